@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything a C++ user needs, in one include.
+#pragma once
+
+#include "phasor/analysis.hpp"
+#include "phasor/positions.hpp"
+#include "phasor/result.hpp"
+#include "phasor/rotary.hpp"
+#include "phasor/targets.hpp"
+#include "phasor/tensor_view.hpp"

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Positions: which position each token of each batch row has, as a view of the caller's memory or as an offset.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace phasor {
+
+enum class PositionType : std::uint8_t { i32, i64, f64 };
+
+/// Axes (axes, B, T), strides in elements, 0 to share. B = 1 is shared by every batch row.
+/// `data` null means offset, offset + 1, ... along T in every batch row (wrapping like int64).
+struct Positions {
+  const void* data = nullptr;
+  PositionType type = PositionType::i64;
+  std::array<std::int64_t, 3> shape{1, 1, 0};
+  std::array<std::int64_t, 3> strides{0, 0, 1};
+  std::int64_t offset = 0;
+};
+
+inline Positions positions_from(std::int64_t offset) { return {.offset = offset}; }
+
+template <class T>
+inline constexpr PositionType position_type_of = [] {
+  static_assert(sizeof(T) == 0, "phasor: positions are std::int32_t, std::int64_t or double");
+  return PositionType::i64;
+}();
+template <>
+inline constexpr PositionType position_type_of<std::int32_t> = PositionType::i32;
+template <>
+inline constexpr PositionType position_type_of<std::int64_t> = PositionType::i64;
+template <>
+inline constexpr PositionType position_type_of<double> = PositionType::f64;
+
+/// (T), shared by every batch row.
+template <class T>
+Positions positions(const T* data, std::int64_t tokens) {
+  return {.data = data, .type = position_type_of<T>, .shape = {1, 1, tokens}, .strides = {0, 0, 1}};
+}
+/// (B, T), contiguous.
+template <class T>
+Positions positions(const T* data, std::int64_t batch, std::int64_t tokens) {
+  return {.data = data, .type = position_type_of<T>, .shape = {1, batch, tokens}, .strides = {0, tokens, 1}};
+}
+
+}  // namespace phasor

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Status and Result: how every function of the library reports what went wrong, without exceptions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace phasor {
+
+enum class ErrorKind : std::uint8_t {
+  none,
+  invalid,      // the arguments contradict each other or the contract
+  unsupported,  // meaningful, but this build or machine cannot do it
+};
+
+/// Success, or an error that says where, what is and what is wanted. Success does not allocate.
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  static Status invalid(std::string message) { return {ErrorKind::invalid, std::move(message)}; }
+  static Status unsupported(std::string message) { return {ErrorKind::unsupported, std::move(message)}; }
+
+  bool ok() const { return kind_ == ErrorKind::none; }
+  explicit operator bool() const { return ok(); }
+  ErrorKind kind() const { return kind_; }
+  /// Empty on success.
+  const std::string& message() const { return message_; }
+
+ private:
+  Status(ErrorKind kind, std::string message) : kind_(kind), message_(std::move(message)) {}
+  ErrorKind kind_ = ErrorKind::none;
+  std::string message_;
+};
+
+/// A value or the Status that explains its absence. `*` and `->` need `ok()`, as for std::optional.
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : content_(std::in_place_index<0>, std::move(value)) {}      // NOLINT(google-explicit-constructor)
+  Result(Status error) : content_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
+
+  bool ok() const { return content_.index() == 0; }
+  explicit operator bool() const { return ok(); }
+  Status status() const { return ok() ? Status() : *std::get_if<1>(&content_); }
+
+  T& operator*() & { return *std::get_if<0>(&content_); }
+  const T& operator*() const& { return *std::get_if<0>(&content_); }
+  T&& operator*() && { return std::move(*std::get_if<0>(&content_)); }
+  T* operator->() { return std::get_if<0>(&content_); }
+  const T* operator->() const { return std::get_if<0>(&content_); }
+
+ private:
+  std::variant<T, Status> content_;
+};
+
+}  // namespace phasor

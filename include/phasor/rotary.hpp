@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rotary encoding: the spec (what it is), and Rotary (the spec made ready to apply).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "phasor/positions.hpp"
+#include "phasor/result.hpp"
+#include "phasor/tensor_view.hpp"
+
+namespace phasor {
+
+namespace plan {
+struct RotaryPlan;
+}
+
+// ---- Scaling: one struct per published method. Lengths are positions; R is the rotary width; w_i = base^(-2i/R). ----
+
+struct Unscaled {};
+
+/// w_i / factor.
+struct LinearScaling {
+  double factor = 1;
+};
+
+/// base * alpha^(R / (R - 2)).
+struct NtkScaling {
+  double alpha = 1;
+};
+
+/// Su's corrections of NTK. Without `mixed_exponent`: base * factor, then w_i * factor^(-2/R).
+/// With it, b: w_i * exp(-a (i + 1)^b), a = ln(factor) / (R/2)^b.
+struct NtkMixedScaling {
+  double factor = 1;
+  std::optional<double> mixed_exponent;
+};
+
+/// base * (factor * L / trained - (factor - 1))^(R / (R - 2)), L = max(length, trained).
+/// `length` is explicit: whoever generates decides when to make a new plan.
+struct DynamicNtkScaling {
+  double factor = 1;
+  std::int64_t trained_length = 0;
+  std::int64_t length = 0;  // 0: trained_length
+};
+
+/// Whether YaRN's mscale_all_dim also multiplies the softmax scale, squared, as DeepSeek and Mistral 4 do.
+enum class YarnSoftmax : std::uint8_t { mscale_all_dim_squared, unchanged };
+/// Whether the ends of YaRN's ramp are rounded outwards to whole pairs (gpt-oss does not).
+enum class YarnRamp : std::uint8_t { truncated, exact };
+
+/// Ramp between w_i / factor and w_i over the pairs that turn beta_slow to beta_fast times in original_length.
+/// Amplitude: attention_factor, else g(mscale) / g(mscale_all_dim) when both are given and not zero, else g(1);
+/// g(m) = 1 if factor <= 1 else 0.1 m ln(factor) + 1.
+struct YarnScaling {
+  double factor = 1;
+  std::int64_t original_length = 0;
+  double beta_fast = 32;
+  double beta_slow = 1;
+  YarnRamp ramp = YarnRamp::truncated;
+  std::optional<double> attention_factor;
+  std::optional<double> mscale;
+  std::optional<double> mscale_all_dim;
+  YarnSoftmax softmax = YarnSoftmax::mscale_all_dim_squared;
+};
+
+/// Which of LongRoPE's two lists is used. `by_length`: the long one when `length` > original_length.
+enum class LongRopeChoice : std::uint8_t { short_factors, long_factors, by_length };
+
+/// w_i / factor_i. Amplitude: attention_factor, else sqrt(1 + ln(factor) / ln(original_length)), 1 when factor <= 1.
+struct LongRopeScaling {
+  std::vector<double> short_factors;  // R/2 of them
+  std::vector<double> long_factors;   // R/2 of them
+  std::int64_t original_length = 0;
+  double factor = 1;  // extended length / original_length
+  std::optional<double> attention_factor;
+  LongRopeChoice choice = LongRopeChoice::by_length;
+  std::int64_t length = 0;  // for by_length
+};
+
+/// Wavelength below original_length / high_freq_factor: w_i; above original_length / low_freq_factor: w_i / factor; a ramp
+/// between.
+struct Llama3Scaling {
+  double factor = 8;
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
+  std::int64_t original_length = 8192;
+};
+
+/// The first floor(share * R / 2) pairs turn by w_i / factor, the others not at all.
+struct ProportionalScaling {
+  double factor = 1;
+  double share = 1;
+};
+
+/// w_i / factors[i].
+struct GivenFactors {
+  std::vector<double> factors;  // R/2 of them
+  double amplitude = 1;
+};
+
+/// frequencies[i], any sign; the base is not used.
+struct GivenFrequencies {
+  std::vector<double> frequencies;  // R/2 of them, radians a position
+  double amplitude = 1;
+};
+
+using Scaling = std::variant<Unscaled, LinearScaling, NtkScaling, NtkMixedScaling, DynamicNtkScaling, YarnScaling, LongRopeScaling,
+                             Llama3Scaling, ProportionalScaling, GivenFactors, GivenFrequencies>;
+
+// ---- Spec ----
+
+/// half pairs channels (i, i + R/2), interleaved pairs (2i, 2i + 1).
+enum class Pairing : std::uint8_t { half, interleaved };
+/// Which way a positive frequency turns: counterclockwise is (x cos - y sin, x sin + y cos); nanochat turns clockwise.
+enum class Sense : std::uint8_t { counterclockwise, clockwise };
+
+struct RotarySpec {
+  std::int64_t head_dim = 0;
+  std::int64_t rotary_width = 0;   // R; 0: head_dim
+  std::int64_t rotary_offset = 0;  // first rotated channel
+  double base = 10000;
+  Scaling scaling = Unscaled{};
+  Pairing pairing = Pairing::half;
+  std::optional<Pairing> output_pairing;  // written instead of `pairing` (DeepSeek-V3 reads interleaved and writes half)
+  Sense sense = Sense::counterclockwise;
+};
+
+// ---- Applying ----
+
+/// forward: amplitude * R(position). inverse undoes forward. transpose is the gradient: amplitude * R(-position).
+/// inverse and transpose are the same bits when the amplitude is 1; both read `output_pairing` and write `pairing`.
+enum class Direction : std::uint8_t { forward, inverse, transpose };
+
+/// Calls task(task_context, i) once for every i in [0, tasks), in any order and on any threads, and returns when all are done.
+/// A null `run` is the library's own: OpenMP where it was built with it, else one after the other. Results do not depend on it.
+struct Runner {
+  void (*run)(void* context, std::int64_t tasks, void (*task)(void* task_context, std::int64_t index), void* task_context) = nullptr;
+  void* context = nullptr;
+};
+
+struct ApplyOptions {
+  Direction direction = Direction::forward;
+  Runner runner{};
+};
+
+/// A spec made ready: exact phase steps, amplitude, softmax scale. Immutable, cheap to copy, safe to share between threads.
+class Rotary {
+ public:
+  /// Computes in high precision (tens of microseconds); an error names the field of the spec that does not fit.
+  static Result<Rotary> make(const RotarySpec& spec);
+
+  /// Rotates q and k (GQA: their head counts may differ) in place or, given {in, out}, out of place, where the channels outside the
+  /// rotary width are copied bit for bit. q and k must not share an element, nor an output overlap an input other than exactly.
+  /// Does not allocate unless it fails; nothing is written when it fails.
+  Status apply(const InOut& q, const InOut& k, const Positions& positions, const ApplyOptions& options = {}) const;
+  Status apply(const InOut& q, const Positions& positions, const ApplyOptions& options = {}) const;
+
+  /// Fills cos and sin, (B, T, 1, R/2) or (1, T, 1, R/2), f32 or f64, with the values nearest to amplitude * cos and amplitude * sin.
+  /// `apply_rotary` with these rows gives bitwise what `apply` gives.
+  Status cos_sin(const Positions& positions, const TensorView& cos, const TensorView& sin, const ApplyOptions& options = {}) const;
+
+  const RotarySpec& spec() const;
+  std::int64_t rotary_width() const;
+  /// Radians a position, the float64 nearest to each exact frequency; R/2 of them.
+  const std::vector<double>& frequencies() const;
+  /// Factor on cos and sin.
+  double amplitude() const;
+  /// Factor on the attention's own scale (1 unless the scaling says otherwise).
+  double softmax_scale() const;
+
+ private:
+  explicit Rotary(std::shared_ptr<const plan::RotaryPlan> plan) : plan_(std::move(plan)) {}
+  std::shared_ptr<const plan::RotaryPlan> plan_;
+};
+
+/// How given tables are applied.
+struct TableLayout {
+  std::int64_t rotary_width = 0;  // R; 0: head_dim
+  std::int64_t rotary_offset = 0;
+  Pairing pairing = Pairing::half;
+  std::optional<Pairing> output_pairing;
+  Sense sense = Sense::counterclockwise;
+};
+
+/// Rotates by given tables: cos and sin of shape (B or 1, T, 1, R/2), or (B or 1, T, 1, R) with a value for each channel, laid out
+/// as the output is (the two lanes of a pair may then turn by different angles). f32, f16 or bf16; f64 for f64 tensors too.
+/// inverse means transpose here: what the tables' amplitude is, only the caller knows.
+Status apply_rotary(const InOut& q, const InOut& k, const ConstTensorView& cos, const ConstTensorView& sin, const TableLayout& layout = {},
+                    const ApplyOptions& options = {});
+Status apply_rotary(const InOut& q, const ConstTensorView& cos, const ConstTensorView& sin, const TableLayout& layout = {},
+                    const ApplyOptions& options = {});
+
+}  // namespace phasor

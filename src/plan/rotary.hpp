@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan of a rotary spec: a few exact numbers a pair. Made in high precision, never on a hot path.
+#pragma once
+
+#include <vector>
+
+#include "math/phase.hpp"
+#include "phasor/rotary.hpp"
+
+namespace phasor::plan {
+
+struct RotaryPlan {
+  RotarySpec spec;  // as given, rotary_width filled in
+  std::vector<math::Step> steps;
+  std::vector<double> frequencies;  // nearest float64 of each exact frequency
+  // cos and sin of one position's turn, nearest float64: what the recurrence over consecutive rows multiplies by.
+  std::vector<double> turn_cos;
+  std::vector<double> turn_sin;
+  // Pairs before the trailing ones that never turn (proportional scaling): only these are computed.
+  std::int64_t turning_pairs = 0;
+  double amplitude = 1;
+  double inverse_amplitude = 1;  // nearest float64 of 1 / amplitude
+  double softmax_scale = 1;
+};
+
+/// Checks the spec (spec/rotary.hpp) and computes. Lets no exception out.
+Result<RotaryPlan> make_rotary_plan(const RotarySpec& spec);
+
+}  // namespace phasor::plan
