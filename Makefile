@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+# The commands of Phasor. Each installs what it misses, then builds and runs; `make help` lists them.
+JOBS ?= $(shell nproc)
+FOREIGN := $(if $(filter aarch64,$(shell uname -m)),foreign-x86_64,foreign-aarch64)
+FORMATTED := $(wildcard $(foreach d,include/phasor src/* c cli bench examples fuzz tests tests/* python,$(foreach e,hpp cpp inl cu h,$(d)/*.$(e))))
+TIDY = $(wildcard src/*/*.cpp cli/*.cpp)
+
+# $(call build,PRESET): configure quietly, build.
+build = cmake --preset $(1) --log-level=WARNING && cmake --build --preset $(1) -j $(JOBS)
+# $(call build_and_test,PRESET)
+build_and_test = $(call build,$(1)) && ctest --preset $(1) -j $(JOBS)
+
+.PHONY: help demo test check bench test-exhaustive format lint clean
+.PHONY: setup-% check-includes check-formulas check-format check-tidy budgets test-asan test-tsan test-clang test-foreign test-wasm
+
+help:  ## list the commands
+	@sed -n 's/^\([a-z][a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 20
+
+demo: setup-demo  ## build the release and run phasor demo
+	@$(call build,release) && build/release/phasor demo
+
+test: setup-test  ## build and run every test
+	@$(call build_and_test,dev)
+
+check: setup-check  ## lint, sanitizers, clang, foreign machine, WebAssembly
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory test-clang
+	@$(MAKE) --no-print-directory test-asan
+	@$(MAKE) --no-print-directory test-tsan
+	@$(MAKE) --no-print-directory test-foreign
+	@$(MAKE) --no-print-directory test-wasm
+
+bench: setup-bench  ## run the benchmarks: a table here, JSON in out/
+	@$(call build,bench)
+	@mkdir -p out
+	@for b in build/bench/bench_*; do \
+	  $$b --benchmark_counters_tabular=true --benchmark_out=out/$$(basename $$b).json --benchmark_out_format=json || exit 1; done
+
+test-exhaustive: setup-test  ## the long sweeps against MPFR
+	@$(call build,exhaustive) && build/exhaustive/tests/phasor_exhaustive
+
+format: setup-check  ## format the sources in place
+	@clang-format-19 -i $(FORMATTED)
+
+lint: setup-check check-includes check-formulas budgets check-format check-tidy  ## dependencies, formulas, budgets, format, clang-tidy
+
+check-includes:
+	@python3 tools/check_includes.py
+
+check-formulas:
+	@python3 tools/check_formulas.py
+
+budgets:
+	@python3 tools/budgets.py
+
+check-format:
+	@clang-format-19 --dry-run -Werror $(FORMATTED) && echo "format: clean"
+
+check-tidy:
+	@cmake --preset clang --log-level=WARNING >/dev/null
+	@printf '%s\n' $(TIDY) | xargs -r -P $(JOBS) -n 1 clang-tidy-19 --quiet -p build/clang 2>/dev/null && echo "clang-tidy: clean"
+
+test-asan:
+	@$(call build_and_test,asan)
+
+test-tsan:
+	@$(call build_and_test,tsan)
+
+test-clang:
+	@$(call build_and_test,clang)
+
+test-foreign:
+	@$(call build_and_test,$(FOREIGN))
+
+test-wasm:
+	@$(call build_and_test,wasm)
+
+clean:  ## remove what was built
+	rm -rf build out
+
+setup-%:
+	@tools/setup.sh $*

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+# Headers of others that the sources use: Highway, Boost and fmt, never their libraries, so that nothing leaks into what users link.
+add_library(phasor_third_party INTERFACE)
+target_compile_definitions(phasor_third_party INTERFACE FMT_HEADER_ONLY)
+
+foreach(probe hwy/highway.h boost/multiprecision/cpp_int.hpp fmt/format.h)
+  get_filename_component(name ${probe} DIRECTORY)
+  string(REGEX REPLACE "/.*" "" name ${name})
+  find_path(${name}_headers NAMES ${probe} PATHS /usr/include NO_CMAKE_FIND_ROOT_PATH REQUIRED)
+  mark_as_advanced(${name}_headers)
+  if(CMAKE_CROSSCOMPILING)
+    # The host's include directory as a whole would bring its C library along: take these folders only.
+    file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/third_party)
+    file(CREATE_LINK ${${name}_headers}/${name} ${PROJECT_BINARY_DIR}/third_party/${name} SYMBOLIC)
+    target_include_directories(phasor_third_party SYSTEM INTERFACE ${PROJECT_BINARY_DIR}/third_party)
+  else()
+    target_include_directories(phasor_third_party SYSTEM INTERFACE ${${name}_headers})
+  endif()
+endforeach()

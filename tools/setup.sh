@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs the distribution's packages that a make target needs (demo, test, check, bench). Silent when nothing is missing.
+set -euo pipefail
+
+usage() {
+  echo "usage: tools/setup.sh demo|test|check|bench" >&2
+  exit 2
+}
+
+# The cross compiler for the other architecture: its targets run in qemu.
+cross_compiler() {
+  if [[ $(uname -m) == aarch64 ]]; then echo g++-x86-64-linux-gnu; else echo g++-aarch64-linux-gnu; fi
+}
+
+packages_for() {
+  local build="g++ make cmake ninja-build libhwy-dev libboost-dev libfmt-dev libcli11-dev"
+  local test="$build libgtest-dev googletest librapidcheck-dev libmpfr-dev libgmp-dev python3"
+  case $1 in
+    demo) echo "$build" ;;
+    bench) echo "$build libbenchmark-dev" ;;
+    test) echo "$test" ;;
+    check) echo "$test clang-19 libomp-19-dev clang-format-19 clang-tidy-19 qemu-user $(cross_compiler) emscripten nodejs" ;;
+    *) usage ;;
+  esac
+}
+
+missing_of() {
+  local package
+  for package in "$@"; do
+    [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || echo "$package"
+  done
+}
+
+install_packages() {  # words of a command prefix (sudo or nothing), --, packages
+  local prefix=()
+  while [[ $1 != -- ]]; do prefix+=("$1") && shift; done
+  shift
+  echo "setup: installing $*"
+  "${prefix[@]}" apt-get update -qq
+  "${prefix[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+
+[[ $# == 1 ]] || usage
+packages=$(packages_for "$1")
+if ! command -v dpkg-query >/dev/null; then
+  echo "setup: this is no Debian or Ubuntu; install what these packages hold, then go on: $packages" >&2
+  exit 0
+fi
+# shellcheck disable=SC2086  # deliberately split into words
+mapfile -t missing < <(missing_of $packages)
+[[ ${#missing[@]} -gt 0 ]] || exit 0
+
+if [[ $EUID == 0 ]]; then
+  install_packages -- "${missing[@]}"
+elif command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [[ -t 0 ]]; }; then
+  install_packages sudo -- "${missing[@]}"
+else
+  echo "setup: packages are missing and this user cannot install them. Run as root, then again:" >&2
+  echo "  apt-get update && apt-get install -y --no-install-recommends ${missing[*]}" >&2
+  exit 1
+fi
