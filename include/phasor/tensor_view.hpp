@@ -18,9 +18,20 @@ struct BFloat16 {
 };
 
 /// Name of a dtype as it appears in messages, "bf16"; "unknown" for a value outside the enumeration.
-const char* name_of(DType dtype);
+constexpr const char* name_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return "f32";
+    case DType::f64: return "f64";
+    case DType::f16: return "f16";
+    case DType::bf16: return "bf16";
+  }
+  return "unknown";
+}
 /// 8, 4 or 2; 0 for a value outside the enumeration.
-std::int64_t bytes_of(DType dtype);
+constexpr std::int64_t bytes_of(DType dtype) {
+  if (dtype == DType::f16 || dtype == DType::bf16) return 2;
+  return dtype == DType::f32 ? 4 : dtype == DType::f64 ? 8 : 0;
+}
 
 template <class T>
 inline constexpr DType dtype_of = [] {

@@ -86,7 +86,6 @@ PHASOR_HD inline Phase phase_of(const Step& step, double x) {
   int e = 0;
   const i64 mantissa = static_cast<i64>(std::ldexp(std::frexp(x, &e), 53));
   e -= 53;
-  if (e < -320 - 53) return Phase{{0, 0, 0}, std::fabs(x) * 0x1p66};  // below every bit of the phase: |whole| < 2^63 turns, 2^66 radians
   u64 product[5];
   detail::multiply_signed(step, mantissa, product);
   // The product is in units of 2^(e - 192); limb k of the phase is bits [64 k - e, 64 k - e + 64) of it.

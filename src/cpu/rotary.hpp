@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU backend of rotary encoding: one table entry a target, chosen once, high.
+#pragma once
+
+#include "job/rotary.hpp"
+
+namespace phasor::cpu {
+
+/// The kernels of one target. A task is a block of rows; tasks are independent and may run in any order.
+struct RotaryKernels {
+  const char* target;
+  bool (*available)();
+  void (*rotate)(const job::RotateJob& job, std::int64_t task);
+  void (*fill_rows)(const job::RowsJob& job, std::int64_t task);
+};
+
+/// Kernels of every target in this build, best first; the last one is scalar.
+struct RotaryKernelTable {
+  const RotaryKernels* entries;
+  int count;
+};
+RotaryKernelTable rotary_kernels();
+
+/// How a job is cut into tasks. The cut does not change results.
+struct TaskGrid {
+  std::int64_t rows_per_task;
+  std::int64_t batches_per_task;
+  std::int64_t row_blocks;
+  std::int64_t tasks;
+};
+TaskGrid task_grid(const job::RotateJob& job);
+TaskGrid task_grid(const job::RowsJob& job);
+
+}  // namespace phasor::cpu

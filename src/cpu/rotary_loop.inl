@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// The row loop: a task makes a block of rows and turns every head of every operand by them.
+
+/// A block of rows on the stack, and one of them laid out for interleaved channels.
+template <class T>
+struct RowBuffers {
+  alignas(64) T cos[kBlockValues];
+  alignas(64) T sin[kBlockValues];
+  alignas(64) T second_cos[kBlockValues];  // lane 1 where the lanes differ
+  alignas(64) T second_sin[kBlockValues];
+  alignas(64) T cos_lanes[2 * kBlockValues];
+  alignas(64) T sin_lanes[2 * kBlockValues];
+};
+
+template <class T>
+bool has_identity(const Row<T>& row, std::int64_t pairs) {
+  bool zero_sine = false;
+  for (std::int64_t i = 0; i < pairs; ++i) zero_sine |= row.sin[0][i] == T{0};
+  if (!zero_sine) return false;
+  for (std::int64_t i = 0; i < pairs; ++i) {
+    if (math::is_identity(row.cos[0][i], row.sin[0][i])) return true;
+  }
+  return false;
+}
+
+/// Pairs before the trailing ones that are left alone.
+template <class T>
+std::int64_t pairs_to_turn(const Row<T>& row, std::int64_t pairs) {
+  while (pairs > 0 && math::is_identity(row.cos[0][pairs - 1], row.sin[0][pairs - 1]) &&
+         math::is_identity(row.cos[1][pairs - 1], row.sin[1][pairs - 1])) {
+    --pairs;
+  }
+  return pairs;
+}
+
+template <class T>
+void spread_lanes(const Row<T>& row, std::int64_t pairs, T* cos_lanes, T* sin_lanes) {
+  for (std::int64_t i = 0; i < pairs; ++i) {
+    cos_lanes[2 * i] = row.cos[0][i];
+    cos_lanes[2 * i + 1] = row.cos[1][i];
+    sin_lanes[2 * i] = -row.sin[0][i];
+    sin_lanes[2 * i + 1] = row.sin[1][i];
+  }
+}
+
+/// Copies the channels that a rotation out of place leaves alone: [0, offset), [offset + R, head_dim).
+inline void copy_rest(const job::RotateJob& job, const Heads& heads) {
+  if (heads.in == heads.out) return;
+  const std::int64_t size = bytes_of(job.dtype);
+  const std::size_t before = static_cast<std::size_t>(job.offset * size);
+  const std::int64_t end = job.offset + 2 * job.pairs;
+  const std::size_t after = static_cast<std::size_t>((job.head_dim - end) * size);
+  for (std::int64_t h = 0; h < heads.count; ++h) {
+    const std::byte* in = heads.in + h * heads.in_stride - before;
+    std::byte* out = heads.out + h * heads.out_stride - before;
+    if (before != 0) std::memcpy(out, in, before);
+    if (after != 0) std::memcpy(out + end * size, in + end * size, after);
+  }
+}
+
+/// Out of place, pairs left alone are copied; in place and in the same pairing there is nothing to do.
+template <DType dtype, Pairing read, Pairing write, class T>
+void move_unturned(const Row<T>& row, const Heads& heads, std::int64_t from, std::int64_t pairs) {
+  using Storage = typename Element<dtype>::Storage;
+  if (from == pairs || (heads.in == heads.out && read == write)) return;
+  for (std::int64_t h = 0; h < heads.count; ++h) {
+    for (std::int64_t i = from; i < pairs; ++i) {
+      rotate_one<dtype, read, write>(row, heads, i, reinterpret_cast<const Storage*>(heads.in + h * heads.in_stride),
+                                     reinterpret_cast<Storage*>(heads.out + h * heads.out_stride));
+    }
+  }
+}
+
+/// One token of one operand.
+template <DType dtype, Pairing read, Pairing write, class T>
+void rotate_token(const Row<T>& row, const Heads& heads, std::int64_t pairs) {
+  // In place across pairings every channel moves, so a head is done whole.
+  const bool whole = read != write && heads.in == heads.out;
+  const std::int64_t turning = whole ? pairs : pairs_to_turn(row, pairs);
+  if (turning > 0) {
+    Row<T> ready = row;
+    ready.identity_inside = has_identity(row, turning);
+    rotate_heads<dtype, read, write>(ready, heads, turning);
+  }
+  move_unturned<dtype, read, write>(row, heads, turning, pairs);
+}
+
+/// What one task covers.
+struct Extent {
+  std::int64_t first_batch;
+  std::int64_t end_batch;
+  std::int64_t first_token;
+  std::int64_t tokens;
+};
+
+inline Extent extent_of(const TaskGrid& grid, std::int64_t task, std::int64_t batch, std::int64_t tokens) {
+  const std::int64_t b = task / grid.row_blocks * grid.batches_per_task;
+  const std::int64_t t = task % grid.row_blocks * grid.rows_per_task;
+  return {b, std::min(b + grid.batches_per_task, batch), t, std::min(grid.rows_per_task, tokens - t)};
+}
+
+inline Heads heads_at(const job::RotateJob& job, const job::Operand& operand, std::int64_t batch, std::int64_t token) {
+  const std::int64_t skip = job.offset * bytes_of(job.dtype);
+  return {operand.in + batch * operand.in_strides[0] + token * operand.in_strides[1] + skip,
+          operand.out + batch * operand.out_strides[0] + token * operand.out_strides[1] + skip,
+          operand.heads, operand.in_strides[2], operand.out_strides[2], job.pairs, 0};
+}
+
+template <DType dtype, Pairing read, Pairing write>
+class RotateTask {
+  using T = typename Element<dtype>::Value;
+
+ public:
+  RotateTask(const job::RotateJob& job, const Extent& extent) : job_(job), extent_(extent) {}
+
+  void run() {
+    for (std::int64_t first = 0; first < job_.pairs; first += kBlockValues) {
+      const std::int64_t count = std::min(kBlockValues, job_.pairs - first);
+      const std::int64_t rows = std::clamp(kBlockValues / count, std::int64_t{1}, kMaxBlockRows);
+      for (std::int64_t t = 0; t < extent_.tokens; t += rows) {
+        const std::int64_t n = std::min(rows, extent_.tokens - t);
+        const RowBlock<T> block = {first, count, buffers_.cos, buffers_.sin, count};
+        rotate_rows(block, extent_.first_token + t, n);
+      }
+    }
+  }
+
+ private:
+  void rotate_rows(const RowBlock<T>& block, std::int64_t token, std::int64_t rows) {
+    for (std::int64_t b = extent_.first_batch; b < extent_.end_batch; ++b) {
+      if (job_.rows.step_head_stride != 0) {
+        rotate_by_head(block, b, token, rows);
+        continue;
+      }
+      if (b == extent_.first_batch || !job_.rows.shared) make_rows(job_.rows, block, b, token, rows);
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const Row<T> row = row_of(block, r);
+        for (int o = 0; o < job_.operand_count; ++o) rotate(row, heads_at(job_, job_.operands[o], b, token + r), block);
+      }
+    }
+  }
+
+  /// Every head has a ladder of its own.
+  void rotate_by_head(const RowBlock<T>& block, std::int64_t b, std::int64_t token, std::int64_t rows) {
+    for (int o = 0; o < job_.operand_count; ++o) {
+      for (std::int64_t h = 0; h < job_.operands[o].heads; ++h) {
+        job::RowSource source = job_.rows;
+        source.steps += h * source.step_head_stride;
+        source.turn_cos += h * source.step_head_stride;
+        source.turn_sin += h * source.step_head_stride;
+        make_rows(source, block, b, token, rows);
+        for (std::int64_t r = 0; r < rows; ++r) {
+          Heads head = heads_at(job_, job_.operands[o], b, token + r);
+          head.in += h * head.in_stride;
+          head.out += h * head.out_stride;
+          head.count = 1;
+          rotate(row_of(block, r), head, block);
+        }
+      }
+    }
+  }
+
+  void make_rows(const job::RowSource& source, const RowBlock<T>& block, std::int64_t b, std::int64_t token, std::int64_t rows) {
+    fill_rows(source, b, token, rows, block);
+    if (source.second_lane != 0) {
+      const RowBlock<T> second = {block.first, block.count, buffers_.second_cos, buffers_.second_sin, block.stride};
+      fill_from_tables(source, b, token, rows, second, 1);
+    }
+  }
+
+  Row<T> row_of(const RowBlock<T>& block, std::int64_t r) {
+    const T* cos = block.cos + r * block.stride;
+    const T* sin = block.sin + r * block.stride;
+    const bool differ = job_.rows.second_lane != 0;
+    Row<T> row = {{cos, differ ? buffers_.second_cos + r * block.stride : cos},
+                  {sin, differ ? buffers_.second_sin + r * block.stride : sin}, buffers_.cos_lanes, buffers_.sin_lanes, false};
+    if constexpr (sizeof(T) == sizeof(typename Element<dtype>::Storage) && read == Pairing::interleaved && write == Pairing::interleaved) {
+      spread_lanes(row, block.count, buffers_.cos_lanes, buffers_.sin_lanes);
+    }
+    return row;
+  }
+
+  void rotate(const Row<T>& row, Heads heads, const RowBlock<T>& block) {
+    heads.first = block.first;
+    rotate_token<dtype, read, write>(row, heads, block.count);
+    if (block.first == 0) copy_rest(job_, heads);
+  }
+
+  const job::RotateJob& job_;
+  Extent extent_;
+  RowBuffers<T> buffers_;
+};
+
+template <DType dtype>
+void rotate_task_of(const job::RotateJob& job, const Extent& extent) {
+  constexpr Pairing kHalf = Pairing::half;
+  constexpr Pairing kInterleaved = Pairing::interleaved;
+  if (job.read == kHalf && job.write == kHalf) return RotateTask<dtype, kHalf, kHalf>(job, extent).run();
+  if (job.read == kHalf) return RotateTask<dtype, kHalf, kInterleaved>(job, extent).run();
+  if (job.write == kHalf) return RotateTask<dtype, kInterleaved, kHalf>(job, extent).run();
+  RotateTask<dtype, kInterleaved, kInterleaved>(job, extent).run();
+}
+
+inline void rotate_task(const job::RotateJob& job, std::int64_t task) {
+  const Extent extent = extent_of(task_grid(job), task, job.batch, job.tokens);
+  switch (job.dtype) {
+    case DType::f32: return rotate_task_of<DType::f32>(job, extent);
+    case DType::f64: return rotate_task_of<DType::f64>(job, extent);
+    case DType::f16: return rotate_task_of<DType::f16>(job, extent);
+    case DType::bf16: return rotate_task_of<DType::bf16>(job, extent);
+  }
+}
+
+template <class T>
+void write_rows(const job::RowsJob& job, const Extent& extent) {
+  const bool one_pass = job.cos_strides[1] == job.sin_strides[1];
+  for (std::int64_t b = extent.first_batch; b < extent.end_batch; ++b) {
+    for (std::int64_t t = 0; t < extent.tokens; t += one_pass ? kMaxBlockRows : 1) {
+      const std::int64_t token = extent.first_token + t;
+      T* cos = reinterpret_cast<T*>(job.cos) + b * job.cos_strides[0] + token * job.cos_strides[1];
+      T* sin = reinterpret_cast<T*>(job.sin) + b * job.sin_strides[0] + token * job.sin_strides[1];
+      const std::int64_t rows = one_pass ? std::min(kMaxBlockRows, extent.tokens - t) : 1;
+      fill_rows(job.rows, b, token, rows, RowBlock<T>{0, job.pairs, cos, sin, job.cos_strides[1]});
+    }
+  }
+}
+
+inline void fill_rows_task(const job::RowsJob& job, std::int64_t task) {
+  const Extent extent = extent_of(task_grid(job), task, job.batch, job.tokens);
+  job.dtype == DType::f64 ? write_rows<double>(job, extent) : write_rows<float>(job, extent);
+}

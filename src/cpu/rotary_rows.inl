@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of cosines and sines for a range of pairs: from phases (level 1 and the recurrence, each proving its roundings) or from tables.
+
+constexpr std::int64_t kMaxBlockRows = 32;
+/// Values of one block of rows, cosines or sines: 16 KiB of float32 for both, so that a block stays in L1.
+constexpr std::int64_t kBlockValues = 2048;
+/// Pairs whose phases are held at a time.
+constexpr std::int64_t kPhaseChunk = 64;
+/// Shorter runs of consecutive positions are cheaper row by row.
+constexpr std::int64_t kShortestRun = 3;
+
+/// Pairs [first, first + count) of a row, and where a block's rows go: row r begins at cos + r * stride.
+template <class T>
+struct RowBlock {
+  std::int64_t first;
+  std::int64_t count;
+  T* cos;
+  T* sin;
+  std::int64_t stride;
+};
+
+/// The positions of one row, an axis each.
+template <class Position>
+struct RowPosition {
+  Position by_axis[job::kMaxAxes];
+  const std::uint8_t* axis_of_pair;
+
+  Position of(std::int64_t pair) const { return by_axis[axis_of_pair == nullptr ? 0 : axis_of_pair[pair]]; }
+};
+
+inline math::Phase128 phase128_at(const math::Step& step, std::int64_t position) { return math::phase128_of(step, position); }
+inline math::Phase128 phase128_at(const math::Step& step, double position) {
+  const math::Phase p = math::phase_of(step, position);
+  return {p.limb[2], p.limb[1]};
+}
+inline double tiny_bound_at(std::int64_t position) { return math::tiny_bound(position); }
+inline double tiny_bound_at(double /*position*/) { return math::tiny_bound_of_fraction(); }
+
+/// One pair by the definition; the sign of the sine applied.
+template <class T, class Position>
+void fill_pair(const job::RowSource& source, const RowPosition<Position>& at, std::int64_t pair, T& cos, T& sin) {
+  math::sincos(source.steps[pair], at.of(pair), source.amplitude, cos, sin);
+  sin *= static_cast<T>(source.sine_sign);
+}
+
+#if PHASOR_LANES
+
+using DoubleTag = hn::ScalableTag<double>;
+using DoubleVec = hn::Vec<DoubleTag>;
+
+/// Level 1 for phases [0, count), as many as fill registers; returns how many. Sets `doubt` when a rounding is not proven.
+template <class Tag>
+std::int64_t sincos_chunk(Tag d, const u64* high, const u64* low, std::int64_t count, double tiny, const job::RowSource& source, float* cos, float* sin,
+                          bool& doubt) {
+  const hn::RebindToUnsigned<Tag> du;
+  const hn::Rebind<float, Tag> df;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const u64 bound = math::doubt_with_amplitude(Short::doubt, source.amplitude);
+  const auto amplitude_cos = hn::Set(d, source.amplitude);
+  const auto amplitude_sin = hn::Set(d, source.amplitude * source.sine_sign);
+  auto open = hn::MaskFromVec(hn::Zero(d));
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto r = sincos_lanes<Short>(d, hn::LoadU(du, high + i), hn::LoadU(du, low + i), tiny);
+    const auto c = hn::Mul(r.cos, amplitude_cos);
+    const auto s = hn::Mul(r.sin, amplitude_sin);
+    const auto near = hn::Or(near_midpoint(d, c, bound), near_midpoint(d, s, bound));
+    open = hn::Or(open, hn::Or(r.tiny, hn::RebindMask(d, near)));
+    hn::StoreU(hn::DemoteTo(df, c), df, cos + i);
+    hn::StoreU(hn::DemoteTo(df, s), df, sin + i);
+  }
+  doubt = doubt || !hn::AllFalse(d, open);
+  return i;
+}
+
+#endif  // PHASOR_LANES
+
+/// Up to kPhaseChunk pairs of one row at any position. A chunk with a rounding in doubt (one in a thousand rows) is done again pair by pair.
+template <class Position>
+void fill_chunk(const job::RowSource& source, const RowPosition<Position>& at, std::int64_t first, std::int64_t count, float* cos, float* sin) {
+  std::int64_t done = 0;
+#if PHASOR_LANES
+  alignas(64) u64 high[kPhaseChunk];
+  alignas(64) u64 low[kPhaseChunk];
+  double tiny = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Position position = at.of(first + i);
+    const math::Phase128 p = phase128_at(source.steps[first + i], position);
+    high[i] = p.high;
+    low[i] = p.low;
+    if (i == 0 || at.axis_of_pair != nullptr) tiny = std::max(tiny, tiny_bound_at(position));
+  }
+  bool doubt = false;
+  done = sincos_chunk(DoubleTag(), high, low, count, tiny, source, cos, sin, doubt);
+  if (doubt) done = 0;
+#endif
+  for (std::int64_t i = done; i < count; ++i) fill_pair(source, at, first + i, cos[i], sin[i]);
+}
+
+/// Whether every axis is at position 0, where nothing turns.
+template <class Position>
+bool at_origin(const job::RowSource& source, const RowPosition<Position>& at) {
+  for (std::int64_t a = 0; a < source.positions.axes; ++a) {
+    if (at.by_axis[a] != 0) return false;
+  }
+  return true;
+}
+
+template <class T>
+void fill_unturned(const job::RowSource& source, std::int64_t count, T* cos, T* sin) {
+  std::fill_n(cos, count, static_cast<T>(source.amplitude));
+  std::fill_n(sin, count, T{0});
+}
+
+/// One row at any position.
+template <class T, class Position>
+void fill_row(const job::RowSource& source, const RowPosition<Position>& at, const RowBlock<T>& block, std::int64_t row) {
+  T* cos = block.cos + row * block.stride;
+  T* sin = block.sin + row * block.stride;
+  if constexpr (std::is_same_v<Position, double>) {
+    for (std::int64_t a = 0; a < source.positions.axes; ++a) {
+      if (!math::is_position(at.by_axis[a])) {  // NaN rows, pair by pair: rare, and an axis may still be sound
+        for (std::int64_t i = 0; i < block.count; ++i) fill_pair(source, at, block.first + i, cos[i], sin[i]);
+        return;
+      }
+    }
+  }
+  const std::int64_t turning =
+      at_origin(source, at) ? 0 : std::clamp(source.turning_pairs - block.first, std::int64_t{0}, block.count);
+  for (std::int64_t i = 0; i < turning; i += kPhaseChunk) {
+    const std::int64_t count = std::min(kPhaseChunk, turning - i);
+    if constexpr (std::is_same_v<T, float>) {
+      fill_chunk(source, at, block.first + i, count, cos + i, sin + i);
+    } else {
+      for (std::int64_t j = i; j < i + count; ++j) fill_pair(source, at, block.first + j, cos[j], sin[j]);
+    }
+  }
+  fill_unturned(source, block.count - turning, cos + turning, sin + turning);
+}
+
+#if PHASOR_LANES
+
+/// Consecutive positions by rotation in double, from a seed of level 1 (Long). Absolute error of (C, S) as a complex number of modulus 1:
+///   seed      16 ulps of 2^-53 in each part (the 32 ulps of `doubt` are of a number below 1)                   1.5 * 2^-49 together
+///   a row     two products and a sum in each part, each within 2^-54, and the turn's own roundings,
+///             sqrt(2) * 2^-54: 4.5 * 2^-54 in each part, 6.4 * 2^-54 together; 31 of them                      1.6 * 2^-47
+/// Sum below 2^-46; the bound used is 2^-45, times the amplitude that the seed carries (its rounding adds 2^-53).
+/// Proven by Ziv's test: both ends of the interval round to the same float32. tests/cpu/rows_oracle_test.cpp measures it.
+constexpr double kRecurrenceError = 0x1p-45;
+
+/// Pairs held in registers while the rows go by: two registers of doubles.
+constexpr std::int64_t kGroupVectors = 2;
+
+struct Turning {
+  DoubleVec cos;
+  DoubleVec sin;
+  DoubleVec turn_cos;
+  DoubleVec turn_sin;
+};
+
+HWY_INLINE Turning seed(const job::RowSource& source, const math::Step* steps, std::int64_t pair, std::int64_t position) {
+  const DoubleTag d;
+  const hn::RebindToUnsigned<DoubleTag> du;
+  alignas(64) u64 high[hn::MaxLanes(DoubleTag())];
+  alignas(64) u64 low[hn::MaxLanes(DoubleTag())];
+  for (std::size_t i = 0; i < hn::Lanes(d); ++i) {
+    const math::Phase128 p = math::phase128_of(steps[i], position);
+    high[i] = p.high;
+    low[i] = p.low;
+  }
+  const auto r = sincos_lanes<Long>(d, hn::Load(du, high), hn::Load(du, low), 0.0);
+  return {hn::Mul(r.cos, hn::Set(d, source.amplitude)), hn::Mul(r.sin, hn::Set(d, source.amplitude * source.sine_sign)),
+          hn::LoadU(d, source.turn_cos + pair), hn::Mul(hn::LoadU(d, source.turn_sin + pair), hn::Set(d, source.sine_sign))};
+}
+
+HWY_INLINE void advance(Turning& t) {
+  const auto cos = hn::NegMulAdd(t.sin, t.turn_sin, hn::Mul(t.cos, t.turn_cos));
+  t.sin = hn::MulAdd(t.cos, t.turn_sin, hn::Mul(t.sin, t.turn_cos));
+  t.cos = cos;
+}
+
+/// Rounds to float32 and stores; returns whether every lane is proven.
+HWY_INLINE bool store_proven(DoubleVec value, DoubleVec error, float* to) {
+  const DoubleTag d;
+  const hn::Rebind<float, DoubleTag> df;
+  const auto up = hn::DemoteTo(df, hn::Add(value, error));
+  const auto down = hn::DemoteTo(df, hn::Sub(value, error));
+  hn::StoreU(up, df, to);
+  return hn::AllTrue(df, hn::Eq(up, down));
+}
+
+/// Rows [row, row + count) of kGroupVectors registers of pairs from `i` of the block on; a bit of the result for each row in doubt.
+inline u32 fill_group(const job::RowSource& source, const RowBlock<float>& block, std::int64_t i, std::int64_t position, std::int64_t row,
+                      std::int64_t count) {
+  const DoubleTag d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto error = hn::Set(d, kRecurrenceError * source.amplitude);
+  const std::int64_t pair = block.first + i;
+  Turning a = seed(source, source.steps + pair, pair, position);
+  Turning b = seed(source, source.steps + pair + lanes, pair + lanes, position);
+  u32 doubt = 0;
+  for (std::int64_t r = 0; r < count; ++r) {
+    float* cos = block.cos + (row + r) * block.stride + i;
+    float* sin = block.sin + (row + r) * block.stride + i;
+    bool proven = store_proven(a.cos, error, cos);
+    proven &= store_proven(a.sin, error, sin);
+    proven &= store_proven(b.cos, error, cos + lanes);
+    proven &= store_proven(b.sin, error, sin + lanes);
+    doubt |= static_cast<u32>(!proven) << r;
+    advance(a);
+    advance(b);
+  }
+  return doubt;
+}
+
+/// `count` rows from `row` on at consecutive positions; at most kMaxBlockRows. Rows in doubt, and the pairs that do not fill registers, go
+/// through level 1.
+inline void fill_run(const job::RowSource& source, const RowBlock<float>& block, std::int64_t position, std::int64_t row, std::int64_t count) {
+  const std::int64_t group = kGroupVectors * static_cast<std::int64_t>(hn::Lanes(DoubleTag()));
+  const std::int64_t turning = std::clamp(source.turning_pairs - block.first, std::int64_t{0}, block.count);
+  u32 doubt = 0;
+  std::int64_t i = 0;
+  for (; i + group <= turning; i += group) doubt |= fill_group(source, block, i, position, row, count);
+  for (std::int64_t r = 0; r < count; ++r) {
+    const RowPosition<std::int64_t> at = {{position + r}, nullptr};
+    if (position + r == 0 || (doubt >> r & 1) != 0) {
+      fill_row(source, at, block, row + r);
+      continue;
+    }
+    float* cos = block.cos + (row + r) * block.stride;
+    float* sin = block.sin + (row + r) * block.stride;
+    for (std::int64_t j = i; j < turning; j += kPhaseChunk) {
+      fill_chunk(source, at, block.first + j, std::min(kPhaseChunk, turning - j), cos + j, sin + j);
+    }
+    fill_unturned(source, block.count - turning, cos + turning, sin + turning);
+  }
+}
+
+#endif  // PHASOR_LANES
+
+template <class Position>
+Position position_at(const job::PositionSource& p, std::int64_t axis, std::int64_t batch, std::int64_t token) {
+  const std::int64_t index = axis * p.axis_stride + batch * p.batch_stride + token * p.token_stride;
+  if constexpr (std::is_same_v<Position, double>) {
+    return static_cast<const double*>(p.data)[index];
+  } else {
+    if (p.data == nullptr) return static_cast<std::int64_t>(static_cast<std::uint64_t>(p.offset) + static_cast<std::uint64_t>(token));
+    return p.type == PositionType::i32 ? static_cast<const std::int32_t*>(p.data)[index] : static_cast<const std::int64_t*>(p.data)[index];
+  }
+}
+
+/// How many rows from `row` on have consecutive positions.
+inline std::int64_t run_length(const std::int64_t* position, std::int64_t row, std::int64_t rows) {
+  std::int64_t end = row + 1;
+  while (end < rows && static_cast<std::uint64_t>(position[end]) == static_cast<std::uint64_t>(position[end - 1]) + 1 && position[end] > position[end - 1]) ++end;
+  return end - row;
+}
+
+/// `rows` rows of one batch row from `token` on, by phases.
+template <class T, class Position>
+void fill_from_phases(const job::RowSource& source, std::int64_t batch, std::int64_t token, std::int64_t rows, const RowBlock<T>& block) {
+  Position first_axis[kMaxBlockRows] = {};
+  for (std::int64_t r = 0; r < rows; ++r) first_axis[r] = position_at<Position>(source.positions, 0, batch, token + r);
+  for (std::int64_t r = 0; r < rows;) {
+#if PHASOR_LANES
+    if constexpr (std::is_same_v<T, float> && std::is_same_v<Position, std::int64_t>) {
+      const std::int64_t run = source.axis_of_pair == nullptr ? run_length(first_axis, r, rows) : 1;
+      if (run >= kShortestRun) {
+        fill_run(source, block, first_axis[r], r, run);
+        r += run;
+        continue;
+      }
+    }
+#endif
+    RowPosition<Position> at = {{first_axis[r]}, source.axis_of_pair};
+    for (std::int64_t a = 1; a < source.positions.axes; ++a) at.by_axis[a] = position_at<Position>(source.positions, a, batch, token + r);
+    fill_row(source, at, block, r);
+    ++r;
+  }
+}
+
+/// One value of a table, widened.
+template <class T>
+T table_value(const std::byte* data, DType dtype, std::int64_t index) {
+  const math::One<float> d;
+  if (dtype == DType::f32) return static_cast<T>(reinterpret_cast<const float*>(data)[index]);
+  if (dtype == DType::f64) return static_cast<T>(reinterpret_cast<const double*>(data)[index]);
+  const math::u32 bits = reinterpret_cast<const std::uint16_t*>(data)[index];
+  return static_cast<T>(dtype == DType::f16 ? math::widen_f16(d, bits) : math::widen_bf16(d, bits));
+}
+
+/// Rows of one lane of the tables (lane 0, or lane 1 where the lanes differ).
+template <class T>
+void fill_from_tables(const job::RowSource& source, std::int64_t batch, std::int64_t token, std::int64_t rows, const RowBlock<T>& block, int lane) {
+  const job::TableSource& table = source.tables;
+  const int sine_lane = source.swap_sines ? 1 - lane : lane;
+  const T sign = static_cast<T>(source.sine_sign);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const std::int64_t cos_row = batch * table.cos_strides[0] + (token + r) * table.cos_strides[1] + lane * source.second_lane;
+    const std::int64_t sin_row = batch * table.sin_strides[0] + (token + r) * table.sin_strides[1] + sine_lane * source.second_lane;
+    for (std::int64_t i = 0; i < block.count; ++i) {
+      const std::int64_t at = (block.first + i) * source.pair_stride;
+      block.cos[r * block.stride + i] = table_value<T>(table.cos, table.dtype, cos_row + at);
+      block.sin[r * block.stride + i] = sign * table_value<T>(table.sin, table.dtype, sin_row + at);
+    }
+  }
+}
+
+/// `rows` rows of one batch row from `token` on; at most kMaxBlockRows.
+template <class T>
+void fill_rows(const job::RowSource& source, std::int64_t batch, std::int64_t token, std::int64_t rows, const RowBlock<T>& block) {
+  if (source.kind == job::RowSource::Kind::tables) {
+    fill_from_tables(source, batch, token, rows, block, 0);
+  } else if (source.positions.type == PositionType::f64 && source.positions.data != nullptr) {
+    fill_from_phases<T, double>(source, batch, token, rows, block);
+  } else {
+    fill_from_phases<T, std::int64_t>(source, batch, token, rows, block);
+  }
+}

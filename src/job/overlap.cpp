@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Overlap of strided tensors as a bounded linear equation: bytes apart = sum of stride * index difference, each difference within its range.
+#include "job/overlap.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+namespace phasor::job {
+namespace {
+
+__extension__ typedef __int128 Wide;  // sums of strides times extents of hostile views
+
+/// stride * x, x in [low, high].
+struct Term {
+  Wide stride;
+  std::int64_t low;
+  std::int64_t high;
+};
+
+/// Searches for integers x_i with sum stride_i x_i = target. Largest strides first, each x limited to what the smaller ones can make up for:
+/// with the strides of real tensors one or two values remain at every level.
+class Search {
+ public:
+  void add(std::int64_t stride, std::int64_t low, std::int64_t high) {
+    if (low == 0 && high == 0) return;
+    if (stride < 0) terms_[count_++] = {-Wide{stride}, -high, -low};
+    else terms_[count_++] = {stride, low, high};
+  }
+
+  /// `nonzero`: a solution with every x = 0 does not count.
+  Overlap solve(Wide target, bool nonzero) {
+    std::sort(terms_, terms_ + count_, [](const Term& a, const Term& b) { return a.stride > b.stride; });
+    least_[count_] = most_[count_] = 0;
+    for (int i = count_ - 1; i >= 0; --i) {
+      least_[i] = least_[i + 1] + terms_[i].stride * terms_[i].low;
+      most_[i] = most_[i + 1] + terms_[i].stride * terms_[i].high;
+    }
+    const bool found = descend(0, target, nonzero);
+    if (budget_ <= 0) return Overlap::undecided;
+    return found ? Overlap::partial : Overlap::none;
+  }
+
+ private:
+  static Wide floor_divide(Wide a, Wide b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); }
+
+  bool descend(int i, Wide target, bool nonzero) {
+    if (--budget_ <= 0) return false;
+    if (i == count_ || i == kMostTerms) return target == 0 && !nonzero;
+    if (target < least_[i] || target > most_[i]) return false;
+    const Term& t = terms_[i];
+    if (t.stride == 0) return descend(i + 1, target, false);  // x is free, and its range has a value other than 0
+    const Wide low = std::max<Wide>(t.low, -floor_divide(most_[i + 1] - target, t.stride));
+    const Wide high = std::min<Wide>(t.high, floor_divide(target - least_[i + 1], t.stride));
+    for (Wide x = low; x <= high && budget_ > 0; ++x) {
+      if (descend(i + 1, target - t.stride * x, nonzero && x == 0)) return true;
+    }
+    return false;
+  }
+
+  static constexpr int kMostTerms = 8;
+  Term terms_[kMostTerms];
+  Wide least_[kMostTerms + 1];
+  Wide most_[kMostTerms + 1];
+  int count_ = 0;
+  std::int64_t budget_ = 200000;
+};
+
+bool empty(const ConstTensorView& a) { return std::any_of(a.shape.begin(), a.shape.end(), [](std::int64_t n) { return n == 0; }); }
+
+/// First and one past the last byte.
+std::pair<Wide, Wide> range(const ConstTensorView& a) {
+  const Wide size = bytes_of(a.dtype);
+  Wide low = static_cast<Wide>(reinterpret_cast<std::uintptr_t>(a.data));
+  Wide high = low + size;
+  for (int i = 0; i < 4; ++i) {
+    const Wide reach = (a.shape[i] - 1) * Wide{a.strides[i]} * size;
+    (reach < 0 ? low : high) += reach;
+  }
+  return {low, high};
+}
+
+/// The same memory at the same indices: strides may differ only where the extent is 1.
+bool same_layout(const ConstTensorView& a, const ConstTensorView& b) {
+  if (a.data != b.data || a.shape != b.shape) return false;
+  for (int i = 0; i < 4; ++i) {
+    if (a.shape[i] != 1 && a.strides[i] != b.strides[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Overlap self_overlap(const ConstTensorView& a) {
+  if (empty(a)) return Overlap::none;
+  Search search;
+  for (int i = 0; i < 4; ++i) search.add(a.strides[i], -(a.shape[i] - 1), a.shape[i] - 1);
+  return search.solve(0, true);
+}
+
+Overlap overlap(const ConstTensorView& a, const ConstTensorView& b) {
+  if (empty(a) || empty(b)) return Overlap::none;
+  const auto [a_low, a_high] = range(a);
+  const auto [b_low, b_high] = range(b);
+  if (a_high <= b_low || b_high <= a_low) return Overlap::none;
+  if (same_layout(a, b)) return Overlap::exact;
+  // In bytes, since the views need not be aligned to each other: two elements meet when their first bytes are less than a size apart.
+  const std::int64_t size = bytes_of(a.dtype);
+  Search search;
+  for (int i = 0; i < 3; ++i) {
+    if (a.strides[i] == b.strides[i]) {  // both indices move together: one difference stands for the two of them
+      search.add(a.strides[i] * size, -(b.shape[i] - 1), a.shape[i] - 1);
+    } else {
+      search.add(a.strides[i] * size, 0, a.shape[i] - 1);
+      search.add(-b.strides[i] * size, 0, b.shape[i] - 1);
+    }
+  }
+  // The last axis is contiguous: its bytes are one run.
+  search.add(1, -(b.shape[3] * size - 1), a.shape[3] * size - 1);
+  return search.solve(static_cast<Wide>(reinterpret_cast<std::uintptr_t>(b.data)) - static_cast<Wide>(reinterpret_cast<std::uintptr_t>(a.data)), false);
+}
+
+}  // namespace phasor::job

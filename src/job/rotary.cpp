@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every check of a rotary call, once, and the plain data that comes out of it.
+#include "job/rotary.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "job/overlap.hpp"
+
+namespace phasor::job {
+namespace {
+
+constexpr const char* kAxisNames[] = {"batch", "tokens", "heads", "head_dim"};
+/// Keeps every product of a stride, an extent and a size within int64.
+constexpr std::int64_t kLargest = std::int64_t{1} << 56;
+
+bool is_dtype(DType dtype) { return bytes_of(dtype) != 0; }
+
+bool is_empty(const ConstTensorView& v) { return v.shape[0] == 0 || v.shape[1] == 0 || v.shape[2] == 0 || v.shape[3] == 0; }
+
+template <class... Args>
+Status error(const char* where, fmt::format_string<Args...> format, Args&&... args) {
+  return Status::invalid(fmt::format("{}: {}", where, fmt::format(format, std::forward<Args>(args)...)));
+}
+
+/// Strides and extents whose reach fits the address space, a dtype that exists, memory where there must be some.
+Status check_view(const char* where, const char* name, const ConstTensorView& v) {
+  if (!is_dtype(v.dtype)) return error(where, "{} has an unknown dtype ({}), wanted f32, f64, f16 or bf16", name, static_cast<int>(v.dtype));
+  for (int i = 0; i < 4; ++i) {
+    if (v.shape[i] < 0 || v.shape[i] > kLargest) return error(where, "{} has {} {}, wanted 0 to 2^56", name, kAxisNames[i], v.shape[i]);
+  }
+  if (is_empty(v)) return {};
+  if (v.data == nullptr) return error(where, "{} has null data and {} x {} x {} x {} elements, wanted memory", name, v.shape[0], v.shape[1], v.shape[2], v.shape[3]);
+  if (reinterpret_cast<std::uintptr_t>(v.data) % static_cast<std::uintptr_t>(bytes_of(v.dtype)) != 0) {
+    return error(where, "{} is not aligned to its elements of {} bytes", name, bytes_of(v.dtype));
+  }
+  if (v.shape[3] != 1 && v.strides[3] != 1) return error(where, "{} has stride {} on its last axis, wanted 1 (contiguous)", name, v.strides[3]);
+  for (int i = 0; i < 3; ++i) {
+    if (v.strides[i] < -kLargest || v.strides[i] > kLargest) return error(where, "{} has stride {} on {}, wanted at most 2^56", name, v.strides[i], kAxisNames[i]);
+    if (v.shape[i] > 1 && std::abs(v.strides[i]) > kLargest / v.shape[i]) {
+      return error(where, "{} reaches beyond 2^56 elements: {} {} of stride {}", name, v.shape[i], kAxisNames[i], v.strides[i]);
+    }
+  }
+  return {};
+}
+
+/// One tensor against itself: input and output alike, and no element written twice.
+Status check_in_out(const char* where, const char* name, const InOut& x) {
+  if (Status s = check_view(where, name, x.in); !s) return s;
+  if (Status s = check_view(where, name, x.out); !s) return s;
+  if (x.in.dtype != x.out.dtype) return error(where, "{} is read as {} and written as {}, wanted one dtype", name, name_of(x.in.dtype), name_of(x.out.dtype));
+  if (x.in.shape != x.out.shape) return error(where, "{} is read and written with different shapes, wanted the same", name);
+  if (x.in.shape[2] == 0) return error(where, "{} has 0 heads, wanted at least 1", name);
+  const Overlap self = self_overlap(x.out);
+  if (self != Overlap::none) return error(where, "{} is written to a view in which elements repeat (or cannot be shown not to), wanted each element once", name);
+  const Overlap both = overlap(x.in, x.out);
+  if (both == Overlap::partial || both == Overlap::undecided) return error(where, "{}'s output overlaps its input, wanted the same elements or none", name);
+  return {};
+}
+
+/// q and k against each other.
+Status check_pair(const char* where, const InOut& q, const InOut& k) {
+  if (q.in.dtype != k.in.dtype) return error(where, "q is {} and k is {}, wanted one dtype", name_of(q.in.dtype), name_of(k.in.dtype));
+  for (int i : {0, 1, 3}) {
+    if (q.in.shape[i] != k.in.shape[i]) return error(where, "q has {} {} and k has {}, wanted the same", kAxisNames[i], q.in.shape[i], k.in.shape[i]);
+  }
+  if (overlap(q.out, k.out) != Overlap::none) return error(where, "q and k share an element, wanted tensors apart");
+  if (overlap(q.out, k.in) != Overlap::none) return error(where, "q's output overlaps k's input, wanted tensors apart");
+  if (overlap(k.out, q.in) != Overlap::none) return error(where, "k's output overlaps q's input, wanted tensors apart");
+  return {};
+}
+
+Status check_operands(const RotateOperands& operands, std::int64_t head_dim) {
+  if (Status s = check_in_out(operands.where, "q", *operands.q); !s) return s;
+  if (operands.q->in.shape[3] != head_dim) return error(operands.where, "q has head_dim {}, the spec wants {}", operands.q->in.shape[3], head_dim);
+  if (operands.k == nullptr) return {};
+  if (Status s = check_in_out(operands.where, "k", *operands.k); !s) return s;
+  if (operands.k->in.shape[3] != head_dim) return error(operands.where, "k has head_dim {}, the spec wants {}", operands.k->in.shape[3], head_dim);
+  return check_pair(operands.where, *operands.q, *operands.k);
+}
+
+/// Positions against the batch and tokens they are for.
+Status check_positions(const char* where, const Positions& p, std::int64_t batch, std::int64_t tokens) {
+  if (p.data == nullptr) {
+    if (p.shape[2] == 0) return {};  // an offset
+    return error(where, "positions have null data and {} tokens, wanted memory", p.shape[2]);
+  }
+  if (p.type != PositionType::i32 && p.type != PositionType::i64 && p.type != PositionType::f64) {
+    return error(where, "positions have an unknown type ({}), wanted i32, i64 or f64", static_cast<int>(p.type));
+  }
+  if (p.shape[0] != 1) return error(where, "positions have {} axes, the spec wants 1", p.shape[0]);
+  if (p.shape[1] != 1 && p.shape[1] != batch) return error(where, "positions have batch {}, wanted 1 or {}", p.shape[1], batch);
+  if (p.shape[2] != tokens) return error(where, "positions have {} tokens, wanted {}", p.shape[2], tokens);
+  const std::uintptr_t size = p.type == PositionType::i32 ? 4 : 8;
+  if (reinterpret_cast<std::uintptr_t>(p.data) % size != 0) return error(where, "positions are not aligned to their elements of {} bytes", size);
+  return {};
+}
+
+PositionSource source_of(const Positions& p) {
+  return {.data = p.data,
+          .type = p.type,
+          .axes = 1,
+          .axis_stride = p.strides[0],
+          .batch_stride = p.shape[1] == 1 ? 0 : p.strides[1],
+          .token_stride = p.strides[2],
+          .offset = p.offset};
+}
+
+RowSource rows_of(const plan::RotaryPlan& plan, const Positions& positions, Direction direction) {
+  RowSource rows;
+  rows.kind = RowSource::Kind::phases;
+  rows.sine_sign = (plan.spec.sense == Sense::clockwise) != (direction != Direction::forward) ? -1 : 1;
+  rows.steps = plan.steps.data();
+  rows.turn_cos = plan.turn_cos.data();
+  rows.turn_sin = plan.turn_sin.data();
+  rows.turning_pairs = plan.turning_pairs;
+  rows.amplitude = direction == Direction::inverse ? plan.inverse_amplitude : plan.amplitude;
+  rows.positions = source_of(positions);
+  rows.shared = rows.positions.data == nullptr || rows.positions.batch_stride == 0;
+  return rows;
+}
+
+Operand operand_of(const InOut& x) {
+  Operand operand{static_cast<const std::byte*>(x.in.data), static_cast<std::byte*>(x.out.data), x.in.shape[2], {}, {}};
+  for (int i = 0; i < 3; ++i) {
+    operand.in_strides[i] = x.in.strides[i] * bytes_of(x.in.dtype);
+    operand.out_strides[i] = x.out.strides[i] * bytes_of(x.out.dtype);
+  }
+  return operand;
+}
+
+/// What a spec and a table layout have in common once the widths are known.
+struct Geometry {
+  std::int64_t width;
+  std::int64_t offset;
+  Pairing pairing;
+  Pairing output_pairing;
+};
+
+Result<RotateJob> job_of(const RotateOperands& operands, const Geometry& g, Direction direction) {
+  RotateJob job;
+  const ConstTensorView& q = operands.q->in;
+  job.operands[job.operand_count++] = operand_of(*operands.q);
+  if (operands.k != nullptr) job.operands[job.operand_count++] = operand_of(*operands.k);
+  job.dtype = q.dtype;
+  job.batch = q.shape[0];
+  job.tokens = q.shape[1];
+  job.head_dim = q.shape[3];
+  job.pairs = g.width / 2;
+  job.offset = g.offset;
+  job.read = direction == Direction::forward ? g.pairing : g.output_pairing;
+  job.write = direction == Direction::forward ? g.output_pairing : g.pairing;
+  for (int i = 0; i < job.operand_count; ++i) {
+    if (job.read != job.write && job.operands[i].in == job.operands[i].out && g.width > kMaxWidthInPlaceAcrossPairings) {
+      return Status::unsupported(fmt::format("{}: rotary_width is {}, in place from one pairing to the other at most {} is supported", operands.where,
+                                             g.width, kMaxWidthInPlaceAcrossPairings));
+    }
+  }
+  return job;
+}
+
+Status check_direction(const char* where, Direction direction) {
+  if (direction == Direction::forward || direction == Direction::inverse || direction == Direction::transpose) return {};
+  return error(where, "direction is {}, wanted forward, inverse or transpose", static_cast<int>(direction));
+}
+
+Status check_layout(const char* where, const TableLayout& layout, std::int64_t head_dim) {
+  const std::int64_t width = layout.rotary_width == 0 ? head_dim : layout.rotary_width;
+  if (width < 0 || width % 2 != 0) return error(where, "rotary_width is {}, wanted an even number", width);
+  if (layout.rotary_offset < 0 || width > head_dim || layout.rotary_offset > head_dim - width) {
+    return error(where, "rotary_width {} at rotary_offset {} does not fit head_dim {}", width, layout.rotary_offset, head_dim);
+  }
+  return {};
+}
+
+/// cos or sin: (B or 1, T, 1, R/2 or R).
+Status check_table(const char* where, const char* name, const ConstTensorView& table, const ConstTensorView& q, std::int64_t width) {
+  if (Status s = check_view(where, name, table); !s) return s;
+  if (table.dtype == DType::f64 && q.dtype != DType::f64) return error(where, "{} is f64 and q is {}, wanted f32, f16 or bf16 tables", name, name_of(q.dtype));
+  if (table.shape[0] != 1 && table.shape[0] != q.shape[0]) return error(where, "{} has batch {}, wanted 1 or {}", name, table.shape[0], q.shape[0]);
+  if (table.shape[1] != q.shape[1]) return error(where, "{} has {} tokens, wanted {}", name, table.shape[1], q.shape[1]);
+  if (table.shape[2] != 1) return error(where, "{} has {} heads, wanted 1", name, table.shape[2]);
+  if (table.shape[3] != width / 2 && table.shape[3] != width) {
+    return error(where, "{} has width {}, wanted {} (a value a pair) or {} (a value a channel)", name, table.shape[3], width / 2, width);
+  }
+  return {};
+}
+
+Status check_tables(const RotateOperands& operands, const ConstTensorView& cos, const ConstTensorView& sin, std::int64_t width) {
+  const char* where = operands.where;
+  const ConstTensorView& q = operands.q->in;
+  if (Status s = check_table(where, "cos", cos, q, width); !s) return s;
+  if (Status s = check_table(where, "sin", sin, q, width); !s) return s;
+  if (cos.dtype != sin.dtype) return error(where, "cos is {} and sin is {}, wanted one dtype", name_of(cos.dtype), name_of(sin.dtype));
+  if (cos.shape[3] != sin.shape[3]) return error(where, "cos has width {} and sin has {}, wanted the same", cos.shape[3], sin.shape[3]);
+  return {};
+}
+
+RowSource rows_of(const ConstTensorView& cos, const ConstTensorView& sin, const TableLayout& layout, Direction direction) {
+  RowSource rows;
+  rows.kind = RowSource::Kind::tables;
+  rows.sine_sign = (layout.sense == Sense::clockwise) != (direction != Direction::forward) ? -1 : 1;
+  rows.tables.cos = static_cast<const std::byte*>(cos.data);
+  rows.tables.sin = static_cast<const std::byte*>(sin.data);
+  rows.tables.dtype = cos.dtype;
+  rows.tables.cos_strides[0] = cos.shape[0] == 1 ? 0 : cos.strides[0];
+  rows.tables.cos_strides[1] = cos.strides[1];
+  rows.tables.sin_strides[0] = sin.shape[0] == 1 ? 0 : sin.strides[0];
+  rows.tables.sin_strides[1] = sin.strides[1];
+  rows.shared = rows.tables.cos_strides[0] == 0 && rows.tables.sin_strides[0] == 0;
+  return rows;
+}
+
+}  // namespace
+
+Result<RotateJob> make_rotate_job(const RotateOperands& operands, const plan::RotaryPlan& plan, const Positions& positions, Direction direction) {
+  if (Status s = check_direction(operands.where, direction); !s) return s;
+  if (Status s = check_operands(operands, plan.spec.head_dim); !s) return s;
+  const ConstTensorView& q = operands.q->in;
+  if (Status s = check_positions(operands.where, positions, q.shape[0], q.shape[1]); !s) return s;
+  const RotarySpec& spec = plan.spec;
+  Result<RotateJob> job =
+      job_of(operands, {spec.rotary_width, spec.rotary_offset, spec.pairing, spec.output_pairing.value_or(spec.pairing)}, direction);
+  if (job.ok()) job->rows = rows_of(plan, positions, direction);
+  return job;
+}
+
+Result<RotateJob> make_rotate_job(const RotateOperands& operands, const ConstTensorView& cos, const ConstTensorView& sin,
+                                  const TableLayout& layout, Direction direction) {
+  const std::int64_t head_dim = operands.q->in.shape[3];
+  if (Status s = check_direction(operands.where, direction); !s) return s;
+  if (Status s = check_operands(operands, head_dim); !s) return s;
+  if (Status s = check_layout(operands.where, layout, head_dim); !s) return s;
+  const std::int64_t width = layout.rotary_width == 0 ? head_dim : layout.rotary_width;
+  if (Status s = check_tables(operands, cos, sin, width); !s) return s;
+  const Geometry geometry = {width, layout.rotary_offset, layout.pairing, layout.output_pairing.value_or(layout.pairing)};
+  Result<RotateJob> job = job_of(operands, geometry, direction);
+  if (!job.ok()) return job;
+  job->rows = rows_of(cos, sin, layout, direction);
+  if (cos.shape[3] == width && width > 0) {
+    const bool half = geometry.output_pairing == Pairing::half;
+    job->rows.pair_stride = half ? 1 : 2;
+    job->rows.second_lane = half ? width / 2 : 1;
+    job->rows.swap_sines = direction != Direction::forward;
+  }
+  return job;
+}
+
+Result<RowsJob> make_rows_job(const plan::RotaryPlan& plan, const Positions& positions, const TensorView& cos, const TensorView& sin,
+                              Direction direction) {
+  const char* where = "cos_sin";
+  if (Status s = check_direction(where, direction); !s) return s;
+  for (const auto& [name, table] : {std::pair<const char*, const TensorView&>{"cos", cos}, {"sin", sin}}) {
+    if (Status s = check_view(where, name, table); !s) return s;
+    if (table.dtype != DType::f32 && table.dtype != DType::f64) return error(where, "{} is {}, wanted f32 or f64", name, name_of(table.dtype));
+    if (table.shape[2] != 1) return error(where, "{} has {} heads, wanted 1", name, table.shape[2]);
+    if (table.shape[3] != plan.spec.rotary_width / 2) return error(where, "{} has width {}, wanted {}", name, table.shape[3], plan.spec.rotary_width / 2);
+    if (self_overlap(table) != Overlap::none) return error(where, "{} is a view in which elements repeat, wanted each element once", name);
+  }
+  if (cos.dtype != sin.dtype || cos.shape != sin.shape) return error(where, "cos and sin differ in dtype or shape, wanted the same");
+  if (overlap(cos, sin) != Overlap::none) return error(where, "cos and sin share an element, wanted tensors apart");
+  if (Status s = check_positions(where, positions, cos.shape[0], cos.shape[1]); !s) return s;
+  RowsJob job;
+  job.rows = rows_of(plan, positions, direction);
+  if (plan.spec.sense == Sense::clockwise) job.rows.sine_sign = -job.rows.sine_sign;  // the table is of the angle; its user applies the sense
+  job.dtype = cos.dtype;
+  job.cos = static_cast<std::byte*>(cos.data);
+  job.sin = static_cast<std::byte*>(sin.data);
+  job.batch = cos.shape[0];
+  job.tokens = cos.shape[1];
+  job.pairs = plan.spec.rotary_width / 2;
+  for (int i = 0; i < 2; ++i) {
+    job.cos_strides[i] = cos.strides[i];
+    job.sin_strides[i] = sin.strides[i];
+  }
+  return job;
+}
+
+}  // namespace phasor::job

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rotary jobs: plain data in which every check has passed and every decision is taken. Nothing after this can fail on a CPU.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "math/phase.hpp"
+#include "phasor/rotary.hpp"
+#include "plan/rotary.hpp"
+
+namespace phasor::job {
+
+inline constexpr std::int64_t kMaxAxes = 4;
+/// Widest rotation that may read one pairing and write the other in place: a head is buffered on the stack.
+inline constexpr std::int64_t kMaxWidthInPlaceAcrossPairings = 4096;
+
+/// Where a row's positions come from. Strides in elements.
+struct PositionSource {
+  const void* data = nullptr;  // null: offset + token
+  PositionType type = PositionType::i64;
+  std::int64_t axes = 1;
+  std::int64_t axis_stride = 0;
+  std::int64_t batch_stride = 0;
+  std::int64_t token_stride = 0;
+  std::int64_t offset = 0;
+};
+
+/// Given cos and sin. Strides in elements of `dtype`.
+struct TableSource {
+  const std::byte* cos = nullptr;
+  const std::byte* sin = nullptr;
+  DType dtype = DType::f32;
+  std::int64_t cos_strides[2] = {0, 0};  // batch, token
+  std::int64_t sin_strides[2] = {0, 0};
+};
+
+/// What the cosines and sines of a row are made from.
+struct RowSource {
+  enum class Kind : std::uint8_t { phases, tables };
+  Kind kind = Kind::phases;
+  /// The two lanes of a pair have values of their own (full-width tables): `second_lane` is the distance between them in the table,
+  /// `pair_stride` that between pairs. With half-width tables second_lane is 0.
+  std::int64_t pair_stride = 1;
+  std::int64_t second_lane = 0;
+  double sine_sign = 1;        // -1: inverse, transpose, clockwise
+  bool swap_sines = false;     // transpose of lanes that differ: each lane takes its partner's sine
+  bool shared = false;         // the same rows for every batch row
+  // Phases
+  const math::Step* steps = nullptr;
+  std::int64_t step_head_stride = 0;  // in steps; 0: one ladder for every head
+  const std::uint8_t* axis_of_pair = nullptr;  // null: axis 0
+  const double* turn_cos = nullptr;
+  const double* turn_sin = nullptr;
+  std::int64_t turning_pairs = 0;
+  double amplitude = 1;
+  PositionSource positions;
+  // Tables
+  TableSource tables;
+};
+
+/// One tensor of a rotation. Strides in bytes: batch, token, head.
+struct Operand {
+  const std::byte* in = nullptr;
+  std::byte* out = nullptr;
+  std::int64_t heads = 0;
+  std::int64_t in_strides[3] = {0, 0, 0};
+  std::int64_t out_strides[3] = {0, 0, 0};
+};
+
+struct RotateJob {
+  RowSource rows;
+  Operand operands[2];
+  int operand_count = 0;
+  DType dtype = DType::f32;
+  std::int64_t batch = 0;
+  std::int64_t tokens = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t pairs = 0;
+  std::int64_t offset = 0;  // first rotated channel
+  Pairing read = Pairing::half;
+  Pairing write = Pairing::half;
+};
+
+/// cos_sin: rows written out. Strides in elements.
+struct RowsJob {
+  RowSource rows;
+  DType dtype = DType::f32;  // f32 or f64
+  std::byte* cos = nullptr;
+  std::byte* sin = nullptr;
+  std::int64_t batch = 0;
+  std::int64_t tokens = 0;
+  std::int64_t pairs = 0;
+  std::int64_t cos_strides[2] = {0, 0};  // batch, token
+  std::int64_t sin_strides[2] = {0, 0};
+};
+
+/// The tensors of one call; k null for q alone. `where` begins every message.
+struct RotateOperands {
+  const char* where;
+  const InOut* q;
+  const InOut* k;
+};
+
+Result<RotateJob> make_rotate_job(const RotateOperands& operands, const plan::RotaryPlan& plan, const Positions& positions, Direction direction);
+Result<RotateJob> make_rotate_job(const RotateOperands& operands, const ConstTensorView& cos, const ConstTensorView& sin,
+                                  const TableLayout& layout, Direction direction);
+Result<RowsJob> make_rows_job(const plan::RotaryPlan& plan, const Positions& positions, const TensorView& cos, const TensorView& sin,
+                              Direction direction);
+
+}  // namespace phasor::job

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Level 1 of exact cos and sin: polynomials in double from a 128-bit phase, and the test that proves their rounding to float32.
+// No guard and no namespace: included once in phasor::math for one lane and CUDA, once in each Highway target's namespace.
+
+// sin = u S(u^2), cos = 1 + u^2 C(u^2), u in quarter turns, |u| <= 1/2: minimax (Remez) polynomials.
+//
+// How far off level 1 can be, in ulps of the double result (an ulp is 2^-52 to 2^-53 of it):
+//   phase     the step keeps 128 of its 192 bits: off by less than |m| 2^-128 turns. `tiny` sends |rest| < 4096 + |m| 2^-13 (units of
+//             2^-64 turns) to level 2, so the angle is off by less than 2^-51 of itself                                        4 ulps
+//   u         two roundings (the conversion and the sum; the 12 dropped bits of `low` weigh 2^-64)                             2
+//   formula   roundings of z, of Horner's last steps and of the last product or sum; fused or not                              4
+//   S, C      Long: 2^-58.1 of sin and 2^-53.9 of cos (1 ulp); Short: 2^-47.7 and 2^-43.6 (671 ulps)                       1 / 671
+// The angle's relative error reaches sin with a factor x cot(x) <= 1 and cos with x tan(x) <= pi/4.
+// Sums: Long 11 < 32 = its doubt; Short 681 < 1024. tests/math/sincos_oracle_test.cpp measures both against MPFR.
+// An amplitude multiplies once more: one rounding, and the same relative error may be twice as many ulps: doubt 2 d + 2.
+struct Short {
+  static constexpr u64 doubt = 1024;
+  template <class D, class V>
+  PHASOR_HD static V sine(D d, V z) {
+    V p = MulAdd(Set(d, -0x1.dd4e53dad3d59p-19), z, Set(d, 0x1.5071bed3ced43p-13));
+    p = MulAdd(p, z, Set(d, -0x1.32d2c6298a3d1p-8));
+    p = MulAdd(p, z, Set(d, 0x1.466bc670fd11ep-4));
+    p = MulAdd(p, z, Set(d, -0x1.4abbce62577b9p-1));
+    return MulAdd(p, z, Set(d, 0x1.921fb54442cf8p+0));
+  }
+  template <class D, class V>
+  PHASOR_HD static V cosine(D d, V z) {
+    V p = MulAdd(Set(d, -0x1.a0f36aadf7361p-16), z, Set(d, 0x1.e1e7f5865bcf8p-11));
+    p = MulAdd(p, z, Set(d, -0x1.55d3ba9dbd94dp-6));
+    p = MulAdd(p, z, Set(d, 0x1.03c1f075dd9f1p-2));
+    return MulAdd(p, z, Set(d, -0x1.3bd3cc9bd6839p+0));
+  }
+};
+struct Long {
+  static constexpr u64 doubt = 32;
+  template <class D, class V>
+  PHASOR_HD static V sine(D d, V z) {
+    V p = MulAdd(Set(d, 0x1.e3eed5d693453p-25), z, Set(d, -0x1.e30063a046395p-19));
+    p = MulAdd(p, z, Set(d, 0x1.50782fca38ddbp-13));
+    p = MulAdd(p, z, Set(d, -0x1.32d2cce2d5363p-8));
+    p = MulAdd(p, z, Set(d, 0x1.466bc67758700p-4));
+    p = MulAdd(p, z, Set(d, -0x1.4abbce625be41p-1));
+    return MulAdd(p, z, Set(d, 0x1.921fb54442d18p+0));
+  }
+  template <class D, class V>
+  PHASOR_HD static V cosine(D d, V z) {
+    V p = MulAdd(Set(d, 0x1.f3dcefa931d4dp-22), z, Set(d, -0x1.a6c9ca50d1367p-16));
+    p = MulAdd(p, z, Set(d, 0x1.e1f4fb84468a4p-11));
+    p = MulAdd(p, z, Set(d, -0x1.55d3c7dc3de08p-6));
+    p = MulAdd(p, z, Set(d, 0x1.03c1f081b0e28p-2));
+    return MulAdd(p, z, Set(d, -0x1.3bd3cc9be459dp+0));
+  }
+};
+
+/// Where the 29 bits that float32 drops lie within `doubt` ulps of one half: there the rounding is not proven.
+template <class D, class V>
+PHASOR_HD inline auto near_midpoint(D d, V y, u64 doubt) {
+  const auto du = unsigned_tag(d);
+  const auto di = signed_tag(d);
+  const auto dropped = And(Add(BitCast(du, y), Set(du, doubt - (u64{1} << 28))), Set(du, (u64{1} << 29) - 1));
+  return Lt(BitCast(di, dropped), Set(di, static_cast<i64>(2 * doubt)));
+}
+
+/// What level 1 makes of a phase: values in double, the quadrant applied, and where the distance from a multiple of a quarter turn is
+/// too small for a relative error bound.
+template <class V, class M>
+struct SinCos {
+  V cos;
+  V sin;
+  M tiny;
+};
+
+/// `tiny` in units of 2^-64 turns. The amplitude is not applied.
+template <class Polynomials, class D, class VU>
+PHASOR_HD inline auto sincos_lanes(D d, VU high, VU low, double tiny) {
+  const auto du = unsigned_tag(d);
+  const auto quadrant = ShiftRight<62>(Add(high, Set(du, u64{1} << 61)));
+  const auto rest = to_double(d, Sub(high, ShiftLeft<62>(quadrant)));
+  const auto below = Sub(BitCast(d, Or(ShiftRight<12>(low), Set(du, u64{0x3ff} << 52))), Set(d, 1.0));  // low 2^-64, in [0, 1)
+  const auto u = Mul(Add(rest, below), Set(d, 0x1p-62));
+  const auto z = Mul(u, u);
+  const auto s = Mul(u, Polynomials::sine(d, z));
+  const auto c = MulAdd(z, Polynomials::cosine(d, z), Set(d, 1.0));
+  const auto odd = RebindMask(d, TestBit(quadrant, Set(du, u64{1})));
+  const auto sign = Set(du, u64{1} << 63);
+  const auto sign_cos = And(ShiftLeft<62>(Add(quadrant, Set(du, u64{1}))), sign);
+  const auto sign_sin = And(ShiftLeft<62>(quadrant), sign);
+  const auto cos = BitCast(d, Xor(BitCast(du, IfThenElse(odd, s, c)), sign_cos));
+  const auto sin = BitCast(d, Xor(BitCast(du, IfThenElse(odd, c, s)), sign_sin));
+  const auto close = Lt(Abs(rest), Set(d, tiny));
+  return SinCos<std::remove_const_t<decltype(cos)>, std::remove_const_t<decltype(close)>>{cos, sin, close};
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The public rotary functions: check, choose the kernels, run.
+#include "phasor/rotary.hpp"
+
+#include "cpu/runner.hpp"
+#include "cpu/targets.hpp"
+#include "job/rotary.hpp"
+#include "plan/rotary.hpp"
+
+namespace phasor {
+namespace {
+
+/// What a task needs: the job and the kernel that was chosen for it.
+template <class Job>
+struct Running {
+  const Job* job;
+  void (*kernel)(const Job& job, std::int64_t task);
+};
+
+template <class Job>
+Status run(const Result<Job>& job, void (*cpu::RotaryKernels::*kernel)(const Job&, std::int64_t), const Runner& runner) {
+  if (!job.ok()) return job.status();
+  const Result<const cpu::RotaryKernels*> kernels = cpu::active_kernels();
+  if (!kernels.ok()) return kernels.status();
+  const std::int64_t tasks = cpu::task_grid(*job).tasks;
+  if (tasks == 0 || job->pairs == 0) return {};
+  Running<Job> running = {&*job, (*kernels)->*kernel};
+  const cpu::Task task = [](void* context, std::int64_t index) {
+    const auto* r = static_cast<const Running<Job>*>(context);
+    r->kernel(*r->job, index);
+  };
+  cpu::run_tasks(runner, tasks, task, &running);
+  return {};
+}
+
+}  // namespace
+
+Result<Rotary> Rotary::make(const RotarySpec& spec) {
+  Result<plan::RotaryPlan> plan = plan::make_rotary_plan(spec);
+  if (!plan.ok()) return plan.status();
+  return Rotary(std::make_shared<const plan::RotaryPlan>(*std::move(plan)));
+}
+
+Status Rotary::apply(const InOut& q, const InOut& k, const Positions& positions, const ApplyOptions& options) const {
+  return run(job::make_rotate_job({"apply_rotary", &q, &k}, *plan_, positions, options.direction), &cpu::RotaryKernels::rotate, options.runner);
+}
+
+Status Rotary::apply(const InOut& q, const Positions& positions, const ApplyOptions& options) const {
+  return run(job::make_rotate_job({"apply_rotary", &q, nullptr}, *plan_, positions, options.direction), &cpu::RotaryKernels::rotate, options.runner);
+}
+
+Status Rotary::cos_sin(const Positions& positions, const TensorView& cos, const TensorView& sin, const ApplyOptions& options) const {
+  return run(job::make_rows_job(*plan_, positions, cos, sin, options.direction), &cpu::RotaryKernels::fill_rows, options.runner);
+}
+
+const RotarySpec& Rotary::spec() const { return plan_->spec; }
+std::int64_t Rotary::rotary_width() const { return plan_->spec.rotary_width; }
+const std::vector<double>& Rotary::frequencies() const { return plan_->frequencies; }
+double Rotary::amplitude() const { return plan_->amplitude; }
+double Rotary::softmax_scale() const { return plan_->softmax_scale; }
+
+Status apply_rotary(const InOut& q, const InOut& k, const ConstTensorView& cos, const ConstTensorView& sin, const TableLayout& layout,
+                    const ApplyOptions& options) {
+  return run(job::make_rotate_job({"apply_rotary", &q, &k}, cos, sin, layout, options.direction), &cpu::RotaryKernels::rotate, options.runner);
+}
+
+Status apply_rotary(const InOut& q, const ConstTensorView& cos, const ConstTensorView& sin, const TableLayout& layout, const ApplyOptions& options) {
+  return run(job::make_rotate_job({"apply_rotary", &q, nullptr}, cos, sin, layout, options.direction), &cpu::RotaryKernels::rotate, options.runner);
+}
+
+}  // namespace phasor
