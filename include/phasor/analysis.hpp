@@ -15,27 +15,38 @@ struct Matrix {
   std::vector<double> values;  // row by row
 };
 
-/// amplitude * R(position) as a dense R x R matrix over the rotated channels, in the spec's pairing.
+/// amplitude * R(position) as a dense R x R matrix over the rotated channels: columns in the spec's pairing, rows in the pairing it writes.
+/// An error above a width of 4096.
 Result<Matrix> rotation_matrix(const Rotary& rotary, std::int64_t position);
 
-/// The operator between query and key: R(query)^T R(key) = R(key - query), so that score = q^T M k.
+/// The operator between query and key: R(query)^T R(key) = amplitude^2 R(key - query), so that score = q^T M k.
+/// An error when key - query does not fit in 64 bits.
 Result<Matrix> relative_matrix(const Rotary& rotary, std::int64_t query_position, std::int64_t key_position);
 
-/// Largest error of cos and sin over the pairs of a spec at one position.
+/// Positions in a full turn of each pair, 2 pi / |frequency|; infinite for a pair that never turns.
+std::vector<double> wavelengths(const Rotary& rotary);
+
+/// Largest error of cos and sin (amplitude included) over the pairs of a spec at one position.
 struct AngleError {
   double exact = 0;    // this library's float32 values
   double float32 = 0;  // float32(position) * float32(frequency), as the peers compute angles, with perfect cos and sin after it
 };
-AngleError angle_error(const Rotary& rotary, std::int64_t position);
+Result<AngleError> angle_error(const Rotary& rotary, std::int64_t position);
 
-/// Scores of one head at the same distances, near position 0 and near `far_position`.
+/// Scores of the same q and k at positions from 0 on and at positions from `far_position` on. They depend on the distance alone
+/// when a difference is at most `rounding`.
 struct DistanceCheck {
+  std::int64_t scores = 0;  // how many were compared
   double largest_score = 0;
   double exact_difference = 0;    // largest change of a score between near and far, rotated by this library
   double float32_difference = 0;  // the same, rotated by the float32 angles of the peers
+  double rounding = 0;            // the most that rounding rotated values to their dtype can change a score
 };
-/// q and k are one head each, head_dim values; distances 0 .. distances-1 are tried.
-Result<DistanceCheck> distance_check(const Rotary& rotary, const std::vector<float>& q, const std::vector<float>& k, std::int64_t far_position,
-                                     std::int64_t distances);
+/// q (1, T, H, D) and k (1, T, heads that divide H, D) of one dtype. Compares a sample of queries in every head at distances 0, 1, 2,
+/// 4, 8, ... Allocates copies of q and k.
+Result<DistanceCheck> distance_check(const Rotary& rotary, const ConstTensorView& q, const ConstTensorView& k, std::int64_t far_position);
+
+/// memcpy in pieces on a runner (null: the library's own): what a rotation's speed is shown beside.
+void copy_bytes(void* to, const void* from, std::int64_t bytes, const Runner& runner = {});
 
 }  // namespace phasor

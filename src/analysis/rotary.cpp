@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a rotary encoding looks like at a position: matrices, wavelengths, errors of its angles.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <string>
+#include <utility>
+
+#include "analysis/float32_angles.hpp"
+#include "phasor/analysis.hpp"
+
+namespace phasor {
+namespace {
+
+/// Beyond this a dense matrix is surely a mistake: 4096 x 4096 are 128 MiB already.
+constexpr std::int64_t kWidestMatrix = 4096;
+
+/// cos and sin of one position, amplitude included, a value a pair.
+template <class T>
+struct Row {
+  std::vector<T> cos;
+  std::vector<T> sin;
+};
+
+template <class T>
+Result<Row<T>> row_at(const Rotary& rotary, std::int64_t position) {
+  const std::int64_t pairs = rotary.rotary_width() / 2;
+  Row<T> row{std::vector<T>(static_cast<std::size_t>(pairs)), std::vector<T>(static_cast<std::size_t>(pairs))};
+  const Extents shape{1, 1, 1, pairs};
+  const Status status = rotary.cos_sin(positions_from(position), view(row.cos.data(), shape), view(row.sin.data(), shape));
+  if (!status.ok()) return status;
+  return row;
+}
+
+/// The two channels of a pair, counted from the first rotated channel.
+std::pair<std::int64_t, std::int64_t> channels_of(std::int64_t pair, std::int64_t pairs, Pairing pairing) {
+  if (pairing == Pairing::half) return {pair, pair + pairs};
+  return {2 * pair, 2 * pair + 1};
+}
+
+/// factor * [cos, -sin; sin, cos] for each pair. Adding zero turns -0 into 0, which is what people expect to read.
+Matrix matrix_of(const Row<double>& row, double factor, const RotarySpec& spec, Pairing row_pairing) {
+  const auto pairs = static_cast<std::int64_t>(row.cos.size());
+  const double sense = spec.sense == Sense::clockwise ? -factor : factor;
+  Matrix matrix{2 * pairs, 2 * pairs, std::vector<double>(static_cast<std::size_t>(4 * pairs * pairs))};
+  for (std::int64_t pair = 0; pair < pairs; ++pair) {
+    const auto [x_row, y_row] = channels_of(pair, pairs, row_pairing);
+    const auto [x, y] = channels_of(pair, pairs, spec.pairing);
+    const auto at = [&](std::int64_t r, std::int64_t c) -> double& { return matrix.values[static_cast<std::size_t>(r * 2 * pairs + c)]; };
+    const auto index = static_cast<std::size_t>(pair);
+    at(x_row, x) = at(y_row, y) = factor * row.cos[index] + 0.0;
+    at(y_row, x) = sense * row.sin[index] + 0.0;
+    at(x_row, y) = -sense * row.sin[index] + 0.0;
+  }
+  return matrix;
+}
+
+Status check_width(const char* where, const Rotary& rotary) {
+  if (rotary.rotary_width() <= kWidestMatrix) return {};
+  return Status::invalid(std::string(where) + ": rotary_width is " + std::to_string(rotary.rotary_width()) + ", wanted at most " +
+                         std::to_string(kWidestMatrix));
+}
+
+/// Whether key - query fits in 64 bits.
+bool has_distance(std::int64_t query, std::int64_t key) {
+  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+  constexpr auto kLeast = std::numeric_limits<std::int64_t>::min();
+  return query >= 0 ? key >= kLeast + query : key <= kMost + query;
+}
+
+}  // namespace
+
+Result<Matrix> rotation_matrix(const Rotary& rotary, std::int64_t position) {
+  const Status status = check_width("rotation_matrix", rotary);
+  if (!status.ok()) return status;
+  const auto row = row_at<double>(rotary, position);
+  if (!row.ok()) return row.status();
+  const RotarySpec& spec = rotary.spec();
+  return matrix_of(*row, 1, spec, spec.output_pairing.value_or(spec.pairing));
+}
+
+Result<Matrix> relative_matrix(const Rotary& rotary, std::int64_t query_position, std::int64_t key_position) {
+  const Status status = check_width("relative_matrix", rotary);
+  if (!status.ok()) return status;
+  if (!has_distance(query_position, key_position)) {
+    return Status::invalid("relative_matrix: positions are " + std::to_string(query_position) + " and " + std::to_string(key_position) +
+                           ", wanted a difference that fits in 64 bits");
+  }
+  const auto row = row_at<double>(rotary, key_position - query_position);
+  if (!row.ok()) return row.status();
+  return matrix_of(*row, rotary.amplitude(), rotary.spec(), rotary.spec().pairing);
+}
+
+std::vector<double> wavelengths(const Rotary& rotary) {
+  std::vector<double> lengths;
+  lengths.reserve(rotary.frequencies().size());
+  for (const double frequency : rotary.frequencies()) {
+    lengths.push_back(frequency == 0 ? std::numeric_limits<double>::infinity() : 2 * std::numbers::pi / std::abs(frequency));
+  }
+  return lengths;
+}
+
+Result<AngleError> angle_error(const Rotary& rotary, std::int64_t position) {
+  const auto truth = row_at<double>(rotary, position);
+  if (!truth.ok()) return truth.status();
+  const auto ours = row_at<float>(rotary, position);
+  if (!ours.ok()) return ours.status();
+  AngleError error;
+  for (std::size_t i = 0; i < truth->cos.size(); ++i) {
+    const auto peers = analysis::float32_cos_sin(position, rotary.frequencies()[i], rotary.amplitude());
+    const auto off = [&](double cos, double sin) { return std::max(std::abs(cos - truth->cos[i]), std::abs(sin - truth->sin[i])); };
+    error.exact = std::max(error.exact, off(ours->cos[i], ours->sin[i]));
+    error.float32 = std::max(error.float32, off(peers.cos, peers.sin));
+  }
+  return error;
+}
+
+}  // namespace phasor
