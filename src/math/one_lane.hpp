@@ -19,7 +19,7 @@ PHASOR_HD inline T Set(One<T> /*d*/, T value) {
 }
 template <class T, class From>
 PHASOR_HD inline T BitCast(One<T> /*d*/, From from) {
-  return std::bit_cast<T>(from);
+  return bit_cast<T>(from);
 }
 PHASOR_HD inline double to_double(One<double> /*d*/, u64 signed_bits) { return static_cast<double>(static_cast<i64>(signed_bits)); }
 

@@ -153,10 +153,10 @@ PHASOR_HD inline SinCosDoubleDouble sincos_double_double(const Phase& phase) {
 PHASOR_HD inline float round_to_float(DoubleDouble y, double error, bool& undecided) {
   const float nearest = static_cast<float>(y.high);
   if (y.high == 0 || nearest == 0 || !(std::fabs(nearest) < 0x1.fffffep127F)) return nearest;
-  const u32 bits = std::bit_cast<u32>(nearest);
+  const u32 bits = bit_cast<u32>(nearest);
   const bool above = std::fabs(static_cast<double>(nearest)) <= std::fabs(y.high);
   // The neighbour on the other side of y, and the midpoint between them (exact in double, subnormals too).
-  const float other = std::bit_cast<float>(above ? bits + 1 : bits - 1);
+  const float other = bit_cast<float>(above ? bits + 1 : bits - 1);
   const double middle = 0.5 * static_cast<double>(nearest) + 0.5 * static_cast<double>(other);
   const double beyond = (y.high - middle) + y.low;  // exact difference, rounded: its sign is right
   if (std::fabs(beyond) < std::fabs(y.high) * 0x1p-95 + error) undecided = true;
@@ -206,7 +206,7 @@ PHASOR_HD inline void sincos(const Step& step, i64 position, double amplitude, f
 /// The same at a fractional position; NaN where there is no phase.
 PHASOR_HD inline void sincos(const Step& step, double position, double amplitude, float& cos, float& sin) {
   if (!is_position(position)) {
-    cos = sin = std::bit_cast<float>(u32{0x7fc00000});
+    cos = sin = bit_cast<float>(u32{0x7fc00000});
     return;
   }
   const Phase phase = phase_of(step, position);
@@ -219,7 +219,7 @@ template <class Position>
 PHASOR_HD inline void sincos(const Step& step, Position position, double amplitude, double& cos, double& sin) {
   if constexpr (std::is_same_v<Position, double>) {
     if (!is_position(position)) {
-      cos = sin = std::bit_cast<double>(u64{0x7ff8} << 48);
+      cos = sin = bit_cast<double>(u64{0x7ff8} << 48);
       return;
     }
   }
