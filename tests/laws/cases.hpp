@@ -120,7 +120,8 @@ inline void check_ok(const Status& status) {
 }
 
 /// `x` turned; gaps are in the result as they were, and nothing but the result is written.
-inline Tensor rotated(const Rotary& rotary, const Tensor& x, const Positions& positions, Place place, Direction direction = Direction::forward) {
+inline Tensor rotated(const Rotary& rotary, const Tensor& x, const Positions& positions, Place place,
+                      Direction direction = Direction::forward) {
   if (place == Place::in) {
     Tensor y = x;
     check_ok(rotary.apply(y.view(), positions, {.direction = direction}));

@@ -14,9 +14,7 @@
 namespace phasor::laws {
 
 /// [low, high] in 1/1024 steps.
-inline double any_between(double low, double high) {
-  return low + (high - low) * static_cast<double>(*rc::gen::inRange(0, 1025)) / 1024;
-}
+inline double any_between(double low, double high) { return low + (high - low) * static_cast<double>(*rc::gen::inRange(0, 1025)) / 1024; }
 
 /// Amplitudes far from those at which twice rotated f16 data could overflow or underflow.
 inline double any_amplitude() { return any_between(0.5, 2); }
@@ -48,18 +46,30 @@ inline constexpr int kScalings = 12;
 inline Scaling any_scaling(int kind, std::int64_t pairs) {
   const double factor = any_between(1, 40);
   switch (kind) {
-    case 1: return LinearScaling{.factor = factor};
-    case 2: return pairs > 1 ? Scaling(NtkScaling{.alpha = factor}) : Unscaled{};  // NTK needs a second pair
-    case 3: return NtkMixedScaling{.factor = factor, .mixed_exponent = any_between(0, 1)};
-    case 4: return pairs > 1 ? Scaling(DynamicNtkScaling{.factor = 2, .trained_length = 2048, .length = 9999}) : Unscaled{};
-    case 5: return YarnScaling{.factor = factor, .original_length = 4096};
-    case 6: return YarnScaling{.factor = factor, .original_length = 8192, .ramp = YarnRamp::exact, .attention_factor = any_amplitude()};
-    case 7: return any_longrope(pairs);
-    case 8: return Llama3Scaling{.factor = factor};
-    case 9: return ProportionalScaling{.factor = factor, .share = any_between(0, 1)};
-    case 10: return GivenFactors{.factors = any_list(pairs, 0.5, 64), .amplitude = any_amplitude()};
-    case 11: return GivenFrequencies{.frequencies = any_frequencies(pairs), .amplitude = any_amplitude()};
-    default: return Unscaled{};
+    case 1:
+      return LinearScaling{.factor = factor};
+    case 2:
+      return pairs > 1 ? Scaling(NtkScaling{.alpha = factor}) : Unscaled{};  // NTK needs a second pair
+    case 3:
+      return NtkMixedScaling{.factor = factor, .mixed_exponent = any_between(0, 1)};
+    case 4:
+      return pairs > 1 ? Scaling(DynamicNtkScaling{.factor = 2, .trained_length = 2048, .length = 9999}) : Unscaled{};
+    case 5:
+      return YarnScaling{.factor = factor, .original_length = 4096};
+    case 6:
+      return YarnScaling{.factor = factor, .original_length = 8192, .ramp = YarnRamp::exact, .attention_factor = any_amplitude()};
+    case 7:
+      return any_longrope(pairs);
+    case 8:
+      return Llama3Scaling{.factor = factor};
+    case 9:
+      return ProportionalScaling{.factor = factor, .share = any_between(0, 1)};
+    case 10:
+      return GivenFactors{.factors = any_list(pairs, 0.5, 64), .amplitude = any_amplitude()};
+    case 11:
+      return GivenFrequencies{.frequencies = any_frequencies(pairs), .amplitude = any_amplitude()};
+    default:
+      return Unscaled{};
   }
 }
 

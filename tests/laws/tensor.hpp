@@ -61,10 +61,14 @@ class Tensor {
   double operator[](const Index& at) const {
     const std::uint64_t b = bits(at);
     switch (dtype_) {
-      case DType::f32: return std::bit_cast<float>(static_cast<std::uint32_t>(b));
-      case DType::f64: return std::bit_cast<double>(b);
-      case DType::f16: return value_of_f16(b);
-      case DType::bf16: return std::bit_cast<float>(static_cast<std::uint32_t>(b << 16));
+      case DType::f32:
+        return std::bit_cast<float>(static_cast<std::uint32_t>(b));
+      case DType::f64:
+        return std::bit_cast<double>(b);
+      case DType::f16:
+        return value_of_f16(b);
+      case DType::bf16:
+        return std::bit_cast<float>(static_cast<std::uint32_t>(b << 16));
     }
     return 0;
   }
@@ -73,10 +77,14 @@ class Tensor {
   void set(const Index& at, double value) {
     const auto single = std::bit_cast<std::uint32_t>(static_cast<float>(value));
     switch (dtype_) {
-      case DType::f32: return set_bits(at, single);
-      case DType::f64: return set_bits(at, std::bit_cast<std::uint64_t>(value));
-      case DType::f16: return set_bits(at, bits_of_f16(value));
-      case DType::bf16: return set_bits(at, single >> 16);
+      case DType::f32:
+        return set_bits(at, single);
+      case DType::f64:
+        return set_bits(at, std::bit_cast<std::uint64_t>(value));
+      case DType::f16:
+        return set_bits(at, bits_of_f16(value));
+      case DType::bf16:
+        return set_bits(at, single >> 16);
     }
   }
 

@@ -18,10 +18,14 @@ struct Roundoff {
 
 constexpr Roundoff roundoff_of(DType dtype) {
   switch (dtype) {
-    case DType::f32: return {0x1p-24, 0};
-    case DType::f64: return {0x1p-53, 0};
-    case DType::f16: return {0x1p-24, 0x1p-11};
-    case DType::bf16: return {0x1p-24, 0x1p-8};
+    case DType::f32:
+      return {0x1p-24, 0};
+    case DType::f64:
+      return {0x1p-53, 0};
+    case DType::f16:
+      return {0x1p-24, 0x1p-11};
+    case DType::bf16:
+      return {0x1p-24, 0x1p-8};
   }
   return {0, 0};
 }
@@ -45,10 +49,12 @@ inline double rotations_error(DType dtype, int count) { return std::expm1(count 
 /// Forward, then inverse: two rotations, and 1 / amplitude is rounded to float64 once.
 inline double inverse_error(DType dtype) { return rotations_error(dtype, 2) + 0x1p-53; }
 
-/// One entry of a float64 table or matrix that is the nearest to the truth, relative.
-inline constexpr double kNearestDouble = 0x1p-53;
-/// An entry of a float64 matrix product of two such matrices, over the product of the norms: both entries, then as a complex product.
-inline constexpr double kMatrixProduct = (2 + kRotationRoundoffs) * 0x1p-53;
+/// A pair of a float64 table, relative to its norm: each value is the nearest.
+inline constexpr double kTable = 0x1p-53;
+/// The product of two such tables' pairs or of their 2 x 2 blocks, itself in higher precision.
+inline constexpr double kTableProduct = 2.0001 * kTable;
+/// A relative matrix: a table, times the amplitude, rounded.
+inline constexpr double kRelativeMatrix = 2.0001 * kTable;
 
 /// Sums of `terms` products in long double, relative to the sum of their magnitudes.
 inline double summation_error(std::int64_t terms) { return static_cast<double>(terms + 2) * static_cast<double>(LDBL_EPSILON); }
