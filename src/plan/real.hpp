@@ -27,7 +27,7 @@ const Real& radians_per_turn();
 /// x^(-1/n) for x > 0 and 1 <= n <= 2^20, relative error below 2^-310.
 Real inverse_root(const Real& x, std::int64_t n);
 
-/// ln(x) for x > 0, absolute error below 2^-295; Boost's takes ten times as long.
+/// ln(x) for x > 0, absolute error below 2^-295; Boost's takes two to five times as long.
 Real natural_log(const Real& x);
 
 /// e^x, relative error below 2^-270 for |x| < 2^20; 0 below -2^20.
