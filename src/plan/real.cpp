@@ -45,8 +45,8 @@ const Real& turns_per_radian() {
   return value;
 }
 
-// Newton on y^-n = x: y += y (1 - x y^n) / n, which turns a relative error e into (n + 1) e^2 / 2. Boost's pow costs 40 to 100 us, this 4 to 6.
-// The last correction is small, so what y^n accumulates (n 2^-319) is divided by n again before it reaches y.
+// Newton on y^-n = x: y += y (1 - x y^n) / n, which turns a relative error e into (n + 1) e^2 / 2. Boost's pow costs 40 to 100 us, this 4
+// to 6. The last correction is small, so what y^n accumulates (n 2^-319) is divided by n again before it reaches y.
 Real inverse_root(const Real& x, std::int64_t n) {
   if (n == 1) return 1 / x;
   Real y = inverse_root_seed(x, n);
