@@ -36,7 +36,7 @@ struct NtkScaling {
 /// With it, b: w_i * exp(-a (i + 1)^b), a = ln(factor) / (R/2)^b.
 struct NtkMixedScaling {
   double factor = 1;
-  std::optional<double> mixed_exponent;
+  std::optional<double> mixed_exponent = std::nullopt;
 };
 
 /// base * (factor * L / trained - (factor - 1))^(R / (R - 2)), L = max(length, trained).
@@ -61,9 +61,9 @@ struct YarnScaling {
   double beta_fast = 32;
   double beta_slow = 1;
   YarnRamp ramp = YarnRamp::truncated;
-  std::optional<double> attention_factor;
-  std::optional<double> mscale;
-  std::optional<double> mscale_all_dim;
+  std::optional<double> attention_factor = std::nullopt;
+  std::optional<double> mscale = std::nullopt;
+  std::optional<double> mscale_all_dim = std::nullopt;
   YarnSoftmax softmax = YarnSoftmax::mscale_all_dim_squared;
 };
 
@@ -72,11 +72,11 @@ enum class LongRopeChoice : std::uint8_t { short_factors, long_factors, by_lengt
 
 /// w_i / factor_i. Amplitude: attention_factor, else sqrt(1 + ln(factor) / ln(original_length)), 1 when factor <= 1.
 struct LongRopeScaling {
-  std::vector<double> short_factors;  // R/2 of them
-  std::vector<double> long_factors;   // R/2 of them
+  std::vector<double> short_factors = {};  // R/2 of them
+  std::vector<double> long_factors = {};   // R/2 of them
   std::int64_t original_length = 0;
   double factor = 1;  // extended length / original_length
-  std::optional<double> attention_factor;
+  std::optional<double> attention_factor = std::nullopt;
   LongRopeChoice choice = LongRopeChoice::by_length;
   std::int64_t length = 0;  // for by_length
 };
@@ -98,13 +98,13 @@ struct ProportionalScaling {
 
 /// w_i / factors[i].
 struct GivenFactors {
-  std::vector<double> factors;  // R/2 of them
+  std::vector<double> factors = {};  // R/2 of them
   double amplitude = 1;
 };
 
 /// frequencies[i], any sign; the base is not used.
 struct GivenFrequencies {
-  std::vector<double> frequencies;  // R/2 of them, radians a position
+  std::vector<double> frequencies = {};  // R/2 of them, radians a position
   double amplitude = 1;
 };
 
@@ -125,7 +125,7 @@ struct RotarySpec {
   double base = 10000;
   Scaling scaling = Unscaled{};
   Pairing pairing = Pairing::half;
-  std::optional<Pairing> output_pairing;  // written instead of `pairing` (DeepSeek-V3 reads interleaved and writes half)
+  std::optional<Pairing> output_pairing = std::nullopt;  // written instead of `pairing` (DeepSeek-V3 reads interleaved and writes half)
   Sense sense = Sense::counterclockwise;
 };
 
@@ -182,7 +182,7 @@ struct TableLayout {
   std::int64_t rotary_width = 0;  // R; 0: head_dim
   std::int64_t rotary_offset = 0;
   Pairing pairing = Pairing::half;
-  std::optional<Pairing> output_pairing;
+  std::optional<Pairing> output_pairing = std::nullopt;
   Sense sense = Sense::counterclockwise;
 };
 
