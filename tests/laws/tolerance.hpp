@@ -56,6 +56,8 @@ inline constexpr double kTableProduct = 2.0001 * kTable;
 /// A relative matrix: a table, times the amplitude, rounded.
 inline constexpr double kRelativeMatrix = 2.0001 * kTable;
 
+/// A product of a rounded and an exact number, compared with its rounded truth, relative to it.
+inline constexpr double kTwiceRounded = 3.0001 * 0x1p-53;
 /// Sums of `terms` products in long double, relative to the sum of their magnitudes.
 inline double summation_error(std::int64_t terms) { return static_cast<double>(terms + 2) * static_cast<double>(LDBL_EPSILON); }
 
