@@ -3,10 +3,11 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "phasor/rotary.hpp"
@@ -66,6 +67,15 @@ inline std::uint16_t nearest_code(Format format, const std::vector<double>& list
   return static_cast<std::uint16_t>(sign | (take_low ? low : high));
 }
 
+/// std::bit_cast, which Emscripten's library lacks.
+template <class To, class From>
+To same_bytes(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &from, sizeof to);
+  return to;
+}
+
 // ---- Elements: how a dtype is widened to its arithmetic type and narrowed back ----
 
 template <class T>
@@ -74,8 +84,8 @@ struct Element {  // float and double are their own arithmetic type
   using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
   static T widen(T x) { return x; }
   static T narrow(T x) { return x; }
-  static Bits bits(T x) { return std::bit_cast<Bits>(x); }
-  static T from_bits(std::uint64_t bits) { return std::bit_cast<T>(static_cast<Bits>(bits)); }
+  static Bits bits(T x) { return same_bytes<Bits>(x); }
+  static T from_bits(std::uint64_t bits) { return same_bytes<T>(static_cast<Bits>(bits)); }
 };
 template <class T, const Format& format>
 struct SmallElement {
