@@ -20,8 +20,8 @@ HWY_INLINE hn::Vec<D> to_double(D d, VU bits) {
 #if HWY_TARGET == HWY_WASM
   // Highway has no such conversion here: high and low halves as doubles with a known exponent, one rounding in the last sum.
   const hn::RebindToUnsigned<D> du;
-  const auto low = hn::Or(hn::And(bits, hn::Set(du, u64{0xffffffff})), hn::Set(du, u64{0x4330000000000000}));        // 2^52 + low
-  const auto high = hn::Xor(hn::ShiftRight<32>(bits), hn::Set(du, u64{0x4530000080000000}));                         // 2^84 + 2^63 + high 2^32
+  const auto low = hn::Or(hn::And(bits, hn::Set(du, u64{0xffffffff})), hn::Set(du, u64{0x4330000000000000}));  // 2^52 + low
+  const auto high = hn::Xor(hn::ShiftRight<32>(bits), hn::Set(du, u64{0x4530000080000000}));                   // 2^84 + 2^63 + high 2^32
   const auto top = hn::Sub(hn::BitCast(d, high), hn::Set(d, 0x1p84 + 0x1p63 + 0x1p52));
   return hn::Add(top, hn::BitCast(d, low));
 #else

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rotary kernels of one target: rows, heads, and the loops around them. Included once in each target's namespace by cpu/rotary.cpp, with
 // PHASOR_LANES 1 where there are registers, 0 for plain C++.
+// clang-format off
 #if PHASOR_LANES
 #include "cpu/lanes.inl"
 #endif
 #include "cpu/rotary_rows.inl"
 #include "cpu/rotary_heads.inl"
 #include "cpu/rotary_loop.inl"
+// clang-format on

@@ -55,6 +55,13 @@ struct Element<DType::bf16> {
   static std::uint16_t narrow(float x) { return static_cast<std::uint16_t>(math::narrow_bf16(math::One<float>(), x)); }
 };
 
+/// One head: its first rotated channel where it is read and where it is written.
+template <DType dtype>
+struct Head {
+  const typename Element<dtype>::Storage* in;
+  typename Element<dtype>::Storage* out;
+};
+
 /// Indices of a pair's two channels.
 template <Pairing pairing>
 inline math::Pair<std::int64_t> channels(std::int64_t pair, std::int64_t half) {
@@ -64,22 +71,20 @@ inline math::Pair<std::int64_t> channels(std::int64_t pair, std::int64_t half) {
 
 /// Pair `i` of the row by plain C++: tails, the scalar target, and pairs that must be left alone.
 template <DType dtype, Pairing read, Pairing write, class T>
-inline void rotate_one(const Row<T>& row, const Heads& heads, std::int64_t i, const typename Element<dtype>::Storage* in,
-                       typename Element<dtype>::Storage* out) {
+inline void rotate_one(const Row<T>& row, const Heads& heads, std::int64_t i, const Head<dtype>& head) {
   using E = Element<dtype>;
   const math::Pair<std::int64_t> from = channels<read>(heads.first + i, heads.half);
   const math::Pair<std::int64_t> to = channels<write>(heads.first + i, heads.half);
-  const auto x = in[from.x];
-  const auto y = in[from.y];
+  const auto x = head.in[from.x];
+  const auto y = head.in[from.y];
   if (math::is_identity(row.cos[0][i], row.sin[0][i]) && math::is_identity(row.cos[1][i], row.sin[1][i])) {
-    out[to.x] = x;
-    out[to.y] = y;
+    head.out[to.x] = x;
+    head.out[to.y] = y;
     return;
   }
-  const math::Pair<T> turned =
-      math::rotate<T>({E::widen(x), E::widen(y)}, {row.cos[0][i], row.cos[1][i]}, {row.sin[0][i], row.sin[1][i]});
-  out[to.x] = E::narrow(turned.x);
-  out[to.y] = E::narrow(turned.y);
+  const math::Pair<T> turned = math::rotate<T>({E::widen(x), E::widen(y)}, {row.cos[0][i], row.cos[1][i]}, {row.sin[0][i], row.sin[1][i]});
+  head.out[to.x] = E::narrow(turned.x);
+  head.out[to.y] = E::narrow(turned.y);
 }
 
 #if PHASOR_LANES
@@ -137,10 +142,19 @@ HWY_INLINE void store_pairs(D d, Pair<hn::Vec<D>> p, typename Element<dtype>::St
   }
 }
 
-/// Pairs from `i` on of one head while registers of `d` fill; returns where it stopped.
-template <DType dtype, Pairing read, Pairing write, bool lanes_differ, class D, class T>
-HWY_INLINE std::int64_t rotate_lanes(D d, const Row<T>& row, const Heads& heads, std::int64_t i, std::int64_t pairs,
-                                     const typename Element<dtype>::Storage* in, typename Element<dtype>::Storage* out) {
+/// What is left to do of a head: pairs [next, end). `end` is a std::integral_constant for the common widths, so that loops unroll.
+template <class Count>
+struct PairRange {
+  std::int64_t next;
+  Count end;
+};
+
+/// As many of the pairs left as fill registers of `d`; returns where it stopped.
+template <DType dtype, Pairing read, Pairing write, bool lanes_differ, class D, class T, class Count>
+HWY_INLINE std::int64_t rotate_lanes(D d, const Row<T>& row, const Heads& heads, PairRange<Count> range, const Head<dtype>& head) {
+  const auto [in, out] = head;
+  const std::int64_t pairs = range.end;
+  std::int64_t i = range.next;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   if constexpr (sizeof(T) == sizeof(typename Element<dtype>::Storage) && read == Pairing::interleaved && write == Pairing::interleaved) {
     // Swap neighbours, two products and a sum: 1.6 to 1.8 times as fast as loads that separate the pair (Neoverse-N1).
@@ -166,23 +180,21 @@ HWY_INLINE std::int64_t rotate_lanes(D d, const Row<T>& row, const Heads& heads,
 
 #endif  // PHASOR_LANES
 
-/// One head. `pairs` is a std::integral_constant for the common widths, so that the loop unrolls.
 template <DType dtype, Pairing read, Pairing write, bool lanes_differ, class Count, class T>
-inline void rotate_head(const Row<T>& row, const Heads& heads, Count pairs, const typename Element<dtype>::Storage* in,
-                        typename Element<dtype>::Storage* out) {
+inline void rotate_head(const Row<T>& row, const Heads& heads, Count pairs, const Head<dtype>& head) {
   std::int64_t i = 0;
 #if PHASOR_LANES
   if (!row.identity_inside) {
-    i = rotate_lanes<dtype, read, write, lanes_differ>(hn::ScalableTag<T>(), row, heads, i, pairs, in, out);
+    i = rotate_lanes<dtype, read, write, lanes_differ>(hn::ScalableTag<T>(), row, heads, PairRange<Count>{i, pairs}, head);
     if constexpr (hn::MaxLanes(hn::ScalableTag<T>()) > 8) {
-      i = rotate_lanes<dtype, read, write, lanes_differ>(hn::CappedTag<T, 8>(), row, heads, i, pairs, in, out);
+      i = rotate_lanes<dtype, read, write, lanes_differ>(hn::CappedTag<T, 8>(), row, heads, PairRange<Count>{i, pairs}, head);
     }
     if constexpr (hn::MaxLanes(hn::ScalableTag<T>()) > 4) {
-      i = rotate_lanes<dtype, read, write, lanes_differ>(hn::CappedTag<T, 4>(), row, heads, i, pairs, in, out);
+      i = rotate_lanes<dtype, read, write, lanes_differ>(hn::CappedTag<T, 4>(), row, heads, PairRange<Count>{i, pairs}, head);
     }
   }
 #endif
-  for (; i < pairs; ++i) rotate_one<dtype, read, write>(row, heads, i, in, out);
+  for (; i < pairs; ++i) rotate_one<dtype, read, write>(row, heads, i, head);
 }
 
 template <DType dtype, Pairing read, Pairing write, bool lanes_differ, class Count, class T>
@@ -191,17 +203,16 @@ void rotate_heads_of(const Row<T>& row, const Heads& heads, Count pairs) {
   const std::byte* in = heads.in;
   std::byte* out = heads.out;
   for (std::int64_t h = 0; h < heads.count; ++h, in += heads.in_stride, out += heads.out_stride) {
-    const Storage* from = reinterpret_cast<const Storage*>(in);
-    Storage* to = reinterpret_cast<Storage*>(out);
+    const Head<dtype> head = {reinterpret_cast<const Storage*>(in), reinterpret_cast<Storage*>(out)};
     if constexpr (read != write) {
       if (in == out) {  // each channel moves elsewhere: read the whole head before writing it
         Storage buffer[job::kMaxWidthInPlaceAcrossPairings];
-        std::memcpy(buffer, from, static_cast<std::size_t>(2 * heads.half) * sizeof(Storage));
-        rotate_head<dtype, read, write, lanes_differ>(row, heads, pairs, static_cast<const Storage*>(buffer), to);
+        std::memcpy(buffer, in, static_cast<std::size_t>(2 * heads.half) * sizeof(Storage));
+        rotate_head<dtype, read, write, lanes_differ>(row, heads, pairs, Head<dtype>{buffer, head.out});
         continue;
       }
     }
-    rotate_head<dtype, read, write, lanes_differ>(row, heads, pairs, from, to);
+    rotate_head<dtype, read, write, lanes_differ>(row, heads, pairs, head);
   }
 }
 
@@ -211,13 +222,20 @@ void rotate_heads(const Row<T>& row, const Heads& heads, std::int64_t pairs) {
   if (row.cos[0] != row.cos[1]) return rotate_heads_of<dtype, read, write, true>(row, heads, pairs);
   if constexpr (read == write && dtype != DType::f64) {
     switch (pairs) {
-      case 32: return rotate_heads_of<dtype, read, write, false>(row, heads, std::integral_constant<std::int64_t, 32>());
-      case 40: return rotate_heads_of<dtype, read, write, false>(row, heads, std::integral_constant<std::int64_t, 40>());
-      case 48: return rotate_heads_of<dtype, read, write, false>(row, heads, std::integral_constant<std::int64_t, 48>());
-      case 64: return rotate_heads_of<dtype, read, write, false>(row, heads, std::integral_constant<std::int64_t, 64>());
-      case 96: return rotate_heads_of<dtype, read, write, false>(row, heads, std::integral_constant<std::int64_t, 96>());
-      case 128: return rotate_heads_of<dtype, read, write, false>(row, heads, std::integral_constant<std::int64_t, 128>());
-      default: break;
+      case 32:
+        return rotate_heads_of<dtype, read, write, false>(row, heads, std::integral_constant<std::int64_t, 32>());
+      case 40:
+        return rotate_heads_of<dtype, read, write, false>(row, heads, std::integral_constant<std::int64_t, 40>());
+      case 48:
+        return rotate_heads_of<dtype, read, write, false>(row, heads, std::integral_constant<std::int64_t, 48>());
+      case 64:
+        return rotate_heads_of<dtype, read, write, false>(row, heads, std::integral_constant<std::int64_t, 64>());
+      case 96:
+        return rotate_heads_of<dtype, read, write, false>(row, heads, std::integral_constant<std::int64_t, 96>());
+      case 128:
+        return rotate_heads_of<dtype, read, write, false>(row, heads, std::integral_constant<std::int64_t, 128>());
+      default:
+        break;
     }
   }
   rotate_heads_of<dtype, read, write, false>(row, heads, pairs);

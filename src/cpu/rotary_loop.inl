@@ -12,12 +12,18 @@ struct RowBuffers {
   alignas(64) T sin_lanes[2 * kBlockValues];
 };
 
+/// Whether some pair's first lane is left alone (then both may be: rotate_one looks).
 template <class T>
 bool has_identity(const Row<T>& row, std::int64_t pairs) {
-  bool zero_sine = false;
-  for (std::int64_t i = 0; i < pairs; ++i) zero_sine |= row.sin[0][i] == T{0};
-  if (!zero_sine) return false;
-  for (std::int64_t i = 0; i < pairs; ++i) {
+  std::int64_t i = 0;
+#if PHASOR_LANES
+  const hn::ScalableTag<T> d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  auto zero = hn::MaskFromVec(hn::Zero(d));
+  for (; i + lanes <= pairs; i += lanes) zero = hn::Or(zero, hn::Eq(hn::LoadU(d, row.sin[0] + i), hn::Zero(d)));
+  if (!hn::AllFalse(d, zero)) i = 0;
+#endif
+  for (; i < pairs; ++i) {
     if (math::is_identity(row.cos[0][i], row.sin[0][i])) return true;
   }
   return false;
@@ -35,7 +41,16 @@ std::int64_t pairs_to_turn(const Row<T>& row, std::int64_t pairs) {
 
 template <class T>
 void spread_lanes(const Row<T>& row, std::int64_t pairs, T* cos_lanes, T* sin_lanes) {
-  for (std::int64_t i = 0; i < pairs; ++i) {
+  std::int64_t i = 0;
+#if PHASOR_LANES
+  const hn::ScalableTag<T> d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  for (; i + lanes <= pairs; i += lanes) {
+    hn::StoreInterleaved2(hn::LoadU(d, row.cos[0] + i), hn::LoadU(d, row.cos[1] + i), d, cos_lanes + 2 * i);
+    hn::StoreInterleaved2(hn::Neg(hn::LoadU(d, row.sin[0] + i)), hn::LoadU(d, row.sin[1] + i), d, sin_lanes + 2 * i);
+  }
+#endif
+  for (; i < pairs; ++i) {
     cos_lanes[2 * i] = row.cos[0][i];
     cos_lanes[2 * i + 1] = row.cos[1][i];
     sin_lanes[2 * i] = -row.sin[0][i];
@@ -65,8 +80,9 @@ void move_unturned(const Row<T>& row, const Heads& heads, std::int64_t from, std
   if (from == pairs || (heads.in == heads.out && read == write)) return;
   for (std::int64_t h = 0; h < heads.count; ++h) {
     for (std::int64_t i = from; i < pairs; ++i) {
-      rotate_one<dtype, read, write>(row, heads, i, reinterpret_cast<const Storage*>(heads.in + h * heads.in_stride),
-                                     reinterpret_cast<Storage*>(heads.out + h * heads.out_stride));
+      rotate_one<dtype, read, write>(
+          row, heads, i,
+          {reinterpret_cast<const Storage*>(heads.in + h * heads.in_stride), reinterpret_cast<Storage*>(heads.out + h * heads.out_stride)});
     }
   }
 }
@@ -103,7 +119,11 @@ inline Heads heads_at(const job::RotateJob& job, const job::Operand& operand, st
   const std::int64_t skip = job.offset * bytes_of(job.dtype);
   return {operand.in + batch * operand.in_strides[0] + token * operand.in_strides[1] + skip,
           operand.out + batch * operand.out_strides[0] + token * operand.out_strides[1] + skip,
-          operand.heads, operand.in_strides[2], operand.out_strides[2], job.pairs, 0};
+          operand.heads,
+          operand.in_strides[2],
+          operand.out_strides[2],
+          job.pairs,
+          0};
 }
 
 template <DType dtype, Pairing read, Pairing write>
@@ -120,37 +140,37 @@ class RotateTask {
       for (std::int64_t t = 0; t < extent_.tokens; t += rows) {
         const std::int64_t n = std::min(rows, extent_.tokens - t);
         const RowBlock<T> block = {first, count, buffers_.cos, buffers_.sin, count};
-        rotate_rows(block, extent_.first_token + t, n);
+        rotate_rows(block, {extent_.first_batch, extent_.first_token + t, n});
       }
     }
   }
 
  private:
-  void rotate_rows(const RowBlock<T>& block, std::int64_t token, std::int64_t rows) {
-    for (std::int64_t b = extent_.first_batch; b < extent_.end_batch; ++b) {
+  void rotate_rows(const RowBlock<T>& block, RowRange rows) {
+    for (; rows.batch < extent_.end_batch; ++rows.batch) {
       if (job_.rows.step_head_stride != 0) {
-        rotate_by_head(block, b, token, rows);
+        rotate_by_head(block, rows);
         continue;
       }
-      if (b == extent_.first_batch || !job_.rows.shared) make_rows(job_.rows, block, b, token, rows);
-      for (std::int64_t r = 0; r < rows; ++r) {
+      if (rows.batch == extent_.first_batch || !job_.rows.shared) make_rows(job_.rows, block, rows);
+      for (std::int64_t r = 0; r < rows.count; ++r) {
         const Row<T> row = row_of(block, r);
-        for (int o = 0; o < job_.operand_count; ++o) rotate(row, heads_at(job_, job_.operands[o], b, token + r), block);
+        for (int o = 0; o < job_.operand_count; ++o) rotate(row, heads_at(job_, job_.operands[o], rows.batch, rows.token + r), block);
       }
     }
   }
 
   /// Every head has a ladder of its own.
-  void rotate_by_head(const RowBlock<T>& block, std::int64_t b, std::int64_t token, std::int64_t rows) {
+  void rotate_by_head(const RowBlock<T>& block, const RowRange& rows) {
     for (int o = 0; o < job_.operand_count; ++o) {
       for (std::int64_t h = 0; h < job_.operands[o].heads; ++h) {
         job::RowSource source = job_.rows;
         source.steps += h * source.step_head_stride;
         source.turn_cos += h * source.step_head_stride;
         source.turn_sin += h * source.step_head_stride;
-        make_rows(source, block, b, token, rows);
-        for (std::int64_t r = 0; r < rows; ++r) {
-          Heads head = heads_at(job_, job_.operands[o], b, token + r);
+        make_rows(source, block, rows);
+        for (std::int64_t r = 0; r < rows.count; ++r) {
+          Heads head = heads_at(job_, job_.operands[o], rows.batch, rows.token + r);
           head.in += h * head.in_stride;
           head.out += h * head.out_stride;
           head.count = 1;
@@ -160,11 +180,11 @@ class RotateTask {
     }
   }
 
-  void make_rows(const job::RowSource& source, const RowBlock<T>& block, std::int64_t b, std::int64_t token, std::int64_t rows) {
-    fill_rows(source, b, token, rows, block);
+  void make_rows(const job::RowSource& source, const RowBlock<T>& block, const RowRange& rows) {
+    fill_rows(source, rows, block);
     if (source.second_lane != 0) {
       const RowBlock<T> second = {block.first, block.count, buffers_.second_cos, buffers_.second_sin, block.stride};
-      fill_from_tables(source, b, token, rows, second, 1);
+      fill_from_tables(source, rows, second, 1);
     }
   }
 
@@ -173,7 +193,10 @@ class RotateTask {
     const T* sin = block.sin + r * block.stride;
     const bool differ = job_.rows.second_lane != 0;
     Row<T> row = {{cos, differ ? buffers_.second_cos + r * block.stride : cos},
-                  {sin, differ ? buffers_.second_sin + r * block.stride : sin}, buffers_.cos_lanes, buffers_.sin_lanes, false};
+                  {sin, differ ? buffers_.second_sin + r * block.stride : sin},
+                  buffers_.cos_lanes,
+                  buffers_.sin_lanes,
+                  false};
     if constexpr (sizeof(T) == sizeof(typename Element<dtype>::Storage) && read == Pairing::interleaved && write == Pairing::interleaved) {
       spread_lanes(row, block.count, buffers_.cos_lanes, buffers_.sin_lanes);
     }
@@ -204,10 +227,14 @@ void rotate_task_of(const job::RotateJob& job, const Extent& extent) {
 inline void rotate_task(const job::RotateJob& job, std::int64_t task) {
   const Extent extent = extent_of(task_grid(job), task, job.batch, job.tokens);
   switch (job.dtype) {
-    case DType::f32: return rotate_task_of<DType::f32>(job, extent);
-    case DType::f64: return rotate_task_of<DType::f64>(job, extent);
-    case DType::f16: return rotate_task_of<DType::f16>(job, extent);
-    case DType::bf16: return rotate_task_of<DType::bf16>(job, extent);
+    case DType::f32:
+      return rotate_task_of<DType::f32>(job, extent);
+    case DType::f64:
+      return rotate_task_of<DType::f64>(job, extent);
+    case DType::f16:
+      return rotate_task_of<DType::f16>(job, extent);
+    case DType::bf16:
+      return rotate_task_of<DType::bf16>(job, extent);
   }
 }
 
@@ -220,7 +247,7 @@ void write_rows(const job::RowsJob& job, const Extent& extent) {
       T* cos = reinterpret_cast<T*>(job.cos) + b * job.cos_strides[0] + token * job.cos_strides[1];
       T* sin = reinterpret_cast<T*>(job.sin) + b * job.sin_strides[0] + token * job.sin_strides[1];
       const std::int64_t rows = one_pass ? std::min(kMaxBlockRows, extent.tokens - t) : 1;
-      fill_rows(job.rows, b, token, rows, RowBlock<T>{0, job.pairs, cos, sin, job.cos_strides[1]});
+      fill_rows(job.rows, {b, token, rows}, RowBlock<T>{0, job.pairs, cos, sin, job.cos_strides[1]});
     }
   }
 }

@@ -17,6 +17,17 @@ struct RowBlock {
   T* cos;
   T* sin;
   std::int64_t stride;
+
+  RowBlock part(std::int64_t row, std::int64_t from, std::int64_t pairs) const {
+    return {first + from, pairs, cos + row * stride + from, sin + row * stride + from, stride};
+  }
+};
+
+/// Rows [token, token + count) of a batch row; at most kMaxBlockRows.
+struct RowRange {
+  std::int64_t batch;
+  std::int64_t token;
+  std::int64_t count;
 };
 
 /// The positions of one row, an axis each.
@@ -48,53 +59,61 @@ void fill_pair(const job::RowSource& source, const RowPosition<Position>& at, st
 using DoubleTag = hn::ScalableTag<double>;
 using DoubleVec = hn::Vec<DoubleTag>;
 
-/// Level 1 for phases [0, count), as many as fill registers; returns how many. Sets `doubt` when a rounding is not proven.
-template <class Tag>
-std::int64_t sincos_chunk(Tag d, const u64* high, const u64* low, std::int64_t count, double tiny, const job::RowSource& source, float* cos, float* sin,
-                          bool& doubt) {
-  const hn::RebindToUnsigned<Tag> du;
-  const hn::Rebind<float, Tag> df;
+/// The phases of up to kPhaseChunk pairs at one position.
+struct PhaseChunk {
+  alignas(64) u64 high[kPhaseChunk];
+  alignas(64) u64 low[kPhaseChunk];
+  double tiny;
+};
+
+template <class Position>
+HWY_INLINE void fill_phases(const job::RowSource& source, const RowPosition<Position>& at, const RowBlock<float>& block,
+                            PhaseChunk& phases) {
+  phases.tiny = 0;
+  for (std::int64_t i = 0; i < block.count; ++i) {
+    const Position position = at.of(block.first + i);
+    const math::Phase128 p = phase128_at(source.steps[block.first + i], position);
+    phases.high[i] = p.high;
+    phases.low[i] = p.low;
+    if (i == 0 || at.axis_of_pair != nullptr) phases.tiny = std::max(phases.tiny, tiny_bound_at(position));
+  }
+}
+
+/// Level 1 for as many pairs of a chunk as fill registers; returns how many, or 0 when a rounding is not proven.
+inline std::int64_t fill_proven(const job::RowSource& source, const PhaseChunk& phases, const RowBlock<float>& block) {
+  const DoubleTag d;
+  const hn::RebindToUnsigned<DoubleTag> du;
+  const hn::Rebind<float, DoubleTag> df;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const u64 bound = math::doubt_with_amplitude(Short::doubt, source.amplitude);
   const auto amplitude_cos = hn::Set(d, source.amplitude);
   const auto amplitude_sin = hn::Set(d, source.amplitude * source.sine_sign);
-  auto open = hn::MaskFromVec(hn::Zero(d));
+  auto doubt = hn::MaskFromVec(hn::Zero(d));
   std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    const auto r = sincos_lanes<Short>(d, hn::LoadU(du, high + i), hn::LoadU(du, low + i), tiny);
+  for (; i + lanes <= block.count; i += lanes) {
+    const auto r = sincos_lanes<Short>(d, hn::Load(du, phases.high + i), hn::Load(du, phases.low + i), phases.tiny);
     const auto c = hn::Mul(r.cos, amplitude_cos);
     const auto s = hn::Mul(r.sin, amplitude_sin);
     const auto near = hn::Or(near_midpoint(d, c, bound), near_midpoint(d, s, bound));
-    open = hn::Or(open, hn::Or(r.tiny, hn::RebindMask(d, near)));
-    hn::StoreU(hn::DemoteTo(df, c), df, cos + i);
-    hn::StoreU(hn::DemoteTo(df, s), df, sin + i);
+    doubt = hn::Or(doubt, hn::Or(r.tiny, hn::RebindMask(d, near)));
+    hn::StoreU(hn::DemoteTo(df, c), df, block.cos + i);
+    hn::StoreU(hn::DemoteTo(df, s), df, block.sin + i);
   }
-  doubt = doubt || !hn::AllFalse(d, open);
-  return i;
+  return hn::AllFalse(d, doubt) ? i : 0;
 }
 
 #endif  // PHASOR_LANES
 
-/// Up to kPhaseChunk pairs of one row at any position. A chunk with a rounding in doubt (one in a thousand rows) is done again pair by pair.
+/// One row of up to kPhaseChunk pairs. A chunk with a rounding in doubt (one in a thousand rows) is done again pair by pair.
 template <class Position>
-void fill_chunk(const job::RowSource& source, const RowPosition<Position>& at, std::int64_t first, std::int64_t count, float* cos, float* sin) {
+void fill_chunk(const job::RowSource& source, const RowPosition<Position>& at, const RowBlock<float>& block) {
   std::int64_t done = 0;
 #if PHASOR_LANES
-  alignas(64) u64 high[kPhaseChunk];
-  alignas(64) u64 low[kPhaseChunk];
-  double tiny = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const Position position = at.of(first + i);
-    const math::Phase128 p = phase128_at(source.steps[first + i], position);
-    high[i] = p.high;
-    low[i] = p.low;
-    if (i == 0 || at.axis_of_pair != nullptr) tiny = std::max(tiny, tiny_bound_at(position));
-  }
-  bool doubt = false;
-  done = sincos_chunk(DoubleTag(), high, low, count, tiny, source, cos, sin, doubt);
-  if (doubt) done = 0;
+  PhaseChunk phases;
+  fill_phases(source, at, block, phases);
+  done = fill_proven(source, phases, block);
 #endif
-  for (std::int64_t i = done; i < count; ++i) fill_pair(source, at, first + i, cos[i], sin[i]);
+  for (std::int64_t i = done; i < block.count; ++i) fill_pair(source, at, block.first + i, block.cos[i], block.sin[i]);
 }
 
 /// Whether every axis is at position 0, where nothing turns.
@@ -125,15 +144,11 @@ void fill_row(const job::RowSource& source, const RowPosition<Position>& at, con
       }
     }
   }
-  const std::int64_t turning =
-      at_origin(source, at) ? 0 : std::clamp(source.turning_pairs - block.first, std::int64_t{0}, block.count);
-  for (std::int64_t i = 0; i < turning; i += kPhaseChunk) {
-    const std::int64_t count = std::min(kPhaseChunk, turning - i);
-    if constexpr (std::is_same_v<T, float>) {
-      fill_chunk(source, at, block.first + i, count, cos + i, sin + i);
-    } else {
-      for (std::int64_t j = i; j < i + count; ++j) fill_pair(source, at, block.first + j, cos[j], sin[j]);
-    }
+  const std::int64_t turning = at_origin(source, at) ? 0 : std::clamp(source.turning_pairs - block.first, std::int64_t{0}, block.count);
+  if constexpr (std::is_same_v<T, float>) {
+    for (std::int64_t i = 0; i < turning; i += kPhaseChunk) fill_chunk(source, at, block.part(row, i, std::min(kPhaseChunk, turning - i)));
+  } else {
+    for (std::int64_t i = 0; i < turning; ++i) fill_pair(source, at, block.first + i, cos[i], sin[i]);
   }
   fill_unturned(source, block.count - turning, cos + turning, sin + turning);
 }
@@ -158,13 +173,13 @@ struct Turning {
   DoubleVec turn_sin;
 };
 
-HWY_INLINE Turning seed(const job::RowSource& source, const math::Step* steps, std::int64_t pair, std::int64_t position) {
+HWY_INLINE Turning seed(const job::RowSource& source, std::int64_t pair, std::int64_t position) {
   const DoubleTag d;
   const hn::RebindToUnsigned<DoubleTag> du;
   alignas(64) u64 high[hn::MaxLanes(DoubleTag())];
   alignas(64) u64 low[hn::MaxLanes(DoubleTag())];
   for (std::size_t i = 0; i < hn::Lanes(d); ++i) {
-    const math::Phase128 p = math::phase128_of(steps[i], position);
+    const math::Phase128 p = math::phase128_of(source.steps[pair + static_cast<std::int64_t>(i)], position);
     high[i] = p.high;
     low[i] = p.low;
   }
@@ -189,19 +204,25 @@ HWY_INLINE bool store_proven(DoubleVec value, DoubleVec error, float* to) {
   return hn::AllTrue(df, hn::Eq(up, down));
 }
 
-/// Rows [row, row + count) of kGroupVectors registers of pairs from `i` of the block on; a bit of the result for each row in doubt.
-inline u32 fill_group(const job::RowSource& source, const RowBlock<float>& block, std::int64_t i, std::int64_t position, std::int64_t row,
-                      std::int64_t count) {
+/// `count` rows of a block from `row` on, at consecutive positions.
+struct Run {
+  std::int64_t position;
+  std::int64_t row;
+  std::int64_t count;
+};
+
+/// A run over kGroupVectors registers of pairs from `i` of the block on; a bit of the result for each row in doubt.
+inline u32 fill_group(const job::RowSource& source, const RowBlock<float>& block, const Run& run, std::int64_t i) {
   const DoubleTag d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto error = hn::Set(d, kRecurrenceError * source.amplitude);
   const std::int64_t pair = block.first + i;
-  Turning a = seed(source, source.steps + pair, pair, position);
-  Turning b = seed(source, source.steps + pair + lanes, pair + lanes, position);
+  Turning a = seed(source, pair, run.position);
+  Turning b = seed(source, pair + lanes, run.position);
   u32 doubt = 0;
-  for (std::int64_t r = 0; r < count; ++r) {
-    float* cos = block.cos + (row + r) * block.stride + i;
-    float* sin = block.sin + (row + r) * block.stride + i;
+  for (std::int64_t r = 0; r < run.count; ++r) {
+    float* cos = block.cos + (run.row + r) * block.stride + i;
+    float* sin = block.sin + (run.row + r) * block.stride + i;
     bool proven = store_proven(a.cos, error, cos);
     proven &= store_proven(a.sin, error, sin);
     proven &= store_proven(b.cos, error, cos + lanes);
@@ -213,26 +234,23 @@ inline u32 fill_group(const job::RowSource& source, const RowBlock<float>& block
   return doubt;
 }
 
-/// `count` rows from `row` on at consecutive positions; at most kMaxBlockRows. Rows in doubt, and the pairs that do not fill registers, go
-/// through level 1.
-inline void fill_run(const job::RowSource& source, const RowBlock<float>& block, std::int64_t position, std::int64_t row, std::int64_t count) {
+/// Rows in doubt, and the pairs that do not fill registers, go through level 1.
+inline void fill_run(const job::RowSource& source, const RowBlock<float>& block, const Run& run) {
   const std::int64_t group = kGroupVectors * static_cast<std::int64_t>(hn::Lanes(DoubleTag()));
   const std::int64_t turning = std::clamp(source.turning_pairs - block.first, std::int64_t{0}, block.count);
   u32 doubt = 0;
   std::int64_t i = 0;
-  for (; i + group <= turning; i += group) doubt |= fill_group(source, block, i, position, row, count);
-  for (std::int64_t r = 0; r < count; ++r) {
-    const RowPosition<std::int64_t> at = {{position + r}, nullptr};
-    if (position + r == 0 || (doubt >> r & 1) != 0) {
-      fill_row(source, at, block, row + r);
+  for (; i + group <= turning; i += group) doubt |= fill_group(source, block, run, i);
+  for (std::int64_t r = 0; r < run.count; ++r) {
+    const RowPosition<std::int64_t> at = {{run.position + r}, nullptr};
+    const std::int64_t row = run.row + r;
+    if (run.position + r == 0 || (doubt >> r & 1) != 0) {
+      fill_row(source, at, block, row);
       continue;
     }
-    float* cos = block.cos + (row + r) * block.stride;
-    float* sin = block.sin + (row + r) * block.stride;
-    for (std::int64_t j = i; j < turning; j += kPhaseChunk) {
-      fill_chunk(source, at, block.first + j, std::min(kPhaseChunk, turning - j), cos + j, sin + j);
-    }
-    fill_unturned(source, block.count - turning, cos + turning, sin + turning);
+    for (std::int64_t j = i; j < turning; j += kPhaseChunk) fill_chunk(source, at, block.part(row, j, std::min(kPhaseChunk, turning - j)));
+    const RowBlock<float> rest = block.part(row, turning, block.count - turning);
+    fill_unturned(source, rest.count, rest.cos, rest.sin);
   }
 }
 
@@ -252,28 +270,32 @@ Position position_at(const job::PositionSource& p, std::int64_t axis, std::int64
 /// How many rows from `row` on have consecutive positions.
 inline std::int64_t run_length(const std::int64_t* position, std::int64_t row, std::int64_t rows) {
   std::int64_t end = row + 1;
-  while (end < rows && static_cast<std::uint64_t>(position[end]) == static_cast<std::uint64_t>(position[end - 1]) + 1 && position[end] > position[end - 1]) ++end;
+  while (end < rows && static_cast<std::uint64_t>(position[end]) == static_cast<std::uint64_t>(position[end - 1]) + 1 &&
+         position[end] > position[end - 1])
+    ++end;
   return end - row;
 }
 
-/// `rows` rows of one batch row from `token` on, by phases.
+/// Rows by phases.
 template <class T, class Position>
-void fill_from_phases(const job::RowSource& source, std::int64_t batch, std::int64_t token, std::int64_t rows, const RowBlock<T>& block) {
+void fill_from_phases(const job::RowSource& source, const RowRange& rows, const RowBlock<T>& block) {
   Position first_axis[kMaxBlockRows] = {};
-  for (std::int64_t r = 0; r < rows; ++r) first_axis[r] = position_at<Position>(source.positions, 0, batch, token + r);
-  for (std::int64_t r = 0; r < rows;) {
+  for (std::int64_t r = 0; r < rows.count; ++r) first_axis[r] = position_at<Position>(source.positions, 0, rows.batch, rows.token + r);
+  for (std::int64_t r = 0; r < rows.count;) {
 #if PHASOR_LANES
     if constexpr (std::is_same_v<T, float> && std::is_same_v<Position, std::int64_t>) {
-      const std::int64_t run = source.axis_of_pair == nullptr ? run_length(first_axis, r, rows) : 1;
-      if (run >= kShortestRun) {
-        fill_run(source, block, first_axis[r], r, run);
-        r += run;
+      const Run run = {first_axis[r], r, source.axis_of_pair == nullptr ? run_length(first_axis, r, rows.count) : 1};
+      if (run.count >= kShortestRun) {
+        fill_run(source, block, run);
+        r += run.count;
         continue;
       }
     }
 #endif
     RowPosition<Position> at = {{first_axis[r]}, source.axis_of_pair};
-    for (std::int64_t a = 1; a < source.positions.axes; ++a) at.by_axis[a] = position_at<Position>(source.positions, a, batch, token + r);
+    for (std::int64_t a = 1; a < source.positions.axes; ++a) {
+      at.by_axis[a] = position_at<Position>(source.positions, a, rows.batch, rows.token + r);
+    }
     fill_row(source, at, block, r);
     ++r;
   }
@@ -289,31 +311,70 @@ T table_value(const std::byte* data, DType dtype, std::int64_t index) {
   return static_cast<T>(dtype == DType::f16 ? math::widen_f16(d, bits) : math::widen_bf16(d, bits));
 }
 
+/// Values of a table from `index` on, `stride` apart, times `sign`.
+template <class T>
+struct TableRow {
+  const std::byte* data;
+  DType dtype;
+  std::int64_t index;
+  std::int64_t stride;
+  T sign;
+};
+
+#if PHASOR_LANES
+
+/// Contiguous values of a 16- or 32-bit table, times `sign`, as many as fill registers; returns how many.
+inline std::int64_t widen_values(const TableRow<float>& from, std::int64_t count, float* to) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const hn::Rebind<std::uint16_t, decltype(d)> d16;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto factor = hn::Set(d, from.sign);
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    if (from.dtype == DType::f32) {
+      hn::StoreU(hn::Mul(factor, hn::LoadU(d, reinterpret_cast<const float*>(from.data) + from.index + i)), d, to + i);
+    } else {
+      const auto bits = hn::PromoteTo(du, hn::LoadU(d16, reinterpret_cast<const std::uint16_t*>(from.data) + from.index + i));
+      hn::StoreU(hn::Mul(factor, from.dtype == DType::f16 ? widen_f16(d, bits) : widen_bf16(d, bits)), d, to + i);
+    }
+  }
+  return i;
+}
+
+#endif  // PHASOR_LANES
+
+template <class T>
+void fill_from_table(const TableRow<T>& from, std::int64_t count, T* to) {
+  std::int64_t i = 0;
+#if PHASOR_LANES
+  if constexpr (std::is_same_v<T, float>) {
+    if (from.stride == 1) i = widen_values(from, count, to);
+  }
+#endif
+  for (; i < count; ++i) to[i] = from.sign * table_value<T>(from.data, from.dtype, from.index + i * from.stride);
+}
+
 /// Rows of one lane of the tables (lane 0, or lane 1 where the lanes differ).
 template <class T>
-void fill_from_tables(const job::RowSource& source, std::int64_t batch, std::int64_t token, std::int64_t rows, const RowBlock<T>& block, int lane) {
+void fill_from_tables(const job::RowSource& source, const RowRange& rows, const RowBlock<T>& block, int lane) {
   const job::TableSource& table = source.tables;
-  const int sine_lane = source.swap_sines ? 1 - lane : lane;
-  const T sign = static_cast<T>(source.sine_sign);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const std::int64_t cos_row = batch * table.cos_strides[0] + (token + r) * table.cos_strides[1] + lane * source.second_lane;
-    const std::int64_t sin_row = batch * table.sin_strides[0] + (token + r) * table.sin_strides[1] + sine_lane * source.second_lane;
-    for (std::int64_t i = 0; i < block.count; ++i) {
-      const std::int64_t at = (block.first + i) * source.pair_stride;
-      block.cos[r * block.stride + i] = table_value<T>(table.cos, table.dtype, cos_row + at);
-      block.sin[r * block.stride + i] = sign * table_value<T>(table.sin, table.dtype, sin_row + at);
-    }
+  const std::int64_t first = block.first * source.pair_stride;
+  const std::int64_t sine_lane = source.swap_sines ? 1 - lane : lane;
+  for (std::int64_t r = 0; r < rows.count; ++r) {
+    const std::int64_t token = rows.token + r;
+    const std::int64_t cos = rows.batch * table.cos_strides[0] + token * table.cos_strides[1] + lane * source.second_lane + first;
+    const std::int64_t sin = rows.batch * table.sin_strides[0] + token * table.sin_strides[1] + sine_lane * source.second_lane + first;
+    fill_from_table<T>({table.cos, table.dtype, cos, source.pair_stride, T{1}}, block.count, block.cos + r * block.stride);
+    fill_from_table<T>({table.sin, table.dtype, sin, source.pair_stride, static_cast<T>(source.sine_sign)}, block.count,
+                       block.sin + r * block.stride);
   }
 }
 
-/// `rows` rows of one batch row from `token` on; at most kMaxBlockRows.
 template <class T>
-void fill_rows(const job::RowSource& source, std::int64_t batch, std::int64_t token, std::int64_t rows, const RowBlock<T>& block) {
-  if (source.kind == job::RowSource::Kind::tables) {
-    fill_from_tables(source, batch, token, rows, block, 0);
-  } else if (source.positions.type == PositionType::f64 && source.positions.data != nullptr) {
-    fill_from_phases<T, double>(source, batch, token, rows, block);
-  } else {
-    fill_from_phases<T, std::int64_t>(source, batch, token, rows, block);
-  }
+void fill_rows(const job::RowSource& source, const RowRange& rows, const RowBlock<T>& block) {
+  if (source.kind == job::RowSource::Kind::tables) return fill_from_tables(source, rows, block, 0);
+  if (source.positions.type == PositionType::f64 && source.positions.data != nullptr)
+    return fill_from_phases<T, double>(source, rows, block);
+  fill_from_phases<T, std::int64_t>(source, rows, block);
 }

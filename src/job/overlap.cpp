@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Overlap of strided tensors as a bounded linear equation: bytes apart = sum of stride * index difference, each difference within its range.
+// Overlap of strided tensors as a bounded linear equation: bytes apart = sum of stride * index difference, each difference within its
+// range.
 #include "job/overlap.hpp"
 
 #include <algorithm>
@@ -18,14 +19,16 @@ struct Term {
   std::int64_t high;
 };
 
-/// Searches for integers x_i with sum stride_i x_i = target. Largest strides first, each x limited to what the smaller ones can make up for:
-/// with the strides of real tensors one or two values remain at every level.
+/// Searches for integers x_i with sum stride_i x_i = target. Largest strides first, each x limited to what the smaller ones can make up
+/// for: with the strides of real tensors one or two values remain at every level.
 class Search {
  public:
   void add(std::int64_t stride, std::int64_t low, std::int64_t high) {
     if (low == 0 && high == 0) return;
-    if (stride < 0) terms_[count_++] = {-Wide{stride}, -high, -low};
-    else terms_[count_++] = {stride, low, high};
+    if (stride < 0)
+      terms_[count_++] = {-Wide{stride}, -high, -low};
+    else
+      terms_[count_++] = {stride, low, high};
   }
 
   /// `nonzero`: a solution with every x = 0 does not count.
@@ -66,7 +69,9 @@ class Search {
   std::int64_t budget_ = 200000;
 };
 
-bool empty(const ConstTensorView& a) { return std::any_of(a.shape.begin(), a.shape.end(), [](std::int64_t n) { return n == 0; }); }
+bool empty(const ConstTensorView& a) {
+  return std::any_of(a.shape.begin(), a.shape.end(), [](std::int64_t n) { return n == 0; });
+}
 
 /// First and one past the last byte.
 std::pair<Wide, Wide> range(const ConstTensorView& a) {
@@ -117,7 +122,8 @@ Overlap overlap(const ConstTensorView& a, const ConstTensorView& b) {
   }
   // The last axis is contiguous: its bytes are one run.
   search.add(1, -(b.shape[3] * size - 1), a.shape[3] * size - 1);
-  return search.solve(static_cast<Wide>(reinterpret_cast<std::uintptr_t>(b.data)) - static_cast<Wide>(reinterpret_cast<std::uintptr_t>(a.data)), false);
+  return search.solve(
+      static_cast<Wide>(reinterpret_cast<std::uintptr_t>(b.data)) - static_cast<Wide>(reinterpret_cast<std::uintptr_t>(a.data)), false);
 }
 
 }  // namespace phasor::job

@@ -26,18 +26,23 @@ Status error(const char* where, fmt::format_string<Args...> format, Args&&... ar
 
 /// Strides and extents whose reach fits the address space, a dtype that exists, memory where there must be some.
 Status check_view(const char* where, const char* name, const ConstTensorView& v) {
-  if (!is_dtype(v.dtype)) return error(where, "{} has an unknown dtype ({}), wanted f32, f64, f16 or bf16", name, static_cast<int>(v.dtype));
+  if (!is_dtype(v.dtype))
+    return error(where, "{} has an unknown dtype ({}), wanted f32, f64, f16 or bf16", name, static_cast<int>(v.dtype));
   for (int i = 0; i < 4; ++i) {
     if (v.shape[i] < 0 || v.shape[i] > kLargest) return error(where, "{} has {} {}, wanted 0 to 2^56", name, kAxisNames[i], v.shape[i]);
   }
   if (is_empty(v)) return {};
-  if (v.data == nullptr) return error(where, "{} has null data and {} x {} x {} x {} elements, wanted memory", name, v.shape[0], v.shape[1], v.shape[2], v.shape[3]);
+  if (v.data == nullptr)
+    return error(where, "{} has null data and {} x {} x {} x {} elements, wanted memory", name, v.shape[0], v.shape[1], v.shape[2],
+                 v.shape[3]);
   if (reinterpret_cast<std::uintptr_t>(v.data) % static_cast<std::uintptr_t>(bytes_of(v.dtype)) != 0) {
     return error(where, "{} is not aligned to its elements of {} bytes", name, bytes_of(v.dtype));
   }
-  if (v.shape[3] != 1 && v.strides[3] != 1) return error(where, "{} has stride {} on its last axis, wanted 1 (contiguous)", name, v.strides[3]);
+  if (v.shape[3] != 1 && v.strides[3] != 1)
+    return error(where, "{} has stride {} on its last axis, wanted 1 (contiguous)", name, v.strides[3]);
   for (int i = 0; i < 3; ++i) {
-    if (v.strides[i] < -kLargest || v.strides[i] > kLargest) return error(where, "{} has stride {} on {}, wanted at most 2^56", name, v.strides[i], kAxisNames[i]);
+    if (v.strides[i] < -kLargest || v.strides[i] > kLargest)
+      return error(where, "{} has stride {} on {}, wanted at most 2^56", name, v.strides[i], kAxisNames[i]);
     if (v.shape[i] > 1 && std::abs(v.strides[i]) > kLargest / v.shape[i]) {
       return error(where, "{} reaches beyond 2^56 elements: {} {} of stride {}", name, v.shape[i], kAxisNames[i], v.strides[i]);
     }
@@ -49,13 +54,16 @@ Status check_view(const char* where, const char* name, const ConstTensorView& v)
 Status check_in_out(const char* where, const char* name, const InOut& x) {
   if (Status s = check_view(where, name, x.in); !s) return s;
   if (Status s = check_view(where, name, x.out); !s) return s;
-  if (x.in.dtype != x.out.dtype) return error(where, "{} is read as {} and written as {}, wanted one dtype", name, name_of(x.in.dtype), name_of(x.out.dtype));
+  if (x.in.dtype != x.out.dtype)
+    return error(where, "{} is read as {} and written as {}, wanted one dtype", name, name_of(x.in.dtype), name_of(x.out.dtype));
   if (x.in.shape != x.out.shape) return error(where, "{} is read and written with different shapes, wanted the same", name);
   if (x.in.shape[2] == 0) return error(where, "{} has 0 heads, wanted at least 1", name);
   const Overlap self = self_overlap(x.out);
-  if (self != Overlap::none) return error(where, "{} is written to a view in which elements repeat (or cannot be shown not to), wanted each element once", name);
+  if (self != Overlap::none)
+    return error(where, "{} is written to a view in which elements repeat (or cannot be shown not to), wanted each element once", name);
   const Overlap both = overlap(x.in, x.out);
-  if (both == Overlap::partial || both == Overlap::undecided) return error(where, "{}'s output overlaps its input, wanted the same elements or none", name);
+  if (both == Overlap::partial || both == Overlap::undecided)
+    return error(where, "{}'s output overlaps its input, wanted the same elements or none", name);
   return {};
 }
 
@@ -63,7 +71,8 @@ Status check_in_out(const char* where, const char* name, const InOut& x) {
 Status check_pair(const char* where, const InOut& q, const InOut& k) {
   if (q.in.dtype != k.in.dtype) return error(where, "q is {} and k is {}, wanted one dtype", name_of(q.in.dtype), name_of(k.in.dtype));
   for (int i : {0, 1, 3}) {
-    if (q.in.shape[i] != k.in.shape[i]) return error(where, "q has {} {} and k has {}, wanted the same", kAxisNames[i], q.in.shape[i], k.in.shape[i]);
+    if (q.in.shape[i] != k.in.shape[i])
+      return error(where, "q has {} {} and k has {}, wanted the same", kAxisNames[i], q.in.shape[i], k.in.shape[i]);
   }
   if (overlap(q.out, k.out) != Overlap::none) return error(where, "q and k share an element, wanted tensors apart");
   if (overlap(q.out, k.in) != Overlap::none) return error(where, "q's output overlaps k's input, wanted tensors apart");
@@ -73,10 +82,12 @@ Status check_pair(const char* where, const InOut& q, const InOut& k) {
 
 Status check_operands(const RotateOperands& operands, std::int64_t head_dim) {
   if (Status s = check_in_out(operands.where, "q", *operands.q); !s) return s;
-  if (operands.q->in.shape[3] != head_dim) return error(operands.where, "q has head_dim {}, the spec wants {}", operands.q->in.shape[3], head_dim);
+  if (operands.q->in.shape[3] != head_dim)
+    return error(operands.where, "q has head_dim {}, the spec wants {}", operands.q->in.shape[3], head_dim);
   if (operands.k == nullptr) return {};
   if (Status s = check_in_out(operands.where, "k", *operands.k); !s) return s;
-  if (operands.k->in.shape[3] != head_dim) return error(operands.where, "k has head_dim {}, the spec wants {}", operands.k->in.shape[3], head_dim);
+  if (operands.k->in.shape[3] != head_dim)
+    return error(operands.where, "k has head_dim {}, the spec wants {}", operands.k->in.shape[3], head_dim);
   return check_pair(operands.where, *operands.q, *operands.k);
 }
 
@@ -93,7 +104,8 @@ Status check_positions(const char* where, const Positions& p, std::int64_t batch
   if (p.shape[1] != 1 && p.shape[1] != batch) return error(where, "positions have batch {}, wanted 1 or {}", p.shape[1], batch);
   if (p.shape[2] != tokens) return error(where, "positions have {} tokens, wanted {}", p.shape[2], tokens);
   const std::uintptr_t size = p.type == PositionType::i32 ? 4 : 8;
-  if (reinterpret_cast<std::uintptr_t>(p.data) % size != 0) return error(where, "positions are not aligned to their elements of {} bytes", size);
+  if (reinterpret_cast<std::uintptr_t>(p.data) % size != 0)
+    return error(where, "positions are not aligned to their elements of {} bytes", size);
   return {};
 }
 
@@ -153,8 +165,8 @@ Result<RotateJob> job_of(const RotateOperands& operands, const Geometry& g, Dire
   job.write = direction == Direction::forward ? g.output_pairing : g.pairing;
   for (int i = 0; i < job.operand_count; ++i) {
     if (job.read != job.write && job.operands[i].in == job.operands[i].out && g.width > kMaxWidthInPlaceAcrossPairings) {
-      return Status::unsupported(fmt::format("{}: rotary_width is {}, in place from one pairing to the other at most {} is supported", operands.where,
-                                             g.width, kMaxWidthInPlaceAcrossPairings));
+      return Status::unsupported(fmt::format("{}: rotary_width is {}, in place from one pairing to the other at most {} is supported",
+                                             operands.where, g.width, kMaxWidthInPlaceAcrossPairings));
     }
   }
   return job;
@@ -177,8 +189,10 @@ Status check_layout(const char* where, const TableLayout& layout, std::int64_t h
 /// cos or sin: (B or 1, T, 1, R/2 or R).
 Status check_table(const char* where, const char* name, const ConstTensorView& table, const ConstTensorView& q, std::int64_t width) {
   if (Status s = check_view(where, name, table); !s) return s;
-  if (table.dtype == DType::f64 && q.dtype != DType::f64) return error(where, "{} is f64 and q is {}, wanted f32, f16 or bf16 tables", name, name_of(q.dtype));
-  if (table.shape[0] != 1 && table.shape[0] != q.shape[0]) return error(where, "{} has batch {}, wanted 1 or {}", name, table.shape[0], q.shape[0]);
+  if (table.dtype == DType::f64 && q.dtype != DType::f64)
+    return error(where, "{} is f64 and q is {}, wanted f32, f16 or bf16 tables", name, name_of(q.dtype));
+  if (table.shape[0] != 1 && table.shape[0] != q.shape[0])
+    return error(where, "{} has batch {}, wanted 1 or {}", name, table.shape[0], q.shape[0]);
   if (table.shape[1] != q.shape[1]) return error(where, "{} has {} tokens, wanted {}", name, table.shape[1], q.shape[1]);
   if (table.shape[2] != 1) return error(where, "{} has {} heads, wanted 1", name, table.shape[2]);
   if (table.shape[3] != width / 2 && table.shape[3] != width) {
@@ -214,7 +228,8 @@ RowSource rows_of(const ConstTensorView& cos, const ConstTensorView& sin, const 
 
 }  // namespace
 
-Result<RotateJob> make_rotate_job(const RotateOperands& operands, const plan::RotaryPlan& plan, const Positions& positions, Direction direction) {
+Result<RotateJob> make_rotate_job(const RotateOperands& operands, const plan::RotaryPlan& plan, const Positions& positions,
+                                  Direction direction) {
   if (Status s = check_direction(operands.where, direction); !s) return s;
   if (Status s = check_operands(operands, plan.spec.head_dim); !s) return s;
   const ConstTensorView& q = operands.q->in;
@@ -253,9 +268,11 @@ Result<RowsJob> make_rows_job(const plan::RotaryPlan& plan, const Positions& pos
   if (Status s = check_direction(where, direction); !s) return s;
   for (const auto& [name, table] : {std::pair<const char*, const TensorView&>{"cos", cos}, {"sin", sin}}) {
     if (Status s = check_view(where, name, table); !s) return s;
-    if (table.dtype != DType::f32 && table.dtype != DType::f64) return error(where, "{} is {}, wanted f32 or f64", name, name_of(table.dtype));
+    if (table.dtype != DType::f32 && table.dtype != DType::f64)
+      return error(where, "{} is {}, wanted f32 or f64", name, name_of(table.dtype));
     if (table.shape[2] != 1) return error(where, "{} has {} heads, wanted 1", name, table.shape[2]);
-    if (table.shape[3] != plan.spec.rotary_width / 2) return error(where, "{} has width {}, wanted {}", name, table.shape[3], plan.spec.rotary_width / 2);
+    if (table.shape[3] != plan.spec.rotary_width / 2)
+      return error(where, "{} has width {}, wanted {}", name, table.shape[3], plan.spec.rotary_width / 2);
     if (self_overlap(table) != Overlap::none) return error(where, "{} is a view in which elements repeat, wanted each element once", name);
   }
   if (cos.dtype != sin.dtype || cos.shape != sin.shape) return error(where, "cos and sin differ in dtype or shape, wanted the same");
@@ -263,7 +280,8 @@ Result<RowsJob> make_rows_job(const plan::RotaryPlan& plan, const Positions& pos
   if (Status s = check_positions(where, positions, cos.shape[0], cos.shape[1]); !s) return s;
   RowsJob job;
   job.rows = rows_of(plan, positions, direction);
-  if (plan.spec.sense == Sense::clockwise) job.rows.sine_sign = -job.rows.sine_sign;  // the table is of the angle; its user applies the sense
+  if (plan.spec.sense == Sense::clockwise)
+    job.rows.sine_sign = -job.rows.sine_sign;  // the table is of the angle; its user applies the sense
   job.dtype = cos.dtype;
   job.cos = static_cast<std::byte*>(cos.data);
   job.sin = static_cast<std::byte*>(sin.data);

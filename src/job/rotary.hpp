@@ -43,12 +43,12 @@ struct RowSource {
   /// `pair_stride` that between pairs. With half-width tables second_lane is 0.
   std::int64_t pair_stride = 1;
   std::int64_t second_lane = 0;
-  double sine_sign = 1;        // -1: inverse, transpose, clockwise
-  bool swap_sines = false;     // transpose of lanes that differ: each lane takes its partner's sine
-  bool shared = false;         // the same rows for every batch row
+  double sine_sign = 1;     // -1: inverse, transpose, clockwise
+  bool swap_sines = false;  // transpose of lanes that differ: each lane takes its partner's sine
+  bool shared = false;      // the same rows for every batch row
   // Phases
   const math::Step* steps = nullptr;
-  std::int64_t step_head_stride = 0;  // in steps; 0: one ladder for every head
+  std::int64_t step_head_stride = 0;           // in steps; 0: one ladder for every head
   const std::uint8_t* axis_of_pair = nullptr;  // null: axis 0
   const double* turn_cos = nullptr;
   const double* turn_sin = nullptr;
@@ -102,7 +102,8 @@ struct RotateOperands {
   const InOut* k;
 };
 
-Result<RotateJob> make_rotate_job(const RotateOperands& operands, const plan::RotaryPlan& plan, const Positions& positions, Direction direction);
+Result<RotateJob> make_rotate_job(const RotateOperands& operands, const plan::RotaryPlan& plan, const Positions& positions,
+                                  Direction direction);
 Result<RotateJob> make_rotate_job(const RotateOperands& operands, const ConstTensorView& cos, const ConstTensorView& sin,
                                   const TableLayout& layout, Direction direction);
 Result<RowsJob> make_rows_job(const plan::RotaryPlan& plan, const Positions& positions, const TensorView& cos, const TensorView& sin,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// float16 and bfloat16 from and to float32, in lanes of 32 bits whose low 16 hold the number. Exact widening; narrowing to nearest even, with
-// subnormals, infinities and NaN. No guard and no namespace: included once in phasor::math, once in each Highway target's namespace.
+// float16 and bfloat16 from and to float32, in lanes of 32 bits whose low 16 hold the number. Exact widening; narrowing to nearest even,
+// with subnormals, infinities and NaN. No guard and no namespace: included once in phasor::math, once in each Highway target's namespace.
 
 template <class D, class VU>
 PHASOR_HD inline auto widen_bf16(D d, VU bits) {

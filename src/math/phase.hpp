@@ -53,7 +53,8 @@ PHASOR_HD inline Phase phase_of(const Step& step, i64 position) {
     }
   }
   // Half a unit of the step, 2 pi 2^-193 < 2^-190 radians, for every position.
-  p.error = step.fraction[0] == 0 && step.fraction[1] == 0 && step.fraction[2] == 0 ? 0 : std::fabs(static_cast<double>(position)) * 0x1p-190;
+  p.error =
+      step.fraction[0] == 0 && step.fraction[1] == 0 && step.fraction[2] == 0 ? 0 : std::fabs(static_cast<double>(position)) * 0x1p-190;
   return p;
 }
 

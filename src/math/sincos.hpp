@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exact cos and sin of a phase: level 1 (sincos.inl), and level 2, double-double from all 192 bits, where level 1 cannot prove its rounding.
+// Exact cos and sin of a phase: level 1 (sincos.inl), and level 2, double-double from all 192 bits, where level 1 cannot prove its
+// rounding.
 #pragma once
 
 #include <cmath>
@@ -87,8 +88,8 @@ PHASOR_HD inline void negate(u64 limb[3]) {
 constexpr int kDoubleDoubleTerms = 8;
 
 PHASOR_HD inline DoubleDouble sine_series(DoubleDouble z) {  // sin(x) / x, z = -x^2
-  constexpr double tail[] = {0x1.952c77030ad4ap-49, 0x1.2f49b46814157p-57, 0x1.71b8ef6dcf572p-66, 0x1.761b41316381ap-75, 0x1.3f3ccdd165fa9p-84,
-                             0x1.d1ab1c2dccea3p-94};  // 1/17! ... 1/27!
+  constexpr double tail[] = {0x1.952c77030ad4ap-49, 0x1.2f49b46814157p-57, 0x1.71b8ef6dcf572p-66,
+                             0x1.761b41316381ap-75, 0x1.3f3ccdd165fa9p-84, 0x1.d1ab1c2dccea3p-94};  // 1/17! ... 1/27!
   constexpr DoubleDouble head[] = {{0x1p+0, 0x0p+0},
                                    {0x1.5555555555555p-3, 0x1.5555555555555p-57},
                                    {0x1.1111111111111p-7, 0x1.1111111111111p-63},
@@ -105,8 +106,8 @@ PHASOR_HD inline DoubleDouble sine_series(DoubleDouble z) {  // sin(x) / x, z = 
 }
 
 PHASOR_HD inline DoubleDouble cosine_series(DoubleDouble z) {
-  constexpr double tail[] = {0x1.ae7f3e733b81fp-45, 0x1.6827863b97d97p-53, 0x1.e542ba4020225p-62, 0x1.0ce396db7f853p-70, 0x1.f2cf01972f578p-80,
-                             0x1.88e85fc6a4e5ap-89};  // 1/16! ... 1/26!
+  constexpr double tail[] = {0x1.ae7f3e733b81fp-45, 0x1.6827863b97d97p-53, 0x1.e542ba4020225p-62,
+                             0x1.0ce396db7f853p-70, 0x1.f2cf01972f578p-80, 0x1.88e85fc6a4e5ap-89};  // 1/16! ... 1/26!
   constexpr DoubleDouble head[] = {{0x1p+0, 0x0p+0},
                                    {0x1p-1, 0x0p+0},
                                    {0x1.5555555555555p-5, 0x1.5555555555555p-59},
@@ -165,7 +166,8 @@ PHASOR_HD inline float round_to_float(DoubleDouble y, double error, bool& undeci
   return (y.low > 0) == (y.high > 0) ? (above ? other : nearest) : (above ? nearest : other);
 }
 
-/// Level 2: the float32 nearest to amplitude * cos and amplitude * sin. Returns whether even this could not decide (never seen; chance 2^-70).
+/// Level 2: the float32 nearest to amplitude * cos and amplitude * sin. Returns whether even this could not decide (never seen; chance
+/// 2^-70).
 PHASOR_HD inline bool sincos_float(const Phase& phase, double amplitude, float& cos, float& sin) {
   SinCosDoubleDouble r = sincos_double_double(phase);
   if (amplitude != 1) {

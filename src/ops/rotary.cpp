@@ -42,11 +42,13 @@ Result<Rotary> Rotary::make(const RotarySpec& spec) {
 }
 
 Status Rotary::apply(const InOut& q, const InOut& k, const Positions& positions, const ApplyOptions& options) const {
-  return run(job::make_rotate_job({"apply_rotary", &q, &k}, *plan_, positions, options.direction), &cpu::RotaryKernels::rotate, options.runner);
+  return run(job::make_rotate_job({"apply_rotary", &q, &k}, *plan_, positions, options.direction), &cpu::RotaryKernels::rotate,
+             options.runner);
 }
 
 Status Rotary::apply(const InOut& q, const Positions& positions, const ApplyOptions& options) const {
-  return run(job::make_rotate_job({"apply_rotary", &q, nullptr}, *plan_, positions, options.direction), &cpu::RotaryKernels::rotate, options.runner);
+  return run(job::make_rotate_job({"apply_rotary", &q, nullptr}, *plan_, positions, options.direction), &cpu::RotaryKernels::rotate,
+             options.runner);
 }
 
 Status Rotary::cos_sin(const Positions& positions, const TensorView& cos, const TensorView& sin, const ApplyOptions& options) const {
@@ -61,11 +63,14 @@ double Rotary::softmax_scale() const { return plan_->softmax_scale; }
 
 Status apply_rotary(const InOut& q, const InOut& k, const ConstTensorView& cos, const ConstTensorView& sin, const TableLayout& layout,
                     const ApplyOptions& options) {
-  return run(job::make_rotate_job({"apply_rotary", &q, &k}, cos, sin, layout, options.direction), &cpu::RotaryKernels::rotate, options.runner);
+  return run(job::make_rotate_job({"apply_rotary", &q, &k}, cos, sin, layout, options.direction), &cpu::RotaryKernels::rotate,
+             options.runner);
 }
 
-Status apply_rotary(const InOut& q, const ConstTensorView& cos, const ConstTensorView& sin, const TableLayout& layout, const ApplyOptions& options) {
-  return run(job::make_rotate_job({"apply_rotary", &q, nullptr}, cos, sin, layout, options.direction), &cpu::RotaryKernels::rotate, options.runner);
+Status apply_rotary(const InOut& q, const ConstTensorView& cos, const ConstTensorView& sin, const TableLayout& layout,
+                    const ApplyOptions& options) {
+  return run(job::make_rotate_job({"apply_rotary", &q, nullptr}, cos, sin, layout, options.direction), &cpu::RotaryKernels::rotate,
+             options.runner);
 }
 
 }  // namespace phasor
