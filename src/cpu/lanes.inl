@@ -50,3 +50,41 @@ using hn::Xor;
 #include "math/half.inl"
 #include "math/rotate.inl"
 #include "math/sincos.inl"
+
+// float16 by the machine's own instructions where it has them: exact one way, to nearest even the other, as math/half.inl. (Highway's
+// DemoteTo is not used: it truncates on some targets.)
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+constexpr bool kNativeFloat16 = true;
+
+template <class D, class V16>
+HWY_INLINE hn::Vec<D> promote_f16(D d, V16 bits) {
+  return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), bits));
+}
+
+template <class D>
+HWY_INLINE auto demote_f16(D /*d*/, hn::Vec<D> value) {
+  using V16 = hn::Vec<hn::Rebind<std::uint16_t, D>>;
+#if HWY_TARGET == HWY_NEON
+  return V16(vreinterpret_u16_f16(vcvt_f16_f32(value.raw)));
+#else
+  constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  if constexpr (hn::MaxLanes(D()) == 4) return V16{_mm_cvtps_ph(value.raw, kNearest)};
+  if constexpr (hn::MaxLanes(D()) == 8) return V16{_mm256_cvtps_ph(value.raw, kNearest)};
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (hn::MaxLanes(D()) == 16) return V16{_mm512_cvtps_ph(value.raw, kNearest)};
+#endif
+#endif
+}
+#else
+constexpr bool kNativeFloat16 = false;
+
+template <class D, class V16>
+HWY_INLINE hn::Vec<D> promote_f16(D d, V16 bits) {
+  return widen_f16(d, hn::PromoteTo(hn::RebindToUnsigned<D>(), bits));
+}
+
+template <class D>
+HWY_INLINE auto demote_f16(D d, hn::Vec<D> value) {
+  return hn::DemoteTo(hn::Rebind<std::uint16_t, D>(), hn::BitCast(hn::RebindToSigned<D>(), narrow_f16(d, value)));
+}
+#endif

@@ -197,7 +197,7 @@ class RotateTask {
                   buffers_.cos_lanes,
                   buffers_.sin_lanes,
                   false};
-    if constexpr (sizeof(T) == sizeof(typename Element<dtype>::Storage) && read == Pairing::interleaved && write == Pairing::interleaved) {
+    if constexpr (rotates_side_by_side<dtype, read, write>()) {
       spread_lanes(row, block.count, buffers_.cos_lanes, buffers_.sin_lanes);
     }
     return row;
