@@ -79,6 +79,15 @@ class SinCosOracle {
   mpfr_t rest_;
 };
 
+/// An amplitude near 1.2 that puts amplitude * sin within a double ulp of the midpoint of two float32: the hardest thing to round.
+inline double amplitude_to_midpoint(const MpfrReal& frequency, std::int64_t position) {
+  SinCosOracle truth;
+  truth.at(frequency, position);
+  const float low = static_cast<float>(1.2 * truth.sin_double());
+  const double midpoint = 0.5 * static_cast<double>(low) + 0.5 * static_cast<double>(std::nextafter(low, 2.0F));
+  return midpoint / truth.sin_double();
+}
+
 /// Positions as they occur and as they do not: small, medium, around 2^40, and the whole of int64.
 inline std::int64_t draw_position(std::mt19937_64& random) {
   const std::uint64_t r = random();

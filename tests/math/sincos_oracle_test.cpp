@@ -267,6 +267,26 @@ TEST(SinCosOracle, tiny_positions_are_nearest_down_to_subnormals_and_zero) {
   }
 }
 
+TEST(SinCosOracle, values_put_on_midpoints_by_the_amplitude_are_nearest) {
+  Nearest nearest;
+  SinCosOracle truth;
+  std::mt19937_64 random(28);
+  const std::vector<MpfrReal> frequencies = oracle::ladder(1e4, 64);
+  int unproven = 0;
+  for (int k = 0; k < 20000; ++k) {
+    const MpfrReal& frequency = frequencies[random() % 32];
+    const i64 m = oracle::draw_position(random) | 1;
+    const double amplitude = oracle::amplitude_to_midpoint(frequency, m);
+    nearest.at(frequency, m, amplitude);
+    float cos = 0;
+    float sin = 0;
+    EXPECT_TRUE(sincos_proven<Long>(phase128_of(oracle::step_of(frequency), m), tiny_bound(m), amplitude, cos, sin));
+    truth.at(frequency, m, amplitude);
+    unproven += sin != truth.sin_float() ? 1 : 0;
+  }
+  EXPECT_GT(unproven, 2000);  // without the proof they would be wrong
+}
+
 TEST(SinCosOracle, an_amplitude_multiplies_before_the_one_rounding) {
   Nearest nearest;
   std::mt19937_64 random(27);
