@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options that describe a rotary spec, shared by the commands that take one.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "phasor/rotary.hpp"
+
+namespace phasor::cli {
+
+/// Meta's Llama 3.1, all sizes.
+RotarySpec llama31_spec();
+
+/// As typed; what was not given keeps the default of the library.
+struct SpecOptions {
+  std::string model;
+  std::string pairing = "half";
+  std::optional<std::int64_t> head_dim;  // 128
+  std::optional<std::int64_t> rotary_width;
+  std::optional<double> base;
+  std::optional<std::string> scaling;  // unscaled
+  std::optional<double> factor;
+  std::optional<double> alpha;
+  std::optional<double> low_freq_factor;
+  std::optional<double> high_freq_factor;
+  std::optional<double> beta_fast;
+  std::optional<double> beta_slow;
+  std::optional<double> attention_factor;
+  std::optional<std::int64_t> original_length;
+  std::optional<std::int64_t> length;
+};
+
+/// `options` must outlive the parsing.
+void add_spec_options(CLI::App& command, SpecOptions& options);
+
+/// Throws CLI::ValidationError (used wrongly) for an option that the chosen model or scaling does not take or misses.
+RotarySpec spec_of(const SpecOptions& options);
+
+/// The spec in one line, for people: "head_dim 128, base 500000, llama3 (factor 8, ...), half".
+std::string describe(const RotarySpec& spec);
+
+/// The same as a JSON object.
+std::string to_json(const RotarySpec& spec);
+
+}  // namespace phasor::cli
