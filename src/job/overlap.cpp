@@ -69,6 +69,22 @@ class Search {
   std::int64_t budget_ = 200000;
 };
 
+/// Whether every axis strides over all that the smaller ones reach, as in any permutation of a plain tensor: then no element repeats.
+bool is_nested(const ConstTensorView& a) {
+  int order[3] = {0, 1, 2};
+  const auto size = [&a](int i) { return a.strides[i] < 0 ? -a.strides[i] : a.strides[i]; };
+  for (int i : {0, 1, 0}) {  // three comparisons sort three axes
+    if (size(order[i]) > size(order[i + 1])) std::swap(order[i], order[i + 1]);
+  }
+  std::int64_t reach = a.shape[3];
+  for (int i : order) {
+    if (a.shape[i] == 1) continue;
+    if (size(i) < reach) return false;
+    reach += size(i) * (a.shape[i] - 1);
+  }
+  return true;
+}
+
 bool empty(const ConstTensorView& a) {
   return std::any_of(a.shape.begin(), a.shape.end(), [](std::int64_t n) { return n == 0; });
 }
@@ -97,7 +113,7 @@ bool same_layout(const ConstTensorView& a, const ConstTensorView& b) {
 }  // namespace
 
 Overlap self_overlap(const ConstTensorView& a) {
-  if (empty(a)) return Overlap::none;
+  if (empty(a) || is_nested(a)) return Overlap::none;
   Search search;
   for (int i = 0; i < 4; ++i) search.add(a.strides[i], -(a.shape[i] - 1), a.shape[i] - 1);
   return search.solve(0, true);
@@ -105,10 +121,10 @@ Overlap self_overlap(const ConstTensorView& a) {
 
 Overlap overlap(const ConstTensorView& a, const ConstTensorView& b) {
   if (empty(a) || empty(b)) return Overlap::none;
+  if (same_layout(a, b)) return Overlap::exact;
   const auto [a_low, a_high] = range(a);
   const auto [b_low, b_high] = range(b);
   if (a_high <= b_low || b_high <= a_low) return Overlap::none;
-  if (same_layout(a, b)) return Overlap::exact;
   // In bytes, since the views need not be aligned to each other: two elements meet when their first bytes are less than a size apart.
   const std::int64_t size = bytes_of(a.dtype);
   Search search;

@@ -125,13 +125,13 @@ PHASOR_HD inline DoubleDouble cosine_series(DoubleDouble z) {
 
 }  // namespace detail
 
-struct SinCosDoubleDouble {
-  DoubleDouble cos;
-  DoubleDouble sin;
+/// A phase as a quadrant and the angle from the nearest multiple of a quarter turn, in quarter turns, [-1/2, 1/2].
+struct Reduced {
+  u64 quadrant;
+  DoubleDouble u;
 };
 
-/// The quadrant applied; relative error below 2^-95, and the phase's own.
-PHASOR_HD inline SinCosDoubleDouble sincos_double_double(const Phase& phase) {
+PHASOR_HD inline Reduced reduce(const Phase& phase) {
   u64 limb[3] = {phase.limb[0], phase.limb[1], phase.limb[2]};
   const u64 quadrant = (limb[2] + (u64{1} << 61)) >> 62;
   limb[2] -= quadrant << 62;
@@ -139,15 +139,30 @@ PHASOR_HD inline SinCosDoubleDouble sincos_double_double(const Phase& phase) {
   if (negative) detail::negate(limb);  // so that the limbs add without cancelling
   const DoubleDouble u =
       detail::from_limb(limb[2], 0x1p-62) + (detail::from_limb(limb[1], 0x1p-126) + detail::from_limb(limb[0], 0x1p-190));
-  DoubleDouble x = u * DoubleDouble{0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54};
-  if (negative) x = -x;
+  return {quadrant, negative ? -u : u};
+}
+
+template <class V>
+struct CosSin {
+  V cos;
+  V sin;
+};
+
+/// From the cosine and sine of the reduced angle to those of the angle.
+template <class V>
+PHASOR_HD inline CosSin<V> apply_quadrant(u64 quadrant, CosSin<V> r) {
+  const bool odd = (quadrant & 1) != 0;
+  const V cos = odd ? r.sin : r.cos;
+  const V sin = odd ? r.cos : r.sin;
+  return {((quadrant + 1) & 2) != 0 ? -cos : cos, (quadrant & 2) != 0 ? -sin : sin};
+}
+
+/// Relative error below 2^-95, and the phase's own.
+PHASOR_HD inline CosSin<DoubleDouble> sincos_double_double(const Phase& phase) {
+  const Reduced r = reduce(phase);
+  const DoubleDouble x = r.u * DoubleDouble{0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54};
   const DoubleDouble z = -(x * x);
-  const DoubleDouble s = x * detail::sine_series(z);
-  const DoubleDouble c = detail::cosine_series(z);
-  SinCosDoubleDouble r = {(quadrant & 1) != 0 ? s : c, (quadrant & 1) != 0 ? c : s};
-  if (((quadrant + 1) & 2) != 0) r.cos = -r.cos;
-  if ((quadrant & 2) != 0) r.sin = -r.sin;
-  return r;
+  return apply_quadrant<DoubleDouble>(r.quadrant, {detail::cosine_series(z), x * detail::sine_series(z)});
 }
 
 /// The float32 nearest to a double-double. `error` is absolute; `undecided` is set when the truth may round the other way.
@@ -169,7 +184,7 @@ PHASOR_HD inline float round_to_float(DoubleDouble y, double error, bool& undeci
 /// Level 2: the float32 nearest to amplitude * cos and amplitude * sin. Returns whether even this could not decide (never seen; chance
 /// 2^-70).
 PHASOR_HD inline bool sincos_float(const Phase& phase, double amplitude, float& cos, float& sin) {
-  SinCosDoubleDouble r = sincos_double_double(phase);
+  CosSin<DoubleDouble> r = sincos_double_double(phase);
   if (amplitude != 1) {
     r.cos = r.cos * DoubleDouble{amplitude, 0};
     r.sin = r.sin * DoubleDouble{amplitude, 0};
@@ -182,7 +197,7 @@ PHASOR_HD inline bool sincos_float(const Phase& phase, double amplitude, float& 
 
 /// The float64 nearest to amplitude * cos and amplitude * sin (but for a chance of 2^-40 a value).
 PHASOR_HD inline void sincos_double(const Phase& phase, double amplitude, double& cos, double& sin) {
-  const SinCosDoubleDouble r = sincos_double_double(phase);
+  const CosSin<DoubleDouble> r = sincos_double_double(phase);
   cos = amplitude == 1 ? r.cos.high : (r.cos * DoubleDouble{amplitude, 0}).high;
   sin = amplitude == 1 ? r.sin.high : (r.sin * DoubleDouble{amplitude, 0}).high;
 }
@@ -199,10 +214,34 @@ PHASOR_HD inline bool sincos_proven(Phase128 phase, double tiny, double amplitud
   return r.tiny || near_midpoint(One<double>(), c, doubt) || near_midpoint(One<double>(), s, doubt);
 }
 
+/// Level 1 from all 192 bits: for angles so small that 128 are not enough, yet no cause for level 2 (a ladder may have many pairs that
+/// hardly turn). Bound as in sincos.inl with the phase's own error, here checked to be below 2^-51 of the angle. Returns whether a rounding
+/// is in doubt.
+PHASOR_HD inline bool sincos_proven_near_zero(const Phase& phase, double amplitude, float& cos, float& sin) {
+  const One<double> d;
+  const Reduced r = reduce(phase);
+  const double u = r.u.high;
+  const double z = u * u;
+  const double s = u * Long::sine(d, z) * amplitude;
+  const double c = (1.0 + z * Long::cosine(d, z)) * amplitude;
+  const auto turned = apply_quadrant<float>(r.quadrant, {static_cast<float>(c), static_cast<float>(s)});
+  cos = turned.cos;
+  sin = turned.sin;
+  const u64 doubt = doubt_with_amplitude(Long::doubt, amplitude);
+  const bool phase_known = phase.error <= std::fabs(u) * 0x1p-51;
+  const bool normal = std::fabs(s) >= 0x1p-125 || (u == 0 && phase.error == 0);  // a subnormal float32 drops more than 29 bits
+  return !phase_known || !normal || near_midpoint(d, c, doubt) || (u != 0 && near_midpoint(d, s, doubt));
+}
+
+/// A pair whose level 1 from 128 bits was in doubt. Returns whether even level 2 could not decide.
+PHASOR_HD inline bool sincos_in_doubt(const Phase& phase, double amplitude, float& cos, float& sin) {
+  return sincos_proven_near_zero(phase, amplitude, cos, sin) && sincos_float(phase, amplitude, cos, sin);
+}
+
 /// The float32 nearest to amplitude * cos and amplitude * sin of step * position. What every kernel's result is defined by.
 PHASOR_HD inline void sincos(const Step& step, i64 position, double amplitude, float& cos, float& sin) {
   if (sincos_proven<Long>(phase128_of(step, position), tiny_bound(position), amplitude, cos, sin)) {
-    sincos_float(phase_of(step, position), amplitude, cos, sin);
+    sincos_in_doubt(phase_of(step, position), amplitude, cos, sin);
   }
 }
 /// The same at a fractional position; NaN where there is no phase.
@@ -213,7 +252,7 @@ PHASOR_HD inline void sincos(const Step& step, double position, double amplitude
   }
   const Phase phase = phase_of(step, position);
   if (sincos_proven<Long>({phase.limb[2], phase.limb[1]}, tiny_bound_of_fraction(), amplitude, cos, sin)) {
-    sincos_float(phase, amplitude, cos, sin);
+    sincos_in_doubt(phase, amplitude, cos, sin);
   }
 }
 /// The float64 ones.
