@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The tool as a user sees it: golden output, exit codes, streams. Argument: the tool."""
+import json
+import os
+import pty
+import subprocess
+import sys
+import unittest
+
+TOOL = sys.argv.pop(1)
+MATRIX = """head_dim 4, base 10000, unscaled, pairing interleaved
+amplitude 1
+
+R(2), 4 x 4
+[-0.416 -0.909      0      0;
+  0.909 -0.416      0      0;
+      0      0      1  -0.02;
+      0      0   0.02      1]
+"""
+CSV = """position,pair,frequency,wavelength,cos,sin
+1,0,1,6.283185307179586,0.5403023058681398,0.8414709848078965
+1,1,0.01,628.3185307179587,0.9999500004166653,0.009999833334166664
+10,0,1,6.283185307179586,-0.8390715290764524,-0.5440211108893698
+10,1,0.01,628.3185307179587,0.9950041652780258,0.09983341664682815
+"""
+TABLE = """head_dim 4, base 10000, linear (factor 4), pairing half
+amplitude 1
+
+ pair    frequency   wavelength         cos 0         sin 0         cos 2         sin 2
+    0         0.25      25.1327             1             0      0.877583      0.479426
+    1       0.0025      2513.27             1             0      0.999988    0.00499998
+"""
+
+
+def phasor(*arguments, **environment):
+    return subprocess.run([TOOL, *arguments], capture_output=True, text=True, env={**os.environ, **environment}, check=False)
+
+
+class Tool(unittest.TestCase):
+    def good(self, *arguments, **environment):
+        done = phasor(*arguments, **environment)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), arguments)
+        return done.stdout
+
+    def bad(self, code, message, *arguments, **environment):
+        done = phasor(*arguments, **environment)
+        self.assertEqual((done.returncode, done.stdout), (code, ""), arguments)
+        self.assertTrue(done.stderr.startswith(f"phasor: {message}"), done.stderr)
+
+    def test_version(self):
+        self.assertRegex(self.good("--version"), r"^phasor \d+\.\d+\.\d+\n$")
+
+    def test_help_has_an_example(self):
+        for command in ([], ["demo"], ["table"], ["targets"]):
+            self.assertIn("phasor", self.good(*command, "--help").split("Example", 1)[1])
+
+    def test_matrix_of_the_worked_example(self):
+        self.assertEqual(self.good("table", "--head-dim", "4", "--pairing", "interleaved", "--matrix", "2"), MATRIX)
+
+    def test_relative_matrix_is_the_rotation_by_key_less_query(self):
+        relative = json.loads(self.good("table", "--head-dim", "4", "--relative", "5,3", "--json"))["values"]
+        self.assertEqual(relative, json.loads(self.good("table", "--head-dim", "4", "--matrix", "-2", "--json"))["values"])
+
+    def test_table(self):
+        arguments = ["--head-dim", "4", "--scaling", "linear", "--factor", "4", "--positions", "0:3:2"]
+        self.assertEqual(self.good("table", *arguments), TABLE)
+
+    def test_csv(self):
+        self.assertEqual(self.good("table", "--head-dim", "4", "--positions", "1,10", "--csv"), CSV)
+
+    def test_json_of_each_scaling(self):
+        scalings = {"unscaled": [], "linear": ["--factor", "4"], "ntk": ["--alpha", "4"], "llama3": [],
+                    "yarn": ["--factor", "4", "--original-length", "4096"], "dynamic": ["--factor", "4", "--original-length", "4096"]}
+        for name, options in scalings.items():
+            table = json.loads(self.good("table", "--scaling", name, *options, "--json"))
+            self.assertEqual((table["spec"]["scaling"]["name"], len(table["pairs"]), table["pairs"][0]["pair"]), (name, 64, 0))
+
+    def test_built_in_model(self):
+        table = json.loads(self.good("table", "--model", "llama3.1", "--json"))
+        self.assertEqual((table["spec"]["base"], table["spec"]["scaling"]["factor"]), (500000, 8))
+
+    def test_targets(self):
+        found = json.loads(self.good("targets", "--json"))
+        self.assertEqual(found["targets"][-1], "scalar")
+        self.assertIn("scalar  (active)", self.good("targets", PHASOR_TARGET="scalar"))
+
+    def test_failures(self):
+        self.bad(1, "RotarySpec: head_dim is 5, wanted an even number", "table", "--head-dim", "5")
+        self.bad(1, "PHASOR_TARGET is 'abacus', wanted one of", "targets", PHASOR_TARGET="abacus")
+        self.bad(1, "--pairs: pair is 99, wanted 0 to 63", "table", "--pairs", "99")
+
+    def test_wrong_use(self):
+        self.bad(2, "A subcommand is required")
+        self.bad(2, "dance is no command, wanted demo, table or targets", "dance")
+        self.bad(2, "--scaling linear wants --factor", "table", "--scaling", "linear")
+        self.bad(2, "--scaling linear takes no --alpha", "table", "--scaling", "linear", "--factor", "2", "--alpha", "3")
+        self.bad(2, "--model llama3.1 takes no --base", "table", "--model", "llama3.1", "--base", "3")
+        self.bad(2, "--positions: x is no list of whole numbers", "table", "--positions", "x")
+        self.bad(2, "--relative: is 3, wanted two positions", "table", "--relative", "3")
+
+    def test_full_output_is_a_failure(self):
+        with open("/dev/full", "w", encoding="ascii") as full:
+            done = subprocess.run([TOOL, "table"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertTrue(done.stderr.startswith("phasor: standard output takes no more"), done.stderr)
+
+    def test_demo_holds_and_is_silent_on_a_pipe(self):
+        report = json.loads(self.good("demo", "--tokens", "64", "--json"))
+        self.assertTrue(report["ok"] and report["same_bits"])
+        for line in report["distances"]:
+            self.assertLessEqual(line["exact_difference"], line["rounding"])
+        self.assertGreater(report["distances"][0]["float32_difference"], report["distances"][0]["rounding"])
+        for line in report["accuracy"]:
+            self.assertLessEqual(line["exact"], 2.0**-25)
+            self.assertGreater(line["float32"], line["exact"])
+        self.assertEqual([(s["dtype"], s["threads"]) for s in report["speed"]],
+                         [("f32", "one"), ("f32", "default"), ("bf16", "one"), ("bf16", "default")])
+        for heading in ("Scores:", "Accuracy:", "Speed:", "Same bits"):
+            self.assertIn(heading, self.good("demo", "--tokens", "64"))
+
+    def test_demo_shows_progress_on_a_terminal_and_clears_it(self):
+        here, there = pty.openpty()
+        done = subprocess.run([TOOL, "demo", "--tokens", "8"], stdout=subprocess.PIPE, stderr=there, check=False)
+        os.close(there)
+        shown = os.read(here, 65536)
+        os.close(here)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn(b"timing, bf16", shown)
+        self.assertTrue(shown.endswith(b"\r\x1b[K"), shown)
+
+
+if __name__ == "__main__":
+    unittest.main()
