@@ -231,8 +231,7 @@ void check_axis_a_pair(const cpu::RotaryKernels& kernels, const std::vector<P>& 
   const std::int64_t tokens = static_cast<std::int64_t>(list.size()) / (2 * axes);
   reference::Rows<typename Element<T>::Value> rows;
   for (std::int64_t a = 0; a < axes; ++a) {
-    const auto of_axis =
-        rows_of<typename Element<T>::Value>(rotary, {positions(list.data() + a * 2 * tokens, 2, tokens), 2, tokens});
+    const auto of_axis = rows_of<typename Element<T>::Value>(rotary, {positions(list.data() + a * 2 * tokens, 2, tokens), 2, tokens});
     if (a == 0) rows = of_axis;
     for (std::size_t i = 0; i < rows.cos[0].size(); ++i) {
       if (axis_of_pair[i % pairs] != a) continue;

@@ -40,10 +40,14 @@ enum class Function { apply, apply_q, tables, rows };
 
 Status run(Function function, Attempt& call, const Rotary& rotary) {
   switch (function) {
-    case Function::apply: return rotary.apply(call.q, call.k, call.where, call.options);
-    case Function::apply_q: return rotary.apply(call.q, call.where, call.options);
-    case Function::tables: return apply_rotary(call.q, call.k, call.cos, call.sin, call.layout, call.options);
-    case Function::rows: return rotary.cos_sin(call.where, call.cos, call.sin, call.options);
+    case Function::apply:
+      return rotary.apply(call.q, call.k, call.where, call.options);
+    case Function::apply_q:
+      return rotary.apply(call.q, call.where, call.options);
+    case Function::tables:
+      return apply_rotary(call.q, call.k, call.cos, call.sin, call.layout, call.options);
+    case Function::rows:
+      return rotary.cos_sin(call.where, call.cos, call.sin, call.options);
   }
   return {};
 }
@@ -71,7 +75,8 @@ void check_cases(Function function, const char* where, const std::vector<Case>& 
 std::vector<Case> cases_of_a_view() {
   return {
       {"q has head_dim 8, the spec wants 10", [](Attempt& c) { c.both([](TensorView& v) { v.shape[3] = 8; }); }},
-      {"q has head_dim 12, the spec wants 10", [](Attempt& c) { c.both([](TensorView& v) { v = view(static_cast<float*>(v.data), {2, 3, 1, 12}); }); }},
+      {"q has head_dim 12, the spec wants 10",
+       [](Attempt& c) { c.both([](TensorView& v) { v = view(static_cast<float*>(v.data), {2, 3, 1, 12}); }); }},
       {"q has 0 heads, wanted at least 1", [](Attempt& c) { c.both([](TensorView& v) { v.shape[2] = 0; }); }},
       {"q has heads -1, wanted 0 to 2^56", [](Attempt& c) { c.both([](TensorView& v) { v.shape[2] = -1; }); }},
       {"q has batch -2, wanted 0 to 2^56", [](Attempt& c) { c.both([](TensorView& v) { v.shape[0] = -2; }); }},
@@ -84,14 +89,18 @@ std::vector<Case> cases_of_a_view() {
       {"q is not aligned to its elements of 4 bytes",
        [](Attempt& c) { c.both([](TensorView& v) { v.data = static_cast<std::byte*>(v.data) + 2; }); }},
       {"q has an unknown dtype (77), wanted f32, f64, f16 or bf16", [](Attempt& c) { c.both([](TensorView& v) { v.dtype = DType{77}; }); }},
-      {"q has stride 9223372036854775807 on batch, wanted at most 2^56", [](Attempt& c) { c.both([](TensorView& v) { v.strides[0] = INT64_MAX; }); }},
+      {"q has stride 9223372036854775807 on batch, wanted at most 2^56",
+       [](Attempt& c) { c.both([](TensorView& v) { v.strides[0] = INT64_MAX; }); }},
       {"q has stride -9223372036854775808 on tokens, wanted", [](Attempt& c) { c.both([](TensorView& v) { v.strides[1] = INT64_MIN; }); }},
       {"q reaches beyond 2^56 elements: 3 heads of stride", [](Attempt& c) { c.both([](TensorView& v) { v.strides[2] = huge / 2; }); }},
       {"q is written to a view in which elements repeat", [](Attempt& c) { c.both([](TensorView& v) { v.strides[0] = 0; }); }},
       {"q is written to a view in which elements repeat", [](Attempt& c) { c.both([](TensorView& v) { v.strides[2] = 9; }); }},
       {"q is written to a view in which elements repeat", [](Attempt& c) { c.both([](TensorView& v) { v.strides[1] = -10; }); }},
       {"q is read as f32 and written as f64, wanted one dtype",
-       [](Attempt& c) { c.q.out.dtype = DType::f64; c.q.out.data = c.memory.data() + 1000; }},
+       [](Attempt& c) {
+         c.q.out.dtype = DType::f64;
+         c.q.out.data = c.memory.data() + 1000;
+       }},
       {"q is read and written with different shapes", [](Attempt& c) { c.q.out.shape[1] = 2; }},
       {"q's output overlaps its input", [](Attempt& c) { c.q.out.data = c.memory.data() + 1; }},
       {"q's output overlaps its input", [](Attempt& c) { c.q.out.data = c.memory.data() + 179; }},
@@ -105,7 +114,11 @@ std::vector<Case> cases_of_two_tensors() {
       {"k has head_dim 8, the spec wants 10", [](Attempt& c) { c.k.out.shape[3] = c.k.in.shape[3] = 8; }},
       {"k has 0 heads", [](Attempt& c) { c.k.out.shape[2] = c.k.in.shape[2] = 0; }},
       {"k has null data", [](Attempt& c) { c.k.in.data = nullptr; }},
-      {"k is written to a view in which elements repeat", [](Attempt& c) { c.k.out.strides[1] = 5; c.k.in = c.k.out; }},
+      {"k is written to a view in which elements repeat",
+       [](Attempt& c) {
+         c.k.out.strides[1] = 5;
+         c.k.in = c.k.out;
+       }},
       {"k's output overlaps its input", [](Attempt& c) { c.k.out.data = c.memory.data() + 303; }},
       {"q has batch 2 and k has 1, wanted the same", [](Attempt& c) { c.k.out.shape[0] = c.k.in.shape[0] = 1; }},
       {"q has tokens 3 and k has 2, wanted the same", [](Attempt& c) { c.k.out.shape[1] = c.k.in.shape[1] = 2; }},
@@ -113,9 +126,15 @@ std::vector<Case> cases_of_two_tensors() {
       {"q and k share an element", [](Attempt& c) { c.k = c.q; }},
       {"q and k share an element", [](Attempt& c) { c.k = view(c.memory.data() + 179, {2, 3, 1, 10}); }},
       {"q's output overlaps k's input",
-       [](Attempt& c) { c.q.out.data = c.memory.data() + 359; c.k.out.data = c.memory.data() + 1000; }},
+       [](Attempt& c) {
+         c.q.out.data = c.memory.data() + 359;
+         c.k.out.data = c.memory.data() + 1000;
+       }},
       {"k's output overlaps q's input",
-       [](Attempt& c) { c.q.out.data = c.memory.data() + 1000; c.k.out.data = c.memory.data() + 100; }},
+       [](Attempt& c) {
+         c.q.out.data = c.memory.data() + 1000;
+         c.k.out.data = c.memory.data() + 100;
+       }},
   };
 }
 
@@ -157,29 +176,28 @@ TEST(BadInput, a_view_that_does_not_fit_is_an_error_of_apply_rotary) {
 }
 
 TEST(BadInput, tables_and_layouts_that_do_not_fit_are_errors_of_apply_rotary) {
-  check_cases(
-      Function::tables, "apply_rotary",
-      {
-          {"rotary_width is 7, wanted an even number", [](Attempt& c) { c.layout.rotary_width = 7; }},
-          {"rotary_width is -8, wanted an even number", [](Attempt& c) { c.layout.rotary_width = -8; }},
-          {"rotary_width 12 at rotary_offset 0 does not fit head_dim 10", [](Attempt& c) { c.layout = {.rotary_width = 12}; }},
-          {"rotary_width 8 at rotary_offset 3 does not fit head_dim 10", [](Attempt& c) { c.layout.rotary_offset = 3; }},
-          {"rotary_width 8 at rotary_offset -1 does not fit", [](Attempt& c) { c.layout.rotary_offset = -1; }},
-          {"rotary_offset 9223372036854775807 does not fit", [](Attempt& c) { c.layout.rotary_offset = INT64_MAX; }},
-          {"rotary_width 9223372036854775806 at", [](Attempt& c) { c.layout.rotary_width = INT64_MAX - 1; }},
-          {"cos has batch 3, wanted 1 or 2", [](Attempt& c) { c.cos.shape[0] = 3; }},
-          {"sin has 2 tokens, wanted 3", [](Attempt& c) { c.sin.shape[1] = 2; }},
-          {"cos has 2 heads, wanted 1", [](Attempt& c) { c.cos.shape[2] = 2; }},
-          {"cos has width 5, wanted 4 (a value a pair) or 8 (a value a channel)", [](Attempt& c) { c.cos.shape[3] = 5; }},
-          {"cos has width 4 and sin has 8, wanted the same", [](Attempt& c) { c.sin = view(c.memory.data() + 700, {2, 3, 1, 8}); }},
-          {"cos is f32 and sin is f16, wanted one dtype", [](Attempt& c) { c.sin.dtype = DType::f16; }},
-          {"cos is f64 and q is f32", [](Attempt& c) { c.cos.dtype = c.sin.dtype = DType::f64; }},
-          {"cos has null data", [](Attempt& c) { c.cos.data = nullptr; }},
-          {"sin has an unknown dtype (4)", [](Attempt& c) { c.sin.dtype = DType{4}; }},
-          {"sin has stride 2 on its last axis", [](Attempt& c) { c.sin.strides[3] = 2; }},
-          {"cos is not aligned", [](Attempt& c) { c.cos.data = static_cast<std::byte*>(c.cos.data) + 1; }},
-          {"cos reaches beyond 2^56 elements", [](Attempt& c) { c.cos.strides[1] = huge / 2; }},
-      });
+  check_cases(Function::tables, "apply_rotary",
+              {
+                  {"rotary_width is 7, wanted an even number", [](Attempt& c) { c.layout.rotary_width = 7; }},
+                  {"rotary_width is -8, wanted an even number", [](Attempt& c) { c.layout.rotary_width = -8; }},
+                  {"rotary_width 12 at rotary_offset 0 does not fit head_dim 10", [](Attempt& c) { c.layout = {.rotary_width = 12}; }},
+                  {"rotary_width 8 at rotary_offset 3 does not fit head_dim 10", [](Attempt& c) { c.layout.rotary_offset = 3; }},
+                  {"rotary_width 8 at rotary_offset -1 does not fit", [](Attempt& c) { c.layout.rotary_offset = -1; }},
+                  {"rotary_offset 9223372036854775807 does not fit", [](Attempt& c) { c.layout.rotary_offset = INT64_MAX; }},
+                  {"rotary_width 9223372036854775806 at", [](Attempt& c) { c.layout.rotary_width = INT64_MAX - 1; }},
+                  {"cos has batch 3, wanted 1 or 2", [](Attempt& c) { c.cos.shape[0] = 3; }},
+                  {"sin has 2 tokens, wanted 3", [](Attempt& c) { c.sin.shape[1] = 2; }},
+                  {"cos has 2 heads, wanted 1", [](Attempt& c) { c.cos.shape[2] = 2; }},
+                  {"cos has width 5, wanted 4 (a value a pair) or 8 (a value a channel)", [](Attempt& c) { c.cos.shape[3] = 5; }},
+                  {"cos has width 4 and sin has 8, wanted the same", [](Attempt& c) { c.sin = view(c.memory.data() + 700, {2, 3, 1, 8}); }},
+                  {"cos is f32 and sin is f16, wanted one dtype", [](Attempt& c) { c.sin.dtype = DType::f16; }},
+                  {"cos is f64 and q is f32", [](Attempt& c) { c.cos.dtype = c.sin.dtype = DType::f64; }},
+                  {"cos has null data", [](Attempt& c) { c.cos.data = nullptr; }},
+                  {"sin has an unknown dtype (4)", [](Attempt& c) { c.sin.dtype = DType{4}; }},
+                  {"sin has stride 2 on its last axis", [](Attempt& c) { c.sin.strides[3] = 2; }},
+                  {"cos is not aligned", [](Attempt& c) { c.cos.data = static_cast<std::byte*>(c.cos.data) + 1; }},
+                  {"cos reaches beyond 2^56 elements", [](Attempt& c) { c.cos.strides[1] = huge / 2; }},
+              });
 }
 
 TEST(BadInput, rows_that_do_not_fit_are_errors_of_cos_sin) {

@@ -49,9 +49,8 @@ TEST_F(RotaryApply, every_dtype_pairing_and_width_is_the_reference_bit_for_bit) 
     for (const std::int64_t width : {2, 6, 34, 40, 48, 64, 72, 80, 96, 128, 130, 192, 256}) {
       SCOPED_TRACE(width);
       for_each_pairing(partial(width, 0, 0), [&](const RotarySpec& spec) {
-        for_each_dtype([&](auto tag) {
-          check_apply<typename decltype(tag)::type>({spec, {1, 5, 3, width}, {positions_from(99998), 1, 5}});
-        });
+        for_each_dtype(
+            [&](auto tag) { check_apply<typename decltype(tag)::type>({spec, {1, 5, 3, width}, {positions_from(99998), 1, 5}}); });
       });
     }
   });
@@ -77,9 +76,8 @@ TEST_F(RotaryApply, a_partial_width_at_any_offset_leaves_the_rest_bit_for_bit) {
     for (const auto& [width, before, after] : {std::array<std::int64_t, 3>{34, 3, 0}, {40, 0, 7}, {64, 13, 6}, {2, 1, 1}, {96, 31, 1}}) {
       SCOPED_TRACE(width);
       for_each_pairing(partial(width, before, after), [&](const RotarySpec& spec) {
-        for_each_dtype([&](auto tag) {
-          check_apply<typename decltype(tag)::type>({spec, {2, 3, 7, spec.head_dim}, {positions_from(1), 1, 3}});
-        });
+        for_each_dtype(
+            [&](auto tag) { check_apply<typename decltype(tag)::type>({spec, {2, 3, 7, spec.head_dim}, {positions_from(1), 1, 3}}); });
       });
     }
   });
@@ -166,8 +164,9 @@ void check_round_trip(const RotarySpec& spec) {
 
 TEST_F(RotaryApply, inverse_undoes_forward_whatever_the_amplitude) {
   on_every_target([] {
-    for_each_pairing(with_amplitude(partial(40, 3, 2)),
-                     [](const RotarySpec& spec) { for_each_dtype([&](auto tag) { check_round_trip<typename decltype(tag)::type>(spec); }); });
+    for_each_pairing(with_amplitude(partial(40, 3, 2)), [](const RotarySpec& spec) {
+      for_each_dtype([&](auto tag) { check_round_trip<typename decltype(tag)::type>(spec); });
+    });
   });
 }
 

@@ -38,8 +38,8 @@ reference::Rows<V> rows_of(const Rotary& rotary, const Where& where, Direction d
     rows.cos[lane].resize(size);
     rows.sin[lane].resize(size);
     const Extents shape = {rows.batch, rows.tokens, 1, rows.pairs};
-    const Status status = rotary.cos_sin(where.positions, view(rows.cos[lane].data(), shape), view(rows.sin[lane].data(), shape),
-                                         {.direction = direction});
+    const Status status =
+        rotary.cos_sin(where.positions, view(rows.cos[lane].data(), shape), view(rows.sin[lane].data(), shape), {.direction = direction});
     EXPECT_TRUE(status.ok()) << status.message();
     if (rotary.spec().sense == Sense::clockwise) {
       for (V& s : rows.sin[lane]) s = -s;

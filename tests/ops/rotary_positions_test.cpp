@@ -40,9 +40,14 @@ TEST_F(RotaryPositions, rows_are_cos_and_sin_of_position_times_frequency) {
   on_every_target([] {
     for (const double base : {10000.0, 500000.0}) {
       for (const std::int64_t width : {2, 34, 128}) {
-        const Rotary rotary = make_rotary(
-            {.head_dim = width, .rotary_width = 0, .rotary_offset = 0, .base = base, .scaling = Unscaled{}, .pairing = Pairing::half,
-             .output_pairing = {}, .sense = Sense::counterclockwise});
+        const Rotary rotary = make_rotary({.head_dim = width,
+                                           .rotary_width = 0,
+                                           .rotary_offset = 0,
+                                           .base = base,
+                                           .scaling = Unscaled{},
+                                           .pairing = Pairing::half,
+                                           .output_pairing = {},
+                                           .sense = Sense::counterclockwise});
         const Table table = table_of(rotary, positions_from(-40), 100);
         for (std::int64_t t = 0; t < 100; ++t) {
           for (std::int64_t i = 0; i < width / 2; ++i) {
@@ -246,9 +251,8 @@ TEST_F(RotaryPositions, pairs_around_those_of_frequency_0_still_turn) {
   GivenFrequencies scaling;
   for (int i = 0; i < 37; ++i) scaling.frequencies.push_back(i % 3 == 1 || i > 30 ? 0 : 0.1 * i + 0.05);
   on_every_target([&] {
-    for_each_dtype([&](auto tag) {
-      check_apply<typename decltype(tag)::type>({spec_of(74, scaling), {1, 9, 1, 74}, {positions_from(-4), 1, 9}});
-    });
+    for_each_dtype(
+        [&](auto tag) { check_apply<typename decltype(tag)::type>({spec_of(74, scaling), {1, 9, 1, 74}, {positions_from(-4), 1, 9}}); });
   });
 }
 
