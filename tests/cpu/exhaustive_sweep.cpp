@@ -18,32 +18,36 @@ void check(const Status& status) {
   std::exit(2);
 }
 
-/// The scalar definition and every target's row, at one position of one pair, against MPFR.
-template <class Position>
-void ask(Counts& counts, SinCosOracle& mpfr, const Ladder& ladder, std::int64_t pair, Position position,
-         const std::vector<Rows<float>>& by_target, std::int64_t row) {
-  const std::size_t i = static_cast<std::size_t>(pair);
-  mpfr.at(ladder.frequencies[i], position);
-  const float truth[2] = {mpfr.cos_float(), mpfr.sin_float()};
-  counts.asked += 2;
-  float found[2];
-  decide(counts, ladder.plan.steps[i], position, found[0], found[1]);
-  compare(counts, ladder, pair, static_cast<double>(position), truth, found, "math::sincos");
-  for (const Rows<float>& rows : by_target) {
-    compare(counts, ladder, pair, static_cast<double>(position), truth, {rows.cos_at(row, pair), rows.sin_at(row, pair)}, "a kernel");
-  }
-}
+Values values_of(const Rows<float>& rows, std::int64_t row, std::int64_t pair) { return {rows.cos_at(row, pair), rows.sin_at(row, pair)}; }
 
+/// Rows of every target at some positions of a ladder, and MPFR to judge them and the scalar definition.
 template <class Position>
-std::vector<Rows<float>> rows_of_every_target(const Ladder& ladder, const std::vector<Position>& position) {
-  std::vector<Rows<float>> by_target;
-  const std::int64_t tokens = static_cast<std::int64_t>(position.size());
-  for (const cpu::RotaryKernels* kernels : available_kernels()) {
-    by_target.emplace_back(tokens, ladder.pairs());
-    check(fill(*kernels, ladder.plan, positions(position.data(), tokens), by_target.back()));
+class Judge {
+ public:
+  Judge(const Ladder& ladder, const std::vector<Position>& position) : ladder_(ladder), position_(position) {
+    const std::int64_t tokens = static_cast<std::int64_t>(position.size());
+    for (const cpu::RotaryKernels* kernels : available_kernels()) {
+      by_target_.emplace_back(tokens, ladder.pairs());
+      check(fill(*kernels, ladder.plan, positions(position.data(), tokens), by_target_.back()));
+    }
   }
-  return by_target;
-}
+
+  void ask(std::size_t row, std::int64_t pair, Counts& counts) {
+    const Place at = {ladder_, pair, static_cast<double>(position_[row])};
+    mpfr_.at(ladder_.frequencies[static_cast<std::size_t>(pair)], position_[row]);
+    const Values truth = {mpfr_.cos_float(), mpfr_.sin_float()};
+    counts.asked += 2;
+    compare(counts, at, truth, decide(counts, ladder_.plan.steps[static_cast<std::size_t>(pair)], position_[row]), "math::sincos");
+    for (const Rows<float>& rows : by_target_)
+      compare(counts, at, truth, values_of(rows, static_cast<std::int64_t>(row), pair), "a kernel");
+  }
+
+ private:
+  const Ladder& ladder_;
+  const std::vector<Position>& position_;
+  std::vector<Rows<float>> by_target_;
+  SinCosOracle mpfr_;
+};
 
 /// A ladder of its own for every item; a random pair at each of `draws` positions.
 template <class Position>
@@ -53,11 +57,9 @@ void draw_and_ask(std::int64_t item, std::int64_t draws, Position (*draw)(std::m
   const Ladder ladder = make_ladder(drawn.base, drawn.width);
   std::vector<Position> position(static_cast<std::size_t>(draws));
   for (Position& p : position) p = draw(random);
-  const auto by_target = rows_of_every_target(ladder, position);
-  SinCosOracle mpfr;
-  for (std::int64_t k = 0; k < draws; ++k) {
-    const std::int64_t pair = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(ladder.pairs()));
-    ask(counts, mpfr, ladder, pair, position[static_cast<std::size_t>(k)], by_target, k);
+  Judge<Position> judge(ladder, position);
+  for (std::size_t row = 0; row < position.size(); ++row) {
+    judge.ask(row, static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(ladder.pairs())), counts);
   }
 }
 
@@ -77,12 +79,9 @@ Counts first_positions(std::int64_t end) {
     const Ladder& ladder = ladders[static_cast<std::size_t>(item / blocks)];
     std::vector<std::int64_t> position(static_cast<std::size_t>(std::min(kRowsAtATime, end - item % blocks * kRowsAtATime)));
     for (std::size_t r = 0; r < position.size(); ++r) position[r] = item % blocks * kRowsAtATime + static_cast<std::int64_t>(r);
-    const auto by_target = rows_of_every_target(ladder, position);
-    SinCosOracle mpfr;
-    for (std::size_t r = 0; r < position.size(); ++r) {
-      for (std::int64_t pair = 0; pair < ladder.pairs(); ++pair) {
-        ask(counts, mpfr, ladder, pair, position[r], by_target, static_cast<std::int64_t>(r));
-      }
+    Judge<std::int64_t> judge(ladder, position);
+    for (std::size_t row = 0; row < position.size(); ++row) {
+      for (std::int64_t pair = 0; pair < ladder.pairs(); ++pair) judge.ask(row, pair, counts);
     }
   });
 }
@@ -109,9 +108,8 @@ Counts convergents(const std::vector<Ladder>& ladders) {
                    for (std::int64_t m : oracle::nearest_to_quarter_turns(ladder.frequencies[static_cast<std::size_t>(pair)])) {
                      for (std::int64_t near : {m, -m, m - 1, m + 1}) position.push_back(near);
                    }
-                   const auto by_target = rows_of_every_target(ladder, position);
-                   for (std::size_t r = 0; r < position.size(); ++r)
-                     ask(counts, mpfr, ladder, pair, position[r], by_target, static_cast<std::int64_t>(r));
+                   Judge<std::int64_t> judge(ladder, position);
+                   for (std::size_t row = 0; row < position.size(); ++row) judge.ask(row, pair, counts);
                  }
                });
 }
@@ -130,20 +128,18 @@ void compare_block(const Ladder& ladder, std::int64_t first, std::int64_t count,
   for (std::int64_t r = 0; r < count; ++r) {
     const std::int64_t position = first + r;
     for (std::int64_t pair = 0; pair < ladder.pairs(); ++pair) {
-      const std::uint64_t before = counts.doubt;
-      float truth[2];
-      decide(counts, ladder.plan.steps[static_cast<std::size_t>(pair)], position, truth[0], truth[1]);
-      if (counts.doubt != before) {
-        const float decided[2] = {truth[0], truth[1]};
+      const Place at = {ladder, pair, static_cast<double>(position)};
+      const std::uint64_t doubts = counts.doubt;
+      Values truth = decide(counts, ladder.plan.steps[static_cast<std::size_t>(pair)], position);
+      if (counts.doubt != doubts) {
+        const Values decided = truth;
         mpfr.at(ladder.frequencies[static_cast<std::size_t>(pair)], position);
         counts.asked += 2;
-        truth[0] = mpfr.cos_float();
-        truth[1] = mpfr.sin_float();
-        compare(counts, ladder, pair, static_cast<double>(position), truth, decided, "math::sincos");
+        truth = {mpfr.cos_float(), mpfr.sin_float()};
+        compare(counts, at, truth, decided, "math::sincos");
       }
-      compare(counts, ladder, pair, static_cast<double>(position), truth, {run.cos_at(r, pair), run.sin_at(r, pair)}, "the recurrence");
-      compare(counts, ladder, pair, static_cast<double>(position), truth,
-              {single.cos_at(count - 1 - r, pair), single.sin_at(count - 1 - r, pair)}, "a random row");
+      compare(counts, at, truth, values_of(run, r, pair), "the recurrence");
+      compare(counts, at, truth, values_of(single, count - 1 - r, pair), "a random row");
     }
   }
 }

@@ -57,28 +57,38 @@ inline Ladder make_ladder(double base, int width) {
   return {base, width, *std::move(plan), oracle::ladder(base, width)};
 }
 
+/// One pair of one ladder at one position, for reports.
+struct Place {
+  const Ladder& ladder;
+  std::int64_t pair;
+  double position;
+};
+
+struct Values {
+  float cos;
+  float sin;
+};
+
 /// Prints the first few wrong values so that each can be reproduced.
-inline void report_wrong(const Ladder& ladder, std::int64_t pair, double position, const char* path) {
+inline void report_wrong(const Place& at, const char* path) {
   static std::atomic<int> printed{0};
-  if (printed++ < 20) {
-    std::fprintf(stderr, "WRONG: base %a width %d pair %lld position %.0f (%a) by %s\n", ladder.base, ladder.width,
-                 static_cast<long long>(pair), position, position, path);
-  }
+  if (printed++ >= 20) return;
+  std::fprintf(stderr, "WRONG: base %a width %d pair %lld position %.0f (%a) by %s\n", at.ladder.base, at.ladder.width,
+               static_cast<long long>(at.pair), at.position, at.position, path);
 }
 
 /// One pair of values found by `path` against the truth.
-inline void compare(Counts& counts, const Ladder& ladder, std::int64_t pair, double position, const float (&truth)[2],
-                    const float (&found)[2], const char* path) {
-  const bool cos_wrong = !(truth[0] == found[0]);
-  const bool sin_wrong = !(truth[1] == found[1]);
-  if (cos_wrong || sin_wrong) report_wrong(ladder, pair, position, path);
+inline void compare(Counts& counts, const Place& at, Values truth, Values found, const char* path) {
+  const bool cos_wrong = !(truth.cos == found.cos);
+  const bool sin_wrong = !(truth.sin == found.sin);
+  if (cos_wrong || sin_wrong) report_wrong(at, path);
   counts.wrong += static_cast<std::uint64_t>(cos_wrong) + static_cast<std::uint64_t>(sin_wrong);
   counts.values += 2;
 }
 
 /// math::sincos as its parts, so that doubt and indecision can be counted.
 template <class Position>
-void decide(Counts& counts, const math::Step& step, Position position, float& cos, float& sin) {
+Values decide(Counts& counts, const math::Step& step, Position position) {
   math::Phase128 top{};
   double tiny = 0;
   if constexpr (std::is_same_v<Position, double>) {
@@ -89,11 +99,13 @@ void decide(Counts& counts, const math::Step& step, Position position, float& co
     top = math::phase128_of(step, position);
     tiny = math::tiny_bound(position);
   }
-  if (!math::sincos_proven<math::Long>(top, tiny, 1, cos, sin)) return;
-  const float unproven[2] = {cos, sin};
+  Values found{};
+  if (!math::sincos_proven<math::Long>(top, tiny, 1, found.cos, found.sin)) return found;
+  const Values unproven = found;
   ++counts.doubt;
-  counts.undecided += static_cast<std::uint64_t>(math::sincos_float(math::phase_of(step, position), 1, cos, sin));
-  counts.unproven += static_cast<std::uint64_t>(unproven[0] != cos) + static_cast<std::uint64_t>(unproven[1] != sin);
+  counts.undecided += static_cast<std::uint64_t>(math::sincos_float(math::phase_of(step, position), 1, found.cos, found.sin));
+  counts.unproven += static_cast<std::uint64_t>(unproven.cos != found.cos) + static_cast<std::uint64_t>(unproven.sin != found.sin);
+  return found;
 }
 
 /// Runs work(item, counts) for every item on all cores; a progress line on a terminal, a result line always.
