@@ -15,6 +15,10 @@
 #include <hwy/foreach_target.h>              // must come before highway.h
 #include <hwy/highway.h>
 
+#if HWY_TARGET == HWY_WASM && !HWY_HAVE_FLOAT64
+#include "cpu/wasm_double.inl"
+#endif
+
 #if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 HWY_BEFORE_NAMESPACE();
 namespace phasor::cpu::HWY_NAMESPACE {

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Fills .carry/ with what the build needs of others, for machines without packages and network: the headers of Highway, Boost and fmt that
+# the sources really include, the sources of GoogleTest, and Google Benchmark's header and library where they are for this machine.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+carry=.carry
+rm -rf "$carry"
+mkdir -p "$carry/include" "$carry/lib"
+
+# Everything that any source includes, by the compiler's own account. Highway picks files by target, so it is copied whole.
+list=$(mktemp)
+trap 'rm -f "$list"' EXIT
+for source in src/*/*.cpp tests/*/*_test.cpp bench/*.cpp cli/*.cpp; do
+  [ -e "$source" ] || continue
+  g++ -std=c++20 -O2 -fopenmp -DFMT_HEADER_ONLY -DGOLDEN_DIR='""' -Iinclude -Isrc -Itests -I. -M -MG "$source" >> "$list" || echo "make_carry: $source was left out" >&2
+done
+tr ' \\' '\n\n' < "$list" | grep -E '^/.*/include/(boost|fmt)/' | sort -u | while read -r file; do
+  relative=${file##*/include/}
+  install -D -m 644 "$file" "$carry/include/$relative"
+done
+
+prefix=$(dirname "$(dirname "$(tr ' \\' '\n\n' < "$list" | grep -m1 -E '/include/hwy/highway.h$')")")
+cp -rL "$prefix/hwy" "$carry/include/hwy"
+rm -rf "$carry/include/hwy/contrib" "$carry/include/hwy/tests"
+cp -rL "$prefix/fmt" "$carry/include/"
+
+googletest=${GOOGLETEST:-$prefix/../src/googletest/googletest}
+mkdir -p "$carry/googletest"
+cp -rL "$googletest/include" "$googletest/src" "$carry/googletest/"
+
+if [ -e "$prefix/benchmark/benchmark.h" ]; then
+  cp -rL "$prefix/benchmark" "$carry/include/"
+  for name in libbenchmark.a libbenchmark_main.a; do
+    file=$(g++ -print-file-name="$name")
+    if [ -e "$file" ]; then cp -L "$file" "$carry/lib/"; fi
+  done
+fi
+du -sh "$carry" | sed 's/^/make_carry: /'

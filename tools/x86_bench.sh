@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds the library with g++ from the checkout and .carry/ (tools/make_carry.sh), runs the portable tests and the hash on every target this
+# machine has, and times the kernels. For AVX-512 machines without packages. Results under $OUT (default ./out); object files in build/carried.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+out=${OUT:-out}
+build=build/carried
+jobs=$(nproc)
+mkdir -p "$out" "$build"
+[ -d .carry/include ] || { echo "x86_bench: .carry is missing; run tools/make_carry.sh where the packages are" >&2; exit 2; }
+
+# As cmake/compile.cmake: contraction off, and off also where g++ 12 forgets it (its vectoriser).
+flags=(-std=c++20 -O3 -fPIC -ffp-contract=off -fno-tree-vectorize -fno-tree-slp-vectorize -fopenmp -DFMT_HEADER_ONLY
+       "-DPHASOR_VERSION=\"$(sed -n 's/^project(phasor VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)\""
+       "-DGOLDEN_DIR=\"$PWD/tests/golden\"" -Iinclude -Isrc -Itests -Ibench -isystem .carry/include -isystem .carry/googletest/include
+       -I.carry/googletest)
+failed=0
+say() { printf '%s\n' "$*" | tee -a "$out/summary.txt"; }
+
+# compile <prefix> <sources...>: objects $build/<prefix>_*.o, in parallel; the longest ones first would not matter with one of them.
+compile() {
+  local prefix=$1
+  shift
+  printf '%s\n' "$@" | xargs -P "$jobs" -I{} bash -c 'to=$1/$2_$(echo "$3" | tr / _).o; shift 3; g++ "$@" -c "$0" -o "$to"' {} "$build" "$prefix" {} "${flags[@]}" \
+    > "$build/$prefix.log" 2>&1 || { say "FAIL: $prefix does not build"; tail -30 "$build/$prefix.log"; exit 1; }
+}
+
+build_library() {
+  rm -f "$build"/*.o "$build"/*.a
+  compile library src/*/*.cpp
+  ar rcs "$build/libphasor.a" "$build"/library_*.o
+}
+
+# The tests that need neither MPFR nor RapidCheck.
+run_tests() {
+  local sources
+  mapfile -t sources < <(ls tests/{math,spec,plan,job,cpu,ops,analysis,surface}/*_test.cpp 2> /dev/null | grep -v _oracle_test)
+  compile googletest .carry/googletest/src/gtest-all.cc .carry/googletest/src/gtest_main.cc
+  compile tests "${sources[@]}"
+  g++ "$build"/tests_*.o "$build"/googletest_*.o "$build/libphasor.a" -fopenmp -lpthread -o "$build/phasor_tests" || exit 1
+  if "$build/phasor_tests" > "$out/tests.txt" 2>&1; then say "pass: tests: $(grep -E '^\[  PASSED' "$out/tests.txt")"; else
+    failed=1
+    say "FAIL: tests"
+    grep -E '^\[  FAILED' "$out/tests.txt" | head -40
+  fi
+  "$build/phasor_tests" --gtest_filter='Hash.*' | grep -E '^\[ +(OK|FAILED) ' | sed 's/^/hash: /'
+}
+
+run_bench() {
+  if ! ls bench/*.cpp > /dev/null 2>&1 || [ ! -e .carry/lib/libbenchmark.a ]; then
+    say "bench: not here"
+    return
+  fi
+  compile bench bench/*.cpp
+  if ! g++ "$build"/bench_*.o "$build/libphasor.a" .carry/lib/libbenchmark_main.a .carry/lib/libbenchmark.a -fopenmp -lpthread -o "$build/bench" 2> "$build/bench_link.log"; then
+    say "bench: does not link here: $(tail -1 "$build/bench_link.log")"
+    return
+  fi
+  timeout "${BENCH_SECONDS:-240}" "$build/bench" --benchmark_min_time="${BENCH_MIN_TIME:-0.1}" --benchmark_out="$out/bench.json" --benchmark_out_format=json > "$out/bench.txt" 2>&1 ||
+    say "bench: stopped (status $?)"
+  say "bench: $(grep -c '"name"' "$out/bench.json" 2> /dev/null) entries"
+}
+
+if [ -n "${BENCH_ONLY:-}" ]; then  # after a run with --no-bench
+  run_bench
+  exit 0
+fi
+: > "$out/summary.txt"
+say "cpu: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $jobs cores, $(g++ --version | head -1)"
+grep -qw avx512bw /proc/cpuinfo && say "cpu: has AVX-512" || say "cpu: has no AVX-512"
+build_library
+run_tests
+[ "${1:-}" = --no-bench ] || run_bench
+exit "$failed"
