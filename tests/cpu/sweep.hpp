@@ -22,7 +22,7 @@ namespace phasor::exact {
 struct Counts {
   std::uint64_t values = 0;     // cosines and sines compared
   std::uint64_t asked = 0;      // of them, by MPFR
-  std::uint64_t doubt = 0;      // pairs whose level 1 (Long) is in doubt, so that level 2 decides
+  std::uint64_t doubt = 0;      // pairs whose level 1 (Long, 128 bits) is in doubt
   std::uint64_t unproven = 0;   // values that one rounding of level 1 would have got wrong
   std::uint64_t wrong = 0;      // values that are not the nearest
   std::uint64_t undecided = 0;  // pairs that level 2 could not decide
@@ -103,7 +103,7 @@ Values decide(Counts& counts, const math::Step& step, Position position) {
   if (!math::sincos_proven<math::Long>(top, tiny, 1, found.cos, found.sin)) return found;
   const Values unproven = found;
   ++counts.doubt;
-  counts.undecided += static_cast<std::uint64_t>(math::sincos_float(math::phase_of(step, position), 1, found.cos, found.sin));
+  counts.undecided += static_cast<std::uint64_t>(math::sincos_in_doubt(math::phase_of(step, position), 1, found.cos, found.sin));
   counts.unproven += static_cast<std::uint64_t>(unproven.cos != found.cos) + static_cast<std::uint64_t>(unproven.sin != found.sin);
   return found;
 }
@@ -131,7 +131,7 @@ inline Counts sweep(const char* name, std::int64_t items, const std::function<vo
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (terminal) std::fprintf(stderr, "\r");
   std::printf(
-      "%s: %llu values, %llu by MPFR, %llu pairs in doubt (level 2), %llu values wrong without the proof, %llu wrong, %llu undecided; %.0f "
+      "%s: %llu values, %llu by MPFR, %llu pairs in doubt, %llu values wrong without the proof, %llu wrong, %llu undecided; %.0f "
       "s\n",
       name, static_cast<unsigned long long>(total.values), static_cast<unsigned long long>(total.asked),
       static_cast<unsigned long long>(total.doubt), static_cast<unsigned long long>(total.unproven),

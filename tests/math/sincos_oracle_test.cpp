@@ -99,12 +99,51 @@ TEST(Level1Oracle, holds_right_at_the_tiny_bound) {
   EXPECT_LE(level.largest(), 11);
 }
 
+/// Phases ever closer to a quarter turn, from either side, in any quadrant.
+Phase draw_close_phase(std::mt19937_64& random) {
+  Phase phase = {{random(), random(), random()}, 0};
+  const int zeros = static_cast<int>(2 + random() % 120);
+  if (zeros >= 64) phase.limb[1] >>= zeros - 64;
+  phase.limb[2] = zeros >= 64 ? 0 : phase.limb[2] >> zeros;
+  if (random() % 2 != 0) {
+    for (u64& limb : phase.limb) limb = ~limb;
+  }
+  phase.limb[2] += random() << 62;
+  return phase;
+}
+
+TEST(Level1Oracle, from_all_192_bits_is_nearest_wherever_it_is_not_in_doubt) {
+  SinCosOracle truth;
+  std::mt19937_64 random(29);
+  int proven = 0;
+  for (int k = 0; k < 30000; ++k) {
+    const Phase phase = draw_close_phase(random);
+    const double amplitude = k % 3 == 0 ? 1.2079441541679836 : 1;
+    float cos = 0;
+    float sin = 0;
+    if (sincos_proven_near_zero(phase, amplitude, cos, sin)) continue;
+    ++proven;
+    truth.at(radians_of(phase), i64{1}, amplitude);
+    EXPECT_EQ(cos, truth.cos_float()) << std::hex << phase.limb[2] << " " << phase.limb[1];
+    EXPECT_EQ(sin, truth.sin_float()) << std::hex << phase.limb[2] << " " << phase.limb[1];
+  }
+  EXPECT_GT(proven, 29900);  // or it would be of no use
+}
+
+TEST(Level1Oracle, from_all_192_bits_is_in_doubt_where_the_phase_is_not_known) {
+  float cos = 0;
+  float sin = 0;
+  EXPECT_FALSE(sincos_proven_near_zero({{0, 4, 0}, 0x1p-190}, 1, cos, sin));
+  EXPECT_TRUE(sincos_proven_near_zero({{0, 4, 0}, 0x1p-170}, 1, cos, sin));  // 2^-123.3 radians, of which 2^-47 is not known
+  EXPECT_TRUE(sincos_proven_near_zero({{1, 0, 0}, 0}, 1, cos, sin));         // a subnormal sine
+}
+
 // ---- Level 2 ----
 
 class Level2 {
  public:
   void at(const Phase& phase) {
-    const SinCosDoubleDouble r = sincos_double_double(phase);
+    const CosSin<DoubleDouble> r = sincos_double_double(phase);
     truth_.at(radians_of(phase), i64{1});
     worst(truth_.cos_error(r.cos.high, r.cos.low), r.cos.high);
     worst(truth_.sin_error(r.sin.high, r.sin.low), r.sin.high);
@@ -123,17 +162,7 @@ TEST(Level2Oracle, is_within_2_to_minus_95_of_the_truth) {
   Level2 level;
   std::mt19937_64 random(23);
   for (int k = 0; k < 50000; ++k) level.at({{random(), random(), random()}, 0});
-  for (int k = 0; k < 5000; ++k) {  // ever closer to a quarter turn, from either side
-    Phase phase = {{random(), random(), random()}, 0};
-    const int zeros = static_cast<int>(2 + random() % 120);
-    if (zeros >= 64) phase.limb[1] >>= zeros - 64;
-    phase.limb[2] = zeros >= 64 ? 0 : phase.limb[2] >> zeros;
-    if (random() % 2 != 0) {
-      for (u64& limb : phase.limb) limb = ~limb;
-    }
-    phase.limb[2] += random() << 62;
-    level.at(phase);
-  }
+  for (int k = 0; k < 5000; ++k) level.at(draw_close_phase(random));
   std::printf("level 2: largest relative error 2^%.1f\n", std::log2(level.largest()));
   EXPECT_LT(level.largest(), 0x1p-95);
 }

@@ -10,7 +10,7 @@ namespace phasor::math {
 namespace {
 
 bool near(double y, u64 doubt) { return near_midpoint(One<double>(), y, doubt); }
-double ulps_from(double y, i64 ulps) { return std::bit_cast<double>(std::bit_cast<u64>(y) + static_cast<u64>(ulps)); }
+double ulps_from(double y, i64 ulps) { return bit_cast<double>(bit_cast<u64>(y) + static_cast<u64>(ulps)); }
 
 TEST(NearMidpoint, holds_within_the_doubt_of_a_midpoint_and_nowhere_else) {
   for (const u64 doubt : {Long::doubt, Short::doubt, 2 * Short::doubt + 2}) {
