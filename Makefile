@@ -34,7 +34,9 @@ bench: setup-bench  ## run the benchmarks: a table here, JSON in out/
 	@$(call build,bench)
 	@mkdir -p out
 	@for b in build/bench/bench_*; do \
-	  $$b --benchmark_counters_tabular=true --benchmark_out=out/$$(basename $$b).json --benchmark_out_format=json || exit 1; done
+	  $$b --benchmark_min_time=0.03 --benchmark_repetitions=9 --benchmark_enable_random_interleaving=true \
+	    --benchmark_out=out/$$(basename $$b).json --benchmark_out_format=json >/dev/null || exit 1; \
+	  python3 tools/bench_table.py out/$$(basename $$b).json || exit 1; done
 
 test-exhaustive: setup-test  ## the long sweeps against MPFR
 	@$(call build,exhaustive) && build/exhaustive/tests/phasor_exhaustive

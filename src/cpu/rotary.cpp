@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include "math/sincos.hpp"
@@ -12,7 +13,8 @@
 #define HWY_DISABLED_TARGETS (~(HWY_NEON | HWY_AVX2 | HWY_AVX3 | HWY_WASM | HWY_SCALAR | HWY_EMU128))
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/rotary.cpp"  // NOLINT: Highway's protocol
-#include <hwy/foreach_target.h>              // must come before highway.h
+#include <hwy/cache_control.h>
+#include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
 
 #if HWY_TARGET == HWY_WASM && !HWY_HAVE_FLOAT64

@@ -31,4 +31,7 @@ struct TaskGrid {
 TaskGrid task_grid(const job::RotateJob& job);
 TaskGrid task_grid(const job::RowsJob& job);
 
+/// Whether a job's stores go past the caches: out of place, more than they hold, and every register's store aligned.
+bool streams(const job::RotateJob& job);
+
 }  // namespace phasor::cpu

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rotary kernels of one target: rows, heads, and the loops around them. Included once in each target's namespace by cpu/rotary.cpp, with
-// PHASOR_LANES 1 where there are registers, 0 for plain C++.
+// The rotary kernels of one target: rows, heads, and the loops around them. Included once in each target's namespace by cpu/rotary.cpp,
+// with PHASOR_LANES 1 where there are registers, 0 for plain C++.
 // clang-format off
 #if PHASOR_LANES
 #include "cpu/lanes.inl"

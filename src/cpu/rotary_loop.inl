@@ -58,6 +58,26 @@ void spread_lanes(const Row<T>& row, std::int64_t pairs, T* cos_lanes, T* sin_la
   }
 }
 
+/// Even pairs first, odd pairs kBlockValues further on.
+inline void separate_pairs(const float* from, std::int64_t pairs, float* to) {
+  std::int64_t i = 0;
+#if PHASOR_LANES
+  const hn::ScalableTag<float> d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  for (; i + 2 * lanes <= pairs; i += 2 * lanes) {
+    hn::Vec<decltype(d)> even;
+    hn::Vec<decltype(d)> odd;
+    hn::LoadInterleaved2(d, from + i, even, odd);
+    hn::StoreU(even, d, to + i / 2);
+    hn::StoreU(odd, d, to + kBlockValues + i / 2);
+  }
+#endif
+  for (; i + 2 <= pairs; i += 2) {
+    to[i / 2] = from[i];
+    to[kBlockValues + i / 2] = from[i + 1];
+  }
+}
+
 /// Copies the channels that a rotation out of place leaves alone: [0, offset), [offset + R, head_dim).
 inline void copy_rest(const job::RotateJob& job, const Heads& heads) {
   if (heads.in == heads.out) return;
@@ -123,7 +143,8 @@ inline Heads heads_at(const job::RotateJob& job, const job::Operand& operand, st
           operand.in_strides[2],
           operand.out_strides[2],
           job.pairs,
-          0};
+          0,
+          job.stream};
 }
 
 template <DType dtype, Pairing read, Pairing write>
@@ -143,6 +164,9 @@ class RotateTask {
         rotate_rows(block, {extent_.first_batch, extent_.first_token + t, n});
       }
     }
+#if PHASOR_LANES
+    if (job_.stream) hwy::FlushStream();
+#endif
   }
 
  private:
@@ -197,8 +221,11 @@ class RotateTask {
                   buffers_.cos_lanes,
                   buffers_.sin_lanes,
                   false};
-    if constexpr (rotates_side_by_side<dtype, read, write>()) {
-      spread_lanes(row, block.count, buffers_.cos_lanes, buffers_.sin_lanes);
+    constexpr RegisterLayout kLayout = register_layout<dtype, read, write>();
+    if constexpr (kLayout == RegisterLayout::side_by_side) spread_lanes(row, block.count, buffers_.cos_lanes, buffers_.sin_lanes);
+    if constexpr (kLayout == RegisterLayout::even_odd) {
+      separate_pairs(cos, block.count, buffers_.cos_lanes);
+      separate_pairs(sin, block.count, buffers_.sin_lanes);
     }
     return row;
   }

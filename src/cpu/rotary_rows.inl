@@ -196,7 +196,6 @@ HWY_INLINE void advance(Turning& t) {
 
 /// Rounds to float32 and stores; returns whether every lane is proven.
 HWY_INLINE bool store_proven(DoubleVec value, DoubleVec error, float* to) {
-  const DoubleTag d;
   const hn::Rebind<float, DoubleTag> df;
   const auto up = hn::DemoteTo(df, hn::Add(value, error));
   const auto down = hn::DemoteTo(df, hn::Sub(value, error));
@@ -301,14 +300,19 @@ void fill_from_phases(const job::RowSource& source, const RowRange& rows, const 
   }
 }
 
-/// One value of a table, widened.
+/// One value of a table, widened; a NaN becomes the plain one, without the low bits that split_bf16's kernels must not meet.
 template <class T>
 T table_value(const std::byte* data, DType dtype, std::int64_t index) {
-  const math::One<float> d;
-  if (dtype == DType::f32) return static_cast<T>(reinterpret_cast<const float*>(data)[index]);
   if (dtype == DType::f64) return static_cast<T>(reinterpret_cast<const double*>(data)[index]);
-  const math::u32 bits = reinterpret_cast<const std::uint16_t*>(data)[index];
-  return static_cast<T>(dtype == DType::f16 ? math::widen_f16(d, bits) : math::widen_bf16(d, bits));
+  const math::One<float> d;
+  float value = 0;
+  if (dtype == DType::f32) {
+    value = reinterpret_cast<const float*>(data)[index];
+  } else {
+    const math::u32 bits = reinterpret_cast<const std::uint16_t*>(data)[index];
+    value = dtype == DType::f16 ? math::widen_f16(d, bits) : math::widen_bf16(d, bits);
+  }
+  return value != value ? std::numeric_limits<T>::quiet_NaN() : static_cast<T>(value);
 }
 
 /// Values of a table from `index` on, `stride` apart, times `sign`.
@@ -331,12 +335,15 @@ inline std::int64_t widen_values(const TableRow<float>& from, std::int64_t count
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto factor = hn::Set(d, from.sign);
   std::int64_t i = 0;
+  const auto plain_nan = hn::Set(d, std::numeric_limits<float>::quiet_NaN());
   for (; i + lanes <= count; i += lanes) {
+    const auto put = [&](auto value)
+                         HWY_ATTR { hn::StoreU(hn::IfThenElse(hn::Eq(value, value), hn::Mul(factor, value), plain_nan), d, to + i); };
     if (from.dtype == DType::f32) {
-      hn::StoreU(hn::Mul(factor, hn::LoadU(d, reinterpret_cast<const float*>(from.data) + from.index + i)), d, to + i);
+      put(hn::LoadU(d, reinterpret_cast<const float*>(from.data) + from.index + i));
     } else {
       const auto bits = hn::PromoteTo(du, hn::LoadU(d16, reinterpret_cast<const std::uint16_t*>(from.data) + from.index + i));
-      hn::StoreU(hn::Mul(factor, from.dtype == DType::f16 ? widen_f16(d, bits) : widen_bf16(d, bits)), d, to + i);
+      put(from.dtype == DType::f16 ? widen_f16(d, bits) : widen_bf16(d, bits));
     }
   }
   return i;

@@ -30,6 +30,7 @@ TaskGrid grid_of(std::int64_t batch, std::int64_t tokens, bool shared, std::int6
 }  // namespace
 
 TaskGrid task_grid(const job::RotateJob& job) {
+  if (job.batch == 0 || job.tokens == 0) return {};
   std::int64_t heads = 0;
   for (int i = 0; i < job.operand_count; ++i) heads += job.operands[i].heads;
   return grid_of(job.batch, job.tokens, job.rows.shared, heads * job.head_dim * bytes_of(job.dtype));

@@ -103,7 +103,7 @@ std::pair<Wide, Wide> range(const ConstTensorView& a) {
 
 /// The same memory at the same indices: strides may differ only where the extent is 1.
 bool same_layout(const ConstTensorView& a, const ConstTensorView& b) {
-  if (a.data != b.data || a.shape != b.shape) return false;
+  if (a.data != b.data || a.shape != b.shape || a.dtype != b.dtype) return false;
   for (int i = 0; i < 4; ++i) {
     if (a.shape[i] != 1 && a.strides[i] != b.strides[i]) return false;
   }
@@ -125,19 +125,22 @@ Overlap overlap(const ConstTensorView& a, const ConstTensorView& b) {
   const auto [a_low, a_high] = range(a);
   const auto [b_low, b_high] = range(b);
   if (a_high <= b_low || b_high <= a_low) return Overlap::none;
-  // In bytes, since the views need not be aligned to each other: two elements meet when their first bytes are less than a size apart.
-  const std::int64_t size = bytes_of(a.dtype);
+  // In bytes, since the views need not be aligned to each other nor of one dtype.
+  const std::int64_t a_size = bytes_of(a.dtype);
+  const std::int64_t b_size = bytes_of(b.dtype);
   Search search;
   for (int i = 0; i < 3; ++i) {
-    if (a.strides[i] == b.strides[i]) {  // both indices move together: one difference stands for the two of them
-      search.add(a.strides[i] * size, -(b.shape[i] - 1), a.shape[i] - 1);
+    const std::int64_t a_stride = a.strides[i] * a_size;
+    const std::int64_t b_stride = b.strides[i] * b_size;
+    if (a_stride == b_stride) {  // both indices move together: one difference stands for the two of them
+      search.add(a_stride, -(b.shape[i] - 1), a.shape[i] - 1);
     } else {
-      search.add(a.strides[i] * size, 0, a.shape[i] - 1);
-      search.add(-b.strides[i] * size, 0, b.shape[i] - 1);
+      search.add(a_stride, 0, a.shape[i] - 1);
+      search.add(-b_stride, 0, b.shape[i] - 1);
     }
   }
   // The last axis is contiguous: its bytes are one run.
-  search.add(1, -(b.shape[3] * size - 1), a.shape[3] * size - 1);
+  search.add(1, -(b.shape[3] * b_size - 1), a.shape[3] * a_size - 1);
   return search.solve(
       static_cast<Wide>(reinterpret_cast<std::uintptr_t>(b.data)) - static_cast<Wide>(reinterpret_cast<std::uintptr_t>(a.data)), false);
 }

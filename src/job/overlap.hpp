@@ -13,7 +13,7 @@ enum class Overlap : std::uint8_t {
   undecided,  // strides too tangled to decide within the budget
 };
 
-/// Both must be valid views of the same dtype. Does not allocate.
+/// Both must be valid views; their dtypes may differ. Does not allocate.
 Overlap overlap(const ConstTensorView& a, const ConstTensorView& b);
 
 /// Whether two different indices of one tensor are the same element; `none` or `partial` (or undecided).

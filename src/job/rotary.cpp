@@ -2,53 +2,13 @@
 // Every check of a rotary call, once, and the plain data that comes out of it.
 #include "job/rotary.hpp"
 
-#include <fmt/format.h>
-
-#include <string>
-
+#include "job/check.hpp"
 #include "job/overlap.hpp"
 
 namespace phasor::job {
 namespace {
 
 constexpr const char* kAxisNames[] = {"batch", "tokens", "heads", "head_dim"};
-/// Keeps every product of a stride, an extent and a size within int64.
-constexpr std::int64_t kLargest = std::int64_t{1} << 56;
-
-bool is_dtype(DType dtype) { return bytes_of(dtype) != 0; }
-
-bool is_empty(const ConstTensorView& v) { return v.shape[0] == 0 || v.shape[1] == 0 || v.shape[2] == 0 || v.shape[3] == 0; }
-
-template <class... Args>
-Status error(const char* where, fmt::format_string<Args...> format, Args&&... args) {
-  return Status::invalid(fmt::format("{}: {}", where, fmt::format(format, std::forward<Args>(args)...)));
-}
-
-/// Strides and extents whose reach fits the address space, a dtype that exists, memory where there must be some.
-Status check_view(const char* where, const char* name, const ConstTensorView& v) {
-  if (!is_dtype(v.dtype))
-    return error(where, "{} has an unknown dtype ({}), wanted f32, f64, f16 or bf16", name, static_cast<int>(v.dtype));
-  for (int i = 0; i < 4; ++i) {
-    if (v.shape[i] < 0 || v.shape[i] > kLargest) return error(where, "{} has {} {}, wanted 0 to 2^56", name, kAxisNames[i], v.shape[i]);
-  }
-  if (is_empty(v)) return {};
-  if (v.data == nullptr)
-    return error(where, "{} has null data and {} x {} x {} x {} elements, wanted memory", name, v.shape[0], v.shape[1], v.shape[2],
-                 v.shape[3]);
-  if (reinterpret_cast<std::uintptr_t>(v.data) % static_cast<std::uintptr_t>(bytes_of(v.dtype)) != 0) {
-    return error(where, "{} is not aligned to its elements of {} bytes", name, bytes_of(v.dtype));
-  }
-  if (v.shape[3] != 1 && v.strides[3] != 1)
-    return error(where, "{} has stride {} on its last axis, wanted 1 (contiguous)", name, v.strides[3]);
-  for (int i = 0; i < 3; ++i) {
-    if (v.strides[i] < -kLargest || v.strides[i] > kLargest)
-      return error(where, "{} has stride {} on {}, wanted at most 2^56", name, v.strides[i], kAxisNames[i]);
-    if (v.shape[i] > 1 && std::abs(v.strides[i]) > kLargest / v.shape[i]) {
-      return error(where, "{} reaches beyond 2^56 elements: {} {} of stride {}", name, v.shape[i], kAxisNames[i], v.strides[i]);
-    }
-  }
-  return {};
-}
 
 /// One tensor against itself: input and output alike, and no element written twice.
 Status check_in_out(const char* where, const char* name, const InOut& x) {
@@ -91,21 +51,13 @@ Status check_operands(const RotateOperands& operands, std::int64_t head_dim) {
   return check_pair(operands.where, *operands.q, *operands.k);
 }
 
-/// Positions against the batch and tokens they are for.
-Status check_positions(const char* where, const Positions& p, std::int64_t batch, std::int64_t tokens) {
-  if (p.data == nullptr) {
-    if (p.shape[2] == 0) return {};  // an offset
-    return error(where, "positions have null data and {} tokens, wanted memory", p.shape[2]);
+/// What is read while outputs are written must lie elsewhere.
+Status check_apart(const RotateOperands& operands, const char* name, const ConstTensorView& source) {
+  for (const auto& [operand, x] : {std::pair<const char*, const InOut*>{"q", operands.q}, {"k", operands.k}}) {
+    if (x != nullptr && overlap(x->out, source) != Overlap::none) {
+      return error(operands.where, "{} overlap {}'s output, wanted memory apart", name, operand);
+    }
   }
-  if (p.type != PositionType::i32 && p.type != PositionType::i64 && p.type != PositionType::f64) {
-    return error(where, "positions have an unknown type ({}), wanted i32, i64 or f64", static_cast<int>(p.type));
-  }
-  if (p.shape[0] != 1) return error(where, "positions have {} axes, the spec wants 1", p.shape[0]);
-  if (p.shape[1] != 1 && p.shape[1] != batch) return error(where, "positions have batch {}, wanted 1 or {}", p.shape[1], batch);
-  if (p.shape[2] != tokens) return error(where, "positions have {} tokens, wanted {}", p.shape[2], tokens);
-  const std::uintptr_t size = p.type == PositionType::i32 ? 4 : 8;
-  if (reinterpret_cast<std::uintptr_t>(p.data) % size != 0)
-    return error(where, "positions are not aligned to their elements of {} bytes", size);
   return {};
 }
 
@@ -133,7 +85,9 @@ RowSource rows_of(const plan::RotaryPlan& plan, const Positions& positions, Dire
   return rows;
 }
 
+/// An empty tensor may have any strides: none are taken from it.
 Operand operand_of(const InOut& x) {
+  if (x.in.shape[0] == 0 || x.in.shape[1] == 0) return {};
   Operand operand{static_cast<const std::byte*>(x.in.data), static_cast<std::byte*>(x.out.data), x.in.shape[2], {}, {}};
   for (int i = 0; i < 3; ++i) {
     operand.in_strides[i] = x.in.strides[i] * bytes_of(x.in.dtype);
@@ -177,7 +131,15 @@ Status check_direction(const char* where, Direction direction) {
   return error(where, "direction is {}, wanted forward, inverse or transpose", static_cast<int>(direction));
 }
 
+bool is_pairing(Pairing p) { return p == Pairing::half || p == Pairing::interleaved; }
+
 Status check_layout(const char* where, const TableLayout& layout, std::int64_t head_dim) {
+  if (!is_pairing(layout.pairing) || !is_pairing(layout.output_pairing.value_or(layout.pairing))) {
+    return error(where, "layout has an unknown pairing, wanted half or interleaved");
+  }
+  if (layout.sense != Sense::counterclockwise && layout.sense != Sense::clockwise) {
+    return error(where, "layout has an unknown sense ({}), wanted counterclockwise or clockwise", static_cast<int>(layout.sense));
+  }
   const std::int64_t width = layout.rotary_width == 0 ? head_dim : layout.rotary_width;
   if (width < 0 || width % 2 != 0) return error(where, "rotary_width is {}, wanted an even number", width);
   if (layout.rotary_offset < 0 || width > head_dim || layout.rotary_offset > head_dim - width) {
@@ -208,7 +170,8 @@ Status check_tables(const RotateOperands& operands, const ConstTensorView& cos, 
   if (Status s = check_table(where, "sin", sin, q, width); !s) return s;
   if (cos.dtype != sin.dtype) return error(where, "cos is {} and sin is {}, wanted one dtype", name_of(cos.dtype), name_of(sin.dtype));
   if (cos.shape[3] != sin.shape[3]) return error(where, "cos has width {} and sin has {}, wanted the same", cos.shape[3], sin.shape[3]);
-  return {};
+  if (Status s = check_apart(operands, "tables (cos)", cos); !s) return s;
+  return check_apart(operands, "tables (sin)", sin);
 }
 
 RowSource rows_of(const ConstTensorView& cos, const ConstTensorView& sin, const TableLayout& layout, Direction direction) {
@@ -234,6 +197,9 @@ Result<RotateJob> make_rotate_job(const RotateOperands& operands, const plan::Ro
   if (Status s = check_operands(operands, plan.spec.head_dim); !s) return s;
   const ConstTensorView& q = operands.q->in;
   if (Status s = check_positions(operands.where, positions, q.shape[0], q.shape[1]); !s) return s;
+  if (positions.data != nullptr) {
+    if (Status s = check_apart(operands, "positions", view_of(positions)); !s) return s;
+  }
   const RotarySpec& spec = plan.spec;
   Result<RotateJob> job =
       job_of(operands, {spec.rotary_width, spec.rotary_offset, spec.pairing, spec.output_pairing.value_or(spec.pairing)}, direction);
@@ -278,6 +244,11 @@ Result<RowsJob> make_rows_job(const plan::RotaryPlan& plan, const Positions& pos
   if (cos.dtype != sin.dtype || cos.shape != sin.shape) return error(where, "cos and sin differ in dtype or shape, wanted the same");
   if (overlap(cos, sin) != Overlap::none) return error(where, "cos and sin share an element, wanted tensors apart");
   if (Status s = check_positions(where, positions, cos.shape[0], cos.shape[1]); !s) return s;
+  for (const TensorView* table : {&cos, &sin}) {
+    if (positions.data != nullptr && overlap(*table, view_of(positions)) != Overlap::none) {
+      return error(where, "positions overlap an output, wanted memory apart");
+    }
+  }
   RowsJob job;
   job.rows = rows_of(plan, positions, direction);
   if (plan.spec.sense == Sense::clockwise)

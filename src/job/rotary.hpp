@@ -80,6 +80,7 @@ struct RotateJob {
   std::int64_t offset = 0;  // first rotated channel
   Pairing read = Pairing::half;
   Pairing write = Pairing::half;
+  bool stream = false;  // stores go past the caches; cpu::streams decides
 };
 
 /// cos_sin: rows written out. Strides in elements.

@@ -7,15 +7,23 @@ PHASOR_HD inline auto widen_bf16(D d, VU bits) {
   return BitCast(d, ShiftLeft<16>(bits));
 }
 
+/// The nearest bfloat16 in the high 16 bits of each lane; the low ones are left over. Not for a NaN with low bits set: a carry could end
+/// its being one.
+template <class D, class V>
+PHASOR_HD inline auto round_bf16(D d, V value) {
+  const auto du = unsigned_tag(d);
+  const auto bits = BitCast(du, value);
+  const auto odd = And(ShiftRight<16>(bits), Set(du, u32{1}));
+  return Add(bits, Add(odd, Set(du, u32{0x7fff})));
+}
+
 template <class D, class V>
 PHASOR_HD inline auto narrow_bf16(D d, V value) {
   const auto du = unsigned_tag(d);
   const auto bits = BitCast(du, value);
-  const auto odd = And(ShiftRight<16>(bits), Set(du, u32{1}));
-  const auto rounded = ShiftRight<16>(Add(bits, Add(odd, Set(du, u32{0x7fff}))));
-  const auto quiet = Or(ShiftRight<16>(bits), Set(du, u32{0x40}));  // rounding could carry a NaN's payload into the sign
+  const auto quiet = Or(ShiftRight<16>(bits), Set(du, u32{0x40}));
   const auto nan = Gt(And(bits, Set(du, u32{0x7fffffff})), Set(du, u32{0x7f800000}));
-  return IfThenElse(nan, quiet, rounded);
+  return IfThenElse(nan, quiet, ShiftRight<16>(round_bf16(d, value)));
 }
 
 template <class D, class VU>

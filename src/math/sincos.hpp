@@ -165,34 +165,44 @@ PHASOR_HD inline CosSin<DoubleDouble> sincos_double_double(const Phase& phase) {
   return apply_quadrant<DoubleDouble>(r.quadrant, {detail::cosine_series(z), x * detail::sine_series(z)});
 }
 
-/// The float32 nearest to a double-double. `error` is absolute; `undecided` is set when the truth may round the other way.
-PHASOR_HD inline float round_to_float(DoubleDouble y, double error, bool& undecided) {
+/// A double-double rounded to float32: the nearest, the neighbour on the other side, and whether the truth may be nearer to that one.
+struct Rounded {
+  float nearest;
+  float other;
+  bool undecided;
+};
+
+/// `error` is absolute, and comes on top of 2^-95 of the value.
+PHASOR_HD inline Rounded round_to_float(DoubleDouble y, double error) {
   const float nearest = static_cast<float>(y.high);
-  if (y.high == 0 || nearest == 0 || !(std::fabs(nearest) < 0x1.fffffep127F)) return nearest;
+  if (y.high == 0 || !(std::fabs(nearest) < 0x1.fffffep127F)) return {nearest, nearest, false};
   const u32 bits = bit_cast<u32>(nearest);
   const bool above = std::fabs(static_cast<double>(nearest)) <= std::fabs(y.high);
-  // The neighbour on the other side of y, and the midpoint between them (exact in double, subnormals too).
   const float other = bit_cast<float>(above ? bits + 1 : bits - 1);
-  const double middle = 0.5 * static_cast<double>(nearest) + 0.5 * static_cast<double>(other);
-  const double beyond = (y.high - middle) + y.low;  // exact difference, rounded: its sign is right
-  if (std::fabs(beyond) < std::fabs(y.high) * 0x1p-95 + error) undecided = true;
-  // Rounding y.high alone is right unless it sits on the midpoint and `low` decides.
-  if (y.high != middle || y.low == 0) return nearest;
-  return (y.low > 0) == (y.high > 0) ? (above ? other : nearest) : (above ? nearest : other);
+  const double middle = 0.5 * static_cast<double>(nearest) + 0.5 * static_cast<double>(other);  // exact, subnormals too
+  const double beyond = (y.high - middle) + y.low;                                              // rounded, but its sign is right
+  const bool undecided = std::fabs(beyond) < std::fabs(y.high) * 0x1p-95 + error;
+  // Rounding y.high alone is right unless it sits on the midpoint: then `low` decides.
+  const bool outwards = (y.low > 0) == (y.high > 0);
+  const bool right = y.high != middle || y.low == 0 || outwards != above;
+  return right ? Rounded{nearest, other, undecided} : Rounded{other, nearest, undecided};
 }
 
-/// Level 2: the float32 nearest to amplitude * cos and amplitude * sin. Returns whether even this could not decide (never seen; chance
-/// 2^-70).
+/// Level 2: the float32 nearest to amplitude * cos and amplitude * sin. Returns whether even this could not decide (chance 2^-70).
 PHASOR_HD inline bool sincos_float(const Phase& phase, double amplitude, float& cos, float& sin) {
   CosSin<DoubleDouble> r = sincos_double_double(phase);
+  // |sin x| < |x|, by x^2 / 6 of it: of a small angle, that is less than level 2 sees. An angle that is a midpoint itself (frequency 1, a
+  // float64 position) is the one way to come this close, so the value nearer to zero is right.
+  const bool small = std::fabs(r.sin.high) < 0x1p-44;
   if (amplitude != 1) {
     r.cos = r.cos * DoubleDouble{amplitude, 0};
     r.sin = r.sin * DoubleDouble{amplitude, 0};
   }
-  bool undecided = false;
-  cos = round_to_float(r.cos, phase.error * amplitude, undecided);
-  sin = round_to_float(r.sin, phase.error * amplitude, undecided);
-  return undecided;
+  const Rounded c = round_to_float(r.cos, phase.error * amplitude);
+  const Rounded s = round_to_float(r.sin, phase.error * amplitude);
+  cos = c.nearest;
+  sin = s.undecided && small && std::fabs(s.other) < std::fabs(s.nearest) ? s.other : s.nearest;
+  return c.undecided || (s.undecided && !small);
 }
 
 /// The float64 nearest to amplitude * cos and amplitude * sin (but for a chance of 2^-40 a value).

@@ -18,8 +18,9 @@ struct Running {
 };
 
 template <class Job>
-Status run(const Result<Job>& job, void (*cpu::RotaryKernels::*kernel)(const Job&, std::int64_t), const Runner& runner) {
+Status run(Result<Job> job, void (*cpu::RotaryKernels::*kernel)(const Job&, std::int64_t), const Runner& runner) {
   if (!job.ok()) return job.status();
+  if constexpr (std::is_same_v<Job, job::RotateJob>) job->stream = cpu::streams(*job);
   const Result<const cpu::RotaryKernels*> kernels = cpu::active_kernels();
   if (!kernels.ok()) return kernels.status();
   const std::int64_t tasks = cpu::task_grid(*job).tasks;

@@ -2,7 +2,8 @@
 // Validation of a rotary spec: one function per scaling, the first field that does not fit is reported.
 #include "spec/rotary.hpp"
 
-#include <charconv>
+#include <fmt/format.h>
+
 #include <cmath>
 #include <initializer_list>
 #include <string>
@@ -23,9 +24,7 @@ std::string text(std::int64_t value) { return std::to_string(value); }
 
 std::string text(double value) {
   if (std::isnan(value)) return "nan";  // its sign says nothing
-  char buffer[32];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value);
-  return {buffer, end.ptr};
+  return fmt::format("{}", value);
 }
 
 template <class T>

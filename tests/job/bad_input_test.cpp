@@ -148,8 +148,10 @@ std::vector<Case> cases_of_positions() {
       {"positions have 2 axes, the spec wants 1", [](Attempt& c) { c.where.shape[0] = 2; }},
       {"positions have an unknown type (9), wanted i32, i64 or f64", [](Attempt& c) { c.where.type = PositionType{9}; }},
       {"positions have null data and 3 tokens, wanted memory", [](Attempt& c) { c.where.data = nullptr; }},
-      {"positions are not aligned to their elements of 8 bytes",
+      {"positions is not aligned to its elements of 8 bytes",
        [](Attempt& c) { c.where.data = reinterpret_cast<const std::byte*>(c.numbers.data()) + 4; }},
+      {"positions has stride 9223372036854775807 on heads, wanted at most 2^56", [](Attempt& c) { c.where.strides[2] = INT64_MAX; }},
+      {"positions reaches beyond 2^56 elements", [](Attempt& c) { c.where.strides[1] = huge; }},
   };
 }
 
@@ -160,6 +162,23 @@ TEST(BadInput, a_q_and_a_k_that_do_not_fit_are_an_error_of_apply) { check_cases(
 TEST(BadInput, positions_that_do_not_fit_are_an_error_of_apply) {
   check_cases(Function::apply, "apply_rotary", cases_of_positions());
   check_cases(Function::apply_q, "apply_rotary", cases_of_positions());
+}
+
+TEST(BadInput, positions_and_tables_inside_an_output_are_an_error) {
+  const std::vector<Case> in_q = {{"positions overlap q's output, wanted memory apart", [](Attempt& c) {
+                                     c.where = positions(reinterpret_cast<const std::int64_t*>(c.memory.data() + 178), 3);
+                                   }}};
+  check_cases(Function::apply, "apply_rotary", in_q);
+  check_cases(Function::apply_q, "apply_rotary", in_q);
+  check_cases(Function::apply, "apply_rotary", {{"positions overlap k's output", [](Attempt& c) {
+                                                   c.where = positions(reinterpret_cast<const std::int32_t*>(c.memory.data() + 359), 3);
+                                                 }}});
+  check_cases(Function::tables, "apply_rotary",
+              {{"tables (cos) overlap q's output, wanted memory apart", [](Attempt& c) { c.cos.data = c.memory.data() + 179; }},
+               {"tables (sin) overlap k's output, wanted memory apart", [](Attempt& c) { c.sin.data = c.memory.data() + 280; }}});
+  check_cases(Function::rows, "cos_sin", {{"positions overlap an output, wanted memory apart", [](Attempt& c) {
+                                             c.where = positions(reinterpret_cast<const std::int32_t*>(c.memory.data() + 723), 3);
+                                           }}});
 }
 
 TEST(BadInput, positions_that_do_not_fit_are_an_error_of_cos_sin) { check_cases(Function::rows, "cos_sin", cases_of_positions()); }
@@ -185,6 +204,9 @@ TEST(BadInput, tables_and_layouts_that_do_not_fit_are_errors_of_apply_rotary) {
                   {"rotary_width 8 at rotary_offset -1 does not fit", [](Attempt& c) { c.layout.rotary_offset = -1; }},
                   {"rotary_offset 9223372036854775807 does not fit", [](Attempt& c) { c.layout.rotary_offset = INT64_MAX; }},
                   {"rotary_width 9223372036854775806 at", [](Attempt& c) { c.layout.rotary_width = INT64_MAX - 1; }},
+                  {"unknown pairing, wanted half or interleaved", [](Attempt& c) { c.layout.pairing = Pairing{9}; }},
+                  {"unknown pairing, wanted half or interleaved", [](Attempt& c) { c.layout.output_pairing = Pairing{2}; }},
+                  {"unknown sense (9), wanted counterclockwise or clockwise", [](Attempt& c) { c.layout.sense = Sense{9}; }},
                   {"cos has batch 3, wanted 1 or 2", [](Attempt& c) { c.cos.shape[0] = 3; }},
                   {"sin has 2 tokens, wanted 3", [](Attempt& c) { c.sin.shape[1] = 2; }},
                   {"cos has 2 heads, wanted 1", [](Attempt& c) { c.cos.shape[2] = 2; }},

@@ -296,6 +296,19 @@ TEST(SinCosOracle, tiny_positions_are_nearest_down_to_subnormals_and_zero) {
   }
 }
 
+TEST(SinCosOracle, positions_that_are_midpoints_themselves_round_towards_zero) {
+  // sin x is below x by x^2 / 6: of these, less than level 2 can see.
+  Nearest nearest;
+  std::mt19937_64 random(27);
+  for (int k = 0; k < 2000; ++k) {
+    const double midpoint = 1 + static_cast<double>(2 * (random() >> 41) + 1) * 0x1p-24;
+    const double x = std::ldexp(midpoint, -40 - static_cast<int>(random() % 80));
+    nearest.at(MpfrReal(1.0), x);
+    nearest.at(MpfrReal(-2.0), -x);
+    nearest.at(MpfrReal(1.0), x, 1.5);
+  }
+}
+
 TEST(SinCosOracle, values_put_on_midpoints_by_the_amplitude_are_nearest) {
   Nearest nearest;
   SinCosOracle truth;

@@ -57,9 +57,9 @@ TEST(RoundToFloat, lets_the_low_part_decide_at_midpoints) {
       {{0x1.000001p0, 0.0}, 1.0F, true},
   };
   for (const Rounding& c : cases) {
-    bool undecided = false;
-    EXPECT_EQ(round_to_float(c.from, 0, undecided), c.to) << c.from.high << " + " << c.from.low;
-    EXPECT_EQ(undecided, c.undecided) << c.from.high << " + " << c.from.low;
+    const Rounded rounded = round_to_float(c.from, 0);
+    EXPECT_EQ(rounded.nearest, c.to) << c.from.high << " + " << c.from.low;
+    EXPECT_EQ(rounded.undecided, c.undecided) << c.from.high << " + " << c.from.low;
   }
 }
 
@@ -74,20 +74,20 @@ TEST(RoundToFloat, knows_the_spacing_of_subnormals) {
       {{0x1.fffffep-127, 0x1p-190}, 0x1p-126F, false},          //
       {{-0x1.8p-149, -0x1p-210}, -0x1p-148F, false},
       {{0x1p-160, 0.0}, 0.0F, false},
+      {{0x1p-150, 0x1p-210}, 0x1p-149F, false},  // between 0 and the smallest
+      {{0x1p-150, -0x1p-210}, 0.0F, false},
+      {{-0x1p-150, -0x1p-210}, -0x1p-149F, false},
   };
   for (const Rounding& c : cases) {
-    bool undecided = false;
-    EXPECT_EQ(round_to_float(c.from, 0, undecided), c.to) << c.from.high << " + " << c.from.low;
-    EXPECT_EQ(undecided, c.undecided) << c.from.high << " + " << c.from.low;
+    const Rounded rounded = round_to_float(c.from, 0);
+    EXPECT_EQ(rounded.nearest, c.to) << c.from.high << " + " << c.from.low;
+    EXPECT_EQ(rounded.undecided, c.undecided) << c.from.high << " + " << c.from.low;
   }
 }
 
 TEST(RoundToFloat, adds_the_error_of_the_phase) {
-  bool undecided = false;
-  round_to_float({0x1.000001p0, 0x1p-60}, 0x1p-61, undecided);
-  EXPECT_FALSE(undecided);
-  round_to_float({0x1.000001p0, 0x1p-60}, 0x1p-59, undecided);
-  EXPECT_TRUE(undecided);
+  EXPECT_FALSE(round_to_float({0x1.000001p0, 0x1p-60}, 0x1p-61).undecided);
+  EXPECT_TRUE(round_to_float({0x1.000001p0, 0x1p-60}, 0x1p-59).undecided);
 }
 
 TEST(TinyBound, grows_with_the_position_and_is_even) {

@@ -171,11 +171,11 @@ TEST(RotarySpecCheck, every_field_of_llama3_and_of_given_lists_is_named) {
       {llama3([](Llama3Scaling& s) { s.original_length = 0; }), "scaling.original_length is 0, wanted a number above 0"},
       {with(GivenFactors{{1, 1, 1}, 1}), "scaling.factors has 3 entries, wanted 4, half the rotary width"},
       {with(GivenFactors{{1, -1, 1, 1}, 1}), "scaling.factors[1] is -1, wanted a finite number above 0"},
-      {with(GivenFactors{{1, 1, 1, 1}, 0x1p65}), "scaling.amplitude is 36893488147419103232, wanted 2^-64 to 2^64"},
+      {with(GivenFactors{{1, 1, 1, 1}, 0x1p65}), "scaling.amplitude is 3.6893488147419103e+19, wanted 2^-64 to 2^64"},
       {with(GivenFrequencies{{1}, 1}), "scaling.frequencies has 1 entries, wanted 4, half the rotary width"},
       {with(GivenFrequencies{{1, 1, nan, 1}, 1}), "scaling.frequencies[2] is nan, wanted a finite number, less than 2^64 either way"},
       {with(GivenFrequencies{{1, 1, 1, -0x1p64}, 1}),
-       "scaling.frequencies[3] is -18446744073709551616, wanted a finite number, less than 2^64 either way"},
+       "scaling.frequencies[3] is -1.8446744073709552e+19, wanted a finite number, less than 2^64 either way"},
       {with(GivenFrequencies{{1, 1, 1, 1}, -1}), "scaling.amplitude is -1, wanted 2^-64 to 2^64"},
   });
 }

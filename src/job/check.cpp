@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checks of what callers hand in, before anything is made of it.
+#include "job/check.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace phasor::job {
+namespace {
+
+constexpr const char* kAxisNames[] = {"batch", "tokens", "heads", "head_dim"};
+/// Keeps every product of a stride, an extent and a size within int64.
+constexpr std::int64_t kLargest = std::int64_t{1} << 56;
+
+bool is_dtype(DType dtype) { return bytes_of(dtype) != 0; }
+
+bool is_empty(const ConstTensorView& v) { return std::find(v.shape.begin(), v.shape.end(), 0) != v.shape.end(); }
+
+Status check_shape(const char* where, const char* name, const ConstTensorView& v) {
+  for (std::size_t i = 0; i < 4; ++i) {
+    if (v.shape[i] < 0 || v.shape[i] > kLargest) return error(where, "{} has {} {}, wanted 0 to 2^56", name, kAxisNames[i], v.shape[i]);
+  }
+  return {};
+}
+
+/// No sum of strides times indices leaves 2^58 elements.
+Status check_strides(const char* where, const char* name, const ConstTensorView& v) {
+  if (v.shape[3] != 1 && v.strides[3] != 1) {
+    return error(where, "{} has stride {} on its last axis, wanted 1 (contiguous)", name, v.strides[3]);
+  }
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (v.strides[i] < -kLargest || v.strides[i] > kLargest) {
+      return error(where, "{} has stride {} on {}, wanted at most 2^56", name, v.strides[i], kAxisNames[i]);
+    }
+    if (v.shape[i] > 1 && std::abs(v.strides[i]) > kLargest / v.shape[i]) {
+      return error(where, "{} reaches beyond 2^56 elements: {} {} of stride {}", name, v.shape[i], kAxisNames[i], v.strides[i]);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Status check_view(const char* where, const char* name, const ConstTensorView& v) {
+  if (!is_dtype(v.dtype)) {
+    return error(where, "{} has an unknown dtype ({}), wanted f32, f64, f16 or bf16", name, static_cast<int>(v.dtype));
+  }
+  if (Status s = check_shape(where, name, v); !s) return s;
+  if (is_empty(v)) return {};
+  if (v.data == nullptr) {
+    return error(where, "{} has null data and {} x {} x {} x {} elements, wanted memory", name, v.shape[0], v.shape[1], v.shape[2],
+                 v.shape[3]);
+  }
+  if (reinterpret_cast<std::uintptr_t>(v.data) % static_cast<std::uintptr_t>(bytes_of(v.dtype)) != 0) {
+    return error(where, "{} is not aligned to its elements of {} bytes", name, bytes_of(v.dtype));
+  }
+  return check_strides(where, name, v);
+}
+
+Status check_positions(const char* where, const Positions& p, std::int64_t batch, std::int64_t tokens) {
+  if (p.data == nullptr) {
+    if (p.shape[2] == 0) return {};  // an offset
+    return error(where, "positions have null data and {} tokens, wanted memory", p.shape[2]);
+  }
+  if (p.type != PositionType::i32 && p.type != PositionType::i64 && p.type != PositionType::f64) {
+    return error(where, "positions have an unknown type ({}), wanted i32, i64 or f64", static_cast<int>(p.type));
+  }
+  if (p.shape[0] != 1) return error(where, "positions have {} axes, the spec wants 1", p.shape[0]);
+  if (p.shape[1] != 1 && p.shape[1] != batch) return error(where, "positions have batch {}, wanted 1 or {}", p.shape[1], batch);
+  if (p.shape[2] != tokens) return error(where, "positions have {} tokens, wanted {}", p.shape[2], tokens);
+  return check_view(where, "positions", view_of(p));
+}
+
+ConstTensorView view_of(const Positions& p) {
+  return {
+      p.data, p.type == PositionType::i32 ? DType::f32 : DType::f64, {1, p.shape[1], p.shape[2], 1}, {0, p.strides[1], p.strides[2], 1}};
+}
+
+}  // namespace phasor::job

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checks of views and positions, shared by the jobs of every family. Messages begin with `where` and name the argument.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "phasor/positions.hpp"
+#include "phasor/result.hpp"
+#include "phasor/tensor_view.hpp"
+
+namespace phasor::job {
+
+/// "where: what is, what is wanted".
+template <class... Args>
+Status error(const char* where, fmt::format_string<Args...> format, Args&&... args) {
+  return Status::invalid(fmt::format("{}: {}", where, fmt::format(format, std::forward<Args>(args)...)));
+}
+
+/// Strides and extents whose reach fits the address space, a dtype that exists, memory where there must be some.
+Status check_view(const char* where, const char* name, const ConstTensorView& v);
+
+/// Positions against the batch and tokens they are for.
+Status check_positions(const char* where, const Positions& p, std::int64_t batch, std::int64_t tokens);
+
+/// The memory of positions that have some, as a tensor of elements of the same size: (1, B, T, 1).
+ConstTensorView view_of(const Positions& p);
+
+}  // namespace phasor::job
