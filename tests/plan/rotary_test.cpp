@@ -86,7 +86,7 @@ TEST(RotaryPlan, negative_frequencies_have_the_floor_and_the_complemented_fracti
 
 TEST(Step, of_a_frequency_that_rounds_to_no_turn_is_zero) {
   // -1e-70 is above -2^-193 turns: the nearest step is 0, not -1 and a fraction of nearly one.
-  const math::Step step = step_of(Real(-1e-70));
+  const math::Step step = plan::step_of(plan::Real(-1e-70));
   EXPECT_EQ(step.whole, 0);
   EXPECT_EQ(step.fraction[2], 0U);
 }
