@@ -6,7 +6,7 @@
 
 namespace phasor::cpu {
 
-/// The kernels of one target. A task is a block of rows; tasks are independent and may run in any order.
+/// The kernels of one target. Tasks (job.grid) are independent and may run in any order.
 struct RotaryKernels {
   const char* target;
   bool (*available)();
@@ -20,16 +20,6 @@ struct RotaryKernelTable {
   int count;
 };
 RotaryKernelTable rotary_kernels();
-
-/// How a job is cut into tasks. The cut does not change results.
-struct TaskGrid {
-  std::int64_t rows_per_task;
-  std::int64_t batches_per_task;
-  std::int64_t row_blocks;
-  std::int64_t tasks;
-};
-TaskGrid task_grid(const job::RotateJob& job);
-TaskGrid task_grid(const job::RowsJob& job);
 
 /// Whether a job's stores go past the caches: out of place, more than they hold, and every register's store aligned.
 bool streams(const job::RotateJob& job);

@@ -129,10 +129,13 @@ struct Extent {
   std::int64_t tokens;
 };
 
-inline Extent extent_of(const TaskGrid& grid, std::int64_t task, std::int64_t batch, std::int64_t tokens) {
+template <class Job>
+Extent extent_of(const Job& job, std::int64_t task) {
+  const job::TaskGrid& grid = job.grid;
+  if (grid.tasks == 1) return {0, job.batch, 0, job.tokens};
   const std::int64_t b = task / grid.row_blocks * grid.batches_per_task;
   const std::int64_t t = task % grid.row_blocks * grid.rows_per_task;
-  return {b, std::min(b + grid.batches_per_task, batch), t, std::min(grid.rows_per_task, tokens - t)};
+  return {b, std::min(b + grid.batches_per_task, job.batch), t, std::min(grid.rows_per_task, job.tokens - t)};
 }
 
 inline Heads heads_at(const job::RotateJob& job, const job::Operand& operand, std::int64_t batch, std::int64_t token) {
@@ -252,7 +255,7 @@ void rotate_task_of(const job::RotateJob& job, const Extent& extent) {
 }
 
 inline void rotate_task(const job::RotateJob& job, std::int64_t task) {
-  const Extent extent = extent_of(task_grid(job), task, job.batch, job.tokens);
+  const Extent extent = extent_of(job, task);
   switch (job.dtype) {
     case DType::f32:
       return rotate_task_of<DType::f32>(job, extent);
@@ -280,6 +283,6 @@ void write_rows(const job::RowsJob& job, const Extent& extent) {
 }
 
 inline void fill_rows_task(const job::RowsJob& job, std::int64_t task) {
-  const Extent extent = extent_of(task_grid(job), task, job.batch, job.tokens);
+  const Extent extent = extent_of(job, task);
   job.dtype == DType::f64 ? write_rows<double>(job, extent) : write_rows<float>(job, extent);
 }

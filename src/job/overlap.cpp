@@ -89,16 +89,21 @@ bool empty(const ConstTensorView& a) {
   return std::any_of(a.shape.begin(), a.shape.end(), [](std::int64_t n) { return n == 0; });
 }
 
-/// First and one past the last byte.
-std::pair<Wide, Wide> range(const ConstTensorView& a) {
-  const Wide size = bytes_of(a.dtype);
-  Wide low = static_cast<Wide>(reinterpret_cast<std::uintptr_t>(a.data));
-  Wide high = low + size;
-  for (int i = 0; i < 4; ++i) {
-    const Wide reach = (a.shape[i] - 1) * Wide{a.strides[i]} * size;
-    (reach < 0 ? low : high) += reach;
+/// First and one past the last byte. 64 bits are enough: check_view keeps a view's reach below 2^61 bytes.
+struct Range {
+  std::int64_t low;
+  std::int64_t high;
+};
+
+Range range(const ConstTensorView& a) {
+  const std::int64_t size = bytes_of(a.dtype);
+  const auto start = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(a.data));
+  Range r = {start, start + a.shape[3] * size};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const std::int64_t reach = (a.shape[i] - 1) * a.strides[i] * size;
+    (reach < 0 ? r.low : r.high) += reach;
   }
-  return {low, high};
+  return r;
 }
 
 /// The same memory at the same indices: strides may differ only where the extent is 1.
@@ -122,9 +127,9 @@ Overlap self_overlap(const ConstTensorView& a) {
 Overlap overlap(const ConstTensorView& a, const ConstTensorView& b) {
   if (empty(a) || empty(b)) return Overlap::none;
   if (same_layout(a, b)) return Overlap::exact;
-  const auto [a_low, a_high] = range(a);
-  const auto [b_low, b_high] = range(b);
-  if (a_high <= b_low || b_high <= a_low) return Overlap::none;
+  const Range at_a = range(a);
+  const Range at_b = range(b);
+  if (at_a.high <= at_b.low || at_b.high <= at_a.low) return Overlap::none;
   // In bytes, since the views need not be aligned to each other nor of one dtype.
   const std::int64_t a_size = bytes_of(a.dtype);
   const std::int64_t b_size = bytes_of(b.dtype);

@@ -71,8 +71,7 @@ PositionSource source_of(const Positions& p) {
           .offset = p.offset};
 }
 
-RowSource rows_of(const plan::RotaryPlan& plan, const Positions& positions, Direction direction) {
-  RowSource rows;
+void fill_rows_of(const plan::RotaryPlan& plan, const Positions& positions, Direction direction, RowSource& rows) {
   rows.kind = RowSource::Kind::phases;
   rows.sine_sign = (plan.spec.sense == Sense::clockwise) != (direction != Direction::forward) ? -1 : 1;
   rows.steps = plan.steps.data();
@@ -82,7 +81,6 @@ RowSource rows_of(const plan::RotaryPlan& plan, const Positions& positions, Dire
   rows.amplitude = direction == Direction::inverse ? plan.inverse_amplitude : plan.amplitude;
   rows.positions = source_of(positions);
   rows.shared = rows.positions.data == nullptr || rows.positions.batch_stride == 0;
-  return rows;
 }
 
 /// An empty tensor may have any strides: none are taken from it.
@@ -104,8 +102,8 @@ struct Geometry {
   Pairing output_pairing;
 };
 
-Result<RotateJob> job_of(const RotateOperands& operands, const Geometry& g, Direction direction) {
-  RotateJob job;
+/// All of a job but its rows and what follows from them.
+Status fill_job(const RotateOperands& operands, const Geometry& g, Direction direction, RotateJob& job) {
   const ConstTensorView& q = operands.q->in;
   job.operands[job.operand_count++] = operand_of(*operands.q);
   if (operands.k != nullptr) job.operands[job.operand_count++] = operand_of(*operands.k);
@@ -123,7 +121,14 @@ Result<RotateJob> job_of(const RotateOperands& operands, const Geometry& g, Dire
                                              operands.where, g.width, kMaxWidthInPlaceAcrossPairings));
     }
   }
-  return job;
+  return {};
+}
+
+/// The job is complete but for its tasks.
+void cut_into_tasks(RotateJob& job) {
+  std::int64_t heads = 0;
+  for (int i = 0; i < job.operand_count; ++i) heads += job.operands[i].heads;
+  job.grid = task_grid({job.batch, job.tokens, heads * job.head_dim * bytes_of(job.dtype), job.rows.shared});
 }
 
 Status check_direction(const char* where, Direction direction) {
@@ -174,8 +179,7 @@ Status check_tables(const RotateOperands& operands, const ConstTensorView& cos, 
   return check_apart(operands, "tables (sin)", sin);
 }
 
-RowSource rows_of(const ConstTensorView& cos, const ConstTensorView& sin, const TableLayout& layout, Direction direction) {
-  RowSource rows;
+void fill_rows_of(const ConstTensorView& cos, const ConstTensorView& sin, const TableLayout& layout, Direction direction, RowSource& rows) {
   rows.kind = RowSource::Kind::tables;
   rows.sine_sign = (layout.sense == Sense::clockwise) != (direction != Direction::forward) ? -1 : 1;
   rows.tables.cos = static_cast<const std::byte*>(cos.data);
@@ -186,7 +190,6 @@ RowSource rows_of(const ConstTensorView& cos, const ConstTensorView& sin, const 
   rows.tables.sin_strides[0] = sin.shape[0] == 1 ? 0 : sin.strides[0];
   rows.tables.sin_strides[1] = sin.strides[1];
   rows.shared = rows.tables.cos_strides[0] == 0 && rows.tables.sin_strides[0] == 0;
-  return rows;
 }
 
 }  // namespace
@@ -201,9 +204,11 @@ Result<RotateJob> make_rotate_job(const RotateOperands& operands, const plan::Ro
     if (Status s = check_apart(operands, "positions", view_of(positions)); !s) return s;
   }
   const RotarySpec& spec = plan.spec;
-  Result<RotateJob> job =
-      job_of(operands, {spec.rotary_width, spec.rotary_offset, spec.pairing, spec.output_pairing.value_or(spec.pairing)}, direction);
-  if (job.ok()) job->rows = rows_of(plan, positions, direction);
+  Result<RotateJob> job{RotateJob{}};  // filled in place: a job is large, and decoding makes one for every token
+  const Geometry geometry = {spec.rotary_width, spec.rotary_offset, spec.pairing, spec.output_pairing.value_or(spec.pairing)};
+  if (Status s = fill_job(operands, geometry, direction, *job); !s) return s;
+  fill_rows_of(plan, positions, direction, job->rows);
+  cut_into_tasks(*job);
   return job;
 }
 
@@ -216,15 +221,16 @@ Result<RotateJob> make_rotate_job(const RotateOperands& operands, const ConstTen
   const std::int64_t width = layout.rotary_width == 0 ? head_dim : layout.rotary_width;
   if (Status s = check_tables(operands, cos, sin, width); !s) return s;
   const Geometry geometry = {width, layout.rotary_offset, layout.pairing, layout.output_pairing.value_or(layout.pairing)};
-  Result<RotateJob> job = job_of(operands, geometry, direction);
-  if (!job.ok()) return job;
-  job->rows = rows_of(cos, sin, layout, direction);
+  Result<RotateJob> job{RotateJob{}};
+  if (Status s = fill_job(operands, geometry, direction, *job); !s) return s;
+  fill_rows_of(cos, sin, layout, direction, job->rows);
   if (cos.shape[3] == width && width > 0) {
     const bool half = geometry.output_pairing == Pairing::half;
     job->rows.pair_stride = half ? 1 : 2;
     job->rows.second_lane = half ? width / 2 : 1;
     job->rows.swap_sines = direction != Direction::forward;
   }
+  cut_into_tasks(*job);
   return job;
 }
 
@@ -250,7 +256,7 @@ Result<RowsJob> make_rows_job(const plan::RotaryPlan& plan, const Positions& pos
     }
   }
   RowsJob job;
-  job.rows = rows_of(plan, positions, direction);
+  fill_rows_of(plan, positions, direction, job.rows);
   if (plan.spec.sense == Sense::clockwise)
     job.rows.sine_sign = -job.rows.sine_sign;  // the table is of the angle; its user applies the sense
   job.dtype = cos.dtype;
@@ -263,6 +269,7 @@ Result<RowsJob> make_rows_job(const plan::RotaryPlan& plan, const Positions& pos
     job.cos_strides[i] = cos.strides[i];
     job.sin_strides[i] = sin.strides[i];
   }
+  job.grid = task_grid({job.batch, job.tokens, 2 * job.pairs * bytes_of(job.dtype), false});
   return job;
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "job/task_grid.hpp"
 #include "math/phase.hpp"
 #include "phasor/rotary.hpp"
 #include "plan/rotary.hpp"
@@ -81,6 +82,7 @@ struct RotateJob {
   Pairing read = Pairing::half;
   Pairing write = Pairing::half;
   bool stream = false;  // stores go past the caches; cpu::streams decides
+  TaskGrid grid;
 };
 
 /// cos_sin: rows written out. Strides in elements.
@@ -94,6 +96,7 @@ struct RowsJob {
   std::int64_t pairs = 0;
   std::int64_t cos_strides[2] = {0, 0};  // batch, token
   std::int64_t sin_strides[2] = {0, 0};
+  TaskGrid grid;
 };
 
 /// The tensors of one call; k null for q alone. `where` begins every message.

@@ -23,14 +23,13 @@ Status run(Result<Job> job, void (*cpu::RotaryKernels::*kernel)(const Job&, std:
   if constexpr (std::is_same_v<Job, job::RotateJob>) job->stream = cpu::streams(*job);
   const Result<const cpu::RotaryKernels*> kernels = cpu::active_kernels();
   if (!kernels.ok()) return kernels.status();
-  const std::int64_t tasks = cpu::task_grid(*job).tasks;
-  if (tasks == 0 || job->pairs == 0) return {};
+  if (job->grid.tasks == 0 || job->pairs == 0) return {};
   Running<Job> running = {&*job, (*kernels)->*kernel};
   const cpu::Task task = [](void* context, std::int64_t index) {
     const auto* r = static_cast<const Running<Job>*>(context);
     r->kernel(*r->job, index);
   };
-  cpu::run_tasks(runner, tasks, task, &running);
+  cpu::run_tasks(runner, job->grid.tasks, task, &running);
   return {};
 }
 

@@ -41,7 +41,7 @@ Status fill(const cpu::RotaryKernels& kernels, const plan::RotaryPlan& plan, con
   const Result<job::RowsJob> job =
       job::make_rows_job(plan, positions, view(rows.cos.data(), shape), view(rows.sin.data(), shape), Direction::forward);
   if (!job.ok()) return job.status();
-  const std::int64_t tasks = cpu::task_grid(*job).tasks;
+  const std::int64_t tasks = job->grid.tasks;
   for (std::int64_t task = 0; task < tasks; ++task) kernels.fill_rows(*job, task);
   return {};
 }

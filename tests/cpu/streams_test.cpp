@@ -45,7 +45,7 @@ TEST(Streams, give_the_bits_of_plain_stores_on_every_target) {
         for (int t = 0; t < table.count; ++t) {
           if (!table.entries[t].available()) continue;
           std::memset(streamed.data, 0xff, bytes);
-          for (std::int64_t i = 0; i < cpu::task_grid(plain).tasks; ++i) {
+          for (std::int64_t i = 0; i < plain.grid.tasks; ++i) {
             table.entries[t].rotate(plain, i);
             table.entries[t].rotate(past, i);
           }
