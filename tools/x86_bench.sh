@@ -52,14 +52,16 @@ run_bench() {
     say "bench: not here"
     return
   fi
+  flags+=(-ftree-vectorize)  # the ceilings, as a user would compile them
   compile bench bench/*.cpp
   if ! g++ "$build"/bench_*.o "$build/libphasor.a" .carry/lib/libbenchmark_main.a .carry/lib/libbenchmark.a -fopenmp -lpthread -o "$build/bench" 2> "$build/bench_link.log"; then
     say "bench: does not link here: $(tail -1 "$build/bench_link.log")"
     return
   fi
-  timeout "${BENCH_SECONDS:-240}" "$build/bench" --benchmark_min_time="${BENCH_MIN_TIME:-0.1}" --benchmark_out="$out/bench.json" --benchmark_out_format=json > "$out/bench.txt" 2>&1 ||
+  timeout "${BENCH_SECONDS:-240}" "$build/bench" --benchmark_min_time="${BENCH_MIN_TIME:-0.03}" --benchmark_repetitions=5 --benchmark_enable_random_interleaving=true --benchmark_out="$out/bench.json" --benchmark_out_format=json > "$out/bench.txt" 2>&1 ||
     say "bench: stopped (status $?)"
   say "bench: $(grep -c '"name"' "$out/bench.json" 2> /dev/null) entries"
+  python3 tools/bench_table.py "$out/bench.json" | tee "$out/bench_table.txt"
 }
 
 if [ -n "${BENCH_ONLY:-}" ]; then  # after a run with --no-bench

@@ -33,8 +33,8 @@ Status check_strides(const char* where, const char* name, const ConstTensorView&
     if (v.strides[i] < -kLargest || v.strides[i] > kLargest) {
       return error(where, "{} has stride {} on {}, wanted at most 2^56", name, v.strides[i], kAxisNames[i]);
     }
-    const Wide reach = Wide{v.shape[i] - 1} * v.strides[i];
-    if (reach > kLargest || reach < -kLargest) {
+    const Wide reach = Wide{v.shape[i]} * v.strides[i];
+    if (v.shape[i] > 1 && (reach > kLargest || reach < -kLargest)) {
       return error(where, "{} reaches beyond 2^56 elements: {} {} of stride {}", name, v.shape[i], kAxisNames[i], v.strides[i]);
     }
   }
