@@ -31,9 +31,7 @@ cp -rL "$googletest/include" "$googletest/src" "$carry/googletest/"
 
 if [ -e "$prefix/benchmark/benchmark.h" ]; then
   cp -rL "$prefix/benchmark" "$carry/include/"
-  for name in libbenchmark.a libbenchmark_main.a; do
-    file=$(g++ -print-file-name="$name")
-    if [ -e "$file" ]; then cp -L "$file" "$carry/lib/"; fi
-  done
+  library=$(readlink -f "$(g++ -print-file-name=libbenchmark.so)")  # the distribution has no static one
+  if [ -e "$library" ]; then cp -L "$library" "$carry/lib/$(objdump -p "$library" | sed -n 's/ *SONAME *//p')"; fi
 fi
 du -sh "$carry" | sed 's/^/make_carry: /'

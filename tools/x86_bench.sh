@@ -48,13 +48,13 @@ run_tests() {
 }
 
 run_bench() {
-  if ! ls bench/*.cpp > /dev/null 2>&1 || [ ! -e .carry/lib/libbenchmark.a ]; then
+  if ! ls bench/*.cpp > /dev/null 2>&1 || ! ls .carry/lib/libbenchmark.so* > /dev/null 2>&1; then
     say "bench: not here"
     return
   fi
   flags+=(-ftree-vectorize)  # the ceilings, as a user would compile them
   compile bench bench/*.cpp
-  if ! g++ "$build"/bench_*.o "$build/libphasor.a" .carry/lib/libbenchmark_main.a .carry/lib/libbenchmark.a -fopenmp -lpthread -o "$build/bench" 2> "$build/bench_link.log"; then
+  if ! g++ "$build"/bench_*.o "$build/libphasor.a" .carry/lib/libbenchmark.so* "-Wl,-rpath,$PWD/.carry/lib" -fopenmp -lpthread -o "$build/bench" 2> "$build/bench_link.log"; then
     say "bench: does not link here: $(tail -1 "$build/bench_link.log")"
     return
   fi

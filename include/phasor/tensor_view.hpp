@@ -20,10 +20,14 @@ struct BFloat16 {
 /// Name of a dtype as it appears in messages, "bf16"; "unknown" for a value outside the enumeration.
 constexpr const char* name_of(DType dtype) {
   switch (dtype) {
-    case DType::f32: return "f32";
-    case DType::f64: return "f64";
-    case DType::f16: return "f16";
-    case DType::bf16: return "bf16";
+    case DType::f32:
+      return "f32";
+    case DType::f64:
+      return "f64";
+    case DType::f16:
+      return "f16";
+    case DType::bf16:
+      return "bf16";
   }
   return "unknown";
 }
@@ -50,9 +54,7 @@ inline constexpr DType dtype_of<BFloat16> = DType::bf16;
 /// batch, token, head, channel.
 using Extents = std::array<std::int64_t, 4>;
 
-constexpr Extents contiguous_strides(const Extents& shape) {
-  return {shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3], 1};
-}
+constexpr Extents contiguous_strides(const Extents& shape) { return {shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3], 1}; }
 
 /// Axes (B, T, H, D), strides in elements; the last axis must be contiguous. (B, H, T, D) memory, packed QKV slices and
 /// ragged batches (B = 1, T = all tokens) are strides. `data` may be null when the tensor is empty.

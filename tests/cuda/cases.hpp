@@ -67,13 +67,16 @@ inline std::vector<Case> cases() {
 inline std::vector<std::uint8_t> make_input(const Case& c, std::mt19937_64& random) {
   using phasor::DType;
   const std::int64_t size = phasor::bytes_of(c.dtype);
-  const std::uint64_t exponent = c.dtype == DType::f64 ? 0x7ffULL << 52 : c.dtype == DType::f32 ? 0xffU << 23 : c.dtype == DType::f16 ? 0x1fU << 10 : 0xffU << 7;
+  const std::uint64_t exponent = c.dtype == DType::f64   ? 0x7ffULL << 52
+                                 : c.dtype == DType::f32 ? 0xffU << 23
+                                 : c.dtype == DType::f16 ? 0x1fU << 10
+                                                         : 0xffU << 7;
   const std::uint64_t top = exponent & (exponent >> 1 ^ exponent);  // cleared, so that sums stay finite
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(c.elements() * size));
   for (std::int64_t i = 0; i < c.elements(); ++i) {
     std::uint64_t bits = random();
-    if (i % 29 == 0) bits &= std::uint64_t{1} << (8 * size - 1);             // a zero of either sign
-    if (i % 31 == 0) bits &= ~exponent;                                      // a subnormal
+    if (i % 29 == 0) bits &= std::uint64_t{1} << (8 * size - 1);                                                 // a zero of either sign
+    if (i % 31 == 0) bits &= ~exponent;                                                                          // a subnormal
     if (i % 3 != 0) bits = (bits & ~exponent) | (exponent - top - (exponent & (~exponent + 1)) * (bits >> 61));  // near 1
     bits &= ~top;
     for (std::int64_t b = 0; b < size; ++b) bytes[static_cast<std::size_t>(i * size + b)] = static_cast<std::uint8_t>(bits >> (8 * b));
@@ -93,10 +96,14 @@ struct PositionData {
     const std::int64_t b = Case::batch;
     const std::int64_t t = Case::tokens;
     switch (kind) {
-      case PositionKind::i32: return phasor::positions(i32.data(), b, t);
-      case PositionKind::i64: return phasor::positions(i64.data(), b, t);
-      case PositionKind::f64: return phasor::positions(f64.data(), b, t);
-      case PositionKind::offset: break;
+      case PositionKind::i32:
+        return phasor::positions(i32.data(), b, t);
+      case PositionKind::i64:
+        return phasor::positions(i64.data(), b, t);
+      case PositionKind::f64:
+        return phasor::positions(f64.data(), b, t);
+      case PositionKind::offset:
+        break;
     }
     return phasor::positions_from(offset);
   }

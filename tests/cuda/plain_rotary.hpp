@@ -17,8 +17,7 @@ using phasor::job::RowSource;
 namespace math = phasor::math;
 
 template <DType dtype>
-using Storage =
-    std::conditional_t<dtype == DType::f64, double, std::conditional_t<dtype == DType::f32, float, std::uint16_t>>;
+using Storage = std::conditional_t<dtype == DType::f64, double, std::conditional_t<dtype == DType::f32, float, std::uint16_t>>;
 template <DType dtype>
 using Value = std::conditional_t<dtype == DType::f64, double, float>;
 
@@ -44,8 +43,8 @@ PHASOR_HD inline Storage<dtype> narrow(Value<dtype> x) {
   }
 }
 
-/// Cosine and sine of one pair at one position, the sign of the sine applied. A row at position 0 and the trailing pairs that never turn have
-/// the sine +0 whatever its sign, as in src/cpu/rotary_rows.inl.
+/// Cosine and sine of one pair at one position, the sign of the sine applied. A row at position 0 and the trailing pairs that never turn
+/// have the sine +0 whatever its sign, as in src/cpu/rotary_rows.inl.
 template <class T, class Position>
 PHASOR_HD inline math::Pair<T> row_value(const RowSource& rows, std::int64_t pair, Position position) {
   bool sound = true;
@@ -88,7 +87,8 @@ PHASOR_HD inline void rotate_thread(const RotateJob& job, int operand, std::int6
   const std::int64_t head = thread / a_head % x.heads;
   const std::int64_t token = thread / a_head / x.heads % job.tokens;
   const std::int64_t batch = thread / a_head / x.heads / job.tokens;
-  const auto* in = reinterpret_cast<const Storage<dtype>*>(x.in + batch * x.in_strides[0] + token * x.in_strides[1] + head * x.in_strides[2]);
+  const auto* in =
+      reinterpret_cast<const Storage<dtype>*>(x.in + batch * x.in_strides[0] + token * x.in_strides[1] + head * x.in_strides[2]);
   auto* out = reinterpret_cast<Storage<dtype>*>(x.out + batch * x.out_strides[0] + token * x.out_strides[1] + head * x.out_strides[2]);
   if (item >= job.pairs) {
     const std::int64_t rest = item - job.pairs;

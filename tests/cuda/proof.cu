@@ -89,10 +89,14 @@ void rotate_as(bool device, const RotateJob& job, cudaStream_t stream) {
 
 void rotate(bool device, const RotateJob& job, cudaStream_t stream = nullptr) {
   switch (job.dtype) {
-    case DType::f32: return rotate_as<DType::f32>(device, job, stream);
-    case DType::f64: return rotate_as<DType::f64>(device, job, stream);
-    case DType::f16: return rotate_as<DType::f16>(device, job, stream);
-    case DType::bf16: return rotate_as<DType::bf16>(device, job, stream);
+    case DType::f32:
+      return rotate_as<DType::f32>(device, job, stream);
+    case DType::f64:
+      return rotate_as<DType::f64>(device, job, stream);
+    case DType::f16:
+      return rotate_as<DType::f16>(device, job, stream);
+    case DType::bf16:
+      return rotate_as<DType::bf16>(device, job, stream);
   }
 }
 
@@ -165,14 +169,16 @@ bool prove_rotations(bool device) {
     const auto call_of = [&](std::vector<std::uint8_t>& out) {
       Call call = {c.spec, c.direction, p.view(), {}};
       call.operands.emplace_back(packed_view(c, in.data(), 0, c.query_heads), packed_view(c, out.data(), 0, c.query_heads));
-      call.operands.emplace_back(packed_view(c, in.data(), c.query_heads, c.key_heads), packed_view(c, out.data(), c.query_heads, c.key_heads));
+      call.operands.emplace_back(packed_view(c, in.data(), c.query_heads, c.key_heads),
+                                 packed_view(c, out.data(), c.query_heads, c.key_heads));
       return call;
     };
     rotate_by_library(call_of(expected));
     rotate_by_kernel(device, call_of(got), in, got);
     if (expected == got) continue;
     ++differ;
-    if (differ <= 8) std::printf("  %s %s, direction %d, positions %d\n", c.name.c_str(), name_of(c.dtype), int(c.direction), int(c.positions));
+    if (differ <= 8)
+      std::printf("  %s %s, direction %d, positions %d\n", c.name.c_str(), name_of(c.dtype), int(c.direction), int(c.positions));
   }
   return report("rotations, byte for byte", differ, all.size());
 }
@@ -191,7 +197,8 @@ bool prove_hash(bool device) {
     const std::vector<double> fractions = hash::fractions_of(c);
     Call call = {c.spec, c.direction, phasor::positions(whole.data(), hash::kTokens), {}};
     if (c.positions == hash::PositionKind::fractional) call.positions = phasor::positions(fractions.data(), hash::kTokens);
-    call.operands.emplace_back(phasor::ConstTensorView(in.data(), c.dtype, shape, strides), phasor::TensorView{out.data(), c.dtype, shape, strides});
+    call.operands.emplace_back(phasor::ConstTensorView(in.data(), c.dtype, shape, strides),
+                               phasor::TensorView{out.data(), c.dtype, shape, strides});
     rotate_by_kernel(device, call, in, out);
     got = hash::hash_of(c, out.data(), got, nan);
   }
@@ -204,11 +211,13 @@ bool prove_hash(bool device) {
 // ---- Tables ----
 
 template <class T, class Position>
-PHASOR_HD inline void table_thread(const RowSource& rows, std::int64_t pairs, const Position* positions, math::Pair<T>* to, std::int64_t i) {
+PHASOR_HD inline void table_thread(const RowSource& rows, std::int64_t pairs, const Position* positions, math::Pair<T>* to,
+                                   std::int64_t i) {
   to[i] = row_value<T>(rows, i % pairs, positions[i / pairs]);
 }
 template <class T, class Position>
-__global__ void table_kernel(const __grid_constant__ RowSource rows, std::int64_t pairs, const Position* positions, math::Pair<T>* to, std::int64_t n) {
+__global__ void table_kernel(const __grid_constant__ RowSource rows, std::int64_t pairs, const Position* positions, math::Pair<T>* to,
+                             std::int64_t n) {
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i < n) table_thread(rows, pairs, positions, to, i);
 }
@@ -260,7 +269,8 @@ bool prove_tables(bool device) {
   std::vector<std::int64_t> integers(40000);
   for (std::int64_t& m : integers) m = static_cast<std::int64_t>(random()) >> (random() % 63);
   std::vector<double> fractions(20000);
-  for (double& x : fractions) x = static_cast<double>(static_cast<std::int64_t>(random())) * std::ldexp(1.0, -static_cast<int>(random() % 100) - 1);
+  for (double& x : fractions)
+    x = static_cast<double>(static_cast<std::int64_t>(random())) * std::ldexp(1.0, -static_cast<int>(random() % 100) - 1);
   const phasor::RotarySpec plain = {.head_dim = 128};
   const phasor::RotarySpec yarn = {.head_dim = 128, .base = 1e6, .scaling = phasor::YarnScaling{.factor = 4, .original_length = 32768}};
   bool ok = prove_table<float>(device, "float32 table, integer positions", plain, integers);
@@ -320,7 +330,8 @@ void time_plain_kernel() {
   };
   const phasor::InOut q(view_of(data, 0), view_of(unused, 0));
   const phasor::InOut k(view_of(data, 1), view_of(unused, 1));
-  phasor::Result<RotateJob> job = phasor::job::make_rotate_job({"proof", &q, &k}, *plan, phasor::positions_from(1000000), phasor::Direction::forward);
+  phasor::Result<RotateJob> job =
+      phasor::job::make_rotate_job({"proof", &q, &k}, *plan, phasor::positions_from(1000000), phasor::Direction::forward);
   must(job.status());
   job->rows.steps = steps.as<math::Step>();
   for (int o = 0; o < 2; ++o) {
