@@ -28,7 +28,7 @@ class Given {
     return optional(name, value, T{});
   }
   template <class T>
-  T optional(const char* name, const std::optional<T>& value, T otherwise) {
+  T optional(const char* name, const std::optional<T>& value, const T& otherwise) {
     unused_.erase(name);
     return value.value_or(otherwise);
   }
