@@ -60,7 +60,7 @@ check-format:
 
 check-tidy:
 	@cmake --preset clang --log-level=WARNING >/dev/null
-	@printf '%s\n' $(TIDY) | xargs -r -P $(JOBS) -n 1 clang-tidy-19 --quiet -p build/clang 2>/dev/null && echo "clang-tidy: clean"
+	@printf '%s\n' $(TIDY) | xargs -r -P $(JOBS) -n 1 clang-tidy-19 --quiet -p build/clang 2>build/clang/tidy.log || { cat build/clang/tidy.log; exit 1; } && echo "clang-tidy: clean"
 
 test-asan:
 	@$(call build_and_test,asan)

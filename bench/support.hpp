@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the benchmarks share: buffers of realistic data, one-thread and two-thread runners, and the check that precedes every timing.
+// What the benchmarks share: buffers of realistic data, a runner of one thread, and the check that precedes every timing.
 #pragma once
 
 #include <unistd.h>
@@ -9,9 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <new>
-#include <thread>
 #include <vector>
 
 #include "phasor/phasor.hpp"

@@ -3,6 +3,7 @@
 #include "spec_options.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <functional>
 #include <map>

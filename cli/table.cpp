@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // phasor table: frequencies, wavelengths, cos and sin, and the rotation as matrices. All numbers come from the library.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>

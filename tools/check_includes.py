@@ -8,7 +8,7 @@ from pathlib import Path
 # One step a line: a stage may include itself and every step above it. Backends do not see each other.
 STEPS = [["math"], ["spec"], ["plan"], ["job"], ["cpu", "cuda", "no_cuda"], ["ops"], ["attention"], ["analysis"]]
 STAGES = [stage for step in STEPS for stage in step]
-SURFACES = ["c", "python", "cli", "examples"]  # see include/phasor only
+SURFACES = ["c", "python", "cli", "bench", "examples"]  # see include/phasor only
 EXTENSIONS = {".hpp", ".cpp", ".inl", ".cu", ".cuh", ".h", ".c"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 

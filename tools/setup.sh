@@ -18,7 +18,7 @@ packages_for() {
   local test="$build libgtest-dev googletest librapidcheck-dev libmpfr-dev libgmp-dev python3"
   case $1 in
     demo) echo "$build" ;;
-    bench) echo "$build libbenchmark-dev" ;;
+    bench) echo "$build libbenchmark-dev python3" ;;
     test) echo "$test" ;;
     check) echo "$test clang-19 libomp-19-dev clang-format-19 clang-tidy-19 qemu-user $(cross_compiler) emscripten nodejs" ;;
     *) usage ;;

@@ -137,6 +137,7 @@ enum class Direction : std::uint8_t { forward, inverse, transpose };
 
 /// Calls task(task_context, i) once for every i in [0, tasks), in any order and on any threads, and returns when all are done.
 /// A null `run` is the library's own: OpenMP where it was built with it, else one after the other. Results do not depend on it.
+/// A task takes up to 192 KiB of its thread's stack.
 struct Runner {
   void (*run)(void* context, std::int64_t tasks, void (*task)(void* task_context, std::int64_t index), void* task_context) = nullptr;
   void* context = nullptr;

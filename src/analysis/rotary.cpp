@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <new>
 #include <numbers>
 #include <string>
 #include <utility>
@@ -22,6 +23,9 @@ struct Row {
   std::vector<T> cos;
   std::vector<T> sin;
 };
+
+/// What a function that allocates says when it cannot.
+Status no_memory(const char* where) { return Status::unsupported(std::string(where) + ": no memory for the result"); }
 
 template <class T>
 Result<Row<T>> row_at(const Rotary& rotary, std::int64_t position) {
@@ -74,10 +78,14 @@ bool has_distance(std::int64_t query, std::int64_t key) {
 Result<Matrix> rotation_matrix(const Rotary& rotary, std::int64_t position) {
   const Status status = check_width("rotation_matrix", rotary);
   if (!status.ok()) return status;
-  const auto row = row_at<double>(rotary, position);
-  if (!row.ok()) return row.status();
-  const RotarySpec& spec = rotary.spec();
-  return matrix_of(*row, 1, spec, spec.output_pairing.value_or(spec.pairing));
+  try {
+    const auto row = row_at<double>(rotary, position);
+    if (!row.ok()) return row.status();
+    const RotarySpec& spec = rotary.spec();
+    return matrix_of(*row, 1, spec, spec.output_pairing.value_or(spec.pairing));
+  } catch (const std::bad_alloc&) {
+    return no_memory("rotation_matrix");
+  }
 }
 
 Result<Matrix> relative_matrix(const Rotary& rotary, std::int64_t query_position, std::int64_t key_position) {
@@ -87,9 +95,13 @@ Result<Matrix> relative_matrix(const Rotary& rotary, std::int64_t query_position
     return Status::invalid("relative_matrix: positions are " + std::to_string(query_position) + " and " + std::to_string(key_position) +
                            ", wanted a difference that fits in 64 bits");
   }
-  const auto row = row_at<double>(rotary, key_position - query_position);
-  if (!row.ok()) return row.status();
-  return matrix_of(*row, rotary.amplitude(), rotary.spec(), rotary.spec().pairing);
+  try {
+    const auto row = row_at<double>(rotary, key_position - query_position);
+    if (!row.ok()) return row.status();
+    return matrix_of(*row, rotary.amplitude(), rotary.spec(), rotary.spec().pairing);
+  } catch (const std::bad_alloc&) {
+    return no_memory("relative_matrix");
+  }
 }
 
 std::vector<double> wavelengths(const Rotary& rotary) {
@@ -101,7 +113,9 @@ std::vector<double> wavelengths(const Rotary& rotary) {
   return lengths;
 }
 
-Result<AngleError> angle_error(const Rotary& rotary, std::int64_t position) {
+namespace {
+
+Result<AngleError> largest_error(const Rotary& rotary, std::int64_t position) {
   const auto truth = row_at<double>(rotary, position);
   if (!truth.ok()) return truth.status();
   const auto ours = row_at<float>(rotary, position);
@@ -114,6 +128,16 @@ Result<AngleError> angle_error(const Rotary& rotary, std::int64_t position) {
     error.float32 = std::max(error.float32, off(peers.cos, peers.sin));
   }
   return error;
+}
+
+}  // namespace
+
+Result<AngleError> angle_error(const Rotary& rotary, std::int64_t position) {
+  try {
+    return largest_error(rotary, position);
+  } catch (const std::bad_alloc&) {
+    return no_memory("angle_error");
+  }
 }
 
 }  // namespace phasor

@@ -3,16 +3,20 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <new>
+#include <exception>
 #include <string>
+#include <utility>
 
 #include "analysis/float32_angles.hpp"
+#include "job/check.hpp"
 #include "math/sincos.hpp"
 #include "phasor/analysis.hpp"
 
 namespace phasor {
 namespace {
 
+/// Keeps the size of a copy within 64 bits.
+constexpr std::int64_t kMostTokens = 1 << 20;
 /// About this many queries are compared, each in every head.
 constexpr std::int64_t kQueries = 128;
 
@@ -153,6 +157,8 @@ Status check_shapes(const ConstTensorView& q, const ConstTensorView& k, std::int
   if (k.shape[1] != q.shape[1]) return wrong("tokens of k are", k.shape[1], "as many as q has, ", q.shape[1]);
   if (q.shape[2] < 1) return wrong("heads of q are", q.shape[2], "at least ", 1);
   if (k.shape[2] < 1 || q.shape[2] % k.shape[2] != 0) return wrong("heads of k are", k.shape[2], "a divisor of ", q.shape[2]);
+  if (q.shape[1] > kMostTokens) return wrong("tokens of q are", q.shape[1], "at most ", kMostTokens);
+  if (q.shape[2] > kMostTokens) return wrong("heads of q are", q.shape[2], "at most ", kMostTokens);
   if (q.shape[3] != head_dim) return wrong("q has head_dim", q.shape[3], "the spec's ", head_dim);
   if (k.shape[3] != head_dim) return wrong("k has head_dim", k.shape[3], "the spec's ", head_dim);
   return {};
@@ -179,9 +185,12 @@ Result<DistanceCheck> check_distances(const Rotary& rotary, const ConstTensorVie
 Result<DistanceCheck> distance_check(const Rotary& rotary, const ConstTensorView& q, const ConstTensorView& k, std::int64_t far_position) {
   const Status status = check_shapes(q, k, rotary.spec().head_dim);
   if (!status.ok()) return status;
+  for (const auto& [name, x] : {std::pair<const char*, const ConstTensorView&>{"q", q}, {"k", k}}) {
+    if (Status sound = job::check_view("distance_check", name, x); !sound.ok()) return sound;
+  }
   try {
     return check_distances(rotary, q, k, far_position);
-  } catch (const std::bad_alloc&) {
+  } catch (const std::exception&) {  // bad_alloc, or a size that no vector has
     return Status::unsupported("distance_check: no memory for the copies of q and k, wanted twice their size");
   }
 }

@@ -38,6 +38,7 @@ using hn::IfThenElse;
 using hn::Lt;
 using hn::Mul;
 using hn::MulAdd;
+using hn::NegMulAdd;
 using hn::Or;
 using hn::RebindMask;
 using hn::Set;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The row loop: a task makes a block of rows and turns every head of every operand by them.
 
-/// A block of rows on the stack, and one of them laid out for interleaved channels.
+/// A block of rows on the stack, and one of them laid out for registers (RegisterLayout).
 template <class T>
 struct RowBuffers {
   alignas(64) T cos[kBlockValues];

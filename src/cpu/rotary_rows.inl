@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of cosines and sines for a range of pairs: from phases (level 1 and the recurrence, each proving its roundings) or from tables.
 
-constexpr std::int64_t kMaxBlockRows = 32;
+constexpr std::int64_t kMaxBlockRows = math::kRecurrenceRows;
 /// Values of one block of rows, cosines or sines: 16 KiB of float32 for both, so that a block stays in L1.
 constexpr std::int64_t kBlockValues = 2048;
 /// Pairs whose phases are held at a time.
@@ -155,25 +155,10 @@ void fill_row(const job::RowSource& source, const RowPosition<Position>& at, con
 
 #if PHASOR_LANES
 
-/// Consecutive positions by rotation in double, from a seed of level 1 (Long). Absolute error of (C, S) as a complex number of modulus 1:
-///   seed      16 ulps of 2^-53 in each part (the 32 ulps of `doubt` are of a number below 1)                   1.5 * 2^-49 together
-///   a row     two products and a sum in each part, each within 2^-54, and the turn's own roundings,
-///             sqrt(2) * 2^-54: 4.5 * 2^-54 in each part, 6.4 * 2^-54 together; 31 of them                      1.6 * 2^-47
-/// Sum below 2^-46; the bound used is 2^-45, times the amplitude that the seed carries (its rounding adds 2^-53).
-/// Proven by Ziv's test: both ends of the interval round to the same float32. tests/cpu/rows_oracle_test.cpp measures it.
-constexpr double kRecurrenceError = 0x1p-45;
-
 /// Pairs held in registers while the rows go by: two registers of doubles.
 constexpr std::int64_t kGroupVectors = 2;
 
-struct Turning {
-  DoubleVec cos;
-  DoubleVec sin;
-  DoubleVec turn_cos;
-  DoubleVec turn_sin;
-};
-
-HWY_INLINE Turning seed(const job::RowSource& source, std::int64_t pair, std::int64_t position) {
+HWY_INLINE Turning<DoubleVec> seed(const job::RowSource& source, std::int64_t pair, std::int64_t position) {
   const DoubleTag d;
   const hn::RebindToUnsigned<DoubleTag> du;
   alignas(64) u64 high[hn::MaxLanes(DoubleTag())];
@@ -186,12 +171,6 @@ HWY_INLINE Turning seed(const job::RowSource& source, std::int64_t pair, std::in
   const auto r = sincos_lanes<Long>(d, hn::Load(du, high), hn::Load(du, low), 0.0);
   return {hn::Mul(r.cos, hn::Set(d, source.amplitude)), hn::Mul(r.sin, hn::Set(d, source.amplitude * source.sine_sign)),
           hn::LoadU(d, source.turn_cos + pair), hn::Mul(hn::LoadU(d, source.turn_sin + pair), hn::Set(d, source.sine_sign))};
-}
-
-HWY_INLINE void advance(Turning& t) {
-  const auto cos = hn::NegMulAdd(t.sin, t.turn_sin, hn::Mul(t.cos, t.turn_cos));
-  t.sin = hn::MulAdd(t.cos, t.turn_sin, hn::Mul(t.sin, t.turn_cos));
-  t.cos = cos;
 }
 
 /// Rounds to float32 and stores; returns whether every lane is proven.
@@ -216,8 +195,8 @@ inline u32 fill_group(const job::RowSource& source, const RowBlock<float>& block
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto error = hn::Set(d, kRecurrenceError * source.amplitude);
   const std::int64_t pair = block.first + i;
-  Turning a = seed(source, pair, run.position);
-  Turning b = seed(source, pair + lanes, run.position);
+  Turning<DoubleVec> a = seed(source, pair, run.position);
+  Turning<DoubleVec> b = seed(source, pair + lanes, run.position);
   u32 doubt = 0;
   for (std::int64_t r = 0; r < run.count; ++r) {
     float* cos = block.cos + (run.row + r) * block.stride + i;
@@ -257,13 +236,12 @@ inline void fill_run(const job::RowSource& source, const RowBlock<float>& block,
 
 template <class Position>
 Position position_at(const job::PositionSource& p, std::int64_t axis, std::int64_t batch, std::int64_t token) {
-  const std::int64_t index = axis * p.axis_stride + batch * p.batch_stride + token * p.token_stride;
-  if constexpr (std::is_same_v<Position, double>) {
-    return static_cast<const double*>(p.data)[index];
-  } else {
+  if constexpr (std::is_same_v<Position, std::int64_t>) {
     if (p.data == nullptr) return static_cast<std::int64_t>(static_cast<std::uint64_t>(p.offset) + static_cast<std::uint64_t>(token));
-    return p.type == PositionType::i32 ? static_cast<const std::int32_t*>(p.data)[index] : static_cast<const std::int64_t*>(p.data)[index];
   }
+  const std::int64_t index = axis * p.axis_stride + batch * p.batch_stride + token * p.token_stride;
+  if constexpr (std::is_same_v<Position, double>) return static_cast<const double*>(p.data)[index];
+  return p.type == PositionType::i32 ? static_cast<const std::int32_t*>(p.data)[index] : static_cast<const std::int64_t*>(p.data)[index];
 }
 
 /// How many rows from `row` on have consecutive positions.

@@ -2,20 +2,15 @@
 // Checks of what callers hand in, before anything is made of it.
 #include "job/check.hpp"
 
-#include <algorithm>
-
 namespace phasor::job {
 namespace {
 
-constexpr const char* kAxisNames[] = {"batch", "tokens", "heads", "head_dim"};
 /// Keeps every product of a stride, an extent and a size within int64.
 constexpr std::int64_t kLargest = std::int64_t{1} << 56;
 
 __extension__ typedef __int128 Wide;  // a product instead of a division: this runs for every token decoded
 
 bool is_dtype(DType dtype) { return bytes_of(dtype) != 0; }
-
-bool is_empty(const ConstTensorView& v) { return std::find(v.shape.begin(), v.shape.end(), 0) != v.shape.end(); }
 
 Status check_shape(const char* where, const char* name, const ConstTensorView& v) {
   for (std::size_t i = 0; i < 4; ++i) {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "phasor/positions.hpp"
@@ -11,6 +12,10 @@
 #include "phasor/tensor_view.hpp"
 
 namespace phasor::job {
+
+inline constexpr const char* kAxisNames[] = {"batch", "tokens", "heads", "head_dim"};
+
+inline bool is_empty(const ConstTensorView& v) { return std::find(v.shape.begin(), v.shape.end(), 0) != v.shape.end(); }
 
 /// "where: what is, what is wanted".
 template <class... Args>

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "job/check.hpp"
+
 namespace phasor::job {
 namespace {
 
@@ -85,10 +87,6 @@ bool is_nested(const ConstTensorView& a) {
   return true;
 }
 
-bool empty(const ConstTensorView& a) {
-  return std::any_of(a.shape.begin(), a.shape.end(), [](std::int64_t n) { return n == 0; });
-}
-
 /// First and one past the last byte. 64 bits are enough: check_view keeps a view's reach below 2^61 bytes.
 struct Range {
   std::int64_t low;
@@ -118,14 +116,14 @@ bool same_layout(const ConstTensorView& a, const ConstTensorView& b) {
 }  // namespace
 
 Overlap self_overlap(const ConstTensorView& a) {
-  if (empty(a) || is_nested(a)) return Overlap::none;
+  if (is_empty(a) || is_nested(a)) return Overlap::none;
   Search search;
   for (int i = 0; i < 4; ++i) search.add(a.strides[i], -(a.shape[i] - 1), a.shape[i] - 1);
   return search.solve(0, true);
 }
 
 Overlap overlap(const ConstTensorView& a, const ConstTensorView& b) {
-  if (empty(a) || empty(b)) return Overlap::none;
+  if (is_empty(a) || is_empty(b)) return Overlap::none;
   if (same_layout(a, b)) return Overlap::exact;
   const Range at_a = range(a);
   const Range at_b = range(b);

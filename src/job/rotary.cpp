@@ -8,8 +8,6 @@
 namespace phasor::job {
 namespace {
 
-constexpr const char* kAxisNames[] = {"batch", "tokens", "heads", "head_dim"};
-
 /// One tensor against itself: input and output alike, and no element written twice.
 Status check_in_out(const char* where, const char* name, const InOut& x) {
   if (Status s = check_view(where, name, x.in); !s) return s;
@@ -85,7 +83,7 @@ void fill_rows_of(const plan::RotaryPlan& plan, const Positions& positions, Dire
 
 /// An empty tensor may have any strides: none are taken from it.
 Operand operand_of(const InOut& x) {
-  if (x.in.shape[0] == 0 || x.in.shape[1] == 0) return {};
+  if (is_empty(x.in)) return {};
   Operand operand{static_cast<const std::byte*>(x.in.data), static_cast<std::byte*>(x.out.data), x.in.shape[2], {}, {}};
   for (int i = 0; i < 3; ++i) {
     operand.in_strides[i] = x.in.strides[i] * bytes_of(x.in.dtype);
@@ -116,7 +114,8 @@ Status fill_job(const RotateOperands& operands, const Geometry& g, Direction dir
   job.read = direction == Direction::forward ? g.pairing : g.output_pairing;
   job.write = direction == Direction::forward ? g.output_pairing : g.pairing;
   for (int i = 0; i < job.operand_count; ++i) {
-    if (job.read != job.write && job.operands[i].in == job.operands[i].out && g.width > kMaxWidthInPlaceAcrossPairings) {
+    const bool in_place = job.operands[i].in == job.operands[i].out && !is_empty(q);
+    if (job.read != job.write && in_place && g.width > kMaxWidthInPlaceAcrossPairings) {
       return Status::unsupported(fmt::format("{}: rotary_width is {}, in place from one pairing to the other at most {} is supported",
                                              operands.where, g.width, kMaxWidthInPlaceAcrossPairings));
     }

@@ -40,6 +40,10 @@ template <class T>
 PHASOR_HD inline T MulAdd(T a, T b, T c) {
   return a * b + c;
 }
+template <class T>
+PHASOR_HD inline T NegMulAdd(T a, T b, T c) {
+  return c - a * b;
+}
 PHASOR_HD inline double Abs(double a) { return a < 0 ? -a : a; }
 
 template <class T>

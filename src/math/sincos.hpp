@@ -205,7 +205,7 @@ PHASOR_HD inline bool sincos_float(const Phase& phase, double amplitude, float& 
   return c.undecided || (s.undecided && !small);
 }
 
-/// The float64 nearest to amplitude * cos and amplitude * sin (but for a chance of 2^-40 a value).
+/// The float64 nearest to amplitude * cos and amplitude * sin, but for a chance of 2^-40 a value, while the angle is above 2^-97.
 PHASOR_HD inline void sincos_double(const Phase& phase, double amplitude, double& cos, double& sin) {
   const CosSin<DoubleDouble> r = sincos_double_double(phase);
   cos = amplitude == 1 ? r.cos.high : (r.cos * DoubleDouble{amplitude, 0}).high;

@@ -2,6 +2,9 @@
 // The public rotary functions: check, choose the kernels, run.
 #include "phasor/rotary.hpp"
 
+#include <new>
+#include <type_traits>
+
 #include "cpu/runner.hpp"
 #include "cpu/targets.hpp"
 #include "job/rotary.hpp"
@@ -20,10 +23,10 @@ struct Running {
 template <class Job>
 Status run(Result<Job> job, void (*cpu::RotaryKernels::*kernel)(const Job&, std::int64_t), const Runner& runner) {
   if (!job.ok()) return job.status();
-  if constexpr (std::is_same_v<Job, job::RotateJob>) job->stream = cpu::streams(*job);
   const Result<const cpu::RotaryKernels*> kernels = cpu::active_kernels();
   if (!kernels.ok()) return kernels.status();
   if (job->grid.tasks == 0 || job->pairs == 0) return {};
+  if constexpr (std::is_same_v<Job, job::RotateJob>) job->stream = cpu::streams(*job);  // like the kernels, the backend's choice
   Running<Job> running = {&*job, (*kernels)->*kernel};
   const cpu::Task task = [](void* context, std::int64_t index) {
     const auto* r = static_cast<const Running<Job>*>(context);
@@ -38,7 +41,11 @@ Status run(Result<Job> job, void (*cpu::RotaryKernels::*kernel)(const Job&, std:
 Result<Rotary> Rotary::make(const RotarySpec& spec) {
   Result<plan::RotaryPlan> plan = plan::make_rotary_plan(spec);
   if (!plan.ok()) return plan.status();
-  return Rotary(std::make_shared<const plan::RotaryPlan>(*std::move(plan)));
+  try {
+    return Rotary(std::make_shared<const plan::RotaryPlan>(*std::move(plan)));
+  } catch (const std::bad_alloc&) {
+    return Status::unsupported("out of memory");  // short enough for std::string not to allocate
+  }
 }
 
 Status Rotary::apply(const InOut& q, const InOut& k, const Positions& positions, const ApplyOptions& options) const {

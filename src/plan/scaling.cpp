@@ -168,13 +168,13 @@ Status check_range(const Scaled& scaled) {
   static const Real fastest = ldexp(Real(1), 64);  // radians a position: below 2^62 turns
   static const Real largest = ldexp(Real(1), 64);
   static const Real smallest = ldexp(Real(1), -64);
-  // A step has 192 bits below the point: slower than this, too few of them are left to prove anything by.
-  static const Real slowest = ldexp(Real(1), -150);
+  // A step has 192 bits below the point: at 2^-130, 60 of them are left, and a rounding stays undecided with a chance of 2^-36.
+  static const Real slowest = ldexp(Real(1), -130);
   for (std::size_t i = 0; i < scaled.frequencies.size(); ++i) {
     const Real speed = abs(scaled.frequencies[i]);
     if (speed == 0 || (speed >= slowest && speed < fastest)) continue;
     return Status::invalid("RotarySpec: the frequency of pair " + std::to_string(i) + " is " + scaled.frequencies[i].str(6) +
-                           ", wanted 0 or 2^-150 to 2^64 radians a position");
+                           ", wanted 0 or 2^-130 to 2^64 radians a position");
   }
   const auto fits = [](const Real& x) { return x >= smallest && x <= largest; };
   if (!fits(scaled.amplitude)) {

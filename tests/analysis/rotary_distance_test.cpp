@@ -2,11 +2,11 @@
 // The check that scores depend on the distance alone: it passes where they do, and fails where they do not.
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <limits>
 #include <string>
 #include <vector>
 
+#include "math/portable.hpp"
 #include "phasor/analysis.hpp"
 
 namespace phasor {
@@ -75,7 +75,7 @@ TEST(DistanceCheck, the_allowance_of_bf16_is_that_of_its_storage) {
   const Heads heads;
   const auto narrow = [](const std::vector<float>& from) {
     std::vector<BFloat16> to;
-    for (const float x : from) to.push_back({static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16)});
+    for (const float x : from) to.push_back({static_cast<std::uint16_t>(math::bit_cast<std::uint32_t>(x) >> 16)});
     return to;
   };
   const std::vector<BFloat16> q = narrow(heads.q);
@@ -126,6 +126,16 @@ TEST(CopyBytes, every_byte_is_copied_once_whatever_the_order_of_the_pieces) {
       EXPECT_EQ(to, from + "!") << bytes;
     }
   }
+}
+
+TEST(DistanceCheck, tensors_that_no_memory_could_copy_are_an_error_and_no_exception) {
+  const auto rotary = Rotary::make({.head_dim = 128});
+  ASSERT_TRUE(rotary.ok());
+  float one = 1;
+  const auto huge = view(&one, {1, std::int64_t{1} << 54, 1, 128}, {0, 0, 0, 1});
+  const auto result = distance_check(*rotary, huge, huge, 1000);
+  EXPECT_FALSE(result.ok());
+  EXPECT_EQ(result.status().message().find("distance_check: "), 0U) << result.status().message();
 }
 
 }  // namespace

@@ -142,7 +142,7 @@ TEST(RowsOracle, runs_through_the_convergents_are_nearest) {
 
 TEST(RowsOracle, fractional_positions_are_nearest) {
   const double two_pi = 0x1.921fb54442d18p2;  // DINOv3; the double is not quite a turn
-  const Subject dino = given_subject({two_pi, -two_pi, two_pi / 10, two_pi / 100, 1e15, -0.37, 1e-30, 1e-40}, 1);
+  const Subject dino = given_subject({two_pi, -two_pi, two_pi / 10, two_pi / 100, 1e15, -0.37, 1e-30, 1e-39}, 1);
   expect_nearest<float>(dino, std::vector<double>{0.37, -0.37, 0.5, 0.25, -0.75, 1.0 / 3, 1e-3, 123.456, 1e-300, 3e-45, 1e-40, -1e-38});
   expect_nearest<float>(dino, draws(oracle::draw_fraction, 3000, 33));
   expect_nearest<float>(ladder_subject(1e4, 128), draws(oracle::draw_fraction, 500, 34));
@@ -150,7 +150,7 @@ TEST(RowsOracle, fractional_positions_are_nearest) {
 
 TEST(RowsOracle, given_frequencies_of_any_size_and_sign_are_nearest) {
   const Subject subject =
-      given_subject({1, -1, 0.1, -0.37, 1e15, -1e15, 0x1.fp62, 1e-5, 1e-30, -1e-30, 1e-40, 3.25, -7.5, 1e-3, 0.5, -0.5, 2}, 1);
+      given_subject({1, -1, 0.1, -0.37, 1e15, -1e15, 0x1.fp62, 1e-5, 1e-30, -1e-30, 1e-39, 3.25, -7.5, 1e-3, 0.5, -0.5, 2}, 1);
   expect_nearest<float>(subject, draws(oracle::draw_position, 1000, 35));
   expect_nearest<float>(subject, run(1000000, 500));
 }

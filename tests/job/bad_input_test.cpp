@@ -264,6 +264,23 @@ TEST(BadInput, strides_too_tangled_to_decide_are_refused_quickly) {
   EXPECT_EQ(call.memory, std::vector<float>(2000, 0.5F));
 }
 
+TEST(BadInput, a_wide_empty_tensor_across_pairings_is_fine_in_place_and_out) {
+  const Rotary rotary = make_rotary({.head_dim = 8192, .output_pairing = Pairing::interleaved});
+  std::vector<float> memory(2);
+  const Extents none = {1, 0, 1, 8192};
+  EXPECT_TRUE(rotary.apply(view(memory.data(), none), positions_from(0)).ok());
+  EXPECT_TRUE(rotary.apply({view(memory.data(), none), view(memory.data() + 1, none)}, positions_from(0)).ok());
+}
+
+TEST(BadInput, a_tensor_without_channels_may_have_any_extents_and_strides_besides) {
+  std::vector<double> memory(16);
+  const std::int64_t many = std::int64_t{1} << 40;
+  const Extents shape = {many, many, 1, 0};
+  const Extents strides = {std::int64_t{1} << 62, INT64_MAX, INT64_MIN, 1};
+  const ConstTensorView row = view(static_cast<const double*>(nullptr), {1, many, 1, 0});
+  EXPECT_TRUE(apply_rotary({view(memory.data(), shape, strides), view(memory.data() + 8, shape, strides)}, row, row).ok());
+}
+
 TEST(BadInput, in_place_across_pairings_beyond_the_buffer_is_unsupported_and_says_so) {
   const Rotary rotary = make_rotary({.head_dim = 4098, .output_pairing = Pairing::interleaved});
   std::vector<float> memory(4098, 0.5F);

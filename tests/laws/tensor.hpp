@@ -3,13 +3,13 @@
 #pragma once
 
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
+#include "math/portable.hpp"
 #include "phasor/tensor_view.hpp"
 
 namespace phasor::laws {
@@ -62,25 +62,25 @@ class Tensor {
     const std::uint64_t b = bits(at);
     switch (dtype_) {
       case DType::f32:
-        return std::bit_cast<float>(static_cast<std::uint32_t>(b));
+        return math::bit_cast<float>(static_cast<std::uint32_t>(b));
       case DType::f64:
-        return std::bit_cast<double>(b);
+        return math::bit_cast<double>(b);
       case DType::f16:
         return value_of_f16(b);
       case DType::bf16:
-        return std::bit_cast<float>(static_cast<std::uint32_t>(b << 16));
+        return math::bit_cast<float>(static_cast<std::uint32_t>(b << 16));
     }
     return 0;
   }
 
   /// `value` must be representable: nothing is rounded here.
   void set(const Index& at, double value) {
-    const auto single = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+    const auto single = math::bit_cast<std::uint32_t>(static_cast<float>(value));
     switch (dtype_) {
       case DType::f32:
         return set_bits(at, single);
       case DType::f64:
-        return set_bits(at, std::bit_cast<std::uint64_t>(value));
+        return set_bits(at, math::bit_cast<std::uint64_t>(value));
       case DType::f16:
         return set_bits(at, bits_of_f16(value));
       case DType::bf16:
