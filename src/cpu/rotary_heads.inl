@@ -129,7 +129,8 @@ HWY_INLINE hn::Vec<D> load_channels(D d, const typename Element<dtype>::Storage*
 
 template <Variant variant, class D, class V, class S>
 HWY_INLINE void store(D d, V value, S* out) {
-  if constexpr (variant == Variant::streamed) {
+  // Highway 1.0.3 streams a part of a register as a whole one on WebAssembly.
+  if constexpr (variant == Variant::streamed && hn::MaxLanes(D()) * sizeof(S) >= 16) {
     hn::Stream(value, d, out);
   } else {
     hn::StoreU(value, d, out);
