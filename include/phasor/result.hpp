@@ -38,7 +38,9 @@ class [[nodiscard]] Status {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : content_(std::in_place_index<0>, std::move(value)) {}       // NOLINT(google-explicit-constructor)
+  Result(T value) : content_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  /// A value made in place by its default constructor, for values too large to move about.
+  explicit Result(std::in_place_t /*tag*/) : content_(std::in_place_index<0>) {}
   Result(Status error) : content_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
   bool ok() const { return content_.index() == 0; }

@@ -203,7 +203,7 @@ Result<RotateJob> make_rotate_job(const RotateOperands& operands, const plan::Ro
     if (Status s = check_apart(operands, "positions", view_of(positions)); !s) return s;
   }
   const RotarySpec& spec = plan.spec;
-  Result<RotateJob> job{RotateJob{}};  // filled in place: a job is large, and decoding makes one for every token
+  Result<RotateJob> job(std::in_place);  // filled in place: a job is large, and decoding makes one for every token
   const Geometry geometry = {spec.rotary_width, spec.rotary_offset, spec.pairing, spec.output_pairing.value_or(spec.pairing)};
   if (Status s = fill_job(operands, geometry, direction, *job); !s) return s;
   fill_rows_of(plan, positions, direction, job->rows);
@@ -220,7 +220,7 @@ Result<RotateJob> make_rotate_job(const RotateOperands& operands, const ConstTen
   const std::int64_t width = layout.rotary_width == 0 ? head_dim : layout.rotary_width;
   if (Status s = check_tables(operands, cos, sin, width); !s) return s;
   const Geometry geometry = {width, layout.rotary_offset, layout.pairing, layout.output_pairing.value_or(layout.pairing)};
-  Result<RotateJob> job{RotateJob{}};
+  Result<RotateJob> job(std::in_place);
   if (Status s = fill_job(operands, geometry, direction, *job); !s) return s;
   fill_rows_of(cos, sin, layout, direction, job->rows);
   if (cos.shape[3] == width && width > 0) {
