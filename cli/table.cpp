@@ -115,7 +115,7 @@ void append_csv(const Rotary& rotary, const Table& table, std::string& out) {
 std::string json_column(const Table& table, const std::vector<double>& values, std::int64_t pair) {
   std::string list;
   for (std::size_t p = 0; p < table.positions.size(); ++p) list += fmt::format("{}{}", p == 0 ? "" : ", ", values[table.at(p, pair)]);
-  return "[" + list + "]";
+  return fmt::format("[{}]", list);
 }
 
 void append_json(const Rotary& rotary, const Table& table, std::string& out) {
@@ -139,7 +139,8 @@ std::string rows_of(const Matrix& matrix, const Write& write, const char* betwee
   for (std::int64_t r = 0; r < matrix.rows; ++r) {
     if (r > 0) text += after;
     for (std::int64_t c = 0; c < matrix.columns; ++c) {
-      text += (c == 0 ? "" : between) + write(matrix.values[static_cast<std::size_t>(r * matrix.columns + c)]);
+      if (c > 0) text += between;
+      text += write(matrix.values[static_cast<std::size_t>(r * matrix.columns + c)]);
     }
   }
   return text;
