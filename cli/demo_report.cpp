@@ -15,7 +15,7 @@ const char* name_of(Threads threads) { return threads == Threads::one ? "one" : 
 /// 1000000 as 1,000,000.
 std::string grouped(std::int64_t number) {
   std::string text = fmt::format("{}", number);
-  for (auto i = static_cast<std::ptrdiff_t>(text.size()) - 3; i > 0; i -= 3) text.insert(static_cast<std::size_t>(i), ",");
+  for (auto i = static_cast<std::ptrdiff_t>(text.size()) - 3; i > 0; i -= 3) text.insert(static_cast<std::size_t>(i), 1, ',');
   return text;
 }
 
