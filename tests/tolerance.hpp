@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one table of tolerances: how far off a result may be, in ulps, and where each number comes from. Tests have no literals of their own.
+// Tolerances of results against the reference, in ulps, and where each comes from; laws derive theirs in laws/tolerance.hpp.
 #pragma once
 
 #include "phasor/tensor_view.hpp"
