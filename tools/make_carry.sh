@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Fills .carry/ with what the build needs of others, for machines without packages and network: the headers of Highway, Boost and fmt that
+# Fills .carry/ with what the build needs of others, for machines without packages and network: the headers of Highway, Boost, fmt and nlohmann-json that
 # the sources really include, the sources of GoogleTest, and Google Benchmark's header and library where they are for this machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,7 +15,7 @@ for source in src/*/*.cpp tests/*/*_test.cpp bench/*.cpp cli/*.cpp; do
   [ -e "$source" ] || continue
   g++ -std=c++20 -O2 -fopenmp -DFMT_HEADER_ONLY -DGOLDEN_DIR='""' -Iinclude -Isrc -Itests -I. -M -MG "$source" >> "$list" || echo "make_carry: $source was left out" >&2
 done
-tr ' \\' '\n\n' < "$list" | grep -E '^/.*/include/(boost|fmt)/' | sort -u | while read -r file; do
+tr ' \\' '\n\n' < "$list" | grep -E '^/.*/include/(boost|fmt|nlohmann)/' | sort -u | while read -r file; do
   relative=${file##*/include/}
   install -D -m 644 "$file" "$carry/include/$relative"
 done

@@ -3,8 +3,10 @@
 #pragma once
 
 #include "phasor/analysis.hpp"
+#include "phasor/model.hpp"
 #include "phasor/positions.hpp"
 #include "phasor/result.hpp"
 #include "phasor/rotary.hpp"
 #include "phasor/targets.hpp"
 #include "phasor/tensor_view.hpp"
+#include "phasor/weights.hpp"

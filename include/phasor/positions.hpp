@@ -44,4 +44,14 @@ Positions positions(const T* data, std::int64_t batch, std::int64_t tokens) {
   return {.data = data, .type = position_type_of<T>, .shape = {1, batch, tokens}, .strides = {0, tokens, 1}};
 }
 
+/// Factor on a query by its position p. log_n: max(1, ln(p + 1) / ln(length)); floored_log: 1 + scale ln(1 + floor((p + shift) / length))
+/// (Llama 4: scale 0.1, shift 1; Ministral 3 and Mistral 4: shift 0).
+struct QueryTemperature {
+  enum class Kind : std::uint8_t { log_n, floored_log };
+  Kind kind = Kind::log_n;
+  double scale = 0;
+  std::int64_t length = 0;
+  std::int64_t shift = 0;
+};
+
 }  // namespace phasor

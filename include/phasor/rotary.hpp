@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <variant>
 #include <vector>
 
@@ -108,8 +109,37 @@ struct GivenFrequencies {
   double amplitude = 1;
 };
 
+/// Every pair of every head turns along its own direction (RoPE-Mixed): its phase is the sum over the axes of position times frequency.
+struct GivenDirections {
+  std::int64_t axes = 2;
+  std::int64_t heads = 1;                // 1: every head alike; else the tensors' heads
+  std::vector<double> frequencies = {};  // (axes, heads, R/2), radians a position
+};
+
 using Scaling = std::variant<Unscaled, LinearScaling, NtkScaling, NtkMixedScaling, DynamicNtkScaling, YarnScaling, LongRopeScaling,
-                             Llama3Scaling, ProportionalScaling, GivenFactors, GivenFrequencies>;
+                             Llama3Scaling, ProportionalScaling, GivenFactors, GivenFrequencies, GivenDirections>;
+
+// ---- Axes of a multi-dimensional position (time, height, width) ----
+
+/// Which axis turns which pair.
+enum class AxisOrder : std::uint8_t {
+  chunked,      // sections[0] pairs of axis 0, then sections[1] of axis 1, ... (Qwen2-VL)
+  interleaved,  // pair k is of axis k mod n while k < n * sections[k mod n], else of axis 0 (Qwen3-VL)
+  alternating,  // axes 1 and 2 in turn for both their sections, then axis 0 (Ernie 4.5 VL)
+  given,        // axis_of_pair
+};
+/// Which frequency of the ladder a pair gets.
+enum class AxisLadder : std::uint8_t {
+  shared,  // pair i has w_i of one ladder over all pairs
+  own,     // each axis has a ladder over its own pairs: its j-th pair has base^(-j / section) (Qwen vision, SAM2)
+  dealt,   // one ladder dealt out: the j-th pair of axis a has w_(j n + a) (Pixtral)
+};
+struct Axes {
+  std::vector<std::int64_t> sections = {};  // pairs of each axis, in the order of the positions' axes; empty: one axis
+  AxisOrder order = AxisOrder::chunked;
+  AxisLadder ladder = AxisLadder::shared;
+  std::vector<std::uint8_t> axis_of_pair = {};  // for `given`, R/2 of them; sections may then be empty
+};
 
 // ---- Spec ----
 
@@ -117,6 +147,13 @@ using Scaling = std::variant<Unscaled, LinearScaling, NtkScaling, NtkMixedScalin
 enum class Pairing : std::uint8_t { half, interleaved };
 /// Which way a positive frequency turns: counterclockwise is (x cos - y sin, x sin + y cos); nanochat turns clockwise.
 enum class Sense : std::uint8_t { counterclockwise, clockwise };
+/// tiled: channel c turns by the frequency of pair c mod R/2 (of its segment), so the two lanes of an interleaved pair differ (V-JEPA 2).
+enum class Lanes : std::uint8_t { alike, tiled };
+/// What a position of 1 at frequency 1 turns by; DINOv3's coordinates are in turns.
+enum class FrequencyUnit : std::uint8_t { radians, turns };
+/// Whose rounding (design.md, numerics profiles). hf_float32: hf's angles and float32 tables, rotated in float32 (Llama 4, DeepSeek-V2);
+/// vllm: tables in the tensor's dtype, rotated in float32 (Cohere and Ernie in Hugging Face too).
+enum class Numerics : std::uint8_t { exact, hf, hf_float32, vllm, ggml };
 
 struct RotarySpec {
   std::int64_t head_dim = 0;
@@ -127,6 +164,11 @@ struct RotarySpec {
   Pairing pairing = Pairing::half;
   std::optional<Pairing> output_pairing = std::nullopt;  // written instead of `pairing` (DeepSeek-V3 reads interleaved and writes half)
   Sense sense = Sense::counterclockwise;
+  Axes axes = {};
+  std::int64_t segments = 1;  // the rotary width is that many equal parts, each paired within itself (Gemma 4 vision, V-JEPA 2)
+  Lanes lanes = Lanes::alike;
+  FrequencyUnit unit = FrequencyUnit::radians;
+  Numerics numerics = Numerics::exact;
 };
 
 // ---- Applying ----
@@ -185,6 +227,7 @@ struct TableLayout {
   Pairing pairing = Pairing::half;
   std::optional<Pairing> output_pairing = std::nullopt;
   Sense sense = Sense::counterclockwise;
+  Numerics numerics = Numerics::exact;  // of the products: hf rounds each to the dtype that tensor and table have in common
 };
 
 /// Rotates by given tables: cos and sin of shape (B or 1, T, 1, R/2), or (B or 1, T, 1, R) with a value for each channel, laid out
@@ -194,5 +237,21 @@ Status apply_rotary(const InOut& q, const InOut& k, const ConstTensorView& cos, 
                     const ApplyOptions& options = {});
 Status apply_rotary(const InOut& q, const ConstTensorView& cos, const ConstTensorView& sin, const TableLayout& layout = {},
                     const ApplyOptions& options = {});
+
+// ---- Keys that are already rotated ----
+
+/// What keys in a cache were, or are to be, rotated by, and where.
+struct RotatedAt {
+  Rotary rotary;
+  Positions positions;
+};
+
+/// Keys rotated as `from` says become keys rotated as `to` says, by one rotation through the difference of the phases; the amplitude
+/// changes by the quotient, once. Nothing is written when it fails. Widths, pairings and offsets of the two must agree.
+Status rerotate(const InOut& keys, const RotatedAt& from, const RotatedAt& to, const ApplyOptions& options = {});
+/// The same in a paged cache (blocks, places in a block, H, D): token t lies at slots[t] = block * places + place; a negative slot is
+/// skipped. A slot named twice is an error.
+Status rerotate(const TensorView& cache, std::span<const std::int64_t> slots, const RotatedAt& from, const RotatedAt& to,
+                const ApplyOptions& options = {});
 
 }  // namespace phasor

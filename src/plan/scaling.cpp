@@ -159,6 +159,10 @@ Result<Scaled> scale_by(const Ladder& ladder, const GivenFactors& s) {
   return Scaled{.frequencies = divided(unscaled(ladder), s.factors), .amplitude = s.amplitude};
 }
 
+Result<Scaled> scale_by(const Ladder&, const GivenDirections&) {
+  return Status::unsupported("RotarySpec: given directions are not there yet");
+}
+
 Result<Scaled> scale_by(const Ladder&, const GivenFrequencies& s) {
   return Scaled{.frequencies = {s.frequencies.begin(), s.frequencies.end()}, .amplitude = s.amplitude};
 }

@@ -170,6 +170,8 @@ Status check_scaling(const Frame& frame, const GivenFrequencies& s) {
       {check_list("scaling.frequencies", s.frequencies, frame.width / 2, fits), check_amplitude("scaling.amplitude", s.amplitude)});
 }
 
+Status check_scaling(const Frame&, const GivenDirections&) { return Status::unsupported("RotarySpec: given directions are not there yet"); }
+
 Status check_width(const RotarySpec& spec) {
   const std::int64_t width = rotary_width(spec);
   if (width <= 0) return wrong("rotary_width", width, "a number above 0, or 0 for head_dim");

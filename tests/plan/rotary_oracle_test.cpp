@@ -147,6 +147,8 @@ Expected expect(double base, std::int64_t width, const GivenFactors& s) {
   return e;
 }
 
+Expected expect(double, std::int64_t, const GivenDirections&) { return {}; }
+
 Expected expect(double, std::int64_t, const GivenFrequencies& s) {
   return {.frequencies = {s.frequencies.begin(), s.frequencies.end()}, .amplitude = s.amplitude};
 }
