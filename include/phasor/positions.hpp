@@ -11,6 +11,7 @@ enum class PositionType : std::uint8_t { i32, i64, f64 };
 
 /// Axes (axes, B, T), strides in elements, 0 to share. B = 1 is shared by every batch row.
 /// `data` null means offset, offset + 1, ... along T in every batch row (wrapping like int64).
+/// A spec of several axes takes as many, or one that every axis shares (text): an offset always is shared.
 struct Positions {
   const void* data = nullptr;
   PositionType type = PositionType::i64;
@@ -42,6 +43,11 @@ Positions positions(const T* data, std::int64_t tokens) {
 template <class T>
 Positions positions(const T* data, std::int64_t batch, std::int64_t tokens) {
   return {.data = data, .type = position_type_of<T>, .shape = {1, batch, tokens}, .strides = {0, tokens, 1}};
+}
+/// (axes, B, T), contiguous.
+template <class T>
+Positions positions(const T* data, std::int64_t axes, std::int64_t batch, std::int64_t tokens) {
+  return {.data = data, .type = position_type_of<T>, .shape = {axes, batch, tokens}, .strides = {batch * tokens, tokens, 1}};
 }
 
 /// Factor on a query by its position p. log_n: max(1, ln(p + 1) / ln(length)); floored_log: 1 + scale ln(1 + floor((p + shift) / length))

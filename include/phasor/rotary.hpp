@@ -112,8 +112,8 @@ struct GivenFrequencies {
 /// Every pair of every head turns along its own direction (RoPE-Mixed): its phase is the sum over the axes of position times frequency.
 struct GivenDirections {
   std::int64_t axes = 2;
-  std::int64_t heads = 1;                // 1: every head alike; else the tensors' heads
-  std::vector<double> frequencies = {};  // (axes, heads, R/2), radians a position
+  std::int64_t heads = 1;                // 1: every head alike; else the heads of q and of k
+  std::vector<double> frequencies = {};  // (axes, heads, R/2), radians (or what `unit` says) a position
 };
 
 using Scaling = std::variant<Unscaled, LinearScaling, NtkScaling, NtkMixedScaling, DynamicNtkScaling, YarnScaling, LongRopeScaling,
@@ -175,6 +175,7 @@ struct RotarySpec {
 
 /// forward: amplitude * R(position). inverse undoes forward. transpose is the gradient: amplitude * R(-position).
 /// inverse and transpose are the same bits when the amplitude is 1; both read `output_pairing` and write `pairing`.
+/// Tiled lanes have no inverse (a pair may collapse into a line): there `inverse` is an error.
 enum class Direction : std::uint8_t { forward, inverse, transpose };
 
 /// Calls task(task_context, i) once for every i in [0, tasks), in any order and on any threads, and returns when all are done.
@@ -203,12 +204,13 @@ class Rotary {
   Status apply(const InOut& q, const Positions& positions, const ApplyOptions& options = {}) const;
 
   /// Fills cos and sin, (B, T, 1, R/2) or (1, T, 1, R/2), f32 or f64, with the values nearest to amplitude * cos and amplitude * sin.
-  /// `apply_rotary` with these rows gives bitwise what `apply` gives.
+  /// `apply_rotary` with these rows gives bitwise what `apply` gives. Tiled lanes: a value for each channel, R instead of R/2.
+  /// Directions of heads of their own: (B, T, heads, R/2).
   Status cos_sin(const Positions& positions, const TensorView& cos, const TensorView& sin, const ApplyOptions& options = {}) const;
 
   const RotarySpec& spec() const;
   std::int64_t rotary_width() const;
-  /// Radians a position, the float64 nearest to each exact frequency; R/2 of them.
+  /// Radians a position, the float64 nearest to each exact frequency; R/2 of them, or (axes, heads, R/2) with GivenDirections.
   const std::vector<double>& frequencies() const;
   /// Factor on cos and sin.
   double amplitude() const;
@@ -228,10 +230,12 @@ struct TableLayout {
   std::optional<Pairing> output_pairing = std::nullopt;
   Sense sense = Sense::counterclockwise;
   Numerics numerics = Numerics::exact;  // of the products: hf rounds each to the dtype that tensor and table have in common
+  std::int64_t segments = 1;            // as in RotarySpec
 };
 
 /// Rotates by given tables: cos and sin of shape (B or 1, T, 1, R/2), or (B or 1, T, 1, R) with a value for each channel, laid out
 /// as the output is (the two lanes of a pair may then turn by different angles). f32, f16 or bf16; f64 for f64 tensors too.
+/// Tables of H heads instead of 1 turn each head of tensors of H heads by its own.
 /// inverse means transpose here: what the tables' amplitude is, only the caller knows.
 Status apply_rotary(const InOut& q, const InOut& k, const ConstTensorView& cos, const ConstTensorView& sin, const TableLayout& layout = {},
                     const ApplyOptions& options = {});

@@ -158,8 +158,18 @@ class RotateTask {
   RotateTask(const job::RotateJob& job, const Extent& extent) : job_(job), extent_(extent) {}
 
   void run() {
-    for (std::int64_t first = 0; first < job_.pairs; first += kBlockValues) {
-      const std::int64_t count = std::min(kBlockValues, job_.pairs - first);
+    const std::int64_t pairs = job_.segments == 1 ? job_.pairs : job_.pairs / job_.segments;
+    for (; segment_ < job_.pairs; segment_ += pairs) turn_segment(pairs);
+#if PHASOR_LANES
+    if (job_.stream) hwy::FlushStream();
+#endif
+  }
+
+ private:
+  void turn_segment(std::int64_t pairs) {
+    const std::int64_t end = segment_ + pairs;
+    for (std::int64_t first = segment_; first < end; first += kBlockValues) {
+      const std::int64_t count = std::min(kBlockValues, end - first);
       const std::int64_t rows = std::clamp(kBlockValues / count, std::int64_t{1}, kMaxBlockRows);
       for (std::int64_t t = 0; t < extent_.tokens; t += rows) {
         const std::int64_t n = std::min(rows, extent_.tokens - t);
@@ -167,15 +177,11 @@ class RotateTask {
         rotate_rows(block, {extent_.first_batch, extent_.first_token + t, n});
       }
     }
-#if PHASOR_LANES
-    if (job_.stream) hwy::FlushStream();
-#endif
   }
 
- private:
   void rotate_rows(const RowBlock<T>& block, RowRange rows) {
     for (; rows.batch < extent_.end_batch; ++rows.batch) {
-      if (job_.rows.step_head_stride != 0) {
+      if ((job_.rows.step_head_stride | job_.rows.tables.cos_head_stride | job_.rows.tables.sin_head_stride) != 0) {
         rotate_by_head(block, rows);
         continue;
       }
@@ -187,43 +193,55 @@ class RotateTask {
     }
   }
 
-  /// Every head has a ladder of its own.
+  /// Every head has a ladder or table of its own.
   void rotate_by_head(const RowBlock<T>& block, const RowRange& rows) {
-    for (int o = 0; o < job_.operand_count; ++o) {
-      for (std::int64_t h = 0; h < job_.operands[o].heads; ++h) {
-        job::RowSource source = job_.rows;
-        source.steps += h * source.step_head_stride;
-        source.turn_cos += h * source.step_head_stride;
-        source.turn_sin += h * source.step_head_stride;
-        make_rows(source, block, rows);
-        for (std::int64_t r = 0; r < rows.count; ++r) {
+    std::int64_t heads = 0;
+    for (int o = 0; o < job_.operand_count; ++o) heads = std::max(heads, job_.operands[o].heads);
+    for (std::int64_t h = 0; h < heads; ++h) {
+      make_rows(source_of_head(job_.rows, h), block, rows);
+      for (std::int64_t r = 0; r < rows.count; ++r) {
+        const Row<T> row = row_of(block, r);
+        for (int o = 0; o < job_.operand_count; ++o) {
+          if (h >= job_.operands[o].heads) continue;
           Heads head = heads_at(job_, job_.operands[o], rows.batch, rows.token + r);
           head.in += h * head.in_stride;
           head.out += h * head.out_stride;
           head.count = 1;
-          rotate(row_of(block, r), head, block);
+          rotate(row, head, block);
         }
       }
     }
   }
 
   void make_rows(const job::RowSource& source, const RowBlock<T>& block, const RowRange& rows) {
-    fill_rows(source, rows, block);
-    if (source.second_lane != 0) {
-      const RowBlock<T> second = {block.first, block.count, buffers_.second_cos, buffers_.second_sin, block.stride};
-      fill_from_tables(source, rows, second, 1);
+    if (segment_ != 0 && source.second_lane != 0 && source.pair_stride == 1) {
+      // A full-width table in half pairing has both lanes of a segment before the next segment.
+      job::RowSource shifted = source;
+      shifted.tables.cos += segment_ * bytes_of(source.tables.dtype);
+      shifted.tables.sin += segment_ * bytes_of(source.tables.dtype);
+      return make_lanes(shifted, block, rows);
     }
+    make_lanes(source, block, rows);
+  }
+
+  void make_lanes(const job::RowSource& source, const RowBlock<T>& block, const RowRange& rows) {
+    fill_rows(source, rows, block);
+    const RowBlock<T> second = {block.first, block.count, buffers_.second_cos, buffers_.second_sin, block.stride};
+    if (source.second_lane != 0) fill_from_tables(source, rows, second, 1);
+    if (source.step_lane_stride != 0) fill_rows(source_of_second_lane(source), rows, second);
   }
 
   Row<T> row_of(const RowBlock<T>& block, std::int64_t r) {
     const T* cos = block.cos + r * block.stride;
     const T* sin = block.sin + r * block.stride;
-    const bool differ = job_.rows.second_lane != 0;
+    const bool differ = job_.rows.second_lane != 0 || job_.rows.step_lane_stride != 0;
     Row<T> row = {{cos, differ ? buffers_.second_cos + r * block.stride : cos},
                   {sin, differ ? buffers_.second_sin + r * block.stride : sin},
                   buffers_.cos_lanes,
                   buffers_.sin_lanes,
                   false};
+    // Tables are read with their sines swapped already.
+    if (job_.rows.step_lane_stride != 0 && job_.rows.swap_sines) std::swap(row.sin[0], row.sin[1]);
     constexpr RegisterLayout kLayout = register_layout<dtype, read, write>();
     if constexpr (kLayout == RegisterLayout::side_by_side) spread_lanes(row, block.count, buffers_.cos_lanes, buffers_.sin_lanes);
     if constexpr (kLayout == RegisterLayout::even_odd) {
@@ -234,13 +252,19 @@ class RotateTask {
   }
 
   void rotate(const Row<T>& row, Heads heads, const RowBlock<T>& block) {
-    heads.first = block.first;
-    rotate_token<dtype, read, write>(row, heads, block.count);
     if (block.first == 0) copy_rest(job_, heads);
+    if (job_.segments != 1) {
+      heads.in += 2 * segment_ * bytes_of(job_.dtype);
+      heads.out += 2 * segment_ * bytes_of(job_.dtype);
+      heads.half = job_.pairs / job_.segments;
+    }
+    heads.first = block.first - segment_;
+    rotate_token<dtype, read, write>(row, heads, block.count);
   }
 
   const job::RotateJob& job_;
   Extent extent_;
+  std::int64_t segment_ = 0;  // first pair of the segment being turned
   RowBuffers<T> buffers_;
 };
 
@@ -268,16 +292,37 @@ inline void rotate_task(const job::RotateJob& job, std::int64_t task) {
   }
 }
 
+/// Rows of one head: where its cosines and sines go in a batch row.
+template <class T>
+struct RowsOut {
+  T* cos;
+  T* sin;
+};
+
+template <class T>
+void write_head_rows(const job::RowsJob& job, const job::RowSource& source, const RowRange& all, const RowsOut<T>& out) {
+  const bool one_pass = job.cos_strides[1] == job.sin_strides[1];
+  for (std::int64_t t = 0; t < all.count; t += one_pass ? kMaxBlockRows : 1) {
+    const RowRange rows = {all.batch, all.token + t, one_pass ? std::min(kMaxBlockRows, all.count - t) : 1};
+    T* cos = out.cos + rows.token * job.cos_strides[1];
+    T* sin = out.sin + rows.token * job.sin_strides[1];
+    if (job.tile != 0) {
+      write_tiled_rows(job, rows, RowBlock<T>{0, job.pairs, cos, sin, job.cos_strides[1]});
+    } else {
+      fill_rows(source, rows, RowBlock<T>{0, job.pairs, cos, sin, job.cos_strides[1]});
+    }
+  }
+}
+
 template <class T>
 void write_rows(const job::RowsJob& job, const Extent& extent) {
-  const bool one_pass = job.cos_strides[1] == job.sin_strides[1];
   for (std::int64_t b = extent.first_batch; b < extent.end_batch; ++b) {
-    for (std::int64_t t = 0; t < extent.tokens; t += one_pass ? kMaxBlockRows : 1) {
-      const std::int64_t token = extent.first_token + t;
-      T* cos = reinterpret_cast<T*>(job.cos) + b * job.cos_strides[0] + token * job.cos_strides[1];
-      T* sin = reinterpret_cast<T*>(job.sin) + b * job.sin_strides[0] + token * job.sin_strides[1];
-      const std::int64_t rows = one_pass ? std::min(kMaxBlockRows, extent.tokens - t) : 1;
-      fill_rows(job.rows, {b, token, rows}, RowBlock<T>{0, job.pairs, cos, sin, job.cos_strides[1]});
+    T* cos = reinterpret_cast<T*>(job.cos) + b * job.cos_strides[0];
+    T* sin = reinterpret_cast<T*>(job.sin) + b * job.sin_strides[0];
+    const RowRange rows = {b, extent.first_token, extent.tokens};
+    write_head_rows<T>(job, job.rows, rows, {cos, sin});
+    for (std::int64_t h = 1; h < job.heads; ++h) {
+      write_head_rows<T>(job, source_of_head(job.rows, h), rows, {cos + h * job.cos_strides[2], sin + h * job.sin_strides[2]});
     }
   }
 }

@@ -36,7 +36,8 @@ struct RowPosition {
   Position by_axis[job::kMaxAxes];
   const std::uint8_t* axis_of_pair;
 
-  Position of(std::int64_t pair) const { return by_axis[axis_of_pair == nullptr ? 0 : axis_of_pair[pair]]; }
+  std::int64_t axis(std::int64_t pair) const { return axis_of_pair == nullptr ? 0 : axis_of_pair[pair]; }
+  Position of(std::int64_t pair) const { return by_axis[axis(pair)]; }
 };
 
 inline math::Phase128 phase128_at(const math::Step& step, std::int64_t position) { return math::phase128_of(step, position); }
@@ -158,13 +159,22 @@ void fill_row(const job::RowSource& source, const RowPosition<Position>& at, con
 /// Pairs held in registers while the rows go by: two registers of doubles.
 constexpr std::int64_t kGroupVectors = 2;
 
-HWY_INLINE Turning<DoubleVec> seed(const job::RowSource& source, std::int64_t pair, std::int64_t position) {
+/// `count` rows of a block from `row` on, at consecutive positions.
+struct Run {
+  std::int64_t position;
+  std::int64_t row;
+  std::int64_t count;
+
+  RowPosition<std::int64_t> at(std::int64_t r) const { return {{position + r}, nullptr}; }
+};
+
+HWY_INLINE Turning<DoubleVec> seed(const job::RowSource& source, std::int64_t pair, const Run& run) {
   const DoubleTag d;
   const hn::RebindToUnsigned<DoubleTag> du;
   alignas(64) u64 high[hn::MaxLanes(DoubleTag())];
   alignas(64) u64 low[hn::MaxLanes(DoubleTag())];
   for (std::size_t i = 0; i < hn::Lanes(d); ++i) {
-    const math::Phase128 p = math::phase128_of(source.steps[pair + static_cast<std::int64_t>(i)], position);
+    const math::Phase128 p = math::phase128_of(source.steps[pair + static_cast<std::int64_t>(i)], run.position);
     high[i] = p.high;
     low[i] = p.low;
   }
@@ -182,21 +192,15 @@ HWY_INLINE bool store_proven(DoubleVec value, DoubleVec error, float* to) {
   return hn::AllTrue(df, hn::Eq(up, down));
 }
 
-/// `count` rows of a block from `row` on, at consecutive positions.
-struct Run {
-  std::int64_t position;
-  std::int64_t row;
-  std::int64_t count;
-};
-
 /// A run over kGroupVectors registers of pairs from `i` of the block on; a bit of the result for each row in doubt.
-inline u32 fill_group(const job::RowSource& source, const RowBlock<float>& block, const Run& run, std::int64_t i) {
+template <class AnyRun>
+HWY_INLINE u32 fill_group(const job::RowSource& source, const RowBlock<float>& block, const AnyRun& run, std::int64_t i) {
   const DoubleTag d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto error = hn::Set(d, kRecurrenceError * source.amplitude);
   const std::int64_t pair = block.first + i;
-  Turning<DoubleVec> a = seed(source, pair, run.position);
-  Turning<DoubleVec> b = seed(source, pair + lanes, run.position);
+  Turning<DoubleVec> a = seed(source, pair, run);
+  Turning<DoubleVec> b = seed(source, pair + lanes, run);
   u32 doubt = 0;
   for (std::int64_t r = 0; r < run.count; ++r) {
     float* cos = block.cos + (run.row + r) * block.stride + i;
@@ -213,16 +217,17 @@ inline u32 fill_group(const job::RowSource& source, const RowBlock<float>& block
 }
 
 /// Rows in doubt, and the pairs that do not fill registers, go through level 1.
-inline void fill_run(const job::RowSource& source, const RowBlock<float>& block, const Run& run) {
+template <class AnyRun>
+void fill_run(const job::RowSource& source, const RowBlock<float>& block, const AnyRun& run) {
   const std::int64_t group = kGroupVectors * static_cast<std::int64_t>(hn::Lanes(DoubleTag()));
   const std::int64_t turning = std::clamp(source.turning_pairs - block.first, std::int64_t{0}, block.count);
   u32 doubt = 0;
   std::int64_t i = 0;
   for (; i + group <= turning; i += group) doubt |= fill_group(source, block, run, i);
   for (std::int64_t r = 0; r < run.count; ++r) {
-    const RowPosition<std::int64_t> at = {{run.position + r}, nullptr};
+    const RowPosition<std::int64_t> at = run.at(r);
     const std::int64_t row = run.row + r;
-    if (run.position + r == 0 || (doubt >> r & 1) != 0) {
+    if (at_origin(source, at) || (doubt >> r & 1) != 0) {
       fill_row(source, at, block, row);
       continue;
     }
@@ -253,15 +258,20 @@ inline std::int64_t run_length(const std::int64_t* position, std::int64_t row, s
   return end - row;
 }
 
+/// Rows by phases of positions of several axes: rotary_axes.inl.
+template <class T, class Position>
+void fill_from_axes(const job::RowSource& source, const RowRange& rows, const RowBlock<T>& block);
+
 /// Rows by phases.
 template <class T, class Position>
 void fill_from_phases(const job::RowSource& source, const RowRange& rows, const RowBlock<T>& block) {
-  Position first_axis[kMaxBlockRows] = {};
-  for (std::int64_t r = 0; r < rows.count; ++r) first_axis[r] = position_at<Position>(source.positions, 0, rows.batch, rows.token + r);
+  if (source.positions.axes > 1) return fill_from_axes<T, Position>(source, rows, block);
+  Position position[kMaxBlockRows] = {};
+  for (std::int64_t r = 0; r < rows.count; ++r) position[r] = position_at<Position>(source.positions, 0, rows.batch, rows.token + r);
   for (std::int64_t r = 0; r < rows.count;) {
 #if PHASOR_LANES
     if constexpr (std::is_same_v<T, float> && std::is_same_v<Position, std::int64_t>) {
-      const Run run = {first_axis[r], r, source.axis_of_pair == nullptr ? run_length(first_axis, r, rows.count) : 1};
+      const Run run = {position[r], r, run_length(position, r, rows.count)};
       if (run.count >= kShortestRun) {
         fill_run(source, block, run);
         r += run.count;
@@ -269,11 +279,7 @@ void fill_from_phases(const job::RowSource& source, const RowRange& rows, const 
       }
     }
 #endif
-    RowPosition<Position> at = {{first_axis[r]}, source.axis_of_pair};
-    for (std::int64_t a = 1; a < source.positions.axes; ++a) {
-      at.by_axis[a] = position_at<Position>(source.positions, a, rows.batch, rows.token + r);
-    }
-    fill_row(source, at, block, r);
+    fill_row(source, RowPosition<Position>{{position[r]}, nullptr}, block, r);
     ++r;
   }
 }

@@ -24,7 +24,8 @@ std::int64_t cache_limit() {
 bool is_aligned(const job::RotateJob& job, const job::Operand& operand) {
   const std::int64_t size = bytes_of(job.dtype);
   const auto start = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(operand.out)) + job.offset * size;
-  return ((start | operand.out_strides[0] | operand.out_strides[1] | operand.out_strides[2] | (job.pairs * size)) & (kAlignment - 1)) == 0;
+  return ((start | operand.out_strides[0] | operand.out_strides[1] | operand.out_strides[2] | (job.pairs / job.segments * size)) &
+          (kAlignment - 1)) == 0;
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ Status check_view(const char* where, const char* name, const ConstTensorView& v)
   return check_strides(where, name, v);
 }
 
-Status check_positions(const char* where, const Positions& p, std::int64_t batch, std::int64_t tokens) {
+Status check_positions(const char* where, const Positions& p, const PositionShape& wanted) {
   if (p.data == nullptr) {
     if (p.shape[2] == 0) return {};  // an offset
     return error(where, "positions have null data and {} tokens, wanted memory", p.shape[2]);
@@ -62,15 +62,21 @@ Status check_positions(const char* where, const Positions& p, std::int64_t batch
   if (p.type != PositionType::i32 && p.type != PositionType::i64 && p.type != PositionType::f64) {
     return error(where, "positions have an unknown type ({}), wanted i32, i64 or f64", static_cast<int>(p.type));
   }
-  if (p.shape[0] != 1) return error(where, "positions have {} axes, the spec wants 1", p.shape[0]);
-  if (p.shape[1] != 1 && p.shape[1] != batch) return error(where, "positions have batch {}, wanted 1 or {}", p.shape[1], batch);
-  if (p.shape[2] != tokens) return error(where, "positions have {} tokens, wanted {}", p.shape[2], tokens);
+  if (p.shape[0] != 1 && p.shape[0] != wanted.axes) {
+    return error(where, "positions have {} axes, the spec wants {}{}", p.shape[0], wanted.axes, wanted.axes == 1 ? "" : ", or 1 for all");
+  }
+  if (p.shape[1] != 1 && p.shape[1] != wanted.batch) {
+    return error(where, "positions have batch {}, wanted 1 or {}", p.shape[1], wanted.batch);
+  }
+  if (p.shape[2] != wanted.tokens) return error(where, "positions have {} tokens, wanted {}", p.shape[2], wanted.tokens);
   return check_view(where, "positions", view_of(p));
 }
 
 ConstTensorView view_of(const Positions& p) {
-  return {
-      p.data, p.type == PositionType::i32 ? DType::f32 : DType::f64, {1, p.shape[1], p.shape[2], 1}, {0, p.strides[1], p.strides[2], 1}};
+  return {p.data,
+          p.type == PositionType::i32 ? DType::f32 : DType::f64,
+          {p.shape[0], p.shape[1], p.shape[2], 1},
+          {p.strides[0], p.strides[1], p.strides[2], 1}};
 }
 
 }  // namespace phasor::job

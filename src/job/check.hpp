@@ -26,10 +26,15 @@ Status error(const char* where, fmt::format_string<Args...> format, Args&&... ar
 /// Strides and extents whose reach fits the address space, a dtype that exists, memory where there must be some.
 Status check_view(const char* where, const char* name, const ConstTensorView& v);
 
-/// Positions against the batch and tokens they are for.
-Status check_positions(const char* where, const Positions& p, std::int64_t batch, std::int64_t tokens);
+/// What positions are for.
+struct PositionShape {
+  std::int64_t batch;
+  std::int64_t tokens;
+  std::int64_t axes = 1;
+};
+Status check_positions(const char* where, const Positions& p, const PositionShape& wanted);
 
-/// The memory of positions that have some, as a tensor of elements of the same size: (1, B, T, 1).
+/// The memory of positions that have some, as a tensor of elements of the same size: (axes, B, T, 1).
 ConstTensorView view_of(const Positions& p);
 
 }  // namespace phasor::job

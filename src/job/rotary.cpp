@@ -59,14 +59,36 @@ Status check_apart(const RotateOperands& operands, const char* name, const Const
   return {};
 }
 
-PositionSource source_of(const Positions& p) {
+PositionSource source_of(const Positions& p, std::int64_t axes) {
   return {.data = p.data,
           .type = p.type,
-          .axes = 1,
-          .axis_stride = p.strides[0],
+          .axes = axes,
+          .axis_stride = p.shape[0] == 1 ? 0 : p.strides[0],
           .batch_stride = p.shape[1] == 1 ? 0 : p.strides[1],
           .token_stride = p.strides[2],
           .offset = p.offset};
+}
+
+/// Whether rows read more than one position of a token.
+bool needs_axes(const RowSource& rows) { return rows.axis_of_pair != nullptr || rows.step_axis_stride != 0; }
+
+/// Several axes, heads with ladders of their own, tiled lanes.
+void fill_axes_of(const plan::RotaryPlan& plan, const Positions& positions, Direction direction, RowSource& rows) {
+  const std::int64_t pairs = plan.spec.rotary_width / 2;
+  const bool tiled = plan.spec.lanes == Lanes::tiled;
+  if (tiled) {
+    rows.steps = plan.tiled.steps.data();
+    rows.turn_cos = plan.tiled.turn_cos.data();
+    rows.turn_sin = plan.tiled.turn_sin.data();
+    rows.turning_pairs = pairs;
+    rows.step_lane_stride = pairs;
+    rows.swap_sines = direction != Direction::forward;
+  }
+  if (plan.axes > 1 && plan.axis_of_pair.empty()) rows.step_axis_stride = plan.heads * pairs;
+  if (plan.heads > 1) rows.step_head_stride = pairs;
+  // Axes that share their positions are one axis, and as fast.
+  const bool apart = positions.data != nullptr && positions.shape[0] > 1;
+  if (apart && !plan.axis_of_pair.empty()) rows.axis_of_pair = tiled ? plan.tiled.axis_of_pair.data() : plan.axis_of_pair.data();
 }
 
 void fill_rows_of(const plan::RotaryPlan& plan, const Positions& positions, Direction direction, RowSource& rows) {
@@ -77,7 +99,8 @@ void fill_rows_of(const plan::RotaryPlan& plan, const Positions& positions, Dire
   rows.turn_sin = plan.turn_sin.data();
   rows.turning_pairs = plan.turning_pairs;
   rows.amplitude = direction == Direction::inverse ? plan.inverse_amplitude : plan.amplitude;
-  rows.positions = source_of(positions);
+  if (plan.axes > 1 || plan.heads > 1 || plan.spec.lanes == Lanes::tiled) fill_axes_of(plan, positions, direction, rows);
+  rows.positions = source_of(positions, plan.axes > 1 && needs_axes(rows) ? plan.axes : 1);
   rows.shared = rows.positions.data == nullptr || rows.positions.batch_stride == 0;
 }
 
@@ -96,6 +119,7 @@ Operand operand_of(const InOut& x) {
 struct Geometry {
   std::int64_t width;
   std::int64_t offset;
+  std::int64_t segments;
   Pairing pairing;
   Pairing output_pairing;
 };
@@ -113,6 +137,8 @@ Status fill_job(const RotateOperands& operands, const Geometry& g, Direction dir
   job.offset = g.offset;
   job.read = direction == Direction::forward ? g.pairing : g.output_pairing;
   job.write = direction == Direction::forward ? g.output_pairing : g.pairing;
+  // Neighbours are neighbours in any part.
+  job.segments = job.read == Pairing::interleaved && job.write == Pairing::interleaved ? 1 : g.segments;
   for (int i = 0; i < job.operand_count; ++i) {
     const bool in_place = job.operands[i].in == job.operands[i].out && !is_empty(q);
     if (job.read != job.write && in_place && g.width > kMaxWidthInPlaceAcrossPairings) {
@@ -128,6 +154,22 @@ void cut_into_tasks(RotateJob& job) {
   std::int64_t heads = 0;
   for (int i = 0; i < job.operand_count; ++i) heads += job.operands[i].heads;
   job.grid = task_grid({job.batch, job.tokens, heads * job.head_dim * bytes_of(job.dtype), job.rows.shared});
+}
+
+/// Heads with ladders or tables of their own, against the tensors'.
+Status check_heads(const RotateOperands& operands, std::int64_t heads) {
+  for (const auto& [name, x] : {std::pair<const char*, const InOut*>{"q", operands.q}, {"k", operands.k}}) {
+    if (x != nullptr && heads != 1 && x->in.shape[2] != heads) {
+      return error(operands.where, "{} has {} heads, wanted {}: each turns by its own", name, x->in.shape[2], heads);
+    }
+  }
+  return {};
+}
+
+/// Tiled lanes turn the two channels of a pair by different angles: undone only where those are not a quarter turn apart.
+Status check_inverse(const char* where, const plan::RotaryPlan& plan, Direction direction) {
+  if (plan.spec.lanes != Lanes::tiled || direction != Direction::inverse) return {};
+  return error(where, "direction is inverse and lanes are tiled, wanted forward or transpose");
 }
 
 Status check_direction(const char* where, Direction direction) {
@@ -146,13 +188,16 @@ Status check_layout(const char* where, const TableLayout& layout, std::int64_t h
   }
   const std::int64_t width = layout.rotary_width == 0 ? head_dim : layout.rotary_width;
   if (width < 0 || width % 2 != 0) return error(where, "rotary_width is {}, wanted an even number", width);
+  if (layout.segments < 1 || (width / 2) % layout.segments != 0) {
+    return error(where, "segments is {}, wanted a divisor of {}, half the rotary width", layout.segments, width / 2);
+  }
   if (layout.rotary_offset < 0 || width > head_dim || layout.rotary_offset > head_dim - width) {
     return error(where, "rotary_width {} at rotary_offset {} does not fit head_dim {}", width, layout.rotary_offset, head_dim);
   }
   return {};
 }
 
-/// cos or sin: (B or 1, T, 1, R/2 or R).
+/// cos or sin: (B or 1, T, 1 or H, R/2 or R).
 Status check_table(const char* where, const char* name, const ConstTensorView& table, const ConstTensorView& q, std::int64_t width) {
   if (Status s = check_view(where, name, table); !s) return s;
   if (table.dtype == DType::f64 && q.dtype != DType::f64)
@@ -160,7 +205,8 @@ Status check_table(const char* where, const char* name, const ConstTensorView& t
   if (table.shape[0] != 1 && table.shape[0] != q.shape[0])
     return error(where, "{} has batch {}, wanted 1 or {}", name, table.shape[0], q.shape[0]);
   if (table.shape[1] != q.shape[1]) return error(where, "{} has {} tokens, wanted {}", name, table.shape[1], q.shape[1]);
-  if (table.shape[2] != 1) return error(where, "{} has {} heads, wanted 1", name, table.shape[2]);
+  if (table.shape[2] != 1 && table.shape[2] != q.shape[2])
+    return error(where, "{} has {} heads, wanted 1 or {}", name, table.shape[2], q.shape[2]);
   if (table.shape[3] != width / 2 && table.shape[3] != width) {
     return error(where, "{} has width {}, wanted {} (a value a pair) or {} (a value a channel)", name, table.shape[3], width / 2, width);
   }
@@ -174,6 +220,8 @@ Status check_tables(const RotateOperands& operands, const ConstTensorView& cos, 
   if (Status s = check_table(where, "sin", sin, q, width); !s) return s;
   if (cos.dtype != sin.dtype) return error(where, "cos is {} and sin is {}, wanted one dtype", name_of(cos.dtype), name_of(sin.dtype));
   if (cos.shape[3] != sin.shape[3]) return error(where, "cos has width {} and sin has {}, wanted the same", cos.shape[3], sin.shape[3]);
+  if (cos.shape[2] != sin.shape[2]) return error(where, "cos has {} heads and sin has {}, wanted the same", cos.shape[2], sin.shape[2]);
+  if (Status s = check_heads(operands, cos.shape[2]); !s) return s;
   if (Status s = check_apart(operands, "tables (cos)", cos); !s) return s;
   return check_apart(operands, "tables (sin)", sin);
 }
@@ -188,7 +236,36 @@ void fill_rows_of(const ConstTensorView& cos, const ConstTensorView& sin, const 
   rows.tables.cos_strides[1] = cos.strides[1];
   rows.tables.sin_strides[0] = sin.shape[0] == 1 ? 0 : sin.strides[0];
   rows.tables.sin_strides[1] = sin.strides[1];
+  rows.tables.cos_head_stride = cos.shape[2] == 1 ? 0 : cos.strides[2];
+  rows.tables.sin_head_stride = sin.shape[2] == 1 ? 0 : sin.strides[2];
   rows.shared = rows.tables.cos_strides[0] == 0 && rows.tables.sin_strides[0] == 0;
+}
+
+/// cos and sin to be filled: (B, T, heads, R/2), or R values a row of tiled lanes.
+Status check_rows(const char* where, const plan::RotaryPlan& plan, const TensorView& cos, const TensorView& sin) {
+  const std::int64_t width = plan.spec.rotary_width / (plan.spec.lanes == Lanes::tiled ? 1 : 2);
+  for (const auto& [name, table] : {std::pair<const char*, const TensorView&>{"cos", cos}, {"sin", sin}}) {
+    if (Status s = check_view(where, name, table); !s) return s;
+    if (table.dtype != DType::f32 && table.dtype != DType::f64)
+      return error(where, "{} is {}, wanted f32 or f64", name, name_of(table.dtype));
+    if (table.shape[2] != plan.heads) return error(where, "{} has {} heads, wanted {}", name, table.shape[2], plan.heads);
+    if (table.shape[3] != width) return error(where, "{} has width {}, wanted {}", name, table.shape[3], width);
+    if (self_overlap(table) != Overlap::none) return error(where, "{} is a view in which elements repeat, wanted each element once", name);
+  }
+  if (cos.dtype != sin.dtype || cos.shape != sin.shape) return error(where, "cos and sin differ in dtype or shape, wanted the same");
+  if (overlap(cos, sin) != Overlap::none) return error(where, "cos and sin share an element, wanted tensors apart");
+  return {};
+}
+
+/// Rows of tiled lanes are the segments' ladders, each written twice: no lane is made by itself.
+void tile_rows(const plan::RotaryPlan& plan, RowsJob& job) {
+  job.tile = job.pairs / plan.spec.segments;
+  job.rows.steps = plan.steps.data();
+  job.rows.turn_cos = plan.turn_cos.data();
+  job.rows.turn_sin = plan.turn_sin.data();
+  job.rows.turning_pairs = plan.turning_pairs;
+  job.rows.step_lane_stride = 0;
+  if (job.rows.axis_of_pair != nullptr) job.rows.axis_of_pair = plan.axis_of_pair.data();
 }
 
 }  // namespace
@@ -196,15 +273,18 @@ void fill_rows_of(const ConstTensorView& cos, const ConstTensorView& sin, const 
 Result<RotateJob> make_rotate_job(const RotateOperands& operands, const plan::RotaryPlan& plan, const Positions& positions,
                                   Direction direction) {
   if (Status s = check_direction(operands.where, direction); !s) return s;
+  if (Status s = check_inverse(operands.where, plan, direction); !s) return s;
   if (Status s = check_operands(operands, plan.spec.head_dim); !s) return s;
+  if (Status s = check_heads(operands, plan.heads); !s) return s;
   const ConstTensorView& q = operands.q->in;
-  if (Status s = check_positions(operands.where, positions, q.shape[0], q.shape[1]); !s) return s;
+  if (Status s = check_positions(operands.where, positions, {q.shape[0], q.shape[1], plan.axes}); !s) return s;
   if (positions.data != nullptr) {
     if (Status s = check_apart(operands, "positions", view_of(positions)); !s) return s;
   }
   const RotarySpec& spec = plan.spec;
   Result<RotateJob> job(std::in_place);  // filled in place: a job is large, and decoding makes one for every token
-  const Geometry geometry = {spec.rotary_width, spec.rotary_offset, spec.pairing, spec.output_pairing.value_or(spec.pairing)};
+  const Geometry geometry = {spec.rotary_width, spec.rotary_offset, spec.segments, spec.pairing,
+                             spec.output_pairing.value_or(spec.pairing)};
   if (Status s = fill_job(operands, geometry, direction, *job); !s) return s;
   fill_rows_of(plan, positions, direction, job->rows);
   cut_into_tasks(*job);
@@ -219,14 +299,14 @@ Result<RotateJob> make_rotate_job(const RotateOperands& operands, const ConstTen
   if (Status s = check_layout(operands.where, layout, head_dim); !s) return s;
   const std::int64_t width = layout.rotary_width == 0 ? head_dim : layout.rotary_width;
   if (Status s = check_tables(operands, cos, sin, width); !s) return s;
-  const Geometry geometry = {width, layout.rotary_offset, layout.pairing, layout.output_pairing.value_or(layout.pairing)};
+  const Geometry geometry = {width, layout.rotary_offset, layout.segments, layout.pairing, layout.output_pairing.value_or(layout.pairing)};
   Result<RotateJob> job(std::in_place);
   if (Status s = fill_job(operands, geometry, direction, *job); !s) return s;
   fill_rows_of(cos, sin, layout, direction, job->rows);
   if (cos.shape[3] == width && width > 0) {
     const bool half = geometry.output_pairing == Pairing::half;
     job->rows.pair_stride = half ? 1 : 2;
-    job->rows.second_lane = half ? width / 2 : 1;
+    job->rows.second_lane = half ? width / 2 / layout.segments : 1;
     job->rows.swap_sines = direction != Direction::forward;
   }
   cut_into_tasks(*job);
@@ -237,18 +317,9 @@ Result<RowsJob> make_rows_job(const plan::RotaryPlan& plan, const Positions& pos
                               Direction direction) {
   const char* where = "cos_sin";
   if (Status s = check_direction(where, direction); !s) return s;
-  for (const auto& [name, table] : {std::pair<const char*, const TensorView&>{"cos", cos}, {"sin", sin}}) {
-    if (Status s = check_view(where, name, table); !s) return s;
-    if (table.dtype != DType::f32 && table.dtype != DType::f64)
-      return error(where, "{} is {}, wanted f32 or f64", name, name_of(table.dtype));
-    if (table.shape[2] != 1) return error(where, "{} has {} heads, wanted 1", name, table.shape[2]);
-    if (table.shape[3] != plan.spec.rotary_width / 2)
-      return error(where, "{} has width {}, wanted {}", name, table.shape[3], plan.spec.rotary_width / 2);
-    if (self_overlap(table) != Overlap::none) return error(where, "{} is a view in which elements repeat, wanted each element once", name);
-  }
-  if (cos.dtype != sin.dtype || cos.shape != sin.shape) return error(where, "cos and sin differ in dtype or shape, wanted the same");
-  if (overlap(cos, sin) != Overlap::none) return error(where, "cos and sin share an element, wanted tensors apart");
-  if (Status s = check_positions(where, positions, cos.shape[0], cos.shape[1]); !s) return s;
+  if (Status s = check_inverse(where, plan, direction); !s) return s;
+  if (Status s = check_rows(where, plan, cos, sin); !s) return s;
+  if (Status s = check_positions(where, positions, {cos.shape[0], cos.shape[1], plan.axes}); !s) return s;
   for (const TensorView* table : {&cos, &sin}) {
     if (positions.data != nullptr && overlap(*table, view_of(positions)) != Overlap::none) {
       return error(where, "positions overlap an output, wanted memory apart");
@@ -263,12 +334,14 @@ Result<RowsJob> make_rows_job(const plan::RotaryPlan& plan, const Positions& pos
   job.sin = static_cast<std::byte*>(sin.data);
   job.batch = cos.shape[0];
   job.tokens = cos.shape[1];
+  job.heads = plan.heads;
   job.pairs = plan.spec.rotary_width / 2;
-  for (int i = 0; i < 2; ++i) {
+  if (plan.spec.lanes == Lanes::tiled) tile_rows(plan, job);
+  for (int i = 0; i < 3; ++i) {
     job.cos_strides[i] = cos.strides[i];
     job.sin_strides[i] = sin.strides[i];
   }
-  job.grid = task_grid({job.batch, job.tokens, 2 * job.pairs * bytes_of(job.dtype), false});
+  job.grid = task_grid({job.batch, job.tokens, 2 * job.heads * job.pairs * bytes_of(job.dtype), false});
   return job;
 }
 

@@ -34,6 +34,8 @@ struct TableSource {
   DType dtype = DType::f32;
   std::int64_t cos_strides[2] = {0, 0};  // batch, token
   std::int64_t sin_strides[2] = {0, 0};
+  std::int64_t cos_head_stride = 0;  // 0: one table for every head
+  std::int64_t sin_head_stride = 0;
 };
 
 /// What the cosines and sines of a row are made from.
@@ -50,6 +52,8 @@ struct RowSource {
   // Phases
   const math::Step* steps = nullptr;
   std::int64_t step_head_stride = 0;           // in steps; 0: one ladder for every head
+  std::int64_t step_axis_stride = 0;           // in steps; not 0: a phase is the sum over the axes of position times step (directions)
+  std::int64_t step_lane_stride = 0;           // in steps; not 0: lane 1 of each pair has steps of its own (tiled lanes)
   const std::uint8_t* axis_of_pair = nullptr;  // null: axis 0
   const double* turn_cos = nullptr;
   const double* turn_sin = nullptr;
@@ -78,14 +82,15 @@ struct RotateJob {
   std::int64_t tokens = 0;
   std::int64_t head_dim = 0;
   std::int64_t pairs = 0;
-  std::int64_t offset = 0;  // first rotated channel
+  std::int64_t offset = 0;    // first rotated channel
+  std::int64_t segments = 1;  // equal parts of the width, each paired within itself; divides pairs
   Pairing read = Pairing::half;
   Pairing write = Pairing::half;
   bool stream = false;  // stores go past the caches; cpu::streams decides
   TaskGrid grid;
 };
 
-/// cos_sin: rows written out. Strides in elements.
+/// cos_sin: rows written out, (B, T, heads, P), or R values a row where `tile` is not 0. Strides in elements.
 struct RowsJob {
   RowSource rows;
   DType dtype = DType::f32;  // f32 or f64
@@ -94,8 +99,10 @@ struct RowsJob {
   std::int64_t batch = 0;
   std::int64_t tokens = 0;
   std::int64_t pairs = 0;
-  std::int64_t cos_strides[2] = {0, 0};  // batch, token
-  std::int64_t sin_strides[2] = {0, 0};
+  std::int64_t heads = 1;
+  std::int64_t tile = 0;                    // tiled lanes: pairs of a segment, whose values are written twice, one after the other
+  std::int64_t cos_strides[3] = {0, 0, 0};  // batch, token, head
+  std::int64_t sin_strides[3] = {0, 0, 0};
   TaskGrid grid;
 };
 

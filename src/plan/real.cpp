@@ -110,16 +110,17 @@ std::vector<Real> geometric(const Real& start, const Real& ratio, std::int64_t n
 
 double nearest_double(const Real& x) { return static_cast<double>(x); }
 
+math::Step step_of(const Real& frequency) { return step_of_turns(frequency * turns_per_radian()); }
+
 // Reads the mantissa itself (value = bits 2^(exponent - 319)): Boost's conversion to an integer costs 1 us, this 0.2.
-math::Step step_of(const Real& frequency) {
-  const Real turns = frequency * turns_per_radian();
+math::Step step_of_turns(const Real& turns) {
   if (turns == 0) return {};
   using Integer = boost::multiprecision::number<Real::backend_type::rep_type, boost::multiprecision::et_off>;
   Integer magnitude(turns.backend().bits());
   const auto shift = real_bits - 1 - fraction_bits - static_cast<std::int64_t>(turns.backend().exponent());  // > 64, since turns < 2^62
   if (shift > real_bits + 1) return {};
   magnitude >>= static_cast<unsigned>(shift - 1);
-  magnitude += 1u;  // to nearest; 1 / (2 pi) is irrational, so there are no ties
+  magnitude += 1u;  // to nearest; ties away from 0 (of radians there are none: 1 / (2 pi) is irrational)
   magnitude >>= 1u;
   math::u64 limbs[4];
   static const Integer mask(~std::uint64_t{0});

@@ -41,5 +41,7 @@ double nearest_double(const Real& x);
 
 /// The multiple of 2^-192 turns nearest to a frequency in radians a position; needs |frequency| < 2^64.
 math::Step step_of(const Real& frequency);
+/// The same of turns a position; needs |turns| < 2^62.
+math::Step step_of_turns(const Real& turns);
 
 }  // namespace phasor::plan

@@ -5,10 +5,12 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <variant>
 
 #include "math/sincos.hpp"
 #include "plan/real.hpp"
 #include "plan/scaling.hpp"
+#include "spec/axes.hpp"
 #include "spec/rotary.hpp"
 
 namespace phasor::plan {
@@ -17,15 +19,41 @@ namespace {
 bool turns(const math::Step& step) { return (step.fraction[0] | step.fraction[1] | step.fraction[2]) != 0 || step.whole != 0; }
 
 void add_pair(RotaryPlan& plan, const Real& frequency) {
-  const math::Step step = step_of(frequency);
+  const bool in_turns = plan.spec.unit == FrequencyUnit::turns;
+  const math::Step step = in_turns ? step_of_turns(frequency) : step_of(frequency);
   plan.steps.push_back(step);
-  plan.frequencies.push_back(nearest_double(frequency));
+  plan.frequencies.push_back(nearest_double(in_turns ? Real(frequency * radians_per_turn()) : frequency));
   double cos = 1;
   double sin = 0;
   math::sincos_double(math::phase_of(step, std::int64_t{1}), 1.0, cos, sin);
   plan.turn_cos.push_back(cos);
   plan.turn_sin.push_back(sin);
   if (turns(step)) plan.turning_pairs = static_cast<std::int64_t>(plan.steps.size());
+}
+
+void add_axes(RotaryPlan& plan) {
+  plan.axes = spec::axis_count(plan.spec);
+  if (const auto* directions = std::get_if<GivenDirections>(&plan.spec.scaling)) {
+    plan.heads = directions->heads;
+  } else if (plan.axes > 1) {
+    plan.axis_of_pair = spec::axis_of_pair(plan.spec);
+  }
+}
+
+/// Channel c of a segment of w channels turns as pair c mod w/2 of it does; lane l of its pair j is channel 2 j + l.
+void add_tiled_lanes(RotaryPlan& plan) {
+  const std::size_t pairs = plan.steps.size();
+  const std::size_t in_segment = pairs / static_cast<std::size_t>(plan.spec.segments);
+  for (std::size_t lane = 0; lane < 2; ++lane) {
+    for (std::size_t pair = 0; pair < pairs; ++pair) {
+      const std::size_t segment = pair / in_segment * in_segment;
+      const std::size_t from = segment + (2 * (pair - segment) + lane) % in_segment;
+      plan.tiled.steps.push_back(plan.steps[from]);
+      plan.tiled.turn_cos.push_back(plan.turn_cos[from]);
+      plan.tiled.turn_sin.push_back(plan.turn_sin[from]);
+      if (!plan.axis_of_pair.empty()) plan.tiled.axis_of_pair.push_back(plan.axis_of_pair[from]);
+    }
+  }
 }
 
 Result<RotaryPlan> build(const RotarySpec& spec) {
@@ -42,6 +70,8 @@ Result<RotaryPlan> build(const RotarySpec& spec) {
   plan.amplitude = nearest_double(scaled->amplitude);
   plan.inverse_amplitude = 1 / plan.amplitude;
   plan.softmax_scale = nearest_double(scaled->softmax_scale);
+  add_axes(plan);
+  if (spec.lanes == Lanes::tiled) add_tiled_lanes(plan);
   return plan;
 }
 

@@ -9,9 +9,17 @@
 
 namespace phasor::plan {
 
-struct RotaryPlan {
-  RotarySpec spec;  // as given, rotary_width filled in
+/// Tiled lanes, as kernels read them: lane 0 of every pair, then lane 1 of every pair. Empty where lanes are alike.
+struct TiledLanes {
   std::vector<math::Step> steps;
+  std::vector<double> turn_cos;
+  std::vector<double> turn_sin;
+  std::vector<std::uint8_t> axis_of_pair;
+};
+
+struct RotaryPlan {
+  RotarySpec spec;                  // as given, rotary_width filled in
+  std::vector<math::Step> steps;    // R/2; with given directions (axes, heads, R/2), and so are the lists below
   std::vector<double> frequencies;  // nearest float64 of each exact frequency
   // cos and sin of one position's turn, nearest float64: what the recurrence over consecutive rows multiplies by.
   std::vector<double> turn_cos;
@@ -21,6 +29,10 @@ struct RotaryPlan {
   double amplitude = 1;
   double inverse_amplitude = 1;  // nearest float64 of 1 / amplitude
   double softmax_scale = 1;
+  std::int64_t axes = 1;                   // of a position
+  std::int64_t heads = 1;                  // with ladders of their own; 1: every head alike
+  std::vector<std::uint8_t> axis_of_pair;  // R/2; empty where one axis turns all or every axis turns each pair
+  TiledLanes tiled;
 };
 
 /// Checks the spec (spec/rotary.hpp) and computes. Lets no exception out.

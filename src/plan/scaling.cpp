@@ -6,15 +6,11 @@
 #include <string>
 #include <variant>
 
+#include "plan/ladder.hpp"
 #include "spec/rotary.hpp"
 
 namespace phasor::plan {
 namespace {
-
-struct Ladder {
-  double base;
-  std::int64_t pairs;  // P = R/2
-};
 
 /// w_i = base^(-i/P).
 std::vector<Real> unscaled(const Ladder& ladder) { return geometric(1, inverse_root(ladder.base, ladder.pairs), ladder.pairs); }
@@ -159,8 +155,8 @@ Result<Scaled> scale_by(const Ladder& ladder, const GivenFactors& s) {
   return Scaled{.frequencies = divided(unscaled(ladder), s.factors), .amplitude = s.amplitude};
 }
 
-Result<Scaled> scale_by(const Ladder&, const GivenDirections&) {
-  return Status::unsupported("RotarySpec: given directions are not there yet");
+Result<Scaled> scale_by(const Ladder&, const GivenDirections& s) {
+  return Scaled{.frequencies = {s.frequencies.begin(), s.frequencies.end()}};
 }
 
 Result<Scaled> scale_by(const Ladder&, const GivenFrequencies& s) {
@@ -168,16 +164,17 @@ Result<Scaled> scale_by(const Ladder&, const GivenFrequencies& s) {
 }
 
 /// Valid fields can still multiply to nonsense: a base of 1e-300, an mscale of 1e300.
-Status check_range(const Scaled& scaled) {
+Status check_range(const Scaled& scaled, FrequencyUnit unit) {
   static const Real fastest = ldexp(Real(1), 64);  // radians a position: below 2^62 turns
   static const Real largest = ldexp(Real(1), 64);
   static const Real smallest = ldexp(Real(1), -64);
   // A step has 192 bits below the point: at 2^-130, 60 of them are left, and a rounding stays undecided with a chance of 2^-36.
   static const Real slowest = ldexp(Real(1), -130);
   for (std::size_t i = 0; i < scaled.frequencies.size(); ++i) {
-    const Real speed = abs(scaled.frequencies[i]);
+    const Real frequency = unit == FrequencyUnit::turns ? Real(scaled.frequencies[i] * radians_per_turn()) : scaled.frequencies[i];
+    const Real speed = abs(frequency);
     if (speed == 0 || (speed >= slowest && speed < fastest)) continue;
-    return Status::invalid("RotarySpec: the frequency of pair " + std::to_string(i) + " is " + scaled.frequencies[i].str(6) +
+    return Status::invalid("RotarySpec: the frequency of pair " + std::to_string(i) + " is " + frequency.str(6) +
                            ", wanted 0 or 2^-130 to 2^64 radians a position");
   }
   const auto fits = [](const Real& x) { return x >= smallest && x <= largest; };
@@ -192,11 +189,14 @@ Status check_range(const Scaled& scaled) {
 
 }  // namespace
 
+Result<Scaled> scale_ladder(const Ladder& ladder, const Scaling& scaling) {
+  return std::visit([&](const auto& s) { return scale_by(ladder, s); }, scaling);
+}
+
 Result<Scaled> scale(const RotarySpec& spec) {
-  const Ladder ladder{spec.base, spec::rotary_width(spec) / 2};
-  Result<Scaled> scaled = std::visit([&](const auto& s) { return scale_by(ladder, s); }, spec.scaling);
+  Result<Scaled> scaled = scale_axes(spec);
   if (!scaled) return scaled;
-  if (Status status = check_range(*scaled); !status) return status;
+  if (Status status = check_range(*scaled, spec.unit); !status) return status;
   return scaled;
 }
 

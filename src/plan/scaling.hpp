@@ -10,7 +10,8 @@
 namespace phasor::plan {
 
 struct Scaled {
-  std::vector<Real> frequencies;  // radians a position, R/2 of them
+  // A position, in the spec's unit: of each pair, R/2 of them; of each direction, (axes, heads, R/2).
+  std::vector<Real> frequencies;
   Real amplitude = 1;
   Real softmax_scale = 1;
 };

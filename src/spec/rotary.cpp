@@ -10,6 +10,8 @@
 #include <string_view>
 #include <variant>
 
+#include "spec/axes.hpp"
+
 namespace phasor::spec {
 namespace {
 
@@ -82,21 +84,24 @@ Status check_factors(std::string_view field, const std::vector<double>& list, st
   return check_list(field, list, pairs, [](std::string_view entry, double value) { return check_positive(entry, value); });
 }
 
-/// NTK's exponent R / (R - 2) needs a second pair.
-Status check_ntk_width(std::int64_t width) { return width > 2 ? Status() : wrong("rotary_width", width, "more than 2 for NTK scaling"); }
-
 // What a scaling is checked against.
 struct Frame {
-  std::int64_t width;
+  std::int64_t width;  // of the ladder
   double base;
+  const char* width_name = "rotary_width";
 };
+
+/// NTK's exponent R / (R - 2) needs a second pair.
+Status check_ntk_width(const Frame& frame) {
+  return frame.width > 2 ? Status() : wrong(frame.width_name, frame.width, "more than 2 for NTK scaling");
+}
 
 Status check_scaling(const Frame&, const Unscaled&) { return {}; }
 
 Status check_scaling(const Frame&, const LinearScaling& s) { return check_positive("scaling.factor", s.factor); }
 
 Status check_scaling(const Frame& frame, const NtkScaling& s) {
-  return first_error({check_ntk_width(frame.width), check_positive("scaling.alpha", s.alpha)});
+  return first_error({check_ntk_width(frame), check_positive("scaling.alpha", s.alpha)});
 }
 
 Status check_scaling(const Frame&, const NtkMixedScaling& s) {
@@ -104,7 +109,7 @@ Status check_scaling(const Frame&, const NtkMixedScaling& s) {
 }
 
 Status check_scaling(const Frame& frame, const DynamicNtkScaling& s) {
-  return first_error({check_ntk_width(frame.width), check_positive("scaling.factor", s.factor),
+  return first_error({check_ntk_width(frame), check_positive("scaling.factor", s.factor),
                       check_positive("scaling.trained_length", s.trained_length),
                       s.length >= 0 ? Status() : wrong("scaling.length", s.length, "0 or above")});
 }
@@ -162,15 +167,25 @@ Status check_scaling(const Frame& frame, const GivenFactors& s) {
   return first_error({check_factors("scaling.factors", s.factors, frame.width / 2), check_amplitude("scaling.amplitude", s.amplitude)});
 }
 
-Status check_scaling(const Frame& frame, const GivenFrequencies& s) {
-  const auto fits = [](std::string_view entry, double value) {
-    return std::fabs(value) < fastest_frequency ? Status() : wrong(entry, value, "a finite number, less than 2^64 either way");
-  };
-  return first_error(
-      {check_list("scaling.frequencies", s.frequencies, frame.width / 2, fits), check_amplitude("scaling.amplitude", s.amplitude)});
+Status check_frequency(std::string_view entry, double value) {
+  return std::fabs(value) < fastest_frequency ? Status() : wrong(entry, value, "a finite number, less than 2^64 either way");
 }
 
-Status check_scaling(const Frame&, const GivenDirections&) { return Status::unsupported("RotarySpec: given directions are not there yet"); }
+Status check_scaling(const Frame& frame, const GivenFrequencies& s) {
+  return first_error({check_list("scaling.frequencies", s.frequencies, frame.width / 2, check_frequency),
+                      check_amplitude("scaling.amplitude", s.amplitude)});
+}
+
+Status check_scaling(const Frame& frame, const GivenDirections& s) {
+  if (s.axes < 1 || s.axes > kMostAxes) return wrong("scaling.axes", s.axes, "1 to " + text(kMostAxes));
+  if (s.heads < 1 || s.heads > largest_width) return wrong("scaling.heads", s.heads, "1 to " + text(largest_width));
+  const std::int64_t entries = s.axes * s.heads * (frame.width / 2);
+  if (const auto size = static_cast<std::int64_t>(s.frequencies.size()); size != entries) {
+    return Status::invalid("RotarySpec: scaling.frequencies has " + text(size) + " entries, wanted " + text(entries) +
+                           ", axes * heads * half the rotary width");
+  }
+  return check_list("scaling.frequencies", s.frequencies, entries, check_frequency);
+}
 
 Status check_width(const RotarySpec& spec) {
   const std::int64_t width = rotary_width(spec);
@@ -201,8 +216,16 @@ Status check(const RotarySpec& spec) {
       !status) {
     return status;
   }
-  const Frame frame{rotary_width(spec), spec.base};
-  return std::visit([&](const auto& scaling) { return check_scaling(frame, scaling); }, spec.scaling);
+  if (Status status = check_axes(spec); !status) return status;
+  const auto check_frame = [&](const Frame& frame) {
+    return std::visit([&](const auto& scaling) { return check_scaling(frame, scaling); }, spec.scaling);
+  };
+  if (spec.axes.ladder != AxisLadder::own) return check_frame({rotary_width(spec), spec.base});
+  for (const std::int64_t pairs : pairs_of_axis(spec)) {  // the scaling is applied to the ladder of each axis
+    if (pairs == 0) continue;
+    if (Status status = check_frame({2 * pairs, spec.base, "axes.ladder is own and twice a section"}); !status) return status;
+  }
+  return {};
 }
 
 }  // namespace phasor::spec
