@@ -2,10 +2,12 @@
 // The plan of a rotary spec: a few exact numbers a pair. Made in high precision, never on a hot path.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "math/phase.hpp"
 #include "phasor/rotary.hpp"
+#include "plan/profile.hpp"
 
 namespace phasor::plan {
 
@@ -21,6 +23,7 @@ struct RotaryPlan {
   double amplitude = 1;
   double inverse_amplitude = 1;  // nearest float64 of 1 / amplitude
   double softmax_scale = 1;
+  std::optional<Profile> profile = std::nullopt;  // none: exact
 };
 
 /// Checks the spec (spec/rotary.hpp) and computes. Lets no exception out.
