@@ -7,6 +7,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "math/angle.hpp"
 #include "math/phase_sum.hpp"
 #include "math/sincos.hpp"
 

@@ -5,8 +5,10 @@
 #if PHASOR_LANES
 #include "cpu/lanes.inl"
 #endif
+#include "cpu/rotary_rounding.inl"
 #include "cpu/rotary_rows.inl"
 #include "cpu/rotary_axes.inl"
+#include "cpu/rotary_angles.inl"
 #include "cpu/rotary_heads.inl"
 #include "cpu/rotary_loop.inl"
 // clang-format on

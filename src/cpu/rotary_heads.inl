@@ -11,6 +11,8 @@ struct Row {
   const T* cos_lanes;
   const T* sin_lanes;
   bool identity_inside;  // some pair is left bit for bit: go pair by pair
+  bool turns_all;        // no pair is left bit for bit (numerics profiles)
+  bool rounds_products;  // each product is rounded to the tensor's dtype
 };
 
 /// Heads of one operand at one token. `in` and `out` point at the first rotated channel of head 0.
@@ -71,20 +73,36 @@ inline math::Pair<std::int64_t> channels(std::int64_t pair, std::int64_t half) {
   return {2 * pair, 2 * pair + 1};
 }
 
+/// Variants of a kernel that are compiled apart.
+enum class Variant : std::uint8_t {
+  plain,
+  lanes_differ,          // the two lanes of a pair have cosines and sines of their own
+  streamed,              // as plain, stores past the caches
+  rounded,               // as plain, products rounded to the dtype
+  rounded_lanes_differ,  // as lanes_differ, products rounded to the dtype
+};
+constexpr bool lanes_differ(Variant variant) { return variant == Variant::lanes_differ || variant == Variant::rounded_lanes_differ; }
+constexpr bool rounds(Variant variant) { return variant == Variant::rounded || variant == Variant::rounded_lanes_differ; }
+
+/// What a variant does to each product (math/rotate.inl).
+template <DType dtype, Variant variant>
+using ProductOf = std::conditional_t<rounds(variant), RoundProduct<dtype>, KeepProduct>;
+
 /// Pair `i` of the row by plain C++: tails, the scalar target, and pairs that must be left alone.
-template <DType dtype, Pairing read, Pairing write, class T>
+template <DType dtype, Pairing read, Pairing write, Variant variant, class T>
 inline void rotate_one(const Row<T>& row, const Heads& heads, std::int64_t i, const Head<dtype>& head) {
   using E = Element<dtype>;
   const math::Pair<std::int64_t> from = channels<read>(heads.first + i, heads.half);
   const math::Pair<std::int64_t> to = channels<write>(heads.first + i, heads.half);
   const auto x = head.in[from.x];
   const auto y = head.in[from.y];
-  if (math::is_identity(row.cos[0][i], row.sin[0][i]) && math::is_identity(row.cos[1][i], row.sin[1][i])) {
+  if (!row.turns_all && math::is_identity(row.cos[0][i], row.sin[0][i]) && math::is_identity(row.cos[1][i], row.sin[1][i])) {
     head.out[to.x] = x;
     head.out[to.y] = y;
     return;
   }
-  const math::Pair<T> turned = math::rotate<T>({E::widen(x), E::widen(y)}, {row.cos[0][i], row.cos[1][i]}, {row.sin[0][i], row.sin[1][i]});
+  const math::Pair<T> turned = math::rotate<T>({E::widen(x), E::widen(y)}, {row.cos[0][i], row.cos[1][i]}, {row.sin[0][i], row.sin[1][i]},
+                                               ProductOf<dtype, variant>());
   head.out[to.x] = E::narrow(turned.x);
   head.out[to.y] = E::narrow(turned.y);
 }
@@ -105,13 +123,6 @@ constexpr RegisterLayout register_layout() {
 #endif
   return RegisterLayout::apart;
 }
-
-/// Variants of a kernel that are compiled apart.
-enum class Variant : std::uint8_t {
-  plain,
-  lanes_differ,  // the two lanes of a pair have cosines and sines of their own
-  streamed,      // as plain, stores past the caches
-};
 
 #if PHASOR_LANES
 
@@ -211,7 +222,8 @@ HWY_INLINE std::int64_t rotate_side_by_side(D d, const Row<T>& row, const Heads&
   std::int64_t i = range.next;
   for (; 2 * i + lanes <= 2 * range.end; i += lanes / 2) {
     const auto v = load_channels<dtype>(d, head.in + 2 * (heads.first + i));
-    const auto turned = rotate_swapped(v, hn::Reverse2(d, v), hn::LoadU(d, row.cos_lanes + 2 * i), hn::LoadU(d, row.sin_lanes + 2 * i));
+    const auto turned = rotate_swapped(v, hn::Reverse2(d, v), hn::LoadU(d, row.cos_lanes + 2 * i), hn::LoadU(d, row.sin_lanes + 2 * i),
+                                       ProductOf<dtype, variant>());
     store_channels<dtype, variant>(d, turned, head.out + 2 * (heads.first + i));
   }
   return i;
@@ -221,6 +233,7 @@ template <Variant variant, class D, class Count>
 HWY_INLINE std::int64_t rotate_even_odd(D d, const Row<float>& row, const Heads& heads, PairRange<Count> range,
                                         const Head<DType::bf16>& head) {
   using V = hn::Vec<D>;
+  using Product = ProductOf<DType::bf16, variant>;
   const hn::RebindToUnsigned<D> du;
   const Pairs16<D> d16;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -233,8 +246,8 @@ HWY_INLINE std::int64_t rotate_even_odd(D d, const Row<float>& row, const Heads&
     const V sin_even = hn::LoadU(d, row.sin_lanes + i / 2);
     const V cos_odd = hn::LoadU(d, row.cos_lanes + kBlockValues + i / 2);
     const V sin_odd = hn::LoadU(d, row.sin_lanes + kBlockValues + i / 2);
-    const Pair<V> even = rotate<V>({x.x, y.x}, {cos_even, cos_even}, {sin_even, sin_even});
-    const Pair<V> odd = rotate<V>({x.y, y.y}, {cos_odd, cos_odd}, {sin_odd, sin_odd});
+    const Pair<V> even = rotate<V>({x.x, y.x}, {cos_even, cos_even}, {sin_even, sin_even}, Product());
+    const Pair<V> odd = rotate<V>({x.y, y.y}, {cos_odd, cos_odd}, {sin_odd, sin_odd}, Product());
     auto* x_out = head.out + heads.first + i;
     store<variant>(d16, hn::BitCast(d16, join_bf16(d, even.x, odd.x)), x_out);
     store<variant>(d16, hn::BitCast(d16, join_bf16(d, even.y, odd.y)), x_out + heads.half);
@@ -244,7 +257,7 @@ HWY_INLINE std::int64_t rotate_even_odd(D d, const Row<float>& row, const Heads&
 
 template <DType dtype, Pairing read, Pairing write, Variant variant, class D, class T, class Count>
 HWY_INLINE std::int64_t rotate_apart(D d, const Row<T>& row, const Heads& heads, PairRange<Count> range, const Head<dtype>& head) {
-  constexpr bool kDiffer = variant == Variant::lanes_differ;
+  constexpr bool kDiffer = lanes_differ(variant);
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   std::int64_t i = range.next;
   for (; i + lanes <= range.end; i += lanes) {
@@ -253,7 +266,7 @@ HWY_INLINE std::int64_t rotate_apart(D d, const Row<T>& row, const Heads& heads,
     const auto cos_y = kDiffer ? hn::LoadU(d, row.cos[1] + i) : cos_x;
     const auto sin_y = kDiffer ? hn::LoadU(d, row.sin[1] + i) : sin_x;
     const Pair<hn::Vec<D>> p = load_pairs<dtype, read>(d, head.in, heads.first + i, heads.half);
-    const Pair<hn::Vec<D>> turned = rotate<hn::Vec<D>>(p, {cos_x, cos_y}, {sin_x, sin_y});
+    const Pair<hn::Vec<D>> turned = rotate<hn::Vec<D>>(p, {cos_x, cos_y}, {sin_x, sin_y}, ProductOf<dtype, variant>());
     store_pairs<dtype, write, variant>(d, turned, head.out, heads.first + i, heads.half);
   }
   return i;
@@ -263,8 +276,7 @@ template <DType dtype, Pairing read, Pairing write, Variant variant, class D, cl
 HWY_INLINE std::int64_t rotate_lanes(D d, const Row<T>& row, const Heads& heads, PairRange<Count> range, const Head<dtype>& head) {
   constexpr RegisterLayout kLayout = register_layout<dtype, read, write>();
   if constexpr (kLayout == RegisterLayout::side_by_side) return rotate_side_by_side<dtype, variant>(d, row, heads, range, head);
-  if constexpr (kLayout == RegisterLayout::even_odd && variant != Variant::lanes_differ)
-    return rotate_even_odd<variant>(d, row, heads, range, head);
+  if constexpr (kLayout == RegisterLayout::even_odd && !lanes_differ(variant)) return rotate_even_odd<variant>(d, row, heads, range, head);
   return rotate_apart<dtype, read, write, variant>(d, row, heads, range, head);
 }
 
@@ -284,7 +296,7 @@ inline void rotate_head(const Row<T>& row, const Heads& heads, Count pairs, cons
       i = rotate_lanes<dtype, read, write, kTail>(hn::CappedTag<T, 4>(), row, heads, PairRange<Count>{i, pairs}, head);
   }
 #endif
-  for (; i < pairs; ++i) rotate_one<dtype, read, write>(row, heads, i, head);
+  for (; i < pairs; ++i) rotate_one<dtype, read, write, variant>(row, heads, i, head);
 }
 
 template <DType dtype, Pairing read, Pairing write, Variant variant, class Count, class T>
@@ -309,7 +321,14 @@ void rotate_heads_of(const Row<T>& row, const Heads& heads, Count pairs) {
 /// Turns the run-time pair count into a constant for the widths that models have.
 template <DType dtype, Pairing read, Pairing write, class T>
 void rotate_heads(const Row<T>& row, const Heads& heads, std::int64_t pairs) {
-  if (row.cos[0] != row.cos[1]) return rotate_heads_of<dtype, read, write, Variant::lanes_differ>(row, heads, pairs);
+  const bool differ = row.cos[0] != row.cos[1];
+  if constexpr (dtype == DType::f16 || dtype == DType::bf16) {
+    if (row.rounds_products) {
+      return differ ? rotate_heads_of<dtype, read, write, Variant::rounded_lanes_differ>(row, heads, pairs)
+                    : rotate_heads_of<dtype, read, write, Variant::rounded>(row, heads, pairs);
+    }
+  }
+  if (differ) return rotate_heads_of<dtype, read, write, Variant::lanes_differ>(row, heads, pairs);
   if constexpr (read == write) {
     if (heads.stream) return rotate_heads_of<dtype, read, write, Variant::streamed>(row, heads, pairs);
   }

@@ -100,7 +100,7 @@ void move_unturned(const Row<T>& row, const Heads& heads, std::int64_t from, std
   if (from == pairs || (heads.in == heads.out && read == write)) return;
   for (std::int64_t h = 0; h < heads.count; ++h) {
     for (std::int64_t i = from; i < pairs; ++i) {
-      rotate_one<dtype, read, write>(
+      rotate_one<dtype, read, write, Variant::plain>(
           row, heads, i,
           {reinterpret_cast<const Storage*>(heads.in + h * heads.in_stride), reinterpret_cast<Storage*>(heads.out + h * heads.out_stride)});
     }
@@ -112,10 +112,10 @@ template <DType dtype, Pairing read, Pairing write, class T>
 void rotate_token(const Row<T>& row, const Heads& heads, std::int64_t pairs) {
   // In place across pairings every channel moves, so a head is done whole.
   const bool whole = read != write && heads.in == heads.out;
-  const std::int64_t turning = whole ? pairs : pairs_to_turn(row, pairs);
+  const std::int64_t turning = whole || row.turns_all ? pairs : pairs_to_turn(row, pairs);
   if (turning > 0) {
     Row<T> ready = row;
-    ready.identity_inside = has_identity(row, turning);
+    ready.identity_inside = !row.turns_all && has_identity(row, turning);
     rotate_heads<dtype, read, write>(ready, heads, turning);
   }
   move_unturned<dtype, read, write>(row, heads, turning, pairs);
@@ -239,7 +239,9 @@ class RotateTask {
                   {sin, differ ? buffers_.second_sin + r * block.stride : sin},
                   buffers_.cos_lanes,
                   buffers_.sin_lanes,
-                  false};
+                  false,
+                  job_.turns_all,
+                  job_.rounds_products};
     // Tables are read with their sines swapped already.
     if (job_.rows.step_lane_stride != 0 && job_.rows.swap_sines) std::swap(row.sin[0], row.sin[1]);
     constexpr RegisterLayout kLayout = register_layout<dtype, read, write>();

@@ -82,6 +82,7 @@ void fill_axes_of(const plan::RotaryPlan& plan, const Positions& positions, Dire
     rows.turn_sin = plan.tiled.turn_sin.data();
     rows.turning_pairs = pairs;
     rows.step_lane_stride = pairs;
+    if (plan.tiled.profile) rows.profile = &*plan.tiled.profile;
     rows.swap_sines = direction != Direction::forward;
   }
   if (plan.axes > 1 && plan.axis_of_pair.empty()) rows.step_axis_stride = plan.heads * pairs;
@@ -99,6 +100,10 @@ void fill_rows_of(const plan::RotaryPlan& plan, const Positions& positions, Dire
   rows.turn_sin = plan.turn_sin.data();
   rows.turning_pairs = plan.turning_pairs;
   rows.amplitude = direction == Direction::inverse ? plan.inverse_amplitude : plan.amplitude;
+  if (plan.profile) {
+    rows.profile = &*plan.profile;
+    rows.amplitude = direction == Direction::inverse ? plan.profile->inverse_amplitude : plan.profile->amplitude;
+  }
   if (plan.axes > 1 || plan.heads > 1 || plan.spec.lanes == Lanes::tiled) fill_axes_of(plan, positions, direction, rows);
   rows.positions = source_of(positions, plan.axes > 1 && needs_axes(rows) ? plan.axes : 1);
   rows.shared = rows.positions.data == nullptr || rows.positions.batch_stride == 0;
@@ -149,6 +154,20 @@ Status fill_job(const RotateOperands& operands, const Geometry& g, Direction dir
   return {};
 }
 
+bool is_16_bit(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
+
+/// How a profile rotates by tables of `table` (a plan's own: as the profile keeps them).
+void fill_numerics(Numerics numerics, DType table, RotateJob& job) {
+  job.turns_all = numerics != Numerics::exact;
+  job.rounds_products = numerics == Numerics::hf && is_16_bit(job.dtype) && table == job.dtype;
+}
+
+/// The dtype in which a profile keeps its tables for tensors of `dtype`.
+DType table_dtype(Numerics numerics, DType dtype) {
+  const bool as_tensor = numerics == Numerics::hf || numerics == Numerics::vllm;
+  return as_tensor && is_16_bit(dtype) ? dtype : DType::f32;
+}
+
 /// The job is complete but for its tasks.
 void cut_into_tasks(RotateJob& job) {
   std::int64_t heads = 0;
@@ -185,6 +204,9 @@ Status check_layout(const char* where, const TableLayout& layout, std::int64_t h
   }
   if (layout.sense != Sense::counterclockwise && layout.sense != Sense::clockwise) {
     return error(where, "layout has an unknown sense ({}), wanted counterclockwise or clockwise", static_cast<int>(layout.sense));
+  }
+  if (layout.numerics > Numerics::ggml) {
+    return error(where, "layout has unknown numerics ({}), wanted exact, hf, hf_float32, vllm or ggml", static_cast<int>(layout.numerics));
   }
   const std::int64_t width = layout.rotary_width == 0 ? head_dim : layout.rotary_width;
   if (width < 0 || width % 2 != 0) return error(where, "rotary_width is {}, wanted an even number", width);
@@ -265,6 +287,7 @@ void tile_rows(const plan::RotaryPlan& plan, RowsJob& job) {
   job.rows.turn_sin = plan.turn_sin.data();
   job.rows.turning_pairs = plan.turning_pairs;
   job.rows.step_lane_stride = 0;
+  if (plan.profile) job.rows.profile = &*plan.profile;
   if (job.rows.axis_of_pair != nullptr) job.rows.axis_of_pair = plan.axis_of_pair.data();
 }
 
@@ -287,6 +310,8 @@ Result<RotateJob> make_rotate_job(const RotateOperands& operands, const plan::Ro
                              spec.output_pairing.value_or(spec.pairing)};
   if (Status s = fill_job(operands, geometry, direction, *job); !s) return s;
   fill_rows_of(plan, positions, direction, job->rows);
+  job->rows.value_dtype = table_dtype(spec.numerics, q.dtype);
+  fill_numerics(spec.numerics, job->rows.value_dtype, *job);
   cut_into_tasks(*job);
   return job;
 }
@@ -303,6 +328,7 @@ Result<RotateJob> make_rotate_job(const RotateOperands& operands, const ConstTen
   Result<RotateJob> job(std::in_place);
   if (Status s = fill_job(operands, geometry, direction, *job); !s) return s;
   fill_rows_of(cos, sin, layout, direction, job->rows);
+  fill_numerics(layout.numerics, cos.dtype, *job);
   if (cos.shape[3] == width && width > 0) {
     const bool half = geometry.output_pairing == Pairing::half;
     job->rows.pair_stride = half ? 1 : 2;

@@ -60,6 +60,10 @@ struct RowSource {
   std::int64_t turning_pairs = 0;
   double amplitude = 1;
   PositionSource positions;
+  // A numerics profile: the positions, the amplitude and the sign as above, angles as it says, values rounded to `value_dtype`.
+  const plan::Profile* profile = nullptr;  // null: exact
+  std::int64_t first_angle = 0;            // where the profile's list begins for pair 0: its lane 1 follows lane 0 (tiled lanes)
+  DType value_dtype = DType::f32;
   // Tables
   TableSource tables;
 };
@@ -86,7 +90,9 @@ struct RotateJob {
   std::int64_t segments = 1;  // equal parts of the width, each paired within itself; divides pairs
   Pairing read = Pairing::half;
   Pairing write = Pairing::half;
-  bool stream = false;  // stores go past the caches; cpu::streams decides
+  bool stream = false;           // stores go past the caches; cpu::streams decides
+  bool turns_all = false;        // numerics profiles: a pair with cosine 1 and sine 0 is computed like any other
+  bool rounds_products = false;  // numerics hf in a 16-bit dtype: each product is rounded to it, as eager PyTorch does
   TaskGrid grid;
 };
 

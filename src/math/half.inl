@@ -55,3 +55,13 @@ PHASOR_HD inline auto narrow_f16(D d, V value) {
   const auto finite = IfThenElse(small, subnormal, normal);
   return Or(And(IfThenElse(large, infinite, finite), Set(du, u32{0x7fff})), sign);
 }
+
+/// The nearest bfloat16 or float16 as a float32 again. rounded_bf16 as round_bf16: not for a NaN with low bits set.
+template <class D, class V>
+PHASOR_HD inline auto rounded_bf16(D d, V value) {
+  return BitCast(d, And(round_bf16(d, value), Set(unsigned_tag(d), u32{0xffff0000})));
+}
+template <class D, class V>
+PHASOR_HD inline auto rounded_f16(D d, V value) {
+  return widen_f16(d, narrow_f16(d, value));
+}

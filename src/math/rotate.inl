@@ -7,16 +7,24 @@ struct Pair {
   V y;
 };
 
+/// What happens to each product before the sum: nothing. (A numerics profile may round it to the tensor's dtype, as eager PyTorch does.)
+struct KeepProduct {
+  template <class V>
+  PHASOR_HD V operator()(V product) const {
+    return product;
+  }
+};
+
 /// (x, y) turned, each lane by its own cosine and sine (they differ only in tables that say so). A multiply, a multiply and an add, never
 /// fused: this is where "the same bits everywhere" is decided, so no MulAdd here.
-template <class V>
-PHASOR_HD inline Pair<V> rotate(Pair<V> p, Pair<V> cos, Pair<V> sin) {
-  return {Sub(Mul(p.x, cos.x), Mul(p.y, sin.x)), Add(Mul(p.y, cos.y), Mul(p.x, sin.y))};
+template <class V, class Product = KeepProduct>
+PHASOR_HD inline Pair<V> rotate(Pair<V> p, Pair<V> cos, Pair<V> sin, Product of = {}) {
+  return {Sub(of(Mul(p.x, cos.x)), of(Mul(p.y, sin.x))), Add(of(Mul(p.y, cos.y)), of(Mul(p.x, sin.y)))};
 }
 
 /// The same for channels that lie next to each other: `swapped` has the two of each pair exchanged, the first sine of each pair is negated.
 /// x cos + y (-sin) is x cos - y sin to the bit.
-template <class V>
-PHASOR_HD inline V rotate_swapped(V v, V swapped, V cos, V sin) {
-  return Add(Mul(v, cos), Mul(swapped, sin));
+template <class V, class Product = KeepProduct>
+PHASOR_HD inline V rotate_swapped(V v, V swapped, V cos, V sin, Product of = {}) {
+  return Add(of(Mul(v, cos)), of(Mul(swapped, sin)));
 }

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "math/sincos.hpp"
+#include "plan/ladder.hpp"
 #include "plan/real.hpp"
 #include "plan/scaling.hpp"
 #include "spec/axes.hpp"
@@ -40,10 +41,30 @@ void add_axes(RotaryPlan& plan) {
   }
 }
 
+Status add_profile(RotaryPlan& plan) {
+  Result<Profile> profile = make_profile(plan.spec, rungs_of(plan.spec));
+  if (!profile) return profile.status();
+  plan.profile = *std::move(profile);
+  return {};
+}
+
+void add_tiled_angle(const Profile& profile, std::size_t from, Profile& tiled) {
+  if (profile.running.empty()) {
+    tiled.frequencies.push_back(profile.frequencies[from]);
+  } else {
+    tiled.running.push_back(profile.running[from]);
+  }
+}
+
 /// Channel c of a segment of w channels turns as pair c mod w/2 of it does; lane l of its pair j is channel 2 j + l.
 void add_tiled_lanes(RotaryPlan& plan) {
   const std::size_t pairs = plan.steps.size();
   const std::size_t in_segment = pairs / static_cast<std::size_t>(plan.spec.segments);
+  plan.tiled.profile = plan.profile;
+  if (plan.tiled.profile) {
+    plan.tiled.profile->frequencies.clear();
+    plan.tiled.profile->running.clear();
+  }
   for (std::size_t lane = 0; lane < 2; ++lane) {
     for (std::size_t pair = 0; pair < pairs; ++pair) {
       const std::size_t segment = pair / in_segment * in_segment;
@@ -52,6 +73,7 @@ void add_tiled_lanes(RotaryPlan& plan) {
       plan.tiled.turn_cos.push_back(plan.turn_cos[from]);
       plan.tiled.turn_sin.push_back(plan.turn_sin[from]);
       if (!plan.axis_of_pair.empty()) plan.tiled.axis_of_pair.push_back(plan.axis_of_pair[from]);
+      if (plan.profile) add_tiled_angle(*plan.profile, from, *plan.tiled.profile);
     }
   }
 }
@@ -71,6 +93,9 @@ Result<RotaryPlan> build(const RotarySpec& spec) {
   plan.inverse_amplitude = 1 / plan.amplitude;
   plan.softmax_scale = nearest_double(scaled->softmax_scale);
   add_axes(plan);
+  if (spec.numerics != Numerics::exact) {
+    if (Status status = add_profile(plan); !status) return status;
+  }
   if (spec.lanes == Lanes::tiled) add_tiled_lanes(plan);
   return plan;
 }

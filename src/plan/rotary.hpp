@@ -2,10 +2,12 @@
 // The plan of a rotary spec: a few exact numbers a pair. Made in high precision, never on a hot path.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "math/phase.hpp"
 #include "phasor/rotary.hpp"
+#include "plan/profile.hpp"
 
 namespace phasor::plan {
 
@@ -15,6 +17,7 @@ struct TiledLanes {
   std::vector<double> turn_cos;
   std::vector<double> turn_sin;
   std::vector<std::uint8_t> axis_of_pair;
+  std::optional<Profile> profile = std::nullopt;
 };
 
 struct RotaryPlan {
@@ -33,6 +36,7 @@ struct RotaryPlan {
   std::int64_t heads = 1;                  // with ladders of their own; 1: every head alike
   std::vector<std::uint8_t> axis_of_pair;  // R/2; empty where one axis turns all or every axis turns each pair
   TiledLanes tiled;
+  std::optional<Profile> profile = std::nullopt;  // none: exact
 };
 
 /// Checks the spec (spec/rotary.hpp) and computes. Lets no exception out.

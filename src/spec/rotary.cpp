@@ -212,6 +212,7 @@ Status check(const RotarySpec& spec) {
           check_pairing("pairing", spec.pairing),
           check_pairing("output_pairing", spec.output_pairing.value_or(Pairing::half)),
           check_enum("sense", spec.sense, Sense::clockwise, "counterclockwise or clockwise"),
+          check_enum("numerics", spec.numerics, Numerics::ggml, "exact, hf, hf_float32, vllm or ggml"),
       });
       !status) {
     return status;

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of a numerics profile: float32 angles as a peer forms them (math/angle.hpp), their nearest cosines and sines, times the amplitude,
+// rounded as its tables are. Every step is rounded by definition, so there is no recurrence here.
+
+/// The angles of one row, asked for in the order of the pairs.
+template <class Position>
+class AngleRow {
+ public:
+  AngleRow(const job::RowSource& source, const RowPosition<Position>& at)
+      : profile_(*source.profile), first_angle_(source.first_angle), axis_of_pair_(at.axis_of_pair) {
+    for (std::int64_t a = 0; a < source.positions.axes; ++a) {
+      const auto position = static_cast<float>(at.by_axis[a]);
+      start_[a] = profile_.running.empty() ? math::ready_position(position, profile_.position_divisor, profile_.position_factor) : position;
+      product_[a] = start_[a];
+    }
+  }
+
+  void fill(std::int64_t first, std::int64_t count, float* angles) {
+    for (std::int64_t i = 0; i < count; ++i) angles[i] = profile_.running.empty() ? product(first + i) : running(first + i);
+  }
+
+ private:
+  std::int64_t axis_of(std::int64_t pair) const { return axis_of_pair_ == nullptr ? 0 : axis_of_pair_[pair]; }
+
+  float product(std::int64_t pair) const {
+    return start_[axis_of(pair)] * profile_.frequencies[static_cast<std::size_t>(first_angle_ + pair)];
+  }
+
+  /// A ladder that begins anew (axes that share their positions, tiled lanes) begins its product anew.
+  float running(std::int64_t pair) {
+    const plan::RunningPair& p = profile_.running[static_cast<std::size_t>(first_angle_ + pair)];
+    const std::int64_t axis = axis_of(pair);
+    if (p.rung < rung_[axis]) {
+      product_[axis] = start_[axis];
+      rung_[axis] = 0;
+    }
+    for (; rung_[axis] < p.rung; ++rung_[axis]) product_[axis] *= p.ratio;
+    return math::ggml_angle(product_[axis], p.angle);
+  }
+
+  const plan::Profile& profile_;
+  std::int64_t first_angle_;
+  const std::uint8_t* axis_of_pair_;
+  float start_[job::kMaxAxes] = {};    // the position, ready to be multiplied
+  float product_[job::kMaxAxes] = {};  // ggml's running product
+  std::int64_t rung_[job::kMaxAxes] = {};
+};
+
+/// Nearest cos and sin of up to kPhaseChunk angles.
+struct AngleChunk {
+  alignas(64) float angle[kPhaseChunk];
+  alignas(64) float cos[kPhaseChunk];
+  alignas(64) float sin[kPhaseChunk];
+};
+
+#if PHASOR_LANES
+
+/// The phases of a chunk; small angles, and those that have none, get a harmless one. Returns whether there are such.
+inline bool fill_phases_of_angles(const float* angle, std::int64_t count, PhaseChunk& phases) {
+  bool special = false;
+  float largest = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const bool plain = !math::is_small_angle(angle[i]) && math::is_angle(angle[i]);
+    const math::Phase128 p = plain ? math::phase128_of_angle(angle[i]) : math::Phase128{u64{1} << 60, 0};
+    phases.high[i] = p.high;
+    phases.low[i] = p.low;
+    special |= !plain;
+    if (plain) largest = std::max(largest, std::abs(angle[i]));
+  }
+  phases.tiny = math::tiny_bound_of_angle(largest);
+  return special;
+}
+
+#endif  // PHASOR_LANES
+
+inline void fill_angle_chunk(AngleChunk& chunk, std::int64_t count) {
+  std::int64_t done = 0;
+#if PHASOR_LANES
+  PhaseChunk phases;
+  const bool special = fill_phases_of_angles(chunk.angle, count, phases);
+  job::RowSource plain;  // amplitude 1, sign 1
+  done = fill_proven(plain, phases, RowBlock<float>{0, count, chunk.cos, chunk.sin, 0});
+  for (std::int64_t i = 0; special && i < done; ++i) {
+    if (math::is_small_angle(chunk.angle[i]) || !math::is_angle(chunk.angle[i])) {
+      math::sincos_of_angle(chunk.angle[i], chunk.cos[i], chunk.sin[i]);
+    }
+  }
+#endif
+  for (std::int64_t i = done; i < count; ++i) math::sincos_of_angle(chunk.angle[i], chunk.cos[i], chunk.sin[i]);
+}
+
+/// Times the amplitude in float32, rounded to the table's dtype, times a sign.
+template <DType dtype>
+void finish_values(float* values, std::int64_t count, float amplitude, float sign) {
+  const RoundProduct<dtype> round;
+  std::int64_t i = 0;
+#if PHASOR_LANES
+  const hn::ScalableTag<float> d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  for (; i + lanes <= count; i += lanes) {
+    const auto value = round(hn::Mul(hn::LoadU(d, values + i), hn::Set(d, amplitude)));
+    hn::StoreU(hn::Mul(value, hn::Set(d, sign)), d, values + i);
+  }
+#endif
+  for (; i < count; ++i) values[i] = sign * round(values[i] * amplitude);
+}
+
+inline void finish_values(const job::RowSource& source, float* values, std::int64_t count, float sign) {
+  const auto amplitude = static_cast<float>(source.amplitude);
+  if (source.value_dtype == DType::bf16) return finish_values<DType::bf16>(values, count, amplitude, sign);
+  if (source.value_dtype == DType::f16) return finish_values<DType::f16>(values, count, amplitude, sign);
+  finish_values<DType::f32>(values, count, amplitude, sign);
+}
+
+template <class T, class Position>
+void fill_from_angles(const job::RowSource& source, const RowRange& rows, const RowBlock<T>& block) {
+  AngleChunk chunk;
+  for (std::int64_t r = 0; r < rows.count; ++r) {
+    RowPosition<Position> at = {{}, source.axis_of_pair};
+    for (std::int64_t a = 0; a < source.positions.axes; ++a) {
+      at.by_axis[a] = position_at<Position>(source.positions, a, rows.batch, rows.token + r);
+    }
+    AngleRow<Position> angles(source, at);
+    for (std::int64_t i = 0; i < block.count; i += kPhaseChunk) {
+      const std::int64_t count = std::min(kPhaseChunk, block.count - i);
+      angles.fill(block.first + i, count, chunk.angle);
+      fill_angle_chunk(chunk, count);
+      finish_values(source, chunk.cos, count, 1);
+      finish_values(source, chunk.sin, count, static_cast<float>(source.sine_sign));
+      std::copy_n(chunk.cos, count, block.cos + r * block.stride + i);
+      std::copy_n(chunk.sin, count, block.sin + r * block.stride + i);
+    }
+  }
+}

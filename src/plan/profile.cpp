@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The numerics profile of a spec: which peer's formulas, and whether float32 can hold what comes out of them.
+#include "plan/profile.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <variant>
+
+#include "plan/profile_parts.hpp"
+
+namespace phasor::plan {
+namespace {
+
+const char* name_of(Numerics numerics) {
+  switch (numerics) {
+    case Numerics::exact:
+      return "exact";
+    case Numerics::hf:
+      return "hf";
+    case Numerics::hf_float32:
+      return "hf_float32";
+    case Numerics::vllm:
+      return "vllm";
+    case Numerics::ggml:
+      return "ggml";
+  }
+  return "unknown";
+}
+
+/// What a scaling is called in messages, in the order of the variant.
+constexpr std::array kScalings = {"no",       "linear",  "NTK",          "mixed NTK",     "dynamic NTK",       "YaRN",
+                                  "LongRoPE", "Llama 3", "proportional", "given factors", "given frequencies", "given directions"};
+static_assert(kScalings.size() == std::variant_size_v<Scaling>);
+
+/// float32 must hold what follows from valid float64 fields.
+Status check_float32(const RotarySpec& spec, const Profile& profile) {
+  const auto fits = [](float x) { return std::isfinite(x); };
+  if (std::all_of(profile.frequencies.begin(), profile.frequencies.end(), fits) && fits(profile.amplitude) &&
+      fits(profile.inverse_amplitude) && fits(profile.position_divisor) && profile.position_divisor > 0) {
+    return {};
+  }
+  return Status::invalid(fmt::format("RotarySpec: numerics is {}, wanted numbers that float32 can hold", name_of(spec.numerics)));
+}
+
+}  // namespace
+
+Status no_such_scaling(const RotarySpec& spec) {
+  return Status::unsupported(fmt::format("RotarySpec: numerics is {} and scaling is {}, wanted a scaling that {} has, or given frequencies",
+                                         name_of(spec.numerics), kScalings[spec.scaling.index()], name_of(spec.numerics)));
+}
+
+Result<Profile> make_profile(const RotarySpec& spec, const std::vector<Rung>& rungs) {
+  const bool hf = spec.numerics == Numerics::hf || spec.numerics == Numerics::hf_float32;
+  if (spec.unit == FrequencyUnit::turns && !hf) {
+    return Status::unsupported(fmt::format("RotarySpec: numerics is {} and unit is turns, wanted radians", name_of(spec.numerics)));
+  }
+  if (const auto base = static_cast<float>(spec.base); !(base > 0) || !std::isfinite(base)) {
+    return Status::invalid(
+        fmt::format("RotarySpec: base is {}, numerics {} wants one that float32 can hold", spec.base, name_of(spec.numerics)));
+  }
+  Result<Profile> profile = spec.numerics == Numerics::ggml ? make_ggml_profile(spec, rungs) : make_pytorch_profile(spec, rungs);
+  if (!profile.ok()) return profile;
+  profile->inverse_amplitude = 1.0F / profile->amplitude;
+  if (Status status = check_float32(spec, *profile); !status) return status;
+  return profile;
+}
+
+}  // namespace phasor::plan

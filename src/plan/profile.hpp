@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The numbers of a numerics profile: what a peer holds in float32, each step of its formula rounded as it rounds, every elementary function
+// correctly rounded.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "math/angle.hpp"
+#include "phasor/rotary.hpp"
+
+namespace phasor::plan {
+
+/// One pair of ggml's running product: theta is the position times the ratio, `rung` times over.
+struct RunningPair {
+  std::int64_t rung;
+  float ratio;
+  math::GgmlPair angle;
+};
+
+struct Profile {
+  // Angle = (position / divisor * factor) * frequency, in float32; empty where the angles are a running product.
+  std::vector<float> frequencies = {};
+  float position_divisor = 1;
+  float position_factor = 1;
+  std::vector<RunningPair> running = {};
+  float amplitude = 1;
+  float inverse_amplitude = 1;
+};
+
+/// Which step of which geometric ladder a pair is on: base^(-index / count).
+struct Rung {
+  std::int64_t index;
+  std::int64_t count;
+};
+
+/// Needs a spec that passes spec::check, and numerics other than exact; a rung for every pair. An error where the peer has no such scaling.
+Result<Profile> make_profile(const RotarySpec& spec, const std::vector<Rung>& rungs);
+
+}  // namespace phasor::plan
