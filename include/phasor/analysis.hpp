@@ -15,15 +15,17 @@ struct Matrix {
   std::vector<double> values;  // row by row
 };
 
+// Of a spec of several axes a position here is that of every axis. Heads with directions of their own are unsupported.
+
 /// amplitude * R(position) as a dense R x R matrix over the rotated channels: columns in the spec's pairing, rows in the pairing it writes.
 /// An error above a width of 4096.
 Result<Matrix> rotation_matrix(const Rotary& rotary, std::int64_t position);
 
 /// The operator between query and key: R(query)^T R(key) = amplitude^2 R(key - query), so that score = q^T M k.
-/// An error when key - query does not fit in 64 bits.
+/// An error when key - query does not fit in 64 bits, and for tiled lanes, whose scores depend on more than the distance.
 Result<Matrix> relative_matrix(const Rotary& rotary, std::int64_t query_position, std::int64_t key_position);
 
-/// Positions in a full turn of each pair, 2 pi / |frequency|; infinite for a pair that never turns.
+/// Positions in a full turn of each pair, 2 pi / |frequency|; infinite for a pair that never turns. One for each of `frequencies()`.
 std::vector<double> wavelengths(const Rotary& rotary);
 
 /// Largest error of cos and sin (amplitude included) over the pairs of a spec at one position.

@@ -27,20 +27,46 @@ struct Row {
 /// What a function that allocates says when it cannot.
 Status no_memory(const char* where) { return Status::unsupported(std::string(where) + ": no memory for the result"); }
 
+std::int64_t pairs_of_segment(const RotarySpec& spec) { return spec.rotary_width / 2 / spec.segments; }
+
+/// A tiled row has each segment's values twice: once is enough.
 template <class T>
-Result<Row<T>> row_at(const Rotary& rotary, std::int64_t position) {
-  const std::int64_t pairs = rotary.rotary_width() / 2;
-  Row<T> row{std::vector<T>(static_cast<std::size_t>(pairs)), std::vector<T>(static_cast<std::size_t>(pairs))};
-  const Extents shape{1, 1, 1, pairs};
+void keep_once(std::vector<T>& values, const RotarySpec& spec) {
+  const auto pairs = static_cast<std::size_t>(pairs_of_segment(spec));
+  for (std::size_t i = 0; i < values.size() / 2; ++i) values[i] = values[i / pairs * 2 * pairs + i % pairs];
+  values.resize(values.size() / 2);
+}
+
+/// Every axis is at `position`.
+template <class T>
+Result<Row<T>> row_at(const char* where, const Rotary& rotary, std::int64_t position) {
+  if (Status status = analysis::check_heads(where, rotary); !status) return status;
+  const bool tiled = rotary.spec().lanes == Lanes::tiled;
+  const std::int64_t width = rotary.rotary_width() / (tiled ? 1 : 2);
+  Row<T> row{std::vector<T>(static_cast<std::size_t>(width)), std::vector<T>(static_cast<std::size_t>(width))};
+  const Extents shape{1, 1, 1, width};
   const Status status = rotary.cos_sin(positions_from(position), view(row.cos.data(), shape), view(row.sin.data(), shape));
   if (!status.ok()) return status;
+  if (tiled) {
+    keep_once(row.cos, rotary.spec());
+    keep_once(row.sin, rotary.spec());
+  }
   return row;
 }
 
 /// The two channels of a pair, counted from the first rotated channel.
-std::pair<std::int64_t, std::int64_t> channels_of(std::int64_t pair, std::int64_t pairs, Pairing pairing) {
-  if (pairing == Pairing::half) return {pair, pair + pairs};
-  return {2 * pair, 2 * pair + 1};
+std::pair<std::int64_t, std::int64_t> channels_of(std::int64_t pair, const RotarySpec& spec, Pairing pairing) {
+  if (pairing == Pairing::interleaved) return {2 * pair, 2 * pair + 1};
+  const std::int64_t pairs = pairs_of_segment(spec);
+  const std::int64_t x = pair / pairs * 2 * pairs + pair % pairs;
+  return {x, x + pairs};
+}
+
+/// Whose values a lane of a pair turns by.
+std::size_t turned_by(std::int64_t pair, std::int64_t lane, const RotarySpec& spec) {
+  if (spec.lanes == Lanes::alike) return static_cast<std::size_t>(pair);
+  const std::int64_t pairs = pairs_of_segment(spec);
+  return static_cast<std::size_t>(pair / pairs * pairs + (2 * (pair % pairs) + lane) % pairs);
 }
 
 /// factor * [cos, -sin; sin, cos] for each pair. Adding zero turns -0 into 0, which is what people expect to read.
@@ -49,13 +75,15 @@ Matrix matrix_of(const Row<double>& row, double factor, const RotarySpec& spec, 
   const double sense = spec.sense == Sense::clockwise ? -factor : factor;
   Matrix matrix{2 * pairs, 2 * pairs, std::vector<double>(static_cast<std::size_t>(4 * pairs * pairs))};
   for (std::int64_t pair = 0; pair < pairs; ++pair) {
-    const auto [x_row, y_row] = channels_of(pair, pairs, row_pairing);
-    const auto [x, y] = channels_of(pair, pairs, spec.pairing);
+    const auto [x_row, y_row] = channels_of(pair, spec, row_pairing);
+    const auto [x, y] = channels_of(pair, spec, spec.pairing);
     const auto at = [&](std::int64_t r, std::int64_t c) -> double& { return matrix.values[static_cast<std::size_t>(r * 2 * pairs + c)]; };
-    const auto index = static_cast<std::size_t>(pair);
-    at(x_row, x) = at(y_row, y) = factor * row.cos[index] + 0.0;
-    at(y_row, x) = sense * row.sin[index] + 0.0;
-    at(x_row, y) = -sense * row.sin[index] + 0.0;
+    const std::size_t first = turned_by(pair, 0, spec);
+    const std::size_t second = turned_by(pair, 1, spec);
+    at(x_row, x) = factor * row.cos[first] + 0.0;
+    at(y_row, y) = factor * row.cos[second] + 0.0;
+    at(y_row, x) = sense * row.sin[second] + 0.0;
+    at(x_row, y) = -sense * row.sin[first] + 0.0;
   }
   return matrix;
 }
@@ -79,7 +107,7 @@ Result<Matrix> rotation_matrix(const Rotary& rotary, std::int64_t position) {
   const Status status = check_width("rotation_matrix", rotary);
   if (!status.ok()) return status;
   try {
-    const auto row = row_at<double>(rotary, position);
+    const auto row = row_at<double>("rotation_matrix", rotary, position);
     if (!row.ok()) return row.status();
     const RotarySpec& spec = rotary.spec();
     return matrix_of(*row, 1, spec, spec.output_pairing.value_or(spec.pairing));
@@ -89,14 +117,15 @@ Result<Matrix> rotation_matrix(const Rotary& rotary, std::int64_t position) {
 }
 
 Result<Matrix> relative_matrix(const Rotary& rotary, std::int64_t query_position, std::int64_t key_position) {
-  const Status status = check_width("relative_matrix", rotary);
+  Status status = check_width("relative_matrix", rotary);
+  if (status.ok()) status = analysis::check_relative("relative_matrix", rotary);
   if (!status.ok()) return status;
   if (!has_distance(query_position, key_position)) {
     return Status::invalid("relative_matrix: positions are " + std::to_string(query_position) + " and " + std::to_string(key_position) +
                            ", wanted a difference that fits in 64 bits");
   }
   try {
-    const auto row = row_at<double>(rotary, key_position - query_position);
+    const auto row = row_at<double>("relative_matrix", rotary, key_position - query_position);
     if (!row.ok()) return row.status();
     return matrix_of(*row, rotary.amplitude(), rotary.spec(), rotary.spec().pairing);
   } catch (const std::bad_alloc&) {
@@ -116,13 +145,13 @@ std::vector<double> wavelengths(const Rotary& rotary) {
 namespace {
 
 Result<AngleError> largest_error(const Rotary& rotary, std::int64_t position) {
-  const auto truth = row_at<double>(rotary, position);
+  const auto truth = row_at<double>("angle_error", rotary, position);
   if (!truth.ok()) return truth.status();
-  const auto ours = row_at<float>(rotary, position);
+  const auto ours = row_at<float>("angle_error", rotary, position);
   if (!ours.ok()) return ours.status();
   AngleError error;
   for (std::size_t i = 0; i < truth->cos.size(); ++i) {
-    const auto peers = analysis::float32_cos_sin(position, rotary.frequencies()[i], rotary.amplitude());
+    const auto peers = analysis::float32_cos_sin(rotary, position, static_cast<std::int64_t>(i));
     const auto off = [&](double cos, double sin) { return std::max(std::abs(cos - truth->cos[i]), std::abs(sin - truth->sin[i])); };
     error.exact = std::max(error.exact, off(ours->cos[i], ours->sin[i]));
     error.float32 = std::max(error.float32, off(peers.cos, peers.sin));

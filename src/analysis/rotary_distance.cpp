@@ -101,7 +101,7 @@ Status rotate_exact(const Rotary& rotary, const ConstTensorView& q, const ConstT
 
 Status rotate_float32(const Rotary& rotary, const ConstTensorView& q, const ConstTensorView& k, std::int64_t first, QueryKey& out) {
   const std::int64_t tokens = q.shape[1];
-  const auto pairs = static_cast<std::int64_t>(rotary.frequencies().size());
+  const std::int64_t pairs = rotary.rotary_width() / 2;
   std::vector<float> cos;  // (T, P)
   std::vector<float> sin;
   cos.reserve(static_cast<std::size_t>(tokens * pairs));
@@ -109,14 +109,15 @@ Status rotate_float32(const Rotary& rotary, const ConstTensorView& q, const Cons
   for (std::int64_t token = 0; token < tokens; ++token) {
     // Wraps like Positions.
     const auto position = static_cast<std::int64_t>(static_cast<std::uint64_t>(first) + static_cast<std::uint64_t>(token));
-    for (const double frequency : rotary.frequencies()) {
-      const auto value = analysis::float32_cos_sin(position, frequency, rotary.amplitude());
+    for (std::int64_t pair = 0; pair < pairs; ++pair) {
+      const auto value = analysis::float32_cos_sin(rotary, position, pair);
       cos.push_back(static_cast<float>(value.cos));
       sin.push_back(static_cast<float>(value.sin));
     }
   }
   const RotarySpec& spec = rotary.spec();
-  const TableLayout layout{spec.rotary_width, spec.rotary_offset, spec.pairing, spec.output_pairing, spec.sense};
+  TableLayout layout{spec.rotary_width, spec.rotary_offset, spec.pairing, spec.output_pairing, spec.sense};
+  layout.segments = spec.segments;
   const Extents shape{1, tokens, 1, pairs};
   const ConstTensorView cos_view = view(cos.data(), shape);
   const ConstTensorView sin_view = view(sin.data(), shape);
@@ -183,7 +184,9 @@ Result<DistanceCheck> check_distances(const Rotary& rotary, const ConstTensorVie
 }  // namespace
 
 Result<DistanceCheck> distance_check(const Rotary& rotary, const ConstTensorView& q, const ConstTensorView& k, std::int64_t far_position) {
-  const Status status = check_shapes(q, k, rotary.spec().head_dim);
+  Status status = analysis::check_relative("distance_check", rotary);
+  if (status.ok()) status = analysis::check_heads("distance_check", rotary);
+  if (status.ok()) status = check_shapes(q, k, rotary.spec().head_dim);
   if (!status.ok()) return status;
   for (const auto& [name, x] : {std::pair<const char*, const ConstTensorView&>{"q", q}, {"k", k}}) {
     if (Status sound = job::check_view("distance_check", name, x); !sound.ok()) return sound;
