@@ -49,7 +49,8 @@ Status fill_from_cu_seqlens(const PositionsView& out, const Ragged& ragged);
 /// The n-th token that is not masked (from 0) is at first + n, a masked one at `masked`.
 struct MaskRule {
   std::int64_t first = 0;
-  std::int64_t masked = 1;  // 0, 1: transformers' generate; 0, 0: Bloom and ALiBi; 0, -1: OPT, whose table begins 2 rows later
+  std::int64_t masked =
+      0;  // 0, 0: transformers' generate, Bloom, ALiBi; 0, 1: generate before version 5; 0, -1: OPT (2 rows on in its table)
 };
 /// RoBERTa and its kin: rows of the learned table, from padding_idx + 1 on.
 inline MaskRule roberta_rule(std::int64_t padding_idx) { return {.first = padding_idx + 1, .masked = padding_idx}; }

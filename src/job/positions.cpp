@@ -38,7 +38,8 @@ ConstTensorView tensor_of(const Integers& list) {
 }
 
 bool fits(PositionType type, std::int64_t value) {
-  if (type == PositionType::i32) return value >= std::numeric_limits<std::int32_t>::min() && value <= std::numeric_limits<std::int32_t>::max();
+  if (type == PositionType::i32)
+    return value >= std::numeric_limits<std::int32_t>::min() && value <= std::numeric_limits<std::int32_t>::max();
   return type == PositionType::i64 || (value >= -kLargestInteger && value <= kLargestInteger);
 }
 
@@ -47,8 +48,8 @@ bool fits(PositionType type, std::int64_t value) {
 Status check_output(const char* where, const PositionsView& out) {
   if (Status s = check_memory(where, "out", out); !s) return s;
   if (self_overlap(tensor_of(out)) != Overlap::none) {
-    return error(where, "out has strides ({}, {}, {}) that write an element twice, wanted every element once", out.strides[0], out.strides[1],
-                 out.strides[2]);
+    return error(where, "out has strides ({}, {}, {}) that write an element twice, wanted every element once", out.strides[0],
+                 out.strides[1], out.strides[2]);
   }
   return {};
 }
@@ -86,7 +87,8 @@ Status check_source(const char* where, const Positions& source, const PositionsV
   if (Status s = check_memory(where, "at", source); !s) return s;
   if (source.type == PositionType::f64) return error(where, "at holds f64, wanted integers");
   if (source.shape[0] != 1) return error(where, "at has {} axes, wanted 1", source.shape[0]);
-  if (source.shape[1] != 1 && source.shape[1] != out.shape[1]) return error(where, "at has batch {}, wanted {}", source.shape[1], out.shape[1]);
+  if (source.shape[1] != 1 && source.shape[1] != out.shape[1])
+    return error(where, "at has batch {}, wanted {}", source.shape[1], out.shape[1]);
   if (source.shape[2] != out.shape[2]) return error(where, "at has {} tokens, out has {}", source.shape[2], out.shape[2]);
   const Overlap shared = overlap(tensor_of(source), tensor_of(out));
   if (shared != Overlap::none && shared != Overlap::exact) return error(where, "at overlaps out, wanted it apart or the same");

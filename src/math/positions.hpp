@@ -42,14 +42,15 @@ inline DoubleDouble reciprocal(double n) {
   return quick_two_sum(q, ((1 - product.high) - product.low) / n);
 }
 
-/// ln(n) for an integer n >= 1, relative error below 2^-96: n = 2^k m with m in [0.70, 1.42], ln(m) = 2 artanh((m - 1) / (m + 1)).
-inline DoubleDouble natural_log(u64 n) {
-  if (n == 1) return {0, 0};
-  const DoubleDouble exact = two_sum(static_cast<double>(n >> 32) * 0x1p32, static_cast<double>(n & 0xffffffffU));
+/// An integer, exactly.
+inline DoubleDouble exact(u64 n) { return two_sum(static_cast<double>(n >> 32) * 0x1p32, static_cast<double>(n & 0xffffffffU)); }
+
+/// ln(x), x >= 1, relative error below 2^-96: x = 2^k m with m in [0.70, 1.42], ln(m) = 2 artanh((m - 1) / (m + 1)).
+inline DoubleDouble natural_log(DoubleDouble x) {
   int k = 0;
-  const double fraction = std::frexp(exact.high, &k);  // in [1/2, 1)
+  const double fraction = std::frexp(x.high, &k);  // in [1/2, 1)
   if (fraction < 0x1.6ap-1) --k;
-  const DoubleDouble m = {std::ldexp(exact.high, -k), std::ldexp(exact.low, -k)};
+  const DoubleDouble m = {std::ldexp(x.high, -k), std::ldexp(x.low, -k)};
   const DoubleDouble s = divide(m + DoubleDouble{-1, 0}, m + DoubleDouble{1, 0});  // |s| < 0.172
   const DoubleDouble z = s * s;
   DoubleDouble sum = {0, 0};
@@ -58,15 +59,15 @@ inline DoubleDouble natural_log(u64 n) {
   return kLn2 * DoubleDouble{static_cast<double>(k), 0} + DoubleDouble{2, 0} * (s * sum);
 }
 
-/// max(1, ln(p + 1) / ln(length)), p >= 0, length >= 2.
-inline DoubleDouble log_n_temperature(i64 p, i64 length) {
-  if (p < length) return {1, 0};
-  return divide(natural_log(static_cast<u64>(p) + 1), natural_log(static_cast<u64>(length)));
+/// max(1, ln(p + 1) / ln(length)) of p + 1 > length; length >= 2.
+inline DoubleDouble log_n_temperature(DoubleDouble p_and_1, i64 length) {
+  return divide(natural_log(p_and_1), natural_log(exact(static_cast<u64>(length))));
 }
 
 /// 1 + scale ln(1 + n), n = floor((p + shift) / length) >= 0.
 inline DoubleDouble floored_log_temperature(double scale, i64 n) {
-  return DoubleDouble{1, 0} + DoubleDouble{scale, 0} * natural_log(static_cast<u64>(n) + 1);
+  if (n == 0) return {1, 0};
+  return DoubleDouble{1, 0} + DoubleDouble{scale, 0} * natural_log(exact(static_cast<u64>(n) + 1));
 }
 
 }  // namespace phasor::math

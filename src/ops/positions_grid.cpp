@@ -15,7 +15,9 @@ using job::PositionSink;
 constexpr std::int64_t kLargest = std::int64_t{1} << 50;  // patches; keeps every product and index small
 constexpr std::array<GridAxis, 2> kRowColumn = {GridAxis::row, GridAxis::column};
 
-std::span<const GridAxis> axes_of(const GridLayout& layout) { return layout.axes.empty() ? std::span<const GridAxis>(kRowColumn) : layout.axes; }
+std::span<const GridAxis> axes_of(const GridLayout& layout) {
+  return layout.axes.empty() ? std::span<const GridAxis>(kRowColumn) : layout.axes;
+}
 
 /// Frame, row and column, as GridAxis counts them.
 using Patch = std::array<std::int64_t, 3>;
@@ -29,8 +31,8 @@ Status check_grid(const char* where, const ImageGrid& grid, std::int64_t index, 
   if (grid.frames < 0 || grid.rows < 0 || grid.columns < 0) {
     return error(where, "grid {} is {} x {} x {}, wanted no negative extent", index, grid.frames, grid.rows, grid.columns);
   }
-  if (grid.frames > kLargest || grid.rows > kLargest || grid.columns > kLargest ||
-      Wide{grid.frames} * grid.rows > kLargest || Wide{grid.frames} * grid.rows * grid.columns > kLargest) {
+  if (grid.frames > kLargest || grid.rows > kLargest || grid.columns > kLargest || Wide{grid.frames} * grid.rows > kLargest ||
+      Wide{grid.frames} * grid.rows * grid.columns > kLargest) {
     return error(where, "grid {} is {} x {} x {}, wanted at most 2^50 patches", index, grid.frames, grid.rows, grid.columns);
   }
   if (grid.rows % merge != 0 || grid.columns % merge != 0) {
@@ -56,7 +58,8 @@ Status check_layout(const char* where, const GridLayout& layout, const Positions
   return {};
 }
 
-void put_patch(PositionSink& sink, std::int64_t b, std::int64_t t, const Patch& patch, const std::pair<const ImageGrid*, const GridLayout*>& of) {
+void put_patch(PositionSink& sink, std::int64_t b, std::int64_t t, const Patch& patch,
+               const std::pair<const ImageGrid*, const GridLayout*>& of) {
   const auto& [grid, layout] = of;
   std::int64_t place = 0;
   for (const GridAxis axis : axes_of(*layout)) {

@@ -65,7 +65,8 @@ bool MropeRow::put_masked(double id) {
 Status merge_grid(const char* kind, const ImageGrid& grid, std::int64_t index, std::int64_t merge, MergedGrid& merged) {
   if (grid.frames < 1 || grid.rows < 1 || grid.columns < 1 || grid.frames > kLargest / grid.rows ||
       grid.frames * grid.rows > kLargest / grid.columns) {
-    return error(where, "{} {} is {} x {} x {} patches, wanted at least 1 and at most 2^40", kind, index, grid.frames, grid.rows, grid.columns);
+    return error(where, "{} {} is {} x {} x {} patches, wanted at least 1 and at most 2^40", kind, index, grid.frames, grid.rows,
+                 grid.columns);
   }
   if (grid.rows % merge != 0 || grid.columns % merge != 0) {
     return error(where, "{} {} has {} rows and {} columns, wanted multiples of merge {}", kind, index, grid.rows, grid.columns, merge);
@@ -86,7 +87,8 @@ Status find_types(const MropeRow& row, const MropeInput& input, std::vector<std:
   for (std::int64_t i = 0; i < row.size(); ++i) {
     if (input.token_types.size != 0) {
       const std::int64_t type = row.type(i);
-      if (type < 0 || type > 2) return error(where, "token {} of batch row {} has type {}, wanted 0, 1 or 2", row.token(i), row.row(), type);
+      if (type < 0 || type > 2)
+        return error(where, "token {} of batch row {} has type {}, wanted 0, 1 or 2", row.token(i), row.row(), type);
       types.push_back(static_cast<std::uint8_t>(type));
       continue;
     }
@@ -105,8 +107,8 @@ Status find_types(const MropeRow& row, const MropeInput& input, std::vector<std:
 /// The grid that the next group of image or video tokens is made of, merged.
 struct NextGrid {
   MergedGrid grid;
-  double interval = 1;    // ids a frame
-  bool float32 = false;   // whose product transformers takes in float32
+  double interval = 1;   // ids a frame
+  bool float32 = false;  // whose product transformers takes in float32
 };
 
 Status take_image(const MropeInput& input, MropeCursor& cursor, NextGrid& next) {
@@ -128,7 +130,8 @@ Status take_video(const MropeInput& input, MropeCursor& cursor, NextGrid& next) 
     cursor.frame = 0;
   } else if (input.model == MropeModel::ernie4_5_vl) {
     if (grid.frames % input.temporal_merge != 0) {
-      return error(where, "video {} has {} frames, wanted a multiple of temporal_merge {}", cursor.video, grid.frames, input.temporal_merge);
+      return error(where, "video {} has {} frames, wanted a multiple of temporal_merge {}", cursor.video, grid.frames,
+                   input.temporal_merge);
     }
     next.grid.frames /= input.temporal_merge;
   } else if (input.model == MropeModel::qwen2_5_vl) {
@@ -141,7 +144,8 @@ Status take_video(const MropeInput& input, MropeCursor& cursor, NextGrid& next) 
 
 void put_vision(MropeRow& row, const NextGrid& next, double start) {
   for (std::int64_t f = 0; f < next.grid.frames; ++f) {
-    const double product = next.float32 ? static_cast<double>(math::frame_id(f, static_cast<float>(next.interval))) : static_cast<double>(f) * next.interval;
+    const double product =
+        next.float32 ? static_cast<double>(math::frame_id(f, static_cast<float>(next.interval))) : static_cast<double>(f) * next.interval;
     const double frame = start + std::trunc(product);
     for (std::int64_t r = 0; r < next.grid.rows; ++r) {
       for (std::int64_t c = 0; c < next.grid.columns; ++c) row.put(frame, start + static_cast<double>(r), start + static_cast<double>(c));
@@ -167,8 +171,8 @@ Status walk_vision_row(MropeRow& row, const MropeInput& input, MropeCursor& curs
       const bool image = type == image_token;
       if (Status s = image ? take_image(input, cursor, next) : take_video(input, cursor, next); !s) return s;
       if (end - i != next.grid.tokens()) {
-        return error(where, "batch row {} has {} {} tokens from token {} on, the grid wants {}", row.row(), end - i, image ? "image" : "video",
-                     row.token(i), next.grid.tokens());
+        return error(where, "batch row {} has {} {} tokens from token {} on, the grid wants {}", row.row(), end - i,
+                     image ? "image" : "video", row.token(i), next.grid.tokens());
       }
       put_vision(row, next, start);
       start += static_cast<double>(std::max(next.grid.rows, next.grid.columns));
@@ -185,7 +189,8 @@ namespace {
 Status check_numbers(const MropeInput& in) {
   if (in.model > MropeModel::qwen3_omni) return error(where, "model is unknown ({})", static_cast<int>(in.model));
   if (in.merge < 1 || in.merge > kLargest) return error(where, "merge is {}, wanted at least 1", in.merge);
-  if (in.temporal_merge < 1 || in.temporal_merge > kLargest) return error(where, "temporal_merge is {}, wanted at least 1", in.temporal_merge);
+  if (in.temporal_merge < 1 || in.temporal_merge > kLargest)
+    return error(where, "temporal_merge is {}, wanted at least 1", in.temporal_merge);
   if (in.audio_window < 1 || in.audio_window > kLargest) return error(where, "audio_window is {}, wanted at least 1", in.audio_window);
   const std::pair<const char*, double> rates[] = {{"tokens_per_second", in.tokens_per_second},
                                                   {"position_id_per_seconds", in.position_id_per_seconds},
@@ -193,7 +198,8 @@ Status check_numbers(const MropeInput& in) {
   for (const auto& [name, value] : rates) {
     if (!(value > 0 && value < 0x1p30)) return error(where, "{} is {}, wanted above 0 and below 2^30", name, value);
   }
-  if (is_omni(in.model) && in.position_id_per_seconds * in.seconds_per_chunk < 1) return error(where, "a chunk has less than one id, wanted 1 or more");
+  if (is_omni(in.model) && in.position_id_per_seconds * in.seconds_per_chunk < 1)
+    return error(where, "a chunk has less than one id, wanted 1 or more");
   if (!in.seconds_per_grid.empty() && in.seconds_per_grid.size() != in.videos.size()) {
     return error(where, "seconds_per_grid has {} elements, wanted {} for the videos", in.seconds_per_grid.size(), in.videos.size());
   }
@@ -209,7 +215,10 @@ Status check_lists(const PositionsView& out, const MropeInput& in) {
   const bool typed = in.token_types.size != 0;
   if (typed && is_omni(in.model)) return error(where, "token_types given, Omni models want input_ids");
   if (typed || in.input_ids.size == 0) {
-    if (Status s = job::check_list_of(where, is_omni(in.model) ? "input_ids" : "token_types", typed ? in.token_types : in.input_ids, out, n); !s) return s;
+    if (Status s =
+            job::check_list_of(where, is_omni(in.model) ? "input_ids" : "token_types", typed ? in.token_types : in.input_ids, out, n);
+        !s)
+      return s;
   } else if (Status s = job::check_list_of(where, "input_ids", in.input_ids, out, n); !s) {
     return s;
   }

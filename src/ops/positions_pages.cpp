@@ -81,8 +81,8 @@ Status find_slot(const char* where, const PageTable& table, std::int64_t sequenc
   const std::int64_t page = position / table.page_size;
   const std::int64_t length = table.lengths.size == 0 ? position + 1 : at(table.lengths, token.sequence);
   if (page >= pages || position >= length) {
-    return error(where, "token {} is at {}, sequence {} has {} pages of {} places{}", token.t, position, token.sequence, pages, table.page_size,
-                 position >= length ? " and ends before it" : "");
+    return error(where, "token {} is at {}, sequence {} has {} pages of {} places{}", token.t, position, token.sequence, pages,
+                 table.page_size, position >= length ? " and ends before it" : "");
   }
   const std::int64_t block = at(table.blocks, token.sequence * pages + page);
   if (block < 0) return error(where, "token {} is at {}, but page {} of sequence {} has no block", token.t, position, page, token.sequence);
