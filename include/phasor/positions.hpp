@@ -4,6 +4,9 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
+
+#include "phasor/result.hpp"
 
 namespace phasor {
 
@@ -34,15 +37,36 @@ inline constexpr PositionType position_type_of<std::int64_t> = PositionType::i64
 template <>
 inline constexpr PositionType position_type_of<double> = PositionType::f64;
 
-/// (T), shared by every batch row.
+/// Memory that positions are written to: axes (axes, B, T), strides in elements, no element twice.
+struct PositionsView {
+  void* data = nullptr;
+  PositionType type = PositionType::i64;
+  std::array<std::int64_t, 3> shape{1, 1, 0};
+  std::array<std::int64_t, 3> strides{0, 0, 1};
+
+  operator Positions() const {
+    return {.data = data, .type = type, .shape = shape, .strides = strides};
+  }  // NOLINT(google-explicit-constructor)
+};
+
+/// (axes, B, T), contiguous. Memory that may be written gives a PositionsView, which is Positions too.
 template <class T>
-Positions positions(const T* data, std::int64_t tokens) {
-  return {.data = data, .type = position_type_of<T>, .shape = {1, 1, tokens}, .strides = {0, 0, 1}};
+Positions positions(const T* data, std::int64_t axes, std::int64_t batch, std::int64_t tokens) {
+  return {.data = data, .type = position_type_of<T>, .shape = {axes, batch, tokens}, .strides = {batch * tokens, tokens, 1}};
+}
+template <class T>
+PositionsView positions(T* data, std::int64_t axes, std::int64_t batch, std::int64_t tokens) {
+  return {.data = data, .type = position_type_of<T>, .shape = {axes, batch, tokens}, .strides = {batch * tokens, tokens, 1}};
 }
 /// (B, T), contiguous.
 template <class T>
-Positions positions(const T* data, std::int64_t batch, std::int64_t tokens) {
-  return {.data = data, .type = position_type_of<T>, .shape = {1, batch, tokens}, .strides = {0, tokens, 1}};
+auto positions(T* data, std::int64_t batch, std::int64_t tokens) {
+  return positions(data, 1, batch, tokens);
+}
+/// (T), shared by every batch row.
+template <class T>
+auto positions(T* data, std::int64_t tokens) {
+  return positions(data, 1, 1, tokens);
 }
 /// (axes, B, T), contiguous.
 template <class T>
@@ -59,5 +83,9 @@ struct QueryTemperature {
   std::int64_t length = 0;
   std::int64_t shift = 0;
 };
+/// The float64 nearest to the factor; NaN where the formula has no value (p below -shift, a length below 1, for log_n below 2).
+double query_temperature(const QueryTemperature& temperature, std::int64_t position);
+/// One factor a position, (B, T) in order, each the float32 nearest to the formula's value.
+Status fill_temperature(std::span<float> out, const QueryTemperature& temperature, const Positions& positions);
 
 }  // namespace phasor

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// The formulas of the position maps, one function a map.
+#include "plan/position_map.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "math/positions.hpp"
+
+namespace phasor::plan {
+namespace {
+
+using math::DoubleDouble;
+
+constexpr std::int64_t kLargest = std::int64_t{1} << 53;
+
+Status error(const char* where, const char* name, double is, const char* wanted) {
+  return Status::invalid(fmt::format("{}: {} is {}, wanted {}", where, name, is, wanted));
+}
+Status check_length(const char* where, const char* name, std::int64_t n) {
+  return n >= 1 && n <= kLargest ? Status() : error(where, name, static_cast<double>(n), "1 to 2^53");
+}
+
+Status check(const char* where, const ReRope& map) { return check_length(where, "window", map.window); }
+Status check(const char* where, const LeakyReRope& map) {
+  if (Status s = check_length(where, "window", map.window); !s) return s;
+  return map.factor > 0 && map.factor <= 0x1p53 ? Status() : error(where, "factor", map.factor, "above 0 and at most 2^53");
+}
+Status check(const char* where, const SelfExtend& map) {
+  if (Status s = check_length(where, "window", map.window); !s) return s;
+  return check_length(where, "group", map.group);
+}
+Status check(const char* where, const DualChunk& map) {
+  if (Status s = check_length(where, "chunk", map.chunk); !s) return s;
+  if (map.local >= 0 && map.local < map.chunk) return {};
+  return error(where, "local", static_cast<double>(map.local), "at least 0 and below chunk");
+}
+
+DoubleDouble whole(std::int64_t n) {
+  const DoubleDouble magnitude = math::exact(n < 0 ? 0 - static_cast<std::uint64_t>(n) : static_cast<std::uint64_t>(n));
+  return n < 0 ? -magnitude : magnitude;
+}
+DoubleDouble number(double x) { return {x, 0}; }
+
+PassPosition position(const ReRope& map, const MapPass& pass, std::int64_t p) {
+  if (pass.pass == 0) return {.base = p};
+  return {.base = pass.side == MapSide::queries ? map.window : 0};
+}
+/// Far: (m + window (factor - 1)) / factor and n / factor, whose difference is window + (r - window) / factor.
+PassPosition position(const LeakyReRope& map, const MapPass& pass, std::int64_t p) {
+  if (pass.pass == 0) return {.base = p};
+  const DoubleDouble ahead = whole(map.window) * (number(map.factor) + number(-1));
+  const DoubleDouble stretched = pass.side == MapSide::queries ? whole(p) + ahead : whole(p);
+  return {.fraction = math::divide(stretched, number(map.factor)).high, .whole = false};
+}
+PassPosition position(const SelfExtend& map, const MapPass& pass, std::int64_t p) {
+  if (pass.pass == 0) return {.base = p};
+  return {.base = p / map.group, .n = pass.side == MapSide::queries ? map.window - map.window / map.group : 0};
+}
+PassPosition position(const DualChunk& map, const MapPass& pass, std::int64_t p) {
+  const std::int64_t c = map.chunk - map.local;
+  if (pass.side == MapSide::keys || pass.pass == 0) return {.base = p % c};
+  if (map.critical) return {.base = p % c, .n = pass.pass == 1 ? c : map.chunk};
+  return {.base = std::min(pass.pass == 1 ? p % c + c : 2 * c - 1, map.chunk)};
+}
+
+/// Near and far.
+KeyRange window_keys(std::int64_t window, int pass, std::int64_t query) {
+  const std::int64_t first_near = query < window ? 0 : query - window + 1;
+  return pass == 0 ? KeyRange{first_near, query + 1} : KeyRange{0, first_near};
+}
+KeyRange keys(const ReRope& map, int pass, std::int64_t query) { return window_keys(map.window, pass, query); }
+KeyRange keys(const LeakyReRope& map, int pass, std::int64_t query) { return window_keys(map.window, pass, query); }
+KeyRange keys(const SelfExtend& map, int pass, std::int64_t query) { return window_keys(map.window, pass, query); }
+KeyRange keys(const DualChunk& map, int pass, std::int64_t query) {
+  const std::int64_t c = map.chunk - map.local;
+  const std::int64_t own = query / c * c;
+  const std::int64_t before = std::max<std::int64_t>(0, own - c);
+  if (pass == 0) return {own, query + 1};
+  return pass == 1 ? KeyRange{before, own} : KeyRange{0, before};
+}
+
+/// As a sum of parts, so that the fractions of LeakyReRope are rounded once.
+double far_distance(const LeakyReRope& map, std::int64_t r) {
+  return (whole(map.window) + math::divide(whole(r - map.window), number(map.factor))).high;
+}
+
+}  // namespace
+
+Status check_position_map(const char* where, const PositionMap& map) {
+  return std::visit([where](const auto& m) { return check(where, m); }, map);
+}
+
+PassPosition pass_position(const PositionMap& map, const MapPass& pass, std::int64_t p) {
+  return std::visit([&](const auto& m) { return position(m, pass, p); }, map);
+}
+
+}  // namespace phasor::plan
+
+namespace phasor {
+
+int passes_of(const PositionMap& map) { return std::holds_alternative<DualChunk>(map) ? 3 : 2; }
+
+KeyRange keys_of_pass(const PositionMap& map, int pass, std::int64_t query) {
+  if (pass < 0 || pass >= passes_of(map) || query < 0 || query == std::numeric_limits<std::int64_t>::max()) return {};
+  if (!plan::check_position_map("keys_of_pass", map)) return {};
+  return std::visit([&](const auto& m) { return plan::keys(m, pass, query); }, map);
+}
+
+double mapped_distance(const PositionMap& map, std::int64_t query, std::int64_t key) {
+  for (int pass = 0; pass < passes_of(map); ++pass) {
+    const KeyRange range = keys_of_pass(map, pass, query);
+    if (key < range.first || key >= range.end) continue;
+    const auto* leaky = std::get_if<LeakyReRope>(&map);
+    if (leaky != nullptr && pass == 1) return plan::far_distance(*leaky, query - key);
+    const plan::PassPosition q = plan::pass_position(map, {pass, MapSide::queries}, query);
+    const plan::PassPosition k = plan::pass_position(map, {pass, MapSide::keys}, key);
+    return static_cast<double>(q.base - k.base + q.n);
+  }
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+}  // namespace phasor
