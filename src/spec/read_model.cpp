@@ -17,6 +17,7 @@ namespace phasor::spec {
 namespace {
 
 constexpr std::uint64_t largest_config = std::uint64_t{64} << 20;
+constexpr std::uint64_t longest_head = std::uint64_t{72} << 20;  // more than the metadata may have
 
 /// The message with the file's name in front.
 Result<ModelPositions> named(const std::string& path, Result<ModelPositions> result) {
@@ -54,11 +55,11 @@ Result<ModelPositions> read_gguf_in_parts(const PartialFile& file, const ReadOpt
   const auto fetch = [&](std::uint64_t offset, std::span<std::byte> to) { return file.read(offset, to); };
   std::vector<std::byte> head;
   for (std::uint64_t part = std::uint64_t{1} << 20;; part *= 8) {
-    head.resize(static_cast<std::size_t>(std::min(part, file.size())));
+    head.resize(static_cast<std::size_t>(std::min({part, file.size(), longest_head})));
     if (!file.read(0, head)) return Status::invalid("cannot be read");
     bool needs_more = false;
     Result<ModelPositions> result = parse_gguf_bytes({.head = head, .size = file.size(), .fetch = fetch}, options, &needs_more);
-    if (!needs_more || head.size() == file.size()) return result;
+    if (!needs_more || head.size() == std::min(file.size(), longest_head)) return result;
   }
 }
 
