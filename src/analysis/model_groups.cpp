@@ -46,7 +46,7 @@ std::vector<LayerPairs> pair_layers(const std::vector<LayerPositions>& left, con
   std::vector<LayerPairs> pairs;
   for (const auto& indices : alike(keys)) {
     const auto first = static_cast<std::size_t>(indices.front());
-    pairs.push_back({indices_in_words("layer", indices), &left[first], &right[first]});
+    pairs.push_back({indices, indices_in_words("layer", indices), &left[first], &right[first]});
   }
   return pairs;
 }

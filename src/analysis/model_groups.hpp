@@ -21,6 +21,7 @@ std::vector<LayerGroup> group_layers(const std::vector<LayerPositions>& layers);
 
 /// Layers of the same index in both lists, alike in the left and alike in the right.
 struct LayerPairs {
+  std::vector<std::int64_t> layers;  // ascending
   std::string where;
   const LayerPositions* left = nullptr;
   const LayerPositions* right = nullptr;
