@@ -7,6 +7,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "math/difference.hpp"
 #include "math/sincos.hpp"
 
 // Only the targets of design.md: the others would cost build time and be tested by nobody.

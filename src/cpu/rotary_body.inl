@@ -6,6 +6,7 @@
 #include "cpu/lanes.inl"
 #endif
 #include "cpu/rotary_rows.inl"
+#include "cpu/difference_rows.inl"
 #include "cpu/rotary_heads.inl"
 #include "cpu/rotary_loop.inl"
 // clang-format on

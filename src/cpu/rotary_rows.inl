@@ -356,9 +356,14 @@ void fill_from_tables(const job::RowSource& source, const RowRange& rows, const 
   }
 }
 
+/// Rows by differences of phases: cpu/difference_rows.inl.
+template <class T>
+void fill_from_differences(const job::RowSource& source, const RowRange& rows, const RowBlock<T>& block);
+
 template <class T>
 void fill_rows(const job::RowSource& source, const RowRange& rows, const RowBlock<T>& block) {
   if (source.kind == job::RowSource::Kind::tables) return fill_from_tables(source, rows, block, 0);
+  if (source.kind == job::RowSource::Kind::differences) return fill_from_differences(source, rows, block);
   if (source.positions.type == PositionType::f64 && source.positions.data != nullptr)
     return fill_from_phases<T, double>(source, rows, block);
   fill_from_phases<T, std::int64_t>(source, rows, block);
