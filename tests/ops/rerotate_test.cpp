@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "../tolerance.hpp"
 #include "rerotate_call.hpp"
 
 namespace phasor::test {
@@ -129,7 +130,6 @@ TEST_F(Rerotate, positions_of_every_type_and_mixed_ones) {
   fractions[tokens + 4] = 0x1p63;
   const Positions kinds[] = {positions_from(-17), positions(narrow.data(), tokens), positions(whole.data(), batch, tokens),
                              positions(fractions.data(), batch, tokens)};
-  const Extents shape = {batch, tokens, 2, 47};
   for (const Positions& from : kinds) {
     for (const Positions& to : kinds) {
       for (const double base : {10000.0, 31.0}) {
@@ -155,7 +155,7 @@ TEST_F(Rerotate, positions_of_every_type_and_mixed_ones) {
   }
 }
 
-/// By the definition, in long double; right to 1e-13 at these positions.
+/// By the definition, in long double.
 TEST_F(Rerotate, rows_are_the_cosine_and_sine_of_the_difference_times_the_quotient_of_the_amplitudes) {
   std::vector<std::int64_t> a(batch * tokens);
   std::vector<std::int64_t> b(batch * tokens);
@@ -173,11 +173,8 @@ TEST_F(Rerotate, rows_are_the_cosine_and_sine_of_the_difference_times_the_quotie
         const std::size_t row = i / 21;
         const long double angle = static_cast<long double>(b[row]) * m.to.rotary.frequencies()[i % 21] -
                                   opposed * (static_cast<long double>(a[row]) * m.from.rotary.frequencies()[i % 21]);
-        const long double cos = quotient * std::cos(angle);
-        const long double sin = quotient * std::sin(angle);
-        const long double ulp = 0x1p-24L * quotient + 1e-12L;
-        ASSERT_LE(std::fabs(rows.cos[0][i] - cos), ulp) << row << " " << i % 21;
-        ASSERT_LE(std::fabs(rows.sin[0][i] - sin), ulp) << row << " " << i % 21;
+        ASSERT_LE(reference::ulps_apart(rows.cos[0][i], quotient * std::cos(angle)), row_ulps) << row << " " << i % 21;
+        ASSERT_LE(reference::ulps_apart(rows.sin[0][i], quotient * std::sin(angle)), row_ulps) << row << " " << i % 21;
       }
     });
   }
