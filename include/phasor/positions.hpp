@@ -68,11 +68,6 @@ template <class T>
 auto positions(T* data, std::int64_t tokens) {
   return positions(data, 1, 1, tokens);
 }
-/// (axes, B, T), contiguous.
-template <class T>
-Positions positions(const T* data, std::int64_t axes, std::int64_t batch, std::int64_t tokens) {
-  return {.data = data, .type = position_type_of<T>, .shape = {axes, batch, tokens}, .strides = {batch * tokens, tokens, 1}};
-}
 
 /// Factor on a query by its position p. log_n: max(1, ln(p + 1) / ln(length)); floored_log: 1 + scale ln(1 + floor((p + shift) / length))
 /// (Llama 4: scale 0.1, shift 1; Ministral 3 and Mistral 4: shift 0).

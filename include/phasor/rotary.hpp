@@ -191,6 +191,8 @@ struct ApplyOptions {
   Runner runner{};
 };
 
+struct RotatedAt;
+
 /// A spec made ready: exact phase steps, amplitude, softmax scale. Immutable, cheap to copy, safe to share between threads.
 class Rotary {
  public:
@@ -218,6 +220,9 @@ class Rotary {
   double softmax_scale() const;
 
  private:
+  friend Status rerotate(const InOut& keys, const RotatedAt& from, const RotatedAt& to, const ApplyOptions& options);
+  friend Status rerotate(const TensorView& cache, std::span<const std::int64_t> slots, const RotatedAt& from, const RotatedAt& to,
+                         const ApplyOptions& options);
   explicit Rotary(std::shared_ptr<const plan::RotaryPlan> plan) : plan_(std::move(plan)) {}
   std::shared_ptr<const plan::RotaryPlan> plan_;
 };
@@ -250,11 +255,13 @@ struct RotatedAt {
   Positions positions;
 };
 
-/// Keys rotated as `from` says become keys rotated as `to` says, by one rotation through the difference of the phases; the amplitude
-/// changes by the quotient, once. Nothing is written when it fails. Widths, pairings and offsets of the two must agree.
+/// Keys rotated as `from` says become keys rotated as `to` says, by one rotation through the difference of the exact phases; the
+/// amplitude changes by the quotient, once. Off by the rounding of one rotation from what exact arithmetic makes of the stored keys;
+/// keys that do not move stay bit for bit. Widths, offsets, segments and output pairings must agree, and numerics be exact.
+/// inverse moves them from `to` to `from`. Aliasing as in Rotary::apply; does not allocate unless it fails; nothing is written then.
 Status rerotate(const InOut& keys, const RotatedAt& from, const RotatedAt& to, const ApplyOptions& options = {});
 /// The same in a paged cache (blocks, places in a block, H, D): token t lies at slots[t] = block * places + place; a negative slot is
-/// skipped. A slot named twice is an error.
+/// skipped. A slot named twice is an error. Positions are (T) or (1, T). Allocates a bit for each slot, unless slots rise.
 Status rerotate(const TensorView& cache, std::span<const std::int64_t> slots, const RotatedAt& from, const RotatedAt& to,
                 const ApplyOptions& options = {});
 

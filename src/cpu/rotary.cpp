@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "math/angle.hpp"
+#include "math/difference.hpp"
 #include "math/phase_sum.hpp"
 #include "math/sincos.hpp"
 

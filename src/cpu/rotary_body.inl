@@ -9,6 +9,7 @@
 #include "cpu/rotary_rows.inl"
 #include "cpu/rotary_axes.inl"
 #include "cpu/rotary_angles.inl"
+#include "cpu/difference_rows.inl"
 #include "cpu/rotary_heads.inl"
 #include "cpu/rotary_loop.inl"
 // clang-format on

@@ -138,7 +138,13 @@ Extent extent_of(const Job& job, std::int64_t task) {
   return {b, std::min(b + grid.batches_per_task, job.batch), t, std::min(grid.rows_per_task, job.tokens - t)};
 }
 
+inline bool is_skipped(const job::RotateJob& job, std::int64_t token) { return job.slots != nullptr && job.slots[token] < 0; }
+
 inline Heads heads_at(const job::RotateJob& job, const job::Operand& operand, std::int64_t batch, std::int64_t token) {
+  if (job.slots != nullptr) {
+    batch = job.slots[token] / job.places;
+    token = job.slots[token] % job.places;
+  }
   const std::int64_t skip = job.offset * bytes_of(job.dtype);
   return {operand.in + batch * operand.in_strides[0] + token * operand.in_strides[1] + skip,
           operand.out + batch * operand.out_strides[0] + token * operand.out_strides[1] + skip,
@@ -187,6 +193,7 @@ class RotateTask {
       }
       if (rows.batch == extent_.first_batch || !job_.rows.shared) make_rows(job_.rows, block, rows);
       for (std::int64_t r = 0; r < rows.count; ++r) {
+        if (is_skipped(job_, rows.token + r)) continue;
         const Row<T> row = row_of(block, r);
         for (int o = 0; o < job_.operand_count; ++o) rotate(row, heads_at(job_, job_.operands[o], rows.batch, rows.token + r), block);
       }

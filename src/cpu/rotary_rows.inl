@@ -365,10 +365,14 @@ void fill_from_tables(const job::RowSource& source, const RowRange& rows, const 
 /// Rows of a numerics profile (rotary_angles.inl).
 template <class T, class Position>
 void fill_from_angles(const job::RowSource& source, const RowRange& rows, const RowBlock<T>& block);
+/// Rows by differences of phases: cpu/difference_rows.inl.
+template <class T>
+void fill_from_differences(const job::RowSource& source, const RowRange& rows, const RowBlock<T>& block);
 
 template <class T>
 void fill_rows(const job::RowSource& source, const RowRange& rows, const RowBlock<T>& block) {
   if (source.kind == job::RowSource::Kind::tables) return fill_from_tables(source, rows, block, 0);
+  if (source.kind == job::RowSource::Kind::differences) return fill_from_differences(source, rows, block);
   const bool fractional = source.positions.type == PositionType::f64 && source.positions.data != nullptr;
   if (source.profile != nullptr) {
     return fractional ? fill_from_angles<T, double>(source, rows, block) : fill_from_angles<T, std::int64_t>(source, rows, block);

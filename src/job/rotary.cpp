@@ -39,9 +39,9 @@ Status check_pair(const char* where, const InOut& q, const InOut& k) {
 }
 
 Status check_operands(const RotateOperands& operands, std::int64_t head_dim) {
-  if (Status s = check_in_out(operands.where, "q", *operands.q); !s) return s;
+  if (Status s = check_in_out(operands.where, operands.name, *operands.q); !s) return s;
   if (operands.q->in.shape[3] != head_dim)
-    return error(operands.where, "q has head_dim {}, the spec wants {}", operands.q->in.shape[3], head_dim);
+    return error(operands.where, "{} has head_dim {}, the spec wants {}", operands.name, operands.q->in.shape[3], head_dim);
   if (operands.k == nullptr) return {};
   if (Status s = check_in_out(operands.where, "k", *operands.k); !s) return s;
   if (operands.k->in.shape[3] != head_dim)
@@ -51,7 +51,7 @@ Status check_operands(const RotateOperands& operands, std::int64_t head_dim) {
 
 /// What is read while outputs are written must lie elsewhere.
 Status check_apart(const RotateOperands& operands, const char* name, const ConstTensorView& source) {
-  for (const auto& [operand, x] : {std::pair<const char*, const InOut*>{"q", operands.q}, {"k", operands.k}}) {
+  for (const auto& [operand, x] : {std::pair<const char*, const InOut*>{operands.name, operands.q}, {"k", operands.k}}) {
     if (x != nullptr && overlap(x->out, source) != Overlap::none) {
       return error(operands.where, "{} overlap {}'s output, wanted memory apart", name, operand);
     }
@@ -300,14 +300,17 @@ Result<RotateJob> make_rotate_job(const RotateOperands& operands, const plan::Ro
   if (Status s = check_operands(operands, plan.spec.head_dim); !s) return s;
   if (Status s = check_heads(operands, plan.heads); !s) return s;
   const ConstTensorView& q = operands.q->in;
-  if (Status s = check_positions(operands.where, positions, {q.shape[0], q.shape[1], plan.axes}); !s) return s;
+  const bool paged = operands.paged_tokens >= 0;
+  const char* where = operands.positions_where != nullptr ? operands.positions_where : operands.where;
+  const PositionShape wanted = {paged ? 1 : q.shape[0], paged ? operands.paged_tokens : q.shape[1], plan.axes};
+  if (Status s = check_positions(where, positions, wanted); !s) return s;
   if (positions.data != nullptr) {
     if (Status s = check_apart(operands, "positions", view_of(positions)); !s) return s;
   }
   const RotarySpec& spec = plan.spec;
   Result<RotateJob> job(std::in_place);  // filled in place: a job is large, and decoding makes one for every token
-  const Geometry geometry = {spec.rotary_width, spec.rotary_offset, spec.segments, spec.pairing,
-                             spec.output_pairing.value_or(spec.pairing)};
+  Geometry geometry = {spec.rotary_width, spec.rotary_offset, spec.segments, spec.pairing, spec.output_pairing.value_or(spec.pairing)};
+  if (operands.rotated) geometry.pairing = geometry.output_pairing;
   if (Status s = fill_job(operands, geometry, direction, *job); !s) return s;
   fill_rows_of(plan, positions, direction, job->rows);
   job->rows.value_dtype = table_dtype(spec.numerics, q.dtype);

@@ -40,7 +40,7 @@ struct TableSource {
 
 /// What the cosines and sines of a row are made from.
 struct RowSource {
-  enum class Kind : std::uint8_t { phases, tables };
+  enum class Kind : std::uint8_t { phases, tables, differences };
   Kind kind = Kind::phases;
   /// The two lanes of a pair have values of their own (full-width tables): `second_lane` is the distance between them in the table,
   /// `pair_stride` that between pairs. With half-width tables second_lane is 0.
@@ -66,6 +66,10 @@ struct RowSource {
   DType value_dtype = DType::f32;
   // Tables
   TableSource tables;
+  // Differences: the phases above less those of `from`. The amplitude is the quotient.
+  const RowSource* from = nullptr;
+  bool opposed = false;      // the two turn in opposite senses: the sum of the phases instead
+  bool same_ladder = false;  // the two differ in their positions only
 };
 
 /// One tensor of a rotation. Strides in bytes: batch, token, head.
@@ -93,6 +97,9 @@ struct RotateJob {
   bool stream = false;           // stores go past the caches; cpu::streams decides
   bool turns_all = false;        // numerics profiles: a pair with cosine 1 and sine 0 is computed like any other
   bool rounds_products = false;  // numerics hf in a 16-bit dtype: each product is rounded to it, as eager PyTorch does
+  // A paged cache: token t lies at slots[t], `places` to a step of the first stride; negative ones are skipped. Null: token t lies at t.
+  const std::int64_t* slots = nullptr;
+  std::int64_t places = 1;
   TaskGrid grid;
 };
 
@@ -117,6 +124,11 @@ struct RotateOperands {
   const char* where;
   const InOut* q;
   const InOut* k;
+  // What rerotation says otherwise.
+  const char* name = "q";                 // of q in messages
+  const char* positions_where = nullptr;  // begins messages about positions; null: `where`
+  bool rotated = false;                   // q has been rotated already: it is read in the pairing that is written
+  std::int64_t paged_tokens = -1;         // tokens of a paged cache, whose shape does not tell; -1: not paged
 };
 
 Result<RotateJob> make_rotate_job(const RotateOperands& operands, const plan::RotaryPlan& plan, const Positions& positions,
