@@ -42,12 +42,15 @@ inline Axes any_axes(std::int64_t n, std::int64_t pairs) {
     }
   }
   axes.ladder = *rc::gen::element(AxisLadder::shared, AxisLadder::own);
+  if (n > 1 && pairs % n == 0 && *rc::gen::element(true, false)) {
+    axes = {.sections = std::vector<std::int64_t>(static_cast<std::size_t>(n), pairs / n), .ladder = AxisLadder::dealt};
+  }
   return axes;
 }
 
 /// A scaling that any ladder takes.
 inline Scaling any_ladder_scaling() {
-  switch (*rc::gen::inRange(0, 5)) {
+  switch (*rc::gen::element(0, 1, 2, 3, 4)) {
     case 1:
       return LinearScaling{.factor = any_between(1, 40)};
     case 2:
@@ -68,22 +71,41 @@ inline void turn_along_directions(AxesCase& c) {
   spec.scaling = GivenDirections{c.axes, heads, any_frequencies(c.axes * heads * spec.rotary_width / 2)};
 }
 
+/// Axes with ladders.
+inline AxesCase ladder_case() {
+  AxesCase c{*any_case(), *rc::gen::element<std::int64_t>(1, 2, 3, 4)};
+  RotarySpec& spec = c.base.spec;
+  const std::int64_t pairs = spec.rotary_width / 2;
+  c.axes = std::min(c.axes, pairs);
+  spec.axes = any_axes(c.axes, pairs);
+  spec.scaling = any_ladder_scaling();
+  std::vector<std::int64_t> divisors;
+  for (std::int64_t s = 1; s <= pairs; ++s) {
+    if (pairs % s == 0) divisors.push_back(s);
+  }
+  spec.segments = *rc::gen::elementOf(divisors);
+  return c;
+}
+
+inline void use_turns_sometimes(RotarySpec& spec) {
+  const bool by_wavelength = std::holds_alternative<Llama3Scaling>(spec.scaling) || std::holds_alternative<YarnScaling>(spec.scaling);
+  if (!by_wavelength && *rc::gen::element(false, true)) spec.unit = FrequencyUnit::turns;
+}
+
+inline rc::Gen<AxesCase> any_ladder_case() {
+  return rc::gen::exec([] {
+    AxesCase c = ladder_case();
+    use_turns_sometimes(c.base.spec);
+    return c;
+  });
+}
+
+/// Ladders, and one time in three directions.
 inline rc::Gen<AxesCase> any_axes_case() {
   return rc::gen::exec([] {
-    AxesCase c{*any_case(), *rc::gen::inRange<std::int64_t>(1, 5)};
-    RotarySpec& spec = c.base.spec;
-    const std::int64_t pairs = spec.rotary_width / 2;
-    c.axes = std::min(c.axes, pairs);
-    spec.axes = any_axes(c.axes, pairs);
-    spec.scaling = any_ladder_scaling();
-    std::vector<std::int64_t> divisors;
-    for (std::int64_t s = 1; s <= pairs; ++s) {
-      if (pairs % s == 0) divisors.push_back(s);
-    }
-    spec.segments = *rc::gen::elementOf(divisors);
-    if (*rc::gen::inRange(0, 3) == 0) turn_along_directions(c);
-    const bool by_wavelength = std::holds_alternative<Llama3Scaling>(spec.scaling) || std::holds_alternative<YarnScaling>(spec.scaling);
-    if (!by_wavelength && *rc::gen::arbitrary<bool>()) spec.unit = FrequencyUnit::turns;
+    AxesCase c = ladder_case();
+    if (*rc::gen::element(true, false, false)) turn_along_directions(c);
+    use_turns_sometimes(c.base.spec);
     return c;
   });
 }
@@ -94,7 +116,7 @@ inline std::vector<std::int64_t> any_places(const AxesCase& c, int bits) {
   int step = 2;  // 2: anywhere
   for (std::size_t i = 0; i < list.size(); ++i) {
     const bool first = static_cast<std::int64_t>(i) % c.base.shape[1] == 0;
-    if (first) step = *rc::gen::inRange(0, 3);
+    if (first) step = *rc::gen::element(0, 1, 2);
     list[i] = first || step == 2 ? any_position(bits) : list[i - 1] + step;
   }
   return list;

@@ -78,7 +78,14 @@ RC_GTEST_PROP(AxesLaws, the_norm_of_each_pair_is_kept_up_to_the_amplitude, ()) {
   });
 }
 
-RC_GTEST_PROP(AxesLaws, transpose_is_the_rotation_by_the_opposite_positions_bit_for_bit, ()) {
+/// Equal numbers: of an axis at 0, and of whole, half and quarter turns, a sine or cosine is 0, whose sign the direction decides.
+void check_same_values(const AxesCase& c, const Tensor& is, const Tensor& wanted) {
+  for_each_head(c.base.shape, [&](const Index& head) {
+    for (std::int64_t d = 0; d < c.base.shape[3]; ++d) RC_ASSERT(is[channel(head, d)] == wanted[channel(head, d)]);
+  });
+}
+
+RC_GTEST_PROP(AxesLaws, transpose_is_the_rotation_by_the_opposite_positions, ()) {
   const AxesCase c = *any_axes_case();
   const Rotary rotary = made(c.base.spec);
   const Tensor x = drawn(c.base);
@@ -86,8 +93,9 @@ RC_GTEST_PROP(AxesLaws, transpose_is_the_rotation_by_the_opposite_positions_bit_
   std::vector<std::int64_t> opposite = at;
   for (std::int64_t& position : opposite) position = -position;
   on_every_target([&] {
-    RC_ASSERT(rotated(rotary, x, view_of(at, c), c.base.place, Direction::transpose) ==
-              rotated(rotary, x, view_of(opposite, c), c.base.place));
+    const Tensor transposed = rotated(rotary, x, view_of(at, c), c.base.place, Direction::transpose);
+    const Tensor turned_back = rotated(rotary, x, view_of(opposite, c), c.base.place);
+    check_same_values(c, transposed, turned_back);
   });
 }
 
@@ -127,8 +135,7 @@ RC_GTEST_PROP(AxesLaws, scores_depend_on_the_distance_along_each_axis_alone, ())
 }
 
 RC_GTEST_PROP(AxesLaws, axes_that_agree_are_one_axis_bit_for_bit, ()) {
-  AxesCase c = *any_axes_case();
-  RC_PRE(!std::holds_alternative<GivenDirections>(c.base.spec.scaling));
+  AxesCase c = *any_ladder_case();
   c.base.spec.axes.ladder = AxisLadder::shared;
   const Rotary several = made(c.base.spec);
   c.base.spec.axes = {};
@@ -145,9 +152,9 @@ RC_GTEST_PROP(AxesLaws, axes_that_agree_are_one_axis_bit_for_bit, ()) {
 }
 
 RC_GTEST_PROP(AxesLaws, tokens_at_0_on_every_axis_stay_bit_for_bit, ()) {
-  const AxesCase c = *any_axes_case();
+  AxesCase c = *any_axes_case();
+  if (std::holds_alternative<YarnScaling>(c.base.spec.scaling)) c.base.spec.scaling = Unscaled{};  // without an amplitude
   const Rotary rotary = made(c.base.spec);
-  RC_PRE(rotary.amplitude() == 1);
   Tensor x(c.base.dtype, c.base.shape, c.base.strides);
   Draw draw(c.base.seed);
   for_each_head(c.base.shape, [&](const Index& head) {
@@ -215,8 +222,7 @@ RC_GTEST_PROP(AxesLaws, segments_are_a_permutation_of_channels_bit_for_bit, ()) 
 
 /// <R x, y> = <x, R^T y>, pair by pair, although tiled lanes are no rotation.
 RC_GTEST_PROP(AxesLaws, the_transpose_of_tiled_lanes_is_their_adjoint, ()) {
-  AxesCase c = *any_axes_case();
-  RC_PRE(!std::holds_alternative<GivenDirections>(c.base.spec.scaling));
+  AxesCase c = *any_ladder_case();
   c.base.spec.pairing = Pairing::interleaved;
   c.base.spec.lanes = Lanes::tiled;
   const Rotary rotary = made(c.base.spec);
