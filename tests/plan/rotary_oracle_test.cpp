@@ -147,7 +147,7 @@ Expected expect(double base, std::int64_t width, const GivenFactors& s) {
   return e;
 }
 
-Expected expect(double, std::int64_t, const GivenDirections&) { return {}; }
+Expected expect(double, std::int64_t, const GivenDirections& s) { return {.frequencies = {s.frequencies.begin(), s.frequencies.end()}}; }
 
 Expected expect(double, std::int64_t, const GivenFrequencies& s) {
   return {.frequencies = {s.frequencies.begin(), s.frequencies.end()}, .amplitude = s.amplitude};
@@ -178,7 +178,7 @@ void compare(const RotarySpec& spec) {
   const auto plan = plan::make_rotary_plan(spec);
   ASSERT_EQ(plan.ok(), expected.valid) << plan.status().message();
   if (!plan) return;
-  const auto pairs = static_cast<std::size_t>(width / 2);
+  const std::size_t pairs = expected.frequencies.size();  // of directions: (axes, heads, pairs)
   EXPECT_EQ(plan->spec.rotary_width, width);
   ASSERT_EQ(plan->steps.size(), pairs);
   ASSERT_EQ(plan->frequencies.size(), pairs);
@@ -327,6 +327,16 @@ TEST(RotaryPlanOracle, given_frequencies_of_any_size_and_sign_agree) {
     for (double& w : s.frequencies) w = d.coin() ? w : -w;
     s.frequencies[0] = d.coin() ? 6.283185307179586 : -6.283185307179586;
     s.frequencies[1] = d.coin() ? -0x1p-130 : 0x1.fffffffffffffp63;
+    if (d.coin()) s.frequencies.back() = 0;
+    return s;
+  });
+}
+
+TEST(RotaryPlanOracle, given_directions_of_any_size_and_sign_agree) {
+  compare_many(12, 60, 0.01, [](Draw& d, std::int64_t pairs) {
+    GivenDirections s{d.integer(1, 4), d.integer(1, 3), {}};
+    s.frequencies = d.list(s.axes * s.heads * pairs, 1e-39, 0x1p63);
+    for (double& w : s.frequencies) w = d.coin() ? w : -w;
     if (d.coin()) s.frequencies.back() = 0;
     return s;
   });
