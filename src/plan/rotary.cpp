@@ -28,14 +28,6 @@ void add_pair(RotaryPlan& plan, const Real& frequency) {
   if (turns(step)) plan.turning_pairs = static_cast<std::int64_t>(plan.steps.size());
 }
 
-/// The place of every pair on its ladder.
-std::vector<Rung> rungs_of(std::int64_t pairs) {
-  std::vector<Rung> rungs;
-  rungs.reserve(static_cast<std::size_t>(pairs));
-  for (std::int64_t i = 0; i < pairs; ++i) rungs.push_back({i, pairs});
-  return rungs;
-}
-
 Result<RotaryPlan> build(const RotarySpec& spec) {
   if (Status status = spec::check(spec); !status) return status;
   const Result<Scaled> scaled = scale(spec);
@@ -51,7 +43,7 @@ Result<RotaryPlan> build(const RotarySpec& spec) {
   plan.inverse_amplitude = 1 / plan.amplitude;
   plan.softmax_scale = nearest_double(scaled->softmax_scale);
   if (spec.numerics != Numerics::exact) {
-    Result<Profile> profile = make_profile(plan.spec, rungs_of(static_cast<std::int64_t>(pairs)));
+    Result<Profile> profile = make_profile(plan.spec, rungs_of(plan.spec, {}));
     if (!profile) return profile.status();
     plan.profile = *std::move(profile);
   }
