@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records what the installed transformers compute: rotations by given tables, and frequencies and tables of every rope_type.
 
-Writes tests/golden/hf_rotation.txt and tests/golden/hf_tables.txt. Numbers are the bits, in hexadecimal. Run it with a Python that has torch
-and transformers; the files name the versions. Never run to make a test pass.
+Writes tests/golden/hf_rotation.txt and tests/golden/hf_tables.txt. Numbers are the bits, in hexadecimal. Run it with a Python that has
+torch and transformers; the files name the versions. Never run to make a test pass.
 """
 import importlib
 import sys
@@ -39,7 +39,8 @@ TOKENS, HEADS = 4, 2
 def inputs(dtype, head_dim):
     """(B, T, H, D): random numbers of many sizes, signed zeros, subnormals and numbers near the end of the range."""
     generator = torch.Generator().manual_seed(20 + head_dim)
-    x = torch.randn(1, TOKENS, HEADS, head_dim, generator=generator) * torch.exp(torch.randn(1, TOKENS, HEADS, head_dim, generator=generator) * 3)
+    shape = (1, TOKENS, HEADS, head_dim)
+    x = torch.randn(shape, generator=generator) * torch.exp(torch.randn(shape, generator=generator) * 3)
     x = x.to(dtype)
     large = torch.finfo(dtype).max
     tiny = torch.finfo(dtype).tiny
@@ -113,7 +114,8 @@ def head_dims(name):
 
 
 def record_rotations():
-    lines = [HEADER, "# case name dtype table_dtype head_dim rotary_width pairing output_pairing sense numerics; cos, sin (T, R/2); in, out (T, H, D)\n"]
+    title = "case name dtype table_dtype head_dim rotary_width pairing output_pairing sense numerics"
+    lines = [HEADER, f"# {title}; cos, sin (T, R/2); in, out (T, H, D)\n"]
     for name, (function, pairing, written, sense, numerics, table) in ROTATIONS.items():
         for dtype_name, dtype in DTYPES.items():
             for head_dim in head_dims(name):
@@ -165,7 +167,9 @@ POSITIONS = [0, 1, 2, 63, 1000, 4095, 65537, 131071, 1000003, 9999999]
 def record_tables():
     lines = [HEADER, "# spec name pairs attention_factor_bits; frequencies (P); positions (T); cos, sin (T, P)\n"]
     for name, (parameters, longest, head_dim, length) in SPECS.items():
-        config = LlamaConfig(head_dim=head_dim, hidden_size=head_dim, num_attention_heads=1, max_position_embeddings=longest, rope_parameters=dict(parameters))
+        config = LlamaConfig(
+            head_dim=head_dim, hidden_size=head_dim, num_attention_heads=1, max_position_embeddings=longest, rope_parameters=dict(parameters)
+        )
         module = LlamaRotaryEmbedding(config)
         positions = [p for p in POSITIONS if length is None or p < length - 1] + ([] if length is None else [length - 1])
         cos, sin = module(torch.zeros(1), torch.tensor([positions]))

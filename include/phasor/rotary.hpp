@@ -151,8 +151,10 @@ enum class Sense : std::uint8_t { counterclockwise, clockwise };
 enum class Lanes : std::uint8_t { alike, tiled };
 /// What a position of 1 at frequency 1 turns by; DINOv3's coordinates are in turns.
 enum class FrequencyUnit : std::uint8_t { radians, turns };
-/// Whose rounding (design.md, numerics profiles). hf_float32: hf's angles and float32 tables, rotated in float32 (Llama 4, DeepSeek-V2);
-/// vllm: tables in the tensor's dtype, rotated in float32 (Cohere and Ernie in Hugging Face too).
+/// Whose rounding. exact: nearest values of true angles. The others form a peer's float32 angles, each step of its formula rounded and
+/// every function correctly rounded, and leave no pair out: hf: tables and each product rounded to the tensor's dtype; hf_float32: hf's
+/// angles and float32 tables, rotated in float32 (Llama 4, DeepSeek-V2); vllm: tables in the tensor's dtype, rotated in float32 (Cohere and
+/// Ernie in Hugging Face too); ggml: a running product of angles, float32 tables, rotated in float32. An angle of 2^63 or more is NaN.
 enum class Numerics : std::uint8_t { exact, hf, hf_float32, vllm, ggml };
 
 struct RotarySpec {
@@ -207,12 +209,14 @@ class Rotary {
 
   /// Fills cos and sin, (B, T, 1, R/2) or (1, T, 1, R/2), f32 or f64, with the values nearest to amplitude * cos and amplitude * sin.
   /// `apply_rotary` with these rows gives bitwise what `apply` gives. Tiled lanes: a value for each channel, R instead of R/2.
-  /// Directions of heads of their own: (B, T, heads, R/2).
+  /// Directions of heads of their own: (B, T, heads, R/2). In a numerics profile: its float32 values, for f64 widened; for
+  /// 16-bit tensors hf and vllm want them rounded to the tensor's dtype before they are applied.
   Status cos_sin(const Positions& positions, const TensorView& cos, const TensorView& sin, const ApplyOptions& options = {}) const;
 
   const RotarySpec& spec() const;
   std::int64_t rotary_width() const;
-  /// Radians a position, the float64 nearest to each exact frequency; R/2 of them, or (axes, heads, R/2) with GivenDirections.
+  /// Radians a position, the float64 nearest to each exact frequency, whatever the numerics; R/2 of them, or (axes, heads, R/2) with
+  /// GivenDirections.
   const std::vector<double>& frequencies() const;
   /// Factor on cos and sin.
   double amplitude() const;
@@ -234,8 +238,10 @@ struct TableLayout {
   Pairing pairing = Pairing::half;
   std::optional<Pairing> output_pairing = std::nullopt;
   Sense sense = Sense::counterclockwise;
-  Numerics numerics = Numerics::exact;  // of the products: hf rounds each to the dtype that tensor and table have in common
-  std::int64_t segments = 1;            // as in RotarySpec
+  // Of the products; the tables are taken as they are. hf rounds each product to the dtype that PyTorch gives tensor and table together
+  // (16 bits only where both are of the same); every numerics but exact computes pairs with cosine 1 and sine 0 like the others.
+  Numerics numerics = Numerics::exact;
+  std::int64_t segments = 1;  // as in RotarySpec
 };
 
 /// Rotates by given tables: cos and sin of shape (B or 1, T, 1, R/2), or (B or 1, T, 1, R) with a value for each channel, laid out

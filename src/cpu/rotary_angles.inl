@@ -6,12 +6,9 @@
 template <class Position>
 class AngleRow {
  public:
-  AngleRow(const job::RowSource& source, const RowPosition<Position>& at)
-      : profile_(*source.profile), first_angle_(source.first_angle), axis_of_pair_(at.axis_of_pair) {
+  AngleRow(const job::RowSource& source, const RowPosition<Position>& at) : source_(source), profile_(*source.profile) {
     for (std::int64_t a = 0; a < source.positions.axes; ++a) {
-      const auto position = static_cast<float>(at.by_axis[a]);
-      start_[a] = profile_.running.empty() ? math::ready_position(position, profile_.position_divisor, profile_.position_factor) : position;
-      product_[a] = start_[a];
+      position_[a] = math::ready_position(static_cast<float>(at.by_axis[a]), profile_.position_divisor, profile_.position_factor);
     }
   }
 
@@ -20,30 +17,32 @@ class AngleRow {
   }
 
  private:
-  std::int64_t axis_of(std::int64_t pair) const { return axis_of_pair_ == nullptr ? 0 : axis_of_pair_[pair]; }
+  /// The running product of one axis: `value` is the position times `ratio`, `rung` times over.
+  struct Theta {
+    float value;
+    float ratio;
+    std::int64_t rung;
+  };
 
-  float product(std::int64_t pair) const {
-    return start_[axis_of(pair)] * profile_.frequencies[static_cast<std::size_t>(first_angle_ + pair)];
-  }
+  std::int64_t axis_of(std::int64_t pair) const { return source_.axis_of_pair == nullptr ? 0 : source_.axis_of_pair[pair]; }
+  std::size_t index_of(std::int64_t pair) const { return static_cast<std::size_t>(source_.profile_first + pair); }
+
+  float product(std::int64_t pair) const { return position_[axis_of(pair)] * profile_.frequencies[index_of(pair)]; }
 
   /// A ladder that begins anew (axes that share their positions, tiled lanes) begins its product anew.
   float running(std::int64_t pair) {
-    const plan::RunningPair& p = profile_.running[static_cast<std::size_t>(first_angle_ + pair)];
+    const plan::RunningPair& p = profile_.running[index_of(pair)];
     const std::int64_t axis = axis_of(pair);
-    if (p.rung < rung_[axis]) {
-      product_[axis] = start_[axis];
-      rung_[axis] = 0;
-    }
-    for (; rung_[axis] < p.rung; ++rung_[axis]) product_[axis] *= p.ratio;
-    return math::ggml_angle(product_[axis], p.angle);
+    Theta& theta = theta_[axis];
+    if (theta.ratio != p.ratio || theta.rung > p.rung) theta = {position_[axis], p.ratio, 0};  // the ladder begins (again)
+    for (; theta.rung < p.rung; ++theta.rung) theta.value *= p.ratio;
+    return math::ggml_angle(theta.value, p.angle);
   }
 
+  const job::RowSource& source_;
   const plan::Profile& profile_;
-  std::int64_t first_angle_;
-  const std::uint8_t* axis_of_pair_;
-  float start_[job::kMaxAxes] = {};    // the position, ready to be multiplied
-  float product_[job::kMaxAxes] = {};  // ggml's running product
-  std::int64_t rung_[job::kMaxAxes] = {};
+  float position_[job::kMaxAxes] = {};
+  Theta theta_[job::kMaxAxes] = {};  // a ratio of 0: not begun
 };
 
 /// Nearest cos and sin of up to kPhaseChunk angles.

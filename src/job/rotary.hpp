@@ -62,7 +62,7 @@ struct RowSource {
   PositionSource positions;
   // A numerics profile: the positions, the amplitude and the sign as above, angles as it says, values rounded to `value_dtype`.
   const plan::Profile* profile = nullptr;  // null: exact
-  std::int64_t first_angle = 0;            // where the profile's list begins for pair 0: its lane 1 follows lane 0 (tiled lanes)
+  std::int64_t profile_first = 0;          // where the profile has the numbers of pair 0
   DType value_dtype = DType::f32;
   // Tables
   TableSource tables;

@@ -50,22 +50,4 @@ Result<Scaled> scale_axes(const RotarySpec& spec) {
   return scale_ladder({spec.base, spec::rotary_width(spec) / 2}, spec.scaling);
 }
 
-std::vector<Rung> rungs_of(const RotarySpec& spec) {
-  const std::int64_t pairs = spec::rotary_width(spec) / 2;
-  std::vector<Rung> rungs;
-  rungs.reserve(static_cast<std::size_t>(pairs));
-  if (spec.axes.ladder == AxisLadder::shared) {
-    for (std::int64_t i = 0; i < pairs; ++i) rungs.push_back({i, pairs});
-    return rungs;
-  }
-  const std::vector<std::int64_t> of_axis = spec::pairs_of_axis(spec);
-  std::vector<std::int64_t> next(of_axis.size(), 0);
-  for (const std::uint8_t axis : spec::axis_of_pair(spec)) {
-    const std::int64_t j = next[axis]++;
-    const bool own = spec.axes.ladder == AxisLadder::own;
-    rungs.push_back(own ? Rung{j, of_axis[axis]} : Rung{j * static_cast<std::int64_t>(of_axis.size()) + axis, pairs});
-  }
-  return rungs;
-}
-
 }  // namespace phasor::plan

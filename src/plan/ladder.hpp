@@ -2,7 +2,6 @@
 // Ladders of frequencies: one for all pairs, one for each axis, or one dealt out to the axes.
 #pragma once
 
-#include "plan/profile.hpp"
 #include "plan/scaling.hpp"
 
 namespace phasor::plan {
@@ -17,7 +16,5 @@ Result<Scaled> scale_ladder(const Ladder& ladder, const Scaling& scaling);
 
 /// The frequency of every pair, as the axes' ladder says.
 Result<Scaled> scale_axes(const RotarySpec& spec);
-/// The place of every pair on its ladder.
-std::vector<Rung> rungs_of(const RotarySpec& spec);
 
 }  // namespace phasor::plan

@@ -52,10 +52,49 @@ Status no_such_scaling(const RotarySpec& spec) {
                                          name_of(spec.numerics), kScalings[spec.scaling.index()], name_of(spec.numerics)));
 }
 
+std::vector<Rung> rungs_of(const RotarySpec& spec, const std::vector<std::uint8_t>& axis_of_pair) {
+  const std::int64_t pairs = (spec.rotary_width == 0 ? spec.head_dim : spec.rotary_width) / 2;
+  std::vector<Rung> rungs(static_cast<std::size_t>(pairs));
+  if (axis_of_pair.empty() || spec.axes.ladder == AxisLadder::shared) {
+    for (std::int64_t i = 0; i < pairs; ++i) rungs[static_cast<std::size_t>(i)] = {i, pairs};
+    return rungs;
+  }
+  const std::int64_t axes = *std::max_element(axis_of_pair.begin(), axis_of_pair.end()) + 1;
+  std::vector<std::int64_t> next(static_cast<std::size_t>(axes), 0);
+  for (std::size_t i = 0; i < rungs.size(); ++i) {
+    const std::int64_t axis = axis_of_pair[i];
+    const std::int64_t j = next[static_cast<std::size_t>(axis)]++;
+    const bool own = spec.axes.ladder == AxisLadder::own;
+    rungs[i] = own ? Rung{j, std::count(axis_of_pair.begin(), axis_of_pair.end(), axis)} : Rung{j * axes + axis, pairs};
+  }
+  return rungs;
+}
+
+Profile tiled(const Profile& profile, std::int64_t segments) {
+  Profile lanes = profile;
+  const std::size_t pairs = std::max(profile.frequencies.size(), profile.running.size());
+  const std::size_t in_segment = pairs / static_cast<std::size_t>(segments);
+  lanes.frequencies.clear();
+  lanes.running.clear();
+  for (std::size_t lane = 0; lane < 2; ++lane) {
+    for (std::size_t pair = 0; pair < pairs; ++pair) {
+      const std::size_t segment = pair / in_segment * in_segment;
+      const std::size_t from = segment + (2 * (pair - segment) + lane) % in_segment;
+      if (!profile.frequencies.empty()) lanes.frequencies.push_back(profile.frequencies[from]);
+      if (!profile.running.empty()) lanes.running.push_back(profile.running[from]);
+    }
+  }
+  return lanes;
+}
+
 Result<Profile> make_profile(const RotarySpec& spec, const std::vector<Rung>& rungs) {
   const bool hf = spec.numerics == Numerics::hf || spec.numerics == Numerics::hf_float32;
   if (spec.unit == FrequencyUnit::turns && !hf) {
     return Status::unsupported(fmt::format("RotarySpec: numerics is {} and unit is turns, wanted radians", name_of(spec.numerics)));
+  }
+  if (spec.axes.ladder != AxisLadder::shared && spec.scaling.index() > 1) {  // 0 and 1: unscaled and linear
+    return Status::unsupported(fmt::format("RotarySpec: numerics is {} and axes.ladder is not shared, wanted no scaling or linear scaling",
+                                           name_of(spec.numerics)));
   }
   if (const auto base = static_cast<float>(spec.base); !(base > 0) || !std::isfinite(base)) {
     return Status::invalid(

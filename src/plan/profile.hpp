@@ -34,6 +34,13 @@ struct Rung {
   std::int64_t count;
 };
 
+/// The rung of every pair: of one ladder over all of them, of one for each axis, or of one dealt out (AxisLadder). `axis_of_pair` has an
+/// entry for each pair, or none where there is one axis.
+std::vector<Rung> rungs_of(const RotarySpec& spec, const std::vector<std::uint8_t>& axis_of_pair);
+
+/// Tiled lanes: the numbers of lane 0 of every pair, then those of lane 1; channel c of a segment has those of its pair c mod pairs.
+Profile tiled(const Profile& profile, std::int64_t segments);
+
 /// Needs a spec that passes spec::check, and numerics other than exact; a rung for every pair. An error where the peer has no such scaling.
 Result<Profile> make_profile(const RotarySpec& spec, const std::vector<Rung>& rungs);
 

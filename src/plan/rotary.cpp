@@ -8,7 +8,6 @@
 #include <variant>
 
 #include "math/sincos.hpp"
-#include "plan/ladder.hpp"
 #include "plan/real.hpp"
 #include "plan/scaling.hpp"
 #include "spec/axes.hpp"
@@ -42,29 +41,17 @@ void add_axes(RotaryPlan& plan) {
 }
 
 Status add_profile(RotaryPlan& plan) {
-  Result<Profile> profile = make_profile(plan.spec, rungs_of(plan.spec));
+  Result<Profile> profile = make_profile(plan.spec, rungs_of(plan.spec, plan.axis_of_pair));
   if (!profile) return profile.status();
   plan.profile = *std::move(profile);
   return {};
-}
-
-void add_tiled_angle(const Profile& profile, std::size_t from, Profile& tiled) {
-  if (profile.running.empty()) {
-    tiled.frequencies.push_back(profile.frequencies[from]);
-  } else {
-    tiled.running.push_back(profile.running[from]);
-  }
 }
 
 /// Channel c of a segment of w channels turns as pair c mod w/2 of it does; lane l of its pair j is channel 2 j + l.
 void add_tiled_lanes(RotaryPlan& plan) {
   const std::size_t pairs = plan.steps.size();
   const std::size_t in_segment = pairs / static_cast<std::size_t>(plan.spec.segments);
-  plan.tiled.profile = plan.profile;
-  if (plan.tiled.profile) {
-    plan.tiled.profile->frequencies.clear();
-    plan.tiled.profile->running.clear();
-  }
+  if (plan.profile) plan.tiled.profile = tiled(*plan.profile, plan.spec.segments);
   for (std::size_t lane = 0; lane < 2; ++lane) {
     for (std::size_t pair = 0; pair < pairs; ++pair) {
       const std::size_t segment = pair / in_segment * in_segment;
@@ -73,7 +60,6 @@ void add_tiled_lanes(RotaryPlan& plan) {
       plan.tiled.turn_cos.push_back(plan.turn_cos[from]);
       plan.tiled.turn_sin.push_back(plan.turn_sin[from]);
       if (!plan.axis_of_pair.empty()) plan.tiled.axis_of_pair.push_back(plan.axis_of_pair[from]);
-      if (plan.profile) add_tiled_angle(*plan.profile, from, *plan.tiled.profile);
     }
   }
 }

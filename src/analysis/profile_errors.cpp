@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// How far off the tables of each numerics profile are at a position, against the exact ones.
+#include <algorithm>
+#include <cmath>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "phasor/analysis.hpp"
+
+namespace phasor {
+namespace {
+
+template <class T>
+struct Table {
+  std::vector<T> cos;
+  std::vector<T> sin;
+};
+
+template <class T>
+Result<Table<T>> table_at(const Rotary& rotary, std::int64_t position) {
+  const std::int64_t pairs = rotary.rotary_width() / 2;
+  Table<T> table{std::vector<T>(static_cast<std::size_t>(pairs)), std::vector<T>(static_cast<std::size_t>(pairs))};
+  const Extents shape{1, 1, 1, pairs};
+  const Status status = rotary.cos_sin(positions_from(position), view(table.cos.data(), shape), view(table.sin.data(), shape));
+  if (!status.ok()) return status;
+  return table;
+}
+
+double largest_difference(const Table<float>& is, const Table<double>& truth) {
+  double largest = 0;
+  for (std::size_t i = 0; i < truth.cos.size(); ++i) {
+    largest = std::max({largest, std::abs(is.cos[i] - truth.cos[i]), std::abs(is.sin[i] - truth.sin[i])});
+  }
+  return largest;
+}
+
+Result<Rotary> with_numerics(RotarySpec spec, Numerics numerics) {
+  spec.numerics = numerics;
+  return Rotary::make(spec);
+}
+
+/// None where the peer has no such scaling.
+std::optional<double> error_of(const Result<Rotary>& profile, const Table<double>& truth, std::int64_t position) {
+  if (!profile.ok()) return std::nullopt;
+  const auto table = table_at<float>(*profile, position);
+  return table.ok() ? std::optional<double>(largest_difference(*table, truth)) : std::nullopt;
+}
+
+Result<std::vector<ProfileError>> errors(const RotarySpec& spec, std::span<const std::int64_t> positions) {
+  const Result<Rotary> exact = with_numerics(spec, Numerics::exact);
+  if (!exact.ok()) return exact.status();
+  const Result<Rotary> hf = with_numerics(spec, Numerics::hf);
+  const Result<Rotary> vllm = with_numerics(spec, Numerics::vllm);
+  const Result<Rotary> ggml = with_numerics(spec, Numerics::ggml);
+  std::vector<ProfileError> list;
+  list.reserve(positions.size());
+  for (const std::int64_t position : positions) {
+    const auto truth = table_at<double>(*exact, position);
+    if (!truth.ok()) return truth.status();
+    const auto of = [&](const Result<Rotary>& profile) { return error_of(profile, *truth, position); };
+    list.push_back({position, of(exact).value_or(0), of(hf), of(vllm), of(ggml)});
+  }
+  return list;
+}
+
+}  // namespace
+
+Result<std::vector<ProfileError>> profile_errors(const RotarySpec& spec, std::span<const std::int64_t> positions) {
+  try {
+    return errors(spec, positions);
+  } catch (const std::bad_alloc&) {
+    return Status::unsupported("profile_errors: no memory for the result");
+  }
+}
+
+}  // namespace phasor
