@@ -8,5 +8,6 @@
 #include "cpu/rotary_rows.inl"
 #include "cpu/difference_rows.inl"
 #include "cpu/rotary_heads.inl"
+#include "cpu/identity_pairs.inl"
 #include "cpu/rotary_loop.inl"
 // clang-format on
