@@ -78,7 +78,7 @@ void fill_difference_pair(const Move& move, std::int64_t pair, T& cos, T& sin) {
   }
   if (move.is_still(pair)) return fill_unturned(move.source, 1, &cos, &sin);
   math::sincos(difference_of(move, pair), move.source.amplitude, cos, sin);
-  sin *= static_cast<T>(move.source.sine_sign);
+  sin = sin == 0 ? T{0} : sin * static_cast<T>(move.source.sine_sign);  // +0, so that there and back are one way
 }
 
 #if PHASOR_LANES
