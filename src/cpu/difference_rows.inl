@@ -44,6 +44,7 @@ struct Move {
   Side from;
   Side to;
 
+  bool on_one_axis() const { return source.axis_of_pair == nullptr && source.from->axis_of_pair == nullptr; }
   bool are_whole() const { return !from.fractional && !to.fractional; }
   bool same_place(std::int64_t pair) const {
     if (from.fractional != to.fractional) return false;
@@ -77,16 +78,33 @@ void fill_difference_pair(const Move& move, std::int64_t pair, T& cos, T& sin) {
   }
   if (move.is_still(pair)) return fill_unturned(move.source, 1, &cos, &sin);
   math::sincos(difference_of(move, pair), move.source.amplitude, cos, sin);
-  sin *= static_cast<T>(move.source.sine_sign);
+  sin = sin == 0 ? T{0} : sin * static_cast<T>(move.source.sine_sign);  // +0, so that there and back are one way
 }
 
 #if PHASOR_LANES
 
 #include "math/difference.inl"
 
+/// The phases of up to kPhaseChunk pairs where none is still: whole positions on one axis, different ones.
+HWY_INLINE void fill_whole_phases(const Move& move, const RowBlock<float>& block, PhaseChunk& phases) {
+  const std::int64_t a = move.from.whole[0];
+  const std::int64_t b = move.to.whole[0];
+  for (std::int64_t i = 0; i < block.count; ++i) {
+    const math::Phase128 p = math::combine(math::phase128_of(move.to.step(block.first + i), b),
+                                           math::phase128_of(move.from.step(block.first + i), a), move.source.opposed);
+    phases.high[i] = p.high;
+    phases.low[i] = p.low;
+  }
+  phases.tiny = math::tiny_bound(a) + math::tiny_bound(b);  // their errors add up
+}
+
 /// The phases of up to kPhaseChunk pairs. Returns a bit for each pair that is still, whose phase is one that is easily proven instead.
 HWY_INLINE u64 fill_difference_phases(const Move& move, const RowBlock<float>& block, PhaseChunk& phases) {
   u64 still = 0;
+  if (move.are_whole() && move.on_one_axis() && !move.same_place(0)) {
+    fill_whole_phases(move, block, phases);
+    return still;
+  }
   phases.tiny = 0;
   for (std::int64_t i = 0; i < block.count; ++i) {
     const std::int64_t pair = block.first + i;
@@ -95,7 +113,7 @@ HWY_INLINE u64 fill_difference_phases(const Move& move, const RowBlock<float>& b
       still |= u64{1} << i;
     } else {
       p = math::combine(move.to.phase128(pair), move.from.phase128(pair), move.source.opposed);
-      phases.tiny = std::max(phases.tiny, move.to.tiny_bound(pair) + move.from.tiny_bound(pair));  // their errors add up
+      phases.tiny = std::max(phases.tiny, move.to.tiny_bound(pair) + move.from.tiny_bound(pair));
     }
     phases.high[i] = p.high;
     phases.low[i] = p.low;
@@ -229,7 +247,7 @@ inline void fill_difference_run(const RowBlock<float>& block, const MoveRun& run
 /// How many rows from `rows.token` on are consecutive on both sides; 1 where a recurrence does not serve.
 inline std::int64_t move_run_length(const Move& move, const RowRange& rows) {
   const job::RowSource& to = move.source;
-  if (!move.are_whole() || to.axis_of_pair != nullptr || to.from->axis_of_pair != nullptr) return 1;
+  if (!move.are_whole() || !move.on_one_axis()) return 1;
   std::int64_t positions[2][kMaxBlockRows];
   for (std::int64_t r = 0; r < rows.count; ++r) {
     positions[0][r] = position_at<std::int64_t>(to.from->positions, 0, rows.batch, rows.token + r);

@@ -11,5 +11,6 @@
 #include "cpu/rotary_angles.inl"
 #include "cpu/difference_rows.inl"
 #include "cpu/rotary_heads.inl"
+#include "cpu/identity_pairs.inl"
 #include "cpu/rotary_loop.inl"
 // clang-format on

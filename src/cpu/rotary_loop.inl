@@ -116,7 +116,8 @@ void rotate_token(const Row<T>& row, const Heads& heads, std::int64_t pairs) {
   if (turning > 0) {
     Row<T> ready = row;
     ready.identity_inside = !row.turns_all && has_identity(row, turning);
-    rotate_heads<dtype, read, write>(ready, heads, turning);
+    ready.identity_inside ? rotate_around<dtype, read, write>(ready, heads, turning)
+                          : rotate_heads<dtype, read, write>(ready, heads, turning);
   }
   move_unturned<dtype, read, write>(row, heads, turning, pairs);
 }

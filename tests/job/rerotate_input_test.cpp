@@ -113,6 +113,15 @@ TEST(RerotateInput, specs_that_do_not_fit_each_other_are_errors) {
   check_cases(Function::paged, cases_of_specs());
 }
 
+TEST(RerotateInput, rotations_that_do_not_compose_exactly_are_unsupported) {
+  const std::vector<Case> cases = {
+      {"from has a numerics profile, wanted exact", [](Attempt& c) { c.from.numerics = Numerics::hf; }, ErrorKind::unsupported},
+      {"to has a numerics profile, wanted exact", [](Attempt& c) { c.to.numerics = Numerics::vllm; }, ErrorKind::unsupported},
+  };
+  check_cases(Function::contiguous, cases);
+  check_cases(Function::paged, cases);
+}
+
 TEST(RerotateInput, keys_and_caches_that_do_not_fit_are_errors) {
   check_cases(Function::contiguous, cases_of_a_view("keys"));
   check_cases(Function::paged, cases_of_a_view("cache"));

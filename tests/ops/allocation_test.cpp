@@ -76,10 +76,15 @@ void check_no_allocation(std::int64_t width, Pairing output) {
   EXPECT_EQ(allocations_of([&] { ok &= rotary.apply(q.view(), positions(fractions.data(), 97)).ok(); }), 0) << "fractions";
   EXPECT_EQ(allocations_of([&] { ok &= rotary.cos_sin(positions_from(5), cos.view(), sin.view()).ok(); }), 0) << "cos_sin";
   EXPECT_EQ(allocations_of([&] { ok &= apply_rotary(q.view(), k.view(), cos.view(), sin.view(), layout).ok(); }), 0) << "tables";
+  const RotatedAt from = {rotary, positions_from(5)};
+  const RotatedAt to = {make_rotary({.head_dim = width + 1, .rotary_width = width, .base = 500, .output_pairing = output}), from.positions};
+  const std::vector<std::int64_t> slots = {3, 90, 100};
+  EXPECT_EQ(allocations_of([&] { ok &= rerotate(q.view(), from, to).ok(); }), 0) << "rerotate";
+  EXPECT_EQ(allocations_of([&] { ok &= rerotate(q.view(), slots, from, to).ok(); }), 0) << "rising slots";
   EXPECT_TRUE(ok);
 }
 
-TEST_F(Allocation, after_a_first_call_neither_apply_nor_cos_sin_nor_apply_rotary_allocates) {
+TEST_F(Allocation, after_a_first_call_neither_apply_nor_cos_sin_nor_apply_rotary_nor_rerotate_allocates) {
   on_every_target([] {
     for (const Pairing output : {Pairing::half, Pairing::interleaved}) {
       for_each_dtype([&](auto tag) { check_no_allocation<typename decltype(tag)::type>(130, output); });
