@@ -4,6 +4,8 @@
 
 #include "phasor/analysis.hpp"
 #include "phasor/model.hpp"
+#include "phasor/position_builders.hpp"
+#include "phasor/position_maps.hpp"
 #include "phasor/positions.hpp"
 #include "phasor/result.hpp"
 #include "phasor/rotary.hpp"

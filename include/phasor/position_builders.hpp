@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <type_traits>
 
 #include "phasor/positions.hpp"
 #include "phasor/result.hpp"
@@ -15,23 +16,19 @@ namespace phasor {
 // Every builder checks all of its input before it writes: on an error nothing is written. A value that the type of `out` cannot hold
 // is an error, and so is input that lies in the output. What has one value a token is written to every axis alike.
 
-/// A list of integers as the caller has it: std::uint8_t or bool (masks), std::int32_t or std::int64_t. Empty: not given.
+/// A list of integers as the caller has it: signed of 4 or 8 bytes; or of 1 byte, unsigned or bool (masks). Empty: not given.
 struct Integers {
   const void* data = nullptr;
   std::int64_t size = 0;
-  std::int64_t bytes = 8;  // of an element: 1 (unsigned), 4 or 8 (signed)
+  std::int64_t bytes = 8;  // of an element
 
   Integers() = default;
+  template <class T>
+    requires(std::is_integral_v<T> && (sizeof(T) == 1 ? std::is_unsigned_v<T> : std::is_signed_v<T> && sizeof(T) >= 4))
+  Integers(const T* list, std::size_t n) : data(list), size(static_cast<std::int64_t>(n)), bytes(sizeof(T)) {}
   template <class List>
-    requires requires(const List& list) { list.data(), list.size(); }
+    requires requires(const List& list) { Integers(list.data(), list.size()); }
   Integers(const List& list) : Integers(list.data(), list.size()) {}  // NOLINT(google-explicit-constructor)
-  Integers(const std::int64_t* list, std::size_t n) : Integers(list, n, 8) {}
-  Integers(const std::int32_t* list, std::size_t n) : Integers(list, n, 4) {}
-  Integers(const std::uint8_t* list, std::size_t n) : Integers(list, n, 1) {}
-  Integers(const bool* list, std::size_t n) : Integers(list, n, 1) {}
-
- private:
-  Integers(const void* list, std::size_t n, std::int64_t element) : data(list), size(static_cast<std::int64_t>(n)), bytes(element) {}
 };
 
 /// offset + t.
@@ -46,11 +43,10 @@ struct Ragged {
 };
 Status fill_from_cu_seqlens(const PositionsView& out, const Ragged& ragged);
 
-/// The n-th token that is not masked (from 0) is at first + n, a masked one at `masked`.
+/// The n-th token that is not masked (from 0) is at first + n, a masked one at `masked`. 0, 0: transformers' generate, Bloom, ALiBi;
+/// 0, 1: generate before transformers 5; 0, -1: OPT, whose table has two rows before the first.
 struct MaskRule {
-  std::int64_t first = 0;
-  std::int64_t masked =
-      0;  // 0, 0: transformers' generate, Bloom, ALiBi; 0, 1: generate before version 5; 0, -1: OPT (2 rows on in its table)
+  std::int64_t first = 0, masked = 0;
 };
 /// RoBERTa and its kin: rows of the learned table, from padding_idx + 1 on.
 inline MaskRule roberta_rule(std::int64_t padding_idx) { return {.first = padding_idx + 1, .masked = padding_idx}; }
@@ -85,9 +81,7 @@ Status fill_from_tree(const PositionsView& out, const DraftTree& tree);
 
 /// Patches of an image or a video; also a row of image_grid_thw.
 struct ImageGrid {
-  std::int64_t frames = 1;
-  std::int64_t rows = 0;
-  std::int64_t columns = 0;
+  std::int64_t frames = 1, rows = 0, columns = 0;
 };
 enum class GridAxis : std::uint8_t { frame, row, column };
 /// index: 0, 1, 2, ...; centre: (2 i + 1 - n) / n of n, in [-1, 1] (DINOv3), for f64.
@@ -109,33 +103,27 @@ Status fill_from_patches(const PositionsView& out, const Integers& patches, cons
 
 /// Whose get_rope_index.
 enum class MropeModel : std::uint8_t { qwen2_vl, qwen2_5_vl, qwen3_vl, glm4v, ernie4_5_vl, qwen2_5_omni, qwen3_omni };
-/// Special token ids, as the model's config names them; needed where token types are not given.
+/// Special token ids, as the model's config names them. GLM-4V: image tokens from video_start to video_end are a video's.
 struct MropeTokens {
-  std::int64_t image = -1;
-  std::int64_t video = -1;
-  std::int64_t audio = -1;
-  std::int64_t vision_start = -1;
-  std::int64_t audio_start = -1;
-  std::int64_t video_start = -1;  // GLM-4V: image tokens from here to video_end are a video's
-  std::int64_t video_end = -1;
+  std::int64_t image = -1, video = -1, audio = -1, vision_start = -1, audio_start = -1, video_start = -1, video_end = -1;
 };
 struct MropeInput {
   MropeModel model = MropeModel::qwen2_vl;
-  Integers input_ids = {};                       // (B, T)
-  Integers token_types = {};                     // (B, T), 0 text, 1 image, 2 video; instead of input_ids, not for Omni
-  Integers attention_mask = {};                  // (B, T); empty: nothing is masked
-  std::span<const ImageGrid> images = {};        // in patches, before merging
-  std::span<const ImageGrid> videos = {};        //
+  Integers input_ids = {};                 // (B, T)
+  Integers token_types = {};               // (B, T), 0 text, 1 image, 2 video; instead of input_ids, not for Omni
+  Integers attention_mask = {};            // (B, T); empty: nothing is masked
+  std::span<const ImageGrid> images = {};  // in patches, before merging
+  std::span<const ImageGrid> videos = {};
   std::span<const float> seconds_per_grid = {};  // one a video (Qwen2.5-VL, Omni); empty: 1
   Integers audio_lengths = {};                   // audio_seqlens (Omni)
-  bool use_audio_in_video = false;               // Qwen2.5-Omni
-  MropeTokens tokens = {};                       //
-  std::int64_t merge = 2;                        // spatial_merge_size
-  std::int64_t temporal_merge = 2;               // Ernie's videos
-  double tokens_per_second = 2;                  // Qwen2.5-VL
-  double position_id_per_seconds = 25;           // Omni
-  double seconds_per_chunk = 2;                  // Qwen2.5-Omni
-  std::int64_t audio_window = 50;                // Qwen3-Omni's n_window
+  bool use_audio_in_video = false;               // Omni
+  MropeTokens tokens = {};
+  std::int64_t merge = 2;               // spatial_merge_size
+  std::int64_t temporal_merge = 2;      // of Ernie's videos
+  double tokens_per_second = 2;         // Qwen2.5-VL
+  double position_id_per_seconds = 25;  // Omni
+  double seconds_per_chunk = 2;         // Qwen2.5-Omni
+  std::int64_t audio_window = 50;       // Qwen3-Omni's n_window
 };
 /// out (3, B, T): frame, row and column ids, bit for bit those of transformers. Qwen3-Omni's may be fractions: then out must be f64.
 /// deltas: B of them, or empty; what to add to a token's index to go on after the row.

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
 
 #include "job/overlap.hpp"
 
@@ -111,7 +112,7 @@ Status check_ragged(const char* where, const Ragged& ragged, const PositionsView
 void PositionSink::put_axis(const Place& place, std::int64_t base, std::int64_t n) {
   std::int64_t value = 0;
   if (__builtin_add_overflow(base, n, &value) || !fits(out_.type, value)) {
-    refuse(place, static_cast<double>(base) + static_cast<double>(n));
+    if (!refused_.any) refused_ = {.any = true, .place = place, .base = base, .n = n};
   } else if (writing_) {
     write(place, value);
   }
@@ -121,7 +122,7 @@ void PositionSink::put_fraction(const Place& place, double value) {
   if (out_.type == PositionType::f64) {
     if (writing_) static_cast<double*>(out_.data)[index(place)] = value;
   } else if (!(std::fabs(value) < 0x1p63) || value != std::floor(value)) {
-    refuse(place, value);
+    if (!refused_.any) refused_ = {.any = true, .place = place, .fraction = value};
   } else {
     put_axis(place, static_cast<std::int64_t>(value));
   }
@@ -138,19 +139,16 @@ void PositionSink::write(const Place& place, std::int64_t value) const {
   }
 }
 
-void PositionSink::refuse(const Place& place, double value) {
-  if (refused_) return;
-  refused_ = true;
-  refused_at_ = place;
-  refused_value_ = value;
-}
-
 Status PositionSink::begin_writing(const char* where) {
   writing_ = true;
-  if (!refused_) return {};
-  const bool whole = refused_value_ == std::floor(refused_value_);
-  return error(where, "token {} of batch row {} is at {}{}, wanted what {} holds", refused_at_.t, refused_at_.b, refused_value_,
-               whole ? "" : ", a fraction", name_of(out_.type));
+  if (!refused_.any) return {};
+  std::int64_t sum = 0;
+  const bool beyond = __builtin_add_overflow(refused_.base, refused_.n, &sum);
+  const std::string is = refused_.fraction != 0 ? fmt::format("{}, a fraction", refused_.fraction)
+                         : beyond               ? fmt::format("{} + {}", refused_.base, refused_.n)
+                                                : fmt::format("{}", sum);
+  return error(where, "token {} of batch row {} is at {}, wanted what {} holds", refused_.place.t, refused_.place.b, is,
+               name_of(out_.type));
 }
 
 }  // namespace phasor::job

@@ -63,13 +63,19 @@ class PositionSink {
  private:
   std::int64_t index(const Place& p) const { return p.axis * out_.strides[0] + p.b * out_.strides[1] + p.t * out_.strides[2]; }
   void write(const Place& place, std::int64_t value) const;
-  void refuse(const Place& place, double value);
+
+  /// The first value that does not fit: base + n, or a fraction.
+  struct Refused {
+    bool any = false;
+    Place place = {};
+    std::int64_t base = 0;
+    std::int64_t n = 0;
+    double fraction = 0;
+  };
 
   PositionsView out_;
   bool writing_ = false;
-  bool refused_ = false;
-  Place refused_at_ = {};
-  double refused_value_ = 0;  // near enough to be read
+  Refused refused_;
 };
 
 /// The way of every builder. `walk` puts every value into the sink it is given; it may fail, the same way each time.

@@ -21,8 +21,8 @@ constexpr DoubleDouble kNoValue = {std::numeric_limits<double>::quiet_NaN(), 0};
 DoubleDouble temperature_at(const QueryTemperature& t, std::int64_t floored, DoubleDouble p_and_1) {
   if (t.kind == QueryTemperature::Kind::log_n) {
     if (t.length < 2 || floored < 0) return kNoValue;
-    return floored < t.length - 1 || p_and_1.high <= static_cast<double>(t.length) ? DoubleDouble{1, 0}
-                                                                                   : math::log_n_temperature(p_and_1, t.length);
+    const DoubleDouble beyond = p_and_1 + -math::exact(static_cast<std::uint64_t>(t.length));
+    return beyond.high <= 0 ? DoubleDouble{1, 0} : math::log_n_temperature(p_and_1, t.length);
   }
   std::int64_t shifted = 0;
   if (t.length < 1 || !std::isfinite(t.scale) || __builtin_add_overflow(floored, t.shift, &shifted) || shifted < 0) return kNoValue;
