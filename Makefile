@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of Phasor. Each installs what it misses, then builds and runs; `make help` lists them.
 JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 120
 FOREIGN := $(if $(filter aarch64,$(shell uname -m)),foreign-x86_64,foreign-aarch64)
 FORMATTED := $(wildcard $(foreach d,include/phasor src/* c cli bench examples fuzz tests tests/* python,$(foreach e,hpp cpp inl cu h,$(d)/*.$(e))))
 TIDY = $(wildcard src/*/*.cpp cli/*.cpp)
@@ -10,7 +11,7 @@ build = cmake --preset $(1) --log-level=WARNING && cmake --build --preset $(1) -
 # $(call build_and_test,PRESET)
 build_and_test = $(call build,$(1)) && ctest --preset $(1) -j $(JOBS)
 
-.PHONY: help demo test check bench test-exhaustive format lint clean
+.PHONY: help demo test check bench fuzz test-exhaustive format lint clean
 .PHONY: setup-% check-includes check-formulas check-format check-tidy budgets test-asan test-tsan test-clang test-foreign test-wasm
 
 help:  ## list the commands
@@ -37,6 +38,14 @@ bench: setup-bench  ## run the benchmarks: a table here, JSON in out/
 	  $$b --benchmark_min_time=0.03 --benchmark_repetitions=9 --benchmark_enable_random_interleaving=true \
 	    --benchmark_out=out/$$(basename $$b).json --benchmark_out_format=json >/dev/null || exit 1; \
 	  python3 tools/bench_table.py out/$$(basename $$b).json || exit 1; done
+
+fuzz: setup-fuzz  ## run every fuzz harness for FUZZ_SECONDS (120): corpus and crashes stay in build/fuzz
+	@$(call build,fuzz)
+	@mkdir -p build/fuzz/crashes
+	@for f in build/fuzz/fuzz/fuzz_*; do [ -x $$f ] && [ -f $$f ] || continue; name=$${f##*/fuzz_}; mkdir -p build/fuzz/corpus/$$name; \
+	  echo "fuzz: $$name for $(FUZZ_SECONDS) s"; \
+	  $$f -max_total_time=$(FUZZ_SECONDS) -timeout=20 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1 \
+	    -artifact_prefix=build/fuzz/crashes/$$name- build/fuzz/corpus/$$name fuzz/corpus/$$name || exit 1; done
 
 test-exhaustive: setup-test  ## the long sweeps against MPFR
 	@$(call build,exhaustive) && build/exhaustive/tests/phasor_exhaustive

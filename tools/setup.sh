@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the distribution's packages that a make target needs (demo, test, check, bench). Silent when nothing is missing.
+# Installs the distribution's packages that a make target needs (demo, test, check, bench, fuzz). Silent when nothing is missing.
 set -euo pipefail
 
 usage() {
-  echo "usage: tools/setup.sh demo|test|check|bench" >&2
+  echo "usage: tools/setup.sh demo|test|check|bench|fuzz" >&2
   exit 2
 }
 
@@ -20,6 +20,7 @@ packages_for() {
     demo) echo "$build" ;;
     bench) echo "$build libbenchmark-dev python3" ;;
     test) echo "$test" ;;
+    fuzz) echo "$build clang-19 libclang-rt-19-dev" ;;
     check) echo "$test clang-19 libomp-19-dev clang-format-19 clang-tidy-19 qemu-user $(cross_compiler) emscripten nodejs" ;;
     *) usage ;;
   esac

@@ -113,7 +113,7 @@ class Model {
     const GgufLayer& kind = layers_.layers[index];
     RotarySpec spec{.head_dim = head_dim(index), .rotary_width = rotary_width(index), .base = base(index)};
     // Latent attention keeps its unrotated channels in front.
-    if (keys_.has("attention.kv_lora_rank") || architecture_.name == "deepseek4") spec.rotary_offset = spec.head_dim - spec.rotary_width;
+    if (keys_.is_latent() || architecture_.name == "deepseek4") spec.rotary_offset = spec.head_dim - spec.rotary_width;
     const bool full_only = architecture_.name == "gemma4" || architecture_.name == "gemma4-assistant" || architecture_.name == "step35";
     bool scaled = !kind.sliding || architecture_.sliding_scaling == GgufSlidingScaling::as_full;
     if (architecture_.name == "deepseek4") scaled = kind.compressed;

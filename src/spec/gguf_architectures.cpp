@@ -252,6 +252,16 @@ constexpr GgufArchitecture architectures[] = {
 
 }  // namespace
 
+bool is_latent(std::string_view architecture) {
+  static constexpr std::string_view latent[] = {"deepseek2", "deepseek2-ocr", "deepseek32", "dots3note",
+                                                "glm-dsa",   "minicpm3",      "mistral4",   "plm"};
+  return std::find(std::begin(latent), std::end(latent), architecture) != std::end(latent);
+}
+
+bool reads_log_multiplier(std::string_view architecture) {
+  return architecture == "deepseek2" || architecture == "deepseek32" || architecture == "mistral3" || architecture == "mistral4";
+}
+
 const GgufArchitecture* find_gguf_architecture(std::string_view name) {
   const auto* found = std::lower_bound(std::begin(architectures), std::end(architectures), name,
                                        [](const GgufArchitecture& row, std::string_view wanted) { return row.name < wanted; });

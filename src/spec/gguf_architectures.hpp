@@ -54,6 +54,11 @@ struct GgufArchitecture {
   GgufUnrotated unrotated = GgufUnrotated::none;
 };
 
+/// Whether its attention is latent: unrotated channels in front of the rotary ones, a tenth of YaRN's log multiplier in the file.
+bool is_latent(std::string_view architecture);
+/// Whether llama.cpp reads YaRN's log multiplier.
+bool reads_log_multiplier(std::string_view architecture);
+
 /// Null for one that is not known.
 const GgufArchitecture* find_gguf_architecture(std::string_view name);
 

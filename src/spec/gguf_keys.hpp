@@ -21,6 +21,8 @@ class GgufKeys {
   /// "llama.rope.freq_base" of "rope.freq_base".
   std::string full(std::string_view key) const { return fmt::format("{}.{}", architecture_, key); }
   bool has(std::string_view key) const { return find(key) != nullptr; }
+  /// Whether the file's keys are those of latent attention.
+  bool is_latent() const { return has("attention.kv_lora_rank") || has("attention.key_length_mla"); }
 
   /// An integer of any width, 0 to 2^53, or nothing where the key is missing.
   std::optional<std::int64_t> integer(std::string_view key) const;

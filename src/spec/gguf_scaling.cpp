@@ -68,7 +68,7 @@ void GgufScaling::read_yarn() {
   yarn_.beta_fast = keys_.real("rope.scaling.yarn_beta_fast").value_or(architecture == "grok" ? 8 : 32);
   yarn_.beta_slow = keys_.real("rope.scaling.yarn_beta_slow").value_or(1);
   // Latent attention scales its scores too; Mistral 3 only its amplitude.
-  const bool latent = keys_.has("attention.kv_lora_rank");
+  const bool latent = keys_.is_latent();
   yarn_.softmax = latent ? YarnSoftmax::mscale_all_dim_squared : YarnSoftmax::unchanged;
   extrapolation_ = keys_.real("rope.scaling.yarn_ext_factor").value_or(-1);
   if (extrapolation_ < 0) extrapolation_ = 1;

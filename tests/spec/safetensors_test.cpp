@@ -85,7 +85,8 @@ TEST(Safetensors, fields_are_checked) {
 TEST(Safetensors, names_and_places_are_checked) {
   const std::string a = R"("a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]})";
   expect_refused(safetensors_bytes("{" + a + "," + a + "}", "1234"), "tensor a is given twice");
-  expect_refused(safetensors_bytes("{" + a + R"(,"b":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})", "123456"), "where the one before ends");
+  expect_refused(safetensors_bytes("{" + a + R"(,"b":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})", "123456"),
+                 "where the one before ends");
   expect_refused(safetensors_bytes("{" + a + R"(,"b":{"dtype":"U8","shape":[4],"data_offsets":[8,12]}})", "123456789012"),
                  "b begins at byte");
   expect_refused(safetensors_bytes("{" + a + "}", "12"), "a ends at byte 4 of the data, which have 2");
