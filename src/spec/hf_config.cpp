@@ -20,7 +20,7 @@ bool rotates(const Section& config) {
 
 /// What a model_type means that the table does not have, if the file has keys of rotary encoding.
 const Model& unknown_model() {
-  static constexpr Model model{.type = "", .sizes = {0, 0, 0, 0, 0}};
+  static constexpr Model model{.type = "", .sizes = {1, 1, 0, 1, 0}};
   return model;
 }
 
@@ -53,12 +53,11 @@ const Model& model_of(Reading& reading, const Text& text) {
     fail_unsupported(path + " is " + json_string(named) + ", wanted a model of the table or a file with keys of rotary encoding");
   }
   reading.warn(path + " is " + json_string(named) + ", which the table of models does not have; read as rotary with half pairing");
-  for (const char* key : {"num_hidden_layers", "num_attention_heads"}) {
-    const bool there = std::string_view(key) == "num_hidden_layers"
-                           ? text.section.find({"num_hidden_layers", "n_layer", "n_layers", "num_layers"})
-                           : text.section.find({"num_attention_heads", "n_head", "n_heads", "head_dim"});
-    if (!there) text.section.missing(key, "a whole number above 0");
-  }
+  const Section& config = text.section;
+  if (!config.find({"num_hidden_layers", "n_layer", "n_layers", "num_layers"}))
+    config.missing("num_hidden_layers", "a whole number above 0");
+  const bool has_heads = config.find({"num_attention_heads", "n_head", "n_heads"}) && config.find({"hidden_size", "n_embd", "d_model"});
+  if (!config.has("head_dim") && !has_heads) config.missing("head_dim", "it, or hidden_size and num_attention_heads");
   return unknown_model();
 }
 

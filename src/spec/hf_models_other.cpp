@@ -40,6 +40,7 @@ constexpr Model rows[] = {
     {.type = "dinov2", .encoding = Encoding::learned, .sizes = vit},
     {.type = "clip_vision", .encoding = Encoding::learned, .sizes = vit},
     {.type = "siglip_vision", .encoding = Encoding::learned, .sizes = vit},
+    {.type = "phi4_multimodal_vision", .encoding = Encoding::learned, .sizes = {1152, 16, 0, 27, 0}},
     {.type = "mllama_vision", .encoding = Encoding::learned, .sizes = {1280, 16, 0, 32, 0}},
     {.type = "hunyuan_vl_vision", .encoding = Encoding::learned, .sizes = {1152, 16, 0, 27, 0}},
     {.type = "swin", .encoding = Encoding::swin, .sizes = {96, 3, 0, 12, 0}},

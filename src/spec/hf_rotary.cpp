@@ -136,16 +136,31 @@ class RotaryReader {
   // ---- Layers ----
 
   void read_lists() {
-    const auto checked = [&](std::string_view key, const auto& list) {
-      if (list && static_cast<std::int64_t>(list->size()) < shape_.layers) {
+    const auto checked = [&](std::string_view key, std::size_t size) {
+      if (size != 0 && static_cast<std::int64_t>(size) < shape_.layers) {
         config_.find({key}).wrong("an entry for each of " + std::to_string(shape_.layers) + " layers");
       }
     };
-    rotating_ = config_.integers({"no_rope_layers"});
-    if (rotating_ && rotating_->empty()) rotating_ = std::nullopt;  // Llama 4 files have an empty list for the default
-    checked("no_rope_layers", rotating_);
-    bases_ = config_.numbers({"layer_rope_theta"});
-    checked("layer_rope_theta", bases_);
+    rotating_ = config_.integers({"no_rope_layers"}).value_or(std::vector<std::int64_t>());
+    checked("no_rope_layers", rotating_.size());
+    bases_ = config_.numbers({"layer_rope_theta"}).value_or(std::vector<double>());
+    checked("layer_rope_theta", bases_.size());
+    read_own_heads();
+  }
+
+  /// per_layer_config: heads of single layers, by number ("05") or by layer type.
+  void read_own_heads() {
+    const std::optional<Section> each = config_.section({"per_layer_config"});
+    if (!each) return;
+    for (const auto& [key, value] : each->json().members) {
+      if (!value.is(Json::Kind::object)) continue;
+      const auto head_dim = Section(value, each->path_of(key)).count({"head_dim"}, most_channels);
+      for (std::int64_t i = 0; head_dim && i < shape_.layers; ++i) {
+        const std::string number = std::to_string(i);
+        const std::size_t zeros = std::min(key.find_first_not_of('0'), key.size() - std::min<std::size_t>(key.size(), 1));
+        if (key == type(i) || std::string_view(key).substr(zeros) == number) own_heads_[i] = *head_dim;
+      }
+    }
   }
 
   /// Llama 4 names its layers by whether they rotate.
@@ -157,8 +172,8 @@ class RotaryReader {
 
   bool rotates(std::int64_t i) const {
     const auto at = static_cast<std::size_t>(i);
-    if (bases_ && (*bases_)[at] == 0) return false;
-    if (rotating_) return (*rotating_)[at] != 0;
+    if (!bases_.empty() && bases_[at] == 0) return false;
+    if (!rotating_.empty()) return rotating_[at] != 0;
     const auto interval = config_.count({"no_rope_layer_interval"}, most_positions);
     if (interval || model_.unrotated == Unrotated::by_interval) return (i + 1) % interval.value_or(model_.interval) != 0;
     if (model_.unrotated == Unrotated::full_layers) return slides(type(i));
@@ -181,10 +196,7 @@ class RotaryReader {
   }
 
   std::int64_t head_dim_of(std::int64_t i) const {
-    if (const std::optional<Section> each = config_.section({"per_layer_config"})) {
-      const std::optional<Section> own = each->section({std::to_string(i)});
-      if (own) return own->count({"head_dim"}, most_channels).value_or(shape_.head_dim);
-    }
+    if (const auto own = own_heads_.find(i); own != own_heads_.end()) return own->second;
     if (model_.has(quirk_global_head_dim) && !slides(type(i))) {
       return config_.count({"global_head_dim"}, most_channels).value_or(config_.has("per_layer_config") ? shape_.head_dim : 512);
     }
@@ -205,8 +217,8 @@ class RotaryReader {
 
   RotarySpec spec_of(std::int64_t i, const Rope& rope) const {
     RotarySpec spec = rope.spec;
-    if (bases_) {
-      spec.base = (*bases_)[static_cast<std::size_t>(i)];
+    if (!bases_.empty()) {
+      spec.base = bases_[static_cast<std::size_t>(i)];
       if (spec.base < 0) config_.find({"layer_rope_theta"}).wrong("numbers above 0, or 0 for a layer without positions");
     }
     spec.pairing = rope.pairing.value_or(model_.pairing);
@@ -291,8 +303,10 @@ class RotaryReader {
   std::vector<std::string> types_;
   std::optional<Section> dict_;
   bool nested_ = false;
-  std::optional<std::vector<std::int64_t>> rotating_;  // no_rope_layers: 0 is a layer without rotary, whatever the name says
-  std::optional<std::vector<double>> bases_;
+  std::vector<std::int64_t>
+      rotating_;               // no_rope_layers, where 0 is a layer without rotary, whatever the name says; empty as in Llama 4: not said
+  std::vector<double> bases_;  // layer_rope_theta; empty: not said
+  std::map<std::int64_t, std::int64_t> own_heads_;
   std::map<std::pair<std::string, std::int64_t>, Rope> ropes_;
   std::int64_t trained_length_ = 0;
   std::int64_t extended_length_ = 0;

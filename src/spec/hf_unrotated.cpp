@@ -133,8 +133,22 @@ LayerPositions with(const ModelAdditive& additive, const Model& model) {
   return layer;
 }
 
+/// Patches of an image, for a table that has a row for each.
+std::int64_t patches(const Section& config) {
+  constexpr std::int64_t most_pixels = 1 << 20;
+  const auto side = [&](std::string_view key) -> std::int64_t {
+    const Found found = config.find({key});
+    if (!found || found.json->is(Json::Kind::array)) return 0;
+    return *config.count({key}, most_pixels);
+  };
+  const std::int64_t image = side("image_size");
+  const std::int64_t patch = side("patch_size");
+  return patch == 0 ? 0 : (image / patch) * (image / patch);
+}
+
 Part plainly_learned(const Section& config, const Model& model) {
-  const Shape shape = read_shape(config, model);
+  Shape shape = read_shape(config, model);
+  if (shape.length == 0) shape.length = patches(config);
   const std::string kind = config.text({"position_embedding_type"}).value_or("absolute");
   if (kind != "absolute" && kind != "learned" && kind != "learned_absolute") {
     fail_unsupported(config.path_of("position_embedding_type") + " is " + json_string(kind) + ", wanted absolute");
