@@ -36,6 +36,12 @@ struct ModelAdditive {
   std::int64_t first_position = 0;  // row of the first token: RoBERTa padding_idx + 1, OPT 2
 };
 
+/// Dual chunk attention (Qwen2.5-1M): positions are mapped so that no distance exceeds chunk_size.
+struct ModelDualChunk {
+  std::int64_t chunk_size = 0;
+  std::int64_t local_size = 0;
+};
+
 struct LayerPositions {
   std::string type;                                 // "full_attention", ..., as the file names it; empty when it names none
   std::optional<RotarySpec> rotary = std::nullopt;  // none of these three: the layer knows no positions
@@ -43,21 +49,26 @@ struct LayerPositions {
   std::optional<ModelAdditive> additive = std::nullopt;  // added once, before the first layer; every layer says so
   std::optional<double> attention_scale = std::nullopt;  // factor on q k; not given: 1/sqrt(head_dim). Rotary::softmax_scale comes on top
   std::optional<QueryTemperature> query_temperature = std::nullopt;
-  std::int64_t window = 0;           // sliding window; 0: none
+  std::int64_t window = 0;           // sliding window, both sides together where attention looks both ways; 0: none
+  std::int64_t chunk = 0;            // attention stays inside chunks of so many positions (Llama 4); 0: no chunks
+  std::optional<ModelDualChunk> dual_chunk = std::nullopt;
   Numerics numerics = Numerics::hf;  // the profile that repeats the model's own rounding (rotary->numerics stays exact)
   bool output_turned_back = false;   // values are rotated too and the output by minus the query's position (DeepSeek-V4)
   std::int64_t skipped_tokens = 0;   // prefix tokens that are not rotated (CLS, registers)
+  std::int64_t first_position = 0;   // of a rotary: where rows and columns of patches begin (Llama 4 vision: 1)
 };
 
 /// A part of a model beside its text layers.
 struct ModelTower {
-  std::string name;  // "vision", "audio", "encoder"
+  std::string name;        // "vision", "audio", "encoder"
+  std::string model_type;  // as the file names it; empty when it does not
   std::vector<LayerPositions> layers;
 };
 
 struct ModelPositions {
   std::string dialect;     // "huggingface", "gguf"
   std::string model_type;  // "llama", as the file names it
+  std::string text_type;   // of the text part, where the file names one of its own ("gemma3_text" in "gemma3")
   std::vector<LayerPositions> layers;
   std::vector<ModelTower> towers;
   std::int64_t trained_length = 0;  // positions before any extension; 0: the file does not say

@@ -100,13 +100,21 @@ std::string table_words(const RopeFacts& facts, const Lengths& lengths) {
                      grouped(lengths.allowed), what);
 }
 
+std::string dual_chunk_words(const ModelDualChunk& dual) {
+  return fmt::format("positions are mapped so that no distance exceeds {} ({} of them local)", grouped(dual.chunk_size),
+                     grouped(dual.local_size));
+}
+
 void add_common(Page& page, const LayerPositions& layer, const Lengths& lengths) {
   if (layer.bias) page.item("bias", bias_words(*layer.bias));
   if (layer.additive) page.item("added", additive_words(*layer.additive));
   if (layer.query_temperature) page.item("temperature", temperature_words(*layer.query_temperature, lengths.allowed));
   if (layer.window > 0) page.item("window", fmt::format("a token sees the last {} positions only", grouped(layer.window)));
+  if (layer.chunk > 0) page.item("chunks", fmt::format("a token sees its own chunk of {} positions only", grouped(layer.chunk)));
+  if (layer.dual_chunk) page.item("dual chunks", dual_chunk_words(*layer.dual_chunk));
   if (layer.output_turned_back) page.item("values", "rotated too, and the output turned back by the query's position");
   if (layer.skipped_tokens > 0) page.item("skipped", fmt::format("the first {} not rotated", counted(layer.skipped_tokens, "token")));
+  if (layer.first_position != 0) page.item("positions", fmt::format("begin at {}", grouped(layer.first_position)));
 }
 
 std::string rounding_words(const LayerPositions& layer) {
@@ -201,6 +209,9 @@ Status add_sentence(Page& page, const LayerGroup& group, const std::vector<Layer
   if (layer.additive) parts.push_back(additive_words(*layer.additive));
   if (layer.query_temperature) parts.push_back(temperature_words(*layer.query_temperature, lengths.allowed));
   if (layer.window > 0) parts.push_back(fmt::format("window {}", grouped(layer.window)));
+  if (layer.chunk > 0) parts.push_back(fmt::format("chunks of {}", grouped(layer.chunk)));
+  if (layer.dual_chunk) parts.push_back(dual_chunk_words(*layer.dual_chunk));
+  if (layer.first_position != 0) parts.push_back(fmt::format("positions begin at {}", grouped(layer.first_position)));
   if (layer.skipped_tokens > 0) parts.push_back(fmt::format("the first {} skipped", counted(layer.skipped_tokens, "token")));
   const std::string tail = joined(parts, "; ");
   page.paragraph(fmt::format("  {}{}{}", heading_of(group, layers_in(groups)), tail.empty() ? "" : "; ", tail), 4);
@@ -229,7 +240,8 @@ Status add_layers(Page& page, const std::vector<LayerPositions>& layers, const L
 Status add_towers(Page& page, const ModelPositions& model) {
   for (const ModelTower& tower : model.towers) {
     page.blank();
-    page.paragraph(fmt::format("Beside the text, {}: {}", tower.name, counted(static_cast<std::int64_t>(tower.layers.size()), "layer")));
+    page.paragraph(fmt::format("Beside the text, {}{}: {}", tower.name, tower.model_type.empty() ? "" : " (" + tower.model_type + ")",
+                               counted(static_cast<std::int64_t>(tower.layers.size()), "layer")));
     const std::vector<LayerGroup> groups = group_layers(tower.layers);
     for (const LayerGroup& group : groups) {
       const Status status = add_sentence(page, group, groups, {});
