@@ -31,31 +31,27 @@ std::string slowed(const PairRun& run) {
 }
 
 std::string turns(const PairRun& run, std::int64_t length) {
+  if (length == 0 || std::isinf(run.fastest_wavelength)) return "";
   const auto positions = static_cast<double>(length);
-  return span_of(positions / run.fastest_wavelength, positions / run.slowest_wavelength);
+  return span_of(positions / run.fastest_wavelength, positions / run.slowest_wavelength, Digits::three);
 }
 
 /// One line a run of pairs.
 void add_runs(Page& page, const RopeFacts& facts, const Lengths& lengths) {
   const std::int64_t axes = axis_count(facts.rotary.spec());
   const bool by_axis = axes > 1 && facts.runs.front().axis >= 0;
-  const auto line = [&](const std::string& axis, const std::string& pairs, const std::string& rest) {
-    const std::string text = by_axis ? fmt::format("    {:<8}{:<9}{}", pairs, axis, rest) : fmt::format("    {:<8}{}", pairs, rest);
-    page.line(text.substr(0, text.find_last_not_of(' ') + 1));
-  };
-  const auto columns = [](const std::string& a, const std::string& b, const std::string& c, const std::string& d) {
-    return fmt::format("{:<25}{:<25}{:<20}{}", a, b, c, d);
-  };
-  const bool extended = lengths.trained > 0 && lengths.allowed != lengths.trained;
+  const std::int64_t trained = lengths.allowed == lengths.trained ? 0 : lengths.trained;
   const auto heading = [](std::int64_t length) { return length == 0 ? "" : "turns in " + grouped(length); };
-  line("axis", "pairs",
-       columns("against unscaled", "positions in a turn", heading(lengths.allowed), extended ? heading(lengths.trained) : ""));
+  std::vector<std::vector<std::string>> rows{
+      {"pairs", by_axis ? "axis" : "", "against unscaled", "positions in a turn", heading(lengths.allowed), heading(trained)}};
   for (const PairRun& run : facts.runs) {
-    const std::string pairs = run.first == run.last ? std::to_string(run.first) : fmt::format("{}-{}", run.first, run.last);
-    const std::string wave = std::isinf(run.fastest_wavelength) ? "" : span_of(run.fastest_wavelength, run.slowest_wavelength);
-    const auto count = [&](std::int64_t length) { return length == 0 || wave.empty() ? "" : turns(run, length); };
-    line(axis_name(run.axis, axes), pairs, columns(slowed(run), wave, count(lengths.allowed), extended ? count(lengths.trained) : ""));
+    const bool still = std::isinf(run.fastest_wavelength);
+    rows.push_back({run.first == run.last ? std::to_string(run.first) : fmt::format("{}-{}", run.first, run.last),
+                    by_axis ? axis_name(run.axis, axes) : "", slowed(run),
+                    still ? "" : span_of(run.fastest_wavelength, run.slowest_wavelength), turns(run, lengths.allowed),
+                    turns(run, trained)});
   }
+  page.table(rows);
 }
 
 std::string slow_pairs(const RopeFacts& facts, const Lengths& lengths) {
