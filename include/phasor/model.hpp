@@ -49,8 +49,8 @@ struct LayerPositions {
   std::optional<ModelAdditive> additive = std::nullopt;  // added once, before the first layer; every layer says so
   std::optional<double> attention_scale = std::nullopt;  // factor on q k; not given: 1/sqrt(head_dim). Rotary::softmax_scale comes on top
   std::optional<QueryTemperature> query_temperature = std::nullopt;
-  std::int64_t window = 0;           // sliding window, both sides together where attention looks both ways; 0: none
-  std::int64_t chunk = 0;            // attention stays inside chunks of so many positions (Llama 4); 0: no chunks
+  std::int64_t window = 0;  // sliding window, both sides together where attention looks both ways; 0: none
+  std::int64_t chunk = 0;   // attention stays inside chunks of so many positions (Llama 4); 0: no chunks
   std::optional<ModelDualChunk> dual_chunk = std::nullopt;
   Numerics numerics = Numerics::hf;  // the profile that repeats the model's own rounding (rotary->numerics stays exact)
   bool output_turned_back = false;   // values are rotated too and the output by minus the query's position (DeepSeek-V4)
