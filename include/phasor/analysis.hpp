@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "phasor/rotary.hpp"
@@ -32,6 +34,18 @@ struct AngleError {
   double float32 = 0;  // float32(position) * float32(frequency), as the peers compute angles, with perfect cos and sin after it
 };
 Result<AngleError> angle_error(const Rotary& rotary, std::int64_t position);
+
+/// Largest error of cos and sin (amplitude included) over the pairs at one position, for the float32 tables of each numerics profile;
+/// none where the profile's peer does not have the spec's scaling. hf_float32 has the tables of hf.
+struct ProfileError {
+  std::int64_t position = 0;
+  double exact = 0;
+  std::optional<double> hf = std::nullopt;
+  std::optional<double> vllm = std::nullopt;
+  std::optional<double> ggml = std::nullopt;
+};
+/// One entry a position. The numerics of `spec` are not looked at; along every axis the position is the same.
+Result<std::vector<ProfileError>> profile_errors(const RotarySpec& spec, std::span<const std::int64_t> positions);
 
 /// Scores of the same q and k at positions from 0 on and at positions from `far_position` on. They depend on the distance alone
 /// when a difference is at most `rounding`.
