@@ -10,11 +10,17 @@
 
 namespace phasor::cli {
 
-/// Appends the output to `out`; a failed check may have output and fail all the same.
+/// Appends the output to `out`; a failed check may have output and fail all the same. An error without a message says no more than
+/// the output did (diff found something that matters).
 using Run = std::function<Status(std::string& out)>;
 
 /// Each adds a subcommand to `app`; when that is chosen, parsing stores what to do in `run`.
+void add_accuracy(CLI::App& app, Run& run);
 void add_demo(CLI::App& app, Run& run);
+void add_diff(CLI::App& app, Run& run);
+void add_explain(CLI::App& app, Run& run);
+void add_export(CLI::App& app, Run& run);
+void add_permute(CLI::App& app, Run& run);
 void add_table(CLI::App& app, Run& run);
 void add_targets(CLI::App& app, Run& run);
 

@@ -25,6 +25,16 @@ std::string hint(const CLI::App& app) {
   return fmt::format("try: phasor {}--help", chosen.empty() ? "" : chosen.front()->get_name() + " ");
 }
 
+/// "demo, explain, ... or targets".
+std::string commands_of(const CLI::App& app) {
+  const auto all = app.get_subcommands([](const CLI::App*) { return true; });
+  std::string names;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    names += fmt::format("{}{}", i == 0 ? "" : i + 1 == all.size() ? " or " : ", ", all[i]->get_name());
+  }
+  return names;
+}
+
 /// False when not everything arrived, as on a full disk.
 bool print(const std::string& text) { return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0; }
 
@@ -32,7 +42,8 @@ int run_command(const Run& run) {
   std::string out;
   const Status status = run(out);
   if (!print(out)) return fail(kFailed, "standard output takes no more, wanted room for the result");
-  return status.ok() ? 0 : fail(kFailed, status.message());
+  if (status.ok()) return 0;
+  return status.message().empty() ? kFailed : fail(kFailed, status.message());
 }
 
 int run_tool(int argc, const char* const* argv) {
@@ -40,16 +51,16 @@ int run_tool(int argc, const char* const* argv) {
   Run run;
   app.set_version_flag("--version", fmt::format("phasor {}", version()));
   app.require_subcommand(1);
-  app.footer("Example:\n  phasor demo\n\nExit codes: 0 good, 1 failed, 2 used wrongly.");
-  add_demo(app, run);
-  add_table(app, run);
-  add_targets(app, run);
+  app.footer(
+      "Examples:\n  phasor demo\n  phasor explain config.json\n  phasor diff config.json model.gguf\n\n"
+      "Exit codes: 0 good, 1 failed (diff: something that matters differs), 2 used wrongly.");
+  for (const auto add : {add_demo, add_explain, add_diff, add_export, add_permute, add_table, add_accuracy, add_targets}) add(app, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
     const bool unknown = app.get_subcommands().empty() && argc > 1 && argv[1][0] != '-';
-    const std::string what = unknown ? fmt::format("{} is no command, wanted demo, table or targets", argv[1]) : error.what();
+    const std::string what = unknown ? fmt::format("{} is no command, wanted {}", argv[1], commands_of(app)) : error.what();
     return fail(kUsage, fmt::format("{}\n{}", what, hint(app)));
   }
   return run_command(run);

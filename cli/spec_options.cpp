@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options to spec: which option belongs to which scaling, and the spec back as words and as JSON.
+// Options to spec: which option belongs to which scaling.
 #include "spec_options.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <set>
@@ -14,14 +15,16 @@
 namespace phasor::cli {
 namespace {
 
-const char* name_of(Pairing pairing) { return pairing == Pairing::half ? "half" : "interleaved"; }
-
 /// Hands out what a scaling asks for, and knows afterwards what was typed in vain.
 class Given {
  public:
   template <class T>
   void add(const char* name, const std::optional<T>& value) {
     if (value.has_value()) unused_.insert(name);
+  }
+  template <class T>
+  void add(const char* name, const std::vector<T>& list) {
+    if (!list.empty()) unused_.insert(name);
   }
   template <class T>
   T required(const char* name, const std::optional<T>& value) {
@@ -33,6 +36,13 @@ class Given {
     unused_.erase(name);
     return value.value_or(otherwise);
   }
+  template <class T>
+  std::vector<T> required(const char* name, const std::vector<T>& list) {
+    if (list.empty()) throw CLI::ValidationError(fmt::format("{} wants {}", taker_, name));
+    unused_.erase(name);
+    return list;
+  }
+  void used(const char* name) { unused_.erase(name); }
   void check_all_used() const {
     if (!unused_.empty()) throw CLI::ValidationError(fmt::format("{} takes no {}", taker_, *unused_.begin()));
   }
@@ -49,9 +59,48 @@ Scaling make_yarn(const SpecOptions& o, Given& given) {
   yarn.original_length = given.required("--original-length", o.original_length);
   yarn.beta_fast = given.optional("--beta-fast", o.beta_fast, yarn.beta_fast);
   yarn.beta_slow = given.optional("--beta-slow", o.beta_slow, yarn.beta_slow);
-  given.optional("--attention-factor", o.attention_factor, 0.0);
+  for (const char* name : {"--attention-factor", "--mscale", "--mscale-all-dim"}) given.used(name);
   yarn.attention_factor = o.attention_factor;
+  yarn.mscale = o.mscale;
+  yarn.mscale_all_dim = o.mscale_all_dim;
+  yarn.ramp = given.optional("--ramp", o.ramp, std::string("truncated")) == "exact" ? YarnRamp::exact : YarnRamp::truncated;
   return yarn;
+}
+
+Scaling make_ntk_mixed(const SpecOptions& o, Given& given) {
+  NtkMixedScaling mixed;
+  mixed.factor = given.required("--factor", o.factor);
+  given.used("--mixed-exponent");
+  mixed.mixed_exponent = o.mixed_exponent;
+  return mixed;
+}
+
+/// Without --length the short list: nothing is longer than it was trained for.
+Scaling make_longrope(const SpecOptions& o, Given& given) {
+  LongRopeScaling longrope;
+  longrope.short_factors = given.required("--short-factors", o.short_factors);
+  longrope.long_factors = given.required("--long-factors", o.long_factors);
+  longrope.original_length = given.required("--original-length", o.original_length);
+  longrope.factor = given.optional("--factor", o.factor, longrope.factor);
+  longrope.length = given.optional("--length", o.length, longrope.original_length);
+  given.used("--attention-factor");
+  longrope.attention_factor = o.attention_factor;
+  return longrope;
+}
+
+Scaling make_proportional(const SpecOptions& o, Given& given) {
+  ProportionalScaling proportional;
+  proportional.factor = given.optional("--factor", o.factor, proportional.factor);
+  proportional.share = given.required("--share", o.share);
+  return proportional;
+}
+
+Scaling make_given_factors(const SpecOptions& o, Given& given) {
+  return GivenFactors{given.required("--factors", o.factors), given.optional("--amplitude", o.amplitude, 1.0)};
+}
+
+Scaling make_given_frequencies(const SpecOptions& o, Given& given) {
+  return GivenFrequencies{given.required("--frequencies", o.frequencies), given.optional("--amplitude", o.amplitude, 1.0)};
 }
 
 Scaling make_llama3(const SpecOptions& o, Given& given) {
@@ -81,6 +130,11 @@ const std::map<std::string, MakeScaling>& scalings() {
       {"dynamic", make_dynamic},
       {"yarn", make_yarn},
       {"llama3", make_llama3},
+      {"ntk-mixed", make_ntk_mixed},
+      {"longrope", make_longrope},
+      {"proportional", make_proportional},
+      {"given-factors", make_given_factors},
+      {"given-frequencies", make_given_frequencies},
   };
   return all;
 }
@@ -100,7 +154,51 @@ Given given_for(const std::string& taker, const SpecOptions& o) {
   given.add("--attention-factor", o.attention_factor);
   given.add("--original-length", o.original_length);
   given.add("--length", o.length);
+  given.add("--mscale", o.mscale);
+  given.add("--mscale-all-dim", o.mscale_all_dim);
+  given.add("--ramp", o.ramp);
+  given.add("--mixed-exponent", o.mixed_exponent);
+  given.add("--share", o.share);
+  given.add("--amplitude", o.amplitude);
+  given.add("--factors", o.factors);
+  given.add("--frequencies", o.frequencies);
+  given.add("--short-factors", o.short_factors);
+  given.add("--long-factors", o.long_factors);
+  given.add("--rotary-offset", o.rotary_offset);
+  given.add("--sections", o.sections);
+  given.add("--axis-order", o.axis_order);
+  given.add("--axis-ladder", o.axis_ladder);
+  given.add("--segments", o.segments);
+  given.add("--sense", o.sense);
   return given;
+}
+
+const std::vector<std::string>& order_names() {
+  static const std::vector<std::string> names{"chunked", "interleaved", "alternating"};
+  return names;
+}
+
+const std::vector<std::string>& ladder_names() {
+  static const std::vector<std::string> names{"shared", "own", "dealt"};
+  return names;
+}
+
+/// The enumerator of a name; the parser has checked that it is one of them.
+template <class Enum>
+Enum value_of(const std::vector<std::string>& names, const std::string& name) {
+  return static_cast<Enum>(std::find(names.begin(), names.end(), name) - names.begin());
+}
+
+void take_layout(const SpecOptions& o, Given& given, RotarySpec& spec) {
+  spec.rotary_offset = given.optional("--rotary-offset", o.rotary_offset, spec.rotary_offset);
+  spec.segments = given.optional("--segments", o.segments, spec.segments);
+  spec.sense =
+      given.optional("--sense", o.sense, std::string("counterclockwise")) == "clockwise" ? Sense::clockwise : Sense::counterclockwise;
+  if (o.sections.empty() && (o.axis_order || o.axis_ladder)) throw CLI::ValidationError("--axis-order and --axis-ladder want --sections");
+  given.used("--sections");
+  spec.axes.sections = o.sections;
+  spec.axes.order = value_of<AxisOrder>(order_names(), given.optional("--axis-order", o.axis_order, order_names().front()));
+  spec.axes.ladder = value_of<AxisLadder>(ladder_names(), given.optional("--axis-ladder", o.axis_ladder, ladder_names().front()));
 }
 
 RotarySpec model_spec(const SpecOptions& o) {
@@ -117,101 +215,100 @@ RotarySpec free_spec(const SpecOptions& o) {
   spec.rotary_width = given.optional("--rotary-width", o.rotary_width, spec.rotary_width);
   spec.base = given.optional("--base", o.base, spec.base);
   spec.scaling = scalings().at(scaling)(o, given);
+  take_layout(o, given, spec);
   given.check_all_used();
   return spec;
 }
 
-/// Name and fields of a scaling, in the order of its struct.
-struct Fields {
-  std::string name;
-  std::vector<std::pair<std::string, double>> values;
-};
-
-struct ToFields {
-  Fields operator()(const Unscaled& /*s*/) const { return {"unscaled", {}}; }
-  Fields operator()(const LinearScaling& s) const { return {"linear", {{"factor", s.factor}}}; }
-  Fields operator()(const NtkScaling& s) const { return {"ntk", {{"alpha", s.alpha}}}; }
-  Fields operator()(const DynamicNtkScaling& s) const {
-    Fields fields{"dynamic", {{"factor", s.factor}, {"original_length", static_cast<double>(s.trained_length)}}};
-    if (s.length != 0) fields.values.emplace_back("length", static_cast<double>(s.length));
-    return fields;
-  }
-  Fields operator()(const YarnScaling& s) const {
-    Fields fields{"yarn", {{"factor", s.factor}, {"original_length", static_cast<double>(s.original_length)}}};
-    fields.values.emplace_back("beta_fast", s.beta_fast);
-    fields.values.emplace_back("beta_slow", s.beta_slow);
-    if (s.attention_factor) fields.values.emplace_back("attention_factor", *s.attention_factor);
-    return fields;
-  }
-  Fields operator()(const Llama3Scaling& s) const {
-    return {"llama3",
-            {{"factor", s.factor},
-             {"low_freq_factor", s.low_freq_factor},
-             {"high_freq_factor", s.high_freq_factor},
-             {"original_length", static_cast<double>(s.original_length)}}};
-  }
-  template <class Other>  // no option of this tool makes them
-  Fields operator()(const Other& /*s*/) const {
-    return {"other", {}};
-  }
-};
-
 }  // namespace
+
+const std::vector<std::string>& numerics_names() {
+  static const std::vector<std::string> names{"exact", "hf", "hf_float32", "vllm", "ggml"};
+  return names;
+}
+
+const char* name_of(Numerics numerics) { return numerics_names().at(static_cast<std::size_t>(numerics)).c_str(); }
+const char* name_of(AxisOrder order) {
+  return order == AxisOrder::given ? "given" : order_names().at(static_cast<std::size_t>(order)).c_str();
+}
+const char* name_of(AxisLadder ladder) { return ladder_names().at(static_cast<std::size_t>(ladder)).c_str(); }
 
 RotarySpec llama31_spec() {
   const Llama3Scaling scaling{.factor = 8, .low_freq_factor = 1, .high_freq_factor = 4, .original_length = 8192};
   return {.head_dim = 128, .base = 500000, .scaling = scaling};
 }
 
-void add_spec_options(CLI::App& command, SpecOptions& o) {
+namespace {
+
+/// Adds options of one group.
+struct Adder {
+  CLI::App& command;
+  const char* group = "The encoding";
+
+  template <class T>
+  CLI::Option* one(const char* name, T& value, const std::string& text) const {
+    return command.add_option(name, value, text)->group(group);
+  }
+  template <class T>
+  void list(const char* name, std::vector<T>& values, const std::string& text) const {
+    one(name, values, text + ", a list like 1,2,3")->delimiter(',')->allow_extra_args(false);
+  }
+  template <class T>
+  void choice(const char* name, T& value, const std::vector<std::string>& choices, const std::string& text) const {
+    const CLI::Validator one_of = CLI::IsMember(choices);
+    one(name, value, fmt::format("{}: {}", text, fmt::join(choices, ", ")))->check(CLI::Validator(one_of).description(""));
+  }
+};
+
+void add_scaling_options(const Adder& add, SpecOptions& o) {
   std::vector<std::string> names;
   for (const auto& entry : scalings()) names.push_back(entry.first);
-  const auto add = [&](const char* name, auto& value, const std::string& text) {
-    return command.add_option(name, value, text)->group("The encoding");
-  };
-  const auto add_choice = [&](const char* name, auto& value, const std::vector<std::string>& choices, const std::string& text) {
-    const CLI::Validator one_of = CLI::IsMember(choices);
-    add(name, value, fmt::format("{}: {}", text, fmt::join(choices, ", ")))->check(CLI::Validator(one_of).description(""));
-  };
-  add_choice("--model", o.model, {"llama3.1"}, "A built-in model, instead of all below but --pairing");
-  add_choice("--pairing", o.pairing, {"half", "interleaved"}, "Which channels turn together (half)");
-  add("--head-dim", o.head_dim, "Channels of a head (128)");
-  add("--rotary-width", o.rotary_width, "Channels that are rotated (all)");
-  add("--base", o.base, "Base of the frequencies (10000)");
-  add_choice("--scaling", o.scaling, names, "How frequencies are scaled (unscaled)");
-  add("--factor", o.factor, "Of linear, dynamic, yarn and llama3");
-  add("--alpha", o.alpha, "Of ntk");
-  add("--original-length", o.original_length, "Of dynamic, yarn and llama3, in positions");
-  add("--length", o.length, "Of dynamic, in positions");
-  add("--beta-fast", o.beta_fast, "Of yarn");
-  add("--beta-slow", o.beta_slow, "Of yarn");
-  add("--attention-factor", o.attention_factor, "Of yarn");
-  add("--low-freq-factor", o.low_freq_factor, "Of llama3");
-  add("--high-freq-factor", o.high_freq_factor, "Of llama3");
+  add.choice("--scaling", o.scaling, names, "How frequencies are scaled (unscaled)");
+  add.one("--factor", o.factor, "Of linear, dynamic, yarn, llama3, ntk-mixed, longrope and proportional");
+  add.one("--alpha", o.alpha, "Of ntk");
+  add.one("--original-length", o.original_length, "Of dynamic, yarn, llama3 and longrope, in positions");
+  add.one("--length", o.length, "Of dynamic and longrope: positions in use");
+  add.one("--beta-fast", o.beta_fast, "Of yarn");
+  add.one("--beta-slow", o.beta_slow, "Of yarn");
+  add.one("--attention-factor", o.attention_factor, "Of yarn and longrope");
+  add.one("--mscale", o.mscale, "Of yarn");
+  add.one("--mscale-all-dim", o.mscale_all_dim, "Of yarn");
+  add.choice("--ramp", o.ramp, {"truncated", "exact"}, "Of yarn, whether the ramp's ends are rounded to whole pairs (truncated)");
+  add.one("--low-freq-factor", o.low_freq_factor, "Of llama3");
+  add.one("--high-freq-factor", o.high_freq_factor, "Of llama3");
+  add.one("--mixed-exponent", o.mixed_exponent, "Of ntk-mixed");
+  add.one("--share", o.share, "Of proportional: the share of pairs that turn");
+  add.list("--short-factors", o.short_factors, "Of longrope");
+  add.list("--long-factors", o.long_factors, "Of longrope");
+  add.list("--factors", o.factors, "Of given-factors");
+  add.list("--frequencies", o.frequencies, "Of given-frequencies, radians a position");
+  add.one("--amplitude", o.amplitude, "Of given-factors and given-frequencies (1)");
+}
+
+}  // namespace
+
+void add_spec_options(CLI::App& command, SpecOptions& o) {
+  const Adder add{command};
+  add.choice("--model", o.model, {"llama3.1"}, "A built-in model, instead of all below but --pairing and --numerics");
+  add.choice("--pairing", o.pairing, {"half", "interleaved"}, "Which channels turn together (half)");
+  add.choice("--numerics", o.numerics, numerics_names(), "Whose rounding (exact)");
+  add.one("--head-dim", o.head_dim, "Channels of a head (128)");
+  add.one("--rotary-width", o.rotary_width, "Channels that are rotated (all)");
+  add.one("--rotary-offset", o.rotary_offset, "First channel that is rotated (0)");
+  add.one("--base", o.base, "Base of the frequencies (10000)");
+  add.list("--sections", o.sections, "Pairs of each axis of the position (one axis)");
+  add.choice("--axis-order", o.axis_order, order_names(), "Which axis turns which pair (chunked)");
+  add.choice("--axis-ladder", o.axis_ladder, ladder_names(), "Which frequency a pair of an axis gets (shared)");
+  add.one("--segments", o.segments, "Equal parts, each paired within itself (1)");
+  add.choice("--sense", o.sense, {"counterclockwise", "clockwise"}, "Which way a pair turns (counterclockwise)");
+  add_scaling_options(add, o);
 }
 
 RotarySpec spec_of(const SpecOptions& o) {
   RotarySpec spec = o.model.empty() ? free_spec(o) : model_spec(o);
   spec.pairing = o.pairing == "half" ? Pairing::half : Pairing::interleaved;
+  spec.numerics = value_of<Numerics>(numerics_names(), o.numerics);
   return spec;
-}
-
-std::string describe(const RotarySpec& spec) {
-  const Fields fields = std::visit(ToFields{}, spec.scaling);
-  std::string list;
-  for (const auto& [name, value] : fields.values) list += fmt::format("{}{} {}", list.empty() ? " (" : ", ", name, value);
-  const std::string width =
-      spec.rotary_width == 0 || spec.rotary_width == spec.head_dim ? "" : fmt::format(", rotary_width {}", spec.rotary_width);
-  return fmt::format("head_dim {}{}, base {}, {}{}{}, pairing {}", spec.head_dim, width, spec.base, fields.name, list,
-                     list.empty() ? "" : ")", name_of(spec.pairing));
-}
-
-std::string to_json(const RotarySpec& spec) {
-  const Fields fields = std::visit(ToFields{}, spec.scaling);
-  std::string list;
-  for (const auto& [name, value] : fields.values) list += fmt::format(", \"{}\": {}", name, value);
-  return fmt::format(R"({{"head_dim": {}, "rotary_width": {}, "base": {}, "pairing": "{}", "scaling": {{"name": "{}"{}}}}})", spec.head_dim,
-                     spec.rotary_width == 0 ? spec.head_dim : spec.rotary_width, spec.base, name_of(spec.pairing), fields.name, list);
 }
 
 }  // namespace phasor::cli

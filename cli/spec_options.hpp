@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "phasor/rotary.hpp"
 
@@ -31,7 +33,30 @@ struct SpecOptions {
   std::optional<double> attention_factor;
   std::optional<std::int64_t> original_length;
   std::optional<std::int64_t> length;
+  std::optional<double> mscale;
+  std::optional<double> mscale_all_dim;
+  std::optional<std::string> ramp;  // truncated
+  std::optional<double> mixed_exponent;
+  std::optional<double> share;
+  std::optional<double> amplitude;
+  std::vector<double> factors;  // lists: empty when not given
+  std::vector<double> frequencies;
+  std::vector<double> short_factors;
+  std::vector<double> long_factors;
+  std::optional<std::int64_t> rotary_offset;
+  std::vector<std::int64_t> sections;
+  std::optional<std::string> axis_order;   // chunked
+  std::optional<std::string> axis_ladder;  // shared
+  std::optional<std::int64_t> segments;    // 1
+  std::optional<std::string> sense;        // counterclockwise
+  std::string numerics = "exact";
 };
+
+/// Names as people type them, in the order of the enum.
+const std::vector<std::string>& numerics_names();
+const char* name_of(Numerics numerics);
+const char* name_of(AxisOrder order);
+const char* name_of(AxisLadder ladder);
 
 /// `options` must outlive the parsing.
 void add_spec_options(CLI::App& command, SpecOptions& options);

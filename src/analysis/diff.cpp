@@ -88,6 +88,17 @@ void diff_temperature(const LayerPairs& layers, std::int64_t length, DiffPen& pe
               fmt::format("queries are {}x as large on the right at position {}", number(at(right) / at(left)), grouped(length - 1)));
 }
 
+void diff_chunks(const LayerPositions& left, const LayerPositions& right, DiffPen& pen) {
+  if (left.chunk != right.chunk) {
+    pen.matters("chunk", {or_none(left.chunk), or_none(right.chunk)}, "attention stops at other places");
+  }
+  const ModelDualChunk a = left.dual_chunk.value_or(ModelDualChunk{});
+  const ModelDualChunk b = right.dual_chunk.value_or(ModelDualChunk{});
+  if (a.chunk_size != b.chunk_size || a.local_size != b.local_size) {
+    pen.matters("dual chunk", {or_none(a.chunk_size), or_none(b.chunk_size)}, "positions far apart are mapped differently");
+  }
+}
+
 void diff_rest(const LayerPairs& layers, DiffPen& pen) {
   const LayerPositions& left = *layers.left;
   const LayerPositions& right = *layers.right;
@@ -97,6 +108,7 @@ void diff_rest(const LayerPairs& layers, DiffPen& pen) {
     pen.matters("window", {or_none(left.window), or_none(right.window)},
                 fmt::format("tokens {} positions back and more are seen on one side only", grouped(narrow)));
   }
+  diff_chunks(left, right, pen);
   if (left.output_turned_back != right.output_turned_back) {
     const auto name = [](bool yes) { return yes ? "values rotated, output turned back" : "values as they are"; };
     pen.matters("values", {name(left.output_turned_back), name(right.output_turned_back)}, "the output is another");
@@ -104,6 +116,9 @@ void diff_rest(const LayerPairs& layers, DiffPen& pen) {
   if (left.skipped_tokens != right.skipped_tokens) {
     pen.matters("skipped tokens", sides(left.skipped_tokens, right.skipped_tokens),
                 fmt::format("{} rotated on one side only", counted(std::abs(left.skipped_tokens - right.skipped_tokens), "token")));
+  }
+  if (left.first_position != right.first_position) {
+    pen.matters("first position", sides(left.first_position, right.first_position), "every position is another");
   }
   if (left.type != right.type && !left.type.empty() && !right.type.empty()) {
     pen.harmless("type", {left.type, right.type}, "a name; what the layers do is compared by itself");

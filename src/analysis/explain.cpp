@@ -31,31 +31,27 @@ std::string slowed(const PairRun& run) {
 }
 
 std::string turns(const PairRun& run, std::int64_t length) {
+  if (length == 0 || std::isinf(run.fastest_wavelength)) return "";
   const auto positions = static_cast<double>(length);
-  return span_of(positions / run.fastest_wavelength, positions / run.slowest_wavelength);
+  return span_of(positions / run.fastest_wavelength, positions / run.slowest_wavelength, Digits::three);
 }
 
 /// One line a run of pairs.
 void add_runs(Page& page, const RopeFacts& facts, const Lengths& lengths) {
   const std::int64_t axes = axis_count(facts.rotary.spec());
   const bool by_axis = axes > 1 && facts.runs.front().axis >= 0;
-  const auto line = [&](const std::string& axis, const std::string& pairs, const std::string& rest) {
-    const std::string text = by_axis ? fmt::format("    {:<8}{:<9}{}", pairs, axis, rest) : fmt::format("    {:<8}{}", pairs, rest);
-    page.line(text.substr(0, text.find_last_not_of(' ') + 1));
-  };
-  const auto columns = [](const std::string& a, const std::string& b, const std::string& c, const std::string& d) {
-    return fmt::format("{:<25}{:<25}{:<20}{}", a, b, c, d);
-  };
-  const bool extended = lengths.trained > 0 && lengths.allowed != lengths.trained;
+  const std::int64_t trained = lengths.allowed == lengths.trained ? 0 : lengths.trained;
   const auto heading = [](std::int64_t length) { return length == 0 ? "" : "turns in " + grouped(length); };
-  line("axis", "pairs",
-       columns("against unscaled", "positions in a turn", heading(lengths.allowed), extended ? heading(lengths.trained) : ""));
+  std::vector<std::vector<std::string>> rows{
+      {"pairs", by_axis ? "axis" : "", "against unscaled", "positions in a turn", heading(lengths.allowed), heading(trained)}};
   for (const PairRun& run : facts.runs) {
-    const std::string pairs = run.first == run.last ? std::to_string(run.first) : fmt::format("{}-{}", run.first, run.last);
-    const std::string wave = std::isinf(run.fastest_wavelength) ? "" : span_of(run.fastest_wavelength, run.slowest_wavelength);
-    const auto count = [&](std::int64_t length) { return length == 0 || wave.empty() ? "" : turns(run, length); };
-    line(axis_name(run.axis, axes), pairs, columns(slowed(run), wave, count(lengths.allowed), extended ? count(lengths.trained) : ""));
+    const bool still = std::isinf(run.fastest_wavelength);
+    rows.push_back({run.first == run.last ? std::to_string(run.first) : fmt::format("{}-{}", run.first, run.last),
+                    by_axis ? axis_name(run.axis, axes) : "", slowed(run),
+                    still ? "" : span_of(run.fastest_wavelength, run.slowest_wavelength), turns(run, lengths.allowed),
+                    turns(run, trained)});
   }
+  page.table(rows);
 }
 
 std::string slow_pairs(const RopeFacts& facts, const Lengths& lengths) {
@@ -100,13 +96,21 @@ std::string table_words(const RopeFacts& facts, const Lengths& lengths) {
                      grouped(lengths.allowed), what);
 }
 
+std::string dual_chunk_words(const ModelDualChunk& dual) {
+  return fmt::format("positions are mapped so that no distance exceeds {} ({} of them local)", grouped(dual.chunk_size),
+                     grouped(dual.local_size));
+}
+
 void add_common(Page& page, const LayerPositions& layer, const Lengths& lengths) {
   if (layer.bias) page.item("bias", bias_words(*layer.bias));
   if (layer.additive) page.item("added", additive_words(*layer.additive));
   if (layer.query_temperature) page.item("temperature", temperature_words(*layer.query_temperature, lengths.allowed));
   if (layer.window > 0) page.item("window", fmt::format("a token sees the last {} positions only", grouped(layer.window)));
+  if (layer.chunk > 0) page.item("chunks", fmt::format("a token sees its own chunk of {} positions only", grouped(layer.chunk)));
+  if (layer.dual_chunk) page.item("dual chunks", dual_chunk_words(*layer.dual_chunk));
   if (layer.output_turned_back) page.item("values", "rotated too, and the output turned back by the query's position");
   if (layer.skipped_tokens > 0) page.item("skipped", fmt::format("the first {} not rotated", counted(layer.skipped_tokens, "token")));
+  if (layer.first_position != 0) page.item("positions", fmt::format("begin at {}", grouped(layer.first_position)));
 }
 
 std::string rounding_words(const LayerPositions& layer) {
@@ -201,6 +205,9 @@ Status add_sentence(Page& page, const LayerGroup& group, const std::vector<Layer
   if (layer.additive) parts.push_back(additive_words(*layer.additive));
   if (layer.query_temperature) parts.push_back(temperature_words(*layer.query_temperature, lengths.allowed));
   if (layer.window > 0) parts.push_back(fmt::format("window {}", grouped(layer.window)));
+  if (layer.chunk > 0) parts.push_back(fmt::format("chunks of {}", grouped(layer.chunk)));
+  if (layer.dual_chunk) parts.push_back(dual_chunk_words(*layer.dual_chunk));
+  if (layer.first_position != 0) parts.push_back(fmt::format("positions begin at {}", grouped(layer.first_position)));
   if (layer.skipped_tokens > 0) parts.push_back(fmt::format("the first {} skipped", counted(layer.skipped_tokens, "token")));
   const std::string tail = joined(parts, "; ");
   page.paragraph(fmt::format("  {}{}{}", heading_of(group, layers_in(groups)), tail.empty() ? "" : "; ", tail), 4);
@@ -229,7 +236,8 @@ Status add_layers(Page& page, const std::vector<LayerPositions>& layers, const L
 Status add_towers(Page& page, const ModelPositions& model) {
   for (const ModelTower& tower : model.towers) {
     page.blank();
-    page.paragraph(fmt::format("Beside the text, {}: {}", tower.name, counted(static_cast<std::int64_t>(tower.layers.size()), "layer")));
+    page.paragraph(fmt::format("Beside the text, {}{}: {}", tower.name, tower.model_type.empty() ? "" : " (" + tower.model_type + ")",
+                               counted(static_cast<std::int64_t>(tower.layers.size()), "layer")));
     const std::vector<LayerGroup> groups = group_layers(tower.layers);
     for (const LayerGroup& group : groups) {
       const Status status = add_sentence(page, group, groups, {});

@@ -84,6 +84,7 @@ Result<Json> groups_json(const std::vector<LayerPositions>& layers, const Length
 Result<Json> model_json(const ModelPositions& model) {
   const Lengths lengths{model.trained_length, model.length == 0 ? model.trained_length : model.length};
   Json json{{"dialect", model.dialect}, {"model_type", model.model_type}};
+  json["text_type"] = model.text_type;
   json["layer_count"] = model.layers.size();
   json["trained_length"] = if_known(model.trained_length, model.trained_length);
   json["length"] = if_known(lengths.allowed, lengths.allowed);
@@ -94,7 +95,8 @@ Result<Json> model_json(const ModelPositions& model) {
   for (const ModelTower& tower : model.towers) {
     auto parts = groups_json(tower.layers, {});
     if (!parts.ok()) return parts.status();
-    json["towers"].push_back(Json{{"name", tower.name}, {"layer_count", tower.layers.size()}, {"groups", *std::move(parts)}});
+    json["towers"].push_back(
+        Json{{"name", tower.name}, {"model_type", tower.model_type}, {"layer_count", tower.layers.size()}, {"groups", *std::move(parts)}});
   }
   json["warnings"] = model.warnings;
   return json;

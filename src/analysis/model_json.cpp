@@ -117,6 +117,8 @@ Json rotary_json(const RotarySpec& spec) {
 }
 
 Json layer_json(const LayerPositions& layer) {
+  Json dual;
+  if (layer.dual_chunk) dual = {{"chunk_size", layer.dual_chunk->chunk_size}, {"local_size", layer.dual_chunk->local_size}};
   return {{"type", layer.type},
           {"rotary", layer.rotary ? rotary_json(*layer.rotary) : Json()},
           {"bias", layer.bias ? bias_json(*layer.bias) : Json()},
@@ -124,9 +126,12 @@ Json layer_json(const LayerPositions& layer) {
           {"attention_scale", or_null(layer.attention_scale)},
           {"query_temperature", layer.query_temperature ? temperature_json(*layer.query_temperature) : Json()},
           {"window", layer.window},
+          {"chunk", layer.chunk},
+          {"dual_chunk", dual},
           {"numerics", name_of(layer.numerics)},
           {"output_turned_back", layer.output_turned_back},
-          {"skipped_tokens", layer.skipped_tokens}};
+          {"skipped_tokens", layer.skipped_tokens},
+          {"first_position", layer.first_position}};
 }
 
 }  // namespace phasor::analysis

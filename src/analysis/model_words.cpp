@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdlib>
@@ -12,8 +13,9 @@ namespace phasor::analysis {
 namespace {
 
 constexpr std::size_t kColumns = 100;
-constexpr std::size_t kLabel = 17;     // columns before the text of an item
-constexpr double kGroupedFrom = 1e4;   // below, four digits need no separators
+constexpr std::size_t kLabel = 17;  // columns before the text of an item
+constexpr std::size_t kIndent = 4;  // of a table
+constexpr double kGroupedFrom = 1000;
 constexpr double kGroupedBelow = 1e9;  // above, digits stop helping
 constexpr double kWholeBelow = 1e15;
 constexpr std::size_t kMostShown = 3;  // of a list, before its dots
@@ -70,16 +72,15 @@ std::string number(double value, Digits digits) {
   if (digits == Digits::exact && std::abs(value) < kWholeBelow && value == std::floor(value)) {
     return grouped(static_cast<std::int64_t>(value));
   }
-  std::string text = fmt::format("{:.4g}", value);
+  std::string text = fmt::format("{:.{}g}", value, digits == Digits::three ? 3 : 4);
   const double rounded = std::strtod(text.c_str(), nullptr);
   if (std::abs(rounded) >= kGroupedFrom && std::abs(rounded) < kGroupedBelow) return grouped(std::llround(rounded));
-  if (std::abs(rounded) >= 1000 && std::abs(rounded) < kGroupedFrom) return grouped(std::llround(rounded));
   return text;
 }
 
-std::string span_of(double from, double to) {
-  std::string first = number(from);
-  const std::string last = number(to);
+std::string span_of(double from, double to, Digits digits) {
+  std::string first = number(from, digits);
+  const std::string last = number(to, digits);
   return first == last ? first : first + " to " + last;
 }
 
@@ -153,6 +154,20 @@ void Page::paragraph(std::string_view text, std::size_t indent) { wrap("", text,
 void Page::item(std::string_view label, std::string_view text) {
   if (text.empty()) return;
   wrap(fmt::format("  {:<{}}", label, kLabel - 2), text, kLabel);
+}
+
+void Page::table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths(rows.empty() ? 0 : rows.front().size(), 0);
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  for (const auto& row : rows) {
+    std::string text(kIndent, ' ');
+    for (std::size_t i = 0; i < widths.size(); ++i) {
+      if (widths[i] > 0) text += fmt::format("{:<{}}", row[i], widths[i] + 2);
+    }
+    line(text.substr(0, text.find_last_not_of(' ') + 1));
+  }
 }
 
 /// `line` is what stands before the first word.

@@ -14,10 +14,10 @@ namespace phasor::analysis {
 /// 131072 as "131,072".
 std::string grouped(std::int64_t value);
 /// Four digits: "0.08839", "2,320", "20,460,000", "3.2e+12"; a whole number below 10^15 keeps all of its digits when `exact`.
-enum class Digits : std::uint8_t { four, exact };
+enum class Digits : std::uint8_t { three, four, exact };
 std::string number(double value, Digits digits = Digits::four);
 /// "6.283 to 2,320", or one number when they look alike.
-std::string span_of(double from, double to);
+std::string span_of(double from, double to, Digits digits = Digits::four);
 /// 134217728 as "128 MiB".
 std::string bytes_in_words(double bytes);
 /// "1 layer", "2 layers".
@@ -44,6 +44,8 @@ class Page {
   void paragraph(std::string_view text, std::size_t indent = 0);
   /// "  label           text", wrapped under itself. Nothing when the text is empty.
   void item(std::string_view label, std::string_view text);
+  /// Cells under each other, two columns apart; rows are equally long. A column whose cells are all empty is left out.
+  void table(const std::vector<std::vector<std::string>>& rows);
   void blank() { text_ += '\n'; }
   void line(std::string_view text) { (text_ += text) += '\n'; }
   std::string take() { return std::move(text_); }

@@ -6,11 +6,19 @@
 
 namespace phasor::models {
 
-inline ModelPositions of(const char* type, std::int64_t layers, const LayerPositions& layer) {
-  return {.dialect = "huggingface", .model_type = type, .layers = {static_cast<std::size_t>(layers), layer}, .towers = {}, .warnings = {}};
+inline ModelPositions of(const char* type, std::size_t layers, const LayerPositions& layer) {
+  ModelPositions model;
+  model.dialect = "huggingface";
+  model.model_type = type;
+  model.layers.assign(layers, layer);
+  return model;
 }
 
-inline LayerPositions rotary_layer(const RotarySpec& spec) { return {.type = "", .rotary = spec}; }
+inline LayerPositions rotary_layer(const RotarySpec& spec) {
+  LayerPositions layer;
+  layer.rotary = spec;
+  return layer;
+}
 
 inline ModelPositions llama31() {
   const RotarySpec spec{.head_dim = 128,
@@ -59,7 +67,9 @@ inline ModelPositions qwen2_vl() {
   ModelPositions model = of("qwen2_vl", 28, rotary_layer({.head_dim = 128, .base = 1000000, .axes = {.sections = {16, 24, 24}}}));
   model.trained_length = model.length = 32768;
   const RotarySpec vision{.head_dim = 80, .base = 10000, .axes = {.sections = {20, 20}, .ladder = AxisLadder::own}};
-  model.towers.push_back({"vision", std::vector<LayerPositions>(32, rotary_layer(vision))});
+  model.towers.emplace_back();
+  model.towers[0].name = "vision";
+  model.towers[0].layers.assign(32, rotary_layer(vision));
   return model;
 }
 

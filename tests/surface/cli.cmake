@@ -17,5 +17,6 @@ set_tests_properties(surface.example_rerotate PROPERTIES PASS_REGULAR_EXPRESSION
 add_test(NAME surface.readme COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/readme_test.py ${PROJECT_SOURCE_DIR})
 if(TARGET phasor_cli)
   add_test(NAME surface.cli COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/cli_test.py $<TARGET_FILE:phasor_cli>)
-  set_tests_properties(surface.cli PROPERTIES TIMEOUT 120)
+  add_test(NAME surface.cli_models COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/cli_models_test.py $<TARGET_FILE:phasor_cli>)
+  set_tests_properties(surface.cli surface.cli_models PROPERTIES TIMEOUT 120)
 endif()

@@ -52,7 +52,7 @@ class Tool(unittest.TestCase):
         self.assertRegex(self.good("--version"), r"^phasor \d+\.\d+\.\d+\n$")
 
     def test_help_has_an_example(self):
-        for command in ([], ["demo"], ["table"], ["targets"]):
+        for command in ([], ["demo"], ["explain"], ["diff"], ["export"], ["permute"], ["table"], ["accuracy"], ["targets"]):
             self.assertIn("phasor", self.good(*command, "--help").split("Example", 1)[1])
 
     def test_matrix_of_the_worked_example(self):
@@ -71,10 +71,41 @@ class Tool(unittest.TestCase):
 
     def test_json_of_each_scaling(self):
         scalings = {"unscaled": [], "linear": ["--factor", "4"], "ntk": ["--alpha", "4"], "llama3": [],
-                    "yarn": ["--factor", "4", "--original-length", "4096"], "dynamic": ["--factor", "4", "--original-length", "4096"]}
+                    "yarn": ["--factor", "4", "--original-length", "4096", "--mscale", "1", "--ramp", "exact"],
+                    "dynamic": ["--factor", "4", "--original-length", "4096"], "ntk-mixed": ["--factor", "4", "--mixed-exponent", "0.625"],
+                    "proportional": ["--share", "0.25"], "given-factors": ["--factors", ",".join(["2"] * 64)],
+                    "given-frequencies": ["--frequencies", ",".join(["0.5"] * 64), "--amplitude", "2"],
+                    "longrope": ["--short-factors", ",".join(["1"] * 64), "--long-factors", ",".join(["4"] * 64), "--original-length", "4096"]}
         for name, options in scalings.items():
             table = json.loads(self.good("table", "--scaling", name, *options, "--json"))
             self.assertEqual((table["spec"]["scaling"]["name"], len(table["pairs"]), table["pairs"][0]["pair"]), (name, 64, 0))
+
+    def test_lists_and_lengths_choose_the_frequencies(self):
+        lists = ["--head-dim", "4", "--scaling", "longrope", "--short-factors", "1,2", "--long-factors", "4,8", "--original-length", "4096"]
+        for length, wanted in (("4096", [1, 0.005]), ("4097", [0.25, 0.00125])):
+            pairs = json.loads(self.good("table", *lists, "--length", length, "--json"))["pairs"]
+            self.assertEqual([pair["frequency"] for pair in pairs], wanted)
+
+    def test_each_axis_can_have_its_own_ladder(self):
+        axes = ["table", "--head-dim", "8", "--sections", "2,2", "--json"]
+        shared = [pair["frequency"] for pair in json.loads(self.good(*axes))["pairs"]]
+        own = [pair["frequency"] for pair in json.loads(self.good(*axes, "--axis-ladder", "own"))["pairs"]]
+        self.assertEqual((shared, own), ([1, 0.1, 0.01, 0.001], [1, 0.01, 1, 0.01]))
+
+    def test_numerics_profiles_round_as_their_peers_do(self):
+        at = ["table", "--head-dim", "4", "--positions", "1000003", "--json"]
+        exact = json.loads(self.good(*at))["pairs"][1]["cos"][0]
+        hf = json.loads(self.good(*at, "--numerics", "hf"))["pairs"][1]["cos"][0]
+        self.assertNotEqual(exact, hf)
+        self.assertLess(abs(exact - hf), 1e-3)
+
+    def test_accuracy_of_every_profile(self):
+        report = json.loads(self.good("accuracy", "--model", "llama3.1", "--positions", "1,1000000", "--json"))
+        near, far = report["errors"]
+        self.assertEqual((near["position"], far["position"]), (1, 1000000))
+        self.assertLessEqual(max(near["exact"], far["exact"]), 2.0**-25)
+        self.assertGreater(far["hf"], 1e-2)
+        self.assertEqual(len(self.good("accuracy").splitlines()), 12)
 
     def test_built_in_model(self):
         table = json.loads(self.good("table", "--model", "llama3.1", "--json"))
@@ -92,10 +123,13 @@ class Tool(unittest.TestCase):
 
     def test_wrong_use(self):
         self.bad(2, "A subcommand is required")
-        self.bad(2, "dance is no command, wanted demo, table or targets", "dance")
+        self.bad(2, "dance is no command, wanted demo, explain, diff, export, permute, table, accuracy or targets", "dance")
         self.bad(2, "--scaling linear wants --factor", "table", "--scaling", "linear")
         self.bad(2, "--scaling linear takes no --alpha", "table", "--scaling", "linear", "--factor", "2", "--alpha", "3")
         self.bad(2, "--model llama3.1 takes no --base", "table", "--model", "llama3.1", "--base", "3")
+        self.bad(2, "--scaling longrope wants --long-factors", "table", "--scaling", "longrope", "--short-factors", "1,2")
+        self.bad(2, "--axis-order and --axis-ladder want --sections", "table", "--axis-order", "interleaved")
+        self.bad(2, "accuracy takes no --numerics", "accuracy", "--numerics", "hf")
         self.bad(2, "--positions: x is no list of whole numbers", "table", "--positions", "x")
         self.bad(2, "--relative: is 3, wanted two positions", "table", "--relative", "3")
 

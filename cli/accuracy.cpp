@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// phasor accuracy: how far cos and sin of each numerics profile are off at given positions. All numbers come from the library.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+#include <optional>
+
+#include "command.hpp"
+#include "number_list.hpp"
+#include "phasor/analysis.hpp"
+#include "spec_options.hpp"
+
+namespace phasor::cli {
+namespace {
+
+struct AccuracyOptions {
+  SpecOptions spec;
+  std::string positions = "1,10,100,1000,10000,100000,1000000,10000000";
+  bool json = false;
+};
+
+std::string json_of(const ProfileError& error) {
+  const auto number = [](const std::optional<double>& value) { return value ? fmt::format("{}", *value) : "null"; };
+  return fmt::format(R"({{"position": {}, "exact": {}, "hf": {}, "vllm": {}, "ggml": {}}})", error.position, error.exact, number(error.hf),
+                     number(error.vllm), number(error.ggml));
+}
+
+std::string line_of(const ProfileError& error) {
+  const auto number = [](const std::optional<double>& value) { return value ? fmt::format("{:.3g}", *value) : "-"; };
+  return fmt::format("{:>12} {:>10.3g} {:>10} {:>10} {:>10}", error.position, error.exact, number(error.hf), number(error.vllm),
+                     number(error.ggml));
+}
+
+Status run_accuracy(const AccuracyOptions& options, std::string& out) {
+  const RotarySpec spec = spec_of(options.spec);
+  const auto errors = profile_errors(spec, parse_numbers("--positions", options.positions));
+  if (!errors.ok()) return errors.status();
+  std::vector<std::string> lines;
+  for (const ProfileError& error : *errors) lines.push_back((options.json ? json_of : line_of)(error));
+  if (options.json) {
+    out = fmt::format("{{\"spec\": {},\n \"errors\": [{}]}}\n", to_json(spec), fmt::join(lines, ",\n  "));
+    return {};
+  }
+  out =
+      fmt::format("{}\n\nLargest error of a cosine or sine over all pairs, by numerics profile (-: not in that dialect)\n", describe(spec));
+  out += fmt::format("{:>12} {:>10} {:>10} {:>10} {:>10}\n{}\n", "position", "exact", "hf", "vllm", "ggml", fmt::join(lines, "\n"));
+  return {};
+}
+
+}  // namespace
+
+void add_accuracy(CLI::App& app, Run& run) {
+  CLI::App* command = app.add_subcommand("accuracy", "How far cos and sin are off at a position, by numerics profile");
+  const auto options = std::make_shared<AccuracyOptions>();
+  add_spec_options(*command, options->spec);
+  command->add_option("--positions", options->positions, "Where: 1,10,100 or 0:11 (0 to 10) or 0:100:10 (1 to 10^7, powers of ten)");
+  command->add_flag("--json", options->json, "Print JSON, every number in full");
+  command->footer("Example:\n  phasor accuracy --model llama3.1 --positions 131072,1000000");
+  command->callback([options, &run] {
+    (void)spec_of(options->spec);
+    if (options->spec.numerics != "exact") throw CLI::ValidationError("accuracy takes no --numerics: it shows all of them");
+    (void)parse_numbers("--positions", options->positions);
+    run = [options](std::string& out) { return run_accuracy(*options, out); };
+  });
+}
+
+}  // namespace phasor::cli
