@@ -43,7 +43,7 @@ struct ModelDualChunk {
 };
 
 struct LayerPositions {
-  std::string type;                                 // "full_attention", ..., as the file names it; empty when it names none
+  std::string type = {};                            // "full_attention", ..., as the file names it; empty when it names none
   std::optional<RotarySpec> rotary = std::nullopt;  // none of these three: the layer knows no positions
   std::optional<ModelBias> bias = std::nullopt;
   std::optional<ModelAdditive> additive = std::nullopt;  // added once, before the first layer; every layer says so
@@ -60,20 +60,20 @@ struct LayerPositions {
 
 /// A part of a model beside its text layers.
 struct ModelTower {
-  std::string name;        // "vision", "audio", "encoder"
-  std::string model_type;  // as the file names it; empty when it does not
-  std::vector<LayerPositions> layers;
+  std::string name = {};        // "vision", "audio", "encoder"
+  std::string model_type = {};  // as the file names it; empty when it does not
+  std::vector<LayerPositions> layers = {};
 };
 
 struct ModelPositions {
-  std::string dialect;     // "huggingface", "gguf"
-  std::string model_type;  // "llama", as the file names it
-  std::string text_type;   // of the text part, where the file names one of its own ("gemma3_text" in "gemma3")
-  std::vector<LayerPositions> layers;
-  std::vector<ModelTower> towers;
+  std::string dialect = {};     // "huggingface", "gguf"
+  std::string model_type = {};  // "llama", as the file names it
+  std::string text_type = {};   // of the text part, where the file names one of its own ("gemma3_text" in "gemma3")
+  std::vector<LayerPositions> layers = {};
+  std::vector<ModelTower> towers = {};
   std::int64_t trained_length = 0;  // positions before any extension; 0: the file does not say
   std::int64_t length = 0;          // positions the file allows
-  std::vector<std::string> warnings;
+  std::vector<std::string> warnings = {};
 };
 
 struct ReadOptions {
@@ -98,11 +98,11 @@ Result<std::string> explain(const ModelPositions& model);
 Result<std::string> explain_json(const ModelPositions& model);
 
 struct Difference {
-  std::string where;  // "layers 0-31: base"
-  std::string left;
-  std::string right;
+  std::string where = {};  // "layers 0-31: base"
+  std::string left = {};
+  std::string right = {};
   bool matters = true;
-  std::string why;  // what it changes, with a number
+  std::string why = {};  // what it changes, with a number
 };
 Result<std::vector<Difference>> diff(const ModelPositions& left, const ModelPositions& right);
 
