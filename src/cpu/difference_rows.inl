@@ -223,8 +223,10 @@ inline void fill_difference_run(const RowBlock<float>& block, const MoveRun& run
   std::int64_t end = 0;
   for (; end + group <= turning; end += group) doubt |= fill_difference_group(block, run, end);
   Move move = run.move;
-  for (std::int64_t r = 0; r < run.count; ++r, ++move.from.whole[0], ++move.to.whole[0]) {
+  for (std::int64_t r = 0; r < run.count; ++r) {
     const std::int64_t row = run.row + r;
+    move.from.whole[0] = run.move.from.whole[0] + r;
+    move.to.whole[0] = run.move.to.whole[0] + r;
     if ((doubt >> r & 1) != 0) {
       fill_difference_row(move, block, row);
       continue;

@@ -107,6 +107,7 @@ TEST(DifferenceRowsOracle, rows_from_the_origin_on_are_nearest) {
   const Subject to = ladder_subject(40000, 64);
   expect_nearest<float>(from, run(-3, 70), to, run(-3, 70));
   expect_nearest<float>(from, run(0, 33), to, run(1000000, 33));
+  expect_nearest<float>(from, run(INT64_MAX - 32, 33), to, run(INT64_MIN, 33));  // to the very ends
 }
 
 TEST(DifferenceRowsOracle, fractional_and_mixed_positions_are_nearest) {
