@@ -44,9 +44,7 @@ struct PositionsView {
   std::array<std::int64_t, 3> shape{1, 1, 0};
   std::array<std::int64_t, 3> strides{0, 0, 1};
 
-  operator Positions() const {
-    return {.data = data, .type = type, .shape = shape, .strides = strides};
-  }  // NOLINT(google-explicit-constructor)
+  operator Positions() const { return {data, type, shape, strides, 0}; }  // NOLINT(google-explicit-constructor)
 };
 
 /// (axes, B, T), contiguous. Memory that may be written gives a PositionsView, which is Positions too.

@@ -206,8 +206,9 @@ class OmniWalk {
 
   void put_visual(const Content& content, std::int64_t i) {
     const std::int64_t in_frame = i % (content.grid.rows * content.grid.columns);
-    row_.put(frame_of(content, i), start_ + static_cast<double>(in_frame / content.grid.columns),
-             start_ + static_cast<double>(in_frame % content.grid.columns));
+    const std::int64_t row = in_frame / content.grid.columns;
+    const std::int64_t column = in_frame % content.grid.columns;
+    row_.put(frame_of(content, i), start_ + static_cast<double>(row), start_ + static_cast<double>(column));
   }
 
   void put_sound(std::int64_t i) {

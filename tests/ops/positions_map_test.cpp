@@ -2,6 +2,7 @@
 // Position maps: passes and their selection give the scores of the mapped distances; temperatures step where they must.
 #include "phasor/position_maps.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
