@@ -19,7 +19,7 @@ struct Expected {
   Pairing pairing = half;
   Pairing output = half;
   std::int64_t offset = 0;
-  std::int64_t window = 0;     // largest of any layer
+  std::int64_t window = 0;      // largest of any layer
   std::uint32_t unrotated = 0;  // bit i: layer i does not rotate
   Numerics numerics = Numerics::hf;
 };
@@ -154,13 +154,15 @@ TEST(HfModels, gpt_oss_has_yarn_without_truncation_on_every_layer) {
 
 TEST(HfModels, only_latent_attention_squares_mscale_all_dim_into_the_softmax) {
   for (const char* name : {"deepseek_v2-yarn", "deepseek_v3-yarn", "mistral4"}) {
-    EXPECT_EQ(std::get<YarnScaling>(layer_of(test::parsed_golden(name), 0).rotary->scaling).softmax, YarnSoftmax::mscale_all_dim_squared) << name;
+    EXPECT_EQ(std::get<YarnScaling>(layer_of(test::parsed_golden(name), 0).rotary->scaling).softmax, YarnSoftmax::mscale_all_dim_squared)
+        << name;
   }
   EXPECT_EQ(std::get<YarnScaling>(layer_of(test::parsed_golden("ministral3"), 0).rotary->scaling).softmax, YarnSoftmax::unchanged);
 }
 
 TEST(HfModels, deepseek_v4_scales_compressed_layers_only_and_turns_its_output_back) {
-  const std::string text = R"({"model_type": "deepseek_v4", "num_hidden_layers": 3, "compress_ratios": [0, 4, 128, 4], "qk_rope_head_dim": 64, "head_dim": 512,
+  const std::string text =
+      R"({"model_type": "deepseek_v4", "num_hidden_layers": 3, "compress_ratios": [0, 4, 128, 4], "qk_rope_head_dim": 64, "head_dim": 512,
     "rope_theta": 10000, "compress_rope_theta": 160000, "sliding_window": 128,
     "rope_scaling": {"type": "yarn", "factor": 16, "original_max_position_embeddings": 65536, "beta_fast": 32, "beta_slow": 1}})";
   const ModelPositions model = test::parsed(text);
@@ -235,7 +237,8 @@ TEST(HfModels, granite_multiplies_by_its_own_scale) {
 }
 
 TEST(HfModels, qwen1_tempers_by_log_n) {
-  const ModelPositions model = test::parsed(R"({"model_type": "qwen", "seq_length": 2048, "kv_channels": 128, "rotary_pct": 1.0, "rotary_emb_base": 10000,
+  const ModelPositions model =
+      test::parsed(R"({"model_type": "qwen", "seq_length": 2048, "kv_channels": 128, "rotary_pct": 1.0, "rotary_emb_base": 10000,
     "use_dynamic_ntk": true, "use_logn_attn": true, "num_hidden_layers": 2, "max_position_embeddings": 2048})");
   EXPECT_EQ(layer_of(model, 0).query_temperature.value().kind, QueryTemperature::Kind::log_n);
   EXPECT_EQ(layer_of(model, 0).query_temperature.value().length, 2048);
@@ -245,11 +248,13 @@ TEST(HfModels, qwen1_tempers_by_log_n) {
 // ---- Towers ----
 
 TEST(HfModels, multimodal_models_have_their_towers) {
-  const std::pair<const char*, std::vector<std::string>> wanted[] = {
-      {"qwen2_vl", {"vision"}},       {"qwen2_5_vl", {"vision"}},        {"qwen3_vl", {"vision"}},        {"qwen2_5_omni", {"vision", "audio"}},
-      {"llama4", {"vision"}},         {"mistral3", {"vision"}},          {"glm4v", {"vision"}},           {"gemma4", {"vision"}},
-      {"mllama", {"vision"}},         {"ernie4_5_vl_moe", {"vision"}},   {"whisper", {"encoder"}},        {"t5", {"encoder"}},
-      {"hunyuan_vl", {"vision"}},     {"qwen3_omni_moe", {"vision", "audio"}}};
+  const std::pair<const char*, std::vector<std::string>> wanted[] = {{"qwen2_vl", {"vision"}},   {"qwen2_5_vl", {"vision"}},
+                                                                     {"qwen3_vl", {"vision"}},   {"qwen2_5_omni", {"vision", "audio"}},
+                                                                     {"llama4", {"vision"}},     {"mistral3", {"vision"}},
+                                                                     {"glm4v", {"vision"}},      {"gemma4", {"vision"}},
+                                                                     {"mllama", {"vision"}},     {"ernie4_5_vl_moe", {"vision"}},
+                                                                     {"whisper", {"encoder"}},   {"t5", {"encoder"}},
+                                                                     {"hunyuan_vl", {"vision"}}, {"qwen3_omni_moe", {"vision", "audio"}}};
   for (const auto& [name, towers] : wanted) {
     std::vector<std::string> found;
     for (const ModelTower& tower : test::parsed_golden(name).towers) found.push_back(tower.name);
@@ -293,7 +298,8 @@ TEST(HfModels, vision_models_of_their_own_are_read) {
 }
 
 TEST(HfModels, an_older_qwen2_vl_file_with_text_keys_on_top_is_read) {
-  const ModelPositions model = test::parsed(R"({"model_type": "qwen2_vl", "hidden_size": 1536, "num_attention_heads": 12, "num_hidden_layers": 2, "rope_theta": 1000000.0,
+  const ModelPositions model = test::parsed(
+      R"({"model_type": "qwen2_vl", "hidden_size": 1536, "num_attention_heads": 12, "num_hidden_layers": 2, "rope_theta": 1000000.0,
     "max_position_embeddings": 32768, "use_sliding_window": false, "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]},
     "vision_config": {"depth": 32, "embed_dim": 1280, "hidden_size": 1536, "model_type": "qwen2_vl", "num_heads": 16}})");
   EXPECT_EQ(layer_of(model, 0).rotary->axes.sections, (std::vector<std::int64_t>{16, 24, 24}));
@@ -309,7 +315,8 @@ TEST(HfModels, biases_are_read) {
   EXPECT_EQ(bloom.kind, ModelBias::Kind::alibi);
   EXPECT_EQ(bloom.heads, 8);
   EXPECT_EQ(layer_of(test::parsed_golden("mpt"), 0).bias.value().max_alibi, 8);
-  const ModelPositions falcon = test::parsed(R"({"model_type": "falcon", "alibi": true, "num_attention_heads": 64, "num_hidden_layers": 2})");
+  const ModelPositions falcon =
+      test::parsed(R"({"model_type": "falcon", "alibi": true, "num_attention_heads": 64, "num_hidden_layers": 2})");
   EXPECT_EQ(layer_of(falcon, 0).bias.value().heads, 64);
   EXPECT_FALSE(layer_of(falcon, 0).rotary);
   const ModelPositions t5 = test::parsed_golden("t5");
@@ -344,15 +351,94 @@ TEST(HfModels, added_positions_are_read) {
 }
 
 TEST(HfModels, every_model_that_the_project_names_is_in_the_table) {
-  const char* named[] = {
-      "llama", "llama4", "mllama", "qwen", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "qwen3_next", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen2_5_omni",
-      "qwen3_omni_moe", "qwen3_5", "mistral", "ministral", "ministral3", "mistral4", "mixtral", "gemma", "gemma2", "gemma3", "gemma3_text", "gemma3n", "gemma4", "gpt_oss", "phi",
-      "phi3", "phimoe", "phi4_multimodal", "gptj", "gpt_neox", "codegen", "stablelm", "persimmon", "nemotron", "cohere", "cohere2", "glm", "glm4", "glm4v", "glm4_moe",
-      "glm4v_moe", "glm_moe_dsa", "ernie4_5", "ernie4_5_moe", "ernie4_5_vl_moe", "deepseek_v2", "deepseek_v3", "deepseek_v32", "deepseek_v4", "hunyuan_v1_dense", "hunyuan_v1_moe",
-      "hunyuan_vl", "mimo_v2_flash", "olmo2", "falcon", "bloom", "mpt", "t5", "bert", "roberta", "opt", "gpt2", "modernbert", "roformer", "xlnet", "deberta", "deberta-v2", "whisper",
-      "pixtral", "sam2", "sam2_video", "vjepa2", "dinov3_vit", "nanochat", "helium", "smollm3", "granite", "longcat_flash", "youtu", "laguna", "zaya"};
+  const char* named[] = {"llama",
+                         "llama4",
+                         "mllama",
+                         "qwen",
+                         "qwen2",
+                         "qwen2_moe",
+                         "qwen3",
+                         "qwen3_moe",
+                         "qwen3_next",
+                         "qwen2_vl",
+                         "qwen2_5_vl",
+                         "qwen3_vl",
+                         "qwen3_vl_moe",
+                         "qwen2_5_omni",
+                         "qwen3_omni_moe",
+                         "qwen3_5",
+                         "mistral",
+                         "ministral",
+                         "ministral3",
+                         "mistral4",
+                         "mixtral",
+                         "gemma",
+                         "gemma2",
+                         "gemma3",
+                         "gemma3_text",
+                         "gemma3n",
+                         "gemma4",
+                         "gpt_oss",
+                         "phi",
+                         "phi3",
+                         "phimoe",
+                         "phi4_multimodal",
+                         "gptj",
+                         "gpt_neox",
+                         "codegen",
+                         "stablelm",
+                         "persimmon",
+                         "nemotron",
+                         "cohere",
+                         "cohere2",
+                         "glm",
+                         "glm4",
+                         "glm4v",
+                         "glm4_moe",
+                         "glm4v_moe",
+                         "glm_moe_dsa",
+                         "ernie4_5",
+                         "ernie4_5_moe",
+                         "ernie4_5_vl_moe",
+                         "deepseek_v2",
+                         "deepseek_v3",
+                         "deepseek_v32",
+                         "deepseek_v4",
+                         "hunyuan_v1_dense",
+                         "hunyuan_v1_moe",
+                         "hunyuan_vl",
+                         "mimo_v2_flash",
+                         "olmo2",
+                         "falcon",
+                         "bloom",
+                         "mpt",
+                         "t5",
+                         "bert",
+                         "roberta",
+                         "opt",
+                         "gpt2",
+                         "modernbert",
+                         "roformer",
+                         "xlnet",
+                         "deberta",
+                         "deberta-v2",
+                         "whisper",
+                         "pixtral",
+                         "sam2",
+                         "sam2_video",
+                         "vjepa2",
+                         "dinov3_vit",
+                         "nanochat",
+                         "helium",
+                         "smollm3",
+                         "granite",
+                         "longcat_flash",
+                         "youtu",
+                         "laguna",
+                         "zaya"};
   for (const char* type : named) {
-    const auto model = parse_hf_config(std::string("{\"model_type\": \"") + type + "\", \"num_hidden_layers\": 4, \"head_dim\": 128, \"mrope_section\": null}");
+    const auto model = parse_hf_config(std::string("{\"model_type\": \"") + type +
+                                       "\", \"num_hidden_layers\": 4, \"head_dim\": 128, \"mrope_section\": null}");
     // Models of several axes whose default sections want another width are still known: only then may an error name the sections.
     if (model) {
       EXPECT_EQ(model->warnings, std::vector<std::string>{}) << type;

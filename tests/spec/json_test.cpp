@@ -48,7 +48,8 @@ TEST(Json, whole_numbers_are_exact_up_to_64_bits_and_doubles_beyond) {
 }
 
 TEST(Json, bare_and_wrapped_infinities_and_nan_are_numbers) {
-  const Json json = tree(R"({"a": Infinity, "b": -Infinity, "c": NaN, "d": [{"__float__": "Infinity"}, {"__float__": "NaN"}], "e":-Infinity})");
+  const Json json =
+      tree(R"({"a": Infinity, "b": -Infinity, "c": NaN, "d": [{"__float__": "Infinity"}, {"__float__": "NaN"}], "e":-Infinity})");
   EXPECT_EQ(json.find("a")->number, INFINITY);
   EXPECT_EQ(json.find("b")->number, -INFINITY);
   EXPECT_TRUE(std::isnan(json.find("c")->number));
@@ -72,12 +73,13 @@ TEST(Json, an_object_that_has_more_than_a_float_stays_an_object) {
 }
 
 TEST(Json, a_key_twice_is_an_error_that_says_where) {
-  EXPECT_EQ(error("{\"a\": 1,\n\"b\": 2,\n\"a\": 3}"), "test: line 3, byte 20: has the key \"a\" a second time, wanted each key once");
-  EXPECT_EQ(error("{\"x\": {\"a\": 1}, \"y\": {\"a\": 1, \"a\": 1}}").find("test: line 1, byte 33: has the key"), 0U);
+  EXPECT_EQ(error("{\"a\": 1,\n\"b\": 2,\n\"a\": 3}"), "test: line 3, byte 19: has the key \"a\" a second time, wanted each key once");
+  EXPECT_EQ(error("{\"x\": {\"a\": 1}, \"y\": {\"a\": 1, \"a\": 1}}").find("test: line 1, byte 32: has the key"), 0U);
 }
 
 TEST(Json, places_are_those_of_the_file_although_infinities_are_rewritten) {
-  EXPECT_EQ(error("{\"a\": Infinity,\n\"b\": NaN, \"a\": 3}"), "test: line 2, byte 28: has the key \"a\" a second time, wanted each key once");
+  EXPECT_EQ(error("{\"a\": Infinity,\n\"b\": NaN, \"a\": 3}"),
+            "test: line 2, byte 28: has the key \"a\" a second time, wanted each key once");
 }
 
 TEST(Json, depth_is_bounded_and_deep_nesting_does_not_crash) {
@@ -104,8 +106,11 @@ TEST(Json, broken_text_is_an_error_with_line_and_byte) {
   EXPECT_EQ(error(" \n ").find("test: line 2, byte 3: syntax error"), 0U);
   EXPECT_EQ(error("{\"a\": 1e999}"), "test: line 1, byte 10: number overflow parsing '1e999', wanted a number of float64");
   EXPECT_EQ(error("{} {}").find("test: line 1, byte 3: syntax error"), 0U);
-  EXPECT_EQ(error("{\"a\": \"\xff\"}").find("test: line 1, byte 7: syntax error while parsing value - invalid string: ill-formed UTF-8 byte"), 0U);
-  for (const char* text : {"{", "[1,", "[1,]", "{\"a\"}", "{\"a\":}", "\"a", "\"\\", "nul", "Infinit", "-", "--Infinity", "01", "{'a': 1}", "[1] // x", "\x01", "NaNNaN"}) {
+  EXPECT_EQ(
+      error("{\"a\": \"\xff\"}").find("test: line 1, byte 7: syntax error while parsing value - invalid string: ill-formed UTF-8 byte"),
+      0U);
+  for (const char* text : {"{", "[1,", "[1,]", "{\"a\"}", "{\"a\":}", "\"a", "\"\\", "nul", "Infinit", "-", "--Infinity", "01", "{'a': 1}",
+                           "[1] // x", "\x01", "NaNNaN"}) {
     EXPECT_EQ(error(text).find("test: line 1, byte "), 0U) << text << ": " << error(text);
   }
 }
