@@ -129,10 +129,9 @@ void write_dictionaries(JsonObject& out, const Layers& layers, const Model& mode
   const auto labels = by_label(layers, model);
   const LayerPositions* any = first_rotary(layers);
   if (any == nullptr) return;
-  const bool by_type =
-      model.local_base != 0 || model.has(quirk_scaling_is_full) || std::any_of(labels.begin(), labels.end(), [&](const auto& label) {
-        return label.second != nullptr && !same_dictionary(*label.second, *any, model);
-      });
+  const bool by_rule = model.unrotated != Unrotated::none;  // the model itself says which layers do not rotate
+  const auto differs = [&](const auto& label) { return label.second == nullptr ? !by_rule : !same_dictionary(*label.second, *any, model); };
+  const bool by_type = model.local_base != 0 || model.has(quirk_scaling_is_full) || std::any_of(labels.begin(), labels.end(), differs);
   if (!by_type || labels.count("") != 0) {
     out.add("rope_parameters", rope_dictionary(*any, model, out.depth() + 1));
     return;
