@@ -20,6 +20,7 @@ struct PermuteOptions {
   std::int64_t head_dim = 0;      // 0: rows / heads
   std::int64_t rotary_width = 0;  // 0: head_dim
   std::int64_t rotary_offset = 0;
+  std::string prefix = {};  // only tensors whose names begin so ("model.language_model."); empty: all
 };
 
 struct PermuteReport {
@@ -28,6 +29,8 @@ struct PermuteReport {
 };
 
 /// Reads `from_path` and writes `to_path`, a new file, atomically (a temporary beside it, then renamed): nothing is left when it fails.
+/// Permutes q_proj, k_proj (and wq, wk, q_b_proj, kv_a_proj_with_mqa), the q and k rows of qkv_proj, and q_norm, k_norm: weights, biases,
+/// scales with a row for each channel. Header and metadata stay byte for byte. Other fusions and packed integer weights are errors.
 Result<PermuteReport> permute_safetensors(const std::string& from_path, const std::string& to_path, const PermuteOptions& options);
 
 enum class PairingRelation : std::uint8_t { same, half_to_interleaved, interleaved_to_half, different };
