@@ -21,6 +21,7 @@ struct PermuteArguments {
   std::string from = "half";
   std::string to = "interleaved";
   std::string config;
+  std::string prefix;
   std::optional<std::int64_t> heads;
   std::optional<std::int64_t> kv_heads;
   std::optional<std::int64_t> head_dim;
@@ -54,7 +55,7 @@ Status take_shape(const std::string& path, PermuteOptions& options) {
 
 /// What was typed wins over what the config says.
 Result<PermuteOptions> options_of(const PermuteArguments& a) {
-  PermuteOptions options{.from = pairing_of(a.from), .to = pairing_of(a.to)};
+  PermuteOptions options{.from = pairing_of(a.from), .to = pairing_of(a.to), .prefix = a.prefix};
   if (!a.config.empty()) {
     if (Status status = take_shape(a.config, options); !status.ok()) return status;
   }
@@ -132,6 +133,7 @@ void add_permute(CLI::App& app, Run& run) {
   command->add_option("--rotary-offset", a->rotary_offset, "First channel that is rotated (0)")
       ->check(CLI::Validator(CLI::NonNegativeNumber).description(""));
   command->add_option("--config", a->config, "Take head-dim, rotary-width and rotary-offset from this model's config");
+  command->add_option("--prefix", a->prefix, "Only tensors whose names begin so, like model.language_model. (all)");
   command->add_flag("--detect", a->detect, "Write nothing: say how the weights of the two files are related (exit code 1: not at all)");
   command->add_flag("--json", a->json, "Print JSON");
   command->footer(

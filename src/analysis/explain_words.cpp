@@ -22,6 +22,8 @@ std::string channels(Pairing pairing, std::int64_t offset, std::int64_t width) {
   return offset == 0 ? fmt::format("(i, i + {})", width / 2) : fmt::format("({} + i, {} + i)", offset, offset + width / 2);
 }
 
+std::string times(double count) { return count == 1 ? "once" : number(count) + " times"; }
+
 /// What NTK-aware scaling makes of the base.
 std::string ntk_base(const RotarySpec& spec, double alpha) {
   const auto width = static_cast<double>(width_of(spec));
@@ -49,9 +51,9 @@ struct InWords {
   std::string operator()(const YarnScaling& s) const {
     const char* ends = s.ramp == YarnRamp::truncated ? "rounded to whole pairs" : "not rounded";
     return fmt::format(
-        "YaRN, factor {} over {} positions: pairs that turn more than {} times in them stay, less than {} slow down {}x, "
+        "YaRN, factor {} over {} positions: pairs that turn more than {} in them stay, less than {} slow down {}x, "
         "a ramp between (its ends {})",
-        number(s.factor), grouped(s.original_length), number(s.beta_fast), number(s.beta_slow), number(s.factor), ends);
+        number(s.factor), grouped(s.original_length), times(s.beta_fast), times(s.beta_slow), number(s.factor), ends);
   }
   std::string operator()(const LongRopeScaling& s) const {
     const bool is_long =
@@ -61,9 +63,9 @@ struct InWords {
   }
   std::string operator()(const Llama3Scaling& s) const {
     const auto length = static_cast<double>(s.original_length);
-    return fmt::format("Llama 3, factor {} over {} positions: wavelengths below {} stay, above {} slow down {}x, a ramp between",
-                       number(s.factor), grouped(s.original_length), number(length / s.high_freq_factor),
-                       number(length / s.low_freq_factor), number(s.factor));
+    return fmt::format("Llama 3, factor {} over {} positions: wavelengths below {} stay, above {} slow down {}x{}", number(s.factor),
+                       grouped(s.original_length), number(length / s.high_freq_factor), number(length / s.low_freq_factor),
+                       number(s.factor), s.high_freq_factor > s.low_freq_factor ? ", a ramp between" : "");
   }
   std::string operator()(const ProportionalScaling& s) const {
     return fmt::format("proportional: the first {}% of the pairs turn{}, the others never", number(100 * s.share),
