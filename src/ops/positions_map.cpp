@@ -60,7 +60,7 @@ Status check_factors(const char* where, std::span<float> out, const Positions& p
   if (p.data == nullptr) {
     return p.shape[2] == 0 ? Status() : error(where, "positions have null data and {} tokens, wanted memory", p.shape[2]);
   }
-  if (Status s = job::check_positions(where, p, p.shape[1], p.shape[2]); !s) return s;
+  if (Status s = job::check_positions(where, p, {p.shape[1], p.shape[2]}); !s) return s;
   if (p.shape[1] * p.shape[2] != n) return error(where, "out has {} elements, wanted {} x {}", n, p.shape[1], p.shape[2]);
   if (job::overlap(view(out.data(), {1, 1, 1, n}), job::view_of(p)) != job::Overlap::none) {
     return error(where, "positions lie in out, wanted them apart");
