@@ -167,9 +167,8 @@ POSITIONS = [0, 1, 2, 63, 1000, 4095, 65537, 131071, 1000003, 9999999]
 def record_tables():
     lines = [HEADER, "# spec name pairs attention_factor_bits; frequencies (P); positions (T); cos, sin (T, P)\n"]
     for name, (parameters, longest, head_dim, length) in SPECS.items():
-        config = LlamaConfig(
-            head_dim=head_dim, hidden_size=head_dim, num_attention_heads=1, max_position_embeddings=longest, rope_parameters=dict(parameters)
-        )
+        sizes = {"head_dim": head_dim, "hidden_size": head_dim, "num_attention_heads": 1, "max_position_embeddings": longest}
+        config = LlamaConfig(**sizes, rope_parameters=dict(parameters))
         module = LlamaRotaryEmbedding(config)
         positions = [p for p in POSITIONS if length is None or p < length - 1] + ([] if length is None else [length - 1])
         cos, sin = module(torch.zeros(1), torch.tensor([positions]))

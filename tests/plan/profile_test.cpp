@@ -3,6 +3,7 @@
 #include "plan/profile.hpp"
 
 #include <tuple>
+#include <utility>
 
 #include "../ops/rotary_call.hpp"
 #include "../profile_specs.hpp"
@@ -136,6 +137,48 @@ TEST_F(ProfileTables, tables_are_within_one_ulp_of_those_of_ggml) {
   EXPECT_GE(same * 10, all * 9) << same << " of " << all << " are equal";
   RecordProperty("equal", static_cast<int>(same));
   RecordProperty("all", static_cast<int>(all));
+}
+
+std::vector<std::pair<std::int64_t, std::int64_t>> rungs(AxisLadder ladder, const std::vector<std::uint8_t>& axis_of_pair) {
+  RotarySpec spec = spec_of_width(2 * static_cast<std::int64_t>(axis_of_pair.size()), 10000, Unscaled{});
+  spec.axes.ladder = ladder;
+  std::vector<std::pair<std::int64_t, std::int64_t>> list;
+  for (const plan::Rung& rung : plan::rungs_of(spec, axis_of_pair)) list.emplace_back(rung.index, rung.count);
+  return list;
+}
+
+TEST(ProfileRungs, a_pair_is_on_a_ladder_of_all_pairs_of_its_axis_or_on_one_dealt_out) {
+  using List = std::vector<std::pair<std::int64_t, std::int64_t>>;
+  EXPECT_EQ(rungs(AxisLadder::shared, {0, 0, 1, 1}), (List{{0, 4}, {1, 4}, {2, 4}, {3, 4}}));
+  EXPECT_EQ(rungs(AxisLadder::own, {0, 1, 1, 0, 1}), (List{{0, 2}, {0, 3}, {1, 3}, {1, 2}, {2, 3}}));
+  EXPECT_EQ(rungs(AxisLadder::dealt, {0, 0, 1, 1}), (List{{0, 4}, {2, 4}, {1, 4}, {3, 4}}));
+}
+
+TEST(ProfileRungs, tiled_lanes_take_the_numbers_of_their_channel) {
+  plan::Profile profile;
+  profile.frequencies = {0, 1, 2, 3, 4, 5};
+  EXPECT_EQ(plan::tiled(profile, 1).frequencies, (std::vector<float>{0, 2, 4, 0, 2, 4, 1, 3, 5, 1, 3, 5}));
+  EXPECT_EQ(plan::tiled(profile, 2).frequencies, (std::vector<float>{0, 2, 1, 3, 5, 4, 1, 0, 2, 4, 3, 5}));
+}
+
+TEST(ProfileRungs, positions_in_turns_are_multiplied_by_two_pi_in_hf_and_refused_elsewhere) {
+  RotarySpec spec = spec_of_width(8, 100, Unscaled{});
+  spec.unit = FrequencyUnit::turns;
+  spec.numerics = Numerics::hf;
+  const auto profile = plan::make_profile(spec, plan::rungs_of(spec, {}));
+  ASSERT_TRUE(profile.ok());
+  EXPECT_EQ(profile->position_factor, 6.2831853071795865F);
+  spec.numerics = Numerics::vllm;
+  EXPECT_EQ(plan::make_profile(spec, plan::rungs_of(spec, {})).status().message(),
+            "RotarySpec: numerics is vllm and unit is turns, wanted radians");
+}
+
+TEST(ProfileRungs, scalings_of_ladders_that_are_not_shared_are_refused) {
+  RotarySpec spec = spec_of_width(64, 10000, yarn(4, 4096));
+  spec.axes.ladder = AxisLadder::own;
+  spec.numerics = Numerics::hf;
+  EXPECT_EQ(plan::make_profile(spec, plan::rungs_of(spec, {})).status().message(),
+            "RotarySpec: numerics is hf and axes.ladder is not shared, wanted no scaling or linear scaling");
 }
 
 }  // namespace
