@@ -126,7 +126,7 @@ struct MropeInput {
   std::int64_t audio_window = 50;       // Qwen3-Omni's n_window
 };
 /// out (3, B, T): frame, row and column ids, bit for bit those of transformers. Qwen3-Omni's may be fractions: then out must be f64.
-/// deltas: B of them, or empty; what to add to a token's index to go on after the row.
+/// deltas: B of them, or empty; what to add to a token's index to go on after the row. Allocates up to two words a token.
 Status fill_mrope(const PositionsView& out, std::span<double> deltas, const MropeInput& input);
 
 /// How a sequence of n tokens is dealt out to `ranks`, all of which get as many.

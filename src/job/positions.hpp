@@ -24,7 +24,7 @@ Status check_output(const char* where, const PositionsView& out);
 Status check_extents(const char* where, const PositionsView& out, std::int64_t batch, std::int64_t tokens);
 /// A list apart from the output, in memory where it has elements.
 Status check_list(const char* where, const char* name, const Integers& list, const PositionsView& out);
-/// The same, and of `wanted` elements, which `what` says in words.
+/// The same, and of `wanted` elements.
 Status check_list_of(const char* where, const char* name, const Integers& list, const PositionsView& out, std::int64_t wanted);
 /// Positions that are read to make others: one axis, the batch rows and tokens of out, apart from it or exactly it.
 Status check_source(const char* where, const Positions& source, const PositionsView& out);
@@ -81,6 +81,7 @@ class PositionSink {
 /// The way of every builder. `walk` puts every value into the sink it is given; it may fail, the same way each time.
 template <class Walk>
 Status fill(const char* where, const PositionsView& out, const Walk& walk) {
+  if (out.shape[1] == 0 || out.shape[2] == 0) return {};  // nothing to write, and the other extent may be anything
   PositionSink sink(out);
   if (Status s = walk(sink); !s) return s;
   if (Status s = sink.begin_writing(where); !s) return s;

@@ -288,6 +288,7 @@ Status fill_mrope(const PositionsView& out, std::span<double> deltas, const Mrop
   if (Status s = check_numbers(input); !s) return s;
   if (Status s = check_lists(out, input); !s) return s;
   if (Status s = check_memory(out, deltas, input); !s) return s;
+  if (out.shape[2] == 0) std::fill(deltas.begin(), deltas.end(), 0.0);
   try {
     return fill_rows(out, deltas, input);
   } catch (const std::bad_alloc&) {

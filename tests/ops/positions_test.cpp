@@ -226,6 +226,7 @@ TEST(Positions, of_no_tokens_are_no_error) {
   EXPECT_TRUE(fill_from_offset({}, 5).ok());
   EXPECT_TRUE(fill_from_cu_seqlens({}, {.cu_seqlens = zero}).ok());
   EXPECT_TRUE(fill_from_mask({}, {}).ok());
+  EXPECT_TRUE(fill_from_offset({.shape = {1, std::int64_t{1} << 50, 0}, .strides = {0, 0, 1}}, 5).ok()) << "however many rows of none";
   EXPECT_TRUE(fill_from_tree({}, {}).ok());
   EXPECT_TRUE(fill_random({}, {}).ok());
   EXPECT_TRUE(fill_shard({}, {}).ok());
