@@ -54,7 +54,8 @@ class NewFile {
 
   /// On the disk before it has its name; never in the place of another file.
   void keep() {
-    if (::fchmod(descriptor_, 0644) != 0 || ::fsync(descriptor_) != 0) trouble(path_, "cannot be written");
+    static_cast<void>(::fchmod(descriptor_, 0644));  // mkstemp's 0600 does no harm
+    if (::fsync(descriptor_) != 0) trouble(path_, "cannot be written");
     if (::close(std::exchange(descriptor_, -1)) != 0) trouble(path_, "cannot be written");
     if (::link(temporary_.c_str(), path_.c_str()) == 0) {
       ::unlink(temporary_.c_str());
