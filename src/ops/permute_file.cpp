@@ -101,6 +101,7 @@ struct Part {
 /// The tensors in the order of their bytes.
 std::vector<Part> parts_of(const SafetensorsFile& file, const PermuteOptions& options) {
   std::vector<Part> parts;
+  parts.reserve(file.tensors.size());
   for (const auto& [name, tensor] : file.tensors) parts.push_back({name, &tensor, ops::permuted_rows(name, tensor, options)});
   std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
     return std::pair(a.tensor->begin, a.tensor->end) < std::pair(b.tensor->begin, b.tensor->end);
