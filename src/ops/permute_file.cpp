@@ -54,7 +54,8 @@ class NewFile {
 
   /// On the disk before it has its name; never in the place of another file.
   void keep() {
-    if (::fchmod(descriptor_, 0644) != 0 || ::fsync(descriptor_) != 0) trouble(path_, "cannot be written");
+    static_cast<void>(::fchmod(descriptor_, 0644));  // mkstemp's 0600 does no harm
+    if (::fsync(descriptor_) != 0) trouble(path_, "cannot be written");
     if (::close(std::exchange(descriptor_, -1)) != 0) trouble(path_, "cannot be written");
     if (::link(temporary_.c_str(), path_.c_str()) == 0) {
       ::unlink(temporary_.c_str());
@@ -100,6 +101,7 @@ struct Part {
 /// The tensors in the order of their bytes.
 std::vector<Part> parts_of(const SafetensorsFile& file, const PermuteOptions& options) {
   std::vector<Part> parts;
+  parts.reserve(file.tensors.size());
   for (const auto& [name, tensor] : file.tensors) parts.push_back({name, &tensor, ops::permuted_rows(name, tensor, options)});
   std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
     return std::pair(a.tensor->begin, a.tensor->end) < std::pair(b.tensor->begin, b.tensor->end);

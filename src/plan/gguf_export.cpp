@@ -187,6 +187,7 @@ void write_window(GgufKeyWriter& keys, const ModelPositions& model, const GgufAr
   keys.integer("attention.sliding_window", windowed->window);
   if (architecture.sliding == spec::GgufSliding::ignored) return;
   std::vector<double> pattern;
+  pattern.reserve(model.layers.size());
   bool by_default = true;
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     const auto period = static_cast<std::size_t>(std::max<std::int64_t>(architecture.period, 1));
@@ -216,12 +217,14 @@ void write_unrotated(GgufKeyWriter& keys, const ModelPositions& model, const Ggu
   if (architecture.unrotated == spec::GgufUnrotated::by_finetuned && !some) keys.flag("rope.scaling.finetuned", false);
   if (architecture.name != "granite_swa") return;
   std::vector<double> pattern;
+  pattern.reserve(model.layers.size());
   for (const LayerPositions& layer : model.layers) pattern.push_back(layer.rotary ? 1 : 0);
   keys.list("attention.rope_pattern", pattern, GgufType::i32);
 }
 
 void write_recurrent(GgufKeyWriter& keys, const ModelPositions& model) {
   std::vector<double> recurrent;
+  recurrent.reserve(model.layers.size());
   for (const LayerPositions& layer : model.layers)
     recurrent.push_back(layer.type == "recurrent" || layer.type == "linear_attention" ? 1 : 0);
   if (std::count(recurrent.begin(), recurrent.end(), 1.0) > 0) keys.list("attention.recurrent_layers", recurrent, GgufType::boolean);

@@ -102,7 +102,7 @@ class Model {
 
   double base(std::size_t index) const {
     const GgufLayer& kind = layers_.layers[index];
-    if (kind.compressed && keys_.has("attention.compress_rope_freq_base")) return *keys_.real("attention.compress_rope_freq_base");
+    if (const auto other = keys_.real("attention.compress_rope_freq_base"); other && kind.compressed) return *other;
     const double full = keys_.real("rope.freq_base").value_or(10000);
     if (!kind.sliding || architecture_.sliding == GgufSliding::every_layer) return full;
     const bool as_full = architecture_.sliding_base == GgufSlidingBase::as_full;

@@ -84,8 +84,8 @@ std::optional<std::vector<std::int64_t>> GgufKeys::per_layer(std::string_view ke
   const GgufValue* value = find(key);
   if (value == nullptr) return std::nullopt;
   const auto count = static_cast<std::size_t>(layers);
-  if (value->type != GgufType::array) return std::vector<std::int64_t>(count, *integer(key));
-  const std::vector<double> entries = *list(key);
+  if (value->type != GgufType::array) return std::vector<std::int64_t>(count, integer(key).value_or(0));
+  const std::vector<double> entries = list(key).value_or(std::vector<double>());
   if (entries.size() < count)
     wrong(key, fmt::format("a list of {}", entries.size()), fmt::format("an entry for each of {} layers", layers));
   std::vector<std::int64_t> result(count);

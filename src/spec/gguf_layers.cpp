@@ -37,7 +37,8 @@ void mark_sliding(const GgufKeys& keys, const GgufArchitecture& architecture, Gg
   const auto found = keys.file().keys.find(keys.full(pattern_key));
   const bool scalar = found == keys.file().keys.end() || found->second.type != GgufType::array;
   const std::int64_t period = scalar ? keys.integer(pattern_key).value_or(architecture.period) : 0;
-  const std::vector<std::int64_t> pattern = scalar ? std::vector<std::int64_t>() : *keys.per_layer(pattern_key, count);
+  std::vector<std::int64_t> pattern;
+  if (!scalar) pattern = keys.per_layer(pattern_key, count).value_or(pattern);
   for (std::int64_t i = 0; i < count; ++i) {
     GgufLayer& layer = layers.layers[static_cast<std::size_t>(i)];
     layer.sliding = scalar ? slides_by_period(architecture, i, period) : pattern[static_cast<std::size_t>(i)] != 0;

@@ -86,7 +86,7 @@ void GgufScaling::read_yarn() {
   }
   const auto given = keys_.real("rope.scaling.yarn_attn_factor");
   if (given && architecture != "grok" && !yarn_.mscale_all_dim) {
-    yarn_.attention_factor = *given;
+    yarn_.attention_factor = given;
     warnings_.push_back(
         fmt::format("yarn_attn_factor is {}: taken as the amplitude, as the model's config means it; llama.cpp overwrites it", *given));
   }
