@@ -83,8 +83,9 @@ void check_layers(const std::string& where, const std::vector<LayerPositions>& w
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const std::string field = first_difference(wanted[i], read[i]);
     if (field.empty()) continue;
-    throw ExportError("has a " + field + " in " + where + "layer " + std::to_string(i) + " that a config of model_type " +
-                      json_string(type) + " cannot say");
+    std::string message = "has a ";
+    message.append(field).append(" in ").append(where).append("layer ").append(std::to_string(i));
+    throw ExportError(message.append(" that a config of model_type ").append(json_string(type)).append(" cannot say"));
   }
 }
 

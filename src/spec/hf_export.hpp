@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "phasor/model.hpp"
+#include "spec/held.hpp"
 #include "spec/hf_models.hpp"
 
 namespace phasor::spec {

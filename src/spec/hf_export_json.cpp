@@ -37,8 +37,8 @@ bool same(const Axes& a, const Axes& b) {
 }
 
 std::string rotary_difference(const LayerPositions& left, const LayerPositions& right) {
-  const RotarySpec& a = *left.rotary;
-  const RotarySpec& b = *right.rotary;
+  const RotarySpec& a = held(left.rotary);
+  const RotarySpec& b = held(right.rotary);
   static constexpr Model plain{.type = "", .quirks = quirk_softmax_mscale};
   if (a.head_dim != b.head_dim) return "head_dim";
   if (rotary_width(a) != rotary_width(b)) return "rotary_width";
@@ -63,7 +63,7 @@ std::string rotary_difference(const LayerPositions& left, const LayerPositions& 
 
 void JsonObject::add_text(std::string_view key, std::string_view text) {
   if (!body_.empty()) body_ += ",";
-  body_.append("\n").append(static_cast<std::size_t>(2 * depth_ + 2), ' ').append(json_string(key)).append(": ").append(text);
+  body_.append("\n").append(2 * static_cast<std::size_t>(depth_) + 2, ' ').append(json_string(key)).append(": ").append(text);
 }
 
 void JsonObject::add(std::string_view key, std::int64_t value) { add_text(key, text_of(value)); }
@@ -84,7 +84,7 @@ template void JsonObject::add_list(std::string_view, const std::vector<double>&)
 template void JsonObject::add_list(std::string_view, const std::vector<std::string>&);
 
 std::string JsonObject::text() const {
-  return body_.empty() ? "{}" : "{" + body_ + "\n" + std::string(static_cast<std::size_t>(2 * depth_), ' ') + "}";
+  return body_.empty() ? "{}" : "{" + body_ + "\n" + std::string(2 * static_cast<std::size_t>(depth_), ' ') + "}";
 }
 
 std::string first_difference(const LayerPositions& left, const LayerPositions& right) {

@@ -159,7 +159,7 @@ void write_exceptions(JsonObject& out, const Layers& layers, const Model& model)
     if (layer.rotary && !attending) cannot_say("a rotary in a layer of type " + layer.type);
     const LayerPositions* first = attending ? labels.at(label_of(layer, model)) : nullptr;
     if (first != nullptr && !layer.rotary) some = true;
-    if (layer.rotary && layer.rotary->base != first->rotary->base) bases = true;
+    if (layer.rotary && layer.rotary->base != held(first->rotary).base) bases = true;
     base.push_back(layer.rotary ? layer.rotary->base : 0);
     rotates.push_back(layer.rotary || !attending ? 1 : 0);
   }
@@ -175,7 +175,7 @@ void write_head(JsonObject& out, const Layers& layers, const Model& model) {
   if (any == nullptr) return;
   const auto sliding = std::find_if(layers.begin(), layers.end(), [](const LayerPositions& l) { return l.rotary && slides(l.type); });
   const LayerPositions& plain = sliding == layers.end() ? *any : *sliding;
-  const RotarySpec& spec = *plain.rotary;
+  const RotarySpec& spec = held(plain.rotary);
   if (model.place == Place::after_nope) {
     out.add("qk_nope_head_dim", spec.rotary_offset);
     out.add("qk_rope_head_dim", rotary_width(spec));
@@ -184,7 +184,7 @@ void write_head(JsonObject& out, const Layers& layers, const Model& model) {
   out.add("head_dim", spec.head_dim);
   if (model.rotary_width != 0) out.add("rotary_dim", rotary_width(spec));
   const auto full = std::find_if(layers.begin(), layers.end(), [](const LayerPositions& l) { return l.rotary && !slides(l.type); });
-  if (model.has(quirk_global_head_dim) && full != layers.end()) out.add("global_head_dim", full->rotary->head_dim);
+  if (model.has(quirk_global_head_dim) && full != layers.end()) out.add("global_head_dim", held(full->rotary).head_dim);
 }
 
 void write_windows(JsonObject& out, const Layers& layers, const Model& model) {
@@ -223,8 +223,8 @@ void write_temperature(JsonObject& out, const Layers& layers, const Model& model
   const auto found = std::find_if(layers.begin(), layers.end(), [](const LayerPositions& l) { return !l.rotary && l.query_temperature; });
   out.add("attn_temperature_tuning", found != layers.end());
   if (found == layers.end()) return;
-  out.add("attn_scale", found->query_temperature->scale);
-  out.add("floor_scale", found->query_temperature->length);
+  out.add("attn_scale", held(found->query_temperature).scale);
+  out.add("floor_scale", held(found->query_temperature).length);
 }
 
 std::int64_t length_of(const Layers& layers, std::int64_t length) {
@@ -238,7 +238,7 @@ std::int64_t length_of(const Layers& layers, std::int64_t length) {
 }  // namespace
 
 JsonObject rope_dictionary(const LayerPositions& layer, const Model& model, int depth) {
-  const RotarySpec& spec = *layer.rotary;
+  const RotarySpec& spec = held(layer.rotary);
   JsonObject out(depth);
   std::visit([&](const auto& scaling) { write_scaling(out, scaling); }, spec.scaling);
   out.add("rope_theta", spec.base);
@@ -273,11 +273,11 @@ void write_rotary(JsonObject& out, const ExportPart& part) {
   write_scale(out, layers.front(), model);
   write_temperature(out, layers, model);
   const LayerPositions* any = first_rotary(layers);
-  if (any != nullptr && model.has(quirk_interleave_key)) out.add("rope_interleave", any->rotary->pairing == Pairing::interleaved);
+  if (any != nullptr && model.has(quirk_interleave_key)) out.add("rope_interleave", held(any->rotary).pairing == Pairing::interleaved);
   if (layers.front().dual_chunk) {
     JsonObject dual(out.depth() + 1);
-    dual.add("chunk_size", layers.front().dual_chunk->chunk_size);
-    dual.add("local_size", layers.front().dual_chunk->local_size);
+    dual.add("chunk_size", held(layers.front().dual_chunk).chunk_size);
+    dual.add("local_size", held(layers.front().dual_chunk).local_size);
     out.add("dual_chunk_attention_config", dual);
   }
 }

@@ -2,6 +2,8 @@
 // Writing models that bias scores or add positions to tokens.
 #include "spec/hf_export.hpp"
 
+#include <cmath>
+
 namespace phasor::spec {
 namespace {
 
@@ -65,7 +67,7 @@ void write_swin(JsonObject& out, const std::vector<LayerPositions>& layers) {
   }
   out.add_list("depths", depths);
   out.add_list("num_heads", heads);
-  if (layers.front().bias) out.add("window_size", layers.front().bias->max_distance + 1);
+  if (layers.front().bias) out.add("window_size", held(layers.front().bias).max_distance + 1);
 }
 
 void write_additive(JsonObject& out, const ExportPart& part) {
@@ -100,7 +102,7 @@ void write_whisper_encoder(JsonObject& out, const ExportPart& part) {
     throw ExportError("has no encoder, which a Whisper config cannot say");
   out.add("encoder_layers", count(*encoder));
   out.add("decoder_layers", count(*part.layers));
-  out.add("max_source_positions", encoder->front().additive->length);
+  out.add("max_source_positions", held(encoder->front().additive).length);
 }
 
 /// Heads of a width of their own, so that the scale follows: DeBERTa's depends on them.
@@ -108,7 +110,7 @@ void write_heads(JsonObject& out, const ExportPart& part) {
   const LayerPositions& layer = part.layers->front();
   if (part.model->encoding == Encoding::deberta && layer.bias && layer.attention_scale) {
     const double channels = 1 / (*layer.attention_scale * *layer.attention_scale);  // head_dim times the terms of the score
-    out.add("head_dim", static_cast<std::int64_t>(channels + 0.5));
+    out.add("head_dim", static_cast<std::int64_t>(std::llround(channels)));
   }
   if (layer.bias) out.add("num_attention_heads", layer.bias->heads);
 }

@@ -30,8 +30,8 @@ std::int64_t head_dim_of(const Section& config, const Model& model, std::int64_t
 std::string pattern_type(const LayerPattern& pattern, std::int64_t layer, std::int64_t period) {
   using Kind = LayerPattern::Kind;
   const bool last = (layer + 1) % period == 0;
-  const std::string full = "full_attention";
-  const std::string sliding = "sliding_attention";
+  const char* full = "full_attention";
+  const char* sliding = "sliding_attention";
   switch (pattern.kind) {
     case Kind::full_last:
       return last ? full : sliding;
@@ -69,7 +69,7 @@ std::string windowed_type(const Section& config, std::int64_t layer, std::int64_
 /// DeepSeek-V4's compress_ratios and MiMo's hybrid_layer_pattern name layer types by numbers.
 std::vector<std::string> numbered_types(const Section& config, std::string_view key) {
   std::vector<std::string> types;
-  const std::vector<std::int64_t> numbers = *config.integers({key});
+  const std::vector<std::int64_t> numbers = held(config.integers({key}));
   for (const std::int64_t number : numbers) {
     if (key == "hybrid_layer_pattern") {
       types.emplace_back(number == 0 ? "full_attention" : "sliding_attention");
@@ -87,7 +87,7 @@ std::vector<std::string> listed_types(const Section& config, std::int64_t layers
   std::vector<std::string> types;
   if (!listed) return types;
   if (config.has("layer_types") || config.has("layers_block_type")) {
-    types = *config.texts({"layer_types", "layers_block_type"});
+    types = held(config.texts({"layer_types", "layers_block_type"}));
   } else {
     types = numbered_types(config, config.has("compress_ratios") ? "compress_ratios" : "hybrid_layer_pattern");
   }

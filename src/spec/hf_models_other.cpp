@@ -15,7 +15,6 @@ constexpr Sizes bert{768, 12, 0, 12, 512};
 constexpr Sizes t5{512, 8, 64, 6, 0};
 constexpr Sizes vit{768, 12, 0, 12, 0};
 
-// clang-format off
 constexpr Model rows[] = {
     // Images and video.
     {.type = "qwen2_vl_vision", .encoding = Encoding::axial, .sizes = qwen2_vision, .numerics = in_float32},
@@ -83,7 +82,6 @@ constexpr Model rows[] = {
     {.type = "mamba", .encoding = Encoding::none, .sizes = {768, 1, 0, 32, 0}},
     {.type = "mamba2", .encoding = Encoding::none, .sizes = {4096, 1, 0, 64, 0}},
 };
-// clang-format on
 
 }  // namespace
 

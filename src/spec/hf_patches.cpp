@@ -44,42 +44,42 @@ LayerPositions axial(const Section& config, const Model& model, const Shape& sha
 
 LayerPositions pixtral(const Section& config, const Model& model, const Shape& shape) {
   LayerPositions layer = axial(config, model, shape);
-  layer.rotary->axes.ladder = AxisLadder::dealt;
+  held(layer.rotary).axes.ladder = AxisLadder::dealt;
   return layer;
 }
 
 LayerPositions llama4_vision(const Section& config, const Model& model, const Shape& shape) {
   LayerPositions layer = axial(config, model, shape);
-  layer.rotary->pairing = Pairing::interleaved;
+  held(layer.rotary).pairing = Pairing::interleaved;
   layer.first_position = 1;  // the class token stays at 0
   return layer;
 }
 
 LayerPositions gemma4_vision(const Section& config, const Model& model, const Shape& shape) {
   LayerPositions layer = axial(config, model, shape);
-  layer.rotary->segments = 2;
+  held(layer.rotary).segments = 2;
   layer.attention_scale = 1;
   return layer;
 }
 
 LayerPositions sam2_memory(const Section& config, const Model& model, const Shape& shape) {
   LayerPositions layer = axial(config, model, shape);
-  layer.rotary->pairing = Pairing::interleaved;
+  held(layer.rotary).pairing = Pairing::interleaved;
   return layer;
 }
 
 LayerPositions vjepa2(const Section&, const Model& model, const Shape& shape) {
   LayerPositions layer;
   layer.rotary = split_evenly(shape, 3, model.base);
-  layer.rotary->pairing = Pairing::interleaved;
-  layer.rotary->segments = 3;
-  layer.rotary->lanes = Lanes::tiled;
+  held(layer.rotary).pairing = Pairing::interleaved;
+  held(layer.rotary).segments = 3;
+  held(layer.rotary).lanes = Lanes::tiled;
   return layer;
 }
 
 LayerPositions dinov3(const Section& config, const Model& model, const Shape& shape) {
   LayerPositions layer = axial(config, model, shape);
-  layer.rotary->unit = FrequencyUnit::turns;
+  held(layer.rotary).unit = FrequencyUnit::turns;
   const std::int64_t registers = config.integer({"num_register_tokens"}).value_or(0);
   if (registers < 0 || registers > most_channels) config.find({"num_register_tokens"}).wrong("a number of tokens");
   layer.skipped_tokens = 1 + registers;
@@ -124,7 +124,7 @@ Part read_patches(Reading&, const Section& config, const Model& model) {
   const Shape shape = model.encoding == Encoding::sam2_memory ? memory_shape(config, model) : read_shape(config, model);
   LayerPositions layer = read_layer(config, model, shape);
   layer.numerics = model.numerics;
-  if (const Status status = check(*layer.rotary); !status) fail(status.message());
+  if (const Status status = check(held(layer.rotary)); !status) fail(status.message());
   return alike(layer, shape);
 }
 

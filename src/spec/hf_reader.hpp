@@ -12,6 +12,7 @@
 
 #include "phasor/model.hpp"
 #include "phasor/result.hpp"
+#include "spec/held.hpp"
 #include "spec/json.hpp"
 
 namespace phasor::spec {

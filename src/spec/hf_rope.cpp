@@ -70,7 +70,7 @@ std::int64_t width_of(const Section* dict, const RopeFrame& frame, bool whole_he
     width = frame.head_dim;
     path = "head_dim";
   } else if (dict != nullptr && dict->has("rope_dim")) {
-    width = *dict->count({"rope_dim"}, frame.head_dim);
+    width = held(dict->count({"rope_dim"}, frame.head_dim));
     path = dict->path_of("rope_dim");
   } else if (dict != nullptr && dict->has("partial_rotary_factor") && frame.model->place != Place::after_nope) {
     const Found found = dict->find({"partial_rotary_factor"});
@@ -138,7 +138,7 @@ std::vector<std::int64_t> checked_sections(const Found& found, std::vector<std::
 Axes axes_of(const Section* dict, const Model& model, const std::string& raw_type, std::int64_t pairs) {
   const Found found = dict == nullptr ? Found{} : dict->find({"mrope_section", "xdrope_section"});
   std::vector<std::int64_t> sections = default_sections(model);
-  if (found) sections = *dict->integers({"mrope_section", "xdrope_section"});
+  if (found) sections = held(dict->integers({"mrope_section", "xdrope_section"}));
   if (sections.empty()) return {};
   sections = checked_sections(found, std::move(sections), pairs);
   Axes axes;

@@ -107,10 +107,10 @@ YarnScaling yarn(const RopeInput& in) {
   return scaling;
 }
 
-RopeScaling finished(YarnScaling scaling) {
+RopeScaling finished(const YarnScaling& scaling) {
   const std::int64_t original = scaling.original_length;
   const std::int64_t to = extended(scaling.factor, original);
-  return {.scaling = std::move(scaling), .trained_length = original, .extended_length = to};
+  return {.scaling = scaling, .trained_length = original, .extended_length = to};
 }
 
 /// vLLM's attn_factor multiplies what the formula gives; transformers' attention_factor replaces it. Mixing them up is the trap.
@@ -131,7 +131,7 @@ double yarn_amplitude(const YarnScaling& s) {
 RopeScaling read_yarn(const RopeInput& in) {
   YarnScaling scaling = yarn(in);
   multiply_amplitude(scaling, yarn_amplitude(scaling), attn_factor(in));
-  return finished(std::move(scaling));
+  return finished(scaling);
 }
 
 /// mscale is 1 and mscale_all_dim 0 unless said, and both always count.
@@ -151,14 +151,14 @@ RopeScaling read_deepseek_yarn(const RopeInput& in) { return finished(deepseek_y
 RopeScaling read_deepseek_llama(const RopeInput& in) {
   YarnScaling scaling = deepseek_yarn(in);
   scaling.softmax = YarnSoftmax::unchanged;
-  return finished(std::move(scaling));
+  return finished(scaling);
 }
 
 /// YaRN with a slope of 0.07 instead of 0.1.
 RopeScaling read_telechat3_yarn(const RopeInput& in) {
   YarnScaling scaling = yarn(in);
   scaling.attention_factor = scaling.attention_factor.value_or(math::log_gain(scaling.factor, 0.07)) * attn_factor(in);
-  return finished(std::move(scaling));
+  return finished(scaling);
 }
 
 std::vector<double> factor_list(const RopeInput& in, std::string_view key) {

@@ -103,7 +103,7 @@ class RotaryReader {
   double share_of(const std::string& type) const {
     const Found found = config_.find({"partial_rotary_factor", "rotary_pct", "rope_pct"});
     if (!found) return slides(type) && model_.local_share != 0 ? model_.local_share : model_.share;
-    const double share = *config_.number({"partial_rotary_factor", "rotary_pct", "rope_pct"});
+    const double share = held(config_.number({"partial_rotary_factor", "rotary_pct", "rope_pct"}));
     if (!(share > 0 && share <= 1)) found.wrong("a number above 0, at most 1");
     return share;
   }
@@ -238,7 +238,7 @@ class RotaryReader {
   void add_temperature(LayerPositions& layer, const Rope* rope) const {
     QueryTemperature temperature{.kind = QueryTemperature::Kind::floored_log};
     if (rope != nullptr && rope->temperature) {
-      if (rope->trained_length <= 0) dict_->missing("original_max_position_embeddings", "the positions of the training");
+      if (rope->trained_length <= 0) held(dict_).missing("original_max_position_embeddings", "the positions of the training");
       temperature.scale = *rope->temperature;
       temperature.length = rope->trained_length;
     } else if (rope == nullptr && model_.has(quirk_temperature) && config_.boolean({"attn_temperature_tuning"}).value_or(true)) {

@@ -84,7 +84,7 @@ std::int64_t deberta_terms(const Section& config) {
   if (found.json->is(Json::Kind::string)) {
     names = found.json->string;
   } else {
-    const std::vector<std::string> listed = *config.texts({"pos_att_type"});
+    const std::vector<std::string> listed = held(config.texts({"pos_att_type"}));
     for (const std::string& name : listed) names += name + "|";
   }
   return 1 + static_cast<std::int64_t>(names.find("c2p") != std::string::npos) +
@@ -154,7 +154,7 @@ Part plainly_learned(const Section& config, const Model& model) {
     fail_unsupported(config.path_of("position_embedding_type") + " is " + json_string(kind) + ", wanted absolute");
   }
   LayerPositions layer = with(learned(shape), model);
-  if (config.boolean({"sinusoidal_pos_embds"}).value_or(false)) layer.additive->kind = ModelAdditive::Kind::sinusoidal;
+  if (config.boolean({"sinusoidal_pos_embds"}).value_or(false)) held(layer.additive).kind = ModelAdditive::Kind::sinusoidal;
   if (!config.boolean({"scale_attn_weights"}).value_or(true)) layer.attention_scale = 1;
   return alike(layer, shape);
 }

@@ -9,7 +9,8 @@ namespace {
 
 /// A small llama with these further members.
 std::string llama(const std::string& members) {
-  return R"({"model_type": "llama", "hidden_size": 256, "num_attention_heads": 4, "num_hidden_layers": 2, "max_position_embeddings": 8192)" +
+  return R"({"model_type": "llama", "hidden_size": 256, "num_attention_heads": 4, "num_hidden_layers": 2, )"
+         R"("max_position_embeddings": 8192)" +
          (members.empty() ? "" : ", " + members) + "}";
 }
 
@@ -138,7 +139,8 @@ TEST(HfConfig, the_length_in_use_decides_dynamic_ntk_and_longrope) {
   EXPECT_EQ(scaling_of<DynamicNtkScaling>(dynamic, 20000).length, 20000);
   EXPECT_EQ(scaling_of<DynamicNtkScaling>(dynamic, 100).length, 8192);
   const std::string phi =
-      R"({"model_type": "phi3", "hidden_size": 16, "num_attention_heads": 4, "max_position_embeddings": 8192, "original_max_position_embeddings": 1024,
+      R"({"model_type": "phi3", "hidden_size": 16, "num_attention_heads": 4, "max_position_embeddings": 8192,
+    "original_max_position_embeddings": 1024,
     "rope_scaling": {"type": "su", "short_factor": [1, 1], "long_factor": [2, 4], "short_mscale": 1.5, "long_mscale": 2.5}})";
   const auto near = std::get<LongRopeScaling>(first_layer(phi).rotary->scaling);
   const auto far = std::get<LongRopeScaling>(first_layer(phi, 1025).rotary->scaling);
