@@ -81,7 +81,7 @@ class Models(unittest.TestCase):
             self.assertIn(words, text)
         self.file("config.json", json.dumps(LLAMA))
         self.assertEqual(self.good("explain", self.folder.name), text)
-        self.assertIn("1 layer.", self.good("explain", self.llama, "--layer", "5"))
+        self.assertIn("\nLayer 5: rotary\n", self.good("explain", self.llama, "--layer", "5"))
 
     def test_explain_json_has_the_numbers(self):
         facts = json.loads(self.good("explain", self.llama, "--json"))
@@ -152,7 +152,7 @@ class Models(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (1, ""), command)
             self.assertTrue(done.stderr.startswith("phasor: "), done.stderr)
         self.assertFalse(os.path.exists(self.path("out")))
-        self.bad(1, "--layer: is 32, wanted 0 to 31", "explain", self.llama, "--layer", "32")
+        self.bad(1, "explain: layer is 32, the model has 32 layers", "explain", self.llama, "--layer", "32")
 
     def test_wrong_use(self):
         for command in (["explain"], ["explain", self.llama, self.llama], ["explain", self.llama, "--length", "0"], ["diff", self.llama],
