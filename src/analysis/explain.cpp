@@ -123,6 +123,7 @@ std::string rounding_words(const LayerPositions& layer) {
 
 /// Groups that turn alike are told of once.
 const LayerGroup* same_rotation(const LayerGroup& group, const std::vector<LayerGroup>& groups) {
+  if (!group.layer->rotary) return nullptr;
   for (const LayerGroup& other : groups) {
     if (&other == &group) return nullptr;
     if (other.layer->rotary && rotary_json(*other.layer->rotary) == rotary_json(*group.layer->rotary)) return &other;
@@ -143,6 +144,7 @@ void add_rotation(Page& page, const RopeFacts& facts, const Lengths& lengths) {
 
 Status add_rotary(Page& page, const LayerGroup& group, const std::vector<LayerGroup>& groups, const Lengths& lengths) {
   const LayerPositions& layer = *group.layer;
+  if (!layer.rotary) return {};
   const auto facts = rope_facts(*layer.rotary, lengths);
   if (!facts.ok()) return Status::invalid(fmt::format("explain: {}: {}", group.where, facts.status().message()));
   const LayerGroup* same = same_rotation(group, groups);
