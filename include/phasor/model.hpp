@@ -93,9 +93,12 @@ Result<std::string> to_hf_config(const ModelPositions& model);
 /// The same as GGUF keys and tensors for an architecture ("llama"), as JSON: {"keys": {name: {"type", "value"}}, "tensors": {...}}.
 Result<std::string> to_gguf_keys(const ModelPositions& model, std::string_view architecture);
 
+struct ExplainOptions {
+  std::optional<std::int64_t> layer = std::nullopt;  // this text layer only; not given: all of them, and the towers
+};
 /// One screen of plain words, and the same as JSON.
-Result<std::string> explain(const ModelPositions& model);
-Result<std::string> explain_json(const ModelPositions& model);
+Result<std::string> explain(const ModelPositions& model, const ExplainOptions& options = {});
+Result<std::string> explain_json(const ModelPositions& model, const ExplainOptions& options = {});
 
 struct Difference {
   std::string where = {};  // "layers 0-31: base"

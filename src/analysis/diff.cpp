@@ -30,7 +30,7 @@ void diff_bias(const LayerPairs& layers, DiffPen& pen) {
   const auto& left = layers.left->bias;
   const auto& right = layers.right->bias;
   if (!left && !right) return;
-  if (left.has_value() != right.has_value() || left->kind != right->kind) {
+  if (!left || !right || left->kind != right->kind) {
     pen.matters("bias", {left ? bias_words(*left) : "none", right ? bias_words(*right) : "none"}, "scores get another bias");
     return;
   }
@@ -57,7 +57,7 @@ void diff_additive(const LayerPairs& layers, DiffPen& pen) {
   const auto& left = layers.left->additive;
   const auto& right = layers.right->additive;
   if (!left && !right) return;
-  if (left.has_value() != right.has_value() || left->kind != right->kind) {
+  if (!left || !right || left->kind != right->kind) {
     pen.matters("added", {left ? additive_words(*left) : "none", right ? additive_words(*right) : "none"}, "tokens get another vector");
     return;
   }
@@ -129,11 +129,11 @@ void diff_scale_alone(const LayerPairs& layers, DiffPen& pen) {
   const auto words = [](const std::optional<double>& scale) { return scale ? number(*scale) : "not given"; };
   const auto& left = layers.left->attention_scale;
   const auto& right = layers.right->attention_scale;
-  if (left.has_value() != right.has_value() || (left && relative_difference(*left, *right) > kStoredRounding)) {
-    pen.matters(
-        "attention scale", {words(left), words(right)},
-        left && right ? fmt::format("scores are {}x as large on the right", number(*right / *left)) : "one side takes 1/sqrt(head_dim)");
-  }
+  if (!left && !right) return;
+  if (left && right && relative_difference(*left, *right) <= kStoredRounding) return;
+  pen.matters(
+      "attention scale", {words(left), words(right)},
+      left && right ? fmt::format("scores are {}x as large on the right", number(*right / *left)) : "one side takes 1/sqrt(head_dim)");
 }
 
 /// How the model rounds. Never what it means, so never a difference that matters; but the bits are not the same.
@@ -142,9 +142,8 @@ Status diff_numerics(const LayerPairs& layers, DiffPen& pen) {
   const auto facts = rope_facts(*layers.left->rotary, {});
   if (!facts.ok()) return facts.status();
   std::string why = "rounding only: the last bits differ, the more the larger the position";
-  if (facts->float32 && facts->float32->position) {
-    why += fmt::format(" (float32 angles err by {} first at position {})", number(kLost), grouped(*facts->float32->position));
-  }
+  const std::optional<std::int64_t> lost = facts->float32.value_or(Float32Limit{}).position;
+  if (lost) why += fmt::format(" (float32 angles err by {} first at position {})", number(kLost), grouped(*lost));
   pen.harmless("numerics", {name_of(layers.left->numerics), name_of(layers.right->numerics)}, why);
   return {};
 }

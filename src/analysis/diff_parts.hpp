@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analysis/model_groups.hpp"
+#include "analysis/model_words.hpp"
 #include "phasor/model.hpp"
 
 namespace phasor::analysis {
@@ -29,7 +30,7 @@ class DiffPen {
 
  private:
   void write(const char* field, Sides sides, bool matters, std::string why) {
-    found_.push_back({field, std::move(sides.left), std::move(sides.right), matters, std::move(why)});
+    found_.push_back({printable(field), printable(std::move(sides.left)), printable(std::move(sides.right)), matters, std::move(why)});
   }
   std::vector<Difference>& found_;
 };

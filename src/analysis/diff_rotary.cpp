@@ -222,6 +222,7 @@ void diff_scores(const RotaryPair& pair, DiffPen& pen) {
 double relative_difference(double a, double b) { return a == b ? 0 : std::abs(a - b) / std::max(std::abs(a), std::abs(b)); }
 
 Status diff_rotary(const LayerPairs& layers, const DiffFrame& frame, DiffPen& pen) {
+  if (!layers.left->rotary || !layers.right->rotary) return {};
   const auto left = Rotary::make(*layers.left->rotary);
   if (!left.ok()) return Status::invalid(fmt::format("diff: left, {}: {}", layers.where, left.status().message()));
   const auto right = Rotary::make(*layers.right->rotary);

@@ -36,14 +36,17 @@ std::string turns(const PairRun& run, std::int64_t length) {
   return span_of(positions / run.fastest_wavelength, positions / run.slowest_wavelength, Digits::three);
 }
 
+/// What a position is counted in; coordinates are no tokens.
+std::string unit_of(const RotarySpec& spec) { return spec.unit == FrequencyUnit::turns ? "units" : "positions"; }
+
 /// One line a run of pairs.
 void add_runs(Page& page, const RopeFacts& facts, const Lengths& lengths) {
   const std::int64_t axes = axis_count(facts.rotary.spec());
   const bool by_axis = axes > 1 && facts.runs.front().axis >= 0;
   const std::int64_t trained = lengths.allowed == lengths.trained ? 0 : lengths.trained;
   const auto heading = [](std::int64_t length) { return length == 0 ? "" : "turns in " + grouped(length); };
-  std::vector<std::vector<std::string>> rows{
-      {"pairs", by_axis ? "axis" : "", "against unscaled", "positions in a turn", heading(lengths.allowed), heading(trained)}};
+  std::vector<std::vector<std::string>> rows{{"pairs", by_axis ? "axis" : "", "against unscaled",
+                                              unit_of(facts.rotary.spec()) + " in a turn", heading(lengths.allowed), heading(trained)}};
   for (const PairRun& run : facts.runs) {
     const bool still = std::isinf(run.fastest_wavelength);
     rows.push_back({run.first == run.last ? std::to_string(run.first) : fmt::format("{}-{}", run.first, run.last),
@@ -120,6 +123,7 @@ std::string rounding_words(const LayerPositions& layer) {
 
 /// Groups that turn alike are told of once.
 const LayerGroup* same_rotation(const LayerGroup& group, const std::vector<LayerGroup>& groups) {
+  if (!group.layer->rotary) return nullptr;
   for (const LayerGroup& other : groups) {
     if (&other == &group) return nullptr;
     if (other.layer->rotary && rotary_json(*other.layer->rotary) == rotary_json(*group.layer->rotary)) return &other;
@@ -140,6 +144,7 @@ void add_rotation(Page& page, const RopeFacts& facts, const Lengths& lengths) {
 
 Status add_rotary(Page& page, const LayerGroup& group, const std::vector<LayerGroup>& groups, const Lengths& lengths) {
   const LayerPositions& layer = *group.layer;
+  if (!layer.rotary) return {};
   const auto facts = rope_facts(*layer.rotary, lengths);
   if (!facts.ok()) return Status::invalid(fmt::format("explain: {}: {}", group.where, facts.status().message()));
   const LayerGroup* same = same_rotation(group, groups);
@@ -197,7 +202,8 @@ Status add_sentence(Page& page, const LayerGroup& group, const std::vector<Layer
     if (base_words(*layer.rotary).empty()) parts[1].clear();
     if (const std::string axes = axes_words(*layer.rotary); !axes.empty()) parts.push_back("axes " + axes);
     if (!facts->runs.empty()) {
-      parts.push_back(fmt::format("{} positions in a turn", span_of(facts->fastest_wavelength, facts->slowest_wavelength)));
+      parts.push_back(
+          fmt::format("{} {} in a turn", span_of(facts->fastest_wavelength, facts->slowest_wavelength), unit_of(*layer.rotary)));
     }
     if (facts->rotary.amplitude() != 1) parts.push_back("amplitude " + number(facts->rotary.amplitude()));
   }
@@ -224,10 +230,11 @@ std::string context_words(const ModelPositions& model) {
                      number(static_cast<double>(model.length) / static_cast<double>(model.trained_length)));
 }
 
-Status add_layers(Page& page, const std::vector<LayerPositions>& layers, const Lengths& lengths) {
-  const std::vector<LayerGroup> groups = group_layers(layers);
-  for (const LayerGroup& group : groups) {
-    const Status status = (groups.size() <= kMostTables ? add_group : add_sentence)(page, group, groups, lengths);
+Status add_layers(Page& page, const ModelPositions& model, const ExplainOptions& options) {
+  const auto groups = group_layers(model.layers, options.layer);
+  if (!groups.ok()) return groups.status();
+  for (const LayerGroup& group : *groups) {
+    const Status status = (groups->size() <= kMostTables ? add_group : add_sentence)(page, group, *groups, lengths_of(model));
     if (!status.ok()) return status;
   }
   return {};
@@ -247,13 +254,15 @@ Status add_towers(Page& page, const ModelPositions& model) {
   return {};
 }
 
-Result<std::string> explain_model(const ModelPositions& model) {
+Result<std::string> explain_model(const ModelPositions& model, const ExplainOptions& options) {
   Page page;
   const std::string file = model.dialect == "huggingface" ? "Hugging Face config" : model.dialect == "gguf" ? "GGUF file" : "file";
   page.paragraph(fmt::format("{} ({}): {}. {}", model.model_type.empty() ? "A model" : model.model_type, file,
                              counted(static_cast<std::int64_t>(model.layers.size()), "layer"), context_words(model)));
-  if (Status status = add_layers(page, model.layers, lengths_of(model)); !status.ok()) return status;
-  if (Status status = add_towers(page, model); !status.ok()) return status;
+  if (Status status = add_layers(page, model, options); !status.ok()) return status;
+  if (!options.layer) {
+    if (Status status = add_towers(page, model); !status.ok()) return status;
+  }
   if (!model.warnings.empty()) page.blank();
   for (const std::string& warning : model.warnings) page.paragraph("Warning: " + warning, 2);
   return page.take();
@@ -261,9 +270,9 @@ Result<std::string> explain_model(const ModelPositions& model) {
 
 }  // namespace
 
-Result<std::string> explain(const ModelPositions& model) {
+Result<std::string> explain(const ModelPositions& model, const ExplainOptions& options) {
   try {
-    return explain_model(model);
+    return explain_model(model, options);
   } catch (const std::bad_alloc&) {
     return Status::unsupported("explain: no memory");
   } catch (const std::exception& error) {

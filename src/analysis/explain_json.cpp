@@ -71,9 +71,11 @@ Result<Json> group_json(const LayerGroup& group, const Lengths& lengths) {
   return json;
 }
 
-Result<Json> groups_json(const std::vector<LayerPositions>& layers, const Lengths& lengths) {
+Result<Json> groups_json(const std::vector<LayerPositions>& layers, const ExplainOptions& options, const Lengths& lengths) {
+  const auto groups = group_layers(layers, options.layer);
+  if (!groups.ok()) return groups.status();
   Json json = Json::array();
-  for (const LayerGroup& group : group_layers(layers)) {
+  for (const LayerGroup& group : *groups) {
     auto one = group_json(group, lengths);
     if (!one.ok()) return one.status();
     json.push_back(*std::move(one));
@@ -81,19 +83,20 @@ Result<Json> groups_json(const std::vector<LayerPositions>& layers, const Length
   return json;
 }
 
-Result<Json> model_json(const ModelPositions& model) {
+Result<Json> model_json(const ModelPositions& model, const ExplainOptions& options) {
   const Lengths lengths{model.trained_length, model.length == 0 ? model.trained_length : model.length};
   Json json{{"dialect", model.dialect}, {"model_type", model.model_type}};
   json["text_type"] = model.text_type;
   json["layer_count"] = model.layers.size();
   json["trained_length"] = if_known(model.trained_length, model.trained_length);
   json["length"] = if_known(lengths.allowed, lengths.allowed);
-  auto groups = groups_json(model.layers, lengths);
+  auto groups = groups_json(model.layers, options, lengths);
   if (!groups.ok()) return groups.status();
   json["groups"] = *std::move(groups);
   json["towers"] = Json::array();
   for (const ModelTower& tower : model.towers) {
-    auto parts = groups_json(tower.layers, {});
+    if (options.layer) break;
+    auto parts = groups_json(tower.layers, {}, {});
     if (!parts.ok()) return parts.status();
     json["towers"].push_back(
         Json{{"name", tower.name}, {"model_type", tower.model_type}, {"layer_count", tower.layers.size()}, {"groups", *std::move(parts)}});
@@ -104,9 +107,9 @@ Result<Json> model_json(const ModelPositions& model) {
 
 }  // namespace
 
-Result<std::string> explain_json(const ModelPositions& model) {
+Result<std::string> explain_json(const ModelPositions& model, const ExplainOptions& options) {
   try {
-    const auto json = model_json(model);
+    const auto json = model_json(model, options);
     if (!json.ok()) return json.status();
     return dumped(*json, 1) + "\n";
   } catch (const std::bad_alloc&) {

@@ -121,9 +121,9 @@ std::string pairing_words(const RotarySpec& spec) {
                         spec.rotary_offset, spec.rotary_offset + width - 1);
   }
   if (spec.segments > 1) text += fmt::format("; in {} parts of {} channels, each paired within itself", spec.segments, part);
-  if (spec.output_pairing.value_or(spec.pairing) != spec.pairing) {
-    text += fmt::format("; read so, but written {}, {}", name_of(*spec.output_pairing),
-                        channels(*spec.output_pairing, spec.rotary_offset, part));
+  const Pairing written = spec.output_pairing.value_or(spec.pairing);
+  if (written != spec.pairing) {
+    text += fmt::format("; read so, but written {}, {}", name_of(written), channels(written, spec.rotary_offset, part));
   }
   if (spec.sense == Sense::clockwise) text += "; turned clockwise";
   if (spec.lanes == Lanes::tiled) text += "; the two channels of a pair turn by different angles (tiled tables)";

@@ -40,6 +40,15 @@ std::vector<LayerGroup> group_layers(const std::vector<LayerPositions>& layers) 
   return groups;
 }
 
+Result<std::vector<LayerGroup>> group_layers(const std::vector<LayerPositions>& layers, const std::optional<std::int64_t>& only) {
+  if (!only) return group_layers(layers);
+  const auto count = static_cast<std::int64_t>(layers.size());
+  if (*only < 0 || *only >= count) {
+    return Status::invalid("explain: layer is " + std::to_string(*only) + ", the model has " + counted(count, "layer"));
+  }
+  return std::vector<LayerGroup>{{{*only}, &layers[static_cast<std::size_t>(*only)], indices_in_words("layer", {*only})}};
+}
+
 std::vector<LayerPairs> pair_layers(const std::vector<LayerPositions>& left, const std::vector<LayerPositions>& right) {
   std::vector<std::string> keys;
   for (std::size_t i = 0; i < std::min(left.size(), right.size()); ++i) keys.push_back(key_of(left[i]) + "\n" + key_of(right[i]));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ struct LayerGroup {
 
 /// Layers that are equal in every field, in the order of their first. The groups point into `layers`.
 std::vector<LayerGroup> group_layers(const std::vector<LayerPositions>& layers);
+
+/// The same, or the one layer alone; an error when there is no such layer.
+Result<std::vector<LayerGroup>> group_layers(const std::vector<LayerPositions>& layers, const std::optional<std::int64_t>& only);
 
 /// Layers of the same index in both lists, alike in the left and alike in the right.
 struct LayerPairs {

@@ -149,6 +149,14 @@ std::string joined(const std::vector<std::string>& parts, std::string_view separ
   return text;
 }
 
+std::string printable(std::string text) {
+  for (char& c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) c = '?';
+  }
+  return text;
+}
+
 void Page::paragraph(std::string_view text, std::size_t indent) { wrap("", text, indent); }
 
 void Page::item(std::string_view label, std::string_view text) {

@@ -37,6 +37,9 @@ std::string axis_name(std::int64_t axis, std::int64_t axes);
 /// A list of parts, the empty ones left out.
 std::string joined(const std::vector<std::string>& parts, std::string_view separator = ", ");
 
+/// Names out of a file may hold anything; what would steer a terminal becomes '?'.
+std::string printable(std::string text);
+
 /// Lines of at most 100 columns.
 class Page {
  public:
@@ -47,7 +50,7 @@ class Page {
   /// Cells under each other, two columns apart; rows are equally long. A column whose cells are all empty is left out.
   void table(const std::vector<std::vector<std::string>>& rows);
   void blank() { text_ += '\n'; }
-  void line(std::string_view text) { (text_ += text) += '\n'; }
+  void line(std::string_view text) { (text_ += printable(std::string(text))) += '\n'; }
   std::string take() { return std::move(text_); }
 
  private:

@@ -34,6 +34,12 @@ json facts_of(const ModelPositions& model) {
   return json::parse(*text);
 }
 
+/// How diff calls the model.
+std::string found_name(const ModelPositions& model) {
+  const auto found = diff(models::bert(), model);
+  return found.ok() && !found->empty() ? found->front().right : "";
+}
+
 struct Named {
   const char* name;
   ModelPositions model;
@@ -217,6 +223,31 @@ TEST(Explain, names_out_of_a_file_need_not_be_utf8) {
   model.warnings = {"rope_scaling: unknown key \xc3("};
   EXPECT_TRUE(json::accept(*explain_json(model)));
   EXPECT_TRUE(explain(model).ok());
+}
+
+TEST(Explain, a_name_cannot_steer_the_terminal) {
+  ModelPositions model = models::bert();
+  model.model_type = "bert\x1b[2J";
+  model.warnings = {"a\nb"};
+  const std::string text = *explain(model);
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  EXPECT_NE(text.find("Warning: a?b\n"), std::string::npos);
+  EXPECT_EQ(found_name(model), "bert?[2J");
+}
+
+TEST(Explain, one_layer_can_be_asked_for) {
+  const auto text = explain(models::gemma3(), {.layer = 5});
+  ASSERT_TRUE(text.ok());
+  EXPECT_NE(text->find("\nLayer 5, full_attention: rotary\n"), std::string::npos);
+  EXPECT_EQ(text->find("sliding"), std::string::npos);
+  const json facts = json::parse(*explain_json(models::qwen2_vl(), {.layer = 27}));
+  EXPECT_EQ(facts["groups"].size(), 1U);
+  EXPECT_EQ(facts["groups"][0]["layers"], json({27}));
+  EXPECT_EQ(facts["towers"].size(), 0U);
+  for (const std::int64_t layer : {-1, 34}) {
+    EXPECT_EQ(explain(models::gemma3(), {.layer = layer}).status().message(),
+              "explain: layer is " + std::to_string(layer) + ", the model has 34 layers");
+  }
 }
 
 TEST(Explain, an_empty_model_is_told_too) {

@@ -20,6 +20,9 @@ GPT_OSS = {"model_type": "gpt_oss", "hidden_size": 2880, "head_dim": 64, "num_at
            "rope_scaling": {"rope_type": "yarn", "factor": 32.0, "original_max_position_embeddings": 4096, "beta_fast": 32.0,
                             "beta_slow": 1.0, "truncate": False}}
 
+QWEN = {"model_type": "qwen2", "hidden_size": 3584, "num_attention_heads": 28, "num_key_value_heads": 4, "num_hidden_layers": 2,
+        "max_position_embeddings": 32768, "rope_theta": 1000000.0}
+
 
 def phasor(*arguments):
     return subprocess.run([TOOL, *arguments], capture_output=True, text=True, check=False)
@@ -81,7 +84,7 @@ class Models(unittest.TestCase):
             self.assertIn(words, text)
         self.file("config.json", json.dumps(LLAMA))
         self.assertEqual(self.good("explain", self.folder.name), text)
-        self.assertIn("1 layer.", self.good("explain", self.llama, "--layer", "5"))
+        self.assertIn("\nLayer 5: rotary\n", self.good("explain", self.llama, "--layer", "5"))
 
     def test_explain_json_has_the_numbers(self):
         facts = json.loads(self.good("explain", self.llama, "--json"))
@@ -114,8 +117,9 @@ class Models(unittest.TestCase):
         self.good("export", self.llama, "--to", "hf", "-o", self.path("exported.json"))
         self.good("diff", self.llama, self.path("exported.json"))
         self.assertEqual(json.loads(self.good("export", self.llama, "--to", "hf")), json.load(open(self.path("exported.json"), encoding="utf-8")))
-        keys = json.loads(self.good("export", self.llama, "--to", "gguf", "--arch", "llama"))
-        self.assertEqual(keys["keys"]["llama.rope.freq_base"]["value"], 500000)
+        qwen = self.file("qwen.json", json.dumps(QWEN))  # half in GGUF too; llama would be interleaved there
+        keys = json.loads(self.good("export", qwen, "--to", "gguf", "--arch", "qwen2"))
+        self.assertEqual(keys["keys"]["qwen2.rope.freq_base"]["value"], 1000000)
 
     def test_export_refuses_what_a_dialect_cannot_say(self):
         done = phasor("export", self.config("exact.json", GPT_OSS), "--to", "gguf", "--arch", "gpt-oss")
@@ -152,7 +156,7 @@ class Models(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (1, ""), command)
             self.assertTrue(done.stderr.startswith("phasor: "), done.stderr)
         self.assertFalse(os.path.exists(self.path("out")))
-        self.bad(1, "--layer: is 32, wanted 0 to 31", "explain", self.llama, "--layer", "32")
+        self.bad(1, "explain: layer is 32, the model has 32 layers", "explain", self.llama, "--layer", "32")
 
     def test_wrong_use(self):
         for command in (["explain"], ["explain", self.llama, self.llama], ["explain", self.llama, "--length", "0"], ["diff", self.llama],
