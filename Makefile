@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of Phasor. Each installs what it misses, then builds and runs; `make help` lists them.
 JOBS ?= $(shell nproc)
+# What was compiled before, in whatever checkout, is not compiled again.
+ifneq ($(shell command -v ccache),)
+export CMAKE_CXX_COMPILER_LAUNCHER := ccache
+export CCACHE_BASEDIR := $(CURDIR)
+export CCACHE_NOHASHDIR := 1
+endif
 FUZZ_SECONDS ?= 120
 FOREIGN := $(if $(filter aarch64,$(shell uname -m)),foreign-x86_64,foreign-aarch64)
 FORMATTED := $(wildcard $(foreach d,include/phasor src/* c cli bench examples fuzz tests tests/* python,$(foreach e,hpp cpp inl cu h,$(d)/*.$(e))))
@@ -74,11 +80,15 @@ check-tidy:
 test-asan:
 	@$(call build_and_test,asan)
 
+# Only what has threads.
 test-tsan:
-	@$(call build_and_test,tsan)
+	@cmake --preset tsan --log-level=WARNING && cmake --build --preset tsan -j $(JOBS) --target phasor_thread_tests
+	@build/tsan/tests/phasor_thread_tests --gtest_brief=1
 
+# The portable tests: the others are the same under any compiler.
 test-clang:
-	@$(call build_and_test,clang)
+	@cmake --preset clang --log-level=WARNING && cmake --build --preset clang -j $(JOBS) --target phasor_tests
+	@ctest --preset clang -j $(JOBS)
 
 test-foreign:
 	@$(call build_and_test,$(FOREIGN))

@@ -14,7 +14,7 @@ cross_compiler() {
 }
 
 packages_for() {
-  local build="g++ make cmake ninja-build libhwy-dev libboost-dev libfmt-dev libcli11-dev nlohmann-json3-dev"
+  local build="g++ make cmake ninja-build ccache libhwy-dev libboost-dev libfmt-dev libcli11-dev nlohmann-json3-dev"
   local test="$build libgtest-dev googletest librapidcheck-dev libmpfr-dev libgmp-dev python3"
   case $1 in
     demo) echo "$build" ;;

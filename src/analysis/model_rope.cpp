@@ -7,6 +7,8 @@
 #include <limits>
 
 #include "phasor/analysis.hpp"
+#include "spec/axes.hpp"
+#include "spec/rotary.hpp"
 
 namespace phasor::analysis {
 namespace {
@@ -107,41 +109,14 @@ void add_wavelengths(RopeFacts& facts, const Lengths& lengths) {
   facts.slower_than_allowed = slower_than(facts.wavelengths, lengths.allowed);
 }
 
-/// The axis of pair k of `interleaved` and `alternating` (rotary.hpp says how).
-std::int64_t dealt_axis(const Axes& axes, std::int64_t pair) {
-  const auto count = static_cast<std::int64_t>(axes.sections.size());
-  if (axes.order == AxisOrder::interleaved) {
-    const std::int64_t axis = pair % count;
-    return pair < count * axes.sections[static_cast<std::size_t>(axis)] ? axis : 0;
-  }
-  return count == 3 && pair < axes.sections[1] + axes.sections[2] ? 1 + pair % 2 : 0;
-}
-
 }  // namespace
 
-std::int64_t axis_count(const RotarySpec& spec) {
-  if (const auto* directions = std::get_if<GivenDirections>(&spec.scaling)) return directions->axes;
-  if (!spec.axes.sections.empty()) return static_cast<std::int64_t>(spec.axes.sections.size());
-  const auto& given = spec.axes.axis_of_pair;
-  return spec.axes.order == AxisOrder::given && !given.empty() ? 1 + *std::max_element(given.begin(), given.end()) : 1;
-}
+std::int64_t axis_count(const RotarySpec& spec) { return spec::check(spec) ? spec::axis_count(spec) : 1; }
 
 std::vector<std::int64_t> axes_of_pairs(const RotarySpec& spec) {
-  std::vector<std::int64_t> result(static_cast<std::size_t>(width_of(spec) / 2), 0);
-  const Axes& axes = spec.axes;
-  std::size_t pair = 0;
-  if (axes.order == AxisOrder::given) {
-    for (const std::uint8_t axis : axes.axis_of_pair) {
-      if (pair < result.size()) result[pair++] = axis;
-    }
-  } else if (axes.order == AxisOrder::chunked) {
-    for (std::size_t axis = 0; axis < axes.sections.size(); ++axis) {
-      for (std::int64_t i = 0; i < axes.sections[axis] && pair < result.size(); ++i) result[pair++] = static_cast<std::int64_t>(axis);
-    }
-  } else if (!axes.sections.empty()) {
-    for (; pair < result.size(); ++pair) result[pair] = dealt_axis(axes, static_cast<std::int64_t>(pair));
-  }
-  return result;
+  if (!spec::check(spec)) return {};
+  const std::vector<std::uint8_t> axes = spec::axis_of_pair(spec);
+  return {axes.begin(), axes.end()};
 }
 
 Result<RopeFacts> rope_facts(const RotarySpec& spec, const Lengths& lengths) {

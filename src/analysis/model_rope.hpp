@@ -55,7 +55,7 @@ struct RopeFacts {
 /// An error is the spec's own.
 Result<RopeFacts> rope_facts(const RotarySpec& spec, const Lengths& lengths);
 
-/// The axis of each pair; all 0 when there is one axis.
+/// The axis of each pair; all 0 when there is one axis, none when the spec is not sound.
 std::vector<std::int64_t> axes_of_pairs(const RotarySpec& spec);
 std::int64_t axis_count(const RotarySpec& spec);
 
