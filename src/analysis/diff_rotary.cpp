@@ -15,6 +15,9 @@ namespace {
 
 /// An angle that no float32 cosine shows: frequencies this close over all positions are one (a factor of 1e30 stands for "never").
 constexpr double kSameAngle = 1e-6;
+/// An angle that no 16-bit key shows, and that float32 angles err by long before the positions end: factors that a converter computed in
+/// float32 (Llama 3's ramp in GGUF) are this far apart.
+constexpr double kHarmlessAngle = 1e-4;
 
 /// Both sides made ready.
 struct RotaryPair {
@@ -51,7 +54,7 @@ FrequencyDifference compare_frequencies(const std::vector<double>& left, const s
     const double apart = std::abs(left[i] - right[i]) * positions;
     found.most_apart = std::max(found.most_apart, apart);
     if (apart > kSameAngle) found.largest = std::max(found.largest, relative);
-    if (relative <= kStoredRounding || apart <= kSameAngle) continue;
+    if (relative <= kStoredRounding || apart <= kHarmlessAngle) continue;
     ++found.pairs;
     if (relative > worst) {
       worst = relative;
