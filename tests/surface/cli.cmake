@@ -2,17 +2,18 @@
 # The tool as a user runs it, the examples, and README's: the same text as the file.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
-add_executable(phasor_example_rotate ${PROJECT_SOURCE_DIR}/examples/rotate.cpp)
-target_link_libraries(phasor_example_rotate PRIVATE phasor::phasor)
-phasor_compile(phasor_example_rotate)
-add_test(NAME surface.example_rotate COMMAND phasor_example_rotate)
-set_tests_properties(surface.example_rotate PROPERTIES PASS_REGULAR_EXPRESSION "1000000: 1[.]2867457 0[.]5867586")
+# phasor_example(NAME EXPECTED ARGUMENTS...): a file of examples/, built and run.
+function(phasor_example name expected)
+  add_executable(phasor_example_${name} ${PROJECT_SOURCE_DIR}/examples/${name}.cpp)
+  target_link_libraries(phasor_example_${name} PRIVATE phasor::phasor)
+  phasor_compile(phasor_example_${name})
+  add_test(NAME surface.example_${name} COMMAND phasor_example_${name} ${ARGN})
+  set_tests_properties(surface.example_${name} PROPERTIES PASS_REGULAR_EXPRESSION ${expected})
+endfunction()
 
-add_executable(phasor_example_rerotate ${PROJECT_SOURCE_DIR}/examples/rerotate.cpp)
-target_link_libraries(phasor_example_rerotate PRIVATE phasor::phasor)
-phasor_compile(phasor_example_rerotate)
-add_test(NAME surface.example_rerotate COMMAND phasor_example_rerotate)
-set_tests_properties(surface.example_rerotate PROPERTIES PASS_REGULAR_EXPRESSION "position 0: 1[.]0000000 1[.]0000000")
+phasor_example(rotate "1000000: 1[.]2867457 0[.]5867586")
+phasor_example(rerotate "position 0: 1[.]0000000 1[.]0000000")
+phasor_example(read_model "layer 1: base 500000, amplitude 1, slowest pair" ${PROJECT_SOURCE_DIR}/tests/golden/gguf/llama-3.1.gguf)
 
 add_test(NAME surface.readme COMMAND Python3::Interpreter ${CMAKE_CURRENT_LIST_DIR}/readme_test.py ${PROJECT_SOURCE_DIR})
 if(TARGET phasor_cli)
