@@ -177,9 +177,9 @@ TEST(GgufIncidents, CVE_2024_23605_a_key_count_whose_table_wraps) {
 TEST(GgufIncidents, CVE_2024_25664_to_25668_counts_and_lengths_nobody_checked) {
   for (const std::uint64_t count : {huge, huge - 1, huge + 1, most, most - 7, std::uint64_t{1} << 32, std::uint64_t{1} << 48}) {
     SCOPED_TRACE(count);
-    expect_refused(header(3, count, 0), "tensor count");                                                // 25664
-    expect_refused(header(3, 0, count), "key count");                                                   // 25665
-    expect_refused(header(3, 0, 1) + raw(count) + std::string(32, 'x'), "wanted at most 1048576");      // 25666
+    expect_refused(header(3, 0, count), "key count");                                                   // 25664
+    expect_refused(header(3, 0, 1) + raw(count) + std::string(32, 'x'), "wanted at most 1048576");      // 25665
+    expect_refused(header(3, count, 0), "tensor count");                                                // 25666
     expect_refused(small_llama().key("k", array_value(GgufType::f32, count, "")).bytes(), "k is ");     // 25667
     expect_refused(small_llama().key("k", array_value(GgufType::string, count, "")).bytes(), "k is ");  // 25668
   }
@@ -193,7 +193,11 @@ TEST(GgufIncidents, CVE_2025_53630_sizes_of_tensors_that_wrap_when_added) {
   expect_refused(small_llama().info("a", {(std::uint64_t{1} << 62) - 8}, 0, 0).bytes(), "does not fit 64 bits");
 }
 
-TEST(GgufIncidents, CVE_2026_27940_the_same_once_more_through_a_type_of_several_bytes) {
+TEST(GgufIncidents, CVE_2026_27940_the_same_once_more_through_the_number_of_tensors_or_their_type) {
+  // The memory for the tensors themselves, some 368 bytes each, wrapped where the sum of their data no longer did.
+  for (const std::uint64_t bytes : {std::uint64_t{368}, std::uint64_t{336}, std::uint64_t{400}}) {
+    expect_refused(header(3, most / bytes, 0) + std::string(256, '\0'), "tensor count");
+  }
   expect_refused(small_llama().info("a", {std::uint64_t{1} << 60, 4}, 0, 0).bytes(), "does not fit 64 bits");
   expect_refused(small_llama().info("a", {std::uint64_t{1} << 59, 1, 8}, 28, 0).bytes(), "does not fit 64 bits");
 }
