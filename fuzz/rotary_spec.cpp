@@ -95,7 +95,7 @@ GivenDirections directions(Bytes& in, std::int64_t pairs) {
   GivenDirections s;
   s.axes = in.integer() % 8;
   s.heads = in.integer();
-  const bool small = s.heads > 0 && s.heads < 16 && pairs < 256;
+  const bool small = s.heads > 0 && s.heads < 16 && pairs > 0 && pairs < 256;
   s.frequencies = in.list(small ? s.axes * s.heads * pairs : 7);
   return s;
 }
@@ -201,7 +201,8 @@ void rotate(Bytes& in, const Rotary& rotary, DType dtype) {
   std::vector<float> cos(static_cast<std::size_t>(kTokens * rows[2] * width));
   std::vector<float> sin(cos.size());
   if (!rotary.cos_sin(at, phasor::view(cos.data(), rows), phasor::view(sin.data(), rows), options).ok()) return;
-  if (!status.ok()) __builtin_trap();  // one call's positions and directions are the other's
+  // One call's positions and directions are the other's; only in place across pairings may a head be too wide to rotate.
+  if (!status.ok() && status.kind() != ErrorKind::unsupported) __builtin_trap();
   for (std::size_t i = 0; i < cos.size(); ++i) {
     const double amplitude = options.direction == Direction::inverse ? 1 / rotary.amplitude() : rotary.amplitude();
     if (!(std::abs(static_cast<double>(cos[i])) <= amplitude * 1.0001) && cos[i] == cos[i]) __builtin_trap();
