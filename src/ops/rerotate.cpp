@@ -2,18 +2,12 @@
 // The public functions of rerotation: check, choose the kernels, run.
 #include "job/rerotate.hpp"
 
-#include "cpu/runner.hpp"
 #include "cpu/targets.hpp"
+#include "ops/run.hpp"
 #include "phasor/rotary.hpp"
 
 namespace phasor {
 namespace {
-
-/// What a task needs: the job and the kernel that was chosen for it.
-struct Running {
-  const job::RotateJob* job;
-  void (*kernel)(const job::RotateJob& job, std::int64_t task);
-};
 
 Status run(Result<job::RerotateJob> job, const Runner& runner) {
   if (!job.ok()) return job.status();
@@ -22,12 +16,7 @@ Status run(Result<job::RerotateJob> job, const Runner& runner) {
   job::RotateJob& rotate = job->rotate;
   if (rotate.grid.tasks == 0 || rotate.pairs == 0) return {};
   rotate.stream = cpu::streams(rotate);
-  Running running = {&job->link(), (*kernels)->rotate};
-  const cpu::Task task = [](void* context, std::int64_t index) {
-    const auto* r = static_cast<const Running*>(context);
-    r->kernel(*r->job, index);
-  };
-  cpu::run_tasks(runner, rotate.grid.tasks, task, &running);
+  ops::run_tasks(job->link(), (*kernels)->rotate, runner);
   return {};
 }
 

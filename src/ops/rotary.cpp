@@ -5,20 +5,13 @@
 #include <new>
 #include <type_traits>
 
-#include "cpu/runner.hpp"
 #include "cpu/targets.hpp"
 #include "job/rotary.hpp"
+#include "ops/run.hpp"
 #include "plan/rotary.hpp"
 
 namespace phasor {
 namespace {
-
-/// What a task needs: the job and the kernel that was chosen for it.
-template <class Job>
-struct Running {
-  const Job* job;
-  void (*kernel)(const Job& job, std::int64_t task);
-};
 
 template <class Job>
 Status run(Result<Job> job, void (*cpu::RotaryKernels::*kernel)(const Job&, std::int64_t), const Runner& runner) {
@@ -27,12 +20,7 @@ Status run(Result<Job> job, void (*cpu::RotaryKernels::*kernel)(const Job&, std:
   if (!kernels.ok()) return kernels.status();
   if (job->grid.tasks == 0 || job->pairs == 0) return {};
   if constexpr (std::is_same_v<Job, job::RotateJob>) job->stream = cpu::streams(*job);  // like the kernels, the backend's choice
-  Running<Job> running = {&*job, (*kernels)->*kernel};
-  const cpu::Task task = [](void* context, std::int64_t index) {
-    const auto* r = static_cast<const Running<Job>*>(context);
-    r->kernel(*r->job, index);
-  };
-  cpu::run_tasks(runner, job->grid.tasks, task, &running);
+  ops::run_tasks(*job, (*kernels)->*kernel, runner);
   return {};
 }
 
