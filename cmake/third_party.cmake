@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Headers of others that the sources use: Highway, Boost, fmt and nlohmann-json, never their libraries, so that nothing leaks into what users link.
 add_library(phasor_third_party INTERFACE)
-target_compile_definitions(phasor_third_party INTERFACE FMT_HEADER_ONLY)
 
 foreach(probe hwy/highway.h boost/multiprecision/cpp_int.hpp fmt/format.h nlohmann/json.hpp)
   get_filename_component(name ${probe} DIRECTORY)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // diff: what differs between two models' positions, and whether it changes what the model computes.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +10,7 @@
 #include "analysis/explain_words.hpp"
 #include "analysis/model_rope.hpp"
 #include "analysis/model_words.hpp"
+#include "spec/format.hpp"
 
 namespace phasor {
 namespace {
@@ -36,8 +36,8 @@ void diff_bias(const LayerPairs& layers, DiffPen& pen) {
   }
   if (left->heads != right->heads || relative_difference(left->max_alibi, right->max_alibi) > kStoredRounding) {
     const std::string why = left->kind == ModelBias::Kind::alibi
-                                ? fmt::format("the steepest slope is {} on the left, {} on the right", number(steepest_slope(*left)),
-                                              number(steepest_slope(*right)))
+                                ? spec::format("the steepest slope is {} on the left, {} on the right", number(steepest_slope(*left)),
+                                               number(steepest_slope(*right)))
                                 : "the bias has another number of heads";
     pen.matters("bias", {bias_words(*left), bias_words(*right)}, why);
   }
@@ -45,7 +45,7 @@ void diff_bias(const LayerPairs& layers, DiffPen& pen) {
   if (left->max_distance != right->max_distance) {
     pen.matters(
         "bias: max_distance", sides(left->max_distance, right->max_distance),
-        fmt::format("distances from {} on share a bucket on one side only", grouped(std::min(left->max_distance, right->max_distance))));
+        spec::format("distances from {} on share a bucket on one side only", grouped(std::min(left->max_distance, right->max_distance))));
   }
   if (left->bidirectional != right->bidirectional) {
     const auto name = [](bool both) { return both ? "both directions" : "backwards only"; };
@@ -64,11 +64,11 @@ void diff_additive(const LayerPairs& layers, DiffPen& pen) {
   if (left->width != right->width) pen.matters("added: width", sides(left->width, right->width), "the vectors have another width");
   if (left->first_position != right->first_position) {
     pen.matters("added: first row", sides(left->first_position, right->first_position),
-                fmt::format("every token takes the row {} away", std::abs(left->first_position - right->first_position)));
+                spec::format("every token takes the row {} away", std::abs(left->first_position - right->first_position)));
   }
   if (left->length != right->length) {
     pen.harmless("added: rows", sides(left->length, right->length),
-                 fmt::format("the same up to row {}; beyond, one side has none", grouped(std::min(left->length, right->length) - 1)));
+                 spec::format("the same up to row {}; beyond, one side has none", grouped(std::min(left->length, right->length) - 1)));
   }
 }
 
@@ -85,7 +85,7 @@ void diff_temperature(const LayerPairs& layers, std::int64_t length, DiffPen& pe
   const auto words = [](const auto& one) { return one ? temperature_words(*one, 0) : "none"; };
   const auto at = [&](const auto& one) { return one ? temperature_at(*one, length - 1) : 1.0; };
   pen.matters("query temperature", {words(left), words(right)},
-              fmt::format("queries are {}x as large on the right at position {}", number(at(right) / at(left)), grouped(length - 1)));
+              spec::format("queries are {}x as large on the right at position {}", number(at(right) / at(left)), grouped(length - 1)));
 }
 
 void diff_chunks(const LayerPositions& left, const LayerPositions& right, DiffPen& pen) {
@@ -106,7 +106,7 @@ void diff_rest(const LayerPairs& layers, DiffPen& pen) {
     const std::int64_t narrow =
         left.window == 0 || right.window == 0 ? std::max(left.window, right.window) : std::min(left.window, right.window);
     pen.matters("window", {or_none(left.window), or_none(right.window)},
-                fmt::format("tokens {} positions back and more are seen on one side only", grouped(narrow)));
+                spec::format("tokens {} positions back and more are seen on one side only", grouped(narrow)));
   }
   diff_chunks(left, right, pen);
   if (left.output_turned_back != right.output_turned_back) {
@@ -115,7 +115,7 @@ void diff_rest(const LayerPairs& layers, DiffPen& pen) {
   }
   if (left.skipped_tokens != right.skipped_tokens) {
     pen.matters("skipped tokens", sides(left.skipped_tokens, right.skipped_tokens),
-                fmt::format("{} rotated on one side only", counted(std::abs(left.skipped_tokens - right.skipped_tokens), "token")));
+                spec::format("{} rotated on one side only", counted(std::abs(left.skipped_tokens - right.skipped_tokens), "token")));
   }
   if (left.first_position != right.first_position) {
     pen.matters("first position", sides(left.first_position, right.first_position), "every position is another");
@@ -133,7 +133,7 @@ void diff_scale_alone(const LayerPairs& layers, DiffPen& pen) {
   if (left && right && relative_difference(*left, *right) <= kStoredRounding) return;
   pen.matters(
       "attention scale", {words(left), words(right)},
-      left && right ? fmt::format("scores are {}x as large on the right", number(*right / *left)) : "one side takes 1/sqrt(head_dim)");
+      left && right ? spec::format("scores are {}x as large on the right", number(*right / *left)) : "one side takes 1/sqrt(head_dim)");
 }
 
 /// How the model rounds. Never what it means, so never a difference that matters; but the bits are not the same.
@@ -143,7 +143,7 @@ Status diff_numerics(const LayerPairs& layers, DiffPen& pen) {
   if (!facts.ok()) return facts.status();
   std::string why = "rounding only: the last bits differ, the more the larger the position";
   const std::optional<std::int64_t> lost = facts->float32.value_or(Float32Limit{}).position;
-  if (lost) why += fmt::format(" (float32 angles err by {} first at position {})", number(kLost), grouped(*lost));
+  if (lost) why += spec::format(" (float32 angles err by {} first at position {})", number(kLost), grouped(*lost));
   pen.harmless("numerics", {name_of(layers.left->numerics), name_of(layers.right->numerics)}, why);
   return {};
 }
@@ -156,7 +156,7 @@ Status diff_layers(const LayerPairs& layers, const DiffFrame& frame, std::vector
   } else if (layers.left->rotary || layers.right->rotary) {
     const RotarySpec& spec = layers.left->rotary ? *layers.left->rotary : *layers.right->rotary;
     pen.matters("rotary", {kind_of(*layers.left), kind_of(*layers.right)},
-                fmt::format("{} pairs turn on one side only", (spec.rotary_width == 0 ? spec.head_dim : spec.rotary_width) / 2));
+                spec::format("{} pairs turn on one side only", (spec.rotary_width == 0 ? spec.head_dim : spec.rotary_width) / 2));
   } else {
     diff_scale_alone(layers, pen);
   }
@@ -192,7 +192,7 @@ Status diff_stack(const std::vector<LayerPositions>& left, const std::vector<Lay
   const std::string before = tower.empty() ? "" : tower + " ";
   if (left.size() != right.size()) {
     DiffPen(found).matters("layers", sides(static_cast<std::int64_t>(left.size()), static_cast<std::int64_t>(right.size())),
-                           fmt::format("only the first {} are compared", std::min(left.size(), right.size())));
+                           spec::format("only the first {} are compared", std::min(left.size(), right.size())));
     found.back().where = before + found.back().where;
   }
   std::vector<Placed> all;
@@ -202,7 +202,7 @@ Status diff_stack(const std::vector<LayerPositions>& left, const std::vector<Lay
     place(here, layers.layers, all);
   }
   for (Placed& one : all) {
-    one.difference.where = fmt::format("{}{}: {}", before, indices_in_words("layer", one.layers), one.difference.where);
+    one.difference.where = spec::format("{}{}: {}", before, indices_in_words("layer", one.layers), one.difference.where);
     found.push_back(std::move(one.difference));
   }
   return {};
@@ -219,7 +219,7 @@ void add_missing_tower(const ModelTower& tower, Sides sides, bool dialects_diffe
     pen.harmless(tower.name.c_str(), std::move(sides), "GGUF keeps it in a file of its own: not compared");
   } else {
     pen.matters(tower.name.c_str(), std::move(sides),
-                fmt::format("{} on one side only", counted(static_cast<std::int64_t>(tower.layers.size()), "layer")));
+                spec::format("{} on one side only", counted(static_cast<std::int64_t>(tower.layers.size()), "layer")));
   }
 }
 

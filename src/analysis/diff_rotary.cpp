@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // diff of two rotary specs: by what they do to a score, not by how they are written.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +8,7 @@
 #include "analysis/explain_words.hpp"
 #include "analysis/model_json.hpp"
 #include "analysis/model_words.hpp"
+#include "spec/format.hpp"
 
 namespace phasor::analysis {
 namespace {
@@ -68,21 +68,21 @@ std::string speed_words(double left, double right) {
   if (left == 0) return "turns on the right only";
   if (right == 0) return "turns on the left only";
   if ((left < 0) != (right < 0)) return "turns the other way on the right";
-  return fmt::format("turns {}x as fast on the right", number(right / left));
+  return spec::format("turns {}x as fast on the right", number(right / left));
 }
 
 std::string frequency_words(const FrequencyDifference& found, const std::vector<double>& left, const std::vector<double>& right) {
   const double l = left[found.worst];
   const double r = right[found.worst];
-  return fmt::format("{} of {} pairs turn at another speed, pair {} most: it {}, 1 rad apart after {} positions", found.pairs, left.size(),
-                     found.worst, speed_words(l, r), number(std::ceil(1 / std::abs(l - r))));
+  return spec::format("{} of {} pairs turn at another speed, pair {} most: it {}, 1 rad apart after {} positions", found.pairs, left.size(),
+                      found.worst, speed_words(l, r), number(std::ceil(1 / std::abs(l - r))));
 }
 
 std::string spec_words(const RotarySpec& spec) {
   const bool has_base = !base_words(spec).empty();
   return joined({has_base ? "base " + number(spec.base, Digits::exact) : "", short_scaling(spec.scaling),
                  spec.sense == Sense::clockwise ? "clockwise" : "", spec.unit == FrequencyUnit::turns ? "in turns" : "",
-                 spec.axes.ladder == AxisLadder::shared ? "" : fmt::format("{} ladders", name_of(spec.axes.ladder))});
+                 spec.axes.ladder == AxisLadder::shared ? "" : spec::format("{} ladders", name_of(spec.axes.ladder))});
 }
 
 /// What the frequencies are made from, as JSON so that every field counts.
@@ -109,7 +109,7 @@ void diff_frequencies(const RotaryPair& pair, const DiffFrame& frame, DiffPen& p
   const std::vector<double> right = signed_frequencies(pair.right);
   Sides sides{spec_words(pair.left_spec()), spec_words(pair.right_spec())};
   if (left.size() != right.size()) {
-    pen.matters("frequencies", std::move(sides), fmt::format("{} frequencies against {}", left.size(), right.size()));
+    pen.matters("frequencies", std::move(sides), spec::format("{} frequencies against {}", left.size(), right.size()));
     return;
   }
   const auto positions = static_cast<double>(frame.length);
@@ -120,8 +120,8 @@ void diff_frequencies(const RotaryPair& pair, const DiffFrame& frame, DiffPen& p
     const std::string how =
         found.largest == 0
             ? "the frequencies are the same"
-            : fmt::format("the frequencies agree to {}, the rounding of float32 numbers in a file: {} rad apart after {} positions",
-                          number(found.largest), number(found.most_apart), grouped(frame.length));
+            : spec::format("the frequencies agree to {}, the rounding of float32 numbers in a file: {} rad apart after {} positions",
+                           number(found.largest), number(found.most_apart), grouped(frame.length));
     pen.harmless(recipe_field(pair), std::move(sides), "written differently; " + how);
   }
 }
@@ -135,7 +135,7 @@ void diff_widths(const RotaryPair& pair, DiffPen& pen) {
   }
   if (left.rotary_width != right.rotary_width) {
     pen.matters("rotary_width", sides(left.rotary_width, right.rotary_width),
-                fmt::format("{} pairs turn on the left, {} on the right", left.rotary_width / 2, right.rotary_width / 2));
+                spec::format("{} pairs turn on the left, {} on the right", left.rotary_width / 2, right.rotary_width / 2));
   }
   if (left.rotary_offset != right.rotary_offset) {
     pen.matters("rotary_offset", sides(left.rotary_offset, right.rotary_offset), "other channels are rotated");
@@ -162,8 +162,8 @@ void diff_pairing(const RotaryPair& pair, const DiffFrame& frame, DiffPen& pen) 
                    "check with phasor permute --detect");
     } else {
       pen.matters("pairing", std::move(sides),
-                  fmt::format("other channels turn together, {} of {} pairs; right only with permuted weights (phasor permute)",
-                              left.rotary_width / 2, left.rotary_width / 2));
+                  spec::format("other channels turn together, {} of {} pairs; right only with permuted weights (phasor permute)",
+                               left.rotary_width / 2, left.rotary_width / 2));
     }
     return;
   }
@@ -191,8 +191,8 @@ void diff_axes(const RotaryPair& pair, DiffPen& pen) {
   }
   if (others.empty()) return;
   pen.matters("axes", {axes_words(pair.left_spec()), axes_words(pair.right_spec())},
-              fmt::format("{} of {} pairs follow another axis ({}); tokens with one position on all axes turn alike", others.size(),
-                          left.size(), indices_in_words("pair", others)));
+              spec::format("{} of {} pairs follow another axis ({}); tokens with one position on all axes turn alike", others.size(),
+                           left.size(), indices_in_words("pair", others)));
 }
 
 double relative(double left, double right) { return right / left; }
@@ -215,9 +215,9 @@ void diff_scores(const RotaryPair& pair, DiffPen& pen) {
     }
   };
   const double growth = relative(left, right);
-  write("amplitude", left, right, fmt::format("scores of rotated channels are {}x as large on the right", number(growth * growth)));
+  write("amplitude", left, right, spec::format("scores of rotated channels are {}x as large on the right", number(growth * growth)));
   write("attention scale", left_scale, right_scale,
-        fmt::format("scores are {}x as large on the right", number(relative(left_scale, right_scale))));
+        spec::format("scores are {}x as large on the right", number(relative(left_scale, right_scale))));
 }
 
 }  // namespace
@@ -227,9 +227,9 @@ double relative_difference(double a, double b) { return a == b ? 0 : std::abs(a 
 Status diff_rotary(const LayerPairs& layers, const DiffFrame& frame, DiffPen& pen) {
   if (!layers.left->rotary || !layers.right->rotary) return {};
   const auto left = Rotary::make(*layers.left->rotary);
-  if (!left.ok()) return Status::invalid(fmt::format("diff: left, {}: {}", layers.where, left.status().message()));
+  if (!left.ok()) return Status::invalid(spec::format("diff: left, {}: {}", layers.where, left.status().message()));
   const auto right = Rotary::make(*layers.right->rotary);
-  if (!right.ok()) return Status::invalid(fmt::format("diff: right, {}: {}", layers.where, right.status().message()));
+  if (!right.ok()) return Status::invalid(spec::format("diff: right, {}: {}", layers.where, right.status().message()));
   const RotaryPair pair{*layers.left, *layers.right, *left, *right};
   diff_widths(pair, pen);
   if (pair.left_spec().rotary_width == pair.right_spec().rotary_width) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // explain: a model's positions on one screen, in plain words and a table.
-#include <fmt/format.h>
 
 #include <cmath>
 #include <exception>
@@ -10,6 +9,7 @@
 #include "analysis/model_groups.hpp"
 #include "analysis/model_json.hpp"
 #include "analysis/model_words.hpp"
+#include "spec/format.hpp"
 
 namespace phasor {
 namespace {
@@ -27,7 +27,7 @@ std::string slowed(const PairRun& run) {
   if (std::isinf(run.slowed_to)) return number(run.slowed_from) + "x to never";
   const std::string from = number(run.slowed_from);
   const std::string to = number(run.slowed_to);
-  return from == to ? fmt::format("{}x slower", to) : fmt::format("{}x to {}x slower", from, to);
+  return from == to ? spec::format("{}x slower", to) : spec::format("{}x to {}x slower", from, to);
 }
 
 std::string turns(const PairRun& run, std::int64_t length) {
@@ -49,7 +49,7 @@ void add_runs(Page& page, const RopeFacts& facts, const Lengths& lengths) {
                                               unit_of(facts.rotary.spec()) + " in a turn", heading(lengths.allowed), heading(trained)}};
   for (const PairRun& run : facts.runs) {
     const bool still = std::isinf(run.fastest_wavelength);
-    rows.push_back({run.first == run.last ? std::to_string(run.first) : fmt::format("{}-{}", run.first, run.last),
+    rows.push_back({run.first == run.last ? std::to_string(run.first) : spec::format("{}-{}", run.first, run.last),
                     by_axis ? axis_name(run.axis, axes) : "", slowed(run),
                     still ? "" : span_of(run.fastest_wavelength, run.slowest_wavelength), turns(run, lengths.allowed),
                     turns(run, trained)});
@@ -61,64 +61,64 @@ std::string slow_pairs(const RopeFacts& facts, const Lengths& lengths) {
   if (lengths.allowed == 0) return "";
   const bool extended = lengths.trained > 0 && lengths.allowed != lengths.trained;
   std::string text =
-      fmt::format("{} of {} turn less than once in {} positions", facts.slower_than_allowed, facts.pairs, grouped(lengths.allowed));
-  if (extended) text += fmt::format(" (allowed), {} in {} (trained)", facts.slower_than_trained, grouped(lengths.trained));
-  if (facts.still_pairs > 0) text += fmt::format("; {} never turn", facts.still_pairs);
+      spec::format("{} of {} turn less than once in {} positions", facts.slower_than_allowed, facts.pairs, grouped(lengths.allowed));
+  if (extended) text += spec::format(" (allowed), {} in {} (trained)", facts.slower_than_trained, grouped(lengths.trained));
+  if (facts.still_pairs > 0) text += spec::format("; {} never turn", facts.still_pairs);
   return text;
 }
 
 std::string scale_words(const LayerPositions& layer, double amplitude, double softmax) {
   const std::string scale = layer.attention_scale ? number(*layer.attention_scale)
-                            : layer.rotary        ? fmt::format("1/sqrt({})", layer.rotary->head_dim)
+                            : layer.rotary        ? spec::format("1/sqrt({})", layer.rotary->head_dim)
                                                   : std::string();
   if (scale.empty()) return "";
-  const std::string factor = softmax == 1 ? "" : fmt::format(" x softmax factor {}", number(softmax));
+  const std::string factor = softmax == 1 ? "" : spec::format(" x softmax factor {}", number(softmax));
   const bool is_number = layer.attention_scale.has_value() && softmax == 1;
   std::string text =
-      is_number ? "q k times " + scale : fmt::format("q k times {}{} = {}", scale, factor, number(attention_scale(layer, softmax)));
+      is_number ? "q k times " + scale : spec::format("q k times {}{} = {}", scale, factor, number(attention_scale(layer, softmax)));
   if (!layer.rotary) return text;
-  text += fmt::format("; amplitude {}", number(amplitude));
-  if (amplitude != 1) text += fmt::format(" (cos and sin are that much larger, rotated scores {}x)", number(amplitude * amplitude));
+  text += spec::format("; amplitude {}", number(amplitude));
+  if (amplitude != 1) text += spec::format(" (cos and sin are that much larger, rotated scores {}x)", number(amplitude * amplitude));
   return text;
 }
 
 std::string float32_words(const RopeFacts& facts) {
   if (!facts.float32) return "";
   if (facts.float32->position) {
-    return fmt::format("err by {} or more in a cosine or sine first at position {}; phasor's nowhere", number(kLost),
-                       grouped(*facts.float32->position));
+    return spec::format("err by {} or more in a cosine or sine first at position {}; phasor's nowhere", number(kLost),
+                        grouped(*facts.float32->position));
   }
-  return fmt::format("err by less than {} in every cosine and sine up to position {} at least", number(kLost),
-                     grouped(facts.float32->good_below - 1));
+  return spec::format("err by less than {} in every cosine and sine up to position {} at least", number(kLost),
+                      grouped(facts.float32->good_below - 1));
 }
 
 std::string table_words(const RopeFacts& facts, const Lengths& lengths) {
   const std::string what = "in float32; phasor keeps 0 bytes";
-  if (lengths.allowed == 0) return fmt::format("{} a position {}", bytes_in_words(facts.table_bytes_per_position), what);
-  return fmt::format("{} for {} positions {}", bytes_in_words(facts.table_bytes_per_position * static_cast<double>(lengths.allowed)),
-                     grouped(lengths.allowed), what);
+  if (lengths.allowed == 0) return spec::format("{} a position {}", bytes_in_words(facts.table_bytes_per_position), what);
+  return spec::format("{} for {} positions {}", bytes_in_words(facts.table_bytes_per_position * static_cast<double>(lengths.allowed)),
+                      grouped(lengths.allowed), what);
 }
 
 std::string dual_chunk_words(const ModelDualChunk& dual) {
-  return fmt::format("positions are mapped so that no distance exceeds {} ({} of them local)", grouped(dual.chunk_size),
-                     grouped(dual.local_size));
+  return spec::format("positions are mapped so that no distance exceeds {} ({} of them local)", grouped(dual.chunk_size),
+                      grouped(dual.local_size));
 }
 
 void add_common(Page& page, const LayerPositions& layer, const Lengths& lengths) {
   if (layer.bias) page.item("bias", bias_words(*layer.bias));
   if (layer.additive) page.item("added", additive_words(*layer.additive));
   if (layer.query_temperature) page.item("temperature", temperature_words(*layer.query_temperature, lengths.allowed));
-  if (layer.window > 0) page.item("window", fmt::format("a token sees the last {} positions only", grouped(layer.window)));
-  if (layer.chunk > 0) page.item("chunks", fmt::format("a token sees its own chunk of {} positions only", grouped(layer.chunk)));
+  if (layer.window > 0) page.item("window", spec::format("a token sees the last {} positions only", grouped(layer.window)));
+  if (layer.chunk > 0) page.item("chunks", spec::format("a token sees its own chunk of {} positions only", grouped(layer.chunk)));
   if (layer.dual_chunk) page.item("dual chunks", dual_chunk_words(*layer.dual_chunk));
   if (layer.output_turned_back) page.item("values", "rotated too, and the output turned back by the query's position");
-  if (layer.skipped_tokens > 0) page.item("skipped", fmt::format("the first {} not rotated", counted(layer.skipped_tokens, "token")));
-  if (layer.first_position != 0) page.item("positions", fmt::format("begin at {}", grouped(layer.first_position)));
+  if (layer.skipped_tokens > 0) page.item("skipped", spec::format("the first {} not rotated", counted(layer.skipped_tokens, "token")));
+  if (layer.first_position != 0) page.item("positions", spec::format("begin at {}", grouped(layer.first_position)));
 }
 
 std::string rounding_words(const LayerPositions& layer) {
   if (layer.numerics == Numerics::exact) return "exact";
-  return fmt::format("the model's own is that of the numerics profile {}", name_of(layer.numerics));
+  return spec::format("the model's own is that of the numerics profile {}", name_of(layer.numerics));
 }
 
 /// Groups that turn alike are told of once.
@@ -146,7 +146,7 @@ Status add_rotary(Page& page, const LayerGroup& group, const std::vector<LayerGr
   const LayerPositions& layer = *group.layer;
   if (!layer.rotary) return {};
   const auto facts = rope_facts(*layer.rotary, lengths);
-  if (!facts.ok()) return Status::invalid(fmt::format("explain: {}: {}", group.where, facts.status().message()));
+  if (!facts.ok()) return Status::invalid(spec::format("explain: {}: {}", group.where, facts.status().message()));
   const LayerGroup* same = same_rotation(group, groups);
   if (same != nullptr) {
     page.item("rotation", "the same as that of " + same->where);
@@ -176,10 +176,10 @@ std::size_t layers_in(const std::vector<LayerGroup>& groups) {
 }
 
 std::string heading_of(const LayerGroup& group, std::size_t layers) {
-  std::string where = group.layers.size() == layers && layers > 1 ? fmt::format("all {} layers", layers) : group.where;
+  std::string where = group.layers.size() == layers && layers > 1 ? spec::format("all {} layers", layers) : group.where;
   where[0] = static_cast<char>(where[0] - 'a' + 'A');
-  const std::string type = group.layer->type.empty() ? "" : fmt::format(", {}", group.layer->type);
-  return fmt::format("{}{}: {}", where, type, kind_of(*group.layer));
+  const std::string type = group.layer->type.empty() ? "" : spec::format(", {}", group.layer->type);
+  return spec::format("{}{}: {}", where, type, kind_of(*group.layer));
 }
 
 Status add_group(Page& page, const LayerGroup& group, const std::vector<LayerGroup>& groups, const Lengths& lengths) {
@@ -197,37 +197,37 @@ Status add_sentence(Page& page, const LayerGroup& group, const std::vector<Layer
   std::vector<std::string> parts;
   if (layer.rotary) {
     const auto facts = rope_facts(*layer.rotary, lengths);
-    if (!facts.ok()) return Status::invalid(fmt::format("explain: {}: {}", group.where, facts.status().message()));
+    if (!facts.ok()) return Status::invalid(spec::format("explain: {}: {}", group.where, facts.status().message()));
     parts = {pairing_words(*layer.rotary), "base " + base_words(*layer.rotary), scaling_words(*layer.rotary)};
     if (base_words(*layer.rotary).empty()) parts[1].clear();
     if (const std::string axes = axes_words(*layer.rotary); !axes.empty()) parts.push_back("axes " + axes);
     if (!facts->runs.empty()) {
       parts.push_back(
-          fmt::format("{} {} in a turn", span_of(facts->fastest_wavelength, facts->slowest_wavelength), unit_of(*layer.rotary)));
+          spec::format("{} {} in a turn", span_of(facts->fastest_wavelength, facts->slowest_wavelength), unit_of(*layer.rotary)));
     }
     if (facts->rotary.amplitude() != 1) parts.push_back("amplitude " + number(facts->rotary.amplitude()));
   }
   if (layer.bias) parts.push_back(bias_words(*layer.bias));
   if (layer.additive) parts.push_back(additive_words(*layer.additive));
   if (layer.query_temperature) parts.push_back(temperature_words(*layer.query_temperature, lengths.allowed));
-  if (layer.window > 0) parts.push_back(fmt::format("window {}", grouped(layer.window)));
-  if (layer.chunk > 0) parts.push_back(fmt::format("chunks of {}", grouped(layer.chunk)));
+  if (layer.window > 0) parts.push_back(spec::format("window {}", grouped(layer.window)));
+  if (layer.chunk > 0) parts.push_back(spec::format("chunks of {}", grouped(layer.chunk)));
   if (layer.dual_chunk) parts.push_back(dual_chunk_words(*layer.dual_chunk));
-  if (layer.first_position != 0) parts.push_back(fmt::format("positions begin at {}", grouped(layer.first_position)));
-  if (layer.skipped_tokens > 0) parts.push_back(fmt::format("the first {} skipped", counted(layer.skipped_tokens, "token")));
+  if (layer.first_position != 0) parts.push_back(spec::format("positions begin at {}", grouped(layer.first_position)));
+  if (layer.skipped_tokens > 0) parts.push_back(spec::format("the first {} skipped", counted(layer.skipped_tokens, "token")));
   const std::string tail = joined(parts, "; ");
-  page.paragraph(fmt::format("  {}{}{}", heading_of(group, layers_in(groups)), tail.empty() ? "" : "; ", tail), 4);
+  page.paragraph(spec::format("  {}{}{}", heading_of(group, layers_in(groups)), tail.empty() ? "" : "; ", tail), 4);
   return {};
 }
 
 std::string context_words(const ModelPositions& model) {
   if (model.trained_length == 0 && model.length == 0) return "The file does not say how many positions it was trained for.";
-  if (model.trained_length == 0) return fmt::format("The file allows {} positions.", grouped(model.length));
+  if (model.trained_length == 0) return spec::format("The file allows {} positions.", grouped(model.length));
   if (model.length == 0 || model.length == model.trained_length) {
-    return fmt::format("Trained for {} positions, not extended.", grouped(model.trained_length));
+    return spec::format("Trained for {} positions, not extended.", grouped(model.trained_length));
   }
-  return fmt::format("Trained for {} positions, extended to {} ({}x).", grouped(model.trained_length), grouped(model.length),
-                     number(static_cast<double>(model.length) / static_cast<double>(model.trained_length)));
+  return spec::format("Trained for {} positions, extended to {} ({}x).", grouped(model.trained_length), grouped(model.length),
+                      number(static_cast<double>(model.length) / static_cast<double>(model.trained_length)));
 }
 
 Status add_layers(Page& page, const ModelPositions& model, const ExplainOptions& options) {
@@ -243,8 +243,8 @@ Status add_layers(Page& page, const ModelPositions& model, const ExplainOptions&
 Status add_towers(Page& page, const ModelPositions& model) {
   for (const ModelTower& tower : model.towers) {
     page.blank();
-    page.paragraph(fmt::format("Beside the text, {}{}: {}", tower.name, tower.model_type.empty() ? "" : " (" + tower.model_type + ")",
-                               counted(static_cast<std::int64_t>(tower.layers.size()), "layer")));
+    page.paragraph(spec::format("Beside the text, {}{}: {}", tower.name, tower.model_type.empty() ? "" : " (" + tower.model_type + ")",
+                                counted(static_cast<std::int64_t>(tower.layers.size()), "layer")));
     const std::vector<LayerGroup> groups = group_layers(tower.layers);
     for (const LayerGroup& group : groups) {
       const Status status = add_sentence(page, group, groups, {});
@@ -257,8 +257,8 @@ Status add_towers(Page& page, const ModelPositions& model) {
 Result<std::string> explain_model(const ModelPositions& model, const ExplainOptions& options) {
   Page page;
   const std::string file = model.dialect == "huggingface" ? "Hugging Face config" : model.dialect == "gguf" ? "GGUF file" : "file";
-  page.paragraph(fmt::format("{} ({}): {}. {}", model.model_type.empty() ? "A model" : model.model_type, file,
-                             counted(static_cast<std::int64_t>(model.layers.size()), "layer"), context_words(model)));
+  page.paragraph(spec::format("{} ({}): {}. {}", model.model_type.empty() ? "A model" : model.model_type, file,
+                              counted(static_cast<std::int64_t>(model.layers.size()), "layer"), context_words(model)));
   if (Status status = add_layers(page, model, options); !status.ok()) return status;
   if (!options.layer) {
     if (Status status = add_towers(page, model); !status.ok()) return status;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // explain_json: the facts of explain for programs, under stable names. The keys of a spec are the names of its fields.
-#include <fmt/format.h>
 
 #include <exception>
 #include <new>
@@ -9,6 +8,7 @@
 #include "analysis/model_groups.hpp"
 #include "analysis/model_json.hpp"
 #include "analysis/model_words.hpp"
+#include "spec/format.hpp"
 
 namespace phasor {
 namespace {
@@ -65,7 +65,7 @@ Result<Json> group_json(const LayerGroup& group, const Lengths& lengths) {
     return json;
   }
   const auto facts = rope_facts(*group.layer->rotary, lengths);
-  if (!facts.ok()) return Status::invalid(fmt::format("explain_json: {}: {}", group.where, facts.status().message()));
+  if (!facts.ok()) return Status::invalid(spec::format("explain_json: {}: {}", group.where, facts.status().message()));
   json["rotary_facts"] = facts_json(*facts, lengths);
   json["score_scale"] = attention_scale(*group.layer, facts->rotary.softmax_scale());
   return json;

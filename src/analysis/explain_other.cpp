@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sentences of explain about all that is not rotary: bias, added vectors, query temperature.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
@@ -8,13 +7,14 @@
 
 #include "analysis/explain_words.hpp"
 #include "analysis/model_words.hpp"
+#include "spec/format.hpp"
 
 namespace phasor::analysis {
 namespace {
 
 std::string directions(const ModelBias& bias) { return bias.bidirectional ? "both directions" : "backwards only"; }
 
-std::string heads_of(const ModelBias& bias) { return bias.heads == 0 ? "" : fmt::format(", {}", counted(bias.heads, "head")); }
+std::string heads_of(const ModelBias& bias) { return bias.heads == 0 ? "" : spec::format(", {}", counted(bias.heads, "head")); }
 
 }  // namespace
 
@@ -37,49 +37,49 @@ double temperature_at(const QueryTemperature& temperature, std::int64_t position
 std::string bias_words(const ModelBias& bias) {
   switch (bias.kind) {
     case ModelBias::Kind::alibi:
-      return fmt::format("ALiBi: each score loses slope x distance{}, slopes {} (steepest) down to {}", heads_of(bias),
-                         number(steepest_slope(bias)), number(std::exp2(-bias.max_alibi)));
+      return spec::format("ALiBi: each score loses slope x distance{}, slopes {} (steepest) down to {}", heads_of(bias),
+                          number(steepest_slope(bias)), number(std::exp2(-bias.max_alibi)));
     case ModelBias::Kind::t5_buckets:
-      return fmt::format("T5: a learned number a head for each of {} buckets of distance, {}; all distances from {} on share the last{}",
-                         bias.buckets, directions(bias), grouped(bias.max_distance), heads_of(bias));
+      return spec::format("T5: a learned number a head for each of {} buckets of distance, {}; all distances from {} on share the last{}",
+                          bias.buckets, directions(bias), grouped(bias.max_distance), heads_of(bias));
     case ModelBias::Kind::deberta:
-      return fmt::format("DeBERTa: learned vectors for distances up to {}{}, matched with q and with k{}", grouped(bias.max_distance),
-                         bias.buckets > 0 ? fmt::format(" in {} log buckets", bias.buckets) : "", heads_of(bias));
+      return spec::format("DeBERTa: learned vectors for distances up to {}{}, matched with q and with k{}", grouped(bias.max_distance),
+                          bias.buckets > 0 ? spec::format(" in {} log buckets", bias.buckets) : "", heads_of(bias));
     case ModelBias::Kind::xlnet:
-      return fmt::format("XLNet: q matched with projected sines of the distance, {}{}", directions(bias), heads_of(bias));
+      return spec::format("XLNet: q matched with projected sines of the distance, {}{}", directions(bias), heads_of(bias));
     case ModelBias::Kind::transformer_xl:
-      return fmt::format("Transformer-XL: q matched with projected sines of the distance, {}{}", directions(bias), heads_of(bias));
+      return spec::format("Transformer-XL: q matched with projected sines of the distance, {}{}", directions(bias), heads_of(bias));
     case ModelBias::Kind::swin:
-      return fmt::format("Swin: a learned number a head for each offset inside a window{}", heads_of(bias));
+      return spec::format("Swin: a learned number a head for each offset inside a window{}", heads_of(bias));
   }
   return "";
 }
 
 std::string additive_words(const ModelAdditive& additive) {
-  const std::string channels = additive.width == 0 ? "" : fmt::format(" of {} channels", grouped(additive.width));
+  const std::string channels = additive.width == 0 ? "" : spec::format(" of {} channels", grouped(additive.width));
   std::string text;
   if (additive.kind == ModelAdditive::Kind::learned) {
-    text = fmt::format("learned: a table of {}{}, added to the tokens before the first layer", counted(additive.length, "row"), channels);
+    text = spec::format("learned: a table of {}{}, added to the tokens before the first layer", counted(additive.length, "row"), channels);
     if (additive.length > additive.first_position) {
-      text += fmt::format("; for positions 0 to {} only", grouped(additive.length - additive.first_position - 1));
+      text += spec::format("; for positions 0 to {} only", grouped(additive.length - additive.first_position - 1));
     }
   } else {
-    const std::string rows = additive.length == 0 ? "" : fmt::format(", a table of {}", counted(additive.length, "row"));
-    text = fmt::format("sinusoidal: fixed sines and cosines{}{}, added to the tokens before the first layer", channels, rows);
+    const std::string rows = additive.length == 0 ? "" : spec::format(", a table of {}", counted(additive.length, "row"));
+    text = spec::format("sinusoidal: fixed sines and cosines{}{}, added to the tokens before the first layer", channels, rows);
   }
-  if (additive.first_position != 0) text += fmt::format("; the first token takes row {}", grouped(additive.first_position));
+  if (additive.first_position != 0) text += spec::format("; the first token takes row {}", grouped(additive.first_position));
   return text;
 }
 
 std::string temperature_words(const QueryTemperature& temperature, std::int64_t length) {
   std::string text;
   if (temperature.kind == QueryTemperature::Kind::log_n) {
-    text = fmt::format("queries grow as ln(position + 1) / ln({}), never below 1", grouped(temperature.length));
+    text = spec::format("queries grow as ln(position + 1) / ln({}), never below 1", grouped(temperature.length));
   } else {
-    const std::string shift = temperature.shift == 0 ? "position" : fmt::format("(position + {})", temperature.shift);
-    text = fmt::format("queries grow as 1 + {} ln(1 + floor({} / {}))", number(temperature.scale), shift, grouped(temperature.length));
+    const std::string shift = temperature.shift == 0 ? "position" : spec::format("(position + {})", temperature.shift);
+    text = spec::format("queries grow as 1 + {} ln(1 + floor({} / {}))", number(temperature.scale), shift, grouped(temperature.length));
   }
-  if (length > 0) text += fmt::format(": {}x at position {}", number(temperature_at(temperature, length - 1)), grouped(length - 1));
+  if (length > 0) text += spec::format(": {}x at position {}", number(temperature_at(temperature, length - 1)), grouped(length - 1));
   return text;
 }
 

@@ -2,12 +2,12 @@
 // Numbers, names and lines as explain and diff write them.
 #include "analysis/model_words.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdlib>
+
+#include "spec/format.hpp"
 
 namespace phasor::analysis {
 namespace {
@@ -56,7 +56,7 @@ std::string shortened(const std::vector<std::string>& words) {
 std::string ordinal(std::int64_t n) {
   if (n == 2) return "2nd";
   if (n == 3) return "3rd";
-  return fmt::format("{}th", n);
+  return spec::format("{}th", n);
 }
 
 }  // namespace
@@ -72,7 +72,7 @@ std::string number(double value, Digits digits) {
   if (digits == Digits::exact && std::abs(value) < kWholeBelow && value == std::floor(value)) {
     return grouped(static_cast<std::int64_t>(value));
   }
-  std::string text = fmt::format("{:.{}g}", value, digits == Digits::three ? 3 : 4);
+  std::string text = spec::format("{:.{}g}", value, digits == Digits::three ? 3 : 4);
   const double rounded = std::strtod(text.c_str(), nullptr);
   if (std::abs(rounded) >= kGroupedFrom && std::abs(rounded) < kGroupedBelow) return grouped(std::llround(rounded));
   return text;
@@ -92,23 +92,23 @@ std::string bytes_in_words(double bytes) {
 }
 
 std::string counted(std::int64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", grouped(count), noun, count == 1 ? "" : "s");
+  return spec::format("{} {}{}", grouped(count), noun, count == 1 ? "" : "s");
 }
 
 std::string indices_in_words(std::string_view noun, const std::vector<std::int64_t>& indices) {
-  if (indices.empty()) return fmt::format("no {}s", noun);
-  if (indices.size() == 1) return fmt::format("{} {}", noun, indices[0]);
+  if (indices.empty()) return spec::format("no {}s", noun);
+  if (indices.size() == 1) return spec::format("{} {}", noun, indices[0]);
   std::vector<std::string> words;
   const std::int64_t step = step_of(indices);
   if (step > 1) {
     for (const std::int64_t index : indices) words.push_back(std::to_string(index));
-    return fmt::format("every {} {} ({})", ordinal(step), noun, shortened(words));
+    return spec::format("every {} {} ({})", ordinal(step), noun, shortened(words));
   }
   for (const Run& run : runs_of(indices)) {
-    words.push_back(run.first == run.last ? std::to_string(run.first) : fmt::format("{}-{}", run.first, run.last));
+    words.push_back(run.first == run.last ? std::to_string(run.first) : spec::format("{}-{}", run.first, run.last));
   }
-  const std::string tail = words.size() > kMostShown + 1 ? fmt::format(" ({} of them)", indices.size()) : "";
-  return fmt::format("{}s {}{}", noun, shortened(words), tail);
+  const std::string tail = words.size() > kMostShown + 1 ? spec::format(" ({} of them)", indices.size()) : "";
+  return spec::format("{}s {}{}", noun, shortened(words), tail);
 }
 
 const char* name_of(Pairing pairing) { return pairing == Pairing::half ? "half" : "interleaved"; }
@@ -136,7 +136,7 @@ const char* name_of(ModelBias::Kind kind) {
 std::string axis_name(std::int64_t axis, std::int64_t axes) {
   constexpr std::array<const char*, 3> kNames{"time", "height", "width"};
   if (axes == 3 && axis >= 0 && axis < 3) return kNames.at(static_cast<std::size_t>(axis));
-  return fmt::format("axis {}", axis);
+  return spec::format("axis {}", axis);
 }
 
 std::string joined(const std::vector<std::string>& parts, std::string_view separator) {
@@ -161,7 +161,7 @@ void Page::paragraph(std::string_view text, std::size_t indent) { wrap("", text,
 
 void Page::item(std::string_view label, std::string_view text) {
   if (text.empty()) return;
-  wrap(fmt::format("  {:<{}}", label, kLabel - 2), text, kLabel);
+  wrap(spec::format("  {:<{}}", label, kLabel - 2), text, kLabel);
 }
 
 void Page::table(const std::vector<std::vector<std::string>>& rows) {
@@ -172,7 +172,7 @@ void Page::table(const std::vector<std::vector<std::string>>& rows) {
   for (const auto& row : rows) {
     std::string text(kIndent, ' ');
     for (std::size_t i = 0; i < widths.size(); ++i) {
-      if (widths[i] > 0) text += fmt::format("{:<{}}", row[i], widths[i] + 2);
+      if (widths[i] > 0) text += spec::format("{:<{}}", row[i], widths[i] + 2);
     }
     line(text.substr(0, text.find_last_not_of(' ') + 1));
   }

@@ -2,11 +2,11 @@
 // Choice of the target: forced, named by the environment, or the best.
 #include "cpu/targets.hpp"
 
-#include <fmt/format.h>
-
 #include <atomic>
 #include <cstdlib>
 #include <string>
+
+#include "spec/format.hpp"
 
 namespace phasor::cpu {
 namespace {
@@ -49,13 +49,13 @@ Result<const RotaryKernels*> active_kernels() {
   if (const RotaryKernels* kernels = forced.load(std::memory_order_relaxed)) return kernels;
   if (const RotaryKernels* kernels = default_kernels()) return kernels;
   const char* name = std::getenv("PHASOR_TARGET");
-  return Status::unsupported(fmt::format("PHASOR_TARGET is '{}', wanted one of: {}", name == nullptr ? "" : name, available_names()));
+  return Status::unsupported(spec::format("PHASOR_TARGET is '{}', wanted one of: {}", name == nullptr ? "" : name, available_names()));
 }
 
 Status force(std::string_view target) {
   const RotaryKernels* kernels = target.empty() ? nullptr : find(target);
   if (kernels == nullptr && !target.empty()) {
-    return Status::unsupported(fmt::format("force_target: target is '{}', wanted one of: {}", target, available_names()));
+    return Status::unsupported(spec::format("force_target: target is '{}', wanted one of: {}", target, available_names()));
   }
   forced.store(kernels, std::memory_order_relaxed);
   return {};

@@ -2,14 +2,13 @@
 // Checks of views and positions, shared by the jobs of every family. Messages begin with `where` and name the argument.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "phasor/positions.hpp"
 #include "phasor/result.hpp"
 #include "phasor/tensor_view.hpp"
+#include "spec/format.hpp"
 
 namespace phasor::job {
 
@@ -20,7 +19,7 @@ inline bool is_empty(const ConstTensorView& v) { return std::find(v.shape.begin(
 /// "where: what is, what is wanted".
 template <class... Args>
 Status error(const char* where, fmt::format_string<Args...> format, Args&&... args) {
-  return Status::invalid(fmt::format("{}: {}", where, fmt::format(format, std::forward<Args>(args)...)));
+  return Status::invalid(spec::format("{}: {}", where, spec::format(format, std::forward<Args>(args)...)));
 }
 
 /// Strides and extents whose reach fits the address space, a dtype that exists, memory where there must be some.

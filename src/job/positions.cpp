@@ -7,6 +7,7 @@
 #include <string>
 
 #include "job/overlap.hpp"
+#include "spec/format.hpp"
 
 namespace phasor::job {
 namespace {
@@ -144,9 +145,9 @@ Status PositionSink::begin_writing(const char* where) {
   if (!refused_.any) return {};
   std::int64_t sum = 0;
   const bool beyond = __builtin_add_overflow(refused_.base, refused_.n, &sum);
-  const std::string is = refused_.fraction != 0 ? fmt::format("{}, a fraction", refused_.fraction)
-                         : beyond               ? fmt::format("{} + {}", refused_.base, refused_.n)
-                                                : fmt::format("{}", sum);
+  const std::string is = refused_.fraction != 0 ? spec::format("{}, a fraction", refused_.fraction)
+                         : beyond               ? spec::format("{} + {}", refused_.base, refused_.n)
+                                                : spec::format("{}", sum);
   return error(where, "token {} of batch row {} is at {}, wanted what {} holds", refused_.place.t, refused_.place.b, is,
                name_of(out_.type));
 }

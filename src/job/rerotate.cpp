@@ -8,6 +8,7 @@
 #include "job/check.hpp"
 #include "job/overlap.hpp"
 #include "math/difference.hpp"
+#include "spec/format.hpp"
 
 namespace phasor::job {
 namespace {
@@ -22,14 +23,14 @@ Pairing pairing_of_keys(const RotarySpec& spec) { return spec.output_pairing.val
 Status check_composes(const char* name, const RotarySpec& spec) {
   if (spec.numerics != Numerics::exact) {
     return Status::unsupported(
-        fmt::format("{}: {} has a numerics profile, wanted exact: phases that were rounded have no exact difference", kWhere, name));
+        spec::format("{}: {} has a numerics profile, wanted exact: phases that were rounded have no exact difference", kWhere, name));
   }
   if (spec.lanes != Lanes::alike) {
     return Status::unsupported(
-        fmt::format("{}: {} has tiled lanes, wanted lanes alike: their pairs do not rotate, so two turns are not one", kWhere, name));
+        spec::format("{}: {} has tiled lanes, wanted lanes alike: their pairs do not rotate, so two turns are not one", kWhere, name));
   }
   if (std::holds_alternative<GivenDirections>(spec.scaling)) {
-    return Status::unsupported(fmt::format("{}: {} has given directions, wanted a frequency a pair", kWhere, name));
+    return Status::unsupported(spec::format("{}: {} has given directions, wanted a frequency a pair", kWhere, name));
   }
   return {};
 }

@@ -4,6 +4,7 @@
 
 #include "job/check.hpp"
 #include "job/overlap.hpp"
+#include "spec/format.hpp"
 
 namespace phasor::job {
 namespace {
@@ -147,8 +148,8 @@ Status fill_job(const RotateOperands& operands, const Geometry& g, Direction dir
   for (int i = 0; i < job.operand_count; ++i) {
     const bool in_place = job.operands[i].in == job.operands[i].out && !is_empty(q);
     if (job.read != job.write && in_place && g.width > kMaxWidthInPlaceAcrossPairings) {
-      return Status::unsupported(fmt::format("{}: rotary_width is {}, in place from one pairing to the other at most {} is supported",
-                                             operands.where, g.width, kMaxWidthInPlaceAcrossPairings));
+      return Status::unsupported(spec::format("{}: rotary_width is {}, in place from one pairing to the other at most {} is supported",
+                                              operands.where, g.width, kMaxWidthInPlaceAcrossPairings));
     }
   }
   return {};

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "math/pairing.hpp"
+#include "spec/format.hpp"
 
 namespace phasor::ops {
 namespace {
@@ -94,8 +95,8 @@ PermutedRows rotary_part(std::int64_t heads, std::int64_t head_dim, const Permut
 
 void check_part(std::string_view name, const PermutedRows& rows) {
   if (rows.rotary_width > 0 && rows.rotary_width % 2 == 0 && rows.rotary_offset <= rows.head_dim - rows.rotary_width) return;
-  fail(fmt::format("permute: {} has heads of {} rows, wanted an even rotary width that fits ({} at {})", name, rows.head_dim,
-                   rows.rotary_width, rows.rotary_offset));
+  fail(spec::format("permute: {} has heads of {} rows, wanted an even rotary width that fits ({} at {})", name, rows.head_dim,
+                    rows.rotary_width, rows.rotary_offset));
 }
 
 bool is_packed(std::string_view suffix) {
@@ -107,7 +108,7 @@ PermutedRows norm_rows(std::string_view name, std::int64_t count, const Heads& h
   if (options.head_dim > 0 && count == options.head_dim * heads.all && heads.all > 1)
     return rotary_part(heads.all, options.head_dim, options);
   if (options.head_dim > 0 && count != options.head_dim) {
-    fail(fmt::format("permute: {} has {} entries, wanted head_dim, {}, or that for each head", name, count, options.head_dim));
+    fail(spec::format("permute: {} has {} entries, wanted head_dim, {}, or that for each head", name, count, options.head_dim));
   }
   return rotary_part(1, count, options);
 }
@@ -121,21 +122,21 @@ bool covers_whole_heads(std::int64_t rows, const Heads& heads, std::int64_t head
 std::optional<PermutedRows> projection_rows(std::string_view name, std::string_view suffix, std::int64_t rows, const Heads& heads,
                                             const PermuteOptions& options) {
   const bool weight = suffix == "weight" || suffix == "bias";
-  if (weight && rows % heads.all != 0) fail(fmt::format("permute: {} has {} rows, wanted a multiple of {} heads", name, rows, heads.all));
+  if (weight && rows % heads.all != 0) fail(spec::format("permute: {} has {} rows, wanted a multiple of {} heads", name, rows, heads.all));
   if (options.head_dim == 0 && !weight) {
-    fail(fmt::format("permute: {} is neither weight nor bias: head_dim is 0, wanted the channels of a head", name));
+    fail(spec::format("permute: {} is neither weight nor bias: head_dim is 0, wanted the channels of a head", name));
   }
   const std::int64_t head_dim = options.head_dim == 0 ? rows / heads.all : options.head_dim;
   if (rows == heads.all * head_dim) return rotary_part(heads.permuted, head_dim, options);
   if (!weight && covers_whole_heads(rows, heads, head_dim)) return std::nullopt;
-  fail(fmt::format("permute: {} has {} rows, wanted {} heads of {}", name, rows, heads.all, head_dim));
+  fail(spec::format("permute: {} has {} rows, wanted {} heads of {}", name, rows, heads.all, head_dim));
 }
 
 }  // namespace
 
 void check_shape(const PermuteOptions& options) {
   const auto wrong = [](std::string_view field, std::int64_t value, std::string_view wanted) {
-    fail(fmt::format("permute: {} is {}, wanted {}", field, value, wanted));
+    fail(spec::format("permute: {} is {}, wanted {}", field, value, wanted));
   };
   constexpr std::int64_t most = 1 << 20;
   if (options.heads < 1 || options.heads > most) wrong("heads", options.heads, "1 to 2^20");
@@ -152,16 +153,16 @@ std::optional<PermutedRows> permuted_rows(std::string_view name, const spec::Saf
   if (!name.starts_with(options.prefix)) return std::nullopt;
   const Named named = role_of(name);
   if (named.role == Role::none || named.suffix.starts_with("lora_A") || elements_of(tensor) <= 1) return std::nullopt;
-  if (named.role == Role::refused) fail(fmt::format("permute: {} fuses q, k and v in an order of its model's own: not supported", name));
-  if (is_packed(named.suffix)) fail(fmt::format("permute: {} packs its rows into integers: not supported", name));
+  if (named.role == Role::refused) fail(spec::format("permute: {} fuses q, k and v in an order of its model's own: not supported", name));
+  if (is_packed(named.suffix)) fail(spec::format("permute: {} packs its rows into integers: not supported", name));
   const auto count = static_cast<std::int64_t>(tensor.shape[0]);
   const Heads heads = heads_of(named.role, options);
   std::optional<PermutedRows> rows;
   if (named.role == Role::latent_key) {
     // One shared head: the latent channels, then the rotary ones.
-    if (options.rotary_width == 0) fail(fmt::format("permute: {}: rotary_width is 0, wanted the width of the rotary part", name));
+    if (options.rotary_width == 0) fail(spec::format("permute: {}: rotary_width is 0, wanted the width of the rotary part", name));
     rows = PermutedRows{.heads = 1, .head_dim = count, .rotary_width = options.rotary_width, .rotary_offset = count - options.rotary_width};
-    if (rows->rotary_offset < 0) fail(fmt::format("permute: {} has {} rows, wanted at least rotary_width", name, count));
+    if (rows->rotary_offset < 0) fail(spec::format("permute: {} has {} rows, wanted at least rotary_width", name, count));
   } else if (named.role == Role::query_norm || named.role == Role::key_norm) {
     rows = norm_rows(name, count, heads, options);
   } else {
@@ -170,7 +171,7 @@ std::optional<PermutedRows> permuted_rows(std::string_view name, const spec::Saf
   if (!rows) return std::nullopt;
   check_part(name, *rows);
   const auto row_bits = static_cast<std::int64_t>(tensor.end - tensor.begin) * 8 / count;
-  if (row_bits % 8 != 0) fail(fmt::format("permute: {} has rows of {} bits, wanted whole bytes", name, row_bits));
+  if (row_bits % 8 != 0) fail(spec::format("permute: {} has rows of {} bits, wanted whole bytes", name, row_bits));
   rows->row_bytes = row_bits / 8;
   return rows;
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ops/permute.hpp"
+#include "spec/format.hpp"
 #include "spec/mapped_file.hpp"
 
 namespace phasor {
@@ -24,7 +25,7 @@ using spec::SafetensorsFile;
 using spec::SafetensorsTensor;
 
 [[noreturn]] void trouble(const std::string& path, const char* what) {
-  fail(fmt::format("permute: {}: {}: {}", path, what, std::strerror(errno)));
+  fail(spec::format("permute: {}: {}: {}", path, what, std::strerror(errno)));
 }
 
 /// A temporary beside its target, which is removed unless it was kept.
@@ -171,9 +172,9 @@ PairingRelation detect(const std::string& left_path, const std::string& right_pa
   for (const Part& part : parts_of(left_header, shape)) {
     if (!part.rows) continue;
     const auto other = right_header.tensors.find(part.name);
-    if (other == right_header.tensors.end()) fail(fmt::format("permute: {} has no tensor {}", right_path, part.name));
+    if (other == right_header.tensors.end()) fail(spec::format("permute: {} has no tensor {}", right_path, part.name));
     if (other->second.dtype != part.tensor->dtype || other->second.shape != part.tensor->shape) {
-      fail(fmt::format("permute: {} has another dtype or shape in {} and {}", part.name, left_path, right_path));
+      fail(spec::format("permute: {} has another dtype or shape in {} and {}", part.name, left_path, right_path));
     }
     narrow(possible, bytes_of(left, *part.tensor), bytes_of(right, other->second), *part.rows, shape);
     ++compared;

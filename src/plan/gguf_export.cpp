@@ -7,6 +7,7 @@
 #include "plan/gguf_keys_json.hpp"
 #include "plan/real.hpp"
 #include "plan/rotary.hpp"
+#include "spec/format.hpp"
 #include "spec/gguf.hpp"
 #include "spec/gguf_architectures.hpp"
 #include "spec/rotary.hpp"
@@ -23,7 +24,7 @@ using spec::GgufType;
 // float32 keys: a base costs a frequency up to one rounding, a factor another.
 constexpr double float32_error = 0x1p-22;
 
-[[noreturn]] void cannot(std::string_view what) { fail(fmt::format("to_gguf_keys: GGUF cannot say {}", what)); }
+[[noreturn]] void cannot(std::string_view what) { fail(spec::format("to_gguf_keys: GGUF cannot say {}", what)); }
 
 plan::RotaryPlan plan_of(RotarySpec spec) {
   spec.axes = {};  // frequencies of the ladder that all axes share
@@ -110,7 +111,7 @@ class ScalingWriter {
     }
     const double mscale = s.mscale.value_or(0);
     const double expected = architecture_ == "deepseek2" ? all_dim : 1;
-    if (mscale != expected) cannot(fmt::format("an mscale of {} for {}, only {}", mscale, architecture_, expected));
+    if (mscale != expected) cannot(spec::format("an mscale of {} for {}, only {}", mscale, architecture_, expected));
     keys_.real("rope.scaling.yarn_log_multiplier", spec::is_latent(architecture_) ? all_dim / 10 : all_dim);
   }
 
@@ -129,15 +130,15 @@ Pairing pairing_of(const GgufArchitecture& architecture, const RotarySpec& spec)
 
 /// What no key and no architecture can say.
 void check_rotary(const RotarySpec& spec, const GgufArchitecture& architecture) {
-  if (architecture.layout == GgufLayout::none) cannot(fmt::format("rotary positions for {}, which has none", architecture.name));
+  if (architecture.layout == GgufLayout::none) cannot(spec::format("rotary positions for {}, which has none", architecture.name));
   if (spec.pairing != pairing_of(architecture, spec)) {
-    cannot(fmt::format("the pairing: {} is {} there, the model is not; permute its weights", architecture.name,
-                       spec.pairing == Pairing::half ? "interleaved" : "half"));
+    cannot(spec::format("the pairing: {} is {} there, the model is not; permute its weights", architecture.name,
+                        spec.pairing == Pairing::half ? "interleaved" : "half"));
   }
   if (spec.output_pairing && *spec.output_pairing != spec.pairing) cannot("a pairing of the output other than of the input");
   const std::int64_t tail = spec.head_dim - spec::rotary_width(spec);
   if (spec.rotary_offset != (spec::is_latent(architecture.name) ? tail : 0)) {
-    cannot(fmt::format("a rotary offset of {} for {}", spec.rotary_offset, architecture.name));
+    cannot(spec::format("a rotary offset of {} for {}", spec.rotary_offset, architecture.name));
   }
   if (spec.sense != Sense::counterclockwise) cannot("a clockwise sense");
   if (spec.segments != 1 || spec.lanes != Lanes::alike || spec.unit != FrequencyUnit::radians) cannot("segments, tiled lanes or turns");
@@ -298,7 +299,7 @@ void check_read_back(const ModelPositions& model, const GgufKeyWriter& keys) {
   if (got.layers.size() != model.layers.size()) cannot("that number of layers");
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     const std::string what = difference(model.layers[i], got.layers[i]);
-    if (!what.empty()) cannot(fmt::format("what layer {} does, for {}: its {} would be another", i, got.model_type, what));
+    if (!what.empty()) cannot(spec::format("what layer {} does, for {}: its {} would be another", i, got.model_type, what));
   }
 }
 
@@ -307,7 +308,7 @@ void check_read_back(const ModelPositions& model, const GgufKeyWriter& keys) {
 Result<std::string> to_gguf_keys(const ModelPositions& model, std::string_view architecture) {
   try {
     const GgufArchitecture* known = spec::find_gguf_architecture(architecture);
-    if (known == nullptr) return Status::unsupported(fmt::format("to_gguf_keys: architecture {} is not known", architecture));
+    if (known == nullptr) return Status::unsupported(spec::format("to_gguf_keys: architecture {} is not known", architecture));
     const GgufKeyWriter keys = write_model(model, *known);
     check_read_back(model, keys);
     return keys.json();

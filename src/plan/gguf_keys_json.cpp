@@ -5,6 +5,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "spec/format.hpp"
+
 namespace phasor::plan {
 namespace {
 
@@ -15,7 +17,7 @@ using Json = nlohmann::ordered_json;
 
 double as_float32(std::string_view name, double value) {
   if (!(value <= std::numeric_limits<float>::max() && value >= -std::numeric_limits<float>::max())) {
-    fail(fmt::format("to_gguf_keys: {} is {}, which float32 cannot hold", name, value));
+    fail(spec::format("to_gguf_keys: {} is {}, which float32 cannot hold", name, value));
   }
   return static_cast<float>(value);
 }
@@ -41,13 +43,13 @@ GgufKeyWriter::GgufKeyWriter(std::string architecture) : architecture_(std::move
 }
 
 void GgufKeyWriter::put(std::string_view key, GgufValue value) {
-  std::string name = fmt::format("{}.{}", architecture_, key);
+  std::string name = spec::format("{}.{}", architecture_, key);
   if (file_.keys.insert_or_assign(name, std::move(value)).second) order_.push_back(std::move(name));
 }
 
 void GgufKeyWriter::integer(std::string_view key, std::int64_t value) {
   if (value < 0 || value > std::numeric_limits<std::uint32_t>::max())
-    fail(fmt::format("to_gguf_keys: {} is {}, wanted a uint32", key, value));
+    fail(spec::format("to_gguf_keys: {} is {}, wanted a uint32", key, value));
   put(key, {.type = GgufType::u32, .content = value});
 }
 

@@ -2,12 +2,11 @@
 // The formulas of the position maps, one function a map.
 #include "plan/position_map.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 
 #include "math/positions.hpp"
+#include "spec/format.hpp"
 
 namespace phasor::plan {
 namespace {
@@ -17,7 +16,7 @@ using math::DoubleDouble;
 constexpr std::int64_t kLargest = std::int64_t{1} << 53;
 
 Status error(const char* where, const char* name, double is, const char* wanted) {
-  return Status::invalid(fmt::format("{}: {} is {}, wanted {}", where, name, is, wanted));
+  return Status::invalid(spec::format("{}: {} is {}, wanted {}", where, name, is, wanted));
 }
 Status check_length(const char* where, const char* name, std::int64_t n) {
   return n >= 1 && n <= kLargest ? Status() : error(where, name, static_cast<double>(n), "1 to 2^53");

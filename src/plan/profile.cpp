@@ -2,14 +2,13 @@
 // The numerics profile of a spec: which peer's formulas, and whether float32 can hold what comes out of them.
 #include "plan/profile.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <variant>
 
 #include "plan/profile_parts.hpp"
+#include "spec/format.hpp"
 
 namespace phasor::plan {
 namespace {
@@ -42,14 +41,15 @@ Status check_float32(const RotarySpec& spec, const Profile& profile) {
       fits(profile.inverse_amplitude) && fits(profile.position_divisor) && profile.position_divisor > 0) {
     return {};
   }
-  return Status::invalid(fmt::format("RotarySpec: numerics is {}, wanted numbers that float32 can hold", name_of(spec.numerics)));
+  return Status::invalid(spec::format("RotarySpec: numerics is {}, wanted numbers that float32 can hold", name_of(spec.numerics)));
 }
 
 }  // namespace
 
 Status no_such_scaling(const RotarySpec& spec) {
-  return Status::unsupported(fmt::format("RotarySpec: numerics is {} and scaling is {}, wanted a scaling that {} has, or given frequencies",
-                                         name_of(spec.numerics), kScalings[spec.scaling.index()], name_of(spec.numerics)));
+  return Status::unsupported(
+      spec::format("RotarySpec: numerics is {} and scaling is {}, wanted a scaling that {} has, or given frequencies",
+                   name_of(spec.numerics), kScalings[spec.scaling.index()], name_of(spec.numerics)));
 }
 
 std::vector<Rung> rungs_of(const RotarySpec& spec, const std::vector<std::uint8_t>& axis_of_pair) {
@@ -90,15 +90,15 @@ Profile tiled(const Profile& profile, std::int64_t segments) {
 Result<Profile> make_profile(const RotarySpec& spec, const std::vector<Rung>& rungs) {
   const bool hf = spec.numerics == Numerics::hf || spec.numerics == Numerics::hf_float32;
   if (spec.unit == FrequencyUnit::turns && !hf) {
-    return Status::unsupported(fmt::format("RotarySpec: numerics is {} and unit is turns, wanted radians", name_of(spec.numerics)));
+    return Status::unsupported(spec::format("RotarySpec: numerics is {} and unit is turns, wanted radians", name_of(spec.numerics)));
   }
   if (spec.axes.ladder != AxisLadder::shared && spec.scaling.index() > 1) {  // 0 and 1: unscaled and linear
-    return Status::unsupported(fmt::format("RotarySpec: numerics is {} and axes.ladder is not shared, wanted no scaling or linear scaling",
-                                           name_of(spec.numerics)));
+    return Status::unsupported(spec::format("RotarySpec: numerics is {} and axes.ladder is not shared, wanted no scaling or linear scaling",
+                                            name_of(spec.numerics)));
   }
   if (const auto base = static_cast<float>(spec.base); !(base > 0) || !std::isfinite(base)) {
     return Status::invalid(
-        fmt::format("RotarySpec: base is {}, numerics {} wants one that float32 can hold", spec.base, name_of(spec.numerics)));
+        spec::format("RotarySpec: base is {}, numerics {} wants one that float32 can hold", spec.base, name_of(spec.numerics)));
   }
   Result<Profile> profile = spec.numerics == Numerics::ggml ? make_ggml_profile(spec, rungs) : make_pytorch_profile(spec, rungs);
   if (!profile.ok()) return profile;

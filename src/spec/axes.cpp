@@ -2,11 +2,10 @@
 // Axes of a rotary spec: the orders that models deal axes out to pairs in, and what does not fit together.
 #include "spec/axes.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <variant>
 
+#include "spec/format.hpp"
 #include "spec/rotary.hpp"
 
 namespace phasor::spec {
@@ -14,7 +13,7 @@ namespace {
 
 template <class... Args>
 Status wrong(fmt::format_string<Args...> format, Args&&... args) {
-  return Status::invalid("RotarySpec: " + fmt::format(format, std::forward<Args>(args)...));
+  return Status::invalid("RotarySpec: " + spec::format(format, std::forward<Args>(args)...));
 }
 
 std::int64_t pairs_of(const RotarySpec& spec) { return rotary_width(spec) / 2; }

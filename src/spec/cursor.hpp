@@ -2,8 +2,6 @@
 // Cursor: reads numbers and text out of bytes and cannot leave them; what does not fit is a ReadError with the byte offset.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -14,6 +12,7 @@
 #include <utility>
 
 #include "phasor/result.hpp"
+#include "spec/format.hpp"
 
 namespace phasor::spec {
 
@@ -27,11 +26,11 @@ struct ReadError {
 
 /// a + b and a * b, or an error that says which sum does not fit.
 inline std::uint64_t checked_add(std::uint64_t a, std::uint64_t b, std::string_view what) {
-  if (a > std::numeric_limits<std::uint64_t>::max() - b) fail(fmt::format("{}: {} + {} does not fit 64 bits", what, a, b));
+  if (a > std::numeric_limits<std::uint64_t>::max() - b) fail(spec::format("{}: {} + {} does not fit 64 bits", what, a, b));
   return a + b;
 }
 inline std::uint64_t checked_multiply(std::uint64_t a, std::uint64_t b, std::string_view what) {
-  if (a != 0 && b > std::numeric_limits<std::uint64_t>::max() / a) fail(fmt::format("{}: {} * {} does not fit 64 bits", what, a, b));
+  if (a != 0 && b > std::numeric_limits<std::uint64_t>::max() / a) fail(spec::format("{}: {} * {} does not fit 64 bits", what, a, b));
   return a * b;
 }
 
@@ -73,18 +72,18 @@ class Cursor {
   /// Fails unless that many bytes are left: called before anything is reserved for them.
   void need(std::uint64_t length, std::string_view what) const {
     if (length <= remaining()) return;
-    throw ReadError{
-        .status = Status::invalid(fmt::format("{}: byte {}: {} takes {} bytes, {} are left", dialect_, offset_, what, length, remaining())),
-        .past_end = true};
+    throw ReadError{.status = Status::invalid(
+                        spec::format("{}: byte {}: {} takes {} bytes, {} are left", dialect_, offset_, what, length, remaining())),
+                    .past_end = true};
   }
   /// `count` things of at least `each` bytes must still be there.
   void need_many(std::uint64_t count, std::uint64_t each, std::string_view what) const {
     if (count <= remaining() / each) return;
-    throw ReadError{.status = Status::invalid(fmt::format("{}: byte {}: {} is {}, wanted at most {}, what the remaining {} bytes can hold",
-                                                          dialect_, offset_, what, count, remaining() / each, remaining())),
+    throw ReadError{.status = Status::invalid(spec::format("{}: byte {}: {} is {}, wanted at most {}, what the remaining {} bytes can hold",
+                                                           dialect_, offset_, what, count, remaining() / each, remaining())),
                     .past_end = true};
   }
-  [[noreturn]] void wrong(std::string_view what) const { spec::fail(fmt::format("{}: byte {}: {}", dialect_, offset_, what)); }
+  [[noreturn]] void wrong(std::string_view what) const { spec::fail(spec::format("{}: byte {}: {}", dialect_, offset_, what)); }
 
  private:
   template <class F, class Bits>

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "math/score_scale.hpp"
+#include "spec/format.hpp"
 #include "spec/gguf_architectures.hpp"
 #include "spec/gguf_keys.hpp"
 #include "spec/gguf_layers.hpp"
@@ -87,7 +88,7 @@ class Model {
     const std::int64_t channels = keys_.required("embedding_length", 1, std::int64_t{1} << 32);
     const std::int64_t count = heads(index);
     if (channels % count != 0) {
-      keys_.wrong("embedding_length", std::to_string(channels), fmt::format("a multiple of the {} heads, or attention.key_length", count));
+      keys_.wrong("embedding_length", std::to_string(channels), spec::format("a multiple of the {} heads, or attention.key_length", count));
     }
     if (channels / count > widest_head) keys_.wrong("embedding_length", std::to_string(channels), "heads of at most 4096 channels");
     return channels / count;
@@ -119,7 +120,7 @@ class Model {
     if (architecture_.name == "deepseek4") scaled = kind.compressed;
     spec.scaling = scaling_.of({.width = spec.rotary_width, .scaled = scaled, .with_factors = !(kind.sliding && full_only)});
     read_layout(spec);
-    if (Status status = check(spec); !status) fail(fmt::format("gguf: layer {}: {}", index, status.message()));
+    if (Status status = check(spec); !status) fail(spec::format("gguf: layer {}: {}", index, status.message()));
     return spec;
   }
 
@@ -128,10 +129,10 @@ class Model {
   std::vector<std::int64_t> sections() const {
     const auto list = keys_.list("rope.dimension_sections");
     if (!list) return {};
-    if (list->size() > 4) keys_.wrong("rope.dimension_sections", fmt::format("a list of {}", list->size()), "at most 4");
+    if (list->size() > 4) keys_.wrong("rope.dimension_sections", spec::format("a list of {}", list->size()), "at most 4");
     std::vector<std::int64_t> result;
     for (const double entry : *list) {
-      if (!(entry >= 0 && entry <= widest_head)) keys_.wrong("rope.dimension_sections", fmt::format("{}", entry), "0 to 4096 pairs each");
+      if (!(entry >= 0 && entry <= widest_head)) keys_.wrong("rope.dimension_sections", spec::format("{}", entry), "0 to 4096 pairs each");
       result.push_back(static_cast<std::int64_t>(entry));
     }
     while (!result.empty() && result.back() == 0) result.pop_back();
@@ -200,7 +201,7 @@ class Model {
       std::int64_t leftover = 0;
       for (std::int64_t i = 0; i < pairs; ++i) leftover += i >= 3 * parts[static_cast<std::size_t>(i % 3)] ? 1 : 0;
       if (leftover == 0) return;
-      model.warnings.push_back(fmt::format(
+      model.warnings.push_back(spec::format(
           "{} pairs beyond their axis' section turn by time, as in the model; llama.cpp turns them by a fourth position", leftover));
       return;
     }
@@ -213,7 +214,7 @@ class Model {
     const bool always =
         name == "bloom" || name == "refact" || name == "jina-bert-v2" || (name == "baichuan" && layers_.layers.size() == 40);
     const double given = keys_.real("attention.max_alibi_bias").value_or(always ? 8 : 0);
-    if (given < 0) keys_.wrong("attention.max_alibi_bias", fmt::format("{}", given), "0 or above");
+    if (given < 0) keys_.wrong("attention.max_alibi_bias", spec::format("{}", given), "0 or above");
     return given;
   }
   bool has_alibi() const { return alibi() > 0; }
@@ -315,12 +316,12 @@ ModelPositions positions_of(const GgufFile& file, const ReadOptions& options) {
   const auto found = file.keys.find("general.architecture");
   if (found == file.keys.end()) fail("gguf: general.architecture is missing, wanted the name of the model's architecture");
   const auto* name = std::get_if<std::string>(&found->second.content);
-  if (name == nullptr) fail(fmt::format("gguf: byte {}: general.architecture is of another type, wanted a string", found->second.offset));
+  if (name == nullptr) fail(spec::format("gguf: byte {}: general.architecture is of another type, wanted a string", found->second.offset));
   const GgufArchitecture* architecture = find_gguf_architecture(*name);
   if (architecture == nullptr) {
     throw ReadError{Status::unsupported(
-        fmt::format("gguf: byte {}: general.architecture is {}, which is not known: how it pairs channels is not in the file",
-                    found->second.offset, *name))};
+        spec::format("gguf: byte {}: general.architecture is {}, which is not known: how it pairs channels is not in the file",
+                     found->second.offset, *name))};
   }
   const GgufKeys keys(file, *name);
   return Model(keys, *architecture, options).read();

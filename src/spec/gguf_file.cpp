@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "math/sincos.hpp"
+#include "spec/format.hpp"
 
 namespace phasor::spec {
 namespace {
@@ -68,26 +69,26 @@ class Reader {
       file_.version = 3;
       cursor_.set_order(ByteOrder::big);
     } else if (version < 1 || version > 3) {
-      fail(fmt::format("gguf: byte 4: version is {}, wanted 1, 2 or 3", version));
+      fail(spec::format("gguf: byte 4: version is {}, wanted 1, 2 or 3", version));
     }
   }
 
   std::string_view read_text(std::string_view what) {
     const std::uint64_t length = read_count(what);
-    if (length > longest_text) cursor_.wrong(fmt::format("{} has {} bytes, wanted at most {}", what, length, longest_text));
+    if (length > longest_text) cursor_.wrong(spec::format("{} has {} bytes, wanted at most {}", what, length, longest_text));
     const std::string_view text = cursor_.text(length, what);
     check_budget();
     return text;
   }
 
   void check_budget() const {
-    if (cursor_.offset() > metadata_budget) cursor_.wrong(fmt::format("the metadata are longer than {} bytes", metadata_budget));
+    if (cursor_.offset() > metadata_budget) cursor_.wrong(spec::format("the metadata are longer than {} bytes", metadata_budget));
   }
 
   void read_key() {
     const std::uint64_t at = cursor_.offset();
     const std::string_view name = read_text("a key");
-    if (name.empty()) fail(fmt::format("gguf: byte {}: a key is empty, wanted a name", at));
+    if (name.empty()) fail(spec::format("gguf: byte {}: a key is empty, wanted a name", at));
     const GgufType type = read_type(name);
     GgufValue value{.type = type, .offset = cursor_.offset(), .content = std::int64_t{0}};
     if (type == GgufType::array) {
@@ -96,13 +97,13 @@ class Reader {
       read_scalar(name, value);
     }
     check_budget();
-    if (!file_.keys.emplace(name, std::move(value)).second) fail(fmt::format("gguf: byte {}: key {} is given twice", at, name));
+    if (!file_.keys.emplace(name, std::move(value)).second) fail(spec::format("gguf: byte {}: key {} is given twice", at, name));
   }
 
   GgufType read_type(std::string_view name) {
     const auto type = cursor_.number<std::uint32_t>("a value type");
     if (type > static_cast<std::uint32_t>(GgufType::f64)) {
-      cursor_.wrong(fmt::format("the value type of {} is {}, wanted 0 to {}", name, type, static_cast<std::uint32_t>(GgufType::f64)));
+      cursor_.wrong(spec::format("the value type of {} is {}, wanted 0 to {}", name, type, static_cast<std::uint32_t>(GgufType::f64)));
     }
     return static_cast<GgufType>(type);
   }
@@ -169,13 +170,13 @@ class Reader {
 
   bool read_bool(std::string_view name) {
     const auto byte = cursor_.number<std::uint8_t>(name);
-    if (byte > 1) cursor_.wrong(fmt::format("{} is {}, wanted 0 or 1 for a bool", name, byte));
+    if (byte > 1) cursor_.wrong(spec::format("{} is {}, wanted 0 or 1 for a bool", name, byte));
     return byte == 1;
   }
 
   void read_array(std::string_view name, GgufValue& value) {
     const GgufType element = read_type(name);
-    if (element == GgufType::array) cursor_.wrong(fmt::format("{} is an array of arrays, wanted one of numbers, bools or strings", name));
+    if (element == GgufType::array) cursor_.wrong(spec::format("{} is an array of arrays, wanted one of numbers, bools or strings", name));
     value.count = read_count(name);
     if (element == GgufType::string) {
       cursor_.need_many(value.count, smallest_text(), name);
@@ -207,29 +208,29 @@ class Reader {
     const std::uint64_t at = cursor_.offset();
     const std::string name(read_text("a tensor's name"));
     const auto axes = cursor_.number<std::uint32_t>(name);
-    if (axes > 4) cursor_.wrong(fmt::format("tensor {} has {} axes, wanted at most 4", name, axes));
+    if (axes > 4) cursor_.wrong(spec::format("tensor {} has {} axes, wanted at most 4", name, axes));
     GgufTensor tensor;
     for (std::uint32_t i = 0; i < axes; ++i) tensor.shape.push_back(read_count(name));
     tensor.type = cursor_.number<std::uint32_t>(name);
     tensor.bytes = bytes_of(name, tensor);
     tensor.offset = cursor_.number<std::uint64_t>(name);
     check_budget();
-    if (!file_.tensors.emplace(name, std::move(tensor)).second) fail(fmt::format("gguf: byte {}: tensor {} is given twice", at, name));
+    if (!file_.tensors.emplace(name, std::move(tensor)).second) fail(spec::format("gguf: byte {}: tensor {} is given twice", at, name));
   }
 
   std::uint64_t bytes_of(const std::string& name, const GgufTensor& tensor) const {
     if (tensor.type >= std::size(blocks) || blocks[tensor.type].elements == 0) {
-      cursor_.wrong(fmt::format("the type of tensor {} is {}, wanted a known one", name, tensor.type));
+      cursor_.wrong(spec::format("the type of tensor {} is {}, wanted a known one", name, tensor.type));
     }
     const Block block = blocks[tensor.type];
     const std::uint64_t row = tensor.shape.empty() ? 1 : tensor.shape[0];
     if (row % block.elements != 0) {
-      cursor_.wrong(fmt::format("tensor {} has rows of {} elements, wanted a multiple of {}", name, row, block.elements));
+      cursor_.wrong(spec::format("tensor {} has rows of {} elements, wanted a multiple of {}", name, row, block.elements));
     }
     // The elements are counted even where an axis of 0 makes the product small: each partial product must fit.
     std::uint64_t elements = 1;
     for (const std::uint64_t axis : tensor.shape) {
-      if (axis > (std::uint64_t{1} << 62)) cursor_.wrong(fmt::format("tensor {} has an axis of {}, wanted at most 2^62", name, axis));
+      if (axis > (std::uint64_t{1} << 62)) cursor_.wrong(spec::format("tensor {} has an axis of {}, wanted at most 2^62", name, axis));
       elements = checked_multiply(elements, axis, "gguf: tensor " + name);
     }
     return checked_multiply(elements / block.elements, block.bytes, "gguf: tensor " + name);
@@ -240,8 +241,8 @@ class Reader {
     if (found == file_.keys.end()) return default_alignment;
     const auto* value = std::get_if<std::int64_t>(&found->second.content);
     if (found->second.type != GgufType::u32 || value == nullptr || *value <= 0 || (*value & (*value - 1)) != 0) {
-      fail(fmt::format("gguf: byte {}: general.alignment is {}, wanted a power of two as a uint32", found->second.offset,
-                       value == nullptr ? std::string("no integer") : std::to_string(*value)));
+      fail(spec::format("gguf: byte {}: general.alignment is {}, wanted a power of two as a uint32", found->second.offset,
+                        value == nullptr ? std::string("no integer") : std::to_string(*value)));
     }
     return static_cast<std::uint64_t>(*value);
   }
@@ -253,12 +254,12 @@ class Reader {
     std::vector<std::pair<std::uint64_t, std::string_view>> order;
     for (auto& [name, tensor] : file_.tensors) {
       if (tensor.offset % align != 0) {
-        fail(fmt::format("gguf: tensor {} starts at {} of the data, wanted a multiple of the alignment, {}", name, tensor.offset, align));
+        fail(spec::format("gguf: tensor {} starts at {} of the data, wanted a multiple of the alignment, {}", name, tensor.offset, align));
       }
       tensor.offset = checked_add(start, tensor.offset, "gguf: tensor " + name);
       const std::uint64_t end = checked_add(tensor.offset, tensor.bytes, "gguf: tensor " + name);
       if (end > bytes_.size) {
-        fail(fmt::format("gguf: tensor {} lies at bytes {} to {}, the file has {}", name, tensor.offset, end, bytes_.size));
+        fail(spec::format("gguf: tensor {} lies at bytes {} to {}, the file has {}", name, tensor.offset, end, bytes_.size));
       }
       if (tensor.bytes > 0) order.emplace_back(tensor.offset, name);
     }
@@ -266,8 +267,8 @@ class Reader {
     for (std::size_t i = 1; i < order.size(); ++i) {
       const GgufTensor& before = file_.tensors.find(order[i - 1].second)->second;
       if (before.offset + before.bytes > order[i].first) {
-        fail(fmt::format("gguf: tensor {} at byte {} overlaps tensor {}, which ends at byte {}", order[i].second, order[i].first,
-                         order[i - 1].second, before.offset + before.bytes));
+        fail(spec::format("gguf: tensor {} at byte {} overlaps tensor {}, which ends at byte {}", order[i].second, order[i].first,
+                          order[i - 1].second, before.offset + before.bytes));
       }
     }
   }
@@ -283,11 +284,11 @@ class Reader {
     constexpr std::uint32_t f32 = 0;
     constexpr std::uint32_t f16 = 1;
     if (tensor.type != f32 && tensor.type != f16) {
-      fail(fmt::format("gguf: tensor {} has type {}, wanted float32 or float16", name, tensor.type));
+      fail(spec::format("gguf: tensor {} has type {}, wanted float32 or float16", name, tensor.type));
     }
     const std::uint64_t count = tensor.bytes / blocks[tensor.type].bytes;
     if (count > longest_rope_tensor) {
-      fail(fmt::format("gguf: tensor {} has {} entries, wanted at most {}", name, count, longest_rope_tensor));
+      fail(spec::format("gguf: tensor {} has {} entries, wanted at most {}", name, count, longest_rope_tensor));
     }
     std::vector<std::byte> data(static_cast<std::size_t>(tensor.bytes));
     copy(tensor.offset, data, name);
@@ -303,7 +304,7 @@ class Reader {
     if (offset <= head && to.size() <= head - offset) {
       std::copy_n(bytes_.head.begin() + static_cast<std::ptrdiff_t>(offset), to.size(), to.begin());
     } else if (!bytes_.fetch || !bytes_.fetch(offset, to)) {
-      fail(fmt::format("gguf: byte {}: tensor {} cannot be read", offset, name));
+      fail(spec::format("gguf: byte {}: tensor {} cannot be read", offset, name));
     }
   }
 

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "spec/format.hpp"
+
 namespace phasor::spec {
 namespace {
 
@@ -21,8 +23,8 @@ const GgufValue* GgufKeys::find(std::string_view key) const {
 
 void GgufKeys::wrong(std::string_view key, std::string_view is, std::string_view wanted) const {
   const GgufValue* value = find(key);
-  if (value == nullptr) fail(fmt::format("gguf: {} is missing, wanted {}", full(key), wanted));
-  fail(fmt::format("gguf: byte {}: {} is {}, wanted {}", value->offset, full(key), is, wanted));
+  if (value == nullptr) fail(spec::format("gguf: {} is missing, wanted {}", full(key), wanted));
+  fail(spec::format("gguf: byte {}: {} is {}, wanted {}", value->offset, full(key), is, wanted));
 }
 
 std::optional<std::int64_t> GgufKeys::integer(std::string_view key) const {
@@ -41,7 +43,7 @@ std::optional<std::int64_t> GgufKeys::integer(std::string_view key) const {
 
 std::int64_t GgufKeys::required(std::string_view key, std::int64_t least, std::int64_t most) const {
   const std::optional<std::int64_t> value = integer(key);
-  const std::string wanted = fmt::format("{} to {}", least, most);
+  const std::string wanted = spec::format("{} to {}", least, most);
   if (!value) wrong(key, "", wanted);
   if (*value < least || *value > most) wrong(key, std::to_string(*value), wanted);
   return *value;
@@ -52,7 +54,7 @@ std::optional<double> GgufKeys::real(std::string_view key) const {
   if (value == nullptr) return std::nullopt;
   const auto* number = std::get_if<double>(&value->content);
   if (number == nullptr) wrong(key, "of another type", "a float32 or float64");
-  if (!std::isfinite(*number)) wrong(key, fmt::format("{}", *number), "a finite number");
+  if (!std::isfinite(*number)) wrong(key, spec::format("{}", *number), "a finite number");
   return *number;
 }
 
@@ -87,10 +89,10 @@ std::optional<std::vector<std::int64_t>> GgufKeys::per_layer(std::string_view ke
   if (value->type != GgufType::array) return std::vector<std::int64_t>(count, integer(key).value_or(0));
   const std::vector<double> entries = list(key).value_or(std::vector<double>());
   if (entries.size() < count)
-    wrong(key, fmt::format("a list of {}", entries.size()), fmt::format("an entry for each of {} layers", layers));
+    wrong(key, spec::format("a list of {}", entries.size()), spec::format("an entry for each of {} layers", layers));
   std::vector<std::int64_t> result(count);
   for (std::size_t i = 0; i < count; ++i) {
-    if (!is_count(entries[i])) wrong(key, fmt::format("{} for layer {}", entries[i], i), "0 to 2^53");
+    if (!is_count(entries[i])) wrong(key, spec::format("{} for layer {}", entries[i], i), "0 to 2^53");
     result[i] = static_cast<std::int64_t>(entries[i]);
   }
   return result;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "spec/format.hpp"
 #include "spec/gguf_file.hpp"
 
 namespace phasor::spec {
@@ -19,7 +20,7 @@ class GgufKeys {
   const std::string& architecture() const { return architecture_; }
   const GgufFile& file() const { return file_; }
   /// "llama.rope.freq_base" of "rope.freq_base".
-  std::string full(std::string_view key) const { return fmt::format("{}.{}", architecture_, key); }
+  std::string full(std::string_view key) const { return spec::format("{}.{}", architecture_, key); }
   bool has(std::string_view key) const { return find(key) != nullptr; }
   /// Whether the file's keys are those of latent attention.
   bool is_latent() const { return has("attention.kv_lora_rank") || has("attention.key_length_mla"); }

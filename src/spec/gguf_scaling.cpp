@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "spec/format.hpp"
+
 namespace phasor::spec {
 namespace {
 
@@ -51,11 +53,11 @@ GgufScaling::Type GgufScaling::read_type() const {
 void GgufScaling::read_factor() {
   const char* key = keys_.has("rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear";
   const double factor = keys_.real(key).value_or(0);
-  if (factor < 0) keys_.wrong(key, fmt::format("{}", factor), "a number above 0, or 0 for no scaling");
+  if (factor < 0) keys_.wrong(key, spec::format("{}", factor), "a number above 0, or 0 for no scaling");
   if (factor == 0) return;
   if (type_ == Type::none) {
     if (factor != 1)
-      warnings_.push_back(fmt::format("{} is {}, but rope.scaling.type is none: nothing is scaled", keys_.full(key), factor));
+      warnings_.push_back(spec::format("{} is {}, but rope.scaling.type is none: nothing is scaled", keys_.full(key), factor));
     return;
   }
   factor_ = factor;
@@ -81,16 +83,17 @@ void GgufScaling::read_yarn() {
   if (type_ != Type::yarn) return;
   const bool reads_betas = architecture == "grok" || architecture == "mistral3";
   if (!reads_betas && (yarn_.beta_fast != 32 || yarn_.beta_slow != 1)) {
-    warnings_.push_back(fmt::format("yarn_beta_fast and yarn_beta_slow are {} and {}; llama.cpp takes 32 and 1 for {}", yarn_.beta_fast,
-                                    yarn_.beta_slow, architecture));
+    warnings_.push_back(spec::format("yarn_beta_fast and yarn_beta_slow are {} and {}; llama.cpp takes 32 and 1 for {}", yarn_.beta_fast,
+                                     yarn_.beta_slow, architecture));
   }
   const auto given = keys_.real("rope.scaling.yarn_attn_factor");
   if (given && architecture != "grok" && !yarn_.mscale_all_dim) {
     yarn_.attention_factor = given;
     warnings_.push_back(
-        fmt::format("yarn_attn_factor is {}: taken as the amplitude, as the model's config means it; llama.cpp overwrites it", *given));
+        spec::format("yarn_attn_factor is {}: taken as the amplitude, as the model's config means it; llama.cpp overwrites it", *given));
   }
-  if (given && architecture == "grok" && *given != 1) keys_.wrong("rope.scaling.yarn_attn_factor", fmt::format("{}", *given), "1 for grok");
+  if (given && architecture == "grok" && *given != 1)
+    keys_.wrong("rope.scaling.yarn_attn_factor", spec::format("{}", *given), "1 for grok");
   if (architecture == "gpt-oss") {
     warnings_.push_back("GGUF cannot say that gpt-oss does not round the ends of YaRN's ramp: one pair differs from the model's config");
   }
@@ -113,31 +116,32 @@ Scaling GgufScaling::of(const GgufRotated& layer) const {
 
 Scaling GgufScaling::linear(std::int64_t width) const {
   if (alpha_ > 0 && factor_ == 1 && amplitude_ == 1) return NtkScaling{.alpha = alpha_};
-  if (alpha_ > 0) keys_.wrong("rope.scaling.alpha", fmt::format("{}", alpha_), "it alone, without a factor or attn_factor");
+  if (alpha_ > 0) keys_.wrong("rope.scaling.alpha", spec::format("{}", alpha_), "it alone, without a factor or attn_factor");
   if (amplitude_ != 1) return GivenFactors{std::vector<double>(static_cast<std::size_t>(width / 2), factor_), amplitude_};
   if (factor_ != 1) return LinearScaling{.factor = factor_};
   return Unscaled{};
 }
 
 Scaling GgufScaling::yarn() const {
-  if (extrapolation_ != 1) keys_.wrong("rope.scaling.yarn_ext_factor", fmt::format("{}", extrapolation_), "0 or 1");
-  if (amplitude_ != 1) keys_.wrong("rope.scaling.attn_factor", fmt::format("{}", amplitude_), "1 with yarn");
+  if (extrapolation_ != 1) keys_.wrong("rope.scaling.yarn_ext_factor", spec::format("{}", extrapolation_), "0 or 1");
+  if (amplitude_ != 1) keys_.wrong("rope.scaling.attn_factor", spec::format("{}", amplitude_), "1 with yarn");
   if (factor_ == 1 && !yarn_.attention_factor) return Unscaled{};
   return yarn_;
 }
 
 std::vector<double> GgufScaling::factors(std::string_view tensor, std::int64_t width) const {
   const auto found = keys_.file().rope_tensors.find(tensor);
-  if (found == keys_.file().rope_tensors.end()) fail(fmt::format("gguf: tensor {} is missing, wanted the short and the long list", tensor));
+  if (found == keys_.file().rope_tensors.end())
+    fail(spec::format("gguf: tensor {} is missing, wanted the short and the long list", tensor));
   std::vector<double> list = found->second;
   const auto pairs = static_cast<std::size_t>(width / 2);
   // Layers of several widths share the tensor of the widest.
   const bool fits = keys_.has("rope.dimension_count_swa") || keys_.architecture() == "step35" ? list.size() >= pairs : list.size() == pairs;
-  if (!fits) fail(fmt::format("gguf: tensor {} has {} entries, wanted {}, half the rotary width", tensor, list.size(), pairs));
+  if (!fits) fail(spec::format("gguf: tensor {} has {} entries, wanted {}, half the rotary width", tensor, list.size(), pairs));
   list.resize(pairs);
   for (std::size_t i = 0; i < pairs; ++i) {
     if (!std::isfinite(list[i]) || list[i] <= 0)
-      fail(fmt::format("gguf: tensor {}[{}] is {}, wanted a finite number above 0", tensor, i, list[i]));
+      fail(spec::format("gguf: tensor {}[{}] is {}, wanted a finite number above 0", tensor, i, list[i]));
   }
   return list;
 }

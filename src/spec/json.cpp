@@ -2,8 +2,6 @@
 // JSON text to a value tree through the SAX interface of nlohmann-json: duplicates, depth and size are caught while reading.
 #include "spec/json.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -13,6 +11,8 @@
 #include <new>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
+
+#include "spec/format.hpp"
 
 namespace phasor::spec {
 namespace {
@@ -251,12 +251,12 @@ class Handler {
 Status at_byte(std::string_view where, std::string_view text, std::size_t byte, const std::string& what) {
   byte = std::min(byte, text.size());
   const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(byte), '\n');
-  return Status::invalid(fmt::format("{}: line {}, byte {}: {}", where, line, byte, what));
+  return Status::invalid(spec::format("{}: line {}, byte {}: {}", where, line, byte, what));
 }
 
 Result<Json> parse(std::string_view text, std::string_view where) {
   if (text.size() > largest_text) {
-    return Status::invalid(fmt::format("{}: the text has {} bytes, wanted at most {}", where, text.size(), largest_text));
+    return Status::invalid(spec::format("{}: the text has {} bytes, wanted at most {}", where, text.size(), largest_text));
   }
   const Prepared prepared = prepare(text);
   std::size_t read = 0;
@@ -286,7 +286,7 @@ std::string Json::describe() const {
     case Kind::boolean:
       return boolean ? "true" : "false";
     case Kind::number:
-      return std::isnan(number) ? "NaN" : integer ? std::to_string(*integer) : fmt::format("{}", number);
+      return std::isnan(number) ? "NaN" : integer ? std::to_string(*integer) : spec::format("{}", number);
     case Kind::string:
       return json_string(std::string_view(string).substr(0, 60));
     case Kind::array:
@@ -312,7 +312,7 @@ std::string json_string(std::string_view text) { return Base(std::string(text)).
 std::string json_number(double value) {
   if (std::isnan(value)) return "{\"__float__\": \"NaN\"}";
   if (std::isinf(value)) return value > 0 ? "{\"__float__\": \"Infinity\"}" : "{\"__float__\": \"-Infinity\"}";
-  return fmt::format("{}", value);
+  return spec::format("{}", value);
 }
 
 }  // namespace phasor::spec

@@ -2,8 +2,6 @@
 // Validation of a rotary spec: one function per scaling, the first field that does not fit is reported.
 #include "spec/rotary.hpp"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <initializer_list>
 #include <string>
@@ -11,6 +9,7 @@
 #include <variant>
 
 #include "spec/axes.hpp"
+#include "spec/format.hpp"
 
 namespace phasor::spec {
 namespace {
@@ -26,7 +25,7 @@ std::string text(std::int64_t value) { return std::to_string(value); }
 
 std::string text(double value) {
   if (std::isnan(value)) return "nan";  // its sign says nothing
-  return fmt::format("{}", value);
+  return spec::format("{}", value);
 }
 
 template <class T>

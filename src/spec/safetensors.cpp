@@ -8,6 +8,8 @@
 #include <set>
 #include <utility>
 
+#include "spec/format.hpp"
+
 namespace phasor::spec {
 namespace {
 
@@ -38,7 +40,7 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   bool number_unsigned(number_unsigned_t value) override {
     if (place_ != Place::list) wrong(std::to_string(value));
     std::vector<std::uint64_t>& list = field_ == "shape" ? tensor_.shape : offsets_;
-    if (list.size() == (field_ == "shape" ? most_axes : 2)) fail(fmt::format("safetensors: {} of {} is too long", field_, name_));
+    if (list.size() == (field_ == "shape" ? most_axes : 2)) fail(spec::format("safetensors: {} of {} is too long", field_, name_));
     list.push_back(value);
     return true;
   }
@@ -64,14 +66,14 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   bool key(string_t& value) override {
     if (place_ == Place::header) {
       name_ = value;
-      if (!names_.insert(value).second) fail(fmt::format("safetensors: tensor {} is given twice", shortened(value)));
+      if (!names_.insert(value).second) fail(spec::format("safetensors: tensor {} is given twice", shortened(value)));
       return true;
     }
     field_ = value;
-    if (!fields_.insert(value).second) fail(fmt::format("safetensors: {} of {} is given twice", shortened(value), name_));
+    if (!fields_.insert(value).second) fail(spec::format("safetensors: {} of {} is given twice", shortened(value), name_));
     const bool known = value == "dtype" || value == "shape" || value == "data_offsets";
     if (place_ == Place::tensor && !known) {
-      fail(fmt::format("safetensors: {} of {} is not known, wanted dtype, shape and data_offsets", shortened(value), name_));
+      fail(spec::format("safetensors: {} of {} is not known, wanted dtype, shape and data_offsets", shortened(value), name_));
     }
     return true;
   }
@@ -96,7 +98,7 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool parse_error(std::size_t position, const std::string& /*token*/, const nlohmann::detail::exception& error) override {
-    fail(fmt::format("safetensors: byte {}: {}", position + 8, shortened(error.what())));
+    fail(spec::format("safetensors: byte {}: {}", position + 8, shortened(error.what())));
   }
 
  private:
@@ -105,21 +107,23 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   static std::string shortened(const std::string& text) { return text.substr(0, 200); }
 
   [[noreturn]] void wrong(std::string_view is) const {
-    fail(fmt::format("safetensors: {} {} is {}, wanted what the format has there", shortened(name_), shortened(field_), is.substr(0, 200)));
+    fail(
+        spec::format("safetensors: {} {} is {}, wanted what the format has there", shortened(name_), shortened(field_), is.substr(0, 200)));
   }
 
   void add_tensor() {
     const auto dtype = std::find_if(dtypes.begin(), dtypes.end(), [&](const Dtype& d) { return d.name == tensor_.dtype; });
-    if (dtype == dtypes.end()) fail(fmt::format("safetensors: dtype of {} is {}, wanted a known one", name_, shortened(tensor_.dtype)));
-    if (!fields_.contains("shape")) fail(fmt::format("safetensors: {} has no shape", name_));
-    if (offsets_.size() != 2 || offsets_[0] > offsets_[1]) fail(fmt::format("safetensors: data_offsets of {}, wanted two in order", name_));
+    if (dtype == dtypes.end()) fail(spec::format("safetensors: dtype of {} is {}, wanted a known one", name_, shortened(tensor_.dtype)));
+    if (!fields_.contains("shape")) fail(spec::format("safetensors: {} has no shape", name_));
+    if (offsets_.size() != 2 || offsets_[0] > offsets_[1])
+      fail(spec::format("safetensors: data_offsets of {}, wanted two in order", name_));
     tensor_.bits = dtype->bits;
     tensor_.begin = offsets_[0];
     tensor_.end = offsets_[1];
     std::uint64_t bits = tensor_.bits;
     for (const std::uint64_t axis : tensor_.shape) bits = checked_multiply(bits, axis, "safetensors: the size of " + name_);
     if (bits % 8 != 0 || bits / 8 != tensor_.end - tensor_.begin) {
-      fail(fmt::format("safetensors: {} has {} bytes of data, wanted {} bits for its shape", name_, tensor_.end - tensor_.begin, bits));
+      fail(spec::format("safetensors: {} has {} bytes of data, wanted {} bits for its shape", name_, tensor_.end - tensor_.begin, bits));
     }
     tensors.emplace(name_, std::move(tensor_));
   }
@@ -138,7 +142,7 @@ void place_tensors(SafetensorsFile& file, std::uint64_t size) {
   std::vector<std::pair<std::uint64_t, std::string_view>> order;
   for (auto& [name, tensor] : file.tensors) {
     if (tensor.end > size - file.data_begin) {
-      fail(fmt::format("safetensors: {} ends at byte {} of the data, which have {}", name, tensor.end, size - file.data_begin));
+      fail(spec::format("safetensors: {} ends at byte {} of the data, which have {}", name, tensor.end, size - file.data_begin));
     }
     tensor.begin += file.data_begin;
     tensor.end += file.data_begin;
@@ -150,10 +154,10 @@ void place_tensors(SafetensorsFile& file, std::uint64_t size) {
   });
   std::uint64_t at = file.data_begin;
   for (const auto& [begin, name] : order) {
-    if (begin != at) fail(fmt::format("safetensors: {} begins at byte {}, wanted {}, where the one before ends", name, begin, at));
+    if (begin != at) fail(spec::format("safetensors: {} begins at byte {}, wanted {}, where the one before ends", name, begin, at));
     at = file.tensors.find(name)->second.end;
   }
-  if (at != size) fail(fmt::format("safetensors: the tensors end at byte {}, the file at {}", at, size));
+  if (at != size) fail(spec::format("safetensors: the tensors end at byte {}, the file at {}", at, size));
 }
 
 }  // namespace
@@ -161,7 +165,7 @@ void place_tensors(SafetensorsFile& file, std::uint64_t size) {
 SafetensorsFile read_safetensors(std::span<const std::byte> file) {
   Cursor cursor("safetensors", file);
   const auto length = cursor.number<std::uint64_t>("header length");
-  if (length > longest_header) fail(fmt::format("safetensors: byte 0: header length is {}, wanted at most {}", length, longest_header));
+  if (length > longest_header) fail(spec::format("safetensors: byte 0: header length is {}, wanted at most {}", length, longest_header));
   const std::string_view header = cursor.text(length, "header");
   if (header.empty() || header.front() != '{') fail("safetensors: byte 8: the header does not begin with {");
   Handler handler;

@@ -9,6 +9,7 @@
 #include "../tensor.hpp"
 #include "phasor/rotary.hpp"
 #include "phasor/weights.hpp"
+#include "spec/format.hpp"
 #include "spec/safetensors.hpp"
 
 namespace phasor::test {
@@ -35,7 +36,7 @@ std::string message_of(const std::string& bytes, const PermuteOptions& options) 
 /// A file with one tensor of bytes.
 std::string one(std::string_view name, std::int64_t rows, std::int64_t columns = 1) {
   const std::string header =
-      fmt::format(R"({{"{}":{{"dtype":"U8","shape":[{},{}],"data_offsets":[0,{}]}}}})", name, rows, columns, rows * columns);
+      spec::format(R"({{"{}":{{"dtype":"U8","shape":[{},{}],"data_offsets":[0,{}]}}}})", name, rows, columns, rows * columns);
   return safetensors_bytes(header, std::string(static_cast<std::size_t>(rows * columns), 'x'));
 }
 
@@ -131,7 +132,7 @@ TEST(Permute, scales_of_blocks_follow_where_they_can) {
   const std::string weight = R"("q_proj.weight":{"dtype":"U8","shape":[16],"data_offsets":[0,16]})";
   const auto with_scale = [&](std::int64_t rows) {
     const std::string scale =
-        fmt::format(R"("q_proj.weight_scale_inv":{{"dtype":"U8","shape":[{}],"data_offsets":[16,{}]}})", rows, 16 + rows);
+        spec::format(R"("q_proj.weight_scale_inv":{{"dtype":"U8","shape":[{}],"data_offsets":[16,{}]}})", rows, 16 + rows);
     return safetensors_bytes("{" + weight + "," + scale + "}", std::string(static_cast<std::size_t>(16 + rows), 'x'));
   };
   EXPECT_EQ(message_of(with_scale(16), two_heads), "");
