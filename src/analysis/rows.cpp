@@ -11,7 +11,7 @@ Result<Rows> read_rows(const ConstTensorView& tensor, const RowLimits& limits) {
   const auto& [where, name, least, most] = limits;
   for (const int axis : {0, 2}) {
     if (tensor.shape[static_cast<std::size_t>(axis)] != 1) {
-      return job::error(where, "{} of {} are {}, wanted 1", job::kAxisNames[axis], name, tensor.shape[static_cast<std::size_t>(axis)]);
+      return job::error(where, "{} of {}: {}, wanted 1", job::kAxisNames[axis], name, tensor.shape[static_cast<std::size_t>(axis)]);
     }
   }
   const std::int64_t count = tensor.shape[1];
