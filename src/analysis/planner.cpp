@@ -51,7 +51,7 @@ std::optional<std::int64_t> first_unseen(const Real& trained_turns, const Real& 
   const Real quotient = trained_turns / turns_per_position;
   const Real first = ceil(quotient - ldexp(quotient, -250));
   if (first > std::numeric_limits<std::int64_t>::max()) return std::nullopt;
-  return static_cast<std::int64_t>(first);
+  return std::max<std::int64_t>(static_cast<std::int64_t>(first), 1);  // 0 is seen even by a pair that did not turn
 }
 
 PlannedPair plan_pair(const Real& trained, const Real& scaled, const PlannerInput& input) {
