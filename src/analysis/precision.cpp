@@ -143,10 +143,9 @@ Result<std::vector<PrecisionError>> report(const RotarySpec& spec, std::span<con
 
 }  // namespace
 
-Result<std::vector<PrecisionError>> precision_report(const RotarySpec& spec, std::span<const std::int64_t> positions,
-                                                     std::int64_t distance) {
+Result<std::vector<PrecisionError>> precision_report(const RotarySpec& spec, std::span<const std::int64_t> at, std::int64_t distance) {
   try {
-    return report(spec, positions, distance);
+    return report(spec, at, distance);
   } catch (const std::exception&) {  // bad_alloc, or a size that no vector has
     return Status::unsupported(std::string(kWhere) + ": no memory for the result");
   }
