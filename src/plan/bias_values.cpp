@@ -38,7 +38,7 @@ struct FillValues {
       const double a = length_of(r);
       if (a == 0) return 0.0;
       if (!power) return -(math::log1p_of_product(s.r2[head], a) * math::DoubleDouble{s.r1[head], 0}).high;
-      return -(s.r1[head] * math::exp_of(math::log_double_double({a, 0}) * math::DoubleDouble{s.r2[head], 0}));
+      return -math::exp_of(math::log_double_double({a, 0}) * math::DoubleDouble{s.r2[head], 0}, s.r1[head]);
     });
   }
 
