@@ -25,7 +25,7 @@ Status check_extents(const char* where, const ConstTensorView& v) {
 
 Status check_heads(const char* where, const plan::BiasPlan& plan, std::int64_t first, std::int64_t heads) {
   if (first >= 0 && first <= plan.heads && heads <= plan.heads - first) return {};
-  return error(where, "heads {} to {} are asked for, the spec has {}", first, first + heads - 1, plan.heads);
+  return error(where, "{} heads from {} on are asked for, the spec has {}", heads, first, plan.heads);
 }
 
 Status check_written(const char* where, const ConstTensorView& v) {

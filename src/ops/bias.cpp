@@ -2,6 +2,7 @@
 // The public functions of biases: check, compute the diagonal, round it once into the tensor.
 #include "phasor/bias.hpp"
 
+#include <algorithm>
 #include <new>
 #include <numeric>
 
@@ -83,7 +84,10 @@ std::int64_t Bias::heads() const { return plan_->heads; }
 std::int64_t Bias::parameter_count() const { return plan_->parameters; }
 const std::vector<double>& Bias::slopes() const { return plan_->slopes; }
 std::int64_t Bias::rows() const { return plan_->rows; }
-std::int64_t Bias::row(std::int64_t distance) const { return plan::row_of(*plan_, distance); }
+std::int64_t Bias::row(std::int64_t distance) const {
+  constexpr std::int64_t farthest = std::int64_t{1} << 62;  // beyond, every row is the same
+  return plan::row_of(*plan_, std::clamp(distance, -farthest, farthest));
+}
 
 Status fill_window(const PositionsView& out, const Window& window) {
   constexpr const char* where = "fill_window";
