@@ -170,4 +170,15 @@ class Bias {
 /// (1, 1, height width): the positions of a window's tokens, row by row.
 Status fill_window(const PositionsView& out, const Window& window);
 
+/// [sin | cos], or sin and cos in turn (Conformer), of distance * base^(-2i / width): the rows that Transformer-XL and XLNet project.
+enum class XlOrder : std::uint8_t { halves, interleaved };
+struct XlSinusoids {
+  std::int64_t width = 0;
+  double base = 10000;
+  XlOrder order = XlOrder::halves;
+  std::int64_t clamp = 0;  // distances are cut to -clamp ... clamp (XLNet's clamp_len); 0: not
+};
+/// Fills (B, N, 1, width) with a row for each distance, (N) or (B, N), in any order; values nearest to the true ones. Allocates.
+Status fill_xl_sinusoids(const TensorView& out, const XlSinusoids& spec, const Positions& distances);
+
 }  // namespace phasor
