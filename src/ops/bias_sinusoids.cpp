@@ -47,16 +47,17 @@ template <class T, class V>
 Status write(const TensorView& out, XlOrder order, const Rotary& rotary, const std::vector<std::int64_t>& distances) {
   const std::int64_t pairs = out.shape[3] / 2;
   const Extents shape = {1, static_cast<std::int64_t>(distances.size()), 1, pairs};
-  std::vector<V> cos(distances.size() * static_cast<std::size_t>(pairs));
-  std::vector<V> sin(cos.size());
-  if (Status s = rotary.cos_sin(positions(distances.data(), shape[1]), view(cos.data(), shape), view(sin.data(), shape)); !s) return s;
+  std::vector<V> cosines(distances.size() * static_cast<std::size_t>(pairs));
+  std::vector<V> sines(cosines.size());
+  if (Status s = rotary.cos_sin(positions(distances.data(), shape[1]), view(cosines.data(), shape), view(sines.data(), shape)); !s)
+    return s;
   const bool halves = order == XlOrder::halves;
   std::size_t next = 0;
   for (std::int64_t row = 0; row < shape[1]; ++row) {
     T* to = static_cast<T*>(out.data) + row / out.shape[1] * out.strides[0] + row % out.shape[1] * out.strides[1];
     for (std::int64_t i = 0; i < pairs; ++i, ++next) {
-      to[halves ? i : 2 * i] = element_of<T>(sin[next]);
-      to[halves ? pairs + i : 2 * i + 1] = element_of<T>(cos[next]);
+      to[halves ? i : 2 * i] = element_of<T>(sines[next]);
+      to[halves ? pairs + i : 2 * i + 1] = element_of<T>(cosines[next]);
     }
   }
   return {};
