@@ -3,6 +3,7 @@
 #pragma once
 
 #include "phasor/analysis.hpp"
+#include "phasor/bias.hpp"
 #include "phasor/model.hpp"
 #include "phasor/position_builders.hpp"
 #include "phasor/position_maps.hpp"

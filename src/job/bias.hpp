@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every check of a call on a Bias, once: views of diagonals, blocks, positions, heads.
+#pragma once
+
+#include <vector>
+
+#include "phasor/bias.hpp"
+#include "plan/bias.hpp"
+
+namespace phasor::job {
+
+/// What is asked of a diagonal.
+struct DiagonalCall {
+  const char* where;
+  std::int64_t first_distance;
+  BiasPart part;
+};
+/// (1, heads, 1, N): heads of the spec, distances within 2^62 and inside a window where there is one.
+Status check_diagonal(const DiagonalCall& call, const plan::BiasPlan& plan, const ConstTensorView& v);
+/// The same, of something that is written.
+Status check_written_diagonal(const DiagonalCall& call, const plan::BiasPlan& plan, const TensorView& v);
+
+/// (B, heads, Tq, Tk) and its positions.
+struct BlockCall {
+  const TensorView& out;
+  const Positions& queries;
+  const Positions& keys;
+  std::int64_t first_head;
+};
+Status check_block(const BlockCall& call, const plan::BiasPlan& plan);
+
+/// The positions of one batch row; each within 2^61, and a place of the window where there is one.
+Status read_positions(const char* where, const plan::BiasPlan& plan, const Positions& p, std::int64_t batch, std::vector<std::int64_t>& to);
+
+/// The window of a scheme that has one, else null.
+const Window* window_of(const BiasSpec& spec);
+
+}  // namespace phasor::job

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dense and tiled biases: every distance of the block computed and rounded once, then gathered.
+#include <algorithm>
+#include <numeric>
+#include <variant>
+
+#include "job/bias.hpp"
+#include "job/check.hpp"
+#include "ops/bias_elements.hpp"
+#include "phasor/bias.hpp"
+#include "plan/bias.hpp"
+
+namespace phasor {
+namespace {
+
+/// The distances that occur in a block, rising. Where they lie dense, all between the ends, so that finding one is a subtraction.
+class Distances {
+ public:
+  Distances(const std::vector<std::int64_t>& queries, const std::vector<std::int64_t>& keys) {
+    const auto [low_query, high_query] = std::minmax_element(queries.begin(), queries.end());
+    const auto [low_key, high_key] = std::minmax_element(keys.begin(), keys.end());
+    const std::int64_t low = *low_query - *high_key;
+    const std::int64_t span = *high_query - *low_key - low + 1;
+    const auto tokens = static_cast<std::int64_t>(queries.size() + keys.size());
+    dense_ = span <= 4 * tokens;
+    if (dense_) {
+      list_.resize(static_cast<std::size_t>(span));
+      std::iota(list_.begin(), list_.end(), low);
+      return;
+    }
+    list_.reserve(queries.size() * keys.size());
+    for (const std::int64_t q : queries) {
+      for (const std::int64_t k : keys) list_.push_back(q - k);
+    }
+    std::sort(list_.begin(), list_.end());
+    list_.erase(std::unique(list_.begin(), list_.end()), list_.end());
+  }
+
+  const std::vector<std::int64_t>& list() const { return list_; }
+  std::size_t index(std::int64_t distance) const {
+    if (dense_) return static_cast<std::size_t>(distance - list_.front());
+    return static_cast<std::size_t>(std::lower_bound(list_.begin(), list_.end(), distance) - list_.begin());
+  }
+
+ private:
+  std::vector<std::int64_t> list_;
+  bool dense_ = true;
+};
+
+/// One batch row of a block.
+struct Block {
+  const plan::BiasPlan& plan;
+  const TensorView& out;
+  std::int64_t batch;
+  std::int64_t first_head;
+  const std::vector<std::int64_t>& queries;
+  const std::vector<std::int64_t>& keys;
+
+  template <class T>
+  T* row(std::int64_t head, std::size_t query) const {
+    return static_cast<T*>(out.data) + batch * out.strides[0] + head * out.strides[1] + static_cast<std::int64_t>(query) * out.strides[2];
+  }
+  plan::BiasSlice slice(std::int64_t query_position) const { return {first_head, out.shape[1], query_position}; }
+};
+
+/// Every row of the queries for which `wanted` says so, from one diagonal.
+template <class T, class Wanted>
+void gather(const Block& block, const Distances& distances, const std::vector<double>& values, const Wanted& wanted) {
+  const std::size_t n = distances.list().size();
+  std::vector<T> diagonal(n);
+  for (std::int64_t head = 0; head < block.out.shape[1]; ++head) {
+    const double* from = values.data() + static_cast<std::size_t>(head) * n;
+    std::transform(from, from + n, diagonal.begin(), element_of<T>);
+    for (std::size_t i = 0; i < block.queries.size(); ++i) {
+      if (!wanted(block.queries[i])) continue;
+      T* to = block.row<T>(head, i);
+      for (std::size_t j = 0; j < block.keys.size(); ++j) to[j] = diagonal[distances.index(block.queries[i] - block.keys[j])];
+    }
+  }
+}
+
+/// FIRE: the rows of queries up to its length share a diagonal, each of the others has its own.
+template <class T>
+void fill_fire_block(const Block& block, const Fire& fire, const Distances& distances) {
+  const std::vector<double> psi = plan::fire_psi(fire, distances.list());
+  const auto heads = static_cast<std::size_t>(block.out.shape[1]);
+  const auto near = [&](std::int64_t query) { return static_cast<double>(query) <= fire.length; };
+  if (std::any_of(block.queries.begin(), block.queries.end(), near)) {
+    std::vector<double> values(heads * psi.size());
+    plan::fill_fire(fire, block.slice(0), psi, values);
+    gather<T>(block, distances, values, near);
+  }
+  const std::size_t n = block.keys.size();
+  std::vector<double> of_row(n);
+  std::vector<double> values(heads * n);
+  for (std::size_t i = 0; i < block.queries.size(); ++i) {
+    if (near(block.queries[i])) continue;
+    for (std::size_t j = 0; j < n; ++j) of_row[j] = psi[distances.index(block.queries[i] - block.keys[j])];
+    plan::fill_fire(fire, block.slice(block.queries[i]), of_row, values);
+    for (std::size_t head = 0; head < heads; ++head) {
+      std::transform(values.data() + head * n, values.data() + (head + 1) * n, block.row<T>(static_cast<std::int64_t>(head), i),
+                     element_of<T>);
+    }
+  }
+}
+
+template <class T>
+void fill_block(const Block& block) {
+  const Distances distances(block.queries, block.keys);
+  if (const auto* fire = std::get_if<Fire>(&block.plan.spec)) return fill_fire_block<T>(block, *fire, distances);
+  std::vector<double> values(static_cast<std::size_t>(block.out.shape[1]) * distances.list().size());
+  plan::fill_values(block.plan, block.slice(0), distances.list(), values);
+  gather<T>(block, distances, values, [](std::int64_t) { return true; });
+}
+
+/// The bias of key positions alone: every query stands at 0.
+bool ignores_queries(const BiasSpec& spec) {
+  const auto* alibi = std::get_if<Alibi>(&spec);
+  return alibi != nullptr && alibi->form == AlibiForm::key_position;
+}
+
+/// First every position of every batch row is read and checked, so that nothing is written when one fails.
+Status fill_batches(const plan::BiasPlan& plan, const job::BlockCall& call) {
+  const Extents& shape = call.out.shape;
+  const auto batches = static_cast<std::size_t>(shape[0]);
+  std::vector<std::vector<std::int64_t>> queries(batches, std::vector<std::int64_t>(static_cast<std::size_t>(shape[2])));
+  std::vector<std::vector<std::int64_t>> keys(batches, std::vector<std::int64_t>(static_cast<std::size_t>(shape[3])));
+  for (std::size_t b = 0; b < batches; ++b) {
+    const auto batch = static_cast<std::int64_t>(b);
+    if (Status s = job::read_positions("Bias::fill: keys", plan, call.keys, batch, keys[b]); !s) return s;
+    if (ignores_queries(plan.spec)) continue;
+    if (Status s = job::read_positions("Bias::fill: queries", plan, call.queries, batch, queries[b]); !s) return s;
+  }
+  with_element(call.out.dtype, [&](auto tag) {
+    for (std::size_t b = 0; b < batches; ++b) {
+      fill_block<typename decltype(tag)::type>({plan, call.out, static_cast<std::int64_t>(b), call.first_head, queries[b], keys[b]});
+    }
+  });
+  return {};
+}
+
+}  // namespace
+
+Status Bias::fill(const TensorView& out, const Positions& queries, const Positions& keys, std::int64_t first_head) const {
+  const job::BlockCall call = {out, queries, keys, first_head};
+  if (Status s = job::check_block(call, *plan_); !s || job::is_empty(out)) return s;
+  return without_exceptions([&] { return fill_batches(*plan_, call); });
+}
+
+}  // namespace phasor

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan of a bias spec: slopes, thresholds of buckets, steps of cosines; and what follows from them at a distance.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "math/phase.hpp"
+#include "phasor/bias.hpp"
+
+namespace phasor::plan {
+
+struct BiasPlan {
+  BiasSpec spec;  // as given
+  std::int64_t heads = 0;
+  std::int64_t rows = 0;
+  std::int64_t parameters = 0;
+  std::vector<double> slopes;            // Alibi
+  std::vector<std::int64_t> thresholds;  // T5, DeBERTa: see bias_buckets.hpp
+  std::vector<math::Step> steps;         // Sandwich
+};
+
+/// Checks the spec (spec/bias.hpp) and computes. Lets no exception out.
+Result<BiasPlan> make_bias_plan(const BiasSpec& spec);
+
+/// Some heads, and for FIRE the position of the query.
+struct BiasSlice {
+  std::int64_t first_head;
+  std::int64_t heads;
+  std::int64_t query_position;
+};
+
+/// The biases of some heads at some distances, (heads, N). Distances must lie inside a window where there is one.
+void fill_values(const BiasPlan& plan, const BiasSlice& slice, std::span<const std::int64_t> distances, std::span<double> out);
+
+/// FIRE in two steps, so that a row of its own costs no logarithm a key: psi of every distance, then the values of one query.
+std::vector<double> fire_psi(const Fire& fire, std::span<const std::int64_t> distances);
+void fill_fire(const Fire& fire, const BiasSlice& slice, std::span<const double> psi, std::span<double> out);
+
+/// Adds the gradient of the parameters, from that of the values above, (heads, N).
+void add_gradient(const BiasPlan& plan, const BiasSlice& slice, std::span<const std::int64_t> distances, std::span<const double> gradient,
+                  std::span<double> sum);
+
+// ---- What values and gradients share ----
+
+/// |r|, exact up to 2^53.
+inline double length_of(std::int64_t distance) {
+  const auto r = static_cast<double>(distance);
+  return r < 0 ? -r : r;
+}
+/// What a slope multiplies, with the sign turned.
+double alibi_length(AlibiForm form, std::int64_t distance);
+/// FIRE's divisor, and what it is made of.
+struct FireScale {
+  double reach;    // max(length, query position)
+  double divisor;  // psi(reach) + epsilon
+};
+FireScale fire_scale(const Fire& fire, std::int64_t query_position);
+/// The inputs of a perceptron at a distance: one, or two for SwinV2.
+struct MlpInputs {
+  double values[2];
+};
+MlpInputs mlp_inputs(const DynamicMlp& s, std::int64_t distance);
+MlpInputs mlp_inputs(const SwinV2& s, std::int64_t distance);
+
+}  // namespace phasor::plan
