@@ -2,6 +2,7 @@
 // Everything a C++ user needs, in one include.
 #pragma once
 
+#include "phasor/additive.hpp"
 #include "phasor/analysis.hpp"
 #include "phasor/model.hpp"
 #include "phasor/position_builders.hpp"
