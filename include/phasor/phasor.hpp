@@ -4,6 +4,7 @@
 
 #include "phasor/additive.hpp"
 #include "phasor/analysis.hpp"
+#include "phasor/learned.hpp"
 #include "phasor/model.hpp"
 #include "phasor/position_builders.hpp"
 #include "phasor/position_maps.hpp"

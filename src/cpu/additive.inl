@@ -182,3 +182,50 @@ inline void add_task(const job::AddJob& job, std::int64_t task) {
       return AddTask<DType::bf16>(job, extent).run();
   }
 }
+
+template <DType dtype>
+class LookupTask {
+  using T = typename Element<dtype>::Value;
+
+ public:
+  LookupTask(const job::LookupJob& job, const Extent& extent) : job_(job), extent_(extent) {}
+
+  void run() {
+    for (std::int64_t b = extent_.first_batch; b < extent_.end_batch; ++b) {
+      for (std::int64_t t = 0; t < extent_.tokens; ++t) add_token(b, extent_.first_token + t);
+    }
+  }
+
+ private:
+  void add_token(std::int64_t batch, std::int64_t token) {
+    Channels<dtype> x = channels_at<dtype>(job_.target, batch, token);
+    for (std::int64_t a = 0; a < job_.table_count; ++a) {
+      const job::LookupTable& table = job_.tables[a];
+      const std::int64_t row = position_at<std::int64_t>(job_.positions, a, batch, token) + job_.offset;
+      for (std::int64_t c = 0; c < table.width; c += kBlockValues) {
+        const std::int64_t count = std::min(kBlockValues, table.width - c);
+        fill_from_table<T>({table.data, table.dtype, row * table.row_stride + c, 1, T{1}}, count, values_);
+        add_values<dtype>(x.from(c), values_, count);
+      }
+      x = x.from(table.width);
+    }
+  }
+
+  const job::LookupJob& job_;
+  Extent extent_;
+  alignas(64) T values_[kBlockValues];
+};
+
+inline void lookup_task(const job::LookupJob& job, std::int64_t task) {
+  const Extent extent = extent_of(job, task);
+  switch (job.target.dtype) {
+    case DType::f32:
+      return LookupTask<DType::f32>(job, extent).run();
+    case DType::f64:
+      return LookupTask<DType::f64>(job, extent).run();
+    case DType::f16:
+      return LookupTask<DType::f16>(job, extent).run();
+    case DType::bf16:
+      return LookupTask<DType::bf16>(job, extent).run();
+  }
+}

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "job/additive.hpp"
+#include "job/learned.hpp"
 #include "job/rotary.hpp"
 
 namespace phasor::cpu {
@@ -14,6 +15,7 @@ struct RotaryKernels {
   void (*rotate)(const job::RotateJob& job, std::int64_t task);
   void (*fill_rows)(const job::RowsJob& job, std::int64_t task);
   void (*add)(const job::AddJob& job, std::int64_t task);
+  void (*lookup)(const job::LookupJob& job, std::int64_t task);
 };
 
 /// Kernels of every target in this build, best first; the last one is scalar.
