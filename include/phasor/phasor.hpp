@@ -3,6 +3,7 @@
 #pragma once
 
 #include "phasor/additive.hpp"
+#include "phasor/additive_properties.hpp"
 #include "phasor/analysis.hpp"
 #include "phasor/learned.hpp"
 #include "phasor/model.hpp"

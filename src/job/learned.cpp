@@ -72,12 +72,17 @@ Status check_learned_table(const char* where, const char* name, const ConstTenso
   return {};
 }
 
-Status check_written_table(const char* where, const TensorView& out, const ConstTensorView& source) {
-  if (Status s = check_view(where, "out", out); !s) return s;
-  if (out.shape[2] != 1) return error(where, "out has {} heads, wanted 1", out.shape[2]);
-  if (out.shape[3] != source.shape[3]) return error(where, "out has {} channels, the table has {}", out.shape[3], source.shape[3]);
-  if (self_overlap(out) != Overlap::none) return error(where, "out is a view in which elements repeat, wanted each element once");
-  if (overlap(out, source) != Overlap::none) return error(where, "out overlaps the table, wanted memory apart");
+Status check_written_table(const char* where, const Named& out, const Named& source) {
+  const Extents& shape = out.view.shape;
+  if (Status s = check_view(where, out.name, out.view); !s) return s;
+  if (shape[2] != 1) return error(where, "{} has {} heads, wanted 1", out.name, shape[2]);
+  if (shape[3] != source.view.shape[3]) {
+    return error(where, "{} has {} channels, {} has {}", out.name, shape[3], source.name, source.view.shape[3]);
+  }
+  if (self_overlap(out.view) != Overlap::none) {
+    return error(where, "{} is a view in which elements repeat, wanted each element once", out.name);
+  }
+  if (overlap(out.view, source.view) != Overlap::none) return error(where, "{} overlaps {}, wanted memory apart", out.name, source.name);
   return {};
 }
 
@@ -112,7 +117,7 @@ Result<ScatterJob> make_scatter_job(const TensorView& table_gradient, const Cons
   if (Status s = check_learned_table(where, "table_gradient", table_gradient); !s) return s;
   if (Status s = check_view(where, "gradient", gradient); !s) return s;
   if (gradient.shape[2] != 1) return error(where, "gradient has {} heads, wanted 1", gradient.shape[2]);
-  if (Status s = check_written_table(where, table_gradient, gradient); !s) return s;
+  if (Status s = check_written_table(where, {"table_gradient", table_gradient}, {"gradient", gradient}); !s) return s;
   const PositionShape shape = {gradient.shape[0], gradient.shape[1]};
   if (Status s = check_positions(where, positions, shape); !s) return s;
   if (Status s = check_integers(where, positions); !s) return s;

@@ -43,7 +43,12 @@ Result<ScatterJob> make_scatter_job(const TensorView& table_gradient, const Cons
 
 /// A table that is read, (1, N, 1, D).
 Status check_learned_table(const char* where, const char* name, const ConstTensorView& table);
-/// A table that is written: the same, every element once, and none of `source`.
-Status check_written_table(const char* where, const TensorView& out, const ConstTensorView& source);
+/// A tensor, and what messages call it.
+struct Named {
+  const char* name;
+  ConstTensorView view;
+};
+/// A table that is written, of as many channels as `source`: every element once, and none of `source`.
+Status check_written_table(const char* where, const Named& out, const Named& source);
 
 }  // namespace phasor::job

@@ -135,7 +135,7 @@ Status fill_hierarchical(const TensorView& out, const ConstTensorView& table, do
   const char* where = "fill_hierarchical";
   if (Status s = job::check_learned_table(where, "table", table); !s) return s;
   if (Status s = job::check_learned_table(where, "out", out); !s) return s;
-  if (Status s = job::check_written_table(where, out, table); !s) return s;
+  if (Status s = job::check_written_table(where, {"out", out}, {"the table", table}); !s) return s;
   if (out.dtype != table.dtype)
     return job::error(where, "out is {}, the table is {}, wanted one dtype", name_of(out.dtype), name_of(table.dtype));
   if (!(alpha > 0 && alpha < 1) || alpha == 0.5) return job::error(where, "alpha is {}, wanted between 0 and 1, not 0.5", alpha);
@@ -163,7 +163,7 @@ Status resample_table(const TensorView& out, const ConstTensorView& table, const
   const char* where = "resample_table";
   if (Status s = job::check_view(where, "table", table); !s) return s;
   if (table.shape[2] != 1) return job::error(where, "table has {} heads, wanted 1", table.shape[2]);
-  if (Status s = job::check_written_table(where, out, table); !s) return s;
+  if (Status s = job::check_written_table(where, {"out", out}, {"the table", table}); !s) return s;
   if (resampling.kernel > Resampling::Kernel::cubic)
     return job::error(where, "kernel is {}, wanted linear or cubic", static_cast<int>(resampling.kernel));
   if (job::is_empty(out)) return {};

@@ -36,6 +36,7 @@ std::vector<Real> frequencies_of(const BandLadder& ladder, const spec::AxisPart&
   const Real last = Real(ladder.highest) / 2;
   if (ladder.spacing == BandLadder::Spacing::ratio) return geometric(Real(0.5), inverse_root(1 / last, part.pairs - 1), part.pairs);
   std::vector<Real> bands;
+  bands.reserve(static_cast<std::size_t>(part.pairs));
   for (std::int64_t i = 0; i < part.pairs; ++i) bands.push_back((1 + (last - 1) * i / (part.pairs - 1)) / 2);
   return bands;
 }

@@ -146,7 +146,8 @@ TEST_F(Learned, a_gradient_that_does_not_fit_says_so) {
   Tensor<float> table({1, 5, 1, 4}, 1);
   Tensor<float> gradient({2, 3, 1, 4}, 2);
   Tensor<float> narrow({2, 3, 1, 3}, 2);
-  expect_message(scatter_gradient(table.view(), narrow.view(), positions_from(0)), "scatter_gradient: out has 4 channels, the table has 3");
+  expect_message(scatter_gradient(table.view(), narrow.view(), positions_from(0)),
+                 "scatter_gradient: table_gradient has 4 channels, gradient has 3");
   expect_message(scatter_gradient(table.view(), gradient.view(), positions_from(3)),
                  "scatter_gradient: token 2 of batch row 0 is at position 5, the table has 5 rows, 0 to 4");
 }
