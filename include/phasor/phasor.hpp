@@ -2,8 +2,11 @@
 // Everything a C++ user needs, in one include.
 #pragma once
 
+#include "phasor/additive.hpp"
+#include "phasor/additive_properties.hpp"
 #include "phasor/analysis.hpp"
 #include "phasor/bias.hpp"
+#include "phasor/learned.hpp"
 #include "phasor/model.hpp"
 #include "phasor/position_builders.hpp"
 #include "phasor/position_maps.hpp"

@@ -59,18 +59,18 @@ bool has_avx512() {
 
 constexpr RotaryKernels kKernels[] = {
 #if HWY_TARGETS & HWY_AVX3
-    {"avx512", has_avx512, N_AVX3::rotate_task, N_AVX3::fill_rows_task},
+    {"avx512", has_avx512, N_AVX3::rotate_task, N_AVX3::fill_rows_task, N_AVX3::add_task, N_AVX3::lookup_task},
 #endif
 #if HWY_TARGETS & HWY_AVX2
-    {"avx2", has_avx2, N_AVX2::rotate_task, N_AVX2::fill_rows_task},
+    {"avx2", has_avx2, N_AVX2::rotate_task, N_AVX2::fill_rows_task, N_AVX2::add_task, N_AVX2::lookup_task},
 #endif
 #if HWY_TARGETS & HWY_NEON
-    {"neon", always, N_NEON::rotate_task, N_NEON::fill_rows_task},
+    {"neon", always, N_NEON::rotate_task, N_NEON::fill_rows_task, N_NEON::add_task, N_NEON::lookup_task},
 #endif
 #if HWY_TARGETS & HWY_WASM
-    {"wasm_simd", always, N_WASM::rotate_task, N_WASM::fill_rows_task},
+    {"wasm_simd", always, N_WASM::rotate_task, N_WASM::fill_rows_task, N_WASM::add_task, N_WASM::lookup_task},
 #endif
-    {"scalar", always, plain::rotate_task, plain::fill_rows_task},
+    {"scalar", always, plain::rotate_task, plain::fill_rows_task, plain::add_task, plain::lookup_task},
 };
 
 }  // namespace

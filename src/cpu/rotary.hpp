@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU backend of rotary encoding: one table entry a target, chosen once, high.
+// The CPU backend: one table entry a target, chosen once, high.
 #pragma once
 
+#include "job/additive.hpp"
+#include "job/learned.hpp"
 #include "job/rotary.hpp"
 
 namespace phasor::cpu {
@@ -12,6 +14,8 @@ struct RotaryKernels {
   bool (*available)();
   void (*rotate)(const job::RotateJob& job, std::int64_t task);
   void (*fill_rows)(const job::RowsJob& job, std::int64_t task);
+  void (*add)(const job::AddJob& job, std::int64_t task);
+  void (*lookup)(const job::LookupJob& job, std::int64_t task);
 };
 
 /// Kernels of every target in this build, best first; the last one is scalar.

@@ -13,4 +13,5 @@
 #include "cpu/rotary_heads.inl"
 #include "cpu/identity_pairs.inl"
 #include "cpu/rotary_loop.inl"
+#include "cpu/additive.inl"
 // clang-format on

@@ -2,6 +2,8 @@
 // Checks of what callers hand in, before anything is made of it.
 #include "job/check.hpp"
 
+#include "job/overlap.hpp"
+
 namespace phasor::job {
 namespace {
 
@@ -52,6 +54,22 @@ Status check_view(const char* where, const char* name, const ConstTensorView& v)
     return error(where, "{} is not aligned to its elements of {} bytes", name, bytes_of(v.dtype));
   }
   return check_strides(where, name, v);
+}
+
+Status check_in_out(const char* where, const char* name, const InOut& x) {
+  if (Status s = check_view(where, name, x.in); !s) return s;
+  if (Status s = check_view(where, name, x.out); !s) return s;
+  if (x.in.dtype != x.out.dtype)
+    return error(where, "{} is read as {} and written as {}, wanted one dtype", name, name_of(x.in.dtype), name_of(x.out.dtype));
+  if (x.in.shape != x.out.shape) return error(where, "{} is read and written with different shapes, wanted the same", name);
+  if (x.in.shape[2] == 0) return error(where, "{} has 0 heads, wanted at least 1", name);
+  const Overlap self = self_overlap(x.out);
+  if (self != Overlap::none)
+    return error(where, "{} is written to a view in which elements repeat (or cannot be shown not to), wanted each element once", name);
+  const Overlap both = overlap(x.in, x.out);
+  if (both == Overlap::partial || both == Overlap::undecided)
+    return error(where, "{}'s output overlaps its input, wanted the same elements or none", name);
+  return {};
 }
 
 Status check_positions(const char* where, const Positions& p, const PositionShape& wanted) {

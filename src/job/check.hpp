@@ -25,6 +25,9 @@ Status error(const char* where, fmt::format_string<Args...> format, Args&&... ar
 /// Strides and extents whose reach fits the address space, a dtype that exists, memory where there must be some.
 Status check_view(const char* where, const char* name, const ConstTensorView& v);
 
+/// One tensor that is read and written: alike, no element written twice, the same elements or none.
+Status check_in_out(const char* where, const char* name, const InOut& x);
+
 /// What positions are for.
 struct PositionShape {
   std::int64_t batch;

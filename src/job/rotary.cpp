@@ -9,23 +9,6 @@
 namespace phasor::job {
 namespace {
 
-/// One tensor against itself: input and output alike, and no element written twice.
-Status check_in_out(const char* where, const char* name, const InOut& x) {
-  if (Status s = check_view(where, name, x.in); !s) return s;
-  if (Status s = check_view(where, name, x.out); !s) return s;
-  if (x.in.dtype != x.out.dtype)
-    return error(where, "{} is read as {} and written as {}, wanted one dtype", name, name_of(x.in.dtype), name_of(x.out.dtype));
-  if (x.in.shape != x.out.shape) return error(where, "{} is read and written with different shapes, wanted the same", name);
-  if (x.in.shape[2] == 0) return error(where, "{} has 0 heads, wanted at least 1", name);
-  const Overlap self = self_overlap(x.out);
-  if (self != Overlap::none)
-    return error(where, "{} is written to a view in which elements repeat (or cannot be shown not to), wanted each element once", name);
-  const Overlap both = overlap(x.in, x.out);
-  if (both == Overlap::partial || both == Overlap::undecided)
-    return error(where, "{}'s output overlaps its input, wanted the same elements or none", name);
-  return {};
-}
-
 /// q and k against each other.
 Status check_pair(const char* where, const InOut& q, const InOut& k) {
   if (q.in.dtype != k.in.dtype) return error(where, "q is {} and k is {}, wanted one dtype", name_of(q.in.dtype), name_of(k.in.dtype));
@@ -58,16 +41,6 @@ Status check_apart(const RotateOperands& operands, const char* name, const Const
     }
   }
   return {};
-}
-
-PositionSource source_of(const Positions& p, std::int64_t axes) {
-  return {.data = p.data,
-          .type = p.type,
-          .axes = axes,
-          .axis_stride = p.shape[0] == 1 ? 0 : p.strides[0],
-          .batch_stride = p.shape[1] == 1 ? 0 : p.strides[1],
-          .token_stride = p.strides[2],
-          .offset = p.offset};
 }
 
 /// Whether rows read more than one position of a token.
@@ -293,6 +266,16 @@ void tile_rows(const plan::RotaryPlan& plan, RowsJob& job) {
 }
 
 }  // namespace
+
+PositionSource source_of(const Positions& p, std::int64_t axes) {
+  return {.data = p.data,
+          .type = p.type,
+          .axes = axes,
+          .axis_stride = p.shape[0] == 1 ? 0 : p.strides[0],
+          .batch_stride = p.shape[1] == 1 ? 0 : p.strides[1],
+          .token_stride = p.strides[2],
+          .offset = p.offset};
+}
 
 Result<RotateJob> make_rotate_job(const RotateOperands& operands, const plan::RotaryPlan& plan, const Positions& positions,
                                   Direction direction) {

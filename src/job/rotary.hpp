@@ -27,6 +27,9 @@ struct PositionSource {
   std::int64_t offset = 0;
 };
 
+/// What checked positions become; `axes` of them are read.
+PositionSource source_of(const Positions& p, std::int64_t axes);
+
 /// Given cos and sin. Strides in elements of `dtype`.
 struct TableSource {
   const std::byte* cos = nullptr;

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// One element of a tensor as a float64, and back: for what is not on a hot path.
+#pragma once
+
+#include <cstdint>
+
+#include "math/sincos.hpp"
+#include "phasor/tensor_view.hpp"
+
+namespace phasor::job {
+
+inline double load_element(const void* data, DType dtype, std::int64_t index) {
+  const math::One<float> d;
+  if (dtype == DType::f64) return static_cast<const double*>(data)[index];
+  if (dtype == DType::f32) return static_cast<const float*>(data)[index];
+  const math::u32 bits = static_cast<const std::uint16_t*>(data)[index];
+  return dtype == DType::f16 ? math::widen_f16(d, bits) : math::widen_bf16(d, bits);
+}
+
+/// f16 and bf16 through float32.
+inline void store_element(void* data, DType dtype, std::int64_t index, double value) {
+  const math::One<float> d;
+  if (dtype == DType::f64) {
+    static_cast<double*>(data)[index] = value;
+  } else if (dtype == DType::f32) {
+    static_cast<float*>(data)[index] = static_cast<float>(value);
+  } else {
+    const auto x = static_cast<float>(value);
+    static_cast<std::uint16_t*>(data)[index] =
+        static_cast<std::uint16_t>(dtype == DType::f16 ? math::narrow_f16(d, x) : math::narrow_bf16(d, x));
+  }
+}
+
+/// Element (b, t, 0, c).
+inline std::int64_t index_of(const ConstTensorView& v, std::int64_t b, std::int64_t t, std::int64_t c) {
+  return b * v.strides[0] + t * v.strides[1] + c;
+}
+inline double value_at(const ConstTensorView& v, std::int64_t b, std::int64_t t, std::int64_t c) {
+  return load_element(v.data, v.dtype, index_of(v, b, t, c));
+}
+
+}  // namespace phasor::job

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// The public functions of sinusoidal encoding: check, choose the kernels, run.
+#include "phasor/additive.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <new>
+
+#include "cpu/runner.hpp"
+#include "cpu/targets.hpp"
+#include "job/additive.hpp"
+#include "job/element.hpp"
+
+namespace phasor {
+namespace {
+
+struct Running {
+  const job::AddJob* job;
+  void (*kernel)(const job::AddJob& job, std::int64_t task);
+};
+
+Status run(const Result<job::AddJob>& job, const Runner& runner) {
+  if (!job.ok()) return job.status();
+  const Result<const cpu::RotaryKernels*> kernels = cpu::active_kernels();
+  if (!kernels.ok()) return kernels.status();
+  if (job->grid.tasks == 0) return {};
+  Running running = {&*job, (*kernels)->add};
+  const cpu::Task task = [](void* context, std::int64_t index) {
+    const auto* r = static_cast<const Running*>(context);
+    r->kernel(*r->job, index);
+  };
+  cpu::run_tasks(runner, job->grid.tasks, task, &running);
+  return {};
+}
+
+/// Calls body; running out of memory becomes a status.
+template <class Body>
+auto without_exceptions(Body body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return Status::unsupported("out of memory");  // short enough for std::string not to allocate
+  }
+}
+
+}  // namespace
+
+Result<Sinusoidal> Sinusoidal::make(const SinusoidalSpec& spec) {
+  Result<plan::SinusoidalPlan> plan = plan::make_sinusoidal_plan(spec);
+  if (!plan.ok()) return plan.status();
+  return without_exceptions(
+      [&]() -> Result<Sinusoidal> { return Sinusoidal(std::make_shared<const plan::SinusoidalPlan>(*std::move(plan))); });
+}
+
+Status Sinusoidal::fill(const TensorView& out, const Positions& positions, const AddOptions& options) const {
+  return run(job::make_fill_job(*plan_, out, positions, options.amplitude.value_or(plan_->spec.amplitude)), options.runner);
+}
+
+Status Sinusoidal::add(const InOut& x, const Positions& positions, const AddOptions& options) const {
+  return run(job::make_add_job(*plan_, x, positions, options.amplitude.value_or(plan_->spec.amplitude)), options.runner);
+}
+
+Result<ShiftOperator> Sinusoidal::shift(std::span<const double> distances) const {
+  return without_exceptions([&]() -> Result<ShiftOperator> {
+    std::vector<double> by_axis(distances.begin(), distances.end());
+    if (by_axis.size() == 1) by_axis.assign(plan_->parts.size(), distances[0]);
+    if (by_axis.size() != plan_->parts.size()) {
+      return Status::invalid(fmt::format("shift: distances has {} elements, wanted 1 or {}", by_axis.size(), plan_->parts.size()));
+    }
+    for (const double distance : by_axis) {
+      if (!(std::fabs(distance) < 0x1p63)) return Status::invalid(fmt::format("shift: distance is {}, wanted below 2^63", distance));
+    }
+    for (const spec::AxisPart& part : plan_->parts) {
+      if (part.unpaired) return Status::invalid("shift: the last channel is unpaired, wanted pairs: half a pair does not turn");
+    }
+    return plan::make_shift(*plan_, by_axis);
+  });
+}
+
+const SinusoidalSpec& Sinusoidal::spec() const { return plan_->spec; }
+std::int64_t Sinusoidal::axes() const { return static_cast<std::int64_t>(plan_->parts.size()); }
+const std::vector<double>& Sinusoidal::frequencies() const { return plan_->frequencies; }
+
+Status apply_shift(const ShiftOperator& shift, std::span<const double> from, std::span<double> to) {
+  const auto width = static_cast<std::size_t>(shift.width);
+  if (from.size() != width || to.size() != width) {
+    return Status::invalid(fmt::format("apply_shift: {} channels become {}, wanted {}", from.size(), to.size(), width));
+  }
+  if (from.data() != to.data()) std::copy(from.begin(), from.end(), to.begin());
+  for (const ShiftOperator::Pair& pair : shift.pairs) {
+    double& s = to[static_cast<std::size_t>(pair.sin_channel)];
+    double& c = to[static_cast<std::size_t>(pair.cos_channel)];
+    const double turned = s * pair.cos + c * pair.sin;
+    c = c * pair.cos - s * pair.sin;
+    s = turned;
+  }
+  return {};
+}
+
+Result<std::vector<double>> matrix_of(const ShiftOperator& shift) {
+  return without_exceptions([&]() -> Result<std::vector<double>> {
+    const auto width = static_cast<std::size_t>(shift.width);
+    std::vector<double> matrix(width * width, 0);
+    for (std::size_t i = 0; i < width; ++i) matrix[i * width + i] = 1;
+    for (const ShiftOperator::Pair& pair : shift.pairs) {
+      const auto s = static_cast<std::size_t>(pair.sin_channel);
+      const auto c = static_cast<std::size_t>(pair.cos_channel);
+      matrix[s * width + s] = matrix[c * width + c] = pair.cos;
+      matrix[s * width + c] = pair.sin;
+      matrix[c * width + s] = -pair.sin;
+    }
+    return matrix;
+  });
+}
+
+Result<double> Sinusoidal::amplitude_gradient(const ConstTensorView& gradient, const Positions& positions) const {
+  if (Status s = job::check_gradient(*plan_, gradient, positions); !s) return s;
+  return without_exceptions([&]() -> Result<double> {
+    const auto [batch, tokens, heads, width] = gradient.shape;
+    std::vector<double> rows(static_cast<std::size_t>(tokens * width));
+    double sum = 0;
+    for (std::int64_t b = 0; b < batch; ++b) {
+      if (Status s = fill(view(rows.data(), {1, tokens, 1, width}), job::batch_row(positions, b), {.amplitude = 1.0}); !s) return s;
+      for (std::int64_t i = 0; i < tokens * width; ++i) {
+        sum += job::value_at(gradient, b, i / width, i % width) * rows[static_cast<std::size_t>(i)];
+      }
+    }
+    return sum;
+  });
+}
+
+}  // namespace phasor
