@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "phasor/rotary.hpp"
@@ -61,6 +62,131 @@ struct DistanceCheck {
 /// q (1, T, H, D) and k (1, T, heads that divide H, D) of one dtype. Compares a sample of queries in every head at distances 0, 1, 2,
 /// 4, 8, ... Allocates copies of q and k.
 Result<DistanceCheck> distance_check(const Rotary& rotary, const ConstTensorView& q, const ConstTensorView& k, std::int64_t far_position);
+
+// ---- Decay and weights by distance: q and k of length 1 in each pair, every other channel 0. Angles are exact whatever the numerics. ----
+
+/// S(distance) = amplitude^2 * sum over the pairs of cos(distance * frequency): what q and k score at a distance before any scale. Rows are
+/// distances, columns are specs. Summed to within P * 2^-90 * amplitude^2 from exact phases, then rounded once. Tiled lanes are an error.
+Result<Matrix> decay(std::span<const Rotary> rotaries, std::span<const std::int64_t> distances);
+Result<std::vector<double>> decay(const Rotary& rotary, std::span<const std::int64_t> distances);
+/// The smallest distance from 1 to `length` - 1 at which S is below 0, if there is one.
+Result<std::optional<std::int64_t>> first_negative(const Rotary& rotary, std::int64_t length);
+
+/// What one key of a causal context gets from the last query.
+struct DistanceWeight {
+  std::int64_t distance = 0;
+  double sum = 0;     // S
+  double share = 0;   // S / P
+  double score = 0;   // softmax_scale * S / sqrt(head_dim), and the bias
+  double weight = 0;  // of the softmax; they sum to 1
+};
+/// Distances 0 to `context` - 1, at most 2^24. `bias` is empty, or what is added to the score at each distance (-infinity: not looked at).
+Result<std::vector<DistanceWeight>> distance_weights(const Rotary& rotary, std::int64_t context, std::span<const double> bias = {});
+/// Softmax of scores by distance, a bias diagonal say. -infinity gets weight 0; all of them, NaN or +infinity are errors.
+Result<std::vector<double>> softmax_weights(std::span<const double> scores);
+
+// ---- Similarity and uniqueness. Rows are tensors (1, rows, 1, D) of any dtype; sums are in float64. ----
+
+enum class Similarity : std::uint8_t { cosine, inner_product };
+/// Every row of `a` with every row of `b`, at most 4096 rows each: embeddings with encodings, or encodings with themselves. A cosine with a
+/// row of zeros is NaN.
+Result<Matrix> similarity(const ConstTensorView& a, const ConstTensorView& b, Similarity kind = Similarity::cosine);
+/// Of a rotary spec by positions, at most 4096: S of each distance, divided by S(0) for the cosine. Errors as for decay, and where a
+/// distance does not fit in 64 bits.
+Result<Matrix> similarity(const Rotary& rotary, std::span<const std::int64_t> positions, Similarity kind = Similarity::cosine);
+
+/// How near to orthogonal two sets of rows are. Rows of zeros are left out.
+struct Orthogonality {
+  std::int64_t cosines = 0;  // how many
+  double mean = 0;
+  double mean_square = 0;  // 1 / D for directions at random
+  double largest = 0;      // absolute value
+};
+Result<Orthogonality> orthogonality(const ConstTensorView& a, const ConstTensorView& b);
+
+/// The two positions whose encodings are nearest to each other, by Euclidean distance; 0 where two are the same.
+struct Gap {
+  double gap = 0;
+  std::int64_t first = 0;
+  std::int64_t second = 0;
+};
+/// Of the sinusoid (cos and sin of every pair, amplitude included) of positions 0 to `length` - 1, 2 to 2^24 of them; `first` is 0, since
+/// only the distance matters, and ties go to the smaller distance.
+Result<Gap> smallest_gap(const Rotary& rotary, std::int64_t length);
+/// Of rows, at least 2 and at most 2^14: positions are row numbers.
+Result<Gap> smallest_gap(const ConstTensorView& rows);
+
+// ---- The score of x + p ----
+
+/// Tokens x and their encodings p, (1, T, 1, D) each; projections (1, D, 1, E), y = x W, or without data for none.
+struct ScoreInput {
+  ConstTensorView x;
+  ConstTensorView p;
+  ConstTensorView query_weights = {};
+  ConstTensorView key_weights = {};
+  double scale = 1;
+};
+/// Matrices (T, T), rows are queries. The four terms sum to the score, but for rounding.
+struct ScoreTerms {
+  Matrix content_content;
+  Matrix content_position;  // query content, key position
+  Matrix position_content;
+  Matrix position_position;
+  Matrix score;
+};
+/// At most 2048 tokens.
+Result<ScoreTerms> score_terms(const ScoreInput& input);
+
+// ---- Turns, precision, planning ----
+
+/// One for each of `frequencies()`.
+struct PairTurns {
+  double frequency = 0;
+  double wavelength = 0;
+  double turns = 0;  // in the length; below 1 the pair never comes round
+};
+Result<std::vector<PairTurns>> pair_turns(const Rotary& rotary, std::int64_t length);
+
+/// Errors of one profile for tensors of one dtype at one position.
+struct PrecisionError {
+  std::int64_t position = 0;
+  Numerics numerics = Numerics::exact;
+  DType dtype = DType::f32;
+  double cos_sin = 0;  // largest over the pairs, of the tables that the profile uses for the dtype, amplitude included
+  double score = 0;    // of q at position + distance with k at position, each rotated and stored in the dtype; S(distance) is the truth
+};
+/// q and k are (1, 0) in every pair. Position by position: each numerics whose peer has the spec's scaling, in f32, f16 and bf16.
+/// The numerics of `spec` are not looked at. Errors as for decay, and where position + distance does not fit in 64 bits.
+Result<std::vector<PrecisionError>> precision_report(const RotarySpec& spec, std::span<const std::int64_t> positions,
+                                                     std::int64_t distance);
+
+struct PlannerInput {
+  RotarySpec spec;  // as trained, its own scaling included
+  std::int64_t trained_length = 0;
+  std::int64_t wanted_length = 0;
+  std::vector<Scaling> scalings = {};  // empty: every published one with factor wanted / trained
+};
+/// What a scaling makes of one pair. A position is seen where its phase is below that of `trained_length` as trained, or where the pair
+/// turned once or more in training.
+struct PlannedPair {
+  double frequency = 0;
+  double ratio = 1;  // to the frequency as trained; NaN where neither turns
+  double trained_turns = 0;
+  double wanted_turns = 0;
+  std::optional<std::int64_t> unseen_from = std::nullopt;  // first position not seen; none: every one is
+};
+struct PlannedScaling {
+  std::string name;  // "as trained", "linear", "ntk", "ntk_mixed", "dynamic", "yarn", "longrope", "llama3", "proportional", ...
+  Scaling scaling;
+  std::string error;  // why the spec cannot have it; the rest is then empty
+  double amplitude = 1;
+  double softmax_scale = 1;
+  std::int64_t unseen_pairs = 0;                           // that leave what was seen before `wanted_length`
+  std::optional<std::int64_t> unseen_from = std::nullopt;  // where extrapolation begins: the smallest of the pairs
+  std::vector<PlannedPair> pairs;
+};
+/// The first is the spec as trained. Given frequencies and directions are an error: nothing scales them.
+Result<std::vector<PlannedScaling>> plan_scalings(const PlannerInput& input);
 
 /// memcpy in pieces on a runner (null: the library's own): what a rotation's speed is shown beside.
 void copy_bytes(void* to, const void* from, std::int64_t bytes, const Runner& runner = {});
