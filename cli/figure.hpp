@@ -42,14 +42,16 @@ struct Panel {
   Axis x = {};
   Axis y = {};
   std::vector<Curve> curves = {};
-  std::optional<Cells> cells = std::nullopt;  // instead of curves
-  bool square = false;                        // a unit of x is as long as one of y
+  std::optional<Cells> cells = std::nullopt;    // instead of curves
+  bool square = false;                          // a unit of x is as long as one of y
+  std::optional<double> circle = std::nullopt;  // a circle of this radius around the origin, instead of axes
 };
 
 struct Figure {
   std::string title = {};
   std::vector<Panel> panels = {};
-  int columns = 1;  // of panels
+  int columns = 1;                       // of panels
+  std::vector<std::string> legend = {};  // of the colours, for all panels together
 };
 
 enum class Format : std::uint8_t { svg, png, text };
@@ -64,5 +66,8 @@ struct Canvas {
 
 /// The script that makes gnuplot draw the figure into the file `output` (text: onto standard output). Data is in the script.
 std::string gnuplot_script(const Figure& figure, const Canvas& canvas, const std::string& output);
+
+/// The numbers and words of the figure.
+std::string to_json(const Figure& figure);
 
 }  // namespace phasor::cli

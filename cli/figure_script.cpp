@@ -53,7 +53,8 @@ std::string terminal(const Canvas& canvas, const std::string& output) {
 
 std::string axis_lines(char name, const Axis& axis) {
   std::string out = fmt::format("set {}label {}\n", name, quoted(axis.label));
-  out += axis.log ? fmt::format("set logscale {0}\nset format {0} '%.0e'\n", name) : fmt::format("unset logscale {0}\nset format {0} '%g'\n", name);
+  out += axis.log ? fmt::format("set logscale {0}\nset format {0} '%.0e'\n", name)
+                  : fmt::format("unset logscale {0}\nset format {0} '%g'\n", name);
   return out + fmt::format("set {}range [{}:{}]\n", name, end_of(axis.low), end_of(axis.high));
 }
 
@@ -90,9 +91,9 @@ char shade_of(double value, double low, double high) {
 /// Cells without colour: a character each, and what the first and the last stand for.
 std::string shaded_cells(const Cells& cells, const std::string& title) {
   const auto [low, high] = ends_of(cells);
-  std::string out = fmt::format("unset colorbox\nset title {}\n$cells << EOD\n",
-                                quoted(fmt::format("{}  ({}: '{}' {:.3g} to '{}' {:.3g})", title, cells.label, kShades.front(), low,
-                                                   kShades.back(), high)));
+  std::string out = fmt::format(
+      "unset colorbox\nset title {}\n$cells << EOD\n",
+      quoted(fmt::format("{}  ({}: '{}' {:.3g} to '{}' {:.3g})", title, cells.label, kShades.front(), low, kShades.back(), high)));
   const std::size_t columns = cells.column_names.size();
   for (std::size_t i = 0; i < cells.values.size(); ++i)
     out += fmt::format("{} {} \"{}\"\n", i % columns, i / columns, shade_of(cells.values[i], low, high));
@@ -101,7 +102,8 @@ std::string shaded_cells(const Cells& cells, const std::string& title) {
 
 std::string colored_cells(const Cells& cells) {
   const auto [low, high] = ends_of(cells);
-  std::string out = fmt::format("set colorbox\nset cblabel {}\nset cbrange [{}:{}]\n$cells << EOD\n", quoted(cells.label), number(low), number(high));
+  std::string out =
+      fmt::format("set colorbox\nset cblabel {}\nset cbrange [{}:{}]\n$cells << EOD\n", quoted(cells.label), number(low), number(high));
   const std::size_t columns = cells.column_names.size();
   for (std::size_t i = 0; i < cells.values.size(); ++i)
     out += fmt::format("{:.6g}{}", cells.values[i], (i + 1) % columns == 0 ? '\n' : ' ');
@@ -111,17 +113,22 @@ std::string colored_cells(const Cells& cells) {
 std::string cells_lines(const Panel& panel, const Canvas& canvas) {
   const Cells& cells = *panel.cells;
   std::string out = named_ticks('x', cells.column_names) + named_ticks('y', cells.row_names);
-  out += fmt::format("unset grid\nset xrange [-0.5:{}.5]\nset yrange [{}.5:-0.5]\n", cells.column_names.size() - 1, cells.row_names.size() - 1);
+  out += fmt::format("unset grid\nset xrange [-0.5:{}.5]\nset yrange [{}.5:-0.5]\n", cells.column_names.size() - 1,
+                     cells.row_names.size() - 1);
   const bool shaded = canvas.format == Format::text && !canvas.color;
   return out + (shaded ? shaded_cells(cells, panel.title) : colored_cells(cells));
 }
 
 const char* style_of(Mark mark) {
   switch (mark) {
-    case Mark::line: return "using 1:2 with lines";
-    case Mark::points: return "using 1:2 with points pointtype 7 pointsize 0.6";
-    case Mark::line_and_points: return "using 1:2 with linespoints pointtype 7 pointsize 0.5";
-    case Mark::arrows: return "using (0):(0):1:2 with vectors head filled size graph 0.06,20";
+    case Mark::line:
+      return "using 1:2 with lines";
+    case Mark::points:
+      return "using 1:2 with points pointtype 7 pointsize 0.6";
+    case Mark::line_and_points:
+      return "using 1:2 with linespoints pointtype 7 pointsize 0.5";
+    case Mark::arrows:
+      return "using (0):(0):1:2 with vectors head filled size graph 0.06,20";
   }
   return "";
 }
@@ -146,9 +153,25 @@ std::string panel_lines(const Panel& panel, const Canvas& canvas) {
   std::string out = fmt::format("set title {}\n", quoted(panel.title)) + axis_lines('x', panel.x) + axis_lines('y', panel.y);
   out += panel.square ? "set size ratio -1\n" : "set size noratio\n";
   if (panel.cells) return out + cells_lines(panel, canvas);
+  if (panel.circle) {
+    return out +
+           fmt::format("unset key\nunset border\nunset tics\nset object 1 circle at 0,0 size {} front linecolor rgb '#999999'\n",
+                       number(*panel.circle)) +
+           curves_lines(panel);
+  }
   const bool legend = std::any_of(panel.curves.begin(), panel.curves.end(), [](const Curve& c) { return !c.name.empty(); });
   out += legend ? "set key below left Left reverse maxcols 1 samplen 2\n" : "unset key\n";
   return out + "set xtics autofreq\nset ytics autofreq\nset grid linecolor rgb '#dddddd'\n" + curves_lines(panel);
+}
+
+/// Names in their colours, in a row at the bottom. They are labels, so the first panel draws them.
+std::string legend_lines(const Figure& figure) {
+  std::string out;
+  for (std::size_t i = 0; i < figure.legend.size(); ++i) {
+    out += fmt::format("set label {} {} at screen {:.4f},0.03 center textcolor rgb '{}'\n", i + 1, quoted(figure.legend[i]),
+                       (static_cast<double>(i) + 0.5) / static_cast<double>(figure.legend.size()), kColors[i % kColors.size()]);
+  }
+  return out;
 }
 
 }  // namespace
@@ -158,8 +181,10 @@ std::string gnuplot_script(const Figure& figure, const Canvas& canvas, const std
   const std::size_t columns = static_cast<std::size_t>(std::max(figure.columns, 1));
   const bool several = figure.panels.size() > 1;
   if (several) {
-    out += fmt::format("set multiplot layout {},{} title {}\n", (figure.panels.size() + columns - 1) / columns, columns, quoted(figure.title));
+    out +=
+        fmt::format("set multiplot layout {},{} title {}\n", (figure.panels.size() + columns - 1) / columns, columns, quoted(figure.title));
   }
+  out += legend_lines(figure);
   for (const Panel& panel : figure.panels) {
     Panel titled = panel;
     if (!several) titled.title = figure.title;
