@@ -113,7 +113,7 @@ struct Gap {
 /// Of the sinusoid (cos and sin of every pair, amplitude included) of positions 0 to `length` - 1, 2 to 2^24 of them; `first` is 0, since
 /// only the distance matters, and ties go to the smaller distance.
 Result<Gap> smallest_gap(const Rotary& rotary, std::int64_t length);
-/// Of rows, at least 2 and at most 2^14: positions are row numbers.
+/// Of rows, at least 2 and at most 2^13: positions are row numbers.
 Result<Gap> smallest_gap(const ConstTensorView& rows);
 
 // ---- The score of x + p ----
@@ -155,8 +155,8 @@ struct PrecisionError {
   double cos_sin = 0;  // largest over the pairs, of the tables that the profile uses for the dtype, amplitude included
   double score = 0;    // of q at position + distance with k at position, each rotated and stored in the dtype; S(distance) is the truth
 };
-/// q and k are (1, 0) in every pair. Position by position: each numerics whose peer has the spec's scaling, in f32, f16 and bf16.
-/// The numerics of `spec` are not looked at. Errors as for decay, and where position + distance does not fit in 64 bits.
+/// q and k are (1, 1) in every pair and the score is halved. Position by position: each numerics whose peer has the spec's scaling, in f32,
+/// f16 and bf16. The numerics of `spec` are not looked at. Errors as for decay, and where position + distance does not fit in 64 bits.
 Result<std::vector<PrecisionError>> precision_report(const RotarySpec& spec, std::span<const std::int64_t> positions,
                                                      std::int64_t distance);
 

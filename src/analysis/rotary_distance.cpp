@@ -8,12 +8,15 @@
 #include <utility>
 
 #include "analysis/float32_angles.hpp"
+#include "analysis/values.hpp"
 #include "job/check.hpp"
-#include "math/sincos.hpp"
 #include "phasor/analysis.hpp"
 
 namespace phasor {
 namespace {
+
+using analysis::larger;
+using analysis::value_at;
 
 /// Keeps the size of a copy within 64 bits.
 constexpr std::int64_t kMostTokens = 1 << 20;
@@ -35,20 +38,6 @@ struct QueryKey {
   Tensor k;
 };
 
-double value_at(const ConstTensorView& x, std::int64_t index) {
-  switch (x.dtype) {
-    case DType::f32:
-      return static_cast<const float*>(x.data)[index];
-    case DType::f64:
-      return static_cast<const double*>(x.data)[index];
-    case DType::f16:
-      return math::widen_f16(math::One<float>{}, math::u32{static_cast<const Float16*>(x.data)[index].bits});
-    case DType::bf16:
-      return math::widen_bf16(math::One<float>{}, math::u32{static_cast<const BFloat16*>(x.data)[index].bits});
-  }
-  return std::nan("");
-}
-
 std::int64_t row_start(const ConstTensorView& x, std::int64_t token, std::int64_t head) {
   return token * x.strides[1] + head * x.strides[2];
 }
@@ -58,9 +47,6 @@ double dot(const ConstTensorView& a, std::int64_t a_start, const ConstTensorView
   for (std::int64_t i = 0; i < a.shape[3]; ++i) sum += value_at(a, a_start + i) * value_at(b, b_start + i);
   return sum;
 }
-
-/// The larger of the two; once NaN, always NaN, so that a broken score is never forgotten.
-double larger(double a, double b) { return std::isnan(a) || b <= a ? a : b; }
 
 double largest_norm(const ConstTensorView& x) {
   double norm = 0;
