@@ -25,6 +25,7 @@ struct Curve {
   std::vector<double> y = {};
   Mark mark = Mark::line;
   std::optional<int> color = std::nullopt;  // of the palette; not given: by its place among the curves
+  bool dashed = false;
 };
 
 /// A value in each cell, drawn in colour with a colour bar; row 0 at the top.

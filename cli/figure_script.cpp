@@ -53,14 +53,18 @@ std::string terminal(const Canvas& canvas, const std::string& output) {
 
 std::string axis_lines(char name, const Axis& axis) {
   std::string out = fmt::format("set {}label {}\n", name, quoted(axis.label));
-  out += axis.log ? fmt::format("set logscale {0}\nset format {0} '%.0e'\n", name)
+  out += axis.log ? fmt::format("set logscale {0}\nset format {0} '1e%T'\n", name)
                   : fmt::format("unset logscale {0}\nset format {0} '%g'\n", name);
   return out + fmt::format("set {}range [{}:{}]\n", name, end_of(axis.low), end_of(axis.high));
 }
 
 /// At most kMostTicks of the names, evenly.
 std::string named_ticks(char axis, const std::vector<std::string>& names) {
-  const std::size_t step = (names.size() + kMostTicks - 1) / kMostTicks;
+  std::size_t step = 1;
+  for (const std::size_t nice : {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000}) {
+    step = nice;
+    if (nice * kMostTicks >= names.size()) break;
+  }
   std::vector<std::string> ticks;
   for (std::size_t i = 0; i < names.size(); i += step) ticks.push_back(fmt::format("{} {}", quoted(names[i]), i));
   return fmt::format("set {}tics ({}) nomirror out\n", axis, fmt::join(ticks, ", "));
@@ -143,7 +147,7 @@ std::string curves_lines(const Panel& panel) {
     blocks += "EOD\n";
     const auto color = static_cast<std::size_t>(curve.color.value_or(static_cast<int>(i)));
     plots.push_back(fmt::format("$curve{} {} linewidth 1.5 linecolor rgb '{}' dashtype {} {}", i, style_of(curve.mark),
-                                kColors[color % kColors.size()], color / kColors.size() + 1,
+                                kColors[color % kColors.size()], curve.dashed || color >= kColors.size() ? 2 : 1,
                                 curve.name.empty() ? "notitle" : "title " + quoted(curve.name)));
   }
   return blocks + fmt::format("plot {}\n", fmt::join(plots, ", \\\n  "));
@@ -154,14 +158,15 @@ std::string panel_lines(const Panel& panel, const Canvas& canvas) {
   out += panel.square ? "set size ratio -1\n" : "set size noratio\n";
   if (panel.cells) return out + cells_lines(panel, canvas);
   if (panel.circle) {
-    return out +
-           fmt::format("unset key\nunset border\nunset tics\nset object 1 circle at 0,0 size {} front linecolor rgb '#999999'\n",
-                       number(*panel.circle)) +
+    out += "unset key\nunset border\nunset tics\nunset grid\n";
+    return out + fmt::format("set object 1 circle at 0,0 size {} fillstyle empty border linecolor rgb '#999999'\n", number(*panel.circle)) +
            curves_lines(panel);
   }
-  const bool legend = std::any_of(panel.curves.begin(), panel.curves.end(), [](const Curve& c) { return !c.name.empty(); });
-  out += legend ? "set key below left Left reverse maxcols 1 samplen 2\n" : "unset key\n";
-  return out + "set xtics autofreq\nset ytics autofreq\nset grid linecolor rgb '#dddddd'\n" + curves_lines(panel);
+  const auto named = std::count_if(panel.curves.begin(), panel.curves.end(), [](const Curve& c) { return !c.name.empty(); });
+  out += named > 0 ? fmt::format("set key below left Left reverse maxcols {} samplen 2 height 0.6 width 2\n", named > 4 ? 2 : 1)
+                   : "unset key\n";
+  return out + "set autoscale xfix\nset xtics autofreq\nset ytics autofreq\nset grid linetype 1 linecolor rgb '#dddddd'\n" +
+         curves_lines(panel);
 }
 
 /// Names in their colours, in a row at the bottom. They are labels, so the first panel draws them.
@@ -189,6 +194,7 @@ std::string gnuplot_script(const Figure& figure, const Canvas& canvas, const std
     Panel titled = panel;
     if (!several) titled.title = figure.title;
     out += panel_lines(titled, canvas);
+    if (&panel == &figure.panels.front()) out += "unset label\n";
   }
   if (several) out += "unset multiplot\n";
   return out + "unset output\n";

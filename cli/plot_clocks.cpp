@@ -18,7 +18,7 @@ constexpr std::size_t kMostClocks = 12;
 struct PlotClocksOptions {
   SpecOptions spec;
   std::string pairs;
-  std::string positions = "0:6";
+  std::string positions = "0,1,10,100,1000";
   PlotOptions plot;
 };
 
@@ -49,8 +49,12 @@ Numbers some_pairs(std::size_t pairs) {
   return some;
 }
 
+std::string title_of(std::size_t pair, double wavelength) {
+  return fmt::format("pair {}: a turn in {:.{}f}", pair, wavelength, wavelength < 100 ? 1 : 0);
+}
+
 Panel clock_of(const Rotary& rotary, const Hands& hands, std::size_t pair) {
-  Panel panel{.title = fmt::format("pair {}: {:.3g} positions a turn", pair, wavelengths(rotary)[pair]), .square = true};
+  Panel panel{.title = title_of(pair, wavelengths(rotary)[pair]), .square = true};
   panel.circle = rotary.amplitude();
   for (Axis* axis : {&panel.x, &panel.y}) {
     axis->low = -1.05 * rotary.amplitude();
@@ -69,7 +73,7 @@ Result<Figure> clocks_figure(const NamedSpec& spec, const Numbers& pairs, const 
   if (!rotary.ok()) return rotary.status();
   const auto hands = hands_of(*rotary, positions);
   if (!hands.ok()) return hands.status();
-  Figure figure{.title = "Where positions turn a pair: " + spec.name, .columns = 3};
+  Figure figure{.title = "Where positions turn pairs to: " + spec.name, .columns = 3};
   for (const std::int64_t pair : pairs.empty() ? some_pairs(hands->pairs) : pairs) {
     if (pair < 0 || pair >= static_cast<std::int64_t>(hands->pairs)) {
       return Status::invalid(fmt::format("--pairs: pair is {}, wanted 0 to {}", pair, hands->pairs - 1));
@@ -85,7 +89,7 @@ void add_plot_clocks(CLI::App& plot, Run& run) {
   const auto o = std::make_shared<PlotClocksOptions>();
   add_spec_options(*command, o->spec);
   command->add_option("--pairs", o->pairs, "Which, a list like --positions, at most 12 (six from the first to the last)");
-  command->add_option("--positions", o->positions, "Hands: 1,10,100 or 0:11 (0 to 10) or 0:100:10, at most 7 (0:6)");
+  command->add_option("--positions", o->positions, "Hands: 1,10,100 or 0:11 (0 to 10) or 0:100:10, at most 7 (0,1,10,100,1000)");
   add_plot_options(*command, o->plot);
   command->footer("Example:\n  phasor plot clocks --head-dim 8 --pairs 0:4 --positions 0,1,2,3 --out clocks.svg");
   command->callback([o, &run] {

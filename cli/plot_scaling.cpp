@@ -21,7 +21,7 @@ struct PlotScalingOptions {
 Result<Figure> scaling_figure(const PlannerInput& input) {
   const auto planned = plan_scalings(input);
   if (!planned.ok()) return planned.status();
-  Panel panel{.x = {.label = "pair"}, .y = {.label = "frequency / frequency as trained"}};
+  Panel panel{.x = {.label = "pair"}, .y = {.label = "frequency / frequency as trained", .low = 0, .high = 1.05}};
   for (const PlannedScaling& one : *planned) {
     if (!one.error.empty()) continue;
     Curve curve{.name = one.unseen_from ? fmt::format("{}: unseen from position {}", one.name, *one.unseen_from) : one.name + ": all seen"};
@@ -29,6 +29,7 @@ Result<Figure> scaling_figure(const PlannerInput& input) {
       curve.x.push_back(static_cast<double>(pair));
       curve.y.push_back(one.pairs[pair].ratio);
     }
+    if (&one == &planned->front()) curve.dashed = true;
     panel.curves.push_back(std::move(curve));
   }
   return Figure{.title = fmt::format("Scalings from {} to {} positions", input.trained_length, input.wanted_length),

@@ -143,7 +143,7 @@ Result<std::string> make_page(const ReportOptions& o) {
     page.subheading("Wavelengths");
     if (const Status status = add_wavelengths(*rotary, trained_of(*model), page); !status.ok()) return status;
   }
-  page.paragraph(fmt::format("Made by phasor {}; every number was computed exactly and rounded once.", version()));
+  page.paragraph(fmt::format("Made by phasor {}.", version()));
   return page.html();
 }
 
