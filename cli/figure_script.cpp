@@ -163,15 +163,16 @@ std::string panel_lines(const Panel& panel, const Canvas& canvas) {
            curves_lines(panel);
   }
   const auto named = std::count_if(panel.curves.begin(), panel.curves.end(), [](const Curve& c) { return !c.name.empty(); });
-  out += named > 0 ? fmt::format("set key below left Left reverse maxcols {} samplen 2 height 0.6 width 2\n", named > 4 ? 2 : 1)
-                   : "unset key\n";
+  out += named > 0
+             ? fmt::format("set key below left Left reverse vertical maxrows {} samplen 2 height 0.6 width 2\n", named > 4 ? 4 : named)
+             : "unset key\n";
   return out + "set autoscale xfix\nset xtics autofreq\nset ytics autofreq\nset grid linetype 1 linecolor rgb '#dddddd'\n" +
          curves_lines(panel);
 }
 
 /// Names in their colours, in a row at the bottom. They are labels, so the first panel draws them.
 std::string legend_lines(const Figure& figure) {
-  std::string out;
+  std::string out = figure.legend.empty() ? "" : "set bmargin 2.5\n";
   for (std::size_t i = 0; i < figure.legend.size(); ++i) {
     out += fmt::format("set label {} {} at screen {:.4f},0.03 center textcolor rgb '{}'\n", i + 1, quoted(figure.legend[i]),
                        (static_cast<double>(i) + 0.5) / static_cast<double>(figure.legend.size()), kColors[i % kColors.size()]);

@@ -49,7 +49,7 @@ Result<Figure> error_figure(const NamedSpec& spec, const Numbers& positions) {
   }
   Panel panel{.x = {.label = "position", .log = true}, .y = {.label = "largest error of a cosine or sine", .log = true}};
   for (Curve& curve : curves) {
-    curve.mark = Mark::line_and_points;
+    curve.mark = curve.name == "vllm" ? Mark::points : Mark::line_and_points;  // where it is what hf is, both are seen
     panel.curves.push_back(std::move(curve));
   }
   return Figure{.title = "Error of float32 tables by numerics profile: " + spec.name, .panels = {std::move(panel)}};

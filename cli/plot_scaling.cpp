@@ -11,6 +11,9 @@
 namespace phasor::cli {
 namespace {
 
+/// The last of the palette: the others go to what is compared.
+constexpr int kTrainedColor = 6;
+
 struct PlotScalingOptions {
   PlanOptions plan;
   PlotOptions plot;
@@ -29,7 +32,9 @@ Result<Figure> scaling_figure(const PlannerInput& input) {
       curve.x.push_back(static_cast<double>(pair));
       curve.y.push_back(one.pairs[pair].ratio);
     }
-    if (&one == &planned->front()) curve.dashed = true;
+    const bool trained = &one == &planned->front();
+    curve.dashed = trained;
+    curve.color = trained ? kTrainedColor : static_cast<int>(panel.curves.size()) - 1;
     panel.curves.push_back(std::move(curve));
   }
   return Figure{.title = fmt::format("Scalings from {} to {} positions", input.trained_length, input.wanted_length),

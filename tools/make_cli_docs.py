@@ -37,7 +37,9 @@ class Command(NamedTuple):
 
 def parse(tool, words):
     """The command `phasor words`, and those below it."""
-    shown = subprocess.run([tool, *words, "--help"], capture_output=True, text=True, check=True).stdout.splitlines()
+    shown = subprocess.run([tool, *words, "--help"], capture_output=True, text=True, check=True).stdout
+    # A long name has its words on the next line.
+    shown = re.sub(r"^(  -\S.*\S)\n {20,}", r"\1  ", shown, flags=re.MULTILINE).splitlines()
     text, group, options, positionals, names = shown[0], "", [], [], []
     for i, line in enumerate(shown):
         if line.startswith("Example") or (group and line and not line.startswith(" ") and not line.endswith(":")):
