@@ -22,7 +22,7 @@ PLOTS = {
     "similarity": (["--head-dim", "64", "--positions", "0:33"], ["position", "cosine similarity"]),
     "sinusoid": (["--head-dim", "8", "--positions", "0,1,10,100"], ["channel (even: sine, odd: cosine)", "position", "value"]),
     "clocks": (["--head-dim", "6"], ["pair 2: a turn in", "position 1000"]),
-    "scaling": (["--trained-length", "4096", "--wanted-length", "8192"], ["pair", "frequency / frequency as trained", "yarn: unseen from position"]),
+    "scaling": (["--trained-length", "4096", "--wanted-length", "8192"], ["pair", "frequency / frequency as trained", "yarn: seen up to"]),
     "error": (["--positions", "1,100,10000,1000000"], ["position", "largest error of a cosine or sine", "vllm"]),
 }
 
