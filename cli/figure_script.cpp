@@ -114,13 +114,12 @@ std::string colored_cells(const Cells& cells) {
   return out + "EOD\nplot $cells matrix with image notitle\n";
 }
 
-std::string cells_lines(const Panel& panel, const Canvas& canvas) {
-  const Cells& cells = *panel.cells;
+std::string cells_lines(const Cells& cells, const std::string& title, const Canvas& canvas) {
   std::string out = named_ticks('x', cells.column_names) + named_ticks('y', cells.row_names);
   out += fmt::format("unset grid\nset xrange [-0.5:{}.5]\nset yrange [{}.5:-0.5]\n", cells.column_names.size() - 1,
                      cells.row_names.size() - 1);
   const bool shaded = canvas.format == Format::text && !canvas.color;
-  return out + (shaded ? shaded_cells(cells, panel.title) : colored_cells(cells));
+  return out + (shaded ? shaded_cells(cells, title) : colored_cells(cells));
 }
 
 const char* style_of(Mark mark) {
@@ -156,7 +155,7 @@ std::string curves_lines(const Panel& panel) {
 std::string panel_lines(const Panel& panel, const Canvas& canvas) {
   std::string out = fmt::format("set title {}\n", quoted(panel.title)) + axis_lines('x', panel.x) + axis_lines('y', panel.y);
   out += panel.square ? "set size ratio -1\n" : "set size noratio\n";
-  if (panel.cells) return out + cells_lines(panel, canvas);
+  if (panel.cells) return out + cells_lines(*panel.cells, panel.title, canvas);
   if (panel.circle) {
     out += "unset key\nunset border\nunset tics\nunset grid\n";
     return out + fmt::format("set object 1 circle at 0,0 size {} fillstyle empty border linecolor rgb '#999999'\n", number(*panel.circle)) +
