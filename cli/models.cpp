@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 
 namespace phasor::cli {
@@ -55,14 +54,12 @@ Result<RotarySpec> rotary_of(const ModelPositions& model, const std::optional<st
   if (layer && (*layer < 0 || *layer >= layers)) {
     return Status::invalid(fmt::format("--layer is {}, the model has {} layers", *layer, layers));
   }
-  const auto found =
-      layer ? model.layers.begin() + *layer
-            : std::find_if(model.layers.begin(), model.layers.end(), [](const LayerPositions& l) { return l.rotary.has_value(); });
-  if (found == model.layers.end() || !found->rotary) {
-    return Status::invalid(layer ? fmt::format("--layer: layer {} does not rotate, wanted one that does", *layer)
-                                 : fmt::format("the model ({}) does not rotate, wanted one that does", model.model_type));
+  for (std::int64_t i = layer.value_or(0); i < layers; ++i) {
+    const auto& rotary = model.layers[static_cast<std::size_t>(i)].rotary;
+    if (rotary) return *rotary;
+    if (layer) return Status::invalid(fmt::format("--layer: layer {} does not rotate, wanted one that does", *layer));
   }
-  return *found->rotary;
+  return Status::invalid(fmt::format("the model ({}) does not rotate, wanted one that does", model.model_type));
 }
 
 }  // namespace phasor::cli
