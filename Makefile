@@ -17,7 +17,7 @@ build = cmake --preset $(1) --log-level=WARNING && cmake --build --preset $(1) -
 # $(call build_and_test,PRESET)
 build_and_test = $(call build,$(1)) && ctest --preset $(1) -j $(JOBS)
 
-.PHONY: help demo test check bench fuzz test-exhaustive format lint clean
+.PHONY: help demo test check bench fuzz gallery test-exhaustive format lint clean
 .PHONY: setup-% check-includes check-formulas check-format check-tidy budgets test-asan test-tsan test-clang test-foreign test-wasm
 
 help:  ## list the commands
@@ -52,6 +52,9 @@ fuzz: setup-fuzz  ## run every fuzz harness for FUZZ_SECONDS (120): corpus and c
 	  echo "fuzz: $$name for $(FUZZ_SECONDS) s"; \
 	  $$f -max_total_time=$(FUZZ_SECONDS) -timeout=20 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1 \
 	    -artifact_prefix=build/fuzz/crashes/$$name- build/fuzz/corpus/$$name fuzz/corpus/$$name || exit 1; done
+
+gallery: setup-gallery  ## draw docs/gallery again, and the completions and man page from --help
+	@$(call build,release) && python3 tools/make_gallery.py build/release/phasor && python3 tools/make_cli_docs.py build/release/phasor
 
 test-exhaustive: setup-test  ## the long sweeps against MPFR
 	@$(call build,exhaustive) && build/exhaustive/tests/phasor_exhaustive

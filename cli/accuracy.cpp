@@ -17,7 +17,9 @@ namespace {
 struct AccuracyOptions {
   SpecOptions spec;
   std::string positions = "1,10,100,1000,10000,100000,1000000,10000000";
+  std::optional<std::int64_t> distance;
   bool json = false;
+  bool csv = false;
 };
 
 std::string json_of(const ProfileError& error) {
@@ -32,12 +34,62 @@ std::string line_of(const ProfileError& error) {
                      number(error.ggml));
 }
 
+std::string csv_of(const ProfileError& error) {
+  const auto number = [](const std::optional<double>& value) { return value ? fmt::format("{}", *value) : ""; };
+  return fmt::format("{},{},{},{},{}", error.position, error.exact, number(error.hf), number(error.vllm), number(error.ggml));
+}
+
+std::string json_of(const PrecisionError& e) {
+  return fmt::format(R"({{"position": {}, "numerics": "{}", "dtype": "{}", "cos_sin": {}, "score": {}}})", e.position, name_of(e.numerics),
+                     phasor::name_of(e.dtype), e.cos_sin, e.score);
+}
+
+std::string csv_of(const PrecisionError& e) {
+  return fmt::format("{},{},{},{},{}", e.position, name_of(e.numerics), phasor::name_of(e.dtype), e.cos_sin, e.score);
+}
+
+std::string line_of(const PrecisionError& e) {
+  return fmt::format("{:>12} {:>10} {:>6} {:>12.3g} {:>12.3g}", e.position, name_of(e.numerics), phasor::name_of(e.dtype), e.cos_sin,
+                     e.score);
+}
+
+/// One error a line, in the words that were asked for.
+template <class Error>
+std::vector<std::string> lines_of(const AccuracyOptions& options, const std::vector<Error>& errors) {
+  std::vector<std::string> lines;
+  for (const Error& error : errors) lines.push_back(options.json ? json_of(error) : options.csv ? csv_of(error) : line_of(error));
+  return lines;
+}
+
+Status run_precision(const AccuracyOptions& options, std::string& out) {
+  const RotarySpec spec = spec_of(options.spec);
+  const auto errors = precision_report(spec, parse_numbers("--positions", options.positions), *options.distance);
+  if (!errors.ok()) return errors.status();
+  const auto lines = lines_of(options, *errors);
+  if (options.json) {
+    out = fmt::format("{{\"spec\": {},\n \"distance\": {},\n \"errors\": [{}]}}\n", to_json(spec), *options.distance,
+                      fmt::join(lines, ",\n  "));
+  } else if (options.csv) {
+    out = fmt::format("position,numerics,dtype,cos_sin,score\n{}\n", fmt::join(lines, "\n"));
+  } else {
+    out = fmt::format(
+        "{}\n\nLargest error of a cosine or sine over all pairs, and of the score of q and k (length 1 in each pair) {} apart\n"
+        "{:>12} {:>10} {:>6} {:>12} {:>12}\n{}\n",
+        describe(spec), *options.distance, "position", "numerics", "dtype", "cos and sin", "score", fmt::join(lines, "\n"));
+  }
+  return {};
+}
+
 Status run_accuracy(const AccuracyOptions& options, std::string& out) {
+  if (options.distance) return run_precision(options, out);
   const RotarySpec spec = spec_of(options.spec);
   const auto errors = profile_errors(spec, parse_numbers("--positions", options.positions));
   if (!errors.ok()) return errors.status();
-  std::vector<std::string> lines;
-  for (const ProfileError& error : *errors) lines.push_back((options.json ? json_of : line_of)(error));
+  const auto lines = lines_of(options, *errors);
+  if (options.csv) {
+    out = fmt::format("position,exact,hf,vllm,ggml\n{}\n", fmt::join(lines, "\n"));
+    return {};
+  }
   if (options.json) {
     out = fmt::format("{{\"spec\": {},\n \"errors\": [{}]}}\n", to_json(spec), fmt::join(lines, ",\n  "));
     return {};
@@ -55,8 +107,11 @@ void add_accuracy(CLI::App& app, Run& run) {
   const auto options = std::make_shared<AccuracyOptions>();
   add_spec_options(*command, options->spec);
   command->add_option("--positions", options->positions, "Where: 1,10,100 or 0:11 (0 to 10) or 0:100:10 (1 to 10^7, powers of ten)");
-  command->add_flag("--json", options->json, "Print JSON, every number in full");
-  command->footer("Example:\n  phasor accuracy --model llama3.1 --positions 131072,1000000");
+  command->add_option("--distance", options->distance, "Adds each storage dtype, and the error of a score at this distance");
+  CLI::Option* json = command->add_flag("--json", options->json, "Print JSON, every number in full");
+  command->add_flag("--csv", options->csv, "Print CSV, every number in full")->excludes(json);
+  command->footer(
+      "Examples:\n  phasor accuracy --model llama3.1 --positions 131072,1000000\n  phasor accuracy --positions 1000000 --distance 7");
   command->callback([options, &run] {
     (void)spec_of(options->spec);
     if (options->spec.numerics != "exact") throw CLI::ValidationError("accuracy takes no --numerics: it shows all of them");

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // phasor demo: Llama 3.1's q and k, rotated near position 0 and near a million; checked, compared with float32 angles, timed.
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <memory>
 #include <thread>
 
 #include "command.hpp"
 #include "demo_report.hpp"
 #include "phasor/targets.hpp"
+#include "progress.hpp"
 #include "spec_options.hpp"
 
 namespace phasor::cli {
@@ -22,24 +21,6 @@ constexpr std::int64_t kFar = 1000000;
 struct DemoOptions {
   std::int64_t tokens = 2048;
   bool json = false;
-};
-
-/// One line on a terminal, rewritten at each step and gone at the end; silent anywhere else.
-class Progress {
- public:
-  Progress() = default;
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-  ~Progress() { say(""); }
-
-  void say(const std::string& text) const {
-    if (!terminal_) return;
-    std::fprintf(stderr, "\r\033[K%s", text.c_str());
-    std::fflush(stderr);
-  }
-
- private:
-  bool terminal_ = isatty(STDERR_FILENO) != 0;
 };
 
 /// All checks of one dtype come before its first timing.
@@ -69,7 +50,9 @@ Status demonstrate(const Rotary& rotary, DType dtype, const Progress& progress, 
 Result<DemoReport> make_report(std::int64_t tokens) {
   const auto target = active_target();
   if (!target.ok()) return target.status();
-  const auto rotary = Rotary::make(llama31_spec());
+  SpecOptions llama;
+  llama.model = "llama3.1";
+  const auto rotary = Rotary::make(spec_of(llama));
   if (!rotary.ok()) return rotary.status();
   DemoReport report{.spec = rotary->spec(),
                     .target = std::string(*target),

@@ -48,11 +48,19 @@ float normal_like(Integers& integers) {
 
 void store(std::byte* to, DType dtype, float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
-  const auto high = static_cast<std::uint16_t>(bits >> 16);  // bf16 by cutting: any bf16 will do as data
-  if (dtype == DType::bf16) {
-    std::memcpy(to, &high, sizeof high);
-  } else {
-    std::memcpy(to, &bits, sizeof bits);
+  const auto high = static_cast<std::uint16_t>(bits >> 16);  // bf16 by cutting: any finite 16 bits will do as data
+  const double wide = value;
+  switch (dtype) {
+    case DType::f32:
+      std::memcpy(to, &bits, sizeof bits);
+      break;
+    case DType::f64:
+      std::memcpy(to, &wide, sizeof wide);
+      break;
+    case DType::f16:
+    case DType::bf16:
+      std::memcpy(to, &high, sizeof high);
+      break;
   }
 }
 

@@ -104,7 +104,8 @@ Status verdict(const DemoReport& report) {
 std::string to_text(const DemoReport& report) {
   return introduction(report) + distance_section(report) + accuracy_section(report) + speed_section(report) +
          fmt::format("Same bits on one thread, on the default runner and on every target ({}): {}\n", target_list(),
-                     report.same_bits ? "yes" : "NO");
+                     report.same_bits ? "yes" : "NO") +
+         "\nA page about any model's positions, with plots: phasor report llama3.1 -o report.html (or config.json, or model.gguf)\n";
 }
 
 std::string to_json(const DemoReport& report) {

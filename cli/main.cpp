@@ -19,10 +19,13 @@ int fail(int code, std::string_view message) {
   return code;
 }
 
-/// The name of the command that was being parsed, for the hint at its --help.
+/// The command that was being parsed, for the hint at its --help.
 std::string hint(const CLI::App& app) {
-  const auto chosen = app.get_subcommands();
-  return fmt::format("try: phasor {}--help", chosen.empty() ? "" : chosen.front()->get_name() + " ");
+  std::string names;
+  for (auto chosen = app.get_subcommands(); !chosen.empty(); chosen = chosen.front()->get_subcommands()) {
+    names += chosen.front()->get_name() + " ";
+  }
+  return fmt::format("try: phasor {}--help", names);
 }
 
 /// "demo, explain, ... or targets".
@@ -52,9 +55,13 @@ int run_tool(int argc, const char* const* argv) {
   app.set_version_flag("--version", fmt::format("phasor {}", version()));
   app.require_subcommand(1);
   app.footer(
-      "Examples:\n  phasor demo\n  phasor explain config.json\n  phasor diff config.json model.gguf\n\n"
+      "Examples:\n  phasor demo\n  phasor explain config.json\n  phasor diff config.json model.gguf\n"
+      "  phasor plot decay --model llama3.1 --out decay.svg\n  phasor report config.json -o report.html\n\n"
       "Exit codes: 0 good, 1 failed (diff: something that matters differs), 2 used wrongly.");
-  for (const auto add : {add_demo, add_explain, add_diff, add_export, add_permute, add_table, add_accuracy, add_targets}) add(app, run);
+  for (const auto add : {add_demo, add_explain, add_diff, add_report, add_table, add_decay, add_similarity, add_plot, add_accuracy,
+                         add_plan, add_bench, add_export, add_permute, add_targets}) {
+    add(app, run);
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -9,8 +9,11 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <stdexcept>
 #include <utility>
 #include <vector>
+
+#include "models.hpp"
 
 namespace phasor::cli {
 namespace {
@@ -203,7 +206,21 @@ void take_layout(const SpecOptions& o, Given& given, RotarySpec& spec) {
 
 RotarySpec model_spec(const SpecOptions& o) {
   given_for("--model " + o.model, o).check_all_used();
-  return llama31_spec();
+  const auto model = built_in_model(o.model);
+  if (!model.ok()) throw std::runtime_error(model.status().message());
+  const auto spec = rotary_of(*model, std::nullopt);
+  if (!spec.ok()) throw std::runtime_error(spec.status().message());
+  return *spec;
+}
+
+RotarySpec file_spec(const SpecOptions& o) {
+  given_for("--config", o).check_all_used();
+  if (!o.model.empty()) throw CLI::ValidationError("--config takes no --model");
+  const auto model = read_model(o.config);
+  if (!model.ok()) throw std::runtime_error(model.status().message());
+  const auto spec = rotary_of(*model, o.layer);
+  if (!spec.ok()) throw std::runtime_error(spec.status().message());
+  return *spec;
 }
 
 RotarySpec free_spec(const SpecOptions& o) {
@@ -232,11 +249,6 @@ const char* name_of(AxisOrder order) {
   return order == AxisOrder::given ? "given" : order_names().at(static_cast<std::size_t>(order)).c_str();
 }
 const char* name_of(AxisLadder ladder) { return ladder_names().at(static_cast<std::size_t>(ladder)).c_str(); }
-
-RotarySpec llama31_spec() {
-  const Llama3Scaling scaling{.factor = 8, .low_freq_factor = 1, .high_freq_factor = 4, .original_length = 8192};
-  return {.head_dim = 128, .base = 500000, .scaling = scaling};
-}
 
 namespace {
 
@@ -289,7 +301,9 @@ void add_scaling_options(const Adder& add, SpecOptions& o) {
 
 void add_spec_options(CLI::App& command, SpecOptions& o) {
   const Adder add{command};
-  add.choice("--model", o.model, {"llama3.1"}, "A built-in model, instead of all below but --pairing and --numerics");
+  add.choice("--model", o.model, built_in_names(), "A built-in model, instead of all below but --pairing and --numerics");
+  add.one("--config", o.config, "A config.json, a folder that has one, or a GGUF file, instead of --model");
+  add.one("--layer", o.layer, "Of --config: this layer (the first that rotates)");
   add.choice("--pairing", o.pairing, {"half", "interleaved"}, "Which channels turn together (half)");
   add.choice("--numerics", o.numerics, numerics_names(), "Whose rounding (exact)");
   add.one("--head-dim", o.head_dim, "Channels of a head (128)");
@@ -305,8 +319,9 @@ void add_spec_options(CLI::App& command, SpecOptions& o) {
 }
 
 RotarySpec spec_of(const SpecOptions& o) {
-  RotarySpec spec = o.model.empty() ? free_spec(o) : model_spec(o);
-  spec.pairing = o.pairing == "half" ? Pairing::half : Pairing::interleaved;
+  if (o.layer && o.config.empty()) throw CLI::ValidationError("--layer wants --config");
+  RotarySpec spec = !o.config.empty() ? file_spec(o) : o.model.empty() ? free_spec(o) : model_spec(o);
+  if (o.pairing) spec.pairing = *o.pairing == "half" ? Pairing::half : Pairing::interleaved;
   spec.numerics = value_of<Numerics>(numerics_names(), o.numerics);
   return spec;
 }

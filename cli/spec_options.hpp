@@ -13,13 +13,12 @@
 
 namespace phasor::cli {
 
-/// Meta's Llama 3.1, all sizes.
-RotarySpec llama31_spec();
-
 /// As typed; what was not given keeps the default of the library.
 struct SpecOptions {
   std::string model;
-  std::string pairing = "half";
+  std::string config;                    // a file to take the encoding from
+  std::optional<std::int64_t> layer;     // of that file (the first that rotates)
+  std::optional<std::string> pairing;    // half, or what the file says
   std::optional<std::int64_t> head_dim;  // 128
   std::optional<std::int64_t> rotary_width;
   std::optional<double> base;
@@ -61,11 +60,15 @@ const char* name_of(AxisLadder ladder);
 /// `options` must outlive the parsing.
 void add_spec_options(CLI::App& command, SpecOptions& options);
 
-/// Throws CLI::ValidationError (used wrongly) for an option that the chosen model or scaling does not take or misses.
+/// Throws CLI::ValidationError (used wrongly) for an option that the chosen model, file or scaling does not take or misses, and
+/// std::runtime_error for a file that cannot be read.
 RotarySpec spec_of(const SpecOptions& options);
 
 /// The spec in one line, for people: "head_dim 128, base 500000, llama3 (factor 8, ...), half".
 std::string describe(const RotarySpec& spec);
+
+/// The same in a few words, for a legend: "base 500000, llama3, factor 8".
+std::string label_of(const RotarySpec& spec);
 
 /// The same as a JSON object.
 std::string to_json(const RotarySpec& spec);

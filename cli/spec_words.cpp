@@ -92,6 +92,15 @@ std::string describe(const RotarySpec& spec) {
                      list.empty() ? "" : ")", pairing_name(spec.pairing), rest_of(spec));
 }
 
+std::string label_of(const RotarySpec& spec) {
+  const Fields fields = std::visit(ToFields{}, spec.scaling);
+  std::string text = fmt::format("base {:g}, {}", spec.base, fields.name);
+  for (const auto& [name, value] : fields.values) {
+    if (name == "factor" || name == "alpha" || name == "share") text += fmt::format(", {} {}", name, value);
+  }
+  return text;
+}
+
 std::string to_json(const RotarySpec& spec) {
   const Fields fields = std::visit(ToFields{}, spec.scaling);
   std::string list;

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the distribution's packages that a make target needs (demo, test, check, bench, fuzz). Silent when nothing is missing.
+# Installs the distribution's packages that a make target needs (demo, test, check, bench, fuzz, gallery). Silent when nothing is missing.
 set -euo pipefail
 
 usage() {
-  echo "usage: tools/setup.sh demo|test|check|bench|fuzz" >&2
+  echo "usage: tools/setup.sh demo|test|check|bench|fuzz|gallery" >&2
   exit 2
 }
 
@@ -15,9 +15,10 @@ cross_compiler() {
 
 packages_for() {
   local build="g++ make cmake ninja-build ccache libhwy-dev libboost-dev libfmt-dev libcli11-dev nlohmann-json3-dev"
-  local test="$build libgtest-dev googletest librapidcheck-dev libmpfr-dev libgmp-dev python3"
+  local test="$build libgtest-dev googletest librapidcheck-dev libmpfr-dev libgmp-dev python3 gnuplot-nox chromium zsh groff-base"
   case $1 in
     demo) echo "$build" ;;
+    gallery) echo "$build gnuplot-nox python3" ;;
     bench) echo "$build libbenchmark-dev python3" ;;
     test) echo "$test" ;;
     fuzz) echo "$build clang-19 libclang-rt-19-dev" ;;

@@ -147,6 +147,12 @@ class Models(unittest.TestCase):
             file.write(struct.pack("<f", -1.0))
         self.assertEqual(phasor("permute", "--detect", before, other, *shape).returncode, 1)
 
+    def test_a_model_that_does_not_rotate_has_no_decay(self):
+        bert = self.file("bert.json", json.dumps({"model_type": "bert", "hidden_size": 768, "num_attention_heads": 12, "num_hidden_layers": 2,
+                                                  "max_position_embeddings": 512}))
+        self.bad(1, "the model (bert) does not rotate", "decay", "--config", bert)
+        self.bad(1, "--layer: layer 1 does not rotate", "decay", "--config", bert, "--layer", "1")
+
     def test_bad_files_are_failures(self):
         missing = self.path("missing.json")
         for command in (["explain", missing], ["diff", missing, self.llama], ["diff", self.llama, missing], ["export", missing, "--to", "hf"],

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tool as a user sees it: golden output, exit codes, streams. Argument: the tool."""
 import json
+import math
 import os
 import pty
 import subprocess
 import sys
+import tempfile
 import unittest
 
 TOOL = sys.argv.pop(1)
@@ -52,7 +54,9 @@ class Tool(unittest.TestCase):
         self.assertRegex(self.good("--version"), r"^phasor \d+\.\d+\.\d+\n$")
 
     def test_help_has_an_example(self):
-        for command in ([], ["demo"], ["explain"], ["diff"], ["export"], ["permute"], ["table"], ["accuracy"], ["targets"]):
+        plots = [["plot", kind] for kind in ("decay", "similarity", "sinusoid", "clocks", "scaling", "error")]
+        for command in ([], ["demo"], ["explain"], ["diff"], ["report"], ["table"], ["decay"], ["similarity"], ["plot"], ["accuracy"], ["plan"],
+                        ["bench"], ["export"], ["permute"], ["targets"], *plots):
             self.assertIn("phasor", self.good(*command, "--help").split("Example", 1)[1])
 
     def test_matrix_of_the_worked_example(self):
@@ -111,6 +115,38 @@ class Tool(unittest.TestCase):
         table = json.loads(self.good("table", "--model", "llama3.1", "--json"))
         self.assertEqual((table["spec"]["base"], table["spec"]["scaling"]["factor"]), (500000, 8))
 
+    def test_an_encoding_can_come_from_a_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "config.json")
+            with open(path, "w", encoding="ascii") as file:
+                json.dump({"model_type": "gemma3_text", "hidden_size": 1152, "head_dim": 256, "num_attention_heads": 4, "num_hidden_layers": 6,
+                           "sliding_window": 512, "max_position_embeddings": 32768, "rope_theta": 1e6, "rope_local_base_freq": 1e4}, file)
+            for layer, base in ((["--layer", "0"], 1e4), (["--layer", "5"], 1e6), ([], 1e4)):
+                spec = json.loads(self.good("table", "--config", path, *layer, "--json"))["spec"]
+                self.assertEqual((spec["head_dim"], spec["base"]), (256, base))
+            self.bad(1, "--layer is 6, the model has 6 layers", "decay", "--config", path, "--layer", "6")
+            self.bad(2, "--config takes no --base", "decay", "--config", path, "--base", "3")
+        self.bad(1, "", "decay", "--config", path)
+        self.bad(2, "--layer wants --config", "table", "--layer", "1")
+
+    def test_decay_sums_the_cosines(self):
+        frequencies = [pair["frequency"] for pair in json.loads(self.good("table", "--head-dim", "96", "--json"))["pairs"]]
+        found = json.loads(self.good("decay", "--head-dim", "96", "--distances", "0:40", "--context", "40", "--json"))
+        for distance, value in zip(found["distances"], found["encodings"][0]["sum"]):
+            self.assertAlmostEqual(value, sum(math.cos(distance * f) for f in frequencies), places=11)
+        self.assertAlmostEqual(sum(found["encodings"][0]["weight"]), 1, places=12)
+        self.bad(1, "--distances: distance is 40, wanted 0 to 39", "decay", "--distances", "40", "--context", "40")
+
+    def test_bench_measures_every_dtype(self):
+        arguments = ["bench", "--head-dim", "16", "--tokens", "8", "--heads", "3", "--key-heads", "1", "--dtypes", "f32,f64,f16,bf16"]
+        report = json.loads(self.good(*arguments, "--json"))
+        self.assertEqual([(s["dtype"], s["threads"]) for s in report["speed"]],
+                         [(dtype, threads) for dtype in ("f32", "f64", "f16", "bf16") for threads in ("one", "default")])
+        self.assertEqual([s["bytes"] for s in report["speed"]][::2], [2048, 4096, 1024, 1024])
+        self.assertEqual(len(self.good(*arguments, "--csv").splitlines()), 9)
+        self.assertIn("times memcpy's speed", self.good(*arguments))
+        self.assertEqual(phasor("bench", "--dtypes", "int8").returncode, 2)
+
     def test_targets(self):
         found = json.loads(self.good("targets", "--json"))
         self.assertEqual(found["targets"][-1], "scalar")
@@ -123,7 +159,7 @@ class Tool(unittest.TestCase):
 
     def test_wrong_use(self):
         self.bad(2, "A subcommand is required")
-        self.bad(2, "dance is no command, wanted demo, explain, diff, export, permute, table, accuracy or targets", "dance")
+        self.bad(2, "dance is no command, wanted demo, explain, diff, report, table, decay, similarity, plot, accuracy, plan, bench, export, permute or targets", "dance")
         self.bad(2, "--scaling linear wants --factor", "table", "--scaling", "linear")
         self.bad(2, "--scaling linear takes no --alpha", "table", "--scaling", "linear", "--factor", "2", "--alpha", "3")
         self.bad(2, "--model llama3.1 takes no --base", "table", "--model", "llama3.1", "--base", "3")
@@ -150,8 +186,10 @@ class Tool(unittest.TestCase):
             self.assertGreater(line["float32"], line["exact"])
         self.assertEqual([(s["dtype"], s["threads"]) for s in report["speed"]],
                          [("f32", "one"), ("f32", "default"), ("bf16", "one"), ("bf16", "default")])
+        text = self.good("demo", "--tokens", "64")
         for heading in ("Scores:", "Accuracy:", "Speed:", "Same bits"):
-            self.assertIn(heading, self.good("demo", "--tokens", "64"))
+            self.assertIn(heading, text)
+        self.assertIn("phasor report", text.splitlines()[-1])
 
     def test_demo_shows_progress_on_a_terminal_and_clears_it(self):
         here, there = pty.openpty()

@@ -29,7 +29,7 @@ class Setup(unittest.TestCase):
                               capture_output=True, text=True, check=False)
 
     def test_says_nothing_when_nothing_is_missing(self):
-        for mode in ("demo", "test", "check", "bench", "fuzz"):
+        for mode in ("demo", "test", "check", "bench", "fuzz", "gallery"):
             done = self.run_setup(mode, "installed")
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""), mode)
 

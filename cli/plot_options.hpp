@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every plot command has in common: where to draw, how large, and drawing.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "command.hpp"
+#include "figure.hpp"
+
+namespace phasor::cli {
+
+struct PlotOptions {
+  std::string out;  // empty: the terminal
+  std::optional<int> width;
+  std::optional<int> height;
+  bool script = false;
+  bool json = false;
+};
+
+/// `options` must outlive the parsing.
+void add_plot_options(CLI::App& command, PlotOptions& options);
+
+/// Throws CLI::ValidationError for a file name that is neither .svg nor .png.
+Format format_of(const PlotOptions& options);
+
+/// Draws into the file, or appends the drawing (or the script, or the numbers) to `out`.
+Status finish_plot(const Result<Figure>& figure, const PlotOptions& options, std::string& out);
+
+void add_plot_clocks(CLI::App& plot, Run& run);
+void add_plot_decay(CLI::App& plot, Run& run);
+void add_plot_error(CLI::App& plot, Run& run);
+void add_plot_scaling(CLI::App& plot, Run& run);
+void add_plot_similarity(CLI::App& plot, Run& run);
+void add_plot_sinusoid(CLI::App& plot, Run& run);
+
+}  // namespace phasor::cli

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads several encodings: each further one is parsed by the same options as the first.
+#include "spec_list.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace phasor::cli {
+namespace {
+
+RotarySpec parse_words(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> arguments;
+  for (std::string word; stream >> word;) {
+    const std::size_t equals = word.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw CLI::ValidationError(fmt::format("--against: {} is no name=value, wanted words like scaling=yarn factor=4", word));
+    }
+    arguments.push_back("--" + word);
+  }
+  SpecOptions options;
+  CLI::App app;
+  app.set_help_flag();
+  add_spec_options(app, options);
+  std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+  try {
+    app.parse(arguments);
+    return spec_of(options);
+  } catch (const CLI::ParseError& error) {
+    throw CLI::ValidationError(fmt::format("--against \"{}\": {}", text, error.what()));
+  }
+}
+
+}  // namespace
+
+void add_spec_list(CLI::App& command, SpecList& list) {
+  add_spec_options(command, list.first);
+  command
+      .add_option("--against", list.others,
+                  "Another encoding beside the first, in the words of its options: \"scaling=yarn factor=4 original-length=4096\"; may be "
+                  "repeated")
+      ->allow_extra_args(false)
+      ->group("The encoding");
+}
+
+std::vector<NamedSpec> specs_of(const SpecList& list) {
+  std::vector<NamedSpec> specs;
+  const RotarySpec first = spec_of(list.first);
+  specs.push_back({list.first.model.empty() ? label_of(first) : list.first.model, first});
+  for (const std::string& words : list.others) specs.push_back({words, parse_words(words)});
+  return specs;
+}
+
+Result<std::vector<Rotary>> rotaries_of(const std::vector<NamedSpec>& specs) {
+  std::vector<Rotary> rotaries;
+  for (const NamedSpec& one : specs) {
+    const auto rotary = Rotary::make(one.spec);
+    if (!rotary.ok()) return rotary.status();
+    rotaries.push_back(*rotary);
+  }
+  return rotaries;
+}
+
+}  // namespace phasor::cli
