@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Properties of encodings, measured on values: nothing here knows what an encoding promises.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +10,7 @@
 #include "job/element.hpp"
 #include "job/learned.hpp"
 #include "phasor/additive_properties.hpp"
+#include "spec/format.hpp"
 
 namespace phasor {
 namespace {
@@ -111,9 +111,9 @@ bool is_independent(const EncodingRows& encoding, const Rows& rows) {
 
 Result<EncodingProperties> measure(const EncodingRows& encoding, std::int64_t length, std::int64_t trained_length) {
   if (length < 2 || length > kLongest)
-    return Status::invalid(fmt::format("measure_encoding: length is {}, wanted 2 to {}", length, kLongest));
+    return Status::invalid(spec::format("measure_encoding: length is {}, wanted 2 to {}", length, kLongest));
   if (trained_length < 0 || trained_length > std::int64_t{1} << 24) {
-    return Status::invalid(fmt::format("measure_encoding: trained_length is {}, wanted 0 to 2^24", trained_length));
+    return Status::invalid(spec::format("measure_encoding: trained_length is {}, wanted 0 to 2^24", trained_length));
   }
   if (encoding.width < 1 || !encoding.row) return Status::invalid("measure_encoding: encoding has no channels or no rows");
   const Result<Rows> rows = rows_of(encoding, length, length);
@@ -154,7 +154,7 @@ EncodingRows learned_rows(const ConstTensorView& table) {
   return {"learned", table.shape[3], [table](std::int64_t position, std::int64_t /*length*/, std::span<double> row) {
             if (Status s = job::check_learned_table("learned_rows", "table", table); !s) return s;
             if (position < 0 || position >= table.shape[1]) {
-              return Status::invalid(fmt::format("learned_rows: position is {}, the table has {} rows", position, table.shape[1]));
+              return Status::invalid(spec::format("learned_rows: position is {}, the table has {} rows", position, table.shape[1]));
             }
             for (std::int64_t c = 0; c < table.shape[3]; ++c) row[static_cast<std::size_t>(c)] = job::value_at(table, 0, position, c);
             return Status();
@@ -178,7 +178,7 @@ EncodingRows scaled_index_rows() {
 EncodingRows binary_rows(std::int64_t digits) {
   return {"binary digits", digits, [digits](std::int64_t position, std::int64_t /*length*/, std::span<double> row) {
             if (position < 0 || (digits < 63 && position >> digits != 0)) {
-              return Status::invalid(fmt::format("binary_rows: position is {}, wanted what {} digits hold", position, digits));
+              return Status::invalid(spec::format("binary_rows: position is {}, wanted what {} digits hold", position, digits));
             }
             for (std::int64_t d = 0; d < digits; ++d) {
               const std::int64_t place = digits - 1 - d;
@@ -201,10 +201,10 @@ Result<EncodingProperties> measure_encoding(const EncodingRows& encoding, std::i
 Result<AddingConcatenating> compare_adding(std::span<const double> x, std::span<const double> encoding, std::span<const double> weights) {
   if (x.empty() || x.size() != encoding.size()) {
     return Status::invalid(
-        fmt::format("compare_adding: x has {} channels and the encoding {}, wanted the same", x.size(), encoding.size()));
+        spec::format("compare_adding: x has {} channels and the encoding {}, wanted the same", x.size(), encoding.size()));
   }
   if (weights.size() % x.size() != 0) {
-    return Status::invalid(fmt::format("compare_adding: weights has {} elements, wanted a multiple of {}", weights.size(), x.size()));
+    return Status::invalid(spec::format("compare_adding: weights has {} elements, wanted a multiple of {}", weights.size(), x.size()));
   }
   try {
     const std::size_t outputs = weights.size() / x.size();

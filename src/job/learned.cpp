@@ -5,6 +5,7 @@
 #include "job/check.hpp"
 #include "job/overlap.hpp"
 #include "job/positions.hpp"
+#include "spec/format.hpp"
 
 namespace phasor::job {
 namespace {
@@ -32,7 +33,7 @@ Status check_rows(const char* where, const Positions& positions, const PositionS
       const std::int64_t position = integer_at(one, b, t);
       std::int64_t row = 0;
       if (!__builtin_add_overflow(position, table.offset, &row) && row >= 0 && row < table.rows) continue;
-      const std::string by = table.offset == 0 ? "" : fmt::format(" + {}", table.offset);
+      const std::string by = table.offset == 0 ? "" : spec::format(" + {}", table.offset);
       return error(where, "token {} of batch row {} is at position {}{}, the table has {} rows, 0 to {}", t, b, position, by, table.rows,
                    table.rows - 1);
     }

@@ -2,8 +2,6 @@
 // The public functions of sinusoidal encoding: check, choose the kernels, run.
 #include "phasor/additive.hpp"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <new>
 
@@ -11,6 +9,7 @@
 #include "cpu/targets.hpp"
 #include "job/additive.hpp"
 #include "job/element.hpp"
+#include "spec/format.hpp"
 
 namespace phasor {
 namespace {
@@ -66,10 +65,10 @@ Result<ShiftOperator> Sinusoidal::shift(std::span<const double> distances) const
     std::vector<double> by_axis(distances.begin(), distances.end());
     if (by_axis.size() == 1) by_axis.assign(plan_->parts.size(), distances[0]);
     if (by_axis.size() != plan_->parts.size()) {
-      return Status::invalid(fmt::format("shift: distances has {} elements, wanted 1 or {}", by_axis.size(), plan_->parts.size()));
+      return Status::invalid(spec::format("shift: distances has {} elements, wanted 1 or {}", by_axis.size(), plan_->parts.size()));
     }
     for (const double distance : by_axis) {
-      if (!(std::fabs(distance) < 0x1p63)) return Status::invalid(fmt::format("shift: distance is {}, wanted below 2^63", distance));
+      if (!(std::fabs(distance) < 0x1p63)) return Status::invalid(spec::format("shift: distance is {}, wanted below 2^63", distance));
     }
     for (const spec::AxisPart& part : plan_->parts) {
       if (part.unpaired) return Status::invalid("shift: the last channel is unpaired, wanted pairs: half a pair does not turn");
@@ -85,7 +84,7 @@ const std::vector<double>& Sinusoidal::frequencies() const { return plan_->frequ
 Status apply_shift(const ShiftOperator& shift, std::span<const double> from, std::span<double> to) {
   const auto width = static_cast<std::size_t>(shift.width);
   if (from.size() != width || to.size() != width) {
-    return Status::invalid(fmt::format("apply_shift: {} channels become {}, wanted {}", from.size(), to.size(), width));
+    return Status::invalid(spec::format("apply_shift: {} channels become {}, wanted {}", from.size(), to.size(), width));
   }
   if (from.data() != to.data()) std::copy(from.begin(), from.end(), to.begin());
   for (const ShiftOperator::Pair& pair : shift.pairs) {

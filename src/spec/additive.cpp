@@ -2,10 +2,10 @@
 // Validation of a sinusoidal spec: the first field that does not fit is reported.
 #include "spec/additive.hpp"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <numeric>
+
+#include "spec/format.hpp"
 
 namespace phasor::spec {
 namespace {
@@ -15,7 +15,7 @@ constexpr double largest_amplitude = 0x1p64;
 
 template <class... Args>
 Status wrong(fmt::format_string<Args...> format, Args&&... args) {
-  return Status::invalid("SinusoidalSpec: " + fmt::format(format, std::forward<Args>(args)...));
+  return Status::invalid("SinusoidalSpec: " + spec::format(format, std::forward<Args>(args)...));
 }
 
 bool is_positive(double x) { return std::isfinite(x) && x > 0; }

@@ -2,12 +2,12 @@
 // Validation of a bias spec: one function per scheme, the first field that does not fit is reported.
 #include "spec/bias.hpp"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <initializer_list>
 #include <string>
 #include <string_view>
+
+#include "spec/format.hpp"
 
 namespace phasor::spec {
 namespace {
@@ -24,11 +24,11 @@ constexpr std::size_t most_layers = 16;
 constexpr double largest_parameter = 0x1p256;
 
 std::string text(std::int64_t value) { return std::to_string(value); }
-std::string text(double value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }  // the sign of a NaN says nothing
+std::string text(double value) { return std::isnan(value) ? "nan" : spec::format("{}", value); }  // the sign of a NaN says nothing
 
 template <class T>
 Status wrong(std::string_view scheme, std::string_view field, T value, std::string_view wanted) {
-  return Status::invalid(fmt::format("{}: {} is {}, wanted {}", scheme, field, text(value), wanted));
+  return Status::invalid(spec::format("{}: {} is {}, wanted {}", scheme, field, text(value), wanted));
 }
 
 Status first_error(std::initializer_list<Status> statuses) {
@@ -45,7 +45,7 @@ struct Bounds {
 
 Status check_count(std::string_view scheme, std::string_view field, std::int64_t value, Bounds bounds) {
   if (value >= bounds.low && value <= bounds.high) return {};
-  return wrong(scheme, field, value, fmt::format("{} to {}", bounds.low, bounds.high));
+  return wrong(scheme, field, value, spec::format("{} to {}", bounds.low, bounds.high));
 }
 
 Status check_heads(std::string_view scheme, std::int64_t heads) { return check_count(scheme, "heads", heads, {1, most_heads}); }
@@ -67,14 +67,14 @@ using CheckNumber = Status (*)(std::string_view scheme, std::string_view field, 
 
 Status check_list(std::string_view scheme, std::string_view field, const std::vector<double>& list, CheckNumber fits) {
   for (std::size_t i = 0; i < list.size(); ++i) {
-    if (Status status = fits(scheme, fmt::format("{}[{}]", field, i), list[i]); !status) return status;
+    if (Status status = fits(scheme, spec::format("{}[{}]", field, i), list[i]); !status) return status;
   }
   return {};
 }
 
 Status check_size(std::string_view scheme, std::string_view field, std::size_t size, std::int64_t wanted) {
   if (static_cast<std::int64_t>(size) == wanted) return {};
-  return Status::invalid(fmt::format("{}: {} has {} entries, wanted {}", scheme, field, size, wanted));
+  return Status::invalid(spec::format("{}: {} has {} entries, wanted {}", scheme, field, size, wanted));
 }
 
 /// Given, with an entry for every row of every head, or empty.
@@ -93,11 +93,11 @@ std::int64_t mlp_parameters(const Mlp& mlp) {
 
 Status check_mlp(std::string_view scheme, const Mlp& mlp, std::int64_t inputs) {
   if (mlp.widths.size() < 2 || mlp.widths.size() > most_layers + 1) {
-    return Status::invalid(fmt::format("{}: mlp.widths has {} entries, wanted 2 to {}", scheme, mlp.widths.size(), most_layers + 1));
+    return Status::invalid(spec::format("{}: mlp.widths has {} entries, wanted 2 to {}", scheme, mlp.widths.size(), most_layers + 1));
   }
   if (mlp.widths[0] != inputs) return wrong(scheme, "mlp.widths[0]", mlp.widths[0], text(inputs));
   for (std::size_t l = 1; l < mlp.widths.size(); ++l) {
-    if (Status status = check_count(scheme, fmt::format("mlp.widths[{}]", l), mlp.widths[l], {1, widest_layer}); !status) return status;
+    if (Status status = check_count(scheme, spec::format("mlp.widths[{}]", l), mlp.widths[l], {1, widest_layer}); !status) return status;
   }
   return first_error({check_enum(scheme, "mlp.activation", mlp.activation, Activation::silu),
                       check_size(scheme, "mlp.parameters", mlp.parameters.size(), mlp_parameters(mlp)),
@@ -105,8 +105,8 @@ Status check_mlp(std::string_view scheme, const Mlp& mlp, std::int64_t inputs) {
 }
 
 Status check_window(std::string_view scheme, std::string_view field, const Window& window, std::int64_t least) {
-  return first_error({check_count(scheme, fmt::format("{}.height", field), window.height, {least, widest_window}),
-                      check_count(scheme, fmt::format("{}.width", field), window.width, {least, widest_window})});
+  return first_error({check_count(scheme, spec::format("{}.height", field), window.height, {least, widest_window}),
+                      check_count(scheme, spec::format("{}.width", field), window.width, {least, widest_window})});
 }
 
 Status check_scheme(const Alibi& s) {
@@ -127,7 +127,7 @@ Status check_scheme(const T5Buckets& s) {
   if (both && s.buckets % 2 != 0) return wrong(name, "buckets", s.buckets, "an even number for both sides");
   const std::int64_t exact = side_buckets(s) / 2;
   if (s.max_distance <= exact || s.max_distance > longest_distance) {  // the logarithm's bins begin at `exact` and end at max_distance
-    return wrong(name, "max_distance", s.max_distance, fmt::format("more than {}, half the buckets of a side, and at most 2^53", exact));
+    return wrong(name, "max_distance", s.max_distance, spec::format("more than {}, half the buckets of a side, and at most 2^53", exact));
   }
   return check_table(name, s.table, s.heads, s.buckets);
 }
@@ -142,7 +142,7 @@ Status check_scheme(const DebertaBuckets& s) {
   if (s.buckets != 0) {
     if (Status status = check_count(name, "buckets", s.buckets, {4, most_buckets}); !status) return status;
     if (s.max_distance - 1 <= s.buckets / 2) {
-      return wrong(name, "max_distance", s.max_distance, fmt::format("more than {}, half the buckets and 1", s.buckets / 2 + 1));
+      return wrong(name, "max_distance", s.max_distance, spec::format("more than {}, half the buckets and 1", s.buckets / 2 + 1));
     }
     // Swapped, the logarithm of (buckets - 1) / (max_distance / 2) divides: it must not be 0, nor of 0.
     if (s.reading == DebertaReading::hf_swapped && s.buckets - 1 == s.max_distance / 2) {
