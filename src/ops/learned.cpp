@@ -3,6 +3,7 @@
 #include "phasor/learned.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstring>
 #include <new>
