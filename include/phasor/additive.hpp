@@ -100,7 +100,8 @@ class Sinusoidal {
   /// one order. Allocates.
   Result<double> amplitude_gradient(const ConstTensorView& gradient, const Positions& positions) const;
 
-  /// One distance, or one for each axis. An unpaired last channel has no such operator: an error. Not for `zero_position`.
+  /// One distance, or one for each axis. An unpaired last channel has no such operator: an error. The row of
+  /// `zero_position` is the one that it neither comes from nor goes to.
   Result<ShiftOperator> shift(std::span<const double> distances) const;
   Result<ShiftOperator> shift(double distance) const { return shift(std::span<const double>(&distance, 1)); }
 

@@ -10,13 +10,22 @@
 namespace phasor::job {
 namespace {
 
-Status check_call(const char* where, const plan::SinusoidalPlan& plan, const InOut& x, const Positions& positions) {
-  if (Status s = check_add_target(where, x, plan.spec.width); !s) return s;
+/// What a call writes to, and what messages call it.
+struct Written {
+  const char* where;
+  const char* name;
+  const InOut& x;
+};
+
+Status check_call(const Written& written, const plan::SinusoidalPlan& plan, const Positions& positions, double amplitude) {
+  const auto& [where, name, x] = written;
+  if (Status s = check_add_target(where, name, x, plan.spec.width); !s) return s;
   const auto axes = static_cast<std::int64_t>(plan.parts.size());
   if (Status s = check_positions(where, positions, {x.out.shape[0], x.out.shape[1], axes}); !s) return s;
   if (positions.data != nullptr && overlap(x.out, view_of(positions)) != Overlap::none) {
-    return error(where, "positions overlap the output, wanted memory apart");
+    return error(where, "positions overlap {}, wanted memory apart", name);
   }
+  if (!spec::is_amplitude(amplitude)) return error(where, "amplitude is {}, wanted 2^-64 to 2^64 (or below 0)", amplitude);
   return {};
 }
 
@@ -44,10 +53,10 @@ AddJob job_of(const plan::SinusoidalPlan& plan, const AddTarget& target, const P
 
 }  // namespace
 
-Status check_add_target(const char* where, const InOut& x, std::int64_t width) {
-  if (Status s = check_in_out(where, "x", x); !s) return s;
-  if (x.out.shape[2] != 1) return error(where, "x has {} heads, wanted 1", x.out.shape[2]);
-  if (x.out.shape[3] != width) return error(where, "x has {} channels, the encoding has {}", x.out.shape[3], width);
+Status check_add_target(const char* where, const char* name, const InOut& x, std::int64_t width) {
+  if (Status s = check_in_out(where, name, x); !s) return s;
+  if (x.out.shape[2] != 1) return error(where, "{} has {} heads, wanted 1", name, x.out.shape[2]);
+  if (x.out.shape[3] != width) return error(where, "{} has {} channels, the encoding has {}", name, x.out.shape[3], width);
   return {};
 }
 
@@ -86,14 +95,12 @@ AddTarget target_of(const InOut& x, bool reads) {
 }
 
 Result<AddJob> make_fill_job(const plan::SinusoidalPlan& plan, const TensorView& out, const Positions& positions, double amplitude) {
-  if (Status s = check_call("fill_sinusoidal", plan, out, positions); !s) return s;
-  if (!spec::is_amplitude(amplitude)) return error("fill_sinusoidal", "amplitude is {}, wanted 2^-64 to 2^64 (or below 0)", amplitude);
+  if (Status s = check_call({"fill_sinusoidal", "out", out}, plan, positions, amplitude); !s) return s;
   return job_of(plan, target_of(out, false), positions, amplitude);
 }
 
 Result<AddJob> make_add_job(const plan::SinusoidalPlan& plan, const InOut& x, const Positions& positions, double amplitude) {
-  if (Status s = check_call("add_sinusoidal", plan, x, positions); !s) return s;
-  if (!spec::is_amplitude(amplitude)) return error("add_sinusoidal", "amplitude is {}, wanted 2^-64 to 2^64 (or below 0)", amplitude);
+  if (Status s = check_call({"add_sinusoidal", "x", x}, plan, positions, amplitude); !s) return s;
   return job_of(plan, target_of(x, true), positions, amplitude);
 }
 

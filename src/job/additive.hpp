@@ -43,8 +43,9 @@ Status check_gradient(const plan::SinusoidalPlan& plan, const ConstTensorView& g
 /// The positions of one batch row; `positions` have been checked.
 Positions batch_row(const Positions& positions, std::int64_t batch);
 
-/// (B, T, 1, D) memory to be written, checked; `in` null unless x is given.
-Status check_add_target(const char* where, const InOut& x, std::int64_t width);
+/// (B, T, 1, D) of `width` channels that is written; messages call it `name`.
+Status check_add_target(const char* where, const char* name, const InOut& x, std::int64_t width);
+/// `reads`: values are added to what is there.
 AddTarget target_of(const InOut& x, bool reads);
 
 }  // namespace phasor::job

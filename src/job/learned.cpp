@@ -59,7 +59,7 @@ Status check_tables(const char* where, const InOut& x, std::span<const ConstTens
     if (overlap(x.out, table) != Overlap::none) return error(where, "table overlaps x's output, wanted memory apart");
     width += table.shape[3];
   }
-  return check_add_target(where, x, width);
+  return check_add_target(where, "x", x, width);
 }
 
 }  // namespace

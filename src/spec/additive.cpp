@@ -3,7 +3,6 @@
 #include "spec/additive.hpp"
 
 #include <cmath>
-#include <numeric>
 
 #include "spec/format.hpp"
 
@@ -44,16 +43,18 @@ Status check_ladder(const GeometricLadder& ladder, const SinusoidalSpec& spec) {
   if (!is_positive(ladder.base)) return wrong("ladder.base is {}, wanted a finite number above 0", ladder.base);
   if (!std::isfinite(ladder.shift)) return wrong("ladder.shift is {}, wanted a finite number", ladder.shift);
   for (const AxisPart& part : axis_parts(spec)) {
-    if (part.pairs > 1 && !(static_cast<double>(part.pairs) - ladder.shift >= 0x1p-10)) {
-      return wrong("ladder.shift is {}, wanted less than the {} pairs of an axis", ladder.shift, part.pairs);
+    const double pairs = static_cast<double>(part.pairs) - (part.unpaired ? 0.5 : 0);
+    if (part.pairs > 1 && !(pairs - ladder.shift >= 0x1p-10)) {
+      return wrong("ladder.shift is {}, wanted less than the {} pairs of an axis", ladder.shift, pairs);
     }
   }
   return {};
 }
 
 Status check_ladder(const LogSpacedLadder& ladder, const SinusoidalSpec& /*spec*/) {
-  if (!is_positive(ladder.fastest)) return wrong("ladder.fastest is {}, wanted a finite number above 0", ladder.fastest);
-  if (!is_positive(ladder.slowest)) return wrong("ladder.slowest is {}, wanted a finite number above 0", ladder.slowest);
+  const auto fits = [](double x) { return x >= 0x1p-200 && x <= 0x1p200; };  // beyond, their quotient is no float64
+  if (!fits(ladder.fastest)) return wrong("ladder.fastest is {}, wanted 2^-200 to 2^200", ladder.fastest);
+  if (!fits(ladder.slowest)) return wrong("ladder.slowest is {}, wanted 2^-200 to 2^200", ladder.slowest);
   return {};
 }
 

@@ -32,9 +32,11 @@ TEST(SinusoidalSpecs, that_do_not_fit_name_the_field) {
   expect_spec({.width = 8, .amplitude = 0}, "amplitude is 0, wanted 2^-64 to 2^64 (or below 0)");
   expect_spec({.width = 8, .ladder = GeometricLadder{.base = -1}}, "ladder.base is -1, wanted a finite number above 0");
   expect_spec({.width = 8, .ladder = GeometricLadder{.shift = 4}}, "ladder.shift is 4, wanted less than the 4 pairs of an axis");
+  expect_spec({.width = 3, .ladder = GeometricLadder{.shift = 1.5}, .odd = OddChannel::unpaired},
+              "ladder.shift is 1.5, wanted less than the 1.5 pairs of an axis");
   expect_spec({.width = 8, .ladder = GeometricLadder{.shift = infinity}}, "ladder.shift is inf, wanted a finite number");
-  expect_spec({.width = 8, .ladder = LogSpacedLadder{.fastest = 0}}, "ladder.fastest is 0, wanted a finite number above 0");
-  expect_spec({.width = 8, .ladder = LogSpacedLadder{.slowest = -2}}, "ladder.slowest is -2, wanted a finite number above 0");
+  expect_spec({.width = 8, .ladder = LogSpacedLadder{.fastest = 0}}, "ladder.fastest is 0, wanted 2^-200 to 2^200");
+  expect_spec({.width = 8, .ladder = LogSpacedLadder{.slowest = -2}}, "ladder.slowest is -2, wanted 2^-200 to 2^200");
   expect_spec({.width = 8, .ladder = BandLadder{.highest = -2}}, "ladder.highest is -2, wanted a finite number above 0");
   expect_spec({.width = 8, .ladder = BandLadder{.spacing = static_cast<BandLadder::Spacing>(3)}},
               "ladder.spacing is 3, wanted even or ratio");
@@ -54,7 +56,7 @@ TEST(SinusoidalCalls, that_do_not_fit_say_so_and_write_nothing) {
   Tensor<float> narrow({2, 3, 1, 5}, 1);
   Tensor<float> heads({2, 3, 2, 6}, 1);
   expect_message(sinusoidal.add(narrow.view(), positions_from(0)), "add_sinusoidal: x has 5 channels, the encoding has 6");
-  expect_message(sinusoidal.fill(heads.view(), positions_from(0)), "fill_sinusoidal: x has 2 heads, wanted 1");
+  expect_message(sinusoidal.fill(heads.view(), positions_from(0)), "fill_sinusoidal: out has 2 heads, wanted 1");
   expect_message(sinusoidal.add(x.view(), positions(list.data(), 3, 2, 3)),
                  "add_sinusoidal: positions have 3 axes, the spec wants 2, or 1 for all");
   expect_message(sinusoidal.add(x.view(), positions(list.data(), 4)), "add_sinusoidal: positions have 4 tokens, wanted 3");
@@ -68,7 +70,7 @@ TEST(SinusoidalCalls, that_do_not_fit_say_so_and_write_nothing) {
   repeated.strides[1] = 0;
   EXPECT_FALSE(sinusoidal.fill(repeated, positions_from(0)).ok());
   const Positions inside = {.data = x.view().data, .type = PositionType::i32, .shape = {1, 1, 3}, .strides = {0, 0, 1}};
-  expect_message(sinusoidal.fill(x.view(), inside), "fill_sinusoidal: positions overlap the output, wanted memory apart");
+  expect_message(sinusoidal.fill(x.view(), inside), "fill_sinusoidal: positions overlap out, wanted memory apart");
   expect_message(sinusoidal.amplitude_gradient(narrow.view(), positions_from(0)).status(),
                  "amplitude_gradient: gradient has 5 channels, the encoding has 6");
   expect_message(sinusoidal.amplitude_gradient(heads.view(), positions_from(0)).status(),

@@ -42,11 +42,12 @@ void expect_nearest(const SinusoidalSpec& spec, const std::vector<Position>& lis
 
 /// A run of consecutive positions, then far and negative ones, other ones on every axis.
 std::vector<std::int64_t> far_positions(std::int64_t axes) {
+  const std::int64_t one = 1;
+  const std::int64_t far[] = {-3, 100'003, 10'000'019, (one << 40) + 3, -(one << 50) - 1, (one << 62) + 12345};
   std::vector<std::int64_t> list;
   for (std::int64_t a = 0; a < axes; ++a) {
     for (std::int64_t p = 0; p < 37; ++p) list.push_back(p + 5 * a);
-    for (const std::int64_t p : {-3L, 100'003L, 10'000'019L, (1L << 40) + 3, -(1L << 50) - 1, (1L << 62) + 12345})
-      list.push_back(p - 7 * a);
+    for (const std::int64_t p : far) list.push_back(p - 7 * a);
   }
   return list;
 }
