@@ -61,27 +61,26 @@ std::vector<std::string> lines_of(const AccuracyOptions& options, const std::vec
   return lines;
 }
 
-Status run_precision(const AccuracyOptions& options, std::string& out) {
+Status run_precision(const AccuracyOptions& options, std::int64_t distance, std::string& out) {
   const RotarySpec spec = spec_of(options.spec);
-  const auto errors = precision_report(spec, parse_numbers("--positions", options.positions), *options.distance);
+  const auto errors = precision_report(spec, parse_numbers("--positions", options.positions), distance);
   if (!errors.ok()) return errors.status();
   const auto lines = lines_of(options, *errors);
   if (options.json) {
-    out = fmt::format("{{\"spec\": {},\n \"distance\": {},\n \"errors\": [{}]}}\n", to_json(spec), *options.distance,
-                      fmt::join(lines, ",\n  "));
+    out = fmt::format("{{\"spec\": {},\n \"distance\": {},\n \"errors\": [{}]}}\n", to_json(spec), distance, fmt::join(lines, ",\n  "));
   } else if (options.csv) {
     out = fmt::format("position,numerics,dtype,cos_sin,score\n{}\n", fmt::join(lines, "\n"));
   } else {
     out = fmt::format(
         "{}\n\nLargest error of a cosine or sine over all pairs, and of the score of q and k (length 1 in each pair) {} apart\n"
         "{:>12} {:>10} {:>6} {:>12} {:>12}\n{}\n",
-        describe(spec), *options.distance, "position", "numerics", "dtype", "cos and sin", "score", fmt::join(lines, "\n"));
+        describe(spec), distance, "position", "numerics", "dtype", "cos and sin", "score", fmt::join(lines, "\n"));
   }
   return {};
 }
 
 Status run_accuracy(const AccuracyOptions& options, std::string& out) {
-  if (options.distance) return run_precision(options, out);
+  if (options.distance) return run_precision(options, *options.distance, out);
   const RotarySpec spec = spec_of(options.spec);
   const auto errors = profile_errors(spec, parse_numbers("--positions", options.positions));
   if (!errors.ok()) return errors.status();
