@@ -73,7 +73,8 @@ void add_plot(CLI::App& app, Run& run) {
   CLI::App* plot = app.add_subcommand("plot", "Pictures: SVG, PNG or on the terminal, through gnuplot");
   plot->require_subcommand(1);
   plot->footer("Example:\n  phasor plot decay --model llama3.1 --out decay.svg");
-  for (const auto add : {add_plot_decay, add_plot_similarity, add_plot_sinusoid, add_plot_clocks, add_plot_scaling, add_plot_error})
+  for (const auto add :
+       {add_plot_decay, add_plot_similarity, add_plot_sinusoid, add_plot_clocks, add_plot_scaling, add_plot_error, add_plot_bias})
     add(*plot, run);
 }
 

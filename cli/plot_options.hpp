@@ -28,6 +28,7 @@ Format format_of(const PlotOptions& options);
 /// Draws into the file, or appends the drawing (or the script, or the numbers) to `out`.
 Status finish_plot(const Result<Figure>& figure, const PlotOptions& options, std::string& out);
 
+void add_plot_bias(CLI::App& plot, Run& run);
 void add_plot_clocks(CLI::App& plot, Run& run);
 void add_plot_decay(CLI::App& plot, Run& run);
 void add_plot_error(CLI::App& plot, Run& run);

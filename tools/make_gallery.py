@@ -18,6 +18,7 @@ PLOTS = [
     ("scaling", "From 4,096 to 32,768 positions: what each scaling makes of the frequency of each pair.",
      ["scaling", "--trained-length", "4096", "--wanted-length", "32768"]),
     ("error", "How far a float32 cosine or sine is off, by whose arithmetic makes it.", ["error", "--model", "llama3.1"]),
+    ("bias", "What ALiBi adds to the score of each query and key, head by head: each looks half as far as the one after it.", ["bias", "--heads", "8"]),
 ]
 
 

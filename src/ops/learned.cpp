@@ -2,7 +2,6 @@
 // The public functions of learned tables: lookup, gradient, longer and resized tables, and reading one.
 #include "phasor/learned.hpp"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <cstring>
@@ -14,6 +13,7 @@
 #include "job/element.hpp"
 #include "job/learned.hpp"
 #include "math/learned.hpp"
+#include "spec/format.hpp"
 #include "spec/mapped_file.hpp"
 #include "spec/safetensors.hpp"
 
@@ -70,13 +70,13 @@ Result<LearnedTable> table_of(const std::string& path, std::string_view name) {
   const spec::SafetensorsFile header = spec::read_safetensors(file->bytes());
   const auto found = header.tensors.find(name);
   if (found == header.tensors.end()) {
-    return Status::invalid(fmt::format("read_learned_table: there is no tensor {} among the {} of the file", name, header.tensors.size()));
+    return Status::invalid(spec::format("read_learned_table: there is no tensor {} among the {} of the file", name, header.tensors.size()));
   }
   const spec::SafetensorsTensor& tensor = found->second;
   LearnedTable table;
   const std::string_view dtype = tensor.dtype;
   if (dtype != "F32" && dtype != "F64" && dtype != "F16" && dtype != "BF16") {
-    return Status::invalid(fmt::format("read_learned_table: {} is {}, wanted F32, F64, F16 or BF16", name, dtype));
+    return Status::invalid(spec::format("read_learned_table: {} is {}, wanted F32, F64, F16 or BF16", name, dtype));
   }
   table.dtype = dtype == "F32" ? DType::f32 : dtype == "F64" ? DType::f64 : dtype == "F16" ? DType::f16 : DType::bf16;
   const std::size_t axes = tensor.shape.size();
@@ -84,7 +84,7 @@ Result<LearnedTable> table_of(const std::string& path, std::string_view name) {
   for (std::size_t i = 0; i + 2 < axes; ++i) fits = fits && tensor.shape[i] == 1;
   if (!fits) {
     return Status::invalid(
-        fmt::format("read_learned_table: {} has shape ({}), wanted (rows, channels)", name, fmt::join(tensor.shape, ", ")));
+        spec::format("read_learned_table: {} has shape ({}), wanted (rows, channels)", name, fmt::join(tensor.shape, ", ")));
   }
   table.rows = static_cast<std::int64_t>(tensor.shape[axes - 2]);
   table.width = static_cast<std::int64_t>(tensor.shape[axes - 1]);

@@ -21,19 +21,30 @@ constexpr std::int64_t farthest = 1000000;
 constexpr mpfr_prec_t bits = 192;
 
 /// ln(a) of every distance, once.
-const std::vector<mpfr_t>& logarithms() {
-  static const std::vector<mpfr_t> list = [] {
-    std::vector<mpfr_t> logs(farthest + 1);
+class Logarithms {
+ public:
+  Logarithms() : list_(farthest + 1) {
     for (std::int64_t a = 0; a <= farthest; ++a) {
-      mpfr_init2(logs[static_cast<std::size_t>(a)], bits);
-      mpfr_set_sj(logs[static_cast<std::size_t>(a)], std::max<std::int64_t>(a, 1), MPFR_RNDN);
-      mpfr_log(logs[static_cast<std::size_t>(a)], logs[static_cast<std::size_t>(a)], MPFR_RNDN);
+      mpfr_ptr log = &list_[static_cast<std::size_t>(a)];
+      mpfr_init2(log, bits);
+      mpfr_set_sj(log, std::max<std::int64_t>(a, 1), MPFR_RNDN);
+      mpfr_log(log, log, MPFR_RNDN);
     }
-    return logs;
-  }();
-  return list;
+  }
+  Logarithms(const Logarithms&) = delete;
+  Logarithms& operator=(const Logarithms&) = delete;
+  ~Logarithms() {
+    for (__mpfr_struct& log : list_) mpfr_clear(&log);
+  }
+  mpfr_srcptr of(std::int64_t a) const { return &list_[static_cast<std::size_t>(a)]; }
+
+ private:
+  std::vector<__mpfr_struct> list_;
+};
+mpfr_srcptr log_of(std::int64_t a) {
+  static const Logarithms logarithms;
+  return logarithms.of(a);
 }
-mpfr_srcptr log_of(std::int64_t a) { return logarithms()[static_cast<std::size_t>(a)]; }
 
 /// ln(a / start) / ln(end / start) n, and where that is a whole number, exactly that.
 class LogBins {

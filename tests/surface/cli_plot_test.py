@@ -24,6 +24,7 @@ PLOTS = {
     "clocks": (["--head-dim", "6"], ["pair 2: a turn in", "position 1000"]),
     "scaling": (["--trained-length", "4096", "--wanted-length", "8192"], ["pair", "frequency / frequency as trained", "yarn: seen up to"]),
     "error": (["--positions", "1,100,10000,1000000"], ["position", "largest error of a cosine or sine", "vllm"]),
+    "bias": (["--length", "12", "--heads", "3", "--show", "0,2"], ["key position", "query position", "head 2", "bias"]),
 }
 
 

@@ -54,7 +54,7 @@ class Tool(unittest.TestCase):
         self.assertRegex(self.good("--version"), r"^phasor \d+\.\d+\.\d+\n$")
 
     def test_help_has_an_example(self):
-        plots = [["plot", kind] for kind in ("decay", "similarity", "sinusoid", "clocks", "scaling", "error")]
+        plots = [["plot", kind] for kind in ("decay", "similarity", "sinusoid", "clocks", "scaling", "error", "bias")]
         for command in ([], ["demo"], ["explain"], ["diff"], ["report"], ["table"], ["decay"], ["similarity"], ["plot"], ["accuracy"], ["plan"],
                         ["bench"], ["export"], ["permute"], ["targets"], *plots):
             self.assertIn("phasor", self.good(*command, "--help").split("Example", 1)[1])
