@@ -9,6 +9,7 @@
 
 #include "phasor/bias.hpp"
 #include "tensor.hpp"
+#include "wide.hpp"
 
 namespace phasor::test {
 
@@ -78,11 +79,11 @@ struct NaiveBias {
 
   Wide slope(const Alibi& s) const {
     if (!s.slopes.empty()) return s.slopes[static_cast<std::size_t>(head)];
-    const Wide floor_power = std::exp2(std::floor(std::log2(static_cast<Wide>(s.heads))));
+    const Wide floor_power = wide_pow(2, std::floor(std::log2(static_cast<Wide>(s.heads))));
     if (static_cast<Wide>(head) < floor_power)
-      return std::exp2(-static_cast<Wide>(s.max_bias) * (static_cast<Wide>(head) + 1) / floor_power);
+      return wide_pow(2, -static_cast<Wide>(s.max_bias) * (static_cast<Wide>(head) + 1) / floor_power);
     const Wide t = static_cast<Wide>(head) - floor_power;
-    return std::exp2(-static_cast<Wide>(s.max_bias) * (2 * t + 1) / (2 * floor_power));
+    return wide_pow(2, -static_cast<Wide>(s.max_bias) * (2 * t + 1) / (2 * floor_power));
   }
   Wide operator()(const Alibi& s) const {
     if (s.form == AlibiForm::key_position) return slope(s) * static_cast<Wide>(key);
@@ -97,7 +98,7 @@ struct NaiveBias {
     const std::int64_t d = both ? std::abs(r()) : std::max<std::int64_t>(r(), 0);
     std::int64_t bucket = d;
     if (d >= e) {
-      const Wide x = std::log(static_cast<Wide>(d) / e) / std::log(static_cast<Wide>(s.max_distance) / e) * (n - e);
+      const Wide x = wide_log(static_cast<Wide>(d) / e) / wide_log(static_cast<Wide>(s.max_distance) / e) * (n - e);
       bucket = std::min(n - 1, e + static_cast<std::int64_t>(std::floor(x + 1e-12L)));
     }
     return entry(s, s.buckets, both && r() < 0 ? bucket + n : bucket);
@@ -112,7 +113,7 @@ struct NaiveBias {
     if (s.reading == DebertaReading::microsoft) d = std::min(d, s.max_distance - 1);
     std::int64_t bucket = d;
     if (s.buckets != 0 && d > mid) {
-      const Wide x = std::log(static_cast<Wide>(d) / mid) / std::log(static_cast<Wide>(last - 1) / mid) * (mid - 1);
+      const Wide x = wide_log(static_cast<Wide>(d) / mid) / wide_log(static_cast<Wide>(last - 1) / mid) * (mid - 1);
       bucket = mid + static_cast<std::int64_t>(std::ceil(x - 1e-12L));
     }
     return entry(s, 2 * span, std::clamp<std::int64_t>((r() < 0 ? -bucket : bucket) + span, 0, 2 * span - 1));
@@ -127,7 +128,7 @@ struct NaiveBias {
   Wide operator()(const Kerple& s) const {
     const Wide r1 = s.r1[static_cast<std::size_t>(head)];
     const Wide r2 = s.r2[static_cast<std::size_t>(head)];
-    return s.kind == KerpleKind::power ? -r1 * std::pow(a(), r2) : -r1 * std::log1p(r2 * a());
+    return s.kind == KerpleKind::power ? -r1 * wide_pow(a(), r2) : -r1 * wide_log1p(r2 * a());
   }
 
   Wide operator()(const Sandwich& s) const {
@@ -137,7 +138,7 @@ struct NaiveBias {
   }
 
   static Wide activate(Activation activation, Wide x) {
-    return activation == Activation::relu ? std::max<Wide>(x, 0) : x / (1 + std::exp(-x));
+    return activation == Activation::relu ? std::max<Wide>(x, 0) : x / (1 + wide_exp(-x));
   }
   Wide perceptron(const Mlp& mlp, std::vector<Wide> x) const {
     std::size_t next = 0;
@@ -155,12 +156,12 @@ struct NaiveBias {
     return x[static_cast<std::size_t>(head)];
   }
   Wide operator()(const Fire& s) const {
-    const auto psi = [&](Wide x) { return std::log(static_cast<Wide>(s.c) * x + 1); };
+    const auto psi = [&](Wide x) { return wide_log(static_cast<Wide>(s.c) * x + 1); };
     const Wide reach = std::max<Wide>(s.length, static_cast<Wide>(query));
     return perceptron(s.mlp, {psi(a()) / (psi(reach) + static_cast<Wide>(s.epsilon))});
   }
   Wide operator()(const DynamicMlp& s) const {
-    const Wide g = s.scale == DistanceScale::linear ? a() : std::log(1 + a());
+    const Wide g = s.scale == DistanceScale::linear ? a() : wide_log(1 + a());
     return perceptron(s.mlp, {r() < 0 ? -g : g});
   }
 
@@ -184,7 +185,7 @@ struct NaiveBias {
       const Wide x = 8 * static_cast<Wide>(offset) / static_cast<Wide>(width - 1);
       return (x < 0 ? -1 : 1) * std::log2(std::fabs(x) + 1) / 3;
     };
-    return 16 / (1 + std::exp(-perceptron(s.mlp, {g(o.y, w.height), g(o.x, w.width)})));
+    return 16 / (1 + wide_exp(-perceptron(s.mlp, {g(o.y, w.height), g(o.x, w.width)})));
   }
 };
 

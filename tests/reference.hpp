@@ -12,6 +12,7 @@
 
 #include "phasor/rotary.hpp"
 #include "phasor/tensor_view.hpp"
+#include "wide.hpp"
 
 namespace phasor::reference {
 
@@ -127,7 +128,7 @@ struct Rows {
 
 /// base^(-2i/R).
 inline long double frequency(double base, std::int64_t width, std::int64_t pair) {
-  return std::pow(static_cast<long double>(base), -2.0L * static_cast<long double>(pair) / static_cast<long double>(width));
+  return wide_pow(static_cast<long double>(base), -2.0L * static_cast<long double>(pair) / static_cast<long double>(width));
 }
 
 /// Distance between a float32 and the truth, in ulps of the float32 (subnormal ulps below the normal range).

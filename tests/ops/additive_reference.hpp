@@ -8,10 +8,11 @@
 
 #include "phasor/additive.hpp"
 #include "tensor.hpp"
+#include "wide.hpp"
 
 namespace phasor::test {
 
-inline long double power(long double a, long double b) { return std::pow(a, b); }
+inline long double power(long double a, long double b) { return wide_pow(a, b); }
 
 /// What one channel holds.
 struct ChannelRole {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../tensor.hpp"
+#include "wide.hpp"
 
 namespace phasor::test {
 
@@ -39,7 +40,7 @@ inline Direction4 along(std::size_t axis, long double frequency) {
 
 /// base^(-2 i / width), the published formula.
 inline long double ladder(long double base, std::int64_t width, std::int64_t i) {
-  return std::pow(base, -2.0L * static_cast<long double>(i) / static_cast<long double>(width));
+  return wide_pow(base, -2.0L * static_cast<long double>(i) / static_cast<long double>(width));
 }
 
 inline NaivePair half_pair(std::int64_t width, std::int64_t i, const Direction4& turns) { return {i, i + width / 2, {turns, turns}}; }
@@ -100,7 +101,7 @@ inline Model ernie4_5_vl() {
 inline Model hunyuan_vl() {
   Model m{
       "hunyuan_vl", {.head_dim = 128, .base = 1e4, .scaling = NtkScaling{.alpha = 1000}, .axes = {.sections = {16, 16, 16, 16}}}, 4, {}};
-  const long double base = 1e4L * std::pow(1000.0L, 128.0L / 126.0L);
+  const long double base = 1e4L * wide_pow(1000.0L, 128.0L / 126.0L);
   for (int i = 0; i < 64; ++i) m.pairs.push_back(half_pair(128, i, along(static_cast<std::size_t>(i / 16), ladder(base, 128, i))));
   return m;
 }
@@ -161,7 +162,7 @@ inline Model dinov3() {
           2,
           {}};
   const long double turn = 2 * std::acos(-1.0L);
-  for (int i = 0; i < 32; ++i) m.pairs.push_back(half_pair(64, i, along(i < 16 ? 0 : 1, turn * std::pow(100.0L, -(i % 16) / 16.0L))));
+  for (int i = 0; i < 32; ++i) m.pairs.push_back(half_pair(64, i, along(i < 16 ? 0 : 1, turn * wide_pow(100.0L, -(i % 16) / 16.0L))));
   return m;
 }
 
