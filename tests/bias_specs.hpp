@@ -183,7 +183,7 @@ struct NaiveBias {
     const Window w = s.trained.height == 0 ? s.window : s.trained;
     const auto g = [](std::int64_t offset, std::int64_t width) {
       const Wide x = 8 * static_cast<Wide>(offset) / static_cast<Wide>(width - 1);
-      return (x < 0 ? -1 : 1) * std::log2(std::fabs(x) + 1) / 3;
+      return (x < 0 ? -1 : 1) * wide_log(std::fabs(x) + 1) / wide_log(2) / 3;
     };
     return 16 / (1 + wide_exp(-perceptron(s.mlp, {g(o.y, w.height), g(o.x, w.width)})));
   }

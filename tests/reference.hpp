@@ -128,7 +128,7 @@ struct Rows {
 
 /// base^(-2i/R).
 inline long double frequency(double base, std::int64_t width, std::int64_t pair) {
-  return wide_pow(static_cast<long double>(base), -2.0L * static_cast<long double>(pair) / static_cast<long double>(width));
+  return test::wide_pow(static_cast<long double>(base), -2.0L * static_cast<long double>(pair) / static_cast<long double>(width));
 }
 
 /// Distance between a float32 and the truth, in ulps of the float32 (subnormal ulps below the normal range).
