@@ -57,6 +57,7 @@ std::string line_of(const PrecisionError& e) {
 template <class Error>
 std::vector<std::string> lines_of(const AccuracyOptions& options, const std::vector<Error>& errors) {
   std::vector<std::string> lines;
+  lines.reserve(errors.size());
   for (const Error& error : errors) lines.push_back(options.json ? json_of(error) : options.csv ? csv_of(error) : line_of(error));
   return lines;
 }
