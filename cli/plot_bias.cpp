@@ -25,8 +25,8 @@ struct PlotBiasOptions {
 
 /// Bucket numbers stand in for a learned table: the picture shows which entry is read.
 std::vector<double> bucket_numbers(std::int64_t heads, std::int64_t buckets) {
-  std::vector<double> table;
-  for (std::int64_t i = 0; i < heads * buckets; ++i) table.push_back(static_cast<double>(i % buckets));
+  std::vector<double> table(static_cast<std::size_t>(heads * buckets));
+  for (std::int64_t i = 0; i < heads * buckets; ++i) table[static_cast<std::size_t>(i)] = static_cast<double>(i % buckets);
   return table;
 }
 
@@ -48,6 +48,7 @@ Result<Figure> bias_figure(const PlotBiasOptions& o, const Numbers& shown) {
   const bool buckets = o.scheme == "t5" || o.scheme == "deberta";
   Figure figure{.title = fmt::format("{} of {}", buckets ? "Table rows" : "Bias", o.scheme), .columns = shown.size() > 3 ? 3 : 2};
   std::vector<std::string> names;
+  names.reserve(static_cast<std::size_t>(o.length));
   for (std::int64_t i = 0; i < o.length; ++i) names.push_back(fmt::format("{}", i));
   const auto [least, most] = std::minmax_element(values.begin(), values.end());  // one scale: heads are compared
   for (const std::int64_t head : shown) {
