@@ -72,7 +72,8 @@ void expect_layer(const LayerPositions& layer, const nlohmann::json& truth) {
   }
   ASSERT_EQ(layer.additive.has_value(), truth.contains("learned"));
   if (layer.additive) {
-    EXPECT_EQ((std::vector<std::int64_t>{layer.additive->length, layer.additive->width}), truth["learned"].get<std::vector<std::int64_t>>());
+    EXPECT_EQ((std::vector<std::int64_t>{layer.additive->length, layer.additive->width}),
+              truth["learned"].get<std::vector<std::int64_t>>());
   }
 }
 
