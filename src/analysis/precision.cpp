@@ -7,6 +7,7 @@
 
 #include "analysis/exact_pairs.hpp"
 #include "analysis/rows.hpp"
+#include "analysis/table.hpp"
 #include "analysis/values.hpp"
 #include "job/check.hpp"
 #include "phasor/analysis.hpp"
@@ -14,25 +15,12 @@
 namespace phasor {
 namespace {
 
+using analysis::Table;
+using analysis::table_at;
+
 constexpr const char* kWhere = "precision_report";
 constexpr Numerics kNumerics[] = {Numerics::exact, Numerics::hf, Numerics::hf_float32, Numerics::vllm, Numerics::ggml};
 constexpr DType kDTypes[] = {DType::f32, DType::f16, DType::bf16};
-
-template <class T>
-struct Table {
-  std::vector<T> cos;
-  std::vector<T> sin;
-};
-
-template <class T>
-Result<Table<T>> table_at(const Rotary& rotary, std::int64_t position) {
-  const std::int64_t pairs = rotary.rotary_width() / 2;
-  Table<T> table{std::vector<T>(static_cast<std::size_t>(pairs)), std::vector<T>(static_cast<std::size_t>(pairs))};
-  const Extents shape{1, 1, 1, pairs};
-  const Status status = rotary.cos_sin(positions_from(position), view(table.cos.data(), shape), view(table.sin.data(), shape));
-  if (!status.ok()) return status;
-  return table;
-}
 
 /// The dtype that a profile keeps its tables in: hf and vllm round them to the tensor's.
 DType table_dtype(Numerics numerics, DType tensor) { return numerics == Numerics::hf || numerics == Numerics::vllm ? tensor : DType::f32; }

@@ -6,26 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "analysis/table.hpp"
 #include "phasor/analysis.hpp"
 
 namespace phasor {
 namespace {
 
-template <class T>
-struct Table {
-  std::vector<T> cos;
-  std::vector<T> sin;
-};
-
-template <class T>
-Result<Table<T>> table_at(const Rotary& rotary, std::int64_t position) {
-  const std::int64_t pairs = rotary.rotary_width() / 2;
-  Table<T> table{std::vector<T>(static_cast<std::size_t>(pairs)), std::vector<T>(static_cast<std::size_t>(pairs))};
-  const Extents shape{1, 1, 1, pairs};
-  const Status status = rotary.cos_sin(positions_from(position), view(table.cos.data(), shape), view(table.sin.data(), shape));
-  if (!status.ok()) return status;
-  return table;
-}
+using analysis::Table;
+using analysis::table_at;
 
 double largest_difference(const Table<float>& is, const Table<double>& truth) {
   double largest = 0;

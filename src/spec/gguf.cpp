@@ -7,7 +7,7 @@
 #include <new>
 #include <stdexcept>
 
-#include "math/score_scale.hpp"
+#include "math/gain.hpp"
 #include "spec/format.hpp"
 #include "spec/gguf_architectures.hpp"
 #include "spec/gguf_keys.hpp"
@@ -246,7 +246,7 @@ class Model {
     const std::size_t count = layers_.layers.size();
     if ((name == "gemma2" && count == 46) || (name == "gemma3" && count == 62)) {
       const std::int64_t channels = keys_.required("embedding_length", 1, std::int64_t{1} << 32);
-      return math::inverse_root(static_cast<double>(std::max<std::int64_t>(channels / heads(0), 1)));
+      return math::attention_scale(static_cast<double>(std::max<std::int64_t>(channels / heads(0), 1)));
     }
     const auto given = keys_.real("attention.scale");
     return given && *given != 0 ? given : std::nullopt;
