@@ -5,6 +5,7 @@
 #include <numeric>
 #include <string>
 
+#include "run.hpp"
 #include "support.hpp"
 
 namespace {
@@ -119,22 +120,10 @@ void rerotate_keys(benchmark::State& state, const Case& c, std::int64_t bytes) {
   state.SetBytesProcessed(state.iterations() * buffer.bytes());
 }
 
-void copy(benchmark::State& state, std::int64_t bytes) {
-  const Buffer from(bytes);
-  const Buffer to(bytes);
-  bench::fill(from, DType::f32);
-  bench::fill(to, DType::f32);
-  for (auto _ : state) {
-    std::memcpy(to.data(), from.data(), static_cast<std::size_t>(bytes));
-    benchmark::ClobberMemory();
-  }
-  state.SetBytesProcessed(state.iterations() * bytes);
-}
-
 void register_all() {
   const std::int64_t dram = std::clamp<std::int64_t>(2 * bench::cache_bytes(3), 256 << 20, 512 << 20);
   for (const auto& [place, bytes] : {std::pair<const char*, std::int64_t>{"/L2", 256 << 10}, {"/L3", 8 << 20}, {"/DRAM", dram}}) {
-    benchmark::RegisterBenchmark((std::string("memcpy") + place).c_str(), [bytes = bytes](benchmark::State& s) { copy(s, bytes); });
+    benchmark::RegisterBenchmark((std::string("memcpy") + place).c_str(), [bytes = bytes](benchmark::State& s) { bench::copy(s, bytes); });
     for (const Way way : {Way::apply, Way::shift, Way::paged, Way::base, Way::scattered}) {
       for (const Case& c :
            {Case{way, DType::f32, Pairing::half}, {way, DType::bf16, Pairing::half}, {way, DType::bf16, Pairing::interleaved}}) {
@@ -148,13 +137,4 @@ void register_all() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  const auto target = phasor::active_target();
-  benchmark::AddCustomContext("target", target.ok() ? std::string(*target) : target.status().message());
-  benchmark::AddCustomContext("version", std::string(phasor::version()));
-  register_all();
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-}
+int main(int argc, char** argv) { return bench::run(argc, argv, register_all); }

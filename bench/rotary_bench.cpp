@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "run.hpp"
 #include "support.hpp"
 
 namespace {
@@ -29,18 +30,6 @@ std::vector<Size> sizes() {
 }
 
 void set_bytes(benchmark::State& state, std::int64_t bytes) { state.SetBytesProcessed(state.iterations() * bytes); }
-
-void copy(benchmark::State& state, std::int64_t bytes) {
-  const Buffer from(bytes);
-  const Buffer to(bytes);
-  bench::fill(from, DType::f32);
-  bench::fill(to, DType::f32);
-  for (auto _ : state) {
-    std::memcpy(to.data(), from.data(), static_cast<std::size_t>(bytes));
-    benchmark::ClobberMemory();
-  }
-  set_bytes(state, bytes);
-}
 
 void multiply(benchmark::State& state, std::int64_t bytes) {
   const Buffer buffer(bytes);
@@ -172,7 +161,7 @@ void register_all() {
   for (const Size& size : sizes()) {
     const std::string suffix = std::string("/") + size.name;
     const std::int64_t bytes = size.bytes;
-    benchmark::RegisterBenchmark(("memcpy" + suffix).c_str(), [bytes](benchmark::State& s) { copy(s, bytes); });
+    benchmark::RegisterBenchmark(("memcpy" + suffix).c_str(), [bytes](benchmark::State& s) { bench::copy(s, bytes); });
     benchmark::RegisterBenchmark(("multiply_in_place" + suffix).c_str(), [bytes](benchmark::State& s) { multiply(s, bytes); });
     benchmark::RegisterBenchmark(("libm_f32_half" + suffix).c_str(), [bytes](benchmark::State& s) { rotate_by_libm(s, bytes, kHeads); });
     for (const Case& c : cases) {
@@ -201,13 +190,4 @@ void register_all() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  const auto target = phasor::active_target();
-  benchmark::AddCustomContext("target", target.ok() ? std::string(*target) : target.status().message());
-  benchmark::AddCustomContext("version", std::string(phasor::version()));
-  register_all();
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-}
+int main(int argc, char** argv) { return bench::run(argc, argv, register_all); }

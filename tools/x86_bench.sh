@@ -53,15 +53,19 @@ run_bench() {
     return
   fi
   flags+=(-ftree-vectorize)  # the ceilings, as a user would compile them
-  compile bench bench/*.cpp
-  if ! g++ "$build"/bench_*.o "$build/libphasor.a" .carry/lib/libbenchmark.so* "-Wl,-rpath,$PWD/.carry/lib" -fopenmp -lpthread -o "$build/bench" 2> "$build/bench_link.log"; then
-    say "bench: does not link here: $(tail -1 "$build/bench_link.log")"
-    return
-  fi
-  timeout "${BENCH_SECONDS:-240}" "$build/bench" --benchmark_min_time="${BENCH_MIN_TIME:-0.03}" --benchmark_repetitions=5 --benchmark_enable_random_interleaving=true --benchmark_out="$out/bench.json" --benchmark_out_format=json > "$out/bench.txt" 2>&1 ||
-    say "bench: stopped (status $?)"
-  say "bench: $(grep -c '"name"' "$out/bench.json" 2> /dev/null) entries"
-  python3 tools/bench_table.py "$out/bench.json" | tee "$out/bench_table.txt"
+  local name source
+  for source in bench/*.cpp; do
+    name=$(basename "$source" .cpp)
+    compile "bench_$name" "$source"
+    if ! g++ "$build/bench_$name"_*.o "$build/libphasor.a" .carry/lib/libbenchmark.so* "-Wl,-rpath,$PWD/.carry/lib" -fopenmp -lpthread -o "$build/$name" 2> "$build/bench_link.log"; then
+      say "bench: $name does not link here: $(tail -1 "$build/bench_link.log")"
+      continue
+    fi
+    timeout "${BENCH_SECONDS:-240}" "$build/$name" --benchmark_min_time="${BENCH_MIN_TIME:-0.03}" --benchmark_repetitions=5 --benchmark_enable_random_interleaving=true --benchmark_out="$out/$name.json" --benchmark_out_format=json > "$out/$name.txt" 2>&1 ||
+      say "bench: $name stopped (status $?)"
+    say "bench: $name: $(grep -c '"name"' "$out/$name.json" 2> /dev/null) entries"
+    python3 tools/bench_table.py "$out/$name.json" | tee "$out/${name}_table.txt"
+  done
 }
 
 if [ -n "${BENCH_ONLY:-}" ]; then  # after a run with --no-bench
