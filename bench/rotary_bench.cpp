@@ -175,7 +175,7 @@ void register_all() {
   benchmark::RegisterBenchmark("f32_half_in_place_threads/prefill", [=](benchmark::State& s) {
     rotate(s, {DType::f32, Pairing::half, false, false, 0}, prefill, kHeads);
   })->UseRealTime();
-  benchmark::RegisterBenchmark("memcpy/decode", [](benchmark::State& s) { copy(s, kHeads * bench::kHeadDim * 4); });
+  benchmark::RegisterBenchmark("memcpy/decode", [](benchmark::State& s) { bench::copy(s, kHeads * bench::kHeadDim * 4); });
   benchmark::RegisterBenchmark("libm_f32_half/decode", [](benchmark::State& s) { rotate_by_libm(s, 1, kHeads); });
   for (DType dtype : {DType::f32, DType::bf16}) {
     for (bool rows_given : {false, true}) {
