@@ -109,4 +109,19 @@ Status read_positions(const char* where, const plan::BiasPlan& plan, const Posit
   return {};
 }
 
+Status check_xl_sinusoids(const char* where, const TensorView& out, const XlSinusoids& spec, const Positions& distances) {
+  if (spec.order > XlOrder::interleaved) return error(where, "order is {}, wanted halves or interleaved", static_cast<int>(spec.order));
+  if (spec.clamp < 0) return error(where, "clamp is {}, wanted 0 or above", spec.clamp);
+  if (Status s = check_view(where, "out", out); !s) return s;
+  if (out.shape[2] != 1 || out.shape[3] != spec.width) {
+    return error(where, "out has {} heads and {} channels, wanted 1 and {}", out.shape[2], out.shape[3], spec.width);
+  }
+  if (!is_empty(out) && self_overlap(out) != Overlap::none) {
+    return error(where, "out has strides by which elements overlap, wanted each element once");
+  }
+  if (Status s = check_positions(where, distances, {out.shape[0], out.shape[1]}); !s) return s;
+  if (distances.data != nullptr && distances.type == PositionType::f64) return error(where, "distances are f64, wanted i32 or i64");
+  return {};
+}
+
 }  // namespace phasor::job

@@ -32,6 +32,9 @@ Status check_block(const BlockCall& call, const plan::BiasPlan& plan);
 /// The positions of one batch row; each within 2^61, and a place of the window where there is one.
 Status read_positions(const char* where, const plan::BiasPlan& plan, const Positions& p, std::int64_t batch, std::vector<std::int64_t>& to);
 
+/// Rows (B, T, 1, width) of Transformer-XL, and whole distances for them.
+Status check_xl_sinusoids(const char* where, const TensorView& out, const XlSinusoids& spec, const Positions& distances);
+
 /// The window of a scheme that has one, else null.
 const Window* window_of(const BiasSpec& spec);
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "job/bias.hpp"
 #include "job/check.hpp"
-#include "job/overlap.hpp"
 #include "job/positions.hpp"
 #include "ops/bias_elements.hpp"
 #include "phasor/bias.hpp"
@@ -14,22 +14,6 @@ namespace phasor {
 namespace {
 
 constexpr const char* where = "fill_xl_sinusoids";
-
-Status check(const TensorView& out, const XlSinusoids& spec, const Positions& distances) {
-  if (spec.order > XlOrder::interleaved)
-    return job::error(where, "order is {}, wanted halves or interleaved", static_cast<int>(spec.order));
-  if (spec.clamp < 0) return job::error(where, "clamp is {}, wanted 0 or above", spec.clamp);
-  if (Status s = job::check_view(where, "out", out); !s) return s;
-  if (out.shape[2] != 1 || out.shape[3] != spec.width) {
-    return job::error(where, "out has {} heads and {} channels, wanted 1 and {}", out.shape[2], out.shape[3], spec.width);
-  }
-  if (!job::is_empty(out) && job::self_overlap(out) != job::Overlap::none) {
-    return job::error(where, "out has strides by which elements overlap, wanted each element once");
-  }
-  if (Status s = job::check_positions(where, distances, {out.shape[0], out.shape[1]}); !s) return s;
-  if (distances.data != nullptr && distances.type == PositionType::f64) return job::error(where, "distances are f64, wanted i32 or i64");
-  return {};
-}
 
 std::vector<std::int64_t> read(const Positions& distances, const Extents& shape, std::int64_t clamp) {
   std::vector<std::int64_t> list;
@@ -70,7 +54,7 @@ Status fill_xl_sinusoids(const TensorView& out, const XlSinusoids& spec, const P
     const Result<Rotary> rotary = Rotary::make({.head_dim = spec.width, .base = spec.base});
     if (!rotary)
       return job::error(where, "the sinusoids are those of a rotary encoding of width {}; {}", spec.width, rotary.status().message());
-    if (Status s = check(out, spec, distances); !s || job::is_empty(out)) return s;
+    if (Status s = job::check_xl_sinusoids(where, out, spec, distances); !s || job::is_empty(out)) return s;
     const std::vector<std::int64_t> list = read(distances, out.shape, spec.clamp);
     Status status;
     with_element(out.dtype, [&](auto tag) {
