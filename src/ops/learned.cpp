@@ -2,8 +2,6 @@
 // The public functions of learned tables: lookup, gradient, longer and resized tables, and reading one.
 #include "phasor/learned.hpp"
 
-#include <fmt/ranges.h>
-
 #include <cstring>
 #include <new>
 
@@ -83,8 +81,9 @@ Result<LearnedTable> table_of(const std::string& path, std::string_view name) {
   bool fits = axes >= 2;
   for (std::size_t i = 0; i + 2 < axes; ++i) fits = fits && tensor.shape[i] == 1;
   if (!fits) {
-    return Status::invalid(
-        spec::format("read_learned_table: {} has shape ({}), wanted (rows, channels)", name, fmt::join(tensor.shape, ", ")));
+    std::string shape;
+    for (const auto length : tensor.shape) shape += (shape.empty() ? "" : ", ") + std::to_string(length);
+    return Status::invalid(spec::format("read_learned_table: {} has shape ({}), wanted (rows, channels)", name, shape));
   }
   table.rows = static_cast<std::int64_t>(tensor.shape[axes - 2]);
   table.width = static_cast<std::int64_t>(tensor.shape[axes - 1]);
