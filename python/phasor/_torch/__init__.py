@@ -8,6 +8,6 @@ from phasor import _core
 _core.use_torch(torch.Tensor, torch.nn.Parameter)
 
 from phasor._torch import autograd, vmap  # noqa: E402, F401  (importing registers)
-from phasor._torch.eager import rotary, rotary_, tables, tables_, words_of  # noqa: E402
+from phasor._torch.eager import empty_tables, rerotate_, rotary, rotary_, tables, tables_, words_of, words_of_core  # noqa: E402
 
-__all__ = ["rotary", "rotary_", "tables", "tables_", "words_of"]
+__all__ = ["empty_tables", "rerotate_", "rotary", "rotary_", "tables", "tables_", "words_of", "words_of_core"]

@@ -26,11 +26,17 @@ _recording = _C.is_grad_enabled
 _empty_like = torch.empty_like
 
 
+def words_of_core(core: Any) -> Tensor:
+    """A spec as the operators carry it."""
+    with torch.device("cpu"):  # whatever the default device is
+        return torch.tensor(core.words, dtype=torch.int64)
+
+
 def words_of(rope: Any) -> Tensor:
-    """The spec of a phasor.Rotary as the operators carry it; made once."""
+    """The spec of a phasor.Rotary as the operators carry it; made now if PyTorch was imported after the Rotary was made."""
     words = rope._words
     if words is None:
-        words = rope._words = torch.tensor(rope._core.words, dtype=torch.int64)
+        words = rope._words = words_of_core(rope._core)
     return words
 
 
@@ -67,7 +73,7 @@ def _by_operator(table: dict[int, Any], words: Tensor, tensors: tuple[Any, ...],
         positions, offset = None, 0 if positions is None else positions
     checks.shapes_by_positions(where, tensors, words, positions, offset, direction)
     if not _compiling() and sharding.any_sharded(tensors):
-        words, positions, offset = sharding.placed(tensors[0], words, positions, offset)
+        words, positions, offset = sharding.placed(tensors, words, positions, offset)
     return table[len(tensors)](*tensors, words, positions, offset, direction)
 
 
@@ -145,12 +151,36 @@ def tables_(q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor, layout: Table
     return q if k is None else (q, k)
 
 
+def rerotate_(source: Any, target: Any, k: Tensor, from_positions: Any, to_positions: Any) -> Tensor:
+    """Keys moved in place. They come from a cache: there is no gradient."""
+    before, after = _torch_positions(from_positions), _torch_positions(to_positions)
+    if _compiling() or not (_direct(k, None, before) and _direct(k, None, after)):
+        checks.rotated("rerotate_", (k,))
+        raise NotImplementedError("rerotate_: k is not a plain tensor of an eager call, wanted is one")
+    if k.requires_grad and _recording():
+        raise NotImplementedError("rerotate_: k requires a gradient, wanted are keys of a cache")
+    try:
+        checks.not_inference(k, None)
+        _core.rerotate(source._core, target._core, k, before, after, None)
+    except Exception:
+        checks.explain("rerotate_", (k,))
+        raise
+    written(k, None)
+    return k
+
+
+def empty_tables(shape: tuple[int, ...], dtype: Any) -> tuple[Tensor, Tensor]:
+    """Memory for cos and sin."""
+    dtype = torch.float32 if dtype is None else dtype
+    return torch.empty(shape, dtype=dtype), torch.empty(shape, dtype=dtype)
+
+
 def _tables_by_operator(table: dict[int, Any], tensors: tuple[Any, ...], given: tuple[Any, Any], codes: tuple[int, ...], direction: int) -> Any:
     where = "apply_rotary" if table is operators.TABLES else "apply_rotary_"
     tensors = tensors if tensors[1] is not None else tensors[:1]
     checks.shapes_by_tables(where, tensors, *given, codes, direction)
     if not _compiling() and sharding.any_sharded(tensors):
-        given = sharding.tables_placed(tensors[0], given)
+        given = sharding.tables_placed(tensors, given)
     return table[len(tensors)](*tensors, *given, codes, direction)
 
 
