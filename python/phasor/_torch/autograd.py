@@ -97,9 +97,11 @@ def _refuse_others(operator: Operator, args: tuple[Any, ...]) -> None:
 
 
 def _functional(operator: Operator) -> Callable[..., Any]:
-    overload = operator.overload
+    overload, body = operator.overload, operator.kernel
 
     def kernel(keyset: Any, *args: Any) -> Any:
+        if plain.all_plain(args) and not (_C.is_grad_enabled() and _C._any_requires_grad(*args)):
+            return body(*args)  # nothing below would do more than this, and a second kernel in Python would double the cost
         _refuse_others(operator, args)
         sharding.any_sharded(args)
         if _recorded(args):
@@ -116,7 +118,6 @@ def _in_place(operator: Operator) -> Callable[..., Any]:
     def kernel(keyset: Any, *args: Any) -> None:
         tensors = args[:count]
         if plain.all_plain(args) and not (_C.is_grad_enabled() and _C._any_requires_grad(*args)):
-            # Nothing below would do more than this, and one kernel in Python is half of what a call costs.
             body(*args)
             plain.written(*tensors, *(None,) * (2 - count))
             return

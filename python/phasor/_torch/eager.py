@@ -24,6 +24,7 @@ _function_modes = _C._len_torch_function_stack
 _tracing = _C._get_tracing_state
 _recording = _C.is_grad_enabled
 _empty_like = torch.empty_like
+_increment_version = _C._increment_version
 
 
 def words_of_core(core: Any) -> Tensor:
@@ -103,16 +104,21 @@ def rotary_(rope: Any, q: Tensor, k: Tensor | None, positions: Any, direction: i
             _by_operator(operators.ROTARY_, words_of(rope), (q, k), positions, direction)
             return q if k is None else (q, k)
     try:
-        if _differentiates(q, k):
-            _each_in_place(TurnedInPlace, (rope, direction), (q, k), (positions,))
-        else:
-            checks.not_inference(q, k)
-            rope._core.apply(q, k, positions, direction, None, None)
-            written(q, k)
+        # Written out: this is the call of every layer at every token that is generated.
+        if k is None:
+            if q.requires_grad or q.is_inference():
+                return _in_place_with_care(TurnedInPlace, rope, (q, k), (positions,), direction)
+            rope._core.apply(q, None, positions, direction, None, None)
+            _increment_version((q,))
+            return q
+        if q.requires_grad or k.requires_grad or q.is_inference() or k.is_inference():
+            return _in_place_with_care(TurnedInPlace, rope, (q, k), (positions,), direction)
+        rope._core.apply(q, k, positions, direction, None, None)
+        _increment_version((q, k))
+        return q, k
     except Exception:
         checks.explain("rotary_", (q, k))
         raise
-    return q if k is None else (q, k)
 
 
 def tables(q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor, layout: TableLayout, direction: int) -> Any:
@@ -139,16 +145,10 @@ def tables_(q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor, layout: Table
         _tables_by_operator(operators.TABLES_, (q, k), (cos, sin), codes, direction)
         return q if k is None else (q, k)
     try:
-        if _differentiates(q, k):
-            _each_in_place(TurnedByTablesInPlace, (layout, direction), (q, k), (cos, sin))
-        else:
-            checks.not_inference(q, k)
-            _core.apply_tables(q, k, cos, sin, decoded(codes), direction, None, None)
-            written(q, k)
+        return _in_place_with_care(TurnedByTablesInPlace, layout, (q, k), (cos, sin), direction)
     except Exception:
         checks.explain("apply_rotary_", (q, k), (cos, sin))
         raise
-    return q if k is None else (q, k)
 
 
 def rerotate_(source: Any, target: Any, k: Tensor, from_positions: Any, to_positions: Any) -> Tensor:
@@ -231,9 +231,13 @@ class TurnedInPlace(torch.autograd.Function):
     """Rotation of one tensor in place: its gradient needs the positions only, so nothing that it overwrites is missed."""
 
     @staticmethod
+    def run(rope: Any, q: Tensor, k: Tensor | None, by: tuple[Any, ...], direction: int) -> None:
+        turn(rope._core, (q, k, None, None), by[0], direction)
+
+    @staticmethod
     def forward(ctx: Any, rope: Any, direction: int, x: Tensor, positions: Any) -> Tensor:
         _keep_positions(ctx, rope, direction, positions)
-        turn(rope._core, (x, None, None, None), positions, direction)
+        TurnedInPlace.run(rope, x, None, (positions,), direction)
         written(x, None)
         ctx.mark_dirty(x)
         return x
@@ -269,11 +273,15 @@ class TurnedByTablesInPlace(torch.autograd.Function):
     """Rotation of one tensor by given tables in place."""
 
     @staticmethod
+    def run(layout: TableLayout, q: Tensor, k: Tensor | None, by: tuple[Any, ...], direction: int) -> None:
+        _core.apply_tables(q, k, *by, decoded(layout_codes(layout)), direction, None, None)
+
+    @staticmethod
     def forward(ctx: Any, layout: TableLayout, direction: int, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         ctx.set_materialize_grads(False)
         ctx.layout, ctx.direction = layout, direction
         ctx.save_for_backward(cos, sin)
-        _core.apply_tables(x, None, cos, sin, decoded(layout_codes(layout)), direction, None, None)
+        TurnedByTablesInPlace.run(layout, x, None, (cos, sin), direction)
         written(x, None)
         ctx.mark_dirty(x)
         return x
@@ -283,13 +291,22 @@ class TurnedByTablesInPlace(torch.autograd.Function):
         return None, None, _by_tables_backward(ctx, x, None)[0], None, None
 
 
-def _each_in_place(function: Any, before: tuple[Any, ...], tensors: tuple[Tensor, Tensor | None], after: tuple[Any, ...]) -> None:
-    """One at a time: PyTorch takes a view that is written in place only from a function of one output."""
-    given = tuple(x for x in tensors if x is not None)
-    checks.rotated("rotary_", given)
+def _in_place_with_care(function: Any, what: Any, tensors: tuple[Tensor, Tensor | None], by: tuple[Any, ...], direction: int) -> Any:
+    """In place where a gradient may be wanted, or where PyTorch would refuse to write."""
+    q, k = tensors
+    given = (q,) if k is None else (q, k)
     checks.writable(given)
-    for x in given:
-        if in_place_through_copy(x):
-            x.copy_(function.apply(*before, x.clone(), *after))  # copy_ refuses, before anything is written, views that may not be
+    if not _differentiates(q, k):
+        function.run(what, q, k, by, direction)
+        written(q, k)
+        return q if k is None else (q, k)
+    checks.rotated("rotary_", given)
+    for x in given:  # one at a time: PyTorch takes a view that is written in place only from a function of one output
+        if not x.requires_grad:
+            function.run(what, x, None, by, direction)
+            written(x, None)
+        elif in_place_through_copy(x):
+            x.copy_(function.apply(what, direction, x.clone(), *by))  # copy_ refuses, before anything is written, what may not be
         else:
-            function.apply(*before, x, *after)
+            function.apply(what, direction, x, *by)
+    return q if k is None else (q, k)
