@@ -83,26 +83,30 @@ def _recorded(args: tuple[Any, ...]) -> bool:
     return (_C.is_grad_enabled() and _C._any_requires_grad(*args)) or forward_ad._current_level >= 0
 
 
-def _refuse_others(operator: Operator, args: tuple[Any, ...]) -> None:
-    """Gradients by what is not rotated, and tensors that the core does not know."""
-    count = operator.tensors
+def _refuse(operator: Operator, args: tuple[Any, ...]) -> None:
+    """What no kernel below takes, and gradients by what is not rotated."""
+    operator.check(operator.name, args[: operator.tensors], *args[operator.tensors :])
     names = ("cos", "sin") if operator.by_tables else ("words", "positions")
-    for name, x in zip(names, args[count : count + 2]):
-        if x is not None:
-            checks.kind(operator.name, name, x)
-            if x.requires_grad and torch.is_grad_enabled():
-                raise NotImplementedError(f"{operator.name}: {name} requires a gradient; use phasor.nn.LearnedRotary")
-    for name, x in zip("qk", args[:count]):
-        checks.kind(operator.name, name, x)
+    for name, x in zip(names, args[operator.tensors :]):
+        if x is not None and x.requires_grad and _C.is_grad_enabled():
+            raise NotImplementedError(f"{operator.name}: {name} requires a gradient; use phasor.nn.LearnedRotary")
+
+
+def _run_here(operator: Operator, args: tuple[Any, ...]) -> Any:
+    try:
+        return operator.kernel(*args)
+    except Exception:
+        _refuse(operator, args)
+        raise
 
 
 def _functional(operator: Operator) -> Callable[..., Any]:
-    overload, body = operator.overload, operator.kernel
+    overload = operator.overload
 
     def kernel(keyset: Any, *args: Any) -> Any:
         if plain.all_plain(args) and not (_C.is_grad_enabled() and _C._any_requires_grad(*args)):
-            return body(*args)  # nothing below would do more than this, and a second kernel in Python would double the cost
-        _refuse_others(operator, args)
+            return _run_here(operator, args)  # no kernel below would do more, and a second one in Python would double the cost
+        _refuse(operator, args)
         sharding.any_sharded(args)
         if _recorded(args):
             return _apply(operator, keyset, args)
@@ -113,18 +117,18 @@ def _functional(operator: Operator) -> Callable[..., Any]:
 
 
 def _in_place(operator: Operator) -> Callable[..., Any]:
-    overload, functional, body, count = operator.overload, operator.functional, operator.kernel, operator.tensors
+    overload, functional, count = operator.overload, operator.functional, operator.tensors
 
     def kernel(keyset: Any, *args: Any) -> None:
         tensors = args[:count]
+        checks.writable(tensors)
         if plain.all_plain(args) and not (_C.is_grad_enabled() and _C._any_requires_grad(*args)):
-            body(*args)
+            _run_here(operator, args)
             plain.written(*tensors, *(None,) * (2 - count))
             return
-        _refuse_others(operator, args)
-        checks.writable(tensors)
-        if _recorded(args) or sharding.any_sharded(args):
-            outs = functional(*args)  # copy_ knows about views, history and placements
+        _refuse(operator, args)
+        if _recorded(args) or sharding.any_sharded(args) or any(x.is_neg() for x in tensors):
+            outs = functional(*args)  # copy_ knows about views, history, placements and negative bits
             for x, out in zip(tensors, (outs,) if count == 1 else outs):
                 x.copy_(out)
             return
@@ -136,5 +140,5 @@ def _in_place(operator: Operator) -> Callable[..., Any]:
 
 
 for _operator in OPERATORS:
-    _make = _in_place if _operator.functional is not _operator.overload else _functional
+    _make = _in_place if _operator.in_place else _functional
     LIBRARY.impl(_operator.name, _make(_operator), "Autograd", with_keyset=True)

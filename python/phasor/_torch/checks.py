@@ -17,13 +17,13 @@ _INFERENCE = "Inplace update to inference tensor outside InferenceMode is not al
 def kind(where: str, name: str, x: Any) -> None:
     """Refuses what is no dense tensor of a dtype and on a device that the core knows."""
     if not isinstance(x, Tensor):
-        raise TypeError(f"{where}: {name} is a {type(x).__name__}, wanted is a torch.Tensor like the other tensors of the call")
+        raise TypeError(f"{where}: {name} is a {type(x).__name__}, wanted a torch.Tensor like the other tensors of the call")
     if x.is_nested:
         raise NotImplementedError(f"{where}: {name} is a nested tensor; rotate its values (T, H, D) with a position for each token")
     if x.layout is not torch.strided:
-        raise NotImplementedError(f"{where}: {name} has layout {x.layout}, wanted is a dense tensor ({torch.strided})")
+        raise NotImplementedError(f"{where}: {name} has layout {x.layout}, wanted a dense tensor ({torch.strided})")
     if x.is_quantized:
-        raise NotImplementedError(f"{where}: {name} is quantised ({x.dtype}), wanted is float32, float64, float16 or bfloat16")
+        raise NotImplementedError(f"{where}: {name} is quantised ({x.dtype}), wanted float32, float64, float16 or bfloat16")
     if x.device.type not in ("cpu", "meta"):
         raise NotImplementedError(f"{where}: {name} is on {x.device}, this build rotates tensors on the CPU")
 
@@ -33,16 +33,16 @@ def rotated(where: str, tensors: tuple[Any, ...]) -> None:
     for name, x in zip("qk", tensors):
         kind(where, name, x)
         if x.dtype not in _DTYPES:
-            raise TypeError(f"{where}: {name} is {x.dtype}, wanted is float32, float64, float16 or bfloat16")
+            raise TypeError(f"{where}: {name} is {x.dtype}, wanted float32, float64, float16 or bfloat16")
         if not 2 <= x.ndim <= 4:
-            raise ValueError(f"{where}: {name} has {x.ndim} axes, wanted is (B, T, H, D), (T, H, D) or (T, D)")
+            raise ValueError(f"{where}: {name} has {x.ndim} axes, wanted (B, T, H, D), (T, H, D) or (T, D)")
     if len(tensors) == 2:
         _alike(where, *tensors)
 
 
 def _alike(where: str, q: Tensor, k: Tensor) -> None:
     if q.dtype != k.dtype:
-        raise ValueError(f"{where}: q is {q.dtype} and k is {k.dtype}, wanted is one dtype")
+        raise ValueError(f"{where}: q is {q.dtype} and k is {k.dtype}, wanted one dtype")
     if q.ndim != k.ndim or q.shape[-1] != k.shape[-1] or q.shape[: max(q.ndim - 2, 1)] != k.shape[: max(k.ndim - 2, 1)]:
         raise ValueError(f"{where}: q is {tuple(q.shape)} and k is {tuple(k.shape)}, only their heads may differ in number")
 
@@ -51,14 +51,14 @@ def shapes_by_positions(where: str, tensors: tuple[Any, ...], words: Tensor, pos
     rotated(where, tensors)
     kind(where, "words", words)
     if words.dtype != torch.int64 or words.ndim != 1:
-        raise TypeError(f"{where}: words are {words.dtype} of {words.ndim} axes, wanted is the int64 tensor of a phasor.Rotary")
+        raise TypeError(f"{where}: words are {words.dtype} of {words.ndim} axes, wanted the int64 tensor of a phasor.Rotary")
     if positions is None:
         return
     kind(where, "positions", positions)
     if positions.dtype not in _POSITION_DTYPES:
-        raise TypeError(f"{where}: positions are {positions.dtype}, wanted is int32, int64 or float64")
+        raise TypeError(f"{where}: positions are {positions.dtype}, wanted int32, int64 or float64")
     if not 1 <= positions.ndim <= 3:
-        raise ValueError(f"{where}: positions have {positions.ndim} axes, wanted is (T), (B, T) or (axes, B, T)")
+        raise ValueError(f"{where}: positions have {positions.ndim} axes, wanted (T), (B, T) or (axes, B, T)")
     q = tensors[0]
     tokens = q.shape[max(q.ndim - 3, 0)]
     if positions.shape[-1] != tokens:
@@ -72,13 +72,13 @@ def shapes_by_tables(where: str, tensors: tuple[Any, ...], cos: Tensor, sin: Ten
     for name, x in (("cos", cos), ("sin", sin)):
         kind(where, name, x)
         if x.dtype not in _DTYPES:
-            raise TypeError(f"{where}: {name} is {x.dtype}, wanted is float32, float64, float16 or bfloat16")
+            raise TypeError(f"{where}: {name} is {x.dtype}, wanted float32, float64, float16 or bfloat16")
         if not 2 <= x.ndim <= 4:
-            raise ValueError(f"{where}: {name} has {x.ndim} axes, wanted is (T, P or R), (B, T, P or R) or (B, T, H, P or R)")
+            raise ValueError(f"{where}: {name} has {x.ndim} axes, wanted (T, P or R), (B, T, P or R) or (B, T, H, P or R)")
     if cos.shape != sin.shape:
-        raise ValueError(f"{where}: cos is {tuple(cos.shape)} and sin is {tuple(sin.shape)}, wanted is one shape")
+        raise ValueError(f"{where}: cos is {tuple(cos.shape)} and sin is {tuple(sin.shape)}, wanted one shape")
     if len(layout) != 7:
-        raise ValueError(f"{where}: the layout has {len(layout)} numbers, wanted are 7")
+        raise ValueError(f"{where}: the layout has {len(layout)} numbers, wanted 7")
 
 
 def writable(tensors: tuple[Tensor, ...]) -> None:

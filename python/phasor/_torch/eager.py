@@ -156,9 +156,9 @@ def rerotate_(source: Any, target: Any, k: Tensor, from_positions: Any, to_posit
     before, after = _torch_positions(from_positions), _torch_positions(to_positions)
     if _compiling() or not (_direct(k, None, before) and _direct(k, None, after)):
         checks.rotated("rerotate_", (k,))
-        raise NotImplementedError("rerotate_: k is not a plain tensor of an eager call, wanted is one")
+        raise NotImplementedError("rerotate_: k is not a plain tensor of an eager call, wanted one")
     if k.requires_grad and _recording():
-        raise NotImplementedError("rerotate_: k requires a gradient, wanted are keys of a cache")
+        raise NotImplementedError("rerotate_: k requires a gradient, wanted keys of a cache")
     try:
         checks.not_inference(k, None)
         _core.rerotate(source._core, target._core, k, before, after, None)

@@ -18,7 +18,7 @@ LENGTH = 7
 
 def _code(field: str, names: tuple[str, ...], value: str) -> int:
     if value not in names:
-        raise ValueError(f"apply_rotary: {field} is {value!r}, wanted is one of {', '.join(names)}")
+        raise ValueError(f"apply_rotary: {field} is {value!r}, wanted one of {', '.join(names)}")
     return names.index(value)
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from phasor._torch import checks, kernels
 
@@ -29,6 +28,11 @@ class Operator:
     overload: Any
     kernel: Callable[..., Any]
     functional: Any
+    check: Callable[..., None]
+
+    @property
+    def in_place(self) -> bool:
+        return self.functional is not self.overload
 
     @property
     def by_tables(self) -> bool:
@@ -61,7 +65,7 @@ def _define(name: str, rest: str, kernel: tuple[Callable[..., Any], ...]) -> lis
             LIBRARY.impl(full, body, "CPU")
             torch.library.register_fake(f"phasor::{full}", _fake(name + suffix, count, not suffix, check), lib=LIBRARY)
             found = getattr(getattr(torch.ops.phasor, name + suffix), overload or "default")
-            result.append(Operator(full, count, found, body, result[count - 1].overload if suffix else found))
+            result.append(Operator(full, count, found, body, result[count - 1].overload if suffix else found, check))
     return result
 
 
@@ -74,8 +78,3 @@ ROTARY: dict[int, Any] = {1: _ROTARY[0].overload, 2: _ROTARY[1].overload}
 ROTARY_: dict[int, Any] = {1: _ROTARY[2].overload, 2: _ROTARY[3].overload}
 TABLES: dict[int, Any] = {1: _TABLES[0].overload, 2: _TABLES[1].overload}
 TABLES_: dict[int, Any] = {1: _TABLES[2].overload, 2: _TABLES[3].overload}
-
-
-def token_axis(x: Tensor) -> int:
-    """Of (B, T, H, D), (T, H, D) or (T, D)."""
-    return max(x.ndim - 3, 0)

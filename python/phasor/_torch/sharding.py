@@ -22,7 +22,7 @@ def any_sharded(args: tuple[Any, ...]) -> bool:
 
 def _mixed(tensors: tuple[Any, ...]) -> None:
     if not all(hasattr(x, "device_mesh") for x in tensors):
-        raise TypeError("rotary: one of q and k is a DTensor and the other is not, wanted are two of a kind")
+        raise TypeError("rotary: one of q and k is a DTensor and the other is not, wanted two of a kind")
 
 
 def placed(tensors: tuple[Any, ...], words: Tensor, positions: Tensor | None, offset: int) -> tuple[Any, Any, int]:
@@ -113,5 +113,5 @@ def _register() -> None:
         return lambda *args: _shardings(count, by_tables, args)
 
     for operator in OPERATORS:
-        if operator.functional is operator.overload:  # in place is functional and copy_, see autograd.py
+        if not operator.in_place:  # in place is functional and copy_, see autograd.py
             register_sharding(operator.overload)(rule(operator.tensors, operator.by_tables))

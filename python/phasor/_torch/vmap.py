@@ -61,7 +61,7 @@ def _rest(operator: Operator, size: int, rows: int, dims: tuple[Any, ...], args:
 
 
 def _rule(operator: Operator) -> Callable[..., Any]:
-    count, in_place = operator.tensors, operator.functional is not operator.overload
+    count, in_place = operator.tensors, operator.in_place
 
     def rule(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
         size = info.batch_size
