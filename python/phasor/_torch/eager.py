@@ -14,7 +14,7 @@ from phasor._arrays import positions_argument
 from phasor._spec import TableLayout
 from phasor._torch import checks, operators, sharding
 from phasor._torch.kernels import FORWARD, TRANSPOSE, TRANSPOSED, turn
-from phasor._torch.layouts import decoded, layout_codes
+from phasor._torch.layouts import codes_of, decoded, layout_codes
 from phasor._torch.plain import TYPES, in_place_through_copy, written
 
 _compiling = torch.compiler.is_dynamo_compiling
@@ -123,15 +123,14 @@ def rotary_(rope: Any, q: Tensor, k: Tensor | None, positions: Any, direction: i
 
 def tables(q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor, layout: TableLayout, direction: int) -> Any:
     """q, or q and k, rotated by given tables into new tensors."""
-    codes = layout_codes(layout)
     if _compiling() or not _direct(q, k, cos, sin):
-        return _tables_by_operator(operators.TABLES, (q, k), (cos, sin), codes, direction)
+        return _tables_by_operator(operators.TABLES, (q, k), (cos, sin), layout, direction)
     try:
         if _differentiates(q, k):
             q_out, k_out = TurnedByTables.apply(layout, direction, q, k, cos, sin)
         else:
             q_out, k_out = _empty_like(q), None if k is None else _empty_like(k)
-            _core.apply_tables(q, k, cos, sin, decoded(codes), direction, q_out, k_out)
+            _core.apply_tables(q, k, cos, sin, decoded(layout_codes(layout)), direction, q_out, k_out)
     except Exception:
         checks.explain("apply_rotary", (q, k), (cos, sin))
         raise
@@ -140,9 +139,8 @@ def tables(q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor, layout: TableL
 
 def tables_(q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor, layout: TableLayout, direction: int) -> Any:
     """q, or q and k, rotated by given tables in place and given back."""
-    codes = layout_codes(layout)
     if _compiling() or not _direct(q, k, cos, sin):
-        _tables_by_operator(operators.TABLES_, (q, k), (cos, sin), codes, direction)
+        _tables_by_operator(operators.TABLES_, (q, k), (cos, sin), layout, direction)
         return q if k is None else (q, k)
     try:
         return _in_place_with_care(TurnedByTablesInPlace, layout, (q, k), (cos, sin), direction)
@@ -175,9 +173,10 @@ def empty_tables(shape: tuple[int, ...], dtype: Any) -> tuple[Tensor, Tensor]:
     return torch.empty(shape, dtype=dtype), torch.empty(shape, dtype=dtype)
 
 
-def _tables_by_operator(table: dict[int, Any], tensors: tuple[Any, ...], given: tuple[Any, Any], codes: tuple[int, ...], direction: int) -> Any:
+def _tables_by_operator(table: dict[int, Any], tensors: tuple[Any, ...], given: tuple[Any, Any], layout: TableLayout, direction: int) -> Any:
     where = "apply_rotary" if table is operators.TABLES else "apply_rotary_"
     tensors = tensors if tensors[1] is not None else tensors[:1]
+    codes = codes_of(layout)
     checks.shapes_by_tables(where, tensors, *given, codes, direction)
     if not _compiling() and sharding.any_sharded(tensors):
         given = sharding.tables_placed(tensors, given)
