@@ -91,7 +91,7 @@ def rotary(rope: Any, q: Tensor, k: Tensor | None, positions: Any, direction: in
             q_out, k_out = _empty_like(q), None if k is None else _empty_like(k)
             turn(rope._core, (q, k, q_out, k_out), positions, direction)
     except Exception:
-        checks.explain("rotary", (q, k))
+        checks.explain("rotary", (q, k), positions=positions)
         raise
     return q_out if k is None else (q_out, k_out)
 
@@ -117,7 +117,7 @@ def rotary_(rope: Any, q: Tensor, k: Tensor | None, positions: Any, direction: i
         _increment_version((q, k))
         return q, k
     except Exception:
-        checks.explain("rotary_", (q, k))
+        checks.explain("rotary_", (q, k), positions=positions)
         raise
 
 
@@ -132,7 +132,7 @@ def tables(q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor, layout: TableL
             q_out, k_out = _empty_like(q), None if k is None else _empty_like(k)
             _core.apply_tables(q, k, cos, sin, decoded(layout_codes(layout)), direction, q_out, k_out)
     except Exception:
-        checks.explain("apply_rotary", (q, k), (cos, sin))
+        checks.explain("apply_rotary", (q, k), cos=cos, sin=sin)
         raise
     return q_out if k is None else (q_out, k_out)
 
@@ -145,7 +145,7 @@ def tables_(q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor, layout: Table
     try:
         return _in_place_with_care(TurnedByTablesInPlace, layout, (q, k), (cos, sin), direction)
     except Exception:
-        checks.explain("apply_rotary_", (q, k), (cos, sin))
+        checks.explain("apply_rotary_", (q, k), cos=cos, sin=sin)
         raise
 
 
@@ -161,7 +161,7 @@ def rerotate_(source: Any, target: Any, k: Tensor, from_positions: Any, to_posit
         checks.not_inference(k, None)
         _core.rerotate(source._core, target._core, k, before, after, None)
     except Exception:
-        checks.explain("rerotate_", (k,))
+        checks.explain("rerotate_", (k,), from_positions=before, to_positions=after)
         raise
     written(k, None)
     return k
