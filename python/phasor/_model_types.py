@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Optional
 
+from phasor._spec import *  # noqa: F403: the core finds every dataclass of a model here
 from phasor._spec import RotarySpec
 
 __all__ = [
@@ -17,6 +18,8 @@ __all__ = [
     "ModelTower",
     "ModelPositions",
     "Difference",
+    "PermuteOptions",
+    "PermuteReport",
 ]
 
 Numerics = Literal["exact", "hf", "hf_float32", "vllm", "ggml"]
@@ -117,3 +120,29 @@ class Difference:
     right: str = ""
     matters: bool = True
     why: str = ""
+
+
+@dataclass(frozen=True)
+class PermuteOptions:
+    """Between which pairings weights go, and the shape of the model.
+
+    >>> PermuteOptions(heads=32, kv_heads=8).target
+    'interleaved'
+    """
+
+    source: Literal["half", "interleaved"] = "half"
+    target: Literal["half", "interleaved"] = "interleaved"
+    heads: int = 0  # of q
+    kv_heads: int = 0  # of k; 0: heads
+    head_dim: int = 0  # 0: rows / heads
+    rotary_width: int = 0  # 0: head_dim
+    rotary_offset: int = 0
+    prefix: str = ""  # only tensors whose names begin so; empty: all
+
+
+@dataclass(frozen=True)
+class PermuteReport:
+    """Which tensors were permuted, and how many were copied as they are."""
+
+    permuted: tuple[str, ...] = ()
+    copied: int = 0

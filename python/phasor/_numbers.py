@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists of numbers as the caller has them (lists, NumPy arrays, tensors), made into what specs and the extension take."""
+"""Lists of numbers as the caller has them (lists, NumPy arrays, tensors), made into what specs and the extension take; new arrays."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["freeze", "host_array", "integers", "reals"]
+from phasor._arrays import Array, empty_like, is_torch
+
+__all__ = ["empty", "freeze", "host_array", "integers", "new_like", "reals", "ungraded"]
 
 
 def host_array(values: Any) -> np.ndarray:
@@ -52,3 +54,44 @@ def reals(values: Any, where: str) -> np.ndarray:
     if array.dtype.kind not in "iuf" and array.dtype.name not in ("bfloat16",):
         raise TypeError(f"{where}: is of {array.dtype}, wanted numbers")
     return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def _numpy_dtype(dtype: Any) -> np.dtype:
+    if str(dtype) == "bfloat16":
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise NotImplementedError("dtype: is bfloat16, which NumPy arrays have with the package ml_dtypes alone") from None
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(np.float32 if dtype is None else dtype)
+
+
+def empty(shape: tuple[int, ...], dtype: Any, like: Any = None) -> Array:
+    """Memory of that shape: a PyTorch tensor where `like` or the dtype is PyTorch's, else a NumPy array. dtype None: float32."""
+    if is_torch(like) or type(dtype).__module__ == "torch":
+        import torch
+
+        wanted = getattr(torch, str(np.dtype(dtype)) if isinstance(dtype, type) else str(dtype).removeprefix("torch."), None)
+        if dtype is not None and not isinstance(wanted, torch.dtype):
+            raise TypeError(f"dtype: is {dtype!r}, wanted a floating type")
+        return torch.empty(shape, dtype=torch.float32 if dtype is None else wanted)
+    return np.empty(shape, _numpy_dtype(dtype))
+
+
+def ungraded(where: str, *arrays: Any) -> None:
+    """Refuses PyTorch tensors whose gradient would be lost here."""
+    for array in arrays:
+        if is_torch(array) and array.requires_grad:
+            import torch
+
+            if torch.is_grad_enabled():
+                raise ValueError(f"{where}: a tensor requires a gradient, wanted tensor.detach(), torch.no_grad(), or the modules of phasor.nn")
+
+
+def new_like(x: Array) -> Array:
+    """Memory for a result of x's shape and dtype."""
+    if is_torch(x):
+        import torch
+
+        return torch.empty_like(x, requires_grad=False)
+    return empty_like(x)

@@ -91,8 +91,8 @@ void fields(auto& visit, Of<Difference> auto& s) {
   visit("why", s.why);
 }
 void fields(auto& visit, Of<PermuteOptions> auto& s) {
-  visit("from", s.from);
-  visit("to", s.to);
+  visit("source", s.from);  // `from` is a word of Python
+  visit("target", s.to);
   visit("heads", s.heads);
   visit("kv_heads", s.kv_heads);
   visit("head_dim", s.head_dim);
