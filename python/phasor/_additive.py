@@ -129,7 +129,7 @@ class Sinusoidal:
     >>> import numpy as np, phasor
     >>> encoding = phasor.Sinusoidal(4)
     >>> encoding(np.array([1_000_000])).round(6).tolist()
-    [[-0.3499940037727356, 0.9367520213127136, -0.305614, 0.9521549940109253]]
+    [[-0.3499940037727356, 0.9367520213127136, -0.30561399459838867, -0.9521549940109253]]
     >>> x = np.ones((3, 4), np.float32)
     >>> bool((encoding.add(x) == 1 + encoding(np.arange(3))).all())
     True
@@ -203,8 +203,8 @@ class Sinusoidal:
     def shift(self, distance: float | tuple[float, ...]) -> ShiftOperator:
         """The operator that takes encodings `distance` further on: one distance, or one for each axis.
 
-        >>> Sinusoidal(2).shift(0).matrix.tolist()
-        [[1.0, 0.0], [0.0, 1.0]]
+        >>> Sinusoidal(2).shift(1).matrix.round(4).tolist()
+        [[0.5403, 0.8415], [-0.8415, 0.5403]]
         """
         distances = [float(one) for one in (distance if isinstance(distance, (tuple, list)) else (distance,))]
         return ShiftOperator(self._core.shift(distances))

@@ -35,7 +35,7 @@ class Bias:
     >>> bias(np.arange(3), np.arange(3)).shape
     (2, 3, 3)
     >>> bias.diagonal(0, 3).tolist()
-    [[-0.0, -0.0625, -0.125], [-0.0, -0.00390625, -0.0078125]]
+    [[0.0, -0.0625, -0.125], [0.0, -0.00390625, -0.0078125]]
     """
 
     __slots__ = ("_core", "_spec")
@@ -73,7 +73,7 @@ class Bias:
         """(H, count): the biases at first_distance, first_distance + 1, ...; of FIRE the diagonal of the query at query_position.
 
         >>> Bias(Alibi(heads=1)).diagonal(-1, 3, "float64").tolist()
-        [[-0.00390625, -0.0, -0.00390625]]
+        [[-0.00390625, 0.0, -0.00390625]]
         """
         if out is None:
             out = empty((self.heads - first_head, count), dtype)

@@ -93,10 +93,11 @@ def resample_table(table: Array, size: int | tuple[int, int], *, kernel: str = "
 def read_learned_table(path: str | os.PathLike[str], tensor: str) -> np.ndarray:
     """A tensor (N, D), or (1, ..., N, D), of a safetensors file, as it is there; bfloat16 as ml_dtypes'.
 
+    >>> import phasor
     >>> phasor.read_learned_table("missing.safetensors", "wpe.weight")
     Traceback (most recent call last):
     ...
-    ValueError: missing.safetensors: cannot be opened: No such file or directory
+    ValueError: missing.safetensors: cannot be found: No such file or directory
     """
     content, dtype, rows, width = _core.read_learned_table(os.fspath(path), tensor)
     names = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16"}

@@ -109,7 +109,7 @@ def diff(left: ModelSource, right: ModelSource) -> tuple[Difference, ...]:
     >>> import phasor
     >>> config = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2}
     >>> [(one.left, one.right) for one in phasor.diff(config, {**config, "rope_theta": 5e5})]
-    [('10000', '500000')]
+    [('base 10,000, unscaled', 'base 500,000, unscaled')]
     """
     return _core.diff(read_model(left), read_model(right))
 
@@ -120,7 +120,7 @@ def to_hf_config(model: ModelSource) -> dict[str, Any]:
     >>> import phasor
     >>> config = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2}
     >>> phasor.to_hf_config(config)["rope_parameters"]["rope_theta"]
-    10000.0
+    10000
     """
     return json.loads(_core.to_hf_config(read_model(model)))
 
@@ -129,9 +129,9 @@ def to_gguf_keys(model: ModelSource, architecture: str) -> dict[str, Any]:
     """The same as GGUF keys and tensors for an architecture: {"keys": {name: {"type", "value"}}, "tensors": {...}}.
 
     >>> import phasor
-    >>> config = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2}
-    >>> phasor.to_gguf_keys(config, "llama")["keys"]["llama.rope.freq_base"]["value"]
-    10000.0
+    >>> config = {"model_type": "qwen2", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "rope_theta": 1e6}
+    >>> phasor.to_gguf_keys(config, "qwen2")["keys"]["qwen2.rope.freq_base"]
+    {'type': 'f32', 'value': 1000000.0}
     """
     return json.loads(_core.to_gguf_keys(read_model(model), architecture))
 

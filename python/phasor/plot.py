@@ -176,7 +176,7 @@ def clocks(rotary: Any, positions: Any = (0, 1, 10, 100, 1000), pairs: Any = Non
     for ax, pair in zip(panels, chosen):
         title = f"pair {pair}: a turn in {lengths[pair]:.{1 if lengths[pair] < 100 else 0}f}"
         _clock(ax, title, rotary.amplitude, np.stack([cos[:, pair], sin[:, pair]], axis=1))
-    hands = [_pyplot().Line2D([], [], color=color, linewidth=2) for color in _COLORS]
+    hands = [_pyplot().Line2D([], [], color=color, linewidth=2) for color in _COLORS[: len(at)]]
     figure.suptitle(f"Where positions turn pairs to: {_label(rotary.spec)}")
     figure.legend(hands, [f"position {position}" for position in at], loc="outside lower center", ncols=len(at), frameon=False, fontsize="small")
     return panels
@@ -199,7 +199,7 @@ def scaling(
 
     >>> import phasor
     >>> phasor.plot.scaling(phasor.Rotary(head_dim=64)).lines[0].get_label()
-    'as trained: seen up to 4097'
+    'as trained: seen up to 4096'
     """
     wanted = 8 * trained_length if wanted_length is None else wanted_length
     planned = [one for one in analysis.plan_scalings(rotary, trained_length, wanted, scalings) if not one.error]

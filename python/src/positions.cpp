@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builders of positions and position maps for phasor.positions.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
 #include "arguments.hpp"
