@@ -80,7 +80,8 @@ def _curves(ax: Any, title: str, x_label: str, y_label: str) -> None:
     ax.set(title=title, xlabel=x_label, ylabel=y_label)
     ax.grid(color="#dddddd")
     ax.set_axisbelow(True)
-    ax.legend(fontsize="small", frameon=False)
+    # Below: curves leave no corner free.
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2, fontsize="small", frameon=False)
 
 
 def decay(rotaries: Any, distances: Any = range(0, 2049, 4), *, log: bool = False, ax: Any = None) -> Any:
@@ -178,15 +179,15 @@ def clocks(rotary: Any, positions: Any = (0, 1, 10, 100, 1000), pairs: Any = Non
         _clock(ax, title, rotary.amplitude, np.stack([cos[:, pair], sin[:, pair]], axis=1))
     hands = [_pyplot().Line2D([], [], color=color, linewidth=2) for color in _COLORS[: len(at)]]
     figure.suptitle(f"Where positions turn pairs to: {_label(rotary.spec)}")
-    figure.legend(hands, [f"position {position}" for position in at], loc="outside lower center", ncols=len(at), frameon=False, fontsize="small")
+    figure.legend(hands, [f"position {position}" for position in at], loc="outside lower center", ncols=min(len(at), 5), frameon=False, fontsize="small")
     return panels
 
 
 def _panels(count: int, size: float) -> tuple[Any, np.ndarray]:
     """A figure of so many panels, three to a row at most."""
-    columns = min(count, 3)
+    columns = 2 if count == 4 else min(count, 3)
     rows = -(-count // columns)
-    figure, grid = _pyplot().subplots(rows, columns, figsize=(max(columns * size, 6), rows * size + 1), layout="constrained", squeeze=False)
+    figure, grid = _pyplot().subplots(rows, columns, figsize=(max(columns * size + 0.8, 5), rows * size + 0.6), layout="constrained", squeeze=False)
     for ax in grid.reshape(-1)[count:]:
         ax.remove()
     return figure, grid.reshape(-1)[:count]
@@ -263,6 +264,6 @@ def bias(spec: BiasSpec = Alibi(heads=8), length: int = 48, heads: Sequence[int]
     for ax, head in zip(panels, chosen):
         image = _cells(ax, values[head], (at, at), vmin=values.min(), vmax=values.max())
         ax.set(title=f"head {head}", xlabel="key position", ylabel="query position")
-    figure.colorbar(image, ax=list(panels), label=label)
+    figure.colorbar(image, ax=list(panels), label=label, aspect=30, pad=0.02)
     figure.suptitle(f"{'Table rows' if label == 'row' else 'Bias'} of {type(spec).__name__}")
     return panels

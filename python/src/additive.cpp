@@ -21,17 +21,15 @@ using nb::literals::operator""_a;
 void fill(const Sinusoidal& sinusoidal, nb::handle out, nb::handle positions, std::optional<double> amplitude) {
   const TokensArgument to(out, "out", Access::write);
   const PositionsArgument at(positions);
-  run_unlocked(elements_of(to.get()), [&](const Runner& runner) {
-    return sinusoidal.fill(to.get(), at.get(), {.amplitude = amplitude, .runner = runner});
-  });
+  run_unlocked(elements_of(to.get()),
+               [&](const Runner& runner) { return sinusoidal.fill(to.get(), at.get(), {.amplitude = amplitude, .runner = runner}); });
 }
 
 void add(const Sinusoidal& sinusoidal, nb::handle x, nb::handle positions, nb::handle out, std::optional<double> amplitude) {
   const TokensInOut tokens(x, out, "x");
   const PositionsArgument at(positions);
-  run_unlocked(tokens.elements(), [&](const Runner& runner) {
-    return sinusoidal.add(tokens.get(), at.get(), {.amplitude = amplitude, .runner = runner});
-  });
+  run_unlocked(tokens.elements(),
+               [&](const Runner& runner) { return sinusoidal.add(tokens.get(), at.get(), {.amplitude = amplitude, .runner = runner}); });
 }
 
 double amplitude_gradient(const Sinusoidal& sinusoidal, nb::handle gradient, nb::handle positions) {
@@ -70,8 +68,9 @@ void bind_additive(nb::module_& m) {
       .def("add", &add, "x"_a, "positions"_a.none(), "out"_a.none() = nb::none(), "amplitude"_a = nb::none(),
            "x + encoding; out of None: in place.")
       .def("amplitude_gradient", &amplitude_gradient, "gradient"_a, "positions"_a.none(), "The gradient by the amplitude.")
-      .def("shift", [](const Sinusoidal& self, const std::vector<double>& distances) { return value_of(self.shift(distances)); },
-           "distances"_a)
+      .def(
+          "shift", [](const Sinusoidal& self, const std::vector<double>& distances) { return value_of(self.shift(distances)); },
+          "distances"_a)
       .def_prop_ro("axes", &Sinusoidal::axes)
       .def_prop_ro("frequencies", &Sinusoidal::frequencies);
 }

@@ -24,7 +24,8 @@ nb::object dataclasses() { return nb::module_::import_("phasor._analysis_types")
 nb::object array_from(Matrix matrix) { return numpy_array(std::move(matrix.values), {matrix.rows, matrix.columns}); }
 
 void bind_matrices(nb::module_& m) {
-  m.def("rotation_matrix", [](const Rotary& rotary, std::int64_t position) { return array_from(value_of(rotation_matrix(rotary, position))); });
+  m.def("rotation_matrix",
+        [](const Rotary& rotary, std::int64_t position) { return array_from(value_of(rotation_matrix(rotary, position))); });
   m.def("relative_matrix", [](const Rotary& rotary, std::int64_t query, std::int64_t key) {
     return array_from(value_of(relative_matrix(rotary, query, key)));
   });
@@ -77,9 +78,8 @@ void bind_distances(nb::module_& m) {
   m.def("decay", [](const std::vector<Rotary>& rotaries, const Numbers& distances) {
     return array_from(value_unlocked([&] { return decay(rotaries, distances); }));
   });
-  m.def("first_negative", [](const Rotary& rotary, std::int64_t length) {
-    return value_unlocked([&] { return first_negative(rotary, length); });
-  });
+  m.def("first_negative",
+        [](const Rotary& rotary, std::int64_t length) { return value_unlocked([&] { return first_negative(rotary, length); }); });
   m.def("distance_weights", &weight_columns, "rotary"_a, "context"_a, "bias"_a.none());
   m.def("softmax_weights", [](nb::handle scores) {
     const RealsArgument given(scores, "scores");
@@ -129,9 +129,8 @@ void bind_rows(nb::module_& m) {
 }
 
 void bind_planning(nb::module_& m) {
-  m.def("pair_turns", [](const Rotary& rotary, std::int64_t length) {
-    return to_python(value_of(pair_turns(rotary, length)), dataclasses());
-  });
+  m.def("pair_turns",
+        [](const Rotary& rotary, std::int64_t length) { return to_python(value_of(pair_turns(rotary, length)), dataclasses()); });
   m.def("plan_scalings", [](nb::handle spec, std::int64_t trained_length, std::int64_t wanted_length, nb::handle scalings) {
     PlannerInput input{.spec = read<RotarySpec>(spec, "RotarySpec"), .trained_length = trained_length, .wanted_length = wanted_length};
     input.scalings = read<std::vector<Scaling>>(scalings, "scalings");

@@ -10,7 +10,9 @@ namespace phasor::python {
 
 namespace {
 
-std::string has_axes(const char* name, const Array& array) { return std::string(name) + ": has " + std::to_string(array.ndim) + " axes, wanted "; }
+std::string has_axes(const char* name, const Array& array) {
+  return std::string(name) + ": has " + std::to_string(array.ndim) + " axes, wanted ";
+}
 
 /// The same memory with an axis of one entry before axis `at`.
 Array with_axis(Array array, int at) {

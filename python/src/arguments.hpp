@@ -33,7 +33,8 @@ class TokensArgument {
 class TokensInOut {
  public:
   TokensInOut(nb::handle in, nb::handle out, const char* name)
-      : in_(in, name, out.is_none() ? Access::write : Access::read), out_(out.is_none() ? in_ : TokensArgument(out, "out", Access::write)) {}
+      : in_(in, name, out.is_none() ? Access::write : Access::read),
+        out_(out.is_none() ? in_ : TokensArgument(out, "out", Access::write)) {}
   InOut get() const { return {in_.get(), out_.get()}; }
   std::int64_t elements() const { return elements_of(in_.get()); }
 

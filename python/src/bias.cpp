@@ -49,8 +49,8 @@ void fill_xl(nb::handle out, nb::handle spec, nb::handle distances) {
 void bind_bias(nb::module_& m) {
   nb::class_<Bias>(m, "Bias", "A scheme that biases scores, made ready.")
       .def(
-          "__init__",
-          [](Bias* self, nb::handle dataclass) { new (self) Bias(value_of(Bias::make(read<BiasSpec>(dataclass, "Bias")))); }, "spec"_a)
+          "__init__", [](Bias* self, nb::handle dataclass) { new (self) Bias(value_of(Bias::make(read<BiasSpec>(dataclass, "Bias")))); },
+          "spec"_a)
       .def("fill", &fill, "out"_a, "q_positions"_a.none(), "k_positions"_a.none(), "first_head"_a = 0,
            "Fills (B, H, Tq, Tk) or (H, Tq, Tk).")
       .def("diagonal", &diagonal, "out"_a, "first_distance"_a, "first_head"_a = 0, "query_position"_a = 0,

@@ -29,9 +29,8 @@ void add_rows(nb::handle x, nb::handle table, nb::handle positions, nb::handle o
   }
   std::vector<ConstTensorView> tables;
   for (const TokensArgument& one : arguments) tables.emplace_back(one.get());
-  run_unlocked(tokens.elements(), [&](const Runner& runner) {
-    return lookup_add(tokens.get(), tables, at.get(), {.offset = offset, .runner = runner});
-  });
+  run_unlocked(tokens.elements(),
+               [&](const Runner& runner) { return lookup_add(tokens.get(), tables, at.get(), {.offset = offset, .runner = runner}); });
 }
 
 void scatter(nb::handle table_gradient, nb::handle gradient, nb::handle positions, std::int64_t offset,

@@ -66,8 +66,7 @@ void bind_model(nb::module_& m) {
       [](nb::handle model, std::optional<std::int64_t> layer) { return value_of(explain_json(model_of(model), {.layer = layer})); },
       "model"_a, "layer"_a = nb::none());
   m.def(
-      "diff",
-      [](nb::handle left, nb::handle right) { return to_python(value_of(diff(model_of(left), model_of(right))), dataclasses()); },
+      "diff", [](nb::handle left, nb::handle right) { return to_python(value_of(diff(model_of(left), model_of(right))), dataclasses()); },
       "left"_a, "right"_a);
   m.def("permute_safetensors", &permute, "from_path"_a, "to_path"_a, "options"_a);
   m.def("detect_pairing", &detect, "left_path"_a, "right_path"_a, "shape"_a);

@@ -29,11 +29,13 @@ template <>
 inline constexpr std::string_view kName<PermuteReport> = "PermuteReport";
 
 template <>
-inline constexpr std::array<std::string_view, 6> kValues<ModelBias::Kind>{"alibi", "t5_buckets", "deberta", "xlnet", "transformer_xl", "swin"};
+inline constexpr std::array<std::string_view, 6> kValues<ModelBias::Kind>{"alibi", "t5_buckets",     "deberta",
+                                                                          "xlnet", "transformer_xl", "swin"};
 template <>
 inline constexpr std::array<std::string_view, 2> kValues<ModelAdditive::Kind>{"learned", "sinusoidal"};
 template <>
-inline constexpr std::array<std::string_view, 4> kValues<PairingRelation>{"same", "half_to_interleaved", "interleaved_to_half", "different"};
+inline constexpr std::array<std::string_view, 4> kValues<PairingRelation>{"same", "half_to_interleaved", "interleaved_to_half",
+                                                                          "different"};
 
 void fields(auto& visit, Of<ModelBias> auto& s) {
   visit("kind", s.kind);

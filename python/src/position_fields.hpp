@@ -36,7 +36,8 @@ inline constexpr std::array<std::string_view, 3> kValues<GridAxis>{"frame", "row
 template <>
 inline constexpr std::array<std::string_view, 2> kValues<GridUnit>{"index", "centre"};
 template <>
-inline constexpr std::array<std::string_view, 7> kValues<MropeModel>{"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "glm4v", "ernie4_5_vl", "qwen2_5_omni", "qwen3_omni"};
+inline constexpr std::array<std::string_view, 7> kValues<MropeModel>{"qwen2_vl",    "qwen2_5_vl",   "qwen3_vl",  "glm4v",
+                                                                     "ernie4_5_vl", "qwen2_5_omni", "qwen3_omni"};
 template <>
 inline constexpr std::array<std::string_view, 4> kValues<ShardOrder>{"contiguous", "zigzag", "striped", "permuted"};
 template <>

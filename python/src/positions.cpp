@@ -142,13 +142,13 @@ void bind_learned_positions(nb::module_& m) {
                         {.rows = size.first, .columns = size.second, .mask = pixels.get(), .normalised = normalised}));
       },
       "out"_a, "size"_a, "mask"_a.none(), "normalised"_a);
-  m.def("fill_window", [](nb::handle out, nb::handle window) { check(fill_window(PositionsOut(out).get(), read<Window>(window, "Window"))); });
+  m.def("fill_window",
+        [](nb::handle out, nb::handle window) { check(fill_window(PositionsOut(out).get(), read<Window>(window, "Window"))); });
 }
 
 void bind_maps(nb::module_& m) {
-  m.def("mapped_distance", [](nb::handle map, std::int64_t query, std::int64_t key) {
-    return mapped_distance(read<PositionMap>(map, "map"), query, key);
-  });
+  m.def("mapped_distance",
+        [](nb::handle map, std::int64_t query, std::int64_t key) { return mapped_distance(read<PositionMap>(map, "map"), query, key); });
   m.def("passes_of", [](nb::handle map) { return passes_of(read<PositionMap>(map, "map")); });
   m.def("keys_of_pass", [](nb::handle map, int pass, std::int64_t query) {
     const KeyRange keys = keys_of_pass(read<PositionMap>(map, "map"), pass, query);
@@ -166,7 +166,8 @@ void bind_maps(nb::module_& m) {
     const PositionsArgument positions(at);
     const Array array = array_of(out, "out", Access::write);  // (B, T), contiguous float32, made by phasor.positions
     const auto size = static_cast<std::size_t>(array.shape[0] * array.shape[1]);
-    check(fill_temperature({static_cast<float*>(array.data), size}, read<QueryTemperature>(temperature, "QueryTemperature"), positions.get()));
+    check(fill_temperature({static_cast<float*>(array.data), size}, read<QueryTemperature>(temperature, "QueryTemperature"),
+                           positions.get()));
   });
 }
 
