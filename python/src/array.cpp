@@ -20,7 +20,7 @@ TorchTypes torch_types;  // written once, when PyTorch is first seen, under the 
 
 /// JAX's arrays cannot change, yet their memory says that it can be written.
 bool never_written(nb::handle object) {
-  const auto module = nb::cast<std::string>(nb::str(nb::handle(object.type()).attr("__module__")));
+  const auto module = nb::cast<std::string>(nb::handle(object.type()).attr("__module__"));
   return module.starts_with("jax");
 }
 
@@ -68,30 +68,31 @@ std::optional<nb::ndarray<nb::ro>> imported(nb::handle object, Access access) {
   return std::nullopt;
 }
 
-bool is_ml_bfloat16(nb::handle object) {
-  if (!nb::hasattr(object, "dtype") || !nb::hasattr(object, "view")) return false;
-  return nb::cast<std::string>(nb::str(object.attr("dtype"))) == "bfloat16";
+/// NumPy's bfloat16, which no protocol carries, as the uint16 that its bits are; nothing for any other object.
+nb::object bfloat16_bits(nb::handle object) {
+  if (!nb::hasattr(object, "dtype") || !nb::hasattr(object, "view")) return {};
+  const nb::object dtype = object.attr("dtype");
+  return nb::cast<std::string>(nb::str(dtype)) == "bfloat16" ? object.attr("view")("uint16") : nb::object();
 }
 
 Array foreign_array(nb::handle object, const char* name, Access access) {
   if (access == Access::write && never_written(object)) {
-    raise(PyExc_ValueError,
-          std::string(name) + ": is a " + type_name_of(object) +
-              " of JAX, which cannot change; wanted an array that can be written, or the function that returns a new one");
+    raise(PyExc_ValueError, std::string(name) + ": is an array of JAX, which cannot change; wanted one that can be written");
   }
   Array array;
+  auto found = imported(object, access);
   nb::object bits;
-  if (is_ml_bfloat16(object) && !never_written(object)) {
-    bits = object.attr("view")("uint16");
+  if (!found && (bits = bfloat16_bits(object)).is_valid()) {
     array.is_bf16_bits = true;
     object = bits;
+    found = imported(object, access);
   }
-  auto found = imported(object, access);
   if (!found && access == Access::write && imported(object, Access::read)) {
     raise(PyExc_ValueError, std::string(name) + ": is read-only, wanted an array that can be written");
   }
-  if (!found)
+  if (!found) {
     raise(PyExc_TypeError, std::string(name) + ": is " + type_name_of(object) + ", wanted an array (NumPy, PyTorch, JAX, CuPy, DLPack)");
+  }
   array.keeps = *std::move(found);
   check_device(array.keeps.device_type(), name);
   nb::dlpack::dltensor tensor{};
