@@ -110,3 +110,30 @@ def explain(where: str, tensors: tuple[Any, ...], **others: Any) -> None:
     for name, x in others.items():
         if isinstance(x, Tensor):
             beside(where, name, x, tensors[0])
+
+
+def tokens(where: str, name: str, x: Any) -> None:
+    """Refuses what is no (B, T, D) or (T, D)."""
+    kind(where, name, x)
+    if x.dtype not in _DTYPES:
+        raise TypeError(f"{where}: {name} is {x.dtype}, wanted float32, float64, float16 or bfloat16")
+    if not 2 <= x.ndim <= 3:
+        raise ValueError(f"{where}: {name} has {x.ndim} axes, wanted (B, T, D) or (T, D)")
+
+
+def position_values(where: str, positions: Any) -> None:
+    """Refuses what holds no positions."""
+    kind(where, "positions", positions)
+    if positions.dtype not in _POSITION_DTYPES:
+        raise TypeError(f"{where}: positions are {positions.dtype}, wanted int32, int64 or float64")
+    if not 1 <= positions.ndim <= 3:
+        raise ValueError(f"{where}: positions have {positions.ndim} axes, wanted (T), (B, T) or (axes, B, T)")
+
+
+def positions_of_tokens(where: str, positions: Any, x: Tensor) -> None:
+    """Refuses positions that are not those of the tokens x."""
+    position_values(where, positions)
+    beside(where, "positions", positions, x)
+    rows = x.shape[0] if x.ndim == 3 else 1
+    if positions.shape[-1] != x.shape[-2] or (positions.ndim > 1 and positions.shape[-2] not in (1, rows)):
+        raise ValueError(f"{where}: positions are {tuple(positions.shape)} and x is {tuple(x.shape)}, wanted a position for each token")

@@ -78,12 +78,12 @@ def _by_operator(table: dict[int, Any], words: Tensor, tensors: tuple[Any, ...],
     return table[len(tensors)](*tensors, words, positions, offset, direction)
 
 
-def rotary(rope: Any, q: Tensor, k: Tensor | None, positions: Any, direction: int) -> Any:
-    """q, or q and k, rotated into new tensors."""
+def rotary(rope: Any, q: Tensor, k: Tensor | None, positions: Any, direction: int, words: Tensor | None = None) -> Any:
+    """q, or q and k, rotated into new tensors. `words` are those of the rope where a module holds them."""
     if _compiling() or not _direct(q, k, positions):
         positions = _torch_positions(positions)
         if _compiling() or not _direct(q, k, positions):
-            return _by_operator(operators.ROTARY, words_of(rope), (q, k), positions, direction)
+            return _by_operator(operators.ROTARY, words_of(rope) if words is None else words, (q, k), positions, direction)
     try:
         if _differentiates(q, k):
             q_out, k_out = Turned.apply(rope, direction, q, k, positions)
@@ -96,12 +96,12 @@ def rotary(rope: Any, q: Tensor, k: Tensor | None, positions: Any, direction: in
     return q_out if k is None else (q_out, k_out)
 
 
-def rotary_(rope: Any, q: Tensor, k: Tensor | None, positions: Any, direction: int) -> Any:
+def rotary_(rope: Any, q: Tensor, k: Tensor | None, positions: Any, direction: int, words: Tensor | None = None) -> Any:
     """q, or q and k, rotated in place and given back."""
     if _compiling() or not _direct(q, k, positions):
         positions = _torch_positions(positions)
         if _compiling() or not _direct(q, k, positions):
-            _by_operator(operators.ROTARY_, words_of(rope), (q, k), positions, direction)
+            _by_operator(operators.ROTARY_, words_of(rope) if words is None else words, (q, k), positions, direction)
             return q if k is None else (q, k)
     try:
         # Written out: this is the call of every layer at every token that is generated.
@@ -147,6 +147,19 @@ def tables_(q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor, layout: Table
     except Exception:
         checks.explain("apply_rotary_", (q, k), cos=cos, sin=sin)
         raise
+
+
+def positions_and_first(positions: Any) -> tuple[Tensor | None, Any]:
+    """Positions as operators take them: a tensor, or the first of consecutive ones."""
+    at = _torch_positions(positions)
+    return (at, 0) if isinstance(at, Tensor) else (None, 0 if at is None else at)
+
+
+def learned_rotary(x: Tensor, words: Tensor, frequencies: Tensor, positions: Any, direction: int) -> Tensor:
+    """x rotated by learned frequencies."""
+    at, first = positions_and_first(positions)
+    checks.explain("learned_rotary", (x,), positions=at)
+    return torch.ops.phasor.learned_rotary(x, words, frequencies, at, first, direction)
 
 
 def rerotate_(source: Any, target: Any, k: Tensor, from_positions: Any, to_positions: Any) -> Tensor:
