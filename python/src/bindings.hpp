@@ -8,5 +8,6 @@ namespace phasor::python {
 
 void bind_threads(nanobind::module_& m);
 void bind_rotary(nanobind::module_& m);
+void bind_gradient(nanobind::module_& m);
 
 }  // namespace phasor::python
