@@ -158,13 +158,13 @@ def read_only(x: np.ndarray) -> np.ndarray:
         ({"out": read_only(np.zeros((5, 1, 7)))}, ValueError, "read-only"),
         ({"gradient": np.zeros((5, 3, 14), np.float32)}, ValueError, "rotated is f64 and gradient is f32, wanted one dtype"),
         ({"gradient": [1.0]}, TypeError, "gradient"),
-        ({"layout": layout_of(TableLayout(rotary_width=16))}, ValueError, "does not fit head_dim 14"),
+        ({"layout": TableLayout(rotary_width=16)}, ValueError, "does not fit head_dim 14"),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused_and_nothing_is_written(changed: dict[str, Any], kind: type, message: str) -> None:
-    call = {"out": np.zeros((5, 1, 7)), "rotated": draw(5, 3, 14), "gradient": draw(5, 3, 14), "layout": layout_of(TableLayout())} | changed
+    call = {"out": np.zeros((5, 1, 7)), "rotated": draw(5, 3, 14), "gradient": draw(5, 3, 14), "layout": TableLayout()} | changed
     with pytest.raises(kind, match=message):
-        _core.phase_gradient(**call, accumulate=False)
+        _core.phase_gradient(call["out"], call["rotated"], call["gradient"], layout_of(call["layout"]), False)
     assert not call["out"].any()
 
 
