@@ -8,6 +8,7 @@ NB_MODULE(_core, m) {
   m.doc() = "The compiled core of phasor; use the package phasor.";
   phasor::python::bind_threads(m);
   phasor::python::bind_rotary(m);
+  phasor::python::bind_gradient(m);
   phasor::python::bind_additive(m);
   phasor::python::bind_learned(m);
   phasor::python::bind_bias(m);
