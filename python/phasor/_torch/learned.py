@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -14,6 +13,7 @@ from torch import Tensor
 from phasor import _core
 from phasor._spec import GivenDirections, GivenFrequencies, RotarySpec, TableLayout
 from phasor._torch import checks
+from phasor._torch.caches import cached
 from phasor._torch.kernels import FORWARD, INVERSE_TRANSPOSE, TRANSPOSED, turn
 from phasor._torch.operators import LIBRARY
 
@@ -30,12 +30,12 @@ LIBRARY.define(
 )
 
 
-@lru_cache(maxsize=64)
+@cached
 def _core_of(spec: RotarySpec) -> Any:
     return _core.Rotary(spec)
 
 
-@lru_cache(maxsize=64)
+@cached
 def _spec_of(core: Any) -> RotarySpec:
     return core.spec
 
