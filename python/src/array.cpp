@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arrays of any library as views. PyTorch's plain tensors take the DLPack C exchange API: 0.1 us instead of the 6 us of a capsule.
+#include "array.hpp"
+
+#include <string>
+
+#include "dlpack_exchange.hpp"
+#include "status.hpp"
+
+namespace phasor::python {
+
+namespace {
+
+struct TorchTypes {
+  PyTypeObject* tensor = nullptr;
+  PyTypeObject* parameter = nullptr;
+  const DlpackExchange* exchange = nullptr;
+};
+TorchTypes torch_types;  // written once, when PyTorch is first seen, under the GIL
+
+/// JAX's arrays cannot change, yet their memory says that it can be written.
+bool never_written(nb::handle object) {
+  const auto module = nb::cast<std::string>(nb::handle(object.type()).attr("__module__"));
+  return module.starts_with("jax");
+}
+
+void check_device(int device_type, const char* name) {
+  const bool host = device_type == nb::device::cpu::value || device_type == nb::device::cuda_host::value;
+  if (!host) {
+    raise(PyExc_NotImplementedError,
+          std::string(name) + ": is on a device of DLPack's kind " + std::to_string(device_type) + ", this build works on the CPU");
+  }
+}
+
+void take_shape(Array& array, const nb::dlpack::dltensor& tensor, const char* name) {
+  if (tensor.ndim < 0 || tensor.ndim > kMostAxes) {
+    raise(PyExc_ValueError,
+          std::string(name) + ": has " + std::to_string(tensor.ndim) + " axes, wanted at most " + std::to_string(kMostAxes));
+  }
+  array.ndim = tensor.ndim;
+  std::int64_t dense = 1;  // no strides mean a contiguous tensor
+  for (int i = tensor.ndim - 1; i >= 0; --i) {
+    array.shape[i] = tensor.shape[i];
+    array.strides[i] = tensor.strides != nullptr ? tensor.strides[i] : dense;
+    dense *= tensor.shape[i];
+  }
+  array.dtype = tensor.dtype;
+  array.data = tensor.data == nullptr ? nullptr : static_cast<char*>(tensor.data) + tensor.byte_offset;
+}
+
+Array torch_array(nb::handle object, const char* name) {
+  nb::dlpack::dltensor tensor{};
+  if (torch_types.exchange->tensor_of(object.ptr(), &tensor) != 0) throw nb::python_error();
+  check_device(tensor.device.device_type, name);
+  Array array;
+  take_shape(array, tensor, name);
+  return array;
+}
+
+/// What nanobind makes of the object, or nothing.
+std::optional<nb::ndarray<nb::ro>> imported(nb::handle object, Access access) {
+  nb::ndarray<nb::ro> read_only;
+  if (access == Access::read) {
+    if (nb::try_cast(object, read_only, false)) return read_only;
+  } else if (nb::ndarray<> writable; nb::try_cast(object, writable, false)) {
+    return nb::ndarray<nb::ro>(writable);
+  }
+  return std::nullopt;
+}
+
+/// NumPy's bfloat16, which no protocol carries, as the uint16 that its bits are; nothing for any other object.
+nb::object bfloat16_bits(nb::handle object) {
+  if (!nb::hasattr(object, "dtype") || !nb::hasattr(object, "view")) return {};
+  const nb::object dtype = object.attr("dtype");
+  return nb::cast<std::string>(nb::str(dtype)) == "bfloat16" ? object.attr("view")("uint16") : nb::object();
+}
+
+Array foreign_array(nb::handle object, const char* name, Access access) {
+  if (access == Access::write && never_written(object)) {
+    raise(PyExc_ValueError, std::string(name) + ": is an array of JAX, which cannot change; wanted one that can be written");
+  }
+  Array array;
+  auto found = imported(object, access);
+  nb::object bits;
+  if (!found && (bits = bfloat16_bits(object)).is_valid()) {
+    array.is_bf16_bits = true;
+    object = bits;
+    found = imported(object, access);
+  }
+  if (!found && access == Access::write && imported(object, Access::read)) {
+    raise(PyExc_ValueError, std::string(name) + ": is read-only, wanted an array that can be written");
+  }
+  if (!found) {
+    raise(PyExc_TypeError, std::string(name) + ": is " + type_name_of(object) + ", wanted an array (NumPy, PyTorch, JAX, CuPy, DLPack)");
+  }
+  array.keeps = *std::move(found);
+  check_device(array.keeps.device_type(), name);
+  nb::dlpack::dltensor tensor{};
+  tensor.data = const_cast<void*>(array.keeps.data());  // NOLINT(cppcoreguidelines-pro-type-const-cast): written only when asked for
+  tensor.ndim = static_cast<std::int32_t>(array.keeps.ndim());
+  tensor.dtype = array.keeps.dtype();
+  tensor.shape = const_cast<std::int64_t*>(array.keeps.shape_ptr());     // NOLINT(cppcoreguidelines-pro-type-const-cast): read
+  tensor.strides = const_cast<std::int64_t*>(array.keeps.stride_ptr());  // NOLINT(cppcoreguidelines-pro-type-const-cast): read
+  take_shape(array, tensor, name);
+  return array;
+}
+
+std::string dtype_text(const nb::dlpack::dtype& dtype) {
+  static constexpr const char* kKinds[] = {"int", "uint", "float", "opaque", "bfloat", "complex", "bool"};
+  const std::string kind = dtype.code < std::size(kKinds) ? kKinds[dtype.code] : "kind " + std::to_string(dtype.code) + " of ";
+  return kind + std::to_string(dtype.bits) + (dtype.lanes == 1 ? "" : " x " + std::to_string(dtype.lanes));
+}
+
+std::optional<DType> float_type(const Array& array) {
+  if (array.is_bf16_bits) return DType::bf16;
+  if (array.dtype.lanes != 1) return std::nullopt;
+  if (array.dtype.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bfloat)) {
+    return array.dtype.bits == 16 ? std::optional(DType::bf16) : std::nullopt;
+  }
+  if (array.dtype.code != static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float)) return std::nullopt;
+  switch (array.dtype.bits) {
+    case 64:
+      return DType::f64;
+    case 32:
+      return DType::f32;
+    case 16:
+      return DType::f16;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<PositionType> position_type(const Array& array) {
+  if (array.is_bf16_bits || array.dtype.lanes != 1) return std::nullopt;
+  if (array.dtype.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Int)) {
+    if (array.dtype.bits == 64) return PositionType::i64;
+    if (array.dtype.bits == 32) return PositionType::i32;
+  }
+  if (array.dtype.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float) && array.dtype.bits == 64) return PositionType::f64;
+  return std::nullopt;
+}
+
+}  // namespace
+
+Array array_of(nb::handle object, const char* name, Access access) {
+  const PyTypeObject* type = Py_TYPE(object.ptr());
+  if (torch_types.exchange != nullptr && (type == torch_types.tensor || type == torch_types.parameter)) return torch_array(object, name);
+  return foreign_array(object, name, access);
+}
+
+TensorView tensor_of(const Array& array, const char* name) {
+  const std::optional<DType> dtype = float_type(array);
+  if (!dtype)
+    raise(PyExc_TypeError, std::string(name) + ": is of " + dtype_text(array.dtype) + ", wanted float32, float64, float16 or bfloat16");
+  if (array.ndim < 2) {
+    raise(PyExc_ValueError, std::string(name) + ": has " + std::to_string(array.ndim) + " axes, wanted (B, T, H, D), (T, H, D) or (T, D)");
+  }
+  const auto& n = array.shape;
+  const auto& s = array.strides;
+  if (array.ndim == 2) return {array.data, *dtype, {1, n[0], 1, n[1]}, {0, s[0], 0, s[1]}};
+  if (array.ndim == 3) return {array.data, *dtype, {1, n[0], n[1], n[2]}, {0, s[0], s[1], s[2]}};
+  return {array.data, *dtype, {n[0], n[1], n[2], n[3]}, {s[0], s[1], s[2], s[3]}};
+}
+
+Positions positions_of(const Array& array, const char* name) {
+  const std::optional<PositionType> type = position_type(array);
+  if (!type) raise(PyExc_TypeError, std::string(name) + ": are of " + dtype_text(array.dtype) + ", wanted int32, int64 or float64");
+  if (array.ndim < 1 || array.ndim > 3) {
+    raise(PyExc_ValueError, std::string(name) + ": have " + std::to_string(array.ndim) + " axes, wanted (T), (B, T) or (axes, B, T)");
+  }
+  static const std::int64_t nothing = 0;  // a null pointer would mean consecutive positions
+  Positions positions{.data = array.data != nullptr ? array.data : &nothing, .type = *type, .shape = {1, 1, 1}, .strides = {0, 0, 0}};
+  for (int i = 0; i < array.ndim; ++i) {
+    positions.shape[3 - array.ndim + i] = array.shape[i];
+    positions.strides[3 - array.ndim + i] = array.strides[i];
+  }
+  return positions;
+}
+
+PositionsArgument::PositionsArgument(nb::handle object, const char* name) {
+  if (object.is_none()) {
+    positions_ = positions_from(0);
+  } else if (PyLong_Check(object.ptr()) != 0) {
+    const long long offset = PyLong_AsLongLong(object.ptr());
+    if (offset == -1 && PyErr_Occurred() != nullptr) {
+      PyErr_Clear();
+      raise(PyExc_ValueError, std::string(name) + ": does not fit in 64 bits");
+    }
+    positions_ = positions_from(offset);
+  } else {
+    array_ = array_of(object, name, Access::read);
+    positions_ = positions_of(*array_, name);
+  }
+}
+
+InOutArgument::InOutArgument(nb::handle in, nb::handle out, const char* name)
+    : in_array_(array_of(in, name, out.is_none() ? Access::write : Access::read)) {
+  const TensorView from = tensor_of(in_array_, name);
+  in_ = from;
+  if (out.is_none()) {
+    out_ = from;
+  } else {
+    out_array_ = array_of(out, name, Access::write);
+    out_ = tensor_of(*out_array_, name);
+  }
+}
+
+void use_torch(nb::handle tensor_type, nb::handle parameter_type) {
+  const nb::object capsule = nb::getattr(tensor_type, "__dlpack_c_exchange_api__", nb::none());
+  if (capsule.is_none()) return;  // PyTorch before 2.10: its tensors enter through their capsules
+  const auto* exchange = static_cast<const DlpackExchange*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
+  if (exchange == nullptr) throw nb::python_error();
+  const auto* header = &exchange->header;
+  while (header != nullptr && header->version.major != 1) header = header->previous;
+  exchange = reinterpret_cast<const DlpackExchange*>(header);
+  if (exchange == nullptr || exchange->tensor_of == nullptr) return;
+  // The types live as long as the module torch, that is, as long as the interpreter.
+  torch_types = {reinterpret_cast<PyTypeObject*>(tensor_type.ptr()), reinterpret_cast<PyTypeObject*>(parameter_type.ptr()), exchange};
+}
+
+}  // namespace phasor::python

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// The extension module phasor._core: the library as the package's Python files use it.
+#include <nanobind/nanobind.h>
+
+#include "bindings.hpp"
+
+NB_MODULE(_core, m) {
+  m.doc() = "The compiled core of phasor; use the package phasor.";
+  phasor::python::bind_threads(m);
+  phasor::python::bind_rotary(m);
+}

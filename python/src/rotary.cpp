@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rotary encoding for Python: what phasor/_rotary.py is made of.
+#include "phasor/rotary.hpp"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <string>
+
+#include "array.hpp"
+#include "bindings.hpp"
+#include "dataclass.hpp"
+#include "threads.hpp"
+#include "words.hpp"
+
+namespace phasor::python {
+
+namespace {
+
+nb::object dataclasses() { return nb::module_::import_("phasor._spec"); }
+
+Direction direction_of(int number) {
+  if (number < 0 || number > 2) raise(PyExc_ValueError, "direction: is " + std::to_string(number) + ", wanted 0, 1 or 2");
+  return static_cast<Direction>(number);
+}
+
+void apply(const Rotary& rotary, nb::handle q, nb::handle k, nb::handle positions, int direction, nb::handle q_out, nb::handle k_out) {
+  const InOutArgument q_view(q, q_out, "q");
+  const PositionsArgument at(positions);
+  const bool both = !k.is_none();
+  std::optional<InOutArgument> k_view;
+  if (both) k_view.emplace(k, k_out, "k");
+  Threads threads(q_view.elements() + (both ? k_view->elements() : 0));
+  const ApplyOptions options{.direction = direction_of(direction), .runner = threads.runner()};
+  Status status;
+  {
+    const nb::gil_scoped_release release;
+    status = both ? rotary.apply(q_view.get(), k_view->get(), at.get(), options) : rotary.apply(q_view.get(), at.get(), options);
+  }
+  check(status);
+}
+
+/// (T, P), (B, T, P) or (B, T, H, P).
+TensorView table_of(const Array& array, const char* name) {
+  TensorView view = tensor_of(array, name);
+  if (array.ndim == 3) {
+    view.shape = {array.shape[0], array.shape[1], 1, array.shape[2]};
+    view.strides = {array.strides[0], array.strides[1], 0, array.strides[2]};
+  }
+  return view;
+}
+
+void cos_sin(const Rotary& rotary, nb::handle positions, nb::handle cos, nb::handle sin) {
+  const Array cos_array = array_of(cos, "cos", Access::write);
+  const Array sin_array = array_of(sin, "sin", Access::write);
+  const TensorView cos_view = table_of(cos_array, "cos");
+  const TensorView sin_view = table_of(sin_array, "sin");
+  const PositionsArgument at(positions);
+  Threads threads(cos_view.shape[0] * cos_view.shape[1] * cos_view.shape[2] * cos_view.shape[3]);
+  Status status;
+  {
+    const nb::gil_scoped_release release;
+    status = rotary.cos_sin(at.get(), cos_view, sin_view, {.runner = threads.runner()});
+  }
+  check(status);
+}
+
+struct Tables {
+  Array cos_array, sin_array;
+  ConstTensorView cos, sin;
+  Tables(nb::handle c, nb::handle s)
+      : cos_array(array_of(c, "cos", Access::read)),
+        sin_array(array_of(s, "sin", Access::read)),
+        cos(table_of(cos_array, "cos")),
+        sin(table_of(sin_array, "sin")) {}
+};
+
+void apply_tables(nb::handle q, nb::handle k, nb::handle cos, nb::handle sin, const TableLayout& layout, int direction, nb::handle q_out,
+                  nb::handle k_out) {
+  const InOutArgument q_view(q, q_out, "q");
+  const bool both = !k.is_none();
+  std::optional<InOutArgument> k_view;
+  if (both) k_view.emplace(k, k_out, "k");
+  const Tables tables(cos, sin);
+  Threads threads(q_view.elements() + (both ? k_view->elements() : 0));
+  const ApplyOptions options{.direction = direction_of(direction), .runner = threads.runner()};
+  Status status;
+  {
+    const nb::gil_scoped_release release;
+    status = both ? apply_rotary(q_view.get(), k_view->get(), tables.cos, tables.sin, layout, options)
+                  : apply_rotary(q_view.get(), tables.cos, tables.sin, layout, options);
+  }
+  check(status);
+}
+
+void move_keys(const Rotary& from, const Rotary& to, nb::handle k, nb::handle from_positions, nb::handle to_positions, nb::handle k_out) {
+  const InOutArgument k_view(k, k_out, "k");
+  const PositionsArgument before(from_positions, "from_positions");
+  const PositionsArgument after(to_positions, "to_positions");
+  Threads threads(k_view.elements());
+  Status status;
+  {
+    const nb::gil_scoped_release release;
+    status = rerotate(k_view.get(), {from, before.get()}, {to, after.get()}, {.runner = threads.runner()});
+  }
+  check(status);
+}
+
+std::vector<std::int64_t> words_of(const Rotary& rotary) {
+  std::vector<std::int64_t> words{kWordsVersion};
+  WordWriter writer(words);
+  writer("", rotary.spec());
+  return words;
+}
+
+/// The Rotary that these words (a contiguous int64 array) are the spec of; made once for each content.
+nb::object rotary_from_words(nb::handle object, nb::dict cache) {
+  const Array array = array_of(object, "words", Access::read);
+  const bool words = array.ndim == 1 && array.dtype == nb::dtype<std::int64_t>() && (array.strides[0] == 1 || array.shape[0] <= 1);
+  if (!words) raise(PyExc_TypeError, "rotary_from_words: wanted a contiguous list of int64");
+  const nb::bytes key(static_cast<const char*>(array.data), static_cast<std::size_t>(array.shape[0]) * sizeof(std::int64_t));
+  if (PyObject* found = PyDict_GetItemWithError(cache.ptr(), key.ptr()); found != nullptr) return nb::borrow(found);
+  const std::span<const std::int64_t> content(static_cast<const std::int64_t*>(array.data), static_cast<std::size_t>(array.shape[0]));
+  if (content.empty() || content[0] != kWordsVersion) raise(PyExc_ValueError, "rotary_from_words: these words are of another version");
+  WordReader reader(content.subspan(1));
+  RotarySpec spec;
+  reader("", spec);
+  if (reader.left() != 0) raise(PyExc_ValueError, "rotary_from_words: " + std::to_string(reader.left()) + " words are left over");
+  nb::object made = nb::cast(value_of(Rotary::make(spec)));
+  constexpr Py_ssize_t kMost = 1024;  // specs of learned frequencies are new at every step
+  if (PyDict_Size(cache.ptr()) >= kMost) PyDict_Clear(cache.ptr());
+  cache[key] = made;
+  return made;
+}
+
+void bind_layout(nb::module_& m) {
+  nb::class_<TableLayout>(m, "TableLayout", "How given tables are applied; made once, reused.")
+      .def(
+          "__init__",
+          [](TableLayout* self, nb::handle dataclass) {
+            TableLayout layout;
+            read_python(dataclass, layout, "apply_rotary");
+            new (self) TableLayout(layout);
+          },
+          nb::arg("layout"));
+}
+
+}  // namespace
+
+void bind_rotary(nb::module_& m) {
+  nb::class_<Rotary>(m, "Rotary", "A rotary spec made ready.")
+      .def(
+          "__init__",
+          [](Rotary* self, nb::handle dataclass) {
+            RotarySpec spec;
+            read_python(dataclass, spec, "RotarySpec");
+            new (self) Rotary(value_of(Rotary::make(spec)));
+          },
+          nb::arg("spec"))
+      .def("apply", &apply, nb::arg("q"), nb::arg("k").none(), nb::arg("positions").none(), nb::arg("direction"), nb::arg("q_out").none(),
+           nb::arg("k_out").none(), "Rotates q and k; outputs of None: in place.")
+      .def("cos_sin", &cos_sin, nb::arg("positions").none(), nb::arg("cos"), nb::arg("sin"), "Fills cos and sin.")
+      .def_prop_ro("spec", [](const Rotary& r) { return to_python(r.spec(), dataclasses()); })
+      .def_prop_ro("words", &words_of, "The spec as 64-bit integers.")
+      .def_prop_ro("rotary_width", &Rotary::rotary_width)
+      .def_prop_ro("frequencies", &Rotary::frequencies)
+      .def_prop_ro("amplitude", &Rotary::amplitude)
+      .def_prop_ro("softmax_scale", &Rotary::softmax_scale);
+  bind_layout(m);
+  m.def("apply_tables", &apply_tables, nb::arg("q"), nb::arg("k").none(), nb::arg("cos"), nb::arg("sin"), nb::arg("layout"),
+        nb::arg("direction"), nb::arg("q_out").none(), nb::arg("k_out").none(), "Rotates q and k by given tables.");
+  m.def("rerotate", &move_keys, nb::arg("source"), nb::arg("target"), nb::arg("k"), nb::arg("from_positions").none(),
+        nb::arg("to_positions").none(), nb::arg("k_out").none(), "Moves rotated keys.");
+  nb::dict cache;
+  m.attr("_rotaries") = cache;  // in the module, so that the interpreter frees it
+  m.def(
+      "rotary_from_words", [](nb::handle words, nb::dict cached) { return rotary_from_words(words, std::move(cached)); }, nb::arg("words"),
+      nb::arg("cached") = cache, "The Rotary of a spec's words.");
+  m.def("use_torch", &use_torch, nb::arg("tensor_type"), nb::arg("parameter_type"), "Lets plain PyTorch tensors in by their exchange API.");
+}
+
+}  // namespace phasor::python

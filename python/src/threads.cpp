@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pool of threads. Not OpenMP: libgomp hangs in the child of a fork whose parent used it, and PyTorch brings a libgomp of its own.
+#include "threads.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "status.hpp"
+
+namespace phasor::python {
+
+namespace nb = nanobind;
+
+namespace {
+
+struct Work {
+  void (*task)(void* context, std::int64_t index) = nullptr;
+  void* context = nullptr;
+  std::int64_t tasks = 0;
+  std::int64_t helpers = 0;  // workers that may take part
+};
+
+class Pool {
+ public:
+  /// False when another thread is using the pool: then the caller works alone.
+  bool run(const Work& work) {
+    const std::unique_lock<std::mutex> user(user_, std::try_to_lock);
+    if (!user.owns_lock() || !grow(work.helpers)) return false;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      work_ = work;
+      next_ = 0;
+      ++generation_;
+    }
+    wake_.notify_all();
+    take_part(work);
+    std::unique_lock<std::mutex> lock(mutex_);
+    work_ = {};  // whoever wakes only now finds nothing to do
+    idle_.wait(lock, [&] { return active_ == 0; });
+    return true;
+  }
+
+ private:
+  bool grow(std::int64_t helpers) {
+    while (workers_ < helpers) {
+      try {
+        std::thread([this, index = workers_] { work_forever(index); }).detach();
+      } catch (const std::system_error&) {
+        return false;
+      }
+      ++workers_;
+    }
+    return true;
+  }
+
+  void take_part(const Work& work) {
+    for (std::int64_t i = next_.fetch_add(1); i < work.tasks; i = next_.fetch_add(1)) work.task(work.context, i);
+  }
+
+  void work_forever(std::int64_t index) {
+    std::uint64_t seen = 0;
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (;;) {
+      wake_.wait(lock, [&] { return generation_ != seen; });
+      seen = generation_;
+      const Work work = work_;
+      if (index >= work.helpers) continue;
+      ++active_;
+      lock.unlock();
+      take_part(work);
+      lock.lock();
+      if (--active_ == 0) idle_.notify_all();
+    }
+  }
+
+  std::mutex user_;  // held by the caller whose work this is
+  std::mutex mutex_;
+  std::condition_variable wake_, idle_;
+  Work work_;
+  std::atomic<std::int64_t> next_ = 0;
+  std::uint64_t generation_ = 0;
+  std::int64_t workers_ = 0;
+  std::int64_t active_ = 0;
+};
+
+// Never destroyed: its workers live until the process ends. A fork's child has none of them, so it gets a new one.
+Pool* pool = new Pool;  // NOLINT(cppcoreguidelines-owning-memory)
+
+std::int64_t wanted_threads = 0;          // 0: follow PyTorch, else the cores
+PyObject* torch_threads = nullptr;        // torch.get_num_threads, once PyTorch is there
+constexpr std::int64_t kAlone = 1 << 15;  // elements up to which another thread does not pay
+
+std::int64_t thread_count() {
+  if (wanted_threads > 0) return wanted_threads;
+  if (torch_threads != nullptr) return nb::cast<std::int64_t>(nb::handle(torch_threads)());
+  return std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+}
+
+}  // namespace
+
+Threads::Threads(std::int64_t elements) : count_(elements <= kAlone ? 1 : thread_count()) {}
+
+void Threads::run(void* context, std::int64_t tasks, void (*task)(void* task_context, std::int64_t index), void* task_context) {
+  const std::int64_t threads = std::min(tasks, static_cast<Threads*>(context)->count_);
+  if (threads > 1 && pool->run({task, task_context, tasks, threads - 1})) return;
+  for (std::int64_t i = 0; i < tasks; ++i) task(task_context, i);
+}
+
+void bind_threads(nb::module_& m) {
+  pthread_atfork(nullptr, nullptr, [] { pool = new Pool; });  // NOLINT(cppcoreguidelines-owning-memory)
+  m.def(
+      "set_num_threads",
+      [](std::int64_t threads) {
+        if (threads < 0)
+          raise(PyExc_ValueError, "set_num_threads: is " + std::to_string(threads) + ", wanted at least 1, or 0 to follow PyTorch");
+        wanted_threads = threads;
+      },
+      nb::arg("threads"), "How many threads a call may use; 0: as many as PyTorch, or the cores of this process.");
+  m.def("get_num_threads", &thread_count, "How many threads a large call uses.");
+  m.def(
+      "follow_threads", [](nb::object source) { torch_threads = source.release().ptr(); }, nb::arg("source"),
+      "Takes the number of threads from this function.");
+}
+
+}  // namespace phasor::python
