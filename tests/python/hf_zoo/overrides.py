@@ -9,3 +9,6 @@ OVERRIDES: dict[str, dict[str, Any]] = {
     "granitemoehybrid": MAMBA,
     "falcon_h1": {"mamba_d_ssm": 64, "mamba_n_heads": 4, "mamba_d_head": 16, "mamba_n_groups": 1},
 }
+
+# Inputs that cannot be guessed from the parameters of forward.
+INPUTS: dict[str, Any] = {}
