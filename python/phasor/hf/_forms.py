@@ -130,7 +130,7 @@ def cos_sin(packing: str, call: Call) -> tuple[Tensor, Tensor]:
     if packing == "separate":
         cos, sin = call.tables
     elif packing == "complex":
-        cos, sin = call.tables[0].real.contiguous(), call.tables[0].imag.contiguous()
+        cos, sin = call.tables[0].real, call.tables[0].imag
     elif packing == "stacked":
         rows = call.tensors[0].shape[1]
         cos, sin = call.tables[0][0, :rows], call.tables[0][1, :rows]

@@ -58,7 +58,7 @@ class Probe:
 
     call: Call
     answers: tuple[Tensor | None, ...]
-    single: bool  # one tensor, not a tuple
+    count: int  # length of the tuple answered; 0: one tensor, no tuple
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Rotation:
     form: Form
     packing: str
     variant: Variant
-    proven: dict[tuple, bool]  # pattern of a call: whether one tensor is answered instead of a tuple
+    proven: dict[tuple, int]  # pattern of a call: length of the tuple answered, 0 for one tensor
 
 
 def pattern(variant: Variant, call: Call, cos: Tensor) -> tuple:
@@ -92,8 +92,8 @@ def scenes(form: Form, heads: tuple[int, int] | None) -> Iterator[Scene]:
         shapes = [((*q[:-1], 2 * COMPLEX_ROW), (*k[:-1], 2 * COMPLEX_ROW), t) for q, k, t in SHAPES]
     for shape in shapes:
         for width in widths:
-            for axis in (1, 2) if "axis" in form.roles else (None,):
-                for given in {tensors, 1}:
+            for axis in (0, 1, 2, -2) if "axis" in form.roles else (None,):
+                for given in range(1, tensors + 1):
                     yield Scene(shape, width, axis, given)
 
 
@@ -119,15 +119,15 @@ def ask(function: Callable, form: Form, call: Call) -> Probe | None:
             got = function(**call.keywords(form))
     except Exception:  # noqa: BLE001  a call that the function does not take says nothing about it
         return None
-    single = isinstance(got, Tensor)
-    answers = (got,) if single else got
+    answers = (got,) if isinstance(got, Tensor) else got
     if not isinstance(answers, tuple) or len(answers) > len(call.tensors):
         return None
+    count = 0 if isinstance(got, Tensor) else len(answers)
     answers += (None,) * (len(call.tensors) - len(answers))
     for tensor, rotated in zip(call.tensors, answers):
         if (tensor is None) != (rotated is None) or (tensor is not None and tensor.shape != rotated.shape):
             return None
-    return Probe(call, answers, single)
+    return Probe(call, answers, count)
 
 
 def agrees(variant: Variant, packing: str, probe: Probe) -> bool:
@@ -172,7 +172,7 @@ def choose(form: Form, float32: list[Probe], more: list[Probe]) -> Rotation | st
                 if not all(agrees(chosen, packing, probe) for probe in float32):
                     continue
                 if all(agrees(chosen, packing, probe) for probe in more):
-                    proven = {pattern(chosen, p.call, cos_sin(packing, p.call)[0]): p.single for p in float32}
+                    proven = {pattern(chosen, p.call, cos_sin(packing, p.call)[0]): p.count for p in float32}
                     return Rotation(form, packing, chosen, proven)
                 reason = f"it rotates ({variant.pairing}), but no known arithmetic has its bits in 16-bit types"
     return reason

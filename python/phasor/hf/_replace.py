@@ -22,14 +22,14 @@ def turned(rotation: Rotation, args: tuple, kwargs: dict[str, Any]) -> Any:
     call = read_call(rotation.form, args, kwargs)
     if call is None or not _is_ours(rotation, call):
         return None
-    single = rotation.proven.get(pattern(rotation.variant, call, cos_sin(rotation.packing, call)[0]))
-    if single is None:
+    count = rotation.proven.get(pattern(rotation.variant, call, cos_sin(rotation.packing, call)[0]))
+    if count is None:
         return None
     try:
         rotated = answer(rotation.variant, rotation.packing, call)
     except Misfit:
         return None
-    return rotated[0] if single else tuple(rotated)
+    return tuple(rotated[:count]) if count else rotated[0]
 
 
 def replacement(original: Callable, rotation: Rotation, *, method: bool = False) -> Callable:
@@ -53,7 +53,7 @@ def _is_ours(rotation: Rotation, call: Call) -> bool:
     for tensor in call.tensors:
         if tensor is None:
             continue
-        if tensor.dtype != dtype or tensor.device.type != "cpu" or tensor.stride(-1) != 1 or tensor.numel() == 0:
+        if tensor.dtype != dtype or tensor.device.type != "cpu" or tensor.numel() == 0:
             return False
     table = call.tables[0]
     if any(t.requires_grad or t.dtype != table.dtype or t.device.type != "cpu" for t in call.tables):

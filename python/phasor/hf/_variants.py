@@ -118,9 +118,9 @@ def _rotate_tokens(variant: Variant, q: Tensor, k: Tensor | None, tables: tuple[
         dtype = torch.promote_types(q.dtype, cos.dtype)
     elif variant.arithmetic == "float64":
         dtype, cos, sin = torch.float64, cos.double(), sin.double()
-    given = [None if t is None else t.to(dtype) for t in (q, k)]
+    given = [None if t is None else _unit_stride(t.to(dtype)) for t in (q, k)]
     order, cos = _order(q, cos)
-    sin = _order(q, sin)[1]
+    cos, sin = _unit_stride(cos), _unit_stride(_order(q, sin)[1])
     if k is not None and k.ndim == 4 and order == "BHTD" and cos.shape[2] not in (1, k.shape[1]):
         raise Misfit
     views = [None if t is None else _INTO[order](t) for t in given]
@@ -128,6 +128,11 @@ def _rotate_tokens(variant: Variant, q: Tensor, k: Tensor | None, tables: tuple[
     turned = (turned, None) if k is None else turned
     back = q.dtype if variant.arithmetic == "float64" else dtype
     return [None if t is None else _OUT_OF[order](t).to(back) for t in turned]
+
+
+def _unit_stride(t: Tensor) -> Tensor:
+    """The library wants the channels of a head side by side."""
+    return t if t.stride(-1) == 1 else t.contiguous()
 
 
 # The library's layout is (B, T, H, D): other orders are views.

@@ -76,6 +76,7 @@ def small_fields(whole: Any) -> dict[str, Any]:
             # A None default with a value is derived; a size that is derived would keep the large config's.
             if default is not None or limit(name, value) != value:
                 small[name] = limit(name, value)
+    fill(whole, small)
     keep_ratios(whole, small)
     keep_kinds(whole, small)
     fix_rope(whole, small)
@@ -105,13 +106,23 @@ def keep_kinds(whole: Any, small: dict[str, Any]) -> None:
 
 def fix_rope(whole: Any, small: dict[str, Any]) -> None:
     """Sections of the rotation fit the small head."""
-    rope = getattr(whole, "rope_parameters", None)
-    if not isinstance(rope, dict) or "mrope_section" not in rope:
+    rope = copy.deepcopy(getattr(whole, "rope_parameters", None))
+    if "mrope_section" not in (getattr(type(whole), "ignore_keys_at_rope_validation", None) or {}) or not isinstance(rope, dict):
         return
-    rope = copy.deepcopy(rope)
     head = small.get("head_dim") or small["hidden_size"] // small["num_attention_heads"]
-    rope["mrope_section"] = sections(rope["mrope_section"], int(head * rope.get("partial_rotary_factor", 1)) // 2)
+    share = rope.get("partial_rotary_factor", getattr(whole, "partial_rotary_factor", 1)) or 1
+    rope["mrope_section"] = sections(rope.get("mrope_section", [2, 1, 1]), int(head * share) // 2)
     small["rope_parameters"] = rope
+
+
+def fill(whole: Any, small: dict[str, Any]) -> None:
+    """Sizes that the default config leaves open."""
+    heads = small.get("num_attention_heads", 4)
+    sizes = {"num_key_value_heads": heads, "intermediate_size": 64, "moe_intermediate_size": 32, "num_experts_per_tok": 2}
+    sizes |= {"n_routed_experts": 4, "head_dim": small.get("hidden_size", 64) // heads}
+    for field in dataclasses.fields(type(whole)):
+        if field.name in sizes and getattr(whole, field.name, None) is None:
+            small[field.name] = sizes[field.name]
 
 
 def fix_tokens(whole: Any, small: dict[str, Any]) -> None:
