@@ -8,10 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "spec/bad_specs.hpp"
 #include "spec/rotary.hpp"
 
 namespace phasor {
 namespace {
+
+using test::expect_messages;
 
 constexpr std::int64_t huge = std::numeric_limits<std::int64_t>::max();
 
@@ -29,19 +32,6 @@ RotarySpec with_axes(const Axes& axes) {
 
 RotarySpec with_scaling(const Axes& axes, const Scaling& scaling) {
   return changed([&](RotarySpec& s) { s.axes = axes, s.scaling = scaling; });
-}
-
-struct Bad {
-  RotarySpec spec;
-  std::string message;
-};
-
-void expect_messages(const std::vector<Bad>& table) {
-  for (const Bad& bad : table) {
-    const Status status = spec::check(bad.spec);
-    EXPECT_EQ(status.kind(), ErrorKind::invalid) << "wanted: " << bad.message;
-    EXPECT_EQ(status.message(), "RotarySpec: " + bad.message);
-  }
 }
 
 TEST(AxesCheck, sections_that_are_not_the_pairs_are_named) {

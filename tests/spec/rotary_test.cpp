@@ -9,8 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "spec/bad_specs.hpp"
+
 namespace phasor {
 namespace {
+
+using test::expect_messages;
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr double inf = std::numeric_limits<double>::infinity();
@@ -50,19 +54,6 @@ LongRopeScaling longrope() {
   s.factor = 32;
   s.length = 100;
   return s;
-}
-
-struct Bad {
-  RotarySpec spec;
-  std::string message;
-};
-
-void expect_messages(const std::vector<Bad>& table) {
-  for (const Bad& bad : table) {
-    const Status status = spec::check(bad.spec);
-    EXPECT_EQ(status.kind(), ErrorKind::invalid) << "wanted: " << bad.message;
-    EXPECT_EQ(status.message(), "RotarySpec: " + bad.message);
-  }
 }
 
 TEST(RotarySpecCheck, widths_and_offsets_that_do_not_fit_the_head_are_named) {
