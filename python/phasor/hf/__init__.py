@@ -2,6 +2,7 @@
 """Hugging Face transformers with phasor's rotation: patch, unpatch, register."""
 
 from ._patch import patch, unpatch
+from ._register import Registration, register
 from ._report import Entry, Report
 
-__all__ = ["Entry", "Report", "patch", "unpatch"]
+__all__ = ["Entry", "Registration", "Report", "patch", "register", "unpatch"]
