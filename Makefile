@@ -9,7 +9,7 @@ export CCACHE_NOHASHDIR := 1
 endif
 FUZZ_SECONDS ?= 120
 FOREIGN := $(if $(filter aarch64,$(shell uname -m)),foreign-x86_64,foreign-aarch64)
-FORMATTED := $(wildcard $(foreach d,include/phasor src/* c cli bench examples fuzz tests tests/* python,$(foreach e,hpp cpp inl cu h,$(d)/*.$(e))))
+FORMATTED := $(wildcard $(foreach d,include/phasor src/* c cli bench examples fuzz tests tests/* python/src,$(foreach e,hpp cpp inl cu h,$(d)/*.$(e))))
 TIDY = $(wildcard src/*/*.cpp cli/*.cpp)
 
 # $(call build,PRESET): configure quietly, build.
@@ -17,7 +17,7 @@ build = cmake --preset $(1) --log-level=WARNING && cmake --build --preset $(1) -
 # $(call build_and_test,PRESET)
 build_and_test = $(call build,$(1)) && ctest --preset $(1) -j $(JOBS)
 
-.PHONY: help demo test check bench fuzz gallery test-exhaustive format lint clean
+.PHONY: help demo test test-python check bench bench-python fuzz gallery test-exhaustive format lint clean
 .PHONY: setup-% check-includes check-formulas check-format check-tidy budgets test-asan test-tsan test-clang test-foreign test-wasm
 
 help:  ## list the commands
@@ -26,8 +26,12 @@ help:  ## list the commands
 demo: setup-demo  ## build the release and run phasor demo
 	@$(call build,release) && build/release/phasor demo
 
-test: setup-test  ## build and run every test
+test: setup-test  ## build and run every test, C++ and Python
 	@$(call build_and_test,dev)
+	@tools/python_test.sh
+
+test-python: setup-test  ## only the tests of the Python package, on its wheel, in virtual environments under build/
+	@tools/python_test.sh
 
 check: setup-check  ## lint, sanitizers, clang, foreign machine, WebAssembly
 	@$(MAKE) --no-print-directory lint
@@ -44,6 +48,11 @@ bench: setup-bench  ## run the benchmarks: a table here, JSON in out/
 	  $$b --benchmark_min_time=0.03 --benchmark_repetitions=9 --benchmark_enable_random_interleaving=true \
 	    --benchmark_out=out/$$(basename $$b).json --benchmark_out_format=json >/dev/null || exit 1; \
 	  python3 tools/bench_table.py out/$$(basename $$b).json || exit 1; done
+
+bench-python: setup-bench-python  ## the Python package beside its peers, each in a process of its own: a table here, JSON in out/
+	@tools/python_venv.sh venv-bench bench/python/requirements.txt
+	@tools/python_wheel.sh release venv-bench
+	@build/venv-bench/bin/python bench/python/run.py
 
 fuzz: setup-fuzz  ## run every fuzz harness for FUZZ_SECONDS (120): corpus and crashes stay in build/fuzz
 	@$(call build,fuzz)

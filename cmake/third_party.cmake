@@ -16,3 +16,12 @@ foreach(probe hwy/highway.h boost/multiprecision/cpp_int.hpp fmt/format.h nlohma
     target_include_directories(phasor_third_party SYSTEM INTERFACE ${${name}_headers})
   endif()
 endforeach()
+
+# fmt for programs (the tool, the benchmarks): its library where there is one, because its code in every file takes 8 s a file to compile.
+add_library(phasor_fmt INTERFACE)
+find_package(fmt CONFIG QUIET)
+if(fmt_FOUND AND NOT CMAKE_CROSSCOMPILING)
+  target_link_libraries(phasor_fmt INTERFACE fmt::fmt)
+else()
+  target_compile_definitions(phasor_fmt INTERFACE FMT_HEADER_ONLY)
+endif()

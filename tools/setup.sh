@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the distribution's packages that a make target needs (demo, test, check, bench, fuzz, gallery). Silent when nothing is missing.
+# Installs the distribution's packages that a make target needs (demo, test, check, bench, bench-python, fuzz, gallery). Silent when nothing is missing.
 set -euo pipefail
 
 usage() {
-  echo "usage: tools/setup.sh demo|test|check|bench|fuzz|gallery" >&2
+  echo "usage: tools/setup.sh demo|test|check|bench|bench-python|fuzz|gallery" >&2
   exit 2
 }
 
@@ -15,11 +15,13 @@ cross_compiler() {
 
 packages_for() {
   local build="g++ make cmake ninja-build ccache libhwy-dev libboost-dev libfmt-dev libcli11-dev nlohmann-json3-dev"
-  local test="$build libgtest-dev googletest librapidcheck-dev libmpfr-dev libgmp-dev python3 gnuplot-nox chromium zsh groff-base"
+  local python="python3 python3-venv python3-dev"
+  local test="$build $python libgtest-dev googletest librapidcheck-dev libmpfr-dev libgmp-dev gnuplot-nox chromium zsh groff-base"
   case $1 in
     demo) echo "$build" ;;
     gallery) echo "$build gnuplot-nox python3" ;;
     bench) echo "$build libbenchmark-dev python3" ;;
+    bench-python) echo "$build $python" ;;
     test) echo "$test" ;;
     fuzz) echo "$build clang-19 libclang-rt-19-dev" ;;
     check) echo "$test clang-19 libomp-19-dev clang-format-19 clang-tidy-19 qemu-user $(cross_compiler) emscripten nodejs" ;;

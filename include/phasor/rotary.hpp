@@ -213,6 +213,17 @@ class Rotary {
   /// 16-bit tensors hf and vllm want them rounded to the tensor's dtype before they are applied.
   Status cos_sin(const Positions& positions, const TensorView& cos, const TensorView& sin, const ApplyOptions& options = {}) const;
 
+  /// Adds the gradient by frequencies() to `sum`, as many and in their order: the sum over tokens of position times `phase_gradient`,
+  /// (B, T, H or 1, R/2), f32 or f64, as the function of that name gives it, whatever the scaling. Always by radians a position: the
+  /// gradient by a frequency given in turns is 2 pi times as large. In float64, in an order that no runner changes; allocates. Tiled lanes
+  /// are unsupported. With directions of heads of their own the heads must be as many, otherwise all heads go into one sum.
+  Status frequency_gradient(std::span<double> sum, const ConstTensorView& phase_gradient, const Positions& positions,
+                            const Runner& runner = {}) const;
+  /// Fills `out`, f64, (axes or 1, B or 1, T), with the gradient by the positions: the sum over heads and pairs of frequency (radians, so
+  /// turns are converted) times `phase_gradient`. One axis or batch row instead of all: that of positions which they share. Does not
+  /// allocate.
+  Status position_gradient(const PositionsView& out, const ConstTensorView& phase_gradient, const Runner& runner = {}) const;
+
   const RotarySpec& spec() const;
   std::int64_t rotary_width() const;
   /// Radians a position, the float64 nearest to each exact frequency, whatever the numerics; R/2 of them, or (axes, heads, R/2) with
@@ -252,6 +263,23 @@ Status apply_rotary(const InOut& q, const InOut& k, const ConstTensorView& cos, 
                     const ApplyOptions& options = {});
 Status apply_rotary(const InOut& q, const ConstTensorView& cos, const ConstTensorView& sin, const TableLayout& layout = {},
                     const ApplyOptions& options = {});
+
+// ---- Gradients of learned rotations ----
+
+/// Whether a result takes the place of what was there or is added to it.
+enum class Accumulate : std::uint8_t { replace, add };
+
+struct PhaseGradientOptions {
+  Accumulate accumulate = Accumulate::replace;  // add: k's after q's, so that both turn by one angle
+  Runner runner{};
+};
+
+/// Fills `out`, (B, T, H or 1, R/2), f32 or f64, with the gradient by each pair's angle in radians: from `rotated`, what a forward rotation
+/// gave, and `gradient` by it, both (B, T, H, D) of one dtype, in the layout's output pairing; its sense is that of the angle. One head:
+/// the sum over heads. In float64, rounded once; the same bits for every runner. What was rotated and the gradient by that serve as well
+/// (in the pairing they have), since both are turned back alike. Does not allocate unless it fails; nothing is written then.
+Status phase_gradient(const TensorView& out, const ConstTensorView& rotated, const ConstTensorView& gradient,
+                      const TableLayout& layout = {}, const PhaseGradientOptions& options = {});
 
 // ---- Keys that are already rotated ----
 

@@ -20,11 +20,17 @@ def is_torch(x: object) -> bool:
     return torch is not None and isinstance(x, torch.Tensor)
 
 
+_torch_road: Any = None
+
+
 def torch_road() -> Any:
     """The functions for PyTorch tensors."""
-    from phasor import _torch
+    global _torch_road  # importing on every call costs as much as a rotation
+    if _torch_road is None:
+        from phasor import _torch
 
-    return _torch
+        _torch_road = _torch
+    return _torch_road
 
 
 def positions_argument(positions: Positions) -> Positions:

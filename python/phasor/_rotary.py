@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,8 @@ class Rotary:
     def _take(self, core: _core.Rotary) -> None:
         self._core = core
         self._spec: RotarySpec = core.spec
-        self._words: Any = None  # a PyTorch tensor, once PyTorch asks
+        # A PyTorch tensor, once PyTorch is there: a compiler that looks at a call could not make it then.
+        self._words: Any = torch_road().words_of_core(core) if "torch" in sys.modules else None
 
     @classmethod
     def from_spec(cls, spec: RotarySpec) -> Rotary:

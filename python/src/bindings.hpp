@@ -8,5 +8,13 @@ namespace phasor::python {
 
 void bind_threads(nanobind::module_& m);
 void bind_rotary(nanobind::module_& m);
+void bind_additive(nanobind::module_& m);
+void bind_learned(nanobind::module_& m);
+void bind_bias(nanobind::module_& m);
+void bind_positions(nanobind::module_& m);
+void bind_model(nanobind::module_& m);
+void bind_analysis(nanobind::module_& m);
+void bind_properties(nanobind::module_& m);
+void bind_targets(nanobind::module_& m);
 
 }  // namespace phasor::python

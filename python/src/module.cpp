@@ -8,4 +8,12 @@ NB_MODULE(_core, m) {
   m.doc() = "The compiled core of phasor; use the package phasor.";
   phasor::python::bind_threads(m);
   phasor::python::bind_rotary(m);
+  phasor::python::bind_additive(m);
+  phasor::python::bind_learned(m);
+  phasor::python::bind_bias(m);
+  phasor::python::bind_positions(m);
+  phasor::python::bind_model(m);
+  phasor::python::bind_analysis(m);
+  phasor::python::bind_properties(m);
+  phasor::python::bind_targets(m);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One element of a tensor as a float64, and back: for what is not on a hot path.
+// Elements of a tensor as float64, and back: typed for loops, one by one for what is not on a hot path.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,31 @@
 #include "phasor/tensor_view.hpp"
 
 namespace phasor::job {
+
+inline double number_of(float x) { return x; }
+inline double number_of(double x) { return x; }
+inline double number_of(Float16 x) { return math::widen_f16(math::One<float>(), math::u32{x.bits}); }
+inline double number_of(BFloat16 x) { return math::widen_bf16(math::One<float>(), math::u32{x.bits}); }
+
+template <class T>
+struct ElementTag {
+  using type = T;
+};
+
+/// body(ElementTag<T>()) with the T of a dtype that was checked.
+template <class Body>
+void with_element(DType dtype, const Body& body) {
+  switch (dtype) {
+    case DType::f32:
+      return body(ElementTag<float>());
+    case DType::f64:
+      return body(ElementTag<double>());
+    case DType::f16:
+      return body(ElementTag<Float16>());
+    case DType::bf16:
+      return body(ElementTag<BFloat16>());
+  }
+}
 
 inline double load_element(const void* data, DType dtype, std::int64_t index) {
   const math::One<float> d;

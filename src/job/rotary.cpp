@@ -172,27 +172,6 @@ Status check_direction(const char* where, Direction direction) {
 
 bool is_pairing(Pairing p) { return p == Pairing::half || p == Pairing::interleaved; }
 
-Status check_layout(const char* where, const TableLayout& layout, std::int64_t head_dim) {
-  if (!is_pairing(layout.pairing) || !is_pairing(layout.output_pairing.value_or(layout.pairing))) {
-    return error(where, "layout has an unknown pairing, wanted half or interleaved");
-  }
-  if (layout.sense != Sense::counterclockwise && layout.sense != Sense::clockwise) {
-    return error(where, "layout has an unknown sense ({}), wanted counterclockwise or clockwise", static_cast<int>(layout.sense));
-  }
-  if (layout.numerics > Numerics::ggml) {
-    return error(where, "layout has unknown numerics ({}), wanted exact, hf, hf_float32, vllm or ggml", static_cast<int>(layout.numerics));
-  }
-  const std::int64_t width = layout.rotary_width == 0 ? head_dim : layout.rotary_width;
-  if (width < 0 || width % 2 != 0) return error(where, "rotary_width is {}, wanted an even number", width);
-  if (layout.segments < 1 || (width / 2) % layout.segments != 0) {
-    return error(where, "segments is {}, wanted a divisor of {}, half the rotary width", layout.segments, width / 2);
-  }
-  if (layout.rotary_offset < 0 || width > head_dim || layout.rotary_offset > head_dim - width) {
-    return error(where, "rotary_width {} at rotary_offset {} does not fit head_dim {}", width, layout.rotary_offset, head_dim);
-  }
-  return {};
-}
-
 /// cos or sin: (B or 1, T, 1 or H, R/2 or R).
 Status check_table(const char* where, const char* name, const ConstTensorView& table, const ConstTensorView& q, std::int64_t width) {
   if (Status s = check_view(where, name, table); !s) return s;
@@ -266,6 +245,27 @@ void tile_rows(const plan::RotaryPlan& plan, RowsJob& job) {
 }
 
 }  // namespace
+
+Status check_layout(const char* where, const TableLayout& layout, std::int64_t head_dim) {
+  if (!is_pairing(layout.pairing) || !is_pairing(layout.output_pairing.value_or(layout.pairing))) {
+    return error(where, "layout has an unknown pairing, wanted half or interleaved");
+  }
+  if (layout.sense != Sense::counterclockwise && layout.sense != Sense::clockwise) {
+    return error(where, "layout has an unknown sense ({}), wanted counterclockwise or clockwise", static_cast<int>(layout.sense));
+  }
+  if (layout.numerics > Numerics::ggml) {
+    return error(where, "layout has unknown numerics ({}), wanted exact, hf, hf_float32, vllm or ggml", static_cast<int>(layout.numerics));
+  }
+  const std::int64_t width = layout.rotary_width == 0 ? head_dim : layout.rotary_width;
+  if (width < 0 || width % 2 != 0) return error(where, "rotary_width is {}, wanted an even number", width);
+  if (layout.segments < 1 || (width / 2) % layout.segments != 0) {
+    return error(where, "segments is {}, wanted a divisor of {}, half the rotary width", layout.segments, width / 2);
+  }
+  if (layout.rotary_offset < 0 || width > head_dim || layout.rotary_offset > head_dim - width) {
+    return error(where, "rotary_width {} at rotary_offset {} does not fit head_dim {}", width, layout.rotary_offset, head_dim);
+  }
+  return {};
+}
 
 PositionSource source_of(const Positions& p, std::int64_t axes) {
   return {.data = p.data,

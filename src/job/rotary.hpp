@@ -122,6 +122,9 @@ struct RowsJob {
   TaskGrid grid;
 };
 
+/// Pairings, sense, numerics, width, offset and segments against tensors of so many channels.
+Status check_layout(const char* where, const TableLayout& layout, std::int64_t head_dim);
+
 /// The tensors of one call; k null for q alone. `where` begins every message.
 struct RotateOperands {
   const char* where;

@@ -6,6 +6,7 @@
 #include <new>
 #include <string>
 
+#include "job/element.hpp"
 #include "math/elementary.hpp"
 #include "phasor/result.hpp"
 #include "phasor/tensor_view.hpp"
@@ -25,30 +26,8 @@ inline BFloat16 element_of<BFloat16>(double x) {
   return {math::bf16_of(x)};
 }
 
-inline double number_of(float x) { return x; }
-inline double number_of(double x) { return x; }
-inline double number_of(Float16 x) { return math::widen_f16(math::One<float>(), math::u32{x.bits}); }
-inline double number_of(BFloat16 x) { return math::widen_bf16(math::One<float>(), math::u32{x.bits}); }
-
-template <class T>
-struct ElementTag {
-  using type = T;
-};
-
-/// body(ElementTag<T>()) with the T of a dtype that was checked.
-template <class Body>
-void with_element(DType dtype, const Body& body) {
-  switch (dtype) {
-    case DType::f32:
-      return body(ElementTag<float>());
-    case DType::f64:
-      return body(ElementTag<double>());
-    case DType::f16:
-      return body(ElementTag<Float16>());
-    case DType::bf16:
-      return body(ElementTag<BFloat16>());
-  }
-}
+using job::number_of;
+using job::with_element;
 
 template <class Body>
 Status without_exceptions(const Body& body) {

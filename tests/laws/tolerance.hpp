@@ -61,6 +61,12 @@ inline constexpr double kTwiceRounded = 3.0001 * 0x1p-53;
 /// Sums of `terms` products in long double, relative to the sum of their magnitudes.
 inline double summation_error(std::int64_t terms) { return static_cast<double>(terms + 2) * static_cast<double>(LDBL_EPSILON); }
 
+/// Two phase gradients, one of what was rotated forward, one of what was turned back, relative to the product of the norms: each has the
+/// error of one rotation, two products and a difference rounded to float64.
+inline double phase_gradient_error(DType dtype) { return 2 * ((1 + rotation_error(dtype)) * (1 + 3.0001 * 0x1p-53) - 1); }
+/// Sums of up to `terms` products in float64 by either way, and products of those, relative to the sum of the magnitudes.
+inline double chained_error(std::int64_t terms) { return static_cast<double>(terms + 2) * 0x1p-53; }
+
 /// Half a unit of the last decimal that a document prints.
 inline double printed_error(int decimals) { return 0.5 * std::pow(10.0, -decimals); }
 

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lists of numbers as the caller has them (lists, NumPy arrays, tensors), made into what specs and the extension take; new arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from phasor._arrays import Array, empty_like, is_torch
+
+__all__ = ["empty", "freeze", "host_array", "integers", "new_like", "reals", "ungraded"]
+
+
+def host_array(values: Any) -> np.ndarray:
+    """`values` as a NumPy array; of a tensor that learns, its values."""
+    if hasattr(values, "detach"):
+        values = values.detach()
+    return np.asarray(values)
+
+
+def freeze(spec: Any, *names: str, kind: type = float) -> None:
+    """Makes the named fields of a frozen dataclass tuples of numbers, so that specs compare and hash."""
+    for name in names:
+        value = getattr(spec, name)
+        if isinstance(value, tuple) and all(type(entry) is kind for entry in value):
+            continue
+        array = host_array(value)
+        allowed = "iu" if kind is int else "iuf"
+        if array.size and array.dtype.kind not in allowed:
+            raise TypeError(f"{type(spec).__name__}: {name} is of {array.dtype}, wanted {'integers' if kind is int else 'numbers'}")
+        object.__setattr__(spec, name, tuple(kind(entry) for entry in array.reshape(-1).tolist()))
+
+
+def integers(values: Any, where: str) -> np.ndarray:
+    """`values` as contiguous integers of a type the library takes: bool, uint8, int32 or int64. An empty array is for what is not given."""
+    if values is None:
+        return np.empty(0, np.int64)
+    array = host_array(values)
+    if array.size == 0:
+        return np.empty(0, np.int64)
+    if array.dtype.kind not in "biu":
+        raise TypeError(f"{where}: is of {array.dtype}, wanted integers")
+    if array.dtype not in (np.bool_, np.uint8, np.int32, np.int64):
+        if array.dtype == np.uint64 and array.max() > np.iinfo(np.int64).max:
+            raise ValueError(f"{where}: {array.max()} does not fit in 64 bits with a sign")
+        array = array.astype(np.int64)
+    return np.ascontiguousarray(array)
+
+
+def reals(values: Any, where: str) -> np.ndarray:
+    """`values` as contiguous float64."""
+    array = host_array(values)
+    if array.dtype.kind not in "iuf" and array.dtype.name not in ("bfloat16",):
+        raise TypeError(f"{where}: is of {array.dtype}, wanted numbers")
+    return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def _numpy_dtype(dtype: Any) -> np.dtype:
+    if str(dtype) == "bfloat16":
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise NotImplementedError("dtype: is bfloat16, which NumPy arrays have with the package ml_dtypes alone") from None
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(np.float32 if dtype is None else dtype)
+
+
+def empty(shape: tuple[int, ...], dtype: Any, like: Any = None) -> Array:
+    """Memory of that shape: a PyTorch tensor where `like` or the dtype is PyTorch's, else a NumPy array. dtype None: float32."""
+    if is_torch(like) or type(dtype).__module__ == "torch":
+        import torch
+
+        wanted = getattr(torch, str(np.dtype(dtype)) if isinstance(dtype, type) else str(dtype).removeprefix("torch."), None)
+        if dtype is not None and not isinstance(wanted, torch.dtype):
+            raise TypeError(f"dtype: is {dtype!r}, wanted a floating type")
+        return torch.empty(shape, dtype=torch.float32 if dtype is None else wanted)
+    return np.empty(shape, _numpy_dtype(dtype))
+
+
+def ungraded(where: str, *arrays: Any) -> None:
+    """Refuses PyTorch tensors whose gradient would be lost here."""
+    for array in arrays:
+        if is_torch(array) and array.requires_grad:
+            import torch
+
+            if torch.is_grad_enabled():
+                raise ValueError(f"{where}: a tensor requires a gradient, wanted tensor.detach(), torch.no_grad(), or the modules of phasor.nn")
+
+
+def new_like(x: Array) -> Array:
+    """Memory for a result of x's shape and dtype."""
+    if is_torch(x):
+        import torch
+
+        return torch.empty_like(x, requires_grad=False)
+    return empty_like(x)

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch: registered operators with gradients, and the short way past the dispatcher for eager calls."""
+
+import torch
+
+from phasor import _core
+
+_core.use_torch(torch.Tensor, torch.nn.Parameter)
+
+from phasor._torch import autograd, vmap  # noqa: E402, F401  (importing registers)
+from phasor._torch.eager import empty_tables, rerotate_, rotary, rotary_, tables, tables_, words_of, words_of_core  # noqa: E402
+
+__all__ = ["empty_tables", "rerotate_", "rotary", "rotary_", "tables", "tables_", "words_of", "words_of_core"]

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tensors may be, checked without looking at their values: for fake tensors, and to say why others are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+_POSITION_DTYPES = (torch.int32, torch.int64, torch.float64)
+_LEAF = "a leaf Variable that requires grad is being used in an in-place operation."
+_INFERENCE = "Inplace update to inference tensor outside InferenceMode is not allowed."
+
+
+def kind(where: str, name: str, x: Any) -> None:
+    """Refuses what is no dense tensor of a dtype and on a device that the core knows."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{where}: {name} is a {type(x).__name__}, wanted a torch.Tensor like the other tensors of the call")
+    if x.is_nested:
+        raise NotImplementedError(f"{where}: {name} is a nested tensor; rotate its values (T, H, D) with a position for each token")
+    if x.layout is not torch.strided:
+        raise NotImplementedError(f"{where}: {name} has layout {x.layout}, wanted a dense tensor ({torch.strided})")
+    if x.is_quantized:
+        raise NotImplementedError(f"{where}: {name} is quantised ({x.dtype}), wanted float32, float64, float16 or bfloat16")
+    if x.device.type not in ("cpu", "meta"):
+        raise NotImplementedError(f"{where}: {name} is on {x.device}, this build rotates tensors on the CPU")
+
+
+def rotated(where: str, tensors: tuple[Any, ...]) -> None:
+    """Refuses q and k that cannot be rotated together."""
+    for name, x in zip("qk", tensors):
+        kind(where, name, x)
+        if x.dtype not in _DTYPES:
+            raise TypeError(f"{where}: {name} is {x.dtype}, wanted float32, float64, float16 or bfloat16")
+        if not 2 <= x.ndim <= 4:
+            raise ValueError(f"{where}: {name} has {x.ndim} axes, wanted (B, T, H, D), (T, H, D) or (T, D)")
+    if len(tensors) == 2:
+        _alike(where, *tensors)
+
+
+def _alike(where: str, q: Tensor, k: Tensor) -> None:
+    if q.dtype != k.dtype:
+        raise ValueError(f"{where}: q is {q.dtype} and k is {k.dtype}, wanted one dtype")
+    if q.ndim != k.ndim or q.shape[-1] != k.shape[-1] or q.shape[: max(q.ndim - 2, 1)] != k.shape[: max(k.ndim - 2, 1)]:
+        raise ValueError(f"{where}: q is {tuple(q.shape)} and k is {tuple(k.shape)}, only their heads may differ in number")
+
+
+def shapes_by_positions(where: str, tensors: tuple[Any, ...], words: Tensor, positions: Tensor | None, offset: int, direction: int) -> None:
+    rotated(where, tensors)
+    kind(where, "words", words)
+    if words.dtype != torch.int64 or words.ndim != 1:
+        raise TypeError(f"{where}: words are {words.dtype} of {words.ndim} axes, wanted the int64 tensor of a phasor.Rotary")
+    if positions is None:
+        return
+    kind(where, "positions", positions)
+    if positions.dtype not in _POSITION_DTYPES:
+        raise TypeError(f"{where}: positions are {positions.dtype}, wanted int32, int64 or float64")
+    if not 1 <= positions.ndim <= 3:
+        raise ValueError(f"{where}: positions have {positions.ndim} axes, wanted (T), (B, T) or (axes, B, T)")
+    q = tensors[0]
+    tokens = q.shape[max(q.ndim - 3, 0)]
+    if positions.shape[-1] != tokens:
+        raise ValueError(f"{where}: positions are of {positions.shape[-1]} tokens, q has {tokens}")
+    if positions.ndim > 1 and positions.shape[-2] not in (1, q.shape[0] if q.ndim == 4 else 1):
+        raise ValueError(f"{where}: positions are of {positions.shape[-2]} batch rows, q has {q.shape[0] if q.ndim == 4 else 1}")
+
+
+def shapes_by_tables(where: str, tensors: tuple[Any, ...], cos: Tensor, sin: Tensor, layout: list[int], direction: int) -> None:
+    rotated(where, tensors)
+    for name, x in (("cos", cos), ("sin", sin)):
+        kind(where, name, x)
+        if x.dtype not in _DTYPES:
+            raise TypeError(f"{where}: {name} is {x.dtype}, wanted float32, float64, float16 or bfloat16")
+        if not 2 <= x.ndim <= 4:
+            raise ValueError(f"{where}: {name} has {x.ndim} axes, wanted (T, P or R), (B, T, P or R) or (B, T, H, P or R)")
+    if cos.shape != sin.shape:
+        raise ValueError(f"{where}: cos is {tuple(cos.shape)} and sin is {tuple(sin.shape)}, wanted one shape")
+    if len(layout) != 7:
+        raise ValueError(f"{where}: the layout has {len(layout)} numbers, wanted 7")
+
+
+def writable(tensors: tuple[Tensor, ...]) -> None:
+    """PyTorch's own refusals of writing in place, before anything is written."""
+    recording = torch.is_grad_enabled()
+    for x in tensors:
+        if recording and x.requires_grad and x.is_leaf:
+            raise RuntimeError(_LEAF)
+        if x.is_inference() and not torch.is_inference_mode_enabled():
+            raise RuntimeError(_INFERENCE)
+
+
+def not_inference(q: Tensor, k: Tensor | None) -> None:
+    """Tensors of inference mode have no version to count, so only inference mode may write them."""
+    if (q.is_inference() or (k is not None and k.is_inference())) and not torch.is_inference_mode_enabled():
+        raise RuntimeError(_INFERENCE)
+
+
+def explain(where: str, tensors: tuple[Any, ...], tables: tuple[Any, ...] = ()) -> None:
+    """Raises a clearer error than the core's where the tensors are not such as it takes."""
+    for name, x in (*zip("qk", tensors), *zip(("cos", "sin"), tables)):
+        if x is not None:
+            kind(where, name, x)
+    rotated(where, tuple(x for x in tensors if x is not None))

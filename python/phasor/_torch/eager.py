@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What phasor.Rotary and phasor.apply_rotary call for PyTorch tensors: straight to the core where nothing else wants to see the call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, _C
+from torch.autograd import forward_ad
+
+from phasor import _core
+from phasor._arrays import positions_argument
+from phasor._spec import TableLayout
+from phasor._torch import checks, operators, sharding
+from phasor._torch.kernels import FORWARD, TRANSPOSE, TRANSPOSED, turn
+from phasor._torch.layouts import codes_of, decoded, layout_codes
+from phasor._torch.plain import TYPES, in_place_through_copy, written
+
+_compiling = torch.compiler.is_dynamo_compiling
+_transforms = _C._are_functorch_transforms_active
+_modes = _C._len_torch_dispatch_stack
+_function_modes = _C._len_torch_function_stack
+_tracing = _C._get_tracing_state
+_recording = _C.is_grad_enabled
+_empty_like = torch.empty_like
+_increment_version = _C._increment_version
+
+
+def words_of_core(core: Any) -> Tensor:
+    """A spec as the operators carry it."""
+    with torch.device("cpu"):  # whatever the default device is
+        return torch.tensor(core.words, dtype=torch.int64)
+
+
+def words_of(rope: Any) -> Tensor:
+    """The spec of a phasor.Rotary as the operators carry it; made now if PyTorch was imported after the Rotary was made."""
+    words = rope._words
+    if words is None:
+        words = rope._words = words_of_core(rope._core)
+    return words
+
+
+def _direct(q: Any, k: Any, first: Any, second: Any = None) -> bool:
+    """Whether a call may go past the dispatcher; plain.all_plain written out, because this is most of what a call costs."""
+    if type(q) not in TYPES or not q.is_cpu or q.is_neg():
+        return False
+    if k is not None and (type(k) not in TYPES or k.is_neg()):
+        return False
+    if first is not None and type(first) is not int and (type(first) not in TYPES or first.requires_grad):
+        return False
+    if second is not None and (type(second) not in TYPES or second.requires_grad):
+        return False
+    return not (_transforms() or _modes() or _function_modes()) and _tracing() is None and forward_ad._current_level < 0
+
+
+def _differentiates(q: Tensor, k: Tensor | None) -> bool:
+    return (q.requires_grad or (k is not None and k.requires_grad)) and _recording()
+
+
+def _torch_positions(positions: Any) -> Any:
+    """Positions as a tensor, an int or None; other arrays share their memory with the tensor."""
+    if positions is None or isinstance(positions, (Tensor, torch.SymInt)) or type(positions) is int:
+        return positions
+    positions = positions_argument(positions)
+    return positions if isinstance(positions, int) else torch.as_tensor(positions)
+
+
+def _by_operator(table: dict[int, Any], words: Tensor, tensors: tuple[Any, ...], positions: Any, direction: int) -> Any:
+    where = "rotary" if table is operators.ROTARY else "rotary_"
+    tensors = tensors if tensors[1] is not None else tensors[:1]
+    offset = 0
+    if not isinstance(positions, Tensor):
+        positions, offset = None, 0 if positions is None else positions
+    checks.shapes_by_positions(where, tensors, words, positions, offset, direction)
+    if not _compiling() and sharding.any_sharded(tensors):
+        words, positions, offset = sharding.placed(tensors, words, positions, offset)
+    return table[len(tensors)](*tensors, words, positions, offset, direction)
+
+
+def rotary(rope: Any, q: Tensor, k: Tensor | None, positions: Any, direction: int) -> Any:
+    """q, or q and k, rotated into new tensors."""
+    if _compiling() or not _direct(q, k, positions):
+        positions = _torch_positions(positions)
+        if _compiling() or not _direct(q, k, positions):
+            return _by_operator(operators.ROTARY, words_of(rope), (q, k), positions, direction)
+    try:
+        if _differentiates(q, k):
+            q_out, k_out = Turned.apply(rope, direction, q, k, positions)
+        else:
+            q_out, k_out = _empty_like(q), None if k is None else _empty_like(k)
+            turn(rope._core, (q, k, q_out, k_out), positions, direction)
+    except Exception:
+        checks.explain("rotary", (q, k))
+        raise
+    return q_out if k is None else (q_out, k_out)
+
+
+def rotary_(rope: Any, q: Tensor, k: Tensor | None, positions: Any, direction: int) -> Any:
+    """q, or q and k, rotated in place and given back."""
+    if _compiling() or not _direct(q, k, positions):
+        positions = _torch_positions(positions)
+        if _compiling() or not _direct(q, k, positions):
+            _by_operator(operators.ROTARY_, words_of(rope), (q, k), positions, direction)
+            return q if k is None else (q, k)
+    try:
+        # Written out: this is the call of every layer at every token that is generated.
+        if k is None:
+            if q.requires_grad or q.is_inference():
+                return _in_place_with_care(TurnedInPlace, rope, (q, k), (positions,), direction)
+            rope._core.apply(q, None, positions, direction, None, None)
+            _increment_version((q,))
+            return q
+        if q.requires_grad or k.requires_grad or q.is_inference() or k.is_inference():
+            return _in_place_with_care(TurnedInPlace, rope, (q, k), (positions,), direction)
+        rope._core.apply(q, k, positions, direction, None, None)
+        _increment_version((q, k))
+        return q, k
+    except Exception:
+        checks.explain("rotary_", (q, k))
+        raise
+
+
+def tables(q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor, layout: TableLayout, direction: int) -> Any:
+    """q, or q and k, rotated by given tables into new tensors."""
+    if _compiling() or not _direct(q, k, cos, sin):
+        return _tables_by_operator(operators.TABLES, (q, k), (cos, sin), layout, direction)
+    try:
+        if _differentiates(q, k):
+            q_out, k_out = TurnedByTables.apply(layout, direction, q, k, cos, sin)
+        else:
+            q_out, k_out = _empty_like(q), None if k is None else _empty_like(k)
+            _core.apply_tables(q, k, cos, sin, decoded(layout_codes(layout)), direction, q_out, k_out)
+    except Exception:
+        checks.explain("apply_rotary", (q, k), (cos, sin))
+        raise
+    return q_out if k is None else (q_out, k_out)
+
+
+def tables_(q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor, layout: TableLayout, direction: int) -> Any:
+    """q, or q and k, rotated by given tables in place and given back."""
+    if _compiling() or not _direct(q, k, cos, sin):
+        _tables_by_operator(operators.TABLES_, (q, k), (cos, sin), layout, direction)
+        return q if k is None else (q, k)
+    try:
+        return _in_place_with_care(TurnedByTablesInPlace, layout, (q, k), (cos, sin), direction)
+    except Exception:
+        checks.explain("apply_rotary_", (q, k), (cos, sin))
+        raise
+
+
+def rerotate_(source: Any, target: Any, k: Tensor, from_positions: Any, to_positions: Any) -> Tensor:
+    """Keys moved in place. They come from a cache: there is no gradient."""
+    before, after = _torch_positions(from_positions), _torch_positions(to_positions)
+    if _compiling() or not (_direct(k, None, before) and _direct(k, None, after)):
+        checks.rotated("rerotate_", (k,))
+        raise NotImplementedError("rerotate_: k is not a plain tensor of an eager call, wanted one")
+    if k.requires_grad and _recording():
+        raise NotImplementedError("rerotate_: k requires a gradient, wanted keys of a cache")
+    try:
+        checks.not_inference(k, None)
+        _core.rerotate(source._core, target._core, k, before, after, None)
+    except Exception:
+        checks.explain("rerotate_", (k,))
+        raise
+    written(k, None)
+    return k
+
+
+def empty_tables(shape: tuple[int, ...], dtype: Any) -> tuple[Tensor, Tensor]:
+    """Memory for cos and sin."""
+    dtype = torch.float32 if dtype is None else dtype
+    return torch.empty(shape, dtype=dtype), torch.empty(shape, dtype=dtype)
+
+
+def _tables_by_operator(table: dict[int, Any], tensors: tuple[Any, ...], given: tuple[Any, Any], layout: TableLayout, direction: int) -> Any:
+    where = "apply_rotary" if table is operators.TABLES else "apply_rotary_"
+    tensors = tensors if tensors[1] is not None else tensors[:1]
+    codes = codes_of(layout)
+    checks.shapes_by_tables(where, tensors, *given, codes, direction)
+    if not _compiling() and sharding.any_sharded(tensors):
+        given = sharding.tables_placed(tensors, given)
+    return table[len(tensors)](*tensors, *given, codes, direction)
+
+
+# ---- Gradients: autograd functions that call the core themselves, at a third of what an operator with gradients costs ----
+
+
+def _transposed(front: Any, gradients: tuple[Tensor | None, Tensor | None], *rest: Any) -> tuple[Any, Any]:
+    """`front(q, k, *rest)` on those gradients that are there. They come with any strides; the channels of a head must lie side by side."""
+    q, k = (g if g is None or g.stride(-1) == 1 else g.contiguous() for g in gradients)
+    if q is None:
+        return None, None if k is None else front(k, None, *rest)
+    return (front(q, None, *rest), None) if k is None else front(q, k, *rest)
+
+
+def _keep_positions(ctx: Any, rope: Any, direction: int, positions: Any) -> None:
+    ctx.set_materialize_grads(False)
+    ctx.rope, ctx.direction, ctx.positions = rope, direction, positions
+    if isinstance(positions, Tensor):
+        ctx.positions = None
+        ctx.save_for_backward(positions)  # a later change of them is noticed
+
+
+def _by_positions_backward(ctx: Any, q: Tensor | None, k: Tensor | None) -> tuple[Any, Any]:
+    positions = ctx.saved_tensors[0] if ctx.saved_tensors else ctx.positions
+
+    def front(q: Tensor, k: Tensor | None) -> Any:
+        return rotary(ctx.rope, q, k, positions, TRANSPOSED[ctx.direction])
+
+    return _transposed(front, (q, k))
+
+
+class Turned(torch.autograd.Function):
+    """Rotation by positions."""
+
+    @staticmethod
+    def forward(ctx: Any, rope: Any, direction: int, q: Tensor, k: Tensor | None, positions: Any) -> Any:
+        _keep_positions(ctx, rope, direction, positions)
+        q_out, k_out = _empty_like(q), None if k is None else _empty_like(k)
+        turn(rope._core, (q, k, q_out, k_out), positions, direction)
+        return q_out, k_out
+
+    @staticmethod
+    def backward(ctx: Any, q: Tensor | None, k: Tensor | None) -> Any:
+        return None, None, *_by_positions_backward(ctx, q, k), None
+
+
+class TurnedInPlace(torch.autograd.Function):
+    """Rotation of one tensor in place: its gradient needs the positions only, so nothing that it overwrites is missed."""
+
+    @staticmethod
+    def run(rope: Any, q: Tensor, k: Tensor | None, by: tuple[Any, ...], direction: int) -> None:
+        turn(rope._core, (q, k, None, None), by[0], direction)
+
+    @staticmethod
+    def forward(ctx: Any, rope: Any, direction: int, x: Tensor, positions: Any) -> Tensor:
+        _keep_positions(ctx, rope, direction, positions)
+        TurnedInPlace.run(rope, x, None, (positions,), direction)
+        written(x, None)
+        ctx.mark_dirty(x)
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, x: Tensor | None) -> Any:
+        return None, None, _by_positions_backward(ctx, x, None)[0], None
+
+
+def _by_tables_backward(ctx: Any, q: Tensor | None, k: Tensor | None) -> tuple[Any, Any]:
+    direction = TRANSPOSE if ctx.direction == FORWARD else FORWARD  # inverse means transpose with tables
+    return _transposed(tables, (q, k), *ctx.saved_tensors, ctx.layout, direction)
+
+
+class TurnedByTables(torch.autograd.Function):
+    """Rotation by given tables."""
+
+    @staticmethod
+    def forward(ctx: Any, layout: TableLayout, direction: int, q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor) -> Any:
+        ctx.set_materialize_grads(False)
+        ctx.layout, ctx.direction = layout, direction
+        ctx.save_for_backward(cos, sin)
+        q_out, k_out = _empty_like(q), None if k is None else _empty_like(k)
+        _core.apply_tables(q, k, cos, sin, decoded(layout_codes(layout)), direction, q_out, k_out)
+        return q_out, k_out
+
+    @staticmethod
+    def backward(ctx: Any, q: Tensor | None, k: Tensor | None) -> Any:
+        return None, None, *_by_tables_backward(ctx, q, k), None, None
+
+
+class TurnedByTablesInPlace(torch.autograd.Function):
+    """Rotation of one tensor by given tables in place."""
+
+    @staticmethod
+    def run(layout: TableLayout, q: Tensor, k: Tensor | None, by: tuple[Any, ...], direction: int) -> None:
+        _core.apply_tables(q, k, *by, decoded(layout_codes(layout)), direction, None, None)
+
+    @staticmethod
+    def forward(ctx: Any, layout: TableLayout, direction: int, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.layout, ctx.direction = layout, direction
+        ctx.save_for_backward(cos, sin)
+        TurnedByTablesInPlace.run(layout, x, None, (cos, sin), direction)
+        written(x, None)
+        ctx.mark_dirty(x)
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, x: Tensor | None) -> Any:
+        return None, None, _by_tables_backward(ctx, x, None)[0], None, None
+
+
+def _in_place_with_care(function: Any, what: Any, tensors: tuple[Tensor, Tensor | None], by: tuple[Any, ...], direction: int) -> Any:
+    """In place where a gradient may be wanted, or where PyTorch would refuse to write."""
+    q, k = tensors
+    given = (q,) if k is None else (q, k)
+    checks.writable(given)
+    if not _differentiates(q, k):
+        function.run(what, q, k, by, direction)
+        written(q, k)
+        return q if k is None else (q, k)
+    checks.rotated("rotary_", given)
+    for x in given:  # one at a time: PyTorch takes a view that is written in place only from a function of one output
+        if not x.requires_grad:
+            function.run(what, x, None, by, direction)
+            written(x, None)
+        elif in_place_through_copy(x):
+            x.copy_(function.apply(what, direction, x.clone(), *by))  # copy_ refuses, before anything is written, what may not be
+        else:
+            function.apply(what, direction, x, *by)
+    return q if k is None else (q, k)

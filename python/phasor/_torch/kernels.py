@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the operators do on the CPU: allocate, then call the core. Autograd, modes and devices are decided elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from phasor import _core
+from phasor._torch.layouts import decoded
+
+# Directions of the core, and one more: the transpose of `inverse`, which differs from `forward` where the amplitude is not 1.
+FORWARD, INVERSE, TRANSPOSE, INVERSE_TRANSPOSE = range(4)
+TRANSPOSED = (TRANSPOSE, INVERSE_TRANSPOSE, FORWARD, INVERSE)
+
+_rotary_from_words = _core.rotary_from_words
+_empty_like = torch.empty_like
+
+
+def turn(core: Any, tensors: tuple[Tensor | None, ...], where: Any, direction: int) -> None:
+    """core.apply to (q, k, q_out, k_out), for the transpose of the inverse too."""
+    q, k, q_out, k_out = tensors
+    if direction != INVERSE_TRANSPOSE:
+        core.apply(q, k, where, direction, q_out, k_out)
+        return
+    core.apply(q, k, where, FORWARD, q_out, k_out)
+    amplitude = core.amplitude
+    if amplitude != 1:  # forward has the amplitude where the transpose of the inverse has its reciprocal
+        first, width = core.spec.rotary_offset, core.rotary_width
+        for written in (q if q_out is None else q_out, k if k_out is None else k_out):
+            if written is not None:
+                written.narrow(-1, first, width).mul_(amplitude**-2)
+
+
+def _where(positions: Tensor | None, offset: int) -> Tensor | int:
+    if positions is None:
+        return offset
+    if offset != 0:
+        raise ValueError(f"rotary: positions and an offset of {offset} are given, only one of them can be")
+    return positions
+
+
+def rotary(q: Tensor, words: Tensor, positions: Tensor | None, offset: int, direction: int) -> Tensor:
+    q_out = _empty_like(q)
+    turn(_rotary_from_words(words), (q, None, q_out, None), _where(positions, offset), direction)
+    return q_out
+
+
+def rotary_qk(q: Tensor, k: Tensor, words: Tensor, positions: Tensor | None, offset: int, direction: int) -> tuple[Tensor, Tensor]:
+    q_out, k_out = _empty_like(q), _empty_like(k)
+    turn(_rotary_from_words(words), (q, k, q_out, k_out), _where(positions, offset), direction)
+    return q_out, k_out
+
+
+def rotary_(q: Tensor, words: Tensor, positions: Tensor | None, offset: int, direction: int) -> None:
+    turn(_rotary_from_words(words), (q, None, None, None), _where(positions, offset), direction)
+
+
+def rotary_qk_(q: Tensor, k: Tensor, words: Tensor, positions: Tensor | None, offset: int, direction: int) -> None:
+    turn(_rotary_from_words(words), (q, k, None, None), _where(positions, offset), direction)
+
+
+def tables(q: Tensor, cos: Tensor, sin: Tensor, layout: list[int], direction: int) -> Tensor:
+    q_out = _empty_like(q)
+    _core.apply_tables(q, None, cos, sin, decoded(layout), direction, q_out, None)
+    return q_out
+
+
+def tables_qk(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, layout: list[int], direction: int) -> tuple[Tensor, Tensor]:
+    q_out, k_out = _empty_like(q), _empty_like(k)
+    _core.apply_tables(q, k, cos, sin, decoded(layout), direction, q_out, k_out)
+    return q_out, k_out
+
+
+def tables_(q: Tensor, cos: Tensor, sin: Tensor, layout: list[int], direction: int) -> None:
+    _core.apply_tables(q, None, cos, sin, decoded(layout), direction, None, None)
+
+
+def tables_qk_(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, layout: list[int], direction: int) -> None:
+    _core.apply_tables(q, k, cos, sin, decoded(layout), direction, None, None)

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operators of the `phasor` namespace: their schemas, what they do on the CPU, and what they do to shapes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from phasor._torch import checks, kernels
+
+LIBRARY = torch.library.Library("phasor", "DEF")
+
+_BY_WORDS = "Tensor words, Tensor? positions, SymInt offset, int direction"
+_BY_TABLES = "Tensor cos, Tensor sin, int[] layout, int direction"
+# Strides of the output follow those of the input, so a compiler must not change them on the way.
+_TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One overload: `tensors` of its first arguments are rotated; `functional` is the overload that returns instead of writing."""
+
+    name: str
+    tensors: int
+    overload: Any
+    kernel: Callable[..., Any]
+    functional: Any
+    check: Callable[..., None]
+
+    @property
+    def in_place(self) -> bool:
+        return self.functional is not self.overload
+
+    @property
+    def by_tables(self) -> bool:
+        return self.name.startswith("rotary_tables")
+
+
+def _fake(where: str, count: int, returns: bool, check: Callable[..., None]) -> Callable[..., Any]:
+    def fake(*args: Any) -> Any:
+        tensors = args[:count]
+        check(where, tensors, *args[count:])
+        if not returns:
+            return None
+        outs = tuple(torch.empty_like(x) for x in tensors)
+        return outs if count == 2 else outs[0]
+
+    return fake
+
+
+def _define(name: str, rest: str, kernel: tuple[Callable[..., Any], ...]) -> list[Operator]:
+    """`name`, `name`.qk, `name`_ and `name`_.qk."""
+    check = checks.shapes_by_tables if name == "rotary_tables" else checks.shapes_by_positions
+    result: list[Operator] = []
+    for suffix, returns in (("", ("Tensor", "(Tensor, Tensor)")), ("_", ("()", "()"))):
+        for count, overload in ((1, ""), (2, "qk")):
+            marks = ("(a!)", "(b!)") if suffix else ("", "")
+            tensors = ", ".join(f"Tensor{mark} {x}" for mark, x in zip(marks[:count], "qk"))
+            full = f"{name}{suffix}" + (f".{overload}" if overload else "")
+            LIBRARY.define(f"{full}({tensors}, {rest}) -> {returns[count - 1]}", tags=_TAGS)
+            body = kernel[len(result)]
+            LIBRARY.impl(full, body, "CPU")
+            torch.library.register_fake(f"phasor::{full}", _fake(name + suffix, count, not suffix, check), lib=LIBRARY)
+            found = getattr(getattr(torch.ops.phasor, name + suffix), overload or "default")
+            result.append(Operator(full, count, found, body, result[count - 1].overload if suffix else found, check))
+    return result
+
+
+_ROTARY = _define("rotary", _BY_WORDS, (kernels.rotary, kernels.rotary_qk, kernels.rotary_, kernels.rotary_qk_))
+_TABLES = _define("rotary_tables", _BY_TABLES, (kernels.tables, kernels.tables_qk, kernels.tables_, kernels.tables_qk_))
+OPERATORS: tuple[Operator, ...] = (*_ROTARY, *_TABLES)
+
+# By number of tensors.
+ROTARY: dict[int, Any] = {1: _ROTARY[0].overload, 2: _ROTARY[1].overload}
+ROTARY_: dict[int, Any] = {1: _ROTARY[2].overload, 2: _ROTARY[3].overload}
+TABLES: dict[int, Any] = {1: _TABLES[0].overload, 2: _TABLES[1].overload}
+TABLES_: dict[int, Any] = {1: _TABLES[2].overload, 2: _TABLES[3].overload}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arguments of the functions beside the rotary ones: tokens without heads, biases, positions that are written, lists of integers.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "array.hpp"
+#include "dataclass.hpp"
+#include "phasor/position_builders.hpp"
+#include "status.hpp"
+#include "threads.hpp"
+
+namespace phasor::python {
+
+inline std::int64_t elements_of(const TensorView& view) { return view.shape[0] * view.shape[1] * view.shape[2] * view.shape[3]; }
+
+/// (B, T, D) or (T, D), as what is added to tokens has them, and grids of rows, (rows, columns, D): a view with one head.
+class TokensArgument {
+ public:
+  TokensArgument(nb::handle object, const char* name, Access access);
+  const TensorView& get() const { return view_; }
+
+ private:
+  Array array_;
+  TensorView view_{};
+};
+
+/// What is read and where it goes: `out` None means in place.
+class TokensInOut {
+ public:
+  TokensInOut(nb::handle in, nb::handle out, const char* name)
+      : in_(in, name, out.is_none() ? Access::write : Access::read),
+        out_(out.is_none() ? in_ : TokensArgument(out, "out", Access::write)) {}
+  InOut get() const { return {in_.get(), out_.get()}; }
+  std::int64_t elements() const { return elements_of(in_.get()); }
+
+ private:
+  TokensArgument in_, out_;
+};
+
+/// (B, H, Tq, Tk) or (H, Tq, Tk); of a diagonal (H, N).
+class BiasArgument {
+ public:
+  enum class Shape : std::uint8_t { scores, diagonal };
+  BiasArgument(nb::handle object, const char* name, Access access, Shape shape);
+  const TensorView& get() const { return view_; }
+
+ private:
+  Array array_;
+  TensorView view_{};
+};
+
+/// (axes, B, T), (B, T) or (T), to be written.
+class PositionsOut {
+ public:
+  explicit PositionsOut(nb::handle object);
+  const PositionsView& get() const { return view_; }
+
+ private:
+  Array array_;
+  PositionsView view_{};
+};
+
+/// Contiguous integers of a type that the library takes. None and an empty array: not given.
+class IntegersArgument {
+ public:
+  IntegersArgument(nb::handle object, const char* name);
+  const Integers& get() const { return integers_; }
+
+ private:
+  Array array_{};
+  Integers integers_{};
+};
+
+/// Contiguous float64, in any shape.
+class RealsArgument {
+ public:
+  RealsArgument(nb::handle object, const char* name);
+  std::span<const double> get() const { return values_; }
+
+ private:
+  Array array_;
+  std::span<const double> values_{};
+};
+
+/// A struct from its dataclass; messages begin with `where`.
+template <class T>
+T read(nb::handle object, const std::string& where) {
+  T value{};
+  read_python(object, value, where);
+  return value;
+}
+
+/// Runs `work(runner)`, on so many elements, without the GIL, and raises what it reports.
+template <class Work>
+void run_unlocked(std::int64_t elements, const Work& work) {
+  Threads threads(elements);
+  Status status;
+  {
+    const nb::gil_scoped_release release;
+    status = work(threads.runner());
+  }
+  check(status);
+}
+
+/// The value of `work()`, run without the GIL.
+template <class Work>
+auto value_unlocked(const Work& work) {
+  auto result = [&] {
+    const nb::gil_scoped_release release;
+    return work();
+  }();
+  return value_of(std::move(result));
+}
+
+/// A NumPy array of float64 that owns its values; `shape` may be empty for as many as there are.
+nb::object numpy_array(std::vector<double> values, const std::vector<std::int64_t>& shape = {});
+
+}  // namespace phasor::python

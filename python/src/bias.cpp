@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Biases on scores for Python: what phasor/_bias.py is made of.
+#include "phasor/bias.hpp"
+
+#include <nanobind/stl/vector.h>
+
+#include "arguments.hpp"
+#include "bias_fields.hpp"
+#include "bindings.hpp"
+
+namespace phasor::python {
+
+namespace {
+
+using nb::literals::operator""_a;
+using Shape = BiasArgument::Shape;
+
+void fill(const Bias& bias, nb::handle out, nb::handle queries, nb::handle keys, std::int64_t first_head) {
+  const BiasArgument to(out, "out", Access::write, Shape::scores);
+  const PositionsArgument q(queries, "q_positions");
+  const PositionsArgument k(keys, "k_positions");
+  run_unlocked(0, [&](const Runner& /*runner*/) { return bias.fill(to.get(), q.get(), k.get(), first_head); });
+}
+
+void diagonal(const Bias& bias, nb::handle out, std::int64_t first_distance, std::int64_t first_head, std::int64_t query_position) {
+  const BiasArgument to(out, "out", Access::write, Shape::diagonal);
+  const BiasPart part{.first_head = first_head, .query_position = query_position};
+  run_unlocked(0, [&](const Runner& /*runner*/) { return bias.diagonal(to.get(), first_distance, part); });
+}
+
+std::vector<double> gradient(const Bias& bias, nb::handle diagonal, std::int64_t first_distance, std::int64_t first_head,
+                             std::int64_t query_position) {
+  const BiasArgument from(diagonal, "diagonal", Access::read, Shape::diagonal);
+  const BiasPart part{.first_head = first_head, .query_position = query_position};
+  std::vector<double> sum(static_cast<std::size_t>(bias.parameter_count()), 0.0);
+  run_unlocked(0, [&](const Runner& /*runner*/) { return bias.gradient(sum, from.get(), first_distance, part); });
+  return sum;
+}
+
+void fill_xl(nb::handle out, nb::handle spec, nb::handle distances) {
+  const TokensArgument to(out, "out", Access::write);
+  const PositionsArgument at(distances, "distances");
+  const auto sinusoids = read<XlSinusoids>(spec, "XlSinusoids");
+  run_unlocked(0, [&](const Runner& /*runner*/) { return fill_xl_sinusoids(to.get(), sinusoids, at.get()); });
+}
+
+}  // namespace
+
+void bind_bias(nb::module_& m) {
+  nb::class_<Bias>(m, "Bias", "A scheme that biases scores, made ready.")
+      .def(
+          "__init__", [](Bias* self, nb::handle dataclass) { new (self) Bias(value_of(Bias::make(read<BiasSpec>(dataclass, "Bias")))); },
+          "spec"_a)
+      .def("fill", &fill, "out"_a, "q_positions"_a.none(), "k_positions"_a.none(), "first_head"_a = 0,
+           "Fills (B, H, Tq, Tk) or (H, Tq, Tk).")
+      .def("diagonal", &diagonal, "out"_a, "first_distance"_a, "first_head"_a = 0, "query_position"_a = 0,
+           "Fills (H, N) with the biases at first_distance and on.")
+      .def("gradient", &gradient, "diagonal"_a, "first_distance"_a, "first_head"_a = 0, "query_position"_a = 0,
+           "The gradient of the parameters from that of a diagonal (H, N).")
+      .def("row", &Bias::row, "distance"_a)
+      .def("rows_at",
+           [](const Bias& bias, const std::vector<std::int64_t>& distances) {
+             std::vector<std::int64_t> rows;
+             rows.reserve(distances.size());
+             for (const std::int64_t distance : distances) rows.push_back(bias.row(distance));
+             return rows;
+           })
+      .def_prop_ro("rows", &Bias::rows)
+      .def_prop_ro("heads", &Bias::heads)
+      .def_prop_ro("slopes", &Bias::slopes)
+      .def_prop_ro("parameter_count", &Bias::parameter_count);
+  m.def("fill_xl_sinusoids", &fill_xl, "out"_a, "spec"_a, "distances"_a.none());
+}
+
+}  // namespace phasor::python

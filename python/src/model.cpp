@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a model's files say about its positions, and weights between pairings: what phasor/_model.py is made of.
+#include "phasor/model.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "arguments.hpp"
+#include "bindings.hpp"
+#include "model_fields.hpp"
+#include "phasor/weights.hpp"
+
+namespace phasor::python {
+
+namespace {
+
+using nb::literals::operator""_a;
+
+nb::object dataclasses() { return nb::module_::import_("phasor._model_types"); }
+
+ModelPositions model_of(nb::handle model) { return read<ModelPositions>(model, "model"); }
+
+nb::object parse_config(const std::string& json, std::int64_t length) {
+  return to_python(value_unlocked([&] { return parse_hf_config(json, {.length = length}); }), dataclasses());
+}
+
+nb::object parse_gguf_bytes(const nb::bytes& file, std::int64_t length) {
+  const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(file.data()), file.size());
+  return to_python(value_unlocked([&] { return parse_gguf(bytes, {.length = length}); }), dataclasses());
+}
+
+nb::object read_path(const std::string& path, std::int64_t length) {
+  return to_python(value_unlocked([&] { return read_model(path, {.length = length}); }), dataclasses());
+}
+
+nb::object permute(const std::string& from_path, const std::string& to_path, nb::handle options) {
+  const auto wanted = read<PermuteOptions>(options, "PermuteOptions");
+  return to_python(value_unlocked([&] { return permute_safetensors(from_path, to_path, wanted); }), dataclasses());
+}
+
+nb::object detect(const std::string& left_path, const std::string& right_path, nb::handle shape) {
+  const auto wanted = read<PermuteOptions>(shape, "PermuteOptions");
+  return to_python(value_unlocked([&] { return detect_pairing(left_path, right_path, wanted); }), dataclasses());
+}
+
+}  // namespace
+
+void bind_model(nb::module_& m) {
+  m.def("parse_hf_config", &parse_config, "json"_a, "length"_a = 0);
+  m.def("parse_gguf", &parse_gguf_bytes, "file"_a, "length"_a = 0);
+  m.def("read_model", &read_path, "path"_a, "length"_a = 0);
+  m.def("to_hf_config", [](nb::handle model) { return value_of(to_hf_config(model_of(model))); }, "model"_a);
+  m.def(
+      "to_gguf_keys",
+      [](nb::handle model, const std::string& architecture) { return value_of(to_gguf_keys(model_of(model), architecture)); }, "model"_a,
+      "architecture"_a);
+  m.def(
+      "explain", [](nb::handle model, std::optional<std::int64_t> layer) { return value_of(explain(model_of(model), {.layer = layer})); },
+      "model"_a, "layer"_a = nb::none());
+  m.def(
+      "explain_json",
+      [](nb::handle model, std::optional<std::int64_t> layer) { return value_of(explain_json(model_of(model), {.layer = layer})); },
+      "model"_a, "layer"_a = nb::none());
+  m.def(
+      "diff", [](nb::handle left, nb::handle right) { return to_python(value_of(diff(model_of(left), model_of(right))), dataclasses()); },
+      "left"_a, "right"_a);
+  m.def("permute_safetensors", &permute, "from_path"_a, "to_path"_a, "options"_a);
+  m.def("detect_pairing", &detect, "left_path"_a, "right_path"_a, "shape"_a);
+}
+
+}  // namespace phasor::python

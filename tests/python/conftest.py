@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all Python tests share: which phasor is tested, seeds, and the number of threads as it was."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import phasor
+
+
+def pytest_report_header() -> str:
+    names = ("torch", "transformers", "numpy", "jax")
+    found = {d.metadata["Name"]: d.version for d in importlib.metadata.distributions() if d.metadata["Name"] in names}
+    return f"phasor from {phasor.__path__[0]}; " + ", ".join(f"{name} {version}" for name, version in sorted(found.items()))
+
+
+@pytest.fixture(autouse=True)
+def same_start() -> Iterator[None]:
+    """Every test begins with the same random numbers and leaves the number of threads as it was."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.manual_seed(0)
+        before = torch.get_num_threads()
+    yield
+    phasor.set_num_threads(0)
+    if torch is not None and torch.get_num_threads() != before:
+        torch.set_num_threads(before)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20)
