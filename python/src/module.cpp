@@ -5,6 +5,7 @@
 #include "bindings.hpp"
 
 NB_MODULE(_core, m) {
+  nanobind::set_leak_warnings(false);  // what is alive when the interpreter ends is no matter, and a library does not print
   m.doc() = "The compiled core of phasor; use the package phasor.";
   phasor::python::bind_threads(m);
   phasor::python::bind_rotary(m);
