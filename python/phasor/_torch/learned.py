@@ -102,8 +102,8 @@ def _learned_rotary_gradient(
     return by_frequency, by_position
 
 
-LIBRARY.impl("learned_rotary", _learned_rotary, "CPU")
-LIBRARY.impl("learned_rotary_gradient", _learned_rotary_gradient, "CPU")
+LIBRARY.impl("learned_rotary", _learned_rotary, "CompositeExplicitAutograd")
+LIBRARY.impl("learned_rotary_gradient", _learned_rotary_gradient, "CompositeExplicitAutograd")
 
 
 @torch.library.register_fake("phasor::learned_rotary", lib=LIBRARY)

@@ -103,7 +103,7 @@ class Learned(torch.nn.Module):
     def from_config(cls, config: ModelSource, *, tower: str | None = None, **options: Any) -> Learned:
         """The module for a model by its config, with fresh values."""
         found = _additive_of(config, tower, "learned")
-        return cls(found.length + found.first_position, found.width, **{"offset": found.first_position, **options})
+        return cls(found.length, found.width, **{"offset": found.first_position, **options})
 
     def table(self) -> Tensor:
         """The rows in use: the parameter, or its extension."""
