@@ -89,11 +89,11 @@ def test_a_table_is_resampled_as_pytorch_does():
     torch.testing.assert_close(module.weight.detach(), want)
     assert isinstance(module.weight, torch.nn.Parameter) and module(torch.zeros(10, 5, dtype=torch.float64)).shape == (10, 5)
     grid = phasor.nn.Learned.from_table(before)
-    grid.resample(20, grid=((2, 3), (4, 5)))
+    grid.resample((4, 5), grid=(2, 3))
     want = torch.nn.functional.interpolate(before.T.reshape(1, 5, 2, 3), size=(4, 5), mode="bicubic").reshape(5, 20).T
     torch.testing.assert_close(grid.weight.detach(), want)
-    with pytest.raises(ValueError, match="20 rows"):
-        phasor.nn.Learned.from_table(before).resample(21, grid=((2, 3), (4, 5)))
+    with pytest.raises(ValueError, match="2 numbers"):
+        phasor.nn.Learned.from_table(before).resample((4, 5))
 
 
 def test_tables_come_from_files_and_configs(tmp_path):

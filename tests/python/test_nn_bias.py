@@ -32,7 +32,9 @@ def test_learned_slopes_have_gradients():
     assert torch.equal(module(5, 7).float(), fixed(5, 7)) and list(module.state_dict()) == ["slopes"]
 
     def bias(slopes):
-        return torch.func.functional_call(module, {"slopes": slopes}, (torch.tensor([1, 5]), torch.tensor([0, 5, 2])), {"dtype": torch.float64})
+        return torch.func.functional_call(
+            module, {"slopes": slopes}, (torch.tensor([1, 5]), torch.tensor([0, 5, 2])), {"dtype": torch.float64}
+        )
 
     assert torch.autograd.gradcheck(bias, (module.slopes,))
 

@@ -151,7 +151,11 @@ def test_bad_learned_rotaries_are_refused():
     with pytest.raises(ValueError, match="frequencies"):
         phasor.nn.LearnedRotary(8, frequencies=torch.ones(3))
     module = phasor.nn.LearnedRotary(8, frequencies=torch.ones(2, 3, 4))
-    for q, kind in ((torch.randn(5, 2, 8), ValueError), (torch.randn(5, 3, 8).int(), TypeError), (torch.randn(5, 3, 16)[..., ::2], ValueError)):
+    for q, kind in (
+        (torch.randn(5, 2, 8), ValueError),
+        (torch.randn(5, 3, 8).int(), TypeError),
+        (torch.randn(5, 3, 16)[..., ::2], ValueError),
+    ):
         with pytest.raises(kind):
             module(q, positions=torch.zeros(2, 1, 5, dtype=torch.int64))
 

@@ -95,11 +95,15 @@ def _learned_rotary_gradient(
         _core.frequency_gradient(core, by_frequency, phase, offset if positions is None else positions)
         by_frequency = by_frequency * (2 * math.pi if spec.unit == "turns" else 1)
         by_frequency = by_frequency.to(frequencies.dtype)
-    floats = positions is not None and positions.is_floating_point()
-    by_position = torch.zeros(positions.shape if floats else (), dtype=torch.float64)
-    if floats:
+    by_position = torch.zeros(_learning_shape(positions), dtype=torch.float64)
+    if positions is not None and positions.is_floating_point():
         _core.position_gradient(core, by_position, phase)
     return by_frequency, by_position
+
+
+def _learning_shape(positions: Tensor | None) -> tuple[int, ...]:
+    """That of float positions; integers have no gradient."""
+    return tuple(positions.shape) if positions is not None and positions.is_floating_point() else ()
 
 
 LIBRARY.impl("learned_rotary", _learned_rotary, "CompositeExplicitAutograd")
@@ -116,9 +120,8 @@ def _(x: Tensor, words: Tensor, frequencies: Tensor | None, positions: Tensor | 
 def _(
     rotated: Tensor, gradient: Tensor, words: Tensor, frequencies: Tensor | None, positions: Tensor | None, offset: int, direction: int
 ) -> tuple[Tensor, Tensor]:
-    floats = positions is not None and positions.is_floating_point()
     by_frequency = rotated.new_empty((), dtype=torch.float64) if frequencies is None else frequencies.new_empty(frequencies.shape)
-    return by_frequency, rotated.new_empty(positions.shape if floats else (), dtype=torch.float64)
+    return by_frequency, rotated.new_empty(_learning_shape(positions), dtype=torch.float64)
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -142,4 +145,6 @@ def _no_second_order(ctx: Any, *gradients: Tensor) -> Any:
 
 
 torch.library.register_autograd("phasor::learned_rotary", _backward, setup_context=_keep, lib=LIBRARY)
-torch.library.register_autograd("phasor::learned_rotary_gradient", _no_second_order, setup_context=lambda ctx, inputs, output: None, lib=LIBRARY)
+torch.library.register_autograd(
+    "phasor::learned_rotary_gradient", _no_second_order, setup_context=lambda ctx, inputs, output: None, lib=LIBRARY
+)
