@@ -21,16 +21,24 @@ def is_torch(x: object) -> bool:
 
 
 _torch_road: Any = None
+_torch_types: frozenset[type] = frozenset()  # the usual types of a tensor, once PyTorch has been seen
 
 
 def torch_road() -> Any:
     """The functions for PyTorch tensors."""
-    global _torch_road  # importing on every call costs as much as a rotation
+    global _torch_road, _torch_types  # importing on every call costs as much as a rotation
     if _torch_road is None:
         from phasor import _torch
 
-        _torch_road = _torch
+        _torch_road, _torch_types = _torch, _torch.TYPES
     return _torch_road
+
+
+def torch_road_of(x: object) -> Any:
+    """torch_road() for a PyTorch tensor, None for anything else."""
+    if type(x) in _torch_types:
+        return _torch_road
+    return torch_road() if is_torch(x) else None
 
 
 def positions_argument(positions: Positions) -> Positions:

@@ -20,9 +20,11 @@ from phasor._torch.eager import (  # noqa: E402
     words_of,
     words_of_core,
 )
+from phasor._torch.plain import TYPES  # noqa: E402
 from phasor._torch.spec_text import text_of  # noqa: E402
 
 __all__ = [
+    "TYPES",
     "empty_tables",
     "learned_rotary",
     "positions_and_first",

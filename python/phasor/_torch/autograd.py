@@ -7,12 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, _C
+from torch import _C, Tensor
 from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 
-from phasor._torch import checks, kernels, plain, sharding
+from phasor._torch import checks, kernels, sharding
 from phasor._torch.operators import LIBRARY, OPERATORS, ROTARY, TABLES, Operator
+from phasor._torch.plain import quiet
+
+_increment_version = _C._increment_version
 
 
 def adjoint_direction(by_tables: bool, direction: int) -> int:
@@ -112,7 +115,7 @@ def _functional(operator: Operator) -> Callable[..., Any]:
     overload = operator.overload
 
     def kernel(keyset: Any, *args: Any) -> Any:
-        if plain.all_plain(args) and not (_C.is_grad_enabled() and _C._any_requires_grad(*args)):
+        if quiet(args):
             return _run_here(operator, args)  # no kernel below would do more, and a second one in Python would double the cost
         _refuse(operator, args)
         sharding.any_sharded(args)
@@ -131,11 +134,11 @@ def _in_place(operator: Operator) -> Callable[..., Any]:
 
     def kernel(keyset: Any, *args: Any) -> None:
         tensors = args[:count]
-        checks.writable(tensors)
-        if plain.all_plain(args) and not (_C.is_grad_enabled() and _C._any_requires_grad(*args)):
+        if quiet(args) and not tensors[0].is_inference() and not tensors[-1].is_inference():
             _run_here(operator, args)
-            plain.written(*tensors, *(None,) * (2 - count))
+            _increment_version(tensors)
             return
+        checks.writable(tensors)
         _refuse(operator, args)
         if _recorded(args) or sharding.any_sharded(args) or any(x.is_neg() for x in tensors):
             outs = functional(*args)  # copy_ knows about views, history, placements and negative bits
@@ -144,7 +147,7 @@ def _in_place(operator: Operator) -> Callable[..., Any]:
             return
         with _C._AutoDispatchBelowAutograd():
             overload.redispatch(keyset & _C._after_autograd_keyset, *args)
-        plain.written(*tensors, *(None,) * (2 - count))
+        _increment_version(tensors)
 
     return kernel
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, _C
+from torch import _C, Tensor
 from torch.autograd import forward_ad
 
 from phasor import _core
@@ -23,7 +23,9 @@ _modes = _C._len_torch_dispatch_stack
 _function_modes = _C._len_torch_function_stack
 _tracing = _C._get_tracing_state
 _recording = _C.is_grad_enabled
+_inference_mode = _C.is_inference_mode_enabled
 _empty_like = torch.empty_like
+_PLAIN_POSITIONS = frozenset((int, type(None)))
 _increment_version = _C._increment_version
 
 
@@ -42,16 +44,16 @@ def words_of(rope: Any) -> Tensor:
 
 
 def _direct(q: Any, k: Any, first: Any, second: Any = None) -> bool:
-    """Whether a call may go past the dispatcher; plain.all_plain written out, because this is most of what a call costs."""
-    if type(q) not in TYPES or not q.is_cpu or q.is_neg():
+    """Whether a call may go past the dispatcher; plain.quiet written out, because this is most of what a call costs."""
+    if type(q) not in TYPES or not q.is_cpu or q.is_neg() or (k is not None and (type(k) not in TYPES or k.is_neg())):
         return False
-    if k is not None and (type(k) not in TYPES or k.is_neg()):
-        return False
-    if first is not None and type(first) is not int and (type(first) not in TYPES or first.requires_grad):
+    if type(first) not in _PLAIN_POSITIONS and (type(first) not in TYPES or first.requires_grad):
         return False
     if second is not None and (type(second) not in TYPES or second.requires_grad):
         return False
-    return not (_transforms() or _modes() or _function_modes()) and _tracing() is None and forward_ad._current_level < 0
+    if _transforms() or _modes() or _function_modes():
+        return False
+    return _tracing() is None and forward_ad._current_level < 0
 
 
 def _differentiates(q: Tensor, k: Tensor | None) -> bool:
@@ -106,16 +108,17 @@ def rotary_(rope: Any, q: Tensor, k: Tensor | None, positions: Any, direction: i
     try:
         # Written out: this is the call of every layer at every token that is generated.
         if k is None:
-            if q.requires_grad or q.is_inference():
+            if not _inference_mode() and (q.is_inference() or (q.requires_grad and _recording())):
                 return _in_place_with_care(TurnedInPlace, rope, (q, k), (positions,), direction)
             rope._core.apply(q, None, positions, direction, None, None)
             _increment_version((q,))
             return q
-        if q.requires_grad or k.requires_grad or q.is_inference() or k.is_inference():
+        if not _inference_mode() and (q.is_inference() or k.is_inference() or ((q.requires_grad or k.requires_grad) and _recording())):
             return _in_place_with_care(TurnedInPlace, rope, (q, k), (positions,), direction)
         rope._core.apply(q, k, positions, direction, None, None)
-        _increment_version((q, k))
-        return q, k
+        both = (q, k)
+        _increment_version(both)
+        return both
     except Exception:
         checks.explain("rotary_", (q, k), positions=positions)
         raise
