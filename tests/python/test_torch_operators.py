@@ -68,6 +68,33 @@ def test_operators_by_tables_have_gradients_of_both_modes(direction, layout):
     assert torch.autograd.gradgradcheck(turn, inputs)
 
 
+@pytest.mark.parametrize("direction", [0, 1])
+@pytest.mark.parametrize(
+    "layout, shape",
+    [(HALF, (3, 4)), (HALF, (1, 3, 8)), (DEEPSEEK, (2, 3, 1, 3)), (DEEPSEEK, (2, 3, 6)), ([8, 0, 0, -1, 1, 0, 2], (1, 3, 1, 4))],
+)
+def test_tables_have_gradients(layout, shape, direction):
+    _, q, k, _ = rope_and_tensors()
+    inputs = [x[:, :3].clone().requires_grad_() for x in (q, k)]
+    inputs += [torch.randn(shape, dtype=torch.float64, requires_grad=True) for _ in range(2)]
+
+    def turn(q, k, cos, sin):
+        return ops.rotary_tables.qk(q, k, cos, sin, layout, direction)
+
+    assert torch.autograd.gradcheck(turn, inputs)
+
+
+def test_tables_of_heads_have_gradients_of_second_order():
+    q = torch.randn(2, 3, 8, dtype=torch.float64, requires_grad=True)
+    cos, sin = (torch.randn(1, 2, 3, 4, dtype=torch.float64, requires_grad=True) for _ in range(2))
+
+    def turn(q, cos, sin):
+        return phasor.apply_rotary(q, None, cos, sin, pairing="interleaved")
+
+    assert torch.autograd.gradcheck(turn, (q, cos, sin))
+    assert torch.autograd.gradgradcheck(turn, (q, cos, sin))
+
+
 def test_in_place_operators_are_differentiable():
     rope, q, k, positions = rope_and_tensors()
 

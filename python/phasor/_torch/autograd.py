@@ -11,7 +11,7 @@ from torch import _C, Tensor
 from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 
-from phasor._torch import checks, kernels, sharding
+from phasor._torch import checks, kernels, sharding, table_gradient
 from phasor._torch.operators import LIBRARY, OPERATORS, ROTARY, TABLES, Operator
 from phasor._torch.plain import quiet
 
@@ -45,7 +45,8 @@ class Rotate(torch.autograd.Function):
         count = operator.tensors
         ctx.set_materialize_grads(False)
         ctx.operator, ctx.last = operator, args[count + 2 :]
-        ctx.save_for_backward(*args[count : count + 2])  # words and positions, or cos and sin
+        by = args[count : count + 2]  # words and positions, or cos and sin
+        ctx.save_for_backward(*by, *(args[:count] if operator.by_tables and any(x.requires_grad for x in by) else ()))
         if forward_ad._current_level >= 0:
             ctx.save_for_forward(*args[count : count + 2])
             ctx.like = [torch.empty_like(x, device="meta") for x in args[:count]]
@@ -55,9 +56,11 @@ class Rotate(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor | None) -> Any:
         operator = ctx.operator
         *between, direction = ctx.last
-        rest = (*ctx.saved_tensors, *between, adjoint_direction(operator.by_tables, direction))
+        first, second, *rotated = ctx.saved_tensors
+        rest = (first, second, *between, adjoint_direction(operator.by_tables, direction))
         needed = tuple(g if need else None for g, need in zip(gradients, ctx.needs_input_grad[2:]))
-        return None, None, *rotate_some(operator.by_tables, needed, rest), None, None, *(None for _ in ctx.last)
+        by = table_gradient.by_tables(tuple(rotated), gradients, (first, second), between[0], direction) if rotated else (None, None)
+        return None, None, *rotate_some(operator.by_tables, needed, rest), *by, *(None for _ in ctx.last)
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
@@ -65,7 +68,7 @@ class Rotate(torch.autograd.Function):
         count = operator.tensors
         if any(t is not None for t in tangents[2 + count :]):
             raise NotImplementedError(f"{operator.name}: forward-mode gradients are by q and k only")
-        result = rotate_some(operator.by_tables, tangents[2 : 2 + count], (*ctx.saved_tensors, *ctx.last))
+        result = rotate_some(operator.by_tables, tangents[2 : 2 + count], (*ctx.saved_tensors[:2], *ctx.last))
         # PyTorch takes no None for the tangent of an output.
         given = next(x for x in result if x is not None)
         whole = [torch.zeros_like(like, device=given.device) if x is None else x for x, like in zip(result, ctx.like)]
@@ -87,12 +90,8 @@ def _recorded(args: tuple[Any, ...]) -> bool:
 
 
 def _refuse(operator: Operator, args: tuple[Any, ...]) -> None:
-    """What no kernel below takes, and gradients by what is not rotated."""
+    """What no kernel below takes."""
     operator.check(operator.name, args[: operator.tensors], *args[operator.tensors :])
-    if operator.by_tables and _C.is_grad_enabled():
-        for name, x in zip(("cos", "sin"), args[operator.tensors :]):
-            if x.requires_grad:
-                raise NotImplementedError(f"{operator.name}: {name} requires a gradient; phasor.nn.LearnedRotary has one by frequencies")
 
 
 def _by_learned_positions(operator: Operator, args: tuple[Any, ...]) -> Any:
