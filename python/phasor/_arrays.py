@@ -82,9 +82,7 @@ def returned(x: Array, out: Array) -> Array:
     return out
 
 
-def tables_for(positions: Array, shape: tuple[int, ...], dtype: Any) -> tuple[Array, Array]:
-    """Two empty tables in the library that the positions are of."""
-    if is_torch(positions):
-        return torch_road().empty_tables(shape, dtype)
+def tables_for(shape: tuple[int, ...], dtype: Any) -> tuple[Array, Array]:
+    """Two empty tables."""
     dtype = np.dtype(np.float32 if dtype is None else dtype)
     return np.empty(shape, dtype), np.empty(shape, dtype)

@@ -149,13 +149,16 @@ class Rotary:
         at = positions_argument(positions)
         if at is None:
             raise ValueError("cos_sin: positions are None, wanted an array or an int")
+        values = self._spec.rotary_width // (1 if self._spec.lanes == "tiled" else 2)
+        road = torch_road_of(at)
+        if road is not None:
+            return road.cos_sin(self, at, values, dtype)
         single = isinstance(at, int)
         if single:
             at = np.array([at])
         shape = tuple(at.shape[1:] if len(at.shape) == 3 else at.shape)
         heads = getattr(self._spec.scaling, "heads", 1)
-        values = self._core.rotary_width // (1 if self._spec.lanes == "tiled" else 2)
-        cos, sin = tables_for(at, (*shape, heads, values), dtype)
+        cos, sin = tables_for((*shape, heads, values), dtype)
         if len(shape) == 1:
             self._core.cos_sin(at, cos[None], sin[None])
         else:

@@ -261,3 +261,29 @@ def test_a_checkpointed_layer_has_the_same_gradients():
     rope(a).sin().sum().backward()
     checkpoint(lambda x: rope(x).sin(), b, use_reentrant=False).sum().backward()
     assert torch.equal(a.grad, b.grad)
+
+
+@pytest.mark.parametrize("positions", [torch.tensor([0, 10**12, 7]), torch.rand(2, 3, dtype=torch.float64), torch.arange(12).view(2, 2, 3)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_tables_of_tensors_are_those_of_arrays(positions, dtype):
+    axes = phasor.Axes(sections=(1, 3)) if positions.ndim == 3 else None
+    directions = phasor.GivenDirections(axes=2, heads=3, frequencies=tuple(range(1, 25))) if positions.ndim == 3 else None
+    for rope in (phasor.Rotary(8, axes=axes), phasor.Rotary(8, scaling=directions)):
+        name = str(dtype).removeprefix("torch.")
+        for a, b in zip(rope.cos_sin(positions, dtype), rope.cos_sin(positions.numpy(), name)):
+            assert a.dtype == dtype and np.array_equal(a.numpy(), b)
+    with pytest.raises(NotImplementedError, match="gradient"):
+        rope.cos_sin(torch.rand(3, dtype=torch.float64, requires_grad=True))
+
+
+def test_keys_move_in_place():
+    rope, k = phasor.Rotary(8), torch.randn(2, 5, 3, 8)
+    before, after = torch.arange(5), torch.arange(5) + 100
+    keys = rope(k, positions=before)
+    version = keys._version
+    assert rope.rerotate_(keys, before, after) is keys and keys._version > version
+    torch.testing.assert_close(keys, rope(k, positions=after), rtol=0, atol=1e-6)
+    with pytest.raises(NotImplementedError, match="gradient"):
+        rope.rerotate_((k * 1).requires_grad_(), before, after)
+    with pytest.raises(NotImplementedError, match="sparse"):
+        rope.rerotate_(k.to_sparse(), before, after)

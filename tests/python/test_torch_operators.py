@@ -41,6 +41,11 @@ def test_opcheck_accepts_every_operator(case, both):
     torch.library.opcheck(getattr(getattr(ops, name + "_"), overload), (*(x.clone() for x in tensors), *rest))
 
 
+def test_opcheck_accepts_tables():
+    rope, _, _, positions = rope_and_tensors()
+    torch.library.opcheck(ops.cos_sin.default, (positions, words_of(rope), 1, 3, torch.float64))
+
+
 @pytest.mark.parametrize("direction", [0, 1, 2, 3])
 def test_operators_have_gradients_of_both_modes_and_second_order(direction):
     rope, q, k, positions = rope_and_tensors()

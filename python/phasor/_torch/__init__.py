@@ -9,7 +9,7 @@ _core.use_torch(torch.Tensor, torch.nn.Parameter)
 
 from phasor._torch import additive, autograd, bias, learned, vmap  # noqa: E402, F401  (importing registers)
 from phasor._torch.eager import (  # noqa: E402
-    empty_tables,
+    cos_sin,
     learned_rotary,
     positions_and_first,
     rerotate_,
@@ -25,7 +25,7 @@ from phasor._torch.spec_text import text_of  # noqa: E402
 
 __all__ = [
     "TYPES",
-    "empty_tables",
+    "cos_sin",
     "learned_rotary",
     "positions_and_first",
     "rerotate_",

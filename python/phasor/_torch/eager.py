@@ -183,10 +183,13 @@ def rerotate_(source: Any, target: Any, k: Tensor, from_positions: Any, to_posit
     return k
 
 
-def empty_tables(shape: tuple[int, ...], dtype: Any) -> tuple[Tensor, Tensor]:
-    """Memory for cos and sin."""
-    dtype = torch.float32 if dtype is None else dtype
-    return torch.empty(shape, dtype=dtype), torch.empty(shape, dtype=dtype)
+def cos_sin(rope: Any, positions: Tensor, values: int, dtype: Any) -> tuple[Tensor, Tensor]:
+    """The tables of positions, `values` wide."""
+    if positions.requires_grad and _recording():
+        raise NotImplementedError("cos_sin: positions require a gradient; rotate by them instead of by their tables")
+    heads = getattr(rope._spec.scaling, "heads", 1)
+    wanted = torch.float32 if dtype is None else getattr(torch, dtype) if isinstance(dtype, str) else dtype
+    return torch.ops.phasor.cos_sin(positions, words_of(rope), heads, values, wanted)
 
 
 def _tables_by_operator(

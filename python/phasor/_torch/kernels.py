@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from phasor import _core
+from phasor._torch import checks
 from phasor._torch.layouts import decoded
 
 # Directions of the core, and one more: the transpose of `inverse`, which differs from `forward` where the amplitude is not 1.
@@ -80,3 +81,18 @@ def tables_(q: Tensor, cos: Tensor, sin: Tensor, layout: list[int], direction: i
 
 def tables_qk_(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, layout: list[int], direction: int) -> None:
     _core.apply_tables(q, k, cos, sin, decoded(layout), direction, None, None)
+
+
+def table_shape(positions: Tensor, heads: int, values: int) -> tuple[int, ...]:
+    """(..., values), or (..., heads, values) where heads turn by their own."""
+    shape = positions.shape[1:] if positions.ndim == 3 else positions.shape
+    return (*shape, values) if heads == 1 else (*shape, heads, values)
+
+
+def cos_sin(positions: Tensor, words: Tensor, heads: int, values: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    checks.position_values("cos_sin", positions)
+    cos, sin = (torch.empty(table_shape(positions, heads, values), dtype=dtype) for _ in range(2))
+    rows = 1 if positions.ndim == 1 else positions.shape[-2]
+    views = (x.view(rows, positions.shape[-1], heads, values) for x in (cos, sin))
+    _rotary_from_words(words).cos_sin(positions, *views)
+    return cos, sin
