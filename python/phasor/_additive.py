@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field
-from typing import Any, Literal, Union
+from typing import Any, Literal
 
 import numpy as np
 
@@ -60,7 +60,7 @@ class GivenLadder:
         freeze(self, "frequencies")
 
 
-SinusoidLadder = Union[GeometricLadder, LogSpacedLadder, BandLadder, GivenLadder]
+SinusoidLadder = GeometricLadder | LogSpacedLadder | BandLadder | GivenLadder
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ class Bias:
     def __call__(
         self, q_positions: Positions, k_positions: Positions, dtype: Any = None, *, out: Array | None = None, heads: slice | None = None
     ) -> Array:
-        """The biases of queries and keys at positions (T) or (B, T): (heads, Tq, Tk) or (B, heads, Tq, Tk), of `dtype` (float32), or in `out`.
+        """The biases of queries and keys at positions (T) or (B, T): (heads, Tq, Tk) or (B, heads, Tq, Tk), of `dtype` (float32) or in `out`.
 
         `heads` picks some, as tensor parallelism does; with `out`, positions may be ints or None too.
 

@@ -85,7 +85,9 @@ def ungraded(where: str, *arrays: Any) -> None:
             import torch
 
             if torch.is_grad_enabled():
-                raise ValueError(f"{where}: a tensor requires a gradient, wanted tensor.detach(), torch.no_grad(), or the modules of phasor.nn")
+                raise ValueError(
+                    f"{where}: a tensor requires a gradient, wanted tensor.detach(), torch.no_grad(), or the modules of phasor.nn"
+                )
 
 
 def new_like(x: Array) -> Array:

@@ -109,9 +109,7 @@ def from_cu_seqlens(cu_seqlens: Any, offsets: Any = None, *, out: Array | None =
     return out
 
 
-def from_mask(
-    mask: Any, rule: MaskRule = MaskRule(), *, pad: int | None = None, past: int = 0, out: Array | None = None
-) -> Array:
+def from_mask(mask: Any, rule: MaskRule = MaskRule(), *, pad: int | None = None, past: int = 0, out: Array | None = None) -> Array:
     """From an attention mask (B, past + T) of 1 and 0, or token ids with `pad`: the n-th unmasked token is at rule.first + n.
 
     >>> from_mask([[0, 0, 1, 1, 1]]).tolist()
@@ -141,9 +139,7 @@ def from_pages(blocks: Any, lengths: Any, page_size: int, *, cache_blocks: int, 
     return out
 
 
-def slots(
-    at: Any, blocks: Any, page_size: int, *, lengths: Any = None, cu_seqlens: Any = None, out: Array | None = None
-) -> Array:
+def slots(at: Any, blocks: Any, page_size: int, *, lengths: Any = None, cu_seqlens: Any = None, out: Array | None = None) -> Array:
     """Slots block * page_size + place of the tokens at positions `at` (B, T): row b is sequence b, or with cu_seqlens one row holds all.
 
     >>> slots([[0, 1, 2]], [[2, 0]], 2).tolist()
@@ -187,7 +183,9 @@ def from_grids(grids: Any, layout: GridLayout = GridLayout(), *, out: Array | No
     return out
 
 
-def from_patches(patches: Any, grid: ImageGrid | tuple[int, int, int], layout: GridLayout = GridLayout(), *, out: Array | None = None) -> Array:
+def from_patches(
+    patches: Any, grid: ImageGrid | tuple[int, int, int], layout: GridLayout = GridLayout(), *, out: Array | None = None
+) -> Array:
     """(axes, B, T): positions of the patches of given indices (B, T) in a grid, as a masked V-JEPA 2 has them.
 
     >>> from_patches([[3, 0]], (1, 2, 2))[:, 0].tolist()
@@ -224,7 +222,9 @@ def _ready_mrope(given: MropeInput) -> MropeInput:
     """The same with lists made into what the core takes."""
     lists = {name: integers(getattr(given, name), name) for name in ("input_ids", "token_types", "attention_mask", "audio_lengths")}
     seconds = tuple(float(one) for one in host_array(given.seconds_per_grid).reshape(-1))
-    return replace(given, images=grids_of(given.images, "images"), videos=grids_of(given.videos, "videos"), seconds_per_grid=seconds, **lists)
+    return replace(
+        given, images=grids_of(given.images, "images"), videos=grids_of(given.videos, "videos"), seconds_per_grid=seconds, **lists
+    )
 
 
 def _ready_shard(given: Shard) -> tuple[Shard, int]:

@@ -114,7 +114,7 @@ def test_encodings_are_values():
     assert pickle.loads(pickle.dumps(encoding)) == encoding and hash(pickle.loads(pickle.dumps(encoding))) == hash(encoding)
     assert encoding != phasor.Sinusoidal(6) and encoding.order == "sin_cos" and "sin_cos" in repr(encoding)
     with pytest.raises(AttributeError):
-        encoding.colour  # noqa: B018: asking is what is tested
+        encoding.colour  # noqa: B018 - asking is what is tested
 
 
 @pytest.mark.parametrize(

@@ -132,10 +132,15 @@ def test_positions_for_learned_tables():
     assert positions.window(2, 3).tolist() == [0, 1, 2, 5, 6, 7]
 
 
-@pytest.mark.parametrize("map", [ReRope(5), LeakyReRope(5, 4.0), SelfExtend(6, 3), DualChunk(8, 2), DualChunk(8, 2, critical=True)], ids=repr)
+@pytest.mark.parametrize(
+    "map", [ReRope(5), LeakyReRope(5, 4.0), SelfExtend(6, 3), DualChunk(8, 2), DualChunk(8, 2, critical=True)], ids=repr
+)
 def test_each_key_is_in_one_pass_at_the_distance_of_the_map(map):
     at = np.arange(23)
-    where = [(positions.pass_positions(map, i, "queries", at), positions.pass_positions(map, i, "keys", at)) for i in range(positions.passes_of(map))]
+    where = [
+        (positions.pass_positions(map, i, "queries", at), positions.pass_positions(map, i, "keys", at))
+        for i in range(positions.passes_of(map))
+    ]
     for query in at.tolist():
         keys = [positions.keys_of_pass(map, i, query) for i in range(len(where))]
         assert sorted(key for one in keys for key in one) == list(range(query + 1))
