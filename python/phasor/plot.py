@@ -60,7 +60,7 @@ def _named(rotaries: Any) -> dict[str, Rotary]:
     return {name if names.count(name) == 1 else f"{name} ({i})": one for i, (name, one) in enumerate(zip(names, made))}
 
 
-def _ticks(axis: Any, names: Sequence[Any]) -> None:
+def _ticks(axis: Any, names: Any) -> None:
     """At most _MOST_TICKS of the names, evenly."""
     steps = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
     step = next((nice for nice in steps if nice * _MOST_TICKS >= len(names)), steps[-1])
@@ -68,7 +68,7 @@ def _ticks(axis: Any, names: Sequence[Any]) -> None:
     axis.set_ticks(list(places), [str(names[i]) for i in places])
 
 
-def _cells(ax: Any, values: np.ndarray, names: tuple[Sequence[Any], Sequence[Any]], **options: Any) -> Any:
+def _cells(ax: Any, values: np.ndarray, names: tuple[Any, Any], **options: Any) -> Any:
     """A value in each cell in colour, row 0 at the top."""
     image = ax.imshow(values, cmap="viridis", interpolation="nearest", **options)
     _ticks(ax.yaxis, names[0])

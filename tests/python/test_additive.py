@@ -75,6 +75,23 @@ def test_pytorch_and_numpy_have_the_same_bits():
     assert torch.equal(phasor.add_sinusoidal_(x.clone(), 5), x + phasor.sinusoidal(torch.arange(5, 7), 10))
 
 
+def test_pytorch_gets_its_gradients():
+    x = torch.randn(2, 3, 6, requires_grad=True)
+    added = phasor.Sinusoidal(6).add(x, 4)
+    in_place = phasor.add_sinusoidal_(x.clone(), 4)
+    assert torch.equal(added, in_place) and in_place.requires_grad
+    (2 * added + 3 * in_place).sum().backward()
+    assert (x.grad == 5).all()
+
+
+def test_who_saved_a_tensor_hears_that_it_changed():
+    x, weight = torch.randn(3, 6), torch.randn(3, 6, requires_grad=True)
+    product = x * weight
+    phasor.add_sinusoidal_(x)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
+
+
 def test_each_axis_has_its_channels():
     at = np.stack([np.arange(4), 10 * np.arange(4)])[:, None]
     both = phasor.Sinusoidal(10, axis_widths=[4, 6])(at)
@@ -136,7 +153,6 @@ def test_encodings_are_values():
         (lambda: phasor.Sinusoidal(4).add(np.zeros((3, 4), np.float32), np.arange(5)), ValueError, "5"),
         (lambda: phasor.add_sinusoidal_(np.zeros((8, 3), np.float32).T), ValueError, "stride"),
         (lambda: phasor.Sinusoidal(3, odd="unpaired").shift(1), ValueError, "unpaired"),
-        (lambda: phasor.Sinusoidal(4).add(torch.zeros(2, 4, requires_grad=True)), ValueError, "requires a gradient"),
     ],
 )
 def test_what_does_not_fit_is_refused(call, error, words):
