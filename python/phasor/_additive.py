@@ -169,10 +169,11 @@ class Sinusoidal:
         at = positions_argument(positions)
         if is_torch(at) and out is None and amplitude is None:
             return self._torch_operators().sinusoidal(at, self._text, torch_dtype(dtype))
+        given = out is not None
         if out is None:
             out = empty((*_token_shape(at, "Sinusoidal"), self._spec.width), dtype, at)
         self._core.fill(out, at, amplitude)
-        return written(out)
+        return written(out) if given else returned(at, out)
 
     def _torch_operators(self) -> Any:
         import torch

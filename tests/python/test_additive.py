@@ -4,6 +4,8 @@
 import math
 import pickle
 
+import jax
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import phasor
@@ -73,6 +75,17 @@ def test_pytorch_and_numpy_have_the_same_bits():
     assert isinstance(found, torch.Tensor) and (found.numpy() == phasor.sinusoidal(at.numpy(), 10)).all()
     x = torch.randn(2, 3, 10).transpose(0, 1)
     assert torch.equal(phasor.add_sinusoidal_(x.clone(), 5), x + phasor.sinusoidal(torch.arange(5, 7), 10))
+
+
+def test_jax_gets_arrays_of_its_own_and_is_never_written():
+    x = jnp.ones((2, 3, 6), jnp.bfloat16)
+    found = phasor.Sinusoidal(6).add(x, jnp.arange(3, dtype=jnp.int32))
+    assert isinstance(found, jax.Array) and found.dtype == jnp.bfloat16
+    assert (np.asarray(found) == phasor.Sinusoidal(6).add(np.asarray(x))).all()
+    assert isinstance(phasor.sinusoidal(jnp.arange(3), 6), jax.Array)
+    with pytest.raises(ValueError, match="JAX"):
+        phasor.add_sinusoidal_(x)
+    assert (np.asarray(x) == 1).all()
 
 
 def test_pytorch_gets_its_gradients():
