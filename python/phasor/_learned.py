@@ -44,7 +44,7 @@ def lookup_add_(x: Array, table: Array | Sequence[Array], positions: Positions =
     >>> phasor.lookup_add_(np.zeros((1, 2), np.float32), np.ones((3, 2), np.float32), 2).tolist()
     [[1.0, 1.0]]
     """
-    if not past_torch(x) or (is_torch(table) and table.requires_grad):
+    if not past_torch(x) or (is_torch(table) and getattr(table, "requires_grad", False)):
         return x.copy_(lookup_add(x, table, positions, offset=offset))
     _core.lookup_add(x, table, positions_argument(positions), None, offset)
     return written(x)
