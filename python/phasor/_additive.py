@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -147,7 +148,8 @@ class Sinusoidal:
     def _take(self, spec: SinusoidalSpec) -> None:
         self._core = _core.Sinusoidal(spec)
         self._spec = spec
-        self._text = ""  # the spec as PyTorch's operators carry it, once one is called
+        # The spec as PyTorch's operators carry it: made here where PyTorch is in use, because torch.compile cannot trace the making.
+        self._text = torch_road().text_of(spec) if sys.modules.get("torch") else ""
 
     @classmethod
     def from_spec(cls, spec: SinusoidalSpec) -> Sinusoidal:

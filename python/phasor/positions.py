@@ -74,6 +74,14 @@ def _made(out: Array | None, shape: tuple[int, ...], dtype: type = np.int64) -> 
     return np.empty(shape, dtype) if out is None else out
 
 
+def _given(positions: Positions, where: str) -> Array:
+    """Positions that must be an array here: an offset alone does not say how many tokens there are."""
+    at = positions_argument(positions)
+    if at is None or isinstance(at, int):
+        raise TypeError(f"{where}: is {at!r}, wanted an array of positions")
+    return at
+
+
 def from_offset(tokens: int, offset: int = 0, *, out: Array | None = None) -> Array:
     """offset + t for `tokens` tokens.
 
@@ -145,7 +153,7 @@ def slots(at: Any, blocks: Any, page_size: int, *, lengths: Any = None, cu_seqle
     >>> slots([[0, 1, 2]], [[2, 0]], 2).tolist()
     [[4, 5, 0]]
     """
-    positions = positions_argument(at)
+    positions = _given(at, "slots: at")
     out = _made(out, tuple(positions.shape))
     lists = (integers(blocks, "blocks"), integers(lengths, "lengths"), integers(cu_seqlens, "cu_seqlens"))
     _core.fill_slots(out, positions, page_size, lists)
@@ -342,7 +350,7 @@ def pass_positions(map: PositionMap, pass_: int, side: str, at: Positions, *, ou
     >>> pass_positions(SelfExtend(window=4, group=2), 1, "keys", [0, 1, 2, 3]).tolist()
     [0, 0, 1, 1]
     """
-    positions = positions_argument(at)
+    positions = _given(at, "pass_positions: at")
     out = _made(out, tuple(positions.shape), np.float64 if isinstance(map, LeakyReRope) else np.int64)
     _core.fill_pass_positions(out, map, pass_, side, positions)
     return out
@@ -363,7 +371,7 @@ def temperature(temperature: QueryTemperature, positions: Positions) -> np.ndarr
     >>> temperature(QueryTemperature(kind="log_n", length=16), [0, 255]).tolist()
     [1.0, 2.0]
     """
-    at = positions_argument(positions)
+    at = _given(positions, "temperature: positions")
     out = np.empty(tuple(at.shape), np.float32)
     _core.fill_temperature(np.atleast_2d(out), temperature, at)
     return out

@@ -97,6 +97,16 @@ def test_pytorch_gets_its_gradients():
     assert (x.grad == 5).all()
 
 
+def test_a_compiled_program_has_no_break():
+    encoding = phasor.Sinusoidal(6)
+    x = torch.randn(2, 3, 6)
+
+    def program(x):
+        return encoding.add(x, 4) + encoding(torch.arange(3)) + encoding.add_(x * 1)
+
+    assert torch.equal(torch.compile(program, fullgraph=True, backend="eager")(x), program(x))
+
+
 def test_who_saved_a_tensor_hears_that_it_changed():
     x, weight = torch.randn(3, 6), torch.randn(3, 6, requires_grad=True)
     product = x * weight
