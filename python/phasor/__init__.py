@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Phasor: position encodings for Transformers, exact at every position and at the speed of memory."""
 
+import importlib
+from typing import Any
+
 from phasor import analysis, plot, positions
 from phasor._additive import (
     BandLadder,
@@ -154,3 +157,10 @@ __all__ = [
 ]
 
 __version__ = version()
+
+
+def __getattr__(name: str) -> Any:
+    # What needs PyTorch is imported when it is asked for: the rest works without.
+    if name in ("hf", "nn"):
+        return importlib.import_module(f"phasor.{name}")
+    raise AttributeError(f"module 'phasor' has no attribute {name!r}")

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import warnings
 
+import phasor
 import pytest
 import torch
-
-import phasor
 from phasor._torch import words_of
 
 ROPE = phasor.Rotary(8)
@@ -28,7 +27,11 @@ def under_a_mode(call):
 def operator(q, k, positions):
     tensor = positions if isinstance(positions, torch.Tensor) else None
     offset = positions if isinstance(positions, int) else 0
-    return torch.ops.phasor.rotary.qk(q, k, WORDS, tensor, offset, 0) if k is not None else torch.ops.phasor.rotary(q, WORDS, tensor, offset, 0)
+    return (
+        torch.ops.phasor.rotary.qk(q, k, WORDS, tensor, offset, 0)
+        if k is not None
+        else torch.ops.phasor.rotary(q, WORDS, tensor, offset, 0)
+    )
 
 
 def operator_(q, k, positions):

@@ -79,7 +79,9 @@ def test_two_processes_rotate_shards_without_communication(tmp_path):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(script)]
     ranks = [
-        subprocess.Popen([*command, str(rank), str(tmp_path / "store")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+        subprocess.Popen(
+            [*command, str(rank), str(tmp_path / "store")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+        )
         for rank in range(2)
     ]
     outputs = [rank.communicate(timeout=240)[0] for rank in ranks]

@@ -62,6 +62,7 @@ def _add_sinusoidal(x: Tensor, spec: str, positions: Tensor | None, first: int, 
 
 
 def _amplitude_gradient(gradient: Tensor, spec: str, positions: Tensor | None, first: int) -> Tensor:
+    checks.tokens("sinusoidal_amplitude_gradient", "gradient", gradient)
     value = sinusoidal_of(spec).amplitude_gradient(_dense(gradient), _where(positions, first))
     return torch.tensor(value, dtype=torch.float64)
 
@@ -81,12 +82,14 @@ def _check_lookup(x: Tensor, table: Tensor, positions: Tensor | None) -> None:
 
 
 def _lookup_gradient(gradient: Tensor, table: Tensor, positions: Tensor | None, first: int, offset: int, padding_row: int | None) -> Tensor:
+    checks.tokens("lookup_gradient", "gradient", gradient)
     out = torch.zeros(table.shape, dtype=table.dtype)
     _core.scatter_gradient(out, _dense(gradient), _where(positions, first), offset, padding_row)
     return out
 
 
 def _hierarchical_table(table: Tensor, rows: int, alpha: float) -> Tensor:
+    checks.tokens("hierarchical_table", "table", table)
     out = torch.empty((rows, table.shape[1]), dtype=table.dtype)
     _core.fill_hierarchical(out, table, alpha)
     return out
@@ -100,7 +103,7 @@ for _name, _kernel in (
     ("lookup_gradient", _lookup_gradient),
     ("hierarchical_table", _hierarchical_table),
 ):
-    LIBRARY.impl(_name, _kernel, "CPU")
+    LIBRARY.impl(_name, _kernel, "CompositeExplicitAutograd")
 
 
 @torch.library.register_fake("phasor::sinusoidal", lib=LIBRARY)

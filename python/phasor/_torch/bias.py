@@ -22,10 +22,10 @@ def _shape(q_positions: Tensor, k_positions: Tensor, spec: str) -> tuple[int, ..
     shape = (bias_of(spec).heads, q_positions.shape[-1], k_positions.shape[-1])
     if q_positions.ndim == 1 and k_positions.ndim == 1:
         return shape
-    rows = {x.shape[0] for x in (q_positions, k_positions) if x.ndim == 2}
-    if len(rows - {1}) > 1:
-        raise ValueError(f"bias: q_positions are of {q_positions.shape[0]} batch rows and k_positions of {k_positions.shape[0]}")
-    return (max(rows), *shape)
+    q_rows, k_rows = (x.shape[0] if x.ndim == 2 else 1 for x in (q_positions, k_positions))
+    if q_rows != k_rows and q_rows != 1 and k_rows != 1:
+        raise ValueError(f"bias: q_positions are of {q_rows} batch rows and k_positions of {k_rows}, wanted as many, or 1")
+    return (k_rows if q_rows == 1 else q_rows, *shape)
 
 
 def _bias(q_positions: Tensor, k_positions: Tensor, spec: str, dtype: torch.dtype) -> Tensor:
@@ -34,7 +34,7 @@ def _bias(q_positions: Tensor, k_positions: Tensor, spec: str, dtype: torch.dtyp
     return out
 
 
-LIBRARY.impl("bias", _bias, "CPU")
+LIBRARY.impl("bias", _bias, "CompositeExplicitAutograd")
 
 
 @torch.library.register_fake("phasor::bias", lib=LIBRARY)

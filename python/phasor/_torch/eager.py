@@ -186,7 +186,9 @@ def empty_tables(shape: tuple[int, ...], dtype: Any) -> tuple[Tensor, Tensor]:
     return torch.empty(shape, dtype=dtype), torch.empty(shape, dtype=dtype)
 
 
-def _tables_by_operator(table: dict[int, Any], tensors: tuple[Any, ...], given: tuple[Any, Any], layout: TableLayout, direction: int) -> Any:
+def _tables_by_operator(
+    table: dict[int, Any], tensors: tuple[Any, ...], given: tuple[Any, Any], layout: TableLayout, direction: int
+) -> Any:
     where = "apply_rotary" if table is operators.TABLES else "apply_rotary_"
     tensors = tensors if tensors[1] is not None else tensors[:1]
     codes = codes_of(layout)
@@ -286,7 +288,8 @@ class TurnedByTablesInPlace(torch.autograd.Function):
 
     @staticmethod
     def run(layout: TableLayout, q: Tensor, k: Tensor | None, by: tuple[Any, ...], direction: int) -> None:
-        _core.apply_tables(q, k, *by, decoded(layout_codes(layout)), direction, None, None)
+        cos, sin = by
+        _core.apply_tables(q, k, cos, sin, decoded(layout_codes(layout)), direction, None, None)
 
     @staticmethod
     def forward(ctx: Any, layout: TableLayout, direction: int, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -14,6 +13,7 @@ from torch import Tensor
 from phasor import _core
 from phasor._spec import GivenDirections, GivenFrequencies, RotarySpec, TableLayout
 from phasor._torch import checks
+from phasor._torch.caches import cached
 from phasor._torch.kernels import FORWARD, INVERSE_TRANSPOSE, TRANSPOSED, turn
 from phasor._torch.operators import LIBRARY
 
@@ -30,12 +30,12 @@ LIBRARY.define(
 )
 
 
-@lru_cache(maxsize=64)
+@cached
 def _core_of(spec: RotarySpec) -> Any:
     return _core.Rotary(spec)
 
 
-@lru_cache(maxsize=64)
+@cached
 def _spec_of(core: Any) -> RotarySpec:
     return core.spec
 
@@ -95,15 +95,19 @@ def _learned_rotary_gradient(
         _core.frequency_gradient(core, by_frequency, phase, offset if positions is None else positions)
         by_frequency = by_frequency * (2 * math.pi if spec.unit == "turns" else 1)
         by_frequency = by_frequency.to(frequencies.dtype)
-    floats = positions is not None and positions.is_floating_point()
-    by_position = torch.zeros(positions.shape if floats else (), dtype=torch.float64)
-    if floats:
+    by_position = torch.zeros(_learning_shape(positions), dtype=torch.float64)
+    if positions is not None and positions.is_floating_point():
         _core.position_gradient(core, by_position, phase)
     return by_frequency, by_position
 
 
-LIBRARY.impl("learned_rotary", _learned_rotary, "CPU")
-LIBRARY.impl("learned_rotary_gradient", _learned_rotary_gradient, "CPU")
+def _learning_shape(positions: Tensor | None) -> tuple[int, ...]:
+    """That of float positions; integers have no gradient."""
+    return tuple(positions.shape) if positions is not None and positions.is_floating_point() else ()
+
+
+LIBRARY.impl("learned_rotary", _learned_rotary, "CompositeExplicitAutograd")
+LIBRARY.impl("learned_rotary_gradient", _learned_rotary_gradient, "CompositeExplicitAutograd")
 
 
 @torch.library.register_fake("phasor::learned_rotary", lib=LIBRARY)
@@ -116,9 +120,8 @@ def _(x: Tensor, words: Tensor, frequencies: Tensor | None, positions: Tensor | 
 def _(
     rotated: Tensor, gradient: Tensor, words: Tensor, frequencies: Tensor | None, positions: Tensor | None, offset: int, direction: int
 ) -> tuple[Tensor, Tensor]:
-    floats = positions is not None and positions.is_floating_point()
     by_frequency = rotated.new_empty((), dtype=torch.float64) if frequencies is None else frequencies.new_empty(frequencies.shape)
-    return by_frequency, rotated.new_empty(positions.shape if floats else (), dtype=torch.float64)
+    return by_frequency, rotated.new_empty(_learning_shape(positions), dtype=torch.float64)
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -142,4 +145,6 @@ def _no_second_order(ctx: Any, *gradients: Tensor) -> Any:
 
 
 torch.library.register_autograd("phasor::learned_rotary", _backward, setup_context=_keep, lib=LIBRARY)
-torch.library.register_autograd("phasor::learned_rotary_gradient", _no_second_order, setup_context=lambda ctx, inputs, output: None, lib=LIBRARY)
+torch.library.register_autograd(
+    "phasor::learned_rotary_gradient", _no_second_order, setup_context=lambda ctx, inputs, output: None, lib=LIBRARY
+)

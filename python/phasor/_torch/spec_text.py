@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from functools import lru_cache
 from typing import Any
 
 from phasor import _additive, _bias_specs, _core
+from phasor._torch.caches import cached
 
 _TYPES: dict[str, type] = {
     name: kind
@@ -36,19 +36,19 @@ def text_of(spec: Any) -> str:
     return json.dumps(_plain(spec), separators=(",", ":"))
 
 
-@lru_cache(maxsize=256)
+@cached
 def spec_of(text: str) -> Any:
     """The spec of a text."""
     return _made(json.loads(text))
 
 
-@lru_cache(maxsize=256)
+@cached
 def sinusoidal_of(text: str) -> Any:
     """The core's sinusoidal encoding."""
     return _core.Sinusoidal(spec_of(text))
 
 
-@lru_cache(maxsize=256)
+@cached
 def bias_of(text: str) -> Any:
     """The core's bias."""
     return _core.Bias(spec_of(text))

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from phasor import _additive, _core, _learned, _torch
+from phasor import _additive, _learned, _torch
 from phasor._model import ModelSource, _layers_of, read_model
 from phasor._model_types import ModelAdditive
 
@@ -18,7 +18,9 @@ def _additive_of(config: ModelSource, tower: str | None, kind: str) -> ModelAddi
     layers = _layers_of(read_model(config), tower)
     found = layers[0].additive if layers else None
     if found is None or found.kind != kind:
-        raise ValueError(f"from_config: the model adds {'nothing' if found is None else f'a {found.kind} encoding'} to its tokens, wanted {kind}")
+        raise ValueError(
+            f"from_config: the model adds {'nothing' if found is None else f'a {found.kind} encoding'} to its tokens, wanted {kind}"
+        )
     return found
 
 
@@ -56,7 +58,9 @@ class Sinusoidal(torch.nn.Module):
 
     def extra_repr(self) -> str:
         spec = self.encoding.spec
-        return f"width={spec.width}, order={spec.order!r}, ladder={spec.ladder}" + (", learned_amplitude=True" if self.amplitude is not None else "")
+        return f"width={spec.width}, order={spec.order!r}, ladder={spec.ladder}" + (
+            ", learned_amplitude=True" if self.amplitude is not None else ""
+        )
 
 
 class Learned(torch.nn.Module):
@@ -96,14 +100,16 @@ class Learned(torch.nn.Module):
         """The module of a tensor of a safetensors file."""
         table = _learned.read_learned_table(path, tensor)
         if table.dtype.name == "bfloat16":
-            return cls.from_table(torch.from_numpy(table.view("uint16").astype("int32") << 16).view(torch.float32).to(torch.bfloat16), **options)
+            return cls.from_table(
+                torch.from_numpy(table.view("uint16").astype("int32") << 16).view(torch.float32).to(torch.bfloat16), **options
+            )
         return cls.from_table(torch.from_numpy(table), **options)
 
     @classmethod
     def from_config(cls, config: ModelSource, *, tower: str | None = None, **options: Any) -> Learned:
         """The module for a model by its config, with fresh values."""
         found = _additive_of(config, tower, "learned")
-        return cls(found.length + found.first_position, found.width, **{"offset": found.first_position, **options})
+        return cls(found.length, found.width, **{"offset": found.first_position, **options})
 
     def table(self) -> Tensor:
         """The rows in use: the parameter, or its extension."""
@@ -117,17 +123,10 @@ class Learned(torch.nn.Module):
         return torch.ops.phasor.lookup_add(x, self.table(), at, first, self.offset, self.padding_row)
 
     @torch.no_grad()
-    def resample(self, rows: int, *, grid: tuple[tuple[int, int], tuple[int, int]] | None = None, kernel: str = "cubic", align_corners: bool = False) -> Learned:
-        """Another number of rows, in place of the old: PyTorch's interpolate over the table, or over a grid ((h, w), (new h, new w))."""
-        if grid is None:
-            table, shape = self.weight, (rows,)
-        else:
-            table, shape = self.weight.reshape(*grid[0], -1), grid[1]
-            if shape[0] * shape[1] != rows:
-                raise ValueError(f"Learned.resample: a grid of {shape} has {shape[0] * shape[1]} rows, wanted {rows}")
-        out = torch.empty(*shape, self.weight.shape[1], dtype=self.weight.dtype)
-        _core.resample_table(out, table.contiguous(), kernel, align_corners)
-        self.weight = torch.nn.Parameter(out.reshape(rows, -1), self.weight.requires_grad)
+    def resample(self, size: int | tuple[int, int], *, grid: tuple[int, int] | None = None, **resampling: Any) -> Learned:
+        """Another number of rows in place of the old, by phasor.resample_table; `grid` says what grid the rows are now, for a size of two."""
+        table = self.weight.detach() if grid is None else self.weight.detach().reshape(*grid, -1)
+        self.weight = torch.nn.Parameter(_learned.resample_table(table, size, **resampling).flatten(0, -2), self.weight.requires_grad)
         return self
 
     def extra_repr(self) -> str:

@@ -31,8 +31,10 @@ def _positions(queries: Any, keys: Any, device: torch.device) -> tuple[Tensor, T
     if not isinstance(queries, Tensor):
         if isinstance(keys, Tensor):
             raise TypeError("bias: queries are a number and keys are positions, wanted both alike")
-        if not isinstance(queries, (int, torch.SymInt)) or not isinstance(keys, (int, torch.SymInt)):
-            raise TypeError(f"bias: queries are {type(queries).__name__} and keys {type(keys).__name__}, wanted numbers or tensors of positions")
+        if any(not isinstance(x, (int, torch.SymInt)) for x in (queries, keys)):
+            raise TypeError(
+                f"bias: queries are {type(queries).__name__} and keys {type(keys).__name__}, wanted numbers or tensors of positions"
+            )
         if keys < queries:
             raise ValueError(f"bias: {queries} queries and {keys} keys, wanted at least as many keys")
         return torch.arange(keys - queries, keys, device=device), torch.arange(keys, device=device)
@@ -97,9 +99,11 @@ class T5Bias(torch.nn.Module):
         super().__init__()
         self.weight = torch.nn.Parameter(torch.empty(heads, buckets))
         torch.nn.init.normal_(self.weight, std=0.02)
-        sides = "both" if bidirectional else "behind"
+        sides: Any = "both" if bidirectional else "behind"
         # One head whose values are the numbers of the buckets: filling it finds the bucket of every distance.
-        self.spec = T5Buckets(heads=1, buckets=buckets, max_distance=max_distance, sides=sides, table=tuple(float(i) for i in range(buckets)))
+        self.spec = T5Buckets(
+            heads=1, buckets=buckets, max_distance=max_distance, sides=sides, table=tuple(float(i) for i in range(buckets))
+        )
         self.text = _torch.text_of(_bias.Bias(self.spec).spec)
 
     @classmethod
@@ -121,4 +125,6 @@ class T5Bias(torch.nn.Module):
 
     def extra_repr(self) -> str:
         spec = self.spec
-        return f"heads={self.weight.shape[0]}, buckets={spec.buckets}, max_distance={spec.max_distance}, bidirectional={spec.sides == 'both'}"
+        return (
+            f"heads={self.weight.shape[0]}, buckets={spec.buckets}, max_distance={spec.max_distance}, bidirectional={spec.sides == 'both'}"
+        )

@@ -59,11 +59,15 @@ class Rotary(torch.nn.Module):
         """The module of a layer by a config: see phasor.Rotary.from_config."""
         return cls.from_rotary(_rotary.Rotary.from_config(config, layer, tower=tower, length=length))
 
-    def forward(self, q: Tensor, k: Tensor | None = None, positions: Any = None, *, inverse: bool = False, direction: str | None = None) -> Any:
+    def forward(
+        self, q: Tensor, k: Tensor | None = None, positions: Any = None, *, inverse: bool = False, direction: str | None = None
+    ) -> Any:
         """q, or q and k, rotated into new tensors."""
         return _torch.rotary(self.rope, q, k, positions, direction_number(inverse, direction), self.words)
 
-    def apply_(self, q: Tensor, k: Tensor | None = None, positions: Any = None, *, inverse: bool = False, direction: str | None = None) -> Any:
+    def apply_(
+        self, q: Tensor, k: Tensor | None = None, positions: Any = None, *, inverse: bool = False, direction: str | None = None
+    ) -> Any:
         """q, or q and k, rotated in place and given back."""
         return _torch.rotary_(self.rope, q, k, positions, direction_number(inverse, direction), self.words)
 
@@ -109,7 +113,9 @@ class LearnedRotary(torch.nn.Module):
         self.frequencies = frequencies if isinstance(frequencies, torch.nn.Parameter) else torch.nn.Parameter(frequencies.detach().clone())
         self.register_buffer("words", _torch.words_of(self.rope).clone(), persistent=False)
 
-    def forward(self, q: Tensor, k: Tensor | None = None, positions: Any = None, *, inverse: bool = False, direction: str | None = None) -> Any:
+    def forward(
+        self, q: Tensor, k: Tensor | None = None, positions: Any = None, *, inverse: bool = False, direction: str | None = None
+    ) -> Any:
         """q, or q and k, rotated into new tensors."""
         turn = direction_number(inverse, direction)
         q_out = _torch.learned_rotary(q, self.words, self.frequencies, positions, turn)
