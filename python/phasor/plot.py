@@ -68,7 +68,7 @@ def _ticks(axis: Any, names: Sequence[Any]) -> None:
     axis.set_ticks(list(places), [str(names[i]) for i in places])
 
 
-def _cells(ax: Any, values: np.ndarray, names: tuple[Sequence[Any], Sequence[Any]], **options: Any) -> Any:
+def _cells(ax: Any, values: np.ndarray, names: tuple[Any, Any], **options: Any) -> Any:
     """A value in each cell in colour, row 0 at the top."""
     image = ax.imshow(values, cmap="viridis", interpolation="nearest", **options)
     _ticks(ax.yaxis, names[0])

@@ -222,14 +222,14 @@ def mrope(given: MropeInput, *, out: Array | None = None) -> tuple[Array, np.nda
 
 def _ready_mrope(given: MropeInput) -> MropeInput:
     """The same with lists made into what the core takes."""
-    lists = {name: integers(getattr(given, name), name) for name in ("input_ids", "token_types", "attention_mask", "audio_lengths")}
+    lists: dict[str, Any] = {name: integers(getattr(given, name), name) for name in ("input_ids", "token_types", "attention_mask", "audio_lengths")}
     seconds = tuple(float(one) for one in host_array(given.seconds_per_grid).reshape(-1))
     return replace(given, images=grids_of(given.images, "images"), videos=grids_of(given.videos, "videos"), seconds_per_grid=seconds, **lists)
 
 
 def _ready_shard(given: Shard) -> tuple[Shard, int]:
     """The same with lists made into what the core takes, and the tokens of a rank."""
-    lists = {name: integers(getattr(given, name), name) for name in ("cu_seqlens", "offsets", "permutation")}
+    lists: dict[str, Any] = {name: integers(getattr(given, name), name) for name in ("cu_seqlens", "offsets", "permutation")}
     ends = lists["cu_seqlens"].reshape(-1)
     tokens = lists["permutation"].size or (int(ends[-1]) if ends.size else given.tokens)
     return replace(given, **lists), max(tokens, 0) // max(given.ranks, 1)

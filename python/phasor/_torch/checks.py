@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -67,7 +68,7 @@ def shapes_by_positions(where: str, tensors: tuple[Any, ...], words: Tensor, pos
         raise ValueError(f"{where}: positions are of {positions.shape[-2]} batch rows, q has {q.shape[0] if q.ndim == 4 else 1}")
 
 
-def shapes_by_tables(where: str, tensors: tuple[Any, ...], cos: Tensor, sin: Tensor, layout: list[int], direction: int) -> None:
+def shapes_by_tables(where: str, tensors: tuple[Any, ...], cos: Tensor, sin: Tensor, layout: Sequence[int], direction: int) -> None:
     rotated(where, tensors)
     for name, x in (("cos", cos), ("sin", sin)):
         kind(where, name, x)

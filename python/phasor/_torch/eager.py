@@ -273,7 +273,8 @@ class TurnedByTablesInPlace(torch.autograd.Function):
 
     @staticmethod
     def run(layout: TableLayout, q: Tensor, k: Tensor | None, by: tuple[Any, ...], direction: int) -> None:
-        _core.apply_tables(q, k, *by, decoded(layout_codes(layout)), direction, None, None)
+        cos, sin = by
+        _core.apply_tables(q, k, cos, sin, decoded(layout_codes(layout)), direction, None, None)
 
     @staticmethod
     def forward(ctx: Any, layout: TableLayout, direction: int, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
