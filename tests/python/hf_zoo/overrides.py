@@ -56,6 +56,7 @@ OVERRIDES: dict[str, dict[str, Any]] = {
     "seamless_m4t": {"position_embeddings_type": "rotary"},
     "step3p5": {"sliding_window": 8},
     "step3p7": {"sliding_window": 8},
+    "superpoint": {"keypoint_decoder_dim": 65},
     "t5gemma2_decoder": {"dropout_rate": 0.0},
     "t5gemma2_encoder": {"dropout_rate": 0.0},
     "t5gemma2_text": {"dropout_rate": 0.0},
