@@ -32,7 +32,7 @@ from phasor._bias_specs import (
     Window,
     XlSinusoids,
 )
-from phasor._core import active_target, force_target, get_num_threads, set_num_threads, targets, version
+from phasor._core import get_num_threads, set_num_threads
 from phasor._learned import hierarchical_table, lookup_add, lookup_add_, read_learned_table, resample_table, scatter_gradient_
 from phasor._model import (
     detect_pairing,
@@ -74,6 +74,7 @@ from phasor._spec import (
     Unscaled,
     YarnScaling,
 )
+from phasor._targets import active_target, force_target, targets, version
 
 __all__ = [
     "Alibi",

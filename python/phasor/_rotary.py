@@ -21,7 +21,7 @@ from phasor._arrays import (
     torch_road,
     torch_road_of,
 )
-from phasor._spec import Axes, RotarySpec, Scaling, TableLayout, Unscaled
+from phasor._spec import Axes, GivenDirections, RotarySpec, Scaling, TableLayout, Unscaled
 
 _DIRECTIONS = {"forward": 0, "inverse": 1, "transpose": 2}
 
@@ -185,7 +185,7 @@ class Rotary:
         """Radians a position, float64: (P), or (axes, heads, P) with GivenDirections."""
         flat = np.array(self._core.frequencies)
         scaling = self._spec.scaling
-        if hasattr(scaling, "heads"):
+        if isinstance(scaling, GivenDirections):
             return flat.reshape(scaling.axes, scaling.heads, -1)
         return flat
 

@@ -71,10 +71,16 @@ def test_gaps_are_the_smallest_distance():
     rows = RANDOM.standard_normal((9, 4))
     distances = np.linalg.norm(rows[:, None] - rows[None], axis=-1) + 1e9 * np.eye(9)
     found = analysis.smallest_gap(rows)
-    assert math.isclose(found.gap, distances.min(), rel_tol=1e-12) and math.isclose(distances[found.first, found.second], found.gap, rel_tol=1e-12)
+    assert math.isclose(found.gap, distances.min(), rel_tol=1e-12) and math.isclose(
+        distances[found.first, found.second], found.gap, rel_tol=1e-12
+    )
     rotary = analysis.smallest_gap(ROPE, 50)
     squares = 2 * ROPE.amplitude**2 * (1 - cosines(np.arange(1, 50))).sum(axis=1)
-    assert rotary.first == 0 and rotary.second == 1 + int(np.argmin(squares)) and math.isclose(rotary.gap, math.sqrt(squares.min()), rel_tol=1e-9)
+    assert (
+        rotary.first == 0
+        and rotary.second == 1 + int(np.argmin(squares))
+        and math.isclose(rotary.gap, math.sqrt(squares.min()), rel_tol=1e-9)
+    )
 
 
 def test_the_four_terms_sum_to_the_score():

@@ -54,6 +54,14 @@ def test_the_gradient_is_that_of_an_embedding(padding_row):
     assert torch.allclose(found, table.grad, rtol=0, atol=1e-15)
 
 
+def test_pytorch_gets_the_gradient_of_the_table():
+    table = torch.randn(6, 4, requires_grad=True)
+    at = torch.tensor([1, 1, 5])
+    phasor.lookup_add(torch.zeros(3, 4), table, at).sum().backward()
+    phasor.lookup_add_(torch.zeros(3, 4), table, at).sum().backward()
+    assert table.grad[:, 0].tolist() == [0, 4, 0, 0, 0, 2]
+
+
 def test_hierarchical_rows_follow_su():
     table, alpha = RANDOM.standard_normal((3, 4)), 0.4
     u = (table - alpha * table[:1]) / (1 - alpha)
@@ -114,7 +122,8 @@ TABLE = np.zeros((3, 4), np.float32)
         (lambda: phasor.hierarchical_table(TABLE, 4, alpha=0.5), ValueError, "alpha"),
         (lambda: phasor.resample_table(TABLE, 4, kernel="lanczos"), ValueError, "linear or cubic"),
         (lambda: phasor.resample_table(TABLE, (4, 5)), ValueError, "size"),
-        (lambda: phasor.lookup_add(X, torch.zeros(3, 4, requires_grad=True)), ValueError, "requires a gradient"),
+        (lambda: phasor.lookup_add(torch.zeros(1, 2, 4), [torch.zeros(3, 4, requires_grad=True)]), ValueError, "requires a gradient"),
+        (lambda: phasor.resample_table(torch.zeros(3, 4, requires_grad=True), 5), ValueError, "requires a gradient"),
     ],
 )
 def test_what_does_not_fit_is_refused(call, error, words):

@@ -13,7 +13,11 @@ from safetensors.numpy import load_file
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 3, "rope_theta": 5e5}
-SCALED = {**LLAMA, "max_position_embeddings": 8192, "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 2048}}
+SCALED = {
+    **LLAMA,
+    "max_position_embeddings": 8192,
+    "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 2048},
+}
 
 
 def test_every_way_in_gives_the_same(tmp_path):
@@ -68,7 +72,9 @@ def test_frequencies_are_those_recorded_from_transformers():
 
 
 def test_biases_and_tables_of_models():
-    bloom, gpt2, t5 = (phasor.read_model(config) for config in (transformers.BloomConfig(), transformers.GPT2Config(), transformers.T5Config()))
+    bloom, gpt2, t5 = (
+        phasor.read_model(config) for config in (transformers.BloomConfig(), transformers.GPT2Config(), transformers.T5Config())
+    )
     assert bloom.layers[0].bias == phasor.ModelBias(kind="alibi", heads=8) and bloom.layers[0].rotary is None
     assert gpt2.layers[0].additive == phasor.ModelAdditive(kind="learned", length=1024, width=768)
     assert t5.layers[0].bias.kind == "t5_buckets" and t5.layers[0].bias.buckets == 32 and not t5.layers[0].bias.bidirectional

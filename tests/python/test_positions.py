@@ -132,10 +132,15 @@ def test_positions_for_learned_tables():
     assert positions.window(2, 3).tolist() == [0, 1, 2, 5, 6, 7]
 
 
-@pytest.mark.parametrize("map", [ReRope(5), LeakyReRope(5, 4.0), SelfExtend(6, 3), DualChunk(8, 2), DualChunk(8, 2, critical=True)], ids=repr)
+@pytest.mark.parametrize(
+    "map", [ReRope(5), LeakyReRope(5, 4.0), SelfExtend(6, 3), DualChunk(8, 2), DualChunk(8, 2, critical=True)], ids=repr
+)
 def test_each_key_is_in_one_pass_at_the_distance_of_the_map(map):
     at = np.arange(23)
-    where = [(positions.pass_positions(map, i, "queries", at), positions.pass_positions(map, i, "keys", at)) for i in range(positions.passes_of(map))]
+    where = [
+        (positions.pass_positions(map, i, "queries", at), positions.pass_positions(map, i, "keys", at))
+        for i in range(positions.passes_of(map))
+    ]
     for query in at.tolist():
         keys = [positions.keys_of_pass(map, i, query) for i in range(len(where))]
         assert sorted(key for one in keys for key in one) == list(range(query + 1))
@@ -172,6 +177,9 @@ def test_temperatures_of_queries():
         (lambda: positions.mrope(MropeInput(model="llava", input_ids=[[1]])), ValueError, "qwen2_vl"),
         (lambda: positions.mrope(MropeInput(input_ids=[1])), ValueError, "axes"),
         (lambda: positions.shard(Shard(rank=2, ranks=2, tokens=8)), ValueError, "rank"),
+        (lambda: positions.temperature(QueryTemperature(length=8), 5), TypeError, "wanted an array"),
+        (lambda: positions.temperature(QueryTemperature(length=8), np.zeros((2, 3, 4), int)), ValueError, "axes"),
+        (lambda: positions.slots(None, [[0]], 2), TypeError, "wanted an array"),
         (lambda: positions.random(5, 4), ValueError, "4"),
         (lambda: positions.mapped_distance("rerope", 1, 0), TypeError, "ReRope"),
         (lambda: positions.pass_positions(ReRope(4), 5, "keys", [0]), ValueError, "pass"),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import types
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,7 @@ import torch
 from .. import Rotary
 from ._patch import bind
 from ._report import Counter
-from ._rewrite import copied, names_in
+from ._rewrite import NAMED_LIKE_A_ROTATION, copied, names_in
 from ._tables import Layout, Unlike, find_layout
 
 Tensor = torch.Tensor
@@ -37,8 +38,11 @@ def patch_tables(model: torch.nn.Module, tables: Counter, left: Counter) -> None
 
 
 def is_rotary_embedding(module: torch.nn.Module) -> bool:
-    """Whether the module has frequencies of its own and, itself, no parts."""
-    return bool(kinds_of(module)) and not any(True for _ in module.children()) and isinstance(getattr(type(module), "forward", None), types.FunctionType)
+    """Whether the module has frequencies of its own, no parts, and is for rotation by its name or its parameters."""
+    forward = getattr(type(module), "forward", None)
+    if not kinds_of(module) or any(True for _ in module.children()) or not isinstance(forward, types.FunctionType):
+        return False
+    return bool(NAMED_LIKE_A_ROTATION.search(type(module).__name__)) or "position_ids" in inspect.signature(forward).parameters
 
 
 def kinds_of(module: torch.nn.Module) -> list[str | None]:
@@ -83,14 +87,15 @@ class ExactTables:
         own = [n for n in (*module._buffers, *module._parameters) if n in read and not n.endswith("inv_freq")]
         if own or {"config", "rope_init_fn"} & read:
             raise Unlike(f"its forward reads {own[0] if own else 'the config'} too: what it gives depends on more than positions")
-        module = copy.deepcopy(module)  # the questions may move dynamic frequencies
-        self._layouts: dict[str | None, Layout] = {}
+        self._own = innermost(type(module).forward)
+        self._layouts: dict[str | None, list[Layout]] = {}
         self._rotaries: dict[tuple, Rotary] = {}
+        asked = copy.deepcopy(module)  # the questions may move dynamic frequencies
         sources = []
-        for kind in kinds_of(module):
-            inv_freq, amplitude = _numbers(module, kind)
-            self._layouts[kind] = find_layout(module, inv_freq, amplitude, kind)
-            sources.append(frequencies(module, inv_freq, kind)[1])
+        for kind in kinds_of(asked):
+            numbers = _numbers(asked, kind)
+            self._layouts[kind] = [find_layout(asked, numbers, kind)]
+            sources.append(frequencies(asked, numbers[0], kind)[1])
         self.source = "frequencies of " + ", ".join(dict.fromkeys(sources))
         self.forward = self._forward()
 
@@ -98,22 +103,38 @@ class ExactTables:
         """The innermost forward: a plain function of the module, so that a copied model calls it with itself."""
 
         def forward(module: torch.nn.Module, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Any:
-            layout = self._layouts.get(layer_type, self._layouts.get(None))
             kind = layer_type if layer_type in self._layouts else None
-            inv_freq, amplitude = _numbers(module, kind)
+            numbers = _numbers(module, kind)
+            layout = self._layout(module, numbers, kind, position_ids)
+            if layout is None:
+                return self._own(module, x, position_ids, **({} if layer_type is None else {"layer_type": layer_type}))
             dtype = x.dtype if layout.follows_dtype or x.dtype == torch.float64 else torch.float32
-            cos, sin = layout.tables(self._rotary(module, inv_freq, amplitude, kind), position_ids.cpu(), dtype)
+            cos, sin = layout.tables(self._rotary(module, layout, numbers, kind), position_ids.cpu(), dtype)
             if layout.complex:
                 return torch.complex(cos, sin).to(x.device)
             return cos.to(device=x.device, dtype=dtype), sin.to(device=x.device, dtype=dtype)
 
+        forward.__name__ = "forward"
         return forward
 
-    def _rotary(self, module: torch.nn.Module, inv_freq: Tensor, amplitude: float, kind: str | None) -> Rotary:
-        values = tuple(inv_freq.tolist())
-        key = (kind, values, amplitude)
+    def _layout(self, module: torch.nn.Module, numbers: tuple[Tensor, float], kind: str | None, positions: Tensor) -> Layout | None:
+        """The layout for positions of this shape; None where the module's own tables are to be used."""
+        known = self._layouts[kind]
+        for layout in known:
+            if layout is not None and layout.fits(positions):
+                return layout
+        asked = copy.deepcopy(module)
+        asked.__dict__.pop("forward", None)  # the class's own
+        try:
+            known.append(find_layout(asked, numbers, kind, positions))
+        except Unlike:
+            return None
+        return known[-1]
+
+    def _rotary(self, module: torch.nn.Module, layout: Layout, numbers: tuple[Tensor, float], kind: str | None) -> Rotary:
+        key = (layout, tuple(numbers[0].tolist()), numbers[1])
         if key not in self._rotaries:
-            self._rotaries[key] = self._layouts[kind].rotary(frequencies(module, inv_freq, kind)[0], amplitude)
+            self._rotaries[key] = layout.rotary(frequencies(module, numbers[0], kind)[0], numbers[1])
         return self._rotaries[key]
 
 

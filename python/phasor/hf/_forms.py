@@ -72,7 +72,7 @@ def form_of(function: Callable) -> Form | str:
     return Form(*(tuple(column) for column in zip(*found)))
 
 
-NO_TABLES = "it takes no cosines and sines"
+NO_TABLES = "it takes no cosines and sines, but makes its own"
 
 
 @dataclasses.dataclass

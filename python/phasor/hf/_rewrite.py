@@ -9,7 +9,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ._forms import NO_TABLES, form_of
+from ._forms import NO_TABLES, Form, form_of
 from ._recognise import Rotation, recognise
 from ._replace import replacement
 
@@ -47,15 +47,21 @@ class ModuleView:
         for name, thing in original.items():
             if not callable(thing) or inspect.isclass(thing) or hasattr(thing, "phasor_rotation"):
                 continue
-            form = form_of(thing) if isinstance(thing, types.FunctionType) or NAMED_LIKE_A_ROTATION.search(name) else NO_TABLES
-            if isinstance(form, str) and (form == NO_TABLES or not NAMED_LIKE_A_ROTATION.search(name)):
-                continue
-            found = known(thing)
-            if isinstance(found, Rotation):
-                self.rotations[name] = found
-                self.globals[name] = replacement(thing, found)
-            elif NAMED_LIKE_A_ROTATION.search(name):
-                self.strangers[name] = found
+            named = bool(NAMED_LIKE_A_ROTATION.search(name))
+            form = form_of(thing) if named or isinstance(thing, types.FunctionType) else NO_TABLES
+            if isinstance(form, Form):
+                found = known(thing)
+                if isinstance(found, Rotation):
+                    self.rotations[name] = found
+                    self.globals[name] = replacement(thing, found)
+                elif named:
+                    self.strangers[name] = found
+            elif named and (form != NO_TABLES or self._turns_by_itself(thing)):
+                self.strangers[name] = form
+
+    def _turns_by_itself(self, thing: Any) -> bool:
+        """Whether a function of this module takes more than the tensor (rotate_half takes that alone): positions, then."""
+        return isinstance(thing, types.FunctionType) and thing.__module__ == self._name and thing.__code__.co_argcount > 1
 
     def _copy_helpers(self, original: dict[str, Any]) -> None:
         """Functions of the module that call a replaced one are copied too, until no more are found."""

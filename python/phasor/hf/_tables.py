@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
 
 import torch
 
@@ -14,8 +13,13 @@ from .. import Axes, GivenFrequencies, Rotary
 Tensor = torch.Tensor
 
 ROWS = 5
-# Shapes of position_ids: the shape for some axes and rows, and where the axis of the axes is (None: positions have one axis).
-SHAPES: list[tuple[int, int | None]] = [(3, 0), (2, 0), (4, 0), (2, -1), (3, -1), (1, None)]
+# Shapes of position_ids that models use: how many axes, where the axis of the axes is (None: there is one), the rank.
+SHAPES: list[tuple[int, int | None, int]] = [
+    *((axes, 0, 3) for axes in (3, 2, 4)),  # (axes, B, T): text with images
+    *((axes, -1, 2) for axes in (2, 3)),  # (T, axes): patches
+    *((axes, -1, 3) for axes in (2, 3)),  # (B, T, axes): patches of a batch
+    (1, None, 2),  # (B, T)
+]
 CLOSE = 2e-5  # of an angle at a position below 50: a few float32 roundings of the angle, the cosine and the scaling
 
 
@@ -23,13 +27,24 @@ CLOSE = 2e-5  # of an angle at a position below 50: a few float32 roundings of t
 class Layout:
     """Channel c of the tables is amplitude * cos(position[axis] * frequency), (axis, frequency) being turns[channels[c]]."""
 
-    axes: int
-    axis_at: int | None  # where position_ids have their axes: 0, -1, or None when they have one
+    shape: tuple[int, int | None, int]  # of position_ids, as in SHAPES
     turns: tuple[tuple[int, int, int], ...]  # (axis, index into inv_freq or -1 for no turn, sign)
     channels: tuple[int, ...]
     extra: int  # unit axes in front of the result
     complex: bool
     follows_dtype: bool  # tables in the dtype of x, else float32
+
+    @property
+    def axes(self) -> int:
+        """Axes that turn something."""
+        return 1 + max(axis for axis, _, _ in self.turns)
+
+    def fits(self, positions: Tensor) -> bool:
+        """Whether the layout was found with positions of this shape."""
+        axes, axis_at, rank = self.shape
+        if axis_at is None or (axis_at == 0 and positions.ndim == 2):
+            return True
+        return positions.ndim == rank and positions.shape[axis_at] == axes
 
     def rotary(self, frequencies: tuple[float, ...], amplitude: float) -> Rotary:
         """The encoding whose pairs are the turns."""
@@ -49,12 +64,13 @@ class Layout:
     def _by_axis(self, positions: Tensor) -> tuple[Tensor, torch.Size]:
         """(axes, rows) as the library takes them, and the shape of the rows."""
         positions = positions.to(torch.float64 if positions.is_floating_point() else torch.int64)
-        if self.axis_at is None:
+        axes, axis_at, rank = self.shape
+        if axis_at is None:
             return positions.reshape(1, -1), positions.shape
-        if self.axis_at == 0 and positions.ndim == 2:
-            positions = positions.expand(self.axes, -1, -1)  # text: every axis at the same position
-        by_axis = positions.movedim(self.axis_at, 0).expand(self.axes, *positions.movedim(self.axis_at, 0).shape[1:])
-        return by_axis.reshape(self.axes, -1), by_axis.shape[1:]
+        if positions.ndim < rank:
+            positions = positions.expand(axes, -1, -1)  # text: every axis at the same position
+        by_axis = positions.movedim(axis_at, 0)
+        return by_axis[: self.axes].reshape(self.axes, -1), by_axis.shape[1:]
 
 
 class Unlike(Exception):
@@ -73,51 +89,57 @@ def ask(module: torch.nn.Module, positions: Tensor, layer_type: str | None, dtyp
     return got[0], got[1], False
 
 
-def position_ids(axes: int, axis_at: int | None, values: list[list[int]]) -> Tensor:
-    """values[axis][row] in the module's shape: (axes, 1, rows), (rows, axes) or (1, rows)."""
+def position_ids(shape: tuple[int, int | None, int], values: list[list[int]]) -> Tensor:
+    """values[axis][row] in a shape of SHAPES."""
     by_axis = torch.tensor(values)
-    return by_axis[:, None] if axis_at == 0 else by_axis.T if axis_at == -1 else by_axis
+    _, axis_at, rank = shape
+    if axis_at == 0:
+        return by_axis[:, None]
+    if axis_at is None:
+        return by_axis
+    return by_axis.T if rank == 2 else by_axis.T[None]
 
 
-def find_layout(module: torch.nn.Module, inv_freq: Tensor, amplitude: float, layer_type: str | None) -> Layout:
-    """The layout of the module's tables; Unlike when it has none that we know."""
-    for axes, axis_at in SHAPES:
-        zeros = [[0] * ROWS for _ in range(axes)]
+def find_layout(module: torch.nn.Module, numbers: tuple[Tensor, float], layer_type: str | None, like: Tensor | None = None) -> Layout:
+    """The layout of the module's tables for positions shaped like these (None: the first shape it takes); Unlike when it is not known.
+
+    `numbers` are the module's frequencies and amplitude.
+    """
+    for shape in SHAPES:
+        axes, axis_at, rank = shape
+        if like is not None and (rank != like.ndim or (axis_at is not None and like.shape[axis_at] != axes)):
+            continue
         try:
-            cos, _, is_complex = ask(module, position_ids(axes, axis_at, zeros), layer_type)
+            cos, _, _ = ask(module, position_ids(shape, [[0] * ROWS] * axes), layer_type)
         except Unlike:
             raise
         except Exception:  # noqa: BLE001  positions of this shape are not taken
             continue
-        rows = cos.shape[-2]
-        if rows != ROWS or math.prod(cos.shape[:-2]) != 1:
-            continue  # the axes were taken for batch rows
-        return _layout_of(module, inv_freq, amplitude, (axes, axis_at, cos.ndim, is_complex, layer_type))
+        if cos.shape[-2] == ROWS and math.prod(cos.shape[:-2]) == 1:  # else the axes were taken for something else
+            return _layout_of(module, numbers, shape, layer_type)
     raise Unlike("it takes positions of no shape that we know")
 
 
-def _layout_of(module: torch.nn.Module, inv_freq: Tensor, amplitude: float, seen: tuple) -> Layout:
+def _layout_of(module: torch.nn.Module, numbers: tuple[Tensor, float], shape: tuple, layer_type: str | None) -> Layout:
     """Turns one axis at a time by one position, and reads the frequency of every channel off the angle."""
-    axes, axis_at, ndim, is_complex, layer_type = seen
-    known = inv_freq.double().tolist()
-    found: list[tuple[int, int, int]] | None = None
+    known = numbers[0].double().tolist()
+    axes, _, rank = shape
+    found: list[tuple[int, int, int]] = []
     for axis in range(axes):
-        values = [[1 if a == axis else 0] * ROWS for a in range(axes)]
-        cos, sin, _ = ask(module, position_ids(axes, axis_at, values), layer_type)
+        cos, sin, is_complex = ask(module, position_ids(shape, [[int(a == axis)] * ROWS for a in range(axes)]), layer_type)
         angles = torch.atan2(sin.double(), cos.double()).reshape(-1, cos.shape[-1])[0].tolist()
         found = found or [(0, -1, 1)] * len(angles)
         for channel, angle in enumerate(angles):
-            if abs(angle) < min(1e-30, min(known)):
+            if angle == 0:
                 continue
             if found[channel][1] >= 0:
                 raise Unlike("a channel turns along two axes at once")
             found[channel] = (axis, _nearest(known, abs(angle)), 1 if angle > 0 else -1)
     turns = tuple(dict.fromkeys(found))
-    expected = 3 if axis_at == 0 or axis_at is None else 2
-    _, _, _ = ask(module, position_ids(axes, axis_at, [[0] * ROWS] * axes), layer_type)
-    narrow = ask(module, position_ids(axes, axis_at, [[0] * ROWS] * axes), layer_type, torch.bfloat16)[0].dtype
-    layout = Layout(axes, axis_at, turns, tuple(turns.index(t) for t in found), ndim - expected, is_complex, narrow == torch.bfloat16)
-    _check(module, layout, (known, amplitude), layer_type)
+    rows = 1 if shape[1] == -1 and rank == 2 else 2  # axes of the rows: (T) or (B, T)
+    narrow = ask(module, position_ids(shape, [[0] * ROWS] * axes), layer_type, torch.bfloat16)[0].dtype == torch.bfloat16
+    layout = Layout(shape, turns, tuple(turns.index(t) for t in found), cos.ndim - rows - 1, is_complex, narrow)
+    _check(module, layout, (known, numbers[1]), layer_type)
     return layout
 
 
@@ -130,8 +152,8 @@ def _nearest(known: list[float], angle: float) -> int:
 
 def _check(module: torch.nn.Module, layout: Layout, numbers: tuple[list[float], float], layer_type: str | None) -> None:
     """Small positions, where float32 angles are still good: our tables must be the module's."""
-    values = [[(7 * row + 13 * axis + 3) % 50 for row in range(ROWS)] for axis in range(layout.axes)]
-    positions = position_ids(layout.axes, layout.axis_at, values)
+    values = [[(7 * row + 13 * axis + 3) % 50 for row in range(ROWS)] for axis in range(layout.shape[0])]
+    positions = position_ids(layout.shape, values)
     theirs = ask(module, positions, layer_type)[:2]
     ours = layout.tables(layout.rotary(tuple(numbers[0]), numbers[1]), positions, torch.float32)
     for own, got in zip(ours, theirs):

@@ -13,9 +13,10 @@ import transformers
 from transformers.models.auto import modeling_auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING, CONFIG_MAPPING_NAMES, model_type_to_module_name
 
+from .overrides import CLASSES
 from .shrink import shrink
 
-HEADS = ("CAUSAL_LM", "IMAGE_TEXT_TO_TEXT", "MULTIMODAL_LM", "SEQ_TO_SEQ_CAUSAL_LM", "SPEECH_SEQ_2_SEQ", "MASKED_LM", "CTC")
+HEADS = ("IMAGE_TEXT_TO_TEXT", "MULTIMODAL_LM", "CAUSAL_LM", "SEQ_TO_SEQ_CAUSAL_LM", "SPEECH_SEQ_2_SEQ", "MASKED_LM", "CTC")
 
 
 @functools.cache
@@ -35,13 +36,14 @@ def model_types() -> list[str]:
 
 def model_class(model_type: str) -> type | None:
     """The class to build: with a language head if there is one, else the first of its modeling file; None for parts of other models."""
-    for head in HEADS:
-        name = getattr(modeling_auto, f"MODEL_FOR_{head}_MAPPING_NAMES").get(model_type)
-        if name:
-            return getattr(transformers, name if isinstance(name, str) else name[0])
-    name = modeling_auto.MODEL_MAPPING_NAMES.get(model_type)
-    if name:
-        return getattr(transformers, name if isinstance(name, str) else name[0])
+    if model_type in CLASSES:
+        return getattr(transformers, CLASSES[model_type])
+    mappings = [getattr(modeling_auto, f"MODEL_FOR_{head}_MAPPING_NAMES") for head in HEADS] + [modeling_auto.MODEL_MAPPING_NAMES]
+    for mapping in mappings:
+        name = mapping.get(model_type)
+        name = name if name is None or isinstance(name, str) else name[0]
+        if name and hasattr(transformers, name):
+            return getattr(transformers, name)
     return scanned_class(model_type)
 
 

@@ -107,7 +107,7 @@ def keep_kinds(whole: Any, small: dict[str, Any]) -> None:
 def fix_rope(whole: Any, small: dict[str, Any]) -> None:
     """Sections of the rotation fit the small head."""
     rope = copy.deepcopy(getattr(whole, "rope_parameters", None))
-    if "mrope_section" not in (getattr(type(whole), "ignore_keys_at_rope_validation", None) or {}) or not isinstance(rope, dict):
+    if "mrope_section" not in (getattr(type(whole), "ignore_keys_at_rope_validation", None) or {}) or "rope_theta" not in (rope or {}):
         return
     head = small.get("head_dim") or small["hidden_size"] // small["num_attention_heads"]
     share = rope.get("partial_rotary_factor", getattr(whole, "partial_rotary_factor", 1)) or 1
