@@ -7,11 +7,12 @@ import copy
 import pickle
 
 import numpy as np
-import phasor  # noqa: E402
 import pytest
 import torch
-from phasor._torch import words_of  # noqa: E402
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import phasor
+from phasor._torch import words_of
 
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
-import phasor  # noqa: E402
 import pytest
 import torch
-from phasor._torch import words_of  # noqa: E402
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import phasor
+from phasor._torch import words_of
 
 ops = torch.ops.phasor
 HALF = [0, 0, 0, -1, 0, 0, 1]  # width, offset, pairing, output pairing, sense, numerics, segments
@@ -164,6 +166,16 @@ def test_fake_and_meta_tensors_have_shapes_only():
         assert got.device.type == "meta" and got.shape == x.shape and got.dtype == x.dtype
         assert got.stride() == torch.empty_like(x).stride()
     assert rope.apply_(q.to("meta")).device.type == "meta"
+
+
+def test_a_fake_mode_needs_no_fake_words():
+    rope = phasor.Rotary(8)
+    with FakeTensorMode():
+        assert rope(torch.empty(5, 3, 8), positions=3).shape == (5, 3, 8)
+        assert rope.apply_(torch.empty(5, 3, 8)).shape == (5, 3, 8)
+        made = phasor.Rotary(8, base=77)
+    assert torch.equal(made(torch.ones(2, 8)), phasor.Rotary(8, base=77)(torch.ones(2, 8)))
+    assert torch.equal(words_of(made), torch.tensor(made._core.words))
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 1, 3), (2, 1, 0, 3)])

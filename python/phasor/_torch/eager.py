@@ -7,7 +7,9 @@ from typing import Any
 
 import torch
 from torch import _C, Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
+from torch.utils._python_dispatch import _disable_current_modes
 
 from phasor import _core
 from phasor._arrays import positions_argument
@@ -30,9 +32,9 @@ _increment_version = _C._increment_version
 
 
 def words_of_core(core: Any) -> Tensor:
-    """A spec as the operators carry it."""
-    with torch.device("cpu"):  # whatever the default device is
-        return torch.tensor(core.words, dtype=torch.int64)
+    """A spec as the operators carry it: real numbers on the CPU, even where a model is being made without any."""
+    with _disable_current_modes():
+        return torch.tensor(core.words, dtype=torch.int64, device="cpu")
 
 
 def words_of(rope: Any) -> Tensor:
@@ -68,13 +70,24 @@ def _torch_positions(positions: Any) -> Any:
     return positions if isinstance(positions, int) else torch.as_tensor(positions)
 
 
+def _beside_fake(words: Tensor, q: Tensor) -> Tensor:
+    """Words as a fake tensor's mode takes them; those of an export become a constant of the program."""
+    if not isinstance(q, FakeTensor) or isinstance(words, FakeTensor) or q.fake_mode.allow_non_fake_inputs:
+        return words
+    return q.fake_mode.from_tensor(words)
+
+
 def _by_operator(table: dict[int, Any], words: Tensor, tensors: tuple[Any, ...], positions: Any, direction: int) -> Any:
     where = "rotary" if table is operators.ROTARY else "rotary_"
     tensors = tensors if tensors[1] is not None else tensors[:1]
     offset = 0
     if not isinstance(positions, Tensor):
         positions, offset = None, 0 if positions is None else positions
+    if type(offset) is int and not -(2**63) <= offset < 2**63:
+        raise ValueError(f"{where}: positions begin at {offset}, which does not fit in 64 bits")
     checks.shapes_by_positions(where, tensors, words, positions, offset, direction)
+    if not _compiling():
+        words = _beside_fake(words, tensors[0])
     if not _compiling() and sharding.any_sharded(tensors):
         words, positions, offset = sharding.placed(tensors, words, positions, offset)
     return table[len(tensors)](*tensors, words, positions, offset, direction)
