@@ -131,6 +131,30 @@ def test_only_the_gradients_that_are_wanted_are_made():
         assert rope(q, k, 3)[0].grad_fn is None
 
 
+def test_what_does_not_learn_stays_so():
+    rope, (q, k) = rope_of(), tensors()
+    angle = torch.randn(7, 3)
+    for call in (
+        lambda q: rope(q, k),
+        lambda q: rope.apply_(q * 1, k),
+        lambda q: torch.ops.phasor.rotary.qk(q, k, words_of(rope), None, 0, 0),
+        lambda q: (torch.ops.phasor.rotary_.qk(x := q * 1, k, words_of(rope), None, 0, 0), (x, k))[1],
+        lambda q: phasor.apply_rotary(q, k, angle.cos(), angle.sin(), rotary_width=6),
+        lambda q: torch.ops.phasor.rotary_tables.qk(q, k, angle.cos(), angle.sin(), [6, 0, 0, -1, 0, 0, 1], 0),
+    ):
+        a, b = call(q.clone().requires_grad_())
+        assert a.requires_grad and not b.requires_grad and not k.requires_grad
+
+
+def test_versions_are_counted_in_inference_mode_too():
+    rope, q = rope_of(), torch.randn(7, 3, 8)
+    for call in (lambda: rope.apply_(q), lambda: torch.ops.phasor.rotary_(q, words_of(rope), None, 0, 0)):
+        before = q._version
+        with torch.inference_mode():
+            call()
+        assert q._version > before
+
+
 def test_positions_changed_before_the_gradient_are_noticed():
     rope, (q, _) = rope_of(), tensors()
     positions = torch.arange(7)

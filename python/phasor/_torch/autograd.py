@@ -15,9 +15,6 @@ from phasor._torch import checks, kernels, sharding, table_gradient
 from phasor._torch.operators import LIBRARY, OPERATORS, ROTARY, TABLES, Operator
 from phasor._torch.plain import quiet
 
-_increment_version = _C._increment_version
-
-
 def adjoint_direction(by_tables: bool, direction: int) -> int:
     if by_tables:  # inverse means transpose there
         return kernels.TRANSPOSE if direction == kernels.FORWARD else kernels.FORWARD
@@ -35,6 +32,13 @@ def rotate_some(by_tables: bool, some: tuple[Tensor | None, ...], rest: tuple[An
     return [None if x is None else next(left) for x in some]
 
 
+def without_gradient(ctx: Any, outs: tuple[Tensor | None, ...], needed: tuple[bool, ...]) -> None:
+    """Of q and k that are rotated together, one that does not learn stays so."""
+    still = [out for out, need in zip(outs, needed) if out is not None and not need]
+    if still and forward_ad._current_level < 0:
+        ctx.mark_non_differentiable(*still)
+
+
 class Rotate(torch.autograd.Function):
     """A functional operator, below which the dispatcher goes on."""
 
@@ -47,6 +51,8 @@ class Rotate(torch.autograd.Function):
         ctx.operator, ctx.last = operator, args[count + 2 :]
         by = args[count : count + 2]  # words and positions, or cos and sin
         ctx.save_for_backward(*by, *(args[:count] if operator.by_tables and any(x.requires_grad for x in by) else ()))
+        if not (operator.by_tables and any(x.requires_grad for x in by)):
+            without_gradient(ctx, (result,) if count == 1 else result, ctx.needs_input_grad[2:])
         if forward_ad._current_level >= 0:
             ctx.save_for_forward(*args[count : count + 2])
             ctx.like = [torch.empty_like(x, device="meta") for x in args[:count]]
@@ -135,7 +141,6 @@ def _in_place(operator: Operator) -> Callable[..., Any]:
         tensors = args[:count]
         if quiet(args) and not tensors[0].is_inference() and not tensors[-1].is_inference():
             _run_here(operator, args)
-            _increment_version(tensors)
             return
         checks.writable(tensors)
         _refuse(operator, args)
@@ -146,7 +151,6 @@ def _in_place(operator: Operator) -> Callable[..., Any]:
             return
         with _C._AutoDispatchBelowAutograd():
             overload.redispatch(keyset & _C._after_autograd_keyset, *args)
-        _increment_version(tensors)
 
     return kernel
 

@@ -15,6 +15,7 @@ from phasor import _core
 from phasor._arrays import positions_argument
 from phasor._spec import TableLayout
 from phasor._torch import checks, operators, sharding
+from phasor._torch.autograd import without_gradient
 from phasor._torch.kernels import FORWARD, TRANSPOSE, TRANSPOSED, turn
 from phasor._torch.layouts import codes_of, decoded, layout_codes
 from phasor._torch.plain import TYPES, in_place_through_copy, written
@@ -253,6 +254,7 @@ class Turned(torch.autograd.Function):
         _keep_positions(ctx, rope, direction, positions)
         q_out, k_out = _empty_like(q), None if k is None else _empty_like(k)
         turn(rope._core, (q, k, q_out, k_out), positions, direction)
+        without_gradient(ctx, (q_out, k_out), ctx.needs_input_grad[2:])
         return q_out, k_out
 
     @staticmethod
@@ -295,6 +297,7 @@ class TurnedByTables(torch.autograd.Function):
         ctx.save_for_backward(cos, sin)
         q_out, k_out = _empty_like(q), None if k is None else _empty_like(k)
         _core.apply_tables(q, k, cos, sin, decoded(layout_codes(layout)), direction, q_out, k_out)
+        without_gradient(ctx, (q_out, k_out), ctx.needs_input_grad[2:])
         return q_out, k_out
 
     @staticmethod

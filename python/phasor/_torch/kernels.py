@@ -18,6 +18,7 @@ TRANSPOSED = (TRANSPOSE, INVERSE_TRANSPOSE, FORWARD, INVERSE)
 
 _rotary_from_words = _core.rotary_from_words
 _empty_like = torch.empty_like
+_increment_version = torch._C._increment_version  # who saved a tensor for a gradient must hear that it has changed
 
 
 def turn(core: Any, tensors: tuple[Tensor | None, ...], where: Any, direction: int) -> None:
@@ -57,10 +58,12 @@ def rotary_qk(q: Tensor, k: Tensor, words: Tensor, positions: Tensor | None, off
 
 def rotary_(q: Tensor, words: Tensor, positions: Tensor | None, offset: int, direction: int) -> None:
     turn(_rotary_from_words(words), (q, None, None, None), _where(positions, offset), direction)
+    _increment_version((q,))
 
 
 def rotary_qk_(q: Tensor, k: Tensor, words: Tensor, positions: Tensor | None, offset: int, direction: int) -> None:
     turn(_rotary_from_words(words), (q, k, None, None), _where(positions, offset), direction)
+    _increment_version((q, k))
 
 
 def tables(q: Tensor, cos: Tensor, sin: Tensor, layout: list[int], direction: int) -> Tensor:
@@ -77,10 +80,12 @@ def tables_qk(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, layout: list[int],
 
 def tables_(q: Tensor, cos: Tensor, sin: Tensor, layout: list[int], direction: int) -> None:
     _core.apply_tables(q, None, cos, sin, decoded(layout), direction, None, None)
+    _increment_version((q,))
 
 
 def tables_qk_(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, layout: list[int], direction: int) -> None:
     _core.apply_tables(q, k, cos, sin, decoded(layout), direction, None, None)
+    _increment_version((q, k))
 
 
 def table_shape(positions: Tensor, heads: int, values: int) -> tuple[int, ...]:
