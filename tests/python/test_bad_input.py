@@ -83,7 +83,7 @@ BAD: dict[str, tuple[Change, tuple[type[Exception], ...], str]] = {
     "positions of no axis": (lambda q, k, p, kind: (q, k, as_kind(3, kind)), (ValueError,), "positions"),
     "float32 positions": (lambda q, k, p, kind: (q, k, typed(as_kind([0.0] * T, kind), "float32")), (TypeError,), "float32"),
     "int16 positions": (lambda q, k, p, kind: (q, k, typed(as_kind([0] * T, kind), "int16")), (TypeError,), "int16"),
-    "channels apart": (lambda q, k, p, kind: (as_kind(np.repeat(q, 2, -1), kind)[..., ::2], k, p), (ValueError,), "stride"),
+    "channels apart": (lambda q, k, p, kind: (as_kind(np.repeat(np.asarray(q), 2, -1), kind)[..., ::2], k, p), (ValueError,), "stride"),
     "the same memory twice": (lambda q, k, p, kind: (q, q[:, :, :3], p), (ValueError, RuntimeError), "memory|overlap|share"),
 }
 READS_ONLY = {"the same memory twice"}  # fine where nothing is written
