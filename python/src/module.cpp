@@ -5,6 +5,7 @@
 #include "bindings.hpp"
 
 NB_MODULE(_core, m) {
+  nanobind::set_leak_warnings(false);  // caches of the package keep objects until the interpreter ends, which is no leak
   m.doc() = "The compiled core of phasor; use the package phasor.";
   phasor::python::bind_threads(m);
   phasor::python::bind_rotary(m);
