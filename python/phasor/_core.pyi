@@ -1,8 +1,7 @@
 """The compiled core of phasor; use the package phasor."""
 
-from typing import Any
-
 from collections.abc import Sequence
+from typing import Any
 
 
 def set_num_threads(threads: int) -> None:
@@ -28,7 +27,7 @@ class Rotary:
         """Fills cos and sin."""
 
     @property
-    def spec(self) -> Any: ...
+    def spec(self) -> object: ...
 
     @property
     def words(self) -> list[int]:
@@ -57,11 +56,22 @@ def apply_tables(q: object, k: object | None, cos: object, sin: object, layout: 
 def rerotate(source: Rotary, target: Rotary, k: object, from_positions: object | None, to_positions: object | None, k_out: object | None) -> None:
     """Moves rotated keys."""
 
-def rotary_from_words(words: object, cached: dict = {}) -> Any:
+def rotary_from_words(words: object, cached: dict = {}) -> object:
     """The Rotary of a spec's words."""
 
 def use_torch(tensor_type: object, parameter_type: object) -> None:
     """Lets plain PyTorch tensors in by their exchange API."""
+
+def phase_gradient(out: object, rotated: object, gradient: object, layout: TableLayout, accumulate: bool) -> None:
+    """
+    Fills out, (B, T, H or 1, P), with the gradient by the angles, in radians; or adds it.
+    """
+
+def frequency_gradient(rotary: Rotary, sum: object, phase_gradient: object, positions: object | None) -> None:
+    """Adds the gradient by rotary.frequencies, radians a position, to sum."""
+
+def position_gradient(rotary: Rotary, out: object, phase_gradient: object) -> None:
+    """Fills out, (axes or 1, B or 1, T), with the gradient by the positions."""
 
 class ShiftOperator:
     """The linear map that takes encodings some distance further on."""

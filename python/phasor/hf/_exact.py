@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""numerics="exact": rotary embedding modules give cosines and sines of the true angles, in their own layout, at their own positions."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .. import Rotary
+from ._patch import bind
+from ._report import Counter
+from ._rewrite import NAMED_LIKE_A_ROTATION, copied, names_in
+from ._tables import Layout, Unlike, find_layout
+
+Tensor = torch.Tensor
+# A config's frequencies are taken where the module's float32 ones are those, rounded: PyTorch's own pow and division cost a few ulps.
+SAME_FREQUENCY = 2e-6
+
+
+def patch_tables(model: torch.nn.Module, tables: Counter, left: Counter) -> None:
+    """Replaces the forward of every module that turns positions into tables."""
+    for module in model.modules():
+        if not is_rotary_embedding(module):
+            continue
+        where = type(module).__name__
+        try:
+            exact = ExactTables(module)
+        except Unlike as why:
+            left.add(where, "forward", str(why))
+            continue
+        bind(module, "forward", types.MethodType(rewrapped(type(module).forward, exact.forward), module))
+        tables.add(where, "forward", exact.source)
+
+
+def is_rotary_embedding(module: torch.nn.Module) -> bool:
+    """Whether the module has frequencies of its own, no parts, and is for rotation by its name or its parameters."""
+    forward = getattr(type(module), "forward", None)
+    if not kinds_of(module) or any(True for _ in module.children()) or not isinstance(forward, types.FunctionType):
+        return False
+    return bool(NAMED_LIKE_A_ROTATION.search(type(module).__name__)) or "position_ids" in inspect.signature(forward).parameters
+
+
+def kinds_of(module: torch.nn.Module) -> list[str | None]:
+    """Layer types that the module has frequencies for, None where it has one set for all."""
+    names = [name for name, _ in module.named_buffers(recurse=False)] + [n for n, v in module.__dict__.items() if isinstance(v, Tensor)]
+    kinds = [name.removesuffix("inv_freq") for name in names if name.endswith("inv_freq")]
+    kinds = [kind for kind in dict.fromkeys(kinds) if not kind.endswith(("original_", "long_"))]
+    return [kind.removesuffix("_") or None for kind in kinds]
+
+
+def rewrapped(function: types.FunctionType, inner: Callable) -> Callable:
+    """The function's decorators (no_grad, the update of dynamic frequencies) around another innermost function."""
+    wrapped = getattr(function, "__wrapped__", None)
+    if not isinstance(wrapped, types.FunctionType):
+        return inner
+    twin = rewrapped(wrapped, inner)
+    cells = tuple(types.CellType(twin) if _holds(cell, wrapped) else cell for cell in function.__closure__ or ())
+    outer = copied(function, function.__globals__, cells or None)
+    outer.__wrapped__ = twin
+    return outer
+
+
+def innermost(function: types.FunctionType) -> types.FunctionType:
+    """The function without its decorators."""
+    while isinstance(getattr(function, "__wrapped__", None), types.FunctionType):
+        function = function.__wrapped__
+    return function
+
+
+def _holds(cell: types.CellType, thing: Any) -> bool:
+    try:
+        return cell.cell_contents is thing
+    except ValueError:
+        return False
+
+
+class ExactTables:
+    """The layouts of one module, and the encodings made from its frequencies so far (dynamic ones change with the length)."""
+
+    def __init__(self, module: torch.nn.Module):
+        read = set(names_in(innermost(type(module).forward).__code__))
+        own = [n for n in (*module._buffers, *module._parameters) if n in read and not n.endswith("inv_freq")]
+        if own or {"config", "rope_init_fn"} & read:
+            raise Unlike(f"its forward reads {own[0] if own else 'the config'} too: what it gives depends on more than positions")
+        self._own = innermost(type(module).forward)
+        self._layouts: dict[str | None, list[Layout]] = {}
+        self._rotaries: dict[tuple, Rotary] = {}
+        asked = copy.deepcopy(module)  # the questions may move dynamic frequencies
+        sources = []
+        for kind in kinds_of(asked):
+            numbers = _numbers(asked, kind)
+            self._layouts[kind] = [find_layout(asked, numbers, kind)]
+            sources.append(frequencies(asked, numbers[0], kind)[1])
+        self.source = "frequencies of " + ", ".join(dict.fromkeys(sources))
+        self.forward = self._forward()
+
+    def _forward(self) -> Callable:
+        """The innermost forward: a plain function of the module, so that a copied model calls it with itself."""
+
+        def forward(module: torch.nn.Module, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Any:
+            kind = layer_type if layer_type in self._layouts else None
+            numbers = _numbers(module, kind)
+            layout = self._layout(module, numbers, kind, position_ids)
+            if layout is None:
+                return self._own(module, x, position_ids, **({} if layer_type is None else {"layer_type": layer_type}))
+            dtype = x.dtype if layout.follows_dtype or x.dtype == torch.float64 else torch.float32
+            cos, sin = layout.tables(self._rotary(module, layout, numbers, kind), position_ids.cpu(), dtype)
+            if layout.complex:
+                return torch.complex(cos, sin).to(x.device)
+            return cos.to(device=x.device, dtype=dtype), sin.to(device=x.device, dtype=dtype)
+
+        forward.__name__ = "forward"
+        return forward
+
+    def _layout(self, module: torch.nn.Module, numbers: tuple[Tensor, float], kind: str | None, positions: Tensor) -> Layout | None:
+        """The layout for positions of this shape; None where the module's own tables are to be used."""
+        known = self._layouts[kind]
+        for layout in known:
+            if layout is not None and layout.fits(positions):
+                return layout
+        asked = copy.deepcopy(module)
+        asked.__dict__.pop("forward", None)  # the class's own
+        try:
+            known.append(find_layout(asked, numbers, kind, positions))
+        except Unlike:
+            return None
+        return known[-1]
+
+    def _rotary(self, module: torch.nn.Module, layout: Layout, numbers: tuple[Tensor, float], kind: str | None) -> Rotary:
+        key = (layout, tuple(numbers[0].tolist()), numbers[1])
+        if key not in self._rotaries:
+            self._rotaries[key] = layout.rotary(frequencies(module, numbers[0], kind)[0], numbers[1])
+        return self._rotaries[key]
+
+
+def _numbers(module: torch.nn.Module, kind: str | None) -> tuple[Tensor, float]:
+    """The module's frequencies and amplitude as they are now."""
+    prefix = "" if kind is None else f"{kind}_"
+    return getattr(module, f"{prefix}inv_freq").detach().float().cpu(), float(getattr(module, f"{prefix}attention_scaling", 1.0))
+
+
+def frequencies(module: torch.nn.Module, inv_freq: Tensor, kind: str | None) -> tuple[tuple[float, ...], str]:
+    """The exact frequencies of the config where they are the module's, else the module's float32 ones taken as they are."""
+    config = getattr(module, "config", None)
+    own = inv_freq.double()
+    lengths = {0, int(getattr(module, "max_seq_len_cached", 0)), int(getattr(module, "original_max_seq_len", 0)) + 1}
+    for length in sorted(lengths):
+        exact = _of_config(config, kind, length) if config is not None else None
+        if exact is not None and len(exact) == len(own) and bool(((exact - own).abs() <= SAME_FREQUENCY * own.abs()).all()):
+            return tuple(exact.tolist()), "the config"
+    return tuple(own.tolist()), "inv_freq"
+
+
+def _of_config(config: Any, kind: str | None, length: int) -> Tensor | None:
+    """What phasor reads from the config; None where it cannot."""
+    layers = list(getattr(config, "layer_types", None) or [])
+    layer = layers.index(kind) if kind in layers else 0
+    try:
+        return torch.from_numpy(Rotary.from_config(config, layer, length=length).frequencies.reshape(-1))
+    except (ValueError, TypeError, NotImplementedError, LookupError):
+        return None

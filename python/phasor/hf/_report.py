@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `patch` did: what was replaced where, and what was left, with the reason."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One function or module class of the model."""
+
+    where: str  # class of the modules
+    what: str  # the function or method
+    modules: int  # how many modules of the model
+    how: str  # replaced: the pairing and arithmetic, or where the frequencies are from; left: why
+
+
+@dataclasses.dataclass
+class Report:
+    """Replaced rotations, replaced tables (numerics="exact"), and what was left as it is."""
+
+    numerics: str
+    rotations: list[Entry] = dataclasses.field(default_factory=list)
+    tables: list[Entry] = dataclasses.field(default_factory=list)
+    left: list[Entry] = dataclasses.field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.rotations or self.tables)
+
+    def __str__(self) -> str:
+        lines = [f"phasor.hf.patch, numerics={self.numerics!r}"]
+        for title, entries in (("rotation", self.rotations), ("tables", self.tables), ("left", self.left)):
+            lines += [f"  {title}: {e.where} ({e.modules}x) {e.what}: {e.how}" for e in entries]
+        if not (self or self.left):
+            lines.append("  nothing in this model rotates by cosines and sines")
+        return "\n".join(lines)
+
+
+class Counter:
+    """Collects entries; those that differ only in the module become one."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, str, str], int] = {}
+
+    def add(self, where: str, what: str, how: str) -> None:
+        """Counts one more module."""
+        key = (where, what, how)
+        self._counts[key] = self._counts.get(key, 0) + 1
+
+    def entries(self) -> list[Entry]:
+        """In the order of their first module."""
+        return [Entry(where, what, count, how) for (where, what, how), count in self._counts.items()]
