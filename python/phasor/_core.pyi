@@ -1,5 +1,7 @@
 """The compiled core of phasor; use the package phasor."""
 
+from typing import Any
+
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,7 +29,7 @@ class Rotary:
         """Fills cos and sin."""
 
     @property
-    def spec(self) -> object: ...
+    def spec(self) -> Any: ...
 
     @property
     def words(self) -> list[int]:
@@ -56,7 +58,7 @@ def apply_tables(q: object, k: object | None, cos: object, sin: object, layout: 
 def rerotate(source: Rotary, target: Rotary, k: object, from_positions: object | None, to_positions: object | None, k_out: object | None) -> None:
     """Moves rotated keys."""
 
-def rotary_from_words(words: object, cached: dict = {}) -> object:
+def rotary_from_words(words: object, cached: dict = {}) -> Any:
     """The Rotary of a spec's words."""
 
 def use_torch(tensor_type: object, parameter_type: object) -> None:
