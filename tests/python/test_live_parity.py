@@ -123,7 +123,7 @@ def float32_room(config: LlamaConfig, frequencies: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("rope_type", sorted(set(ROPE_INIT_FUNCTIONS) | {"default"}))
-def test_frequencies_and_attention_factors_are_those_of_transformers_up_to_its_float32(rope_type: str, capsys: Any) -> None:
+def test_frequencies_and_attention_factors_are_those_of_transformers_up_to_its_float32(rope_type: str, record_property: Any) -> None:
     draw = random.Random(f"frequencies {rope_type}")
     worst = 0
     for _ in range(CASES):
@@ -134,8 +134,7 @@ def test_frequencies_and_attention_factors_are_those_of_transformers_up_to_its_f
         off = ulps(np.asarray(rope.frequencies, np.float32), inv_freq)
         assert (off <= float32_room(config, rope.frequencies)).all(), config.rope_parameters
         worst = max(worst, int(off.max()))
-    with capsys.disabled():
-        print(f"\n  {rope_type}: {CASES} parameter sets, frequencies at most {worst} float32 ulps from transformers {transformers.__version__}")
+    record_property("note", f"{rope_type}: {CASES} parameter sets, frequencies at most {worst} float32 ulps from transformers {transformers.__version__}")
 
 
 # ---- Tables of the hf profile ----
@@ -171,7 +170,7 @@ def test_tables_of_the_hf_profile_from_the_same_frequencies_are_within_one_ulp_o
     assert 0 < other < values * 0.15  # PyTorch's cos and sin are not correctly rounded
 
 
-def test_tables_in_bfloat16_are_equal_but_for_double_roundings_which_are_counted(capsys: Any) -> None:
+def test_tables_in_bfloat16_are_equal_but_for_double_roundings_which_are_counted(record_property: Any) -> None:
     values = doubles = 0
     positions = torch.arange(0, 10**6, 251)[None]  # many: a double rounding is rare
     for module in modules(random.Random("bfloat16 tables")):
@@ -187,8 +186,7 @@ def test_tables_in_bfloat16_are_equal_but_for_double_roundings_which_are_counted
             assert ((low - 0x8000).abs() <= 1).all()
             doubles += int(differs.sum())
             values += ours.size
-    with capsys.disabled():
-        print(f"\n  hf tables in bfloat16: {doubles} double roundings in {values} values")
+    record_property("note", f"hf tables in bfloat16: {doubles} double roundings in {values} values")
     assert doubles <= values * 2e-4
 
 
