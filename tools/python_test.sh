@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The Python tests on the installed wheel, in virtual environments of their own under build/: all of them with PyTorch, and with NumPy alone
-# those that must pass so. Arguments go to pytest.
+# The Python tests on the installed wheel, in virtual environments of their own under build/: all of them with PyTorch, and with
+# NumPy alone those that must pass so. Arguments go to pytest.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tools/python_venv.sh venv tests/python/requirements.txt
