@@ -47,7 +47,7 @@ def cell(row: Row | None, prefill: bool) -> str:
 
 
 def print_table(rows: list[Row], threads: int) -> None:
-    print(f"\n{counted(threads)}; 32 query and 8 key heads of 128; prefill is 2048 tokens: speed of copy_ (time); medians")
+    print(f"\n{counted(threads)}; 32 query and 8 key heads of 128; prefill is 2048 tokens: share of the speed of copy_ (time); medians")
     print(f"{'':46}" + "".join(f"{('prefill ' if c[0] == '2' else 'one token ') + c.split(':')[1]:>22}" for c in CASES))
     labels = list(dict.fromkeys(str(r["label"]) for r in rows if r["threads"] == threads))
     for label in labels:
