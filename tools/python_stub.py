@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes the stub of the compiled core of the Python that runs this: tools/python_stub.py OUT."""
+
 import subprocess
 import sys
 from pathlib import Path

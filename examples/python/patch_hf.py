@@ -1,13 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Patch a Hugging Face model in place: the same logits bit for bit by default, exact angles on demand, and back again."""
+
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import phasor.hf
 
 torch.manual_seed(0)
-config = LlamaConfig(hidden_size=64, intermediate_size=96, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=2, vocab_size=100,
-                     max_position_embeddings=4096, rope_parameters={"rope_type": "default", "rope_theta": 500000.0})
+config = LlamaConfig(
+    hidden_size=64,
+    intermediate_size=96,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    num_hidden_layers=2,
+    vocab_size=100,
+    max_position_embeddings=4096,
+    rope_parameters={"rope_type": "default", "rope_theta": 500000.0},
+)
 model = LlamaForCausalLM(config).eval()  # random weights: nothing is downloaded
 tokens = torch.randint(0, 100, (2, 17))
 

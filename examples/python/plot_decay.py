@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draw how the score of two equal tokens falls with their distance, before and after YaRN."""
+
 import matplotlib
 
 matplotlib.use("Agg")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rotate queries and keys held in NumPy arrays, in place and into new ones, and undo it."""
+
 import numpy as np
 
 import phasor

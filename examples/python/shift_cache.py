@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drop the oldest tokens of a key cache and move the rest back: one exact rotation in place, no key is computed again."""
+
 import numpy as np
 
 import phasor

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Train one attention layer in PyTorch: gradients flow through the rotation."""
+
 import torch
 from torch import nn
 

@@ -47,8 +47,14 @@ def test_keys_move() -> None:
 
 
 def test_configs_are_read_and_explained() -> None:
-    config = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "max_position_embeddings": 2048,
-              "rope_theta": 5e5}
+    config = {
+        "model_type": "llama",
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "num_hidden_layers": 2,
+        "max_position_embeddings": 2048,
+        "rope_theta": 5e5,
+    }
     assert phasor.Rotary.from_config(config).base == 5e5
     assert phasor.Rotary.from_config(json.dumps(config)).head_dim == 16
     assert "500000" in phasor.explain(config).replace(",", "")

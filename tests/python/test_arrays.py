@@ -207,6 +207,7 @@ def test_complex_tensors_are_refused() -> None:
         ROPE(torch.zeros(SHAPE, dtype=torch.complex64))
 
 
+@pytest.mark.filterwarnings("ignore:Accessing the data pointer")
 def test_meta_and_fake_tensors_give_shapes_and_nothing_is_read() -> None:
     from torch._subclasses.fake_tensor import FakeTensorMode
 

@@ -83,7 +83,7 @@ BAD: dict[str, tuple[Change, tuple[type[Exception], ...], str]] = {
     "positions of no axis": (lambda q, k, p, kind: (q, k, as_kind(3, kind)), (ValueError,), "positions"),
     "float32 positions": (lambda q, k, p, kind: (q, k, typed(as_kind([0.0] * T, kind), "float32")), (TypeError,), "float32"),
     "int16 positions": (lambda q, k, p, kind: (q, k, typed(as_kind([0] * T, kind), "int16")), (TypeError,), "int16"),
-    "channels apart": (lambda q, k, p, kind: (as_kind(np.repeat(q, 2, -1), kind)[..., ::2], k, p), (ValueError,), "stride"),
+    "channels apart": (lambda q, k, p, kind: (as_kind(np.repeat(np.asarray(q), 2, -1), kind)[..., ::2], k, p), (ValueError,), "stride"),
     "the same memory twice": (lambda q, k, p, kind: (q, q[:, :, :3], p), (ValueError, RuntimeError), "memory|overlap|share"),
 }
 READS_ONLY = {"the same memory twice"}  # fine where nothing is written
@@ -142,8 +142,18 @@ def test_bad_tables_are_refused_by_every_front(what: str, kind: str, front: Any)
     assert np.array_equal(np.asarray(q), np.asarray(good(7, kind)))
 
 
-@pytest.mark.parametrize("layout", [{"pairing": "thirds"}, {"rotary_width": 7}, {"rotary_width": 99}, {"sense": "widdershins"}, {"numerics": "fast"},
-                                    {"rotary_offset": 20, "rotary_width": 16}, {"segments": 3}])
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {"pairing": "thirds"},
+        {"rotary_width": 7},
+        {"rotary_width": 99},
+        {"sense": "widdershins"},
+        {"numerics": "fast"},
+        {"rotary_offset": 20, "rotary_width": 16},
+        {"segments": 3},
+    ],
+)
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
 def test_bad_layouts_of_tables_are_refused(layout: dict[str, Any], kind: str) -> None:
     cos, sin = ROPE.cos_sin(as_kind(np.arange(T), kind))
@@ -181,16 +191,28 @@ def test_keys_move_only_between_encodings_that_fit(kind: str) -> None:
     assert np.array_equal(np.asarray(k), np.asarray(good(3, kind)))
 
 
-@pytest.mark.parametrize(("fields", "error"), [
-    ({"head_dim": 0}, ValueError), ({"head_dim": -8}, ValueError), ({"head_dim": 7}, ValueError), ({"head_dim": 8, "base": -1.0}, ValueError),
-    ({"head_dim": 8, "base": float("nan")}, ValueError), ({"head_dim": 8, "rotary_width": 10}, ValueError),
-    ({"head_dim": 8, "pairing": "Half"}, ValueError), ({"head_dim": 8, "numerics": "exactly"}, ValueError),
-    ({"head_dim": "8"}, TypeError), ({"head_dim": 8, "base": "big"}, TypeError), ({"head_dim": 8, "scaling": 4.0}, TypeError),
-    ({"head_dim": 8, "pairing": 1}, (TypeError, ValueError)), ({"head_dim": 8.5}, TypeError), ({"head_dim": 2**70}, (ValueError, TypeError)),
-    ({"head_dim": 8, "scaling": phasor.YarnScaling(factor=0.0, original_length=10)}, ValueError),
-    ({"head_dim": 8, "scaling": phasor.GivenFactors((1.0,))}, ValueError),
-    ({"head_dim": 8, "scaling": phasor.NtkMixedScaling(factor=2.0), "numerics": "hf"}, NotImplementedError),
-])
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"head_dim": 0}, ValueError),
+        ({"head_dim": -8}, ValueError),
+        ({"head_dim": 7}, ValueError),
+        ({"head_dim": 8, "base": -1.0}, ValueError),
+        ({"head_dim": 8, "base": float("nan")}, ValueError),
+        ({"head_dim": 8, "rotary_width": 10}, ValueError),
+        ({"head_dim": 8, "pairing": "Half"}, ValueError),
+        ({"head_dim": 8, "numerics": "exactly"}, ValueError),
+        ({"head_dim": "8"}, TypeError),
+        ({"head_dim": 8, "base": "big"}, TypeError),
+        ({"head_dim": 8, "scaling": 4.0}, TypeError),
+        ({"head_dim": 8, "pairing": 1}, (TypeError, ValueError)),
+        ({"head_dim": 8.5}, TypeError),
+        ({"head_dim": 2**70}, (ValueError, TypeError)),
+        ({"head_dim": 8, "scaling": phasor.YarnScaling(factor=0.0, original_length=10)}, ValueError),
+        ({"head_dim": 8, "scaling": phasor.GivenFactors((1.0,))}, ValueError),
+        ({"head_dim": 8, "scaling": phasor.NtkMixedScaling(factor=2.0), "numerics": "hf"}, NotImplementedError),
+    ],
+)
 def test_bad_specs_are_refused_with_the_librarys_words(fields: dict[str, Any], error: Any) -> None:
     with pytest.raises(error) as caught:
         phasor.Rotary(**fields)

@@ -65,7 +65,9 @@ def test_a_negative_number_of_threads_is_refused(bad: int) -> None:
 
 def test_without_pytorch_there_are_as_many_threads_as_this_process_has_cores() -> None:
     cores = sorted(os.sched_getaffinity(0))
-    program = "import os, sys; os.sched_setaffinity(0, eval(sys.argv[1])); import phasor; print(phasor.get_num_threads(), 'torch' in sys.modules)"
+    program = (
+        "import os, sys; os.sched_setaffinity(0, eval(sys.argv[1])); import phasor; print(phasor.get_num_threads(), 'torch' in sys.modules)"
+    )
     for some in (cores[:1], cores):
         done = subprocess.run([sys.executable, "-c", program, repr(some)], capture_output=True, text=True, check=True)
         assert done.stdout.split() == [str(len(some)), "False"]

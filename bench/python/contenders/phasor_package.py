@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """This package: in place and functional, phases made in the call or tables given, direct and through the registered operator."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
