@@ -122,12 +122,12 @@ def rotary_(rope: Any, q: Tensor, k: Tensor | None, positions: Any, direction: i
     try:
         # Written out: this is the call of every layer at every token that is generated.
         if k is None:
-            if not _inference_mode() and (q.is_inference() or (q.requires_grad and _recording())):
+            if not _inference_mode() and (q.is_inference() or (_recording() and q.requires_grad)):
                 return _in_place_with_care(TurnedInPlace, rope, (q, k), (positions,), direction)
             rope._core.apply(q, None, positions, direction, None, None)
             _increment_version((q,))
             return q
-        if not _inference_mode() and (q.is_inference() or k.is_inference() or ((q.requires_grad or k.requires_grad) and _recording())):
+        if not _inference_mode() and (q.is_inference() or k.is_inference() or (_recording() and (q.requires_grad or k.requires_grad))):
             return _in_place_with_care(TurnedInPlace, rope, (q, k), (positions,), direction)
         rope._core.apply(q, k, positions, direction, None, None)
         both = (q, k)
