@@ -15,6 +15,7 @@ from phasor._torch import checks, kernels, sharding, table_gradient
 from phasor._torch.operators import LIBRARY, OPERATORS, ROTARY, TABLES, Operator
 from phasor._torch.plain import quiet
 
+
 def adjoint_direction(by_tables: bool, direction: int) -> int:
     if by_tables:  # inverse means transpose there
         return kernels.TRANSPOSE if direction == kernels.FORWARD else kernels.FORWARD
@@ -108,20 +109,16 @@ def _by_learned_positions(operator: Operator, args: tuple[Any, ...]) -> Any:
     return outs[0] if count == 1 else outs
 
 
-def _run_here(operator: Operator, args: tuple[Any, ...]) -> Any:
-    try:
-        return operator.kernel(*args)
-    except Exception:
-        _refuse(operator, args)
-        raise
-
-
 def _functional(operator: Operator) -> Callable[..., Any]:
-    overload = operator.overload
+    overload, body = operator.overload, operator.kernel
 
     def kernel(keyset: Any, *args: Any) -> Any:
         if quiet(args):
-            return _run_here(operator, args)  # no kernel below would do more, and a second one in Python would double the cost
+            try:
+                return body(*args)  # no kernel below would do more, and a second one in Python would double the cost
+            except Exception:
+                _refuse(operator, args)
+                raise
         _refuse(operator, args)
         sharding.any_sharded(args)
         if not operator.by_tables and args[operator.tensors + 1] is not None and args[operator.tensors + 1].requires_grad:
@@ -135,13 +132,16 @@ def _functional(operator: Operator) -> Callable[..., Any]:
 
 
 def _in_place(operator: Operator) -> Callable[..., Any]:
-    overload, functional, count = operator.overload, operator.functional, operator.tensors
+    overload, functional, count, body = operator.overload, operator.functional, operator.tensors, operator.kernel
 
     def kernel(keyset: Any, *args: Any) -> None:
+        if quiet(args) and not args[0].is_inference() and not (count == 2 and args[1].is_inference()):
+            try:
+                return body(*args)
+            except Exception:
+                _refuse(operator, args)
+                raise
         tensors = args[:count]
-        if quiet(args) and not tensors[0].is_inference() and not tensors[-1].is_inference():
-            _run_here(operator, args)
-            return
         checks.writable(tensors)
         _refuse(operator, args)
         if _recorded(args) or sharding.any_sharded(args) or any(x.is_neg() for x in tensors):

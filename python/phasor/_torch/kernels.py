@@ -39,7 +39,7 @@ def turn(core: Any, tensors: tuple[Tensor | None, ...], where: Any, direction: i
 def _where(positions: Tensor | None, offset: int) -> Tensor | int:
     if positions is None:
         return offset
-    if offset != 0:
+    if offset:
         raise ValueError(f"rotary: positions and an offset of {offset} are given, only one of them can be")
     return positions
 
@@ -57,12 +57,22 @@ def rotary_qk(q: Tensor, k: Tensor, words: Tensor, positions: Tensor | None, off
 
 
 def rotary_(q: Tensor, words: Tensor, positions: Tensor | None, offset: int, direction: int) -> None:
-    turn(_rotary_from_words(words), (q, None, None, None), _where(positions, offset), direction)
+    where = offset if positions is None else _where(positions, offset)
+    core = _rotary_from_words(words)
+    if direction == INVERSE_TRANSPOSE:
+        turn(core, (q, None, None, None), where, direction)
+    else:
+        core.apply(q, None, where, direction, None, None)
     _increment_version((q,))
 
 
 def rotary_qk_(q: Tensor, k: Tensor, words: Tensor, positions: Tensor | None, offset: int, direction: int) -> None:
-    turn(_rotary_from_words(words), (q, k, None, None), _where(positions, offset), direction)
+    where = offset if positions is None else _where(positions, offset)
+    core = _rotary_from_words(words)
+    if direction == INVERSE_TRANSPOSE:
+        turn(core, (q, k, None, None), where, direction)
+    else:
+        core.apply(q, k, where, direction, None, None)
     _increment_version((q, k))
 
 
