@@ -228,6 +228,11 @@ def test_negative_views_are_what_they_seem():
     written = q.clone()
     rope.apply_(torch._neg_view(written))
     assert torch.equal(-written, rope(-q))
+    turns = torch.polar(torch.ones(7, 4), torch.randn(7, 4)).conj()  # tables as complex numbers: the sine is a negative view
+    assert turns.imag.is_neg()
+    want = phasor.apply_rotary(q, None, turns.real.clone(), turns.imag.clone())
+    assert torch.equal(phasor.apply_rotary(q, None, turns.real.contiguous(), turns.imag), want)
+    assert torch.equal(torch.ops.phasor.rotary_tables(q, turns.real.contiguous(), turns.imag, [0, 0, 0, -1, 0, 0, 1], 0), want)
 
 
 def test_subclasses_and_function_modes_see_the_operator():

@@ -110,10 +110,10 @@ def _by_learned_positions(operator: Operator, args: tuple[Any, ...]) -> Any:
 
 
 def _functional(operator: Operator) -> Callable[..., Any]:
-    overload, body = operator.overload, operator.kernel
+    overload, count, body, by_tables = operator.overload, operator.tensors, operator.kernel, operator.by_tables
 
     def kernel(keyset: Any, *args: Any) -> Any:
-        if quiet(args):
+        if quiet(args, count, by_tables):
             try:
                 return body(*args)  # no kernel below would do more, and a second one in Python would double the cost
             except Exception:
@@ -121,7 +121,7 @@ def _functional(operator: Operator) -> Callable[..., Any]:
                 raise
         _refuse(operator, args)
         sharding.any_sharded(args)
-        if not operator.by_tables and args[operator.tensors + 1] is not None and args[operator.tensors + 1].requires_grad:
+        if not by_tables and args[count + 1] is not None and args[count + 1].requires_grad:
             return _by_learned_positions(operator, args)
         if _recorded(args):
             return _apply(operator, keyset, args)
@@ -133,9 +133,10 @@ def _functional(operator: Operator) -> Callable[..., Any]:
 
 def _in_place(operator: Operator) -> Callable[..., Any]:
     overload, functional, count, body = operator.overload, operator.functional, operator.tensors, operator.kernel
+    by_tables = operator.by_tables
 
     def kernel(keyset: Any, *args: Any) -> None:
-        if quiet(args) and not args[0].is_inference() and not (count == 2 and args[1].is_inference()):
+        if quiet(args, count, by_tables) and not args[0].is_inference() and not (count == 2 and args[1].is_inference()):
             try:
                 return body(*args)
             except Exception:

@@ -19,15 +19,20 @@ _increment_version = _C._increment_version
 _DEFAULT = _C._autograd.CreationMeta.DEFAULT
 
 
-def quiet(args: tuple[Any, ...]) -> bool:
+def quiet(args: tuple[Any, ...], count: int, by_tables: bool) -> bool:
     """Every tensor lies in memory as it seems to and wants no gradient; no transform, mode, trace or forward-mode gradient looks on."""
-    for x in args:
-        kind = type(x)
-        if kind in TYPES:
-            if x.requires_grad or not x.is_cpu or x.is_neg():
-                return False
-        elif kind is not int and x is not None and kind is not list:
+    q = args[0]
+    if type(q) not in TYPES or q.requires_grad or not q.is_cpu or q.is_neg():
+        return False
+    if count == 2:
+        k = args[1]
+        if type(k) not in TYPES or k.requires_grad or k.is_neg():
             return False
+    first, second = args[count], args[count + 1]  # words and positions, or cos and sin
+    if type(first) not in TYPES or (second is not None and (type(second) not in TYPES or second.requires_grad)):
+        return False
+    if by_tables and (first.requires_grad or first.is_neg() or second.is_neg()):
+        return False
     if _transforms() or _modes() or _function_modes():
         return False
     return _tracing() is None and forward_ad._current_level < 0
