@@ -72,11 +72,12 @@ class Rotation:
 
 
 def pattern(variant: Variant, call: Call, cos: Tensor) -> tuple:
-    """What a proof is for: which tensors there are, ranks, the axis given, and whether tokens and rows of the tables differ in number."""
+    """What a proof is for: which tensors there are, ranks, the axis given, and how tokens and rows of the tables go together."""
     given = [t for t in call.tensors if t is not None]
     rows = ALIGN[variant.align](cos, call.axis).shape[-2]
-    ragged = rows != 1 and any(t.shape[-2] != rows for t in given)
-    return (tuple(t is None for t in call.tensors), given[0].ndim, cos.ndim, call.axis, ragged)
+    # One row for many may be the axis of the heads, or a single patch after tokens that do not turn: only a probe can tell.
+    together = "same" if all(t.shape[-2] == rows for t in given) else "one row" if rows == 1 else "ragged"
+    return (tuple(t is None for t in call.tensors), given[0].ndim, cos.ndim, call.axis, together)
 
 
 def scenes(form: Form, heads: tuple[int, int] | None) -> Iterator[Scene]:
