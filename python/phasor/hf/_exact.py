@@ -11,15 +11,15 @@ from typing import Any
 
 import torch
 
-from .. import Rotary
+from .. import Rotary, RotarySpec
 from ._patch import bind
 from ._report import Counter
 from ._rewrite import NAMED_LIKE_A_ROTATION, copied, names_in
-from ._tables import Layout, Unlike, find_layout
+from ._tables import Layout, Unlike, find_layout, given_rotary
 
 Tensor = torch.Tensor
 # A config's frequencies are taken where the module's float32 ones are those, rounded: PyTorch's own pow and division cost a few ulps.
-SAME_FREQUENCY = 2e-6
+SAME = 2e-6
 
 
 def patch_tables(model: torch.nn.Module, tables: Counter, left: Counter) -> None:
@@ -95,7 +95,7 @@ class ExactTables:
         for kind in kinds_of(asked):
             numbers = _numbers(asked, kind)
             self._layouts[kind] = [find_layout(asked, numbers, kind)]
-            sources.append(frequencies(asked, numbers[0], kind)[1])
+            sources.append(rotary_of(asked, numbers, kind)[1])
         self.source = "frequencies of " + ", ".join(dict.fromkeys(sources))
         self.forward = self._forward()
 
@@ -109,7 +109,7 @@ class ExactTables:
             if layout is None:
                 return self._own(module, x, position_ids, **({} if layer_type is None else {"layer_type": layer_type}))
             dtype = x.dtype if layout.follows_dtype or x.dtype == torch.float64 else torch.float32
-            cos, sin = layout.tables(self._rotary(module, layout, numbers, kind), position_ids.cpu(), dtype)
+            cos, sin = layout.tables(self._rotary(module, numbers, kind), position_ids.cpu(), dtype)
             if layout.complex:
                 return torch.complex(cos, sin).to(x.device)
             return cos.to(device=x.device, dtype=dtype), sin.to(device=x.device, dtype=dtype)
@@ -131,10 +131,10 @@ class ExactTables:
             return None
         return known[-1]
 
-    def _rotary(self, module: torch.nn.Module, layout: Layout, numbers: tuple[Tensor, float], kind: str | None) -> Rotary:
-        key = (layout, tuple(numbers[0].tolist()), numbers[1])
+    def _rotary(self, module: torch.nn.Module, numbers: tuple[Tensor, float], kind: str | None) -> Rotary:
+        key = (kind, tuple(numbers[0].tolist()), numbers[1])
         if key not in self._rotaries:
-            self._rotaries[key] = layout.rotary(frequencies(module, numbers[0], kind)[0], numbers[1])
+            self._rotaries[key] = rotary_of(module, numbers, kind)[0]
         return self._rotaries[key]
 
 
@@ -144,23 +144,27 @@ def _numbers(module: torch.nn.Module, kind: str | None) -> tuple[Tensor, float]:
     return getattr(module, f"{prefix}inv_freq").detach().float().cpu(), float(getattr(module, f"{prefix}attention_scaling", 1.0))
 
 
-def frequencies(module: torch.nn.Module, inv_freq: Tensor, kind: str | None) -> tuple[tuple[float, ...], str]:
-    """The exact frequencies of the config where they are the module's, else the module's float32 ones taken as they are."""
+def rotary_of(module: torch.nn.Module, numbers: tuple[Tensor, float], kind: str | None) -> tuple[Rotary, str]:
+    """Exact pairs by the config where they are the module's own, rounded; else the module's float32 frequencies taken as they are."""
     config = getattr(module, "config", None)
-    own = inv_freq.double()
+    own, amplitude = numbers[0].double(), numbers[1]
     lengths = {0, int(getattr(module, "max_seq_len_cached", 0)), int(getattr(module, "original_max_seq_len", 0)) + 1}
-    for length in sorted(lengths):
-        exact = _of_config(config, kind, length) if config is not None else None
-        if exact is not None and len(exact) == len(own) and bool(((exact - own).abs() <= SAME_FREQUENCY * own.abs()).all()):
-            return tuple(exact.tolist()), "the config"
-    return tuple(own.tolist()), "inv_freq"
+    for length in sorted(lengths) if config is not None else ():
+        rotary = _of_config(config, kind, length, len(own))
+        if rotary is None:
+            continue
+        exact = torch.from_numpy(rotary.frequencies)
+        if exact.shape == own.shape and bool(((exact - own).abs() <= SAME * own.abs()).all()) and abs(rotary.amplitude - amplitude) <= SAME:
+            return rotary, "the config"
+    return given_rotary(own.tolist(), amplitude), "inv_freq"
 
 
-def _of_config(config: Any, kind: str | None, length: int) -> Tensor | None:
-    """What phasor reads from the config; None where it cannot."""
+def _of_config(config: Any, kind: str | None, length: int, pairs: int) -> Rotary | None:
+    """What phasor reads from the config, one axis of it; None where it cannot."""
     layers = list(getattr(config, "layer_types", None) or [])
     layer = layers.index(kind) if kind in layers else 0
     try:
-        return torch.from_numpy(Rotary.from_config(config, layer, length=length).frequencies.reshape(-1))
+        spec = Rotary.from_config(config, layer, length=length).spec
+        return Rotary.from_spec(RotarySpec(2 * pairs, base=spec.base, scaling=spec.scaling, unit=spec.unit))
     except (ValueError, TypeError, NotImplementedError, LookupError):
         return None
