@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from phasor.hf._recognise import Rotation, recognise  # noqa: E402
-from phasor.hf._replace import replacement  # noqa: E402
+from phasor.hf._replace import replacement, turned  # noqa: E402
 
 
 def halves(x):
@@ -203,6 +203,16 @@ def test_tokens_before_the_first_row_do_not_turn_even_when_there_is_one_row(patc
     ours = replacement(dinov3, recognise(dinov3))
     q, k, cos, sin = torch.randn(2, 3, 6, 8), torch.randn(2, 3, 6, 8), torch.randn(patches, 8), torch.randn(patches, 8)
     assert all(torch.equal(a, b) for a, b in zip(ours(q, k, cos, sin), dinov3(q, k, cos, sin)))
+
+
+@pytest.mark.parametrize("heads, tokens", [(1, 1), (1, 5), (4, 1)])
+def test_one_head_or_one_token_is_served_in_either_order(heads, tokens):
+    found = recognise(llama)
+    cos, sin = torch.randn(2, tokens, 8), torch.randn(2, tokens, 8)
+    for shape, axis in (((2, heads, tokens, 8), 1), ((2, tokens, heads, 8), 2)):
+        q, k = torch.randn(shape), torch.randn(shape)
+        got = turned(found, (q, k, cos, sin), {"unsqueeze_dim": axis})
+        assert got is not None and all(torch.equal(a, b) for a, b in zip(got, llama(q, k, cos, sin, axis)))
 
 
 def test_tables_that_learn_keep_their_gradient():

@@ -40,7 +40,8 @@ def status(row: Row) -> str:
         own = "; some calls by the model's own function" if row["own"] else ""
         return f"bitwise{unable}{own}"
     if row["rotations"]:
-        return f"patched, {row['problem'] or 'not run: this input needs no rotation'}"
+        why = "all calls by the model's own function" if row["own"] else "not run: this input needs no rotation"
+        return f"patched, {row['problem'] or why}"
     return row["problem"] or ("not patched" if row["left"] else "no rotation in it")
 
 
