@@ -211,7 +211,7 @@ def test_one_head_or_one_token_is_served_in_either_order(heads, tokens):
     cos, sin = torch.randn(2, tokens, 8), torch.randn(2, tokens, 8)
     for shape, axis in (((2, heads, tokens, 8), 1), ((2, tokens, heads, 8), 2)):
         q, k = torch.randn(shape), torch.randn(shape)
-        got = turned(found, (q, k, cos, sin), {"unsqueeze_dim": axis})
+        got = turned(found, {}, (q, k, cos, sin), {"unsqueeze_dim": axis})
         assert got is not None and all(torch.equal(a, b) for a, b in zip(got, llama(q, k, cos, sin, axis)))
 
 
