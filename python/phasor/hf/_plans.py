@@ -12,7 +12,7 @@ from .. import TableLayout
 from .._arrays import torch_road
 from ._forms import Call, answer, cos_sin
 from ._recognise import COMPLEX_ROW, Rotation, pattern
-from ._variants import ALIGN, keywords, order_of
+from ._variants import ALIGN, Misfit, keywords, order_of
 
 Tensor = torch.Tensor
 MOST = 256  # plans kept for one function; lengths that never come again must not pile up
@@ -76,7 +76,10 @@ def _by_views(rotation: Rotation, call: Call, count: int) -> Plan | None:
         return None
     if len(call.tensors) == 2 and (call.tensors[1] is None or count == 0):
         return None
-    order, _ = order_of(q, ALIGN[variant.align](table, call.axis))
+    try:
+        order, _ = order_of(q, ALIGN[variant.align](table, call.axis))
+    except Misfit:  # tokens and rows differ in number
+        return None
     tokens = {"BHTD": 2, "BTHD": 1, "THD": 0}.get(order)
     others = [t for t in call.tensors[1:] if t.shape[tokens or 0] != q.shape[tokens or 0]]
     if tokens is None or table.shape[-2] != q.shape[tokens] or others or (q.ndim == 4 and table.shape[0] not in (1, q.shape[0])):
