@@ -78,7 +78,7 @@ def test_every_batch_row_has_its_own_positions():
 def close(model, lengths, tolerance=2e-5):
     """Patched and unpatched tables agree over a sequence of lengths; the largest cosine seen."""
     plain, amplitude = llama_like(model), 0.0
-    phasor.hf.patch(model, numerics="exact")
+    assert [e.how for e in phasor.hf.patch(model, numerics="exact").tables] == ["frequencies of the config"]
     for length in lengths:
         positions = torch.arange(length)[None]
         theirs, ours = (rotary(m)(torch.zeros(1, length, 4), positions) for m in (plain, model))
@@ -99,6 +99,15 @@ def test_dynamic_ntk_follows_the_length_as_the_model_does():
     phasor.hf.unpatch(model)
     unscaled = llama()
     assert (long - rotary(unscaled)(torch.zeros(1, 64, 4), torch.arange(64)[None])[0]).abs().max() > 0.1
+
+
+def test_a_model_that_has_seen_long_inputs_can_still_be_patched():
+    model = llama(rope_type="dynamic", factor=4.0)
+    rotary(model)(torch.zeros(1, 64, 4), torch.arange(64)[None])
+    assert phasor.hf.patch(model, numerics="exact").tables
+    longer = torch.arange(70)[None]
+    plain = rotary(llama(rope_type="dynamic", factor=4.0))(torch.zeros(1, 70, 4), longer)
+    assert (rotary(model)(torch.zeros(1, 70, 4), longer)[0] - plain[0]).abs().max() < 2e-5
 
 
 def test_longrope_changes_its_factors_with_the_length_as_the_model_does():

@@ -15,7 +15,7 @@ from .. import Rotary, RotarySpec
 from ._patch import bind
 from ._report import Counter
 from ._rewrite import NAMED_LIKE_A_ROTATION, copied, names_in
-from ._tables import Layout, Unlike, find_layout, given_rotary
+from ._tables import Layout, Unlike, find_layout, given_rotary, numbers_of
 
 Tensor = torch.Tensor
 # A config's frequencies are taken where the module's float32 ones are those, rounded: PyTorch's own pow and division cost a few ulps.
@@ -93,9 +93,8 @@ class ExactTables:
         asked = copy.deepcopy(module)  # the questions may move dynamic frequencies
         sources = []
         for kind in kinds_of(asked):
-            numbers = _numbers(asked, kind)
-            self._layouts[kind] = [find_layout(asked, numbers, kind)]
-            sources.append(rotary_of(asked, numbers, kind)[1])
+            self._layouts[kind] = [find_layout(asked, kind)]
+            sources.append(rotary_of(asked, numbers_of(asked, kind), kind)[1])
         self.source = "frequencies of " + ", ".join(dict.fromkeys(sources))
         self.forward = self._forward()
 
@@ -104,8 +103,8 @@ class ExactTables:
 
         def forward(module: torch.nn.Module, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Any:
             kind = layer_type if layer_type in self._layouts else None
-            numbers = _numbers(module, kind)
-            layout = self._layout(module, numbers, kind, position_ids)
+            numbers = numbers_of(module, kind)
+            layout = self._layout(module, kind, position_ids)
             if layout is None:
                 return self._own(module, x, position_ids, **({} if layer_type is None else {"layer_type": layer_type}))
             dtype = x.dtype if layout.follows_dtype or x.dtype == torch.float64 else torch.float32
@@ -117,16 +116,16 @@ class ExactTables:
         forward.__name__ = "forward"
         return forward
 
-    def _layout(self, module: torch.nn.Module, numbers: tuple[Tensor, float], kind: str | None, positions: Tensor) -> Layout | None:
+    def _layout(self, module: torch.nn.Module, kind: str | None, positions: Tensor) -> Layout | None:
         """The layout for positions of this shape; None where the module's own tables are to be used."""
         known = self._layouts[kind]
         for layout in known:
-            if layout is not None and layout.fits(positions):
+            if layout.fits(positions):
                 return layout
         asked = copy.deepcopy(module)
         asked.__dict__.pop("forward", None)  # the class's own
         try:
-            known.append(find_layout(asked, numbers, kind, positions))
+            known.append(find_layout(asked, kind, positions))
         except Unlike:
             return None
         return known[-1]
@@ -136,12 +135,6 @@ class ExactTables:
         if key not in self._rotaries:
             self._rotaries[key] = rotary_of(module, numbers, kind)[0]
         return self._rotaries[key]
-
-
-def _numbers(module: torch.nn.Module, kind: str | None) -> tuple[Tensor, float]:
-    """The module's frequencies and amplitude as they are now."""
-    prefix = "" if kind is None else f"{kind}_"
-    return getattr(module, f"{prefix}inv_freq").detach().float().cpu(), float(getattr(module, f"{prefix}attention_scaling", 1.0))
 
 
 def rotary_of(module: torch.nn.Module, numbers: tuple[Tensor, float], kind: str | None) -> tuple[Rotary, str]:

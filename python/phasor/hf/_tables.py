@@ -20,7 +20,7 @@ SHAPES: list[tuple[int, int | None, int]] = [
     *((axes, -1, 3) for axes in (2, 3)),  # (B, T, axes): patches of a batch
     (1, None, 2),  # (B, T)
 ]
-CLOSE = 2e-5  # of an angle at a position below 50: a few float32 roundings of the angle, the cosine and the scaling
+CLOSE = 4e-6  # of an angle at a position below 8: a few float32 roundings of the angle, the cosine and the scaling
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,11 +100,14 @@ def position_ids(shape: tuple[int, int | None, int], values: list[list[int]]) ->
     return by_axis.T if rank == 2 else by_axis.T[None]
 
 
-def find_layout(module: torch.nn.Module, numbers: tuple[Tensor, float], layer_type: str | None, like: Tensor | None = None) -> Layout:
-    """The layout of the module's tables for positions shaped like these (None: the first shape it takes); Unlike when it is not known.
+def numbers_of(module: torch.nn.Module, layer_type: str | None) -> tuple[Tensor, float]:
+    """The module's frequencies and amplitude as they are now: dynamic ones change with the length."""
+    prefix = "" if layer_type is None else f"{layer_type}_"
+    return getattr(module, f"{prefix}inv_freq").detach().float().cpu(), float(getattr(module, f"{prefix}attention_scaling", 1.0))
 
-    `numbers` are the module's frequencies and amplitude.
-    """
+
+def find_layout(module: torch.nn.Module, layer_type: str | None, like: Tensor | None = None) -> Layout:
+    """The layout of the module's tables for positions shaped like these (None: the first shape it takes); Unlike when it is not known."""
     for shape in SHAPES:
         axes, axis_at, rank = shape
         if like is not None and (rank != like.ndim or (axis_at is not None and like.shape[axis_at] != axes)):
@@ -116,13 +119,13 @@ def find_layout(module: torch.nn.Module, numbers: tuple[Tensor, float], layer_ty
         except Exception:  # noqa: BLE001  positions of this shape are not taken
             continue
         if cos.shape[-2] == ROWS and math.prod(cos.shape[:-2]) == 1:  # else the axes were taken for something else
-            return _layout_of(module, numbers, shape, layer_type)
+            return _layout_of(module, shape, layer_type)
     raise Unlike("it takes positions of no shape that we know")
 
 
-def _layout_of(module: torch.nn.Module, numbers: tuple[Tensor, float], shape: tuple, layer_type: str | None) -> Layout:
+def _layout_of(module: torch.nn.Module, shape: tuple, layer_type: str | None) -> Layout:
     """Turns one axis at a time by one position, and reads the frequency of every channel off the angle."""
-    known = numbers[0].double().tolist()
+    known = numbers_of(module, layer_type)[0].double().tolist()
     axes, _, rank = shape
     found: list[tuple[int, int, int]] = []
     for axis in range(axes):
@@ -138,7 +141,7 @@ def _layout_of(module: torch.nn.Module, numbers: tuple[Tensor, float], shape: tu
     rows = 1 if shape[1] == -1 and rank == 2 else 2  # axes of the rows: (T) or (B, T)
     narrow = ask(module, position_ids(shape, [[0] * ROWS] * axes), layer_type, torch.bfloat16)[0].dtype == torch.bfloat16
     layout = Layout(shape, tuple(found), cos.ndim - rows - 1, is_complex, narrow)
-    _check(module, layout, (known, numbers[1]), layer_type)
+    _check(module, layout, layer_type)
     return layout
 
 
@@ -149,12 +152,13 @@ def _nearest(known: list[float], angle: float) -> int:
     return index
 
 
-def _check(module: torch.nn.Module, layout: Layout, numbers: tuple[list[float], float], layer_type: str | None) -> None:
-    """Small positions, where float32 angles are still good: our tables must be the module's."""
-    values = [[(7 * row + 13 * axis + 3) % 50 for row in range(ROWS)] for axis in range(layout.shape[0])]
+def _check(module: torch.nn.Module, layout: Layout, layer_type: str | None) -> None:
+    """Small positions, where float32 angles are still good and no length has been exceeded: our tables must be the module's."""
+    values = [[(3 * row + 5 * axis + 2) % 8 for row in range(ROWS)] for axis in range(layout.shape[0])]
     positions = position_ids(layout.shape, values)
     theirs = ask(module, positions, layer_type)[:2]
-    ours = layout.tables(given_rotary(numbers[0], numbers[1]), positions, torch.float32)
+    frequencies, amplitude = numbers_of(module, layer_type)
+    ours = layout.tables(given_rotary(frequencies.double().tolist(), amplitude), positions, torch.float32)
     for own, got in zip(ours, theirs):
-        if own.shape != got.shape or (own - got).abs().max() > CLOSE * max(1, abs(numbers[1])):
+        if own.shape != got.shape or (own - got).abs().max() > CLOSE * max(1, abs(amplitude)):
             raise Unlike("its tables are not the cosines and sines of positions times its frequencies")
