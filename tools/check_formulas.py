@@ -10,7 +10,7 @@ C_LIKE = {".hpp", ".cpp", ".inl", ".cu", ".cuh", ".h", ".c", ".js", ".mjs", ".ts
 FORMULA = re.compile(r"\b(sin|cos|exp|pow|sqrt)f?\(")
 # Strings come first so that a comment marker inside one is not taken for a comment; they stay, comments go.
 C_TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|(?P<comment>//[^\n]*|/\*.*?\*/|<!--.*?-->)', re.DOTALL)
-PYTHON_TOKEN = re.compile(r'""".*?"""|\'\'\'.*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|(?P<comment>\#[^\n]*)', re.DOTALL)
+PYTHON_TOKEN = re.compile(r'(?P<comment>""".*?"""|\#[^\n]*)|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)  # docstrings explain, as comments do
 
 
 def without_comments(text, suffix):

@@ -10,4 +10,4 @@ cmake -S . -B build/python -G Ninja --log-level=WARNING -DSKBUILD=ON -DPython_EX
 cmake --build build/python -j "${JOBS:-$(nproc)}" --target _core
 rm -f python/phasor/_core*.so  # one of another Python would stay beside it
 cp build/python/python/_core*.so python/phasor/
-PYTHONPATH=python "$python" -m nanobind.stubgen -q -m phasor._core -o python/phasor/_core.pyi
+PYTHONPATH=python "$python" tools/python_stub.py python/phasor/_core.pyi

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures one contender in this process and prints its rows as JSON: contender.py NAME THREADS ROUNDS CASES."""
+
 from __future__ import annotations
 
 import importlib

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs every contender in a process of its own, prints what each reaches as a fraction of `copy_` in its own process, and the targets."""
+
 from __future__ import annotations
 
 import argparse
@@ -31,6 +32,14 @@ def find(rows: list[Row], label: str, case: str, threads: int) -> Row | None:
     return None
 
 
+def counted(threads: int) -> str:
+    return f"{threads} thread{'s' if threads > 1 else ''}"
+
+
+def verdict(reached: bool) -> str:
+    return "reached" if reached else "NOT REACHED"
+
+
 def cell(row: Row | None, prefill: bool) -> str:
     if row is None:
         return "-"
@@ -38,7 +47,7 @@ def cell(row: Row | None, prefill: bool) -> str:
 
 
 def print_table(rows: list[Row], threads: int) -> None:
-    print(f"\n{threads} thread{'s' if threads > 1 else ''}; 32 query and 8 key heads of 128; prefill is 2048 tokens: speed as a fraction of copy_ (time); medians")
+    print(f"\n{counted(threads)}; 32 query and 8 key heads of 128; prefill is 2048 tokens: share of the speed of copy_ (time); medians")
     print(f"{'':46}" + "".join(f"{('prefill ' if c[0] == '2' else 'one token ') + c.split(':')[1]:>22}" for c in CASES))
     labels = list(dict.fromkeys(str(r["label"]) for r in rows if r["threads"] == threads))
     for label in labels:
@@ -54,8 +63,11 @@ def fraction_targets(rows: list[Row], threads: int) -> list[tuple[str, float, fl
         if ours[case]:
             found.append((f"prefill {case[5:]} in place, of copy_", ours[case]["fraction"], wanted))
     for peer, case, wanted in (
-            ("transformers eager, tables made in the call", "2048:f32", 10.0), ("transformers eager, tables made in the call", "2048:bf16", 12.0),
-            ("torch.compile, tables given", "2048:f32", 5.0), ("onnxruntime RotaryEmbedding, bound tensors", "2048:f32", 4.0)):
+        ("transformers eager, tables made in the call", "2048:f32", 10.0),
+        ("transformers eager, tables made in the call", "2048:bf16", 12.0),
+        ("torch.compile, tables given", "2048:f32", 5.0),
+        ("onnxruntime RotaryEmbedding, bound tensors", "2048:f32", 4.0),
+    ):
         theirs = find(rows, peer, case, threads)
         if theirs and ours[case]:
             found.append((f"prefill {case[5:]}, times {peer}", ours[case]["fraction"] / theirs["fraction"], wanted))
@@ -63,26 +75,30 @@ def fraction_targets(rows: list[Row], threads: int) -> list[tuple[str, float, fl
 
 
 def print_targets(rows: list[Row], threads: int) -> None:
-    print(f"\ntargets, {threads} thread{'s' if threads > 1 else ''} (set on a Neoverse-N1 core; ratios are between fractions of copy_)")
+    print(f"\ntargets, {counted(threads)} (set on a Neoverse-N1 core; ratios are between fractions of copy_)")
     for what, reached, wanted in fraction_targets(rows, threads):
-        print(f"  {what:70}{reached:8.2f}  wanted {wanted:5.2f}  {'reached' if reached >= wanted else 'NOT REACHED'}")
-    for label, wanted in (("phasor in place", 3.0), ("phasor registered operator, in place", 8.0), ("phasor functional, gradient recorded", 30.0)):
+        print(f"  {what:70}{reached:8.2f}  wanted {wanted:5.2f}  {verdict(reached >= wanted)}")
+    for label, wanted in (
+        ("phasor in place", 3.0),
+        ("phasor registered operator, in place", 8.0),
+        ("phasor functional, gradient recorded", 30.0),
+    ):
         row = find(rows, label, "1:f32", threads)
         if row:
-            print(f"  {'one token f32, ' + label + ', us':70}{row['us']:8.2f}  at most {wanted:4.1f}  {'reached' if row['us'] <= wanted else 'NOT REACHED'}")
+            print(f"  {'one token f32, ' + label + ', us':70}{row['us']:8.2f}  at most {wanted:4.1f}  {verdict(row['us'] <= wanted)}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=41)
     parser.add_argument("--only", nargs="+", choices=CONTENDERS, default=CONTENDERS)
     parser.add_argument("--out", type=Path, default=Path("out/bench_python.json"))
     arguments = parser.parse_args()
     rows: list[Row] = []
     for threads in arguments.threads:
         for name in arguments.only:
-            print(f"bench-python: {name}, {threads} thread{'s' if threads > 1 else ''}", file=sys.stderr, flush=True)
+            print(f"bench-python: {name}, {counted(threads)}", file=sys.stderr, flush=True)
             found = run_contender(name, threads, arguments.rounds)
             # Every process has its own copy_; the table shows that of the first.
             rows += [r for r in found if r["label"] != "copy_" or not find(rows, "copy_", f"{r['tokens']}:{r['dtype']}", threads)]

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Phasor: position encodings for Transformers, exact at every position and at the speed of memory."""
 
+import importlib
+from typing import Any
+
 from phasor import analysis, plot, positions
 from phasor._additive import (
     BandLadder,
@@ -29,7 +32,7 @@ from phasor._bias_specs import (
     Window,
     XlSinusoids,
 )
-from phasor._core import active_target, force_target, get_num_threads, set_num_threads, targets, version
+from phasor._core import get_num_threads, set_num_threads
 from phasor._learned import hierarchical_table, lookup_add, lookup_add_, read_learned_table, resample_table, scatter_gradient_
 from phasor._model import (
     detect_pairing,
@@ -71,6 +74,7 @@ from phasor._spec import (
     Unscaled,
     YarnScaling,
 )
+from phasor._targets import active_target, force_target, targets, version
 
 __all__ = [
     "Alibi",
@@ -153,3 +157,10 @@ __all__ = [
 ]
 
 __version__ = version()
+
+
+def __getattr__(name: str) -> Any:
+    # What needs PyTorch is imported when it is asked for: the rest works without.
+    if name in ("hf", "nn"):
+        return importlib.import_module(f"phasor.{name}")
+    raise AttributeError(f"module 'phasor' has no attribute {name!r}")

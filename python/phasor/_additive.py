@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import functools
+import sys
 from dataclasses import dataclass, field
-from typing import Any, Literal, Union
+from typing import Any, Literal
 
 import numpy as np
 
 from phasor import _core
-from phasor._arrays import Array, Positions, positions_argument, returned
-from phasor._numbers import empty, freeze, new_like, reals, ungraded
+from phasor._arrays import Array, Positions, is_torch, positions_argument, returned, torch_road
+from phasor._numbers import empty, freeze, new_like, past_torch, reals, torch_dtype, written
 
 __all__ = [
     "BandLadder",
@@ -60,7 +61,7 @@ class GivenLadder:
         freeze(self, "frequencies")
 
 
-SinusoidLadder = Union[GeometricLadder, LogSpacedLadder, BandLadder, GivenLadder]
+SinusoidLadder = GeometricLadder | LogSpacedLadder | BandLadder | GivenLadder
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ class Sinusoidal:
     True
     """
 
-    __slots__ = ("_core", "_spec")
+    __slots__ = ("_core", "_spec", "_text")
 
     def __init__(self, width: int, *, base: float | None = None, ladder: SinusoidLadder | None = None, **spec: Any) -> None:
         if base is not None and ladder is not None:
@@ -147,6 +148,8 @@ class Sinusoidal:
     def _take(self, spec: SinusoidalSpec) -> None:
         self._core = _core.Sinusoidal(spec)
         self._spec = spec
+        # The spec as PyTorch's operators carry it: made here where PyTorch is in use, because torch.compile cannot trace the making.
+        self._text = torch_road().text_of(spec) if sys.modules.get("torch") else ""
 
     @classmethod
     def from_spec(cls, spec: SinusoidalSpec) -> Sinusoidal:
@@ -166,10 +169,20 @@ class Sinusoidal:
         (3, 4)
         """
         at = positions_argument(positions)
+        if is_torch(at) and out is None and amplitude is None:
+            return self._torch_operators().sinusoidal(at, self._text, torch_dtype(dtype))
+        given = out is not None
         if out is None:
             out = empty((*_token_shape(at, "Sinusoidal"), self._spec.width), dtype, at)
         self._core.fill(out, at, amplitude)
-        return out
+        return written(out) if given else returned(at, out)
+
+    def _torch_operators(self) -> Any:
+        import torch
+
+        if not self._text:
+            self._text = torch_road().text_of(self._spec)
+        return torch.ops.phasor
 
     def add(self, x: Array, positions: Positions = None, *, amplitude: float | None = None) -> Array:
         """x + encoding in one pass and with one rounding, as a new array.
@@ -177,7 +190,10 @@ class Sinusoidal:
         >>> Sinusoidal(2).add(np.zeros((2, 2), np.float32)).round(4).tolist()
         [[0.0, 1.0], [0.8414999842643738, 0.5403000116348267]]
         """
-        ungraded("Sinusoidal.add", x)
+        if is_torch(x):
+            at, first = torch_road().positions_and_first(positions)
+            factor = None if amplitude is None else x.new_tensor(amplitude, dtype=torch_dtype("float64"))
+            return self._torch_operators().add_sinusoidal(x, self._text, at, first, factor)
         out = new_like(x)
         self._core.add(x, positions_argument(positions), out, amplitude)
         return returned(x, out)
@@ -188,9 +204,10 @@ class Sinusoidal:
         >>> Sinusoidal(2).add_(np.zeros((1, 2), np.float32), 7).round(4).tolist()
         [[0.6570000052452087, 0.7538999915122986]]
         """
-        ungraded("Sinusoidal.add_", x)
+        if not past_torch(x):
+            return x.copy_(self.add(x, positions, amplitude=amplitude))
         self._core.add(x, positions_argument(positions), None, amplitude)
-        return x
+        return written(x)
 
     def amplitude_gradient(self, gradient: Array, positions: Positions = None) -> float:
         """The gradient by the amplitude: the sum of `gradient` times the encoding of amplitude 1, in float64.

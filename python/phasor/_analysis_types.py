@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Optional
 
 import numpy as np
 
-from phasor._spec import *  # noqa: F403: the core finds every dataclass of a plan here
+from phasor._spec import *  # noqa: F403 - the core finds every dataclass of a plan here
 from phasor._spec import Scaling
 
 __all__ = [
@@ -42,14 +41,14 @@ class ProfileError:
 
     position: int
     exact: float
-    hf: Optional[float]
-    vllm: Optional[float]
-    ggml: Optional[float]
+    hf: float | None
+    vllm: float | None
+    ggml: float | None
 
 
 @dataclass(frozen=True)
 class DistanceCheck:
-    """Scores of the same q and k near position 0 and far away; they depend on the distance alone when a difference is at most `rounding`."""
+    """Scores of the same q and k near 0 and far away; they depend on the distance alone when a difference is at most `rounding`."""
 
     scores: int
     largest_score: float
@@ -126,7 +125,7 @@ class PlannedPair:
     ratio: float
     trained_turns: float
     wanted_turns: float
-    unseen_from: Optional[int]
+    unseen_from: int | None
 
 
 @dataclass(frozen=True)
@@ -139,7 +138,7 @@ class PlannedScaling:
     amplitude: float
     softmax_scale: float
     unseen_pairs: int
-    unseen_from: Optional[int]
+    unseen_from: int | None
     pairs: tuple[PlannedPair, ...]
 
 

@@ -43,6 +43,8 @@ def positions_argument(positions: Positions) -> Positions:
         return operator.index(positions)
     if isinstance(positions, Sequence):
         return np.asarray(positions)
+    if not hasattr(positions, "__dlpack__"):
+        raise TypeError(f"positions: is {type(positions).__name__}, wanted an array, an int or None")
     return positions
 
 

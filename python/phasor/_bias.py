@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from phasor import _core
-from phasor._arrays import Array, Positions, positions_argument
+from phasor._arrays import Array, Positions, positions_argument, returned
 from phasor._bias_specs import Alibi, BiasSpec, T5Buckets, XlSinusoids
-from phasor._numbers import empty, integers
+from phasor._numbers import empty, integers, written
 
 __all__ = ["Bias", "alibi_slopes", "t5_buckets", "xl_sinusoids"]
 
@@ -47,7 +47,7 @@ class Bias:
     def __call__(
         self, q_positions: Positions, k_positions: Positions, dtype: Any = None, *, out: Array | None = None, heads: slice | None = None
     ) -> Array:
-        """The biases of queries and keys at positions (T) or (B, T): (heads, Tq, Tk) or (B, heads, Tq, Tk), of `dtype` (float32), or in `out`.
+        """The biases of queries and keys at positions (T) or (B, T): (heads, Tq, Tk) or (B, heads, Tq, Tk), of `dtype` or in `out`.
 
         `heads` picks some, as tensor parallelism does; with `out`, positions may be ints or None too.
 
@@ -58,6 +58,7 @@ class Bias:
         first, end, step = (heads or slice(None)).indices(self.heads)
         if step != 1:
             raise ValueError(f"Bias: heads have a step of {step}, wanted 1")
+        given = out is not None
         if out is None:
             q_rows, q_tokens = _extents(queries, "q_positions")
             k_rows, k_tokens = _extents(keys, "k_positions")
@@ -65,7 +66,7 @@ class Bias:
             shape = (max(end - first, 0), q_tokens, k_tokens)
             out = empty((max(q_rows, k_rows), *shape) if batched else shape, dtype, queries)
         self._core.fill(out, queries, keys, first)
-        return out
+        return written(out) if given else returned(queries, out)
 
     def diagonal(
         self, first_distance: int, count: int, dtype: Any = None, *, out: Array | None = None, first_head: int = 0, query_position: int = 0
@@ -78,7 +79,7 @@ class Bias:
         if out is None:
             out = empty((self.heads - first_head, count), dtype)
         self._core.diagonal(out, first_distance, first_head, query_position)
-        return out
+        return written(out)
 
     def gradient(self, diagonal: Array, first_distance: int, *, first_head: int = 0, query_position: int = 0) -> np.ndarray:
         """The gradient of the parameters, float64, from that of the diagonal (H, N) that begins at first_distance.
@@ -166,8 +167,9 @@ def xl_sinusoids(distances: Positions, spec: XlSinusoids, dtype: Any = None, *, 
     [[0.9093000292778015, -0.41609999537467957], [0.8414999842643738, 0.5403000116348267], [0.0, 1.0]]
     """
     at = positions_argument(distances)
+    given = out is not None
     if out is None:
         rows, count = _extents(at, "distances")
         out = empty((rows, count, spec.width) if len(at.shape) == 2 else (count, spec.width), dtype, at)
     _core.fill_xl_sinusoids(out, spec, at)
-    return out
+    return written(out) if given else returned(at, out)

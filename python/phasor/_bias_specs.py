@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, Union
+from typing import Literal
 
 from phasor._numbers import freeze
 
@@ -226,4 +226,4 @@ class XlSinusoids:
     clamp: int = 0  # distances are cut to -clamp ... clamp; 0: not
 
 
-BiasSpec = Union[Alibi, T5Buckets, DebertaBuckets, ShawClip, Kerple, Sandwich, Fire, DynamicMlp, SwinTable, SwinV2]
+BiasSpec = Alibi | T5Buckets | DebertaBuckets | ShawClip | Kerple | Sandwich | Fire | DynamicMlp | SwinTable | SwinV2

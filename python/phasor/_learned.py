@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from phasor import _core
-from phasor._arrays import Array, Positions, positions_argument, returned
-from phasor._numbers import _numpy_dtype, empty, new_like, ungraded
+from phasor._arrays import Array, Positions, is_torch, positions_argument, returned, torch_road
+from phasor._numbers import _numpy_dtype, empty, new_like, past_torch, ungraded, written
 
 __all__ = ["hierarchical_table", "lookup_add", "lookup_add_", "read_learned_table", "resample_table", "scatter_gradient_"]
 
@@ -27,6 +26,11 @@ def lookup_add(x: Array, table: Array | Sequence[Array], positions: Positions = 
     >>> phasor.lookup_add(np.zeros((2, 2), np.float32), table, [2, 0]).tolist()
     [[5.0, 6.0], [1.0, 2.0]]
     """
+    if is_torch(x) and is_torch(table):
+        import torch
+
+        at, first = torch_road().positions_and_first(positions)
+        return torch.ops.phasor.lookup_add(x, table, at, first, offset, None)
     ungraded("lookup_add", x, *(table if isinstance(table, (list, tuple)) else (table,)))
     out = new_like(x)
     _core.lookup_add(x, table, positions_argument(positions), out, offset)
@@ -40,9 +44,10 @@ def lookup_add_(x: Array, table: Array | Sequence[Array], positions: Positions =
     >>> phasor.lookup_add_(np.zeros((1, 2), np.float32), np.ones((3, 2), np.float32), 2).tolist()
     [[1.0, 1.0]]
     """
-    ungraded("lookup_add_", x, *(table if isinstance(table, (list, tuple)) else (table,)))
+    if not past_torch(x) or (is_torch(table) and getattr(table, "requires_grad", False)):
+        return x.copy_(lookup_add(x, table, positions, offset=offset))
     _core.lookup_add(x, table, positions_argument(positions), None, offset)
-    return x
+    return written(x)
 
 
 def scatter_gradient_(
@@ -57,7 +62,7 @@ def scatter_gradient_(
     [[5.0], [0.0], [2.0]]
     """
     _core.scatter_gradient(table_gradient, gradient, positions_argument(positions), offset, padding_row)
-    return table_gradient
+    return written(table_gradient)
 
 
 def hierarchical_table(table: Array, rows: int, alpha: float = 0.4) -> Array:
@@ -68,7 +73,11 @@ def hierarchical_table(table: Array, rows: int, alpha: float = 0.4) -> Array:
     >>> phasor.hierarchical_table(table, 4, alpha=0.25).round(6).tolist()
     [[1.0], [2.0], [1.333333], [2.333333]]
     """
-    ungraded("hierarchical_table", table)
+    if is_torch(table):
+        torch_road()
+        import torch
+
+        return torch.ops.phasor.hierarchical_table(table, rows, alpha)
     out = empty((rows, int(table.shape[-1])), table.dtype, table)
     _core.fill_hierarchical(out, table, alpha)
     return out

@@ -5,16 +5,26 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Union
+from typing import Any
 
 from phasor import _core
 from phasor._model_types import Difference, LayerPositions, ModelPositions, PermuteOptions, PermuteReport
 from phasor._spec import RotarySpec
 
-__all__ = ["detect_pairing", "diff", "explain", "explain_json", "permute_safetensors", "read_model", "rotary_spec_of", "to_gguf_keys", "to_hf_config"]
+__all__ = [
+    "detect_pairing",
+    "diff",
+    "explain",
+    "explain_json",
+    "permute_safetensors",
+    "read_model",
+    "rotary_spec_of",
+    "to_gguf_keys",
+    "to_hf_config",
+]
 
 # A path, JSON text, a dict, a transformers config, the bytes of a GGUF file, or what read_model made of one.
-ModelSource = Union[str, os.PathLike, bytes, dict, ModelPositions, Any]
+ModelSource = Any
 
 
 def _plain(value: Any) -> Any:
@@ -29,7 +39,9 @@ def _json_of(config: Any) -> str:
         return json.dumps(config, default=_plain)
     if hasattr(config, "to_dict"):
         return json.dumps(config.to_dict(), default=_plain)
-    raise TypeError(f"read_model: is {type(config).__name__}, wanted a path, JSON text, a dict, a transformers config or the bytes of a GGUF file")
+    raise TypeError(
+        f"read_model: is {type(config).__name__}, wanted a path, JSON text, a dict, a transformers config or the bytes of a GGUF file"
+    )
 
 
 def read_model(source: ModelSource, *, length: int = 0) -> ModelPositions:

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Optional
+from typing import Literal
 
-from phasor._spec import *  # noqa: F403: the core finds every dataclass of a model here
+from phasor._spec import *  # noqa: F403 - the core finds every dataclass of a model here
 from phasor._spec import RotarySpec
 
 __all__ = [
@@ -27,7 +27,9 @@ Numerics = Literal["exact", "hf", "hf_float32", "vllm", "ggml"]
 
 @dataclass(frozen=True)
 class QueryTemperature:
-    """A factor on a query by its position p: log_n, max(1, ln(p + 1) / ln(length)); floored_log, 1 + scale ln(1 + floor((p + shift) / length)).
+    """A factor on a query by its position p.
+
+    log_n: max(1, ln(p + 1) / ln(length)); floored_log: 1 + scale ln(1 + floor((p + shift) / length)).
 
     >>> QueryTemperature(kind="floored_log", scale=0.1, length=8192, shift=1).length
     8192
@@ -74,14 +76,14 @@ class LayerPositions:
     """What one layer does with positions; without rotary, bias and additive it knows none."""
 
     type: str = ""  # "full_attention", ..., as the file names it; empty when it names none
-    rotary: Optional[RotarySpec] = None
-    bias: Optional[ModelBias] = None
-    additive: Optional[ModelAdditive] = None  # added once, before the first layer; every layer says so
-    attention_scale: Optional[float] = None  # factor on q k; None: 1/sqrt(head_dim). Rotary.softmax_scale comes on top
-    query_temperature: Optional[QueryTemperature] = None
+    rotary: RotarySpec | None = None
+    bias: ModelBias | None = None
+    additive: ModelAdditive | None = None  # added once, before the first layer; every layer says so
+    attention_scale: float | None = None  # factor on q k; None: 1/sqrt(head_dim). Rotary.softmax_scale comes on top
+    query_temperature: QueryTemperature | None = None
     window: int = 0  # sliding window, both sides together where attention looks both ways; 0: none
     chunk: int = 0  # attention stays inside chunks of so many positions (Llama 4); 0: no chunks
-    dual_chunk: Optional[ModelDualChunk] = None
+    dual_chunk: ModelDualChunk | None = None
     numerics: Numerics = "hf"  # the profile that repeats the model's own rounding (rotary.numerics stays "exact")
     output_turned_back: bool = False  # values are rotated too and the output by minus the query's position (DeepSeek-V4)
     skipped_tokens: int = 0  # prefix tokens that are not rotated (CLS, registers)

@@ -9,7 +9,7 @@ import numpy as np
 
 from phasor._arrays import Array, empty_like, is_torch
 
-__all__ = ["empty", "freeze", "host_array", "integers", "new_like", "reals", "ungraded"]
+__all__ = ["empty", "freeze", "host_array", "integers", "new_like", "reals", "past_torch", "torch_dtype", "ungraded", "written"]
 
 
 def host_array(values: Any) -> np.ndarray:
@@ -71,11 +71,41 @@ def empty(shape: tuple[int, ...], dtype: Any, like: Any = None) -> Array:
     if is_torch(like) or type(dtype).__module__ == "torch":
         import torch
 
-        wanted = getattr(torch, str(np.dtype(dtype)) if isinstance(dtype, type) else str(dtype).removeprefix("torch."), None)
-        if dtype is not None and not isinstance(wanted, torch.dtype):
-            raise TypeError(f"dtype: is {dtype!r}, wanted a floating type")
-        return torch.empty(shape, dtype=torch.float32 if dtype is None else wanted)
+        return torch.empty(shape, dtype=torch_dtype(dtype))
     return np.empty(shape, _numpy_dtype(dtype))
+
+
+def torch_dtype(dtype: Any) -> Any:
+    """PyTorch's dtype of that name. None: float32."""
+    import torch
+
+    name = "float32" if dtype is None else np.dtype(dtype).name if isinstance(dtype, type) else str(dtype).removeprefix("torch.")
+    found = getattr(torch, name, None)
+    if not isinstance(found, torch.dtype):
+        raise TypeError(f"dtype: is {dtype!r}, wanted a floating type")
+    return found
+
+
+def past_torch(x: Array) -> bool:
+    """Whether x may be written in place without PyTorch seeing it: any array but tensors that it watches."""
+    if not is_torch(x):
+        return True
+    import torch
+
+    from phasor._torch import plain
+
+    if torch.compiler.is_compiling() or not plain.all_plain((x,)):
+        return False
+    return not (x.requires_grad or x.is_inference() or plain.in_place_through_copy(x))
+
+
+def written(array: Array) -> Array:
+    """The array, after it was written past PyTorch: whoever saved it for a gradient must hear of it."""
+    if is_torch(array):
+        from phasor._torch import plain
+
+        plain.written(array, None)
+    return array
 
 
 def ungraded(where: str, *arrays: Any) -> None:
@@ -85,7 +115,9 @@ def ungraded(where: str, *arrays: Any) -> None:
             import torch
 
             if torch.is_grad_enabled():
-                raise ValueError(f"{where}: a tensor requires a gradient, wanted tensor.detach(), torch.no_grad(), or the modules of phasor.nn")
+                raise ValueError(
+                    f"{where}: a tensor requires a gradient, wanted tensor.detach(), torch.no_grad(), or the modules of phasor.nn"
+                )
 
 
 def new_like(x: Array) -> Array:

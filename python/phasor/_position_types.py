@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Union
+from typing import Any, Literal
 
 from phasor._model_types import QueryTemperature
 
@@ -159,4 +159,4 @@ class DualChunk:
     critical: bool = False
 
 
-PositionMap = Union[ReRope, LeakyReRope, SelfExtend, DualChunk]
+PositionMap = ReRope | LeakyReRope | SelfExtend | DualChunk

@@ -20,7 +20,7 @@ from phasor._arrays import (
     tables_for,
     torch_road,
 )
-from phasor._spec import Axes, RotarySpec, Scaling, TableLayout, Unscaled
+from phasor._spec import Axes, GivenDirections, RotarySpec, Scaling, TableLayout, Unscaled
 
 _DIRECTIONS = {"forward": 0, "inverse": 1, "transpose": 2}
 
@@ -179,7 +179,7 @@ class Rotary:
         """Radians a position, float64: (P), or (axes, heads, P) with GivenDirections."""
         flat = np.array(self._core.frequencies)
         scaling = self._spec.scaling
-        if hasattr(scaling, "heads"):
+        if isinstance(scaling, GivenDirections):
             return flat.reshape(scaling.axes, scaling.heads, -1)
         return flat
 

@@ -60,7 +60,7 @@ def _named(rotaries: Any) -> dict[str, Rotary]:
     return {name if names.count(name) == 1 else f"{name} ({i})": one for i, (name, one) in enumerate(zip(names, made))}
 
 
-def _ticks(axis: Any, names: Sequence[Any]) -> None:
+def _ticks(axis: Any, names: Any) -> None:
     """At most _MOST_TICKS of the names, evenly."""
     steps = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
     step = next((nice for nice in steps if nice * _MOST_TICKS >= len(names)), steps[-1])
@@ -68,7 +68,7 @@ def _ticks(axis: Any, names: Sequence[Any]) -> None:
     axis.set_ticks(list(places), [str(names[i]) for i in places])
 
 
-def _cells(ax: Any, values: np.ndarray, names: tuple[Sequence[Any], Sequence[Any]], **options: Any) -> Any:
+def _cells(ax: Any, values: np.ndarray, names: tuple[Any, Any], **options: Any) -> Any:
     """A value in each cell in colour, row 0 at the top."""
     image = ax.imshow(values, cmap="viridis", interpolation="nearest", **options)
     _ticks(ax.yaxis, names[0])
@@ -179,7 +179,14 @@ def clocks(rotary: Any, positions: Any = (0, 1, 10, 100, 1000), pairs: Any = Non
         _clock(ax, title, rotary.amplitude, np.stack([cos[:, pair], sin[:, pair]], axis=1))
     hands = [_pyplot().Line2D([], [], color=color, linewidth=2) for color in _COLORS[: len(at)]]
     figure.suptitle(f"Where positions turn pairs to: {_label(rotary.spec)}")
-    figure.legend(hands, [f"position {position}" for position in at], loc="outside lower center", ncols=min(len(at), 5), frameon=False, fontsize="small")
+    figure.legend(
+        hands,
+        [f"position {position}" for position in at],
+        loc="outside lower center",
+        ncols=min(len(at), 5),
+        frameon=False,
+        fontsize="small",
+    )
     return panels
 
 
@@ -187,7 +194,9 @@ def _panels(count: int, size: float) -> tuple[Any, np.ndarray]:
     """A figure of so many panels, three to a row at most."""
     columns = 2 if count == 4 else min(count, 3)
     rows = -(-count // columns)
-    figure, grid = _pyplot().subplots(rows, columns, figsize=(max(columns * size + 0.8, 5), rows * size + 0.6), layout="constrained", squeeze=False)
+    figure, grid = _pyplot().subplots(
+        rows, columns, figsize=(max(columns * size + 0.8, 5), rows * size + 0.6), layout="constrained", squeeze=False
+    )
     for ax in grid.reshape(-1)[count:]:
         ax.remove()
     return figure, grid.reshape(-1)[:count]
@@ -234,8 +243,16 @@ def error(rotary: Any, positions: Any = _ERROR_POSITIONS, *, ax: Any = None) -> 
     for i, (field, name) in enumerate(names.items()):
         values = [getattr(one, field) for one in found]
         # Where vllm is what hf is, points alone let both be seen.
-        ax.plot(at, [np.nan if value is None else value for value in values], label=name, color=_COLORS[i], marker="o",
-                markersize=3 if field != "vllm" else 5, linestyle="none" if field == "vllm" else "-", fillstyle="none" if field == "vllm" else "full")
+        ax.plot(
+            at,
+            [np.nan if value is None else value for value in values],
+            label=name,
+            color=_COLORS[i],
+            marker="o",
+            markersize=3 if field != "vllm" else 5,
+            linestyle="none" if field == "vllm" else "-",
+            fillstyle="none" if field == "vllm" else "full",
+        )
     ax.set(xscale="log", yscale="log")
     _curves(ax, f"Error of float32 tables by numerics profile: {_label(rotary.spec)}", "position", "largest error of a cosine or sine")
     return ax

@@ -74,6 +74,14 @@ def _made(out: Array | None, shape: tuple[int, ...], dtype: type = np.int64) -> 
     return np.empty(shape, dtype) if out is None else out
 
 
+def _given(positions: Positions, where: str) -> Array:
+    """Positions that must be an array here: an offset alone does not say how many tokens there are."""
+    at = positions_argument(positions)
+    if at is None or isinstance(at, int):
+        raise TypeError(f"{where}: is {at!r}, wanted an array of positions")
+    return at
+
+
 def from_offset(tokens: int, offset: int = 0, *, out: Array | None = None) -> Array:
     """offset + t for `tokens` tokens.
 
@@ -109,9 +117,7 @@ def from_cu_seqlens(cu_seqlens: Any, offsets: Any = None, *, out: Array | None =
     return out
 
 
-def from_mask(
-    mask: Any, rule: MaskRule = MaskRule(), *, pad: int | None = None, past: int = 0, out: Array | None = None
-) -> Array:
+def from_mask(mask: Any, rule: MaskRule = MaskRule(), *, pad: int | None = None, past: int = 0, out: Array | None = None) -> Array:
     """From an attention mask (B, past + T) of 1 and 0, or token ids with `pad`: the n-th unmasked token is at rule.first + n.
 
     >>> from_mask([[0, 0, 1, 1, 1]]).tolist()
@@ -141,15 +147,13 @@ def from_pages(blocks: Any, lengths: Any, page_size: int, *, cache_blocks: int, 
     return out
 
 
-def slots(
-    at: Any, blocks: Any, page_size: int, *, lengths: Any = None, cu_seqlens: Any = None, out: Array | None = None
-) -> Array:
+def slots(at: Any, blocks: Any, page_size: int, *, lengths: Any = None, cu_seqlens: Any = None, out: Array | None = None) -> Array:
     """Slots block * page_size + place of the tokens at positions `at` (B, T): row b is sequence b, or with cu_seqlens one row holds all.
 
     >>> slots([[0, 1, 2]], [[2, 0]], 2).tolist()
     [[4, 5, 0]]
     """
-    positions = positions_argument(at)
+    positions = _given(at, "slots: at")
     out = _made(out, tuple(positions.shape))
     lists = (integers(blocks, "blocks"), integers(lengths, "lengths"), integers(cu_seqlens, "cu_seqlens"))
     _core.fill_slots(out, positions, page_size, lists)
@@ -187,7 +191,9 @@ def from_grids(grids: Any, layout: GridLayout = GridLayout(), *, out: Array | No
     return out
 
 
-def from_patches(patches: Any, grid: ImageGrid | tuple[int, int, int], layout: GridLayout = GridLayout(), *, out: Array | None = None) -> Array:
+def from_patches(
+    patches: Any, grid: ImageGrid | tuple[int, int, int], layout: GridLayout = GridLayout(), *, out: Array | None = None
+) -> Array:
     """(axes, B, T): positions of the patches of given indices (B, T) in a grid, as a masked V-JEPA 2 has them.
 
     >>> from_patches([[3, 0]], (1, 2, 2))[:, 0].tolist()
@@ -222,14 +228,18 @@ def mrope(given: MropeInput, *, out: Array | None = None) -> tuple[Array, np.nda
 
 def _ready_mrope(given: MropeInput) -> MropeInput:
     """The same with lists made into what the core takes."""
-    lists = {name: integers(getattr(given, name), name) for name in ("input_ids", "token_types", "attention_mask", "audio_lengths")}
+    lists: dict[str, Any] = {
+        name: integers(getattr(given, name), name) for name in ("input_ids", "token_types", "attention_mask", "audio_lengths")
+    }
     seconds = tuple(float(one) for one in host_array(given.seconds_per_grid).reshape(-1))
-    return replace(given, images=grids_of(given.images, "images"), videos=grids_of(given.videos, "videos"), seconds_per_grid=seconds, **lists)
+    return replace(
+        given, images=grids_of(given.images, "images"), videos=grids_of(given.videos, "videos"), seconds_per_grid=seconds, **lists
+    )
 
 
 def _ready_shard(given: Shard) -> tuple[Shard, int]:
     """The same with lists made into what the core takes, and the tokens of a rank."""
-    lists = {name: integers(getattr(given, name), name) for name in ("cu_seqlens", "offsets", "permutation")}
+    lists: dict[str, Any] = {name: integers(getattr(given, name), name) for name in ("cu_seqlens", "offsets", "permutation")}
     ends = lists["cu_seqlens"].reshape(-1)
     tokens = lists["permutation"].size or (int(ends[-1]) if ends.size else given.tokens)
     return replace(given, **lists), max(tokens, 0) // max(given.ranks, 1)
@@ -340,7 +350,7 @@ def pass_positions(map: PositionMap, pass_: int, side: str, at: Positions, *, ou
     >>> pass_positions(SelfExtend(window=4, group=2), 1, "keys", [0, 1, 2, 3]).tolist()
     [0, 0, 1, 1]
     """
-    positions = positions_argument(at)
+    positions = _given(at, "pass_positions: at")
     out = _made(out, tuple(positions.shape), np.float64 if isinstance(map, LeakyReRope) else np.int64)
     _core.fill_pass_positions(out, map, pass_, side, positions)
     return out
@@ -361,7 +371,7 @@ def temperature(temperature: QueryTemperature, positions: Positions) -> np.ndarr
     >>> temperature(QueryTemperature(kind="log_n", length=16), [0, 255]).tolist()
     [1.0, 2.0]
     """
-    at = positions_argument(positions)
+    at = _given(positions, "temperature: positions")
     out = np.empty(tuple(at.shape), np.float32)
     _core.fill_temperature(np.atleast_2d(out), temperature, at)
     return out

@@ -19,9 +19,9 @@ namespace {
 using nb::literals::operator""_a;
 using Numbers = std::vector<std::int64_t>;
 
-nb::object dataclasses() { return nb::module_::import_("phasor._analysis_types"); }
+constexpr const char* kDataclasses = "phasor._analysis_types";
 
-nb::object array_from(Matrix matrix) { return numpy_array(std::move(matrix.values), {matrix.rows, matrix.columns}); }
+nb::any array_from(Matrix matrix) { return numpy_array(std::move(matrix.values), {matrix.rows, matrix.columns}); }
 
 void bind_matrices(nb::module_& m) {
   m.def("rotation_matrix",
@@ -34,22 +34,22 @@ void bind_matrices(nb::module_& m) {
 
 void bind_errors(nb::module_& m) {
   m.def("angle_error", [](const Rotary& rotary, std::int64_t position) {
-    return to_python(value_unlocked([&] { return angle_error(rotary, position); }), dataclasses());
+    return dataclass_of(value_unlocked([&] { return angle_error(rotary, position); }), kDataclasses);
   });
   m.def("profile_errors", [](nb::handle spec, const Numbers& positions) {
     const auto rotary = read<RotarySpec>(spec, "RotarySpec");
-    return to_python(value_unlocked([&] { return profile_errors(rotary, positions); }), dataclasses());
+    return dataclass_of(value_unlocked([&] { return profile_errors(rotary, positions); }), kDataclasses);
   });
   m.def("precision_report", [](nb::handle spec, const Numbers& at, std::int64_t distance) {
     const auto rotary = read<RotarySpec>(spec, "RotarySpec");
-    return to_python(value_unlocked([&] { return precision_report(rotary, at, distance); }), dataclasses());
+    return dataclass_of(value_unlocked([&] { return precision_report(rotary, at, distance); }), kDataclasses);
   });
   m.def("distance_check", [](const Rotary& rotary, nb::handle q, nb::handle k, std::int64_t far_position) {
     const Array q_array = array_of(q, "q", Access::read);
     const Array k_array = array_of(k, "k", Access::read);
     const ConstTensorView q_view = tensor_of(q_array, "q");
     const ConstTensorView k_view = tensor_of(k_array, "k");
-    return to_python(value_unlocked([&] { return distance_check(rotary, q_view, k_view, far_position); }), dataclasses());
+    return dataclass_of(value_unlocked([&] { return distance_check(rotary, q_view, k_view, far_position); }), kDataclasses);
   });
 }
 
@@ -86,7 +86,7 @@ void bind_distances(nb::module_& m) {
     return numpy_array(value_of(softmax_weights(given.get())));
   });
   m.def("smallest_gap", [](const Rotary& rotary, std::int64_t length) {
-    return to_python(value_unlocked([&] { return smallest_gap(rotary, length); }), dataclasses());
+    return dataclass_of(value_unlocked([&] { return smallest_gap(rotary, length); }), kDataclasses);
   });
   m.def("similarity", [](const Rotary& rotary, const Numbers& positions, nb::handle kind) {
     const auto which = read<Similarity>(kind, "kind");
@@ -104,11 +104,11 @@ void bind_rows(nb::module_& m) {
   m.def("orthogonality", [](nb::handle a, nb::handle b) {
     const TokensArgument left(a, "a", Access::read);
     const TokensArgument right(b, "b", Access::read);
-    return to_python(value_unlocked([&] { return orthogonality(left.get(), right.get()); }), dataclasses());
+    return dataclass_of(value_unlocked([&] { return orthogonality(left.get(), right.get()); }), kDataclasses);
   });
   m.def("smallest_gap_of_rows", [](nb::handle rows) {
     const TokensArgument given(rows, "rows", Access::read);
-    return to_python(value_unlocked([&] { return smallest_gap(given.get()); }), dataclasses());
+    return dataclass_of(value_unlocked([&] { return smallest_gap(given.get()); }), kDataclasses);
   });
   m.def(
       "score_terms",
@@ -130,11 +130,11 @@ void bind_rows(nb::module_& m) {
 
 void bind_planning(nb::module_& m) {
   m.def("pair_turns",
-        [](const Rotary& rotary, std::int64_t length) { return to_python(value_of(pair_turns(rotary, length)), dataclasses()); });
+        [](const Rotary& rotary, std::int64_t length) { return dataclass_of(value_of(pair_turns(rotary, length)), kDataclasses); });
   m.def("plan_scalings", [](nb::handle spec, std::int64_t trained_length, std::int64_t wanted_length, nb::handle scalings) {
     PlannerInput input{.spec = read<RotarySpec>(spec, "RotarySpec"), .trained_length = trained_length, .wanted_length = wanted_length};
     input.scalings = read<std::vector<Scaling>>(scalings, "scalings");
-    return to_python(value_unlocked([&] { return plan_scalings(input); }), dataclasses());
+    return dataclass_of(value_unlocked([&] { return plan_scalings(input); }), kDataclasses);
   });
 }
 

@@ -88,14 +88,14 @@ RealsArgument::RealsArgument(nb::handle object, const char* name) : array_(array
   values_ = {static_cast<const double*>(array_.data), static_cast<std::size_t>(size_of(array_))};
 }
 
-nb::object numpy_array(std::vector<double> values, const std::vector<std::int64_t>& shape) {
+nb::any numpy_array(std::vector<double> values, const std::vector<std::int64_t>& shape) {
   auto held = std::make_unique<std::vector<double>>(std::move(values));
   std::vector<std::size_t> extents(shape.begin(), shape.end());
   if (extents.empty()) extents.push_back(held->size());
   double* data = held->data();
   const nb::capsule owner(held.get(), [](void* memory) noexcept { delete static_cast<std::vector<double>*>(memory); });
   (void)held.release();  // the capsule has it
-  return nb::cast(nb::ndarray<nb::numpy, double>(data, extents.size(), extents.data(), owner));
+  return nb::steal<nb::any>(nb::cast(nb::ndarray<nb::numpy, double>(data, extents.size(), extents.data(), owner)).release());
 }
 
 }  // namespace phasor::python

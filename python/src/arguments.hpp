@@ -117,7 +117,13 @@ auto value_unlocked(const Work& work) {
   return value_of(std::move(result));
 }
 
+/// A struct as its dataclass of `module`.
+template <class T>
+nb::any dataclass_of(const T& value, const char* module) {
+  return nb::steal<nb::any>(to_python(value, nb::module_::import_(module)).release());
+}
+
 /// A NumPy array of float64 that owns its values; `shape` may be empty for as many as there are.
-nb::object numpy_array(std::vector<double> values, const std::vector<std::int64_t>& shape = {});
+nb::any numpy_array(std::vector<double> values, const std::vector<std::int64_t>& shape = {});
 
 }  // namespace phasor::python

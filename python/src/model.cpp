@@ -20,31 +20,31 @@ namespace {
 
 using nb::literals::operator""_a;
 
-nb::object dataclasses() { return nb::module_::import_("phasor._model_types"); }
+constexpr const char* kDataclasses = "phasor._model_types";
 
 ModelPositions model_of(nb::handle model) { return read<ModelPositions>(model, "model"); }
 
-nb::object parse_config(const std::string& json, std::int64_t length) {
-  return to_python(value_unlocked([&] { return parse_hf_config(json, {.length = length}); }), dataclasses());
+nb::any parse_config(const std::string& json, std::int64_t length) {
+  return dataclass_of(value_unlocked([&] { return parse_hf_config(json, {.length = length}); }), kDataclasses);
 }
 
-nb::object parse_gguf_bytes(const nb::bytes& file, std::int64_t length) {
+nb::any parse_gguf_bytes(const nb::bytes& file, std::int64_t length) {
   const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(file.data()), file.size());
-  return to_python(value_unlocked([&] { return parse_gguf(bytes, {.length = length}); }), dataclasses());
+  return dataclass_of(value_unlocked([&] { return parse_gguf(bytes, {.length = length}); }), kDataclasses);
 }
 
-nb::object read_path(const std::string& path, std::int64_t length) {
-  return to_python(value_unlocked([&] { return read_model(path, {.length = length}); }), dataclasses());
+nb::any read_path(const std::string& path, std::int64_t length) {
+  return dataclass_of(value_unlocked([&] { return read_model(path, {.length = length}); }), kDataclasses);
 }
 
-nb::object permute(const std::string& from_path, const std::string& to_path, nb::handle options) {
+nb::any permute(const std::string& from_path, const std::string& to_path, nb::handle options) {
   const auto wanted = read<PermuteOptions>(options, "PermuteOptions");
-  return to_python(value_unlocked([&] { return permute_safetensors(from_path, to_path, wanted); }), dataclasses());
+  return dataclass_of(value_unlocked([&] { return permute_safetensors(from_path, to_path, wanted); }), kDataclasses);
 }
 
-nb::object detect(const std::string& left_path, const std::string& right_path, nb::handle shape) {
+nb::any detect(const std::string& left_path, const std::string& right_path, nb::handle shape) {
   const auto wanted = read<PermuteOptions>(shape, "PermuteOptions");
-  return to_python(value_unlocked([&] { return detect_pairing(left_path, right_path, wanted); }), dataclasses());
+  return dataclass_of(value_unlocked([&] { return detect_pairing(left_path, right_path, wanted); }), kDataclasses);
 }
 
 }  // namespace
@@ -66,7 +66,7 @@ void bind_model(nb::module_& m) {
       [](nb::handle model, std::optional<std::int64_t> layer) { return value_of(explain_json(model_of(model), {.layer = layer})); },
       "model"_a, "layer"_a = nb::none());
   m.def(
-      "diff", [](nb::handle left, nb::handle right) { return to_python(value_of(diff(model_of(left), model_of(right))), dataclasses()); },
+      "diff", [](nb::handle left, nb::handle right) { return dataclass_of(value_of(diff(model_of(left), model_of(right))), kDataclasses); },
       "left"_a, "right"_a);
   m.def("permute_safetensors", &permute, "from_path"_a, "to_path"_a, "options"_a);
   m.def("detect_pairing", &detect, "left_path"_a, "right_path"_a, "shape"_a);

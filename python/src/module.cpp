@@ -5,9 +5,11 @@
 #include "bindings.hpp"
 
 NB_MODULE(_core, m) {
+  nanobind::set_leak_warnings(false);  // what is alive when the interpreter ends is no matter, and a library does not print
   m.doc() = "The compiled core of phasor; use the package phasor.";
   phasor::python::bind_threads(m);
   phasor::python::bind_rotary(m);
+  phasor::python::bind_gradient(m);
   phasor::python::bind_additive(m);
   phasor::python::bind_learned(m);
   phasor::python::bind_bias(m);

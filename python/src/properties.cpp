@@ -14,9 +14,9 @@ namespace phasor::python {
 
 namespace {
 
-nb::object measured(const EncodingRows& rows, std::int64_t length, std::int64_t trained_length) {
+nb::any measured(const EncodingRows& rows, std::int64_t length, std::int64_t trained_length) {
   const auto properties = value_unlocked([&] { return measure_encoding(rows, length, trained_length); });
-  return to_python(properties, nb::module_::import_("phasor._analysis_types"));
+  return dataclass_of(properties, "phasor._analysis_types");
 }
 
 EncodingRows named_rows(const std::string& name, std::int64_t digits) {

@@ -68,12 +68,12 @@ void cos_sin(const Rotary& rotary, nb::handle positions, nb::handle cos, nb::han
 
 struct Tables {
   Array cos_array, sin_array;
-  ConstTensorView cos, sin;
+  ConstTensorView cosines, sines;
   Tables(nb::handle c, nb::handle s)
       : cos_array(array_of(c, "cos", Access::read)),
         sin_array(array_of(s, "sin", Access::read)),
-        cos(table_of(cos_array, "cos")),
-        sin(table_of(sin_array, "sin")) {}
+        cosines(table_of(cos_array, "cos")),
+        sines(table_of(sin_array, "sin")) {}
 };
 
 void apply_tables(nb::handle q, nb::handle k, nb::handle cos, nb::handle sin, const TableLayout& layout, int direction, nb::handle q_out,
@@ -88,8 +88,8 @@ void apply_tables(nb::handle q, nb::handle k, nb::handle cos, nb::handle sin, co
   Status status;
   {
     const nb::gil_scoped_release release;
-    status = both ? apply_rotary(q_view.get(), k_view->get(), tables.cos, tables.sin, layout, options)
-                  : apply_rotary(q_view.get(), tables.cos, tables.sin, layout, options);
+    status = both ? apply_rotary(q_view.get(), k_view->get(), tables.cosines, tables.sines, layout, options)
+                  : apply_rotary(q_view.get(), tables.cosines, tables.sines, layout, options);
   }
   check(status);
 }

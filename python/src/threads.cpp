@@ -3,6 +3,9 @@
 #include "threads.hpp"
 
 #include <pthread.h>
+#ifdef __linux__
+#include <sched.h>
+#endif
 
 #include <algorithm>
 #include <atomic>
@@ -95,10 +98,28 @@ std::int64_t wanted_threads = 0;          // 0: follow PyTorch, else the cores
 PyObject* torch_threads = nullptr;        // torch.get_num_threads, once PyTorch is there
 constexpr std::int64_t kAlone = 1 << 15;  // elements up to which another thread does not pay
 
+/// The cores that this process may use, which hardware_concurrency does not ask for everywhere.
+std::int64_t cores() {
+#ifdef __linux__
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return std::max(1, CPU_COUNT(&allowed));
+#endif
+  return std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+}
+
+/// Whoever imported PyTorch, and whenever: its number of threads counts.
+void look_for_torch() {
+  const nb::object torch = nb::steal(PyImport_GetModule(nb::str("torch").ptr()));
+  if (!torch.is_valid()) return PyErr_Clear();
+  nb::object threads = nb::getattr(torch, "get_num_threads", nb::none());  // not there while it is being imported
+  if (!threads.is_none()) torch_threads = threads.release().ptr();
+}
+
 std::int64_t thread_count() {
   if (wanted_threads > 0) return wanted_threads;
+  if (torch_threads == nullptr) look_for_torch();
   if (torch_threads != nullptr) return nb::cast<std::int64_t>(nb::handle(torch_threads)());
-  return std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+  return cores();
 }
 
 }  // namespace

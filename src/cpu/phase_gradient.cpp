@@ -56,7 +56,8 @@ void fill_head(const job::PhaseGradientJob& job, std::int64_t b, std::int64_t t,
   Out* to = static_cast<Out*>(job.out.data) + index_of(job.out, b, t, out_head);
   for (Block block = {0, 0}; block.first < job.pairs; block.first += block.count) {
     block.count = std::min(kBlock, job.segment_pairs - block.first % job.segment_pairs);
-    double sums[kBlock] = {};
+    double sums[kBlock];
+    std::fill_n(sums, block.count, 0.0);
     for (std::int64_t h = first; h < end; ++h) {
       add_block(job, static_cast<const T*>(job.rotated.data) + index_of(job.rotated, b, t, h),
                 static_cast<const T*>(job.gradient.data) + index_of(job.gradient, b, t, h), block, sums);

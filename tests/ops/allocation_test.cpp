@@ -92,6 +92,18 @@ TEST_F(Allocation, after_a_first_call_neither_apply_nor_cos_sin_nor_apply_rotary
   });
 }
 
+TEST(GradientAllocation, gradients_by_phase_and_by_position_do_not_allocate) {
+  const Rotary rotary = make_rotary({.head_dim = 14});
+  Tensor<float> y({2, 97, 3, 14}, 1);
+  Tensor<float> g({2, 97, 3, 14}, 2);
+  Tensor<double> phase({2, 97, 1, 7}, 3);
+  std::vector<double> out(97);
+  bool ok = true;
+  EXPECT_EQ(allocations_of([&] { ok &= phase_gradient(phase.view(), y.view(), g.view()).ok(); }), 0);
+  EXPECT_EQ(allocations_of([&] { ok &= rotary.position_gradient(positions(out.data(), 97), phase.view()).ok(); }), 0);
+  EXPECT_TRUE(ok);
+}
+
 TEST_F(Allocation, copies_of_a_rotary_share_its_plan) {
   const Rotary rotary = make_rotary({.head_dim = 64});
   EXPECT_EQ(allocations_of([&] { const Rotary copy = rotary; }), 0);

@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.metadata
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,15 @@ def pytest_report_header() -> str:
     names = ("torch", "transformers", "numpy", "jax")
     found = {d.metadata["Name"]: d.version for d in importlib.metadata.distributions() if d.metadata["Name"] in names}
     return f"phasor from {phasor.__path__[0]}; " + ", ".join(f"{name} {version}" for name, version in sorted(found.items()))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """What tests found out besides passing: their property `note`."""
+    notes = [text for report in terminalreporter.getreports("passed") for name, text in report.user_properties if name == "note"]
+    if notes:
+        terminalreporter.section("notes")
+        for note in sorted(set(notes)):  # a report of the call and one of the teardown have it
+            terminalreporter.write_line("  " + note)
 
 
 @pytest.fixture(autouse=True)

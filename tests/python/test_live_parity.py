@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The installed transformers, live: frequencies and attention factors of every rope_type, tables of the hf profile, rotations bit for bit."""
+"""The installed transformers, live: frequencies of every rope_type, tables of the hf profile, rotations bit for bit."""
 
 from __future__ import annotations
 
@@ -71,12 +71,22 @@ def longrope(draw: random.Random, head_dim: int, trained: int) -> dict[str, Any]
 
 
 def llama3(draw: random.Random, head_dim: int, trained: int) -> dict[str, Any]:
-    return {"factor": draw.uniform(2, 40), "low_freq_factor": draw.uniform(0.5, 2), "high_freq_factor": draw.uniform(2.5, 8),
-            "original_max_position_embeddings": trained}
+    return {
+        "factor": draw.uniform(2, 40),
+        "low_freq_factor": draw.uniform(0.5, 2),
+        "high_freq_factor": draw.uniform(2.5, 8),
+        "original_max_position_embeddings": trained,
+    }
 
 
 DRAWS: dict[str, Callable[[random.Random, int, int], dict[str, Any]]] = {
-    "linear": linear, "proportional": proportional, "dynamic": dynamic, "yarn": yarn, "longrope": longrope, "llama3": llama3}
+    "linear": linear,
+    "proportional": proportional,
+    "dynamic": dynamic,
+    "yarn": yarn,
+    "longrope": longrope,
+    "llama3": llama3,
+}
 
 
 def test_every_rope_type_that_transformers_has_is_drawn() -> None:
@@ -89,8 +99,14 @@ def llama_config(draw: random.Random, rope_type: str) -> tuple[LlamaConfig, int]
     length = draw.choice((trained // 2, trained * 3))
     parameters = {"rope_type": rope_type, "rope_theta": base} | (DRAWS[rope_type](draw, head_dim, trained) if rope_type in DRAWS else {})
     longest = trained if rope_type in ("dynamic", "default") else trained * 8
-    config = LlamaConfig(head_dim=head_dim, hidden_size=head_dim * 2, num_attention_heads=2, num_hidden_layers=1,
-                         max_position_embeddings=longest, rope_parameters=parameters)
+    config = LlamaConfig(
+        head_dim=head_dim,
+        hidden_size=head_dim * 2,
+        num_attention_heads=2,
+        num_hidden_layers=1,
+        max_position_embeddings=longest,
+        rope_parameters=parameters,
+    )
     return config, length
 
 
@@ -101,8 +117,8 @@ def theirs(config: LlamaConfig, length: int) -> tuple[np.ndarray, float]:
     return inv_freq.numpy(), float(factor)
 
 
-# What one float32 frequency costs transformers, in ulps: its exponent is rounded, which turns base^x by ln(base) 2^-25, and pow, the reciprocal
-# and the scaling round once each. The largest base here is 10^7.5, and dynamic's is 40 times that.
+# What one float32 frequency costs transformers, in ulps: its exponent is rounded, which turns base^x by ln(base) 2^-25, and pow,
+# the reciprocal and the scaling round once each. The largest base here is 10^7.5, and dynamic's is 40 times that.
 PLAIN_ULPS = 14
 
 
@@ -123,7 +139,7 @@ def float32_room(config: LlamaConfig, frequencies: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("rope_type", sorted(set(ROPE_INIT_FUNCTIONS) | {"default"}))
-def test_frequencies_and_attention_factors_are_those_of_transformers_up_to_its_float32(rope_type: str, capsys: Any) -> None:
+def test_frequencies_and_attention_factors_are_those_of_transformers_up_to_its_float32(rope_type: str, record_property: Any) -> None:
     draw = random.Random(f"frequencies {rope_type}")
     worst = 0
     for _ in range(CASES):
@@ -134,8 +150,10 @@ def test_frequencies_and_attention_factors_are_those_of_transformers_up_to_its_f
         off = ulps(np.asarray(rope.frequencies, np.float32), inv_freq)
         assert (off <= float32_room(config, rope.frequencies)).all(), config.rope_parameters
         worst = max(worst, int(off.max()))
-    with capsys.disabled():
-        print(f"\n  {rope_type}: {CASES} parameter sets, frequencies at most {worst} float32 ulps from transformers {transformers.__version__}")
+    record_property(
+        "note",
+        f"{rope_type}: {CASES} parameter sets, frequencies at most {worst} float32 ulps from transformers {transformers.__version__}",
+    )
 
 
 # ---- Tables of the hf profile ----
@@ -160,7 +178,9 @@ def test_tables_of_the_hf_profile_from_the_same_frequencies_are_within_one_ulp_o
     values = other = 0
     for module in modules(random.Random("tables")):
         amplitude = np.float32(module.attention_scaling)
-        for plain, ours, full in zip(hf_tables_of(module, 1.0), hf_tables_of(module, module.attention_scaling), module(torch.zeros(1), POSITIONS), strict=True):
+        for plain, ours, full in zip(
+            hf_tables_of(module, 1.0), hf_tables_of(module, module.attention_scaling), module(torch.zeros(1), POSITIONS), strict=True
+        ):
             theirs = full[0, :, : ours.shape[-1]].numpy()
             assert np.array_equal(ours, plain * amplitude)
             # Their cosine is the nearest float32 or a neighbour; an amplitude then multiplies either.
@@ -171,7 +191,7 @@ def test_tables_of_the_hf_profile_from_the_same_frequencies_are_within_one_ulp_o
     assert 0 < other < values * 0.15  # PyTorch's cos and sin are not correctly rounded
 
 
-def test_tables_in_bfloat16_are_equal_but_for_double_roundings_which_are_counted(capsys: Any) -> None:
+def test_tables_in_bfloat16_are_equal_but_for_double_roundings_which_are_counted(record_property: Any) -> None:
     values = doubles = 0
     positions = torch.arange(0, 10**6, 251)[None]  # many: a double rounding is rare
     for module in modules(random.Random("bfloat16 tables")):
@@ -187,8 +207,7 @@ def test_tables_in_bfloat16_are_equal_but_for_double_roundings_which_are_counted
             assert ((low - 0x8000).abs() <= 1).all()
             doubles += int(differs.sum())
             values += ours.size
-    with capsys.disabled():
-        print(f"\n  hf tables in bfloat16: {doubles} double roundings in {values} values")
+    record_property("note", f"hf tables in bfloat16: {doubles} double roundings in {values} values")
     assert doubles <= values * 2e-4
 
 
@@ -241,8 +260,11 @@ ROTATIONS: dict[str, tuple[Callable[[], Callable[..., torch.Tensor]], dict[str, 
     "glm": (lambda: heads_first(model_file("glm").apply_rotary_pos_emb), {"pairing": "interleaved", "numerics": "hf"}, False),
     "gptj": (lambda: halved("gptj"), {"pairing": "interleaved", "numerics": "hf"}, False),
     "gpt_oss": (lambda: halved("gpt_oss"), {"numerics": "hf"}, False),
-    "deepseek_v3": (lambda: heads_first(model_file("deepseek_v3").apply_rotary_pos_emb_interleave),
-                    {"pairing": "interleaved", "output_pairing": "half", "numerics": "hf"}, False),
+    "deepseek_v3": (
+        lambda: heads_first(model_file("deepseek_v3").apply_rotary_pos_emb_interleave),
+        {"pairing": "interleaved", "output_pairing": "half", "numerics": "hf"},
+        False,
+    ),
     "nanochat": (lambda: heads_first(model_file("nanochat").apply_rotary_pos_emb), {"sense": "clockwise", "numerics": "hf"}, False),
     "cohere": (lambda: repeated("cohere"), {"pairing": "interleaved", "numerics": "vllm"}, False),
     "ernie4_5": (lambda: heads_first(model_file("ernie4_5").apply_rotary_pos_emb), {"pairing": "interleaved", "numerics": "vllm"}, False),

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
+import phasor
 import pytest
 import torch
 from torch._dynamo.testing import CompileCounterWithBackend
-
-import phasor
 
 
 @pytest.fixture(autouse=True)

@@ -7,14 +7,11 @@ import copy
 import pickle
 
 import numpy as np
-import pytest
-
-import torch
-
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
-
 import phasor  # noqa: E402
+import pytest
+import torch
 from phasor._torch import words_of  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 
@@ -70,7 +67,9 @@ def test_positions_may_be_numpy_and_lists():
             assert torch.equal(rope(q, positions=positions), want)
 
 
-@pytest.mark.parametrize("fields", [{}, {"pairing": "interleaved", "rotary_width": 6}, {"output_pairing": "interleaved", "sense": "clockwise"}])
+@pytest.mark.parametrize(
+    "fields", [{}, {"pairing": "interleaved", "rotary_width": 6}, {"output_pairing": "interleaved", "sense": "clockwise"}]
+)
 def test_tables_give_the_same_bits_by_every_road(fields):
     q, k = tensors()
     angle = torch.randn(2, 7, 3 if "rotary_width" in fields else 4)

@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import pytest
-
-import torch
-
 import phasor  # noqa: E402
+import pytest
+import torch
 from phasor._torch import words_of  # noqa: E402
 
 ops = torch.ops.phasor

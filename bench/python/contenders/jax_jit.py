@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """JAX: the usual lines under jit, float32 tables made in the call and cast to the tensors' dtype."""
+
 from __future__ import annotations
 
 import jax

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """MLX's fast.rope on the CPU, (B, H, T, D)."""
+
 from __future__ import annotations
 
 import mlx.core as mx

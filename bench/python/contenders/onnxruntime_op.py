@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """onnxruntime's RotaryEmbedding on q and k in one graph, inputs and outputs bound, tables given. It has no bf16 on the CPU."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -14,8 +15,16 @@ LENGTH = 4096
 def session(case: Case, kind: int) -> onnxruntime.InferenceSession:
     nodes, inputs, outputs = [], [], []
     for name, heads in (("q", Q_HEADS), ("k", K_HEADS)):
-        nodes.append(helper.make_node("RotaryEmbedding", [name, "positions", "cos", "sin"], [f"{name}_out"], domain="com.microsoft",
-                                      num_heads=heads, interleaved=0))
+        nodes.append(
+            helper.make_node(
+                "RotaryEmbedding",
+                [name, "positions", "cos", "sin"],
+                [f"{name}_out"],
+                domain="com.microsoft",
+                num_heads=heads,
+                interleaved=0,
+            )
+        )
         shape = [1, case.tokens, heads * HEAD_DIM]
         inputs.append(helper.make_tensor_value_info(name, kind, shape))
         outputs.append(helper.make_tensor_value_info(f"{name}_out", kind, shape))
@@ -35,7 +44,13 @@ def contestants(case: Case) -> list[Contestant]:
     kind, dtype = KINDS[case.dtype]
     q, k = (x.reshape(1, case.tokens, -1).numpy() for x in case.inputs())
     angles = np.arange(LENGTH)[:, None] * BASE ** (-np.arange(HEAD_DIM // 2) / (HEAD_DIM // 2))
-    feeds = {"q": q, "k": k, "positions": case.position_ids()[None].numpy(), "cos": np.cos(angles).astype(dtype), "sin": np.sin(angles).astype(dtype)}
+    feeds = {
+        "q": q,
+        "k": k,
+        "positions": case.position_ids()[None].numpy(),
+        "cos": np.cos(angles).astype(dtype),
+        "sin": np.sin(angles).astype(dtype),
+    }
     values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in feeds.items()}
     made = session(case, kind)
     binding = made.io_binding()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """This package: in place and functional, phases made in the call or tables given, direct and through the registered operator."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -50,6 +51,9 @@ def contestants(case: Case) -> list[Contestant]:
         in_place("phasor in place, tables given", case, lambda q, k: phasor.apply_rotary_(q, k, cos, sin)),
         functional("phasor functional", case, lambda q, k: rope(q, k, first)),
     ]
+    words = torch.tensor(rope._core.words)
+    operator = torch.ops.phasor.rotary_.qk
+    found.append(in_place("phasor registered operator, in place", case, lambda q, k: operator(q, k, words, None, first, 0)))
     found.append(functional("phasor functional, gradient recorded", case, lambda q, k: rope(q, k, first), grad=True))
     found.append(trained(rope, case))
     return found

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """rotary-embedding-torch with its own cache of angles; it pairs interleaved."""
+
 from __future__ import annotations
 
 import torch
@@ -9,7 +10,7 @@ from rotary_embedding_torch import RotaryEmbedding
 
 def contestants(case: Case) -> list[Contestant]:
     rotary = RotaryEmbedding(dim=HEAD_DIM, theta=BASE)
-    # It counts positions in the tensor's dtype, which in bf16 ends at 256 (error 1.7 at 2048 tokens). A cache filled in float32 serves every dtype.
+    # It counts positions in the tensor's dtype, and bf16 ends at 256 (error 1.7 at 2048 tokens). A cache filled in float32 serves all.
     rotary.rotate_queries_or_keys(torch.zeros(1, 1, case.first + case.tokens, HEAD_DIM))
     q, k = (x.transpose(1, 2) for x in case.inputs())
 

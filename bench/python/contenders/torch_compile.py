@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The steps of transformers_eager under torch.compile with fixed shapes."""
+
 from __future__ import annotations
 
 import torch

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """transformers as its Llama does it: the module that makes the tables, and apply_rotary_pos_emb on (B, H, T, D) views."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -14,8 +15,13 @@ Step = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 
 def module() -> LlamaRotaryEmbedding:
     config = LlamaConfig(
-        head_dim=HEAD_DIM, hidden_size=Q_HEADS * HEAD_DIM, num_attention_heads=Q_HEADS, num_key_value_heads=K_HEADS,
-        max_position_embeddings=4096, rope_parameters={"rope_type": "default", "rope_theta": BASE})
+        head_dim=HEAD_DIM,
+        hidden_size=Q_HEADS * HEAD_DIM,
+        num_attention_heads=Q_HEADS,
+        num_key_value_heads=K_HEADS,
+        max_position_embeddings=4096,
+        rope_parameters={"rope_type": "default", "rope_theta": BASE},
+    )
     return LlamaRotaryEmbedding(config)
 
 

@@ -7,7 +7,31 @@ from phasor import _core
 
 _core.use_torch(torch.Tensor, torch.nn.Parameter)
 
-from phasor._torch import autograd, vmap  # noqa: E402, F401  (importing registers)
-from phasor._torch.eager import empty_tables, rerotate_, rotary, rotary_, tables, tables_, words_of, words_of_core  # noqa: E402
+from phasor._torch import additive, autograd, bias, learned, vmap  # noqa: E402, F401  (importing registers)
+from phasor._torch.eager import (  # noqa: E402
+    empty_tables,
+    learned_rotary,
+    positions_and_first,
+    rerotate_,
+    rotary,
+    rotary_,
+    tables,
+    tables_,
+    words_of,
+    words_of_core,
+)
+from phasor._torch.spec_text import text_of  # noqa: E402
 
-__all__ = ["empty_tables", "rerotate_", "rotary", "rotary_", "tables", "tables_", "words_of", "words_of_core"]
+__all__ = [
+    "empty_tables",
+    "learned_rotary",
+    "positions_and_first",
+    "rerotate_",
+    "rotary",
+    "rotary_",
+    "tables",
+    "tables_",
+    "text_of",
+    "words_of",
+    "words_of_core",
+]

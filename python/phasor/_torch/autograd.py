@@ -86,10 +86,18 @@ def _recorded(args: tuple[Any, ...]) -> bool:
 def _refuse(operator: Operator, args: tuple[Any, ...]) -> None:
     """What no kernel below takes, and gradients by what is not rotated."""
     operator.check(operator.name, args[: operator.tensors], *args[operator.tensors :])
-    names = ("cos", "sin") if operator.by_tables else ("words", "positions")
-    for name, x in zip(names, args[operator.tensors :]):
-        if x is not None and x.requires_grad and _C.is_grad_enabled():
-            raise NotImplementedError(f"{operator.name}: {name} requires a gradient; use phasor.nn.LearnedRotary")
+    if operator.by_tables and _C.is_grad_enabled():
+        for name, x in zip(("cos", "sin"), args[operator.tensors :]):
+            if x.requires_grad:
+                raise NotImplementedError(f"{operator.name}: {name} requires a gradient; phasor.nn.LearnedRotary has one by frequencies")
+
+
+def _by_learned_positions(operator: Operator, args: tuple[Any, ...]) -> Any:
+    """Positions that learn, one tensor at a time."""
+    count = operator.tensors
+    words, *rest = args[count:]
+    outs = tuple(torch.ops.phasor.learned_rotary(x, words, None, *rest) for x in args[:count])
+    return outs[0] if count == 1 else outs
 
 
 def _run_here(operator: Operator, args: tuple[Any, ...]) -> Any:
@@ -108,6 +116,8 @@ def _functional(operator: Operator) -> Callable[..., Any]:
             return _run_here(operator, args)  # no kernel below would do more, and a second one in Python would double the cost
         _refuse(operator, args)
         sharding.any_sharded(args)
+        if not operator.by_tables and args[operator.tensors + 1] is not None and args[operator.tensors + 1].requires_grad:
+            return _by_learned_positions(operator, args)
         if _recorded(args):
             return _apply(operator, keyset, args)
         with _C._AutoDispatchBelowAutograd():

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -28,6 +29,13 @@ def kind(where: str, name: str, x: Any) -> None:
         raise NotImplementedError(f"{where}: {name} is on {x.device}, this build rotates tensors on the CPU")
 
 
+def beside(where: str, name: str, x: Tensor, q: Tensor) -> None:
+    """Refuses values that are not there while those of q are; for shapes alone (meta) they may be anywhere."""
+    kind(where, name, x)
+    if x.device != q.device and q.device.type != "meta":
+        raise ValueError(f"{where}: {name} on {x.device} and q on {q.device}, wanted one device")
+
+
 def rotated(where: str, tensors: tuple[Any, ...]) -> None:
     """Refuses q and k that cannot be rotated together."""
     for name, x in zip("qk", tensors):
@@ -49,12 +57,12 @@ def _alike(where: str, q: Tensor, k: Tensor) -> None:
 
 def shapes_by_positions(where: str, tensors: tuple[Any, ...], words: Tensor, positions: Tensor | None, offset: int, direction: int) -> None:
     rotated(where, tensors)
-    kind(where, "words", words)
+    beside(where, "words", words, tensors[0])
     if words.dtype != torch.int64 or words.ndim != 1:
         raise TypeError(f"{where}: words are {words.dtype} of {words.ndim} axes, wanted the int64 tensor of a phasor.Rotary")
     if positions is None:
         return
-    kind(where, "positions", positions)
+    beside(where, "positions", positions, tensors[0])
     if positions.dtype not in _POSITION_DTYPES:
         raise TypeError(f"{where}: positions are {positions.dtype}, wanted int32, int64 or float64")
     if not 1 <= positions.ndim <= 3:
@@ -67,10 +75,10 @@ def shapes_by_positions(where: str, tensors: tuple[Any, ...], words: Tensor, pos
         raise ValueError(f"{where}: positions are of {positions.shape[-2]} batch rows, q has {q.shape[0] if q.ndim == 4 else 1}")
 
 
-def shapes_by_tables(where: str, tensors: tuple[Any, ...], cos: Tensor, sin: Tensor, layout: list[int], direction: int) -> None:
+def shapes_by_tables(where: str, tensors: tuple[Any, ...], cos: Tensor, sin: Tensor, layout: Sequence[int], direction: int) -> None:
     rotated(where, tensors)
     for name, x in (("cos", cos), ("sin", sin)):
-        kind(where, name, x)
+        beside(where, name, x, tensors[0])
         if x.dtype not in _DTYPES:
             raise TypeError(f"{where}: {name} is {x.dtype}, wanted float32, float64, float16 or bfloat16")
         if not 2 <= x.ndim <= 4:
@@ -97,9 +105,36 @@ def not_inference(q: Tensor, k: Tensor | None) -> None:
         raise RuntimeError(_INFERENCE)
 
 
-def explain(where: str, tensors: tuple[Any, ...], tables: tuple[Any, ...] = ()) -> None:
+def explain(where: str, tensors: tuple[Any, ...], **others: Any) -> None:
     """Raises a clearer error than the core's where the tensors are not such as it takes."""
-    for name, x in (*zip("qk", tensors), *zip(("cos", "sin"), tables)):
-        if x is not None:
-            kind(where, name, x)
     rotated(where, tuple(x for x in tensors if x is not None))
+    for name, x in others.items():
+        if isinstance(x, Tensor):
+            beside(where, name, x, tensors[0])
+
+
+def tokens(where: str, name: str, x: Any) -> None:
+    """Refuses what is no (B, T, D) or (T, D)."""
+    kind(where, name, x)
+    if x.dtype not in _DTYPES:
+        raise TypeError(f"{where}: {name} is {x.dtype}, wanted float32, float64, float16 or bfloat16")
+    if not 2 <= x.ndim <= 3:
+        raise ValueError(f"{where}: {name} has {x.ndim} axes, wanted (B, T, D) or (T, D)")
+
+
+def position_values(where: str, positions: Any) -> None:
+    """Refuses what holds no positions."""
+    kind(where, "positions", positions)
+    if positions.dtype not in _POSITION_DTYPES:
+        raise TypeError(f"{where}: positions are {positions.dtype}, wanted int32, int64 or float64")
+    if not 1 <= positions.ndim <= 3:
+        raise ValueError(f"{where}: positions have {positions.ndim} axes, wanted (T), (B, T) or (axes, B, T)")
+
+
+def positions_of_tokens(where: str, positions: Any, x: Tensor) -> None:
+    """Refuses positions that are not those of the tokens x."""
+    position_values(where, positions)
+    beside(where, "positions", positions, x)
+    rows = x.shape[0] if x.ndim == 3 else 1
+    if positions.shape[-1] != x.shape[-2] or (positions.ndim > 1 and positions.shape[-2] not in (1, rows)):
+        raise ValueError(f"{where}: positions are {tuple(positions.shape)} and x is {tuple(x.shape)}, wanted a position for each token")

@@ -78,12 +78,12 @@ def _by_operator(table: dict[int, Any], words: Tensor, tensors: tuple[Any, ...],
     return table[len(tensors)](*tensors, words, positions, offset, direction)
 
 
-def rotary(rope: Any, q: Tensor, k: Tensor | None, positions: Any, direction: int) -> Any:
-    """q, or q and k, rotated into new tensors."""
+def rotary(rope: Any, q: Tensor, k: Tensor | None, positions: Any, direction: int, words: Tensor | None = None) -> Any:
+    """q, or q and k, rotated into new tensors. `words` are those of the rope where a module holds them."""
     if _compiling() or not _direct(q, k, positions):
         positions = _torch_positions(positions)
         if _compiling() or not _direct(q, k, positions):
-            return _by_operator(operators.ROTARY, words_of(rope), (q, k), positions, direction)
+            return _by_operator(operators.ROTARY, words_of(rope) if words is None else words, (q, k), positions, direction)
     try:
         if _differentiates(q, k):
             q_out, k_out = Turned.apply(rope, direction, q, k, positions)
@@ -91,17 +91,17 @@ def rotary(rope: Any, q: Tensor, k: Tensor | None, positions: Any, direction: in
             q_out, k_out = _empty_like(q), None if k is None else _empty_like(k)
             turn(rope._core, (q, k, q_out, k_out), positions, direction)
     except Exception:
-        checks.explain("rotary", (q, k))
+        checks.explain("rotary", (q, k), positions=positions)
         raise
     return q_out if k is None else (q_out, k_out)
 
 
-def rotary_(rope: Any, q: Tensor, k: Tensor | None, positions: Any, direction: int) -> Any:
+def rotary_(rope: Any, q: Tensor, k: Tensor | None, positions: Any, direction: int, words: Tensor | None = None) -> Any:
     """q, or q and k, rotated in place and given back."""
     if _compiling() or not _direct(q, k, positions):
         positions = _torch_positions(positions)
         if _compiling() or not _direct(q, k, positions):
-            _by_operator(operators.ROTARY_, words_of(rope), (q, k), positions, direction)
+            _by_operator(operators.ROTARY_, words_of(rope) if words is None else words, (q, k), positions, direction)
             return q if k is None else (q, k)
     try:
         # Written out: this is the call of every layer at every token that is generated.
@@ -117,7 +117,7 @@ def rotary_(rope: Any, q: Tensor, k: Tensor | None, positions: Any, direction: i
         _increment_version((q, k))
         return q, k
     except Exception:
-        checks.explain("rotary_", (q, k))
+        checks.explain("rotary_", (q, k), positions=positions)
         raise
 
 
@@ -132,7 +132,7 @@ def tables(q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor, layout: TableL
             q_out, k_out = _empty_like(q), None if k is None else _empty_like(k)
             _core.apply_tables(q, k, cos, sin, decoded(layout_codes(layout)), direction, q_out, k_out)
     except Exception:
-        checks.explain("apply_rotary", (q, k), (cos, sin))
+        checks.explain("apply_rotary", (q, k), cos=cos, sin=sin)
         raise
     return q_out if k is None else (q_out, k_out)
 
@@ -145,8 +145,21 @@ def tables_(q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor, layout: Table
     try:
         return _in_place_with_care(TurnedByTablesInPlace, layout, (q, k), (cos, sin), direction)
     except Exception:
-        checks.explain("apply_rotary_", (q, k), (cos, sin))
+        checks.explain("apply_rotary_", (q, k), cos=cos, sin=sin)
         raise
+
+
+def positions_and_first(positions: Any) -> tuple[Tensor | None, Any]:
+    """Positions as operators take them: a tensor, or the first of consecutive ones."""
+    at = _torch_positions(positions)
+    return (at, 0) if isinstance(at, Tensor) else (None, 0 if at is None else at)
+
+
+def learned_rotary(x: Tensor, words: Tensor, frequencies: Tensor, positions: Any, direction: int) -> Tensor:
+    """x rotated by learned frequencies."""
+    at, first = positions_and_first(positions)
+    checks.explain("learned_rotary", (x,), positions=at)
+    return torch.ops.phasor.learned_rotary(x, words, frequencies, at, first, direction)
 
 
 def rerotate_(source: Any, target: Any, k: Tensor, from_positions: Any, to_positions: Any) -> Tensor:
@@ -161,7 +174,7 @@ def rerotate_(source: Any, target: Any, k: Tensor, from_positions: Any, to_posit
         checks.not_inference(k, None)
         _core.rerotate(source._core, target._core, k, before, after, None)
     except Exception:
-        checks.explain("rerotate_", (k,))
+        checks.explain("rerotate_", (k,), from_positions=before, to_positions=after)
         raise
     written(k, None)
     return k
@@ -173,7 +186,9 @@ def empty_tables(shape: tuple[int, ...], dtype: Any) -> tuple[Tensor, Tensor]:
     return torch.empty(shape, dtype=dtype), torch.empty(shape, dtype=dtype)
 
 
-def _tables_by_operator(table: dict[int, Any], tensors: tuple[Any, ...], given: tuple[Any, Any], layout: TableLayout, direction: int) -> Any:
+def _tables_by_operator(
+    table: dict[int, Any], tensors: tuple[Any, ...], given: tuple[Any, Any], layout: TableLayout, direction: int
+) -> Any:
     where = "apply_rotary" if table is operators.TABLES else "apply_rotary_"
     tensors = tensors if tensors[1] is not None else tensors[:1]
     codes = codes_of(layout)
@@ -273,7 +288,8 @@ class TurnedByTablesInPlace(torch.autograd.Function):
 
     @staticmethod
     def run(layout: TableLayout, q: Tensor, k: Tensor | None, by: tuple[Any, ...], direction: int) -> None:
-        _core.apply_tables(q, k, *by, decoded(layout_codes(layout)), direction, None, None)
+        cos, sin = by
+        _core.apply_tables(q, k, cos, sin, decoded(layout_codes(layout)), direction, None, None)
 
     @staticmethod
     def forward(ctx: Any, layout: TableLayout, direction: int, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

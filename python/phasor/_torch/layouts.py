@@ -9,6 +9,7 @@ from typing import Any
 
 from phasor import _core
 from phasor._spec import TableLayout
+from phasor._torch.caches import cached
 
 _PAIRINGS = ("half", "interleaved")
 _SENSES = ("counterclockwise", "clockwise")
@@ -39,7 +40,7 @@ def codes_of(layout: TableLayout) -> tuple[int, ...]:
 layout_codes = lru_cache(maxsize=256)(codes_of)  # a compiler that looks at a call takes codes_of
 
 
-@lru_cache(maxsize=256)
+@cached
 def _decoded(codes: tuple[int, ...]) -> Any:
     width, offset, pairing, output, sense, numerics, segments = codes
     layout = TableLayout(

@@ -62,7 +62,7 @@ def _define(name: str, rest: str, kernel: tuple[Callable[..., Any], ...]) -> lis
             full = f"{name}{suffix}" + (f".{overload}" if overload else "")
             LIBRARY.define(f"{full}({tensors}, {rest}) -> {returns[count - 1]}", tags=_TAGS)
             body = kernel[len(result)]
-            LIBRARY.impl(full, body, "CPU")
+            LIBRARY.impl(full, body, "CompositeExplicitAutograd")  # of any device: the core says which it takes
             torch.library.register_fake(f"phasor::{full}", _fake(name + suffix, count, not suffix, check), lib=LIBRARY)
             found = getattr(getattr(torch.ops.phasor, name + suffix), overload or "default")
             result.append(Operator(full, count, found, body, result[count - 1].overload if suffix else found, check))

@@ -66,7 +66,9 @@ def _rule(operator: Operator) -> Callable[..., Any]:
     def rule(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
         size = info.batch_size
         if in_place and any(dim is None for dim in in_dims[:count]):
-            raise RuntimeError(f"vmap: phasor::{operator.name} writes to a tensor that is not mapped; use phasor::{operator.functional._opname}")
+            raise RuntimeError(
+                f"vmap: phasor::{operator.name} writes to a tensor that is not mapped; use phasor::{operator.functional._opname}"
+            )
         mapped = [_mapped_first(x, dim, size) for x, dim in zip(args[:count], in_dims)]
         rows = mapped[0].shape[1] if mapped[0].ndim == 5 else 1
         batched = [_as_batch(x) for x in mapped]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from .. import Rotary, RotarySpec
 from ._patch import bind
@@ -17,7 +18,6 @@ from ._report import Counter
 from ._rewrite import NAMED_LIKE_A_ROTATION, copied, names_in
 from ._tables import Layout, Unlike, find_layout, given_rotary, numbers_of
 
-Tensor = torch.Tensor
 # A config's frequencies are taken where the module's float32 ones are those, rounded: PyTorch's own pow and division cost a few ulps.
 SAME = 2e-6
 

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ._variants import Misfit, Variant, rotate
 
-Tensor = torch.Tensor
 
 # What a parameter is, by its name. This only says what to feed it; what the function is, the comparison of bits says.
 ROLES = {

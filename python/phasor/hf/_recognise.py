@@ -7,11 +7,11 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 
 import torch
+from torch import Tensor
 
 from ._forms import PACKINGS, Call, Form, answer, cos_sin, form_of
 from ._variants import ALIGN, ARITHMETIC, Misfit, Variant, all_variants
 
-Tensor = torch.Tensor
 
 D, T, B, H = 24, 5, 2, 3
 # (shape of q, of k and v, of the tables without their width): ranks and orders that models use.

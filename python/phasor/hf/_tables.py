@@ -7,10 +7,10 @@ import dataclasses
 import math
 
 import torch
+from torch import Tensor
 
 from .. import GivenFrequencies, Rotary
 
-Tensor = torch.Tensor
 
 ROWS = 5
 # Shapes of position_ids that models use: how many axes, where the axis of the axes is (None: there is one), the rank.

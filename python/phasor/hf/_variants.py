@@ -7,10 +7,10 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 import torch
+from torch import Tensor
 
 from .. import apply_rotary
 
-Tensor = torch.Tensor
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of additive encodings: sinusoids written or added, rows of a learned table added, longer tables, and their gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from phasor import _core
+from phasor._torch import checks
+from phasor._torch.operators import LIBRARY
+from phasor._torch.spec_text import sinusoidal_of, spec_of
+
+_TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
+ops = torch.ops.phasor
+
+# `first` is the position of the first token where positions are not given; `offset` is added to positions to find a row.
+for _schema in (
+    "sinusoidal(Tensor positions, str spec, ScalarType dtype) -> Tensor",
+    "add_sinusoidal(Tensor x, str spec, Tensor? positions, SymInt first, Tensor? amplitude) -> Tensor",
+    "sinusoidal_amplitude_gradient(Tensor gradient, str spec, Tensor? positions, SymInt first) -> Tensor",
+    "lookup_add(Tensor x, Tensor table, Tensor? positions, SymInt first, int offset, int? padding_row) -> Tensor",
+    "lookup_gradient(Tensor gradient, Tensor table, Tensor? positions, SymInt first, int offset, int? padding_row) -> Tensor",
+    "hierarchical_table(Tensor table, SymInt rows, float alpha) -> Tensor",
+):
+    LIBRARY.define(_schema, tags=_TAGS)
+
+
+def _where(positions: Tensor | None, first: int) -> Tensor | int:
+    return first if positions is None else positions
+
+
+def _dense(x: Tensor) -> Tensor:
+    """Gradients come with any strides; the channels of a token must lie side by side."""
+    return x if x.stride(-1) == 1 else x.contiguous()
+
+
+def _check_tokens(where: str, x: Tensor, positions: Tensor | None) -> None:
+    checks.tokens(where, "x", x)
+    if positions is not None:
+        checks.positions_of_tokens(where, positions, x)
+
+
+def _sinusoidal(positions: Tensor, spec: str, dtype: torch.dtype) -> Tensor:
+    out = torch.empty(_encoding_shape(positions, spec), dtype=dtype)
+    sinusoidal_of(spec).fill(out, positions, None)
+    return out
+
+
+def _encoding_shape(positions: Tensor, spec: str) -> tuple[int, ...]:
+    checks.position_values("sinusoidal", positions)
+    return (*(positions.shape[1:] if positions.ndim == 3 else positions.shape), spec_of(spec).width)
+
+
+def _add_sinusoidal(x: Tensor, spec: str, positions: Tensor | None, first: int, amplitude: Tensor | None) -> Tensor:
+    _check_tokens("add_sinusoidal", x, positions)
+    out = torch.empty_like(x)
+    sinusoidal_of(spec).add(x, _where(positions, first), out, None if amplitude is None else float(amplitude))
+    return out
+
+
+def _amplitude_gradient(gradient: Tensor, spec: str, positions: Tensor | None, first: int) -> Tensor:
+    checks.tokens("sinusoidal_amplitude_gradient", "gradient", gradient)
+    value = sinusoidal_of(spec).amplitude_gradient(_dense(gradient), _where(positions, first))
+    return torch.tensor(value, dtype=torch.float64)
+
+
+def _lookup_add(x: Tensor, table: Tensor, positions: Tensor | None, first: int, offset: int, padding_row: int | None) -> Tensor:
+    _check_lookup(x, table, positions)
+    out = torch.empty_like(x)
+    _core.lookup_add(x, table, _where(positions, first), out, offset)
+    return out
+
+
+def _check_lookup(x: Tensor, table: Tensor, positions: Tensor | None) -> None:
+    _check_tokens("lookup_add", x, positions)
+    checks.kind("lookup_add", "table", table)
+    if table.ndim != 2 or table.shape[1] != x.shape[-1]:
+        raise ValueError(f"lookup_add: the table is {tuple(table.shape)}, wanted (rows, {x.shape[-1]})")
+
+
+def _lookup_gradient(gradient: Tensor, table: Tensor, positions: Tensor | None, first: int, offset: int, padding_row: int | None) -> Tensor:
+    checks.tokens("lookup_gradient", "gradient", gradient)
+    out = torch.zeros(table.shape, dtype=table.dtype)
+    _core.scatter_gradient(out, _dense(gradient), _where(positions, first), offset, padding_row)
+    return out
+
+
+def _hierarchical_table(table: Tensor, rows: int, alpha: float) -> Tensor:
+    checks.tokens("hierarchical_table", "table", table)
+    out = torch.empty((rows, table.shape[1]), dtype=table.dtype)
+    _core.fill_hierarchical(out, table, alpha)
+    return out
+
+
+for _name, _kernel in (
+    ("sinusoidal", _sinusoidal),
+    ("add_sinusoidal", _add_sinusoidal),
+    ("sinusoidal_amplitude_gradient", _amplitude_gradient),
+    ("lookup_add", _lookup_add),
+    ("lookup_gradient", _lookup_gradient),
+    ("hierarchical_table", _hierarchical_table),
+):
+    LIBRARY.impl(_name, _kernel, "CompositeExplicitAutograd")
+
+
+@torch.library.register_fake("phasor::sinusoidal", lib=LIBRARY)
+def _(positions: Tensor, spec: str, dtype: torch.dtype) -> Tensor:
+    return positions.new_empty(_encoding_shape(positions, spec), dtype=dtype)
+
+
+@torch.library.register_fake("phasor::add_sinusoidal", lib=LIBRARY)
+def _(x: Tensor, spec: str, positions: Tensor | None, first: int, amplitude: Tensor | None) -> Tensor:
+    _check_tokens("add_sinusoidal", x, positions)
+    return torch.empty_like(x)
+
+
+@torch.library.register_fake("phasor::sinusoidal_amplitude_gradient", lib=LIBRARY)
+def _(gradient: Tensor, spec: str, positions: Tensor | None, first: int) -> Tensor:
+    return gradient.new_empty((), dtype=torch.float64)
+
+
+@torch.library.register_fake("phasor::lookup_add", lib=LIBRARY)
+def _(x: Tensor, table: Tensor, positions: Tensor | None, first: int, offset: int, padding_row: int | None) -> Tensor:
+    _check_lookup(x, table, positions)
+    return torch.empty_like(x)
+
+
+@torch.library.register_fake("phasor::lookup_gradient", lib=LIBRARY)
+def _(gradient: Tensor, table: Tensor, positions: Tensor | None, first: int, offset: int, padding_row: int | None) -> Tensor:
+    return table.new_empty(table.shape)
+
+
+@torch.library.register_fake("phasor::hierarchical_table", lib=LIBRARY)
+def _(table: Tensor, rows: int, alpha: float) -> Tensor:
+    return table.new_empty((rows, table.shape[1]))
+
+
+# ---- Gradients ----
+
+
+def _keep_sinusoidal(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    _, ctx.spec, positions, ctx.first, amplitude = inputs
+    ctx.dtype = None if amplitude is None else amplitude.dtype
+    ctx.save_for_backward(positions)
+
+
+def _sinusoidal_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+    amplitude = None
+    if ctx.needs_input_grad[4]:
+        amplitude = ops.sinusoidal_amplitude_gradient(gradient, ctx.spec, ctx.saved_tensors[0], ctx.first).to(ctx.dtype)
+    return gradient, None, None, None, amplitude
+
+
+def _keep_lookup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    _, table, positions, *ctx.rest = inputs
+    ctx.save_for_backward(table, positions)
+
+
+def _lookup_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+    table, positions = ctx.saved_tensors
+    by_table = ops.lookup_gradient(gradient, table, positions, *ctx.rest) if ctx.needs_input_grad[1] else None
+    return gradient, by_table, None, None, None, None
+
+
+def _keep_scatter(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    gradient, _, positions, *ctx.rest = inputs
+    ctx.save_for_backward(gradient.new_zeros(()).expand(gradient.shape), positions)
+
+
+def _scatter_backward(ctx: Any, rows: Tensor) -> tuple[Any, ...]:
+    """A scattered sum is linear: its transpose looks the rows up. A padding row was left out, so nothing comes back from it."""
+    zeros, positions = ctx.saved_tensors
+    first, offset, padding_row = ctx.rest
+    if padding_row is not None:
+        rows = rows.index_fill(0, torch.tensor([padding_row], device=rows.device), 0)
+    return ops.lookup_add(zeros.contiguous(), _dense(rows), positions, first, offset, None), None, None, None, None, None
+
+
+def _keep_hierarchical(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    table, ctx.rows, ctx.alpha = inputs
+    ctx.save_for_backward(table)
+
+
+def _hierarchical_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+    """Row i n + j is p_j + c (p_i - p_0) with c = alpha / (1 - alpha)."""
+    (table,) = ctx.saved_tensors
+    n, share = table.shape[0], ctx.alpha / (1 - ctx.alpha)
+    at = torch.arange(ctx.rows, device=table.device)
+
+    def scattered(rows: Tensor) -> Tensor:
+        return ops.lookup_gradient(gradient, table, rows, 0, 0, None)
+
+    return scattered(at % n) + share * (scattered(at // n) - scattered(torch.zeros_like(at))), None, None
+
+
+torch.library.register_autograd("phasor::add_sinusoidal", _sinusoidal_backward, setup_context=_keep_sinusoidal, lib=LIBRARY)
+torch.library.register_autograd("phasor::lookup_add", _lookup_backward, setup_context=_keep_lookup, lib=LIBRARY)
+torch.library.register_autograd("phasor::lookup_gradient", _scatter_backward, setup_context=_keep_scatter, lib=LIBRARY)
+torch.library.register_autograd("phasor::hierarchical_table", _hierarchical_backward, setup_context=_keep_hierarchical, lib=LIBRARY)

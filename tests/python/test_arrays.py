@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of every library and every layout give the bits of a plain contiguous NumPy array, or are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+
+import phasor
+
+ROPE = phasor.Rotary(head_dim=24, rotary_width=16, rotary_offset=4, base=1e6)
+POSITIONS = np.array([5, 0, -3, 10**12, 7])
+SHAPE = (2, 5, 3, 24)  # (B, T, H, D)
+TORCH = {"float32": torch.float32, "float64": torch.float64, "float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+def numbers(dtype: Any = np.float32) -> np.ndarray:
+    return np.random.default_rng(3).standard_normal(SHAPE).astype(dtype)
+
+
+def bits(x: Any) -> bytes:
+    return np.ascontiguousarray(x).tobytes()
+
+
+WANTED = ROPE(numbers(), positions=POSITIONS)
+
+
+def spread(x: np.ndarray) -> np.ndarray:
+    """x with a gap behind every head and every batch row."""
+    room = np.full((3, 5, 7, 30), 99, x.dtype)
+    room[:2, :, ::3, :24] = x
+    return room[:2, :, ::3, :24]
+
+
+def backwards(x: np.ndarray) -> np.ndarray:
+    """x with negative strides in batch, token and head."""
+    return np.ascontiguousarray(x[::-1, ::-1, ::-1])[::-1, ::-1, ::-1]
+
+
+def heads_first(x: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(x.transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3)
+
+
+LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {"gaps": spread, "negative strides": backwards, "heads first": heads_first}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_numpy_views_of_any_strides_rotate_in_place_where_they_lie(layout: str) -> None:
+    x = LAYOUTS[layout](numbers())
+    address = x.__array_interface__["data"]
+    assert ROPE.apply_(x, positions=POSITIONS) is x
+    assert bits(x) == bits(WANTED)
+    assert x.__array_interface__["data"] == address
+    if layout == "gaps":
+        assert (x.base[2] == 99).all() and (x.base[:, :, 1] == 99).all() and (x.base[..., 24:] == 99).all()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_numpy_views_of_any_strides_rotate_into_new_arrays_and_stay_as_they_are(layout: str) -> None:
+    x = LAYOUTS[layout](numbers())
+    out = ROPE(x, positions=POSITIONS)
+    assert bits(out) == bits(WANTED)
+    assert bits(x) == bits(numbers())
+    assert not np.shares_memory(out, x)
+
+
+@pytest.mark.parametrize("front", ["new", "in place"])
+@pytest.mark.parametrize("layout", ["Fortran order", "every other channel"])
+def test_channels_that_do_not_lie_side_by_side_are_refused_before_anything_is_written(layout: str, front: str) -> None:
+    room = np.asfortranarray(numbers()) if layout == "Fortran order" else np.repeat(numbers(), 2, axis=-1)
+    x = room if layout == "Fortran order" else room[..., ::2]
+    before = room.copy()
+    with pytest.raises(ValueError, match="stride .* on its last axis, wanted 1"):
+        (ROPE if front == "new" else ROPE.apply_)(x, positions=POSITIONS)
+    assert bits(room) == bits(before)
+
+
+def test_a_read_only_array_is_refused_in_place_and_read_otherwise() -> None:
+    x = numbers()
+    x.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        ROPE.apply_(x, positions=POSITIONS)
+    assert bits(x) == bits(numbers())
+    assert bits(ROPE(x, positions=POSITIONS)) == bits(WANTED)
+
+
+def test_an_array_that_repeats_its_elements_is_refused_in_place() -> None:
+    x = np.lib.stride_tricks.as_strided(numbers(), SHAPE, (0, 288, 96, 4))
+    with pytest.raises(ValueError):
+        ROPE.apply_(x, positions=POSITIONS)
+
+
+@pytest.mark.parametrize("shape", [(0, 5, 3, 24), (2, 0, 3, 24), (0, 24)])
+def test_arrays_without_elements_are_rotated_to_arrays_without_elements(shape: tuple[int, ...]) -> None:
+    assert ROPE(np.empty(shape, np.float32)).shape == shape
+    assert ROPE.apply_(np.empty(shape, np.float32)).shape == shape
+    assert ROPE(torch.empty(shape)).shape == shape
+
+
+def test_no_heads_are_refused() -> None:
+    for x in (np.empty((2, 5, 0, 24), np.float32), torch.empty(2, 5, 0, 24)):
+        with pytest.raises(ValueError, match="0 heads"):
+            ROPE(x)
+
+
+@pytest.mark.parametrize("shape", [(5, 3, 24), (5, 24)])
+def test_fewer_axes_are_fewer_batches_and_heads(shape: tuple[int, ...]) -> None:
+    x = numbers()[0, :, :, :] if len(shape) == 3 else numbers()[0, :, 0, :]
+    wanted = WANTED[0] if len(shape) == 3 else WANTED[0, :, 0]
+    assert bits(ROPE(x, positions=POSITIONS)) == bits(wanted)
+
+
+# ---- Dtypes ----
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
+def test_numpy_and_torch_agree_bit_for_bit_in_every_dtype(dtype: str) -> None:
+    kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
+    x = numbers(kind)
+    tensor = torch.from_numpy(x.view(np.uint16)).view(torch.bfloat16) if dtype == "bfloat16" else torch.from_numpy(x.copy())
+    assert tensor.dtype == TORCH[dtype]
+    ours, theirs = ROPE(x, positions=POSITIONS), ROPE(tensor, positions=torch.from_numpy(POSITIONS))
+    assert ours.dtype == x.dtype
+    assert theirs.dtype == tensor.dtype
+    assert bits(ours) == bits(theirs.view(torch.uint8).numpy())
+    assert bits(ours) != bits(x)
+    ROPE.apply_(x, positions=POSITIONS)
+    assert bits(x) == bits(ours)
+
+
+def test_sixteen_bits_are_the_float32_rotation_rounded_once() -> None:
+    half = numbers(np.float16)
+    wanted = ROPE(half.astype(np.float32), positions=POSITIONS).astype(np.float16)
+    assert bits(ROPE(half, positions=POSITIONS)) == bits(wanted)
+    brain = numbers(ml_dtypes.bfloat16)
+    wanted = ROPE(brain.astype(np.float32), positions=POSITIONS).astype(ml_dtypes.bfloat16)
+    assert bits(ROPE(brain, positions=POSITIONS)) == bits(wanted)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint16, np.complex64, np.bool_, ml_dtypes.float8_e4m3fn])
+def test_other_dtypes_are_a_type_error_that_names_the_wanted_ones(dtype: Any) -> None:
+    with pytest.raises(TypeError, match="wanted"):
+        ROPE(np.ones(SHAPE, dtype), positions=POSITIONS)
+    with pytest.raises(TypeError, match="wanted"):
+        ROPE.apply_(np.ones(SHAPE, dtype), positions=POSITIONS)
+
+
+def test_big_endian_numbers_are_refused() -> None:
+    with pytest.raises((TypeError, ValueError)):
+        ROPE(numbers().astype(">f4"), positions=POSITIONS)
+
+
+# ---- JAX ----
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.float16])
+def test_jax_arrays_give_new_jax_arrays(dtype: Any) -> None:
+    x = jnp.asarray(numbers(dtype))
+    out = ROPE(x, positions=POSITIONS)
+    assert isinstance(out, jax.Array)
+    assert out.dtype == x.dtype
+    assert bits(np.asarray(out)) == bits(ROPE(numbers(dtype), positions=POSITIONS))
+
+
+def test_jax_positions_are_taken() -> None:
+    at = jnp.arange(5, dtype=jnp.int32)
+    assert bits(ROPE(numbers(), positions=at)) == bits(ROPE(numbers()))
+
+
+def test_jax_arrays_are_refused_in_place_and_stay_as_they_are() -> None:
+    x = jnp.asarray(numbers())
+    with pytest.raises(ValueError, match="JAX"):
+        ROPE.apply_(x, positions=POSITIONS)
+    with pytest.raises(ValueError, match="JAX"):
+        ROPE.rerotate_(x, 0, 1)
+    assert bits(np.asarray(x)) == bits(numbers())
+
+
+# ---- PyTorch's own kinds of tensors ----
+
+
+def test_a_negative_view_is_rotated_as_the_numbers_that_it_shows() -> None:
+    x = torch.from_numpy(numbers())
+    negative = torch._neg_view(x.clone())
+    assert negative.is_neg()
+    at = torch.from_numpy(POSITIONS)
+    assert torch.equal(ROPE(negative, positions=at), ROPE(-x, positions=at))
+    ROPE.apply_(negative, positions=at)
+    assert torch.equal(negative, ROPE(-x, positions=at))
+
+
+def test_the_imaginary_part_of_a_conjugate_is_rotated_as_the_numbers_that_it_shows() -> None:
+    z = torch.complex(torch.from_numpy(numbers()), torch.from_numpy(numbers())).conj()
+    assert z.imag.is_neg()
+    assert torch.equal(ROPE(z.imag), ROPE(-torch.from_numpy(numbers())))
+
+
+def test_complex_tensors_are_refused() -> None:
+    with pytest.raises(TypeError):
+        ROPE(torch.zeros(SHAPE, dtype=torch.complex64))
+
+
+@pytest.mark.filterwarnings("ignore:Accessing the data pointer")
+def test_meta_and_fake_tensors_give_shapes_and_nothing_is_read() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    out = ROPE(torch.empty(SHAPE, device="meta", dtype=torch.bfloat16))
+    assert out.is_meta and out.shape == SHAPE and out.dtype == torch.bfloat16
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        fake = ROPE(torch.empty(SHAPE))
+    assert fake.shape == SHAPE
+    with pytest.raises(ValueError, match="null data"):  # past the front that knows them
+        phasor._core.Rotary(ROPE.spec).apply(fake, None, None, 0, None, None)
+
+
+def test_sparse_tensors_are_refused() -> None:
+    with pytest.raises(NotImplementedError, match="sparse"):
+        ROPE(torch.zeros(5, 24).to_sparse())
+
+
+# ---- Anything else that speaks DLPack ----
+
+
+class OnlyDlpack:
+    """An array of nobody's library."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+
+def test_an_object_with_nothing_but_dlpack_is_rotated_in_place_and_into_something_new() -> None:
+    array = numbers()
+    assert bits(ROPE(OnlyDlpack(array), positions=POSITIONS)) == bits(WANTED)
+    assert bits(array) == bits(numbers())
+    ROPE.apply_(OnlyDlpack(array), positions=OnlyDlpack(POSITIONS))
+    assert bits(array) == bits(WANTED)
+
+
+@pytest.mark.parametrize("thing", [[[1.0] * 24], "text", 3.5, None, object()])
+def test_what_is_no_array_is_a_type_error(thing: Any) -> None:
+    with pytest.raises(TypeError):
+        ROPE(thing)
+    with pytest.raises(TypeError):
+        ROPE.apply_(thing)
+
+
+def test_q_and_k_of_different_libraries_are_each_rotated_or_refused_by_pytorch() -> None:
+    q_out, k_out = ROPE(numbers(), OnlyDlpack(numbers()), POSITIONS)
+    assert bits(q_out) == bits(k_out) == bits(WANTED)
+    with pytest.raises(TypeError, match="k is a ndarray"):
+        ROPE(torch.from_numpy(numbers()), numbers(), torch.from_numpy(POSITIONS))

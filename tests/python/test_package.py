@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The package as it is installed: versions, names, what importing it brings along."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import phasor
+
+ROOT = Path(__file__).resolve().parents[2]
+INSTALLED = "site-packages" in phasor.__path__[0]
+
+
+def test_the_version_is_that_of_the_library() -> None:
+    project = re.search(r"project\(phasor VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())
+    package = re.search(r'^version = "(\S+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert project and package and project[1] == package[1]
+    if INSTALLED:
+        assert importlib.metadata.version("phasor") == project[1]
+
+
+def test_the_wheel_brings_its_stubs_and_nothing_of_the_machine_it_was_built_on() -> None:
+    folder = Path(phasor.__path__[0])
+    assert (folder / "py.typed").exists() and (folder / "_core.pyi").exists()
+    modules = list(folder.glob("_core*.so"))
+    assert len(modules) == 1
+    if sys.version_info >= (3, 12):
+        assert ".abi3." in modules[0].name
+    needed = subprocess.run(["readelf", "-d", str(modules[0])], capture_output=True, text=True, check=True).stdout
+    libraries = set(re.findall(r"NEEDED.*\[(.*?)\]", needed))
+    # No libgomp (a fork would hang), no Highway, no fmt, no MPFR: only what every Linux has.
+    assert {re.sub(r"\.so.*", "", name) for name in libraries} <= {
+        "libstdc++",
+        "libm",
+        "libgcc_s",
+        "libc",
+        "libpthread",
+        "ld-linux-x86-64",
+        "ld-linux-aarch64",
+    }
+    assert "RPATH" not in needed and "RUNPATH" not in needed
+
+
+def test_importing_the_package_imports_neither_pytorch_nor_other_heavy_things() -> None:
+    program = "import sys, phasor; print(sorted({'torch', 'transformers', 'jax', 'matplotlib', 'scipy'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_nothing_is_printed_when_the_interpreter_ends() -> None:
+    program = """
+import numpy as np, torch, phasor
+rope = phasor.Rotary(head_dim=8)
+held = [rope(np.ones((3, 8), np.float32)), rope(torch.ones(3, 8))]
+held += [phasor.apply_rotary(torch.ones(3, 8), None, *rope.cos_sin(torch.arange(3)))]
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout + done.stderr == ""
+
+
+def test_public_names_exist_are_sorted_and_documented() -> None:
+    assert phasor.__all__ == sorted(phasor.__all__)
+    for name in phasor.__all__:
+        thing = getattr(phasor, name)
+        assert inspect.getdoc(thing), name
+
+
+@pytest.mark.parametrize("name", ["nn", "hf", "plot"])
+def test_parts_are_imported_by_name(name: str) -> None:
+    assert inspect.ismodule(__import__(f"phasor.{name}", fromlist=[name]))
