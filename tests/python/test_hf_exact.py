@@ -121,6 +121,12 @@ def test_the_attention_scaling_of_yarn_stays():
     assert abs(close(model, [12]) - (0.1 * torch.log(torch.tensor(4.0)).item() + 1)) < 1e-6
 
 
+def test_channels_that_do_not_turn_stay_still():
+    model = llama(rope_type="proportional", factor=1.0, partial_rotary_factor=0.5)
+    assert (rotary(model).inv_freq == 0).sum() == 4
+    assert close(model, [9]) == 1
+
+
 @pytest.mark.parametrize("model_type", ["qwen2_vl_text", "qwen3_vl_text", "ernie4_5_vl_moe_text", "glm4v_text", "hunyuan_vl_text"])
 def test_axes_of_multimodal_positions_keep_their_channels(model_type):
     model = build(model_type)
@@ -155,6 +161,7 @@ ROPE_TYPES = {
     "dynamic": {"factor": 3.0},
     "yarn": {"factor": 3.0, **LENGTHS},
     "llama3": {"factor": 3.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, **LENGTHS},
+    "proportional": {"factor": 3.0, "partial_rotary_factor": 0.5},
     "longrope": {"factor": 3.0, "short_factor": [1.0 + i / 7 for i in range(8)], "long_factor": [2.0 + i / 3 for i in range(8)], **LENGTHS},
 }
 
