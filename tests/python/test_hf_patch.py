@@ -291,3 +291,12 @@ def test_a_rotation_by_positions_is_left_and_reported():
 
     report = phasor.hf.patch(ByPositions())
     assert not report and report.left[0].what == "rotary_by_positions" and "makes its own" in report.left[0].how
+
+
+def test_a_rotation_reached_by_super_is_left_and_reported():
+    class Derived(Plain):
+        def forward(self, q, k, cos, sin):
+            return super().forward(q, k, cos, sin)
+
+    report = phasor.hf.patch(Derived())
+    assert not report and "super()" in report.left[0].how

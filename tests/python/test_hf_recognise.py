@@ -81,7 +81,8 @@ def gptj(tensor, sin, cos):
 
 
 def llama4(xq, xk, freqs_cis):
-    turned = [torch.view_as_real(torch.view_as_complex(t.float().unflatten(-1, (-1, 2))) * freqs_cis[:, :, None]).flatten(3) for t in (xq, xk)]
+    numbers = [torch.view_as_complex(t.float().unflatten(-1, (-1, 2))) for t in (xq, xk)]
+    turned = [torch.view_as_real(t * freqs_cis[:, :, None]).flatten(3) for t in numbers]
     return turned[0].type_as(xq), turned[1].type_as(xk)
 
 

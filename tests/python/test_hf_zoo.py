@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import json
+import os
 
+import filelock
 import pytest
 
 pytest.importorskip("torch")
@@ -17,8 +19,15 @@ from transformers.models.auto.configuration_auto import model_type_to_module_nam
 
 
 @pytest.fixture(scope="module")
-def rows():
-    return outcomes()
+def rows(tmp_path_factory):
+    """Computed once, also where the tests of this file run in several processes (pytest-xdist)."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return outcomes()
+    shared = tmp_path_factory.getbasetemp().parent / "hf_zoo.json"
+    with filelock.FileLock(f"{shared}.lock"):
+        if not shared.exists():
+            shared.write_text(json.dumps(outcomes()))
+    return json.loads(shared.read_text())
 
 
 def test_every_model_type_has_an_outcome(rows):

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from ._variants import Misfit, Variant, rotate

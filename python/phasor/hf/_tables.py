@@ -77,7 +77,9 @@ class Unlike(Exception):
     """The module's tables are not cosines and sines of positions times its frequencies: why."""
 
 
-def ask(module: torch.nn.Module, positions: Tensor, layer_type: str | None, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, bool]:
+def ask(
+    module: torch.nn.Module, positions: Tensor, layer_type: str | None, dtype: torch.dtype = torch.float32
+) -> tuple[Tensor, Tensor, bool]:
     """The module's cosines and sines, and whether they came as one complex tensor."""
     x = torch.zeros(1, positions.shape[-1], 4, dtype=dtype)
     with torch.no_grad():

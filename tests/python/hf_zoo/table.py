@@ -20,8 +20,9 @@ def outcomes(processes: int = 2, named: tuple[str, ...] = ()) -> list[Row]:
 
     paths = [str(Path(__file__).parents[1]), str(Path(phasor.__path__[0]).parent), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in paths if p), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "hf_zoo"]
     running = [
-        subprocess.Popen([sys.executable, "-m", "hf_zoo", str(part), str(processes), *named], stdout=subprocess.PIPE, env=environment, text=True)
+        subprocess.Popen([*command, str(part), str(processes), *named], stdout=subprocess.PIPE, env=environment, text=True)
         for part in range(1 if named else processes)
     ]
     lines = [line for process in running for line in process.communicate()[0].splitlines()]
@@ -56,8 +57,8 @@ def table(rows: list[Row]) -> str:
     bitwise = [row for row in rows if row["ours"] and not row["different"]]
     rotating = [row for row in built if row["rotations"]]
     lines = [
-        f"{len(rows)} model types of folders that mention a rotation; {len(built)} built as tiny models; {len(rotating)} rotate and are patched; "
-        f"{len(bitwise)} of these ran, bit for bit.",
+        f"{len(rows)} model types of folders that mention a rotation; {len(built)} built as tiny models; "
+        f"{len(rotating)} rotate and are patched; {len(bitwise)} of these ran, bit for bit.",
         "",
         "| model type | class | rotation | tables with `exact` | left as it is | result |",
         "|---|---|---|---|---|---|",
