@@ -12,14 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import Rotary
+from .. import Rotary, RotarySpec
 from ._patch import bind
 from ._report import Counter
 from ._rewrite import NAMED_LIKE_A_ROTATION, copied, names_in
-from ._tables import Layout, Unlike, find_layout
+from ._tables import Layout, Unlike, find_layout, given_rotary, numbers_of
 
 # A config's frequencies are taken where the module's float32 ones are those, rounded: PyTorch's own pow and division cost a few ulps.
-SAME_FREQUENCY = 2e-6
+SAME = 2e-6
 
 
 def patch_tables(model: torch.nn.Module, tables: Counter, left: Counter) -> None:
@@ -93,9 +93,8 @@ class ExactTables:
         asked = copy.deepcopy(module)  # the questions may move dynamic frequencies
         sources = []
         for kind in kinds_of(asked):
-            numbers = _numbers(asked, kind)
-            self._layouts[kind] = [find_layout(asked, numbers, kind)]
-            sources.append(frequencies(asked, numbers[0], kind)[1])
+            self._layouts[kind] = [find_layout(asked, kind)]
+            sources.append(rotary_of(asked, numbers_of(asked, kind), kind)[1])
         self.source = "frequencies of " + ", ".join(dict.fromkeys(sources))
         self.forward = self._forward()
 
@@ -104,12 +103,12 @@ class ExactTables:
 
         def forward(module: torch.nn.Module, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Any:
             kind = layer_type if layer_type in self._layouts else None
-            numbers = _numbers(module, kind)
-            layout = self._layout(module, numbers, kind, position_ids)
+            numbers = numbers_of(module, kind)
+            layout = self._layout(module, kind, position_ids)
             if layout is None:
                 return self._own(module, x, position_ids, **({} if layer_type is None else {"layer_type": layer_type}))
             dtype = x.dtype if layout.follows_dtype or x.dtype == torch.float64 else torch.float32
-            cos, sin = layout.tables(self._rotary(module, layout, numbers, kind), position_ids.cpu(), dtype)
+            cos, sin = layout.tables(self._rotary(module, numbers, kind), position_ids.cpu(), dtype)
             if layout.complex:
                 return torch.complex(cos, sin).to(x.device)
             return cos.to(device=x.device, dtype=dtype), sin.to(device=x.device, dtype=dtype)
@@ -117,50 +116,48 @@ class ExactTables:
         forward.__name__ = "forward"
         return forward
 
-    def _layout(self, module: torch.nn.Module, numbers: tuple[Tensor, float], kind: str | None, positions: Tensor) -> Layout | None:
+    def _layout(self, module: torch.nn.Module, kind: str | None, positions: Tensor) -> Layout | None:
         """The layout for positions of this shape; None where the module's own tables are to be used."""
         known = self._layouts[kind]
         for layout in known:
-            if layout is not None and layout.fits(positions):
+            if layout.fits(positions):
                 return layout
         asked = copy.deepcopy(module)
         asked.__dict__.pop("forward", None)  # the class's own
         try:
-            known.append(find_layout(asked, numbers, kind, positions))
+            known.append(find_layout(asked, kind, positions))
         except Unlike:
             return None
         return known[-1]
 
-    def _rotary(self, module: torch.nn.Module, layout: Layout, numbers: tuple[Tensor, float], kind: str | None) -> Rotary:
-        key = (layout, tuple(numbers[0].tolist()), numbers[1])
+    def _rotary(self, module: torch.nn.Module, numbers: tuple[Tensor, float], kind: str | None) -> Rotary:
+        key = (kind, tuple(numbers[0].tolist()), numbers[1])
         if key not in self._rotaries:
-            self._rotaries[key] = layout.rotary(frequencies(module, numbers[0], kind)[0], numbers[1])
+            self._rotaries[key] = rotary_of(module, numbers, kind)[0]
         return self._rotaries[key]
 
 
-def _numbers(module: torch.nn.Module, kind: str | None) -> tuple[Tensor, float]:
-    """The module's frequencies and amplitude as they are now."""
-    prefix = "" if kind is None else f"{kind}_"
-    return getattr(module, f"{prefix}inv_freq").detach().float().cpu(), float(getattr(module, f"{prefix}attention_scaling", 1.0))
-
-
-def frequencies(module: torch.nn.Module, inv_freq: Tensor, kind: str | None) -> tuple[tuple[float, ...], str]:
-    """The exact frequencies of the config where they are the module's, else the module's float32 ones taken as they are."""
+def rotary_of(module: torch.nn.Module, numbers: tuple[Tensor, float], kind: str | None) -> tuple[Rotary, str]:
+    """Exact pairs by the config where they are the module's own, rounded; else the module's float32 frequencies taken as they are."""
     config = getattr(module, "config", None)
-    own = inv_freq.double()
+    own, amplitude = numbers[0].double(), numbers[1]
     lengths = {0, int(getattr(module, "max_seq_len_cached", 0)), int(getattr(module, "original_max_seq_len", 0)) + 1}
-    for length in sorted(lengths):
-        exact = _of_config(config, kind, length) if config is not None else None
-        if exact is not None and len(exact) == len(own) and bool(((exact - own).abs() <= SAME_FREQUENCY * own.abs()).all()):
-            return tuple(exact.tolist()), "the config"
-    return tuple(own.tolist()), "inv_freq"
+    for length in sorted(lengths) if config is not None else ():
+        rotary = _of_config(config, kind, length, len(own))
+        if rotary is None:
+            continue
+        exact = torch.from_numpy(rotary.frequencies)
+        if exact.shape == own.shape and bool(((exact - own).abs() <= SAME * own.abs()).all()) and abs(rotary.amplitude - amplitude) <= SAME:
+            return rotary, "the config"
+    return given_rotary(own.tolist(), amplitude), "inv_freq"
 
 
-def _of_config(config: Any, kind: str | None, length: int) -> Tensor | None:
-    """What phasor reads from the config; None where it cannot."""
+def _of_config(config: Any, kind: str | None, length: int, pairs: int) -> Rotary | None:
+    """What phasor reads from the config, one axis of it; None where it cannot."""
     layers = list(getattr(config, "layer_types", None) or [])
     layer = layers.index(kind) if kind in layers else 0
     try:
-        return torch.from_numpy(Rotary.from_config(config, layer, length=length).frequencies.reshape(-1))
+        spec = Rotary.from_config(config, layer, length=length).spec
+        return Rotary.from_spec(RotarySpec(2 * pairs, base=spec.base, scaling=spec.scaling, unit=spec.unit))
     except (ValueError, TypeError, NotImplementedError, LookupError):
         return None

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import re
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from ._variants import Misfit, Variant, rotate
@@ -41,7 +41,19 @@ class Form:
         """separate (cos, sin), complex, or packed (both in one tensor)."""
         return "separate" if "cos" in self.roles else "complex" if "complex" in self.roles else "packed"
 
-    @property
+    @functools.cached_property
+    def plain(self) -> int:
+        """The arguments of a call (q, k, cos, sin): tensors, cosines and sines in this order, all else by default; 0 where they are not."""
+        count = self.roles.count("tensor") + 2
+        plain = self.roles[:count] == ("tensor",) * (count - 2) + ("cos", "sin") and "rows" not in self.roles
+        return count if plain else 0
+
+    @functools.cached_property
+    def axis(self) -> int | None:
+        """The default of the parameter that says where the heads are; None without one."""
+        return self.defaults[self.roles.index("axis")] if "axis" in self.roles else None
+
+    @functools.cached_property
     def sines_first(self) -> bool:
         """GPT-J: (tensor, sin, cos)."""
         return self.tables == "separate" and self.roles.index("sin") < self.roles.index("cos")
@@ -101,6 +113,8 @@ class Call:
 
 def read_call(form: Form, args: tuple, kwargs: dict[str, Any]) -> Call | None:
     """The call by role, or None when an option is not at its default: the variant is not proven for that."""
+    if form.plain and len(args) == form.plain and not kwargs:
+        return Call(list(args[:-2]), args[-2:], None, form.axis)
     given = dict(zip(form.names, args))
     given.update(kwargs)
     call = Call([], ())

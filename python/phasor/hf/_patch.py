@@ -14,7 +14,7 @@ from ._forms import NO_TABLES, Form, form_of
 from ._recognise import Rotation, recognise
 from ._replace import replacement
 from ._report import Counter, Report
-from ._rewrite import NAMED_LIKE_A_ROTATION, Rewriter, known
+from ._rewrite import NAMED_LIKE_A_ROTATION, Rewriter, known, names_in
 
 RECORD = "_phasor_hf"  # in a patched module's __dict__: {name: () where there was none, (old,) where there was}
 NUMERICS = ("model", "exact")
@@ -70,14 +70,17 @@ def bind(module: torch.nn.Module, name: str, function: Any) -> None:
     module.__dict__[name] = function
 
 
+def owners_of(module: torch.nn.Module) -> list[type]:
+    """The module's classes, most derived first, PyTorch's own aside."""
+    return [owner for owner in type(module).__mro__ if owner.__module__.split(".")[0] != "torch" and owner is not object]
+
+
 def methods_of(module: torch.nn.Module) -> Iterator[tuple[str, types.FunctionType, bool]]:
-    """(name, function, whether static) of what the module's classes define, PyTorch's own aside; what is overridden is not seen."""
-    seen: set[str] = set()
-    for owner in type(module).__mro__:
-        if owner.__module__.split(".")[0] == "torch" or owner is object:
-            continue
+    """(name, function, whether static) of what the module's classes define; what is overridden is not seen."""
+    seen: set[str] = {"__init__"}
+    for owner in owners_of(module):
         for name, thing in vars(owner).items():
-            if name in seen or name in ("__init__", "__class__"):
+            if name in seen:
                 continue
             seen.add(name)
             static = isinstance(thing, staticmethod)
@@ -86,9 +89,20 @@ def methods_of(module: torch.nn.Module) -> Iterator[tuple[str, types.FunctionTyp
                 yield name, function, static
 
 
+def _report_overridden(module: torch.nn.Module, rewriter: Rewriter, left: Counter) -> None:
+    """A method that calls its overridden self by super() reaches the class's, which is not ours to change."""
+    for name, function, _ in methods_of(module):
+        if "super" not in set(names_in(inspect.unwrap(function).__code__)):
+            continue
+        hidden = [vars(owner)[name] for owner in owners_of(module) if name in vars(owner) and vars(owner)[name] is not function]
+        if any(isinstance(h, types.FunctionType) and rewriter.rewritten(h)[0] is not None for h in hidden):
+            left.add(type(module).__name__, name, "it rotates in the method that it overrides and calls by super()")
+
+
 def _patch_methods(module: torch.nn.Module, rewriter: Rewriter, rotations: Counter, left: Counter) -> None:
     """Every method of one module: rotations themselves, callers of rotations, and methods that hooks keep as attributes."""
     where = type(module).__name__
+    _report_overridden(module, rewriter, left)
     for name, function, static in methods_of(module):
         method_rotation = _method_rotation(module, name, function, static)
         if isinstance(method_rotation, Rotation):

@@ -72,11 +72,12 @@ class Rotation:
 
 
 def pattern(variant: Variant, call: Call, cos: Tensor) -> tuple:
-    """What a proof is for: which tensors there are, ranks, the axis given, and whether tokens and rows of the tables differ in number."""
+    """What a proof is for: which tensors there are, ranks, the axis given, and how tokens and rows of the tables go together."""
     given = [t for t in call.tensors if t is not None]
     rows = ALIGN[variant.align](cos, call.axis).shape[-2]
-    ragged = rows != 1 and any(t.shape[-2] != rows for t in given)
-    return (tuple(t is None for t in call.tensors), given[0].ndim, cos.ndim, call.axis, ragged)
+    # One row for many may be the axis of the heads, or a single patch after tokens that do not turn: only a probe can tell.
+    together = "same" if all(t.shape[-2] == rows for t in given) else "one row" if rows == 1 else "ragged"
+    return (tuple(t is None for t in call.tensors), given[0].ndim, cos.ndim, call.axis, together)
 
 
 def scenes(form: Form, heads: tuple[int, int] | None) -> Iterator[Scene]:
@@ -160,6 +161,15 @@ def recognise(function: Callable, heads: tuple[int, int] | None = None) -> Rotat
     return choose(form, float32, more)
 
 
+def proofs(variant: Variant, packing: str, probes: list[Probe]) -> dict[tuple, int]:
+    """The patterns of the probes; one row for many tokens proves one row for one."""
+    proven = {pattern(variant, probe.call, cos_sin(packing, probe.call)[0]): probe.count for probe in probes}
+    for (*kind, together), count in list(proven.items()):
+        if together == "one row":
+            proven.setdefault((*kind, "same"), count)
+    return proven
+
+
 def choose(form: Form, float32: list[Probe], more: list[Probe]) -> Rotation | str:
     """The first variant that agrees with every probe."""
     reason = "no known rotation has its bits"
@@ -172,7 +182,6 @@ def choose(form: Form, float32: list[Probe], more: list[Probe]) -> Rotation | st
                 if not all(agrees(chosen, packing, probe) for probe in float32):
                     continue
                 if all(agrees(chosen, packing, probe) for probe in more):
-                    proven = {pattern(chosen, p.call, cos_sin(packing, p.call)[0]): p.count for p in float32}
-                    return Rotation(form, packing, chosen, proven)
+                    return Rotation(form, packing, chosen, proofs(chosen, packing, float32))
                 reason = f"it rotates ({variant.pairing}), but no known arithmetic has its bits in 16-bit types"
     return reason

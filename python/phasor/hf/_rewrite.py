@@ -39,7 +39,7 @@ class ModuleView:
         self.rotations: dict[str, Rotation] = {}
         self.strangers: dict[str, str] = {}  # named like a rotation or taking tables, but not recognised: why
         self.globals = dict(original)
-        self._name = original.get("__name__")
+        self._name = self.globals.pop("__name__", None)  # else torch.compile would look for our names in the module of this name
         self._find(original)
         self._copy_helpers(original)
 

@@ -9,7 +9,7 @@ import math
 import torch
 from torch import Tensor
 
-from .. import Axes, GivenFrequencies, Rotary
+from .. import GivenFrequencies, Rotary
 
 
 ROWS = 5
@@ -20,16 +20,15 @@ SHAPES: list[tuple[int, int | None, int]] = [
     *((axes, -1, 3) for axes in (2, 3)),  # (B, T, axes): patches of a batch
     (1, None, 2),  # (B, T)
 ]
-CLOSE = 2e-5  # of an angle at a position below 50: a few float32 roundings of the angle, the cosine and the scaling
+CLOSE = 4e-6  # of an angle at a position below 8: a few float32 roundings of the angle, the cosine and the scaling
 
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """Channel c of the tables is amplitude * cos(position[axis] * frequency), (axis, frequency) being turns[channels[c]]."""
+    """Channel c of the tables turns by sign * frequency[index] along an axis of the position, (axis, index, sign) being turns[c]."""
 
     shape: tuple[int, int | None, int]  # of position_ids, as in SHAPES
-    turns: tuple[tuple[int, int, int], ...]  # (axis, index into inv_freq or -1 for no turn, sign)
-    channels: tuple[int, ...]
+    turns: tuple[tuple[int, int, int], ...]  # index into inv_freq, -1 for a channel that does not turn
     extra: int  # unit axes in front of the result
     complex: bool
     follows_dtype: bool  # tables in the dtype of x, else float32
@@ -46,20 +45,16 @@ class Layout:
             return True
         return positions.ndim == rank and positions.shape[axis_at] == axes
 
-    def rotary(self, frequencies: tuple[float, ...], amplitude: float) -> Rotary:
-        """The encoding whose pairs are the turns."""
-        given = tuple(0.0 if index < 0 else sign * frequencies[index] for _, index, sign in self.turns)
-        axes = Axes() if self.axes == 1 else Axes(order="given", axis_of_pair=tuple(axis for axis, _, _ in self.turns))
-        return Rotary(2 * len(given), scaling=GivenFrequencies(given, amplitude), axes=axes)
-
     def tables(self, rotary: Rotary, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Exact cosines and sines in the module's own layout, (..., channels)."""
-        axes, shape = self._by_axis(positions)
-        at = axes.contiguous()[:, None] if self.axes > 1 else axes[0].contiguous()  # (axes, 1, rows) or (rows)
+        """Exact cosines and sines in the module's own layout, (..., channels); the pairs of `rotary` are the module's frequencies."""
+        by_axis, rows = self._by_axis(positions)
         wide = torch.float64 if dtype == torch.float64 else torch.float32
-        index = torch.tensor(self.channels)
-        cos, sin = (t.reshape(-1, len(self.turns))[:, index].reshape(*shape, len(index)) for t in rotary.cos_sin(at, dtype=wide))
-        return cos[(None,) * self.extra], sin[(None,) * self.extra]
+        axis, index, sign = (torch.tensor(column) for column in zip(*self.turns))
+        cos, sin = rotary.cos_sin(by_axis.contiguous(), dtype=wide)  # (axes, rows, pairs)
+        still = index < 0
+        cos = cos[axis, :, index.clamp(min=0)].T.masked_fill(still, rotary.amplitude)  # (rows, channels)
+        sin = (sin[axis, :, index.clamp(min=0)].T * sign).masked_fill(still, 0)
+        return tuple(t.reshape(*rows, len(self.turns))[(None,) * self.extra] for t in (cos, sin))
 
     def _by_axis(self, positions: Tensor) -> tuple[Tensor, torch.Size]:
         """(axes, rows) as the library takes them, and the shape of the rows."""
@@ -73,11 +68,18 @@ class Layout:
         return by_axis[: self.axes].reshape(self.axes, -1), by_axis.shape[1:]
 
 
+def given_rotary(frequencies: list[float], amplitude: float) -> Rotary:
+    """One pair for each frequency."""
+    return Rotary(2 * len(frequencies), scaling=GivenFrequencies(tuple(frequencies), amplitude))
+
+
 class Unlike(Exception):
     """The module's tables are not cosines and sines of positions times its frequencies: why."""
 
 
-def ask(module: torch.nn.Module, positions: Tensor, layer_type: str | None, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, bool]:
+def ask(
+    module: torch.nn.Module, positions: Tensor, layer_type: str | None, dtype: torch.dtype = torch.float32
+) -> tuple[Tensor, Tensor, bool]:
     """The module's cosines and sines, and whether they came as one complex tensor."""
     x = torch.zeros(1, positions.shape[-1], 4, dtype=dtype)
     with torch.no_grad():
@@ -100,11 +102,14 @@ def position_ids(shape: tuple[int, int | None, int], values: list[list[int]]) ->
     return by_axis.T if rank == 2 else by_axis.T[None]
 
 
-def find_layout(module: torch.nn.Module, numbers: tuple[Tensor, float], layer_type: str | None, like: Tensor | None = None) -> Layout:
-    """The layout of the module's tables for positions shaped like these (None: the first shape it takes); Unlike when it is not known.
+def numbers_of(module: torch.nn.Module, layer_type: str | None) -> tuple[Tensor, float]:
+    """The module's frequencies and amplitude as they are now: dynamic ones change with the length."""
+    prefix = "" if layer_type is None else f"{layer_type}_"
+    return getattr(module, f"{prefix}inv_freq").detach().float().cpu(), float(getattr(module, f"{prefix}attention_scaling", 1.0))
 
-    `numbers` are the module's frequencies and amplitude.
-    """
+
+def find_layout(module: torch.nn.Module, layer_type: str | None, like: Tensor | None = None) -> Layout:
+    """The layout of the module's tables for positions shaped like these (None: the first shape it takes); Unlike when it is not known."""
     for shape in SHAPES:
         axes, axis_at, rank = shape
         if like is not None and (rank != like.ndim or (axis_at is not None and like.shape[axis_at] != axes)):
@@ -116,13 +121,13 @@ def find_layout(module: torch.nn.Module, numbers: tuple[Tensor, float], layer_ty
         except Exception:  # noqa: BLE001  positions of this shape are not taken
             continue
         if cos.shape[-2] == ROWS and math.prod(cos.shape[:-2]) == 1:  # else the axes were taken for something else
-            return _layout_of(module, numbers, shape, layer_type)
+            return _layout_of(module, shape, layer_type)
     raise Unlike("it takes positions of no shape that we know")
 
 
-def _layout_of(module: torch.nn.Module, numbers: tuple[Tensor, float], shape: tuple, layer_type: str | None) -> Layout:
+def _layout_of(module: torch.nn.Module, shape: tuple, layer_type: str | None) -> Layout:
     """Turns one axis at a time by one position, and reads the frequency of every channel off the angle."""
-    known = numbers[0].double().tolist()
+    known = numbers_of(module, layer_type)[0].double().tolist()
     axes, _, rank = shape
     found: list[tuple[int, int, int]] = []
     for axis in range(axes):
@@ -135,11 +140,10 @@ def _layout_of(module: torch.nn.Module, numbers: tuple[Tensor, float], shape: tu
             if found[channel][1] >= 0:
                 raise Unlike("a channel turns along two axes at once")
             found[channel] = (axis, _nearest(known, abs(angle)), 1 if angle > 0 else -1)
-    turns = tuple(dict.fromkeys(found))
     rows = 1 if shape[1] == -1 and rank == 2 else 2  # axes of the rows: (T) or (B, T)
     narrow = ask(module, position_ids(shape, [[0] * ROWS] * axes), layer_type, torch.bfloat16)[0].dtype == torch.bfloat16
-    layout = Layout(shape, turns, tuple(turns.index(t) for t in found), cos.ndim - rows - 1, is_complex, narrow)
-    _check(module, layout, (known, numbers[1]), layer_type)
+    layout = Layout(shape, tuple(found), cos.ndim - rows - 1, is_complex, narrow)
+    _check(module, layout, layer_type)
     return layout
 
 
@@ -150,12 +154,13 @@ def _nearest(known: list[float], angle: float) -> int:
     return index
 
 
-def _check(module: torch.nn.Module, layout: Layout, numbers: tuple[list[float], float], layer_type: str | None) -> None:
-    """Small positions, where float32 angles are still good: our tables must be the module's."""
-    values = [[(7 * row + 13 * axis + 3) % 50 for row in range(ROWS)] for axis in range(layout.shape[0])]
+def _check(module: torch.nn.Module, layout: Layout, layer_type: str | None) -> None:
+    """Small positions, where float32 angles are still good and no length has been exceeded: our tables must be the module's."""
+    values = [[(3 * row + 5 * axis + 2) % 8 for row in range(ROWS)] for axis in range(layout.shape[0])]
     positions = position_ids(layout.shape, values)
     theirs = ask(module, positions, layer_type)[:2]
-    ours = layout.tables(layout.rotary(tuple(numbers[0]), numbers[1]), positions, torch.float32)
+    frequencies, amplitude = numbers_of(module, layer_type)
+    ours = layout.tables(given_rotary(frequencies.double().tolist(), amplitude), positions, torch.float32)
     for own, got in zip(ours, theirs):
-        if own.shape != got.shape or (own - got).abs().max() > CLOSE * max(1, abs(numbers[1])):
+        if own.shape != got.shape or (own - got).abs().max() > CLOSE * max(1, abs(amplitude)):
             raise Unlike("its tables are not the cosines and sines of positions times its frequencies")

@@ -119,12 +119,12 @@ def _rotate_tokens(variant: Variant, q: Tensor, k: Tensor | None, tables: tuple[
     elif variant.arithmetic == "float64":
         dtype, cos, sin = torch.float64, cos.double(), sin.double()
     given = [None if t is None else _unit_stride(t.to(dtype)) for t in (q, k)]
-    order, cos = _order(q, cos)
-    cos, sin = _unit_stride(cos), _unit_stride(_order(q, sin)[1])
+    order, cos = order_of(q, cos)
+    cos, sin = _unit_stride(cos), _unit_stride(order_of(q, sin)[1])
     if k is not None and k.ndim == 4 and order == "BHTD" and cos.shape[2] not in (1, k.shape[1]):
         raise Misfit
     views = [None if t is None else _INTO[order](t) for t in given]
-    turned = apply_rotary(views[0], views[1], cos, sin, **_keywords(variant, q.shape[-1], cos.shape[-1]))
+    turned = apply_rotary(views[0], views[1], cos, sin, **keywords(variant, q.shape[-1], cos.shape[-1]))
     turned = (turned, None) if k is None else turned
     back = q.dtype if variant.arithmetic == "float64" else dtype
     return [None if t is None else _OUT_OF[order](t).to(back) for t in turned]
@@ -152,7 +152,7 @@ _OUT_OF = {
 }
 
 
-def _order(x: Tensor, table: Tensor) -> tuple[str, Tensor]:
+def order_of(x: Tensor, table: Tensor) -> tuple[str, Tensor]:
     """Which axis of x is tokens, from how the table broadcasts against it; the table as (B or 1, T, 1 or H, width)."""
     if table.ndim > x.ndim:
         raise Misfit
@@ -173,7 +173,7 @@ def _order(x: Tensor, table: Tensor) -> tuple[str, Tensor]:
     raise Misfit
 
 
-def _keywords(variant: Variant, head: int, row: int) -> dict[str, object]:
+def keywords(variant: Variant, head: int, row: int) -> dict[str, object]:
     """The layout of the tables in the words of `phasor.apply_rotary`."""
     rotary_width = row if variant.width == "lanes" else 2 * row
     if rotary_width > head:

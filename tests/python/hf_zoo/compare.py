@@ -12,6 +12,7 @@ from phasor.hf import _replace
 
 from .inputs import inputs_for
 from .models import build
+from .overrides import PARTS
 
 DTYPES = (torch.float32, torch.bfloat16)
 # "exact" moves float32 tables by at most their own error at small positions: 9 * 2^-24 of angle and the rounding of cos and sin.
@@ -100,6 +101,7 @@ def state(model: torch.nn.Module) -> dict[str, dict[str, int]]:
 def compare(model: torch.nn.Module, outcome: Outcome) -> None:
     """The model in float32 and bfloat16, unpatched and patched, and with exact tables."""
     inputs = inputs_for(model)
+    model = model.get_submodule(PARTS.get(outcome.model_type, ""))
     for dtype in DTYPES:
         model = model.float() if dtype is torch.float32 else model.bfloat16()  # .to(dtype) would make real numbers of complex tables
         try:

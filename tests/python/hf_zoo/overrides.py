@@ -23,6 +23,7 @@ OVERRIDES: dict[str, dict[str, Any]] = {
     "deepseek_v2": {"qk_rope_head_dim": 32, "n_routed_experts": 4, "num_experts_per_tok": 2},
     "diffusion_gemma_text": {"num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 32},
     "dots1": {"n_shared_experts": 1},
+    "edgetam_video": {"memory_attention_rope_feat_sizes": [4, 4], "memory_attention_rope_k_sizes": [2, 2]},
     "efficientloftr": {"hidden_size": 256, "num_attention_heads": 8},
     "emu3": {"pad_token_id": 0, "vocabulary_map": {"<image>": 101, "<|extra_200|>": 102}},
     "ernie4_5_vl_moe_text": {"rope_parameters": {**ROPE, "mrope_section": [3, 3, 2]}},
@@ -54,6 +55,8 @@ OVERRIDES: dict[str, dict[str, Any]] = {
     "qwen3_omni_moe_talker_text": {"shared_expert_intermediate_size": 32},
     "recurrent_gemma": {"num_hidden_layers": 3},
     "seamless_m4t": {"position_embeddings_type": "rotary"},
+    "sam2_video": {"memory_attention_rope_feat_sizes": [4, 4]},
+    "sam3_tracker_video": {"image_size": 56},
     "step3p5": {"sliding_window": 8},
     "step3p7": {"sliding_window": 8},
     "superpoint": {"keypoint_decoder_dim": 65},
@@ -67,3 +70,6 @@ OVERRIDES: dict[str, dict[str, Any]] = {
 
 # Classes other than the one that the auto mappings name first.
 CLASSES = {"seamless_m4t": "SeamlessM4TForSpeechToText", "clvp": "ClvpModelForConditionalGeneration"}
+
+# Models that want a whole session as input: the part that rotates is run instead.
+PARTS = {"edgetam_video": "memory_attention", "sam2_video": "memory_attention", "sam3_tracker_video": "memory_attention"}

@@ -12,7 +12,7 @@ TOKENS = 9
 
 def attribute(config: Any, *names: str, default: Any = None) -> Any:
     """The first of these attributes that the config has, vision and audio parts included."""
-    for part in (config, getattr(config, "vision_config", None), getattr(config, "audio_config", None), getattr(config, "encoder_config", None)):
+    for part in (config, *(getattr(config, f"{kind}_config", None) for kind in ("vision", "audio", "encoder"))):
         for name in names:
             value = getattr(part, name, None)
             if value is not None:

@@ -65,15 +65,34 @@ def assistant(model: Any) -> Inputs:
     return {"noise_embeds": normal(1, 4, size), "context_hidden_states": normal(1, 6, 5 * size)}
 
 
+def memory(model: Any, rows: int) -> Inputs:
+    """Features of a frame of 4 x 4 patches and of what is remembered, tokens first."""
+    made = {"current_vision_features": normal(16, 1, 64), "memory": normal(rows, 1, 64), "memory_posision_embeddings": normal(rows, 1, 64)}
+    return made if rows != 4 else {**made, "num_spatial_memory_tokens": 1}
+
+
+def dia(model: Any) -> Inputs:
+    """Text, and the codes of every channel."""
+    codes = token_ids(tokens=7)[..., None].expand(-1, -1, model.config.decoder_config.num_channels)
+    return {"input_ids": token_ids(), "decoder_input_ids": codes}
+
+
+def idefics(model: Any) -> Inputs:
+    """Text that sees one image."""
+    pixels = image(model.config)[None].expand(2, -1, -1, -1, -1)
+    return {"input_ids": token_ids(), "pixel_values": pixels, "image_attention_mask": torch.ones(2, 9, 1)}
+
+
 SPECIAL: dict[str, Callable[[Any], Inputs]] = {
     "blt": lambda m: {"input_ids": token_ids(), "use_cache": False},
     "clvp": lambda m: {"input_ids": token_ids(1), "input_features": normal(1, 80, 40)},
     "clvp_encoder": lambda m: {"input_ids": token_ids()},
-    "dia": lambda m: {"input_ids": token_ids(), "decoder_input_ids": token_ids(tokens=7)[..., None].expand(-1, -1, m.config.decoder_config.num_channels)},
+    "dia": dia,
+    "edgetam_video": lambda m: memory(m, 4),
     "efficientloftr": lambda m: {"pixel_values": normal(1, 2, 1, 64, 64)},
     "gemma4_vision": gemma4_vision,
     "glmasr_encoder": mel_first,
-    "idefics": lambda m: {"input_ids": token_ids(), "pixel_values": image(m.config)[None].expand(2, -1, -1, -1, -1), "image_attention_mask": torch.ones(2, 9, 1)},
+    "idefics": idefics,
     "kimi_k25_vision": lambda m: square_patches(m, False),
     "kyutai_speech_to_text": lambda m: {"input_ids": token_ids()[..., None].expand(-1, -1, m.config.num_codebooks + 1)},
     "lightglue": lambda m: {"pixel_values": normal(1, 2, 3, 64, 64)},
@@ -96,6 +115,8 @@ SPECIAL: dict[str, Callable[[Any], Inputs]] = {
     "qwen2_5_omni_audio_encoder": audio_chunks,
     "qwen3_omni_moe_audio_encoder": audio_chunks,
     "qwen3_omni_moe_talker_code_predictor": lambda m: {"inputs_embeds": normal(2, 2, m.config.hidden_size)},
+    "sam2_video": lambda m: memory(m, 32),
+    "sam3_tracker_video": lambda m: memory(m, 32),
     "sam3": lambda m: {"input_ids": token_ids(1), "pixel_values": image(m.config)},
     "seamless_m4t": lambda m: {"input_features": normal(1, 20, m.config.feature_projection_input_dim), "decoder_input_ids": token_ids(1)},
     "t5gemma2_decoder": lambda m: {"input_ids": token_ids(), "encoder_hidden_states": normal(2, 5, m.config.hidden_size)},

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every model type's outcome, computed in a few processes, and the table of them in docs/hf.md."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[3]
+DOCUMENT = ROOT / "docs" / "hf.md"
+BEGIN, END = "<!-- table: made by tools/make_hf_table.py -->", "<!-- end of table -->"
+Row = dict[str, Any]
+
+
+def outcomes(processes: int = 2, named: tuple[str, ...] = ()) -> list[Row]:
+    """The outcomes of all model types (or those named): importing transformers' models is most of the time, so each process takes many."""
+    import phasor
+
+    paths = [str(Path(__file__).parents[1]), str(Path(phasor.__path__[0]).parent), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in paths if p), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "hf_zoo"]
+    running = [
+        subprocess.Popen([*command, str(part), str(processes), *named], stdout=subprocess.PIPE, env=environment, text=True)
+        for part in range(1 if named else processes)
+    ]
+    lines = [line for process in running for line in process.communicate()[0].splitlines()]
+    failed = [process.returncode for process in running if process.returncode]
+    if failed:
+        raise RuntimeError(f"hf_zoo: a process ended with {failed[0]}, its errors are above")
+    return sorted((json.loads(line) for line in lines if line.startswith("{")), key=lambda row: row["model_type"])
+
+
+def status(row: Row) -> str:
+    """What came of a model type, in a word or a sentence."""
+    if row["different"]:
+        return f"DIFFERENT in {', '.join(row['different'])}"
+    if row["ours"]:
+        unable = f" ({', '.join(row['unable'])}: the model itself does not run)" if row["unable"] else ""
+        own = "; some calls by the model's own function" if row["own"] else ""
+        return f"bitwise{unable}{own}"
+    if row["rotations"]:
+        why = "all calls by the model's own function" if row["own"] else "not run: this input needs no rotation"
+        return f"patched, {row['problem'] or why}"
+    return row["problem"] or ("not patched" if row["left"] else "no rotation in it")
+
+
+def short(entries: list[str]) -> str:
+    """Functions and variants, without the classes they are in."""
+    return "<br>".join(dict.fromkeys(entry.split(".", 1)[1].removeprefix("forward: ") for entry in entries))
+
+
+def table(rows: list[Row]) -> str:
+    """The table and its sums."""
+    built = [row for row in rows if row["model"]]
+    bitwise = [row for row in rows if row["ours"] and not row["different"]]
+    rotating = [row for row in built if row["rotations"]]
+    lines = [
+        f"{len(rows)} model types of folders that mention a rotation; {len(built)} built as tiny models; "
+        f"{len(rotating)} rotate and are patched; {len(bitwise)} of these ran, bit for bit.",
+        "",
+        "| model type | class | rotation | tables with `exact` | left as it is | result |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        cells = [row["model_type"], row["model"], short(row["rotations"]), short(row["tables"]), "<br>".join(row["left"]), status(row)]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+def with_table(document: str, made: str) -> str:
+    """The document with this table between its marks."""
+    head, rest = document.split(BEGIN)
+    return f"{head}{BEGIN}\n{made}\n{END}{rest.split(END)[1]}"
