@@ -17,6 +17,9 @@ def get_num_threads() -> int:
 def follow_threads(source: object) -> None:
     """Takes the number of threads from this function."""
 
+def watch_torch(silent: tuple, forward_ad: object, inference_mode: object, recording: object, increment_version: object) -> None:
+    """What to ask PyTorch before its dispatcher is passed by."""
+
 class Rotary:
     """A rotary spec made ready."""
 
@@ -24,6 +27,11 @@ class Rotary:
 
     def apply(self, q: object, k: object | None, positions: object | None, direction: int, q_out: object | None, k_out: object | None) -> None:
         """Rotates q and k; outputs of None: in place."""
+
+    def apply_past_torch(self, q: object, k: object | None, positions: object | None, direction: int) -> bool:
+        """
+        Rotates plain PyTorch tensors in place and says so, or does nothing where PyTorch would want to see the call.
+        """
 
     def cos_sin(self, positions: object | None, cos: object, sin: object) -> None:
         """Fills cos and sin."""

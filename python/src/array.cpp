@@ -143,8 +143,7 @@ std::optional<PositionType> position_type(const Array& array) {
 }  // namespace
 
 Array array_of(nb::handle object, const char* name, Access access) {
-  const PyTypeObject* type = Py_TYPE(object.ptr());
-  if (torch_types.exchange != nullptr && (type == torch_types.tensor || type == torch_types.parameter)) return torch_array(object, name);
+  if (is_plain_torch(object)) return torch_array(object, name);
   return foreign_array(object, name, access);
 }
 
@@ -203,6 +202,11 @@ InOutArgument::InOutArgument(nb::handle in, nb::handle out, const char* name)
     out_array_ = array_of(out, name, Access::write);
     out_ = tensor_of(*out_array_, name);
   }
+}
+
+bool is_plain_torch(nb::handle object) {
+  const PyTypeObject* type = Py_TYPE(object.ptr());
+  return torch_types.exchange != nullptr && (type == torch_types.tensor || type == torch_types.parameter);
 }
 
 void use_torch(nb::handle tensor_type, nb::handle parameter_type) {

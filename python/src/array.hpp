@@ -67,7 +67,7 @@ class InOutArgument {
 
 /// PyTorch's tensor and parameter types, whose exchange API is used from then on.
 void use_torch(nb::handle tensor_type, nb::handle parameter_type);
-
-void bind_array(nb::module_& m);
+/// Exactly one of those types; false before `use_torch`.
+bool is_plain_torch(nb::handle object);
 
 }  // namespace phasor::python

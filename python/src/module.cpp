@@ -8,6 +8,7 @@ NB_MODULE(_core, m) {
   nanobind::set_leak_warnings(false);  // what is alive when the interpreter ends is no matter, and a library does not print
   m.doc() = "The compiled core of phasor; use the package phasor.";
   phasor::python::bind_threads(m);
+  phasor::python::bind_torch_plain(m);
   phasor::python::bind_rotary(m);
   phasor::python::bind_gradient(m);
   phasor::python::bind_additive(m);

@@ -12,6 +12,7 @@
 #include "bindings.hpp"
 #include "dataclass.hpp"
 #include "threads.hpp"
+#include "torch_plain.hpp"
 #include "words.hpp"
 
 namespace phasor::python {
@@ -39,6 +40,15 @@ void apply(const Rotary& rotary, nb::handle q, nb::handle k, nb::handle position
     status = both ? rotary.apply(q_view.get(), k_view->get(), at.get(), options) : rotary.apply(q_view.get(), at.get(), options);
   }
   check(status);
+}
+
+/// In place on PyTorch tensors, when nothing of PyTorch needs to know but their version counters; else false, and nothing is done.
+bool apply_past_torch(const Rotary& rotary, nb::handle q, nb::handle k, nb::handle positions, int direction) {
+  if (direction > 2 || !may_write_past_torch(q, k, positions)) return false;
+  const nb::object none = nb::none();
+  apply(rotary, q, k, positions, direction, none, none);
+  count_write(q, k);
+  return true;
 }
 
 /// (T, P), (B, T, P) or (B, T, H, P).
@@ -160,6 +170,8 @@ void bind_rotary(nb::module_& m) {
           nb::arg("spec"))
       .def("apply", &apply, nb::arg("q"), nb::arg("k").none(), nb::arg("positions").none(), nb::arg("direction"), nb::arg("q_out").none(),
            nb::arg("k_out").none(), "Rotates q and k; outputs of None: in place.")
+      .def("apply_past_torch", &apply_past_torch, nb::arg("q"), nb::arg("k").none(), nb::arg("positions").none(), nb::arg("direction"),
+           "Rotates plain PyTorch tensors in place and says so, or does nothing where PyTorch would want to see the call.")
       .def("cos_sin", &cos_sin, nb::arg("positions").none(), nb::arg("cos"), nb::arg("sin"), "Fills cos and sin.")
       .def_prop_ro("spec", [](const Rotary& r) { return to_python(r.spec(), dataclasses()); })
       .def_prop_ro("words", &words_of, "The spec as 64-bit integers.")

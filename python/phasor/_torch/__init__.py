@@ -2,10 +2,20 @@
 """PyTorch: registered operators with gradients, and the short way past the dispatcher for eager calls."""
 
 import torch
+from torch import _C
+from torch.autograd import forward_ad
 
 from phasor import _core
 
 _core.use_torch(torch.Tensor, torch.nn.Parameter)
+_core.follow_threads(torch.get_num_threads)
+_core.watch_torch(
+    (_C._are_functorch_transforms_active, _C._len_torch_dispatch_stack, _C._len_torch_function_stack, _C._get_tracing_state),
+    forward_ad,
+    _C.is_inference_mode_enabled,
+    _C.is_grad_enabled,
+    _C._increment_version,
+)
 
 from phasor._torch import additive, autograd, bias, learned, vmap  # noqa: E402, F401  (importing registers)
 from phasor._torch.eager import (  # noqa: E402

@@ -26,10 +26,8 @@ _modes = _C._len_torch_dispatch_stack
 _function_modes = _C._len_torch_function_stack
 _tracing = _C._get_tracing_state
 _recording = _C.is_grad_enabled
-_inference_mode = _C.is_inference_mode_enabled
 _empty_like = torch.empty_like
 _PLAIN_POSITIONS = frozenset((int, type(None)))
-_increment_version = _C._increment_version
 
 
 def words_of_core(core: Any) -> Tensor:
@@ -114,28 +112,24 @@ def rotary(rope: Any, q: Tensor, k: Tensor | None, positions: Any, direction: in
 
 def rotary_(rope: Any, q: Tensor, k: Tensor | None, positions: Any, direction: int, words: Tensor | None = None) -> Any:
     """q, or q and k, rotated in place and given back."""
-    if _compiling() or not _direct(q, k, positions):
-        positions = _torch_positions(positions)
-        if _compiling() or not _direct(q, k, positions):
-            _by_operator(operators.ROTARY_, words_of(rope) if words is None else words, (q, k), positions, direction)
-            return q if k is None else (q, k)
+    if _compiling():
+        return _rotary_by_operator(rope, (q, k), _torch_positions(positions), direction, words)
     try:
-        # Written out: this is the call of every layer at every token that is generated.
-        if k is None:
-            if not _inference_mode() and (q.is_inference() or (_recording() and q.requires_grad)):
-                return _in_place_with_care(TurnedInPlace, rope, (q, k), (positions,), direction)
-            rope._core.apply(q, None, positions, direction, None, None)
-            _increment_version((q,))
-            return q
-        if not _inference_mode() and (q.is_inference() or k.is_inference() or (_recording() and (q.requires_grad or k.requires_grad))):
+        # The call of every layer at every token that is generated: the core asks what _direct asks, at a third of the cost.
+        if rope._core.apply_past_torch(q, k, positions, direction):
+            return q if k is None else (q, k)
+        positions = _torch_positions(positions)
+        if _direct(q, k, positions):
             return _in_place_with_care(TurnedInPlace, rope, (q, k), (positions,), direction)
-        rope._core.apply(q, k, positions, direction, None, None)
-        both = (q, k)
-        _increment_version(both)
-        return both
     except Exception:
         checks.explain("rotary_", (q, k), positions=positions)
         raise
+    return _rotary_by_operator(rope, (q, k), positions, direction, words)
+
+
+def _rotary_by_operator(rope: Any, tensors: tuple[Any, Any], positions: Any, direction: int, words: Tensor | None) -> Any:
+    _by_operator(operators.ROTARY_, words_of(rope) if words is None else words, tensors, positions, direction)
+    return tensors[0] if tensors[1] is None else tensors
 
 
 def tables(q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor, layout: TableLayout, direction: int) -> Any:
