@@ -21,16 +21,24 @@ def is_torch(x: object) -> bool:
 
 
 _torch_road: Any = None
+_torch_types: frozenset[type] = frozenset()  # the usual types of a tensor, once PyTorch has been seen
 
 
 def torch_road() -> Any:
     """The functions for PyTorch tensors."""
-    global _torch_road  # importing on every call costs as much as a rotation
+    global _torch_road, _torch_types  # importing on every call costs as much as a rotation
     if _torch_road is None:
         from phasor import _torch
 
-        _torch_road = _torch
+        _torch_road, _torch_types = _torch, _torch.TYPES
     return _torch_road
+
+
+def torch_road_of(x: object) -> Any:
+    """torch_road() for a PyTorch tensor, None for anything else."""
+    if type(x) in _torch_types:
+        return _torch_road
+    return torch_road() if is_torch(x) else None
 
 
 def positions_argument(positions: Positions) -> Positions:
@@ -74,9 +82,7 @@ def returned(x: Array, out: Array) -> Array:
     return out
 
 
-def tables_for(positions: Array, shape: tuple[int, ...], dtype: Any) -> tuple[Array, Array]:
-    """Two empty tables in the library that the positions are of."""
-    if is_torch(positions):
-        return torch_road().empty_tables(shape, dtype)
+def tables_for(shape: tuple[int, ...], dtype: Any) -> tuple[Array, Array]:
+    """Two empty tables."""
     dtype = np.dtype(np.float32 if dtype is None else dtype)
     return np.empty(shape, dtype), np.empty(shape, dtype)

@@ -19,6 +19,7 @@ from phasor._arrays import (
     returned,
     tables_for,
     torch_road,
+    torch_road_of,
 )
 from phasor._spec import Axes, GivenDirections, RotarySpec, Scaling, TableLayout, Unscaled
 
@@ -118,18 +119,20 @@ class Rotary:
 
     def __call__(self, q: Array, k: Array | None = None, positions: Positions = None, *, inverse: bool = False, direction: str | None = None) -> Any:
         """q, or q and k, rotated into new arrays; in PyTorch with gradients."""
-        turn = direction_number(inverse, direction)
-        if is_torch(q):
-            return torch_road().rotary(self, q, k, positions, turn)
+        turn = 0 if direction is None and not inverse else direction_number(inverse, direction)
+        road = torch_road_of(q)
+        if road is not None:
+            return road.rotary(self, q, k, positions, turn)
         q_out, k_out = empty_like(q), None if k is None else empty_like(k)
         self._core.apply(q, k, positions_argument(positions), turn, q_out, k_out)
         return returned(q, q_out) if k is None else (returned(q, q_out), returned(k, k_out))
 
     def apply_(self, q: Array, k: Array | None = None, positions: Positions = None, *, inverse: bool = False, direction: str | None = None) -> Any:
         """q, or q and k, rotated in place and given back."""
-        turn = direction_number(inverse, direction)
-        if is_torch(q):
-            return torch_road().rotary_(self, q, k, positions, turn)
+        turn = 0 if direction is None and not inverse else direction_number(inverse, direction)
+        road = torch_road_of(q)
+        if road is not None:
+            return road.rotary_(self, q, k, positions, turn)
         self._core.apply(q, k, positions_argument(positions), turn, None, None)
         return q if k is None else (q, k)
 
@@ -146,13 +149,16 @@ class Rotary:
         at = positions_argument(positions)
         if at is None:
             raise ValueError("cos_sin: positions are None, wanted an array or an int")
+        values = self._spec.rotary_width // (1 if self._spec.lanes == "tiled" else 2)
+        road = torch_road_of(at)
+        if road is not None:
+            return road.cos_sin(self, at, values, dtype)
         single = isinstance(at, int)
         if single:
             at = np.array([at])
         shape = tuple(at.shape[1:] if len(at.shape) == 3 else at.shape)
         heads = getattr(self._spec.scaling, "heads", 1)
-        values = self._core.rotary_width // (1 if self._spec.lanes == "tiled" else 2)
-        cos, sin = tables_for(at, (*shape, heads, values), dtype)
+        cos, sin = tables_for((*shape, heads, values), dtype)
         if len(shape) == 1:
             self._core.cos_sin(at, cos[None], sin[None])
         else:

@@ -92,7 +92,7 @@ def test_concurrent_threads_that_make_encodings_do_not_disturb_each_other() -> N
 
 def test_another_python_thread_makes_progress_during_a_long_call() -> None:
     phasor.set_num_threads(1)
-    x = np.zeros((1, 4096, 64, 128), np.float64)  # float64 rows are slow: a call of a tenth of a second and more
+    x = np.zeros((1, 4096, 64, 128), np.float64)  # float64 rows are slow: a call of about a tenth of a second
     rope = phasor.Rotary(head_dim=128)
     stamps: list[float] = []
     done = threading.Event()
@@ -112,5 +112,5 @@ def test_another_python_thread_makes_progress_during_a_long_call() -> None:
     done.set()
     other.join()
     # With the GIL held there would be one stamp at most: the other thread would wait for the end of the call.
-    assert end - begin > 0.05
+    assert end - begin > 0.02
     assert sum(begin < s < end for s in stamps) >= 5

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-import phasor
 import pytest
 import torch
 from torch._dynamo.testing import CompileCounterWithBackend
+
+import phasor
 
 
 @pytest.fixture(autouse=True)
@@ -19,8 +20,8 @@ def layer(rope, q, k, positions, offset):
     q, k = rope(q * 1, k * 1, positions)
     q = rope.apply_(q * 2, positions=offset)
     k = rope(k, positions=positions, inverse=True)
-    angle = positions.to(q.dtype)[:, None] * torch.linspace(0.1, 1, 4)
-    return phasor.apply_rotary(q, k, angle.cos(), angle.sin(), pairing="interleaved")
+    cos, sin = rope.cos_sin(positions)
+    return phasor.apply_rotary(q, k, cos, sin, pairing="interleaved")
 
 
 def inputs(length):

@@ -7,11 +7,12 @@ import copy
 import pickle
 
 import numpy as np
-import phasor  # noqa: E402
 import pytest
 import torch
-from phasor._torch import words_of  # noqa: E402
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import phasor
+from phasor._torch import words_of
 
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 
@@ -130,6 +131,30 @@ def test_only_the_gradients_that_are_wanted_are_made():
         assert rope(q, k, 3)[0].grad_fn is None
 
 
+def test_what_does_not_learn_stays_so():
+    rope, (q, k) = rope_of(), tensors()
+    angle = torch.randn(7, 3)
+    for call in (
+        lambda q: rope(q, k),
+        lambda q: rope.apply_(q * 1, k),
+        lambda q: torch.ops.phasor.rotary.qk(q, k, words_of(rope), None, 0, 0),
+        lambda q: (torch.ops.phasor.rotary_.qk(x := q * 1, k, words_of(rope), None, 0, 0), (x, k))[1],
+        lambda q: phasor.apply_rotary(q, k, angle.cos(), angle.sin(), rotary_width=6),
+        lambda q: torch.ops.phasor.rotary_tables.qk(q, k, angle.cos(), angle.sin(), [6, 0, 0, -1, 0, 0, 1], 0),
+    ):
+        a, b = call(q.clone().requires_grad_())
+        assert a.requires_grad and not b.requires_grad and not k.requires_grad
+
+
+def test_versions_are_counted_in_inference_mode_too():
+    rope, q = rope_of(), torch.randn(7, 3, 8)
+    for call in (lambda: rope.apply_(q), lambda: torch.ops.phasor.rotary_(q, words_of(rope), None, 0, 0)):
+        before = q._version
+        with torch.inference_mode():
+            call()
+        assert q._version > before
+
+
 def test_positions_changed_before_the_gradient_are_noticed():
     rope, (q, _) = rope_of(), tensors()
     positions = torch.arange(7)
@@ -203,6 +228,11 @@ def test_negative_views_are_what_they_seem():
     written = q.clone()
     rope.apply_(torch._neg_view(written))
     assert torch.equal(-written, rope(-q))
+    turns = torch.polar(torch.ones(7, 4), torch.randn(7, 4)).conj()  # tables as complex numbers: the sine is a negative view
+    assert turns.imag.is_neg()
+    want = phasor.apply_rotary(q, None, turns.real.clone(), turns.imag.clone())
+    assert torch.equal(phasor.apply_rotary(q, None, turns.real.contiguous(), turns.imag), want)
+    assert torch.equal(torch.ops.phasor.rotary_tables(q, turns.real.contiguous(), turns.imag, [0, 0, 0, -1, 0, 0, 1], 0), want)
 
 
 def test_subclasses_and_function_modes_see_the_operator():
@@ -261,3 +291,29 @@ def test_a_checkpointed_layer_has_the_same_gradients():
     rope(a).sin().sum().backward()
     checkpoint(lambda x: rope(x).sin(), b, use_reentrant=False).sum().backward()
     assert torch.equal(a.grad, b.grad)
+
+
+@pytest.mark.parametrize("positions", [torch.tensor([0, 10**12, 7]), torch.rand(2, 3, dtype=torch.float64), torch.arange(12).view(2, 2, 3)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_tables_of_tensors_are_those_of_arrays(positions, dtype):
+    axes = phasor.Axes(sections=(1, 3)) if positions.ndim == 3 else None
+    directions = phasor.GivenDirections(axes=2, heads=3, frequencies=tuple(range(1, 25))) if positions.ndim == 3 else None
+    for rope in (phasor.Rotary(8, axes=axes), phasor.Rotary(8, scaling=directions)):
+        name = str(dtype).removeprefix("torch.")
+        for a, b in zip(rope.cos_sin(positions, dtype), rope.cos_sin(positions.numpy(), name)):
+            assert a.dtype == dtype and np.array_equal(a.numpy(), b)
+    with pytest.raises(NotImplementedError, match="gradient"):
+        rope.cos_sin(torch.rand(3, dtype=torch.float64, requires_grad=True))
+
+
+def test_keys_move_in_place():
+    rope, k = phasor.Rotary(8), torch.randn(2, 5, 3, 8)
+    before, after = torch.arange(5), torch.arange(5) + 100
+    keys = rope(k, positions=before)
+    version = keys._version
+    assert rope.rerotate_(keys, before, after) is keys and keys._version > version
+    torch.testing.assert_close(keys, rope(k, positions=after), rtol=0, atol=1e-6)
+    with pytest.raises(NotImplementedError, match="gradient"):
+        rope.rerotate_((k * 1).requires_grad_(), before, after)
+    with pytest.raises(NotImplementedError, match="sparse"):
+        rope.rerotate_(k.to_sparse(), before, after)

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import warnings
 
-import phasor
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import phasor
 from phasor._torch import words_of
 
 ROPE = phasor.Rotary(8)
@@ -146,12 +148,24 @@ def test_bad_tables_are_refused_with_words(cos, sin, kind, words, watched):
         assert len(str(error.value)) < 300
 
 
-def test_gradients_by_tables_and_by_positions_name_what_has_them():
-    q, angle = torch.randn(5, 3, 8), torch.randn(5, 4, requires_grad=True)
-    with pytest.raises(NotImplementedError, match="cos requires a gradient"):
-        phasor.apply_rotary(q, None, angle.cos(), angle.sin())
-    with pytest.raises(RuntimeError, match="floating point"):  # PyTorch's own: integers have no gradient
-        ROPE(q, positions=torch.arange(5).requires_grad_())
+def test_other_devices_are_named():
+    with FakeTensorMode():  # tensors of a device without the device
+        for front, call in FRONTS.items():
+            q = torch.empty(5, 3, 8, device="cuda")
+            if front not in ("learning", "learning_in_place", "operator", "operator_in_place"):
+                with pytest.raises(NotImplementedError, match="q is on cuda:0, this build rotates tensors on the CPU"):
+                    call(q, None, None)
+
+
+def test_an_offset_beyond_64_bits_is_refused():
+    for front in ("functional", "in_place", "watched", "watched_in_place"):
+        with pytest.raises(ValueError, match="64 bits"):
+            FRONTS[front](torch.randn(5, 3, 8), None, 2**70)
+
+
+def test_integers_have_no_gradient():
+    with pytest.raises(RuntimeError, match="floating point"):  # PyTorch's own words
+        ROPE(torch.randn(5, 3, 8), positions=torch.arange(5).requires_grad_())
 
 
 def test_positions_and_an_offset_contradict_each_other():

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
-import phasor  # noqa: E402
 import pytest
 import torch
-from phasor._torch import words_of  # noqa: E402
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import phasor
+from phasor._torch import words_of
 
 ops = torch.ops.phasor
 HALF = [0, 0, 0, -1, 0, 0, 1]  # width, offset, pairing, output pairing, sense, numerics, segments
@@ -41,6 +43,11 @@ def test_opcheck_accepts_every_operator(case, both):
     torch.library.opcheck(getattr(getattr(ops, name + "_"), overload), (*(x.clone() for x in tensors), *rest))
 
 
+def test_opcheck_accepts_tables():
+    rope, _, _, positions = rope_and_tensors()
+    torch.library.opcheck(ops.cos_sin.default, (positions, words_of(rope), 1, 3, torch.float64))
+
+
 @pytest.mark.parametrize("direction", [0, 1, 2, 3])
 def test_operators_have_gradients_of_both_modes_and_second_order(direction):
     rope, q, k, positions = rope_and_tensors()
@@ -66,6 +73,33 @@ def test_operators_by_tables_have_gradients_of_both_modes(direction, layout):
 
     assert torch.autograd.gradcheck(turn, inputs, check_forward_ad=True)
     assert torch.autograd.gradgradcheck(turn, inputs)
+
+
+@pytest.mark.parametrize("direction", [0, 1])
+@pytest.mark.parametrize(
+    "layout, shape",
+    [(HALF, (3, 4)), (HALF, (1, 3, 8)), (DEEPSEEK, (2, 3, 1, 3)), (DEEPSEEK, (2, 3, 6)), ([8, 0, 0, -1, 1, 0, 2], (1, 3, 1, 4))],
+)
+def test_tables_have_gradients(layout, shape, direction):
+    _, q, k, _ = rope_and_tensors()
+    inputs = [x[:, :3].clone().requires_grad_() for x in (q, k)]
+    inputs += [torch.randn(shape, dtype=torch.float64, requires_grad=True) for _ in range(2)]
+
+    def turn(q, k, cos, sin):
+        return ops.rotary_tables.qk(q, k, cos, sin, layout, direction)
+
+    assert torch.autograd.gradcheck(turn, inputs)
+
+
+def test_tables_of_heads_have_gradients_of_second_order():
+    q = torch.randn(2, 3, 8, dtype=torch.float64, requires_grad=True)
+    cos, sin = (torch.randn(1, 2, 3, 4, dtype=torch.float64, requires_grad=True) for _ in range(2))
+
+    def turn(q, cos, sin):
+        return phasor.apply_rotary(q, None, cos, sin, pairing="interleaved")
+
+    assert torch.autograd.gradcheck(turn, (q, cos, sin))
+    assert torch.autograd.gradgradcheck(turn, (q, cos, sin))
 
 
 def test_in_place_operators_are_differentiable():
@@ -132,6 +166,16 @@ def test_fake_and_meta_tensors_have_shapes_only():
         assert got.device.type == "meta" and got.shape == x.shape and got.dtype == x.dtype
         assert got.stride() == torch.empty_like(x).stride()
     assert rope.apply_(q.to("meta")).device.type == "meta"
+
+
+def test_a_fake_mode_needs_no_fake_words():
+    rope = phasor.Rotary(8)
+    with FakeTensorMode():
+        assert rope(torch.empty(5, 3, 8), positions=3).shape == (5, 3, 8)
+        assert rope.apply_(torch.empty(5, 3, 8)).shape == (5, 3, 8)
+        made = phasor.Rotary(8, base=77)
+    assert torch.equal(made(torch.ones(2, 8)), phasor.Rotary(8, base=77)(torch.ones(2, 8)))
+    assert torch.equal(words_of(made), torch.tensor(made._core.words))
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 1, 3), (2, 1, 0, 3)])

@@ -9,7 +9,7 @@ _core.use_torch(torch.Tensor, torch.nn.Parameter)
 
 from phasor._torch import additive, autograd, bias, learned, vmap  # noqa: E402, F401  (importing registers)
 from phasor._torch.eager import (  # noqa: E402
-    empty_tables,
+    cos_sin,
     learned_rotary,
     positions_and_first,
     rerotate_,
@@ -20,10 +20,12 @@ from phasor._torch.eager import (  # noqa: E402
     words_of,
     words_of_core,
 )
+from phasor._torch.plain import TYPES  # noqa: E402
 from phasor._torch.spec_text import text_of  # noqa: E402
 
 __all__ = [
-    "empty_tables",
+    "TYPES",
+    "cos_sin",
     "learned_rotary",
     "positions_and_first",
     "rerotate_",

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, _C
+from torch import _C, Tensor
 from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 
-from phasor._torch import checks, kernels, plain, sharding
+from phasor._torch import checks, kernels, sharding, table_gradient
 from phasor._torch.operators import LIBRARY, OPERATORS, ROTARY, TABLES, Operator
+from phasor._torch.plain import quiet
 
 
 def adjoint_direction(by_tables: bool, direction: int) -> int:
@@ -32,6 +33,13 @@ def rotate_some(by_tables: bool, some: tuple[Tensor | None, ...], rest: tuple[An
     return [None if x is None else next(left) for x in some]
 
 
+def without_gradient(ctx: Any, outs: tuple[Tensor | None, ...], needed: tuple[bool, ...]) -> None:
+    """Of q and k that are rotated together, one that does not learn stays so."""
+    still = [out for out, need in zip(outs, needed) if out is not None and not need]
+    if still and forward_ad._current_level < 0:
+        ctx.mark_non_differentiable(*still)
+
+
 class Rotate(torch.autograd.Function):
     """A functional operator, below which the dispatcher goes on."""
 
@@ -42,7 +50,10 @@ class Rotate(torch.autograd.Function):
         count = operator.tensors
         ctx.set_materialize_grads(False)
         ctx.operator, ctx.last = operator, args[count + 2 :]
-        ctx.save_for_backward(*args[count : count + 2])  # words and positions, or cos and sin
+        by = args[count : count + 2]  # words and positions, or cos and sin
+        ctx.save_for_backward(*by, *(args[:count] if operator.by_tables and any(x.requires_grad for x in by) else ()))
+        if not (operator.by_tables and any(x.requires_grad for x in by)):
+            without_gradient(ctx, (result,) if count == 1 else result, ctx.needs_input_grad[2:])
         if forward_ad._current_level >= 0:
             ctx.save_for_forward(*args[count : count + 2])
             ctx.like = [torch.empty_like(x, device="meta") for x in args[:count]]
@@ -52,9 +63,11 @@ class Rotate(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor | None) -> Any:
         operator = ctx.operator
         *between, direction = ctx.last
-        rest = (*ctx.saved_tensors, *between, adjoint_direction(operator.by_tables, direction))
+        first, second, *rotated = ctx.saved_tensors
+        rest = (first, second, *between, adjoint_direction(operator.by_tables, direction))
         needed = tuple(g if need else None for g, need in zip(gradients, ctx.needs_input_grad[2:]))
-        return None, None, *rotate_some(operator.by_tables, needed, rest), None, None, *(None for _ in ctx.last)
+        by = table_gradient.by_tables(tuple(rotated), gradients, (first, second), between[0], direction) if rotated else (None, None)
+        return None, None, *rotate_some(operator.by_tables, needed, rest), *by, *(None for _ in ctx.last)
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
@@ -62,7 +75,7 @@ class Rotate(torch.autograd.Function):
         count = operator.tensors
         if any(t is not None for t in tangents[2 + count :]):
             raise NotImplementedError(f"{operator.name}: forward-mode gradients are by q and k only")
-        result = rotate_some(operator.by_tables, tangents[2 : 2 + count], (*ctx.saved_tensors, *ctx.last))
+        result = rotate_some(operator.by_tables, tangents[2 : 2 + count], (*ctx.saved_tensors[:2], *ctx.last))
         # PyTorch takes no None for the tangent of an output.
         given = next(x for x in result if x is not None)
         whole = [torch.zeros_like(like, device=given.device) if x is None else x for x, like in zip(result, ctx.like)]
@@ -84,12 +97,8 @@ def _recorded(args: tuple[Any, ...]) -> bool:
 
 
 def _refuse(operator: Operator, args: tuple[Any, ...]) -> None:
-    """What no kernel below takes, and gradients by what is not rotated."""
+    """What no kernel below takes."""
     operator.check(operator.name, args[: operator.tensors], *args[operator.tensors :])
-    if operator.by_tables and _C.is_grad_enabled():
-        for name, x in zip(("cos", "sin"), args[operator.tensors :]):
-            if x.requires_grad:
-                raise NotImplementedError(f"{operator.name}: {name} requires a gradient; phasor.nn.LearnedRotary has one by frequencies")
 
 
 def _by_learned_positions(operator: Operator, args: tuple[Any, ...]) -> Any:
@@ -100,23 +109,19 @@ def _by_learned_positions(operator: Operator, args: tuple[Any, ...]) -> Any:
     return outs[0] if count == 1 else outs
 
 
-def _run_here(operator: Operator, args: tuple[Any, ...]) -> Any:
-    try:
-        return operator.kernel(*args)
-    except Exception:
-        _refuse(operator, args)
-        raise
-
-
 def _functional(operator: Operator) -> Callable[..., Any]:
-    overload = operator.overload
+    overload, count, body, by_tables = operator.overload, operator.tensors, operator.kernel, operator.by_tables
 
     def kernel(keyset: Any, *args: Any) -> Any:
-        if plain.all_plain(args) and not (_C.is_grad_enabled() and _C._any_requires_grad(*args)):
-            return _run_here(operator, args)  # no kernel below would do more, and a second one in Python would double the cost
+        if quiet(args, count, by_tables):
+            try:
+                return body(*args)  # no kernel below would do more, and a second one in Python would double the cost
+            except Exception:
+                _refuse(operator, args)
+                raise
         _refuse(operator, args)
         sharding.any_sharded(args)
-        if not operator.by_tables and args[operator.tensors + 1] is not None and args[operator.tensors + 1].requires_grad:
+        if not by_tables and args[count + 1] is not None and args[count + 1].requires_grad:
             return _by_learned_positions(operator, args)
         if _recorded(args):
             return _apply(operator, keyset, args)
@@ -127,15 +132,18 @@ def _functional(operator: Operator) -> Callable[..., Any]:
 
 
 def _in_place(operator: Operator) -> Callable[..., Any]:
-    overload, functional, count = operator.overload, operator.functional, operator.tensors
+    overload, functional, count, body = operator.overload, operator.functional, operator.tensors, operator.kernel
+    by_tables = operator.by_tables
 
     def kernel(keyset: Any, *args: Any) -> None:
+        if quiet(args, count, by_tables) and not args[0].is_inference() and not (count == 2 and args[1].is_inference()):
+            try:
+                return body(*args)
+            except Exception:
+                _refuse(operator, args)
+                raise
         tensors = args[:count]
         checks.writable(tensors)
-        if plain.all_plain(args) and not (_C.is_grad_enabled() and _C._any_requires_grad(*args)):
-            _run_here(operator, args)
-            plain.written(*tensors, *(None,) * (2 - count))
-            return
         _refuse(operator, args)
         if _recorded(args) or sharding.any_sharded(args) or any(x.is_neg() for x in tensors):
             outs = functional(*args)  # copy_ knows about views, history, placements and negative bits
@@ -144,7 +152,6 @@ def _in_place(operator: Operator) -> Callable[..., Any]:
             return
         with _C._AutoDispatchBelowAutograd():
             overload.redispatch(keyset & _C._after_autograd_keyset, *args)
-        plain.written(*tensors, *(None,) * (2 - count))
 
     return kernel
 

@@ -6,13 +6,16 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, _C
+from torch import _C, Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
+from torch.utils._python_dispatch import _disable_current_modes
 
 from phasor import _core
 from phasor._arrays import positions_argument
 from phasor._spec import TableLayout
 from phasor._torch import checks, operators, sharding
+from phasor._torch.autograd import without_gradient
 from phasor._torch.kernels import FORWARD, TRANSPOSE, TRANSPOSED, turn
 from phasor._torch.layouts import codes_of, decoded, layout_codes
 from phasor._torch.plain import TYPES, in_place_through_copy, written
@@ -23,14 +26,16 @@ _modes = _C._len_torch_dispatch_stack
 _function_modes = _C._len_torch_function_stack
 _tracing = _C._get_tracing_state
 _recording = _C.is_grad_enabled
+_inference_mode = _C.is_inference_mode_enabled
 _empty_like = torch.empty_like
+_PLAIN_POSITIONS = frozenset((int, type(None)))
 _increment_version = _C._increment_version
 
 
 def words_of_core(core: Any) -> Tensor:
-    """A spec as the operators carry it."""
-    with torch.device("cpu"):  # whatever the default device is
-        return torch.tensor(core.words, dtype=torch.int64)
+    """A spec as the operators carry it: real numbers on the CPU, even where a model is being made without any."""
+    with _disable_current_modes():
+        return torch.tensor(core.words, dtype=torch.int64, device="cpu")
 
 
 def words_of(rope: Any) -> Tensor:
@@ -42,16 +47,16 @@ def words_of(rope: Any) -> Tensor:
 
 
 def _direct(q: Any, k: Any, first: Any, second: Any = None) -> bool:
-    """Whether a call may go past the dispatcher; plain.all_plain written out, because this is most of what a call costs."""
-    if type(q) not in TYPES or not q.is_cpu or q.is_neg():
+    """Whether a call may go past the dispatcher; plain.quiet written out, because this is most of what a call costs."""
+    if type(q) not in TYPES or not q.is_cpu or q.is_neg() or (k is not None and (type(k) not in TYPES or k.is_neg())):
         return False
-    if k is not None and (type(k) not in TYPES or k.is_neg()):
+    if type(first) not in _PLAIN_POSITIONS and (type(first) not in TYPES or first.requires_grad):
         return False
-    if first is not None and type(first) is not int and (type(first) not in TYPES or first.requires_grad):
+    if second is not None and (type(second) not in TYPES or second.requires_grad or first.is_neg() or second.is_neg()):
         return False
-    if second is not None and (type(second) not in TYPES or second.requires_grad):
+    if _transforms() or _modes() or _function_modes():
         return False
-    return not (_transforms() or _modes() or _function_modes()) and _tracing() is None and forward_ad._current_level < 0
+    return _tracing() is None and forward_ad._current_level < 0
 
 
 def _differentiates(q: Tensor, k: Tensor | None) -> bool:
@@ -66,13 +71,24 @@ def _torch_positions(positions: Any) -> Any:
     return positions if isinstance(positions, int) else torch.as_tensor(positions)
 
 
+def _beside_fake(words: Tensor, q: Tensor) -> Tensor:
+    """Words as a fake tensor's mode takes them; those of an export become a constant of the program."""
+    if not isinstance(q, FakeTensor) or isinstance(words, FakeTensor) or q.fake_mode.allow_non_fake_inputs:
+        return words
+    return q.fake_mode.from_tensor(words)
+
+
 def _by_operator(table: dict[int, Any], words: Tensor, tensors: tuple[Any, ...], positions: Any, direction: int) -> Any:
     where = "rotary" if table is operators.ROTARY else "rotary_"
     tensors = tensors if tensors[1] is not None else tensors[:1]
     offset = 0
     if not isinstance(positions, Tensor):
         positions, offset = None, 0 if positions is None else positions
+    if type(offset) is int and not -(2**63) <= offset < 2**63:
+        raise ValueError(f"{where}: positions begin at {offset}, which does not fit in 64 bits")
     checks.shapes_by_positions(where, tensors, words, positions, offset, direction)
+    if not _compiling():
+        words = _beside_fake(words, tensors[0])
     if not _compiling() and sharding.any_sharded(tensors):
         words, positions, offset = sharding.placed(tensors, words, positions, offset)
     return table[len(tensors)](*tensors, words, positions, offset, direction)
@@ -106,16 +122,17 @@ def rotary_(rope: Any, q: Tensor, k: Tensor | None, positions: Any, direction: i
     try:
         # Written out: this is the call of every layer at every token that is generated.
         if k is None:
-            if q.requires_grad or q.is_inference():
+            if not _inference_mode() and (q.is_inference() or (_recording() and q.requires_grad)):
                 return _in_place_with_care(TurnedInPlace, rope, (q, k), (positions,), direction)
             rope._core.apply(q, None, positions, direction, None, None)
             _increment_version((q,))
             return q
-        if q.requires_grad or k.requires_grad or q.is_inference() or k.is_inference():
+        if not _inference_mode() and (q.is_inference() or k.is_inference() or (_recording() and (q.requires_grad or k.requires_grad))):
             return _in_place_with_care(TurnedInPlace, rope, (q, k), (positions,), direction)
         rope._core.apply(q, k, positions, direction, None, None)
-        _increment_version((q, k))
-        return q, k
+        both = (q, k)
+        _increment_version(both)
+        return both
     except Exception:
         checks.explain("rotary_", (q, k), positions=positions)
         raise
@@ -180,10 +197,13 @@ def rerotate_(source: Any, target: Any, k: Tensor, from_positions: Any, to_posit
     return k
 
 
-def empty_tables(shape: tuple[int, ...], dtype: Any) -> tuple[Tensor, Tensor]:
-    """Memory for cos and sin."""
-    dtype = torch.float32 if dtype is None else dtype
-    return torch.empty(shape, dtype=dtype), torch.empty(shape, dtype=dtype)
+def cos_sin(rope: Any, positions: Tensor, values: int, dtype: Any) -> tuple[Tensor, Tensor]:
+    """The tables of positions, `values` wide."""
+    if positions.requires_grad and _recording():
+        raise NotImplementedError("cos_sin: positions require a gradient; rotate by them instead of by their tables")
+    heads = getattr(rope._spec.scaling, "heads", 1)
+    wanted = torch.float32 if dtype is None else getattr(torch, dtype) if isinstance(dtype, str) else dtype
+    return torch.ops.phasor.cos_sin(positions, words_of(rope), heads, values, wanted)
 
 
 def _tables_by_operator(
@@ -234,6 +254,7 @@ class Turned(torch.autograd.Function):
         _keep_positions(ctx, rope, direction, positions)
         q_out, k_out = _empty_like(q), None if k is None else _empty_like(k)
         turn(rope._core, (q, k, q_out, k_out), positions, direction)
+        without_gradient(ctx, (q_out, k_out), ctx.needs_input_grad[2:])
         return q_out, k_out
 
     @staticmethod
@@ -276,6 +297,7 @@ class TurnedByTables(torch.autograd.Function):
         ctx.save_for_backward(cos, sin)
         q_out, k_out = _empty_like(q), None if k is None else _empty_like(k)
         _core.apply_tables(q, k, cos, sin, decoded(layout_codes(layout)), direction, q_out, k_out)
+        without_gradient(ctx, (q_out, k_out), ctx.needs_input_grad[2:])
         return q_out, k_out
 
     @staticmethod

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from phasor import _core
+from phasor._torch import checks
 from phasor._torch.layouts import decoded
 
 # Directions of the core, and one more: the transpose of `inverse`, which differs from `forward` where the amplitude is not 1.
@@ -17,6 +18,7 @@ TRANSPOSED = (TRANSPOSE, INVERSE_TRANSPOSE, FORWARD, INVERSE)
 
 _rotary_from_words = _core.rotary_from_words
 _empty_like = torch.empty_like
+_increment_version = torch._C._increment_version  # who saved a tensor for a gradient must hear that it has changed
 
 
 def turn(core: Any, tensors: tuple[Tensor | None, ...], where: Any, direction: int) -> None:
@@ -37,7 +39,7 @@ def turn(core: Any, tensors: tuple[Tensor | None, ...], where: Any, direction: i
 def _where(positions: Tensor | None, offset: int) -> Tensor | int:
     if positions is None:
         return offset
-    if offset != 0:
+    if offset:
         raise ValueError(f"rotary: positions and an offset of {offset} are given, only one of them can be")
     return positions
 
@@ -55,11 +57,23 @@ def rotary_qk(q: Tensor, k: Tensor, words: Tensor, positions: Tensor | None, off
 
 
 def rotary_(q: Tensor, words: Tensor, positions: Tensor | None, offset: int, direction: int) -> None:
-    turn(_rotary_from_words(words), (q, None, None, None), _where(positions, offset), direction)
+    where = offset if positions is None else _where(positions, offset)
+    core = _rotary_from_words(words)
+    if direction == INVERSE_TRANSPOSE:
+        turn(core, (q, None, None, None), where, direction)
+    else:
+        core.apply(q, None, where, direction, None, None)
+    _increment_version((q,))
 
 
 def rotary_qk_(q: Tensor, k: Tensor, words: Tensor, positions: Tensor | None, offset: int, direction: int) -> None:
-    turn(_rotary_from_words(words), (q, k, None, None), _where(positions, offset), direction)
+    where = offset if positions is None else _where(positions, offset)
+    core = _rotary_from_words(words)
+    if direction == INVERSE_TRANSPOSE:
+        turn(core, (q, k, None, None), where, direction)
+    else:
+        core.apply(q, k, where, direction, None, None)
+    _increment_version((q, k))
 
 
 def tables(q: Tensor, cos: Tensor, sin: Tensor, layout: list[int], direction: int) -> Tensor:
@@ -76,7 +90,24 @@ def tables_qk(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, layout: list[int],
 
 def tables_(q: Tensor, cos: Tensor, sin: Tensor, layout: list[int], direction: int) -> None:
     _core.apply_tables(q, None, cos, sin, decoded(layout), direction, None, None)
+    _increment_version((q,))
 
 
 def tables_qk_(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, layout: list[int], direction: int) -> None:
     _core.apply_tables(q, k, cos, sin, decoded(layout), direction, None, None)
+    _increment_version((q, k))
+
+
+def table_shape(positions: Tensor, heads: int, values: int) -> tuple[int, ...]:
+    """(..., values), or (..., heads, values) where heads turn by their own."""
+    shape = positions.shape[1:] if positions.ndim == 3 else positions.shape
+    return (*shape, values) if heads == 1 else (*shape, heads, values)
+
+
+def cos_sin(positions: Tensor, words: Tensor, heads: int, values: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    checks.position_values("cos_sin", positions)
+    cos, sin = (torch.empty(table_shape(positions, heads, values), dtype=dtype) for _ in range(2))
+    rows = 1 if positions.ndim == 1 else positions.shape[-2]
+    views = (x.view(rows, positions.shape[-1], heads, values) for x in (cos, sin))
+    _rotary_from_words(words).cos_sin(positions, *views)
+    return cos, sin

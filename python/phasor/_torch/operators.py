@@ -78,3 +78,13 @@ ROTARY: dict[int, Any] = {1: _ROTARY[0].overload, 2: _ROTARY[1].overload}
 ROTARY_: dict[int, Any] = {1: _ROTARY[2].overload, 2: _ROTARY[3].overload}
 TABLES: dict[int, Any] = {1: _TABLES[0].overload, 2: _TABLES[1].overload}
 TABLES_: dict[int, Any] = {1: _TABLES[2].overload, 2: _TABLES[3].overload}
+
+LIBRARY.define("cos_sin(Tensor positions, Tensor words, int heads, int values, ScalarType dtype) -> (Tensor, Tensor)", tags=_TAGS[:1])
+LIBRARY.impl("cos_sin", kernels.cos_sin, "CompositeExplicitAutograd")
+
+
+@torch.library.register_fake("phasor::cos_sin", lib=LIBRARY)
+def _(positions: torch.Tensor, words: torch.Tensor, heads: int, values: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    checks.position_values("cos_sin", positions)
+    shape = kernels.table_shape(positions, heads, values)
+    return positions.new_empty(shape, dtype=dtype), positions.new_empty(shape, dtype=dtype)

@@ -124,7 +124,7 @@ class Learned(torch.nn.Module):
 
     @torch.no_grad()
     def resample(self, size: int | tuple[int, int], *, grid: tuple[int, int] | None = None, **resampling: Any) -> Learned:
-        """Another number of rows in place of the old, by phasor.resample_table; `grid` says what grid the rows are now, for a size of two."""
+        """Another number of rows in place of the old, by phasor.resample_table; `grid` is what the rows are now, for a size of two."""
         table = self.weight.detach() if grid is None else self.weight.detach().reshape(*grid, -1)
         self.weight = torch.nn.Parameter(_learned.resample_table(table, size, **resampling).flatten(0, -2), self.weight.requires_grad)
         return self

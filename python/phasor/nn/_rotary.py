@@ -82,7 +82,7 @@ class Rotary(torch.nn.Module):
 
 
 class LearnedRotary(torch.nn.Module):
-    """Rotary encoding whose frequencies are a parameter: (P), or (axes, heads, P) where each pair of each head turns along its own direction.
+    """Rotary encoding whose frequencies are a parameter: (P), or (axes, heads, P), where pairs of heads turn along directions of their own.
 
     Without `frequencies` they begin as those of phasor.Rotary(head_dim, **fields). Gradients are by tensors, frequencies and float
     positions. The parameter stays float32 or float64: a cast of the model to 16 bits passes it by.
