@@ -18,7 +18,7 @@ struct Loss {
   ref::Values lse;
 
   Loss(const ref::Problem& p, std::uint64_t seed) {
-    Random random(seed);
+    Numbers random(seed);
     const std::int64_t rows = p.shape.batch * p.shape.queries * p.shape.heads;
     out = random.values(rows * p.shape.value_width);
     lse = random.values(rows);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random problems for the reference of attention: one of every scheme, and every kind of mask.
+// Numbers problems for the reference of attention: one of every scheme, and every kind of mask.
 #pragma once
 
 #include <algorithm>
@@ -15,9 +15,9 @@ namespace phasor::test {
 namespace ref = attention::reference;
 
 /// splitmix64: the same numbers everywhere.
-class Random {
+class Numbers {
  public:
-  explicit Random(std::uint64_t seed) : state_(seed) {}
+  explicit Numbers(std::uint64_t seed) : state_(seed) {}
   /// In [low, high).
   double uniform(double low = -1, double high = 1) {
     std::uint64_t z = (state_ += 0x9e3779b97f4a7c15U);
@@ -36,7 +36,7 @@ class Random {
 };
 
 inline ref::Problem random_problem(const ref::Shape& s, std::uint64_t seed) {
-  Random random(seed);
+  Numbers random(seed);
   return {.shape = s,
           .q = random.values(s.batch * s.queries * s.heads * s.width),
           .k = random.values(s.batch * s.keys * s.key_heads * s.width),
@@ -50,7 +50,7 @@ struct NamedScheme {
   bool causal_only = false;
 };
 
-inline ref::TransformerXl random_xl(const ref::Shape& s, Random& random, ref::XlOrder order = ref::XlOrder::halves) {
+inline ref::TransformerXl random_xl(const ref::Shape& s, Numbers& random, ref::XlOrder order = ref::XlOrder::halves) {
   return {.u = random.values(s.heads * s.width),
           .v = random.values(s.heads * s.width),
           .projection = random.values(s.heads * s.width * 6),
@@ -59,11 +59,11 @@ inline ref::TransformerXl random_xl(const ref::Shape& s, Random& random, ref::Xl
           .order = order};
 }
 
-inline ref::T5 random_t5(const ref::Shape& s, Random& random, bool both_sides) {
+inline ref::T5 random_t5(const ref::Shape& s, Numbers& random, bool both_sides) {
   return {.buckets = 8, .max_distance = 9, .both_sides = both_sides, .table = random.values(s.heads * 8)};
 }
 
-inline ref::Xlnet random_xlnet(const ref::Shape& s, Random& random) {
+inline ref::Xlnet random_xlnet(const ref::Shape& s, Numbers& random) {
   ref::Xlnet xlnet{.xl = random_xl(s, random), .clamp = 3, .direction = ref::Integers(static_cast<std::size_t>(s.batch), 1)};
   xlnet.direction.back() = -1;
   xlnet.segment_bias = random.values(s.heads * s.width);
@@ -73,7 +73,7 @@ inline ref::Xlnet random_xlnet(const ref::Shape& s, Random& random) {
   return xlnet;
 }
 
-inline ref::Deberta random_deberta(const ref::Shape& s, Random& random, std::int64_t buckets, ref::DebertaReading reading) {
+inline ref::Deberta random_deberta(const ref::Shape& s, Numbers& random, std::int64_t buckets, ref::DebertaReading reading) {
   const std::int64_t span = buckets == 0 ? 3 : buckets;
   return {.buckets = buckets,
           .max_distance = buckets == 0 ? 3 : 9,
@@ -84,9 +84,9 @@ inline ref::Deberta random_deberta(const ref::Shape& s, Random& random, std::int
 }
 
 /// Biases that are functions of the distance.
-inline std::vector<NamedScheme> diagonal_schemes(const ref::Shape& s, Random& random) {
+inline std::vector<NamedScheme> diagonal_schemes(const ref::Shape& s, Numbers& random) {
   const std::int64_t h = s.heads;
-  const ref::Fire fire{.widths = {1, 3, 2, h}, .mlp = random.values(6 + 8 + h * 3), .c = 0.3, .length = 3.7, .epsilon = 0.01};
+  const ref::Fire fire{.widths = {1, 3, 2, h}, .mlp = random.values(6 + 8 + h * 3, -0.4, 1), .c = 0.3, .length = 3.7, .epsilon = 0.01};
   ref::Fire smooth = fire;
   smooth.activation = ref::Activation::silu;
   return {{"alibi", ref::Alibi{random.values(h, 0.1, 1)}},
@@ -103,7 +103,7 @@ inline std::vector<NamedScheme> diagonal_schemes(const ref::Shape& s, Random& ra
 }
 
 /// What meets queries and keys, or has an index of its own.
-inline std::vector<NamedScheme> table_schemes(const ref::Shape& s, Random& random) {
+inline std::vector<NamedScheme> table_schemes(const ref::Shape& s, Numbers& random) {
   const std::int64_t h = s.heads;
   const std::int64_t d = s.width;
   const ref::Dense whole{.extents = {s.batch, h, s.queries, s.keys}, .bias = random.values(s.batch * h * s.queries * s.keys)};
@@ -152,7 +152,7 @@ inline std::vector<NamedScheme> rotary_schemes() {
 
 /// One of each; positions up to 7.
 inline std::vector<NamedScheme> every_scheme(const ref::Shape& shape, std::uint64_t seed) {
-  Random random(seed);
+  Numbers random(seed);
   std::vector<NamedScheme> all = diagonal_schemes(shape, random);
   for (auto& one : table_schemes(shape, random)) all.push_back(std::move(one));
   for (auto& one : rotary_schemes()) all.push_back(std::move(one));

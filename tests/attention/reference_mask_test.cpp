@@ -162,7 +162,8 @@ TEST(attention_reference_mask, grouped_heads_are_repeated_keys) {
 
 TEST(attention_reference_mask, key_blocks_merge_by_lse) {
   for (const NamedScheme& one : every_scheme(kShape, 3)) {
-    if (one.name == "dense" || one.name == "dense_shared" || one.name == "xlnet" || one.name.starts_with("cope")) continue;  // see below
+    if (one.name == "dense" || one.name == "dense_shared" || one.name == "xlnet" || one.name.starts_with("cope"))
+      continue;  // (.., Tk) inputs; see below
     ref::Problem p = random_problem(kShape, 4);
     p.schemes = {one.scheme};
     p.visibility = {.causal = true};
@@ -177,7 +178,7 @@ TEST(attention_reference_mask, key_blocks_merge_by_lse) {
 // CoPE's positions count keys of other blocks, so that blocks do not merge; a mask instead of a cut does the same for the others.
 TEST(attention_reference_mask, blocks_of_cope_do_not_merge) {
   ref::Problem p = random_problem(kShape, 4);
-  Random random(2);
+  Numbers random(2);
   p.schemes = {ref::Cope{.rows = 9, .table = random.values(36)}};
   p.visibility = {.causal = true};
   expect_other(ref::merge(kShape, {ref::forward(with_keys(p, 0, 4)), ref::forward(with_keys(p, 4, 7))}), ref::forward(p), "cope");
