@@ -1,0 +1,414 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Records the attention of transformers' own modules, forward and backward in float64, into tests/golden/attention_*.json: numbers only.
+
+Inputs are what meets in the scores: q, k and v after their projections, tables as the reference of attention takes them. Needs torch, transformers."""
+import contextlib
+import json
+import sys
+from pathlib import Path
+
+import torch
+import transformers
+from torch import nn
+from transformers.cache_utils import DynamicCache
+from transformers.models.bloom import modeling_bloom as bloom_code
+from transformers.models.deberta_v2 import modeling_deberta_v2 as deberta_code
+from transformers.models.inkling import modeling_inkling as inkling_code
+from transformers.models.mpt import modeling_mpt as mpt_code
+from transformers.models.parakeet import modeling_parakeet as parakeet_code
+from transformers.models.sam import modeling_sam as sam_code
+from transformers.models.swin import modeling_swin as swin_code
+from transformers.models.t5 import modeling_t5 as t5_code
+from transformers.models.wav2vec2_bert import modeling_wav2vec2_bert as bert_code
+from transformers.models.wavlm import modeling_wavlm as wavlm_code
+from transformers.models.xlnet import modeling_xlnet as xlnet_code
+
+LEAST = torch.finfo(torch.float64).min
+
+
+@contextlib.contextmanager
+def replaced(owner, **values):
+    """Attributes of `owner` while the block runs."""
+    before = {name: getattr(owner, name) for name in values}
+    for name, value in values.items():
+        setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(owner, name, value)
+
+
+@contextlib.contextmanager
+def float64_only():
+    """The modules ask for float32 in places (softmax, angles): here they get float64."""
+    torch.set_default_dtype(torch.float64)
+    with replaced(torch, float=torch.float64, float32=torch.float64), replaced(torch.Tensor, float=torch.Tensor.double):
+        yield
+    torch.set_default_dtype(torch.float32)
+
+
+def randomize(module, seed):
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in module.double().parameters():
+        parameter.data.copy_(torch.rand(parameter.shape, generator=generator) * 2 - 1)
+    return module.eval()
+
+
+def random(shape, seed):
+    return torch.rand(shape, generator=torch.Generator().manual_seed(seed)) * 2 - 1
+
+
+def kept(x):
+    x.retain_grad()
+    return x
+
+
+def keep_output(module, store, name):
+    module.register_forward_hook(lambda _, __, out: store.__setitem__(name, kept(out)))
+
+
+def keep_input(module, store, name="out"):
+    module.register_forward_pre_hook(lambda _, inputs: store.__setitem__(name, inputs[0]))
+
+
+def keep_interface(code, store):
+    """A replacement of the module's eager attention that keeps its q, k, v and output, (B, H, T, D)."""
+    plain = code.eager_attention_forward
+
+    def wrapper(module, query, key, value, attention_mask, **rest):
+        store.update(q=kept(query), k=kept(key), v=kept(value))
+        out, weights = plain(module, query, key, value, attention_mask, **rest)
+        store["out"] = out
+        return out, weights
+
+    return replaced(code, eager_attention_forward=wrapper)
+
+
+def flat(x):
+    if isinstance(x, torch.Tensor):
+        x = x.detach().reshape(-1).tolist()
+    return x
+
+
+class Case:
+    """One call: tensors as (B, T, H, D), and for each input with a gradient a pair (value, gradient)."""
+
+    def __init__(self, name, out, seed):
+        self.record = {"name": name}
+        self.out = out
+        self.weights = random(out.shape, seed)
+        (out * self.weights).sum().backward()
+
+    def finish(self, inputs, scheme, rest):
+        """inputs: q, k, v and those of the scheme: name -> function of the tensor or of its gradient, and the tensor."""
+        values = {name: (shape(x.detach()), None if x.grad is None else shape(x.grad)) for name, (x, shape) in inputs.items()}
+        q, k, v = (values[name][0] for name in "qkv")
+        self.record["shape"] = [q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3]]
+        self.record.update({name: flat(value) for name, value in rest.items()})
+        self.record.update({name: flat(values[name][0]) for name in "qkv"})
+        self.record["scheme"] = dict(scheme)
+        self.record["scheme"].update({name: flat(value) for name, (value, _) in values.items() if name not in "qkv"})
+        heads = (q.shape[0], q.shape[1], q.shape[2], v.shape[3])
+        self.record["out"] = flat(self.out.reshape(heads))
+        self.record["out_gradient"] = flat(self.weights.reshape(heads))
+        self.record["gradients"] = {name: flat(gradient) for name, (_, gradient) in values.items() if gradient is not None}
+        return self.record
+
+
+def same(x):
+    return x
+
+
+def heads_last(x):
+    return x.transpose(1, 2)
+
+
+def split(heads):
+    """(B, T, H D) as (B, T, H, D)."""
+    return lambda x: x.reshape(*x.shape[:2], heads, -1)
+
+
+def by_head(heads):
+    """(1, rows, H D) as (H, rows, D)."""
+    return lambda x: x.reshape(-1, heads, x.shape[-1] // heads).transpose(0, 1)
+
+
+def additive(allowed):
+    """(B, 1, Tq, Tk) of zeros and least numbers."""
+    return torch.where(allowed, 0.0, LEAST)[:, None]
+
+
+def causal(tq, tk, window=None):
+    r = torch.arange(tk - tq, tk)[:, None] - torch.arange(tk)[None, :]
+    allowed = (r >= 0) if window is None else (r >= 0) & (r < window)
+    return allowed[None]
+
+
+def t5():
+    heads, cases = 2, []
+    for name, decoder, past in (("encoder", False, 0), ("decoder", True, 0), ("decode", True, 5)):
+        config = transformers.T5Config(d_model=6, d_kv=3, num_heads=heads, relative_attention_num_buckets=8, relative_attention_max_distance=6,
+                                       dropout_rate=0.0, is_decoder=decoder, attn_implementation="eager")
+        layer = randomize(t5_code.T5Attention(config, has_relative_attention_bias=True, layer_idx=0), 1)
+        store = {}
+        tokens, batch = (2, 1) if past else (9, 2)
+        mask = torch.ones(batch, tokens + past, dtype=torch.bool)
+        if not decoder:
+            mask[1, 6:] = False
+        allowed = mask[:, None, :] & (causal(tokens, tokens + past) if decoder else torch.ones(1, tokens, tokens, dtype=torch.bool))
+        cache = DynamicCache() if past else None
+        if past:
+            layer(random((1, past, 6), 8), mask=additive(causal(past, past)), past_key_values=cache)
+        with keep_interface(t5_code, store):
+            layer(random((batch, tokens, 6), 2), mask=additive(allowed), past_key_values=cache)
+        case = Case(name, store["out"], 3)
+        inputs = {**{n: (store[n], heads_last) for n in "qkv"}, "table": (layer.relative_attention_bias.weight, lambda x: x.T)}
+        cases.append(case.finish(inputs, {"kind": "t5", "buckets": 8, "max_distance": 6, "both_sides": not decoder},
+                                 {"scale": 1.0, "causal": decoder, "key_mask": mask.long()}))
+    return cases
+
+
+def deberta_v2():
+    cases = []
+    # Widths whose scale is exact in float32, in which the module takes its root.
+    for name, kinds, buckets, farthest, width in (("both", ["c2p", "p2c"], 4, 8, 3), ("c2p", ["c2p"], 6, 16, 2), ("p2c", ["p2c"], 6, 16, 2),
+                                                  ("unbucketed", ["c2p", "p2c"], -1, 4, 3)):
+        heads, tokens = 2, 12
+        config = transformers.DebertaV2Config(hidden_size=heads * width, num_attention_heads=heads, pos_att_type=kinds, relative_attention=True,
+                                              position_buckets=buckets, max_relative_positions=farthest, share_att_key=False,
+                                              hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+        layer = randomize(deberta_code.DisentangledSelfAttention(config), 1)
+        store, tables = {}, {}
+        for n, module in zip("qkv", (layer.query_proj, layer.key_proj, layer.value_proj)):
+            keep_output(module, store, n)
+        for n, kind, module in (("keys", "c2p", "pos_key_proj"), ("queries", "p2c", "pos_query_proj")):
+            if kind in kinds:
+                keep_output(getattr(layer, module), tables, n)
+        span = buckets if buckets > 0 else farthest
+        mask = torch.ones(1, tokens, dtype=torch.long)
+        mask[0, 4] = 0
+        out = layer(random((1, tokens, heads * width), 2), mask[:, None, None, :].expand(1, 1, tokens, tokens),
+                    rel_embeddings=random((2 * span, heads * width), 4))[0]
+        case = Case(name, out, 3)
+        inputs = {**{n: (x, split(heads)) for n, x in store.items()}, **{n: (x, by_head(heads)) for n, x in tables.items()}}
+        cases.append(case.finish(inputs, {"kind": "deberta", "buckets": max(buckets, 0), "max_distance": farthest},
+                                 {"scale": (width * (1 + len(kinds))) ** -0.5, "key_mask": mask}))
+    return cases
+
+
+def xlnet():
+    cases = []
+    for name, kind, both_ways, clamp, memory in (("bi", "bi", False, -1, 0), ("bi_data_clamped", "bi", True, 3, 0), ("uni_with_memory", "uni", False, -1, 2)):
+        heads, width, model, tokens, batch = 2, 3, 6, 5, 2
+        config = transformers.XLNetConfig(d_model=model, n_head=heads, n_layer=1, d_inner=4, vocab_size=8, attn_type=kind, bi_data=both_ways,
+                                          clamp_len=clamp, dropout=0.0)
+        whole = randomize(xlnet_code.XLNetModel(config), 1)
+        layer = whole.layer[0].rel_attn
+        keys = tokens + memory
+        q, k, v = (random((t, batch, heads, width), 10 + n).requires_grad_() for n, t in enumerate((tokens, keys, keys)))
+        key_segments = torch.tensor([[0, 1, 0, 1, 1, 0, 1][:keys], [0, 0, 0, 1, 1, 2, 2][:keys]])
+        query_segments = key_segments[:, memory:]
+        differ = (query_segments.T[:, None, :] != key_segments.T[None, :, :]).long()
+        segments = nn.functional.one_hot(differ, 2).to(torch.float64)
+        rows = whole.relative_positional_encoding(tokens, keys, bsz=batch)
+        hidden = ~causal(tokens, keys)[0] if kind == "uni" else torch.zeros(tokens, keys, dtype=torch.bool)
+        out = layer.rel_attn_core(q, k, v, torch.einsum("ibh,hnd->ibnd", rows, layer.r), seg_mat=segments,
+                                  attn_mask=hidden[:, :, None, None].to(torch.float64).expand(-1, -1, batch, 1))
+        case = Case(name, out.transpose(0, 1), 3)
+        turned = lambda x: x.transpose(0, 1)
+        inputs = {"q": (q, turned), "k": (k, turned), "v": (v, turned), "u": (layer.r_w_bias, same), "v_bias": (layer.r_r_bias, same),
+                  "segment_bias": (layer.r_s_bias, same), "segment_table": (layer.seg_embed, same),
+                  "projection": (layer.r, lambda x: x.permute(1, 2, 0))}
+        scheme = {"kind": "xlnet", "model_width": model, "clamp": max(clamp, 0), "direction": [1, -1] if both_ways else [],
+                  "query_segments": flat(query_segments), "key_segments": flat(key_segments)}
+        cases.append(case.finish(inputs, scheme, {"scale": width ** -0.5, "causal": kind == "uni"}))
+    return cases
+
+
+def mpt():
+    heads, width, tokens, batch = 3, 2, 6, 2
+    config = transformers.MptConfig(d_model=heads * width, n_heads=heads)
+    layer = randomize(mpt_code.MptAttention(config, layer_idx=0), 1)
+    store = {}
+    keep_output(layer.Wqkv, store, "qkv")
+    keep_input(layer.out_proj, store)
+    layer(random((batch, tokens, heads * width), 2), mpt_code.build_mpt_alibi_tensor(heads, tokens), attention_mask=~causal(tokens, tokens)[:, None])
+    case = Case("mpt", store["out"], 3)
+    part = lambda n: lambda x: x.chunk(3, dim=2)[n].reshape(batch, tokens, heads, width)
+    inputs = {name: (store["qkv"], part(n)) for n, name in enumerate("qkv")}
+    positions = list(range(1 - tokens, 1)) * batch
+    return [case.finish(inputs, {"kind": "alibi", "heads": heads, "form": "key_position"},
+                        {"scale": width ** -0.5, "causal": True, "query_positions": positions, "key_positions": positions})]
+
+
+def bloom():
+    heads, width, tokens, batch = 3, 2, 6, 2
+    config = transformers.BloomConfig(hidden_size=heads * width, n_head=heads, hidden_dropout=0.0, attention_dropout=0.0)
+    layer = randomize(bloom_code.BloomAttention(config, layer_idx=0), 1)
+    store = {}
+    keep_output(layer.query_key_value, store, "qkv")
+    keep_input(layer.dense, store)
+    mask = torch.tensor([[1, 1, 1, 1, 1, 1], [1, 0, 1, 1, 0, 1]])
+    alibi = bloom_code.build_alibi_tensor(mask, heads, torch.float64)
+    x = random((batch, tokens, heads * width), 2)
+    layer(x, x, alibi, additive(mask[:, None, :].bool() & causal(tokens, tokens)))
+    case = Case("bloom", store["out"], 3)
+    part = lambda n: lambda x: x.reshape(batch, tokens, heads, 3, width)[..., n, :]
+    inputs = {name: (store["qkv"], part(n)) for n, name in enumerate("qkv")}
+    count = mask.cumsum(-1) - 1  # a padding query sees the keys before it, as its place in the tensor does
+    return [case.finish(inputs, {"kind": "alibi", "heads": heads, "form": "key_position"},
+                        {"scale": width ** -0.5, "causal": True, "key_mask": mask, "query_positions": count, "key_positions": count * mask})]
+
+
+def xl_inputs(store, heads, layer, names):
+    u, v, projection = (getattr(layer, name) for name in names)
+    return {**{n: (store[n], split(heads)) for n in "qkv"}, "u": (u, same), "v_bias": (v, same), "projection": (projection.weight, same)}
+
+
+def wav2vec2_bert():
+    cases = []
+    for kind in ("relative_key", "relative"):
+        heads, width, tokens, batch = 2, 4, 8, 2
+        config = transformers.Wav2Vec2BertConfig(hidden_size=heads * width, num_attention_heads=heads, position_embeddings_type=kind,
+                                                 left_max_position_embeddings=4, right_max_position_embeddings=2, attention_dropout=0.0,
+                                                 max_source_positions=20, attn_implementation="eager")
+        layer = randomize(bert_code.Wav2Vec2BertSelfAttention(config), 1)
+        store = {}
+        for n, module in zip("qkv", (layer.linear_q, layer.linear_k, layer.linear_v)):
+            keep_output(module, store, n)
+        keep_input(layer.linear_out, store)
+        mask = torch.ones(batch, tokens, dtype=torch.long)
+        mask[1, 5:] = 0
+        x = random((batch, tokens, heads * width), 2)
+        rows = bert_code.Wav2Vec2BertRelPositionalEmbedding(config)(x) if kind == "relative" else None
+        layer(x, additive(mask[:, None, :].bool().expand(-1, tokens, -1)), relative_position_embeddings=rows)
+        case = Case(kind, store["out"], 3)
+        rest = {"scale": width ** -0.5, "key_mask": mask}
+        if kind == "relative":
+            inputs = xl_inputs(store, heads, layer, ("pos_bias_u", "pos_bias_v", "linear_pos"))
+            cases.append(case.finish(inputs, {"kind": "conformer", "model_width": heads * width}, rest))
+        else:
+            inputs = {**{n: (store[n], split(heads)) for n in "qkv"}, "keys": (layer.distance_embedding.weight, same)}
+            cases.append(case.finish(inputs, {"kind": "shaw", "left": 4, "right": 2}, rest))
+    return cases
+
+
+def parakeet():
+    heads, width, tokens, batch = 2, 4, 7, 2
+    config = transformers.ParakeetEncoderConfig(hidden_size=heads * width, num_attention_heads=heads, num_key_value_heads=heads,
+                                                attention_dropout=0.0, attn_implementation="eager")
+    layer = randomize(parakeet_code.ParakeetEncoderAttention(config, 0), 1)
+    store = {}
+    for n, module in zip("qkv", (layer.q_proj, layer.k_proj, layer.v_proj)):
+        keep_output(module, store, n)
+    keep_input(layer.o_proj, store)
+    mask = torch.ones(batch, tokens, dtype=torch.long)
+    mask[1, 4:] = 0
+    x = random((batch, tokens, heads * width), 2)
+    layer(x, parakeet_code.ParakeetEncoderRelPositionalEncoding(config)(x), mask[:, None, None, :].bool().expand(-1, 1, tokens, -1))
+    case = Case("parakeet", store["out"], 3)
+    inputs = xl_inputs(store, heads, layer, ("bias_u", "bias_v", "relative_k_proj"))
+    return [case.finish(inputs, {"kind": "conformer", "model_width": heads * width}, {"scale": width ** -0.5, "key_mask": mask})]
+
+
+def wavlm():
+    heads, width, tokens, batch = 2, 3, 9, 2
+    layer = randomize(wavlm_code.WavLMAttention(heads * width, heads, num_buckets=8, max_distance=6), 1)
+    store = {}
+    project, attend = nn.functional._in_projection, layer.torch_multi_head_self_attention
+
+    def projected(*arguments):
+        results = project(*arguments)
+        store.update(zip("qkv", map(kept, results)))  # (T, B, H D)
+        return results
+
+    def attended(hidden_states, attention_mask, gated_position_bias):
+        store["gated"] = kept(gated_position_bias)
+        return attend(hidden_states, attention_mask, gated_position_bias)
+
+    keep_output(layer.gru_rel_pos_linear, store, "gate_logits")  # (B, H, T, 8)
+    layer.out_proj.weight.data.copy_(torch.eye(heads * width))
+    layer.out_proj.bias.data.zero_()
+    mask = torch.ones(batch, tokens, dtype=torch.long)
+    mask[1, 6:] = 0
+    layer.torch_multi_head_self_attention = attended
+    with replaced(nn.functional, _in_projection=projected):
+        out, _, bias = layer(random((batch, tokens, heads * width), 2), attention_mask=mask)
+    case = Case("wavlm", out, 3)
+    first, second = torch.sigmoid(store["gate_logits"].detach().reshape(batch, heads, tokens, 2, 4).sum(-1)).unbind(-1)
+    gate = first * (second * layer.gru_rel_pos_const.detach().reshape(1, heads, 1) - 1) + 2
+    bias = bias.detach().reshape(batch, heads, tokens, tokens)
+    gated = store["gated"]
+    if not torch.allclose(gated.detach().reshape(bias.shape), gate[..., None] * bias, rtol=1e-14, atol=1e-15):
+        raise SystemExit("wavlm: the gate is another")
+    gate.grad = (gated.grad.reshape(bias.shape) * bias).sum(-1)
+    turned = lambda x: x.transpose(0, 1).reshape(batch, tokens, heads, width)
+    inputs = {**{n: (store[n], turned) for n in "qkv"}, "table": (layer.rel_attn_embed.weight, lambda x: x.T), "gate": (gate, heads_last)}
+    return [case.finish(inputs, {"kind": "wavlm", "buckets": 8, "max_distance": 6}, {"scale": width ** -0.5, "key_mask": mask})]
+
+
+def swin():
+    heads, width, window, batch = 2, 3, 3, 2
+    layer = randomize(swin_code.SwinAttention(transformers.SwinConfig(attn_implementation="eager"), heads * width, heads, window), 1)
+    store = {}
+    with keep_interface(swin_code, store):
+        layer(random((batch, window * window, heads * width), 2))
+    case = Case("swin", store["out"], 3)
+    inputs = {**{n: (store[n], heads_last) for n in "qkv"}, "table": (layer.relative_position_bias.relative_position_bias_table, lambda x: x.T)}
+    return [case.finish(inputs, {"kind": "swin", "grid": [window, window]}, {"scale": width ** -0.5})]
+
+
+def sam():
+    heads, width, grid, batch = 2, 3, (2, 4), 1
+    config = transformers.SamVisionConfig(hidden_size=heads * width, num_attention_heads=heads, image_size=4, patch_size=1, use_rel_pos=True)
+    layer = sam_code.SamVisionAttention(config, 0)
+    layer.rel_pos_h = nn.Parameter(torch.zeros(2 * grid[0] - 1, width))
+    randomize(layer, 1)
+    store = {}
+    keep_output(layer.qkv, store, "qkv")
+    keep_input(layer.proj, store)
+    layer(random((batch, *grid, heads * width), 2))
+    case = Case("sam", store["out"], 3)
+    part = lambda n: lambda x: x.reshape(batch, grid[0] * grid[1], 3, heads, width)[:, :, n]
+    inputs = {**{name: (store["qkv"], part(n)) for n, name in enumerate("qkv")}, "rows_h": (layer.rel_pos_h, same), "rows_w": (layer.rel_pos_w, same)}
+    return [case.finish(inputs, {"kind": "sam", "grid": grid}, {"scale": width ** -0.5})]
+
+
+def inkling():
+    cases = []
+    for name, layer_type, extent in (("full", "hybrid", 5), ("sliding", "hybrid_sliding", 3)):
+        heads, key_heads, width, features, tokens, batch = 4, 2, 3, 2, 8, 2
+        config = transformers.InklingTextConfig(hidden_size=6, num_hidden_layers=1, num_attention_heads=heads, num_key_value_heads=key_heads,
+                                                head_dim=width, swa_num_attention_heads=heads, swa_num_key_value_heads=key_heads,
+                                                swa_head_dim=width, sliding_window_size=3, d_rel=features, rel_extent=5, log_scaling_n_floor=3,
+                                                log_scaling_alpha=0.4, layer_types=[layer_type], conv_kernel_size=2,
+                                                attn_implementation="eager")
+        layer = randomize(inkling_code.InklingAttention(config, 0), 1)
+        store = {}
+        keep_output(layer.r_proj, store, "features")
+        sliding = layer_type == "hybrid_sliding"
+        with keep_interface(inkling_code, store):
+            layer(random((batch, tokens, 6), 2), additive(causal(tokens, tokens, 3 if sliding else None).expand(batch, -1, -1)))
+        case = Case(name, store["out"], 3)
+        inputs = {**{n: (store[n], heads_last) for n in "qkv"}, "features": (store["features"], split(heads)), "table": (layer.rel_logits_proj.proj, same)}
+        scheme = {"kind": "inkling", "extent": extent, "feature_width": features, "alpha": 0.0 if sliding else 0.4, "floor": 3.0}
+        cases.append(case.finish(inputs, scheme, {"scale": 1 / width, "causal": True, **({"left": 2} if sliding else {})}))
+    return cases
+
+
+def main():
+    golden = Path(__file__).parents[1] / "tests" / "golden"
+    made_by = f"tools/record_attention.py, torch {torch.__version__}, transformers {transformers.__version__}"
+    for record in (t5, deberta_v2, xlnet, mpt, bloom, wav2vec2_bert, parakeet, wavlm, swin, sam, inkling):
+        with float64_only():
+            text = json.dumps({"made_by": made_by, "cases": record()}, separators=(",", ":"))
+        target = golden / f"attention_{record.__name__}.json"
+        target.write_text(text.replace('],"', '],\n"') + "\n", encoding="utf-8")
+        print(f"{target.name}: {len(text)} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
