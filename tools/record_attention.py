@@ -4,6 +4,7 @@
 
 Inputs are what meets in the scores: q, k and v after their projections, tables as the reference of attention takes them. Needs torch, transformers."""
 import contextlib
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -12,18 +13,9 @@ import torch
 import transformers
 from torch import nn
 from transformers.cache_utils import DynamicCache
-from transformers.models.bloom import modeling_bloom as bloom_code
-from transformers.models.deberta_v2 import modeling_deberta_v2 as deberta_code
-from transformers.models.inkling import modeling_inkling as inkling_code
-from transformers.models.mpt import modeling_mpt as mpt_code
-from transformers.models.parakeet import modeling_parakeet as parakeet_code
-from transformers.models.sam import modeling_sam as sam_code
-from transformers.models.swin import modeling_swin as swin_code
-from transformers.models.t5 import modeling_t5 as t5_code
-from transformers.models.wav2vec2_bert import modeling_wav2vec2_bert as bert_code
-from transformers.models.wavlm import modeling_wavlm as wavlm_code
-from transformers.models.xlnet import modeling_xlnet as xlnet_code
 
+MODELS = ("beit", "bloom", "deberta_v2", "inkling", "mpt", "parakeet", "sam", "swin", "t5", "wav2vec2_bert", "wavlm", "xlnet")
+CODE = {model: importlib.import_module(f"transformers.models.{model}.modeling_{model}") for model in MODELS}
 LEAST = torch.finfo(torch.float64).min
 
 
@@ -151,7 +143,7 @@ def t5():
     for name, decoder, past in (("encoder", False, 0), ("decoder", True, 0), ("decode", True, 5)):
         config = transformers.T5Config(d_model=6, d_kv=3, num_heads=heads, relative_attention_num_buckets=8, relative_attention_max_distance=6,
                                        dropout_rate=0.0, is_decoder=decoder, attn_implementation="eager")
-        layer = randomize(t5_code.T5Attention(config, has_relative_attention_bias=True, layer_idx=0), 1)
+        layer = randomize(CODE["t5"].T5Attention(config, has_relative_attention_bias=True, layer_idx=0), 1)
         store = {}
         tokens, batch = (2, 1) if past else (9, 2)
         mask = torch.ones(batch, tokens + past, dtype=torch.bool)
@@ -161,7 +153,7 @@ def t5():
         cache = DynamicCache() if past else None
         if past:
             layer(random((1, past, 6), 8), mask=additive(causal(past, past)), past_key_values=cache)
-        with keep_interface(t5_code, store):
+        with keep_interface(CODE["t5"], store):
             layer(random((batch, tokens, 6), 2), mask=additive(allowed), past_key_values=cache)
         case = Case(name, store["out"], 3)
         inputs = {**{n: (store[n], heads_last) for n in "qkv"}, "table": (layer.relative_attention_bias.weight, lambda x: x.T)}
@@ -179,7 +171,7 @@ def deberta_v2():
         config = transformers.DebertaV2Config(hidden_size=heads * width, num_attention_heads=heads, pos_att_type=kinds, relative_attention=True,
                                               position_buckets=buckets, max_relative_positions=farthest, share_att_key=False,
                                               hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-        layer = randomize(deberta_code.DisentangledSelfAttention(config), 1)
+        layer = randomize(CODE["deberta_v2"].DisentangledSelfAttention(config), 1)
         store, tables = {}, {}
         for n, module in zip("qkv", (layer.query_proj, layer.key_proj, layer.value_proj)):
             keep_output(module, store, n)
@@ -204,7 +196,7 @@ def xlnet():
         heads, width, model, tokens, batch = 2, 3, 6, 5, 2
         config = transformers.XLNetConfig(d_model=model, n_head=heads, n_layer=1, d_inner=4, vocab_size=8, attn_type=kind, bi_data=both_ways,
                                           clamp_len=clamp, dropout=0.0)
-        whole = randomize(xlnet_code.XLNetModel(config), 1)
+        whole = randomize(CODE["xlnet"].XLNetModel(config), 1)
         layer = whole.layer[0].rel_attn
         keys = tokens + memory
         q, k, v = (random((t, batch, heads, width), 10 + n).requires_grad_() for n, t in enumerate((tokens, keys, keys)))
@@ -230,11 +222,11 @@ def xlnet():
 def mpt():
     heads, width, tokens, batch = 3, 2, 6, 2
     config = transformers.MptConfig(d_model=heads * width, n_heads=heads)
-    layer = randomize(mpt_code.MptAttention(config, layer_idx=0), 1)
+    layer = randomize(CODE["mpt"].MptAttention(config, layer_idx=0), 1)
     store = {}
     keep_output(layer.Wqkv, store, "qkv")
     keep_input(layer.out_proj, store)
-    layer(random((batch, tokens, heads * width), 2), mpt_code.build_mpt_alibi_tensor(heads, tokens), attention_mask=~causal(tokens, tokens)[:, None])
+    layer(random((batch, tokens, heads * width), 2), CODE["mpt"].build_mpt_alibi_tensor(heads, tokens), attention_mask=~causal(tokens, tokens)[:, None])
     case = Case("mpt", store["out"], 3)
     part = lambda n: lambda x: x.chunk(3, dim=2)[n].reshape(batch, tokens, heads, width)
     inputs = {name: (store["qkv"], part(n)) for n, name in enumerate("qkv")}
@@ -246,12 +238,12 @@ def mpt():
 def bloom():
     heads, width, tokens, batch = 3, 2, 6, 2
     config = transformers.BloomConfig(hidden_size=heads * width, n_head=heads, hidden_dropout=0.0, attention_dropout=0.0)
-    layer = randomize(bloom_code.BloomAttention(config, layer_idx=0), 1)
+    layer = randomize(CODE["bloom"].BloomAttention(config, layer_idx=0), 1)
     store = {}
     keep_output(layer.query_key_value, store, "qkv")
     keep_input(layer.dense, store)
     mask = torch.tensor([[1, 1, 1, 1, 1, 1], [1, 0, 1, 1, 0, 1]])
-    alibi = bloom_code.build_alibi_tensor(mask, heads, torch.float64)
+    alibi = CODE["bloom"].build_alibi_tensor(mask, heads, torch.float64)
     x = random((batch, tokens, heads * width), 2)
     layer(x, x, alibi, additive(mask[:, None, :].bool() & causal(tokens, tokens)))
     case = Case("bloom", store["out"], 3)
@@ -274,7 +266,7 @@ def wav2vec2_bert():
         config = transformers.Wav2Vec2BertConfig(hidden_size=heads * width, num_attention_heads=heads, position_embeddings_type=kind,
                                                  left_max_position_embeddings=4, right_max_position_embeddings=2, attention_dropout=0.0,
                                                  max_source_positions=20, attn_implementation="eager")
-        layer = randomize(bert_code.Wav2Vec2BertSelfAttention(config), 1)
+        layer = randomize(CODE["wav2vec2_bert"].Wav2Vec2BertSelfAttention(config), 1)
         store = {}
         for n, module in zip("qkv", (layer.linear_q, layer.linear_k, layer.linear_v)):
             keep_output(module, store, n)
@@ -282,7 +274,7 @@ def wav2vec2_bert():
         mask = torch.ones(batch, tokens, dtype=torch.long)
         mask[1, 5:] = 0
         x = random((batch, tokens, heads * width), 2)
-        rows = bert_code.Wav2Vec2BertRelPositionalEmbedding(config)(x) if kind == "relative" else None
+        rows = CODE["wav2vec2_bert"].Wav2Vec2BertRelPositionalEmbedding(config)(x) if kind == "relative" else None
         layer(x, additive(mask[:, None, :].bool().expand(-1, tokens, -1)), relative_position_embeddings=rows)
         case = Case(kind, store["out"], 3)
         rest = {"scale": width ** -0.5, "key_mask": mask}
@@ -299,7 +291,7 @@ def parakeet():
     heads, width, tokens, batch = 2, 4, 7, 2
     config = transformers.ParakeetEncoderConfig(hidden_size=heads * width, num_attention_heads=heads, num_key_value_heads=heads,
                                                 attention_dropout=0.0, attn_implementation="eager")
-    layer = randomize(parakeet_code.ParakeetEncoderAttention(config, 0), 1)
+    layer = randomize(CODE["parakeet"].ParakeetEncoderAttention(config, 0), 1)
     store = {}
     for n, module in zip("qkv", (layer.q_proj, layer.k_proj, layer.v_proj)):
         keep_output(module, store, n)
@@ -307,7 +299,7 @@ def parakeet():
     mask = torch.ones(batch, tokens, dtype=torch.long)
     mask[1, 4:] = 0
     x = random((batch, tokens, heads * width), 2)
-    layer(x, parakeet_code.ParakeetEncoderRelPositionalEncoding(config)(x), mask[:, None, None, :].bool().expand(-1, 1, tokens, -1))
+    layer(x, CODE["parakeet"].ParakeetEncoderRelPositionalEncoding(config)(x), mask[:, None, None, :].bool().expand(-1, 1, tokens, -1))
     case = Case("parakeet", store["out"], 3)
     inputs = xl_inputs(store, heads, layer, ("bias_u", "bias_v", "relative_k_proj"))
     return [case.finish(inputs, {"kind": "conformer", "model_width": heads * width}, {"scale": width ** -0.5, "key_mask": mask})]
@@ -315,7 +307,7 @@ def parakeet():
 
 def wavlm():
     heads, width, tokens, batch = 2, 3, 9, 2
-    layer = randomize(wavlm_code.WavLMAttention(heads * width, heads, num_buckets=8, max_distance=6), 1)
+    layer = randomize(CODE["wavlm"].WavLMAttention(heads * width, heads, num_buckets=8, max_distance=6), 1)
     store = {}
     project, attend = nn.functional._in_projection, layer.torch_multi_head_self_attention
 
@@ -351,19 +343,28 @@ def wavlm():
 
 def swin():
     heads, width, window, batch = 2, 3, 3, 2
-    layer = randomize(swin_code.SwinAttention(transformers.SwinConfig(attn_implementation="eager"), heads * width, heads, window), 1)
-    store = {}
-    with keep_interface(swin_code, store):
-        layer(random((batch, window * window, heads * width), 2))
-    case = Case("swin", store["out"], 3)
-    inputs = {**{n: (store[n], heads_last) for n in "qkv"}, "table": (layer.relative_position_bias.relative_position_bias_table, lambda x: x.T)}
-    return [case.finish(inputs, {"kind": "swin", "grid": [window, window]}, {"scale": width ** -0.5})]
+    shape = {"hidden_size": heads * width, "num_attention_heads": heads, "image_size": window, "patch_size": 1}
+    config = transformers.BeitConfig(**shape, attn_implementation="eager")
+    layer = CODE["swin"].SwinAttention(transformers.SwinConfig(attn_implementation="eager"), heads * width, heads, window)
+    beit = nn.ModuleList([CODE["beit"].BeitAttention(config), CODE["beit"].BeitRelativePositionBias(config)])
+    cases = []
+    for name, module, tokens in (("swin", layer, 9), ("beit", beit, 10)):
+        store = {}
+        randomize(module, 1)
+        x = random((batch, tokens, heads * width), 2)
+        with keep_interface(CODE[name], store):
+            module(x) if name == "swin" else module[0](x, module[1]((window, window)))
+        case = Case(name, store["out"], 3)
+        table = (module.relative_position_bias if name == "swin" else module[1]).relative_position_bias_table
+        inputs = {**{n: (store[n], heads_last) for n in "qkv"}, "table": (table, lambda x: x.T)}
+        cases.append(case.finish(inputs, {"kind": "swin", "grid": [window, window], "class_token": name == "beit"}, {"scale": width ** -0.5}))
+    return cases
 
 
 def sam():
     heads, width, grid, batch = 2, 3, (2, 4), 1
     config = transformers.SamVisionConfig(hidden_size=heads * width, num_attention_heads=heads, image_size=4, patch_size=1, use_rel_pos=True)
-    layer = sam_code.SamVisionAttention(config, 0)
+    layer = CODE["sam"].SamVisionAttention(config, 0)
     layer.rel_pos_h = nn.Parameter(torch.zeros(2 * grid[0] - 1, width))
     randomize(layer, 1)
     store = {}
@@ -373,7 +374,20 @@ def sam():
     case = Case("sam", store["out"], 3)
     part = lambda n: lambda x: x.reshape(batch, grid[0] * grid[1], 3, heads, width)[:, :, n]
     inputs = {**{name: (store["qkv"], part(n)) for n, name in enumerate("qkv")}, "rows_h": (layer.rel_pos_h, same), "rows_w": (layer.rel_pos_w, same)}
-    return [case.finish(inputs, {"kind": "sam", "grid": grid}, {"scale": width ** -0.5})]
+    return [case.finish(inputs, {"kind": "sam", "grid": grid, "key_grid": grid}, {"scale": width ** -0.5}), sam_of_two_grids(layer, heads, width)]
+
+
+def sam_of_two_grids(layer, heads, width):
+    """Keys on another grid, as where they are pooled: SAM has the rows for it, but never calls them so."""
+    grid, key_grid = (2, 4), (4, 2)
+    q, k, v = (random((heads, 8, width), 10 + n).requires_grad_() for n in range(3))
+    rows_h, rows_w = (random((7, width), 20 + n).requires_grad_() for n in range(2))
+    bias = layer.get_decomposed_rel_pos(q, rows_h, rows_w, grid, key_grid).reshape(heads, 8, 8)
+    out = torch.softmax(q @ k.transpose(1, 2) + bias, -1) @ v
+    case = Case("two_grids", out.transpose(0, 1), 3)
+    turned = lambda x: x.transpose(0, 1)[None]
+    inputs = {"q": (q, turned), "k": (k, turned), "v": (v, turned), "rows_h": (rows_h, same), "rows_w": (rows_w, same)}
+    return case.finish(inputs, {"kind": "sam", "grid": grid, "key_grid": key_grid}, {"scale": 1.0})
 
 
 def inkling():
@@ -385,11 +399,11 @@ def inkling():
                                                 swa_head_dim=width, sliding_window_size=3, d_rel=features, rel_extent=5, log_scaling_n_floor=3,
                                                 log_scaling_alpha=0.4, layer_types=[layer_type], conv_kernel_size=2,
                                                 attn_implementation="eager")
-        layer = randomize(inkling_code.InklingAttention(config, 0), 1)
+        layer = randomize(CODE["inkling"].InklingAttention(config, 0), 1)
         store = {}
         keep_output(layer.r_proj, store, "features")
         sliding = layer_type == "hybrid_sliding"
-        with keep_interface(inkling_code, store):
+        with keep_interface(CODE["inkling"], store):
             layer(random((batch, tokens, 6), 2), additive(causal(tokens, tokens, 3 if sliding else None).expand(batch, -1, -1)))
         case = Case(name, store["out"], 3)
         inputs = {**{n: (store[n], heads_last) for n in "qkv"}, "features": (store["features"], split(heads)), "table": (layer.rel_logits_proj.proj, same)}

@@ -106,7 +106,9 @@ Turns mapped_turns(const MappedRope& s, const Problem& p, const Cell& cell) {
     case MapKind::dual_chunk:
       break;
   }
-  return at(static_cast<long double>(m / s.group + s.window - s.window / s.group), static_cast<long double>(n / s.group));
+  const std::int64_t query_group = m / s.group + s.window - s.window / s.group;
+  const std::int64_t key_group = n / s.group;
+  return at(static_cast<long double>(query_group), static_cast<long double>(key_group));
 }
 
 void check_ladder(const Ladder& ladder, const Problem& p) {

@@ -181,9 +181,11 @@ struct TransformerXl {
   std::int64_t model_width = 0;  // M
   double base = 10000;
   XlOrder order = XlOrder::halves;
+  Values table = {};  // (H, rows, D): W r itself, from the distance first_distance on, in the place of projection; empty: not
+  std::int64_t first_distance = 0;
   double term(const Problem& problem, const Cell& cell) const;
   void term_gradient(const Problem& problem, const Cell& cell, double ds, Gradients& sum, TransformerXl& own) const;
-  Parameters parameters() { return {{"u", u}, {"v", v}, {"projection", projection}}; }
+  Parameters parameters() { return {{"u", u}, {"v", v}, {"projection", projection}, {"table", table}}; }
   void check(const Problem& problem) const;
 };
 /// r(distance), M values.
@@ -202,7 +204,12 @@ struct Xlnet {
   double term(const Problem& problem, const Cell& cell) const;
   void term_gradient(const Problem& problem, const Cell& cell, double ds, Gradients& sum, Xlnet& own) const;
   Parameters parameters() {
-    return {{"u", xl.u}, {"v", xl.v}, {"projection", xl.projection}, {"segment_bias", segment_bias}, {"segment_table", segment_table}};
+    return {{"u", xl.u},
+            {"v", xl.v},
+            {"projection", xl.projection},
+            {"table", xl.table},
+            {"segment_bias", segment_bias},
+            {"segment_table", segment_table}};
   }
   void check(const Problem& problem) const;
 };

@@ -59,6 +59,14 @@ inline ref::TransformerXl random_xl(const ref::Shape& s, Numbers& random, ref::X
           .order = order};
 }
 
+/// Distances -8 to 8.
+inline ref::TransformerXl random_xl_table(const ref::Shape& s, Numbers& random) {
+  return {.u = random.values(s.heads * s.width),
+          .v = random.values(s.heads * s.width),
+          .table = random.values(s.heads * 17 * s.width),
+          .first_distance = -8};
+}
+
 inline ref::T5 random_t5(const ref::Shape& s, Numbers& random, bool both_sides) {
   return {.buckets = 8, .max_distance = 9, .both_sides = both_sides, .table = random.values(s.heads * 8)};
 }

@@ -100,6 +100,30 @@ TEST(attention_reference_agreement, maps_turn_by_the_library_s_distance) {
   expect_map({.kind = ref::MapKind::dual_chunk, .chunk = 7, .local = 2}, DualChunk{.chunk = 7, .local = 2});
 }
 
+// Equations 3 and 4 of the paper: keys and values with their own row for every pair.
+TEST(attention_reference_agreement, shaw_adds_a_row_to_every_key_and_every_value) {
+  const ref::Shape s{.batch = 1, .queries = 3, .keys = 5, .heads = 1, .key_heads = 1, .width = 2, .value_width = 2};
+  Numbers random(3);
+  const ref::Shaw shaw{.left = 2, .right = 1, .keys = random.values(8), .values = random.values(8)};
+  ref::Problem p = random_problem(s, 4);
+  p.schemes = {shaw};
+  const ref::Output output = ref::forward(p);
+  for (std::size_t i = 0; i < 3; ++i) {
+    double sum = 0;
+    double z[2] = {};
+    for (std::size_t j = 0; j < 5; ++j) {
+      const int offset = static_cast<int>(j) - static_cast<int>(i + 2);
+      const auto row = static_cast<std::size_t>(offset < -2 ? 0 : offset > 1 ? 3 : offset + 2);
+      double e = 0;
+      for (std::size_t c = 0; c < 2; ++c) e += p.scale * p.q[2 * i + c] * (p.k[2 * j + c] + shaw.keys[2 * row + c]);
+      sum += std::exp(e);
+      for (std::size_t c = 0; c < 2; ++c) z[c] += std::exp(e) * (p.v[2 * j + c] + shaw.values[2 * row + c]);
+    }
+    for (std::size_t c = 0; c < 2; ++c) EXPECT_NEAR(output.out[2 * i + c], z[c] / sum, 1e-14);
+    EXPECT_NEAR(output.lse[i], std::log(sum), 1e-14);
+  }
+}
+
 TEST(attention_reference_agreement, xpos_decays_by_its_zetas) {
   ref::Problem p = random_problem(kShape, 2);
   p.schemes = {ref::Xpos{.ladder = {.base = 30}, .scale_base = 10}};

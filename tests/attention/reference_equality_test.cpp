@@ -77,6 +77,19 @@ TEST(attention_reference_equality, shaw_without_clipping_is_transformer_xl_witho
   for (const ref::Visibility& mask : kMasks) expect_same(run(kShape, {shaw}, mask), run(kShape, {xl}, mask), "shaw");
 }
 
+TEST(attention_reference_equality, transformer_xl_may_have_its_rows_given) {
+  Numbers random(4);
+  const ref::TransformerXl xl = random_xl(kShape, random);
+  ref::TransformerXl given{.u = xl.u, .v = xl.v, .first_distance = -3};
+  for (std::int64_t n = 0; n < 2 * 10 * 4; ++n) {
+    const ref::Values sinusoid = ref::xl_sinusoid(xl, static_cast<long double>(n / 4 % 10 - 3));
+    given.table.push_back(std::inner_product(sinusoid.begin(), sinusoid.end(), xl.projection.begin() + (n / 40 * 4 + n % 4) * 6, 0.0));
+  }
+  EXPECT_EQ(run(kShape, {given}).out, run(kShape, {xl}).out);
+  given.first_distance = -2;
+  EXPECT_THROW(run(kShape, {given}), std::invalid_argument);  // distance -3 is not in it
+}
+
 TEST(attention_reference_equality, xlnet_without_segments_is_transformer_xl_and_backwards_is_its_mirror) {
   Numbers random(4);
   const ref::TransformerXl xl = random_xl(kShape, random);

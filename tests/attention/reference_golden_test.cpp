@@ -61,10 +61,11 @@ ref::Scheme scheme(const Json& s) {
                       .query_segments = integers(s, "query_segments"),
                       .key_segments = integers(s, "key_segments")};
   }
-  if (kind == "swin") return ref::Swin{.height = s.at("grid")[0], .width = s.at("grid")[1], .table = values(s, "table")};
+  if (kind == "swin") {
+    return ref::Swin{.height = s.at("grid")[0], .width = s.at("grid")[1], .class_token = s.at("class_token"), .table = values(s, "table")};
+  }
   if (kind == "sam") {
-    const auto grid = s.at("grid").get<std::array<std::int64_t, 2>>();
-    return ref::Sam{.query_grid = grid, .key_grid = grid, .rows_h = values(s, "rows_h"), .rows_w = values(s, "rows_w")};
+    return ref::Sam{.query_grid = s.at("grid"), .key_grid = s.at("key_grid"), .rows_h = values(s, "rows_h"), .rows_w = values(s, "rows_w")};
   }
   EXPECT_EQ(kind, "inkling");
   return ref::Inkling{.extent = s.at("extent"),
@@ -134,8 +135,8 @@ TEST(attention_reference_golden, bloom) { expect_golden("bloom", 1, 3); }
 TEST(attention_reference_golden, wav2vec2_bert) { expect_golden("wav2vec2_bert", 2, 10); }
 TEST(attention_reference_golden, parakeet) { expect_golden("parakeet", 1, 6); }
 TEST(attention_reference_golden, wavlm) { expect_golden("wavlm", 1, 5); }
-TEST(attention_reference_golden, swin) { expect_golden("swin", 1, 4); }
-TEST(attention_reference_golden, sam) { expect_golden("sam", 1, 5); }
+TEST(attention_reference_golden, swin_and_beit) { expect_golden("swin", 2, 8); }
+TEST(attention_reference_golden, sam) { expect_golden("sam", 2, 10); }
 TEST(attention_reference_golden, inkling) { expect_golden("inkling", 2, 10); }
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace phasor::test {
 namespace {
 
-constexpr ref::Shape kShape{.batch = 1, .queries = 4, .keys = 6, .heads = 2, .key_heads = 2, .width = 4, .value_width = 3};
+constexpr ref::Shape kShape{.batch = 1, .queries = 3, .keys = 6, .heads = 2, .key_heads = 2, .width = 4, .value_width = 2};
 
 void expect_gradients(const ref::Problem& p, const std::string& name) {
   const Loss loss(p, 99);

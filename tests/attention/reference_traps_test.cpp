@@ -74,8 +74,9 @@ TEST(attention_reference_traps, signs) {
 }
 
 TEST(attention_reference_traps, which_terms_the_scale_multiplies) {
-  const std::vector<std::string> scaled = {"shaw_k", "shaw_kv",    "shaw_kv_per_head",  "transformer_xl",     "conformer",
-                                           "xlnet",  "deberta_hf", "deberta_microsoft", "deberta_hf_swapped", "deberta_v1"};
+  const std::vector<std::string> scaled = {"shaw_k",    "shaw_kv", "shaw_kv_per_head", "transformer_xl",    "transformer_xl_table",
+                                           "conformer", "xlnet",   "deberta_hf",       "deberta_microsoft", "deberta_hf_swapped",
+                                           "deberta_v1"};
   for (const NamedScheme& one : every_scheme(kShape, 3)) {
     if (one.scheme.index() >= ref::Scheme(ref::Rope{}).index()) continue;
     ref::Problem p = with({one.scheme});
