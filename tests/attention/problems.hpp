@@ -128,6 +128,7 @@ inline std::vector<NamedScheme> table_schemes(const ref::Shape& s, Numbers& rand
        ref::Shaw{
            .left = 2, .right = 2, .per_head = true, .keys = random.values(h * 5 * d), .values = random.values(h * 5 * s.value_width)}},
       {"transformer_xl", random_xl(s, random)},
+      {"transformer_xl_table", random_xl_table(s, random)},
       {"conformer", random_xl(s, random, ref::XlOrder::interleaved)},
       {"xlnet", random_xlnet(s, random)},
       {"deberta_hf", random_deberta(s, random, 4, ref::DebertaReading::hf)},
