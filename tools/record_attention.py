@@ -13,7 +13,8 @@ import transformers
 from torch import nn
 from transformers.cache_utils import DynamicCache
 
-from record_attention_parts import (Case, additive, by_head, causal, flat, float64_only, heads_last, keep_input, keep_interface, keep_output, kept, random, randomize, replaced, same, split)
+from record_attention_parts import (Case, additive, by_head, causal, flat, float64_only, heads_last, keep_input, keep_interface, keep_output, kept,
+                                    random, randomize, replaced, same, split)
 
 MODELS = ("beit", "bloom", "deberta_v2", "inkling", "mpt", "parakeet", "sam", "swin", "t5", "wav2vec2_bert", "wavlm", "xlnet")
 CODE = {model: importlib.import_module(f"transformers.models.{model}.modeling_{model}") for model in MODELS}

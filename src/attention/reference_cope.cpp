@@ -25,7 +25,6 @@ void each_counted(const Problem& p, const Cell& cell, const Body& body) {
 
 struct Place {
   double part;         // towards the upper row
-  bool moves;          // false where the count was cut
   std::int64_t lower;  // where the rows begin
   std::int64_t upper;
 };
@@ -33,12 +32,11 @@ struct Place {
 Place place_of(const Cope& s, const Problem& p, const Cell& cell) {
   double count = 0;
   each_counted(p, cell, [&](const Cell& other) { count += gate(s, p, other); });
-  const double last = static_cast<double>(s.rows - 1);
-  const double at = std::min(count, last);
+  const double at = std::min(count, static_cast<double>(s.rows - 1));
   const double below = std::floor(at);
   const std::int64_t base = s.per_head ? cell.h * s.rows : 0;
   const auto row = [&](double x) { return (base + static_cast<std::int64_t>(x)) * p.shape.width; };
-  return {at - below, count < last, row(below), row(std::ceil(at))};
+  return {at - below, row(below), row(std::ceil(at))};
 }
 
 }  // namespace
@@ -60,7 +58,7 @@ void Cope::term_gradient(const Problem& p, const Cell& c, double ds, Gradients& 
   add(dq, d * (1 - at.part), table.data() + at.lower, width);
   add(own.table.data() + at.upper, d * at.part, q, width);
   add(own.table.data() + at.lower, d * (1 - at.part), q, width);
-  if (!at.moves) return;
+  // 0 where the count was cut: both rows are the last.
   const double dcount = d * (dot(q, table.data() + at.upper, width) - dot(q, table.data() + at.lower, width));
   each_counted(p, c, [&](const Cell& other) {
     const double g = gate(*this, p, other);

@@ -190,8 +190,8 @@ TEST(attention_reference_traps, slopes_of_a_shard_are_those_of_its_heads) {
   const ref::Values all = ref::alibi_slopes(12);
   EXPECT_EQ(all[0], 0.5);
   EXPECT_EQ(all[7], 0x1p-8);
-  EXPECT_EQ(all[8], std::exp2(-0.5));
-  EXPECT_EQ(all[11], std::exp2(-3.5));
+  EXPECT_DOUBLE_EQ(all[8], std::exp2(-0.5));
+  EXPECT_DOUBLE_EQ(all[11], std::exp2(-3.5));
   ref::Shape shape = kShape;
   shape.heads = shape.key_heads = 12;
   const ref::Problem p = with({ref::Alibi{all}}, shape);
