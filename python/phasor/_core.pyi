@@ -14,11 +14,13 @@ def set_num_threads(threads: int) -> None:
 def get_num_threads() -> int:
     """How many threads a large call uses."""
 
-def follow_threads(source: object) -> None:
-    """Takes the number of threads from this function."""
-
 def watch_torch(silent: tuple, forward_ad: object, inference_mode: object, recording: object, increment_version: object) -> None:
     """What to ask PyTorch before its dispatcher is passed by."""
+
+def may_write_past_torch(q: object, k: object | None, positions: object | None) -> bool:
+    """
+    Whether plain tensors may be written in place without PyTorch seeing it.
+    """
 
 class Rotary:
     """A rotary spec made ready."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from phasor import _core
 from phasor._arrays import Array, empty_like, is_torch
 
 __all__ = ["empty", "freeze", "host_array", "integers", "new_like", "reals", "past_torch", "torch_dtype", "ungraded", "written"]
@@ -94,9 +95,7 @@ def past_torch(x: Array) -> bool:
 
     from phasor._torch import plain
 
-    if torch.compiler.is_compiling() or not plain.all_plain((x,)):
-        return False
-    return not (x.requires_grad or x.is_inference() or plain.in_place_through_copy(x))
+    return not torch.compiler.is_compiling() and _core.may_write_past_torch(x, None, None) and not plain.in_place_through_copy(x)
 
 
 def written(array: Array) -> Array:

@@ -143,9 +143,6 @@ void bind_threads(nb::module_& m) {
       },
       nb::arg("threads"), "How many threads a call may use; 0: as many as PyTorch, or the cores of this process.");
   m.def("get_num_threads", &thread_count, "How many threads a large call uses.");
-  m.def(
-      "follow_threads", [](nb::object source) { torch_threads = source.release().ptr(); }, nb::arg("source"),
-      "Takes the number of threads from this function.");
 }
 
 }  // namespace phasor::python

@@ -81,6 +81,8 @@ void bind_torch_plain(nb::module_& m) {
       },
       nb::arg("silent"), nb::arg("forward_ad"), nb::arg("inference_mode"), nb::arg("recording"), nb::arg("increment_version"),
       "What to ask PyTorch before its dispatcher is passed by.");
+  m.def("may_write_past_torch", &may_write_past_torch, nb::arg("q"), nb::arg("k").none(), nb::arg("positions").none(),
+        "Whether plain tensors may be written in place without PyTorch seeing it.");
 }
 
 }  // namespace phasor::python

@@ -8,7 +8,6 @@ from torch.autograd import forward_ad
 from phasor import _core
 
 _core.use_torch(torch.Tensor, torch.nn.Parameter)
-_core.follow_threads(torch.get_num_threads)
 _core.watch_torch(
     (_C._are_functorch_transforms_active, _C._len_torch_dispatch_stack, _C._len_torch_function_stack, _C._get_tracing_state),
     forward_ad,

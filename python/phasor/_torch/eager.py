@@ -50,8 +50,9 @@ def _direct(q: Any, k: Any, first: Any, second: Any = None) -> bool:
         return False
     if type(first) not in _PLAIN_POSITIONS and (type(first) not in TYPES or first.requires_grad):
         return False
-    if second is not None and (type(second) not in TYPES or second.requires_grad or first.is_neg() or second.is_neg()):
-        return False
+    if second is not None:  # tables
+        if type(first) not in TYPES or type(second) not in TYPES or second.requires_grad or first.is_neg() or second.is_neg():
+            return False
     if _transforms() or _modes() or _function_modes():
         return False
     return _tracing() is None and forward_ad._current_level < 0
