@@ -36,7 +36,8 @@ void apply(const Rotary& rotary, nb::handle q, nb::handle k, nb::handle position
   const ApplyOptions options{.direction = direction_of(direction), .runner = threads.runner()};
   Status status;
   {
-    const nb::gil_scoped_release release;
+    std::optional<nb::gil_scoped_release> release;
+    if (!threads.alone()) release.emplace();
     status = both ? rotary.apply(q_view.get(), k_view->get(), at.get(), options) : rotary.apply(q_view.get(), at.get(), options);
   }
   check(status);

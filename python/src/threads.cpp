@@ -96,7 +96,7 @@ Pool* pool = new Pool;  // NOLINT(cppcoreguidelines-owning-memory)
 
 std::int64_t wanted_threads = 0;          // 0: follow PyTorch, else the cores
 PyObject* torch_threads = nullptr;        // torch.get_num_threads, once PyTorch is there
-constexpr std::int64_t kAlone = 1 << 15;  // elements up to which another thread does not pay
+constexpr std::int64_t kAlone = 1 << 15;  // elements, some 10 us: up to there another thread does not pay
 
 /// The cores that this process may use, which hardware_concurrency does not ask for everywhere.
 std::int64_t cores() {
@@ -124,7 +124,7 @@ std::int64_t thread_count() {
 
 }  // namespace
 
-Threads::Threads(std::int64_t elements) : count_(elements <= kAlone ? 1 : thread_count()) {}
+Threads::Threads(std::int64_t elements) : alone_(elements <= kAlone), count_(alone_ ? 1 : thread_count()) {}
 
 void Threads::run(void* context, std::int64_t tasks, void (*task)(void* task_context, std::int64_t index), void* task_context) {
   const std::int64_t threads = std::min(tasks, static_cast<Threads*>(context)->count_);

@@ -15,9 +15,12 @@ class Threads {
  public:
   explicit Threads(std::int64_t elements);
   Runner runner() { return {run, this}; }
+  /// Whether there is so little to do that giving the interpreter to others would take longer.
+  bool alone() const { return alone_; }
 
  private:
   static void run(void* context, std::int64_t tasks, void (*task)(void* task_context, std::int64_t index), void* task_context);
+  bool alone_;
   std::int64_t count_;
 };
 

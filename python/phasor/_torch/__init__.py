@@ -9,7 +9,7 @@ from phasor import _core
 
 _core.use_torch(torch.Tensor, torch.nn.Parameter)
 _core.watch_torch(
-    (_C._are_functorch_transforms_active, _C._len_torch_dispatch_stack, _C._len_torch_function_stack, _C._get_tracing_state),
+    (_C._are_functorch_transforms_active, _C._len_torch_dispatch_stack, _C._len_torch_function_stack, _C._is_tracing),
     forward_ad,
     _C.is_inference_mode_enabled,
     _C.is_grad_enabled,
