@@ -5,6 +5,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 venv=build/$1
+"${PYTHON:-python3}" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+  { echo "python: $("${PYTHON:-python3}" --version) is too old, wanted 3.11 or newer; PYTHON names another" >&2; exit 1; }
 wanted=$("${PYTHON:-python3}" --version; cat tests/python/requirements.txt "$2")
 [[ -f $venv/stamp && $(<"$venv/stamp") == "$wanted" ]] && exit 0
 echo "python: making $venv"
