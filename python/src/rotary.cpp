@@ -26,12 +26,17 @@ Direction direction_of(int number) {
   return static_cast<Direction>(number);
 }
 
+/// phasor._torch, from where tensors of PyTorch come, has asked q and k for their sign: asking again would take as long as a view.
+Sign sign_of(nb::handle q) { return is_plain_torch(q) ? Sign::as_in_memory : Sign::to_be_asked; }
+
+template <Sign sign_of_positions>
 void apply(const Rotary& rotary, nb::handle q, nb::handle k, nb::handle positions, int direction, nb::handle q_out, nb::handle k_out) {
-  const InOutArgument q_view(q, q_out, "q");
-  const PositionsArgument at(positions);
+  const Sign sign = sign_of(q);
+  const InOutArgument q_view(q, q_out, "q", sign);
+  const PositionsArgument at(positions, "positions", sign_of_positions);
   const bool both = !k.is_none();
   std::optional<InOutArgument> k_view;
-  if (both) k_view.emplace(k, k_out, "k");
+  if (both) k_view.emplace(k, k_out, "k", sign);
   Threads threads(q_view.elements() + (both ? k_view->elements() : 0));
   const ApplyOptions options{.direction = direction_of(direction), .runner = threads.runner()};
   Status status;
@@ -47,7 +52,7 @@ void apply(const Rotary& rotary, nb::handle q, nb::handle k, nb::handle position
 bool apply_past_torch(const Rotary& rotary, nb::handle q, nb::handle k, nb::handle positions, int direction) {
   if (direction > 2 || !may_write_past_torch(q, k, positions)) return false;
   const nb::object none = nb::none();
-  apply(rotary, q, k, positions, direction, none, none);
+  apply<Sign::as_in_memory>(rotary, q, k, positions, direction, none, none);
   count_write(q, k);
   return true;
 }
@@ -80,20 +85,21 @@ void cos_sin(const Rotary& rotary, nb::handle positions, nb::handle cos, nb::han
 struct Tables {
   Array cos_array, sin_array;
   ConstTensorView cosines, sines;
-  Tables(nb::handle c, nb::handle s)
-      : cos_array(array_of(c, "cos", Access::read)),
-        sin_array(array_of(s, "sin", Access::read)),
+  Tables(nb::handle c, nb::handle s, Sign sign)
+      : cos_array(array_of(c, "cos", Access::read, sign)),
+        sin_array(array_of(s, "sin", Access::read, sign)),
         cosines(table_of(cos_array, "cos")),
         sines(table_of(sin_array, "sin")) {}
 };
 
 void apply_tables(nb::handle q, nb::handle k, nb::handle cos, nb::handle sin, const TableLayout& layout, int direction, nb::handle q_out,
                   nb::handle k_out) {
-  const InOutArgument q_view(q, q_out, "q");
+  const Sign sign = sign_of(q);
+  const InOutArgument q_view(q, q_out, "q", sign);
   const bool both = !k.is_none();
   std::optional<InOutArgument> k_view;
-  if (both) k_view.emplace(k, k_out, "k");
-  const Tables tables(cos, sin);
+  if (both) k_view.emplace(k, k_out, "k", sign);
+  const Tables tables(cos, sin, sign);
   Threads threads(q_view.elements() + (both ? k_view->elements() : 0));
   const ApplyOptions options{.direction = direction_of(direction), .runner = threads.runner()};
   Status status;
@@ -127,7 +133,7 @@ std::vector<std::int64_t> words_of(const Rotary& rotary) {
 
 /// The Rotary that these words (a contiguous int64 array) are the spec of; made once for each content.
 nb::object rotary_from_words(nb::handle object, nb::dict cache) {
-  const Array array = array_of(object, "words", Access::read);
+  const Array array = array_of(object, "words", Access::read, Sign::as_in_memory);  // made by phasor._torch
   const bool words = array.ndim == 1 && array.dtype == nb::dtype<std::int64_t>() && (array.strides[0] == 1 || array.shape[0] <= 1);
   if (!words) raise(PyExc_TypeError, "rotary_from_words: wanted a contiguous list of int64");
   const nb::bytes key(static_cast<const char*>(array.data), static_cast<std::size_t>(array.shape[0]) * sizeof(std::int64_t));
@@ -169,8 +175,8 @@ void bind_rotary(nb::module_& m) {
             new (self) Rotary(value_of(Rotary::make(spec)));
           },
           nb::arg("spec"))
-      .def("apply", &apply, nb::arg("q"), nb::arg("k").none(), nb::arg("positions").none(), nb::arg("direction"), nb::arg("q_out").none(),
-           nb::arg("k_out").none(), "Rotates q and k; outputs of None: in place.")
+      .def("apply", &apply<Sign::to_be_asked>, nb::arg("q"), nb::arg("k").none(), nb::arg("positions").none(), nb::arg("direction"),
+           nb::arg("q_out").none(), nb::arg("k_out").none(), "Rotates q and k; outputs of None: in place.")
       .def("apply_past_torch", &apply_past_torch, nb::arg("q"), nb::arg("k").none(), nb::arg("positions").none(), nb::arg("direction"),
            "Rotates plain PyTorch tensors in place and says so, or does nothing where PyTorch would want to see the call.")
       .def("cos_sin", &cos_sin, nb::arg("positions").none(), nb::arg("cos"), nb::arg("sin"), "Fills cos and sin.")
