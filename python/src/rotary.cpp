@@ -8,9 +8,8 @@
 #include <optional>
 #include <string>
 
-#include "array.hpp"
+#include "arguments.hpp"
 #include "bindings.hpp"
-#include "dataclass.hpp"
 #include "threads.hpp"
 #include "torch_plain.hpp"
 #include "words.hpp"
@@ -37,15 +36,12 @@ void apply(const Rotary& rotary, nb::handle q, nb::handle k, nb::handle position
   const bool both = !k.is_none();
   std::optional<InOutArgument> k_view;
   if (both) k_view.emplace(k, k_out, "k", sign);
-  Threads threads(q_view.elements() + (both ? k_view->elements() : 0));
-  const ApplyOptions options{.direction = direction_of(direction), .runner = threads.runner()};
-  Status status;
-  {
-    std::optional<nb::gil_scoped_release> release;
-    if (!threads.alone()) release.emplace();
-    status = both ? rotary.apply(q_view.get(), k_view->get(), at.get(), options) : rotary.apply(q_view.get(), at.get(), options);
-  }
-  check(status);
+  ApplyOptions options{.direction = direction_of(direction)};
+  const auto work = [&](const Runner& runner) {
+    options.runner = runner;
+    return both ? rotary.apply(q_view.get(), k_view->get(), at.get(), options) : rotary.apply(q_view.get(), at.get(), options);
+  };
+  run_unlocked(q_view.elements() + (both ? k_view->elements() : 0), work, Gil::kept_if_short);
 }
 
 /// In place on PyTorch tensors, when nothing of PyTorch needs to know but their version counters; else false, and nothing is done.
@@ -73,13 +69,8 @@ void cos_sin(const Rotary& rotary, nb::handle positions, nb::handle cos, nb::han
   const TensorView cos_view = table_of(cos_array, "cos");
   const TensorView sin_view = table_of(sin_array, "sin");
   const PositionsArgument at(positions);
-  Threads threads(cos_view.shape[0] * cos_view.shape[1] * cos_view.shape[2] * cos_view.shape[3]);
-  Status status;
-  {
-    const nb::gil_scoped_release release;
-    status = rotary.cos_sin(at.get(), cos_view, sin_view, {.runner = threads.runner()});
-  }
-  check(status);
+  run_unlocked(elements_of(cos_view),
+               [&](const Runner& runner) { return rotary.cos_sin(at.get(), cos_view, sin_view, {.runner = runner}); });
 }
 
 struct Tables {
@@ -100,28 +91,20 @@ void apply_tables(nb::handle q, nb::handle k, nb::handle cos, nb::handle sin, co
   std::optional<InOutArgument> k_view;
   if (both) k_view.emplace(k, k_out, "k", sign);
   const Tables tables(cos, sin, sign);
-  Threads threads(q_view.elements() + (both ? k_view->elements() : 0));
-  const ApplyOptions options{.direction = direction_of(direction), .runner = threads.runner()};
-  Status status;
-  {
-    const nb::gil_scoped_release release;
-    status = both ? apply_rotary(q_view.get(), k_view->get(), tables.cosines, tables.sines, layout, options)
-                  : apply_rotary(q_view.get(), tables.cosines, tables.sines, layout, options);
-  }
-  check(status);
+  ApplyOptions options{.direction = direction_of(direction)};
+  run_unlocked(q_view.elements() + (both ? k_view->elements() : 0), [&](const Runner& runner) {
+    options.runner = runner;
+    return both ? apply_rotary(q_view.get(), k_view->get(), tables.cosines, tables.sines, layout, options)
+                : apply_rotary(q_view.get(), tables.cosines, tables.sines, layout, options);
+  });
 }
 
 void move_keys(const Rotary& from, const Rotary& to, nb::handle k, nb::handle from_positions, nb::handle to_positions, nb::handle k_out) {
   const InOutArgument k_view(k, k_out, "k");
   const PositionsArgument before(from_positions, "from_positions");
   const PositionsArgument after(to_positions, "to_positions");
-  Threads threads(k_view.elements());
-  Status status;
-  {
-    const nb::gil_scoped_release release;
-    status = rerotate(k_view.get(), {from, before.get()}, {to, after.get()}, {.runner = threads.runner()});
-  }
-  check(status);
+  run_unlocked(k_view.elements(),
+               [&](const Runner& runner) { return rerotate(k_view.get(), {from, before.get()}, {to, after.get()}, {.runner = runner}); });
 }
 
 std::vector<std::int64_t> words_of(const Rotary& rotary) {
