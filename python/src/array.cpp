@@ -92,6 +92,15 @@ nb::object bfloat16_bits(nb::handle object) {
   return nb::cast<std::string>(nb::str(dtype)) == "bfloat16" ? object.attr("view")("uint16") : nb::object();
 }
 
+[[noreturn]] void refuse_foreign(nb::handle object, const char* name) {
+  const std::string where = std::string(name) + ": is ";
+  if (const nb::object dtype = nb::getattr(object, "dtype", nb::none()); !dtype.is_none()) {
+    raise(PyExc_TypeError, where + "of " + nb::cast<std::string>(nb::str(dtype)) +
+                               ", which libraries do not share; wanted plain numbers in the order of bytes of this machine");
+  }
+  raise(PyExc_TypeError, where + type_name_of(object) + ", wanted an array (NumPy, PyTorch, JAX, CuPy, DLPack)");
+}
+
 Array foreign_array(nb::handle object, const char* name, Access access) {
   if (access == Access::write && never_written(object)) {
     raise(PyExc_ValueError, std::string(name) + ": is an array of JAX, which cannot change; wanted one that can be written");
@@ -108,9 +117,7 @@ Array foreign_array(nb::handle object, const char* name, Access access) {
   if (!found && access == Access::write && imported(object, Access::read)) {
     raise(PyExc_ValueError, std::string(name) + ": is read-only, wanted an array that can be written");
   }
-  if (!found) {
-    raise(PyExc_TypeError, std::string(name) + ": is " + type_name_of(object) + ", wanted an array (NumPy, PyTorch, JAX, CuPy, DLPack)");
-  }
+  if (!found) refuse_foreign(object, name);
   array.keeps = *std::move(found);
   check_device(array.keeps.device_type(), name);
   nb::dlpack::dltensor tensor{};

@@ -152,9 +152,16 @@ def test_other_dtypes_are_a_type_error_that_names_the_wanted_ones(dtype: Any) ->
         ROPE.apply_(np.ones(SHAPE, dtype), positions=POSITIONS)
 
 
-def test_big_endian_numbers_are_refused() -> None:
-    with pytest.raises((TypeError, ValueError)):
-        ROPE(numbers().astype(">f4"), positions=POSITIONS)
+@pytest.mark.parametrize("dtype", [">f4", "object", "longdouble", "datetime64[s]"])
+def test_dtypes_that_libraries_do_not_share_are_named(dtype: str) -> None:
+    named = str(np.dtype(dtype)).replace("[", r"\[")
+    x = np.ones(SHAPE).astype("i8" if dtype.startswith("date") else "f8").astype(dtype)
+    with pytest.raises(TypeError, match=f"q: is of {named}, .*wanted"):
+        ROPE(x, positions=POSITIONS)
+    with pytest.raises(TypeError, match=f"q: is of {named}, .*wanted"):
+        ROPE.apply_(x, positions=POSITIONS)
+    with pytest.raises(TypeError, match=f"positions: is of {named}, .*wanted"):
+        ROPE(numbers(), positions=x[0, :, 0, 0])
 
 
 # ---- JAX ----
@@ -174,6 +181,15 @@ def test_jax_positions_are_taken() -> None:
     assert bits(ROPE(numbers(), positions=at)) == bits(ROPE(numbers()))
 
 
+def test_tables_of_jax_positions_are_jax_arrays() -> None:
+    at = jnp.arange(5, dtype=jnp.int32)
+    for one, wanted in zip(ROPE.cos_sin(at), ROPE.cos_sin(np.arange(5))):
+        assert isinstance(one, jax.Array)
+        assert bits(np.asarray(one)) == bits(wanted)
+    with pytest.raises(NotImplementedError, match="float64, which JAX has with jax_enable_x64"):
+        ROPE.cos_sin(at, dtype="float64")
+
+
 def test_jax_arrays_are_refused_in_place_and_stay_as_they_are() -> None:
     x = jnp.asarray(numbers())
     with pytest.raises(ValueError, match="JAX"):
@@ -181,6 +197,26 @@ def test_jax_arrays_are_refused_in_place_and_stay_as_they_are() -> None:
     with pytest.raises(ValueError, match="JAX"):
         ROPE.rerotate_(x, 0, 1)
     assert bits(np.asarray(x)) == bits(numbers())
+
+
+# ---- Dtypes of tables ----
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.dtype("float64"), "float64", torch.float64, float])
+@pytest.mark.parametrize("kind", ["numpy", "torch", "int"])
+def test_tables_are_of_the_dtype_that_is_asked_for_in_whatever_words(dtype: Any, kind: str) -> None:
+    at = {"numpy": POSITIONS, "torch": torch.from_numpy(POSITIONS), "int": 5}[kind]
+    cos, _ = ROPE.cos_sin(at, dtype=dtype)
+    assert str(cos.dtype).removeprefix("torch.") == "float64"
+    assert isinstance(cos, torch.Tensor) == (kind == "torch" or dtype is torch.float64)
+    assert bits(cos) == bits(ROPE.cos_sin([5] if kind == "int" else POSITIONS, dtype="float64")[0])
+
+
+@pytest.mark.parametrize("dtype", ["nope", "int32", torch.int64, int, "load"])
+@pytest.mark.parametrize("at", [POSITIONS, torch.from_numpy(POSITIONS), 5], ids=["numpy", "torch", "int"])
+def test_tables_of_what_is_no_floating_type_are_a_type_error(dtype: Any, at: Any) -> None:
+    with pytest.raises(TypeError, match="wanted|not understood"):
+        ROPE.cos_sin(at, dtype=dtype)
 
 
 # ---- PyTorch's own kinds of tensors ----
