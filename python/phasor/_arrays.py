@@ -20,18 +20,37 @@ def is_torch(x: object) -> bool:
     return torch is not None and isinstance(x, torch.Tensor)
 
 
+_WANTED_TORCH = "2.10"
 _torch_road: Any = None
+_torch_trouble = ""  # why it cannot be used; found out once, because half of it is registered then
 _torch_types: frozenset[type] = frozenset()  # the usual types of a tensor, once PyTorch has been seen
 
 
 def torch_road() -> Any:
-    """The functions for PyTorch tensors."""
-    global _torch_road, _torch_types  # importing on every call costs as much as a rotation
+    """The functions for PyTorch tensors. ImportError where there is no PyTorch, or one too old."""
+    global _torch_road, _torch_types, _torch_trouble  # importing on every call costs as much as a rotation
     if _torch_road is None:
-        from phasor import _torch
-
+        if _torch_trouble:
+            raise ImportError(_torch_trouble)
+        try:
+            from phasor import _torch
+        except Exception as error:  # whatever an older PyTorch does not have
+            found = getattr(sys.modules.get("torch"), "__version__", "not there")
+            _torch_trouble = f"phasor: PyTorch is {found}, wanted {_WANTED_TORCH} or newer ({type(error).__name__}: {error})"
+            raise ImportError(_torch_trouble) from error
         _torch_road, _torch_types = _torch, _torch.TYPES
     return _torch_road
+
+
+def torch_road_if_usable() -> Any:
+    """torch_road() once PyTorch is imported; None before, and where it cannot be used: whoever has NumPy's arrays alone needs none."""
+    torch = sys.modules.get("torch")
+    if torch is None or getattr(getattr(torch, "__spec__", None), "_initializing", False):  # another thread may be importing it
+        return None
+    try:
+        return torch_road()
+    except ImportError:
+        return None
 
 
 def torch_road_of(x: object) -> Any:
@@ -49,11 +68,21 @@ def positions_argument(positions: Positions) -> Positions:
         return positions
     if isinstance(positions, (np.integer,)):
         return operator.index(positions)
-    if isinstance(positions, Sequence):
-        return np.asarray(positions)
+    if isinstance(positions, Sequence) and not isinstance(positions, (str, bytes)):
+        return _positions_array(positions)
     if not hasattr(positions, "__dlpack__"):
         raise TypeError(f"positions: is {type(positions).__name__}, wanted an array, an int or None")
     return positions
+
+
+def _positions_array(positions: Sequence[Any]) -> np.ndarray:
+    """A list as an array. Of integers that are too large NumPy makes other types, or rounds them to float64."""
+    array = np.asarray(positions)
+    if array.dtype.kind != "i" and array.size:
+        entries = np.asarray(positions, object).reshape(-1).tolist()
+        if all(isinstance(entry, int) for entry in entries) and not -(2**63) <= (worst := max(entries, key=abs)) < 2**63:
+            raise ValueError(f"positions: {worst} does not fit in 64 bits")
+    return array
 
 
 def _is_jax(x: object) -> bool:
@@ -75,14 +104,11 @@ def empty_like(x: Array) -> Array:
 
 def returned(x: Array, out: Array) -> Array:
     """The result as an array of x's library."""
-    if _is_jax(x):
+    if _is_jax(x) and isinstance(out, np.ndarray):
         import jax.numpy as jnp
 
-        return jnp.asarray(out)
+        made = jnp.asarray(out)
+        if made.dtype != out.dtype:
+            raise NotImplementedError(f"dtype: is {out.dtype}, which JAX has with jax_enable_x64 alone")
+        return made
     return out
-
-
-def tables_for(shape: tuple[int, ...], dtype: Any) -> tuple[Array, Array]:
-    """Two empty tables."""
-    dtype = np.dtype(np.float32 if dtype is None else dtype)
-    return np.empty(shape, dtype), np.empty(shape, dtype)

@@ -82,7 +82,7 @@ def torch_dtype(dtype: Any) -> Any:
 
     name = "float32" if dtype is None else np.dtype(dtype).name if isinstance(dtype, type) else str(dtype).removeprefix("torch.")
     found = getattr(torch, name, None)
-    if not isinstance(found, torch.dtype):
+    if not isinstance(found, torch.dtype) or not found.is_floating_point:
         raise TypeError(f"dtype: is {dtype!r}, wanted a floating type")
     return found
 

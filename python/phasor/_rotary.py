@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,11 @@ from phasor._arrays import (
     is_torch,
     positions_argument,
     returned,
-    tables_for,
     torch_road,
+    torch_road_if_usable,
     torch_road_of,
 )
+from phasor._numbers import empty, torch_dtype
 from phasor._spec import Axes, GivenDirections, RotarySpec, Scaling, TableLayout, Unscaled
 
 _DIRECTIONS = {"forward": 0, "inverse": 1, "transpose": 2}
@@ -90,7 +90,8 @@ class Rotary:
         self._core = core
         self._spec: RotarySpec = core.spec
         # A PyTorch tensor, once PyTorch is there: a compiler that looks at a call could not make it then.
-        self._words: Any = torch_road().words_of_core(core) if "torch" in sys.modules else None
+        road = torch_road_if_usable()
+        self._words: Any = None if road is None else road.words_of_core(core)
 
     @classmethod
     def from_spec(cls, spec: RotarySpec) -> Rotary:
@@ -152,20 +153,20 @@ class Rotary:
         values = self._spec.rotary_width // (1 if self._spec.lanes == "tiled" else 2)
         road = torch_road_of(at)
         if road is not None:
-            return road.cos_sin(self, at, values, dtype)
+            return road.cos_sin(self, at, values, torch_dtype(dtype))
         single = isinstance(at, int)
         if single:
-            at = np.array([at])
+            at = positions_argument([at])
         shape = tuple(at.shape[1:] if len(at.shape) == 3 else at.shape)
         heads = getattr(self._spec.scaling, "heads", 1)
-        cos, sin = tables_for((*shape, heads, values), dtype)
+        cos, sin = (empty((*shape, heads, values), dtype) for _ in range(2))
         if len(shape) == 1:
             self._core.cos_sin(at, cos[None], sin[None])
         else:
             self._core.cos_sin(at, cos, sin)
         if heads == 1:
             cos, sin = cos.reshape(*shape, values), sin.reshape(*shape, values)
-        return (cos[0], sin[0]) if single else (cos, sin)
+        return (cos[0], sin[0]) if single else (returned(at, cos), returned(at, sin))
 
     def rerotate_(self, k: Array, from_positions: Positions, to_positions: Positions, *, source: Rotary | None = None) -> Array:
         """Keys rotated by `source` (self if not given) at from_positions become keys rotated by self at to_positions, in place."""
@@ -215,7 +216,8 @@ class Rotary:
         return f"Rotary({_changed_fields(self._spec)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Rotary.from_spec, (self._spec,))
+        # What a subclass has beside the spec travels too.
+        return (type(self).from_spec, (self._spec,), getattr(self, "__dict__", None) or None)
 
 
 def _changed_fields(spec: RotarySpec) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from phasor._numbers import freeze
+
 __all__ = [
     "Axes",
     "DynamicNtkScaling",
@@ -88,6 +90,9 @@ class LongRopeScaling:
     choice: str = "by_length"  # or "short_factors", "long_factors"
     length: int = 0
 
+    def __post_init__(self) -> None:
+        freeze(self, "short_factors", "long_factors")
+
 
 @dataclass(frozen=True)
 class Llama3Scaling:
@@ -114,6 +119,9 @@ class GivenFactors:
     factors: tuple[float, ...] = ()
     amplitude: float = 1.0
 
+    def __post_init__(self) -> None:
+        freeze(self, "factors")
+
 
 @dataclass(frozen=True)
 class GivenFrequencies:
@@ -121,6 +129,9 @@ class GivenFrequencies:
 
     frequencies: tuple[float, ...] = ()
     amplitude: float = 1.0
+
+    def __post_init__(self) -> None:
+        freeze(self, "frequencies")
 
 
 @dataclass(frozen=True)
@@ -130,6 +141,9 @@ class GivenDirections:
     axes: int = 2
     heads: int = 1
     frequencies: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        freeze(self, "frequencies")
 
 
 Scaling = (
@@ -156,6 +170,9 @@ class Axes:
     order: str = "chunked"  # or "interleaved", "alternating", "given"
     ladder: str = "shared"  # or "own", "dealt"
     axis_of_pair: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        freeze(self, "sections", "axis_of_pair", kind=int)
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,14 @@
 #include "phasor/additive.hpp"
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "additive_fields.hpp"
 #include "arguments.hpp"
@@ -38,17 +42,27 @@ double amplitude_gradient(const Sinusoidal& sinusoidal, nb::handle gradient, nb:
   return value_unlocked([&] { return sinusoidal.amplitude_gradient(from.get(), at.get()); });
 }
 
+using Pair = std::tuple<std::int64_t, std::int64_t, double, double>;
+std::vector<Pair> pairs_of(const ShiftOperator& shift) {
+  std::vector<Pair> pairs;
+  for (const auto& pair : shift.pairs) pairs.emplace_back(pair.sin_channel, pair.cos_channel, pair.cos, pair.sin);
+  return pairs;
+}
+
 }  // namespace
 
 void bind_additive(nb::module_& m) {
   nb::class_<ShiftOperator>(m, "ShiftOperator", "The linear map that takes encodings some distance further on.")
       .def_ro("width", &ShiftOperator::width)
-      .def_prop_ro("pairs",
-                   [](const ShiftOperator& shift) {
-                     std::vector<std::tuple<std::int64_t, std::int64_t, double, double>> pairs;
-                     for (const auto& pair : shift.pairs) pairs.emplace_back(pair.sin_channel, pair.cos_channel, pair.cos, pair.sin);
-                     return pairs;
-                   })
+      .def_prop_ro("pairs", &pairs_of)
+      .def("__getstate__", [](const ShiftOperator& shift) { return std::pair(shift.width, pairs_of(shift)); })
+      .def("__setstate__",
+           [](ShiftOperator& shift, const std::pair<std::int64_t, std::vector<Pair>>& state) {
+             new (&shift) ShiftOperator{.width = state.first};
+             for (const auto& [sin_channel, cos_channel, cos, sin] : state.second) {
+               shift.pairs.push_back({.sin_channel = sin_channel, .cos_channel = cos_channel, .cos = cos, .sin = sin});
+             }
+           })
       .def("apply",
            [](const ShiftOperator& shift, nb::handle from) {
              const RealsArgument encoding(from, "encoding");

@@ -26,19 +26,20 @@ Array with_axis(Array array, int at) {
   return array;
 }
 
+std::int64_t size_of(const Array& array) {
+  std::int64_t size = 1;
+  for (int i = 0; i < array.ndim; ++i) size *= array.shape[i];
+  return size;
+}
+
 bool is_contiguous(const Array& array) {
+  if (size_of(array) == 0) return true;
   std::int64_t dense = 1;
   for (int i = array.ndim - 1; i >= 0; --i) {
     if (array.shape[i] != 1 && array.strides[i] != dense) return false;
     dense *= array.shape[i];
   }
   return true;
-}
-
-std::int64_t size_of(const Array& array) {
-  std::int64_t size = 1;
-  for (int i = 0; i < array.ndim; ++i) size *= array.shape[i];
-  return size;
 }
 
 }  // namespace
@@ -82,10 +83,10 @@ IntegersArgument::IntegersArgument(nb::handle object, const char* name) {
   integers_.bytes = bits / 8;
 }
 
-RealsArgument::RealsArgument(nb::handle object, const char* name) : array_(array_of(object, name, Access::read)) {
-  const bool is_f64 = array_.dtype.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float) && array_.dtype.bits == 64;
-  if (!is_f64 || !is_contiguous(array_)) raise(PyExc_TypeError, std::string(name) + ": wanted contiguous float64");
-  values_ = {static_cast<const double*>(array_.data), static_cast<std::size_t>(size_of(array_))};
+RealsArgument::RealsArgument(nb::handle object, const char* name, Access access) : array_(array_of(object, name, access)) {
+  if (array_.is_bf16_bits || array_.dtype != nb::dtype<double>()) raise(PyExc_TypeError, std::string(name) + ": wanted float64");
+  if (!is_contiguous(array_)) raise(PyExc_ValueError, std::string(name) + ": has gaps between its elements, wanted it contiguous");
+  values_ = {static_cast<double*>(array_.data), static_cast<std::size_t>(size_of(array_))};
 }
 
 nb::any numpy_array(std::vector<double> values, const std::vector<std::int64_t>& shape) {

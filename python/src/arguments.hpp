@@ -79,12 +79,12 @@ class IntegersArgument {
 /// Contiguous float64, in any shape.
 class RealsArgument {
  public:
-  RealsArgument(nb::handle object, const char* name);
-  std::span<const double> get() const { return values_; }
+  RealsArgument(nb::handle object, const char* name, Access access = Access::read);
+  std::span<double> get() const { return values_; }  // written only after Access::write
 
  private:
   Array array_;
-  std::span<const double> values_{};
+  std::span<double> values_{};
 };
 
 /// A struct from its dataclass; messages begin with `where`.
@@ -93,18 +93,6 @@ T read(nb::handle object, const std::string& where) {
   T value{};
   read_python(object, value, where);
   return value;
-}
-
-/// Runs `work(runner)`, on so many elements, without the GIL, and raises what it reports.
-template <class Work>
-void run_unlocked(std::int64_t elements, const Work& work) {
-  Threads threads(elements);
-  Status status;
-  {
-    const nb::gil_scoped_release release;
-    status = work(threads.runner());
-  }
-  check(status);
 }
 
 /// The value of `work()`, run without the GIL.

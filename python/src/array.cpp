@@ -15,6 +15,7 @@ struct TorchTypes {
   PyTypeObject* tensor = nullptr;
   PyTypeObject* parameter = nullptr;
   const DlpackExchange* exchange = nullptr;
+  PyObject* is_neg = nullptr;  // the method
 };
 TorchTypes torch_types;  // written once, when PyTorch is first seen, under the GIL
 
@@ -32,6 +33,18 @@ void check_device(int device_type, const char* name) {
   }
 }
 
+[[noreturn]] void refuse_negative(const char* name) {
+  raise(PyExc_NotImplementedError,
+        std::string(name) +
+            ": is a negative view, whose memory has the other sign; wanted an ordinary tensor, as tensor.resolve_neg() gives");
+}
+
+/// For tensors that are not plain, or that come before `use_torch`. What has a buffer (NumPy) has no such views.
+void check_sign(nb::handle object, const char* name) {
+  if (PyObject_CheckBuffer(object.ptr()) != 0 || !nb::hasattr(object, "is_neg")) return;
+  if (nb::cast<bool>(object.attr("is_neg")())) refuse_negative(name);
+}
+
 void take_shape(Array& array, const nb::dlpack::dltensor& tensor, const char* name) {
   if (tensor.ndim < 0 || tensor.ndim > kMostAxes) {
     raise(PyExc_ValueError,
@@ -46,9 +59,13 @@ void take_shape(Array& array, const nb::dlpack::dltensor& tensor, const char* na
   }
   array.dtype = tensor.dtype;
   array.data = tensor.data == nullptr ? nullptr : static_cast<char*>(tensor.data) + tensor.byte_offset;
+  if (array.data == nullptr && dense != 0) {
+    raise(PyExc_ValueError, std::string(name) + ": has no memory (a fake tensor, one of the meta device, zeros not stored), wanted values");
+  }
 }
 
-Array torch_array(nb::handle object, const char* name) {
+Array torch_array(nb::handle object, const char* name, Sign sign) {
+  if (sign == Sign::to_be_asked && is_negative_view(object)) refuse_negative(name);
   nb::dlpack::dltensor tensor{};
   if (torch_types.exchange->tensor_of(object.ptr(), &tensor) != 0) throw nb::python_error();
   check_device(tensor.device.device_type, name);
@@ -75,10 +92,20 @@ nb::object bfloat16_bits(nb::handle object) {
   return nb::cast<std::string>(nb::str(dtype)) == "bfloat16" ? object.attr("view")("uint16") : nb::object();
 }
 
+[[noreturn]] void refuse_foreign(nb::handle object, const char* name) {
+  const std::string where = std::string(name) + ": is ";
+  if (const nb::object dtype = nb::getattr(object, "dtype", nb::none()); !dtype.is_none()) {
+    raise(PyExc_TypeError, where + "of " + nb::cast<std::string>(nb::str(dtype)) +
+                               ", which libraries do not share; wanted plain numbers in the order of bytes of this machine");
+  }
+  raise(PyExc_TypeError, where + type_name_of(object) + ", wanted an array (NumPy, PyTorch, JAX, CuPy, DLPack)");
+}
+
 Array foreign_array(nb::handle object, const char* name, Access access) {
   if (access == Access::write && never_written(object)) {
     raise(PyExc_ValueError, std::string(name) + ": is an array of JAX, which cannot change; wanted one that can be written");
   }
+  check_sign(object, name);
   Array array;
   auto found = imported(object, access);
   nb::object bits;
@@ -90,9 +117,7 @@ Array foreign_array(nb::handle object, const char* name, Access access) {
   if (!found && access == Access::write && imported(object, Access::read)) {
     raise(PyExc_ValueError, std::string(name) + ": is read-only, wanted an array that can be written");
   }
-  if (!found) {
-    raise(PyExc_TypeError, std::string(name) + ": is " + type_name_of(object) + ", wanted an array (NumPy, PyTorch, JAX, CuPy, DLPack)");
-  }
+  if (!found) refuse_foreign(object, name);
   array.keeps = *std::move(found);
   check_device(array.keeps.device_type(), name);
   nb::dlpack::dltensor tensor{};
@@ -142,8 +167,8 @@ std::optional<PositionType> position_type(const Array& array) {
 
 }  // namespace
 
-Array array_of(nb::handle object, const char* name, Access access) {
-  if (is_plain_torch(object)) return torch_array(object, name);
+Array array_of(nb::handle object, const char* name, Access access, Sign sign) {
+  if (is_plain_torch(object)) return torch_array(object, name, sign);
   return foreign_array(object, name, access);
 }
 
@@ -167,7 +192,7 @@ Positions positions_of(const Array& array, const char* name) {
   if (array.ndim < 1 || array.ndim > 3) {
     raise(PyExc_ValueError, std::string(name) + ": have " + std::to_string(array.ndim) + " axes, wanted (T), (B, T) or (axes, B, T)");
   }
-  static const std::int64_t nothing = 0;  // a null pointer would mean consecutive positions
+  static const std::int64_t nothing = 0;  // of no positions: a null pointer would mean consecutive ones
   Positions positions{.data = array.data != nullptr ? array.data : &nothing, .type = *type, .shape = {1, 1, 1}, .strides = {0, 0, 0}};
   for (int i = 0; i < array.ndim; ++i) {
     positions.shape[3 - array.ndim + i] = array.shape[i];
@@ -176,7 +201,7 @@ Positions positions_of(const Array& array, const char* name) {
   return positions;
 }
 
-PositionsArgument::PositionsArgument(nb::handle object, const char* name) {
+PositionsArgument::PositionsArgument(nb::handle object, const char* name, Sign sign) {
   if (object.is_none()) {
     positions_ = positions_from(0);
   } else if (PyLong_Check(object.ptr()) != 0) {
@@ -187,19 +212,19 @@ PositionsArgument::PositionsArgument(nb::handle object, const char* name) {
     }
     positions_ = positions_from(offset);
   } else {
-    array_ = array_of(object, name, Access::read);
+    array_ = array_of(object, name, Access::read, sign);
     positions_ = positions_of(*array_, name);
   }
 }
 
-InOutArgument::InOutArgument(nb::handle in, nb::handle out, const char* name)
-    : in_array_(array_of(in, name, out.is_none() ? Access::write : Access::read)) {
+InOutArgument::InOutArgument(nb::handle in, nb::handle out, const char* name, Sign sign)
+    : in_array_(array_of(in, name, out.is_none() ? Access::write : Access::read, sign)) {
   const TensorView from = tensor_of(in_array_, name);
   in_ = from;
   if (out.is_none()) {
     out_ = from;
   } else {
-    out_array_ = array_of(out, name, Access::write);
+    out_array_ = array_of(out, name, Access::write, sign);
     out_ = tensor_of(*out_array_, name);
   }
 }
@@ -207,6 +232,13 @@ InOutArgument::InOutArgument(nb::handle in, nb::handle out, const char* name)
 bool is_plain_torch(nb::handle object) {
   const PyTypeObject* type = Py_TYPE(object.ptr());
   return torch_types.exchange != nullptr && (type == torch_types.tensor || type == torch_types.parameter);
+}
+
+bool is_negative_view(nb::handle tensor) {
+  PyObject* self = tensor.ptr();
+  const nb::object answer = nb::steal(PyObject_Vectorcall(torch_types.is_neg, &self, 1, nullptr));
+  if (!answer.is_valid()) throw nb::python_error();
+  return answer.ptr() == Py_True;
 }
 
 void use_torch(nb::handle tensor_type, nb::handle parameter_type) {
@@ -219,7 +251,8 @@ void use_torch(nb::handle tensor_type, nb::handle parameter_type) {
   exchange = reinterpret_cast<const DlpackExchange*>(header);
   if (exchange == nullptr || exchange->tensor_of == nullptr) return;
   // The types live as long as the module torch, that is, as long as the interpreter.
-  torch_types = {reinterpret_cast<PyTypeObject*>(tensor_type.ptr()), reinterpret_cast<PyTypeObject*>(parameter_type.ptr()), exchange};
+  torch_types = {reinterpret_cast<PyTypeObject*>(tensor_type.ptr()), reinterpret_cast<PyTypeObject*>(parameter_type.ptr()), exchange,
+                 nb::object(tensor_type.attr("is_neg")).release().ptr()};
 }
 
 }  // namespace phasor::python

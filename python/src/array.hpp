@@ -20,6 +20,9 @@ inline constexpr int kMostAxes = 4;
 
 enum class Access : std::uint8_t { read, write };
 
+/// A negative view of PyTorch shows its memory with the other sign. Asking costs as much as a view, so whoever has asked says so.
+enum class Sign : std::uint8_t { to_be_asked, as_in_memory };
+
 /// A Python object's memory. Valid while the object and this live.
 struct Array {
   void* data = nullptr;
@@ -32,8 +35,8 @@ struct Array {
 };
 
 /// `name` is how messages call it ("q"). TypeError for what is no array, ValueError for a read-only one that is to be written,
-/// NotImplementedError for memory that is not the CPU's.
-Array array_of(nb::handle object, const char* name, Access access);
+/// NotImplementedError for memory that is not the CPU's or has another sign than the numbers. Only an array without elements has no memory.
+Array array_of(nb::handle object, const char* name, Access access, Sign sign = Sign::to_be_asked);
 
 /// (B, T, H, D), (T, H, D) or (T, D).
 TensorView tensor_of(const Array& array, const char* name);
@@ -43,7 +46,7 @@ Positions positions_of(const Array& array, const char* name);
 /// Positions as every function takes them: an array, an int (the first of consecutive ones), or None (from 0 on).
 class PositionsArgument {
  public:
-  explicit PositionsArgument(nb::handle object, const char* name = "positions");
+  explicit PositionsArgument(nb::handle object, const char* name = "positions", Sign sign = Sign::to_be_asked);
   const Positions& get() const { return positions_; }
 
  private:
@@ -54,7 +57,7 @@ class PositionsArgument {
 /// What is read and where it goes: `out` None means in place.
 class InOutArgument {
  public:
-  InOutArgument(nb::handle in, nb::handle out, const char* name);
+  InOutArgument(nb::handle in, nb::handle out, const char* name, Sign sign = Sign::to_be_asked);
   InOut get() const { return {in_, out_}; }
   std::int64_t elements() const { return in_.shape[0] * in_.shape[1] * in_.shape[2] * in_.shape[3]; }
 
@@ -69,5 +72,7 @@ class InOutArgument {
 void use_torch(nb::handle tensor_type, nb::handle parameter_type);
 /// Exactly one of those types; false before `use_torch`.
 bool is_plain_torch(nb::handle object);
+/// Whether a plain PyTorch tensor is a negative view.
+bool is_negative_view(nb::handle tensor);
 
 }  // namespace phasor::python

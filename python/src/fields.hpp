@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fields of every struct that is a dataclass in Python: one list a struct, read by every converter (spec.hpp: dataclasses, words).
+// The fields of every struct that is a dataclass in Python: one list a struct, read by every converter (dataclass.hpp, words.hpp).
 // A list is `fields(visit, s)`, which calls visit("name", s.name) for each field in order.
 #pragma once
 

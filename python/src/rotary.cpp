@@ -8,9 +8,8 @@
 #include <optional>
 #include <string>
 
-#include "array.hpp"
+#include "arguments.hpp"
 #include "bindings.hpp"
-#include "dataclass.hpp"
 #include "threads.hpp"
 #include "torch_plain.hpp"
 #include "words.hpp"
@@ -26,28 +25,30 @@ Direction direction_of(int number) {
   return static_cast<Direction>(number);
 }
 
+/// phasor._torch, from where tensors of PyTorch come, has asked q and k for their sign: asking again would take as long as a view.
+Sign sign_of(nb::handle q) { return is_plain_torch(q) ? Sign::as_in_memory : Sign::to_be_asked; }
+
+template <Sign sign_of_positions>
 void apply(const Rotary& rotary, nb::handle q, nb::handle k, nb::handle positions, int direction, nb::handle q_out, nb::handle k_out) {
-  const InOutArgument q_view(q, q_out, "q");
-  const PositionsArgument at(positions);
+  const Sign sign = sign_of(q);
+  const InOutArgument q_view(q, q_out, "q", sign);
+  const PositionsArgument at(positions, "positions", sign_of_positions);
   const bool both = !k.is_none();
   std::optional<InOutArgument> k_view;
-  if (both) k_view.emplace(k, k_out, "k");
-  Threads threads(q_view.elements() + (both ? k_view->elements() : 0));
-  const ApplyOptions options{.direction = direction_of(direction), .runner = threads.runner()};
-  Status status;
-  {
-    std::optional<nb::gil_scoped_release> release;
-    if (!threads.alone()) release.emplace();
-    status = both ? rotary.apply(q_view.get(), k_view->get(), at.get(), options) : rotary.apply(q_view.get(), at.get(), options);
-  }
-  check(status);
+  if (both) k_view.emplace(k, k_out, "k", sign);
+  ApplyOptions options{.direction = direction_of(direction)};
+  const auto work = [&](const Runner& runner) {
+    options.runner = runner;
+    return both ? rotary.apply(q_view.get(), k_view->get(), at.get(), options) : rotary.apply(q_view.get(), at.get(), options);
+  };
+  run_unlocked(q_view.elements() + (both ? k_view->elements() : 0), work, Gil::kept_if_short);
 }
 
 /// In place on PyTorch tensors, when nothing of PyTorch needs to know but their version counters; else false, and nothing is done.
 bool apply_past_torch(const Rotary& rotary, nb::handle q, nb::handle k, nb::handle positions, int direction) {
   if (direction > 2 || !may_write_past_torch(q, k, positions)) return false;
   const nb::object none = nb::none();
-  apply(rotary, q, k, positions, direction, none, none);
+  apply<Sign::as_in_memory>(rotary, q, k, positions, direction, none, none);
   count_write(q, k);
   return true;
 }
@@ -68,54 +69,42 @@ void cos_sin(const Rotary& rotary, nb::handle positions, nb::handle cos, nb::han
   const TensorView cos_view = table_of(cos_array, "cos");
   const TensorView sin_view = table_of(sin_array, "sin");
   const PositionsArgument at(positions);
-  Threads threads(cos_view.shape[0] * cos_view.shape[1] * cos_view.shape[2] * cos_view.shape[3]);
-  Status status;
-  {
-    const nb::gil_scoped_release release;
-    status = rotary.cos_sin(at.get(), cos_view, sin_view, {.runner = threads.runner()});
-  }
-  check(status);
+  run_unlocked(elements_of(cos_view),
+               [&](const Runner& runner) { return rotary.cos_sin(at.get(), cos_view, sin_view, {.runner = runner}); });
 }
 
 struct Tables {
   Array cos_array, sin_array;
   ConstTensorView cosines, sines;
-  Tables(nb::handle c, nb::handle s)
-      : cos_array(array_of(c, "cos", Access::read)),
-        sin_array(array_of(s, "sin", Access::read)),
+  Tables(nb::handle c, nb::handle s, Sign sign)
+      : cos_array(array_of(c, "cos", Access::read, sign)),
+        sin_array(array_of(s, "sin", Access::read, sign)),
         cosines(table_of(cos_array, "cos")),
         sines(table_of(sin_array, "sin")) {}
 };
 
 void apply_tables(nb::handle q, nb::handle k, nb::handle cos, nb::handle sin, const TableLayout& layout, int direction, nb::handle q_out,
                   nb::handle k_out) {
-  const InOutArgument q_view(q, q_out, "q");
+  const Sign sign = sign_of(q);
+  const InOutArgument q_view(q, q_out, "q", sign);
   const bool both = !k.is_none();
   std::optional<InOutArgument> k_view;
-  if (both) k_view.emplace(k, k_out, "k");
-  const Tables tables(cos, sin);
-  Threads threads(q_view.elements() + (both ? k_view->elements() : 0));
-  const ApplyOptions options{.direction = direction_of(direction), .runner = threads.runner()};
-  Status status;
-  {
-    const nb::gil_scoped_release release;
-    status = both ? apply_rotary(q_view.get(), k_view->get(), tables.cosines, tables.sines, layout, options)
-                  : apply_rotary(q_view.get(), tables.cosines, tables.sines, layout, options);
-  }
-  check(status);
+  if (both) k_view.emplace(k, k_out, "k", sign);
+  const Tables tables(cos, sin, sign);
+  ApplyOptions options{.direction = direction_of(direction)};
+  run_unlocked(q_view.elements() + (both ? k_view->elements() : 0), [&](const Runner& runner) {
+    options.runner = runner;
+    return both ? apply_rotary(q_view.get(), k_view->get(), tables.cosines, tables.sines, layout, options)
+                : apply_rotary(q_view.get(), tables.cosines, tables.sines, layout, options);
+  });
 }
 
 void move_keys(const Rotary& from, const Rotary& to, nb::handle k, nb::handle from_positions, nb::handle to_positions, nb::handle k_out) {
   const InOutArgument k_view(k, k_out, "k");
   const PositionsArgument before(from_positions, "from_positions");
   const PositionsArgument after(to_positions, "to_positions");
-  Threads threads(k_view.elements());
-  Status status;
-  {
-    const nb::gil_scoped_release release;
-    status = rerotate(k_view.get(), {from, before.get()}, {to, after.get()}, {.runner = threads.runner()});
-  }
-  check(status);
+  run_unlocked(k_view.elements(),
+               [&](const Runner& runner) { return rerotate(k_view.get(), {from, before.get()}, {to, after.get()}, {.runner = runner}); });
 }
 
 std::vector<std::int64_t> words_of(const Rotary& rotary) {
@@ -127,7 +116,7 @@ std::vector<std::int64_t> words_of(const Rotary& rotary) {
 
 /// The Rotary that these words (a contiguous int64 array) are the spec of; made once for each content.
 nb::object rotary_from_words(nb::handle object, nb::dict cache) {
-  const Array array = array_of(object, "words", Access::read);
+  const Array array = array_of(object, "words", Access::read, Sign::as_in_memory);  // made by phasor._torch
   const bool words = array.ndim == 1 && array.dtype == nb::dtype<std::int64_t>() && (array.strides[0] == 1 || array.shape[0] <= 1);
   if (!words) raise(PyExc_TypeError, "rotary_from_words: wanted a contiguous list of int64");
   const nb::bytes key(static_cast<const char*>(array.data), static_cast<std::size_t>(array.shape[0]) * sizeof(std::int64_t));
@@ -169,8 +158,8 @@ void bind_rotary(nb::module_& m) {
             new (self) Rotary(value_of(Rotary::make(spec)));
           },
           nb::arg("spec"))
-      .def("apply", &apply, nb::arg("q"), nb::arg("k").none(), nb::arg("positions").none(), nb::arg("direction"), nb::arg("q_out").none(),
-           nb::arg("k_out").none(), "Rotates q and k; outputs of None: in place.")
+      .def("apply", &apply<Sign::to_be_asked>, nb::arg("q"), nb::arg("k").none(), nb::arg("positions").none(), nb::arg("direction"),
+           nb::arg("q_out").none(), nb::arg("k_out").none(), "Rotates q and k; outputs of None: in place.")
       .def("apply_past_torch", &apply_past_torch, nb::arg("q"), nb::arg("k").none(), nb::arg("positions").none(), nb::arg("direction"),
            "Rotates plain PyTorch tensors in place and says so, or does nothing where PyTorch would want to see the call.")
       .def("cos_sin", &cos_sin, nb::arg("positions").none(), nb::arg("cos"), nb::arg("sin"), "Fills cos and sin.")

@@ -96,6 +96,7 @@ Pool* pool = new Pool;  // NOLINT(cppcoreguidelines-owning-memory)
 
 std::int64_t wanted_threads = 0;          // 0: follow PyTorch, else the cores
 PyObject* torch_threads = nullptr;        // torch.get_num_threads, once PyTorch is there
+constexpr std::int64_t kMost = 1024;      // beyond this a mistake: every task would get a thread of its own, which stays
 constexpr std::int64_t kAlone = 1 << 15;  // elements, some 10 us: up to there another thread does not pay
 
 /// The cores that this process may use, which hardware_concurrency does not ask for everywhere.
@@ -124,7 +125,7 @@ std::int64_t thread_count() {
 
 }  // namespace
 
-Threads::Threads(std::int64_t elements) : alone_(elements <= kAlone), count_(alone_ ? 1 : thread_count()) {}
+Threads::Threads(std::int64_t elements) : alone_(elements <= kAlone), count_(alone_ ? 1 : std::min(thread_count(), kMost)) {}
 
 void Threads::run(void* context, std::int64_t tasks, void (*task)(void* task_context, std::int64_t index), void* task_context) {
   const std::int64_t threads = std::min(tasks, static_cast<Threads*>(context)->count_);
@@ -137,8 +138,10 @@ void bind_threads(nb::module_& m) {
   m.def(
       "set_num_threads",
       [](std::int64_t threads) {
-        if (threads < 0)
-          raise(PyExc_ValueError, "set_num_threads: is " + std::to_string(threads) + ", wanted at least 1, or 0 to follow PyTorch");
+        if (threads < 0 || threads > kMost) {
+          raise(PyExc_ValueError,
+                "set_num_threads: is " + std::to_string(threads) + ", wanted 1 to " + std::to_string(kMost) + ", or 0 to follow PyTorch");
+        }
         wanted_threads = threads;
       },
       nb::arg("threads"), "How many threads a call may use; 0: as many as PyTorch, or the cores of this process.");

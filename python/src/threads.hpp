@@ -5,8 +5,10 @@
 #include <nanobind/nanobind.h>
 
 #include <cstdint>
+#include <optional>
 
 #include "phasor/rotary.hpp"
+#include "status.hpp"
 
 namespace phasor::python {
 
@@ -23,6 +25,22 @@ class Threads {
   bool alone_;
   std::int64_t count_;
 };
+
+/// Whether other Python threads may run during a call: always, or not while it is so short that letting them would take longer.
+enum class Gil : std::uint8_t { released, kept_if_short };
+
+/// Runs `work(runner)`, on so many elements, without the GIL, and raises what it reports.
+template <class Work>
+void run_unlocked(std::int64_t elements, const Work& work, Gil gil = Gil::released) {
+  Threads threads(elements);
+  Status status;
+  {
+    std::optional<nanobind::gil_scoped_release> release;
+    if (gil == Gil::released || !threads.alone()) release.emplace();
+    status = work(threads.runner());
+  }
+  check(status);
+}
 
 void bind_threads(nanobind::module_& m);
 

@@ -152,9 +152,16 @@ def test_other_dtypes_are_a_type_error_that_names_the_wanted_ones(dtype: Any) ->
         ROPE.apply_(np.ones(SHAPE, dtype), positions=POSITIONS)
 
 
-def test_big_endian_numbers_are_refused() -> None:
-    with pytest.raises((TypeError, ValueError)):
-        ROPE(numbers().astype(">f4"), positions=POSITIONS)
+@pytest.mark.parametrize("dtype", [">f4", "object", "longdouble", "datetime64[s]"])
+def test_dtypes_that_libraries_do_not_share_are_named(dtype: str) -> None:
+    named = str(np.dtype(dtype)).replace("[", r"\[")
+    x = np.ones(SHAPE).astype("i8" if dtype.startswith("date") else "f8").astype(dtype)
+    with pytest.raises(TypeError, match=f"q: is of {named}, .*wanted"):
+        ROPE(x, positions=POSITIONS)
+    with pytest.raises(TypeError, match=f"q: is of {named}, .*wanted"):
+        ROPE.apply_(x, positions=POSITIONS)
+    with pytest.raises(TypeError, match=f"positions: is of {named}, .*wanted"):
+        ROPE(numbers(), positions=x[0, :, 0, 0])
 
 
 # ---- JAX ----
@@ -174,6 +181,15 @@ def test_jax_positions_are_taken() -> None:
     assert bits(ROPE(numbers(), positions=at)) == bits(ROPE(numbers()))
 
 
+def test_tables_of_jax_positions_are_jax_arrays() -> None:
+    at = jnp.arange(5, dtype=jnp.int32)
+    for one, wanted in zip(ROPE.cos_sin(at), ROPE.cos_sin(np.arange(5))):
+        assert isinstance(one, jax.Array)
+        assert bits(np.asarray(one)) == bits(wanted)
+    with pytest.raises(NotImplementedError, match="float64, which JAX has with jax_enable_x64"):
+        ROPE.cos_sin(at, dtype="float64")
+
+
 def test_jax_arrays_are_refused_in_place_and_stay_as_they_are() -> None:
     x = jnp.asarray(numbers())
     with pytest.raises(ValueError, match="JAX"):
@@ -181,6 +197,26 @@ def test_jax_arrays_are_refused_in_place_and_stay_as_they_are() -> None:
     with pytest.raises(ValueError, match="JAX"):
         ROPE.rerotate_(x, 0, 1)
     assert bits(np.asarray(x)) == bits(numbers())
+
+
+# ---- Dtypes of tables ----
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.dtype("float64"), "float64", torch.float64, float])
+@pytest.mark.parametrize("kind", ["numpy", "torch", "int"])
+def test_tables_are_of_the_dtype_that_is_asked_for_in_whatever_words(dtype: Any, kind: str) -> None:
+    at = {"numpy": POSITIONS, "torch": torch.from_numpy(POSITIONS), "int": 5}[kind]
+    cos, _ = ROPE.cos_sin(at, dtype=dtype)
+    assert str(cos.dtype).removeprefix("torch.") == "float64"
+    assert isinstance(cos, torch.Tensor) == (kind == "torch" or dtype is torch.float64)
+    assert bits(cos) == bits(ROPE.cos_sin([5] if kind == "int" else POSITIONS, dtype="float64")[0])
+
+
+@pytest.mark.parametrize("dtype", ["nope", "int32", torch.int64, int, "load"])
+@pytest.mark.parametrize("at", [POSITIONS, torch.from_numpy(POSITIONS), 5], ids=["numpy", "torch", "int"])
+def test_tables_of_what_is_no_floating_type_are_a_type_error(dtype: Any, at: Any) -> None:
+    with pytest.raises(TypeError, match="wanted|not understood"):
+        ROPE.cos_sin(at, dtype=dtype)
 
 
 # ---- PyTorch's own kinds of tensors ----
@@ -202,6 +238,68 @@ def test_the_imaginary_part_of_a_conjugate_is_rotated_as_the_numbers_that_it_sho
     assert torch.equal(ROPE(z.imag), ROPE(-torch.from_numpy(numbers())))
 
 
+def negative(x: Any) -> torch.Tensor:
+    """A tensor that shows -x."""
+    return torch._neg_view(torch.as_tensor(x).clone())
+
+
+class Subclass(torch.Tensor):
+    """A tensor that does not enter by the short way."""
+
+
+@pytest.mark.parametrize("kind", ["plain", "subclass"])
+def test_the_core_refuses_negative_views_that_nobody_has_asked_for(kind: str) -> None:
+    def bad(x: Any) -> torch.Tensor:
+        return negative(x) if kind == "plain" else negative(x).as_subclass(Subclass)
+
+    core, sinusoidal = ROPE._core, phasor._core.Sinusoidal(phasor.SinusoidalSpec(24))
+    bias = phasor._core.Bias(phasor.Alibi(heads=3))
+    x, at, rows = numbers(), torch.from_numpy(POSITIONS), np.zeros((5, 24), np.float32)
+    cos, sin = ROPE.cos_sin(POSITIONS)
+    shift = sinusoidal.shift([1.0])
+    layout = phasor._core.TableLayout(phasor.TableLayout(rotary_width=16, rotary_offset=4))
+    phase = np.zeros((2, 5, 1, 8))
+    calls: dict[str, Callable[[], Any]] = {
+        "k": lambda: core.apply(x, bad(x), 0, 0, None, None),
+        "positions": lambda: core.apply(x, None, bad(at), 0, None, None),
+        "positions of tensors": lambda: core.apply(torch.from_numpy(x), None, bad(at), 0, None, None),
+        "positions as real numbers": lambda: core.apply(x, None, torch.complex(at.double(), at.double()).conj().imag, 0, None, None),
+        "cos": lambda: phasor._core.apply_tables(x, None, bad(cos), torch.from_numpy(sin), layout, 0, None, None),
+        "k by tables": lambda: phasor._core.apply_tables(x, bad(x), cos, sin, layout, 0, None, None),
+        "positions of tables": lambda: core.cos_sin(bad(at), cos[None], sin[None]),
+        "tables to fill": lambda: core.cos_sin(at, bad(cos[None]), sin[None]),
+        "from_positions": lambda: phasor._core.rerotate(core, core, x, bad(at), 0, None),
+        "to_positions": lambda: phasor._core.rerotate(core, core, torch.from_numpy(x), 0, bad(at), None),
+        "table": lambda: phasor._core.lookup_add(rows, bad(rows), 0, None),
+        "x": lambda: phasor._core.lookup_add(bad(rows), rows, 0, None),
+        "gradient": lambda: phasor._core.scatter_gradient(rows, bad(rows), 0),
+        "resampled": lambda: phasor._core.resample_table(rows.copy(), bad(rows)),
+        "hierarchy": lambda: phasor._core.fill_hierarchical(rows.copy(), bad(rows)),
+        "out": lambda: sinusoidal.fill(bad(rows), 0),
+        "positions of tokens": lambda: sinusoidal.add(rows, bad(at)),
+        "amplitude": lambda: sinusoidal.amplitude_gradient(bad(rows), 0),
+        "encoding": lambda: shift.apply(bad(np.ones(24))),
+        "diagonal": lambda: bias.gradient(bad(rows[:3]), 0),
+        "rotated": lambda: phasor._core.phase_gradient(phase, bad(x), x, layout, False),
+        "sum": lambda: phasor._core.frequency_gradient(core, bad(np.zeros(8)), phase, 0),
+    }
+    for what, call in calls.items():
+        with pytest.raises(NotImplementedError, match="is a negative view.*resolve_neg"):
+            call()
+            pytest.fail(f"{what} was taken")
+    assert bits(x) == bits(numbers()) and not rows.any()
+
+
+def test_negative_positions_are_not_taken_past_pytorch() -> None:
+    x, at = torch.from_numpy(numbers()), torch.from_numpy(POSITIONS)
+    assert ROPE._core.apply_past_torch(x, None, at, 0)
+    before = x.clone()
+    for positions in (negative(at), torch.complex(at.double(), at.double()).conj().imag):
+        assert not phasor._core.may_write_past_torch(x, None, positions)
+        assert not ROPE._core.apply_past_torch(x, None, positions, 0)
+    assert torch.equal(x, before)
+
+
 def test_complex_tensors_are_refused() -> None:
     with pytest.raises(TypeError):
         ROPE(torch.zeros(SHAPE, dtype=torch.complex64))
@@ -216,8 +314,29 @@ def test_meta_and_fake_tensors_give_shapes_and_nothing_is_read() -> None:
     with FakeTensorMode(allow_non_fake_inputs=True):
         fake = ROPE(torch.empty(SHAPE))
     assert fake.shape == SHAPE
-    with pytest.raises(ValueError, match="null data"):  # past the front that knows them
+    with pytest.raises(ValueError, match="has no memory"):  # past the front that knows them
         phasor._core.Rotary(ROPE.spec).apply(fake, None, None, 0, None, None)
+
+
+def fake(numbers: Any) -> Any:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    return FakeTensorMode().from_tensor(torch.as_tensor(numbers))
+
+
+@pytest.mark.filterwarnings("ignore:Accessing the data pointer")
+def test_tensors_without_memory_are_refused_wherever_values_are_read() -> None:
+    zeros = torch._efficientzerotensor(5, dtype=torch.float64)
+    for positions in (fake(POSITIONS), fake(np.arange(2**20)), zeros):
+        with pytest.raises(ValueError, match="positions: has no memory"):
+            ROPE(numbers(), positions=positions)
+        with pytest.raises(ValueError, match="positions: has no memory"):
+            ROPE.apply_(numbers(), positions=positions)
+    with pytest.raises(ValueError, match="table: has no memory"):
+        phasor.lookup_add(np.zeros((5, 24), np.float32), fake(np.ones((9, 24), np.float32)))
+    with pytest.raises(ValueError, match="encoding: has no memory"):
+        phasor._core.Sinusoidal(phasor.SinusoidalSpec(8)).shift([1.0]).apply(fake(np.ones(8)))
+    assert ROPE(np.empty((0, 24), np.float32), positions=torch.empty(0, dtype=torch.int64)).shape == (0, 24)
 
 
 def test_sparse_tensors_are_refused() -> None:

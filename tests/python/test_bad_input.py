@@ -116,6 +116,24 @@ def test_positions_that_are_none_are_refused(positions: Any, kind: str) -> None:
         assert np.array_equal(np.asarray(q), np.asarray(good(7, kind)))
 
 
+POSITIONS_SAID: dict[str, tuple[Any, type[Exception], str]] = {
+    "a large int": (2**63, ValueError, "fit in 64 bits"),
+    "a very negative int": (-(2**63) - 1, ValueError, "fit in 64 bits"),
+    "a large entry": ([0, 2**63, 1, 2, 3], ValueError, f"{2**63} does not fit in 64 bits"),
+    "a larger entry": ([0, -(2**70), 1, 2, 3], ValueError, f"-{2**70} does not fit in 64 bits"),
+    "text": ("abcde", TypeError, "positions: is str, wanted"),
+    "bytes": (b"abcde", TypeError, "positions: is bytes, wanted"),
+}
+
+
+@pytest.mark.parametrize("what", POSITIONS_SAID)
+@pytest.mark.parametrize("kind", ["numpy", "torch", "tables"])
+def test_bad_positions_are_named(what: str, kind: str) -> None:
+    positions, error, message = POSITIONS_SAID[what]
+    with pytest.raises(error, match=message):
+        ROPE.cos_sin(positions) if kind == "tables" else ROPE(good(7, kind), positions=positions)
+
+
 # ---- Tables ----
 
 BAD_TABLES: dict[str, tuple[Callable[[Any, Any], Tensors], tuple[type[Exception], ...]]] = {

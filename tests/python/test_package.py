@@ -54,6 +54,41 @@ def test_importing_the_package_imports_neither_pytorch_nor_other_heavy_things() 
     assert done.stdout.strip() == "[]"
 
 
+OLD_TORCH = {
+    "none": "sys.modules['torch'] = None",
+    "no function modes": "import torch; del torch._C._len_torch_function_stack",
+    "no vmap": "import torch; del torch.library.register_vmap",
+    "no tag": "import torch; names = torch.Tag; torch.Tag = type('Tag', (), {'pt2_compliant_tag': names.pt2_compliant_tag})",
+    "no compiler": "import torch; del torch.compiler.is_dynamo_compiling",
+}
+
+
+@pytest.mark.parametrize("old", OLD_TORCH)
+def test_a_pytorch_that_cannot_be_used_does_not_disturb_those_who_do_not_use_it(old: str) -> None:
+    program = f"""
+import sys, numpy as np
+{OLD_TORCH[old]}
+import phasor
+for _ in range(2):
+    rope = phasor.Rotary(8)
+    x = np.ones((3, 8), np.float32)
+    assert (rope(x, positions=[4, 5, 6]) == rope.apply_(x.copy(), positions=4)).all()
+    assert rope.cos_sin(np.arange(3))[0].shape == (3, 4)
+if sys.modules['torch'] is None:
+    sys.exit()
+torch.__version__ = "2.6.1"
+for call in (rope, rope.apply_, rope.cos_sin):
+    try:
+        call(torch.ones(3, 8))
+    except ImportError as error:
+        assert "phasor: PyTorch is 2." in str(error) and "wanted 2.10 or newer" in str(error), error
+    else:
+        sys.exit("a tensor was taken")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_nothing_is_printed_when_the_interpreter_ends() -> None:
     program = """
 import numpy as np, torch, phasor

@@ -57,10 +57,12 @@ def test_the_number_of_threads_follows_pytorch_until_it_is_set() -> None:
     assert phasor.get_num_threads() == torch.get_num_threads()
 
 
-@pytest.mark.parametrize("bad", [-1, -(2**40)])
-def test_a_negative_number_of_threads_is_refused(bad: int) -> None:
-    with pytest.raises(ValueError, match="set_num_threads"):
+@pytest.mark.parametrize("bad", [-1, -(2**40), 1025, 2**62])
+def test_a_number_of_threads_that_cannot_be_meant_is_refused(bad: int) -> None:
+    phasor.set_num_threads(1024)
+    with pytest.raises(ValueError, match=f"set_num_threads: is {bad}, wanted 1 to 1024"):
         phasor.set_num_threads(bad)
+    assert phasor.get_num_threads() == 1024
 
 
 def test_without_pytorch_there_are_as_many_threads_as_this_process_has_cores() -> None:
