@@ -176,3 +176,31 @@ def test_the_module_is_exported_with_its_words(tmp_path):
     loaded = torch.export.load(tmp_path / "model.pt2")
     assert torch.equal(loaded.module()(q, positions), model(q, positions))
     assert "rope.words" not in loaded.state_dict
+
+
+def test_tangents_and_nested_gradients_of_learned_rotations():
+    module = phasor.nn.LearnedRotary(8)
+    q, along = torch.randn(2, 3, 1, 8, dtype=torch.float64), torch.randn(2, 3, 1, 8, dtype=torch.float64)
+    assert torch.equal(torch.func.jvp(module, (q,), (along,))[1], module(along))
+    frequencies = module.frequencies.detach()
+
+    def turned(frequencies):
+        return torch.func.functional_call(module, {"frequencies": frequencies}, (q,)).mul(along).sum()
+
+    turned(module.frequencies).backward()
+    assert torch.equal(torch.func.grad(turned)(frequencies), module.frequencies.grad)
+    with pytest.raises(NotImplementedError, match="forward-mode"):
+        torch.func.jvp(turned, (frequencies,), (frequencies,))
+    with pytest.raises(NotImplementedError, match="second derivatives"):
+        torch.func.grad(lambda f: torch.func.grad(turned)(f).sum())(frequencies)
+
+
+def test_positions_learn_under_transforms_too():
+    rope, q, along = phasor.Rotary(8), torch.randn(2, 3, 1, 8, dtype=torch.float64), torch.randn(2, 3, 1, 8, dtype=torch.float64)
+    positions = torch.tensor([0.5, 3.0, 10.0], dtype=torch.float64, requires_grad=True)
+
+    def turned(positions):
+        return rope(q, positions=positions).mul(along).sum()
+
+    turned(positions).backward()
+    assert torch.equal(torch.func.grad(turned)(positions.detach()), positions.grad)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from phasor import _core
 from phasor._spec import GivenDirections, GivenFrequencies, RotarySpec, TableLayout
-from phasor._torch import checks
+from phasor._torch import checks, recorded
 from phasor._torch.caches import cached
 from phasor._torch.kernels import FORWARD, INVERSE_TRANSPOSE, TRANSPOSED, turn
 from phasor._torch.operators import LIBRARY
@@ -124,27 +124,34 @@ def _(
     return by_frequency, rotated.new_empty(_learning_shape(positions), dtype=torch.float64)
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    _, words, frequencies, positions, ctx.offset, ctx.direction = inputs
-    ctx.save_for_backward(output, words, frequencies, positions)
+_X, _WORDS, _FREQUENCIES, _POSITIONS, _OFFSET, _DIRECTION, _RESULT = range(7)
 
 
-def _backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-    rotated, words, frequencies, positions = ctx.saved_tensors
+def _backward(needs: tuple[bool, ...], args: tuple[Any, ...], gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+    (gradient,) = gradients
+    *by, direction = args[_WORDS:_RESULT]
     by_x = by_frequency = by_position = None
-    if ctx.needs_input_grad[0]:
+    if needs[_X]:
         dense = gradient if gradient.stride(-1) == 1 else gradient.contiguous()
-        by_x = ops.learned_rotary(dense, words, frequencies, positions, ctx.offset, TRANSPOSED[ctx.direction])
-    if ctx.needs_input_grad[2] or ctx.needs_input_grad[3]:
-        by_frequency, by_position = ops.learned_rotary_gradient(rotated, gradient, words, frequencies, positions, ctx.offset, ctx.direction)
-    return by_x, None, by_frequency if ctx.needs_input_grad[2] else None, by_position if ctx.needs_input_grad[3] else None, None, None
+        by_x = ops.learned_rotary(dense, *by, TRANSPOSED[direction])
+    if needs[_FREQUENCIES] or needs[_POSITIONS]:
+        by_frequency, by_position = ops.learned_rotary_gradient(args[_RESULT], gradient, *by, direction)
+    return by_x, None, by_frequency if needs[_FREQUENCIES] else None, by_position if needs[_POSITIONS] else None, None, None
 
 
-def _no_second_order(ctx: Any, *gradients: Tensor) -> Any:
+def _tangent(args: tuple[Any, ...], tangents: tuple[Any, ...]) -> Tensor:
+    if tangents[_FREQUENCIES] is not None or tangents[_POSITIONS] is not None:
+        raise NotImplementedError("learned_rotary: forward-mode gradients are by tensors only, not by frequencies or positions")
+    x = tangents[_X]
+    return ops.learned_rotary(x if x.stride(-1) == 1 else x.contiguous(), *args[_WORDS:_RESULT])
+
+
+def _no_second_order(*_: Any) -> Any:
     raise NotImplementedError("learned_rotary: second derivatives by frequencies or positions are not there; those by tensors are")
 
 
-torch.library.register_autograd("phasor::learned_rotary", _backward, setup_context=_keep, lib=LIBRARY)
-torch.library.register_autograd(
-    "phasor::learned_rotary_gradient", _no_second_order, setup_context=lambda ctx, inputs, output: None, lib=LIBRARY
+_KEPT = frozenset((_WORDS, _FREQUENCIES, _POSITIONS, _RESULT))
+recorded.register(recorded.Rule(ops.learned_rotary.default, frozenset((_X, _FREQUENCIES, _POSITIONS)), _KEPT, _backward, _tangent))
+recorded.register(
+    recorded.Rule(ops.learned_rotary_gradient.default, frozenset((0, 1, 3, 4)), frozenset(), _no_second_order, _no_second_order)
 )
