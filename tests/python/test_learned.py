@@ -123,6 +123,9 @@ TABLE = np.zeros((3, 4), np.float32)
         (lambda: phasor.resample_table(TABLE, 4, kernel="lanczos"), ValueError, "linear or cubic"),
         (lambda: phasor.resample_table(TABLE, (4, 5)), ValueError, "size"),
         (lambda: phasor.lookup_add(torch.zeros(1, 2, 4), [torch.zeros(3, 4, requires_grad=True)]), ValueError, "requires a gradient"),
+        (lambda: phasor.lookup_add_(torch.zeros(1, 2, 4), [torch.zeros(3, 4, requires_grad=True)]), ValueError, "requires a gradient"),
+        (lambda: phasor.lookup_add_(X.copy(), torch.zeros(3, 4, requires_grad=True)), ValueError, "requires a gradient"),
+        (lambda: phasor.lookup_add(X, torch.zeros(3, 4, requires_grad=True)), ValueError, "requires a gradient"),
         (lambda: phasor.resample_table(torch.zeros(3, 4, requires_grad=True), 5), ValueError, "requires a gradient"),
     ],
 )
@@ -136,3 +139,9 @@ def test_nothing_is_written_when_a_position_is_outside_the_table():
     with pytest.raises(ValueError):
         phasor.lookup_add_(x, TABLE + 1, [0, 1, 9])
     assert (x == 1).all()
+
+
+def test_a_numpy_array_takes_rows_of_a_tensor_in_place():
+    x, table = np.zeros((2, 4), np.float32), torch.nn.Parameter(torch.ones(3, 4))
+    with torch.no_grad():
+        assert phasor.lookup_add_(x, table) is x and (x == 1).all()

@@ -40,17 +40,25 @@ def _spec_of(core: Any) -> RotarySpec:
     return core.spec
 
 
+def given_scaling(frequencies: Any, amplitude: float) -> GivenFrequencies | GivenDirections:
+    """The scaling of frequencies (P) or (axes, heads, P), a tensor or a NumPy array; of a tensor on the meta device its shape."""
+    if isinstance(frequencies, Tensor):
+        frequencies = frequencies.detach()
+        frequencies = torch.zeros(frequencies.shape, device="cpu") if frequencies.device.type == "meta" else frequencies
+    values = tuple(float(x) for x in frequencies.reshape(-1).tolist())
+    if frequencies.ndim == 1:
+        return GivenFrequencies(frequencies=values, amplitude=amplitude)
+    if amplitude != 1:
+        raise NotImplementedError(f"learned_rotary: the amplitude is {amplitude}, frequencies of (axes, heads, P) have one of 1 alone")
+    return GivenDirections(axes=frequencies.shape[0], heads=frequencies.shape[1], frequencies=values)
+
+
 def _made(words: Tensor, frequencies: Tensor | None) -> Any:
     """The spec of the words with these frequencies: (P), or (axes, heads, P)."""
     core = _core.rotary_from_words(words)
     if frequencies is None:
         return core
-    values = tuple(frequencies.detach().double().reshape(-1).tolist())
-    if frequencies.ndim == 3:
-        scaling: Any = GivenDirections(axes=frequencies.shape[0], heads=frequencies.shape[1], frequencies=values)
-    else:
-        scaling = GivenFrequencies(frequencies=values)
-    return _core_of(replace(_spec_of(core), scaling=scaling))
+    return _core_of(replace(_spec_of(core), scaling=given_scaling(frequencies, core.amplitude)))
 
 
 def _learned_rotary(x: Tensor, words: Tensor, frequencies: Tensor | None, positions: Tensor | None, offset: int, direction: int) -> Tensor:
