@@ -81,6 +81,15 @@ def test_a_longer_table_is_the_hierarchical_one_and_learns():
         phasor.nn.Learned(4, 6, alpha=0.5)
 
 
+def test_a_padding_row_is_a_row_of_the_table_and_not_of_an_extension():
+    for row in (-1, 4, 99):
+        with pytest.raises(ValueError, match=f"padding_row is {row}"):
+            phasor.nn.Learned(4, 6, padding_row=row)
+    with pytest.raises(ValueError, match="length above rows"):
+        phasor.nn.Learned(4, 6, padding_row=1, length=9)
+    assert phasor.nn.Learned(4, 6, padding_row=3, length=4).padding_row == 3
+
+
 def test_a_table_is_resampled_as_pytorch_does():
     module = phasor.nn.Learned(6, 5).double()
     before = module.weight.detach().clone()
