@@ -179,6 +179,8 @@ class Sinusoidal:
         given = out is not None
         if out is None:
             out = empty((*_token_shape(at, "Sinusoidal"), self._spec.width), dtype, at)
+        elif is_torch(out):
+            torch_road().output("Sinusoidal", out)
         self._core.fill(out, at, _number(amplitude))
         return written(out) if given else returned(at, out)
 
@@ -213,6 +215,8 @@ class Sinusoidal:
         """
         if is_torch(x) and (is_torch(amplitude) or not past_torch(x)):
             return x.copy_(self.add(x, positions, amplitude=amplitude))
+        if is_torch(x):
+            self._torch_operators()  # a compiler that looks at a later call could not make the text
         ungraded("Sinusoidal.add_", positions, amplitude)
         self._core.add(x, positions_argument(positions), None, _number(amplitude))
         return written(x)

@@ -48,7 +48,7 @@ def lookup_add_(x: Array, table: Array | Sequence[Array], positions: Positions =
     >>> phasor.lookup_add_(np.zeros((1, 2), np.float32), np.ones((3, 2), np.float32), 2).tolist()
     [[1.0, 1.0]]
     """
-    if is_torch(x) and (not past_torch(x) or (is_torch(table) and table.requires_grad)):
+    if is_torch(x) and (not past_torch(x) or (is_torch(table) and getattr(table, "requires_grad", False))):
         return x.copy_(lookup_add(x, table, positions, offset=offset))
     ungraded("lookup_add_", *_each(table))
     _core.lookup_add(x, table, positions_argument(positions), None, offset)
@@ -66,6 +66,9 @@ def scatter_gradient_(
     >>> phasor.scatter_gradient_(np.zeros((3, 1)), np.array([[1.0], [2.0], [4.0]]), [0, 2, 0]).tolist()
     [[5.0], [0.0], [2.0]]
     """
+    ungraded("scatter_gradient_", gradient)
+    if is_torch(table_gradient):
+        torch_road().output("scatter_gradient_", table_gradient)
     _core.scatter_gradient(table_gradient, gradient, positions_argument(positions), offset, padding_row)
     return written(table_gradient)
 

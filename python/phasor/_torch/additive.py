@@ -11,6 +11,7 @@ from torch import Tensor
 from phasor import _core
 from phasor._torch import checks, recorded
 from phasor._torch.operators import LIBRARY
+from phasor._torch.plain import dense
 from phasor._torch.spec_text import sinusoidal_of, spec_of
 
 _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
@@ -30,11 +31,6 @@ for _schema in (
 
 def _where(positions: Tensor | None, first: int) -> Tensor | int:
     return first if positions is None else positions
-
-
-def _dense(x: Tensor) -> Tensor:
-    """Gradients come with any strides; the channels of a token must lie side by side."""
-    return x if x.stride(-1) == 1 else x.contiguous()
 
 
 def _check_tokens(where: str, x: Tensor, positions: Tensor | None) -> None:
@@ -63,7 +59,7 @@ def _add_sinusoidal(x: Tensor, spec: str, positions: Tensor | None, first: int, 
 
 def _amplitude_gradient(gradient: Tensor, spec: str, positions: Tensor | None, first: int) -> Tensor:
     checks.tokens("sinusoidal_amplitude_gradient", "gradient", gradient)
-    value = sinusoidal_of(spec).amplitude_gradient(_dense(gradient), _where(positions, first))
+    value = sinusoidal_of(spec).amplitude_gradient(dense(gradient), _where(positions, first))
     return torch.empty((), dtype=torch.float64).fill_(value)  # torch.tensor would be lifted to the level of a transform
 
 
@@ -84,7 +80,7 @@ def _check_lookup(x: Tensor, table: Tensor, positions: Tensor | None) -> None:
 def _lookup_gradient(gradient: Tensor, table: Tensor, positions: Tensor | None, first: int, offset: int, padding_row: int | None) -> Tensor:
     checks.tokens("lookup_gradient", "gradient", gradient)
     out = torch.zeros(table.shape, dtype=table.dtype)
-    _core.scatter_gradient(out, _dense(gradient), _where(positions, first), offset, padding_row)
+    _core.scatter_gradient(out, dense(gradient), _where(positions, first), offset, padding_row)
     return out
 
 
@@ -185,7 +181,7 @@ def _lookup_add_tangent(args: tuple[Any, ...], tangents: tuple[Any, ...]) -> Ten
     x, rows = tangents[:2]
     if rows is None:
         return x
-    return ops.lookup_add(args[0].zeros(rows.device) if x is None else _dense(x), _dense(rows), *args[2:6])
+    return ops.lookup_add(args[0].zeros(rows.device) if x is None else dense(x), dense(rows), *args[2:6])
 
 
 def _lookup_gradient_backward(needs: tuple[bool, ...], args: tuple[Any, ...], gradients: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -194,7 +190,7 @@ def _lookup_gradient_backward(needs: tuple[bool, ...], args: tuple[Any, ...], gr
     positions, first, offset, padding_row = args[2:6]
     if padding_row is not None:
         rows = rows.index_fill(0, torch.tensor([padding_row], device=rows.device), 0)
-    back = ops.lookup_add(args[0].zeros(rows.device), _dense(rows), positions, first, offset, None)
+    back = ops.lookup_add(args[0].zeros(rows.device), dense(rows), positions, first, offset, None)
     return back, None, None, None, None, None
 
 
@@ -218,7 +214,7 @@ def _hierarchical_backward(needs: tuple[bool, ...], args: tuple[Any, ...], gradi
 
 
 def _hierarchical_tangent(args: tuple[Any, ...], tangents: tuple[Any, ...]) -> Tensor:
-    return ops.hierarchical_table(_dense(tangents[0]), *args[1:3])
+    return ops.hierarchical_table(dense(tangents[0]), *args[1:3])
 
 
 for _overload, _by, _kept, _backward, _tangent in (

@@ -12,7 +12,7 @@ from torch.autograd import forward_ad
 
 from phasor._torch import checks, kernels, sharding, table_gradient
 from phasor._torch.operators import LIBRARY, OPERATORS, ROTARY, TABLES, Operator
-from phasor._torch.plain import quiet
+from phasor._torch.plain import dense, quiet
 from phasor._torch.recorded import applied, below_autograd, register_without
 
 
@@ -27,8 +27,7 @@ def rotate_some(by_tables: bool, some: tuple[Tensor | None, ...], rest: tuple[An
     given = [x for x in some if x is not None]
     if not given:
         return list(some)
-    given = [x if x.stride(-1) == 1 else x.contiguous() for x in given]  # gradients may come with any strides
-    outs = (TABLES if by_tables else ROTARY)[len(given)](*given, *rest)
+    outs = (TABLES if by_tables else ROTARY)[len(given)](*(dense(x) for x in given), *rest)
     left = iter((outs,) if len(given) == 1 else outs)
     return [None if x is None else next(left) for x in some]
 

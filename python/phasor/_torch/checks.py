@@ -99,12 +99,6 @@ def writable(tensors: tuple[Tensor, ...]) -> None:
             raise RuntimeError(_INFERENCE)
 
 
-def not_inference(q: Tensor, k: Tensor | None) -> None:
-    """Tensors of inference mode have no version to count, so only inference mode may write them."""
-    if (q.is_inference() or (k is not None and k.is_inference())) and not torch.is_inference_mode_enabled():
-        raise RuntimeError(_INFERENCE)
-
-
 def explain(where: str, tensors: tuple[Any, ...], **others: Any) -> None:
     """Raises a clearer error than the core's where the tensors are not such as it takes."""
     rotated(where, tuple(x for x in tensors if x is not None))

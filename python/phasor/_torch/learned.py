@@ -16,6 +16,7 @@ from phasor._torch import checks, recorded
 from phasor._torch.caches import cached
 from phasor._torch.kernels import FORWARD, INVERSE_TRANSPOSE, TRANSPOSED, turn
 from phasor._torch.operators import LIBRARY
+from phasor._torch.plain import dense
 
 _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
 ops = torch.ops.phasor
@@ -96,8 +97,7 @@ def _learned_rotary_gradient(
 ) -> tuple[Tensor, Tensor]:
     core = _made(words, frequencies)
     spec = _spec_of(core)
-    dense = gradient if gradient.stride(-1) == 1 else gradient.contiguous()
-    phase = _phase_gradient(core, spec, rotated, dense, direction)
+    phase = _phase_gradient(core, spec, rotated, dense(gradient), direction)
     by_frequency = torch.zeros(() if frequencies is None else frequencies.shape, dtype=torch.float64)
     if frequencies is not None:
         _core.frequency_gradient(core, by_frequency, phase, offset if positions is None else positions)
@@ -140,8 +140,7 @@ def _backward(needs: tuple[bool, ...], args: tuple[Any, ...], gradients: tuple[A
     *by, direction = args[_WORDS:_RESULT]
     by_x = by_frequency = by_position = None
     if needs[_X]:
-        dense = gradient if gradient.stride(-1) == 1 else gradient.contiguous()
-        by_x = ops.learned_rotary(dense, *by, TRANSPOSED[direction])
+        by_x = ops.learned_rotary(dense(gradient), *by, TRANSPOSED[direction])
     if needs[_FREQUENCIES] or needs[_POSITIONS]:
         by_frequency, by_position = ops.learned_rotary_gradient(args[_RESULT], gradient, *by, direction)
     return by_x, None, by_frequency if needs[_FREQUENCIES] else None, by_position if needs[_POSITIONS] else None, None, None
@@ -150,8 +149,7 @@ def _backward(needs: tuple[bool, ...], args: tuple[Any, ...], gradients: tuple[A
 def _tangent(args: tuple[Any, ...], tangents: tuple[Any, ...]) -> Tensor:
     if tangents[_FREQUENCIES] is not None or tangents[_POSITIONS] is not None:
         raise NotImplementedError("learned_rotary: forward-mode gradients are by tensors only, not by frequencies or positions")
-    x = tangents[_X]
-    return ops.learned_rotary(x if x.stride(-1) == 1 else x.contiguous(), *args[_WORDS:_RESULT])
+    return ops.learned_rotary(dense(tangents[_X]), *args[_WORDS:_RESULT])
 
 
 def _no_second_order(*_: Any) -> Any:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from phasor._torch.operators import LIBRARY, OPERATORS, Operator
+from phasor._torch.plain import dense
 
 Dim = int | None
 
@@ -71,8 +72,7 @@ def _rule(operator: Operator) -> Callable[..., Any]:
             )
         mapped = [_mapped_first(x, dim, size) for x, dim in zip(args[:count], in_dims)]
         rows = mapped[0].shape[1] if mapped[0].ndim == 5 else 1
-        batched = [_as_batch(x) for x in mapped]
-        batched = [x if x.stride(-1) == 1 else x.contiguous() for x in batched]
+        batched = [dense(_as_batch(x)) for x in mapped]
         outs = operator.functional(*batched, *_rest(operator, size, rows, in_dims[count:], args[count:]))
         outs = [out.reshape(x.shape) for out, x in zip((outs,) if count == 1 else outs, mapped)]
         if not in_place:

@@ -89,7 +89,7 @@ class Learned(torch.nn.Module):
         if padding_row is not None and not 0 <= padding_row < rows:
             raise ValueError(f"Learned: padding_row is {padding_row}, wanted one of the {rows} rows")
         if padding_row is not None and length > rows:
-            raise ValueError("Learned: padding_row and a length above rows are both given, and rows of the extension mix all of the table's")
+            raise ValueError("Learned: padding_row and a length above rows are both given, wanted one: an extension mixes all rows")
 
     @classmethod
     def from_table(cls, table: Any, **options: Any) -> Learned:
