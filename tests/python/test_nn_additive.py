@@ -186,34 +186,36 @@ def by_finite_differences(function, x, tangent):
     return (function(x + step * tangent) - function(x - step * tangent)) / (2 * step)
 
 
-def test_tangents_and_nested_gradients_of_additive_modules():
-    sinusoidal, learned = phasor.nn.Sinusoidal(6, learned_amplitude=True).double(), phasor.nn.Learned(3, 6, length=7).double()
+@pytest.mark.parametrize(
+    "module, name",
+    [(phasor.nn.Sinusoidal(6, learned_amplitude=True).double(), "amplitude"), (phasor.nn.Learned(3, 6, length=7).double(), "weight")],
+)
+def test_tangents_and_nested_gradients_of_additive_modules(module, name):
     x, along = torch.randn(2, 5, 6, dtype=torch.float64), torch.randn(2, 5, 6, dtype=torch.float64)
-    for module, name in ((sinusoidal, "amplitude"), (learned, "weight")):
-        value = getattr(module, name).detach()
-        aside = torch.randn_like(value)
+    value = getattr(module, name).detach()
+    aside = torch.randn_like(value)
 
-        def call(x, value, module=module, name=name):
-            return torch.func.functional_call(module, {name: value}, (x, torch.tensor([[3, 1, 4, 1, 5]])))
+    def call(x, value):
+        return torch.func.functional_call(module, {name: value}, (x, torch.tensor([[3, 1, 4, 1, 5]])))
 
-        moved = torch.func.jvp(call, (x, value), (along, aside))[1]
-        torch.testing.assert_close(moved, call(x + along, value + aside) - call(x, value))  # both are linear
-        moved = torch.func.jvp(lambda value: call(x, value), (value,), (aside,))[1]
-        torch.testing.assert_close(moved, call(x, value + aside) - call(x, value))
-        assert torch.equal(torch.func.jvp(lambda x: call(x, value), (x,), (along,))[1], along)
-        with torch.autograd.forward_ad.dual_level():
-            dual = call(torch.autograd.forward_ad.make_dual(x, along), value)
-            assert torch.equal(torch.autograd.forward_ad.unpack_dual(dual).tangent, along)
+    moved = torch.func.jvp(call, (x, value), (along, aside))[1]
+    torch.testing.assert_close(moved, call(x + along, value + aside) - call(x, value))  # it is linear in both
+    moved = torch.func.jvp(lambda value: call(x, value), (value,), (aside,))[1]
+    torch.testing.assert_close(moved, call(x, value + aside) - call(x, value))
+    assert torch.equal(torch.func.jvp(lambda x: call(x, value), (x,), (along,))[1], along)
+    with torch.autograd.forward_ad.dual_level():
+        dual = call(torch.autograd.forward_ad.make_dual(x, along), value)
+        assert torch.equal(torch.autograd.forward_ad.unpack_dual(dual).tangent, along)
 
-        def cubed(value):
-            return call(x, value).pow(3).sum()
+    def cubed(value):
+        return call(x, value).pow(3).sum()
 
-        gradient = torch.func.grad(cubed)
-        torch.testing.assert_close(gradient(value).mul(aside).sum(), by_finite_differences(cubed, value, aside), rtol=1e-6, atol=1e-6)
-        second = by_finite_differences(gradient, value, aside)
-        torch.testing.assert_close(torch.func.jvp(gradient, (value,), (aside,))[1], second, rtol=1e-6, atol=1e-6)
-        nested = torch.func.grad(lambda value: gradient(value).mul(aside).sum())(value)
-        torch.testing.assert_close(nested, second, rtol=1e-6, atol=1e-6)
+    gradient = torch.func.grad(cubed)
+    torch.testing.assert_close(gradient(value).mul(aside).sum(), by_finite_differences(cubed, value, aside), rtol=1e-6, atol=1e-6)
+    second = by_finite_differences(gradient, value, aside)
+    torch.testing.assert_close(torch.func.jvp(gradient, (value,), (aside,))[1], second, rtol=1e-6, atol=1e-6)
+    nested = torch.func.grad(lambda value: gradient(value).mul(aside).sum())(value)
+    torch.testing.assert_close(nested, second, rtol=1e-6, atol=1e-6)
 
 
 def test_the_amplitude_has_second_derivatives():

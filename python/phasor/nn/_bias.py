@@ -35,8 +35,8 @@ def _positions(queries: Any, keys: Any, device: torch.device) -> tuple[Tensor, T
             raise TypeError(
                 f"bias: queries are {type(queries).__name__} and keys {type(keys).__name__}, wanted numbers or tensors of positions"
             )
-        if keys < queries:
-            raise ValueError(f"bias: {queries} queries and {keys} keys, wanted at least as many keys")
+        if not 0 <= queries <= keys:
+            raise ValueError(f"bias: {queries} queries and {keys} keys, wanted 0 queries or more, and at least as many keys")
         return torch.arange(keys - queries, keys, device=device), torch.arange(keys, device=device)
     if not isinstance(keys, Tensor):
         raise TypeError("bias: queries are positions and keys are a number, wanted both alike")
