@@ -12,7 +12,7 @@ import numpy as np
 
 from phasor import _core
 from phasor._arrays import Array, Positions, is_torch, positions_argument, returned, torch_road
-from phasor._numbers import empty, freeze, new_like, past_torch, reals, torch_dtype, written
+from phasor._numbers import empty, freeze, new_like, past_torch, reals, torch_dtype, ungraded, written
 
 __all__ = [
     "BandLadder",
@@ -121,6 +121,10 @@ def _token_shape(positions: Any, where: str) -> tuple[int, ...]:
     return shape[1:] if len(shape) == 3 else shape
 
 
+def _number(amplitude: Any) -> float | None:
+    return None if amplitude is None else float(amplitude)
+
+
 class Sinusoidal:
     """A sinusoidal encoding, ready to write or add. Keywords are the fields of SinusoidalSpec; `base` is that of a GeometricLadder.
 
@@ -171,10 +175,13 @@ class Sinusoidal:
         at = positions_argument(positions)
         if is_torch(at) and out is None and amplitude is None:
             return self._torch_operators().sinusoidal(at, self._text, torch_dtype(dtype))
+        ungraded("Sinusoidal", at, amplitude)
         given = out is not None
         if out is None:
             out = empty((*_token_shape(at, "Sinusoidal"), self._spec.width), dtype, at)
-        self._core.fill(out, at, amplitude)
+        elif is_torch(out):
+            torch_road().output("Sinusoidal", out)
+        self._core.fill(out, at, _number(amplitude))
         return written(out) if given else returned(at, out)
 
     def _torch_operators(self) -> Any:
@@ -192,10 +199,12 @@ class Sinusoidal:
         """
         if is_torch(x):
             at, first = torch_road().positions_and_first(positions)
-            factor = None if amplitude is None else x.new_tensor(amplitude, dtype=torch_dtype("float64"))
+            # A tensor may be one that learns.
+            factor = amplitude if amplitude is None or is_torch(amplitude) else x.new_tensor(amplitude, dtype=torch_dtype("float64"))
             return self._torch_operators().add_sinusoidal(x, self._text, at, first, factor)
+        ungraded("Sinusoidal.add", positions, amplitude)
         out = new_like(x)
-        self._core.add(x, positions_argument(positions), out, amplitude)
+        self._core.add(x, positions_argument(positions), out, _number(amplitude))
         return returned(x, out)
 
     def add_(self, x: Array, positions: Positions = None, *, amplitude: float | None = None) -> Array:
@@ -204,9 +213,12 @@ class Sinusoidal:
         >>> Sinusoidal(2).add_(np.zeros((1, 2), np.float32), 7).round(4).tolist()
         [[0.6570000052452087, 0.7538999915122986]]
         """
-        if not past_torch(x):
+        if is_torch(x) and (is_torch(amplitude) or not past_torch(x)):
             return x.copy_(self.add(x, positions, amplitude=amplitude))
-        self._core.add(x, positions_argument(positions), None, amplitude)
+        if is_torch(x):
+            self._torch_operators()  # a compiler that looks at a later call could not make the text
+        ungraded("Sinusoidal.add_", positions, amplitude)
+        self._core.add(x, positions_argument(positions), None, _number(amplitude))
         return written(x)
 
     def amplitude_gradient(self, gradient: Array, positions: Positions = None) -> float:
@@ -215,6 +227,7 @@ class Sinusoidal:
         >>> round(Sinusoidal(2).amplitude_gradient(np.ones((2, 2)), [0, 1]), 6)
         2.381773
         """
+        ungraded("amplitude_gradient", gradient, positions)
         return self._core.amplitude_gradient(gradient, positions_argument(positions))
 
     def shift(self, distance: float | tuple[float, ...]) -> ShiftOperator:

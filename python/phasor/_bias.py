@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from phasor import _core
-from phasor._arrays import Array, Positions, positions_argument, returned
+from phasor._arrays import Array, Positions, is_torch, positions_argument, returned, torch_road
 from phasor._bias_specs import Alibi, BiasSpec, T5Buckets, XlSinusoids
-from phasor._numbers import empty, integers, written
+from phasor._numbers import empty, integers, ungraded, written
 
 __all__ = ["Bias", "alibi_slopes", "t5_buckets", "xl_sinusoids"]
 
@@ -65,6 +65,8 @@ class Bias:
             batched = len(queries.shape) == 2 or len(keys.shape) == 2
             shape = (max(end - first, 0), q_tokens, k_tokens)
             out = empty((max(q_rows, k_rows), *shape) if batched else shape, dtype, queries)
+        elif is_torch(out):
+            torch_road().output("Bias", out)
         self._core.fill(out, queries, keys, first)
         return written(out) if given else returned(queries, out)
 
@@ -78,6 +80,8 @@ class Bias:
         """
         if out is None:
             out = empty((self.heads - first_head, count), dtype)
+        elif is_torch(out):
+            torch_road().output("diagonal", out)
         self._core.diagonal(out, first_distance, first_head, query_position)
         return written(out)
 
@@ -87,6 +91,7 @@ class Bias:
         >>> Bias(Alibi(heads=1, slopes=[0.5])).gradient(np.ones((1, 4)), 0).tolist()
         [-6.0]
         """
+        ungraded("Bias.gradient", diagonal)
         return np.array(self._core.gradient(diagonal, first_distance, first_head, query_position))
 
     def row(self, distances: Any) -> Any:
@@ -171,5 +176,7 @@ def xl_sinusoids(distances: Positions, spec: XlSinusoids, dtype: Any = None, *, 
     if out is None:
         rows, count = _extents(at, "distances")
         out = empty((rows, count, spec.width) if len(at.shape) == 2 else (count, spec.width), dtype, at)
+    elif is_torch(out):
+        torch_road().output("xl_sinusoids", out)
     _core.fill_xl_sinusoids(out, spec, at)
     return written(out) if given else returned(at, out)

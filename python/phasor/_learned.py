@@ -15,6 +15,10 @@ from phasor._numbers import _numpy_dtype, empty, new_like, past_torch, ungraded,
 __all__ = ["hierarchical_table", "lookup_add", "lookup_add_", "read_learned_table", "resample_table", "scatter_gradient_"]
 
 
+def _each(table: Array | Sequence[Array]) -> Sequence[Array]:
+    return table if isinstance(table, (list, tuple)) else (table,)
+
+
 def lookup_add(x: Array, table: Array | Sequence[Array], positions: Positions = None, *, offset: int = 0) -> Array:
     """x (B, T, D) or (T, D) plus a row of the table (N, D) for each token, as a new array: one addition, one rounding.
 
@@ -31,7 +35,7 @@ def lookup_add(x: Array, table: Array | Sequence[Array], positions: Positions = 
 
         at, first = torch_road().positions_and_first(positions)
         return torch.ops.phasor.lookup_add(x, table, at, first, offset, None)
-    ungraded("lookup_add", x, *(table if isinstance(table, (list, tuple)) else (table,)))
+    ungraded("lookup_add", x, *_each(table))
     out = new_like(x)
     _core.lookup_add(x, table, positions_argument(positions), out, offset)
     return returned(x, out)
@@ -44,8 +48,9 @@ def lookup_add_(x: Array, table: Array | Sequence[Array], positions: Positions =
     >>> phasor.lookup_add_(np.zeros((1, 2), np.float32), np.ones((3, 2), np.float32), 2).tolist()
     [[1.0, 1.0]]
     """
-    if not past_torch(x) or (is_torch(table) and getattr(table, "requires_grad", False)):
+    if is_torch(x) and (not past_torch(x) or (is_torch(table) and getattr(table, "requires_grad", False))):
         return x.copy_(lookup_add(x, table, positions, offset=offset))
+    ungraded("lookup_add_", *_each(table))
     _core.lookup_add(x, table, positions_argument(positions), None, offset)
     return written(x)
 
@@ -61,6 +66,9 @@ def scatter_gradient_(
     >>> phasor.scatter_gradient_(np.zeros((3, 1)), np.array([[1.0], [2.0], [4.0]]), [0, 2, 0]).tolist()
     [[5.0], [0.0], [2.0]]
     """
+    ungraded("scatter_gradient_", gradient)
+    if is_torch(table_gradient):
+        torch_road().output("scatter_gradient_", table_gradient)
     _core.scatter_gradient(table_gradient, gradient, positions_argument(positions), offset, padding_row)
     return written(table_gradient)
 

@@ -189,3 +189,17 @@ def test_a_read_only_array_is_refused_in_place():
     with pytest.raises(ValueError, match="read-only"):
         phasor.add_sinusoidal_(x)
     assert (phasor.Sinusoidal(4).add(x) == phasor.sinusoidal(range(2), 4)).all()
+
+
+def test_an_amplitude_that_learns_keeps_its_gradient_or_is_refused():
+    encoding, x, amplitude = phasor.Sinusoidal(6), torch.randn(3, 6), torch.tensor(0.5, requires_grad=True)
+    want = encoding.amplitude_gradient(np.ones((3, 6)))
+    for call in (encoding.add, lambda x, amplitude: encoding.add_(x.clone(), amplitude=amplitude)):
+        amplitude.grad = None
+        out = call(x, amplitude=amplitude)
+        assert torch.equal(out, encoding.add(x, amplitude=0.5))
+        out.sum().backward()
+        assert amplitude.grad.item() == pytest.approx(want, rel=1e-6)
+    for call in (lambda: encoding.add(x.numpy(), amplitude=amplitude), lambda: encoding(torch.arange(3), amplitude=amplitude)):
+        with pytest.raises(ValueError, match="requires a gradient"):
+            call()

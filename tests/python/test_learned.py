@@ -123,6 +123,9 @@ TABLE = np.zeros((3, 4), np.float32)
         (lambda: phasor.resample_table(TABLE, 4, kernel="lanczos"), ValueError, "linear or cubic"),
         (lambda: phasor.resample_table(TABLE, (4, 5)), ValueError, "size"),
         (lambda: phasor.lookup_add(torch.zeros(1, 2, 4), [torch.zeros(3, 4, requires_grad=True)]), ValueError, "requires a gradient"),
+        (lambda: phasor.lookup_add_(torch.zeros(1, 2, 4), [torch.zeros(3, 4, requires_grad=True)]), ValueError, "requires a gradient"),
+        (lambda: phasor.lookup_add_(X.copy(), torch.zeros(3, 4, requires_grad=True)), ValueError, "requires a gradient"),
+        (lambda: phasor.lookup_add(X, torch.zeros(3, 4, requires_grad=True)), ValueError, "requires a gradient"),
         (lambda: phasor.resample_table(torch.zeros(3, 4, requires_grad=True), 5), ValueError, "requires a gradient"),
     ],
 )
@@ -136,3 +139,46 @@ def test_nothing_is_written_when_a_position_is_outside_the_table():
     with pytest.raises(ValueError):
         phasor.lookup_add_(x, TABLE + 1, [0, 1, 9])
     assert (x == 1).all()
+
+
+def test_a_numpy_array_takes_rows_of_a_tensor_in_place():
+    x, table = np.zeros((2, 4), np.float32), torch.nn.Parameter(torch.ones(3, 4))
+    with torch.no_grad():
+        assert phasor.lookup_add_(x, table) is x and (x == 1).all()
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda out: phasor.scatter_gradient_(out, torch.ones(3, 4), torch.arange(3)),
+        lambda out: phasor.Sinusoidal(4)(torch.arange(3), out=out),
+        lambda out: phasor.Bias(phasor.Alibi(heads=3)).diagonal(0, 4, out=out),
+        lambda out: phasor.Bias(phasor.Alibi(heads=1))(torch.arange(3), torch.arange(4), out=out[None]),
+        lambda out: phasor.xl_sinusoids(torch.arange(3), phasor.XlSinusoids(width=4), out=out),
+    ],
+)
+def test_outputs_that_pytorch_would_not_write_are_refused(write):
+    want = write(torch.zeros(3, 4)).clone()
+    learning = torch.zeros(3, 4, requires_grad=True)
+    for out in (learning, learning * 1):
+        with pytest.raises(RuntimeError, match="requires grad"):
+            write(out)
+        assert not out.any()
+        with torch.no_grad():
+            assert torch.equal(write(out.detach()), want)
+    with torch.inference_mode():
+        inner = torch.zeros(3, 4)
+        assert torch.equal(write(inner), want)
+    with pytest.raises(RuntimeError, match="[Ii]nference"):
+        write(inner)
+
+
+def test_gradients_of_gradients_are_refused_where_they_would_be_lost():
+    learning = torch.ones(3, 4, requires_grad=True)
+    for call in (
+        lambda: phasor.scatter_gradient_(torch.zeros(3, 4), learning),
+        lambda: phasor.Sinusoidal(4).amplitude_gradient(learning),
+        lambda: phasor.Bias(phasor.Alibi(heads=3)).gradient(learning, 0),
+    ):
+        with pytest.raises(ValueError, match="requires a gradient"):
+            call()

@@ -81,6 +81,15 @@ def test_a_longer_table_is_the_hierarchical_one_and_learns():
         phasor.nn.Learned(4, 6, alpha=0.5)
 
 
+def test_a_padding_row_is_a_row_of_the_table_and_not_of_an_extension():
+    for row in (-1, 4, 99):
+        with pytest.raises(ValueError, match=f"padding_row is {row}"):
+            phasor.nn.Learned(4, 6, padding_row=row)
+    with pytest.raises(ValueError, match="length above rows"):
+        phasor.nn.Learned(4, 6, padding_row=1, length=9)
+    assert phasor.nn.Learned(4, 6, padding_row=3, length=4).padding_row == 3
+
+
 def test_a_table_is_resampled_as_pytorch_does():
     module = phasor.nn.Learned(6, 5).double()
     before = module.weight.detach().clone()
@@ -170,3 +179,73 @@ def test_copies_of_modules_agree_and_print():
     assert torch.equal(copy.deepcopy(module)(x), module(x))
     assert "order='interleaved'" in repr(module)
     assert repr(phasor.nn.Learned(4, 6, offset=2, length=9)) == "Learned(rows=4, width=6, offset=2, length=9)"
+
+
+def by_finite_differences(function, x, tangent):
+    step = 1e-6
+    return (function(x + step * tangent) - function(x - step * tangent)) / (2 * step)
+
+
+@pytest.mark.parametrize(
+    "module, name",
+    [(phasor.nn.Sinusoidal(6, learned_amplitude=True).double(), "amplitude"), (phasor.nn.Learned(3, 6, length=7).double(), "weight")],
+)
+def test_tangents_and_nested_gradients_of_additive_modules(module, name):
+    x, along = torch.randn(2, 5, 6, dtype=torch.float64), torch.randn(2, 5, 6, dtype=torch.float64)
+    value = getattr(module, name).detach()
+    aside = torch.randn_like(value)
+
+    def call(x, value):
+        return torch.func.functional_call(module, {name: value}, (x, torch.tensor([[3, 1, 4, 1, 5]])))
+
+    moved = torch.func.jvp(call, (x, value), (along, aside))[1]
+    torch.testing.assert_close(moved, call(x + along, value + aside) - call(x, value))  # it is linear in both
+    moved = torch.func.jvp(lambda value: call(x, value), (value,), (aside,))[1]
+    torch.testing.assert_close(moved, call(x, value + aside) - call(x, value))
+    assert torch.equal(torch.func.jvp(lambda x: call(x, value), (x,), (along,))[1], along)
+    with torch.autograd.forward_ad.dual_level():
+        dual = call(torch.autograd.forward_ad.make_dual(x, along), value)
+        assert torch.equal(torch.autograd.forward_ad.unpack_dual(dual).tangent, along)
+
+    def cubed(value):
+        return call(x, value).pow(3).sum()
+
+    gradient = torch.func.grad(cubed)
+    torch.testing.assert_close(gradient(value).mul(aside).sum(), by_finite_differences(cubed, value, aside), rtol=1e-6, atol=1e-6)
+    second = by_finite_differences(gradient, value, aside)
+    torch.testing.assert_close(torch.func.jvp(gradient, (value,), (aside,))[1], second, rtol=1e-6, atol=1e-6)
+    nested = torch.func.grad(lambda value: gradient(value).mul(aside).sum())(value)
+    torch.testing.assert_close(nested, second, rtol=1e-6, atol=1e-6)
+
+
+def test_the_amplitude_has_second_derivatives():
+    text = phasor.nn.Sinusoidal(6).text
+    x = torch.randn(2, 3, 6, dtype=torch.float64, requires_grad=True)
+    amplitude = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
+
+    def add(x, amplitude):
+        return torch.ops.phasor.add_sinusoidal(x, text, torch.tensor([3, 1, 10**6]), 0, amplitude).pow(2)
+
+    assert torch.autograd.gradgradcheck(add, (x, amplitude), check_fwd_over_rev=True)
+
+
+def test_positions_that_would_learn_are_refused_where_their_gradient_would_be_lost():
+    encoding, x = phasor.Sinusoidal(6), torch.randn(3, 6)
+    positions = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64, requires_grad=True)
+    for call in (
+        lambda at: encoding(at),
+        lambda at: encoding.add(x, at),
+        lambda at: phasor.nn.Sinusoidal(6)(x, at),
+        lambda at: phasor.Rotary(8).cos_sin(at),
+    ):
+        with pytest.raises(NotImplementedError, match="positions"):
+            call(positions)
+        with pytest.raises(NotImplementedError, match="positions"):
+            torch.func.jvp(call, (positions.detach(),), (torch.ones(3, dtype=torch.float64),))
+        with torch.no_grad():
+            call(positions)
+    for call in (lambda at: encoding.add_(x.clone(), at), lambda at: encoding(at, out=torch.empty(3, 6))):
+        with pytest.raises(ValueError, match="requires a gradient"):
+            call(positions)
+        with torch.no_grad():
+            call(positions)

@@ -124,3 +124,14 @@ def test_modules_copy_and_print():
     assert torch.equal(copy.deepcopy(module)(4), module(4))
     assert repr(module) == "T5Bias(heads=2, buckets=32, max_distance=128, bidirectional=True)"
     assert repr(phasor.nn.AlibiBias(2, learned=True)) == "AlibiBias(heads=2, form='symmetric', learned=True)"
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_learned_slopes_of_16_bits_round_once(dtype):
+    module = phasor.nn.AlibiBias(3, slopes=(0.3, 0.7, 1.1), learned=True).to(dtype)  # no powers of two: with those two roundings are one
+    positions = torch.tensor([0, 257, 300, 2049, 2151])
+    got = module(positions, positions, dtype)
+    distances = (positions[:, None] - positions[None]).abs().double()
+    assert got.dtype == dtype and torch.equal(got, (-module.slopes.double()[:, None, None] * distances).to(dtype))
+    got.float().sum().backward()
+    assert module.slopes.grad.dtype == dtype

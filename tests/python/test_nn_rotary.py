@@ -176,3 +176,55 @@ def test_the_module_is_exported_with_its_words(tmp_path):
     loaded = torch.export.load(tmp_path / "model.pt2")
     assert torch.equal(loaded.module()(q, positions), model(q, positions))
     assert "rope.words" not in loaded.state_dict
+
+
+def test_tangents_and_nested_gradients_of_learned_rotations():
+    module = phasor.nn.LearnedRotary(8)
+    q, along = torch.randn(2, 3, 1, 8, dtype=torch.float64), torch.randn(2, 3, 1, 8, dtype=torch.float64)
+    assert torch.equal(torch.func.jvp(module, (q,), (along,))[1], module(along))
+    frequencies = module.frequencies.detach()
+
+    def turned(frequencies):
+        return torch.func.functional_call(module, {"frequencies": frequencies}, (q,)).mul(along).sum()
+
+    turned(module.frequencies).backward()
+    assert torch.equal(torch.func.grad(turned)(frequencies), module.frequencies.grad)
+    with pytest.raises(NotImplementedError, match="forward-mode"):
+        torch.func.jvp(turned, (frequencies,), (frequencies,))
+    with pytest.raises(NotImplementedError, match="second derivatives"):
+        torch.func.grad(lambda f: torch.func.grad(turned)(f).sum())(frequencies)
+
+
+def test_positions_learn_under_transforms_too():
+    rope, q, along = phasor.Rotary(8), torch.randn(2, 3, 1, 8, dtype=torch.float64), torch.randn(2, 3, 1, 8, dtype=torch.float64)
+    positions = torch.tensor([0.5, 3.0, 10.0], dtype=torch.float64, requires_grad=True)
+
+    def turned(positions):
+        return rope(q, positions=positions).mul(along).sum()
+
+    turned(positions).backward()
+    assert torch.equal(torch.func.grad(turned)(positions.detach()), positions.grad)
+
+
+def test_learned_frequencies_keep_the_amplitude_of_their_scaling():
+    scaling = phasor.YarnScaling(factor=4, original_length=1024)
+    rope, module = phasor.Rotary(8, scaling=scaling), phasor.nn.LearnedRotary(8, scaling=scaling)
+    q = torch.randn(2, 5, 3, 8)
+    assert rope.amplitude > 1.1 and module.rope.amplitude == rope.amplitude and module.rotary().amplitude == rope.amplitude
+    for direction in ("forward", "inverse", "transpose"):
+        torch.testing.assert_close(module(q, positions=7, direction=direction), rope(q, positions=7, direction=direction))
+    assert torch.equal(module(q), module.rotary()(q))
+    with pytest.raises(NotImplementedError, match="amplitude"):
+        torch.ops.phasor.learned_rotary(q, words_of(rope), torch.rand(1, 3, 4), None, 0, 0)
+
+
+def test_learned_frequencies_are_made_on_the_meta_device():
+    with torch.device("meta"):
+        module = phasor.nn.LearnedRotary(8, base=5e5)
+        mixed = phasor.nn.LearnedRotary(8, frequencies=torch.empty(2, 3, 4))
+    assert module.frequencies.device.type == "meta" and mixed(torch.empty(2, 5, 3, 8, device="meta")).shape == (2, 5, 3, 8)
+    real = phasor.nn.LearnedRotary(8, base=5e5)
+    assert module.rope.frequencies.tolist() == phasor.Rotary(8, base=5e5).frequencies.tolist()
+    module.to_empty(device="cpu").load_state_dict(real.state_dict())
+    q = torch.randn(5, 3, 8)
+    assert torch.equal(module(q, positions=9), real(q, positions=9))

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch._dynamo.testing import CompileCounterWithBackend
@@ -88,3 +91,25 @@ def test_a_rotary_made_before_pytorch_was_imported_compiles_after_one_call():
     with torch.device("cpu"):  # a mode: the operator's road, which asks for the words
         assert torch.equal(rope(q), want)
     assert torch.equal(torch.compile(lambda x: rope(x), backend="aot_eager", fullgraph=True)(q), want)
+
+
+def test_encodings_made_before_pytorch_compile_after_a_call():
+    program = """
+import phasor
+ropes, sinusoids = [phasor.Rotary(8) for _ in range(3)], [phasor.Sinusoidal(6) for _ in range(2)]
+import torch
+assert all(rope._words is None for rope in ropes)
+q, x = torch.randn(5, 3, 8), torch.randn(5, 6)
+ropes[0](q), ropes[1].apply_(q.clone()), sinusoids[0].add(x), sinusoids[1].add_(x.clone())
+for rope in ropes[:2]:
+    assert torch.equal(torch.compile(lambda q: rope(q), backend="aot_eager", fullgraph=True)(q), rope(q))
+for encoding in sinusoids:
+    assert torch.equal(torch.compile(lambda x: encoding.add(x), backend="aot_eager", fullgraph=True)(x), encoding.add(x))
+try:
+    torch.compile(lambda q: ropes[2](q), backend="aot_eager", fullgraph=True)(q)
+except Exception as error:
+    assert "made before PyTorch was imported" in str(error), error
+else:
+    raise AssertionError("compiled")
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

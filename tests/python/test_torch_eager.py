@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -317,3 +318,42 @@ def test_keys_move_in_place():
         rope.rerotate_((k * 1).requires_grad_(), before, after)
     with pytest.raises(NotImplementedError, match="sparse"):
         rope.rerotate_(k.to_sparse(), before, after)
+
+
+def test_negative_views_of_positions_keep_their_sign():
+    rope, q = phasor.Rotary(8), torch.randn(3, 2, 8)
+    view = torch.complex(torch.zeros(3, dtype=torch.float64), torch.tensor([1.0, 2.5, 7.0], dtype=torch.float64)).conj().imag
+    assert view.is_neg()
+    at = torch.tensor([-1.0, -2.5, -7.0], dtype=torch.float64)
+    assert torch.equal(rope(q, positions=view), rope(q, positions=at))
+    assert torch.equal(torch.ops.phasor.rotary(q, words_of(rope), view, 0, 0), rope(q, positions=at))
+    assert torch.equal(rope.rerotate_(q.clone(), 0, view), rope.rerotate_(q.clone(), 0, at))
+    learning = q.clone().requires_grad_()
+    rope(learning, positions=view).pow(2).sum().backward()
+    torch.testing.assert_close(learning.grad, 2 * q)
+    written = q.clone()
+    torch.ops.phasor.rotary_(written, words_of(rope), view, 0, 0)
+    assert torch.equal(written, rope(q, positions=at))
+
+
+def test_positions_of_numpy_are_taken_as_they_are():
+    rope, q, at = phasor.Rotary(8), torch.randn(3, 2, 8), np.array([4, 0, 9])
+    want = rope(q, positions=torch.from_numpy(at))
+    frozen = at.copy()
+    frozen.flags.writeable = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for positions in (frozen, at[::-1].copy()[::-1], at.astype(">i8"), at.astype(">f8"), [4, 0, 9], np.stack((at, at), 1)[:, 0]):
+            assert torch.equal(rope(q, positions=positions), want)
+            assert torch.equal(rope.apply_(q.clone(), positions=positions), want)
+    for positions in (at.astype(object), at.astype(np.longdouble), at.astype(complex), np.array(["a", "b", "c"])):
+        with pytest.raises(TypeError, match="wanted int32, int64 or float64"):
+            rope(q, positions=positions)
+
+
+def test_positions_of_jax_are_taken_as_they_are():
+    jnp = pytest.importorskip("jax.numpy")
+    rope, q = phasor.Rotary(8), torch.randn(3, 2, 8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert torch.equal(rope(q, positions=jnp.array([4, 0, 9])), rope(q, positions=torch.tensor([4, 0, 9])))

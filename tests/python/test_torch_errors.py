@@ -10,6 +10,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import phasor
+import phasor.nn
 from phasor._torch import words_of
 
 ROPE = phasor.Rotary(8)
@@ -197,3 +198,30 @@ def test_q_and_k_that_share_memory_are_refused():
     x = torch.randn(5, 6, 8)
     with pytest.raises(ValueError):
         ROPE.apply_(x[:, :4], x[:, 3:])
+
+
+TABLE = torch.ones(3, 4)
+ALIBI, SINUSOIDAL = phasor.nn.AlibiBias(2).text, phasor.nn.Sinusoidal(8).text
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda q: torch.ops.phasor.rotary_tables(q, TABLE, TABLE, [0, 0, 9, -1, 0, 0, 1], 0), "pairing of the layout is 9"),
+        (lambda q: torch.ops.phasor.rotary_tables(q, TABLE, TABLE, [0, 0, -1, -1, 0, 0, 1], 0), "pairing of the layout is -1"),
+        (lambda q: torch.ops.phasor.rotary_tables(q, TABLE, TABLE, [0, 0, 0, -2, 0, 0, 1], 0), "output_pairing of the layout is -2"),
+        (lambda q: torch.ops.phasor.rotary_tables(q, TABLE, TABLE, [0, 0, 0, -1, 0, 0, 1], 3), "direction is 3"),
+        (lambda q: torch.ops.phasor.rotary(q, WORDS, None, 0, 7), "direction is 7"),
+        (lambda q: torch.ops.phasor.rotary(q, WORDS, None, 0, -1), "direction is -1"),
+        (lambda q: torch.ops.phasor.learned_rotary(q, WORDS, None, None, 0, 7), "direction is 7"),
+        (lambda q: torch.ops.phasor.add_sinusoidal(q[:, 0], "{}", None, 0, None), "spec: is '{}'"),
+        (lambda q: torch.ops.phasor.add_sinusoidal(q[:, 0], "no JSON", None, 0, None), "spec: is 'no JSON'"),
+        (lambda q: torch.ops.phasor.add_sinusoidal(q[:, 0], ALIBI, None, 0, None), "text of Alibi"),
+        (lambda q: torch.ops.phasor.bias(*2 * (torch.arange(3, device=q.device),), SINUSOIDAL, torch.float32), "text of SinusoidalSpec"),
+        (lambda q: phasor.nn.AlibiBias(2)(-3), "-3 queries"),
+    ],
+)
+def test_codes_and_texts_of_operators_are_refused_with_words(call, words, device):
+    with pytest.raises(ValueError, match=words):
+        call(torch.ones(3, 2, 8, device=device))

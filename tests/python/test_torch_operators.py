@@ -160,6 +160,21 @@ def test_function_transforms_see_the_operator():
     assert torch.allclose(per_sample[1], 4 * per_sample[0])
 
 
+def test_nested_function_transforms_have_second_derivatives():
+    rope, q = phasor.Rotary(6), torch.randn(3, 6, dtype=torch.float64)
+    angle = torch.randn(3, 3, dtype=torch.float64)
+    for turn in (rope, lambda x: rope.apply_(x.clone()), lambda x: phasor.apply_rotary(x, None, angle.cos(), angle.sin())):
+
+        def cubed(q, turn=turn):
+            return turn(q).pow(3).sum()
+
+        want = torch.autograd.functional.hessian(cubed, q)
+        assert want.abs().max() > 1
+        torch.testing.assert_close(torch.func.hessian(cubed)(q), want)  # forward over reverse
+        torch.testing.assert_close(torch.func.jacrev(torch.func.grad(cubed))(q), want)
+        torch.testing.assert_close(torch.func.jacfwd(torch.func.jacfwd(cubed))(q), want)
+
+
 def test_fake_and_meta_tensors_have_shapes_only():
     rope, q, k, positions = rope_and_tensors(torch.bfloat16)
     for got, x in zip(rope(q.to("meta"), k.to("meta"), positions.to("meta")), (q, k)):

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from phasor import _core
-from phasor._torch import checks
+from phasor._torch import checks, recorded
 from phasor._torch.operators import LIBRARY
-from phasor._torch.spec_text import sinusoidal_of, spec_of
+from phasor._torch.plain import dense
+from phasor._torch.spec_text import sinusoidal_of, sinusoidal_spec_of
 
 _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
 ops = torch.ops.phasor
@@ -32,11 +33,6 @@ def _where(positions: Tensor | None, first: int) -> Tensor | int:
     return first if positions is None else positions
 
 
-def _dense(x: Tensor) -> Tensor:
-    """Gradients come with any strides; the channels of a token must lie side by side."""
-    return x if x.stride(-1) == 1 else x.contiguous()
-
-
 def _check_tokens(where: str, x: Tensor, positions: Tensor | None) -> None:
     checks.tokens(where, "x", x)
     if positions is not None:
@@ -51,7 +47,7 @@ def _sinusoidal(positions: Tensor, spec: str, dtype: torch.dtype) -> Tensor:
 
 def _encoding_shape(positions: Tensor, spec: str) -> tuple[int, ...]:
     checks.position_values("sinusoidal", positions)
-    return (*(positions.shape[1:] if positions.ndim == 3 else positions.shape), spec_of(spec).width)
+    return (*(positions.shape[1:] if positions.ndim == 3 else positions.shape), sinusoidal_spec_of(spec).width)
 
 
 def _add_sinusoidal(x: Tensor, spec: str, positions: Tensor | None, first: int, amplitude: Tensor | None) -> Tensor:
@@ -63,8 +59,8 @@ def _add_sinusoidal(x: Tensor, spec: str, positions: Tensor | None, first: int, 
 
 def _amplitude_gradient(gradient: Tensor, spec: str, positions: Tensor | None, first: int) -> Tensor:
     checks.tokens("sinusoidal_amplitude_gradient", "gradient", gradient)
-    value = sinusoidal_of(spec).amplitude_gradient(_dense(gradient), _where(positions, first))
-    return torch.tensor(value, dtype=torch.float64)
+    value = sinusoidal_of(spec).amplitude_gradient(dense(gradient), _where(positions, first))
+    return torch.empty((), dtype=torch.float64).fill_(value)  # torch.tensor would be lifted to the level of a transform
 
 
 def _lookup_add(x: Tensor, table: Tensor, positions: Tensor | None, first: int, offset: int, padding_row: int | None) -> Tensor:
@@ -84,7 +80,7 @@ def _check_lookup(x: Tensor, table: Tensor, positions: Tensor | None) -> None:
 def _lookup_gradient(gradient: Tensor, table: Tensor, positions: Tensor | None, first: int, offset: int, padding_row: int | None) -> Tensor:
     checks.tokens("lookup_gradient", "gradient", gradient)
     out = torch.zeros(table.shape, dtype=table.dtype)
-    _core.scatter_gradient(out, _dense(gradient), _where(positions, first), offset, padding_row)
+    _core.scatter_gradient(out, dense(gradient), _where(positions, first), offset, padding_row)
     return out
 
 
@@ -114,6 +110,7 @@ def _(positions: Tensor, spec: str, dtype: torch.dtype) -> Tensor:
 @torch.library.register_fake("phasor::add_sinusoidal", lib=LIBRARY)
 def _(x: Tensor, spec: str, positions: Tensor | None, first: int, amplitude: Tensor | None) -> Tensor:
     _check_tokens("add_sinusoidal", x, positions)
+    sinusoidal_spec_of(spec)
     return torch.empty_like(x)
 
 
@@ -138,65 +135,95 @@ def _(table: Tensor, rows: int, alpha: float) -> Tensor:
     return table.new_empty((rows, table.shape[1]))
 
 
-# ---- Gradients ----
+# ---- Gradients: every one of these operators is linear in what it is differentiated by ----
+
+_X, _SPEC, _POSITIONS, _FIRST, _AMPLITUDE = range(5)
 
 
-def _keep_sinusoidal(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    _, ctx.spec, positions, ctx.first, amplitude = inputs
-    ctx.dtype = None if amplitude is None else amplitude.dtype
-    ctx.save_for_backward(positions)
+def _encoding(given: Tensor, args: tuple[Any, ...]) -> Tensor:
+    """The encoding of amplitude 1 for each token of x, where `given` is."""
+    zeros = args[_X].zeros(given.device)
+    one = torch.ones((), dtype=torch.float64, device=given.device)
+    return ops.add_sinusoidal(zeros, args[_SPEC], args[_POSITIONS], args[_FIRST], one)
 
 
-def _sinusoidal_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+def _add_sinusoidal_backward(needs: tuple[bool, ...], args: tuple[Any, ...], gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+    (gradient,) = gradients
     amplitude = None
-    if ctx.needs_input_grad[4]:
-        amplitude = ops.sinusoidal_amplitude_gradient(gradient, ctx.spec, ctx.saved_tensors[0], ctx.first).to(ctx.dtype)
+    if needs[_AMPLITUDE]:
+        amplitude = ops.sinusoidal_amplitude_gradient(gradient, args[_SPEC], args[_POSITIONS], args[_FIRST]).to(args[_AMPLITUDE].dtype)
     return gradient, None, None, None, amplitude
 
 
-def _keep_lookup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    _, table, positions, *ctx.rest = inputs
-    ctx.save_for_backward(table, positions)
+def _add_sinusoidal_tangent(args: tuple[Any, ...], tangents: tuple[Any, ...]) -> Tensor:
+    x, amplitude = tangents[_X], tangents[_AMPLITUDE]
+    if amplitude is None:
+        return x
+    scaled = (amplitude * _encoding(amplitude, args)).to(args[_X].dtype)
+    return scaled if x is None else x + scaled
 
 
-def _lookup_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-    table, positions = ctx.saved_tensors
-    by_table = ops.lookup_gradient(gradient, table, positions, *ctx.rest) if ctx.needs_input_grad[1] else None
+def _amplitude_gradient_backward(needs: tuple[bool, ...], args: tuple[Any, ...], gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+    (by_sum,) = gradients
+    return (by_sum * _encoding(by_sum, args)).to(args[_X].dtype), None, None, None
+
+
+def _amplitude_gradient_tangent(args: tuple[Any, ...], tangents: tuple[Any, ...]) -> Tensor:
+    return ops.sinusoidal_amplitude_gradient(tangents[_X], *args[1:4])
+
+
+def _lookup_add_backward(needs: tuple[bool, ...], args: tuple[Any, ...], gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+    (gradient,) = gradients
+    by_table = ops.lookup_gradient(gradient, args[1].shell(gradient.device), *args[2:6]) if needs[1] else None
     return gradient, by_table, None, None, None, None
 
 
-def _keep_scatter(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    gradient, _, positions, *ctx.rest = inputs
-    ctx.save_for_backward(gradient.new_zeros(()).expand(gradient.shape), positions)
+def _lookup_add_tangent(args: tuple[Any, ...], tangents: tuple[Any, ...]) -> Tensor:
+    x, rows = tangents[:2]
+    if rows is None:
+        return x
+    return ops.lookup_add(args[0].zeros(rows.device) if x is None else dense(x), dense(rows), *args[2:6])
 
 
-def _scatter_backward(ctx: Any, rows: Tensor) -> tuple[Any, ...]:
+def _lookup_gradient_backward(needs: tuple[bool, ...], args: tuple[Any, ...], gradients: tuple[Any, ...]) -> tuple[Any, ...]:
     """A scattered sum is linear: its transpose looks the rows up. A padding row was left out, so nothing comes back from it."""
-    zeros, positions = ctx.saved_tensors
-    first, offset, padding_row = ctx.rest
+    (rows,) = gradients
+    positions, first, offset, padding_row = args[2:6]
     if padding_row is not None:
         rows = rows.index_fill(0, torch.tensor([padding_row], device=rows.device), 0)
-    return ops.lookup_add(zeros.contiguous(), _dense(rows), positions, first, offset, None), None, None, None, None, None
+    back = ops.lookup_add(args[0].zeros(rows.device), dense(rows), positions, first, offset, None)
+    return back, None, None, None, None, None
 
 
-def _keep_hierarchical(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    table, ctx.rows, ctx.alpha = inputs
-    ctx.save_for_backward(table)
+def _lookup_gradient_tangent(args: tuple[Any, ...], tangents: tuple[Any, ...]) -> Tensor:
+    if tangents[0] is None:  # the table gives its shape alone
+        return args[1].zeros(tangents[1].device)
+    return ops.lookup_gradient(tangents[0], args[1].shell(tangents[0].device), *args[2:6])
 
 
-def _hierarchical_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+def _hierarchical_backward(needs: tuple[bool, ...], args: tuple[Any, ...], gradients: tuple[Any, ...]) -> tuple[Any, ...]:
     """Row i n + j is p_j + c (p_i - p_0) with c = alpha / (1 - alpha)."""
-    (table,) = ctx.saved_tensors
-    n, share = table.shape[0], ctx.alpha / (1 - ctx.alpha)
-    at = torch.arange(ctx.rows, device=table.device)
+    (gradient,) = gradients
+    table, rows, alpha = args[:3]
+    n, share = table.shape[0], alpha / (1 - alpha)
+    at = torch.arange(rows, device=gradient.device)
 
-    def scattered(rows: Tensor) -> Tensor:
-        return ops.lookup_gradient(gradient, table, rows, 0, 0, None)
+    def scattered(of: Tensor) -> Tensor:
+        return ops.lookup_gradient(gradient, table.shell(gradient.device), of, 0, 0, None)
 
     return scattered(at % n) + share * (scattered(at // n) - scattered(torch.zeros_like(at))), None, None
 
 
-torch.library.register_autograd("phasor::add_sinusoidal", _sinusoidal_backward, setup_context=_keep_sinusoidal, lib=LIBRARY)
-torch.library.register_autograd("phasor::lookup_add", _lookup_backward, setup_context=_keep_lookup, lib=LIBRARY)
-torch.library.register_autograd("phasor::lookup_gradient", _scatter_backward, setup_context=_keep_scatter, lib=LIBRARY)
-torch.library.register_autograd("phasor::hierarchical_table", _hierarchical_backward, setup_context=_keep_hierarchical, lib=LIBRARY)
+def _hierarchical_tangent(args: tuple[Any, ...], tangents: tuple[Any, ...]) -> Tensor:
+    return ops.hierarchical_table(dense(tangents[0]), *args[1:3])
+
+
+for _overload, _by, _kept, _backward, _tangent in (
+    (ops.add_sinusoidal.default, (_X, _AMPLITUDE), (_POSITIONS,), _add_sinusoidal_backward, _add_sinusoidal_tangent),
+    (ops.sinusoidal_amplitude_gradient.default, (_X,), (_POSITIONS,), _amplitude_gradient_backward, _amplitude_gradient_tangent),
+    (ops.lookup_add.default, (0, 1), (2,), _lookup_add_backward, _lookup_add_tangent),
+    (ops.lookup_gradient.default, (0, 1), (2,), _lookup_gradient_backward, _lookup_gradient_tangent),
+    (ops.hierarchical_table.default, (0,), (), _hierarchical_backward, _hierarchical_tangent),
+):
+    recorded.register(recorded.Rule(_overload, frozenset(_by), frozenset(_kept), _backward, _tangent))
+recorded.register_without(ops.sinusoidal.default)

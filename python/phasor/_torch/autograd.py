@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 from torch import _C, Tensor
-from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 
 from phasor._torch import checks, kernels, sharding, table_gradient
 from phasor._torch.operators import LIBRARY, OPERATORS, ROTARY, TABLES, Operator
-from phasor._torch.plain import quiet
+from phasor._torch.plain import dense, quiet
+from phasor._torch.recorded import applied, below_autograd, register_without
 
 
 def adjoint_direction(by_tables: bool, direction: int) -> int:
@@ -27,8 +27,7 @@ def rotate_some(by_tables: bool, some: tuple[Tensor | None, ...], rest: tuple[An
     given = [x for x in some if x is not None]
     if not given:
         return list(some)
-    given = [x if x.stride(-1) == 1 else x.contiguous() for x in given]  # gradients may come with any strides
-    outs = (TABLES if by_tables else ROTARY)[len(given)](*given, *rest)
+    outs = (TABLES if by_tables else ROTARY)[len(given)](*(dense(x) for x in given), *rest)
     left = iter((outs,) if len(given) == 1 else outs)
     return [None if x is None else next(left) for x in some]
 
@@ -44,9 +43,8 @@ class Rotate(torch.autograd.Function):
     """A functional operator, below which the dispatcher goes on."""
 
     @staticmethod
-    def forward(ctx: Any, operator: Operator, keyset: Any, *args: Any) -> Any:
-        with _C._AutoDispatchBelowAutograd():
-            result = operator.overload.redispatch(keyset & _C._after_autograd_keyset, *args)
+    def forward(ctx: Any, operator: Operator, below: Callable[..., Any], *args: Any) -> Any:
+        result = below(*args)
         count = operator.tensors
         ctx.set_materialize_grads(False)
         ctx.operator, ctx.last = operator, args[count + 2 :]
@@ -85,13 +83,6 @@ class Rotate(torch.autograd.Function):
 _apply_here = super(torch.autograd.Function, Rotate).apply
 
 
-def _apply(operator: Operator, keyset: Any, args: tuple[Any, ...]) -> Any:
-    if not _C._are_functorch_transforms_active():
-        return _apply_here(operator, keyset, *args)
-    with enable_single_level_autograd_function():  # functorch has chosen its level already when this kernel is reached
-        return _apply_here(operator, keyset, *args)
-
-
 def _recorded(args: tuple[Any, ...]) -> bool:
     return (_C.is_grad_enabled() and _C._any_requires_grad(*args)) or forward_ad._current_level >= 0
 
@@ -123,10 +114,8 @@ def _functional(operator: Operator) -> Callable[..., Any]:
         sharding.any_sharded(args)
         if not by_tables and args[count + 1] is not None and args[count + 1].requires_grad:
             return _by_learned_positions(operator, args)
-        if _recorded(args):
-            return _apply(operator, keyset, args)
-        with _C._AutoDispatchBelowAutograd():
-            return overload.redispatch(keyset & _C._after_autograd_keyset, *args)
+        below = below_autograd(overload, keyset)
+        return applied(_apply_here, operator, below, args) if _recorded(args) else below(*args)
 
     return kernel
 
@@ -150,8 +139,7 @@ def _in_place(operator: Operator) -> Callable[..., Any]:
             for x, out in zip(tensors, (outs,) if count == 1 else outs):
                 x.copy_(out)
             return
-        with _C._AutoDispatchBelowAutograd():
-            overload.redispatch(keyset & _C._after_autograd_keyset, *args)
+        below_autograd(overload, keyset)(*args)
 
     return kernel
 
@@ -159,3 +147,4 @@ def _in_place(operator: Operator) -> Callable[..., Any]:
 for _operator in OPERATORS:
     _make = _in_place if _operator.in_place else _functional
     LIBRARY.impl(_operator.name, _make(_operator), "Autograd", with_keyset=True)
+register_without(torch.ops.phasor.cos_sin.default)

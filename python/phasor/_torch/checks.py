@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from phasor._torch import layouts
+
 _DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _POSITION_DTYPES = (torch.int32, torch.int64, torch.float64)
 _LEAF = "a leaf Variable that requires grad is being used in an in-place operation."
@@ -55,9 +57,16 @@ def _alike(where: str, q: Tensor, k: Tensor) -> None:
         raise ValueError(f"{where}: q is {tuple(q.shape)} and k is {tuple(k.shape)}, only their heads may differ in number")
 
 
+def _direction(where: str, direction: int, count: int) -> None:
+    """Refuses what is no direction: with positions 3 is the transpose of the inverse."""
+    if not 0 <= direction < count:
+        raise ValueError(f"{where}: direction is {direction}, wanted 0 (forward), 1 (inverse) or 2 (transpose)")
+
+
 def shapes_by_positions(where: str, tensors: tuple[Any, ...], words: Tensor, positions: Tensor | None, offset: int, direction: int) -> None:
     rotated(where, tensors)
     beside(where, "words", words, tensors[0])
+    _direction(where, direction, 4)
     if words.dtype != torch.int64 or words.ndim != 1:
         raise TypeError(f"{where}: words are {words.dtype} of {words.ndim} axes, wanted the int64 tensor of a phasor.Rotary")
     if positions is None:
@@ -85,8 +94,8 @@ def shapes_by_tables(where: str, tensors: tuple[Any, ...], cos: Tensor, sin: Ten
             raise ValueError(f"{where}: {name} has {x.ndim} axes, wanted (T, P or R), (B, T, P or R) or (B, T, H, P or R)")
     if cos.shape != sin.shape:
         raise ValueError(f"{where}: cos is {tuple(cos.shape)} and sin is {tuple(sin.shape)}, wanted one shape")
-    if len(layout) != 7:
-        raise ValueError(f"{where}: the layout has {len(layout)} numbers, wanted 7")
+    layouts.check(where, layout)
+    _direction(where, direction, 3)
 
 
 def writable(tensors: tuple[Tensor, ...]) -> None:
@@ -97,12 +106,6 @@ def writable(tensors: tuple[Tensor, ...]) -> None:
             raise RuntimeError(_LEAF)
         if x.is_inference() and not torch.is_inference_mode_enabled():
             raise RuntimeError(_INFERENCE)
-
-
-def not_inference(q: Tensor, k: Tensor | None) -> None:
-    """Tensors of inference mode have no version to count, so only inference mode may write them."""
-    if (q.is_inference() or (k is not None and k.is_inference())) and not torch.is_inference_mode_enabled():
-        raise RuntimeError(_INFERENCE)
 
 
 def explain(where: str, tensors: tuple[Any, ...], **others: Any) -> None:

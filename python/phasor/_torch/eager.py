@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import _C, Tensor
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.autograd import forward_ad
 from torch.utils._python_dispatch import _disable_current_modes
 
 from phasor import _core
@@ -18,16 +18,11 @@ from phasor._torch import checks, operators, sharding
 from phasor._torch.autograd import without_gradient
 from phasor._torch.kernels import FORWARD, TRANSPOSE, TRANSPOSED, turn
 from phasor._torch.layouts import codes_of, decoded, layout_codes
-from phasor._torch.plain import TYPES, in_place_through_copy, written
+from phasor._torch.plain import dense, direct, in_place_through_copy, written
 
 _compiling = torch.compiler.is_dynamo_compiling
-_transforms = _C._are_functorch_transforms_active
-_modes = _C._len_torch_dispatch_stack
-_function_modes = _C._len_torch_function_stack
-_tracing = _C._get_tracing_state
 _recording = _C.is_grad_enabled
 _empty_like = torch.empty_like
-_PLAIN_POSITIONS = frozenset((int, type(None)))
 
 
 def words_of_core(core: Any) -> Tensor:
@@ -40,22 +35,10 @@ def words_of(rope: Any) -> Tensor:
     """The spec of a phasor.Rotary as the operators carry it; made now if PyTorch was imported after the Rotary was made."""
     words = rope._words
     if words is None:
+        if _compiling():
+            raise RuntimeError("rotary: the Rotary was made before PyTorch was imported, wanted one call of it outside of torch.compile")
         words = rope._words = words_of_core(rope._core)
     return words
-
-
-def _direct(q: Any, k: Any, first: Any, second: Any = None) -> bool:
-    """Whether a call may go past the dispatcher; plain.quiet written out, because this is most of what a call costs."""
-    if type(q) not in TYPES or not q.is_cpu or q.is_neg() or (k is not None and (type(k) not in TYPES or k.is_neg())):
-        return False
-    if type(first) not in _PLAIN_POSITIONS and (type(first) not in TYPES or first.requires_grad):
-        return False
-    if second is not None:  # tables
-        if type(first) not in TYPES or type(second) not in TYPES or second.requires_grad or first.is_neg() or second.is_neg():
-            return False
-    if _transforms() or _modes() or _function_modes():
-        return False
-    return _tracing() is None and forward_ad._current_level < 0
 
 
 def _differentiates(q: Tensor, k: Tensor | None) -> bool:
@@ -63,11 +46,25 @@ def _differentiates(q: Tensor, k: Tensor | None) -> bool:
 
 
 def _torch_positions(positions: Any) -> Any:
-    """Positions as a tensor, an int or None; other arrays share their memory with the tensor."""
+    """Positions as a tensor, an int or None; other arrays share their memory with the tensor where PyTorch can read it."""
     if positions is None or isinstance(positions, (Tensor, torch.SymInt)) or type(positions) is int:
         return positions
     positions = positions_argument(positions)
-    return positions if isinstance(positions, int) else torch.as_tensor(positions)
+    if isinstance(positions, int):
+        return positions
+    return torch.as_tensor(positions) if _compiling() else _tensor_of(positions)
+
+
+def _tensor_of(positions: Any) -> Tensor:
+    if not isinstance(positions, np.ndarray):
+        try:
+            positions = np.from_dlpack(positions)
+        except (BufferError, RuntimeError, TypeError, ValueError):  # not in this machine's memory, or with no DLPack
+            return torch.as_tensor(positions)
+    if positions.dtype.kind not in "iuf" or positions.dtype.itemsize > 8:
+        raise TypeError(f"positions: are of {positions.dtype}, wanted int32, int64 or float64")
+    readable = positions.flags.writeable and positions.dtype.isnative and all(stride >= 0 for stride in positions.strides)
+    return torch.from_numpy(positions if readable else positions.astype(positions.dtype.newbyteorder("="), order="C"))
 
 
 def _beside_fake(words: Tensor, q: Tensor) -> Tensor:
@@ -95,10 +92,12 @@ def _by_operator(table: dict[int, Any], words: Tensor, tensors: tuple[Any, ...],
 
 def rotary(rope: Any, q: Tensor, k: Tensor | None, positions: Any, direction: int, words: Tensor | None = None) -> Any:
     """q, or q and k, rotated into new tensors. `words` are those of the rope where a module holds them."""
-    if _compiling() or not _direct(q, k, positions):
+    if _compiling() or not direct(q, k, positions):
         positions = _torch_positions(positions)
-        if _compiling() or not _direct(q, k, positions):
+        if _compiling() or not direct(q, k, positions):
             return _by_operator(operators.ROTARY, words_of(rope) if words is None else words, (q, k), positions, direction)
+    if rope._words is None:  # for a compiler that looks at a later call
+        words_of(rope)
     try:
         if _differentiates(q, k):
             q_out, k_out = Turned.apply(rope, direction, q, k, positions)
@@ -115,12 +114,14 @@ def rotary_(rope: Any, q: Tensor, k: Tensor | None, positions: Any, direction: i
     """q, or q and k, rotated in place and given back."""
     if _compiling():
         return _rotary_by_operator(rope, (q, k), _torch_positions(positions), direction, words)
+    if rope._words is None:
+        words_of(rope)
     try:
-        # The call of every layer at every token that is generated: the core asks what _direct asks, at a third of the cost.
+        # The call of every layer at every token that is generated: the core asks what `direct` asks, at a third of the cost.
         if rope._core.apply_past_torch(q, k, positions, direction):
             return q if k is None else (q, k)
         positions = _torch_positions(positions)
-        if _direct(q, k, positions):
+        if direct(q, k, positions):
             return _in_place_with_care(TurnedInPlace, rope, (q, k), (positions,), direction)
     except Exception:
         checks.explain("rotary_", (q, k), positions=positions)
@@ -135,7 +136,7 @@ def _rotary_by_operator(rope: Any, tensors: tuple[Any, Any], positions: Any, dir
 
 def tables(q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor, layout: TableLayout, direction: int) -> Any:
     """q, or q and k, rotated by given tables into new tensors."""
-    if _compiling() or not _direct(q, k, cos, sin):
+    if _compiling() or not direct(q, k, cos, sin):
         return _tables_by_operator(operators.TABLES, (q, k), (cos, sin), layout, direction)
     try:
         if _differentiates(q, k):
@@ -151,7 +152,7 @@ def tables(q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor, layout: TableL
 
 def tables_(q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor, layout: TableLayout, direction: int) -> Any:
     """q, or q and k, rotated by given tables in place and given back."""
-    if _compiling() or not _direct(q, k, cos, sin):
+    if _compiling() or not direct(q, k, cos, sin):
         _tables_by_operator(operators.TABLES_, (q, k), (cos, sin), layout, direction)
         return q if k is None else (q, k)
     try:
@@ -174,16 +175,21 @@ def learned_rotary(x: Tensor, words: Tensor, frequencies: Tensor, positions: Any
     return torch.ops.phasor.learned_rotary(x, words, frequencies, at, first, direction)
 
 
+def _resolved(positions: Any) -> Any:
+    """A negative view has its sign beside its memory."""
+    return positions.resolve_neg() if isinstance(positions, Tensor) else positions
+
+
 def rerotate_(source: Any, target: Any, k: Tensor, from_positions: Any, to_positions: Any) -> Tensor:
     """Keys moved in place. They come from a cache: there is no gradient."""
-    before, after = _torch_positions(from_positions), _torch_positions(to_positions)
-    if _compiling() or not (_direct(k, None, before) and _direct(k, None, after)):
+    before, after = (_resolved(_torch_positions(positions)) for positions in (from_positions, to_positions))
+    if _compiling() or not (direct(k, None, before) and direct(k, None, after)):
         checks.rotated("rerotate_", (k,))
         raise NotImplementedError("rerotate_: k is not a plain tensor of an eager call, wanted one")
     if k.requires_grad and _recording():
         raise NotImplementedError("rerotate_: k requires a gradient, wanted keys of a cache")
     try:
-        checks.not_inference(k, None)
+        checks.writable((k,))
         _core.rerotate(source._core, target._core, k, before, after, None)
     except Exception:
         checks.explain("rerotate_", (k,), from_positions=before, to_positions=after)
@@ -217,8 +223,8 @@ def _tables_by_operator(
 
 
 def _transposed(front: Any, gradients: tuple[Tensor | None, Tensor | None], *rest: Any) -> tuple[Any, Any]:
-    """`front(q, k, *rest)` on those gradients that are there. They come with any strides; the channels of a head must lie side by side."""
-    q, k = (g if g is None or g.stride(-1) == 1 else g.contiguous() for g in gradients)
+    """`front(q, k, *rest)` on those gradients that are there."""
+    q, k = (None if g is None else dense(g) for g in gradients)
     if q is None:
         return None, None if k is None else front(k, None, *rest)
     return (front(q, None, *rest), None) if k is None else front(q, k, *rest)
@@ -321,6 +327,13 @@ class TurnedByTablesInPlace(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, x: Tensor | None) -> Any:
         return None, None, _by_tables_backward(ctx, x, None)[0], None, None
+
+
+def output(where: str, out: Tensor) -> None:
+    """Refuses, as PyTorch does, an output that is written past it: one that learns, or one of inference mode outside of it."""
+    checks.writable((out,))
+    if out.requires_grad and _recording():
+        raise RuntimeError(f"{where}: functions with out=... arguments don't support automatic differentiation, but out requires grad.")
 
 
 def _in_place_with_care(function: Any, what: Any, tensors: tuple[Tensor, Tensor | None], by: tuple[Any, ...], direction: int) -> Any:

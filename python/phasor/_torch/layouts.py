@@ -14,7 +14,16 @@ from phasor._torch.caches import cached
 _PAIRINGS = ("half", "interleaved")
 _SENSES = ("counterclockwise", "clockwise")
 _NUMERICS = ("exact", "hf", "hf_float32", "vllm", "ggml")
-LENGTH = 7
+# Of each number that a layout is: its name, the least it may be, and what it names.
+_FIELDS: tuple[tuple[str, int, tuple[str, ...]], ...] = (
+    ("rotary_width", 0, ()),
+    ("rotary_offset", 0, ()),
+    ("pairing", 0, _PAIRINGS),
+    ("output_pairing", -1, _PAIRINGS),
+    ("sense", 0, _SENSES),
+    ("numerics", 0, _NUMERICS),
+    ("segments", 1, ()),
+)
 
 
 def _code(field: str, names: tuple[str, ...], value: str) -> int:
@@ -37,11 +46,22 @@ def codes_of(layout: TableLayout) -> tuple[int, ...]:
     )
 
 
+def check(where: str, codes: Sequence[int]) -> None:
+    """Refuses numbers that are no layout."""
+    if len(codes) != len(_FIELDS):
+        raise ValueError(f"{where}: the layout has {len(codes)} numbers, wanted {len(_FIELDS)}")
+    for code, (name, least, names) in zip(codes, _FIELDS):
+        if code < least or (names and code >= len(names)):
+            wanted = f"{least} to {len(names) - 1}" if names else f"at least {least}"
+            raise ValueError(f"{where}: {name} of the layout is {code}, wanted {wanted}")
+
+
 layout_codes = lru_cache(maxsize=256)(codes_of)  # a compiler that looks at a call takes codes_of
 
 
 @cached
 def _decoded(codes: tuple[int, ...]) -> Any:
+    check("rotary_tables", codes)
     width, offset, pairing, output, sense, numerics, segments = codes
     layout = TableLayout(
         rotary_width=width,

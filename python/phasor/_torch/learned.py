@@ -12,10 +12,11 @@ from torch import Tensor
 
 from phasor import _core
 from phasor._spec import GivenDirections, GivenFrequencies, RotarySpec, TableLayout
-from phasor._torch import checks
+from phasor._torch import checks, recorded
 from phasor._torch.caches import cached
 from phasor._torch.kernels import FORWARD, INVERSE_TRANSPOSE, TRANSPOSED, turn
 from phasor._torch.operators import LIBRARY
+from phasor._torch.plain import dense
 
 _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
 ops = torch.ops.phasor
@@ -40,17 +41,25 @@ def _spec_of(core: Any) -> RotarySpec:
     return core.spec
 
 
+def given_scaling(frequencies: Any, amplitude: float) -> GivenFrequencies | GivenDirections:
+    """The scaling of frequencies (P) or (axes, heads, P), a tensor or a NumPy array; of a tensor on the meta device its shape."""
+    if isinstance(frequencies, Tensor):
+        frequencies = frequencies.detach()
+        frequencies = torch.zeros(frequencies.shape, device="cpu") if frequencies.device.type == "meta" else frequencies
+    values = tuple(float(x) for x in frequencies.reshape(-1).tolist())
+    if frequencies.ndim == 1:
+        return GivenFrequencies(frequencies=values, amplitude=amplitude)
+    if amplitude != 1:
+        raise NotImplementedError(f"learned_rotary: the amplitude is {amplitude}, frequencies of (axes, heads, P) have one of 1 alone")
+    return GivenDirections(axes=frequencies.shape[0], heads=frequencies.shape[1], frequencies=values)
+
+
 def _made(words: Tensor, frequencies: Tensor | None) -> Any:
     """The spec of the words with these frequencies: (P), or (axes, heads, P)."""
     core = _core.rotary_from_words(words)
     if frequencies is None:
         return core
-    values = tuple(frequencies.detach().double().reshape(-1).tolist())
-    if frequencies.ndim == 3:
-        scaling: Any = GivenDirections(axes=frequencies.shape[0], heads=frequencies.shape[1], frequencies=values)
-    else:
-        scaling = GivenFrequencies(frequencies=values)
-    return _core_of(replace(_spec_of(core), scaling=scaling))
+    return _core_of(replace(_spec_of(core), scaling=given_scaling(frequencies, core.amplitude)))
 
 
 def _learned_rotary(x: Tensor, words: Tensor, frequencies: Tensor | None, positions: Tensor | None, offset: int, direction: int) -> Tensor:
@@ -88,8 +97,7 @@ def _learned_rotary_gradient(
 ) -> tuple[Tensor, Tensor]:
     core = _made(words, frequencies)
     spec = _spec_of(core)
-    dense = gradient if gradient.stride(-1) == 1 else gradient.contiguous()
-    phase = _phase_gradient(core, spec, rotated, dense, direction)
+    phase = _phase_gradient(core, spec, rotated, dense(gradient), direction)
     by_frequency = torch.zeros(() if frequencies is None else frequencies.shape, dtype=torch.float64)
     if frequencies is not None:
         _core.frequency_gradient(core, by_frequency, phase, offset if positions is None else positions)
@@ -124,27 +132,32 @@ def _(
     return by_frequency, rotated.new_empty(_learning_shape(positions), dtype=torch.float64)
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    _, words, frequencies, positions, ctx.offset, ctx.direction = inputs
-    ctx.save_for_backward(output, words, frequencies, positions)
+_X, _WORDS, _FREQUENCIES, _POSITIONS, _OFFSET, _DIRECTION, _RESULT = range(7)
 
 
-def _backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-    rotated, words, frequencies, positions = ctx.saved_tensors
+def _backward(needs: tuple[bool, ...], args: tuple[Any, ...], gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+    (gradient,) = gradients
+    *by, direction = args[_WORDS:_RESULT]
     by_x = by_frequency = by_position = None
-    if ctx.needs_input_grad[0]:
-        dense = gradient if gradient.stride(-1) == 1 else gradient.contiguous()
-        by_x = ops.learned_rotary(dense, words, frequencies, positions, ctx.offset, TRANSPOSED[ctx.direction])
-    if ctx.needs_input_grad[2] or ctx.needs_input_grad[3]:
-        by_frequency, by_position = ops.learned_rotary_gradient(rotated, gradient, words, frequencies, positions, ctx.offset, ctx.direction)
-    return by_x, None, by_frequency if ctx.needs_input_grad[2] else None, by_position if ctx.needs_input_grad[3] else None, None, None
+    if needs[_X]:
+        by_x = ops.learned_rotary(dense(gradient), *by, TRANSPOSED[direction])
+    if needs[_FREQUENCIES] or needs[_POSITIONS]:
+        by_frequency, by_position = ops.learned_rotary_gradient(args[_RESULT], gradient, *by, direction)
+    return by_x, None, by_frequency if needs[_FREQUENCIES] else None, by_position if needs[_POSITIONS] else None, None, None
 
 
-def _no_second_order(ctx: Any, *gradients: Tensor) -> Any:
+def _tangent(args: tuple[Any, ...], tangents: tuple[Any, ...]) -> Tensor:
+    if tangents[_FREQUENCIES] is not None or tangents[_POSITIONS] is not None:
+        raise NotImplementedError("learned_rotary: forward-mode gradients are by tensors only, not by frequencies or positions")
+    return ops.learned_rotary(dense(tangents[_X]), *args[_WORDS:_RESULT])
+
+
+def _no_second_order(*_: Any) -> Any:
     raise NotImplementedError("learned_rotary: second derivatives by frequencies or positions are not there; those by tensors are")
 
 
-torch.library.register_autograd("phasor::learned_rotary", _backward, setup_context=_keep, lib=LIBRARY)
-torch.library.register_autograd(
-    "phasor::learned_rotary_gradient", _no_second_order, setup_context=lambda ctx, inputs, output: None, lib=LIBRARY
+_KEPT = frozenset((_WORDS, _FREQUENCIES, _POSITIONS, _RESULT))
+recorded.register(recorded.Rule(ops.learned_rotary.default, frozenset((_X, _FREQUENCIES, _POSITIONS)), _KEPT, _backward, _tangent))
+recorded.register(
+    recorded.Rule(ops.learned_rotary_gradient.default, frozenset((0, 1, 3, 4)), frozenset(), _no_second_order, _no_second_order)
 )

@@ -16,26 +16,39 @@ _modes = _C._len_torch_dispatch_stack
 _function_modes = _C._len_torch_function_stack
 _tracing = _C._get_tracing_state
 _increment_version = _C._increment_version
+_PLAIN_POSITIONS = frozenset((int, type(None)))
 _DEFAULT = _C._autograd.CreationMeta.DEFAULT
 
 
-def quiet(args: tuple[Any, ...], count: int, by_tables: bool) -> bool:
-    """Every tensor lies in memory as it seems to and wants no gradient; no transform, mode, trace or forward-mode gradient looks on."""
-    q = args[0]
-    if type(q) not in TYPES or q.requires_grad or not q.is_cpu or q.is_neg():
+def direct(q: Any, k: Any, first: Any, second: Any = None) -> bool:
+    """Whether a call may go past the dispatcher: `first` are the positions, or cos where `second` is sin.
+
+    Every tensor lies in memory as it seems to, none but q and k wants a gradient, and no transform, mode, trace or forward-mode gradient
+    looks on. What torch_plain.cpp asks for the shortest road, here for those on which there is a gradient or a copy.
+    """
+    if type(q) not in TYPES or not q.is_cpu or q.is_neg() or (k is not None and (type(k) not in TYPES or k.is_neg())):
         return False
-    if count == 2:
-        k = args[1]
-        if type(k) not in TYPES or k.requires_grad or k.is_neg():
-            return False
-    first, second = args[count], args[count + 1]  # words and positions, or cos and sin
-    if type(first) not in TYPES or (second is not None and (type(second) not in TYPES or second.requires_grad)):
+    if type(first) not in _PLAIN_POSITIONS and (type(first) not in TYPES or first.requires_grad or first.is_neg()):
         return False
-    if by_tables and (first.requires_grad or first.is_neg() or second.is_neg()):
+    if second is not None and (type(first) not in TYPES or type(second) not in TYPES or second.requires_grad or second.is_neg()):
         return False
     if _transforms() or _modes() or _function_modes():
         return False
     return _tracing() is None and forward_ad._current_level < 0
+
+
+def quiet(args: tuple[Any, ...], count: int, by_tables: bool) -> bool:
+    """`direct` for the arguments of an operator, of which nothing wants a gradient."""
+    q, k = args[0], args[1] if count == 2 else None
+    if q.requires_grad or (k is not None and k.requires_grad):
+        return False
+    first, second = args[count], args[count + 1]  # cos and sin, or words and positions
+    return direct(q, k, first, second) if by_tables else type(first) in TYPES and direct(q, k, second)
+
+
+def dense(x: Tensor) -> Tensor:
+    """x, copied if the channels of a head do not lie side by side: gradients come with any strides."""
+    return x if x.stride(-1) == 1 else x.contiguous()
 
 
 def written(q: Tensor, k: Tensor | None) -> None:

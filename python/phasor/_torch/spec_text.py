@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any
+from typing import Any, get_args
 
 from phasor import _additive, _bias_specs, _core
 from phasor._torch.caches import cached
@@ -39,16 +39,32 @@ def text_of(spec: Any) -> str:
 @cached
 def spec_of(text: str) -> Any:
     """The spec of a text."""
-    return _made(json.loads(text))
+    try:
+        return _made(json.loads(text))
+    except (KeyError, TypeError, json.JSONDecodeError):
+        shown = text if len(text) < 80 else text[:77] + "..."
+        raise ValueError(f"spec: is {shown!r}, wanted the text of a sinusoidal encoding or a bias of phasor.nn") from None
+
+
+def _of_kind(text: str, what: str, kinds: tuple[type, ...]) -> Any:
+    spec = spec_of(text)
+    if not isinstance(spec, kinds):
+        raise ValueError(f"spec: is the text of {type(spec).__name__}, wanted that of a {what}")
+    return spec
+
+
+def sinusoidal_spec_of(text: str) -> _additive.SinusoidalSpec:
+    """The spec of a sinusoidal encoding's text."""
+    return _of_kind(text, "sinusoidal encoding", (_additive.SinusoidalSpec,))
 
 
 @cached
 def sinusoidal_of(text: str) -> Any:
     """The core's sinusoidal encoding."""
-    return _core.Sinusoidal(spec_of(text))
+    return _core.Sinusoidal(sinusoidal_spec_of(text))
 
 
 @cached
 def bias_of(text: str) -> Any:
     """The core's bias."""
-    return _core.Bias(spec_of(text))
+    return _core.Bias(_of_kind(text, "bias", get_args(_bias_specs.BiasSpec)))

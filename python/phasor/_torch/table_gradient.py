@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from phasor._torch.kernels import FORWARD
+from phasor._torch.plain import dense
 
 _INTERLEAVED = 1
 
@@ -52,9 +53,8 @@ def by_tables(
                 continue
             # <g, R x> and <g, R^T x> = <x, R g>: what is turned forward has its channels where the table's are.
             turned, other = (x, gradient) if direction == FORWARD else (gradient, x)
-            turned = turned if turned.stride(-1) == 1 else turned.contiguous()
             wide = torch.promote_types(x.dtype, torch.float32)
-            product = torch.ops.phasor.rotary_tables(turned, *units, layout, FORWARD).to(wide) * other.to(wide)
+            product = torch.ops.phasor.rotary_tables(dense(turned), *units, layout, FORWARD).to(wide) * other.to(wide)
             total = total + _to_table(_as_batch(product), table, layout)
         results.append(total)
     return results

@@ -86,6 +86,10 @@ class Learned(torch.nn.Module):
             raise ValueError(f"Learned: length is {length}, a table of {rows} rows extends to {rows * rows}")
         if not 0 < alpha < 1 or alpha == 0.5:
             raise ValueError(f"Learned: alpha is {alpha}, wanted a number between 0 and 1 that is not 1/2")
+        if padding_row is not None and not 0 <= padding_row < rows:
+            raise ValueError(f"Learned: padding_row is {padding_row}, wanted one of the {rows} rows")
+        if padding_row is not None and length > rows:
+            raise ValueError("Learned: padding_row and a length above rows are both given, wanted one: an extension mixes all rows")
 
     @classmethod
     def from_table(cls, table: Any, **options: Any) -> Learned:

@@ -35,8 +35,8 @@ def _positions(queries: Any, keys: Any, device: torch.device) -> tuple[Tensor, T
             raise TypeError(
                 f"bias: queries are {type(queries).__name__} and keys {type(keys).__name__}, wanted numbers or tensors of positions"
             )
-        if keys < queries:
-            raise ValueError(f"bias: {queries} queries and {keys} keys, wanted at least as many keys")
+        if not 0 <= queries <= keys:
+            raise ValueError(f"bias: {queries} queries and {keys} keys, wanted 0 queries or more, and at least as many keys")
         return torch.arange(keys - queries, keys, device=device), torch.arange(keys, device=device)
     if not isinstance(keys, Tensor):
         raise TypeError("bias: queries are positions and keys are a number, wanted both alike")
@@ -76,8 +76,10 @@ class AlibiBias(torch.nn.Module):
         at, of = _positions(queries, keys, device)
         if self.slopes is None:
             return torch.ops.phasor.bias(at, of, self.text, dtype)
-        whole = torch.ops.phasor.bias(at, of, self.text, torch.promote_types(dtype, self.slopes.dtype))
-        return (self.slopes[:, None, None] * whole).to(dtype)
+        # Whole distances are exact in float32 up to 2^24, in 16 bits only up to 256 or 2048.
+        wide = torch.promote_types(torch.promote_types(dtype, self.slopes.dtype), torch.float32)
+        whole = torch.ops.phasor.bias(at, of, self.text, wide)
+        return (self.slopes[:, None, None].to(wide) * whole).to(dtype)
 
     def extra_repr(self) -> str:
         return f"heads={self.spec.heads}, form={self.spec.form!r}" + (", learned=True" if self.slopes is not None else "")

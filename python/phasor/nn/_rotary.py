@@ -12,7 +12,8 @@ from torch import Tensor
 
 from phasor import _rotary, _torch
 from phasor._rotary import direction_number
-from phasor._spec import GivenDirections, GivenFrequencies, RotarySpec
+from phasor._spec import RotarySpec
+from phasor._torch.learned import given_scaling
 
 
 class Rotary(torch.nn.Module):
@@ -109,7 +110,9 @@ class LearnedRotary(torch.nn.Module):
             raise TypeError(f"LearnedRotary: frequencies are {frequencies.dtype}, wanted float32 or float64")
         if frequencies.ndim not in (1, 3):
             raise ValueError(f"LearnedRotary: frequencies are {tuple(frequencies.shape)}, wanted (P) or (axes, heads, P)")
-        self.rope = _rotary.Rotary.from_spec(replace(rope.spec, scaling=_scaling_of(frequencies)))
+        # Not the values that a tensor made on the meta device does not have; every call takes those of the parameter.
+        own = rope.frequencies if frequencies.device.type == "meta" and frequencies.shape == rope.frequencies.shape else frequencies
+        self.rope = _learned_from(rope, own)
         self.frequencies = frequencies if isinstance(frequencies, torch.nn.Parameter) else torch.nn.Parameter(frequencies.detach().clone())
         self.register_buffer("words", _torch.words_of(self.rope).clone(), persistent=False)
 
@@ -123,7 +126,7 @@ class LearnedRotary(torch.nn.Module):
 
     def rotary(self) -> _rotary.Rotary:
         """The phasor.Rotary of the frequencies as they are now: for inference."""
-        return _rotary.Rotary.from_spec(replace(self.rope.spec, scaling=_scaling_of(self.frequencies)))
+        return _learned_from(self.rope, self.frequencies)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> LearnedRotary:
         def moved(x: Tensor) -> Tensor:
@@ -139,8 +142,8 @@ class LearnedRotary(torch.nn.Module):
         return f"head_dim={spec.head_dim}, frequencies={tuple(self.frequencies.shape)}, pairing={spec.pairing!r}"
 
 
-def _scaling_of(frequencies: Tensor) -> GivenFrequencies | GivenDirections:
-    values = tuple(frequencies.detach().double().reshape(-1).tolist())
-    if frequencies.ndim == 1:
-        return GivenFrequencies(frequencies=values)
-    return GivenDirections(axes=frequencies.shape[0], heads=frequencies.shape[1], frequencies=values)
+def _learned_from(rope: _rotary.Rotary, frequencies: Any) -> _rotary.Rotary:
+    """`rope` with these frequencies, and its amplitude."""
+    if rope.softmax_scale != 1:
+        raise NotImplementedError(f"LearnedRotary: the scaling has a softmax scale of {rope.softmax_scale}, wanted one without")
+    return _rotary.Rotary.from_spec(replace(rope.spec, scaling=given_scaling(frequencies, rope.amplitude)))
