@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import functools
-import sys
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
 from phasor import _core
-from phasor._arrays import Array, Positions, is_torch, positions_argument, returned, torch_road
+from phasor._arrays import Array, Positions, is_torch, positions_argument, returned, torch_road, torch_road_if_usable
 from phasor._numbers import empty, freeze, new_like, past_torch, reals, torch_dtype, ungraded, written
 
 __all__ = [
@@ -153,7 +152,8 @@ class Sinusoidal:
         self._core = _core.Sinusoidal(spec)
         self._spec = spec
         # The spec as PyTorch's operators carry it: made here where PyTorch is in use, because torch.compile cannot trace the making.
-        self._text = torch_road().text_of(spec) if sys.modules.get("torch") else ""
+        road = torch_road_if_usable()
+        self._text = "" if road is None else road.text_of(spec)
 
     @classmethod
     def from_spec(cls, spec: SinusoidalSpec) -> Sinusoidal:

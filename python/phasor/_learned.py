@@ -88,7 +88,7 @@ def hierarchical_table(table: Array, rows: int, alpha: float = 0.4) -> Array:
         return torch.ops.phasor.hierarchical_table(table, rows, alpha)
     out = empty((rows, int(table.shape[-1])), table.dtype, table)
     _core.fill_hierarchical(out, table, alpha)
-    return out
+    return returned(table, out)
 
 
 def resample_table(table: Array, size: int | tuple[int, int], *, kernel: str = "cubic", align_corners: bool = False) -> Array:
@@ -104,7 +104,7 @@ def resample_table(table: Array, size: int | tuple[int, int], *, kernel: str = "
         raise ValueError(f"resample_table: size has {len(extents)} numbers, the table {len(table.shape) - 1} axes beside its channels")
     out = empty((*extents, int(table.shape[-1])), table.dtype, table)
     _core.resample_table(out, table, kernel, align_corners)
-    return out
+    return returned(table, out)
 
 
 def read_learned_table(path: str | os.PathLike[str], tensor: str) -> np.ndarray:

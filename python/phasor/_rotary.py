@@ -35,6 +35,12 @@ def direction_number(inverse: bool, direction: str | None) -> int:
     return _DIRECTIONS[direction]
 
 
+def check_kinds(where: str, q: Array, k: Array | None) -> None:
+    """A tensor beside another library's array would be written behind PyTorch's back."""
+    if k is not None and is_torch(k):
+        raise TypeError(f"{where}: q is {type(q).__name__} and k is a PyTorch tensor, wanted both of one library")
+
+
 class Rotary:
     """A rotary encoding, ready to apply: immutable, cheap to copy, shared by threads and layers.
 
@@ -124,6 +130,7 @@ class Rotary:
         road = torch_road_of(q)
         if road is not None:
             return road.rotary(self, q, k, positions, turn)
+        check_kinds("rotary", q, k)
         q_out, k_out = empty_like(q), None if k is None else empty_like(k)
         self._core.apply(q, k, positions_argument(positions), turn, q_out, k_out)
         return returned(q, q_out) if k is None else (returned(q, q_out), returned(k, k_out))
@@ -134,6 +141,7 @@ class Rotary:
         road = torch_road_of(q)
         if road is not None:
             return road.rotary_(self, q, k, positions, turn)
+        check_kinds("rotary_", q, k)
         self._core.apply(q, k, positions_argument(positions), turn, None, None)
         return q if k is None else (q, k)
 
@@ -255,6 +263,7 @@ def apply_rotary(
     turn = direction_number(inverse, direction)
     if is_torch(q):
         return torch_road().tables(q, k, cos, sin, chosen, turn)
+    check_kinds("apply_rotary", q, k)
     q_out, k_out = empty_like(q), None if k is None else empty_like(k)
     _core.apply_tables(q, k, cos, sin, layout_of(chosen), turn, q_out, k_out)
     return returned(q, q_out) if k is None else (returned(q, q_out), returned(k, k_out))
@@ -268,5 +277,6 @@ def apply_rotary_(
     turn = direction_number(inverse, direction)
     if is_torch(q):
         return torch_road().tables_(q, k, cos, sin, chosen, turn)
+    check_kinds("apply_rotary_", q, k)
     _core.apply_tables(q, k, cos, sin, layout_of(chosen), turn, None, None)
     return q if k is None else (q, k)

@@ -244,3 +244,14 @@ def test_tables_at_no_position_are_refused() -> None:
         ROPE.cos_sin(np.arange(3), dtype=np.int32)
     with pytest.raises(TypeError):
         ROPE.cos_sin(np.arange(3, dtype=np.float32))
+
+
+def test_an_array_beside_a_tensor_is_refused() -> None:
+    q, k = np.ones((3, 2, 8), np.float32), torch.ones(3, 1, 8)
+    rope = phasor.Rotary(head_dim=8)
+    cos, sin = rope.cos_sin(np.arange(3))
+    fronts = [lambda: rope(q, k), lambda: rope.apply_(q, k), lambda: phasor.apply_rotary(q, k, cos, sin), lambda: phasor.apply_rotary_(q, k, cos, sin)]
+    for front in fronts:
+        with pytest.raises(TypeError, match="q is ndarray and k is a PyTorch tensor"):
+            front()
+    assert (q == 1).all() and (k == 1).all()
