@@ -114,7 +114,9 @@ def _patch_methods(module: torch.nn.Module, rewriter: Rewriter, rotations: Count
             left.add(where, name, method_rotation)
         _rewrite_method(module, name, function, static, (rewriter, rotations, left))
     for name, thing in list(module.__dict__.items()):
-        if isinstance(thing, types.FunctionType) and isinstance(form_of(thing), Form) and isinstance(known(thing), Rotation):
+        if not isinstance(thing, types.FunctionType) or hasattr(thing, "phasor_rotation"):
+            continue
+        if isinstance(form_of(thing), Form) and isinstance(known(thing), Rotation):
             bind(module, name, replacement(thing, known(thing)))
             rotations.add(where, name, str(known(thing).variant))
 

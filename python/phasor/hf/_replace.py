@@ -7,14 +7,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from ._forms import read_call
-from ._plans import MOST, key_of, plan_for
+from ._plans import MOST, compiling, key_of, plan_for
 from ._recognise import Rotation
 from ._variants import Misfit
-
-_compiling = torch.compiler.is_dynamo_compiling
 
 
 def turned(rotation: Rotation, plans: dict[tuple, Any], args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -23,7 +19,7 @@ def turned(rotation: Rotation, plans: dict[tuple, Any], args: tuple, kwargs: dic
     if call is None:
         return None
     try:
-        if _compiling():  # a dict of shapes would make every length a graph of its own
+        if compiling():  # a dict of shapes would make every length a graph of its own
             plan = plan_for(rotation, call)
             return None if plan is None else plan.run(rotation, call)
         key = key_of(call)

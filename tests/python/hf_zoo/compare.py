@@ -36,6 +36,8 @@ class Outcome:
     unable: list[str] = dataclasses.field(default_factory=list)  # dtypes that the model itself cannot run in
     restored: bool = True  # unpatch left every module as it was
     exact_error: float = 0.0  # of outputs with numerics="exact", relative to the largest
+    gradients: dict[str, float] = dataclasses.field(default_factory=dict)  # by dtype: the largest relative difference, 0 for bitwise
+    own_gradients: list[str] = dataclasses.field(default_factory=list)  # dtypes whose gradients the model's own function gave
 
 
 def tensors(output: Any) -> Iterator[torch.Tensor]:
@@ -62,6 +64,38 @@ def run(model: torch.nn.Module, inputs: dict[str, Any], dtype: torch.dtype) -> l
     torch.manual_seed(7)
     with torch.no_grad():
         return list(tensors(model(**{name: cast(value, dtype) for name, value in inputs.items()})))
+
+
+def gradients(model: torch.nn.Module, inputs: dict[str, Any], dtype: torch.dtype) -> list[torch.Tensor]:
+    """The gradients of a random linear function of the outputs by every parameter that has one."""
+    torch.manual_seed(7)
+    model.zero_grad(set_to_none=True)
+    outputs = tensors(model(**{name: cast(value, dtype) for name, value in inputs.items()}))
+    losses = [(t.float() * torch.randn(t.shape)).sum() for t in outputs if t.requires_grad]
+    if not losses:
+        return []
+    torch.stack(losses).sum().backward()
+    made = [p.grad for p in model.parameters() if p.grad is not None]
+    model.zero_grad(set_to_none=True)
+    return made
+
+
+def compare_gradients(model: torch.nn.Module, inputs: dict[str, Any], dtype: torch.dtype, outcome: Outcome) -> None:
+    """One backward of the model, unpatched and patched; nothing is said where the model itself cannot."""
+    name = str(dtype).removeprefix("torch.")
+    try:
+        before = gradients(model, inputs, dtype)
+    except (RuntimeError, NotImplementedError):
+        return
+    if not before:
+        return
+    phasor.hf.patch(model)
+    with Count() as count:
+        after = gradients(model, inputs, dtype)
+    phasor.hf.unpatch(model)
+    if count.own:
+        outcome.own_gradients.append(name)
+    outcome.gradients[name] = 0.0 if same(before, after) else error(before, after)
 
 
 class Count:
@@ -119,6 +153,8 @@ def compare(model: torch.nn.Module, outcome: Outcome) -> None:
         outcome.own += count.own
         if not same(before, after):
             outcome.different.append(str(dtype).removeprefix("torch."))
+        if outcome.rotations:
+            compare_gradients(model, inputs, dtype, outcome)
         if dtype is torch.float32 and outcome.tables:
             phasor.hf.patch(model, numerics="exact")
             outcome.exact_error = error(before, run(model, inputs, dtype))
