@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -45,3 +46,20 @@ def replacement(original: Callable, rotation: Rotation, *, method: bool = False)
 
     rotated.phasor_rotation = rotation  # how `patch` knows its own
     return rotated
+
+
+class Standin:
+    """A function bound on a module where there is no method to bind: it is pickled as the original, and copied as itself."""
+
+    def __init__(self, function: Callable, original: Callable):
+        functools.update_wrapper(self, original)
+        self._function, self._original = function, original
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(*args, **kwargs)
+
+    def __reduce__(self) -> tuple:
+        return copy.copy, (self._original,)  # the copy of a function is the function: the pickle does not need phasor
+
+    def __deepcopy__(self, _: dict) -> Standin:
+        return self
