@@ -78,6 +78,15 @@ def _holds(cell: types.CellType, thing: Any) -> bool:
         return False
 
 
+def to_ask(module: torch.nn.Module) -> torch.nn.Module:
+    """A copy with the class's own forward and without hooks: questions may move dynamic frequencies, and are nobody else's business."""
+    asked = copy.deepcopy(module)
+    asked.__dict__.pop("forward", None)
+    asked._forward_hooks.clear()
+    asked._forward_pre_hooks.clear()
+    return asked
+
+
 class ExactTables:
     """The layouts of one module, and the encodings made from its frequencies so far (dynamic ones change with the length)."""
 
@@ -93,7 +102,7 @@ class ExactTables:
         self._rotaries: dict[tuple, Rotary] = {}
         self._first: dict[str | None, tuple[Tensor, float, Rotary]] = {}  # frequencies and amplitude when patched
         self.config, self.handle = getattr(module, "config", None), operator_handle(self)
-        asked = copy.deepcopy(module)  # the questions may move dynamic frequencies
+        asked = to_ask(module)
         sources = []
         for kind in kinds_of(asked):
             self._layouts[kind] = [find_layout(asked, kind)]
@@ -134,8 +143,7 @@ class ExactTables:
         for layout in known:
             if layout.fits(positions):
                 return layout
-        asked = copy.deepcopy(module)
-        asked.__dict__.pop("forward", None)  # the class's own
+        asked = to_ask(module)
         try:
             known.append(find_layout(asked, kind, positions))
         except Unlike:

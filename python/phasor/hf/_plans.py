@@ -12,7 +12,7 @@ from .. import TableLayout
 from .._arrays import torch_road
 from ._forms import Call, answer, cos_sin
 from ._gradients import Order, needed
-from ._recognise import COMPLEX_ROW, Rotation, pattern
+from ._recognise import COMPLEX_ROW, Rotation, pattern, without_axis
 from ._variants import ALIGN, Misfit, keywords, order_of
 
 Tensor = torch.Tensor
@@ -25,7 +25,8 @@ _NARROW = (torch.bfloat16, torch.float16)
 def key_of(call: Call) -> tuple:
     """All that decides how a call is done."""
     kinds = [None if t is None else (t.shape, t.dtype, t.stride(-1), t.device) for t in call.tensors]
-    return (*kinds, *((t.shape, t.dtype, t.stride(), t.device, t.requires_grad) for t in call.tables), call.axis, call.rows is None, needed(call.tensors))
+    tables = ((t.shape, t.dtype, t.stride(), t.device, t.requires_grad) for t in call.tables)
+    return (*kinds, *tables, call.axis, call.rows is None, needed(call.tensors))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ def plan_for(rotation: Rotation, call: Call) -> Plan | None:
     plan = _by_views(rotation, call, count) or Plan(count)
     if not needed(call.tensors):
         return plan
-    order = rotation.gradients.get((kind, call.tensors[0].dtype, table_dtype(call)))
+    order = rotation.gradients.get((without_axis(kind), call.tensors[0].dtype, table_dtype(call)))
     return None if order is None else plan if compiling() else dataclasses.replace(plan, order=order)
 
 

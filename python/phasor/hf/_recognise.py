@@ -65,7 +65,7 @@ class Rotation:
     packing: str
     variant: Variant
     proven: dict[tuple, int]  # pattern of a call: length of the tuple answered, 0 for one tensor
-    # (pattern, dtype, dtype of the tables) of calls whose gradients have the function's bits
+    # (pattern but for the axis, dtype, dtype of the tables) of calls whose gradients have the function's bits
     gradients: dict[tuple, Order] = dataclasses.field(default_factory=dict)
 
 
@@ -76,6 +76,11 @@ def pattern(variant: Variant, call: Call, cos: Tensor) -> tuple:
     # One row for many may be the axis of the heads, or a single patch after tokens that do not turn: only a probe can tell.
     together = "same" if all(t.shape[-2] == rows for t in given) else "one row" if rows == 1 else "ragged"
     return (tuple(t is None for t in call.tensors), given[0].ndim, cos.ndim, call.axis, together)
+
+
+def without_axis(kind: tuple) -> tuple:
+    """A pattern but for the axis given, which chooses a view of the tables and no more."""
+    return (*kind[:3], *kind[4:])
 
 
 def scenes(form: Form, heads: tuple[int, int] | None) -> Iterator[Scene]:
@@ -161,12 +166,12 @@ def recognise(function: Callable, heads: tuple[int, int] | None = None) -> Rotat
 
 
 def with_gradients(function: Callable, rotation: Rotation, taken: list[tuple[Scene, Probe]], generator: torch.Generator) -> Rotation:
-    """The rotation with what is known about its gradients: one probe of every pattern in every pair of dtypes."""
-    scenes_by_pattern = {}
+    """The rotation with what is known about its gradients: one probe of every kind of call in every pair of dtypes."""
+    scenes_by_kind = {}
     for scene, probe in taken:
-        scenes_by_pattern[pattern(rotation.variant, probe.call, cos_sin(rotation.packing, probe.call)[0])] = scene
+        scenes_by_kind[without_axis(pattern(rotation.variant, probe.call, cos_sin(rotation.packing, probe.call)[0]))] = scene
     proven: dict[tuple, Order] = {}
-    for kind, scene in scenes_by_pattern.items():
+    for kind, scene in scenes_by_kind.items():
         for dtypes in GRADIENT_DTYPES:
             call = call_of(rotation.form, scene, dtypes, generator)
             order = order_of_gradients(function, (rotation.form, rotation.variant, rotation.packing), call, generator)
