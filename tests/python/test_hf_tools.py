@@ -30,14 +30,14 @@ class Logits(torch.nn.Module):
         return self.model(input_ids, use_cache=False).logits
 
 
-@pytest.mark.parametrize("strict", [False, True])
-def test_a_patched_model_is_exported_with_a_length_that_may_change(strict):
+@pytest.mark.parametrize("strict, numerics", [(False, "model"), (True, "model"), (False, "exact")])
+def test_a_patched_model_is_exported_with_a_length_that_may_change(strict, numerics):
     model = build("llama")
-    assert phasor.hf.patch(model)
+    assert phasor.hf.patch(model, numerics=numerics)
     with torch.no_grad():
         tokens = torch.export.Dim("tokens", min=2, max=64)
         program = torch.export.export(Logits(model), (token_ids(),), dynamic_shapes=({1: tokens},), strict=strict)
-        assert "phasor.rotary_tables" in str(program.graph)
+        assert "phasor.rotary_tables" in str(program.graph) and ("phasor_hf.cos_sin" in str(program.graph)) == (numerics == "exact")
         for length in (9, 17):
             ids = token_ids(tokens=length)
             assert torch.equal(program.module()(ids), model(ids, use_cache=False).logits)
