@@ -153,6 +153,49 @@ def test_tables_that_depend_on_more_than_positions_are_left_and_reported():
     assert "reads the config" in report.left[0].how
 
 
+# ---- inv_freq in 16 bits: model.half() rounds it, and what it means stays the same ----
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("when", ["before", "after", "after and back"])
+@pytest.mark.parametrize("changed", [False, True], ids=["of the config", "its own"])
+def test_rounded_frequencies_are_still_the_exact_ones(dtype, when, changed):
+    model = llama()
+    if changed:
+        rotary(model).inv_freq.mul_(1.25)
+    wanted = [1.25 * f if changed else f for f in phasor.Rotary.from_config(model.config).frequencies]
+    model = model.to(dtype) if when == "before" else model
+    report = phasor.hf.patch(model, numerics="exact")
+    if when == "before" and changed:
+        assert report.tables[0].how == "frequencies of inv_freq"  # nothing is left of what they were
+        return
+    model = model.to(dtype)
+    model = model.float() if when == "after and back" else model
+    assert not torch.equal(rotary(model).inv_freq.double(), torch.tensor(wanted))
+    positions = torch.tensor([[3, 4095]])
+    cos, sin = rotary(model)(torch.zeros(1, 2, 4), positions)
+    angles = positions[0, :, None] * torch.tensor(wanted)[None].repeat(1, 2)
+    # of the float32 frequencies that the module had where they are its own
+    limit = 2.0**-25 if not changed else 4096 * 2.0**-23
+    assert (cos[0].double() - angles.cos()).abs().max() <= limit and (sin[0].double() - angles.sin()).abs().max() <= limit
+
+
+def test_a_small_frequency_that_float16_cannot_hold_well_is_still_the_configs():
+    model = llama(rope_type="default", rope_theta=5e6)
+    assert rotary(model.half()).inv_freq.min() < 6e-5  # below the normal numbers
+    assert phasor.hf.patch(model, numerics="exact").tables[0].how == "frequencies of the config"
+
+
+def test_encodings_of_lengths_that_never_come_again_do_not_pile_up(monkeypatch):
+    monkeypatch.setattr(_exact, "MOST", 4)
+    module = rotary(llama(rope_type="dynamic", factor=4.0))
+    tables = _exact.ExactTables(module)
+    for length in range(20, 31):
+        type(module).forward(module, torch.zeros(1, length, 4), torch.arange(length)[None])
+        assert tables.rotary(_exact.Source.of(module, None)).frequencies.shape == (8,)
+    assert 0 < len(tables._rotaries) <= 4
+
+
 # ---- register ----
 
 LENGTHS = {"original_max_position_embeddings": 16}

@@ -12,14 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import Rotary, RotarySpec
+from .. import Rotary
+from ._exact_source import NARROW, Source, by_operator, operator_handle
 from ._patch import bind
+from ._plans import MOST, compiling
 from ._report import Counter
 from ._rewrite import NAMED_LIKE_A_ROTATION, copied, names_in
-from ._tables import Layout, Unlike, find_layout, given_rotary, numbers_of
-
-# A config's frequencies are taken where the module's float32 ones are those, rounded: PyTorch's own pow and division cost a few ulps.
-SAME = 2e-6
+from ._tables import Layout, Unlike, buffer_of, find_layout, numbers_of
 
 
 def patch_tables(model: torch.nn.Module, tables: Counter, left: Counter) -> None:
@@ -79,6 +78,15 @@ def _holds(cell: types.CellType, thing: Any) -> bool:
         return False
 
 
+def to_ask(module: torch.nn.Module) -> torch.nn.Module:
+    """A copy with the class's own forward and without hooks: questions may move dynamic frequencies, and are nobody else's business."""
+    asked = copy.deepcopy(module)
+    asked.__dict__.pop("forward", None)
+    asked._forward_hooks.clear()
+    asked._forward_pre_hooks.clear()
+    return asked
+
+
 class ExactTables:
     """The layouts of one module, and the encodings made from its frequencies so far (dynamic ones change with the length)."""
 
@@ -87,14 +95,21 @@ class ExactTables:
         own = [n for n in (*module._buffers, *module._parameters) if n in read and not n.endswith("inv_freq")]
         if own or {"config", "rope_init_fn"} & read:
             raise Unlike(f"its forward reads {own[0] if own else 'the config'} too: what it gives depends on more than positions")
+        if any(buffer_of(module, kind).is_meta for kind in kinds_of(module)):
+            raise Unlike("its frequencies are on the meta device: there are no numbers to take")
         self._own = innermost(type(module).forward)
         self._layouts: dict[str | None, list[Layout]] = {}
         self._rotaries: dict[tuple, Rotary] = {}
-        asked = copy.deepcopy(module)  # the questions may move dynamic frequencies
+        self._first: dict[str | None, tuple[Tensor, float, Rotary]] = {}  # frequencies and amplitude when patched
+        self.config, self.handle = getattr(module, "config", None), operator_handle(self)
+        asked = to_ask(module)
         sources = []
         for kind in kinds_of(asked):
             self._layouts[kind] = [find_layout(asked, kind)]
-            sources.append(rotary_of(asked, numbers_of(asked, kind), kind)[1])
+            source = Source.of(asked, kind)
+            rotary, name = source.rotary()
+            self._first[kind] = (source.frequencies, source.amplitude, rotary)
+            sources.append(name)
         self.source = "frequencies of " + ", ".join(dict.fromkeys(sources))
         self.forward = self._forward()
 
@@ -103,12 +118,11 @@ class ExactTables:
 
         def forward(module: torch.nn.Module, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Any:
             kind = layer_type if layer_type in self._layouts else None
-            numbers = numbers_of(module, kind)
-            layout = self._layout(module, kind, position_ids)
+            layout = None if position_ids.is_meta or buffer_of(module, kind).is_meta else self._layout(module, kind, position_ids)
             if layout is None:
                 return self._own(module, x, position_ids, **({} if layer_type is None else {"layer_type": layer_type}))
             dtype = x.dtype if layout.follows_dtype or x.dtype == torch.float64 else torch.float32
-            cos, sin = layout.tables(self._rotary(module, numbers, kind), position_ids.cpu(), dtype)
+            cos, sin = layout.tables(*self._tables(module, kind), position_ids.cpu(), dtype)
             if layout.complex:
                 return torch.complex(cos, sin).to(x.device)
             return cos.to(device=x.device, dtype=dtype), sin.to(device=x.device, dtype=dtype)
@@ -116,48 +130,33 @@ class ExactTables:
         forward.__name__ = "forward"
         return forward
 
+    def _tables(self, module: torch.nn.Module, kind: str | None) -> tuple[Callable, float]:
+        """What turns positions into cosines and sines of the module's frequencies as they are now, and their amplitude."""
+        if compiling():
+            return by_operator(self.handle, module, kind), numbers_of(module, kind)[1]
+        rotary = self.rotary(Source.of(module, kind))
+        return rotary.cos_sin, rotary.amplitude
+
     def _layout(self, module: torch.nn.Module, kind: str | None, positions: Tensor) -> Layout | None:
         """The layout for positions of this shape; None where the module's own tables are to be used."""
         known = self._layouts[kind]
         for layout in known:
             if layout.fits(positions):
                 return layout
-        asked = copy.deepcopy(module)
-        asked.__dict__.pop("forward", None)  # the class's own
+        asked = to_ask(module)
         try:
             known.append(find_layout(asked, kind, positions))
         except Unlike:
             return None
         return known[-1]
 
-    def _rotary(self, module: torch.nn.Module, numbers: tuple[Tensor, float], kind: str | None) -> Rotary:
-        key = (kind, tuple(numbers[0].tolist()), numbers[1])
+    def rotary(self, source: Source) -> Rotary:
+        """The exact pairs of a module's frequencies; those found when it was patched while they are only rounded since (model.half())."""
+        key = (source.kind, tuple(source.frequencies.tolist()), source.amplitude)
         if key not in self._rotaries:
-            self._rotaries[key] = rotary_of(module, numbers, kind)[0]
+            if len(self._rotaries) >= MOST:  # dynamic frequencies are others at every length
+                self._rotaries.clear()
+            frequencies, amplitude, rotary = self._first[source.kind]
+            rounded = any(torch.equal(frequencies.to(dtype).float(), source.frequencies) for dtype in NARROW)
+            self._rotaries[key] = rotary if rounded and amplitude == source.amplitude else source.rotary()[0]
         return self._rotaries[key]
-
-
-def rotary_of(module: torch.nn.Module, numbers: tuple[Tensor, float], kind: str | None) -> tuple[Rotary, str]:
-    """Exact pairs by the config where they are the module's own, rounded; else the module's float32 frequencies taken as they are."""
-    config = getattr(module, "config", None)
-    own, amplitude = numbers[0].double(), numbers[1]
-    lengths = {0, int(getattr(module, "max_seq_len_cached", 0)), int(getattr(module, "original_max_seq_len", 0)) + 1}
-    for length in sorted(lengths) if config is not None else ():
-        rotary = _of_config(config, kind, length, len(own))
-        if rotary is None:
-            continue
-        exact = torch.from_numpy(rotary.frequencies)
-        if exact.shape == own.shape and bool(((exact - own).abs() <= SAME * own.abs()).all()) and abs(rotary.amplitude - amplitude) <= SAME:
-            return rotary, "the config"
-    return given_rotary(own.tolist(), amplitude), "inv_freq"
-
-
-def _of_config(config: Any, kind: str | None, length: int, pairs: int) -> Rotary | None:
-    """What phasor reads from the config, one axis of it; None where it cannot."""
-    layers = list(getattr(config, "layer_types", None) or [])
-    layer = layers.index(kind) if kind in layers else 0
-    try:
-        spec = Rotary.from_config(config, layer, length=length).spec
-        return Rotary.from_spec(RotarySpec(2 * pairs, base=spec.base, scaling=spec.scaling, unit=spec.unit))
-    except (ValueError, TypeError, NotImplementedError, LookupError):
-        return None

@@ -12,7 +12,7 @@ import torch
 
 from ._forms import NO_TABLES, Form, form_of
 from ._recognise import Rotation, recognise
-from ._replace import replacement
+from ._replace import Standin, replacement
 from ._report import Counter, Report
 from ._rewrite import NAMED_LIKE_A_ROTATION, Rewriter, known, names_in
 
@@ -33,12 +33,16 @@ def patch(model: torch.nn.Module, numerics: str = "model", *, strict: bool = Fal
     unpatch(model)
     rewriter, report = Rewriter(), Report(numerics)
     rotations, left, tables = Counter(), Counter(), Counter()
-    for module in model.modules():
-        _patch_methods(module, rewriter, rotations, left)
-    if numerics == "exact":
-        from ._exact import patch_tables
+    try:
+        for module in model.modules():
+            _patch_methods(module, rewriter, rotations, left)
+        if numerics == "exact":
+            from ._exact import patch_tables
 
-        patch_tables(model, tables, left)
+            patch_tables(model, tables, left)
+    except BaseException:
+        unpatch(model)
+        raise
     report.rotations, report.tables, report.left = rotations.entries(), tables.entries(), left.entries()
     if strict and (report.left or not report):
         unpatch(model)
@@ -107,15 +111,17 @@ def _patch_methods(module: torch.nn.Module, rewriter: Rewriter, rotations: Count
         method_rotation = _method_rotation(module, name, function, static)
         if isinstance(method_rotation, Rotation):
             ours = replacement(function, method_rotation, method=not static)
-            bind(module, name, ours if static else types.MethodType(ours, module))
+            bind(module, name, Standin(ours, function) if static else types.MethodType(ours, module))
             rotations.add(where, name, str(method_rotation.variant))
             continue
         if isinstance(method_rotation, str):
             left.add(where, name, method_rotation)
         _rewrite_method(module, name, function, static, (rewriter, rotations, left))
     for name, thing in list(module.__dict__.items()):
-        if isinstance(thing, types.FunctionType) and isinstance(form_of(thing), Form) and isinstance(known(thing), Rotation):
-            bind(module, name, replacement(thing, known(thing)))
+        if not isinstance(thing, types.FunctionType) or hasattr(thing, "phasor_rotation"):
+            continue
+        if isinstance(form_of(thing), Form) and isinstance(known(thing), Rotation):
+            bind(module, name, Standin(replacement(thing, known(thing)), thing))
             rotations.add(where, name, str(known(thing).variant))
 
 
@@ -133,7 +139,7 @@ def _rewrite_method(module: torch.nn.Module, name: str, function: types.Function
         left.add(where, name, "the module has a method of its own under this name, which does not call its class's")
         return
     for place in places or [name]:
-        bind(module, place, twin if static else types.MethodType(twin, module))
+        bind(module, place, Standin(twin, function) if static else types.MethodType(twin, module))
     view = rewriter.view(inspect.unwrap(function))
     for called in sorted(names):
         rotation = view.rotations.get(called)

@@ -11,10 +11,12 @@ import torch
 from .. import TableLayout
 from .._arrays import torch_road
 from ._forms import Call, answer, cos_sin
-from ._recognise import COMPLEX_ROW, Rotation, pattern
+from ._gradients import Order, needed
+from ._recognise import COMPLEX_ROW, Rotation, pattern, without_axis
 from ._variants import ALIGN, Misfit, keywords, order_of
 
 Tensor = torch.Tensor
+compiling = torch.compiler.is_compiling  # non-strict export has symbolic sizes too, which dynamo alone would not tell
 MOST = 256  # plans kept for one function; lengths that never come again must not pile up
 _WIDE = (torch.float32, torch.float64)
 _NARROW = (torch.bfloat16, torch.float16)
@@ -23,7 +25,8 @@ _NARROW = (torch.bfloat16, torch.float16)
 def key_of(call: Call) -> tuple:
     """All that decides how a call is done."""
     kinds = [None if t is None else (t.shape, t.dtype, t.stride(-1), t.device) for t in call.tensors]
-    return (*kinds, *((t.shape, t.dtype, t.stride(), t.device, t.requires_grad) for t in call.tables), call.axis, call.rows is None)
+    tables = ((t.shape, t.dtype, t.stride(), t.device, t.requires_grad) for t in call.tables)
+    return (*kinds, *tables, call.axis, call.rows is None, needed(call.tensors))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,9 +37,16 @@ class Plan:
     layout: TableLayout | None = None
     swapped: bool = False  # (B, H, T, D): the library's order is (B, T, H, D)
     width: int = 0  # of the rows that count
+    order: Order | None = None  # of results and gradients, where a gradient is needed
 
     def run(self, rotation: Rotation, call: Call) -> Any:
         """The function's answer."""
+        turned = self._turned(rotation, call)
+        if self.order is None:
+            return turned
+        return self.order.kept((turned,))[0] if isinstance(turned, Tensor) else tuple(self.order.kept(turned))
+
+    def _turned(self, rotation: Rotation, call: Call) -> Any:
         if self.layout is None:
             turned = answer(rotation.variant, rotation.packing, call)
             return tuple(turned[: self.count]) if self.count else turned[0]
@@ -59,10 +69,20 @@ def plan_for(rotation: Rotation, call: Call) -> Plan | None:
     if not is_ours(rotation, call):
         return None
     cos = cos_sin(rotation.packing, call)[0]
-    count = rotation.proven.get(pattern(rotation.variant, call, cos))
+    kind = pattern(rotation.variant, call, cos)
+    count = rotation.proven.get(kind)
     if count is None:
         return None
-    return _by_views(rotation, call, count) or Plan(count)
+    plan = _by_views(rotation, call, count) or Plan(count)
+    if not needed(call.tensors):
+        return plan
+    order = rotation.gradients.get((without_axis(kind), call.tensors[0].dtype, table_dtype(call)))
+    return None if order is None else plan if compiling() else dataclasses.replace(plan, order=order)
+
+
+def table_dtype(call: Call) -> torch.dtype:
+    """The tables' dtype; of complex ones that of their parts."""
+    return call.tables[0].dtype.to_real()
 
 
 def _by_views(rotation: Rotation, call: Call, count: int) -> Plan | None:

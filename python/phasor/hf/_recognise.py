@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ._forms import PACKINGS, Call, Form, answer, cos_sin, form_of
+from ._gradients import GRADIENT_DTYPES, Order, order_of_gradients
 from ._variants import ALIGN, ARITHMETIC, Misfit, Variant, all_variants
 
 
@@ -33,12 +34,7 @@ PACKED_SHAPES = [((B, H, T, D), (B, H, T, D), (1, 1, T)), ((B, T, D), (B, T, D),
 WIDTHS = (D, D // 2, D // 3)
 # PyTorch's complex product is fused where a row does not fill two registers, and plain elsewhere; only plain rows have defined bits.
 COMPLEX_ROW = 16
-DTYPES = [
-    (torch.float32, torch.float32),
-    (torch.bfloat16, torch.bfloat16),
-    (torch.bfloat16, torch.float32),
-    (torch.float16, torch.float16),
-]
+DTYPES = GRADIENT_DTYPES[:4]
 ALIGNS = ("none", "-2", "1", "2", "outer", "rows", "time_first")
 
 
@@ -69,6 +65,8 @@ class Rotation:
     packing: str
     variant: Variant
     proven: dict[tuple, int]  # pattern of a call: length of the tuple answered, 0 for one tensor
+    # (pattern but for the axis, dtype, dtype of the tables) of calls whose gradients have the function's bits
+    gradients: dict[tuple, Order] = dataclasses.field(default_factory=dict)
 
 
 def pattern(variant: Variant, call: Call, cos: Tensor) -> tuple:
@@ -78,6 +76,11 @@ def pattern(variant: Variant, call: Call, cos: Tensor) -> tuple:
     # One row for many may be the axis of the heads, or a single patch after tokens that do not turn: only a probe can tell.
     together = "same" if all(t.shape[-2] == rows for t in given) else "one row" if rows == 1 else "ragged"
     return (tuple(t is None for t in call.tensors), given[0].ndim, cos.ndim, call.axis, together)
+
+
+def without_axis(kind: tuple) -> tuple:
+    """A pattern but for the axis given, which chooses a view of the tables and no more."""
+    return (*kind[:3], *kind[4:])
 
 
 def scenes(form: Form, heads: tuple[int, int] | None) -> Iterator[Scene]:
@@ -158,7 +161,26 @@ def recognise(function: Callable, heads: tuple[int, int] | None = None) -> Rotat
     more = [ask(function, form, call_of(form, scene, dtypes, generator)) for dtypes in DTYPES[1:] for scene, _ in taken]
     if None in more:
         return "it does not take 16-bit types where it takes float32"
-    return choose(form, float32, more)
+    found = choose(form, float32, more)
+    return found if isinstance(found, str) else with_gradients(function, found, taken, generator)
+
+
+def with_gradients(function: Callable, rotation: Rotation, taken: list[tuple[Scene, Probe]], generator: torch.Generator) -> Rotation:
+    """The rotation with what is known about its gradients: one probe of every kind of call in every pair of dtypes."""
+    scenes_by_kind = {}
+    for scene, probe in taken:
+        scenes_by_kind[without_axis(pattern(rotation.variant, probe.call, cos_sin(rotation.packing, probe.call)[0]))] = scene
+    proven: dict[tuple, Order] = {}
+    for kind, scene in scenes_by_kind.items():
+        for dtypes in GRADIENT_DTYPES:
+            call = call_of(rotation.form, scene, dtypes, generator)
+            order = order_of_gradients(function, (rotation.form, rotation.variant, rotation.packing), call, generator)
+            if order is not None:
+                proven[(kind, *dtypes)] = order
+    for ((*kind, together), *dtypes), order in list(proven.items()):
+        if together == "one row":
+            proven.setdefault(((*kind, "same"), *dtypes), order)
+    return dataclasses.replace(rotation, gradients=proven)
 
 
 def proofs(variant: Variant, packing: str, probes: list[Probe]) -> dict[tuple, int]:

@@ -3,18 +3,15 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from ._forms import read_call
-from ._plans import MOST, key_of, plan_for
+from ._plans import MOST, compiling, key_of, plan_for
 from ._recognise import Rotation
 from ._variants import Misfit
-
-_compiling = torch.compiler.is_dynamo_compiling
 
 
 def turned(rotation: Rotation, plans: dict[tuple, Any], args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -23,7 +20,7 @@ def turned(rotation: Rotation, plans: dict[tuple, Any], args: tuple, kwargs: dic
     if call is None:
         return None
     try:
-        if _compiling():  # a dict of shapes would make every length a graph of its own
+        if compiling():  # a dict of shapes would make every length a graph of its own
             plan = plan_for(rotation, call)
             return None if plan is None else plan.run(rotation, call)
         key = key_of(call)
@@ -49,3 +46,20 @@ def replacement(original: Callable, rotation: Rotation, *, method: bool = False)
 
     rotated.phasor_rotation = rotation  # how `patch` knows its own
     return rotated
+
+
+class Standin:
+    """A function bound on a module where there is no method to bind: it is pickled as the original, and copied as itself."""
+
+    def __init__(self, function: Callable, original: Callable):
+        functools.update_wrapper(self, original)
+        self._function, self._original = function, original
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(*args, **kwargs)
+
+    def __reduce__(self) -> tuple:
+        return copy.copy, (self._original,)  # the copy of a function is the function: the pickle does not need phasor
+
+    def __deepcopy__(self, _: dict) -> Standin:
+        return self

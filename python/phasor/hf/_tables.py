@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -45,14 +46,14 @@ class Layout:
             return True
         return positions.ndim == rank and positions.shape[axis_at] == axes
 
-    def tables(self, rotary: Rotary, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Exact cosines and sines in the module's own layout, (..., channels); the pairs of `rotary` are the module's frequencies."""
+    def tables(self, cos_sin: Callable, amplitude: float, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Exact cosines and sines in the module's own layout, (..., channels); cos_sin has a pair for each of the module's frequencies."""
         by_axis, rows = self._by_axis(positions)
         wide = torch.float64 if dtype == torch.float64 else torch.float32
         axis, index, sign = (torch.tensor(column) for column in zip(*self.turns))
-        cos, sin = rotary.cos_sin(by_axis.contiguous(), dtype=wide)  # (axes, rows, pairs)
+        cos, sin = cos_sin(by_axis.contiguous(), wide)  # (axes, rows, pairs)
         still = index < 0
-        cos = cos[axis, :, index.clamp(min=0)].T.masked_fill(still, rotary.amplitude)  # (rows, channels)
+        cos = cos[axis, :, index.clamp(min=0)].T.masked_fill(still, amplitude)  # (rows, channels)
         sin = (sin[axis, :, index.clamp(min=0)].T * sign).masked_fill(still, 0)
         return tuple(t.reshape(*rows, len(self.turns))[(None,) * self.extra] for t in (cos, sin))
 
@@ -105,7 +106,12 @@ def position_ids(shape: tuple[int, int | None, int], values: list[list[int]]) ->
 def numbers_of(module: torch.nn.Module, layer_type: str | None) -> tuple[Tensor, float]:
     """The module's frequencies and amplitude as they are now: dynamic ones change with the length."""
     prefix = "" if layer_type is None else f"{layer_type}_"
-    return getattr(module, f"{prefix}inv_freq").detach().float().cpu(), float(getattr(module, f"{prefix}attention_scaling", 1.0))
+    return buffer_of(module, layer_type).detach().float().cpu(), float(getattr(module, f"{prefix}attention_scaling", 1.0))
+
+
+def buffer_of(module: torch.nn.Module, layer_type: str | None) -> Tensor:
+    """The module's inv_freq, in whatever dtype and on whatever device it is now."""
+    return getattr(module, "inv_freq" if layer_type is None else f"{layer_type}_inv_freq")
 
 
 def find_layout(module: torch.nn.Module, layer_type: str | None, like: Tensor | None = None) -> Layout:
@@ -160,7 +166,7 @@ def _check(module: torch.nn.Module, layout: Layout, layer_type: str | None) -> N
     positions = position_ids(layout.shape, values)
     theirs = ask(module, positions, layer_type)[:2]
     frequencies, amplitude = numbers_of(module, layer_type)
-    ours = layout.tables(given_rotary(frequencies.double().tolist(), amplitude), positions, torch.float32)
+    ours = layout.tables(given_rotary(frequencies.double().tolist(), amplitude).cos_sin, amplitude, positions, torch.float32)
     for own, got in zip(ours, theirs):
         if own.shape != got.shape or (own - got).abs().max() > CLOSE * max(1, abs(amplitude)):
             raise Unlike("its tables are not the cosines and sines of positions times its frequencies")

@@ -2,7 +2,8 @@
 """Runs a model before and after patching, and compares every tensor of its output bit for bit."""
 
 import dataclasses
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -10,14 +11,12 @@ import torch
 import phasor.hf
 from phasor.hf import _replace
 
+from . import further
 from .inputs import inputs_for
 from .models import build
 from .overrides import PARTS
 
 DTYPES = (torch.float32, torch.bfloat16)
-# "exact" moves float32 tables by at most their own error at small positions: 9 * 2^-24 of angle and the rounding of cos and sin.
-# What that makes of the outputs depends on the model; they are compared relative to their largest value.
-EXACT_LIMIT = 1e-4
 
 
 @dataclasses.dataclass
@@ -36,6 +35,12 @@ class Outcome:
     unable: list[str] = dataclasses.field(default_factory=list)  # dtypes that the model itself cannot run in
     restored: bool = True  # unpatch left every module as it was
     exact_error: float = 0.0  # of outputs with numerics="exact", relative to the largest
+    table_error: float = 0.0  # of its tables, in units of the documented error
+    moved_error: float = 0.0  # of outputs whose tables were moved at random by that error
+    far: list[float] = dataclasses.field(default_factory=list)  # errors of float32 at far positions: unpatched, exact
+    generates: str = ""  # "bitwise" or "DIFFERENT"; empty where it does not
+    gradients: dict[str, float] = dataclasses.field(default_factory=dict)  # by dtype: the largest relative difference, 0 for bitwise
+    own_gradients: list[str] = dataclasses.field(default_factory=list)  # dtypes whose gradients the model's own function gave
 
 
 def tensors(output: Any) -> Iterator[torch.Tensor]:
@@ -57,11 +62,16 @@ def cast(value: Any, dtype: torch.dtype) -> Any:
     return value.to(dtype) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
 
 
+def cast_all(inputs: dict[str, Any], dtype: torch.dtype) -> dict[str, Any]:
+    """Inputs of a model in this dtype."""
+    return {name: cast(value, dtype) for name, value in inputs.items()}
+
+
 def run(model: torch.nn.Module, inputs: dict[str, Any], dtype: torch.dtype) -> list[torch.Tensor]:
     """The output's tensors."""
     torch.manual_seed(7)
     with torch.no_grad():
-        return list(tensors(model(**{name: cast(value, dtype) for name, value in inputs.items()})))
+        return list(tensors(model(**cast_all(inputs, dtype))))
 
 
 class Count:
@@ -89,7 +99,8 @@ def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
 
 
 def error(a: list[torch.Tensor], b: list[torch.Tensor]) -> float:
-    """The largest difference relative to the largest value."""
+    """The largest difference relative to the largest value; the least number of a dtype, which stands for minus infinity, is left out."""
+    a, b = ([t.masked_fill(t.abs() > 1e30, 0) for t in some] for some in (a, b))
     return max((float((x - y).abs().max() / x.abs().max().clamp(min=1e-30)) for x, y in zip(a, b) if x.numel()), default=0.0)
 
 
@@ -98,31 +109,88 @@ def state(model: torch.nn.Module) -> dict[str, dict[str, int]]:
     return {name: {key: id(value) for key, value in module.__dict__.items()} for name, module in model.named_modules()}
 
 
-def compare(model: torch.nn.Module, outcome: Outcome) -> None:
-    """The model in float32 and bfloat16, unpatched and patched, and with exact tables."""
-    inputs = inputs_for(model)
-    model = model.get_submodule(PARTS.get(outcome.model_type, ""))
+def compare(model: torch.nn.Module, inputs: dict[str, Any], outcome: Outcome, plain: list[torch.Tensor] | None) -> None:
+    """The model in float32 (whose outputs may be known) and bfloat16, unpatched and patched: forward, backward, generation."""
     for dtype in DTYPES:
         model = model.float() if dtype is torch.float32 else model.bfloat16()  # .to(dtype) would make real numbers of complex tables
         try:
-            before = run(model, inputs, dtype)
+            before = plain if plain and dtype is torch.float32 else run(model, inputs, dtype)
         except RuntimeError:
             if dtype is torch.float32:
                 raise
-            outcome.unable.append(str(dtype).removeprefix("torch."))
+            outcome.unable.append(named(dtype))
             continue
+        backward = functools.partial(further.gradients, lambda: tensors(model(**cast_all(inputs, dtype))), model)
+        gradients = attempt(backward) if outcome.rotations else None
+        tokens = attempt(lambda: further.generated(model)) if generates(model, inputs, outcome, dtype) else None
         phasor.hf.patch(model)
         with Count() as count:
             after = run(model, inputs, dtype)
-        phasor.hf.unpatch(model)
         outcome.ours += count.ours
         outcome.own += count.own
         if not same(before, after):
-            outcome.different.append(str(dtype).removeprefix("torch."))
-        if dtype is torch.float32 and outcome.tables:
-            phasor.hf.patch(model, numerics="exact")
-            outcome.exact_error = error(before, run(model, inputs, dtype))
-            phasor.hf.unpatch(model)
+            outcome.different.append(named(dtype))
+        if gradients:
+            with Count() as count:
+                after = backward()
+            outcome.own_gradients += [named(dtype)] if count.own else []
+            outcome.gradients[named(dtype)] = 0.0 if same(gradients, after) else error(gradients, after)
+        if tokens:
+            with Count() as count:
+                alike = same(tokens, further.generated(model))
+            outcome.generates = "DIFFERENT" if not alike else "bitwise" if count.ours else ""
+        phasor.hf.unpatch(model)
+
+
+def named(dtype: torch.dtype) -> str:
+    """Without PyTorch's name."""
+    return str(dtype).removeprefix("torch.")
+
+
+def restored(before: dict, patched: dict, after: dict) -> bool:
+    """Whether all that patching changed is as before; what a run of the model leaves behind is the model's."""
+    changed = [(name, key) for name in before for key in before[name] | patched[name] if before[name].get(key) != patched[name].get(key)]
+    return all(after[name].get(key) == before[name].get(key) for name, key in changed)
+
+
+def generates(model: torch.nn.Module, inputs: dict[str, Any], outcome: Outcome, dtype: torch.dtype) -> bool:
+    """Whether generation is worth trying: of text, in float32."""
+    return dtype is torch.float32 and bool(outcome.rotations) and list(inputs) == ["input_ids"] and getattr(model, "can_generate", bool)()
+
+
+def attempt(what: Callable[[], Any]) -> Any:
+    """None where the unpatched model itself cannot."""
+    try:
+        return what()
+    except Exception:  # noqa: BLE001
+        return None
+
+
+def exact_runs(model: torch.nn.Module, inputs: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """A model with exact tables: the outputs, the tables, and the outputs at far positions."""
+    with further.watched(model, change=False) as tables:
+        outputs = attempt(lambda: run(model, inputs, torch.float32))
+    return outputs, tables, attempt(lambda: run(model, further.far_inputs(), torch.float32)) if list(inputs) == ["input_ids"] else None
+
+
+def compare_exact(model: torch.nn.Module, inputs: dict[str, Any], outcome: Outcome, exact: tuple[Any, Any, Any]) -> Any:
+    """Exact tables against the model's own: within the documented error; far away nearer to float64. The model's own outputs."""
+    outputs, tables, far = exact
+    if outputs is None or not outcome.tables:
+        return None
+    with further.watched(model, change=False) as own:
+        before = run(model, inputs, torch.float32)
+    outcome.table_error, outcome.exact_error = further.table_error(own, tables), error(before, outputs)
+    with further.watched(model, change=True):
+        outcome.moved_error = error(before, run(model, inputs, torch.float32))
+    if far is None or any(further.exact_frequencies(m) is None for m in further.embeddings(model)):
+        return before
+    plain = run(model, further.far_inputs(), torch.float32)
+    with further.in_float64(model):
+        wanted = attempt(lambda: run(model, further.far_inputs(), torch.float64))
+    if wanted is not None:
+        outcome.far = [error(wanted, plain), error(wanted, far)]
+    return before
 
 
 def lines(entries: list[Any]) -> list[str]:
@@ -144,11 +212,16 @@ def outcome_of(model_type: str) -> Outcome:
     outcome.model = type(model).__name__
     before = state(model)
     report = phasor.hf.patch(model, numerics="exact")
+    patched = state(model)
+    part = model.get_submodule(PARTS.get(model_type, ""))
+    inputs = attempt(lambda: inputs_for(model))
+    exact = exact_runs(part, inputs) if inputs and report.tables else (None, None, None)
     phasor.hf.unpatch(model)
-    outcome.restored = state(model) == before
+    outcome.restored = restored(before, patched, state(model))
     outcome.rotations, outcome.tables, outcome.left = lines(report.rotations), lines(report.tables), lines(report.left)
     try:
-        compare(model, outcome)
+        inputs = inputs_for(model)
+        compare(part, inputs, outcome, compare_exact(part, inputs, outcome, exact))
     except Exception as why:  # noqa: BLE001
         outcome.problem = f"not run: {reason(why)}"
     return outcome
