@@ -177,9 +177,9 @@ def with_gradients(function: Callable, rotation: Rotation, taken: list[tuple[Sce
             order = order_of_gradients(function, (rotation.form, rotation.variant, rotation.packing), call, generator)
             if order is not None:
                 proven[(kind, *dtypes)] = order
-    for ((*kind, together), *dtypes), order in list(proven.items()):
+    for ((*rest, together), *pair), order in list(proven.items()):
         if together == "one row":
-            proven.setdefault(((*kind, "same"), *dtypes), order)
+            proven.setdefault(((*rest, "same"), *pair), order)
     return dataclasses.replace(rotation, gradients=proven)
 
 

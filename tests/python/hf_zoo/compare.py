@@ -109,6 +109,16 @@ def state(model: torch.nn.Module) -> dict[str, dict[str, int]]:
     return {name: {key: id(value) for key, value in module.__dict__.items()} for name, module in model.named_modules()}
 
 
+def steady_error(model: torch.nn.Module, backward: Callable, before: list[torch.Tensor], after: list[torch.Tensor]) -> float:
+    """Of the parameters whose gradients the unpatched model repeats: PyTorch's own bfloat16 convolutions do not always (step3p5_vision)."""
+    phasor.hf.unpatch(model)
+    again = [backward() for _ in range(3)]
+    phasor.hf.patch(model)
+    steady = [i for i, gradient in enumerate(before) if all(torch.equal(gradient, other[i]) for other in again)]
+    pair = [before[i] for i in steady], [after[i] for i in steady]
+    return 0.0 if same(*pair) else error(*pair)
+
+
 def compare(model: torch.nn.Module, inputs: dict[str, Any], outcome: Outcome, plain: list[torch.Tensor] | None) -> None:
     """The model in float32 (whose outputs may be known) and bfloat16, unpatched and patched: forward, backward, generation."""
     for dtype in DTYPES:
@@ -134,7 +144,7 @@ def compare(model: torch.nn.Module, inputs: dict[str, Any], outcome: Outcome, pl
             with Count() as count:
                 after = backward()
             outcome.own_gradients += [named(dtype)] if count.own else []
-            outcome.gradients[named(dtype)] = 0.0 if same(gradients, after) else error(gradients, after)
+            outcome.gradients[named(dtype)] = 0.0 if same(gradients, after) else steady_error(model, backward, gradients, after)
         if tokens:
             with Count() as count:
                 alike = same(tokens, further.generated(model))

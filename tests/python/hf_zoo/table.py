@@ -92,3 +92,9 @@ def with_table(document: str, made: str) -> str:
     """The document with this table between its marks."""
     head, rest = document.split(BEGIN)
     return f"{head}{BEGIN}\n{made}\n{END}{rest.split(END)[1]}"
+
+
+def found(document: str) -> list[list[str]]:
+    """What the table says was found in each model. Results are another test's: which gradients are phasor's may depend on the processor."""
+    lines = document.split(BEGIN)[1].split(END)[0].splitlines()
+    return [line.split(" | ")[:5] for line in lines if line.startswith("| ")]
