@@ -25,12 +25,14 @@ namespace {
 
 namespace files = std::filesystem;
 
+const std::string kUnique(6, 'X');  // mkdtemp and mkstemp write a name of their own over it
+
 /// A new folder, gone with everything in it at the end.
 class WorkFolder {
  public:
   WorkFolder() {
     std::error_code error;
-    std::string name = (files::temp_directory_path(error) / "phasor-XXXXXX").string();
+    std::string name = (files::temp_directory_path(error) / ("phasor-" + kUnique)).string();
     if (!error && mkdtemp(name.data()) != nullptr) path_ = name;
   }
   WorkFolder(const WorkFolder&) = delete;
@@ -120,7 +122,7 @@ Result<std::string> draw(const Figure& figure, const Canvas& canvas) {
 }
 
 Status write_file(const std::string& path, const std::string& bytes) {
-  std::string temporary = path + ".XXXXXX";
+  std::string temporary = path + "." + kUnique;
   const int made = mkstemp(temporary.data());
   const auto failed = [&](int error) {
     if (made >= 0) unlink(temporary.c_str());

@@ -28,10 +28,10 @@ using spec::SafetensorsTensor;
   fail(spec::format("permute: {}: {}: {}", path, what, std::strerror(errno)));
 }
 
-/// A temporary beside its target, which is removed unless it was kept.
+/// A temporary beside its target, which is removed unless it was kept. mkstemp writes over its last six letters.
 class NewFile {
  public:
-  explicit NewFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".XXXXXX") {
+  explicit NewFile(std::string path) : path_(std::move(path)), temporary_(path_ + "." + std::string(6, 'X')) {
     struct stat about{};
     if (::lstat(path_.c_str(), &about) == 0) fail("permute: " + path_ + ": exists, wanted a new file");
     descriptor_ = ::mkstemp(temporary_.data());

@@ -5,16 +5,15 @@ from __future__ import annotations
 
 import mpmath
 import pytest
+import torch
+import transformers
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-
-import phasor.hf  # noqa: E402
-from hf_zoo.models import build  # noqa: E402
-from hf_zoo.samples import token_ids  # noqa: E402
-from hf_zoo.shrink import shrink  # noqa: E402
-from phasor.hf import _exact  # noqa: E402
-from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS  # noqa: E402
+import phasor.hf
+from hf_zoo.models import build
+from hf_zoo.samples import token_ids
+from hf_zoo.shrink import shrink
+from phasor.hf import _exact
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 FAR = 1_000_003
 

@@ -6,17 +6,15 @@ from __future__ import annotations
 import copy
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-import phasor.hf  # noqa: E402
-from hf_zoo.compare import Count  # noqa: E402
-from hf_zoo.models import build  # noqa: E402
-from hf_zoo.samples import token_ids  # noqa: E402
-from phasor.hf._recognise import recognise  # noqa: E402
-from phasor.hf._replace import replacement  # noqa: E402
-from test_hf_recognise import KNOWN, llama  # noqa: E402
+import phasor.hf
+from hf_zoo.compare import Count
+from hf_zoo.models import build
+from hf_zoo.samples import token_ids
+from phasor.hf._recognise import recognise
+from phasor.hf._replace import replacement
+from test_hf_recognise import KNOWN, llama
 
 PAIRS = [(torch.float32,) * 2, (torch.bfloat16,) * 2, (torch.bfloat16, torch.float32), (torch.float16, torch.float32), (torch.float64,) * 2]
 BY_TABLES = [f for f, _ in KNOWN if f.__name__ not in ("llama4", "roformer", "gptj", "in_float64")]

@@ -9,14 +9,12 @@ import pickle
 import types
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-import phasor.hf  # noqa: E402
-from hf_zoo.compare import Count, state  # noqa: E402
-from hf_zoo.models import build  # noqa: E402
-from hf_zoo.samples import token_ids  # noqa: E402
+import phasor.hf
+from hf_zoo.compare import Count, state
+from hf_zoo.models import build
+from hf_zoo.samples import token_ids
 
 
 def llama(dtype=torch.float32, seed=0):

@@ -6,11 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from phasor.hf._recognise import Rotation, recognise  # noqa: E402
-from phasor.hf._replace import replacement, turned  # noqa: E402
+from phasor.hf._recognise import Rotation, recognise
+from phasor.hf._replace import replacement, turned
 
 
 def halves(x):

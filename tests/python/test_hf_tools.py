@@ -7,16 +7,14 @@ import copy
 import pickle
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-import phasor.hf  # noqa: E402
-from hf_zoo.compare import Count, state  # noqa: E402
-from hf_zoo.models import build  # noqa: E402
-from hf_zoo.samples import token_ids  # noqa: E402
-from phasor.hf import _exact  # noqa: E402
-from test_hf_patch import Held, Static  # noqa: E402
+import phasor.hf
+from hf_zoo.compare import Count, state
+from hf_zoo.models import build
+from hf_zoo.samples import token_ids
+from phasor.hf import _exact
+from test_hf_patch import Held, Static
 
 
 class Logits(torch.nn.Module):

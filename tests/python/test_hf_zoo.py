@@ -9,12 +9,9 @@ import os
 import filelock
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from hf_zoo.models import model_types, rotary_folders  # noqa: E402
-from hf_zoo.table import DOCUMENT, found, outcomes, status, table, with_table  # noqa: E402
-from transformers.models.auto.configuration_auto import model_type_to_module_name  # noqa: E402
+from hf_zoo.models import model_types, rotary_folders
+from hf_zoo.table import DOCUMENT, found, outcomes, status, table, with_table
+from transformers.models.auto.configuration_auto import model_type_to_module_name
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ def attribute(config: Any, *names: str, default: Any = None) -> Any:
 
 
 def token_ids(batch: int = 2, tokens: int = TOKENS) -> torch.Tensor:
-    """Ordinary tokens: no padding, no placeholder of an image."""
+    """Ordinary tokens: no padding, none that stands for an image."""
     return torch.randint(20, FIRST_SPECIAL - 10, (batch, tokens), generator=torch.Generator().manual_seed(3))
 
 
