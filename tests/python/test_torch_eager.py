@@ -358,3 +358,39 @@ def test_positions_of_jax_are_taken_as_they_are():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert torch.equal(rope(q, positions=jnp.array([4, 0, 9])), rope(q, positions=torch.tensor([4, 0, 9])))
+
+
+class Seen(TorchDispatchMode):
+    """The names of the operators that pass by."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def test_what_watches_operators_sees_calls_in_place():
+    """The core asks for itself whether a call in place may go past PyTorch: every question has an answer here that forbids it."""
+    rope, x = phasor.Rotary(8), torch.randn(3, 2, 8)
+    want = rope(x)
+    with Seen() as seen:
+        assert torch.equal(rope.apply_(x.clone()), want)
+    assert "phasor.rotary_.default" in seen.names
+    batched = torch.randn(4, 3, 2, 8)
+    assert torch.equal(torch.func.vmap(lambda one: rope.apply_(one.clone()))(batched), torch.stack([rope(one) for one in batched]))
+    with torch.autograd.forward_ad.dual_level():
+        dual = rope.apply_(torch.autograd.forward_ad.make_dual(x.clone(), torch.ones_like(x)).clone())
+        assert torch.equal(torch.autograd.forward_ad.unpack_dual(dual).tangent, rope(torch.ones_like(x)))
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_a_negative_view_is_written_as_what_it_seems(both):
+    rope, x = phasor.Rotary(8), torch.randn(3, 2, 8)
+    seeming = torch._neg_view(x.clone())
+    plain = x.clone()
+    rope.apply_(plain, seeming) if both else rope.apply_(seeming)
+    assert torch.equal(seeming, rope(-x))
+    assert torch.equal(plain, rope(x) if both else x)
