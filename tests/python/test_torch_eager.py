@@ -360,25 +360,13 @@ def test_positions_of_jax_are_taken_as_they_are():
         assert torch.equal(rope(q, positions=jnp.array([4, 0, 9])), rope(q, positions=torch.tensor([4, 0, 9])))
 
 
-class Seen(TorchDispatchMode):
-    """The names of the operators that pass by."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names = []
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        self.names.append(str(func))
-        return func(*args, **(kwargs or {}))
-
-
 def test_what_watches_operators_sees_calls_in_place():
     """The core asks for itself whether a call in place may go past PyTorch: every question has an answer here that forbids it."""
     rope, x = phasor.Rotary(8), torch.randn(3, 2, 8)
     want = rope(x)
     with Seen() as seen:
         assert torch.equal(rope.apply_(x.clone()), want)
-    assert "phasor.rotary_.default" in seen.names
+    assert "rotary_" in seen.names
     batched = torch.randn(4, 3, 2, 8)
     assert torch.equal(torch.func.vmap(lambda one: rope.apply_(one.clone()))(batched), torch.stack([rope(one) for one in batched]))
     with torch.autograd.forward_ad.dual_level():
