@@ -5,6 +5,7 @@
 #include "phasor/additive.hpp"
 #include "phasor/additive_properties.hpp"
 #include "phasor/analysis.hpp"
+#include "phasor/attention.hpp"
 #include "phasor/bias.hpp"
 #include "phasor/learned.hpp"
 #include "phasor/model.hpp"

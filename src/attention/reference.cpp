@@ -8,7 +8,7 @@
 
 #include "attention/reference_parts.hpp"
 
-namespace phasor::attention::reference {
+namespace phasor::attend::reference {
 namespace {
 
 template <class S>
@@ -222,4 +222,4 @@ Output merge(const Shape& shape, const std::vector<Output>& parts) {
   return result;
 }
 
-}  // namespace phasor::attention::reference
+}  // namespace phasor::attend::reference

@@ -9,7 +9,7 @@
 
 #include "attention/reference_schemes.hpp"
 
-namespace phasor::attention::reference {
+namespace phasor::attend::reference {
 
 struct Shape {
   std::int64_t batch = 1;
@@ -76,4 +76,4 @@ std::int64_t key_row(const Problem& problem, const Cell& cell);
 std::int64_t value_row(const Problem& problem, const Cell& cell);
 std::int64_t out_row(const Problem& problem, const Cell& cell);
 
-}  // namespace phasor::attention::reference
+}  // namespace phasor::attend::reference

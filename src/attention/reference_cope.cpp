@@ -5,7 +5,7 @@
 
 #include "attention/reference_parts.hpp"
 
-namespace phasor::attention::reference {
+namespace phasor::attend::reference {
 namespace {
 
 double gate(const Cope& s, const Problem& p, const Cell& c) {
@@ -73,4 +73,4 @@ void Cope::check(const Problem& p) const {
   expect_size(table, rows * p.shape.width * (per_head ? p.shape.heads : 1), "table");
 }
 
-}  // namespace phasor::attention::reference
+}  // namespace phasor::attend::reference

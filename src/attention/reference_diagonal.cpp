@@ -7,7 +7,7 @@
 
 #include "attention/reference_parts.hpp"
 
-namespace phasor::attention::reference {
+namespace phasor::attend::reference {
 namespace {
 
 std::size_t index(std::int64_t n) { return static_cast<std::size_t>(n); }
@@ -128,4 +128,4 @@ void LearnedDiagonal::term_gradient(const Problem& p, const Cell& c, double ds, 
 }
 void LearnedDiagonal::check(const Problem& p) const { expect_size(table, p.shape.heads * (left + 1 + right), "table"); }
 
-}  // namespace phasor::attention::reference
+}  // namespace phasor::attend::reference

@@ -6,7 +6,7 @@
 
 #include "attention/reference_parts.hpp"
 
-namespace phasor::attention::reference {
+namespace phasor::attend::reference {
 namespace {
 
 double psi(double c, double x) { return std::log(c * x + 1); }
@@ -104,4 +104,4 @@ void Fire::check(const Problem& p) const {
   expect_size(mlp, count, "mlp");
 }
 
-}  // namespace phasor::attention::reference
+}  // namespace phasor::attend::reference

@@ -4,7 +4,7 @@
 
 #include "attention/reference_parts.hpp"
 
-namespace phasor::attention::reference {
+namespace phasor::attend::reference {
 namespace {
 
 std::size_t dense_index(const Dense& s, const Cell& c) {
@@ -83,4 +83,4 @@ void Sam::check(const Problem& p) const {
   expect_size(rows_w, (2 * std::max(query_grid[1], key_grid[1]) - 1) * p.shape.width, "rows_w");
 }
 
-}  // namespace phasor::attention::reference
+}  // namespace phasor::attend::reference

@@ -8,7 +8,7 @@
 
 #include "attention/reference.hpp"
 
-namespace phasor::attention::reference {
+namespace phasor::attend::reference {
 
 inline double dot(const double* x, const double* y, std::int64_t n) {
   double sum = 0;
@@ -33,4 +33,4 @@ inline void expect_size(const Values& values, std::int64_t wanted, const char* n
          std::string(name) + " has " + std::to_string(values.size()) + " values, wanted " + std::to_string(wanted));
 }
 
-}  // namespace phasor::attention::reference
+}  // namespace phasor::attend::reference

@@ -6,7 +6,7 @@
 
 #include "attention/reference_parts.hpp"
 
-namespace phasor::attention::reference {
+namespace phasor::attend::reference {
 namespace {
 
 /// A side of the product: what position it is rotated at, and what the ladder's gains are raised to. None: left as it is.
@@ -148,4 +148,4 @@ void MappedRope::check(const Problem& p) const {
   expect(group > 0 && factor > 0, "maps want a group and a factor above 0");
 }
 
-}  // namespace phasor::attention::reference
+}  // namespace phasor::attend::reference

@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-namespace phasor::attention::reference {
+namespace phasor::attend::reference {
 
 using Values = std::vector<double>;
 using Integers = std::vector<std::int64_t>;
@@ -313,4 +313,4 @@ struct MappedRope {
 using Scheme = std::variant<Alibi, T5, WavLm, Kerple, Sandwich, LearnedDiagonal, Fire, Dense, Swin, Sam, Shaw, TransformerXl, Xlnet,
                             Deberta, Inkling, Cope, Rope, Xpos, MappedRope>;
 
-}  // namespace phasor::attention::reference
+}  // namespace phasor::attend::reference

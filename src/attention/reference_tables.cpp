@@ -6,7 +6,7 @@
 
 #include "attention/reference_parts.hpp"
 
-namespace phasor::attention::reference {
+namespace phasor::attend::reference {
 namespace {
 
 std::int64_t shaw_row(const Shaw& s, const Problem& p, const Cell& c) {
@@ -121,4 +121,4 @@ void Inkling::check(const Problem& p) const {
   expect_size(table, feature_width * extent, "table");
 }
 
-}  // namespace phasor::attention::reference
+}  // namespace phasor::attend::reference

@@ -4,7 +4,7 @@
 
 #include "attention/reference_parts.hpp"
 
-namespace phasor::attention::reference {
+namespace phasor::attend::reference {
 namespace {
 
 std::int64_t at(const Integers& list, std::int64_t index) { return list[static_cast<std::size_t>(index)]; }
@@ -65,4 +65,4 @@ bool visible(const Problem& p, const Cell& c) {
   return !see.right || -r <= *see.right;
 }
 
-}  // namespace phasor::attention::reference
+}  // namespace phasor::attend::reference

@@ -5,7 +5,7 @@
 
 #include "attention/reference_parts.hpp"
 
-namespace phasor::attention::reference {
+namespace phasor::attend::reference {
 namespace {
 
 /// Where the row of a distance begins in the table of head h.
@@ -142,4 +142,4 @@ void Xlnet::check(const Problem& p) const {
   expect(static_cast<std::int64_t>(key_segments.size()) == s.batch * s.keys, "key_segments are not (B, Tk)");
 }
 
-}  // namespace phasor::attention::reference
+}  // namespace phasor::attend::reference

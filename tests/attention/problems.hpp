@@ -12,7 +12,7 @@
 
 namespace phasor::test {
 
-namespace ref = attention::reference;
+namespace ref = attend::reference;
 
 /// splitmix64: the same numbers everywhere.
 class Numbers {

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention whose scores know positions: one entry point, a scheme made of terms, forward and backward, with O(n) memory.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "phasor/bias.hpp"
+#include "phasor/position_builders.hpp"
+#include "phasor/position_maps.hpp"
+#include "phasor/positions.hpp"
+#include "phasor/result.hpp"
+#include "phasor/rotary.hpp"
+#include "phasor/tensor_view.hpp"
+
+namespace phasor {
+
+// ---- Terms: what positions add to a score. r is the distance, query position - key position. Tensors of terms may have any dtype and any
+// strides, the last axis included; 1 in the place of B or H is shared. "Scaled" means times the attention's scale. ----
+
+/// gate * bias(r), not scaled: ALiBi, T5, KERPLE, Sandwich, FIRE, a learned bias a distance (ShawClip), and WavLM with its gate.
+struct BiasTerm {
+  Bias bias;
+  std::int64_t first_head = 0;  // of the bias, for the attention's head 0 (tensor parallelism)
+  ConstTensorView gate = {};    // (B or 1, Tq, H or 1, 1); empty: 1
+};
+
+/// Row clamp(-r, -left, right) + left, so that rows run by key - query; zero: distances outside add nothing.
+enum class OutsideRows : std::uint8_t { clamp, zero };
+struct ClipRows {
+  std::int64_t left = 0;
+  std::int64_t right = 0;
+  OutsideRows outside = OutsideRows::clamp;
+};
+/// Which row of a table a distance reads. A Bias: its row(r) (T5Buckets, DebertaBuckets; its own table is not used).
+using TableRows = std::variant<ClipRows, Bias>;
+
+/// query: scale (features + shift) . table[row], features q unless given; key: scale k . table[row], features k unless given;
+/// value: table[row] is added to v. Shaw, Transformer-XL, XLNet, Conformer, DeBERTa's c2p and p2c, Inkling. q and k are as given, whatever
+/// the content.
+enum class TableSide : std::uint8_t { query, key, value };
+struct TableTerm {
+  TableSide side = TableSide::query;
+  ConstTensorView table = {};  // (B or 1, rows, H or 1, width); width is D, Dv on the value side, that of features where given
+  TableRows rows = ClipRows{};
+  ConstTensorView features = {};  // query side (B or 1, Tq, H or 1, width); key side (B or 1, Tk, Hk or 1, width); empty: q or k
+  ConstTensorView shift = {};     // query side: (1, 1, H or 1, width), Transformer-XL's v; empty: 0
+  std::optional<double> scale = std::nullopt;  // nullopt: the attention's
+};
+
+/// scale (q + shift) . table[segments differ]: XLNet.
+struct SegmentTerm {
+  ConstTensorView table = {};     // (1, 2, H or 1, D): the same segment, another
+  ConstTensorView shift = {};     // (1, 1, H or 1, D); empty: 0
+  Positions query_segments = {};  // integers, (Tq) or (B, Tq)
+  Positions key_segments = {};
+  std::optional<double> scale = std::nullopt;
+};
+
+/// table[(dy + height - 1) (2 width - 1) + dx + width - 1], offsets query - key, not scaled: Swin. A token's position is its number in the
+/// grid, row by row. With a class token (BEiT) position 0 is that token, the grid begins at 1, and the last three rows are class to token,
+/// token to class, class to class.
+enum class ClassToken : std::uint8_t { absent, first };
+struct GridTerm {
+  Window window = {};
+  ClassToken class_token = ClassToken::absent;
+  ConstTensorView table = {};  // (1, rows, H or 1, 1)
+};
+
+/// scale q . (rows_h[dy] + rows_w[dx]), scale 1 unless given: SAM, MViTv2. Rows by query - key, the least first; where the grids differ,
+/// coordinates of the coarser one are spread over the finer. A position is a token's number in its grid, row by row.
+struct DecomposedTerm {
+  Window query_grid = {};
+  Window key_grid = {};
+  ConstTensorView rows_h = {};  // (1, 2 max(heights) - 1, H or 1, D)
+  ConstTensorView rows_w = {};
+  double scale = 1;
+};
+
+/// bias[b][i][h][j], not scaled; an axis of 1 is shared: whatever has no term of its own.
+struct DenseTerm {
+  ConstTensorView bias = {};  // (B or 1, Tq or 1, H or 1, Tk or 1)
+};
+
+/// p = sum of sigmoid(gate_scale q . k) over the visible keys from this one to the query's position, at most rows - 1;
+/// scale q . (table between rows floor(p) and ceil(p)): CoPE. Needs Sight::causal; outputs over key blocks do not merge.
+struct CopeTerm {
+  ConstTensorView table = {};  // (1, rows, H or 1, D)
+  double gate_scale = 1;
+  double scale = 1;
+};
+
+using AttentionTerm = std::variant<BiasTerm, TableTerm, SegmentTerm, GridTerm, DecomposedTerm, DenseTerm, CopeTerm>;
+
+// ---- Content: how q meets k ----
+
+struct PlainContent {};
+/// rotated: keys come from the cache rotated (amplitude included).
+enum class KeyState : std::uint8_t { unrotated, rotated };
+/// q and k rotated at their positions; with a map, at those of its passes (ReRoPE, Self-Extend, dual chunk; causal, keys unrotated,
+/// positions not negative).
+struct RotaryContent {
+  Rotary rotary;
+  KeyState keys = KeyState::unrotated;
+  std::optional<PositionMap> map = std::nullopt;
+};
+/// Rotary, and q times zeta^(position / scale_base), k times zeta^(-position / scale_base), zeta_p = (2p / R + gamma) / (1 + gamma). Only
+/// the quotient is ever formed: no position is too far. Keys unrotated.
+struct XposContent {
+  Rotary rotary;
+  double gamma = 0.4;
+  double scale_base = 512;
+};
+using AttentionContent = std::variant<PlainContent, RotaryContent, XposContent>;
+
+// ---- Who sees whom. Rules of distance go by positions; a key must pass every rule. ----
+
+/// causal: r >= 0.
+enum class Sight : std::uint8_t { full, causal };
+/// (B, Tk); 0: padding that no query sees.
+struct KeyMask {
+  const std::uint8_t* data = nullptr;
+  std::array<std::int64_t, 2> strides{0, 1};
+};
+struct Visibility {
+  Sight sight = Sight::full;
+  std::optional<std::int64_t> left = std::nullopt;   // r <= left
+  std::optional<std::int64_t> right = std::nullopt;  // -r <= right
+  Integers prefix = {};                              // (B), or one a sequence: keys at positions below it are exempt from causality
+  Integers query_starts = {};                        // varlen, B = 1: 0, ..., Tq (cu_seqlens)
+  Integers key_starts = {};                          // 0, ..., Tk
+  KeyMask key_mask = {};
+};
+
+/// certified: key tiles that cannot change a float32 result are not visited (causal symmetric or causal ALiBi alone): the sum of the
+/// weights left out is below 2^-24 of the row's.
+enum class TileSkip : std::uint8_t { none, certified };
+
+struct AttentionSpec {
+  AttentionContent content = PlainContent{};
+  ConstTensorView content_shift = {};  // (1, 1, H or 1, D), added to q before it meets k: Transformer-XL's u; empty: 0
+  std::vector<AttentionTerm> terms = {};
+  std::optional<double> scale = std::nullopt;  // on q . k and scaled terms; nullopt: 1 / sqrt(D)
+  double softcap = 0;                          // s <- cap tanh(s / cap) after every term; 0: none
+  Visibility visibility = {};
+  std::optional<Positions> query_positions = std::nullopt;  // integers (Tq) or (B, Tq); nullopt: i + Tk - Tq within its sequence
+  std::optional<Positions> key_positions = std::nullopt;    // nullopt: j within its sequence
+  TileSkip skip = TileSkip::none;
+  Runner runner{};
+};
+
+// ---- Use. float32 arithmetic for f32, bf16 and f16, float64 for f64; deterministic, whatever the runner. ----
+
+/// q (B, Tq, H, D), k (B, Tk, Hk, D), v (B, Tk, Hk, Dv), one dtype; Hk divides H, and query head h reads key head h / (H / Hk).
+struct AttentionInputs {
+  ConstTensorView q;
+  ConstTensorView k;
+  ConstTensorView v;
+};
+/// out (B, Tq, H, Dv) of the inputs' dtype: zeros for a query that sees no key. lse (B, Tq, H, 1), f32 (f64 for f64 inputs): the natural
+/// logarithm of the sum of exponentials, -infinity there; empty: not wanted.
+struct AttentionOutputs {
+  TensorView out;
+  TensorView lse = {};
+};
+
+/// Bytes that `attention` works in; any alignment will do.
+Result<std::int64_t> attention_workspace(const AttentionInputs& inputs, const AttentionSpec& spec);
+/// Nothing is written when it fails.
+Status attention(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionOutputs& outputs, std::span<std::byte> workspace);
+
+/// What the forward call gave, and the gradients by it.
+struct AttentionSaved {
+  ConstTensorView out;
+  ConstTensorView lse;
+  ConstTensorView out_gradient;
+  ConstTensorView lse_gradient = {};  // empty: zeros
+};
+/// Where gradients of a term's tensors go, shaped as those, f32 or f64; what is empty is not computed. They are added to what is there, so
+/// that layers may share.
+struct TermGradient {
+  TensorView table = {};              // TableTerm, SegmentTerm, GridTerm, CopeTerm; rows_h of DecomposedTerm; bias of DenseTerm
+  TensorView second = {};             // rows_w of DecomposedTerm
+  TensorView features = {};           // of TableTerm; gate of BiasTerm
+  TensorView shift = {};              // of TableTerm, SegmentTerm
+  std::span<double> parameters = {};  // of BiasTerm: as Bias::gradient
+};
+/// q, k, v: of the inputs' dtype and shape, written; empty: not wanted.
+struct AttentionGradients {
+  TensorView q = {};
+  TensorView k = {};
+  TensorView v = {};
+  TensorView content_shift = {};         // f32 or f64, added to
+  std::vector<TermGradient> terms = {};  // as many as terms, or none
+};
+Result<std::int64_t> attention_backward_workspace(const AttentionInputs& inputs, const AttentionSpec& spec,
+                                                  const AttentionGradients& gradients);
+Status attention_backward(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionSaved& saved,
+                          const AttentionGradients& gradients, std::span<std::byte> workspace);
+
+/// Outputs over disjoint sets of keys, made one: those of ring attention, or of a cache in parts. All of one shape and dtype; lse is
+/// needed.
+struct AttentionPart {
+  ConstTensorView out;
+  ConstTensorView lse;
+};
+Status merge_attention(std::span<const AttentionPart> parts, const AttentionOutputs& outputs, const Runner& runner = {});
+
+/// What a call would do, forward. Tiles are of query_tile x key_tile scores. A tile is far when every clipped or bucketed term is
+/// constant on it a row or a column, band otherwise; unseen tiles are never visited; a certified skip is not foreseen.
+struct AttentionReport {
+  std::int64_t query_tile = 0;
+  std::int64_t key_tile = 0;
+  std::int64_t band_tiles = 0;
+  std::int64_t far_tiles = 0;
+  std::int64_t unseen_tiles = 0;
+  double operations = 0;        // multiplications and additions, those of the terms included
+  double plain_operations = 0;  // without terms
+  double bytes = 0;             // read and written, once each
+  std::int64_t workspace = 0;
+  std::string words = {};  // the same, for people, and what each term costs
+};
+Result<AttentionReport> explain_attention(const AttentionInputs& inputs, const AttentionSpec& spec);
+
+}  // namespace phasor

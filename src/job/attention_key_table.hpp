@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// A table that meets keys, as a job.
+#pragma once
+
+#include <cstdint>
+
+#include "phasor/tensor_view.hpp"
+
+namespace phasor::job {
+
+struct KeyTableJob {};
+
+}  // namespace phasor::job
