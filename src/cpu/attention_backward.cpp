@@ -28,7 +28,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace phasor::cpu::HWY_NAMESPACE {
 #define PHASOR_LANES 1
-#include "cpu/attention_backward_body.inl"
+#include "cpu/attention_backward.inl"
 #undef PHASOR_LANES
 }  // namespace phasor::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -39,7 +39,7 @@ namespace phasor::cpu {
 
 namespace plain {
 #define PHASOR_LANES 0
-#include "cpu/attention_backward_body.inl"
+#include "cpu/attention_backward.inl"
 #undef PHASOR_LANES
 }  // namespace plain
 

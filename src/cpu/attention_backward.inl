@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The backward loops: packing panels, tasks, adding parts, storing. Included once in each target's namespace.
 
+// clang-format off
+#include "cpu/attention_loops.inl"
+#include "cpu/attention_backward_rows.inl"
+#include "cpu/attention_backward_tile.inl"
+// clang-format on
+
 template <class T>
 void clear_key_gradients(const job::AttentionJob& job, const BackwardTask& task) {
   for (std::int64_t k = task.key_tiles.first; k < task.key_tiles.end; ++k) {

@@ -1,6 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // How q meets k in a tile of scores: a product, or several of which each score takes one. Included once in each target's namespace.
 
+/// Rows of one head of a tensor.
+struct RowsAt {
+  std::int64_t batch;
+  std::int64_t token;
+  std::int64_t head;
+  std::int64_t count;
+};
+inline ConstStoredRows const_stored_rows(const ConstTensorView& x, const RowsAt& at) {
+  const std::int64_t first = at.batch * x.strides[0] + at.token * x.strides[1] + at.head * x.strides[2];
+  return {static_cast<const std::byte*>(x.data) + first * bytes_of(x.dtype), x.dtype, x.strides[1], at.count, x.shape[3]};
+}
+inline StoredRows stored_rows(const TensorView& x, const RowsAt& at) {
+  const std::int64_t first = at.batch * x.strides[0] + at.token * x.strides[1] + at.head * x.strides[2];
+  return {static_cast<std::byte*>(x.data) + first * bytes_of(x.dtype), x.dtype, x.strides[1], at.count, x.shape[3]};
+}
+/// The queries of a tile times a factor: (count, padded_width).
+template <class T>
+void pack_queries(const ConstTensorView& q, const RowTile<T>& rows, T factor, T* out) {
+  const job::TokenTile& tile = *rows.tile;
+  pack_rows<T>(const_stored_rows(q, {rows.batch, tile.first, rows.head, tile.count}), {out, rows.job->shape.padded_width, tile.count},
+               factor);
+}
+
 /// Queries of a tile as they meet keys: scaled, shifted; one set a content, (count, padded_width).
 template <class T>
 struct ContentRows {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forward loops: packing panels, tiles of queries against tiles of keys by an online softmax, merging splits. Included once in each target's
-// namespace.
+// The forward loops: packing panels, tiles of queries against tiles of keys by an online softmax, merging splits. Included once in each
+// target's namespace.
+
+#include "cpu/attention_loops.inl"
 
 /// Panels of keys and values that a tile of queries meets: panel `tile - first` of each.
 template <class T>
@@ -73,7 +75,7 @@ void forward_tile(const ScoreTile<T>& tile, TileSight sight, const KeyPanels<T>&
   if (job.softcap > 0) cap_scores(rows, tile.scores);
   if (sight == TileSight::part || tile.keys->count < job::kKeyTile) mask_tile(tile, -std::numeric_limits<T>::infinity());
   const bool risen = update_softmax(
-      SoftmaxRows<T>{.scores = tile.scores, .rows = rows.tile->count, .maximum = s.maximum, .sum = s.sum, .factor = s.factor});
+      SoftmaxRows<T>{.rows = rows.tile->count, .scores = tile.scores, .maximum = s.maximum, .sum = s.sum, .factor = s.factor});
   each_term(job, s.base, [&](const auto& term, T* scratch) {
     if (risen) term_rescale(term, rows, s.factor, scratch);
     term_take(term, tile, scratch);
@@ -124,7 +126,8 @@ void store_rows(const RowTile<T>& rows, const ForwardScratch<T>& s) {
   if (lse.data != nullptr) {
     const std::int64_t first = rows.batch * lse.strides[0] + rows.tile->first * lse.strides[1] + rows.head * lse.strides[2];
     for (std::int64_t i = 0; i < rows.tile->count; ++i) {
-      static_cast<T*>(lse.data)[first + i * lse.strides[1]] = s.sum[i] > 0 ? s.maximum[i] + logarithm(s.sum[i]) : -std::numeric_limits<T>::infinity();
+      static_cast<T*>(lse.data)[first + i * lse.strides[1]] =
+          s.sum[i] > 0 ? s.maximum[i] + std::log(s.sum[i]) : -std::numeric_limits<T>::infinity();
     }
   }
   for (std::int64_t i = 0; i < rows.tile->count; ++i) s.sum[i] = s.sum[i] > 0 ? T{1} / s.sum[i] : T{0};
@@ -160,8 +163,8 @@ void forward_task(const job::AttentionJob& job, std::int64_t task, T* base) {
 
 // ---- Packing ----
 
-/// A tile of keys of one head: keys transposed, a panel a content, and values. Tokens that the key mask hides become zeros: what is in their
-/// memory, NaN perhaps, must not meet a weight of 0.
+/// A tile of keys of one head: keys transposed, a panel a content, and values. Tokens that the key mask hides become zeros: what is in
+/// their memory, NaN perhaps, must not meet a weight of 0.
 template <class T>
 void pack_key_tile(const job::AttentionJob& job, const job::TokenTile& tile, std::int64_t head, T* const* keys_transposed, T* values) {
   const std::int64_t batch = job.sequences[static_cast<std::size_t>(tile.sequence)].batch;
@@ -251,10 +254,12 @@ void merge_task(const job::AttentionJob& job, std::int64_t task, T* base) {
     T sum = 0;
     for (std::int64_t p = 0; p < job.key_splits && maximum > -std::numeric_limits<T>::infinity(); ++p) {
       const std::int64_t at = first + p * tokens * job.shape.heads;
+      HWY_ALIGN T weights[lanes<T>];
       const Reg<T> weight = exponential<T>(set(maxima[at] - maximum));
+      store(weight, weights);
       const T* const part = static_cast<const T*>(job.partial_out) + at * width;
       for (std::int64_t d = 0; d < width; d += lanes<T>) store(mul_add(weight, load(part + d), load(out + d)), out + d);
-      sum += first_lane<T>(weight) * static_cast<const T*>(job.partial_sum)[at];
+      sum += weights[0] * static_cast<const T*>(job.partial_sum)[at];
     }
     s.maximum[i] = maximum;
     s.sum[i] = sum;

@@ -57,9 +57,9 @@ inline Columns columns_seen(const job::AttentionJob& job, const job::TokenTile& 
 
 template <class T>
 void fill(T* out, std::int64_t count, T value) {
-  std::int64_t i = 0;
-  for (; i + lanes<T> <= count; i += lanes<T>) store(set(value), out + i);
-  for (; i < count; ++i) out[i] = value;
+  T* const end = out + count;
+  for (; end - out >= lanes<T>; out += lanes<T>) store(set(value), out);
+  for (; out < end; ++out) *out = value;
 }
 
 /// Writes `hidden` to what is not seen, and to padding: -infinity to scores, 0 to gradients.

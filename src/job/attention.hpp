@@ -15,7 +15,7 @@ namespace phasor::job {
 // row of channels padded_width or padded_value_width, a multiple of kPadding; what pads is zero (scores: -infinity).
 constexpr std::int64_t kQueryTile = 96;
 constexpr std::int64_t kKeyTile = 64;
-constexpr std::int64_t kPadding = 32;
+constexpr std::int64_t kPadding = 16;
 /// A job is cut into at most so many strips of neighbouring tasks, each with scratch of its own.
 constexpr std::int64_t kMaxStrips = 64;
 /// Decoding: key tiles that a task packs for itself.
