@@ -83,7 +83,8 @@ void row_sums(const BackwardRows<T>& at) {
   const T* const out = at.buffers.spare;
   for (std::int64_t i = 0; i < at.rows.tile->count; ++i) {
     Reg<T> sum = zero<T>();
-    for (std::int64_t d = i * width; d < (i + 1) * width; d += lanes<T>) sum = mul_add(load(at.buffers.out_gradient + d), load(out + d), sum);
+    for (std::int64_t d = i * width; d < (i + 1) * width; d += lanes<T>)
+      sum = mul_add(load(at.buffers.out_gradient + d), load(out + d), sum);
     at.buffers.row_sum[i] = reduce_sum(sum);
     if (job.backward.lse_gradient.data != nullptr) at.buffers.row_sum[i] -= *number_of(job.backward.lse_gradient, at.rows, i);
   }

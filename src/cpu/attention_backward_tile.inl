@@ -171,7 +171,8 @@ void term_gradients(const BackwardRows<T>& at, const ScoreTile<T>& ds) {
   if (is_short) fill(k_gradient, job::kKeyTile * width, T{0});
   const BackwardTile<T> tile = backward_tile_of<T>(at, k_gradient);
   each_term(job, at.base, [&](const auto& term, T* scratch) { term_gradient(term, ds, tile, scratch); });
-  for (std::int64_t d = 0; is_short && d < ds.keys->count * width; d += lanes<T>) store(add(load(keys + d), load(k_gradient + d)), keys + d);
+  for (std::int64_t d = 0; is_short && d < ds.keys->count * width; d += lanes<T>)
+    store(add(load(keys + d), load(k_gradient + d)), keys + d);
 }
 
 template <class T>

@@ -90,8 +90,8 @@ struct Panels {
   void* values_transposed = nullptr;         // backward: (padded_value_width, kKeyTile)
 };
 
-/// Backward. Buffers of T in the workspace, cleared by the kernels. Its tasks: (sequence, key head, part of its key tiles); a task does every
-/// query head of the group, every query tile that sees its keys. Sums of terms are one a slot: slot_of(sequence, part, head).
+/// Backward. Buffers of T in the workspace, cleared by the kernels. Its tasks: (sequence, key head, part of its key tiles); a task does
+/// every query head of the group, every query tile that sees its keys. Sums of terms are one a slot: slot_of(sequence, part, head).
 struct BackwardJob {
   ConstTensorView out;
   ConstTensorView lse;
