@@ -90,21 +90,25 @@ struct Panels {
   void* values_transposed = nullptr;         // backward: (padded_value_width, kKeyTile)
 };
 
-/// Backward. Buffers of T in the workspace, zeroed before. Its tasks: (key head, sequence, part of its key tiles); a task does every query
-/// head of the group, every query tile that sees its keys. Sums of terms are one a slot: slot_of(h, sequence, part).
+/// Backward. Buffers of T in the workspace, cleared by the kernels. Its tasks: (sequence, key head, part of its key tiles); a task does
+/// every query head of the group, every query tile that sees its keys. Sums of terms are one a slot: slot_of(sequence, part, head).
 struct BackwardJob {
   ConstTensorView out;
   ConstTensorView lse;
   ConstTensorView out_gradient;
   ConstTensorView lse_gradient;  // data null: zeros
   std::int64_t parts = 1;        // of the key tiles of a sequence, neighbouring tiles each
-  void* row_sums = nullptr;      // D_i = <do_i, o_i> - dlse_i: (heads, Tq of all batch rows)
   void* q[kMaxContents] = {};    // by contents: (parts, B, H, Tq, padded_width), before the rotation is undone
   void* k[kMaxContents] = {};    // (B, Hk, Tk, padded_width)
   void* v = nullptr;             // (B, Hk, Tk, padded_value_width)
   void* q_raw = nullptr;         // of terms, which use q and k as given; the same as q[0] and k[0] where contents are not rotated
   void* k_raw = nullptr;
+  void* shift = nullptr;  // (slots, padded_width): by the content shift
+  TensorView q_out;       // the caller's; data null: not wanted
+  TensorView k_out;
+  TensorView v_out;
   bool wants_q = false, wants_k = false, wants_v = false, wants_shift = false;
+  bool wants_terms = false;  // some tensor of a term
 };
 
 struct AttentionJob {
