@@ -42,7 +42,8 @@ job::PackedTable pack_table_panels(const TablePacking& packing, const job::Atten
 /// were packed.
 void add_table_sums(const TablePacking& packing, const void* sums, const TermContext& context);
 
-/// TableSide::key: attention/key_table.cpp.
+/// The other sides of make_term: attention/key_table.cpp, attention/value_table.cpp.
 Status make_key_table(const TableTerm& term, const TermContext& context, Arena& arena, job::TermJob& out);
+Status make_value_table(const TableTerm& term, const TermContext& context, Arena& arena, job::TermJob& out);
 
 }  // namespace phasor::attend

@@ -29,4 +29,38 @@ struct PackedTable {
   }
 };
 
+/// How products of a tile of queries and a table, and sums that belong to them, are kept. whole: for every column, made once a tile of
+/// queries. sliding: for the panels of kKeyTile columns that a tile of scores needs, made as the tiles come; the packed table has kKeyTile
+/// more rows at both ends. indexed: for every packed row, looked up score by score (buckets of very many distances).
+enum class TableWay : std::uint8_t { whole, sliding, indexed };
+
+/// Where a tile's buffers begin in the scratch of a term, in T; a buffer that is not used has no size. Products of a query are a row of
+/// `stride` (whole, sliding: by column, see cpu/attention_table_windows.inl) or `packed_stride` T (by packed row); so are sums.
+struct TableLayout {
+  std::int64_t stride = 0;
+  std::int64_t packed_stride = 0;
+  std::int64_t features = 0;  // (kQueryTile, places)
+  std::int64_t products = 0;
+  std::int64_t packed_products = 0;
+  std::int64_t sums = 0;
+  std::int64_t packed_sums = 0;
+  std::int64_t result = 0;       // (kQueryTile, places)
+  std::int64_t column_sums = 0;  // (row_count)
+  std::int64_t tags = 0;         // which panels lie in the ring of products, then of sums
+  std::int64_t size = 0;
+};
+
+/// What the query and the value side share.
+struct TableParts {
+  TableBand band;
+  TableWay way = TableWay::whole;
+  std::int64_t width = 0;
+  std::int64_t places = 0;     // of a packed row: padded(width)
+  std::int64_t row_count = 0;  // of the packed table, margins included
+  PackedTable panels;          // (panels, width, kKeyTile): the table transposed, for products; data null: not needed
+  PackedTable rows;            // (row_count, places); data null: not needed
+  void* sums = nullptr;        // backward: (slots, row_count, places), the table's gradient; null: not wanted
+  TableLayout layout;
+};
+
 }  // namespace phasor::job
