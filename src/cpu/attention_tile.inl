@@ -44,6 +44,12 @@ void term_take(const Term& /*term*/, const ScoreTile<T>& /*probabilities*/, T* /
 template <class T, class Term>
 void term_finish(const Term& /*term*/, const RowTile<T>& /*rows*/, T* /*out*/, T* /*scratch*/) {}
 
+/// Certified skipping: whether the key tile of this number and those before it cannot matter, given the maxima of rows so far.
+template <class T, class Term>
+bool term_ends(const Term& /*term*/, const RowTile<T>& /*rows*/, const T* /*maximum*/, std::int64_t /*key_tile*/) {
+  return false;
+}
+
 /// What the backward has beside the tile.
 template <class T>
 struct BackwardTile {

@@ -15,9 +15,11 @@ namespace phasor::job {
 // row of channels padded_width or padded_value_width, a multiple of kPadding; what pads is zero (scores: -infinity).
 constexpr std::int64_t kQueryTile = 96;
 constexpr std::int64_t kKeyTile = 64;
-constexpr std::int64_t kPadding = 32;
-/// A job is cut into at most so many strips, each with scratch of its own; strip s does the tasks s, s + strips, ...
+constexpr std::int64_t kPadding = 16;
+/// A job is cut into at most so many strips of neighbouring tasks, each with scratch of its own.
 constexpr std::int64_t kMaxStrips = 64;
+/// Decoding: key tiles that a task packs for itself.
+constexpr std::int64_t kSplitTiles = 8;
 
 constexpr std::int64_t padded(std::int64_t n) { return (n + kPadding - 1) / kPadding * kPadding; }
 
@@ -77,7 +79,7 @@ constexpr int kMaxContents = 3;
 /// xPos, in copies of q and k that hold q zeta^((position - anchor) / base), k zeta^(-(position - anchor) / base), anchor the min_position
 /// of their tile: a tile of scores multiplies q's channel c by exp(log_zeta[c] (query anchor - key anchor)).
 struct DecayJob {
-  const double* log_zeta = nullptr;  // (D), 0 outside the rotary width; null: no decay
+  const double* log_zeta = nullptr;  // (padded_width), 0 outside the rotary width; null: no decay
 };
 
 /// Panels of packed keys and values, T, for every key head and key tile: panel (h, tile) begins at (h key_tiles + tile) * its size.
@@ -128,6 +130,7 @@ struct AttentionJob {
   std::span<const TokenTile> query_tiles;
   std::span<const TokenTile> key_tiles;
   std::span<const TermJob> terms;
+  const std::int64_t* term_scratch = nullptr;  // where each term's scratch begins in the strip's, in T
   bool certified_skip = false;
   Panels panels;
   BackwardJob backward;

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+// The forward loops: packing panels, tiles of queries against tiles of keys by an online softmax, merging splits. Included once in each
+// target's namespace.
+
+#include "cpu/attention_loops.inl"
+
+/// body(term, its scratch) for every term.
+template <class T, class Body>
+void each_term(const job::AttentionJob& job, T* scratch, const Body& body) {
+  for (std::size_t t = 0; t < job.terms.size(); ++t) {
+    std::visit([&](const auto& term) { body(term, scratch + job.term_scratch[t]); }, job.terms[t]);
+  }
+}
+
+template <class T>
+T* strip_scratch(const job::AttentionJob& job, std::int64_t strip) {
+  return reinterpret_cast<T*>(job.scratch + strip * job.scratch_bytes);
+}
+
+/// Panels of keys and values that a tile of queries meets: panel `tile - first` of each.
+template <class T>
+struct KeyPanels {
+  const T* keys_transposed[job::kMaxContents];
+  const T* values;
+  std::int64_t first;
+};
+
+/// What a tile of queries does its work in.
+template <class T>
+struct ForwardScratch {
+  ContentRows<T> content;
+  T* q;
+  T* scores;
+  T* other;
+  T* out;
+  T* maximum;
+  T* sum;
+  T* factor;
+  T* base;  // of the strip: terms count from here
+};
+
+template <class T>
+ForwardScratch<T> forward_scratch(const ForwardLayout& at, T* base) {
+  ForwardScratch<T> s = {.content = {.q = {}, .decayed = base + at.decayed},
+                         .q = base + at.q,
+                         .scores = base + at.scores,
+                         .other = base + at.other,
+                         .out = base + at.out,
+                         .maximum = base + at.maximum,
+                         .sum = base + at.sum,
+                         .factor = base + at.factor,
+                         .base = base};
+  for (int c = 0; c < job::kMaxContents; ++c) s.content.q[c] = base + at.content[c];
+  return s;
+}
+
+/// cap tanh(s / cap)
+template <class T>
+void cap_scores(const RowTile<T>& rows, T* scores) {
+  const auto cap = static_cast<T>(rows.job->softcap);
+  const Reg<T> inverse = set(T{1} / cap);
+  for (std::int64_t at = 0; at < rows.tile->count * job::kKeyTile; at += lanes<T>) {
+    store(mul(set(cap), hyperbolic_tangent<T>(mul(load(scores + at), inverse))), scores + at);
+  }
+}
+
+/// Whether a term certifies that this tile of keys and those before it do not matter.
+template <class T>
+bool skips_the_rest(const RowTile<T>& rows, const T* maximum, std::int64_t key_tile) {
+  bool ends = false;
+  if (!rows.job->certified_skip) return ends;
+  for (const job::TermJob& term : rows.job->terms) {
+    std::visit([&](const auto& made) { ends = ends || term_ends(made, rows, maximum, key_tile); }, term);
+  }
+  return ends;
+}
+
+/// One tile of keys: scores, softmax, values.
+template <class T>
+void forward_tile(const ScoreTile<T>& tile, TileSight sight, const KeyPanels<T>& panels, std::int64_t panel, const ForwardScratch<T>& s) {
+  const RowTile<T>& rows = *tile.rows;
+  const job::AttentionJob& job = *rows.job;
+  const std::int64_t key_size = job.shape.padded_width * job::kKeyTile;
+  const T* keys[job::kMaxContents];
+  for (int c = 0; c < job.content_count; ++c) keys[c] = panels.keys_transposed[c] + panel * key_size;
+  content_scores(tile, s.content, keys, s.other);
+  each_term(job, s.base, [&](const auto& term, T* scratch) { term_add(term, tile, scratch); });
+  if (job.softcap > 0) cap_scores(rows, tile.scores);
+  if (sight == TileSight::part || tile.keys->count < job::kKeyTile) mask_tile(tile, -std::numeric_limits<T>::infinity());
+  const bool risen = update_softmax(
+      SoftmaxRows<T>{.rows = rows.tile->count, .scores = tile.scores, .maximum = s.maximum, .sum = s.sum, .factor = s.factor});
+  each_term(job, s.base, [&](const auto& term, T* scratch) {
+    if (risen) term_rescale(term, rows, s.factor, scratch);
+    term_take(term, tile, scratch);
+  });
+  const std::int64_t width = job.shape.padded_value_width;
+  gemm(Gemm<T>{.m = rows.tile->count,
+               .n = width,
+               .k = job::kKeyTile,
+               .a = tile.scores,
+               .a_row = job::kKeyTile,
+               .a_k = 1,
+               .b = panels.values + panel * job::kKeyTile * width,
+               .b_row = width,
+               .c = s.out,
+               .c_row = width,
+               .add = true,
+               .factor = risen ? s.factor : nullptr});
+}
+
+/// A tile of queries against tiles of keys, from the last to the first: `s` then holds out (not divided), maximum and sum of each row.
+template <class T>
+void forward_rows(RowTile<T>& rows, Columns key_tiles, const KeyPanels<T>& panels, const ForwardScratch<T>& s) {
+  const job::AttentionJob& job = *rows.job;
+  pack_content_rows(rows, s.content);
+  if (!job.terms.empty()) {
+    pack_queries(job.q, rows, T{1}, s.q);
+    rows.q = s.q;
+  }
+  each_term(job, s.base, [&](const auto& term, T* scratch) { term_begin(term, rows, scratch); });
+  fill(s.out, rows.tile->count * job.shape.padded_value_width, T{0});
+  fill(s.maximum, job::kQueryTile, -std::numeric_limits<T>::infinity());
+  fill(s.sum, job::kQueryTile, T{0});
+  for (std::int64_t k = key_tiles.end - 1; k >= key_tiles.first; --k) {
+    const job::TokenTile& keys = job.key_tiles[static_cast<std::size_t>(k)];
+    const TileSight sight = sight_of(job, *rows.tile, keys);
+    if (sight == TileSight::none) continue;
+    if (skips_the_rest(rows, s.maximum, k)) break;
+    forward_tile(score_tile(rows, keys, s.scores), sight, panels, k - panels.first, s);
+  }
+  each_term(job, s.base, [&](const auto& term, T* scratch) { term_finish(term, rows, s.out, scratch); });
+}
+
+/// out / sum to the caller's tensor (zeros where nothing was seen), and the logarithm of the sum. Changes `sum`.
+template <class T>
+void store_rows(const RowTile<T>& rows, const ForwardScratch<T>& s) {
+  const job::AttentionJob& job = *rows.job;
+  const TensorView& lse = job.lse;
+  if (lse.data != nullptr) {
+    const std::int64_t first = rows.batch * lse.strides[0] + rows.tile->first * lse.strides[1] + rows.head * lse.strides[2];
+    for (std::int64_t i = 0; i < rows.tile->count; ++i) {
+      static_cast<T*>(lse.data)[first + i * lse.strides[1]] =
+          s.sum[i] > 0 ? s.maximum[i] + std::log(s.sum[i]) : -std::numeric_limits<T>::infinity();
+    }
+  }
+  for (std::int64_t i = 0; i < rows.tile->count; ++i) s.sum[i] = s.sum[i] > 0 ? T{1} / s.sum[i] : T{0};
+  unpack_rows<T>({s.out, job.shape.padded_value_width, rows.tile->count}, s.sum,
+                 stored_rows(job.out, {rows.batch, rows.tile->first, rows.head, rows.tile->count}));
+}
+
+template <class T>
+RowTile<T> row_tile(const job::AttentionJob& job, const job::TokenTile& tile, std::int64_t head) {
+  const std::int64_t batch = job.sequences[static_cast<std::size_t>(tile.sequence)].batch;
+  return {.job = &job,
+          .tile = &tile,
+          .batch = batch,
+          .head = head,
+          .q = nullptr,
+          .positions = job.query_positions + batch * job.query_position_stride + tile.first};
+}
+
+/// Query tiles of a sequence in turns from both its ends, so that neighbouring tasks of causal attention make equal work.
+inline std::int64_t balanced_tile(const job::AttentionJob& job, std::int64_t index) {
+  const job::Sequence& sequence = job.sequences[static_cast<std::size_t>(job.query_tiles[static_cast<std::size_t>(index)].sequence)];
+  const std::int64_t place = index - sequence.first_query_tile;
+  return place % 2 == 0 ? sequence.first_query_tile + place / 2 : sequence.end_query_tile - 1 - place / 2;
+}
+
+template <class T>
+void forward_task(const job::AttentionJob& job, std::int64_t task, T* base) {
+  const auto query_tiles = static_cast<std::int64_t>(job.query_tiles.size());
+  const auto key_tiles = static_cast<std::int64_t>(job.key_tiles.size());
+  const std::int64_t head = task / query_tiles;
+  const job::TokenTile& tile = job.query_tiles[static_cast<std::size_t>(balanced_tile(job, task % query_tiles))];
+  const job::Sequence& sequence = job.sequences[static_cast<std::size_t>(tile.sequence)];
+  const ForwardScratch<T> s = forward_scratch(forward_layout(job), base);
+  KeyPanels<T> panels = {.keys_transposed = {}, .values = static_cast<const T*>(job.panels.values), .first = 0};
+  const std::int64_t skipped = head / job.shape.group() * key_tiles;  // panels of the key heads before
+  for (int c = 0; c < job.content_count; ++c) {
+    panels.keys_transposed[c] = static_cast<const T*>(job.panels.keys_transposed[c]) + skipped * job.shape.padded_width * job::kKeyTile;
+  }
+  panels.values += skipped * job.shape.padded_value_width * job::kKeyTile;
+  RowTile<T> rows = row_tile<T>(job, tile, head);
+  forward_rows(rows, {sequence.first_key_tile, sequence.end_key_tile}, panels, s);
+  store_rows(rows, s);
+}
+
+// ---- Packing ----
+
+/// A tile of keys of one head: keys transposed, a panel a content, and values. Tokens that the key mask hides become zeros: what is in
+/// their memory, NaN perhaps, must not meet a weight of 0.
+template <class T>
+void pack_key_tile(const job::AttentionJob& job, const job::TokenTile& tile, std::int64_t head, T* const* keys_transposed, T* values) {
+  const std::int64_t batch = job.sequences[static_cast<std::size_t>(tile.sequence)].batch;
+  const RowsAt at = {batch, tile.first, head, tile.count};
+  for (int c = 0; c < job.content_count; ++c) {
+    pack_transposed<T>(const_stored_rows(job.contents[c].k, at), {keys_transposed[c], job::kKeyTile, job.shape.padded_width});
+  }
+  const std::int64_t width = job.shape.padded_value_width;
+  pack_rows<T>(const_stored_rows(job.v, at), {values, width, job::kKeyTile}, T{1});
+  if (!tile.masked) return;
+  for (std::int64_t j = 0; j < tile.count; ++j) {
+    if (hidden_by_mask(job.sight, batch, tile.first + j)) fill(values + j * width, width, T{0});
+  }
+}
+
+template <class T>
+void pack_task(const job::AttentionJob& job, std::int64_t task) {
+  const auto key_tiles = static_cast<std::int64_t>(job.key_tiles.size());
+  const job::TokenTile& tile = job.key_tiles[static_cast<std::size_t>(task % key_tiles)];
+  T* keys[job::kMaxContents] = {};
+  for (int c = 0; c < job.content_count; ++c) {
+    keys[c] = static_cast<T*>(job.panels.keys_transposed[c]) + task * job.shape.padded_width * job::kKeyTile;
+  }
+  pack_key_tile(job, tile, task / key_tiles, keys,
+                static_cast<T*>(job.panels.values) + task * job.shape.padded_value_width * job::kKeyTile);
+}
+
+// ---- Decoding: few queries, many keys ----
+
+/// What a split found for a tile of queries of one head, to be merged.
+template <class T>
+void store_partial(const RowTile<T>& rows, std::int64_t split, const ForwardScratch<T>& s) {
+  const job::AttentionJob& job = *rows.job;
+  const std::int64_t width = job.shape.padded_value_width;
+  const std::int64_t tokens = job.shape.batch * job.shape.queries;
+  for (std::int64_t i = 0; i < rows.tile->count; ++i) {
+    const std::int64_t token = rows.batch * job.shape.queries + rows.tile->first + i;
+    const std::int64_t at = (split * tokens + token) * job.shape.heads + rows.head;
+    std::copy_n(s.out + i * width, width, static_cast<T*>(job.partial_out) + at * width);
+    static_cast<T*>(job.partial_max)[at] = s.maximum[i];
+    static_cast<T*>(job.partial_sum)[at] = s.sum[i];
+  }
+}
+
+template <class T>
+void split_task(const job::AttentionJob& job, std::int64_t task, T* base) {
+  const std::int64_t split = task % job.key_splits;
+  const std::int64_t key_head = task / job.key_splits % job.shape.key_heads;
+  const job::Sequence& sequence = job.sequences[static_cast<std::size_t>(task / job.key_splits / job.shape.key_heads)];
+  const std::int64_t first = std::min(sequence.first_key_tile + split * job::kSplitTiles, sequence.end_key_tile);
+  const std::int64_t end = std::min(first + job::kSplitTiles, sequence.end_key_tile);
+  const ForwardLayout layout = forward_layout(job);
+  const std::int64_t key_size = job.shape.padded_width * job::kKeyTile;
+  const std::int64_t value_size = job.shape.padded_value_width * job::kKeyTile;
+  for (std::int64_t k = first; k < end; ++k) {
+    T* keys[job::kMaxContents] = {};
+    for (int c = 0; c < job.content_count; ++c) keys[c] = base + layout.split_keys[c] + (k - first) * key_size;
+    pack_key_tile(job, job.key_tiles[static_cast<std::size_t>(k)], key_head, keys, base + layout.split_values + (k - first) * value_size);
+  }
+  KeyPanels<T> panels = {.keys_transposed = {}, .values = base + layout.split_values, .first = first};
+  for (int c = 0; c < job.content_count; ++c) panels.keys_transposed[c] = base + layout.split_keys[c];
+  const ForwardScratch<T> s = forward_scratch(layout, base);
+  for (std::int64_t t = sequence.first_query_tile; t < sequence.end_query_tile; ++t) {
+    for (std::int64_t g = 0; g < job.shape.group(); ++g) {
+      RowTile<T> rows = row_tile<T>(job, job.query_tiles[static_cast<std::size_t>(t)], key_head * job.shape.group() + g);
+      forward_rows(rows, {first, end}, panels, s);
+      store_partial(rows, split, s);
+    }
+  }
+}
+
+/// The splits of one query tile of one head, made one, in order.
+template <class T>
+void merge_task(const job::AttentionJob& job, std::int64_t task, T* base) {
+  const auto query_tiles = static_cast<std::int64_t>(job.query_tiles.size());
+  const RowTile<T> rows = row_tile<T>(job, job.query_tiles[static_cast<std::size_t>(task % query_tiles)], task / query_tiles);
+  const ForwardScratch<T> s = forward_scratch(forward_layout(job), base);
+  const std::int64_t width = job.shape.padded_value_width;
+  const std::int64_t tokens = job.shape.batch * job.shape.queries;
+  const T* const maxima = static_cast<const T*>(job.partial_max);
+  for (std::int64_t i = 0; i < rows.tile->count; ++i) {
+    const std::int64_t first = (rows.batch * job.shape.queries + rows.tile->first + i) * job.shape.heads + rows.head;
+    T maximum = -std::numeric_limits<T>::infinity();
+    for (std::int64_t p = 0; p < job.key_splits; ++p) maximum = std::max(maximum, maxima[first + p * tokens * job.shape.heads]);
+    T* const out = s.out + i * width;
+    fill(out, width, T{0});
+    T sum = 0;
+    for (std::int64_t p = 0; p < job.key_splits && maximum > -std::numeric_limits<T>::infinity(); ++p) {
+      const std::int64_t at = first + p * tokens * job.shape.heads;
+      HWY_ALIGN T weights[lanes<T>];
+      const Reg<T> weight = exponential<T>(set(maxima[at] - maximum));
+      store(weight, weights);
+      const T* const part = static_cast<const T*>(job.partial_out) + at * width;
+      for (std::int64_t d = 0; d < width; d += lanes<T>) store(mul_add(weight, load(part + d), load(out + d)), out + d);
+      sum += weights[0] * static_cast<const T*>(job.partial_sum)[at];
+    }
+    s.maximum[i] = maximum;
+    s.sum[i] = sum;
+  }
+  store_rows(rows, s);
+}
+
+// ---- Strips ----
+
+/// body(task, scratch) for the tasks of a strip.
+template <class T, class Body>
+void each_task(const job::AttentionJob& job, std::int64_t tasks, std::int64_t strip, const Body& body) {
+  const std::int64_t end = tasks * (strip + 1) / job.strips;
+  for (std::int64_t task = tasks * strip / job.strips; task < end; ++task) body(task, strip_scratch<T>(job, strip));
+}
+
+template <class T>
+void forward_strip_of(const job::AttentionJob& job, std::int64_t strip) {
+  if (job.key_splits > 0) {
+    const std::int64_t tasks = static_cast<std::int64_t>(job.sequences.size()) * job.shape.key_heads * job.key_splits;
+    return each_task<T>(job, tasks, strip, [&](std::int64_t task, T* base) { split_task(job, task, base); });
+  }
+  const std::int64_t tasks = static_cast<std::int64_t>(job.query_tiles.size()) * job.shape.heads;
+  each_task<T>(job, tasks, strip, [&](std::int64_t task, T* base) { forward_task(job, task, base); });
+}
+template <class T>
+void merge_strip_of(const job::AttentionJob& job, std::int64_t strip) {
+  const std::int64_t tasks = static_cast<std::int64_t>(job.query_tiles.size()) * job.shape.heads;
+  each_task<T>(job, tasks, strip, [&](std::int64_t task, T* base) { merge_task(job, task, base); });
+}
+
+void pack_panel(const job::AttentionJob& job, std::int64_t task) {
+  job.arithmetic == DType::f64 ? pack_task<double>(job, task) : pack_task<float>(job, task);
+}
+void forward_strip(const job::AttentionJob& job, std::int64_t strip) {
+  job.arithmetic == DType::f64 ? forward_strip_of<double>(job, strip) : forward_strip_of<float>(job, strip);
+}
+void merge_strip(const job::AttentionJob& job, std::int64_t strip) {
+  job.arithmetic == DType::f64 ? merge_strip_of<double>(job, strip) : merge_strip_of<float>(job, strip);
+}

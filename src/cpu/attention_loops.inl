@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the forward and the backward loops of attention share, of one target: parts, tiles, terms, sight, contents.
+// clang-format off
+#include "cpu/attention_body.inl"
+#include "cpu/attention_tile.inl"
+#include "cpu/attention_sight.inl"
+#include "cpu/attention_content.inl"
+// clang-format on

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts that attention kernels are made of, as plain data: matrix products, packing, rows of softmax. And the parts of each target by
+// themselves, for the tests.
+#pragma once
+
+#include <cstdint>
+
+#include "phasor/tensor_view.hpp"
+
+namespace phasor::cpu {
+
+/// Keys of a score tile. Its rows are queries, 64 scores each.
+constexpr int kTileKeys = 64;
+/// Widths of packed rows, and of B and C in a product, are multiples of this.
+constexpr int kPadding = 16;
+constexpr std::int64_t padded(std::int64_t width) { return (width + kPadding - 1) / kPadding * kPadding; }
+
+/// C (m, n) = A (m, k) B (k, n), or added to C. Rows of B and C are contiguous, A is read by any two strides: a transposed A is but
+/// strides. n is a multiple of kPadding.
+template <class T>
+struct Gemm {
+  std::int64_t m;
+  std::int64_t n;
+  std::int64_t k;
+  const T* a;
+  std::int64_t a_row;
+  std::int64_t a_k;
+  const T* b;
+  std::int64_t b_row;
+  T* c;
+  std::int64_t c_row;
+  bool add = false;           // to what C holds
+  const T* factor = nullptr;  // (m): with `add`, C's rows are first multiplied by it; null: 1
+};
+
+/// Rows of somebody's tensor, the last axis contiguous.
+struct StoredRows {
+  void* data;
+  DType dtype;
+  std::int64_t stride;  // elements from one row to the next
+  std::int64_t rows;
+  std::int64_t width;
+};
+struct ConstStoredRows {
+  const void* data;
+  DType dtype;
+  std::int64_t stride;
+  std::int64_t rows;
+  std::int64_t width;
+};
+
+/// Rows in the type they are computed in.
+template <class T>
+struct PackedRows {
+  T* data;
+  std::int64_t stride;
+  std::int64_t rows;  // those beyond the tensor's are filled with zeros
+};
+
+/// A tile of scores and what its rows have seen so far. Arrays a row are padded to multiples of kPadding.
+template <class T>
+struct SoftmaxRows {
+  std::int64_t rows;
+  T* scores;   // (rows, kTileKeys); -infinity: not seen. Becomes e^(score - maximum)
+  T* maximum;  // (rows): of all tiles so far; -infinity: nothing seen
+  T* sum;      // (rows): of the exponentials so far
+  T* factor;   // (rows): what older sums and outputs were multiplied by
+};
+
+template <class T>
+struct AttentionParts {
+  void (*gemm)(const Gemm<T>& job);
+  void (*exponential)(const T* x, T* y, std::int64_t count);  // count: a multiple of kPadding
+  void (*hyperbolic_tangent)(const T* x, T* y, std::int64_t count);
+  void (*pack)(const ConstStoredRows& in, const PackedRows<T>& out, T factor);
+  void (*pack_transposed)(const ConstStoredRows& in, const PackedRows<T>& out);
+  void (*transpose)(const PackedRows<const T>& in, std::int64_t columns, const PackedRows<T>& out);
+  void (*unpack)(const PackedRows<const T>& in, const T* factor, const StoredRows& out);
+  bool (*update_softmax)(const SoftmaxRows<T>& tile);
+  void (*probabilities)(std::int64_t rows, const T* lse, T* scores);
+};
+struct AttentionPartsOfTarget {
+  const char* target;
+  AttentionParts<float> f32;
+  AttentionParts<double> f64;
+};
+/// Every target of this build, as in rotary_kernels(), which also knows whether this machine runs it.
+struct AttentionPartsTable {
+  const AttentionPartsOfTarget* entries;
+  int count;
+};
+AttentionPartsTable attention_parts();
+
+}  // namespace phasor::cpu

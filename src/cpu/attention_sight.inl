@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who sees whom: of two tiles at a glance, of one score, and as the mask of a tile. Included once in each target's namespace.
+
+enum class TileSight : std::uint8_t { none, part, all };
+
+/// Limits of windows from here on limit nothing: distances are below 2^62.
+constexpr std::int64_t kNoLimit = std::int64_t{1} << 62;
+
+inline TileSight sight_of(const job::AttentionJob& job, const job::TokenTile& queries, const job::TokenTile& keys) {
+  const job::SightJob& sight = job.sight;
+  const std::int64_t prefix = job.sequences[static_cast<std::size_t>(queries.sequence)].prefix;
+  const std::int64_t nearest = queries.min_position - keys.max_position;
+  const std::int64_t farthest = queries.max_position - keys.min_position;
+  if (sight.causal && farthest < 0 && keys.min_position >= prefix) return TileSight::none;
+  if (nearest > sight.left || -farthest > sight.right) return TileSight::none;
+  const bool behind = !sight.causal || nearest >= 0 || keys.max_position < prefix;
+  return behind && farthest <= sight.left && -nearest <= sight.right && !keys.masked ? TileSight::all : TileSight::part;
+}
+
+/// One score, but for the key mask.
+inline bool visible_by_distance(const job::SightJob& sight, std::int64_t prefix, std::int64_t query_position, std::int64_t key_position) {
+  const std::int64_t r = query_position - key_position;
+  return (!sight.causal || r >= 0 || key_position < prefix) && r <= sight.left && -r <= sight.right;
+}
+inline bool hidden_by_mask(const job::SightJob& sight, std::int64_t batch, std::int64_t key) {
+  return sight.key_mask != nullptr && sight.key_mask[batch * sight.mask_strides[0] + key * sight.mask_strides[1]] == 0;
+}
+/// Row and column within the tile.
+template <class T>
+bool visible_at(const ScoreTile<T>& tile, std::int64_t row, std::int64_t column) {
+  const job::AttentionJob& job = *tile.rows->job;
+  const std::int64_t prefix = job.sequences[static_cast<std::size_t>(tile.keys->sequence)].prefix;
+  return visible_by_distance(job.sight, prefix, tile.rows->positions[row], tile.key_positions[column]) &&
+         !hidden_by_mask(job.sight, tile.rows->batch, tile.keys->first + column);
+}
+
+/// Columns first to end - 1.
+struct Columns {
+  std::int64_t first;
+  std::int64_t end;
+};
+/// What a row of a regular tile sees: `reach` is the column at distance 0.
+inline Columns columns_seen(const job::AttentionJob& job, const job::TokenTile& keys, std::int64_t reach) {
+  const job::SightJob& sight = job.sight;
+  Columns seen = {0, keys.count};
+  if (sight.causal) {
+    const std::int64_t prefix = job.sequences[static_cast<std::size_t>(keys.sequence)].prefix;
+    const std::int64_t exempt = prefix > keys.min_position ? prefix - keys.min_position : 0;
+    seen.end = std::min(seen.end, std::max(reach + 1, exempt));
+  }
+  if (sight.left < kNoLimit) seen.first = std::max(seen.first, reach - sight.left);
+  if (sight.right < kNoLimit) seen.end = std::min(seen.end, reach + sight.right + 1);
+  seen.end = std::max<std::int64_t>(seen.end, 0);
+  seen.first = std::min(seen.first, seen.end);
+  return seen;
+}
+
+template <class T>
+void fill(T* out, std::int64_t count, T value) {
+  T* const end = out + count;
+  for (; end - out >= lanes<T>; out += lanes<T>) store(set(value), out);
+  for (; out < end; ++out) *out = value;
+}
+
+/// Writes `hidden` to what is not seen, and to padding: -infinity to scores, 0 to gradients.
+template <class T>
+void mask_tile(const ScoreTile<T>& tile, T hidden) {
+  const RowTile<T>& rows = *tile.rows;
+  for (std::int64_t i = 0; i < rows.tile->count; ++i) {
+    T* const row = tile.scores + i * job::kKeyTile;
+    if (tile.regular) {
+      const Columns seen = columns_seen(*rows.job, *tile.keys, tile.distance + i);
+      fill(row, seen.first, hidden);
+      fill(row + seen.end, job::kKeyTile - seen.end, hidden);
+      if (!tile.keys->masked) continue;
+      for (std::int64_t j = seen.first; j < seen.end; ++j) {
+        if (hidden_by_mask(rows.job->sight, rows.batch, tile.keys->first + j)) row[j] = hidden;
+      }
+    } else {
+      for (std::int64_t j = 0; j < tile.keys->count; ++j) {
+        if (!visible_at(tile, i, j)) row[j] = hidden;
+      }
+      fill(row + tile.keys->count, job::kKeyTile - tile.keys->count, hidden);
+    }
+  }
+}
+
+/// The tile of scores of a tile of queries and one of keys.
+template <class T>
+ScoreTile<T> score_tile(const RowTile<T>& rows, const job::TokenTile& keys, T* scores) {
+  const job::TokenTile& queries = *rows.tile;
+  const std::int64_t* positions = rows.job->key_positions + rows.batch * rows.job->key_position_stride + keys.first;
+  return {.rows = &rows,
+          .keys = &keys,
+          .key_positions = positions,
+          .scores = scores,
+          .regular = queries.consecutive && keys.consecutive,
+          .distance = queries.min_position - keys.min_position,
+          .min_distance = queries.min_position - keys.max_position,
+          .max_distance = queries.max_position - keys.min_position};
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one matrix product of attention: C = [C +] A B on operands that lie in the caches, by blocks of registers.
+
+// Blocks of registers: as many sums as fit beside the registers of a row of B and one of A. 32 registers: 6 x 4; 16 registers: 6 x 2.
+#if PHASOR_LANES && (HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON)
+constexpr int kBlockRows = 6;
+constexpr int kBlockColumns = 4;
+#elif PHASOR_LANES
+constexpr int kBlockRows = 6;
+constexpr int kBlockColumns = 2;
+#else
+constexpr int kBlockRows = 2;
+constexpr int kBlockColumns = 2;
+#endif
+
+/// Rows [row, row + kRows) of `kColumns` registers of columns from `column` on.
+template <int kRows, int kColumns, class T>
+HWY_INLINE void gemm_block(const Gemm<T>& g, std::int64_t row, std::int64_t column) {
+  const std::int64_t a_k = g.a_k;  // copies: the compiler cannot know that C does not hold the struct
+  const std::int64_t b_row = g.b_row;
+  const std::int64_t c_row = g.c_row;
+  Reg<T> sum[kRows][kColumns];
+  const T* a[kRows];
+  HWY_UNROLL(8)
+  for (int i = 0; i < kRows; ++i) {
+    a[i] = g.a + (row + i) * g.a_row;
+    HWY_UNROLL(8)
+    for (int j = 0; j < kColumns; ++j) sum[i][j] = zero<T>();
+  }
+  const T* b = g.b + column;
+  for (std::int64_t p = g.k; p > 0; --p, b += b_row) {
+    Reg<T> row_of_b[kColumns];
+    HWY_UNROLL(8)
+    for (int j = 0; j < kColumns; ++j) row_of_b[j] = load(b + j * lanes<T>);
+    HWY_UNROLL(8)
+    for (int i = 0; i < kRows; ++i) {
+      const Reg<T> x = set(*a[i]);
+      a[i] += a_k;
+      HWY_UNROLL(8)
+      for (int j = 0; j < kColumns; ++j) sum[i][j] = mul_add(x, row_of_b[j], sum[i][j]);
+    }
+  }
+  T* c = g.c + row * c_row + column;
+  const T one = 1;
+  const T* factor = g.factor != nullptr ? g.factor + row : &one;
+  const std::int64_t next_factor = g.factor != nullptr ? 1 : 0;
+  HWY_UNROLL(8)
+  for (int i = 0; i < kRows; ++i, c += c_row, factor += next_factor) {
+    HWY_UNROLL(8)
+    for (int j = 0; j < kColumns; ++j) {
+      if (g.add) sum[i][j] = mul_add(set(*factor), load(c + j * lanes<T>), sum[i][j]);
+      store(sum[i][j], c + j * lanes<T>);
+    }
+  }
+}
+
+/// All rows of some columns, the last ones in smaller blocks.
+template <int kColumns, int kRows = kBlockRows, class T>
+HWY_INLINE void gemm_rows(const Gemm<T>& g, std::int64_t row, std::int64_t column) {
+  for (; row + kRows <= g.m; row += kRows) gemm_block<kRows, kColumns>(g, row, column);
+  if constexpr (kRows > 1) gemm_rows<kColumns, kRows - 1>(g, row, column);
+}
+
+/// `columns` registers of columns: as wide a block as there is one for.
+template <int kColumns = kBlockColumns, class T>
+HWY_INLINE void gemm_columns(const Gemm<T>& g, int columns, std::int64_t column) {
+  if constexpr (kColumns > 1) {
+    if (columns < kColumns) return gemm_columns<kColumns - 1>(g, columns, column);
+  }
+  gemm_rows<kColumns>(g, 0, column);
+}
+
+template <class T>
+HWY_NOINLINE void gemm(const Gemm<T>& g) {
+  int left = static_cast<int>(g.n / lanes<T>);
+  for (std::int64_t column = 0; left > 0;) {
+    // Five registers are three and two: a block of one would wait for its own sums.
+    const int columns = left > kBlockColumns && left < 2 * kBlockColumns ? (left + 1) / 2 : std::min(left, kBlockColumns);
+    gemm_columns(g, columns, column);
+    column += columns * lanes<T>;
+    left -= columns;
+  }
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// exp and tanh for attention, where speed goes before the last bit: in the words of cpu/vec.inl, one text for registers and one lane. No
+// guard and no namespace: included by cpu/vec.inl.
+
+/// e^x = 2^n e^r with |r| <= ln(2) / 2 (the constants are minimax fits of degree 5 and 11, with 1 + r + ... given).
+template <class T>
+struct ExpConstants;
+template <>
+struct ExpConstants<float> {
+  static constexpr float kLowest = -87.3F;          // below, 2^n has no exponent left: 0
+  static constexpr float kRound = 0x1.8p23F + 127;  // added, the sum's last bits are the biased n
+  static constexpr float kLog2e = 0x1.715476p0F;
+  static constexpr float kLn2 = 0x1.62e430p-1F;  // fused, its error of 2^-29 counts n times: 2^-22 at the very end
+  static constexpr float kLn2High = 0x1.63p-1F;  // 9 bits: its product with n is exact
+  static constexpr float kLn2Low = -0x1.bd0106p-13F;
+  static constexpr float kTerms[] = {0.0083125226772792602F, 0.041890156890766104F, 0.16667114620604472F, 0.49999231495553506F, 1.0F, 1.0F};
+};
+template <>
+struct ExpConstants<double> {
+  static constexpr double kLowest = -708;
+  static constexpr double kRound = 0x1.8p52 + 1023;
+  static constexpr double kLog2e = 0x1.71547652b82fep0;
+  static constexpr double kLn2High = 0x1.62e42fep-1;  // 28 bits
+  static constexpr double kLn2Low = 0x1.f473de6af278fp-30;
+  static constexpr double kTerms[] = {2.5000066626477465254e-8,
+                                      2.7630248368472882038e-7,
+                                      2.7557586353522278202e-6,
+                                      0.000024801493099025649647,
+                                      0.00019841269506607021,
+                                      0.0013888888943629926239,
+                                      0.0083333333334944459065,
+                                      0.041666666666530159353,
+                                      0.16666666666666412551,
+                                      0.50000000000000106271,
+                                      1.0,
+                                      1.0};
+};
+
+/// A polynomial, highest coefficient first.
+template <class T, std::size_t kCount>
+HWY_INLINE Reg<T> polynomial(Reg<T> x, const T (&terms)[kCount]) {
+  Reg<T> sum = set(terms[0]);
+  HWY_UNROLL(16)
+  for (std::size_t i = 1; i < kCount; ++i) sum = mul_add(sum, x, set(terms[i]));
+  return sum;
+}
+
+/// e^x for x <= 88 (float64: 709). Relative error below 2^-22 (2^-50). Exactly 0 below ln of the smallest normal number and at -infinity,
+/// so that no product with it is subnormal, and exactly 1 at 0. NaN stays NaN.
+template <class T>
+HWY_INLINE Reg<T> exponential(Reg<T> x) {
+  using V = Reg<T>;
+  using C = ExpConstants<T>;
+  const V biased = mul_add(x, set(C::kLog2e), set(C::kRound));
+  const V n = sub(biased, set(C::kRound));
+  V r;
+  if constexpr (kFused && std::is_same_v<T, float>) {
+    r = neg_mul_add(n, set(ExpConstants<float>::kLn2), x);
+  } else {
+    r = neg_mul_add(n, set(C::kLn2Low), neg_mul_add(n, set(C::kLn2High), x));
+  }
+  return zero_if(less(x, set(C::kLowest)), mul(polynomial(r, C::kTerms), power_of_last_bits(biased)));
+}
+
+/// tanh(x) = x + x z q(z), z = x^2, for |x| < 5/8; beyond, by e^(-2|x|).
+template <class T>
+struct TanhConstants;
+template <>
+struct TanhConstants<float> {
+  static constexpr float kTerms[] = {-0.0057049777497889052F, 0.020639077823307234F, -0.053739711702879213F, 0.1333144214862172F,
+                                     -0.33333281939614308F};
+};
+template <>
+struct TanhConstants<double> {
+  static constexpr double kTerms[] = {
+      0.000042754405019073674334, -0.00019682068411606069, 0.0005697810382227063939, -0.0014496208906324626222, 0.0035908854353679254424,
+      -0.0088630751093688984,     0.021869475647726742783, -0.053968253370799213306, 0.13333333331957787871,    -0.333333333333223403};
+};
+
+template <class T>
+HWY_INLINE Reg<T> hyperbolic_tangent(Reg<T> x) {
+  using V = Reg<T>;
+  const V size = absolute(x);
+  const V z = mul(x, x);
+  const V near = mul_add(mul(x, z), polynomial(z, TanhConstants<T>::kTerms), x);
+  const V e = exponential<T>(mul(set(T{-2}), size));
+  const V far = div(sub(set(T{1}), e), add(set(T{1}), e));
+  return if_then_else(less(size, set(T{0.625})), near, if_then_else(less(x, zero<T>()), neg(far), far));
+}
