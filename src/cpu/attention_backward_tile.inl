@@ -142,7 +142,7 @@ template <class T>
 void content_gradients(const BackwardRows<T>& at, const ScoreTile<T>& ds, const BackwardPanels<T>& panels) {
   const job::AttentionJob& job = *at.rows.job;
   const BackwardBuffers<T>& b = at.buffers;
-  if (job.decay.log_zeta != nullptr) {  // b.spare still holds the queries as they met
+  if (job.decay.present) {  // b.spare still holds the queries as they met
     const std::int64_t width = job.shape.padded_width;
     decay_factors(job, ds.distance, b.scores);
     for (std::int64_t d = 0; d < ds.keys->count * width; d += lanes<T>) {

@@ -79,7 +79,8 @@ constexpr int kMaxContents = 3;
 /// xPos, in copies of q and k that hold q zeta^((position - anchor) / base), k zeta^(-(position - anchor) / base), anchor the min_position
 /// of their tile: a tile of scores multiplies q's channel c by exp(log_zeta[c] (query anchor - key anchor)).
 struct DecayJob {
-  const double* log_zeta = nullptr;  // (padded_width), 0 outside the rotary width; null: no decay
+  bool present = false;              // known while measuring
+  const double* log_zeta = nullptr;  // (padded_width), 0 outside the rotary width
 };
 
 /// Panels of packed keys and values, T, for every key head and key tile: panel (h, tile) begins at (h key_tiles + tile) * its size.
