@@ -3,10 +3,11 @@
 #include "attention/backward.hpp"
 
 #include <algorithm>
+#include <new>
 
+#include "attention/call.hpp"
 #include "cpu/attention.hpp"
 #include "cpu/attention_backward_buffers.hpp"
-#include "cpu/runner.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
 
@@ -49,21 +50,6 @@ void take_gradients(const Call& call, const Buffers& buffers, job::AttentionJob&
   b.shift = buffers.take(slots * s.padded_width, b.wants_shift);
 }
 
-/// Scratch of every strip: the loops' buffers, then those of each term.
-void take_scratch(Arena& arena, Prepared& prepared) {
-  job::AttentionJob& job = prepared.job;
-  std::int64_t used =
-      job.arithmetic == DType::f64 ? cpu::backward_buffers<double>(job, nullptr).used : cpu::backward_buffers<float>(job, nullptr).used;
-  auto* const begins = arena.take<std::int64_t>(static_cast<std::int64_t>(prepared.terms.size()));
-  for (std::size_t t = 0; t < prepared.terms.size(); ++t) {
-    if (begins != nullptr) begins[t] = used;
-    used += job::padded(std::visit([&](const auto& term) { return scratch_of(term, job, true); }, prepared.terms[t]));
-  }
-  job.term_scratch = begins;
-  job.scratch_bytes = (used * bytes_of(job.arithmetic) + 63) / 64 * 64;
-  job.scratch = arena.take<std::byte>(job.strips * job.scratch_bytes);
-}
-
 /// Everything of the job but what only the call itself has: what was saved.
 Status lay_out(const Call& call, Arena& arena, Prepared& prepared) {
   if (Status s = prepare(call, arena, prepared); !s) return s;
@@ -79,26 +65,12 @@ Status lay_out(const Call& call, Arena& arena, Prepared& prepared) {
   b.wants_v = is_wanted(gradients.v);
   b.wants_shift = is_wanted(gradients.content_shift);
   b.wants_terms = std::any_of(gradients.terms.begin(), gradients.terms.end(), wants_any);
-  const std::int64_t tasks = std::max({static_cast<std::int64_t>(job.sequences.size()) * job.shape.key_heads * b.parts,
-                                       job.shape.batch * job.shape.heads, std::int64_t{1}});
-  job.strips = std::min(tasks, job::kMaxStrips);
   take_gradients(call, Buffers(arena, job), job);
-  take_scratch(arena, prepared);
+  const std::int64_t loops =
+      job.arithmetic == DType::f64 ? cpu::backward_buffers<double>(job, nullptr).used : cpu::backward_buffers<float>(job, nullptr).used;
+  const std::int64_t tasks = static_cast<std::int64_t>(job.sequences.size()) * job.shape.key_heads * b.parts;
+  take_scratch({loops, std::max(tasks, job.shape.batch * job.shape.heads), true}, arena, prepared);
   return {};
-}
-
-struct Stage {
-  const job::AttentionJob* job;
-  const cpu::AttentionBackwardKernels* kernels;
-  cpu::BackwardStage stage;
-};
-void run(const Stage& stage, const Runner& runner) {
-  Stage own = stage;
-  const cpu::Task task = [](void* context, std::int64_t strip) {
-    const auto* s = static_cast<const Stage*>(context);
-    s->kernels->backward(*s->job, s->stage, strip);
-  };
-  cpu::run_tasks(runner, stage.job->strips, task, &own);
 }
 
 /// Sums of slots, in order, added to the caller's tensor; heads may share.
@@ -140,14 +112,37 @@ Status run_all(const Call& call, const Prepared& prepared) {
   const Result<const cpu::AttentionBackwardKernels*> kernels = cpu::active_attention_backward();
   if (!kernels) return kernels.status();
   const job::AttentionJob& job = prepared.job;
-  const Runner& runner = call.spec->runner;
-  run({&job, *kernels, cpu::BackwardStage::pack}, runner);
-  run({&job, *kernels, cpu::BackwardStage::tasks}, runner);
-  if (job.backward.parts > 1) run({&job, *kernels, cpu::BackwardStage::add_parts}, runner);
+  const auto run = [&](cpu::BackwardStage stage) {
+    run_each(call.spec->runner, job.strips, [&](std::int64_t strip) { (*kernels)->backward(job, stage, strip); });
+  };
+  run(cpu::BackwardStage::pack);
+  run(cpu::BackwardStage::tasks);
+  if (job.backward.parts > 1) run(cpu::BackwardStage::add_parts);
   if (Status s = undo_contents(call, prepared); !s) return s;
-  run({&job, *kernels, cpu::BackwardStage::store}, runner);
+  run(cpu::BackwardStage::store);
   if (job.backward.wants_shift) add_shift_gradient(job, call.gradients->content_shift);
   return finish_terms(call, prepared);
+}
+
+Status measure(const Call& call, Arena& arena) {
+  Prepared measured;
+  return lay_out(call, arena, measured);
+}
+
+Status backward_all(const Call& call, const AttentionSaved& saved, std::span<std::byte> workspace) {
+  Arena measured;
+  if (Status s = measure(call, measured); !s) return s;
+  if (Status s = check_workspace(call.where, measured, workspace); !s) return s;
+  if (Status s = check_saved(call, saved, workspace); !s) return s;
+  Arena arena(workspace);
+  Prepared prepared;
+  if (Status s = lay_out(call, arena, prepared); !s) return s;
+  job::BackwardJob& b = prepared.job.backward;
+  b.out = saved.out;
+  b.lse = saved.lse;
+  b.out_gradient = saved.out_gradient;
+  b.lse_gradient = saved.lse_gradient;
+  return run_all(call, prepared);
 }
 
 }  // namespace
@@ -167,30 +162,22 @@ namespace phasor {
 
 Result<std::int64_t> attention_backward_workspace(const AttentionInputs& inputs, const AttentionSpec& spec,
                                                   const AttentionGradients& gradients) {
-  const attend::Call call = {&inputs, &spec, &gradients, "attention_backward"};
-  attend::Arena arena;
-  attend::Prepared prepared;
-  if (Status s = attend::lay_out(call, arena, prepared); !s) return s;
-  return arena.needed();
+  try {
+    attend::Arena arena;
+    if (Status s = attend::measure({&inputs, &spec, &gradients, "attention_backward"}, arena); !s) return s;
+    return arena.needed();
+  } catch (const std::bad_alloc&) {
+    return Status::unsupported("out of memory");  // short enough for std::string not to allocate
+  }
 }
 
 Status attention_backward(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionSaved& saved,
                           const AttentionGradients& gradients, std::span<std::byte> workspace) {
-  const Result<std::int64_t> needed = attention_backward_workspace(inputs, spec, gradients);
-  if (!needed) return needed.status();
-  const attend::Call call = {&inputs, &spec, &gradients, "attention_backward"};
-  if (Status s = attend::check_saved(call, saved); !s) return s;
-  const auto size = static_cast<std::int64_t>(workspace.size());
-  if (size < *needed) return job::error(call.where, "workspace has {} bytes, wanted {}", size, *needed);
-  attend::Arena arena(workspace);
-  attend::Prepared prepared;
-  if (Status s = attend::lay_out(call, arena, prepared); !s) return s;
-  job::BackwardJob& b = prepared.job.backward;
-  b.out = saved.out;
-  b.lse = saved.lse;
-  b.out_gradient = saved.out_gradient;
-  b.lse_gradient = saved.lse_gradient;
-  return attend::run_all(call, prepared);
+  try {
+    return attend::backward_all({&inputs, &spec, &gradients, "attention_backward"}, saved, workspace);
+  } catch (const std::bad_alloc&) {
+    return Status::unsupported("out of memory");
+  }
 }
 
 }  // namespace phasor

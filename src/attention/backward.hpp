@@ -2,7 +2,9 @@
 // How a backward call is checked and cut; its terms must know the parts before they lay out their sums.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "attention/prepare.hpp"
 #include "job/attention.hpp"
@@ -20,6 +22,6 @@ bool is_wanted(const TensorView& gradient);
 /// The gradients by themselves; inputs and spec were checked.
 Status check_gradients(const Call& call);
 /// What the forward gave; and that nothing is written which is read.
-Status check_saved(const Call& call, const AttentionSaved& saved);
+Status check_saved(const Call& call, const AttentionSaved& saved, std::span<const std::byte> workspace);
 
 }  // namespace phasor::attend

@@ -37,12 +37,12 @@ struct Refusal : testing::Test {
 TEST_F(Refusal, shapes) {
   AttentionSaved s = saved();
   s.out_gradient.shape[1] = 2;
-  expect_refused(bridge, s, "saved.out_gradient is (1, 2, 2, 6), wanted (1, 3, 2, 6)");
+  expect_refused(bridge, s, "saved.out_gradient has shape (1, 2, 2, 6), wanted (1, 3, 2, 6)");
   s = saved();
   s.lse.shape[3] = 2;
-  expect_refused(bridge, s, "saved.lse is (1, 3, 2, 2), wanted (1, 3, 2, 1)");
+  expect_refused(bridge, s, "saved.lse has shape (1, 3, 2, 2), wanted (1, 3, 2, 1)");
   bridge.gradients.k.shape[2] = 2;
-  expect_refused(bridge, saved(), "gradients.k is (1, 4, 2, 8), wanted (1, 4, 1, 8)");
+  expect_refused(bridge, saved(), "gradients.k has shape (1, 4, 2, 8), wanted (1, 4, 1, 8)");
 }
 
 TEST_F(Refusal, dtypes) {
@@ -57,9 +57,9 @@ TEST_F(Refusal, memory_that_is_read) {
   AttentionSaved s = saved();
   s.out = bridge.gradients.q;
   s.out.shape = {1, 3, 2, 6};
-  expect_refused(bridge, s, "gradients.q shares memory with saved.out (or cannot be shown not to), wanted memory of its own");
+  expect_refused(bridge, s, "gradients.q overlaps saved.out, wanted memory apart");
   bridge.gradients.k.data = const_cast<void*>(bridge.inputs.k.data);
-  const std::string message = "gradients.k shares memory with k (or cannot be shown not to), wanted memory of its own";
+  const std::string message = "gradients.k overlaps k, wanted memory apart";
   EXPECT_EQ(attention_backward(bridge.inputs, bridge.spec, saved(), bridge.gradients, {}).message(), "attention_backward: " + message);
 }
 
@@ -69,7 +69,7 @@ TEST_F(Refusal, a_workspace_that_is_too_small) {
   std::vector<std::byte> workspace(static_cast<std::size_t>(*bytes - 1));
   const Status status = attention_backward(bridge.inputs, bridge.spec, saved(), bridge.gradients, workspace);
   EXPECT_EQ(status.message(),
-            "attention_backward: workspace has " + std::to_string(*bytes - 1) + " bytes, wanted " + std::to_string(*bytes));
+            "attention_backward: the workspace has " + std::to_string(*bytes - 1) + " bytes, wanted " + std::to_string(*bytes));
 }
 
 TEST_F(Refusal, gradients_of_terms_that_are_not_there) {
