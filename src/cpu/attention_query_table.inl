@@ -10,23 +10,39 @@ RowsOf<const T> query_features(const job::QueryTableJob& term, const RowTile<T>&
   return {scratch + term.table.layout.features, term.table.places};
 }
 
-/// The copy: features or q, and the shift; what pads is zero.
+/// A row of the caller's features; what pads is zero.
+template <DType dtype, class T>
+void copy_feature_row(const job::QueryTableJob& term, std::int64_t first, T* out) {
+  const auto* const in = static_cast<const Stored<dtype>*>(term.features.data) + first;
+  std::fill_n(out, term.table.places, T{0});
+  for (std::int64_t d = 0; d < term.table.width; ++d) out[d] = static_cast<T>(widen_one<dtype>(in[d * term.features.strides[3]]));
+}
+template <class T>
+void copy_feature_row(const job::QueryTableJob& term, std::int64_t first, T* out) {
+  switch (term.features.dtype) {
+    case DType::f32:
+      return copy_feature_row<DType::f32>(term, first, out);
+    case DType::f64:
+      return copy_feature_row<DType::f64>(term, first, out);
+    case DType::f16:
+      return copy_feature_row<DType::f16>(term, first, out);
+    case DType::bf16:
+      return copy_feature_row<DType::bf16>(term, first, out);
+  }
+}
+
+/// The copy: features or q, and the shift.
 template <class T>
 void copy_features(const job::QueryTableJob& term, const RowTile<T>& rows, T* scratch) {
   const std::int64_t places = term.table.places;
   const T* const shift = term.shift == nullptr ? nullptr : static_cast<const T*>(term.shift) + rows.head * places;
-  const ConstTensorView& given = term.features;
-  const Extents& strides = given.strides;
+  const Extents& strides = term.features.strides;
   for (std::int64_t i = 0; i < rows.tile->count; ++i) {
     T* const out = scratch + term.table.layout.features + i * places;
-    if (given.data == nullptr) {
+    if (term.features.data == nullptr) {
       std::copy_n(rows.q + i * rows.job->shape.padded_width, places, out);
     } else {
-      std::fill_n(out, places, T{0});
-      const std::int64_t first = rows.batch * strides[0] + (rows.tile->first + i) * strides[1] + rows.head * strides[2];
-      for (std::int64_t d = 0; d < term.table.width; ++d) {
-        out[d] = static_cast<T>(job::load_element(given.data, given.dtype, first + d * strides[3]));
-      }
+      copy_feature_row(term, rows.batch * strides[0] + (rows.tile->first + i) * strides[1] + rows.head * strides[2], out);
     }
     for (std::int64_t d = 0; shift != nullptr && d < places; ++d) out[d] += shift[d];
   }
