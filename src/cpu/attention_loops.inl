@@ -5,4 +5,5 @@
 #include "cpu/attention_tile.inl"
 #include "cpu/attention_sight.inl"
 #include "cpu/attention_content.inl"
+#include "cpu/attention_strips.inl"
 // clang-format on

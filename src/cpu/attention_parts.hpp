@@ -5,18 +5,17 @@
 
 #include <cstdint>
 
+#include "job/attention.hpp"
 #include "phasor/tensor_view.hpp"
 
 namespace phasor::cpu {
 
-/// Keys of a score tile. Its rows are queries, 64 scores each.
-constexpr int kTileKeys = 64;
-/// Widths of packed rows, and of B and C in a product, are multiples of this.
-constexpr int kPadding = 16;
-constexpr std::int64_t padded(std::int64_t width) { return (width + kPadding - 1) / kPadding * kPadding; }
+using job::kKeyTile;
+using job::kPadding;
+using job::padded;
 
 /// C (m, n) = A (m, k) B (k, n), or added to C. Rows of B and C are contiguous, A is read by any two strides: a transposed A is but
-/// strides. n is a multiple of kPadding.
+/// strides. n is a multiple of 16.
 template <class T>
 struct Gemm {
   std::int64_t m;
@@ -54,14 +53,14 @@ template <class T>
 struct PackedRows {
   T* data;
   std::int64_t stride;
-  std::int64_t rows;  // those beyond the tensor's are filled with zeros
+  std::int64_t rows;  // what pads them, to multiples of kPadding, is zeros, and so are rows beyond the tensor's
 };
 
 /// A tile of scores and what its rows have seen so far. Arrays a row are padded to multiples of kPadding.
 template <class T>
 struct SoftmaxRows {
   std::int64_t rows;
-  T* scores;   // (rows, kTileKeys); -infinity: not seen. Becomes e^(score - maximum)
+  T* scores;   // (rows, kKeyTile); -infinity: not seen. Becomes e^(score - maximum)
   T* maximum;  // (rows): of all tiles so far; -infinity: nothing seen
   T* sum;      // (rows): of the exponentials so far
   T* factor;   // (rows): what older sums and outputs were multiplied by

@@ -101,13 +101,13 @@ void transpose(const PackedRows<const T>& in, std::int64_t columns, const Packed
   }
 }
 
-/// Up to kTileKeys rows of a tensor as columns: out (width, kTileKeys), zeros in columns without a row.
+/// Up to kKeyTile rows of a tensor as columns: out (out.rows, kKeyTile), zeros in columns without a row and in rows beyond the width.
 template <class T>
 void pack_transposed(const ConstStoredRows& in, const PackedRows<T>& out) {
   constexpr std::int64_t kRows = 16;
-  constexpr std::int64_t kColumns = 64;
+  constexpr std::int64_t kColumns = 2 * kPadding;
   HWY_ALIGN T widened[kRows * kColumns];
-  for (std::int64_t r = 0; r < kTileKeys; r += kRows) {
+  for (std::int64_t r = 0; r < kKeyTile; r += kRows) {
     const std::int64_t rows = std::clamp<std::int64_t>(in.rows - r, 0, kRows);
     for (std::int64_t c = 0; c < in.width; c += kColumns) {
       const std::int64_t columns = std::min(kColumns, in.width - c);
@@ -124,6 +124,7 @@ void pack_transposed(const ConstStoredRows& in, const PackedRows<T>& out) {
       transpose<T>({widened, kColumns, kRows}, columns, to);
     }
   }
+  for (std::int64_t c = in.width; c < out.rows; ++c) std::fill_n(out.data + c * out.stride, kKeyTile, T{0});
 }
 
 template <DType dtype>

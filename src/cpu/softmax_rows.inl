@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of a score tile through the softmax that goes tile by tile, and its probabilities again in the backward pass.
 
-constexpr int kMaxTileRows = 128;
-
 /// What is subtracted from a row's scores: its maximum, or 0 where nothing was seen yet, so that -infinity stays and becomes 0.
 template <class T>
 HWY_INLINE Reg<T> base_of(Reg<T> maximum) {
@@ -13,7 +11,7 @@ template <class T>
 HWY_INLINE T row_maximum(const T* scores) {
   Reg<T> most = load(scores);
   HWY_UNROLL(8)
-  for (int j = lanes<T>; j < kTileKeys; j += lanes<T>) most = max(most, load(scores + j));
+  for (int j = lanes<T>; j < kKeyTile; j += lanes<T>) most = max(most, load(scores + j));
   return reduce_max(most);
 }
 
@@ -23,7 +21,7 @@ HWY_INLINE T exponentiate_row(T* scores, T base) {
   const Reg<T> shift = set(base);
   Reg<T> sum = zero<T>();
   HWY_UNROLL(8)
-  for (int j = 0; j < kTileKeys; j += lanes<T>) {
+  for (int j = 0; j < kKeyTile; j += lanes<T>) {
     const Reg<T> p = exponential<T>(sub(load(scores + j), shift));
     store(p, scores + j);
     sum = add(sum, p);
@@ -34,9 +32,9 @@ HWY_INLINE T exponentiate_row(T* scores, T base) {
 /// One more tile for every row; returns whether any maximum rose, that is, whether `factor` is more than ones.
 template <class T>
 HWY_NOINLINE bool update_softmax(const SoftmaxRows<T>& tile) {
-  HWY_ALIGN T base[kMaxTileRows];
-  HWY_ALIGN T sum[kMaxTileRows];
-  for (std::int64_t r = 0; r < tile.rows; ++r) base[r] = row_maximum(tile.scores + r * kTileKeys);
+  HWY_ALIGN T base[padded(job::kQueryTile)];
+  HWY_ALIGN T sum[padded(job::kQueryTile)];
+  for (std::int64_t r = 0; r < tile.rows; ++r) base[r] = row_maximum(tile.scores + r * kKeyTile);
   for (std::int64_t r = tile.rows; r < padded(tile.rows); ++r) base[r] = sum[r] = 0;
   Reg<T> risen = zero<T>();
   for (std::int64_t r = 0; r < tile.rows; r += lanes<T>) {
@@ -49,7 +47,7 @@ HWY_NOINLINE bool update_softmax(const SoftmaxRows<T>& tile) {
     store(shift, base + r);
     store(factor, tile.factor + r);
   }
-  for (std::int64_t r = 0; r < tile.rows; ++r) sum[r] = exponentiate_row(tile.scores + r * kTileKeys, base[r]);
+  for (std::int64_t r = 0; r < tile.rows; ++r) sum[r] = exponentiate_row(tile.scores + r * kKeyTile, base[r]);
   for (std::int64_t r = 0; r < tile.rows; r += lanes<T>) {
     store(mul_add(load(tile.sum + r), load(tile.factor + r), load(sum + r)), tile.sum + r);
   }
@@ -62,8 +60,8 @@ HWY_NOINLINE void probabilities(std::int64_t rows, const T* lse, T* scores) {
   for (std::int64_t r = 0; r < rows; ++r) {
     const Reg<T> shift = base_of<T>(set(lse[r]));
     HWY_UNROLL(8)
-    for (int j = 0; j < kTileKeys; j += lanes<T>) {
-      T* at = scores + r * kTileKeys + j;
+    for (int j = 0; j < kKeyTile; j += lanes<T>) {
+      T* at = scores + r * kKeyTile + j;
       store(exponential<T>(sub(load(at), shift)), at);
     }
   }

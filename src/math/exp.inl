@@ -45,8 +45,8 @@ HWY_INLINE Reg<T> polynomial(Reg<T> x, const T (&terms)[kCount]) {
   return sum;
 }
 
-/// e^x for x <= 88 (float64: 709). Relative error below 2^-22 (2^-50). Exactly 0 below ln of the smallest normal number and at -infinity,
-/// so that no product with it is subnormal, and exactly 1 at 0. NaN stays NaN.
+/// e^x for x <= 88 (float64: 709). Relative error below 2^-22 for x >= -20, else 2^-21 (float64: 2^-50). Exactly 0 below ln of the smallest
+/// normal number and at -infinity, so that no product with it is subnormal, and exactly 1 at 0. NaN stays NaN.
 template <class T>
 HWY_INLINE Reg<T> exponential(Reg<T> x) {
   using V = Reg<T>;

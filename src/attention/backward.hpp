@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a backward call is cut, which its terms must know before they lay out their sums.
+#pragma once
+
+#include <cstdint>
+
+#include "job/attention.hpp"
+#include "phasor/attention.hpp"
+
+namespace phasor::attend {
+
+/// Parts of the key tiles of a sequence (job.backward.parts): by shapes and the spec only, so that bits do not depend on threads.
+/// The job has its shape and its sequences by then.
+std::int64_t backward_parts(const AttentionSpec& spec, const job::AttentionJob& job);
+
+}  // namespace phasor::attend
