@@ -14,9 +14,17 @@ struct AttentionKernels {
   void (*forward)(const job::AttentionJob& job, std::int64_t strip);  // job.strips of them
   void (*merge)(const job::AttentionJob& job, std::int64_t strip);    // after forward, where key_splits is above 1; job.strips
 };
+/// The backward's stages, in this order, each after the one before has ended on every strip. Between add_parts and store contents are
+/// undone.
+enum class BackwardStage : std::uint8_t {
+  pack,       // the panels keys, keys_transposed and values_transposed
+  tasks,      // gradients into the workspace
+  add_parts,  // where there is more than one
+  store,      // to the caller's tensors
+};
 struct AttentionBackwardKernels {
   const char* target;
-  void (*backward)(const job::AttentionJob& job, std::int64_t strip);  // job.strips of them, after the panels are packed
+  void (*backward)(const job::AttentionJob& job, BackwardStage stage, std::int64_t strip);  // job.strips of them
 };
 
 /// Those of the active target (cpu/targets.hpp).

@@ -105,7 +105,7 @@ template <class T>
 void content_scores(const ScoreTile<T>& tile, const ContentRows<T>& content, const T* const* keys_transposed, T* other) {
   const RowTile<T>& rows = *tile.rows;
   const job::AttentionJob& job = *rows.job;
-  if (job.decay.log_zeta != nullptr) {
+  if (job.decay.present) {
     T* const factors = other;  // kKeyTile * kQueryTile places are enough for any width that a job has
     decay_factors(job, tile.distance, factors);
     multiply_channels(rows, content.q[0], factors, content.decayed);

@@ -4,19 +4,6 @@
 
 #include "cpu/attention_loops.inl"
 
-/// body(term, its scratch) for every term.
-template <class T, class Body>
-void each_term(const job::AttentionJob& job, T* scratch, const Body& body) {
-  for (std::size_t t = 0; t < job.terms.size(); ++t) {
-    std::visit([&](const auto& term) { body(term, scratch + job.term_scratch[t]); }, job.terms[t]);
-  }
-}
-
-template <class T>
-T* strip_scratch(const job::AttentionJob& job, std::int64_t strip) {
-  return reinterpret_cast<T*>(job.scratch + strip * job.scratch_bytes);
-}
-
 /// Panels of keys and values that a tile of queries meets: panel `tile - first` of each.
 template <class T>
 struct KeyPanels {
@@ -146,17 +133,6 @@ void store_rows(const RowTile<T>& rows, const ForwardScratch<T>& s) {
   for (std::int64_t i = 0; i < rows.tile->count; ++i) s.sum[i] = s.sum[i] > 0 ? T{1} / s.sum[i] : T{0};
   unpack_rows<T>({s.out, job.shape.padded_value_width, rows.tile->count}, s.sum,
                  stored_rows(job.out, {rows.batch, rows.tile->first, rows.head, rows.tile->count}));
-}
-
-template <class T>
-RowTile<T> row_tile(const job::AttentionJob& job, const job::TokenTile& tile, std::int64_t head) {
-  const std::int64_t batch = job.sequences[static_cast<std::size_t>(tile.sequence)].batch;
-  return {.job = &job,
-          .tile = &tile,
-          .batch = batch,
-          .head = head,
-          .q = nullptr,
-          .positions = job.query_positions + batch * job.query_position_stride + tile.first};
 }
 
 /// Query tiles of a sequence in turns from both its ends, so that neighbouring tasks of causal attention make equal work.
@@ -292,13 +268,6 @@ void merge_task(const job::AttentionJob& job, std::int64_t task, T* base) {
 }
 
 // ---- Strips ----
-
-/// body(task, scratch) for the tasks of a strip.
-template <class T, class Body>
-void each_task(const job::AttentionJob& job, std::int64_t tasks, std::int64_t strip, const Body& body) {
-  const std::int64_t end = tasks * (strip + 1) / job.strips;
-  for (std::int64_t task = tasks * strip / job.strips; task < end; ++task) body(task, strip_scratch<T>(job, strip));
-}
 
 template <class T>
 void forward_strip_of(const job::AttentionJob& job, std::int64_t strip) {

@@ -34,7 +34,7 @@ inline ForwardLayout forward_layout(const job::AttentionJob& job) {
   const std::int64_t rows = job::kQueryTile * job.shape.padded_width;
   for (int c = 0; c < job.content_count; ++c) take(layout.content[c], rows);
   take(layout.q, job.terms.empty() ? 0 : rows);
-  take(layout.decayed, job.decay.log_zeta == nullptr ? 0 : rows);
+  take(layout.decayed, job.decay.present ? rows : 0);
   take(layout.scores, job::kQueryTile * job::kKeyTile);
   take(layout.other, job::kQueryTile * job::kKeyTile);
   take(layout.out, job::kQueryTile * job.shape.padded_value_width);

@@ -79,7 +79,8 @@ constexpr int kMaxContents = 3;
 /// xPos, in copies of q and k that hold q zeta^((position - anchor) / base), k zeta^(-(position - anchor) / base), anchor the min_position
 /// of their tile: a tile of scores multiplies q's channel c by exp(log_zeta[c] (query anchor - key anchor)).
 struct DecayJob {
-  const double* log_zeta = nullptr;  // (padded_width), 0 outside the rotary width; null: no decay
+  bool present = false;              // known while measuring
+  const double* log_zeta = nullptr;  // (padded_width), 0 outside the rotary width
 };
 
 /// Panels of packed keys and values, T, for every key head and key tile: panel (h, tile) begins at (h key_tiles + tile) * its size.
@@ -90,21 +91,25 @@ struct Panels {
   void* values_transposed = nullptr;         // backward: (padded_value_width, kKeyTile)
 };
 
-/// Backward. Buffers of T in the workspace, zeroed before. Its tasks: (key head, sequence, part of its key tiles); a task does every query
-/// head of the group, every query tile that sees its keys. Sums of terms are one a slot: slot_of(h, sequence, part).
+/// Backward. Buffers of T in the workspace, cleared by the kernels. Its tasks: (sequence, key head, part of its key tiles); a task does
+/// every query head of the group, every query tile that sees its keys. Sums of terms are one a slot: slot_of(sequence, part, head).
 struct BackwardJob {
   ConstTensorView out;
   ConstTensorView lse;
   ConstTensorView out_gradient;
   ConstTensorView lse_gradient;  // data null: zeros
   std::int64_t parts = 1;        // of the key tiles of a sequence, neighbouring tiles each
-  void* row_sums = nullptr;      // D_i = <do_i, o_i> - dlse_i: (heads, Tq of all batch rows)
   void* q[kMaxContents] = {};    // by contents: (parts, B, H, Tq, padded_width), before the rotation is undone
   void* k[kMaxContents] = {};    // (B, Hk, Tk, padded_width)
   void* v = nullptr;             // (B, Hk, Tk, padded_value_width)
   void* q_raw = nullptr;         // of terms, which use q and k as given; the same as q[0] and k[0] where contents are not rotated
   void* k_raw = nullptr;
+  void* shift = nullptr;  // (slots, padded_width): by the content shift
+  TensorView q_out;       // the caller's; data null: not wanted
+  TensorView k_out;
+  TensorView v_out;
   bool wants_q = false, wants_k = false, wants_v = false, wants_shift = false;
+  bool wants_terms = false;  // some tensor of a term
 };
 
 struct AttentionJob {

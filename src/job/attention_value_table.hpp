@@ -4,10 +4,13 @@
 
 #include <cstdint>
 
+#include "job/attention_table_rows.hpp"
 #include "phasor/tensor_view.hpp"
 
 namespace phasor::job {
 
-struct ValueTableJob {};
+struct ValueTableJob {
+  TableParts table;
+};
 
 }  // namespace phasor::job

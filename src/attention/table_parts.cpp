@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a table is computed (once a tile of queries, or sliding along the keys), and the memory that takes.
+#include "attention/table_parts.hpp"
+
+#include <algorithm>
+
+#include "attention/term_tensors.hpp"
+
+namespace phasor::attend {
+namespace {
+
+// A tile of queries times so many columns, 1.5 MiB of float32, stays in the second level of caches or near it.
+constexpr std::int64_t kMostWhole = 4096;
+// Decoding splits its keys, and every split would make all columns.
+constexpr std::int64_t kFewQueries = 8;
+constexpr std::int64_t kMostWholeOfFew = 512;
+
+/// Keys that a query sees, about.
+std::int64_t seen_keys(const TermContext& context) {
+  const Visibility& sight = context.spec->visibility;
+  const std::int64_t span = context.max_distance - context.min_distance;  // of a sequence alone: queries + keys - 2
+  std::int64_t seen = std::min(context.job->shape.keys, span / 2 + 1);
+  if (sight.sight == Sight::causal) seen = seen / 2 + 1;
+  if (sight.left && (sight.right || sight.sight == Sight::causal)) {
+    const std::int64_t ahead = sight.right && sight.sight == Sight::full ? *sight.right : 0;
+    seen = std::min(seen, std::min(*sight.left, kMostWhole) + std::min(ahead, kMostWhole) + 1);
+  }
+  return seen;
+}
+
+/// Sliding makes a column for each key that a tile of queries sees, and those of the tile's own width beside.
+job::TableWay way_of(const job::TableBand& band, const TermContext& context) {
+  const std::int64_t most = context.job->shape.queries <= kFewQueries ? kMostWholeOfFew : kMostWhole;
+  if (band.bucketed) return band.count <= kMostWhole ? job::TableWay::whole : job::TableWay::indexed;
+  const std::int64_t sliding = seen_keys(context) + job::kQueryTile + job::kKeyTile;
+  return band.count <= std::min(most, sliding) ? job::TableWay::whole : job::TableWay::sliding;
+}
+
+constexpr std::int64_t kColumns = 16;  // the product's columns come in so many
+
+/// Rows whose distance is a multiple of 512 bytes crowd into a few sets of the first cache.
+std::int64_t spread(std::int64_t stride) {
+  const std::int64_t rounded = (stride + kColumns - 1) / kColumns * kColumns;
+  return rounded % 128 == 0 ? rounded + kColumns : rounded;
+}
+
+job::TableLayout layout_of(const job::TableParts& table, const TableNeeds& needs, std::int64_t queries) {
+  const std::int64_t rows = std::clamp<std::int64_t>(queries, 1, job::kQueryTile);
+  const job::TableBand& band = table.band;
+  const bool sliding = table.way == job::TableWay::sliding;
+  job::TableLayout out;
+  // Sliding: four panels in a ring, and the first again behind the last.
+  if (table.way != job::TableWay::indexed) out.stride = sliding ? 5 * job::kKeyTile : spread(band.count + 2 * job::kKeyTile);
+  if (band.bucketed) out.packed_stride = spread(band.packed_rows);
+  const auto take = [&](bool wanted, std::int64_t size) {
+    const std::int64_t at = out.size;
+    if (wanted) out.size += (size + kColumns - 1) / kColumns * kColumns;
+    return at;
+  };
+  out.tags = take(sliding, 2 * kColumns);
+  out.features = take(needs.features, rows * table.places);
+  out.products = take(needs.products, rows * out.stride);
+  out.packed_products = take(needs.products, rows * out.packed_stride);
+  out.sums = take(needs.sums, rows * out.stride);
+  out.packed_sums = take(needs.sums, rows * out.packed_stride);
+  out.result = take(needs.result && sliding, rows * table.places);
+  out.column_sums = take(needs.column_sums, sliding ? job::kKeyTile : band.packed_rows);
+  return out;
+}
+
+TablePacking packing_of(const TableTerm& term, const job::TableParts& table, double factor) {
+  return {&term, &table.band, factor, table.way == job::TableWay::sliding ? job::kKeyTile : 0};
+}
+
+}  // namespace
+
+Status make_parts(const TableTerm& term, const TermContext& context, const TableNeeds& needs, Arena& arena, job::TableParts& out) {
+  const job::AttentionJob& job = *context.job;
+  if (Status status = make_band(term, context, arena, out.band); !status) return status;
+  out.way = way_of(out.band, context);
+  out.width = term.table.shape[3];
+  out.places = job::padded(out.width);
+  const TablePacking packing = packing_of(term, out, needs.factor);
+  out.row_count = packing.rows();
+  if (needs.panels) out.panels = pack_table_panels(packing, job, arena);
+  if (needs.rows) out.rows = pack_table_rows(packing, job, arena);
+  if (context.gradient != nullptr && is_given(context.gradient->table)) out.sums = take_sums(out.row_count * out.places, job, arena);
+  out.layout = layout_of(out, needs, job.shape.queries);
+  return {};
+}
+
+void finish_parts(const TableTerm& term, const job::TableParts& made, const TermContext& context, double factor) {
+  if (made.sums != nullptr) add_table_sums(packing_of(term, made, factor), made.sums, context);
+}
+
+TermCost cost_of_parts(const job::TableParts& table, const char* name) {
+  const auto product = 2 * static_cast<double>(table.width);
+  TermCost cost{.far_above = -table.band.first, .far_below = -(table.band.first + table.band.count - 1), .per_score = 1, .name = name};
+  if (table.way == job::TableWay::sliding) {
+    cost.per_score += product;
+  } else {
+    cost.per_query = product * static_cast<double>(table.band.packed_rows);
+  }
+  return cost;
+}
+
+}  // namespace phasor::attend

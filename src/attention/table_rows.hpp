@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables whose row a distance chooses, on the host side: which rows, packed by distance, and sums of their gradients.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "attention/arena.hpp"
+#include "attention/terms.hpp"
+#include "job/attention_table_rows.hpp"
+#include "phasor/attention.hpp"
+#include "phasor/result.hpp"
+
+namespace phasor::attend {
+
+/// The table is (B or 1, rows, H or 1, width), with as many rows as the term's map of distances has; so is its gradient, if wanted.
+Status check_table(const TableTerm& term, const TermContext& context, std::int64_t width);
+
+/// The columns that the distances of the call need: no more than the map tells apart, and no more than there are distances.
+Status make_band(const TableTerm& term, const TermContext& context, Arena& arena, job::TableBand& out);
+
+/// The row of the caller's table that a packed row is; -1: zeros (distances outside).
+std::int64_t table_row_of(const TableTerm& term, const job::TableBand& band, std::int64_t packed_row);
+
+/// A packed table has `margin` copies of its first row before it and of its last one after it, all times `factor`.
+struct TablePacking {
+  const TableTerm* term;
+  const job::TableBand* band;
+  double factor = 1;
+  std::int64_t margin = 0;
+
+  std::int64_t rows() const { return band->packed_rows + 2 * margin; }
+  /// Of row x, margins included.
+  std::int64_t packed_row(std::int64_t x) const { return std::clamp<std::int64_t>(x - margin, 0, band->packed_rows - 1); }
+};
+/// (rows, padded(width)) T a table; what pads is zero.
+job::PackedTable pack_table_rows(const TablePacking& packing, const job::AttentionJob& job, Arena& arena);
+/// (panels, width, kKeyTile) T a table: column x of panel p is row p kKeyTile + x; what lies beyond the rows is zero.
+job::PackedTable pack_table_panels(const TablePacking& packing, const job::AttentionJob& job, Arena& arena);
+
+/// Adds to the caller's gradient of the table `factor` times the sums of every slot, in order; (rows, padded(width)) T each, rows as they
+/// were packed.
+void add_table_sums(const TablePacking& packing, const void* sums, const TermContext& context);
+
+/// The other sides of make_term: attention/key_table.cpp, attention/value_table.cpp.
+Status make_key_table(const TableTerm& term, const TermContext& context, Arena& arena, job::TermJob& out);
+Status make_value_table(const TableTerm& term, const TermContext& context, Arena& arena, job::TermJob& out);
+
+}  // namespace phasor::attend

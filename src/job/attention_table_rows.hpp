@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables whose row a distance chooses, as plain data: what the query, key and value side share.
+#pragma once
+
+#include <cstdint>
+
+namespace phasor::job {
+
+/// Which row of a packed table a distance reads, by column = key - query - first: columns below 0 read what column 0 does, columns from
+/// count on what the last one does. The packed row of a column is the column itself, or rows[column] where that is given (buckets).
+struct TableBand {
+  std::int64_t first = 0;              // key - query of column 0
+  std::int64_t count = 0;              // of columns, at least 1
+  std::int64_t packed_rows = 0;        // count, or the rows of the table where `rows` is given
+  const std::int32_t* rows = nullptr;  // (count); null: the column
+  bool bucketed = false;               // `rows` is given (it is null while measuring, too)
+};
+
+/// A table of T in the workspace: one for every batch row and head that has its own.
+struct PackedTable {
+  void* data = nullptr;
+  std::int64_t size = 0;          // T of one table
+  std::int64_t batch_stride = 0;  // in tables; 0: shared
+  std::int64_t head_stride = 0;
+
+  template <class T>
+  const T* of(std::int64_t batch, std::int64_t head) const {
+    return static_cast<const T*>(data) + (batch * batch_stride + head * head_stride) * size;
+  }
+};
+
+/// How products of a tile of queries and a table, and sums that belong to them, are kept. whole: for every column, made once a tile of
+/// queries. sliding: for the panels of kKeyTile columns that a tile of scores needs, made as the tiles come; the packed table has kKeyTile
+/// more rows at both ends. indexed: for every packed row, looked up score by score (buckets of very many distances).
+enum class TableWay : std::uint8_t { whole, sliding, indexed };
+
+/// Where a tile's buffers begin in the scratch of a term, in T; a buffer that is not used has no size. Products of a query are a row of
+/// `stride` (whole, sliding: by column, see cpu/attention_table_windows.inl) or `packed_stride` T (by packed row); so are sums.
+struct TableLayout {
+  std::int64_t stride = 0;
+  std::int64_t packed_stride = 0;
+  std::int64_t features = 0;  // (kQueryTile, places)
+  std::int64_t products = 0;
+  std::int64_t packed_products = 0;
+  std::int64_t sums = 0;
+  std::int64_t packed_sums = 0;
+  std::int64_t result = 0;       // (kQueryTile, places)
+  std::int64_t column_sums = 0;  // (row_count)
+  std::int64_t tags = 0;         // which panels lie in the ring of products, then of sums
+  std::int64_t size = 0;
+};
+
+/// What the query and the value side share.
+struct TableParts {
+  TableBand band;
+  TableWay way = TableWay::whole;
+  std::int64_t width = 0;
+  std::int64_t places = 0;     // of a packed row: padded(width)
+  std::int64_t row_count = 0;  // of the packed table, margins included
+  PackedTable panels;          // (panels, width, kKeyTile): the table transposed, for products; data null: not needed
+  PackedTable rows;            // (row_count, places); data null: not needed
+  void* sums = nullptr;        // backward: (slots, row_count, places), the table's gradient; null: not wanted
+  TableLayout layout;
+};
+
+}  // namespace phasor::job
