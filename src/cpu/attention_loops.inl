@@ -3,6 +3,8 @@
 // clang-format off
 #include "cpu/attention_body.inl"
 #include "cpu/attention_tile.inl"
+#include "cpu/attention_query_table.inl"
+#include "cpu/attention_value_table.inl"
 #include "cpu/attention_sight.inl"
 #include "cpu/attention_content.inl"
 #include "cpu/attention_strips.inl"
