@@ -8,4 +8,5 @@
 #include "cpu/attention_sight.inl"
 #include "cpu/attention_content.inl"
 #include "cpu/attention_strips.inl"
+#include "cpu/attention_bias.inl"
 // clang-format on
