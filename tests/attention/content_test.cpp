@@ -172,6 +172,55 @@ TEST(attention_content, xpos_knows_no_position_that_is_too_far) {
   EXPECT_LE(far_apart(far.output().out, near.output().out), 1e-5);
 }
 
+// ---- Rotating inside is rotating before, bit for bit: whatever a rotary can be ----
+
+struct NamedRotary {
+  std::string name;
+  RotarySpec spec;
+  std::vector<DType> dtypes;  // those of which the copies are
+};
+std::vector<NamedRotary> rotaries() {
+  const std::vector<DType> wide = {DType::f32, DType::f64};
+  const std::vector<DType> every(std::begin(kEveryDtype), std::end(kEveryDtype));
+  return {{"part", {.head_dim = 16, .rotary_width = 8, .rotary_offset = 4}, wide},
+          {"other pairing", {.head_dim = 16, .pairing = Pairing::interleaved, .output_pairing = Pairing::half}, wide},
+          {"yarn", {.head_dim = 16, .scaling = YarnScaling{.factor = 4, .original_length = 64}}, wide},
+          {"three axes", {.head_dim = 16, .axes = {.sections = {2, 3, 3}}}, wide},
+          {"hf", {.head_dim = 16, .numerics = Numerics::hf}, every},
+          {"vllm", {.head_dim = 16, .numerics = Numerics::vllm}, every}};
+}
+
+void expect_same_as_rotated_before(const NamedRotary& one, DType dtype) {
+  const ref::Shape shape{.batch = 2, .queries = 30, .keys = 50, .heads = 4, .key_heads = 2, .width = 16, .value_width = 8};
+  std::vector<std::int64_t> places(static_cast<std::size_t>(3 * 2 * (shape.queries + shape.keys)));
+  for (std::size_t n = 0; n < places.size(); ++n) places[n] = static_cast<std::int64_t>((n * n) % 97);
+  const std::int64_t axes = one.spec.axes.sections.empty() ? 1 : 3;
+  const Positions of_q = positions(std::as_const(places).data(), axes, 2, shape.queries);
+  const Positions of_k = positions(std::as_const(places).data() + 3 * 2 * shape.queries, axes, 2, shape.keys);
+  const Rotary rotary = expect_ok(Rotary::make(one.spec));
+  Bridge inside(random_problem(shape, 15), dtype);
+  Bridge before(random_problem(shape, 15), dtype);
+  inside.spec.content = RotaryContent{rotary};
+  inside.spec.query_positions = of_q;
+  inside.spec.key_positions = of_k;
+  const auto in_place = [](const ConstTensorView& v) { return TensorView{const_cast<void*>(v.data), v.dtype, v.shape, v.strides}; };
+  expect_ok(rotary.apply(in_place(before.inputs.q), of_q));
+  expect_ok(rotary.apply(in_place(before.inputs.k), of_k));
+  expect_ok(inside.forward());
+  expect_ok(before.forward());
+  EXPECT_EQ(inside.output().out, before.output().out) << one.name << ", " << name_of(dtype);
+  EXPECT_EQ(inside.output().lse, before.output().lse) << one.name << ", " << name_of(dtype);
+  Bridge plain(random_problem(shape, 15), dtype);
+  expect_ok(plain.forward());
+  EXPECT_NE(inside.output().out, plain.output().out) << one.name;
+}
+
+TEST(attention_content, rotating_inside_is_rotating_before) {
+  for (const NamedRotary& one : rotaries()) {
+    for (const DType dtype : one.dtypes) expect_same_as_rotated_before(one, dtype);
+  }
+}
+
 TEST(attention_content, any_runner_gives_the_same_bits) {
   const Runner backwards{.run = [](void*, std::int64_t tasks, void (*task)(void*, std::int64_t), void* context) {
     for (std::int64_t n = tasks; n-- > 0;) task(context, n);
