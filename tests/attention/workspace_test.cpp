@@ -100,7 +100,9 @@ struct Long {
 
   /// A table of some rows for a term, and where its gradient goes.
   ConstTensorView rows(std::int64_t count) const { return view(static_cast<const float*>(table.data()), {1, count, 1, kWidth}); }
-  TensorView rows_gradient(std::int64_t count) { return view(table_gradient.data(), {1, count, 1, kWidth}); }
+  TensorView rows_gradient(std::int64_t count, std::int64_t first = 0) {
+    return view(table_gradient.data() + first * kWidth, {1, count, 1, kWidth});
+  }
 
   std::int64_t n;
   std::vector<float> inputs;
@@ -132,7 +134,7 @@ const Scheme kSchemes[] = {
        const ClipRows clip{kClip, kClip};
        call.spec.terms = {TableTerm{.side = TableSide::query, .table = call.rows(2 * kClip + 1), .rows = clip},
                           TableTerm{.side = TableSide::value, .table = call.rows(2 * kClip + 1), .rows = clip}};
-       call.gradients.terms = {{.table = call.rows_gradient(2 * kClip + 1)}, {.table = call.rows_gradient(2 * kClip + 1)}};
+       call.gradients.terms = {{.table = call.rows_gradient(2 * kClip + 1)}, {.table = call.rows_gradient(2 * kClip + 1, 2 * kClip + 1)}};
      }},
     {"Transformer-XL",
      [](Long& call) {
