@@ -14,4 +14,5 @@
 #include "cpu/attention_key_table.inl"
 #include "cpu/attention_segment.inl"
 #include "cpu/attention_strips.inl"
+#include "cpu/attention_bias.inl"
 // clang-format on

@@ -59,6 +59,8 @@ void term_add(const job::QueryTableJob& term, const ScoreTile<T>& tile, T* scrat
   add_products(term.table, tile, query_features(term, *tile.rows, scratch), buffers_of(term.table, scratch));
 }
 
+// ---- Backward ----
+
 /// Gradients: by features (q's go to the loop's buffer), table and shift.
 template <class T>
 SumsTo<T> query_sums(const job::QueryTableJob& term, const RowTile<T>& rows, const BackwardTile<T>& backward, T* scratch) {
@@ -87,9 +89,22 @@ bool wants_query_sums(const job::QueryTableJob& term, const BackwardTile<T>& bac
   return by_features || term.table.sums != nullptr || term.shift_sums != nullptr;
 }
 
+/// Queries that see no key: whatever their features' memory holds, NaN perhaps, must not meet a sum of 0.
+template <class T>
+void clear_blind_features(const job::QueryTableJob& term, const RowTile<T>& rows, T* scratch) {
+  const ConstTensorView& lse = rows.job->backward.lse;
+  const T* number = static_cast<const T*>(lse.data) + rows.batch * lse.strides[0] + rows.tile->first * lse.strides[1] +
+                    rows.head * lse.strides[2];
+  for (std::int64_t i = 0; i < rows.tile->count; ++i, number += lse.strides[1]) {
+    if (*number != -std::numeric_limits<T>::infinity()) continue;
+    std::fill_n(scratch + term.table.layout.features + i * term.table.places, term.table.places, T{0});
+  }
+}
+
 template <class T>
 void term_backward_begin(const job::QueryTableJob& term, const RowTile<T>& rows, const BackwardTile<T>& backward, T* scratch) {
   term_begin(term, rows, scratch);
+  if (term.features.data != nullptr) clear_blind_features(term, rows, scratch);
   if (wants_query_sums(term, backward)) begin_sums(term.table, rows.tile->count, buffers_of(term.table, scratch));
 }
 template <class T>
