@@ -265,7 +265,7 @@ Status undo(const Undo& side, const Prepared& prepared, const Runner& runner) {
                            {s.batch, tokens, heads, s.width},
                            {heads * tokens * s.padded_width, s.padded_width, tokens * s.padded_width, 1}};
   if (job::is_empty(view)) return {};
-  if (job.decay.log_zeta != nullptr) {
+  if (job.decay.present) {
     with_type(job.arithmetic, [&](auto type) { multiply_decay<decltype(type)>(view, prepared, side.which, runner); });
   }
   if (side.rotary != nullptr) {
