@@ -4,7 +4,7 @@
 A document is a row of items, drawn one after the other with the same chances at every position:
 - a word: letters by a Markov chain of order two, ended by a space (near: the last two tokens, and which is which);
 - a bracket opened, or the innermost open one closed by its own kind (a stack, with other items in between);
-- `= key value`, which binds a key to a value, and `? key value`, which must give the latest one (far: by content and by recency);
+- an assignment of a value to a key, one token for each pair of them; or a key, then the value it was given last (far: by content and recency);
 - `# letters | letters`, a copy (by place).
 """
 
@@ -14,18 +14,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-LETTERS, KINDS, DEPTH, KEYS, VALUES, COPY_MIN, COPY_MAX = 12, 3, 3, 6, 12, 3, 8
+LETTERS, KINDS, DEPTH, KEYS, VALUES, COPY_MIN, COPY_MAX = 12, 3, 3, 5, 5, 3, 8
 SPACE = LETTERS
 OPEN = SPACE + 1
 CLOSE = OPEN + KINDS
-DEFINE, RECALL, COPY, BAR = range(CLOSE + KINDS, CLOSE + KINDS + 4)
-KEY = BAR + 1
+COPY, BAR = CLOSE + KINDS, CLOSE + KINDS + 1
+ASSIGN = BAR + 1  # key by key
+KEY = ASSIGN + KEYS * VALUES
 VALUE = KEY + KEYS
 VOCABULARY = VALUE + VALUES
-GLYPHS = "abcdefghijkl" + "_" + "([{" + ")]}" + "=?#|" + "ABCDEF" + "0123456789XY"
+NAMES = [*"abcdefghijkl_([{)]}#|", *(f"{key}={value} " for key in "ABCDE" for value in "12345"), *"ABCDE", *"12345"]
 
-BETWEEN, WORD, DEFINE_KEY, DEFINE_VALUE, RECALL_KEY, RECALL_VALUE, SOURCE, REPEAT = range(8)
-WEIGHT_WORD, WEIGHT_OPEN, WEIGHT_CLOSE, WEIGHT_DEFINE, WEIGHT_RECALL, WEIGHT_COPY = 0.16, 0.17, 0.19, 0.12, 0.28, 0.08
+BETWEEN, WORD, KEYED, SOURCE, REPEAT = range(5)
+WEIGHT_WORD, WEIGHT_OPEN, WEIGHT_CLOSE, WEIGHT_ASSIGN, WEIGHT_KEY, WEIGHT_COPY = 0.18, 0.13, 0.15, 0.18, 0.26, 0.10
 END_OF_WORD, END_OF_SOURCE = 0.20, 0.25
 
 # What a token is to its reader: what could be known about it, and from where.
@@ -57,7 +58,7 @@ class Documents:
     part: np.ndarray
 
     def text(self, document: int) -> str:
-        return "".join(GLYPHS[token] for token in self.tokens[document])
+        return "".join(NAMES[token] for token in self.tokens[document])
 
 
 class _Writer:
@@ -65,13 +66,13 @@ class _Writer:
 
     def __init__(self, count: int, near: int) -> None:
         self.rows = np.arange(count)
-        self.near = near  # a binding this far back or further is a far one
+        self.near = near
         self.mode = np.full(count, BETWEEN)
         self.letters = np.full((count, 2), LETTERS)
         self.stack = np.zeros((count, DEPTH), np.int64)
         self.depth = np.zeros(count, np.int64)
-        self.bound = np.full((count, KEYS), -1)
-        self.mentioned = np.zeros((count, KEYS), np.int64)
+        self.value = np.full((count, KEYS), -1)
+        self.assigned = np.zeros((count, KEYS), np.int64)  # at which position
         self.key = np.zeros(count, np.int64)
         self.source = np.zeros((count, COPY_MAX), np.int64)
         self.length = np.zeros(count, np.int64)
@@ -83,13 +84,8 @@ class _Writer:
         self._between(p, np.flatnonzero(self.mode == BETWEEN))
         at = np.flatnonzero(self.mode == WORD)
         p[at, : LETTERS + 1] = MARKOV[self.letters[at, 0], self.letters[at, 1]]
-        p[self.mode == DEFINE_KEY, KEY : KEY + KEYS] = 1 / KEYS
-        p[self.mode == DEFINE_VALUE, VALUE : VALUE + VALUES] = 1 / VALUES
-        at = np.flatnonzero(self.mode == RECALL_KEY)
-        known = self.bound[at] >= 0
-        p[at, KEY : KEY + KEYS] = known / known.sum(axis=1, keepdims=True)
-        at = np.flatnonzero(self.mode == RECALL_VALUE)
-        p[at, VALUE + self.bound[at, self.key[at]]] = 1
+        at = np.flatnonzero(self.mode == KEYED)
+        p[at, VALUE + self.value[at, self.key[at]]] = 1
         at = np.flatnonzero(self.mode == SOURCE)
         end = np.select([self.length[at] < COPY_MIN, self.length[at] == COPY_MAX], [0.0, 1.0], END_OF_SOURCE)
         p[at, :LETTERS] = ((1 - end) / LETTERS)[:, None]
@@ -103,31 +99,26 @@ class _Writer:
         p[at, OPEN : OPEN + KINDS] = (WEIGHT_OPEN * (self.depth[at] < DEPTH) / KINDS)[:, None]
         deep = at[self.depth[at] > 0]
         p[deep, CLOSE + self.stack[deep, self.depth[deep] - 1]] = WEIGHT_CLOSE
-        p[at, DEFINE] = WEIGHT_DEFINE
-        p[at, RECALL] = WEIGHT_RECALL * (self.bound[at] >= 0).any(axis=1)
+        p[at, ASSIGN:KEY] = WEIGHT_ASSIGN / (KEYS * VALUES)
+        known = self.value[at] >= 0
+        p[at, KEY:VALUE] = WEIGHT_KEY * known / known.sum(axis=1, keepdims=True).clip(1)
         p[at, COPY] = WEIGHT_COPY
         p[at] /= p[at].sum(axis=1, keepdims=True)
 
     def part(self, token: np.ndarray, position: int) -> np.ndarray:
-        far = position - self.mentioned[self.rows, self.key] >= self.near
+        far = position - self.assigned[self.rows, self.key] >= self.near
         recalled = np.where(far, RECALL_FAR, RECALL_NEAR)
         closing = (token >= CLOSE) & (token < CLOSE + KINDS)
-        modes = [self.mode == WORD, self.mode == RECALL_VALUE, self.mode == REPEAT, closing]
+        modes = [self.mode == WORD, self.mode == KEYED, self.mode == REPEAT, closing]
         return np.select(modes, [IN_WORD, recalled, COPIED, CLOSING], CHANCE)
 
     def write(self, token: np.ndarray, position: int) -> None:
         """The state after a token."""
         mode = self.mode.copy()
-        self._begin_item(token, np.flatnonzero(mode == BETWEEN))
+        self._begin_item(token, position, np.flatnonzero(mode == BETWEEN))
         at = np.flatnonzero(mode == WORD)
         self._letter(at, token[at])
-        for keyed, then in ((DEFINE_KEY, DEFINE_VALUE), (RECALL_KEY, RECALL_VALUE)):
-            at = np.flatnonzero(mode == keyed)
-            self.key[at], self.mode[at] = token[at] - KEY, then
-        at = np.flatnonzero(mode == DEFINE_VALUE)
-        self.bound[at, self.key[at]] = token[at] - VALUE
-        at = np.flatnonzero((mode == DEFINE_VALUE) | (mode == RECALL_VALUE))
-        self.mentioned[at, self.key[at]], self.mode[at] = position, BETWEEN
+        self.mode[mode == KEYED] = BETWEEN
         at = np.flatnonzero((mode == SOURCE) & (token != BAR))
         self.source[at, self.length[at]] = token[at]
         self.length[at] += 1
@@ -137,7 +128,7 @@ class _Writer:
         self.done[at] += 1
         self.mode[at[self.done[at] == self.length[at]]] = BETWEEN
 
-    def _begin_item(self, token: np.ndarray, at: np.ndarray) -> None:
+    def _begin_item(self, token: np.ndarray, position: int, at: np.ndarray) -> None:
         of = token[at]
         begun = at[of < LETTERS]
         self.letters[begun], self.mode[begun] = LETTERS, WORD
@@ -146,8 +137,11 @@ class _Writer:
         self.stack[opened, self.depth[opened]] = token[opened] - OPEN
         self.depth[opened] += 1
         self.depth[at[(of >= CLOSE) & (of < CLOSE + KINDS)]] -= 1
-        self.mode[at[of == DEFINE]] = DEFINE_KEY
-        self.mode[at[of == RECALL]] = RECALL_KEY
+        given = at[(of >= ASSIGN) & (of < KEY)]
+        key, value = np.divmod(token[given] - ASSIGN, VALUES)
+        self.value[given, key], self.assigned[given, key] = value, position
+        keyed = at[(of >= KEY) & (of < VALUE)]
+        self.key[keyed], self.mode[keyed] = token[keyed] - KEY, KEYED
         copied = at[of == COPY]
         self.mode[copied], self.length[copied] = SOURCE, 0
 
@@ -157,7 +151,7 @@ class _Writer:
 
 
 def documents(count: int, length: int, seed: tuple[int, ...], near: int) -> Documents:
-    """Documents drawn by a seed. A recall is far when the key was last seen `near` tokens ago or more."""
+    """Documents drawn by a seed. A recall is far when its key was given its value `near` tokens ago or more."""
     rng = np.random.default_rng(seed)
     writer = _Writer(count, near)
     found = Documents(*(np.zeros((count, length), kind) for kind in (np.int64, np.float64, np.int8)))

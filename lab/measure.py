@@ -27,8 +27,8 @@ class Settings:
 
     shape: Shape = field(default_factory=Shape)
     steps: int = 1200
-    batch: int = 32
-    rate: float = 3e-3
+    batch: int = 16
+    rate: float = 5e-3
     warmup: int = 100
     multiples: tuple[float, ...] = (1, 1.5, 2, 8)
     test_tokens: int = 32768  # at every length

@@ -20,7 +20,7 @@ class Layer(nn.Module):
         self.norm_attention, self.norm_mlp = nn.LayerNorm(shape.width), nn.LayerNorm(shape.width)
         self.qkv = nn.Linear(shape.width, 3 * shape.width, bias=False)
         self.out = nn.Linear(shape.width, shape.width, bias=False)
-        self.mlp = nn.Sequential(nn.Linear(shape.width, 4 * shape.width), nn.GELU(), nn.Linear(4 * shape.width, shape.width))
+        self.mlp = nn.Sequential(nn.Linear(shape.width, 4 * shape.width), nn.ReLU(), nn.Linear(4 * shape.width, shape.width))
 
     def forward(self, x: Tensor, encoding: Encoding, layer: int) -> Tensor:
         q, k, v = self.qkv(self.norm_attention(x)).unflatten(-1, (3, self.heads, -1)).unbind(-3)  # (B, T, H, D)
