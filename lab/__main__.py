@@ -20,22 +20,22 @@ from lab.encodings import TRAINED, Shape
 from lab.measure import Settings
 from lab.runs import run_all
 
-QUICK = Settings(Shape(width=32, heads=4, layers=2, length=32), steps=40, batch=16, warmup=5, test_tokens=2048)
+QUICK = Settings(Shape(width=32, heads=4, layers=2, length=32), steps=30, batch=16, warmup=5, test_tokens=2048)
 
 
-def arguments() -> argparse.Namespace:
+def arguments(words: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m lab", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a smaller model, some steps: seconds, to see that all works")
     parser.add_argument("--steps", type=int, help=f"of training (default {Settings().steps})")
     parser.add_argument("--seeds", type=int, help="runs of every encoding (default 3; with --quick 1)")
     parser.add_argument("--only", nargs="+", choices=list(TRAINED), default=list(TRAINED), help="train these alone")
-    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes (default: the cores)")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes (default: the cores; 1: none but this one)")
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder of lab.json, lab.md and lab.png (default out)")
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
-def main() -> None:
-    given = arguments()
+def main(words: list[str] | None = None) -> None:
+    given = arguments(words)
     settings = QUICK if given.quick else Settings()
     settings = settings if given.steps is None else replace(settings, steps=given.steps)
     seeds = list(range((1 if given.quick else 3) if given.seeds is None else given.seeds))

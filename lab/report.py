@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 Row = dict[str, Any]
-# Okabe and Ito's colours, told apart by colour-blind eyes, and dashes for the second round of them.
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
+# Okabe and Ito's colours, told apart by colour-blind eyes, and dashes for the second round of them. Black is rotary, which is in both panels.
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 PARTS = ("word", "close", "recall near", "recall far", "copy")  # chance holds nothing to be found
 
 
@@ -53,7 +53,7 @@ def loss_table(result: Row) -> list[str]:
     cells = [["encoding", *(f"{multiple:g}x" for multiple in multiples)]]
     for name in _names(found):
         rows = [_of(found, name, multiple) for multiple in multiples]
-        cells.append([name, *("error" if "error" in row else f"{row['loss']:.3f} ±{row['loss_deviation']:.3f}" for row in rows)])
+        cells.append([name, *("error" if "error" in row else f"{row['loss']:.3f} ({row['loss_deviation']:.3f})" for row in rows)])
     cells.append(["floor", *(f"{result['floor'][f'{multiple:g}']:.3f}" for multiple in multiples)])
     refused = {row["encoding"]: row["error"] for row in reversed(found) if "error" in row}
     return [*_lines(cells), *(f"\n{name}: {error}" for name, error in refused.items())]
@@ -75,7 +75,7 @@ def text(result: Row) -> str:
     settings = result["settings"]
     shape, seeds = settings["shape"], len(result["seeds"])
     head = (
-        f"Nats a token, mean of {seeds} seed{'s' if seeds > 1 else ''} and their deviation; trained on {settings['steps']} batches of "
+        f"Nats a token, mean (and deviation) of {seeds} seed{'s' if seeds > 1 else ''}; trained on {settings['steps']} batches of "
         f"{settings['batch']} documents of {shape['length']} tokens, {shape['layers']} layers of width {shape['width']}, {shape['heads']} heads; "
         f"uniform guesses cost {result['uniform']:.3f}."
     )
@@ -93,8 +93,7 @@ def draw(result: Row, path: Path) -> None:
     groups = ([name for name in names if "," not in name], [name for name in names if name.startswith("rotary")])
     figure, axes = pyplot.subplots(2, 2, figsize=(12, 9), layout="constrained", sharey="row", squeeze=False)
     for column, (group, title) in enumerate(zip(groups, ("encodings", "rotary, scaled for the length without further training"))):
-        for number, name in enumerate(group):
-            style = {"color": COLORS[number % len(COLORS)], "linestyle": "-" if number < len(COLORS) else "--", "label": name}
+        for name, style in _styles(group).items():
             _draw_lengths(axes[0, column], result, name, style)
             _draw_positions(axes[1, column], result, name, style)
         axes[0, column].set_title(title)
@@ -102,6 +101,13 @@ def draw(result: Row, path: Path) -> None:
     _label(axes, result["settings"])
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
+
+
+def _styles(group: list[str]) -> dict[str, Row]:
+    colored = [name for name in group if name != "rotary"]
+    styles = {name: {"color": COLORS[i % len(COLORS)], "linestyle": "-" if i < len(COLORS) else "--"} for i, name in enumerate(colored)}
+    styles |= {"rotary": {"color": "black", "linestyle": "-", "linewidth": 2.5}} if "rotary" in group else {}
+    return {name: {**styles[name], "label": name.removeprefix("rotary, ")} for name in group}
 
 
 def _draw_lengths(ax: Any, result: Row, name: str, style: Row) -> None:
@@ -127,11 +133,13 @@ def _label(axes: Any, settings: Row) -> None:
     for ax in axes[0]:
         ax.set(xscale="log", yscale="log", xlabel="length of the documents / trained length")
         ax.set_xticks(multiples, [f"{multiple:g}" for multiple in multiples])
-        ax.minorticks_off()
+        ax.set_xticks([], minor=True)
     for ax in axes[1]:
         ax.axvline(length, color="grey", linewidth=1, linestyle=":")
         ax.set(yscale="log", xlabel=f"position in a document of {max(multiples):g}x (dotted: the trained length)")
     for row in axes:
         row[0].set_ylabel("nats a token over the floor")
         for ax in row:
-            ax.grid(alpha=0.3)
+            ax.grid(alpha=0.3, which="both")
+            ax.yaxis.set_major_formatter("{x:g}")
+            ax.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else "")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -32,6 +33,21 @@ def _run(task: Task) -> list[Row]:
 def run_all(tasks: list[Task], jobs: int) -> list[Row]:
     """The rows of all tasks, in the order of the tasks."""
     progress = Progress(sum(task[2].steps for task in tasks))
+    rows = _one_by_one(tasks, progress) if jobs == 1 else _side_by_side(tasks, jobs, progress)
+    progress.show(progress.total, f"{len(tasks)} models")
+    progress.end()
+    return rows
+
+
+def _one_by_one(tasks: list[Task], progress: Progress) -> list[Row]:
+    steps, rows = itertools.count(1), []
+    for number, task in enumerate(tasks):
+        # The last step is not the end: what it trained is still measured.
+        rows += run(*task, lambda: progress.show(min(next(steps), progress.total - 1), f"{number} of {len(tasks)} models"))
+    return rows
+
+
+def _side_by_side(tasks: list[Task], jobs: int, progress: Progress) -> list[Row]:
     context = multiprocessing.get_context("spawn")  # a fork of PyTorch's threads would hang
     steps = context.Value("q", 0)
     with ProcessPoolExecutor(min(jobs, len(tasks)), context, _share, (steps,)) as pool:
@@ -40,10 +56,6 @@ def run_all(tasks: list[Task], jobs: int) -> list[Row]:
             if any(one.done() and one.exception() for one in runs):
                 pool.shutdown(wait=False, cancel_futures=True)
                 break
-            # The last step is not the end: what it trained is still measured.
             progress.show(min(steps.value, progress.total - 1), f"{done} of {len(tasks)} models")
             time.sleep(0.05)
-        rows = [row for one in runs for row in one.result()]
-    progress.show(progress.total, f"{len(tasks)} models")
-    progress.end()
-    return rows
+        return [row for one in runs for row in one.result()]
