@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A table that meets queries: scale (features + shift) . table[row].
 
+// clang-format off
 #include "cpu/attention_table_windows.inl"
+#include "cpu/attention_table_sums.inl"
+// clang-format on
 
 /// What meets the table: q itself, or a copy in scratch.
 template <class T>
