@@ -49,7 +49,8 @@ HWY_INLINE Reg<T> polynomial(Reg<T> x, const T (&terms)[kCount]) {
   return sum;
 }
 
-/// e^x for x <= 40 (float64: 700), but for an absolute error of 2^-64 (2^-512); relative error below 2^-22 (2^-50). Exactly 0 where that is
+/// e^x for x <= 40 (float64: 700), but for an absolute error of 2^-64 (2^-512); relative error below 2^-21, for |x| <= 20
+/// below 2^-22 (2^-50). Exactly 0 where that is
 /// all, down to -infinity; exactly 1 at 0. NaN stays NaN.
 template <class T>
 HWY_INLINE Reg<T> exponential(Reg<T> x) {
