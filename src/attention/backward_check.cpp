@@ -67,10 +67,6 @@ bool is_wanted(const TensorView& gradient) { return gradient.data != nullptr || 
 
 Status check_gradients(const Call& call) {
   const AttentionGradients& gradients = *call.gradients;
-  const std::size_t terms = gradients.terms.size();
-  if (terms != 0 && terms != call.spec->terms.size()) {
-    return job::error(call.where, "gradients.terms has {} elements, wanted 0 or {}", terms, call.spec->terms.size());
-  }
   const ConstTensorView* const by[] = {&call.inputs->q, &call.inputs->k, &call.inputs->v};
   const NamedView to[] = {{"gradients.q", gradients.q}, {"gradients.k", gradients.k}, {"gradients.v", gradients.v}};
   const bool wanted[] = {is_wanted(gradients.q), is_wanted(gradients.k), is_wanted(gradients.v)};

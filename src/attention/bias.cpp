@@ -14,23 +14,7 @@
 namespace phasor::attend {
 namespace {
 
-bool is_given(const ConstTensorView& v) { return v.data != nullptr || !job::is_empty(v); }
-
-/// (B or 1, Tq, H or 1, 1), any strides.
-Status check_gate(const TermContext& context, const char* name, const ConstTensorView& v) {
-  const job::AttentionShape& s = context.job->shape;
-  if (bytes_of(v.dtype) == 0) return job::error(context.where, "{} has an unknown dtype ({})", name, static_cast<int>(v.dtype));
-  const bool fits = (v.shape[0] == s.batch || v.shape[0] == 1) && v.shape[1] == s.queries && (v.shape[2] == s.heads || v.shape[2] == 1) &&
-                    v.shape[3] == 1;
-  if (!fits) {
-    return job::error(context.where, "{} has shape ({}, {}, {}, {}), wanted ({} or 1, {}, {} or 1, 1)", name, v.shape[0], v.shape[1],
-                      v.shape[2], v.shape[3], s.batch, s.queries, s.heads);
-  }
-  if (v.data == nullptr && !job::is_empty(v)) return job::error(context.where, "{} has null data, wanted memory", name);
-  return {};
-}
-
-Status check_gradient(const BiasTerm& term, const TermContext& context) {
+Status check_gradients(const BiasTerm& term, const TermContext& context) {
   const TermGradient& g = *context.gradient;
   if (is_given(g.table) || is_given(g.second) || is_given(g.shift)) {
     return job::error(context.where, "gradients of a table, a second one or a shift are given, a bias has parameters and a gate");
@@ -39,13 +23,7 @@ Status check_gradient(const BiasTerm& term, const TermContext& context) {
   if (count != 0 && count != term.bias.parameter_count()) {
     return job::error(context.where, "the gradient has {} parameters, the bias has {}", count, term.bias.parameter_count());
   }
-  if (!is_given(g.features)) return {};
-  if (!is_given(term.gate)) return job::error(context.where, "a gradient of the gate is given, and no gate");
-  if (g.features.dtype != DType::f32 && g.features.dtype != DType::f64) {
-    return job::error(context.where, "the gate's gradient is {}, wanted f32 or f64", name_of(g.features.dtype));
-  }
-  if (g.features.shape != term.gate.shape) return job::error(context.where, "the gate's gradient has another shape than the gate");
-  return check_gate(context, "the gate's gradient", g.features);
+  return check_gradient(context.where, g.features, term.gate, "gate");
 }
 
 /// Positions that a window has, where the scheme has one.
@@ -67,15 +45,17 @@ Status check_window(const BiasTerm& term, const TermContext& context) {
 }
 
 Status check_term(const BiasTerm& term, const TermContext& context) {
-  const std::int64_t heads = context.job->shape.heads;
+  const job::AttentionShape& s = context.job->shape;
+  const std::int64_t heads = s.heads;
   if (term.first_head < 0 || term.first_head > term.bias.heads() - heads) {
     return job::error(context.where, "{} heads from {} on are wanted, the bias has {}", heads, term.first_head, term.bias.heads());
   }
   if (is_given(term.gate)) {
-    if (Status status = check_gate(context, "the gate", term.gate); !status) return status;
+    const TensorShape wanted = {"gate", {s.batch, s.queries, s.heads, 1}, {true, false, true, false}};
+    if (Status status = check_tensor(context.where, term.gate, wanted); !status) return status;
   }
   if (Status status = check_window(term, context); !status) return status;
-  return context.gradient == nullptr ? Status() : check_gradient(term, context);
+  return context.gradient == nullptr ? Status() : check_gradients(term, context);
 }
 
 void make_gate(const ConstTensorView& gate, const TermContext& context, Arena& arena, job::BiasJob& bias) {
@@ -86,11 +66,10 @@ void make_gate(const ConstTensorView& gate, const TermContext& context, Arena& a
   void* const memory = take_arithmetic(arena, *context.job, gate.shape[0] * heads * tokens);
   bias.gate = memory;
   if (arena.measuring()) return;
-  with_arithmetic(*context.job, [&](auto zero) {
+  with_arithmetic(context.job->arithmetic, [&](auto zero) {
     auto* to = static_cast<decltype(zero)*>(memory);
     for (std::int64_t n = 0; n < gate.shape[0] * heads * tokens; ++n) {
-      const std::int64_t at = n / (heads * tokens) * gate.strides[0] + n % tokens * gate.strides[1] + n / tokens % heads * gate.strides[2];
-      to[n] = static_cast<decltype(zero)>(job::load_element(gate.data, gate.dtype, at));
+      to[n] = static_cast<decltype(zero)>(element_at(gate, {n / (heads * tokens), n % tokens, n / tokens % heads}, 0));
     }
   });
 }
@@ -132,10 +111,9 @@ void make_bounds(const TermContext& context, Arena& arena, job::BiasJob& bias) {
   }
 }
 
-template <class T>
-T* take_cleared(Arena& arena, std::int64_t count) {
-  T* const memory = arena.take<T>(count);
-  if (memory != nullptr) std::fill_n(memory, count, T{0});
+double* take_cleared(Arena& arena, std::int64_t count) {
+  auto* const memory = arena.take<double>(count);
+  if (memory != nullptr) std::fill_n(memory, count, 0.0);
   return memory;
 }
 
@@ -144,16 +122,16 @@ void make_sums(const TermContext& context, Arena& arena, job::BiasJob& bias) {
   const std::int64_t slots = slots_of(job);
   if (!context.gradient->parameters.empty()) {
     if (bias.form == job::BiasForm::band) {
-      with_arithmetic(job, [&](auto zero) { bias.diagonals = take_cleared<decltype(zero)>(arena, slots * bias.stride); });
-      bias.ends = take_cleared<double>(arena, slots * 2);
+      bias.diagonals = take_sums(bias.stride, job, arena);
+      bias.ends = take_cleared(arena, slots * 2);
     }
     if (bias.form == job::BiasForm::line) bias.sum_count = 1;
     if (bias.form == job::BiasForm::formula || bias.fire.present) bias.sum_count = job::formula_sums(*bias.plan);
     if (bias.fire.segments > 0) bias.sum_count = bias.fire.segments * job::kFireSums;
-    if (bias.sum_count > 0) bias.sums = take_cleared<double>(arena, slots * bias.sum_count);
+    if (bias.sum_count > 0) bias.sums = take_cleared(arena, slots * bias.sum_count);
   }
   if (!is_given(context.gradient->features)) return;
-  bias.gate_sums = take_cleared<double>(arena, job.backward.parts * job.shape.batch * job.shape.heads * job.shape.queries);
+  bias.gate_sums = take_cleared(arena, job.backward.parts * job.shape.batch * job.shape.heads * job.shape.queries);
 }
 
 /// Whether a table of these distances would be out of all proportion.

@@ -48,7 +48,7 @@ void make_band(const TermContext& context, Arena& arena, job::BiasJob& bias) {
   bias.values = memory;
   if (arena.measuring()) return;
   std::vector<double> values(static_cast<std::size_t>(heads * std::min(count, kDistanceChunk)));
-  with_arithmetic(*context.job, [&](auto zero) {
+  with_arithmetic(context.job->arithmetic, [&](auto zero) {
     using T = decltype(zero);
     T* const band = static_cast<T*>(memory);
     for (std::int64_t first = 0; first < count; first += kDistanceChunk) {

@@ -64,7 +64,7 @@ void add_sums(const job::BiasJob& made, std::int64_t head, const std::vector<dou
 void add_parameters(const job::BiasJob& made, const TermContext& context) {
   const job::AttentionJob& job = *context.job;
   if (made.diagonals != nullptr) {
-    with_arithmetic(job, [&](auto zero) { add_diagonals<decltype(zero)>(made, context); });
+    with_arithmetic(job.arithmetic, [&](auto zero) { add_diagonals<decltype(zero)>(made, context); });
   }
   if (made.sums == nullptr) return;
   const auto* fire = made.fire.segments > 0 ? std::get_if<Fire>(&made.plan->spec) : nullptr;
@@ -100,8 +100,7 @@ void add_gates(const job::BiasJob& made, const TermContext& context) {
   for (std::int64_t b = 0; b < to.shape[0]; ++b) {
     for (std::int64_t i = 0; i < s.queries; ++i) {
       for (std::int64_t h = 0; h < to.shape[2]; ++h) {
-        const std::int64_t at = b * to.strides[0] + i * to.strides[1] + h * to.strides[2];
-        job::store_element(to.data, to.dtype, at, job::load_element(to.data, to.dtype, at) + sum_of(b, i, h));
+        add_to_element(to, {b, i, h}, 0, sum_of(b, i, h));
       }
     }
   }

@@ -137,7 +137,7 @@ void make_fire_rows(const Fire& fire, const TermContext& context, Arena& arena, 
   bias.fire.slopes = slopes;
   bias.fire.offsets = offsets;
   if (arena.measuring()) return;
-  with_arithmetic(job, [&](auto zero) {
+  with_arithmetic(job.arithmetic, [&](auto zero) {
     using T = decltype(zero);
     fill_psi(fire, bias, static_cast<T*>(psi), static_cast<T*>(growth));
     fill_inverse(fire, job, static_cast<T*>(inverse));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "attention/arena.hpp"
+#include "attention/term_tensors.hpp"
 #include "attention/terms.hpp"
 #include "job/attention_bias.hpp"
 
@@ -21,17 +22,8 @@ DistanceRange seen_distances(const TermContext& context);
 /// Those outside of which a table's row does not change; everything for schemes that never stop changing.
 DistanceRange changing_distances(const plan::BiasPlan& plan);
 
-/// body(T()) with the T of the arithmetic.
-template <class Body>
-void with_arithmetic(const job::AttentionJob& job, const Body& body) {
-  if (job.arithmetic == DType::f64) return body(double());
-  body(float());
-}
 inline void* take_arithmetic(Arena& arena, const job::AttentionJob& job, std::int64_t count) {
   return arena.take_bytes(count * bytes_of(job.arithmetic));
-}
-inline std::int64_t slots_of(const job::AttentionJob& job) {
-  return static_cast<std::int64_t>(job.sequences.size()) * job.backward.parts * job.shape.heads;
 }
 /// Distances of the places [first, first + count) of a band, its margins not counted.
 std::vector<std::int64_t> band_distances(const job::BiasJob& bias, std::int64_t first, std::int64_t count);

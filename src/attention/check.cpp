@@ -86,7 +86,8 @@ Status check_starts(const char* where, const char* name, const Integers& starts,
   std::int64_t before = 0;
   for (std::int64_t n = 0; n < starts.size; ++n) {
     const std::int64_t at = job::at(starts, n);
-    if (n == 0 ? at != 0 : at < before) return error(where, "{}[{}] is {}, wanted {}", name, n, at, n == 0 ? 0 : before);
+    if (n == 0 ? at != 0 : at < before)
+      return error(where, "{}[{}] is {}, wanted {}", name, n, at, n == 0 ? "0" : spec::format("{} or above", before));
     before = at;
   }
   if (before != tokens) return error(where, "{} ends at {}, wanted {} tokens", name, before, tokens);

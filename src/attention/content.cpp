@@ -192,7 +192,7 @@ Status make_content(const XposContent& content, const Call& call, Arena& arena, 
   job::AttentionJob& job = out.job;
   const Runner& runner = call.spec->runner;
   out.log_zeta = log_zeta(content, job.shape.padded_width);
-  job.decay.log_zeta = out.log_zeta.data();
+  job.decay = {.present = true, .log_zeta = out.log_zeta.data()};
   out.rotated_at[0] = {rotary_positions(call, job, Which::queries), rotary_positions(call, job, Which::keys)};
   const Rotation of_q = {&content.rotary, job.q, job.arithmetic, out.rotated_at[0].queries};
   const Rotation of_k = {&content.rotary, job.k, job.arithmetic, out.rotated_at[0].keys};
@@ -265,7 +265,7 @@ Status undo(const Undo& side, const Prepared& prepared, const Runner& runner) {
                            {s.batch, tokens, heads, s.width},
                            {heads * tokens * s.padded_width, s.padded_width, tokens * s.padded_width, 1}};
   if (job::is_empty(view)) return {};
-  if (job.decay.log_zeta != nullptr) {
+  if (job.decay.present) {
     with_type(job.arithmetic, [&](auto type) { multiply_decay<decltype(type)>(view, prepared, side.which, runner); });
   }
   if (side.rotary != nullptr) {

@@ -1,27 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // The public attention function: measure and check, lay out, run the kernels.
+#include "attention/forward.hpp"
+
 #include <limits>
 #include <new>
 
 #include "attention/call.hpp"
-#include "attention/prepare.hpp"
 #include "cpu/attention.hpp"
 #include "cpu/attention_scratch.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
 
 namespace phasor {
-namespace {
 
-using attend::Arena;
-using attend::Call;
-using attend::Prepared;
+namespace attend {
 
-Call forward_call(const AttentionInputs& inputs, const AttentionSpec& spec) { return {&inputs, &spec, nullptr, "attention"}; }
-
-/// All that the forward needs of the arena.
-Status lay_out(const Call& call, Arena& arena, Prepared& out) {
-  if (Status s = attend::prepare(call, arena, out); !s) return s;
+Status lay_out_forward(const Call& call, Arena& arena, Prepared& out) {
+  if (Status s = prepare(call, arena, out); !s) return s;
   job::AttentionJob& job = out.job;
   const job::AttentionShape& shape = job.shape;
   std::int64_t tasks = static_cast<std::int64_t>(job.query_tiles.size()) * shape.heads;
@@ -32,9 +27,19 @@ Status lay_out(const Call& call, Arena& arena, Prepared& out) {
     job.partial_max = arena.take_bytes(rows * bytes_of(job.arithmetic));
     job.partial_sum = arena.take_bytes(rows * bytes_of(job.arithmetic));
   }
-  attend::take_scratch({cpu::forward_layout(job).terms, tasks, false}, arena, out);
+  take_scratch({cpu::forward_layout(job).terms, tasks, false}, arena, out);
   return {};
 }
+
+}  // namespace attend
+
+namespace {
+
+using attend::Arena;
+using attend::Call;
+using attend::Prepared;
+
+Call forward_call(const AttentionInputs& inputs, const AttentionSpec& spec) { return {&inputs, &spec, nullptr, "attention"}; }
 
 Status check_outputs(const Call& call, const AttentionOutputs& outputs, std::span<const std::byte> workspace) {
   const AttentionInputs& in = *call.inputs;
@@ -73,7 +78,7 @@ Status attend_all(const Call& call, const AttentionOutputs& outputs, std::span<s
   {
     Arena measure;
     Prepared measured;
-    if (Status s = lay_out(call, measure, measured); !s) return s;
+    if (Status s = attend::lay_out_forward(call, measure, measured); !s) return s;
     if (Status s = attend::check_workspace(call.where, measure, workspace); !s) return s;
   }
   if (Status s = check_outputs(call, outputs, workspace); !s) return s;
@@ -86,7 +91,7 @@ Status attend_all(const Call& call, const AttentionOutputs& outputs, std::span<s
   }
   Arena arena(workspace);
   Prepared prepared;
-  if (Status s = lay_out(call, arena, prepared); !s) return s;
+  if (Status s = attend::lay_out_forward(call, arena, prepared); !s) return s;
   prepared.job.out = outputs.out;
   prepared.job.lse = outputs.lse;
   const Runner& runner = call.spec->runner;
@@ -103,7 +108,7 @@ Result<std::int64_t> attention_workspace(const AttentionInputs& inputs, const At
   try {
     Arena measure;
     Prepared measured;
-    if (Status s = lay_out(forward_call(inputs, spec), measure, measured); !s) return s;
+    if (Status s = attend::lay_out_forward(forward_call(inputs, spec), measure, measured); !s) return s;
     return measure.needed();
   } catch (const std::bad_alloc&) {
     return Status::unsupported("out of memory");  // short enough for std::string not to allocate

@@ -7,5 +7,12 @@
 #include "cpu/attention_value_table.inl"
 #include "cpu/attention_sight.inl"
 #include "cpu/attention_content.inl"
+#include "cpu/attention_cope.inl"
+#include "cpu/attention_dense.inl"
+#include "cpu/attention_grid.inl"
+#include "cpu/attention_grid_decomposed.inl"
+#include "cpu/attention_key_table.inl"
+#include "cpu/attention_segment.inl"
 #include "cpu/attention_strips.inl"
+#include "cpu/attention_bias.inl"
 // clang-format on

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -70,15 +71,22 @@ Incoming incoming(const ref::Shape& s, DType dtype) {
   return in;
 }
 
+/// On every target.
 void expect_reference(const Case& c, DType dtype, Order order = Order::tokens_first) {
-  Bridge bridge(c.problem, dtype, order);
   const Incoming in = incoming(c.problem.shape, dtype);
-  const Status forward = bridge.forward();
-  ASSERT_TRUE(forward.ok()) << c.name << ": " << forward.message();
-  const Status backward = bridge.backward(in.out, in.lse);
-  ASSERT_TRUE(backward.ok()) << c.name << ": " << backward.message();
-  expect_gradients(bridge.reference_gradients(), ref::backward(bridge.problem, in.out, in.lse), bound_of(dtype),
-                   c.name + " " + name_of(dtype));
+  std::optional<ref::Gradients> wanted;
+  for (const std::string_view target : targets()) {
+    ASSERT_TRUE(force_target(target).ok());
+    Bridge bridge(c.problem, dtype, order);
+    if (!wanted) wanted = ref::backward(bridge.problem, in.out, in.lse);
+    const std::string name = c.name + " " + name_of(dtype) + " " + std::string(target);
+    const Status forward = bridge.forward();
+    ASSERT_TRUE(forward.ok()) << name << ": " << forward.message();
+    const Status backward = bridge.backward(in.out, in.lse);
+    ASSERT_TRUE(backward.ok()) << name << ": " << backward.message();
+    expect_gradients(bridge.reference_gradients(), *wanted, bound_of(dtype), name);
+  }
+  ASSERT_TRUE(force_target("").ok());
 }
 
 constexpr ref::Shape kShape{.batch = 2, .queries = 101, .keys = 131, .heads = 2, .key_heads = 1, .width = 20, .value_width = 12};
@@ -158,9 +166,11 @@ std::vector<Case> contents() {
       {"leaky_rerope", ref::MappedRope{.ladder = part, .kind = ref::MapKind::leaky_rerope, .window = 50, .factor = 3}, true},
       {"self_extend", ref::MappedRope{.ladder = part, .kind = ref::MapKind::self_extend, .window = 48, .group = 4}, true},
       {"dual_chunk", ref::MappedRope{.ladder = whole, .kind = ref::MapKind::dual_chunk, .chunk = 50, .local = 10}, true}};
+  ref::Shape shape = kShape;
+  shape.batch = shape.heads = 1;  // the reference of a rotation takes its time
   std::vector<Case> all;
   for (const NamedScheme& scheme : schemes) {
-    Case c{scheme.name, random_problem(kShape, 8)};
+    Case c{scheme.name, random_problem(shape, 8)};
     c.problem.visibility.causal = true;
     c.problem.schemes = {scheme.scheme};
     all.push_back(c);
@@ -198,16 +208,6 @@ TEST(attention_backward, strides_do_not_matter) {
     expect_reference(masks().front(), dtype, Order::heads_first);
     expect_reference(contents().front(), dtype, Order::heads_first);
   }
-}
-
-TEST(attention_backward, every_target_is_the_reference) {
-  for (const std::string_view target : targets()) {
-    ASSERT_TRUE(force_target(target).ok());
-    for (const Case& c : contents()) expect_reference(c, DType::f64);
-    for (const Case& c : masks()) expect_reference(c, DType::f32);
-    expect_reference(masks().front(), DType::bf16);
-  }
-  ASSERT_TRUE(force_target("").ok());
 }
 
 // ---- What must not matter: bits ----
