@@ -65,7 +65,7 @@ struct Slab {
 /// The slab that begins at a row: the whole tile, or some rows of a partial one. What lies outside of slabs holds older numbers, finite.
 template <class T>
 Slab slab_at(const ScoreTile<T>& tile, std::int64_t row) {
-  constexpr std::int64_t kRows = 12;  // two blocks of a product
+  constexpr std::int64_t kRows = 16;  // blind_rows counts in the same: a slab must not hold rows that the softmax leaves out
   const std::int64_t count = tile.rows->tile->count;
   if (!tile.partial) return {row, count - row, 0, job::kKeyTile};
   const std::int64_t end = std::min(row + kRows, count);
