@@ -66,51 +66,81 @@ void scores_again(const BackwardRows<T>& at, const ScoreTile<T>& tile, const Bac
 template <class T>
 void probability_gradients(const BackwardRows<T>& at, const ScoreTile<T>& dp, const BackwardPanels<T>& panels) {
   const job::AttentionJob& job = *at.rows.job;
-  gemm(Gemm<T>{.m = at.rows.tile->count,
-               .n = job::kKeyTile,
-               .k = job.shape.value_width,
-               .a = at.buffers.out_gradient,
-               .a_row = job.shape.padded_value_width,
-               .a_k = 1,
-               .b = panels.values_transposed,
-               .b_row = job::kKeyTile,
-               .c = dp.scores,
-               .c_row = job::kKeyTile,
-               .add = false});
+  const std::int64_t width = job.shape.padded_value_width;
+  Slab slab = {};
+  for (std::int64_t row = 0; row < at.rows.tile->count; row += slab.rows) {
+    slab = slab_at(dp, row);
+    gemm(Gemm<T>{.m = slab.rows,
+                 .n = slab.columns,
+                 .k = job.shape.value_width,
+                 .a = at.buffers.out_gradient + row * width,
+                 .a_row = width,
+                 .a_k = 1,
+                 .b = panels.values_transposed + slab.first,
+                 .b_row = job::kKeyTile,
+                 .c = dp.scores + row * job::kKeyTile + slab.first,
+                 .c_row = job::kKeyTile,
+                 .add = false});
+  }
   const BackwardTile<T> tile = backward_tile_of<T>(at, nullptr);
   each_term(job, at.base, [&](const auto& term, T* scratch) { term_backward_values(term, dp, tile, scratch); });
 }
 
-/// out (keys, width) += a^T b: what the rows of b give to keys by the weights a.
+/// Rows of a partial tile whose slabs reach into the sixteen columns from this one on: all that see one of those keys are among them.
+template <class T>
+Columns rows_seeing(const ScoreTile<T>& tile, std::int64_t column) {
+  Columns seeing = {tile.rows->tile->count, 0};
+  Slab slab = {};
+  for (std::int64_t row = 0; row < tile.rows->tile->count; row += slab.rows) {
+    slab = slab_at(tile, row);
+    if (slab.first > column || slab.first + slab.columns <= column) continue;
+    seeing = {std::min(seeing.first, row), row + slab.rows};
+  }
+  return seeing;
+}
+
+/// out (keys, width) += weights^T b: what the rows of b give to keys.
 template <class T>
 void add_to_keys(const ScoreTile<T>& weights, const T* b, std::int64_t width, T* out) {
-  gemm(Gemm<T>{.m = weights.keys->count,
-               .n = width,
-               .k = weights.rows->tile->count,
-               .a = weights.scores,
-               .a_row = 1,
-               .a_k = job::kKeyTile,
-               .b = b,
-               .b_row = width,
-               .c = out,
-               .c_row = width,
-               .add = true});
+  const std::int64_t count = weights.keys->count;
+  const std::int64_t step = weights.partial ? 16 : count;
+  for (std::int64_t key = 0; key < count; key += step) {
+    const Columns rows = weights.partial ? rows_seeing(weights, key) : Columns{0, weights.rows->tile->count};
+    if (rows.first >= rows.end) continue;
+    gemm(Gemm<T>{.m = std::min(step, count - key),
+                 .n = width,
+                 .k = rows.end - rows.first,
+                 .a = weights.scores + rows.first * job::kKeyTile + key,
+                 .a_row = 1,
+                 .a_k = job::kKeyTile,
+                 .b = b + rows.first * width,
+                 .b_row = width,
+                 .c = out + key * width,
+                 .c_row = width,
+                 .add = true});
+  }
 }
 /// out (queries, width) += ds k.
 template <class T>
 void add_to_queries(const ScoreTile<T>& ds, const T* keys, T* out) {
   const std::int64_t width = ds.rows->job->shape.padded_width;
-  gemm(Gemm<T>{.m = ds.rows->tile->count,
-               .n = width,
-               .k = ds.keys->count,
-               .a = ds.scores,
-               .a_row = job::kKeyTile,
-               .a_k = 1,
-               .b = keys,
-               .b_row = width,
-               .c = out,
-               .c_row = width,
-               .add = true});
+  Slab slab = {};
+  for (std::int64_t row = 0; row < ds.rows->tile->count; row += slab.rows) {
+    slab = slab_at(ds, row);
+    const std::int64_t columns = std::min(slab.columns, ds.keys->count - slab.first);
+    if (columns <= 0) continue;
+    gemm(Gemm<T>{.m = slab.rows,
+                 .n = width,
+                 .k = columns,
+                 .a = ds.scores + row * job::kKeyTile + slab.first,
+                 .a_row = job::kKeyTile,
+                 .a_k = 1,
+                 .b = keys + slab.first * width,
+                 .b_row = width,
+                 .c = out + row * width,
+                 .c_row = width,
+                 .add = true});
+  }
 }
 
 /// The gradient of one content, whose queries and keys are given as they met.
@@ -179,8 +209,10 @@ template <class T>
 void backward_tile(const BackwardRows<T>& at, const job::TokenTile& keys, std::int64_t key_tile, TileSight sight) {
   const job::AttentionJob& job = *at.rows.job;
   const job::BackwardJob& wanted = job.backward;
-  const ScoreTile<T> scores = score_tile(at.rows, keys, at.buffers.scores);
-  const ScoreTile<T> ds = score_tile(at.rows, keys, at.buffers.dp);
+  ScoreTile<T> scores = score_tile(at.rows, keys, at.buffers.scores);
+  scores.partial = scores.regular && (sight == TileSight::part || keys.count < job::kKeyTile);
+  ScoreTile<T> ds = scores;
+  ds.scores = at.buffers.dp;
   const BackwardPanels<T> panels = backward_panels<T>(job, at.task->key_head, key_tile);
   const bool to_scores = wanted.wants_q || wanted.wants_k || wanted.wants_shift || wanted.wants_terms;
   scores_again(at, scores, panels, sight);
