@@ -142,6 +142,9 @@ struct BiasPart {
 class Bias {
  public:
   static Result<Bias> make(const BiasSpec& spec);
+  /// The same scheme with other parameters, as many as parameter_count() and in that order: cheap, since no threshold or frequency is
+  /// computed again, so that a training step can make one. Slopes by the formula become given ones; rounded ones are rounded again.
+  Result<Bias> with_parameters(std::span<const double> parameters) const;
 
   /// Fills (1, heads, 1, N) with the biases at the distances first_distance, first_distance + 1, ... Outside a window: an error.
   Status diagonal(const TensorView& out, std::int64_t first_distance, const BiasPart& part = {}) const;
@@ -161,8 +164,11 @@ class Bias {
   std::int64_t rows() const;
   /// The row of the table that a distance reads; -1 for schemes without one and outside a window.
   std::int64_t row(std::int64_t distance) const;
+  /// The library's own.
+  const plan::BiasPlan& plan() const { return *plan_; }
 
  private:
+  static Result<Bias> of(Result<plan::BiasPlan> plan);
   explicit Bias(std::shared_ptr<const plan::BiasPlan> plan) : plan_(std::move(plan)) {}
   std::shared_ptr<const plan::BiasPlan> plan_;
 };

@@ -16,7 +16,7 @@ struct BackwardBuffers {
   T* content_q[job::kMaxContents] = {};         // the same of each content, with the shift, times the scale
   T* content_gradient[job::kMaxContents] = {};  // sums of ds k
   T* spare = nullptr;                           // (kQueryTile, the larger width): out, then xPos's q with the factors of a tile
-  T* decayed_k = nullptr;                       // (kKeyTile, padded_width): xPos's k with the factors of a tile
+  T* key_tile = nullptr;                        // (kKeyTile, padded_width): xPos's k with the factors of a tile; gradients of a short tile
   T* out_gradient = nullptr;                    // (kQueryTile, padded_value_width)
   T* scores = nullptr;                          // (kQueryTile, kKeyTile): scores, then probabilities
   T* dp = nullptr;                              // the gradient by probabilities, then by scores
@@ -45,7 +45,7 @@ BackwardBuffers<T> backward_buffers(const job::AttentionJob& job, T* base) {
     b.content_gradient[c] = take(row_size);
   }
   b.spare = take(std::max(row_size, value_size));
-  b.decayed_k = take(job::kKeyTile * job.shape.padded_width);
+  b.key_tile = take(job.decay.present || !job.terms.empty() ? job::kKeyTile * job.shape.padded_width : 0);
   b.out_gradient = take(value_size);
   b.scores = take(score_size);
   b.dp = take(score_size);

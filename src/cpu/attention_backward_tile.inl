@@ -146,9 +146,9 @@ void content_gradients(const BackwardRows<T>& at, const ScoreTile<T>& ds, const 
     const std::int64_t width = job.shape.padded_width;
     decay_factors(job, ds.distance, b.scores);
     for (std::int64_t d = 0; d < ds.keys->count * width; d += lanes<T>) {
-      store(mul(load(panels.keys[0] + d), load(b.scores + d % width)), b.decayed_k + d);
+      store(mul(load(panels.keys[0] + d), load(b.scores + d % width)), b.key_tile + d);
     }
-    return content_gradient<T>(at, ds, 0, b.spare, b.decayed_k);
+    return content_gradient<T>(at, ds, 0, b.spare, b.key_tile);
   }
   const ContentSpan span = contents_of(job, *at.rows.tile, *ds.keys);
   if (span.first == span.last) return content_gradient<T>(at, ds, span.first, b.content_q[span.first], panels.keys[span.first]);
@@ -167,7 +167,7 @@ void term_gradients(const BackwardRows<T>& at, const ScoreTile<T>& ds) {
   const std::int64_t width = job.shape.padded_width;
   T* const keys = rows_at<T>(job.backward.k_raw, key_row_of(job, *ds.keys, at.task->key_head), width);
   const bool is_short = keys != nullptr && ds.keys->count < job::kKeyTile;
-  T* const k_gradient = is_short ? at.buffers.decayed_k : keys;
+  T* const k_gradient = is_short ? at.buffers.key_tile : keys;
   if (is_short) fill(k_gradient, job::kKeyTile * width, T{0});
   const BackwardTile<T> tile = backward_tile_of<T>(at, k_gradient);
   each_term(job, at.base, [&](const auto& term, T* scratch) { term_gradient(term, ds, tile, scratch); });

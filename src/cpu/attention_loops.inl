@@ -3,7 +3,15 @@
 // clang-format off
 #include "cpu/attention_body.inl"
 #include "cpu/attention_tile.inl"
+#include "cpu/attention_query_table.inl"
+#include "cpu/attention_value_table.inl"
 #include "cpu/attention_sight.inl"
 #include "cpu/attention_content.inl"
+#include "cpu/attention_dense.inl"
+#include "cpu/attention_grid.inl"
+#include "cpu/attention_grid_decomposed.inl"
+#include "cpu/attention_key_table.inl"
+#include "cpu/attention_segment.inl"
 #include "cpu/attention_strips.inl"
+#include "cpu/attention_bias.inl"
 // clang-format on

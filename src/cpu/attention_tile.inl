@@ -67,9 +67,10 @@ inline std::int64_t slot_count(const job::AttentionJob& job) {
 }
 
 // Backward, for a tile of queries: term_backward_begin once (it usually is term_begin; k_gradient is null); for every visible tile of keys
-// of the task's part, from the first to the last: term_add; then with probabilities (divided) term_backward_take; term_backward_values adds
-// <do_i, table[row]> to dp; term_gradient gets the gradient by the scores before the soft cap (0 where masked);
-// term_backward_finish once (k_gradient is null).
+// of the task's part, from the first to the last: term_add; term_backward_values adds <do_i, table[row]> to dp; term_backward_take gets the
+// probabilities (divided); term_gradient gets the gradient by the scores before the soft cap (0 where masked);
+// term_backward_finish once (k_gradient is null). Where the gradient by v alone is wanted, term_backward_values and term_gradient are left
+// out.
 template <class T, class Term>
 void term_backward_begin(const Term& term, const RowTile<T>& rows, const BackwardTile<T>& /*backward*/, T* scratch) {
   term_begin(term, rows, scratch);

@@ -8,16 +8,26 @@ HWY_INLINE Reg<T> base_of(Reg<T> maximum) {
 }
 
 template <class T>
-HWY_INLINE T row_maximum(const T* scores) {
+HWY_INLINE Reg<T> row_maximum(const T* scores) {
   Reg<T> most = load(scores);
   HWY_UNROLL(8)
   for (int j = lanes<T>; j < kKeyTile; j += lanes<T>) most = max(most, load(scores + j));
-  return reduce_max(most);
+  return most;
+}
+template <class T>
+HWY_INLINE void row_maxima(std::int64_t rows, const T* scores, T* out) {
+  std::int64_t r = 0;
+  for (; r + 4 <= rows; r += 4, scores += 4 * kKeyTile) {
+    const Reg<T> most[] = {row_maximum(scores), row_maximum(scores + kKeyTile), row_maximum(scores + 2 * kKeyTile),
+                           row_maximum(scores + 3 * kKeyTile)};
+    reduce_four_maxima<T>(most, out + r);
+  }
+  for (; r < rows; ++r, scores += kKeyTile) out[r] = reduce_max(row_maximum(scores));
 }
 
-/// scores <- e^(scores - base); returns their sum.
+/// scores <- e^(scores - base); returns the lanes' sums.
 template <class T>
-HWY_INLINE T exponentiate_row(T* scores, T base) {
+HWY_INLINE Reg<T> exponentiate_row(T* scores, T base) {
   const Reg<T> shift = set(base);
   Reg<T> sum = zero<T>();
   HWY_UNROLL(8)
@@ -26,18 +36,29 @@ HWY_INLINE T exponentiate_row(T* scores, T base) {
     store(p, scores + j);
     sum = add(sum, p);
   }
-  return reduce_sum(sum);
+  return sum;
+}
+template <class T>
+HWY_INLINE void exponentiate_rows(std::int64_t rows, T* scores, const T* base, T* sums) {
+  std::int64_t r = 0;
+  for (; r + 4 <= rows; r += 4) {
+    Reg<T> sum[4];
+    for (int i = 0; i < 4; ++i, scores += kKeyTile) sum[i] = exponentiate_row(scores, base[r + i]);
+    reduce_four_sums<T>(sum, sums + r);
+  }
+  for (; r < rows; ++r, scores += kKeyTile) sums[r] = reduce_sum(exponentiate_row(scores, base[r]));
 }
 
 /// One more tile for every row; returns whether any maximum rose, that is, whether `factor` is more than ones.
 template <class T>
 HWY_NOINLINE bool update_softmax(const SoftmaxRows<T>& tile) {
+  const std::int64_t rows = tile.rows;
   HWY_ALIGN T base[padded(job::kQueryTile)];
   HWY_ALIGN T sum[padded(job::kQueryTile)];
-  for (std::int64_t r = 0; r < tile.rows; ++r) base[r] = row_maximum(tile.scores + r * kKeyTile);
-  for (std::int64_t r = tile.rows; r < padded(tile.rows); ++r) base[r] = sum[r] = 0;
+  row_maxima(rows, tile.scores, base);
+  for (std::int64_t r = rows; r < padded(rows); ++r) base[r] = sum[r] = 0;
   Reg<T> risen = zero<T>();
-  for (std::int64_t r = 0; r < tile.rows; r += lanes<T>) {
+  for (std::int64_t r = 0; r < rows; r += lanes<T>) {
     const Reg<T> before = load(tile.maximum + r);
     const Reg<T> now = max(before, load(base + r));
     const Reg<T> shift = base_of<T>(now);
@@ -47,8 +68,8 @@ HWY_NOINLINE bool update_softmax(const SoftmaxRows<T>& tile) {
     store(shift, base + r);
     store(factor, tile.factor + r);
   }
-  for (std::int64_t r = 0; r < tile.rows; ++r) sum[r] = exponentiate_row(tile.scores + r * kKeyTile, base[r]);
-  for (std::int64_t r = 0; r < tile.rows; r += lanes<T>) {
+  exponentiate_rows(rows, tile.scores, base, sum);
+  for (std::int64_t r = 0; r < rows; r += lanes<T>) {
     store(mul_add(load(tile.sum + r), load(tile.factor + r), load(sum + r)), tile.sum + r);
   }
   return reduce_max(risen) > 0;

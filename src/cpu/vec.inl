@@ -69,13 +69,14 @@ template <Lane T>
 HWY_INLINE T neg_mul_add(T a, T b, T c) {
   return c - a * b;
 }
+/// b where b is NaN, as on every target.
 template <Lane T>
 HWY_INLINE T max(T a, T b) {
-  return a < b ? b : a;
+  return a > b ? a : b;
 }
 template <Lane T>
 HWY_INLINE T min(T a, T b) {
-  return b < a ? b : a;
+  return a < b ? a : b;
 }
 template <Lane T>
 HWY_INLINE T neg(T a) {
@@ -224,6 +225,63 @@ HWY_INLINE Reg<T> iota(T first) {
   if constexpr (in_registers<T>) return hn::Iota(hn::ScalableTag<T>(), first);
 #endif
   if constexpr (!in_registers<T>) return first;
+}
+
+// ---- Four registers, each to one number: a shuffle for two of them, where one at a time takes four ----
+
+#if PHASOR_LANES
+
+struct SumOf {
+  template <class V>
+  HWY_INLINE V operator()(V a, V b) const {
+    return hn::Add(a, b);
+  }
+};
+struct MaximumOf {
+  template <class V>
+  HWY_INLINE V operator()(V a, V b) const {
+    return hn::Max(a, b);
+  }
+};
+
+/// One block of 128 bits from several, by `op`.
+template <class Op, class D>
+HWY_INLINE auto fold_blocks(Op op, D d, hn::Vec<D> a) {
+  if constexpr (hn::MaxLanes(D()) <= 4) {
+    return a;
+  } else {
+    const hn::Half<D> half;
+    return fold_blocks(op, half, op(hn::LowerHalf(half, a), hn::UpperHalf(half, a)));
+  }
+}
+
+template <class Op>
+HWY_INLINE void reduce_four(Op op, const Reg<float> (&x)[4], float* out) {
+  const hn::ScalableTag<float> d;
+  const hn::RepartitionToWide<hn::RebindToUnsigned<hn::ScalableTag<float>>> pairs;
+  const auto low = hn::BitCast(pairs, op(hn::InterleaveLower(d, x[0], x[1]), hn::InterleaveUpper(d, x[0], x[1])));
+  const auto high = hn::BitCast(pairs, op(hn::InterleaveLower(d, x[2], x[3]), hn::InterleaveUpper(d, x[2], x[3])));
+  const auto even = hn::BitCast(d, hn::InterleaveLower(pairs, low, high));
+  const auto odd = hn::BitCast(d, hn::InterleaveUpper(pairs, low, high));
+  hn::StoreU(fold_blocks(op, d, op(even, odd)), hn::CappedTag<float, 4>(), out);
+}
+
+#endif  // PHASOR_LANES
+
+/// out[i] = the sum of x[i]
+template <class T>
+HWY_INLINE void reduce_four_sums(const Reg<T> (&x)[4], T* out) {
+#if PHASOR_LANES
+  if constexpr (std::is_same_v<T, float>) return reduce_four(SumOf(), x, out);
+#endif
+  for (int i = 0; i < 4; ++i) out[i] = reduce_sum(x[i]);
+}
+template <class T>
+HWY_INLINE void reduce_four_maxima(const Reg<T> (&x)[4], T* out) {
+#if PHASOR_LANES
+  if constexpr (std::is_same_v<T, float>) return reduce_four(MaximumOf(), x, out);
+#endif
+  for (int i = 0; i < 4; ++i) out[i] = reduce_max(x[i]);
 }
 
 // ---- Storage: what a dtype lies in memory as, and what it is computed in ----

@@ -54,14 +54,22 @@ Status add_to(std::span<double> sum, const plan::BiasPlan& plan, const ConstTens
 
 }  // namespace
 
-Result<Bias> Bias::make(const BiasSpec& spec) {
-  Result<plan::BiasPlan> plan = plan::make_bias_plan(spec);
+Result<Bias> Bias::of(Result<plan::BiasPlan> plan) {
   if (!plan.ok()) return plan.status();
   try {
     return Bias(std::make_shared<const plan::BiasPlan>(*std::move(plan)));
   } catch (const std::bad_alloc&) {
     return Status::unsupported("out of memory");  // short enough for std::string not to allocate
   }
+}
+
+Result<Bias> Bias::make(const BiasSpec& spec) { return of(plan::make_bias_plan(spec)); }
+
+Result<Bias> Bias::with_parameters(std::span<const double> parameters) const {
+  if (static_cast<std::int64_t>(parameters.size()) != plan_->parameters) {
+    return job::error("Bias::with_parameters", "{} parameters, the scheme has {}", parameters.size(), plan_->parameters);
+  }
+  return of(plan::with_parameters(*plan_, parameters));
 }
 
 Status Bias::diagonal(const TensorView& out, std::int64_t first_distance, const BiasPart& part) const {

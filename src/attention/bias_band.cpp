@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The band of a bias: which distances it holds, and its values laid out by key - query.
+#include <algorithm>
+
+#include "attention/bias_parts.hpp"
+#include "spec/bias.hpp"
+
+namespace phasor::attend {
+namespace {
+
+constexpr std::int64_t farthest = std::int64_t{1} << 62;
+
+struct Changing {
+  const std::vector<std::int64_t>& thresholds;
+
+  DistanceRange operator()(const T5Buckets& s) const {
+    const std::int64_t last = thresholds.empty() ? spec::side_buckets(s) / 2 : thresholds.back();
+    return {s.sides == BucketSides::both ? -last : 0, last};
+  }
+  DistanceRange operator()(const DebertaBuckets& s) const {
+    if (s.buckets == 0) return {-s.max_distance, s.max_distance - 1};
+    const std::int64_t mid = (s.reading == DebertaReading::hf_swapped ? s.max_distance : s.buckets) / 2 + 1;
+    const std::int64_t last = thresholds.empty() ? mid : std::max(mid, thresholds.back());
+    return {-last, last};
+  }
+  DistanceRange operator()(const ShawClip& s) const { return {-s.right, s.left}; }
+  template <class Scheme>
+  DistanceRange operator()(const Scheme& /*s*/) const {
+    return {-farthest, farthest};
+  }
+};
+
+}  // namespace
+
+DistanceRange changing_distances(const plan::BiasPlan& plan) { return std::visit(Changing{plan.thresholds}, plan.spec); }
+
+std::vector<std::int64_t> band_distances(const job::BiasJob& bias, std::int64_t first, std::int64_t count) {
+  std::vector<std::int64_t> list(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) list[static_cast<std::size_t>(i)] = -(bias.low + first + i);
+  return list;
+}
+
+void make_band(const TermContext& context, Arena& arena, job::BiasJob& bias) {
+  const std::int64_t count = bias.high - bias.low + 1;
+  const std::int64_t heads = context.job->shape.heads;
+  bias.stride = job::padded(count + 2 * job::kBandMargin);
+  void* const memory = take_arithmetic(arena, *context.job, heads * bias.stride);
+  bias.values = memory;
+  if (arena.measuring()) return;
+  std::vector<double> values(static_cast<std::size_t>(heads * std::min(count, kDistanceChunk)));
+  with_arithmetic(context.job->arithmetic, [&](auto zero) {
+    using T = decltype(zero);
+    T* const band = static_cast<T*>(memory);
+    for (std::int64_t first = 0; first < count; first += kDistanceChunk) {
+      const std::int64_t n = std::min(kDistanceChunk, count - first);
+      const std::span<double> some = std::span(values).first(static_cast<std::size_t>(heads * n));
+      plan::fill_values(*bias.plan, {bias.first_head, heads, 0}, band_distances(bias, first, n), some);
+      for (std::int64_t head = 0; head < heads; ++head) {
+        T* const to = band + head * bias.stride + job::kBandMargin + first;
+        for (std::int64_t i = 0; i < n; ++i) to[i] = static_cast<T>(some[static_cast<std::size_t>(head * n + i)]);
+      }
+    }
+    for (std::int64_t head = 0; head < heads; ++head) {
+      T* const begin = band + head * bias.stride;
+      std::fill_n(begin, job::kBandMargin, begin[job::kBandMargin]);
+      std::fill(begin + job::kBandMargin + count, begin + bias.stride, begin[job::kBandMargin + count - 1]);
+    }
+  });
+}
+
+}  // namespace phasor::attend

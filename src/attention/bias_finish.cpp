@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients of a bias: the slots of the kernels summed in order, in float64, then the chain rule of the plan.
+#include <algorithm>
+
+#include "attention/bias_parts.hpp"
+#include "job/element.hpp"
+#include "ops/bias_elements.hpp"
+
+namespace phasor::attend {
+namespace {
+
+/// Slots of one head: head, head + heads, ...
+template <class Body>
+void each_slot(const job::AttentionJob& job, std::int64_t head, const Body& body) {
+  for (std::int64_t slot = head; slot < slots_of(job); slot += job.shape.heads) body(slot);
+}
+
+/// Sums of one head's diagonal at the places [first, first + count), the ends with all that lies beyond.
+template <class T>
+void sum_diagonal(const job::BiasJob& made, const job::AttentionJob& job, std::int64_t head, std::int64_t first, std::span<double> to) {
+  const std::int64_t last = made.high - made.low;
+  const auto count = static_cast<std::int64_t>(to.size());
+  std::fill(to.begin(), to.end(), 0.0);
+  each_slot(job, head, [&](std::int64_t slot) {
+    const T* const from = static_cast<const T*>(made.diagonals) + slot * made.stride;
+    for (std::int64_t i = 0; i < count; ++i) to[static_cast<std::size_t>(i)] += static_cast<double>(from[job::kBandMargin + first + i]);
+    const auto margin = [&](std::int64_t begin) {
+      double sum = 0;
+      for (std::int64_t i = 0; i < job::kBandMargin; ++i) sum += static_cast<double>(from[begin + i]);
+      return sum;
+    };
+    if (first == 0) to[0] += margin(0) + made.ends[2 * slot];
+    if (first + count == last + 1) to[to.size() - 1] += margin(job::kBandMargin + last + 1) + made.ends[2 * slot + 1];
+  });
+}
+
+template <class T>
+void add_diagonals(const job::BiasJob& made, const TermContext& context) {
+  const job::AttentionJob& job = *context.job;
+  const std::int64_t places = made.high - made.low + 1;
+  const std::int64_t heads = job.shape.heads;
+  std::vector<double> gradient(static_cast<std::size_t>(heads * std::min(places, kDistanceChunk)));
+  for (std::int64_t first = 0; first < places; first += kDistanceChunk) {
+    const std::int64_t n = std::min(kDistanceChunk, places - first);
+    const std::span<double> some = std::span(gradient).first(static_cast<std::size_t>(heads * n));
+    for (std::int64_t head = 0; head < heads; ++head) {
+      sum_diagonal<T>(made, job, head, first, some.subspan(static_cast<std::size_t>(head * n), static_cast<std::size_t>(n)));
+    }
+    plan::add_gradient(*made.plan, {made.first_head, heads, 0}, band_distances(made, first, n), some, context.gradient->parameters);
+  }
+}
+
+/// The sums that are no diagonals, of one head.
+void add_sums(const job::BiasJob& made, std::int64_t head, const std::vector<double>& sums, std::span<double> parameters) {
+  const auto spec_head = static_cast<std::size_t>(made.first_head + head);
+  if (made.form == job::BiasForm::line) {
+    parameters[spec_head] += sums[0];
+    return;
+  }
+  const std::size_t first = made.plan->rows > 0 ? spec_head * sums.size() : 0;
+  for (std::size_t i = 0; i < sums.size(); ++i) parameters[first + i] += sums[i];
+}
+
+void add_parameters(const job::BiasJob& made, const TermContext& context) {
+  const job::AttentionJob& job = *context.job;
+  if (made.diagonals != nullptr) {
+    with_arithmetic(job.arithmetic, [&](auto zero) { add_diagonals<decltype(zero)>(made, context); });
+  }
+  if (made.sums == nullptr) return;
+  const auto* fire = made.fire.segments > 0 ? std::get_if<Fire>(&made.plan->spec) : nullptr;
+  const FireLines lines = fire != nullptr ? lines_of(*fire, made.first_head, job.shape.heads) : FireLines();
+  for (std::int64_t head = 0; head < job.shape.heads; ++head) {
+    std::vector<double> sums(static_cast<std::size_t>(made.sum_count), 0);
+    each_slot(job, head, [&](std::int64_t slot) {
+      for (std::int64_t i = 0; i < made.sum_count; ++i) sums[static_cast<std::size_t>(i)] += made.sums[slot * made.sum_count + i];
+    });
+    if (fire != nullptr) {
+      add_line_gradient(*fire, lines, made.first_head + head, sums, context.gradient->parameters);
+    } else {
+      add_sums(made, head, sums, context.gradient->parameters);
+    }
+  }
+}
+
+/// An axis of 1 is shared: its gradient is the sum.
+void add_gates(const job::BiasJob& made, const TermContext& context) {
+  const TensorView& to = context.gradient->features;
+  const job::AttentionShape& s = context.job->shape;
+  const std::int64_t batches = s.batch / to.shape[0];  // that share a gate
+  const std::int64_t heads = s.heads / to.shape[2];
+  const auto sum_of = [&](std::int64_t b, std::int64_t i, std::int64_t h) {
+    double sum = 0;
+    for (std::int64_t n = 0; n < context.job->backward.parts * batches * heads; ++n) {
+      const std::int64_t part = n / (batches * heads);
+      const std::int64_t batch = b + n / heads % batches;
+      sum += made.gate_sums[((part * s.batch + batch) * s.heads + h + n % heads) * s.queries + i];
+    }
+    return sum;
+  };
+  for (std::int64_t b = 0; b < to.shape[0]; ++b) {
+    for (std::int64_t i = 0; i < s.queries; ++i) {
+      for (std::int64_t h = 0; h < to.shape[2]; ++h) {
+        add_to_element(to, {b, i, h}, 0, sum_of(b, i, h));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Status finish_term(const BiasTerm& /*term*/, const job::BiasJob& made, const TermContext& context) {
+  return without_exceptions([&] {
+    if (!context.gradient->parameters.empty()) add_parameters(made, context);
+    if (made.gate_sums != nullptr) add_gates(made, context);
+    return Status();
+  });
+}
+
+}  // namespace phasor::attend

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the host side of a bias is made of: which distances it holds, and how its job is laid out and filled.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "attention/arena.hpp"
+#include "attention/term_tensors.hpp"
+#include "attention/terms.hpp"
+#include "job/attention_bias.hpp"
+
+namespace phasor::attend {
+
+/// Distances, both ends included.
+struct DistanceRange {
+  std::int64_t low;
+  std::int64_t high;
+};
+/// Those that a query may see, or the nearest to them where there are none.
+DistanceRange seen_distances(const TermContext& context);
+/// Those outside of which a table's row does not change; everything for schemes that never stop changing.
+DistanceRange changing_distances(const plan::BiasPlan& plan);
+
+inline void* take_arithmetic(Arena& arena, const job::AttentionJob& job, std::int64_t count) {
+  return arena.take_bytes(count * bytes_of(job.arithmetic));
+}
+/// Distances of the places [first, first + count) of a band, its margins not counted.
+std::vector<std::int64_t> band_distances(const job::BiasJob& bias, std::int64_t first, std::int64_t count);
+/// So many at a time: what heads have at them fits a cache.
+constexpr std::int64_t kDistanceChunk = 512;
+
+/// Takes the band's memory and fills it.
+void make_band(const TermContext& context, Arena& arena, job::BiasJob& bias);
+/// The same of FIRE's rows beyond its length.
+void make_fire_rows(const Fire& fire, const TermContext& context, Arena& arena, job::BiasJob& bias);
+/// The perceptron of one hidden layer of ReLU as segments of x >= 0, from the knot before.
+struct FireLines {
+  std::vector<double> knots;   // rising
+  std::vector<double> slopes;  // (heads, knots + 1)
+  std::vector<double> offsets;
+};
+bool is_piecewise(const Fire& fire);
+FireLines lines_of(const Fire& fire, std::int64_t first_head, std::int64_t heads);
+/// Adds the gradient of its parameters, from kFireSums a segment of each head.
+void add_line_gradient(const Fire& fire, const FireLines& lines, std::int64_t head, std::span<const double> sums, std::span<double> to);
+
+}  // namespace phasor::attend

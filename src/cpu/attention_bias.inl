@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// A bias by distance, forward: ALiBi as a line, values of a band laid out by key - query, FIRE's rows, or the plan's formula. Included once
+// in each target's namespace. Rows of consecutive keys are whole registers; other keys go one by one.
+
+static_assert(job::kBandMargin >= job::kQueryTile + job::kKeyTile);
+
+/// Gates of the rows of a tile; null: 1.
+template <class T>
+const T* gates_of(const job::BiasJob& term, const RowTile<T>& rows) {
+  if (term.gate == nullptr) return nullptr;
+  return static_cast<const T*>(term.gate) + rows.batch * term.gate_batch + rows.head * term.gate_head + rows.tile->first;
+}
+template <class T>
+T gate_at(const T* gates, std::int64_t row) {
+  return gates == nullptr ? T{1} : gates[row];
+}
+
+// ---- Rows ----
+
+/// scores += gate values, a row of a tile.
+template <class T>
+HWY_INLINE void add_row(const T* values, T gate, T* scores) {
+  const Reg<T> factor = set(gate);
+  HWY_UNROLL(8)
+  for (int j = 0; j < job::kKeyTile; j += lanes<T>) store(mul_add(factor, load(values + j), load(scores + j)), scores + j);
+}
+template <class T>
+HWY_INLINE void add_constant(T value, T* scores) {
+  const Reg<T> all = set(value);
+  HWY_UNROLL(8)
+  for (int j = 0; j < job::kKeyTile; j += lanes<T>) store(add(all, load(scores + j)), scores + j);
+}
+
+/// Distances of a row's keys as ALiBi counts them: `first`, first - 1, ... or, where some are negative, their lengths or 0.
+enum class LineSides : std::uint8_t { behind, both, clipped };
+template <LineSides sides, class T>
+HWY_INLINE Reg<T> line_lengths(Reg<T> first, int column) {
+  const Reg<T> r = sub(first, iota(static_cast<T>(column)));
+  if constexpr (sides == LineSides::both) return absolute(r);
+  if constexpr (sides == LineSides::clipped) return max(r, zero<T>());
+  return r;
+}
+template <LineSides sides, class T>
+HWY_INLINE void add_line(T first, T slope, T* scores) {
+  HWY_UNROLL(8)
+  for (int j = 0; j < job::kKeyTile; j += lanes<T>) {
+    store(mul_add(set(slope), line_lengths<sides, T>(set(first), j), load(scores + j)), scores + j);
+  }
+}
+
+/// body(std::integral_constant of the sides that a tile has)
+template <class T, class Body>
+void with_sides(const job::BiasJob& term, const ScoreTile<T>& tile, const Body& body) {
+  if (tile.min_distance >= 0) return body(std::integral_constant<LineSides, LineSides::behind>());
+  if (term.alibi == AlibiForm::symmetric) return body(std::integral_constant<LineSides, LineSides::both>());
+  body(std::integral_constant<LineSides, LineSides::clipped>());
+}
+
+inline double line_length(const job::BiasJob& term, std::int64_t r) {
+  if (r >= 0) return static_cast<double>(r);
+  return term.alibi == AlibiForm::symmetric ? -static_cast<double>(r) : 0;
+}
+
+// ---- ALiBi ----
+
+/// AlibiForm::key_position is a function of the key alone.
+template <class T>
+void add_key_positions(const job::BiasJob& term, const ScoreTile<T>& tile, double slope) {
+  HWY_ALIGN T values[job::kKeyTile] = {};
+  for (std::int64_t j = 0; j < tile.keys->count; ++j) values[j] = static_cast<T>(slope * static_cast<double>(tile.key_positions[j]));
+  const T* const gates = gates_of(term, *tile.rows);
+  for (std::int64_t i = 0; i < tile.rows->tile->count; ++i) add_row(values, gate_at(gates, i), tile.scores + i * job::kKeyTile);
+}
+
+// The distance is a whole number until it meets the slope: nothing is lost at any length. (Where it is too large for T, the bias is off by
+// one part in 2^24, as any float32 is.)
+template <class T>
+void add_lines(const job::BiasJob& term, const ScoreTile<T>& tile) {
+  const double slope = term.plan->slopes[static_cast<std::size_t>(term.first_head + tile.rows->head)];
+  if (term.alibi == AlibiForm::key_position) return add_key_positions(term, tile, slope);
+  if (term.alibi == AlibiForm::causal && tile.max_distance <= 0) return;
+  const T* const gates = gates_of(term, *tile.rows);
+  const auto down = static_cast<T>(-slope);
+  with_sides(term, tile, [&](auto sides) {
+    for (std::int64_t i = 0; i < tile.rows->tile->count; ++i) {
+      const std::int64_t position = tile.rows->positions[i];
+      const T factor = gate_at(gates, i) * down;
+      T* const scores = tile.scores + i * job::kKeyTile;
+      if (tile.keys->consecutive) {
+        add_line<sides()>(static_cast<T>(position - tile.key_positions[0]), factor, scores);
+        continue;
+      }
+      for (std::int64_t j = 0; j < tile.keys->count; ++j) {
+        scores[j] += factor * static_cast<T>(line_length(term, position - tile.key_positions[j]));
+      }
+    }
+  });
+}
+
+// ---- Bands ----
+
+/// Where key - query `offset` is in a band of the job, margins included.
+inline std::int64_t band_index(const job::BiasJob& term, std::int64_t offset) { return offset - term.low + job::kBandMargin; }
+inline std::int64_t clamped_index(const job::BiasJob& term, std::int64_t offset) {
+  return band_index(term, std::clamp(offset, term.low, term.high));
+}
+
+/// Whether all of these offsets have the value of one end of the band.
+enum class BandPlace : std::uint8_t { before, inside, behind };
+inline BandPlace place_in_band(const job::BiasJob& term, std::int64_t first_offset, std::int64_t last_offset) {
+  if (last_offset <= term.low) return BandPlace::before;
+  return first_offset >= term.high ? BandPlace::behind : BandPlace::inside;
+}
+template <class T>
+BandPlace tile_in_band(const job::BiasJob& term, const ScoreTile<T>& tile) {
+  return place_in_band(term, -tile.max_distance, -tile.min_distance);
+}
+inline std::int64_t end_index(const job::BiasJob& term, BandPlace place) {
+  return band_index(term, place == BandPlace::before ? term.low : term.high);
+}
+
+template <class T>
+const T* band_of(const job::BiasJob& term, std::int64_t head) {
+  return static_cast<const T*>(term.values) + head * term.stride;
+}
+
+template <class T>
+void add_band_row(const job::BiasJob& term, const ScoreTile<T>& tile, std::int64_t row, T gate) {
+  const T* const band = band_of<T>(term, tile.rows->head);
+  T* const scores = tile.scores + row * job::kKeyTile;
+  const std::int64_t position = tile.rows->positions[row];
+  if (!tile.keys->consecutive) {
+    for (std::int64_t j = 0; j < tile.keys->count; ++j) scores[j] += gate * band[clamped_index(term, tile.key_positions[j] - position)];
+    return;
+  }
+  const std::int64_t first = tile.key_positions[0] - position;
+  const BandPlace place = place_in_band(term, first, first + tile.keys->count - 1);
+  if (place != BandPlace::inside) return add_constant(gate * band[end_index(term, place)], scores);
+  add_row(band + band_index(term, first), gate, scores);
+}
+
+/// A row by the formula.
+template <class T>
+struct FormulaRow {
+  std::int64_t distances[job::kKeyTile];
+  double values[job::kKeyTile];
+
+  /// The numbers of a row of the tile.
+  job::BiasRow of(const ScoreTile<T>& tile, std::int64_t row) {
+    const std::int64_t position = tile.rows->positions[row];
+    const auto count = static_cast<std::size_t>(tile.keys->count);
+    for (std::size_t j = 0; j < count; ++j) distances[j] = position - tile.key_positions[j];
+    return {tile.rows->head, position, {distances, count}};
+  }
+};
+
+template <class T>
+void add_formula_row(const job::BiasJob& term, const ScoreTile<T>& tile, std::int64_t row, T gate) {
+  FormulaRow<T> formula;
+  const job::BiasRow distances = formula.of(tile, row);
+  job::bias_row_values(term, distances, {formula.values, distances.distances.size()});
+  T* const scores = tile.scores + row * job::kKeyTile;
+  for (std::int64_t j = 0; j < tile.keys->count; ++j) scores[j] += gate * static_cast<T>(formula.values[j]);
+}
+
+#include "cpu/attention_bias_fire.inl"
+
+/// Rows by the band that begin a regular tile: all of them but for FIRE's queries beyond its length.
+template <class T>
+std::int64_t band_rows(const job::BiasJob& term, const RowTile<T>& rows) {
+  if (!term.fire.present) return rows.tile->count;
+  std::int64_t count = 0;
+  while (count < rows.tile->count && !beyond_length(term, rows.positions[count])) ++count;
+  return count;
+}
+
+template <class T>
+void add_bands(const job::BiasJob& term, const ScoreTile<T>& tile) {
+  const RowTile<T>& rows = *tile.rows;
+  const T* const gates = gates_of(term, rows);
+  const BandPlace place = tile_in_band(term, tile);
+  if (place != BandPlace::inside && !term.fire.present) {
+    const T value = band_of<T>(term, rows.head)[end_index(term, place)];
+    if (value == 0) return;
+    for (std::int64_t i = 0; i < rows.tile->count; ++i) add_constant(gate_at(gates, i) * value, tile.scores + i * job::kKeyTile);
+    return;
+  }
+  for (std::int64_t i = 0; i < rows.tile->count; ++i) {
+    if (!beyond_length(term, rows.positions[i])) {
+      add_band_row(term, tile, i, gate_at(gates, i));
+    } else if (term.fire.segments > 0) {
+      add_fire_row(term, tile, i, gate_at(gates, i));
+    } else {
+      add_formula_row(term, tile, i, gate_at(gates, i));
+    }
+  }
+}
+
+template <class T>
+void term_add(const job::BiasJob& term, const ScoreTile<T>& tile, T* /*scratch*/) {
+  if (term.form == job::BiasForm::line) return add_lines(term, tile);
+  if (term.form == job::BiasForm::band) return add_bands(term, tile);
+  const T* const gates = gates_of(term, *tile.rows);
+  for (std::int64_t i = 0; i < tile.rows->tile->count; ++i) add_formula_row(term, tile, i, gate_at(gates, i));
+}
+
+// ---- Certified skipping ----
+
+/// |q_i| max |k| scale - slope (distance of the nearest key left) < maximum - slack for every row: then what is left out is below 2^-24 of
+/// the row's sum, since there are at most n such keys, and the slack is ln(2^24 n).
+template <class T>
+bool term_ends(const job::BiasJob& term, const RowTile<T>& rows, const T* maximum, std::int64_t key_tile) {
+  if (term.bounds.norms == nullptr) return false;
+  const job::AttentionShape& shape = rows.job->shape;
+  const auto key_tiles = static_cast<std::int64_t>(rows.job->key_tiles.size());
+  const double slope = term.plan->slopes[static_cast<std::size_t>(term.first_head + rows.head)];
+  if (!(slope > 0)) return false;
+  const double norm = term.bounds.norms[rows.head / shape.group() * key_tiles + key_tile] * rows.job->scale;
+  const std::int64_t nearest = term.bounds.positions[key_tile];
+  for (std::int64_t i = 0; i < rows.tile->count; ++i) {
+    const std::int64_t r = rows.positions[i] - nearest;
+    if (r <= 0) return false;
+    const T* const q = rows.q + i * shape.padded_width;
+    Reg<T> sum = zero<T>();
+    for (std::int64_t c = 0; c < shape.padded_width; c += lanes<T>) sum = mul_add(load(q + c), load(q + c), sum);
+    const double bound = std::sqrt(static_cast<double>(reduce_sum(sum))) * std::abs(norm) * (1 + 0x1p-12);  // the roundings of scores, too
+    if (!(bound - slope * static_cast<double>(r) < static_cast<double>(maximum[i]) - term.bounds.slack)) return false;
+  }
+  return true;
+}
+
+#include "cpu/attention_bias_gradient.inl"

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every tile of a hand-made job through the hooks of a bias, in the vocabulary of one target.
+#include "cpu/attention_loops.inl"
+
+template <class T>
+RowTile<T> hand_row_tile(const job::AttentionJob& job, const job::TokenTile& tile, std::int64_t head) {
+  return {.job = &job, .tile = &tile, .batch = 0, .head = head, .q = nullptr, .positions = job.query_positions + tile.first};
+}
+
+/// matrix: (H, Tq, Tk). Forward: what the term adds to zeros; backward: ds.
+template <class T>
+void bias_forward(const job::AttentionJob& job, const job::BiasJob& term, double* matrix) {
+  std::vector<T> scores(job::kQueryTile * job::kKeyTile);
+  for (std::int64_t head = 0; head < job.shape.heads; ++head) {
+    for (const job::TokenTile& queries : job.query_tiles) {
+      const RowTile<T> rows = hand_row_tile<T>(job, queries, head);
+      for (const job::TokenTile& keys : job.key_tiles) {
+        std::fill(scores.begin(), scores.end(), T{0});
+        term_add(term, score_tile(rows, keys, scores.data()), static_cast<T*>(nullptr));
+        for (std::int64_t i = 0; i < queries.count; ++i) {
+          for (std::int64_t j = 0; j < keys.count; ++j) {
+            matrix[(head * job.shape.queries + queries.first + i) * job.shape.keys + keys.first + j] =
+                static_cast<double>(scores[static_cast<std::size_t>(i * job::kKeyTile + j)]);
+          }
+        }
+      }
+    }
+  }
+}
+
+template <class T>
+void bias_backward(const job::AttentionJob& job, const job::BiasJob& term, const double* matrix) {
+  std::vector<T> ds(job::kQueryTile * job::kKeyTile);
+  for (std::int64_t head = 0; head < job.shape.heads; ++head) {
+    for (const job::TokenTile& queries : job.query_tiles) {
+      const RowTile<T> rows = hand_row_tile<T>(job, queries, head);
+      for (std::size_t k = 0; k < job.key_tiles.size(); ++k) {
+        const job::TokenTile& keys = job.key_tiles[k];
+        std::fill(ds.begin(), ds.end(), T{0});
+        for (std::int64_t i = 0; i < queries.count; ++i) {
+          for (std::int64_t j = 0; j < keys.count; ++j) {
+            ds[static_cast<std::size_t>(i * job::kKeyTile + j)] =
+                static_cast<T>(matrix[(head * job.shape.queries + queries.first + i) * job.shape.keys + keys.first + j]);
+          }
+        }
+        const auto part = static_cast<std::int64_t>(k) % job.backward.parts;
+        const BackwardTile<T> backward{nullptr, nullptr, nullptr, slot_of(job, 0, part, head)};
+        term_gradient(term, score_tile(rows, keys, ds.data()), backward, static_cast<T*>(nullptr));
+      }
+    }
+  }
+}

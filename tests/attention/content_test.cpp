@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention without terms against the reference: shapes, masks, positions, and every way that q meets k.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "attention/held.hpp"
+#include "tensor.hpp"
+
+namespace phasor::test {
+namespace {
+
+constexpr DType kEveryDtype[] = {DType::f64, DType::f32, DType::f16, DType::bf16};
+
+std::vector<NamedScheme> contents() {
+  const ref::Ladder part{.rotary_width = 4, .base = 50};
+  const ref::Ladder whole{.base = 50, .pairing = ref::Pairing::interleaved, .amplitude = 1.1};
+  const ref::Ladder given{.rotary_width = 6, .frequencies = {1.5, 0.3, -0.01}, .amplitude = 0.9};
+  return {{"rope", ref::Rope{part}},
+          {"rope interleaved", ref::Rope{whole}},
+          {"rope keys rotated", ref::Rope{given, true}},
+          {"xpos", ref::Xpos{.ladder = whole, .scale_base = 64}},
+          {"xpos steep", ref::Xpos{.ladder = part, .scale_base = 3}, true},  // scores of keys ahead grow beyond all bounds
+          {"rerope", ref::MappedRope{.ladder = whole, .window = 20}, true},
+          {"leaky rerope", ref::MappedRope{.ladder = given, .kind = ref::MapKind::leaky_rerope, .window = 30, .factor = 3}, true},
+          {"self-extend", ref::MappedRope{.ladder = part, .kind = ref::MapKind::self_extend, .window = 33, .group = 4}, true},
+          {"dual chunk", ref::MappedRope{.ladder = whole, .kind = ref::MapKind::dual_chunk, .chunk = 30, .local = 7}, true}};
+}
+
+TEST(attention_content, plain_is_the_reference_with_every_mask_and_shape) {
+  for (const ref::Shape& shape : edge_shapes()) {
+    for (const NamedMask& mask : every_mask(shape)) {
+      ref::Problem p = random_problem(shape, 1);
+      p.visibility = mask.visibility;
+      const std::string name = mask.name + " " + std::to_string(shape.queries) + " x " + std::to_string(shape.keys);
+      expect_forward(p, DType::f64, name);
+      expect_forward(p, DType::f32, name, Order::heads_first);
+    }
+  }
+}
+
+class AttentionOnEveryTarget : public EveryTarget {};
+
+TEST_F(AttentionOnEveryTarget, plain_is_the_reference) {
+  on_every_target([] {
+    for (const std::int64_t queries : {5, 100}) {
+      ref::Problem p =
+          random_problem({.batch = 2, .queries = queries, .keys = 150, .heads = 2, .key_heads = 1, .width = 20, .value_width = 17}, 12);
+      p.visibility.causal = true;
+      for (const DType dtype : kEveryDtype) expect_forward(p, dtype, std::to_string(queries));
+    }
+  });
+}
+
+TEST(attention_content, plain_is_the_reference_in_16_bits) {
+  for (const ref::Shape& shape : edge_shapes()) {
+    ref::Problem p = random_problem(shape, 2);
+    p.visibility.causal = true;
+    expect_forward(p, DType::f16, std::to_string(shape.queries));
+    expect_forward(p, DType::bf16, std::to_string(shape.queries), Order::heads_first);
+  }
+}
+
+TEST(attention_content, a_soft_cap_comes_last) {
+  ref::Problem p = random_problem({.batch = 2, .queries = 40, .keys = 70, .heads = 2, .width = 12, .value_width = 12}, 3);
+  p.scale = 3;
+  p.softcap = 2.5;
+  for (const DType dtype : kEveryDtype) expect_forward(p, dtype, "softcap");
+}
+
+TEST(attention_content, sequences_one_after_the_other_do_not_see_each_other) {
+  ref::Problem p = random_problem({.queries = 210, .keys = 230, .heads = 2, .width = 8, .value_width = 8}, 4);
+  p.visibility.query_starts = {0, 5, 5, 105, 106, 210};
+  p.visibility.key_starts = {0, 9, 20, 20, 150, 230};
+  for (const bool causal : {false, true}) {
+    p.visibility.causal = causal;
+    p.visibility.prefix = causal ? ref::Integers{2, 0, 0, 140, 50} : ref::Integers{};
+    for (const DType dtype : {DType::f64, DType::f32}) expect_forward(p, dtype, "varlen");
+  }
+}
+
+TEST(attention_content, positions_in_any_order_mask_by_distance) {
+  const ref::Shape shape{.batch = 2, .queries = 100, .keys = 150, .heads = 2, .width = 8, .value_width = 8};
+  ref::Problem p = random_problem(shape, 5);
+  for (std::int64_t n = 0; n < 2 * shape.queries; ++n) p.query_positions.push_back((n * 37) % 211 - 50);
+  for (std::int64_t n = 0; n < 2 * shape.keys; ++n) p.key_positions.push_back((n * 71) % 307 - 100);
+  for (const NamedMask& mask : every_mask(shape)) {
+    p.visibility = mask.visibility;
+    for (const DType dtype : {DType::f64, DType::f32}) expect_forward(p, dtype, mask.name);
+  }
+}
+
+TEST(attention_content, every_content_is_the_reference) {
+  for (const auto& [queries, keys] : {std::pair{1, 65}, {8, 100}, {97, 129}, {100, 31}}) {
+    const ref::Shape shape{.batch = 2, .queries = queries, .keys = keys, .heads = 2, .key_heads = 1, .width = 10, .value_width = 7};
+    for (const NamedScheme& content : contents()) {
+      if (std::holds_alternative<ref::MappedRope>(content.scheme) && queries > keys) continue;  // their positions are negative
+      ref::Problem p = random_problem(shape, 6);
+      p.schemes = {content.scheme};
+      p.visibility.causal = content.causal_only;
+      const std::string name = content.name + " " + std::to_string(shape.queries) + " x " + std::to_string(shape.keys);
+      expect_forward(p, DType::f64, name);
+      expect_forward(p, DType::f32, name, Order::heads_first);
+    }
+  }
+}
+
+TEST(attention_content, every_content_is_the_reference_in_16_bits) {
+  for (const NamedScheme& content : contents()) {
+    ref::Problem p = random_problem({.queries = 70, .keys = 130, .heads = 2, .key_heads = 1, .width = 10, .value_width = 7}, 7);
+    p.schemes = {content.scheme};
+    p.visibility.causal = true;
+    for (const DType dtype : {DType::f16, DType::bf16}) expect_forward(p, dtype, content.name);
+  }
+}
+
+TEST(attention_content, every_content_is_the_reference_at_positions_in_any_order) {
+  const ref::Shape shape{.batch = 2, .queries = 70, .keys = 130, .heads = 2, .width = 10, .value_width = 6};
+  for (const NamedScheme& content : contents()) {
+    ref::Problem p = random_problem(shape, 8);
+    p.schemes = {content.scheme};
+    p.visibility.causal = true;
+    for (std::int64_t n = 0; n < 2 * shape.queries; ++n) p.query_positions.push_back((n * 37) % 151);
+    for (std::int64_t n = 0; n < 2 * shape.keys; ++n) p.key_positions.push_back((n * 71) % 137);
+    for (const DType dtype : {DType::f64, DType::f32}) expect_forward(p, dtype, content.name);
+  }
+}
+
+TEST(attention_content, xpos_knows_no_position_that_is_too_far) {
+  ref::Problem p = random_problem({.queries = 70, .keys = 130, .width = 10, .value_width = 6}, 9);
+  p.schemes = {ref::Xpos{.ladder = {.base = 50}}};
+  p.visibility.causal = true;
+  Bridge near(p, DType::f32);
+  ASSERT_TRUE(near.forward().ok());
+  for (std::int64_t n = 0; n < p.shape.queries; ++n) p.query_positions.push_back(n + 60 + (std::int64_t{1} << 40));
+  for (std::int64_t n = 0; n < p.shape.keys; ++n) p.key_positions.push_back(n + (std::int64_t{1} << 40));
+  Bridge far(p, DType::f32);
+  ASSERT_TRUE(far.forward().ok());
+  EXPECT_LE(far_apart(far.output().out, near.output().out), 1e-5);
+}
+
+TEST(attention_content, any_runner_gives_the_same_bits) {
+  const Runner backwards{.run = [](void*, std::int64_t tasks, void (*task)(void*, std::int64_t), void* context) {
+    for (std::int64_t n = tasks; n-- > 0;) task(context, n);
+  }};
+  for (const std::int64_t queries : {3, 200}) {
+    ref::Problem p =
+        random_problem({.batch = 2, .queries = queries, .keys = 1300, .heads = 4, .key_heads = 2, .width = 16, .value_width = 16}, 10);
+    p.visibility.causal = true;
+    p.schemes = {ref::Rope{}};
+    Bridge one(p, DType::f32);
+    Bridge two(p, DType::f32);
+    two.spec.runner = backwards;
+    ASSERT_TRUE(one.forward().ok() && two.forward().ok());
+    EXPECT_EQ(one.output().out, two.output().out);
+    EXPECT_EQ(one.output().lse, two.output().lse);
+  }
+}
+
+TEST(attention_content, no_keys_and_no_queries_are_no_error) {
+  for (const auto& [batch, queries, keys, heads] : {std::array{1, 3, 0, 2}, {1, 0, 5, 2}, {0, 3, 5, 2}, {1, 3, 5, 0}, {0, 0, 0, 0}}) {
+    ref::Problem p = random_problem(
+        {.batch = batch, .queries = queries, .keys = keys, .heads = heads, .key_heads = heads, .width = 4, .value_width = 3}, 11);
+    Bridge bridge(p, DType::f32);
+    const Status status = bridge.forward();
+    ASSERT_TRUE(status.ok()) << status.message();
+    for (const double x : bridge.output().out) EXPECT_EQ(x, 0);
+    for (const double x : bridge.output().lse) EXPECT_EQ(x, -INFINITY);
+  }
+}
+
+}  // namespace
+}  // namespace phasor::test

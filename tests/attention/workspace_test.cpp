@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of attention: the workspace grows with n, not with its square, and beside it the heap is hardly touched.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "attention/problems.hpp"
+#include "phasor/attention.hpp"
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define PHASOR_TEST_SANITIZED
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define PHASOR_TEST_SANITIZED
+#endif
+
+namespace {
+
+/// Bytes asked of the heap while counting.
+std::atomic<bool> counting{false};
+std::atomic<std::int64_t> asked{0};
+
+void count(std::size_t bytes) {
+  if (counting) asked += static_cast<std::int64_t>(bytes);
+}
+
+}  // namespace
+
+// Every way to the heap is counted: malloc's family, which new ends in. Sanitizers have a malloc of their own; there new is counted.
+#if defined(__GLIBC__) && !defined(PHASOR_TEST_SANITIZED)
+extern "C" {
+void* __libc_malloc(std::size_t bytes);
+void* __libc_calloc(std::size_t count, std::size_t bytes);
+void* __libc_realloc(void* old, std::size_t bytes);
+void* __libc_memalign(std::size_t alignment, std::size_t bytes);
+
+void* malloc(std::size_t bytes) {
+  count(bytes);
+  return __libc_malloc(bytes);
+}
+void* calloc(std::size_t number, std::size_t bytes) {
+  count(number * bytes);
+  return __libc_calloc(number, bytes);
+}
+void* realloc(void* old, std::size_t bytes) {
+  count(bytes);
+  return __libc_realloc(old, bytes);
+}
+void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  count(bytes);
+  return __libc_memalign(alignment, bytes);
+}
+}
+#else
+void* operator new(std::size_t bytes) {
+  count(bytes);
+  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  std::abort();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t /*bytes*/) noexcept { std::free(memory); }
+#endif
+
+namespace phasor::test {
+namespace {
+
+constexpr std::int64_t kWidth = 16;
+
+std::vector<float> random_floats(std::int64_t count, std::uint64_t seed) {
+  Numbers random(seed);
+  std::vector<float> result(static_cast<std::size_t>(count));
+  for (float& x : result) x = static_cast<float>(random.uniform());
+  return result;
+}
+
+/// A call of one head and n tokens, with tables and their gradients.
+struct Long {
+  explicit Long(std::int64_t tokens) : n(tokens), inputs(random_floats(3 * n * kWidth, 1)), table(random_floats(2 * n * kWidth, 2)) {
+    for (int i = 0; i < 3; ++i) in[i] = view(static_cast<const float*>(inputs.data()) + i * n * kWidth, {1, n, 1, kWidth});
+    spec.visibility.sight = Sight::causal;
+    spec.runner = {[](void*, std::int64_t tasks, void (*task)(void*, std::int64_t), void* context) {
+                     for (std::int64_t i = 0; i < tasks; ++i) task(context, i);
+                   },
+                   nullptr};
+    gradients.q = view(gradient.data(), {1, n, 1, kWidth});
+    gradients.k = view(gradient.data() + n * kWidth, {1, n, 1, kWidth});
+    gradients.v = view(gradient.data() + 2 * n * kWidth, {1, n, 1, kWidth});
+  }
+  AttentionInputs call() const { return {in[0], in[1], in[2]}; }
+  std::int64_t forward_bytes() const { return *attention_workspace(call(), spec); }
+  std::int64_t backward_bytes() const { return *attention_backward_workspace(call(), spec, gradients); }
+
+  /// A table of some rows for a term, and where its gradient goes.
+  ConstTensorView rows(std::int64_t count) const { return view(static_cast<const float*>(table.data()), {1, count, 1, kWidth}); }
+  TensorView rows_gradient(std::int64_t count, std::int64_t first = 0) {
+    return view(table_gradient.data() + first * kWidth, {1, count, 1, kWidth});
+  }
+
+  std::int64_t n;
+  std::vector<float> inputs;
+  std::vector<float> table;
+  std::vector<float> gradient = std::vector<float>(static_cast<std::size_t>(3 * n * kWidth));
+  std::vector<float> table_gradient = std::vector<float>(table.size());
+  std::vector<double> parameters = std::vector<double>(32);
+  ConstTensorView in[3];
+  AttentionSpec spec;
+  AttentionGradients gradients;
+};
+
+struct Scheme {
+  const char* name;
+  void (*add)(Long& call);
+};
+
+constexpr std::int64_t kClip = 64;
+
+const Scheme kSchemes[] = {
+    {"plain", [](Long&) {}},
+    {"T5",
+     [](Long& call) {
+       call.spec.terms = {BiasTerm{.bias = *Bias::make(T5Buckets{.heads = 1, .table = std::vector<double>(32, 0.5)})}};
+       call.gradients.terms = {{.parameters = call.parameters}};
+     }},
+    {"Shaw",
+     [](Long& call) {
+       const ClipRows clip{kClip, kClip};
+       call.spec.terms = {TableTerm{.side = TableSide::query, .table = call.rows(2 * kClip + 1), .rows = clip},
+                          TableTerm{.side = TableSide::value, .table = call.rows(2 * kClip + 1), .rows = clip}};
+       call.gradients.terms = {{.table = call.rows_gradient(2 * kClip + 1)}, {.table = call.rows_gradient(2 * kClip + 1, 2 * kClip + 1)}};
+     }},
+    {"Transformer-XL",
+     [](Long& call) {
+       call.spec.content_shift = call.rows(1);
+       call.spec.terms = {TableTerm{
+           .side = TableSide::query, .table = call.rows(2 * call.n - 1), .rows = ClipRows{call.n - 1, call.n - 1}, .shift = call.rows(1)}};
+       call.gradients.terms = {{.table = call.rows_gradient(2 * call.n - 1)}};
+     }},
+};
+
+TEST(attention_workspace, grows_with_the_number_of_tokens) {
+  for (const Scheme& scheme : kSchemes) {
+    std::int64_t forward[3];
+    std::int64_t backward[3];
+    for (int i = 0; i < 3; ++i) {
+      Long call(std::int64_t{16384} << i);
+      scheme.add(call);
+      forward[i] = call.forward_bytes();
+      backward[i] = call.backward_bytes();
+    }
+    std::printf("%-15s n = 16384: forward %5.0f bytes a token, backward %5.0f; scores would be %d\n", scheme.name,
+                static_cast<double>(forward[0]) / 16384, static_cast<double>(backward[0]) / 16384, 16384 * 4);
+    EXPECT_LE(forward[0], 16384 * 2048) << scheme.name;
+    EXPECT_LE(backward[0], 16384 * 8192) << scheme.name;
+    EXPECT_NEAR(static_cast<double>(forward[2] - forward[1]) / static_cast<double>(forward[1] - forward[0]), 2, 0.01) << scheme.name;
+    EXPECT_NEAR(static_cast<double>(backward[2] - backward[1]) / static_cast<double>(backward[1] - backward[0]), 2, 0.01) << scheme.name;
+  }
+}
+
+/// What a call may take of the heap: the list of its terms, and less.
+constexpr std::int64_t kHeap = 4096;
+
+TEST(attention_workspace, is_all_the_memory_that_is_used) {
+  constexpr std::int64_t n = 16384;
+  for (const Scheme& scheme : kSchemes) {
+    Long call(n);
+    scheme.add(call);
+    std::vector<std::byte> workspace(static_cast<std::size_t>(std::max(call.forward_bytes(), call.backward_bytes())));
+    std::vector<float> out(static_cast<std::size_t>(n * kWidth));
+    std::vector<float> lse(static_cast<std::size_t>(n));
+    const AttentionOutputs outputs{view(out.data(), {1, n, 1, kWidth}), view(lse.data(), {1, n, 1, 1})};
+    asked = 0;
+    counting = true;
+    const Status forward = attention(call.call(), call.spec, outputs, workspace);
+    const std::int64_t forward_heap = asked.exchange(0);
+    const Status backward = attention_backward(call.call(), call.spec, {outputs.out, outputs.lse, call.in[2]}, call.gradients, workspace);
+    counting = false;
+    const std::int64_t backward_heap = asked;
+    ASSERT_TRUE(forward.ok()) << scheme.name << ": " << forward.message();
+    ASSERT_TRUE(backward.ok()) << scheme.name << ": " << backward.message();
+    std::printf("%-15s n = 16384: %lld bytes of the heap forward, %lld backward\n", scheme.name, static_cast<long long>(forward_heap),
+                static_cast<long long>(backward_heap));
+    EXPECT_LE(forward_heap, kHeap) << scheme.name;
+    EXPECT_LE(backward_heap, kHeap) << scheme.name;
+  }
+}
+
+/// The counter counts: otherwise the test above could not fail.
+TEST(attention_workspace, the_heap_is_watched) {
+  asked = 0;
+  counting = true;
+  std::vector<char> some(100000);
+  volatile char* touched = some.data();
+  *touched = 1;
+  counting = false;
+  EXPECT_GE(asked, 100000);
+}
+
+}  // namespace
+}  // namespace phasor::test
