@@ -17,7 +17,7 @@ build = cmake --preset $(1) --log-level=WARNING && cmake --build --preset $(1) -
 # $(call build_and_test,PRESET)
 build_and_test = $(call build,$(1)) && ctest --preset $(1) -j $(JOBS)
 
-.PHONY: help demo test test-python check bench bench-python fuzz gallery test-exhaustive format lint clean
+.PHONY: help demo test test-python check bench bench-python lab fuzz gallery test-exhaustive format lint clean
 .PHONY: setup-% check-includes check-formulas check-format check-tidy budgets test-asan test-tsan test-clang test-foreign test-wasm
 
 help:  ## list the commands
@@ -53,6 +53,11 @@ bench-python: setup-bench-python  ## the Python package beside its peers, each i
 	@tools/python_venv.sh venv-bench bench/python/requirements.txt
 	@tools/python_wheel.sh release venv-bench
 	@build/venv-bench/bin/python bench/python/run.py
+
+lab: setup-lab  ## train one small model with every position encoding and measure it at longer lengths: a table, a plot, JSON in out/; LAB="--quick"
+	@tools/python_venv.sh venv-lab lab/requirements.txt
+	@tools/python_wheel.sh release venv-lab
+	@build/venv-lab/bin/python -m lab $(LAB)
 
 fuzz: setup-fuzz  ## run every fuzz harness for FUZZ_SECONDS (120): corpus and crashes stay in build/fuzz
 	@$(call build,fuzz)

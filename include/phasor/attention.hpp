@@ -103,8 +103,9 @@ using AttentionTerm = std::variant<BiasTerm, TableTerm, SegmentTerm, GridTerm, D
 struct PlainContent {};
 /// rotated: keys come from the cache rotated (amplitude included).
 enum class KeyState : std::uint8_t { unrotated, rotated };
-/// q and k rotated at their positions; with a map, at those of its passes (ReRoPE, Self-Extend, dual chunk; causal, keys unrotated,
-/// positions not negative).
+/// q and k rotated at their positions, in the type of arithmetic (a numerics profile: in the tensors' dtype, as rotated before); with a
+/// map, at those of its passes (ReRoPE, Self-Extend, dual chunk; causal without a prefix, keys unrotated, positions not negative). A rotary
+/// of several axes takes positions of as many; distances go by the first. softmax_scale() is not applied: give `scale`.
 struct RotaryContent {
   Rotary rotary;
   KeyState keys = KeyState::unrotated;
@@ -138,13 +139,13 @@ struct Visibility {
   KeyMask key_mask = {};
 };
 
-/// certified: key tiles that cannot change a float32 result are not visited (causal symmetric or causal ALiBi alone): the sum of the
-/// weights left out is below 2^-24 of the row's.
+/// certified: key tiles that cannot change a float32 result are not visited: the sum of the weights left out is below 2^-24 of the row's.
+/// For one term, symmetric or causal ALiBi without a gate; causal sight without a prefix, plain contents, no shift, no soft cap.
 enum class TileSkip : std::uint8_t { none, certified };
 
 struct AttentionSpec {
   AttentionContent content = PlainContent{};
-  ConstTensorView content_shift = {};  // (1, 1, H or 1, D), added to q before it meets k: Transformer-XL's u; empty: 0
+  ConstTensorView content_shift = {};  // (1, 1, H or 1, D), added to q before it meets k, plain contents only: Transformer-XL's u; empty: 0
   std::vector<AttentionTerm> terms = {};
   std::optional<double> scale = std::nullopt;  // on q . k and scaled terms; nullopt: 1 / sqrt(D)
   double softcap = 0;                          // s <- cap tanh(s / cap) after every term; 0: none

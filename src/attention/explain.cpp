@@ -2,6 +2,7 @@
 // What an attention call would do: tiles, operations, bytes, workspace; in numbers and in words.
 #include <algorithm>
 #include <new>
+#include <string_view>
 
 #include "attention/call.hpp"
 #include "attention/forward.hpp"
@@ -103,12 +104,13 @@ double bytes_of_call(const AttentionInputs& in, const AttentionSpec& spec, const
 
 // ---- Words ----
 
-/// 12.3 G, with the unit to follow.
-std::string large(double x) {
+/// "12.3 GB", "12.3 G operations".
+std::string large(double x, std::string_view unit) {
   constexpr const char* kPrefixes[] = {"", "k", "M", "G", "T", "P"};
   std::size_t n = 0;
   for (; x >= 999.5 && n + 1 < std::size(kPrefixes); ++n) x /= 1000;
-  return n == 0 ? spec::format("{:.0f} ", x) : spec::format("{:.3g} {}", x, kPrefixes[n]);
+  if (n == 0) return spec::format("{:.0f} {}", x, unit);
+  return spec::format("{:.3g} {}{}{}", x, kPrefixes[n], unit.size() > 1 ? " " : "", unit);
 }
 
 std::string words_of(const AttentionReport& report, const job::AttentionJob& job, const std::vector<TermCost>& costs,
@@ -119,14 +121,14 @@ std::string words_of(const AttentionReport& report, const job::AttentionJob& job
                    s.keys, s.key_heads, s.width, s.value_width, job.arithmetic == DType::f64 ? "float64" : "float32");
   words += spec::format("tiles of {} x {} scores: {} band, {} far, {} unseen\n", report.query_tile, report.key_tile, report.band_tiles,
                         report.far_tiles, report.unseen_tiles);
-  words += spec::format("{}operations, {:.3f} times those without terms\n", large(report.operations),
+  words += spec::format("{}, {:.3f} times those without terms\n", large(report.operations, "operations"),
                         report.plain_operations > 0 ? report.operations / report.plain_operations : 1.0);
-  words += spec::format("{}B read and written, {}B of workspace\n", large(report.bytes), large(as_double(report.workspace)));
+  words += spec::format("{} read and written, {} of workspace\n", large(report.bytes, "B"), large(as_double(report.workspace), "B"));
   if (job.key_splits > 0) words += spec::format("decodes: keys in {} blocks, merged\n", job.key_splits);
   for (std::size_t t = 0; t < costs.size(); ++t) {
     const double added = operations_of(costs[t], counted.band_scores[t], s);
-    words += spec::format("terms[{}], {}: {}operations, per-score work on {:.1f} % of the scores visited\n", t, costs[t].name, large(added),
-                          counted.scores > 0 ? 100 * counted.band_scores[t] / counted.scores : 0.0);
+    words += spec::format("terms[{}], {}: {}, per-score work on {:.1f} % of the scores visited\n", t, costs[t].name,
+                          large(added, "operations"), counted.scores > 0 ? 100 * counted.band_scores[t] / counted.scores : 0.0);
   }
   return words;
 }

@@ -57,7 +57,7 @@ job::TableLayout layout_of(const job::TableParts& table, const TableNeeds& needs
     if (wanted) out.size += (size + kColumns - 1) / kColumns * kColumns;
     return at;
   };
-  out.tags = take(sliding, 2 * kColumns);
+  out.tags = take(true, job::kTableTags);
   out.features = take(needs.features, rows * table.places);
   out.products = take(needs.products, rows * out.stride);
   out.packed_products = take(needs.products, rows * out.packed_stride);

@@ -48,12 +48,10 @@ HWY_INLINE void add_line(T first, T slope, T* scores) {
   }
 }
 
-/// body(std::integral_constant of the sides that a tile has)
-template <class T, class Body>
-void with_sides(const job::BiasJob& term, const ScoreTile<T>& tile, const Body& body) {
-  if (tile.min_distance >= 0) return body(std::integral_constant<LineSides, LineSides::behind>());
-  if (term.alibi == AlibiForm::symmetric) return body(std::integral_constant<LineSides, LineSides::both>());
-  body(std::integral_constant<LineSides, LineSides::clipped>());
+template <class T>
+LineSides sides_of(const job::BiasJob& term, const ScoreTile<T>& tile) {
+  if (tile.min_distance >= 0) return LineSides::behind;
+  return term.alibi == AlibiForm::symmetric ? LineSides::both : LineSides::clipped;
 }
 
 inline double line_length(const job::BiasJob& term, std::int64_t r) {
@@ -72,6 +70,15 @@ void add_key_positions(const job::BiasJob& term, const ScoreTile<T>& tile, doubl
   for (std::int64_t i = 0; i < tile.rows->tile->count; ++i) add_row(values, gate_at(gates, i), tile.scores + i * job::kKeyTile);
 }
 
+/// Rows of consecutive keys.
+template <LineSides sides, class T>
+void add_whole_lines(const ScoreTile<T>& tile, const T* gates, T slope) {
+  for (std::int64_t i = 0; i < tile.rows->tile->count; ++i) {
+    const auto first = static_cast<T>(tile.rows->positions[i] - tile.key_positions[0]);
+    add_line<sides>(first, gate_at(gates, i) * slope, tile.scores + i * job::kKeyTile);
+  }
+}
+
 // The distance is a whole number until it meets the slope: nothing is lost at any length. (Where it is too large for T, the bias is off by
 // one part in 2^24, as any float32 is.)
 template <class T>
@@ -81,20 +88,19 @@ void add_lines(const job::BiasJob& term, const ScoreTile<T>& tile) {
   if (term.alibi == AlibiForm::causal && tile.max_distance <= 0) return;
   const T* const gates = gates_of(term, *tile.rows);
   const auto down = static_cast<T>(-slope);
-  with_sides(term, tile, [&](auto sides) {
-    for (std::int64_t i = 0; i < tile.rows->tile->count; ++i) {
-      const std::int64_t position = tile.rows->positions[i];
-      const T factor = gate_at(gates, i) * down;
-      T* const scores = tile.scores + i * job::kKeyTile;
-      if (tile.keys->consecutive) {
-        add_line<sides()>(static_cast<T>(position - tile.key_positions[0]), factor, scores);
-        continue;
-      }
-      for (std::int64_t j = 0; j < tile.keys->count; ++j) {
-        scores[j] += factor * static_cast<T>(line_length(term, position - tile.key_positions[j]));
-      }
+  if (tile.keys->consecutive) {
+    const LineSides sides = sides_of(term, tile);
+    if (sides == LineSides::both) return add_whole_lines<LineSides::both>(tile, gates, down);
+    if (sides == LineSides::clipped) return add_whole_lines<LineSides::clipped>(tile, gates, down);
+    return add_whole_lines<LineSides::behind>(tile, gates, down);
+  }
+  for (std::int64_t i = 0; i < tile.rows->tile->count; ++i) {
+    const std::int64_t position = tile.rows->positions[i];
+    T* const scores = tile.scores + i * job::kKeyTile;
+    for (std::int64_t j = 0; j < tile.keys->count; ++j) {
+      scores[j] += gate_at(gates, i) * down * static_cast<T>(line_length(term, position - tile.key_positions[j]));
     }
-  });
+  }
 }
 
 // ---- Bands ----

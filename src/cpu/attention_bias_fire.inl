@@ -11,7 +11,7 @@ struct FireRow {
   const T* psi;
   const T* growth;  // null: not wanted
   T inverse;
-  std::int64_t first;  // the distance of column 0; where keys are not consecutive, that of the one column there is
+  std::int64_t first;  // the distance of column 0
 };
 
 template <class T>
@@ -37,50 +37,53 @@ struct FireSegments {
   }
 };
 
-/// body(row, first column, columns) for a row of the tile: all of its columns at once where keys are consecutive, else one by one. Columns
-/// beyond the band are not seen.
-template <class T, class Body>
-void with_fire_columns(const job::BiasJob& term, const ScoreTile<T>& tile, std::int64_t i, const Body& body) {
-  const RowTile<T>& rows = *tile.rows;
-  const T* const psi = static_cast<const T*>(term.fire.psi);
+/// A row of the tile, whose column 0 has key - query `offset`.
+template <class T>
+FireRow<T> fire_row(const job::BiasJob& term, const RowTile<T>& rows, std::int64_t i, std::int64_t offset) {
+  const std::int64_t at = band_index(term, offset);
   const T* const growth = static_cast<const T*>(term.fire.growth);
   const T inverse = static_cast<const T*>(term.fire.inverse)[rows.batch * rows.job->shape.queries + rows.tile->first + i];
-  const auto row_at = [&](std::int64_t index, std::int64_t distance) {
-    return FireRow<T>{psi + index, growth == nullptr ? nullptr : growth + index, inverse, distance};
-  };
-  if (tile.keys->consecutive) {
-    const std::int64_t first = tile.key_positions[0] - rows.positions[i];
-    if (first > term.high || first + tile.keys->count - 1 < term.low) return;
-    return body(row_at(band_index(term, first), -first), 0, job::kKeyTile);
-  }
-  for (std::int64_t j = 0; j < tile.keys->count; ++j) {
-    const std::int64_t offset = std::clamp(tile.key_positions[j] - rows.positions[i], term.low, term.high);
-    body(row_at(band_index(term, offset), -offset), j, 1);
-  }
+  return {static_cast<const T*>(term.fire.psi) + at, growth == nullptr ? nullptr : growth + at, inverse, -offset};
+}
+/// Key j alone; what lies beyond the band is not seen.
+template <class T>
+FireRow<T> fire_cell(const job::BiasJob& term, const ScoreTile<T>& tile, std::int64_t i, std::int64_t j) {
+  return fire_row(term, *tile.rows, i, std::clamp(tile.key_positions[j] - tile.rows->positions[i], term.low, term.high));
+}
+/// Whether any key of a row of consecutive keys, the first at `offset`, lies in the band.
+template <class T>
+bool fire_sees(const job::BiasJob& term, const ScoreTile<T>& tile, std::int64_t offset) {
+  return offset <= term.high && offset + tile.keys->count - 1 >= term.low;
+}
+
+template <class T>
+void add_fire_one(const FireSegments<T>& segments, const FireRow<T>& row, std::int64_t j, T gate, T& score) {
+  const T x = row.psi[j] * row.inverse;
+  const std::int64_t s = segments.of(x);
+  score += gate * (segments.slopes[s] * x + segments.offsets[s]);
 }
 
 template <class T>
 void add_fire_row(const job::BiasJob& term, const ScoreTile<T>& tile, std::int64_t i, T gate) {
   const FireSegments<T> segments(term, tile.rows->head);
   T* const scores = tile.scores + i * job::kKeyTile;
-  with_fire_columns(term, tile, i, [&](const FireRow<T>& row, std::int64_t first, std::int64_t columns) {
-    const auto add_one = [&](std::int64_t j) {
-      const T x = row.psi[j] * row.inverse;
-      const std::int64_t s = segments.of(x);
-      scores[first + j] += gate * (segments.slopes[s] * x + segments.offsets[s]);
-    };
-    if (columns == 1) return add_one(0);
-    const std::int64_t whole = segments.of(row, 0, columns);
-    for (std::int64_t j = 0; j < columns; j += lanes<T>) {
-      const std::int64_t s = whole >= 0 ? whole : segments.of(row, j, j + lanes<T>);
-      if (s < 0) {
-        for (std::int64_t n = j; n < j + lanes<T>; ++n) add_one(n);
-        continue;
-      }
-      const Reg<T> value = mul_add(set(segments.slopes[s] * row.inverse), load(row.psi + j), set(segments.offsets[s]));
-      store(mul_add(set(gate), value, load(scores + j)), scores + j);
+  if (!tile.keys->consecutive) {
+    for (std::int64_t j = 0; j < tile.keys->count; ++j) add_fire_one(segments, fire_cell(term, tile, i, j), 0, gate, scores[j]);
+    return;
+  }
+  const std::int64_t offset = tile.key_positions[0] - tile.rows->positions[i];
+  if (!fire_sees(term, tile, offset)) return;
+  const FireRow<T> row = fire_row(term, *tile.rows, i, offset);
+  const std::int64_t whole = segments.of(row, 0, job::kKeyTile);
+  for (std::int64_t j = 0; j < job::kKeyTile; j += lanes<T>) {
+    const std::int64_t s = whole >= 0 ? whole : segments.of(row, j, j + lanes<T>);
+    if (s < 0) {
+      for (std::int64_t n = j; n < j + lanes<T>; ++n) add_fire_one(segments, row, n, gate, scores[n]);
+      continue;
     }
-  });
+    const Reg<T> value = mul_add(set(segments.slopes[s] * row.inverse), load(row.psi + j), set(segments.offsets[s]));
+    store(mul_add(set(gate), value, load(scores + j)), scores + j);
+  }
 }
 
 /// Sums of a row, segment by segment.
@@ -129,18 +132,30 @@ double take_fire_row(const job::BiasJob& term, const ScoreTile<T>& ds, std::int6
   const FireSegments<T> segments(term, ds.rows->head);
   const T* const row_ds = ds.scores + i * job::kKeyTile;
   const auto position = static_cast<double>(ds.rows->positions[i]);
-  double bias = 0;
-  with_fire_columns(term, ds, i, [&](const FireRow<T>& row, std::int64_t first, std::int64_t columns) {
-    FireRowSums<T> to{segments, row, static_cast<double>(gate), position / (term.fire.c * position + 1), sums};
-    const std::int64_t whole = columns == 1 ? -1 : segments.of(row, 0, columns);
-    if (columns == 1) to.take_one(0, row_ds[first]);
-    if (whole >= 0) to.take_run(whole, row_ds, 0, columns);
-    for (std::int64_t j = 0; columns > 1 && whole < 0 && j < columns; j += lanes<T>) {
-      const std::int64_t s = segments.of(row, j, j + lanes<T>);
-      if (s >= 0) to.take_run(s, row_ds, j, j + lanes<T>);
-      for (std::int64_t n = j; s < 0 && n < j + lanes<T>; ++n) to.take_one(n, row_ds[n]);
+  const double slowed = position / (term.fire.c * position + 1);
+  if (!ds.keys->consecutive) {
+    double bias = 0;
+    for (std::int64_t j = 0; j < ds.keys->count; ++j) {
+      const FireRow<T> cell = fire_cell(term, ds, i, j);
+      FireRowSums<T> to{segments, cell, static_cast<double>(gate), slowed, sums};
+      to.take_one(0, row_ds[j]);
+      bias += to.bias;
     }
-    bias += to.bias;
-  });
-  return bias;
+    return bias;
+  }
+  const std::int64_t offset = ds.key_positions[0] - ds.rows->positions[i];
+  if (!fire_sees(term, ds, offset)) return 0;
+  const FireRow<T> row = fire_row(term, *ds.rows, i, offset);
+  FireRowSums<T> to{segments, row, static_cast<double>(gate), slowed, sums};
+  const std::int64_t whole = segments.of(row, 0, job::kKeyTile);
+  if (whole >= 0) {
+    to.take_run(whole, row_ds, 0, job::kKeyTile);
+    return to.bias;
+  }
+  for (std::int64_t j = 0; j < job::kKeyTile; j += lanes<T>) {
+    const std::int64_t s = segments.of(row, j, j + lanes<T>);
+    if (s >= 0) to.take_run(s, row_ds, j, j + lanes<T>);
+    for (std::int64_t n = j; s < 0 && n < j + lanes<T>; ++n) to.take_one(n, row_ds[n]);
+  }
+  return to.bias;
 }

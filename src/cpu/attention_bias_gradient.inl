@@ -70,8 +70,11 @@ double take_line_row(const job::BiasJob& term, const ScoreTile<T>& ds, std::int6
     return static_cast<double>(ds.key_positions[0]) * static_cast<double>(sum_of_row(row)) -
            product_with_line<LineSides::behind>(T{0}, row);
   }
-  with_sides(term, ds, [&](auto sides) { sum = -product_with_line<sides()>(static_cast<T>(position - ds.key_positions[0]), row); });
-  return sum;
+  const auto first = static_cast<T>(position - ds.key_positions[0]);
+  const LineSides sides = sides_of(term, ds);
+  if (sides == LineSides::both) return -product_with_line<LineSides::both>(first, row);
+  if (sides == LineSides::clipped) return -product_with_line<LineSides::clipped>(first, row);
+  return -product_with_line<LineSides::behind>(first, row);
 }
 
 template <class T>

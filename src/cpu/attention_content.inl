@@ -28,7 +28,9 @@ void pack_queries(const ConstTensorView& q, const RowTile<T>& rows, T factor, T*
 template <class T>
 struct ContentRows {
   T* q[job::kMaxContents];
-  T* decayed;  // xPos: those of the tile at hand
+  T* decayed;               // xPos: those of the tile at hand
+  const T* next = nullptr;  // what is read after the scores of the tile at hand (Gemm)
+  std::int64_t next_count = 0;
 };
 
 template <class T>
@@ -84,19 +86,26 @@ inline ContentSpan contents_of(const job::AttentionJob& job, const job::TokenTil
 }
 
 template <class T>
-void content_product(const RowTile<T>& rows, const T* q, const T* keys_transposed, T* scores) {
-  const std::int64_t width = rows.job->shape.padded_width;
-  gemm(Gemm<T>{.m = rows.tile->count,
-               .n = job::kKeyTile,
-               .k = rows.job->shape.width,
-               .a = q,
-               .a_row = width,
-               .a_k = 1,
-               .b = keys_transposed,
-               .b_row = job::kKeyTile,
-               .c = scores,
-               .c_row = job::kKeyTile,
-               .add = false});
+void content_product(const ScoreTile<T>& tile, const T* q, const T* keys_transposed, const ContentRows<T>& content, T* scores) {
+  const std::int64_t width = tile.rows->job->shape.padded_width;
+  Slab slab = {};
+  for (std::int64_t row = 0; row < tile.rows->tile->count; row += slab.rows) {
+    slab = slab_at(tile, row);
+    gemm(Gemm<T>{.m = slab.rows,
+                 .n = slab.columns,
+                 .k = tile.rows->job->shape.width,
+                 .a = q + row * width,
+                 .a_row = width,
+                 .a_k = 1,
+                 .b = keys_transposed + slab.first,
+                 .b_row = job::kKeyTile,
+                 .c = scores + row * job::kKeyTile + slab.first,
+                 .c_row = job::kKeyTile,
+                 .add = false,
+                 .factor = nullptr,
+                 .next = content.next,
+                 .next_count = tile.partial ? 0 : content.next_count});
+  }
 }
 
 /// Fills the tile's scores. keys_transposed: (padded_width, kKeyTile) of the key tile, one a content; other: another tile of scores;
@@ -109,12 +118,12 @@ void content_scores(const ScoreTile<T>& tile, const ContentRows<T>& content, con
     T* const factors = other;  // kKeyTile * kQueryTile places are enough for any width that a job has
     decay_factors(job, tile.distance, factors);
     multiply_channels(rows, content.q[0], factors, content.decayed);
-    return content_product(rows, content.decayed, keys_transposed[0], tile.scores);
+    return content_product(tile, content.decayed, keys_transposed[0], content, tile.scores);
   }
   const ContentSpan span = contents_of(job, *rows.tile, *tile.keys);
-  content_product(rows, content.q[span.first], keys_transposed[span.first], tile.scores);
+  content_product(tile, content.q[span.first], keys_transposed[span.first], content, tile.scores);
   for (int c = span.first + 1; c <= span.last; ++c) {
-    content_product(rows, content.q[c], keys_transposed[c], other);
+    content_product(tile, content.q[c], keys_transposed[c], content, other);
     for (std::int64_t i = 0; i < rows.tile->count; ++i) {
       for (std::int64_t j = 0; j < tile.keys->count; ++j) {
         const std::int64_t at = i * job::kKeyTile + j;

@@ -62,37 +62,86 @@ bool skips_the_rest(const RowTile<T>& rows, const T* maximum, std::int64_t key_t
   return ends;
 }
 
+/// Elements of a panel that products bring nearer meanwhile: none where the near caches hold all panels of a head, so that it would only
+/// cost time (2 percent).
+template <class T>
+std::int64_t prefetched(const job::AttentionJob& job, std::int64_t width) {
+  constexpr std::int64_t kNear = std::int64_t{1} << 20;  // bytes
+  const std::int64_t panels =
+      job.shape.keys * (job.shape.padded_width + job.shape.padded_value_width) * static_cast<std::int64_t>(sizeof(T));
+  return panels > kNear ? width * job::kKeyTile : 0;
+}
+
+/// out <- factor out + p v, over the slabs of a tile. `next_keys`: the next panel, tiles go from the last to the first.
+template <class T>
+void add_values(const ScoreTile<T>& tile, const T* values, const T* next_keys, const T* factor, T* out) {
+  const std::int64_t width = tile.rows->job->shape.padded_value_width;
+  const std::int64_t next_count =
+      next_keys == nullptr || tile.partial ? 0 : prefetched<T>(*tile.rows->job, tile.rows->job->shape.padded_width);
+  Slab slab = {};
+  for (std::int64_t row = 0; row < tile.rows->tile->count; row += slab.rows) {
+    slab = slab_at(tile, row);
+    if (slab.columns == 0) continue;  // its factors are 1
+    gemm(Gemm<T>{.m = slab.rows,
+                 .n = width,
+                 .k = slab.columns,
+                 .a = tile.scores + row * job::kKeyTile + slab.first,
+                 .a_row = job::kKeyTile,
+                 .a_k = 1,
+                 .b = values + slab.first * width,
+                 .b_row = width,
+                 .c = out + row * width,
+                 .c_row = width,
+                 .add = true,
+                 .factor = factor == nullptr ? nullptr : factor + row,
+                 .next = next_keys,
+                 .next_count = next_count});
+  }
+}
+
+/// Scores of a tile of keys, terms, soft cap and mask included.
+template <class T>
+void forward_scores(const ScoreTile<T>& tile, TileSight sight, const KeyPanels<T>& panels, std::int64_t panel, const ForwardScratch<T>& s) {
+  const job::AttentionJob& job = *tile.rows->job;
+  const T* keys[job::kMaxContents];
+  for (int c = 0; c < job.content_count; ++c) keys[c] = panels.keys_transposed[c] + panel * job.shape.padded_width * job::kKeyTile;
+  ContentRows<T> content = s.content;
+  content.next = panels.values + panel * job.shape.padded_value_width * job::kKeyTile;
+  content.next_count = prefetched<T>(job, job.shape.padded_value_width);
+  content_scores(tile, content, keys, s.other);
+  each_term(job, s.base, [&](const auto& term, T* scratch) { term_add(term, tile, scratch); });
+  if (job.softcap > 0) cap_scores(*tile.rows, tile.scores);
+  if (sight == TileSight::part || tile.keys->count < job::kKeyTile) mask_tile(tile, -std::numeric_limits<T>::infinity());
+}
+
+/// Rows before the first one that sees a key of the tile, in sixteens; terms want all rows.
+template <class T>
+std::int64_t blind_rows(const ScoreTile<T>& tile) {
+  if (!tile.partial || !tile.rows->job->terms.empty()) return 0;
+  std::int64_t row = 0;
+  while (row + 16 < tile.rows->tile->count && columns_seen(*tile.rows->job, *tile.keys, tile.distance + row + 15).end == 0) row += 16;
+  return row;
+}
+
 /// One tile of keys: scores, softmax, values.
 template <class T>
 void forward_tile(const ScoreTile<T>& tile, TileSight sight, const KeyPanels<T>& panels, std::int64_t panel, const ForwardScratch<T>& s) {
   const RowTile<T>& rows = *tile.rows;
   const job::AttentionJob& job = *rows.job;
-  const std::int64_t key_size = job.shape.padded_width * job::kKeyTile;
-  const T* keys[job::kMaxContents];
-  for (int c = 0; c < job.content_count; ++c) keys[c] = panels.keys_transposed[c] + panel * key_size;
-  content_scores(tile, s.content, keys, s.other);
-  each_term(job, s.base, [&](const auto& term, T* scratch) { term_add(term, tile, scratch); });
-  if (job.softcap > 0) cap_scores(rows, tile.scores);
-  if (sight == TileSight::part || tile.keys->count < job::kKeyTile) mask_tile(tile, -std::numeric_limits<T>::infinity());
-  const bool risen = update_softmax(
-      SoftmaxRows<T>{.rows = rows.tile->count, .scores = tile.scores, .maximum = s.maximum, .sum = s.sum, .factor = s.factor});
+  forward_scores(tile, sight, panels, panel, s);
+  const std::int64_t blind = blind_rows(tile);
+  const bool risen = update_softmax(SoftmaxRows<T>{.rows = rows.tile->count - blind,
+                                                   .scores = tile.scores + blind * job::kKeyTile,
+                                                   .maximum = s.maximum + blind,
+                                                   .sum = s.sum + blind,
+                                                   .factor = s.factor + blind});
   each_term(job, s.base, [&](const auto& term, T* scratch) {
     if (risen) term_rescale(term, rows, s.factor, scratch);
     term_take(term, tile, scratch);
   });
-  const std::int64_t width = job.shape.padded_value_width;
-  gemm(Gemm<T>{.m = rows.tile->count,
-               .n = width,
-               .k = job::kKeyTile,
-               .a = tile.scores,
-               .a_row = job::kKeyTile,
-               .a_k = 1,
-               .b = panels.values + panel * job::kKeyTile * width,
-               .b_row = width,
-               .c = s.out,
-               .c_row = width,
-               .add = true,
-               .factor = risen ? s.factor : nullptr});
+  const std::int64_t key_size = job.shape.padded_width * job::kKeyTile;
+  const T* const next = panel == 0 ? nullptr : panels.keys_transposed[0] + (panel - 1) * key_size;
+  add_values(tile, panels.values + panel * job::kKeyTile * job.shape.padded_value_width, next, risen ? s.factor : nullptr, s.out);
 }
 
 /// A tile of queries against tiles of keys, from the last to the first: `s` then holds out (not divided), maximum and sum of each row.
@@ -106,6 +155,8 @@ void forward_rows(RowTile<T>& rows, Columns key_tiles, const KeyPanels<T>& panel
   }
   each_term(job, s.base, [&](const auto& term, T* scratch) { term_begin(term, rows, scratch); });
   fill(s.out, rows.tile->count * job.shape.padded_value_width, T{0});
+  fill(s.scores, rows.tile->count * job::kKeyTile, T{0});  // outside of slabs they are read, and must be numbers
+  fill(s.other, job.content_count > 1 ? rows.tile->count * job::kKeyTile : 0, T{0});
   fill(s.maximum, job::kQueryTile, -std::numeric_limits<T>::infinity());
   fill(s.sum, job::kQueryTile, T{0});
   for (std::int64_t k = key_tiles.end - 1; k >= key_tiles.first; --k) {
@@ -113,7 +164,9 @@ void forward_rows(RowTile<T>& rows, Columns key_tiles, const KeyPanels<T>& panel
     const TileSight sight = sight_of(job, *rows.tile, keys);
     if (sight == TileSight::none) continue;
     if (skips_the_rest(rows, s.maximum, k)) break;
-    forward_tile(score_tile(rows, keys, s.scores), sight, panels, k - panels.first, s);
+    ScoreTile<T> tile = score_tile(rows, keys, s.scores);
+    tile.partial = tile.regular && (sight == TileSight::part || keys.count < job::kKeyTile);
+    forward_tile(tile, sight, panels, k - panels.first, s);
   }
   each_term(job, s.base, [&](const auto& term, T* scratch) { term_finish(term, rows, s.out, scratch); });
 }

@@ -7,6 +7,7 @@
 #include "cpu/attention_value_table.inl"
 #include "cpu/attention_sight.inl"
 #include "cpu/attention_content.inl"
+#include "cpu/attention_cope.inl"
 #include "cpu/attention_dense.inl"
 #include "cpu/attention_grid.inl"
 #include "cpu/attention_grid_decomposed.inl"

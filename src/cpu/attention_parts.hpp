@@ -30,6 +30,8 @@ struct Gemm {
   std::int64_t c_row;
   bool add = false;           // to what C holds
   const T* factor = nullptr;  // (m): with `add`, C's rows are first multiplied by it; null: 1
+  const T* next = nullptr;    // what a later product reads: its lines are brought nearer meanwhile
+  std::int64_t next_count = 0;
 };
 
 /// Rows of somebody's tensor, the last axis contiguous.

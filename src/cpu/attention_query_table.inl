@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A table that meets queries: scale (features + shift) . table[row].
 
+// clang-format off
 #include "cpu/attention_table_windows.inl"
+#include "cpu/attention_table_sums.inl"
+// clang-format on
 
 /// What meets the table: q itself, or a copy in scratch.
 template <class T>
@@ -93,8 +96,8 @@ bool wants_query_sums(const job::QueryTableJob& term, const BackwardTile<T>& bac
 template <class T>
 void clear_blind_features(const job::QueryTableJob& term, const RowTile<T>& rows, T* scratch) {
   const ConstTensorView& lse = rows.job->backward.lse;
-  const T* number = static_cast<const T*>(lse.data) + rows.batch * lse.strides[0] + rows.tile->first * lse.strides[1] +
-                    rows.head * lse.strides[2];
+  const T* number =
+      static_cast<const T*>(lse.data) + rows.batch * lse.strides[0] + rows.tile->first * lse.strides[1] + rows.head * lse.strides[2];
   for (std::int64_t i = 0; i < rows.tile->count; ++i, number += lse.strides[1]) {
     if (*number != -std::numeric_limits<T>::infinity()) continue;
     std::fill_n(scratch + term.table.layout.features + i * term.table.places, term.table.places, T{0});

@@ -55,6 +55,25 @@ inline Columns columns_seen(const job::AttentionJob& job, const job::TokenTile& 
   return seen;
 }
 
+/// Rows of a tile and the columns that some of them see, in sixteens.
+struct Slab {
+  std::int64_t row;
+  std::int64_t rows;
+  std::int64_t first;
+  std::int64_t columns;
+};
+/// The slab that begins at a row: the whole tile, or some rows of a partial one. What lies outside of slabs holds older numbers, finite.
+template <class T>
+Slab slab_at(const ScoreTile<T>& tile, std::int64_t row) {
+  constexpr std::int64_t kRows = 16;  // blind_rows counts in the same: a slab must not hold rows that the softmax leaves out
+  const std::int64_t count = tile.rows->tile->count;
+  if (!tile.partial) return {row, count - row, 0, job::kKeyTile};
+  const std::int64_t end = std::min(row + kRows, count);
+  const std::int64_t first_column = columns_seen(*tile.rows->job, *tile.keys, tile.distance + row).first / 16 * 16;
+  const std::int64_t end_column = (columns_seen(*tile.rows->job, *tile.keys, tile.distance + end - 1).end + 15) / 16 * 16;
+  return {row, end - row, first_column, std::max<std::int64_t>(end_column - first_column, 0)};
+}
+
 template <class T>
 void fill(T* out, std::int64_t count, T value) {
   T* const end = out + count;

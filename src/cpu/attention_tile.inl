@@ -25,6 +25,7 @@ struct ScoreTile {
   std::int64_t distance;
   std::int64_t min_distance;  // of the tile, also where it is not regular
   std::int64_t max_distance;
+  bool partial = false;  // regular, and distances or a short tile hide some of it: loops leave out what nobody sees (slab_at)
 };
 
 // Forward, in this order for a tile of queries: term_begin once; for every visible tile of keys, from the last to the first, term_add

@@ -54,10 +54,22 @@ HWY_INLINE void gemm_block(const Gemm<T>& g, std::int64_t row, std::int64_t colu
   }
 }
 
+/// The share of g.next that goes with a block of rows: products of tiles are long enough to hide the way from a far cache.
+template <class T>
+HWY_INLINE void gemm_prefetch(const Gemm<T>& g, std::int64_t row) {
+  constexpr std::int64_t kLine = 64 / sizeof(T);
+  const std::int64_t share = g.next_count / g.m + 1;
+  const std::int64_t end = std::min(g.next_count, (row + kBlockRows) * share);
+  for (std::int64_t at = row * share; at < end; at += kLine) __builtin_prefetch(g.next + at, 0, 2);
+}
+
 /// All rows of some columns, the last ones in smaller blocks.
 template <int kColumns, int kRows = kBlockRows, class T>
 HWY_INLINE void gemm_rows(const Gemm<T>& g, std::int64_t row, std::int64_t column) {
-  for (; row + kRows <= g.m; row += kRows) gemm_block<kRows, kColumns>(g, row, column);
+  for (; row + kRows <= g.m; row += kRows) {
+    if (kRows == kBlockRows && column == 0 && g.next_count > 0) gemm_prefetch(g, row);
+    gemm_block<kRows, kColumns>(g, row, column);
+  }
   if constexpr (kRows > 1) gemm_rows<kColumns, kRows - 1>(g, row, column);
 }
 

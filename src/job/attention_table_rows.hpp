@@ -34,6 +34,9 @@ struct PackedTable {
 /// more rows at both ends. indexed: for every packed row, looked up score by score (buckets of very many distances).
 enum class TableWay : std::uint8_t { whole, sliding, indexed };
 
+/// What a tile of queries has made so far, in float32 words of scratch.
+constexpr std::int64_t kTableTags = 32;
+
 /// Where a tile's buffers begin in the scratch of a term, in T; a buffer that is not used has no size. Products of a query are a row of
 /// `stride` (whole, sliding: by column, see cpu/attention_table_windows.inl) or `packed_stride` T (by packed row); so are sums.
 struct TableLayout {
@@ -46,7 +49,7 @@ struct TableLayout {
   std::int64_t packed_sums = 0;
   std::int64_t result = 0;       // (kQueryTile, places)
   std::int64_t column_sums = 0;  // (row_count)
-  std::int64_t tags = 0;         // which panels lie in the ring of products, then of sums
+  std::int64_t tags = 0;         // kTableTags words
   std::int64_t size = 0;
 };
 

@@ -176,6 +176,27 @@ TEST(attention_call, contents_that_cannot_be) {
             "attention: content_shift has shape (1, 1, 3, 6), wanted (1, 1, 4 or 1, 6)");
 }
 
+TEST(attention_call, the_workspace_grows_with_tokens_not_with_their_square) {
+  const auto workspace = [](std::int64_t queries, std::int64_t keys, const AttentionContent& content) {
+    static float memory[1] = {};  // only asked about: stride 0 everywhere but on channels
+    const auto of = [&](std::int64_t tokens, std::int64_t heads) {
+      return view(std::as_const(memory), {1, tokens, heads, 64}, {0, 0, 0, 1});
+    };
+    const AttentionInputs inputs{of(queries, 8), of(keys, 2), of(keys, 2)};
+    const AttentionSpec spec{.content = content, .visibility = {.sight = Sight::causal}};
+    return static_cast<double>(expect_ok(attention_workspace(inputs, spec)));
+  };
+  const Rotary rope = rotary({.head_dim = 64});
+  const RotaryContent mapped{rope, KeyState::unrotated, ReRope{100}};
+  for (const AttentionContent& content :
+       {AttentionContent(PlainContent{}), AttentionContent(mapped), AttentionContent(XposContent{rope})}) {
+    const double one = workspace(16384, 16384, content);
+    EXPECT_LT(workspace(32768, 32768, content), 2.01 * one);
+    EXPECT_LT(workspace(1, 65536, content), 2.01 * workspace(1, 32768, content));
+    EXPECT_LT(one, 16384.0 * 64 * 4 * (3 * (8 + 2) + 3 * 2) + (64 << 20));  // at most three contents, their panels, and scratch
+  }
+}
+
 TEST(attention_call, terms_that_want_causal_sight) {
   static const float table[18] = {};
   EXPECT_EQ(message_of([](Bridge& b) { b.spec.terms = {CopeTerm{view(table, {1, 3, 1, 6})}}; }),

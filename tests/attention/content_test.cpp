@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "attention/finite_differences.hpp"
 #include "attention/held.hpp"
 #include "tensor.hpp"
 
@@ -126,6 +127,38 @@ TEST(attention_content, every_content_is_the_reference_at_positions_in_any_order
   }
 }
 
+/// Of out and lse, in a loss with random weights.
+void expect_gradients(const ref::Problem& problem, DType dtype, const std::string& name) {
+  Bridge bridge(problem, dtype);
+  const Loss loss(problem, 13);
+  ref::Values out = loss.out;
+  ref::Values lse = loss.lse;
+  round_all(out, dtype);
+  round_all(lse, dtype == DType::f64 ? DType::f64 : DType::f32);
+  ASSERT_TRUE(bridge.forward().ok()) << name;
+  const Status status = bridge.backward(out, lse);
+  ASSERT_TRUE(status.ok()) << name << ": " << status.message();
+  const ref::Gradients is = bridge.reference_gradients();
+  const ref::Gradients wanted = ref::backward(bridge.problem, out, lse);
+  const double tolerance = 10 * forward_tolerance(dtype);  // some hundred queries add up in k and v
+  EXPECT_LE(far_apart(is.q, wanted.q), tolerance) << name << ", " << name_of(dtype);
+  EXPECT_LE(far_apart(is.k, wanted.k), tolerance) << name << ", " << name_of(dtype);
+  EXPECT_LE(far_apart(is.v, wanted.v), tolerance) << name << ", " << name_of(dtype);
+}
+
+TEST(attention_content, every_content_has_the_gradients_of_the_reference) {
+  const ref::Shape shape{.batch = 2, .queries = 40, .keys = 70, .heads = 2, .key_heads = 1, .width = 10, .value_width = 6};
+  for (const NamedScheme& content : contents()) {
+    ref::Problem p = random_problem(shape, 14);
+    p.schemes = {content.scheme};
+    p.visibility.causal = content.causal_only;
+    for (const DType dtype : {DType::f64, DType::f32}) expect_gradients(p, dtype, content.name);
+    for (std::int64_t n = 0; n < 2 * shape.queries; ++n) p.query_positions.push_back((n * 37) % 71);
+    for (std::int64_t n = 0; n < 2 * shape.keys; ++n) p.key_positions.push_back((n * 71) % 83);
+    expect_gradients(p, DType::f64, content.name + " at positions in any order");
+  }
+}
+
 TEST(attention_content, xpos_knows_no_position_that_is_too_far) {
   ref::Problem p = random_problem({.queries = 70, .keys = 130, .width = 10, .value_width = 6}, 9);
   p.schemes = {ref::Xpos{.ladder = {.base = 50}}};
@@ -137,6 +170,55 @@ TEST(attention_content, xpos_knows_no_position_that_is_too_far) {
   Bridge far(p, DType::f32);
   ASSERT_TRUE(far.forward().ok());
   EXPECT_LE(far_apart(far.output().out, near.output().out), 1e-5);
+}
+
+// ---- Rotating inside is rotating before, bit for bit: whatever a rotary can be ----
+
+struct NamedRotary {
+  std::string name;
+  RotarySpec spec;
+  std::vector<DType> dtypes;  // those of which the copies are
+};
+std::vector<NamedRotary> rotaries() {
+  const std::vector<DType> wide = {DType::f32, DType::f64};
+  const std::vector<DType> every(std::begin(kEveryDtype), std::end(kEveryDtype));
+  return {{"part", {.head_dim = 16, .rotary_width = 8, .rotary_offset = 4}, wide},
+          {"other pairing", {.head_dim = 16, .pairing = Pairing::interleaved, .output_pairing = Pairing::half}, wide},
+          {"yarn", {.head_dim = 16, .scaling = YarnScaling{.factor = 4, .original_length = 64}}, wide},
+          {"three axes", {.head_dim = 16, .axes = {.sections = {2, 3, 3}}}, wide},
+          {"hf", {.head_dim = 16, .numerics = Numerics::hf}, every},
+          {"vllm", {.head_dim = 16, .numerics = Numerics::vllm}, every}};
+}
+
+void expect_same_as_rotated_before(const NamedRotary& one, DType dtype) {
+  const ref::Shape shape{.batch = 2, .queries = 30, .keys = 50, .heads = 4, .key_heads = 2, .width = 16, .value_width = 8};
+  std::vector<std::int64_t> places(static_cast<std::size_t>(3 * 2 * (shape.queries + shape.keys)));
+  for (std::size_t n = 0; n < places.size(); ++n) places[n] = static_cast<std::int64_t>((n * n) % 97);
+  const std::int64_t axes = one.spec.axes.sections.empty() ? 1 : 3;
+  const Positions of_q = positions(std::as_const(places).data(), axes, 2, shape.queries);
+  const Positions of_k = positions(std::as_const(places).data() + 3 * 2 * shape.queries, axes, 2, shape.keys);
+  const Rotary rotary = expect_ok(Rotary::make(one.spec));
+  Bridge inside(random_problem(shape, 15), dtype);
+  Bridge before(random_problem(shape, 15), dtype);
+  inside.spec.content = RotaryContent{rotary};
+  inside.spec.query_positions = of_q;
+  inside.spec.key_positions = of_k;
+  const auto in_place = [](const ConstTensorView& v) { return TensorView{const_cast<void*>(v.data), v.dtype, v.shape, v.strides}; };
+  expect_ok(rotary.apply(in_place(before.inputs.q), of_q));
+  expect_ok(rotary.apply(in_place(before.inputs.k), of_k));
+  expect_ok(inside.forward());
+  expect_ok(before.forward());
+  EXPECT_EQ(inside.output().out, before.output().out) << one.name << ", " << name_of(dtype);
+  EXPECT_EQ(inside.output().lse, before.output().lse) << one.name << ", " << name_of(dtype);
+  Bridge plain(random_problem(shape, 15), dtype);
+  expect_ok(plain.forward());
+  EXPECT_NE(inside.output().out, plain.output().out) << one.name;
+}
+
+TEST(attention_content, rotating_inside_is_rotating_before) {
+  for (const NamedRotary& one : rotaries()) {
+    for (const DType dtype : one.dtypes) expect_same_as_rotated_before(one, dtype);
+  }
 }
 
 TEST(attention_content, any_runner_gives_the_same_bits) {

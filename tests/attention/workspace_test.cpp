@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of attention: the workspace grows with n, not with its square, and beside it the heap is hardly touched.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdio>
@@ -24,49 +26,64 @@
 
 namespace {
 
-/// Bytes asked of the heap while counting.
+/// Bytes of the heap that are held, and the most that ever were, while counting.
 std::atomic<bool> counting{false};
-std::atomic<std::int64_t> asked{0};
+std::atomic<std::int64_t> held{0};
+std::atomic<std::int64_t> most{0};
 
-void count(std::size_t bytes) {
-  if (counting) asked += static_cast<std::int64_t>(bytes);
+void* taken(void* memory) {
+  if (counting && memory != nullptr) {
+    held += static_cast<std::int64_t>(malloc_usable_size(memory));
+    most = std::max<std::int64_t>(most, held);
+  }
+  return memory;
+}
+void given_back(void* memory) {
+  if (counting && memory != nullptr) held -= static_cast<std::int64_t>(malloc_usable_size(memory));
+}
+
+void start_counting() {
+  held = most = 0;
+  counting = true;
+}
+std::int64_t stop_counting() {
+  counting = false;
+  return most;
 }
 
 }  // namespace
 
 // Every way to the heap is counted: malloc's family, which new ends in. Sanitizers have a malloc of their own; there new is counted.
-#if defined(__GLIBC__) && !defined(PHASOR_TEST_SANITIZED)
+#ifndef PHASOR_TEST_SANITIZED
 extern "C" {
 void* __libc_malloc(std::size_t bytes);
 void* __libc_calloc(std::size_t count, std::size_t bytes);
 void* __libc_realloc(void* old, std::size_t bytes);
 void* __libc_memalign(std::size_t alignment, std::size_t bytes);
+void __libc_free(void* memory);
 
-void* malloc(std::size_t bytes) {
-  count(bytes);
-  return __libc_malloc(bytes);
-}
-void* calloc(std::size_t number, std::size_t bytes) {
-  count(number * bytes);
-  return __libc_calloc(number, bytes);
-}
+void* malloc(std::size_t bytes) { return taken(__libc_malloc(bytes)); }
+void* calloc(std::size_t count, std::size_t bytes) { return taken(__libc_calloc(count, bytes)); }
 void* realloc(void* old, std::size_t bytes) {
-  count(bytes);
-  return __libc_realloc(old, bytes);
+  given_back(old);
+  return taken(__libc_realloc(old, bytes));
 }
-void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
-  count(bytes);
-  return __libc_memalign(alignment, bytes);
+void* aligned_alloc(std::size_t alignment, std::size_t bytes) { return taken(__libc_memalign(alignment, bytes)); }
+void free(void* memory) {
+  given_back(memory);
+  __libc_free(memory);
 }
 }
 #else
 void* operator new(std::size_t bytes) {
-  count(bytes);
-  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  if (void* memory = taken(std::malloc(bytes == 0 ? 1 : bytes))) return memory;
   std::abort();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t /*bytes*/) noexcept { std::free(memory); }
+void operator delete(void* memory) noexcept {
+  given_back(memory);
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t /*bytes*/) noexcept { operator delete(memory); }
 #endif
 
 namespace phasor::test {
@@ -164,8 +181,8 @@ TEST(attention_workspace, grows_with_the_number_of_tokens) {
   }
 }
 
-/// What a call may take of the heap: the list of its terms, and less.
-constexpr std::int64_t kHeap = 4096;
+/// What a call may take of the heap: lists of sequences, tiles and terms, a few words for every tile of 64 tokens.
+constexpr std::int64_t heap_of(std::int64_t tokens) { return 4096 + 2 * tokens; }
 
 TEST(attention_workspace, is_all_the_memory_that_is_used) {
   constexpr std::int64_t n = 16384;
@@ -176,31 +193,32 @@ TEST(attention_workspace, is_all_the_memory_that_is_used) {
     std::vector<float> out(static_cast<std::size_t>(n * kWidth));
     std::vector<float> lse(static_cast<std::size_t>(n));
     const AttentionOutputs outputs{view(out.data(), {1, n, 1, kWidth}), view(lse.data(), {1, n, 1, 1})};
-    asked = 0;
-    counting = true;
+    start_counting();
     const Status forward = attention(call.call(), call.spec, outputs, workspace);
-    const std::int64_t forward_heap = asked.exchange(0);
+    const std::int64_t forward_heap = stop_counting();
+    start_counting();
     const Status backward = attention_backward(call.call(), call.spec, {outputs.out, outputs.lse, call.in[2]}, call.gradients, workspace);
-    counting = false;
-    const std::int64_t backward_heap = asked;
+    const std::int64_t backward_heap = stop_counting();
     ASSERT_TRUE(forward.ok()) << scheme.name << ": " << forward.message();
     ASSERT_TRUE(backward.ok()) << scheme.name << ": " << backward.message();
     std::printf("%-15s n = 16384: %lld bytes of the heap forward, %lld backward\n", scheme.name, static_cast<long long>(forward_heap),
                 static_cast<long long>(backward_heap));
-    EXPECT_LE(forward_heap, kHeap) << scheme.name;
-    EXPECT_LE(backward_heap, kHeap) << scheme.name;
+    EXPECT_LE(forward_heap, heap_of(n)) << scheme.name;
+    EXPECT_LE(backward_heap, heap_of(n)) << scheme.name;
   }
 }
 
 /// The counter counts: otherwise the test above could not fail.
 TEST(attention_workspace, the_heap_is_watched) {
-  asked = 0;
-  counting = true;
-  std::vector<char> some(100000);
-  volatile char* touched = some.data();
-  *touched = 1;
-  counting = false;
-  EXPECT_GE(asked, 100000);
+  start_counting();
+  for (int i = 0; i < 3; ++i) {
+    std::vector<char> some(100000);
+    volatile char* touched = some.data();
+    *touched = 1;
+  }
+  const std::int64_t heap = stop_counting();
+  EXPECT_GE(heap, 100000);
+  EXPECT_LE(heap, 110000);
 }
 
 }  // namespace
