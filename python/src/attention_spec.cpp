@@ -30,10 +30,11 @@ AttentionContent content_of(nb::handle object) {
   const auto dict = nb::cast<nb::dict>(object);
   const auto& rotary = nb::cast<const Rotary&>(dict["rotary"]);
   if (dict.contains("gamma")) return XposContent{rotary, nb::cast<double>(dict["gamma"]), nb::cast<double>(dict["scale_base"])};
+  AttentionContent content =
+      RotaryContent{.rotary = rotary, .keys = value_at(dict, "keys_rotated", false) ? KeyState::rotated : KeyState::unrotated};
   const nb::object map = at(dict, "map");
-  return RotaryContent{.rotary = rotary,
-                       .keys = value_at(dict, "keys_rotated", false) ? KeyState::rotated : KeyState::unrotated,
-                       .map = map.is_none() ? std::nullopt : std::optional(read<PositionMap>(map, "map"))};
+  if (!map.is_none()) std::get<RotaryContent>(content).map = read<PositionMap>(map, "map");
+  return content;
 }
 
 TableRows rows_of(const nb::dict& dict) {
