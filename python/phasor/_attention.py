@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from phasor import _core
-from phasor._arrays import Array, is_torch, positions_argument, torch_road
+from phasor._arrays import Array, is_torch, positions_argument, returned, torch_road
 from phasor._bias import Bias
 from phasor._numbers import integers
 from phasor._rotary import Rotary
@@ -117,11 +117,11 @@ def attention(
     if is_torch(q):
         out, lse = torch_road().attention(q, k, v, spec)
     else:
-        q, k, v = (_last_axis_dense(np.asarray(x)) for x in (q, k, v))
+        given, (q, k, v) = q, (_last_axis_dense(np.asarray(x)) for x in (q, k, v))
         out = np.empty((*q.shape[:3], v.shape[3]), q.dtype)
         lse = np.empty((*q.shape[:3], 1), np.float64 if q.dtype == np.float64 else np.float32)
         _core.attention((q, k, v), core_spec(spec), out, lse)
-        lse = lse[..., 0]
+        out, lse = returned(given, out), returned(given, lse[..., 0])
     if added:
         out, lse = out[0], lse[0]
     return (out, lse) if return_lse else out
@@ -136,15 +136,19 @@ def merge_attention(parts: Any) -> tuple[Array, Array]:
     >>> np.allclose(out, attention(x, x, x))
     True
     """
-    parts = [(out if out.ndim == 4 else out[None], lse if lse.ndim == 3 else lse[None]) for out, lse in parts]
+    parts = list(parts)
     if not parts:
         raise ValueError("merge_attention: parts are none, wanted one or more")
     first, first_lse = parts[0]
+    if first.ndim == 3:
+        out, lse = merge_attention([(out[None], lse[None]) for out, lse in parts])
+        return out[0], lse[0]
     if is_torch(first):
         return torch_road().merge_attention(parts)
+    parts = [(np.asarray(out), np.asarray(lse)) for out, lse in parts]
     out, lse = np.empty(first.shape, first.dtype), np.empty((*first_lse.shape, 1), first_lse.dtype)
-    _core.merge_attention([(o, np.ascontiguousarray(s)[..., None]) for o, s in parts], out, lse)
-    return out, lse[..., 0]
+    _core.merge_attention([(_last_axis_dense(out), lse[..., None]) for out, lse in parts], out, lse)
+    return returned(first, out), returned(first, lse[..., 0])
 
 
 def explain_attention(

@@ -25,16 +25,18 @@ std::optional<T> optional_at(const nb::dict& dict, const char* key) {
   return value.is_none() ? std::nullopt : std::optional<T>(nb::cast<T>(value));
 }
 
-AttentionContent content_of(nb::handle object) {
-  if (object.is_none()) return PlainContent{};
+/// Filled where it stays: g++ 12 doubts an optional that is moved with its content.
+void read_content(nb::handle object, AttentionContent& content) {
+  if (object.is_none()) return;
   const auto dict = nb::cast<nb::dict>(object);
   const auto& rotary = nb::cast<const Rotary&>(dict["rotary"]);
-  if (dict.contains("gamma")) return XposContent{rotary, nb::cast<double>(dict["gamma"]), nb::cast<double>(dict["scale_base"])};
-  AttentionContent content =
-      RotaryContent{.rotary = rotary, .keys = value_at(dict, "keys_rotated", false) ? KeyState::rotated : KeyState::unrotated};
+  if (dict.contains("gamma")) {
+    content.emplace<XposContent>(rotary, nb::cast<double>(dict["gamma"]), nb::cast<double>(dict["scale_base"]));
+    return;
+  }
+  auto& rotated = content.emplace<RotaryContent>(rotary, value_at(dict, "keys_rotated", false) ? KeyState::rotated : KeyState::unrotated);
   const nb::object map = at(dict, "map");
-  if (!map.is_none()) std::get<RotaryContent>(content).map = read<PositionMap>(map, "map");
-  return content;
+  if (!map.is_none()) rotated.map = read<PositionMap>(map, "map");
 }
 
 TableRows rows_of(const nb::dict& dict) {
@@ -134,7 +136,7 @@ void AttentionCall::read_visibility(const nb::dict& dict) {
 }
 
 AttentionCall::AttentionCall(nb::dict dict) {
-  spec.content = content_of(at(dict, "content"));
+  read_content(at(dict, "content"), spec.content);
   spec.content_shift = tensor(at(dict, "content_shift"), "content_shift");
   const nb::object terms = at(dict, "terms");
   if (!terms.is_none()) {
