@@ -237,7 +237,7 @@ def segments(c: Call) -> Tensor:
 
 
 def xl(c: Call) -> Tensor:
-    rows = (TK - 1) - c.r  # the first row is distance TK - 1
+    rows = (TK - 1 - c.r).clamp(0, TK + TQ - 2)  # the first row is distance TK - 1; further ones read the last
     return c.scale * (dot(c.x["u"].expand_as(c.q), c.k) + query_rows(c, c.x["table"].transpose(0, 1), rows, c.q + c.x["v"]))
 
 
@@ -276,7 +276,7 @@ CASES: dict[str, Case] = {
     "sandwich": Case(
         lambda x: phasor.Sandwich(heads=H, width=4),
         {},
-        lambda c: sum(torch.cos(c.r * w)[:, None] for w in (1.0, 0.01)) * (H / (8.0 * torch.arange(1, H + 1)))[:, None, None],
+        lambda c: sum(torch.cos(c.r.double() * w)[:, None] for w in (1.0, 0.01)) * (H / (8 * torch.arange(1, H + 1).double()))[:, None, None],
     ),
     "t5": Case(lambda x: phasor.T5(x["table"], max_distance=6), {"table": (H, 8)}, lambda c: per_head(c.x["table"], buckets(c, True, 8, 6))),
     "t5_behind": Case(

@@ -238,7 +238,7 @@ def test_bad_calls_are_refused_with_words(number, kind):
 
 def test_bad_shapes_are_refused_with_words():
     q, k, v = (x.detach() for x in qkv())
-    for args, words in (((q[0], k, v), "axes"), ((q, k[..., :4], v), "D|channels|head"), ((q, k[:, :3], v), "k|keys|tokens"), ((q[:, :, :3], k, v), "heads")):
+    for args, words in (((q[0], k, v), "axes"), ((q, k[..., :4], v), "q has width 6, k has 4"), ((q, k[:, :3], v), "k|keys|tokens"), ((q[:, :, :3], k, v), "heads")):
         with pytest.raises(ValueError, match=words):
             phasor.attention(*args)
     with pytest.raises((ValueError, TypeError), match="dtype|float"):
