@@ -229,8 +229,9 @@ bool term_ends(const job::BiasJob& term, const RowTile<T>& rows, const T* maximu
     const T* const q = rows.q + i * shape.padded_width;
     Reg<T> sum = zero<T>();
     for (std::int64_t c = 0; c < shape.padded_width; c += lanes<T>) sum = mul_add(load(q + c), load(q + c), sum);
-    const double bound = std::sqrt(static_cast<double>(reduce_sum(sum))) * std::abs(norm) * (1 + 0x1p-12);  // the roundings of scores, too
-    if (!(bound - slope * static_cast<double>(r) < static_cast<double>(maximum[i]) - term.bounds.slack)) return false;
+    const double room = static_cast<double>(maximum[i]) - term.bounds.slack + slope * static_cast<double>(r);
+    const double squared = static_cast<double>(reduce_sum(sum)) * norm * norm * (1 + 0x1p-10);  // the roundings of scores, too
+    if (!(room > 0 && squared < room * room)) return false;
   }
   return true;
 }

@@ -20,13 +20,13 @@ namespace phasor::test {
 /// half ulps.
 inline double table_tolerance(DType dtype) { return dtype == DType::f64 ? 1e-13 : 256 * 0x1p-24; }
 
-inline double largest(const ref::Values& values) {
-  double most = 1;
+inline double largest_magnitude(const ref::Values& values) {
+  double most = 0;
   for (const double x : values) most = std::max(most, std::isfinite(x) ? std::fabs(x) : 0);
   return most;
 }
 inline void expect_near(const ref::Values& is, const ref::Values& wanted, DType dtype, const std::string& name) {
-  EXPECT_LE(apart(is, wanted), table_tolerance(dtype) * largest(wanted)) << name;
+  EXPECT_LE(apart(is, wanted), table_tolerance(dtype) * std::max(1.0, largest_magnitude(wanted))) << name;
 }
 
 inline void expect_scheme_gradients(ref::Gradients& is, ref::Gradients& wanted, DType dtype, const std::string& name) {
@@ -69,6 +69,15 @@ inline void expect_as_reference(const ref::Problem& problem, DType dtype, const 
 inline void expect_as_reference(const ref::Problem& problem, const std::string& name) {
   expect_as_reference(problem, DType::f64, name + ", f64");
   expect_as_reference(problem, DType::f32, name + ", f32");
+}
+
+/// Rows for the distances -reach to reach.
+inline ref::TransformerXl xl_table(const ref::Shape& s, std::int64_t reach) {
+  Numbers random(8);
+  return {.u = random.values(s.heads * s.width),
+          .v = random.values(s.heads * s.width),
+          .table = random.values(s.heads * (2 * reach + 1) * s.width),
+          .first_distance = -reach};
 }
 
 // ---- Who sees whom ----
