@@ -69,7 +69,7 @@ template <Lane T>
 HWY_INLINE T neg_mul_add(T a, T b, T c) {
   return c - a * b;
 }
-/// b where b is NaN, as on every target.
+/// NaN where b is NaN.
 template <Lane T>
 HWY_INLINE T max(T a, T b) {
   return a > b ? a : b;
@@ -147,9 +147,15 @@ template <Register V>
 HWY_INLINE V neg_mul_add(V a, V b, V c) {
   return hn::NegMulAdd(a, b, c);
 }
+/// NaN where b is NaN: on NEON Highway would give the number.
 template <Register V>
 HWY_INLINE V max(V a, V b) {
+#if HWY_TARGET == HWY_NEON
+  if constexpr (std::is_same_v<hn::TFromV<V>, float>) return V(vmaxq_f32(a.raw, b.raw));
+  if constexpr (std::is_same_v<hn::TFromV<V>, double>) return V(vmaxq_f64(a.raw, b.raw));
+#else
   return hn::Max(a, b);
+#endif
 }
 template <Register V>
 HWY_INLINE V min(V a, V b) {
@@ -264,7 +270,7 @@ struct MaximumOf {
 
 /// One block of 128 bits from several, by `op`.
 template <class Op, class D>
-HWY_INLINE auto fold_blocks(Op op, D d, hn::Vec<D> a) {
+HWY_INLINE auto fold_blocks(Op op, D /*d*/, hn::Vec<D> a) {
   if constexpr (hn::MaxLanes(D()) <= 4) {
     return a;
   } else {
