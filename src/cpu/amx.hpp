@@ -2,8 +2,8 @@
 // The parts of attention in bfloat16 on Intel's matrix unit (AMX): packing, scores, softmax of a tile of scores, and the sum of values.
 //
 // A block is kBlockRows query rows; it walks over tiles of kTileKeys keys. For each tile: scores, whatever the scheme adds to them or
-// masks, softmax, rescale if softmax says so, add_values. Nothing here allocates. All but `available` need a Session on the calling thread,
-// and pointers to packed data, scores and outputs aligned to 64 bytes.
+// masks, softmax, rescale if softmax says so, add_values. Nothing here allocates. Subnormal bfloat16 numbers count as zeros. All but
+// `available` need a Session on the calling thread, and pointers to packed data, scores and outputs aligned to 64 bytes.
 #pragma once
 
 #include <cstdint>
@@ -42,9 +42,6 @@ constexpr bool available() { return false; }
 /// Probabilities as one bfloat16 (relative error at most 2^-8), or as the sum of two (2^-15), which costs a second product.
 enum class Parts { one, two };
 
-/// bfloat16 numbers of a block's probabilities over one tile.
-constexpr std::int64_t probabilities_size(Parts parts) { return (parts == Parts::one ? 1 : 2) * kBlockRows * kTileKeys; }
-
 /// The matrix unit set up for this thread, from construction to destruction, on one thread. Not to be nested. Until its end subnormal
 /// float32 results are flushed to zero: a probability below 2^-126 would otherwise cost 300 cycles.
 class Session {
@@ -75,29 +72,27 @@ void pack_keys(const Rows& from, BFloat16* to);
 /// To pairs of keys for `add_values`, in the order in which `softmax` leaves probabilities; values beyond `count` become zeros.
 void pack_values(const Rows& from, BFloat16* to);
 
+/// A product nobody reads. The matrix unit goes to sleep 400 ns after its last product and that costs 300 ns: whoever works longer than
+/// this between two of these functions calls it on the way. softmax does.
+void keep_awake();
+
 /// scores (kBlockRows, kTileKeys) = queries keys^T, summed in float32. `depth` is the padded number of channels.
 void scores(const BFloat16* queries, const BFloat16* keys, std::int64_t depth, float* to);
 
 /// What softmax keeps of a block from tile to tile.
 struct alignas(64) BlockState {
-  float shift[kBlockRows];          // a number near the row's largest score so far, as given; -infinity before any that is not masked
+  float shift[kBlockRows];          // near the row's largest score so far, scaled, in octaves; -infinity before any that is not masked
   float factor[kBlockRows];         // what rescale multiplies by
   float sums[kBlockRows * kLanes];  // of probabilities, a lane each
-  std::uint32_t rising;             // bit h: the rows of half h rose at the last tile, so look for their maximum first
+  bool rising[2];                   // half the rows each: the last tile raised a shift, so look for maxima first
 };
 
 void reset(BlockState& state);
 
-struct SoftmaxTile {
-  const float* scores;  // (kBlockRows, kTileKeys); -infinity where masked
-  float scale;          // multiplies scores; above 0
-  Parts parts;
-  BFloat16* probabilities;  // probabilities_size(parts) numbers
-};
-
-/// Probabilities 2^(scale log2(e) (score - shift)), at most about 2^8: shift follows the maximum lazily. Adds them to the state's sums.
-/// Gives the rows (bit r for row r) whose earlier outputs must be multiplied by state.factor before this tile is added.
-std::uint32_t softmax(const SoftmaxTile& tile, BlockState& state);
+/// A tile (kBlockRows, kTileKeys) of scores, -infinity where masked, to probabilities 2^(scale log2(e) score - shift) in place: bfloat16,
+/// in the order of `add_values`. They are at most about 2^8, since shift follows the maximum lazily, and are added to the state's sums.
+/// `scale` is above 0. Gives the rows (bit r for row r) whose earlier outputs must be multiplied by state.factor before this tile is added.
+std::uint32_t softmax(float* tile, float scale, Parts parts, BlockState& state);
 
 /// A block's output: (kBlockRows, padded channels), rows `stride` numbers apart.
 struct Output {
@@ -111,10 +106,10 @@ void rescale(const Output& out, const BlockState& state, std::uint32_t rows);
 
 enum class Fill { overwrite, add };
 
-/// out (+)= probabilities values, summed in float32.
-void add_values(const BFloat16* probabilities, Parts parts, const BFloat16* values, const Output& out, Fill fill);
+/// out (+)= probabilities values, summed in float32; `tile` is what softmax left.
+void add_values(const float* tile, Parts parts, const BFloat16* values, const Output& out, Fill fill);
 
-/// The sums of a block's probabilities, one a row: what its outputs are to be divided by. Log-sum-exp is scale shift + log(sum).
+/// The sums of a block's probabilities, one a row: what its outputs are to be divided by. Log-sum-exp is log(2) shift + log(sum).
 void row_sums(const BlockState& state, float* sums);
 
 }  // namespace phasor::cpu::amx

@@ -6,8 +6,8 @@
 #include "cpu/lanes.inl"
 #endif
 #include "cpu/vec.inl"
-#include "cpu/gemm.inl"
 #include "cpu/pack.inl"
+#include "cpu/gemm.inl"
 #include "cpu/softmax_rows.inl"
 // clang-format on
 

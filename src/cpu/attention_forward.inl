@@ -23,6 +23,8 @@ struct ForwardScratch {
   T* maximum;
   T* sum;
   T* factor;
+  T* split_keys[job::kMaxContents];  // decoding: a tile of keys a content, and of values
+  T* split_values;
   T* base;  // of the strip: terms count from here
 };
 
@@ -36,8 +38,13 @@ ForwardScratch<T> forward_scratch(const ForwardLayout& at, T* base) {
                          .maximum = base + at.maximum,
                          .sum = base + at.sum,
                          .factor = base + at.factor,
+                         .split_keys = {},
+                         .split_values = base + at.split_values,
                          .base = base};
-  for (int c = 0; c < job::kMaxContents; ++c) s.content.q[c] = base + at.content[c];
+  for (int c = 0; c < job::kMaxContents; ++c) {
+    s.content.q[c] = base + at.content[c];
+    s.split_keys[c] = base + at.split_keys[c];
+  }
   return s;
 }
 
@@ -195,6 +202,14 @@ inline std::int64_t balanced_tile(const job::AttentionJob& job, std::int64_t ind
   return place % 2 == 0 ? sequence.first_query_tile + place / 2 : sequence.end_query_tile - 1 - place / 2;
 }
 
+#if PHASOR_LANES && HWY_TARGET == HWY_AVX3 && PHASOR_AMX
+#include "cpu/attention_amx.inl"
+#else
+constexpr bool amx_serves(const job::AttentionJob& /*job*/) { return false; }
+inline void amx_pack_task(const job::AttentionJob& /*job*/, std::int64_t /*task*/) {}
+inline void amx_forward_rows(const RowTile<float>&, Columns, std::int64_t, const ForwardScratch<float>&) {}
+#endif
+
 template <class T>
 void forward_task(const job::AttentionJob& job, std::int64_t task, T* base) {
   const auto query_tiles = static_cast<std::int64_t>(job.query_tiles.size());
@@ -203,6 +218,13 @@ void forward_task(const job::AttentionJob& job, std::int64_t task, T* base) {
   const job::TokenTile& tile = job.query_tiles[static_cast<std::size_t>(balanced_tile(job, task % query_tiles))];
   const job::Sequence& sequence = job.sequences[static_cast<std::size_t>(tile.sequence)];
   const ForwardScratch<T> s = forward_scratch(forward_layout(job), base);
+  if constexpr (std::is_same_v<T, float>) {
+    if (amx_serves(job)) {
+      const RowTile<T> rows = row_tile<T>(job, tile, head);
+      amx_forward_rows(rows, {sequence.first_key_tile, sequence.end_key_tile}, head / job.shape.group() * key_tiles, s);
+      return store_rows(rows, s);
+    }
+  }
   KeyPanels<T> panels = {.keys_transposed = {}, .values = static_cast<const T*>(job.panels.values), .first = 0};
   const std::int64_t skipped = head / job.shape.group() * key_tiles;  // panels of the key heads before
   for (int c = 0; c < job.content_count; ++c) {
@@ -245,80 +267,7 @@ void pack_task(const job::AttentionJob& job, std::int64_t task) {
                 static_cast<T*>(job.panels.values) + task * job.shape.padded_value_width * job::kKeyTile);
 }
 
-// ---- Decoding: few queries, many keys ----
-
-/// What a split found for a tile of queries of one head, to be merged.
-template <class T>
-void store_partial(const RowTile<T>& rows, std::int64_t split, const ForwardScratch<T>& s) {
-  const job::AttentionJob& job = *rows.job;
-  const std::int64_t width = job.shape.padded_value_width;
-  const std::int64_t tokens = job.shape.batch * job.shape.queries;
-  for (std::int64_t i = 0; i < rows.tile->count; ++i) {
-    const std::int64_t token = rows.batch * job.shape.queries + rows.tile->first + i;
-    const std::int64_t at = (split * tokens + token) * job.shape.heads + rows.head;
-    std::copy_n(s.out + i * width, width, static_cast<T*>(job.partial_out) + at * width);
-    static_cast<T*>(job.partial_max)[at] = s.maximum[i];
-    static_cast<T*>(job.partial_sum)[at] = s.sum[i];
-  }
-}
-
-template <class T>
-void split_task(const job::AttentionJob& job, std::int64_t task, T* base) {
-  const std::int64_t split = task % job.key_splits;
-  const std::int64_t key_head = task / job.key_splits % job.shape.key_heads;
-  const job::Sequence& sequence = job.sequences[static_cast<std::size_t>(task / job.key_splits / job.shape.key_heads)];
-  const std::int64_t first = std::min(sequence.first_key_tile + split * job::kSplitTiles, sequence.end_key_tile);
-  const std::int64_t end = std::min(first + job::kSplitTiles, sequence.end_key_tile);
-  const ForwardLayout layout = forward_layout(job);
-  const std::int64_t key_size = job.shape.padded_width * job::kKeyTile;
-  const std::int64_t value_size = job.shape.padded_value_width * job::kKeyTile;
-  for (std::int64_t k = first; k < end; ++k) {
-    T* keys[job::kMaxContents] = {};
-    for (int c = 0; c < job.content_count; ++c) keys[c] = base + layout.split_keys[c] + (k - first) * key_size;
-    pack_key_tile(job, job.key_tiles[static_cast<std::size_t>(k)], key_head, keys, base + layout.split_values + (k - first) * value_size);
-  }
-  KeyPanels<T> panels = {.keys_transposed = {}, .values = base + layout.split_values, .first = first};
-  for (int c = 0; c < job.content_count; ++c) panels.keys_transposed[c] = base + layout.split_keys[c];
-  const ForwardScratch<T> s = forward_scratch(layout, base);
-  for (std::int64_t t = sequence.first_query_tile; t < sequence.end_query_tile; ++t) {
-    for (std::int64_t g = 0; g < job.shape.group(); ++g) {
-      RowTile<T> rows = row_tile<T>(job, job.query_tiles[static_cast<std::size_t>(t)], key_head * job.shape.group() + g);
-      forward_rows(rows, {first, end}, panels, s);
-      store_partial(rows, split, s);
-    }
-  }
-}
-
-/// The splits of one query tile of one head, made one, in order.
-template <class T>
-void merge_task(const job::AttentionJob& job, std::int64_t task, T* base) {
-  const auto query_tiles = static_cast<std::int64_t>(job.query_tiles.size());
-  const RowTile<T> rows = row_tile<T>(job, job.query_tiles[static_cast<std::size_t>(task % query_tiles)], task / query_tiles);
-  const ForwardScratch<T> s = forward_scratch(forward_layout(job), base);
-  const std::int64_t width = job.shape.padded_value_width;
-  const std::int64_t tokens = job.shape.batch * job.shape.queries;
-  const T* const maxima = static_cast<const T*>(job.partial_max);
-  for (std::int64_t i = 0; i < rows.tile->count; ++i) {
-    const std::int64_t first = (rows.batch * job.shape.queries + rows.tile->first + i) * job.shape.heads + rows.head;
-    T maximum = -std::numeric_limits<T>::infinity();
-    for (std::int64_t p = 0; p < job.key_splits; ++p) maximum = std::max(maximum, maxima[first + p * tokens * job.shape.heads]);
-    T* const out = s.out + i * width;
-    fill(out, width, T{0});
-    T sum = 0;
-    for (std::int64_t p = 0; p < job.key_splits && maximum > -std::numeric_limits<T>::infinity(); ++p) {
-      const std::int64_t at = first + p * tokens * job.shape.heads;
-      HWY_ALIGN T weights[lanes<T>];
-      const Reg<T> weight = exponential<T>(set(maxima[at] - maximum));
-      store(weight, weights);
-      const T* const part = static_cast<const T*>(job.partial_out) + at * width;
-      for (std::int64_t d = 0; d < width; d += lanes<T>) store(mul_add(weight, load(part + d), load(out + d)), out + d);
-      sum += weights[0] * static_cast<const T*>(job.partial_sum)[at];
-    }
-    s.maximum[i] = maximum;
-    s.sum[i] = sum;
-  }
-  store_rows(rows, s);
-}
+#include "cpu/attention_decode.inl"
 
 // ---- Strips ----
 
@@ -338,6 +287,7 @@ void merge_strip_of(const job::AttentionJob& job, std::int64_t strip) {
 }
 
 void pack_panel(const job::AttentionJob& job, std::int64_t task) {
+  if (amx_serves(job)) return amx_pack_task(job, task);
   job.arithmetic == DType::f64 ? pack_task<double>(job, task) : pack_task<float>(job, task);
 }
 void forward_strip(const job::AttentionJob& job, std::int64_t strip) {

@@ -48,6 +48,7 @@ struct ConstStoredRows {
   std::int64_t stride;
   std::int64_t rows;
   std::int64_t width;
+  std::int64_t ahead = 0;  // elements from a row to one that will be read later: packing brings that one nearer
 };
 
 /// Rows in the type they are computed in.

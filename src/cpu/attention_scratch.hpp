@@ -19,7 +19,7 @@ struct ForwardLayout {
   std::int64_t maximum = 0;                      // (kQueryTile)
   std::int64_t sum = 0;
   std::int64_t factor = 0;
-  std::int64_t split_keys[job::kMaxContents] = {};  // decoding: panels of kSplitTiles
+  std::int64_t split_keys[job::kMaxContents] = {};  // decoding: a tile of keys, (kKeyTile, padded_width)
   std::int64_t split_values = 0;
   std::int64_t terms = 0;
 };
@@ -41,7 +41,7 @@ inline ForwardLayout forward_layout(const job::AttentionJob& job) {
   take(layout.maximum, job::kQueryTile);
   take(layout.sum, job::kQueryTile);
   take(layout.factor, job::kQueryTile);
-  const std::int64_t split = job.key_splits > 0 ? job::kSplitTiles * job::kKeyTile : 0;
+  const std::int64_t split = job.key_splits > 0 ? job::kKeyTile : 0;
   for (int c = 0; c < job.content_count; ++c) take(layout.split_keys[c], split * job.shape.padded_width);
   take(layout.split_values, split * job.shape.padded_value_width);
   layout.terms = used;

@@ -93,3 +93,51 @@ HWY_NOINLINE void gemm(const Gemm<T>& g) {
     left -= columns;
   }
 }
+
+// ---- Few rows, against rows ----
+
+// Keys of a block, and rows: 4 x 4 sums where there are 32 registers.
+constexpr int kDotKeys = 4;
+constexpr int kDotRows = kBlockColumns >= 4 ? 4 : 2;
+
+template <int kRows, class T>
+HWY_INLINE void dot_block(const Gemm<T>& g, std::int64_t row, std::int64_t key) {
+  const T* a = g.a + row * g.a_row;
+  const T* b[kDotKeys];
+  Reg<T> sum[kRows][kDotKeys];
+  HWY_UNROLL(8)
+  for (int j = 0; j < kDotKeys; ++j) {
+    b[j] = g.b + std::min(key + j, g.n - 1) * g.b_row;
+    HWY_UNROLL(8)
+    for (int i = 0; i < kRows; ++i) sum[i][j] = zero<T>();
+  }
+  for (std::int64_t p = 0; p < g.k; p += lanes<T>) {
+    Reg<T> y[kDotKeys];
+    HWY_UNROLL(8)
+    for (int j = 0; j < kDotKeys; ++j) y[j] = load(b[j] + p);
+    HWY_UNROLL(8)
+    for (int i = 0; i < kRows; ++i) {
+      const Reg<T> x = load(a + i * g.a_row + p);
+      HWY_UNROLL(8)
+      for (int j = 0; j < kDotKeys; ++j) sum[i][j] = mul_add(x, y[j], sum[i][j]);
+    }
+  }
+  HWY_UNROLL(8)
+  for (int i = 0; i < kRows; ++i) reduce_four_sums<T>(sum[i], g.c + (row + i) * g.c_row + key);
+}
+
+template <int kRows = kDotRows, class T>
+HWY_INLINE void dot_keys(const Gemm<T>& g, std::int64_t row, std::int64_t key) {
+  for (; row + kRows <= g.m; row += kRows) dot_block<kRows>(g, row, key);
+  if constexpr (kRows > 1) dot_keys<kRows - 1>(g, row, key);
+}
+
+/// C (m, n) = A (m, k) B^T with B (n, k) as it lies, for few rows: nothing is packed. k is a multiple of 16; a_k is 1; n up to a multiple
+/// of 4 is written. g.next: rows to be read later, as far apart as those of B.
+template <class T>
+HWY_NOINLINE void dot_rows(const Gemm<T>& g) {
+  for (std::int64_t key = 0; key < g.n; key += kDotKeys) {
+    for (int j = 0; j < kDotKeys && g.next != nullptr; ++j) prefetch_row(g.next + (key + j) * g.b_row, g.k);
+    dot_keys(g, 0, key);
+  }
+}

@@ -97,7 +97,6 @@ struct Block {
   amx::Output output() { return {out.data(), channels, channels}; }
   Aligned<BFloat16> queries;
   Aligned<float> scores{amx::kBlockRows * amx::kTileKeys};
-  Aligned<BFloat16> probabilities{amx::probabilities_size(amx::Parts::two)};
   Aligned<float> out;
   amx::BlockState state;
   std::int64_t channels;
@@ -138,17 +137,27 @@ void read_probabilities(Block& block, amx::Parts parts, Aligned<float>& to) {
   for (std::int64_t j = 0; j < amx::kTileKeys; ++j) unit.memory[static_cast<std::size_t>(j * unit.stride() + j)] = BFloat16{0x3f80};
   Aligned<BFloat16> packed(amx::packed_keys_size(amx::kTileKeys));
   amx::pack_values(unit.rows(0, amx::kTileKeys), packed.data());
-  amx::add_values(block.probabilities.data(), parts, packed.data(), {to.data(), amx::kTileKeys, amx::kTileKeys}, amx::Fill::overwrite);
+  amx::add_values(block.scores.data(), parts, packed.data(), {to.data(), amx::kTileKeys, amx::kTileKeys}, amx::Fill::overwrite);
 }
 
 /// Polynomial and rounding to one bfloat16, or to the sum of two.
 double probability_error(amx::Parts parts) { return parts == amx::Parts::one ? 0x1p-8 + 0x1p-13 : 0x1p-15 + 0x1p-18; }
 
-/// Fills a tile of scores; gives what each probability must be for the block's shifts.
-void check_tile(Block& block, amx::Parts parts, float scale, Random& random, float offset) {
-  for (std::int64_t i = 0; i < amx::kBlockRows * amx::kTileKeys; ++i) block.scores[i] = random.number() * 4 + offset;
+/// What a tile's scores lie around, and one row that has a last score far above.
+struct Level {
+  float offset;
+  std::int64_t spike_row = -1;
+};
+
+/// Fills a tile with scores and checks all that softmax makes of them.
+void check_tile(Block& block, amx::Parts parts, float scale, Random& random, const Level& level) {
+  std::vector<double> scores;
+  for (std::int64_t i = 0; i < amx::kBlockRows * amx::kTileKeys; ++i) {
+    block.scores[i] = random.number() * 4 + level.offset + (i == level.spike_row * amx::kTileKeys + 63 ? 1000 : 0);
+    scores.push_back(block.scores[i]);
+  }
   const amx::BlockState before = block.state;
-  const std::uint32_t rows = amx::softmax({block.scores.data(), scale, parts, block.probabilities.data()}, block.state);
+  const std::uint32_t rows = amx::softmax(block.scores.data(), scale, parts, block.state);
   Aligned<float> is(amx::kBlockRows * amx::kTileKeys);
   read_probabilities(block, parts, is);
   float sums_before[amx::kBlockRows];
@@ -160,19 +169,20 @@ void check_tile(Block& block, amx::Parts parts, float scale, Random& random, flo
     const bool rose = (rows >> r & 1) != 0;
     const double factor = rose ? block.state.factor[r] : 1;
     ASSERT_EQ(rose, block.state.shift[r] != before.shift[r]) << r;
-    ASSERT_NEAR(factor, rose ? std::exp(scale * (before.shift[r] - shift)) : 1, 0x1p-17 * factor) << r;
+    ASSERT_NEAR(factor, rose ? std::exp2(before.shift[r] - shift) : 1, 0x1p-17 * factor + 0x1p-126) << r;  // flushed below
     double sum = 0;
     for (std::int64_t j = 0; j < amx::kTileKeys; ++j) {
-      const double wanted = std::exp(static_cast<double>(scale) * (static_cast<double>(block.scores[r * amx::kTileKeys + j]) - shift));
-      // The exponent is a fused product with the rounded scale, less the rounded product of shift and scale. Near the smallest float32 a
-      // number, or its lower part, is flushed.
-      const double below = shift - block.scores[r * amx::kTileKeys + j];
-      const double rounding = 0x1p-24 * scale * (3 * std::fabs(below) + std::fabs(shift));
+      // The exponent is a fused product with the scale in octaves, itself rounded twice. Near the smallest float32 a number, or its lower
+      // part, is flushed.
+      const double octaves = scores[static_cast<std::size_t>(r * amx::kTileKeys + j)] * scale / std::log(2.0);
+      const double wanted = std::exp2(octaves - shift);
+      const double rounding = 0x1p-24 * (2 * std::fabs(octaves) + std::fabs(octaves - shift));
       ASSERT_NEAR(is[r * amx::kTileKeys + j], wanted, wanted * (probability_error(parts) + rounding) + 0x1p-125) << r << " " << j;
       ASSERT_LT(wanted, 257);
       sum += is[r * amx::kTileKeys + j];
     }
-    ASSERT_NEAR(sums[r], sums_before[r] * factor + sum, (sums_before[r] * factor + sum) * (parts == amx::Parts::one ? 0x1p-20 : 0x1p-17))
+    ASSERT_NEAR(sums[r], sums_before[r] * factor + sum,
+                (sums_before[r] * factor + sum) * (parts == amx::Parts::one ? 0x1p-20 : probability_error(parts)))
         << r;
   }
 }
@@ -184,36 +194,41 @@ TEST(Amx, softmax_gives_probabilities_sums_and_factors) {
     for (const float scale : {1.0F, 0.125F, 0.7F}) {
       Block block(64);
       Random random(7);
-      for (const float offset : {0.0F, 1.0F, -30.0F, 60.0F, 120.0F, 121.0F, -200.0F}) check_tile(block, parts, scale, random, offset);
+      for (const Level& level : {Level{0}, {1}, {-30}, {-30, 5}, {60}, {60}, {60, 31}, {60, 0}, {120}, {121}, {-200}}) {
+        check_tile(block, parts, scale, random, level);
+      }
     }
   }
 }
 
+/// Row r sees r keys of tiles 0 and 2, none of tile 1; row 0 none at all, row 31 none of tile 0.
+bool sees(int tile, std::int64_t row, std::int64_t key) { return (tile == 2 || (tile == 0 && row < 31)) && key < row; }
+
 TEST(Amx, masked_scores_weigh_nothing_and_a_masked_row_has_no_sum) {
   if (is_missing()) return;
   const amx::Session session;
+  const std::uint32_t begun[] = {0x7ffffffe, 0, 0x80000000};
   for (const amx::Parts parts : {amx::Parts::one, amx::Parts::two}) {
     Block block(64);
     Aligned<float> is(amx::kBlockRows * amx::kTileKeys);
     for (int tile = 0; tile < 3; ++tile) {
-      // Row r sees r keys of the first tile, none of the second, r of the third; row 0 none at all.
-      for (std::int64_t r = 0; r < amx::kBlockRows; ++r) {
-        for (std::int64_t j = 0; j < amx::kTileKeys; ++j) block.scores[r * amx::kTileKeys + j] = tile != 1 && j < r ? 5.0F : -kInfinity;
+      for (std::int64_t i = 0; i < amx::kBlockRows * amx::kTileKeys; ++i) {
+        block.scores[i] = sees(tile, i / amx::kTileKeys, i % amx::kTileKeys) ? 5 : -kInfinity;
       }
-      const std::uint32_t rows = amx::softmax({block.scores.data(), 1, parts, block.probabilities.data()}, block.state);
-      EXPECT_EQ(rows, tile == 0 ? ~std::uint32_t{1} : 0U) << tile;
+      EXPECT_EQ(amx::softmax(block.scores.data(), 1, parts, block.state), begun[tile]) << tile;
       read_probabilities(block, parts, is);
       for (std::int64_t r = 0; r < amx::kBlockRows; ++r) {
-        EXPECT_EQ(block.state.shift[r], r == 0 ? -kInfinity : 5) << tile;
+        const bool empty = r == 0 || (r == 31 && tile < 2);
+        EXPECT_EQ(block.state.shift[r], empty ? -kInfinity : 5 * 0x1.715476p+0F) << tile;
         for (std::int64_t j = 0; j < amx::kTileKeys; ++j) {
-          ASSERT_NEAR(is[r * amx::kTileKeys + j], tile != 1 && j < r ? 1 : 0, tile != 1 && j < r ? probability_error(parts) : 0)
-              << tile << r << j;
+          const double wanted = sees(tile, r, j) ? 1 : 0;
+          ASSERT_NEAR(is[r * amx::kTileKeys + j], wanted, wanted * probability_error(parts)) << tile << " " << r << " " << j;
         }
       }
     }
     float sums[amx::kBlockRows];
     amx::row_sums(block.state, sums);
-    for (int r = 0; r < amx::kBlockRows; ++r) EXPECT_NEAR(sums[r], 2 * r, 2 * r * 0x1p-13);
+    for (int r = 0; r < amx::kBlockRows; ++r) EXPECT_NEAR(sums[r], r == 31 ? r : 2 * r, 2 * r * 0x1p-13);
   }
 }
 
@@ -225,7 +240,7 @@ TEST(Amx, a_nan_score_spoils_its_row_alone) {
     for (int tile = 0; tile < 2; ++tile) {
       for (std::int64_t i = 0; i < amx::kBlockRows * amx::kTileKeys; ++i) block.scores[i] = 1;
       if (tile == 1) block.scores[9 * amx::kTileKeys + 50] = std::numeric_limits<float>::quiet_NaN();
-      amx::softmax({block.scores.data(), 1, parts, block.probabilities.data()}, block.state);
+      amx::softmax(block.scores.data(), 1, parts, block.state);
     }
     float sums[amx::kBlockRows];
     amx::row_sums(block.state, sums);
@@ -262,11 +277,12 @@ std::vector<float> attend(const Attention& a, const RowsOfNumbers& q, const Rows
       amx::pack_keys(k.rows(key, amx::kTileKeys), keys.data());
       amx::pack_values(v.rows(key, amx::kTileKeys), values.data());
       amx::scores(block.queries.data(), keys.data(), block.channels, block.scores.data());
+      amx::keep_awake();  // must not disturb anything
       mask(block, a, row, key);
       const float scale = 1 / std::sqrt(static_cast<float>(a.channels));
-      const std::uint32_t rows = amx::softmax({block.scores.data(), scale, a.parts, block.probabilities.data()}, block.state);
+      const std::uint32_t rows = amx::softmax(block.scores.data(), scale, a.parts, block.state);
       if (key > 0) amx::rescale(block.output(), block.state, rows);
-      amx::add_values(block.probabilities.data(), a.parts, values.data(), block.output(), key > 0 ? amx::Fill::add : amx::Fill::overwrite);
+      amx::add_values(block.scores.data(), a.parts, values.data(), block.output(), key > 0 ? amx::Fill::add : amx::Fill::overwrite);
     }
     float sums[amx::kBlockRows];
     amx::row_sums(block.state, sums);
