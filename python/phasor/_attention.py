@@ -98,7 +98,15 @@ def _last_axis_dense(x: np.ndarray) -> np.ndarray:
 
 
 def attention(
-    q: Array, k: Array, v: Array, scheme: Any = None, causal: bool = False, *, scale: float | None = None, return_lse: bool = False, **options: Any
+    q: Array,
+    k: Array,
+    v: Array,
+    scheme: Any = None,
+    causal: bool = False,
+    *,
+    scale: float | None = None,
+    return_lse: bool = False,
+    **options: Any,
 ) -> Any:
     """softmax(scale q . k + what the scheme adds) v, of (B, T, H, D) or, for ragged batches, (T, H, D).
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from phasor import _bias_specs as specs
 from phasor._arrays import Array, is_torch
@@ -32,6 +32,8 @@ __all__ = [
     "XLNet",
     "Xpos",
 ]
+
+DebertaReading = Literal["hf", "microsoft", "hf_swapped"]
 
 
 @dataclass
@@ -93,7 +95,7 @@ class T5(Scheme):
 
     def add_to(self, pieces: Pieces) -> None:
         heads, buckets = self.table.shape
-        sides = "both" if self.bidirectional else "behind"
+        sides: Literal["both", "behind"] = "both" if self.bidirectional else "behind"
         spec = specs.T5Buckets(heads=heads, buckets=buckets, max_distance=self.max_distance, sides=sides)
         BiasTerm(spec, self.table.reshape(-1), self.gate).add_to(pieces)
 
@@ -238,8 +240,8 @@ class Deberta(Scheme):
     queries: Array | None = None
     buckets: int = 256  # 0: none (v1)
     max_distance: int = 512
-    c2p: str = "hf"  # whose reading: hf, microsoft, hf_swapped
-    p2c: str = "hf"
+    c2p: DebertaReading = "hf"  # whose reading
+    p2c: DebertaReading = "hf"
 
     def add_to(self, pieces: Pieces) -> None:
         for side, table, reading in (("query", self.keys, self.c2p), ("key", self.queries, self.p2c)):
@@ -339,8 +341,6 @@ def _set_content(pieces: Pieces, content: dict[str, Any]) -> None:
     pieces.content = content
 
 
-
-
 def pieces_of(scheme: Any, heads: int) -> Pieces:
     """The pieces of a scheme, of a list of them, or of a bias spec (phasor.Alibi(), phasor.Kerple(...)). None: nothing."""
     pieces = Pieces(heads)
@@ -351,5 +351,7 @@ def pieces_of(scheme: Any, heads: int) -> Pieces:
         elif type(part).__module__ == specs.__name__:
             BiasTerm(part).add_to(pieces)
         else:
-            raise TypeError(f"attention: scheme is {type(part).__name__}, wanted a scheme of phasor (T5, Shaw, Alibi, ...) or a list of them")
+            raise TypeError(
+                f"attention: scheme is {type(part).__name__}, wanted a scheme of phasor (T5, Shaw, Alibi, ...) or a list of them"
+            )
     return pieces

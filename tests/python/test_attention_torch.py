@@ -57,7 +57,23 @@ def _counted(function):
     return torch.compile(function, backend=counter, fullgraph=True), counter
 
 
-COMPILED = ("alibi", "alibi_learned", "kerple", "t5", "wavlm", "dense", "shaw_values", "xlnet", "deberta", "inkling", "cope", "grid", "rerope", "fire", "several")
+COMPILED = (
+    "alibi",
+    "alibi_learned",
+    "kerple",
+    "t5",
+    "wavlm",
+    "dense",
+    "shaw_values",
+    "xlnet",
+    "deberta",
+    "inkling",
+    "cope",
+    "grid",
+    "rerope",
+    "fire",
+    "several",
+)
 
 
 @pytest.mark.parametrize("name", COMPILED)

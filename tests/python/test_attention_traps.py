@@ -133,7 +133,12 @@ def test_trap_5_signs_t5_key_minus_query_deberta_query_minus_key_wav2vec2_bert_c
 def test_trap_6_fewer_queries_are_the_last_ones(last):
     n = 200
     q, k, v = tensors(n, n)
-    for scheme in (phasor.T5(uniform(H, 32), False), phasor.Shaw(uniform(9, D), uniform(9, D), 4, 4), phasor.Alibi(), phasor.Rope(phasor.Rotary(head_dim=D))):
+    for scheme in (
+        phasor.T5(uniform(H, 32), False),
+        phasor.Shaw(uniform(9, D), uniform(9, D), 4, 4),
+        phasor.Alibi(),
+        phasor.Rope(phasor.Rotary(head_dim=D)),
+    ):
         for causal in (False, True):
             whole = phasor.attention(q, k, v, scheme, causal, scale=1.0)
             same(phasor.attention(q[:, -last:], k, v, scheme, causal, scale=1.0), whole[:, -last:])
@@ -184,7 +189,11 @@ def test_trap_10_only_the_table_requires_a_gradient():
     r = distances(n, n)
     for scheme, dense, shape in (
         (lambda t: phasor.T5(t), lambda t: t[:, torch.from_numpy(phasor.t5_buckets(r.numpy()))], (H, 32)),
-        (lambda t: phasor.Shaw(t, left=3, right=3), lambda t: D**-0.5 * torch.einsum("bihd,ijd->bhij", q, t[(-r).clamp(-3, 3) + 3]), (7, D)),
+        (
+            lambda t: phasor.Shaw(t, left=3, right=3),
+            lambda t: D**-0.5 * torch.einsum("bihd,ijd->bhij", q, t[(-r).clamp(-3, 3) + 3]),
+            (7, D),
+        ),
         (lambda t: phasor.BiasTerm(phasor.Alibi(), t), lambda t: -t[:, None, None] * r.abs(), (H,)),
         (lambda t: phasor.Dense(t), lambda t: t, (H, n, n)),
     ):
@@ -234,7 +243,9 @@ def test_trap_11_rows_that_see_nothing_are_zeros_with_zero_gradients():
     table = uniform(H, 32).requires_grad_()
     at = torch.arange(n) - 40  # the first forty queries come before every key
     out, lse = phasor.attention(q, k, v, phasor.T5(table), True, query_positions=at, key_positions=0, return_lse=True)
-    assert torch.equal(out[:, :40], torch.zeros_like(out[:, :40])) and torch.isneginf(lse[:, :40]).all() and torch.isfinite(lse[:, 40:]).all()
+    assert (
+        torch.equal(out[:, :40], torch.zeros_like(out[:, :40])) and torch.isneginf(lse[:, :40]).all() and torch.isfinite(lse[:, 40:]).all()
+    )
     gradients = torch.autograd.grad(out.sum(), (q, k, v, table))
     assert all(torch.isfinite(x).all() for x in gradients)
     assert torch.equal(gradients[0][:, :40], torch.zeros_like(out[:, :40]))
