@@ -34,8 +34,26 @@ void sum_diagonal(const job::BiasJob& made, const job::AttentionJob& job, std::i
   });
 }
 
+/// Schemes of |r| alone: both sides of a head's diagonal at once.
+template <class T>
+void add_even_diagonals(const job::BiasJob& made, const TermContext& context) {
+  const FireLines lines = lines_of(made, context.job->shape.heads);
+  const LengthRange range = lengths_of(made);
+  std::vector<double> diagonal(static_cast<std::size_t>(made.high - made.low + 1));
+  std::vector<double> by_length(static_cast<std::size_t>(range.end - range.first));
+  for (std::int64_t head = 0; head < context.job->shape.heads; ++head) {
+    sum_diagonal<T>(made, *context.job, head, 0, diagonal);
+    std::fill(by_length.begin(), by_length.end(), 0.0);
+    for (std::int64_t offset = made.low; offset <= made.high; ++offset) {
+      by_length[static_cast<std::size_t>(std::abs(offset) - range.first)] += diagonal[static_cast<std::size_t>(offset - made.low)];
+    }
+    add_length_gradient(made, lines, {head, range.first, by_length}, context.gradient->parameters);
+  }
+}
+
 template <class T>
 void add_diagonals(const job::BiasJob& made, const TermContext& context) {
+  if (is_even(made.plan->spec)) return add_even_diagonals<T>(made, context);
   const job::AttentionJob& job = *context.job;
   const std::int64_t places = made.high - made.low + 1;
   const std::int64_t heads = job.shape.heads;

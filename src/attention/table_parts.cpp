@@ -68,8 +68,8 @@ job::TableLayout layout_of(const job::TableParts& table, const TableNeeds& needs
   return out;
 }
 
-TablePacking packing_of(const TableTerm& term, const job::TableParts& table, double factor) {
-  return {&term, &table.band, factor, table.way == job::TableWay::sliding ? job::kKeyTile : 0};
+TablePacking packing_of(const TableTerm& term, const job::TableParts& table, const TermContext& context, double factor) {
+  return {&term, &table.band, factor, table.way == job::TableWay::sliding ? job::kKeyTile : 0, context.spec->runner};
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ Status make_parts(const TableTerm& term, const TermContext& context, const Table
   out.way = way_of(out.band, context);
   out.width = term.table.shape[3];
   out.places = job::padded(out.width);
-  const TablePacking packing = packing_of(term, out, needs.factor);
+  const TablePacking packing = packing_of(term, out, context, needs.factor);
   out.row_count = packing.rows();
   if (needs.panels) out.panels = pack_table_panels(packing, job, arena);
   if (needs.rows) out.rows = pack_table_rows(packing, job, arena);
@@ -90,7 +90,7 @@ Status make_parts(const TableTerm& term, const TermContext& context, const Table
 }
 
 void finish_parts(const TableTerm& term, const job::TableParts& made, const TermContext& context, double factor) {
-  if (made.sums != nullptr) add_table_sums(packing_of(term, made, factor), made.sums, context);
+  if (made.sums != nullptr) add_table_sums(packing_of(term, made, context, factor), made.sums, context);
 }
 
 TermCost cost_of_parts(const job::TableParts& table, const char* name) {

@@ -27,7 +27,8 @@ template <class T>
 void clear_rows(const RowsOf<T>& rows, std::int64_t count, std::int64_t columns) {
   for (std::int64_t i = 0; i < count; ++i) std::fill_n(rows.data + i * rows.stride, columns, T{0});
 }
-/// The sum of a row of scores, spread over a register of `to`, all of whose places are of one column.
+/// The sum of a row of scores, spread over a register of `to`, whose places are of one column (as far as keys go: where a short tile ends,
+/// zeros are added to other columns).
 template <class T>
 HWY_INLINE void add_folded_row(const T* from, T* to) {
   Reg<T> sum = load(from);
@@ -191,18 +192,18 @@ template <class T>
 void take_sums(const job::TableParts& table, const ScoreTile<T>& tile, const TableBuffers<T>& s, const SumsTo<T>& to) {
   make_room(table, tile, s, to);
   if (!tile.regular || table.way == job::TableWay::indexed) return take_scores(table, tile, s, to);
-  const bool sliding = table.way == job::TableWay::sliding;
-  const bool far = is_far(table.band, tile);
+  const std::int64_t mask = table.way == job::TableWay::sliding ? kRingMask : -1;
   const T* scores = tile.scores;
   T* places = s.sums.data;
-  for (std::int64_t i = 0; i < tile.rows->tile->count; ++i, scores += job::kKeyTile, places += s.sums.stride) {
-    const std::int64_t place = place_of(table.band, -tile.distance - i);
-    T* const sums = places + (sliding ? place & kRingMask : place);
-    if (far) {
-      add_folded_row(scores, sums);
-    } else {
-      add_tile_row(scores, sums);
+  if (is_far(table.band, tile)) {
+    const std::int64_t place = place_of(table.band, -tile.distance) & mask;
+    for (std::int64_t i = 0; i < tile.rows->tile->count; ++i, scores += job::kKeyTile, places += s.sums.stride) {
+      add_folded_row(scores, places + place);
     }
+    return;
+  }
+  for (std::int64_t i = 0; i < tile.rows->tile->count; ++i, scores += job::kKeyTile, places += s.sums.stride) {
+    add_tile_row(scores, places + (place_of(table.band, -tile.distance - i) & mask));
   }
 }
 

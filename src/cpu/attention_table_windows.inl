@@ -242,16 +242,17 @@ void add_products(const job::TableParts& table, const ScoreTile<T>& tile, const 
     const PanelRange range = panels_of(band, tile);
     for (std::int64_t panel = range.first; panel <= range.last; ++panel) make_panel(table, *tile.rows, features, s, panel);
   }
-  const bool far = is_far(band, tile);
   T* scores = tile.scores;
   const T* places = s.products.data;
-  for (std::int64_t i = 0; i < tile.rows->tile->count; ++i, scores += job::kKeyTile, places += s.products.stride) {
-    const std::int64_t place = place_of(band, -tile.distance - i);
-    const T* const from = places + (sliding ? place & kRingMask : place);
-    if (far) {
-      add_to_tile_row(*from, scores);
-    } else {
-      add_tile_row(from, scores);
+  const std::int64_t mask = sliding ? kRingMask : -1;
+  if (is_far(band, tile)) {
+    const std::int64_t place = place_of(band, -tile.distance) & mask;
+    for (std::int64_t i = 0; i < tile.rows->tile->count; ++i, scores += job::kKeyTile, places += s.products.stride) {
+      add_to_tile_row(places[place], scores);
     }
+    return;
+  }
+  for (std::int64_t i = 0; i < tile.rows->tile->count; ++i, scores += job::kKeyTile, places += s.products.stride) {
+    add_tile_row(places + (place_of(band, -tile.distance - i) & mask), scores);
   }
 }
