@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from phasor import _bias_specs as specs
 from phasor._arrays import Array, is_torch
+from phasor._bias import Bias
 from phasor._position_types import PositionMap
 from phasor._rotary import Rotary
 from phasor._scheme_arrays import column, float64_list, rows_of_heads, vector_of_heads
@@ -53,6 +54,13 @@ class Scheme:
         raise NotImplementedError
 
 
+def _refuse_learned(spec: Any) -> None:
+    """A spec holds numbers: one made of a tensor that learns would drop its gradient without a word."""
+    name, kind = getattr(spec, "_learned_field", None), type(spec).__name__
+    if name is not None:
+        raise ValueError(f"attention: {kind}'s {name} require a gradient that a spec does not keep, wanted BiasTerm(spec, parameters)")
+
+
 def _table(side: str, table: Array, left: int, right: int, **more: Any) -> dict[str, Any]:
     return {"kind": "table", "side": side, "table": rows_of_heads(table), "left": left, "right": right, **more}
 
@@ -73,7 +81,9 @@ class BiasTerm(Scheme):
     first_head: int = 0
 
     def add_to(self, pieces: Pieces) -> None:
-        spec = self.spec
+        spec = self.spec.spec if isinstance(self.spec, Bias) else self.spec
+        if self.parameters is None:
+            _refuse_learned(spec)
         if getattr(spec, "heads", None) == 0:
             spec = replace(spec, heads=pieces.heads)
         term: dict[str, Any] = {"kind": "bias", "bias": spec, "first_head": self.first_head}
@@ -342,13 +352,13 @@ def _set_content(pieces: Pieces, content: dict[str, Any]) -> None:
 
 
 def pieces_of(scheme: Any, heads: int) -> Pieces:
-    """The pieces of a scheme, of a list of them, or of a bias spec (phasor.Alibi(), phasor.Kerple(...)). None: nothing."""
+    """The pieces of a scheme, of a list of them, or of a bias or its spec (phasor.Alibi(), phasor.Kerple(...)). None: nothing."""
     pieces = Pieces(heads)
     parts: Iterable[Any] = () if scheme is None else scheme if isinstance(scheme, (list, tuple)) else (scheme,)
     for part in parts:
         if isinstance(part, Scheme):
             part.add_to(pieces)
-        elif type(part).__module__ == specs.__name__:
+        elif isinstance(part, Bias) or type(part).__module__ == specs.__name__:
             BiasTerm(part).add_to(pieces)
         else:
             raise TypeError(
