@@ -238,7 +238,14 @@ class DebertaScheme(nn.Module):
     """
 
     def __init__(
-        self, heads: int, head_dim: int, *, buckets: int = 256, max_distance: int = 512, kinds: Sequence[str] = ("c2p", "p2c"), width: int = 0
+        self,
+        heads: int,
+        head_dim: int,
+        *,
+        buckets: int = 256,
+        max_distance: int = 512,
+        kinds: Sequence[str] = ("c2p", "p2c"),
+        width: int = 0,
     ) -> None:
         super().__init__()
         if not kinds or not set(kinds) <= {"c2p", "p2c"}:
@@ -253,7 +260,7 @@ class DebertaScheme(nn.Module):
 
     def forward(self, queries: int = 0, keys: int | None = None) -> schemes.Deberta:
         tables = [None if project is None else project(self.rows).unflatten(-1, self.shape) for project in (self.keys, self.queries)]
-        return schemes.Deberta(*tables, buckets=self.buckets, max_distance=self.max_distance)
+        return schemes.Deberta(tables[0], tables[1], self.buckets, self.max_distance)
 
 
 class CopeScheme(nn.Module):
@@ -301,7 +308,7 @@ class DecomposedScheme(nn.Module):
 
     def __init__(self, head_dim: int, grid: tuple[int, int], key_grid: tuple[int, int] | None = None) -> None:
         super().__init__()
-        self.grid, self.key_grid = tuple(grid), tuple(key_grid or grid)
+        self.grid, self.key_grid = grid, key_grid or grid
         longest = [max(sizes) for sizes in zip(self.grid, self.key_grid)]
         self.rows_h, self.rows_w = (_normal(2 * size - 1, head_dim) for size in longest)
 
