@@ -204,7 +204,7 @@ void take_end(const TableSums<T>& m, const ScoreTile<T>& tile, TableEnd end) {
 
 /// A row that begins before column 0 or ends after the last one: what lies there has zeros added to it, and goes to the ends.
 template <class T>
-HWY_INLINE void take_clipped_row(const TableSums<T>& m, const T* scores, std::int64_t i, std::int64_t start) {
+HWY_INLINE void take_clipped_row(const TableSums<T>& m, const T* scores, std::int64_t i, std::int64_t start, Reg<T> lane) {
   const std::int64_t count = m.table->band.count;
   const Reg<T> before = set(static_cast<T>(-start));
   const Reg<T> last = set(static_cast<T>(count - 1 - start));
@@ -213,7 +213,7 @@ HWY_INLINE void take_clipped_row(const TableSums<T>& m, const T* scores, std::in
   Reg<T> high = zero<T>();
   HWY_UNROLL(8)
   for (int j = 0; j < job::kKeyTile; j += lanes<T>) {
-    const Reg<T> at = iota(static_cast<T>(j));
+    const Reg<T> at = add(lane, set(static_cast<T>(j)));
     const Reg<T> x = load(scores + j);
     const Reg<T> below = if_then_else(less(at, before), x, zero<T>());
     const Reg<T> above = if_then_else(less(last, at), x, zero<T>());
@@ -235,13 +235,14 @@ void take_whole(const TableSums<T>& m, const ScoreTile<T>& tile) {
   const job::TableBand& band = m.table->band;
   settle_columns(m);
   make_room(m, columns_of(band, tile));
+  const Reg<T> lane = iota(T{0});
   for (std::int64_t i = 0; i < m.queries; ++i) {
     const std::int64_t start = start_of(band, -tile.distance - i);
     const T* const scores = tile.scores + i * job::kKeyTile;
     if (start >= 0 && start + job::kKeyTile <= band.count) {
       add_tile_row(scores, m.buffers.sums.at(i) + start);
     } else {
-      take_clipped_row(m, scores, i, start);
+      take_clipped_row(m, scores, i, start, lane);
     }
   }
 }

@@ -236,14 +236,15 @@ HWY_INLINE void add_to_tile_row(T value, T* to) {
   HWY_UNROLL(8)
   for (int j = 0; j < job::kKeyTile; j += lanes<T>) store(add(load(to + j), x), to + j);
 }
-/// A row of scores that begins before column 0 or ends after the last one. What lies there is read, but not used.
+/// A row of scores that begins before column 0 or ends after the last one. What lies there is read, but not used. lane: 0, 1, ..., made
+/// once for many rows, because making it is slow.
 template <class T>
-HWY_INLINE void add_clipped_row(const T* columns, std::int64_t start, std::int64_t count, T* to) {
+HWY_INLINE void add_clipped_row(const T* columns, std::int64_t start, std::int64_t count, Reg<T> lane, T* to) {
   const Reg<T> before = set(static_cast<T>(-start));
   const Reg<T> last = set(static_cast<T>(count - 1 - start));
   HWY_UNROLL(8)
   for (int j = 0; j < job::kKeyTile; j += lanes<T>) {
-    const Reg<T> at = iota(static_cast<T>(j));
+    const Reg<T> at = add(lane, set(static_cast<T>(j)));
     const Reg<T> high = if_then_else(less(last, at), set(columns[count - 1]), load(columns + start + j));
     store(add(load(to + j), if_then_else(less(at, before), set(columns[0]), high)), to + j);
   }
@@ -276,6 +277,7 @@ template <class T>
 void add_whole_products(const TableMeeting<T>& m, const ScoreTile<T>& tile) {
   const job::TableBand& band = m.table->band;
   make_products(m, columns_of(band, tile));
+  const Reg<T> lane = iota(T{0});
   for (std::int64_t i = 0; i < m.tile->tile->count; ++i) {
     const std::int64_t start = start_of(band, -tile.distance - i);
     const T* const columns = m.buffers.products.at(i);
@@ -283,7 +285,7 @@ void add_whole_products(const TableMeeting<T>& m, const ScoreTile<T>& tile) {
     if (start >= 0 && start + job::kKeyTile <= band.count) {
       add_tile_row(columns + start, scores);
     } else {
-      add_clipped_row(columns, start, band.count, scores);
+      add_clipped_row(columns, start, band.count, lane, scores);
     }
   }
 }
