@@ -36,7 +36,7 @@ class Alibi:
     8.0
     """
 
-    heads: int
+    heads: int = 0  # 0: those of the tensors, in phasor.attention
     slopes: tuple[float, ...] = ()  # given (explicit or learned), H of them; empty: by the formula
     max_bias: float = 8.0
     form: Literal["symmetric", "causal", "key_position"] = "symmetric"

@@ -170,6 +170,18 @@ class Bias:
 
 def fill_xl_sinusoids(out: object, spec: object, distances: object | None) -> None: ...
 
+def attention(qkv: object, spec: dict, out: object, lse: object | None) -> None:
+    """Writes out (B, Tq, H, Dv) and lse (B, Tq, H, 1)."""
+
+def attention_backward(qkv: object, spec: dict, saved: object, gradients: object, terms: object | None) -> None:
+    """Writes the gradients of q, k, v; adds those of the rest."""
+
+def merge_attention(parts: object, out: object, lse: object | None) -> None:
+    """Outputs over disjoint sets of keys, made one."""
+
+def explain_attention(qkv: object, spec: dict) -> dict:
+    """What a call would do."""
+
 def fill_from_offset(arg0: object, arg1: int, /) -> None: ...
 
 def fill_from_offsets(arg0: object, arg1: object, /) -> None: ...

@@ -14,6 +14,7 @@ NB_MODULE(_core, m) {
   phasor::python::bind_additive(m);
   phasor::python::bind_learned(m);
   phasor::python::bind_bias(m);
+  phasor::python::bind_attention(m);
   phasor::python::bind_positions(m);
   phasor::python::bind_model(m);
   phasor::python::bind_analysis(m);

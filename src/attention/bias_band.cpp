@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The band of a bias: which distances it holds, and its values laid out by key - query.
 #include <algorithm>
+#include <cstring>
 
 #include "attention/bias_parts.hpp"
 #include "spec/bias.hpp"
@@ -40,31 +41,111 @@ std::vector<std::int64_t> band_distances(const job::BiasJob& bias, std::int64_t 
   return list;
 }
 
-void make_band(const TermContext& context, Arena& arena, job::BiasJob& bias) {
-  const std::int64_t count = bias.high - bias.low + 1;
-  const std::int64_t heads = context.job->shape.heads;
-  bias.stride = job::padded(count + 2 * job::kBandMargin);
-  void* const memory = take_arithmetic(arena, *context.job, heads * bias.stride);
-  bias.values = memory;
-  if (arena.measuring()) return;
-  std::vector<double> values(static_cast<std::size_t>(heads * std::min(count, kDistanceChunk)));
-  with_arithmetic(context.job->arithmetic, [&](auto zero) {
-    using T = decltype(zero);
-    T* const band = static_cast<T*>(memory);
+namespace {
+
+/// Where a band of T is written, head by head.
+template <class T>
+struct BandWriter {
+  const job::BiasJob& bias;
+  std::int64_t heads;
+  T* band;
+
+  T& at(std::int64_t head, std::int64_t offset) const { return band[head * bias.stride + job::kBandMargin + offset - bias.low]; }
+
+  /// Distance by distance.
+  void fill() const {
+    const std::int64_t count = bias.high - bias.low + 1;
+    std::vector<double> values(static_cast<std::size_t>(heads * std::min(count, kDistanceChunk)));
     for (std::int64_t first = 0; first < count; first += kDistanceChunk) {
       const std::int64_t n = std::min(kDistanceChunk, count - first);
       const std::span<double> some = std::span(values).first(static_cast<std::size_t>(heads * n));
       plan::fill_values(*bias.plan, {bias.first_head, heads, 0}, band_distances(bias, first, n), some);
-      for (std::int64_t head = 0; head < heads; ++head) {
-        T* const to = band + head * bias.stride + job::kBandMargin + first;
-        for (std::int64_t i = 0; i < n; ++i) to[i] = static_cast<T>(some[static_cast<std::size_t>(head * n + i)]);
+      for (std::int64_t i = 0; i < heads * n; ++i) {
+        at(i / n, bias.low + first + i % n) = static_cast<T>(some[static_cast<std::size_t>(i)]);
       }
     }
+  }
+  /// |r| by |r|, both sides at once.
+  void fill_even() const {
+    const FireLines lines = lines_of(bias, heads);
+    const LengthRange range = lengths_of(bias);
+    std::vector<double> values(static_cast<std::size_t>(heads * std::min(range.end - range.first, kDistanceChunk)));
+    for (std::int64_t first = range.first; first < range.end; first += kDistanceChunk) {
+      const std::int64_t n = std::min(kDistanceChunk, range.end - first);
+      fill_lengths(bias, lines, heads, first, std::span(values).first(static_cast<std::size_t>(heads * n)));
+      for (std::int64_t i = 0; i < heads * n; ++i) {
+        const std::int64_t a = first + i % n;
+        if (a >= bias.low && a <= bias.high) at(i / n, a) = static_cast<T>(values[static_cast<std::size_t>(i)]);
+        if (-a >= bias.low && -a <= bias.high) at(i / n, -a) = static_cast<T>(values[static_cast<std::size_t>(i)]);
+      }
+    }
+  }
+  void fill_margins() const {
     for (std::int64_t head = 0; head < heads; ++head) {
       T* const begin = band + head * bias.stride;
-      std::fill_n(begin, job::kBandMargin, begin[job::kBandMargin]);
-      std::fill(begin + job::kBandMargin + count, begin + bias.stride, begin[job::kBandMargin + count - 1]);
+      std::fill_n(begin, job::kBandMargin, at(head, bias.low));
+      std::fill(&at(head, bias.high) + 1, begin + bias.stride, at(head, bias.high));
     }
+  }
+};
+
+}  // namespace
+
+namespace {
+
+/// Least and greatest position of tiles.
+DistanceRange span_of(std::span<const job::TokenTile> tiles, std::int64_t first, std::int64_t end) {
+  DistanceRange span = {INT64_MAX, INT64_MIN};
+  for (const job::TokenTile& tile : tiles.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(end - first))) {
+    span = {std::min(span.low, tile.min_position), std::max(span.high, tile.max_position)};
+  }
+  return span;
+}
+
+/// The part of the band that the distances of a sequence lie in; one place where it has none.
+job::SequenceBand part_of(const job::BiasJob& bias, const job::AttentionJob& job, const job::Sequence& sequence) {
+  const DistanceRange queries = span_of(job.query_tiles, sequence.first_query_tile, sequence.end_query_tile);
+  const DistanceRange keys = span_of(job.key_tiles, sequence.first_key_tile, sequence.end_key_tile);
+  const bool any = queries.low <= queries.high && keys.low <= keys.high;
+  const std::int64_t least = std::clamp(any ? keys.low - queries.high : bias.low, bias.low, bias.high);
+  const std::int64_t most = std::clamp(any ? keys.high - queries.low : bias.low, bias.low, bias.high);
+  const std::int64_t count = most - least + 1;
+  return {least - bias.low, count, job::padded(count + 2 * job::kBandMargin), 0};
+}
+
+}  // namespace
+
+void make_diagonals(const TermContext& context, Arena& arena, job::BiasJob& bias) {
+  const job::AttentionJob& job = *context.job;
+  auto* const bands = arena.take<job::SequenceBand>(static_cast<std::int64_t>(job.sequences.size()));
+  std::int64_t used = 0;
+  for (std::size_t s = 0; s < job.sequences.size(); ++s) {
+    job::SequenceBand band = part_of(bias, job, job.sequences[s]);
+    band.first = used;
+    used += job.backward.parts * job.shape.heads * band.stride;
+    if (bands != nullptr) bands[s] = band;
+  }
+  bias.sequence_bands = bands;
+  bias.diagonals = take_arithmetic(arena, job, used);
+  if (bias.diagonals != nullptr) std::memset(bias.diagonals, 0, static_cast<std::size_t>(used * bytes_of(job.arithmetic)));
+}
+
+LengthRange lengths_of(const job::BiasJob& bias) {
+  const std::int64_t most = std::max(std::abs(bias.low), std::abs(bias.high));
+  const bool both = bias.low <= 0 && bias.high >= 0;
+  return {both ? 0 : std::min(std::abs(bias.low), std::abs(bias.high)), most + 1};
+}
+
+void make_band(const TermContext& context, Arena& arena, job::BiasJob& bias) {
+  const std::int64_t heads = context.job->shape.heads;
+  bias.stride = job::padded(bias.high - bias.low + 1 + 2 * job::kBandMargin);
+  void* const memory = take_arithmetic(arena, *context.job, heads * bias.stride);
+  bias.values = memory;
+  if (arena.measuring()) return;
+  with_arithmetic(context.job->arithmetic, [&](auto zero) {
+    const BandWriter<decltype(zero)> writer = {bias, heads, static_cast<decltype(zero)*>(memory)};
+    is_even(bias.plan->spec) ? writer.fill_even() : writer.fill();
+    writer.fill_margins();
   });
 }
 

@@ -94,6 +94,11 @@ FireLines lines_of(const Fire& fire, std::int64_t first_head, std::int64_t heads
   return lines;
 }
 
+FireLines lines_of(const job::BiasJob& bias, std::int64_t heads) {
+  const auto* fire = std::get_if<Fire>(&bias.plan->spec);
+  return fire != nullptr && is_piecewise(*fire) ? lines_of(*fire, bias.first_head, heads) : FireLines();
+}
+
 void add_line_gradient(const Fire& fire, const FireLines& lines, std::int64_t head, std::span<const double> sums, std::span<double> to) {
   const OneLayer mlp(fire.mlp);
   const std::size_t out_weight = 2 * mlp.hidden + static_cast<std::size_t>(head) * mlp.hidden;

@@ -34,6 +34,8 @@ constexpr std::int64_t kDistanceChunk = 512;
 void make_band(const TermContext& context, Arena& arena, job::BiasJob& bias);
 /// The same of FIRE's rows beyond its length.
 void make_fire_rows(const Fire& fire, const TermContext& context, Arena& arena, job::BiasJob& bias);
+/// Takes what the diagonals of each sequence are summed in, cleared.
+void make_diagonals(const TermContext& context, Arena& arena, job::BiasJob& bias);
 /// The perceptron of one hidden layer of ReLU as segments of x >= 0, from the knot before.
 struct FireLines {
   std::vector<double> knots;   // rising
@@ -44,5 +46,26 @@ bool is_piecewise(const Fire& fire);
 FireLines lines_of(const Fire& fire, std::int64_t first_head, std::int64_t heads);
 /// Adds the gradient of its parameters, from kFireSums a segment of each head.
 void add_line_gradient(const Fire& fire, const FireLines& lines, std::int64_t head, std::span<const double> sums, std::span<double> to);
+
+/// Lines of a FIRE that is piecewise, else none.
+FireLines lines_of(const job::BiasJob& bias, std::int64_t heads);
+
+/// |r| of a band: from `first` to end - 1.
+struct LengthRange {
+  std::int64_t first;
+  std::int64_t end;
+};
+LengthRange lengths_of(const job::BiasJob& bias);
+/// Whether a scheme depends on |r| alone, and fill_lengths knows it.
+bool is_even(const BiasSpec& spec);
+/// (heads, N) values at |r| = first, first + 1, ...
+void fill_lengths(const job::BiasJob& bias, const FireLines& lines, std::int64_t heads, std::int64_t first, std::span<double> out);
+/// Of one head, at |r| = first, first + 1, ...
+struct LengthGradient {
+  std::int64_t head;
+  std::int64_t first;
+  std::span<const double> values;
+};
+void add_length_gradient(const job::BiasJob& bias, const FireLines& lines, const LengthGradient& gradient, std::span<double> to);
 
 }  // namespace phasor::attend

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "attention/call.hpp"
 #include "attention/term_tensors.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
@@ -80,70 +81,109 @@ void copy_row(const SourceRow& row, double factor, T* out, std::int64_t out_stri
   });
 }
 
-/// How a packed table lies: columns of a row are `column` apart, rows `row`, blocks of `block_rows` rows `block`.
+/// How a packed table lies: columns of a row are `column` apart, rows `row`, blocks of `block_rows` rows `block`. What is more than the
+/// table has is zero.
 struct Order {
+  std::int64_t rows;
+  std::int64_t columns;
   std::int64_t column;
   std::int64_t row;
   std::int64_t block_rows;
   std::int64_t block;
-  std::int64_t size;
 };
 
+/// Rows that a task of the runner packs or sums; a multiple of kKeyTile.
+constexpr std::int64_t kChunkRows = 1024;
+
+/// Rows [first, end) of one table, b H + h of those that are apart.
 struct PackTask {
   const TablePacking* packing;
-  const job::PackedTable* out;
   Order order;
-  DType arithmetic;
+  std::int64_t table;
+  std::int64_t first;
+  std::int64_t end;
 };
-
-/// One table: task b H + h of those that are apart.
 template <class T>
-void pack_one(const PackTask& task, std::int64_t index) {
+void pack_rows_of_table(const PackTask& task, T* out) {
   const TablePacking& packing = *task.packing;
   const ConstTensorView& table = packing.term->table;
-  const std::int64_t b = index / table.shape[2];
-  const std::int64_t h = index % table.shape[2];
-  T* const out = static_cast<T*>(task.out->data) + index * task.out->size;
-  std::fill_n(out, task.out->size, T{0});
-  for (std::int64_t x = 0; x < packing.rows(); ++x) {
-    const std::int64_t row = table_row_of(*packing.term, *packing.band, packing.packed_row(x));
-    if (row < 0) continue;
-    const std::int64_t offset = b * table.strides[0] + row * table.strides[1] + h * table.strides[2];
+  const std::int64_t first = task.table / table.shape[2] * table.strides[0] + task.table % table.shape[2] * table.strides[2];
+  for (std::int64_t x = task.first; x < task.end; ++x) {
+    const std::int64_t row = x < packing.rows() ? table_row_of(*packing.term, *packing.band, packing.packed_row(x)) : -1;
     T* const to = out + x / task.order.block_rows * task.order.block + x % task.order.block_rows * task.order.row;
-    copy_row(SourceRow{table.data, table.dtype, offset, table.strides[3], table.shape[3]}, packing.factor, to, task.order.column);
+    const SourceRow from{table.data, table.dtype, first + row * table.strides[1], table.strides[3], table.shape[3]};
+    for (std::int64_t c = row < 0 ? 0 : table.shape[3]; c < task.order.columns; ++c) to[c * task.order.column] = 0;
+    if (row >= 0) copy_row(from, packing.factor, to, task.order.column);
   }
 }
 
 job::PackedTable pack_table(const TablePacking& packing, const Order& order, const job::AttentionJob& job, Arena& arena) {
   const Extents& shape = packing.term->table.shape;
-  job::PackedTable out{.size = order.size, .batch_stride = shape[0] == 1 ? 0 : shape[2], .head_stride = shape[2] == 1 ? 0 : 1};
-  out.data = arena.take_bytes(shape[0] * shape[2] * order.size * bytes_of(job.arithmetic));
+  job::PackedTable out{
+      .size = order.rows * order.columns, .batch_stride = shape[0] == 1 ? 0 : shape[2], .head_stride = shape[2] == 1 ? 0 : 1};
+  const std::int64_t tables = shape[0] * shape[2];
+  out.data = arena.take_bytes(tables * out.size * bytes_of(job.arithmetic));
   if (out.data == nullptr) return out;
-  const PackTask task{&packing, &out, order, job.arithmetic};
-  for (std::int64_t index = 0; index < shape[0] * shape[2]; ++index) {
-    with_arithmetic(job.arithmetic, [&]<class T>(T) { pack_one<T>(task, index); });
-  }
+  const std::int64_t chunks = (order.rows + kChunkRows - 1) / kChunkRows;
+  run_each(packing.runner, tables * chunks, [&](std::int64_t task) {
+    const std::int64_t first = task % chunks * kChunkRows;
+    const PackTask rows{&packing, order, task / chunks, first, std::min(first + kChunkRows, order.rows)};
+    with_arithmetic(job.arithmetic, [&]<class T>(T) { pack_rows_of_table(rows, static_cast<T*>(out.data) + rows.table * out.size); });
+  });
   return out;
 }
 
-/// The row of slots' sums that begins at `sums` in each, over the slots of one table, in order.
-struct SlotRow {
+/// Of one table: (b, h) of the gradient.
+struct SumTask {
+  const TablePacking* packing;
   const void* sums;
-  std::int64_t offset;
-  std::int64_t slot_size;
-  std::int64_t b;  // below 0: of every batch row
-  std::int64_t h;  // below 0: of every head
+  const TermContext* context;
+  std::int64_t b;
+  std::int64_t h;
 };
+
+/// Row x of the sums of every slot that belongs to the table, in order, added to `out`.
 template <class T>
-void sum_slots(const SlotRow& at, const job::AttentionJob& job, std::vector<double>& out) {
-  std::fill(out.begin(), out.end(), 0.0);
+void sum_slots(const SumTask& task, std::int64_t x, std::vector<double>& out) {
+  const job::AttentionJob& job = *task.context->job;
+  const Extents& shape = task.context->gradient->table.shape;
+  const std::int64_t places = job::padded(shape[3]);
   const std::int64_t slots = slots_of(job);
   for (std::int64_t slot = 0; slot < slots; ++slot) {
     const std::int64_t sequence = slot / job.shape.heads / job.backward.parts;
-    if (at.h >= 0 && slot % job.shape.heads != at.h) continue;
-    if (at.b >= 0 && job.sequences[static_cast<std::size_t>(sequence)].batch != at.b) continue;
-    const T* const row = static_cast<const T*>(at.sums) + slot * at.slot_size + at.offset;
+    if (shape[2] != 1 && slot % job.shape.heads != task.h) continue;
+    if (shape[0] != 1 && job.sequences[static_cast<std::size_t>(sequence)].batch != task.b) continue;
+    const T* const row = static_cast<const T*>(task.sums) + (slot * task.packing->rows() + x) * places;
     for (std::size_t c = 0; c < out.size(); ++c) out[c] += static_cast<double>(row[c]);
+  }
+}
+
+template <class Element>
+void add_values(const std::vector<double>& values, double factor, Element* out, std::int64_t stride) {
+  for (const double value : values) {
+    *out = static_cast<Element>(static_cast<double>(*out) + factor * value);
+    out += stride;
+  }
+}
+
+/// A packed row, the margins that are its copies included, to the caller's table.
+void add_packed_row(const SumTask& task, std::int64_t packed_row, std::vector<double>& row) {
+  const TablePacking& packing = *task.packing;
+  const TensorView& gradient = task.context->gradient->table;
+  const std::int64_t to = table_row_of(*packing.term, *packing.band, packed_row);
+  if (to < 0) return;
+  const std::int64_t last = packing.band->packed_rows - 1;
+  const std::int64_t first = packed_row == 0 ? 0 : packed_row + packing.margin;
+  const std::int64_t end = packed_row == last ? packing.rows() : packed_row + packing.margin + 1;
+  std::fill(row.begin(), row.end(), 0.0);
+  for (std::int64_t x = first; x < end; ++x) {
+    with_arithmetic(task.context->job->arithmetic, [&]<class T>(T) { sum_slots<T>(task, x, row); });
+  }
+  const std::int64_t at = task.b * gradient.strides[0] + to * gradient.strides[1] + task.h * gradient.strides[2];
+  if (gradient.dtype == DType::f64) {
+    add_values(row, packing.factor, static_cast<double*>(gradient.data) + at, gradient.strides[3]);
+  } else {
+    add_values(row, packing.factor, static_cast<float*>(gradient.data) + at, gradient.strides[3]);
   }
 }
 
@@ -170,10 +210,12 @@ Status make_band(const TableTerm& term, const TermContext& context, Arena& arena
   out = {.first = first, .count = last - first + 1, .packed_rows = last - first + 1, .bucketed = bias != nullptr};
   if (bias == nullptr) return {};
   out.packed_rows = bias->rows();
-  auto* const rows = arena.take<std::int32_t>(out.count);
-  out.rows = rows;
-  for (std::int64_t column = 0; rows != nullptr && column < out.count; ++column) {
-    rows[column] = static_cast<std::int32_t>(bias->row(-(first + column)));
+  auto* const rows = arena.take<std::int32_t>(out.count + 5 * job::kTableMargin);
+  if (rows == nullptr) return {};
+  out.rows = rows + job::kTableMargin;
+  for (std::int64_t column = -job::kTableMargin; column < out.count + 4 * job::kTableMargin; ++column) {
+    const std::int64_t inside = std::clamp<std::int64_t>(column, 0, out.count - 1);
+    rows[job::kTableMargin + column] = static_cast<std::int32_t>(bias->row(-(first + inside)));
   }
   return {};
 }
@@ -189,34 +231,32 @@ std::int64_t table_row_of(const TableTerm& term, const job::TableBand& band, std
 job::PackedTable pack_table_rows(const TablePacking& packing, const job::AttentionJob& job, Arena& arena) {
   const std::int64_t places = job::padded(packing.term->table.shape[3]);
   const std::int64_t rows = packing.rows();
-  return pack_table(packing, {.column = 1, .row = places, .block_rows = rows, .block = 0, .size = rows * places}, job, arena);
+  return pack_table(packing, {.rows = rows, .columns = places, .column = 1, .row = places, .block_rows = rows, .block = 0}, job, arena);
 }
 
 job::PackedTable pack_table_panels(const TablePacking& packing, const job::AttentionJob& job, Arena& arena) {
-  const std::int64_t block = packing.term->table.shape[3] * job::kKeyTile;
+  const std::int64_t width = packing.term->table.shape[3];
   const std::int64_t panels = (packing.rows() + job::kKeyTile - 1) / job::kKeyTile;
-  const Order order{.column = job::kKeyTile, .row = 1, .block_rows = job::kKeyTile, .block = block, .size = panels * block};
+  const Order order{.rows = panels * job::kKeyTile,
+                    .columns = width,
+                    .column = job::kKeyTile,
+                    .row = 1,
+                    .block_rows = job::kKeyTile,
+                    .block = width * job::kKeyTile};
   return pack_table(packing, order, job, arena);
 }
 
 void add_table_sums(const TablePacking& packing, const void* sums, const TermContext& context) {
-  const TensorView& gradient = context.gradient->table;
-  const Extents& shape = gradient.shape;
-  const std::int64_t places = job::padded(shape[3]);
-  std::vector<double> row(static_cast<std::size_t>(shape[3]));
-  for (std::int64_t b = 0; b < shape[0]; ++b) {
-    for (std::int64_t h = 0; h < shape[2]; ++h) {
-      for (std::int64_t x = 0; x < packing.rows(); ++x) {
-        const std::int64_t to = table_row_of(*packing.term, *packing.band, packing.packed_row(x));
-        if (to < 0) continue;
-        const SlotRow from{sums, x * places, packing.rows() * places, shape[0] == 1 ? -1 : b, shape[2] == 1 ? -1 : h};
-        with_arithmetic(context.job->arithmetic, [&]<class T>(T) { sum_slots<T>(from, *context.job, row); });
-        for (std::int64_t c = 0; c < shape[3]; ++c) {
-          add_to_element(gradient, {b, to, h}, c, packing.factor * row[static_cast<std::size_t>(c)]);
-        }
-      }
-    }
-  }
+  const Extents& shape = context.gradient->table.shape;
+  const std::int64_t rows = packing.band->packed_rows;
+  const std::int64_t chunks = (rows + kChunkRows - 1) / kChunkRows;
+  run_each(context.spec->runner, shape[0] * shape[2] * chunks, [&](std::int64_t task) {
+    const std::int64_t table = task / chunks;
+    const std::int64_t first = task % chunks * kChunkRows;
+    const SumTask part{&packing, sums, &context, table / shape[2], table % shape[2]};
+    std::vector<double> row(static_cast<std::size_t>(shape[3]));
+    for (std::int64_t r = first; r < std::min(first + kChunkRows, rows); ++r) add_packed_row(part, r, row);
+  });
 }
 
 }  // namespace phasor::attend

@@ -28,6 +28,7 @@ struct TablePacking {
   const job::TableBand* band;
   double factor = 1;
   std::int64_t margin = 0;
+  Runner runner = {};
 
   std::int64_t rows() const { return band->packed_rows + 2 * margin; }
   /// Of row x, margins included.

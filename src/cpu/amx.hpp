@@ -2,8 +2,8 @@
 // The parts of attention in bfloat16 on Intel's matrix unit (AMX): packing, scores, softmax of a tile of scores, and the sum of values.
 //
 // A block is kBlockRows query rows; it walks over tiles of kTileKeys keys. For each tile: scores, whatever the scheme adds to them or
-// masks, softmax, rescale if softmax says so, add_values. Nothing here allocates. All but `available` need a Session on the calling thread,
-// and pointers to packed data, scores and outputs aligned to 64 bytes.
+// masks, softmax, rescale if softmax says so, add_values. Nothing here allocates. Subnormal bfloat16 numbers count as zeros. All but
+// `available` need a Session on the calling thread, and pointers to packed data, scores and outputs aligned to 64 bytes.
 #pragma once
 
 #include <cstdint>
@@ -71,6 +71,10 @@ void pack_keys(const Rows& from, BFloat16* to);
 
 /// To pairs of keys for `add_values`, in the order in which `softmax` leaves probabilities; values beyond `count` become zeros.
 void pack_values(const Rows& from, BFloat16* to);
+
+/// A product nobody reads. The matrix unit goes to sleep 400 ns after its last product and that costs 300 ns: whoever works longer than
+/// this between two of these functions calls it on the way. softmax does.
+void keep_awake();
 
 /// scores (kBlockRows, kTileKeys) = queries keys^T, summed in float32. `depth` is the padded number of channels.
 void scores(const BFloat16* queries, const BFloat16* keys, std::int64_t depth, float* to);

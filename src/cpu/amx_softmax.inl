@@ -128,10 +128,6 @@ inline std::int64_t exponentiate_rows(const Half& half, std::int64_t first, std:
   return kHalfRows;
 }
 
-/// Some 300 ns after its last product the matrix unit goes to sleep, and this takes another 300 ns of everything else. So a product now and
-/// then, of whatever the registers hold, into one that is free.
-inline void keep_unit_awake() { _tile_dpbf16ps(0, 4, 6); }
-
 /// Without looking for maxima first, unless the last tile raised one: a row's sums tell when its shift is too low.
 template <Parts parts>
 std::uint32_t half_softmax(const Half& half, bool& rising) {
@@ -142,7 +138,7 @@ std::uint32_t half_softmax(const Half& half, bool& rising) {
     r = exponentiate_rows<parts>(half, r, r);
   }
   rising = rows != 0 || (rising && has_empty_rows(half));
-  keep_unit_awake();
+  keep_awake();
   return rows;
 }
 

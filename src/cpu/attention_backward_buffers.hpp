@@ -32,7 +32,7 @@ template <class T>
 BackwardBuffers<T> backward_buffers(const job::AttentionJob& job, T* base) {
   BackwardBuffers<T> b;
   const auto take = [&](std::int64_t count) -> T* {
-    T* const result = base != nullptr ? base + b.used : nullptr;
+    T* const result = base != nullptr && count > 0 ? base + b.used : nullptr;
     b.used += (count + 15) / 16 * 16;
     return result;
   };

@@ -127,6 +127,9 @@ void begin_backward_rows(BackwardRows<T>& at) {
     at.rows.q = b.q;
   }
   clear_blind_rows(at);
+  for (T* tile : {b.scores, b.dp, b.slope}) {  // what partial tiles leave out is read, and must be numbers
+    if (tile != nullptr) fill(tile, at.rows.tile->count * job::kKeyTile, T{0});
+  }
   for (int c = 0; c < job.content_count; ++c) fill(b.content_gradient[c], at.rows.tile->count * job.shape.padded_width, T{0});
   const BackwardTile<T> tile = backward_tile_of<T>(at, nullptr);
   each_term(job, at.base, [&](const auto& term, T* scratch) { term_backward_begin(term, at.rows, tile, scratch); });

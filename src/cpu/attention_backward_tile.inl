@@ -7,6 +7,7 @@ struct BackwardPanels {
   const T* keys_transposed[job::kMaxContents];
   const T* keys[job::kMaxContents];
   const T* values_transposed;
+  const T* next;  // keys_transposed of the next tile; null: there is none
 };
 template <class T>
 BackwardPanels<T> backward_panels(const job::AttentionJob& job, std::int64_t key_head, std::int64_t key_tile) {
@@ -17,8 +18,24 @@ BackwardPanels<T> backward_panels(const job::AttentionJob& job, std::int64_t key
     p.keys_transposed[c] = static_cast<const T*>(job.panels.keys_transposed[c]) + size;
     p.keys[c] = static_cast<const T*>(job.panels.keys[c]) + size;
   }
+  const bool is_last = key_tile + 1 == static_cast<std::int64_t>(job.key_tiles.size());
+  p.next = is_last ? nullptr : p.keys_transposed[0] + job.shape.padded_width * job::kKeyTile;
   p.values_transposed = static_cast<const T*>(job.panels.values_transposed) + panel * job.shape.padded_value_width * job::kKeyTile;
   return p;
+}
+
+/// What the next product reads, brought nearer while one is at work: panels and sums of a long sequence lie in a far cache.
+template <class T>
+struct Next {
+  const T* data;
+  std::int64_t count;
+};
+template <class T>
+Next<T> next_rows(const job::AttentionJob& job, const T* data, std::int64_t width) {
+  constexpr std::int64_t kNear = std::int64_t{1} << 20;  // bytes: the near caches hold as much
+  const std::int64_t all = job.shape.keys * (3 * job.shape.padded_width + 2 * job.shape.padded_value_width);
+  const bool is_far = data != nullptr && all * static_cast<std::int64_t>(sizeof(T)) > kNear;
+  return {data, is_far ? width * job::kKeyTile : 0};
 }
 
 /// cap tanh(s / cap), and its slope.
@@ -56,72 +73,144 @@ HWY_NOINLINE void score_gradients(const BackwardRows<T>& at) {
 template <class T>
 void scores_again(const BackwardRows<T>& at, const ScoreTile<T>& tile, const BackwardPanels<T>& panels, TileSight sight) {
   const job::AttentionJob& job = *at.rows.job;
-  content_scores(tile, content_rows_of(at.buffers), panels.keys_transposed, at.buffers.dp);
+  ContentRows<T> content = content_rows_of(at.buffers);
+  const Next<T> next = next_rows(job, panels.values_transposed, job.shape.padded_value_width);
+  content.next = next.data;
+  content.next_count = next.count;
+  content_scores(tile, content, panels.keys_transposed, at.buffers.dp);
   each_term(job, at.base, [&](const auto& term, T* scratch) { term_add(term, tile, scratch); });
   if (job.softcap > 0) cap_with_slope(at.rows, tile.scores, at.buffers.slope);
   if (sight == TileSight::part || tile.keys->count < job::kKeyTile) mask_tile(tile, -std::numeric_limits<T>::infinity());
+}
+
+template <class T>
+T* value_gradient_of(const BackwardRows<T>& at, const job::TokenTile& keys) {
+  const job::AttentionJob& job = *at.rows.job;
+  return rows_at<T>(job.backward.v, key_row_of(job, keys, at.task->key_head), job.shape.padded_value_width);
+}
+template <class T>
+T* key_gradient_of(const BackwardRows<T>& at, const job::TokenTile& keys, int content) {
+  const job::AttentionJob& job = *at.rows.job;
+  return rows_at<T>(job.backward.k[content], key_row_of(job, keys, at.task->key_head), job.shape.padded_width);
 }
 
 /// dp = do v^T, and what terms on the side of values add.
 template <class T>
 void probability_gradients(const BackwardRows<T>& at, const ScoreTile<T>& dp, const BackwardPanels<T>& panels) {
   const job::AttentionJob& job = *at.rows.job;
-  gemm(Gemm<T>{.m = at.rows.tile->count,
-               .n = job::kKeyTile,
-               .k = job.shape.value_width,
-               .a = at.buffers.out_gradient,
-               .a_row = job.shape.padded_value_width,
-               .a_k = 1,
-               .b = panels.values_transposed,
-               .b_row = job::kKeyTile,
-               .c = dp.scores,
-               .c_row = job::kKeyTile,
-               .add = false});
+  const std::int64_t width = job.shape.padded_value_width;
+  const Next<T> next = next_rows<T>(job, value_gradient_of(at, *dp.keys), width);
+  Slab slab = {};
+  for (std::int64_t row = 0; row < at.rows.tile->count; row += slab.rows) {
+    slab = slab_at(dp, row);
+    gemm(Gemm<T>{.m = slab.rows,
+                 .n = slab.columns,
+                 .k = job.shape.value_width,
+                 .a = at.buffers.out_gradient + row * width,
+                 .a_row = width,
+                 .a_k = 1,
+                 .b = panels.values_transposed + slab.first,
+                 .b_row = job::kKeyTile,
+                 .c = dp.scores + row * job::kKeyTile + slab.first,
+                 .c_row = job::kKeyTile,
+                 .add = false,
+                 .factor = nullptr,
+                 .next = next.data,
+                 .next_count = dp.partial ? 0 : next.count});
+  }
   const BackwardTile<T> tile = backward_tile_of<T>(at, nullptr);
   each_term(job, at.base, [&](const auto& term, T* scratch) { term_backward_values(term, dp, tile, scratch); });
 }
 
-/// out (keys, width) += a^T b: what the rows of b give to keys by the weights a.
+/// Rows of a partial tile whose slabs reach into the sixteen columns from this one on: all that see one of those keys are among them.
 template <class T>
-void add_to_keys(const ScoreTile<T>& weights, const T* b, std::int64_t width, T* out) {
-  gemm(Gemm<T>{.m = weights.keys->count,
-               .n = width,
-               .k = weights.rows->tile->count,
-               .a = weights.scores,
-               .a_row = 1,
-               .a_k = job::kKeyTile,
-               .b = b,
-               .b_row = width,
-               .c = out,
-               .c_row = width,
-               .add = true});
+Columns rows_seeing(const ScoreTile<T>& tile, std::int64_t column) {
+  Columns seeing = {tile.rows->tile->count, 0};
+  Slab slab = {};
+  for (std::int64_t row = 0; row < tile.rows->tile->count; row += slab.rows) {
+    slab = slab_at(tile, row);
+    if (slab.first > column || slab.first + slab.columns <= column) continue;
+    seeing = {std::min(seeing.first, row), row + slab.rows};
+  }
+  return seeing;
+}
+
+/// out (keys, width) += weights^T rows: what queries give to keys.
+template <class T>
+struct KeyProduct {
+  const T* rows;
+  std::int64_t width;
+  T* out;
+  Next<T> next;
+};
+template <class T>
+void add_to_keys(const ScoreTile<T>& weights, const KeyProduct<T>& product) {
+  const std::int64_t width = product.width;
+  const std::int64_t count = weights.keys->count;
+  const std::int64_t step = weights.partial ? 16 : count;
+  for (std::int64_t key = 0; key < count; key += step) {
+    const Columns rows = weights.partial ? rows_seeing(weights, key) : Columns{0, weights.rows->tile->count};
+    if (rows.first >= rows.end) continue;
+    gemm(Gemm<T>{.m = std::min(step, count - key),
+                 .n = width,
+                 .k = rows.end - rows.first,
+                 .a = weights.scores + rows.first * job::kKeyTile + key,
+                 .a_row = 1,
+                 .a_k = job::kKeyTile,
+                 .b = product.rows + rows.first * width,
+                 .b_row = width,
+                 .c = product.out + key * width,
+                 .c_row = width,
+                 .add = true,
+                 .factor = nullptr,
+                 .next = product.next.data,
+                 .next_count = weights.partial ? 0 : product.next.count});
+  }
 }
 /// out (queries, width) += ds k.
 template <class T>
-void add_to_queries(const ScoreTile<T>& ds, const T* keys, T* out) {
+void add_to_queries(const ScoreTile<T>& ds, const T* keys, const Next<T>& next, T* out) {
   const std::int64_t width = ds.rows->job->shape.padded_width;
-  gemm(Gemm<T>{.m = ds.rows->tile->count,
-               .n = width,
-               .k = ds.keys->count,
-               .a = ds.scores,
-               .a_row = job::kKeyTile,
-               .a_k = 1,
-               .b = keys,
-               .b_row = width,
-               .c = out,
-               .c_row = width,
-               .add = true});
+  Slab slab = {};
+  for (std::int64_t row = 0; row < ds.rows->tile->count; row += slab.rows) {
+    slab = slab_at(ds, row);
+    const std::int64_t columns = std::min(slab.columns, ds.keys->count - slab.first);
+    if (columns <= 0) continue;
+    gemm(Gemm<T>{.m = slab.rows,
+                 .n = width,
+                 .k = columns,
+                 .a = ds.scores + row * job::kKeyTile + slab.first,
+                 .a_row = job::kKeyTile,
+                 .a_k = 1,
+                 .b = keys + slab.first * width,
+                 .b_row = width,
+                 .c = out + row * width,
+                 .c_row = width,
+                 .add = true,
+                 .factor = nullptr,
+                 .next = next.data,
+                 .next_count = ds.partial ? 0 : next.count});
+  }
 }
 
-/// The gradient of one content, whose queries and keys are given as they met.
+/// Queries and keys of a content as they met, and what comes after.
 template <class T>
-void content_gradient(const BackwardRows<T>& at, const ScoreTile<T>& ds, int content, const T* q, const T* keys) {
+struct MetRows {
+  const T* q;
+  const T* keys;
+  const T* next;
+};
+/// The gradient of one content.
+template <class T>
+void content_gradient(const BackwardRows<T>& at, const ScoreTile<T>& ds, int content, const MetRows<T>& met) {
   const job::AttentionJob& job = *at.rows.job;
   const std::int64_t width = job.shape.padded_width;
-  if (job.backward.wants_q || job.backward.wants_shift) add_to_queries(ds, keys, at.buffers.content_gradient[content]);
-  if (job.backward.wants_k) {
-    add_to_keys(ds, q, width, rows_at<T>(job.backward.k[content], key_row_of(job, *ds.keys, at.task->key_head), width));
+  T* const out = key_gradient_of(at, *ds.keys, content);
+  if (job.backward.wants_q || job.backward.wants_shift) {
+    add_to_queries(ds, met.keys, next_rows<T>(job, out, width), at.buffers.content_gradient[content]);
   }
+  if (job.backward.wants_k)
+    add_to_keys(ds, KeyProduct<T>{.rows = met.q, .width = width, .out = out, .next = next_rows<T>(job, met.next, width)});
 }
 
 /// Those scores that took this content; 0 elsewhere.
@@ -148,15 +237,16 @@ void content_gradients(const BackwardRows<T>& at, const ScoreTile<T>& ds, const 
     for (std::int64_t d = 0; d < ds.keys->count * width; d += lanes<T>) {
       store(mul(load(panels.keys[0] + d), load(b.scores + d % width)), b.key_tile + d);
     }
-    return content_gradient<T>(at, ds, 0, b.spare, b.key_tile);
+    return content_gradient<T>(at, ds, 0, {b.spare, b.key_tile, panels.next});
   }
   const ContentSpan span = contents_of(job, *at.rows.tile, *ds.keys);
-  if (span.first == span.last) return content_gradient<T>(at, ds, span.first, b.content_q[span.first], panels.keys[span.first]);
+  if (span.first == span.last)
+    return content_gradient<T>(at, ds, span.first, {b.content_q[span.first], panels.keys[span.first], panels.next});
   ScoreTile<T> share = ds;
   share.scores = b.scores;
   for (int c = span.first; c <= span.last; ++c) {
     share_of_content(ds, c, share.scores);
-    content_gradient<T>(at, share, c, b.content_q[c], panels.keys[c]);
+    content_gradient<T>(at, share, c, {b.content_q[c], panels.keys[c], nullptr});
   }
 }
 
@@ -179,8 +269,10 @@ template <class T>
 void backward_tile(const BackwardRows<T>& at, const job::TokenTile& keys, std::int64_t key_tile, TileSight sight) {
   const job::AttentionJob& job = *at.rows.job;
   const job::BackwardJob& wanted = job.backward;
-  const ScoreTile<T> scores = score_tile(at.rows, keys, at.buffers.scores);
-  const ScoreTile<T> ds = score_tile(at.rows, keys, at.buffers.dp);
+  ScoreTile<T> scores = score_tile(at.rows, keys, at.buffers.scores);
+  scores.partial = scores.regular && (sight == TileSight::part || keys.count < job::kKeyTile);
+  ScoreTile<T> ds = scores;
+  ds.scores = at.buffers.dp;
   const BackwardPanels<T> panels = backward_panels<T>(job, at.task->key_head, key_tile);
   const bool to_scores = wanted.wants_q || wanted.wants_k || wanted.wants_shift || wanted.wants_terms;
   scores_again(at, scores, panels, sight);
@@ -192,9 +284,11 @@ void backward_tile(const BackwardRows<T>& at, const job::TokenTile& keys, std::i
   }
   const BackwardTile<T> tile = backward_tile_of<T>(at, nullptr);
   each_term(job, at.base, [&](const auto& term, T* scratch) { term_backward_take(term, scores, tile, scratch); });
-  const std::int64_t value_width = job.shape.padded_value_width;
   if (wanted.wants_v) {
-    add_to_keys(scores, at.buffers.out_gradient, value_width, rows_at<T>(wanted.v, key_row_of(job, keys, at.task->key_head), value_width));
+    add_to_keys(scores, KeyProduct<T>{.rows = at.buffers.out_gradient,
+                                      .width = job.shape.padded_value_width,
+                                      .out = value_gradient_of(at, keys),
+                                      .next = next_rows<T>(job, panels.keys[0], job.shape.padded_width)});
   }
   if (!to_scores) return;
   for (std::int64_t d = 0; job.softcap > 0 && d < at.rows.tile->count * job::kKeyTile; d += lanes<T>) {

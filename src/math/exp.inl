@@ -2,40 +2,42 @@
 // exp and tanh for attention, where speed goes before the last bit: in the words of cpu/vec.inl, one text for registers and one lane. No
 // guard and no namespace: included by cpu/vec.inl.
 
-// e^x = 2^(n-1) 2 e^r with |r| <= ln(2) / 2, and 2 e^r a minimax fit of degree 5 or 11 with 2 + 2r + ... given. Where n is the least
-// that x is cut to, the exponent of 2^(n-1) is that of 0, and so is the result: nothing is ever subnormal.
+// e^x = 2^n e^r with |r| <= ln(2) / 2, and e^r a minimax fit of degree 5 or 11 with 1 + r + ... given. From that, kCut is subtracted,
+// which x is cut to the logarithm of: what matters not beside 1 becomes 0, and nothing that is multiplied by it later is subnormal (an
+// assist of the processor each: attention that decays took 1.7 times as long).
 template <class T>
 struct ExpConstants;
 template <>
 struct ExpConstants<float> {
-  static constexpr float kLowest = -126 * 0x1.62e430p-1F;  // n = -126
-  static constexpr float kRound = 0x1.8p23F + 126;         // added, the sum's last bits are the exponent of 2^(n-1)
+  static constexpr float kCut = 0x1p-64F;
+  static constexpr float kLowest = -64 * 0x1.62e430p-1F;  // r is 0 there, or negative where n ln(2) takes two steps
+  static constexpr float kRound = 0x1.8p23F + 127;        // added, the sum's last bits are the exponent of 2^n
   static constexpr float kLog2e = 0x1.715476p0F;
-  static constexpr float kLn2 = 0x1.62e430p-1F;  // fused, its error of 2^-29 counts n times: 2^-22 at the very end
+  static constexpr float kLn2 = 0x1.62e430p-1F;  // fused, its error of 2^-29 counts n times
   static constexpr float kLn2High = 0x1.63p-1F;  // 9 bits: its product with n is exact
   static constexpr float kLn2Low = -0x1.bd0106p-13F;
-  static constexpr float kTerms[] = {
-      2 * 0.0083125226772792602F, 2 * 0.041890156890766104F, 2 * 0.16667114620604472F, 2 * 0.49999231495553506F, 2.0F, 2.0F};
+  static constexpr float kTerms[] = {0.0083125226772792602F, 0.041890156890766104F, 0.16667114620604472F, 0.49999231495553506F, 1.0F, 1.0F};
 };
 template <>
 struct ExpConstants<double> {
-  static constexpr double kLowest = -1022 * 0x1.62e42fefa39efp-1;  // n = -1022
-  static constexpr double kRound = 0x1.8p52 + 1022;
+  static constexpr double kCut = 0x1p-512;
+  static constexpr double kLowest = -512 * 0x1.62e42fefa39f0p-1;
+  static constexpr double kRound = 0x1.8p52 + 1023;
   static constexpr double kLog2e = 0x1.71547652b82fep0;
   static constexpr double kLn2High = 0x1.62e42fep-1;  // 28 bits
   static constexpr double kLn2Low = 0x1.f473de6af278fp-30;
-  static constexpr double kTerms[] = {2 * 2.5000066626477465254e-8,
-                                      2 * 2.7630248368472882038e-7,
-                                      2 * 2.7557586353522278202e-6,
-                                      2 * 0.000024801493099025649647,
-                                      2 * 0.00019841269506607021004,
-                                      2 * 0.0013888888943629926239,
-                                      2 * 0.0083333333334944459065,
-                                      2 * 0.041666666666530159353,
-                                      2 * 0.16666666666666412551,
-                                      2 * 0.50000000000000106271,
-                                      2.0,
-                                      2.0};
+  static constexpr double kTerms[] = {2.5000066626477465254e-8,
+                                      2.7630248368472882038e-7,
+                                      2.7557586353522278202e-6,
+                                      0.000024801493099025649647,
+                                      0.00019841269506607021004,
+                                      0.0013888888943629926239,
+                                      0.0083333333334944459065,
+                                      0.041666666666530159353,
+                                      0.16666666666666412551,
+                                      0.50000000000000106271,
+                                      1.0,
+                                      1.0};
 };
 
 /// A polynomial, highest coefficient first.
@@ -47,21 +49,22 @@ HWY_INLINE Reg<T> polynomial(Reg<T> x, const T (&terms)[kCount]) {
   return sum;
 }
 
-/// e^x for x <= 87 (float64: 708). Relative error below 2^-22 for x >= -20, else 2^-21 (float64: 2^-50). Exactly 0 from -87 (-708.1)
-/// down to -infinity, exactly 1 at 0. NaN stays NaN.
+/// e^x for x <= 40 (float64: 700), but for an absolute error of 2^-64 (2^-512); relative error below 2^-21, for |x| <= 20
+/// below 2^-22 (2^-50). Exactly 0 where that is
+/// all, down to -infinity; exactly 1 at 0. NaN stays NaN.
 template <class T>
 HWY_INLINE Reg<T> exponential(Reg<T> x) {
   using C = ExpConstants<T>;
   x = max(set(C::kLowest), x);
   const Reg<T> exponent = mul_add(x, set(C::kLog2e), set(C::kRound));
   const Reg<T> n = sub(exponent, set(C::kRound));
-  Reg<T> r;
   if constexpr (kFused && std::is_same_v<T, float>) {
-    r = neg_mul_add(n, set(ExpConstants<float>::kLn2), x);
+    const Reg<T> r = neg_mul_add(n, set(ExpConstants<float>::kLn2), x);
+    return mul_add(polynomial(r, C::kTerms), power_of_last_bits(exponent), set(-C::kCut));
   } else {
-    r = neg_mul_add(n, set(C::kLn2Low), neg_mul_add(n, set(C::kLn2High), x));
+    const Reg<T> r = neg_mul_add(n, set(C::kLn2Low), neg_mul_add(n, set(C::kLn2High), x));
+    return max(zero<T>(), mul_add(polynomial(r, C::kTerms), power_of_last_bits(exponent), set(-C::kCut)));
   }
-  return mul(polynomial(r, C::kTerms), power_of_last_bits(exponent));
 }
 
 /// tanh(x) = x + x z q(z), z = x^2, for |x| < 5/8; beyond, by e^(-2|x|).

@@ -55,6 +55,19 @@ TEST(attention_value_table, sliding_in_every_sight) {
   }
 }
 
+/// The last tile of keys is short, and all of it beyond the clip.
+TEST(attention_value_table, a_short_tile_of_keys_far_behind_or_ahead) {
+  for (const std::int64_t offset : {-160, -130, 80, 90, 100}) {
+    ref::Problem p = random_problem({.batch = 1, .queries = 30, .keys = 70, .heads = 1, .key_heads = 1, .width = 5, .value_width = 3}, 24);
+    for (std::int64_t i = 0; i < 30; ++i) p.query_positions.push_back(i + offset);
+    for (std::int64_t j = 0; j < 70; ++j) p.key_positions.push_back(j);
+    for (const std::int64_t w : {10, 20, 300}) {
+      p.schemes = {shaw(p.shape, {.left = w, .right = w})};
+      expect_as_reference(p, "offset " + std::to_string(offset) + ", w = " + std::to_string(w));
+    }
+  }
+}
+
 ref::Output output_of(const ref::Problem& p, DType dtype) {
   Bridge bridge(p, dtype);
   const Status status = bridge.forward();

@@ -277,6 +277,7 @@ std::vector<float> attend(const Attention& a, const RowsOfNumbers& q, const Rows
       amx::pack_keys(k.rows(key, amx::kTileKeys), keys.data());
       amx::pack_values(v.rows(key, amx::kTileKeys), values.data());
       amx::scores(block.queries.data(), keys.data(), block.channels, block.scores.data());
+      amx::keep_awake();  // must not disturb anything
       mask(block, a, row, key);
       const float scale = 1 / std::sqrt(static_cast<float>(a.channels));
       const std::uint32_t rows = amx::softmax(block.scores.data(), scale, a.parts, block.state);

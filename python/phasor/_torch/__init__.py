@@ -17,6 +17,7 @@ _core.watch_torch(
 )
 
 from phasor._torch import additive, autograd, bias, learned, vmap  # noqa: E402, F401  (importing registers)
+from phasor._torch.attention import attention, detached, merge_attention  # noqa: E402
 from phasor._torch.eager import (  # noqa: E402
     cos_sin,
     learned_rotary,
@@ -35,8 +36,11 @@ from phasor._torch.spec_text import text_of  # noqa: E402
 
 __all__ = [
     "TYPES",
+    "attention",
     "cos_sin",
+    "detached",
     "learned_rotary",
+    "merge_attention",
     "output",
     "positions_and_first",
     "rerotate_",

@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How positions enter attention's scores: one small class a scheme, of arrays that may learn. A list of schemes adds up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from phasor import _bias_specs as specs
+from phasor._arrays import Array, is_torch
+from phasor._bias import Bias
+from phasor._position_types import PositionMap
+from phasor._rotary import Rotary
+from phasor._scheme_arrays import column, float64_list, rows_of_heads, vector_of_heads
+
+__all__ = [
+    "BiasTerm",
+    "Conformer",
+    "Cope",
+    "Deberta",
+    "Decomposed",
+    "Dense",
+    "Grid",
+    "Inkling",
+    "LearnedBias",
+    "Rope",
+    "Shaw",
+    "T5",
+    "TableTerm",
+    "TransformerXL",
+    "WavLM",
+    "XLNet",
+    "Xpos",
+]
+
+DebertaReading = Literal["hf", "microsoft", "hf_swapped"]
+
+
+@dataclass
+class Pieces:
+    """What a scheme is made of: the dict of each term, as the core reads it (python/src/attention_spec.hpp)."""
+
+    heads: int  # of q
+    terms: list[dict[str, Any]] = field(default_factory=list)
+    content: dict[str, Any] | None = None
+    content_shift: Array | None = None
+
+
+class Scheme:
+    """What every scheme is: something that adds its pieces."""
+
+    def add_to(self, pieces: Pieces) -> None:
+        raise NotImplementedError
+
+
+def _refuse_learned(spec: Any) -> None:
+    """A spec holds numbers: one made of a tensor that learns would drop its gradient without a word."""
+    name, kind = getattr(spec, "_learned_field", None), type(spec).__name__
+    if name is not None:
+        raise ValueError(f"attention: {kind}'s {name} require a gradient that a spec does not keep, wanted BiasTerm(spec, parameters)")
+
+
+def _table(side: str, table: Array, left: int, right: int, **more: Any) -> dict[str, Any]:
+    return {"kind": "table", "side": side, "table": rows_of_heads(table), "left": left, "right": right, **more}
+
+
+# ---- Functions of the distance ----
+
+
+@dataclass(frozen=True, eq=False)
+class BiasTerm(Scheme):
+    """Any bias of phasor.Bias, times a gate of the query: `parameters` (in the order of Bias.gradient) take the place of the spec's and learn.
+
+    gate is (B or 1, Tq, H or 1). Specs without heads (Alibi) take those of q.
+    """
+
+    spec: Any
+    parameters: Array | None = None
+    gate: Array | None = None
+    first_head: int = 0
+
+    def add_to(self, pieces: Pieces) -> None:
+        spec = self.spec.spec if isinstance(self.spec, Bias) else self.spec
+        if self.parameters is None:
+            _refuse_learned(spec)
+        if getattr(spec, "heads", None) == 0:
+            spec = replace(spec, heads=pieces.heads)
+        term: dict[str, Any] = {"kind": "bias", "bias": spec, "first_head": self.first_head}
+        if self.parameters is not None:
+            term["parameters"] = float64_list(self.parameters)
+        if self.gate is not None:
+            term["gate"] = self.gate[..., None]
+        pieces.terms.append(term)
+
+
+@dataclass(frozen=True, eq=False)
+class T5(Scheme):
+    """T5's bias by buckets of distances: table (H, buckets). T5 itself attends with scale=1."""
+
+    table: Array
+    bidirectional: bool = True
+    max_distance: int = 128
+    gate: Array | None = None  # (B or 1, Tq, H or 1): WavLM's
+
+    def add_to(self, pieces: Pieces) -> None:
+        heads, buckets = self.table.shape
+        sides: Literal["both", "behind"] = "both" if self.bidirectional else "behind"
+        spec = specs.T5Buckets(heads=heads, buckets=buckets, max_distance=self.max_distance, sides=sides)
+        BiasTerm(spec, self.table.reshape(-1), self.gate).add_to(pieces)
+
+
+@dataclass(frozen=True, eq=False)
+class WavLM(Scheme):
+    """T5's bias times a gate of the query: table (H, buckets), gate (B, Tq, H)."""
+
+    table: Array
+    gate: Array
+    max_distance: int = 800
+
+    def add_to(self, pieces: Pieces) -> None:
+        T5(self.table, True, self.max_distance, self.gate).add_to(pieces)
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedBias(Scheme):
+    """A number a distance: table (H, left + 1 + right) by key - query, clipped at both ends."""
+
+    table: Array
+    left: int
+    right: int
+
+    def add_to(self, pieces: Pieces) -> None:
+        spec = specs.ShawClip(heads=self.table.shape[0], left=self.left, right=self.right)
+        BiasTerm(spec, self.table.reshape(-1)).add_to(pieces)
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(Scheme):
+    """A bias given in full: (H, Tq, Tk) or (B, H, Tq, Tk); axes of 1 are shared."""
+
+    bias: Array
+
+    def add_to(self, pieces: Pieces) -> None:
+        bias = self.bias if self.bias.ndim == 4 else self.bias[None]
+        pieces.terms.append({"kind": "dense", "bias": bias.swapaxes(1, 2)})
+
+
+# ---- Tables that meet queries, keys or values ----
+
+
+@dataclass(frozen=True, eq=False)
+class TableTerm(Scheme):
+    """A table that meets queries or keys, or is added to values: (rows, D), (H, rows, D) or (B, H, rows, D), rows by key - query from -left to
+    right. features (B or 1, T, H or 1, width) instead of q or k; shift (H or 1, width) added to them. scale None: the attention's."""
+
+    side: str
+    table: Array
+    left: int
+    right: int
+    features: Array | None = None
+    shift: Array | None = None
+    scale: float | None = None
+    zero_outside: bool = False
+
+    def add_to(self, pieces: Pieces) -> None:
+        if self.side not in ("query", "key", "value"):
+            raise ValueError(f"TableTerm: side is {self.side!r}, wanted 'query', 'key' or 'value'")
+        shift = None if self.shift is None else vector_of_heads(self.shift)
+        more = {"features": self.features, "shift": shift, "scale": self.scale, "zero_outside": self.zero_outside}
+        pieces.terms.append(_table(self.side, self.table, self.left, self.right, **more))
+
+
+@dataclass(frozen=True, eq=False)
+class Shaw(Scheme):
+    """q . (k + keys[clip(key - query)]), and values[...] added to v: tables (left + right + 1, D) or (H, ...), rows from -left to right."""
+
+    keys: Array | None
+    values: Array | None = None
+    left: int = 0
+    right: int = 0
+
+    def add_to(self, pieces: Pieces) -> None:
+        if self.keys is not None:
+            pieces.terms.append(_table("query", self.keys, self.left, self.right))
+        if self.values is not None:
+            pieces.terms.append(_table("value", self.values, self.left, self.right))
+
+
+@dataclass(frozen=True, eq=False)
+class TransformerXL(Scheme):
+    """(q + u) . k + (q + v) . table[distance]: u, v (H, D); table (rows, H, D) or (B, rows, H, D), projected sinusoids, the distance
+    first_distance first, then less by 1 a row (Transformer-XL, XLNet and Conformer lay them out so)."""
+
+    table: Array
+    first_distance: int
+    u: Array | None = None
+    v: Array | None = None
+    scale: float | None = None
+
+    def add_to(self, pieces: Pieces) -> None:
+        table = self.table if self.table.ndim == 4 else self.table[None]
+        rows = table.shape[1]
+        shift = None if self.v is None else vector_of_heads(self.v)
+        term = {"kind": "table", "side": "query", "table": table, "left": self.first_distance, "right": rows - 1 - self.first_distance}
+        pieces.terms.append({**term, "shift": shift, "scale": self.scale})
+        if self.u is not None:
+            if pieces.content_shift is not None:
+                raise ValueError("TransformerXL: a scheme before has a u of its own, wanted one")
+            pieces.content_shift = vector_of_heads(self.u)
+
+
+Conformer = TransformerXL
+
+
+@dataclass(frozen=True, eq=False)
+class XLNet(Scheme):
+    """Transformer-XL with segments: (q + s) . E[segments differ]: s (H, D), E (2, H, D), segments (T) or (B, T) of integers."""
+
+    xl: TransformerXL
+    segment_table: Array | None = None
+    segment_shift: Array | None = None
+    query_segments: Array | None = None
+    key_segments: Array | None = None
+
+    def add_to(self, pieces: Pieces) -> None:
+        self.xl.add_to(pieces)
+        if self.segment_table is None:
+            return
+        if self.query_segments is None or self.key_segments is None:
+            raise ValueError("XLNet: segment_table is given without segments, wanted query_segments and key_segments")
+        shift = None if self.segment_shift is None else vector_of_heads(self.segment_shift)
+        pieces.terms.append(
+            {
+                "kind": "segment",
+                "table": self.segment_table[None],
+                "shift": shift,
+                "query_segments": self.query_segments,
+                "key_segments": self.key_segments,
+                "scale": self.xl.scale,
+            }
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Deberta(Scheme):
+    """q . keys[row] + k . queries[row], row by buckets of the distance: tables (2 span, H, D); the model's scale is 1 / sqrt(3 D)."""
+
+    keys: Array | None = None
+    queries: Array | None = None
+    buckets: int = 256  # 0: none (v1)
+    max_distance: int = 512
+    c2p: DebertaReading = "hf"  # whose reading
+    p2c: DebertaReading = "hf"
+
+    def add_to(self, pieces: Pieces) -> None:
+        for side, table, reading in (("query", self.keys, self.c2p), ("key", self.queries, self.p2c)):
+            if table is not None:
+                rows = specs.DebertaBuckets(heads=1, buckets=self.buckets, max_distance=self.max_distance, reading=reading)
+                pieces.terms.append({"kind": "table", "side": side, "table": table[None], "rows": rows})
+
+
+@dataclass(frozen=True, eq=False)
+class Inkling(Scheme):
+    """features . table[:, distance] for distances from 0 to extent - 1, not scaled: features (B, Tq, H, width), table (width, extent)."""
+
+    features: Array
+    table: Array
+
+    def add_to(self, pieces: Pieces) -> None:
+        extent = self.table.shape[1]
+        rows = self.table.swapaxes(0, 1)
+        rows = rows.flip(0) if is_torch(rows) else rows[::-1]
+        pieces.terms.append(_table("query", rows, extent - 1, 0, features=self.features, scale=1.0, zero_outside=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Cope(Scheme):
+    """Contextual positions: table (rows, D) or (H, rows, D). Causal attention only."""
+
+    table: Array
+    gate_scale: float = 1.0
+    scale: float = 1.0
+
+    def add_to(self, pieces: Pieces) -> None:
+        pieces.terms.append({"kind": "cope", "table": rows_of_heads(self.table), "gate_scale": self.gate_scale, "scale": self.scale})
+
+
+# ---- Images: a position is a token's number in its grid, row by row ----
+
+
+@dataclass(frozen=True, eq=False)
+class Grid(Scheme):
+    """A number a pair of offsets (Swin; BEiT with a class token): table (H, rows), window (height, width)."""
+
+    table: Array
+    window: tuple[int, int]
+    class_token: bool = False
+
+    def add_to(self, pieces: Pieces) -> None:
+        term = {"kind": "grid", "window": tuple(self.window), "class_token": self.class_token, "table": column(self.table)}
+        pieces.terms.append(term)
+
+
+@dataclass(frozen=True, eq=False)
+class Decomposed(Scheme):
+    """q . (rows_h[dy] + rows_w[dx]) (SAM, MViTv2): tables (2 max(heights) - 1, D), the least offset first; not scaled."""
+
+    rows_h: Array
+    rows_w: Array
+    query_grid: tuple[int, int]
+    key_grid: tuple[int, int]
+    scale: float = 1.0
+
+    def add_to(self, pieces: Pieces) -> None:
+        tables = {"rows_h": rows_of_heads(self.rows_h), "rows_w": rows_of_heads(self.rows_w)}
+        grids = {"query_grid": tuple(self.query_grid), "key_grid": tuple(self.key_grid)}
+        pieces.terms.append({"kind": "decomposed", **grids, **tables, "scale": self.scale})
+
+
+# ---- How q meets k ----
+
+
+@dataclass(frozen=True, eq=False)
+class Rope(Scheme):
+    """q and k rotated inside attention; with a map (ReRope, LeakyReRope, SelfExtend, DualChunk) at the distances that it shows."""
+
+    rotary: Rotary
+    keys_rotated: bool = False
+    map: PositionMap | None = None
+
+    def add_to(self, pieces: Pieces) -> None:
+        _set_content(pieces, {"rotary": self.rotary, "keys_rotated": self.keys_rotated, "map": self.map})
+
+
+@dataclass(frozen=True, eq=False)
+class Xpos(Scheme):
+    """Rotary with a decay: q zeta^(position / scale_base), k zeta^(-position / scale_base); exact however far the positions."""
+
+    rotary: Rotary
+    gamma: float = 0.4
+    scale_base: float = 512.0
+
+    def add_to(self, pieces: Pieces) -> None:
+        _set_content(pieces, {"rotary": self.rotary, "gamma": self.gamma, "scale_base": self.scale_base})
+
+
+def _set_content(pieces: Pieces, content: dict[str, Any]) -> None:
+    if pieces.content is not None:
+        raise ValueError("attention: two schemes say how q meets k, wanted one of Rope and Xpos")
+    pieces.content = content
+
+
+def pieces_of(scheme: Any, heads: int) -> Pieces:
+    """The pieces of a scheme, of a list of them, or of a bias or its spec (phasor.Alibi(), phasor.Kerple(...)). None: nothing."""
+    pieces = Pieces(heads)
+    parts: Iterable[Any] = () if scheme is None else scheme if isinstance(scheme, (list, tuple)) else (scheme,)
+    for part in parts:
+        if isinstance(part, Scheme):
+            part.add_to(pieces)
+        elif isinstance(part, Bias) or type(part).__module__ == specs.__name__:
+            BiasTerm(part).add_to(pieces)
+        else:
+            raise TypeError(
+                f"attention: scheme is {type(part).__name__}, wanted a scheme of phasor (T5, Shaw, Alibi, ...) or a list of them"
+            )
+    return pieces

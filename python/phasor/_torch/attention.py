@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operators of attention, whose specs are lists and a text (attention_text.py), so that compiled programs hold them; and their gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from phasor import _core
+from phasor._attention import core_spec
+from phasor._torch.attention_text import encoded, filled, template
+from phasor._torch.operators import LIBRARY
+from phasor._torch.plain import direct
+
+_TAGS = (torch.Tag.pt2_compliant_tag,)
+_SPEC = "Tensor[] tensors, SymInt[] sizes, str spec"
+_SAVED = "Tensor out, Tensor lse, Tensor? out_gradient, Tensor? lse_gradient, bool[] wanted"
+LIBRARY.define(f"attention(Tensor q, Tensor k, Tensor v, {_SPEC}) -> (Tensor, Tensor)", tags=_TAGS)
+LIBRARY.define(f"attention_backward(Tensor q, Tensor k, Tensor v, {_SPEC}, {_SAVED}) -> Tensor[]", tags=_TAGS)
+
+# Which gradient of a term belongs to which of its tensors.
+_GRADIENT = {
+    "table": "table",
+    "rows_h": "table",
+    "rows_w": "second",
+    "bias": "table",
+    "features": "features",
+    "gate": "features",
+    "shift": "shift",
+    "parameters": "parameters",
+}
+
+
+def _core_spec(text: str, sizes: list[int], tensors: list[Tensor]) -> dict[str, Any]:
+    return core_spec({"content": None, "terms": [], **filled(template(text, tuple(sizes)), [x.detach() for x in tensors])})
+
+
+# ---- The operators ----
+
+
+def _dense(x: Tensor) -> Tensor:
+    x = x.detach().resolve_neg()
+    return x if x.shape[-1] <= 1 or x.stride(-1) == 1 else x.contiguous()
+
+
+def _lse_dtype(q: Tensor) -> torch.dtype:
+    return torch.float64 if q.dtype == torch.float64 else torch.float32
+
+
+def _attention(q: Tensor, k: Tensor, v: Tensor, tensors: list[Tensor], sizes: list[int], spec: str) -> tuple[Tensor, Tensor]:
+    out = torch.empty((*q.shape[:3], v.shape[3]), dtype=q.dtype)
+    lse = torch.empty((*q.shape[:3], 1), dtype=_lse_dtype(q))
+    _core.attention((_dense(q), _dense(k), _dense(v)), _core_spec(spec, sizes, tensors), out, lse)
+    return out, lse
+
+
+def _slots(terms: list[dict[str, Any]]) -> dict[int, tuple[int, str]]:
+    """Which term and which of its gradients each tensor of the list is."""
+    found: dict[int, tuple[int, str]] = {}
+    for number, term in enumerate(terms):
+        for key, item in term.items():
+            if isinstance(item, dict) and "tensor" in item and key in _GRADIENT:
+                found[item["tensor"]] = (number, _GRADIENT[key])
+    return found
+
+
+class _TermGradients:
+    """What the core adds gradients of a spec's tensors to: a dict a term, and the content's shift."""
+
+    def __init__(self, spec: dict[str, Any], tensors: list[Tensor], wanted: list[bool]) -> None:
+        slots = _slots(spec.get("terms", []))
+        shift = spec.get("content_shift", {}).get("tensor")
+        self.terms: list[dict[str, Tensor]] = [{} for _ in spec.get("terms", [])]
+        self.shift: Tensor | None = None
+        self.by_tensor: dict[int, Tensor] = {}
+        for number in [n for n, want in enumerate(wanted) if want]:
+            x = tensors[number]
+            made = self.by_tensor[number] = torch.zeros(x.shape, dtype=torch.promote_types(x.dtype, torch.float32))
+            if number == shift:
+                self.shift = made
+            else:
+                term, name = slots[number]
+                self.terms[term][name] = made
+
+
+def _attention_backward(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    tensors: list[Tensor],
+    sizes: list[int],
+    spec: str,
+    out: Tensor,
+    lse: Tensor,
+    out_gradient: Tensor | None,
+    lse_gradient: Tensor | None,
+    wanted: list[bool],
+) -> list[Tensor]:
+    made = _TermGradients(template(spec, tuple(sizes)), tensors, wanted[3:])
+    by_qkv = [torch.empty(x.shape, dtype=x.dtype) if want else None for x, want in zip((q, k, v), wanted)]
+    out_gradient = torch.zeros_like(out) if out_gradient is None else _dense(out_gradient)
+    saved = (_dense(out), lse.detach(), out_gradient, None if lse_gradient is None else _dense(lse_gradient))
+    _core.attention_backward((_dense(q), _dense(k), _dense(v)), _core_spec(spec, sizes, tensors), saved, (*by_qkv, made.shift), made.terms)
+    rest = [made.by_tensor[n].to(x.dtype) if n in made.by_tensor else x.new_empty(0) for n, x in enumerate(tensors)]
+    return [q.new_empty(0) if x is None else x for x in by_qkv] + rest
+
+
+LIBRARY.impl("attention", _attention, "CompositeExplicitAutograd")
+LIBRARY.impl("attention_backward", _attention_backward, "CompositeExplicitAutograd")
+
+
+@torch.library.register_fake("phasor::attention", lib=LIBRARY)
+def _(q: Tensor, k: Tensor, v: Tensor, *spec: Any) -> tuple[Tensor, Tensor]:
+    return q.new_empty((*q.shape[:3], v.shape[3])), q.new_empty((*q.shape[:3], 1), dtype=_lse_dtype(q))
+
+
+@torch.library.register_fake("phasor::attention_backward", lib=LIBRARY)
+def _(q: Tensor, k: Tensor, v: Tensor, tensors: list[Tensor], *rest: Any) -> list[Tensor]:
+    return [x.new_empty(x.shape) if want else x.new_empty(0) for x, want in zip((q, k, v, *tensors), rest[-1])]
+
+
+# ---- Gradients ----
+
+
+def _setup(ctx: Any, inputs: Any, output: Any) -> None:
+    q, k, v, tensors, ctx.sizes, ctx.spec = inputs
+    ctx.save_for_backward(q, k, v, *output, *tensors)
+    ctx.set_materialize_grads(False)
+
+
+def _backward(ctx: Any, out_gradient: Tensor | None, lse_gradient: Tensor | None) -> Any:
+    q, k, v, out, lse, *tensors = ctx.saved_tensors
+    needs = [*ctx.needs_input_grad[:3], *ctx.needs_input_grad[3]]
+    of_spec: tuple[Any, None] = (None if ctx.sizes else [], None)  # an empty list could be one of tensors
+    if out_gradient is None and lse_gradient is None:
+        return (None, None, None, [None] * len(tensors), *of_spec)
+    made = torch.ops.phasor.attention_backward(q, k, v, tensors, ctx.sizes, ctx.spec, out, lse, out_gradient, lse_gradient, needs)
+    given = [x if need else None for x, need in zip(made, needs)]
+    return (*given[:3], given[3:], *of_spec)
+
+
+torch.library.register_autograd("phasor::attention", _backward, setup_context=_setup, lib=LIBRARY)
+
+
+def _no_second(ctx: Any, *gradients: Any) -> Any:
+    raise NotImplementedError("attention: the gradient of its gradient is wanted, which it has not; use PyTorch's own attention for that")
+
+
+torch.library.register_autograd("phasor::attention_backward", _no_second, lib=LIBRARY)
+
+
+# ---- What phasor.attention calls ----
+
+
+def _cast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Under autocast in its dtype, as PyTorch's own attention; float64 stays."""
+    if torch.is_autocast_enabled("cpu") and torch.float64 not in (q.dtype, k.dtype, v.dtype):
+        dtype = torch.get_autocast_dtype("cpu")
+        return q.to(dtype), k.to(dtype), v.to(dtype)
+    return q, k, v
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, spec: dict[str, Any]) -> tuple[Tensor, Tensor]:
+    """out and lse (B, T, H), with gradients."""
+    tensors, sizes, text = encoded(spec)
+    out, lse = torch.ops.phasor.attention(*_cast(q, k, v), tensors, sizes, text)
+    return out, lse[..., 0]
+
+
+def merge_attention(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """By the core; made of PyTorch's own operations where a gradient is wanted or somebody looks on."""
+    tensors = [x for part in parts for x in part]
+    recorded = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
+    if recorded or torch.compiler.is_compiling() or not all(direct(x, None, None) for x in tensors):
+        lses = torch.stack([lse for _, lse in parts])
+        lse = torch.logsumexp(lses, 0)
+        weights = torch.exp(lses - torch.where(torch.isneginf(lse), 0.0, lse))  # of rows that see no key: zeros
+        out = torch.stack([o.to(lse.dtype) * w[..., None] for (o, _), w in zip(parts, weights.unbind())]).sum(0)
+        return out.to(parts[0][0].dtype), lse
+    first, first_lse = parts[0]
+    out, lse = torch.empty(first.shape, dtype=first.dtype), first_lse.new_empty((*first_lse.shape, 1))
+    _core.merge_attention([(_dense(o), s.detach()[..., None]) for o, s in parts], out, lse)
+    return out, lse[..., 0]
+
+
+def detached(q: Tensor, k: Tensor, v: Tensor, spec: dict[str, Any]) -> Any:
+    """What the core can read."""
+    tensors, sizes, text = encoded(spec)
+    made = filled(template(text, tuple(sizes)), [x.detach() for x in tensors])
+    return _dense(q), _dense(k), _dense(v), {"content": None, "terms": [], **made}

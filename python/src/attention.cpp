@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention for Python: what phasor/_attention.py is made of. The workspace is made here, for one call.
+#include "phasor/attention.hpp"
+
+#include <memory>
+
+#include "attention_spec.hpp"
+#include "bindings.hpp"
+
+namespace phasor::python {
+
+namespace {
+
+using nb::literals::operator""_a;
+
+/// Arrays of a call that are read or written as they are.
+struct Tensors {
+  std::deque<Array> arrays;
+  ConstTensorView read(nb::handle object, const char* name) {
+    return object.is_none() ? ConstTensorView() : tensor_of(arrays.emplace_back(array_of(object, name, Access::read)), name);
+  }
+  TensorView write(nb::handle object, const char* name) {
+    return object.is_none() ? TensorView() : tensor_of(arrays.emplace_back(array_of(object, name, Access::write)), name);
+  }
+  AttentionInputs inputs(nb::handle qkv) { return {read(qkv[0], "q"), read(qkv[1], "k"), read(qkv[2], "v")}; }
+};
+
+/// Scores, so that small calls stay on one thread.
+std::int64_t work_of(const AttentionInputs& inputs) {
+  return inputs.q.shape[0] * inputs.q.shape[1] * inputs.q.shape[2] * inputs.k.shape[1];
+}
+
+/// Not cleared: a vector would write it all once more.
+struct Workspace {
+  explicit Workspace(std::int64_t bytes) : memory(new std::byte[static_cast<std::size_t>(bytes)]), size(static_cast<std::size_t>(bytes)) {}
+  std::span<std::byte> get() { return {memory.get(), size}; }
+  std::unique_ptr<std::byte[]> memory;  // NOLINT(modernize-avoid-c-arrays)
+  std::size_t size;
+};
+
+void forward(nb::handle qkv, const nb::dict& spec, nb::handle out, nb::handle lse) {
+  AttentionCall call(spec);
+  Tensors tensors;
+  const AttentionInputs inputs = tensors.inputs(qkv);
+  const AttentionOutputs outputs = {tensors.write(out, "out"), tensors.write(lse, "lse")};
+  run_unlocked(work_of(inputs), [&](const Runner& runner) {
+    call.spec.runner = runner;
+    const Result<std::int64_t> bytes = attention_workspace(inputs, call.spec);
+    if (!bytes.ok()) return bytes.status();
+    return attention(inputs, call.spec, outputs, Workspace(*bytes).get());
+  });
+}
+
+/// saved: out, lse, gradient of out, gradient of lse or None. gradients: of q, k, v and the content shift, None where not wanted.
+void backward(nb::handle qkv, const nb::dict& spec, nb::handle saved, nb::handle gradients, nb::handle terms) {
+  AttentionCall call(spec);
+  call.set_gradients(terms);
+  Tensors tensors;
+  const AttentionInputs inputs = tensors.inputs(qkv);
+  const AttentionSaved given = {tensors.read(saved[0], "out"), tensors.read(saved[1], "lse"), tensors.read(saved[2], "out gradient"),
+                                tensors.read(saved[3], "lse gradient")};
+  const AttentionGradients wanted = {.q = tensors.write(gradients[0], "q gradient"),
+                                     .k = tensors.write(gradients[1], "k gradient"),
+                                     .v = tensors.write(gradients[2], "v gradient"),
+                                     .content_shift = tensors.write(gradients[3], "content_shift gradient"),
+                                     .terms = call.gradients};
+  run_unlocked(work_of(inputs), [&](const Runner& runner) {
+    call.spec.runner = runner;
+    const Result<std::int64_t> bytes = attention_backward_workspace(inputs, call.spec, wanted);
+    if (!bytes.ok()) return bytes.status();
+    return attention_backward(inputs, call.spec, given, wanted, Workspace(*bytes).get());
+  });
+}
+
+void merge(nb::handle parts, nb::handle out, nb::handle lse) {
+  Tensors tensors;
+  std::vector<AttentionPart> views;
+  for (const nb::handle part : parts) views.push_back({tensors.read(part[0], "out of a part"), tensors.read(part[1], "lse of a part")});
+  const AttentionOutputs outputs = {tensors.write(out, "out"), tensors.write(lse, "lse")};
+  run_unlocked(0, [&](const Runner& runner) { return merge_attention(views, outputs, runner); });
+}
+
+nb::dict explain(nb::handle qkv, const nb::dict& spec) {
+  const AttentionCall call(spec);
+  Tensors tensors;
+  const AttentionReport report = value_of(explain_attention(tensors.inputs(qkv), call.spec));
+  nb::dict result;
+  result["query_tile"] = report.query_tile;
+  result["key_tile"] = report.key_tile;
+  result["band_tiles"] = report.band_tiles;
+  result["far_tiles"] = report.far_tiles;
+  result["unseen_tiles"] = report.unseen_tiles;
+  result["operations"] = report.operations;
+  result["plain_operations"] = report.plain_operations;
+  result["bytes"] = report.bytes;
+  result["workspace"] = report.workspace;
+  result["words"] = report.words;
+  return result;
+}
+
+}  // namespace
+
+void bind_attention(nb::module_& m) {
+  m.def("attention", &forward, "qkv"_a, "spec"_a, "out"_a, "lse"_a.none(), "Writes out (B, Tq, H, Dv) and lse (B, Tq, H, 1).");
+  m.def("attention_backward", &backward, "qkv"_a, "spec"_a, "saved"_a, "gradients"_a, "terms"_a.none(),
+        "Writes the gradients of q, k, v; adds those of the rest.");
+  m.def("merge_attention", &merge, "parts"_a, "out"_a, "lse"_a.none(), "Outputs over disjoint sets of keys, made one.");
+  m.def("explain_attention", &explain, "qkv"_a, "spec"_a, "What a call would do.");
+}
+
+}  // namespace phasor::python

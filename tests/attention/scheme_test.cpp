@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every scheme of the reference through the library, forward and backward; and many terms at once.
+#include <gtest/gtest.h>
+
+#include "attention/finite_differences.hpp"
+#include "attention/held.hpp"
+
+namespace phasor::test {
+namespace {
+
+/// Outputs and gradients by everything; `name` is what fails.
+void expect_all(const ref::Problem& problem, DType dtype, const std::string& name) {
+  Bridge bridge(problem, dtype);
+  const Loss loss(problem, 3);
+  ref::Values out = loss.out;
+  ref::Values lse = loss.lse;
+  round_all(out, dtype);
+  round_all(lse, dtype);
+  Status status = bridge.forward();
+  ASSERT_TRUE(status.ok()) << name << ": " << status.message();
+  const ref::Output wanted = ref::forward(bridge.problem);
+  EXPECT_LE(far_apart(bridge.output().out, wanted.out), forward_tolerance(dtype)) << name;
+  EXPECT_LE(far_apart(bridge.output().lse, wanted.lse), lse_tolerance(dtype)) << name;
+  status = bridge.backward(out, lse);
+  ASSERT_TRUE(status.ok()) << name << ": " << status.message();
+  ref::Problem p = bridge.problem;
+  ref::Gradients is = bridge.reference_gradients();
+  ref::Gradients reference = ref::backward(bridge.problem, out, lse);
+  const std::vector<Differentiable> found = differentiables(p, is);
+  const std::vector<Differentiable> sought = differentiables(p, reference);
+  for (std::size_t n = 0; n < sought.size(); ++n) {
+    const ref::Values x(found[n].gradient.begin(), found[n].gradient.end());
+    const ref::Values y(sought[n].gradient.begin(), sought[n].gradient.end());
+    EXPECT_LE(far_apart(x, y), 10 * forward_tolerance(dtype)) << name << ", gradient of " << sought[n].name << ", " << name_of(dtype);
+  }
+}
+
+TEST(attention_scheme, every_scheme_is_the_reference_forward_and_backward) {
+  for (const std::int64_t queries : {5, 8}) {
+    const ref::Shape shape{.batch = 2, .queries = queries, .keys = 8, .heads = 4, .key_heads = 2, .width = 4, .value_width = 3};
+    for (const NamedScheme& one : every_scheme(shape, 1)) {
+      const auto* xpos = std::get_if<ref::Xpos>(&one.scheme);
+      if (xpos != nullptr && xpos->keys_rotated) continue;  // the library has none
+      ref::Problem p = random_problem(shape, 2);
+      p.schemes = {one.scheme};
+      p.visibility.causal = one.causal_only || std::holds_alternative<ref::Cope>(one.scheme);
+      for (const DType dtype : {DType::f64, DType::f32}) expect_all(p, dtype, one.name);
+    }
+  }
+}
+
+/// What has a value at any distance.
+std::vector<ref::Scheme> many_terms(const ref::Shape& s) {
+  Numbers random(4);
+  const std::int64_t d = s.width;
+  return {ref::Rope{{.rotary_width = 4, .base = 50}},
+          ref::Alibi{random.values(s.heads, 0.01, 0.1)},
+          random_t5(s, random, true),
+          ref::WavLm{random_t5(s, random, false), random.values(s.batch * s.queries * s.heads)},
+          ref::LearnedDiagonal{.left = 30, .right = 4, .table = random.values(s.heads * 35)},
+          ref::Dense{.extents = {1, s.heads, 1, s.keys}, .bias = random.values(s.heads * s.keys)},
+          ref::Shaw{.left = 20, .right = 9, .keys = random.values(30 * d), .values = random.values(30 * s.value_width)},
+          random_deberta(s, random, 4, ref::DebertaReading::hf),
+          ref::Inkling{.extent = 40,
+                       .feature_width = 3,
+                       .features = random.values(s.batch * s.queries * s.heads * 3),
+                       .table = random.values(120),
+                       .alpha = 0.4,
+                       .floor = 2}};
+}
+
+TEST(attention_scheme, many_terms_add_up_whether_it_decodes_or_not) {
+  for (const auto& [queries, keys] : {std::pair{6, 600}, {130, 150}}) {
+    const ref::Shape shape{.batch = 2, .queries = queries, .keys = keys, .heads = 2, .key_heads = 1, .width = 10, .value_width = 7};
+    for (const bool causal : {false, true}) {
+      ref::Problem p = random_problem(shape, 5);
+      p.schemes = many_terms(shape);
+      p.softcap = 6;
+      p.visibility.causal = causal;
+      if (causal) p.visibility.key_mask = every_mask(shape)[6].visibility.key_mask;
+      for (const DType dtype : {DType::f64, DType::f32}) {
+        expect_all(p, dtype, std::to_string(queries) + (causal ? " queries, causal" : " queries"));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace phasor::test
