@@ -123,36 +123,24 @@ void begin_sums(const TableBuffers<T>& s, std::int64_t queries) {
   std::fill_n(s.pending, 3 * job::kQueryTile, T{1});
 }
 
-/// Whole: columns; with buckets: packed rows.
+/// Whole: columns, cleared where they were not touched yet.
 template <class T>
 void make_room(const TableSums<T>& m, const ColumnRange& wanted) {
-  const bool bucketed = m.table->band.bucketed;
-  const RowsOf<T>& rows = bucketed ? m.buffers.packed_sums : m.buffers.sums;
-  grow(m.buffers.tags->sums, bucketed ? packed_rows_of(m.table->band, wanted) : wanted,
+  const RowsOf<T>& rows = m.buffers.sums;
+  grow(m.buffers.tags->sums, wanted,
        [&](const ColumnRange& part) { clear_rows(RowsOf<T>{rows.data + part.first, rows.stride}, m.queries, part.end - part.first); });
 }
 
-/// Sliding: what lies in a part of the ring goes where sums go, with buckets to packed rows first.
+/// Sliding: what lies in a part of the ring goes where sums go.
 template <class T>
 void send_panel(const TableSums<T>& m, std::int64_t part) {
   const TableBuffers<T>& s = m.buffers;
-  const job::TableBand& band = m.table->band;
   const std::int64_t panel = s.tags->sum_panels[part];
   if (panel < 0) return;
-  s.tags->sum_panels[part] = -1;
   const RowsOf<T> sums = {s.sums.data + part * job::kKeyTile, s.sums.stride};
   for (std::int64_t i = 0; i < m.queries && part == 0; ++i) add_tile_row(sums.at(i) + kRingPanels * job::kKeyTile, sums.at(i));
   const std::int64_t first = panel * job::kKeyTile;
-  if (!band.bucketed) {
-    return send_sums(m.to, SumBlock<T>{{sums.data, sums.stride}, m.queries, first, std::min(job::kKeyTile, m.table->row_count - first)});
-  }
-  make_room(m, {first - kTableMargin, first - kTableMargin + job::kKeyTile});
-  const std::int32_t* const rows = band.rows + first - kTableMargin;
-  for (std::int64_t i = 0; i < m.queries; ++i) {
-    T* const packed = s.packed_sums.at(i);
-    const T* const row = sums.at(i);
-    for (std::int64_t c = 0; c < job::kKeyTile; ++c) packed[rows[c]] += row[c];
-  }
+  send_sums(m.to, SumBlock<T>{{sums.data, sums.stride}, m.queries, first, std::min(job::kKeyTile, m.table->row_count - first)});
 }
 /// Sliding: a place for the panel, where it has none.
 template <class T>
@@ -177,11 +165,7 @@ void settle_columns(const TableSums<T>& m) {
   for (std::int64_t i = 0; i < m.queries; ++i) {
     if (pending[i] == 1) continue;
     scale_row(s.sums.at(i), sliding ? ColumnRange{0, s.sums.stride} : s.tags->sums, pending[i]);
-    if (m.table->band.bucketed) {
-      scale_row(s.packed_sums.at(i), s.tags->sums, pending[i]);
-    } else if (sliding) {
-      scale_row(m.to.result.at(i), {0, m.to.places}, pending[i]);
-    }
+    if (sliding) scale_row(m.to.result.at(i), {0, m.to.places}, pending[i]);
     pending[i] = 1;
   }
 }
@@ -263,17 +247,16 @@ void take_sliding(const TableSums<T>& m, const ScoreTile<T>& tile) {
 template <class T>
 void take_scores(const TableSums<T>& m, const ScoreTile<T>& tile) {
   const job::TableBand& band = m.table->band;
-  const bool kept = band.bucketed || m.table->way == job::TableWay::whole;
+  const bool whole = m.table->way == job::TableWay::whole;
   settle_columns(m);
-  if (kept) make_room(m, columns_of(band, tile));
+  if (whole) make_room(m, columns_of(band, tile));
   for (std::int64_t i = 0; i < m.queries; ++i) {
-    T* const sums = band.bucketed ? m.buffers.packed_sums.at(i) : m.buffers.sums.at(i);
     for (std::int64_t j = 0; j < tile.keys->count; ++j) {
       const T x = tile.scores[i * job::kKeyTile + j];
       if (x == 0) continue;
       const std::int64_t column = column_of(band, tile.key_positions[j] - tile.rows->positions[i]);
-      if (kept) {
-        sums[band.bucketed ? band.rows[column] : column] += x;
+      if (whole) {
+        m.buffers.sums.at(i)[column] += x;
       } else {
         send_one(m.to, i, kTableMargin + column, x);
       }
@@ -302,16 +285,15 @@ void rescale_sums(const TableSums<T>& m, const T* factors) {
 template <class T>
 void send_end(const TableSums<T>& m, TableEnd end) {
   const TableBuffers<T>& s = m.buffers;
-  const job::TableBand& band = m.table->band;
-  const std::int64_t column = end_column(band, end);
-  const bool kept = band.bucketed || m.table->way == job::TableWay::whole;
-  if (kept) make_room(m, {column, column + 1});
+  const std::int64_t column = end_column(m.table->band, end);
+  const bool whole = m.table->way == job::TableWay::whole;
+  if (whole) make_room(m, {column, column + 1});
   for (std::int64_t i = 0; i < m.queries; ++i) {
     T* const sum = s.end_sums.at(i) + end * job::kTableLanes;
     *sum = reduce_sum(load(sum)) * s.pending[end * job::kQueryTile + i];
-    if (kept) (band.bucketed ? s.packed_sums.at(i)[band.rows[column]] : s.sums.at(i)[column]) += *sum;
+    if (whole) s.sums.at(i)[column] += *sum;
   }
-  if (kept) return;
+  if (whole) return;
   const RowsOf<const T> sums = {s.end_sums.data + end * job::kTableLanes, s.end_sums.stride};
   send_sums(m.to, SumBlock<T>{sums, m.queries, column + kTableMargin, 1});
 }
@@ -323,9 +305,8 @@ void finish_sums(const TableSums<T>& m) {
   for (const TableEnd end : {kLowEnd, kHighEnd}) {
     if (s.tags->has_end_sums[end] != 0) send_end(m, end);
   }
-  const RowsOf<T>& rows = m.table->band.bucketed ? s.packed_sums : s.sums;
-  const ColumnRange range = {s.tags->sums.first, std::min(s.tags->sums.end, m.table->band.packed_rows)};
+  const ColumnRange range = {s.tags->sums.first, std::min(s.tags->sums.end, m.table->band.count)};
   if (range.first < range.end) {
-    send_sums(m.to, SumBlock<T>{{rows.data + range.first, rows.stride}, m.queries, range.first, range.end - range.first});
+    send_sums(m.to, SumBlock<T>{{s.sums.data + range.first, s.sums.stride}, m.queries, range.first, range.end - range.first});
   }
 }

@@ -4,8 +4,7 @@
 //
 // whole: every column of the band has a place; columns are made when a tile first needs them.
 // sliding: places are kTableMargin copies of column 0, the columns, copies of the last. Four panels of kKeyTile places lie in a ring (place
-// p at p mod 4 kKeyTile), and the first one again behind the last, so that a row of scores never wraps. A panel is multiplied by its own
-// piece of the table, or with buckets read from the products of all packed rows.
+// p at p mod 4 kKeyTile), and the first one again behind the last, so that a row of scores never wraps.
 
 using job::kTableMargin;
 static_assert(kTableMargin == job::kKeyTile && job::kTableLanes >= kPadding);
@@ -21,7 +20,7 @@ struct RowsOf {
   T* at(std::int64_t row) const { return data + row * stride; }
 };
 
-/// Columns or packed rows, from and to multiples of kPadding.
+/// Columns, from and to multiples of kPadding.
 struct ColumnRange {
   std::int64_t first;
   std::int64_t end;
@@ -32,8 +31,8 @@ enum TableEnd : std::int32_t { kLowEnd = 0, kHighEnd = 1, kNoEnd = 2 };
 
 /// What lies in the scratch of a term, beside the numbers.
 struct TableTags {
-  ColumnRange products;  // columns (whole) or packed rows (buckets) made so far
-  ColumnRange sums;      // the same, touched so far
+  ColumnRange products;  // whole: columns made so far
+  ColumnRange sums;      // whole: columns touched so far
   std::int64_t has_end_products[2];
   std::int64_t has_end_sums[2];
   std::int64_t product_panels[kRingPanels];  // sliding: the panel in each part of the ring; -1: none
@@ -44,11 +43,9 @@ static_assert(sizeof(TableTags) <= job::kTableTags * sizeof(float));
 /// A term's buffers in its scratch, for the queries of a tile.
 template <class T>
 struct TableBuffers {
-  RowsOf<T> products;         // by column (whole) or by place in the ring
-  RowsOf<T> packed_products;  // by packed row, where there are buckets
-  T* end_products;            // (2, kQueryTile): beyond either end
+  RowsOf<T> products;  // by column (whole) or by place in the ring
+  T* end_products;     // (2, kQueryTile): beyond either end
   RowsOf<T> sums;
-  RowsOf<T> packed_sums;
   RowsOf<T> end_sums;  // (.., 2, kTableLanes): beyond either end, spread over lanes
   T* pending;          // (3, kQueryTile): what the sums beyond either end, and those of columns, are yet to be multiplied by
   TableTags* tags;
@@ -58,10 +55,8 @@ template <class T>
 TableBuffers<T> buffers_of(const job::TableParts& table, T* scratch) {
   const job::TableLayout& at = table.layout;
   return {.products = {scratch + at.products, at.stride},
-          .packed_products = {scratch + at.packed_products, at.packed_stride},
           .end_products = scratch + at.end_products,
           .sums = {scratch + at.sums, at.stride},
-          .packed_sums = {scratch + at.packed_sums, at.packed_stride},
           .end_sums = {scratch + at.end_sums, 2 * job::kTableLanes},
           .pending = scratch + at.pending,
           .tags = reinterpret_cast<TableTags*>(scratch + at.tags)};
@@ -91,11 +86,6 @@ template <class T>
 ColumnRange columns_of(const job::TableBand& band, const ScoreTile<T>& tile) {
   const std::int64_t last = tile.regular ? job::kKeyTile - 1 - tile.distance : -tile.min_distance;
   return {column_of(band, -tile.max_distance), column_of(band, last) + 1};
-}
-/// Their packed rows, with buckets.
-inline ColumnRange packed_rows_of(const job::TableBand& band, const ColumnRange& columns) {
-  const auto [least, most] = std::minmax_element(band.rows + columns.first, band.rows + columns.end);
-  return {*least, *most + 1};
 }
 /// The first and the last panel of places that a regular tile touches.
 struct PanelRange {
@@ -160,38 +150,25 @@ void multiply_columns(const TableMeeting<T>& m, const ColumnRange& columns, cons
   }
 }
 
-/// Whole: columns; with buckets: packed rows.
+/// Whole: columns, where they are not yet.
 template <class T>
-void make_products(const TableMeeting<T>& m, const ColumnRange& wanted) {
-  const bool bucketed = m.table->band.bucketed;
-  const RowsOf<T>& to = bucketed ? m.buffers.packed_products : m.buffers.products;
-  grow(m.buffers.tags->products, bucketed ? packed_rows_of(m.table->band, wanted) : wanted,
-       [&](const ColumnRange& part) { multiply_columns(m, part, to); });
+void make_columns(const TableMeeting<T>& m, const ColumnRange& wanted) {
+  grow(m.buffers.tags->products, wanted, [&](const ColumnRange& part) { multiply_columns(m, part, m.buffers.products); });
 }
 
 /// Sliding: one panel, where it is not yet.
 template <class T>
 void make_panel(const TableMeeting<T>& m, std::int64_t panel) {
   const TableBuffers<T>& s = m.buffers;
-  const job::TableBand& band = m.table->band;
   const std::int64_t part = panel % kRingPanels;
   if (s.tags->product_panels[part] == panel) return;
   s.tags->product_panels[part] = panel;
   const std::int64_t first = panel * job::kKeyTile;
   const RowsOf<T> to = {s.products.data + part * job::kKeyTile, s.products.stride};
-  const std::int64_t queries = m.tile->tile->count;
-  if (band.bucketed) {
-    const std::int32_t* const rows = band.rows + first - kTableMargin;
-    make_products(m, {first - kTableMargin, first - kTableMargin + job::kKeyTile});
-    for (std::int64_t i = 0; i < queries; ++i) {
-      const T* const packed = s.packed_products.at(i);
-      T* const row = to.at(i);
-      for (std::int64_t c = 0; c < job::kKeyTile; ++c) row[c] = packed[rows[c]];
-    }
-  } else {
-    multiply_columns(m, {first, first + job::kKeyTile}, {to.data - first, to.stride});
+  multiply_columns(m, {first, first + job::kKeyTile}, {to.data - first, to.stride});
+  for (std::int64_t i = 0; i < m.tile->tile->count && part == 0; ++i) {
+    std::copy_n(to.at(i), job::kKeyTile, to.at(i) + kRingPanels * job::kKeyTile);
   }
-  for (std::int64_t i = 0; i < queries && part == 0; ++i) std::copy_n(to.at(i), job::kKeyTile, to.at(i) + kRingPanels * job::kKeyTile);
 }
 
 /// Beyond an end: one product a query, side by side.
@@ -209,7 +186,7 @@ const T* end_products(const TableMeeting<T>& m, TableEnd end) {
     make_panel(m, place / job::kKeyTile);
     at = place & kRingMask;
   } else {
-    make_products(m, {column, column + 1});
+    make_columns(m, {column, column + 1});
   }
   for (std::int64_t i = 0; i < m.tile->tile->count; ++i) out[i] = s.products.at(i)[at];
   return out;
@@ -254,21 +231,22 @@ HWY_INLINE void add_clipped_row(const T* columns, std::int64_t start, std::int64
 template <class T>
 void add_product_scores(const TableMeeting<T>& m, const ScoreTile<T>& tile) {
   const job::TableBand& band = m.table->band;
-  const bool made = band.bucketed || m.table->way == job::TableWay::whole;
-  if (made) make_products(m, columns_of(band, tile));
+  const bool whole = m.table->way == job::TableWay::whole;
+  if (whole) make_columns(m, columns_of(band, tile));
   const T* const panels = m.table->panels.template of<T>(m.tile->batch, m.tile->head);
   for (std::int64_t i = 0; i < m.tile->tile->count; ++i) {
-    const T* const products = band.bucketed ? m.buffers.packed_products.at(i) : m.buffers.products.at(i);
     for (std::int64_t j = 0; j < tile.keys->count; ++j) {
       const std::int64_t column = column_of(band, tile.key_positions[j] - tile.rows->positions[i]);
       T& score = tile.scores[i * job::kKeyTile + j];
-      if (made) {
-        score += products[band.bucketed ? band.rows[column] : column];
-      } else {
-        const std::int64_t place = column + kTableMargin;
-        const T* const from = panels + place / job::kKeyTile * m.table->width * job::kKeyTile + place % job::kKeyTile;
-        for (std::int64_t d = 0; d < m.table->width; ++d) score += m.features.at(i)[d] * from[d * job::kKeyTile];
+      if (whole) {
+        score += m.buffers.products.at(i)[column];
+        continue;
       }
+      const std::int64_t place = column + kTableMargin;
+      const T* const from = panels + place / job::kKeyTile * m.table->width * job::kKeyTile + place % job::kKeyTile;
+      T sum = 0;
+      for (std::int64_t d = 0; d < m.table->width; ++d) sum += m.features.at(i)[d] * from[d * job::kKeyTile];
+      score += sum;
     }
   }
 }
@@ -276,7 +254,7 @@ void add_product_scores(const TableMeeting<T>& m, const ScoreTile<T>& tile) {
 template <class T>
 void add_whole_products(const TableMeeting<T>& m, const ScoreTile<T>& tile) {
   const job::TableBand& band = m.table->band;
-  make_products(m, columns_of(band, tile));
+  make_columns(m, columns_of(band, tile));
   const Reg<T> lane = iota(T{0});
   for (std::int64_t i = 0; i < m.tile->tile->count; ++i) {
     const std::int64_t start = start_of(band, -tile.distance - i);

@@ -2,7 +2,7 @@
 // A table added to values: out_i += sum of p_ij table[row], by sums of probabilities a row of the table.
 
 /// Sums are multiplied as they leave the ring, before `out` is at hand.
-inline bool has_own_result(const job::ValueTableJob& term) { return term.table.way == job::TableWay::sliding && !term.table.band.bucketed; }
+inline bool has_own_result(const job::ValueTableJob& term) { return term.table.way == job::TableWay::sliding; }
 
 /// Forward: sums of probabilities times the table, to `out`.
 template <class T>
