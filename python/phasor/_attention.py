@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -14,7 +14,21 @@ from phasor._numbers import integers
 from phasor._rotary import Rotary
 from phasor._schemes import pieces_of
 
-__all__ = ["attention", "explain_attention", "merge_attention"]
+__all__ = ["AttentionOptions", "attention", "explain_attention", "merge_attention"]
+
+
+class AttentionOptions(TypedDict, total=False):
+    """Keywords of `attention` and `explain_attention`."""
+
+    softcap: float  # scores s become softcap tanh(s / softcap), after every term
+    window: int | None | tuple[int | None, int | None]  # a query sees keys up to so far behind it, and (left, right) so far ahead
+    cu_seqlens: Any  # where sequences begin, 0, ..., T; a tuple: those of queries, those of keys
+    prefix: Any  # (B): keys at positions below it are exempt from causality
+    key_mask: Any  # (B, Tk) of bool: false for padding
+    query_positions: Any  # (Tq) or (B, Tq), or an int, the first of consecutive ones; the last query is at the last key unless given
+    key_positions: Any
+    skip: bool  # leaves out what ALiBi makes smaller than float32 can tell
+    dropout: float  # refused unless 0
 
 
 def _window(window: Any) -> tuple[int | None, int | None]:
@@ -98,7 +112,15 @@ def _last_axis_dense(x: np.ndarray) -> np.ndarray:
 
 
 def attention(
-    q: Array, k: Array, v: Array, scheme: Any = None, causal: bool = False, *, scale: float | None = None, return_lse: bool = False, **options: Any
+    q: Array,
+    k: Array,
+    v: Array,
+    scheme: Any = None,
+    causal: bool = False,
+    *,
+    scale: float | None = None,
+    return_lse: bool = False,
+    **options: Unpack[AttentionOptions],
 ) -> Any:
     """softmax(scale q . k + what the scheme adds) v, of (B, T, H, D) or, for ragged batches, (T, H, D).
 
@@ -113,7 +135,7 @@ def attention(
     (1, 3, 2, 4)
     """
     (q, k, v), added = _batched(q, k, v)
-    spec = _spec(q.shape[2], scheme, causal, scale, options)
+    spec = _spec(q.shape[2], scheme, causal, scale, dict(options))
     if is_torch(q):
         out, lse = torch_road().attention(q, k, v, spec)
     else:
@@ -152,7 +174,14 @@ def merge_attention(parts: Any) -> tuple[Array, Array]:
 
 
 def explain_attention(
-    q: Array, k: Array, v: Array, scheme: Any = None, causal: bool = False, *, scale: float | None = None, **options: Any
+    q: Array,
+    k: Array,
+    v: Array,
+    scheme: Any = None,
+    causal: bool = False,
+    *,
+    scale: float | None = None,
+    **options: Unpack[AttentionOptions],
 ) -> dict[str, Any]:
     """What such a call would do: tiles in the band, far and unseen, operations, bytes, workspace, and words that say it.
 
@@ -161,7 +190,7 @@ def explain_attention(
     True
     """
     (q, k, v), _ = _batched(q, k, v)
-    spec = _spec(q.shape[2], scheme, causal, scale, options)
+    spec = _spec(q.shape[2], scheme, causal, scale, dict(options))
     if is_torch(q):
         q, k, v, spec = torch_road().detached(q, k, v, spec)
     return _core.explain_attention((q, k, v), core_spec(spec))

@@ -30,17 +30,52 @@ Status check(const TableTerm& term, const TermContext& context, std::int64_t wid
   return check_gradient(context.where, context.gradient->shift, term.shift, "shift");
 }
 
-/// The row of the caller's table at a place of the packed one; -1: zeros.
+/// The row of the caller's table at a place; -1: zeros.
 std::int64_t row_at_place(const TableTerm& term, const job::TableBand& band, std::int64_t place) {
   const std::int64_t column = std::clamp<std::int64_t>(band.count - 1 - (place - job::kKeyWindow), 0, band.count - 1);
   const auto* const bias = std::get_if<Bias>(&term.rows);
   return bias != nullptr ? bias->row(-(band.first + column)) : table_row_of(term, band, column);
 }
 
-/// How a packed table lies: (places, channels) or the other way round.
+/// Places and lines: a line a row where rows rise one by one with the distance, else a line a place.
+void lay_out_lines(const TableTerm& term, job::KeyTableJob& made) {
+  made.places = made.band.count + 2 * job::kKeyWindow;
+  made.ranked = std::holds_alternative<Bias>(term.rows);
+  std::int64_t rows = 1;
+  for (std::int64_t place = 1; made.ranked && place < made.places; ++place) {
+    const std::int64_t step = row_at_place(term, made.band, place) - row_at_place(term, made.band, place - 1);
+    made.ranked = step == 0 || step == 1;
+    rows += step;
+  }
+  made.lines = made.ranked ? rows : made.places;
+  made.last_line = made.lines - 1;
+  // An odd number of strips: rows of columns then begin in different sets of the cache.
+  made.line_stride = (made.lines + job::kKeyStrip) / job::kKeyStrip * job::kKeyStrip + job::kKeyStrip;
+  if (made.line_stride / job::kKeyStrip % 2 == 0) made.line_stride += job::kKeyStrip;
+}
+std::int64_t row_of_line(const TableTerm& term, const job::KeyTableJob& made, std::int64_t line) {
+  return made.ranked ? row_at_place(term, made.band, 0) + line : row_at_place(term, made.band, line);
+}
+
+void make_ranks(const TableTerm& term, const job::AttentionJob& job, Arena& arena, job::KeyTableJob& made) {
+  if (!made.ranked) return;
+  const std::int64_t count = made.places + job::kKeyStrip;
+  void* const memory = arena.take_bytes(count * bytes_of(job.arithmetic));
+  made.ranks = memory;
+  for (std::int64_t place = 0; memory != nullptr && place < count; ++place) {
+    const std::int64_t rank = row_at_place(term, made.band, std::min(place, made.places - 1)) - row_at_place(term, made.band, 0);
+    if (job.arithmetic == DType::f64) {
+      static_cast<std::int64_t*>(memory)[place] = rank;
+    } else {
+      static_cast<std::int32_t*>(memory)[place] = static_cast<std::int32_t>(rank);
+    }
+  }
+}
+
+/// How a packed table lies: (lines, channels) or the other way round.
 struct TableOrder {
   std::int64_t size;
-  std::int64_t place_stride;
+  std::int64_t line_stride;
   std::int64_t channel_stride;
 };
 job::PackedTable pack_by_distance(const TableTerm& term, const TermContext& context, const job::KeyTableJob& made, const TableOrder& order,
@@ -54,12 +89,12 @@ job::PackedTable pack_by_distance(const TableTerm& term, const TermContext& cont
     std::fill_n(static_cast<T*>(out.data), shape[0] * shape[2] * order.size, zero);
     job::with_element(table.dtype, [&](auto tag) {
       using Element = typename decltype(tag)::type;
-      for (std::int64_t place = 0; place < made.places; ++place) {
-        const std::int64_t row = row_at_place(term, made.band, place);
+      for (std::int64_t line = 0; line < made.lines; ++line) {
+        const std::int64_t row = row_of_line(term, made, line);
         for (std::int64_t n = 0; row >= 0 && n < shape[0] * shape[2]; ++n) {
           const Element* const in = static_cast<const Element*>(table.data) + n / shape[2] * table.strides[0] + row * table.strides[1] +
                                     n % shape[2] * table.strides[2];
-          T* const to = static_cast<T*>(out.data) + n * order.size + place * order.place_stride;
+          T* const to = static_cast<T*>(out.data) + n * order.size + line * order.line_stride;
           for (std::int64_t c = 0; c < shape[3]; ++c) {
             to[c * order.channel_stride] = static_cast<T>(scale_of(term, context) * job::number_of(in[c * table.strides[3]]));
           }
@@ -91,8 +126,8 @@ void fill_far(const FarTask& task, std::int64_t index) {
     T first = 0;
     T last = 0;
     for (std::int64_t c = 0; c < made.width; ++c) {
-      first += features[c] * columns[c * made.places];
-      last += features[c] * columns[(c + 1) * made.places - 1];
+      first += features[c] * columns[c * made.line_stride];
+      last += features[c] * columns[c * made.line_stride + made.last_line];
     }
     out[j] = first;
     out[task.stride + j] = last;
@@ -125,9 +160,9 @@ void sum_table(const TableTerm& term, const job::KeyTableJob& made, const TermCo
     const std::int64_t sequence = slot / job.shape.heads / job.backward.parts;
     if (shape[2] > 1 && slot % job.shape.heads != which.h) continue;
     if (shape[0] > 1 && job.sequences[static_cast<std::size_t>(sequence)].batch != which.b) continue;
-    const T* in = static_cast<const T*>(made.sums) + slot * made.places * made.padded_width;
-    for (std::int64_t place = 0; place < made.places; ++place, in += made.padded_width) {
-      const std::int64_t row = row_at_place(term, made.band, place);
+    const T* in = static_cast<const T*>(made.sums) + slot * made.lines * made.padded_width;
+    for (std::int64_t line = 0; line < made.lines; ++line, in += made.padded_width) {
+      const std::int64_t row = row_of_line(term, made, line);
       for (std::int64_t c = 0; row >= 0 && c < shape[3]; ++c)
         sum[static_cast<std::size_t>(row * shape[3] + c)] += static_cast<double>(in[c]);
     }
@@ -158,26 +193,26 @@ Status make_key_table(const TableTerm& term, const TermContext& context, Arena& 
   made.width = width;
   made.own_features = is_given(term.features);
   made.padded_width = job::padded(width);
-  made.places = made.band.count + 2 * job::kKeyWindow;
-  made.places += (job::kKeyStrip - made.places % (2 * job::kKeyStrip) + 2 * job::kKeyStrip) % (2 * job::kKeyStrip);
+  lay_out_lines(term, made);
+  make_ranks(term, job, arena, made);
   const KeyFeatures features = pack_key_features(is_given(term.features) ? term.features : job.k, context, arena);
   made.features = features.data;
   made.feature_strides[0] = features.batch_stride;
   made.feature_strides[1] = features.head_stride;
-  made.columns = pack_by_distance(term, context, made, {width * made.places, 1, made.places}, arena);
+  made.columns = pack_by_distance(term, context, made, {width * made.line_stride, 1, made.line_stride}, arena);
   make_far(term, context, arena, made);
   if (context.gradient != nullptr) {
-    made.rows = pack_by_distance(term, context, made, {made.places * made.padded_width, made.padded_width, 1}, arena);
-    if (is_given(context.gradient->table)) made.sums = take_sums(made.places * made.padded_width, job, arena);
+    made.rows = pack_by_distance(term, context, made, {made.lines * made.padded_width, made.padded_width, 1}, arena);
+    if (is_given(context.gradient->table)) made.sums = take_sums(made.lines * made.padded_width, job, arena);
     if (is_given(context.gradient->features)) made.feature_sums = take_feature_sums(made.padded_width, job, arena);
   }
   out = made;
   return {};
 }
 
-/// Products of a strip of keys with a window, or sums that belong to them; then the same turned round.
+/// Products of a strip of keys with a window, or sums that belong to them; the same turned round; the same by lines.
 std::int64_t scratch_of(const job::KeyTableJob& /*term*/, const job::AttentionJob& /*job*/, bool /*backward*/) {
-  return job::kKeyStrip * (job::kKeyWindow + job::kKeyStrip) + job::kQueryTile * job::kKeyStrip + job::kKeyTile;
+  return 3 * job::kKeyStrip * (job::kKeyWindow + job::kKeyStrip);
 }
 
 Status finish_term(const TableTerm& term, const job::KeyTableJob& made, const TermContext& context) {

@@ -136,7 +136,8 @@ struct PositionArray {
   std::int64_t stride;
 };
 PositionArray make_positions(const Side& side, std::span<const Tokens> sequences, std::int64_t batch, Arena& arena) {
-  const bool shared = is_counted(side) || (*side.given)->shape[1] == 1;
+  const std::optional<Positions>& given = *side.given;
+  const bool shared = !given || given->data == nullptr || given->shape[1] == 1;
   auto* const data = arena.take<std::int64_t>((shared ? 1 : batch) * side.tokens);
   const std::int64_t stride = shared ? 0 : side.tokens;
   if (arena.measuring()) return {data, stride};

@@ -17,7 +17,12 @@ T gate_at(const T* gates, std::int64_t row) {
 
 // ---- Rows ----
 
-/// scores += gate values, a row of a tile.
+/// scores += values, or gate values, a row of a tile.
+template <class T>
+HWY_INLINE void add_row(const T* values, T* scores) {
+  HWY_UNROLL(8)
+  for (int j = 0; j < job::kKeyTile; j += lanes<T>) store(add(load(values + j), load(scores + j)), scores + j);
+}
 template <class T>
 HWY_INLINE void add_row(const T* values, T gate, T* scores) {
   const Reg<T> factor = set(gate);
@@ -59,6 +64,78 @@ inline double line_length(const job::BiasJob& term, std::int64_t r) {
   return term.alibi == AlibiForm::symmetric ? -static_cast<double>(r) : 0;
 }
 
+// ---- Regular tiles ----
+
+// A row of a regular tile reads its values, laid out by key - query, one place before the row above it. Rows a register apart read the same
+// registers: blocks of such rows load each once. A block is walked column by column, since its rows are 4096 bytes apart: a load too soon
+// after a store at the same place of another page waits for it.
+constexpr int kSkewRows = 6;
+template <class T>
+constexpr int kSkewColumns = std::min<int>(8, job::kKeyTile / lanes<T>);  // registers
+
+template <class T>
+constexpr int kSkewValues = kSkewColumns<T> + kSkewRows - 1;
+
+/// Values by key - query, place 0 at row 0, column 0 of the tile: those of a band.
+template <class T>
+struct BandValues {
+  const T* values;
+  HWY_INLINE void load_all(std::int64_t place, Reg<T> (&out)[kSkewValues<T>]) const {
+    HWY_UNROLL(16)
+    for (int n = 0; n < kSkewValues<T>; ++n) out[n] = load(values + place + n * lanes<T>);
+  }
+};
+/// Those of a line, from the distance at place 0.
+template <LineSides sides, class T>
+struct LineValues {
+  std::int64_t distance;
+  T slope;
+  HWY_INLINE void load_all(std::int64_t place, Reg<T> (&out)[kSkewValues<T>]) const {
+    const Reg<T> first = set(static_cast<T>(distance - place));
+    HWY_UNROLL(16)
+    for (int n = 0; n < kSkewValues<T>; ++n) out[n] = mul(set(slope), line_lengths<sides, T>(first, n * lanes<T>));
+  }
+};
+
+/// Rows 0, lanes, 2 lanes, ... of a block of scores; `place` is that of its row 0, column 0.
+template <bool gated, class Values, class T>
+HWY_INLINE void add_skewed_block(const Values& values, std::int64_t place, const T* gates, T* scores) {
+  constexpr int width = lanes<T>;
+  Reg<T> value[kSkewValues<T>];
+  values.load_all(place - (kSkewRows - 1) * width, value);
+  HWY_UNROLL(8)
+  for (int n = 0; n < kSkewColumns<T>; ++n) {
+    Reg<T> sum[kSkewRows];
+    HWY_UNROLL(8)
+    for (int k = 0; k < kSkewRows; ++k) {
+      const Reg<T> score = load(scores + k * width * job::kKeyTile + n * width);
+      const Reg<T> from = value[n - k + kSkewRows - 1];
+      sum[k] = gated ? mul_add(set(gates[k * width]), from, score) : add(from, score);
+    }
+    HWY_UNROLL(8)
+    for (int k = 0; k < kSkewRows; ++k) store(sum[k], scores + k * width * job::kKeyTile + n * width);
+  }
+}
+template <bool gated, class Values, class T>
+void add_skewed_blocks(const Values& values, const T* gates, std::int64_t rows, T* scores) {
+  for (std::int64_t first = 0; first < rows; first += kSkewRows * lanes<T>) {
+    for (std::int64_t i = first; i < first + lanes<T>; ++i) {
+      for (std::int64_t j = 0; j < job::kKeyTile; j += kSkewColumns<T> * lanes<T>) {
+        add_skewed_block<gated>(values, j - i, gated ? gates + i : nullptr, scores + i * job::kKeyTile + j);
+      }
+    }
+  }
+}
+
+/// The first rows of a regular tile, as many as there are whole blocks; returns their number.
+template <class Values, class T>
+std::int64_t add_skewed(const Values& values, const T* gates, std::int64_t rows, T* scores) {
+  constexpr std::int64_t block = kSkewRows * lanes<T>;
+  const std::int64_t whole = rows / block * block;
+  gates == nullptr ? add_skewed_blocks<false>(values, gates, whole, scores) : add_skewed_blocks<true>(values, gates, whole, scores);
+  return whole;
+}
+
 // ---- ALiBi ----
 
 /// AlibiForm::key_position is a function of the key alone.
@@ -67,13 +144,18 @@ void add_key_positions(const job::BiasJob& term, const ScoreTile<T>& tile, doubl
   HWY_ALIGN T values[job::kKeyTile] = {};
   for (std::int64_t j = 0; j < tile.keys->count; ++j) values[j] = static_cast<T>(slope * static_cast<double>(tile.key_positions[j]));
   const T* const gates = gates_of(term, *tile.rows);
-  for (std::int64_t i = 0; i < tile.rows->tile->count; ++i) add_row(values, gate_at(gates, i), tile.scores + i * job::kKeyTile);
+  for (std::int64_t i = 0; i < tile.rows->tile->count; ++i) {
+    T* const scores = tile.scores + i * job::kKeyTile;
+    gates == nullptr ? add_row(values, scores) : add_row(values, gates[i], scores);
+  }
 }
 
 /// Rows of consecutive keys.
 template <LineSides sides, class T>
 void add_whole_lines(const ScoreTile<T>& tile, const T* gates, T slope) {
-  for (std::int64_t i = 0; i < tile.rows->tile->count; ++i) {
+  const std::int64_t rows = tile.rows->tile->count;
+  const LineValues<sides, T> values = {tile.distance, slope};
+  for (std::int64_t i = tile.regular ? add_skewed(values, gates, rows, tile.scores) : 0; i < rows; ++i) {
     const auto first = static_cast<T>(tile.rows->positions[i] - tile.key_positions[0]);
     add_line<sides>(first, gate_at(gates, i) * slope, tile.scores + i * job::kKeyTile);
   }
@@ -191,7 +273,12 @@ void add_bands(const job::BiasJob& term, const ScoreTile<T>& tile) {
     for (std::int64_t i = 0; i < rows.tile->count; ++i) add_constant(gate_at(gates, i) * value, tile.scores + i * job::kKeyTile);
     return;
   }
-  for (std::int64_t i = 0; i < rows.tile->count; ++i) {
+  std::int64_t done = 0;
+  if (tile.regular && place == BandPlace::inside) {
+    const T* const values = band_of<T>(term, rows.head) + band_index(term, -tile.distance);
+    done = add_skewed(BandValues<T>{values}, gates, band_rows(term, rows), tile.scores);
+  }
+  for (std::int64_t i = done; i < rows.tile->count; ++i) {
     if (!beyond_length(term, rows.positions[i])) {
       add_band_row(term, tile, i, gate_at(gates, i));
     } else if (term.fire.segments > 0) {

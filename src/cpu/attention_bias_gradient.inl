@@ -15,6 +15,16 @@ HWY_INLINE T product_of_row(const T* values, const T* ds) {
   for (int j = 0; j < job::kKeyTile; j += lanes<T>) sum = mul_add(load(values + j), load(ds + j), sum);
   return reduce_sum(sum);
 }
+/// Of the first rows of a tile.
+template <class T>
+double sum_of_rows(const T* ds, std::int64_t rows) {
+  Reg<T> sum[4] = {zero<T>(), zero<T>(), zero<T>(), zero<T>()};
+  for (std::int64_t at = 0; at < rows * job::kKeyTile; at += 4 * lanes<T>) {
+    HWY_UNROLL(4)
+    for (int n = 0; n < 4; ++n) sum[n] = add(sum[n], load(ds + at + n * lanes<T>));
+  }
+  return reduce_sum(add(add(sum[0], sum[1]), add(sum[2], sum[3])));
+}
 template <LineSides sides, class T>
 HWY_INLINE T product_with_line(T first, const T* ds) {
   Reg<T> sum = zero<T>();
@@ -27,15 +37,19 @@ HWY_INLINE T product_with_line(T first, const T* ds) {
 template <class T>
 struct BiasSums {
   const T* gates;
-  T* diagonals;       // laid out as a band
-  double* ends;       // 2
-  double* sums;       // sum_count
-  double* gate_sums;  // one a row; each null: not wanted
+  T* diagonals;          // laid out as a band
+  std::int64_t skipped;  // places of the band before them
+  double* ends;          // 2
+  double* sums;          // sum_count
+  double* gate_sums;     // one a row; each null: not wanted
 
   BiasSums(const job::BiasJob& term, const RowTile<T>& rows, std::int64_t slot)
-      : gates(gates_of(term, rows)), diagonals(nullptr), ends(nullptr), sums(nullptr), gate_sums(nullptr) {
+      : gates(gates_of(term, rows)), diagonals(nullptr), skipped(0), ends(nullptr), sums(nullptr), gate_sums(nullptr) {
+    const std::int64_t slots = rows.job->backward.parts * rows.job->shape.heads;  // of a sequence
     if (term.diagonals != nullptr) {
-      diagonals = static_cast<T*>(term.diagonals) + slot * term.stride;
+      const job::SequenceBand& band = term.sequence_bands[slot / slots];
+      diagonals = static_cast<T*>(term.diagonals) + band.first + slot % slots * band.stride;
+      skipped = band.skipped;
       ends = term.ends + 2 * slot;
     }
     if (term.sums != nullptr) sums = term.sums + slot * term.sum_count;
@@ -44,6 +58,7 @@ struct BiasSums {
     const std::int64_t part = slot / shape.heads % rows.job->backward.parts;
     gate_sums = term.gate_sums + ((part * shape.batch + rows.batch) * shape.heads + rows.head) * shape.queries + rows.tile->first;
   }
+  T* diagonal(const job::BiasJob& term, std::int64_t offset) const { return diagonals + (band_index(term, offset) - skipped); }
   /// The sum of ds bias of a row.
   void add_gate(std::int64_t row, double sum) const {
     if (gate_sums != nullptr) gate_sums[row] += sum;
@@ -77,8 +92,35 @@ double take_line_row(const job::BiasJob& term, const ScoreTile<T>& ds, std::int6
   return -product_with_line<LineSides::behind>(first, row);
 }
 
+/// The same of a whole tile of consecutive keys.
+template <LineSides sides, class T>
+double take_whole_lines(const ScoreTile<T>& ds) {
+  Reg<T> sum[4] = {zero<T>(), zero<T>(), zero<T>(), zero<T>()};
+  for (std::int64_t i = 0; i < ds.rows->tile->count; ++i) {
+    const Reg<T> first = set(static_cast<T>(ds.rows->positions[i] - ds.key_positions[0]));
+    const T* const row = ds.scores + i * job::kKeyTile;
+    HWY_UNROLL(8)
+    for (int j = 0; j < job::kKeyTile; j += lanes<T>) {
+      Reg<T>& at = sum[j / lanes<T> % 4];
+      at = mul_add(line_lengths<sides, T>(first, j), load(row + j), at);
+    }
+  }
+  return -reduce_sum(add(add(sum[0], sum[1]), add(sum[2], sum[3])));
+}
+template <class T>
+double take_whole_lines(const job::BiasJob& term, const ScoreTile<T>& ds) {
+  const LineSides sides = sides_of(term, ds);
+  if (sides == LineSides::both) return take_whole_lines<LineSides::both>(ds);
+  if (sides == LineSides::clipped) return take_whole_lines<LineSides::clipped>(ds);
+  return take_whole_lines<LineSides::behind>(ds);
+}
+
 template <class T>
 void take_lines(const job::BiasJob& term, const ScoreTile<T>& ds, const BiasSums<T>& to) {
+  if (to.gates == nullptr && ds.keys->consecutive && term.alibi != AlibiForm::key_position) {
+    to.sums[0] += take_whole_lines(term, ds);
+    return;
+  }
   const double slope = term.plan->slopes[static_cast<std::size_t>(term.first_head + ds.rows->head)];
   for (std::int64_t i = 0; i < ds.rows->tile->count; ++i) {
     const double sum = take_line_row(term, ds, i);
@@ -89,28 +131,42 @@ void take_lines(const job::BiasJob& term, const ScoreTile<T>& ds, const BiasSums
 
 // ---- Bands ----
 
-/// Adds the diagonals of a regular tile's first rows; `to` is the place of row 0, column 0. A row is one place before the one above it, so
-/// that adding row by row would read what was just written, shifted: slow on every machine. Rows a register apart share its lanes: those
-/// are summed first, every register of ds read once.
-template <class T>
-void add_diagonals(const T* ds, const T* gates, std::int64_t rows, T* to) {
-  constexpr std::int64_t width = lanes<T>;
-  constexpr std::int64_t registers = job::kKeyTile / width;
-  for (std::int64_t phase = 0; phase < std::min(width, rows); ++phase) {
-    const std::int64_t apart = (rows - phase + width - 1) / width;  // rows phase, phase + width, ...
-    for (std::int64_t chunk = 1 - apart; chunk < registers; ++chunk) {
-      const std::int64_t first = std::max<std::int64_t>(0, -chunk);
-      const std::int64_t end = std::min(apart, registers - chunk);
-      Reg<T> sum = zero<T>();
-      for (std::int64_t k = first; k < end; ++k) {
-        const std::int64_t row = phase + k * width;
-        const Reg<T> d = load(ds + row * job::kKeyTile + (k + chunk) * width);
-        sum = gates == nullptr ? add(sum, d) : mul_add(set(gates[row]), d, sum);
-      }
-      T* const at = to + chunk * width - phase;
-      store(add(load(at), sum), at);
+/// Adds the diagonals of a block as in add_skewed_block: every register of ds is read once. Row by row, each would read what the row
+/// above had just written, shifted by a place: slow on every machine.
+template <bool gated, class T>
+HWY_INLINE void take_skewed_block(const T* ds, const T* gates, T* to) {
+  constexpr int width = lanes<T>;
+  Reg<T> sum[kSkewValues<T>];
+  BandValues<T>{to}.load_all(-(kSkewRows - 1) * width, sum);
+  HWY_UNROLL(8)
+  for (int k = 0; k < kSkewRows; ++k) {
+    HWY_UNROLL(8)
+    for (int n = 0; n < kSkewColumns<T>; ++n) {
+      const Reg<T> d = load(ds + k * width * job::kKeyTile + n * width);
+      Reg<T>& at = sum[n - k + kSkewRows - 1];
+      at = gated ? mul_add(set(gates[k * width]), d, at) : add(at, d);
     }
   }
+  HWY_UNROLL(16)
+  for (int n = 0; n < kSkewValues<T>; ++n) store(sum[n], to + (n - kSkewRows + 1) * width);
+}
+template <bool gated, class T>
+void take_skewed_blocks(const T* ds, const T* gates, std::int64_t rows, T* to) {
+  for (std::int64_t first = 0; first < rows; first += kSkewRows * lanes<T>) {
+    for (std::int64_t i = first; i < first + lanes<T>; ++i) {
+      for (std::int64_t j = 0; j < job::kKeyTile; j += kSkewColumns<T> * lanes<T>) {
+        take_skewed_block<gated>(ds + i * job::kKeyTile + j, gated ? gates + i : nullptr, to - i + j);
+      }
+    }
+  }
+}
+/// The first rows of a regular tile, as many as there are whole blocks; returns their number.
+template <class T>
+std::int64_t take_skewed(const T* ds, const T* gates, std::int64_t rows, T* to) {
+  constexpr std::int64_t block = kSkewRows * lanes<T>;
+  const std::int64_t whole = rows / block * block;
+  gates == nullptr ? take_skewed_blocks<false>(ds, gates, whole, to) : take_skewed_blocks<true>(ds, gates, whole, to);
+  return whole;
 }
 
 /// Adds one row, whatever its keys.
@@ -121,13 +177,13 @@ void take_band_row(const job::BiasJob& term, const ScoreTile<T>& ds, std::int64_
   const T gate = gate_at(to.gates, i);
   if (!ds.keys->consecutive) {
     for (std::int64_t j = 0; j < ds.keys->count; ++j) {
-      to.diagonals[clamped_index(term, ds.key_positions[j] - position)] += gate * row[j];
+      *to.diagonal(term, std::clamp(ds.key_positions[j] - position, term.low, term.high)) += gate * row[j];
     }
     return;
   }
   const std::int64_t first = ds.key_positions[0] - position;
   const BandPlace place = place_in_band(term, first, first + ds.keys->count - 1);
-  if (place == BandPlace::inside) return add_row(row, gate, to.diagonals + band_index(term, first));
+  if (place == BandPlace::inside) return add_row(row, gate, to.diagonal(term, first));
   to.ends[place == BandPlace::before ? 0 : 1] += static_cast<double>(gate) * static_cast<double>(sum_of_row(row));
 }
 
@@ -149,23 +205,18 @@ double band_gate_row(const job::BiasJob& term, const ScoreTile<T>& ds, std::int6
   return product_of_row(band + band_index(term, first), row);
 }
 
-/// The rows of a tile that go by the band, all at once; true: done.
+/// The first rows of a regular tile that go by the band, all at once; returns how many.
 template <class T>
-bool take_regular_band(const job::BiasJob& term, const ScoreTile<T>& ds, const BiasSums<T>& to) {
-  if (!ds.regular) return false;
+std::int64_t take_regular_band(const job::BiasJob& term, const ScoreTile<T>& ds, const BiasSums<T>& to) {
+  if (!ds.regular) return 0;
   const std::int64_t rows = band_rows(term, *ds.rows);
   const BandPlace place = tile_in_band(term, ds);
   if (place == BandPlace::inside) {
-    const std::int64_t first = ds.key_positions[0] - ds.rows->positions[0];
-    add_diagonals(ds.scores, to.gates, rows, to.diagonals + band_index(term, first));
-    return true;
+    return take_skewed(ds.scores, to.gates, rows, to.diagonal(term, -ds.distance));
   }
-  double sum = 0;
-  for (std::int64_t i = 0; i < rows; ++i) {
-    sum += static_cast<double>(gate_at(to.gates, i)) * static_cast<double>(sum_of_row(ds.scores + i * job::kKeyTile));
-  }
-  to.ends[place == BandPlace::before ? 0 : 1] += sum;
-  return true;
+  if (to.gates != nullptr) return 0;
+  to.ends[place == BandPlace::before ? 0 : 1] += sum_of_rows(ds.scores, rows);
+  return rows;
 }
 
 /// Adds a row of ds to the sums of the formula; returns the sum of ds bias.
@@ -189,10 +240,11 @@ double take_formula_row(const job::BiasJob& term, const ScoreTile<T>& ds, std::i
 
 template <class T>
 void take_bands(const job::BiasJob& term, const ScoreTile<T>& ds, const BiasSums<T>& to) {
-  const bool done = to.diagonals == nullptr || take_regular_band(term, ds, to);
+  const std::int64_t done = to.diagonals == nullptr ? 0 : take_regular_band(term, ds, to);
+  if (done == ds.rows->tile->count && to.gate_sums == nullptr) return;
   for (std::int64_t i = 0; i < ds.rows->tile->count; ++i) {
     if (!beyond_length(term, ds.rows->positions[i])) {
-      if (!done) take_band_row(term, ds, i, to);
+      if (i >= done && to.diagonals != nullptr) take_band_row(term, ds, i, to);
       if (to.gate_sums != nullptr) to.add_gate(i, band_gate_row(term, ds, i));
     } else if (term.fire.segments > 0) {
       to.add_gate(i, take_fire_row(term, ds, i, gate_at(to.gates, i), to.sums));

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <variant>
 
+#include "cpu/amx.hpp"
 #include "cpu/attention_parts.hpp"
 #include "cpu/attention_scratch.hpp"
 #include "cpu/targets.hpp"

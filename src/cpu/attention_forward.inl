@@ -202,6 +202,14 @@ inline std::int64_t balanced_tile(const job::AttentionJob& job, std::int64_t ind
   return place % 2 == 0 ? sequence.first_query_tile + place / 2 : sequence.end_query_tile - 1 - place / 2;
 }
 
+#if PHASOR_LANES && HWY_TARGET == HWY_AVX3 && PHASOR_AMX
+#include "cpu/attention_amx.inl"
+#else
+constexpr bool amx_serves(const job::AttentionJob& /*job*/) { return false; }
+inline void amx_pack_task(const job::AttentionJob& /*job*/, std::int64_t /*task*/) {}
+inline void amx_forward_rows(const RowTile<float>&, Columns, std::int64_t, const ForwardScratch<float>&) {}
+#endif
+
 template <class T>
 void forward_task(const job::AttentionJob& job, std::int64_t task, T* base) {
   const auto query_tiles = static_cast<std::int64_t>(job.query_tiles.size());
@@ -210,6 +218,13 @@ void forward_task(const job::AttentionJob& job, std::int64_t task, T* base) {
   const job::TokenTile& tile = job.query_tiles[static_cast<std::size_t>(balanced_tile(job, task % query_tiles))];
   const job::Sequence& sequence = job.sequences[static_cast<std::size_t>(tile.sequence)];
   const ForwardScratch<T> s = forward_scratch(forward_layout(job), base);
+  if constexpr (std::is_same_v<T, float>) {
+    if (amx_serves(job)) {
+      const RowTile<T> rows = row_tile<T>(job, tile, head);
+      amx_forward_rows(rows, {sequence.first_key_tile, sequence.end_key_tile}, head / job.shape.group() * key_tiles, s);
+      return store_rows(rows, s);
+    }
+  }
   KeyPanels<T> panels = {.keys_transposed = {}, .values = static_cast<const T*>(job.panels.values), .first = 0};
   const std::int64_t skipped = head / job.shape.group() * key_tiles;  // panels of the key heads before
   for (int c = 0; c < job.content_count; ++c) {
@@ -272,6 +287,7 @@ void merge_strip_of(const job::AttentionJob& job, std::int64_t strip) {
 }
 
 void pack_panel(const job::AttentionJob& job, std::int64_t task) {
+  if (amx_serves(job)) return amx_pack_task(job, task);
   job.arithmetic == DType::f64 ? pack_task<double>(job, task) : pack_task<float>(job, task);
 }
 void forward_strip(const job::AttentionJob& job, std::int64_t strip) {

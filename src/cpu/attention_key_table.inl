@@ -4,6 +4,7 @@
 // short of the row's, the rows of products are columns of scores. Nothing gathers.
 
 constexpr std::int64_t kKeyProductStride = job::kKeyWindow + job::kKeyStrip;
+constexpr std::int64_t kKeyBuffer = job::kKeyStrip * kKeyProductStride;  // a term's scratch is three of them
 
 /// A strip of keys of a tile, and the window of distances that they have from its queries.
 struct KeyStrip {
@@ -48,22 +49,53 @@ std::int64_t key_place(const job::KeyTableJob& term, const ScoreTile<T>& tile, s
   return job::kKeyWindow + term.band.count - 1 - column;
 }
 
+/// Lines of the packed table that a window has: first to first + count - 1.
+struct KeyLines {
+  std::int64_t first;
+  std::int64_t count;
+};
+template <class T>
+KeyLines lines_of(const job::KeyTableJob& term, const KeyStrip& strip) {
+  if (!term.ranked) return {strip.place, strip.columns};
+  const auto* const ranks = static_cast<const PlaceOf<T>*>(term.ranks) + strip.place;
+  return {ranks[0], ranks[strip.columns - 1] - ranks[0] + 1};
+}
+template <class T>
+std::int64_t line_of(const job::KeyTableJob& term, std::int64_t place) {
+  return term.ranked ? static_cast<std::int64_t>(static_cast<const PlaceOf<T>*>(term.ranks)[place]) : place;
+}
+
+/// Products by line, to products by place.
+template <class T>
+void spread_lines(const job::KeyTableJob& term, const KeyStrip& strip, const T* from, T* to) {
+  const auto* const ranks = static_cast<const PlaceOf<T>*>(term.ranks) + strip.place;
+  for (std::int64_t column = 0; column < strip.columns; column += lanes<T>) {
+    const T* const values = from + (ranks[column] - ranks[0]);
+    for (std::int64_t key = 0; key < job::kKeyStrip; ++key) {
+      store(load_rising(values + key * kKeyProductStride, ranks + column), to + key * kKeyProductStride + column);
+    }
+  }
+}
+
 template <class T>
 void add_strip(const job::KeyTableJob& term, const ScoreTile<T>& tile, const KeyStrip& strip, T* scratch) {
   const RowTile<T>& rows = *tile.rows;
   const std::int64_t count = rows.tile->count;
+  T* const by_line = scratch + 2 * kKeyBuffer;
+  const KeyLines lines_used = lines_of<T>(term, strip);
   gemm(Gemm<T>{.m = job::kKeyStrip,
-               .n = strip.columns,
+               .n = padded(lines_used.count),
                .k = term.width,
                .a = key_features(term, tile) + strip.first * term.padded_width,
                .a_row = term.padded_width,
                .a_k = 1,
-               .b = term.columns.of<T>(rows.batch, rows.head) + strip.place,
-               .b_row = term.places,
-               .c = scratch,
+               .b = term.columns.of<T>(rows.batch, rows.head) + lines_used.first,
+               .b_row = term.line_stride,
+               .c = term.ranked ? by_line : scratch,
                .c_row = kKeyProductStride,
                .add = false});
-  T* const turned = scratch + job::kKeyStrip * kKeyProductStride;  // (count, kKeyStrip)
+  if (term.ranked) spread_lines(term, strip, by_line, scratch);
+  T* const turned = scratch + kKeyBuffer;  // (count, kKeyStrip)
   transpose<T>({scratch + job::kKeyStrip - 1, kKeyProductStride - 1, job::kKeyStrip}, count, {turned, job::kKeyStrip, count});
   for (std::int64_t i = 0; i < count; ++i) {
     T* const row = tile.scores + i * job::kKeyTile + strip.first;
@@ -78,9 +110,9 @@ void add_key_scores(const job::KeyTableJob& term, const ScoreTile<T>& tile) {
   const T* const features = key_features(term, tile);
   for (std::int64_t i = 0; i < tile.rows->tile->count; ++i) {
     for (std::int64_t j = 0; j < tile.keys->count; ++j) {
-      const T* const column = columns + key_place(term, tile, i, j);
+      const T* const column = columns + line_of<T>(term, key_place(term, tile, i, j));
       T sum = 0;
-      for (std::int64_t c = 0; c < term.width; ++c) sum += features[j * term.padded_width + c] * column[c * term.places];
+      for (std::int64_t c = 0; c < term.width; ++c) sum += features[j * term.padded_width + c] * column[c * term.line_stride];
       tile.scores[i * job::kKeyTile + j] += sum;
     }
   }
@@ -115,7 +147,7 @@ KeyTableGradients<T> key_table_gradients(const job::KeyTableJob& term, const Sco
                              .features = key_features(term, ds),
                              .table = static_cast<T*>(term.sums),
                              .keys = term.own_features ? static_cast<T*>(term.feature_sums) : backward.k_gradient};
-  if (to.table != nullptr) to.table += backward.slot * term.places * term.padded_width;
+  if (to.table != nullptr) to.table += backward.slot * term.lines * term.padded_width;
   if (term.own_features && to.keys != nullptr) {
     const std::int64_t head = rows.batch * shape.key_heads + rows.head / shape.group();
     to.keys += (head * shape.keys + ds.keys->first) * term.padded_width;
@@ -123,15 +155,16 @@ KeyTableGradients<T> key_table_gradients(const job::KeyTableJob& term, const Sco
   return to;
 }
 
-/// Sums of ds, (keys, columns) from a place on, to features and table. The sum of (key j, column c) is sums[j * key_stride + c].
+/// Sums of ds, of keys from `first` on and of some lines, to features and table. That of (key j, line l) is sums[j key_stride + l
+/// line_stride].
 template <class T>
 struct KeySums {
   const T* sums;
   std::int64_t key_stride;
-  std::int64_t keys;
+  std::int64_t line_stride;
   std::int64_t first;
-  std::int64_t columns;
-  std::int64_t place;
+  std::int64_t keys;
+  KeyLines lines;
 };
 template <class T>
 void send_key_sums(const job::KeyTableJob& term, const KeyTableGradients<T>& to, const KeySums<T>& from) {
@@ -139,26 +172,26 @@ void send_key_sums(const job::KeyTableJob& term, const KeyTableGradients<T>& to,
   if (to.keys != nullptr) {
     gemm(Gemm<T>{.m = from.keys,
                  .n = width,
-                 .k = from.columns,
+                 .k = from.lines.count,
                  .a = from.sums,
                  .a_row = from.key_stride,
-                 .a_k = 1,
-                 .b = to.rows + from.place * width,
+                 .a_k = from.line_stride,
+                 .b = to.rows + from.lines.first * width,
                  .b_row = width,
                  .c = to.keys + from.first * width,
                  .c_row = width,
                  .add = true});
   }
   if (to.table == nullptr) return;
-  gemm(Gemm<T>{.m = from.columns,
+  gemm(Gemm<T>{.m = from.lines.count,
                .n = width,
                .k = from.keys,
                .a = from.sums,
-               .a_row = 1,
+               .a_row = from.line_stride,
                .a_k = from.key_stride,
                .b = to.features + from.first * width,
                .b_row = width,
-               .c = to.table + from.place * width,
+               .c = to.table + from.lines.first * width,
                .c_row = width,
                .add = true});
 }
@@ -167,23 +200,44 @@ template <class T>
 void take_far_tile(const job::KeyTableJob& term, const ScoreTile<T>& ds, const KeyTableGradients<T>& to, T* sums) {
   std::fill_n(sums, job::kKeyTile, T{0});
   for (std::int64_t i = 0; i < ds.rows->tile->count; ++i) add_tile_row(ds.scores + i * job::kKeyTile, sums);
-  const std::int64_t place = far_end(term, ds) == 0 ? 0 : term.places - 1;
-  send_key_sums(term, to, KeySums<T>{.sums = sums, .key_stride = 1, .keys = ds.keys->count, .first = 0, .columns = 1, .place = place});
+  const std::int64_t line = far_end(term, ds) == 0 ? 0 : term.last_line;
+  send_key_sums(term, to,
+                KeySums<T>{.sums = sums, .key_stride = 1, .line_stride = 0, .first = 0, .keys = ds.keys->count, .lines = {line, 1}});
+}
+
+/// Sums by place, (columns, kKeyStrip), added up by line.
+template <class T>
+void gather_lines(const job::KeyTableJob& term, const KeyStrip& strip, const T* from, T* to) {
+  const auto* const ranks = static_cast<const PlaceOf<T>*>(term.ranks) + strip.place;
+  std::fill_n(to, (ranks[strip.columns - 1] - ranks[0] + 1) * job::kKeyStrip, T{0});
+  for (std::int64_t column = 0; column < strip.columns; ++column, from += job::kKeyStrip) {
+    T* const line = to + (ranks[column] - ranks[0]) * job::kKeyStrip;
+    for (std::int64_t key = 0; key < job::kKeyStrip; key += lanes<T>) store(add(load(line + key), load(from + key)), line + key);
+  }
 }
 
 template <class T>
 void take_strip(const job::KeyTableJob& term, const ScoreTile<T>& ds, const KeyStrip& strip, const KeyTableGradients<T>& to, T* scratch) {
   const std::int64_t count = ds.rows->tile->count;
-  std::fill_n(scratch, job::kKeyStrip * kKeyProductStride, T{0});
+  std::fill_n(scratch, kKeyBuffer, T{0});
   transpose<T>({ds.scores + strip.first, job::kKeyTile, count}, job::kKeyStrip,
                {scratch + job::kKeyStrip - 1, kKeyProductStride - 1, job::kKeyStrip});
-  send_key_sums(term, to,
-                KeySums<T>{.sums = scratch,
-                           .key_stride = kKeyProductStride,
-                           .keys = strip.keys,
-                           .first = strip.first,
-                           .columns = count + job::kKeyStrip - 1,
-                           .place = strip.place});
+  KeySums<T> sums = {.sums = scratch,
+                     .key_stride = kKeyProductStride,
+                     .line_stride = 1,
+                     .first = strip.first,
+                     .keys = strip.keys,
+                     .lines = lines_of<T>(term, strip)};
+  if (term.ranked) {
+    T* const turned = scratch + kKeyBuffer;
+    T* const by_line = scratch + 2 * kKeyBuffer;
+    transpose<T>({scratch, kKeyProductStride, job::kKeyStrip}, strip.columns, {turned, job::kKeyStrip, strip.columns});
+    gather_lines(term, strip, turned, by_line);
+    sums.sums = by_line;
+    sums.key_stride = 1;
+    sums.line_stride = job::kKeyStrip;
+  }
+  send_key_sums(term, to, sums);
 }
 
 /// Score by score.
@@ -194,10 +248,10 @@ void take_key_scores(const job::KeyTableJob& term, const ScoreTile<T>& ds, const
     for (std::int64_t j = 0; j < ds.keys->count; ++j) {
       const T x = ds.scores[i * job::kKeyTile + j];
       if (x == 0) continue;
-      const std::int64_t place = key_place(term, ds, i, j) * width;
+      const std::int64_t line = line_of<T>(term, key_place(term, ds, i, j)) * width;
       for (std::int64_t c = 0; c < width; ++c) {
-        if (to.keys != nullptr) to.keys[j * width + c] += x * to.rows[place + c];
-        if (to.table != nullptr) to.table[place + c] += x * to.features[j * width + c];
+        if (to.keys != nullptr) to.keys[j * width + c] += x * to.rows[line + c];
+        if (to.table != nullptr) to.table[line + c] += x * to.features[j * width + c];
       }
     }
   }

@@ -227,6 +227,24 @@ HWY_INLINE Reg<T> iota(T first) {
   if constexpr (!in_registers<T>) return first;
 }
 
+/// What numbers the places of a T: as wide as it.
+template <class T>
+using PlaceOf = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+
+/// Lane i: values[places[i] - places[0]]. places rise by 0 or 1; lanes<T> values are loaded.
+template <class T>
+HWY_INLINE Reg<T> load_rising(const T* values, const PlaceOf<T>* places) {
+#if PHASOR_LANES
+  if constexpr (in_registers<T>) {
+    const hn::ScalableTag<T> d;
+    const hn::ScalableTag<PlaceOf<T>> di;
+    const auto steps = hn::Sub(hn::LoadU(di, places), hn::Set(di, places[0]));
+    return hn::TableLookupLanes(hn::LoadU(d, values), hn::IndicesFromVec(d, steps));
+  }
+#endif
+  if constexpr (!in_registers<T>) return static_cast<void>(places), *values;
+}
+
 // ---- Four registers, each to one number: a shuffle for two of them, where one at a time takes four ----
 
 #if PHASOR_LANES

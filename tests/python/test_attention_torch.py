@@ -57,7 +57,23 @@ def _counted(function):
     return torch.compile(function, backend=counter, fullgraph=True), counter
 
 
-COMPILED = ("alibi", "alibi_learned", "kerple", "t5", "wavlm", "dense", "shaw_values", "xlnet", "deberta", "inkling", "cope", "grid", "rerope", "fire", "several")
+COMPILED = (
+    "alibi",
+    "alibi_learned",
+    "kerple",
+    "t5",
+    "wavlm",
+    "dense",
+    "shaw_values",
+    "xlnet",
+    "deberta",
+    "inkling",
+    "cope",
+    "grid",
+    "rerope",
+    "fire",
+    "several",
+)
 
 
 @pytest.mark.parametrize("name", COMPILED)
@@ -100,10 +116,10 @@ def test_lengths_may_change_without_compiling_again_for_each():
 
 def test_inductor_compiles_it():
     torch._dynamo.reset()
-    table = torch.randn(H, 32, requires_grad=True)
+    table = torch.randn(7, D, requires_grad=True)
 
     def attend(q, k, v):
-        return phasor.attention(q, k, v, scheme=[phasor.T5(table), phasor.Alibi()], causal=True)
+        return phasor.attention(q, k, v, scheme=[phasor.Shaw(table, left=3, right=3), phasor.Alibi()], causal=True)
 
     q, k, v = qkv(dtype=torch.float32)
     out = torch.compile(attend, fullgraph=True)(q, k, v)
@@ -218,3 +234,13 @@ def test_results_do_not_depend_on_threads():
         out = phasor.attention(*inputs, scheme=CASES["several"].scheme(x))
         results.append([out, *torch.autograd.grad(out.sin().sum(), (*inputs, *x.values()))])
     assert all(torch.equal(a, b) for other in results[1:] for a, b in zip(results[0], other))
+
+
+def test_a_spec_that_would_drop_a_gradient_is_refused():
+    q, k, v = qkv()
+    slopes = torch.rand(H, dtype=torch.float64, requires_grad=True)
+    with pytest.raises(ValueError, match="Alibi's slopes require a gradient"):
+        phasor.attention(q, k, v, phasor.Alibi(slopes=slopes))
+    fixed = phasor.attention(q, k, v, phasor.Alibi(slopes=slopes.detach()))
+    assert torch.equal(phasor.attention(q, k, v, phasor.BiasTerm(phasor.Alibi(slopes=slopes), slopes)), fixed)
+    assert torch.equal(phasor.attention(q, k, v, phasor.Bias(phasor.Alibi(heads=H, slopes=slopes.detach()))), fixed)

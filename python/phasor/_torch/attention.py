@@ -133,12 +133,10 @@ def _setup(ctx: Any, inputs: Any, output: Any) -> None:
 def _backward(ctx: Any, out_gradient: Tensor | None, lse_gradient: Tensor | None) -> Any:
     q, k, v, out, lse, *tensors = ctx.saved_tensors
     needs = [*ctx.needs_input_grad[:3], *ctx.needs_input_grad[3]]
-    of_spec = (None if ctx.sizes else [], None)  # an empty list could be one of tensors
+    of_spec: tuple[Any, None] = (None if ctx.sizes else [], None)  # an empty list could be one of tensors
     if out_gradient is None and lse_gradient is None:
         return (None, None, None, [None] * len(tensors), *of_spec)
-    made = torch.ops.phasor.attention_backward(
-        q, k, v, tensors, ctx.sizes, ctx.spec, out, lse, out_gradient, lse_gradient, needs
-    )
+    made = torch.ops.phasor.attention_backward(q, k, v, tensors, ctx.sizes, ctx.spec, out, lse, out_gradient, lse_gradient, needs)
     given = [x if need else None for x, need in zip(made, needs)]
     return (*given[:3], given[3:], *of_spec)
 
@@ -178,7 +176,7 @@ def merge_attention(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]
     if recorded or torch.compiler.is_compiling() or not all(direct(x, None, None) for x in tensors):
         lses = torch.stack([lse for _, lse in parts])
         lse = torch.logsumexp(lses, 0)
-        weights = torch.exp(lses - torch.where(torch.isneginf(lse), 0.0, lse))  # of rows that see no key: zeros
+        weights = torch.softmax(torch.where(torch.isneginf(lse), 0.0, lses), 0)  # of rows that see no key: any, their outputs are zeros
         out = torch.stack([o.to(lse.dtype) * w[..., None] for (o, _), w in zip(parts, weights.unbind())]).sum(0)
         return out.to(parts[0][0].dtype), lse
     first, first_lse = parts[0]

@@ -4,5 +4,40 @@
 from phasor.nn._additive import Learned, Sinusoidal
 from phasor.nn._bias import AlibiBias, T5Bias
 from phasor.nn._rotary import LearnedRotary, Rotary
+from phasor.nn._schemes import (
+    AlibiScheme,
+    CopeScheme,
+    DebertaScheme,
+    DecomposedScheme,
+    FireScheme,
+    GridScheme,
+    KerpleScheme,
+    LearnedBiasScheme,
+    ShawScheme,
+    T5Scheme,
+    TransformerXLScheme,
+    WavLMScheme,
+    XLNetScheme,
+)
 
-__all__ = ["AlibiBias", "Learned", "LearnedRotary", "Rotary", "Sinusoidal", "T5Bias"]
+__all__ = [
+    "AlibiBias",
+    "AlibiScheme",
+    "CopeScheme",
+    "DebertaScheme",
+    "DecomposedScheme",
+    "FireScheme",
+    "GridScheme",
+    "KerpleScheme",
+    "Learned",
+    "LearnedBiasScheme",
+    "LearnedRotary",
+    "Rotary",
+    "ShawScheme",
+    "Sinusoidal",
+    "T5Bias",
+    "T5Scheme",
+    "TransformerXLScheme",
+    "WavLMScheme",
+    "XLNetScheme",
+]
