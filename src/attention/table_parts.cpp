@@ -28,12 +28,11 @@ std::int64_t seen_keys(const TermContext& context) {
   return seen;
 }
 
-/// Sliding makes a column for each key that a tile of queries sees, and those of the tile's own width beside.
+/// Sliding makes a column for each key that a tile of queries sees, and those of the tile's own width beside. Buckets slide always.
 job::TableWay way_of(const job::TableBand& band, const TermContext& context) {
   const std::int64_t most = context.job->shape.queries <= kFewQueries ? kMostWholeOfFew : kMostWhole;
-  if (band.bucketed) return band.count <= kMostWhole ? job::TableWay::whole : job::TableWay::indexed;
   const std::int64_t sliding = seen_keys(context) + job::kQueryTile + job::kKeyTile;
-  return band.count <= std::min(most, sliding) ? job::TableWay::whole : job::TableWay::sliding;
+  return !band.bucketed && band.count <= std::min(most, sliding) ? job::TableWay::whole : job::TableWay::sliding;
 }
 
 constexpr std::int64_t kColumns = 16;  // the product's columns come in so many
@@ -49,27 +48,31 @@ job::TableLayout layout_of(const job::TableParts& table, const TableNeeds& needs
   const job::TableBand& band = table.band;
   const bool sliding = table.way == job::TableWay::sliding;
   job::TableLayout out;
-  // Sliding: four panels in a ring, and the first again behind the last.
-  if (table.way != job::TableWay::indexed) out.stride = sliding ? 5 * job::kKeyTile : spread(band.count + 2 * job::kKeyTile);
+  out.stride = sliding ? 5 * job::kKeyTile : spread(band.count);  // sliding: four panels in a ring, and the first again behind the last
   if (band.bucketed) out.packed_stride = spread(band.packed_rows);
   const auto take = [&](bool wanted, std::int64_t size) {
     const std::int64_t at = out.size;
     if (wanted) out.size += (size + kColumns - 1) / kColumns * kColumns;
     return at;
   };
+  const auto take_columns = [&](bool wanted) { return take(wanted, rows * out.stride + 2 * job::kTableMargin) + job::kTableMargin; };
   out.tags = take(true, job::kTableTags);
   out.features = take(needs.features, rows * table.places);
-  out.products = take(needs.products, rows * out.stride);
+  out.products = take_columns(needs.products);
   out.packed_products = take(needs.products, rows * out.packed_stride);
-  out.sums = take(needs.sums, rows * out.stride);
+  out.end_products = take(needs.products, 2 * job::kQueryTile);
+  out.sums = take_columns(needs.sums);
   out.packed_sums = take(needs.sums, rows * out.packed_stride);
-  out.result = take(needs.result && sliding, rows * table.places);
-  out.column_sums = take(needs.column_sums, sliding ? job::kKeyTile : band.packed_rows);
+  out.end_sums = take(needs.sums, rows * 2 * job::kTableLanes);
+  out.pending = take(needs.sums, 3 * job::kQueryTile);
+  out.result = take(needs.result && sliding && !band.bucketed, rows * table.places);
+  out.column_sums = take(needs.column_sums, sliding && !band.bucketed ? job::kKeyTile : band.packed_rows);
   return out;
 }
 
 TablePacking packing_of(const TableTerm& term, const job::TableParts& table, const TermContext& context, double factor) {
-  return {&term, &table.band, factor, table.way == job::TableWay::sliding ? job::kKeyTile : 0, context.spec->runner};
+  const bool margins = table.way == job::TableWay::sliding && !table.band.bucketed;
+  return {&term, &table.band, factor, margins ? job::kTableMargin : 0, context.spec->runner};
 }
 
 }  // namespace
@@ -96,7 +99,7 @@ void finish_parts(const TableTerm& term, const job::TableParts& made, const Term
 TermCost cost_of_parts(const job::TableParts& table, const char* name) {
   const auto product = 2 * static_cast<double>(table.width);
   TermCost cost{.far_above = -table.band.first, .far_below = -(table.band.first + table.band.count - 1), .per_score = 1, .name = name};
-  if (table.way == job::TableWay::sliding) {
+  if (table.way == job::TableWay::sliding && !table.band.bucketed) {
     cost.per_score += product;
   } else {
     cost.per_query = product * static_cast<double>(table.band.packed_rows);

@@ -210,10 +210,12 @@ Status make_band(const TableTerm& term, const TermContext& context, Arena& arena
   out = {.first = first, .count = last - first + 1, .packed_rows = last - first + 1, .bucketed = bias != nullptr};
   if (bias == nullptr) return {};
   out.packed_rows = bias->rows();
-  auto* const rows = arena.take<std::int32_t>(out.count);
-  out.rows = rows;
-  for (std::int64_t column = 0; rows != nullptr && column < out.count; ++column) {
-    rows[column] = static_cast<std::int32_t>(bias->row(-(first + column)));
+  auto* const rows = arena.take<std::int32_t>(out.count + 5 * job::kTableMargin);
+  if (rows == nullptr) return {};
+  out.rows = rows + job::kTableMargin;
+  for (std::int64_t column = -job::kTableMargin; column < out.count + 4 * job::kTableMargin; ++column) {
+    const std::int64_t inside = std::clamp<std::int64_t>(column, 0, out.count - 1);
+    rows[job::kTableMargin + column] = static_cast<std::int32_t>(bias->row(-(first + inside)));
   }
   return {};
 }

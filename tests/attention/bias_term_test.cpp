@@ -34,7 +34,11 @@ TEST(bias_term, every_scheme_in_every_sight_is_the_reference) {
     Numbers random(31);
     for (const NamedScheme& named : bias_schemes(sight.problem.shape, random)) {
       sight.problem.schemes = {named.scheme};
-      expect_as_reference(sight.problem, named.name + ", " + sight.name);
+      const std::string name = named.name + ", " + sight.name;
+      expect_as_reference(sight.problem, DType::f64, name + ", f64");
+      // A bias of 1000 leaves float32 14 bits of a score: only here, where positions begin at 1000, and only this form is so large.
+      if (named.name == "alibi_key_position" && sight.name == "shuffled") continue;
+      expect_as_reference(sight.problem, DType::f32, name + ", f32");
     }
   }
 }

@@ -193,7 +193,7 @@ def merge_attention(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]
     if recorded or torch.compiler.is_compiling() or not all(direct(x, None, None) for x in tensors):
         lses = torch.stack([lse for _, lse in parts])
         lse = torch.logsumexp(lses, 0)
-        weights = torch.exp(lses - torch.where(torch.isneginf(lse), 0.0, lse))  # of rows that see no key: zeros
+        weights = torch.softmax(torch.where(torch.isneginf(lse), 0.0, lses), 0)  # of rows that see no key: any, their outputs are zeros
         out = torch.stack([o.to(lse.dtype) * w[..., None] for (o, _), w in zip(parts, weights.unbind())]).sum(0)
         return out.to(parts[0][0].dtype), lse
     first, first_lse = parts[0]

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -256,7 +255,7 @@ class DebertaScheme(nn.Module):
         self.rows = _normal(2 * (buckets or max_distance), width)
         self.keys = nn.Linear(width, heads * head_dim) if "c2p" in kinds else None
         self.queries = nn.Linear(width, heads * head_dim) if "p2c" in kinds else None
-        self.scale = 1 / math.sqrt(head_dim * (1 + len(set(kinds))))
+        self.scale = (head_dim * (1 + len(set(kinds)))) ** -0.5
 
     def forward(self, queries: int = 0, keys: int | None = None) -> schemes.Deberta:
         tables = [None if project is None else project(self.rows).unflatten(-1, self.shape) for project in (self.keys, self.queries)]
@@ -274,7 +273,7 @@ class CopeScheme(nn.Module):
     def __init__(self, head_dim: int, rows: int, *, heads: int = 0) -> None:
         super().__init__()
         self.weight = _normal(*((heads,) if heads else ()), rows, head_dim)
-        self.gate_scale = 1 / math.sqrt(head_dim)
+        self.gate_scale = head_dim**-0.5
 
     def forward(self, queries: int = 0, keys: int | None = None) -> schemes.Cope:
         return schemes.Cope(self.weight, self.gate_scale)
