@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import atexit
+from functools import lru_cache
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
-from phasor import _core
+from phasor import _bias_specs, _core
 from phasor._arrays import Array, is_torch, positions_argument, returned, torch_road
 from phasor._bias import Bias
 from phasor._numbers import integers
@@ -74,15 +76,24 @@ def _spec(heads: int, scheme: Any, causal: bool, scale: float | None, options: d
     return {**spec, **options}
 
 
+@lru_cache(maxsize=256)
+def _core_bias(spec: Any) -> Any:
+    """Made once: thresholds of buckets and slopes cost more than a token's attention."""
+    return _core.Bias(spec)
+
+
+atexit.register(_core_bias.cache_clear)  # before the core is gone
+
+
 def core_spec(spec: dict[str, Any]) -> dict[str, Any]:
     """The same with the core's objects in the place of the package's, and arrays of integers as the core takes them."""
 
     def made(key: str, value: Any) -> Any:
-        if isinstance(value, Rotary):
+        if isinstance(value, (Rotary, Bias)):
             return value._core
-        if key in ("bias", "rows") and not hasattr(value, "shape"):
-            return value._core if isinstance(value, Bias) else value if isinstance(value, _core.Bias) else _core.Bias(value)
-        return value
+        if key in ("bias", "rows") and type(value).__module__ == _bias_specs.__name__:
+            return _core_bias(value)
+        return positions_argument(value) if key in ("query_segments", "key_segments") else value
 
     result = dict(spec)
     result["terms"] = [{key: made(key, value) for key, value in term.items() if value is not None} for term in spec["terms"]]

@@ -49,11 +49,15 @@ def _lse_dtype(q: Tensor) -> torch.dtype:
     return torch.float64 if q.dtype == torch.float64 else torch.float32
 
 
-def _attention(q: Tensor, k: Tensor, v: Tensor, tensors: list[Tensor], sizes: list[int], spec: str) -> tuple[Tensor, Tensor]:
+def _by_core(q: Tensor, k: Tensor, v: Tensor, spec: dict[str, Any]) -> tuple[Tensor, Tensor]:
     out = torch.empty((*q.shape[:3], v.shape[3]), dtype=q.dtype)
     lse = torch.empty((*q.shape[:3], 1), dtype=_lse_dtype(q))
-    _core.attention((_dense(q), _dense(k), _dense(v)), _core_spec(spec, sizes, tensors), out, lse)
+    _core.attention((_dense(q), _dense(k), _dense(v)), spec, out, lse)
     return out, lse
+
+
+def _attention(q: Tensor, k: Tensor, v: Tensor, tensors: list[Tensor], sizes: list[int], spec: str) -> tuple[Tensor, Tensor]:
+    return _by_core(q, k, v, _core_spec(spec, sizes, tensors))
 
 
 def _slots(terms: list[dict[str, Any]]) -> dict[int, tuple[int, str]]:
@@ -162,10 +166,23 @@ def _cast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return q, k, v
 
 
+def _nobody_looks(q: Tensor, k: Tensor, v: Tensor, spec: dict[str, Any]) -> bool:
+    """Whether a call may go past the dispatcher: eager, of plain tensors, and without a gradient. Generating a token is such a call."""
+    if torch.compiler.is_compiling():
+        return False
+    recording = torch.is_grad_enabled()
+    of_terms = [value for term in (spec, *spec["terms"]) for value in term.values() if isinstance(value, Tensor)]
+    return all(direct(x, None, None) and not (recording and x.requires_grad) for x in (q, k, v, *of_terms))
+
+
 def attention(q: Tensor, k: Tensor, v: Tensor, spec: dict[str, Any]) -> tuple[Tensor, Tensor]:
     """out and lse (B, T, H), with gradients."""
-    tensors, sizes, text = encoded(spec)
-    out, lse = torch.ops.phasor.attention(*_cast(q, k, v), tensors, sizes, text)
+    q, k, v = _cast(q, k, v)
+    if _nobody_looks(q, k, v, spec):
+        out, lse = _by_core(q, k, v, core_spec(spec))
+    else:
+        tensors, sizes, text = encoded(spec)
+        out, lse = torch.ops.phasor.attention(q, k, v, tensors, sizes, text)
     return out, lse[..., 0]
 
 
@@ -187,6 +204,4 @@ def merge_attention(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]
 
 def detached(q: Tensor, k: Tensor, v: Tensor, spec: dict[str, Any]) -> Any:
     """What the core can read."""
-    tensors, sizes, text = encoded(spec)
-    made = filled(template(text, tuple(sizes)), [x.detach() for x in tensors])
-    return _dense(q), _dense(k), _dense(v), {"content": None, "terms": [], **made}
+    return _dense(q), _dense(k), _dense(v), spec
