@@ -24,7 +24,8 @@ namespace phasor {
 // ---- Terms: what positions add to a score. r is the distance, query position - key position. Tensors of terms may have any dtype and any
 // strides, the last axis included; 1 in the place of B or H is shared. "Scaled" means times the attention's scale. ----
 
-/// gate * bias(r), not scaled: ALiBi, T5, KERPLE, Sandwich, FIRE, a learned bias a distance (ShawClip), and WavLM with its gate.
+/// gate * bias(r), not scaled: ALiBi, T5, KERPLE, Sandwich, FIRE, a learned bias a distance (ShawClip), and WavLM with its gate. Far keys
+/// make AlibiForm::key_position large, which costs float32 digits; AlibiForm::causal gives the same outputs and keeps them.
 struct BiasTerm {
   Bias bias;
   std::int64_t first_head = 0;  // of the bias, for the attention's head 0 (tensor parallelism)

@@ -122,7 +122,7 @@ void make_sums(const TermContext& context, Arena& arena, job::BiasJob& bias) {
   const std::int64_t slots = slots_of(job);
   if (!context.gradient->parameters.empty()) {
     if (bias.form == job::BiasForm::band) {
-      bias.diagonals = take_sums(bias.stride, job, arena);
+      make_diagonals(context, arena, bias);
       bias.ends = take_cleared(arena, slots * 2);
     }
     if (bias.form == job::BiasForm::line) bias.sum_count = 1;

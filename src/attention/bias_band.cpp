@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The band of a bias: which distances it holds, and its values laid out by key - query.
 #include <algorithm>
+#include <cstring>
 
 #include "attention/bias_parts.hpp"
 #include "spec/bias.hpp"
@@ -89,6 +90,45 @@ struct BandWriter {
 };
 
 }  // namespace
+
+namespace {
+
+/// Least and greatest position of tiles.
+DistanceRange span_of(std::span<const job::TokenTile> tiles, std::int64_t first, std::int64_t end) {
+  DistanceRange span = {INT64_MAX, INT64_MIN};
+  for (const job::TokenTile& tile : tiles.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(end - first))) {
+    span = {std::min(span.low, tile.min_position), std::max(span.high, tile.max_position)};
+  }
+  return span;
+}
+
+/// The part of the band that the distances of a sequence lie in; one place where it has none.
+job::SequenceBand part_of(const job::BiasJob& bias, const job::AttentionJob& job, const job::Sequence& sequence) {
+  const DistanceRange queries = span_of(job.query_tiles, sequence.first_query_tile, sequence.end_query_tile);
+  const DistanceRange keys = span_of(job.key_tiles, sequence.first_key_tile, sequence.end_key_tile);
+  const bool any = queries.low <= queries.high && keys.low <= keys.high;
+  const std::int64_t least = std::clamp(any ? keys.low - queries.high : bias.low, bias.low, bias.high);
+  const std::int64_t most = std::clamp(any ? keys.high - queries.low : bias.low, bias.low, bias.high);
+  const std::int64_t count = most - least + 1;
+  return {least - bias.low, count, job::padded(count + 2 * job::kBandMargin), 0};
+}
+
+}  // namespace
+
+void make_diagonals(const TermContext& context, Arena& arena, job::BiasJob& bias) {
+  const job::AttentionJob& job = *context.job;
+  auto* const bands = arena.take<job::SequenceBand>(static_cast<std::int64_t>(job.sequences.size()));
+  std::int64_t used = 0;
+  for (std::size_t s = 0; s < job.sequences.size(); ++s) {
+    job::SequenceBand band = part_of(bias, job, job.sequences[s]);
+    band.first = used;
+    used += job.backward.parts * job.shape.heads * band.stride;
+    if (bands != nullptr) bands[s] = band;
+  }
+  bias.sequence_bands = bands;
+  bias.diagonals = take_arithmetic(arena, job, used);
+  if (bias.diagonals != nullptr) std::memset(bias.diagonals, 0, static_cast<std::size_t>(used * bytes_of(job.arithmetic)));
+}
 
 LengthRange lengths_of(const job::BiasJob& bias) {
   const std::int64_t most = std::max(std::abs(bias.low), std::abs(bias.high));

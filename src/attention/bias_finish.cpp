@@ -15,22 +15,20 @@ void each_slot(const job::AttentionJob& job, std::int64_t head, const Body& body
   for (std::int64_t slot = head; slot < slots_of(job); slot += job.shape.heads) body(slot);
 }
 
-/// Sums of one head's diagonal at the places [first, first + count), the ends with all that lies beyond.
+/// The sums of one head's diagonal, the ends with all that lies beyond.
 template <class T>
-void sum_diagonal(const job::BiasJob& made, const job::AttentionJob& job, std::int64_t head, std::int64_t first, std::span<double> to) {
-  const std::int64_t last = made.high - made.low;
-  const auto count = static_cast<std::int64_t>(to.size());
+void sum_diagonal(const job::BiasJob& made, const job::AttentionJob& job, std::int64_t head, std::span<double> to) {
   std::fill(to.begin(), to.end(), 0.0);
   each_slot(job, head, [&](std::int64_t slot) {
-    const T* const from = static_cast<const T*>(made.diagonals) + slot * made.stride;
-    for (std::int64_t i = 0; i < count; ++i) to[static_cast<std::size_t>(i)] += static_cast<double>(from[job::kBandMargin + first + i]);
-    const auto margin = [&](std::int64_t begin) {
-      double sum = 0;
-      for (std::int64_t i = 0; i < job::kBandMargin; ++i) sum += static_cast<double>(from[begin + i]);
-      return sum;
-    };
-    if (first == 0) to[0] += margin(0) + made.ends[2 * slot];
-    if (first + count == last + 1) to[to.size() - 1] += margin(job::kBandMargin + last + 1) + made.ends[2 * slot + 1];
+    const std::int64_t slots = job.backward.parts * job.shape.heads;  // of a sequence
+    const job::SequenceBand& band = made.sequence_bands[slot / slots];
+    const T* const from = static_cast<const T*>(made.diagonals) + band.first + slot % slots * band.stride;
+    for (std::int64_t i = 0; i < band.count + 2 * job::kBandMargin; ++i) {
+      const std::int64_t place = std::clamp<std::int64_t>(band.skipped + i - job::kBandMargin, 0, made.high - made.low);
+      to[static_cast<std::size_t>(place)] += static_cast<double>(from[i]);
+    }
+    to.front() += made.ends[2 * slot];
+    to.back() += made.ends[2 * slot + 1];
   });
 }
 
@@ -42,7 +40,7 @@ void add_even_diagonals(const job::BiasJob& made, const TermContext& context) {
   std::vector<double> diagonal(static_cast<std::size_t>(made.high - made.low + 1));
   std::vector<double> by_length(static_cast<std::size_t>(range.end - range.first));
   for (std::int64_t head = 0; head < context.job->shape.heads; ++head) {
-    sum_diagonal<T>(made, *context.job, head, 0, diagonal);
+    sum_diagonal<T>(made, *context.job, head, diagonal);
     std::fill(by_length.begin(), by_length.end(), 0.0);
     for (std::int64_t offset = made.low; offset <= made.high; ++offset) {
       by_length[static_cast<std::size_t>(std::abs(offset) - range.first)] += diagonal[static_cast<std::size_t>(offset - made.low)];
@@ -56,16 +54,13 @@ void add_diagonals(const job::BiasJob& made, const TermContext& context) {
   if (is_even(made.plan->spec)) return add_even_diagonals<T>(made, context);
   const job::AttentionJob& job = *context.job;
   const std::int64_t places = made.high - made.low + 1;
-  const std::int64_t heads = job.shape.heads;
-  std::vector<double> gradient(static_cast<std::size_t>(heads * std::min(places, kDistanceChunk)));
-  for (std::int64_t first = 0; first < places; first += kDistanceChunk) {
-    const std::int64_t n = std::min(kDistanceChunk, places - first);
-    const std::span<double> some = std::span(gradient).first(static_cast<std::size_t>(heads * n));
-    for (std::int64_t head = 0; head < heads; ++head) {
-      sum_diagonal<T>(made, job, head, first, some.subspan(static_cast<std::size_t>(head * n), static_cast<std::size_t>(n)));
-    }
-    plan::add_gradient(*made.plan, {made.first_head, heads, 0}, band_distances(made, first, n), some, context.gradient->parameters);
+  std::vector<double> gradient(static_cast<std::size_t>(job.shape.heads * places));
+  for (std::int64_t head = 0; head < job.shape.heads; ++head) {
+    sum_diagonal<T>(made, job, head,
+                    std::span(gradient).subspan(static_cast<std::size_t>(head * places), static_cast<std::size_t>(places)));
   }
+  plan::add_gradient(*made.plan, {made.first_head, job.shape.heads, 0}, band_distances(made, 0, places), gradient,
+                     context.gradient->parameters);
 }
 
 /// The sums that are no diagonals, of one head.

@@ -34,6 +34,8 @@ constexpr std::int64_t kDistanceChunk = 512;
 void make_band(const TermContext& context, Arena& arena, job::BiasJob& bias);
 /// The same of FIRE's rows beyond its length.
 void make_fire_rows(const Fire& fire, const TermContext& context, Arena& arena, job::BiasJob& bias);
+/// Takes what the diagonals of each sequence are summed in, cleared.
+void make_diagonals(const TermContext& context, Arena& arena, job::BiasJob& bias);
 /// The perceptron of one hidden layer of ReLU as segments of x >= 0, from the knot before.
 struct FireLines {
   std::vector<double> knots;   // rising

@@ -37,15 +37,19 @@ HWY_INLINE T product_with_line(T first, const T* ds) {
 template <class T>
 struct BiasSums {
   const T* gates;
-  T* diagonals;       // laid out as a band
-  double* ends;       // 2
-  double* sums;       // sum_count
-  double* gate_sums;  // one a row; each null: not wanted
+  T* diagonals;          // laid out as a band
+  std::int64_t skipped;  // places of the band before them
+  double* ends;          // 2
+  double* sums;          // sum_count
+  double* gate_sums;     // one a row; each null: not wanted
 
   BiasSums(const job::BiasJob& term, const RowTile<T>& rows, std::int64_t slot)
-      : gates(gates_of(term, rows)), diagonals(nullptr), ends(nullptr), sums(nullptr), gate_sums(nullptr) {
+      : gates(gates_of(term, rows)), diagonals(nullptr), skipped(0), ends(nullptr), sums(nullptr), gate_sums(nullptr) {
+    const std::int64_t slots = rows.job->backward.parts * rows.job->shape.heads;  // of a sequence
     if (term.diagonals != nullptr) {
-      diagonals = static_cast<T*>(term.diagonals) + slot * term.stride;
+      const job::SequenceBand& band = term.sequence_bands[slot / slots];
+      diagonals = static_cast<T*>(term.diagonals) + band.first + slot % slots * band.stride;
+      skipped = band.skipped;
       ends = term.ends + 2 * slot;
     }
     if (term.sums != nullptr) sums = term.sums + slot * term.sum_count;
@@ -54,6 +58,7 @@ struct BiasSums {
     const std::int64_t part = slot / shape.heads % rows.job->backward.parts;
     gate_sums = term.gate_sums + ((part * shape.batch + rows.batch) * shape.heads + rows.head) * shape.queries + rows.tile->first;
   }
+  T* diagonal(const job::BiasJob& term, std::int64_t offset) const { return diagonals + (band_index(term, offset) - skipped); }
   /// The sum of ds bias of a row.
   void add_gate(std::int64_t row, double sum) const {
     if (gate_sums != nullptr) gate_sums[row] += sum;
@@ -172,13 +177,13 @@ void take_band_row(const job::BiasJob& term, const ScoreTile<T>& ds, std::int64_
   const T gate = gate_at(to.gates, i);
   if (!ds.keys->consecutive) {
     for (std::int64_t j = 0; j < ds.keys->count; ++j) {
-      to.diagonals[clamped_index(term, ds.key_positions[j] - position)] += gate * row[j];
+      *to.diagonal(term, std::clamp(ds.key_positions[j] - position, term.low, term.high)) += gate * row[j];
     }
     return;
   }
   const std::int64_t first = ds.key_positions[0] - position;
   const BandPlace place = place_in_band(term, first, first + ds.keys->count - 1);
-  if (place == BandPlace::inside) return add_row(row, gate, to.diagonals + band_index(term, first));
+  if (place == BandPlace::inside) return add_row(row, gate, to.diagonal(term, first));
   to.ends[place == BandPlace::before ? 0 : 1] += static_cast<double>(gate) * static_cast<double>(sum_of_row(row));
 }
 
@@ -207,8 +212,7 @@ std::int64_t take_regular_band(const job::BiasJob& term, const ScoreTile<T>& ds,
   const std::int64_t rows = band_rows(term, *ds.rows);
   const BandPlace place = tile_in_band(term, ds);
   if (place == BandPlace::inside) {
-    T* const at = to.diagonals + band_index(term, -ds.distance);
-    return take_skewed(ds.scores, to.gates, rows, at);
+    return take_skewed(ds.scores, to.gates, rows, to.diagonal(term, -ds.distance));
   }
   if (to.gates != nullptr) return 0;
   to.ends[place == BandPlace::before ? 0 : 1] += sum_of_rows(ds.scores, rows);

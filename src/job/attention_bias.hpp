@@ -42,6 +42,14 @@ struct KeyBounds {
   double slack = 0;                         // what a score must be below the maximum
 };
 
+/// Backward: which part of the band a sequence's distances lie in, so that sums of many short sequences are not as long as the longest.
+struct SequenceBand {
+  std::int64_t skipped = 0;  // places of the job's band before it
+  std::int64_t count = 0;    // places of it
+  std::int64_t stride = 0;   // T a slot: margins, count, margins
+  std::int64_t first = 0;    // T before the sequence's first slot
+};
+
 struct BiasJob {
   BiasForm form = BiasForm::band;
   const plan::BiasPlan* plan = nullptr;
@@ -62,7 +70,8 @@ struct BiasJob {
   std::int64_t gate_head = 0;
 
   // Backward, in slots (cpu/attention_tile.inl); null: not wanted.
-  void* diagonals = nullptr;    // T (slots, stride): sums of ds laid out as a band
+  void* diagonals = nullptr;  // T: sums of ds laid out as a part of the band, slot after slot
+  const SequenceBand* sequence_bands = nullptr;
   double* ends = nullptr;       // (slots, 2): what lies wholly before the band, and behind
   double* sums = nullptr;       // (slots, sum_count): a slope; of the formula's; kFireSums a segment
   double* gate_sums = nullptr;  // (parts, B, H, Tq)

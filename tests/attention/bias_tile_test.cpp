@@ -83,6 +83,8 @@ class Made {
     job.arithmetic = dtype_of<T>;
     job.query_positions = call.queries.data();
     job.key_positions = call.keys.data();
+    sequence_.end_query_tile = static_cast<std::int64_t>(query_tiles_.size());
+    sequence_.end_key_tile = static_cast<std::int64_t>(key_tiles_.size());
     job.sequences = {&sequence_, 1};
     job.query_tiles = query_tiles_;
     job.key_tiles = key_tiles_;
