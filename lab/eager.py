@@ -4,30 +4,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-
-@dataclass
-class Alibi:
-    slopes: Tensor | None = None
-
-
-@dataclass
-class T5:
-    table: Tensor
-    bidirectional: bool = True
-    max_distance: int = 128
-
-
-@dataclass
-class Shaw:
-    keys: Tensor
-    values: Tensor | None = None
-    left: int = 0
-    right: int = 0
+import phasor
 
 
 def _alibi_slopes(heads: int) -> Tensor:
@@ -44,34 +26,33 @@ def _t5_bucket(distance: int, buckets: int, max_distance: int) -> int:
     return min(exact + int(ratio * (buckets - exact)), buckets - 1)
 
 
-def _shaw_rows(tokens: int, scheme: Shaw) -> Tensor:
+def _shaw_rows(tokens: int, scheme: phasor.Shaw) -> Tensor:
     """The row of every query and key, (T, T): by key - query, clipped."""
     at = torch.arange(tokens)
     return (at[None, :] - at[:, None]).clamp(-scheme.left, scheme.right) + scheme.left
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, scheme: object = None, causal: bool = False, scale: float | None = None) -> Tensor:
+def attention(q: Tensor, k: Tensor, v: Tensor, scheme: Any = None, causal: bool = False, scale: float | None = None) -> Tensor:
     """(B, T, H, D) in and out; every scheme is for keys at or behind their queries."""
     tokens, heads, width = q.shape[1:]
     scale = 1 / math.sqrt(width) if scale is None else scale
     scores = torch.einsum("bihd,bjhd->bhij", q, k) * scale
     at = torch.arange(tokens)
-    if isinstance(scheme, Alibi):
-        slopes = _alibi_slopes(heads) if scheme.slopes is None else scheme.slopes
-        scores = scores - slopes[:, None, None] * (at[:, None] - at[None, :])
-    elif isinstance(scheme, T5):
+    if isinstance(scheme, phasor.Alibi):
+        scores = scores - _alibi_slopes(heads)[:, None, None] * (at[:, None] - at[None, :])
+    elif isinstance(scheme, phasor.T5):
         assert not scheme.bidirectional
         buckets = scheme.table.shape[1]
         of = torch.tensor([_t5_bucket(distance, buckets, scheme.max_distance) for distance in range(tokens)])
         scores = scores + scheme.table[:, of[(at[:, None] - at[None, :]).clamp(min=0)]]
-    elif isinstance(scheme, Shaw):
+    elif isinstance(scheme, phasor.Shaw):
         rows = _shaw_rows(tokens, scheme)
         scores = scores + torch.gather(torch.einsum("bihd,rd->bhir", q, scheme.keys), 3, rows.expand(*scores.shape)) * scale
     if causal:
         scores = scores.masked_fill(at[None, :] > at[:, None], -math.inf)
     weights = scores.softmax(dim=-1)
     out = torch.einsum("bhij,bjhd->bihd", weights, v)
-    if isinstance(scheme, Shaw) and scheme.values is not None:
+    if isinstance(scheme, phasor.Shaw) and scheme.values is not None:
         summed = torch.zeros(*weights.shape[:3], scheme.left + scheme.right + 1)
         summed = summed.scatter_add(3, _shaw_rows(tokens, scheme).expand(*weights.shape), weights)
         out = out + torch.einsum("bhir,rd->bihd", summed, scheme.values)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,6 @@ import torch
 from torch import Tensor
 
 import phasor
-from lab.eager import T5, Alibi, Shaw
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,22 @@ class Rotated(Encoding):
         return self.module.rope.softmax_scale
 
 
+class Mapped(Encoding):
+    """Rotary encoding inside attention, at distances that a map shows instead of the true ones."""
+
+    def __init__(self, shape: Shape, map: Any) -> None:
+        super().__init__()
+        self.rope = phasor.Rope(phasor.Rotary(shape.head_dim), map=map)
+
+    def scheme(self, layer: int) -> Any:
+        return self.rope
+
+
 class Biased(Encoding):
     """ALiBi, with the slopes of its paper."""
 
     def scheme(self, layer: int) -> Any:
-        return Alibi()
+        return phasor.Alibi()
 
 
 class Bucketed(Encoding):
@@ -91,7 +102,7 @@ class Bucketed(Encoding):
         self.max_distance = shape.length
 
     def scheme(self, layer: int) -> Any:
-        return T5(self.table, bidirectional=False, max_distance=self.max_distance)
+        return phasor.T5(self.table, bidirectional=False, max_distance=self.max_distance)
 
 
 class Clipped(Encoding):
@@ -104,7 +115,7 @@ class Clipped(Encoding):
         self.values = torch.nn.Parameter(torch.randn(shape.layers, clip + 1, shape.head_dim) * 0.02)
 
     def scheme(self, layer: int) -> Any:
-        return Shaw(self.keys[layer], self.values[layer], left=self.clip, right=0)
+        return phasor.Shaw(self.keys[layer], self.values[layer], left=self.clip, right=0)
 
 
 TRAINED: dict[str, Callable[[Shape], Encoding]] = {
@@ -128,6 +139,19 @@ SCALINGS: dict[str, Callable[[float, Shape], Any]] = {
     "llama3": lambda factor, shape: phasor.Llama3Scaling(factor, original_length=shape.length),
 }
 SEARCHED = "longrope"
+
+
+def _squeeze(factor: float) -> float:
+    """By how much distances over half the trained length go into the other half."""
+    return 2 * factor - 1
+
+
+MAPS: dict[str, Callable[[float, Shape], Any]] = {
+    "rerope": lambda factor, shape: phasor.positions.ReRope(shape.length // 2),
+    "leaky rerope": lambda factor, shape: phasor.positions.LeakyReRope(shape.length // 2, _squeeze(factor)),
+    "self-extend": lambda factor, shape: phasor.positions.SelfExtend(shape.length // 2, math.ceil(_squeeze(factor))),
+    "dual chunk": lambda factor, shape: phasor.positions.DualChunk(shape.length, shape.length // 4),
+}
 
 
 def longrope(kept: int, factor: float, shape: Shape) -> phasor.LongRopeScaling:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from lab import corpus
-from lab.encodings import SCALINGS, SEARCHED, TRAINED, Encoding, Rotated, Shape, extended, longrope
+from lab.encodings import MAPS, SCALINGS, SEARCHED, TRAINED, Encoding, Mapped, Rotated, Shape, extended, longrope
 from lab.model import Model
 
 TEST_SEED, SEARCH_SEED, BINS_A_LENGTH = 1_000_001, 1_000_002, 2
@@ -101,19 +101,19 @@ def encodings_of(name: str) -> list[str]:
     """What one trained model is measured with: itself, and what needs no training of its own."""
     if name == "learned":
         return ["learned", "hierarchical"]
-    return ["rotary", *(f"rotary, {scaling}" for scaling in (*SCALINGS, SEARCHED))] if name == "rotary" else [name]
+    return ["rotary", *(f"rotary, {how}" for how in (*SCALINGS, SEARCHED, *MAPS))] if name == "rotary" else [name]
 
 
 def _encoding(model: Model, label: str, multiple: float, settings: Settings) -> tuple[Encoding, Row]:
     if label == "hierarchical":
         return extended(model.encoding, settings.length(multiple)), {}
-    scaling = label.partition(", ")[2]
-    if not scaling:
+    how, shape = label.partition(", ")[2], settings.shape
+    if not how:
         return model.encoding, {}
-    if scaling == SEARCHED:
+    if how == SEARCHED:
         found, kept = _searched(model, multiple, settings)
         return found, {"pairs_kept": kept}
-    return Rotated(settings.shape, SCALINGS[scaling](multiple, settings.shape)), {}
+    return Mapped(shape, MAPS[how](multiple, shape)) if how in MAPS else Rotated(shape, SCALINGS[how](multiple, shape)), {}
 
 
 def run(name: str, seed: int, settings: Settings, step_done: Step = lambda: None) -> list[Row]:

@@ -7,7 +7,7 @@ import math
 
 from torch import Tensor, nn
 
-from lab.eager import attention
+import phasor
 from lab.encodings import Encoding, Shape
 
 
@@ -26,7 +26,7 @@ class Layer(nn.Module):
         q, k, v = self.qkv(self.norm_attention(x)).unflatten(-1, (3, self.heads, -1)).unbind(-3)  # (B, T, H, D)
         q, k = encoding.rotate(q, k)
         scale = encoding.softmax_scale / math.sqrt(q.shape[-1])
-        x = x + self.out(attention(q, k, v, scheme=encoding.scheme(layer), causal=True, scale=scale).flatten(-2))
+        x = x + self.out(phasor.attention(q, k, v, scheme=encoding.scheme(layer), causal=True, scale=scale).flatten(-2))
         return x + self.mlp(self.norm_mlp(x))
 
 

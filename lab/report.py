@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 Row = dict[str, Any]
-# Okabe and Ito's colours, told apart by colour-blind eyes, and dashes for the second round of them. Black is rotary, which is in both panels.
+# Okabe and Ito's colours, told apart by colour-blind eyes, and dashes for the next rounds of them. Black is rotary, which is in both panels.
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 PARTS = ("word", "close", "recall near", "recall far", "copy")  # chance holds nothing to be found
 
@@ -92,12 +92,11 @@ def draw(result: Row, path: Path) -> None:
     names = _names(result["summary"])
     groups = ([name for name in names if "," not in name], [name for name in names if name.startswith("rotary")])
     figure, axes = pyplot.subplots(2, 2, figsize=(12, 9), layout="constrained", sharey="row", squeeze=False)
-    for column, (group, title) in enumerate(zip(groups, ("encodings", "rotary, scaled for the length without further training"))):
+    for column, (group, title) in enumerate(zip(groups, ("encodings", "rotary, and what it is given for the length without further training"))):
         for name, style in _styles(group).items():
             _draw_lengths(axes[0, column], result, name, style)
             _draw_positions(axes[1, column], result, name, style)
-        axes[0, column].set_title(title)
-        axes[0, column].legend(fontsize="small")
+        axes[0, column].legend(title=title, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)  # clear of the lines
     _label(axes, result["settings"])
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
@@ -105,7 +104,7 @@ def draw(result: Row, path: Path) -> None:
 
 def _styles(group: list[str]) -> dict[str, Row]:
     colored = [name for name in group if name != "rotary"]
-    styles = {name: {"color": COLORS[i % len(COLORS)], "linestyle": "-" if i < len(COLORS) else "--"} for i, name in enumerate(colored)}
+    styles = {name: {"color": COLORS[i % len(COLORS)], "linestyle": ("-", "--", ":")[i // len(COLORS)]} for i, name in enumerate(colored)}
     styles |= {"rotary": {"color": "black", "linestyle": "-", "linewidth": 2.5}} if "rotary" in group else {}
     return {name: {**styles[name], "label": name.removeprefix("rotary, ")} for name in group}
 

@@ -5,6 +5,8 @@ import json
 import statistics
 import sys
 
+import attention_table
+
 
 def medians(path):
     with open(path, encoding="utf-8") as file:
@@ -28,6 +30,9 @@ def medians(path):
 
 def main():
     context, runs = medians(sys.argv[1])
+    if "attention/fma_peak" in runs:
+        print(f"target {context.get('target')}, version {context.get('version')}; medians")
+        return attention_table.print_attention(runs)
     print(f"target {context.get('target')}, version {context.get('version')}; medians; speed as a fraction of memcpy of the same bytes")
     places = [p for p in ("L2", "L3", "DRAM") if f"memcpy/{p}" in runs]
     kernels = []

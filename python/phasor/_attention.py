@@ -3,18 +3,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+import atexit
+from functools import lru_cache
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
-from phasor import _core
+from phasor import _bias_specs, _core
 from phasor._arrays import Array, is_torch, positions_argument, returned, torch_road
 from phasor._bias import Bias
 from phasor._numbers import integers
 from phasor._rotary import Rotary
 from phasor._schemes import pieces_of
 
-__all__ = ["attention", "explain_attention", "merge_attention"]
+__all__ = ["AttentionOptions", "attention", "explain_attention", "merge_attention"]
+
+
+class AttentionOptions(TypedDict, total=False):
+    """Keywords of `attention` and `explain_attention`."""
+
+    softcap: float  # scores s become softcap tanh(s / softcap), after every term
+    window: int | None | tuple[int | None, int | None]  # a query sees keys up to so far behind it, and (left, right) so far ahead
+    cu_seqlens: Any  # where sequences begin, 0, ..., T; a tuple: those of queries, those of keys
+    prefix: Any  # (B): keys at positions below it are exempt from causality
+    key_mask: Any  # (B, Tk) of bool: false for padding
+    query_positions: Any  # (Tq) or (B, Tq), or an int, the first of consecutive ones; the last query is at the last key unless given
+    key_positions: Any
+    skip: bool  # leaves out what ALiBi makes smaller than float32 can tell
+    dropout: float  # refused unless 0
 
 
 def _window(window: Any) -> tuple[int | None, int | None]:
@@ -60,15 +76,24 @@ def _spec(heads: int, scheme: Any, causal: bool, scale: float | None, options: d
     return {**spec, **options}
 
 
+@lru_cache(maxsize=256)
+def _core_bias(spec: Any) -> Any:
+    """Made once: thresholds of buckets and slopes cost more than a token's attention."""
+    return _core.Bias(spec)
+
+
+atexit.register(_core_bias.cache_clear)  # before the core is gone
+
+
 def core_spec(spec: dict[str, Any]) -> dict[str, Any]:
     """The same with the core's objects in the place of the package's, and arrays of integers as the core takes them."""
 
     def made(key: str, value: Any) -> Any:
-        if isinstance(value, Rotary):
+        if isinstance(value, (Rotary, Bias)):
             return value._core
-        if key in ("bias", "rows") and not hasattr(value, "shape"):
-            return value._core if isinstance(value, Bias) else value if isinstance(value, _core.Bias) else _core.Bias(value)
-        return value
+        if key in ("bias", "rows") and type(value).__module__ == _bias_specs.__name__:
+            return _core_bias(value)
+        return positions_argument(value) if key in ("query_segments", "key_segments") else value
 
     result = dict(spec)
     result["terms"] = [{key: made(key, value) for key, value in term.items() if value is not None} for term in spec["terms"]]
@@ -98,7 +123,15 @@ def _last_axis_dense(x: np.ndarray) -> np.ndarray:
 
 
 def attention(
-    q: Array, k: Array, v: Array, scheme: Any = None, causal: bool = False, *, scale: float | None = None, return_lse: bool = False, **options: Any
+    q: Array,
+    k: Array,
+    v: Array,
+    scheme: Any = None,
+    causal: bool = False,
+    *,
+    scale: float | None = None,
+    return_lse: bool = False,
+    **options: Unpack[AttentionOptions],
 ) -> Any:
     """softmax(scale q . k + what the scheme adds) v, of (B, T, H, D) or, for ragged batches, (T, H, D).
 
@@ -113,7 +146,7 @@ def attention(
     (1, 3, 2, 4)
     """
     (q, k, v), added = _batched(q, k, v)
-    spec = _spec(q.shape[2], scheme, causal, scale, options)
+    spec = _spec(q.shape[2], scheme, causal, scale, dict(options))
     if is_torch(q):
         out, lse = torch_road().attention(q, k, v, spec)
     else:
@@ -152,7 +185,14 @@ def merge_attention(parts: Any) -> tuple[Array, Array]:
 
 
 def explain_attention(
-    q: Array, k: Array, v: Array, scheme: Any = None, causal: bool = False, *, scale: float | None = None, **options: Any
+    q: Array,
+    k: Array,
+    v: Array,
+    scheme: Any = None,
+    causal: bool = False,
+    *,
+    scale: float | None = None,
+    **options: Unpack[AttentionOptions],
 ) -> dict[str, Any]:
     """What such a call would do: tiles in the band, far and unseen, operations, bytes, workspace, and words that say it.
 
@@ -161,7 +201,7 @@ def explain_attention(
     True
     """
     (q, k, v), _ = _batched(q, k, v)
-    spec = _spec(q.shape[2], scheme, causal, scale, options)
+    spec = _spec(q.shape[2], scheme, causal, scale, dict(options))
     if is_torch(q):
         q, k, v, spec = torch_road().detached(q, k, v, spec)
     return _core.explain_attention((q, k, v), core_spec(spec))

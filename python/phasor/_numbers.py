@@ -24,6 +24,8 @@ def freeze(spec: Any, *names: str, kind: type = float) -> None:
     """Makes the named fields of a frozen dataclass tuples of numbers, so that specs compare and hash."""
     for name in names:
         value = getattr(spec, name)
+        if getattr(value, "requires_grad", False):
+            object.__setattr__(spec, "_learned_field", name)  # whoever would lose its gradient can say so
         if isinstance(value, tuple) and all(type(entry) is kind for entry in value):
             continue
         array = host_array(value)

@@ -36,4 +36,3 @@ def float64_list(values: Any) -> Array:
 
         return values.to(torch.float64).reshape(-1).contiguous()
     return np.ascontiguousarray(np.asarray(values, np.float64).reshape(-1))
-

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from phasor import _bias_specs as specs
 from phasor._arrays import Array, is_torch
+from phasor._bias import Bias
 from phasor._position_types import PositionMap
 from phasor._rotary import Rotary
 from phasor._scheme_arrays import column, float64_list, rows_of_heads, vector_of_heads
@@ -33,6 +34,8 @@ __all__ = [
     "Xpos",
 ]
 
+DebertaReading = Literal["hf", "microsoft", "hf_swapped"]
+
 
 @dataclass
 class Pieces:
@@ -49,6 +52,13 @@ class Scheme:
 
     def add_to(self, pieces: Pieces) -> None:
         raise NotImplementedError
+
+
+def _refuse_learned(spec: Any) -> None:
+    """A spec holds numbers: one made of a tensor that learns would drop its gradient without a word."""
+    name, kind = getattr(spec, "_learned_field", None), type(spec).__name__
+    if name is not None:
+        raise ValueError(f"attention: {kind}'s {name} require a gradient that a spec does not keep, wanted BiasTerm(spec, parameters)")
 
 
 def _table(side: str, table: Array, left: int, right: int, **more: Any) -> dict[str, Any]:
@@ -71,7 +81,9 @@ class BiasTerm(Scheme):
     first_head: int = 0
 
     def add_to(self, pieces: Pieces) -> None:
-        spec = self.spec
+        spec = self.spec.spec if isinstance(self.spec, Bias) else self.spec
+        if self.parameters is None:
+            _refuse_learned(spec)
         if getattr(spec, "heads", None) == 0:
             spec = replace(spec, heads=pieces.heads)
         term: dict[str, Any] = {"kind": "bias", "bias": spec, "first_head": self.first_head}
@@ -93,7 +105,7 @@ class T5(Scheme):
 
     def add_to(self, pieces: Pieces) -> None:
         heads, buckets = self.table.shape
-        sides = "both" if self.bidirectional else "behind"
+        sides: Literal["both", "behind"] = "both" if self.bidirectional else "behind"
         spec = specs.T5Buckets(heads=heads, buckets=buckets, max_distance=self.max_distance, sides=sides)
         BiasTerm(spec, self.table.reshape(-1), self.gate).add_to(pieces)
 
@@ -238,8 +250,8 @@ class Deberta(Scheme):
     queries: Array | None = None
     buckets: int = 256  # 0: none (v1)
     max_distance: int = 512
-    c2p: str = "hf"  # whose reading: hf, microsoft, hf_swapped
-    p2c: str = "hf"
+    c2p: DebertaReading = "hf"  # whose reading
+    p2c: DebertaReading = "hf"
 
     def add_to(self, pieces: Pieces) -> None:
         for side, table, reading in (("query", self.keys, self.c2p), ("key", self.queries, self.p2c)):
@@ -339,17 +351,17 @@ def _set_content(pieces: Pieces, content: dict[str, Any]) -> None:
     pieces.content = content
 
 
-
-
 def pieces_of(scheme: Any, heads: int) -> Pieces:
-    """The pieces of a scheme, of a list of them, or of a bias spec (phasor.Alibi(), phasor.Kerple(...)). None: nothing."""
+    """The pieces of a scheme, of a list of them, or of a bias or its spec (phasor.Alibi(), phasor.Kerple(...)). None: nothing."""
     pieces = Pieces(heads)
     parts: Iterable[Any] = () if scheme is None else scheme if isinstance(scheme, (list, tuple)) else (scheme,)
     for part in parts:
         if isinstance(part, Scheme):
             part.add_to(pieces)
-        elif type(part).__module__ == specs.__name__:
+        elif isinstance(part, Bias) or type(part).__module__ == specs.__name__:
             BiasTerm(part).add_to(pieces)
         else:
-            raise TypeError(f"attention: scheme is {type(part).__name__}, wanted a scheme of phasor (T5, Shaw, Alibi, ...) or a list of them")
+            raise TypeError(
+                f"attention: scheme is {type(part).__name__}, wanted a scheme of phasor (T5, Shaw, Alibi, ...) or a list of them"
+            )
     return pieces

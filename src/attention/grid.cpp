@@ -25,21 +25,14 @@ Status check(const GridTerm& term, const TermContext& context) {
 }
 
 /// See job::GridJob.
-void* pack_grid(const GridTerm& term, const job::GridJob& made, const job::AttentionJob& job, Arena& arena) {
-  const std::int64_t height = made.height;
-  const std::int64_t width = made.width;
-  const std::int64_t count = heads_of(term.table) * width * made.row_size;
-  void* const memory = arena.take_bytes(count * bytes_of(job.arithmetic));
+void* pack_grid(const GridTerm& term, std::int64_t rows, const job::AttentionJob& job, Arena& arena) {
+  const std::int64_t size = rows + job::kGridMargin;
+  void* const memory = arena.take_bytes(heads_of(term.table) * size * bytes_of(job.arithmetic));
   if (memory == nullptr) return nullptr;
   with_arithmetic(job.arithmetic, [&]<class T>(T zero) {
-    T* out = static_cast<T*>(memory);
-    std::fill_n(out, count, zero);
-    for (std::int64_t n = 0; n < heads_of(term.table) * width; ++n, out += made.row_size) {
-      const std::int64_t x = n % width;
-      for (std::int64_t place = 0; place < (2 * height - 1) * width; ++place) {
-        const std::int64_t row = (2 * height - 2 - place / width) * (2 * width - 1) + x - place % width + width - 1;
-        out[job::kGridMargin + place] = static_cast<T>(element_at(term.table, {0, row, n / width}, 0));
-      }
+    for (std::int64_t n = 0; n < heads_of(term.table) * size; ++n) {
+      const std::int64_t row = rows - 1 - n % size;
+      static_cast<T*>(memory)[n] = row < 0 ? zero : static_cast<T>(element_at(term.table, {0, row, n / size}, 0));
     }
   });
   return memory;
@@ -74,12 +67,14 @@ Status check_tokens(const char* where, const char* side, const PositionRange& ra
 Status make_term(const GridTerm& term, const TermContext& context, Arena& arena, job::TermJob& out) {
   if (Status status = check(term, context); !status) return status;
   const job::AttentionJob& job = *context.job;
-  job::GridJob made{.height = term.window.height, .width = term.window.width, .class_token = class_rows(term) > 0};
-  made.row_size = job::kGridMargin + (2 * made.height - 1) * made.width + job::kKeyTile;
+  job::GridJob made{.height = term.window.height, .width = term.window.width};
+  made.origin = (made.height - 1) * (2 * made.width - 1) + made.width - 1;
+  made.class_token = class_rows(term) > 0;
   made.shares_heads = heads_of(term.table) == 1;
-  made.table = pack_grid(term, made, job, arena);
+  made.rows = grid_rows(term.window);
+  made.table = pack_grid(term, made.rows, job, arena);
   made.class_table = pack_class_token(term, job, arena);
-  made.sum_size = grid_rows(term.window) + 3;
+  made.sum_size = made.rows + job::kGridMargin + 3;
   if (context.gradient != nullptr && is_given(context.gradient->table)) made.sums = take_sums(made.sum_size, job, arena);
   out = made;
   return {};
@@ -92,7 +87,7 @@ Status finish_term(const GridTerm& term, const job::GridJob& made, const TermCon
   const std::int64_t rows = grid_rows(term.window);
   for (std::int64_t h = 0; h < context.job->shape.heads; ++h) {
     for (std::int64_t row = 0; row < term.table.shape[1]; ++row) {
-      const std::int64_t at = row < rows ? rows - 1 - row : row;  // sums go by key - query
+      const std::int64_t at = row < rows ? rows - 1 - row : row + job::kGridMargin;
       add_to_element(context.gradient->table, {0, row, h}, 0, sum_of_slots(made.sums, made.sum_size, *context.job, h, at));
     }
   }

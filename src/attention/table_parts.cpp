@@ -9,11 +9,10 @@
 namespace phasor::attend {
 namespace {
 
-// A tile of queries times so many columns, 1.5 MiB of float32, stays in the second level of caches or near it.
-constexpr std::int64_t kMostWhole = 4096;
-// Decoding splits its keys, and every split would make all columns.
-constexpr std::int64_t kFewQueries = 8;
-constexpr std::int64_t kMostWholeOfFew = 512;
+// A tile of queries times so many columns, 200 KiB of float32, comes and goes in the second cache beside keys and values.
+constexpr std::int64_t kMostWhole = 512;
+// Where positions are given, tiles may be irregular: sliding then costs a product a score.
+constexpr std::int64_t kMostWholeOfGiven = 4096;
 
 /// Keys that a query sees, about.
 std::int64_t seen_keys(const TermContext& context) {
@@ -23,17 +22,18 @@ std::int64_t seen_keys(const TermContext& context) {
   if (sight.sight == Sight::causal) seen = seen / 2 + 1;
   if (sight.left && (sight.right || sight.sight == Sight::causal)) {
     const std::int64_t ahead = sight.right && sight.sight == Sight::full ? *sight.right : 0;
-    seen = std::min(seen, std::min(*sight.left, kMostWhole) + std::min(ahead, kMostWhole) + 1);
+    seen = std::min(seen, std::min(*sight.left, seen) + std::min(ahead, seen) + 1);
   }
   return seen;
 }
 
 /// Sliding makes a column for each key that a tile of queries sees, and those of the tile's own width beside.
 job::TableWay way_of(const job::TableBand& band, const TermContext& context) {
-  const std::int64_t most = context.job->shape.queries <= kFewQueries ? kMostWholeOfFew : kMostWhole;
-  if (band.bucketed) return band.count <= kMostWhole ? job::TableWay::whole : job::TableWay::indexed;
+  if (context.spec->query_positions || context.spec->key_positions) {
+    return band.count <= kMostWholeOfGiven ? job::TableWay::whole : job::TableWay::sliding;
+  }
   const std::int64_t sliding = seen_keys(context) + job::kQueryTile + job::kKeyTile;
-  return band.count <= std::min(most, sliding) ? job::TableWay::whole : job::TableWay::sliding;
+  return band.count <= std::min(kMostWhole, sliding) ? job::TableWay::whole : job::TableWay::sliding;
 }
 
 constexpr std::int64_t kColumns = 16;  // the product's columns come in so many
@@ -49,27 +49,27 @@ job::TableLayout layout_of(const job::TableParts& table, const TableNeeds& needs
   const job::TableBand& band = table.band;
   const bool sliding = table.way == job::TableWay::sliding;
   job::TableLayout out;
-  // Sliding: four panels in a ring, and the first again behind the last.
-  if (table.way != job::TableWay::indexed) out.stride = sliding ? 5 * job::kKeyTile : spread(band.count + 2 * job::kKeyTile);
-  if (band.bucketed) out.packed_stride = spread(band.packed_rows);
+  out.stride = sliding ? 5 * job::kKeyTile : spread(band.count);  // sliding: four panels in a ring, and the first again behind the last
   const auto take = [&](bool wanted, std::int64_t size) {
     const std::int64_t at = out.size;
     if (wanted) out.size += (size + kColumns - 1) / kColumns * kColumns;
     return at;
   };
+  const auto take_columns = [&](bool wanted) { return take(wanted, rows * out.stride + 2 * job::kTableMargin) + job::kTableMargin; };
   out.tags = take(true, job::kTableTags);
   out.features = take(needs.features, rows * table.places);
-  out.products = take(needs.products, rows * out.stride);
-  out.packed_products = take(needs.products, rows * out.packed_stride);
-  out.sums = take(needs.sums, rows * out.stride);
-  out.packed_sums = take(needs.sums, rows * out.packed_stride);
+  out.products = take_columns(needs.products);
+  out.end_products = take(needs.products, 2 * job::kQueryTile);
+  out.sums = take_columns(needs.sums);
+  out.end_sums = take(needs.sums, rows * 2 * job::kTableLanes);
+  out.pending = take(needs.sums, 3 * job::kQueryTile);
   out.result = take(needs.result && sliding, rows * table.places);
-  out.column_sums = take(needs.column_sums, sliding ? job::kKeyTile : band.packed_rows);
+  out.column_sums = take(needs.column_sums, sliding ? job::kKeyTile : band.count);
   return out;
 }
 
 TablePacking packing_of(const TableTerm& term, const job::TableParts& table, const TermContext& context, double factor) {
-  return {&term, &table.band, factor, table.way == job::TableWay::sliding ? job::kKeyTile : 0, context.spec->runner};
+  return {&term, &table.band, factor, table.way == job::TableWay::sliding ? job::kTableMargin : 0, context.spec->runner};
 }
 
 }  // namespace
@@ -99,7 +99,7 @@ TermCost cost_of_parts(const job::TableParts& table, const char* name) {
   if (table.way == job::TableWay::sliding) {
     cost.per_score += product;
   } else {
-    cost.per_query = product * static_cast<double>(table.band.packed_rows);
+    cost.per_query = product * static_cast<double>(table.band.count);
   }
   return cost;
 }

@@ -109,7 +109,7 @@ void pack_rows_of_table(const PackTask& task, T* out) {
   const ConstTensorView& table = packing.term->table;
   const std::int64_t first = task.table / table.shape[2] * table.strides[0] + task.table % table.shape[2] * table.strides[2];
   for (std::int64_t x = task.first; x < task.end; ++x) {
-    const std::int64_t row = x < packing.rows() ? table_row_of(*packing.term, *packing.band, packing.packed_row(x)) : -1;
+    const std::int64_t row = x < packing.rows() ? table_row_of(*packing.term, *packing.band, packing.column(x)) : -1;
     T* const to = out + x / task.order.block_rows * task.order.block + x % task.order.block_rows * task.order.row;
     const SourceRow from{table.data, table.dtype, first + row * table.strides[1], table.strides[3], table.shape[3]};
     for (std::int64_t c = row < 0 ? 0 : table.shape[3]; c < task.order.columns; ++c) to[c * task.order.column] = 0;
@@ -166,15 +166,15 @@ void add_values(const std::vector<double>& values, double factor, Element* out, 
   }
 }
 
-/// A packed row, the margins that are its copies included, to the caller's table.
-void add_packed_row(const SumTask& task, std::int64_t packed_row, std::vector<double>& row) {
+/// A column, the margins that are its copies included, to the caller's table.
+void add_column(const SumTask& task, std::int64_t column, std::vector<double>& row) {
   const TablePacking& packing = *task.packing;
   const TensorView& gradient = task.context->gradient->table;
-  const std::int64_t to = table_row_of(*packing.term, *packing.band, packed_row);
+  const std::int64_t to = table_row_of(*packing.term, *packing.band, column);
   if (to < 0) return;
-  const std::int64_t last = packing.band->packed_rows - 1;
-  const std::int64_t first = packed_row == 0 ? 0 : packed_row + packing.margin;
-  const std::int64_t end = packed_row == last ? packing.rows() : packed_row + packing.margin + 1;
+  const std::int64_t last = packing.band->count - 1;
+  const std::int64_t first = column == 0 ? 0 : column + packing.margin;
+  const std::int64_t end = column == last ? packing.rows() : column + packing.margin + 1;
   std::fill(row.begin(), row.end(), 0.0);
   for (std::int64_t x = first; x < end; ++x) {
     with_arithmetic(task.context->job->arithmetic, [&]<class T>(T) { sum_slots<T>(task, x, row); });
@@ -207,9 +207,8 @@ Status make_band(const TableTerm& term, const TermContext& context, Arena& arena
     return job::error(context.where, "the table tells {} distances apart, wanted at most 2^30", last - first + 1);
   }
   const auto* const bias = std::get_if<Bias>(&term.rows);
-  out = {.first = first, .count = last - first + 1, .packed_rows = last - first + 1, .bucketed = bias != nullptr};
+  out = {.first = first, .count = last - first + 1};
   if (bias == nullptr) return {};
-  out.packed_rows = bias->rows();
   auto* const rows = arena.take<std::int32_t>(out.count);
   out.rows = rows;
   for (std::int64_t column = 0; rows != nullptr && column < out.count; ++column) {
@@ -218,12 +217,12 @@ Status make_band(const TableTerm& term, const TermContext& context, Arena& arena
   return {};
 }
 
-std::int64_t table_row_of(const TableTerm& term, const job::TableBand& band, std::int64_t packed_row) {
-  const auto* const clip = std::get_if<ClipRows>(&term.rows);
-  if (clip == nullptr) return packed_row;
-  const std::int64_t ahead = band.first + packed_row;  // key - query
-  if (clip->outside == OutsideRows::zero && (ahead < -clip->left || ahead > clip->right)) return -1;
-  return std::clamp(ahead, -clip->left, clip->right) + clip->left;
+std::int64_t table_row_of(const TableTerm& term, const job::TableBand& band, std::int64_t column) {
+  if (band.rows != nullptr) return band.rows[column];
+  const auto& clip = std::get<ClipRows>(term.rows);
+  const std::int64_t ahead = band.first + column;  // key - query
+  if (clip.outside == OutsideRows::zero && (ahead < -clip.left || ahead > clip.right)) return -1;
+  return std::clamp(ahead, -clip.left, clip.right) + clip.left;
 }
 
 job::PackedTable pack_table_rows(const TablePacking& packing, const job::AttentionJob& job, Arena& arena) {
@@ -246,14 +245,15 @@ job::PackedTable pack_table_panels(const TablePacking& packing, const job::Atten
 
 void add_table_sums(const TablePacking& packing, const void* sums, const TermContext& context) {
   const Extents& shape = context.gradient->table.shape;
-  const std::int64_t rows = packing.band->packed_rows;
-  const std::int64_t chunks = (rows + kChunkRows - 1) / kChunkRows;
+  const std::int64_t columns = packing.band->count;
+  const std::int64_t chunk = packing.band->rows != nullptr ? columns : kChunkRows;  // columns of a bucket add to one row
+  const std::int64_t chunks = (columns + chunk - 1) / chunk;
   run_each(context.spec->runner, shape[0] * shape[2] * chunks, [&](std::int64_t task) {
     const std::int64_t table = task / chunks;
-    const std::int64_t first = task % chunks * kChunkRows;
+    const std::int64_t first = task % chunks * chunk;
     const SumTask part{&packing, sums, &context, table / shape[2], table % shape[2]};
     std::vector<double> row(static_cast<std::size_t>(shape[3]));
-    for (std::int64_t r = first; r < std::min(first + kChunkRows, rows); ++r) add_packed_row(part, r, row);
+    for (std::int64_t c = first; c < std::min(first + chunk, columns); ++c) add_column(part, c, row);
   });
 }
 

@@ -19,8 +19,8 @@ Status check_table(const TableTerm& term, const TermContext& context, std::int64
 /// The columns that the distances of the call need: no more than the map tells apart, and no more than there are distances.
 Status make_band(const TableTerm& term, const TermContext& context, Arena& arena, job::TableBand& out);
 
-/// The row of the caller's table that a packed row is; -1: zeros (distances outside).
-std::int64_t table_row_of(const TableTerm& term, const job::TableBand& band, std::int64_t packed_row);
+/// The row of the caller's table that a column reads; -1: zeros (distances outside).
+std::int64_t table_row_of(const TableTerm& term, const job::TableBand& band, std::int64_t column);
 
 /// A packed table has `margin` copies of its first row before it and of its last one after it, all times `factor`.
 struct TablePacking {
@@ -30,9 +30,9 @@ struct TablePacking {
   std::int64_t margin = 0;
   Runner runner = {};
 
-  std::int64_t rows() const { return band->packed_rows + 2 * margin; }
+  std::int64_t rows() const { return band->count + 2 * margin; }
   /// Of row x, margins included.
-  std::int64_t packed_row(std::int64_t x) const { return std::clamp<std::int64_t>(x - margin, 0, band->packed_rows - 1); }
+  std::int64_t column(std::int64_t x) const { return std::clamp<std::int64_t>(x - margin, 0, band->count - 1); }
 };
 /// (rows, padded(width)) T a table; what pads is zero.
 job::PackedTable pack_table_rows(const TablePacking& packing, const job::AttentionJob& job, Arena& arena);

@@ -55,12 +55,12 @@ inline GridSpan grid_span(const job::TokenTile& keys, std::int64_t width) {
   return {y, x, (x + keys.count - 1) / width + 1};
 }
 
-/// out[row * row_step + column * column_step] = 1 where the tile's column lies in that grid row, else 0; out is (rows_kept, columns) or
-/// its transpose, kKeyTile places a line.
+/// out (grid rows, kKeyTile): 1 where the tile's column lies in that grid row, else 0; or its transpose, (kKeyTile, padded(grid rows)).
 template <class T>
 void fill_indicator(const job::TokenTile& keys, const GridSpan& span, std::int64_t width, bool transposed, T* out) {
-  const std::int64_t lines = transposed ? job::kKeyTile : span.rows;
-  std::fill_n(out, lines * job::kKeyTile, T{0});
+  const std::int64_t row_step = transposed ? 1 : job::kKeyTile;
+  const std::int64_t column_step = transposed ? padded(span.rows) : 1;
+  std::fill_n(out, transposed ? job::kKeyTile * column_step : span.rows * row_step, T{0});
   std::int64_t row = 0;
   std::int64_t x = span.x;
   for (std::int64_t column = 0; column < keys.count; ++column, ++x) {
@@ -68,7 +68,7 @@ void fill_indicator(const job::TokenTile& keys, const GridSpan& span, std::int64
       x = 0;
       ++row;
     }
-    out[transposed ? column * job::kKeyTile + row : row * job::kKeyTile + column] = 1;
+    out[row * row_step + column * column_step] = 1;
   }
 }
 
@@ -136,7 +136,7 @@ void term_gradient(const job::DecomposedJob& term, const ScoreTile<T>& ds, const
                .a_row = job::kKeyTile,
                .a_k = 1,
                .b = indicator,
-               .b_row = job::kKeyTile,
+               .b_row = padded(span.rows),
                .c = scratch + at.y_gradient + span.y,
                .c_row = at.y_stride,
                .add = true});

@@ -54,19 +54,20 @@ void copy_features(const job::QueryTableJob& term, const RowTile<T>& rows, T* sc
 template <class T>
 void term_begin(const job::QueryTableJob& term, const RowTile<T>& rows, T* scratch) {
   if (term.features.data != nullptr || term.shift != nullptr) copy_features(term, rows, scratch);
-  begin_products(term.table, rows, query_features(term, rows, scratch), buffers_of(term.table, scratch));
+  begin_products(buffers_of(term.table, scratch));
 }
 
 template <class T>
 void term_add(const job::QueryTableJob& term, const ScoreTile<T>& tile, T* scratch) {
-  add_products(term.table, tile, query_features(term, *tile.rows, scratch), buffers_of(term.table, scratch));
+  const RowsOf<const T> features = query_features(term, *tile.rows, scratch);
+  add_products(TableMeeting<T>{&term.table, tile.rows, features, buffers_of(term.table, scratch)}, tile);
 }
 
 // ---- Backward ----
 
 /// Gradients: by features (q's go to the loop's buffer), table and shift.
 template <class T>
-SumsTo<T> query_sums(const job::QueryTableJob& term, const RowTile<T>& rows, const BackwardTile<T>& backward, T* scratch) {
+TableSums<T> query_sums(const job::QueryTableJob& term, const RowTile<T>& rows, const BackwardTile<T>& backward, T* scratch) {
   const job::AttentionJob& job = *rows.job;
   const std::int64_t places = term.table.places;
   SumsTo<T> to{.places = places,
@@ -84,7 +85,7 @@ SumsTo<T> query_sums(const job::QueryTableJob& term, const RowTile<T>& rows, con
   }
   if (term.table.sums != nullptr) to.table = static_cast<T*>(term.table.sums) + backward.slot * term.table.row_count * places;
   if (term.shift_sums != nullptr) to.shift = static_cast<T*>(term.shift_sums) + backward.slot * places;
-  return to;
+  return {&term.table, rows.tile->count, buffers_of(term.table, scratch), to};
 }
 template <class T>
 bool wants_query_sums(const job::QueryTableJob& term, const BackwardTile<T>& backward) {
@@ -108,15 +109,13 @@ template <class T>
 void term_backward_begin(const job::QueryTableJob& term, const RowTile<T>& rows, const BackwardTile<T>& backward, T* scratch) {
   term_begin(term, rows, scratch);
   if (term.features.data != nullptr) clear_blind_features(term, rows, scratch);
-  if (wants_query_sums(term, backward)) begin_sums(term.table, rows.tile->count, buffers_of(term.table, scratch));
+  if (wants_query_sums(term, backward)) begin_sums(buffers_of(term.table, scratch), rows.tile->count);
 }
 template <class T>
 void term_gradient(const job::QueryTableJob& term, const ScoreTile<T>& ds, const BackwardTile<T>& backward, T* scratch) {
-  if (!wants_query_sums(term, backward)) return;
-  take_sums(term.table, ds, buffers_of(term.table, scratch), query_sums(term, *ds.rows, backward, scratch));
+  if (wants_query_sums(term, backward)) take_sums(query_sums(term, *ds.rows, backward, scratch), ds);
 }
 template <class T>
 void term_backward_finish(const job::QueryTableJob& term, const RowTile<T>& rows, const BackwardTile<T>& backward, T* scratch) {
-  if (!wants_query_sums(term, backward)) return;
-  finish_sums(term.table, rows.tile->count, buffers_of(term.table, scratch), query_sums(term, rows, backward, scratch));
+  if (wants_query_sums(term, backward)) finish_sums(query_sums(term, rows, backward, scratch));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums of what belongs to scores (gradients, probabilities) by row of the table that a score's distance chooses, and where they go. They
-// lie as products do (attention_table_windows.inl): a row of scores adds to kKeyTile neighbours.
+// lie as products do (attention_table_windows.inl): a row of scores adds to kKeyTile neighbours, a tile beyond the band to one register a
+// query.
 
 /// Where sums D (queries, rows of the packed table) go: D rows to `result`, D^T features to `table`, 1^T D rows to `shift`.
 template <class T>
@@ -14,6 +15,15 @@ struct SumsTo {
   T* column_sums;            // for shift
 };
 
+/// The sums of a tile of queries.
+template <class T>
+struct TableSums {
+  const job::TableParts* table;
+  std::int64_t queries;
+  TableBuffers<T> buffers;
+  SumsTo<T> to;
+};
+
 /// Some rows of the packed table, and a row of sums for each query.
 template <class T>
 struct SumBlock {
@@ -25,23 +35,12 @@ struct SumBlock {
 
 template <class T>
 void clear_rows(const RowsOf<T>& rows, std::int64_t count, std::int64_t columns) {
-  for (std::int64_t i = 0; i < count; ++i) std::fill_n(rows.data + i * rows.stride, columns, T{0});
-}
-/// The sum of a row of scores, spread over a register of `to`, whose places are of one column (as far as keys go: where a short tile ends,
-/// zeros are added to other columns).
-template <class T>
-HWY_INLINE void add_folded_row(const T* from, T* to) {
-  Reg<T> sum = load(from);
-  HWY_UNROLL(8)
-  for (int j = lanes<T>; j < job::kKeyTile; j += lanes<T>) sum = add(sum, load(from + j));
-  store(add(load(to), sum), to);
+  for (std::int64_t i = 0; i < count; ++i) std::fill_n(rows.at(i), columns, T{0});
 }
 template <class T>
-HWY_INLINE T sum_tile_row(const T* from) {
-  Reg<T> sum = load(from);
-  HWY_UNROLL(8)
-  for (int j = lanes<T>; j < job::kKeyTile; j += lanes<T>) sum = add(sum, load(from + j));
-  return reduce_sum(sum);
+HWY_INLINE void scale_row(T* row, const ColumnRange& columns, T factor) {
+  const Reg<T> x = set(factor);
+  for (std::int64_t c = columns.first; c < columns.end; c += lanes<T>) store(mul(load(row + c), x), row + c);
 }
 
 // ---- Where they go ----
@@ -50,7 +49,7 @@ template <class T>
 void add_shift(const SumsTo<T>& to, const SumBlock<T>& block) {
   std::fill_n(to.column_sums, block.count, T{0});
   for (std::int64_t i = 0; i < block.queries; ++i) {
-    const T* const row = block.sums.data + i * block.sums.stride;
+    const T* const row = block.sums.at(i);
     std::int64_t c = 0;
     for (; c + lanes<T> <= block.count; c += lanes<T>) store(add(load(to.column_sums + c), load(row + c)), to.column_sums + c);
     for (; c < block.count; ++c) to.column_sums[c] += row[c];
@@ -103,153 +102,211 @@ void send_sums(const SumsTo<T>& to, const SumBlock<T>& block) {
 
 /// One score's share, sent at once.
 template <class T>
-void send_one(const SumsTo<T>& to, const TableCell& at, T x) {
-  const T* const row = to.rows + at.column * to.places;
+void send_one(const SumsTo<T>& to, std::int64_t query, std::int64_t packed_row, T x) {
+  const T* const row = to.rows + packed_row * to.places;
   for (std::int64_t d = 0; d < to.places; ++d) {
-    if (to.result.data != nullptr) to.result.data[at.query * to.result.stride + d] += x * row[d];
-    if (to.table != nullptr) to.table[at.column * to.places + d] += x * to.features.data[at.query * to.features.stride + d];
+    if (to.result.data != nullptr) to.result.at(query)[d] += x * row[d];
+    if (to.table != nullptr) to.table[packed_row * to.places + d] += x * to.features.at(query)[d];
     if (to.shift != nullptr) to.shift[d] += x * row[d];
   }
 }
 
-// ---- Taking them ----
+// ---- Room for them ----
 
 /// Before the first tile of keys.
 template <class T>
-void begin_sums(const job::TableParts& table, std::int64_t queries, const TableBuffers<T>& s) {
+void begin_sums(const TableBuffers<T>& s, std::int64_t queries) {
   s.tags->sums = {0, 0};
+  s.tags->has_end_sums[0] = s.tags->has_end_sums[1] = 0;
   std::fill_n(s.tags->sum_panels, kRingPanels, -1);
-  if (table.way == job::TableWay::indexed) clear_rows(s.packed_sums, queries, table.band.packed_rows);
+  clear_rows(s.end_sums, queries, s.end_sums.stride);
+  std::fill_n(s.pending, 3 * job::kQueryTile, T{1});
 }
 
-/// Places that hold sums, the margins of columns that do included.
-inline ColumnRange places_of(const job::TableBand& band, const ColumnRange& columns) {
-  return {columns.first == 0 ? 0 : columns.first + kTableMargin,
-          columns.end < band.count ? columns.end + kTableMargin : band.count + 2 * kTableMargin};
+/// Whole: columns, cleared where they were not touched yet.
+template <class T>
+void make_room(const TableSums<T>& m, const ColumnRange& wanted) {
+  const RowsOf<T>& rows = m.buffers.sums;
+  grow(m.buffers.tags->sums, wanted,
+       [&](const ColumnRange& part) { clear_rows(RowsOf<T>{rows.data + part.first, rows.stride}, m.queries, part.end - part.first); });
 }
 
 /// Sliding: what lies in a part of the ring goes where sums go.
 template <class T>
-void send_panel(const job::TableParts& table, std::int64_t queries, const TableBuffers<T>& s, const SumsTo<T>& to, std::int64_t part) {
+void send_panel(const TableSums<T>& m, std::int64_t part) {
+  const TableBuffers<T>& s = m.buffers;
   const std::int64_t panel = s.tags->sum_panels[part];
   if (panel < 0) return;
-  T* const sums = s.sums.data + part * job::kKeyTile;
-  for (std::int64_t i = 0; i < queries && part == 0; ++i) {
-    T* const row = sums + i * s.sums.stride;
-    add_tile_row(row + kRingPanels * job::kKeyTile, row);
-  }
+  const RowsOf<T> sums = {s.sums.data + part * job::kKeyTile, s.sums.stride};
+  for (std::int64_t i = 0; i < m.queries && part == 0; ++i) add_tile_row(sums.at(i) + kRingPanels * job::kKeyTile, sums.at(i));
   const std::int64_t first = panel * job::kKeyTile;
-  send_sums(to, SumBlock<T>{{sums, s.sums.stride}, queries, first, std::min(job::kKeyTile, table.row_count - first)});
+  send_sums(m.to, SumBlock<T>{{sums.data, sums.stride}, m.queries, first, std::min(job::kKeyTile, m.table->row_count - first)});
 }
 /// Sliding: a place for the panel, where it has none.
 template <class T>
-void place_panel(const job::TableParts& table, std::int64_t queries, const TableBuffers<T>& s, const SumsTo<T>& to, std::int64_t panel) {
+void place_panel(const TableSums<T>& m, std::int64_t panel) {
+  const RowsOf<T>& sums = m.buffers.sums;
   const std::int64_t part = panel % kRingPanels;
-  if (s.tags->sum_panels[part] == panel) return;
-  send_panel(table, queries, s, to, part);
-  s.tags->sum_panels[part] = panel;
-  clear_rows(RowsOf<T>{s.sums.data + part * job::kKeyTile, s.sums.stride}, queries, job::kKeyTile);
-  if (part == 0) clear_rows(RowsOf<T>{s.sums.data + kRingPanels * job::kKeyTile, s.sums.stride}, queries, job::kKeyTile);
+  if (m.buffers.tags->sum_panels[part] == panel) return;
+  send_panel(m, part);
+  m.buffers.tags->sum_panels[part] = panel;
+  clear_rows(RowsOf<T>{sums.data + part * job::kKeyTile, sums.stride}, m.queries, job::kKeyTile);
+  if (part == 0) clear_rows(RowsOf<T>{sums.data + kRingPanels * job::kKeyTile, sums.stride}, m.queries, job::kKeyTile);
+}
+
+// ---- Taking them ----
+
+/// Sums of columns are multiplied by what they wait for, and what has gone to `result` on the way with them.
+template <class T>
+void settle_columns(const TableSums<T>& m) {
+  const TableBuffers<T>& s = m.buffers;
+  const bool sliding = m.table->way == job::TableWay::sliding;
+  T* const pending = s.pending + 2 * job::kQueryTile;
+  for (std::int64_t i = 0; i < m.queries; ++i) {
+    if (pending[i] == 1) continue;
+    scale_row(s.sums.at(i), sliding ? ColumnRange{0, s.sums.stride} : s.tags->sums, pending[i]);
+    if (sliding) scale_row(m.to.result.at(i), {0, m.to.places}, pending[i]);
+    pending[i] = 1;
+  }
+}
+
+/// Beyond an end of the band: sums of rows, spread over a register.
+template <class T>
+void take_end(const TableSums<T>& m, const ScoreTile<T>& tile, TableEnd end) {
+  m.buffers.tags->has_end_sums[end] = 1;
+  T* const pending = m.buffers.pending + end * job::kQueryTile;
+  for (std::int64_t i = 0; i < m.queries; ++i) {
+    const T* const scores = tile.scores + i * job::kKeyTile;
+    T* const to = m.buffers.end_sums.at(i) + end * job::kTableLanes;
+    Reg<T> sum = load(scores);
+    HWY_UNROLL(8)
+    for (int j = lanes<T>; j < job::kKeyTile; j += lanes<T>) sum = add(sum, load(scores + j));
+    store(mul_add(load(to), set(pending[i]), sum), to);
+  }
+  std::fill_n(pending, job::kQueryTile, T{1});
+}
+
+/// A row that begins before column 0 or ends after the last one: what lies there has zeros added to it, and goes to the ends.
+template <class T>
+HWY_INLINE void take_clipped_row(const TableSums<T>& m, const T* scores, std::int64_t i, std::int64_t start, Reg<T> lane) {
+  const std::int64_t count = m.table->band.count;
+  const Reg<T> before = set(static_cast<T>(-start));
+  const Reg<T> last = set(static_cast<T>(count - 1 - start));
+  T* const columns = m.buffers.sums.at(i) + start;
+  Reg<T> low = zero<T>();
+  Reg<T> high = zero<T>();
+  HWY_UNROLL(8)
+  for (int j = 0; j < job::kKeyTile; j += lanes<T>) {
+    const Reg<T> at = add(lane, set(static_cast<T>(j)));
+    const Reg<T> x = load(scores + j);
+    const Reg<T> below = if_then_else(less(at, before), x, zero<T>());
+    const Reg<T> above = if_then_else(less(last, at), x, zero<T>());
+    low = add(low, below);
+    high = add(high, above);
+    store(add(load(columns + j), sub(x, add(below, above))), columns + j);
+  }
+  T* const ends = m.buffers.end_sums.at(i);
+  T* const pending = m.buffers.pending + i;
+  store(mul_add(load(ends), set(pending[0]), low), ends);
+  store(mul_add(load(ends + job::kTableLanes), set(pending[job::kQueryTile]), high), ends + job::kTableLanes);
+  pending[0] = pending[job::kQueryTile] = 1;
+  m.buffers.tags->has_end_sums[kLowEnd] |= start < 0 ? 1 : 0;
+  m.buffers.tags->has_end_sums[kHighEnd] |= start + job::kKeyTile > count ? 1 : 0;
+}
+
+template <class T>
+void take_whole(const TableSums<T>& m, const ScoreTile<T>& tile) {
+  const job::TableBand& band = m.table->band;
+  settle_columns(m);
+  make_room(m, columns_of(band, tile));
+  const Reg<T> lane = iota(T{0});
+  for (std::int64_t i = 0; i < m.queries; ++i) {
+    const std::int64_t start = start_of(band, -tile.distance - i);
+    const T* const scores = tile.scores + i * job::kKeyTile;
+    if (start >= 0 && start + job::kKeyTile <= band.count) {
+      add_tile_row(scores, m.buffers.sums.at(i) + start);
+    } else {
+      take_clipped_row(m, scores, i, start, lane);
+    }
+  }
+}
+
+template <class T>
+void take_sliding(const TableSums<T>& m, const ScoreTile<T>& tile) {
+  const job::TableBand& band = m.table->band;
+  const PanelRange range = panels_of(band, tile);
+  settle_columns(m);
+  for (std::int64_t panel = range.first; panel <= range.last; ++panel) place_panel(m, panel);
+  for (std::int64_t i = 0; i < m.queries; ++i) {
+    const std::int64_t place = start_of(band, -tile.distance - i) + kTableMargin;
+    add_tile_row(tile.scores + i * job::kKeyTile, m.buffers.sums.at(i) + (place & kRingMask));
+  }
 }
 
 /// Score by score.
 template <class T>
-void take_scores(const job::TableParts& table, const ScoreTile<T>& tile, const TableBuffers<T>& s, const SumsTo<T>& to) {
-  for (std::int64_t i = 0; i < tile.rows->tile->count; ++i) {
+void take_scores(const TableSums<T>& m, const ScoreTile<T>& tile) {
+  const job::TableBand& band = m.table->band;
+  const bool whole = m.table->way == job::TableWay::whole;
+  settle_columns(m);
+  if (whole) make_room(m, columns_of(band, tile));
+  for (std::int64_t i = 0; i < m.queries; ++i) {
     for (std::int64_t j = 0; j < tile.keys->count; ++j) {
       const T x = tile.scores[i * job::kKeyTile + j];
       if (x == 0) continue;
-      const std::int64_t column = column_of(table.band, tile.key_positions[j] - tile.rows->positions[i]);
-      if (table.way == job::TableWay::whole) {
-        s.sums.data[i * s.sums.stride + kTableMargin + column] += x;
-      } else if (table.way == job::TableWay::indexed) {
-        s.packed_sums.data[i * s.packed_sums.stride + table.band.rows[column]] += x;
+      const std::int64_t column = column_of(band, tile.key_positions[j] - tile.rows->positions[i]);
+      if (whole) {
+        m.buffers.sums.at(i)[column] += x;
       } else {
-        send_one(to, {i, kTableMargin + column}, x);
+        send_one(m.to, i, kTableMargin + column, x);
       }
     }
   }
 }
 
-/// Memory for a tile's sums.
+/// sums += what belongs to scores (0 where masked).
 template <class T>
-void make_room(const job::TableParts& table, const ScoreTile<T>& tile, const TableBuffers<T>& s, const SumsTo<T>& to) {
-  const std::int64_t queries = tile.rows->tile->count;
-  if (table.way == job::TableWay::whole) {
-    grow(s.tags->sums, columns_of(table.band, tile), [&](const ColumnRange& columns) {
-      const ColumnRange places = places_of(table.band, columns);
-      clear_rows(RowsOf<T>{s.sums.data + places.first, s.sums.stride}, queries, places.end - places.first);
-    });
-  }
-  if (table.way == job::TableWay::sliding && tile.regular) {
-    const PanelRange range = panels_of(table.band, tile);
-    for (std::int64_t panel = range.first; panel <= range.last; ++panel) place_panel(table, queries, s, to, panel);
+void take_sums(const TableSums<T>& m, const ScoreTile<T>& tile) {
+  if (!tile.regular) return take_scores(m, tile);
+  const TableEnd end = end_of(m.table->band, tile);
+  if (end != kNoEnd) return take_end(m, tile, end);
+  return m.table->way == job::TableWay::whole ? take_whole(m, tile) : take_sliding(m, tile);
+}
+
+/// Every sum of a query is to be multiplied by its factor, now or later.
+template <class T>
+void rescale_sums(const TableSums<T>& m, const T* factors) {
+  for (std::int64_t i = 0; i < 3 * job::kQueryTile; i += lanes<T>) {
+    store(mul(load(m.buffers.pending + i), load(factors + i % job::kQueryTile)), m.buffers.pending + i);
   }
 }
 
-/// sums += what belongs to scores (0 where masked). `to` is used where it slides.
+/// After the last tile of keys: what lay beyond an end of the band belongs to its column.
 template <class T>
-void take_sums(const job::TableParts& table, const ScoreTile<T>& tile, const TableBuffers<T>& s, const SumsTo<T>& to) {
-  make_room(table, tile, s, to);
-  if (!tile.regular || table.way == job::TableWay::indexed) return take_scores(table, tile, s, to);
-  const std::int64_t mask = table.way == job::TableWay::sliding ? kRingMask : -1;
-  const T* scores = tile.scores;
-  T* places = s.sums.data;
-  if (is_far(table.band, tile)) {
-    const std::int64_t place = place_of(table.band, -tile.distance) & mask;
-    for (std::int64_t i = 0; i < tile.rows->tile->count; ++i, scores += job::kKeyTile, places += s.sums.stride) {
-      add_folded_row(scores, places + place);
-    }
-    return;
+void send_end(const TableSums<T>& m, TableEnd end) {
+  const TableBuffers<T>& s = m.buffers;
+  const std::int64_t column = end_column(m.table->band, end);
+  const bool whole = m.table->way == job::TableWay::whole;
+  if (whole) make_room(m, {column, column + 1});
+  for (std::int64_t i = 0; i < m.queries; ++i) {
+    T* const sum = s.end_sums.at(i) + end * job::kTableLanes;
+    *sum = reduce_sum(load(sum)) * s.pending[end * job::kQueryTile + i];
+    if (whole) s.sums.at(i)[column] += *sum;
   }
-  for (std::int64_t i = 0; i < tile.rows->tile->count; ++i, scores += job::kKeyTile, places += s.sums.stride) {
-    add_tile_row(scores, places + (place_of(table.band, -tile.distance - i) & mask));
-  }
+  if (whole) return;
+  const RowsOf<const T> sums = {s.end_sums.data + end * job::kTableLanes, s.end_sums.stride};
+  send_sums(m.to, SumBlock<T>{sums, m.queries, column + kTableMargin, 1});
 }
-
 template <class T>
-void rescale_sums(const job::TableParts& table, std::int64_t queries, const T* factors, const TableBuffers<T>& s) {
-  const bool indexed = table.way == job::TableWay::indexed;
-  const RowsOf<T>& rows = indexed ? s.packed_sums : s.sums;
-  ColumnRange range = {0, rows.stride};
-  if (table.way == job::TableWay::whole) range = places_of(table.band, s.tags->sums);
-  for (std::int64_t i = 0; i < queries; ++i) {
-    if (factors[i] == 1) continue;
-    const Reg<T> factor = set(factors[i]);
-    T* const row = rows.data + i * rows.stride;
-    for (std::int64_t c = range.first; c < range.end; c += lanes<T>) store(mul(load(row + c), factor), row + c);
+void finish_sums(const TableSums<T>& m) {
+  const TableBuffers<T>& s = m.buffers;
+  settle_columns(m);
+  for (std::int64_t part = 0; part < kRingPanels; ++part) send_panel(m, part);
+  for (const TableEnd end : {kLowEnd, kHighEnd}) {
+    if (s.tags->has_end_sums[end] != 0) send_end(m, end);
   }
-}
-
-/// Whole: margins to the columns whose copies they are; columns to packed rows where there are buckets.
-template <class T>
-SumBlock<T> fold_sums(const job::TableBand& band, std::int64_t queries, const TableBuffers<T>& s) {
-  const ColumnRange columns = {s.tags->sums.first, std::min(s.tags->sums.end, band.count)};
-  const ColumnRange rows = band.bucketed ? packed_rows_of(band, columns) : columns;
-  for (std::int64_t i = 0; i < queries; ++i) {
-    T* const row = s.sums.data + i * s.sums.stride + kTableMargin;
-    if (columns.first == 0) row[0] += sum_tile_row(row - kTableMargin);
-    if (columns.end == band.count) row[band.count - 1] += sum_tile_row(row + band.count);
-    if (!band.bucketed) continue;
-    T* const packed = s.packed_sums.data + i * s.packed_sums.stride;
-    std::fill_n(packed + rows.first, rows.end - rows.first, T{0});
-    for (std::int64_t c = columns.first; c < columns.end; ++c) packed[band.rows[c]] += row[c];
-  }
-  const RowsOf<T>& from = band.bucketed ? s.packed_sums : s.sums;
-  return {{from.data + (band.bucketed ? 0 : kTableMargin) + rows.first, from.stride}, queries, rows.first, rows.end - rows.first};
-}
-
-/// After the last tile of keys.
-template <class T>
-void finish_sums(const job::TableParts& table, std::int64_t queries, const TableBuffers<T>& s, const SumsTo<T>& to) {
-  switch (table.way) {
-    case job::TableWay::whole:
-      if (s.tags->sums.first < s.tags->sums.end) send_sums(to, fold_sums(table.band, queries, s));
-      return;
-    case job::TableWay::sliding:
-      for (std::int64_t part = 0; part < kRingPanels; ++part) send_panel(table, queries, s, to, part);
-      return;
-    case job::TableWay::indexed:
-      return send_sums(to, SumBlock<T>{{s.packed_sums.data, s.packed_sums.stride}, queries, 0, table.band.packed_rows});
+  const ColumnRange range = {s.tags->sums.first, std::min(s.tags->sums.end, m.table->band.count)};
+  if (range.first < range.end) {
+    send_sums(m.to, SumBlock<T>{{s.sums.data + range.first, s.sums.stride}, m.queries, range.first, range.end - range.first});
   }
 }

@@ -1,87 +1,82 @@
 // SPDX-License-Identifier: Apache-2.0
 // A table added to values: out_i += sum of p_ij table[row], by sums of probabilities a row of the table.
 
-/// Forward: sums of probabilities times the table, to `out` at the end, or on the way to a buffer of the term's own.
+/// Sums are multiplied as they leave the ring, before `out` is at hand.
+inline bool has_own_result(const job::ValueTableJob& term) { return term.table.way == job::TableWay::sliding; }
+
+/// Forward: sums of probabilities times the table, to `out`.
 template <class T>
-SumsTo<T> value_result(const job::ValueTableJob& term, const RowTile<T>& rows, T* out) {
-  return {.places = term.table.places,
-          .rows = term.table.rows.of<T>(rows.batch, rows.head),
-          .features = {nullptr, 0},
-          .result = {out, term.table.places},
-          .table = nullptr,
-          .shift = nullptr,
-          .column_sums = nullptr};
+TableSums<T> value_result(const job::ValueTableJob& term, const RowTile<T>& rows, T* out, T* scratch) {
+  const SumsTo<T> to = {.places = term.table.places,
+                        .rows = term.table.rows.of<T>(rows.batch, rows.head),
+                        .features = {nullptr, 0},
+                        .result = {has_own_result(term) ? scratch + term.table.layout.result : out, term.table.places},
+                        .table = nullptr,
+                        .shift = nullptr,
+                        .column_sums = nullptr};
+  return {&term.table, rows.tile->count, buffers_of(term.table, scratch), to};
 }
 
 template <class T>
 void term_begin(const job::ValueTableJob& term, const RowTile<T>& rows, T* scratch) {
-  const std::int64_t queries = rows.tile->count;
-  begin_sums(term.table, queries, buffers_of(term.table, scratch));
-  if (term.table.way == job::TableWay::sliding) std::fill_n(scratch + term.table.layout.result, queries * term.table.places, T{0});
+  const TableSums<T> sums = value_result<T>(term, rows, nullptr, scratch);
+  begin_sums(sums.buffers, sums.queries);
+  if (has_own_result(term)) clear_rows(sums.to.result, sums.queries, term.table.places);
 }
 
 template <class T>
 void term_rescale(const job::ValueTableJob& term, const RowTile<T>& rows, const T* factors, T* scratch) {
-  const std::int64_t queries = rows.tile->count;
-  rescale_sums(term.table, queries, factors, buffers_of(term.table, scratch));
-  if (term.table.way != job::TableWay::sliding) return;
-  T* row = scratch + term.table.layout.result;
-  for (std::int64_t i = 0; i < queries; ++i, row += term.table.places) {
-    for (std::int64_t d = 0; d < term.table.places; d += lanes<T>) store(mul(load(row + d), set(factors[i])), row + d);
-  }
+  rescale_sums(value_result<T>(term, rows, nullptr, scratch), factors);
 }
 
 template <class T>
 void term_take(const job::ValueTableJob& term, const ScoreTile<T>& probabilities, T* scratch) {
-  take_sums(term.table, probabilities, buffers_of(term.table, scratch),
-            value_result(term, *probabilities.rows, scratch + term.table.layout.result));
+  take_sums(value_result<T>(term, *probabilities.rows, nullptr, scratch), probabilities);
 }
 
 template <class T>
 void term_finish(const job::ValueTableJob& term, const RowTile<T>& rows, T* out, T* scratch) {
-  const std::int64_t queries = rows.tile->count;
-  const bool sliding = term.table.way == job::TableWay::sliding;
-  T* const own = scratch + term.table.layout.result;
-  finish_sums(term.table, queries, buffers_of(term.table, scratch), value_result(term, rows, sliding ? own : out));
-  for (std::int64_t at = 0; sliding && at < queries * term.table.places; at += lanes<T>) {
-    store(add(load(out + at), load(own + at)), out + at);
+  const TableSums<T> sums = value_result(term, rows, out, scratch);
+  finish_sums(sums);
+  for (std::int64_t at = 0; has_own_result(term) && at < sums.queries * term.table.places; at += lanes<T>) {
+    store(add(load(out + at), load(sums.to.result.data + at)), out + at);
   }
 }
 
-/// Backward: <do_i, table[row]> for dp, and sums of probabilities times do for the table's gradient.
+// ---- Backward: <do_i, table[row]> for dp, and sums of probabilities times do for the table's gradient ----
+
 template <class T>
 RowsOf<const T> value_features(const RowTile<T>& rows, const BackwardTile<T>& backward) {
   return {backward.out_gradient, rows.job->shape.padded_value_width};
 }
 template <class T>
-SumsTo<T> value_sums(const job::ValueTableJob& term, const RowTile<T>& rows, const BackwardTile<T>& backward) {
+TableSums<T> value_sums(const job::ValueTableJob& term, const RowTile<T>& rows, const BackwardTile<T>& backward, T* scratch) {
   const std::int64_t places = term.table.places;
-  return {.places = places,
-          .rows = nullptr,
-          .features = value_features(rows, backward),
-          .result = {nullptr, places},
-          .table = static_cast<T*>(term.table.sums) + backward.slot * term.table.row_count * places,
-          .shift = nullptr,
-          .column_sums = nullptr};
+  const SumsTo<T> to = {.places = places,
+                        .rows = nullptr,
+                        .features = value_features(rows, backward),
+                        .result = {nullptr, places},
+                        .table = static_cast<T*>(term.table.sums) + backward.slot * term.table.row_count * places,
+                        .shift = nullptr,
+                        .column_sums = nullptr};
+  return {&term.table, rows.tile->count, buffers_of(term.table, scratch), to};
 }
 
 template <class T>
-void term_backward_begin(const job::ValueTableJob& term, const RowTile<T>& rows, const BackwardTile<T>& backward, T* scratch) {
-  const TableBuffers<T> s = buffers_of(term.table, scratch);
-  begin_products(term.table, rows, value_features(rows, backward), s);
-  if (term.table.sums != nullptr) begin_sums(term.table, rows.tile->count, s);
+void term_backward_begin(const job::ValueTableJob& term, const RowTile<T>& rows, const BackwardTile<T>& /*backward*/, T* scratch) {
+  const TableBuffers<T> buffers = buffers_of(term.table, scratch);
+  begin_products(buffers);
+  if (term.table.sums != nullptr) begin_sums(buffers, rows.tile->count);
 }
 template <class T>
 void term_backward_values(const job::ValueTableJob& term, const ScoreTile<T>& dp, const BackwardTile<T>& backward, T* scratch) {
-  add_products(term.table, dp, value_features(*dp.rows, backward), buffers_of(term.table, scratch));
+  add_products(TableMeeting<T>{&term.table, dp.rows, value_features(*dp.rows, backward), buffers_of(term.table, scratch)}, dp);
 }
 template <class T>
 void term_backward_take(const job::ValueTableJob& term, const ScoreTile<T>& probabilities, const BackwardTile<T>& backward, T* scratch) {
-  if (term.table.sums == nullptr) return;
-  take_sums(term.table, probabilities, buffers_of(term.table, scratch), value_sums(term, *probabilities.rows, backward));
+  if (term.table.sums != nullptr) take_sums(value_sums(term, *probabilities.rows, backward, scratch), probabilities);
 }
 template <class T>
 void term_backward_finish(const job::ValueTableJob& term, const RowTile<T>& rows, const BackwardTile<T>& backward, T* scratch) {
-  if (term.table.sums == nullptr) return;
-  finish_sums(term.table, rows.tile->count, buffers_of(term.table, scratch), value_sums(term, rows, backward));
+  if (term.table.sums != nullptr) finish_sums(value_sums(term, rows, backward, scratch));
 }

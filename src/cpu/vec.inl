@@ -264,7 +264,7 @@ struct MaximumOf {
 
 /// One block of 128 bits from several, by `op`.
 template <class Op, class D>
-HWY_INLINE auto fold_blocks(Op op, D d, hn::Vec<D> a) {
+HWY_INLINE auto fold_blocks(Op op, D /*d*/, hn::Vec<D> a) {
   if constexpr (hn::MaxLanes(D()) <= 4) {
     return a;
   } else {

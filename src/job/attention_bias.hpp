@@ -70,7 +70,7 @@ struct BiasJob {
   std::int64_t gate_head = 0;
 
   // Backward, in slots (cpu/attention_tile.inl); null: not wanted.
-  void* diagonals = nullptr;    // T: sums of ds laid out as a part of the band, slot after slot
+  void* diagonals = nullptr;  // T: sums of ds laid out as a part of the band, slot after slot
   const SequenceBand* sequence_bands = nullptr;
   double* ends = nullptr;       // (slots, 2): what lies wholly before the band, and behind
   double* sums = nullptr;       // (slots, sum_count): a slope; of the formula's; kFireSums a segment

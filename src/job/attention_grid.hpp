@@ -6,21 +6,22 @@
 
 namespace phasor::job {
 
-/// Places before and behind a row of the packed table: a class token is read one before it, padding of a tile of keys behind it.
+/// Places behind a table, for registers that are loaded beyond its end.
 constexpr std::int64_t kGridMargin = 16;
 
-/// Of a query in column x of its grid, the biases of all keys lie in the order of their positions: one row for every x, in which the query
-/// of grid row y begins (height - 1 - y) width places after the margin.
+/// With the code y (2 width - 1) + x of a token, the bias of a query and a key lies at origin + code of the key - code of the query:
+/// neighbours along a grid row of keys.
 struct GridJob {
   std::int64_t height = 0;
   std::int64_t width = 0;
-  bool class_token = false;           // position 0; the grid begins at 1
-  const void* table = nullptr;        // (H or 1, width, row_size) T
-  std::int64_t row_size = 0;          // kGridMargin, (2 height - 1) width, kKeyTile
-  const void* class_table = nullptr;  // (H or 1, 3) T: class to token, token to class, class to class
+  std::int64_t origin = 0;
+  bool class_token = false;  // position 0; the grid begins at 1
   bool shares_heads = false;
-  void* sums = nullptr;       // backward: (slots, sum_size), rows by key - query, the least first, then the three; null: not wanted
-  std::int64_t sum_size = 0;  // (2 height - 1) (2 width - 1), and 3
+  const void* table = nullptr;        // (H or 1, rows and kGridMargin more) T, rows = (2 height - 1) (2 width - 1), the last one first
+  const void* class_table = nullptr;  // (H or 1, 3) T: class to token, token to class, class to class
+  std::int64_t rows = 0;
+  void* sums = nullptr;       // backward: (slots, sum_size), as the table, then the three; null: not wanted
+  std::int64_t sum_size = 0;  // rows, kGridMargin, 3
 };
 
 /// One axis: rows that meet queries, and which row each pair of coordinates takes.

@@ -6,14 +6,12 @@
 
 namespace phasor::job {
 
-/// Which row of a packed table a distance reads, by column = key - query - first: columns below 0 read what column 0 does, columns from
-/// count on what the last one does. The packed row of a column is the column itself, or rows[column] where that is given (buckets).
+/// Which row of a packed table a distance reads: that of its column, key - query - first. Columns below 0 read what column 0 does, columns
+/// from count on what the last one does.
 struct TableBand {
   std::int64_t first = 0;              // key - query of column 0
   std::int64_t count = 0;              // of columns, at least 1
-  std::int64_t packed_rows = 0;        // count, or the rows of the table where `rows` is given
-  const std::int32_t* rows = nullptr;  // (count); null: the column
-  bool bucketed = false;               // `rows` is given (it is null while measuring, too)
+  const std::int32_t* rows = nullptr;  // (count): the row of the caller's table, where buckets choose it; null: no buckets, or measuring
 };
 
 /// A table of T in the workspace: one for every batch row and head that has its own.
@@ -29,27 +27,30 @@ struct PackedTable {
   }
 };
 
-/// How products of a tile of queries and a table, and sums that belong to them, are kept. whole: for every column, made once a tile of
-/// queries. sliding: for the panels of kKeyTile columns that a tile of scores needs, made as the tiles come; the packed table has kKeyTile
-/// more rows at both ends. indexed: for every packed row, looked up score by score (buckets of very many distances).
-enum class TableWay : std::uint8_t { whole, sliding, indexed };
+/// How products of a tile of queries and a table, and sums that belong to them, are kept. whole: every column of the band. sliding: the
+/// columns that a tile of scores needs, and some beside; the packed table then has kTableMargin more rows at both ends.
+enum class TableWay : std::uint8_t { whole, sliding };
 
+/// Columns beyond either end of the band that a row of scores may touch: as many as a tile has keys.
+constexpr std::int64_t kTableMargin = 64;
+/// Lanes that a sum is spread over, at most.
+constexpr std::int64_t kTableLanes = 16;
 /// What a tile of queries has made so far, in float32 words of scratch.
 constexpr std::int64_t kTableTags = 32;
 
-/// Where a tile's buffers begin in the scratch of a term, in T; a buffer that is not used has no size. Products of a query are a row of
-/// `stride` (whole, sliding: by column, see cpu/attention_table_windows.inl) or `packed_stride` T (by packed row); so are sums.
+/// Where a tile's buffers begin in the scratch of a term, in T; a buffer that is not used has no size. See
+/// cpu/attention_table_windows.inl.
 struct TableLayout {
-  std::int64_t stride = 0;
-  std::int64_t packed_stride = 0;
+  std::int64_t stride = 0;    // of a query's products and sums
+  std::int64_t tags = 0;      // kTableTags words
   std::int64_t features = 0;  // (kQueryTile, places)
-  std::int64_t products = 0;
-  std::int64_t packed_products = 0;
+  std::int64_t products = 0;  // (kQueryTile, stride), and kTableMargin before and after
+  std::int64_t end_products = 0;
   std::int64_t sums = 0;
-  std::int64_t packed_sums = 0;
+  std::int64_t end_sums = 0;
+  std::int64_t pending = 0;
   std::int64_t result = 0;       // (kQueryTile, places)
-  std::int64_t column_sums = 0;  // (row_count)
-  std::int64_t tags = 0;         // kTableTags words
+  std::int64_t column_sums = 0;  // (kTableMargin), or (row_count) where it is whole
   std::int64_t size = 0;
 };
 

@@ -298,6 +298,23 @@ TEST(attention_backward, what_nobody_sees_may_be_anything) {
   }
 }
 
+TEST(attention_backward, an_infinite_value_stays_with_those_who_see_it) {
+  const ref::Shape shape{.batch = 1, .queries = 100, .keys = 100, .heads = 1, .key_heads = 1, .width = 8, .value_width = 8};
+  Case c{"infinite", random_problem(shape, 18)};
+  c.problem.visibility.causal = true;
+  Bridge bridge(c.problem, DType::f32);
+  const Incoming in = incoming(shape, DType::f32);
+  const ref::Gradients wanted = ref::backward(bridge.problem, in.out, in.lse);
+  ASSERT_TRUE(bridge.forward().ok());
+  constexpr std::int64_t kKey = 75;
+  job::store_element(const_cast<void*>(bridge.inputs.v.data), DType::f32, kKey * 8 + 3, kInfinity);
+  ASSERT_TRUE(bridge.backward(in.out, in.lse).ok());
+  const ref::Values is = bridge.reference_gradients().q;
+  expect_near(ref::Values(is.begin(), is.begin() + kKey * 8), ref::Values(wanted.q.begin(), wanted.q.begin() + kKey * 8),
+              bound_of(DType::f32), c.name);
+  EXPECT_FALSE(std::isfinite(is[kKey * 8]));
+}
+
 /// Keys after every query, as a cache has them in its free pages.
 TEST(attention_backward, keys_beyond_every_query_may_be_anything) {
   const ref::Shape shape{.batch = 1, .queries = 10, .keys = 80, .heads = 1, .key_heads = 1, .width = 8, .value_width = 8};

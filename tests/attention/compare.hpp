@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -20,7 +21,8 @@ inline double apart(const ref::Values& x, const ref::Values& y) {
   for (std::size_t n = 0; n < x.size(); ++n) {
     if (x[n] == y[n]) continue;  // infinities
     const double d = std::fabs(x[n] - y[n]);
-    if (!(d <= worst)) worst = d;
+    if (std::isnan(d)) return INFINITY;
+    worst = std::max(worst, d);
   }
   return worst;
 }

@@ -70,6 +70,17 @@ TEST(attention_grid, tokens_in_any_order) {
   }
 }
 
+TEST(attention_grid, tokens_may_repeat) {
+  for (const bool class_token : {false, true}) {
+    ref::Problem p = random_problem(shape_of(120, 150), 13);
+    for (std::int64_t n = 0; n < 240; ++n) p.query_positions.push_back(n % 5 == 0 ? 0 : n * 7 % 63);
+    for (std::int64_t n = 0; n < 300; ++n) p.key_positions.push_back(n % 9 == 0 ? 0 : n % 63);
+    p.schemes = {swin(p.shape, 7, 9, class_token)};
+    if (!class_token) p.schemes.emplace_back(sam(p.shape, {7, 9}, {7, 9}));
+    expect_on_every_target(p, class_token ? "class token" : "no class token");
+  }
+}
+
 TEST(attention_grid, grids_that_differ) {
   const std::vector<std::pair<std::array<std::int64_t, 2>, std::array<std::int64_t, 2>>> grids = {
       {{8, 12}, {4, 6}}, {{4, 6}, {8, 12}}, {{9, 10}, {4, 3}}, {{4, 3}, {9, 10}}, {{8, 8}, {8, 2}}};

@@ -68,6 +68,15 @@ TEST(attention_value_table, a_short_tile_of_keys_far_behind_or_ahead) {
   }
 }
 
+/// Sliding, where no tile has neighbouring positions: score by score.
+TEST(attention_value_table, positions_far_apart_in_any_order) {
+  ref::Problem p = random_problem({.batch = 1, .queries = 101, .keys = 70, .heads = 2, .key_heads = 1, .width = 5, .value_width = 3}, 25);
+  for (const std::int64_t at : shuffled(101)) p.query_positions.push_back(at * 97);
+  for (const std::int64_t at : shuffled(70)) p.key_positions.push_back(at * 131 + 5);
+  p.schemes = {shaw(p.shape, {.left = 5000, .right = 3000})};
+  expect_as_reference(p, "score by score");
+}
+
 ref::Output output_of(const ref::Problem& p, DType dtype) {
   Bridge bridge(p, dtype);
   const Status status = bridge.forward();

@@ -106,7 +106,9 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
     return torch.einsum("bihd,bjhd->bhij", a, b)
 
 
-def naive(case: Case, q: Tensor, k: Tensor, v: Tensor, x: dict[str, Tensor], sight: Sight, scale: float | None = None, softcap: float = 0.0) -> Any:
+def naive(
+    case: Case, q: Tensor, k: Tensor, v: Tensor, x: dict[str, Tensor], sight: Sight, scale: float | None = None, softcap: float = 0.0
+) -> Any:
     """out (B, Tq, H, D) and lse (B, Tq, H)."""
     group = q.shape[2] // k.shape[2]
     k, v = (y.repeat_interleave(group, 2) for y in (k, v))
@@ -270,17 +272,22 @@ CASES: dict[str, Case] = {
     "none": Case(lambda x: None, {}, lambda c: 0.0),
     "alibi": Case(lambda x: phasor.Alibi(), {}, lambda c: _alibi(_SLOPES, c)),
     "alibi_learned": Case(lambda x: phasor.BiasTerm(phasor.Alibi(), x["slopes"]), {"slopes": (H,)}, lambda c: _alibi(c.x["slopes"], c)),
-    "kerple": Case(
-        lambda x: phasor.BiasTerm(phasor.Kerple(r1=(1.0,) * H, r2=(1.0,) * H), x["r"]), {"r": (2 * H,)}, _kerple, positive=True
-    ),
+    "kerple": Case(lambda x: phasor.BiasTerm(phasor.Kerple(r1=(1.0,) * H, r2=(1.0,) * H), x["r"]), {"r": (2 * H,)}, _kerple, positive=True),
     "sandwich": Case(
         lambda x: phasor.Sandwich(heads=H, width=4),
         {},
-        lambda c: sum(torch.cos(c.r.double() * w)[:, None] for w in (1.0, 0.01)) * (H / (8 * torch.arange(1, H + 1).double()))[:, None, None],
+        lambda c: (
+            sum(torch.cos(c.r.double() * w)[:, None] for w in (1.0, 0.01)) * (H / (8 * torch.arange(1, H + 1).double()))[:, None, None]
+        ),
     ),
-    "t5": Case(lambda x: phasor.T5(x["table"], max_distance=6), {"table": (H, 8)}, lambda c: per_head(c.x["table"], buckets(c, True, 8, 6))),
+    "t5": Case(
+        lambda x: phasor.T5(x["table"], max_distance=6), {"table": (H, 8)}, lambda c: per_head(c.x["table"], buckets(c, True, 8, 6))
+    ),
     "t5_behind": Case(
-        lambda x: phasor.T5(x["table"], False, 6), {"table": (H, 8)}, lambda c: per_head(c.x["table"], buckets(c, False, 8, 6)), sight={"causal": True}
+        lambda x: phasor.T5(x["table"], False, 6),
+        {"table": (H, 8)},
+        lambda c: per_head(c.x["table"], buckets(c, False, 8, 6)),
+        sight={"causal": True},
     ),
     "wavlm": Case(
         lambda x: phasor.WavLM(x["table"], x["gate"], 6),
@@ -290,7 +297,9 @@ CASES: dict[str, Case] = {
     "learned": Case(lambda x: phasor.LearnedBias(x["table"], 3, 1), {"table": (H, 5)}, lambda c: per_head(c.x["table"], clip(c.r, 3, 1))),
     "dense": Case(lambda x: phasor.Dense(x["bias"]), {"bias": (B, H, TQ, TK)}, lambda c: c.x["bias"]),
     "dense_shared": Case(lambda x: phasor.Dense(x["bias"]), {"bias": (H, 1, TK)}, lambda c: c.x["bias"]),
-    "shaw": Case(lambda x: phasor.Shaw(x["k"], left=2, right=3), {"k": (6, D)}, lambda c: c.scale * query_rows(c, c.x["k"], clip(c.r, 2, 3))),
+    "shaw": Case(
+        lambda x: phasor.Shaw(x["k"], left=2, right=3), {"k": (6, D)}, lambda c: c.scale * query_rows(c, c.x["k"], clip(c.r, 2, 3))
+    ),
     "shaw_values": Case(
         lambda x: phasor.Shaw(x["k"], x["v"], 2, 1),
         {"k": (H, 4, D), "v": (H, 4, D)},
@@ -308,9 +317,7 @@ CASES: dict[str, Case] = {
         {**XL, "e": (2, H, D), "s": (H, D)},
         lambda c: xl(c) + segments(c),
     ),
-    "deberta": Case(
-        lambda x: phasor.Deberta(x["keys"], x["queries"], 4, 8), {"keys": (8, H, D), "queries": (8, H, D)}, _deberta
-    ),
+    "deberta": Case(lambda x: phasor.Deberta(x["keys"], x["queries"], 4, 8), {"keys": (8, H, D), "queries": (8, H, D)}, _deberta),
     "inkling": Case(
         lambda x: phasor.Inkling(x["features"], x["table"]), {"features": (B, TQ, H, 2), "table": (2, 3)}, inkling, sight={"causal": True}
     ),
@@ -324,9 +331,7 @@ CASES: dict[str, Case] = {
     "rope_keys_rotated": Case(
         lambda x: phasor.Rope(ROPE, keys_rotated=True), {}, lambda c: 0.0, content=lambda c: c.scale * dot(turned(c.q, c.at), c.k)
     ),
-    "rerope": Case(
-        lambda x: phasor.Rope(ROPE, map=phasor.positions.ReRope(2)), {}, lambda c: 0.0, content=rerope, sight={"causal": True}
-    ),
+    "rerope": Case(lambda x: phasor.Rope(ROPE, map=phasor.positions.ReRope(2)), {}, lambda c: 0.0, content=rerope, sight={"causal": True}),
     "xpos": Case(
         lambda x: phasor.Xpos(ROPE, scale_base=8.0),
         {},

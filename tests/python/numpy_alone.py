@@ -63,3 +63,14 @@ def test_configs_are_read_and_explained() -> None:
 def test_what_needs_pytorch_says_so() -> None:
     with pytest.raises(ImportError):
         import phasor.nn  # noqa: F401
+
+
+def test_attention_with_a_scheme_is_its_sum() -> None:
+    q, k, v = np.random.default_rng(1).standard_normal((3, 1, 6, 2, 4))
+    distance = np.arange(6)[:, None] - np.arange(6)
+    scores = np.einsum("bihd,bjhd->bhij", q, k) / 2 - phasor.alibi_slopes(2)[:, None, None] * np.abs(distance)
+    weights = np.exp(np.where(distance >= 0, scores, -np.inf))
+    wanted = np.einsum("bhij,bjhd->bihd", weights / weights.sum(-1, keepdims=True), v)
+    out, lse = phasor.attention(q, k, v, scheme=phasor.Alibi(), causal=True, return_lse=True)
+    np.testing.assert_allclose(out, wanted, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(lse, np.log(weights.sum(-1)).transpose(0, 2, 1), rtol=0, atol=1e-13)

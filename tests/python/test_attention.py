@@ -72,7 +72,8 @@ SIGHTS = {
     "prefix": Sight(causal=True, prefix=[4, 0]),
     "positions": Sight(causal=True, query_positions=torch.tensor([4, 9, 2, 2, 7]), key_positions=torch.tensor([1, 0, 8, 3, 3, 2, 9])),
     "positions a batch row": Sight(
-        query_positions=torch.tensor([[4, 9, 2, 2, 7], [0, 1, 2, 3, 4]]), key_positions=torch.tensor([[1, 0, 8, 3, 3, 2, 9], [6, 5, 4, 3, 2, 1, 0]])
+        query_positions=torch.tensor([[4, 9, 2, 2, 7], [0, 1, 2, 3, 4]]),
+        key_positions=torch.tensor([[1, 0, 8, 3, 3, 2, 9], [6, 5, 4, 3, 2, 1, 0]]),
     ),
 }
 
@@ -238,7 +239,12 @@ def test_bad_calls_are_refused_with_words(number, kind):
 
 def test_bad_shapes_are_refused_with_words():
     q, k, v = (x.detach() for x in qkv())
-    for args, words in (((q[0], k, v), "axes"), ((q, k[..., :4], v), "q has width 6, k has 4"), ((q, k[:, :3], v), "k|keys|tokens"), ((q[:, :, :3], k, v), "heads")):
+    for args, words in (
+        ((q[0], k, v), "axes"),
+        ((q, k[..., :4], v), "q has width 6, k has 4"),
+        ((q, k[:, :3], v), "k|keys|tokens"),
+        ((q[:, :, :3], k, v), "heads"),
+    ):
         with pytest.raises(ValueError, match=words):
             phasor.attention(*args)
     with pytest.raises((ValueError, TypeError), match="dtype|float"):

@@ -57,7 +57,23 @@ def _counted(function):
     return torch.compile(function, backend=counter, fullgraph=True), counter
 
 
-COMPILED = ("alibi", "alibi_learned", "kerple", "t5", "wavlm", "dense", "shaw_values", "xlnet", "deberta", "inkling", "cope", "grid", "rerope", "fire", "several")
+COMPILED = (
+    "alibi",
+    "alibi_learned",
+    "kerple",
+    "t5",
+    "wavlm",
+    "dense",
+    "shaw_values",
+    "xlnet",
+    "deberta",
+    "inkling",
+    "cope",
+    "grid",
+    "rerope",
+    "fire",
+    "several",
+)
 
 
 @pytest.mark.parametrize("name", COMPILED)
@@ -218,3 +234,28 @@ def test_results_do_not_depend_on_threads():
         out = phasor.attention(*inputs, scheme=CASES["several"].scheme(x))
         results.append([out, *torch.autograd.grad(out.sin().sum(), (*inputs, *x.values()))])
     assert all(torch.equal(a, b) for other in results[1:] for a, b in zip(results[0], other))
+
+
+def test_a_spec_that_would_drop_a_gradient_is_refused():
+    q, k, v = qkv()
+    slopes = torch.rand(H, dtype=torch.float64, requires_grad=True)
+    with pytest.raises(ValueError, match="Alibi's slopes require a gradient"):
+        phasor.attention(q, k, v, phasor.Alibi(slopes=slopes))
+    fixed = phasor.attention(q, k, v, phasor.Alibi(slopes=slopes.detach()))
+    assert torch.equal(phasor.attention(q, k, v, phasor.BiasTerm(phasor.Alibi(slopes=slopes), slopes)), fixed)
+    assert torch.equal(phasor.attention(q, k, v, phasor.Bias(phasor.Alibi(heads=H, slopes=slopes.detach()))), fixed)
+
+
+def test_merging_rows_that_see_nothing_has_gradients_of_zero():
+    q, k, v = qkv()
+    at = torch.arange(TQ) - 2  # the first two queries come before every key
+    options = {"causal": True, "return_lse": True, "query_positions": at}
+    parts = [phasor.attention(q, k[:, n : n + 1], v[:, n : n + 1], key_positions=n, **options) for n in range(3)]
+    out, lse = phasor.merge_attention(parts)
+    whole, whole_lse = phasor.attention(q, k[:, :3], v[:, :3], key_positions=0, **options)
+    torch.testing.assert_close(out, whole, atol=1e-13, rtol=0)
+    torch.testing.assert_close(lse, whole_lse, atol=1e-13, rtol=0)
+    seen = lse[:, 2:].sum() + out.sin().sum()
+    want = torch.autograd.grad(whole_lse[:, 2:].sum() + whole.sin().sum(), (q, k, v))
+    for a, b in zip(torch.autograd.grad(seen, (q, k, v)), want):
+        torch.testing.assert_close(a, b, atol=1e-12, rtol=0)

@@ -41,6 +41,7 @@ width: int = rope.spec.rotary_width
 amplitude: float = rope.amplitude
 cos, sin = rope.cos_sin(np.arange(3))
 phasor.set_num_threads(2)
+out = phasor.attention(q, q, q, scheme=phasor.Alibi(), causal=True, window=(3, None))
 """
 WRONG = """
 import phasor
@@ -49,6 +50,7 @@ phasor.Rotary(head_dim="64")
 phasor.set_num_threads("two")
 phasor.Llama3Scaling(factor="8")
 phasor.Rotary.from_nowhere()
+phasor.attention(1, 2, 3, windoww=3)
 """
 
 
@@ -57,7 +59,7 @@ def test_who_uses_the_package_is_checked_by_its_types(tmp_path: Path, cache: Pat
     (tmp_path / "wrong.py").write_text(WRONG)
     assert "Success" in mypy(tmp_path, cache, "consumer.py")
     found = mypy(tmp_path, cache, "wrong.py")
-    for line in (4, 5, 6, 7):
+    for line in (4, 5, 6, 7, 8):
         assert f"wrong.py:{line}: error" in found, found
 
 

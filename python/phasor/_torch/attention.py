@@ -49,11 +49,15 @@ def _lse_dtype(q: Tensor) -> torch.dtype:
     return torch.float64 if q.dtype == torch.float64 else torch.float32
 
 
-def _attention(q: Tensor, k: Tensor, v: Tensor, tensors: list[Tensor], sizes: list[int], spec: str) -> tuple[Tensor, Tensor]:
+def _by_core(q: Tensor, k: Tensor, v: Tensor, spec: dict[str, Any]) -> tuple[Tensor, Tensor]:
     out = torch.empty((*q.shape[:3], v.shape[3]), dtype=q.dtype)
     lse = torch.empty((*q.shape[:3], 1), dtype=_lse_dtype(q))
-    _core.attention((_dense(q), _dense(k), _dense(v)), _core_spec(spec, sizes, tensors), out, lse)
+    _core.attention((_dense(q), _dense(k), _dense(v)), spec, out, lse)
     return out, lse
+
+
+def _attention(q: Tensor, k: Tensor, v: Tensor, tensors: list[Tensor], sizes: list[int], spec: str) -> tuple[Tensor, Tensor]:
+    return _by_core(q, k, v, _core_spec(spec, sizes, tensors))
 
 
 def _slots(terms: list[dict[str, Any]]) -> dict[int, tuple[int, str]]:
@@ -133,12 +137,10 @@ def _setup(ctx: Any, inputs: Any, output: Any) -> None:
 def _backward(ctx: Any, out_gradient: Tensor | None, lse_gradient: Tensor | None) -> Any:
     q, k, v, out, lse, *tensors = ctx.saved_tensors
     needs = [*ctx.needs_input_grad[:3], *ctx.needs_input_grad[3]]
-    of_spec = (None if ctx.sizes else [], None)  # an empty list could be one of tensors
+    of_spec: tuple[Any, None] = (None if ctx.sizes else [], None)  # an empty list could be one of tensors
     if out_gradient is None and lse_gradient is None:
         return (None, None, None, [None] * len(tensors), *of_spec)
-    made = torch.ops.phasor.attention_backward(
-        q, k, v, tensors, ctx.sizes, ctx.spec, out, lse, out_gradient, lse_gradient, needs
-    )
+    made = torch.ops.phasor.attention_backward(q, k, v, tensors, ctx.sizes, ctx.spec, out, lse, out_gradient, lse_gradient, needs)
     given = [x if need else None for x, need in zip(made, needs)]
     return (*given[:3], given[3:], *of_spec)
 
@@ -164,10 +166,23 @@ def _cast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return q, k, v
 
 
+def _nobody_looks(q: Tensor, k: Tensor, v: Tensor, spec: dict[str, Any]) -> bool:
+    """Whether a call may go past the dispatcher: eager, of plain tensors, and without a gradient. Generating a token is such a call."""
+    if torch.compiler.is_compiling():
+        return False
+    recording = torch.is_grad_enabled()
+    of_terms = [value for term in (spec, *spec["terms"]) for value in term.values() if isinstance(value, Tensor)]
+    return all(direct(x, None, None) and not (recording and x.requires_grad) for x in (q, k, v, *of_terms))
+
+
 def attention(q: Tensor, k: Tensor, v: Tensor, spec: dict[str, Any]) -> tuple[Tensor, Tensor]:
     """out and lse (B, T, H), with gradients."""
-    tensors, sizes, text = encoded(spec)
-    out, lse = torch.ops.phasor.attention(*_cast(q, k, v), tensors, sizes, text)
+    q, k, v = _cast(q, k, v)
+    if _nobody_looks(q, k, v, spec):
+        out, lse = _by_core(q, k, v, core_spec(spec))
+    else:
+        tensors, sizes, text = encoded(spec)
+        out, lse = torch.ops.phasor.attention(q, k, v, tensors, sizes, text)
     return out, lse[..., 0]
 
 
@@ -178,7 +193,7 @@ def merge_attention(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]
     if recorded or torch.compiler.is_compiling() or not all(direct(x, None, None) for x in tensors):
         lses = torch.stack([lse for _, lse in parts])
         lse = torch.logsumexp(lses, 0)
-        weights = torch.exp(lses - torch.where(torch.isneginf(lse), 0.0, lse))  # of rows that see no key: zeros
+        weights = torch.softmax(torch.where(torch.isneginf(lse), 0.0, lses), 0)  # of rows that see no key: any, their outputs are zeros
         out = torch.stack([o.to(lse.dtype) * w[..., None] for (o, _), w in zip(parts, weights.unbind())]).sum(0)
         return out.to(parts[0][0].dtype), lse
     first, first_lse = parts[0]
@@ -189,6 +204,4 @@ def merge_attention(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]
 
 def detached(q: Tensor, k: Tensor, v: Tensor, spec: dict[str, Any]) -> Any:
     """What the core can read."""
-    tensors, sizes, text = encoded(spec)
-    made = filled(template(text, tuple(sizes)), [x.detach() for x in tensors])
-    return _dense(q), _dense(k), _dense(v), {"content": None, "terms": [], **made}
+    return _dense(q), _dense(k), _dense(v), spec

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -238,7 +237,14 @@ class DebertaScheme(nn.Module):
     """
 
     def __init__(
-        self, heads: int, head_dim: int, *, buckets: int = 256, max_distance: int = 512, kinds: Sequence[str] = ("c2p", "p2c"), width: int = 0
+        self,
+        heads: int,
+        head_dim: int,
+        *,
+        buckets: int = 256,
+        max_distance: int = 512,
+        kinds: Sequence[str] = ("c2p", "p2c"),
+        width: int = 0,
     ) -> None:
         super().__init__()
         if not kinds or not set(kinds) <= {"c2p", "p2c"}:
@@ -249,11 +255,11 @@ class DebertaScheme(nn.Module):
         self.rows = _normal(2 * (buckets or max_distance), width)
         self.keys = nn.Linear(width, heads * head_dim) if "c2p" in kinds else None
         self.queries = nn.Linear(width, heads * head_dim) if "p2c" in kinds else None
-        self.scale = 1 / math.sqrt(head_dim * (1 + len(set(kinds))))
+        self.scale = (head_dim * (1 + len(set(kinds)))) ** -0.5
 
     def forward(self, queries: int = 0, keys: int | None = None) -> schemes.Deberta:
         tables = [None if project is None else project(self.rows).unflatten(-1, self.shape) for project in (self.keys, self.queries)]
-        return schemes.Deberta(*tables, buckets=self.buckets, max_distance=self.max_distance)
+        return schemes.Deberta(tables[0], tables[1], self.buckets, self.max_distance)
 
 
 class CopeScheme(nn.Module):
@@ -267,7 +273,7 @@ class CopeScheme(nn.Module):
     def __init__(self, head_dim: int, rows: int, *, heads: int = 0) -> None:
         super().__init__()
         self.weight = _normal(*((heads,) if heads else ()), rows, head_dim)
-        self.gate_scale = 1 / math.sqrt(head_dim)
+        self.gate_scale = head_dim**-0.5
 
     def forward(self, queries: int = 0, keys: int | None = None) -> schemes.Cope:
         return schemes.Cope(self.weight, self.gate_scale)
@@ -301,7 +307,7 @@ class DecomposedScheme(nn.Module):
 
     def __init__(self, head_dim: int, grid: tuple[int, int], key_grid: tuple[int, int] | None = None) -> None:
         super().__init__()
-        self.grid, self.key_grid = tuple(grid), tuple(key_grid or grid)
+        self.grid, self.key_grid = grid, key_grid or grid
         longest = [max(sizes) for sizes in zip(self.grid, self.key_grid)]
         self.rows_h, self.rows_w = (_normal(2 * size - 1, head_dim) for size in longest)
 
