@@ -36,11 +36,22 @@ HWY_INLINE void add_constant(T value, T* scores) {
   for (int j = 0; j < job::kKeyTile; j += lanes<T>) store(add(all, load(scores + j)), scores + j);
 }
 
+/// 0, 1, 2, ...: Highway's Iota is a loop of single lanes.
+template <class T>
+struct Counted {
+  T numbers[job::kQueryTile + job::kKeyTile] = {};
+  constexpr Counted() {
+    for (int n = 0; n < job::kQueryTile + job::kKeyTile; ++n) numbers[n] = static_cast<T>(n);
+  }
+};
+template <class T>
+alignas(64) constexpr Counted<T> kCounted;
+
 /// Distances of a row's keys as ALiBi counts them: `first`, first - 1, ... or, where some are negative, their lengths or 0.
 enum class LineSides : std::uint8_t { behind, both, clipped };
 template <LineSides sides, class T>
 HWY_INLINE Reg<T> line_lengths(Reg<T> first, int column) {
-  const Reg<T> r = sub(first, iota(static_cast<T>(column)));
+  const Reg<T> r = sub(first, load(kCounted<T>.numbers + column));
   if constexpr (sides == LineSides::both) return absolute(r);
   if constexpr (sides == LineSides::clipped) return max(r, zero<T>());
   return r;
@@ -75,6 +86,7 @@ constexpr int kSkewColumns = std::min<int>(8, job::kKeyTile / lanes<T>);  // reg
 
 template <class T>
 constexpr int kSkewValues = kSkewColumns<T> + kSkewRows - 1;
+static_assert(kSkewValues<float> * lanes<float> <= job::kQueryTile + job::kKeyTile);
 
 /// Values by key - query, place 0 at row 0, column 0 of the tile: those of a band.
 template <class T>

@@ -28,14 +28,20 @@ struct FireSegments {
         count(term.fire.segments) {}
 
   std::int64_t of(T x) const { return std::lower_bound(knots, knots + count - 1, x) - knots; }
-  /// The one segment of the columns [begin, end), which one distance after the other has; -1: several.
-  std::int64_t of(const FireRow<T>& row, std::int64_t begin, std::int64_t end) const {
-    const std::int64_t left = of(row.psi[begin] * row.inverse);
-    if (left != of(row.psi[end - 1] * row.inverse)) return -1;
-    const bool turns = row.first - begin > 0 && row.first - (end - 1) < 0;  // |r| falls to 0 and rises
-    return turns && left != of(T{0}) ? -1 : left;
-  }
 };
+
+/// Segments that a row of consecutive keys meets: |r| is least and greatest at its ends, or 0 between them.
+struct SegmentRange {
+  std::int64_t first;
+  std::int64_t last;
+};
+template <class T>
+SegmentRange segments_of(const FireSegments<T>& segments, const FireRow<T>& row) {
+  const T left = row.psi[0] * row.inverse;
+  const T right = row.psi[job::kKeyTile - 1] * row.inverse;
+  const bool turns = row.first > 0 && row.first < job::kKeyTile - 1;
+  return {segments.of(turns ? T{0} : std::min(left, right)), segments.of(std::max(left, right))};
+}
 
 /// A row of the tile, whose column 0 has key - query `offset`.
 template <class T>
@@ -74,55 +80,67 @@ void add_fire_row(const job::BiasJob& term, const ScoreTile<T>& tile, std::int64
   const std::int64_t offset = tile.key_positions[0] - tile.rows->positions[i];
   if (!fire_sees(term, tile, offset)) return;
   const FireRow<T> row = fire_row(term, *tile.rows, i, offset);
-  const std::int64_t whole = segments.of(row, 0, job::kKeyTile);
+  const SegmentRange range = segments_of(segments, row);
+  const Reg<T> slope = set(segments.slopes[range.first] * row.inverse);
+  // The first segment's line, and at each knot the change of slope from there on.
   for (std::int64_t j = 0; j < job::kKeyTile; j += lanes<T>) {
-    const std::int64_t s = whole >= 0 ? whole : segments.of(row, j, j + lanes<T>);
-    if (s < 0) {
-      for (std::int64_t n = j; n < j + lanes<T>; ++n) add_fire_one(segments, row, n, gate, scores[n]);
-      continue;
+    const Reg<T> x = mul(load(row.psi + j), set(row.inverse));
+    Reg<T> value = mul_add(slope, load(row.psi + j), set(segments.offsets[range.first]));
+    for (std::int64_t s = range.first; s < range.last; ++s) {
+      const T change = segments.slopes[s + 1] - segments.slopes[s];
+      value = mul_add(set(change), max(sub(x, set(segments.knots[s])), zero<T>()), value);
     }
-    const Reg<T> value = mul_add(set(segments.slopes[s] * row.inverse), load(row.psi + j), set(segments.offsets[s]));
     store(mul_add(set(gate), value, load(scores + j)), scores + j);
   }
+}
+
+/// Of some columns: ds, ds psi and ds dpsi/dc.
+struct FireColumns {
+  double ds = 0;
+  double psi = 0;
+  double growth = 0;
+};
+/// Of the columns of a row whose x is above `knot`; all of them: below 0.
+template <class T>
+FireColumns columns_above(const FireRow<T>& row, T knot, const T* ds) {
+  Reg<T> sum = zero<T>();
+  Reg<T> by_psi = zero<T>();
+  Reg<T> by_growth = zero<T>();
+  for (std::int64_t j = 0; j < job::kKeyTile; j += lanes<T>) {
+    const Reg<T> psi = load(row.psi + j);
+    const Reg<T> d = if_then_else(less(set(knot), mul(psi, set(row.inverse))), load(ds + j), zero<T>());
+    sum = add(sum, d);
+    by_psi = mul_add(d, psi, by_psi);
+    if (row.growth != nullptr) by_growth = mul_add(d, load(row.growth + j), by_growth);
+  }
+  return {reduce_sum(sum), reduce_sum(by_psi), reduce_sum(by_growth)};
+}
+template <class T>
+FireColumns one_column(const FireRow<T>& row, T ds) {
+  const auto d = static_cast<double>(ds);
+  return {d, d * static_cast<double>(row.psi[0]), row.growth == nullptr ? 0 : d * static_cast<double>(row.growth[0])};
 }
 
 /// Sums of a row, segment by segment.
 template <class T>
 struct FireRowSums {
   const FireSegments<T>& segments;
-  const FireRow<T>& row;
   double gate;
   double slowed;    // M / (c M + 1), M the query's position
   double* sums;     // (segments, kFireSums); null: not wanted
   double bias = 0;  // sum of ds bias
 
-  /// ds, ds psi and ds dpsi/dc of some columns on one segment.
-  void take(std::int64_t s, double ds, double ds_psi, double ds_growth) {
+  /// Columns on segment s: `columns` without `others`.
+  void take(std::int64_t s, const FireRow<T>& row, const FireColumns& columns, const FireColumns& others) {
     const auto inverse = static_cast<double>(row.inverse);
-    bias += static_cast<double>(segments.slopes[s]) * ds_psi * inverse + static_cast<double>(segments.offsets[s]) * ds;
+    const double ds = columns.ds - others.ds;
+    const double ds_x = (columns.psi - others.psi) * inverse;
+    bias += static_cast<double>(segments.slopes[s]) * ds_x + static_cast<double>(segments.offsets[s]) * ds;
     if (sums == nullptr) return;
     double* const to = sums + s * job::kFireSums;
     to[0] += gate * ds;
-    to[1] += gate * ds_psi * inverse;
-    to[2] += gate * inverse * (ds_growth - ds_psi * inverse * slowed);
-  }
-  void take_one(std::int64_t j, T ds) {
-    const auto d = static_cast<double>(ds);
-    take(segments.of(row.psi[j] * row.inverse), d, d * static_cast<double>(row.psi[j]),
-         row.growth == nullptr ? 0 : d * static_cast<double>(row.growth[j]));
-  }
-  /// Columns [begin, end) of whole registers, all on one segment.
-  void take_run(std::int64_t s, const T* ds, std::int64_t begin, std::int64_t end) {
-    Reg<T> sum = zero<T>();
-    Reg<T> by_psi = zero<T>();
-    Reg<T> by_growth = zero<T>();
-    for (std::int64_t j = begin; j < end; j += lanes<T>) {
-      const Reg<T> d = load(ds + j);
-      sum = add(sum, d);
-      by_psi = mul_add(d, load(row.psi + j), by_psi);
-      if (row.growth != nullptr) by_growth = mul_add(d, load(row.growth + j), by_growth);
-    }
-    take(s, reduce_sum(sum), reduce_sum(by_psi), reduce_sum(by_growth));
+    to[1] += gate * ds_x;
+    to[2] += gate * inverse * (columns.growth - others.growth - ds_x * slowed);
   }
 };
 
@@ -132,30 +150,24 @@ double take_fire_row(const job::BiasJob& term, const ScoreTile<T>& ds, std::int6
   const FireSegments<T> segments(term, ds.rows->head);
   const T* const row_ds = ds.scores + i * job::kKeyTile;
   const auto position = static_cast<double>(ds.rows->positions[i]);
-  const double slowed = position / (term.fire.c * position + 1);
+  FireRowSums<T> to{segments, static_cast<double>(gate), position / (term.fire.c * position + 1), sums};
   if (!ds.keys->consecutive) {
-    double bias = 0;
     for (std::int64_t j = 0; j < ds.keys->count; ++j) {
       const FireRow<T> cell = fire_cell(term, ds, i, j);
-      FireRowSums<T> to{segments, cell, static_cast<double>(gate), slowed, sums};
-      to.take_one(0, row_ds[j]);
-      bias += to.bias;
+      to.take(segments.of(cell.psi[0] * cell.inverse), cell, one_column(cell, row_ds[j]), {});
     }
-    return bias;
+    return to.bias;
   }
   const std::int64_t offset = ds.key_positions[0] - ds.rows->positions[i];
   if (!fire_sees(term, ds, offset)) return 0;
   const FireRow<T> row = fire_row(term, *ds.rows, i, offset);
-  FireRowSums<T> to{segments, row, static_cast<double>(gate), slowed, sums};
-  const std::int64_t whole = segments.of(row, 0, job::kKeyTile);
-  if (whole >= 0) {
-    to.take_run(whole, row_ds, 0, job::kKeyTile);
-    return to.bias;
+  const SegmentRange range = segments_of(segments, row);
+  FireColumns columns = columns_above(row, T{-1}, row_ds);
+  for (std::int64_t s = range.first; s < range.last; ++s) {
+    const FireColumns above = columns_above(row, segments.knots[s], row_ds);
+    to.take(s, row, columns, above);
+    columns = above;
   }
-  for (std::int64_t j = 0; j < job::kKeyTile; j += lanes<T>) {
-    const std::int64_t s = segments.of(row, j, j + lanes<T>);
-    if (s >= 0) to.take_run(s, row_ds, j, j + lanes<T>);
-    for (std::int64_t n = j; s < 0 && n < j + lanes<T>; ++n) to.take_one(n, row_ds[n]);
-  }
+  to.take(range.last, row, columns, {});
   return to.bias;
 }

@@ -92,12 +92,12 @@ double take_line_row(const job::BiasJob& term, const ScoreTile<T>& ds, std::int6
   return -product_with_line<LineSides::behind>(first, row);
 }
 
-/// The same of a whole tile of consecutive keys.
+/// The same of a whole tile of consecutive keys; from_key: distances are those of the first key.
 template <LineSides sides, class T>
-double take_whole_lines(const ScoreTile<T>& ds) {
+double take_whole_lines(const ScoreTile<T>& ds, bool from_key = false) {
   Reg<T> sum[4] = {zero<T>(), zero<T>(), zero<T>(), zero<T>()};
   for (std::int64_t i = 0; i < ds.rows->tile->count; ++i) {
-    const Reg<T> first = set(static_cast<T>(ds.rows->positions[i] - ds.key_positions[0]));
+    const Reg<T> first = from_key ? zero<T>() : set(static_cast<T>(ds.rows->positions[i] - ds.key_positions[0]));
     const T* const row = ds.scores + i * job::kKeyTile;
     HWY_UNROLL(8)
     for (int j = 0; j < job::kKeyTile; j += lanes<T>) {
@@ -109,6 +109,10 @@ double take_whole_lines(const ScoreTile<T>& ds) {
 }
 template <class T>
 double take_whole_lines(const job::BiasJob& term, const ScoreTile<T>& ds) {
+  if (term.alibi == AlibiForm::key_position) {
+    const double sum = sum_of_rows(ds.scores, ds.rows->tile->count);
+    return static_cast<double>(ds.key_positions[0]) * sum + take_whole_lines<LineSides::behind>(ds, true);
+  }
   const LineSides sides = sides_of(term, ds);
   if (sides == LineSides::both) return take_whole_lines<LineSides::both>(ds);
   if (sides == LineSides::clipped) return take_whole_lines<LineSides::clipped>(ds);
@@ -117,7 +121,7 @@ double take_whole_lines(const job::BiasJob& term, const ScoreTile<T>& ds) {
 
 template <class T>
 void take_lines(const job::BiasJob& term, const ScoreTile<T>& ds, const BiasSums<T>& to) {
-  if (to.gates == nullptr && ds.keys->consecutive && term.alibi != AlibiForm::key_position) {
+  if (to.gates == nullptr && ds.keys->consecutive) {
     to.sums[0] += take_whole_lines(term, ds);
     return;
   }
