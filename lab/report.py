@@ -83,7 +83,7 @@ def text(result: Row) -> str:
 
 
 def draw(result: Row, path: Path) -> None:
-    """Above: loss over the floor by length; below: by position in the longest documents. Left: what was trained; right: rotary's scalings."""
+    """Above: loss over the floor by length; below: by position in the longest documents. Left: what was trained; right: what rotary was given."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -96,6 +96,8 @@ def draw(result: Row, path: Path) -> None:
         for name, style in _styles(group).items():
             _draw_lengths(axes[0, column], result, name, style)
             _draw_positions(axes[1, column], result, name, style)
+        if not group:
+            continue
         axes[0, column].legend(title=title, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)  # clear of the lines
     _label(axes, result["settings"])
     figure.savefig(path, dpi=110)
@@ -104,7 +106,7 @@ def draw(result: Row, path: Path) -> None:
 
 def _styles(group: list[str]) -> dict[str, Row]:
     colored = [name for name in group if name != "rotary"]
-    styles = {name: {"color": COLORS[i % len(COLORS)], "linestyle": ("-", "--", ":")[i // len(COLORS)]} for i, name in enumerate(colored)}
+    styles: dict[str, Row] = {name: {"color": COLORS[i % len(COLORS)], "linestyle": ("-", "--", ":")[i // len(COLORS)]} for i, name in enumerate(colored)}
     styles |= {"rotary": {"color": "black", "linestyle": "-", "linewidth": 2.5}} if "rotary" in group else {}
     return {name: {**styles[name], "label": name.removeprefix("rotary, ")} for name in group}
 
