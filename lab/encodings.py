@@ -158,8 +158,8 @@ def longrope(kept: int, factor: float, shape: Shape) -> phasor.LongRopeScaling:
     """The `kept` fastest pairs turn as they did, the others `factor` times slower."""
     pairs = shape.head_dim // 2
     return phasor.LongRopeScaling(
-        short_factors=[1.0] * pairs,
-        long_factors=[1.0] * kept + [factor] * (pairs - kept),
+        short_factors=(1.0,) * pairs,
+        long_factors=(1.0,) * kept + (factor,) * (pairs - kept),
         original_length=shape.length,
         factor=factor,
         length=round(factor * shape.length),

@@ -83,7 +83,7 @@ def text(result: Row) -> str:
 
 
 def draw(result: Row, path: Path) -> None:
-    """Above: loss over the floor by length; below: by position in the longest documents. Left: what was trained; right: rotary's scalings."""
+    """Above: loss over the floor by length; below: by position in the longest documents. Left: what was trained; right: what rotary was given."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -96,6 +96,8 @@ def draw(result: Row, path: Path) -> None:
         for name, style in _styles(group).items():
             _draw_lengths(axes[0, column], result, name, style)
             _draw_positions(axes[1, column], result, name, style)
+        if not group:
+            continue
         axes[0, column].legend(title=title, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)  # clear of the lines
     _label(axes, result["settings"])
     figure.savefig(path, dpi=110)
@@ -104,7 +106,10 @@ def draw(result: Row, path: Path) -> None:
 
 def _styles(group: list[str]) -> dict[str, Row]:
     colored = [name for name in group if name != "rotary"]
-    styles = {name: {"color": COLORS[i % len(COLORS)], "linestyle": ("-", "--", ":")[i // len(COLORS)]} for i, name in enumerate(colored)}
+    lines = ("-", "--", ":")
+    styles: dict[str, Row] = {
+        name: {"color": COLORS[i % len(COLORS)], "linestyle": lines[i // len(COLORS)]} for i, name in enumerate(colored)
+    }
     styles |= {"rotary": {"color": "black", "linestyle": "-", "linewidth": 2.5}} if "rotary" in group else {}
     return {name: {**styles[name], "label": name.removeprefix("rotary, ")} for name in group}
 
@@ -112,7 +117,12 @@ def _styles(group: list[str]) -> dict[str, Row]:
 def _draw_lengths(ax: Any, result: Row, name: str, style: Row) -> None:
     rows = [row for row in result["summary"] if row["encoding"] == name and "error" not in row]
     ax.errorbar(
-        [row["multiple"] for row in rows], [row["over"] for row in rows], [row["over_deviation"] for row in rows], marker="o", capsize=3, **style
+        [row["multiple"] for row in rows],
+        [row["over"] for row in rows],
+        yerr=[row["over_deviation"] for row in rows],
+        marker="o",
+        capsize=3,
+        **style,
     )
 
 
@@ -141,4 +151,6 @@ def _label(axes: Any, settings: Row) -> None:
         for ax in row:
             ax.grid(alpha=0.3, which="both")
             ax.yaxis.set_major_formatter("{x:g}")
-            ax.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else "")
+            low, high = ax.get_ylim()
+            digits = "25" if high > 4 * low else "123456789"  # a decade has no room for all of them
+            ax.yaxis.set_minor_formatter(lambda value, _, digits=digits: f"{value:.4g}" if f"{value:e}"[0] in digits else "")
