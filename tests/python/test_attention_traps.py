@@ -109,7 +109,7 @@ def test_trap_4_the_scale_is_on_some_terms_and_not_on_others():
     table, u, w = uniform(2 * n - 1, H, D), uniform(H, D), uniform(H, D, seed=4)
     term = torch.einsum("bihd,ijhd->bhij", q + w, table[n - 1 - r]) + torch.einsum("hd,bjhd->bhj", u, k)[:, :, None]
     same(phasor.attention(q, k, v, phasor.TransformerXL(table, n - 1, u, w), scale=scale), plain(q, k, v, scale * term, scale))
-    assert phasor.nn.DebertaScheme(H, D, buckets=4, max_distance=8).scale == 1 / math.sqrt(3 * D)
+    assert math.isclose(phasor.nn.DebertaScheme(H, D, buckets=4, max_distance=8).scale, (3 * D) ** -0.5, rel_tol=1e-15)
 
 
 def test_trap_5_signs_t5_key_minus_query_deberta_query_minus_key_wav2vec2_bert_clipped_on_each_side():
