@@ -37,7 +37,7 @@ def _window(window: Any) -> tuple[int | None, int | None]:
     """How far a query sees back and ahead; None: any distance."""
     if window is None:
         return None, None
-    left, right = (window, None) if isinstance(window, int) else window
+    left, right = window if isinstance(window, (list, tuple)) else (window, None)
     for name, limit in (("left", left), ("right", right)):
         if limit is not None and limit < 0:
             raise ValueError(f"attention: window has {name} {limit}, wanted 0 or more, or None")

@@ -42,6 +42,7 @@ void forward(nb::handle qkv, const nb::dict& spec, nb::handle out, nb::handle ls
   AttentionCall call(spec);
   Tensors tensors;
   const AttentionInputs inputs = tensors.inputs(qkv);
+  call.check_mask(inputs);
   const AttentionOutputs outputs = {tensors.write(out, "out"), tensors.write(lse, "lse")};
   run_unlocked(work_of(inputs), [&](const Runner& runner) {
     call.spec.runner = runner;
@@ -57,6 +58,7 @@ void backward(nb::handle qkv, const nb::dict& spec, nb::handle saved, nb::handle
   call.set_gradients(terms);
   Tensors tensors;
   const AttentionInputs inputs = tensors.inputs(qkv);
+  call.check_mask(inputs);
   const AttentionSaved given = {tensors.read(saved[0], "out"), tensors.read(saved[1], "lse"), tensors.read(saved[2], "out gradient"),
                                 tensors.read(saved[3], "lse gradient")};
   const AttentionGradients wanted = {.q = tensors.write(gradients[0], "q gradient"),
@@ -83,7 +85,9 @@ void merge(nb::handle parts, nb::handle out, nb::handle lse) {
 nb::dict explain(nb::handle qkv, const nb::dict& spec) {
   const AttentionCall call(spec);
   Tensors tensors;
-  const AttentionReport report = value_of(explain_attention(tensors.inputs(qkv), call.spec));
+  const AttentionInputs inputs = tensors.inputs(qkv);
+  call.check_mask(inputs);
+  const AttentionReport report = value_of(explain_attention(inputs, call.spec));
   nb::dict result;
   result["query_tile"] = report.query_tile;
   result["key_tile"] = report.key_tile;

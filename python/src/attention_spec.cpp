@@ -133,6 +133,14 @@ void AttentionCall::read_visibility(const nb::dict& dict) {
   const Array& array = arrays_.emplace_back(array_of(mask, "key_mask", Access::read));
   if (array.dtype.bits != 8 || array.ndim != 2) raise(PyExc_TypeError, "key_mask: wanted (B, Tk) of bool or uint8");
   visibility.key_mask = {static_cast<const std::uint8_t*>(array.data), {array.strides[0], array.strides[1]}};
+  mask_shape_ = {array.shape[0], array.shape[1]};
+}
+
+void AttentionCall::check_mask(const AttentionInputs& inputs) const {
+  const std::array<std::int64_t, 2> wanted = {inputs.k.shape[0], inputs.k.shape[1]};
+  if (spec.visibility.key_mask.data == nullptr || mask_shape_ == wanted) return;
+  const auto text = [](const std::array<std::int64_t, 2>& s) { return "(" + std::to_string(s[0]) + ", " + std::to_string(s[1]) + ")"; };
+  raise(PyExc_ValueError, "attention: key_mask has shape " + text(mask_shape_) + ", wanted " + text(wanted));
 }
 
 AttentionCall::AttentionCall(nb::dict dict) {

@@ -2,6 +2,7 @@
 // A call of attention from Python: the dict that phasor/_attention.py makes of a scheme, as the library's spec, with the arrays it reads.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <optional>
 
@@ -18,6 +19,8 @@ class AttentionCall {
   explicit AttentionCall(nb::dict spec);
   /// The gradients of terms: a list of dicts (table, second, features, shift: arrays; parameters: contiguous float64), one a term, or None.
   void set_gradients(nb::handle gradients);
+  /// The key mask is (B, Tk), which the library cannot see.
+  void check_mask(const AttentionInputs& inputs) const;
 
   AttentionSpec spec = {};
   std::vector<TermGradient> gradients = {};
@@ -35,6 +38,7 @@ class AttentionCall {
   std::deque<Array> arrays_;  // a deque: those in it do not move
   std::deque<IntegersArgument> integers_;
   std::deque<RealsArgument> reals_;
+  std::array<std::int64_t, 2> mask_shape_ = {0, 0};
 };
 
 }  // namespace phasor::python

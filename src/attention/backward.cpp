@@ -76,6 +76,7 @@ Status lay_out(const Call& call, Arena& arena, Prepared& prepared) {
 /// Sums of slots, in order, added to the caller's tensor; heads may share.
 void add_shift_gradient(const job::AttentionJob& job, const TensorView& out) {
   const std::int64_t heads = job.shape.heads;
+  if (heads == 0) return;
   const std::int64_t slots = static_cast<std::int64_t>(job.sequences.size()) * job.backward.parts * heads;
   const std::int64_t shared = heads / out.shape[2];
   for (std::int64_t h = 0; h < out.shape[2]; ++h) {

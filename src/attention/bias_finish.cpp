@@ -99,6 +99,7 @@ void add_parameters(const job::BiasJob& made, const TermContext& context) {
 void add_gates(const job::BiasJob& made, const TermContext& context) {
   const TensorView& to = context.gradient->features;
   const job::AttentionShape& s = context.job->shape;
+  if (s.batch == 0 || s.heads == 0) return;
   const std::int64_t batches = s.batch / to.shape[0];  // that share a gate
   const std::int64_t heads = s.heads / to.shape[2];
   const auto sum_of = [&](std::int64_t b, std::int64_t i, std::int64_t h) {

@@ -87,6 +87,13 @@ void* pack_transposed_keys(const KeyFeatures& keys, const TermContext& context, 
   return memory;
 }
 
+/// Of a sequence, at most: xPos has tiles of fewer keys than kKeyTile.
+std::int64_t most_key_tiles(const job::AttentionJob& job) {
+  std::int64_t most = 0;
+  for (const job::Sequence& sequence : job.sequences) most = std::max(most, sequence.end_key_tile - sequence.first_key_tile);
+  return most;
+}
+
 job::CopeLayout layout_of(const job::CopeJob& made, const job::AttentionJob& job, bool backward) {
   job::CopeLayout at;
   const auto take = [&at](std::int64_t& offset, std::int64_t count) {
@@ -103,7 +110,7 @@ job::CopeLayout layout_of(const job::CopeJob& made, const job::AttentionJob& job
   take(at.carry, job::kQueryTile);
   take(at.gradients, job::kQueryTile * made.places);
   take(at.by_scores, job::kQueryTile * job::kKeyTile);
-  take(at.later, (job.shape.keys + job::kKeyTile - 1) / job::kKeyTile * job::kQueryTile);
+  take(at.later, most_key_tiles(job) * job::kQueryTile);
   return at;
 }
 

@@ -181,7 +181,7 @@ Status make_layout(const Call& call, std::int64_t span, Arena& arena, Prepared& 
     if (Status s = cut(call.where, keys, pair.keys, out.key_tiles); !s) return s;
     sequence.end_query_tile = static_cast<std::int64_t>(out.query_tiles.size());
     sequence.end_key_tile = static_cast<std::int64_t>(out.key_tiles.size());
-    if (see.prefix.size > 0) sequence.prefix = job::at(see.prefix, n);
+    if (see.prefix.size > 0) sequence.prefix = std::min(job::at(see.prefix, n), kFarthest + 1);  // beyond every position
     widen_distances(sequence, out, any);
     query_tokens.push_back(pair.queries);
     key_tokens.push_back(pair.keys);

@@ -36,7 +36,7 @@ double lse_of(const AttentionPart& part, std::int64_t n) { return job::load_elem
 double merged_lse(const Merge& merge, std::int64_t n) {
   double top = kNothing;
   for (const AttentionPart& part : merge.parts) top = std::fmax(top, lse_of(part, n));
-  if (top == kNothing) return top;
+  if (top == kNothing) top = 0;  // or NaN, which fmax leaves out
   double sum = 0;
   for (const AttentionPart& part : merge.parts) sum += std::exp(lse_of(part, n) - top);
   return top + std::log(sum);

@@ -24,12 +24,12 @@ inline BFloat16* amx_panel(void* panels, std::int64_t panel, std::int64_t width)
   return reinterpret_cast<BFloat16*>(static_cast<float*>(panels) + panel * width * job::kKeyTile);
 }
 
-/// The values of a tile whose mask hides some: a copy in which those are zeros.
-inline amx::Rows amx_masked_values(const job::AttentionJob& job, const RowsAt& at, BFloat16* copy) {
+/// The values of a tile of which no query sees some: a copy in which those are zeros.
+inline amx::Rows amx_seen_values(const job::AttentionJob& job, const job::TokenTile& tile, const RowsAt& at, BFloat16* copy) {
   const amx::Rows from = amx_rows(job.v, at);
   for (std::int64_t j = 0; j < from.count; ++j) {
     BFloat16* const row = copy + j * from.channels;
-    if (hidden_by_mask(job.sight, at.batch, at.token + j)) {
+    if (is_unseen(job, tile, j)) {
       std::fill_n(row, from.channels, BFloat16{});
     } else {
       std::copy_n(from.data + j * from.stride, from.channels, row);
@@ -46,7 +46,7 @@ inline void amx_pack_task(const job::AttentionJob& job, std::int64_t task) {
   BFloat16* const values = amx_panel(job.panels.values, task, width);
   const amx::Session session;
   amx::pack_keys(amx_rows(job.contents[0].k, at), amx_panel(job.panels.keys_transposed[0], task, job.shape.width));
-  amx::pack_values(tile.masked ? amx_masked_values(job, at, values + width * job::kKeyTile) : amx_rows(job.v, at), values);
+  amx::pack_values(has_unseen(job, tile) ? amx_seen_values(job, tile, at, values + width * job::kKeyTile) : amx_rows(job.v, at), values);
 }
 
 /// Some rows of a tile of queries on their way through the keys.

@@ -60,19 +60,6 @@ void backward_task(const job::AttentionJob& job, std::int64_t number, T* base) {
 
 // ---- Packing ----
 
-/// Whether every query of the sequence is too far from this key, or before it.
-inline bool beyond_sight(const job::AttentionJob& job, const job::Sequence& sequence, std::int64_t key_position) {
-  std::int64_t first = INT64_MAX;
-  std::int64_t last = INT64_MIN;
-  for (std::int64_t t = sequence.first_query_tile; t < sequence.end_query_tile; ++t) {
-    first = std::min(first, job.query_tiles[static_cast<std::size_t>(t)].min_position);
-    last = std::max(last, job.query_tiles[static_cast<std::size_t>(t)].max_position);
-  }
-  if (first > last) return true;
-  if (job.sight.causal && key_position > last && key_position >= sequence.prefix) return true;
-  return first - key_position > job.sight.left || key_position - last > job.sight.right;
-}
-
 /// A key tile of one head, to be packed.
 struct PackedTile {
   const job::AttentionJob* job;
@@ -80,26 +67,11 @@ struct PackedTile {
   RowsAt at;
 };
 
-/// Tokens that no query sees become rows of zeros: what is in their memory, NaN perhaps, must not meet a weight of 0.
-template <class T>
-void clear_unseen(const PackedTile& packed, T* rows, std::int64_t width) {
-  const job::AttentionJob& job = *packed.job;
-  const job::TokenTile& tile = *packed.tile;
-  const job::Sequence& sequence = job.sequences[static_cast<std::size_t>(tile.sequence)];
-  const bool far = beyond_sight(job, sequence, tile.min_position) || beyond_sight(job, sequence, tile.max_position);
-  const std::int64_t* const positions = job.key_positions + sequence.batch * job.key_position_stride + tile.first;
-  for (std::int64_t j = 0; (tile.masked || far) && j < tile.count; ++j) {
-    if (hidden_by_mask(job.sight, sequence.batch, tile.first + j) || beyond_sight(job, sequence, positions[j])) {
-      fill(rows + j * width, width, T{0});
-    }
-  }
-}
-
 /// rows: (kKeyTile, padded width); transposed: its transpose.
 template <class T>
 void pack_both_ways(const PackedTile& packed, const ConstTensorView& view, std::int64_t width, T* rows, T* transposed) {
   pack_rows<T>(const_stored_rows(view, packed.at), {rows, width, job::kKeyTile}, T{1});
-  clear_unseen(packed, rows, width);
+  clear_unseen(*packed.job, *packed.tile, width, rows);
   transpose<T>({rows, width, job::kKeyTile}, width, {transposed, job::kKeyTile, width});
 }
 

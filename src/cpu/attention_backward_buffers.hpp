@@ -21,7 +21,6 @@ struct BackwardBuffers {
   T* scores = nullptr;                          // (kQueryTile, kKeyTile): scores, then probabilities
   T* dp = nullptr;                              // the gradient by probabilities, then by scores
   T* slope = nullptr;                           // of the soft cap
-  T* share = nullptr;                           // scores, later ds, of one of several contents
   T* lse = nullptr;                             // (kQueryTile)
   T* row_sum = nullptr;                         // (kQueryTile): <do, o> - dlse
   std::int64_t used = 0;                        // T
@@ -38,7 +37,8 @@ BackwardBuffers<T> backward_buffers(const job::AttentionJob& job, T* base) {
   };
   const std::int64_t row_size = job::kQueryTile * job.shape.padded_width;
   const std::int64_t value_size = job::kQueryTile * job.shape.padded_value_width;
-  const std::int64_t score_size = job::kQueryTile * job::kKeyTile;
+  // xPos puts the factors of a tile where scores or their gradients are not needed.
+  const std::int64_t score_size = std::max(job::kQueryTile * job::kKeyTile, job.decay.present ? job.shape.padded_width : 0);
   b.q = take(job.terms.empty() ? 0 : row_size);
   for (int c = 0; c < job.content_count; ++c) {
     b.content_q[c] = take(row_size);
@@ -50,7 +50,6 @@ BackwardBuffers<T> backward_buffers(const job::AttentionJob& job, T* base) {
   b.scores = take(score_size);
   b.dp = take(score_size);
   b.slope = take(job.softcap > 0 ? score_size : 0);
-  b.share = take(job.content_count > 1 ? score_size : 0);
   b.lse = take(job::kQueryTile);
   b.row_sum = take(job::kQueryTile);
   return b;

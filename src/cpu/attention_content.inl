@@ -108,14 +108,14 @@ void content_product(const ScoreTile<T>& tile, const T* q, const T* keys_transpo
   }
 }
 
-/// Fills the tile's scores. keys_transposed: (padded_width, kKeyTile) of the key tile, one a content; other: another tile of scores;
-/// factors: padded_width of T.
+/// Fills the tile's scores. keys_transposed: (padded_width, kKeyTile) of the key tile, one a content; other: another tile of scores,
+/// where there is a decay at least padded_width of T.
 template <class T>
 void content_scores(const ScoreTile<T>& tile, const ContentRows<T>& content, const T* const* keys_transposed, T* other) {
   const RowTile<T>& rows = *tile.rows;
   const job::AttentionJob& job = *rows.job;
   if (job.decay.present) {
-    T* const factors = other;  // kKeyTile * kQueryTile places are enough for any width that a job has
+    T* const factors = other;  // as wide as q, too
     decay_factors(job, tile.distance, factors);
     multiply_channels(rows, content.q[0], factors, content.decayed);
     return content_product(tile, content.decayed, keys_transposed[0], content, tile.scores);

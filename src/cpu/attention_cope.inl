@@ -163,7 +163,7 @@ void term_add(const job::CopeJob& term, const ScoreTile<T>& tile, T* scratch) {
     T* const counts = s.counts + i * job::kKeyTile;
     T* const row = tile.scores + i * job::kKeyTile;
     for (std::int64_t j = 0; j < job::kKeyTile; ++j) {
-      counts[j] = std::min(counts[j], last);
+      counts[j] = std::min(last, counts[j]);  // last for NaN, which no row has: the score is NaN by q . k anyway
       const CopePlace<T> at = cope_place(counts[j]);
       row[j] += s.products[i * term.places + at.lower] + at.part * s.steps[i * term.places + at.lower];
     }

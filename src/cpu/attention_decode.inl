@@ -55,13 +55,12 @@ TileRows<T> tile_rows(const ConstTensorView& x, const TileAt& at, bool packed, T
   return {scratch, padded(rows.width), nullptr};
 }
 
-/// The values of a tile; those that the key mask hides are zeros.
+/// The values of a tile; those that no query sees are zeros.
 template <class T>
 TileRows<T> value_rows(const job::AttentionJob& job, const job::TokenTile& keys, const TileAt& at, T* scratch) {
-  const TileRows<T> values = tile_rows(job.v, at, keys.masked, scratch);
-  for (std::int64_t j = 0; j < keys.count && keys.masked; ++j) {
-    if (hidden_by_mask(job.sight, at.rows.batch, at.rows.token + j)) fill(scratch + j * values.stride, values.stride, T{0});
-  }
+  const bool packed = has_unseen(job, keys);
+  const TileRows<T> values = tile_rows(job.v, at, packed, scratch);
+  if (packed) clear_unseen(job, keys, values.stride, scratch);
   return values;
 }
 
@@ -220,11 +219,14 @@ void merge_task(const job::AttentionJob& job, std::int64_t task, T* base) {
   for (std::int64_t i = 0; i < rows.tile->count; ++i) {
     const std::int64_t first = (rows.batch * job.shape.queries + rows.tile->first + i) * job.shape.heads + rows.head;
     T maximum = -std::numeric_limits<T>::infinity();
-    for (std::int64_t p = 0; p < job.key_splits; ++p) maximum = std::max(maximum, maxima[first + p * tokens * job.shape.heads]);
+    for (std::int64_t p = 0; p < job.key_splits; ++p) {
+      const T of_split = maxima[first + p * tokens * job.shape.heads];
+      if (!(of_split <= maximum) && !std::isnan(maximum)) maximum = of_split;
+    }
     T* const out = s.out + i * width;
     fill(out, width, T{0});
     T sum = 0;
-    for (std::int64_t p = 0; p < job.key_splits && maximum > -std::numeric_limits<T>::infinity(); ++p) {
+    for (std::int64_t p = 0; p < job.key_splits && maximum != -std::numeric_limits<T>::infinity(); ++p) {
       const std::int64_t at = first + p * tokens * job.shape.heads;
       HWY_ALIGN T weights[lanes<T>];
       const Reg<T> weight = exponential<T>(set(maxima[at] - maximum));

@@ -187,10 +187,10 @@ void store_rows(const RowTile<T>& rows, const ForwardScratch<T>& s) {
     const std::int64_t first = rows.batch * lse.strides[0] + rows.tile->first * lse.strides[1] + rows.head * lse.strides[2];
     for (std::int64_t i = 0; i < rows.tile->count; ++i) {
       static_cast<T*>(lse.data)[first + i * lse.strides[1]] =
-          s.sum[i] > 0 ? s.maximum[i] + std::log(s.sum[i]) : -std::numeric_limits<T>::infinity();
+          s.sum[i] == 0 ? -std::numeric_limits<T>::infinity() : s.maximum[i] + std::log(s.sum[i]);  // NaN stays NaN
     }
   }
-  for (std::int64_t i = 0; i < rows.tile->count; ++i) s.sum[i] = s.sum[i] > 0 ? T{1} / s.sum[i] : T{0};
+  for (std::int64_t i = 0; i < rows.tile->count; ++i) s.sum[i] = s.sum[i] == 0 ? T{0} : T{1} / s.sum[i];
   unpack_rows<T>({s.out, job.shape.padded_value_width, rows.tile->count}, s.sum,
                  stored_rows(job.out, {rows.batch, rows.tile->first, rows.head, rows.tile->count}));
 }
@@ -238,8 +238,7 @@ void forward_task(const job::AttentionJob& job, std::int64_t task, T* base) {
 
 // ---- Packing ----
 
-/// A tile of keys of one head: keys transposed, a panel a content, and values. Tokens that the key mask hides become zeros: what is in
-/// their memory, NaN perhaps, must not meet a weight of 0.
+/// A tile of keys of one head: keys transposed, a panel a content, and values, those that no query sees as zeros.
 template <class T>
 void pack_key_tile(const job::AttentionJob& job, const job::TokenTile& tile, std::int64_t head, T* const* keys_transposed, T* values) {
   const std::int64_t batch = job.sequences[static_cast<std::size_t>(tile.sequence)].batch;
@@ -249,10 +248,7 @@ void pack_key_tile(const job::AttentionJob& job, const job::TokenTile& tile, std
   }
   const std::int64_t width = job.shape.padded_value_width;
   pack_rows<T>(const_stored_rows(job.v, at), {values, width, job::kKeyTile}, T{1});
-  if (!tile.masked) return;
-  for (std::int64_t j = 0; j < tile.count; ++j) {
-    if (hidden_by_mask(job.sight, batch, tile.first + j)) fill(values + j * width, width, T{0});
-  }
+  clear_unseen(job, tile, width, values);
 }
 
 template <class T>

@@ -2,7 +2,7 @@
 // The scratch of a strip of attention: how the loops lay it out, so that the host can ask for it. Counted in T.
 #pragma once
 
-#include <variant>
+#include <algorithm>
 
 #include "job/attention.hpp"
 
@@ -14,7 +14,7 @@ struct ForwardLayout {
   std::int64_t q = 0;                            // as given, for terms: the same
   std::int64_t decayed = 0;                      // the same
   std::int64_t scores = 0;                       // (kQueryTile, kKeyTile)
-  std::int64_t other = 0;                        // the same
+  std::int64_t other = 0;                        // the same; xPos: the factors of a tile
   std::int64_t out = 0;                          // (kQueryTile, padded_value_width)
   std::int64_t maximum = 0;                      // (kQueryTile)
   std::int64_t sum = 0;
@@ -36,7 +36,7 @@ inline ForwardLayout forward_layout(const job::AttentionJob& job) {
   take(layout.q, job.terms.empty() ? 0 : rows);
   take(layout.decayed, job.decay.present ? rows : 0);
   take(layout.scores, job::kQueryTile * job::kKeyTile);
-  take(layout.other, job::kQueryTile * job::kKeyTile);
+  take(layout.other, std::max(job::kQueryTile * job::kKeyTile, job.decay.present ? job.shape.padded_width : 0));
   take(layout.out, job::kQueryTile * job.shape.padded_value_width);
   take(layout.maximum, job::kQueryTile);
   take(layout.sum, job::kQueryTile);

@@ -118,3 +118,39 @@ ScoreTile<T> score_tile(const RowTile<T>& rows, const job::TokenTile& keys, T* s
           .min_distance = queries.min_position - keys.max_position,
           .max_distance = queries.max_position - keys.min_position};
 }
+
+// ---- Keys that no query sees: what is in their memory, NaN perhaps, must not meet a weight of 0 ----
+
+/// Whether every query of the sequence is too far from this key, or before it.
+inline bool beyond_sight(const job::AttentionJob& job, const job::Sequence& sequence, std::int64_t key_position) {
+  std::int64_t first = INT64_MAX;
+  std::int64_t last = INT64_MIN;
+  for (std::int64_t t = sequence.first_query_tile; t < sequence.end_query_tile; ++t) {
+    first = std::min(first, job.query_tiles[static_cast<std::size_t>(t)].min_position);
+    last = std::max(last, job.query_tiles[static_cast<std::size_t>(t)].max_position);
+  }
+  if (first > last) return true;
+  if (job.sight.causal && key_position > last && key_position >= sequence.prefix) return true;
+  return first - key_position > job.sight.left || key_position - last > job.sight.right;
+}
+
+/// Whether the mask or distance hides a key of the tile from every query.
+inline bool has_unseen(const job::AttentionJob& job, const job::TokenTile& tile) {
+  const job::Sequence& sequence = job.sequences[static_cast<std::size_t>(tile.sequence)];
+  return tile.masked || beyond_sight(job, sequence, tile.min_position) || beyond_sight(job, sequence, tile.max_position);
+}
+/// Of a key of such a tile.
+inline bool is_unseen(const job::AttentionJob& job, const job::TokenTile& tile, std::int64_t column) {
+  const job::Sequence& sequence = job.sequences[static_cast<std::size_t>(tile.sequence)];
+  const std::int64_t key = tile.first + column;
+  return hidden_by_mask(job.sight, sequence.batch, key) ||
+         beyond_sight(job, sequence, job.key_positions[sequence.batch * job.key_position_stride + key]);
+}
+/// Their rows become zeros.
+template <class T>
+void clear_unseen(const job::AttentionJob& job, const job::TokenTile& tile, std::int64_t width, T* rows) {
+  const bool some = has_unseen(job, tile);
+  for (std::int64_t j = 0; some && j < tile.count; ++j) {
+    if (is_unseen(job, tile, j)) fill(rows + j * width, width, T{0});
+  }
+}

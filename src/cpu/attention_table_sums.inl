@@ -203,7 +203,8 @@ HWY_INLINE void take_clipped_row(const TableSums<T>& m, const T* scores, std::in
     const Reg<T> above = if_then_else(less(last, at), x, zero<T>());
     low = add(low, below);
     high = add(high, above);
-    store(add(load(columns + j), sub(x, add(below, above))), columns + j);
+    const Reg<T> inside = if_then_else(less(at, before), zero<T>(), if_then_else(less(last, at), zero<T>(), x));  // x - x may be NaN
+    store(add(load(columns + j), inside), columns + j);
   }
   T* const ends = m.buffers.end_sums.at(i);
   T* const pending = m.buffers.pending + i;

@@ -63,7 +63,7 @@ HWY_NOINLINE bool update_softmax(const SoftmaxRows<T>& tile) {
     const Reg<T> now = max(before, load(base + r));
     const Reg<T> shift = base_of<T>(now);
     const Reg<T> factor = exponential<T>(sub(before, shift));
-    risen = max(risen, sub(set(T{1}), factor));
+    risen = max(sub(set(T{1}), factor), risen);  // where max is not NaN for one NaN, it is its second number: that of the rows before
     store(now, tile.maximum + r);
     store(shift, base + r);
     store(factor, tile.factor + r);
@@ -72,7 +72,7 @@ HWY_NOINLINE bool update_softmax(const SoftmaxRows<T>& tile) {
   for (std::int64_t r = 0; r < rows; r += lanes<T>) {
     store(mul_add(load(tile.sum + r), load(tile.factor + r), load(sum + r)), tile.sum + r);
   }
-  return reduce_max(risen) > 0;
+  return !(reduce_max(risen) <= 0);  // a row of NaN does not keep others from their factors
 }
 
 /// scores <- e^(scores - lse), the probabilities of a row whose log-sum-exp is known; -infinity there: zeros.

@@ -193,8 +193,9 @@ def merge_attention(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]
     if recorded or torch.compiler.is_compiling() or not all(direct(x, None, None) for x in tensors):
         lses = torch.stack([lse for _, lse in parts])
         lse = torch.logsumexp(lses, 0)
-        weights = torch.softmax(torch.where(torch.isneginf(lse), 0.0, lses), 0)  # of rows that see no key: any, their outputs are zeros
-        out = torch.stack([o.to(lse.dtype) * w[..., None] for (o, _), w in zip(parts, weights.unbind())]).sum(0)
+        weights = torch.softmax(torch.where(torch.isneginf(lse), 0.0, lses), 0)  # of rows that see no key: any
+        seen = [o.to(lse.dtype).masked_fill(torch.isneginf(s)[..., None], 0.0) for o, s in parts]  # whatever a part holds that saw nothing
+        out = torch.stack([o * w[..., None] for o, w in zip(seen, weights.unbind())]).sum(0)
         return out.to(parts[0][0].dtype), lse
     first, first_lse = parts[0]
     out, lse = torch.empty(first.shape, dtype=first.dtype), first_lse.new_empty((*first_lse.shape, 1))
