@@ -167,13 +167,8 @@ void add_values(std::span<const double> values, double factor, Element* out, std
   }
 }
 
-<<<<<<< HEAD
 /// A column, the margins that are its copies included, to the caller's table.
-void add_column(const SumTask& task, std::int64_t column, std::vector<double>& row) {
-=======
-/// A packed row, the margins that are its copies included, to the caller's table.
-void add_packed_row(const SumTask& task, std::int64_t packed_row, std::span<double> row) {
->>>>>>> review
+void add_column(const SumTask& task, std::int64_t column, std::span<double> row) {
   const TablePacking& packing = *task.packing;
   const TensorView& gradient = task.context->gradient->table;
   const std::int64_t to = table_row_of(*packing.term, *packing.band, column);
@@ -251,29 +246,18 @@ job::PackedTable pack_table_panels(const TablePacking& packing, const job::Atten
 
 void add_table_sums(const TablePacking& packing, const void* sums, const TermContext& context) {
   const Extents& shape = context.gradient->table.shape;
-<<<<<<< HEAD
   const std::int64_t columns = packing.band->count;
   const std::int64_t chunk = packing.band->rows != nullptr ? columns : kChunkRows;  // columns of a bucket add to one row
   const std::int64_t chunks = (columns + chunk - 1) / chunk;
-  run_each(context.spec->runner, shape[0] * shape[2] * chunks, [&](std::int64_t task) {
-=======
-  const std::int64_t rows = packing.band->packed_rows;
-  const std::int64_t chunks = (rows + kChunkRows - 1) / kChunkRows;
   const std::int64_t tasks = shape[0] * shape[2] * chunks;
   const auto width = static_cast<std::size_t>(shape[3]);
   std::vector<double> sums_of_rows(static_cast<std::size_t>(tasks) * width);  // a row a task, made here: threads are to throw nothing
   run_each(context.spec->runner, tasks, [&](std::int64_t task) {
->>>>>>> review
     const std::int64_t table = task / chunks;
     const std::int64_t first = task % chunks * chunk;
     const SumTask part{&packing, sums, &context, table / shape[2], table % shape[2]};
-<<<<<<< HEAD
-    std::vector<double> row(static_cast<std::size_t>(shape[3]));
-    for (std::int64_t c = first; c < std::min(first + chunk, columns); ++c) add_column(part, c, row);
-=======
     const std::span<double> row = std::span(sums_of_rows).subspan(static_cast<std::size_t>(task) * width, width);
-    for (std::int64_t r = first; r < std::min(first + kChunkRows, rows); ++r) add_packed_row(part, r, row);
->>>>>>> review
+    for (std::int64_t c = first; c < std::min(first + chunk, columns); ++c) add_column(part, c, row);
   });
 }
 
