@@ -53,6 +53,7 @@ bench-python: setup-bench-python  ## the Python package beside its peers, each i
 	@tools/python_venv.sh venv-bench bench/python/requirements.txt
 	@tools/python_wheel.sh release venv-bench
 	@build/venv-bench/bin/python bench/python/run.py
+	@build/venv-bench/bin/python bench/python/attention.py
 
 lab: setup-lab  ## train one small model with every position encoding and measure it at longer lengths: a table, a plot, JSON in out/; LAB="--quick"
 	@tools/python_venv.sh venv-lab lab/requirements.txt
