@@ -38,6 +38,7 @@ struct Written {
   }
   std::vector<NamedView> list() const {
     std::vector<NamedView> result;
+    result.reserve(names.size());
     for (std::size_t n = 0; n < names.size(); ++n) result.push_back({names[n].c_str(), views[n]});
     return result;
   }

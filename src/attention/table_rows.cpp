@@ -195,7 +195,7 @@ Status check_table(const TableTerm& term, const TermContext& context, std::int64
   const TensorShape wanted{"table", {s.batch, term.table.shape[1], s.heads, width}, {true, false, true, false}};
   if (!is_given(term.table)) return job::error(context.where, "there is no table, wanted (B or 1, rows, H or 1, {})", width);
   if (Status status = check_tensor(context.where, term.table, wanted); !status) return status;
-  const Status rows = std::visit([&](const auto& map) { return check_rows(map, context, term.table.shape[1]); }, term.rows);
+  Status rows = std::visit([&](const auto& map) { return check_rows(map, context, term.table.shape[1]); }, term.rows);
   if (!rows || context.gradient == nullptr) return rows;
   return check_gradient(context.where, context.gradient->table, term.table, "table");
 }
