@@ -211,8 +211,8 @@ HWY_INLINE void take_clipped_row(const TableSums<T>& m, const T* scores, std::in
   store(mul_add(load(ends), set(pending[0]), low), ends);
   store(mul_add(load(ends + job::kTableLanes), set(pending[job::kQueryTile]), high), ends + job::kTableLanes);
   pending[0] = pending[job::kQueryTile] = 1;
-  m.buffers.tags->has_end_sums[kLowEnd] |= start < 0 ? 1 : 0;
-  m.buffers.tags->has_end_sums[kHighEnd] |= start + job::kKeyTile > count ? 1 : 0;
+  m.buffers.tags->has_end_sums[low_end] |= start < 0 ? 1 : 0;
+  m.buffers.tags->has_end_sums[high_end] |= start + job::kKeyTile > count ? 1 : 0;
 }
 
 template <class T>
@@ -270,7 +270,7 @@ template <class T>
 void take_sums(const TableSums<T>& m, const ScoreTile<T>& tile) {
   if (!tile.regular) return take_scores(m, tile);
   const TableEnd end = end_of(m.table->band, tile);
-  if (end != kNoEnd) return take_end(m, tile, end);
+  if (end != no_end) return take_end(m, tile, end);
   return m.table->way == job::TableWay::whole ? take_whole(m, tile) : take_sliding(m, tile);
 }
 
@@ -303,7 +303,7 @@ void finish_sums(const TableSums<T>& m) {
   const TableBuffers<T>& s = m.buffers;
   settle_columns(m);
   for (std::int64_t part = 0; part < kRingPanels; ++part) send_panel(m, part);
-  for (const TableEnd end : {kLowEnd, kHighEnd}) {
+  for (const TableEnd end : {low_end, high_end}) {
     if (s.tags->has_end_sums[end] != 0) send_end(m, end);
   }
   const ColumnRange range = {s.tags->sums.first, std::min(s.tags->sums.end, m.table->band.count)};

@@ -27,7 +27,7 @@ struct ColumnRange {
 };
 
 /// The end of the band that a tile lies beyond: every score of it reads one column.
-enum TableEnd : std::int32_t { kLowEnd = 0, kHighEnd = 1, kNoEnd = 2 };
+enum TableEnd : std::int32_t { low_end = 0, high_end = 1, no_end = 2 };
 
 /// What lies in the scratch of a term, beside the numbers.
 struct TableTags {
@@ -71,15 +71,15 @@ inline std::int64_t start_of(const job::TableBand& band, std::int64_t ahead) {
 }
 template <class T>
 TableEnd end_of(const job::TableBand& band, const ScoreTile<T>& tile) {
-  if (-tile.min_distance <= band.first) return kLowEnd;
-  return -tile.max_distance >= band.first + band.count - 1 ? kHighEnd : kNoEnd;
+  if (-tile.min_distance <= band.first) return low_end;
+  return -tile.max_distance >= band.first + band.count - 1 ? high_end : no_end;
 }
 /// Every score of the tile reads the same column.
 template <class T>
 bool is_far(const job::TableBand& band, const ScoreTile<T>& tile) {
-  return end_of(band, tile) != kNoEnd;
+  return end_of(band, tile) != no_end;
 }
-inline std::int64_t end_column(const job::TableBand& band, TableEnd end) { return end == kLowEnd ? 0 : band.count - 1; }
+inline std::int64_t end_column(const job::TableBand& band, TableEnd end) { return end == low_end ? 0 : band.count - 1; }
 
 /// The columns that a tile reads, those of what pads its rows included.
 template <class T>
@@ -284,7 +284,7 @@ template <class T>
 void add_products(const TableMeeting<T>& m, const ScoreTile<T>& tile) {
   if (!tile.regular) return add_product_scores(m, tile);
   const TableEnd end = end_of(m.table->band, tile);
-  if (end == kNoEnd) return m.table->way == job::TableWay::whole ? add_whole_products(m, tile) : add_sliding_products(m, tile);
+  if (end == no_end) return m.table->way == job::TableWay::whole ? add_whole_products(m, tile) : add_sliding_products(m, tile);
   const T* const products = end_products(m, end);
   for (std::int64_t i = 0; i < m.tile->tile->count; ++i) add_to_tile_row(products[i], tile.scores + i * job::kKeyTile);
 }
