@@ -6,7 +6,6 @@
 #include <limits>
 #include <numeric>
 
-#include <numeric>
 #include "attention/table_problems.hpp"
 #include "bias_specs.hpp"
 
@@ -38,6 +37,7 @@ TEST(bias_term, every_scheme_in_every_sight_is_the_reference) {
       sight.problem.schemes = {named.scheme};
       const std::string name = named.name + ", " + sight.name;
       expect_as_reference(sight.problem, DType::f64, name + ", f64");
+      if (sight.name != "causal" && sight.name != "shuffled" && sight.name != "varlen") continue;  // float32 takes the same ways
       // A bias of 1000 leaves float32 14 bits of a score: only here, where positions begin at 1000, and only this form is so large.
       if (named.name == "alibi_key_position" && sight.name == "shuffled") continue;
       expect_as_reference(sight.problem, DType::f32, name + ", f32");
