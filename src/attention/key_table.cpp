@@ -23,7 +23,8 @@ Status check(const TableTerm& term, const TermContext& context, std::int64_t wid
     if (Status status = check_tensor(context.where, term.features, wanted); !status) return status;
   }
   if (is_given(term.shift)) return job::error(context.where, "there is a shift, wanted none on the key side");
-  if (!std::isfinite(scale_of(term, context))) return job::error(context.where, "scale is {}, wanted a finite number", scale_of(term, context));
+  if (!std::isfinite(scale_of(term, context)))
+    return job::error(context.where, "scale is {}, wanted a finite number", scale_of(term, context));
   if (Status status = check_table(term, context, width); !status) return status;
   if (context.gradient == nullptr) return {};
   if (Status status = check_gradient(context.where, context.gradient->features, term.features, "features"); !status) return status;

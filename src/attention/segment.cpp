@@ -80,7 +80,8 @@ Status check(const SegmentTerm& term, const TermContext& context) {
   if (is_given(term.shift)) {
     if (Status status = check_tensor(context.where, term.shift, shift); !status) return status;
   }
-  if (!std::isfinite(scale_of(term, context))) return job::error(context.where, "scale is {}, wanted a finite number", scale_of(term, context));
+  if (!std::isfinite(scale_of(term, context)))
+    return job::error(context.where, "scale is {}, wanted a finite number", scale_of(term, context));
   if (Status status = check_segments(context.where, "query_segments", term.query_segments, s.batch, s.queries); !status) return status;
   if (Status status = check_segments(context.where, "key_segments", term.key_segments, s.batch, s.keys); !status) return status;
   if (context.gradient == nullptr) return {};
