@@ -12,13 +12,15 @@ FOREIGN := $(if $(filter aarch64,$(shell uname -m)),foreign-x86_64,foreign-aarch
 FORMATTED := $(wildcard $(foreach d,include/phasor src/* c cli bench examples fuzz tests tests/* python/src,$(foreach e,hpp cpp inl cu h,$(d)/*.$(e))))
 TIDY = $(wildcard src/*/*.cpp)  # check-tidy TIDY=... for others: the headers of the tool take clang-tidy half a minute a file
 
+CHECKS := lint test-clang test-asan test-tsan test-foreign test-wasm test-cuda-build
+
 # $(call build,PRESET): configure quietly, build.
 build = cmake --preset $(1) --log-level=WARNING && cmake --build --preset $(1) -j $(JOBS)
 # $(call build_and_test,PRESET)
 build_and_test = $(call build,$(1)) && ctest --preset $(1) -j $(JOBS)
 
 .PHONY: help demo test test-python check bench bench-python lab fuzz gallery test-exhaustive format lint clean
-.PHONY: setup-% check-includes check-formulas check-format check-tidy budgets test-asan test-tsan test-clang test-foreign test-wasm
+.PHONY: setup-% check-includes check-formulas check-format check-tidy budgets $(CHECKS)
 
 help:  ## list the commands
 	@sed -n 's/^\([a-z][a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -27,19 +29,19 @@ demo: setup-demo  ## build the release and run phasor demo
 	@$(call build,release) && build/release/phasor demo
 
 test: setup-test  ## build and run every test, C++ and Python
-	@$(call build_and_test,dev)
+	@tools/timed.sh --begin
+	@tools/timed.sh "build" $(SHELL) -c '$(call build,dev)'
+	@tools/timed.sh "C++ tests" ctest --preset dev -j $(JOBS)
 	@tools/python_test.sh
+	@echo "make test:" && tools/timed.sh --all
 
 test-python: setup-test  ## only the tests of the Python package, on its wheel, in virtual environments under build/
 	@tools/python_test.sh
 
-check: setup-check  ## lint, sanitizers, clang, foreign machine, WebAssembly
-	@$(MAKE) --no-print-directory lint
-	@$(MAKE) --no-print-directory test-clang
-	@$(MAKE) --no-print-directory test-asan
-	@$(MAKE) --no-print-directory test-tsan
-	@$(MAKE) --no-print-directory test-foreign
-	@$(MAKE) --no-print-directory test-wasm
+check: setup-check  ## lint, clang, sanitizers, foreign machine, WebAssembly, CUDA where nvcc is
+	@tools/timed.sh --begin
+	@for part in $(CHECKS); do tools/timed.sh $$part $(MAKE) --no-print-directory $$part || exit 1; done
+	@echo "make check:" && tools/timed.sh --all
 
 bench: setup-bench  ## run the benchmarks: a table here, JSON in out/
 	@$(call build,bench)
@@ -93,19 +95,20 @@ check-format:
 
 check-tidy:
 	@cmake --preset clang --log-level=WARNING >/dev/null
-	@printf '%s\n' $(TIDY) | xargs -r -P $(JOBS) -n 1 clang-tidy-19 --quiet -p build/clang 2>build/clang/tidy.log || { cat build/clang/tidy.log; exit 1; } && echo "clang-tidy: clean"
+	@python3 tools/check_tidy.py build/clang $(JOBS) $(TIDY)
 
+# The library under the sanitizers, with the tests as the dev build compiled them: tests/programs.cmake.
 test-asan:
-	@$(call build_and_test,asan)
+	@$(call build,dev) && $(call build_and_test,asan)
 
 # Only what has threads.
 test-tsan:
 	@cmake --preset tsan --log-level=WARNING && cmake --build --preset tsan -j $(JOBS) --target phasor_thread_tests
 	@build/tsan/tests/phasor_thread_tests --gtest_brief=1
 
-# The portable tests: the others are the same under any compiler.
+# The library by clang, with the tests as the dev build compiled them.
 test-clang:
-	@cmake --preset clang --log-level=WARNING && cmake --build --preset clang -j $(JOBS) --target phasor_tests
+	@$(call build,dev) && cmake --preset clang --log-level=WARNING && cmake --build --preset clang -j $(JOBS) --target phasor_all_tests
 	@ctest --preset clang -j $(JOBS)
 
 test-foreign:
@@ -113,6 +116,10 @@ test-foreign:
 
 test-wasm:
 	@$(call build_and_test,wasm)
+
+# Every .cu file, and the proof's half that needs no GPU.
+test-cuda-build:
+	@tools/cuda_proof.sh
 
 clean:  ## remove what was built
 	rm -rf build out

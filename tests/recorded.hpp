@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "golden_file.hpp"
 #include "reference.hpp"
 
 namespace phasor::test {
@@ -37,7 +38,7 @@ struct Record {
 };
 
 inline std::vector<Record> read_records(const std::string& file_name) {
-  std::ifstream file(std::string(GOLDEN_DIR "/") + file_name);
+  std::ifstream file(golden_file(file_name));
   EXPECT_TRUE(file.good()) << file_name;
   std::vector<Record> records;
   for (std::string line; std::getline(file, line);) {

@@ -10,10 +10,8 @@ failed=0
 
 tools/x86_bench.sh --no-bench || failed=1
 [ -e build/carried/libphasor.a ] || exit 1
-nvcc -std=c++20 -O3 "-arch=sm_$arch" --expt-relaxed-constexpr --fmad=false -Xcompiler=-ffp-contract=off -Iinclude -Isrc -Itests \
-  tests/cuda/*.cu build/carried/libphasor.a -lgomp -o build/carried/cuda_proof || { echo "FAIL: the CUDA proof does not build"; exit 1; }
-build/carried/cuda_proof "$@" | tee "$OUT/cuda_proof.txt"
-[ "${PIPESTATUS[0]}" = 0 ] || failed=1
+CUDA_ARCH=$arch tools/cuda_proof.sh build/carried/libphasor.a build/carried "$@" | tee "$OUT/cuda_proof.txt"
+[ "${PIPESTATUS[0]}" = 0 ] && grep -q '^PASS' "$OUT/cuda_proof.txt" || failed=1
 [ "${1:-}" = --host ] || BENCH_ONLY=1 tools/x86_bench.sh || failed=1
 
 echo "---- summary"

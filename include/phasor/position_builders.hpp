@@ -16,6 +16,10 @@ namespace phasor {
 // Every builder checks all of its input before it writes: on an error nothing is written. A value that the type of `out` cannot hold
 // is an error, and so is input that lies in the output. What has one value a token is written to every axis alike.
 
+/// What a list of integers may hold.
+template <class T>
+concept ListedInteger = std::is_integral_v<T> && (sizeof(T) == 1 ? std::is_unsigned_v<T> : std::is_signed_v<T> && sizeof(T) >= 4);
+
 /// A list of integers as the caller has it: signed of 4 or 8 bytes; or of 1 byte, unsigned or bool (masks). Empty: not given.
 struct Integers {
   const void* data = nullptr;
@@ -23,11 +27,13 @@ struct Integers {
   std::int64_t bytes = 8;  // of an element
 
   Integers() = default;
-  template <class T>
-    requires(std::is_integral_v<T> && (sizeof(T) == 1 ? std::is_unsigned_v<T> : std::is_signed_v<T> && sizeof(T) >= 4))
+  template <ListedInteger T>
   Integers(const T* list, std::size_t n) : data(list), size(static_cast<std::int64_t>(n)), bytes(sizeof(T)) {}
   template <class List>
-    requires requires(const List& list) { Integers(list.data(), list.size()); }
+    requires requires(const List& list) {
+      requires ListedInteger<std::remove_cvref_t<decltype(*list.data())>>;
+      static_cast<std::size_t>(list.size());
+    }
   Integers(const List& list) : Integers(list.data(), list.size()) {}  // NOLINT(google-explicit-constructor)
 };
 

@@ -10,6 +10,7 @@
 
 #include "analysis/model_rope.hpp"
 #include "analysis/models.hpp"
+#include "golden_file.hpp"
 #include "phasor/analysis.hpp"
 
 namespace phasor {
@@ -21,7 +22,7 @@ using nlohmann::json;
 constexpr double kNaive = 1e-12;
 
 std::string golden(const std::string& name) {
-  std::ifstream file(std::string(GOLDEN_DIR) + "/explain/" + name + ".txt");
+  std::ifstream file(test::golden_file("explain/" + name + ".txt"));
   EXPECT_TRUE(file.good()) << name;
   std::stringstream text;
   text << file.rdbuf();

@@ -27,6 +27,9 @@
 #include "cpu/wasm_double.inl"
 #endif
 
+// Highway's own functions carry the attributes of their target; code outside these two lines has none, and g++ on aarch64 refuses to
+// inline.
+HWY_BEFORE_NAMESPACE();
 #if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 namespace phasor::cpu::HWY_NAMESPACE {
 #define PHASOR_LANES 1
@@ -39,6 +42,7 @@ namespace phasor::cpu::plain {
 #include "attention/bias_tiles.inl"
 #undef PHASOR_LANES
 }  // namespace phasor::cpu::plain
+HWY_AFTER_NAMESPACE();
 
 namespace phasor::test {
 namespace {

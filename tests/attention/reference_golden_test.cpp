@@ -9,6 +9,7 @@
 #include <string>
 
 #include "attention/finite_differences.hpp"
+#include "golden_file.hpp"
 
 namespace phasor::test {
 namespace {
@@ -120,7 +121,7 @@ std::size_t expect_case(const Json& c) {
 
 /// Every case of a file; how many there are and how many lists of gradients they have is known.
 void expect_golden(const std::string& name, std::size_t cases, std::size_t gradients) {
-  const Json json = Json::parse(std::ifstream(GOLDEN_DIR "/attention_" + name + ".json"));
+  const Json json = Json::parse(std::ifstream(golden_file("attention_" + name + ".json")));
   EXPECT_EQ(json.at("cases").size(), cases);
   std::size_t compared = 0;
   for (const Json& c : json.at("cases")) compared += expect_case(c);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "attention/compare.hpp"
+#include "golden_file.hpp"
 
 namespace phasor::test {
 namespace {
@@ -111,7 +112,7 @@ void each_recorded(const Json& steps, std::int64_t last, const Body& body) {
 }
 
 TEST(attention_reference_traps, buckets_are_those_that_transformers_has) {
-  const Json golden = Json::parse(std::ifstream(GOLDEN_DIR "/bias.json"));
+  const Json golden = Json::parse(std::ifstream(golden_file("bias.json")));
   std::size_t differing = 0;
   for (const Json& c : golden["t5"]) {
     const ref::T5 t5{.buckets = c["buckets"], .max_distance = c["max_distance"], .both_sides = c["both"]};

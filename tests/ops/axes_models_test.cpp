@@ -6,6 +6,7 @@
 
 #include "../tolerance.hpp"
 #include "axes_models.hpp"
+#include "golden_file.hpp"
 #include "rotary_call.hpp"
 
 namespace phasor::test {
@@ -27,7 +28,7 @@ std::vector<double> numbers_of(const std::string& line) {
 }
 
 std::map<std::string, Recorded> recorded() {
-  std::ifstream file(std::string(GOLDEN_DIR) + "/axes.txt");
+  std::ifstream file(golden_file("axes.txt"));
   EXPECT_TRUE(file.good());
   std::map<std::string, Recorded> all;
   for (std::string line; std::getline(file, line);) {

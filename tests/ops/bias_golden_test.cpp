@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bias_specs.hpp"
+#include "golden_file.hpp"
 #include "phasor/position_builders.hpp"
 
 namespace phasor::test {
@@ -18,7 +19,7 @@ using Json = nlohmann::json;
 using Ids = std::vector<std::int64_t>;
 
 const Json& golden() {
-  static const Json json = Json::parse(std::ifstream(GOLDEN_DIR "/bias.json"));
+  static const Json json = Json::parse(std::ifstream(golden_file("bias.json")));
   return json;
 }
 

@@ -7,6 +7,7 @@
 #include "../spec/gguf_bytes.hpp"
 #include "../spec/safetensors_bytes.hpp"
 #include "../tensor.hpp"
+#include "golden_file.hpp"
 #include "phasor/rotary.hpp"
 #include "phasor/weights.hpp"
 #include "spec/format.hpp"
@@ -15,7 +16,7 @@
 namespace phasor::test {
 namespace {
 
-const std::string golden = GOLDEN_DIR "/weights/";
+const std::string golden = golden_file("weights/");
 
 PermuteOptions grouped() { return {.heads = 4, .kv_heads = 2, .head_dim = 8}; }
 PermuteOptions partial() { return {.heads = 3, .kv_heads = 1, .head_dim = 10, .rotary_width = 6, .rotary_offset = 2}; }

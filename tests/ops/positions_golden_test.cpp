@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "golden_file.hpp"
 #include "phasor/position_builders.hpp"
 #include "phasor/positions.hpp"
 
@@ -19,7 +20,7 @@ using Json = nlohmann::json;
 using Ids = std::vector<std::int64_t>;
 
 Json golden(const char* name) {
-  std::ifstream file(std::string(GOLDEN_DIR "/") + name);
+  std::ifstream file(golden_file(name));
   EXPECT_TRUE(file.is_open()) << name;
   return Json::parse(file);
 }

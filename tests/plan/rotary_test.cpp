@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "golden_file.hpp"
+
 namespace phasor {
 namespace {
 
@@ -280,7 +282,7 @@ void compare_with_golden(std::istream& file, const plan::RotaryPlan& plan) {
 
 TEST(RotaryPlan, published_models_have_the_golden_steps) {
   auto specs = golden_specs();
-  std::ifstream file(GOLDEN_DIR "/rotary_scalings.txt");
+  std::ifstream file(test::golden_file("rotary_scalings.txt"));
   ASSERT_TRUE(file.is_open());
   std::string word;
   while (file >> word) {

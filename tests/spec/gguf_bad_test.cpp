@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "gguf_bytes.hpp"
+#include "golden_file.hpp"
 #include "phasor/model.hpp"
 
 namespace phasor::test {
@@ -27,7 +28,7 @@ std::string header(std::uint32_t version, std::uint64_t tensors, std::uint64_t k
 
 TEST(GgufBad, truncation_at_every_byte_is_an_error_until_the_end) {
   for (const char* name : {"phi3", "gemma4", "llama-3.1-big-endian", "t5"}) {
-    const std::string whole = file_bytes(std::string(GOLDEN_DIR "/gguf/") + name + ".gguf");
+    const std::string whole = file_bytes(golden_file("gguf/" + std::string(name) + ".gguf"));
     ASSERT_TRUE(parse_gguf(as_bytes(whole)).ok());
     for (std::size_t length = 0; length < whole.size(); ++length) {
       // A copy of exactly that length, so that a sanitizer sees the first byte too many.
@@ -40,7 +41,7 @@ TEST(GgufBad, truncation_at_every_byte_is_an_error_until_the_end) {
 }
 
 TEST(GgufBad, every_byte_changed_gives_an_answer) {
-  const std::string whole = file_bytes(GOLDEN_DIR "/gguf/deepseek2.gguf");
+  const std::string whole = file_bytes(golden_file("gguf/deepseek2.gguf"));
   std::int64_t refused = 0;
   for (std::size_t at = 0; at < whole.size(); ++at) {
     for (const char value : {'\0', '\x01', '\x7f', '\x80', '\xff'}) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gguf_bytes.hpp"
+#include "golden_file.hpp"
 #include "phasor/model.hpp"
 
 namespace phasor::test {
@@ -103,10 +104,10 @@ void expect_refused(const ModelPositions& model, std::string_view architecture, 
 }
 
 TEST(GgufExport, every_golden_file_comes_back) {
-  const nlohmann::json truth = nlohmann::json::parse(file_bytes(GOLDEN_DIR "/gguf/truth.json"))["models"];
+  const nlohmann::json truth = nlohmann::json::parse(file_bytes(golden_file("gguf/truth.json")))["models"];
   for (const auto& [name, layers] : truth.items()) {
     SCOPED_TRACE(name);
-    const std::string bytes = file_bytes(GOLDEN_DIR "/gguf/" + name + ".gguf");
+    const std::string bytes = file_bytes(golden_file("gguf/" + name + ".gguf"));
     const Result<ModelPositions> model = parse_gguf(as_bytes(bytes));
     ASSERT_TRUE(model.ok()) << model.status().message();
     if (name == "bert") {  // its table is a tensor, which keys alone do not bring

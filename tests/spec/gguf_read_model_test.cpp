@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "gguf_bytes.hpp"
+#include "golden_file.hpp"
 #include "safetensors_bytes.hpp"
 
 namespace phasor::test {
@@ -16,7 +17,7 @@ std::string message_of(const std::string& path) { return read_model(path).status
 
 TEST(ReadModel, a_gguf_file_is_known_by_its_magic_whatever_its_name) {
   const Folder folder;
-  const std::string path = folder.file("model.bin", file_bytes(GOLDEN_DIR "/gguf/phi3.gguf"));
+  const std::string path = folder.file("model.bin", file_bytes(golden_file("gguf/phi3.gguf")));
   for (const FileAccess access : {FileAccess::mapped, FileAccess::in_parts}) {
     const Result<ModelPositions> model = spec::read_model_by(path, {.length = 10000}, access);
     ASSERT_TRUE(model.ok()) << model.status().message();
@@ -39,7 +40,7 @@ TEST(ReadModel, a_header_longer_than_the_first_part_and_tensors_beyond_it_are_fo
 }
 
 TEST(ReadModel, a_truncated_file_is_the_same_error_either_way) {
-  const std::string whole = file_bytes(GOLDEN_DIR "/gguf/gemma3.gguf");
+  const std::string whole = file_bytes(golden_file("gguf/gemma3.gguf"));
   const Folder folder;
   for (std::size_t length = 4; length < whole.size(); length += 13) {
     const std::string path = folder.file("cut", whole.substr(0, length));

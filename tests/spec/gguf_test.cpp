@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gguf_bytes.hpp"
+#include "golden_file.hpp"
 #include "phasor/model.hpp"
 #include "spec/gguf_architectures.hpp"
 
@@ -78,11 +79,11 @@ void expect_layer(const LayerPositions& layer, const nlohmann::json& truth) {
 }
 
 TEST(Gguf, files_of_the_gguf_package_say_what_transformers_computes) {
-  const nlohmann::json truth = nlohmann::json::parse(file_bytes(GOLDEN_DIR "/gguf/truth.json"))["models"];
+  const nlohmann::json truth = nlohmann::json::parse(file_bytes(golden_file("gguf/truth.json")))["models"];
   ASSERT_GE(truth.size(), 17U);
   for (const auto& [name, layers] : truth.items()) {
     SCOPED_TRACE(name);
-    const ModelPositions model = parse(file_bytes(GOLDEN_DIR "/gguf/" + name + ".gguf"));
+    const ModelPositions model = parse(file_bytes(golden_file("gguf/" + name + ".gguf")));
     EXPECT_EQ(model.dialect, "gguf");
     ASSERT_EQ(model.layers.size(), layers.size());
     for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -93,8 +94,8 @@ TEST(Gguf, files_of_the_gguf_package_say_what_transformers_computes) {
 }
 
 TEST(Gguf, longrope_takes_the_long_list_beyond_the_original_length) {
-  const nlohmann::json truth = nlohmann::json::parse(file_bytes(GOLDEN_DIR "/gguf/truth.json"))["models"]["phi3"][0];
-  const ModelPositions model = parse(file_bytes(GOLDEN_DIR "/gguf/phi3.gguf"), {.length = 8192});
+  const nlohmann::json truth = nlohmann::json::parse(file_bytes(golden_file("gguf/truth.json")))["models"]["phi3"][0];
+  const ModelPositions model = parse(file_bytes(golden_file("gguf/phi3.gguf")), {.length = 8192});
   const Result<Rotary> rotary = Rotary::make(*model.layers[0].rotary);
   ASSERT_TRUE(rotary.ok());
   // The list is stored in float16 here.
@@ -103,7 +104,7 @@ TEST(Gguf, longrope_takes_the_long_list_beyond_the_original_length) {
 }
 
 TEST(Gguf, a_t5_has_its_encoder_as_a_tower) {
-  const ModelPositions model = parse(file_bytes(GOLDEN_DIR "/gguf/t5.gguf"));
+  const ModelPositions model = parse(file_bytes(golden_file("gguf/t5.gguf")));
   ASSERT_EQ(model.towers.size(), 1U);
   EXPECT_EQ(model.towers[0].layers.size(), 2U);
   EXPECT_TRUE(model.towers[0].layers[0].bias->bidirectional);
@@ -111,8 +112,8 @@ TEST(Gguf, a_t5_has_its_encoder_as_a_tower) {
 }
 
 TEST(Gguf, gpt_oss_warns_that_gguf_cannot_say_its_ramp_and_qwen3vl_of_ggmls_fourth_position) {
-  ASSERT_EQ(parse(file_bytes(GOLDEN_DIR "/gguf/gpt-oss.gguf")).warnings.size(), 1U);
-  const ModelPositions qwen = parse(file_bytes(GOLDEN_DIR "/gguf/qwen3vl.gguf"));
+  ASSERT_EQ(parse(file_bytes(golden_file("gguf/gpt-oss.gguf"))).warnings.size(), 1U);
+  const ModelPositions qwen = parse(file_bytes(golden_file("gguf/qwen3vl.gguf")));
   ASSERT_EQ(qwen.warnings.size(), 1U);
   EXPECT_EQ(qwen.warnings[0],
             "2 pairs beyond their axis' section turn by time, as in the model; llama.cpp turns them by a fourth position");

@@ -9,13 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "golden_file.hpp"
 #include "phasor/model.hpp"
 #include "spec/json.hpp"
 
 namespace phasor::test {
 
 inline std::string golden_text(const std::string& file) {
-  std::ifstream in(std::string(GOLDEN_DIR) + "/configs/" + file, std::ios::binary);
+  std::ifstream in(golden_file("configs/" + file), std::ios::binary);
   EXPECT_TRUE(in.good()) << file;
   std::ostringstream text;
   text << in.rdbuf();

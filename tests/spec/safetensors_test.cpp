@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "gguf_bytes.hpp"
+#include "golden_file.hpp"
 #include "safetensors_bytes.hpp"
 
 namespace phasor::test {
@@ -28,7 +29,7 @@ void expect_refused(const std::string& bytes, std::string_view reason) {
 std::string one(std::string_view fields) { return safetensors_bytes("{\"a\":{" + std::string(fields) + "}}", "12345678"); }
 
 TEST(Safetensors, a_file_of_the_package_is_read) {
-  const std::string bytes = file_bytes(GOLDEN_DIR "/weights/grouped-half.safetensors");
+  const std::string bytes = file_bytes(golden_file("weights/grouped-half.safetensors"));
   const spec::SafetensorsFile file = spec::read_safetensors(as_bytes(bytes));
   EXPECT_EQ(file.tensors.size(), 11U);
   const spec::SafetensorsTensor& query = file.tensors.at("model.layers.0.self_attn.q_proj.weight");
@@ -38,7 +39,7 @@ TEST(Safetensors, a_file_of_the_package_is_read) {
 }
 
 TEST(Safetensors, truncation_at_every_byte_is_an_error) {
-  const std::string whole = file_bytes(GOLDEN_DIR "/weights/partial-half.safetensors");
+  const std::string whole = file_bytes(golden_file("weights/partial-half.safetensors"));
   for (std::size_t length = 0; length < whole.size(); ++length) {
     EXPECT_NE(message_of(std::string(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length))), "") << length;
   }

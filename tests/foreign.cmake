@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+# The tests whose libraries are only here for this machine (MPFR, RapidCheck), and the sweeps: compiled for the other one, not linked. What does
+# not compile there cannot land; that its numbers are right there is seen by the tests that run, and by these same tests on a machine of that kind.
+if(EMSCRIPTEN)
+  return()
+endif()
+foreach(probe mpfr.h gmp.h rapidcheck.h rapidcheck)
+  find_path(${probe}_folder NAMES ${probe} PATHS /usr/include /usr/include/${CMAKE_HOST_SYSTEM_PROCESSOR}-linux-gnu NO_CMAKE_FIND_ROOT_PATH REQUIRED)
+  mark_as_advanced(${probe}_folder)
+  file(CREATE_LINK ${${probe}_folder}/${probe} ${PROJECT_BINARY_DIR}/third_party/${probe} SYMBOLIC)
+endforeach()
+add_library(phasor_unlinked_tests OBJECT ${oracle} ${laws} ${exhaustive})
+phasor_compile_test(phasor_unlinked_tests)
+target_compile_options(phasor_unlinked_tests PRIVATE -O0)
+target_link_libraries(phasor_unlinked_tests PRIVATE ${gtest})

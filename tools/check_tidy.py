@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""clang-tidy over sources, several at once: check_tidy.py BUILD JOBS SOURCES... What a file is, with all its headers and the checks, is
+kept as a hash in BUILD/tidy once it was found clean, and not looked at again until it changes."""
+import hashlib
+import json
+import shlex
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+TIDY = "clang-tidy-19"
+
+
+def commands_of(build):
+    """The compiler's words for every source of a build."""
+    entries = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
+    return {Path(e["directory"], e["file"]).resolve(): (e["directory"], shlex.split(e["command"])) for e in entries}
+
+
+def content_of(directory, words):
+    """All that the compiler sees of a source. With its comments: some of them silence a check."""
+    if Path(words[0]).name == "ccache":
+        words = words[1:]
+    keep = [w for i, w in enumerate(words) if w not in ("-c", "-o") and words[i - 1] != "-o"]
+    return subprocess.run([*keep, "-E", "-C"], cwd=directory, capture_output=True, check=True).stdout
+
+
+def tidy(build, source, command, settings):
+    """Nothing where the source is clean, else what is wrong with it."""
+    stamp = build / "tidy" / hashlib.sha256(settings + content_of(*command)).hexdigest()
+    if stamp.exists():
+        return False, ""
+    done = subprocess.run([TIDY, "--quiet", "-p", build, source], cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        stamp.touch()
+        return True, ""
+    return True, done.stdout + done.stderr
+
+
+def main():
+    build, jobs = Path(sys.argv[1]).resolve(), int(sys.argv[2])
+    sources = [Path(s).resolve() for s in sys.argv[3:]]
+    (build / "tidy").mkdir(exist_ok=True)
+    version = subprocess.run([TIDY, "--version"], capture_output=True, check=True).stdout
+    settings = version + (ROOT / ".clang-tidy").read_bytes()
+    commands = commands_of(build)
+    missing = [str(s.relative_to(ROOT)) for s in sources if s not in commands]
+    with ThreadPoolExecutor(jobs) as pool:
+        results = list(pool.map(lambda s: tidy(build, s, commands[s], settings), [s for s in sources if s in commands]))
+    found = [text for _, text in results if text]
+    print("".join(found), end="")
+    if missing:
+        print(f"clang-tidy: not compiled by this build, so not looked at: {' '.join(missing)}")
+    if found or not results:
+        return 1
+    print(f"clang-tidy: clean, {sum(looked for looked, _ in results)} of {len(results)} files looked at, the others did not change")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

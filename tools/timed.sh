@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs a part of make test or make check and says how long it took, by the clock and of the processors: tools/timed.sh NAME COMMAND...
+# The lines are kept in build/times.txt until tools/timed.sh --begin; tools/timed.sh --all prints them again, with their sum.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+mkdir -p build
+times=build/times.txt
+
+case ${1:-} in
+  --begin)
+    : >"$times"
+    exit 0
+    ;;
+  --all)
+    awk -F'\t' '{ printf "  %-28s %6.1f min, processors %6.1f min\n", $1, $2 / 60, $3 / 60; wall += $2; cpu += $3 }
+                END { printf "  %-28s %6.1f min, processors %6.1f min\n", "in all", wall / 60, cpu / 60 }' "$times"
+    exit 0
+    ;;
+esac
+
+name=$1
+shift
+begun=$(date +%s.%N)
+"$@"
+status=$?
+used=$(mktemp)
+times >"$used"  # of this shell, then of what it ran: minutes and seconds, user and system
+tail -1 "$used" | tr 'ms' '  ' | awk -v name="$name" -v begun="$begun" -v ended="$(date +%s.%N)" \
+  '{ printf "%s\t%.1f\t%.1f\n", name, ended - begun, 60 * ($1 + $3) + $2 + $4 }' >>"$times"
+rm -f "$used"
+tail -1 "$times" | awk -F'\t' '{ printf "time: %s took %.1f min, processors %.1f min\n", $1, $2 / 60, $3 / 60 }'
+exit "$status"
