@@ -2,11 +2,13 @@
 // A spec of every bias scheme with awkward numbers, and its value at a query and a key by the literal formula in long double.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "attention/reference_powers.hpp"
 #include "phasor/bias.hpp"
 #include "tensor.hpp"
 #include "wide.hpp"
@@ -64,6 +66,7 @@ inline bool has_window(const BiasSpec& spec) { return std::holds_alternative<Swi
 // ---- The formulas, straight from the papers and peers ----
 
 using Wide = long double;
+using attend::reference::Ratio;
 
 struct NaiveBias {
   std::int64_t head;
@@ -79,7 +82,7 @@ struct NaiveBias {
 
   Wide slope(const Alibi& s) const {
     if (!s.slopes.empty()) return s.slopes[static_cast<std::size_t>(head)];
-    const Wide floor_power = wide_pow(2, std::floor(std::log2(static_cast<Wide>(s.heads))));
+    const auto floor_power = static_cast<Wide>(std::bit_floor(static_cast<std::uint64_t>(s.heads)));
     if (static_cast<Wide>(head) < floor_power)
       return wide_pow(2, -static_cast<Wide>(s.max_bias) * (static_cast<Wide>(head) + 1) / floor_power);
     const Wide t = static_cast<Wide>(head) - floor_power;
@@ -98,8 +101,7 @@ struct NaiveBias {
     const std::int64_t d = both ? std::abs(r()) : std::max<std::int64_t>(r(), 0);
     std::int64_t bucket = d;
     if (d >= e) {
-      const Wide x = wide_log(static_cast<Wide>(d) / e) / wide_log(static_cast<Wide>(s.max_distance) / e) * (n - e);
-      bucket = std::min(n - 1, e + static_cast<std::int64_t>(std::floor(x + 1e-12L)));
+      bucket = std::min(n - 1, e + attend::reference::scaled_logarithm(n - e, {d, e}, {s.max_distance, e}, n).floor);
     }
     return entry(s, s.buckets, both && r() < 0 ? bucket + n : bucket);
   }
@@ -113,8 +115,8 @@ struct NaiveBias {
     if (s.reading == DebertaReading::microsoft) d = std::min(d, s.max_distance - 1);
     std::int64_t bucket = d;
     if (s.buckets != 0 && d > mid) {
-      const Wide x = wide_log(static_cast<Wide>(d) / mid) / wide_log(static_cast<Wide>(last - 1) / mid) * (mid - 1);
-      bucket = mid + static_cast<std::int64_t>(std::ceil(x - 1e-12L));
+      const auto grown = [&](Ratio step) { return attend::reference::scaled_logarithm(mid - 1, {d, mid}, step, mid + 2 * span); };
+      bucket = last - 1 > mid ? mid + grown({last - 1, mid}).ceil : mid - grown({mid, last - 1}).floor;
     }
     return entry(s, 2 * span, std::clamp<std::int64_t>((r() < 0 ? -bucket : bucket) + span, 0, 2 * span - 1));
   }

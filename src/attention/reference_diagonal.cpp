@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "attention/reference_parts.hpp"
+#include "attention/reference_powers.hpp"
 
 namespace phasor::attend::reference {
 namespace {
@@ -66,9 +67,8 @@ std::int64_t t5_bucket(const T5& spec, std::int64_t r) {
   }
   const std::int64_t exact = count / 2;
   if (far < exact) return bucket + far;
-  const long double part = std::log(static_cast<long double>(far) / static_cast<long double>(exact)) /
-                           std::log(static_cast<long double>(spec.max_distance) / static_cast<long double>(exact));
-  const auto grown = static_cast<std::int64_t>(std::floor(part * static_cast<long double>(count - exact)));
+  // floor(ln(far / exact) / ln(max_distance / exact) (count - exact)), without rounding.
+  const std::int64_t grown = scaled_logarithm(count - exact, {far, exact}, {spec.max_distance, exact}, count).floor;
   return bucket + std::min(count - 1, exact + grown);
 }
 
@@ -76,7 +76,10 @@ double T5::term(const Problem& p, const Cell& c) const { return table[index(c.h 
 void T5::term_gradient(const Problem& p, const Cell& c, double ds, Gradients&, T5& own) const {
   own.table[index(c.h * buckets + t5_bucket(*this, distance(p, c)))] += ds;
 }
-void T5::check(const Problem& p) const { expect_size(table, p.shape.heads * buckets, "table"); }
+void T5::check(const Problem& p) const {
+  expect(max_distance > (both_sides ? buckets / 2 : buckets) / 2, "max_distance of T5 lies among the exact buckets");
+  expect_size(table, p.shape.heads * buckets, "table");
+}
 
 double WavLm::term(const Problem& p, const Cell& c) const { return gate[gate_index(p, c)] * bias.term(p, c); }
 void WavLm::term_gradient(const Problem& p, const Cell& c, double ds, Gradients& sum, WavLm& own) const {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "attention/reference_parts.hpp"
+#include "attention/reference_powers.hpp"
 
 namespace phasor::attend::reference {
 namespace {
@@ -55,20 +56,21 @@ void Shaw::check(const Problem& p) const {
 
 std::int64_t deberta_row(const Deberta& s, DebertaReading reading, std::int64_t r) {
   const std::int64_t span = deberta_span(s);
-  const auto clamped = [&](long double b) {
-    return static_cast<std::int64_t>(
-        std::clamp<long double>(b + static_cast<long double>(span), 0, static_cast<long double>(2 * span - 1)));
-  };
-  if (s.buckets == 0) return clamped(static_cast<long double>(r));
+  const auto clamped = [&](std::int64_t bucket) { return std::clamp<std::int64_t>(bucket + span, 0, 2 * span - 1); };
+  if (s.buckets == 0) return clamped(r);
   const bool swapped = reading == DebertaReading::hf_swapped;
   const std::int64_t mid = (swapped ? s.max_distance : s.buckets) / 2;
   const std::int64_t farthest = (swapped ? s.buckets : s.max_distance) - 1;
   if (reading == DebertaReading::microsoft) r = std::clamp(r, -farthest, farthest);
-  if (std::abs(r) <= mid) return clamped(static_cast<long double>(r));
-  const auto half = static_cast<long double>(mid);
-  const long double part = std::log(static_cast<long double>(std::abs(r)) / half) / std::log(static_cast<long double>(farthest) / half);
-  const long double bucket = std::ceil(part * static_cast<long double>(mid - 1)) + half;
-  return clamped(r > 0 ? bucket : -bucket);
+  const std::int64_t far = std::abs(r);
+  if (far <= mid) return clamped(r);
+  // ceil(ln(far / mid) / ln(farthest / mid) (mid - 1)) + mid, without rounding: where farthest < mid the quotient is negative, where they
+  // are equal it is infinite. Beyond 2 span every bucket is clamped.
+  const std::int64_t most = mid + 2 * span;
+  std::int64_t grown = most;
+  if (farthest > mid) grown = scaled_logarithm(mid - 1, {far, mid}, {farthest, mid}, most).ceil;
+  if (farthest < mid) grown = -scaled_logarithm(mid - 1, {far, mid}, {mid, farthest}, most).floor;
+  return clamped(r > 0 ? mid + grown : -(mid + grown));
 }
 
 double Deberta::term(const Problem& p, const Cell& c) const {
