@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // phasor accuracy: how far cos and sin of each numerics profile are off at given positions. All numbers come from the library.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <memory>
 #include <optional>
 
 #include "command.hpp"
+#include "joined.hpp"
 #include "number_list.hpp"
 #include "phasor/analysis.hpp"
 #include "spec_options.hpp"
@@ -68,14 +68,14 @@ Status run_precision(const AccuracyOptions& options, std::int64_t distance, std:
   if (!errors.ok()) return errors.status();
   const auto lines = lines_of(options, *errors);
   if (options.json) {
-    out = fmt::format("{{\"spec\": {},\n \"distance\": {},\n \"errors\": [{}]}}\n", to_json(spec), distance, fmt::join(lines, ",\n  "));
+    out = fmt::format("{{\"spec\": {},\n \"distance\": {},\n \"errors\": [{}]}}\n", to_json(spec), distance, joined(lines, ",\n  "));
   } else if (options.csv) {
-    out = fmt::format("position,numerics,dtype,cos_sin,score\n{}\n", fmt::join(lines, "\n"));
+    out = fmt::format("position,numerics,dtype,cos_sin,score\n{}\n", joined(lines, "\n"));
   } else {
     out = fmt::format(
         "{}\n\nLargest error of a cosine or sine over all pairs, and of the score of q and k (length 1 in each pair) {} apart\n"
         "{:>12} {:>10} {:>6} {:>12} {:>12}\n{}\n",
-        describe(spec), distance, "position", "numerics", "dtype", "cos and sin", "score", fmt::join(lines, "\n"));
+        describe(spec), distance, "position", "numerics", "dtype", "cos and sin", "score", joined(lines, "\n"));
   }
   return {};
 }
@@ -87,34 +87,34 @@ Status run_accuracy(const AccuracyOptions& options, std::string& out) {
   if (!errors.ok()) return errors.status();
   const auto lines = lines_of(options, *errors);
   if (options.csv) {
-    out = fmt::format("position,exact,hf,vllm,ggml\n{}\n", fmt::join(lines, "\n"));
+    out = fmt::format("position,exact,hf,vllm,ggml\n{}\n", joined(lines, "\n"));
     return {};
   }
   if (options.json) {
-    out = fmt::format("{{\"spec\": {},\n \"errors\": [{}]}}\n", to_json(spec), fmt::join(lines, ",\n  "));
+    out = fmt::format("{{\"spec\": {},\n \"errors\": [{}]}}\n", to_json(spec), joined(lines, ",\n  "));
     return {};
   }
   out =
       fmt::format("{}\n\nLargest error of a cosine or sine over all pairs, by numerics profile (-: not in that dialect)\n", describe(spec));
-  out += fmt::format("{:>12} {:>10} {:>10} {:>10} {:>10}\n{}\n", "position", "exact", "hf", "vllm", "ggml", fmt::join(lines, "\n"));
+  out += fmt::format("{:>12} {:>10} {:>10} {:>10} {:>10}\n{}\n", "position", "exact", "hf", "vllm", "ggml", joined(lines, "\n"));
   return {};
 }
 
 }  // namespace
 
-void add_accuracy(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("accuracy", "How far cos and sin are off at a position, by numerics profile");
+void add_accuracy(const Command& tool, Run& run) {
+  const Command command = tool.subcommand("accuracy", "How far cos and sin are off at a position, by numerics profile");
   const auto options = std::make_shared<AccuracyOptions>();
-  add_spec_options(*command, options->spec);
-  command->add_option("--positions", options->positions, "Where: 1,10,100 or 0:11 (0 to 10) or 0:100:10 (1 to 10^7, powers of ten)");
-  command->add_option("--distance", options->distance, "Adds each storage dtype, and the error of a score at this distance");
-  CLI::Option* json = command->add_flag("--json", options->json, "Print JSON, every number in full");
-  command->add_flag("--csv", options->csv, "Print CSV, every number in full")->excludes(json);
-  command->footer(
+  add_spec_options(command, options->spec);
+  command.option("--positions", options->positions, "Where: 1,10,100 or 0:11 (0 to 10) or 0:100:10 (1 to 10^7, powers of ten)");
+  command.option("--distance", options->distance, "Adds each storage dtype, and the error of a score at this distance");
+  const Option json = command.flag("--json", options->json, "Print JSON, every number in full");
+  command.flag("--csv", options->csv, "Print CSV, every number in full").excludes(json);
+  command.footer(
       "Examples:\n  phasor accuracy --model llama3.1 --positions 131072,1000000\n  phasor accuracy --positions 1000000 --distance 7");
-  command->callback([options, &run] {
+  command.chosen([options, &run] {
     (void)spec_of(options->spec);
-    if (options->spec.numerics != "exact") throw CLI::ValidationError("accuracy takes no --numerics: it shows all of them");
+    if (options->spec.numerics != "exact") throw UsageError("accuracy takes no --numerics: it shows all of them");
     (void)parse_numbers("--positions", options->positions);
     run = [options](std::string& out) { return run_accuracy(*options, out); };
   });

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // phasor bench: how fast this machine rotates q and k, beside memcpy of the same bytes; checked before it is timed.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "command.hpp"
 #include "demo_measure.hpp"
+#include "json.hpp"
 #include "phasor/targets.hpp"
 #include "progress.hpp"
 #include "spec_options.hpp"
 
 namespace phasor::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct BenchOptions {
   SpecOptions spec;
@@ -76,18 +74,24 @@ void append_csv(const BenchOptions& /*o*/, const BenchReport& report, std::strin
 }
 
 void append_json(const BenchOptions& o, const BenchReport& report, std::string& out) {
-  Json json{{"version", version()}, {"target", report.target}, {"spec", Json::parse(to_json(report.spec))},
-            {"tokens", o.tokens},   {"query_heads", o.heads},  {"key_heads", o.key_heads},
-            {"far", o.far},         {"speed", Json::array()}};
+  Json json = Json::object({{"version", version()},
+                            {"target", report.target},
+                            {"spec", Json::parse(to_json(report.spec))},
+                            {"tokens", o.tokens},
+                            {"query_heads", o.heads},
+                            {"key_heads", o.key_heads},
+                            {"far", o.far}});
+  Json speeds = Json::array();
   for (const Speed& s : report.speeds) {
-    json["speed"].push_back({{"dtype", phasor::name_of(s.dtype)},
-                             {"threads", name_of(s.threads)},
-                             {"bytes", s.bytes},
-                             {"near_ms", s.near},
-                             {"far_ms", s.far},
-                             {"memcpy_ms", s.copy}});
+    speeds.push_back(Json::object({{"dtype", phasor::name_of(s.dtype)},
+                                   {"threads", name_of(s.threads)},
+                                   {"bytes", s.bytes},
+                                   {"near_ms", s.near},
+                                   {"far_ms", s.far},
+                                   {"memcpy_ms", s.copy}}));
   }
-  out += json.dump(1, ' ', true, Json::error_handler_t::replace) + "\n";
+  json.add("speed", std::move(speeds));
+  out += json.lines() + "\n";
 }
 
 Status run_bench(const BenchOptions& o, std::string& out) {
@@ -106,27 +110,22 @@ Status run_bench(const BenchOptions& o, std::string& out) {
 
 }  // namespace
 
-void add_bench(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("bench", "How fast this machine rotates q and k, beside memcpy");
+void add_bench(const Command& tool, Run& run) {
+  const Command command = tool.subcommand("bench", "How fast this machine rotates q and k, beside memcpy");
   const auto o = std::make_shared<BenchOptions>();
-  add_spec_options(*command, o->spec);
-  const auto count = [&](const char* name, std::int64_t& value, const char* text) {
-    command->add_option(name, value, text)->check(CLI::Range(1, 1 << 20).description(""));
-  };
+  add_spec_options(command, o->spec);
+  const auto count = [&](const char* name, std::int64_t& value, const char* text) { command.option(name, value, text).range(1, 1 << 20); };
   count("--tokens", o->tokens, "Tokens of q and k (2048)");
   count("--heads", o->heads, "Heads of q (32)");
   count("--key-heads", o->key_heads, "Heads of k (8)");
-  command->add_option("--position", o->far, "Where the far positions begin (1000000)");
-  command->add_option("--dtypes", o->dtypes, "A list of f32, f64, f16, bf16 (f32,bf16)")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(CLI::IsMember({"f32", "f64", "f16", "bf16"}).description(""));
-  CLI::Option* json = command->add_flag("--json", o->json, "Print JSON");
-  command->add_flag("--csv", o->csv, "Print CSV")->excludes(json);
-  command->footer(
+  command.option("--position", o->far, "Where the far positions begin (1000000)");
+  command.option("--dtypes", o->dtypes, "A list of f32, f64, f16, bf16 (f32,bf16)").comma_separated().one_of({"f32", "f64", "f16", "bf16"});
+  const Option json = command.flag("--json", o->json, "Print JSON");
+  command.flag("--csv", o->csv, "Print CSV").excludes(json);
+  command.footer(
       "Checks first that every target and any number of threads give the same bits. make bench measures far more.\n\n"
       "Example:\n  phasor bench --model llama3.1 --tokens 4096 --dtypes bf16");
-  command->callback([o, &run] {
+  command.chosen([o, &run] {
     (void)spec_of(o->spec);
     run = [o](std::string& out) { return run_bench(*o, out); };
   });

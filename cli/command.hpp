@@ -2,10 +2,10 @@
 // What a command of the tool is: options it adds to the parser, and a function that makes its output.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
 
+#include "parser.hpp"
 #include "phasor/result.hpp"
 
 namespace phasor::cli {
@@ -14,20 +14,20 @@ namespace phasor::cli {
 /// the output did (diff found something that matters).
 using Run = std::function<Status(std::string& out)>;
 
-/// Each adds a subcommand to `app`; when that is chosen, parsing stores what to do in `run`.
-void add_accuracy(CLI::App& app, Run& run);
-void add_bench(CLI::App& app, Run& run);
-void add_decay(CLI::App& app, Run& run);
-void add_demo(CLI::App& app, Run& run);
-void add_diff(CLI::App& app, Run& run);
-void add_explain(CLI::App& app, Run& run);
-void add_export(CLI::App& app, Run& run);
-void add_permute(CLI::App& app, Run& run);
-void add_plan(CLI::App& app, Run& run);
-void add_plot(CLI::App& app, Run& run);
-void add_report(CLI::App& app, Run& run);
-void add_similarity(CLI::App& app, Run& run);
-void add_table(CLI::App& app, Run& run);
-void add_targets(CLI::App& app, Run& run);
+/// Each adds a subcommand to `tool`; when that is chosen, parsing stores what to do in `run`.
+void add_accuracy(const Command& tool, Run& run);
+void add_bench(const Command& tool, Run& run);
+void add_decay(const Command& tool, Run& run);
+void add_demo(const Command& tool, Run& run);
+void add_diff(const Command& tool, Run& run);
+void add_explain(const Command& tool, Run& run);
+void add_export(const Command& tool, Run& run);
+void add_permute(const Command& tool, Run& run);
+void add_plan(const Command& tool, Run& run);
+void add_plot(const Command& tool, Run& run);
+void add_report(const Command& tool, Run& run);
+void add_similarity(const Command& tool, Run& run);
+void add_table(const Command& tool, Run& run);
+void add_targets(const Command& tool, Run& run);
 
 }  // namespace phasor::cli

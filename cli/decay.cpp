@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // phasor decay: what q and k score by their distance, and the attention that goes there. All numbers come from the library.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "command.hpp"
+#include "json.hpp"
 #include "number_list.hpp"
 #include "phasor/analysis.hpp"
 #include "spec_list.hpp"
 
 namespace phasor::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// Of a context chosen by the distances; a longer one must be asked for.
 constexpr std::int64_t kLongestContext = 1 << 20;
@@ -121,22 +119,27 @@ void append_csv(const Decays& all, std::string& out) {
   }
 }
 
+std::vector<double> column_of(const std::vector<DistanceWeight>& weights, double DistanceWeight::* member) {
+  std::vector<double> values;
+  for (const DistanceWeight& one : weights) values.push_back(one.*member);
+  return values;
+}
+
 void append_json(const Decays& all, std::string& out) {
-  Json json{{"context", all.context}, {"distances", all.distances}, {"encodings", Json::array()}};
+  Json json = Json::object({{"context", all.context}, {"distances", all.distances}});
+  Json encodings = Json::array();
   for (const DecayColumn& column : all.columns) {
-    Json one{{"name", column.name}, {"spec", Json::parse(to_json(column.spec))}, {"sum", column.sums}};
+    Json one = Json::object({{"name", column.name}, {"spec", Json::parse(to_json(column.spec))}, {"sum", column.sums}});
     if (all.context > 0) {
-      for (const char* key : {"share", "score", "weight"}) one[key] = Json::array();
-      one["first_negative"] = column.first_negative ? Json(*column.first_negative) : Json(nullptr);
+      one.add("share", column_of(column.weights, &DistanceWeight::share));
+      one.add("score", column_of(column.weights, &DistanceWeight::score));
+      one.add("weight", column_of(column.weights, &DistanceWeight::weight));
+      one.add("first_negative", column.first_negative);
     }
-    for (const DistanceWeight& w : column.weights) {
-      one["share"].push_back(w.share);
-      one["score"].push_back(w.score);
-      one["weight"].push_back(w.weight);
-    }
-    json["encodings"].push_back(std::move(one));
+    encodings.push_back(std::move(one));
   }
-  out += json.dump(1, ' ', true, Json::error_handler_t::replace) + "\n";
+  json.add("encodings", std::move(encodings));
+  out += json.lines() + "\n";
 }
 
 Status run_decay(const DecayOptions& options, std::string& out) {
@@ -148,19 +151,18 @@ Status run_decay(const DecayOptions& options, std::string& out) {
 
 }  // namespace
 
-void add_decay(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("decay", "What q and k score by distance, S(distance), and the attention weight there");
+void add_decay(const Command& tool, Run& run) {
+  const Command command = tool.subcommand("decay", "What q and k score by distance, S(distance), and the attention weight there");
   const auto o = std::make_shared<DecayOptions>();
-  add_spec_list(*command, o->specs);
-  command->add_option("--distances", o->distances, "Where: 1,10,100 or 0:11 (0 to 10) or 0:100:10 (0 to 10000, ever wider)");
-  command->add_option("--context", o->context, "Positions of the softmax (as many as the distances need)")
-      ->check(CLI::PositiveNumber.description(""));
-  CLI::Option* json = command->add_flag("--json", o->json, "Print JSON, every number in full");
-  command->add_flag("--csv", o->csv, "Print CSV, every number in full; encodings are numbered from 0")->excludes(json);
-  command->footer(
+  add_spec_list(command, o->specs);
+  command.option("--distances", o->distances, "Where: 1,10,100 or 0:11 (0 to 10) or 0:100:10 (0 to 10000, ever wider)");
+  command.option("--context", o->context, "Positions of the softmax (as many as the distances need)").positive();
+  const Option json = command.flag("--json", o->json, "Print JSON, every number in full");
+  command.flag("--csv", o->csv, "Print CSV, every number in full; encodings are numbered from 0").excludes(json);
+  command.footer(
       "Examples:\n  phasor decay --head-dim 128 --distances 0,10,100,1000\n"
       "  phasor decay --model llama3.1 --against \"base=500000\" --against \"base=10000\" --csv");
-  command->callback([o, &run] {
+  command.chosen([o, &run] {
     (void)specs_of(o->specs);
     (void)parse_numbers("--distances", o->distances);
     run = [o](std::string& out) { return run_decay(*o, out); };

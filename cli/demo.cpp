@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // phasor demo: Llama 3.1's q and k, rotated near position 0 and near a million; checked, compared with float32 angles, timed.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <memory>
 #include <thread>
@@ -87,13 +87,13 @@ Status run_demo(const DemoOptions& options, std::string& out) {
 
 }  // namespace
 
-void add_demo(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("demo", "Rotate q and k of Llama 3.1 near position 0 and 1,000,000: check, compare, time");
+void add_demo(const Command& tool, Run& run) {
+  const Command command = tool.subcommand("demo", "Rotate q and k of Llama 3.1 near position 0 and 1,000,000: check, compare, time");
   const auto options = std::make_shared<DemoOptions>();
-  command->add_option("--tokens", options->tokens, "Tokens of q and k (2048)")->check(CLI::Range(1, 1 << 20).description(""));
-  command->add_flag("--json", options->json, "Print JSON");
-  command->footer("Takes a few seconds. Exit code 1 when a check fails.\n\nExample:\n  phasor demo --json > demo.json");
-  command->callback([options, &run] { run = [options](std::string& out) { return run_demo(*options, out); }; });
+  command.option("--tokens", options->tokens, "Tokens of q and k (2048)").range(1, 1 << 20);
+  command.flag("--json", options->json, "Print JSON");
+  command.footer("Takes a few seconds. Exit code 1 when a check fails.\n\nExample:\n  phasor demo --json > demo.json");
+  command.chosen([options, &run] { run = [options](std::string& out) { return run_demo(*options, out); }; });
 }
 
 }  // namespace phasor::cli

@@ -2,7 +2,7 @@
 // Writes what phasor demo found. Every number was measured in this run.
 #include "demo_report.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "phasor/targets.hpp"
 #include "spec_options.hpp"

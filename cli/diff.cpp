@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // phasor diff: what differs between two models' positions, and whether it matters. Exit code 1 when it does, as diff(1) has it.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "command.hpp"
+#include "json.hpp"
 #include "phasor/model.hpp"
 
 namespace phasor::cli {
@@ -20,12 +20,12 @@ struct DiffOptions {
 };
 
 std::string to_json(const std::vector<Difference>& found, bool matters) {
-  nlohmann::ordered_json json{{"matters", matters}, {"differences", nlohmann::ordered_json::array()}};
+  Json differences = Json::array();
   for (const Difference& one : found) {
-    json["differences"].push_back(
-        {{"where", one.where}, {"left", one.left}, {"right", one.right}, {"matters", one.matters}, {"why", one.why}});
+    differences.push_back(
+        Json::object({{"where", one.where}, {"left", one.left}, {"right", one.right}, {"matters", one.matters}, {"why", one.why}}));
   }
-  return json.dump(1, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return Json::object({{"matters", matters}, {"differences", differences}}).lines() + "\n";
 }
 
 void append_part(const std::vector<Difference>& found, bool matters, std::string& out) {
@@ -60,18 +60,17 @@ Status run_diff(const DiffOptions& options, std::string& out) {
 
 }  // namespace
 
-void add_diff(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("diff", "What differs between two models' positions, and whether it matters");
+void add_diff(const Command& tool, Run& run) {
+  const Command command = tool.subcommand("diff", "What differs between two models' positions, and whether it matters");
   const auto options = std::make_shared<DiffOptions>();
-  command->add_option("left", options->left, "A config.json, a folder that has one, or a GGUF file")->required();
-  command->add_option("right", options->right, "Another")->required();
-  command->add_option("--length", options->length, "Positions in use, for dynamic NTK and LongRoPE (as many as were trained)")
-      ->check(CLI::PositiveNumber.description(""));
-  command->add_flag("--json", options->json, "Print JSON");
-  command->footer(
+  command.option("left", options->left, "A config.json, a folder that has one, or a GGUF file").required();
+  command.option("right", options->right, "Another").required();
+  command.option("--length", options->length, "Positions in use, for dynamic NTK and LongRoPE (as many as were trained)").positive();
+  command.flag("--json", options->json, "Print JSON");
+  command.footer(
       "Exit codes: 0 nothing that matters differs, 1 something does (or a file cannot be read: then stderr says so), 2 used wrongly.\n\n"
       "Example:\n  phasor diff config.json model.gguf");
-  command->callback([options, &run] { run = [options](std::string& out) { return run_diff(*options, out); }; });
+  command.chosen([options, &run] { run = [options](std::string& out) { return run_diff(*options, out); }; });
 }
 
 }  // namespace phasor::cli

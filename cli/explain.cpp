@@ -27,16 +27,15 @@ Status run_explain(const ExplainArguments& a, std::string& out) {
 
 }  // namespace
 
-void add_explain(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("explain", "What a model does with positions, from its config.json or GGUF file");
+void add_explain(const Command& tool, Run& run) {
+  const Command command = tool.subcommand("explain", "What a model does with positions, from its config.json or GGUF file");
   const auto a = std::make_shared<ExplainArguments>();
-  command->add_option("path", a->path, "A config.json, a folder that has one, or a GGUF file")->required();
-  command->add_option("--length", a->length, "Positions in use, for dynamic NTK and LongRoPE (as many as were trained)")
-      ->check(CLI::PositiveNumber.description(""));
-  command->add_option("--layer", a->layer, "This layer only");
-  command->add_flag("--json", a->json, "Print JSON, every number in full");
-  command->footer("Example:\n  phasor explain config.json\n  phasor explain model.gguf --layer 5 --json");
-  command->callback([a, &run] { run = [a](std::string& out) { return run_explain(*a, out); }; });
+  command.option("path", a->path, "A config.json, a folder that has one, or a GGUF file").required();
+  command.option("--length", a->length, "Positions in use, for dynamic NTK and LongRoPE (as many as were trained)").positive();
+  command.option("--layer", a->layer, "This layer only");
+  command.flag("--json", a->json, "Print JSON, every number in full");
+  command.footer("Example:\n  phasor explain config.json\n  phasor explain model.gguf --layer 5 --json");
+  command.chosen([a, &run] { run = [a](std::string& out) { return run_explain(*a, out); }; });
 }
 
 }  // namespace phasor::cli

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // phasor export: a model's positions in another dialect, on standard output or in a file.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -44,20 +44,18 @@ Status run_export(const ExportOptions& options, std::string& out) {
 
 }  // namespace
 
-void add_export(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("export", "A model's positions as Hugging Face v5 config.json or as GGUF keys, both JSON");
+void add_export(const Command& tool, Run& run) {
+  const Command command = tool.subcommand("export", "A model's positions as Hugging Face v5 config.json or as GGUF keys, both JSON");
   const auto options = std::make_shared<ExportOptions>();
-  const CLI::Validator one_of = CLI::IsMember({"hf", "gguf"});
-  command->add_option("path", options->path, "A config.json, a folder that has one, or a GGUF file")->required();
-  command->add_option("--to", options->to, "The dialect: hf, gguf")->required()->check(CLI::Validator(one_of).description(""));
-  command->add_option("--arch", options->arch, "GGUF architecture, with --to gguf (the model's own name)");
-  command->add_option("--length", options->length, "Positions in use, for dynamic NTK and LongRoPE (as many as were trained)")
-      ->check(CLI::PositiveNumber.description(""));
-  command->add_option("-o,--output", options->file, "Write there instead of printing");
-  command->add_flag("--json", options->json, "Changes nothing: the output is always JSON");
-  command->footer("What a dialect cannot say is an error.\n\nExample:\n  phasor export model.gguf --to hf -o config.json");
-  command->callback([options, &run] {
-    if (options->to != "gguf" && !options->arch.empty()) throw CLI::ValidationError("--to hf takes no --arch");
+  command.option("path", options->path, "A config.json, a folder that has one, or a GGUF file").required();
+  command.option("--to", options->to, "The dialect: hf, gguf").required().one_of({"hf", "gguf"});
+  command.option("--arch", options->arch, "GGUF architecture, with --to gguf (the model's own name)");
+  command.option("--length", options->length, "Positions in use, for dynamic NTK and LongRoPE (as many as were trained)").positive();
+  command.option("-o,--output", options->file, "Write there instead of printing");
+  command.flag("--json", options->json, "Changes nothing: the output is always JSON");
+  command.footer("What a dialect cannot say is an error.\n\nExample:\n  phasor export model.gguf --to hf -o config.json");
+  command.chosen([options, &run] {
+    if (options->to != "gguf" && !options->arch.empty()) throw UsageError("--to hf takes no --arch");
     run = [options](std::string& out) { return run_export(*options, out); };
   });
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Figures to gnuplot scripts: one generator for SVG, PNG and the terminal.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +8,7 @@
 #include <string_view>
 
 #include "figure.hpp"
+#include "joined.hpp"
 
 namespace phasor::cli {
 namespace {
@@ -67,7 +67,7 @@ std::string named_ticks(char axis, const std::vector<std::string>& names) {
   }
   std::vector<std::string> ticks;
   for (std::size_t i = 0; i < names.size(); i += step) ticks.push_back(fmt::format("{} {}", quoted(names[i]), i));
-  return fmt::format("set {}tics ({}) nomirror out\n", axis, fmt::join(ticks, ", "));
+  return fmt::format("set {}tics ({}) nomirror out\n", axis, joined(ticks, ", "));
 }
 
 /// Lowest and highest of the finite values, as given or found.
@@ -149,7 +149,7 @@ std::string curves_lines(const Panel& panel) {
                                 kColors[color % kColors.size()], curve.dashed || color >= kColors.size() ? 2 : 1,
                                 curve.name.empty() ? "notitle" : "title " + quoted(curve.name)));
   }
-  return blocks + fmt::format("plot {}\n", fmt::join(plots, ", \\\n  "));
+  return blocks + fmt::format("plot {}\n", joined(plots, ", \\\n  "));
 }
 
 std::string panel_lines(const Panel& panel, const Canvas& canvas) {

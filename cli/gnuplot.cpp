@@ -3,7 +3,7 @@
 #include "gnuplot.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <spawn.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

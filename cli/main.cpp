@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tool: parses, runs one command, prints. Exit codes: 0 good, 1 failed, 2 used wrongly.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
 #include <exception>
@@ -20,55 +20,57 @@ int fail(int code, std::string_view message) {
 }
 
 /// The command that was being parsed, for the hint at its --help.
-std::string hint(const CLI::App& app) {
+std::string hint(const Parser& parser) {
   std::string names;
-  for (auto chosen = app.get_subcommands(); !chosen.empty(); chosen = chosen.front()->get_subcommands()) {
-    names += chosen.front()->get_name() + " ";
-  }
+  for (const std::string& name : parser.chosen_names()) names += name + " ";
   return fmt::format("try: phasor {}--help", names);
 }
 
 /// "demo, explain, ... or targets".
-std::string commands_of(const CLI::App& app) {
-  const auto all = app.get_subcommands([](const CLI::App*) { return true; });
+std::string commands_of(const Parser& parser) {
+  const std::vector<std::string> all = parser.command_names();
   std::string names;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    names += fmt::format("{}{}", i == 0 ? "" : i + 1 == all.size() ? " or " : ", ", all[i]->get_name());
+    names += fmt::format("{}{}", i == 0 ? "" : i + 1 == all.size() ? " or " : ", ", all[i]);
   }
   return names;
 }
 
-/// False when not everything arrived, as on a full disk.
-bool print(const std::string& text) { return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0; }
+/// 0, or 1 when not everything arrived, as on a full disk.
+int print(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return 0;
+  return fail(kFailed, "standard output takes no more, wanted room for the result");
+}
 
 int run_command(const Run& run) {
   std::string out;
   const Status status = run(out);
-  if (!print(out)) return fail(kFailed, "standard output takes no more, wanted room for the result");
+  if (const int failed = print(out); failed != 0) return failed;
   if (status.ok()) return 0;
   return status.message().empty() ? kFailed : fail(kFailed, status.message());
 }
 
 int run_tool(int argc, const char* const* argv) {
-  CLI::App app("Position encodings for Transformers, exact at every position.", "phasor");
+  Parser parser("Position encodings for Transformers, exact at every position.", "phasor");
+  const Command tool = parser.command();
   Run run;
-  app.set_version_flag("--version", fmt::format("phasor {}", version()));
-  app.require_subcommand(1);
-  app.footer(
+  parser.version(fmt::format("phasor {}", version()));
+  tool.require_subcommand();
+  tool.footer(
       "Examples:\n  phasor demo\n  phasor explain config.json\n  phasor diff config.json model.gguf\n"
       "  phasor plot decay --model llama3.1 --out decay.svg\n  phasor report config.json -o report.html\n\n"
       "Exit codes: 0 good, 1 failed (diff: something that matters differs), 2 used wrongly.");
   for (const auto add : {add_demo, add_explain, add_diff, add_report, add_table, add_decay, add_similarity, add_plot, add_accuracy,
                          add_plan, add_bench, add_export, add_permute, add_targets}) {
-    add(app, run);
+    add(tool, run);
   }
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
-    const bool unknown = app.get_subcommands().empty() && argc > 1 && argv[1][0] != '-';
-    const std::string what = unknown ? fmt::format("{} is no command, wanted {}", argv[1], commands_of(app)) : error.what();
-    return fail(kUsage, fmt::format("{}\n{}", what, hint(app)));
+    const std::string shown = parser.parse(argc, argv);
+    if (!shown.empty()) return print(shown);
+  } catch (const UsageError& error) {
+    const bool unknown = parser.chosen_names().empty() && argc > 1 && argv[1][0] != '-';
+    const std::string what = unknown ? fmt::format("{} is no command, wanted {}", argv[1], commands_of(parser)) : error.what();
+    return fail(kUsage, fmt::format("{}\n{}", what, hint(parser)));
   }
   return run_command(run);
 }

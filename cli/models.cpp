@@ -2,7 +2,7 @@
 // The built-in models, as the position keys of their published config.json: read like any other file.
 #include "models.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <map>
 

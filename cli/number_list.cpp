@@ -2,10 +2,11 @@
 // Reads lists of positions.
 #include "number_list.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <charconv>
+
+#include "parser.hpp"
 
 namespace phasor::cli {
 namespace {
@@ -25,8 +26,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
 }
 
 [[noreturn]] void refuse(const std::string& option, const std::string& text) {
-  throw CLI::ValidationError(
-      fmt::format("{}: {} is no list of whole numbers, wanted 1,10,100 or begin:end or begin:end:step", option, text));
+  throw UsageError(fmt::format("{}: {} is no list of whole numbers, wanted 1,10,100 or begin:end or begin:end:step", option, text));
 }
 
 std::int64_t parse_number(const std::string& option, const std::string& text) {
@@ -60,7 +60,7 @@ std::vector<std::int64_t> parse_numbers(const std::string& option, const std::st
     } else {
       append_range(option, ends, numbers);
     }
-    if (numbers.size() > kMostNumbers) throw CLI::ValidationError(fmt::format("{}: wanted at most {} numbers", option, kMostNumbers));
+    if (numbers.size() > kMostNumbers) throw UsageError(fmt::format("{}: wanted at most {} numbers", option, kMostNumbers));
   }
   return numbers;
 }

@@ -8,7 +8,7 @@
 
 namespace phasor::cli {
 
-/// Throws CLI::ValidationError (used wrongly), naming `option`, for what is no list or has more than a million numbers.
+/// Throws UsageError (used wrongly), naming `option`, for what is no list or has more than a million numbers.
 std::vector<std::int64_t> parse_numbers(const std::string& option, const std::string& text);
 
 }  // namespace phasor::cli

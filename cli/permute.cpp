@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // phasor permute: q and k weights between pairings, and which pairing two files of a model have.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "command.hpp"
+#include "json.hpp"
 #include "phasor/model.hpp"
 #include "phasor/weights.hpp"
 
 namespace phasor::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct PermuteArguments {
   std::string in;
@@ -90,7 +88,7 @@ Status run_detect(const PermuteArguments& a, const PermuteOptions& options, std:
   const auto relation = detect_pairing(a.in, a.out, options);
   if (!relation.ok()) return relation.status();
   const Relation words = words_of(*relation);
-  out = a.json ? Json{{"relation", words.name}}.dump() + "\n" : fmt::format("{}\n", words.words);
+  out = a.json ? Json::object({{"relation", words.name}}).line() + "\n" : fmt::format("{}\n", words.words);
   return *relation == PairingRelation::different ? Status::invalid("") : Status();
 }
 
@@ -101,8 +99,8 @@ Status run_permute(const PermuteArguments& a, std::string& out) {
   const auto report = permute_safetensors(a.in, a.out, *options);
   if (!report.ok()) return report.status();
   if (a.json) {
-    const Json json{{"permuted", report->permuted}, {"copied", report->copied}};
-    out = json.dump(1, ' ', true, Json::error_handler_t::replace) + "\n";
+    const Json json = Json::object({{"permuted", report->permuted}, {"copied", report->copied}});
+    out = json.lines() + "\n";
     return {};
   }
   for (const std::string& name : report->permuted) out += fmt::format("permuted {}\n", name);
@@ -111,36 +109,34 @@ Status run_permute(const PermuteArguments& a, std::string& out) {
 }
 
 void check_usage(const PermuteArguments& a) {
-  if (!a.heads) throw CLI::ValidationError("permute wants --heads");
-  if (!a.detect && a.from == a.to) throw CLI::ValidationError(fmt::format("--from and --to are both {}, wanted one of each", a.from));
+  if (!a.heads) throw UsageError("permute wants --heads");
+  if (!a.detect && a.from == a.to) throw UsageError(fmt::format("--from and --to are both {}, wanted one of each", a.from));
 }
 
 }  // namespace
 
-void add_permute(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("permute", "Rewrite q and k weights of a safetensors file for the other pairing");
+void add_permute(const Command& tool, Run& run) {
+  const Command command = tool.subcommand("permute", "Rewrite q and k weights of a safetensors file for the other pairing");
   const auto a = std::make_shared<PermuteArguments>();
-  const CLI::Validator pairing = CLI::Validator(CLI::IsMember({"half", "interleaved"})).description("");
-  const auto count = CLI::Validator(CLI::PositiveNumber).description("");
-  command->add_option("in", a->in, "A safetensors file")->required();
-  command->add_option("out", a->out, "The file to write, a new one; with --detect the other file")->required();
-  command->add_option("--from", a->from, "The pairing it has: half, interleaved (half)")->check(pairing);
-  command->add_option("--to", a->to, "The pairing wanted: half, interleaved (interleaved)")->check(pairing);
-  command->add_option("--heads", a->heads, "Heads of q")->check(count);
-  command->add_option("--kv-heads", a->kv_heads, "Heads of k (as many as of q)")->check(count);
-  command->add_option("--head-dim", a->head_dim, "Channels of a head (rows / heads)")->check(count);
-  command->add_option("--rotary-width", a->rotary_width, "Channels that are rotated (all)")->check(count);
-  command->add_option("--rotary-offset", a->rotary_offset, "First channel that is rotated (0)")
-      ->check(CLI::Validator(CLI::NonNegativeNumber).description(""));
-  command->add_option("--config", a->config, "Take head-dim, rotary-width and rotary-offset from this model's config");
-  command->add_option("--prefix", a->prefix, "Only tensors whose names begin so, like model.language_model. (all)");
-  command->add_flag("--detect", a->detect, "Write nothing: say how the weights of the two files are related (exit code 1: not at all)");
-  command->add_flag("--json", a->json, "Print JSON");
-  command->footer(
+  const std::vector<std::string> pairings{"half", "interleaved"};
+  command.option("in", a->in, "A safetensors file").required();
+  command.option("out", a->out, "The file to write, a new one; with --detect the other file").required();
+  command.option("--from", a->from, "The pairing it has: half, interleaved (half)").one_of(pairings);
+  command.option("--to", a->to, "The pairing wanted: half, interleaved (interleaved)").one_of(pairings);
+  command.option("--heads", a->heads, "Heads of q").positive();
+  command.option("--kv-heads", a->kv_heads, "Heads of k (as many as of q)").positive();
+  command.option("--head-dim", a->head_dim, "Channels of a head (rows / heads)").positive();
+  command.option("--rotary-width", a->rotary_width, "Channels that are rotated (all)").positive();
+  command.option("--rotary-offset", a->rotary_offset, "First channel that is rotated (0)").not_negative();
+  command.option("--config", a->config, "Take head-dim, rotary-width and rotary-offset from this model's config");
+  command.option("--prefix", a->prefix, "Only tensors whose names begin so, like model.language_model. (all)");
+  command.flag("--detect", a->detect, "Write nothing: say how the weights of the two files are related (exit code 1: not at all)");
+  command.flag("--json", a->json, "Print JSON");
+  command.footer(
       "Examples:\n"
       "  phasor permute model.safetensors permuted.safetensors --from half --to interleaved --heads 32 --kv-heads 8\n"
       "  phasor permute --detect a.safetensors b.safetensors --heads 32 --kv-heads 8");
-  command->callback([a, &run] {
+  command.chosen([a, &run] {
     check_usage(*a);
     run = [a](std::string& out) { return run_permute(*a, out); };
   });

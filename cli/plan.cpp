@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // phasor plan: what each scaling does to every pair when the context grows, and where extrapolation begins.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <limits>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "command.hpp"
+#include "json.hpp"
 #include "plan_options.hpp"
 
 namespace phasor::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct PlanArguments {
   PlanOptions plan;
@@ -69,33 +67,32 @@ void append_csv(const PlannerInput& /*input*/, const Planned& planned, std::stri
   }
 }
 
-Json json_of(const std::optional<std::int64_t>& value) { return value ? Json(*value) : Json(nullptr); }
-
 Json json_of(const PlannedScaling& one) {
-  if (!one.error.empty()) return {{"name", one.name}, {"error", one.error}};
-  Json json{{"name", one.name},
-            {"amplitude", one.amplitude},
-            {"softmax_scale", one.softmax_scale},
-            {"unseen_pairs", one.unseen_pairs},
-            {"unseen_from", json_of(one.unseen_from)},
-            {"pairs", Json::array()}};
+  if (!one.error.empty()) return Json::object({{"name", one.name}, {"error", one.error}});
+  Json json = Json::object({{"name", one.name},
+                            {"amplitude", one.amplitude},
+                            {"softmax_scale", one.softmax_scale},
+                            {"unseen_pairs", one.unseen_pairs},
+                            {"unseen_from", one.unseen_from}});
+  Json pairs = Json::array();
   for (const PlannedPair& p : one.pairs) {
-    json["pairs"].push_back({{"frequency", p.frequency},
-                             {"ratio", p.ratio},
-                             {"trained_turns", p.trained_turns},
-                             {"wanted_turns", p.wanted_turns},
-                             {"unseen_from", json_of(p.unseen_from)}});
+    pairs.push_back(Json::object({{"frequency", p.frequency},
+                                  {"ratio", p.ratio},
+                                  {"trained_turns", p.trained_turns},
+                                  {"wanted_turns", p.wanted_turns},
+                                  {"unseen_from", p.unseen_from}}));
   }
+  json.add("pairs", std::move(pairs));
   return json;
 }
 
 void append_json(const PlannerInput& input, const Planned& planned, std::string& out) {
-  Json json{{"spec", Json::parse(to_json(input.spec))},
-            {"trained_length", input.trained_length},
-            {"wanted_length", input.wanted_length},
-            {"scalings", Json::array()}};
-  for (const PlannedScaling& one : planned) json["scalings"].push_back(json_of(one));
-  out += json.dump(1, ' ', true, Json::error_handler_t::replace) + "\n";
+  Json json = Json::object(
+      {{"spec", Json::parse(to_json(input.spec))}, {"trained_length", input.trained_length}, {"wanted_length", input.wanted_length}});
+  Json scalings = Json::array();
+  for (const PlannedScaling& one : planned) scalings.push_back(json_of(one));
+  json.add("scalings", std::move(scalings));
+  out += json.lines() + "\n";
 }
 
 Status run_plan(const PlanArguments& a, std::string& out) {
@@ -108,34 +105,31 @@ Status run_plan(const PlanArguments& a, std::string& out) {
 
 }  // namespace
 
-void add_plan_options(CLI::App& command, PlanOptions& options) {
+void add_plan_options(const Command& command, PlanOptions& options) {
   add_spec_options(command, options.spec);
-  const auto positive = CLI::PositiveNumber;
-  command.add_option("--trained-length", options.trained_length, "Positions of the training (4096)")
-      ->check(CLI::Validator(positive).description(""));
-  command.add_option("--wanted-length", options.wanted_length, "Positions wanted (8 times as many)")
-      ->check(CLI::Validator(positive).description(""));
+  command.option("--trained-length", options.trained_length, "Positions of the training (4096)").positive();
+  command.option("--wanted-length", options.wanted_length, "Positions wanted (8 times as many)").positive();
 }
 
 PlannerInput planner_input(const PlanOptions& options) {
   const std::int64_t trained = options.trained_length;
   constexpr std::int64_t kTimes = 8;
   if (!options.wanted_length && trained > std::numeric_limits<std::int64_t>::max() / kTimes) {
-    throw CLI::ValidationError("--trained-length: too many positions, wanted --wanted-length too");
+    throw UsageError("--trained-length: too many positions, wanted --wanted-length too");
   }
   return {.spec = spec_of(options.spec), .trained_length = trained, .wanted_length = options.wanted_length.value_or(trained * kTimes)};
 }
 
-void add_plan(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("plan", "What each scaling does to every pair when the context grows");
+void add_plan(const Command& tool, Run& run) {
+  const Command command = tool.subcommand("plan", "What each scaling does to every pair when the context grows");
   const auto a = std::make_shared<PlanArguments>();
-  add_plan_options(*command, a->plan);
-  CLI::Option* json = command->add_flag("--json", a->json, "Print JSON, every number in full");
-  command->add_flag("--csv", a->csv, "Print CSV, every number in full")->excludes(json);
-  command->footer(
+  add_plan_options(command, a->plan);
+  const Option json = command.flag("--json", a->json, "Print JSON, every number in full");
+  command.flag("--csv", a->csv, "Print CSV, every number in full").excludes(json);
+  command.footer(
       "The encoding is taken as it was trained. A pair is unseen where its phase passes what training showed.\n\n"
       "Example:\n  phasor plan --head-dim 128 --base 10000 --trained-length 4096 --wanted-length 32768");
-  command->callback([a, &run] {
+  command.chosen([a, &run] {
     (void)planner_input(a->plan);
     run = [a](std::string& out) { return run_plan(*a, out); };
   });

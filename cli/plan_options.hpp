@@ -15,7 +15,7 @@ struct PlanOptions {
   std::optional<std::int64_t> wanted_length;  // 8 times as much
 };
 
-void add_plan_options(CLI::App& command, PlanOptions& options);
+void add_plan_options(const Command& command, PlanOptions& options);
 
 /// Throws as spec_of does.
 PlannerInput planner_input(const PlanOptions& options);

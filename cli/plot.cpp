@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // phasor plot: pictures through gnuplot, into a file or onto the terminal.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -35,12 +35,12 @@ Canvas canvas_of(const PlotOptions& options) {
 
 }  // namespace
 
-void add_plot_options(CLI::App& command, PlotOptions& options) {
-  command.add_option("--out,-o", options.out, "Writes a .svg or .png file (draws on the terminal)");
-  command.add_option("--width", options.width, "Pixels (800), or characters of the terminal")->check(CLI::Range(40, 8192).description(""));
-  command.add_option("--height", options.height, "Pixels (520), or lines of the terminal")->check(CLI::Range(10, 8192).description(""));
-  CLI::Option* script = command.add_flag("--script", options.script, "Print the gnuplot script, draw nothing");
-  command.add_flag("--json", options.json, "Print JSON, the numbers of the picture in full, draw nothing")->excludes(script);
+void add_plot_options(const Command& command, PlotOptions& options) {
+  command.option("--out,-o", options.out, "Writes a .svg or .png file (draws on the terminal)");
+  command.option("--width", options.width, "Pixels (800), or characters of the terminal").range(40, 8192);
+  command.option("--height", options.height, "Pixels (520), or lines of the terminal").range(10, 8192);
+  const Option script = command.flag("--script", options.script, "Print the gnuplot script, draw nothing");
+  command.flag("--json", options.json, "Print JSON, the numbers of the picture in full, draw nothing").excludes(script);
 }
 
 Format format_of(const PlotOptions& options) {
@@ -48,7 +48,7 @@ Format format_of(const PlotOptions& options) {
   if (options.out.empty()) return Format::text;
   if (extension == ".svg") return Format::svg;
   if (extension == ".png") return Format::png;
-  throw CLI::ValidationError(fmt::format("--out: {} is of no format, wanted a name that ends in .svg or .png", options.out));
+  throw UsageError(fmt::format("--out: {} is of no format, wanted a name that ends in .svg or .png", options.out));
 }
 
 Status finish_plot(const Result<Figure>& figure, const PlotOptions& options, std::string& out) {
@@ -69,13 +69,13 @@ Status finish_plot(const Result<Figure>& figure, const PlotOptions& options, std
   return {};
 }
 
-void add_plot(CLI::App& app, Run& run) {
-  CLI::App* plot = app.add_subcommand("plot", "Pictures: SVG, PNG or on the terminal, through gnuplot");
-  plot->require_subcommand(1);
-  plot->footer("Example:\n  phasor plot decay --model llama3.1 --out decay.svg");
+void add_plot(const Command& tool, Run& run) {
+  const Command plot = tool.subcommand("plot", "Pictures: SVG, PNG or on the terminal, through gnuplot");
+  plot.require_subcommand();
+  plot.footer("Example:\n  phasor plot decay --model llama3.1 --out decay.svg");
   for (const auto add :
        {add_plot_decay, add_plot_similarity, add_plot_sinusoid, add_plot_clocks, add_plot_scaling, add_plot_error, add_plot_bias})
-    add(*plot, run);
+    add(plot, run);
 }
 
 }  // namespace phasor::cli

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // phasor plot bias: what a scheme adds to the score of each query and key, a heat map for each head.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <memory>
@@ -68,20 +68,19 @@ Result<Figure> bias_figure(const PlotBiasOptions& o, const Numbers& shown) {
 
 }  // namespace
 
-void add_plot_bias(CLI::App& plot, Run& run) {
-  CLI::App* command = plot.add_subcommand("bias", "What a scheme adds to the score of each query and key, a heat map for each head");
+void add_plot_bias(const Command& plot, Run& run) {
+  const Command command = plot.subcommand("bias", "What a scheme adds to the score of each query and key, a heat map for each head");
   const auto o = std::make_shared<PlotBiasOptions>();
   const std::vector<std::string> schemes{"alibi", "sandwich", "t5", "deberta"};
-  command->add_option("--scheme", o->scheme, "Which (alibi); of tables the row that is read: alibi, sandwich, t5, deberta")
-      ->check(CLI::IsMember(schemes).description(""));
-  command->add_option("--heads", o->heads, "Heads of the model (8)")->check(CLI::Range(1, 1024).description(""));
-  command->add_option("--show", o->shown, "Heads to draw, a list like 0,1 or 0:4, at most 12 (0:6)");
-  command->add_option("--length", o->length, "Queries and keys (48)")->check(CLI::Range(2, 512).description(""));
-  add_plot_options(*command, o->plot);
-  command->footer("Example:\n  phasor plot bias --scheme alibi --heads 8 --out bias.svg");
-  command->callback([o, &run] {
+  command.option("--scheme", o->scheme, "Which (alibi); of tables the row that is read: alibi, sandwich, t5, deberta").one_of(schemes);
+  command.option("--heads", o->heads, "Heads of the model (8)").range(1, 1024);
+  command.option("--show", o->shown, "Heads to draw, a list like 0,1 or 0:4, at most 12 (0:6)");
+  command.option("--length", o->length, "Queries and keys (48)").range(2, 512);
+  add_plot_options(command, o->plot);
+  command.footer("Example:\n  phasor plot bias --scheme alibi --heads 8 --out bias.svg");
+  command.chosen([o, &run] {
     const Numbers shown = parse_numbers("--show", o->shown);
-    if (shown.empty() || shown.size() > kMostHeads) throw CLI::ValidationError("--show: wanted 1 to 12 heads");
+    if (shown.empty() || shown.size() > kMostHeads) throw UsageError("--show: wanted 1 to 12 heads");
     (void)format_of(o->plot);
     run = [o, shown](std::string& out) { return finish_plot(bias_figure(*o, shown), o->plot, out); };
   });

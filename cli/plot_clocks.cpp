@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // phasor plot clocks: the hands that positions turn, a clock for each chosen pair.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <memory>
 
@@ -84,20 +84,20 @@ Result<Figure> clocks_figure(const NamedSpec& spec, const Numbers& pairs, const 
   return figure;
 }
 
-void add_plot_clocks(CLI::App& plot, Run& run) {
-  CLI::App* command = plot.add_subcommand("clocks", "Where positions turn chosen pairs to, a clock for each");
+void add_plot_clocks(const Command& plot, Run& run) {
+  const Command command = plot.subcommand("clocks", "Where positions turn chosen pairs to, a clock for each");
   const auto o = std::make_shared<PlotClocksOptions>();
-  add_spec_options(*command, o->spec);
-  command->add_option("--pairs", o->pairs, "Which, a list like --positions, at most 12 (six from the first to the last)");
-  command->add_option("--positions", o->positions, "Hands: 1,10,100 or 0:11 (0 to 10) or 0:100:10, at most 7 (0,1,10,100,1000)");
-  add_plot_options(*command, o->plot);
-  command->footer("Example:\n  phasor plot clocks --head-dim 8 --pairs 0:4 --positions 0,1,2,3 --out clocks.svg");
-  command->callback([o, &run] {
+  add_spec_options(command, o->spec);
+  command.option("--pairs", o->pairs, "Which, a list like --positions, at most 12 (six from the first to the last)");
+  command.option("--positions", o->positions, "Hands: 1,10,100 or 0:11 (0 to 10) or 0:100:10, at most 7 (0,1,10,100,1000)");
+  add_plot_options(command, o->plot);
+  command.footer("Example:\n  phasor plot clocks --head-dim 8 --pairs 0:4 --positions 0,1,2,3 --out clocks.svg");
+  command.chosen([o, &run] {
     const RotarySpec spec = spec_of(o->spec);
     const Numbers positions = parse_numbers("--positions", o->positions);
     const Numbers pairs = o->pairs.empty() ? Numbers{} : parse_numbers("--pairs", o->pairs);
-    if (positions.empty() || positions.size() > kMostHands) throw CLI::ValidationError("--positions: wanted 1 to 7 of them");
-    if (pairs.size() > kMostClocks) throw CLI::ValidationError("--pairs: wanted at most 12 of them");
+    if (positions.empty() || positions.size() > kMostHands) throw UsageError("--positions: wanted 1 to 7 of them");
+    if (pairs.size() > kMostClocks) throw UsageError("--pairs: wanted at most 12 of them");
     (void)format_of(o->plot);
     run = [=](std::string& out) { return finish_plot(clocks_figure({label_of(spec), spec}, pairs, positions), o->plot, out); };
   });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // phasor plot decay: S by distance, of one encoding or of several.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <memory>
 
@@ -39,15 +39,15 @@ Result<Figure> decay_figure(const std::vector<NamedSpec>& specs, const Numbers& 
   return Figure{.title = "Decay of the score with distance", .panels = {std::move(panel)}};
 }
 
-void add_plot_decay(CLI::App& plot, Run& run) {
-  CLI::App* command = plot.add_subcommand("decay", "S by distance, a curve for each encoding");
+void add_plot_decay(const Command& plot, Run& run) {
+  const Command command = plot.subcommand("decay", "S by distance, a curve for each encoding");
   const auto o = std::make_shared<PlotDecayOptions>();
-  add_spec_list(*command, o->specs);
-  command->add_option("--distances", o->distances, "Where: 1,10,100 or 0:11 (0 to 10) or 0:100:10 (0:2049:4)");
-  command->add_flag("--log", o->log, "Distances on a log axis");
-  add_plot_options(*command, o->plot);
-  command->footer("Example:\n  phasor plot decay --base 10000 --against \"base=500000\" --against \"model=llama3.1\" --out decay.svg");
-  command->callback([o, &run] {
+  add_spec_list(command, o->specs);
+  command.option("--distances", o->distances, "Where: 1,10,100 or 0:11 (0 to 10) or 0:100:10 (0:2049:4)");
+  command.flag("--log", o->log, "Distances on a log axis");
+  add_plot_options(command, o->plot);
+  command.footer("Example:\n  phasor plot decay --base 10000 --against \"base=500000\" --against \"model=llama3.1\" --out decay.svg");
+  command.chosen([o, &run] {
     (void)specs_of(o->specs);
     (void)parse_numbers("--distances", o->distances);
     (void)format_of(o->plot);

@@ -20,20 +20,20 @@ struct PlotOptions {
 };
 
 /// `options` must outlive the parsing.
-void add_plot_options(CLI::App& command, PlotOptions& options);
+void add_plot_options(const Command& command, PlotOptions& options);
 
-/// Throws CLI::ValidationError for a file name that is neither .svg nor .png.
+/// Throws UsageError for a file name that is neither .svg nor .png.
 Format format_of(const PlotOptions& options);
 
 /// Draws into the file, or appends the drawing (or the script, or the numbers) to `out`.
 Status finish_plot(const Result<Figure>& figure, const PlotOptions& options, std::string& out);
 
-void add_plot_bias(CLI::App& plot, Run& run);
-void add_plot_clocks(CLI::App& plot, Run& run);
-void add_plot_decay(CLI::App& plot, Run& run);
-void add_plot_error(CLI::App& plot, Run& run);
-void add_plot_scaling(CLI::App& plot, Run& run);
-void add_plot_similarity(CLI::App& plot, Run& run);
-void add_plot_sinusoid(CLI::App& plot, Run& run);
+void add_plot_bias(const Command& plot, Run& run);
+void add_plot_clocks(const Command& plot, Run& run);
+void add_plot_decay(const Command& plot, Run& run);
+void add_plot_error(const Command& plot, Run& run);
+void add_plot_scaling(const Command& plot, Run& run);
+void add_plot_similarity(const Command& plot, Run& run);
+void add_plot_sinusoid(const Command& plot, Run& run);
 
 }  // namespace phasor::cli

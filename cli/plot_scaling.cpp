@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // phasor plot scaling: what each scaling makes of the frequency of each pair.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <memory>
@@ -43,13 +43,13 @@ Result<Figure> scaling_figure(const PlannerInput& input) {
                 .panels = {std::move(panel)}};
 }
 
-void add_plot_scaling(CLI::App& plot, Run& run) {
-  CLI::App* command = plot.add_subcommand("scaling", "What each scaling makes of the frequency of each pair");
+void add_plot_scaling(const Command& plot, Run& run) {
+  const Command command = plot.subcommand("scaling", "What each scaling makes of the frequency of each pair");
   const auto o = std::make_shared<PlotScalingOptions>();
-  add_plan_options(*command, o->plan);
-  add_plot_options(*command, o->plot);
-  command->footer("Example:\n  phasor plot scaling --trained-length 4096 --wanted-length 32768 --out scaling.svg");
-  command->callback([o, &run] {
+  add_plan_options(command, o->plan);
+  add_plot_options(command, o->plot);
+  command.footer("Example:\n  phasor plot scaling --trained-length 4096 --wanted-length 32768 --out scaling.svg");
+  command.chosen([o, &run] {
     const PlannerInput input = planner_input(o->plan);
     (void)format_of(o->plot);
     run = [o, input](std::string& out) { return finish_plot(scaling_figure(input), o->plot, out); };

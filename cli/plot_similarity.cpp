@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // phasor plot similarity: every position with every other, in colour.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <memory>
 
@@ -31,14 +31,14 @@ Result<Figure> similarity_figure(const NamedSpec& spec, const Numbers& positions
   return Figure{.title = "Similarity of positions: " + spec.name, .panels = {std::move(panel)}};
 }
 
-void add_plot_similarity(CLI::App& plot, Run& run) {
-  CLI::App* command = plot.add_subcommand("similarity", "Cosine similarity of every position with every other, as a heat map");
+void add_plot_similarity(const Command& plot, Run& run) {
+  const Command command = plot.subcommand("similarity", "Cosine similarity of every position with every other, as a heat map");
   const auto o = std::make_shared<PlotSimilarityOptions>();
-  add_spec_options(*command, o->spec);
-  command->add_option("--positions", o->positions, "Which: 1,10,100 or 0:11 (0 to 10) or 0:100:10 (0:128)");
-  add_plot_options(*command, o->plot);
-  command->footer("Example:\n  phasor plot similarity --head-dim 64 --positions 0:64 --out similarity.png");
-  command->callback([o, &run] {
+  add_spec_options(command, o->spec);
+  command.option("--positions", o->positions, "Which: 1,10,100 or 0:11 (0 to 10) or 0:100:10 (0:128)");
+  add_plot_options(command, o->plot);
+  command.footer("Example:\n  phasor plot similarity --head-dim 64 --positions 0:64 --out similarity.png");
+  command.chosen([o, &run] {
     const RotarySpec spec = spec_of(o->spec);
     const Numbers positions = parse_numbers("--positions", o->positions);
     (void)format_of(o->plot);

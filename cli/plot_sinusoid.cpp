@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // phasor plot sinusoid: the encoding's own values, position by channel, in colour.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <memory>
 
@@ -41,14 +41,14 @@ Result<Figure> sinusoid_figure(const NamedSpec& spec, const Numbers& wanted) {
   return Figure{.title = "Sinusoid: " + spec.name, .panels = {std::move(panel)}};
 }
 
-void add_plot_sinusoid(CLI::App& plot, Run& run) {
-  CLI::App* command = plot.add_subcommand("sinusoid", "Sine and cosine of each pair at each position, as a heat map");
+void add_plot_sinusoid(const Command& plot, Run& run) {
+  const Command command = plot.subcommand("sinusoid", "Sine and cosine of each pair at each position, as a heat map");
   const auto o = std::make_shared<PlotSinusoidOptions>();
-  add_spec_options(*command, o->spec);
-  command->add_option("--positions", o->positions, "Which: 1,10,100 or 0:11 (0 to 10) or 0:100:10 (0:100)");
-  add_plot_options(*command, o->plot);
-  command->footer("Example:\n  phasor plot sinusoid --head-dim 64 --out sinusoid.svg");
-  command->callback([o, &run] {
+  add_spec_options(command, o->spec);
+  command.option("--positions", o->positions, "Which: 1,10,100 or 0:11 (0 to 10) or 0:100:10 (0:100)");
+  add_plot_options(command, o->plot);
+  command.footer("Example:\n  phasor plot sinusoid --head-dim 64 --out sinusoid.svg");
+  command.chosen([o, &run] {
     const RotarySpec spec = spec_of(o->spec);
     const Numbers positions = parse_numbers("--positions", o->positions);
     (void)format_of(o->plot);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // phasor report: one self-contained page about a model's positions. Words and numbers are the library's.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "command.hpp"
 #include "figures.hpp"
 #include "gnuplot.hpp"
+#include "joined.hpp"
+#include "json.hpp"
 #include "models.hpp"
 #include "phasor/targets.hpp"
 #include "progress.hpp"
@@ -151,28 +151,25 @@ Status run_report(const ReportOptions& o, std::string& out) {
   const auto page = make_page(o);
   if (!page.ok()) return page.status();
   if (const Status status = write_file(o.out, *page); !status.ok()) return status;
-  out = o.json ? nlohmann::ordered_json{{"written", o.out}, {"bytes", page->size()}}.dump() + "\n" : fmt::format("written: {}\n", o.out);
+  out = o.json ? Json::object({{"written", o.out}, {"bytes", page->size()}}).line() + "\n" : fmt::format("written: {}\n", o.out);
   return {};
 }
 
 }  // namespace
 
-void add_report(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("report", "One page of HTML about a model's positions, with plots");
+void add_report(const Command& tool, Run& run) {
+  const Command command = tool.subcommand("report", "One page of HTML about a model's positions, with plots");
   const auto o = std::make_shared<ReportOptions>();
-  command
-      ->add_option("model", o->model,
-                   fmt::format("A config.json, a folder that has one, a GGUF file, or {}", fmt::join(built_in_names(), ", ")))
-      ->required();
-  command->add_option("--out,-o", o->out, "The file to write (report.html)");
+  command.option("model", o->model, fmt::format("A config.json, a folder that has one, a GGUF file, or {}", joined(built_in_names(), ", ")))
+      .required();
+  command.option("--out,-o", o->out, "The file to write (report.html)");
   o->out = "report.html";
-  command->add_option("--length", o->length, "Positions in use, for dynamic NTK and LongRoPE (as many as were trained)")
-      ->check(CLI::PositiveNumber.description(""));
-  command->add_flag("--json", o->json, "Print what was written as JSON");
-  command->footer(
+  command.option("--length", o->length, "Positions in use, for dynamic NTK and LongRoPE (as many as were trained)").positive();
+  command.flag("--json", o->json, "Print what was written as JSON");
+  command.footer(
       "The page needs nothing else: its pictures are inside. Wants gnuplot.\n\n"
       "Example:\n  phasor report config.json -o report.html\n  phasor report llama3.1");
-  command->callback([o, &run] { run = [o](std::string& out) { return run_report(*o, out); }; });
+  command.chosen([o, &run] { run = [o](std::string& out) { return run_report(*o, out); }; });
 }
 
 }  // namespace phasor::cli

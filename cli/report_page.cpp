@@ -2,7 +2,7 @@
 // Writes the page: its style, its tables, and gnuplot's SVG inside it.
 #include "report_page.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <regex>
 

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // phasor similarity: how alike the encodings of positions are. All numbers come from the library.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "command.hpp"
+#include "json.hpp"
 #include "number_list.hpp"
 #include "phasor/analysis.hpp"
 #include "spec_options.hpp"
 
 namespace phasor::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct SimilarityOptions {
   SpecOptions spec;
@@ -55,13 +53,15 @@ void append_csv(const Similarities& all, std::string& out) {
 }
 
 void append_json(const Similarities& all, std::string& out) {
-  Json json{{"spec", Json::parse(to_json(all.spec))}, {"kind", all.kind}, {"positions", all.positions}, {"values", Json::array()}};
+  Json json = Json::object({{"spec", Json::parse(to_json(all.spec))}, {"kind", all.kind}, {"positions", all.positions}});
+  Json values = Json::array();
   for (std::size_t r = 0; r < all.positions.size(); ++r) {
-    Json row = Json::array();
+    std::vector<double> row;
     for (std::size_t c = 0; c < all.positions.size(); ++c) row.push_back(value_at(all, r, c));
-    json["values"].push_back(std::move(row));
+    values.push_back(std::move(row));
   }
-  out += json.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
+  json.add("values", std::move(values));
+  out += json.line() + "\n";
 }
 
 Status run_similarity(const SimilarityOptions& o, std::string& out) {
@@ -77,17 +77,16 @@ Status run_similarity(const SimilarityOptions& o, std::string& out) {
 
 }  // namespace
 
-void add_similarity(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("similarity", "How alike the encodings of positions are, as a matrix");
+void add_similarity(const Command& tool, Run& run) {
+  const Command command = tool.subcommand("similarity", "How alike the encodings of positions are, as a matrix");
   const auto o = std::make_shared<SimilarityOptions>();
-  add_spec_options(*command, o->spec);
-  command->add_option("--positions", o->positions, "Which: 1,10,100 or 0:11 (0 to 10) or 0:100:10 (0:11)");
-  const CLI::Validator kinds = CLI::IsMember({"cosine", "inner-product"});
-  command->add_option("--kind", o->kind, "How alike: cosine, inner-product (cosine)")->check(CLI::Validator(kinds).description(""));
-  CLI::Option* json = command->add_flag("--json", o->json, "Print JSON, every number in full");
-  command->add_flag("--csv", o->csv, "Print CSV, every number in full")->excludes(json);
-  command->footer("Example:\n  phasor similarity --head-dim 64 --positions 0,1,10,100,1000");
-  command->callback([o, &run] {
+  add_spec_options(command, o->spec);
+  command.option("--positions", o->positions, "Which: 1,10,100 or 0:11 (0 to 10) or 0:100:10 (0:11)");
+  command.option("--kind", o->kind, "How alike: cosine, inner-product (cosine)").one_of({"cosine", "inner-product"});
+  const Option json = command.flag("--json", o->json, "Print JSON, every number in full");
+  command.flag("--csv", o->csv, "Print CSV, every number in full").excludes(json);
+  command.footer("Example:\n  phasor similarity --head-dim 64 --positions 0,1,10,100,1000");
+  command.chosen([o, &run] {
     (void)spec_of(o->spec);
     (void)parse_numbers("--positions", o->positions);
     run = [o](std::string& out) { return run_similarity(*o, out); };

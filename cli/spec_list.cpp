@@ -2,9 +2,8 @@
 // Reads several encodings: each further one is parsed by the same options as the first.
 #include "spec_list.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
-#include <algorithm>
 #include <sstream>
 
 namespace phasor::cli {
@@ -16,33 +15,31 @@ RotarySpec parse_words(const std::string& text) {
   for (std::string word; stream >> word;) {
     const std::size_t equals = word.find('=');
     if (equals == std::string::npos || equals == 0) {
-      throw CLI::ValidationError(fmt::format("--against: {} is no name=value, wanted words like scaling=yarn factor=4", word));
+      throw UsageError(fmt::format("--against: {} is no name=value, wanted words like scaling=yarn factor=4", word));
     }
     arguments.push_back("--" + word);
   }
   SpecOptions options;
-  CLI::App app;
-  app.set_help_flag();
-  add_spec_options(app, options);
-  std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+  Parser parser;
+  add_spec_options(parser.command(), options);
   try {
-    app.parse(arguments);
+    parser.parse(std::move(arguments));
     return spec_of(options);
-  } catch (const CLI::ParseError& error) {
-    throw CLI::ValidationError(fmt::format("--against \"{}\": {}", text, error.what()));
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("--against \"{}\": {}", text, error.what()));
   }
 }
 
 }  // namespace
 
-void add_spec_list(CLI::App& command, SpecList& list) {
+void add_spec_list(const Command& command, SpecList& list) {
   add_spec_options(command, list.first);
   command
-      .add_option("--against", list.others,
-                  "Another encoding beside the first, in the words of its options: \"scaling=yarn factor=4 original-length=4096\"; may be "
-                  "repeated")
-      ->allow_extra_args(false)
-      ->group("The encoding");
+      .option("--against", list.others,
+              "Another encoding beside the first, in the words of its options: \"scaling=yarn factor=4 original-length=4096\"; may be "
+              "repeated")
+      .one_word()
+      .group("The encoding");
 }
 
 std::vector<NamedSpec> specs_of(const SpecList& list) {

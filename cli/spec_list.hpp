@@ -19,7 +19,7 @@ struct NamedSpec {
   RotarySpec spec;
 };
 
-void add_spec_list(CLI::App& command, SpecList& list);
+void add_spec_list(const Command& command, SpecList& list);
 
 /// Throws as spec_of does.
 std::vector<NamedSpec> specs_of(const SpecList& list);

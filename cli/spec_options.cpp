@@ -2,8 +2,7 @@
 // Options to spec: which option belongs to which scaling.
 #include "spec_options.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <functional>
@@ -13,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "joined.hpp"
 #include "models.hpp"
 
 namespace phasor::cli {
@@ -31,7 +31,7 @@ class Given {
   }
   template <class T>
   T required(const char* name, const std::optional<T>& value) {
-    if (!value.has_value()) throw CLI::ValidationError(fmt::format("{} wants {}", taker_, name));
+    if (!value.has_value()) throw UsageError(fmt::format("{} wants {}", taker_, name));
     return optional(name, value, T{});
   }
   template <class T>
@@ -41,13 +41,13 @@ class Given {
   }
   template <class T>
   std::vector<T> required(const char* name, const std::vector<T>& list) {
-    if (list.empty()) throw CLI::ValidationError(fmt::format("{} wants {}", taker_, name));
+    if (list.empty()) throw UsageError(fmt::format("{} wants {}", taker_, name));
     unused_.erase(name);
     return list;
   }
   void used(const char* name) { unused_.erase(name); }
   void check_all_used() const {
-    if (!unused_.empty()) throw CLI::ValidationError(fmt::format("{} takes no {}", taker_, *unused_.begin()));
+    if (!unused_.empty()) throw UsageError(fmt::format("{} takes no {}", taker_, *unused_.begin()));
   }
   explicit Given(std::string taker) : taker_(std::move(taker)) {}
 
@@ -197,7 +197,7 @@ void take_layout(const SpecOptions& o, Given& given, RotarySpec& spec) {
   spec.segments = given.optional("--segments", o.segments, spec.segments);
   spec.sense =
       given.optional("--sense", o.sense, std::string("counterclockwise")) == "clockwise" ? Sense::clockwise : Sense::counterclockwise;
-  if (o.sections.empty() && (o.axis_order || o.axis_ladder)) throw CLI::ValidationError("--axis-order and --axis-ladder want --sections");
+  if (o.sections.empty() && (o.axis_order || o.axis_ladder)) throw UsageError("--axis-order and --axis-ladder want --sections");
   given.used("--sections");
   spec.axes.sections = o.sections;
   spec.axes.order = value_of<AxisOrder>(order_names(), given.optional("--axis-order", o.axis_order, order_names().front()));
@@ -215,7 +215,7 @@ RotarySpec model_spec(const SpecOptions& o) {
 
 RotarySpec file_spec(const SpecOptions& o) {
   given_for("--config", o).check_all_used();
-  if (!o.model.empty()) throw CLI::ValidationError("--config takes no --model");
+  if (!o.model.empty()) throw UsageError("--config takes no --model");
   const auto model = read_model(o.config);
   if (!model.ok()) throw std::runtime_error(model.status().message());
   const auto spec = rotary_of(*model, o.layer);
@@ -254,21 +254,20 @@ namespace {
 
 /// Adds options of one group.
 struct Adder {
-  CLI::App& command;
+  const Command& command;
   const char* group = "The encoding";
 
   template <class T>
-  CLI::Option* one(const char* name, T& value, const std::string& text) const {
-    return command.add_option(name, value, text)->group(group);
+  Option one(const char* name, T& value, const std::string& text) const {
+    return command.option(name, value, text).group(group);
   }
   template <class T>
   void list(const char* name, std::vector<T>& values, const std::string& text) const {
-    one(name, values, text + ", a list like 1,2,3")->delimiter(',')->allow_extra_args(false);
+    one(name, values, text + ", a list like 1,2,3").comma_separated();
   }
   template <class T>
   void choice(const char* name, T& value, const std::vector<std::string>& choices, const std::string& text) const {
-    const CLI::Validator one_of = CLI::IsMember(choices);
-    one(name, value, fmt::format("{}: {}", text, fmt::join(choices, ", ")))->check(CLI::Validator(one_of).description(""));
+    one(name, value, fmt::format("{}: {}", text, joined(choices, ", "))).one_of(choices);
   }
 };
 
@@ -299,7 +298,7 @@ void add_scaling_options(const Adder& add, SpecOptions& o) {
 
 }  // namespace
 
-void add_spec_options(CLI::App& command, SpecOptions& o) {
+void add_spec_options(const Command& command, SpecOptions& o) {
   const Adder add{command};
   add.choice("--model", o.model, built_in_names(), "A built-in model, instead of all below but --pairing and --numerics");
   add.one("--config", o.config, "A config.json, a folder that has one, or a GGUF file, instead of --model");
@@ -319,7 +318,7 @@ void add_spec_options(CLI::App& command, SpecOptions& o) {
 }
 
 RotarySpec spec_of(const SpecOptions& o) {
-  if (o.layer && o.config.empty()) throw CLI::ValidationError("--layer wants --config");
+  if (o.layer && o.config.empty()) throw UsageError("--layer wants --config");
   RotarySpec spec = !o.config.empty() ? file_spec(o) : o.model.empty() ? free_spec(o) : model_spec(o);
   if (o.pairing) spec.pairing = *o.pairing == "half" ? Pairing::half : Pairing::interleaved;
   spec.numerics = value_of<Numerics>(numerics_names(), o.numerics);

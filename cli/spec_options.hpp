@@ -2,13 +2,13 @@
 // Options that describe a rotary spec, shared by the commands that take one.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "parser.hpp"
 #include "phasor/rotary.hpp"
 
 namespace phasor::cli {
@@ -58,9 +58,9 @@ const char* name_of(AxisOrder order);
 const char* name_of(AxisLadder ladder);
 
 /// `options` must outlive the parsing.
-void add_spec_options(CLI::App& command, SpecOptions& options);
+void add_spec_options(const Command& command, SpecOptions& options);
 
-/// Throws CLI::ValidationError (used wrongly) for an option that the chosen model, file or scaling does not take or misses, and
+/// Throws UsageError (used wrongly) for an option that the chosen model, file or scaling does not take or misses, and
 /// std::runtime_error for a file that cannot be read.
 RotarySpec spec_of(const SpecOptions& options);
 

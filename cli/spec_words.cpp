@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A spec back as words and as JSON, under the names of the options.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "joined.hpp"
 #include "spec_options.hpp"
 
 namespace phasor::cli {
@@ -26,7 +26,7 @@ struct Fields {
   }
   Fields& add(const char* field, const std::optional<double>& value) { return value ? add(field, *value) : *this; }
   Fields& add(const char* field, const std::vector<double>& list) {
-    values.emplace_back(field, fmt::format("[{}]", fmt::join(list, ", ")));
+    values.emplace_back(field, fmt::format("[{}]", joined(list, ", ")));
     return *this;
   }
 };
@@ -72,7 +72,7 @@ std::string rest_of(const RotarySpec& spec) {
   std::string text;
   const Axes& axes = spec.axes;
   if (!axes.sections.empty())
-    text += fmt::format(", sections {} {}, {} ladder", fmt::join(axes.sections, ","), name_of(axes.order), name_of(axes.ladder));
+    text += fmt::format(", sections {} {}, {} ladder", joined(axes.sections, ","), name_of(axes.order), name_of(axes.ladder));
   if (spec.segments > 1) text += fmt::format(", {} segments", spec.segments);
   if (spec.sense == Sense::clockwise) text += ", clockwise";
   if (spec.numerics != Numerics::exact) text += fmt::format(", numerics {}", name_of(spec.numerics));
@@ -105,7 +105,7 @@ std::string to_json(const RotarySpec& spec) {
   const Fields fields = std::visit(ToFields{}, spec.scaling);
   std::string list;
   for (const auto& [name, value] : fields.values) list += fmt::format(", \"{}\": {}", name, value);
-  const std::string axes = fmt::format(R"({{"sections": [{}], "order": "{}", "ladder": "{}"}})", fmt::join(spec.axes.sections, ", "),
+  const std::string axes = fmt::format(R"({{"sections": [{}], "order": "{}", "ladder": "{}"}})", joined(spec.axes.sections, ", "),
                                        name_of(spec.axes.order), name_of(spec.axes.ladder));
   return fmt::format(
       R"({{"head_dim": {}, "rotary_width": {}, "rotary_offset": {}, "base": {}, "pairing": "{}", "scaling": {{"name": "{}"{}}}, "axes": {}, "segments": {}, "sense": "{}", "numerics": "{}"}})",

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // phasor table: frequencies, wavelengths, cos and sin, and the rotation as matrices. All numbers come from the library.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
 
 #include "command.hpp"
+#include "joined.hpp"
 #include "number_list.hpp"
 #include "phasor/analysis.hpp"
 #include "spec_options.hpp"
@@ -120,7 +120,7 @@ std::string json_column(const Table& table, const std::vector<double>& values, s
 
 void append_json(const Rotary& rotary, const Table& table, std::string& out) {
   out += fmt::format("{{\"spec\": {},\n \"amplitude\": {}, \"softmax_scale\": {},\n \"positions\": [{}],\n \"pairs\": [",
-                     to_json(rotary.spec()), rotary.amplitude(), rotary.softmax_scale(), fmt::join(table.positions, ", "));
+                     to_json(rotary.spec()), rotary.amplitude(), rotary.softmax_scale(), joined(table.positions, ", "));
   const char* separator = "\n  ";
   for (const std::int64_t pair : table.pairs) {
     const auto i = static_cast<std::size_t>(pair);
@@ -193,30 +193,33 @@ void check_usage(const TableOptions& options) {
   if (!options.positions.empty()) (void)parse_numbers("--positions", options.positions);
   if (!options.pairs.empty()) (void)parse_numbers("--pairs", options.pairs);
   if (!options.relative.empty() && parse_numbers("--relative", options.relative).size() != 2) {
-    throw CLI::ValidationError(fmt::format("--relative: is {}, wanted two positions, query,key", options.relative));
+    throw UsageError(fmt::format("--relative: is {}, wanted two positions, query,key", options.relative));
   }
 }
 
 }  // namespace
 
-void add_table(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("table", "Frequencies, wavelengths, cos and sin of an encoding; its rotation as a matrix");
+void add_table(const Command& tool, Run& run) {
+  const Command command = tool.subcommand("table", "Frequencies, wavelengths, cos and sin of an encoding; its rotation as a matrix");
   const auto o = std::make_shared<TableOptions>();
-  add_spec_options(*command, o->spec);
-  CLI::Option* at = command->add_option("--positions", o->positions, "Adds cos and sin there: 1,10,100 or 0:11 (0 to 10) or 0:100:10");
-  CLI::Option* pairs = command->add_option("--pairs", o->pairs, "Shows these pairs only, a list like --positions");
-  CLI::Option* matrix = command->add_option("--matrix", o->matrix, "Prints the rotation at this position as a matrix")->excludes(at, pairs);
-  command->add_option("--relative", o->relative, "Prints the operator between positions query,key as a matrix")
-      ->excludes(matrix, at, pairs);
-  command->add_option("--digits", o->digits, "Digits of a matrix for people (3)")->check(CLI::Range(1, 17).description(""));
-  CLI::Option* json = command->add_flag("--json", o->json, "Print JSON, every number in full");
-  command->add_flag("--csv", o->csv, "Print CSV, every number in full")->excludes(json);
-  command->footer(
+  add_spec_options(command, o->spec);
+  const Option at = command.option("--positions", o->positions, "Adds cos and sin there: 1,10,100 or 0:11 (0 to 10) or 0:100:10");
+  const Option pairs = command.option("--pairs", o->pairs, "Shows these pairs only, a list like --positions");
+  const Option matrix =
+      command.option("--matrix", o->matrix, "Prints the rotation at this position as a matrix").excludes(at).excludes(pairs);
+  command.option("--relative", o->relative, "Prints the operator between positions query,key as a matrix")
+      .excludes(matrix)
+      .excludes(at)
+      .excludes(pairs);
+  command.option("--digits", o->digits, "Digits of a matrix for people (3)").range(1, 17);
+  const Option json = command.flag("--json", o->json, "Print JSON, every number in full");
+  command.flag("--csv", o->csv, "Print CSV, every number in full").excludes(json);
+  command.footer(
       "Examples:\n"
       "  phasor table --model llama3.1 --positions 1,1000000 --pairs 0:4\n"
       "  phasor table --head-dim 64 --scaling yarn --factor 4 --original-length 4096\n"
       "  phasor table --head-dim 4 --pairing interleaved --matrix 2");
-  command->callback([o, &run] {
+  command.chosen([o, &run] {
     check_usage(*o);
     run = [o](std::string& out) { return run_table(*o, out); };
   });

@@ -2,7 +2,7 @@
 // phasor targets: the instruction sets this machine can run and the one in use.
 #include "phasor/targets.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <memory>
 
@@ -26,14 +26,14 @@ Status run_targets(bool json, std::string& out) {
 
 }  // namespace
 
-void add_targets(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("targets", "The instruction sets this machine can run, best first, and the one in use");
+void add_targets(const Command& tool, Run& run) {
+  const Command command = tool.subcommand("targets", "The instruction sets this machine can run, best first, and the one in use");
   const auto json = std::make_shared<bool>(false);
-  command->add_flag("--json", *json, "Print JSON");
-  command->footer(
+  command.flag("--json", *json, "Print JSON");
+  command.footer(
       "The environment variable PHASOR_TARGET chooses one; all of them give the same bits.\n\n"
       "Example:\n  PHASOR_TARGET=scalar phasor targets");
-  command->callback([json, &run] { run = [json](std::string& out) { return run_targets(*json, out); }; });
+  command.chosen([json, &run] { run = [json](std::string& out) { return run_targets(*json, out); }; });
 }
 
 }  // namespace phasor::cli
