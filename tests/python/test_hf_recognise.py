@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from phasor.hf._complex import FUSED, separate_roundings
 from phasor.hf._recognise import Rotation, recognise
 from phasor.hf._replace import replacement, turned
 
@@ -85,6 +86,23 @@ def llama4(xq, xk, freqs_cis):
     return turned[0].type_as(xq), turned[1].type_as(xk)
 
 
+def separate_products(xq, xk, freqs_cis):
+    """Llama 4's rotation with a rounding for each product, which PyTorch's complex product has on some processors only."""
+    cos, sin = freqs_cis[:, :, None].real, freqs_cis[:, :, None].imag
+    pairs = [t.float().unflatten(-1, (-1, 2)).unbind(-1) for t in (xq, xk)]
+    turned = [torch.stack((x * cos - y * sin, x * sin + y * cos), dim=-1).flatten(3) for x, y in pairs]
+    return turned[0].type_as(xq), turned[1].type_as(xk)
+
+
+def fused_products(xq, xk, freqs_cis):
+    """The same with the first products fused: float64 holds a product of float32 exactly."""
+    cos, sin = freqs_cis[:, :, None].real, freqs_cis[:, :, None].imag
+    pairs = [t.float().unflatten(-1, (-1, 2)).unbind(-1) for t in (xq, xk)]
+    wide = [(x.double() * cos.double() - (y * sin).double(), x.double() * sin.double() + (y * cos).double()) for x, y in pairs]
+    turned = [torch.stack(parts, dim=-1).float().flatten(3) for parts in wide]
+    return turned[0].type_as(xq), turned[1].type_as(xk)
+
+
 def nanochat(q, k, cos, sin, unsqueeze_dim=1):
     return llama(q, k, cos, -sin, unsqueeze_dim)
 
@@ -118,7 +136,7 @@ KNOWN: list[tuple[Callable, dict]] = [
     (cohere, {"pairing": "interleaved", "arithmetic": "float32"}),
     (vision, {"pairing": "half", "arithmetic": "float32", "align": "-2"}),
     (gptj, {"pairing": "interleaved", "width": "pairs"}),
-    (llama4, {"pairing": "interleaved", "width": "pairs", "arithmetic": "float32"}),
+    (separate_products, {"pairing": "interleaved", "width": "pairs", "arithmetic": "float32"}),
     (nanochat, {"pairing": "half", "sense": "clockwise"}),
     (in_float64, {"pairing": "interleaved", "arithmetic": "float64"}),
     (dinov3, {"pairing": "half", "align": "none"}),
@@ -131,6 +149,37 @@ def test_a_published_way_to_rotate_is_recognised(function, expected):
     found = recognise(function)
     assert isinstance(found, Rotation), found
     assert {name: getattr(found.variant, name) for name in expected} == expected
+
+
+def test_pytorchs_complex_product_is_recognised_where_its_roundings_are_separate_and_named_where_they_are_not():
+    found = recognise(llama4)
+    if separate_roundings():
+        assert isinstance(found, Rotation), found
+        assert (found.variant.pairing, found.variant.width, found.variant.arithmetic) == ("interleaved", "pairs", "float32")
+    else:
+        assert found == f"interleaved, hf_float32: {FUSED}"
+
+
+@pytest.mark.parametrize("function", [llama4, separate_products, fused_products], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("pairs", [12, 16, 20, 32, 48])
+def test_a_complex_rotation_has_its_own_bits_at_any_width_whoever_does_it(function, pairs):
+    found = recognise(function)
+    ours = replacement(function, found) if isinstance(found, Rotation) else function
+    x, y = torch.randn(2, 7, 3, 2 * pairs), torch.randn(2, 7, 1, 2 * pairs)
+    table = torch.randn(2, 7, pairs, dtype=torch.complex64)
+    for dtype in (torch.float32, torch.bfloat16):
+        q, k = x.to(dtype), y.to(dtype)
+        assert all(torch.equal(a, b) for a, b in zip(ours(q, k, table), function(q, k, table)))
+        if isinstance(found, Rotation):  # leftovers of a register are PyTorch's own matter
+            assert (turned(found, {}, (q, k, table), {}) is not None) == (pairs % 16 == 0)
+
+
+def test_which_products_pytorch_fuses_is_asked_and_not_assumed():
+    """Separate in whole registers, or fused somewhere: then the answer is another one, in float32, in a fifth of the values or more."""
+    a, b, c, s = torch.randn(4, 512, 16)
+    got = torch.complex(a, b) * torch.complex(c, s)
+    different = ((got.real != a * c - b * s) | (got.imag != a * s + b * c)).float().mean()
+    assert different == 0 if separate_roundings() else different > 0.2
 
 
 def scaled(q, k, cos, sin, unsqueeze_dim=1):
@@ -158,7 +207,7 @@ def fused(q, k, cos, sin, unsqueeze_dim=1):
     return tuple((t.double() * cos + (halves(t) * sin.to(t.dtype)).double()).to(t.dtype) for t in (q, k))
 
 
-@pytest.mark.parametrize("function", [scaled, key_is_left, sign_is_wrong, one_rounding_more, fused], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", [scaled, key_is_left, sign_is_wrong, one_rounding_more, fused, fused_products], ids=lambda f: f.__name__)
 def test_what_differs_by_a_bit_is_not_recognised(function):
     assert isinstance(recognise(function), str)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 import torch
 from torch import Tensor
 
+from ._complex import FUSED, ROW, by_product, separate_roundings
 from ._forms import PACKINGS, Call, Form, answer, cos_sin, form_of
 from ._gradients import GRADIENT_DTYPES, Order, order_of_gradients
 from ._variants import ALIGN, ARITHMETIC, Misfit, Variant, all_variants
@@ -32,8 +33,6 @@ SHAPES: list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = [
 ]
 PACKED_SHAPES = [((B, H, T, D), (B, H, T, D), (1, 1, T)), ((B, T, D), (B, T, D), (2, T + 2, 1, 1))]
 WIDTHS = (D, D // 2, D // 3)
-# PyTorch's complex product is fused where a row does not fill two registers, and plain elsewhere; only plain rows have defined bits.
-COMPLEX_ROW = 16
 DTYPES = GRADIENT_DTYPES[:4]
 ALIGNS = ("none", "-2", "1", "2", "outer", "rows", "time_first")
 
@@ -92,8 +91,8 @@ def scenes(form: Form, heads: tuple[int, int] | None) -> Iterator[Scene]:
         number, widths = heads[0], (heads[1],)
         shapes = [((B, T, number * heads[1]),) * 2 + (PACKED_SHAPES[1][2],)]
     elif form.tables == "complex":
-        widths = (COMPLEX_ROW, 2 * COMPLEX_ROW)
-        shapes = [((*q[:-1], 2 * COMPLEX_ROW), (*k[:-1], 2 * COMPLEX_ROW), t) for q, k, t in SHAPES]
+        widths = (ROW, 2 * ROW)
+        shapes = [((*q[:-1], 2 * ROW), (*k[:-1], 2 * ROW), t) for q, k, t in SHAPES]
     for shape in shapes:
         for width in widths:
             for axis in (0, 1, 2, -2) if "axis" in form.roles else (None,):
@@ -134,10 +133,10 @@ def ask(function: Callable, form: Form, call: Call) -> Probe | None:
     return Probe(call, answers, count)
 
 
-def agrees(variant: Variant, packing: str, probe: Probe) -> bool:
+def agrees(variant: Variant, packing: str, probe: Probe, engine: Callable = answer) -> bool:
     """Whether the variant answers a probe as the function did: in dtype, shape and every bit (the sign of a zero aside)."""
     try:
-        got = answer(variant, packing, probe.call)
+        got = engine(variant, packing, probe.call)
     except (Misfit, ValueError, RuntimeError, IndexError, NotImplementedError):
         return False
     pairs = [(a, b) for a, b in zip(probe.answers, got) if a is not None]
@@ -162,7 +161,12 @@ def recognise(function: Callable, heads: tuple[int, int] | None = None) -> Rotat
     if None in more:
         return "it does not take 16-bit types where it takes float32"
     found = choose(form, float32, more)
-    return found if isinstance(found, str) else with_gradients(function, found, taken, generator)
+    if isinstance(found, Rotation):
+        return with_gradients(function, found, taken, generator)
+    if form.tables == "complex" and not separate_roundings():
+        fused = choose(form, float32, more, by_product)
+        return found if isinstance(fused, str) else f"{fused.variant}: {FUSED}"
+    return found
 
 
 def with_gradients(function: Callable, rotation: Rotation, taken: list[tuple[Scene, Probe]], generator: torch.Generator) -> Rotation:
@@ -192,8 +196,8 @@ def proofs(variant: Variant, packing: str, probes: list[Probe]) -> dict[tuple, i
     return proven
 
 
-def choose(form: Form, float32: list[Probe], more: list[Probe]) -> Rotation | str:
-    """The first variant that agrees with every probe."""
+def choose(form: Form, float32: list[Probe], more: list[Probe], engine: Callable = answer) -> Rotation | str:
+    """The first variant that agrees with every probe; `engine` does the rotation, phasor unless it is said."""
     reason = "no known rotation has its bits"
     aligns = ("parameter",) if "axis" in form.roles else ALIGNS
     arithmetics = ("float32",) if form.tables == "complex" else tuple(ARITHMETIC)
@@ -201,9 +205,9 @@ def choose(form: Form, float32: list[Probe], more: list[Probe]) -> Rotation | st
         for variant in all_variants(aligns):
             for arithmetic in arithmetics:
                 chosen = dataclasses.replace(variant, arithmetic=arithmetic)
-                if not all(agrees(chosen, packing, probe) for probe in float32):
+                if not all(agrees(chosen, packing, probe, engine) for probe in float32):
                     continue
-                if all(agrees(chosen, packing, probe) for probe in more):
+                if all(agrees(chosen, packing, probe, engine) for probe in more):
                     return Rotation(form, packing, chosen, proofs(chosen, packing, float32))
                 reason = f"it rotates ({variant.pairing}), but no known arithmetic has its bits in 16-bit types"
     return reason
