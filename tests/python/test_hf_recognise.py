@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import pytest
@@ -157,7 +158,7 @@ def test_pytorchs_complex_product_is_recognised_where_its_roundings_are_separate
         assert isinstance(found, Rotation), found
         assert (found.variant.pairing, found.variant.width, found.variant.arithmetic) == ("interleaved", "pairs", "float32")
     else:
-        assert found == f"interleaved, hf_float32: {FUSED}"
+        assert found == f"interleaved, hf_float32, complex: {FUSED}"
 
 
 @pytest.mark.parametrize("function", [llama4, separate_products, fused_products], ids=lambda f: f.__name__)
@@ -212,6 +213,12 @@ def test_what_differs_by_a_bit_is_not_recognised(function):
     assert isinstance(recognise(function), str)
 
 
+@functools.cache
+def known(function):
+    """recognise, once a function."""
+    return recognise(function)
+
+
 def test_the_reason_names_a_parameter_that_is_not_known():
     def cross(q, k, cos, sin, cos_k, sin_k):
         return q, k
@@ -227,8 +234,9 @@ def test_a_call_with_another_option_goes_to_the_models_own_function():
         return vision(q, k, cos, sin)
 
     ours = replacement(optional, recognise(optional))
-    calls.clear()
     q, k, cos, sin = torch.randn(5, 3, 8), torch.randn(5, 1, 8), torch.randn(5, 8), torch.randn(5, 8)
+    ours(q, k, cos, sin)  # the first of its kind is done by both
+    calls.clear()
     assert torch.equal(ours(q, k, cos, sin)[0], vision(q, k, cos, sin)[0])
     assert calls == []
     ours(q, k, cos, sin, exclude=2)
@@ -238,7 +246,7 @@ def test_a_call_with_another_option_goes_to_the_models_own_function():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
 @pytest.mark.parametrize("shape", [(1, 7, 1, 6), (3, 1, 11, 30), (2, 3, 5, 64)])
 def test_a_replaced_function_has_the_bits_of_the_original_at_any_shape_and_stride(dtype, shape):
-    ours = replacement(partial, recognise(partial))
+    ours = replacement(partial, known(partial))
     batch, heads, tokens, width = shape
     q = torch.randn(batch, tokens, heads, width).to(dtype).transpose(1, 2)  # as a projection leaves it
     k = torch.randn(batch, 1, tokens, 2 * width).to(dtype)[..., width:]
@@ -249,14 +257,14 @@ def test_a_replaced_function_has_the_bits_of_the_original_at_any_shape_and_strid
 
 @pytest.mark.parametrize("patches", [1, 4, 6])
 def test_tokens_before_the_first_row_do_not_turn_even_when_there_is_one_row(patches):
-    ours = replacement(dinov3, recognise(dinov3))
+    ours = replacement(dinov3, known(dinov3))
     q, k, cos, sin = torch.randn(2, 3, 6, 8), torch.randn(2, 3, 6, 8), torch.randn(patches, 8), torch.randn(patches, 8)
     assert all(torch.equal(a, b) for a, b in zip(ours(q, k, cos, sin), dinov3(q, k, cos, sin)))
 
 
 @pytest.mark.parametrize("heads, tokens", [(1, 1), (1, 5), (4, 1)])
 def test_one_head_or_one_token_is_served_in_either_order(heads, tokens):
-    found = recognise(llama)
+    found = known(llama)
     cos, sin = torch.randn(2, tokens, 8), torch.randn(2, tokens, 8)
     for shape, axis in (((2, heads, tokens, 8), 1), ((2, tokens, heads, 8), 2)):
         q, k = torch.randn(shape), torch.randn(shape)
@@ -265,7 +273,7 @@ def test_one_head_or_one_token_is_served_in_either_order(heads, tokens):
 
 
 def test_tables_that_learn_keep_their_gradient():
-    ours = replacement(llama, recognise(llama))
+    ours = replacement(llama, known(llama))
     q, k, sin = torch.randn(1, 2, 3, 8), torch.randn(1, 2, 3, 8), torch.randn(1, 3, 8)
     cos = torch.randn(1, 3, 8, requires_grad=True)
     ours(q, k, cos, sin)[0].sum().backward()

@@ -27,7 +27,7 @@ def key_of(call: Call) -> tuple:
     """All that decides how a call is done."""
     kinds = [None if t is None else (t.shape, t.dtype, t.stride(-1), t.device) for t in call.tensors]
     tables = ((t.shape, t.dtype, t.stride(), t.device, t.requires_grad) for t in call.tables)
-    return (*kinds, *tables, call.axis, call.rows is None, needed(call.tensors))
+    return (*kinds, *tables, call.axis, call.rows is None, torch.is_grad_enabled(), needed(call.tensors))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
