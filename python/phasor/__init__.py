@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Phasor: position encodings for Transformers, exact at every position and at the speed of memory."""
 
-import importlib
-from typing import Any
+from importlib import import_module as _import_module
+from typing import Any as _Any
 
 from phasor import analysis, plot, positions
 from phasor._additive import (
@@ -199,8 +199,14 @@ __all__ = [
 __version__ = version()
 
 
-def __getattr__(name: str) -> Any:
-    # What needs PyTorch is imported when it is asked for: the rest works without.
-    if name in ("hf", "nn"):
-        return importlib.import_module(f"phasor.{name}")
+_ON_DEMAND = ("hf", "nn")  # these need PyTorch and are imported when they are asked for: the rest works without
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _ON_DEMAND:
+        return _import_module(f"phasor.{name}")
     raise AttributeError(f"module 'phasor' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_ON_DEMAND, "__version__"])

@@ -173,18 +173,36 @@ class TableTerm(Scheme):
 
 @dataclass(frozen=True, eq=False)
 class Shaw(Scheme):
-    """q . (k + keys[clip(key - query)]), and values[...] added to v: tables (left + right + 1, D) or (H, ...), rows from -left to right."""
+    """q . (k + keys[clip(key - query)]), and values[...] added to v: tables (left + right + 1, D) or (H, ...), rows from -left to right.
+
+    Without left and right the clip is symmetric, as far as the rows reach; with one of them the other is what the rows leave.
+    """
 
     keys: Array | None
     values: Array | None = None
-    left: int = 0
-    right: int = 0
+    left: int | None = None
+    right: int | None = None
 
     def add_to(self, pieces: Pieces) -> None:
+        left, right = self._clip()
         if self.keys is not None:
-            pieces.terms.append(_table("query", self.keys, self.left, self.right))
+            pieces.terms.append(_table("query", self.keys, left, right))
         if self.values is not None:
-            pieces.terms.append(_table("value", self.values, self.left, self.right))
+            pieces.terms.append(_table("value", self.values, left, right))
+
+    def _clip(self) -> tuple[int, int]:
+        """left and right, by the rows of the tables where they are not said."""
+        given = self.keys if self.keys is not None else self.values
+        if given is None:
+            raise ValueError("Shaw: keys and values are both None, wanted a table")
+        rows, left, right = int(given.shape[-2]), self.left, self.right
+        if left is None and right is None:
+            if rows % 2 == 0:
+                raise ValueError(f"Shaw: the table has {rows} rows, which no symmetric clip has; wanted an odd number, or left and right")
+            left = rows // 2
+        if left is None:
+            left = rows - 1 - right  # type: ignore[operator]  # one of them is there
+        return left, rows - 1 - left if right is None else right
 
 
 @dataclass(frozen=True, eq=False)

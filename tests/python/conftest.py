@@ -13,6 +13,15 @@ import pytest
 
 import phasor
 
+try:
+    import torch
+
+    from settled import settle
+except ImportError:  # NumPy alone
+    pass
+else:
+    settle()  # before any test: what two runs are compared for must not depend on the tests before
+
 
 def pytest_report_header() -> str:
     names = ("torch", "transformers", "numpy", "jax")

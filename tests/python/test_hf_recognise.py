@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import pytest
 import torch
 
+from phasor.hf._complex import FUSED, separate_roundings
 from phasor.hf._recognise import Rotation, recognise
 from phasor.hf._replace import replacement, turned
 
@@ -85,6 +87,23 @@ def llama4(xq, xk, freqs_cis):
     return turned[0].type_as(xq), turned[1].type_as(xk)
 
 
+def separate_products(xq, xk, freqs_cis):
+    """Llama 4's rotation with a rounding for each product, which PyTorch's complex product has on some processors only."""
+    cos, sin = freqs_cis[:, :, None].real, freqs_cis[:, :, None].imag
+    pairs = [t.float().unflatten(-1, (-1, 2)).unbind(-1) for t in (xq, xk)]
+    turned = [torch.stack((x * cos - y * sin, x * sin + y * cos), dim=-1).flatten(3) for x, y in pairs]
+    return turned[0].type_as(xq), turned[1].type_as(xk)
+
+
+def fused_products(xq, xk, freqs_cis):
+    """The same with the first products fused: float64 holds a product of float32 exactly."""
+    cos, sin = freqs_cis[:, :, None].real, freqs_cis[:, :, None].imag
+    pairs = [t.float().unflatten(-1, (-1, 2)).unbind(-1) for t in (xq, xk)]
+    wide = [(x.double() * cos.double() - (y * sin).double(), x.double() * sin.double() + (y * cos).double()) for x, y in pairs]
+    turned = [torch.stack(parts, dim=-1).float().flatten(3) for parts in wide]
+    return turned[0].type_as(xq), turned[1].type_as(xk)
+
+
 def nanochat(q, k, cos, sin, unsqueeze_dim=1):
     return llama(q, k, cos, -sin, unsqueeze_dim)
 
@@ -118,7 +137,7 @@ KNOWN: list[tuple[Callable, dict]] = [
     (cohere, {"pairing": "interleaved", "arithmetic": "float32"}),
     (vision, {"pairing": "half", "arithmetic": "float32", "align": "-2"}),
     (gptj, {"pairing": "interleaved", "width": "pairs"}),
-    (llama4, {"pairing": "interleaved", "width": "pairs", "arithmetic": "float32"}),
+    (separate_products, {"pairing": "interleaved", "width": "pairs", "arithmetic": "float32"}),
     (nanochat, {"pairing": "half", "sense": "clockwise"}),
     (in_float64, {"pairing": "interleaved", "arithmetic": "float64"}),
     (dinov3, {"pairing": "half", "align": "none"}),
@@ -131,6 +150,37 @@ def test_a_published_way_to_rotate_is_recognised(function, expected):
     found = recognise(function)
     assert isinstance(found, Rotation), found
     assert {name: getattr(found.variant, name) for name in expected} == expected
+
+
+def test_pytorchs_complex_product_is_recognised_where_its_roundings_are_separate_and_named_where_they_are_not():
+    found = recognise(llama4)
+    if separate_roundings():
+        assert isinstance(found, Rotation), found
+        assert (found.variant.pairing, found.variant.width, found.variant.arithmetic) == ("interleaved", "pairs", "float32")
+    else:
+        assert found == f"interleaved, hf_float32, complex: {FUSED}"
+
+
+@pytest.mark.parametrize("function", [llama4, separate_products, fused_products], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("pairs", [12, 16, 20, 32, 48])
+def test_a_complex_rotation_has_its_own_bits_at_any_width_whoever_does_it(function, pairs):
+    found = recognise(function)
+    ours = replacement(function, found) if isinstance(found, Rotation) else function
+    x, y = torch.randn(2, 7, 3, 2 * pairs), torch.randn(2, 7, 1, 2 * pairs)
+    table = torch.randn(2, 7, pairs, dtype=torch.complex64)
+    for dtype in (torch.float32, torch.bfloat16):
+        q, k = x.to(dtype), y.to(dtype)
+        assert all(torch.equal(a, b) for a, b in zip(ours(q, k, table), function(q, k, table)))
+        if isinstance(found, Rotation):  # leftovers of a register are PyTorch's own matter
+            assert (turned(found, {}, (q, k, table), {}) is not None) == (pairs % 16 == 0)
+
+
+def test_which_products_pytorch_fuses_is_asked_and_not_assumed():
+    """Separate in whole registers, or fused somewhere: then the answer is another one, in float32, in a fifth of the values or more."""
+    a, b, c, s = torch.randn(4, 512, 16)
+    got = torch.complex(a, b) * torch.complex(c, s)
+    different = ((got.real != a * c - b * s) | (got.imag != a * s + b * c)).float().mean()
+    assert different == 0 if separate_roundings() else different > 0.2
 
 
 def scaled(q, k, cos, sin, unsqueeze_dim=1):
@@ -158,9 +208,15 @@ def fused(q, k, cos, sin, unsqueeze_dim=1):
     return tuple((t.double() * cos + (halves(t) * sin.to(t.dtype)).double()).to(t.dtype) for t in (q, k))
 
 
-@pytest.mark.parametrize("function", [scaled, key_is_left, sign_is_wrong, one_rounding_more, fused], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", [scaled, key_is_left, sign_is_wrong, one_rounding_more, fused, fused_products], ids=lambda f: f.__name__)
 def test_what_differs_by_a_bit_is_not_recognised(function):
     assert isinstance(recognise(function), str)
+
+
+@functools.cache
+def known(function):
+    """recognise, once a function."""
+    return recognise(function)
 
 
 def test_the_reason_names_a_parameter_that_is_not_known():
@@ -178,8 +234,9 @@ def test_a_call_with_another_option_goes_to_the_models_own_function():
         return vision(q, k, cos, sin)
 
     ours = replacement(optional, recognise(optional))
-    calls.clear()
     q, k, cos, sin = torch.randn(5, 3, 8), torch.randn(5, 1, 8), torch.randn(5, 8), torch.randn(5, 8)
+    ours(q, k, cos, sin)  # the first of its kind is done by both
+    calls.clear()
     assert torch.equal(ours(q, k, cos, sin)[0], vision(q, k, cos, sin)[0])
     assert calls == []
     ours(q, k, cos, sin, exclude=2)
@@ -189,7 +246,7 @@ def test_a_call_with_another_option_goes_to_the_models_own_function():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
 @pytest.mark.parametrize("shape", [(1, 7, 1, 6), (3, 1, 11, 30), (2, 3, 5, 64)])
 def test_a_replaced_function_has_the_bits_of_the_original_at_any_shape_and_stride(dtype, shape):
-    ours = replacement(partial, recognise(partial))
+    ours = replacement(partial, known(partial))
     batch, heads, tokens, width = shape
     q = torch.randn(batch, tokens, heads, width).to(dtype).transpose(1, 2)  # as a projection leaves it
     k = torch.randn(batch, 1, tokens, 2 * width).to(dtype)[..., width:]
@@ -200,14 +257,14 @@ def test_a_replaced_function_has_the_bits_of_the_original_at_any_shape_and_strid
 
 @pytest.mark.parametrize("patches", [1, 4, 6])
 def test_tokens_before_the_first_row_do_not_turn_even_when_there_is_one_row(patches):
-    ours = replacement(dinov3, recognise(dinov3))
+    ours = replacement(dinov3, known(dinov3))
     q, k, cos, sin = torch.randn(2, 3, 6, 8), torch.randn(2, 3, 6, 8), torch.randn(patches, 8), torch.randn(patches, 8)
     assert all(torch.equal(a, b) for a, b in zip(ours(q, k, cos, sin), dinov3(q, k, cos, sin)))
 
 
 @pytest.mark.parametrize("heads, tokens", [(1, 1), (1, 5), (4, 1)])
 def test_one_head_or_one_token_is_served_in_either_order(heads, tokens):
-    found = recognise(llama)
+    found = known(llama)
     cos, sin = torch.randn(2, tokens, 8), torch.randn(2, tokens, 8)
     for shape, axis in (((2, heads, tokens, 8), 1), ((2, tokens, heads, 8), 2)):
         q, k = torch.randn(shape), torch.randn(shape)
@@ -216,7 +273,7 @@ def test_one_head_or_one_token_is_served_in_either_order(heads, tokens):
 
 
 def test_tables_that_learn_keep_their_gradient():
-    ours = replacement(llama, recognise(llama))
+    ours = replacement(llama, known(llama))
     q, k, sin = torch.randn(1, 2, 3, 8), torch.randn(1, 2, 3, 8), torch.randn(1, 3, 8)
     cos = torch.randn(1, 3, 8, requires_grad=True)
     ours(q, k, cos, sin)[0].sum().backward()

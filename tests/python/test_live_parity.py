@@ -17,6 +17,7 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 import phasor
+from phasor.hf._complex import separate_roundings
 
 transformers.logging.set_verbosity_error()  # random parameters contradict each other in ways that it warns of
 CASES = 60  # random parameter sets of each rope_type
@@ -273,6 +274,20 @@ ROTATIONS: dict[str, tuple[Callable[[], Callable[..., torch.Tensor]], dict[str, 
 }
 
 
+COMPLEX = ("llama4", "deepseek_v2")  # PyTorch's complex product, whose bits are a processor's
+
+
+def assert_one_fused_product_apart(ours: torch.Tensor, theirs: torch.Tensor, x: torch.Tensor, tables: tuple[torch.Tensor, ...]) -> None:
+    """A fused product is not rounded: half an ulp of it less, and another rounding of the sum, and of the result to its dtype."""
+    cos, sin = (t.unsqueeze(-2).abs().double() for t in tables)
+    a, b = x.abs().double().unflatten(-1, (-1, 2)).unbind(-1)
+    products = torch.stack((a * cos + b * sin, a * sin + b * cos), dim=-1).flatten(-2)
+    room = 2.0**-23 * products + torch.finfo(theirs.dtype).eps * theirs.abs().double()
+    difference = (ours.double() - theirs.double()).abs()
+    assert (difference <= room).all()
+    assert 0 < (difference > 0).float().mean() < 0.5 or ours.dtype != torch.float32  # in 16 bits it hardly shows
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("name", ROTATIONS)
 def test_a_rotation_by_transformers_own_tables_is_theirs_bit_for_bit(name: str, dtype: torch.dtype) -> None:
@@ -289,4 +304,7 @@ def test_a_rotation_by_transformers_own_tables_is_theirs_bit_for_bit(name: str, 
         pairs = head_dim // 2
         got = phasor.apply_rotary(x, None, cos[..., :pairs], sin[..., :pairs], **layout)
         assert got.dtype == wanted.dtype
-        assert torch.equal(got.view(torch.int16), wanted.contiguous().view(torch.int16)), (name, head_dim)
+        if name in COMPLEX and not separate_roundings():
+            assert_one_fused_product_apart(got, wanted, x, (cos[..., :pairs], sin[..., :pairs]))
+        else:
+            assert torch.equal(got.view(torch.int16), wanted.contiguous().view(torch.int16)), (name, head_dim)

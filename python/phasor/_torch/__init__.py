@@ -2,19 +2,16 @@
 """PyTorch: registered operators with gradients, and the short way past the dispatcher for eager calls."""
 
 import torch
-from torch import _C
 from torch.autograd import forward_ad
 
 from phasor import _core
+from phasor._torch import private
 
 _core.use_torch(torch.Tensor, torch.nn.Parameter)
-_core.watch_torch(
-    (_C._are_functorch_transforms_active, _C._len_torch_dispatch_stack, _C._len_torch_function_stack, _C._is_tracing),
-    forward_ad,
-    _C.is_inference_mode_enabled,
-    _C.is_grad_enabled,
-    _C._increment_version,
-)
+if private.CAN_ASK:
+    _core.watch_torch(
+        private.SILENT, forward_ad, torch.is_inference_mode_enabled, torch.is_grad_enabled, private.increment_version
+    )
 
 from phasor._torch import additive, autograd, bias, learned, vmap  # noqa: E402, F401  (importing registers)
 from phasor._torch.attention import attention, detached, merge_attention  # noqa: E402

@@ -7,13 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import _C, Tensor
-from torch.autograd import forward_ad
+from torch import Tensor
 
-from phasor._torch import checks, kernels, sharding, table_gradient
+from phasor._torch import checks, kernels, private, sharding, table_gradient
 from phasor._torch.operators import LIBRARY, OPERATORS, ROTARY, TABLES, Operator
 from phasor._torch.plain import dense, quiet
-from phasor._torch.recorded import applied, below_autograd, register_without
+from phasor._torch.recorded import any_requires_grad, applied, below_autograd, register_without
 
 
 def adjoint_direction(by_tables: bool, direction: int) -> int:
@@ -35,8 +34,30 @@ def rotate_some(by_tables: bool, some: tuple[Tensor | None, ...], rest: tuple[An
 def without_gradient(ctx: Any, outs: tuple[Tensor | None, ...], needed: tuple[bool, ...]) -> None:
     """Of q and k that are rotated together, one that does not learn stays so."""
     still = [out for out, need in zip(outs, needed) if out is not None and not need]
-    if still and forward_ad._current_level < 0:
+    if still and not private.forward_gradients():
         ctx.mark_non_differentiable(*still)
+
+
+def _keep(ctx: Any, operator: Operator, args: tuple[Any, ...]) -> bool:
+    """Keeps what the gradients need; whether the tables learn, which need the tensors too."""
+    count = operator.tensors
+    ctx.set_materialize_grads(False)
+    ctx.operator, ctx.last = operator, args[count + 2 :]
+    by = args[count : count + 2]  # words and positions, or cos and sin
+    learning = operator.by_tables and any(x.requires_grad for x in by)
+    ctx.save_for_backward(*by, *(args[:count] if learning else ()))
+    return learning
+
+
+def _gradients(ctx: Any, needs: tuple[bool, ...], gradients: tuple[Tensor | None, ...]) -> tuple[Any, ...]:
+    """One for each argument of the operator."""
+    operator = ctx.operator
+    *between, direction = ctx.last
+    first, second, *rotated = ctx.saved_tensors
+    rest = (first, second, *between, adjoint_direction(operator.by_tables, direction))
+    needed = tuple(g if need else None for g, need in zip(gradients, needs))
+    by = table_gradient.by_tables(tuple(rotated), gradients, (first, second), between[0], direction) if rotated else (None, None)
+    return *rotate_some(operator.by_tables, needed, rest), *by, *(None for _ in ctx.last)
 
 
 class Rotate(torch.autograd.Function):
@@ -46,26 +67,16 @@ class Rotate(torch.autograd.Function):
     def forward(ctx: Any, operator: Operator, below: Callable[..., Any], *args: Any) -> Any:
         result = below(*args)
         count = operator.tensors
-        ctx.set_materialize_grads(False)
-        ctx.operator, ctx.last = operator, args[count + 2 :]
-        by = args[count : count + 2]  # words and positions, or cos and sin
-        ctx.save_for_backward(*by, *(args[:count] if operator.by_tables and any(x.requires_grad for x in by) else ()))
-        if not (operator.by_tables and any(x.requires_grad for x in by)):
+        if not _keep(ctx, operator, args):
             without_gradient(ctx, (result,) if count == 1 else result, ctx.needs_input_grad[2:])
-        if forward_ad._current_level >= 0:
+        if private.forward_gradients():
             ctx.save_for_forward(*args[count : count + 2])
             ctx.like = [torch.empty_like(x, device="meta") for x in args[:count]]
         return result
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> Any:
-        operator = ctx.operator
-        *between, direction = ctx.last
-        first, second, *rotated = ctx.saved_tensors
-        rest = (first, second, *between, adjoint_direction(operator.by_tables, direction))
-        needed = tuple(g if need else None for g, need in zip(gradients, ctx.needs_input_grad[2:]))
-        by = table_gradient.by_tables(tuple(rotated), gradients, (first, second), between[0], direction) if rotated else (None, None)
-        return None, None, *rotate_some(operator.by_tables, needed, rest), *by, *(None for _ in ctx.last)
+        return None, None, *_gradients(ctx, ctx.needs_input_grad[2:], gradients)
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
@@ -84,7 +95,7 @@ _apply_here = super(torch.autograd.Function, Rotate).apply
 
 
 def _recorded(args: tuple[Any, ...]) -> bool:
-    return (_C.is_grad_enabled() and _C._any_requires_grad(*args)) or forward_ad._current_level >= 0
+    return (torch.is_grad_enabled() and any_requires_grad(args)) or private.forward_gradients()
 
 
 def _refuse(operator: Operator, args: tuple[Any, ...]) -> None:
@@ -144,7 +155,25 @@ def _in_place(operator: Operator) -> Callable[..., Any]:
     return kernel
 
 
+def _register_by_library(operator: Operator) -> None:
+    """Gradients backward of a functional operator by what PyTorch publishes; those in place are made of functional ones then."""
+
+    def setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        positions = operator.tensors + 1
+        if not operator.by_tables and ctx.needs_input_grad[positions]:
+            raise NotImplementedError(f"{operator.name}: positions require a gradient, which this PyTorch has no way to; use learned_rotary")
+        _keep(ctx, operator, inputs)
+
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
+        return _gradients(ctx, tuple(ctx.needs_input_grad), gradients)
+
+    torch.library.register_autograd(operator.overload, backward, setup_context=setup, lib=LIBRARY)
+
+
 for _operator in OPERATORS:
-    _make = _in_place if _operator.in_place else _functional
-    LIBRARY.impl(_operator.name, _make(_operator), "Autograd", with_keyset=True)
+    if private.OWN_KERNELS:
+        _make = _in_place if _operator.in_place else _functional
+        LIBRARY.impl(_operator.name, _make(_operator), "Autograd", with_keyset=True)
+    elif not _operator.in_place:
+        _register_by_library(_operator)
 register_without(torch.ops.phasor.cos_sin.default)

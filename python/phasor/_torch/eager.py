@@ -7,28 +7,25 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import _C, Tensor
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._python_dispatch import _disable_current_modes
+from torch import Tensor
 
 from phasor import _core
 from phasor._arrays import positions_argument
 from phasor._spec import TableLayout
-from phasor._torch import checks, operators, sharding
+from phasor._torch import checks, operators, private, sharding
 from phasor._torch.autograd import without_gradient
 from phasor._torch.kernels import FORWARD, TRANSPOSE, TRANSPOSED, turn
 from phasor._torch.layouts import codes_of, decoded, layout_codes
 from phasor._torch.plain import dense, direct, in_place_through_copy, written
 
 _compiling = torch.compiler.is_dynamo_compiling
-_recording = _C.is_grad_enabled
+_recording = torch.is_grad_enabled
 _empty_like = torch.empty_like
 
 
 def words_of_core(core: Any) -> Tensor:
     """A spec as the operators carry it: real numbers on the CPU, even where a model is being made without any."""
-    with _disable_current_modes():
-        return torch.tensor(core.words, dtype=torch.int64, device="cpu")
+    return private.real_tensor(core.words)
 
 
 def words_of(rope: Any) -> Tensor:
@@ -69,9 +66,10 @@ def _tensor_of(positions: Any) -> Tensor:
 
 def _beside_fake(words: Tensor, q: Tensor) -> Tensor:
     """Words as a fake tensor's mode takes them; those of an export become a constant of the program."""
-    if not isinstance(q, FakeTensor) or isinstance(words, FakeTensor) or q.fake_mode.allow_non_fake_inputs:
+    mode = getattr(q, "fake_mode", None)
+    if mode is None or hasattr(words, "fake_mode") or mode.allow_non_fake_inputs:
         return words
-    return q.fake_mode.from_tensor(words)
+    return mode.from_tensor(words)
 
 
 def _by_operator(table: dict[int, Any], words: Tensor, tensors: tuple[Any, ...], positions: Any, direction: int) -> Any:
@@ -87,6 +85,9 @@ def _by_operator(table: dict[int, Any], words: Tensor, tensors: tuple[Any, ...],
         words = _beside_fake(words, tensors[0])
     if not _compiling() and sharding.any_sharded(tensors):
         words, positions, offset = sharding.placed(tensors, words, positions, offset)
+    if not private.OWN_KERNELS and positions is not None and positions.requires_grad and table is operators.ROTARY:
+        outs = tuple(torch.ops.phasor.learned_rotary(x, words, None, positions, offset, direction) for x in tensors)
+        return outs[0] if len(outs) == 1 else outs
     return table[len(tensors)](*tensors, words, positions, offset, direction)
 
 

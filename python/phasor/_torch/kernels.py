@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from phasor import _core
-from phasor._torch import checks
+from phasor._torch import checks, private
 from phasor._torch.layouts import decoded
 
 # Directions of the core, and one more: the transpose of `inverse`, which differs from `forward` where the amplitude is not 1.
@@ -18,7 +18,7 @@ TRANSPOSED = (TRANSPOSE, INVERSE_TRANSPOSE, FORWARD, INVERSE)
 
 _rotary_from_words = _core.rotary_from_words
 _empty_like = torch.empty_like
-_increment_version = torch._C._increment_version  # who saved a tensor for a gradient must hear that it has changed
+_increment_version = private.increment_version  # who saved a tensor for a gradient must hear that it has changed
 
 
 def turn(core: Any, tensors: tuple[Tensor | None, ...], where: Any, direction: int) -> None:

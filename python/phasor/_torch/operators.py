@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from phasor._torch import checks, kernels
+from phasor._torch import checks, kernels, private
 
 LIBRARY = torch.library.Library("phasor", "DEF")
 
@@ -61,12 +61,27 @@ def _define(name: str, rest: str, kernel: tuple[Callable[..., Any], ...]) -> lis
             tensors = ", ".join(f"Tensor{mark} {x}" for mark, x in zip(marks[:count], "qk"))
             full = f"{name}{suffix}" + (f".{overload}" if overload else "")
             LIBRARY.define(f"{full}({tensors}, {rest}) -> {returns[count - 1]}", tags=_TAGS)
-            body = kernel[len(result)]
-            LIBRARY.impl(full, body, "CompositeExplicitAutograd")  # of any device: the core says which it takes
-            torch.library.register_fake(f"phasor::{full}", _fake(name + suffix, count, not suffix, check), lib=LIBRARY)
             found = getattr(getattr(torch.ops.phasor, name + suffix), overload or "default")
-            result.append(Operator(full, count, found, body, result[count - 1].overload if suffix else found, check))
+            functional = result[count - 1].overload if suffix else found
+            result.append(Operator(full, count, found, kernel[len(result)], functional, check))
+            if result[-1].in_place and not private.OWN_KERNELS:
+                LIBRARY.impl(full, _through_copy(functional, count), "CompositeImplicitAutograd")
+                continue
+            LIBRARY.impl(full, result[-1].kernel, "CompositeExplicitAutograd")  # of any device: the core says which it takes
+            torch.library.register_fake(f"phasor::{full}", _fake(name + suffix, count, not suffix, check), lib=LIBRARY)
     return result
+
+
+def _through_copy(functional: Any, count: int) -> Callable[..., None]:
+    """An operator in place made of PyTorch's own: copy_ has a gradient where ours cannot be written."""
+
+    def kernel(*args: Any) -> None:
+        checks.writable(args[:count])
+        outs = functional(*args)
+        for x, out in zip(args, (outs,) if count == 1 else outs):
+            x.copy_(out)
+
+    return kernel
 
 
 _ROTARY = _define("rotary", _BY_WORDS, (kernels.rotary, kernels.rotary_qk, kernels.rotary_, kernels.rotary_qk_))

@@ -6,18 +6,16 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import _C, Tensor
-from torch.autograd import forward_ad
+from torch import Tensor
+
+from phasor._torch import private
 
 TYPES = frozenset((Tensor, torch.nn.Parameter))  # exactly these: a subclass wants to see operators
 
-_transforms = _C._are_functorch_transforms_active
-_modes = _C._len_torch_dispatch_stack
-_function_modes = _C._len_torch_function_stack
-_tracing = _C._get_tracing_state
-_increment_version = _C._increment_version
+_increment_version = private.increment_version
+_nobody_watches = private.nobody_watches
 _PLAIN_POSITIONS = frozenset((int, type(None)))
-_DEFAULT = _C._autograd.CreationMeta.DEFAULT
+in_place_through_copy = private.written_through_copy
 
 
 def direct(q: Any, k: Any, first: Any, second: Any = None) -> bool:
@@ -32,9 +30,7 @@ def direct(q: Any, k: Any, first: Any, second: Any = None) -> bool:
         return False
     if second is not None and (type(first) not in TYPES or type(second) not in TYPES or second.requires_grad or second.is_neg()):
         return False
-    if _transforms() or _modes() or _function_modes():
-        return False
-    return _tracing() is None and forward_ad._current_level < 0
+    return _nobody_watches()
 
 
 def quiet(args: tuple[Any, ...], count: int, by_tables: bool) -> bool:
@@ -54,8 +50,3 @@ def dense(x: Tensor) -> Tensor:
 def written(q: Tensor, k: Tensor | None) -> None:
     """Tells autograd that tensors have changed: who saved one for a gradient must hear of it."""
     _increment_version((q,) if k is None else (q, k))
-
-
-def in_place_through_copy(x: Tensor) -> bool:
-    """Whether x is a view that PyTorch may refuse to write: one of several views of a call, or one made without gradients."""
-    return x._is_view() and _C._autograd._get_creation_meta(x) != _DEFAULT

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from torch import _C, Tensor
-from torch._functorch.utils import enable_single_level_autograd_function
-from torch.autograd import forward_ad
+from torch import Tensor
 
+from phasor._torch import private
 from phasor._torch.operators import LIBRARY
 
 
@@ -35,24 +34,19 @@ def below_autograd(overload: Any, keyset: Any) -> Callable[..., Any]:
 
     Such a function switches gradients off, but the transforms of torch.func that lie further out still have theirs to record.
     """
-    recording = _C.is_grad_enabled()
-
-    def below(*args: Any) -> Any:
-        with _C._AutoDispatchBelowAutograd():
-            if not _C._are_functorch_transforms_active():
-                return overload.redispatch(keyset & _C._after_autograd_keyset, *args)
-            with torch.set_grad_enabled(recording), forward_ad._set_fwd_grad_enabled(True):
-                return overload.redispatch(keyset & _C._after_autograd_keyset, *args)
-
-    return below
+    recording = torch.is_grad_enabled()
+    return lambda *args: private.redispatched(overload, keyset, args, recording)
 
 
 def applied(apply: Callable[..., Any], what: Any, below: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """An autograd function at the level at which a kernel is: functorch has chosen it already."""
-    if not _C._are_functorch_transforms_active():
+    with private.single_level():
         return apply(what, below, *args)
-    with enable_single_level_autograd_function():
-        return apply(what, below, *args)
+
+
+def any_requires_grad(args: tuple[Any, ...]) -> bool:
+    """Whether a tensor among the arguments wants a gradient."""
+    return any(isinstance(x, Tensor) and x.requires_grad for x in args)
 
 
 class Like(NamedTuple):
@@ -75,15 +69,9 @@ class Recorded(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rule: Rule, below: Callable[..., Any], *args: Any) -> Any:
         result = below(*args)
-        ctx.set_materialize_grads(False)
         ctx.rule = rule
-        whole = (*args, result[0] if isinstance(result, tuple) else result)
-        keeps = [i in rule.kept and isinstance(x, Tensor) for i, x in enumerate(whole)]
-        ctx.rest = tuple(None if keep else Like(x.shape, x.dtype) if isinstance(x, Tensor) else x for keep, x in zip(keeps, whole))
-        ctx.keeps = keeps
-        saved = tuple(x for keep, x in zip(keeps, whole) if keep)
-        ctx.save_for_backward(*saved)
-        if forward_ad._current_level >= 0:
+        saved = _keep(ctx, rule, args, result)
+        if private.forward_gradients():
             ctx.save_for_forward(*saved)
         return result
 
@@ -100,6 +88,18 @@ class Recorded(torch.autograd.Function):
         return ctx.rule.tangent(_arguments(ctx), tangents[2:])
 
 
+def _keep(ctx: Any, rule: Rule, args: tuple[Any, ...], result: Any) -> tuple[Tensor, ...]:
+    """Keeps what the gradients need, and gives the tensors among it."""
+    ctx.set_materialize_grads(False)
+    whole = (*args, result[0] if isinstance(result, tuple) else result)
+    keeps = [i in rule.kept and isinstance(x, Tensor) for i, x in enumerate(whole)]
+    ctx.rest = tuple(None if keep else Like(x.shape, x.dtype) if isinstance(x, Tensor) else x for keep, x in zip(keeps, whole))
+    ctx.keeps = keeps
+    saved = tuple(x for keep, x in zip(keeps, whole) if keep)
+    ctx.save_for_backward(*saved)
+    return saved
+
+
 def _arguments(ctx: Any) -> tuple[Any, ...]:
     saved = iter(ctx.saved_tensors)
     return tuple(next(saved) if keep else x for keep, x in zip(ctx.keeps, ctx.rest))
@@ -111,22 +111,46 @@ _apply_here = super(torch.autograd.Function, Recorded).apply
 def _refuse(rule: Rule, watched: Iterable[int]) -> None:
     for i in watched:
         if i not in rule.by:
-            schema = rule.overload._schema
-            name = schema.arguments[i].name
-            raise NotImplementedError(f"{schema.name.removeprefix('phasor::')}: there is no gradient by {name}, wanted {name}.detach()")
+            # PyTorch has no public way to the names of an operator's parameters.
+            schema = getattr(rule.overload, "_schema", None)
+            name = f"argument {i}" if schema is None else schema.arguments[i].name
+            raise NotImplementedError(f"{name_of(rule.overload)}: there is no gradient by {name}, wanted {name}.detach()")
+
+
+def name_of(overload: Any) -> str:
+    """`rotary.qk` of phasor::rotary.qk."""
+    return overload.name().removeprefix("phasor::")
 
 
 def register(rule: Rule) -> None:
     """Makes the operator differentiable by its rule."""
+    if not private.OWN_KERNELS:
+        _register_by_library(rule)
+        return
 
     def kernel(keyset: Any, *args: Any) -> Any:
-        recording = _C.is_grad_enabled() and _C._any_requires_grad(*args)
+        recording = torch.is_grad_enabled() and any_requires_grad(args)
         if recording:
             _refuse(rule, (i for i, x in enumerate(args) if isinstance(x, Tensor) and x.requires_grad))
         below = below_autograd(rule.overload, keyset)
-        return applied(_apply_here, rule, below, args) if recording or forward_ad._current_level >= 0 else below(*args)
+        return applied(_apply_here, rule, below, args) if recording or private.forward_gradients() else below(*args)
 
-    LIBRARY.impl(rule.overload._opname, kernel, "Autograd", with_keyset=True)
+    LIBRARY.impl(name_of(rule.overload), kernel, "Autograd", with_keyset=True)
+
+
+def _register_by_library(rule: Rule) -> None:
+    """The same by what PyTorch publishes: gradients backward alone."""
+
+    def setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _refuse(rule, (i for i, needed in enumerate(ctx.needs_input_grad) if needed))
+        _keep(ctx, rule, inputs, output)
+
+    def backward(ctx: Any, *gradients: Tensor | None) -> Any:
+        if all(gradient is None for gradient in gradients):
+            return tuple(None for _ in ctx.needs_input_grad)
+        return tuple(rule.backward(tuple(ctx.needs_input_grad), _arguments(ctx), gradients))
+
+    torch.library.register_autograd(rule.overload, backward, setup_context=setup, lib=LIBRARY)
 
 
 def _no_gradient(*_: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from phasor._torch import private
 from phasor._torch.operators import LIBRARY, OPERATORS, Operator
 from phasor._torch.plain import dense
 
@@ -84,7 +85,7 @@ def _rule(operator: Operator) -> Callable[..., Any]:
     return rule
 
 
-for _operator in OPERATORS:
+for _operator in OPERATORS if private.OWN_KERNELS else [o for o in OPERATORS if not o.in_place]:
     torch.library.register_vmap(_operator.overload, _rule(_operator), lib=LIBRARY)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from .._torch.private import transforms_active
 from ._forms import Call, Form, answer
 from ._variants import Misfit, Variant
 
@@ -42,7 +43,7 @@ class Order:
         """Our results and the gradients through them in this order."""
         if self.results:
             turned = [None if t is None else t.contiguous() for t in turned]
-        if self.gradients and not torch._C._are_functorch_transforms_active():  # there is no hook in them
+        if self.gradients and not transforms_active():  # there is no hook in them
             for t in turned:
                 if t is not None and t.requires_grad:
                     t.register_hook(torch.Tensor.contiguous)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import types
 from collections.abc import Iterator
@@ -44,6 +45,7 @@ def patch(model: torch.nn.Module, numerics: str = "model", *, strict: bool = Fal
         unpatch(model)
         raise
     report.rotations, report.tables, report.left = rotations.entries(), tables.entries(), left.entries()
+    report.calls = rewriter.calls
     if strict and (report.left or not report):
         unpatch(model)
         raise ValueError(f"patch: not everything could be replaced, wanted all of it (strict)\n{report}")
@@ -111,8 +113,9 @@ def _patch_methods(module: torch.nn.Module, rewriter: Rewriter, rotations: Count
         method_rotation = _method_rotation(module, name, function, static)
         if isinstance(method_rotation, Rotation):
             ours = replacement(function, method_rotation, method=not static)
+            rewriter.calls.append(ours.phasor_calls)
             bind(module, name, Standin(ours, function) if static else types.MethodType(ours, module))
-            rotations.add(where, name, str(method_rotation.variant))
+            rotations.add(where, name, str(method_rotation))
             continue
         if isinstance(method_rotation, str):
             left.add(where, name, method_rotation)
@@ -121,8 +124,10 @@ def _patch_methods(module: torch.nn.Module, rewriter: Rewriter, rotations: Count
         if not isinstance(thing, types.FunctionType) or hasattr(thing, "phasor_rotation"):
             continue
         if isinstance(form_of(thing), Form) and isinstance(known(thing), Rotation):
-            bind(module, name, Standin(replacement(thing, known(thing)), thing))
-            rotations.add(where, name, str(known(thing).variant))
+            ours = replacement(thing, known(thing))
+            rewriter.calls.append(ours.phasor_calls)
+            bind(module, name, Standin(ours, thing))
+            rotations.add(where, name, str(known(thing)))
 
 
 def _rewrite_method(module: torch.nn.Module, name: str, function: types.FunctionType, static: bool, tools: tuple) -> None:
@@ -144,7 +149,7 @@ def _rewrite_method(module: torch.nn.Module, name: str, function: types.Function
     for called in sorted(names):
         rotation = view.rotations.get(called)
         if rotation is not None:
-            rotations.add(where, called, str(rotation.variant))
+            rotations.add(where, called, str(rotation))
         else:
             rotations.add(where, called, "through the rotation that it calls")
 
@@ -158,4 +163,17 @@ def _method_rotation(module: torch.nn.Module, name: str, function: types.Functio
     if isinstance(form, str):
         return None if form == NO_TABLES else form
     number, width = getattr(module, "num_heads", None), getattr(module, "head_size", None)
-    return recognise(bound, (number, width) if number and width and form.tables == "packed" else None)
+    try:
+        probed = to_probe(module)
+    except Exception as why:  # noqa: BLE001  whatever an attribute of a module may raise
+        return f"its module cannot be copied to be tried out ({type(why).__name__})"
+    probed_bound = function if static else types.MethodType(function, probed)
+    return recognise(probed_bound, (number, width) if number and width and form.tables == "packed" else None)
+
+
+def to_probe(module: torch.nn.Module) -> torch.nn.Module:
+    """A copy to be tried out, so that no question leaves a trace in the model: buffers and attributes are copied, parameters shared."""
+    shared = {id(p): p for p in module.parameters()}
+    hooks = [held for part in module.modules() for name, held in part.__dict__.items() if name.endswith("_hooks") or name == "_hf_hook"]
+    shared.update((id(held), type(held)() if hasattr(held, "clear") else None) for held in hooks)
+    return copy.deepcopy(module, shared)

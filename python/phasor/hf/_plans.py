@@ -10,9 +10,10 @@ import torch
 
 from .. import TableLayout
 from .._arrays import torch_road
+from ._complex import ROW
 from ._forms import Call, answer, cos_sin
 from ._gradients import Order, needed
-from ._recognise import COMPLEX_ROW, Rotation, pattern, without_axis
+from ._recognise import Rotation, pattern, without_axis
 from ._variants import ALIGN, Misfit, keywords, order_of
 
 Tensor = torch.Tensor
@@ -26,7 +27,7 @@ def key_of(call: Call) -> tuple:
     """All that decides how a call is done."""
     kinds = [None if t is None else (t.shape, t.dtype, t.stride(-1), t.device) for t in call.tensors]
     tables = ((t.shape, t.dtype, t.stride(), t.device, t.requires_grad) for t in call.tables)
-    return (*kinds, *tables, call.axis, call.rows is None, needed(call.tensors))
+    return (*kinds, *tables, call.axis, call.rows is None, torch.is_grad_enabled(), needed(call.tensors))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ def is_ours(rotation: Rotation, call: Call) -> bool:
     if any(t.requires_grad or t.dtype != table.dtype or t.device.type != "cpu" for t in call.tables):
         return False  # learned tables (LightGlue) need a gradient that only the model's own function gives
     if rotation.packing == "complex":
-        return table.dtype == torch.complex64 and dtype in (torch.float32, *_NARROW) and table.shape[-1] % COMPLEX_ROW == 0
+        return table.dtype == torch.complex64 and dtype in (torch.float32, *_NARROW) and table.shape[-1] % ROW == 0
     if rotation.variant.arithmetic == "float32":
         return dtype in (torch.float32, *_NARROW) and table.dtype in (torch.float32, *_NARROW)
     if rotation.variant.arithmetic == "dtype_back":

@@ -4,48 +4,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
+from ._complex import FUSED, by_product, separate_roundings
 from ._forms import PACKINGS, Call, Form, answer, cos_sin, form_of
 from ._gradients import GRADIENT_DTYPES, Order, order_of_gradients
+from ._scenes import FIRST, FURTHER, Scene, call_of, scenes
 from ._variants import ALIGN, ARITHMETIC, Misfit, Variant, all_variants
 
 
-D, T, B, H = 24, 5, 2, 3
-# (shape of q, of k and v, of the tables without their width): ranks and orders that models use.
-SHAPES: list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = [
-    ((B, H, T, D), (B, 1, T, D), (B, T)),
-    ((B, H, T, D), (B, 1, T, D), (1, T)),
-    ((B, T, H, D), (B, T, 1, D), (B, T)),
-    ((T, H, D), (T, 1, D), (T,)),
-    ((1, T, H, D), (1, T, 1, D), (T,)),
-    ((B, H, T, D), (B, 1, T, D), (T,)),
-    ((B, H, T, D), (B, 1, T, D), (1, 1, T)),
-    ((B, H, T, D), (B, 1, T, D), (B, 1, T)),
-    ((B, T, H, D), (B, T, 1, D), (T, 1)),
-    ((B, T, D), (B, T, D), (B, T)),
-    ((B, H, T + 2, D), (B, 1, T + 2, D), (T,)),  # tokens without a row come first: DINOv3
-    ((B, H, T - 2, D), (B, 1, T, D), (B, T)),  # q has the last rows
-]
-PACKED_SHAPES = [((B, H, T, D), (B, H, T, D), (1, 1, T)), ((B, T, D), (B, T, D), (2, T + 2, 1, 1))]
-WIDTHS = (D, D // 2, D // 3)
-# PyTorch's complex product is fused where a row does not fill two registers, and plain elsewhere; only plain rows have defined bits.
-COMPLEX_ROW = 16
 DTYPES = GRADIENT_DTYPES[:4]
 ALIGNS = ("none", "-2", "1", "2", "outer", "rows", "time_first")
-
-
-@dataclasses.dataclass
-class Scene:
-    """The shapes of one probe."""
-
-    shapes: tuple[tuple[int, ...], ...]
-    width: int
-    axis: int | None
-    given: int  # tensors; the others are None
 
 
 @dataclasses.dataclass
@@ -68,6 +40,9 @@ class Rotation:
     # (pattern but for the axis, dtype, dtype of the tables) of calls whose gradients have the function's bits
     gradients: dict[tuple, Order] = dataclasses.field(default_factory=dict)
 
+    def __str__(self) -> str:
+        return f"{self.variant}, complex" if self.packing == "complex" else str(self.variant)
+
 
 def pattern(variant: Variant, call: Call, cos: Tensor) -> tuple:
     """What a proof is for: which tensors there are, ranks, the axis given, and how tokens and rows of the tables go together."""
@@ -81,39 +56,6 @@ def pattern(variant: Variant, call: Call, cos: Tensor) -> tuple:
 def without_axis(kind: tuple) -> tuple:
     """A pattern but for the axis given, which chooses a view of the tables and no more."""
     return (*kind[:3], *kind[4:])
-
-
-def scenes(form: Form, heads: tuple[int, int] | None) -> Iterator[Scene]:
-    """Every kind of call that might be taken; `heads` (their number and width) where the function reads them from its module."""
-    tensors = form.roles.count("tensor")
-    shapes = PACKED_SHAPES if form.tables == "packed" else SHAPES
-    widths: Iterable[int] = WIDTHS
-    if heads is not None:
-        number, widths = heads[0], (heads[1],)
-        shapes = [((B, T, number * heads[1]),) * 2 + (PACKED_SHAPES[1][2],)]
-    elif form.tables == "complex":
-        widths = (COMPLEX_ROW, 2 * COMPLEX_ROW)
-        shapes = [((*q[:-1], 2 * COMPLEX_ROW), (*k[:-1], 2 * COMPLEX_ROW), t) for q, k, t in SHAPES]
-    for shape in shapes:
-        for width in widths:
-            for axis in (0, 1, 2, -2) if "axis" in form.roles else (None,):
-                for given in range(1, tensors + 1):
-                    yield Scene(shape, width, axis, given)
-
-
-def random(shape: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> Tensor:
-    """Normal numbers of any dtype."""
-    return torch.randn(shape, generator=generator, dtype=torch.complex64 if dtype.is_complex else torch.float32).to(dtype)
-
-
-def call_of(form: Form, scene: Scene, dtypes: tuple[torch.dtype, torch.dtype], generator: torch.Generator) -> Call:
-    """Random tensors and tables of one probe."""
-    q, others, rows = scene.shapes
-    count = form.roles.count("tensor")
-    tensors = [random(q if i == 0 else others, dtypes[0], generator) if i < scene.given else None for i in range(count)]
-    kind = torch.complex64 if form.tables == "complex" else dtypes[1]
-    tables = tuple(random((*rows, scene.width), kind, generator) for _ in range(2 if form.tables == "separate" else 1))
-    return Call(tensors, tables, torch.arange(T).flip(0)[None] if "rows" in form.roles else None, scene.axis)
 
 
 def ask(function: Callable, form: Form, call: Call) -> Probe | None:
@@ -134,10 +76,10 @@ def ask(function: Callable, form: Form, call: Call) -> Probe | None:
     return Probe(call, answers, count)
 
 
-def agrees(variant: Variant, packing: str, probe: Probe) -> bool:
+def agrees(variant: Variant, packing: str, probe: Probe, engine: Callable = answer) -> bool:
     """Whether the variant answers a probe as the function did: in dtype, shape and every bit (the sign of a zero aside)."""
     try:
-        got = answer(variant, packing, probe.call)
+        got = engine(variant, packing, probe.call)
     except (Misfit, ValueError, RuntimeError, IndexError, NotImplementedError):
         return False
     pairs = [(a, b) for a, b in zip(probe.answers, got) if a is not None]
@@ -162,16 +104,42 @@ def recognise(function: Callable, heads: tuple[int, int] | None = None) -> Rotat
     if None in more:
         return "it does not take 16-bit types where it takes float32"
     found = choose(form, float32, more)
-    return found if isinstance(found, str) else with_gradients(function, found, taken, generator)
+    if isinstance(found, Rotation):
+        where = other_at(function, found, taken, generator)
+        return where if where else with_gradients(function, found, taken, generator)
+    if form.tables == "complex" and not separate_roundings():
+        fused = choose(form, float32, more, by_product)
+        return found if isinstance(fused, str) else f"{fused}: {FUSED}"
+    return found
+
+
+def other_at(function: Callable, rotation: Rotation, taken: list[tuple[Scene, Probe]], generator: torch.Generator) -> str:
+    """At which further size the function rotates otherwise, in words; empty where it does so nowhere.
+
+    Each kind of call is tried once at every size, in one pair of dtypes after the other.
+    """
+    for turn, scene in enumerate(scenes_by_kind(rotation, taken).values()):
+        for number, size in enumerate(FURTHER):
+            dtypes = DTYPES[(turn + number) % len(DTYPES)]
+            probe = ask(function, rotation.form, call_of(rotation.form, dataclasses.replace(scene, size=size), dtypes, generator))
+            if probe is None or pattern(rotation.variant, probe.call, cos_sin(rotation.packing, probe.call)[0]) not in rotation.proven:
+                continue  # such a call would go to the model's own function
+            if not agrees(rotation.variant, rotation.packing, probe):
+                return f"it rotates ({rotation}) {FIRST}, but otherwise {size} ({dtypes[0]})"
+    return ""
+
+
+def scenes_by_kind(rotation: Rotation, taken: list[tuple[Scene, Probe]]) -> dict[tuple, Scene]:
+    """One scene of every kind of call, whatever its axis."""
+    return {
+        without_axis(pattern(rotation.variant, probe.call, cos_sin(rotation.packing, probe.call)[0])): scene for scene, probe in taken
+    }
 
 
 def with_gradients(function: Callable, rotation: Rotation, taken: list[tuple[Scene, Probe]], generator: torch.Generator) -> Rotation:
     """The rotation with what is known about its gradients: one probe of every kind of call in every pair of dtypes."""
-    scenes_by_kind = {}
-    for scene, probe in taken:
-        scenes_by_kind[without_axis(pattern(rotation.variant, probe.call, cos_sin(rotation.packing, probe.call)[0]))] = scene
     proven: dict[tuple, Order] = {}
-    for kind, scene in scenes_by_kind.items():
+    for kind, scene in scenes_by_kind(rotation, taken).items():
         for dtypes in GRADIENT_DTYPES:
             call = call_of(rotation.form, scene, dtypes, generator)
             order = order_of_gradients(function, (rotation.form, rotation.variant, rotation.packing), call, generator)
@@ -192,8 +160,8 @@ def proofs(variant: Variant, packing: str, probes: list[Probe]) -> dict[tuple, i
     return proven
 
 
-def choose(form: Form, float32: list[Probe], more: list[Probe]) -> Rotation | str:
-    """The first variant that agrees with every probe."""
+def choose(form: Form, float32: list[Probe], more: list[Probe], engine: Callable = answer) -> Rotation | str:
+    """The first variant that agrees with every probe; `engine` does the rotation, phasor unless it is said."""
     reason = "no known rotation has its bits"
     aligns = ("parameter",) if "axis" in form.roles else ALIGNS
     arithmetics = ("float32",) if form.tables == "complex" else tuple(ARITHMETIC)
@@ -201,9 +169,9 @@ def choose(form: Form, float32: list[Probe], more: list[Probe]) -> Rotation | st
         for variant in all_variants(aligns):
             for arithmetic in arithmetics:
                 chosen = dataclasses.replace(variant, arithmetic=arithmetic)
-                if not all(agrees(chosen, packing, probe) for probe in float32):
+                if not all(agrees(chosen, packing, probe, engine) for probe in float32):
                     continue
-                if all(agrees(chosen, packing, probe) for probe in more):
+                if all(agrees(chosen, packing, probe, engine) for probe in more):
                     return Rotation(form, packing, chosen, proofs(chosen, packing, float32))
                 reason = f"it rotates ({variant.pairing}), but no known arithmetic has its bits in 16-bit types"
     return reason

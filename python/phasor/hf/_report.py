@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `patch` did: what was replaced where, and what was left, with the reason."""
+"""What `patch` did: what was replaced where, and what was left, with the reason; and what real calls showed since."""
 
 from __future__ import annotations
 
 import dataclasses
+
+from ._first_calls import FirstCalls
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,19 +20,31 @@ class Entry:
 
 @dataclasses.dataclass
 class Report:
-    """Replaced rotations, replaced tables (numerics="exact"), and what was left as it is."""
+    """Replaced rotations, replaced tables (numerics="exact"), what was left as it is, and what fell back to the model's own function since."""
 
     numerics: str
     rotations: list[Entry] = dataclasses.field(default_factory=list)
     tables: list[Entry] = dataclasses.field(default_factory=list)
     left: list[Entry] = dataclasses.field(default_factory=list)
+    calls: list[FirstCalls] = dataclasses.field(default_factory=list, repr=False, compare=False)
+
+    @property
+    def fell_back(self) -> list[Entry]:
+        """Replaced functions that answered a real call otherwise than phasor, as of now: the first call of each kind is done by both."""
+        return [
+            Entry(entry.where, entry.what, entry.modules, how)
+            for calls in self.calls
+            for how in calls.differences
+            for entry in self.rotations
+            if entry.what == calls.name
+        ]
 
     def __bool__(self) -> bool:
         return bool(self.rotations or self.tables)
 
     def __str__(self) -> str:
         lines = [f"phasor.hf.patch, numerics={self.numerics!r}"]
-        for title, entries in (("rotation", self.rotations), ("tables", self.tables), ("left", self.left)):
+        for title, entries in (("rotation", self.rotations), ("tables", self.tables), ("left", self.left), ("fell back", self.fell_back)):
             lines += [f"  {title}: {e.where} ({e.modules}x) {e.what}: {e.how}" for e in entries]
         if not (self or self.left):
             lines.append("  nothing in this model rotates by cosines and sines")

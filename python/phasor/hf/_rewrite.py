@@ -9,6 +9,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ._first_calls import FirstCalls
 from ._forms import NO_TABLES, Form, form_of
 from ._recognise import Rotation, recognise
 from ._replace import replacement
@@ -35,7 +36,8 @@ def names_in(code: types.CodeType) -> Iterator[str]:
 class ModuleView:
     """The globals of one Python module, with its rotations replaced in a copy."""
 
-    def __init__(self, original: dict[str, Any]):
+    def __init__(self, original: dict[str, Any], calls: list[FirstCalls]):
+        self._calls = calls  # of what is replaced
         self.rotations: dict[str, Rotation] = {}
         self.strangers: dict[str, str] = {}  # named like a rotation or taking tables, but not recognised: why
         self.globals = dict(original)
@@ -53,7 +55,8 @@ class ModuleView:
                 found = known(thing)
                 if isinstance(found, Rotation):
                     self.rotations[name] = found
-                    self.globals[name] = replacement(thing, found)
+                    self.globals[name] = ours = replacement(thing, found)
+                    self._calls.append(ours.phasor_calls)
                 elif named:
                     self.strangers[name] = found
             elif named and (form != NO_TABLES or self._turns_by_itself(thing)):
@@ -100,6 +103,7 @@ class Rewriter:
     """Rewrites functions for one model; the views of Python modules are shared by all its parts."""
 
     def __init__(self) -> None:
+        self.calls: list[FirstCalls] = []  # of every function that is replaced
         self._views: dict[int, ModuleView] = {}
         self._done: dict[types.FunctionType, tuple[types.FunctionType | None, frozenset[str]]] = {}
 
@@ -107,7 +111,7 @@ class Rewriter:
         """The view of the module that the function belongs to."""
         own = function.__globals__
         if id(own) not in self._views:
-            self._views[id(own)] = ModuleView(own)
+            self._views[id(own)] = ModuleView(own, self.calls)
         return self._views[id(own)]
 
     def rewritten(self, function: types.FunctionType) -> tuple[types.FunctionType | None, frozenset[str]]:

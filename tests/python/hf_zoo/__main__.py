@@ -13,6 +13,8 @@ warnings.filterwarnings("ignore")
 
 import torch  # noqa: E402
 
+from settled import settle  # noqa: E402
+
 from .compare import outcome_of  # noqa: E402
 from .models import model_types  # noqa: E402
 
@@ -20,6 +22,7 @@ from .models import model_types  # noqa: E402
 def main() -> None:
     part, parts, named = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
     torch.set_num_threads(1)
+    settle()
     for model_type in named or model_types()[part::parts]:
         print(json.dumps(dataclasses.asdict(outcome_of(model_type))), flush=True)
 

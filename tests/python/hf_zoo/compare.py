@@ -10,6 +10,8 @@ import torch
 
 import phasor.hf
 from phasor.hf import _replace
+from settled import bfloat16_is_slow, seconds_of_a_product
+from torch.utils.flop_counter import FlopCounterMode
 
 from . import further
 from .inputs import inputs_for
@@ -17,6 +19,7 @@ from .models import build
 from .overrides import PARTS
 
 DTYPES = (torch.float32, torch.bfloat16)
+MOST_SECONDS = 0.5  # of a forward in bfloat16; there are up to eight, and as many backward
 
 
 @dataclasses.dataclass
@@ -33,6 +36,7 @@ class Outcome:
     own: int = 0  # calls that went to the model's own function
     different: list[str] = dataclasses.field(default_factory=list)  # dtypes whose outputs are not bitwise equal
     unable: list[str] = dataclasses.field(default_factory=list)  # dtypes that the model itself cannot run in
+    too_slow: list[str] = dataclasses.field(default_factory=list)  # dtypes left out: this processor has no instructions for them
     restored: bool = True  # unpatch left every module as it was
     exact_error: float = 0.0  # of outputs with numerics="exact", relative to the largest
     table_error: float = 0.0  # of its tables, in units of the documented error
@@ -119,9 +123,21 @@ def steady_error(model: torch.nn.Module, backward: Callable, before: list[torch.
     return 0.0 if same(*pair) else error(*pair)
 
 
+def too_slow(model: torch.nn.Module, inputs: dict[str, Any], dtype: torch.dtype) -> bool:
+    """Whether the model, now in float32, would take too long in this dtype on this processor: what else is compared in it is in the other models."""
+    if dtype is torch.float32 or not bfloat16_is_slow():
+        return False
+    with FlopCounterMode(display=False) as counter:
+        run(model, inputs, torch.float32)
+    return counter.get_total_flops() / 2 * seconds_of_a_product(dtype) > MOST_SECONDS
+
+
 def compare(model: torch.nn.Module, inputs: dict[str, Any], outcome: Outcome, plain: list[torch.Tensor] | None) -> None:
     """The model in float32 (whose outputs may be known) and bfloat16, unpatched and patched: forward, backward, generation."""
     for dtype in DTYPES:
+        if too_slow(model, inputs, dtype):
+            outcome.too_slow.append(named(dtype))
+            continue
         model = model.float() if dtype is torch.float32 else model.bfloat16()  # .to(dtype) would make real numbers of complex tables
         try:
             before = plain if plain and dtype is torch.float32 else run(model, inputs, dtype)

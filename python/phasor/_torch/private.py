@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The private names of PyTorch that are used, and what is done where one is gone: results stay, only speed may go. No other file has any."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+NAMES = (
+    "torch._C._are_functorch_transforms_active",
+    "torch._C._len_torch_dispatch_stack",
+    "torch._C._len_torch_function_stack",
+    "torch._C._is_tracing",
+    "torch._C._increment_version",
+    "torch._C._AutoDispatchBelowAutograd",
+    "torch._C._after_autograd_keyset",
+    "torch._C._autograd._get_creation_meta",
+    "torch._C._autograd.CreationMeta",
+    "torch.Tensor._base",
+    "torch._functorch.utils.enable_single_level_autograd_function",
+    "torch.autograd.forward_ad._current_level",
+    "torch.autograd.forward_ad._set_fwd_grad_enabled",
+    "torch.utils._python_dispatch._disable_current_modes",
+)
+
+
+def _module(path: str) -> Any:
+    try:
+        return importlib.import_module(path)
+    except ImportError:
+        return None
+
+
+_C = getattr(torch, "_C", None)
+_transforms = getattr(_C, "_are_functorch_transforms_active", None)
+_modes = getattr(_C, "_len_torch_dispatch_stack", None)
+_function_modes = getattr(_C, "_len_torch_function_stack", None)
+_tracing = getattr(_C, "_is_tracing", None) or torch.jit.is_tracing
+_below_autograd = getattr(_C, "_AutoDispatchBelowAutograd", None)
+_after_autograd = getattr(_C, "_after_autograd_keyset", None)
+_autograd = getattr(_C, "_autograd", None)
+_creation_meta = getattr(_autograd, "_get_creation_meta", None)
+_creation_default = getattr(getattr(_autograd, "CreationMeta", None), "DEFAULT", None)
+_forward_enabled = getattr(forward_ad, "_set_fwd_grad_enabled", None)
+_single_level = getattr(_module("torch._functorch.utils"), "enable_single_level_autograd_function", None)
+_without_modes = getattr(_module("torch.utils._python_dispatch"), "_disable_current_modes", None)
+
+# Whether PyTorch can be asked who looks on at a call. Where it cannot, no call goes past its dispatcher.
+CAN_ASK = all(x is not None for x in (_transforms, _modes, _function_modes, getattr(forward_ad, "_current_level", None)))
+# Whether kernels for the dispatch key of autograd can be written here. Where they cannot, torch.library.register_autograd makes them, which
+# knows nothing of forward-mode gradients.
+OWN_KERNELS = all(x is not None for x in (_below_autograd, _after_autograd, _forward_enabled, _single_level))
+# What the core asks before it writes past the dispatcher: each must answer 0, False or None.
+SILENT = (_transforms, _modes, _function_modes, _tracing)
+
+increment_version: Callable[[Iterable[Tensor]], None] = getattr(_C, "_increment_version", None) or torch.autograd.graph.increment_version
+
+
+def transforms_active() -> bool:
+    """Whether a transform of torch.func is at work; True where that cannot be known."""
+    return True if _transforms is None else _transforms()
+
+
+def forward_gradients() -> bool:
+    """Whether forward-mode gradients may be at work; True where that cannot be known."""
+    return getattr(forward_ad, "_current_level", 0) >= 0
+
+
+def nobody_watches() -> bool:
+    """Whether no transform, mode, trace or forward-mode gradient looks on at a call."""
+    return CAN_ASK and not (_transforms() or _modes() or _function_modes() or _tracing() or forward_ad._current_level >= 0)
+
+
+def redispatched(overload: Any, keyset: Any, args: tuple[Any, ...], recording: bool) -> Any:
+    """The operator below autograd; where transforms are at work, with gradients as they were outside, for those further out to record."""
+    with _below_autograd():
+        if not transforms_active():
+            return overload.redispatch(keyset & _after_autograd, *args)
+        with torch.set_grad_enabled(recording), _forward_enabled(True):
+            return overload.redispatch(keyset & _after_autograd, *args)
+
+
+def single_level() -> Any:
+    """The context in which an autograd function may be called inside of a transform, at its level."""
+    return _single_level() if transforms_active() else contextlib.nullcontext()
+
+
+def written_through_copy(x: Tensor) -> bool:
+    """Whether x is a view that PyTorch may refuse to write in place: one of several views of a call, or one made without gradients."""
+    if _creation_meta is None or _creation_default is None:
+        return True
+    return getattr(x, "_base", x) is not None and _creation_meta(x) != _creation_default
+
+
+def real_tensor(values: list[int]) -> Tensor:
+    """Integers as a tensor on the CPU that holds them, even where a model is being made without any memory."""
+    with contextlib.nullcontext() if _without_modes is None else _without_modes():
+        return torch.tensor(values, dtype=torch.int64, device="cpu")

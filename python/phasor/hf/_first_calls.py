@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real calls of a replaced function: the first of each kind is done by the model's own function too, and its answer decides."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from .._torch.plain import TYPES
+from .._torch.private import nobody_watches
+from ._forms import Call
+from ._variants import Misfit
+
+Tensor = torch.Tensor
+
+
+def kind_of(call: Call, training: bool | None) -> tuple:
+    """What a function may branch on: dtypes, devices, widths, the other sizes up to a power of two, gradients, the module's mode."""
+    kinds = [
+        None if t is None else (t.dtype, t.device.type, t.shape[-1], tuple(size.bit_length() for size in t.shape[:-1]))
+        for t in (*call.tensors, *call.tables)
+    ]
+    return (*kinds, call.axis, call.rows is None, torch.is_grad_enabled(), training)
+
+
+class FirstCalls:
+    """Of one function in one patched model: which kinds of call were compared, and in which the answers differed."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.differences: list[str] = []  # in words
+        self._alike: dict[tuple, bool] = {}
+
+    def verdict(self, kind: tuple) -> bool | None:
+        """Whether calls of this kind are answered alike; None before there was one."""
+        return self._alike.get(kind)
+
+    def note(self, kind: tuple, call: Call, alike: bool) -> None:
+        """Remembers a comparison, and warns of a difference."""
+        self._alike[kind] = alike
+        if not alike:
+            q = call.tensors[0]
+            self.differences.append(
+                f"it rotated the probes as phasor does, but not a call with q {tuple(q.shape)} of {q.dtype}: such calls go to the model's own function"
+            )
+            warnings.warn(f"phasor.hf: {self.name}: {self.differences[-1]}", stacklevel=2)
+
+
+@dataclasses.dataclass(frozen=True)
+class FirstCall:
+    """A call that is to be done both ways."""
+
+    rotation: Any
+    plan: Any
+    call: Call
+    kind: tuple
+    keep: Callable[[Any], None]  # takes the plan for later calls of these shapes, None for the model's own function
+    calls: FirstCalls
+
+    def compared(self, own: Callable[[], Any]) -> Any:
+        """phasor's answer where the model's own function gives the same and leaves its arguments alone, else the function's own."""
+        before = [None if t is None else t.detach().clone() for t in self.call.tensors]
+        try:
+            ours = self.plan.run(self.rotation, self.call)
+        except Misfit:
+            self.keep(None)
+            return own()
+        theirs = own()
+        alike = same(_listed(ours), _listed(theirs)) and same(before, self.call.tensors) and isinstance(theirs, type(ours))
+        self.calls.note(self.kind, self.call, alike)
+        self.keep(self.plan if alike else None)
+        return ours if alike else theirs
+
+
+def comparable(call: Call) -> bool:
+    """Whether values can be looked at now: plain tensors, and nobody (a fake or traced call, a transform) looks on."""
+    return nobody_watches() and all(t is None or type(t) in TYPES for t in (*call.tensors, *call.tables))
+
+
+def _listed(answer: Any) -> Sequence[Tensor | None]:
+    return answer if isinstance(answer, (tuple, list)) else (answer,)
+
+
+def same(some: Sequence[Tensor | None], others: Sequence[Tensor | None]) -> bool:
+    """Equal in dtype, shape and every value; NaN is equal to NaN."""
+    return len(some) == len(others) and all(_same(a, b) for a, b in zip(some, others))
+
+
+def _same(a: Tensor | None, b: Tensor | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    if a.dtype != b.dtype or a.shape != b.shape or a.device != b.device:
+        return False
+    a, b = a.detach(), b.detach()
+    return torch.equal(a, b) or bool(((a == b) | (a.isnan() & b.isnan())).all())
