@@ -11,7 +11,7 @@ import numpy as np
 
 from phasor import _core
 from phasor._arrays import Array, Positions, is_torch, positions_argument, returned, torch_road, torch_road_if_usable
-from phasor._numbers import empty, freeze, new_like, past_torch, reals, torch_dtype, ungraded, written
+from phasor._numbers import empty, freeze, new_like, one_device, past_torch, reals, torch_dtype, ungraded, written
 
 __all__ = [
     "BandLadder",
@@ -176,6 +176,7 @@ class Sinusoidal:
         if is_torch(at) and out is None and amplitude is None:
             return self._torch_operators().sinusoidal(at, self._text, torch_dtype(dtype))
         ungraded("Sinusoidal", at, amplitude)
+        one_device("Sinusoidal", positions=at, out=out)
         given = out is not None
         if out is None:
             out = empty((*_token_shape(at, "Sinusoidal"), self._spec.width), dtype, at)
@@ -198,7 +199,7 @@ class Sinusoidal:
         [[0.0, 1.0], [0.8414999842643738, 0.5403000116348267]]
         """
         if is_torch(x):
-            at, first = torch_road().positions_and_first(positions)
+            at, first = torch_road().positions_and_first(positions, x)
             # A tensor may be one that learns.
             factor = amplitude if amplitude is None or is_torch(amplitude) else x.new_tensor(amplitude, dtype=torch_dtype("float64"))
             return self._torch_operators().add_sinusoidal(x, self._text, at, first, factor)
@@ -218,6 +219,7 @@ class Sinusoidal:
         if is_torch(x):
             self._torch_operators()  # a compiler that looks at a later call could not make the text
         ungraded("Sinusoidal.add_", positions, amplitude)
+        one_device("Sinusoidal.add_", x=x, positions=positions)
         self._core.add(x, positions_argument(positions), None, _number(amplitude))
         return written(x)
 

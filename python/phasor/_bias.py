@@ -10,7 +10,7 @@ import numpy as np
 from phasor import _core
 from phasor._arrays import Array, Positions, is_torch, positions_argument, returned, torch_road
 from phasor._bias_specs import Alibi, BiasSpec, T5Buckets, XlSinusoids
-from phasor._numbers import empty, integers, ungraded, written
+from phasor._numbers import empty, integers, one_device, ungraded, written
 
 __all__ = ["Bias", "alibi_slopes", "t5_buckets", "xl_sinusoids"]
 
@@ -58,6 +58,7 @@ class Bias:
         first, end, step = (heads or slice(None)).indices(self.heads)
         if step != 1:
             raise ValueError(f"Bias: heads have a step of {step}, wanted 1")
+        one_device("Bias", q_positions=queries, k_positions=keys, out=out)
         given = out is not None
         if out is None:
             q_rows, q_tokens = _extents(queries, "q_positions")
@@ -172,6 +173,7 @@ def xl_sinusoids(distances: Positions, spec: XlSinusoids, dtype: Any = None, *, 
     [[0.9093000292778015, -0.41609999537467957], [0.8414999842643738, 0.5403000116348267], [0.0, 1.0]]
     """
     at = positions_argument(distances)
+    one_device("xl_sinusoids", distances=at, out=out)
     given = out is not None
     if out is None:
         rows, count = _extents(at, "distances")

@@ -10,7 +10,7 @@ import numpy as np
 
 from phasor import _core
 from phasor._arrays import Array, Positions, is_torch, positions_argument, returned, torch_road
-from phasor._numbers import _numpy_dtype, empty, new_like, past_torch, ungraded, written
+from phasor._numbers import _numpy_dtype, empty, new_like, one_device, past_torch, ungraded, written
 
 __all__ = ["hierarchical_table", "lookup_add", "lookup_add_", "read_learned_table", "resample_table", "scatter_gradient_"]
 
@@ -33,9 +33,10 @@ def lookup_add(x: Array, table: Array | Sequence[Array], positions: Positions = 
     if is_torch(x) and is_torch(table):
         import torch
 
-        at, first = torch_road().positions_and_first(positions)
+        at, first = torch_road().positions_and_first(positions, x)
         return torch.ops.phasor.lookup_add(x, table, at, first, offset, None)
     ungraded("lookup_add", x, *_each(table))
+    one_device("lookup_add", x=x, table=table, positions=positions)
     out = new_like(x)
     _core.lookup_add(x, table, positions_argument(positions), out, offset)
     return returned(x, out)
@@ -51,6 +52,7 @@ def lookup_add_(x: Array, table: Array | Sequence[Array], positions: Positions =
     if is_torch(x) and (not past_torch(x) or (is_torch(table) and getattr(table, "requires_grad", False))):
         return x.copy_(lookup_add(x, table, positions, offset=offset))
     ungraded("lookup_add_", *_each(table))
+    one_device("lookup_add_", x=x, table=table, positions=positions)
     _core.lookup_add(x, table, positions_argument(positions), None, offset)
     return written(x)
 
@@ -67,6 +69,7 @@ def scatter_gradient_(
     [[5.0], [0.0], [2.0]]
     """
     ungraded("scatter_gradient_", gradient)
+    one_device("scatter_gradient_", table_gradient=table_gradient, gradient=gradient, positions=positions)
     if is_torch(table_gradient):
         torch_road().output("scatter_gradient_", table_gradient)
     _core.scatter_gradient(table_gradient, gradient, positions_argument(positions), offset, padding_row)

@@ -10,7 +10,7 @@ import numpy as np
 from phasor import _core
 from phasor._arrays import Array, empty_like, is_torch
 
-__all__ = ["empty", "freeze", "host_array", "integers", "new_like", "reals", "past_torch", "torch_dtype", "ungraded", "written"]
+__all__ = ["empty", "freeze", "host_array", "integers", "new_like", "one_device", "reals", "past_torch", "torch_dtype", "ungraded", "written"]
 
 
 def host_array(values: Any) -> np.ndarray:
@@ -119,6 +119,16 @@ def ungraded(where: str, *arrays: Any) -> None:
                 raise ValueError(
                     f"{where}: a tensor requires a gradient, wanted tensor.detach(), torch.no_grad(), or the modules of phasor.nn"
                 )
+
+
+def one_device(where: str, **arrays: Any) -> None:
+    """Refuses PyTorch tensors of several devices; lists of them count too."""
+    if any(is_torch(x) or isinstance(x, (list, tuple)) for x in arrays.values()):
+        from phasor._torch import checks
+
+        flat = {name: x for name, x in arrays.items() if not isinstance(x, (list, tuple))}
+        flat |= {f"{name}[{i}]": one for name, x in arrays.items() if isinstance(x, (list, tuple)) for i, one in enumerate(x)}
+        checks.one_device(where, **{name: x for name, x in flat.items() if is_torch(x)})
 
 
 def new_like(x: Array) -> Array:

@@ -208,10 +208,10 @@ ALIBI, SINUSOIDAL = phasor.nn.AlibiBias(2).text, phasor.nn.Sinusoidal(8).text
 @pytest.mark.parametrize(
     "call, words",
     [
-        (lambda q: torch.ops.phasor.rotary_tables(q, TABLE, TABLE, [0, 0, 9, -1, 0, 0, 1], 0), "pairing of the layout is 9"),
-        (lambda q: torch.ops.phasor.rotary_tables(q, TABLE, TABLE, [0, 0, -1, -1, 0, 0, 1], 0), "pairing of the layout is -1"),
-        (lambda q: torch.ops.phasor.rotary_tables(q, TABLE, TABLE, [0, 0, 0, -2, 0, 0, 1], 0), "output_pairing of the layout is -2"),
-        (lambda q: torch.ops.phasor.rotary_tables(q, TABLE, TABLE, [0, 0, 0, -1, 0, 0, 1], 3), "direction is 3"),
+        (lambda q: torch.ops.phasor.rotary_tables(q, TABLE.to(q.device), TABLE.to(q.device), [0, 0, 9, -1, 0, 0, 1], 0), "pairing of the layout is 9"),
+        (lambda q: torch.ops.phasor.rotary_tables(q, TABLE.to(q.device), TABLE.to(q.device), [0, 0, -1, -1, 0, 0, 1], 0), "pairing of the layout is -1"),
+        (lambda q: torch.ops.phasor.rotary_tables(q, TABLE.to(q.device), TABLE.to(q.device), [0, 0, 0, -2, 0, 0, 1], 0), "output_pairing of the layout is -2"),
+        (lambda q: torch.ops.phasor.rotary_tables(q, TABLE.to(q.device), TABLE.to(q.device), [0, 0, 0, -1, 0, 0, 1], 3), "direction is 3"),
         (lambda q: torch.ops.phasor.rotary(q, WORDS, None, 0, 7), "direction is 7"),
         (lambda q: torch.ops.phasor.rotary(q, WORDS, None, 0, -1), "direction is -1"),
         (lambda q: torch.ops.phasor.learned_rotary(q, WORDS, None, None, 0, 7), "direction is 7"),

@@ -73,6 +73,7 @@ def _lookup_add(x: Tensor, table: Tensor, positions: Tensor | None, first: int, 
 def _check_lookup(x: Tensor, table: Tensor, positions: Tensor | None) -> None:
     _check_tokens("lookup_add", x, positions)
     checks.kind("lookup_add", "table", table)
+    checks.one_device("lookup_add", x=x, table=table)
     if table.ndim != 2 or table.shape[1] != x.shape[-1]:
         raise ValueError(f"lookup_add: the table is {tuple(table.shape)}, wanted (rows, {x.shape[-1]})")
 
@@ -110,6 +111,7 @@ def _(positions: Tensor, spec: str, dtype: torch.dtype) -> Tensor:
 @torch.library.register_fake("phasor::add_sinusoidal", lib=LIBRARY)
 def _(x: Tensor, spec: str, positions: Tensor | None, first: int, amplitude: Tensor | None) -> Tensor:
     _check_tokens("add_sinusoidal", x, positions)
+    checks.one_device("add_sinusoidal", x=x, amplitude=amplitude)
     sinusoidal_spec_of(spec)
     return torch.empty_like(x)
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from phasor import _core
 from phasor._attention import core_spec
+from phasor._torch import checks
 from phasor._torch.attention_text import encoded, filled, template
 from phasor._torch.operators import LIBRARY
 from phasor._torch.plain import direct
@@ -166,6 +167,11 @@ def _cast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return q, k, v
 
 
+def _tensors_of(spec: dict[str, Any]) -> dict[str, Tensor]:
+    """The tensors of a spec, by their names in it."""
+    return {name: value for term in (spec, *spec["terms"]) for name, value in term.items() if isinstance(value, Tensor)}
+
+
 def _nobody_looks(q: Tensor, k: Tensor, v: Tensor, spec: dict[str, Any]) -> bool:
     """Whether a call may go past the dispatcher: eager, of plain tensors, and without a gradient. Generating a token is such a call."""
     if torch.compiler.is_compiling():
@@ -177,6 +183,7 @@ def _nobody_looks(q: Tensor, k: Tensor, v: Tensor, spec: dict[str, Any]) -> bool
 
 def attention(q: Tensor, k: Tensor, v: Tensor, spec: dict[str, Any]) -> tuple[Tensor, Tensor]:
     """out and lse (B, T, H), with gradients."""
+    checks.one_device("attention", q=q, k=k, v=v, **_tensors_of(spec))
     q, k, v = _cast(q, k, v)
     if _nobody_looks(q, k, v, spec):
         out, lse = _by_core(q, k, v, core_spec(spec))
@@ -189,6 +196,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, spec: dict[str, Any]) -> tuple[Te
 def merge_attention(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
     """By the core; made of PyTorch's own operations where a gradient is wanted or somebody looks on."""
     tensors = [x for part in parts for x in part]
+    checks.one_device("merge_attention", **{f"{('out', 'lse')[i % 2]} of part {i // 2}": x for i, x in enumerate(tensors)})
     recorded = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
     if recorded or torch.compiler.is_compiling() or not all(direct(x, None, None) for x in tensors):
         lses = torch.stack([lse for _, lse in parts])

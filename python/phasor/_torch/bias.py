@@ -15,6 +15,7 @@ LIBRARY.define("bias(Tensor q_positions, Tensor k_positions, str spec, ScalarTyp
 
 def _shape(q_positions: Tensor, k_positions: Tensor, spec: str) -> tuple[int, ...]:
     """(heads, Tq, Tk), or (B, heads, Tq, Tk) where queries or keys have rows of their own."""
+    checks.one_device("bias", q_positions=q_positions, k_positions=k_positions)
     for name, x in (("q_positions", q_positions), ("k_positions", k_positions)):
         checks.position_values(f"bias: {name}", x)
         if x.ndim > 2:

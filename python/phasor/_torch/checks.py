@@ -32,10 +32,17 @@ def kind(where: str, name: str, x: Any) -> None:
 
 
 def beside(where: str, name: str, x: Tensor, q: Tensor) -> None:
-    """Refuses values that are not there while those of q are; for shapes alone (meta) they may be anywhere."""
+    """Refuses a tensor on another device than that of q."""
     kind(where, name, x)
-    if x.device != q.device and q.device.type != "meta":
-        raise ValueError(f"{where}: {name} on {x.device} and q on {q.device}, wanted one device")
+    one_device(where, q=q, **{name: x})
+
+
+def one_device(where: str, **tensors: Any) -> None:
+    """Refuses tensors that are not all on one device, as PyTorch does; what is no tensor is on none."""
+    given = [(name, x.device) for name, x in tensors.items() if isinstance(x, Tensor)]
+    for name, device in given[1:]:
+        if device != given[0][1]:
+            raise ValueError(f"{where}: {name} on {device} and {given[0][0]} on {given[0][1]}, wanted one device")
 
 
 def rotated(where: str, tensors: tuple[Any, ...]) -> None:
@@ -47,6 +54,7 @@ def rotated(where: str, tensors: tuple[Any, ...]) -> None:
         if not 2 <= x.ndim <= 4:
             raise ValueError(f"{where}: {name} has {x.ndim} axes, wanted (B, T, H, D), (T, H, D) or (T, D)")
     if len(tensors) == 2:
+        one_device(where, q=tensors[0], k=tensors[1])
         _alike(where, *tensors)
 
 
@@ -65,7 +73,9 @@ def _direction(where: str, direction: int, count: int) -> None:
 
 def shapes_by_positions(where: str, tensors: tuple[Any, ...], words: Tensor, positions: Tensor | None, offset: int, direction: int) -> None:
     rotated(where, tensors)
-    beside(where, "words", words, tensors[0])
+    kind(where, "words", words)
+    if words.is_meta and not tensors[0].is_meta:  # the spec stays on the CPU, where the core reads it; for shapes alone it may be anywhere
+        raise ValueError(f"{where}: words on {words.device} and q on {tensors[0].device}, wanted those of a phasor.Rotary")
     _direction(where, direction, 4)
     if words.dtype != torch.int64 or words.ndim != 1:
         raise TypeError(f"{where}: words are {words.dtype} of {words.ndim} axes, wanted the int64 tensor of a phasor.Rotary")

@@ -42,14 +42,15 @@ def _differentiates(q: Tensor, k: Tensor | None) -> bool:
     return (q.requires_grad or (k is not None and k.requires_grad)) and _recording()
 
 
-def _torch_positions(positions: Any) -> Any:
-    """Positions as a tensor, an int or None; other arrays share their memory with the tensor where PyTorch can read it."""
+def _torch_positions(positions: Any, beside: Tensor | None = None) -> Any:
+    """Positions as a tensor, an int or None; other arrays, which are on no device, share their memory with the tensor where they can."""
     if positions is None or isinstance(positions, (Tensor, torch.SymInt)) or type(positions) is int:
         return positions
     positions = positions_argument(positions)
     if isinstance(positions, int):
         return positions
-    return torch.as_tensor(positions) if _compiling() else _tensor_of(positions)
+    made = torch.as_tensor(positions) if _compiling() else _tensor_of(positions)
+    return made.to(beside.device) if isinstance(beside, Tensor) and beside.is_meta else made
 
 
 def _tensor_of(positions: Any) -> Tensor:
@@ -94,7 +95,7 @@ def _by_operator(table: dict[int, Any], words: Tensor, tensors: tuple[Any, ...],
 def rotary(rope: Any, q: Tensor, k: Tensor | None, positions: Any, direction: int, words: Tensor | None = None) -> Any:
     """q, or q and k, rotated into new tensors. `words` are those of the rope where a module holds them."""
     if _compiling() or not direct(q, k, positions):
-        positions = _torch_positions(positions)
+        positions = _torch_positions(positions, q)
         if _compiling() or not direct(q, k, positions):
             return _by_operator(operators.ROTARY, words_of(rope) if words is None else words, (q, k), positions, direction)
     if rope._words is None:  # for a compiler that looks at a later call
@@ -114,14 +115,14 @@ def rotary(rope: Any, q: Tensor, k: Tensor | None, positions: Any, direction: in
 def rotary_(rope: Any, q: Tensor, k: Tensor | None, positions: Any, direction: int, words: Tensor | None = None) -> Any:
     """q, or q and k, rotated in place and given back."""
     if _compiling():
-        return _rotary_by_operator(rope, (q, k), _torch_positions(positions), direction, words)
+        return _rotary_by_operator(rope, (q, k), _torch_positions(positions, q), direction, words)
     if rope._words is None:
         words_of(rope)
     try:
         # The call of every layer at every token that is generated: the core asks what `direct` asks, at a third of the cost.
         if rope._core.apply_past_torch(q, k, positions, direction):
             return q if k is None else (q, k)
-        positions = _torch_positions(positions)
+        positions = _torch_positions(positions, q)
         if direct(q, k, positions):
             return _in_place_with_care(TurnedInPlace, rope, (q, k), (positions,), direction)
     except Exception:
@@ -163,16 +164,16 @@ def tables_(q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor, layout: Table
         raise
 
 
-def positions_and_first(positions: Any) -> tuple[Tensor | None, Any]:
+def positions_and_first(positions: Any, beside: Tensor | None = None) -> tuple[Tensor | None, Any]:
     """Positions as operators take them: a tensor, or the first of consecutive ones."""
-    at = _torch_positions(positions)
+    at = _torch_positions(positions, beside)
     return (at, 0) if isinstance(at, Tensor) else (None, 0 if at is None else at)
 
 
 def learned_rotary(x: Tensor, words: Tensor, frequencies: Tensor, positions: Any, direction: int) -> Tensor:
     """x rotated by learned frequencies."""
-    at, first = positions_and_first(positions)
-    checks.explain("learned_rotary", (x,), positions=at)
+    at, first = positions_and_first(positions, x)
+    checks.explain("learned_rotary", (x,), positions=at, frequencies=frequencies)
     return torch.ops.phasor.learned_rotary(x, words, frequencies, at, first, direction)
 
 
@@ -184,6 +185,7 @@ def _resolved(positions: Any) -> Any:
 def rerotate_(source: Any, target: Any, k: Tensor, from_positions: Any, to_positions: Any) -> Tensor:
     """Keys moved in place. They come from a cache: there is no gradient."""
     before, after = (_resolved(_torch_positions(positions)) for positions in (from_positions, to_positions))
+    checks.one_device("rerotate_", k=k, from_positions=before, to_positions=after)
     if _compiling() or not (direct(k, None, before) and direct(k, None, after)):
         checks.rotated("rerotate_", (k,))
         raise NotImplementedError("rerotate_: k is not a plain tensor of an eager call, wanted one")

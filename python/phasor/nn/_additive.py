@@ -49,7 +49,7 @@ class Sinusoidal(torch.nn.Module):
 
     def forward(self, x: Tensor, positions: Any = None) -> Tensor:
         """x (B, T, D) or (T, D) plus the encoding of its tokens."""
-        at, first = _torch.positions_and_first(positions)
+        at, first = _torch.positions_and_first(positions, x)
         return torch.ops.phasor.add_sinusoidal(x, self.text, at, first, self.amplitude)
 
     def encode(self, positions: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -123,7 +123,7 @@ class Learned(torch.nn.Module):
 
     def forward(self, x: Tensor, positions: Any = None) -> Tensor:
         """x (B, T, D) or (T, D) plus a row for each of its tokens."""
-        at, first = _torch.positions_and_first(positions)
+        at, first = _torch.positions_and_first(positions, x)
         return torch.ops.phasor.lookup_add(x, self.table(), at, first, self.offset, self.padding_row)
 
     @torch.no_grad()

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors of one call are on one device: every function that takes several refuses others, as PyTorch does, and says which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import phasor
+
+ROPE = phasor.Rotary(head_dim=8)
+SINUSOID = phasor.Sinusoidal(8)
+BIAS = phasor.Bias(phasor.Alibi(heads=2))
+
+
+def q() -> torch.Tensor:
+    return torch.ones(1, 5, 2, 8)
+
+
+def x() -> torch.Tensor:
+    return torch.ones(1, 5, 8)
+
+
+def at() -> torch.Tensor:
+    return torch.arange(5)
+
+
+def table() -> torch.Tensor:
+    return torch.ones(5, 4)
+
+
+def merged(**parts: Any) -> Any:
+    return phasor.merge_attention([(parts["out"], parts["lse"]), (parts["other"], parts["other_lse"])])
+
+
+# name: the function, its tensors by name
+CALLS: dict[str, tuple[Callable[..., Any], dict[str, Callable[[], torch.Tensor]]]] = {
+    "rotary": (ROPE, {"q": q, "k": q, "positions": at}),
+    "rotary_": (ROPE.apply_, {"q": q, "k": q, "positions": at}),
+    "rerotate_": (ROPE.rerotate_, {"k": q, "from_positions": at, "to_positions": at}),
+    "apply_rotary": (phasor.apply_rotary, {"q": q, "k": q, "cos": table, "sin": table}),
+    "apply_rotary_": (phasor.apply_rotary_, {"q": q, "k": q, "cos": table, "sin": table}),
+    "add": (SINUSOID.add, {"x": x, "positions": at, "amplitude": lambda: torch.ones((), dtype=torch.float64)}),
+    "add_": (SINUSOID.add_, {"x": x, "positions": at}),
+    "lookup_add": (phasor.lookup_add, {"x": x, "table": lambda: torch.ones(9, 8), "positions": at}),
+    "lookup_add_": (phasor.lookup_add_, {"x": x, "table": lambda: torch.ones(9, 8), "positions": at}),
+    "scatter_gradient_": (phasor.scatter_gradient_, {"table_gradient": lambda: torch.ones(9, 8), "gradient": x, "positions": at}),
+    "bias": (BIAS, {"q_positions": at, "k_positions": at}),
+    "attention": (phasor.attention, {"q": q, "k": q, "v": q}),
+    "attention by positions": (phasor.attention, {"q": q, "k": q, "v": q, "query_positions": at, "key_positions": at}),
+    "Shaw": (lambda keys, **qkv: phasor.attention(**qkv, scheme=phasor.Shaw(keys)), {"q": q, "k": q, "v": q, "keys": lambda: torch.ones(3, 8)}),
+    "merge_attention": (
+        merged,
+        {"out": q, "lse": lambda: torch.ones(1, 5, 2), "other": q, "other_lse": lambda: torch.ones(1, 5, 2)},
+    ),
+    "nn.Rotary": (phasor.nn.Rotary(8), {"q": q, "k": q, "positions": at}),
+    "nn.LearnedRotary": (phasor.nn.LearnedRotary(8), {"q": q, "k": q, "positions": at}),
+    "nn.Sinusoidal": (phasor.nn.Sinusoidal(8), {"x": x, "positions": at}),
+    "nn.Learned": (phasor.nn.Learned(9, 8), {"x": x, "positions": at}),
+}
+EACH = [(name, moved) for name, (_, tensors) in CALLS.items() for moved in tensors]
+
+
+@pytest.mark.parametrize("learns", [False, True])
+@pytest.mark.parametrize("name, moved", EACH)
+def test_one_tensor_on_another_device_is_refused(name: str, moved: str, learns: bool) -> None:
+    function, makers = CALLS[name]
+    tensors = {key: make() for key, make in makers.items()}
+    first = next(iter(tensors))
+    if learns and (name.endswith("_") or not tensors[first].is_floating_point()):
+        return  # leaves are not written in place, positions of a bias do not learn: refused for that, in other tests
+    tensors[first].requires_grad_(learns)
+    function(**tensors) if not name.endswith("_") else function(**{key: t.clone() for key, t in tensors.items()})  # it is taken on one
+    tensors[moved] = tensors[moved].to("meta")
+    with pytest.raises(ValueError, match="wanted one device"):
+        function(**tensors)
+
+
+@pytest.mark.parametrize("positions", [[0, 1, 2, 3, 4], np.arange(5), range(5), 3, None])
+def test_what_is_no_tensor_is_on_no_device(positions: Any) -> None:
+    on_meta = q().to("meta")
+    assert ROPE(on_meta, positions=positions).is_meta
+    assert ROPE.apply_(on_meta, positions=positions) is on_meta
+    assert SINUSOID.add(x().to("meta"), positions=positions).is_meta
+    assert phasor.lookup_add(x().to("meta"), torch.ones(9, 8, device="meta"), positions).is_meta
+
+
+def test_all_on_the_meta_device_gives_shapes() -> None:
+    for name in ("rotary", "apply_rotary", "add", "lookup_add", "attention", "Shaw"):
+        function, makers = CALLS[name]
+        got = function(**{key: make().to("meta") for key, make in makers.items()})
+        assert (got[0] if isinstance(got, tuple) else got).is_meta
