@@ -102,10 +102,19 @@ HWY_INLINE void single_steps(LaneBlock<kRows, kColumns, T>& s, std::int64_t k) {
   }
 }
 
+template <class T>
+HWY_INLINE void prefetch_part(const Gemm<T>& g, std::int64_t first, std::int64_t count) {
+  constexpr std::int64_t kLine = 64 / sizeof(T);
+  const std::int64_t end = std::min(g.next_count, first + count);
+  for (std::int64_t at = (first + kLine - 1) / kLine * kLine; at < end; at += kLine) __builtin_prefetch(g.next + at, 0, 2);
+}
+
 /// kRows rows, all columns.
 template <int kRows, int kColumns, class T>
 HWY_INLINE void gemm_row_block(const Gemm<T>& g, std::int64_t row) {
+  const std::int64_t share = g.next_count / g.m * kRows + kRows;
   for (std::int64_t column = 0; column < g.n; column += kColumns * lanes<T>) {
+    if (g.next_count > 0) prefetch_part(g, row * (g.next_count / g.m + 1) + share * column / g.n, share * kColumns * lanes<T> / g.n);
     LaneBlock<kRows, kColumns, T> s = {g.a + row * g.a_row, g.a_row, g.a_k, g.b + column, g.b_row, {}};
     HWY_UNROLL(8)
     for (int i = 0; i < kRows; ++i) {
@@ -124,10 +133,10 @@ HWY_INLINE void gemm_row_block(const Gemm<T>& g, std::int64_t row) {
 }
 
 template <class T>
-HWY_NOINLINE void gemm(const Gemm<T>& g) {
+HWY_NOINLINE void gemm(const Gemm<T>& job) {
+  const Gemm<T> g = job;  // a copy: the compiler cannot know that C does not hold the struct
   std::int64_t row = 0;
   for (; row + kBlockRows <= g.m; row += kBlockRows) {
-    if (g.next_count > 0) gemm_prefetch(g, row);
     gemm_row_block<8, 2>(g, row);
   }
   if (row + 4 <= g.m) {
