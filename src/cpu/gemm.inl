@@ -2,8 +2,12 @@
 // The one matrix product of attention: C = [C +] A B on operands that lie in the caches, by blocks of registers.
 
 // Blocks of registers: as many sums as fit beside the registers of a row of B and one of A. 32 registers: 6 x 4; 16 registers: 6 x 2.
-#if PHASOR_LANES && (HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON)
+// NEON multiplies by any lane of a register: see cpu/gemm_lanes.inl.
+#if PHASOR_LANES && HWY_TARGET == HWY_AVX3
 constexpr int kBlockRows = 6;
+constexpr int kBlockColumns = 4;
+#elif PHASOR_LANES && HWY_TARGET == HWY_NEON
+constexpr int kBlockRows = 8;
 constexpr int kBlockColumns = 4;
 #elif PHASOR_LANES
 constexpr int kBlockRows = 6;
@@ -13,12 +17,30 @@ constexpr int kBlockRows = 2;
 constexpr int kBlockColumns = 2;
 #endif
 
+/// Sums of a block of registers to C.
+template <int kRows, int kColumns, class T>
+HWY_INLINE void store_block(const Gemm<T>& g, std::int64_t row, std::int64_t column, Reg<T> (&sum)[kRows][kColumns]) {
+  const std::int64_t c_row = g.c_row;  // a copy: the compiler cannot know that C does not hold the struct
+  T* c = g.c + row * c_row + column;
+  const T one = 1;
+  const T* factor = g.factor != nullptr ? g.factor + row : &one;
+  const std::int64_t next_factor = g.factor != nullptr ? 1 : 0;
+  const bool add_to_c = g.add;
+  HWY_UNROLL(8)
+  for (int i = 0; i < kRows; ++i, c += c_row, factor += next_factor) {
+    HWY_UNROLL(8)
+    for (int j = 0; j < kColumns; ++j) {
+      if (add_to_c) sum[i][j] = mul_add(set(*factor), load(c + j * lanes<T>), sum[i][j]);
+      store(sum[i][j], c + j * lanes<T>);
+    }
+  }
+}
+
 /// Rows [row, row + kRows) of `kColumns` registers of columns from `column` on.
 template <int kRows, int kColumns, class T>
 HWY_INLINE void gemm_block(const Gemm<T>& g, std::int64_t row, std::int64_t column) {
-  const std::int64_t a_k = g.a_k;  // copies: the compiler cannot know that C does not hold the struct
+  const std::int64_t a_k = g.a_k;
   const std::int64_t b_row = g.b_row;
-  const std::int64_t c_row = g.c_row;
   Reg<T> sum[kRows][kColumns];
   const T* a[kRows];
   HWY_UNROLL(8)
@@ -40,18 +62,7 @@ HWY_INLINE void gemm_block(const Gemm<T>& g, std::int64_t row, std::int64_t colu
       for (int j = 0; j < kColumns; ++j) sum[i][j] = mul_add(x, row_of_b[j], sum[i][j]);
     }
   }
-  T* c = g.c + row * c_row + column;
-  const T one = 1;
-  const T* factor = g.factor != nullptr ? g.factor + row : &one;
-  const std::int64_t next_factor = g.factor != nullptr ? 1 : 0;
-  HWY_UNROLL(8)
-  for (int i = 0; i < kRows; ++i, c += c_row, factor += next_factor) {
-    HWY_UNROLL(8)
-    for (int j = 0; j < kColumns; ++j) {
-      if (g.add) sum[i][j] = mul_add(set(*factor), load(c + j * lanes<T>), sum[i][j]);
-      store(sum[i][j], c + j * lanes<T>);
-    }
-  }
+  store_block(g, row, column, sum);
 }
 
 /// The share of g.next that goes with a block of rows: products of tiles are long enough to hide the way from a far cache.
@@ -62,6 +73,10 @@ HWY_INLINE void gemm_prefetch(const Gemm<T>& g, std::int64_t row) {
   const std::int64_t end = std::min(g.next_count, (row + kBlockRows) * share);
   for (std::int64_t at = row * share; at < end; at += kLine) __builtin_prefetch(g.next + at, 0, 2);
 }
+
+#if PHASOR_LANES && HWY_TARGET == HWY_NEON
+#include "cpu/gemm_lanes.inl"
+#else
 
 /// All rows of some columns, the last ones in smaller blocks.
 template <int kColumns, int kRows = kBlockRows, class T>
@@ -93,6 +108,8 @@ HWY_NOINLINE void gemm(const Gemm<T>& g) {
     left -= columns;
   }
 }
+
+#endif
 
 // ---- Few rows, against rows ----
 

@@ -9,10 +9,17 @@ HWY_INLINE Reg<T> base_of(Reg<T> maximum) {
 
 template <class T>
 HWY_INLINE Reg<T> row_maximum(const T* scores) {
-  Reg<T> most = load(scores);
+  Reg<T> most[kTogether];
   HWY_UNROLL(8)
-  for (int j = lanes<T>; j < kKeyTile; j += lanes<T>) most = max(most, load(scores + j));
-  return most;
+  for (int i = 0; i < kTogether; ++i) most[i] = load(scores + i * lanes<T>);
+  HWY_UNROLL(8)
+  for (int j = kTogether * lanes<T>; j < kKeyTile; j += kTogether * lanes<T>) {
+    HWY_UNROLL(8)
+    for (int i = 0; i < kTogether; ++i) most[i] = max(most[i], load(scores + j + i * lanes<T>));
+  }
+  HWY_UNROLL(8)
+  for (int i = 1; i < kTogether; ++i) most[0] = max(most[0], most[i]);
+  return most[0];
 }
 template <class T>
 HWY_INLINE void row_maxima(std::int64_t rows, const T* scores, T* out) {
@@ -28,15 +35,23 @@ HWY_INLINE void row_maxima(std::int64_t rows, const T* scores, T* out) {
 /// scores <- e^(scores - base); returns the lanes' sums.
 template <class T>
 HWY_INLINE Reg<T> exponentiate_row(T* scores, T base) {
+  constexpr int kSums = std::min(kTogether, 2);
   const Reg<T> shift = set(base);
-  Reg<T> sum = zero<T>();
+  Reg<T> sum[kSums];
   HWY_UNROLL(8)
-  for (int j = 0; j < kKeyTile; j += lanes<T>) {
-    const Reg<T> p = exponential<T>(sub(load(scores + j), shift));
-    store(p, scores + j);
-    sum = add(sum, p);
+  for (int i = 0; i < kSums; ++i) sum[i] = zero<T>();
+  for (int j = 0; j < kKeyTile; j += kTogether * lanes<T>) {
+    Reg<T> p[kTogether];
+    HWY_UNROLL(8)
+    for (int i = 0; i < kTogether; ++i) p[i] = sub(load(scores + j + i * lanes<T>), shift);
+    exponentials<T>(p);
+    HWY_UNROLL(8)
+    for (int i = 0; i < kTogether; ++i) {
+      store(p[i], scores + j + i * lanes<T>);
+      sum[i % kSums] = add(sum[i % kSums], p[i]);
+    }
   }
-  return sum;
+  return kSums == 1 ? sum[0] : add(sum[0], sum[kSums - 1]);
 }
 template <class T>
 HWY_INLINE void exponentiate_rows(std::int64_t rows, T* scores, const T* base, T* sums) {

@@ -308,6 +308,35 @@ HWY_INLINE void reduce_four_maxima(const Reg<T> (&x)[4], T* out) {
   for (int i = 0; i < 4; ++i) out[i] = reduce_max(x[i]);
 }
 
+/// A constant, of which `spread` holds one a lane. On NEON it is loaded here and now: a sum of products overwrites what it is added to, and
+/// a copy by a load leaves the units that multiply alone; and what is loaded where it is used takes no register before.
+template <class T>
+HWY_INLINE Reg<T> spread_constant(const T (&spread)[lanes<T>]) {
+#if PHASOR_LANES && HWY_TARGET == HWY_NEON
+  Reg<T> value;
+  asm volatile("ldr %q0, %1" : "=w"(value.raw) : "m"(spread));  // volatile: not kept and copied
+  return value;
+#else
+  return set(spread[0]);
+#endif
+}
+
+/// Registers that a long chain of operations is done for side by side: as many as hide its latency where the compiler does not see to it.
+#if PHASOR_LANES && HWY_TARGET == HWY_NEON
+constexpr int kTogether = 8;
+#else
+constexpr int kTogether = 1;
+#endif
+
+/// Says that the number is made now, and in the register where it is: g++'s scheduler, which would hoist loads until registers run out,
+/// moves nothing across, and its allocator does not move the number to another register. For hand-ordered code on NEON.
+template <class V>
+HWY_INLINE void make_now([[maybe_unused]] V& value) {
+#if PHASOR_LANES && HWY_TARGET == HWY_NEON
+  asm volatile("" : "+w"(value.raw));
+#endif
+}
+
 // ---- Storage: what a dtype lies in memory as, and what it is computed in ----
 
 template <DType dtype>

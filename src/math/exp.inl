@@ -13,6 +13,7 @@ struct ExpConstants<float> {
   static constexpr float kLowest = -64 * 0x1.62e430p-1F;  // r is 0 there, or negative where n ln(2) takes two steps
   static constexpr float kRound = 0x1.8p23F + 127;        // added, the sum's last bits are the exponent of 2^n
   static constexpr float kLog2e = 0x1.715476p0F;
+  static constexpr bool kInOneStep = kFused;
   static constexpr float kLn2 = 0x1.62e430p-1F;  // fused, its error of 2^-29 counts n times
   static constexpr float kLn2High = 0x1.63p-1F;  // 9 bits: its product with n is exact
   static constexpr float kLn2Low = -0x1.bd0106p-13F;
@@ -24,6 +25,8 @@ struct ExpConstants<double> {
   static constexpr double kLowest = -512 * 0x1.62e42fefa39f0p-1;
   static constexpr double kRound = 0x1.8p52 + 1023;
   static constexpr double kLog2e = 0x1.71547652b82fep0;
+  static constexpr bool kInOneStep = false;
+  static constexpr double kLn2 = 0x1.62e42fefa39efp-1;
   static constexpr double kLn2High = 0x1.62e42fep-1;  // 28 bits
   static constexpr double kLn2Low = 0x1.f473de6af278fp-30;
   static constexpr double kTerms[] = {2.5000066626477465254e-8,
@@ -49,22 +52,83 @@ HWY_INLINE Reg<T> polynomial(Reg<T> x, const T (&terms)[kCount]) {
   return sum;
 }
 
-/// e^x for x <= 40 (float64: 700), but for an absolute error of 2^-64 (2^-512); relative error below 2^-21, for |x| <= 20
+/// The same, each as often as a register has lanes (spread_constant).
+template <class T>
+struct SpreadExpConstants {
+  using C = ExpConstants<T>;
+  static constexpr int kCount = std::size(C::kTerms);
+  T lowest[lanes<T>] = {};
+  T round[lanes<T>] = {};
+  T log2e[lanes<T>] = {};
+  T ln2_high[lanes<T>] = {};
+  T ln2_low[lanes<T>] = {};
+  T terms[kCount][lanes<T>] = {};
+  T cut[lanes<T>] = {};
+  constexpr SpreadExpConstants() {
+    for (int lane = 0; lane < lanes<T>; ++lane) {
+      lowest[lane] = C::kLowest;
+      round[lane] = C::kRound;
+      log2e[lane] = C::kLog2e;
+      ln2_high[lane] = C::kInOneStep ? C::kLn2 : C::kLn2High;
+      ln2_low[lane] = C::kLn2Low;
+      for (int i = 0; i < kCount; ++i) terms[i][lane] = C::kTerms[i];
+      cut[lane] = -C::kCut;
+    }
+  }
+};
+template <class T>
+alignas(64) constexpr SpreadExpConstants<T> kSpreadExp;
+
+/// x <- e^x for x <= 40 (float64: 700), but for an absolute error of 2^-64 (2^-512); relative error below 2^-21, for |x| <= 20
 /// below 2^-22 (2^-50). Exactly 0 where that is
-/// all, down to -infinity; exactly 1 at 0. NaN stays NaN.
+/// all, down to -infinity; exactly 1 at 0. NaN stays NaN. Several registers at once go step by step, so that none waits for itself.
+template <class T, int kCount>
+HWY_INLINE void exponentials(Reg<T> (&x)[kCount]) {
+  using C = ExpConstants<T>;
+  constexpr const SpreadExpConstants<T>& kSpread = kSpreadExp<T>;
+  Reg<T> exponent[kCount];
+  Reg<T> y[kCount];
+  const Reg<T> lowest = spread_constant<T>(kSpread.lowest);
+  const Reg<T> log2e = spread_constant<T>(kSpread.log2e);
+  HWY_UNROLL(8)
+  for (int i = 0; i < kCount; ++i) {
+    x[i] = max(lowest, x[i]);
+    exponent[i] = mul_add(x[i], log2e, spread_constant<T>(kSpread.round));
+    make_now(exponent[i]);
+  }
+  const Reg<T> round = spread_constant<T>(kSpread.round);
+  const Reg<T> ln2_high = spread_constant<T>(kSpread.ln2_high);
+  const Reg<T> ln2_low = spread_constant<T>(kSpread.ln2_low);
+  HWY_UNROLL(8)
+  for (int i = 0; i < kCount; ++i) {
+    const Reg<T> n = sub(exponent[i], round);
+    x[i] = neg_mul_add(n, ln2_high, x[i]);
+    if constexpr (!C::kInOneStep) x[i] = neg_mul_add(n, ln2_low, x[i]);
+    make_now(x[i]);
+  }
+  const Reg<T> first = spread_constant<T>(kSpread.terms[0]);
+  HWY_UNROLL(8)
+  for (int i = 0; i < kCount; ++i) y[i] = mul_add(first, x[i], spread_constant<T>(kSpread.terms[1]));
+  HWY_UNROLL(16)
+  for (int term = 2; term < SpreadExpConstants<T>::kCount; ++term) {
+    HWY_UNROLL(8)
+    for (int i = 0; i < kCount; ++i) {
+      y[i] = mul_add(y[i], x[i], spread_constant<T>(kSpread.terms[term]));
+      make_now(y[i]);
+    }
+  }
+  HWY_UNROLL(8)
+  for (int i = 0; i < kCount; ++i) {
+    x[i] = mul_add(y[i], power_of_last_bits(exponent[i]), spread_constant<T>(kSpread.cut));
+    if constexpr (!C::kInOneStep) x[i] = max(zero<T>(), x[i]);
+    make_now(x[i]);
+  }
+}
 template <class T>
 HWY_INLINE Reg<T> exponential(Reg<T> x) {
-  using C = ExpConstants<T>;
-  x = max(set(C::kLowest), x);
-  const Reg<T> exponent = mul_add(x, set(C::kLog2e), set(C::kRound));
-  const Reg<T> n = sub(exponent, set(C::kRound));
-  if constexpr (kFused && std::is_same_v<T, float>) {
-    const Reg<T> r = neg_mul_add(n, set(ExpConstants<float>::kLn2), x);
-    return mul_add(polynomial(r, C::kTerms), power_of_last_bits(exponent), set(-C::kCut));
-  } else {
-    const Reg<T> r = neg_mul_add(n, set(C::kLn2Low), neg_mul_add(n, set(C::kLn2High), x));
-    return max(zero<T>(), mul_add(polynomial(r, C::kTerms), power_of_last_bits(exponent), set(-C::kCut)));
-  }
+  Reg<T> one[1] = {x};
+  exponentials<T>(one);
+  return one[0];
 }
 
 /// tanh(x) = x + x z q(z), z = x^2, for |x| < 5/8; beyond, by e^(-2|x|).
