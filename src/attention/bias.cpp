@@ -137,20 +137,12 @@ void make_sums(const TermContext& context, Arena& arena, job::BiasJob& bias) {
 /// Whether a table of these distances would be out of all proportion.
 bool too_far_apart(const DistanceRange& range, const job::AttentionShape& shape) {
   const auto span = static_cast<std::uint64_t>(range.high) - static_cast<std::uint64_t>(range.low);
-  return span > static_cast<std::uint64_t>(4 * (shape.queries + shape.keys) + 4096);
+  return span > static_cast<std::uint64_t>(longest_band(shape));
 }
 
 }  // namespace
 
-DistanceRange seen_distances(const TermContext& context) {
-  const job::SightJob& sight = context.job->sight;
-  DistanceRange range = {context.min_distance, context.max_distance};
-  if (sight.causal && context.spec->visibility.prefix.size == 0) range.low = std::max<std::int64_t>(range.low, 0);
-  if (sight.right != INT64_MAX) range.low = std::max(range.low, -sight.right);
-  range.high = std::min(range.high, sight.left);
-  range.low = std::min(range.low, range.high);
-  return range;
-}
+std::int64_t longest_band(const job::AttentionShape& shape) { return 4 * (shape.queries + shape.keys) + 4096; }
 
 Status make_term(const BiasTerm& term, const TermContext& context, Arena& arena, job::TermJob& out) {
   if (Status status = check_term(term, context); !status) return status;

@@ -7,6 +7,7 @@
 
 #include "attention/backward.hpp"
 #include "attention/call.hpp"
+#include "attention/slots.hpp"
 #include "cpu/attention.hpp"
 #include "job/check.hpp"
 #include "spec/format.hpp"
@@ -95,7 +96,10 @@ Status prepare(const Call& call, Arena& arena, Prepared& out) {
   if (Status s = make_layout(call, tile_span(call.spec->content), arena, out); !s) return s;
   if (Status s = make_contents(call, arena, out); !s) return s;
   job.key_splits = key_splits_of(call, job);
-  if (call.gradients != nullptr) job.backward.parts = backward_parts(*call.spec, job);
+  if (call.gradients != nullptr) {
+    job.backward.parts = backward_parts(*call.spec, job);
+    make_groups(call, out);
+  }
   if (Status s = make_terms(call, arena, out); !s) return s;
   take_panels(call, arena, job);
   return {};

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "attention/slots.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
 #include "job/overlap.hpp"
@@ -133,10 +134,6 @@ void* pack_columns(const ConstTensorView& v, const Packing& packing, const job::
     }
   });
   return memory;
-}
-
-std::int64_t slots_of(const job::AttentionJob& job) {
-  return static_cast<std::int64_t>(job.sequences.size()) * job.backward.parts * job.shape.heads;
 }
 
 void* take_sums(std::int64_t count, const job::AttentionJob& job, Arena& arena) {
