@@ -16,9 +16,6 @@ namespace {
 
 Status check_gradients(const BiasTerm& term, const TermContext& context) {
   const TermGradient& g = *context.gradient;
-  if (is_given(g.table) || is_given(g.second) || is_given(g.shift)) {
-    return job::error(context.where, "gradients of a table, a second one or a shift are given, a bias has parameters and a gate");
-  }
   const auto count = static_cast<std::int64_t>(g.parameters.size());
   if (count != 0 && count != term.bias.parameter_count()) {
     return job::error(context.where, "the gradient has {} parameters, the bias has {}", count, term.bias.parameter_count());

@@ -71,6 +71,9 @@ Status make_terms(const Call& call, Arena& arena, Prepared& out) {
   out.terms.resize(terms.size());
   for (std::size_t t = 0; t < terms.size(); ++t) {
     const TermContext context = context_of(call, out, t);
+    if (context.gradient != nullptr) {
+      if (Status s = check_term_gradient(terms[t], *context.gradient, context.where); !s) return s;
+    }
     const auto make = [&](const auto& term) { return make_term(term, context, arena, out.terms[t]); };
     if (Status s = std::visit(make, terms[t]); !s) return s;
   }

@@ -24,7 +24,7 @@ inline std::vector<float> random_floats(std::int64_t count, std::uint64_t seed) 
 /// Sequences of these lengths in turn; the last one is as long as the tables.
 constexpr std::int64_t kLengths[] = {0, 1, 2, 5, 16, 31, 3, 70};
 constexpr std::int64_t kHeads = 4;
-constexpr std::int64_t kLongTable = 2048;  // rows on either side
+constexpr std::int64_t kLongTable = 1024;  // rows on either side
 
 /// A call of many sequences with one term, whose tables are per head, and the gradients of those.
 struct Packed {
