@@ -6,6 +6,7 @@
 #include <new>
 
 #include "attention/call.hpp"
+#include "attention/slots.hpp"
 #include "cpu/attention.hpp"
 #include "cpu/attention_backward_buffers.hpp"
 #include "job/check.hpp"
@@ -46,8 +47,7 @@ void take_gradients(const Call& call, const Buffers& buffers, job::AttentionJob&
   b.q_raw = as_given ? b.q[0] : buffers.take(q_size, b.wants_q);
   b.k_raw = as_given ? b.k[0] : buffers.take(k_size, b.wants_k);
   b.v = buffers.take(s.batch * s.key_heads * s.keys * s.padded_value_width, b.wants_v);
-  const std::int64_t slots = static_cast<std::int64_t>(job.sequences.size()) * b.parts * s.heads;
-  b.shift = buffers.take(slots * s.padded_width, b.wants_shift);
+  b.shift = buffers.take(slots_of(job) * s.padded_width, b.wants_shift);
 }
 
 /// Everything of the job but what only the call itself has: what was saved.
@@ -68,7 +68,7 @@ Status lay_out(const Call& call, Arena& arena, Prepared& prepared) {
   take_gradients(call, Buffers(arena, job), job);
   const std::int64_t loops =
       job.arithmetic == DType::f64 ? cpu::backward_buffers<double>(job, nullptr).used : cpu::backward_buffers<float>(job, nullptr).used;
-  const std::int64_t tasks = static_cast<std::int64_t>(job.sequences.size()) * job.shape.key_heads * b.parts;
+  const std::int64_t tasks = static_cast<std::int64_t>(job.groups.size()) * job.shape.key_heads * b.parts;
   take_scratch({loops, std::max(tasks, job.shape.batch * job.shape.heads), true}, arena, prepared);
   return {};
 }
@@ -77,7 +77,7 @@ Status lay_out(const Call& call, Arena& arena, Prepared& prepared) {
 void add_shift_gradient(const job::AttentionJob& job, const TensorView& out) {
   const std::int64_t heads = job.shape.heads;
   if (heads == 0) return;
-  const std::int64_t slots = static_cast<std::int64_t>(job.sequences.size()) * job.backward.parts * heads;
+  const std::int64_t slots = slots_of(job);
   const std::int64_t shared = heads / out.shape[2];
   for (std::int64_t h = 0; h < out.shape[2]; ++h) {
     for (std::int64_t d = 0; d < job.shape.width; ++d) {

@@ -21,6 +21,8 @@ bool is_wanted(const TensorView& gradient);
 
 /// The gradients by themselves; inputs and spec were checked.
 Status check_gradients(const Call& call);
+/// That a term is asked for no gradient that it does not have; `where` begins messages.
+Status check_term_gradient(const AttentionTerm& term, const TermGradient& gradient, const char* where);
 /// What the forward gave; and that nothing is written which is read.
 Status check_saved(const Call& call, const AttentionSaved& saved, std::span<const std::byte> workspace);
 

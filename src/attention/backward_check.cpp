@@ -26,6 +26,27 @@ Status check_shift_gradient(const Call& call) {
   return job::error(call.where, "gradients.content_shift is {}, wanted f32 or f64", name_of(shift.dtype));
 }
 
+/// Which gradients a term has.
+struct Held {
+  const char* name;
+  bool table = true;
+  bool second = false;
+  bool features = false;
+  bool shift = false;
+  bool parameters = false;
+};
+Held held_by(const BiasTerm& /*term*/) { return {.name = "a bias", .table = false, .features = true, .parameters = true}; }
+Held held_by(const TableTerm& term) {
+  if (term.side == TableSide::value) return {.name = "a table on the value side"};
+  if (term.side == TableSide::key) return {.name = "a table on the key side", .features = true};
+  return {.name = "a table on the query side", .features = true, .shift = true};
+}
+Held held_by(const SegmentTerm& /*term*/) { return {.name = "a segment term", .shift = true}; }
+Held held_by(const GridTerm& /*term*/) { return {.name = "a grid bias"}; }
+Held held_by(const DecomposedTerm& /*term*/) { return {.name = "a decomposed term", .second = true}; }
+Held held_by(const DenseTerm& /*term*/) { return {.name = "a dense bias"}; }
+Held held_by(const CopeTerm& /*term*/) { return {.name = "CoPE"}; }
+
 /// Everything that is written, with names that live as long.
 struct Written {
   std::vector<std::string> names;
@@ -76,6 +97,25 @@ Status check_gradients(const Call& call) {
     if (Status s = check_tensor_of(call.where, to[i], by[i]->shape, by[i]->dtype); !s) return s;
   }
   return check_shift_gradient(call);
+}
+
+Status check_term_gradient(const AttentionTerm& term, const TermGradient& g, const char* where) {
+  const Held held = std::visit([](const auto& one) { return held_by(one); }, term);
+  const struct {
+    const char* name;
+    bool wanted;
+    bool held;
+  } fields[] = {{"table", is_wanted(g.table), held.table},
+                {"second", is_wanted(g.second), held.second},
+                {"features", is_wanted(g.features), held.features},
+                {"shift", is_wanted(g.shift), held.shift},
+                {"parameters", !g.parameters.empty(), held.parameters}};
+  for (const auto& field : fields) {
+    if (field.wanted && !field.held) {
+      return job::error(where, "the gradient of {} is asked for, which {} does not have", field.name, held.name);
+    }
+  }
+  return {};
 }
 
 Status check_saved(const Call& call, const AttentionSaved& saved, std::span<const std::byte> workspace) {

@@ -16,9 +16,6 @@ namespace {
 
 Status check_gradients(const BiasTerm& term, const TermContext& context) {
   const TermGradient& g = *context.gradient;
-  if (is_given(g.table) || is_given(g.second) || is_given(g.shift)) {
-    return job::error(context.where, "gradients of a table, a second one or a shift are given, a bias has parameters and a gate");
-  }
   const auto count = static_cast<std::int64_t>(g.parameters.size());
   if (count != 0 && count != term.bias.parameter_count()) {
     return job::error(context.where, "the gradient has {} parameters, the bias has {}", count, term.bias.parameter_count());
@@ -137,20 +134,12 @@ void make_sums(const TermContext& context, Arena& arena, job::BiasJob& bias) {
 /// Whether a table of these distances would be out of all proportion.
 bool too_far_apart(const DistanceRange& range, const job::AttentionShape& shape) {
   const auto span = static_cast<std::uint64_t>(range.high) - static_cast<std::uint64_t>(range.low);
-  return span > static_cast<std::uint64_t>(4 * (shape.queries + shape.keys) + 4096);
+  return span > static_cast<std::uint64_t>(longest_band(shape));
 }
 
 }  // namespace
 
-DistanceRange seen_distances(const TermContext& context) {
-  const job::SightJob& sight = context.job->sight;
-  DistanceRange range = {context.min_distance, context.max_distance};
-  if (sight.causal && context.spec->visibility.prefix.size == 0) range.low = std::max<std::int64_t>(range.low, 0);
-  if (sight.right != INT64_MAX) range.low = std::max(range.low, -sight.right);
-  range.high = std::min(range.high, sight.left);
-  range.low = std::min(range.low, range.high);
-  return range;
-}
+std::int64_t longest_band(const job::AttentionShape& shape) { return 4 * (shape.queries + shape.keys) + 4096; }
 
 Status make_term(const BiasTerm& term, const TermContext& context, Arena& arena, job::TermJob& out) {
   if (Status status = check_term(term, context); !status) return status;

@@ -93,22 +93,12 @@ struct BandWriter {
 
 namespace {
 
-/// Least and greatest position of tiles.
-DistanceRange span_of(std::span<const job::TokenTile> tiles, std::int64_t first, std::int64_t end) {
-  DistanceRange span = {INT64_MAX, INT64_MIN};
-  for (const job::TokenTile& tile : tiles.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(end - first))) {
-    span = {std::min(span.low, tile.min_position), std::max(span.high, tile.max_position)};
-  }
-  return span;
-}
-
-/// The part of the band that the distances of a sequence lie in; one place where it has none.
-job::SequenceBand part_of(const job::BiasJob& bias, const job::AttentionJob& job, const job::Sequence& sequence) {
-  const DistanceRange queries = span_of(job.query_tiles, sequence.first_query_tile, sequence.end_query_tile);
-  const DistanceRange keys = span_of(job.key_tiles, sequence.first_key_tile, sequence.end_key_tile);
-  const bool any = queries.low <= queries.high && keys.low <= keys.high;
-  const std::int64_t least = std::clamp(any ? keys.low - queries.high : bias.low, bias.low, bias.high);
-  const std::int64_t most = std::clamp(any ? keys.high - queries.low : bias.low, bias.low, bias.high);
+/// The part of the band that the distances of a group lie in; one place where it has none.
+job::GroupBand part_of(const job::BiasJob& bias, const job::AttentionJob& job, const job::SequenceGroup& group) {
+  const DistanceRange range = distances_of(job, group, 0, 1);
+  const bool any = range.low <= range.high;
+  const std::int64_t least = any ? std::clamp(-range.high, bias.low, bias.high) : bias.low;
+  const std::int64_t most = any ? std::clamp(-range.low, bias.low, bias.high) : bias.low;
   const std::int64_t count = most - least + 1;
   return {least - bias.low, count, job::padded(count + 2 * job::kBandMargin), 0};
 }
@@ -117,15 +107,15 @@ job::SequenceBand part_of(const job::BiasJob& bias, const job::AttentionJob& job
 
 void make_diagonals(const TermContext& context, Arena& arena, job::BiasJob& bias) {
   const job::AttentionJob& job = *context.job;
-  auto* const bands = arena.take<job::SequenceBand>(static_cast<std::int64_t>(job.sequences.size()));
+  auto* const bands = arena.take<job::GroupBand>(static_cast<std::int64_t>(job.groups.size()));
   std::int64_t used = 0;
-  for (std::size_t s = 0; s < job.sequences.size(); ++s) {
-    job::SequenceBand band = part_of(bias, job, job.sequences[s]);
+  for (std::size_t g = 0; g < job.groups.size(); ++g) {
+    job::GroupBand band = part_of(bias, job, job.groups[g]);
     band.first = used;
     used += job.backward.parts * job.shape.heads * band.stride;
-    if (bands != nullptr) bands[s] = band;
+    if (bands != nullptr) bands[g] = band;
   }
-  bias.sequence_bands = bands;
+  bias.group_bands = bands;
   bias.diagonals = take_arithmetic(arena, job, used);
   if (bias.diagonals != nullptr) std::memset(bias.diagonals, 0, static_cast<std::size_t>(used * bytes_of(job.arithmetic)));
 }

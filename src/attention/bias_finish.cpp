@@ -20,8 +20,8 @@ template <class T>
 void sum_diagonal(const job::BiasJob& made, const job::AttentionJob& job, std::int64_t head, std::span<double> to) {
   std::fill(to.begin(), to.end(), 0.0);
   each_slot(job, head, [&](std::int64_t slot) {
-    const std::int64_t slots = job.backward.parts * job.shape.heads;  // of a sequence
-    const job::SequenceBand& band = made.sequence_bands[slot / slots];
+    const std::int64_t slots = job.backward.parts * job.shape.heads;  // of a group
+    const job::GroupBand& band = made.group_bands[slot / slots];
     const T* const from = static_cast<const T*>(made.diagonals) + band.first + slot % slots * band.stride;
     for (std::int64_t i = 0; i < band.count + 2 * job::kBandMargin; ++i) {
       const std::int64_t place = std::clamp<std::int64_t>(band.skipped + i - job::kBandMargin, 0, made.high - made.low);

@@ -6,19 +6,13 @@
 #include <vector>
 
 #include "attention/arena.hpp"
+#include "attention/slots.hpp"
 #include "attention/term_tensors.hpp"
 #include "attention/terms.hpp"
 #include "job/attention_bias.hpp"
 
 namespace phasor::attend {
 
-/// Distances, both ends included.
-struct DistanceRange {
-  std::int64_t low;
-  std::int64_t high;
-};
-/// Those that a query may see, or the nearest to them where there are none.
-DistanceRange seen_distances(const TermContext& context);
 /// Those outside of which a table's row does not change; everything for schemes that never stop changing.
 DistanceRange changing_distances(const plan::BiasPlan& plan);
 
@@ -30,11 +24,13 @@ std::vector<std::int64_t> band_distances(const job::BiasJob& bias, std::int64_t 
 /// So many at a time: what heads have at them fits a cache.
 constexpr std::int64_t kDistanceChunk = 512;
 
+/// Distances that a band holds, at most: one that is longer would be out of all proportion.
+std::int64_t longest_band(const job::AttentionShape& shape);
 /// Takes the band's memory and fills it.
 void make_band(const TermContext& context, Arena& arena, job::BiasJob& bias);
 /// The same of FIRE's rows beyond its length.
 void make_fire_rows(const Fire& fire, const TermContext& context, Arena& arena, job::BiasJob& bias);
-/// Takes what the diagonals of each sequence are summed in, cleared.
+/// Takes what the diagonals of each group of sequences are summed in, cleared.
 void make_diagonals(const TermContext& context, Arena& arena, job::BiasJob& bias);
 /// The perceptron of one hidden layer of ReLU as segments of x >= 0, from the knot before.
 struct FireLines {

@@ -56,8 +56,10 @@ Status make_term(const DenseTerm& term, const TermContext& context, Arena& arena
   for (std::size_t axis = 0; axis < 4; ++axis) {
     if (term.bias.shape[axis] == 1) made.bias.strides[axis] = 0;
   }
-  if (context.gradient != nullptr && is_given(context.gradient->table)) {
+  if (context.gradient != nullptr) {
     if (Status status = check_gradient(context.where, context.gradient->table, term.bias, "bias"); !status) return status;
+  }
+  if (context.gradient != nullptr && is_given(context.gradient->table)) {
     if (is_whole(term.bias, s)) {
       made.gradient = context.gradient->table;
     } else {

@@ -2,9 +2,9 @@
 // A table that meets keys, on the host side.
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "attention/key_features.hpp"
+#include "attention/slots.hpp"
 #include "attention/table_rows.hpp"
 #include "attention/term_tensors.hpp"
 #include "attention/terms.hpp"
@@ -150,37 +150,32 @@ void make_far(const TableTerm& term, const TermContext& context, Arena& arena, j
   });
 }
 
-/// The gradient of one table (b, h), rows by channels, from the sums of every slot that it serves, in order.
-template <class T>
-void sum_table(const TableTerm& term, const job::KeyTableJob& made, const TermContext& context, const RowIndex& which,
-               std::vector<double>& sum) {
-  const job::AttentionJob& job = *context.job;
-  const Extents& shape = term.table.shape;
-  std::fill(sum.begin(), sum.end(), 0.0);
-  for (std::int64_t slot = 0; slot < slots_of(job); ++slot) {
-    const std::int64_t sequence = slot / job.shape.heads / job.backward.parts;
-    if (shape[2] > 1 && slot % job.shape.heads != which.h) continue;
-    if (shape[0] > 1 && job.sequences[static_cast<std::size_t>(sequence)].batch != which.b) continue;
-    const T* in = static_cast<const T*>(made.sums) + slot * made.lines * made.padded_width;
-    for (std::int64_t line = 0; line < made.lines; ++line, in += made.padded_width) {
-      const std::int64_t row = row_of_line(term, made, line);
-      for (std::int64_t c = 0; row >= 0 && c < shape[3]; ++c)
-        sum[static_cast<std::size_t>(row * shape[3] + c)] += static_cast<double>(in[c]);
-    }
-  }
+/// The lines that distances reach: a strip of keys moves towards the band where its window would leave the places, never away from it.
+RowRange lines_reached(const TableTerm& term, const job::KeyTableJob& made, const DistanceRange& range) {
+  const std::int64_t least = -(made.band.first + made.band.count - 1);  // distance of the band's first place
+  const std::int64_t last = job::kKeyWindow + made.band.count - 1;      // place of the band
+  const std::int64_t low = std::clamp(range.low - least + job::kKeyWindow, std::int64_t{0}, last);
+  const std::int64_t high = std::clamp(range.high - least + job::kKeyWindow, job::kKeyWindow, made.places - 1);
+  if (!made.ranked) return {low, high + 1};
+  const std::int64_t first = row_at_place(term, made.band, 0);
+  return {row_at_place(term, made.band, low) - first, row_at_place(term, made.band, high) - first + 1};
+}
+
+void take_table(const TableTerm& term, const TermContext& context, Arena& arena, job::KeyTableJob& made) {
+  const TableSlots slots =
+      take_table_slots(context, made.padded_width, [&](const DistanceRange& range) { return lines_reached(term, made, range); }, arena);
+  made.sums = slots.sums;
+  made.slot_rows = slots.rows;
 }
 
 void finish_table(const TableTerm& term, const job::KeyTableJob& made, const TermContext& context) {
-  const Extents& shape = term.table.shape;
-  std::vector<double> sum(static_cast<std::size_t>(shape[1] * shape[3]));
-  for (std::int64_t n = 0; n < shape[0] * shape[2]; ++n) {
-    const RowIndex which{.b = n / shape[2], .h = n % shape[2]};
-    with_arithmetic(context.job->arithmetic, [&]<class T>(T) { sum_table<T>(term, made, context, which, sum); });
-    for (std::int64_t at = 0; at < shape[1] * shape[3]; ++at) {
-      const RowIndex row{which.b, at / shape[3], which.h};
-      add_to_element(context.gradient->table, row, at % shape[3], scale_of(term, context) * sum[static_cast<std::size_t>(at)]);
-    }
-  }
+  add_table_totals({.slots = {made.sums, made.slot_rows},
+                    .places = made.padded_width,
+                    .rows = made.lines,
+                    .row_of = [&](std::int64_t line) { return row_of_line(term, made, line); },
+                    .repeats = std::holds_alternative<Bias>(term.rows) && !made.ranked,
+                    .factor = scale_of(term, context)},
+                   context);
 }
 
 }  // namespace
@@ -204,7 +199,7 @@ Status make_key_table(const TableTerm& term, const TermContext& context, Arena& 
   make_far(term, context, arena, made);
   if (context.gradient != nullptr) {
     made.rows = pack_by_distance(term, context, made, {made.lines * made.padded_width, made.padded_width, 1}, arena);
-    if (is_given(context.gradient->table)) made.sums = take_sums(made.lines * made.padded_width, job, arena);
+    if (is_given(context.gradient->table)) take_table(term, context, arena, made);
     if (is_given(context.gradient->features)) made.feature_sums = take_feature_sums(made.padded_width, job, arena);
   }
   out = made;

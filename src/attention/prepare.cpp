@@ -7,6 +7,7 @@
 
 #include "attention/backward.hpp"
 #include "attention/call.hpp"
+#include "attention/slots.hpp"
 #include "cpu/attention.hpp"
 #include "job/check.hpp"
 #include "spec/format.hpp"
@@ -70,6 +71,9 @@ Status make_terms(const Call& call, Arena& arena, Prepared& out) {
   out.terms.resize(terms.size());
   for (std::size_t t = 0; t < terms.size(); ++t) {
     const TermContext context = context_of(call, out, t);
+    if (context.gradient != nullptr) {
+      if (Status s = check_term_gradient(terms[t], *context.gradient, context.where); !s) return s;
+    }
     const auto make = [&](const auto& term) { return make_term(term, context, arena, out.terms[t]); };
     if (Status s = std::visit(make, terms[t]); !s) return s;
   }
@@ -95,7 +99,10 @@ Status prepare(const Call& call, Arena& arena, Prepared& out) {
   if (Status s = make_layout(call, tile_span(call.spec->content), arena, out); !s) return s;
   if (Status s = make_contents(call, arena, out); !s) return s;
   job.key_splits = key_splits_of(call, job);
-  if (call.gradients != nullptr) job.backward.parts = backward_parts(*call.spec, job);
+  if (call.gradients != nullptr) {
+    job.backward.parts = backward_parts(*call.spec, job);
+    make_groups(call, out);
+  }
   if (Status s = make_terms(call, arena, out); !s) return s;
   take_panels(call, arena, job);
   return {};

@@ -29,6 +29,7 @@ struct Prepared {
   std::int64_t max_distance = 0;
   // What job and contexts point to. Filled while measuring, too, unlike all that lies in the arena.
   std::vector<job::Sequence> sequences = {};
+  std::vector<job::SequenceGroup> groups = {};
   std::vector<job::TokenTile> query_tiles = {};
   std::vector<job::TokenTile> key_tiles = {};
   std::vector<double> log_zeta = {};

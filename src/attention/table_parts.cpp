@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "attention/slots.hpp"
 #include "attention/term_tensors.hpp"
 
 namespace phasor::attend {
@@ -72,6 +73,15 @@ TablePacking packing_of(const TableTerm& term, const job::TableParts& table, con
   return {&term, &table.band, factor, table.way == job::TableWay::sliding ? job::kTableMargin : 0, context.spec->runner};
 }
 
+/// The rows of the packed table that distances reach. Beyond the ends of the band there are only its margins: cpu's start_of keeps within
+/// them, and moves rows of scores towards the band alone.
+RowRange rows_of(const job::TableParts& table, std::int64_t margin, const DistanceRange& range) {
+  const std::int64_t last = margin + table.band.count - 1;  // of the band
+  const std::int64_t low = std::clamp(-range.high - table.band.first + margin, std::int64_t{0}, last);
+  const std::int64_t high = std::clamp(-range.low - table.band.first + margin, margin, last + margin);
+  return {low, high + 1};
+}
+
 }  // namespace
 
 Status make_parts(const TableTerm& term, const TermContext& context, const TableNeeds& needs, Arena& arena, job::TableParts& out) {
@@ -84,13 +94,26 @@ Status make_parts(const TableTerm& term, const TermContext& context, const Table
   out.row_count = packing.rows();
   if (needs.panels) out.panels = pack_table_panels(packing, job, arena);
   if (needs.rows) out.rows = pack_table_rows(packing, job, arena);
-  if (context.gradient != nullptr && is_given(context.gradient->table)) out.sums = take_sums(out.row_count * out.places, job, arena);
+  if (context.gradient != nullptr && is_given(context.gradient->table)) {
+    const TableSlots slots =
+        take_table_slots(context, out.places, [&](const DistanceRange& range) { return rows_of(out, packing.margin, range); }, arena);
+    out.sums = slots.sums;
+    out.slot_rows = slots.rows;
+  }
   out.layout = layout_of(out, needs, job.shape.queries);
   return {};
 }
 
 void finish_parts(const TableTerm& term, const job::TableParts& made, const TermContext& context, double factor) {
-  if (made.sums != nullptr) add_table_sums(packing_of(term, made, context, factor), made.sums, context);
+  if (made.sums == nullptr) return;
+  const TablePacking packing = packing_of(term, made, context, factor);
+  add_table_totals({.slots = {made.sums, made.slot_rows},
+                    .places = made.places,
+                    .rows = made.row_count,
+                    .row_of = [&](std::int64_t row) { return table_row_of(term, made.band, packing.column(row)); },
+                    .repeats = made.band.rows != nullptr,
+                    .factor = factor},
+                   context);
 }
 
 TermCost cost_of_parts(const job::TableParts& table, const char* name) {

@@ -3,8 +3,6 @@
 #include "attention/table_rows.hpp"
 
 #include <algorithm>
-#include <span>
-#include <vector>
 
 #include "attention/call.hpp"
 #include "attention/term_tensors.hpp"
@@ -55,10 +53,11 @@ Status check_rows(const ClipRows& clip, const TermContext& context, std::int64_t
   if (clip.left < rows && clip.right < rows && clip.left + 1 + clip.right == rows) return {};
   return job::error(context.where, "table has {} rows, wanted left + 1 + right with left {} and right {}", rows, clip.left, clip.right);
 }
+bool has_buckets(const BiasSpec& spec) {
+  return std::holds_alternative<T5Buckets>(spec) || std::holds_alternative<DebertaBuckets>(spec) || std::holds_alternative<ShawClip>(spec);
+}
 Status check_rows(const Bias& bias, const TermContext& context, std::int64_t rows) {
-  const BiasSpec& spec = bias.spec();
-  if (!std::holds_alternative<T5Buckets>(spec) && !std::holds_alternative<DebertaBuckets>(spec) &&
-      !std::holds_alternative<ShawClip>(spec)) {
+  if (!has_buckets(bias.spec())) {
     return job::error(context.where, "rows is a bias without buckets of distances, wanted T5Buckets, DebertaBuckets or ShawClip");
   }
   if (rows == bias.rows()) return {};
@@ -93,7 +92,7 @@ struct Order {
   std::int64_t block;
 };
 
-/// Rows that a task of the runner packs or sums; a multiple of kKeyTile.
+/// Rows that a task of the runner packs; a multiple of kKeyTile.
 constexpr std::int64_t kChunkRows = 1024;
 
 /// Rows [first, end) of one table, b H + h of those that are apart.
@@ -134,60 +133,6 @@ job::PackedTable pack_table(const TablePacking& packing, const Order& order, con
   return out;
 }
 
-/// Of one table: (b, h) of the gradient.
-struct SumTask {
-  const TablePacking* packing;
-  const void* sums;
-  const TermContext* context;
-  std::int64_t b;
-  std::int64_t h;
-};
-
-/// Row x of the sums of every slot that belongs to the table, in order, added to `out`.
-template <class T>
-void sum_slots(const SumTask& task, std::int64_t x, std::span<double> out) {
-  const job::AttentionJob& job = *task.context->job;
-  const Extents& shape = task.context->gradient->table.shape;
-  const std::int64_t places = job::padded(shape[3]);
-  const std::int64_t slots = slots_of(job);
-  for (std::int64_t slot = 0; slot < slots; ++slot) {
-    const std::int64_t sequence = slot / job.shape.heads / job.backward.parts;
-    if (shape[2] != 1 && slot % job.shape.heads != task.h) continue;
-    if (shape[0] != 1 && job.sequences[static_cast<std::size_t>(sequence)].batch != task.b) continue;
-    const T* const row = static_cast<const T*>(task.sums) + (slot * task.packing->rows() + x) * places;
-    for (std::size_t c = 0; c < out.size(); ++c) out[c] += static_cast<double>(row[c]);
-  }
-}
-
-template <class Element>
-void add_values(std::span<const double> values, double factor, Element* out, std::int64_t stride) {
-  for (const double value : values) {
-    *out = static_cast<Element>(static_cast<double>(*out) + factor * value);
-    out += stride;
-  }
-}
-
-/// A column, the margins that are its copies included, to the caller's table.
-void add_column(const SumTask& task, std::int64_t column, std::span<double> row) {
-  const TablePacking& packing = *task.packing;
-  const TensorView& gradient = task.context->gradient->table;
-  const std::int64_t to = table_row_of(*packing.term, *packing.band, column);
-  if (to < 0) return;
-  const std::int64_t last = packing.band->count - 1;
-  const std::int64_t first = column == 0 ? 0 : column + packing.margin;
-  const std::int64_t end = column == last ? packing.rows() : column + packing.margin + 1;
-  std::fill(row.begin(), row.end(), 0.0);
-  for (std::int64_t x = first; x < end; ++x) {
-    with_arithmetic(task.context->job->arithmetic, [&]<class T>(T) { sum_slots<T>(task, x, row); });
-  }
-  const std::int64_t at = task.b * gradient.strides[0] + to * gradient.strides[1] + task.h * gradient.strides[2];
-  if (gradient.dtype == DType::f64) {
-    add_values(row, packing.factor, static_cast<double*>(gradient.data) + at, gradient.strides[3]);
-  } else {
-    add_values(row, packing.factor, static_cast<float*>(gradient.data) + at, gradient.strides[3]);
-  }
-}
-
 }  // namespace
 
 Status check_table(const TableTerm& term, const TermContext& context, std::int64_t width) {
@@ -218,6 +163,14 @@ Status make_band(const TableTerm& term, const TermContext& context, Arena& arena
   return {};
 }
 
+std::int64_t most_columns(const TableTerm& term) {
+  const auto* const bias = std::get_if<Bias>(&term.rows);
+  if (bias == nullptr) return term.table.shape[1] + 2;  // and a column of zeros at either end
+  if (!has_buckets(bias->spec())) return 0;             // an error
+  const Ends ends = ends_of(*bias);
+  return ends.high - ends.low + 1;
+}
+
 std::int64_t table_row_of(const TableTerm& term, const job::TableBand& band, std::int64_t column) {
   if (band.rows != nullptr) return band.rows[column];
   const auto& clip = std::get<ClipRows>(term.rows);
@@ -242,23 +195,6 @@ job::PackedTable pack_table_panels(const TablePacking& packing, const job::Atten
                     .block_rows = job::kKeyTile,
                     .block = width * job::kKeyTile};
   return pack_table(packing, order, job, arena);
-}
-
-void add_table_sums(const TablePacking& packing, const void* sums, const TermContext& context) {
-  const Extents& shape = context.gradient->table.shape;
-  const std::int64_t columns = packing.band->count;
-  const std::int64_t chunk = packing.band->rows != nullptr ? columns : kChunkRows;  // columns of a bucket add to one row
-  const std::int64_t chunks = (columns + chunk - 1) / chunk;
-  const std::int64_t tasks = shape[0] * shape[2] * chunks;
-  const auto width = static_cast<std::size_t>(shape[3]);
-  std::vector<double> sums_of_rows(static_cast<std::size_t>(tasks) * width);  // a row a task, made here: threads are to throw nothing
-  run_each(context.spec->runner, tasks, [&](std::int64_t task) {
-    const std::int64_t table = task / chunks;
-    const std::int64_t first = task % chunks * chunk;
-    const SumTask part{&packing, sums, &context, table / shape[2], table % shape[2]};
-    const std::span<double> row = std::span(sums_of_rows).subspan(static_cast<std::size_t>(task) * width, width);
-    for (std::int64_t c = first; c < std::min(first + chunk, columns); ++c) add_column(part, c, row);
-  });
 }
 
 }  // namespace phasor::attend

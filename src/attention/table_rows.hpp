@@ -19,6 +19,9 @@ Status check_table(const TableTerm& term, const TermContext& context, std::int64
 /// The columns that the distances of the call need: no more than the map tells apart, and no more than there are distances.
 Status make_band(const TableTerm& term, const TermContext& context, Arena& arena, job::TableBand& out);
 
+/// Columns that the map of distances tells apart, whatever the call's; the term need not be checked.
+std::int64_t most_columns(const TableTerm& term);
+
 /// The row of the caller's table that a column reads; -1: zeros (distances outside).
 std::int64_t table_row_of(const TableTerm& term, const job::TableBand& band, std::int64_t column);
 
@@ -38,10 +41,6 @@ struct TablePacking {
 job::PackedTable pack_table_rows(const TablePacking& packing, const job::AttentionJob& job, Arena& arena);
 /// (panels, width, kKeyTile) T a table: column x of panel p is row p kKeyTile + x; what lies beyond the rows is zero.
 job::PackedTable pack_table_panels(const TablePacking& packing, const job::AttentionJob& job, Arena& arena);
-
-/// Adds to the caller's gradient of the table `factor` times the sums of every slot, in order; (rows, padded(width)) T each, rows as they
-/// were packed.
-void add_table_sums(const TablePacking& packing, const void* sums, const TermContext& context);
 
 /// The other sides of make_term: attention/key_table.cpp, attention/value_table.cpp.
 Status make_key_table(const TableTerm& term, const TermContext& context, Arena& arena, job::TermJob& out);

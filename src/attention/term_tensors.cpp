@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "attention/backward.hpp"
+#include "attention/slots.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
 #include "job/overlap.hpp"
@@ -79,9 +81,9 @@ Status check_tensor(const char* where, const ConstTensorView& v, const TensorSha
 }
 
 Status check_gradient(const char* where, const TensorView& v, const ConstTensorView& by, const char* name) {
-  if (!is_given(v)) return {};
+  if (!is_wanted(v)) return {};
   const std::string title = std::string("the gradient of ") + name;
-  if (!is_given(by)) return job::error(where, "{} is asked for, but there is no {}", title, name);
+  if (by.data == nullptr && by.shape == Extents{}) return job::error(where, "{} is asked for, but there is no {}", title, name);
   if (v.shape != by.shape) return job::error(where, "{} has another shape than {}, wanted the same", title, name);
   if (v.dtype != DType::f32 && v.dtype != DType::f64) return job::error(where, "{} is {}, wanted f32 or f64", title, name_of(v.dtype));
   if (Status s = check_memory(where, title.c_str(), v); !s) return s;
@@ -133,10 +135,6 @@ void* pack_columns(const ConstTensorView& v, const Packing& packing, const job::
     }
   });
   return memory;
-}
-
-std::int64_t slots_of(const job::AttentionJob& job) {
-  return static_cast<std::int64_t>(job.sequences.size()) * job.backward.parts * job.shape.heads;
 }
 
 void* take_sums(std::int64_t count, const job::AttentionJob& job, Arena& arena) {

@@ -58,7 +58,6 @@ void* pack_columns(const ConstTensorView& v, const Packing& packing, const job::
 
 /// `count` T of zeros for each slot of the backward's sums; null while measuring.
 void* take_sums(std::int64_t count, const job::AttentionJob& job, Arena& arena);
-std::int64_t slots_of(const job::AttentionJob& job);
 /// The sum over slots, in their order, of element `index` of their sums, of one head.
 double sum_of_slots(const void* sums, std::int64_t count, const job::AttentionJob& job, std::int64_t head, std::int64_t index);
 

@@ -13,9 +13,6 @@ Status make_value_table(const TableTerm& term, const TermContext& context, Arena
   }
   if (Status status = check_table(term, context, context.job->shape.value_width); !status) return status;
   const bool backward = context.gradient != nullptr;
-  if (backward && (is_given(context.gradient->features) || is_given(context.gradient->shift))) {
-    return job::error(context.where, "gradients of features or of a shift are asked for, but the value side has none");
-  }
   job::ValueTableJob made;
   const TableNeeds needs{.panels = backward, .rows = !backward, .products = backward, .sums = true, .result = !backward};
   if (Status status = make_parts(term, context, needs, arena, made.table); !status) return status;

@@ -40,21 +40,32 @@ void backward_rows(BackwardRows<T>& at) {
   if (begun) finish_backward_rows(at);
 }
 
+/// One sequence of a task.
 template <class T>
-void backward_task(const job::AttentionJob& job, std::int64_t number, T* base) {
-  const BackwardTask task = backward_task_of(job, number);
-  const job::Sequence& sequence = job.sequences[static_cast<std::size_t>(task.sequence)];
+void backward_sequence(const job::AttentionJob& job, const BackwardTask& task, const job::Sequence& sequence, T* base) {
   const BackwardBuffers<T> buffers = backward_buffers(job, base);
   clear_key_gradients<T>(job, task);
   for (std::int64_t g = 0; g < job.shape.group(); ++g) {
     const std::int64_t head = task.key_head * job.shape.group() + g;
-    T* const shift = rows_at<T>(job.backward.shift, slot_of(job, task.sequence, task.part, head), job.shape.padded_width);
-    if (shift != nullptr) fill(shift, job.shape.padded_width, T{0});
     for (std::int64_t t = sequence.first_query_tile; t < sequence.end_query_tile; ++t) {
       BackwardRows<T> at = {
           .rows = row_tile<T>(job, job.query_tiles[static_cast<std::size_t>(t)], head), .task = &task, .buffers = buffers, .base = base};
       backward_rows(at);
     }
+  }
+}
+
+template <class T>
+void backward_task(const job::AttentionJob& job, std::int64_t number, T* base) {
+  BackwardTask task = backward_task_of(job, number);
+  const std::int64_t first_head = task.key_head * job.shape.group();
+  T* const shifts = rows_at<T>(job.backward.shift, slot_of(job, task.group, task.part, first_head), job.shape.padded_width);
+  if (shifts != nullptr) fill(shifts, job.shape.group() * job.shape.padded_width, T{0});
+  const job::SequenceGroup& group = job.groups[static_cast<std::size_t>(task.group)];
+  for (std::int64_t s = group.first; s < group.end; ++s) {
+    const job::Sequence& sequence = job.sequences[static_cast<std::size_t>(s)];
+    task.key_tiles = job::key_tiles_of(sequence, task.part, job.backward.parts);
+    backward_sequence(job, task, sequence, base);
   }
 }
 
@@ -129,13 +140,13 @@ void store_gradients_task(const job::AttentionJob& job, std::int64_t task) {
 template <class T>
 void backward_strip_of(const job::AttentionJob& job, BackwardStage stage, std::int64_t strip) {
   const auto key_tiles = static_cast<std::int64_t>(job.key_tiles.size());
-  const auto sequences = static_cast<std::int64_t>(job.sequences.size());
+  const auto groups = static_cast<std::int64_t>(job.groups.size());
   const std::int64_t heads = job.shape.batch * job.shape.heads;
   switch (stage) {
     case BackwardStage::pack:
       return each_task<T>(job, job.shape.key_heads * key_tiles, strip, [&](std::int64_t t, T* base) { pack_backward_task(job, t, base); });
     case BackwardStage::tasks:
-      return each_task<T>(job, sequences * job.shape.key_heads * job.backward.parts, strip,
+      return each_task<T>(job, groups * job.shape.key_heads * job.backward.parts, strip,
                           [&](std::int64_t t, T* base) { backward_task(job, t, base); });
     case BackwardStage::add_parts:
       return each_task<T>(job, heads, strip, [&](std::int64_t t, T* /*base*/) { add_parts_task<T>(job, t); });

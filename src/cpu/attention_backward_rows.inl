@@ -1,24 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The backward's work on a tile of queries before its first key tile and after its last. Included once in each target's namespace.
 
-/// (sequence, key head, part of its key tiles).
+/// (group of sequences, key head, part of their key tiles), and the sequence that it is at.
 struct BackwardTask {
-  std::int64_t sequence;
+  std::int64_t group;
   std::int64_t key_head;
   std::int64_t part;
-  Columns key_tiles;
+  job::TileRange key_tiles;  // of the sequence
 };
 
 inline BackwardTask backward_task_of(const job::AttentionJob& job, std::int64_t task) {
   const std::int64_t parts = job.backward.parts;
-  BackwardTask t = {.sequence = task / parts / job.shape.key_heads,
-                    .key_head = task / parts % job.shape.key_heads,
-                    .part = task % parts,
-                    .key_tiles = {0, 0}};
-  const job::Sequence& sequence = job.sequences[static_cast<std::size_t>(t.sequence)];
-  const std::int64_t tiles = sequence.end_key_tile - sequence.first_key_tile;
-  t.key_tiles = {sequence.first_key_tile + tiles * t.part / parts, sequence.first_key_tile + tiles * (t.part + 1) / parts};
-  return t;
+  return {.group = task / parts / job.shape.key_heads,
+          .key_head = task / parts % job.shape.key_heads,
+          .part = task % parts,
+          .key_tiles = {0, 0}};
 }
 
 /// A tile of queries of one task.
@@ -65,7 +61,7 @@ BackwardTile<T> backward_tile_of(const BackwardRows<T>& at, T* k_gradient) {
   return {.out_gradient = at.buffers.out_gradient,
           .q_gradient = rows_at<T>(job.backward.q_raw, query_row_of(at), job.shape.padded_width),
           .k_gradient = k_gradient,
-          .slot = slot_of(job, at.task->sequence, at.task->part, at.rows.head)};
+          .slot = slot_of(job, at.task->group, at.task->part, at.rows.head)};
 }
 
 /// One number a query of a tensor (B, Tq, H, 1) of T.
@@ -140,7 +136,7 @@ template <class T>
 void add_shift_gradient(const BackwardRows<T>& at) {
   const job::AttentionJob& job = *at.rows.job;
   const std::int64_t width = job.shape.padded_width;
-  T* const out = rows_at<T>(job.backward.shift, slot_of(job, at.task->sequence, at.task->part, at.rows.head), width);
+  T* const out = rows_at<T>(job.backward.shift, slot_of(job, at.task->group, at.task->part, at.rows.head), width);
   const Reg<T> scale = set(static_cast<T>(job.scale));
   for (std::int64_t d = 0; d < width; d += lanes<T>) {
     Reg<T> sum = zero<T>();

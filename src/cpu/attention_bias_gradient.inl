@@ -45,9 +45,9 @@ struct BiasSums {
 
   BiasSums(const job::BiasJob& term, const RowTile<T>& rows, std::int64_t slot)
       : gates(gates_of(term, rows)), diagonals(nullptr), skipped(0), ends(nullptr), sums(nullptr), gate_sums(nullptr) {
-    const std::int64_t slots = rows.job->backward.parts * rows.job->shape.heads;  // of a sequence
+    const std::int64_t slots = rows.job->backward.parts * rows.job->shape.heads;  // of a group
     if (term.diagonals != nullptr) {
-      const job::SequenceBand& band = term.sequence_bands[slot / slots];
+      const job::GroupBand& band = term.group_bands[slot / slots];
       diagonals = static_cast<T*>(term.diagonals) + band.first + slot % slots * band.stride;
       skipped = band.skipped;
       ends = term.ends + 2 * slot;

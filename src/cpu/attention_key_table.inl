@@ -136,8 +136,8 @@ template <class T>
 struct KeyTableGradients {
   const T* rows;      // of the packed table
   const T* features;  // of the tile's keys
-  T* table;           // null: not wanted
-  T* keys;            // by features, (.., padded_width); null: not wanted
+  SlotTable<T> table;
+  T* keys;  // by features, (.., padded_width); null: not wanted
 };
 template <class T>
 KeyTableGradients<T> key_table_gradients(const job::KeyTableJob& term, const ScoreTile<T>& ds, const BackwardTile<T>& backward) {
@@ -145,9 +145,8 @@ KeyTableGradients<T> key_table_gradients(const job::KeyTableJob& term, const Sco
   const job::AttentionShape& shape = rows.job->shape;
   KeyTableGradients<T> to = {.rows = term.rows.of<T>(rows.batch, rows.head),
                              .features = key_features(term, ds),
-                             .table = static_cast<T*>(term.sums),
+                             .table = slot_table<T>(*rows.job, term.sums, term.slot_rows, backward.slot, term.padded_width),
                              .keys = term.own_features ? static_cast<T*>(term.feature_sums) : backward.k_gradient};
-  if (to.table != nullptr) to.table += backward.slot * term.lines * term.padded_width;
   if (term.own_features && to.keys != nullptr) {
     const std::int64_t head = rows.batch * shape.key_heads + rows.head / shape.group();
     to.keys += (head * shape.keys + ds.keys->first) * term.padded_width;
@@ -182,16 +181,18 @@ void send_key_sums(const job::KeyTableJob& term, const KeyTableGradients<T>& to,
                  .c_row = width,
                  .add = true});
   }
-  if (to.table == nullptr) return;
-  gemm(Gemm<T>{.m = from.lines.count,
+  const std::int64_t first = std::max(from.lines.first, to.table.first);
+  const std::int64_t end = std::min(from.lines.first + from.lines.count, to.table.end);
+  if (to.table.rows == nullptr || first >= end) return;
+  gemm(Gemm<T>{.m = end - first,
                .n = width,
                .k = from.keys,
-               .a = from.sums,
+               .a = from.sums + (first - from.lines.first) * from.line_stride,
                .a_row = from.line_stride,
                .a_k = from.key_stride,
                .b = to.features + from.first * width,
                .b_row = width,
-               .c = to.table + from.lines.first * width,
+               .c = to.table.rows + (first - to.table.first) * width,
                .c_row = width,
                .add = true});
 }
@@ -200,7 +201,7 @@ template <class T>
 void take_far_tile(const job::KeyTableJob& term, const ScoreTile<T>& ds, const KeyTableGradients<T>& to, T* sums) {
   std::fill_n(sums, job::kKeyTile, T{0});
   for (std::int64_t i = 0; i < ds.rows->tile->count; ++i) add_tile_row(ds.scores + i * job::kKeyTile, sums);
-  const std::int64_t line = far_end(term, ds) == 0 ? 0 : term.last_line;
+  const std::int64_t line = line_of<T>(term, job::kKeyWindow + (far_end(term, ds) == 0 ? 0 : term.band.count - 1));
   send_key_sums(term, to,
                 KeySums<T>{.sums = sums, .key_stride = 1, .line_stride = 0, .first = 0, .keys = ds.keys->count, .lines = {line, 1}});
 }
@@ -240,7 +241,7 @@ void take_strip(const job::KeyTableJob& term, const ScoreTile<T>& ds, const KeyS
   send_key_sums(term, to, sums);
 }
 
-/// Score by score.
+/// Score by score. A line that the slot does not have: a masked score of a query whose lse is NaN.
 template <class T>
 void take_key_scores(const job::KeyTableJob& term, const ScoreTile<T>& ds, const KeyTableGradients<T>& to) {
   const std::int64_t width = term.padded_width;
@@ -248,10 +249,12 @@ void take_key_scores(const job::KeyTableJob& term, const ScoreTile<T>& ds, const
     for (std::int64_t j = 0; j < ds.keys->count; ++j) {
       const T x = ds.scores[i * job::kKeyTile + j];
       if (x == 0) continue;
-      const std::int64_t line = line_of<T>(term, key_place(term, ds, i, j)) * width;
+      const std::int64_t line = line_of<T>(term, key_place(term, ds, i, j));
+      const bool has_line = to.table.rows != nullptr && line >= to.table.first && line < to.table.end;
+      T* const table = has_line ? to.table.rows + (line - to.table.first) * width : nullptr;
       for (std::int64_t c = 0; c < width; ++c) {
-        if (to.keys != nullptr) to.keys[j * width + c] += x * to.rows[line + c];
-        if (to.table != nullptr) to.table[line + c] += x * to.features[j * width + c];
+        if (to.keys != nullptr) to.keys[j * width + c] += x * to.rows[line * width + c];
+        if (table != nullptr) table[c] += x * to.features[j * width + c];
       }
     }
   }
@@ -260,7 +263,7 @@ void take_key_scores(const job::KeyTableJob& term, const ScoreTile<T>& ds, const
 template <class T>
 void term_gradient(const job::KeyTableJob& term, const ScoreTile<T>& ds, const BackwardTile<T>& backward, T* scratch) {
   const KeyTableGradients<T> to = key_table_gradients(term, ds, backward);
-  if (to.keys == nullptr && to.table == nullptr) return;
+  if (to.keys == nullptr && to.table.rows == nullptr) return;
   if (is_far(term.band, ds)) return take_far_tile(term, ds, to, scratch);
   if (!ds.regular) return take_key_scores(term, ds, to);
   for (std::int64_t first = 0; first < ds.keys->count; first += job::kKeyStrip) {

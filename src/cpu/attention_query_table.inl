@@ -74,7 +74,7 @@ TableSums<T> query_sums(const job::QueryTableJob& term, const RowTile<T>& rows, 
                .rows = term.table.rows.of<T>(rows.batch, rows.head),
                .features = query_features(term, rows, scratch),
                .result = {backward.q_gradient, job.shape.padded_width},
-               .table = nullptr,
+               .table = slot_table<T>(job, term.table.sums, term.table.slot_rows, backward.slot, places),
                .shift = nullptr,
                .column_sums = scratch + term.table.layout.column_sums};
   if (term.features.data != nullptr) to.result = {nullptr, places};
@@ -83,7 +83,6 @@ TableSums<T> query_sums(const job::QueryTableJob& term, const RowTile<T>& rows, 
     const std::int64_t row = ((part * job.shape.batch + rows.batch) * job.shape.heads + rows.head) * job.shape.queries + rows.tile->first;
     to.result.data = static_cast<T*>(term.feature_sums) + row * places;
   }
-  if (term.table.sums != nullptr) to.table = static_cast<T*>(term.table.sums) + backward.slot * term.table.row_count * places;
   if (term.shift_sums != nullptr) to.shift = static_cast<T*>(term.shift_sums) + backward.slot * places;
   return {&term.table, rows.tile->count, buffers_of(term.table, scratch), to};
 }

@@ -10,9 +10,9 @@ struct SumsTo {
   const T* rows;             // packed
   RowsOf<const T> features;  // of the queries
   RowsOf<T> result;          // null: not wanted
-  T* table;                  // null: not wanted
-  T* shift;                  // null: not wanted
-  T* column_sums;            // for shift
+  SlotTable<T> table;
+  T* shift;        // null: not wanted
+  T* column_sums;  // for shift
 };
 
 /// The sums of a tile of queries.
@@ -67,6 +67,25 @@ void add_shift(const SumsTo<T>& to, const SumBlock<T>& block) {
                .add = true});
 }
 
+/// D^T features, to the rows that the slot has.
+template <class T>
+void add_table_rows(const SumsTo<T>& to, const SumBlock<T>& block) {
+  const std::int64_t first = std::max(block.first, to.table.first);
+  const std::int64_t end = std::min(block.first + block.count, to.table.end);
+  if (first >= end) return;
+  gemm(Gemm<T>{.m = end - first,
+               .n = to.places,
+               .k = block.queries,
+               .a = block.sums.data + (first - block.first),
+               .a_row = 1,
+               .a_k = block.sums.stride,
+               .b = to.features.data,
+               .b_row = to.features.stride,
+               .c = to.table.rows + (first - to.table.first) * to.places,
+               .c_row = to.places,
+               .add = true});
+}
+
 /// Rows in pieces that stay in the first cache.
 template <class T>
 void send_sums(const SumsTo<T>& to, const SumBlock<T>& block) {
@@ -84,29 +103,19 @@ void send_sums(const SumsTo<T>& to, const SumBlock<T>& block) {
                  .c_row = to.result.stride,
                  .add = true});
   }
-  if (to.table != nullptr) {
-    gemm(Gemm<T>{.m = block.count,
-                 .n = to.places,
-                 .k = block.queries,
-                 .a = block.sums.data,
-                 .a_row = 1,
-                 .a_k = block.sums.stride,
-                 .b = to.features.data,
-                 .b_row = to.features.stride,
-                 .c = to.table + block.first * to.places,
-                 .c_row = to.places,
-                 .add = true});
-  }
+  if (to.table.rows != nullptr) add_table_rows(to, block);
   if (to.shift != nullptr) add_shift(to, block);
 }
 
-/// One score's share, sent at once.
+/// One score's share, sent at once. A row that the slot does not have: a masked score of a query whose lse is NaN.
 template <class T>
 void send_one(const SumsTo<T>& to, std::int64_t query, std::int64_t packed_row, T x) {
   const T* const row = to.rows + packed_row * to.places;
+  const bool has_row = to.table.rows != nullptr && packed_row >= to.table.first && packed_row < to.table.end;
+  T* const table = has_row ? to.table.rows + (packed_row - to.table.first) * to.places : nullptr;
   for (std::int64_t d = 0; d < to.places; ++d) {
     if (to.result.data != nullptr) to.result.at(query)[d] += x * row[d];
-    if (to.table != nullptr) to.table[packed_row * to.places + d] += x * to.features.at(query)[d];
+    if (table != nullptr) table[d] += x * to.features.at(query)[d];
     if (to.shift != nullptr) to.shift[d] += x * row[d];
   }
 }

@@ -59,12 +59,23 @@ struct BackwardTile {
   T* k_gradient;          // (kKeyTile, padded_width) of the key tile: by k as given, to be added to; null: not wanted
   std::int64_t slot;      // which of the term's sums this task adds to; see slot_of
 };
-/// Sums of terms are kept apart by sequence, part and head, and added up in that order at the end: the same bits for any threads.
-inline std::int64_t slot_of(const job::AttentionJob& job, std::int64_t sequence, std::int64_t part, std::int64_t head) {
-  return (sequence * job.backward.parts + part) * job.shape.heads + head;
+/// Sums of terms are kept apart by group of sequences, part and head, and added up in that order at the end: the same bits for any threads.
+inline std::int64_t slot_of(const job::AttentionJob& job, std::int64_t group, std::int64_t part, std::int64_t head) {
+  return (group * job.backward.parts + part) * job.shape.heads + head;
 }
-inline std::int64_t slot_count(const job::AttentionJob& job) {
-  return static_cast<std::int64_t>(job.sequences.size()) * job.backward.parts * job.shape.heads;
+
+/// A slot's sums of a table: its rows from `first` to `end` - 1. No other row gets anything but zeros: those are left out.
+template <class T>
+struct SlotTable {
+  T* rows = nullptr;  // of row `first`; null: not wanted
+  std::int64_t first = 0;
+  std::int64_t end = 0;
+};
+template <class T>
+SlotTable<T> slot_table(const job::AttentionJob& job, void* sums, const job::SlotRows* slot_rows, std::int64_t slot, std::int64_t places) {
+  if (sums == nullptr) return {};
+  const job::SlotRows& at = slot_rows[slot / job.shape.heads];
+  return {static_cast<T*>(sums) + at.offset + slot % job.shape.heads * at.count * places, at.first, at.first + at.count};
 }
 
 // Backward, for a tile of queries: term_backward_begin once (it usually is term_begin; k_gradient is null); for every visible tile of keys

@@ -11,7 +11,7 @@ TableSums<T> value_result(const job::ValueTableJob& term, const RowTile<T>& rows
                         .rows = term.table.rows.of<T>(rows.batch, rows.head),
                         .features = {nullptr, 0},
                         .result = {has_own_result(term) ? scratch + term.table.layout.result : out, term.table.places},
-                        .table = nullptr,
+                        .table = {},
                         .shift = nullptr,
                         .column_sums = nullptr};
   return {&term.table, rows.tile->count, buffers_of(term.table, scratch), to};
@@ -56,7 +56,7 @@ TableSums<T> value_sums(const job::ValueTableJob& term, const RowTile<T>& rows, 
                         .rows = nullptr,
                         .features = value_features(rows, backward),
                         .result = {nullptr, places},
-                        .table = static_cast<T*>(term.table.sums) + backward.slot * term.table.row_count * places,
+                        .table = slot_table<T>(*rows.job, term.table.sums, term.table.slot_rows, backward.slot, places),
                         .shift = nullptr,
                         .column_sums = nullptr};
   return {&term.table, rows.tile->count, buffers_of(term.table, scratch), to};

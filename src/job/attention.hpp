@@ -58,6 +58,22 @@ struct Sequence {
   std::int64_t prefix = INT64_MIN;  // keys at positions below it are exempt from causality
 };
 
+/// Neighbouring sequences whose sums of terms are one: a task of the backward does them one after the other. Mostly one sequence.
+struct SequenceGroup {
+  std::int64_t first = 0;
+  std::int64_t end = 0;
+};
+
+/// Key tiles of a sequence that belong to one of `parts` parts.
+struct TileRange {
+  std::int64_t first = 0;
+  std::int64_t end = 0;
+};
+inline TileRange key_tiles_of(const Sequence& sequence, std::int64_t part, std::int64_t parts) {
+  const std::int64_t tiles = sequence.end_key_tile - sequence.first_key_tile;
+  return {sequence.first_key_tile + tiles * part / parts, sequence.first_key_tile + tiles * (part + 1) / parts};
+}
+
 struct SightJob {
   bool causal = false;
   std::int64_t left = INT64_MAX;   // r <= left
@@ -91,8 +107,9 @@ struct Panels {
   void* values_transposed = nullptr;         // backward: (padded_value_width, kKeyTile)
 };
 
-/// Backward. Buffers of T in the workspace, cleared by the kernels. Its tasks: (sequence, key head, part of its key tiles); a task does
-/// every query head of the group, every query tile that sees its keys. Sums of terms are one a slot: slot_of(sequence, part, head).
+/// Backward. Buffers of T in the workspace, cleared by the kernels. Its tasks: (group of sequences, key head, part of their key
+/// tiles); a task does every query head that reads the key head, every query tile that sees its keys. Each slot has sums of its own:
+/// slot_of(group, part, head).
 struct BackwardJob {
   ConstTensorView out;
   ConstTensorView lse;
@@ -132,6 +149,7 @@ struct AttentionJob {
   std::int64_t query_position_stride = 0;
   std::int64_t key_position_stride = 0;
   std::span<const Sequence> sequences;
+  std::span<const SequenceGroup> groups;  // backward: of all sequences, in order
   std::span<const TokenTile> query_tiles;
   std::span<const TokenTile> key_tiles;
   std::span<const TermJob> terms;

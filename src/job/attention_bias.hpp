@@ -42,12 +42,13 @@ struct KeyBounds {
   double slack = 0;                         // what a score must be below the maximum
 };
 
-/// Backward: which part of the band a sequence's distances lie in, so that sums of many short sequences are not as long as the longest.
-struct SequenceBand {
+/// Backward: which part of the band the distances of a group of sequences lie in, so that sums of many short sequences are not as long as
+/// the longest.
+struct GroupBand {
   std::int64_t skipped = 0;  // places of the job's band before it
   std::int64_t count = 0;    // places of it
   std::int64_t stride = 0;   // T a slot: margins, count, margins
-  std::int64_t first = 0;    // T before the sequence's first slot
+  std::int64_t first = 0;    // T before the group's first slot
 };
 
 struct BiasJob {
@@ -71,7 +72,7 @@ struct BiasJob {
 
   // Backward, in slots (cpu/attention_tile.inl); null: not wanted.
   void* diagonals = nullptr;  // T: sums of ds laid out as a part of the band, slot after slot
-  const SequenceBand* sequence_bands = nullptr;
+  const GroupBand* group_bands = nullptr;
   double* ends = nullptr;       // (slots, 2): what lies wholly before the band, and behind
   double* sums = nullptr;       // (slots, sum_count): a slope; of the formula's; kFireSums a segment
   double* gate_sums = nullptr;  // (parts, B, H, Tq)

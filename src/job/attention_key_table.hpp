@@ -34,7 +34,8 @@ struct KeyTableJob {
   std::int64_t far_strides[2] = {0, 0};      // of batch row and head
   bool far_by_key_head = false;              // that head is the key's
   bool own_features = false;                 // not k
-  void* sums = nullptr;                      // backward: (slots, lines, padded_width), the table's gradient; null: not wanted
+  void* sums = nullptr;                      // backward: the table's gradient, lines by slots; null: not wanted
+  const SlotRows* slot_rows = nullptr;       // (groups, parts)
   void* feature_sums = nullptr;              // backward: (B, Hk, Tk, padded_width), of given features; null: not wanted
 };
 

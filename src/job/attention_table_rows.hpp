@@ -54,16 +54,25 @@ struct TableLayout {
   std::int64_t size = 0;
 };
 
+/// Backward: the rows of a packed table that the distances of a group of sequences reach, and where their sums lie: (heads, count, places)
+/// T. Many short sequences then have short sums, however long the table is.
+struct SlotRows {
+  std::int64_t first = 0;
+  std::int64_t count = 0;   // 0: nothing is ever seen
+  std::int64_t offset = 0;  // T before them
+};
+
 /// What the query and the value side share.
 struct TableParts {
   TableBand band;
   TableWay way = TableWay::whole;
   std::int64_t width = 0;
-  std::int64_t places = 0;     // of a packed row: padded(width)
-  std::int64_t row_count = 0;  // of the packed table, margins included
-  PackedTable panels;          // (panels, width, kKeyTile): the table transposed, for products; data null: not needed
-  PackedTable rows;            // (row_count, places); data null: not needed
-  void* sums = nullptr;        // backward: (slots, row_count, places), the table's gradient; null: not wanted
+  std::int64_t places = 0;              // of a packed row: padded(width)
+  std::int64_t row_count = 0;           // of the packed table, margins included
+  PackedTable panels;                   // (panels, width, kKeyTile): the table transposed, for products; data null: not needed
+  PackedTable rows;                     // (row_count, places); data null: not needed
+  void* sums = nullptr;                 // backward: the table's gradient, by slots; null: not wanted
+  const SlotRows* slot_rows = nullptr;  // (groups, parts)
   TableLayout layout;
 };
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "attention/problems.hpp"
+#include "attention/packed_families.hpp"
 #include "phasor/attention.hpp"
 
 #if defined(__has_feature)
@@ -88,15 +88,6 @@ void operator delete(void* memory, std::size_t /*bytes*/) noexcept { operator de
 
 namespace phasor::test {
 namespace {
-
-constexpr std::int64_t kWidth = 16;
-
-std::vector<float> random_floats(std::int64_t count, std::uint64_t seed) {
-  Numbers random(seed);
-  std::vector<float> result(static_cast<std::size_t>(count));
-  for (float& x : result) x = static_cast<float>(random.uniform());
-  return result;
-}
 
 /// A call of one head and n tokens, with tables and their gradients.
 struct Long {
@@ -181,6 +172,29 @@ TEST(attention_workspace, grows_with_the_number_of_tokens) {
   }
 }
 
+// ---- Many sequences in one call ----
+
+TEST(attention_workspace, of_packed_sequences_grows_with_their_tokens) {
+  for (const Family& family : kFamilies) {
+    for (const bool scattered : {false, true}) {
+      if (scattered && !family.takes_positions) continue;
+      Packed few(256, scattered);
+      Packed many(1024, scattered);
+      family.add(few);
+      family.add(many);
+      const std::int64_t slots = 1025 * kHeads * family.rows * family.width * 4;
+      std::printf("%-16s %s: %5.1f MB for 1025 sequences, %5.1f for 257; a table a sequence would be %7.1f\n", family.name,
+                  scattered ? "scattered" : "in order ", static_cast<double>(many.term_bytes()) / 1e6,
+                  static_cast<double>(few.term_bytes()) / 1e6, static_cast<double>(slots) / 1e6);
+      if (family.rows > 3) {  // else there is nothing to show
+        EXPECT_GE(slots, 4 * most_term_bytes(many, family, scattered)) << family.name;
+      }
+      EXPECT_LE(few.term_bytes(), most_term_bytes(few, family, scattered)) << family.name << (scattered ? ", scattered" : "");
+      EXPECT_LE(many.term_bytes(), most_term_bytes(many, family, scattered)) << family.name << (scattered ? ", scattered" : "");
+    }
+  }
+}
+
 /// What a call may take of the heap: lists of sequences, tiles and terms, a few words for every tile of 64 tokens.
 constexpr std::int64_t heap_of(std::int64_t tokens) { return 4096 + 2 * tokens; }
 
@@ -205,6 +219,34 @@ TEST(attention_workspace, is_all_the_memory_that_is_used) {
                 static_cast<long long>(backward_heap));
     EXPECT_LE(forward_heap, heap_of(n)) << scheme.name;
     EXPECT_LE(backward_heap, heap_of(n)) << scheme.name;
+  }
+}
+
+/// The same of many sequences: a few words for each, and nothing of the size of a table.
+TEST(attention_workspace, is_all_the_memory_that_packed_sequences_use) {
+  for (const Family& family : kFamilies) {
+    Packed call(512);
+    family.add(call);
+    const auto sequences = static_cast<std::int64_t>(call.starts.size()) - 1;
+    const Result<std::int64_t> bytes = attention_workspace(call.call(), call.spec);
+    ASSERT_TRUE(bytes.ok()) << family.name << ": " << bytes.status().message();
+    std::vector<std::byte> workspace(static_cast<std::size_t>(std::max(*bytes, call.backward_bytes())));
+    std::vector<float> out(static_cast<std::size_t>(call.size()));
+    std::vector<float> lse(static_cast<std::size_t>(call.tokens * kHeads));
+    const AttentionOutputs outputs{view(out.data(), {1, call.tokens, kHeads, kWidth}), view(lse.data(), {1, call.tokens, kHeads, 1})};
+    ASSERT_TRUE(attention(call.call(), call.spec, outputs, workspace).ok()) << family.name;
+    call.spec.runner = {[](void*, std::int64_t tasks, void (*task)(void*, std::int64_t), void* context) {
+                          for (std::int64_t i = 0; i < tasks; ++i) task(context, i);
+                        },
+                        nullptr};
+    start_counting();
+    const Status status = attention_backward(call.call(), call.spec, {outputs.out, outputs.lse, call.in[2]}, call.gradients, workspace);
+    const std::int64_t heap = stop_counting();
+    ASSERT_TRUE(status.ok()) << family.name << ": " << status.message();
+    std::printf("%-16s %lld sequences: %lld bytes of the heap backward\n", family.name, static_cast<long long>(sequences),
+                static_cast<long long>(heap));
+    const std::int64_t diagonals = family.width == 1 && family.by_distance ? 8 * (kHeads + 1) * family.rows : 0;  // in float64, to chain
+    EXPECT_LE(heap, heap_of(call.tokens) + 1024 * sequences + diagonals) << family.name;
   }
 }
 
