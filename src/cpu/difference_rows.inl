@@ -194,24 +194,11 @@ HWY_INLINE Turning<DoubleVec> difference_seed(const Move& move, std::int64_t pai
 
 /// As fill_group.
 inline u32 fill_difference_group(const RowBlock<float>& block, const MoveRun& run, std::int64_t i) {
-  const DoubleTag d;
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto error = hn::Set(d, kDifferenceError * run.move.source.amplitude);
-  Turning<DoubleVec> a = difference_seed(run.move, block.first + i);
-  Turning<DoubleVec> b = difference_seed(run.move, block.first + i + lanes);
-  u32 doubt = 0;
-  for (std::int64_t r = 0; r < run.count; ++r) {
-    float* cos = block.cos + (run.row + r) * block.stride + i;
-    float* sin = block.sin + (run.row + r) * block.stride + i;
-    bool proven = store_proven(a.cos, error, cos);
-    proven &= store_proven(a.sin, error, sin);
-    proven &= store_proven(b.cos, error, cos + lanes);
-    proven &= store_proven(b.sin, error, sin + lanes);
-    doubt |= static_cast<u32>(!proven) << r;
-    advance(a);
-    advance(b);
-  }
-  return doubt;
+  const std::int64_t pair = block.first + i;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(DoubleTag()));
+  return turn_rows(difference_seed(run.move, pair), difference_seed(run.move, pair + lanes),
+                   hn::Set(DoubleTag(), kDifferenceError * run.move.source.amplitude), block.part(run.row, i, kGroupVectors * lanes),
+                   run.count);
 }
 
 /// As fill_run: rows in doubt, and the pairs that do not fill registers, go through level 1.

@@ -29,6 +29,33 @@ HWY_INLINE hn::Vec<D> to_double(D d, VU bits) {
 #endif
 }
 
+/// Coefficient `i` of a polynomial in `z`.
+#if HWY_TARGET == HWY_NEON
+template <class Terms>
+struct InPairs {
+  double value[2 * Terms::count];
+  constexpr InPairs() : value() {
+    for (int i = 0; i < 2 * Terms::count; ++i) value[i] = Terms::at(i / 2);
+  }
+};
+template <class Terms>
+alignas(64) inline constexpr InPairs<Terms> kInPairs;
+
+/// NEON's multiply-add overwrites its summand: a constant kept in a register would be copied first, which takes as long as the product.
+/// Loads go beside it, so each use is one; it seems to need `z`, or g++ would take it out of the loop.
+template <class Terms, int i, class D>
+HWY_INLINE hn::Vec<D> coefficient(D /*d*/, hn::Vec<D> z) {
+  float64x2_t value;
+  asm("ldr %q0, %1" : "=w"(value) : "m"(reinterpret_cast<const float64x2_t&>(kInPairs<Terms>.value[2 * i])), "w"(z.raw));
+  return hn::Vec<D>(value);
+}
+#else
+template <class Terms, int i, class D>
+HWY_INLINE hn::Vec<D> coefficient(D d, hn::Vec<D> /*z*/) {
+  return hn::Set(d, Terms::at(i));
+}
+#endif
+
 using hn::Abs;
 using hn::Add;
 using hn::And;

@@ -7,11 +7,13 @@
 #endif
 #include "cpu/rotary_rounding.inl"
 #include "cpu/rotary_rows.inl"
+#include "cpu/rotary_tables.inl"
 #include "cpu/rotary_axes.inl"
 #include "cpu/rotary_angles.inl"
 #include "cpu/difference_rows.inl"
 #include "cpu/rotary_heads.inl"
 #include "cpu/identity_pairs.inl"
+#include "cpu/row_layout.inl"
 #include "cpu/rotary_loop.inl"
 #include "cpu/additive.inl"
 // clang-format on

@@ -107,6 +107,12 @@ inline void rotate_one(const Row<T>& row, const Heads& heads, std::int64_t i, co
   head.out[to.y] = E::narrow(turned.y);
 }
 
+#if PHASOR_LANES && HWY_TARGET == HWY_NEON
+constexpr bool kNeon = true;  // rotary_neon.inl has loops of its own
+#else
+constexpr bool kNeon = false;
+#endif
+
 /// How the two channels of a pair meet in registers.
 enum class RegisterLayout : std::uint8_t {
   apart,         // x in one register, y in another
@@ -118,92 +124,10 @@ template <DType dtype, Pairing read, Pairing write>
 constexpr RegisterLayout register_layout() {
 #if PHASOR_LANES
   if (read != write) return RegisterLayout::apart;
-  if (read == Pairing::half) return dtype == DType::bf16 ? RegisterLayout::even_odd : RegisterLayout::apart;
+  if (read == Pairing::half) return dtype == DType::bf16 && !kNeon ? RegisterLayout::even_odd : RegisterLayout::apart;
   if (dtype == DType::f32 || dtype == DType::f64 || (dtype == DType::f16 && kNativeFloat16)) return RegisterLayout::side_by_side;
 #endif
   return RegisterLayout::apart;
-}
-
-#if PHASOR_LANES
-
-/// Neighbouring channels, widened.
-template <DType dtype, class D>
-HWY_INLINE hn::Vec<D> load_channels(D d, const typename Element<dtype>::Storage* in) {
-  if constexpr (dtype == DType::f32 || dtype == DType::f64) {
-    return hn::LoadU(d, in);
-  } else {
-    const auto bits = hn::LoadU(hn::Rebind<std::uint16_t, D>(), in);
-    if constexpr (dtype == DType::f16) return promote_f16(d, bits);
-    if constexpr (dtype == DType::bf16) return widen_bf16(d, hn::PromoteTo(hn::RebindToUnsigned<D>(), bits));
-  }
-}
-
-template <Variant variant, class D, class V, class S>
-HWY_INLINE void store(D d, V value, S* out) {
-  // Highway 1.0.3 streams a part of a register as a whole one on WebAssembly.
-  if constexpr (variant == Variant::streamed && hn::MaxLanes(D()) * sizeof(S) >= 16) {
-    hn::Stream(value, d, out);
-  } else {
-    hn::StoreU(value, d, out);
-  }
-}
-
-template <DType dtype, Variant variant, class D>
-HWY_INLINE void store_channels(D d, hn::Vec<D> value, typename Element<dtype>::Storage* out) {
-  const hn::Rebind<std::uint16_t, D> d16;
-  if constexpr (dtype == DType::f32 || dtype == DType::f64) store<variant>(d, value, out);
-  if constexpr (dtype == DType::f16) store<variant>(d16, demote_f16(d, value), out);
-  if constexpr (dtype == DType::bf16) {
-    store<variant>(d16, hn::DemoteTo(d16, hn::BitCast(hn::RebindToSigned<D>(), narrow_bf16(d, value))), out);
-  }
-}
-
-/// Two bfloat16 in each 32-bit lane, and back. What is turned has no NaN with low bits set: tensors widen to none, tables are cleared of
-/// them (table_value), and arithmetic makes none.
-template <class D, class VU>
-HWY_INLINE Pair<hn::Vec<D>> split_bf16(D d, VU both) {
-  return {widen_bf16(d, both), hn::BitCast(d, hn::And(both, hn::Set(hn::RebindToUnsigned<D>(), 0xffff0000U)))};
-}
-template <class D>
-HWY_INLINE auto join_bf16(D d, hn::Vec<D> low, hn::Vec<D> high) {
-  const hn::RebindToUnsigned<D> du;
-  return hn::Or(hn::ShiftRight<16>(round_bf16(d, low)), hn::And(round_bf16(d, high), hn::Set(du, 0xffff0000U)));
-}
-
-/// The 16-bit numbers of as many 32-bit lanes as `d` has.
-template <class D>
-using Pairs16 = hn::Repartition<std::uint16_t, hn::RebindToUnsigned<D>>;
-
-/// Both channels of as many pairs as `d` has lanes, widened.
-template <DType dtype, Pairing pairing, class D>
-HWY_INLINE Pair<hn::Vec<D>> load_pairs(D d, const typename Element<dtype>::Storage* in, std::int64_t pair, std::int64_t half) {
-  if constexpr (pairing == Pairing::half) {
-    return {load_channels<dtype>(d, in + pair), load_channels<dtype>(d, in + pair + half)};
-  } else if constexpr (dtype == DType::f32 || dtype == DType::f64) {
-    hn::Vec<D> x;
-    hn::Vec<D> y;
-    hn::LoadInterleaved2(d, in + 2 * pair, x, y);
-    return {x, y};
-  } else {  // a pair is one 32-bit lane: no shuffle
-    const auto both = hn::BitCast(hn::RebindToUnsigned<D>(), hn::LoadU(Pairs16<D>(), in + 2 * pair));
-    if constexpr (dtype == DType::f16) return {widen_f16(d, both), widen_f16(d, hn::ShiftRight<16>(both))};
-    return split_bf16(d, both);
-  }
-}
-
-template <DType dtype, Pairing pairing, Variant variant, class D>
-HWY_INLINE void store_pairs(D d, Pair<hn::Vec<D>> p, typename Element<dtype>::Storage* out, std::int64_t pair, std::int64_t half) {
-  if constexpr (pairing == Pairing::half) {
-    store_channels<dtype, variant>(d, p.x, out + pair);
-    store_channels<dtype, variant>(d, p.y, out + pair + half);
-  } else if constexpr (dtype == DType::f32 || dtype == DType::f64) {
-    hn::StoreInterleaved2(p.x, p.y, d, out + 2 * pair);
-  } else if constexpr (dtype == DType::f16) {
-    const auto both = hn::Or(narrow_f16(d, p.x), hn::ShiftLeft<16>(narrow_f16(d, p.y)));
-    store<variant>(Pairs16<D>(), hn::BitCast(Pairs16<D>(), both), out + 2 * pair);
-  } else {
-    store<variant>(Pairs16<D>(), hn::BitCast(Pairs16<D>(), join_bf16(d, p.x, p.y)), out + 2 * pair);
-  }
 }
 
 /// What is left to do of a head: pairs [next, end). `end` is a std::integral_constant for the common widths, so that loops unroll.
@@ -213,127 +137,83 @@ struct PairRange {
   Count end;
 };
 
-/// Each of these does as many of the pairs left as fill registers of `d`, and returns where it stopped.
+#if PHASOR_LANES
+#include "cpu/rotary_registers.inl"
+#endif
 
-template <DType dtype, Variant variant, class D, class T, class Count>
-HWY_INLINE std::int64_t rotate_side_by_side(D d, const Row<T>& row, const Heads& heads, PairRange<Count> range, const Head<dtype>& head) {
-  // Two products and a sum: 1.6 to 1.8 times as fast as loads that separate the pair (Neoverse-N1).
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  std::int64_t i = range.next;
-  for (; 2 * i + lanes <= 2 * range.end; i += lanes / 2) {
-    const auto v = load_channels<dtype>(d, head.in + 2 * (heads.first + i));
-    const auto turned = rotate_swapped(v, hn::Reverse2(d, v), hn::LoadU(d, row.cos_lanes + 2 * i), hn::LoadU(d, row.sin_lanes + 2 * i),
-                                       ProductOf<dtype, variant>());
-    store_channels<dtype, variant>(d, turned, head.out + 2 * (heads.first + i));
-  }
-  return i;
+/// The pairs of a head that registers left over, or all of them. Apart from the loops, whose registers it would take.
+template <DType dtype, Pairing read, Pairing write, Variant variant, class T>
+HWY_NOINLINE void rotate_rest(const Row<T>& row, const Heads& heads, PairRange<std::int64_t> range, Head<dtype> head) {
+  for (std::int64_t i = range.next; i < range.end; ++i) rotate_one<dtype, read, write, variant>(row, heads, i, head);
 }
 
-template <Variant variant, class D, class Count>
-HWY_INLINE std::int64_t rotate_even_odd(D d, const Row<float>& row, const Heads& heads, PairRange<Count> range,
-                                        const Head<DType::bf16>& head) {
-  using V = hn::Vec<D>;
-  using Product = ProductOf<DType::bf16, variant>;
-  const hn::RebindToUnsigned<D> du;
-  const Pairs16<D> d16;
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  std::int64_t i = range.next;
-  for (; i + 2 * lanes <= range.end; i += 2 * lanes) {
-    const auto* x_in = head.in + heads.first + i;
-    const Pair<V> x = split_bf16(d, hn::BitCast(du, hn::LoadU(d16, x_in)));
-    const Pair<V> y = split_bf16(d, hn::BitCast(du, hn::LoadU(d16, x_in + heads.half)));
-    const V cos_even = hn::LoadU(d, row.cos_lanes + i / 2);
-    const V sin_even = hn::LoadU(d, row.sin_lanes + i / 2);
-    const V cos_odd = hn::LoadU(d, row.cos_lanes + kBlockValues + i / 2);
-    const V sin_odd = hn::LoadU(d, row.sin_lanes + kBlockValues + i / 2);
-    const Pair<V> even = rotate<V>({x.x, y.x}, {cos_even, cos_even}, {sin_even, sin_even}, Product());
-    const Pair<V> odd = rotate<V>({x.y, y.y}, {cos_odd, cos_odd}, {sin_odd, sin_odd}, Product());
-    auto* x_out = head.out + heads.first + i;
-    store<variant>(d16, hn::BitCast(d16, join_bf16(d, even.x, odd.x)), x_out);
-    store<variant>(d16, hn::BitCast(d16, join_bf16(d, even.y, odd.y)), x_out + heads.half);
-  }
-  return i;
-}
-
-template <DType dtype, Pairing read, Pairing write, Variant variant, class D, class T, class Count>
-HWY_INLINE std::int64_t rotate_apart(D d, const Row<T>& row, const Heads& heads, PairRange<Count> range, const Head<dtype>& head) {
-  constexpr bool kDiffer = lanes_differ(variant);
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  std::int64_t i = range.next;
-  for (; i + lanes <= range.end; i += lanes) {
-    const auto cos_x = hn::LoadU(d, row.cos[0] + i);
-    const auto sin_x = hn::LoadU(d, row.sin[0] + i);
-    const auto cos_y = kDiffer ? hn::LoadU(d, row.cos[1] + i) : cos_x;
-    const auto sin_y = kDiffer ? hn::LoadU(d, row.sin[1] + i) : sin_x;
-    const Pair<hn::Vec<D>> p = load_pairs<dtype, read>(d, head.in, heads.first + i, heads.half);
-    const Pair<hn::Vec<D>> turned = rotate<hn::Vec<D>>(p, {cos_x, cos_y}, {sin_x, sin_y}, ProductOf<dtype, variant>());
-    store_pairs<dtype, write, variant>(d, turned, head.out, heads.first + i, heads.half);
-  }
-  return i;
-}
-
-template <DType dtype, Pairing read, Pairing write, Variant variant, class D, class T, class Count>
-HWY_INLINE std::int64_t rotate_lanes(D d, const Row<T>& row, const Heads& heads, PairRange<Count> range, const Head<dtype>& head) {
-  constexpr RegisterLayout kLayout = register_layout<dtype, read, write>();
-  if constexpr (kLayout == RegisterLayout::side_by_side) return rotate_side_by_side<dtype, variant>(d, row, heads, range, head);
-  if constexpr (kLayout == RegisterLayout::even_odd && !lanes_differ(variant)) return rotate_even_odd<variant>(d, row, heads, range, head);
-  return rotate_apart<dtype, read, write, variant>(d, row, heads, range, head);
-}
-
-#endif  // PHASOR_LANES
-
-template <DType dtype, Pairing read, Pairing write, Variant variant, class Count, class T>
-inline void rotate_head(const Row<T>& row, const Heads& heads, Count pairs, const Head<dtype>& head) {
+/// As many of a head's pairs as fill registers; returns how many.
+template <DType dtype, Pairing read, Pairing write, Variant variant, bool ahead, class Count, class T>
+HWY_INLINE std::int64_t rotate_head([[maybe_unused]] const Row<T>& row, [[maybe_unused]] const Heads& heads, [[maybe_unused]] Count pairs,
+                                    [[maybe_unused]] const Head<dtype>& head) {
   std::int64_t i = 0;
 #if PHASOR_LANES
-  if (!row.identity_inside) {
-    constexpr Variant kTail = variant == Variant::streamed ? Variant::plain : variant;  // only whole registers are aligned
-    constexpr std::size_t kLanes = hn::MaxLanes(hn::ScalableTag<T>());
-    i = rotate_lanes<dtype, read, write, variant>(hn::ScalableTag<T>(), row, heads, PairRange<Count>{i, pairs}, head);
-    if constexpr (kLanes > 8)
-      i = rotate_lanes<dtype, read, write, kTail>(hn::CappedTag<T, 8>(), row, heads, PairRange<Count>{i, pairs}, head);
-    if constexpr (kLanes > 4)
-      i = rotate_lanes<dtype, read, write, kTail>(hn::CappedTag<T, 4>(), row, heads, PairRange<Count>{i, pairs}, head);
-  }
+  constexpr Variant kTail = variant == Variant::streamed ? Variant::plain : variant;  // only whole registers are aligned
+  constexpr std::size_t kLanes = hn::MaxLanes(hn::ScalableTag<T>());
+  i = rotate_lanes<dtype, read, write, variant, ahead>(hn::ScalableTag<T>(), row, heads, PairRange<Count>{i, pairs}, head);
+  if constexpr (kLanes > 8)
+    i = rotate_lanes<dtype, read, write, kTail, ahead>(hn::CappedTag<T, 8>(), row, heads, PairRange<Count>{i, pairs}, head);
+  if constexpr (kLanes > 4)
+    i = rotate_lanes<dtype, read, write, kTail, ahead>(hn::CappedTag<T, 4>(), row, heads, PairRange<Count>{i, pairs}, head);
 #endif
-  for (; i < pairs; ++i) rotate_one<dtype, read, write, variant>(row, heads, i, head);
+  return i;
 }
 
-template <DType dtype, Pairing read, Pairing write, Variant variant, class Count, class T>
-void rotate_heads_of(const Row<T>& row, const Heads& heads, Count pairs) {
+/// Tokens that follow each other in a block of rows: how far apart what they need lies.
+struct TokenSteps {
+  std::int64_t count;
+  std::int64_t in;  // bytes
+  std::int64_t out;
+  std::int64_t row;    // values of a row
+  std::int64_t lanes;  // values of a row laid out for registers
+};
+
+/// What token `t` of them needs.
+template <class T>
+HWY_INLINE Row<T> row_of_token(const Row<T>& first, const TokenSteps& steps, std::int64_t t) {
+  const std::int64_t by = t * steps.row;
+  return {{first.cos[0] + by, first.cos[1] + by},
+          {first.sin[0] + by, first.sin[1] + by},
+          first.cos_lanes + t * steps.lanes,
+          first.sin_lanes + t * steps.lanes,
+          first.identity_inside,
+          first.turns_all,
+          first.rounds_products};
+}
+
+/// Every head of some tokens, none of whose rows leaves a pair alone. Nothing else is stored in between, not even a register that the
+/// compiler has no room for: on Neoverse-N1 one push to the stack ends a run of whole lines that are written without being read first.
+/// So what a token needs is worked out anew from what lies behind the references, and kept in registers for its heads.
+template <DType dtype, Pairing pairing, bool ahead, class Count, class T>
+void rotate_tokens_of(const Row<T>& first_row, const Heads& first_heads, const TokenSteps& steps, Count pairs) {
   using Storage = typename Element<dtype>::Storage;
-  const std::byte* in = heads.in;
-  std::byte* out = heads.out;
-  for (std::int64_t h = 0; h < heads.count; ++h, in += heads.in_stride, out += heads.out_stride) {
-    const Head<dtype> head = {reinterpret_cast<const Storage*>(in), reinterpret_cast<Storage*>(out)};
-    if constexpr (read != write) {
-      if (in == out) {  // each channel moves elsewhere: read the whole head before writing it
-        Storage buffer[job::kMaxWidthInPlaceAcrossPairings];
-        std::memcpy(buffer, in, static_cast<std::size_t>(2 * heads.half) * sizeof(Storage));
-        rotate_head<dtype, read, write, variant>(row, heads, pairs, Head<dtype>{buffer, head.out});
-        continue;
+  for (std::int64_t t = 0; t < steps.count; ++t) {
+    const Row<T> row = row_of_token(first_row, steps, t);
+    const Heads heads = first_heads;
+    const std::byte* in = heads.in + t * steps.in;
+    std::byte* out = heads.out + t * steps.out;
+    for (std::int64_t h = 0; h < heads.count; ++h, in += heads.in_stride, out += heads.out_stride) {
+      const Head<dtype> head = {reinterpret_cast<const Storage*>(in), reinterpret_cast<Storage*>(out)};
+      const std::int64_t i = rotate_head<dtype, pairing, pairing, Variant::plain, ahead>(row, heads, pairs, head);
+      if (i < pairs) {
+        rotate_rest<dtype, pairing, pairing, Variant::plain>(row_of_token(first_row, steps, t), first_heads, {i, pairs}, head);
       }
     }
-    rotate_head<dtype, read, write, variant>(row, heads, pairs, head);
   }
 }
 
-/// Turns the run-time pair count into a constant for the widths that models have.
-template <DType dtype, Pairing read, Pairing write, class T>
-void rotate_heads(const Row<T>& row, const Heads& heads, std::int64_t pairs) {
-  const bool differ = row.cos[0] != row.cos[1];
-  if constexpr (dtype == DType::f16 || dtype == DType::bf16) {
-    if (row.rounds_products) {
-      return differ ? rotate_heads_of<dtype, read, write, Variant::rounded_lanes_differ>(row, heads, pairs)
-                    : rotate_heads_of<dtype, read, write, Variant::rounded>(row, heads, pairs);
-    }
-  }
-  if (differ) return rotate_heads_of<dtype, read, write, Variant::lanes_differ>(row, heads, pairs);
-  if constexpr (read == write) {
-    if (heads.stream) return rotate_heads_of<dtype, read, write, Variant::streamed>(row, heads, pairs);
-  }
-  if constexpr (read == write && dtype != DType::f64) {
-    const auto fixed = [&row, &heads](auto count) { rotate_heads_of<dtype, read, write, Variant::plain>(row, heads, count); };
+/// Turns the run-time pair count into a constant for the widths that models have, where loops unroll by it.
+template <DType dtype, Pairing pairing, class T>
+void rotate_tokens(const Row<T>& row, const Heads& heads, const TokenSteps& steps, std::int64_t pairs) {
+  if constexpr (kNeon) {
+    if (steps.count > 1) return rotate_tokens_of<dtype, pairing, true>(row, heads, steps, pairs);
+  } else if constexpr (dtype != DType::f64) {
+    const auto fixed = [&](auto count) { rotate_tokens_of<dtype, pairing, false>(row, heads, steps, count); };
     switch (pairs) {
       case 32:
         return fixed(std::integral_constant<std::int64_t, 32>());
@@ -350,6 +230,43 @@ void rotate_heads(const Row<T>& row, const Heads& heads, std::int64_t pairs) {
       default:
         break;
     }
+  }
+  rotate_tokens_of<dtype, pairing, false>(row, heads, steps, pairs);
+}
+
+/// Every head of a token, whatever its row.
+template <DType dtype, Pairing read, Pairing write, Variant variant, class T>
+void rotate_heads_of(const Row<T>& row, const Heads& heads, std::int64_t pairs) {
+  using Storage = typename Element<dtype>::Storage;
+  const std::byte* in = heads.in;
+  std::byte* out = heads.out;
+  const std::int64_t count = heads.count;
+  for (std::int64_t h = 0; h < count; ++h, in += heads.in_stride, out += heads.out_stride) {
+    Head<dtype> head = {reinterpret_cast<const Storage*>(in), reinterpret_cast<Storage*>(out)};
+    Storage buffer[read == write ? 1 : job::kMaxWidthInPlaceAcrossPairings];
+    if (read != write && in == out) {  // each channel moves elsewhere: read the whole head before writing it
+      std::memcpy(buffer, in, static_cast<std::size_t>(2 * heads.half) * sizeof(Storage));
+      head.in = buffer;
+    }
+    const std::int64_t i = row.identity_inside ? 0 : rotate_head<dtype, read, write, variant, false>(row, heads, pairs, head);
+    if (i < pairs) rotate_rest<dtype, read, write, variant>(row, heads, {i, pairs}, head);
+  }
+}
+
+/// One token.
+template <DType dtype, Pairing read, Pairing write, class T>
+void rotate_heads(const Row<T>& row, const Heads& heads, std::int64_t pairs) {
+  const bool differ = row.cos[0] != row.cos[1];
+  if constexpr (dtype == DType::f16 || dtype == DType::bf16) {
+    if (row.rounds_products) {
+      return differ ? rotate_heads_of<dtype, read, write, Variant::rounded_lanes_differ>(row, heads, pairs)
+                    : rotate_heads_of<dtype, read, write, Variant::rounded>(row, heads, pairs);
+    }
+  }
+  if (differ) return rotate_heads_of<dtype, read, write, Variant::lanes_differ>(row, heads, pairs);
+  if constexpr (read == write) {
+    if (heads.stream) return rotate_heads_of<dtype, read, write, Variant::streamed>(row, heads, pairs);
+    if (!row.identity_inside) return rotate_tokens<dtype, read>(row, heads, {1, 0, 0, 0, 0}, pairs);
   }
   rotate_heads_of<dtype, read, write, Variant::plain>(row, heads, pairs);
 }

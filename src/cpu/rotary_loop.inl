@@ -1,82 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The row loop: a task makes a block of rows and turns every head of every operand by them.
 
-/// A block of rows on the stack, and one of them laid out for registers (RegisterLayout).
-template <class T>
-struct RowBuffers {
-  alignas(64) T cos[kBlockValues];
-  alignas(64) T sin[kBlockValues];
-  alignas(64) T second_cos[kBlockValues];  // lane 1 where the lanes differ
-  alignas(64) T second_sin[kBlockValues];
-  alignas(64) T cos_lanes[2 * kBlockValues];
-  alignas(64) T sin_lanes[2 * kBlockValues];
-};
-
-/// Whether some pair's first lane is left alone (then both may be: rotate_one looks).
-template <class T>
-bool has_identity(const Row<T>& row, std::int64_t pairs) {
-  std::int64_t i = 0;
-#if PHASOR_LANES
-  const hn::ScalableTag<T> d;
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  auto zero = hn::MaskFromVec(hn::Zero(d));
-  for (; i + lanes <= pairs; i += lanes) zero = hn::Or(zero, hn::Eq(hn::LoadU(d, row.sin[0] + i), hn::Zero(d)));
-  if (!hn::AllFalse(d, zero)) i = 0;
-#endif
-  for (; i < pairs; ++i) {
-    if (math::is_identity(row.cos[0][i], row.sin[0][i])) return true;
-  }
-  return false;
-}
-
-/// Pairs before the trailing ones that are left alone.
-template <class T>
-std::int64_t pairs_to_turn(const Row<T>& row, std::int64_t pairs) {
-  while (pairs > 0 && math::is_identity(row.cos[0][pairs - 1], row.sin[0][pairs - 1]) &&
-         math::is_identity(row.cos[1][pairs - 1], row.sin[1][pairs - 1])) {
-    --pairs;
-  }
-  return pairs;
-}
-
-template <class T>
-void spread_lanes(const Row<T>& row, std::int64_t pairs, T* cos_lanes, T* sin_lanes) {
-  std::int64_t i = 0;
-#if PHASOR_LANES
-  const hn::ScalableTag<T> d;
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  for (; i + lanes <= pairs; i += lanes) {
-    hn::StoreInterleaved2(hn::LoadU(d, row.cos[0] + i), hn::LoadU(d, row.cos[1] + i), d, cos_lanes + 2 * i);
-    hn::StoreInterleaved2(hn::Neg(hn::LoadU(d, row.sin[0] + i)), hn::LoadU(d, row.sin[1] + i), d, sin_lanes + 2 * i);
-  }
-#endif
-  for (; i < pairs; ++i) {
-    cos_lanes[2 * i] = row.cos[0][i];
-    cos_lanes[2 * i + 1] = row.cos[1][i];
-    sin_lanes[2 * i] = -row.sin[0][i];
-    sin_lanes[2 * i + 1] = row.sin[1][i];
-  }
-}
-
-/// Even pairs first, odd pairs kBlockValues further on.
-inline void separate_pairs(const float* from, std::int64_t pairs, float* to) {
-  std::int64_t i = 0;
-#if PHASOR_LANES
-  const hn::ScalableTag<float> d;
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  for (; i + 2 * lanes <= pairs; i += 2 * lanes) {
-    hn::Vec<decltype(d)> even;
-    hn::Vec<decltype(d)> odd;
-    hn::LoadInterleaved2(d, from + i, even, odd);
-    hn::StoreU(even, d, to + i / 2);
-    hn::StoreU(odd, d, to + kBlockValues + i / 2);
-  }
-#endif
-  for (; i + 2 <= pairs; i += 2) {
-    to[i / 2] = from[i];
-    to[kBlockValues + i / 2] = from[i + 1];
-  }
-}
+/// Tokens whose heads are turned in one go: their rows laid out for registers (8 KiB) stay in L1 beside the block. Elsewhere than on NEON
+/// a token at a time is as fast.
+constexpr std::int64_t kTokensAtOnce = kNeon ? 8 : 1;
 
 /// Copies the channels that a rotation out of place leaves alone: [0, offset), [offset + R, head_dim).
 inline void copy_rest(const job::RotateJob& job, const Heads& heads) {
@@ -162,7 +89,7 @@ class RotateTask {
   using T = typename Element<dtype>::Value;
 
  public:
-  RotateTask(const job::RotateJob& job, const Extent& extent) : job_(job), extent_(extent) {}
+  RotateTask(const job::RotateJob& job, const Extent& extent) : job_(job), extent_(extent), is_plain_(is_plain(job)) {}
 
   void run() {
     const std::int64_t pairs = job_.segments == 1 ? job_.pairs : job_.pairs / job_.segments;
@@ -193,12 +120,47 @@ class RotateTask {
         continue;
       }
       if (rows.batch == extent_.first_batch || !job_.rows.shared) make_rows(job_.rows, block, rows);
-      for (std::int64_t r = 0; r < rows.count; ++r) {
-        if (is_skipped(job_, rows.token + r)) continue;
-        const Row<T> row = row_of(block, r);
-        for (int o = 0; o < job_.operand_count; ++o) rotate(row, heads_at(job_, job_.operands[o], rows.batch, rows.token + r), block);
+      for (std::int64_t r = 0; r < rows.count;) {
+        const std::int64_t done = rotate_together(block, rows, r);
+        if (done == 0) rotate_row(block, rows, r);
+        r += std::max(done, std::int64_t{1});
       }
     }
+  }
+
+  void rotate_row(const RowBlock<T>& block, const RowRange& rows, std::int64_t r) {
+    if (is_skipped(job_, rows.token + r)) return;
+    const Row<T> row = row_of(block, r);
+    for (int o = 0; o < job_.operand_count; ++o) rotate(row, heads_at(job_, job_.operands[o], rows.batch, rows.token + r), block);
+  }
+
+  /// The tokens of rows from `r` on, up to kTokensAtOnce, as long as all pairs of their rows turn and nothing else is to be done to them.
+  /// Returns how many; 0: row `r` is not of that kind.
+  std::int64_t rotate_together(const RowBlock<T>& block, const RowRange& rows, std::int64_t r) {
+    if constexpr (read != write || kTokensAtOnce == 1) return 0;
+    if (!is_plain_) return 0;
+    const std::int64_t most = std::min(kTokensAtOnce, rows.count - r);
+    std::int64_t count = 0;
+    for (; count < most; ++count) {
+      if (!job_.turns_all && has_zero(block.sin + (r + count) * block.stride, block.count)) break;
+      lay_out(row_at(block, r + count), block.count, count);
+    }
+    if (count == 0) return 0;
+    const Row<T> row = row_at(block, r);
+    for (int o = 0; o < job_.operand_count; ++o) {
+      const job::Operand& operand = job_.operands[o];
+      const TokenSteps steps = {count, operand.in_strides[1], operand.out_strides[1], block.stride, lane_step(block.count)};
+      rotate_tokens<dtype, read>(row, in_segment(heads_at(job_, operand, rows.batch, rows.token + r), block), steps, block.count);
+    }
+    return count;
+  }
+
+  /// Whether tokens lie one stride apart, are turned as variant plain, and have no channels that are only copied.
+  static bool is_plain(const job::RotateJob& job) {
+    bool copies = false;
+    for (int o = 0; o < job.operand_count; ++o) copies |= job.operands[o].in != job.operands[o].out;
+    return job.slots == nullptr && !job.stream && !job.rounds_products && job.rows.second_lane == 0 && job.rows.step_lane_stride == 0 &&
+           (!copies || job.head_dim == 2 * job.pairs);
   }
 
   /// Every head has a ladder or table of its own.
@@ -239,7 +201,8 @@ class RotateTask {
     if (source.step_lane_stride != 0) fill_rows(source_of_second_lane(source), rows, second);
   }
 
-  Row<T> row_of(const RowBlock<T>& block, std::int64_t r) {
+  /// Row `r` of a block, to be laid out yet.
+  Row<T> row_at(const RowBlock<T>& block, std::int64_t r) const {
     const T* cos = block.cos + r * block.stride;
     const T* sin = block.sin + r * block.stride;
     const bool differ = job_.rows.second_lane != 0 || job_.rows.step_lane_stride != 0;
@@ -252,28 +215,50 @@ class RotateTask {
                   job_.rounds_products};
     // Tables are read with their sines swapped already.
     if (job_.rows.step_lane_stride != 0 && job_.rows.swap_sines) std::swap(row.sin[0], row.sin[1]);
-    constexpr RegisterLayout kLayout = register_layout<dtype, read, write>();
-    if constexpr (kLayout == RegisterLayout::side_by_side) spread_lanes(row, block.count, buffers_.cos_lanes, buffers_.sin_lanes);
-    if constexpr (kLayout == RegisterLayout::even_odd) {
-      separate_pairs(cos, block.count, buffers_.cos_lanes);
-      separate_pairs(sin, block.count, buffers_.sin_lanes);
-    }
     return row;
   }
 
-  void rotate(const Row<T>& row, Heads heads, const RowBlock<T>& block) {
-    if (block.first == 0) copy_rest(job_, heads);
+  /// Values of one row laid out for registers.
+  static constexpr std::int64_t lane_step(std::int64_t pairs) {
+    return register_layout<dtype, read, write>() == RegisterLayout::side_by_side ? 2 * pairs : 0;
+  }
+
+  /// A row as registers want it, the `at`-th in the buffers.
+  void lay_out(const Row<T>& row, std::int64_t pairs, std::int64_t at) {
+    constexpr RegisterLayout kLayout = register_layout<dtype, read, write>();
+    if constexpr (kLayout == RegisterLayout::side_by_side) {
+      spread_lanes(row, pairs, buffers_.cos_lanes + at * lane_step(pairs), buffers_.sin_lanes + at * lane_step(pairs));
+    }
+    if constexpr (kLayout == RegisterLayout::even_odd) {
+      separate_pairs(row.cos[0], pairs, buffers_.cos_lanes);
+      separate_pairs(row.sin[0], pairs, buffers_.sin_lanes);
+    }
+  }
+
+  Row<T> row_of(const RowBlock<T>& block, std::int64_t r) {
+    const Row<T> row = row_at(block, r);
+    lay_out(row, block.count, 0);
+    return row;
+  }
+
+  Heads in_segment(Heads heads, const RowBlock<T>& block) const {
     if (job_.segments != 1) {
       heads.in += 2 * segment_ * bytes_of(job_.dtype);
       heads.out += 2 * segment_ * bytes_of(job_.dtype);
       heads.half = job_.pairs / job_.segments;
     }
     heads.first = block.first - segment_;
-    rotate_token<dtype, read, write>(row, heads, block.count);
+    return heads;
+  }
+
+  void rotate(const Row<T>& row, const Heads& heads, const RowBlock<T>& block) {
+    if (block.first == 0) copy_rest(job_, heads);
+    rotate_token<dtype, read, write>(row, in_segment(heads, block), block.count);
   }
 
   const job::RotateJob& job_;
   Extent extent_;
+  const bool is_plain_;
   std::int64_t segment_ = 0;  // first pair of the segment being turned
   RowBuffers<T> buffers_;
 };

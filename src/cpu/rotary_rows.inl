@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of cosines and sines for a range of pairs: from phases (level 1 and the recurrence, each proving its roundings) or from tables.
+// Rows of cosines and sines for a range of pairs, from phases: level 1 and the recurrence, each proving its roundings.
 
 constexpr std::int64_t kMaxBlockRows = math::kRecurrenceRows;
 /// Values of one block of rows, cosines or sines: 16 KiB of float32 for both, so that a block stays in L1.
@@ -103,12 +103,53 @@ inline std::int64_t fill_proven(const job::RowSource& source, const PhaseChunk& 
   return hn::AllFalse(d, doubt) ? i : 0;
 }
 
+/// Rounds to float32 and stores; returns whether every lane is proven.
+HWY_INLINE bool store_proven(DoubleVec value, DoubleVec error, float* to) {
+  const hn::Rebind<float, DoubleTag> df;
+  const auto up = hn::DemoteTo(df, hn::Add(value, error));
+  const auto down = hn::DemoteTo(df, hn::Sub(value, error));
+  hn::StoreU(up, df, to);
+  return hn::AllTrue(df, hn::Eq(up, down));
+}
+
+#if HWY_TARGET == HWY_NEON
+#include "cpu/rotary_rows_neon.inl"
+#endif
+
+/// `rows` rows of two registers of pairs, from `first_row` on, by the recurrence; a bit of the result for each row in doubt.
+HWY_INLINE u32 turn_rows(Turning<DoubleVec> a, Turning<DoubleVec> b, DoubleVec error, const RowBlock<float>& first_row, std::int64_t rows) {
+#if HWY_TARGET == HWY_NEON
+  if (turn_rows_at_once(a, b, error, first_row, rows)) return 0;
+#endif
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(DoubleTag()));
+  u32 doubt = 0;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    float* cos = first_row.cos + r * first_row.stride;
+    float* sin = first_row.sin + r * first_row.stride;
+    bool proven = store_proven(a.cos, error, cos);
+    proven &= store_proven(a.sin, error, sin);
+    proven &= store_proven(b.cos, error, cos + lanes);
+    proven &= store_proven(b.sin, error, sin + lanes);
+    doubt |= static_cast<u32>(!proven) << r;
+    advance(a);
+    advance(b);
+  }
+  return doubt;
+}
+
 #endif  // PHASOR_LANES
 
 /// One row of up to kPhaseChunk pairs. A chunk with a rounding in doubt (one in a thousand rows) is done again pair by pair.
 template <class Position>
 void fill_chunk(const job::RowSource& source, const RowPosition<Position>& at, const RowBlock<float>& block) {
   std::int64_t done = 0;
+#if PHASOR_LANES && HWY_TARGET == HWY_NEON
+  if (at.axis_of_pair == nullptr && is_word(at.by_axis[0])) {
+    done = fill_fours(source, static_cast<std::int64_t>(at.by_axis[0]), block);
+    for (std::int64_t i = done; i < block.count; ++i) fill_pair(source, at, block.first + i, block.cos[i], block.sin[i]);
+    return;
+  }
+#endif
 #if PHASOR_LANES
   PhaseChunk phases;
   fill_phases(source, at, block, phases);
@@ -183,38 +224,36 @@ HWY_INLINE Turning<DoubleVec> seed(const job::RowSource& source, std::int64_t pa
           hn::LoadU(d, source.turn_cos + pair), hn::Mul(hn::LoadU(d, source.turn_sin + pair), hn::Set(d, source.sine_sign))};
 }
 
-/// Rounds to float32 and stores; returns whether every lane is proven.
-HWY_INLINE bool store_proven(DoubleVec value, DoubleVec error, float* to) {
-  const hn::Rebind<float, DoubleTag> df;
-  const auto up = hn::DemoteTo(df, hn::Add(value, error));
-  const auto down = hn::DemoteTo(df, hn::Sub(value, error));
-  hn::StoreU(up, df, to);
-  return hn::AllTrue(df, hn::Eq(up, down));
-}
-
 /// A run over kGroupVectors registers of pairs from `i` of the block on; a bit of the result for each row in doubt.
 template <class AnyRun>
 HWY_INLINE u32 fill_group(const job::RowSource& source, const RowBlock<float>& block, const AnyRun& run, std::int64_t i) {
-  const DoubleTag d;
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto error = hn::Set(d, kRecurrenceError * source.amplitude);
   const std::int64_t pair = block.first + i;
-  Turning<DoubleVec> a = seed(source, pair, run);
-  Turning<DoubleVec> b = seed(source, pair + lanes, run);
-  u32 doubt = 0;
-  for (std::int64_t r = 0; r < run.count; ++r) {
-    float* cos = block.cos + (run.row + r) * block.stride + i;
-    float* sin = block.sin + (run.row + r) * block.stride + i;
-    bool proven = store_proven(a.cos, error, cos);
-    proven &= store_proven(a.sin, error, sin);
-    proven &= store_proven(b.cos, error, cos + lanes);
-    proven &= store_proven(b.sin, error, sin + lanes);
-    doubt |= static_cast<u32>(!proven) << r;
-    advance(a);
-    advance(b);
-  }
-  return doubt;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(DoubleTag()));
+  return turn_rows(seed(source, pair, run), seed(source, pair + lanes, run), hn::Set(DoubleTag(), kRecurrenceError * source.amplitude),
+                   block.part(run.row, i, kGroupVectors * lanes), run.count);
 }
+
+#if HWY_TARGET == HWY_NEON
+/// fill_group for as many pairs as make fours, their seeds made together; returns how many.
+HWY_INLINE std::int64_t fill_groups(const job::RowSource& source, const RowBlock<float>& block, const Run& run, std::int64_t turning,
+                                    u32& doubt) {
+  if (!is_word(run.position)) return 0;
+  const auto error = hn::Set(DoubleTag(), kRecurrenceError * source.amplitude);
+  std::int64_t i = 0;
+  while (i + 4 <= turning) {
+    const std::int64_t count = std::min(kPhaseChunk, turning - i) & ~std::int64_t{3};
+    const std::int64_t pair = block.first + i;
+    Seeds seeds;
+    fill_seeds(source, run.position, pair, count, seeds);
+    for (std::int64_t j = 0; j < count; j += 4) {
+      doubt |= turn_rows(turning_of(source, pair + j, seeds, j), turning_of(source, pair + j + 2, seeds, j + 2), error,
+                         block.part(run.row, i + j, 4), run.count);
+    }
+    i += count;
+  }
+  return i;
+}
+#endif
 
 /// Rows in doubt, and the pairs that do not fill registers, go through level 1.
 template <class AnyRun>
@@ -223,6 +262,9 @@ void fill_run(const job::RowSource& source, const RowBlock<float>& block, const 
   const std::int64_t turning = std::clamp(source.turning_pairs - block.first, std::int64_t{0}, block.count);
   u32 doubt = 0;
   std::int64_t i = 0;
+#if HWY_TARGET == HWY_NEON
+  if constexpr (std::is_same_v<AnyRun, Run>) i = fill_groups(source, block, run, turning, doubt);
+#endif
   for (; i + group <= turning; i += group) doubt |= fill_group(source, block, run, i);
   for (std::int64_t r = 0; r < run.count; ++r) {
     const RowPosition<std::int64_t> at = run.at(r);
@@ -284,84 +326,9 @@ void fill_from_phases(const job::RowSource& source, const RowRange& rows, const 
   }
 }
 
-/// One value of a table, widened; a NaN becomes the plain one, without the low bits that split_bf16's kernels must not meet.
+/// Rows of one lane of the tables (lane 0, or lane 1 where the lanes differ): rotary_tables.inl.
 template <class T>
-T table_value(const std::byte* data, DType dtype, std::int64_t index) {
-  if (dtype == DType::f64) return static_cast<T>(reinterpret_cast<const double*>(data)[index]);
-  const math::One<float> d;
-  float value = 0;
-  if (dtype == DType::f32) {
-    value = reinterpret_cast<const float*>(data)[index];
-  } else {
-    const math::u32 bits = reinterpret_cast<const std::uint16_t*>(data)[index];
-    value = dtype == DType::f16 ? math::widen_f16(d, bits) : math::widen_bf16(d, bits);
-  }
-  return value != value ? std::numeric_limits<T>::quiet_NaN() : static_cast<T>(value);
-}
-
-/// Values of a table from `index` on, `stride` apart, times `sign`.
-template <class T>
-struct TableRow {
-  const std::byte* data;
-  DType dtype;
-  std::int64_t index;
-  std::int64_t stride;
-  T sign;
-};
-
-#if PHASOR_LANES
-
-/// Contiguous values of a 16- or 32-bit table, times `sign`, as many as fill registers; returns how many.
-inline std::int64_t widen_values(const TableRow<float>& from, std::int64_t count, float* to) {
-  const hn::ScalableTag<float> d;
-  const hn::RebindToUnsigned<decltype(d)> du;
-  const hn::Rebind<std::uint16_t, decltype(d)> d16;
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto factor = hn::Set(d, from.sign);
-  std::int64_t i = 0;
-  const auto plain_nan = hn::Set(d, std::numeric_limits<float>::quiet_NaN());
-  for (; i + lanes <= count; i += lanes) {
-    const auto put = [&](auto value)
-                         HWY_ATTR { hn::StoreU(hn::IfThenElse(hn::Eq(value, value), hn::Mul(factor, value), plain_nan), d, to + i); };
-    if (from.dtype == DType::f32) {
-      put(hn::LoadU(d, reinterpret_cast<const float*>(from.data) + from.index + i));
-    } else {
-      const auto bits = hn::PromoteTo(du, hn::LoadU(d16, reinterpret_cast<const std::uint16_t*>(from.data) + from.index + i));
-      put(from.dtype == DType::f16 ? widen_f16(d, bits) : widen_bf16(d, bits));
-    }
-  }
-  return i;
-}
-
-#endif  // PHASOR_LANES
-
-template <class T>
-void fill_from_table(const TableRow<T>& from, std::int64_t count, T* to) {
-  std::int64_t i = 0;
-#if PHASOR_LANES
-  if constexpr (std::is_same_v<T, float>) {
-    if (from.stride == 1) i = widen_values(from, count, to);
-  }
-#endif
-  for (; i < count; ++i) to[i] = from.sign * table_value<T>(from.data, from.dtype, from.index + i * from.stride);
-}
-
-/// Rows of one lane of the tables (lane 0, or lane 1 where the lanes differ).
-template <class T>
-void fill_from_tables(const job::RowSource& source, const RowRange& rows, const RowBlock<T>& block, int lane) {
-  const job::TableSource& table = source.tables;
-  const std::int64_t first = block.first * source.pair_stride;
-  const std::int64_t sine_lane = source.swap_sines ? 1 - lane : lane;
-  for (std::int64_t r = 0; r < rows.count; ++r) {
-    const std::int64_t token = rows.token + r;
-    const std::int64_t cos = rows.batch * table.cos_strides[0] + token * table.cos_strides[1] + lane * source.second_lane + first;
-    const std::int64_t sin = rows.batch * table.sin_strides[0] + token * table.sin_strides[1] + sine_lane * source.second_lane + first;
-    fill_from_table<T>({table.cos, table.dtype, cos, source.pair_stride, T{1}}, block.count, block.cos + r * block.stride);
-    fill_from_table<T>({table.sin, table.dtype, sin, source.pair_stride, static_cast<T>(source.sine_sign)}, block.count,
-                       block.sin + r * block.stride);
-  }
-}
-
+void fill_from_tables(const job::RowSource& source, const RowRange& rows, const RowBlock<T>& block, int lane);
 /// Rows of a numerics profile (rotary_angles.inl).
 template <class T, class Position>
 void fill_from_angles(const job::RowSource& source, const RowRange& rows, const RowBlock<T>& block);

@@ -13,7 +13,9 @@ constexpr std::int64_t kAlignment = 64;
 
 /// Three quarters of the last level cache, where memcpy changes over too; 0 when unknown. Asking costs microseconds, so once.
 std::int64_t cache_limit() {
-#ifdef _SC_LEVEL3_CACHE_SIZE
+#if defined(__aarch64__)
+  return 0;  // Highway has no such stores there, and cores find out by themselves that whole lines are written
+#elif defined(_SC_LEVEL3_CACHE_SIZE)
   static const std::int64_t limit = sysconf(_SC_LEVEL3_CACHE_SIZE) / 4 * 3;
   return limit;
 #else

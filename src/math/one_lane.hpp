@@ -21,6 +21,11 @@ template <class T, class From>
 PHASOR_HD inline T BitCast(One<T> /*d*/, From from) {
   return bit_cast<T>(from);
 }
+/// Coefficient `i` of a polynomial in `z`.
+template <class Terms, int i>
+PHASOR_HD inline double coefficient(One<double> /*d*/, double /*z*/) {
+  return Terms::at(i);
+}
 PHASOR_HD inline double to_double(One<double> /*d*/, u64 signed_bits) { return static_cast<double>(static_cast<i64>(signed_bits)); }
 
 template <class T>

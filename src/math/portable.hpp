@@ -6,8 +6,10 @@
 
 #ifdef __CUDACC__
 #define PHASOR_HD __host__ __device__
+#define PHASOR_INLINE __host__ __device__ inline
 #else
 #define PHASOR_HD
+#define PHASOR_INLINE inline __attribute__((always_inline))  // registers are not to go through memory
 #endif
 
 namespace phasor::math {

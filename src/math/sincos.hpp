@@ -232,8 +232,8 @@ PHASOR_HD inline bool sincos_proven_near_zero(const Phase& phase, double amplitu
   const Reduced r = reduce(phase);
   const double u = r.u.high;
   const double z = u * u;
-  const double s = u * Long::sine(d, z) * amplitude;
-  const double c = (1.0 + z * Long::cosine(d, z)) * amplitude;
+  const double s = u * polynomial<LongSine>(d, z) * amplitude;
+  const double c = (1.0 + z * polynomial<LongCosine>(d, z)) * amplitude;
   const auto turned = apply_quadrant<float>(r.quadrant, {static_cast<float>(c), static_cast<float>(s)});
   cos = turned.cos;
   sin = turned.sin;

@@ -13,44 +13,64 @@
 // The angle's relative error reaches sin with a factor x cot(x) <= 1 and cos with x tan(x) <= pi/4.
 // Sums: Long 11 < 32 = its doubt; Short 681 < 1024. tests/math/sincos_oracle_test.cpp measures both against MPFR.
 // An amplitude multiplies once more: one rounding, and the same relative error may be twice as many ulps: doubt 2 d + 2.
+//
+// Coefficients from the highest power of u^2 down: one list each, by a function because CUDA knows no arrays of constants in a struct.
+struct ShortSine {
+  static constexpr int count = 6;
+  PHASOR_HD static constexpr double at(int i) {
+    constexpr double terms[] = {-0x1.dd4e53dad3d59p-19, 0x1.5071bed3ced43p-13, -0x1.32d2c6298a3d1p-8,
+                                0x1.466bc670fd11ep-4,   -0x1.4abbce62577b9p-1, 0x1.921fb54442cf8p+0};
+    return terms[i];
+  }
+};
+struct ShortCosine {
+  static constexpr int count = 5;
+  PHASOR_HD static constexpr double at(int i) {
+    constexpr double terms[] = {-0x1.a0f36aadf7361p-16, 0x1.e1e7f5865bcf8p-11, -0x1.55d3ba9dbd94dp-6, 0x1.03c1f075dd9f1p-2,
+                                -0x1.3bd3cc9bd6839p+0};
+    return terms[i];
+  }
+};
+struct LongSine {
+  static constexpr int count = 7;
+  PHASOR_HD static constexpr double at(int i) {
+    constexpr double terms[] = {0x1.e3eed5d693453p-25, -0x1.e30063a046395p-19, 0x1.50782fca38ddbp-13, -0x1.32d2cce2d5363p-8,
+                                0x1.466bc67758700p-4,  -0x1.4abbce625be41p-1,  0x1.921fb54442d18p+0};
+    return terms[i];
+  }
+};
+struct LongCosine {
+  static constexpr int count = 6;
+  PHASOR_HD static constexpr double at(int i) {
+    constexpr double terms[] = {0x1.f3dcefa931d4dp-22, -0x1.a6c9ca50d1367p-16, 0x1.e1f4fb84468a4p-11,
+                                -0x1.55d3c7dc3de08p-6, 0x1.03c1f081b0e28p-2,   -0x1.3bd3cc9be459dp+0};
+    return terms[i];
+  }
+};
 struct Short {
   static constexpr u64 doubt = 1024;
-  template <class D, class V>
-  PHASOR_HD static V sine(D d, V z) {
-    V p = MulAdd(Set(d, -0x1.dd4e53dad3d59p-19), z, Set(d, 0x1.5071bed3ced43p-13));
-    p = MulAdd(p, z, Set(d, -0x1.32d2c6298a3d1p-8));
-    p = MulAdd(p, z, Set(d, 0x1.466bc670fd11ep-4));
-    p = MulAdd(p, z, Set(d, -0x1.4abbce62577b9p-1));
-    return MulAdd(p, z, Set(d, 0x1.921fb54442cf8p+0));
-  }
-  template <class D, class V>
-  PHASOR_HD static V cosine(D d, V z) {
-    V p = MulAdd(Set(d, -0x1.a0f36aadf7361p-16), z, Set(d, 0x1.e1e7f5865bcf8p-11));
-    p = MulAdd(p, z, Set(d, -0x1.55d3ba9dbd94dp-6));
-    p = MulAdd(p, z, Set(d, 0x1.03c1f075dd9f1p-2));
-    return MulAdd(p, z, Set(d, -0x1.3bd3cc9bd6839p+0));
-  }
+  using Sine = ShortSine;
+  using Cosine = ShortCosine;
 };
 struct Long {
   static constexpr u64 doubt = 32;
-  template <class D, class V>
-  PHASOR_HD static V sine(D d, V z) {
-    V p = MulAdd(Set(d, 0x1.e3eed5d693453p-25), z, Set(d, -0x1.e30063a046395p-19));
-    p = MulAdd(p, z, Set(d, 0x1.50782fca38ddbp-13));
-    p = MulAdd(p, z, Set(d, -0x1.32d2cce2d5363p-8));
-    p = MulAdd(p, z, Set(d, 0x1.466bc67758700p-4));
-    p = MulAdd(p, z, Set(d, -0x1.4abbce625be41p-1));
-    return MulAdd(p, z, Set(d, 0x1.921fb54442d18p+0));
-  }
-  template <class D, class V>
-  PHASOR_HD static V cosine(D d, V z) {
-    V p = MulAdd(Set(d, 0x1.f3dcefa931d4dp-22), z, Set(d, -0x1.a6c9ca50d1367p-16));
-    p = MulAdd(p, z, Set(d, 0x1.e1f4fb84468a4p-11));
-    p = MulAdd(p, z, Set(d, -0x1.55d3c7dc3de08p-6));
-    p = MulAdd(p, z, Set(d, 0x1.03c1f081b0e28p-2));
-    return MulAdd(p, z, Set(d, -0x1.3bd3cc9be459dp+0));
-  }
+  using Sine = LongSine;
+  using Cosine = LongCosine;
 };
+
+/// Horner's rule from term `i` on, `sum` being that of the terms before. `coefficient` is the target's way to a constant.
+template <class Terms, int i, class D, class V>
+PHASOR_INLINE V add_terms(D d, V z, V sum) {
+  if constexpr (i == Terms::count) {
+    return sum;
+  } else {
+    return add_terms<Terms, i + 1>(d, z, MulAdd(sum, z, coefficient<Terms, i>(d, z)));
+  }
+}
+template <class Terms, class D, class V>
+PHASOR_INLINE V polynomial(D d, V z) {
+  return add_terms<Terms, 1>(d, z, coefficient<Terms, 0>(d, z));
+}
 
 /// Where the 29 bits that float32 drops lie within `doubt` ulps of one half: there the rounding is not proven.
 template <class D, class V>
@@ -72,19 +92,19 @@ struct SinCos {
 
 /// `tiny` in units of 2^-64 turns. The amplitude is not applied.
 template <class Polynomials, class D, class VU>
-PHASOR_HD inline auto sincos_lanes(D d, VU high, VU low, double tiny) {
+PHASOR_INLINE auto sincos_lanes(D d, VU high, VU low, double tiny) {
   const auto du = unsigned_tag(d);
-  const auto quadrant = ShiftRight<62>(Add(high, Set(du, u64{1} << 61)));
-  const auto rest = to_double(d, Sub(high, ShiftLeft<62>(quadrant)));
+  const auto turned = Add(high, Set(du, u64{1} << 61));  // an eighth of a turn further, the quadrant is the two highest bits
+  const auto rest = to_double(d, Sub(And(turned, Set(du, (u64{1} << 62) - 1)), Set(du, u64{1} << 61)));
   const auto below = Sub(BitCast(d, Or(ShiftRight<12>(low), Set(du, u64{0x3ff} << 52))), Set(d, 1.0));  // low 2^-64, in [0, 1)
   const auto u = Mul(Add(rest, below), Set(d, 0x1p-62));
   const auto z = Mul(u, u);
-  const auto s = Mul(u, Polynomials::sine(d, z));
-  const auto c = MulAdd(z, Polynomials::cosine(d, z), Set(d, 1.0));
-  const auto odd = RebindMask(d, TestBit(quadrant, Set(du, u64{1})));
+  const auto s = Mul(u, polynomial<typename Polynomials::Sine>(d, z));
+  const auto c = MulAdd(z, polynomial<typename Polynomials::Cosine>(d, z), Set(d, 1.0));
+  const auto odd = RebindMask(d, TestBit(turned, Set(du, u64{1} << 62)));
   const auto sign = Set(du, u64{1} << 63);
-  const auto sign_cos = And(ShiftLeft<62>(Add(quadrant, Set(du, u64{1}))), sign);
-  const auto sign_sin = And(ShiftLeft<62>(quadrant), sign);
+  const auto sign_cos = And(Add(turned, Set(du, u64{1} << 62)), sign);
+  const auto sign_sin = And(turned, sign);
   const auto cos = BitCast(d, Xor(BitCast(du, IfThenElse(odd, s, c)), sign_cos));
   const auto sin = BitCast(d, Xor(BitCast(du, IfThenElse(odd, c, s)), sign_sin));
   const auto close = Lt(Abs(rest), Set(d, tiny));

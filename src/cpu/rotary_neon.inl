@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loops of rotary_registers.inl for NEON, where a head is read and written in the same pairing: whole lines of memory, asked for ahead,
+// pointers that stay in registers, and eight numbers of 16 bits at a time. Timed on Neoverse-N1; its two vector pipes also take each store.
+
+using Float4 = hn::Vec<hn::Full128<float>>;
+
+/// How far ahead of what is being turned memory is asked for, in bytes.
+constexpr std::int64_t kBytesAhead = 512;
+constexpr std::int64_t kLineBytes = 64;
+
+/// A pointer that g++ makes nothing of: it would otherwise keep the second half's distance, and every offset from it, in registers.
+template <class P>
+HWY_INLINE P* opaque(P* p) {
+  asm("" : "+r"(p));
+  return p;
+}
+
+template <class S>
+HWY_INLINE void ask_ahead(const S* in) {
+  hwy::Prefetch(reinterpret_cast<const std::byte*>(in) + kBytesAhead);
+}
+
+/// Keeps g++ from starting on the next registers before these are done: loads, products and stores stay mixed.
+template <class V>
+HWY_INLINE void settle(V& a, V& b) {
+  asm("" : "+w"(a.raw), "+w"(b.raw));
+}
+
+/// Eight numbers of 16 bits in float32: the first four and the last four.
+struct Eight {
+  Float4 first;
+  Float4 last;
+};
+
+/// Zips go through both vector pipes; shifts, which widen_bf16 has, only through one.
+template <DType dtype>
+HWY_INLINE Eight widen_eight(const std::uint16_t* in) {
+  const uint16x8_t bits = vld1q_u16(in);
+  if constexpr (dtype == DType::f16) {
+    const float16x8_t half = vreinterpretq_f16_u16(bits);
+    return {Float4(vcvt_f32_f16(vget_low_f16(half))), Float4(vcvt_high_f32_f16(half))};
+  } else {
+    const uint16x8_t zero = vdupq_n_u16(0);
+    return {Float4(vreinterpretq_f32_u16(vzip1q_u16(zero, bits))), Float4(vreinterpretq_f32_u16(vzip2q_u16(zero, bits)))};
+  }
+}
+
+/// What round_bf16 adds, without its shift: 0x7fff, and one more where the last bit kept is set.
+HWY_INLINE uint32x4_t bf16_rounding(uint32x4_t bits) { return vsubq_u32(vdupq_n_u32(0x7fff), vtstq_u32(bits, vdupq_n_u32(0x10000))); }
+
+template <DType dtype>
+HWY_INLINE void narrow_eight(Eight value, std::uint16_t* out) {
+  if constexpr (dtype == DType::f16) {
+    vst1q_u16(out, vreinterpretq_u16_f16(vcvt_high_f16_f32(vcvt_f16_f32(value.first.raw), value.last.raw)));
+  } else {
+    const uint32x4_t first = vreinterpretq_u32_f32(value.first.raw);
+    const uint32x4_t last = vreinterpretq_u32_f32(value.last.raw);
+    vst1q_u16(out, vaddhn_high_u32(vaddhn_u32(first, bf16_rounding(first)), last, bf16_rounding(last)));
+  }
+}
+
+/// Four bfloat16 pairs that lie as x, y, x, y, ...: first channels, second channels, and back, a transposition each way.
+HWY_INLINE Pair<Float4> split_four(const std::uint16_t* in) {
+  const uint16x8_t zero = vdupq_n_u16(0);
+  const uint16x8_t bits = vld1q_u16(in);
+  return {Float4(vreinterpretq_f32_u16(vtrn1q_u16(zero, bits))), Float4(vreinterpretq_f32_u16(vtrn2q_u16(zero, bits)))};
+}
+HWY_INLINE void join_four(Pair<Float4> p, std::uint16_t* out) {
+  const uint32x4_t x = vreinterpretq_u32_f32(p.x.raw);
+  const uint32x4_t y = vreinterpretq_u32_f32(p.y.raw);
+  const uint16x8_t rounded_x = vreinterpretq_u16_u32(vaddq_u32(x, bf16_rounding(x)));
+  const uint16x8_t rounded_y = vreinterpretq_u16_u32(vaddq_u32(y, bf16_rounding(y)));
+  vst1q_u16(out, vtrn2q_u16(rounded_x, rounded_y));
+}
+
+/// One row's cosines and sines, a value for each pair, for registers of pairs.
+template <DType dtype, Variant variant, class T>
+struct PairTurn {
+  const T* cos[2];
+  const T* sin[2];
+
+  explicit HWY_INLINE PairTurn(const Row<T>& row) : cos{row.cos[0], row.cos[1]}, sin{row.sin[0], row.sin[1]} {}
+
+  template <class V>
+  HWY_INLINE Pair<V> turn(V x, V y, std::int64_t i) const {
+    const hn::DFromV<V> d;
+    const V cos_x = hn::LoadU(d, cos[0] + i);
+    const V sin_x = hn::LoadU(d, sin[0] + i);
+    const V cos_y = lanes_differ(variant) ? hn::LoadU(d, cos[1] + i) : cos_x;
+    const V sin_y = lanes_differ(variant) ? hn::LoadU(d, sin[1] + i) : sin_x;
+    return rotate<V>({x, y}, {cos_x, cos_y}, {sin_x, sin_y}, ProductOf<dtype, variant>());
+  }
+};
+
+/// Turns kPairs pairs of a head, or kLine of them: a line of memory, of each half in half pairing.
+template <DType dtype, Pairing pairing, Variant variant, class T>
+struct Turn;
+
+template <DType dtype, Variant variant, class T>
+struct Turn<dtype, Pairing::half, variant, T> {
+  using Storage = typename Element<dtype>::Storage;
+  using V = hn::Vec<hn::ScalableTag<T>>;
+  static constexpr std::int64_t kPairs = 16 / sizeof(Storage);
+  static constexpr std::int64_t kLine = kLineBytes / sizeof(Storage);
+  PairTurn<dtype, variant, T> by;
+  const Storage* x_in;
+  const Storage* y_in;
+  Storage* x_out;
+  Storage* y_out;
+
+  HWY_INLINE Turn(const Row<T>& row, const Heads& heads, const Head<dtype>& head)
+      : by(row),
+        x_in(opaque(head.in + heads.first)),
+        y_in(opaque(head.in + heads.first + heads.half)),
+        x_out(opaque(head.out + heads.first)),
+        y_out(opaque(head.out + heads.first + heads.half)) {}
+
+  HWY_INLINE void ask(std::int64_t i) const {
+    ask_ahead(x_in + i);
+    ask_ahead(y_in + i);
+  }
+
+  HWY_INLINE void operator()(std::int64_t i) const {
+    if constexpr (dtype == DType::f16 || dtype == DType::bf16) {
+      const Eight x = widen_eight<dtype>(x_in + i);
+      const Eight y = widen_eight<dtype>(y_in + i);
+      const Pair<Float4> first = by.turn(x.first, y.first, i);
+      const Pair<Float4> last = by.turn(x.last, y.last, i + 4);
+      narrow_eight<dtype>({first.x, last.x}, x_out + i);
+      narrow_eight<dtype>({first.y, last.y}, y_out + i);
+    } else {
+      const hn::ScalableTag<T> d;
+      const Pair<V> p = by.turn(hn::LoadU(d, x_in + i), hn::LoadU(d, y_in + i), i);
+      hn::StoreU(p.x, d, x_out + i);
+      hn::StoreU(p.y, d, y_out + i);
+    }
+  }
+
+  /// A whole line of each half, stored one after the other: lines that grow by turns are merged less well.
+  HWY_INLINE void line(std::int64_t i) const {
+    constexpr int kRegisters = kLine / kPairs;
+    if constexpr (dtype == DType::f16 || dtype == DType::bf16) {
+      HWY_UNROLL(4)
+      for (int g = 0; g < kRegisters; ++g) (*this)(i + g * kPairs);
+    } else {
+      const hn::ScalableTag<T> d;
+      V x[kRegisters];  // not Pairs: a constructor that nobody wrote is compiled for the machine's least
+      V y[kRegisters];
+      HWY_UNROLL(4)
+      for (int g = 0; g < kRegisters; ++g) {
+        const std::int64_t at = i + g * kPairs;
+        const Pair<V> p = by.turn(hn::LoadU(d, x_in + at), hn::LoadU(d, y_in + at), at);
+        x[g] = p.x;
+        y[g] = p.y;
+        settle(x[g], y[g]);
+      }
+      HWY_UNROLL(4)
+      for (int g = 0; g < kRegisters; ++g) hn::StoreU(x[g], d, x_out + i + g * kPairs);
+      HWY_UNROLL(4)
+      for (int g = 0; g < kRegisters; ++g) hn::StoreU(y[g], d, y_out + i + g * kPairs);
+    }
+  }
+};
+
+/// bfloat16 is split into the channels of pairs; all else stays as it lies, beside a copy with neighbours swapped.
+template <DType dtype, Variant variant, class T>
+struct Turn<dtype, Pairing::interleaved, variant, T> {
+  using Storage = typename Element<dtype>::Storage;
+  static constexpr std::int64_t kPairs = 8 / sizeof(Storage);
+  static constexpr std::int64_t kLine = kLineBytes / 2 / sizeof(Storage);
+  PairTurn<dtype, variant, T> by;
+  const T* cos_lanes;
+  const T* sin_lanes;
+  const Storage* in;
+  Storage* out;
+
+  HWY_INLINE Turn(const Row<T>& row, const Heads& heads, const Head<dtype>& head)
+      : by(row),
+        cos_lanes(row.cos_lanes),
+        sin_lanes(row.sin_lanes),
+        in(opaque(head.in + 2 * heads.first)),
+        out(opaque(head.out + 2 * heads.first)) {}
+
+  HWY_INLINE void ask(std::int64_t i) const { ask_ahead(in + 2 * i); }
+
+  template <class V>
+  HWY_INLINE V turn_channels(V v, std::int64_t channel) const {
+    const hn::DFromV<V> d;
+    return rotate_swapped(v, hn::Reverse2(d, v), hn::LoadU(d, cos_lanes + channel), hn::LoadU(d, sin_lanes + channel),
+                          ProductOf<dtype, variant>());
+  }
+
+  HWY_INLINE void operator()(std::int64_t i) const {
+    if constexpr (dtype == DType::bf16) {
+      const Pair<Float4> p = split_four(in + 2 * i);
+      join_four(by.turn(p.x, p.y, i), out + 2 * i);
+    } else if constexpr (dtype == DType::f16) {
+      const Eight v = widen_eight<dtype>(in + 2 * i);
+      narrow_eight<dtype>({turn_channels(v.first, 2 * i), turn_channels(v.last, 2 * i + 4)}, out + 2 * i);
+    } else {
+      const hn::ScalableTag<T> d;
+      hn::StoreU(turn_channels(hn::LoadU(d, in + 2 * i), 2 * i), d, out + 2 * i);
+    }
+  }
+
+  HWY_INLINE void line(std::int64_t i) const {
+    HWY_UNROLL(4)
+    for (std::int64_t j = 0; j < kLine; j += kPairs) (*this)(i + j);
+  }
+};
+
+/// As many pairs as fill registers; returns where it stopped.
+template <bool ahead, class AnyTurn, class Count>
+HWY_INLINE std::int64_t rotate_lines(const AnyTurn& turn, PairRange<Count> range) {
+  std::int64_t i = range.next;
+  const std::int64_t end = range.end;
+  HWY_UNROLL(1)
+  for (; i + AnyTurn::kLine <= end; i += AnyTurn::kLine) {
+    if (ahead) turn.ask(i);
+    turn.line(i);
+  }
+  HWY_UNROLL(1)
+  for (; i + AnyTurn::kPairs <= end; i += AnyTurn::kPairs) turn(i);
+  return i;
+}
