@@ -43,11 +43,15 @@ alignas(64) inline constexpr InPairs<Terms> kInPairs;
 
 /// NEON's multiply-add overwrites its summand: a constant kept in a register would be copied first, which takes as long as the product.
 /// Loads go beside it, so each use is one; it seems to need `z`, or g++ would take it out of the loop.
+template <class Terms, int i>
+HWY_INLINE float64x2_t coefficient_in_pairs(float64x2_t z) {
+  float64x2_t value;
+  asm("ldr %q0, %1" : "=w"(value) : "m"(reinterpret_cast<const float64x2_t&>(kInPairs<Terms>.value[2 * i])), "w"(z));
+  return value;
+}
 template <class Terms, int i, class D>
 HWY_INLINE hn::Vec<D> coefficient(D /*d*/, hn::Vec<D> z) {
-  float64x2_t value;
-  asm("ldr %q0, %1" : "=w"(value) : "m"(reinterpret_cast<const float64x2_t&>(kInPairs<Terms>.value[2 * i])), "w"(z.raw));
-  return hn::Vec<D>(value);
+  return hn::Vec<D>(coefficient_in_pairs<Terms, i>(z.raw));
 }
 #else
 template <class Terms, int i, class D>

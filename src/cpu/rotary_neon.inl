@@ -20,7 +20,7 @@ HWY_INLINE void ask_ahead(const S* in) {
   hwy::Prefetch(reinterpret_cast<const std::byte*>(in) + kBytesAhead);
 }
 
-/// Keeps g++ from starting on the next registers before these are done: loads, products and stores stay mixed.
+/// Keeps g++ from starting on the next registers before these are stored: loads, products and stores stay mixed.
 template <class V>
 HWY_INLINE void settle(V& a, V& b) {
   asm("" : "+w"(a.raw), "+w"(b.raw));
@@ -92,7 +92,7 @@ struct PairTurn {
   }
 };
 
-/// Turns kPairs pairs of a head, or kLine of them: a line of memory, of each half in half pairing.
+/// Turns kPairs pairs of a head at a time; kLine of them are a line of memory, of each half in half pairing.
 template <DType dtype, Pairing pairing, Variant variant, class T>
 struct Turn;
 
@@ -130,34 +130,10 @@ struct Turn<dtype, Pairing::half, variant, T> {
       narrow_eight<dtype>({first.y, last.y}, y_out + i);
     } else {
       const hn::ScalableTag<T> d;
-      const Pair<V> p = by.turn(hn::LoadU(d, x_in + i), hn::LoadU(d, y_in + i), i);
+      Pair<V> p = by.turn(hn::LoadU(d, x_in + i), hn::LoadU(d, y_in + i), i);
+      settle(p.x, p.y);
       hn::StoreU(p.x, d, x_out + i);
       hn::StoreU(p.y, d, y_out + i);
-    }
-  }
-
-  /// A whole line of each half, stored one after the other: lines that grow by turns are merged less well.
-  HWY_INLINE void line(std::int64_t i) const {
-    constexpr int kRegisters = kLine / kPairs;
-    if constexpr (dtype == DType::f16 || dtype == DType::bf16) {
-      HWY_UNROLL(4)
-      for (int g = 0; g < kRegisters; ++g) (*this)(i + g * kPairs);
-    } else {
-      const hn::ScalableTag<T> d;
-      V x[kRegisters];  // not Pairs: a constructor that nobody wrote is compiled for the machine's least
-      V y[kRegisters];
-      HWY_UNROLL(4)
-      for (int g = 0; g < kRegisters; ++g) {
-        const std::int64_t at = i + g * kPairs;
-        const Pair<V> p = by.turn(hn::LoadU(d, x_in + at), hn::LoadU(d, y_in + at), at);
-        x[g] = p.x;
-        y[g] = p.y;
-        settle(x[g], y[g]);
-      }
-      HWY_UNROLL(4)
-      for (int g = 0; g < kRegisters; ++g) hn::StoreU(x[g], d, x_out + i + g * kPairs);
-      HWY_UNROLL(4)
-      for (int g = 0; g < kRegisters; ++g) hn::StoreU(y[g], d, y_out + i + g * kPairs);
     }
   }
 };
@@ -202,11 +178,6 @@ struct Turn<dtype, Pairing::interleaved, variant, T> {
       hn::StoreU(turn_channels(hn::LoadU(d, in + 2 * i), 2 * i), d, out + 2 * i);
     }
   }
-
-  HWY_INLINE void line(std::int64_t i) const {
-    HWY_UNROLL(4)
-    for (std::int64_t j = 0; j < kLine; j += kPairs) (*this)(i + j);
-  }
 };
 
 /// As many pairs as fill registers; returns where it stopped.
@@ -217,7 +188,8 @@ HWY_INLINE std::int64_t rotate_lines(const AnyTurn& turn, PairRange<Count> range
   HWY_UNROLL(1)
   for (; i + AnyTurn::kLine <= end; i += AnyTurn::kLine) {
     if (ahead) turn.ask(i);
-    turn.line(i);
+    HWY_UNROLL(8)
+    for (std::int64_t j = 0; j < AnyTurn::kLine; j += AnyTurn::kPairs) turn(i + j);
   }
   HWY_UNROLL(1)
   for (; i + AnyTurn::kPairs <= end; i += AnyTurn::kPairs) turn(i);

@@ -145,15 +145,15 @@ void fill_chunk(const job::RowSource& source, const RowPosition<Position>& at, c
   std::int64_t done = 0;
 #if PHASOR_LANES && HWY_TARGET == HWY_NEON
   if (at.axis_of_pair == nullptr && is_word(at.by_axis[0])) {
-    done = fill_fours(source, static_cast<std::int64_t>(at.by_axis[0]), block);
-    for (std::int64_t i = done; i < block.count; ++i) fill_pair(source, at, block.first + i, block.cos[i], block.sin[i]);
-    return;
+    done = fill_eights(source, static_cast<std::int64_t>(at.by_axis[0]), block);
+    if (done == block.count) return;
   }
 #endif
 #if PHASOR_LANES
+  const RowBlock<float> rest = block.part(0, done, block.count - done);
   PhaseChunk phases;
-  fill_phases(source, at, block, phases);
-  done = fill_proven(source, phases, block);
+  fill_phases(source, at, rest, phases);
+  done += fill_proven(source, phases, rest);
 #endif
   for (std::int64_t i = done; i < block.count; ++i) fill_pair(source, at, block.first + i, block.cos[i], block.sin[i]);
 }
@@ -234,14 +234,14 @@ HWY_INLINE u32 fill_group(const job::RowSource& source, const RowBlock<float>& b
 }
 
 #if HWY_TARGET == HWY_NEON
-/// fill_group for as many pairs as make fours, their seeds made together; returns how many.
+/// fill_group for as many pairs as make eights, their seeds made together; returns how many.
 HWY_INLINE std::int64_t fill_groups(const job::RowSource& source, const RowBlock<float>& block, const Run& run, std::int64_t turning,
                                     u32& doubt) {
   if (!is_word(run.position)) return 0;
   const auto error = hn::Set(DoubleTag(), kRecurrenceError * source.amplitude);
   std::int64_t i = 0;
-  while (i + 4 <= turning) {
-    const std::int64_t count = std::min(kPhaseChunk, turning - i) & ~std::int64_t{3};
+  while (i + 8 <= turning) {
+    const std::int64_t count = std::min(kPhaseChunk, turning - i) & ~std::int64_t{7};
     const std::int64_t pair = block.first + i;
     Seeds seeds;
     fill_seeds(source, run.position, pair, count, seeds);

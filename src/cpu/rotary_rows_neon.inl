@@ -1,30 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows on NEON at positions below 2^32, four pairs at a time: phases made in registers, and the doubts of a row or of a whole run collected
-// and asked for once, since an answer from a vector register takes long.
+// Rows on NEON at positions below 2^32, eight pairs at a time: phases made in registers, and the doubts of a row or of a whole run
+// collected and asked for once, since an answer from a vector register takes long.
 
+#include "cpu/four_neon.inl"
 #include "math/phase_neon.inl"
 
 HWY_INLINE bool is_word(std::int64_t position) { return static_cast<u64>(position) <= 0xffffffff; }
 HWY_INLINE bool is_word(double /*position*/) { return false; }
 
 /// The float32 nearest to each of four doubles. Spelt out: g++ 12 copies the first half before it adds the second.
-HWY_INLINE float32x4_t to_float(DoubleVec first, DoubleVec last) {
+HWY_INLINE float32x4_t to_float(float64x2_t first, float64x2_t last) {
   float32x4_t both;
-  asm("fcvtn %0.2s, %1.2d" : "=w"(both) : "w"(first.raw));
-  asm("fcvtn2 %0.4s, %1.2d" : "+w"(both) : "w"(last.raw));
+  asm("fcvtn %0.2s, %1.2d" : "=w"(both) : "w"(first));
+  asm("fcvtn2 %0.4s, %1.2d" : "+w"(both) : "w"(last));
   return both;
 }
 
-/// Level 1 for two pairs, the amplitude and the sign applied.
+/// What cosines and sines are multiplied with.
+struct RowFactors {
+  double cos;
+  double sin;
+  explicit RowFactors(const job::RowSource& source) : cos(source.amplitude), sin(source.amplitude * source.sine_sign) {}
+};
+
+/// Level 1 for eight pairs, the amplitude and the sign applied.
 template <class Polynomials>
-HWY_INLINE auto sincos_of_two(const job::RowSource& source, const math::Step* steps, uint32x4_t position, double tiny) {
-  using VU = hn::Vec<hn::RebindToUnsigned<DoubleTag>>;
-  const DoubleTag d;
-  const TwoPhases phases = phases_of_two(steps, position);
-  auto r = sincos_lanes<Polynomials>(d, VU(phases.high), VU(phases.low), tiny);
-  r.cos = hn::Mul(r.cos, hn::Set(d, source.amplitude));
-  r.sin = hn::Mul(r.sin, hn::Set(d, source.amplitude * source.sine_sign));
-  return r;
+HWY_INLINE SinCos<Four<float64x2_t>, Four<uint64x2_t>> sincos_of_eight(const RowFactors& factors, const math::Step* steps,
+                                                                       uint32x4_t position, double tiny) {
+  const TwoPhases a = phases_of_two(steps, position);
+  const TwoPhases b = phases_of_two(steps + 2, position);
+  const TwoPhases c = phases_of_two(steps + 4, position);
+  const TwoPhases d = phases_of_two(steps + 6, position);
+  const Four<uint64x2_t> high = {a.high, b.high, c.high, d.high};
+  const Four<uint64x2_t> low = {a.low, b.low, c.low, d.low};
+  const auto r = sincos_lanes<Polynomials>(FourDoubles(), high, low, tiny);
+  return {Mul(r.cos, Set(FourDoubles(), factors.cos)), Mul(r.sin, Set(FourDoubles(), factors.sin)), r.tiny};
 }
 
 /// The smallest of near_midpoint's `dropped`, eight times as large: the bits of a double that float32 drops are in its low word.
@@ -33,51 +43,62 @@ struct Closest {
   uint32x4_t least;
 
   HWY_INLINE explicit Closest(u64 doubt) : shift(vdupq_n_u32(static_cast<u32>(doubt - (u64{1} << 28)))), least(vdupq_n_u32(~u32{0})) {}
-  HWY_INLINE void look(DoubleVec first, DoubleVec last) {
-    const uint32x4_t words = vuzp1q_u32(vreinterpretq_u32_f64(first.raw), vreinterpretq_u32_f64(last.raw));
+  HWY_INLINE void look(float64x2_t first, float64x2_t last) {
+    const uint32x4_t words = vuzp1q_u32(vreinterpretq_u32_f64(first), vreinterpretq_u32_f64(last));
     least = vminq_u32(least, vshlq_n_u32(vaddq_u32(words, shift), 3));
   }
   HWY_INLINE bool is_near(u64 doubt) const { return vminvq_u32(least) < 16 * doubt; }
 };
 
-/// As fill_proven, from the steps on: level 1 for as many pairs of a chunk as make fours; 0 when a rounding is not proven.
-inline std::int64_t fill_fours(const job::RowSource& source, std::int64_t position, const RowBlock<float>& block) {
-  const DoubleTag d;
-  const math::Step* steps = source.steps + block.first;
+/// Eight values as float32; their distance from a midpoint is looked at.
+HWY_INLINE void store_eight(const Four<float64x2_t>& values, float* to, Closest& closest) {
+  closest.look(values.a, values.b);
+  closest.look(values.c, values.d);
+  vst1q_f32(to, to_float(values.a, values.b));
+  vst1q_f32(to + 4, to_float(values.c, values.d));
+}
+
+/// As fill_proven, from the steps on: level 1 for as many pairs of a chunk as make eights; 0 when a rounding is not proven.
+inline std::int64_t fill_eights(const job::RowSource& source, std::int64_t position, const RowBlock<float>& block) {
+  const RowFactors factors(source);
+  const RowBlock<float> to = block;  // a copy: what lies behind the reference would be read again after every store
+  const math::Step* steps = source.steps + to.first;
   const uint32x4_t at = vdupq_n_u32(static_cast<u32>(position));
   const double tiny = tiny_bound_at(position);
   const u64 doubt = math::doubt_with_amplitude(Short::doubt, source.amplitude);
   Closest closest(doubt);
-  auto is_tiny = hn::MaskFromVec(hn::Zero(d));
+  uint64x2_t is_tiny = vdupq_n_u64(0);
   std::int64_t i = 0;
-  for (; i + 4 <= block.count; i += 4) {
-    const auto a = sincos_of_two<Short>(source, steps + i, at, tiny);
-    const auto b = sincos_of_two<Short>(source, steps + i + 2, at, tiny);
-    is_tiny = hn::Or(is_tiny, hn::Or(a.tiny, b.tiny));
-    closest.look(a.cos, b.cos);
-    closest.look(a.sin, b.sin);
-    vst1q_f32(block.cos + i, to_float(a.cos, b.cos));
-    vst1q_f32(block.sin + i, to_float(a.sin, b.sin));
+  for (; i + 8 <= to.count; i += 8) {
+    const auto r = sincos_of_eight<Short>(factors, steps + i, at, tiny);
+    is_tiny |= (r.tiny.a | r.tiny.b) | (r.tiny.c | r.tiny.d);
+    store_eight(r.cos, to.cos + i, closest);
+    store_eight(r.sin, to.sin + i, closest);
   }
-  return closest.is_near(doubt) || !hn::AllFalse(d, is_tiny) ? 0 : i;
+  return closest.is_near(doubt) || vmaxvq_u32(vreinterpretq_u32_u64(is_tiny)) != 0 ? 0 : i;
 }
 
-/// Where the pairs of a run begin, in double, as many of kPhaseChunk as make fours.
+/// Where the pairs of a run begin, in double, as many of kPhaseChunk as make eights.
 struct Seeds {
   alignas(64) double cos[kPhaseChunk];
   alignas(64) double sin[kPhaseChunk];
 };
 
+HWY_INLINE void store_seeds(const Four<float64x2_t>& values, double* to) {
+  vst1q_f64(to, values.a);
+  vst1q_f64(to + 2, values.b);
+  vst1q_f64(to + 4, values.c);
+  vst1q_f64(to + 6, values.d);
+}
+
 inline void fill_seeds(const job::RowSource& source, std::int64_t position, std::int64_t pair, std::int64_t count, Seeds& seeds) {
-  const DoubleTag d;
+  const RowFactors factors(source);
+  const math::Step* steps = source.steps + pair;
   const uint32x4_t at = vdupq_n_u32(static_cast<u32>(position));
-  for (std::int64_t i = 0; i < count; i += 4) {  // two at a time: one chain of products leaves the pipes idle
-    const auto a = sincos_of_two<Long>(source, source.steps + pair + i, at, 0.0);
-    const auto b = sincos_of_two<Long>(source, source.steps + pair + i + 2, at, 0.0);
-    hn::Store(a.cos, d, seeds.cos + i);
-    hn::Store(b.cos, d, seeds.cos + i + 2);
-    hn::Store(a.sin, d, seeds.sin + i);
-    hn::Store(b.sin, d, seeds.sin + i + 2);
+  for (std::int64_t i = 0; i < count; i += 8) {
+    const auto r = sincos_of_eight<Long>(factors, steps + i, at, 0.0);
+    store_seeds(r.cos, seeds.cos + i);
+    store_seeds(r.sin, seeds.sin + i);
   }
 }
 
@@ -90,8 +111,8 @@ HWY_INLINE Turning<DoubleVec> turning_of(const job::RowSource& source, std::int6
 
 /// store_proven for four pairs; `doubt` collects the bits in which the two ends differ.
 HWY_INLINE void store_four(DoubleVec first, DoubleVec last, DoubleVec error, float* to, uint32x4_t& doubt) {
-  const float32x4_t up = to_float(hn::Add(first, error), hn::Add(last, error));
-  const float32x4_t down = to_float(hn::Sub(first, error), hn::Sub(last, error));
+  const float32x4_t up = to_float(hn::Add(first, error).raw, hn::Add(last, error).raw);
+  const float32x4_t down = to_float(hn::Sub(first, error).raw, hn::Sub(last, error).raw);
   vst1q_f32(to, up);
   doubt = vorrq_u32(doubt, veorq_u32(vreinterpretq_u32_f32(up), vreinterpretq_u32_f32(down)));
 }

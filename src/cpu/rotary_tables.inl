@@ -29,25 +29,32 @@ struct TableRow {
 #if PHASOR_LANES
 
 /// Contiguous values of a 16- or 32-bit table, times `sign`, as many as fill registers; returns how many.
+template <DType dtype>
 inline std::int64_t widen_values(const TableRow<float>& from, std::int64_t count, float* to) {
   const hn::ScalableTag<float> d;
-  const hn::RebindToUnsigned<decltype(d)> du;
-  const hn::Rebind<std::uint16_t, decltype(d)> d16;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto factor = hn::Set(d, from.sign);
-  std::int64_t i = 0;
   const auto plain_nan = hn::Set(d, std::numeric_limits<float>::quiet_NaN());
+  const std::int64_t index = from.index;
+  const std::byte* data = from.data;
+  std::int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
-    const auto put = [&](auto value)
-                         HWY_ATTR { hn::StoreU(hn::IfThenElse(hn::Eq(value, value), hn::Mul(factor, value), plain_nan), d, to + i); };
-    if (from.dtype == DType::f32) {
-      put(hn::LoadU(d, reinterpret_cast<const float*>(from.data) + from.index + i));
+    hn::Vec<decltype(d)> value;
+    if constexpr (dtype == DType::f32) {
+      value = hn::LoadU(d, reinterpret_cast<const float*>(data) + index + i);
     } else {
-      const auto bits = hn::PromoteTo(du, hn::LoadU(d16, reinterpret_cast<const std::uint16_t*>(from.data) + from.index + i));
-      put(from.dtype == DType::f16 ? widen_f16(d, bits) : widen_bf16(d, bits));
+      const hn::Rebind<std::uint16_t, decltype(d)> d16;
+      const auto bits =
+          hn::PromoteTo(hn::RebindToUnsigned<decltype(d)>(), hn::LoadU(d16, reinterpret_cast<const std::uint16_t*>(data) + index + i));
+      value = dtype == DType::f16 ? widen_f16(d, bits) : widen_bf16(d, bits);
     }
+    hn::StoreU(hn::IfThenElse(hn::Eq(value, value), hn::Mul(factor, value), plain_nan), d, to + i);
   }
   return i;
+}
+inline std::int64_t widen_values(const TableRow<float>& from, std::int64_t count, float* to) {
+  if (from.dtype == DType::f32) return widen_values<DType::f32>(from, count, to);
+  return from.dtype == DType::f16 ? widen_values<DType::f16>(from, count, to) : widen_values<DType::bf16>(from, count, to);
 }
 
 #endif  // PHASOR_LANES
