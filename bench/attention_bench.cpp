@@ -98,7 +98,9 @@ void register_schemes() {
       for (const Scheme scheme : {Scheme::alibi, Scheme::t5, Scheme::shaw, Scheme::transformer_xl, Scheme::deberta}) {
         add({.queries = tokens, .keys = tokens, .scheme = scheme, .backward = backward});
       }
-      add({.causal = true, .queries = tokens, .keys = tokens, .scheme = Scheme::alibi, .backward = backward});
+      for (const Scheme scheme : {Scheme::alibi, Scheme::t5, Scheme::transformer_xl}) {
+        add({.causal = true, .queries = tokens, .keys = tokens, .scheme = scheme, .backward = backward});
+      }
     }
   }
 }

@@ -45,15 +45,18 @@ __attribute__((target("avx2,fma"))) inline float fma_steps_avx2(std::int64_t ste
   return _mm256_cvtss_f32(sums[0]);
 }
 #elif defined(__aarch64__)
+// An operation here overwrites what it adds to: the sums grow by a constant, and no register is copied.
 inline float fma_steps_neon(std::int64_t steps) {
   float32x4_t sums[kSums];
-  for (float32x4_t& s : sums) s = vdupq_n_f32(1);
+#pragma GCC unroll 12
+  for (int j = 0; j < kSums; ++j) sums[j] = vdupq_n_f32(1);
   const float32x4_t shrink = vdupq_n_f32(kShrink);
   const float32x4_t step = vdupq_n_f32(kStep);
   for (std::int64_t i = 0; i < steps; ++i) {
 #pragma GCC unroll 12
-    for (int j = 0; j < kSums; ++j) sums[j] = vfmaq_f32(step, sums[j], shrink);
+    for (int j = 0; j < kSums; ++j) sums[j] = vfmaq_f32(sums[j], shrink, step);
   }
+#pragma GCC unroll 12
   for (int j = 1; j < kSums; ++j) sums[0] = vaddq_f32(sums[0], sums[j]);
   return vgetq_lane_f32(sums[0], 0);
 }

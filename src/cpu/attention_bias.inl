@@ -309,6 +309,38 @@ void term_add(const job::BiasJob& term, const ScoreTile<T>& tile, T* /*scratch*/
   for (std::int64_t i = 0; i < tile.rows->tile->count; ++i) add_formula_row(term, tile, i, gate_at(gates, i));
 }
 
+// ---- With the softmax ----
+
+/// The line of a regular tile by key - query: row i, column j at line[kQueryTile - 1 - i + j].
+template <LineSides sides, class T>
+void fill_line(std::int64_t distance, T slope, T* line) {
+  const Reg<T> first = set(static_cast<T>(distance + job::kQueryTile - 1));
+  for (int n = 0; n < kAddedLine; n += lanes<T>) store(mul(set(slope), line_lengths<sides, T>(first, n)), line + n);
+}
+template <class T>
+AddedRows<T> added_line(const job::BiasJob& term, const ScoreTile<T>& tile, T* line) {
+  const double slope = term.plan->slopes[static_cast<std::size_t>(term.first_head + tile.rows->head)];
+  const auto down = static_cast<T>(-slope);
+  const LineSides sides = sides_of(term, tile);
+  if (sides == LineSides::both) fill_line<LineSides::both>(tile.distance, down, line);
+  if (sides == LineSides::clipped) fill_line<LineSides::clipped>(tile.distance, down, line);
+  if (sides == LineSides::behind) fill_line<LineSides::behind>(tile.distance, down, line);
+  return {.data = line + job::kQueryTile - 1, .step = -1};
+}
+
+/// Regular tiles without gates: a line, a band, or the value of a band's end.
+template <class T>
+AddedRows<T> term_added(const job::BiasJob& term, const ScoreTile<T>& tile, T* /*scratch*/, T* line) {
+  if (!tile.regular || term.gate != nullptr || term.fire.present) return {};
+  if (term.form == job::BiasForm::line && term.alibi != AlibiForm::key_position) return added_line(term, tile, line);
+  if (term.form != job::BiasForm::band) return {};
+  const T* const band = band_of<T>(term, tile.rows->head);
+  const BandPlace place = tile_in_band(term, tile);
+  if (place == BandPlace::inside) return {.data = band + band_index(term, -tile.distance), .step = -1};
+  fill(line, job::kKeyTile, band[end_index(term, place)]);
+  return {.data = line, .step = 0};
+}
+
 // ---- Certified skipping ----
 
 /// |q_i| max |k| scale - slope (distance of the nearest key left) < maximum - slack for every row: then what is left out is below 2^-24 of

@@ -106,9 +106,21 @@ void add_values(const ScoreTile<T>& tile, const T* values, const T* next_keys, c
   }
 }
 
-/// Scores of a tile of keys, terms, soft cap and mask included.
+/// The first term that says what it adds, so that the softmax does it on its way; returns its number, or that of no term.
 template <class T>
-void forward_scores(const ScoreTile<T>& tile, TileSight sight, const KeyPanels<T>& panels, std::int64_t panel, const ForwardScratch<T>& s) {
+std::size_t added_with_softmax(const ScoreTile<T>& tile, T* base, T* line, AddedRows<T>& added) {
+  const job::AttentionJob& job = *tile.rows->job;
+  std::size_t t = 0;
+  for (; t < job.terms.size() && added.data == nullptr; ++t) {
+    std::visit([&](const auto& term) { added = term_added(term, tile, base + job.term_scratch[t], line); }, job.terms[t]);
+  }
+  return added.data == nullptr ? job.terms.size() : t - 1;
+}
+
+/// Scores of a tile of keys, terms, soft cap and mask included, but for what is still to be added, kept in `line` or elsewhere.
+template <class T>
+AddedRows<T> forward_scores(const ScoreTile<T>& tile, TileSight sight, const KeyPanels<T>& panels, std::int64_t panel,
+                            const ForwardScratch<T>& s, T* line) {
   const job::AttentionJob& job = *tile.rows->job;
   const T* keys[job::kMaxContents];
   for (int c = 0; c < job.content_count; ++c) keys[c] = panels.keys_transposed[c] + panel * job.shape.padded_width * job::kKeyTile;
@@ -116,15 +128,28 @@ void forward_scores(const ScoreTile<T>& tile, TileSight sight, const KeyPanels<T
   content.next = panels.values + panel * job.shape.padded_value_width * job::kKeyTile;
   content.next_count = prefetched<T>(job, job.shape.padded_value_width);
   content_scores(tile, content, keys, s.other);
-  each_term(job, s.base, [&](const auto& term, T* scratch) { term_add(term, tile, scratch); });
+  const bool whole = sight == TileSight::all && tile.keys->count == job::kKeyTile;
+  AddedRows<T> added;
+  const std::size_t later = whole && job.softcap <= 0 ? added_with_softmax(tile, s.base, line, added) : job.terms.size();
+  for (std::size_t t = 0; t < job.terms.size(); ++t) {
+    if (t == later) continue;
+    std::visit([&](const auto& term) { term_add(term, tile, s.base + job.term_scratch[t]); }, job.terms[t]);
+  }
   if (job.softcap > 0) cap_scores(*tile.rows, tile.scores);
-  if (sight == TileSight::part || tile.keys->count < job::kKeyTile) mask_tile(tile, -std::numeric_limits<T>::infinity());
+  if (!whole) mask_tile(tile, -std::numeric_limits<T>::infinity());
+  return added;
 }
 
-/// Rows before the first one that sees a key of the tile, in sixteens; terms want all rows.
+/// Whether a term does nothing but add to scores. Others want probabilities of all rows.
+inline bool only_adds(const job::TermJob& term) {
+  return std::holds_alternative<job::BiasJob>(term) || std::holds_alternative<job::QueryTableJob>(term);
+}
+
+/// Rows before the first one that sees a key of the tile, in sixteens.
 template <class T>
 std::int64_t blind_rows(const ScoreTile<T>& tile) {
-  if (!tile.partial || !tile.rows->job->terms.empty()) return 0;
+  const auto& terms = tile.rows->job->terms;
+  if (!tile.partial || !std::all_of(terms.begin(), terms.end(), only_adds)) return 0;
   std::int64_t row = 0;
   while (row + 16 < tile.rows->tile->count && columns_seen(*tile.rows->job, *tile.keys, tile.distance + row + 15).end == 0) row += 16;
   return row;
@@ -135,13 +160,15 @@ template <class T>
 void forward_tile(const ScoreTile<T>& tile, TileSight sight, const KeyPanels<T>& panels, std::int64_t panel, const ForwardScratch<T>& s) {
   const RowTile<T>& rows = *tile.rows;
   const job::AttentionJob& job = *rows.job;
-  forward_scores(tile, sight, panels, panel, s);
+  HWY_ALIGN T line[kAddedLine];
+  const AddedRows<T> added = forward_scores(tile, sight, panels, panel, s, line);
   const std::int64_t blind = blind_rows(tile);
   const bool risen = update_softmax(SoftmaxRows<T>{.rows = rows.tile->count - blind,
                                                    .scores = tile.scores + blind * job::kKeyTile,
                                                    .maximum = s.maximum + blind,
                                                    .sum = s.sum + blind,
-                                                   .factor = s.factor + blind});
+                                                   .factor = s.factor + blind,
+                                                   .added = added});
   each_term(job, s.base, [&](const auto& term, T* scratch) {
     if (risen) term_rescale(term, rows, s.factor, scratch);
     term_take(term, tile, scratch);

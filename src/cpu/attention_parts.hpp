@@ -59,6 +59,18 @@ struct PackedRows {
   std::int64_t rows;  // what pads them, to multiples of kPadding, is zeros, and so are rows beyond the tensor's
 };
 
+/// Something to be added to a tile of scores, by where it lies: kKeyTile numbers for row i from data + i step on, and for rows from `wrap`
+/// on from wrapped + i step on.
+template <class T>
+struct AddedRows {
+  const T* data = nullptr;
+  std::int64_t step = 0;
+  std::int64_t wrap = INT64_MAX;
+  const T* wrapped = nullptr;
+
+  const T* row(std::int64_t i) const { return (i < wrap ? data : wrapped) + i * step; }
+};
+
 /// A tile of scores and what its rows have seen so far. Arrays a row are padded to multiples of kPadding.
 template <class T>
 struct SoftmaxRows {
@@ -67,6 +79,7 @@ struct SoftmaxRows {
   T* maximum;  // (rows): of all tiles so far; -infinity: nothing seen
   T* sum;      // (rows): of the exponentials so far
   T* factor;   // (rows): what older sums and outputs were multiplied by
+  AddedRows<T> added = {};  // to the scores, before anything else
 };
 
 template <class T>

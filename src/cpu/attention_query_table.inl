@@ -58,6 +58,11 @@ void term_begin(const job::QueryTableJob& term, const RowTile<T>& rows, T* scrat
 }
 
 template <class T>
+AddedRows<T> term_added(const job::QueryTableJob& term, const ScoreTile<T>& tile, T* scratch, T* /*line*/) {
+  const RowsOf<const T> features = query_features(term, *tile.rows, scratch);
+  return added_products(TableMeeting<T>{&term.table, tile.rows, features, buffers_of(term.table, scratch)}, tile);
+}
+template <class T>
 void term_add(const job::QueryTableJob& term, const ScoreTile<T>& tile, T* scratch) {
   const RowsOf<const T> features = query_features(term, *tile.rows, scratch);
   add_products(TableMeeting<T>{&term.table, tile.rows, features, buffers_of(term.table, scratch)}, tile);

@@ -279,6 +279,24 @@ void add_sliding_products(const TableMeeting<T>& m, const ScoreTile<T>& tile) {
   }
 }
 
+/// The same, where the products lie. Rows in a ring that wraps begin one place before each other on both sides of the wrap.
+template <class T>
+AddedRows<T> added_products(const TableMeeting<T>& m, const ScoreTile<T>& tile) {
+  const job::TableBand& band = m.table->band;
+  if (!tile.regular || is_far(band, tile) || m.table->way == job::TableWay::whole) return {};
+  const PanelRange range = panels_of(band, tile);
+  const std::int64_t rows = m.tile->tile->count;
+  const std::int64_t first = start_of(band, -tile.distance);
+  if (start_of(band, -tile.distance - (rows - 1)) != first - (rows - 1)) return {};  // some rows lie beyond an end
+  for (std::int64_t panel = range.first; panel <= range.last; ++panel) make_panel(m, panel);
+  const std::int64_t place = (first + kTableMargin) & kRingMask;
+  const RowsOf<T>& products = m.buffers.products;
+  return {.data = products.data + place,
+          .step = products.stride - 1,
+          .wrap = place + 1,
+          .wrapped = products.data + place + kRingMask + 1};
+}
+
 /// scores += products.
 template <class T>
 void add_products(const TableMeeting<T>& m, const ScoreTile<T>& tile) {

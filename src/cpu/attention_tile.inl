@@ -28,12 +28,21 @@ struct ScoreTile {
   bool partial = false;  // regular, and distances or a short tile hide some of it: loops leave out what nobody sees (slab_at)
 };
 
-// Forward, in this order for a tile of queries: term_begin once; for every visible tile of keys, from the last to the first, term_add
-// (before soft cap and mask), then, when the maximum of rows has changed, term_rescale, then term_take with the probabilities (not yet
+/// Room for a term to make what it adds in (AddedRows), where each row begins one place before the row above it.
+constexpr std::int64_t kAddedLine = job::kQueryTile + job::kKeyTile;
+
+// Forward, in this order for a tile of queries: term_begin once; for every visible tile of keys, from the last to the first, term_added, or
+// where that gives nothing term_add (before soft cap and mask), then, when the maximum of rows has changed, term_rescale, then term_take with the probabilities (not yet
 // divided by their sum; 0 where masked); term_finish once, when `out` holds the sum of p v, before it is divided. `scratch` is the term's
 // own, as many T as its forward_scratch (attention/terms.hpp) asked for.
 template <class T, class Term>
 void term_begin(const Term& /*term*/, const RowTile<T>& /*rows*/, T* /*scratch*/) {}
+/// Instead of term_add, for tiles that are seen whole and where the term can say what it adds: the softmax, which reads every score, adds
+/// it. `line`: kAddedLine places.
+template <class T, class Term>
+AddedRows<T> term_added(const Term& /*term*/, const ScoreTile<T>& /*tile*/, T* /*scratch*/, T* /*line*/) {
+  return {};
+}
 template <class T, class Term>
 void term_add(const Term& /*term*/, const ScoreTile<T>& /*tile*/, T* /*scratch*/) {}
 /// factors: one a row; 1 where nothing changed.

@@ -7,29 +7,44 @@ HWY_INLINE Reg<T> base_of(Reg<T> maximum) {
   return zero_if(less(maximum, set(std::numeric_limits<T>::lowest())), maximum);
 }
 
-template <class T>
-HWY_INLINE Reg<T> row_maximum(const T* scores) {
+/// A register of scores, after something was added to it.
+template <bool kAdds, class T>
+HWY_INLINE Reg<T> load_score(const T* added, T* score) {
+  if constexpr (!kAdds) return load(score);
+  const Reg<T> sum = add(load(score), load(added));
+  store(sum, score);
+  return sum;
+}
+template <bool kAdds, class T>
+HWY_INLINE Reg<T> row_maximum(const T* added, T* scores) {
   Reg<T> most[kTogether];
   HWY_UNROLL(8)
-  for (int i = 0; i < kTogether; ++i) most[i] = load(scores + i * lanes<T>);
+  for (int i = 0; i < kTogether; ++i) most[i] = load_score<kAdds>(added + i * lanes<T>, scores + i * lanes<T>);
   HWY_UNROLL(8)
   for (int j = kTogether * lanes<T>; j < kKeyTile; j += kTogether * lanes<T>) {
     HWY_UNROLL(8)
-    for (int i = 0; i < kTogether; ++i) most[i] = max(most[i], load(scores + j + i * lanes<T>));
+    for (int i = 0; i < kTogether; ++i) {
+      const int at = j + i * lanes<T>;
+      most[i] = max(most[i], load_score<kAdds>(added + at, scores + at));
+    }
   }
   HWY_UNROLL(8)
   for (int i = 1; i < kTogether; ++i) most[0] = max(most[0], most[i]);
   return most[0];
 }
-template <class T>
-HWY_INLINE void row_maxima(std::int64_t rows, const T* scores, T* out) {
+template <bool kAdds, class T>
+HWY_INLINE void row_maxima(const SoftmaxRows<T>& tile, T* out) {
+  const AddedRows<T> added = tile.added;
+  const std::int64_t rows = tile.rows;
+  T* scores = tile.scores;
   std::int64_t r = 0;
   for (; r + 4 <= rows; r += 4, scores += 4 * kKeyTile) {
-    const Reg<T> most[] = {row_maximum(scores), row_maximum(scores + kKeyTile), row_maximum(scores + 2 * kKeyTile),
-                           row_maximum(scores + 3 * kKeyTile)};
+    Reg<T> most[4];
+    HWY_UNROLL(4)
+    for (int i = 0; i < 4; ++i) most[i] = row_maximum<kAdds>(kAdds ? added.row(r + i) : scores, scores + i * kKeyTile);
     reduce_four_maxima<T>(most, out + r);
   }
-  for (; r < rows; ++r, scores += kKeyTile) out[r] = reduce_max(row_maximum(scores));
+  for (; r < rows; ++r, scores += kKeyTile) out[r] = reduce_max(row_maximum<kAdds>(kAdds ? added.row(r) : scores, scores));
 }
 
 /// scores <- e^(scores - base); returns the lanes' sums.
@@ -70,7 +85,7 @@ HWY_NOINLINE bool update_softmax(const SoftmaxRows<T>& tile) {
   const std::int64_t rows = tile.rows;
   HWY_ALIGN T base[padded(job::kQueryTile)];
   HWY_ALIGN T sum[padded(job::kQueryTile)];
-  row_maxima(rows, tile.scores, base);
+  tile.added.data == nullptr ? row_maxima<false>(tile, base) : row_maxima<true>(tile, base);
   for (std::int64_t r = rows; r < padded(rows); ++r) base[r] = sum[r] = 0;
   Reg<T> risen = zero<T>();
   for (std::int64_t r = 0; r < rows; r += lanes<T>) {
