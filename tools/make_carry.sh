@@ -13,7 +13,7 @@ list=$(mktemp)
 trap 'rm -f "$list"' EXIT
 for source in src/*/*.cpp tests/*/*_test.cpp bench/*.cpp cli/*.cpp; do
   [ -e "$source" ] || continue
-  g++ -std=c++20 -O2 -fopenmp -DFMT_HEADER_ONLY -DGOLDEN_DIR='""' -Iinclude -Isrc -Itests -I. -M -MG "$source" >> "$list" || echo "make_carry: $source was left out" >&2
+  g++ -std=c++20 -O2 -fopenmp -DFMT_HEADER_ONLY -Iinclude -Isrc -Itests -I. -M -MG "$source" >> "$list" || echo "make_carry: $source was left out" >&2
 done
 tr ' \\' '\n\n' < "$list" | grep -E '^/.*/include/(boost|fmt|nlohmann)/' | sort -u | while read -r file; do
   relative=${file##*/include/}

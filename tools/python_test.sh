@@ -4,10 +4,24 @@
 # NumPy alone those that must pass so. Arguments go to pytest.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-tools/python_venv.sh venv tests/python/requirements.txt
-tools/python_venv.sh venv-numpy tests/python/requirements-numpy.txt
-tools/python_wheel.sh test venv venv-numpy
-# -P: what is tested is the wheel, nothing that lies about here.
-build/venv-numpy/bin/python -P -m pytest -q -p no:cacheprovider tests/python/numpy_alone.py
-# A process a core, one thread each: tests that are about threads say how many.
-OMP_NUM_THREADS=1 build/venv/bin/python -P -m pytest -q -p no:cacheprovider -n "$(nproc)" --dist worksteal --durations=8 "${@:-tests/python}"
+
+environments() {
+  tools/python_venv.sh venv tests/python/requirements.txt
+  tools/python_venv.sh venv-numpy tests/python/requirements-numpy.txt
+}
+
+# -P: what is tested is the wheel, nothing that lies about here. A process for each core, one thread each: tests that are about threads say how many.
+tests() {
+  build/venv-numpy/bin/python -P -m pytest -q -p no:cacheprovider tests/python/numpy_alone.py
+  OMP_NUM_THREADS=1 build/venv/bin/python -P -m pytest -q -p no:cacheprovider -n "$(nproc)" --dist worksteal --durations=8 "${@:-tests/python}"
+}
+
+case ${1:-} in
+  --environments) environments ;;
+  --tests) shift && tests "$@" ;;
+  *)
+    tools/timed.sh "Python environments" tools/python_test.sh --environments
+    tools/timed.sh "Python wheel" tools/python_wheel.sh test venv venv-numpy
+    tools/timed.sh "Python tests" tools/python_test.sh --tests "$@"
+    ;;
+esac

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the library with g++ from the checkout and .carry/ (tools/make_carry.sh), runs the portable tests and the hash on every target this
-# machine has, and times the kernels. For AVX-512 machines without packages. Results under $OUT (default ./out); object files in build/carried.
+# Builds the library with g++ from the checkout and .carry/ (tools/make_carry.sh), runs the portable tests, those of attention and the hash on
+# every target this machine has, and times the kernels. For AVX-512 machines without packages. Results under $OUT (default ./out); object files in build/carried.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 out=${OUT:-out}
@@ -13,7 +13,8 @@ mkdir -p "$out" "$build"
 # As cmake/compile.cmake: contraction off, and off also where g++ 12 forgets it (its vectoriser).
 flags=(-std=c++20 -O3 -fPIC -ffp-contract=off -fno-tree-vectorize -fno-tree-slp-vectorize -fopenmp -DFMT_HEADER_ONLY
        "-DPHASOR_VERSION=\"$(sed -n 's/^project(phasor VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)\""
-       "-DGOLDEN_DIR=\"$PWD/tests/golden\"" -Iinclude -Isrc -Itests -Ibench -isystem .carry/include -isystem .carry/googletest/include
+       "-DGOLDEN_DIR=\"$PWD/tests/golden\""  # for tests/golden_file.cpp
+       -Iinclude -Isrc -Itests -Ibench -isystem .carry/include -isystem .carry/googletest/include
        -I.carry/googletest)
 failed=0
 say() { printf '%s\n' "$*" | tee -a "$out/summary.txt"; }
@@ -32,18 +33,33 @@ build_library() {
   ar rcs "$build/libphasor.a" "$build"/library_*.o
 }
 
-# The tests that need neither MPFR nor RapidCheck.
-run_tests() {
-  local sources
-  mapfile -t sources < <(ls tests/{math,spec,plan,job,cpu,ops,analysis,surface}/*_test.cpp 2> /dev/null | grep -v _oracle_test)
-  compile googletest .carry/googletest/src/gtest-all.cc .carry/googletest/src/gtest_main.cc
-  compile tests "${sources[@]}"
-  g++ "$build"/tests_*.o "$build"/googletest_*.o "$build/libphasor.a" -fopenmp -lpthread -o "$build/phasor_tests" || exit 1
-  if "$build/phasor_tests" > "$out/tests.txt" 2>&1; then say "pass: tests: $(grep -E '^\[  PASSED' "$out/tests.txt")"; else
+# run_program NAME SOURCES...: compiles tests, runs them, and says which were skipped and why: a kernel that this machine cannot run is not tested here.
+run_program() {
+  local name=$1 log
+  shift
+  compile "$name" "$@"
+  g++ "$build/$name"_*.o "$build"/golden_*.o "$build"/googletest_*.o "$build/libphasor.a" -fopenmp -lpthread -o "$build/$name" || { say "FAIL: $name does not link"; exit 1; }
+  log=$out/$name.txt
+  if "$build/$name" > "$log" 2>&1; then say "pass: $name: $(grep -E '^\[  PASSED' "$log")"; else
     failed=1
-    say "FAIL: tests"
-    grep -E '^\[  FAILED' "$out/tests.txt" | head -40
+    say "FAIL: $name"
+    grep -E '^\[  FAILED' "$log" | head -40
   fi
+  if grep -qE '^\[  SKIPPED \] [0-9]+ test' "$log"; then
+    say "NOT RUN: $name: $(grep -E '^\[  SKIPPED \] [0-9]+ test' "$log"): $(grep -A1 ': Skipped$' "$log" | grep -vE ': Skipped$|^--' | sort -u | paste -sd';')"
+  fi
+}
+
+# The tests that need neither MPFR nor RapidCheck. libphasor.a holds src/attention/reference* here, which attention is held against.
+run_tests() {
+  local sources library_flags=("${flags[@]}")
+  flags+=(-O1)  # what is tested is the library; its tests are to build fast
+  compile googletest .carry/googletest/src/gtest-all.cc .carry/googletest/src/gtest_main.cc
+  compile golden tests/golden_file.cpp
+  mapfile -t sources < <(ls tests/{math,spec,plan,job,cpu,ops,analysis,surface}/*_test.cpp 2> /dev/null | grep -v _oracle_test)
+  run_program phasor_tests "${sources[@]}"
+  run_program phasor_attention_tests tests/attention/*_test.cpp
+  flags=("${library_flags[@]}")
   "$build/phasor_tests" --gtest_filter='Hash.*' | grep -E '^\[ +(OK|FAILED) ' | sed 's/^/hash: /'
 }
 
@@ -75,6 +91,7 @@ fi
 : > "$out/summary.txt"
 say "cpu: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $jobs cores, $(g++ --version | head -1)"
 grep -qw avx512bw /proc/cpuinfo && say "cpu: has AVX-512" || say "cpu: has no AVX-512"
+grep -qw amx_bf16 /proc/cpuinfo && say "cpu: has AMX" || say "cpu: has no AMX"
 build_library
 run_tests
 [ "${1:-}" = --no-bench ] || run_bench
