@@ -7,9 +7,9 @@
 
 #include "command.hpp"
 #include "demo_report.hpp"
+#include "models.hpp"
 #include "phasor/targets.hpp"
 #include "progress.hpp"
-#include "spec_options.hpp"
 
 namespace phasor::cli {
 namespace {
@@ -50,9 +50,11 @@ Status demonstrate(const Rotary& rotary, DType dtype, const Progress& progress, 
 Result<DemoReport> make_report(std::int64_t tokens) {
   const auto target = active_target();
   if (!target.ok()) return target.status();
-  SpecOptions llama;
-  llama.model = "llama3.1";
-  const auto rotary = Rotary::make(spec_of(llama));
+  const auto llama = built_in_model("llama3.1");
+  if (!llama.ok()) return llama.status();
+  const auto spec = rotary_of(*llama, std::nullopt);
+  if (!spec.ok()) return spec.status();
+  const auto rotary = Rotary::make(*spec);
   if (!rotary.ok()) return rotary.status();
   DemoReport report{.spec = rotary->spec(),
                     .target = std::string(*target),

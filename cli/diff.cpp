@@ -7,7 +7,7 @@
 
 #include "command.hpp"
 #include "json.hpp"
-#include "phasor/model.hpp"
+#include "models.hpp"
 
 namespace phasor::cli {
 namespace {
@@ -47,9 +47,9 @@ std::string to_text(const std::vector<Difference>& found, bool matters) {
 }
 
 Status run_diff(const DiffOptions& options, std::string& out) {
-  const auto left = read_model(options.left, {.length = options.length});
+  const auto left = find_model(options.left, {.length = options.length});
   if (!left.ok()) return left.status();
-  const auto right = read_model(options.right, {.length = options.length});
+  const auto right = find_model(options.right, {.length = options.length});
   if (!right.ok()) return right.status();
   const auto found = diff(*left, *right);
   if (!found.ok()) return found.status();
@@ -63,13 +63,13 @@ Status run_diff(const DiffOptions& options, std::string& out) {
 void add_diff(const Command& tool, Run& run) {
   const Command command = tool.subcommand("diff", "What differs between two models' positions, and whether it matters");
   const auto options = std::make_shared<DiffOptions>();
-  command.option("left", options->left, "A config.json, a folder that has one, or a GGUF file").required();
-  command.option("right", options->right, "Another").required();
+  command.option("left", options->left, "A model: " + model_words()).required();
+  command.option("right", options->right, "The other model, likewise").required();
   command.option("--length", options->length, "Positions in use, for dynamic NTK and LongRoPE (as many as were trained)").positive();
   command.flag("--json", options->json, "Print JSON");
   command.footer(
       "Exit codes: 0 nothing that matters differs, 1 something does (or a file cannot be read: then stderr says so), 2 used wrongly.\n\n"
-      "Example:\n  phasor diff config.json model.gguf");
+      "Example:\n  phasor diff config.json model.gguf\n  phasor diff llama3.1 my-model/");
   command.chosen([options, &run] { run = [options](std::string& out) { return run_diff(*options, out); }; });
 }
 

@@ -8,13 +8,13 @@
 #include <memory>
 
 #include "command.hpp"
-#include "phasor/model.hpp"
+#include "models.hpp"
 
 namespace phasor::cli {
 namespace {
 
 struct ExportOptions {
-  std::string path;
+  std::string model;
   std::string to;
   std::string arch;
   std::string file;
@@ -32,7 +32,7 @@ Status write_file(const std::string& path, const std::string& text) {
 }
 
 Status run_export(const ExportOptions& options, std::string& out) {
-  const auto model = read_model(options.path, {.length = options.length});
+  const auto model = find_model(options.model, {.length = options.length});
   if (!model.ok()) return model.status();
   auto text = options.to == "hf" ? to_hf_config(*model) : to_gguf_keys(*model, options.arch.empty() ? model->model_type : options.arch);
   if (!text.ok()) return text.status();
@@ -47,13 +47,15 @@ Status run_export(const ExportOptions& options, std::string& out) {
 void add_export(const Command& tool, Run& run) {
   const Command command = tool.subcommand("export", "A model's positions as Hugging Face v5 config.json or as GGUF keys, both JSON");
   const auto options = std::make_shared<ExportOptions>();
-  command.option("path", options->path, "A config.json, a folder that has one, or a GGUF file").required();
+  command.option("model", options->model, "The model: " + model_words()).required();
   command.option("--to", options->to, "The dialect: hf, gguf").required().one_of({"hf", "gguf"});
   command.option("--arch", options->arch, "GGUF architecture, with --to gguf (the model's own name)");
   command.option("--length", options->length, "Positions in use, for dynamic NTK and LongRoPE (as many as were trained)").positive();
   command.option("-o,--output", options->file, "Write there instead of printing");
   command.flag("--json", options->json, "Changes nothing: the output is always JSON");
-  command.footer("What a dialect cannot say is an error.\n\nExample:\n  phasor export model.gguf --to hf -o config.json");
+  command.footer(
+      "What a dialect cannot say is an error.\n\nExample:\n  phasor export model.gguf --to hf -o config.json\n  phasor export qwen2.5 --to "
+      "gguf");
   command.chosen([options, &run] {
     if (options->to != "gguf" && !options->arch.empty()) throw UsageError("--to hf takes no --arch");
     run = [options](std::string& out) { return run_export(*options, out); };

@@ -20,4 +20,12 @@ std::string joined(const std::vector<T>& values, const char* between) {
   return text;
 }
 
+/// "a, b or c".
+inline std::string listed(std::vector<std::string> names) {
+  if (names.size() < 2) return joined(names, "");
+  const std::string last = names.back();
+  names.pop_back();
+  return joined(names, ", ") + " or " + last;
+}
+
 }  // namespace phasor::cli

@@ -26,16 +26,6 @@ std::string hint(const Parser& parser) {
   return fmt::format("try: phasor {}--help", names);
 }
 
-/// "demo, explain, ... or targets".
-std::string commands_of(const Parser& parser) {
-  const std::vector<std::string> all = parser.command_names();
-  std::string names;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    names += fmt::format("{}{}", i == 0 ? "" : i + 1 == all.size() ? " or " : ", ", all[i]);
-  }
-  return names;
-}
-
 /// 0, or 1 when not everything arrived, as on a full disk.
 int print(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return 0;
@@ -57,7 +47,7 @@ int run_tool(int argc, const char* const* argv) {
   parser.version(fmt::format("phasor {}", version()));
   tool.require_subcommand();
   tool.footer(
-      "Examples:\n  phasor demo\n  phasor explain config.json\n  phasor diff config.json model.gguf\n"
+      "Examples:\n  phasor demo\n  phasor explain llama3.1\n  phasor explain config.json\n  phasor diff config.json model.gguf\n"
       "  phasor plot decay --model llama3.1 --out decay.svg\n  phasor report config.json -o report.html\n\n"
       "Exit codes: 0 good, 1 failed (diff: something that matters differs), 2 used wrongly.");
   for (const auto add : {add_demo, add_explain, add_diff, add_report, add_table, add_decay, add_similarity, add_plot, add_accuracy,
@@ -68,9 +58,8 @@ int run_tool(int argc, const char* const* argv) {
     const std::string shown = parser.parse(argc, argv);
     if (!shown.empty()) return print(shown);
   } catch (const UsageError& error) {
-    const bool unknown = parser.chosen_names().empty() && argc > 1 && argv[1][0] != '-';
-    const std::string what = unknown ? fmt::format("{} is no command, wanted {}", argv[1], commands_of(parser)) : error.what();
-    return fail(kUsage, fmt::format("{}\n{}", what, hint(parser)));
+    if (argc < 2) return fail(kUsage, fmt::format("no command, wanted one of those below\n\n{}", parser.help()));
+    return fail(kUsage, fmt::format("{}\n{}", error.what(), hint(parser)));
   }
   return run_command(run);
 }

@@ -3,8 +3,12 @@
 #include "models.hpp"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <map>
+
+#include "joined.hpp"
 
 namespace phasor::cli {
 namespace {
@@ -38,15 +42,19 @@ const std::vector<std::string>& built_in_names() {
   return names;
 }
 
-Result<ModelPositions> built_in_model(const std::string& name) {
+Result<ModelPositions> built_in_model(const std::string& name, const ReadOptions& options) {
   const auto found = built_in_configs().find(name);
-  if (found == built_in_configs().end()) return Status::invalid(fmt::format("{} is no built-in model", name));
-  return parse_hf_config(found->second);
+  if (found != built_in_configs().end()) return parse_hf_config(found->second, options);
+  return Status::invalid(fmt::format("'{}' is neither a file or folder nor a built-in model, wanted {}", name, model_words()));
 }
 
-Result<ModelPositions> find_model(const std::string& name_or_path, const ReadOptions& options) {
-  const auto found = built_in_configs().find(name_or_path);
-  return found == built_in_configs().end() ? read_model(name_or_path, options) : parse_hf_config(found->second, options);
+std::string model_words() {
+  return fmt::format("a config.json, a folder that has one, a GGUF file, or {}", joined(built_in_names(), ", "));
+}
+
+Result<ModelPositions> find_model(const std::string& path_or_name, const ReadOptions& options) {
+  const bool missing = access(path_or_name.c_str(), F_OK) != 0 && errno == ENOENT;
+  return missing ? built_in_model(path_or_name, options) : read_model(path_or_name, options);
 }
 
 Result<RotarySpec> rotary_of(const ModelPositions& model, const std::optional<std::int64_t>& layer) {

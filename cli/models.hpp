@@ -14,10 +14,15 @@ namespace phasor::cli {
 /// Published models whose positions the tool knows without a file.
 const std::vector<std::string>& built_in_names();
 
-Result<ModelPositions> built_in_model(const std::string& name);
+/// The built-in one whatever files there are.
+Result<ModelPositions> built_in_model(const std::string& name, const ReadOptions& options = {});
 
-/// A built-in name, else a config.json, a folder that has one, or a GGUF file.
-Result<ModelPositions> find_model(const std::string& name_or_path, const ReadOptions& options = {});
+/// What find_model takes, for --help: "a config.json, a folder that has one, a GGUF file, or gpt-oss, llama2, ...".
+std::string model_words();
+
+/// A config.json, a folder that has one, a GGUF file, or a built-in name. Every command finds its models by this function. A file or
+/// folder wins over a built-in model of the same name: what is there was meant.
+Result<ModelPositions> find_model(const std::string& path_or_name, const ReadOptions& options = {});
 
 /// Of a layer, or of the first that rotates.
 Result<RotarySpec> rotary_of(const ModelPositions& model, const std::optional<std::int64_t>& layer);

@@ -76,8 +76,6 @@ class Parser {
   void parse(std::vector<std::string> words);
   /// Names of the command that was being parsed, outermost first: {"plot", "decay"}.
   std::vector<std::string> chosen_names() const;
-  /// Names of all commands of the outermost level.
-  std::vector<std::string> command_names() const;
   std::string help() const;
 
  private:

@@ -7,7 +7,7 @@
 
 #include "command.hpp"
 #include "json.hpp"
-#include "phasor/model.hpp"
+#include "models.hpp"
 #include "phasor/weights.hpp"
 
 namespace phasor::cli {
@@ -33,7 +33,7 @@ Pairing pairing_of(const std::string& name) { return name == "half" ? Pairing::h
 
 /// Widths of the model's rotary layers, where they agree. The files hold the layers under names, so one shape must do for all.
 Status take_shape(const std::string& path, PermuteOptions& options) {
-  const auto model = read_model(path);
+  const auto model = find_model(path);
   if (!model.ok()) return model.status();
   const RotarySpec* first = nullptr;
   for (const LayerPositions& layer : model->layers) {
@@ -128,7 +128,7 @@ void add_permute(const Command& tool, Run& run) {
   command.option("--head-dim", a->head_dim, "Channels of a head (rows / heads)").positive();
   command.option("--rotary-width", a->rotary_width, "Channels that are rotated (all)").positive();
   command.option("--rotary-offset", a->rotary_offset, "First channel that is rotated (0)").not_negative();
-  command.option("--config", a->config, "Take head-dim, rotary-width and rotary-offset from this model's config");
+  command.option("--config", a->config, "Take head-dim, rotary-width and rotary-offset from this model: " + model_words());
   command.option("--prefix", a->prefix, "Only tensors whose names begin so, like model.language_model. (all)");
   command.flag("--detect", a->detect, "Write nothing: say how the weights of the two files are related (exit code 1: not at all)");
   command.flag("--json", a->json, "Print JSON");

@@ -205,18 +205,9 @@ void take_layout(const SpecOptions& o, Given& given, RotarySpec& spec) {
 }
 
 RotarySpec model_spec(const SpecOptions& o) {
-  given_for("--model " + o.model, o).check_all_used();
-  const auto model = built_in_model(o.model);
-  if (!model.ok()) throw std::runtime_error(model.status().message());
-  const auto spec = rotary_of(*model, std::nullopt);
-  if (!spec.ok()) throw std::runtime_error(spec.status().message());
-  return *spec;
-}
-
-RotarySpec file_spec(const SpecOptions& o) {
-  given_for("--config", o).check_all_used();
-  if (!o.model.empty()) throw UsageError("--config takes no --model");
-  const auto model = read_model(o.config);
+  if (!o.model.empty() && !o.config.empty()) throw UsageError("--config takes no --model");
+  given_for(o.model.empty() ? "--config" : "--model " + o.model, o).check_all_used();
+  const auto model = find_model(o.model.empty() ? o.config : o.model);
   if (!model.ok()) throw std::runtime_error(model.status().message());
   const auto spec = rotary_of(*model, o.layer);
   if (!spec.ok()) throw std::runtime_error(spec.status().message());
@@ -300,9 +291,9 @@ void add_scaling_options(const Adder& add, SpecOptions& o) {
 
 void add_spec_options(const Command& command, SpecOptions& o) {
   const Adder add{command};
-  add.choice("--model", o.model, built_in_names(), "A built-in model, instead of all below but --pairing and --numerics");
-  add.one("--config", o.config, "A config.json, a folder that has one, or a GGUF file, instead of --model");
-  add.one("--layer", o.layer, "Of --config: this layer (the first that rotates)");
+  add.one("--model", o.model, "Taken from a model, instead of all below but --layer, --pairing and --numerics: " + model_words());
+  add.one("--config", o.config, "The same as --model");
+  add.one("--layer", o.layer, "Of --model: this layer (the first that rotates)");
   add.choice("--pairing", o.pairing, {"half", "interleaved"}, "Which channels turn together (half)");
   add.choice("--numerics", o.numerics, numerics_names(), "Whose rounding (exact)");
   add.one("--head-dim", o.head_dim, "Channels of a head (128)");
@@ -318,8 +309,9 @@ void add_spec_options(const Command& command, SpecOptions& o) {
 }
 
 RotarySpec spec_of(const SpecOptions& o) {
-  if (o.layer && o.config.empty()) throw UsageError("--layer wants --config");
-  RotarySpec spec = !o.config.empty() ? file_spec(o) : o.model.empty() ? free_spec(o) : model_spec(o);
+  const bool of_a_model = !o.model.empty() || !o.config.empty();
+  if (o.layer && !of_a_model) throw UsageError("--layer wants --model");
+  RotarySpec spec = of_a_model ? model_spec(o) : free_spec(o);
   if (o.pairing) spec.pairing = *o.pairing == "half" ? Pairing::half : Pairing::interleaved;
   spec.numerics = value_of<Numerics>(numerics_names(), o.numerics);
   return spec;

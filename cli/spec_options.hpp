@@ -15,10 +15,10 @@ namespace phasor::cli {
 
 /// As typed; what was not given keeps the default of the library.
 struct SpecOptions {
-  std::string model;
-  std::string config;                    // a file to take the encoding from
-  std::optional<std::int64_t> layer;     // of that file (the first that rotates)
-  std::optional<std::string> pairing;    // half, or what the file says
+  std::string model;                     // a model to take the encoding from
+  std::string config;                    // the same under another name
+  std::optional<std::int64_t> layer;     // of that model (the first that rotates)
+  std::optional<std::string> pairing;    // half, or what the model says
   std::optional<std::int64_t> head_dim;  // 128
   std::optional<std::int64_t> rotary_width;
   std::optional<double> base;
@@ -60,8 +60,8 @@ const char* name_of(AxisLadder ladder);
 /// `options` must outlive the parsing.
 void add_spec_options(const Command& command, SpecOptions& options);
 
-/// Throws UsageError (used wrongly) for an option that the chosen model, file or scaling does not take or misses, and
-/// std::runtime_error for a file that cannot be read.
+/// Throws UsageError (used wrongly) for an option that the chosen model or scaling does not take or misses, and
+/// std::runtime_error for a model that cannot be read.
 RotarySpec spec_of(const SpecOptions& options);
 
 /// The spec in one line, for people: "head_dim 128, base 500000, llama3 (factor 8, ...), half".

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Completion of phasor in bash. Made by tools/make_cli_docs.py from --help.
 _phasor() {
-  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command="" words="" i
+  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command="" words="" files="" i
   for ((i = 1; i < COMP_CWORD; ++i)); do
     case "$command ${COMP_WORDS[i]}" in
       " demo"|" explain"|" diff"|" report"|" table"|" decay"|" similarity"|" plot"|" plot decay"|" plot similarity"|" plot sinusoid"|" plot clocks"|" plot scaling"|" plot error"|" plot bias"|" accuracy"|" plan"|" bench"|" export"|" permute"|" targets") command="$command ${COMP_WORDS[i]}" ;;
@@ -19,7 +19,7 @@ _phasor() {
     " table --matrix") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " table --relative") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " table --digits") COMPREPLY=($(compgen -f -- "$current")); return ;;
-    " table --model") words="gpt-oss llama2 llama3.1 qwen2.5" ;;
+    " table --model") COMPREPLY=($(compgen -W "gpt-oss llama2 llama3.1 qwen2.5" -- "$current") $(compgen -f -- "$current")); return ;;
     " table --config") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " table --layer") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " table --pairing") words="half interleaved" ;;
@@ -55,7 +55,7 @@ _phasor() {
     " table --amplitude") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " decay --distances") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " decay --context") COMPREPLY=($(compgen -f -- "$current")); return ;;
-    " decay --model") words="gpt-oss llama2 llama3.1 qwen2.5" ;;
+    " decay --model") COMPREPLY=($(compgen -W "gpt-oss llama2 llama3.1 qwen2.5" -- "$current") $(compgen -f -- "$current")); return ;;
     " decay --config") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " decay --layer") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " decay --pairing") words="half interleaved" ;;
@@ -92,7 +92,7 @@ _phasor() {
     " decay --against") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " similarity --positions") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " similarity --kind") COMPREPLY=($(compgen -f -- "$current")); return ;;
-    " similarity --model") words="gpt-oss llama2 llama3.1 qwen2.5" ;;
+    " similarity --model") COMPREPLY=($(compgen -W "gpt-oss llama2 llama3.1 qwen2.5" -- "$current") $(compgen -f -- "$current")); return ;;
     " similarity --config") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " similarity --layer") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " similarity --pairing") words="half interleaved" ;;
@@ -130,7 +130,7 @@ _phasor() {
     " plot decay --out"|" plot decay -o") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " plot decay --width") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " plot decay --height") COMPREPLY=($(compgen -f -- "$current")); return ;;
-    " plot decay --model") words="gpt-oss llama2 llama3.1 qwen2.5" ;;
+    " plot decay --model") COMPREPLY=($(compgen -W "gpt-oss llama2 llama3.1 qwen2.5" -- "$current") $(compgen -f -- "$current")); return ;;
     " plot decay --config") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " plot decay --layer") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " plot decay --pairing") words="half interleaved" ;;
@@ -169,7 +169,7 @@ _phasor() {
     " plot similarity --out"|" plot similarity -o") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " plot similarity --width") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " plot similarity --height") COMPREPLY=($(compgen -f -- "$current")); return ;;
-    " plot similarity --model") words="gpt-oss llama2 llama3.1 qwen2.5" ;;
+    " plot similarity --model") COMPREPLY=($(compgen -W "gpt-oss llama2 llama3.1 qwen2.5" -- "$current") $(compgen -f -- "$current")); return ;;
     " plot similarity --config") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " plot similarity --layer") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " plot similarity --pairing") words="half interleaved" ;;
@@ -207,7 +207,7 @@ _phasor() {
     " plot sinusoid --out"|" plot sinusoid -o") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " plot sinusoid --width") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " plot sinusoid --height") COMPREPLY=($(compgen -f -- "$current")); return ;;
-    " plot sinusoid --model") words="gpt-oss llama2 llama3.1 qwen2.5" ;;
+    " plot sinusoid --model") COMPREPLY=($(compgen -W "gpt-oss llama2 llama3.1 qwen2.5" -- "$current") $(compgen -f -- "$current")); return ;;
     " plot sinusoid --config") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " plot sinusoid --layer") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " plot sinusoid --pairing") words="half interleaved" ;;
@@ -246,7 +246,7 @@ _phasor() {
     " plot clocks --out"|" plot clocks -o") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " plot clocks --width") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " plot clocks --height") COMPREPLY=($(compgen -f -- "$current")); return ;;
-    " plot clocks --model") words="gpt-oss llama2 llama3.1 qwen2.5" ;;
+    " plot clocks --model") COMPREPLY=($(compgen -W "gpt-oss llama2 llama3.1 qwen2.5" -- "$current") $(compgen -f -- "$current")); return ;;
     " plot clocks --config") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " plot clocks --layer") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " plot clocks --pairing") words="half interleaved" ;;
@@ -285,7 +285,7 @@ _phasor() {
     " plot scaling --out"|" plot scaling -o") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " plot scaling --width") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " plot scaling --height") COMPREPLY=($(compgen -f -- "$current")); return ;;
-    " plot scaling --model") words="gpt-oss llama2 llama3.1 qwen2.5" ;;
+    " plot scaling --model") COMPREPLY=($(compgen -W "gpt-oss llama2 llama3.1 qwen2.5" -- "$current") $(compgen -f -- "$current")); return ;;
     " plot scaling --config") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " plot scaling --layer") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " plot scaling --pairing") words="half interleaved" ;;
@@ -323,7 +323,7 @@ _phasor() {
     " plot error --out"|" plot error -o") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " plot error --width") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " plot error --height") COMPREPLY=($(compgen -f -- "$current")); return ;;
-    " plot error --model") words="gpt-oss llama2 llama3.1 qwen2.5" ;;
+    " plot error --model") COMPREPLY=($(compgen -W "gpt-oss llama2 llama3.1 qwen2.5" -- "$current") $(compgen -f -- "$current")); return ;;
     " plot error --config") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " plot error --layer") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " plot error --pairing") words="half interleaved" ;;
@@ -366,7 +366,7 @@ _phasor() {
     " plot bias --height") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " accuracy --positions") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " accuracy --distance") COMPREPLY=($(compgen -f -- "$current")); return ;;
-    " accuracy --model") words="gpt-oss llama2 llama3.1 qwen2.5" ;;
+    " accuracy --model") COMPREPLY=($(compgen -W "gpt-oss llama2 llama3.1 qwen2.5" -- "$current") $(compgen -f -- "$current")); return ;;
     " accuracy --config") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " accuracy --layer") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " accuracy --pairing") words="half interleaved" ;;
@@ -402,7 +402,7 @@ _phasor() {
     " accuracy --amplitude") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " plan --trained-length") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " plan --wanted-length") COMPREPLY=($(compgen -f -- "$current")); return ;;
-    " plan --model") words="gpt-oss llama2 llama3.1 qwen2.5" ;;
+    " plan --model") COMPREPLY=($(compgen -W "gpt-oss llama2 llama3.1 qwen2.5" -- "$current") $(compgen -f -- "$current")); return ;;
     " plan --config") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " plan --layer") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " plan --pairing") words="half interleaved" ;;
@@ -441,7 +441,7 @@ _phasor() {
     " bench --key-heads") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " bench --position") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " bench --dtypes") COMPREPLY=($(compgen -f -- "$current")); return ;;
-    " bench --model") words="gpt-oss llama2 llama3.1 qwen2.5" ;;
+    " bench --model") COMPREPLY=($(compgen -W "gpt-oss llama2 llama3.1 qwen2.5" -- "$current") $(compgen -f -- "$current")); return ;;
     " bench --config") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " bench --layer") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " bench --pairing") words="half interleaved" ;;
@@ -486,15 +486,15 @@ _phasor() {
     " permute --head-dim") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " permute --rotary-width") COMPREPLY=($(compgen -f -- "$current")); return ;;
     " permute --rotary-offset") COMPREPLY=($(compgen -f -- "$current")); return ;;
-    " permute --config") COMPREPLY=($(compgen -f -- "$current")); return ;;
+    " permute --config") COMPREPLY=($(compgen -W "gpt-oss llama2 llama3.1 qwen2.5" -- "$current") $(compgen -f -- "$current")); return ;;
     " permute --prefix") COMPREPLY=($(compgen -f -- "$current")); return ;;
     *)
       case "$command" in
         "") words="demo explain diff report table decay similarity plot accuracy plan bench export permute targets -h --help --version" ;;
         " demo") words="-h --help --tokens --json" ;;
-        " explain") words="-h --help --length --layer --json" ;;
-        " diff") words="-h --help --length --json" ;;
-        " report") words="-h --help -o --out --length --json" ;;
+        " explain") words="-h --help --length --layer --json gpt-oss llama2 llama3.1 qwen2.5" files=1 ;;
+        " diff") words="-h --help --length --json gpt-oss llama2 llama3.1 qwen2.5" files=1 ;;
+        " report") words="-h --help -o --out --length --json gpt-oss llama2 llama3.1 qwen2.5" files=1 ;;
         " table") words="-h --help --positions --pairs --matrix --relative --digits --json --csv --model --config --layer --pairing --numerics --head-dim --rotary-width --rotary-offset --base --sections --axis-order --axis-ladder --segments --sense --scaling --factor --alpha --original-length --length --beta-fast --beta-slow --attention-factor --mscale --mscale-all-dim --ramp --low-freq-factor --high-freq-factor --mixed-exponent --share --short-factors --long-factors --factors --frequencies --amplitude" ;;
         " decay") words="-h --help --distances --context --json --csv --model --config --layer --pairing --numerics --head-dim --rotary-width --rotary-offset --base --sections --axis-order --axis-ladder --segments --sense --scaling --factor --alpha --original-length --length --beta-fast --beta-slow --attention-factor --mscale --mscale-all-dim --ramp --low-freq-factor --high-freq-factor --mixed-exponent --share --short-factors --long-factors --factors --frequencies --amplitude --against" ;;
         " similarity") words="-h --help --positions --kind --json --csv --model --config --layer --pairing --numerics --head-dim --rotary-width --rotary-offset --base --sections --axis-order --axis-ladder --segments --sense --scaling --factor --alpha --original-length --length --beta-fast --beta-slow --attention-factor --mscale --mscale-all-dim --ramp --low-freq-factor --high-freq-factor --mixed-exponent --share --short-factors --long-factors --factors --frequencies --amplitude" ;;
@@ -509,12 +509,12 @@ _phasor() {
         " accuracy") words="-h --help --positions --distance --json --csv --model --config --layer --pairing --numerics --head-dim --rotary-width --rotary-offset --base --sections --axis-order --axis-ladder --segments --sense --scaling --factor --alpha --original-length --length --beta-fast --beta-slow --attention-factor --mscale --mscale-all-dim --ramp --low-freq-factor --high-freq-factor --mixed-exponent --share --short-factors --long-factors --factors --frequencies --amplitude" ;;
         " plan") words="-h --help --trained-length --wanted-length --json --csv --model --config --layer --pairing --numerics --head-dim --rotary-width --rotary-offset --base --sections --axis-order --axis-ladder --segments --sense --scaling --factor --alpha --original-length --length --beta-fast --beta-slow --attention-factor --mscale --mscale-all-dim --ramp --low-freq-factor --high-freq-factor --mixed-exponent --share --short-factors --long-factors --factors --frequencies --amplitude" ;;
         " bench") words="-h --help --tokens --heads --key-heads --position --dtypes --json --csv --model --config --layer --pairing --numerics --head-dim --rotary-width --rotary-offset --base --sections --axis-order --axis-ladder --segments --sense --scaling --factor --alpha --original-length --length --beta-fast --beta-slow --attention-factor --mscale --mscale-all-dim --ramp --low-freq-factor --high-freq-factor --mixed-exponent --share --short-factors --long-factors --factors --frequencies --amplitude" ;;
-        " export") words="-h --help --to --arch --length -o --output --json" ;;
+        " export") words="-h --help --to --arch --length -o --output --json gpt-oss llama2 llama3.1 qwen2.5" files=1 ;;
         " permute") words="-h --help --from --to --heads --kv-heads --head-dim --rotary-width --rotary-offset --config --prefix --detect --json" ;;
         " targets") words="-h --help --json" ;;
       esac ;;
   esac
   COMPREPLY=($(compgen -W "$words" -- "$current"))
-  [[ $current == -* || ${#COMPREPLY[@]} -gt 0 ]] || COMPREPLY=($(compgen -f -- "$current"))
+  [[ $current == -* || -z $files && ${#COMPREPLY[@]} -gt 0 ]] || COMPREPLY+=($(compgen -f -- "$current"))
 }
 complete -o filenames -F _phasor phasor

@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 OPTION = re.compile(r"^  (?:(-\w),)?(--[\w-]+)((?: (?:TEXT|INT|FLOAT)(?: \.\.\.)?)?)(?: (?:REQUIRED|Excludes:[^ ]*(?: --[\w-]+)*))*\s{2,}(.*)$")
 NAME = re.compile(r"^  ([a-z]+)\s{2,}(.*)$")
 CHOICES = re.compile(r": ([\w.-]+(?:, [\w.-]+)+)$")
+MODELS = re.compile(r"a GGUF file, or ([\w.-]+(?:, [\w.-]+)+)$")  # as model_words of cli/models.cpp says it
 SHARED = "The encoding"
 
 
@@ -26,6 +27,12 @@ class Option(NamedTuple):
         return found[1].split(", ") if found and self.takes else []
 
 
+def models_of(text):
+    """Names of built-in models, where a model is taken by its file or by its name."""
+    found = MODELS.search(text)
+    return found[1].split(", ") if found else []
+
+
 class Command(NamedTuple):
     words: list
     text: str
@@ -33,6 +40,9 @@ class Command(NamedTuple):
     positionals: list
     commands: list
     footer: str
+
+    def models(self):
+        return sorted({name for _, text in self.positionals for name in models_of(text)})
 
 
 def parse(tool, words):
@@ -70,7 +80,7 @@ def words_of(command):
 
 def bash(top):
     out = ["# SPDX-License-Identifier: Apache-2.0", "# Completion of phasor in bash. Made by tools/make_cli_docs.py from --help.", "_phasor() {",
-           '  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command="" words="" i',
+           '  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command="" words="" files="" i',
            "  for ((i = 1; i < COMP_CWORD; ++i)); do", '    case "$command ${COMP_WORDS[i]}" in']
     names = [" ".join(["", *c.words]) for c in leaves(top) if c.words]
     out.append("      " + "|".join(f'"{name}"' for name in names) + ') command="$command ${COMP_WORDS[i]}" ;;')
@@ -78,16 +88,18 @@ def bash(top):
     for command in leaves(top):
         for option in command.options:
             name = " ".join(["", *command.words, option.name])
-            if option.choices():
+            if models_of(option.text):
+                out.append(f'    "{name}") COMPREPLY=($(compgen -W "{" ".join(models_of(option.text))}" -- "$current") $(compgen -f -- "$current")); return ;;')
+            elif option.choices():
                 out.append(f'    "{name}") words="{" ".join(option.choices())}" ;;')
             elif option.takes:
                 keys = [f'"{name}"'] + ([f'"{" ".join(["", *command.words, option.short])}"'] if option.short else [])
                 out.append(f"    {'|'.join(keys)}) COMPREPLY=($(compgen -f -- \"$current\")); return ;;")
     out += ["    *)", '      case "$command" in']
     for command in leaves(top):
-        out.append(f'        "{" ".join(["", *command.words]) if command.words else ""}") words="{" ".join(words_of(command))}" ;;')
+        out.append(f'        "{" ".join(["", *command.words]) if command.words else ""}") words="{" ".join(words_of(command) + command.models())}"{" files=1" if command.models() else ""} ;;')
     out += ["      esac ;;", "  esac", '  COMPREPLY=($(compgen -W "$words" -- "$current"))',
-            '  [[ $current == -* || ${#COMPREPLY[@]} -gt 0 ]] || COMPREPLY=($(compgen -f -- "$current"))', "}",
+            '  [[ $current == -* || -z $files && ${#COMPREPLY[@]} -gt 0 ]] || COMPREPLY+=($(compgen -f -- "$current"))', "}",
             "complete -o filenames -F _phasor phasor"]
     return "\n".join(out) + "\n"
 
@@ -98,6 +110,8 @@ def zsh_quoted(text):
 
 def zsh(top):
     out = ["#compdef phasor", "# SPDX-License-Identifier: Apache-2.0", "# Completion of phasor in zsh. Made by tools/make_cli_docs.py from --help."]
+    names = sorted({name for command in leaves(top) for name in command.models()})
+    out += ["", "_phasor_name_or_file() {", f"  _alternative 'models:built-in model:({' '.join(names)})' 'files:file:_files'", "}"]
     for command in leaves(top):
         function = "_".join(["_phasor", *command.words]) if command.words else "_phasor_top"
         out += ["", f"{function}() {{"]
@@ -105,7 +119,7 @@ def zsh(top):
             out += ["  local -a commands=("] + [f"    '{c.words[-1]}:{zsh_quoted(c.text)}'" for c in command.commands] + ["  )"]
         out.append("  _arguments -C \\")
         for o in command.options:
-            after = f":value:({' '.join(o.choices())})" if o.choices() else ":value:_files" if o.takes else ""
+            after = ":value:_phasor_name_or_file" if models_of(o.text) else f":value:({' '.join(o.choices())})" if o.choices() else ":value:_files" if o.takes else ""
             for word in filter(None, (o.short, o.name)):
                 out.append(f"    '{word}[{zsh_quoted(o.text)}]{after}' \\")
         if command.commands:
@@ -114,7 +128,7 @@ def zsh(top):
                     f"    arguments) (( $+functions[{'_'.join(['_phasor', *command.words])}_$words[1]] )) && {'_'.join(['_phasor', *command.words])}_$words[1] ;;",
                     "  esac"]
         else:
-            out.append("    '*:file:_files'")
+            out.append(f"    '*:file:{'_phasor_name_or_file' if command.models() else '_files'}'")
         out.append("}")
     return "\n".join([*out, "", '_phasor_top "$@"']) + "\n"
 

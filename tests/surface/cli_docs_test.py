@@ -39,6 +39,10 @@ class Documents(unittest.TestCase):
         self.assertEqual(completed("plot", "s"), ["similarity", "sinusoid", "scaling"])
         self.assertEqual(completed("plot", "decay", "--dist"), ["--distances"])
         self.assertEqual(completed("table", "--scaling", "l"), ["linear", "llama3", "longrope"])
+        for words in (["explain", "l"], ["diff", "config.json", "l"], ["export", "l"], ["report", "l"], ["table", "--model", "l"], ["permute", "--config", "l"]):
+            self.assertEqual([word for word in completed(*words) if word.startswith("llama")], ["llama2", "llama3.1"], words)
+        for words in (["explain"], ["table", "--model"]):
+            self.assertEqual(completed(*words, str(ROOT / "READ")), [str(ROOT / "README.md")])
         self.assertEqual(completed("report", str(ROOT / "READ")), [str(ROOT / "README.md")])
 
     def test_zsh_reads_its_completion(self):

@@ -24,8 +24,11 @@ QWEN = {"model_type": "qwen2", "hidden_size": 3584, "num_attention_heads": 28, "
         "max_position_embeddings": 32768, "rope_theta": 1000000.0}
 
 
-def phasor(*arguments):
-    return subprocess.run([TOOL, *arguments], capture_output=True, text=True, check=False)
+NEITHER = "is neither a file or folder nor a built-in model, wanted a config.json, a folder that has one, a GGUF file, or gpt-oss, llama2, llama3.1, qwen2.5\n"
+
+
+def phasor(*arguments, **options):
+    return subprocess.run([TOOL, *arguments], capture_output=True, text=True, check=False, **options)
 
 
 def safetensors(path, tensors):
@@ -85,6 +88,45 @@ class Models(unittest.TestCase):
         self.file("config.json", json.dumps(LLAMA))
         self.assertEqual(self.good("explain", self.folder.name), text)
         self.assertIn("\nLayer 5: rotary\n", self.good("explain", self.llama, "--layer", "5"))
+
+    def takers(self, model):
+        """Every command that takes a model, with this one."""
+        yield from (["explain", model], ["explain", model, "--json"], ["diff", model, model], ["export", model, "--to", "hf"],
+                    ["report", model, "-o", self.path("report.html")])
+        for option in ("--model", "--config"):
+            yield from ([*words, option, model] for words in (["table"], ["decay"], ["similarity"], ["accuracy"], ["plan"]))
+            yield ["bench", "--tokens", "2", "--json", option, model]
+            yield from (["plot", kind, "--json", option, model] for kind in ("decay", "similarity", "sinusoid", "clocks", "scaling", "error"))
+        yield ["decay", "--against", f"model={model}"]
+        weights = self.path("weights.safetensors")
+        safetensors(weights, {"model.layers.0.self_attn.q_proj.weight": (256, 1), "model.layers.0.self_attn.k_proj.weight": (128, 1)})
+        yield ["permute", "--detect", weights, weights, "--heads", "2", "--kv-heads", "1", "--config", model]
+
+    def test_every_command_takes_built_in_names_and_files(self):
+        self.file("config.json", json.dumps({**LLAMA, "rope_theta": 1234.0}))
+        for command in [*self.takers("llama3.1"), *self.takers(self.folder.name), *self.takers(self.llama)]:
+            done = phasor(*command)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), command)
+
+    def test_a_built_in_name_is_the_model_of_its_config(self):
+        self.assertEqual(self.good("explain", "llama3.1"), self.good("explain", self.llama))
+        self.assertEqual(self.good("diff", "llama3.1", self.llama), "The same positions.\n")
+        self.assertEqual(self.good("table", "--model", "llama3.1", "--layer", "3"), self.good("table", "--config", self.llama))
+
+    def test_neither_a_file_nor_a_name_names_both(self):
+        for command in self.takers("llama9"):
+            done = phasor(*command)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (1, "", f"phasor: 'llama9' {NEITHER}"), command)
+        self.bad(1, f"'{self.path('missing.json')}' {NEITHER}", "explain", self.path("missing.json"))
+
+    def test_a_file_wins_over_a_built_in_name(self):
+        self.config("llama2", LLAMA, rope_theta=1234.0)
+        os.mkdir(self.path("qwen2.5"))
+        for name, here in (("llama2", "1,234: "), ("llama3.1", "500,000: ")):
+            self.assertIn(f"base           {here}", phasor("explain", name, cwd=self.folder.name).stdout)
+        for command in (["explain", "qwen2.5"], ["table", "--model", "qwen2.5"]):  # what is there was meant, even where it is no model
+            done = phasor(*command, cwd=self.folder.name)
+            self.assertEqual((done.returncode, done.stderr), (1, "phasor: qwen2.5: is a folder without a readable config.json\n"), command)
 
     def test_explain_json_has_the_numbers(self):
         facts = json.loads(self.good("explain", self.llama, "--json"))

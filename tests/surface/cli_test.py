@@ -127,7 +127,7 @@ class Tool(unittest.TestCase):
             self.bad(1, "--layer is 6, the model has 6 layers", "decay", "--config", path, "--layer", "6")
             self.bad(2, "--config takes no --base", "decay", "--config", path, "--base", "3")
         self.bad(1, "", "decay", "--config", path)
-        self.bad(2, "--layer wants --config", "table", "--layer", "1")
+        self.bad(2, "--layer wants --model", "table", "--layer", "1")
 
     def test_decay_sums_the_cosines(self):
         frequencies = [pair["frequency"] for pair in json.loads(self.good("table", "--head-dim", "96", "--json"))["pairs"]]
@@ -158,7 +158,9 @@ class Tool(unittest.TestCase):
         self.bad(1, "--pairs: pair is 99, wanted 0 to 63", "table", "--pairs", "99")
 
     def test_wrong_use(self):
-        self.bad(2, "A subcommand is required")
+        self.bad(2, "no command, wanted one of those below\n\nPosition encodings for Transformers")
+        self.bad(2, "plot: no command, wanted decay, similarity, sinusoid, clocks, scaling, error or bias\ntry: phasor plot --help", "plot")
+        self.bad(2, "plot: dance is no command, wanted decay, similarity, sinusoid, clocks, scaling, error or bias", "plot", "dance")
         self.bad(2, "dance is no command, wanted demo, explain, diff, report, table, decay, similarity, plot, accuracy, plan, bench, export, permute or targets", "dance")
         self.bad(2, "--scaling linear wants --factor", "table", "--scaling", "linear")
         self.bad(2, "--scaling linear takes no --alpha", "table", "--scaling", "linear", "--factor", "2", "--alpha", "3")
@@ -168,6 +170,21 @@ class Tool(unittest.TestCase):
         self.bad(2, "accuracy takes no --numerics", "accuracy", "--numerics", "hf")
         self.bad(2, "--positions: x is no list of whole numbers", "table", "--positions", "x")
         self.bad(2, "--relative: is 3, wanted two positions", "table", "--relative", "3")
+
+    def test_wrong_use_says_what_is_and_what_is_wanted(self):
+        self.bad(2, "--fast is no option of phasor\ntry: phasor --help", "--fast")
+        self.bad(2, "--fast is no option of phasor explain\ntry: phasor explain --help", "explain", "--fast", "llama2")
+        self.bad(2, "llama3.1 is one word too many for phasor explain", "explain", "llama2", "llama3.1")
+        self.bad(2, " is one word too many for phasor explain", "explain", "llama2", "")
+        self.bad(2, "explain: model is missing (The model: a config.json, a folder that has one, a GGUF file, or gpt-oss,", "explain")
+        self.bad(2, "export: --to is missing (The dialect: hf, gguf)", "export", "llama2")
+        self.bad(2, "--to: is onnx, wanted hf or gguf", "export", "llama2", "--to", "onnx")
+        self.bad(2, "--tokens: is 0, wanted 1 to 1048576", "demo", "--tokens", "0")
+        self.bad(2, "--tokens: is many, wanted a whole number", "demo", "--tokens", "many")
+        self.bad(2, "--base: is 1e, wanted a number", "table", "--base", "1e")
+        self.bad(2, "--sections: is x, wanted a whole number", "table", "--sections", "1,x")
+        self.bad(2, "--length: is 0, wanted more than 0", "explain", "llama2", "--length", "0")
+        self.bad(2, '--against "speed=3": --speed=3 is no option of an encoding', "decay", "--against", "speed=3")
 
     def test_full_output_is_a_failure(self):
         with open("/dev/full", "w", encoding="ascii") as full:
