@@ -70,6 +70,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def rotary_of(rotary: Any) -> Rotary:
     """`rotary` as a Rotary, whatever names it."""
     if isinstance(rotary, Rotary):

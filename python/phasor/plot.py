@@ -22,6 +22,11 @@ from phasor._spec import RotarySpec, Scaling
 
 __all__ = ["bias", "clocks", "decay", "error", "scaling", "similarity", "sinusoid"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 # Okabe and Ito's colours, told apart by colour-blind eyes; black comes last, yellow is left out: too pale on white.
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
 _MOST_PANELS = 12

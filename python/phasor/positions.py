@@ -70,6 +70,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def _made(out: Array | None, shape: tuple[int, ...], dtype: type = np.int64) -> Array:
     return np.empty(shape, dtype) if out is None else out
 

@@ -166,7 +166,7 @@ nb::object to_python(const T& value, nb::handle module) {
   } else if constexpr (std::is_integral_v<T>) {
     return nb::int_(value);
   } else if constexpr (std::is_same_v<T, std::string>) {
-    return nb::str(value.data(), value.size());
+    return text_of(value);
   } else {
     nb::dict keywords;
     KeywordWriter writer{keywords, module};

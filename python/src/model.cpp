@@ -53,17 +53,20 @@ void bind_model(nb::module_& m) {
   m.def("parse_hf_config", &parse_config, "json"_a, "length"_a = 0);
   m.def("parse_gguf", &parse_gguf_bytes, "file"_a, "length"_a = 0);
   m.def("read_model", &read_path, "path"_a, "length"_a = 0);
-  m.def("to_hf_config", [](nb::handle model) { return value_of(to_hf_config(model_of(model))); }, "model"_a);
+  m.def("to_hf_config", [](nb::handle model) { return text_of(value_of(to_hf_config(model_of(model)))); }, "model"_a);
   m.def(
       "to_gguf_keys",
-      [](nb::handle model, const std::string& architecture) { return value_of(to_gguf_keys(model_of(model), architecture)); }, "model"_a,
-      "architecture"_a);
+      [](nb::handle model, const std::string& architecture) { return text_of(value_of(to_gguf_keys(model_of(model), architecture))); },
+      "model"_a, "architecture"_a);
   m.def(
-      "explain", [](nb::handle model, std::optional<std::int64_t> layer) { return value_of(explain(model_of(model), {.layer = layer})); },
+      "explain",
+      [](nb::handle model, std::optional<std::int64_t> layer) { return text_of(value_of(explain(model_of(model), {.layer = layer}))); },
       "model"_a, "layer"_a = nb::none());
   m.def(
       "explain_json",
-      [](nb::handle model, std::optional<std::int64_t> layer) { return value_of(explain_json(model_of(model), {.layer = layer})); },
+      [](nb::handle model, std::optional<std::int64_t> layer) {
+        return text_of(value_of(explain_json(model_of(model), {.layer = layer})));
+      },
       "model"_a, "layer"_a = nb::none());
   m.def(
       "diff", [](nb::handle left, nb::handle right) { return dataclass_of(value_of(diff(model_of(left), model_of(right))), kDataclasses); },

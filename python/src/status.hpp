@@ -6,14 +6,22 @@
 #include <nanobind/stl/string.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "phasor/result.hpp"
 
 namespace phasor::python {
 
+/// Text of the library as Python's. Names come from files too: bytes that are no UTF-8 become \xNN instead of a UnicodeDecodeError.
+inline nanobind::str text_of(std::string_view text) {
+  PyObject* made = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace");
+  if (made == nullptr) throw nanobind::python_error();
+  return nanobind::steal<nanobind::str>(made);
+}
+
 [[noreturn]] inline void raise(PyObject* kind, const std::string& message) {
-  PyErr_SetString(kind, message.c_str());
+  PyErr_SetObject(kind, text_of(message).ptr());
   throw nanobind::python_error();
 }
 

@@ -194,7 +194,8 @@ def test_explain_says_what_a_call_would_do():
     x = torch.zeros(1, 700, 2, 64)
     causal = phasor.explain_attention(x, x, x, scheme=phasor.T5(torch.zeros(2, 32)), causal=True)
     assert causal["unseen_tiles"] > 0 and causal["far_tiles"] > 0 and causal["band_tiles"] > 0
-    assert causal["workspace"] < 8 * 700 * 700 and "T5" in causal["words"] or "bias" in causal["words"].lower()
+    assert causal["workspace"] < 2 * 4 * 700 * 700  # the scores of two heads in float32
+    assert "terms[0], bias" in causal["words"] and f"{causal['unseen_tiles']} unseen" in causal["words"]
     full = phasor.explain_attention(x.numpy(), x.numpy(), x.numpy())
     assert full["unseen_tiles"] == 0 and full["operations"] == full["plain_operations"] > causal["plain_operations"]
 
@@ -213,7 +214,23 @@ def test_heads_of_a_tensor_parallel_rank_keep_their_slopes():
     assert torch.equal(second, want[:, :, 2:])
 
 
+def test_shaw_without_a_clip_has_the_symmetric_one_of_its_rows():
+    q, k, v = (x.detach() for x in qkv())
+    keys, values = torch.randn(7, D, dtype=q.dtype), torch.randn(7, D, dtype=q.dtype)
+    want = phasor.attention(q, k, v, scheme=phasor.Shaw(keys, values, left=3, right=3))
+    assert torch.equal(phasor.attention(q, k, v, scheme=phasor.Shaw(keys, values)), want)
+    assert torch.equal(phasor.attention(q, k, v, scheme=phasor.Shaw(keys, values, left=3)), want)
+    assert torch.equal(phasor.attention(q, k, v, scheme=phasor.Shaw(keys[None].repeat(H, 1, 1), values, right=3)), want)
+    alone = phasor.attention(q, k, v, scheme=phasor.Shaw(None, values, left=3, right=3))
+    assert torch.equal(phasor.attention(q, k, v, scheme=phasor.Shaw(None, values)), alone)
+    lopsided = phasor.attention(q, k, v, scheme=phasor.Shaw(keys[:4], left=3, right=0))
+    assert torch.equal(phasor.attention(q, k, v, scheme=phasor.Shaw(keys[:4], left=3)), lopsided)
+
+
 BAD = [
+    ({"scheme": phasor.Shaw(np.zeros((4, D)))}, ValueError, "4 rows, which no symmetric clip has; wanted an odd number"),
+    ({"scheme": phasor.Shaw(None)}, ValueError, "keys and values are both None"),
+    ({"scheme": phasor.Shaw(np.zeros((5, D)), np.zeros((7, D)))}, ValueError, "rows"),
     ({"dropout": 0.1}, NotImplementedError, "dropout is 0.1"),
     ({"dropuot": 0.1}, TypeError, "no option 'dropuot'"),
     ({"window": (-1, 2)}, ValueError, "left -1"),

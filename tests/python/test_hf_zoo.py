@@ -32,6 +32,11 @@ def test_every_model_type_has_an_outcome(rows):
 
 def test_no_patched_model_differs_by_a_bit_in_float32_or_bfloat16(rows):
     assert [(row["model_type"], row["different"]) for row in rows if row["different"]] == []
+    assert [(row["model_type"], row["fell_back"]) for row in rows if row["fell_back"]] == []
+    compared = [row for row in rows if row["ours"] or row["fused"]]
+    narrow = [row for row in compared if not row["too_slow"] and not row["unable"]]
+    print(len(compared), "models compared;", len(narrow), "of them in bfloat16 too, others:", [r["model_type"] for r in compared if r not in narrow])
+    assert len(narrow) >= NARROW_RUN
 
 
 def test_unpatch_leaves_every_model_as_it_was(rows):
@@ -77,7 +82,7 @@ def test_far_positions_are_nearer_to_float64_with_exact_tables(rows):
 
 
 def test_nearly_all_folders_that_rotate_have_a_model_that_ran_patched(rows):
-    ran = {model_type_to_module_name(row["model_type"]) for row in rows if row["ours"]}
+    ran = {model_type_to_module_name(row["model_type"]) for row in rows if row["ours"] or row["fused"]}
     missing = sorted(set(rotary_folders()) - ran)
     print(len(ran), "folders ran;", "missing:", missing)
     assert len(ran) >= FOLDERS_RUN
@@ -94,6 +99,7 @@ def test_the_table_in_the_documentation_is_of_today(rows):
 
 
 FOLDERS_RUN = 194
+NARROW_RUN = 220  # where bfloat16 takes a processor too long, models of many tokens are left out: hf_zoo/compare.py
 BACKWARD_RUN = 250
 GENERATED = 150
 FAR_RUN = 100

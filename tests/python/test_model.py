@@ -89,6 +89,36 @@ def test_a_gguf_file_enters_as_path_and_as_bytes():
     assert rope.spec == model.layers[0].rotary and rope.pairing == "interleaved" and rope.base == 500000.0
 
 
+def test_a_byte_of_a_gguf_file_that_is_wrong_is_a_message_or_a_name_but_never_pythons_own_error():
+    """Among them every byte of every key: names that are no UTF-8 are shown with their bytes escaped."""
+    content = (GOLDEN / "gguf" / "llama-3.1.gguf").read_bytes()
+    names = escaped = 0
+    for at in range(len(content)):
+        flipped = bytearray(content)
+        flipped[at] ^= 0x80
+        try:
+            words = phasor.explain(phasor.read_model(bytes(flipped)))
+            names += 1
+        except (ValueError, NotImplementedError) as error:
+            assert not isinstance(error, UnicodeError), (at, error)
+            words = str(error)
+        escaped += "\\x" in words
+    assert names > 100 and escaped > 10
+
+
+def test_a_key_that_is_no_utf8_is_shown_escaped(tmp_path):
+    content = (GOLDEN / "gguf" / "llama-3.1.gguf").read_bytes()
+    path = tmp_path / "flipped.gguf"
+    path.write_bytes(content.replace(b"general.architecture", b"general.architectur\xe5"))
+    with pytest.raises(ValueError) as found:
+        phasor.read_model(path)
+    assert not isinstance(found.value, UnicodeError) and "architecture" in str(found.value)
+    path.write_bytes(content.replace(b"\x05\0\0\0\0\0\0\0llama", b"\x05\0\0\0\0\0\0\0llam\xff", 1))
+    with pytest.raises((ValueError, NotImplementedError), match=r"llam\\xff") as found:
+        phasor.read_model(path)
+    assert not isinstance(found.value, UnicodeError)
+
+
 def test_the_length_in_use_chooses():
     config = {**LLAMA, "max_position_embeddings": 2048, "rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}
     short, long = (phasor.Rotary.from_config(config, length=length).frequencies for length in (1000, 8192))
@@ -158,7 +188,8 @@ def test_permuted_weights_give_the_same_scores(tmp_path):
         (lambda: phasor.read_model(7), TypeError, "is int, wanted a path"),
         (lambda: phasor.read_model("no/such/folder"), ValueError, "no/such/folder"),
         (lambda: phasor.read_model("{broken"), ValueError, "parse_hf_config"),
-        (lambda: phasor.read_model({}), NotImplementedError, "model_type"),
+        (lambda: phasor.read_model({}), ValueError, "nothing says what model it is"),
+        (lambda: phasor.read_model("{}"), ValueError, "nothing says what model it is"),
         (lambda: phasor.read_model({**LLAMA, "num_attention_heads": 0}), ValueError, "num_attention_heads"),
         (lambda: phasor.read_model({**LLAMA, "rope_scaling": {"rope_type": "spiral"}}), ValueError, "spiral"),
         (lambda: phasor.read_model(b"GGML"), ValueError, "gguf"),

@@ -56,7 +56,6 @@ def test_importing_the_package_imports_neither_pytorch_nor_other_heavy_things() 
 
 OLD_TORCH = {
     "none": "sys.modules['torch'] = None",
-    "no function modes": "import torch; del torch._C._len_torch_function_stack",
     "no vmap": "import torch; del torch.library.register_vmap",
     "no tag": "import torch; names = torch.Tag; torch.Tag = type('Tag', (), {'pt2_compliant_tag': names.pt2_compliant_tag})",
     "no compiler": "import torch; del torch.compiler.is_dynamo_compiling",
@@ -105,6 +104,24 @@ def test_public_names_exist_are_sorted_and_documented() -> None:
     for name in phasor.__all__:
         thing = getattr(phasor, name)
         assert inspect.getdoc(thing), name
+
+
+def test_the_package_shows_its_documented_names_and_no_others() -> None:
+    """Python's own things that a module imports (Any, importlib) are no part of it. In a fresh process: tests import parts by name."""
+    program = """
+import phasor
+documented = sorted([*phasor.__all__, "hf", "nn", "__version__"])
+assert dir(phasor) == documented, sorted(set(dir(phasor)) ^ set(documented))
+shown = {name for name in vars(phasor) if not name.startswith("_")}
+assert shown <= set(documented), sorted(shown - set(documented))
+for part in (phasor.hf, phasor.nn):
+    shown = {name for name in vars(part) if not name.startswith("_")}
+    assert shown == set(part.__all__), (part, shown ^ set(part.__all__))
+for part in (phasor.analysis, phasor.plot, phasor.positions):
+    assert dir(part) == sorted(part.__all__), part
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("name", ["nn", "hf", "plot"])

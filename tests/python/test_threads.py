@@ -82,6 +82,58 @@ def test_concurrent_python_threads_share_an_encoding_and_get_the_same_bits() -> 
         assert {f.result() for f in [pool.submit(fingerprint) for _ in range(18)]} == {wanted}
 
 
+def load(kind: int) -> str:
+    """One piece of work of the pool, of six kinds: large enough for several tasks."""
+    made = np.random.default_rng(kind)
+    x = made.standard_normal((1, 300 + kind, 4, 48)).astype(np.float32)
+    rope = phasor.Rotary(head_dim=48, base=1e4 + kind)
+    if kind % 6 == 0:
+        result = rope.apply_(x, positions=kind)
+    elif kind % 6 == 1:
+        result = rope(torch.from_numpy(x), positions=torch.arange(300 + kind) * 7).numpy()
+    elif kind % 6 == 2:
+        result = phasor.attention(x, x, x, scheme=phasor.Alibi(), causal=True)
+    elif kind % 6 == 3:
+        q = torch.from_numpy(x).requires_grad_()
+        (result,) = torch.autograd.grad(phasor.attention(q, q, q, scheme=phasor.T5(torch.ones(4, 32))).square().sum(), q)
+        result = result.numpy()
+    elif kind % 6 == 4:
+        result = np.stack(rope.cos_sin(np.arange(kind, kind + 2000)))
+    else:
+        with pytest.raises(ValueError, match="wants 48"):  # a refusal in the midst of it
+            rope(x[..., :40])
+        result = phasor.Sinusoidal(48).add(x[:, :, 0])
+    return hashlib.sha256(np.ascontiguousarray(result).tobytes()).hexdigest()
+
+
+def test_the_pool_under_load_gives_every_caller_its_own_bits() -> None:
+    """Many threads at once, each with another work, while the number of threads changes: who finds the pool taken works alone."""
+    callers, rounds = 24, 6
+    wanted = [load(kind) for kind in range(callers)]
+    begin, over = threading.Barrier(callers + 1), threading.Event()
+
+    def call(kind: int) -> list[str]:
+        begin.wait()
+        return [load(kind) for _ in range(rounds)]
+
+    def change() -> None:
+        begin.wait()
+        while not over.is_set():
+            for threads in (1, 8, 3, 2):
+                phasor.set_num_threads(threads)
+                time.sleep(0.002)
+
+    with ThreadPoolExecutor(callers + 1) as pool:
+        changing = pool.submit(change)
+        found = [pool.submit(call, kind) for kind in range(callers)]
+        try:
+            got = [future.result(timeout=240) for future in found]
+        finally:
+            over.set()
+        changing.result(timeout=60)
+    assert got == [[one] * rounds for one in wanted]
+
+
 def test_concurrent_threads_that_make_encodings_do_not_disturb_each_other() -> None:
     def make(i: int) -> tuple[float, ...]:
         rope = phasor.Rotary(head_dim=16, base=1e4 + i % 5)

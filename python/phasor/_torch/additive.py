@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from phasor import _core
-from phasor._torch import checks, recorded
+from phasor._torch import checks, private, recorded
 from phasor._torch.operators import LIBRARY
 from phasor._torch.plain import dense
 from phasor._torch.spec_text import sinusoidal_of, sinusoidal_spec_of
@@ -100,7 +100,7 @@ for _name, _kernel in (
     ("lookup_gradient", _lookup_gradient),
     ("hierarchical_table", _hierarchical_table),
 ):
-    LIBRARY.impl(_name, _kernel, "CompositeExplicitAutograd")
+    LIBRARY.impl(_name, private.guarded(_kernel), "CompositeExplicitAutograd")
 
 
 @torch.library.register_fake("phasor::sinusoidal", lib=LIBRARY)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from phasor import _core
 from phasor._attention import core_spec
-from phasor._torch import checks
+from phasor._torch import checks, private
 from phasor._torch.attention_text import encoded, filled, template
 from phasor._torch.operators import LIBRARY
 from phasor._torch.plain import direct
@@ -112,7 +112,7 @@ def _attention_backward(
     return [q.new_empty(0) if x is None else x for x in by_qkv] + rest
 
 
-LIBRARY.impl("attention", _attention, "CompositeExplicitAutograd")
+LIBRARY.impl("attention", private.guarded(_attention), "CompositeExplicitAutograd")
 LIBRARY.impl("attention_backward", _attention_backward, "CompositeExplicitAutograd")
 
 

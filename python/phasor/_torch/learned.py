@@ -12,7 +12,7 @@ from torch import Tensor
 
 from phasor import _core
 from phasor._spec import GivenDirections, GivenFrequencies, RotarySpec, TableLayout
-from phasor._torch import checks, recorded
+from phasor._torch import checks, private, recorded
 from phasor._torch.caches import cached
 from phasor._torch.kernels import FORWARD, INVERSE_TRANSPOSE, TRANSPOSED, turn
 from phasor._torch.operators import LIBRARY
@@ -114,7 +114,7 @@ def _learning_shape(positions: Tensor | None) -> tuple[int, ...]:
     return tuple(positions.shape) if positions is not None and positions.is_floating_point() else ()
 
 
-LIBRARY.impl("learned_rotary", _learned_rotary, "CompositeExplicitAutograd")
+LIBRARY.impl("learned_rotary", private.guarded(_learned_rotary), "CompositeExplicitAutograd")
 LIBRARY.impl("learned_rotary_gradient", _learned_rotary_gradient, "CompositeExplicitAutograd")
 
 

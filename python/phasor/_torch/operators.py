@@ -67,7 +67,7 @@ def _define(name: str, rest: str, kernel: tuple[Callable[..., Any], ...]) -> lis
             if result[-1].in_place and not private.OWN_KERNELS:
                 LIBRARY.impl(full, _through_copy(functional, count), "CompositeImplicitAutograd")
                 continue
-            LIBRARY.impl(full, result[-1].kernel, "CompositeExplicitAutograd")  # of any device: the core says which it takes
+            LIBRARY.impl(full, private.guarded(result[-1].kernel), "CompositeExplicitAutograd")  # of any device: the core says which it takes
             torch.library.register_fake(f"phasor::{full}", _fake(name + suffix, count, not suffix, check), lib=LIBRARY)
     return result
 
@@ -95,7 +95,7 @@ TABLES: dict[int, Any] = {1: _TABLES[0].overload, 2: _TABLES[1].overload}
 TABLES_: dict[int, Any] = {1: _TABLES[2].overload, 2: _TABLES[3].overload}
 
 LIBRARY.define("cos_sin(Tensor positions, Tensor words, int heads, int values, ScalarType dtype) -> (Tensor, Tensor)", tags=_TAGS[:1])
-LIBRARY.impl("cos_sin", kernels.cos_sin, "CompositeExplicitAutograd")
+LIBRARY.impl("cos_sin", private.guarded(kernels.cos_sin), "CompositeExplicitAutograd")
 
 
 @torch.library.register_fake("phasor::cos_sin", lib=LIBRARY)

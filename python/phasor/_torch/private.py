@@ -54,8 +54,8 @@ _without_modes = getattr(_module("torch.utils._python_dispatch"), "_disable_curr
 # Whether PyTorch can be asked who looks on at a call. Where it cannot, no call goes past its dispatcher.
 CAN_ASK = all(x is not None for x in (_transforms, _modes, _function_modes, getattr(forward_ad, "_current_level", None)))
 # Whether kernels for the dispatch key of autograd can be written here. Where they cannot, torch.library.register_autograd makes them, which
-# knows nothing of forward-mode gradients.
-OWN_KERNELS = all(x is not None for x in (_below_autograd, _after_autograd, _forward_enabled, _single_level))
+# knows nothing of forward-mode gradients and of torch.func's.
+OWN_KERNELS = _below_autograd is not None and _after_autograd is not None
 # What the core asks before it writes past the dispatcher: each must answer 0, False or None.
 SILENT = (_transforms, _modes, _function_modes, _tracing)
 
@@ -82,20 +82,40 @@ def redispatched(overload: Any, keyset: Any, args: tuple[Any, ...], recording: b
     with _below_autograd():
         if not transforms_active():
             return overload.redispatch(keyset & _after_autograd, *args)
-        with torch.set_grad_enabled(recording), _forward_enabled(True):
+        with torch.set_grad_enabled(recording), _forward_enabled(True) if _forward_enabled is not None else _refused():
             return overload.redispatch(keyset & _after_autograd, *args)
 
 
 def single_level() -> Any:
     """The context in which an autograd function may be called inside of a transform, at its level."""
-    return _single_level() if transforms_active() else contextlib.nullcontext()
+    if not transforms_active():
+        return contextlib.nullcontext()
+    return _refused() if _single_level is None else _single_level()
+
+
+def _refused() -> Any:
+    raise NotImplementedError("phasor: this PyTorch has no way for our operators to be differentiated inside of torch.func; use torch.autograd")
+
+
+def guarded(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """The kernel; where forward-mode gradients would be lost without a word, one that refuses them."""
+    if OWN_KERNELS:
+        return kernel
+
+    def refusing(*args: Any) -> Any:
+        if forward_gradients() and any(isinstance(x, Tensor) and forward_ad.unpack_dual(x).tangent is not None for x in args):
+            raise NotImplementedError("phasor: this PyTorch has no way to forward-mode gradients of our operators; use backward ones")
+        return kernel(*args)
+
+    return refusing
 
 
 def written_through_copy(x: Tensor) -> bool:
     """Whether x is a view that PyTorch may refuse to write in place: one of several views of a call, or one made without gradients."""
     if _creation_meta is None or _creation_default is None:
         return True
-    return getattr(x, "_base", x) is not None and _creation_meta(x) != _creation_default
+    base = getattr(x, "_base", x)
+    return base is x or (base is not None and _creation_meta(x) != _creation_default)
 
 
 def real_tensor(values: list[int]) -> Tensor:

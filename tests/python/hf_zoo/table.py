@@ -33,10 +33,17 @@ def outcomes(processes: int = 2, named: tuple[str, ...] = ()) -> list[Row]:
     return sorted((json.loads(line) for line in lines if line.startswith("{")), key=lambda row: row["model_type"])
 
 
+def rotations(row: Row) -> list[str]:
+    """Those that are replaced, here or on a processor that does not fuse a complex product."""
+    return row["rotations"] + row["fused"]
+
+
 def status(row: Row) -> str:
-    """What came of a model type, in a word or a sentence."""
+    """What came of a model type, in a word or a sentence, the same on every processor."""
     if row["different"]:
         return f"DIFFERENT in {', '.join(row['different'])}"
+    if any(entry.endswith(", complex") for entry in rotations(row)):
+        return "bitwise; complex tables: see above" if not row["problem"] else f"patched, {row['problem']}"
     if row["ours"]:
         unable = f" ({', '.join(row['unable'])}: the model itself does not run)" if row["unable"] else ""
         own = "; some calls by the model's own function" if row["own"] else ""
@@ -49,7 +56,7 @@ def status(row: Row) -> str:
 
 def gradient(row: Row) -> str:
     """One backward, patched against unpatched."""
-    if not row["ours"] or not row["gradients"]:
+    if not (row["ours"] or row["fused"]) or not row["gradients"]:
         return ""
     words = {}
     for dtype, difference in row["gradients"].items():
@@ -68,8 +75,8 @@ def short(entries: list[str]) -> str:
 def table(rows: list[Row]) -> str:
     """The table and its sums."""
     built = [row for row in rows if row["model"]]
-    bitwise = [row for row in rows if row["ours"] and not row["different"]]
-    rotating = [row for row in built if row["rotations"]]
+    bitwise = [row for row in rows if (row["ours"] or (row["fused"] and not row["problem"])) and not row["different"]]
+    rotating = [row for row in built if rotations(row)]
     differentiated = sum(1 for row in bitwise if row["gradients"] and not any(row["gradients"].values()))
     generated = sum(1 for row in bitwise if row["generates"] == "bitwise")
     nearer = sum(1 for row in bitwise if row["far"])
@@ -82,7 +89,7 @@ def table(rows: list[Row]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for row in rows:
-        cells = [row["model_type"], row["model"], short(row["rotations"]), short(row["tables"]), "<br>".join(row["left"]), status(row)]
+        cells = [row["model_type"], row["model"], short(rotations(row)), short(row["tables"]), "<br>".join(row["left"]), status(row)]
         cells.append(gradient(row))
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines)
