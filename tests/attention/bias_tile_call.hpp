@@ -56,6 +56,7 @@ class Made {
     sequence_.end_query_tile = static_cast<std::int64_t>(query_tiles_.size());
     sequence_.end_key_tile = static_cast<std::int64_t>(key_tiles_.size());
     job.sequences = {&sequence_, 1};
+    job.groups = {&group_, 1};
     job.query_tiles = query_tiles_;
     job.key_tiles = key_tiles_;
     job.sight.causal = call.causal;
@@ -88,6 +89,7 @@ class Made {
  private:
   const Call& call_;
   job::Sequence sequence_;
+  job::SequenceGroup group_ = {.first = 0, .end = 1};
   std::vector<job::TokenTile> query_tiles_;
   std::vector<job::TokenTile> key_tiles_;
   AttentionSpec spec_;
