@@ -2,6 +2,8 @@
 // Decoding: few queries, many keys, so that reading the cache is what takes time. Keys and values are read where they lie; the query heads
 // of a key head go together. Included once in each target's namespace, by cpu/attention_forward.inl.
 
+#include "cpu/attention_decode_rows.inl"
+
 /// Query heads that share a key head, and the rows of their queries, head after head. Terms see one head at a time.
 template <class T>
 struct HeadGroup {
@@ -64,12 +66,37 @@ TileRows<T> value_rows(const job::AttentionJob& job, const job::TokenTile& keys,
   return values;
 }
 
+/// Up to as many rows keys and values are read in place. More of them make up for packing, which widens 16-bit numbers once.
+constexpr std::int64_t kRowsInPlace = 8;
+
+template <DType dtype>
+RowsInPlace<dtype> rows_in_place(const ConstStoredRows& rows, std::int64_t next) {
+  const auto* const data = static_cast<const Stored<dtype>*>(rows.data);
+  return {data, rows.stride, rows.rows, rows.width, next == 0 ? nullptr : data + next * rows.stride};
+}
+/// body(rows in place) in the dtype that the tensor has; false: it must be packed.
+template <class T, class Body>
+bool read_in_place(const HeadGroup<T>& group, const ConstTensorView& x, const TileAt& at, const Body& body) {
+  const ConstStoredRows rows = const_stored_rows(x, at.rows);
+  if (group.rows() > kRowsInPlace || rows.width != padded(rows.width)) return false;
+  if constexpr (std::is_same_v<T, double>) {
+    body(rows_in_place<DType::f64>(rows, at.next));
+  } else {
+    if (rows.dtype == DType::f32) body(rows_in_place<DType::f32>(rows, at.next));
+    if (rows.dtype == DType::f16) body(rows_in_place<DType::f16>(rows, at.next));
+    if (rows.dtype == DType::bf16) body(rows_in_place<DType::bf16>(rows, at.next));
+  }
+  return true;
+}
+
 /// Scores of a group by content alone.
 template <class T>
 void decode_content(const HeadGroup<T>& group, const job::TokenTile& keys, const TileAt& at, const ForwardScratch<T>& s) {
   const job::AttentionJob& job = *group.job;
   const std::int64_t width = job.shape.padded_width;
   if (job.content_count == 1 && job.decay.log_zeta == nullptr) {
+    const DecodeScores<T> to = {group.rows(), s.content.q[0], s.scores};
+    if (read_in_place(group, job.contents[0].k, at, [&](const auto& in_place) { scores_in_place(to, in_place); })) return;
     const TileRows<T> rows = tile_rows(job.contents[0].k, at, false, s.split_keys[0]);
     return dot_rows(Gemm<T>{.m = group.rows(),
                             .n = keys.count,
@@ -142,7 +169,10 @@ void decode_tile(const HeadGroup<T>& group, const RowTile<T>& first, const job::
     if (risen) term_rescale(term, first, s.factor, scratch);
     term_take(term, tile, scratch);
   });
-  decode_values(group, keys, value_rows(job, keys, at, s.split_values), risen ? s.factor : nullptr, s);
+  const T* const factor = risen ? s.factor : nullptr;
+  const DecodeOut<T> to = {group.rows(), s.scores, factor, s.out};
+  if (!has_unseen(job, keys) && read_in_place(group, job.v, at, [&](const auto& in_place) { values_in_place(to, in_place); })) return;
+  decode_values(group, keys, value_rows(job, keys, at, s.split_values), factor, s);
 }
 
 /// A group against tiles of keys, from the last to the first.

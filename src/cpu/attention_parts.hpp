@@ -75,10 +75,10 @@ struct AddedRows {
 template <class T>
 struct SoftmaxRows {
   std::int64_t rows;
-  T* scores;   // (rows, kKeyTile); -infinity: not seen. Becomes e^(score - maximum)
-  T* maximum;  // (rows): of all tiles so far; -infinity: nothing seen
-  T* sum;      // (rows): of the exponentials so far
-  T* factor;   // (rows): what older sums and outputs were multiplied by
+  T* scores;                // (rows, kKeyTile); -infinity: not seen. Becomes e^(score - maximum)
+  T* maximum;               // (rows): of all tiles so far; -infinity: nothing seen
+  T* sum;                   // (rows): of the exponentials so far
+  T* factor;                // (rows): what older sums and outputs were multiplied by
   AddedRows<T> added = {};  // to the scores, before anything else
 };
 

@@ -26,6 +26,12 @@ struct ColumnRange {
   std::int64_t end;
 };
 
+/// Rows of a tile.
+struct RowRange {
+  std::int16_t first;
+  std::int16_t end;
+};
+
 /// The end of the band that a tile lies beyond: every score of it reads one column.
 enum TableEnd : std::int32_t { low_end = 0, high_end = 1, no_end = 2 };
 
@@ -33,10 +39,11 @@ enum TableEnd : std::int32_t { low_end = 0, high_end = 1, no_end = 2 };
 struct TableTags {
   ColumnRange products;  // whole: columns made so far
   ColumnRange sums;      // whole: columns touched so far
-  std::int64_t has_end_products[2];
-  std::int64_t has_end_sums[2];
+  std::int32_t has_end_products[2];
+  std::int32_t has_end_sums[2];
   std::int64_t product_panels[kRingPanels];  // sliding: the panel in each part of the ring; -1: none
   std::int64_t sum_panels[kRingPanels];
+  RowRange product_rows[kRingPanels];  // sliding: the rows that are made of each
 };
 static_assert(sizeof(TableTags) <= job::kTableTags * sizeof(float));
 
@@ -128,47 +135,90 @@ struct TableMeeting {
   TableBuffers<T> buffers;
 };
 
-/// Features times some columns of the panels.
+/// Features of some rows times some columns of the panels.
 template <class T>
-void multiply_columns(const TableMeeting<T>& m, const ColumnRange& columns, const RowsOf<T>& to) {
+void multiply_columns(const TableMeeting<T>& m, RowRange rows, const ColumnRange& columns, const RowsOf<T>& to) {
   const std::int64_t width = m.table->width;
   const T* const panels = m.table->panels.template of<T>(m.tile->batch, m.tile->head);
   for (std::int64_t first = columns.first; first < columns.end;) {
     const std::int64_t skipped = first % job::kKeyTile;
     const std::int64_t count = std::min(job::kKeyTile - skipped, columns.end - first);
-    gemm(Gemm<T>{.m = m.tile->tile->count,
+    gemm(Gemm<T>{.m = rows.end - rows.first,
                  .n = count,
                  .k = width,
-                 .a = m.features.data,
+                 .a = m.features.at(rows.first),
                  .a_row = m.features.stride,
                  .a_k = 1,
                  .b = panels + (first - skipped) * width + skipped,
                  .b_row = job::kKeyTile,
-                 .c = to.data + first,
+                 .c = to.at(rows.first) + first,
                  .c_row = to.stride});
     first += count;
   }
 }
 
+template <class T>
+RowRange all_rows(const TableMeeting<T>& m) {
+  return {0, static_cast<std::int16_t>(m.tile->tile->count)};
+}
+
 /// Whole: columns, where they are not yet.
 template <class T>
 void make_columns(const TableMeeting<T>& m, const ColumnRange& wanted) {
-  grow(m.buffers.tags->products, wanted, [&](const ColumnRange& part) { multiply_columns(m, part, m.buffers.products); });
+  grow(m.buffers.tags->products, wanted, [&](const ColumnRange& part) { multiply_columns(m, all_rows(m), part, m.buffers.products); });
 }
 
-/// Sliding: one panel, where it is not yet.
+/// Sliding: some rows of one panel.
 template <class T>
-void make_panel(const TableMeeting<T>& m, std::int64_t panel) {
+void multiply_panel(const TableMeeting<T>& m, std::int64_t panel, RowRange rows) {
   const TableBuffers<T>& s = m.buffers;
   const std::int64_t part = panel % kRingPanels;
-  if (s.tags->product_panels[part] == panel) return;
-  s.tags->product_panels[part] = panel;
   const std::int64_t first = panel * job::kKeyTile;
   const RowsOf<T> to = {s.products.data + part * job::kKeyTile, s.products.stride};
-  multiply_columns(m, {first, first + job::kKeyTile}, {to.data - first, to.stride});
-  for (std::int64_t i = 0; i < m.tile->tile->count && part == 0; ++i) {
+  multiply_columns(m, rows, {first, first + job::kKeyTile}, {to.data - first, to.stride});
+  for (std::int64_t i = rows.first; i < rows.end && part == 0; ++i) {
     std::copy_n(to.at(i), job::kKeyTile, to.at(i) + kRingPanels * job::kKeyTile);
   }
+}
+
+/// The same, those that are not yet. They stay one piece: neighbouring tiles ask for neighbours.
+template <class T>
+void make_panel(const TableMeeting<T>& m, std::int64_t panel, RowRange wanted) {
+  TableTags& tags = *m.buffers.tags;
+  const std::int64_t part = panel % kRingPanels;
+  RowRange& made = tags.product_rows[part];
+  if (tags.product_panels[part] != panel) {
+    tags.product_panels[part] = panel;
+    made = wanted;
+    return multiply_panel(m, panel, wanted);
+  }
+  if (wanted.first < made.first) {
+    multiply_panel(m, panel, {wanted.first, made.first});
+    made.first = wanted.first;
+  }
+  if (wanted.end > made.end) {
+    multiply_panel(m, panel, {made.end, wanted.end});
+    made.end = wanted.end;
+  }
+}
+
+/// The rows of a regular tile that read a panel, in steps that fill blocks of the product; all where some lie beyond an end of the band.
+template <class T>
+RowRange rows_in_panel(const TableMeeting<T>& m, const ScoreTile<T>& tile, std::int64_t panel) {
+  constexpr std::int64_t kStep = 24;
+  const job::TableBand& band = m.table->band;
+  const std::int64_t count = m.tile->tile->count;
+  const std::int64_t start = -tile.distance - band.first;
+  if (start_of(band, -tile.distance) != start || start_of(band, -tile.distance - (count - 1)) != start - (count - 1)) return all_rows(m);
+  const std::int64_t ahead = start + kTableMargin - panel * job::kKeyTile;  // of row 0's first place, from the panel's first
+  const std::int64_t first = std::clamp<std::int64_t>(ahead - (job::kKeyTile - 1), 0, count - 1) / kStep * kStep;
+  const std::int64_t end = std::clamp<std::int64_t>((ahead + job::kKeyTile + kStep - 1) / kStep * kStep, 1, count);
+  return {static_cast<std::int16_t>(first), static_cast<std::int16_t>(std::max(end, first + 1))};
+}
+template <class T>
+void make_panels(const TableMeeting<T>& m, const ScoreTile<T>& tile) {
+  const PanelRange range = panels_of(m.table->band, tile);
+  for (std::int64_t panel = range.first; panel <= range.last; ++panel) make_panel(m, panel, rows_in_panel(m, tile, panel));
 }
 
 /// Beyond an end: one product a query, side by side.
@@ -183,7 +233,7 @@ const T* end_products(const TableMeeting<T>& m, TableEnd end) {
   std::int64_t at = column;
   if (m.table->way == job::TableWay::sliding) {
     const std::int64_t place = column + kTableMargin;
-    make_panel(m, place / job::kKeyTile);
+    make_panel(m, place / job::kKeyTile, all_rows(m));
     at = place & kRingMask;
   } else {
     make_columns(m, {column, column + 1});
@@ -271,8 +321,7 @@ void add_whole_products(const TableMeeting<T>& m, const ScoreTile<T>& tile) {
 template <class T>
 void add_sliding_products(const TableMeeting<T>& m, const ScoreTile<T>& tile) {
   const job::TableBand& band = m.table->band;
-  const PanelRange range = panels_of(band, tile);
-  for (std::int64_t panel = range.first; panel <= range.last; ++panel) make_panel(m, panel);
+  make_panels(m, tile);
   for (std::int64_t i = 0; i < m.tile->tile->count; ++i) {
     const std::int64_t place = start_of(band, -tile.distance - i) + kTableMargin;
     add_tile_row(m.buffers.products.at(i) + (place & kRingMask), tile.scores + i * job::kKeyTile);
@@ -284,17 +333,13 @@ template <class T>
 AddedRows<T> added_products(const TableMeeting<T>& m, const ScoreTile<T>& tile) {
   const job::TableBand& band = m.table->band;
   if (!tile.regular || is_far(band, tile) || m.table->way == job::TableWay::whole) return {};
-  const PanelRange range = panels_of(band, tile);
   const std::int64_t rows = m.tile->tile->count;
   const std::int64_t first = start_of(band, -tile.distance);
   if (start_of(band, -tile.distance - (rows - 1)) != first - (rows - 1)) return {};  // some rows lie beyond an end
-  for (std::int64_t panel = range.first; panel <= range.last; ++panel) make_panel(m, panel);
+  make_panels(m, tile);
   const std::int64_t place = (first + kTableMargin) & kRingMask;
   const RowsOf<T>& products = m.buffers.products;
-  return {.data = products.data + place,
-          .step = products.stride - 1,
-          .wrap = place + 1,
-          .wrapped = products.data + place + kRingMask + 1};
+  return {.data = products.data + place, .step = products.stride - 1, .wrap = place + 1, .wrapped = products.data + place + kRingMask + 1};
 }
 
 /// scores += products.

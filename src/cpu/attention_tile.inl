@@ -32,9 +32,9 @@ struct ScoreTile {
 constexpr std::int64_t kAddedLine = job::kQueryTile + job::kKeyTile;
 
 // Forward, in this order for a tile of queries: term_begin once; for every visible tile of keys, from the last to the first, term_added, or
-// where that gives nothing term_add (before soft cap and mask), then, when the maximum of rows has changed, term_rescale, then term_take with the probabilities (not yet
-// divided by their sum; 0 where masked); term_finish once, when `out` holds the sum of p v, before it is divided. `scratch` is the term's
-// own, as many T as its forward_scratch (attention/terms.hpp) asked for.
+// where that gives nothing term_add (before soft cap and mask), then, when the maximum of rows has changed, term_rescale, then term_take
+// with the probabilities (not yet divided by their sum; 0 where masked); term_finish once, when `out` holds the sum of p v, before it is
+// divided. `scratch` is the term's own, as many T as its forward_scratch (attention/terms.hpp) asked for.
 template <class T, class Term>
 void term_begin(const Term& /*term*/, const RowTile<T>& /*rows*/, T* /*scratch*/) {}
 /// Instead of term_add, for tiles that are seen whole and where the term can say what it adds: the softmax, which reads every score, adds
