@@ -177,6 +177,21 @@ TEST(attention_packed, every_family_at_positions_in_any_order) {
   }
 }
 
+/// Few tasks: keys are cut into parts, and the short sequences still share sums.
+TEST(attention_packed, parts_of_keys_of_sequences_that_share_sums) {
+  for (const std::int64_t step : {1, 97}) {
+    ref::Problem p =
+        random_problem({.batch = 1, .queries = 153, .keys = 204, .heads = 2, .key_heads = 1, .width = 5, .value_width = 3}, 21);
+    p.visibility.query_starts = {0, 1, 3, 153};
+    p.visibility.key_starts = {0, 1, 4, 204};
+    for (const std::int64_t at : shuffled(153)) p.query_positions.push_back(at * step);
+    for (const std::int64_t at : shuffled(204)) p.key_positions.push_back(at * step + 1);
+    p.schemes = {shaw(p.shape, {700, 300}, true), deberta(p.shape, 0, 500, ref::DebertaReading::hf), xl_table(p.shape, 205 * step)};
+    expect_as_reference(p, DType::f64, "step " + std::to_string(step));
+    expect_same_bits_by_any_runner(p, "step " + std::to_string(step));
+  }
+}
+
 /// Batch rows at positions of their own, some of them far: they share sums where they may, and not where each has a table.
 TEST(attention_packed, batch_rows_at_positions_far_apart) {
   ref::Problem p = random_problem({.batch = 40, .queries = 3, .keys = 5, .heads = 2, .key_heads = 1, .width = 5, .value_width = 3}, 9);
