@@ -84,7 +84,7 @@ struct DecomposedTerm {
   double scale = 1;
 };
 
-/// bias[b][i][h][j], not scaled; an axis of 1 is shared: whatever has no term of its own.
+/// bias[b][i][h][j], not scaled, an axis of 1 shared: whatever has no term of its own. -infinity hides the key, soft cap or not.
 struct DenseTerm {
   ConstTensorView bias = {};  // (B or 1, Tq or 1, H or 1, Tk or 1)
 };

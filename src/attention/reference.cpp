@@ -55,6 +55,7 @@ Row make_row(const Problem& p, Cell cell) {
     if (!visible(p, cell)) continue;
     const auto j = static_cast<std::size_t>(cell.j);
     const double s = score(p, cell);
+    if (s == -kInfinity) continue;  // hidden by a dense bias: the cap does not bring it back
     const double t = p.softcap > 0 ? std::tanh(s / p.softcap) : 0;
     scores[j] = p.softcap > 0 ? p.softcap * t : s;
     row.slope[j] = 1 - t * t;

@@ -38,7 +38,7 @@ struct Problem {
   Values k = {};  // (B, Tk, Hk, D)
   Values v = {};  // (B, Tk, Hk, Dv)
   double scale = 1;
-  double softcap = 0;             // s <- cap tanh(s / cap), after every term; 0: none
+  double softcap = 0;             // s <- cap tanh(s / cap), after every term, -infinity as it is; 0: none
   Integers query_positions = {};  // (B, Tq); empty: bottom-right, i + Tk - Tq of its sequence
   Integers key_positions = {};    // (B, Tk); empty: j of its sequence
   Visibility visibility = {};

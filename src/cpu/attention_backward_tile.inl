@@ -38,14 +38,15 @@ Next<T> next_rows(const job::AttentionJob& job, const T* data, std::int64_t widt
   return {data, is_far ? width * job::kKeyTile : 0};
 }
 
-/// cap tanh(s / cap), and its slope.
+/// cap tanh(s / cap), and its slope; -infinity stays, and has none.
 template <class T>
 void cap_with_slope(const RowTile<T>& rows, T* scores, T* slope) {
   const auto cap = static_cast<T>(rows.job->softcap);
   const Reg<T> inverse = set(T{1} / cap);
   for (std::int64_t at = 0; at < rows.tile->count * job::kKeyTile; at += lanes<T>) {
-    const Reg<T> t = hyperbolic_tangent<T>(mul(load(scores + at), inverse));
-    store(mul(set(cap), t), scores + at);
+    const Reg<T> s = load(scores + at);
+    const Reg<T> t = hyperbolic_tangent<T>(mul(s, inverse));
+    store(capped_unless_hidden<T>(s, mul(set(cap), t)), scores + at);
     store(neg_mul_add(t, t, set(T{1})), slope + at);
   }
 }

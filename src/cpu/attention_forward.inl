@@ -48,13 +48,14 @@ ForwardScratch<T> forward_scratch(const ForwardLayout& at, T* base) {
   return s;
 }
 
-/// cap tanh(s / cap)
+/// cap tanh(s / cap); -infinity stays.
 template <class T>
 void cap_scores(const RowTile<T>& rows, T* scores) {
   const auto cap = static_cast<T>(rows.job->softcap);
   const Reg<T> inverse = set(T{1} / cap);
   for (std::int64_t at = 0; at < rows.tile->count * job::kKeyTile; at += lanes<T>) {
-    store(mul(set(cap), hyperbolic_tangent<T>(mul(load(scores + at), inverse))), scores + at);
+    const Reg<T> s = load(scores + at);
+    store(capped_unless_hidden<T>(s, mul(set(cap), hyperbolic_tangent<T>(mul(s, inverse)))), scores + at);
   }
 }
 

@@ -17,6 +17,12 @@ inline TileSight sight_of(const job::AttentionJob& job, const job::TokenTile& qu
   return behind && farthest <= sight.left && -nearest <= sight.right && !keys.masked ? TileSight::all : TileSight::part;
 }
 
+/// Scores after the soft cap. Those of -infinity stay so: by that a dense bias hides a key, and the cap must not bring it back.
+template <class T>
+HWY_INLINE Reg<T> capped_unless_hidden(Reg<T> score, Reg<T> capped) {
+  return if_then_else(less(score, set(std::numeric_limits<T>::lowest())), score, capped);
+}
+
 /// One score, but for the key mask.
 inline bool visible_by_distance(const job::SightJob& sight, std::int64_t prefix, std::int64_t query_position, std::int64_t key_position) {
   const std::int64_t r = query_position - key_position;

@@ -3,7 +3,7 @@
 // and still every gradient is the reference's and no bit depends on the order of tasks.
 #include <gtest/gtest.h>
 
-#include <numeric>
+#include <cmath>
 
 #include "attention/every_target.hpp"
 
@@ -177,6 +177,21 @@ TEST(attention_packed, every_family_at_positions_in_any_order) {
   }
 }
 
+/// Few tasks: keys are cut into parts, and the short sequences still share sums.
+TEST(attention_packed, parts_of_keys_of_sequences_that_share_sums) {
+  for (const std::int64_t step : {1, 97}) {
+    ref::Problem p =
+        random_problem({.batch = 1, .queries = 153, .keys = 204, .heads = 2, .key_heads = 1, .width = 5, .value_width = 3}, 21);
+    p.visibility.query_starts = {0, 1, 3, 153};
+    p.visibility.key_starts = {0, 1, 4, 204};
+    for (const std::int64_t at : shuffled(153)) p.query_positions.push_back(at * step);
+    for (const std::int64_t at : shuffled(204)) p.key_positions.push_back(at * step + 1);
+    p.schemes = {shaw(p.shape, {700, 300}, true), deberta(p.shape, 0, 500, ref::DebertaReading::hf), xl_table(p.shape, 205 * step)};
+    expect_as_reference(p, DType::f64, "step " + std::to_string(step));
+    expect_same_bits_by_any_runner(p, "step " + std::to_string(step));
+  }
+}
+
 /// Batch rows at positions of their own, some of them far: they share sums where they may, and not where each has a table.
 TEST(attention_packed, batch_rows_at_positions_far_apart) {
   ref::Problem p = random_problem({.batch = 40, .queries = 3, .keys = 5, .heads = 2, .key_heads = 1, .width = 5, .value_width = 3}, 9);
@@ -223,6 +238,43 @@ TEST(attention_packed, on_every_target) {
   p.visibility.right = 200;
   p.schemes = {shaw(p.shape, {70, 100}, true), deberta(p.shape, 12, 24, ref::DebertaReading::hf), inkling(p.shape, 50)};
   expect_on_every_target(p, "three tables");
+}
+
+/// A query that is no number has NaN at every distance, even those that it does not see: no other sequence's rows get any of that.
+TEST(attention_packed, a_query_that_is_no_number_stays_in_its_rows) {
+  for (const bool scattered : {false, true}) {
+    ref::Problem p = scattered ? scattered_problem(19, 3) : packed_problem(19);
+    p.visibility.causal = true;
+    p.schemes = {shaw(p.shape, {5000, 3000}, true), deberta(p.shape, 0, 400, ref::DebertaReading::hf)};
+    ref::Problem broken = p;
+    const auto first = static_cast<std::size_t>(p.visibility.query_starts[3] * p.shape.heads * p.shape.width);
+    broken.q[first] = NAN;  // of the sequence of 7 tokens
+    Bridge is(broken, DType::f64);
+    Bridge wanted(p, DType::f64);
+    Numbers random(20);
+    const ref::Values out_gradient = random.values(p.shape.queries * p.shape.heads * p.shape.value_width);
+    for (Bridge* bridge : {&is, &wanted}) {
+      ASSERT_TRUE(bridge->forward().ok());
+      ASSERT_TRUE(bridge->backward(out_gradient).ok());
+    }
+    const auto by_is = is.reference_gradients().schemes;
+    const auto by_wanted = wanted.reference_gradients().schemes;
+    const std::int64_t reach = 7 * (scattered ? 3 : 1);
+    int same = 0;
+    const auto expect_others_same = [&](const ref::Values& x, const ref::Values& y, std::int64_t rows, std::int64_t origin) {
+      const auto width = static_cast<std::int64_t>(x.size()) / (p.shape.heads * rows);
+      for (std::size_t n = 0; n < x.size(); ++n) {
+        const std::int64_t row = static_cast<std::int64_t>(n) / width % rows;
+        if (std::abs(row - origin) <= reach) continue;
+        ASSERT_EQ(x[n], y[n]) << "row " << row;
+        same += y[n] != 0 ? 1 : 0;
+      }
+    };
+    expect_others_same(std::get<ref::Shaw>(by_is[0]).keys, std::get<ref::Shaw>(by_wanted[0]).keys, 8001, 5000);
+    expect_others_same(std::get<ref::Shaw>(by_is[0]).values, std::get<ref::Shaw>(by_wanted[0]).values, 8001, 5000);
+    expect_others_same(std::get<ref::Deberta>(by_is[1]).queries, std::get<ref::Deberta>(by_wanted[1]).queries, 800, 400);
+    EXPECT_GT(same, 1000);
+  }
 }
 
 // ---- A table on the key side by ClipRows, which the reference does not have: packed is as one call a sequence ----
