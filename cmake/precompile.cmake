@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # What nearly every file reads (0.8 to 1.1 s each on a Neoverse-N1), read once: for the first build of a newcomer. Not in development and tests,
 # where each file must name what it includes and a changed header must not compile everything again; not in a wheel.
-set(precompile OFF)
+# CMAKE_DISABLE_PRECOMPILE_HEADERS is CMake's own switch against it.
+set(phasor_precompiles OFF)
 if(PROJECT_IS_TOP_LEVEL AND CMAKE_BUILD_TYPE STREQUAL Release AND NOT PHASOR_BUILD_TESTS AND NOT PHASOR_EXHAUSTIVE AND NOT SKBUILD)
-  set(precompile ON)
+  set(phasor_precompiles ON)
 endif()
-option(PHASOR_PRECOMPILE "Precompile the headers that nearly every file includes" ${precompile})
 
 function(phasor_precompile target)
-  if(NOT PHASOR_PRECOMPILE)
+  if(NOT phasor_precompiles)
     return()
   endif()
   # Boost and nlohmann-json in here would make reading it 0.8 s slower for every file, and save 2 s in some twenty.
