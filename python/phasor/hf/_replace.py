@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ._first_calls import FirstCall, FirstCalls, comparable, kind_of
-from ._forms import Call, read_call
+from ._forms import Call, plain_function, read_call
 from ._plans import MOST, Plan, compiling, key_of, plan_for
 from ._recognise import Rotation
 from ._variants import Misfit
@@ -60,12 +60,15 @@ def _first_plan(rotation: Rotation, call: Call, place: tuple[dict, tuple], calls
     return plans[key]
 
 
-def replacement(original: Callable, rotation: Rotation, *, method: bool = False) -> Callable:
-    """A function with the original's signature and bits. A method's first argument is its module, which the rotation does not see."""
-    plans: dict[tuple, Any] = {}
-    calls = FirstCalls(getattr(original, "__name__", "a rotation"))
+def replacement(original: Callable, rotation: Rotation, *, method: bool = False, name: str | None = None) -> Callable:
+    """A function with the original's signature and bits. A method's first argument is its module, which the rotation does not see.
 
-    @functools.wraps(original)
+    `name` is what the report calls it, its own if not given.
+    """
+    plans: dict[tuple, Any] = {}
+    calls = FirstCalls(name or getattr(original, "__name__", "a rotation"))
+
+    @functools.wraps(plain_function(original))
     def rotated(*args: Any, **kwargs: Any) -> Any:
         got = turned(rotation, plans, args[1:], kwargs, calls, args[0].training) if method else turned(rotation, plans, args, kwargs, calls)
         if got is None:
