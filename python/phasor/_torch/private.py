@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The private names of PyTorch that are used, and what is done where one is gone: results stay, only speed may go. No other file has any."""
+"""The private names of PyTorch that are used, and what is done where one is gone: results stay, speed may go. No other file has any."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def single_level() -> Any:
 
 
 def _refused() -> Any:
-    raise NotImplementedError("phasor: this PyTorch has no way for our operators to be differentiated inside of torch.func; use torch.autograd")
+    raise NotImplementedError("phasor: in this PyTorch our operators have no gradients inside of torch.func; use torch.autograd")
 
 
 def guarded(kernel: Callable[..., Any]) -> Callable[..., Any]:

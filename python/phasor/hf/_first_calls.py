@@ -45,7 +45,8 @@ class FirstCalls:
         if not alike:
             q = call.tensors[0]
             self.differences.append(
-                f"it rotated the probes as phasor does, but not a call with q {tuple(q.shape)} of {q.dtype}: such calls go to the model's own function"
+                f"it rotated the probes as phasor does, but not a call with q {tuple(q.shape)} of {q.dtype}: "
+                "such calls go to the model's own function"
             )
             warnings.warn(f"phasor.hf: {self.name}: {self.differences[-1]}", stacklevel=2)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""transformers' own hook: with the package `kernels`, rotations are modules whose forward a kernel mapping may replace. Ours as such a mapping."""
+"""transformers' own hook: with the package `kernels`, a kernel mapping may replace rotations. phasor as such a mapping."""
 
 from __future__ import annotations
 
@@ -68,5 +68,5 @@ def kernel_mapping() -> dict[str, Any]:
     try:
         from kernels import Mode
     except ImportError:
-        raise ImportError("kernel_mapping: the package kernels is not there, wanted: pip install kernels; phasor.hf.patch needs none") from None
+        raise ImportError("kernel_mapping: needs the package kernels, wanted: pip install kernels (phasor.hf.patch needs none)") from None
     return {LAYER: {"cpu": {Mode.FALLBACK: PhasorRepository()}}}
