@@ -9,13 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from .._torch.plain import TYPES
 from .._torch.private import nobody_watches
 from ._forms import Call
 from ._variants import Misfit
-
-Tensor = torch.Tensor
 
 
 def kind_of(call: Call, training: bool | None) -> tuple:

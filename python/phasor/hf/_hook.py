@@ -66,7 +66,7 @@ def kernel_mapping() -> dict[str, Any]:
     `patch` changes one model, and finds rotations that transformers has not marked.
     """
     try:
-        from kernels import Mode
+        from kernels import Mode  # type: ignore[import-not-found]  # no requirement
     except ImportError:
         raise ImportError("kernel_mapping: needs the package kernels, wanted: pip install kernels (phasor.hf.patch needs none)") from None
     return {LAYER: {"cpu": {Mode.FALLBACK: PhasorRepository()}}}

@@ -37,10 +37,8 @@ def turned(rotation: Rotation, plans: dict[tuple, Any], args: tuple, kwargs: dic
             return None if plan is None else plan.run(rotation, call)
         key = key_of(call) if training is None else (*key_of(call), training)
         if key not in plans:
-            plan = _first_plan(rotation, call, plans, key, training)
-            if not isinstance(plan, Plan):
-                return plan
-            return plan.run(rotation, call)
+            first = _first_plan(rotation, call, plans, key, training)
+            return first.run(rotation, call) if isinstance(first, Plan) else first
         plan = plans[key]
         return None if plan is None else plan.run(rotation, call)
     except Misfit:
