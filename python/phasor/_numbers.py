@@ -10,7 +10,19 @@ import numpy as np
 from phasor import _core
 from phasor._arrays import Array, empty_like, is_torch
 
-__all__ = ["empty", "freeze", "host_array", "integers", "new_like", "one_device", "reals", "past_torch", "torch_dtype", "ungraded", "written"]
+__all__ = [
+    "empty",
+    "freeze",
+    "host_array",
+    "integers",
+    "new_like",
+    "one_device",
+    "past_torch",
+    "reals",
+    "torch_dtype",
+    "ungraded",
+    "written",
+]
 
 
 def host_array(values: Any) -> np.ndarray:

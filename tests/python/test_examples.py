@@ -18,7 +18,7 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_it_runs(example: Path, tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False)
+    done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, timeout=600, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
     assert "Warning" not in done.stderr, done.stderr

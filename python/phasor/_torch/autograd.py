@@ -161,7 +161,7 @@ def _register_by_library(operator: Operator) -> None:
     def setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         positions = operator.tensors + 1
         if not operator.by_tables and ctx.needs_input_grad[positions]:
-            raise NotImplementedError(f"{operator.name}: positions require a gradient, which this PyTorch has no way to; use learned_rotary")
+            raise NotImplementedError(f"{operator.name}: positions require a gradient, for which this PyTorch has no way; use learned_rotary")
         _keep(ctx, operator, inputs)
 
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The private names of PyTorch that are used, and what is done where one is gone: results stay, only speed may go. No other file has any."""
+"""The private names of PyTorch that are used, and what is done where one is gone: results stay, speed may go. No other file has any."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ def _module(path: str) -> Any:
         return None
 
 
-_C = getattr(torch, "_C", None)
-_transforms = getattr(_C, "_are_functorch_transforms_active", None)
-_modes = getattr(_C, "_len_torch_dispatch_stack", None)
-_function_modes = getattr(_C, "_len_torch_function_stack", None)
+_C: Any = getattr(torch, "_C", None)
+_transforms: Any = getattr(_C, "_are_functorch_transforms_active", None)
+_modes: Any = getattr(_C, "_len_torch_dispatch_stack", None)
+_function_modes: Any = getattr(_C, "_len_torch_function_stack", None)
 _tracing = getattr(_C, "_is_tracing", None) or torch.jit.is_tracing
-_below_autograd = getattr(_C, "_AutoDispatchBelowAutograd", None)
-_after_autograd = getattr(_C, "_after_autograd_keyset", None)
+_below_autograd: Any = getattr(_C, "_AutoDispatchBelowAutograd", None)
+_after_autograd: Any = getattr(_C, "_after_autograd_keyset", None)
 _autograd = getattr(_C, "_autograd", None)
-_creation_meta = getattr(_autograd, "_get_creation_meta", None)
+_creation_meta: Any = getattr(_autograd, "_get_creation_meta", None)
 _creation_default = getattr(getattr(_autograd, "CreationMeta", None), "DEFAULT", None)
-_forward_enabled = getattr(forward_ad, "_set_fwd_grad_enabled", None)
-_single_level = getattr(_module("torch._functorch.utils"), "enable_single_level_autograd_function", None)
-_without_modes = getattr(_module("torch.utils._python_dispatch"), "_disable_current_modes", None)
+_forward_enabled: Any = getattr(forward_ad, "_set_fwd_grad_enabled", None)
+_single_level: Any = getattr(_module("torch._functorch.utils"), "enable_single_level_autograd_function", None)
+_without_modes: Any = getattr(_module("torch.utils._python_dispatch"), "_disable_current_modes", None)
 
 # Whether PyTorch can be asked who looks on at a call. Where it cannot, no call goes past its dispatcher.
 CAN_ASK = all(x is not None for x in (_transforms, _modes, _function_modes, getattr(forward_ad, "_current_level", None)))
@@ -94,7 +94,7 @@ def single_level() -> Any:
 
 
 def _refused() -> Any:
-    raise NotImplementedError("phasor: this PyTorch has no way for our operators to be differentiated inside of torch.func; use torch.autograd")
+    raise NotImplementedError("phasor: in this PyTorch our operators have no gradients inside of torch.func; use torch.autograd")
 
 
 def guarded(kernel: Callable[..., Any]) -> Callable[..., Any]:

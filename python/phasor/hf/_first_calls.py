@@ -9,13 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from .._torch.plain import TYPES
 from .._torch.private import nobody_watches
 from ._forms import Call
 from ._variants import Misfit
-
-Tensor = torch.Tensor
 
 
 def kind_of(call: Call, training: bool | None) -> tuple:
@@ -45,7 +44,8 @@ class FirstCalls:
         if not alike:
             q = call.tensors[0]
             self.differences.append(
-                f"it rotated the probes as phasor does, but not a call with q {tuple(q.shape)} of {q.dtype}: such calls go to the model's own function"
+                f"it rotated the probes as phasor does, but not a call with q {tuple(q.shape)} of {q.dtype}: "
+                "such calls go to the model's own function"
             )
             warnings.warn(f"phasor.hf: {self.name}: {self.differences[-1]}", stacklevel=2)
 

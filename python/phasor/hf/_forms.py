@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from ._variants import Misfit, Variant, rotate
 
@@ -59,10 +59,15 @@ class Form:
         return self.tables == "separate" and self.roles.index("sin") < self.roles.index("cos")
 
 
+def plain_function(function: Callable) -> Callable:
+    """The function itself. With the package `kernels` transformers makes a module of a function, so that another may take its place."""
+    return function.forward if isinstance(function, nn.Module) else function
+
+
 def form_of(function: Callable) -> Form | str:
     """The form of something that may be a rotation, or why it is none."""
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = inspect.signature(plain_function(function)).parameters.values()
     except (TypeError, ValueError):
         return "its signature cannot be read"
     found: list[tuple[str, str, Any]] = []

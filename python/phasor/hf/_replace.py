@@ -9,65 +9,70 @@ from collections.abc import Callable
 from typing import Any
 
 from ._first_calls import FirstCall, FirstCalls, comparable, kind_of
-from ._forms import Call, read_call
+from ._forms import Call, plain_function, read_call
 from ._plans import MOST, Plan, compiling, key_of, plan_for
 from ._recognise import Rotation
 from ._variants import Misfit
 
 
-def turned(
-    rotation: Rotation, plans: dict[tuple, Any], args: tuple, kwargs: dict[str, Any], calls: FirstCalls | None = None, training: bool | None = None
-) -> Any:
+class Plans(dict):
+    """Plans by shapes and dtypes, None where the model's own function is to be used; and which calls were compared with it."""
+
+    def __init__(self, calls: FirstCalls):
+        super().__init__()
+        self.calls = calls
+
+
+def turned(rotation: Rotation, plans: dict[tuple, Any], args: tuple, kwargs: dict[str, Any], training: bool | None = None) -> Any:
     """What the rotation makes of a call, None where the proof does not hold, a FirstCall where it is to be seen once more.
 
-    Plans are kept by shapes and dtypes. Without `calls` nothing is compared.
+    With a plain dict nothing is compared.
     """
     call = read_call(rotation.form, args, kwargs)
     if call is None:
         return None
     try:
         if compiling():  # a dict of shapes would make every length a graph of its own; nor are there values to compare
-            plan = None if calls is not None and calls.differences else plan_for(rotation, call)
+            plan = None if isinstance(plans, Plans) and plans.calls.differences else plan_for(rotation, call)
             return None if plan is None else plan.run(rotation, call)
         key = key_of(call) if training is None else (*key_of(call), training)
         if key not in plans:
-            plan = _first_plan(rotation, call, (plans, key), calls, training)
-            if not isinstance(plan, Plan):
-                return plan
-            return plan.run(rotation, call)
+            first = _first_plan(rotation, call, plans, key, training)
+            return first.run(rotation, call) if isinstance(first, Plan) else first
         plan = plans[key]
         return None if plan is None else plan.run(rotation, call)
     except Misfit:
         return None
 
 
-def _first_plan(rotation: Rotation, call: Call, place: tuple[dict, tuple], calls: FirstCalls | None, training: bool | None) -> Plan | FirstCall | None:
+def _first_plan(rotation: Rotation, call: Call, plans: dict[tuple, Any], key: tuple, training: bool | None) -> Plan | FirstCall | None:
     """The plan of a call whose shapes are new; a FirstCall where its kind is new too."""
-    plans, key = place
     if len(plans) >= MOST:
         plans.clear()
     plans[key] = None  # for a Misfit, here and later
     plan = plan_for(rotation, call)
-    if plan is None or calls is None:
+    if plan is None or not isinstance(plans, Plans):
         plans[key] = plan
         return plan
     kind = kind_of(call, training)
-    alike = calls.verdict(kind)
+    alike = plans.calls.verdict(kind)
     if alike is None:
         del plans[key]  # whoever cannot compare now leaves that to a later call
-        return FirstCall(rotation, plan, call, kind, functools.partial(plans.__setitem__, key), calls) if comparable(call) else plan
+        return FirstCall(rotation, plan, call, kind, functools.partial(plans.__setitem__, key), plans.calls) if comparable(call) else plan
     plans[key] = plan if alike else None
     return plans[key]
 
 
-def replacement(original: Callable, rotation: Rotation, *, method: bool = False) -> Callable:
-    """A function with the original's signature and bits. A method's first argument is its module, which the rotation does not see."""
-    plans: dict[tuple, Any] = {}
-    calls = FirstCalls(getattr(original, "__name__", "a rotation"))
+def replacement(original: Callable, rotation: Rotation, *, method: bool = False, name: str | None = None) -> Callable:
+    """A function with the original's signature and bits. A method's first argument is its module, which the rotation does not see.
 
-    @functools.wraps(original)
+    `name` is what the report calls it, its own if not given.
+    """
+    plans = Plans(FirstCalls(name or getattr(original, "__name__", "a rotation")))
+
+    @functools.wraps(plain_function(original))
     def rotated(*args: Any, **kwargs: Any) -> Any:
-        got = turned(rotation, plans, args[1:], kwargs, calls, args[0].training) if method else turned(rotation, plans, args, kwargs, calls)
+        got = turned(rotation, plans, args[1:], kwargs, args[0].training) if method else turned(rotation, plans, args, kwargs)
         if got is None:
             return original(*args, **kwargs)
         if type(got) is FirstCall:
@@ -75,7 +80,7 @@ def replacement(original: Callable, rotation: Rotation, *, method: bool = False)
         return got
 
     rotated.phasor_rotation = rotation  # how `patch` knows its own
-    rotated.phasor_calls = calls
+    rotated.phasor_calls = plans.calls
     return rotated
 
 

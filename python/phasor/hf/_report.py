@@ -20,7 +20,7 @@ class Entry:
 
 @dataclasses.dataclass
 class Report:
-    """Replaced rotations, replaced tables (numerics="exact"), what was left as it is, and what fell back to the model's own function since."""
+    """Replaced rotations, replaced tables (numerics="exact"), what was left as it is, and what fell back since."""
 
     numerics: str
     rotations: list[Entry] = dataclasses.field(default_factory=list)

@@ -73,8 +73,8 @@ class Scene:
         """Of q, of k and v, and of the tables."""
         size = self.size
         if self.heads is not None:
-            q = (size.batch, size.tokens, self.heads[0] * self.heads[1])
-            return q, q, (*packed_shapes(size)[1][2], self.heads[1])
+            packed = (size.batch, size.tokens, self.heads[0] * self.heads[1])
+            return packed, packed, (*packed_shapes(size)[1][2], self.heads[1])
         width = size.width
         if self.tables == "complex":
             width = -(-width // (2 * ROW)) * 2 * ROW  # whole registers

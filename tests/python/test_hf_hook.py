@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""transformers' own hook for rotations: functions that it has made modules of, and phasor as a kernel mapping."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import phasor.hf
+from hf_zoo.compare import Count
+from phasor.hf._hook import PhasorRepository, PhasorRotation
+from test_hf_first_calls import halves, module_of, other, plain, same, tensors
+
+HAS_KERNELS = importlib.util.find_spec("kernels") is not None
+
+
+class Func(torch.nn.Module):
+    """A function as `kernels` wraps it: called like the function, its forward may be replaced."""
+
+    kernel_layer_name = "rotary_pos_emb"
+
+    def forward(self, q, k, cos, sin, unsqueeze_dim=1):
+        cos, sin = cos.unsqueeze(unsqueeze_dim), sin.unsqueeze(unsqueeze_dim)
+        return q * cos + halves(q) * sin, k * cos + halves(k) * sin
+
+
+def batched(tokens=6, width=8):
+    q, k, cos, sin = tensors(tokens, width)
+    return q, k, cos[None], sin[None]
+
+
+def test_a_rotation_that_is_a_module_is_patched():
+    function = Func()
+    module = module_of(function)
+    report = phasor.hf.patch(module)
+    assert [entry.what for entry in report.rotations] == ["rotary"]
+    wanted = function(*batched())
+    for _ in range(2):
+        with Count() as count:
+            assert same(module(*batched()), wanted)
+        assert count.ours == 1
+
+
+def kernelized(function):
+    """What kernels.kernelize does with a mapping."""
+    layer = PhasorRepository().load()
+    function.forward = layer.forward.__get__(function)
+    return function
+
+
+def test_the_layer_of_the_mapping_has_the_bits_of_the_function_it_replaces():
+    own, function = Func(), kernelized(Func())
+    for args in (batched(), batched(), batched(40, 64)):
+        with Count() as count:
+            assert same(function(*args), own(*args))
+        assert count.ours == 1
+    q, k, cos, sin = batched()
+    q, k = q.transpose(1, 2), k.transpose(1, 2)
+    assert same(function(q, k, cos, sin, unsqueeze_dim=2), own(q, k, cos, sin, unsqueeze_dim=2))
+    first, second = (f(*(t.clone().requires_grad_(i < 2) for i, t in enumerate(batched()))) for f in (own, function))
+    assert second[0].requires_grad and same(first, second)
+
+
+def test_a_function_that_is_no_rotation_stays_its_own_under_the_mapping():
+    class Odd(Func):
+        def forward(self, q, k, cos, sin, unsqueeze_dim=1):
+            return other(q, k, cos.unsqueeze(unsqueeze_dim), sin.unsqueeze(unsqueeze_dim))
+
+    with Count() as count:
+        assert same(kernelized(Odd())(*batched()), Odd()(*batched()))
+    assert count.ours == 0
+    assert not same(Odd()(*batched()), plain(*tensors()))
+
+
+def test_the_layer_is_such_as_kernels_takes():
+    """What its validation asks for: no constructor, no members of its own, as many parameters as the function."""
+    import inspect
+
+    assert PhasorRotation.__init__ is torch.nn.Module.__init__
+    assert set(dir(PhasorRotation)) - set(dir(torch.nn.Module)) <= {"can_torch_compile", "has_backward"}
+    kinds = [[p.kind for p in inspect.signature(layer.forward).parameters.values()] for layer in (PhasorRotation, Func)]
+    assert kinds[0] == kinds[1]
+
+
+KERNELIZED = """
+import kernels, torch, phasor.hf
+from hf_zoo.compare import Count
+from hf_zoo.models import build
+from hf_zoo.samples import token_ids
+
+model, twin = build("llama"), build("llama")
+with torch.no_grad():
+    wanted = model(token_ids()).logits
+    with kernels.use_kernel_mapping(phasor.hf.kernel_mapping(), inherit_mapping=False):
+        kernels.kernelize(model, mode=kernels.Mode.INFERENCE, device="cpu")
+    for one in (model, model, twin):  # the hook is the architecture's
+        with Count() as count:
+            assert torch.equal(one(token_ids()).logits, wanted)
+        assert count.ours == 2, count.ours
+    with kernels.use_kernel_mapping({}, inherit_mapping=False):
+        kernels.kernelize(model, mode=kernels.Mode.INFERENCE, device="cpu")
+    with Count() as count:
+        assert torch.equal(model(token_ids()).logits, wanted)
+    assert count.ours == 0
+    assert phasor.hf.patch(model).rotations
+    with Count() as count:
+        assert torch.equal(model(token_ids()).logits, wanted)
+    assert count.ours == 2
+print("kernelized")
+"""
+
+
+def test_kernels_takes_the_mapping_or_is_asked_for_with_words():
+    """With the package `kernels` where it is installed (it is no requirement of these tests: it changes all of transformers)."""
+    if not HAS_KERNELS:
+        with pytest.raises(ImportError, match="pip install kernels"):
+            phasor.hf.kernel_mapping()
+        return
+    done = subprocess.run([sys.executable, "-c", KERNELIZED], capture_output=True, text=True, cwd=Path(__file__).parent)
+    assert done.stdout.endswith("kernelized\n"), done.stderr
