@@ -58,7 +58,7 @@ run_tests() {
   compile golden tests/golden_file.cpp
   mapfile -t sources < <(ls tests/{math,spec,plan,job,cpu,ops,analysis,surface}/*_test.cpp 2> /dev/null | grep -v _oracle_test)
   run_program phasor_tests "${sources[@]}"
-  run_program phasor_attention_tests tests/attention/*_test.cpp
+  run_program phasor_attention_tests tests/attention/*.cpp
   flags=("${library_flags[@]}")
   "$build/phasor_tests" --gtest_filter='Hash.*' | grep -E '^\[ +(OK|FAILED) ' | sed 's/^/hash: /'
 }
