@@ -184,21 +184,29 @@ struct TokenSteps {
 /// What token `t` of them needs.
 template <class T>
 HWY_INLINE Row<T> row_of_token(const Row<T>& first, const TokenSteps& steps, std::int64_t t) {
-  Row<T> row = first;
-  for (int lane = 0; lane < 2; ++lane) {
-    row.cos[lane] += t * steps.row;
-    row.sin[lane] += t * steps.row;
-  }
-  row.cos_lanes += t * steps.lanes;
-  row.sin_lanes += t * steps.lanes;
-  return row;
+  const std::int64_t by = t * steps.row;  // field by field: a copy would go through the stack
+  const std::int64_t lanes = t * steps.lanes;
+  return {{first.cos[0] + by, first.cos[1] + by},
+          {first.sin[0] + by, first.sin[1] + by},
+          first.cos_lanes + lanes,
+          first.sin_lanes + lanes,
+          first.identity_inside,
+          first.turns_all,
+          first.rounds_products,
+          first.coarse};
 }
 
 /// Every head of some tokens, none of whose rows leaves a pair alone. Nothing else is stored in between, not even a register that the
 /// compiler has no room for: on Neoverse-N1 one push to the stack ends a run of whole lines that are written without being read first.
 /// So what a token needs is worked out anew from what lies behind the references, and kept in registers for its heads.
+#undef PHASOR_OWN_FRAME
+#if PHASOR_LANES && HWY_TARGET == HWY_NEON
+#define PHASOR_OWN_FRAME HWY_NOINLINE  // beside other loops in one function this one would not get all registers
+#else
+#define PHASOR_OWN_FRAME
+#endif
 template <DType dtype, Pairing pairing, Variant variant, bool ahead, class Count, class T>
-void rotate_tokens_of(const Row<T>& first_row, const Heads& first_heads, const TokenSteps& steps, Count pairs) {
+PHASOR_OWN_FRAME void rotate_tokens_of(const Row<T>& first_row, const Heads& first_heads, const TokenSteps& steps, Count pairs) {
   using Storage = typename Element<dtype>::Storage;
   for (std::int64_t t = 0; t < steps.count; ++t) {
     const Row<T> row = row_of_token(first_row, steps, t);
