@@ -13,6 +13,7 @@ struct Row {
   bool identity_inside;  // some pair is left bit for bit: go pair by pair
   bool turns_all;        // no pair is left bit for bit (numerics profiles)
   bool rounds_products;  // each product is rounded to the tensor's dtype
+  bool coarse;           // the values are bfloat16
 };
 
 /// Heads of one operand at one token. `in` and `out` point at the first rotated channel of head 0.
@@ -80,6 +81,7 @@ enum class Variant : std::uint8_t {
   streamed,              // as plain, stores past the caches
   rounded,               // as plain, products rounded to the dtype
   rounded_lanes_differ,  // as lanes_differ, products rounded to the dtype
+  coarse,                // as plain, by values of bfloat16: results often lie halfway between two of them (NEON)
 };
 constexpr bool lanes_differ(Variant variant) { return variant == Variant::lanes_differ || variant == Variant::rounded_lanes_differ; }
 constexpr bool rounds(Variant variant) { return variant == Variant::rounded || variant == Variant::rounded_lanes_differ; }
@@ -144,6 +146,12 @@ struct PairRange {
 /// The pairs of a head that registers left over, or all of them. Apart from the loops, whose registers it would take.
 template <DType dtype, Pairing read, Pairing write, Variant variant, class T>
 HWY_NOINLINE void rotate_rest(const Row<T>& row, const Heads& heads, PairRange<std::int64_t> range, Head<dtype> head) {
+#if PHASOR_LANES && HWY_TARGET == HWY_NEON
+  // Its loops take eight pairs of 16 bits and leave up to seven.
+  if (read == write && !row.identity_inside) {
+    range.next = rotate_by_layout<dtype, read, write, variant>(hn::ScalableTag<T>(), row, heads, range, head);
+  }
+#endif
   for (std::int64_t i = range.next; i < range.end; ++i) rotate_one<dtype, read, write, variant>(row, heads, i, head);
 }
 
@@ -176,21 +184,29 @@ struct TokenSteps {
 /// What token `t` of them needs.
 template <class T>
 HWY_INLINE Row<T> row_of_token(const Row<T>& first, const TokenSteps& steps, std::int64_t t) {
-  const std::int64_t by = t * steps.row;
+  const std::int64_t by = t * steps.row;  // field by field: a copy would go through the stack
+  const std::int64_t lanes = t * steps.lanes;
   return {{first.cos[0] + by, first.cos[1] + by},
           {first.sin[0] + by, first.sin[1] + by},
-          first.cos_lanes + t * steps.lanes,
-          first.sin_lanes + t * steps.lanes,
+          first.cos_lanes + lanes,
+          first.sin_lanes + lanes,
           first.identity_inside,
           first.turns_all,
-          first.rounds_products};
+          first.rounds_products,
+          first.coarse};
 }
 
 /// Every head of some tokens, none of whose rows leaves a pair alone. Nothing else is stored in between, not even a register that the
 /// compiler has no room for: on Neoverse-N1 one push to the stack ends a run of whole lines that are written without being read first.
 /// So what a token needs is worked out anew from what lies behind the references, and kept in registers for its heads.
-template <DType dtype, Pairing pairing, bool ahead, class Count, class T>
-void rotate_tokens_of(const Row<T>& first_row, const Heads& first_heads, const TokenSteps& steps, Count pairs) {
+#undef PHASOR_OWN_FRAME
+#if PHASOR_LANES && HWY_TARGET == HWY_NEON
+#define PHASOR_OWN_FRAME HWY_NOINLINE  // beside other loops in one function this one would not get all registers
+#else
+#define PHASOR_OWN_FRAME
+#endif
+template <DType dtype, Pairing pairing, Variant variant, bool ahead, class Count, class T>
+PHASOR_OWN_FRAME void rotate_tokens_of(const Row<T>& first_row, const Heads& first_heads, const TokenSteps& steps, Count pairs) {
   using Storage = typename Element<dtype>::Storage;
   for (std::int64_t t = 0; t < steps.count; ++t) {
     const Row<T> row = row_of_token(first_row, steps, t);
@@ -199,39 +215,49 @@ void rotate_tokens_of(const Row<T>& first_row, const Heads& first_heads, const T
     std::byte* out = heads.out + t * steps.out;
     for (std::int64_t h = 0; h < heads.count; ++h, in += heads.in_stride, out += heads.out_stride) {
       const Head<dtype> head = {reinterpret_cast<const Storage*>(in), reinterpret_cast<Storage*>(out)};
-      const std::int64_t i = rotate_head<dtype, pairing, pairing, Variant::plain, ahead>(row, heads, pairs, head);
+      const std::int64_t i = rotate_head<dtype, pairing, pairing, variant, ahead>(row, heads, pairs, head);
       if (i < pairs) {
-        rotate_rest<dtype, pairing, pairing, Variant::plain>(row_of_token(first_row, steps, t), first_heads, {i, pairs}, head);
+        rotate_rest<dtype, pairing, pairing, variant>(row_of_token(first_row, steps, t), first_heads, {i, pairs}, head);
       }
     }
   }
 }
 
-/// Turns the run-time pair count into a constant for the widths that models have, where loops unroll by it.
-template <DType dtype, Pairing pairing, class T>
-void rotate_tokens(const Row<T>& row, const Heads& heads, const TokenSteps& steps, std::int64_t pairs) {
-  if constexpr (kNeon) {
-    if (steps.count > 1) return rotate_tokens_of<dtype, pairing, true>(row, heads, steps, pairs);
-  } else if constexpr (dtype != DType::f64) {
-    const auto fixed = [&](auto count) { rotate_tokens_of<dtype, pairing, false>(row, heads, steps, count); };
-    switch (pairs) {
-      case 32:
-        return fixed(std::integral_constant<std::int64_t, 32>());
-      case 40:
-        return fixed(std::integral_constant<std::int64_t, 40>());
-      case 48:
-        return fixed(std::integral_constant<std::int64_t, 48>());
-      case 64:
-        return fixed(std::integral_constant<std::int64_t, 64>());
-      case 96:
-        return fixed(std::integral_constant<std::int64_t, 96>());
-      case 128:
-        return fixed(std::integral_constant<std::int64_t, 128>());
-      default:
-        break;
+/// Turns the run-time pair count into a constant for the widths that models have: loops unroll by it, and registers suffice. NEON has the
+/// commonest only; its loops do not unroll further.
+template <DType dtype, Pairing pairing, Variant variant, bool ahead, class T>
+void rotate_tokens_by_count(const Row<T>& row, const Heads& heads, const TokenSteps& steps, std::int64_t pairs) {
+  if constexpr (dtype != DType::f64) {
+    const auto fixed = [&](auto count) { rotate_tokens_of<dtype, pairing, variant, ahead>(row, heads, steps, count); };
+    if (pairs == 64) return fixed(std::integral_constant<std::int64_t, 64>());
+    if constexpr (!kNeon) {
+      switch (pairs) {
+        case 32:
+          return fixed(std::integral_constant<std::int64_t, 32>());
+        case 40:
+          return fixed(std::integral_constant<std::int64_t, 40>());
+        case 48:
+          return fixed(std::integral_constant<std::int64_t, 48>());
+        case 96:
+          return fixed(std::integral_constant<std::int64_t, 96>());
+        case 128:
+          return fixed(std::integral_constant<std::int64_t, 128>());
+        default:
+          break;
+      }
     }
   }
-  rotate_tokens_of<dtype, pairing, false>(row, heads, steps, pairs);
+  rotate_tokens_of<dtype, pairing, variant, ahead>(row, heads, steps, pairs);
+}
+
+template <DType dtype, Pairing pairing, class T>
+void rotate_tokens(const Row<T>& row, const Heads& heads, const TokenSteps& steps, std::int64_t pairs) {
+  constexpr bool kAhead = kNeon;
+  if constexpr (kNeon && dtype == DType::bf16) {
+    if (row.coarse) return rotate_tokens_by_count<dtype, pairing, Variant::coarse, kAhead>(row, heads, steps, pairs);
+  }
+  if (steps.count > 1) return rotate_tokens_by_count<dtype, pairing, Variant::plain, kAhead>(row, heads, steps, pairs);
+  rotate_tokens_by_count<dtype, pairing, Variant::plain, false>(row, heads, steps, pairs);
 }
 
 /// Every head of a token, whatever its row.

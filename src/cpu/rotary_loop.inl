@@ -121,7 +121,8 @@ class RotateTask {
       }
       if (rows.batch == extent_.first_batch || !job_.rows.shared) make_rows(job_.rows, block, rows);
       for (std::int64_t r = 0; r < rows.count;) {
-        const std::int64_t done = rotate_together(block, rows, r);
+        std::int64_t done = 0;
+        if constexpr (read == write && kTokensAtOnce > 1) done = rotate_together(block, rows, r);
         if (done == 0) rotate_row(block, rows, r);
         r += std::max(done, std::int64_t{1});
       }
@@ -137,7 +138,6 @@ class RotateTask {
   /// The tokens of rows from `r` on, up to kTokensAtOnce, as long as all pairs of their rows turn and nothing else is to be done to them.
   /// Returns how many; 0: row `r` is not of that kind.
   std::int64_t rotate_together(const RowBlock<T>& block, const RowRange& rows, std::int64_t r) {
-    if constexpr (read != write || kTokensAtOnce == 1) return 0;
     if (!is_plain_) return 0;
     const std::int64_t most = std::min(kTokensAtOnce, rows.count - r);
     std::int64_t count = 0;
@@ -212,7 +212,8 @@ class RotateTask {
                   buffers_.sin_lanes,
                   false,
                   job_.turns_all,
-                  job_.rounds_products};
+                  job_.rounds_products,
+                  (job_.rows.kind == job::RowSource::Kind::tables ? job_.rows.tables.dtype : job_.rows.value_dtype) == DType::bf16};
     // Tables are read with their sines swapped already.
     if (job_.rows.step_lane_stride != 0 && job_.rows.swap_sines) std::swap(row.sin[0], row.sin[1]);
     return row;

@@ -22,8 +22,8 @@ HWY_INLINE void ask_ahead(const S* in) {
 
 /// Keeps g++ from starting on the next registers before these are stored: loads, products and stores stay mixed.
 template <class V>
-HWY_INLINE void settle(V& a, V& b) {
-  asm("" : "+w"(a.raw), "+w"(b.raw));
+HWY_INLINE void settle(V& a) {
+  asm("" : "+w"(a.raw));
 }
 
 /// Eight numbers of 16 bits in float32: the first four and the last four.
@@ -59,6 +59,23 @@ HWY_INLINE void narrow_eight(Eight value, std::uint16_t* out) {
   }
 }
 
+/// Halfway between two bfloat16 are values whose low 16 bits are 0x8000, the least of all as signed numbers: `least` finds out whether
+/// there was one among many. All others are rounded by one addition, without a look at the last bit kept.
+HWY_INLINE void watch_ties(uint16x8_t low_halves, int16x8_t& least) { least = vminq_s16(least, vreinterpretq_s16_u16(low_halves)); }
+HWY_INLINE bool has_tie(int16x8_t least) { return vminvq_s16(least) == std::numeric_limits<std::int16_t>::min(); }
+
+/// Pairs turned, and watched, together: 3 in 1000 such have a tie. (Where cosines are bfloat16 themselves, 4 in 10: see Variant::coarse.)
+constexpr std::int64_t kBlock = 32;
+
+/// Eight numbers as bfloat16, ties away from zero.
+HWY_INLINE uint16x8_t narrow_untied(Eight value, int16x8_t& least) {
+  const uint16x8_t first = vreinterpretq_u16_f32(value.first.raw);
+  const uint16x8_t last = vreinterpretq_u16_f32(value.last.raw);
+  watch_ties(vuzp1q_u16(first, last), least);
+  const uint32x4_t half = vdupq_n_u32(0x8000);
+  return vaddhn_high_u32(vaddhn_u32(vreinterpretq_u32_u16(first), half), vreinterpretq_u32_u16(last), half);
+}
+
 /// Four bfloat16 pairs that lie as x, y, x, y, ...: first channels, second channels, and back, a transposition each way.
 HWY_INLINE Pair<Float4> split_four(const std::uint16_t* in) {
   const uint16x8_t zero = vdupq_n_u16(0);
@@ -71,6 +88,17 @@ HWY_INLINE void join_four(Pair<Float4> p, std::uint16_t* out) {
   const uint16x8_t rounded_x = vreinterpretq_u16_u32(vaddq_u32(x, bf16_rounding(x)));
   const uint16x8_t rounded_y = vreinterpretq_u16_u32(vaddq_u32(y, bf16_rounding(y)));
   vst1q_u16(out, vtrn2q_u16(rounded_x, rounded_y));
+}
+
+/// The same, ties away from zero.
+HWY_INLINE uint16x8_t join_untied(Pair<Float4> p, int16x8_t& least) {
+  const uint16x8_t x = vreinterpretq_u16_f32(p.x.raw);
+  const uint16x8_t y = vreinterpretq_u16_f32(p.y.raw);
+  watch_ties(vtrn1q_u16(x, y), least);
+  const uint32x4_t half = vdupq_n_u32(0x8000);
+  const uint32x4_t rounded_x = vaddq_u32(vreinterpretq_u32_u16(x), half);
+  const uint32x4_t rounded_y = vaddq_u32(vreinterpretq_u32_u16(y), half);
+  return vtrn2q_u16(vreinterpretq_u16_u32(rounded_x), vreinterpretq_u16_u32(rounded_y));
 }
 
 /// One row's cosines and sines, a value for each pair, for registers of pairs.
@@ -102,6 +130,7 @@ struct Turn<dtype, Pairing::half, variant, T> {
   using V = hn::Vec<hn::ScalableTag<T>>;
   static constexpr std::int64_t kPairs = 16 / sizeof(Storage);
   static constexpr std::int64_t kLine = kLineBytes / sizeof(Storage);
+  static constexpr bool kWatchesTies = dtype == DType::bf16 && variant == Variant::plain;
   PairTurn<dtype, variant, T> by;
   const Storage* x_in;
   const Storage* y_in;
@@ -131,10 +160,35 @@ struct Turn<dtype, Pairing::half, variant, T> {
     } else {
       const hn::ScalableTag<T> d;
       Pair<V> p = by.turn(hn::LoadU(d, x_in + i), hn::LoadU(d, y_in + i), i);
-      settle(p.x, p.y);
+      settle(p.x);
+      settle(p.y);
       hn::StoreU(p.x, d, x_out + i);
       hn::StoreU(p.y, d, y_out + i);
     }
+  }
+
+  /// kBlock pairs of bfloat16 without ties; with one, nothing is written.
+  HWY_INLINE bool turn_untied(std::int64_t i) const {
+    uint16x8_t x_turned[kBlock / 8];
+    uint16x8_t y_turned[kBlock / 8];
+    int16x8_t least = vdupq_n_s16(0);
+    HWY_UNROLL(4)
+    for (std::int64_t g = 0; g < kBlock / 8; ++g) {
+      const Eight x = widen_eight<dtype>(x_in + i + 8 * g);
+      const Eight y = widen_eight<dtype>(y_in + i + 8 * g);
+      const Pair<Float4> first = by.turn(x.first, y.first, i + 8 * g);
+      const Pair<Float4> last = by.turn(x.last, y.last, i + 8 * g + 4);
+      x_turned[g] = narrow_untied({first.x, last.x}, least);
+      y_turned[g] = narrow_untied({first.y, last.y}, least);
+      asm("" : "+w"(x_turned[g]), "+w"(y_turned[g]));  // as settle
+    }
+    if (HWY_UNLIKELY(has_tie(least))) return false;
+    HWY_UNROLL(4)
+    for (std::int64_t g = 0; g < kBlock / 8; ++g) {
+      vst1q_u16(x_out + i + 8 * g, x_turned[g]);
+      vst1q_u16(y_out + i + 8 * g, y_turned[g]);
+    }
+    return true;
   }
 };
 
@@ -144,6 +198,7 @@ struct Turn<dtype, Pairing::interleaved, variant, T> {
   using Storage = typename Element<dtype>::Storage;
   static constexpr std::int64_t kPairs = 8 / sizeof(Storage);
   static constexpr std::int64_t kLine = kLineBytes / 2 / sizeof(Storage);
+  static constexpr bool kWatchesTies = dtype == DType::bf16 && variant == Variant::plain;
   PairTurn<dtype, variant, T> by;
   const T* cos_lanes;
   const T* sin_lanes;
@@ -175,21 +230,50 @@ struct Turn<dtype, Pairing::interleaved, variant, T> {
       narrow_eight<dtype>({turn_channels(v.first, 2 * i), turn_channels(v.last, 2 * i + 4)}, out + 2 * i);
     } else {
       const hn::ScalableTag<T> d;
-      hn::StoreU(turn_channels(hn::LoadU(d, in + 2 * i), 2 * i), d, out + 2 * i);
+      auto turned = turn_channels(hn::LoadU(d, in + 2 * i), 2 * i);
+      settle(turned);
+      hn::StoreU(turned, d, out + 2 * i);
     }
+  }
+
+  /// As in half pairing.
+  HWY_INLINE bool turn_untied(std::int64_t i) const {
+    uint16x8_t turned[kBlock / 4];
+    int16x8_t least = vdupq_n_s16(0);
+    HWY_UNROLL(8)
+    for (std::int64_t g = 0; g < kBlock / 4; ++g) {
+      const Pair<Float4> p = split_four(in + 2 * i + 8 * g);
+      turned[g] = join_untied(by.turn(p.x, p.y, i + 4 * g), least);
+      asm("" : "+w"(turned[g]));  // as settle
+    }
+    if (HWY_UNLIKELY(has_tie(least))) return false;
+    HWY_UNROLL(8)
+    for (std::int64_t g = 0; g < kBlock / 4; ++g) vst1q_u16(out + 2 * i + 8 * g, turned[g]);
+    return true;
   }
 };
 
-/// As many pairs as fill registers; returns where it stopped.
+/// Pairs among which there is a tie. A call, so that the loop keeps its registers.
+template <class AnyTurn>
+HWY_NOINLINE void rotate_tied(AnyTurn turn, std::int64_t i) {
+  for (std::int64_t j = 0; j < kBlock; j += AnyTurn::kPairs) turn(i + j);
+}
+
+/// As many pairs as fill registers, 32 of them (one to four lines of memory) without a branch; returns where it stopped.
 template <bool ahead, class AnyTurn, class Count>
 HWY_INLINE std::int64_t rotate_lines(const AnyTurn& turn, PairRange<Count> range) {
   std::int64_t i = range.next;
   const std::int64_t end = range.end;
   HWY_UNROLL(1)
-  for (; i + AnyTurn::kLine <= end; i += AnyTurn::kLine) {
-    if (ahead) turn.ask(i);
+  for (; i + kBlock <= end; i += kBlock) {
     HWY_UNROLL(8)
-    for (std::int64_t j = 0; j < AnyTurn::kLine; j += AnyTurn::kPairs) turn(i + j);
+    for (std::int64_t j = 0; ahead && j < kBlock; j += AnyTurn::kLine) turn.ask(i + j);
+    if constexpr (AnyTurn::kWatchesTies) {
+      if (!turn.turn_untied(i)) rotate_tied(turn, i);
+    } else {
+      HWY_UNROLL(16)
+      for (std::int64_t j = 0; j < kBlock; j += AnyTurn::kPairs) turn(i + j);
+    }
   }
   HWY_UNROLL(1)
   for (; i + AnyTurn::kPairs <= end; i += AnyTurn::kPairs) turn(i);

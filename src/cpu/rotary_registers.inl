@@ -144,17 +144,20 @@ HWY_INLINE std::int64_t rotate_apart(D d, const Row<T>& row, const Heads& heads,
 #include "cpu/rotary_neon.inl"
 #endif
 
-/// `ahead`: more of the same memory follows, so that it pays to ask for it (NEON).
-template <DType dtype, Pairing read, Pairing write, Variant variant, bool ahead, class D, class T, class Count>
-HWY_INLINE std::int64_t rotate_lanes(D d, const Row<T>& row, const Heads& heads, PairRange<Count> range, const Head<dtype>& head) {
+/// The same, the way that dtype and pairings ask for.
+template <DType dtype, Pairing read, Pairing write, Variant variant, class D, class T, class Count>
+HWY_INLINE std::int64_t rotate_by_layout(D d, const Row<T>& row, const Heads& heads, PairRange<Count> range, const Head<dtype>& head) {
   constexpr RegisterLayout kLayout = register_layout<dtype, read, write>();
-#if HWY_TARGET == HWY_NEON
-  if constexpr (read == write) {
-    range.next = rotate_lines<ahead>(Turn<dtype, read, variant, T>(row, heads, head), range);
-    if constexpr (dtype == DType::f32 || dtype == DType::f64) return range.next;  // else half a register of 16 bits may be left
-  }
-#endif
   if constexpr (kLayout == RegisterLayout::side_by_side) return rotate_side_by_side<dtype, variant>(d, row, heads, range, head);
   if constexpr (kLayout == RegisterLayout::even_odd && !lanes_differ(variant)) return rotate_even_odd<variant>(d, row, heads, range, head);
   return rotate_apart<dtype, read, write, variant>(d, row, heads, range, head);
+}
+
+/// `ahead`: more of the same memory follows, so that it pays to ask for it (NEON).
+template <DType dtype, Pairing read, Pairing write, Variant variant, bool ahead, class D, class T, class Count>
+HWY_INLINE std::int64_t rotate_lanes(D d, const Row<T>& row, const Heads& heads, PairRange<Count> range, const Head<dtype>& head) {
+#if HWY_TARGET == HWY_NEON
+  if constexpr (read == write) return rotate_lines<ahead>(Turn<dtype, read, variant, T>(row, heads, head), range);
+#endif
+  return rotate_by_layout<dtype, read, write, variant>(d, row, heads, range, head);
 }

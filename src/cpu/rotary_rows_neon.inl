@@ -16,25 +16,33 @@ HWY_INLINE float32x4_t to_float(float64x2_t first, float64x2_t last) {
   return both;
 }
 
-/// What cosines and sines are multiplied with.
-struct RowFactors {
-  double cos;
-  double sin;
-  explicit RowFactors(const job::RowSource& source) : cos(source.amplitude), sin(source.amplitude * source.sine_sign) {}
+/// One row's position, bound of `tiny`, and what its cosines and sines are multiplied with.
+struct RowAt {
+  uint32x4_t position;
+  double tiny;
+  double factor_cos;
+  double factor_sin;
+  RowAt(const job::RowSource& source, std::int64_t at, double bound)
+      : position(vdupq_n_u32(static_cast<u32>(at))),
+        tiny(bound),
+        factor_cos(source.amplitude),
+        factor_sin(source.amplitude * source.sine_sign) {}
 };
 
-/// Level 1 for eight pairs, the amplitude and the sign applied.
+/// Level 1 for eight pairs, the amplitude and the sign applied; returns where one is tiny. (What is returned in a struct of this size, g++
+/// puts into memory.)
 template <class Polynomials>
-HWY_INLINE SinCos<Four<float64x2_t>, Four<uint64x2_t>> sincos_of_eight(const RowFactors& factors, const math::Step* steps,
-                                                                       uint32x4_t position, double tiny) {
-  const TwoPhases a = phases_of_two(steps, position);
-  const TwoPhases b = phases_of_two(steps + 2, position);
-  const TwoPhases c = phases_of_two(steps + 4, position);
-  const TwoPhases d = phases_of_two(steps + 6, position);
+HWY_INLINE uint64x2_t sincos_of_eight(const RowAt& at, const math::Step* steps, Four<float64x2_t>& cos, Four<float64x2_t>& sin) {
+  const TwoPhases a = phases_of_two(steps, at.position);
+  const TwoPhases b = phases_of_two(steps + 2, at.position);
+  const TwoPhases c = phases_of_two(steps + 4, at.position);
+  const TwoPhases d = phases_of_two(steps + 6, at.position);
   const Four<uint64x2_t> high = {a.high, b.high, c.high, d.high};
   const Four<uint64x2_t> low = {a.low, b.low, c.low, d.low};
-  const auto r = sincos_lanes<Polynomials>(FourDoubles(), high, low, tiny);
-  return {Mul(r.cos, Set(FourDoubles(), factors.cos)), Mul(r.sin, Set(FourDoubles(), factors.sin)), r.tiny};
+  const auto r = sincos_lanes<Polynomials>(FourDoubles(), high, low, at.tiny);
+  cos = Mul(r.cos, Set(FourDoubles(), at.factor_cos));
+  sin = Mul(r.sin, Set(FourDoubles(), at.factor_sin));
+  return (r.tiny.a | r.tiny.b) | (r.tiny.c | r.tiny.d);
 }
 
 /// The smallest of near_midpoint's `dropped`, eight times as large: the bits of a double that float32 drops are in its low word.
@@ -60,20 +68,19 @@ HWY_INLINE void store_eight(const Four<float64x2_t>& values, float* to, Closest&
 
 /// As fill_proven, from the steps on: level 1 for as many pairs of a chunk as make eights; 0 when a rounding is not proven.
 inline std::int64_t fill_eights(const job::RowSource& source, std::int64_t position, const RowBlock<float>& block) {
-  const RowFactors factors(source);
+  const RowAt at(source, position, tiny_bound_at(position));
   const RowBlock<float> to = block;  // a copy: what lies behind the reference would be read again after every store
   const math::Step* steps = source.steps + to.first;
-  const uint32x4_t at = vdupq_n_u32(static_cast<u32>(position));
-  const double tiny = tiny_bound_at(position);
   const u64 doubt = math::doubt_with_amplitude(Short::doubt, source.amplitude);
   Closest closest(doubt);
   uint64x2_t is_tiny = vdupq_n_u64(0);
   std::int64_t i = 0;
   for (; i + 8 <= to.count; i += 8) {
-    const auto r = sincos_of_eight<Short>(factors, steps + i, at, tiny);
-    is_tiny |= (r.tiny.a | r.tiny.b) | (r.tiny.c | r.tiny.d);
-    store_eight(r.cos, to.cos + i, closest);
-    store_eight(r.sin, to.sin + i, closest);
+    Four<float64x2_t> cos;
+    Four<float64x2_t> sin;
+    is_tiny |= sincos_of_eight<Short>(at, steps + i, cos, sin);
+    store_eight(cos, to.cos + i, closest);
+    store_eight(sin, to.sin + i, closest);
   }
   return closest.is_near(doubt) || vmaxvq_u32(vreinterpretq_u32_u64(is_tiny)) != 0 ? 0 : i;
 }
@@ -92,13 +99,14 @@ HWY_INLINE void store_seeds(const Four<float64x2_t>& values, double* to) {
 }
 
 inline void fill_seeds(const job::RowSource& source, std::int64_t position, std::int64_t pair, std::int64_t count, Seeds& seeds) {
-  const RowFactors factors(source);
+  const RowAt at(source, position, 0.0);
   const math::Step* steps = source.steps + pair;
-  const uint32x4_t at = vdupq_n_u32(static_cast<u32>(position));
   for (std::int64_t i = 0; i < count; i += 8) {
-    const auto r = sincos_of_eight<Long>(factors, steps + i, at, 0.0);
-    store_seeds(r.cos, seeds.cos + i);
-    store_seeds(r.sin, seeds.sin + i);
+    Four<float64x2_t> cos;
+    Four<float64x2_t> sin;
+    sincos_of_eight<Long>(at, steps + i, cos, sin);
+    store_seeds(cos, seeds.cos + i);
+    store_seeds(sin, seeds.sin + i);
   }
 }
 
