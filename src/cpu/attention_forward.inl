@@ -118,10 +118,10 @@ std::size_t added_with_softmax(const ScoreTile<T>& tile, T* base, T* line, Added
   return added.data == nullptr ? job.terms.size() : t - 1;
 }
 
-/// Scores of a tile of keys, terms, soft cap and mask included, but for what is still to be added, kept in `line` or elsewhere.
+/// Scores of a tile of keys, terms, soft cap and mask included, but for what is still to be added, which may lie in s.other.
 template <class T>
 AddedRows<T> forward_scores(const ScoreTile<T>& tile, TileSight sight, const KeyPanels<T>& panels, std::int64_t panel,
-                            const ForwardScratch<T>& s, T* line) {
+                            const ForwardScratch<T>& s) {
   const job::AttentionJob& job = *tile.rows->job;
   const T* keys[job::kMaxContents];
   for (int c = 0; c < job.content_count; ++c) keys[c] = panels.keys_transposed[c] + panel * job.shape.padded_width * job::kKeyTile;
@@ -131,7 +131,7 @@ AddedRows<T> forward_scores(const ScoreTile<T>& tile, TileSight sight, const Key
   content_scores(tile, content, keys, s.other);
   const bool whole = sight == TileSight::all && tile.keys->count == job::kKeyTile;
   AddedRows<T> added;
-  const std::size_t later = whole && job.softcap <= 0 ? added_with_softmax(tile, s.base, line, added) : job.terms.size();
+  const std::size_t later = whole && job.softcap <= 0 ? added_with_softmax(tile, s.base, s.other, added) : job.terms.size();
   for (std::size_t t = 0; t < job.terms.size(); ++t) {
     if (t == later) continue;
     std::visit([&](const auto& term) { term_add(term, tile, s.base + job.term_scratch[t]); }, job.terms[t]);
@@ -161,8 +161,7 @@ template <class T>
 void forward_tile(const ScoreTile<T>& tile, TileSight sight, const KeyPanels<T>& panels, std::int64_t panel, const ForwardScratch<T>& s) {
   const RowTile<T>& rows = *tile.rows;
   const job::AttentionJob& job = *rows.job;
-  HWY_ALIGN T line[kAddedLine];
-  const AddedRows<T> added = forward_scores(tile, sight, panels, panel, s, line);
+  const AddedRows<T> added = forward_scores(tile, sight, panels, panel, s);
   const std::int64_t blind = blind_rows(tile);
   const bool risen = update_softmax(SoftmaxRows<T>{.rows = rows.tile->count - blind,
                                                    .scores = tile.scores + blind * job::kKeyTile,

@@ -30,6 +30,7 @@ struct ScoreTile {
 
 /// Room for a term to make what it adds in (AddedRows), where each row begins one place before the row above it.
 constexpr std::int64_t kAddedLine = job::kQueryTile + job::kKeyTile;
+static_assert(kAddedLine <= job::kQueryTile * job::kKeyTile);  // the loop lends its second tile of scores
 
 // Forward, in this order for a tile of queries: term_begin once; for every visible tile of keys, from the last to the first, term_added, or
 // where that gives nothing term_add (before soft cap and mask), then, when the maximum of rows has changed, term_rescale, then term_take

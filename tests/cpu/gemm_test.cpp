@@ -81,7 +81,8 @@ TEST(AttentionGemm, is_the_product_for_every_number_of_rows_and_columns) {
 TEST(AttentionGemm, takes_strides_sums_and_factors) {
   on_every_part([](const auto& parts, auto zero) {
     using T = decltype(zero);
-    for (const Size size : {Size{96, 64, 64}, Size{97, 64, 128}, Size{5, 256, 1}, Size{64, 128, 33}, Size{3, 16, 0}}) {
+    for (const Size size : {Size{96, 64, 64}, Size{97, 64, 128}, Size{5, 256, 1}, Size{64, 128, 33}, Size{3, 16, 0}, Size{8, 16, 4},
+                            Size{12, 48, 21}, Size{15, 32, 2}}) {
       for (const bool transposed : {false, true}) {
         check_product<T>(parts, {size, transposed, false, false});
         check_product<T>(parts, {size, transposed, true, false});

@@ -158,6 +158,40 @@ TEST(AttentionSoftmax, of_tiles_is_the_softmax_of_the_whole_row) {
   });
 }
 
+TEST(AttentionSoftmax, adds_rows_by_where_they_lie_before_anything_else) {
+  on_every_part([](const auto& parts, auto zero) {
+    using T = decltype(zero);
+    constexpr std::int64_t kRows = 23;
+    const std::size_t slots = static_cast<std::size_t>(padded(kRows));
+    const std::vector<T> band = numbers<T>(4 * kRows * kKeyTile, 20);
+    const T* const middle = band.data() + kRows;
+    // Each row one place before the row above; the same row for all; rows with a gap, and from row 6 on elsewhere.
+    const cpu::AddedRows<T> lists[] = {{.data = middle, .step = -1},
+                                       {.data = middle, .step = 0},
+                                       {.data = middle, .step = kKeyTile - 1, .wrap = 6, .wrapped = middle + 100}};
+    for (const cpu::AddedRows<T>& added : lists) {
+      const std::vector<T> given = score_tiles<T>(kRows, 1)[0];
+      std::vector<T> is = given;
+      std::vector<T> wanted = given;
+      for (std::int64_t r = 0; r < kRows; ++r) {
+        const T* const from = (r < added.wrap ? added.data : added.wrapped) + r * added.step;
+        for (std::int64_t j = 0; j < kKeyTile; ++j) wanted[static_cast<std::size_t>(r * kKeyTile + j)] += from[j];
+      }
+      std::vector<T> numbers_of[2][3];
+      for (auto& list : numbers_of) {
+        list[0].assign(slots, -std::numeric_limits<T>::infinity());
+        list[1].assign(slots, T{0});
+        list[2].assign(slots, T{0});
+      }
+      auto& [by_softmax, before] = numbers_of;
+      parts.update_softmax({kRows, is.data(), by_softmax[0].data(), by_softmax[1].data(), by_softmax[2].data(), added});
+      parts.update_softmax({kRows, wanted.data(), before[0].data(), before[1].data(), before[2].data(), {}});
+      EXPECT_EQ(is, wanted);
+      for (int n = 0; n < 3; ++n) EXPECT_EQ(by_softmax[n], before[n]) << n;
+    }
+  });
+}
+
 TEST(AttentionSoftmax, says_when_no_maximum_rose) {
   on_every_part([](const auto& parts, auto zero) {
     using T = decltype(zero);
