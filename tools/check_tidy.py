@@ -37,7 +37,7 @@ def tidy(build, source, command, settings):
     if done.returncode == 0:
         stamp.touch()
         return True, ""
-    return True, done.stdout + done.stderr
+    return True, done.stdout + done.stderr or f"{source}: {TIDY} ended with status {done.returncode}\n"
 
 
 def main():
