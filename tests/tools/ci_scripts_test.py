@@ -71,6 +71,24 @@ class Tidy(Folder):
             self.assertEqual(self.look(str(tool)), (True, "wrong\n"))
         self.assertIn("ended with status 1", self.look("false")[1])
 
+    def git(self, *words):
+        subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", *words], cwd=self.folder, check=True, capture_output=True)
+
+    def test_since_a_commit_a_header_brings_one_source_and_an_unknown_commit_all(self):
+        root = self.folder.resolve()
+        for name, text in {"a.cpp": '#include "s/b.inl"\n', "b.inl": '#include "s/c.hpp"\n', "c.hpp": "\n", "d.cpp": "\n", "e.cpp": "\n"}.items():
+            (root / "src" / "s").mkdir(parents=True, exist_ok=True)
+            (root / "src" / "s" / name).write_text(text, encoding="utf-8")
+        self.git("init", "-q")
+        self.git("add", "src")
+        self.git("commit", "-qm", "first")
+        sources = [root / "src" / "s" / f"{n}.cpp" for n in "ade"]
+        self.assertEqual(check_tidy.changed_sources(root, "HEAD", sources), [])
+        (root / "src" / "s" / "c.hpp").write_text("int c;\n", encoding="utf-8")
+        (root / "src" / "s" / "e.cpp").write_text("int e;\n", encoding="utf-8")
+        self.assertEqual(check_tidy.changed_sources(root, "HEAD", sources), [sources[0], sources[2]])
+        self.assertEqual(check_tidy.changed_sources(root, "HEAD~9", sources), sources)
+
 
 if __name__ == "__main__":
     unittest.main()
