@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""clang-tidy over sources, several at once: check_tidy.py BUILD JOBS SOURCES... What a file is, with all its headers and the checks, is
-kept as a hash in BUILD/tidy once it was found clean, and not looked at again until it changes."""
+"""clang-tidy over sources, several at once: check_tidy.py BUILD JOBS [--since COMMIT] SOURCES... What a file is, with all its headers and the
+checks, is kept as a hash in BUILD/tidy once it was found clean, and not looked at again until it changes. --since: only sources that changed
+after that commit, and for every changed header one source that includes it; all of them where git does not know the commit."""
 import hashlib
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -37,12 +39,52 @@ def tidy(build, source, command, settings):
     if done.returncode == 0:
         stamp.touch()
         return True, ""
-    return True, done.stdout + done.stderr
+    return True, done.stdout + done.stderr or f"{source}: {TIDY} ended with status {done.returncode}\n"
+
+
+def includers(root):
+    """Which files of src and include include a file, by its path."""
+    found = {}
+    for file in sorted(f for folder in ("src", "include") for f in (root / folder).rglob("*.[chi]*") if f.is_file()):
+        for name in re.findall(r'^\s*#\s*include\s*"([^"]+)"', file.read_text(encoding="utf-8"), re.MULTILINE):
+            for base in (file.parent, root / "src", root / "include"):
+                found.setdefault((base / name).resolve(), []).append(file)
+    return found
+
+
+def source_of(header, by):
+    """The nearest source that includes a header, through others too; nothing where there is none."""
+    reached, border = {header}, [header]
+    while border:
+        border = [f for header in border for f in by.get(header, []) if f not in reached]
+        for file in border:
+            if file.suffix == ".cpp":
+                return file
+        reached |= set(border)
+    return None
+
+
+def changed_sources(root, commit, sources):
+    """What of the sources is to be looked at again after a commit."""
+    done = subprocess.run(["git", "diff", "--name-only", "-z", commit, "--", "src", "include"], cwd=root, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return sources
+    changed = [root / name for name in done.stdout.split("\0") if name]
+    by = includers(root)
+    wanted = {f if f.suffix == ".cpp" else source_of(f, by) for f in changed}
+    return [s for s in sources if s in wanted]
 
 
 def main():
-    build, jobs = Path(sys.argv[1]).resolve(), int(sys.argv[2])
-    sources = [Path(s).resolve() for s in sys.argv[3:]]
+    build, jobs, words = Path(sys.argv[1]).resolve(), int(sys.argv[2]), sys.argv[3:]
+    commit = words[1] if words[0] == "--since" else None
+    sources = [Path(s).resolve() for s in (words[2:] if commit else words)]
+    if commit:
+        every = len(sources)
+        sources = changed_sources(ROOT, commit, sources)
+        print(f"clang-tidy: {len(sources)} of {every} files changed since {commit}, or include what did")
+        if not sources:
+            return 0
     (build / "tidy").mkdir(exist_ok=True)
     version = subprocess.run([TIDY, "--version"], capture_output=True, check=True).stdout
     settings = version + (ROOT / ".clang-tidy").read_bytes()

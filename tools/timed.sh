@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs a part of make test or make check and says how long it took, by the clock and of the processors: tools/timed.sh NAME COMMAND...
-# The lines are kept in build/times.txt until tools/timed.sh --begin; tools/timed.sh --all prints them again, with their sum.
+# The lines are kept in build/times.txt (TIMES names another file) until tools/timed.sh --begin; tools/timed.sh --all prints them again, with their sum.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 mkdir -p build
-times=build/times.txt
+times=${TIMES:-build/times.txt}
 
 case ${1:-} in
   --begin)

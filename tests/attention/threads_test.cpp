@@ -66,12 +66,24 @@ Runner one_after_the_other() {
 /// Several tiles of queries and of keys, with a rest.
 ref::Shape several_tiles() { return {.batch = 2, .queries = 130, .keys = 130, .heads = 2, .key_heads = 1, .width = 8, .value_width = 6}; }
 
+/// Every scheme that the library has; those of grids for the 130 tokens of several_tiles.
 std::vector<NamedScheme> schemes_of_the_library(const ref::Shape& shape) {
   std::vector<NamedScheme> list = every_scheme(shape, 1);
   std::erase_if(list, [](const NamedScheme& one) {
     const auto* xpos = std::get_if<ref::Xpos>(&one.scheme);
     return xpos != nullptr && xpos->keys_rotated;
   });
+  Numbers random(6);
+  const std::int64_t d = shape.width;
+  for (NamedScheme& one : list) {
+    if (one.name == "swin") one.scheme = ref::Swin{.height = 10, .width = 13, .table = random.values(shape.heads * 19 * 25)};
+    if (one.name == "beit") {
+      one.scheme = ref::Swin{.height = 3, .width = 43, .class_token = true, .table = random.values(shape.heads * (5 * 85 + 3))};
+    }
+    if (one.name == "sam") {
+      one.scheme = ref::Sam{.query_grid = {10, 13}, .key_grid = {10, 13}, .rows_h = random.values(19 * d), .rows_w = random.values(25 * d)};
+    }
+  }
   return list;
 }
 
