@@ -14,8 +14,6 @@ import pytest
 import phasor
 
 try:
-    import torch
-
     from settled import settle
 except ImportError:  # NumPy alone
     pass

@@ -12,12 +12,11 @@ import phasor.hf
 from hf_zoo.compare import Count
 from hf_zoo.models import build
 from hf_zoo.samples import token_ids
-from phasor.hf._recognise import recognise
 from phasor.hf._replace import replacement
-from test_hf_recognise import KNOWN, llama
+from test_hf_recognise import KNOWN, known, llama
 
 PAIRS = [(torch.float32,) * 2, (torch.bfloat16,) * 2, (torch.bfloat16, torch.float32), (torch.float16, torch.float32), (torch.float64,) * 2]
-BY_TABLES = [f for f, _ in KNOWN if f.__name__ not in ("llama4", "roformer", "gptj", "in_float64")]
+BY_TABLES = [f for f, _ in KNOWN if f.__name__ not in ("separate_products", "roformer", "gptj", "in_float64")]
 
 
 def swapped(*shape):
@@ -70,8 +69,8 @@ def test_training_under_autocast_has_the_gradients_of_the_unpatched_model():
 @pytest.mark.parametrize("dtypes", PAIRS, ids=lambda pair: "-".join(str(d).removeprefix("torch.") for d in pair))
 @pytest.mark.parametrize("function", BY_TABLES, ids=lambda f: f.__name__)
 def test_a_replaced_function_has_the_bits_and_strides_of_the_originals_gradient(function, dtypes):
-    ours = replacement(function, recognise(function))
-    count = sum(1 for name in recognise(function).form.roles if name == "tensor")
+    ours = replacement(function, known(function))
+    count = sum(1 for name in known(function).form.roles if name == "tensor")
     shapes = [(2, 3, 7, 12), (2, 2, 7, 12)][:count]
     given = [swapped(*shape).to(dtypes[0]).requires_grad_() for shape in shapes]
     rows = (7,) if function.__name__ in ("dinov3", "vision") else (2, 7)
@@ -91,7 +90,7 @@ def test_a_replaced_function_has_the_bits_and_strides_of_the_originals_gradient(
 
 
 def test_without_a_gradient_the_rotation_is_phasors_in_every_pair_of_dtypes():
-    ours = replacement(llama, recognise(llama))
+    ours = replacement(llama, known(llama))
     for tensors, tables in PAIRS:
         q, k = (swapped(2, 3, 5, 8).to(tensors).requires_grad_() for _ in range(2))
         cos, sin = (torch.randn(2, 5, 8).to(tables) for _ in range(2))
