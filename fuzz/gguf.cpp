@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <span>
 
+#include "../tests/valid_utf8.hpp"
 #include "phasor/model.hpp"
 #include "spec/gguf.hpp"
 
@@ -32,7 +33,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   bool needs_more = false;
   const auto half = phasor::spec::parse_gguf_bytes({.head = bytes.first(size / 2), .size = size, .fetch = fetch}, {}, &needs_more);
   if (!needs_more && size > 1 && half.ok() != model.ok()) std::abort();
-  if (!model) return model.status().message().empty() ? std::abort(), 0 : 0;
+  if (!model) {
+    if (model.status().message().empty() || !phasor::test::is_message(model.status().message())) std::abort();
+    return 0;
+  }
+  for (const std::string& warning : model->warnings) {
+    if (!phasor::test::is_message(warning)) std::abort();
+  }
   if (is_small(*model)) {
     if (model->layers[0].rotary) static_cast<void>(phasor::Rotary::make(*model->layers[0].rotary));
     static_cast<void>(phasor::to_gguf_keys(*model, model->model_type));

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "../tests/valid_utf8.hpp"
 #include "phasor/model.hpp"
 #include "phasor/rotary.hpp"
 
@@ -38,9 +39,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto model = phasor::parse_hf_config(text, {.length = length});
     if (!model) {
       if (model.status().message().empty()) found("an error without a message");
+      if (!phasor::test::is_message(model.status().message())) found("a message that is no UTF-8");
       return 0;
     }
     if (model->layers.empty()) found("a model without layers");
+    for (const std::string& warning : model->warnings) {
+      if (!phasor::test::is_message(warning)) found("a warning that is no UTF-8");
+    }
     plan(model->layers);
     for (const phasor::ModelTower& tower : model->towers) plan(tower.layers);
     const auto written = phasor::to_hf_config(*model);

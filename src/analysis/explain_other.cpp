@@ -59,7 +59,8 @@ std::string additive_words(const ModelAdditive& additive) {
   const std::string channels = additive.width == 0 ? "" : spec::format(" of {} channels", grouped(additive.width));
   std::string text;
   if (additive.kind == ModelAdditive::Kind::learned) {
-    text = spec::format("learned: a table of {}{}, added to the tokens before the first layer", counted(additive.length, "row"), channels);
+    const std::string rows = additive.length == 0 ? "rows (how many the file does not say)" : counted(additive.length, "row");
+    text = spec::format("learned: a table of {}{}, added to the tokens before the first layer", rows, channels);
     if (additive.length > additive.first_position) {
       text += spec::format("; for positions 0 to {} only", grouped(additive.length - additive.first_position - 1));
     }

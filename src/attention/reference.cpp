@@ -150,6 +150,75 @@ Output empty_output(const Shape& s) {
   return {Values(static_cast<std::size_t>(rows * s.value_width), 0), Values(static_cast<std::size_t>(rows), -kInfinity)};
 }
 
+void make_absolute(std::span<double> values) {
+  for (double& x : values) x = std::fabs(x);
+}
+void make_absolute(Gradients& g) {
+  for (Values* list : {&g.q, &g.k, &g.v}) make_absolute(*list);
+  for (Scheme& scheme : g.schemes) {
+    for (const Parameter& parameter : std::visit([](auto& one) { return one.parameters(); }, scheme)) make_absolute(parameter.values);
+  }
+}
+
+/// The numbers' magnitudes; what decides places and probabilities is asked of p.
+Problem absolute(const Problem& p) {
+  Gradients lists{p.q, p.k, p.v, p.schemes};
+  make_absolute(lists);
+  Problem result = p;
+  result.q = lists.q;
+  result.k = lists.k;
+  result.v = lists.v;
+  result.schemes = lists.schemes;
+  result.magnitudes_of = &p;
+  return result;
+}
+
+Gradients no_gradients(const Problem& p) {
+  Gradients sum{Values(p.q.size(), 0), Values(p.k.size(), 0), Values(p.v.size(), 0), p.schemes};
+  for (Scheme& scheme : sum.schemes) {
+    for (const Parameter& parameter : std::visit([](auto& one) { return one.parameters(); }, scheme)) {
+      std::fill(parameter.values.begin(), parameter.values.end(), 0);
+    }
+  }
+  return sum;
+}
+
+void check_gradients(const Problem& p, const Values& out_gradient, const Values& lse_gradient) {
+  const Shape& s = p.shape;
+  expect_size(out_gradient, s.batch * s.queries * s.heads * s.value_width, "out_gradient");
+  if (!lse_gradient.empty()) expect_size(lse_gradient, s.batch * s.queries * s.heads, "lse_gradient");
+}
+
+/// As add_row_gradient, and the row's own sums; dout and dlse are magnitudes. Without dout no gradients.
+void add_row_magnitudes(const Problem& p, Cell cell, const double* dout, double dlse, Magnitudes& sum) {
+  const Row row = make_row(*p.magnitudes_of, cell);
+  double* out = sum.out.data() + out_row(p, cell);
+  Values dp(row.probability.size(), 0);
+  double mean = 0;
+  double score_sum = 0;
+  for (cell.j = 0; cell.j < p.shape.keys; ++cell.j) {
+    if (!visible(p, cell)) continue;
+    const auto j = static_cast<std::size_t>(cell.j);
+    score_sum = std::max(score_sum, std::fabs(score(p, cell)));
+    for (std::int64_t c = 0; c < p.shape.value_width; ++c) {
+      const double value = value_of(p, cell, c);
+      out[c] += row.probability[j] * value;
+      if (dout == nullptr) continue;
+      dp[j] += dout[c] * value;
+      add_value_gradient(p, cell, c, row.probability[j] * dout[c], sum.gradients);
+    }
+    mean += row.probability[j] * dp[j];
+  }
+  sum.scores[lse_index(p.shape, cell)] = score_sum;
+  if (dout == nullptr) return;
+  for (cell.j = 0; cell.j < p.shape.keys; ++cell.j) {
+    if (!visible(p, cell)) continue;
+    const auto j = static_cast<std::size_t>(cell.j);
+    // The soft cap's slope is 1 - t^2: its summands add up to 1 + t^2.
+    add_score_gradient(p, cell, row.probability[j] * (dp[j] + mean + dlse) * (2 - row.slope[j]), sum.gradients);
+  }
+}
+
 }  // namespace
 
 double score(const Problem& p, const Cell& cell) {
@@ -187,19 +256,29 @@ Output forward(const Problem& p) {
 
 Gradients backward(const Problem& p, const Values& out_gradient, const Values& lse_gradient) {
   check(p);
-  const Shape& s = p.shape;
-  expect_size(out_gradient, s.batch * s.queries * s.heads * s.value_width, "out_gradient");
-  if (!lse_gradient.empty()) expect_size(lse_gradient, s.batch * s.queries * s.heads, "lse_gradient");
-  Gradients sum{Values(p.q.size(), 0), Values(p.k.size(), 0), Values(p.v.size(), 0), p.schemes};
-  for (Scheme& scheme : sum.schemes) {
-    for (const Parameter& parameter : std::visit([](auto& one) { return one.parameters(); }, scheme)) {
-      std::fill(parameter.values.begin(), parameter.values.end(), 0);
-    }
-  }
-  each_query(s, [&](const Cell& cell) {
-    const double dlse = lse_gradient.empty() ? 0 : lse_gradient[lse_index(s, cell)];
+  check_gradients(p, out_gradient, lse_gradient);
+  Gradients sum = no_gradients(p);
+  each_query(p.shape, [&](const Cell& cell) {
+    const double dlse = lse_gradient.empty() ? 0 : lse_gradient[lse_index(p.shape, cell)];
     add_row_gradient(p, cell, out_gradient.data() + out_row(p, cell), dlse, sum);
   });
+  return sum;
+}
+
+Magnitudes magnitudes(const Problem& p, const Values& out_gradient, const Values& lse_gradient) {
+  check(p);
+  const bool outputs_only = out_gradient.empty();
+  if (!outputs_only) check_gradients(p, out_gradient, lse_gradient);
+  const Problem of = absolute(p);
+  Values dout = out_gradient;
+  make_absolute(dout);
+  const Output none = empty_output(p.shape);
+  Magnitudes sum{none.out, Values(none.lse.size(), 0), no_gradients(p)};
+  each_query(p.shape, [&](const Cell& cell) {
+    const double dlse = lse_gradient.empty() ? 0 : std::fabs(lse_gradient[lse_index(p.shape, cell)]);
+    add_row_magnitudes(of, cell, outputs_only ? nullptr : dout.data() + out_row(p, cell), dlse, sum);
+  });
+  make_absolute(sum.gradients);
   return sum;
 }
 

@@ -43,6 +43,8 @@ struct Problem {
   Integers key_positions = {};    // (B, Tk); empty: j of its sequence
   Visibility visibility = {};
   std::vector<Scheme> schemes = {};  // their terms add up; at most one says how q meets k
+  /// Set: this problem has the magnitudes of that one's numbers, and sums add magnitudes; see `magnitudes`.
+  const Problem* magnitudes_of = nullptr;
 };
 
 struct Output {
@@ -59,6 +61,16 @@ struct Gradients {
 };
 /// From the gradients of out and of lse (empty: zeros).
 Gradients backward(const Problem& problem, const Values& out_gradient, const Values& lse_gradient = {});
+
+/// What roundings are relative to: every sum of forward and backward with the magnitudes of its summands, at the problem's own
+/// probabilities. A result that cancels to little may be off by as much as one that does not.
+struct Magnitudes {
+  Values out;     // as an output's
+  Values scores;  // as lse: of the largest score that a query sees
+  Gradients gradients;
+};
+/// Without out_gradient: of outputs alone.
+Magnitudes magnitudes(const Problem& problem, const Values& out_gradient = {}, const Values& lse_gradient = {});
 
 /// One score before the soft cap, whether the key is seen or not.
 double score(const Problem& problem, const Cell& cell);

@@ -4,9 +4,11 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
+#include <tuple>
 
 #include "attention/reference_parts.hpp"
 #include "attention/reference_powers.hpp"
+#include "attention/reference_remembered.hpp"
 
 namespace phasor::attend::reference {
 namespace {
@@ -17,6 +19,7 @@ std::size_t gate_index(const Problem& p, const Cell& c) { return index((c.b * p.
 
 /// What ALiBi multiplies by the slope.
 double alibi_factor(AlibiForm form, const Problem& p, const Cell& c) {
+  if (p.magnitudes_of != nullptr) return std::fabs(alibi_factor(form, *p.magnitudes_of, c));
   const std::int64_t r = distance(p, c);
   switch (form) {
     case AlibiForm::symmetric:
@@ -95,7 +98,8 @@ double Kerple::term(const Problem& p, const Cell& c) const {
   const auto far = static_cast<double>(std::abs(distance(p, c)));
   const double a = r1[index(c.h)];
   const double b = r2[index(c.h)];
-  return kind == KerpleKind::logarithmic ? -a * std::log(1 + b * far) : -a * std::pow(far, b);
+  const double value = kind == KerpleKind::logarithmic ? a * std::log(1 + b * far) : a * std::pow(far, b);
+  return p.magnitudes_of != nullptr ? value : -value;
 }
 void Kerple::term_gradient(const Problem& p, const Cell& c, double ds, Gradients&, Kerple& own) const {
   const auto far = static_cast<double>(std::abs(distance(p, c)));
@@ -116,13 +120,21 @@ void Kerple::check(const Problem& p) const {
 }
 
 double Sandwich::term(const Problem& p, const Cell& c) const {
-  const auto r = static_cast<long double>(distance(p, c));
-  long double sum = 0;
-  for (std::int64_t n = 0; n < width / 2; ++n) {
-    const long double exponent = static_cast<long double>(2 * n) / static_cast<long double>(width);
-    sum += std::cos(r / std::pow(static_cast<long double>(base), exponent));
-  }
-  return static_cast<double>(sum) * static_cast<double>(p.shape.heads) / static_cast<double>(8 * (c.h + 1));
+  const std::int64_t r = distance(p, c);
+  const bool magnitudes = p.magnitudes_of != nullptr;
+  const auto sum_of_cosines = [&] {
+    long double sum = 0;
+    for (std::int64_t n = 0; n < width / 2; ++n) {
+      const long double exponent = static_cast<long double>(2 * n) / static_cast<long double>(width);
+      const long double cosine = std::cos(static_cast<long double>(r) / std::pow(static_cast<long double>(base), exponent));
+      sum += magnitudes ? std::fabs(cosine) : cosine;
+    }
+    return static_cast<double>(sum);
+  };
+  using Key = std::tuple<std::int64_t, std::int64_t, double, bool>;
+  thread_local std::map<Key, double> memory;
+  const double sum = remembered(memory, Key{r, width, base, magnitudes}, sum_of_cosines);
+  return sum * static_cast<double>(p.shape.heads) / static_cast<double>(8 * (c.h + 1));
 }
 
 double LearnedDiagonal::term(const Problem& p, const Cell& c) const { return table[diagonal_index(*this, p, c)]; }

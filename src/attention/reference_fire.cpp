@@ -89,10 +89,11 @@ double Fire::term(const Problem& p, const Cell& c) const {
 }
 
 void Fire::term_gradient(const Problem& p, const Cell& cell, double ds, Gradients&, Fire& own) const {
+  const bool magnitudes = p.magnitudes_of != nullptr;
   const Fraction x = fraction(*this, p, cell);
   const double dx = mlp_gradient(*this, x.top / x.bottom, cell.h, ds, own.mlp);
   const double dtop = dx / x.bottom;
-  const double dbottom = -dx * x.top / (x.bottom * x.bottom);
+  const double dbottom = (magnitudes ? dx : -dx) * x.top / (x.bottom * x.bottom);
   own.c += dtop * psi_by_c(c, x.far) + dbottom * psi_by_c(c, x.whole);
   if (x.whole == length) own.length += dbottom * c / (c * x.whole + 1);
 }

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <tuple>
 
 #include "attention/reference_parts.hpp"
+#include "attention/reference_remembered.hpp"
 
 namespace phasor::attend::reference {
 namespace {
@@ -29,26 +31,49 @@ long double frequency(const Ladder& ladder, std::int64_t pair, std::int64_t widt
   return 1 / std::pow(static_cast<long double>(ladder.base), exponent);
 }
 
+struct CosSin {
+  double c;
+  double s;
+};
+
 /// x rotated; transposed: by the transposed matrix. gamma: of xPos.
 struct Rotation {
   const Ladder& ladder;
   long double gamma;
   std::int64_t width;  // D
+  bool magnitudes = false;
+
+  /// Cosine and sine of every pair, times its gain.
+  std::vector<CosSin> rows(const Turn& turn) const {
+    const std::int64_t pairs = rotary_width(ladder, width) / 2;
+    std::vector<CosSin> result;
+    for (std::int64_t n = 0; n < pairs; ++n) {
+      const long double angle = turn.position * frequency(ladder, n, width);
+      const long double zeta = (static_cast<long double>(n) / static_cast<long double>(pairs) + gamma) / (1 + gamma);
+      const long double gain = ladder.amplitude * (turn.power == 0 ? 1 : std::pow(zeta, turn.power));
+      result.push_back({static_cast<double>(gain * std::cos(angle)), static_cast<double>(gain * std::sin(angle))});
+    }
+    return result;
+  }
+  const std::vector<CosSin>& remembered_rows(const Turn& turn) const {
+    using Key = std::tuple<long double, long double, double, std::int64_t, long double, double, Values>;
+    thread_local std::map<Key, std::vector<CosSin>> memory;
+    const Key key{turn.position, turn.power, ladder.base, rotary_width(ladder, width), gamma, ladder.amplitude, ladder.frequencies};
+    return remembered(memory, key, [&] { return rows(turn); });
+  }
 
   Values turned(const double* x, const Turn& turn, bool transposed) const {
     Values y(x, x + width);
     if (turn.none) return y;
-    const std::int64_t pairs = rotary_width(ladder, width) / 2;
-    for (std::int64_t n = 0; n < pairs; ++n) {
+    const std::vector<CosSin>& row = remembered_rows(turn);
+    const auto pairs = row.size();
+    for (std::size_t n = 0; n < pairs; ++n) {
       const bool half = ladder.pairing == Pairing::half;
-      const auto first = static_cast<std::size_t>(half ? n : 2 * n);
-      const auto second = static_cast<std::size_t>(half ? n + pairs : 2 * n + 1);
-      const long double angle = turn.position * frequency(ladder, n, width);
-      const long double zeta = (static_cast<long double>(n) / static_cast<long double>(pairs) + gamma) / (1 + gamma);
-      const long double gain = ladder.amplitude * (turn.power == 0 ? 1 : std::pow(zeta, turn.power));
-      const auto c = static_cast<double>(gain * std::cos(angle));
-      const auto s = static_cast<double>(gain * std::sin(angle)) * (transposed ? -1 : 1);
-      y[first] = x[first] * c - x[second] * s;
+      const std::size_t first = half ? n : 2 * n;
+      const std::size_t second = half ? n + pairs : 2 * n + 1;
+      const double c = magnitudes ? std::fabs(row[n].c) : row[n].c;
+      const double s = magnitudes ? std::fabs(row[n].s) : transposed ? -row[n].s : row[n].s;
+      y[first] = x[first] * c + x[second] * (magnitudes ? s : -s);
       y[second] = x[first] * s + x[second] * c;
     }
     return y;
@@ -120,26 +145,26 @@ void check_ladder(const Ladder& ladder, const Problem& p) {
 }  // namespace
 
 double Rope::content(const Problem& p, const Cell& c) const {
-  return Rotation{ladder, 0, p.shape.width}.content(p, c, rope_turns(*this, p, c));
+  return Rotation{ladder, 0, p.shape.width, p.magnitudes_of != nullptr}.content(p, c, rope_turns(*this, p, c));
 }
 void Rope::content_gradient(const Problem& p, const Cell& c, double ds, Gradients& sum) const {
-  Rotation{ladder, 0, p.shape.width}.gradient(p, c, rope_turns(*this, p, c), ds, sum);
+  Rotation{ladder, 0, p.shape.width, p.magnitudes_of != nullptr}.gradient(p, c, rope_turns(*this, p, c), ds, sum);
 }
 void Rope::check(const Problem& p) const { check_ladder(ladder, p); }
 
 double Xpos::content(const Problem& p, const Cell& c) const {
-  return Rotation{ladder, gamma, p.shape.width}.content(p, c, xpos_turns(*this, p, c));
+  return Rotation{ladder, gamma, p.shape.width, p.magnitudes_of != nullptr}.content(p, c, xpos_turns(*this, p, c));
 }
 void Xpos::content_gradient(const Problem& p, const Cell& c, double ds, Gradients& sum) const {
-  Rotation{ladder, gamma, p.shape.width}.gradient(p, c, xpos_turns(*this, p, c), ds, sum);
+  Rotation{ladder, gamma, p.shape.width, p.magnitudes_of != nullptr}.gradient(p, c, xpos_turns(*this, p, c), ds, sum);
 }
 void Xpos::check(const Problem& p) const { check_ladder(ladder, p); }
 
 double MappedRope::content(const Problem& p, const Cell& c) const {
-  return Rotation{ladder, 0, p.shape.width}.content(p, c, mapped_turns(*this, p, c));
+  return Rotation{ladder, 0, p.shape.width, p.magnitudes_of != nullptr}.content(p, c, mapped_turns(*this, p, c));
 }
 void MappedRope::content_gradient(const Problem& p, const Cell& c, double ds, Gradients& sum) const {
-  Rotation{ladder, 0, p.shape.width}.gradient(p, c, mapped_turns(*this, p, c), ds, sum);
+  Rotation{ladder, 0, p.shape.width, p.magnitudes_of != nullptr}.gradient(p, c, mapped_turns(*this, p, c), ds, sum);
 }
 void MappedRope::check(const Problem& p) const {
   check_ladder(ladder, p);

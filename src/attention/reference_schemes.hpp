@@ -310,7 +310,19 @@ struct MappedRope {
   void check(const Problem& problem) const;
 };
 
-using Scheme = std::variant<Alibi, T5, WavLm, Kerple, Sandwich, LearnedDiagonal, Fire, Dense, Swin, Sam, Shaw, TransformerXl, Xlnet,
-                            Deberta, Inkling, Cope, Rope, Xpos, MappedRope>;
+using AnyScheme = std::variant<Alibi, T5, WavLm, Kerple, Sandwich, LearnedDiagonal, Fire, Dense, Swin, Sam, Shaw, TransformerXl, Xlnet,
+                               Deberta, Inkling, Cope, Rope, Xpos, MappedRope>;
+
+/// The variant, copied and destroyed out of line: that of so many schemes takes the compiler seconds wherever it is inline.
+struct Scheme : AnyScheme {
+  template <class S>
+    requires requires(const S& s, const Problem& p) { s.check(p); }
+  Scheme(S s);  // NOLINT(google-explicit-constructor): a scheme is one of the list
+  Scheme(const Scheme& other);
+  Scheme(Scheme&& other) noexcept;
+  Scheme& operator=(const Scheme& other);
+  Scheme& operator=(Scheme&& other) noexcept;
+  ~Scheme();
+};
 
 }  // namespace phasor::attend::reference

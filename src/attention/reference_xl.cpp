@@ -2,11 +2,24 @@
 // Transformer-XL and its kin in the reference.
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "attention/reference_parts.hpp"
+#include "attention/reference_remembered.hpp"
 
 namespace phasor::attend::reference {
 namespace {
+
+/// r(distance), as the problem adds it up.
+Values sinusoid_of(const TransformerXl& s, const Problem& p, std::int64_t r) {
+  using Key = std::tuple<std::int64_t, double, std::int64_t, XlOrder>;
+  thread_local std::map<Key, Values> memory;
+  Values row = remembered(memory, Key{r, s.base, s.model_width, s.order}, [&] { return xl_sinusoid(s, static_cast<long double>(r)); });
+  if (p.magnitudes_of != nullptr) {
+    for (double& x : row) x = std::fabs(x);
+  }
+  return row;
+}
 
 /// Where the row of a distance begins in the table of head h.
 std::int64_t table_row(const TransformerXl& s, const Problem& p, std::int64_t r, std::int64_t h) {
@@ -22,7 +35,7 @@ Values position_key(const TransformerXl& s, const Problem& p, std::int64_t r, st
     const double* row = s.table.data() + table_row(s, p, r, h);
     return Values(row, row + width);
   }
-  const Values sinusoid = xl_sinusoid(s, static_cast<long double>(r));
+  const Values sinusoid = sinusoid_of(s, p, r);
   Values result;
   for (std::int64_t c = 0; c < width; ++c) {
     result.push_back(dot(s.projection.data() + (h * width + c) * s.model_width, sinusoid.data(), s.model_width));
@@ -64,7 +77,7 @@ void xl_gradient(const TransformerXl& s, const ScaledGradient& g, std::int64_t r
     add(own.table.data() + table_row(s, g.p, r, g.c.h), g.d, query_v.data(), width);
     return;
   }
-  const Values sinusoid = xl_sinusoid(s, static_cast<long double>(r));
+  const Values sinusoid = sinusoid_of(s, g.p, r);
   for (std::int64_t c = 0; c < width; ++c) {
     add(own.projection.data() + (head + c) * s.model_width, g.d * query_v[static_cast<std::size_t>(c)], sinusoid.data(), s.model_width);
   }

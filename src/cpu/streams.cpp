@@ -30,13 +30,15 @@ bool is_aligned(const job::RotateJob& job, const job::Operand& operand) {
 
 }  // namespace
 
-bool streams(const job::RotateJob& job) {
+bool streams(const job::RotateJob& job, std::int64_t limit) {
   std::int64_t bytes = 0;
   for (int i = 0; i < job.operand_count; ++i) {
     if (job.operands[i].in == job.operands[i].out || !is_aligned(job, job.operands[i])) return false;
     bytes += job.batch * job.tokens * job.operands[i].heads * job.head_dim * bytes_of(job.dtype);
   }
-  return cache_limit() > 0 && bytes > cache_limit();
+  return limit > 0 && bytes > limit;
 }
+
+bool streams(const job::RotateJob& job) { return streams(job, cache_limit()); }
 
 }  // namespace phasor::cpu

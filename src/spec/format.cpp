@@ -4,8 +4,10 @@
 
 #include <fmt/format.h>
 
+#include "spec/utf8.hpp"
+
 namespace phasor::spec {
 
-std::string formatted(fmt::string_view text, fmt::format_args args) { return fmt::vformat(text, args); }
+std::string formatted(fmt::string_view text, fmt::format_args args) { return printable_utf8(fmt::vformat(text, args)); }
 
 }  // namespace phasor::spec

@@ -231,12 +231,18 @@ class Model {
                      .bidirectional = architecture_.name == "t5encoder"};
   }
 
+  /// From the table, or where a file has none (one of a vocabulary alone) from what its architecture cannot be without.
   std::optional<ModelAdditive> read_additive() const {
     const auto found = keys_.file().tensors.find("position_embd.weight");
-    if (found == keys_.file().tensors.end() || found->second.shape.size() != 2) return std::nullopt;
-    return ModelAdditive{.kind = ModelAdditive::Kind::learned,
-                         .length = static_cast<std::int64_t>(found->second.shape[1]),
-                         .width = static_cast<std::int64_t>(found->second.shape[0])};
+    if (found != keys_.file().tensors.end() && found->second.shape.size() == 2) {
+      return ModelAdditive{.kind = ModelAdditive::Kind::learned,
+                           .length = static_cast<std::int64_t>(found->second.shape[1]),
+                           .width = static_cast<std::int64_t>(found->second.shape[0])};
+    }
+    const bool unless_alibi = architecture_.learned == GgufLearned::unless_alibi && !has_alibi() && keys_.file().tensors.empty();
+    if (architecture_.learned != GgufLearned::always && !unless_alibi) return std::nullopt;
+    return ModelAdditive{
+        .kind = ModelAdditive::Kind::learned, .length = context_length_, .width = keys_.integer("embedding_length").value_or(0)};
   }
 
   std::optional<double> read_attention_scale() const {
@@ -299,7 +305,9 @@ class Model {
     const std::string prefix = keys_.full("rope.");
     for (auto at = keys_.file().keys.lower_bound(prefix); at != keys_.file().keys.end() && at->first.starts_with(prefix); ++at) {
       const std::string_view name = std::string_view(at->first).substr(prefix.size());
-      if (std::find(known.begin(), known.end(), name) == known.end()) warnings.push_back("key " + at->first + " is not known and not used");
+      if (std::find(known.begin(), known.end(), name) == known.end()) {
+        warnings.push_back(spec::format("key {} is not known and not used", at->first));
+      }
     }
   }
 

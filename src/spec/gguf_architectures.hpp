@@ -44,6 +44,13 @@ enum class GgufUnrotated : std::uint8_t {
   by_finetuned,             // Granite: rope.scaling.finetuned = false switches it off
 };
 
+/// Which have a learned table of positions, position_embd.weight, as many rows as context_length.
+enum class GgufLearned : std::uint8_t {
+  none,
+  always,        // llama.cpp loads no file without it
+  unless_alibi,  // MPT: optional, and what a model without ALiBi has
+};
+
 struct GgufArchitecture {
   std::string_view name;
   GgufLayout layout = GgufLayout::none;
@@ -52,6 +59,7 @@ struct GgufArchitecture {
   GgufSlidingBase sliding_base = GgufSlidingBase::as_full;
   GgufSlidingScaling sliding_scaling = GgufSlidingScaling::as_full;
   GgufUnrotated unrotated = GgufUnrotated::none;
+  GgufLearned learned = GgufLearned::none;
 };
 
 /// Whether its attention is latent: unrotated channels in front of the rotary ones, a tenth of YaRN's log multiplier in the file.

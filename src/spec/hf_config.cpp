@@ -50,6 +50,9 @@ const Model& model_of(Reading& reading, const Text& text) {
   const std::string named = text.type.empty() ? text.parent_type : text.type;
   const std::string path = text.section.path_of("model_type");
   if (!rotates(text.section)) {
+    constexpr std::string_view wanted = "a model of the table, or keys of rotary encoding";
+    if (named.empty() && !text.section.find({"model_type"})) text.section.missing("model_type", wanted);
+    if (named.empty()) text.section.find({"model_type"}).wrong(wanted);
     fail_unsupported(path + " is " + json_string(named) + ", wanted a model of the table or a file with keys of rotary encoding");
   }
   reading.warn(path + " is " + json_string(named) + ", which the table of models does not have; read as rotary with half pairing");

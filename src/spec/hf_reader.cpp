@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "spec/format.hpp"
+
 namespace phasor::spec {
 namespace {
 
@@ -40,8 +42,8 @@ std::string string(const Found& found) {
 
 }  // namespace
 
-void fail(const std::string& message) { throw ConfigError(Status::invalid(std::string(where) + message)); }
-void fail_unsupported(const std::string& message) { throw ConfigError(Status::unsupported(std::string(where) + message)); }
+void fail(const std::string& message) { throw ConfigError(Status::invalid(spec::format("{}{}", where, message))); }
+void fail_unsupported(const std::string& message) { throw ConfigError(Status::unsupported(spec::format("{}{}", where, message))); }
 
 void Found::wrong(std::string_view wanted) const { fail(path + " is " + json->describe() + ", wanted " + std::string(wanted)); }
 
@@ -124,7 +126,8 @@ void Section::missing(std::string_view key, std::string_view wanted) const {
   fail(path_of(key) + (mentions(key) ? " is null, wanted " : " is missing, wanted ") + std::string(wanted));
 }
 
-void Reading::warn(const std::string& text) {
+void Reading::warn(const std::string& given) {
+  const std::string text = spec::format("{}", given);
   if (std::find(warnings.begin(), warnings.end(), text) == warnings.end()) warnings.push_back(text);
 }
 

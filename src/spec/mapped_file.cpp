@@ -12,10 +12,14 @@
 #include <limits>
 #include <utility>
 
+#include "spec/format.hpp"
+
 namespace phasor::spec {
 namespace {
 
-Status trouble(const std::string& path, const char* what) { return Status::invalid(path + ": " + what + ": " + std::strerror(errno)); }
+Status trouble(const std::string& path, const char* what) {
+  return Status::invalid(spec::format("{}: {}: {}", path, what, std::strerror(errno)));
+}
 
 // Closes on every way out.
 struct Descriptor {
@@ -32,7 +36,7 @@ struct Descriptor {
 Result<std::uint64_t> size_of(const std::string& path) {
   struct stat about{};
   if (::stat(path.c_str(), &about) != 0) return trouble(path, "cannot be found");
-  if (!S_ISREG(about.st_mode)) return Status::invalid(path + ": is no regular file");
+  if (!S_ISREG(about.st_mode)) return Status::invalid(spec::format("{}: is no regular file", path));
   return static_cast<std::uint64_t>(about.st_size);
 }
 
@@ -44,7 +48,8 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   const Descriptor file(path, O_RDONLY | O_CLOEXEC);
   if (file.number < 0) return trouble(path, "cannot be opened");
   if (*size == 0) return MappedFile(nullptr, 0);
-  if (*size > std::numeric_limits<std::size_t>::max() / 2) return Status::unsupported(path + ": is larger than this machine can map");
+  if (*size > std::numeric_limits<std::size_t>::max() / 2)
+    return Status::unsupported(spec::format("{}: is larger than this machine can map", path));
   const auto length = static_cast<std::size_t>(*size);
   void* data = ::mmap(nullptr, length, PROT_READ, MAP_PRIVATE, file.number, 0);
   if (data == MAP_FAILED) return trouble(path, "cannot be mapped");

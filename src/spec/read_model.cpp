@@ -10,6 +10,7 @@
 #include <system_error>
 #include <vector>
 
+#include "spec/format.hpp"
 #include "spec/gguf.hpp"
 #include "spec/mapped_file.hpp"
 
@@ -23,17 +24,16 @@ constexpr std::uint64_t longest_head = std::uint64_t{72} << 20;  // more than th
 Result<ModelPositions> named(const std::string& path, Result<ModelPositions> result) {
   if (result) return result;
   const Status status = result.status();
-  std::string message = path + ": " + status.message();
+  std::string message = spec::format("{}: {}", path, status.message());
   return status.kind() == ErrorKind::unsupported ? Status::unsupported(std::move(message)) : Status::invalid(std::move(message));
 }
 
 Result<ModelPositions> read_config(const std::string& path, const PartialFile& file, const ReadOptions& options) {
   if (file.size() > largest_config) {
-    return Status::invalid(path + ": is neither a GGUF file nor a config.json, which has at most " + std::to_string(largest_config) +
-                           " bytes");
+    return Status::invalid(spec::format("{}: is neither a GGUF file nor a config.json, which has at most {} bytes", path, largest_config));
   }
   std::string text(static_cast<std::size_t>(file.size()), '\0');
-  if (!file.read(0, std::as_writable_bytes(std::span(text)))) return Status::invalid(path + ": cannot be read");
+  if (!file.read(0, std::as_writable_bytes(std::span(text)))) return Status::invalid(spec::format("{}: cannot be read", path));
   return named(path, parse_hf_config(text, options));
 }
 
@@ -67,14 +67,14 @@ Result<ModelPositions> read_model_by(const std::string& path, const ReadOptions&
   try {
     const std::string file_path = config_of(path);
     const Result<PartialFile> file = PartialFile::open(file_path);
-    if (!file && file_path != path) return Status::invalid(path + ": is a folder without a readable config.json");
+    if (!file && file_path != path) return Status::invalid(spec::format("{}: is a folder without a readable config.json", path));
     if (!file) return file.status();
-    if (file->size() == 0) return Status::invalid(file_path + ": is empty, wanted a config.json or a GGUF file");
+    if (file->size() == 0) return Status::invalid(spec::format("{}: is empty, wanted a config.json or a GGUF file", file_path));
     std::array<std::byte, 4> magic{};
     const bool is_gguf = file->read(0, magic) && std::string_view(reinterpret_cast<const char*>(magic.data()), magic.size()) == "GGUF";
     return is_gguf ? read_gguf(file_path, *file, options, access) : read_config(file_path, *file, options);
   } catch (const std::exception& error) {  // no memory, a path that is none
-    return Status::invalid("read_model: " + std::string(error.what()));
+    return Status::invalid(spec::format("read_model: {}", error.what()));
   }
 }
 

@@ -62,7 +62,7 @@ ref::Values all_numbers(const ref::Gradients& g) {
   all.insert(all.end(), g.k.begin(), g.k.end());
   all.insert(all.end(), g.v.begin(), g.v.end());
   for (ref::Scheme scheme : g.schemes) {
-    for (const ref::Parameter& p : std::visit([](auto& one) { return one.parameters(); }, scheme)) {
+    for (const ref::Parameter& p : parameters_of(scheme)) {
       all.insert(all.end(), p.values.begin(), p.values.end());
     }
   }
@@ -118,9 +118,8 @@ TEST(attention_backward_terms, gradients_are_added_to_what_is_there) {
   run(twice);
   ref::Gradients two = run(twice);
   for (std::size_t n = 0; n < one.schemes.size(); ++n) {
-    const auto parameters = [](ref::Scheme& scheme) { return std::visit([](auto& s) { return s.parameters(); }, scheme); };
-    const ref::Parameters single = parameters(one.schemes[n]);
-    const ref::Parameters both = parameters(two.schemes[n]);
+    const ref::Parameters single = parameters_of(one.schemes[n]);
+    const ref::Parameters both = parameters_of(two.schemes[n]);
     for (std::size_t k = 0; k < single.size(); ++k) {
       for (std::size_t i = 0; i < single[k].values.size(); ++i) EXPECT_NEAR(both[k].values[i], 2 * single[k].values[i], 1e-10);
     }

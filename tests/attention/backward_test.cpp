@@ -9,9 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "attention/bridge.hpp"
 #include "attention/compare.hpp"
-#include "attention/problems.hpp"
+#include "attention/held.hpp"
 #include "phasor/targets.hpp"
 
 namespace phasor::test {
@@ -73,18 +72,12 @@ Incoming incoming(const ref::Shape& s, DType dtype) {
 
 /// On every target.
 void expect_reference(const Case& c, DType dtype, Order order = Order::tokens_first) {
-  const Incoming in = incoming(c.problem.shape, dtype);
-  std::optional<ref::Gradients> wanted;
+  std::optional<Wanted> wanted;
   for (const std::string_view target : targets()) {
     ASSERT_TRUE(force_target(target).ok());
     Bridge bridge(c.problem, dtype, order);
-    if (!wanted) wanted = ref::backward(bridge.problem, in.out, in.lse);
-    const std::string name = c.name + " " + name_of(dtype) + " " + std::string(target);
-    const Status forward = bridge.forward();
-    ASSERT_TRUE(forward.ok()) << name << ": " << forward.message();
-    const Status backward = bridge.backward(in.out, in.lse);
-    ASSERT_TRUE(backward.ok()) << name << ": " << backward.message();
-    expect_gradients(bridge.reference_gradients(), *wanted, bound_of(dtype), name);
+    if (!wanted) wanted.emplace(bridge.problem, dtype);
+    expect_wanted(bridge, *wanted, dtype, c.name + " " + name_of(dtype) + " " + std::string(target));
   }
   ASSERT_TRUE(force_target("").ok());
 }

@@ -2,14 +2,15 @@
 // From a problem of the reference of attention to a call of the library, and back: outputs and gradients as the reference has them.
 #pragma once
 
-#include <cstring>
-#include <string>
+#include <memory>
 #include <vector>
 
-#include "attention/bridge_schemes.hpp"
+#include "attention/bridge_store.hpp"
 #include "phasor/attention.hpp"
 
 namespace phasor::test {
+
+class SchemeBridge;
 
 /// How q, k, v, out and their gradients lie in memory.
 enum class Order : std::uint8_t { tokens_first, heads_first };
@@ -19,22 +20,8 @@ enum class Order : std::uint8_t { tokens_first, heads_first };
 /// Hold its results against the reference's of `problem`, whose numbers are those that the tensors have after rounding.
 class Bridge {
  public:
-  Bridge(const ref::Problem& given, DType dtype, Order order = Order::tokens_first)
-      : problem(rounded_problem(given, dtype)), dtype_(dtype), order_(order), schemes_(problem, parameter_dtype(dtype)) {
-    own_.schemes = problem.schemes;
-    for (std::size_t n = 0; n < own_.schemes.size(); ++n) {
-      std::visit(
-          [](auto& one) {
-            for (const ref::Parameter& parameter : one.parameters()) std::fill(parameter.values.begin(), parameter.values.end(), 0);
-          },
-          own_.schemes[n]);
-      schemes_.add(problem.schemes[n], own_.schemes[n]);
-    }
-    make_inputs();
-    make_spec();
-    make_outputs();
-    make_gradients();
-  }
+  Bridge(const ref::Problem& given, DType dtype, Order order = Order::tokens_first);
+  ~Bridge();
   Bridge(const Bridge&) = delete;
   Bridge& operator=(const Bridge&) = delete;
 
@@ -44,129 +31,29 @@ class Bridge {
   AttentionOutputs outputs;
   AttentionGradients gradients;  // all of them, cleared at first; empty what is not wanted
 
-  Status forward() {
-    const Result<std::int64_t> bytes = attention_workspace(inputs, spec);
-    if (!bytes) return bytes.status();
-    return attention(inputs, spec, outputs, workspace(*bytes));
-  }
+  Status forward();
   /// From what forward gave; (B, Tq, H, Dv) and (B, H, Tq), empty: zeros.
-  Status backward(const ref::Values& out_gradient, const ref::Values& lse_gradient = {}) {
-    const Result<std::int64_t> bytes = attention_backward_workspace(inputs, spec, gradients);
-    if (!bytes) return bytes.status();
-    AttentionSaved saved{outputs.out, outputs.lse, held(out_gradient, out_seen())};
-    if (!lse_gradient.empty()) saved.lse_gradient = store_.hold(lse_gradient, outputs.lse.dtype).view(lse_seen());
-    return attention_backward(inputs, spec, saved, gradients, workspace(*bytes));
-  }
+  Status backward(const ref::Values& out_gradient, const ref::Values& lse_gradient = {});
 
   /// As the reference has them.
-  ref::Output output() const { return {in_token_order(outputs.out), lse_->values()}; }
-  ref::Gradients reference_gradients() {
-    for (const auto& step : schemes_.back) step();
-    own_.q = in_token_order(q_gradient_);
-    own_.k = in_token_order(k_gradient_);
-    own_.v = in_token_order(v_gradient_);
-    return own_;
-  }
+  ref::Output output() const;
+  ref::Gradients reference_gradients();
 
  private:
-  /// Tensors of terms are never 16-bit here: their rounding would hide what is looked for.
-  static DType parameter_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
-
-  static ref::Problem rounded_problem(ref::Problem p, DType dtype) {
-    for (ref::Values* x : {&p.q, &p.k, &p.v}) round_all(*x, dtype);
-    for (ref::Scheme& scheme : p.schemes) {
-      std::visit(
-          [&](auto& one) {
-            for (const ref::Parameter& parameter : one.parameters()) round_all(parameter.values, parameter_dtype(dtype));
-          },
-          scheme);
-    }
-    return p;
-  }
-
-  Seen seen(const Extents& s) const {
-    if (order_ == Order::tokens_first) return as_is(s);
-    return {s, {s[1] * s[2] * s[3], s[3], s[1] * s[3], 1}};
-  }
-  Seen out_seen() const { return seen({problem.shape.batch, problem.shape.queries, problem.shape.heads, problem.shape.value_width}); }
-  Seen lse_seen() const {
-    const ref::Shape& s = problem.shape;
-    return {{s.batch, s.queries, s.heads, 1}, {s.heads * s.queries, 1, s.queries, 1}};
-  }
-
-  /// Numbers in the order of tokens, as a tensor of the wanted order.
-  ConstTensorView held(const ref::Values& values, const Seen& to) {
-    const TensorView view = store_.make(static_cast<std::int64_t>(values.size()), dtype_).view(to);
-    each_element(view,
-                 [&](std::int64_t n, std::int64_t at) { job::store_element(view.data, dtype_, at, values[static_cast<std::size_t>(n)]); });
-    return view;
-  }
-  static ref::Values in_token_order(const TensorView& view) {
-    ref::Values values;
-    each_element(view, [&](std::int64_t, std::int64_t at) { values.push_back(job::load_element(view.data, view.dtype, at)); });
-    return values;
-  }
-  template <class Body>
-  static void each_element(const TensorView& v, const Body& body) {
-    const auto [batch, tokens, heads, channels] = v.shape;
-    for (std::int64_t n = 0; n < batch * tokens * heads * channels; ++n) {
-      const std::int64_t row = n / channels;
-      const std::int64_t token = row / heads;
-      body(n, token / tokens * v.strides[0] + token % tokens * v.strides[1] + row % heads * v.strides[2] + n % channels * v.strides[3]);
-    }
-  }
-  TensorView cleared(const Extents& shape) { return store_.make(shape[0] * shape[1] * shape[2] * shape[3], dtype_).view(seen(shape)); }
-
-  void make_inputs() {
-    const ref::Shape& s = problem.shape;
-    inputs.q = held(problem.q, seen({s.batch, s.queries, s.heads, s.width}));
-    inputs.k = held(problem.k, seen({s.batch, s.keys, s.key_heads, s.width}));
-    inputs.v = held(problem.v, seen({s.batch, s.keys, s.key_heads, s.value_width}));
-  }
-  void make_spec() {
-    const ref::Visibility& see = problem.visibility;
-    spec.content = schemes_.content;
-    spec.content_shift = schemes_.content_shift;
-    spec.terms = schemes_.terms;
-    spec.scale = problem.scale;
-    spec.softcap = problem.softcap;
-    spec.visibility.sight = see.causal ? Sight::causal : Sight::full;
-    spec.visibility.left = see.left;
-    spec.visibility.right = see.right;
-    spec.visibility.prefix = see.prefix;
-    spec.visibility.query_starts = see.query_starts;
-    spec.visibility.key_starts = see.key_starts;
-    if (!see.key_mask.empty()) spec.visibility.key_mask = {see.key_mask.data(), {problem.shape.keys, 1}};
-    if (!problem.query_positions.empty()) {
-      spec.query_positions = positions(problem.query_positions.data(), problem.shape.batch, problem.shape.queries);
-    }
-    if (!problem.key_positions.empty()) {
-      spec.key_positions = positions(problem.key_positions.data(), problem.shape.batch, problem.shape.keys);
-    }
-  }
-  void make_outputs() {
-    const ref::Shape& s = problem.shape;
-    outputs.out = cleared(out_seen().shape);
-    lse_ = &store_.make(s.batch * s.heads * s.queries, parameter_dtype(dtype_));
-    outputs.lse = lse_->view(lse_seen());
-  }
-  void make_gradients() {
-    gradients.q = q_gradient_ = cleared(inputs.q.shape);
-    gradients.k = k_gradient_ = cleared(inputs.k.shape);
-    gradients.v = v_gradient_ = cleared(inputs.v.shape);
-    gradients.content_shift = schemes_.content_shift_gradient;
-    gradients.terms = schemes_.gradients;
-  }
-
-  /// Not aligned, and full of NaN: nothing may be read that was not written.
-  std::span<std::byte> workspace(std::int64_t bytes) {
-    workspace_.assign(static_cast<std::size_t>(bytes) + 1, std::byte{0xff});
-    return std::span(workspace_).subspan(1);
-  }
+  Seen seen(const Extents& s) const;
+  Seen out_seen() const;
+  Seen lse_seen() const;
+  ConstTensorView held(const ref::Values& values, const Seen& to);
+  TensorView cleared(const Extents& shape);
+  void make_inputs();
+  void make_spec();
+  void make_outputs();
+  void make_gradients();
+  std::span<std::byte> workspace(std::int64_t bytes);
 
   DType dtype_;
   Order order_;
-  SchemeBridge schemes_;
+  std::unique_ptr<SchemeBridge> schemes_;
   Store store_;
   Numbered* lse_ = nullptr;
   TensorView q_gradient_, k_gradient_, v_gradient_;

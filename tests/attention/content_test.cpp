@@ -4,7 +4,6 @@
 
 #include <numeric>
 
-#include "attention/finite_differences.hpp"
 #include "attention/held.hpp"
 #include "tensor.hpp"
 
@@ -127,35 +126,16 @@ TEST(attention_content, every_content_is_the_reference_at_positions_in_any_order
   }
 }
 
-/// Of out and lse, in a loss with random weights.
-void expect_gradients(const ref::Problem& problem, DType dtype, const std::string& name) {
-  Bridge bridge(problem, dtype);
-  const Loss loss(problem, 13);
-  ref::Values out = loss.out;
-  ref::Values lse = loss.lse;
-  round_all(out, dtype);
-  round_all(lse, dtype == DType::f64 ? DType::f64 : DType::f32);
-  ASSERT_TRUE(bridge.forward().ok()) << name;
-  const Status status = bridge.backward(out, lse);
-  ASSERT_TRUE(status.ok()) << name << ": " << status.message();
-  const ref::Gradients is = bridge.reference_gradients();
-  const ref::Gradients wanted = ref::backward(bridge.problem, out, lse);
-  const double tolerance = 10 * forward_tolerance(dtype);  // some hundred queries add up in k and v
-  EXPECT_LE(far_apart(is.q, wanted.q), tolerance) << name << ", " << name_of(dtype);
-  EXPECT_LE(far_apart(is.k, wanted.k), tolerance) << name << ", " << name_of(dtype);
-  EXPECT_LE(far_apart(is.v, wanted.v), tolerance) << name << ", " << name_of(dtype);
-}
-
 TEST(attention_content, every_content_has_the_gradients_of_the_reference) {
   const ref::Shape shape{.batch = 2, .queries = 40, .keys = 70, .heads = 2, .key_heads = 1, .width = 10, .value_width = 6};
   for (const NamedScheme& content : contents()) {
     ref::Problem p = random_problem(shape, 14);
     p.schemes = {content.scheme};
     p.visibility.causal = content.causal_only;
-    for (const DType dtype : {DType::f64, DType::f32}) expect_gradients(p, dtype, content.name);
+    for (const DType dtype : kEveryDtype) expect_as_reference(p, dtype, content.name);
     for (std::int64_t n = 0; n < 2 * shape.queries; ++n) p.query_positions.push_back((n * 37) % 71);
     for (std::int64_t n = 0; n < 2 * shape.keys; ++n) p.key_positions.push_back((n * 71) % 83);
-    expect_gradients(p, DType::f64, content.name + " at positions in any order");
+    expect_as_reference(p, DType::f64, content.name + " at positions in any order");
   }
 }
 

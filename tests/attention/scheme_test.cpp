@@ -2,38 +2,10 @@
 // Every scheme of the reference through the library, forward and backward; and many terms at once.
 #include <gtest/gtest.h>
 
-#include "attention/finite_differences.hpp"
 #include "attention/held.hpp"
 
 namespace phasor::test {
 namespace {
-
-/// Outputs and gradients by everything; `name` is what fails.
-void expect_all(const ref::Problem& problem, DType dtype, const std::string& name) {
-  Bridge bridge(problem, dtype);
-  const Loss loss(problem, 3);
-  ref::Values out = loss.out;
-  ref::Values lse = loss.lse;
-  round_all(out, dtype);
-  round_all(lse, dtype);
-  Status status = bridge.forward();
-  ASSERT_TRUE(status.ok()) << name << ": " << status.message();
-  const ref::Output wanted = ref::forward(bridge.problem);
-  EXPECT_LE(far_apart(bridge.output().out, wanted.out), forward_tolerance(dtype)) << name;
-  EXPECT_LE(far_apart(bridge.output().lse, wanted.lse), lse_tolerance(dtype)) << name;
-  status = bridge.backward(out, lse);
-  ASSERT_TRUE(status.ok()) << name << ": " << status.message();
-  ref::Problem p = bridge.problem;
-  ref::Gradients is = bridge.reference_gradients();
-  ref::Gradients reference = ref::backward(bridge.problem, out, lse);
-  const std::vector<Differentiable> found = differentiables(p, is);
-  const std::vector<Differentiable> sought = differentiables(p, reference);
-  for (std::size_t n = 0; n < sought.size(); ++n) {
-    const ref::Values x(found[n].gradient.begin(), found[n].gradient.end());
-    const ref::Values y(sought[n].gradient.begin(), sought[n].gradient.end());
-    EXPECT_LE(far_apart(x, y), 10 * forward_tolerance(dtype)) << name << ", gradient of " << sought[n].name << ", " << name_of(dtype);
-  }
-}
 
 TEST(attention_scheme, every_scheme_is_the_reference_forward_and_backward) {
   for (const std::int64_t queries : {5, 8}) {
@@ -44,7 +16,7 @@ TEST(attention_scheme, every_scheme_is_the_reference_forward_and_backward) {
       ref::Problem p = random_problem(shape, 2);
       p.schemes = {one.scheme};
       p.visibility.causal = one.causal_only || std::holds_alternative<ref::Cope>(one.scheme);
-      for (const DType dtype : {DType::f64, DType::f32}) expect_all(p, dtype, one.name);
+      for (const DType dtype : {DType::f64, DType::f32}) expect_as_reference(p, dtype, one.name);
     }
   }
 }
@@ -79,7 +51,7 @@ TEST(attention_scheme, many_terms_add_up_whether_it_decodes_or_not) {
       p.visibility.causal = causal;
       if (causal) p.visibility.key_mask = every_mask(shape)[6].visibility.key_mask;
       for (const DType dtype : {DType::f64, DType::f32}) {
-        expect_all(p, dtype, std::to_string(queries) + (causal ? " queries, causal" : " queries"));
+        expect_as_reference(p, dtype, std::to_string(queries) + (causal ? " queries, causal" : " queries"));
       }
     }
   }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stores past the caches: the same bits as plain ones, and only where every register's store is aligned.
+#include <unistd.h>
+
 #include <cstring>
 #include <limits>
 #include <new>
@@ -70,23 +72,37 @@ job::RotateJob large_job(std::byte* in, std::byte* out) {
 }
 
 TEST(Streams, need_a_large_aligned_output_out_of_place) {
+  constexpr std::int64_t kLimit = std::int64_t{24} << 20;
   AlignedBytes memory(256);
-  job::RotateJob job = large_job(memory.data, memory.data + 128);
-  const bool may = cpu::streams(job);  // false where the size of the cache is not known
+  const job::RotateJob large = large_job(memory.data, memory.data + 128);
+  EXPECT_TRUE(cpu::streams(large, kLimit));
+  EXPECT_FALSE(cpu::streams(large, 0)) << "caches of a size that is not known";
+  job::RotateJob job = large;
   job.operands[0].out = memory.data + 4;
-  EXPECT_FALSE(cpu::streams(job));
-  job = large_job(memory.data, memory.data);
-  EXPECT_FALSE(cpu::streams(job));
-  job = large_job(memory.data, memory.data + 128);
+  EXPECT_FALSE(cpu::streams(job, kLimit)) << "not aligned";
+  EXPECT_FALSE(cpu::streams(large_job(memory.data, memory.data), kLimit)) << "in place";
+  job = large;
   job.operands[0].out_strides[2] = 130 * 4;
-  EXPECT_FALSE(cpu::streams(job));
-  job = large_job(memory.data, memory.data + 128);
+  EXPECT_FALSE(cpu::streams(job, kLimit)) << "heads that are not aligned";
+  job = large;
   job.pairs = 24 + 1;
-  EXPECT_FALSE(cpu::streams(job));
-  job = large_job(memory.data, memory.data + 128);
-  job.tokens = 1;
-  EXPECT_FALSE(cpu::streams(job));
-  EXPECT_EQ(cpu::streams(large_job(memory.data, memory.data + 128)), may);
+  EXPECT_FALSE(cpu::streams(job, kLimit)) << "halves that are not aligned";
+  job = large;
+  job.tokens = kLimit / (32 * 128 * 4);
+  EXPECT_FALSE(cpu::streams(job, kLimit)) << "what fits";
+  ++job.tokens;
+  EXPECT_TRUE(cpu::streams(job, kLimit)) << "what fits no more";
+}
+
+/// More tokens than memory: on this machine it is a question of what the C library knows of the caches.
+TEST(Streams, go_past_the_caches_of_this_machine_where_their_size_is_known) {
+  AlignedBytes memory(256);
+#if defined(__x86_64__) && defined(_SC_LEVEL3_CACHE_SIZE)
+  if (sysconf(_SC_LEVEL3_CACHE_SIZE) > 0) EXPECT_TRUE(cpu::streams(large_job(memory.data, memory.data + 128)));
+#endif
+  job::RotateJob small = large_job(memory.data, memory.data + 128);
+  small.tokens = 1;
+  EXPECT_FALSE(cpu::streams(small));
 }
 
 TEST(Tables, a_nan_of_any_payload_stays_a_nan_in_bf16) {

@@ -7,7 +7,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <set>
+#include <sstream>
 #include <string>
+#include <vector>
+
+#include "phasor/additive.hpp"
+#include "phasor/attention.hpp"
+#include "phasor/learned.hpp"
+#include "phasor/rotary.hpp"
 
 #if !defined(__EMSCRIPTEN__)  // WebAssembly has no processes
 #include <sys/wait.h>
@@ -73,8 +80,48 @@ TEST_F(Targets, the_version_is_three_numbers) {
 
 #if !defined(__EMSCRIPTEN__)
 
-/// What active_target() says in a process that starts with PHASOR_TARGET=value: the name or the message. The library reads the variable
-/// once, so this must happen before anything else uses it: in children forked before main (no exec: that would need an emulator's help).
+/// Every call that chooses kernels, on tensors that fit: its name and what it answers.
+struct Answer {
+  std::string call;
+  Status status;
+};
+std::vector<Answer> answers_of_every_call() {
+  std::vector<float> x(64, 0.5F);
+  std::vector<float> y(64, 0.25F);
+  std::vector<float> row(8, 0.5F);
+  const Extents shape = {1, 2, 1, 16};
+  const TensorView q = view(x.data(), shape);
+  const TensorView k = view(y.data(), shape);
+  const TensorView cos = view(row.data(), {1, 1, 1, 8});
+  const ConstTensorView cos_row = cos;
+  const Rotary rotary = *Rotary::make({.head_dim = 16});
+  const Sinusoidal sinusoidal = *Sinusoidal::make({.width = 16});
+  const std::vector<std::int64_t> slots = {0, 1};
+  const AttentionInputs inputs{q, k, k};
+  std::vector<float> lse(2, 0);
+  const AttentionOutputs outputs{view(x.data() + 32, shape), view(lse.data(), {1, 2, 1, 1})};
+  const AttentionGradients gradients{.q = view(y.data() + 32, shape)};
+  const AttentionSaved saved{outputs.out, outputs.lse, k};
+  std::vector<std::byte> workspace(1 << 22);
+  const RotatedAt from{rotary, positions_from(0)};
+  const RotatedAt to{rotary, positions_from(5)};
+  return {{"apply", rotary.apply(q, positions_from(3))},
+          {"apply of q and k", rotary.apply(q, k, positions_from(3))},
+          {"cos_sin", rotary.cos_sin(positions_from(3), cos, view(y.data() + 32, {1, 1, 1, 8}))},
+          {"apply_rotary", apply_rotary(view(x.data(), {1, 1, 1, 16}), cos_row, cos_row)},
+          {"apply_rotary of q and k", apply_rotary(view(x.data(), {1, 1, 1, 16}), view(y.data(), {1, 1, 1, 16}), cos_row, cos_row)},
+          {"rerotate", rerotate(q, from, to)},
+          {"rerotate of slots", rerotate(q, slots, from, to)},
+          {"fill", sinusoidal.fill(q, positions_from(3))},
+          {"add", sinusoidal.add(q, positions_from(3))},
+          {"lookup_add", lookup_add(q, ConstTensorView(view(y.data(), {1, 4, 1, 16})), positions_from(0))},
+          {"attention", attention(inputs, {}, outputs, workspace)},
+          {"attention_backward", attention_backward(inputs, {}, saved, gradients, workspace)}};
+}
+
+/// What active_target() says in a process that starts with PHASOR_TARGET=value, the name or the message; then a line for every call. The
+/// library reads the variable once, so this must happen before anything else uses it: in children forked before main (no exec: that would
+/// need an emulator's help).
 std::string in_a_child(const char* value) {
   int ends[2];
   if (pipe(ends) != 0) return "no pipe";
@@ -82,7 +129,10 @@ std::string in_a_child(const char* value) {
   if (child == 0) {
     setenv("PHASOR_TARGET", value, 1);
     const Result<std::string_view> active = active_target();
-    const std::string text = active.ok() ? std::string(*active) : active.status().message();
+    std::string text = active.ok() ? std::string(*active) : active.status().message();
+    for (const Answer& answer : answers_of_every_call()) {
+      text += "\n" + answer.call + ": " + (answer.status.ok() ? "fine" : answer.status.message());
+    }
     const ssize_t written = write(ends[1], text.data(), text.size());
     _exit(written < 0 ? 1 : 0);
   }
@@ -97,18 +147,34 @@ std::string in_a_child(const char* value) {
   return text;
 }
 
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+constexpr std::size_t kCalls = 12;
+
 const std::string with_scalar = in_a_child("scalar");
 const std::string with_nothing = in_a_child("");
 const std::string with_unknown = in_a_child("mmx");
 
 TEST_F(Targets, the_environment_variable_names_the_default) {
-  EXPECT_EQ(with_scalar, "scalar");
-  EXPECT_EQ(with_nothing, targets().front());
+  for (const auto& [text, target] : {std::pair{with_scalar, std::string("scalar")}, {with_nothing, std::string(targets().front())}}) {
+    const std::vector<std::string> lines = lines_of(text);
+    ASSERT_EQ(lines.size(), 1 + kCalls) << text;
+    EXPECT_EQ(lines[0], target);
+    for (std::size_t n = 1; n < lines.size(); ++n) EXPECT_TRUE(lines[n].ends_with(": fine")) << lines[n];
+  }
 }
 
 TEST_F(Targets, an_unknown_name_in_the_environment_is_an_error_of_every_call) {
-  EXPECT_EQ(with_unknown.find("PHASOR_TARGET is 'mmx', wanted one of: "), 0U) << with_unknown;
-  for (const std::string_view name : targets()) EXPECT_NE(with_unknown.find(name), std::string::npos) << with_unknown;
+  const std::vector<std::string> lines = lines_of(with_unknown);
+  ASSERT_EQ(lines.size(), 1 + kCalls) << with_unknown;
+  for (const std::string& line : lines) {
+    EXPECT_NE(line.find("PHASOR_TARGET is 'mmx', wanted one of: "), std::string::npos) << line;
+    for (const std::string_view name : targets()) EXPECT_NE(line.find(name), std::string::npos) << line;
+  }
 }
 
 #endif  // !__EMSCRIPTEN__

@@ -92,6 +92,62 @@ TEST(Gguf, files_of_the_gguf_package_say_what_transformers_computes) {
   }
 }
 
+std::string words_of(const ModelPositions& model) {
+  const Result<std::string> words = explain(model);
+  return words ? *words : words.status().message();
+}
+
+/// As llama.cpp ships vocabularies: every key of the model, no tensor.
+ModelPositions vocabulary_of(const std::string& architecture, const std::vector<std::pair<std::string, std::string>>& more = {}) {
+  GgufBuilder file(architecture);
+  file.key(architecture + ".block_count", u32_value(2)).key(architecture + ".embedding_length", u32_value(64));
+  file.key(architecture + ".attention.head_count", u32_value(4)).key(architecture + ".context_length", u32_value(1024));
+  for (const auto& [key, value] : more) file.key(architecture + "." + key, value);
+  return parse(file.bytes());
+}
+
+TEST(Gguf, a_vocabulary_of_an_architecture_with_learned_positions_says_learned) {
+  for (const std::string architecture : {"bert", "gpt2", "starcoder"}) {
+    const ModelPositions model = vocabulary_of(architecture);
+    ASSERT_EQ(model.layers.size(), 2U) << architecture;
+    for (const LayerPositions& layer : model.layers) {
+      ASSERT_TRUE(layer.additive.has_value()) << architecture;
+      EXPECT_EQ(layer.additive->kind, ModelAdditive::Kind::learned);
+      EXPECT_EQ(layer.additive->length, 1024);
+      EXPECT_EQ(layer.additive->width, 64);
+    }
+    EXPECT_NE(words_of(model).find("learned: a table of 1,024 rows of 64 channels"), std::string::npos) << words_of(model);
+  }
+}
+
+TEST(Gguf, mpt_has_learned_positions_where_it_has_no_alibi) {
+  EXPECT_TRUE(vocabulary_of("mpt", {{"attention.max_alibi_bias", f32_value(0)}}).layers[0].additive.has_value());
+  const ModelPositions alibi = vocabulary_of("mpt", {{"attention.max_alibi_bias", f32_value(8)}});
+  EXPECT_FALSE(alibi.layers[0].additive.has_value());
+  EXPECT_TRUE(alibi.layers[0].bias.has_value());
+  // With its weights in the file, but no table of positions, it has none: llama.cpp loads it so.
+  GgufBuilder file("mpt");
+  file.key("mpt.block_count", u32_value(1)).key("mpt.embedding_length", u32_value(64)).key("mpt.attention.head_count", u32_value(4));
+  file.tensor("output_norm.weight", {1, 1});
+  EXPECT_FALSE(parse(file.bytes()).layers[0].additive.has_value());
+}
+
+TEST(Gguf, a_learned_table_of_unknown_length_is_still_said) {
+  GgufBuilder file("gpt2");
+  file.key("gpt2.block_count", u32_value(1));
+  const ModelPositions model = parse(file.bytes());
+  ASSERT_TRUE(model.layers[0].additive.has_value());
+  EXPECT_NE(words_of(model).find("learned: a table of rows (how many the file does not say), added"), std::string::npos) << words_of(model);
+}
+
+/// Every architecture that neither turns nor adds nor biases positions is known to have none.
+TEST(Gguf, no_other_architecture_without_rotation_is_silent_by_mistake) {
+  for (const std::string architecture : {"arwkv7", "clip", "jamba", "kimi-k3", "kimi-linear", "mamba", "mamba2", "nemotron_h",
+                                         "nemotron_h_moe", "rwkv6", "rwkv6qwen2", "rwkv7", "wavtokenizer-dec"}) {
+    EXPECT_FALSE(vocabulary_of(architecture).layers[0].additive.has_value()) << architecture;
+  }
+}
+
 TEST(Gguf, longrope_takes_the_long_list_beyond_the_original_length) {
   const nlohmann::json truth = nlohmann::json::parse(file_bytes(GOLDEN_DIR "/gguf/truth.json"))["models"]["phi3"][0];
   const ModelPositions model = parse(file_bytes(GOLDEN_DIR "/gguf/phi3.gguf"), {.length = 8192});

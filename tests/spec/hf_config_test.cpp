@@ -250,6 +250,18 @@ TEST(HfConfig, an_unknown_model_with_rope_keys_is_half_pairing_with_a_warning) {
             "parse_hf_config: head_dim is missing, wanted it, or hidden_size and num_attention_heads");
 }
 
+TEST(HfConfig, a_file_that_names_no_model_is_invalid_not_unsupported) {
+  for (const auto& [text, message] : {std::pair<std::string, std::string>{"{}", "model_type is missing"},
+                                      {R"({"model_type": null})", "model_type is null"},
+                                      {R"({"model_type": ""})", "model_type is \"\""},
+                                      {R"({"text_config": {}})", "text_config.model_type is missing"}}) {
+    const Status status = parse_hf_config(text).status();
+    EXPECT_EQ(status.kind(), ErrorKind::invalid) << text;
+    EXPECT_EQ(status.message(), "parse_hf_config: " + message + ", wanted a model of the table, or keys of rotary encoding");
+  }
+  EXPECT_EQ(parse_hf_config(R"({"model_type": "newest"})").status().kind(), ErrorKind::unsupported);
+}
+
 TEST(HfConfig, infinities_in_keys_of_others_do_no_harm_and_in_ours_are_errors) {
   EXPECT_EQ(error_of(R"("time_step_limit": [0.0, Infinity])"), "");
   EXPECT_EQ(error_of(R"("rope_theta": Infinity)"), "parse_hf_config: rope_theta is inf, wanted a number above 0");
