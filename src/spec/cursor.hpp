@@ -13,6 +13,7 @@
 
 #include "phasor/result.hpp"
 #include "spec/format.hpp"
+#include "spec/utf8.hpp"
 
 namespace phasor::spec {
 
@@ -22,7 +23,7 @@ struct ReadError {
   bool past_end = false;  // more bytes might have helped
 };
 
-[[noreturn]] inline void fail(const std::string& message) { throw ReadError{Status::invalid(spec::format("{}", message))}; }
+[[noreturn]] inline void fail(std::string message) { throw ReadError{Status::invalid(printable_utf8(std::move(message)))}; }
 
 /// a + b and a * b, or an error that says which sum does not fit.
 inline std::uint64_t checked_add(std::uint64_t a, std::uint64_t b, std::string_view what) {

@@ -48,7 +48,7 @@ TEST(Utf8, what_comes_out_is_always_utf8_and_what_was_is_unchanged) {
   for (const char a : edges) {
     for (const char b : edges) {
       for (const char c : edges) {
-        for (const std::string text : {std::string{a, b, c}, std::string{a, b, c, '\x80'}}) {
+        for (const std::string& text : {std::string{a, b, c}, std::string{a, b, c, '\x80'}}) {
           const std::string out = printable_utf8(text);
           ASSERT_TRUE(is_message(out)) << testing::PrintToString(text);
           const bool control = text.find("\xc2\x80") != std::string::npos || text.find("\xc2\x8f") != std::string::npos ||
