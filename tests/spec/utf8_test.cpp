@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "gguf_bytes.hpp"
+#include "golden_file.hpp"
 #include "phasor/model.hpp"
 #include "safetensors_bytes.hpp"
 #include "spec/format.hpp"
@@ -95,7 +96,7 @@ void expect_messages(const Result<ModelPositions>& model, const std::string& wha
 /// Every byte of the header of a file in turn, as bytes that begin, continue or break a character, or end a line.
 TEST(Utf8, every_message_about_a_gguf_file_with_a_changed_byte_is_utf8) {
   for (const std::string name : {"qwen3vl", "gpt-oss", "phi3"}) {
-    const std::string bytes = file_bytes(GOLDEN_DIR "/gguf/" + name + ".gguf");
+    const std::string bytes = file_bytes(golden_file("gguf/" + name + ".gguf"));
     for (std::size_t i = 0; i < std::min<std::size_t>(bytes.size(), 1500); ++i) {
       for (const char byte : {'\xff', '\xc3', '\x80', '\x1b'}) {
         std::string changed = bytes;
