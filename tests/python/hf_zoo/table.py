@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every model type's outcome, computed in a few processes, and the table of them in docs/hf.md."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +24,18 @@ def outcomes(processes: int = 2, named: tuple[str, ...] = ()) -> list[Row]:
     paths = [str(Path(__file__).parents[1]), str(Path(phasor.__path__[0]).parent), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in paths if p), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "hf_zoo"]
-    running = [
-        subprocess.Popen([*command, str(part), str(processes), *named], stdout=subprocess.PIPE, env=environment, text=True)
-        for part in range(1 if named else processes)
-    ]
-    lines = [line for process in running for line in process.communicate()[0].splitlines()]
-    failed = [process.returncode for process in running if process.returncode]
-    if failed:
-        raise RuntimeError(f"hf_zoo: a process ended with {failed[0]}, its errors are above")
+    with contextlib.ExitStack() as opened:
+        # Files, not pipes: who writes into a pipe that nobody reads yet waits, and the processes would follow one another.
+        files = [opened.enter_context(tempfile.TemporaryFile("w+")) for _ in range(1 if named else processes)]
+        running = [
+            subprocess.Popen([*command, str(part), str(processes), *named], stdout=file, env=environment) for part, file in enumerate(files)
+        ]
+        failed = [status for status in [process.wait() for process in running] if status]
+        if failed:
+            raise RuntimeError(f"hf_zoo: a process ended with {failed[0]}, its errors are above")
+        for file in files:
+            file.seek(0)
+        lines = [line for file in files for line in file.read().splitlines()]
     return sorted((json.loads(line) for line in lines if line.startswith("{")), key=lambda row: row["model_type"])
 
 
