@@ -51,10 +51,12 @@ HWY_INLINE void row_maxima(const SoftmaxRows<T>& tile, T* out) {
 template <class T>
 HWY_INLINE Reg<T> exponentiate_row(T* scores, T base) {
   constexpr int kSums = std::min(kTogether, 2);
+  constexpr int kRowSteps = kTogether > 1 ? 1 : 8;  // unrolled: many registers side by side are enough, single ones are not
   const Reg<T> shift = set(base);
   Reg<T> sum[kSums];
   HWY_UNROLL(8)
   for (int i = 0; i < kSums; ++i) sum[i] = zero<T>();
+  HWY_UNROLL(kRowSteps)
   for (int j = 0; j < kKeyTile; j += kTogether * lanes<T>) {
     Reg<T> p[kTogether];
     HWY_UNROLL(8)
