@@ -70,9 +70,6 @@ std::vector<NamedScheme> diagonal_schemes(const ref::Shape& s, Numbers& random) 
           {"fire_silu", smooth}};
 }
 
-namespace {
-
-/// What meets queries and keys, or has an index of its own.
 std::vector<NamedScheme> table_schemes(const ref::Shape& s, Numbers& random) {
   const std::int64_t h = s.heads;
   const std::int64_t d = s.width;
@@ -106,8 +103,6 @@ std::vector<NamedScheme> table_schemes(const ref::Shape& s, Numbers& random) {
       {"cope", ref::Cope{.rows = 3, .table = random.values(3 * d)}},
       {"cope_per_head", ref::Cope{.rows = 6, .per_head = true, .table = random.values(h * 6 * d), .gate_scale = 1.5, .term_scale = 0.5}}};
 }
-
-}  // namespace
 
 std::vector<NamedScheme> rotary_schemes() {
   const ref::Ladder part{.rotary_width = 2, .base = 50};

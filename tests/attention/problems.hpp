@@ -52,6 +52,8 @@ ref::Deberta random_deberta(const ref::Shape& s, Numbers& random, std::int64_t b
 
 /// Biases that are functions of the distance.
 std::vector<NamedScheme> diagonal_schemes(const ref::Shape& s, Numbers& random);
+/// Tables on the query, key and value side, grids, dense biases: whatever is no function of one distance.
+std::vector<NamedScheme> table_schemes(const ref::Shape& s, Numbers& random);
 std::vector<NamedScheme> rotary_schemes();
 /// One of each; positions up to 7.
 std::vector<NamedScheme> every_scheme(const ref::Shape& shape, std::uint64_t seed);

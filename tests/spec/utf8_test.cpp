@@ -108,7 +108,8 @@ TEST(Utf8, every_message_about_a_gguf_file_with_a_changed_byte_is_utf8) {
 }
 
 TEST(Utf8, every_message_about_a_safetensors_file_with_a_changed_byte_is_utf8) {
-  const std::string long_name = std::string(199, 'n') + "\xe2\x82\xac";  // where a message cuts it
+  std::string long_name(199, 'n');
+  long_name.append("\xe2\x82\xac");  // where a message cuts it
   const std::string bytes =
       safetensors_bytes(R"({"__metadata__":{"format":"pt"},"model.q_proj.weight":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},")" +
                             long_name + R"(":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}})",
