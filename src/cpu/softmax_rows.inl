@@ -51,7 +51,8 @@ HWY_INLINE void row_maxima(const SoftmaxRows<T>& tile, T* out) {
 template <class T>
 HWY_INLINE Reg<T> exponentiate_row(T* scores, T base) {
   constexpr int kSums = std::min(kTogether, 2);
-  constexpr int kRowSteps = kTogether > 1 ? 1 : 8;  // unrolled: many registers side by side are enough, single ones are not
+  // Unrolled where registers go one by one: many side by side are enough.
+  [[maybe_unused]] constexpr int kRowSteps = kTogether > 1 ? 1 : 8;  // g++ does not count the pragma as a use
   const Reg<T> shift = set(base);
   Reg<T> sum[kSums];
   HWY_UNROLL(8)
