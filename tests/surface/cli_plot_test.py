@@ -167,7 +167,7 @@ class Plots(unittest.TestCase):
 
     def test_wrong_use(self):
         for message, arguments in (("--out: a.gif is of no format", ["plot", "decay", "--out", "a.gif"]),
-                                   ("A subcommand is required", ["plot"]),
+                                   ("plot: no command, wanted decay", ["plot"]),
                                    ("--against: linear is no name=value", ["plot", "decay", "--against", "linear"]),
                                    ("--against \"scaling=linear\": --scaling linear wants --factor", ["decay", "--against", "scaling=linear"]),
                                    ("plot error takes no --numerics", ["plot", "error", "--numerics", "hf"]),
