@@ -11,12 +11,9 @@ function(phasor_precompile target)
   if(NOT phasor_precompiles)
     return()
   endif()
-  # Boost and nlohmann-json in here would make reading it 0.8 s slower for every file, and save 2 s in some twenty.
+  # None of our own: tests/programs.cmake says why. Boost and nlohmann-json in here would make reading it 0.8 s slower for every file, and save 2 s in some twenty.
   target_precompile_headers(${target} PRIVATE
-    "$<$<COMPILE_LANGUAGE:CXX>:<fmt/core.h$<ANGLE-R>>"
-    "$<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/include/phasor/analysis.hpp>"
-    "$<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/include/phasor/model.hpp>"
-    "$<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/include/phasor/rotary.hpp>")
+    "$<$<COMPILE_LANGUAGE:CXX>:<fmt/core.h$<ANGLE-R>>")
   foreach(header algorithm array cmath functional map memory optional span string string_view utility variant vector)
     target_precompile_headers(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:<${header}$<ANGLE-R>>")
   endforeach()
