@@ -11,8 +11,8 @@ export CCACHE_SLOPPINESS := pch_defines,time_macros
 endif
 FUZZ_SECONDS ?= 120
 FOREIGN := $(if $(filter aarch64,$(shell uname -m)),foreign-x86_64,foreign-aarch64)
-FORMATTED := $(wildcard $(foreach d,include/phasor src/* c cli bench examples fuzz tests tests/* python/src,$(foreach e,hpp cpp inl cu h,$(d)/*.$(e))))
-TIDY = $(wildcard src/*/*.cpp)  # check-tidy TIDY=... for others: the headers of the tool take clang-tidy half a minute a file
+FORMATTED = $(shell git ls-files '*.hpp' '*.cpp' '*.inl' '*.cu' '*.h')
+TIDY = $(shell git ls-files 'src/*.cpp')  # check-tidy TIDY=... for others: the headers of the tool take clang-tidy half a minute a file
 
 TIDY_SINCE ?= HEAD~20
 CHECKS := lint test-clang test-asan test-tsan test-foreign test-wasm test-cuda-build

@@ -8,7 +8,7 @@
 
 #include "../tests/valid_utf8.hpp"
 #include "phasor/model.hpp"
-#include "spec/gguf.hpp"
+#include "spec/gguf/gguf.hpp"
 
 namespace {
 

@@ -10,7 +10,7 @@
 
 #include "../tests/valid_utf8.hpp"
 #include "ops/permute.hpp"
-#include "spec/safetensors.hpp"
+#include "spec/files/safetensors.hpp"
 
 namespace {
 

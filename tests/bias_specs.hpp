@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "attention/reference_powers.hpp"
+#include "attention/reference/powers.hpp"
 #include "phasor/bias.hpp"
 #include "tensor.hpp"
 #include "wide.hpp"

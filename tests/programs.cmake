@@ -49,7 +49,7 @@ target_compile_definitions(phasor_golden_file PRIVATE GOLDEN_DIR="${CMAKE_CURREN
 phasor_compile_test(phasor_golden_file)
 
 # What attention is held against. Sanitizers leave it alone: they would take ten times as long over it.
-file(GLOB reference CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/attention/reference*.cpp)
+file(GLOB reference CONFIGURE_DEPENDS attention/reference/*.cpp)
 if(PHASOR_TEST_OBJECTS)  # g++ and clang name constrained constructors differently: the reference comes from where the tests come from
   add_library(phasor_reference STATIC IMPORTED)
   set_target_properties(phasor_reference PROPERTIES IMPORTED_LOCATION ${PHASOR_TEST_OBJECTS}/tests/libphasor_reference.a)

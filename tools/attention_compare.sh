@@ -19,7 +19,7 @@ benchmark=(-lbenchmark)
 build_tree() {
   local name=$1 tree=$2
   mkdir -p "$build/$name"
-  printf '%s\n' "$tree"/src/*/*.cpp | xargs -P "$(nproc)" -I{} bash -c \
+  find "$tree/src" -name "*.cpp" | xargs -P "$(nproc)" -I{} bash -c \
     'to=$1/$(echo "$0" | tr / _).o; shift; g++ "$@" -c "$0" -o "$to"' {} "$build/$name" "${flags[@]}" -I"$tree/include" -I"$tree/src"
   rm -f "$build/$name/libphasor.a"
   ar rcs "$build/$name/libphasor.a" "$build/$name"/*.o

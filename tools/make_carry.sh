@@ -11,7 +11,7 @@ mkdir -p "$carry/include" "$carry/lib"
 # Everything that any source includes, by the compiler's own account. Highway picks files by target, so it is copied whole.
 list=$(mktemp)
 trap 'rm -f "$list"' EXIT
-for source in src/*/*.cpp tests/*/*_test.cpp bench/*.cpp cli/*.cpp; do
+for source in $(find src cli -name '*.cpp') tests/*/*_test.cpp tests/attention/reference/*.cpp bench/*.cpp; do
   [ -e "$source" ] || continue
   g++ -std=c++20 -O2 -fopenmp -DFMT_HEADER_ONLY -Iinclude -Isrc -Itests -I. -M -MG "$source" >> "$list" || echo "make_carry: $source was left out" >&2
 done

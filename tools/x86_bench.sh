@@ -29,7 +29,7 @@ compile() {
 
 build_library() {
   rm -f "$build"/*.o "$build"/*.a
-  compile library src/*/*.cpp
+  compile library $(find src -name '*.cpp')
   ar rcs "$build/libphasor.a" "$build"/library_*.o
 }
 

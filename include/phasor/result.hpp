@@ -13,6 +13,8 @@ enum class ErrorKind : std::uint8_t {
   none,
   invalid,      // the arguments contradict each other or the contract
   unsupported,  // meaningful, but this build or machine cannot do it
+  out_of_memory,
+  not_found,  // a file or folder that is not there
 };
 
 /// Success, or an error that says where, what is and what is wanted. Success does not allocate.
@@ -21,6 +23,8 @@ class [[nodiscard]] Status {
   Status() = default;
   static Status invalid(std::string message) { return {ErrorKind::invalid, std::move(message)}; }
   static Status unsupported(std::string message) { return {ErrorKind::unsupported, std::move(message)}; }
+  static Status not_found(std::string message) { return {ErrorKind::not_found, std::move(message)}; }
+  static Status out_of_memory() { return {ErrorKind::out_of_memory, "out of memory"}; }  // short enough for std::string not to allocate
 
   bool ok() const { return kind_ == ErrorKind::none; }
   explicit operator bool() const { return ok(); }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors of the library as Python's: ValueError where arguments contradict the contract, NotImplementedError where this build cannot do it.
+// Errors of the library as Python's: ValueError where arguments contradict the contract, NotImplementedError where this build cannot do it,
+// MemoryError, FileNotFoundError.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -30,8 +31,23 @@ inline std::string type_name_of(nanobind::handle object) {
   return nanobind::cast<std::string>(nanobind::handle(object.type()).attr("__name__"));
 }
 
+inline PyObject* exception_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::unsupported:
+      return PyExc_NotImplementedError;
+    case ErrorKind::out_of_memory:
+      return PyExc_MemoryError;
+    case ErrorKind::not_found:
+      return PyExc_FileNotFoundError;
+    case ErrorKind::none:
+    case ErrorKind::invalid:
+      break;
+  }
+  return PyExc_ValueError;
+}
+
 inline void check(const Status& status) {
-  if (!status.ok()) raise(status.kind() == ErrorKind::unsupported ? PyExc_NotImplementedError : PyExc_ValueError, status.message());
+  if (!status.ok()) raise(exception_of(status.kind()), status.message());
 }
 
 template <class T>

@@ -192,7 +192,7 @@ Result<EncodingProperties> measure_encoding(const EncodingRows& encoding, std::i
   try {
     return measure(encoding, length, trained_length);
   } catch (const std::bad_alloc&) {
-    return Status::unsupported("out of memory");
+    return Status::out_of_memory();
   } catch (const std::exception& error) {
     return Status::invalid(std::string("measure_encoding: ") + error.what());
   }
@@ -216,7 +216,7 @@ Result<AddingConcatenating> compare_adding(std::span<const double> x, std::span<
     stacked.insert(stacked.end(), weights.begin(), weights.end());
     return AddingConcatenating{project(sum, weights, outputs), project(both, stacked, outputs), static_cast<std::int64_t>(weights.size())};
   } catch (const std::bad_alloc&) {
-    return Status::unsupported("out of memory");
+    return Status::out_of_memory();
   }
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "cpu/runner.hpp"
+#include "cpu/common/runner.hpp"
 #include "phasor/analysis.hpp"
 
 namespace phasor {

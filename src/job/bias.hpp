@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "phasor/bias.hpp"
-#include "plan/bias.hpp"
+#include "plan/bias/bias.hpp"
 
 namespace phasor::job {
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "math/elementary.hpp"
 #include "math/sincos.hpp"
 #include "phasor/tensor_view.hpp"
 
@@ -13,6 +14,20 @@ inline double number_of(float x) { return x; }
 inline double number_of(double x) { return x; }
 inline double number_of(Float16 x) { return math::widen_f16(math::One<float>(), math::u32{x.bits}); }
 inline double number_of(BFloat16 x) { return math::widen_bf16(math::One<float>(), math::u32{x.bits}); }
+
+/// The element nearest to x: one rounding.
+template <class T>
+T element_of(double x) {
+  return static_cast<T>(x);
+}
+template <>
+inline Float16 element_of<Float16>(double x) {
+  return {math::f16_of(x)};
+}
+template <>
+inline BFloat16 element_of<BFloat16>(double x) {
+  return {math::bf16_of(x)};
+}
 
 template <class T>
 struct ElementTag {

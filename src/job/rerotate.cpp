@@ -85,7 +85,7 @@ Status check_slots(std::span<const std::int64_t> slots, const TensorView& cache)
   try {
     return check_no_slot_twice(slots, count);
   } catch (const std::bad_alloc&) {
-    return Status::unsupported("out of memory");  // short enough for std::string not to allocate
+    return Status::out_of_memory();
   }
 }
 

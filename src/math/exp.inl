@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// exp and tanh for attention, where speed goes before the last bit: in the words of cpu/vec.inl, one text for registers and one lane. No
-// guard and no namespace: included by cpu/vec.inl.
+// exp and tanh for attention, where speed goes before the last bit: in the words of cpu/common/vec.inl, one text for registers and one
+// lane. No guard and no namespace: included by cpu/common/vec.inl.
 
 // e^x = 2^n e^r with |r| <= ln(2) / 2, and e^r a minimax fit of degree 5 or 11 with 1 + r + ... given. From that, kCut is subtracted,
 // which x is cut to the logarithm of: what matters not beside 1 becomes 0, and nothing that is multiplied by it later is subnormal (an

@@ -3,44 +3,25 @@
 #include "phasor/additive.hpp"
 
 #include <cmath>
-#include <new>
 
-#include "cpu/runner.hpp"
-#include "cpu/targets.hpp"
+#include "cpu/common/runner.hpp"
+#include "cpu/common/targets.hpp"
 #include "job/additive.hpp"
 #include "job/element.hpp"
+#include "ops/run.hpp"
 #include "spec/format.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 namespace {
-
-struct Running {
-  const job::AddJob* job;
-  void (*kernel)(const job::AddJob& job, std::int64_t task);
-};
 
 Status run(const Result<job::AddJob>& job, const Runner& runner) {
   if (!job.ok()) return job.status();
   const Result<const cpu::RotaryKernels*> kernels = cpu::active_kernels();
   if (!kernels.ok()) return kernels.status();
   if (job->grid.tasks == 0) return {};
-  Running running = {&*job, (*kernels)->add};
-  const cpu::Task task = [](void* context, std::int64_t index) {
-    const auto* r = static_cast<const Running*>(context);
-    r->kernel(*r->job, index);
-  };
-  cpu::run_tasks(runner, job->grid.tasks, task, &running);
+  ops::run_tasks(*job, (*kernels)->add, runner);
   return {};
-}
-
-/// Calls body; running out of memory becomes a status.
-template <class Body>
-auto without_exceptions(Body body) -> decltype(body()) {
-  try {
-    return body();
-  } catch (const std::bad_alloc&) {
-    return Status::unsupported("out of memory");  // short enough for std::string not to allocate
-  }
 }
 
 }  // namespace
@@ -48,7 +29,7 @@ auto without_exceptions(Body body) -> decltype(body()) {
 Result<Sinusoidal> Sinusoidal::make(const SinusoidalSpec& spec) {
   Result<plan::SinusoidalPlan> plan = plan::make_sinusoidal_plan(spec);
   if (!plan.ok()) return plan.status();
-  return without_exceptions(
+  return spec::without_exceptions(
       [&]() -> Result<Sinusoidal> { return Sinusoidal(std::make_shared<const plan::SinusoidalPlan>(*std::move(plan))); });
 }
 
@@ -61,7 +42,7 @@ Status Sinusoidal::add(const InOut& x, const Positions& positions, const AddOpti
 }
 
 Result<ShiftOperator> Sinusoidal::shift(std::span<const double> distances) const {
-  return without_exceptions([&]() -> Result<ShiftOperator> {
+  return spec::without_exceptions([&]() -> Result<ShiftOperator> {
     std::vector<double> by_axis(distances.begin(), distances.end());
     if (by_axis.size() == 1) by_axis.assign(plan_->parts.size(), distances[0]);
     if (by_axis.size() != plan_->parts.size()) {
@@ -98,7 +79,7 @@ Status apply_shift(const ShiftOperator& shift, std::span<const double> from, std
 }
 
 Result<std::vector<double>> matrix_of(const ShiftOperator& shift) {
-  return without_exceptions([&]() -> Result<std::vector<double>> {
+  return spec::without_exceptions([&]() -> Result<std::vector<double>> {
     const auto width = static_cast<std::size_t>(shift.width);
     std::vector<double> matrix(width * width, 0);
     for (std::size_t i = 0; i < width; ++i) matrix[i * width + i] = 1;
@@ -115,7 +96,7 @@ Result<std::vector<double>> matrix_of(const ShiftOperator& shift) {
 
 Result<double> Sinusoidal::amplitude_gradient(const ConstTensorView& gradient, const Positions& positions) const {
   if (Status s = job::check_gradient(*plan_, gradient, positions); !s) return s;
-  return without_exceptions([&]() -> Result<double> {
+  return spec::without_exceptions([&]() -> Result<double> {
     const auto [batch, tokens, heads, width] = gradient.shape;
     std::vector<double> rows(static_cast<std::size_t>(tokens * width));
     double sum = 0;

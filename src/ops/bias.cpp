@@ -8,10 +8,11 @@
 
 #include "job/bias.hpp"
 #include "job/check.hpp"
+#include "job/element.hpp"
 #include "job/positions.hpp"
-#include "ops/bias_elements.hpp"
-#include "plan/bias.hpp"
-#include "plan/bias_buckets.hpp"
+#include "plan/bias/bias.hpp"
+#include "plan/bias/buckets.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 namespace {
@@ -26,12 +27,12 @@ Status write_diagonal(const plan::BiasPlan& plan, const TensorView& out, std::in
   const auto distances = distances_from(first_distance, out.shape[3]);
   std::vector<double> values(static_cast<std::size_t>(out.shape[1]) * distances.size());
   plan::fill_values(plan, {part.first_head, out.shape[1], part.query_position}, distances, values);
-  with_element(out.dtype, [&](auto tag) {
+  job::with_element(out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for (std::int64_t head = 0; head < out.shape[1]; ++head) {
       T* to = static_cast<T*>(out.data) + head * out.strides[1];
       const double* from = values.data() + static_cast<std::size_t>(head) * distances.size();
-      for (std::size_t i = 0; i < distances.size(); ++i) to[i] = element_of<T>(from[i]);
+      for (std::size_t i = 0; i < distances.size(); ++i) to[i] = job::element_of<T>(from[i]);
     }
   });
   return {};
@@ -41,11 +42,11 @@ Status add_to(std::span<double> sum, const plan::BiasPlan& plan, const ConstTens
   const auto distances = distances_from(call.first_distance, diagonal.shape[3]);
   std::vector<double> gradient;
   gradient.reserve(static_cast<std::size_t>(diagonal.shape[1]) * distances.size());
-  with_element(diagonal.dtype, [&](auto tag) {
+  job::with_element(diagonal.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for (std::int64_t head = 0; head < diagonal.shape[1]; ++head) {
       const T* from = static_cast<const T*>(diagonal.data) + head * diagonal.strides[1];
-      for (std::size_t i = 0; i < distances.size(); ++i) gradient.push_back(number_of(from[i]));
+      for (std::size_t i = 0; i < distances.size(); ++i) gradient.push_back(job::number_of(from[i]));
     }
   });
   plan::add_gradient(plan, {call.part.first_head, diagonal.shape[1], call.part.query_position}, distances, gradient, sum);
@@ -59,7 +60,7 @@ Result<Bias> Bias::of(Result<plan::BiasPlan> plan) {
   try {
     return Bias(std::make_shared<const plan::BiasPlan>(*std::move(plan)));
   } catch (const std::bad_alloc&) {
-    return Status::unsupported("out of memory");  // short enough for std::string not to allocate
+    return Status::out_of_memory();
   }
 }
 
@@ -74,7 +75,7 @@ Result<Bias> Bias::with_parameters(std::span<const double> parameters) const {
 
 Status Bias::diagonal(const TensorView& out, std::int64_t first_distance, const BiasPart& part) const {
   if (Status s = job::check_written_diagonal({"Bias::diagonal", first_distance, part}, *plan_, out); !s || job::is_empty(out)) return s;
-  return without_exceptions([&] { return write_diagonal(*plan_, out, first_distance, part); });
+  return spec::without_exceptions([&] { return write_diagonal(*plan_, out, first_distance, part); });
 }
 
 Status Bias::gradient(std::span<double> sum, const ConstTensorView& diagonal, std::int64_t first_distance, const BiasPart& part) const {
@@ -84,7 +85,7 @@ Status Bias::gradient(std::span<double> sum, const ConstTensorView& diagonal, st
     return job::error(call.where, "sum has {} entries, the scheme has {} parameters", sum.size(), plan_->parameters);
   }
   if (job::is_empty(diagonal)) return {};
-  return without_exceptions([&] { return add_to(sum, *plan_, diagonal, call); });
+  return spec::without_exceptions([&] { return add_to(sum, *plan_, diagonal, call); });
 }
 
 const BiasSpec& Bias::spec() const { return plan_->spec; }

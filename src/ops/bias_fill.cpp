@@ -6,9 +6,10 @@
 
 #include "job/bias.hpp"
 #include "job/check.hpp"
-#include "ops/bias_elements.hpp"
+#include "job/element.hpp"
 #include "phasor/bias.hpp"
-#include "plan/bias.hpp"
+#include "plan/bias/bias.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 namespace {
@@ -70,7 +71,7 @@ void gather(const Block& block, const Distances& distances, const std::vector<do
   std::vector<T> diagonal(n);
   for (std::int64_t head = 0; head < block.out.shape[1]; ++head) {
     const double* from = values.data() + static_cast<std::size_t>(head) * n;
-    std::transform(from, from + n, diagonal.begin(), element_of<T>);
+    std::transform(from, from + n, diagonal.begin(), job::element_of<T>);
     for (std::size_t i = 0; i < block.queries.size(); ++i) {
       if (!wanted(block.queries[i])) continue;
       T* to = block.row<T>(head, i);
@@ -99,7 +100,7 @@ void fill_fire_block(const Block& block, const Fire& fire, const Distances& dist
     plan::fill_fire(fire, block.slice(block.queries[i]), of_row, values);
     for (std::size_t head = 0; head < heads; ++head) {
       std::transform(values.data() + head * n, values.data() + (head + 1) * n, block.row<T>(static_cast<std::int64_t>(head), i),
-                     element_of<T>);
+                     job::element_of<T>);
     }
   }
 }
@@ -131,7 +132,7 @@ Status fill_batches(const plan::BiasPlan& plan, const job::BlockCall& call) {
     if (ignores_queries(plan.spec)) continue;
     if (Status s = job::read_positions("Bias::fill: queries", plan, call.queries, batch, queries[b]); !s) return s;
   }
-  with_element(call.out.dtype, [&](auto tag) {
+  job::with_element(call.out.dtype, [&](auto tag) {
     for (std::size_t b = 0; b < batches; ++b) {
       fill_block<typename decltype(tag)::type>({plan, call.out, static_cast<std::int64_t>(b), call.first_head, queries[b], keys[b]});
     }
@@ -144,7 +145,7 @@ Status fill_batches(const plan::BiasPlan& plan, const job::BlockCall& call) {
 Status Bias::fill(const TensorView& out, const Positions& queries, const Positions& keys, std::int64_t first_head) const {
   const job::BlockCall call = {out, queries, keys, first_head};
   if (Status s = job::check_block(call, *plan_); !s || job::is_empty(out)) return s;
-  return without_exceptions([&] { return fill_batches(*plan_, call); });
+  return spec::without_exceptions([&] { return fill_batches(*plan_, call); });
 }
 
 }  // namespace phasor

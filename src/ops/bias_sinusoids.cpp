@@ -5,10 +5,11 @@
 
 #include "job/bias.hpp"
 #include "job/check.hpp"
+#include "job/element.hpp"
 #include "job/positions.hpp"
-#include "ops/bias_elements.hpp"
 #include "phasor/bias.hpp"
 #include "phasor/rotary.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 namespace {
@@ -40,8 +41,8 @@ Status write(const TensorView& out, XlOrder order, const Rotary& rotary, const s
   for (std::int64_t row = 0; row < shape[1]; ++row) {
     T* to = static_cast<T*>(out.data) + row / out.shape[1] * out.strides[0] + row % out.shape[1] * out.strides[1];
     for (std::int64_t i = 0; i < pairs; ++i, ++next) {
-      to[halves ? i : 2 * i] = element_of<T>(sines[next]);
-      to[halves ? pairs + i : 2 * i + 1] = element_of<T>(cosines[next]);
+      to[halves ? i : 2 * i] = job::element_of<T>(sines[next]);
+      to[halves ? pairs + i : 2 * i + 1] = job::element_of<T>(cosines[next]);
     }
   }
   return {};
@@ -50,14 +51,14 @@ Status write(const TensorView& out, XlOrder order, const Rotary& rotary, const s
 }  // namespace
 
 Status fill_xl_sinusoids(const TensorView& out, const XlSinusoids& spec, const Positions& distances) {
-  return without_exceptions([&] {
+  return spec::without_exceptions([&] {
     const Result<Rotary> rotary = Rotary::make({.head_dim = spec.width, .base = spec.base});
     if (!rotary)
       return job::error(where, "the sinusoids are those of a rotary encoding of width {}; {}", spec.width, rotary.status().message());
     if (Status s = job::check_xl_sinusoids(where, out, spec, distances); !s || job::is_empty(out)) return s;
     const std::vector<std::int64_t> list = read(distances, out.shape, spec.clamp);
     Status status;
-    with_element(out.dtype, [&](auto tag) {
+    job::with_element(out.dtype, [&](auto tag) {
       using T = typename decltype(tag)::type;
       using V = std::conditional_t<std::is_same_v<T, float>, float, double>;
       status = write<T, V>(out, spec.order, *rotary, list);

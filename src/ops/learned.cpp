@@ -5,23 +5,20 @@
 #include <cstring>
 #include <new>
 
-#include "cpu/runner.hpp"
-#include "cpu/targets.hpp"
+#include "cpu/common/runner.hpp"
+#include "cpu/common/targets.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
 #include "job/learned.hpp"
 #include "math/learned.hpp"
+#include "ops/run.hpp"
+#include "spec/files/mapped_file.hpp"
+#include "spec/files/safetensors.hpp"
 #include "spec/format.hpp"
-#include "spec/mapped_file.hpp"
-#include "spec/safetensors.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 namespace {
-
-struct Running {
-  const job::LookupJob* job;
-  void (*kernel)(const job::LookupJob& job, std::int64_t task);
-};
 
 /// Row `r` of the table gains the sum of its tokens' gradients, channel by channel in float64.
 void scatter_row(const job::ScatterJob& job, std::int64_t r) {
@@ -104,31 +101,21 @@ Status lookup_add(const InOut& x, std::span<const ConstTensorView> tables, const
   const Result<const cpu::RotaryKernels*> kernels = cpu::active_kernels();
   if (!kernels.ok()) return kernels.status();
   if (job->grid.tasks == 0) return {};
-  Running running = {&*job, (*kernels)->lookup};
-  const cpu::Task task = [](void* context, std::int64_t index) {
-    const auto* r = static_cast<const Running*>(context);
-    r->kernel(*r->job, index);
-  };
-  cpu::run_tasks(options.runner, job->grid.tasks, task, &running);
+  ops::run_tasks(*job, (*kernels)->lookup, options.runner);
   return {};
 }
 
 Status scatter_gradient(const TensorView& table_gradient, const ConstTensorView& gradient, const Positions& positions,
                         const ScatterOptions& options) {
-  try {
-    Result<job::ScatterJob> job = job::make_scatter_job(table_gradient, gradient, positions, options);
+  return spec::without_exceptions([&]() -> Status {
+    const Result<job::ScatterJob> job = job::make_scatter_job(table_gradient, gradient, positions, options);
     if (!job.ok()) return job.status();
-    const cpu::Task task = [](void* context, std::int64_t index) {
-      const auto& job = *static_cast<const job::ScatterJob*>(context);
-      const std::int64_t end = std::min((index + 1) * kScatterRows, job.table.shape[1]);
-      for (std::int64_t r = index * kScatterRows; r < end; ++r) scatter_row(job, r);
-    };
-    const std::int64_t tasks = (table_gradient.shape[1] + kScatterRows - 1) / kScatterRows;
-    if (tasks > 0) cpu::run_tasks(options.runner, tasks, task, &*job);
+    const std::int64_t rows = table_gradient.shape[1];
+    cpu::run_each(options.runner, (rows + kScatterRows - 1) / kScatterRows, [&](std::int64_t task) {
+      for (std::int64_t r = task * kScatterRows; r < std::min((task + 1) * kScatterRows, rows); ++r) scatter_row(*job, r);
+    });
     return {};
-  } catch (const std::bad_alloc&) {
-    return Status::unsupported("out of memory");
-  }
+  });
 }
 
 Status fill_hierarchical(const TensorView& out, const ConstTensorView& table, double alpha) {
@@ -185,7 +172,7 @@ Result<LearnedTable> read_learned_table(const std::string& path, std::string_vie
   } catch (const spec::ReadError& error) {
     return error.status;
   } catch (const std::bad_alloc&) {
-    return Status::unsupported("out of memory");
+    return Status::out_of_memory();
   }
 }
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "phasor/weights.hpp"
-#include "spec/safetensors.hpp"
+#include "spec/files/safetensors.hpp"
 
 namespace phasor::ops {
 

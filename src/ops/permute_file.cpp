@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "ops/permute.hpp"
+#include "spec/files/mapped_file.hpp"
 #include "spec/format.hpp"
-#include "spec/mapped_file.hpp"
 
 namespace phasor {
 namespace {

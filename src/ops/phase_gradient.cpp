@@ -2,9 +2,9 @@
 // The public functions of the gradients of learned rotations: check, then run.
 #include "job/phase_gradient.hpp"
 
-#include "cpu/phase_gradient.hpp"
-#include "ops/bias_elements.hpp"
+#include "cpu/rotary/phase_gradient.hpp"
 #include "ops/run.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 
@@ -21,7 +21,7 @@ Status Rotary::frequency_gradient(std::span<double> sum, const ConstTensorView& 
   Result<job::FrequencyGradientJob> job = job::make_frequency_gradient_job(sum, *plan_, phase_gradient, positions);
   if (!job.ok()) return job.status();
   if (job->grid.tasks == 0) return {};
-  return without_exceptions([&]() -> Status {
+  return spec::without_exceptions([&]() -> Status {
     std::vector<double> partial(static_cast<std::size_t>(job->grid.tasks) * sum.size());
     job->partial = partial.data();
     ops::run_tasks(*job, cpu::frequency_gradient, runner);

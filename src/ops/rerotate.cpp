@@ -2,7 +2,7 @@
 // The public functions of rerotation: check, choose the kernels, run.
 #include "job/rerotate.hpp"
 
-#include "cpu/targets.hpp"
+#include "cpu/common/targets.hpp"
 #include "ops/run.hpp"
 #include "phasor/rotary.hpp"
 

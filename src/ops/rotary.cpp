@@ -5,7 +5,7 @@
 #include <new>
 #include <type_traits>
 
-#include "cpu/targets.hpp"
+#include "cpu/common/targets.hpp"
 #include "job/rotary.hpp"
 #include "ops/run.hpp"
 #include "plan/rotary.hpp"
@@ -32,7 +32,7 @@ Result<Rotary> Rotary::make(const RotarySpec& spec) {
   try {
     return Rotary(std::make_shared<const plan::RotaryPlan>(*std::move(plan)));
   } catch (const std::bad_alloc&) {
-    return Status::unsupported("out of memory");  // short enough for std::string not to allocate
+    return Status::out_of_memory();
   }
 }
 

@@ -2,7 +2,7 @@
 // Targets and version: what a program may ask about the library itself.
 #include "phasor/targets.hpp"
 
-#include "cpu/targets.hpp"
+#include "cpu/common/targets.hpp"
 
 namespace phasor {
 

@@ -91,7 +91,7 @@ Result<SinusoidalPlan> make_sinusoidal_plan(const SinusoidalSpec& spec) {
   try {
     return build(spec);
   } catch (const std::bad_alloc&) {
-    return Status::unsupported("out of memory");  // short enough for std::string not to allocate
+    return Status::out_of_memory();
   } catch (const std::exception& error) {
     return Status::invalid(std::string("SinusoidalSpec: ") + error.what());
   }

@@ -8,8 +8,8 @@
 #include "plan/real.hpp"
 #include "plan/rotary.hpp"
 #include "spec/format.hpp"
-#include "spec/gguf.hpp"
-#include "spec/gguf_architectures.hpp"
+#include "spec/gguf/architectures.hpp"
+#include "spec/gguf/gguf.hpp"
 #include "spec/rotary.hpp"
 
 namespace phasor {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "spec/gguf_file.hpp"
+#include "spec/gguf/file.hpp"
 
 namespace phasor::plan {
 

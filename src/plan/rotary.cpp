@@ -92,7 +92,7 @@ Result<RotaryPlan> make_rotary_plan(const RotarySpec& spec) {
   try {
     return build(spec);
   } catch (const std::bad_alloc&) {
-    return Status::unsupported("out of memory");  // short enough for std::string not to allocate
+    return Status::out_of_memory();
   } catch (const std::exception& error) {
     return Status::invalid(std::string("RotarySpec: ") + error.what());
   } catch (...) {

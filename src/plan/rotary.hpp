@@ -7,7 +7,7 @@
 
 #include "math/phase.hpp"
 #include "phasor/rotary.hpp"
-#include "plan/profile.hpp"
+#include "plan/profile/profile.hpp"
 
 namespace phasor::plan {
 

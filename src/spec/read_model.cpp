@@ -10,9 +10,9 @@
 #include <system_error>
 #include <vector>
 
+#include "spec/files/mapped_file.hpp"
 #include "spec/format.hpp"
-#include "spec/gguf.hpp"
-#include "spec/mapped_file.hpp"
+#include "spec/gguf/gguf.hpp"
 
 namespace phasor::spec {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "phasor/model.hpp"
-#include "spec/mapped_file.hpp"
+#include "spec/files/mapped_file.hpp"
 
 namespace phasor::spec {
 

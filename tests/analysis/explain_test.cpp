@@ -8,7 +8,7 @@
 #include <numbers>
 #include <sstream>
 
-#include "analysis/model_rope.hpp"
+#include "analysis/model/rope.hpp"
 #include "analysis/models.hpp"
 #include "golden_file.hpp"
 #include "phasor/analysis.hpp"

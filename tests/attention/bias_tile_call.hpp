@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "attention/bias_parts.hpp"
+#include "cpu/attention/host_terms/bias_parts.hpp"
 #include "phasor/attention.hpp"
 
 namespace phasor::test {

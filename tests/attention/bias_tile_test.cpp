@@ -18,13 +18,13 @@
 
 #include "attention/bias_tile_call.hpp"
 #include "bias_specs.hpp"
-#include "cpu/attention.hpp"
-#include "cpu/attention_parts.hpp"
-#include "cpu/attention_scratch.hpp"
+#include "cpu/attention/kernels.hpp"
+#include "cpu/attention/parts.hpp"
+#include "cpu/attention/scratch.hpp"
 #include "math/sincos.hpp"
 
 #if HWY_TARGET == HWY_WASM && !HWY_HAVE_FLOAT64
-#include "cpu/wasm_double.inl"
+#include "cpu/common/wasm_double.inl"
 #endif
 
 // Highway's own functions carry the attributes of their target; code outside these two lines has none, and g++ on aarch64 refuses to

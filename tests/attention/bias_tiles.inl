@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every tile of a hand-made job through the hooks of a bias, in the vocabulary of one target.
-#include "cpu/attention_loops.inl"
+#include "cpu/attention/loops.inl"
 
 template <class T>
 RowTile<T> hand_row_tile(const job::AttentionJob& job, const job::TokenTile& tile, std::int64_t head) {

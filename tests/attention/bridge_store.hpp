@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "attention/reference.hpp"
+#include "attention/reference/reference.hpp"
 #include "job/element.hpp"
 #include "phasor/result.hpp"
 #include "phasor/tensor_view.hpp"

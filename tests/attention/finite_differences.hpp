@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "attention/problems.hpp"
-#include "attention/reference.hpp"
+#include "attention/reference/reference.hpp"
 
 namespace phasor::test {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "attention/reference.hpp"
+#include "attention/reference/reference.hpp"
 
 namespace phasor::test {
 

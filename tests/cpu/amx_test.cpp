@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of attention on AMX against double precision, each by itself and put together. Where the processor has no AMX, the tests are
 // skipped by name, and available() must say so too.
-#include "cpu/amx.hpp"
+#include "cpu/attention/amx/processor.hpp"
 
 #include <gtest/gtest.h>
 

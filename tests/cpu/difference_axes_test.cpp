@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "../ops/rerotate_call.hpp"
-#include "cpu/rotary.hpp"
+#include "cpu/rotary/kernels.hpp"
 #include "job/rerotate.hpp"
 
 namespace phasor::test {

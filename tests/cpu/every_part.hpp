@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "cpu/attention_parts.hpp"
-#include "cpu/rotary.hpp"
+#include "cpu/attention/parts.hpp"
+#include "cpu/rotary/kernels.hpp"
 #include "tensor.hpp"
 
 namespace phasor::test {

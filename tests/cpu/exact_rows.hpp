@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "cpu/rotary.hpp"
+#include "cpu/rotary/kernels.hpp"
 #include "job/rotary.hpp"
 #include "plan/rotary.hpp"
 

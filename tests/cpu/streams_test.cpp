@@ -6,7 +6,7 @@
 #include <limits>
 #include <new>
 
-#include "cpu/rotary.hpp"
+#include "cpu/rotary/kernels.hpp"
 #include "gtest/gtest.h"
 #include "plan/rotary.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens whose heads are turned in one go (cpu/rotary_loop.inl; eight of them on NEON): blocks of every length, broken by tokens that are
+// Tokens whose heads are turned in one go (cpu/rotary/loop.inl; eight of them on NEON): blocks of every length, broken by tokens that are
 // left alone, in every dtype, pairing, width and layout, against the reference.
 #include <cmath>
 

@@ -44,7 +44,7 @@ PHASOR_HD inline Storage<dtype> narrow(Value<dtype> x) {
 }
 
 /// Cosine and sine of one pair at one position, the sign of the sine applied. A row at position 0 and the trailing pairs that never turn
-/// have the sine +0 whatever its sign, as in src/cpu/rotary_rows.inl.
+/// have the sine +0 whatever its sign, as in src/cpu/rotary/rows.inl.
 template <class T, class Position>
 PHASOR_HD inline math::Pair<T> row_value(const RowSource& rows, std::int64_t pair, Position position) {
   bool sound = true;

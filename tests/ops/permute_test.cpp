@@ -10,8 +10,8 @@
 #include "golden_file.hpp"
 #include "phasor/rotary.hpp"
 #include "phasor/weights.hpp"
+#include "spec/files/safetensors.hpp"
 #include "spec/format.hpp"
-#include "spec/safetensors.hpp"
 
 namespace phasor::test {
 namespace {

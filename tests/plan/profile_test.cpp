@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The profiles' own frequencies and tables against those recorded from transformers and ggml.
-#include "plan/profile.hpp"
+#include "plan/profile/profile.hpp"
 
 #include <tuple>
 #include <utility>

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "spec/gguf_file.hpp"
+#include "spec/gguf/file.hpp"
 
 namespace phasor::test {
 

@@ -8,7 +8,7 @@
 #include "gguf_bytes.hpp"
 #include "golden_file.hpp"
 #include "phasor/model.hpp"
-#include "spec/gguf_architectures.hpp"
+#include "spec/gguf/architectures.hpp"
 
 namespace phasor::test {
 namespace {

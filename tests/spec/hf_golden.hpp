@@ -11,7 +11,7 @@
 
 #include "golden_file.hpp"
 #include "phasor/model.hpp"
-#include "spec/json.hpp"
+#include "spec/files/json.hpp"
 
 namespace phasor::test {
 

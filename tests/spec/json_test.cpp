@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // JSON as model files write it: values, order, names for infinities, and every way of being broken.
-#include "spec/json.hpp"
+#include "spec/files/json.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // safetensors headers: files of the safetensors package, and everything that is not one.
-#include "spec/safetensors.hpp"
+#include "spec/files/safetensors.hpp"
 
 #include <gtest/gtest.h>
 

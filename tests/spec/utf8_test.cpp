@@ -10,8 +10,8 @@
 #include "golden_file.hpp"
 #include "phasor/model.hpp"
 #include "safetensors_bytes.hpp"
+#include "spec/files/safetensors.hpp"
 #include "spec/format.hpp"
-#include "spec/safetensors.hpp"
 #include "valid_utf8.hpp"
 
 namespace phasor::test {

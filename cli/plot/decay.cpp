@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// phasor plot decay: S by distance, of one encoding or of several.
+#include <fmt/core.h>
+
+#include <memory>
+
+#include "number_list.hpp"
+#include "plot/figures.hpp"
+#include "plot/options.hpp"
+
+namespace phasor::cli {
+namespace {
+
+struct PlotDecayOptions {
+  SpecList specs;
+  std::string distances = "0:2049:4";
+  bool log = false;
+  PlotOptions plot;
+};
+
+Result<Figure> make_figure(const PlotDecayOptions& o) {
+  auto figure = decay_figure(specs_of(o.specs), parse_numbers("--distances", o.distances));
+  if (figure.ok()) figure->panels.front().x.log = o.log;
+  return figure;
+}
+
+}  // namespace
+
+Result<Figure> decay_figure(const std::vector<NamedSpec>& specs, const Numbers& distances) {
+  const auto rotaries = rotaries_of(specs);
+  if (!rotaries.ok()) return rotaries.status();
+  Panel panel{.x = {.label = "distance (positions)"}, .y = {.label = "S: score of q and k, length 1 in each pair"}};
+  const std::vector<double> x(distances.begin(), distances.end());
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    auto sums = decay((*rotaries)[i], distances);
+    if (!sums.ok()) return sums.status();
+    panel.curves.push_back({.name = specs[i].name, .x = x, .y = *std::move(sums)});
+  }
+  return Figure{.title = "Decay of the score with distance", .panels = {std::move(panel)}};
+}
+
+void add_plot_decay(const Command& plot, Run& run) {
+  const Command command = plot.subcommand("decay", "S by distance, a curve for each encoding");
+  const auto o = std::make_shared<PlotDecayOptions>();
+  add_spec_list(command, o->specs);
+  command.option("--distances", o->distances, "Where: 1,10,100 or 0:11 (0 to 10) or 0:100:10 (0:2049:4)");
+  command.flag("--log", o->log, "Distances on a log axis");
+  add_plot_options(command, o->plot);
+  command.footer("Example:\n  phasor plot decay --base 10000 --against \"base=500000\" --against \"model=llama3.1\" --out decay.svg");
+  command.chosen([o, &run] {
+    (void)specs_of(o->specs);
+    (void)parse_numbers("--distances", o->distances);
+    (void)format_of(o->plot);
+    run = [o](std::string& out) { return finish_plot(make_figure(*o), o->plot, out); };
+  });
+}
+
+}  // namespace phasor::cli

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The steps of prepare, in their order, and what they share.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <type_traits>
+
+#include "cpu/attention/host/prepare.hpp"
+#include "cpu/common/runner.hpp"
+#include "phasor/attention.hpp"
+
+namespace phasor::attend {
+
+/// Inputs and spec against each other; whatever needs no positions.
+Status check_call(const Call& call);
+job::AttentionShape shape_of(const AttentionInputs& inputs);
+
+/// Positions farther than this from 0 are an error, so that distances do not overflow.
+constexpr std::int64_t kFarthest = std::int64_t{1} << 61;
+
+/// Positions, sequences, tiles, distances, sight. A tile spans at most `span` positions.
+Status make_layout(const Call& call, std::int64_t span, Arena& arena, Prepared& out);
+/// The span of positions that a tile of keys or queries may have for the content's factors to stay within float32.
+std::int64_t tile_span(const AttentionContent& content);
+
+/// Contents, rotated copies, decay, shift.
+Status make_contents(const Call& call, Arena& arena, Prepared& out);
+
+/// Whose sequences begin where: of one side.
+inline bool is_varlen(const Visibility& see) { return see.query_starts.size > 0 || see.key_starts.size > 0; }
+
+/// read(name, view) for every tensor that a term reads.
+void each_term_tensor(const AttentionTerm& term, const std::function<void(const char*, const ConstTensorView&)>& read);
+
+using cpu::run_each;
+
+/// body(T()) with the type of arithmetic.
+template <class Body>
+void with_type(DType arithmetic, const Body& body) {
+  arithmetic == DType::f64 ? body(double{}) : body(float{});
+}
+
+}  // namespace phasor::attend

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checks of an attention call that need no positions: shapes, dtypes, numbers, visibility, what goes with what.
+#include <cmath>
+
+#include "cpu/attention/host/call.hpp"
+#include "job/check.hpp"
+#include "job/positions.hpp"
+#include "plan/position_map.hpp"
+
+namespace phasor::attend {
+namespace {
+
+using job::error;
+
+/// Elements of a tensor, padded; keeps every size that follows from it within int64.
+constexpr std::int64_t kMostElements = std::int64_t{1} << 46;
+
+bool too_large(const ConstTensorView& v) {
+  std::int64_t count = job::padded(v.shape[3]);
+  for (int axis = 0; axis < 3; ++axis) {
+    if (__builtin_mul_overflow(count, v.shape[axis], &count)) return true;
+  }
+  return count > kMostElements;
+}
+
+Status check_input(const char* where, const char* name, const ConstTensorView& v) {
+  if (Status s = job::check_view(where, name, v); !s) return s;
+  if (v.shape[3] < 1) return error(where, "{} has width 0, wanted at least 1", name);
+  if (too_large(v)) {
+    return error(where, "{} has {} x {} x {} x {} elements, wanted at most 2^46", name, v.shape[0], v.shape[1], v.shape[2], v.shape[3]);
+  }
+  return {};
+}
+
+struct Same {
+  const char* what;
+  const char* first;
+  std::int64_t is;
+  const char* second;
+  std::int64_t other;
+};
+Status check_same(const char* where, const Same& s) {
+  if (s.is == s.other) return {};
+  return error(where, "{} has {} {}, {} has {}, wanted the same", s.first, s.what, s.is, s.second, s.other);
+}
+
+Status check_inputs(const char* where, const AttentionInputs& in) {
+  if (Status s = check_input(where, "q", in.q); !s) return s;
+  if (Status s = check_input(where, "k", in.k); !s) return s;
+  if (Status s = check_input(where, "v", in.v); !s) return s;
+  if (in.k.dtype != in.q.dtype || in.v.dtype != in.q.dtype) {
+    return error(where, "q is {}, k is {}, v is {}, wanted one dtype", name_of(in.q.dtype), name_of(in.k.dtype), name_of(in.v.dtype));
+  }
+  const Same wanted[] = {{"batch", "q", in.q.shape[0], "k", in.k.shape[0]},
+                         {"batch", "k", in.k.shape[0], "v", in.v.shape[0]},
+                         {"width", "q", in.q.shape[3], "k", in.k.shape[3]},
+                         {"tokens", "k", in.k.shape[1], "v", in.v.shape[1]},
+                         {"heads", "k", in.k.shape[2], "v", in.v.shape[2]}};
+  for (const Same& one : wanted) {
+    if (Status s = check_same(where, one); !s) return s;
+  }
+  const std::int64_t heads = in.q.shape[2];
+  const std::int64_t key_heads = in.k.shape[2];
+  if (key_heads == 0 ? heads != 0 : heads % key_heads != 0) {
+    return error(where, "q has {} heads, k has {}, wanted a number that divides those of q", heads, key_heads);
+  }
+  return {};
+}
+
+Status check_numbers(const char* where, const AttentionSpec& spec) {
+  if (spec.scale && !std::isfinite(*spec.scale)) return error(where, "scale is {}, wanted a finite number", *spec.scale);
+  if (!std::isfinite(spec.softcap) || spec.softcap < 0) {
+    return error(where, "softcap is {}, wanted 0 (none) or a finite number above", spec.softcap);
+  }
+  if (spec.visibility.sight > Sight::causal) {
+    return error(where, "visibility.sight is {}, wanted full or causal", static_cast<int>(spec.visibility.sight));
+  }
+  if (spec.skip > TileSkip::certified) return error(where, "skip is {}, wanted none or certified", static_cast<int>(spec.skip));
+  return {};
+}
+
+// ---- Visibility ----
+
+Status check_starts(const char* where, const char* name, const Integers& starts, std::int64_t tokens) {
+  if (Status s = job::check_list(where, name, starts, {}); !s) return s;
+  std::int64_t before = 0;
+  for (std::int64_t n = 0; n < starts.size; ++n) {
+    const std::int64_t at = job::at(starts, n);
+    if (n == 0 ? at != 0 : at < before)
+      return error(where, "{}[{}] is {}, wanted {}", name, n, at, n == 0 ? "0" : spec::format("{} or above", before));
+    before = at;
+  }
+  if (before != tokens) return error(where, "{} ends at {}, wanted {} tokens", name, before, tokens);
+  return {};
+}
+
+Status check_varlen(const char* where, const Visibility& see, const job::AttentionShape& shape) {
+  if (!is_varlen(see)) return {};
+  if (see.query_starts.size != see.key_starts.size) {
+    return error(where, "query_starts has {} elements, key_starts has {}, wanted the same", see.query_starts.size, see.key_starts.size);
+  }
+  if (shape.batch != 1) return error(where, "q has batch {} and sequences by query_starts, wanted batch 1", shape.batch);
+  if (Status s = check_starts(where, "query_starts", see.query_starts, shape.queries); !s) return s;
+  return check_starts(where, "key_starts", see.key_starts, shape.keys);
+}
+
+Status check_key_mask(const char* where, const KeyMask& mask, const job::AttentionShape& shape) {
+  if (mask.data == nullptr) return {};
+  const std::int64_t extents[] = {shape.batch, shape.keys};
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    std::int64_t reach = 0;
+    if (!__builtin_mul_overflow(extents[axis], mask.strides[axis], &reach) && reach <= kMostElements && reach >= -kMostElements) continue;
+    return error(where, "key_mask has stride {} on {} {}, wanted a reach of at most 2^46", mask.strides[axis], extents[axis],
+                 axis == 0 ? "batch rows" : "keys");
+  }
+  return {};
+}
+
+Status check_visibility(const char* where, const Visibility& see, const job::AttentionShape& shape) {
+  if (Status s = check_varlen(where, see, shape); !s) return s;
+  if (Status s = check_key_mask(where, see.key_mask, shape); !s) return s;
+  if (see.prefix.size == 0) return {};
+  const std::int64_t sequences = is_varlen(see) ? see.query_starts.size - 1 : shape.batch;
+  if (Status s = job::check_list(where, "prefix", see.prefix, {}); !s) return s;
+  if (see.prefix.size == sequences) return {};
+  return error(where, "prefix has {} elements, wanted {}, one a sequence", see.prefix.size, sequences);
+}
+
+// ---- Positions: as far as their shape goes ----
+
+Status check_positions(const std::string& where, const std::optional<Positions>& given, std::int64_t batch, std::int64_t tokens) {
+  if (!given) return {};
+  if (given->data != nullptr && given->type == PositionType::f64) return error(where.c_str(), "positions are f64, wanted i32 or i64");
+  return job::check_positions(where.c_str(), *given, {batch, tokens, std::max<std::int64_t>(given->shape[0], 1)});
+}
+
+Status check_axes(const char* where, const AttentionSpec& spec) {
+  const auto* rotary = std::get_if<RotaryContent>(&spec.content);
+  if (rotary != nullptr && !rotary->map) return {};  // the rotary itself says which axes it wants
+  for (const auto& [name, given] : {std::pair{"query_positions", &spec.query_positions}, {"key_positions", &spec.key_positions}}) {
+    if (!*given || (*given)->data == nullptr || (*given)->shape[0] == 1) continue;
+    return error(where, "{} have {} axes, wanted 1 (but for a rotary of several, without a map)", name, (*given)->shape[0]);
+  }
+  return {};
+}
+
+// ---- What goes with what ----
+
+Status check_content(const char* where, const RotaryContent& content, const Visibility& see) {
+  if (content.keys > KeyState::rotated)
+    return error(where, "content.keys is {}, wanted unrotated or rotated", static_cast<int>(content.keys));
+  if (!content.map) return {};
+  const std::string name = std::string(where) + ": content.map";
+  if (Status s = plan::check_position_map(name.c_str(), *content.map); !s) return s;
+  if (content.keys != KeyState::unrotated) return error(where, "content has a map and rotated keys, wanted them unrotated");
+  if (see.sight != Sight::causal) return error(where, "content has a map and sight is full, wanted causal");
+  if (see.prefix.size > 0) return error(where, "content has a map and a prefix is given, wanted none");
+  return {};
+}
+Status check_content(const char* where, const XposContent& content, const Visibility&) {
+  const RotarySpec& spec = content.rotary.spec();
+  if (!(content.gamma > 0) || !std::isfinite(content.gamma)) return error(where, "content.gamma is {}, wanted above 0", content.gamma);
+  if (!(content.scale_base > 0) || !std::isfinite(content.scale_base)) {
+    return error(where, "content.scale_base is {}, wanted above 0", content.scale_base);
+  }
+  if (spec.segments != 1 || spec.lanes != Lanes::alike || spec.axes.sections.size() > 1 || !spec.axes.axis_of_pair.empty() ||
+      std::holds_alternative<GivenDirections>(spec.scaling)) {
+    return error(where, "xPos has a rotary of several axes, segments, tiled lanes or directions, wanted a plain one");
+  }
+  return {};
+}
+Status check_content(const char*, const PlainContent&, const Visibility&) { return {}; }
+
+Status check_shift(const char* where, const AttentionSpec& spec, const job::AttentionShape& shape) {
+  const ConstTensorView& v = spec.content_shift;
+  if (v.data == nullptr) return {};
+  if (!std::holds_alternative<PlainContent>(spec.content)) {
+    return Status::unsupported(std::string(where) + ": content_shift is given beside a rotated content, wanted PlainContent");
+  }
+  if (v.shape[0] != 1 || v.shape[1] != 1 || (v.shape[2] != 1 && v.shape[2] != shape.heads) || v.shape[3] != shape.width) {
+    return error(where, "content_shift has shape ({}, {}, {}, {}), wanted (1, 1, {} or 1, {})", v.shape[0], v.shape[1], v.shape[2],
+                 v.shape[3], shape.heads, shape.width);
+  }
+  ConstTensorView contiguous = v;  // any stride will do on the last axis, too: it is looked at as that of heads
+  std::swap(contiguous.shape[3], contiguous.shape[1]);
+  std::swap(contiguous.strides[3], contiguous.strides[1]);
+  return job::check_view(where, "content_shift", contiguous);
+}
+
+/// ALiBi alone, over plain scores: what the certificate is about.
+Status check_skip(const char* where, const AttentionSpec& spec) {
+  if (spec.skip == TileSkip::none) return {};
+  const Visibility& see = spec.visibility;
+  const auto* bias = spec.terms.size() == 1 ? std::get_if<BiasTerm>(&spec.terms[0]) : nullptr;
+  const auto* alibi = bias != nullptr ? std::get_if<Alibi>(&bias->bias.spec()) : nullptr;
+  if (alibi == nullptr || alibi->form == AlibiForm::key_position || bias->gate.data != nullptr) {
+    return error(where, "skip is certified, wanted one term: symmetric or causal ALiBi without a gate");
+  }
+  if (see.sight != Sight::causal || see.prefix.size > 0) return error(where, "skip is certified, wanted causal sight without a prefix");
+  if (!std::holds_alternative<PlainContent>(spec.content) || spec.content_shift.data != nullptr || spec.softcap != 0) {
+    return error(where, "skip is certified, wanted PlainContent without content_shift and softcap");
+  }
+  return {};
+}
+
+Status check_terms(const Call& call) {
+  const AttentionSpec& spec = *call.spec;
+  for (std::size_t t = 0; t < spec.terms.size(); ++t) {
+    if (std::holds_alternative<CopeTerm>(spec.terms[t]) && spec.visibility.sight != Sight::causal) {
+      return error(call.where, "terms[{}] is CoPE and sight is full, wanted causal", t);
+    }
+  }
+  if (call.gradients != nullptr && !call.gradients->terms.empty() && call.gradients->terms.size() != spec.terms.size()) {
+    return error(call.where, "gradients.terms has {} elements, wanted {} or none", call.gradients->terms.size(), spec.terms.size());
+  }
+  return {};
+}
+
+}  // namespace
+
+job::AttentionShape shape_of(const AttentionInputs& in) {
+  return {.batch = in.q.shape[0],
+          .queries = in.q.shape[1],
+          .keys = in.k.shape[1],
+          .heads = in.q.shape[2],
+          .key_heads = in.k.shape[2],
+          .width = in.q.shape[3],
+          .value_width = in.v.shape[3],
+          .padded_width = job::padded(in.q.shape[3]),
+          .padded_value_width = job::padded(in.v.shape[3])};
+}
+
+Status check_call(const Call& call) {
+  const AttentionSpec& spec = *call.spec;
+  if (Status s = check_inputs(call.where, *call.inputs); !s) return s;
+  const job::AttentionShape shape = shape_of(*call.inputs);
+  if (Status s = check_numbers(call.where, spec); !s) return s;
+  if (Status s = check_visibility(call.where, spec.visibility, shape); !s) return s;
+  const std::string where = call.where;
+  if (Status s = check_positions(where + ": query_positions", spec.query_positions, shape.batch, shape.queries); !s) return s;
+  if (Status s = check_positions(where + ": key_positions", spec.key_positions, shape.batch, shape.keys); !s) return s;
+  if (Status s = check_axes(call.where, spec); !s) return s;
+  const auto of_content = [&](const auto& content) { return check_content(call.where, content, spec.visibility); };
+  if (Status s = std::visit(of_content, spec.content); !s) return s;
+  if (Status s = check_shift(call.where, spec, shape); !s) return s;
+  if (Status s = check_skip(call.where, spec); !s) return s;
+  return check_terms(call);
+}
+
+}  // namespace phasor::attend

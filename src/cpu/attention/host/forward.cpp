@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// The public attention function: measure and check, lay out, run the kernels.
+#include "cpu/attention/host/forward.hpp"
+
+#include <limits>
+#include <new>
+
+#include "cpu/attention/host/call.hpp"
+#include "cpu/attention/kernels.hpp"
+#include "cpu/attention/scratch.hpp"
+#include "job/check.hpp"
+#include "job/element.hpp"
+
+namespace phasor {
+
+namespace attend {
+
+Status lay_out_forward(const Call& call, Arena& arena, Prepared& out) {
+  if (Status s = prepare(call, arena, out); !s) return s;
+  job::AttentionJob& job = out.job;
+  const job::AttentionShape& shape = job.shape;
+  std::int64_t tasks = static_cast<std::int64_t>(job.query_tiles.size()) * shape.heads;
+  if (job.key_splits > 0) {
+    tasks = static_cast<std::int64_t>(job.sequences.size()) * shape.key_heads * job.key_splits;
+    const std::int64_t rows = job.key_splits * shape.batch * shape.queries * shape.heads;
+    job.partial_out = arena.take_bytes(rows * shape.padded_value_width * bytes_of(job.arithmetic));
+    job.partial_max = arena.take_bytes(rows * bytes_of(job.arithmetic));
+    job.partial_sum = arena.take_bytes(rows * bytes_of(job.arithmetic));
+  }
+  take_scratch({cpu::forward_layout(job).terms, tasks, false}, arena, out);
+  return {};
+}
+
+}  // namespace attend
+
+namespace {
+
+using attend::Arena;
+using attend::Call;
+using attend::Prepared;
+
+Call forward_call(const AttentionInputs& inputs, const AttentionSpec& spec) { return {&inputs, &spec, nullptr, "attention"}; }
+
+Status check_outputs(const Call& call, const AttentionOutputs& outputs, std::span<const std::byte> workspace) {
+  const AttentionInputs& in = *call.inputs;
+  const attend::NamedView written[] = {{"out", outputs.out}, {"lse", outputs.lse}};
+  const Extents rows = {in.q.shape[0], in.q.shape[1], in.q.shape[2], 1};
+  if (Status s = attend::check_tensor_of(call.where, written[0], {rows[0], rows[1], rows[2], in.v.shape[3]}, in.q.dtype); !s) return s;
+  if (outputs.lse.data != nullptr) {
+    const DType wanted = in.q.dtype == DType::f64 ? DType::f64 : DType::f32;
+    if (Status s = attend::check_tensor_of(call.where, written[1], rows, wanted); !s) return s;
+  }
+  return attend::check_memory(call, {written, {}, workspace});
+}
+
+/// No key for any query.
+void fill_unseen(const AttentionOutputs& outputs) {
+  const auto fill = [](const TensorView& v, double value) {
+    if (v.data == nullptr) return;
+    const auto [batch, tokens, heads, channels] = v.shape;
+    for (std::int64_t n = 0; n < batch * tokens * heads; ++n) {
+      const std::int64_t token = n / heads;
+      const std::int64_t row = token / tokens * v.strides[0] + token % tokens * v.strides[1] + n % heads * v.strides[2];
+      for (std::int64_t c = 0; c < channels; ++c) job::store_element(v.data, v.dtype, row + c, value);
+    }
+  };
+  fill(outputs.out, 0);
+  fill(outputs.lse, -std::numeric_limits<double>::infinity());
+}
+
+void run(const Prepared& prepared, const cpu::AttentionKernels& kernels, const Runner& runner) {
+  const job::AttentionJob& job = prepared.job;
+  attend::run_each(runner, job.strips, [&](std::int64_t strip) { kernels.forward(job, strip); });
+  if (job.key_splits > 0) attend::run_each(runner, job.strips, [&](std::int64_t strip) { kernels.merge(job, strip); });
+}
+
+Status attend_all(const Call& call, const AttentionOutputs& outputs, std::span<std::byte> workspace) {
+  {
+    Arena measure;
+    Prepared measured;
+    if (Status s = attend::lay_out_forward(call, measure, measured); !s) return s;
+    if (Status s = attend::check_workspace(call.where, measure, workspace); !s) return s;
+  }
+  if (Status s = check_outputs(call, outputs, workspace); !s) return s;
+  const Result<const cpu::AttentionKernels*> kernels = cpu::active_attention();
+  if (!kernels.ok()) return kernels.status();
+  if (job::is_empty(outputs.out)) return {};
+  if (call.inputs->k.shape[1] == 0) {
+    fill_unseen(outputs);
+    return {};
+  }
+  Arena arena(workspace);
+  Prepared prepared;
+  if (Status s = attend::lay_out_forward(call, arena, prepared); !s) return s;
+  prepared.job.out = outputs.out;
+  prepared.job.lse = outputs.lse;
+  const Runner& runner = call.spec->runner;
+  if (prepared.job.key_splits == 0) {
+    if (Status s = attend::pack_panels(prepared, runner); !s) return s;
+  }
+  run(prepared, **kernels, runner);
+  return {};
+}
+
+}  // namespace
+
+Result<std::int64_t> attention_workspace(const AttentionInputs& inputs, const AttentionSpec& spec) {
+  try {
+    Arena measure;
+    Prepared measured;
+    if (Status s = attend::lay_out_forward(forward_call(inputs, spec), measure, measured); !s) return s;
+    return measure.needed();
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
+Status attention(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionOutputs& outputs,
+                 std::span<std::byte> workspace) {
+  try {
+    return attend_all(forward_call(inputs, spec), outputs, workspace);
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
+}  // namespace phasor

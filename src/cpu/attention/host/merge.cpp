@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Outputs over disjoint sets of keys, made one by their logarithms of sums.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "cpu/attention/host/call.hpp"
+#include "job/check.hpp"
+#include "job/element.hpp"
+#include "job/overlap.hpp"
+#include "plan/attention.hpp"
+#include "spec/format.hpp"
+
+namespace phasor {
+namespace {
+
+using job::error;
+using job::Overlap;
+
+constexpr const char* kWhere = "merge_attention";
+constexpr double kNothing = -std::numeric_limits<double>::infinity();
+
+struct Merge {
+  std::span<const AttentionPart> parts;
+  const AttentionOutputs& outputs;
+};
+
+/// Row n of all, as an index of a tensor's element.
+std::int64_t row_of(const ConstTensorView& v, std::int64_t n) {
+  const std::int64_t token = n / v.shape[2];
+  return token / v.shape[1] * v.strides[0] + token % v.shape[1] * v.strides[1] + n % v.shape[2] * v.strides[2];
+}
+
+double lse_of(const AttentionPart& part, std::int64_t n) { return job::load_element(part.lse.data, part.lse.dtype, row_of(part.lse, n)); }
+
+/// The logarithm of the sum of all; -infinity where no part saw a key.
+double merged_lse(const Merge& merge, std::int64_t n) {
+  double top = kNothing;
+  for (const AttentionPart& part : merge.parts) top = std::fmax(top, lse_of(part, n));
+  if (top == kNothing) top = 0;  // or NaN, which fmax leaves out
+  double sum = 0;
+  for (const AttentionPart& part : merge.parts) sum += plan::weight_of_part(lse_of(part, n), top);
+  return top + std::log(sum);
+}
+
+/// A few channels of every part are read before any is written, so that outputs may be one of the parts.
+void merge_row(const Merge& merge, std::int64_t n) {
+  constexpr std::int64_t kChannels = 64;
+  const TensorView& out = merge.outputs.out;
+  const double lse = merged_lse(merge, n);
+  for (std::int64_t first = 0; first < out.shape[3]; first += kChannels) {
+    const std::int64_t count = std::min(kChannels, out.shape[3] - first);
+    double sums[kChannels] = {};
+    for (const AttentionPart& part : merge.parts) {
+      const double of_part = lse_of(part, n);
+      if (of_part == kNothing) continue;  // it saw nothing: what it holds counts for nothing, NaN too
+      const double weight = plan::weight_of_part(of_part, lse);
+      const std::int64_t row = row_of(part.out, n) + first;
+      for (std::int64_t c = 0; c < count; ++c) sums[c] += weight * job::load_element(part.out.data, part.out.dtype, row + c);
+    }
+    const std::int64_t row = row_of(out, n) + first;
+    for (std::int64_t c = 0; c < count; ++c) job::store_element(out.data, out.dtype, row + c, sums[c]);
+  }
+  const TensorView& to = merge.outputs.lse;
+  if (to.data != nullptr) job::store_element(to.data, to.dtype, row_of(to, n), lse);
+}
+
+/// Shape and dtype of a pair of tensors.
+Status check_pair(const std::string& owner, const ConstTensorView& out, const ConstTensorView& lse, const ConstTensorView& like) {
+  const std::string name_of_out = owner + "out";
+  const std::string name_of_lse = owner + "lse";
+  const Extents& s = like.shape;
+  if (Status status = attend::check_tensor_of(kWhere, {name_of_out.c_str(), out}, s, like.dtype); !status) return status;
+  const DType wanted = like.dtype == DType::f64 ? DType::f64 : DType::f32;
+  return attend::check_tensor_of(kWhere, {name_of_lse.c_str(), lse}, {s[0], s[1], s[2], 1}, wanted);
+}
+
+/// The same elements or none.
+Status check_apart(const std::string& owner, const ConstTensorView& written, const char* name, const AttentionPart& part) {
+  for (const auto& [of_part, view] : {std::pair{"out", &part.out}, {"lse", &part.lse}}) {
+    const Overlap both = job::overlap(written, *view);
+    if (both == Overlap::none || (both == Overlap::exact && std::string_view(of_part) == name)) continue;
+    return error(kWhere, "{} overlaps {}{}, wanted the same elements or none", name, owner, of_part);
+  }
+  return {};
+}
+
+Status check_outputs(const AttentionOutputs& outputs) {
+  if (Status s = job::check_view(kWhere, "out", outputs.out); !s) return s;
+  ConstTensorView lse = outputs.lse;
+  if (lse.data != nullptr) {
+    if (Status s = check_pair("", outputs.out, lse, outputs.out); !s) return s;
+    if (job::overlap(outputs.out, lse) != Overlap::none) return error(kWhere, "lse overlaps out, wanted memory apart");
+    if (job::self_overlap(lse) != Overlap::none) return error(kWhere, "lse has strides by which elements overlap, wanted each once");
+  }
+  if (job::self_overlap(outputs.out) == Overlap::none) return {};
+  return error(kWhere, "out has strides by which elements overlap, wanted each once");
+}
+
+Status check(const Merge& merge) {
+  if (Status s = check_outputs(merge.outputs); !s) return s;
+  for (std::size_t n = 0; n < merge.parts.size(); ++n) {
+    const AttentionPart& part = merge.parts[n];
+    const std::string owner = spec::format("parts[{}].", n);
+    if (Status s = check_pair(owner, part.out, part.lse, merge.outputs.out); !s) return s;
+    if (Status s = check_apart(owner, merge.outputs.out, "out", part); !s) return s;
+    if (merge.outputs.lse.data == nullptr) continue;
+    if (Status s = check_apart(owner, merge.outputs.lse, "lse", part); !s) return s;
+  }
+  return {};
+}
+
+}  // namespace
+
+Status merge_attention(std::span<const AttentionPart> parts, const AttentionOutputs& outputs, const Runner& runner) {
+  constexpr std::int64_t kRows = 64;
+  const Merge merge = {parts, outputs};
+  if (Status s = check(merge); !s) return s;
+  const Extents& shape = outputs.out.shape;
+  const std::int64_t rows = shape[0] * shape[1] * shape[2];
+  attend::run_each(runner, (rows + kRows - 1) / kRows, [&](std::int64_t task) {
+    for (std::int64_t n = task * kRows; n < std::min(rows, (task + 1) * kRows); ++n) merge_row(merge, n);
+  });
+  return {};
+}
+
+}  // namespace phasor

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a call to its job: every check, positions as arrays, tiles, rotated copies, terms. Forward and backward begin with it.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cpu/attention/host/arena.hpp"
+#include "cpu/attention/host/terms.hpp"
+#include "job/attention/attention.hpp"
+#include "phasor/attention.hpp"
+
+namespace phasor::attend {
+
+/// Where one content is rotated.
+struct ContentPositions {
+  Positions queries;
+  Positions keys;
+};
+
+/// Stays where it is: the job points into it.
+struct Prepared {
+  job::AttentionJob job;
+  std::vector<job::TermJob> terms;  // job.terms is a span of them
+  double scale = 1;
+  std::int64_t min_distance = 0;
+  std::int64_t max_distance = 0;
+  // What job and contexts point to. Filled while measuring, too, unlike all that lies in the arena.
+  std::vector<job::Sequence> sequences = {};
+  std::vector<job::SequenceGroup> groups = {};
+  std::vector<job::TokenTile> query_tiles = {};
+  std::vector<job::TokenTile> key_tiles = {};
+  std::vector<double> log_zeta = {};
+  std::vector<std::int64_t> term_scratch = {};
+  std::vector<std::string> term_names = {};
+  ContentPositions rotated_at[job::kMaxContents] = {};
+
+  Prepared() = default;
+  Prepared(const Prepared&) = delete;
+  Prepared& operator=(const Prepared&) = delete;
+};
+
+/// What a call is of: gradients null for the forward.
+struct Call {
+  const AttentionInputs* inputs;
+  const AttentionSpec* spec;
+  const AttentionGradients* gradients;
+  const char* where;  // "attention" or "attention_backward"
+};
+
+/// Checks inputs and spec, lays out in `arena` and, unless it is measuring, fills: positions, sequences and tiles, contents, shift, terms,
+/// and takes the panels (forward: keys_transposed and values, unless it decodes; backward: keys both ways and values_transposed), which
+/// cpu's pack fills. Outputs and the backward's own buffers and scratch are the caller's to add. A call that fails, fails while measuring,
+/// before anything is written. Allocates a few words a tile; may throw std::bad_alloc.
+Status prepare(const Call& call, Arena& arena, Prepared& out);
+
+/// The term's context again, for finish_term.
+TermContext context_of(const Call& call, const Prepared& prepared, std::size_t term);
+
+/// The last thing to be taken: scratch for at most kMaxStrips strips of `tasks`, `loops` T of it for the loops themselves, then what each
+/// term asks for.
+struct ScratchNeeds {
+  std::int64_t loops;
+  std::int64_t tasks;
+  bool backward;
+};
+void take_scratch(const ScratchNeeds& needs, Arena& arena, Prepared& prepared);
+
+/// Runs the kernels' pack over every panel of the forward.
+Status pack_panels(const Prepared& prepared, const Runner& runner);
+
+/// Backward: gradients by contents (job.backward.q, .k, T, whose parts are summed by then into part 0) are turned back (the transpose of
+/// each rotation, xPos's factors) and added to job.backward.q_raw and .k_raw. What is null is left out; nothing to do where the raw
+/// gradient is that by the content. The buffers by contents are changed.
+Status undo_contents(const Call& call, const Prepared& prepared);
+
+/// What a call writes, what it reads beside inputs and spec, and its workspace.
+struct NamedView {
+  const char* name;
+  ConstTensorView view;
+};
+struct CallMemory {
+  std::span<const NamedView> written;
+  std::span<const NamedView> read;
+  std::span<const std::byte> workspace;
+};
+/// Whether memory that is written is apart: from itself, from what is read, from the workspace; and the workspace from what is read.
+Status check_memory(const Call& call, const CallMemory& memory);
+/// A tensor of the call: a valid view of that shape and dtype.
+Status check_tensor_of(const char* where, const NamedView& x, const Extents& shape, DType dtype);
+/// Whether the workspace is as large as was measured.
+Status check_workspace(const char* where, const Arena& measured, std::span<const std::byte> workspace);
+
+}  // namespace phasor::attend

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors of terms on the host side.
+#include "cpu/attention/host/term_tensors.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "cpu/attention/host/backward.hpp"
+#include "cpu/attention/host_tables/slots.hpp"
+#include "job/check.hpp"
+#include "job/element.hpp"
+#include "job/overlap.hpp"
+#include "job/positions.hpp"
+
+namespace phasor::attend {
+namespace {
+
+constexpr const char* kOrdinal[] = {"first", "second", "third", "last"};
+
+/// check_view wants a contiguous last axis: the axes are shown to it one after the other.
+Status check_memory(const char* where, const char* name, const ConstTensorView& v) {
+  const Extents& n = v.shape;
+  const Extents& s = v.strides;
+  if (Status status = job::check_view(where, name, {v.data, v.dtype, {n[0], n[1], n[2], 1}, {s[0], s[1], s[2], 1}}); !status) return status;
+  return job::check_view(where, name, {v.data, v.dtype, {1, 1, n[3], 1}, {0, 0, s[3], 1}});
+}
+
+/// Every axis strides over all that the smaller ones reach: then no element repeats.
+bool is_nested(const ConstTensorView& v) {
+  std::array<std::size_t, 4> order = {0, 1, 2, 3};
+  const auto size = [&](std::size_t axis) { return std::abs(v.strides[axis]); };
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return size(a) < size(b); });
+  std::int64_t reach = 1;
+  for (const std::size_t axis : order) {
+    if (v.shape[axis] == 1) continue;
+    if (size(axis) < reach) return false;
+    reach += size(axis) * (v.shape[axis] - 1);
+  }
+  return true;
+}
+
+bool repeats(const ConstTensorView& v) {
+  if (job::is_empty(v) || is_nested(v)) return false;
+  return (v.shape[3] != 1 && v.strides[3] != 1) || job::self_overlap(v) != job::Overlap::none;
+}
+
+std::int64_t index_in(const ConstTensorView& v, const RowIndex& row, std::int64_t channel) {
+  const std::array<std::int64_t, 4> place = {row.b, row.t, row.h, channel};
+  std::int64_t index = 0;
+  for (std::size_t axis = 0; axis < 4; ++axis) index += v.shape[axis] == 1 ? 0 : place[axis] * v.strides[axis];
+  return index;
+}
+
+/// Widths from `starts`, of sequence s.
+std::int64_t length_of(const Integers& starts, std::int64_t s) { return job::at(starts, s + 1) - job::at(starts, s); }
+
+PositionRange range_of(const Positions& p, std::int64_t batch, std::int64_t tokens) {
+  if (tokens == 0 || batch == 0) return {};
+  PositionRange range{job::integer_at(p, 0, 0), job::integer_at(p, 0, 0)};
+  const std::int64_t rows = p.data == nullptr || p.shape[1] == 1 ? 1 : batch;
+  for (std::int64_t b = 0; b < rows; ++b) {
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      const std::int64_t at = job::integer_at(p, b, t);
+      range.least = std::min(range.least, at);
+      range.greatest = std::max(range.greatest, at);
+    }
+  }
+  return range;
+}
+
+}  // namespace
+
+Status check_tensor(const char* where, const ConstTensorView& v, const TensorShape& wanted) {
+  for (std::size_t axis = 0; axis < 4; ++axis) {
+    const std::int64_t is = v.shape[axis];
+    if (is == wanted.extents[axis] || (is == 1 && wanted.may_share[axis])) continue;
+    return job::error(where, "{} has {} on its {} axis, wanted {}{}", wanted.name, is, kOrdinal[axis], wanted.extents[axis],
+                      wanted.may_share[axis] && wanted.extents[axis] != 1 ? " or 1" : "");
+  }
+  return check_memory(where, wanted.name, v);
+}
+
+Status check_gradient(const char* where, const TensorView& v, const ConstTensorView& by, const char* name) {
+  if (!is_wanted(v)) return {};
+  const std::string title = std::string("the gradient of ") + name;
+  if (by.data == nullptr && by.shape == Extents{}) return job::error(where, "{} is asked for, but there is no {}", title, name);
+  if (v.shape != by.shape) return job::error(where, "{} has another shape than {}, wanted the same", title, name);
+  if (v.dtype != DType::f32 && v.dtype != DType::f64) return job::error(where, "{} is {}, wanted f32 or f64", title, name_of(v.dtype));
+  if (Status s = check_memory(where, title.c_str(), v); !s) return s;
+  if (repeats(v)) {
+    return job::error(where, "{} goes to a view in which elements repeat (or cannot be shown not to), wanted each element once", title);
+  }
+  return {};
+}
+
+double element_at(const ConstTensorView& v, const RowIndex& row, std::int64_t channel) {
+  return job::load_element(v.data, v.dtype, index_in(v, row, channel));
+}
+
+void add_to_element(const TensorView& v, const RowIndex& row, std::int64_t channel, double x) {
+  const std::int64_t index = index_in(v, row, channel);
+  job::store_element(v.data, v.dtype, index, job::load_element(v.data, v.dtype, index) + x);
+}
+
+void* pack_rows(const ConstTensorView& v, const Packing& packing, const job::AttentionJob& job, Arena& arena) {
+  const std::int64_t rows = v.shape[1];
+  const std::int64_t heads = heads_of(v);
+  void* const memory = arena.take_bytes(heads * rows * packing.padded * bytes_of_arithmetic(job));
+  if (memory == nullptr) return nullptr;
+  with_arithmetic(job.arithmetic, [&]<class T>(T) {
+    T* out = static_cast<T*>(memory);
+    std::fill(out, out + heads * rows * packing.padded, T{0});
+    for (std::int64_t h = 0; h < heads; ++h) {
+      for (std::int64_t r = 0; r < rows; ++r, out += packing.padded) {
+        for (std::int64_t c = 0; c < v.shape[3]; ++c) out[c] = static_cast<T>(packing.factor * element_at(v, {0, r, h}, c));
+      }
+    }
+  });
+  return memory;
+}
+
+void* pack_columns(const ConstTensorView& v, const Packing& packing, const job::AttentionJob& job, Arena& arena) {
+  const std::int64_t heads = heads_of(v);
+  const std::int64_t size = job.shape.padded_width * packing.padded;
+  void* const memory = arena.take_bytes(heads * size * bytes_of_arithmetic(job));
+  if (memory == nullptr) return nullptr;
+  with_arithmetic(job.arithmetic, [&]<class T>(T) {
+    T* out = static_cast<T*>(memory);
+    std::fill(out, out + heads * size, T{0});
+    for (std::int64_t h = 0; h < heads; ++h, out += size) {
+      for (std::int64_t r = 0; r < v.shape[1]; ++r) {
+        for (std::int64_t c = 0; c < v.shape[3]; ++c)
+          out[c * packing.padded + r] = static_cast<T>(packing.factor * element_at(v, {0, r, h}, c));
+      }
+    }
+  });
+  return memory;
+}
+
+void* take_sums(std::int64_t count, const job::AttentionJob& job, Arena& arena) {
+  const std::int64_t bytes = slots_of(job) * count * bytes_of_arithmetic(job);
+  void* const memory = arena.take_bytes(bytes);
+  if (memory != nullptr) std::memset(memory, 0, static_cast<std::size_t>(bytes));
+  return memory;
+}
+
+double sum_of_slots(const void* sums, std::int64_t count, const job::AttentionJob& job, std::int64_t head, std::int64_t index) {
+  double sum = 0;
+  with_arithmetic(job.arithmetic, [&]<class T>(T) {
+    const T* const at = static_cast<const T*>(sums) + index;
+    const std::int64_t slots = slots_of(job);
+    for (std::int64_t slot = head; slot < slots; slot += job.shape.heads) sum += static_cast<double>(at[slot * count]);
+  });
+  return sum;
+}
+
+PositionRange query_range(const AttentionSpec& spec, const job::AttentionShape& shape) {
+  if (shape.queries == 0 || shape.batch == 0) return {};
+  if (spec.query_positions) return range_of(*spec.query_positions, shape.batch, shape.queries);
+  const Integers& starts = spec.visibility.query_starts;
+  if (starts.size == 0) return {shape.keys - shape.queries, shape.keys - 1};
+  PositionRange range{INT64_MAX, INT64_MIN};
+  for (std::int64_t s = 0; s + 1 < starts.size; ++s) {
+    const std::int64_t queries = length_of(starts, s);
+    const std::int64_t keys = length_of(spec.visibility.key_starts, s);
+    if (queries == 0) continue;
+    range.least = std::min(range.least, keys - queries);
+    range.greatest = std::max(range.greatest, keys - 1);
+  }
+  return range;
+}
+
+PositionRange key_range(const AttentionSpec& spec, const job::AttentionShape& shape) {
+  if (shape.keys == 0 || shape.batch == 0) return {};
+  if (spec.key_positions) return range_of(*spec.key_positions, shape.batch, shape.keys);
+  const Integers& starts = spec.visibility.key_starts;
+  if (starts.size == 0) return {0, shape.keys - 1};
+  std::int64_t longest = 0;
+  for (std::int64_t s = 0; s + 1 < starts.size; ++s) longest = std::max(longest, length_of(starts, s));
+  return {0, longest - 1};
+}
+
+}  // namespace phasor::attend

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// A table that meets queries, on the host side; and which side a table is for.
+#include <algorithm>
+#include <cmath>
+
+#include "cpu/attention/host/term_tensors.hpp"
+#include "cpu/attention/host_tables/table_parts.hpp"
+#include "cpu/attention/host_tables/table_rows.hpp"
+#include "job/check.hpp"
+
+namespace phasor::attend {
+
+namespace {
+
+/// Features and shift, as far as they are given, and their gradients.
+Status check_operands(const TableTerm& term, const TermContext& context, std::int64_t width) {
+  const job::AttentionShape& s = context.job->shape;
+  if (is_given(term.features)) {
+    const TensorShape wanted{"features", {s.batch, s.queries, s.heads, width}, {true, false, true, false}};
+    if (Status status = check_tensor(context.where, term.features, wanted); !status) return status;
+  }
+  if (is_given(term.shift)) {
+    const TensorShape wanted{"shift", {1, 1, s.heads, width}, {false, false, true, false}};
+    if (Status status = check_tensor(context.where, term.shift, wanted); !status) return status;
+  }
+  if (term.scale && !std::isfinite(*term.scale)) return job::error(context.where, "scale is {}, wanted a finite number", *term.scale);
+  if (context.gradient == nullptr) return {};
+  if (Status status = check_gradient(context.where, context.gradient->features, term.features, "features"); !status) return status;
+  return check_gradient(context.where, context.gradient->shift, term.shift, "shift");
+}
+
+/// (H, places) T, shared or not.
+void* pack_shift(const ConstTensorView& shift, const job::AttentionJob& job, std::int64_t places, Arena& arena) {
+  const std::int64_t heads = job.shape.heads;
+  void* const memory = arena.take_bytes(heads * places * bytes_of(job.arithmetic));
+  if (memory == nullptr) return nullptr;
+  with_arithmetic(job.arithmetic, [&]<class T>(T) {
+    T* const out = static_cast<T*>(memory);
+    std::fill_n(out, heads * places, T{0});
+    for (std::int64_t h = 0; h < heads; ++h) {
+      for (std::int64_t c = 0; c < shift.shape[3]; ++c) out[h * places + c] = static_cast<T>(element_at(shift, {0, 0, h}, c));
+    }
+  });
+  return memory;
+}
+
+ConstTensorView with_shared_strides(ConstTensorView v) {
+  for (std::size_t axis = 0; axis < 4; ++axis) {
+    if (v.shape[axis] == 1) v.strides[axis] = 0;
+  }
+  return v;
+}
+
+std::int64_t feature_sum_count(const job::AttentionJob& job, std::int64_t places) {
+  return job.backward.parts * job.shape.batch * job.shape.heads * job.shape.queries * places;
+}
+
+void* take_zeros(std::int64_t count, const job::AttentionJob& job, Arena& arena) {
+  void* const memory = arena.take_bytes(count * bytes_of(job.arithmetic));
+  if (memory == nullptr) return nullptr;
+  with_arithmetic(job.arithmetic, [&]<class T>(T zero) { std::fill_n(static_cast<T*>(memory), count, zero); });
+  return memory;
+}
+
+double scale_of(const TableTerm& term, const TermContext& context) { return term.scale.value_or(context.scale); }
+
+Status make_query_table(const TableTerm& term, const TermContext& context, Arena& arena, job::TermJob& out) {
+  const job::AttentionJob& job = *context.job;
+  const std::int64_t width = is_given(term.features) ? term.features.shape[3] : job.shape.width;
+  if (Status status = check_table(term, context, width); !status) return status;
+  if (Status status = check_operands(term, context, width); !status) return status;
+  const bool backward = context.gradient != nullptr;
+  const bool wants_shift = backward && is_given(context.gradient->shift);
+  job::QueryTableJob made{.features = with_shared_strides(term.features)};
+  const TableNeeds needs{.factor = scale_of(term, context),
+                         .panels = true,
+                         .rows = backward,
+                         .features = is_given(term.features) || is_given(term.shift),
+                         .products = true,
+                         .sums = backward,
+                         .column_sums = wants_shift};
+  if (Status status = make_parts(term, context, needs, arena, made.table); !status) return status;
+  const std::int64_t places = made.table.places;
+  if (is_given(term.shift)) made.shift = pack_shift(term.shift, job, places, arena);
+  if (wants_shift) made.shift_sums = take_sums(places, job, arena);
+  if (backward && is_given(context.gradient->features)) made.feature_sums = take_zeros(feature_sum_count(job, places), job, arena);
+  out = made;
+  return {};
+}
+
+/// Over all heads where they share it, and over slots.
+void finish_shift(const job::QueryTableJob& made, const TermContext& context) {
+  const TensorView& gradient = context.gradient->shift;
+  const job::AttentionJob& job = *context.job;
+  for (std::int64_t c = 0; c < gradient.shape[3]; ++c) {
+    for (std::int64_t h = 0; h < gradient.shape[2]; ++h) {
+      double sum = 0;
+      const std::int64_t end = gradient.shape[2] == 1 ? job.shape.heads : h + 1;
+      for (std::int64_t head = h; head < end; ++head) sum += sum_of_slots(made.shift_sums, made.table.places, job, head, c);
+      add_to_element(gradient, {0, 0, h}, c, sum);
+    }
+  }
+}
+
+/// The sum of a feature's parts, batch rows and heads.
+template <class T>
+double feature_sum(const job::QueryTableJob& made, const TermContext& context, const RowIndex& row, std::int64_t channel) {
+  const job::AttentionShape& s = context.job->shape;
+  const Extents& shape = context.gradient->features.shape;
+  const std::int64_t batch_end = shape[0] == 1 ? s.batch : row.b + 1;
+  const std::int64_t head_end = shape[2] == 1 ? s.heads : row.h + 1;
+  double sum = 0;
+  for (std::int64_t part = 0; part < context.job->backward.parts; ++part) {
+    for (std::int64_t b = row.b; b < batch_end; ++b) {
+      for (std::int64_t h = row.h; h < head_end; ++h) {
+        const std::int64_t at = ((part * s.batch + b) * s.heads + h) * s.queries + row.t;
+        sum += static_cast<double>(static_cast<const T*>(made.feature_sums)[at * made.table.places + channel]);
+      }
+    }
+  }
+  return sum;
+}
+
+void finish_features(const job::QueryTableJob& made, const TermContext& context) {
+  const TensorView& gradient = context.gradient->features;
+  const Extents& shape = gradient.shape;
+  with_arithmetic(context.job->arithmetic, [&]<class T>(T) {
+    for (std::int64_t n = 0; n < shape[0] * shape[1] * shape[2]; ++n) {
+      const RowIndex row{n / (shape[1] * shape[2]), n / shape[2] % shape[1], n % shape[2]};
+      for (std::int64_t c = 0; c < shape[3]; ++c) add_to_element(gradient, row, c, feature_sum<T>(made, context, row, c));
+    }
+  });
+}
+
+}  // namespace
+
+Status make_term(const TableTerm& term, const TermContext& context, Arena& arena, job::TermJob& out) {
+  switch (term.side) {
+    case TableSide::query:
+      return make_query_table(term, context, arena, out);
+    case TableSide::key:
+      return make_key_table(term, context, arena, out);
+    case TableSide::value:
+      return make_value_table(term, context, arena, out);
+  }
+  return job::error(context.where, "side is unknown, wanted query, key or value");
+}
+
+std::int64_t scratch_of(const job::QueryTableJob& term, const job::AttentionJob& /*job*/, bool /*backward*/) {
+  return term.table.layout.size;
+}
+
+Status finish_term(const TableTerm& term, const job::QueryTableJob& made, const TermContext& context) {
+  finish_parts(term, made.table, context, scale_of(term, context));
+  if (made.shift_sums != nullptr) finish_shift(made, context);
+  if (made.feature_sums != nullptr) finish_features(made, context);
+  return {};
+}
+
+TermCost cost_of(const job::QueryTableJob& term, const job::AttentionJob& /*job*/) { return cost_of_parts(term.table, "query table"); }
+
+}  // namespace phasor::attend

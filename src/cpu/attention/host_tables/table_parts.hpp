@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the query and the value side of tables make ready alike: band, way, packed copies, sums, layout of scratch.
+#pragma once
+
+#include "cpu/attention/host_tables/table_rows.hpp"
+#include "job/attention/table_rows.hpp"
+
+namespace phasor::attend {
+
+/// Which copies and buffers a side needs.
+struct TableNeeds {
+  double factor = 1;  // on the packed table
+  bool panels = false;
+  bool rows = false;
+  // Buffers in scratch.
+  bool features = false;
+  bool products = false;
+  bool sums = false;
+  bool result = false;  // where it slides
+  bool column_sums = false;
+};
+/// The table is checked; out.width is its width.
+Status make_parts(const TableTerm& term, const TermContext& context, const TableNeeds& needs, Arena& arena, job::TableParts& out);
+
+/// After the backward: the table's gradient to the caller, `factor` times.
+void finish_parts(const TableTerm& term, const job::TableParts& made, const TermContext& context, double factor);
+
+/// Operations, forward: products of `kinds` kinds (1).
+TermCost cost_of_parts(const job::TableParts& table, const char* name);
+
+}  // namespace phasor::attend

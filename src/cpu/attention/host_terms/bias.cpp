@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// A bias by distance on the host side: checks, which form its kernel takes, memory, what it costs.
+#include <algorithm>
+#include <cmath>
+
+#include "cpu/attention/host_terms/bias_parts.hpp"
+#include "job/bias.hpp"
+#include "job/check.hpp"
+#include "job/element.hpp"
+#include "job/positions.hpp"
+#include "plan/attention.hpp"
+#include "plan/bias/buckets.hpp"
+#include "spec/bias.hpp"
+
+namespace phasor::attend {
+namespace {
+
+Status check_gradients(const BiasTerm& term, const TermContext& context) {
+  const TermGradient& g = *context.gradient;
+  const auto count = static_cast<std::int64_t>(g.parameters.size());
+  if (count != 0 && count != term.bias.parameter_count()) {
+    return job::error(context.where, "the gradient has {} parameters, the bias has {}", count, term.bias.parameter_count());
+  }
+  return check_gradient(context.where, g.features, term.gate, "gate");
+}
+
+/// Positions that a window has, where the scheme has one.
+Status check_window(const BiasTerm& term, const TermContext& context) {
+  if (job::window_of(term.bias.spec()) == nullptr) return {};
+  const job::AttentionShape& s = context.job->shape;
+  const auto check = [&](const char* name, const std::optional<Positions>& given, std::int64_t tokens) -> Status {
+    if (!given) {
+      return job::error(context.where, "a window wants {}_positions, those of fill_window", name);
+    }
+    std::vector<std::int64_t> list(static_cast<std::size_t>(tokens));
+    for (std::int64_t b = 0; b < s.batch; ++b) {
+      if (Status status = job::read_positions(context.where, term.bias.plan(), *given, b, list); !status) return status;
+    }
+    return {};
+  };
+  if (Status status = check("query", context.spec->query_positions, s.queries); !status) return status;
+  return check("key", context.spec->key_positions, s.keys);
+}
+
+Status check_term(const BiasTerm& term, const TermContext& context) {
+  const job::AttentionShape& s = context.job->shape;
+  const std::int64_t heads = s.heads;
+  if (term.first_head < 0 || term.first_head > term.bias.heads() - heads) {
+    return job::error(context.where, "{} heads from {} on are wanted, the bias has {}", heads, term.first_head, term.bias.heads());
+  }
+  if (is_given(term.gate)) {
+    const TensorShape wanted = {"gate", {s.batch, s.queries, s.heads, 1}, {true, false, true, false}};
+    if (Status status = check_tensor(context.where, term.gate, wanted); !status) return status;
+  }
+  if (Status status = check_window(term, context); !status) return status;
+  return context.gradient == nullptr ? Status() : check_gradients(term, context);
+}
+
+void make_gate(const ConstTensorView& gate, const TermContext& context, Arena& arena, job::BiasJob& bias) {
+  const std::int64_t tokens = gate.shape[1];
+  const std::int64_t heads = gate.shape[2];
+  bias.gate_head = heads == 1 ? 0 : tokens;
+  bias.gate_batch = gate.shape[0] == 1 ? 0 : heads * tokens;
+  void* const memory = take_arithmetic(arena, *context.job, gate.shape[0] * heads * tokens);
+  bias.gate = memory;
+  if (arena.measuring()) return;
+  with_arithmetic(context.job->arithmetic, [&](auto zero) {
+    auto* to = static_cast<decltype(zero)*>(memory);
+    for (std::int64_t n = 0; n < gate.shape[0] * heads * tokens; ++n) {
+      to[n] = static_cast<decltype(zero)>(element_at(gate, {n / (heads * tokens), n % tokens, n / tokens % heads}, 0));
+    }
+  });
+}
+
+/// The norm of each key, and of each key tile the largest so far, and the farthest position: for ALiBi alone.
+bool can_skip(const BiasTerm& term, const TermContext& context, const job::BiasJob& bias) {
+  const AttentionSpec& spec = *context.spec;
+  return spec.skip == TileSkip::certified && context.gradient == nullptr && spec.terms.size() == 1 && spec.softcap == 0 &&
+         spec.content_shift.data == nullptr && std::holds_alternative<PlainContent>(spec.content) && !is_given(term.gate) &&
+         bias.form == job::BiasForm::line && bias.alibi != AlibiForm::key_position;
+}
+double norm_of(const ConstTensorView& k, std::int64_t batch, std::int64_t token, std::int64_t head) {
+  const std::int64_t first = batch * k.strides[0] + token * k.strides[1] + head * k.strides[2];
+  double sum = 0;
+  for (std::int64_t c = 0; c < k.shape[3]; ++c) {
+    const double x = job::load_element(k.data, k.dtype, first + c * k.strides[3]);
+    sum += x * x;
+  }
+  return plan::norm_of_squares(sum);
+}
+void make_bounds(const TermContext& context, Arena& arena, job::BiasJob& bias) {
+  const job::AttentionJob& job = *context.job;
+  const auto tiles = static_cast<std::int64_t>(job.key_tiles.size());
+  auto* norms = arena.take<double>(job.shape.key_heads * tiles);
+  auto* positions = arena.take<std::int64_t>(tiles);
+  bias.bounds = {norms, positions, 24 * std::log(2.0) + std::log(static_cast<double>(std::max<std::int64_t>(job.shape.keys, 1)))};
+  if (arena.measuring()) return;
+  for (const job::Sequence& sequence : job.sequences) {
+    for (std::int64_t t = sequence.first_key_tile; t < sequence.end_key_tile; ++t) {
+      const job::TokenTile& tile = job.key_tiles[static_cast<std::size_t>(t)];
+      const bool first = t == sequence.first_key_tile;
+      positions[t] = first ? tile.max_position : std::max(positions[t - 1], tile.max_position);
+      for (std::int64_t head = 0; head < job.shape.key_heads; ++head) {
+        double largest = first ? 0 : norms[head * tiles + t - 1];
+        for (std::int64_t j = 0; j < tile.count; ++j) largest = std::fmax(largest, norm_of(job.k, sequence.batch, tile.first + j, head));
+        norms[head * tiles + t] = largest;
+      }
+    }
+  }
+}
+
+double* take_cleared(Arena& arena, std::int64_t count) {
+  auto* const memory = arena.take<double>(count);
+  if (memory != nullptr) std::fill_n(memory, count, 0.0);
+  return memory;
+}
+
+void make_sums(const TermContext& context, Arena& arena, job::BiasJob& bias) {
+  const job::AttentionJob& job = *context.job;
+  const std::int64_t slots = slots_of(job);
+  if (!context.gradient->parameters.empty()) {
+    if (bias.form == job::BiasForm::band) {
+      make_diagonals(context, arena, bias);
+      bias.ends = take_cleared(arena, slots * 2);
+    }
+    if (bias.form == job::BiasForm::line) bias.sum_count = 1;
+    if (bias.form == job::BiasForm::formula || bias.fire.present) bias.sum_count = job::formula_sums(*bias.plan);
+    if (bias.fire.segments > 0) bias.sum_count = bias.fire.segments * job::kFireSums;
+    if (bias.sum_count > 0) bias.sums = take_cleared(arena, slots * bias.sum_count);
+  }
+  if (!is_given(context.gradient->features)) return;
+  bias.gate_sums = take_cleared(arena, job.backward.parts * job.shape.batch * job.shape.heads * job.shape.queries);
+}
+
+/// Whether a table of these distances would be out of all proportion.
+bool too_far_apart(const DistanceRange& range, const job::AttentionShape& shape) {
+  const auto span = static_cast<std::uint64_t>(range.high) - static_cast<std::uint64_t>(range.low);
+  return span > static_cast<std::uint64_t>(longest_band(shape));
+}
+
+}  // namespace
+
+std::int64_t longest_band(const job::AttentionShape& shape) { return 4 * (shape.queries + shape.keys) + 4096; }
+
+Status make_term(const BiasTerm& term, const TermContext& context, Arena& arena, job::TermJob& out) {
+  if (Status status = check_term(term, context); !status) return status;
+  job::BiasJob bias;
+  bias.plan = &term.bias.plan();
+  bias.first_head = term.first_head;
+  const DistanceRange seen = seen_distances(context);
+  const DistanceRange changing = changing_distances(*bias.plan);
+  const DistanceRange band = {std::clamp(seen.low, changing.low, changing.high), std::clamp(seen.high, changing.low, changing.high)};
+  if (const auto* alibi = std::get_if<Alibi>(&term.bias.spec())) {
+    bias.form = job::BiasForm::line;
+    bias.alibi = alibi->form;
+  } else if (too_far_apart(band, context.job->shape)) {
+    bias.form = job::BiasForm::formula;
+  } else {
+    bias.low = -band.high;
+    bias.high = -band.low;
+    make_bias_band(context, arena, bias);
+    if (const auto* fire = std::get_if<Fire>(&term.bias.spec())) make_fire_rows(*fire, context, arena, bias);
+  }
+  if (is_given(term.gate)) make_gate(term.gate, context, arena, bias);
+  if (can_skip(term, context, bias)) make_bounds(context, arena, bias);
+  if (context.gradient != nullptr) make_sums(context, arena, bias);
+  out = bias;
+  return {};
+}
+
+std::int64_t scratch_of(const job::BiasJob& /*term*/, const job::AttentionJob& /*job*/, bool /*backward*/) { return 0; }
+
+TermCost cost_of(const job::BiasJob& term, const job::AttentionJob& /*job*/) {
+  TermCost cost;
+  cost.name = "bias";
+  cost.per_score = term.form == job::BiasForm::line ? 3 : 1;
+  if (term.form == job::BiasForm::formula) cost.per_score = 100;  // a logarithm, or some layers
+  if (term.gate != nullptr) cost.per_score += 1;
+  if (term.form != job::BiasForm::band || term.fire.present) return cost;
+  cost.far_above = -term.low;
+  cost.far_below = -term.high;
+  cost.per_query = 0;
+  return cost;
+}
+
+}  // namespace phasor::attend

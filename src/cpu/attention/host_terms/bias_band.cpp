@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// The band of a bias: which distances it holds, and its values laid out by key - query.
+#include <algorithm>
+#include <cstring>
+
+#include "cpu/attention/host_terms/bias_parts.hpp"
+#include "spec/bias.hpp"
+
+namespace phasor::attend {
+namespace {
+
+constexpr std::int64_t farthest = std::int64_t{1} << 62;
+
+struct Changing {
+  const std::vector<std::int64_t>& thresholds;
+
+  DistanceRange operator()(const T5Buckets& s) const {
+    const std::int64_t last = thresholds.empty() ? spec::side_buckets(s) / 2 : thresholds.back();
+    return {s.sides == BucketSides::both ? -last : 0, last};
+  }
+  DistanceRange operator()(const DebertaBuckets& s) const {
+    if (s.buckets == 0) return {-s.max_distance, s.max_distance - 1};
+    const std::int64_t mid = (s.reading == DebertaReading::hf_swapped ? s.max_distance : s.buckets) / 2 + 1;
+    const std::int64_t last = thresholds.empty() ? mid : std::max(mid, thresholds.back());
+    return {-last, last};
+  }
+  DistanceRange operator()(const ShawClip& s) const { return {-s.right, s.left}; }
+  template <class Scheme>
+  DistanceRange operator()(const Scheme& /*s*/) const {
+    return {-farthest, farthest};
+  }
+};
+
+}  // namespace
+
+DistanceRange changing_distances(const plan::BiasPlan& plan) { return std::visit(Changing{plan.thresholds}, plan.spec); }
+
+std::vector<std::int64_t> band_distances(const job::BiasJob& bias, std::int64_t first, std::int64_t count) {
+  std::vector<std::int64_t> list(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) list[static_cast<std::size_t>(i)] = -(bias.low + first + i);
+  return list;
+}
+
+namespace {
+
+/// Where a band of T is written, head by head.
+template <class T>
+struct BandWriter {
+  const job::BiasJob& bias;
+  std::int64_t heads;
+  T* band;
+
+  T& at(std::int64_t head, std::int64_t offset) const { return band[head * bias.stride + job::kBandMargin + offset - bias.low]; }
+
+  /// Distance by distance.
+  void fill() const {
+    const std::int64_t count = bias.high - bias.low + 1;
+    std::vector<double> values(static_cast<std::size_t>(heads * std::min(count, kDistanceChunk)));
+    for (std::int64_t first = 0; first < count; first += kDistanceChunk) {
+      const std::int64_t n = std::min(kDistanceChunk, count - first);
+      const std::span<double> some = std::span(values).first(static_cast<std::size_t>(heads * n));
+      plan::fill_values(*bias.plan, {bias.first_head, heads, 0}, band_distances(bias, first, n), some);
+      for (std::int64_t i = 0; i < heads * n; ++i) {
+        at(i / n, bias.low + first + i % n) = static_cast<T>(some[static_cast<std::size_t>(i)]);
+      }
+    }
+  }
+  /// |r| by |r|, both sides at once.
+  void fill_even() const {
+    const FireLines lines = lines_of(bias, heads);
+    const LengthRange range = lengths_of(bias);
+    std::vector<double> values(static_cast<std::size_t>(heads * std::min(range.end - range.first, kDistanceChunk)));
+    for (std::int64_t first = range.first; first < range.end; first += kDistanceChunk) {
+      const std::int64_t n = std::min(kDistanceChunk, range.end - first);
+      fill_lengths(bias, lines, heads, first, std::span(values).first(static_cast<std::size_t>(heads * n)));
+      for (std::int64_t i = 0; i < heads * n; ++i) {
+        const std::int64_t a = first + i % n;
+        if (a >= bias.low && a <= bias.high) at(i / n, a) = static_cast<T>(values[static_cast<std::size_t>(i)]);
+        if (-a >= bias.low && -a <= bias.high) at(i / n, -a) = static_cast<T>(values[static_cast<std::size_t>(i)]);
+      }
+    }
+  }
+  void fill_margins() const {
+    for (std::int64_t head = 0; head < heads; ++head) {
+      T* const begin = band + head * bias.stride;
+      std::fill_n(begin, job::kBandMargin, at(head, bias.low));
+      std::fill(&at(head, bias.high) + 1, begin + bias.stride, at(head, bias.high));
+    }
+  }
+};
+
+}  // namespace
+
+namespace {
+
+/// The part of the band that the distances of a group lie in; one place where it has none.
+job::GroupBand part_of(const job::BiasJob& bias, const job::AttentionJob& job, const job::SequenceGroup& group) {
+  const DistanceRange range = distances_of(job, group, 0, 1);
+  const bool any = range.low <= range.high;
+  const std::int64_t least = any ? std::clamp(-range.high, bias.low, bias.high) : bias.low;
+  const std::int64_t most = any ? std::clamp(-range.low, bias.low, bias.high) : bias.low;
+  const std::int64_t count = most - least + 1;
+  return {least - bias.low, count, job::padded(count + 2 * job::kBandMargin), 0};
+}
+
+}  // namespace
+
+void make_diagonals(const TermContext& context, Arena& arena, job::BiasJob& bias) {
+  const job::AttentionJob& job = *context.job;
+  auto* const bands = arena.take<job::GroupBand>(static_cast<std::int64_t>(job.groups.size()));
+  std::int64_t used = 0;
+  for (std::size_t g = 0; g < job.groups.size(); ++g) {
+    job::GroupBand band = part_of(bias, job, job.groups[g]);
+    band.first = used;
+    used += job.backward.parts * job.shape.heads * band.stride;
+    if (bands != nullptr) bands[g] = band;
+  }
+  bias.group_bands = bands;
+  bias.diagonals = take_arithmetic(arena, job, used);
+  if (bias.diagonals != nullptr) std::memset(bias.diagonals, 0, static_cast<std::size_t>(used * bytes_of(job.arithmetic)));
+}
+
+LengthRange lengths_of(const job::BiasJob& bias) {
+  const std::int64_t most = std::max(std::abs(bias.low), std::abs(bias.high));
+  const bool both = bias.low <= 0 && bias.high >= 0;
+  return {both ? 0 : std::min(std::abs(bias.low), std::abs(bias.high)), most + 1};
+}
+
+void make_bias_band(const TermContext& context, Arena& arena, job::BiasJob& bias) {
+  const std::int64_t heads = context.job->shape.heads;
+  bias.stride = job::padded(bias.high - bias.low + 1 + 2 * job::kBandMargin);
+  void* const memory = take_arithmetic(arena, *context.job, heads * bias.stride);
+  bias.values = memory;
+  if (arena.measuring()) return;
+  with_arithmetic(context.job->arithmetic, [&](auto zero) {
+    const BandWriter<decltype(zero)> writer = {bias, heads, static_cast<decltype(zero)*>(memory)};
+    is_even(bias.plan->spec) ? writer.fill_even() : writer.fill();
+    writer.fill_margins();
+  });
+}
+
+}  // namespace phasor::attend

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows for the two offsets of an image that meet queries (SAM, MViTv2), on the host side.
+#include <algorithm>
+#include <cmath>
+
+#include "cpu/attention/host/term_tensors.hpp"
+#include "cpu/attention/host/terms.hpp"
+#include "cpu/attention/host_terms/grid.hpp"
+#include "job/check.hpp"
+
+namespace phasor::attend {
+namespace {
+
+/// One axis of the term.
+struct Axis {
+  const char* name;
+  const ConstTensorView* table;
+  const TensorView* gradient;  // null: forward
+  std::int64_t queries;
+  std::int64_t keys;
+};
+Axis axis_y(const DecomposedTerm& term, const TermContext& context) {
+  return {"rows_h", &term.rows_h, context.gradient != nullptr ? &context.gradient->table : nullptr, term.query_grid.height,
+          term.key_grid.height};
+}
+Axis axis_x(const DecomposedTerm& term, const TermContext& context) {
+  return {"rows_w", &term.rows_w, context.gradient != nullptr ? &context.gradient->second : nullptr, term.query_grid.width,
+          term.key_grid.width};
+}
+
+std::int64_t table_rows(const Axis& axis) { return 2 * std::max(axis.queries, axis.keys) - 1; }
+
+Status check_axis(const Axis& axis, const TermContext& context) {
+  const job::AttentionShape& s = context.job->shape;
+  const TensorShape wanted{axis.name, {1, table_rows(axis), s.heads, s.width}, {false, false, true, false}};
+  if (Status status = check_tensor(context.where, *axis.table, wanted); !status) return status;
+  if (axis.gradient == nullptr) return {};
+  return check_gradient(context.where, *axis.gradient, *axis.table, axis.name);
+}
+
+Status check(const DecomposedTerm& term, const TermContext& context) {
+  const job::AttentionShape& s = context.job->shape;
+  if (Status status = check_window(context.where, "query_grid", term.query_grid); !status) return status;
+  if (Status status = check_window(context.where, "key_grid", term.key_grid); !status) return status;
+  if (!std::isfinite(term.scale)) return job::error(context.where, "scale is {}, wanted a finite number", term.scale);
+  const std::int64_t queries = term.query_grid.height * term.query_grid.width;
+  const std::int64_t keys = term.key_grid.height * term.key_grid.width;
+  if (Status status = check_tokens(context.where, "query", query_range(*context.spec, s), queries); !status) return status;
+  if (Status status = check_tokens(context.where, "key", key_range(*context.spec, s), keys); !status) return status;
+  if (Status status = check_axis(axis_y(term, context), context); !status) return status;
+  return check_axis(axis_x(term, context), context);
+}
+
+/// Both coordinates in units of the finer grid, as MViTv2 rounds them: towards zero, in float64. A quotient of whole numbers.
+std::int32_t row_at(std::int64_t query, std::int64_t key, const Axis& axis) {
+  const auto queries = static_cast<double>(axis.queries);
+  const auto keys = static_cast<double>(axis.keys);
+  const double query_step = std::max(keys / queries, 1.0);
+  const double key_step = std::max(queries / keys, 1.0);
+  const double offset = static_cast<double>(query) * query_step - static_cast<double>(key) * key_step;
+  return static_cast<std::int32_t>(offset + (keys - 1) * key_step);
+}
+
+job::AxisJob make_axis(const Axis& axis, const DecomposedTerm& term, const TermContext& context, Arena& arena) {
+  const job::AttentionJob& job = *context.job;
+  job::AxisJob made;
+  made.queries = axis.queries;
+  made.keys = axis.keys;
+  made.rows = table_rows(axis);
+  made.places = job::padded(made.rows);
+  made.shares_heads = heads_of(*axis.table) == 1;
+  made.columns = pack_columns(*axis.table, {.padded = made.places, .factor = term.scale}, job, arena);
+  std::int32_t* const row_of = arena.take<std::int32_t>(axis.queries * axis.keys);
+  for (std::int64_t n = 0; row_of != nullptr && n < axis.queries * axis.keys; ++n) row_of[n] = row_at(n / axis.keys, n % axis.keys, axis);
+  made.row_of = row_of;
+  if (context.gradient != nullptr) {
+    const std::int64_t width = job.shape.padded_width;
+    made.packed = pack_rows(*axis.table, {.padded = width, .factor = term.scale}, job, arena);
+    if (is_given(*axis.gradient)) made.sums = take_sums(made.rows * width, job, arena);
+  }
+  return made;
+}
+
+void finish_axis(const Axis& axis, const job::AxisJob& made, double scale, const job::AttentionJob& job) {
+  if (made.sums == nullptr) return;
+  const std::int64_t width = job.shape.padded_width;
+  for (std::int64_t h = 0; h < job.shape.heads; ++h) {
+    for (std::int64_t row = 0; row < made.rows; ++row) {
+      for (std::int64_t c = 0; c < job.shape.width; ++c) {
+        add_to_element(*axis.gradient, {0, row, h}, c, scale * sum_of_slots(made.sums, made.rows * width, job, h, row * width + c));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Status make_term(const DecomposedTerm& term, const TermContext& context, Arena& arena, job::TermJob& out) {
+  if (Status status = check(term, context); !status) return status;
+  out = job::DecomposedJob{.y = make_axis(axis_y(term, context), term, context, arena),
+                           .x = make_axis(axis_x(term, context), term, context, arena)};
+  return {};
+}
+
+std::int64_t scratch_of(const job::DecomposedJob& term, const job::AttentionJob& /*job*/, bool backward) {
+  return job::layout_of(term, backward).size;
+}
+
+Status finish_term(const DecomposedTerm& term, const job::DecomposedJob& made, const TermContext& context) {
+  finish_axis(axis_y(term, context), made.y, term.scale, *context.job);
+  finish_axis(axis_x(term, context), made.x, term.scale, *context.job);
+  return {};
+}
+
+TermCost cost_of(const job::DecomposedJob& term, const job::AttentionJob& job) {
+  return {.per_score = 2, .per_query = 2 * static_cast<double>(job.shape.width * (term.y.rows + term.x.rows)), .name = "decomposed"};
+}
+
+}  // namespace phasor::attend

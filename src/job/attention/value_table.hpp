@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// A table added to values, as a job.
+#pragma once
+
+#include <cstdint>
+
+#include "job/attention/table_rows.hpp"
+#include "phasor/tensor_view.hpp"
+
+namespace phasor::job {
+
+struct ValueTableJob {
+  TableParts table;
+};
+
+}  // namespace phasor::job

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan of a bias spec: slopes and frequencies in high precision, rounded once.
+#include "plan/bias/bias.hpp"
+
+#include <exception>
+#include <new>
+#include <string>
+
+#include "math/elementary.hpp"
+#include "plan/bias/buckets.hpp"
+#include "plan/profile/float32.hpp"
+#include "plan/real.hpp"
+#include "spec/bias.hpp"
+
+namespace phasor::plan {
+namespace {
+
+/// 2^(-max_bias (h + 1) / P) for h below P, the power of two at or below H; then every second one of those of 2P.
+double slope_of(const Alibi& s, std::int64_t head) {
+  std::int64_t powers = 1;
+  while (2 * powers <= s.heads) powers *= 2;
+  const Real share = head < powers ? Real(head + 1) / powers : Real(2 * (head - powers) + 1) / (2 * powers);
+  return nearest_double(power(Real(2), Real(-s.max_bias) * share));
+}
+
+double rounded(double slope, SlopeRounding rounding) {
+  if (rounding == SlopeRounding::float64) return slope;
+  return static_cast<double>(math::widen_bf16(math::One<float>(), static_cast<math::u32>(math::bf16_of(slope))));
+}
+
+struct AddNumbers {
+  BiasPlan& plan;
+
+  void operator()(const Alibi& s) const {
+    for (std::int64_t head = 0; head < s.heads; ++head) {
+      const double slope = s.slopes.empty() ? slope_of(s, head) : s.slopes[static_cast<std::size_t>(head)];
+      plan.slopes.push_back(rounded(slope, s.rounding));
+    }
+  }
+  void operator()(const T5Buckets& s) const { plan.thresholds = t5_thresholds(s); }
+  void operator()(const DebertaBuckets& s) const { plan.thresholds = deberta_thresholds(s); }
+  void operator()(const Sandwich& s) const {
+    const std::int64_t pairs = s.width / 2;
+    for (const Real& frequency : geometric(Real(1), inverse_root(Real(s.base), pairs), pairs)) plan.steps.push_back(step_of(frequency));
+  }
+  template <class Scheme>
+  void operator()(const Scheme& /*s*/) const {}
+};
+
+/// Where each scheme keeps its parameters, in the order of its gradient.
+struct SetParameters {
+  std::span<const double> from;
+
+  void operator()(Alibi& s) const { s.slopes.assign(from.begin(), from.end()); }
+  void operator()(Kerple& s) const {
+    const auto heads = static_cast<std::ptrdiff_t>(s.r1.size());
+    s.r1.assign(from.begin(), from.begin() + heads);
+    s.r2.assign(from.begin() + heads, from.end());
+  }
+  void operator()(Sandwich& /*s*/) const {}
+  void operator()(Fire& s) const {
+    s.mlp.parameters.assign(from.begin(), from.end() - 2);
+    s.c = from[from.size() - 2];
+    s.length = from[from.size() - 1];
+  }
+  void operator()(DynamicMlp& s) const { s.mlp.parameters.assign(from.begin(), from.end()); }
+  void operator()(SwinV2& s) const { s.mlp.parameters.assign(from.begin(), from.end()); }
+  template <class Table>
+  void operator()(Table& s) const {
+    s.table.assign(from.begin(), from.end());
+  }
+};
+
+template <class Body>
+Result<BiasPlan> without_exceptions(const Body& body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  } catch (const std::exception& error) {
+    return Status::invalid(std::string("BiasSpec: ") + error.what());
+  }
+}
+
+}  // namespace
+
+Result<BiasPlan> make_bias_plan(const BiasSpec& spec) {
+  return without_exceptions([&]() -> Result<BiasPlan> {
+    if (Status status = spec::check(spec); !status) return status;
+    BiasPlan plan{};
+    plan.spec = spec;
+    plan.heads = spec::heads_of(spec);
+    plan.rows = spec::table_rows(spec);
+    plan.parameters = spec::parameter_count(spec);
+    std::visit(AddNumbers{plan}, spec);
+    return plan;
+  });
+}
+
+Result<BiasPlan> with_parameters(const BiasPlan& plan, std::span<const double> parameters) {
+  return without_exceptions([&]() -> Result<BiasPlan> {
+    BiasPlan other = plan;
+    std::visit(SetParameters{parameters}, other.spec);
+    if (Status status = spec::check(other.spec); !status) return status;
+    if (const auto* alibi = std::get_if<Alibi>(&other.spec)) {
+      other.slopes.clear();
+      AddNumbers{other}(*alibi);
+    }
+    return other;
+  });
+}
+
+}  // namespace phasor::plan
