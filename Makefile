@@ -8,6 +8,8 @@ export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 # What it asks for to keep what was compiled with precompiled headers.
 export CCACHE_SLOPPINESS := pch_defines,time_macros
+# A changed comment changes a header, and a precompiled one knows its headers by their text.
+export CCACHE_COMMENTS := 1
 endif
 FUZZ_SECONDS ?= 120
 FOREIGN := $(if $(filter aarch64,$(shell uname -m)),foreign-x86_64,foreign-aarch64)
