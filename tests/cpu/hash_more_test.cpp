@@ -5,6 +5,7 @@
 
 #include "../tensor.hpp"
 #include "cpu/hash_job.hpp"
+#include "cpu/serial.hpp"
 #include "golden/hash.hpp"
 #include "phasor/phasor.hpp"
 
@@ -52,12 +53,6 @@ struct Bits {
     for (std::int64_t i = 0; i < bytes_of(dtype); ++i, bits >>= 8) bytes[at + static_cast<std::size_t>(i)] = static_cast<std::byte>(bits);
   }
 };
-
-/// One after the other: small parallel loops spend their time in barriers.
-const Runner kSerial = {[](void* /*context*/, std::int64_t tasks, void (*task)(void*, std::int64_t), void* task_context) {
-                          for (std::int64_t i = 0; i < tasks; ++i) task(task_context, i);
-                        },
-                        nullptr};
 
 /// Positions of so many axes: the first rows follow each other on the first axis, the others are anywhere, both signs, one at the origin.
 std::vector<std::int64_t> whole_positions(std::int64_t axes, u64 seed) {
@@ -134,7 +129,16 @@ u64 hash_of_profiles() {
   return hash;
 }
 
-/// Half-width and full-width tables of every dtype that a tensor's may have, in every numerics of products.
+/// One rotation by given tables of `lanes` values per pair.
+u64 hash_of_table(DType dtype, DType table, std::int64_t lanes, const TableLayout& layout, u64 seed) {
+  Bits x(dtype, {1, kTokens, 3, 58}, seed);
+  const Bits cos(table, {1, kTokens, 1, 27 * lanes}, 1000 + seed);
+  const Bits sin(table, {1, kTokens, 1, 27 * lanes}, 2000 + seed);
+  expect_ok(apply_rotary(x.view(), cos.view(), sin.view(), layout, {.runner = kSerial}));
+  return x.into(0);
+}
+
+/// Half-width and full-width tables of every dtype that a tensor's may have, in every numerics of products (vllm and ggml: as hf_float32).
 u64 hash_of_tables() {
   u64 hash = 0;
   u64 seed = 300;
@@ -142,13 +146,10 @@ u64 hash_of_tables() {
     for (const DType table : {dtype == DType::f64 ? DType::f64 : DType::f32, DType::f16, DType::bf16}) {
       for (const std::int64_t lanes : {1, 2}) {
         for (const Pairing pairing : {Pairing::half, Pairing::interleaved}) {
-          Bits x(dtype, {1, kTokens, 3, 58}, ++seed);
-          const Bits cos(table, {1, kTokens, 1, 27 * lanes}, 1000 + seed);
-          const Bits sin(table, {1, kTokens, 1, 27 * lanes}, 2000 + seed);
-          const TableLayout layout = {
-              .rotary_width = 54, .rotary_offset = 2, .pairing = pairing, .numerics = seed % 2 == 0 ? Numerics::hf : Numerics::exact};
-          expect_ok(apply_rotary(x.view(), cos.view(), sin.view(), layout, {.runner = kSerial}));
-          hash = x.into(hash);
+          for (const Numerics numerics : {Numerics::exact, Numerics::hf, Numerics::hf_float32}) {
+            const TableLayout layout = {.rotary_width = 54, .rotary_offset = 2, .pairing = pairing, .numerics = numerics};
+            hash = hash::mix(hash, hash_of_table(dtype, table, lanes, layout, ++seed));
+          }
         }
       }
     }
@@ -180,24 +181,33 @@ u64 hash_of_moves() {
   return hash;
 }
 
+/// Rows added to a tensor, and rows written over it.
+u64 hash_of_sinusoids(const SinusoidalSpec& spec, DType dtype, u64 seed) {
+  const std::int64_t axes = spec.axis_widths.empty() ? 1 : static_cast<std::int64_t>(spec.axis_widths.size());
+  const Result<Sinusoidal> sinusoidal = Sinusoidal::make(spec);
+  EXPECT_TRUE(sinusoidal.ok()) << sinusoidal.status().message();
+  Bits x(dtype, {1, kTokens, 1, spec.width}, seed);
+  const std::vector<std::int64_t> at = whole_positions(axes, seed);
+  const Positions where = positions(at.data(), axes, 1, kTokens);
+  expect_ok(sinusoidal->add(x.view(), where, {.runner = kSerial}));
+  const u64 added = x.into(0);
+  expect_ok(sinusoidal->fill(x.view(), where, {.runner = kSerial}));
+  return x.into(added);
+}
+
 u64 hash_of_additive_rows() {
   u64 hash = 0;
   u64 seed = 500;
   for (const SinusoidOrder order : {SinusoidOrder::interleaved, SinusoidOrder::sin_cos, SinusoidOrder::cos_sin}) {
     for (const OddChannel odd : {OddChannel::zero, OddChannel::unpaired}) {
       for (const DType dtype : kDTypes) {
-        SinusoidalSpec spec{.width = 101, .order = order, .odd = odd, .amplitude = 0.625};
-        if (seed % 2 == 0) spec = {.width = 150, .order = order, .axis_widths = {51, 99}, .odd = odd};
-        const std::int64_t axes = seed % 2 == 0 ? 2 : 1;
-        const Result<Sinusoidal> sinusoidal = Sinusoidal::make(spec);
-        EXPECT_TRUE(sinusoidal.ok()) << sinusoidal.status().message();
-        Bits x(dtype, {1, kTokens, 1, spec.width}, ++seed);
-        const std::vector<std::int64_t> at = whole_positions(axes, seed);
-        const Positions where = positions(at.data(), axes, 1, kTokens);
-        expect_ok(sinusoidal->add(x.view(), where, {.runner = kSerial}));
-        hash = x.into(hash);
-        expect_ok(sinusoidal->fill(x.view(), where, {.runner = kSerial}));
-        hash = x.into(hash);
+        for (const bool two_axes : {false, true}) {
+          for (const double amplitude : {1.0, 0.625}) {
+            SinusoidalSpec spec{.width = 101, .order = order, .odd = odd, .amplitude = amplitude};
+            if (two_axes) spec = {.width = 150, .order = order, .axis_widths = {51, 99}, .odd = odd, .amplitude = amplitude};
+            hash = hash::mix(hash, hash_of_sinusoids(spec, dtype, ++seed));
+          }
+        }
       }
     }
   }

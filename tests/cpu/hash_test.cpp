@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "cpu/hash_job.hpp"
+#include "cpu/serial.hpp"
 #include "golden/hash.hpp"
 #include "phasor/phasor.hpp"
 
@@ -21,12 +22,6 @@ struct ForcedTarget {
   Status status;
 };
 
-/// One after the other: a loaded machine spends seconds in the barriers of 384 small parallel loops.
-const Runner kSerial = {[](void* /*context*/, std::int64_t tasks, void (*task)(void*, std::int64_t), void* task_context) {
-                          for (std::int64_t i = 0; i < tasks; ++i) task(task_context, i);
-                        },
-                        nullptr};
-
 std::vector<std::byte> rotate(const hash::Case& c) {
   const Result<Rotary> rotary = Rotary::make(c.spec);
   EXPECT_TRUE(rotary.ok()) << rotary.status().message();
@@ -40,7 +35,7 @@ std::vector<std::byte> rotate(const hash::Case& c) {
   const std::vector<double> fractions = hash::fractions_of(c);
   const bool fractional = c.positions == hash::PositionKind::fractional;
   const Status status = rotary->apply(q, fractional ? positions(fractions.data(), hash::kTokens) : positions(whole.data(), hash::kTokens),
-                                      {.direction = c.direction, .runner = kSerial});
+                                      {.direction = c.direction, .runner = test::kSerial});
   EXPECT_TRUE(status.ok()) << status.message();
   return out;
 }
