@@ -51,7 +51,7 @@ inline bool follows(std::int64_t from, std::int64_t to, bool advances) {
   return to > from && static_cast<std::uint64_t>(to) - static_cast<std::uint64_t>(from) == 1;
 }
 
-/// The longest run from `row` on; of one row where there is none. An axis that rests at 0 has sines of 0, which no recurrence proves.
+/// The longest run from `row` on; of one row where there is none. An axis at 0 has sines of 0, which no recurrence proves.
 inline AxisRun axis_run(const job::RowSource& source, const RowPosition<std::int64_t>* positions, std::int64_t row, std::int64_t rows) {
   AxisRun run = {positions, row, 1, {}};
   if (row + 1 == rows) return run;
@@ -59,7 +59,7 @@ inline AxisRun axis_run(const job::RowSource& source, const RowPosition<std::int
   for (std::int64_t a = 0; a < axes; ++a) {
     const std::int64_t first = positions[row].by_axis[a];
     run.advances[a] = positions[row + 1].by_axis[a] != first;
-    if (!run.advances[a] && first == 0) return run;
+    if (first == 0) return run;
   }
   const auto goes_on = [&](std::int64_t next) {
     for (std::int64_t a = 0; a < axes; ++a) {

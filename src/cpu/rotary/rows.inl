@@ -137,23 +137,31 @@ HWY_INLINE u32 turn_rows(Turning<DoubleVec> a, Turning<DoubleVec> b, DoubleVec e
   return doubt;
 }
 
+/// Level 1 for as many pairs of a chunk as fill registers and are proven; returns how many.
+template <class Position>
+HWY_INLINE std::int64_t fill_registers(const job::RowSource& source, const RowPosition<Position>& at, const RowBlock<float>& block) {
+  std::int64_t done = 0;
+#if HWY_TARGET == HWY_NEON
+  if (at.axis_of_pair == nullptr && is_word(at.by_axis[0])) {
+    done = fill_eights(source, static_cast<std::int64_t>(at.by_axis[0]), block);
+    const bool in_doubt = done == 0 && block.count >= 8;  // and would be again: fill_proven has the same polynomials
+    if (done == block.count || in_doubt) return done;
+  }
+#endif
+  const RowBlock<float> rest = block.part(0, done, block.count - done);
+  PhaseChunk phases;
+  fill_phases(source, at, rest, phases);
+  return done + fill_proven(source, phases, rest);
+}
+
 #endif  // PHASOR_LANES
 
 /// One row of up to kPhaseChunk pairs. A chunk with a rounding in doubt (one in a thousand rows) is done again pair by pair.
 template <class Position>
 void fill_chunk(const job::RowSource& source, const RowPosition<Position>& at, const RowBlock<float>& block) {
   std::int64_t done = 0;
-#if PHASOR_LANES && HWY_TARGET == HWY_NEON
-  if (at.axis_of_pair == nullptr && is_word(at.by_axis[0])) {
-    done = fill_eights(source, static_cast<std::int64_t>(at.by_axis[0]), block);
-    if (done == block.count) return;
-  }
-#endif
 #if PHASOR_LANES
-  const RowBlock<float> rest = block.part(0, done, block.count - done);
-  PhaseChunk phases;
-  fill_phases(source, at, rest, phases);
-  done += fill_proven(source, phases, rest);
+  done = fill_registers(source, at, block);
 #endif
   for (std::int64_t i = done; i < block.count; ++i) fill_pair(source, at, block.first + i, block.cos[i], block.sin[i]);
 }
@@ -300,7 +308,7 @@ inline std::int64_t run_length(const std::int64_t* position, std::int64_t row, s
   return end - row;
 }
 
-/// Rows by phases of positions of several axes: rotary_axes.inl.
+/// Rows by phases of positions of several axes: cpu/rotary/axes.inl.
 template <class T, class Position>
 void fill_from_axes(const job::RowSource& source, const RowRange& rows, const RowBlock<T>& block);
 
@@ -314,7 +322,7 @@ void fill_from_phases(const job::RowSource& source, const RowRange& rows, const 
 #if PHASOR_LANES
     if constexpr (std::is_same_v<T, float> && std::is_same_v<Position, std::int64_t>) {
       const Run run = {position[r], r, run_length(position, r, rows.count)};
-      if (run.count >= kShortestRun) {
+      if (run.count >= kShortestRun && run.position != 0) {  // sines of 0 no recurrence proves
         fill_run(source, block, run);
         r += run.count;
         continue;
@@ -326,10 +334,10 @@ void fill_from_phases(const job::RowSource& source, const RowRange& rows, const 
   }
 }
 
-/// Rows of one lane of the tables (lane 0, or lane 1 where the lanes differ): rotary_tables.inl.
+/// Rows of one lane of the tables (lane 0, or lane 1 where the lanes differ): cpu/rotary/tables.inl.
 template <class T>
 void fill_from_tables(const job::RowSource& source, const RowRange& rows, const RowBlock<T>& block, int lane);
-/// Rows of a numerics profile (rotary_angles.inl).
+/// Rows of a numerics profile (cpu/rotary/angles.inl).
 template <class T, class Position>
 void fill_from_angles(const job::RowSource& source, const RowRange& rows, const RowBlock<T>& block);
 /// Rows by differences of phases: cpu/rotary/difference_rows.inl.
