@@ -121,6 +121,17 @@ TEST(RowsOracle, consecutive_rows_through_zero_and_at_the_ends_of_int64_are_near
   expect_nearest<float>(subject, wrapping);
 }
 
+/// NEON makes phases by words below 2^32 and otherwise above.
+TEST(RowsOracle, rows_around_the_ends_of_words_are_nearest_in_any_order) {
+  const Subject subject = ladder_subject(5e5, 128);
+  for (const std::int64_t end : {std::int64_t{1} << 31, std::int64_t{1} << 32, -(std::int64_t{1} << 32)}) {
+    const std::vector<std::int64_t> together = run(end - 20, 41);
+    expect_nearest<float>(subject, together);
+    expect_nearest<float>(subject, std::vector<std::int64_t>(together.rbegin(), together.rend()));
+  }
+  expect_nearest<float>(subject, run(std::int64_t{1} << 32, 41));
+}
+
 TEST(RowsOracle, a_slice_of_positions_0_to_65535_of_two_ladders_is_nearest) {
   for (const double base : {1e4, 5e5}) {
     std::vector<std::int64_t> position = run(0, 65536);
@@ -209,7 +220,7 @@ TEST(RowsOracle, the_recurrence_makes_consecutive_rows_and_no_others) {
   }
 }
 
-/// The recurrence as rotary_rows.inl has it, in one lane, fused or not: its largest distance from the truth over 32 rows.
+/// The recurrence as cpu/rotary/rows.inl has it, in one lane, fused or not: its largest distance from the truth over 32 rows.
 template <class MulAdd>
 double largest_recurrence_error(MulAdd mul_add) {
   SinCosOracle truth;

@@ -65,7 +65,10 @@ TEST_F(RotaryPositions, rows_are_cos_and_sin_of_position_times_frequency) {
 TEST_F(RotaryPositions, a_run_of_positions_has_the_rows_that_each_position_has_alone) {
   const Rotary rotary = make_rotary(spec_of(102));
   on_every_target([&] {
-    for (const std::int64_t start : {std::int64_t{-20}, first, last - 40, std::int64_t{1} << 40, std::int64_t{99990}}) {
+    constexpr std::int64_t k2To31 = std::int64_t{1} << 31;  // where words end, signed and not
+    constexpr std::int64_t k2To32 = std::int64_t{1} << 32;
+    for (const std::int64_t start :
+         {std::int64_t{-20}, first, last - 40, std::int64_t{1} << 40, std::int64_t{99990}, k2To31 - 20, k2To32 - 20, k2To32}) {
       SCOPED_TRACE(start);
       const Table run = table_of(rotary, positions_from(start), 41);
       for (std::int64_t t = 0; t < 41; ++t) {
