@@ -26,6 +26,7 @@ struct RotaryKernelTable {
 RotaryKernelTable rotary_kernels();
 
 /// Whether a job's stores go past the caches: out of place, more than they hold, and every register's store aligned.
+/// Never on aarch64.
 bool streams(const job::RotateJob& job);
 /// The same for a machine whose caches hold so many bytes; 0: not known.
 bool streams(const job::RotateJob& job, std::int64_t limit);
