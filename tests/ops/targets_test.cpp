@@ -119,33 +119,70 @@ std::vector<Answer> answers_of_every_call() {
           {"attention_backward", attention_backward(inputs, {}, saved, gradients, workspace)}};
 }
 
-/// What active_target() says in a process that starts with PHASOR_TARGET=value, the name or the message; then a line for every call. The
-/// library reads the variable once, so this must happen before anything else uses it: in children forked before main (no exec: that would
-/// need an emulator's help).
-std::string in_a_child(const char* value) {
-  int ends[2];
-  if (pipe(ends) != 0) return "no pipe";
-  const pid_t child = fork();
-  if (child == 0) {
-    setenv("PHASOR_TARGET", value, 1);
-    const Result<std::string_view> active = active_target();
-    std::string text = active.ok() ? std::string(*active) : active.status().message();
-    for (const Answer& answer : answers_of_every_call()) {
-      text += "\n" + answer.call + ": " + (answer.status.ok() ? "fine" : answer.status.message());
-    }
-    const ssize_t written = write(ends[1], text.data(), text.size());
-    _exit(written < 0 ? 1 : 0);
+/// What active_target() says in this process, the name or the message; then a line for every call.
+std::string answers_of_this_process() {
+  const Result<std::string_view> active = active_target();
+  std::string text = active.ok() ? std::string(*active) : active.status().message();
+  for (const Answer& answer : answers_of_every_call()) {
+    text += "\n" + answer.call + ": " + (answer.status.ok() ? "fine" : answer.status.message());
   }
-  close(ends[1]);
-  std::string text;
-  char buffer[256];
-  for (ssize_t n = read(ends[0], buffer, sizeof buffer); n > 0; n = read(ends[0], buffer, sizeof buffer)) {
-    text.append(buffer, static_cast<std::size_t>(n));
-  }
-  close(ends[0]);
-  waitpid(child, nullptr, 0);
   return text;
 }
+
+/// A process that starts with PHASOR_TARGET=value, and its answers. The library reads the variable once, so this must happen before
+/// anything else uses it: in children forked before main (no exec: that would need an emulator's help). They do nothing until they are
+/// asked: this program is started for each of its tests, and few want an answer.
+class Child {
+ public:
+  explicit Child(const char* value) {
+    int question[2];
+    int answer[2];
+    if (pipe(question) != 0 || pipe(answer) != 0) return;
+    const pid_t child = fork();
+    if (child == 0) {
+      close(question[1]);
+      char asked = 0;
+      if (read(question[0], &asked, 1) != 1) _exit(0);  // the parent has ended
+      setenv("PHASOR_TARGET", value, 1);
+      const std::string text = answers_of_this_process();
+      _exit(write(answer[1], text.data(), text.size()) < 0 ? 1 : 0);
+    }
+    close(question[0]);
+    close(answer[1]);
+    ask_ = question[1];
+    answer_ = answer[0];
+    pid_ = child;
+  }
+
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() { end(); }
+
+  /// Asks once.
+  const std::string& answer() {
+    if (pid_ < 0 || write(ask_, "?", 1) != 1) return text_;
+    char buffer[256];
+    for (ssize_t n = read(answer_, buffer, sizeof buffer); n > 0; n = read(answer_, buffer, sizeof buffer)) {
+      text_.append(buffer, static_cast<std::size_t>(n));
+    }
+    end();
+    return text_;
+  }
+
+ private:
+  void end() {
+    if (pid_ < 0) return;
+    close(ask_);
+    close(answer_);
+    waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+
+  int ask_ = -1;
+  int answer_ = -1;
+  pid_t pid_ = -1;
+  std::string text_;
+};
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
@@ -155,12 +192,13 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 constexpr std::size_t kCalls = 12;
 
-const std::string with_scalar = in_a_child("scalar");
-const std::string with_nothing = in_a_child("");
-const std::string with_unknown = in_a_child("mmx");
+Child with_scalar("scalar");
+Child with_nothing("");
+Child with_unknown("mmx");
 
 TEST_F(Targets, the_environment_variable_names_the_default) {
-  for (const auto& [text, target] : {std::pair{with_scalar, std::string("scalar")}, {with_nothing, std::string(targets().front())}}) {
+  for (const auto& [text, target] :
+       {std::pair{with_scalar.answer(), std::string("scalar")}, {with_nothing.answer(), std::string(targets().front())}}) {
     const std::vector<std::string> lines = lines_of(text);
     ASSERT_EQ(lines.size(), 1 + kCalls) << text;
     EXPECT_EQ(lines[0], target);
@@ -169,8 +207,8 @@ TEST_F(Targets, the_environment_variable_names_the_default) {
 }
 
 TEST_F(Targets, an_unknown_name_in_the_environment_is_an_error_of_every_call) {
-  const std::vector<std::string> lines = lines_of(with_unknown);
-  ASSERT_EQ(lines.size(), 1 + kCalls) << with_unknown;
+  const std::vector<std::string> lines = lines_of(with_unknown.answer());
+  ASSERT_EQ(lines.size(), 1 + kCalls) << with_unknown.answer();
   for (const std::string& line : lines) {
     EXPECT_NE(line.find("PHASOR_TARGET is 'mmx', wanted one of: "), std::string::npos) << line;
     for (const std::string_view name : targets()) EXPECT_NE(line.find(name), std::string::npos) << line;
