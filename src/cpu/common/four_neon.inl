@@ -27,8 +27,8 @@ HWY_INLINE Four<uint64x2_t> Set(FourWords /*d*/, u64 value) {
 
 template <class Terms, int i>
 HWY_INLINE Four<float64x2_t> coefficient(FourDoubles /*d*/, const Four<float64x2_t>& z) {
-  return {coefficient_in_pairs<Terms, i>(z.a), coefficient_in_pairs<Terms, i>(z.b), coefficient_in_pairs<Terms, i>(z.c),
-          coefficient_in_pairs<Terms, i>(z.d)};
+  return {coefficient_twice<Terms, i>(z.a), coefficient_twice<Terms, i>(z.b), coefficient_twice<Terms, i>(z.c),
+          coefficient_twice<Terms, i>(z.d)};
 }
 
 // Arithmetic and logic of whole registers by the compilers' own operators.

@@ -29,31 +29,34 @@ HWY_INLINE hn::Vec<D> to_double(D d, VU bits) {
 #endif
 }
 
-/// Coefficient `i` of a polynomial in `z`.
 #if HWY_TARGET == HWY_NEON
+/// Each coefficient twice: a register of two doubles.
 template <class Terms>
-struct InPairs {
+struct TermsTwice {
   double value[2 * Terms::count];
-  constexpr InPairs() : value() {
+  constexpr TermsTwice() : value() {
     for (int i = 0; i < 2 * Terms::count; ++i) value[i] = Terms::at(i / 2);
   }
 };
 template <class Terms>
-alignas(64) inline constexpr InPairs<Terms> kInPairs;
+alignas(64) inline constexpr TermsTwice<Terms> kTermsTwice;
 
-/// NEON's multiply-add overwrites its summand: a constant kept in a register would be copied first, which takes as long as the product.
-/// Loads go beside it, so each use is one; it seems to need `z`, or g++ would take it out of the loop.
+/// Coefficient `i` of a polynomial in `z`, in both doubles. NEON's multiply-add overwrites its summand: a constant kept in a register would
+/// be copied first, which takes as long as the product. Loads go beside it, so each use is one; it seems to need `z`, or g++ would take it
+/// out of the loop.
 template <class Terms, int i>
-HWY_INLINE float64x2_t coefficient_in_pairs(float64x2_t z) {
+HWY_INLINE float64x2_t coefficient_twice(float64x2_t z) {
   float64x2_t value;
-  asm("ldr %q0, %1" : "=w"(value) : "m"(reinterpret_cast<const float64x2_t&>(kInPairs<Terms>.value[2 * i])), "w"(z));
+  asm("ldr %q0, %1" : "=w"(value) : "m"(reinterpret_cast<const float64x2_t&>(kTermsTwice<Terms>.value[2 * i])), "w"(z));
   return value;
 }
+/// Coefficient `i` of a polynomial in `z`.
 template <class Terms, int i, class D>
 HWY_INLINE hn::Vec<D> coefficient(D /*d*/, hn::Vec<D> z) {
-  return hn::Vec<D>(coefficient_in_pairs<Terms, i>(z.raw));
+  return hn::Vec<D>(coefficient_twice<Terms, i>(z.raw));
 }
 #else
+/// Coefficient `i` of a polynomial in `z`.
 template <class Terms, int i, class D>
 HWY_INLINE hn::Vec<D> coefficient(D d, hn::Vec<D> /*z*/) {
   return hn::Set(d, Terms::at(i));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows that take keys from one rotation to another: cosines and sines of differences of phases, each rounding proven as in rotary_rows.inl.
+// Rows that take keys from one rotation to another: cosines and sines of differences of phases, each rounding proven as in rows.inl.
 
 /// Where one side of a rerotation has a row: whole or fractional positions, an axis each.
 struct Side {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Heads of one token turned by one row: every dtype and pairing through the same formula, math::rotate.
+// Heads of one token, or of several in one go, turned by their rows: every dtype and pairing through the same formula, math::rotate.
 
 /// One row, made ready for a token's heads. Lane 1 has arrays of its own only where the lanes differ.
 template <class T>
@@ -110,7 +110,7 @@ inline void rotate_one(const Row<T>& row, const Heads& heads, std::int64_t i, co
 }
 
 #if PHASOR_LANES && HWY_TARGET == HWY_NEON
-constexpr bool kNeon = true;  // rotary_neon.inl has loops of its own
+constexpr bool kNeon = true;  // cpu/rotary/neon.inl has loops of its own
 #else
 constexpr bool kNeon = false;
 #endif

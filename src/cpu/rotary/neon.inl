@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loops of rotary_registers.inl for NEON, where a head is read and written in the same pairing: whole lines of memory, asked for ahead,
+// The loops of registers.inl for NEON, where a head is read and written in the same pairing: whole lines of memory, asked for ahead,
 // pointers that stay in registers, and eight numbers of 16 bits at a time. Timed on Neoverse-N1; its two vector pipes also take each store.
 
 using Float4 = hn::Vec<hn::Full128<float>>;
@@ -64,7 +64,7 @@ HWY_INLINE void narrow_eight(Eight value, std::uint16_t* out) {
 HWY_INLINE void watch_ties(uint16x8_t low_halves, int16x8_t& least) { least = vminq_s16(least, vreinterpretq_s16_u16(low_halves)); }
 HWY_INLINE bool has_tie(int16x8_t least) { return vminvq_s16(least) == std::numeric_limits<std::int16_t>::min(); }
 
-/// Pairs turned, and watched, together: 3 in 1000 such have a tie. (Where cosines are bfloat16 themselves, 4 in 10: see Variant::coarse.)
+/// Pairs of one block. 3 in 1000 blocks have a tie (4 in 10 where the cosines are bfloat16: Variant::coarse).
 constexpr std::int64_t kBlock = 32;
 
 /// Eight numbers as bfloat16, ties away from zero.
@@ -282,7 +282,7 @@ HWY_NOINLINE void rotate_tied(AnyTurn turn, std::int64_t i) {
   for (std::int64_t j = 0; j < kBlock; j += AnyTurn::kPairs) turn(i + j);
 }
 
-/// As many pairs as fill registers, 32 of them (one to four lines of memory) without a branch; returns where it stopped.
+/// As many pairs as fill registers, 32 of them (two to eight lines of memory) without a branch; returns where it stopped.
 template <bool ahead, class AnyTurn, class Count>
 HWY_INLINE std::int64_t rotate_lines(const AnyTurn& turn, PairRange<Count> range) {
   std::int64_t i = range.next;

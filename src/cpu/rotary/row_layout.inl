@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows ready for heads: the buffers of a block, what of a row turns, and a row laid out for registers (RegisterLayout).
 
-/// A block of rows on the stack, and one of them laid out for registers (RegisterLayout).
+/// A block of rows on the stack, and those of the tokens turned together, laid out for registers (RegisterLayout).
 template <class T>
 struct RowBuffers {
   alignas(64) T cos[kBlockValues];

@@ -58,7 +58,7 @@ struct Sequence {
   std::int64_t prefix = INT64_MIN;  // keys at positions below it are exempt from causality
 };
 
-/// Neighbouring sequences whose sums of terms are one: a task of the backward does them one after the other. Mostly one sequence.
+/// Neighbouring sequences that share one set of term sums; one backward task does them in turn. Usually a group is a single sequence.
 struct SequenceGroup {
   std::int64_t first = 0;
   std::int64_t end = 0;
