@@ -7,7 +7,7 @@
 
 #include "job/check.hpp"
 #include "job/overlap.hpp"
-#include "math/difference.hpp"
+#include "math/phase/difference.hpp"
 #include "spec/format.hpp"
 
 namespace phasor::job {

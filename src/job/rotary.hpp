@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "job/task_grid.hpp"
-#include "math/phase.hpp"
+#include "math/phase/phase.hpp"
 #include "phasor/rotary.hpp"
 #include "plan/rotary.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "math/phase.hpp"
+#include "math/phase/phase.hpp"
 #include "math/sincos.hpp"
 
 namespace phasor::math {
@@ -14,7 +14,7 @@ constexpr Step kRadian = {{0x36d8a5664f10e410, 0x7f09d5f47d4d3770, 0x28be60db939
 
 /// Below this |sin x - x| < |x|^3 / 6 < 2^-26 |x| and 1 - cos x < 2^-25: x and 1 are the nearest float32, next to a power of two as well.
 constexpr float kSmallAngle = 0x1p-12F;
-/// From here on, and for NaN, an angle has no phase (phase.hpp, is_position): its cos and sin are NaN.
+/// From here on, and for NaN, an angle has no phase (phase/phase.hpp, is_position): its cos and sin are NaN.
 constexpr float kEndOfAngles = 0x1p63F;
 
 PHASOR_HD inline bool is_small_angle(float x) { return std::fabs(x) < kSmallAngle; }

@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "math/one_lane.hpp"
-#include "math/phase.hpp"
+#include "math/phase/phase.hpp"
 
 namespace phasor::math {
 

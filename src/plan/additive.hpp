@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "math/phase.hpp"
+#include "math/phase/phase.hpp"
 #include "phasor/additive.hpp"
 #include "spec/additive.hpp"
 

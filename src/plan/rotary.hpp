@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "math/phase.hpp"
+#include "math/phase/phase.hpp"
 #include "phasor/rotary.hpp"
 #include "plan/profile/profile.hpp"
 

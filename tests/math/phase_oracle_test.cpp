@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "math/exact_oracle.hpp"
-#include "math/phase.hpp"
+#include "math/phase/phase.hpp"
 
 namespace phasor::math {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Phases of steps whose multiples are known by hand.
-#include "math/phase.hpp"
+#include "math/phase/phase.hpp"
 
 #include <gtest/gtest.h>
 

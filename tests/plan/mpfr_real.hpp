@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "math/phase.hpp"
+#include "math/phase/phase.hpp"
 
 namespace phasor::oracle {
 

@@ -83,7 +83,7 @@ void fill_difference_pair(const Move& move, std::int64_t pair, T& cos, T& sin) {
 
 #if PHASOR_LANES
 
-#include "math/difference.inl"
+#include "math/phase/difference.inl"
 
 /// The phases of up to kPhaseChunk pairs where none is still: whole positions on one axis, different ones.
 HWY_INLINE void fill_whole_phases(const Move& move, const RowBlock<float>& block, PhaseChunk& phases) {

@@ -8,8 +8,8 @@
 #include <type_traits>
 
 #include "math/angle.hpp"
-#include "math/difference.hpp"
-#include "math/phase_sum.hpp"
+#include "math/phase/difference.hpp"
+#include "math/phase/sum.hpp"
 #include "math/sincos.hpp"
 
 // Only the targets of design.md: the others would cost build time and be tested by nobody.

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "job/element.hpp"
-#include "math/phase_gradient.hpp"
+#include "math/phase/gradient.hpp"
 
 namespace phasor::cpu {
 namespace {

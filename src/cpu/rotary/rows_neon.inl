@@ -3,7 +3,8 @@
 // collected and asked for once, since an answer from a vector register takes long.
 
 #include "cpu/common/four_neon.inl"
-#include "math/phase_neon.inl"
+#include "math/phase/neon.inl"
+#include "math/sincos_neon.inl"
 
 HWY_INLINE bool is_word(std::int64_t position) { return static_cast<u64>(position) <= 0xffffffff; }
 HWY_INLINE bool is_word(double /*position*/) { return false; }
@@ -44,19 +45,6 @@ HWY_INLINE uint64x2_t sincos_of_eight(const RowAt& at, const math::Step* steps, 
   sin = Mul(r.sin, Set(FourDoubles(), at.factor_sin));
   return (r.tiny.a | r.tiny.b) | (r.tiny.c | r.tiny.d);
 }
-
-/// The smallest of near_midpoint's `dropped`, eight times as large: the bits of a double that float32 drops are in its low word.
-struct Closest {
-  uint32x4_t shift;
-  uint32x4_t least;
-
-  HWY_INLINE explicit Closest(u64 doubt) : shift(vdupq_n_u32(static_cast<u32>(doubt - (u64{1} << 28)))), least(vdupq_n_u32(~u32{0})) {}
-  HWY_INLINE void look(float64x2_t first, float64x2_t last) {
-    const uint32x4_t words = vuzp1q_u32(vreinterpretq_u32_f64(first), vreinterpretq_u32_f64(last));
-    least = vminq_u32(least, vshlq_n_u32(vaddq_u32(words, shift), 3));
-  }
-  HWY_INLINE bool is_near(u64 doubt) const { return vminvq_u32(least) < 16 * doubt; }
-};
 
 /// Eight values as float32; their distance from a midpoint is looked at.
 HWY_INLINE void store_eight(const Four<float64x2_t>& values, float* to, Closest& closest) {

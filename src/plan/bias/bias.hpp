@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "math/phase.hpp"
+#include "math/phase/phase.hpp"
 #include "phasor/bias.hpp"
 
 namespace phasor::plan {
