@@ -17,9 +17,8 @@ void on_every_part(Body body) {
   const cpu::RotaryKernelTable known = cpu::rotary_kernels();
   ASSERT_EQ(table.count, known.count);
   for (int i = 0; i < table.count; ++i) {
-    ASSERT_STREQ(table.entries[i].target, known.entries[i].target);
     if (!known.entries[i].available()) continue;
-    SCOPED_TRACE(table.entries[i].target);
+    SCOPED_TRACE(known.entries[i].target);
     body(table.entries[i].f32, float{});
     body(table.entries[i].f64, double{});
   }

@@ -158,3 +158,5 @@ void backward_strip_of(const job::AttentionJob& job, BackwardStage stage, std::i
 void backward_strip(const job::AttentionJob& job, BackwardStage stage, std::int64_t strip) {
   job.arithmetic == DType::f64 ? backward_strip_of<double>(job, stage, strip) : backward_strip_of<float>(job, stage, strip);
 }
+
+constexpr AttentionBackwardKernels kKernels = {backward_strip};

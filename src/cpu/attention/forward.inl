@@ -319,3 +319,5 @@ void forward_strip(const job::AttentionJob& job, std::int64_t strip) {
 void merge_strip(const job::AttentionJob& job, std::int64_t strip) {
   job.arithmetic == DType::f64 ? merge_strip_of<double>(job, strip) : merge_strip_of<float>(job, strip);
 }
+
+constexpr AttentionKernels kKernels = {pack_panel, forward_strip, merge_strip};

@@ -9,7 +9,6 @@ namespace phasor::cpu {
 
 /// Strips and tasks are independent and may run in any order.
 struct AttentionKernels {
-  const char* target;
   void (*pack)(const job::AttentionJob& job, std::int64_t task);      // fills the panels; key heads * key tiles tasks
   void (*forward)(const job::AttentionJob& job, std::int64_t strip);  // job.strips of them
   void (*merge)(const job::AttentionJob& job, std::int64_t strip);    // after forward, where key_splits is above 1; job.strips
@@ -23,7 +22,6 @@ enum class BackwardStage : std::uint8_t {
   store,      // to the caller's tensors
 };
 struct AttentionBackwardKernels {
-  const char* target;
   void (*backward)(const job::AttentionJob& job, BackwardStage stage, std::int64_t strip);  // job.strips of them
 };
 

@@ -95,11 +95,10 @@ struct AttentionParts {
   void (*probabilities)(std::int64_t rows, const T* lse, T* scores);
 };
 struct AttentionPartsOfTarget {
-  const char* target;
   AttentionParts<float> f32;
   AttentionParts<double> f64;
 };
-/// Every target of this build, as in rotary_kernels(), which also knows whether this machine runs it.
+/// Every target of this build, in the order of rotary_kernels(), which knows its name and whether this machine runs it.
 struct AttentionPartsTable {
   const AttentionPartsOfTarget* entries;
   int count;

@@ -199,14 +199,13 @@ HWY_INLINE Row<T> row_of_token(const Row<T>& first, const TokenSteps& steps, std
 /// Every head of some tokens, none of whose rows leaves a pair alone. Nothing else is stored in between, not even a register that the
 /// compiler has no room for: on Neoverse-N1 one push to the stack ends a run of whole lines that are written without being read first.
 /// So what a token needs is worked out anew from what lies behind the references, and kept in registers for its heads.
-#undef PHASOR_OWN_FRAME
-#if PHASOR_LANES && HWY_TARGET == HWY_NEON
-#define PHASOR_OWN_FRAME HWY_NOINLINE  // beside other loops in one function this one would not get all registers
-#else
-#define PHASOR_OWN_FRAME
-#endif
 template <DType dtype, Pairing pairing, Variant variant, bool ahead, class Count, class T>
-PHASOR_OWN_FRAME void rotate_tokens_of(const Row<T>& first_row, const Heads& first_heads, const TokenSteps& steps, Count pairs) {
+// clang-format off
+#if PHASOR_LANES && HWY_TARGET == HWY_NEON
+HWY_NOINLINE  // beside other loops in one function this one would not get all registers
+#endif
+void rotate_tokens_of(const Row<T>& first_row, const Heads& first_heads, const TokenSteps& steps, Count pairs) {
+  // clang-format on
   using Storage = typename Element<dtype>::Storage;
   for (std::int64_t t = 0; t < steps.count; ++t) {
     const Row<T> row = row_of_token(first_row, steps, t);
