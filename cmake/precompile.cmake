@@ -11,16 +11,19 @@ function(phasor_precompile target)
   if(NOT phasor_precompiles)
     return()
   endif()
-  # None of our own: tests/programs.cmake says why. Boost and nlohmann-json in here would make reading it 0.8 s slower for every file, and save 2 s in some twenty.
+  # nlohmann-json in here would make reading it slower for every file, and save 2 s in some twenty.
   target_precompile_headers(${target} PRIVATE
-    "$<$<COMPILE_LANGUAGE:CXX>:<fmt/core.h$<ANGLE-R>>")
+    "$<$<COMPILE_LANGUAGE:CXX>:<fmt/core.h$<ANGLE-R>>"
+    "$<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/include/phasor/analysis.hpp>"
+    "$<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/include/phasor/model.hpp>"
+    "$<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/include/phasor/rotary.hpp>")
   foreach(header algorithm array cmath functional map memory optional span string string_view utility variant vector)
     target_precompile_headers(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:<${header}$<ANGLE-R>>")
   endforeach()
-  # ccache keeps such files too when it is told that this is meant.
+  # ccache keeps such files too when it is told that this is meant, and must then see comments: tests/programs.cmake says why.
   if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES ccache)
     set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
-                          "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${CMAKE_CXX_COMPILER_LAUNCHER}")
+                          "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;CCACHE_COMMENTS=1;${CMAKE_CXX_COMPILER_LAUNCHER}")
     if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
       target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
     endif()

@@ -29,9 +29,10 @@ function(phasor_compile_test target)
   target_compile_options(${target} PRIVATE -O1)  # what is tested is the library; its tests are to build fast
 endfunction()
 
-# What nearly every test includes of other libraries, parsed once: a fifth of a test's compile time (5.9 to 4.6 s). None of our own headers: a compiler
-# cache may hand back a file precompiled before a comment was changed, and `#pragma once` then takes the header for another one. Not for the
-# sanitizers' few files: those see to it that a test includes what it uses, as tools/x86_bench.sh does.
+# What nearly every test includes, parsed once: a fifth of a test's compile time (5.9 to 4.6 s). ccache keeps what was compiled with it under the sloppiness
+# pch_defines only, which the Makefile sets together with CCACHE_COMMENTS: without that, ccache hands back a file precompiled before a comment of ours was
+# changed, and `#pragma once` then takes the header for another one. Not for the sanitizers' few files: those see to it that a test includes what it
+# uses, as tools/x86_bench.sh does.
 set(precompiled OFF)
 if(NOT PHASOR_TEST_OBJECTS AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
   set(precompiled ON)
@@ -40,7 +41,7 @@ if(NOT PHASOR_TEST_OBJECTS AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
   phasor_compile_test(phasor_test_headers)
   target_link_libraries(phasor_test_headers PRIVATE ${gtest} Threads::Threads)
   target_precompile_headers(phasor_test_headers PRIVATE <gtest/gtest.h> <algorithm> <array> <cmath> <cstdint> <cstring> <fstream> <functional> <limits>
-                            <map> <numeric> <optional> <random> <span> <sstream> <string> <string_view> <utility> <variant> <vector>)
+                            <map> <numeric> <optional> <random> <span> <sstream> <string> <string_view> <utility> <variant> <vector> <phasor/phasor.hpp>)
 endif()
 
 # The one file that knows where the checkout is: a definition for all would make a compiler cache miss them all in the next checkout.
