@@ -77,7 +77,7 @@ def test_a_replaced_function_has_the_bits_and_strides_of_the_originals_gradient(
     tables = [torch.randn(*rows, 12).to(dtypes[1]) for _ in range(2)]
     if function.__name__ == "vision":  # (T, H, D)
         given = [t.detach()[0].transpose(0, 1).requires_grad_() for t in given]
-    if function.__name__ == "deepseek_v4":  # a value a pair
+    if function.__name__ == "deepseek_v4":  # one value per pair
         tables = [t[..., :6] for t in tables]
     by = [torch.randn(t.transpose(-3, -2).shape).transpose(-3, -2) for t in given]  # as attention leaves them
     gradients = []

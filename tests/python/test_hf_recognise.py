@@ -215,7 +215,7 @@ def test_what_differs_by_a_bit_is_not_recognised(function):
 
 @functools.cache
 def known(function):
-    """recognise, once a function."""
+    """recognise, once per function."""
     return recognise(function)
 
 

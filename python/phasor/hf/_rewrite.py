@@ -19,7 +19,7 @@ _KNOWN: dict[Callable, Rotation | str] = {}  # what probing said: it does not de
 
 
 def known(function: Callable) -> Rotation | str:
-    """What the function is; probed once a process."""
+    """What the function is; probed once per process."""
     if function not in _KNOWN:
         _KNOWN[function] = recognise(function)
     return _KNOWN[function]
