@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import phasor.hf
 from hf_zoo.compare import Count
@@ -75,6 +76,35 @@ def test_a_function_that_is_no_rotation_stays_its_own_under_the_mapping():
         assert same(kernelized(Odd())(*batched()), Odd()(*batched()))
     assert count.ours == 0
     assert not same(Odd()(*batched()), plain(*tensors()))
+
+
+def served(function, *args):
+    """Whether phasor serves the call."""
+    with Count() as count:
+        assert same(function(*args), Func()(*args))
+    return count.ours == 1
+
+
+def test_a_first_call_that_is_compiled_tries_nothing_out():
+    function = kernelized(Func())
+    assert same(torch.compile(function, backend="eager", fullgraph=True)(*batched()), Func()(*batched()))
+    torch._dynamo.reset()
+    assert served(function, *batched())
+
+
+def test_a_first_call_of_fake_tensors_tries_nothing_out():
+    function = kernelized(Func())
+    with FakeTensorMode() as mode:
+        assert function(*(mode.from_tensor(t) for t in batched()))[0].shape == batched()[0].shape
+    assert served(function, *batched())
+
+
+def test_a_first_call_in_inference_mode_finds_the_gradients_too():
+    function = kernelized(Func())
+    with torch.inference_mode():
+        assert served(function, *batched())
+    q, k, *tables = batched()
+    assert served(function, q.requires_grad_(), k.requires_grad_(), *tables)
 
 
 def test_the_layer_is_such_as_kernels_takes():

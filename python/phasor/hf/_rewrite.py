@@ -55,7 +55,7 @@ class ModuleView:
                 found = known(thing)
                 if isinstance(found, Rotation):
                     self.rotations[name] = found
-                    self.globals[name] = ours = replacement(thing, found, name=name)
+                    self.globals[name] = ours = replacement(thing, found, name=name, where=self._name or "")
                     self._calls.append(ours.phasor_calls)
                 elif named:
                     self.strangers[name] = found
