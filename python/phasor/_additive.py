@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from phasor import _core
-from phasor._arrays import Array, Positions, is_torch, positions_argument, returned, torch_road, torch_road_if_usable
+from phasor._arrays import Array, Positions, is_torch, positions_argument, returned, torch_backend, torch_backend_if_usable
 from phasor._numbers import empty, freeze, new_like, one_device, past_torch, reals, torch_dtype, ungraded, written
 
 __all__ = [
@@ -152,8 +152,8 @@ class Sinusoidal:
         self._core = _core.Sinusoidal(spec)
         self._spec = spec
         # The spec as PyTorch's operators carry it: made here where PyTorch is in use, because torch.compile cannot trace the making.
-        road = torch_road_if_usable()
-        self._text = "" if road is None else road.text_of(spec)
+        backend = torch_backend_if_usable()
+        self._text = "" if backend is None else backend.text_of(spec)
 
     @classmethod
     def from_spec(cls, spec: SinusoidalSpec) -> Sinusoidal:
@@ -181,7 +181,7 @@ class Sinusoidal:
         if out is None:
             out = empty((*_token_shape(at, "Sinusoidal"), self._spec.width), dtype, at)
         elif is_torch(out):
-            torch_road().output("Sinusoidal", out)
+            torch_backend().output("Sinusoidal", out)
         self._core.fill(out, at, _number(amplitude))
         return written(out) if given else returned(at, out)
 
@@ -189,7 +189,7 @@ class Sinusoidal:
         import torch
 
         if not self._text:
-            self._text = torch_road().text_of(self._spec)
+            self._text = torch_backend().text_of(self._spec)
         return torch.ops.phasor
 
     def add(self, x: Array, positions: Positions = None, *, amplitude: float | None = None) -> Array:
@@ -199,7 +199,7 @@ class Sinusoidal:
         [[0.0, 1.0], [0.8414999842643738, 0.5403000116348267]]
         """
         if is_torch(x):
-            at, first = torch_road().positions_and_first(positions, x)
+            at, first = torch_backend().positions_and_first(positions, x)
             # A tensor may be one that learns.
             factor = amplitude if amplitude is None or is_torch(amplitude) else x.new_tensor(amplitude, dtype=torch_dtype("float64"))
             return self._torch_operators().add_sinusoidal(x, self._text, at, first, factor)

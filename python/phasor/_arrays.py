@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of any library: which road they take, and where a new result of the same kind lies."""
+"""Arrays of any library: which code takes them, and where a new result of the same kind lies."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def is_torch(x: object) -> bool:
 
 
 _WANTED_TORCH = "2.10"
-_torch_road: Any = None
+_torch_backend: Any = None
 _torch_trouble = ""  # why it cannot be used; found out once, because half of it is registered then
 _torch_types: frozenset[type] = frozenset()  # the usual types of a tensor, once PyTorch has been seen
 
 
-def torch_road() -> Any:
+def torch_backend() -> Any:
     """The functions for PyTorch tensors. ImportError where there is no PyTorch, or one too old."""
-    global _torch_road, _torch_types, _torch_trouble  # importing on every call costs as much as a rotation
-    if _torch_road is None:
+    global _torch_backend, _torch_types, _torch_trouble  # importing on every call costs as much as a rotation
+    if _torch_backend is None:
         if _torch_trouble:
             raise ImportError(_torch_trouble)
         try:
@@ -38,26 +38,26 @@ def torch_road() -> Any:
             found = getattr(sys.modules.get("torch"), "__version__", "not there")
             _torch_trouble = f"phasor: PyTorch is {found}, wanted {_WANTED_TORCH} or newer ({type(error).__name__}: {error})"
             raise ImportError(_torch_trouble) from error
-        _torch_road, _torch_types = _torch, _torch.TYPES
-    return _torch_road
+        _torch_backend, _torch_types = _torch, _torch.TYPES
+    return _torch_backend
 
 
-def torch_road_if_usable() -> Any:
-    """torch_road() once PyTorch is imported; None before, and where it cannot be used: whoever has NumPy's arrays alone needs none."""
+def torch_backend_if_usable() -> Any:
+    """torch_backend() once PyTorch is imported; None before, and where it cannot be used: whoever has NumPy's arrays alone needs none."""
     torch = sys.modules.get("torch")
     if torch is None or getattr(getattr(torch, "__spec__", None), "_initializing", False):  # another thread may be importing it
         return None
     try:
-        return torch_road()
+        return torch_backend()
     except ImportError:
         return None
 
 
-def torch_road_of(x: object) -> Any:
-    """torch_road() for a PyTorch tensor, None for anything else."""
+def torch_backend_of(x: object) -> Any:
+    """torch_backend() for a PyTorch tensor, None for anything else."""
     if type(x) in _torch_types:
-        return _torch_road
-    return torch_road() if is_torch(x) else None
+        return _torch_backend
+    return torch_backend() if is_torch(x) else None
 
 
 def positions_argument(positions: Positions) -> Positions:

@@ -10,7 +10,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 
 from phasor import _bias_specs, _core
-from phasor._arrays import Array, is_torch, positions_argument, returned, torch_road
+from phasor._arrays import Array, is_torch, positions_argument, returned, torch_backend
 from phasor._bias import Bias
 from phasor._numbers import integers
 from phasor._rotary import Rotary
@@ -148,7 +148,7 @@ def attention(
     (q, k, v), added = _batched(q, k, v)
     spec = _spec(q.shape[2], scheme, causal, scale, dict(options))
     if is_torch(q):
-        out, lse = torch_road().attention(q, k, v, spec)
+        out, lse = torch_backend().attention(q, k, v, spec)
     else:
         given, (q, k, v) = q, (_last_axis_dense(np.asarray(x)) for x in (q, k, v))
         out = np.empty((*q.shape[:3], v.shape[3]), q.dtype)
@@ -177,7 +177,7 @@ def merge_attention(parts: Any) -> tuple[Array, Array]:
         out, lse = merge_attention([(out[None], lse[None]) for out, lse in parts])
         return out[0], lse[0]
     if is_torch(first):
-        return torch_road().merge_attention(parts)
+        return torch_backend().merge_attention(parts)
     parts = [(np.asarray(out), np.asarray(lse)) for out, lse in parts]
     out, lse = np.empty(first.shape, first.dtype), np.empty((*first_lse.shape, 1), first_lse.dtype)
     _core.merge_attention([(_last_axis_dense(out), lse[..., None]) for out, lse in parts], out, lse)
@@ -203,5 +203,5 @@ def explain_attention(
     (q, k, v), _ = _batched(q, k, v)
     spec = _spec(q.shape[2], scheme, causal, scale, dict(options))
     if is_torch(q):
-        q, k, v, spec = torch_road().detached(q, k, v, spec)
+        q, k, v, spec = torch_backend().detached(q, k, v, spec)
     return _core.explain_attention((q, k, v), core_spec(spec))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from phasor import _core
-from phasor._arrays import Array, Positions, is_torch, positions_argument, returned, torch_road
+from phasor._arrays import Array, Positions, is_torch, positions_argument, returned, torch_backend
 from phasor._bias_specs import Alibi, BiasSpec, T5Buckets, XlSinusoids
 from phasor._numbers import empty, integers, one_device, ungraded, written
 
@@ -67,7 +67,7 @@ class Bias:
             shape = (max(end - first, 0), q_tokens, k_tokens)
             out = empty((max(q_rows, k_rows), *shape) if batched else shape, dtype, queries)
         elif is_torch(out):
-            torch_road().output("Bias", out)
+            torch_backend().output("Bias", out)
         self._core.fill(out, queries, keys, first)
         return written(out) if given else returned(queries, out)
 
@@ -82,7 +82,7 @@ class Bias:
         if out is None:
             out = empty((self.heads - first_head, count), dtype)
         elif is_torch(out):
-            torch_road().output("diagonal", out)
+            torch_backend().output("diagonal", out)
         self._core.diagonal(out, first_distance, first_head, query_position)
         return written(out)
 
@@ -179,6 +179,6 @@ def xl_sinusoids(distances: Positions, spec: XlSinusoids, dtype: Any = None, *, 
         rows, count = _extents(at, "distances")
         out = empty((rows, count, spec.width) if len(at.shape) == 2 else (count, spec.width), dtype, at)
     elif is_torch(out):
-        torch_road().output("xl_sinusoids", out)
+        torch_backend().output("xl_sinusoids", out)
     _core.fill_xl_sinusoids(out, spec, at)
     return written(out) if given else returned(at, out)

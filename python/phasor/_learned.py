@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from phasor import _core
-from phasor._arrays import Array, Positions, is_torch, positions_argument, returned, torch_road
+from phasor._arrays import Array, Positions, is_torch, positions_argument, returned, torch_backend
 from phasor._numbers import _numpy_dtype, empty, new_like, one_device, past_torch, ungraded, written
 
 __all__ = ["hierarchical_table", "lookup_add", "lookup_add_", "read_learned_table", "resample_table", "scatter_gradient_"]
@@ -33,7 +33,7 @@ def lookup_add(x: Array, table: Array | Sequence[Array], positions: Positions = 
     if is_torch(x) and is_torch(table):
         import torch
 
-        at, first = torch_road().positions_and_first(positions, x)
+        at, first = torch_backend().positions_and_first(positions, x)
         return torch.ops.phasor.lookup_add(x, table, at, first, offset, None)
     ungraded("lookup_add", x, *_each(table))
     one_device("lookup_add", x=x, table=table, positions=positions)
@@ -71,7 +71,7 @@ def scatter_gradient_(
     ungraded("scatter_gradient_", gradient)
     one_device("scatter_gradient_", table_gradient=table_gradient, gradient=gradient, positions=positions)
     if is_torch(table_gradient):
-        torch_road().output("scatter_gradient_", table_gradient)
+        torch_backend().output("scatter_gradient_", table_gradient)
     _core.scatter_gradient(table_gradient, gradient, positions_argument(positions), offset, padding_row)
     return written(table_gradient)
 
@@ -85,7 +85,7 @@ def hierarchical_table(table: Array, rows: int, alpha: float = 0.4) -> Array:
     [[1.0], [2.0], [1.333333], [2.333333]]
     """
     if is_torch(table):
-        torch_road()
+        torch_backend()
         import torch
 
         return torch.ops.phasor.hierarchical_table(table, rows, alpha)

@@ -135,12 +135,14 @@ def ungraded(where: str, *arrays: Any) -> None:
 
 def one_device(where: str, **arrays: Any) -> None:
     """Refuses PyTorch tensors of several devices; lists of them count too."""
-    if any(is_torch(x) or isinstance(x, (list, tuple)) for x in arrays.values()):
+    tensors = {name: x for name, x in arrays.items() if is_torch(x)}
+    for name, x in arrays.items():
+        if isinstance(x, (list, tuple)):
+            tensors |= {f"{name}[{i}]": one for i, one in enumerate(x) if is_torch(one)}
+    if len(tensors) > 1:  # else there may be no PyTorch to import
         from phasor._torch import checks
 
-        flat = {name: x for name, x in arrays.items() if not isinstance(x, (list, tuple))}
-        flat |= {f"{name}[{i}]": one for name, x in arrays.items() if isinstance(x, (list, tuple)) for i, one in enumerate(x)}
-        checks.one_device(where, **{name: x for name, x in flat.items() if is_torch(x)})
+        checks.one_device(where, **tensors)
 
 
 def new_like(x: Array) -> Array:

@@ -16,9 +16,9 @@ from phasor._arrays import (
     is_torch,
     positions_argument,
     returned,
-    torch_road,
-    torch_road_if_usable,
-    torch_road_of,
+    torch_backend,
+    torch_backend_if_usable,
+    torch_backend_of,
 )
 from phasor._numbers import empty, torch_dtype
 from phasor._spec import Axes, GivenDirections, RotarySpec, Scaling, TableLayout, Unscaled
@@ -96,8 +96,8 @@ class Rotary:
         self._core = core
         self._spec: RotarySpec = core.spec
         # A PyTorch tensor, once PyTorch is there: a compiler that looks at a call could not make it then.
-        road = torch_road_if_usable()
-        self._words: Any = None if road is None else road.words_of_core(core)
+        backend = torch_backend_if_usable()
+        self._words: Any = None if backend is None else backend.words_of_core(core)
 
     @classmethod
     def from_spec(cls, spec: RotarySpec) -> Rotary:
@@ -127,9 +127,9 @@ class Rotary:
     def __call__(self, q: Array, k: Array | None = None, positions: Positions = None, *, inverse: bool = False, direction: str | None = None) -> Any:
         """q, or q and k, rotated into new arrays; in PyTorch with gradients."""
         turn = 0 if direction is None and not inverse else direction_number(inverse, direction)
-        road = torch_road_of(q)
-        if road is not None:
-            return road.rotary(self, q, k, positions, turn)
+        backend = torch_backend_of(q)
+        if backend is not None:
+            return backend.rotary(self, q, k, positions, turn)
         check_kinds("rotary", q, k)
         q_out, k_out = empty_like(q), None if k is None else empty_like(k)
         self._core.apply(q, k, positions_argument(positions), turn, q_out, k_out)
@@ -138,9 +138,9 @@ class Rotary:
     def apply_(self, q: Array, k: Array | None = None, positions: Positions = None, *, inverse: bool = False, direction: str | None = None) -> Any:
         """q, or q and k, rotated in place and given back."""
         turn = 0 if direction is None and not inverse else direction_number(inverse, direction)
-        road = torch_road_of(q)
-        if road is not None:
-            return road.rotary_(self, q, k, positions, turn)
+        backend = torch_backend_of(q)
+        if backend is not None:
+            return backend.rotary_(self, q, k, positions, turn)
         check_kinds("rotary_", q, k)
         self._core.apply(q, k, positions_argument(positions), turn, None, None)
         return q if k is None else (q, k)
@@ -159,9 +159,9 @@ class Rotary:
         if at is None:
             raise ValueError("cos_sin: positions are None, wanted an array or an int")
         values = self._spec.rotary_width // (1 if self._spec.lanes == "tiled" else 2)
-        road = torch_road_of(at)
-        if road is not None:
-            return road.cos_sin(self, at, values, torch_dtype(dtype))
+        backend = torch_backend_of(at)
+        if backend is not None:
+            return backend.cos_sin(self, at, values, torch_dtype(dtype))
         single = isinstance(at, int)
         if single:
             at = positions_argument([at])
@@ -180,7 +180,7 @@ class Rotary:
         """Keys rotated by `source` (self if not given) at from_positions become keys rotated by self at to_positions, in place."""
         origin = self if source is None else source
         if is_torch(k):
-            return torch_road().rerotate_(origin, self, k, from_positions, to_positions)
+            return torch_backend().rerotate_(origin, self, k, from_positions, to_positions)
         _core.rerotate(origin._core, self._core, k, positions_argument(from_positions), positions_argument(to_positions), None)
         return k
 
@@ -262,7 +262,7 @@ def apply_rotary(
     chosen = TableLayout(**layout)
     turn = direction_number(inverse, direction)
     if is_torch(q):
-        return torch_road().tables(q, k, cos, sin, chosen, turn)
+        return torch_backend().tables(q, k, cos, sin, chosen, turn)
     check_kinds("apply_rotary", q, k)
     q_out, k_out = empty_like(q), None if k is None else empty_like(k)
     _core.apply_tables(q, k, cos, sin, layout_of(chosen), turn, q_out, k_out)
@@ -276,7 +276,7 @@ def apply_rotary_(
     chosen = TableLayout(**layout)
     turn = direction_number(inverse, direction)
     if is_torch(q):
-        return torch_road().tables_(q, k, cos, sin, chosen, turn)
+        return torch_backend().tables_(q, k, cos, sin, chosen, turn)
     check_kinds("apply_rotary_", q, k)
     _core.apply_tables(q, k, cos, sin, layout_of(chosen), turn, None, None)
     return q if k is None else (q, k)

@@ -46,6 +46,17 @@ def test_keys_move() -> None:
     np.testing.assert_allclose(moved, rope(k, positions=3), atol=1e-6)
 
 
+def test_positions_and_tables_may_be_lists() -> None:
+    x, table = np.zeros((3, 8), np.float32), np.arange(40, dtype=np.float32).reshape(5, 8)
+    sinusoid = phasor.Sinusoidal(8)
+    assert np.array_equal(sinusoid.add_(x.copy(), [0, 1, 2]), sinusoid(np.arange(3)))
+    assert np.array_equal(phasor.lookup_add(x, table, [0, 1, 2]), table[:3])
+    assert np.array_equal(phasor.lookup_add_(x.copy(), table, (0, 1, 2)), table[:3])
+    assert np.array_equal(phasor.scatter_gradient_(np.zeros((5, 8), np.float32), table[:3], [0, 1, 2])[:3], table[:3])
+    halves = [table[:, :4], table[:, 4:]]  # one for each axis of the positions
+    assert np.array_equal(phasor.lookup_add(x[None], halves, np.array([[[0, 1, 2]]] * 2))[0], table[:3])
+
+
 def test_configs_are_read_and_explained() -> None:
     config = {
         "model_type": "llama",

@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 import phasor.hf
 from hf_zoo.compare import Count
 from phasor.hf import _replace
+from phasor.hf._first_calls import FirstCall, FirstCalls
 from phasor.hf._patch import to_probe
+from phasor.hf._plans import plan_for
 from phasor.hf._recognise import Rotation, recognise
 from phasor.hf._replace import replacement
 
@@ -79,10 +83,11 @@ def test_a_branch_beyond_the_probes_falls_back_at_its_first_call(name):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert same(module(*usual), function(*usual))
-    with pytest.warns(UserWarning, match="not a call with q"):
+    with pytest.warns(UserWarning, match="^phasor.hf: rotary: .* not a call with q"), Count() as count:
         assert same(module(*special), function(*special))
+    assert (count.ours, count.own) == (0, 1)
     (entry,) = report.fell_back
-    assert entry.what == "rotary" and "such calls go to the model's own function" in entry.how and "fell back" in str(report)
+    assert (entry.where, entry.what) == ("a_model", "rotary") and "such calls go to the model's own function" in entry.how and "fell back" in str(report)
     with Count() as count:
         assert same(module(*special), function(*special)) and same(module(*usual), function(*usual))
     assert (count.ours, count.own) == (1, 1)
@@ -92,10 +97,53 @@ def same(some, others):
     return all(a.dtype == b.dtype and torch.equal(a, b) for a, b in zip(some, others, strict=True))
 
 
-def module_of(function):
-    scope = {"rotary": function, "torch": torch, "__name__": "a_model"}
-    exec("class Model(torch.nn.Module):\n    def forward(self, *args):\n        return rotary(*args)", scope)
+def module_of(function, name="a_model", called="rotary"):
+    scope = {"rotary": function, "torch": torch, "__name__": name}
+    exec("def helper(*args):\n    return rotary(*args)", scope)
+    exec(f"class Model(torch.nn.Module):\n    def forward(self, *args):\n        return {called}(*args)", scope)
     return scope["Model"]()
+
+
+LONG = branching(lambda q: q.shape[-2] > 1000)
+
+
+def test_a_rotation_that_is_called_through_a_helper_falls_back_under_its_own_name():
+    module = module_of(LONG, called="helper")
+    report = phasor.hf.patch(module)
+    assert [entry.what for entry in report.rotations] == ["helper"] and not report.fell_back
+    with pytest.warns(UserWarning):
+        module(*tensors(1201))
+    assert [(entry.where, entry.what, entry.modules) for entry in report.fell_back] == [("a_model", "rotary", 1)]
+
+
+def test_of_two_functions_with_one_name_the_one_that_falls_back_is_listed():
+    model = torch.nn.ModuleList([module_of(LONG), module_of(branching(lambda q: False), "b_model")])
+    report = phasor.hf.patch(model)
+    with pytest.warns(UserWarning):
+        for module in model:
+            module(*tensors(1201))
+    assert [(entry.where, entry.what) for entry in report.fell_back] == [("a_model", "rotary")]
+
+
+@pytest.mark.parametrize("tokens", [6, 1201])
+def test_a_checkpointed_call_is_compared_and_saves_what_its_second_run_saves(tokens):
+    """At 1201 tokens the answers differ: the call is the model's own function's, in both runs."""
+    module, given = module_of(LONG), tensors(tokens)
+    assert phasor.hf.patch(module).rotations
+    gradients = []
+    for function in (LONG, module):
+        q, k = (t.clone().requires_grad_() for t in given[:2])
+        with Count() as count, pytest.warns(UserWarning) if function is module and tokens > 1000 else contextlib.nullcontext():
+            turned = checkpoint(function, q, k, *given[2:], use_reentrant=False)
+            gradients.append(torch.autograd.grad([t.sin().sum() for t in turned], (q, k)))
+    assert (count.ours > 0, count.own > 0) == (tokens == 6, tokens > 1000) and same(*gradients)
+
+
+def test_where_hooks_of_saved_tensors_are_forbidden_calls_are_compared_all_the_same():
+    ours, (q, k, *tables) = replacement(plain, recognise(plain)), tensors()
+    with torch.autograd.graph.disable_saved_tensors_hooks("no hooks"), Count() as count:
+        assert same(ours(q.requires_grad_(), k, *tables), plain(q, k, *tables))
+    assert count.ours == 1
 
 
 class Mode(torch.nn.Module):
@@ -154,21 +202,23 @@ def test_a_module_that_cannot_be_copied_is_left_and_reported():
     assert left.what == "apply_rotary" and "cannot be copied to be tried out (RuntimeError)" in left.how
 
 
-def test_a_function_that_changes_its_arguments_falls_back():
+@pytest.mark.parametrize("gradients", [False, True])
+@pytest.mark.parametrize("changed", range(4))
+def test_a_function_that_changes_its_arguments_falls_back(changed, gradients):
     def rotary(q, k, cos, sin):
         turned = plain(q, k, cos, sin)
         if q.shape[-2] > 1000:
-            q.zero_()
+            (q, k, cos, sin)[changed].zero_()
         return turned
 
     ours = replacement(rotary, recognise(rotary))
     given = tensors(1500)
-    with pytest.warns(UserWarning):
-        got = ours(*(t.clone() for t in given))
-    assert same(got, plain(*given))
-    q = given[0].clone()
-    ours(q, *given[1:])
-    assert (q == 0).all()  # the model's own doing
+    for warned in (pytest.warns(UserWarning), contextlib.nullcontext()):
+        args = [t.clone() for t in given]
+        with warned, torch.set_grad_enabled(gradients):
+            assert same(ours(*args), plain(*given))
+        assert (args[changed] == 0).all()  # the model's own doing
+        assert same(args[:changed] + args[changed + 1 :], given[:changed] + given[changed + 1 :])
 
 
 def test_a_kind_of_call_is_compared_once():
@@ -186,6 +236,27 @@ def test_a_kind_of_call_is_compared_once():
     ours(*tensors(8))
     ours(*tensors(6, dtype=torch.bfloat16))
     assert len(calls) == 3
+
+
+def test_plans_that_another_thread_clears_are_made_again(monkeypatch):
+    class Cleared(_replace.Plans):
+        def __contains__(self, key):
+            return super().__contains__(key) | bool(self.clear())
+
+    found, given = recognise(plain), tensors()
+    plans = Cleared(FirstCalls("plain"))
+    first = _replace.turned(found, plans, given, {})
+    assert isinstance(first, FirstCall) and same(first.compared(lambda _: plain(*given)), plain(*given))
+    assert same(_replace.turned(found, plans, given, {}), plain(*given))
+
+    def clearing(*args):
+        plans.clear()
+        return plan_for(*args)
+
+    monkeypatch.setattr(_replace, "plan_for", clearing)
+    for tokens in (6, 7, 40):  # a kind that is known, and one that is not
+        got = _replace.turned(found, plans, tensors(tokens), {})
+        assert isinstance(got, FirstCall) if tokens == 40 else same(got, plain(*tensors(tokens)))
 
 
 def test_values_that_are_no_numbers_are_no_difference():

@@ -3,20 +3,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import phasor.hf
 from hf_zoo.compare import Count
 from phasor.hf._hook import PhasorRepository, PhasorRotation
 from test_hf_first_calls import halves, module_of, other, plain, same, tensors
-
-HAS_KERNELS = importlib.util.find_spec("kernels") is not None
 
 
 class Func(torch.nn.Module):
@@ -77,6 +73,35 @@ def test_a_function_that_is_no_rotation_stays_its_own_under_the_mapping():
     assert not same(Odd()(*batched()), plain(*tensors()))
 
 
+def served(function, *args):
+    """Whether phasor serves the call."""
+    with Count() as count:
+        assert same(function(*args), Func()(*args))
+    return count.ours == 1
+
+
+def test_a_first_call_that_is_compiled_tries_nothing_out():
+    function = kernelized(Func())
+    assert same(torch.compile(function, backend="eager", fullgraph=True)(*batched()), Func()(*batched()))
+    torch._dynamo.reset()
+    assert served(function, *batched())
+
+
+def test_a_first_call_of_fake_tensors_tries_nothing_out():
+    function = kernelized(Func())
+    with FakeTensorMode() as mode:
+        assert function(*(mode.from_tensor(t) for t in batched()))[0].shape == batched()[0].shape
+    assert served(function, *batched())
+
+
+def test_a_first_call_in_inference_mode_finds_the_gradients_too():
+    function = kernelized(Func())
+    with torch.inference_mode():
+        assert served(function, *batched())
+    q, k, *tables = batched()
+    assert served(function, q.requires_grad_(), k.requires_grad_(), *tables)
+
+
 def test_the_layer_is_such_as_kernels_takes():
     """What its validation asks for: no constructor, no members of its own, as many parameters as the function."""
     import inspect
@@ -87,39 +112,8 @@ def test_the_layer_is_such_as_kernels_takes():
     assert kinds[0] == kinds[1]
 
 
-KERNELIZED = """
-import kernels, torch, phasor.hf
-from hf_zoo.compare import Count
-from hf_zoo.models import build
-from hf_zoo.samples import token_ids
-
-model, twin = build("llama"), build("llama")
-with torch.no_grad():
-    wanted = model(token_ids()).logits
-    with kernels.use_kernel_mapping(phasor.hf.kernel_mapping(), inherit_mapping=False):
-        kernels.kernelize(model, mode=kernels.Mode.INFERENCE, device="cpu")
-    for one in (model, model, twin):  # the hook is the architecture's
-        with Count() as count:
-            assert torch.equal(one(token_ids()).logits, wanted)
-        assert count.ours == 2, count.ours
-    with kernels.use_kernel_mapping({}, inherit_mapping=False):
-        kernels.kernelize(model, mode=kernels.Mode.INFERENCE, device="cpu")
-    with Count() as count:
-        assert torch.equal(model(token_ids()).logits, wanted)
-    assert count.ours == 0
-    assert phasor.hf.patch(model).rotations
-    with Count() as count:
-        assert torch.equal(model(token_ids()).logits, wanted)
-    assert count.ours == 2
-print("kernelized")
-"""
-
-
-def test_kernels_takes_the_mapping_or_is_asked_for_with_words():
-    """With the package `kernels` where it is installed (it is no requirement of these tests: it changes all of transformers)."""
-    if not HAS_KERNELS:
-        with pytest.raises(ImportError, match="pip install kernels"):
-            phasor.hf.kernel_mapping()
-        return
-    done = subprocess.run([sys.executable, "-c", KERNELIZED], capture_output=True, text=True, cwd=Path(__file__).parent)
-    assert done.stdout.endswith("kernelized\n"), done.stderr
+def test_without_kernels_the_mapping_asks_for_it_with_words(monkeypatch):
+    """With it: kernels_hook.py."""
+    monkeypatch.setitem(sys.modules, "kernels", None)
+    with pytest.raises(ImportError, match="pip install kernels"):
+        phasor.hf.kernel_mapping()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from settled import bfloat16_is_slow, seconds_of_a_product, settle
+from settled import seconds_of_a_product, settle
 
 
 def test_16_bit_products_change_nothing_any_more() -> None:
@@ -30,4 +30,3 @@ def test_a_fresh_process_settles_in_the_state_of_this_one() -> None:
 
 def test_what_is_slow_is_measured() -> None:
     assert 0 < seconds_of_a_product(torch.float32) < 1e-6
-    assert bfloat16_is_slow() == (seconds_of_a_product(torch.bfloat16) > 8 * seconds_of_a_product(torch.float32))

@@ -88,7 +88,7 @@ def test_a_rotary_made_before_pytorch_was_imported_compiles_after_one_call():
     rope._words = None  # as it is then
     q = torch.randn(5, 3, 8)
     want = torch.ops.phasor.rotary(q, torch.tensor(rope._core.words), None, 0, 0)
-    with torch.device("cpu"):  # a mode: the operator's road, which asks for the words
+    with torch.device("cpu"):  # a mode: by the operator, which asks for the words
         assert torch.equal(rope(q), want)
     assert torch.equal(torch.compile(lambda x: rope(x), backend="aot_eager", fullgraph=True)(q), want)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Eager calls on PyTorch tensors: the same bits by every road, and PyTorch's manners in place."""
+"""Eager calls on PyTorch tensors: the same bits every way they are made, and PyTorch's manners in place."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def rope_of(**fields):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("positions", [None, 10**15, torch.arange(7, dtype=torch.int32), torch.rand(2, 7, dtype=torch.float64) * 1e6])
-def test_every_road_gives_the_same_bits(dtype, positions):
+def test_every_way_to_call_gives_the_same_bits(dtype, positions):
     rope = rope_of()
     q, k = tensors(dtype)
     want = rope(q, k, positions)
@@ -72,7 +72,7 @@ def test_positions_may_be_numpy_and_lists():
 @pytest.mark.parametrize(
     "fields", [{}, {"pairing": "interleaved", "rotary_width": 6}, {"output_pairing": "interleaved", "sense": "clockwise"}]
 )
-def test_tables_give_the_same_bits_by_every_road(fields):
+def test_tables_give_the_same_bits_every_way_they_are_given(fields):
     q, k = tensors()
     angle = torch.randn(2, 7, 3 if "rotary_width" in fields else 4)
     cos, sin = angle.cos(), angle.sin()

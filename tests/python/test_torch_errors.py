@@ -18,7 +18,7 @@ WORDS = words_of(ROPE)
 
 
 def under_a_mode(call):
-    """The operator's road: a device context is a mode."""
+    """By the operator: a device context is a mode."""
 
     def watched(q, k, positions):
         with torch.device("cpu"):

@@ -168,8 +168,13 @@ def _cast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _tensors_of(spec: dict[str, Any]) -> dict[str, Tensor]:
-    """The tensors of a spec, by their names in it."""
-    return {name: value for term in (spec, *spec["terms"]) for name, value in term.items() if isinstance(value, Tensor)}
+    """The tensors of a spec and of its terms, by their names: several terms may have a `table`."""
+    return {
+        f"{name} of term {number - 1}" if number else name: value
+        for number, term in enumerate((spec, *spec["terms"]))
+        for name, value in term.items()
+        if isinstance(value, Tensor)
+    }
 
 
 def _nobody_looks(q: Tensor, k: Tensor, v: Tensor, spec: dict[str, Any]) -> bool:
@@ -177,8 +182,7 @@ def _nobody_looks(q: Tensor, k: Tensor, v: Tensor, spec: dict[str, Any]) -> bool
     if torch.compiler.is_compiling():
         return False
     recording = torch.is_grad_enabled()
-    of_terms = [value for term in (spec, *spec["terms"]) for value in term.values() if isinstance(value, Tensor)]
-    return all(direct(x, None, None) and not (recording and x.requires_grad) for x in (q, k, v, *of_terms))
+    return all(direct(x, None, None) and not (recording and x.requires_grad) for x in (q, k, v, *_tensors_of(spec).values()))
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, spec: dict[str, Any]) -> tuple[Tensor, Tensor]:

@@ -22,7 +22,7 @@ def direct(q: Any, k: Any, first: Any, second: Any = None) -> bool:
     """Whether a call may go past the dispatcher: `first` are the positions, or cos where `second` is sin.
 
     Every tensor lies in memory as it seems to, none but q and k wants a gradient, and no transform, mode, trace or forward-mode gradient
-    looks on. What torch_plain.cpp asks for the shortest road, here for those on which there is a gradient or a copy.
+    looks on. What torch_plain.cpp asks for the fast path, here for calls with a gradient or a copy.
     """
     if type(q) not in TYPES or not q.is_cpu or q.is_neg() or (k is not None and (type(k) not in TYPES or k.is_neg())):
         return False

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -29,8 +30,9 @@ def kind_of(call: Call, training: bool | None) -> tuple:
 class FirstCalls:
     """Of one function in one patched model: which kinds of call were compared, and in which the answers differed."""
 
-    def __init__(self, name: str):
+    def __init__(self, name: str, where: str = ""):
         self.name = name
+        self.where = where  # the Python module of a function, the class of a method
         self.differences: list[str] = []  # in words
         self._alike: dict[tuple, bool] = {}
 
@@ -61,19 +63,39 @@ class FirstCall:
     keep: Callable[[Any], None]  # takes the plan for later calls of these shapes, None for the model's own function
     calls: FirstCalls
 
-    def compared(self, own: Callable[[], Any]) -> Any:
-        """phasor's answer where the model's own function gives the same and leaves its arguments alone, else the function's own."""
-        before = [None if t is None else t.detach().clone() for t in self.call.tensors]
+    def compared(self, own: Callable[[dict[int, Tensor]], Any]) -> Any:
+        """phasor's answer where the model's own function gives the same and leaves its arguments alone, else the function's own.
+
+        `own` calls the function, with other tensors in the place of those whose id is in the dict. With gradients on, the comparison is
+        a call apart, on copies, and whoever answers is called once more: who counts what a call saves (torch.utils.checkpoint) must count
+        in this call what later ones save.
+        """
+        given = [t for t in (*self.call.tensors, *self.call.tables) if t is not None]
+        copies = [t.clone() for t in given]
+        apart = torch.is_grad_enabled()
         try:
-            ours = self.plan.run(self.rotation, self.call)
+            with saved_apart():
+                ours = self.plan.run(self.rotation, self.call)
         except Misfit:
             self.keep(None)
-            return own()
-        theirs = own()
-        alike = same(_listed(ours), _listed(theirs)) and same(before, self.call.tensors) and isinstance(theirs, type(ours))
+            return own({})
+        with saved_apart():
+            theirs = own({id(t): copy for t, copy in zip(given, copies)} if apart else {})
+        alike = same(_listed(ours), _listed(theirs)) and same(given, copies) and isinstance(theirs, type(ours))
         self.calls.note(self.kind, self.call, alike)
         self.keep(self.plan if alike else None)
+        if apart:
+            return self.plan.run(self.rotation, self.call) if alike else own({})
         return ours if alike else theirs
+
+
+@contextlib.contextmanager
+def saved_apart() -> Iterator[None]:
+    """What is saved for gradients in here goes by none of the hooks outside."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(RuntimeError):  # where hooks are forbidden there are none outside either
+            stack.enter_context(torch.autograd.graph.saved_tensors_hooks(torch.Tensor.detach, lambda saved: saved))
+        yield
 
 
 def comparable(call: Call) -> bool:

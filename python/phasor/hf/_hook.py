@@ -9,6 +9,8 @@ from typing import Any
 
 from torch import nn
 
+from .._torch.private import nobody_watches
+from ._plans import compiling
 from ._recognise import Rotation, recognise
 from ._replace import replacement
 
@@ -24,7 +26,11 @@ class PhasorRotation(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         ours = self.__dict__.get(_OURS)
-        return (_served(self) if ours is None else ours)(*args, **kwargs)
+        if ours is None:
+            if compiling() or not nobody_watches():  # nothing can be tried out now: a later call will
+                return type(self).forward(self, *args, **kwargs)
+            ours = _served(self)
+        return ours(*args, **kwargs)
 
 
 # What `kernels` compares with the function that is replaced; what is called is whatever that function takes.

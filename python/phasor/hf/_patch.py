@@ -112,7 +112,7 @@ def _patch_methods(module: torch.nn.Module, rewriter: Rewriter, rotations: Count
     for name, function, static in methods_of(module):
         method_rotation = _method_rotation(module, name, function, static)
         if isinstance(method_rotation, Rotation):
-            ours = replacement(function, method_rotation, method=not static, name=name)
+            ours = replacement(function, method_rotation, method=not static, name=name, where=where)
             rewriter.calls.append(ours.phasor_calls)
             bind(module, name, Standin(ours, function) if static else types.MethodType(ours, module))
             rotations.add(where, name, str(method_rotation))
@@ -124,7 +124,7 @@ def _patch_methods(module: torch.nn.Module, rewriter: Rewriter, rotations: Count
         if not isinstance(thing, types.FunctionType) or hasattr(thing, "phasor_rotation"):
             continue
         if isinstance(form_of(thing), Form) and isinstance(known(thing), Rotation):
-            ours = replacement(thing, known(thing), name=name)
+            ours = replacement(thing, known(thing), name=name, where=where)
             rewriter.calls.append(ours.phasor_calls)
             bind(module, name, Standin(ours, thing))
             rotations.add(where, name, str(known(thing)))

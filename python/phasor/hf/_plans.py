@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .. import TableLayout
-from .._arrays import torch_road
+from .._arrays import torch_backend
 from ._complex import ROW
 from ._forms import Call, answer, cos_sin
 from ._gradients import Order, needed
@@ -56,11 +56,11 @@ class Plan:
             cos, sin = cos[..., : self.width], sin[..., : self.width]
         q, k = call.tensors if len(call.tensors) > 1 else (call.tensors[0], None)
         if not self.swapped:
-            turned = torch_road().tables(q, k, cos, sin, self.layout, 0)
+            turned = torch_backend().tables(q, k, cos, sin, self.layout, 0)
         elif k is None:
-            turned = torch_road().tables(q.transpose(1, 2), None, cos, sin, self.layout, 0).transpose(1, 2)
+            turned = torch_backend().tables(q.transpose(1, 2), None, cos, sin, self.layout, 0).transpose(1, 2)
         else:
-            q, k = torch_road().tables(q.transpose(1, 2), k.transpose(1, 2), cos, sin, self.layout, 0)
+            q, k = torch_backend().tables(q.transpose(1, 2), k.transpose(1, 2), cos, sin, self.layout, 0)
             return q.transpose(1, 2), k.transpose(1, 2)
         return turned
 

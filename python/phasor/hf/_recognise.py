@@ -86,6 +86,7 @@ def agrees(variant: Variant, packing: str, probe: Probe, engine: Callable = answ
     return all(a.dtype == b.dtype and a.shape == b.shape and torch.equal(a, b) for a, b in pairs)
 
 
+@torch.inference_mode(False)  # else there would be no gradients to try, and the answer is kept
 def recognise(function: Callable, heads: tuple[int, int] | None = None) -> Rotation | str:
     """The rotation that the function is, or why it was not recognised."""
     form = form_of(function)

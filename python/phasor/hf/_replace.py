@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ._first_calls import FirstCall, FirstCalls, comparable, kind_of
@@ -13,6 +13,9 @@ from ._forms import Call, plain_function, read_call
 from ._plans import MOST, Plan, compiling, key_of, plan_for
 from ._recognise import Rotation
 from ._variants import Misfit
+
+
+_NEW = object()
 
 
 class Plans(dict):
@@ -36,11 +39,10 @@ def turned(rotation: Rotation, plans: dict[tuple, Any], args: tuple, kwargs: dic
             plan = None if isinstance(plans, Plans) and plans.calls.differences else plan_for(rotation, call)
             return None if plan is None else plan.run(rotation, call)
         key = key_of(call) if training is None else (*key_of(call), training)
-        if key not in plans:
-            first = _first_plan(rotation, call, plans, key, training)
-            return first.run(rotation, call) if isinstance(first, Plan) else first
-        plan = plans[key]
-        return None if plan is None else plan.run(rotation, call)
+        plan = plans.get(key, _NEW)  # at once: another thread may clear the plans
+        if plan is _NEW:
+            plan = _first_plan(rotation, call, plans, key, training)
+        return plan.run(rotation, call) if isinstance(plan, Plan) else plan
     except Misfit:
         return None
 
@@ -57,18 +59,18 @@ def _first_plan(rotation: Rotation, call: Call, plans: dict[tuple, Any], key: tu
     kind = kind_of(call, training)
     alike = plans.calls.verdict(kind)
     if alike is None:
-        del plans[key]  # whoever cannot compare now leaves that to a later call
+        plans.pop(key, None)  # whoever cannot compare now leaves that to a later call
         return FirstCall(rotation, plan, call, kind, functools.partial(plans.__setitem__, key), plans.calls) if comparable(call) else plan
-    plans[key] = plan if alike else None
-    return plans[key]
+    plans[key] = kept = plan if alike else None
+    return kept
 
 
-def replacement(original: Callable, rotation: Rotation, *, method: bool = False, name: str | None = None) -> Callable:
+def replacement(original: Callable, rotation: Rotation, *, method: bool = False, name: str | None = None, where: str = "") -> Callable:
     """A function with the original's signature and bits. A method's first argument is its module, which the rotation does not see.
 
-    `name` is what the report calls it, its own if not given.
+    `name` is what the report calls it, its own if not given, and `where` the place that it names.
     """
-    plans = Plans(FirstCalls(name or getattr(original, "__name__", "a rotation")))
+    plans = Plans(FirstCalls(name or getattr(original, "__name__", "a rotation"), where))
 
     @functools.wraps(plain_function(original))
     def rotated(*args: Any, **kwargs: Any) -> Any:
@@ -76,12 +78,16 @@ def replacement(original: Callable, rotation: Rotation, *, method: bool = False,
         if got is None:
             return original(*args, **kwargs)
         if type(got) is FirstCall:
-            return got.compared(lambda: original(*args, **kwargs))
+            return got.compared(lambda other: original(*_swapped(args, other), **dict(zip(kwargs, _swapped(kwargs.values(), other)))))
         return got
 
     rotated.phasor_rotation = rotation  # how `patch` knows its own
     rotated.phasor_calls = plans.calls
     return rotated
+
+
+def _swapped(values: Iterable[Any], other: dict[int, Any]) -> list[Any]:
+    return [other.get(id(value), value) for value in values]
 
 
 class Standin:

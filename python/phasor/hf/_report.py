@@ -12,7 +12,7 @@ from ._first_calls import FirstCalls
 class Entry:
     """One function or module class of the model."""
 
-    where: str  # class of the modules
+    where: str  # class of the modules; of a function that fell back, its Python module
     what: str  # the function or method
     modules: int  # how many modules of the model
     how: str  # replaced: the pairing and arithmetic, or where the frequencies are from; left: why
@@ -31,13 +31,11 @@ class Report:
     @property
     def fell_back(self) -> list[Entry]:
         """Replaced functions that answered a real call otherwise than phasor, as of now: the first call of each kind is done by both."""
-        return [
-            Entry(entry.where, entry.what, entry.modules, how)
-            for calls in self.calls
-            for how in calls.differences
-            for entry in self.rotations
-            if entry.what == calls.name
-        ]
+        found = Counter()
+        for calls in self.calls:
+            for how in dict.fromkeys(calls.differences):
+                found.add(calls.where, calls.name, how)
+        return found.entries()
 
     def __bool__(self) -> bool:
         return bool(self.rotations or self.tables)

@@ -19,7 +19,7 @@ _KNOWN: dict[Callable, Rotation | str] = {}  # what probing said: it does not de
 
 
 def known(function: Callable) -> Rotation | str:
-    """What the function is; probed once a process."""
+    """What the function is; probed once per process."""
     if function not in _KNOWN:
         _KNOWN[function] = recognise(function)
     return _KNOWN[function]
@@ -55,7 +55,7 @@ class ModuleView:
                 found = known(thing)
                 if isinstance(found, Rotation):
                     self.rotations[name] = found
-                    self.globals[name] = ours = replacement(thing, found, name=name)
+                    self.globals[name] = ours = replacement(thing, found, name=name, where=self._name or "")
                     self._calls.append(ours.phasor_calls)
                 elif named:
                     self.strangers[name] = found

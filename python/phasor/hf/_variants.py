@@ -44,7 +44,7 @@ ALIGN: dict[str, Callable[[Tensor, int | None], Tensor]] = {
     "rows": lambda table, axis: table.reshape(1, table.shape[0], 1, table.shape[-1]),
     "time_first": lambda table, axis: table.transpose(0, 1),
 }
-# A row of the tables: a value a channel; a value a channel of which the first half counts; a value a pair.
+# A row of the tables: one value per channel; one per channel, of which the first half counts; one per pair.
 WIDTHS = ("lanes", "first_half", "pairs")
 # dtype: in what PyTorch promotes tensor and table to, and so is the result; dtype_back: the result in the tensor's dtype;
 # float32, float64: the tensor is widened, the result rounded once.

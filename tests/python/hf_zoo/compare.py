@@ -11,6 +11,7 @@ import torch
 import phasor.hf
 from phasor.hf import _replace
 from phasor.hf._complex import FUSED
+from phasor.hf._first_calls import FirstCall
 from settled import bfloat16_is_slow, seconds_of_a_product
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -86,18 +87,27 @@ class Count:
 
     def __enter__(self) -> "Count":
         self.ours, self.own = 0, 0
-        self._turned = _replace.turned
+        self._turned, self._compared = _replace.turned, FirstCall.compared
 
         def counted(*args: Any) -> Any:
             got = self._turned(*args)
-            self.ours, self.own = self.ours + (got is not None), self.own + (got is None)
+            if not isinstance(got, FirstCall):
+                self._add(got is not None)
             return got
 
-        _replace.turned = counted
+        def compared(first: FirstCall, own: Callable) -> Any:
+            got = self._compared(first, own)
+            self._add(first.calls.verdict(first.kind) is True)  # None: a Misfit
+            return got
+
+        _replace.turned, FirstCall.compared = counted, compared
         return self
 
+    def _add(self, ours: bool) -> None:
+        self.ours, self.own = self.ours + ours, self.own + (not ours)
+
     def __exit__(self, *_: Any) -> None:
-        _replace.turned = self._turned
+        _replace.turned, FirstCall.compared = self._turned, self._compared
 
 
 def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
