@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -201,6 +202,26 @@ class TidyRun(Folder):
         self.assertEqual(status, 1)
         self.assertIn("not looked at: src/b.cpp", out)
         self.assertFalse(self.clean.exists())
+
+
+class LeftOut(unittest.TestCase):
+    """What presets and emulators do not run is named, and the names are tests."""
+
+    def setUp(self):
+        texts = [f.read_text(encoding="utf-8") for f in (ROOT / "tests").rglob("*_test.cpp")]
+        self.tests = {f"{suite}.{name}" for t in texts for suite, name in re.findall(r"^TEST(?:_F)?\((\w+),\s*(\w+)\)", t, re.MULTILINE)}
+
+    def test_every_test_left_out_in_emulators_exists(self):
+        text = (ROOT / "tests" / "emulator.cmake").read_text(encoding="utf-8")
+        names = re.findall(r"^  (\w+\.\w+)$", text, re.MULTILINE)
+        self.assertGreater(len(names), 50)
+        self.assertEqual([n for n in names if n not in self.tests], [])
+
+    def test_every_part_of_the_address_sanitizers_filter_leaves_something_out(self):
+        presets = json.loads((ROOT / "CMakePresets.json").read_text(encoding="utf-8"))["testPresets"]
+        (out,) = [p["filter"]["exclude"]["name"] for p in presets if p["name"] == "asan"]
+        for part in re.split(r"\|(?=\^)", out):
+            self.assertTrue(any(re.search(part, name) for name in self.tests), part)
 
 
 if __name__ == "__main__":
