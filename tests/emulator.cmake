@@ -87,8 +87,6 @@ set(left_out
   attention_workspace.is_all_the_memory_that_is_used
   attention_workspace.is_all_the_memory_that_packed_sequences_use
   attention_workspace.of_packed_sequences_grows_with_their_tokens
-  # cpu/identity_pairs_test.cpp
-  IdentityPairs.are_left_bit_for_bit_among_pairs_that_turn
   # cpu/softmax_rows_test.cpp
   AttentionTanh.is_near_tanh_and_odd
   # ops/axes_models_test.cpp
