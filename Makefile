@@ -35,7 +35,7 @@ test: setup-test  ## build and run every test, C++ and Python
 	@tools/timed.sh "build" $(SHELL) -c '$(call build,dev)'
 	@tools/timed.sh "C++ tests" ctest --preset dev -j $(JOBS)
 	@tools/python_test.sh
-	@echo "make test:" && tools/timed.sh --all
+	@tools/timed.sh --all "make test"
 
 test-python: setup-test  ## only the tests of the Python package, on its wheel, in virtual environments under build/
 	@tools/python_test.sh
@@ -43,7 +43,7 @@ test-python: setup-test  ## only the tests of the Python package, on its wheel, 
 check: setup-check  ## lint, clang, sanitizers, foreign machine, WebAssembly, CUDA where nvcc is
 	@tools/timed.sh --begin
 	@for part in $(CHECKS); do tools/timed.sh $$part $(MAKE) --no-print-directory $$part || exit 1; done
-	@echo "make check:" && tools/timed.sh --all
+	@tools/timed.sh --all "make check"
 
 bench: setup-bench  ## run the benchmarks: a table here, JSON in out/
 	@$(call build,bench)
@@ -126,9 +126,9 @@ test-wasm:
 	@$(call build_and_test,wasm)
 	@$(call left_out,wasm)
 
-# Every .cu file, and the proof's half that needs no GPU.
+# Every .cu file, and the proof's half that needs no GPU, on the library of the dev build.
 test-cuda-build:
-	@tools/cuda_proof.sh
+	@$(call build,dev) && tools/cuda_proof.sh
 
 clean:  ## remove what was built
 	rm -rf build out

@@ -4,6 +4,7 @@
 import re
 import statistics
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -116,13 +117,21 @@ def size_lines(root, files):
     return out
 
 
+def folder_lines(root, files):
+    """The fullest folders. Recorded data is no source."""
+    counts = Counter(f.parent for f in files if f.relative_to(root).parts[:2] != ("tests", "golden"))
+    return [line("folder, source files", n, 20, folder.relative_to(root)) for i, (folder, n) in enumerate(counts.most_common()) if i < 1 or n > 20]
+
+
 def count_lines(root, files):
     library = [text_of(f) for f in files if f.suffix in CODE and f.relative_to(root).parts[0] not in ("tests", "bench", "fuzz")]
     cmake = "".join(text_of(f) for f in [root / "CMakeLists.txt", *sorted((root / "cmake").glob("*.cmake"))] if f.exists())
     macros = {m for t in library for m in re.findall(r"^\s*#\s*define\s+(PHASOR_\w+)", t, re.MULTILINE)}
     macros |= set(re.findall(r"DEFINITIONS[^)]*?\b(PHASOR_\w+)=", cmake))
     variables = {v for t in library for v in re.findall(r'getenv\(\s*"(\w+)"', t)}
-    options = re.findall(r"^\s*option\((\w+)", cmake, re.MULTILINE)
+    # A cached setting is an option by another name.
+    tests = "".join(text_of(f) for f in sorted((root / "tests").rglob("*.cmake")))
+    options = re.findall(r"^\s*(?:option\(|set\((?=PHASOR_\w+[^)]*\bCACHE\b))(\w+)", cmake + tests, re.MULTILINE)
     headers = sum(len(text_of(f).splitlines()) for f in files if f.relative_to(root).parts[0] == "include")
     return [
         line("macros", len(macros), 6, " ".join(sorted(macros))),
@@ -134,7 +143,7 @@ def count_lines(root, files):
 
 def report(root):
     files = list(files_of(Path(root)))
-    return ["budgets:", *size_lines(Path(root), files), *count_lines(Path(root), files)]
+    return ["budgets:", *size_lines(Path(root), files), *folder_lines(Path(root), files), *count_lines(Path(root), files)]
 
 
 if __name__ == "__main__":

@@ -24,8 +24,8 @@ class Folder(unittest.TestCase):
 
 
 class Timed(Folder):
-    def run_timed(self, *words):
-        environment = {**os.environ, "TIMES": str(self.folder / "times.txt")}
+    def run_timed(self, *words, **variables):
+        environment = {**os.environ, "TIMES": str(self.folder / "times.txt"), "TIMES_KEPT": "", **variables}
         return subprocess.run([ROOT / "tools" / "timed.sh", *words], env=environment, capture_output=True, text=True, check=False)
 
     def test_a_part_has_its_own_status_and_output(self):
@@ -36,9 +36,18 @@ class Timed(Folder):
 
     def test_all_adds_up_the_parts(self):
         (self.folder / "times.txt").write_text("one\t60.0\t90.0\ntwo\t30.0\t30.0\n", encoding="utf-8")
-        lines = self.run_timed("--all").stdout.splitlines()
-        self.assertEqual(len(lines), 3)
-        self.assertEqual(lines[2].split(), ["in", "all", "1.5", "min,", "processors", "2.0", "min"])
+        lines = self.run_timed("--all", "make test").stdout.splitlines()
+        self.assertEqual(lines[0], "make test:")
+        self.assertEqual(lines[3].split(), ["in", "all", "1.5", "min,", "processors", "2.0", "min"])
+
+    def test_make_neither_empties_nor_prints_what_a_run_around_it_keeps(self):
+        self.run_timed("one", "true")
+        self.run_timed("--begin", TIMES_KEPT="1")
+        self.assertEqual(self.run_timed("--all", "make check", TIMES_KEPT="1").stdout, "")
+        self.run_timed("two", "true", TIMES_KEPT="1")
+        self.assertEqual([line.split()[0] for line in self.run_timed("--all", ".ci/run").stdout.splitlines()], [".ci/run:", "one", "two", "in"])
+        self.run_timed("--begin")
+        self.assertEqual(len(self.run_timed("--all", "make test").stdout.splitlines()), 2)
 
 
 class Tidy(Folder):
