@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the budgets of the code and marks what is over. Over budget needs a sentence in HACKING.md, so this never fails."""
+"""Prints the budgets of the code and marks what is over. Over budget needs a sentence in docs/design/building.md, so this never fails."""
 import re
 import statistics
 import sys
