@@ -14,9 +14,6 @@ endif
 FUZZ_SECONDS ?= 120
 FOREIGN := $(if $(filter aarch64,$(shell uname -m)),foreign-x86_64,foreign-aarch64)
 FORMATTED = $(shell git ls-files '*.hpp' '*.cpp' '*.inl' '*.cu' '*.h')
-TIDY = $(shell git ls-files 'src/*.cpp')  # check-tidy TIDY=... for others: the headers of the tool take clang-tidy half a minute a file
-
-TIDY_SINCE ?= HEAD~20
 CHECKS := lint test-clang test-asan test-tsan test-foreign test-wasm test-cuda-build
 
 # $(call build,PRESET): configure quietly, build.
@@ -38,7 +35,7 @@ test: setup-test  ## build and run every test, C++ and Python
 	@tools/timed.sh "build" $(SHELL) -c '$(call build,dev)'
 	@tools/timed.sh "C++ tests" ctest --preset dev -j $(JOBS)
 	@tools/python_test.sh
-	@echo "make test:" && tools/timed.sh --all
+	@tools/timed.sh --all "make test"
 
 test-python: setup-test  ## only the tests of the Python package, on its wheel, in virtual environments under build/
 	@tools/python_test.sh
@@ -46,7 +43,7 @@ test-python: setup-test  ## only the tests of the Python package, on its wheel, 
 check: setup-check  ## lint, clang, sanitizers, foreign machine, WebAssembly, CUDA where nvcc is
 	@tools/timed.sh --begin
 	@for part in $(CHECKS); do tools/timed.sh $$part $(MAKE) --no-print-directory $$part || exit 1; done
-	@echo "make check:" && tools/timed.sh --all
+	@tools/timed.sh --all "make check"
 
 bench: setup-bench  ## run the benchmarks: a table here, JSON in out/
 	@$(call build,bench)
@@ -98,10 +95,10 @@ budgets:
 check-format:
 	@clang-format-19 --dry-run -Werror $(FORMATTED) && echo "format: clean"
 
-# All of them take 15 to 20 minutes of processor time, so lint looks at what the last commits changed: make check-tidy TIDY_SINCE= for all.
+# What changed since the last clean run (tools/check_tidy.py): all of it takes 15 to 20 minutes of processor time. TIDY="--all", "--since COMMIT" or names of files.
 check-tidy:
-	@cmake --preset clang --log-level=WARNING >/dev/null
-	@python3 tools/check_tidy.py build/clang $(JOBS) $(if $(TIDY_SINCE),--since $(TIDY_SINCE)) $(TIDY)
+	@cmake --preset dev --log-level=WARNING >/dev/null && cmake --preset clang --log-level=WARNING >/dev/null
+	@python3 tools/check_tidy.py build/clang $(JOBS) $(TIDY)
 
 # The library under the sanitizers, with the tests as the dev build compiled them: tests/programs.cmake.
 test-asan:
@@ -117,8 +114,8 @@ test-clang:
 	@$(call build,dev) && cmake --preset clang --log-level=WARNING && cmake --build --preset clang -j $(JOBS) --target phasor_all_tests
 	@ctest --preset clang -j $(JOBS)
 
-# $(call left_out,PRESET): which tests the emulator did not run (tests/programs.cmake says why).
-left_out = sed 's/;/ /g; s/^/left out in the emulator, over half a second natively: /' build/$(1)/left_out.txt
+# $(call left_out,PRESET): which tests the emulator did not run (tests/emulator.cmake says why).
+left_out = sed 's/;/ /g; s/^/left out in the emulator, by tests\/emulator.cmake: /' build/$(1)/left_out.txt
 
 # Every test for the other architecture: all compiled, the fast ones run.
 test-foreign:
@@ -129,9 +126,9 @@ test-wasm:
 	@$(call build_and_test,wasm)
 	@$(call left_out,wasm)
 
-# Every .cu file, and the proof's half that needs no GPU.
+# Every .cu file, and the proof's half that needs no GPU, on the library of the dev build.
 test-cuda-build:
-	@tools/cuda_proof.sh
+	@$(call build,dev) && tools/cuda_proof.sh
 
 clean:  ## remove what was built
 	rm -rf build out

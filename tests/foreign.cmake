@@ -4,6 +4,7 @@
 if(EMSCRIPTEN)
   return()
 endif()
+include(surface/headers.cmake)
 include(surface/examples.cmake)
 foreach(probe mpfr.h gmp.h rapidcheck.h rapidcheck)
   find_path(${probe}_folder NAMES ${probe} PATHS /usr/include /usr/include/${CMAKE_HOST_SYSTEM_PROCESSOR}-linux-gnu NO_CMAKE_FIND_ROOT_PATH REQUIRED)

@@ -31,10 +31,10 @@ endfunction()
 
 # What nearly every test includes, parsed once: a fifth of a test's compile time (5.9 to 4.6 s). ccache keeps what was compiled with it under the sloppiness
 # pch_defines only, which the Makefile sets together with CCACHE_COMMENTS: without that, ccache hands back a file precompiled before a comment of ours was
-# changed, and `#pragma once` then takes the header for another one. Not for the sanitizers' few files: those see to it that a test includes what it
-# uses, as tools/x86_bench.sh does.
+# changed, and `#pragma once` then takes the header for another one. Not for WebAssembly, where every portable test is compiled: that sees to it that a
+# test includes what it uses. Nor for the sanitizers' few files.
 set(precompiled OFF)
-if(NOT PHASOR_TEST_OBJECTS AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
+if(NOT PHASOR_TEST_OBJECTS AND NOT EMSCRIPTEN AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
   set(precompiled ON)
   file(CONFIGURE OUTPUT test_headers.cpp CONTENT "// only its precompiled headers are wanted\n")
   add_library(phasor_test_headers STATIC EXCLUDE_FROM_ALL ${CMAKE_CURRENT_BINARY_DIR}/test_headers.cpp)
@@ -93,23 +93,8 @@ function(phasor_test_program name)
   endif()
 endfunction()
 
-# What takes this machine over half a second takes an emulator over ten: those tests are left out there, as long as the native run knows its times
-# (make test first). They are sweeps over many inputs, of which the others hold a few of every kind; all of them run natively on either
-# architecture. The hash runs everywhere: it is the promise of the same bits.
-set(left_out)
-set(native_times ${PROJECT_SOURCE_DIR}/build/dev/Testing/Temporary/CTestCostData.txt)
-if(CMAKE_CROSSCOMPILING AND EXISTS ${native_times})
-  file(STRINGS ${native_times} lines REGEX "^[A-Za-z_0-9]+[.][A-Za-z_0-9]+ [0-9]+ [0-9.e+-]+$")
-  foreach(line ${lines})
-    string(REPLACE " " ";" line ${line})
-    list(GET line 0 test)
-    list(GET line 2 cost)
-    if(cost GREATER 0.5 AND NOT test MATCHES "^(Hash|surface|tools|fuzz|examples)")
-      list(APPEND left_out ${test})
-    endif()
-  endforeach()
-endif()
-file(WRITE ${PROJECT_BINARY_DIR}/left_out.txt "${left_out}\n")  # make test-foreign and test-wasm say so
+include(emulator.cmake)
+set(left_out_here)  # of those, what this build has: make test-foreign and test-wasm say so
 
 # phasor_run_tests(NAME SECONDS SOURCES...): a test of ctest for each of the program's, with a limit. In an emulator, where starting the program
 # is most of the time, one for each source, and one for what skips itself.
@@ -121,18 +106,30 @@ function(phasor_run_tests name seconds)
   list(JOIN left_out ":" without)
   foreach(source ${ARGN})
     file(STRINGS ${source} tests REGEX "^TEST(_F)?[(]")
-    list(TRANSFORM tests REPLACE "^TEST(_F)?[(]([A-Za-z_0-9]+),.*" "\\2.*")
-    list(REMOVE_DUPLICATES tests)
-    if("Amx.*" IN_LIST tests)  # all skip themselves where there is no AMX, and the program still exits with 0
-      list(REMOVE_ITEM tests "Amx.*")
+    list(TRANSFORM tests REPLACE "^TEST(_F)?[(]([A-Za-z_0-9]+), *([A-Za-z_0-9]+)[)].*" "\\2.\\3")
+    set(kept ${tests})
+    list(REMOVE_ITEM kept ${left_out})
+    set(skipped ${tests})
+    if(kept)
+      list(REMOVE_ITEM skipped ${kept})
+    endif()
+    list(APPEND left_out_here ${skipped})
+    if(NOT kept)
+      continue()
+    endif()
+    list(TRANSFORM kept REPLACE "[.].*" ".*" OUTPUT_VARIABLE suites)
+    list(REMOVE_DUPLICATES suites)
+    if("Amx.*" IN_LIST suites)  # all skip themselves where there is no AMX, and the program still exits with 0
+      list(REMOVE_ITEM suites "Amx.*")
       add_test(NAME cpu.Amx COMMAND ${name} --gtest_brief=1 --gtest_filter=Amx.*-${without})
       set_tests_properties(cpu.Amx PROPERTIES TIMEOUT 900 SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
     endif()
-    list(JOIN tests ":" filter)
+    list(JOIN suites ":" filter)
     get_filename_component(file ${source} NAME_WE)
     get_filename_component(folder ${source} DIRECTORY)
     get_filename_component(folder ${folder} NAME)
     add_test(NAME ${folder}.${file} COMMAND ${name} --gtest_brief=1 --gtest_filter=${filter}-${without})
     set_tests_properties(${folder}.${file} PROPERTIES TIMEOUT 900)
   endforeach()
+  set(left_out_here ${left_out_here} PARENT_SCOPE)
 endfunction()

@@ -18,10 +18,10 @@ benchmark=(-lbenchmark)
 # build_tree NAME TREE: the library of a tree and the benchmark of this checkout on it.
 build_tree() {
   local name=$1 tree=$2
+  rm -rf "${build:?}/$name"  # an object of a source that is gone would be linked
   mkdir -p "$build/$name"
   find "$tree/src" -name "*.cpp" | xargs -P "$(nproc)" -I{} bash -c \
     'to=$1/$(echo "$0" | tr / _).o; shift; g++ "$@" -c "$0" -o "$to"' {} "$build/$name" "${flags[@]}" -I"$tree/include" -I"$tree/src"
-  rm -f "$build/$name/libphasor.a"
   ar rcs "$build/$name/libphasor.a" "$build/$name"/*.o
   g++ "${flags[@]}" -ftree-vectorize -I"$tree/include" -Ibench bench/attention_bench.cpp "$build/$name/libphasor.a" "${benchmark[@]}" -lpthread -o "$build/bench_$name"
 }
@@ -37,6 +37,8 @@ build, chosen, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
 def run(tree, target):
     command = [f"{build}/bench_{tree}", f"--benchmark_filter={chosen}", "--benchmark_min_time=0.03"]
     done = subprocess.run(command, env={**os.environ, "PHASOR_TARGET": target}, capture_output=True, text=True)
+    if done.returncode != 0 and f"PHASOR_TARGET is '{target}'" not in done.stdout + done.stderr:  # that is what a machine without the target says
+        sys.exit(f"attention_compare: bench_{tree} on {target} ended with status {done.returncode}\n{done.stdout}{done.stderr}")
     rows = (line.split() for line in done.stdout.splitlines() if line.startswith("attention/"))
     return {row[0][10:]: float(row[3]) / 1e6 for row in rows if "ERROR" not in row[1]}
 

@@ -5,6 +5,7 @@
 Each kernel's speed is taken as a fraction of the ceiling of its own run (memcpy of the same bytes, the core's fused operations, reading
 the cache), so that a machine which is faster in one of the two runs does not decide. The last column is after / before."""
 import argparse
+import sys
 
 from bench_table import medians
 
@@ -13,8 +14,12 @@ def ceiling_of(name, runs):
     """The benchmark that bounds `name` in the same run; None for what is a time by itself."""
     parts = name.split("/")
     if parts[0] != "attention":
-        return f"memcpy/{parts[1]}" if f"memcpy/{parts[1]}" in runs else None
-    return f"attention/read_cache/{parts[2]}" if parts[1] == "decode" else "attention/fma_peak"
+        ceiling = f"memcpy/{parts[1]}"
+    elif parts[1] == "decode":
+        ceiling = f"attention/read_cache/{parts[2]}"
+    else:
+        ceiling = "attention/fma_peak"
+    return ceiling if ceiling in runs else None
 
 
 def speed(name, runs):
@@ -34,8 +39,10 @@ def main():
     parser.add_argument("after")
     parser.add_argument("--only", default="", help="benchmarks whose name contains this")
     arguments = parser.parse_args()
-    (context, before), (_, after) = medians(arguments.before), medians(arguments.after)
-    print(f"target {context.get('target')}; medians; fraction of the ceiling (or calls per us) before, after, after / before")
+    (old, before), (new, after) = medians(arguments.before), medians(arguments.after)
+    if old.get("target") != new.get("target"):
+        sys.exit(f"bench_compare: {arguments.before} is of target {old.get('target')}, {arguments.after} of {new.get('target')}, wanted the same")
+    print(f"target {new.get('target')}; medians; fraction of the ceiling (or calls per us) before, after, after / before")
     for name in after:
         if name in before and arguments.only in name:
             was, now = speed(name, before), speed(name, after)

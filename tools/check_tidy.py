@@ -1,8 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""clang-tidy over sources, several at once: check_tidy.py BUILD JOBS [--since COMMIT] SOURCES... What a file is, with all its headers and the
-checks, is kept as a hash in BUILD/tidy once it was found clean, and not looked at again until it changes. --since: only sources that changed
-after that commit, and for every changed header one source that includes it; all of them where git does not know the commit."""
+"""clang-tidy over sources, several at once: check_tidy.py BUILD JOBS [--since COMMIT | --all] [SOURCES...].
+
+What a file is, with all its headers and the checks, is kept as a hash in BUILD/tidy once it was found clean, and not looked at again until it
+changes. Without SOURCES: those of the library and of the tests' reference that changed since the commit that BUILD/tidy/clean names, which is
+HEAD of the last clean run of this kind; where that file is missing, or names no ancestor, since the commit OLDEST first parents back (all of
+them where history is shorter). --since names another commit, --all looks at all of them. A changed header brings one source that includes it;
+a change of #include lines alone, as when files move, brings nothing. Named SOURCES are all looked at."""
+import argparse
 import hashlib
 import json
 import re
@@ -14,6 +19,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TIDY = "clang-tidy-19"
+FOLDERS = ("src", "include", "tests/attention/reference")
+OLDEST = 60
 
 
 def commands_of(build):
@@ -30,12 +37,12 @@ def content_of(directory, words):
     return subprocess.run([*keep, "-E", "-C"], cwd=directory, capture_output=True, check=True).stdout
 
 
-def tidy(build, source, command, settings):
-    """Nothing where the source is clean, else what is wrong with it."""
+def tidy(build, source, database, command, settings):
+    """Whether the source was looked at, and what is wrong with it: nothing where it is clean."""
     stamp = build / "tidy" / hashlib.sha256(settings + content_of(*command)).hexdigest()
     if stamp.exists():
         return False, ""
-    done = subprocess.run([TIDY, "--quiet", "-p", build, source], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run([TIDY, "--quiet", "-p", database, source], cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode == 0:
         stamp.touch()
         return True, ""
@@ -43,11 +50,11 @@ def tidy(build, source, command, settings):
 
 
 def includers(root):
-    """Which files of src and include include a file, by its path."""
+    """Which files of FOLDERS include a file, by its path."""
     found = {}
-    for file in sorted(f for folder in ("src", "include") for f in (root / folder).rglob("*.[chi]*") if f.is_file()):
+    for file in sorted(f for folder in FOLDERS for f in (root / folder).rglob("*.[chi]*") if f.is_file()):
         for name in re.findall(r'^\s*#\s*include\s*"([^"]+)"', file.read_text(encoding="utf-8"), re.MULTILINE):
-            for base in (file.parent, root / "src", root / "include"):
+            for base in (file.parent, root / "src", root / "include", root / "tests"):
                 found.setdefault((base / name).resolve(), []).append(file)
     return found
 
@@ -64,43 +71,81 @@ def source_of(header, by):
     return None
 
 
+def git(root, *words):
+    """What git says, nothing where it fails."""
+    done = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=False)
+    return done.stdout if done.returncode == 0 else None
+
+
+def last_clean(root, stamp):
+    """The commit to look from: the one that was found clean, else the one OLDEST first parents back, else none."""
+    if stamp.exists():
+        commit = stamp.read_text(encoding="utf-8").strip()
+        if git(root, "merge-base", "--is-ancestor", commit, "HEAD") is not None:
+            return commit
+    return (git(root, "rev-parse", "--verify", "--quiet", f"HEAD~{OLDEST}") or "").strip() or None
+
+
 def changed_sources(root, commit, sources):
-    """What of the sources is to be looked at again after a commit."""
-    done = subprocess.run(["git", "diff", "--name-only", "-z", commit, "--", "src", "include"], cwd=root, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
+    """What of the sources is to be looked at again after a commit; all of them where git does not know it."""
+    diff = git(root, "-c", "core.quotePath=off", "diff", "--no-ext-diff", "-M", "-U0", "-I", r"^[ \t]*#[ \t]*include", commit, "--", *FOLDERS)
+    if diff is None:
         return sources
-    changed = [root / name for name in done.stdout.split("\0") if name]
+    changed = [root / name for name in re.findall(r"^\+\+\+ b/(.*?)\t?$", diff, re.MULTILINE)]
     by = includers(root)
     wanted = {f if f.suffix == ".cpp" else source_of(f, by) for f in changed}
     return [s for s in sources if s in wanted]
 
 
-def main():
-    build, jobs, words = Path(sys.argv[1]).resolve(), int(sys.argv[2]), sys.argv[3:]
-    commit = words[1] if words[0] == "--since" else None
-    sources = [Path(s).resolve() for s in (words[2:] if commit else words)]
-    if commit:
-        every = len(sources)
-        sources = changed_sources(ROOT, commit, sources)
-        print(f"clang-tidy: {len(sources)} of {every} files changed since {commit}, or include what did")
-        if not sources:
-            return 0
-    (build / "tidy").mkdir(exist_ok=True)
+def sources_of(root, build, options):
+    """The sources to look at."""
+    if options.sources:
+        return [Path(s).resolve() for s in options.sources]
+    sources = [root / name for name in (git(root, "ls-files", "src/*.cpp", "tests/attention/reference/*.cpp") or "").split()]
+    commit = None if options.all else options.since or last_clean(root, build / "tidy" / "clean")
+    if commit is None:
+        return sources
+    chosen = changed_sources(root, commit, sources)
+    print(f"clang-tidy: {len(chosen)} of {len(sources)} files changed since {commit}, or include what did")
+    return chosen
+
+
+def look(root, build, sources, jobs):
+    """Looks at every source; whether all are clean."""
     version = subprocess.run([TIDY, "--version"], capture_output=True, check=True).stdout
-    settings = version + (ROOT / ".clang-tidy").read_bytes()
-    commands = commands_of(build)
-    missing = [str(s.relative_to(ROOT)) for s in sources if s not in commands]
+    settings = version + (root / ".clang-tidy").read_bytes()
+    # clang takes the tests as the dev build compiled them, so their commands are there.
+    databases = [d for d in (build.parent / "dev", build) if (d / "compile_commands.json").exists()]
+    commands = {source: (d, command) for d in databases for source, command in commands_of(d).items()}
+    missing = [str(s.relative_to(root)) for s in sources if s not in commands]
     with ThreadPoolExecutor(jobs) as pool:
-        results = list(pool.map(lambda s: tidy(build, s, commands[s], settings), [s for s in sources if s in commands]))
+        results = list(pool.map(lambda s: tidy(build, s, *commands[s], settings), [s for s in sources if s in commands]))
     found = [text for _, text in results if text]
     print("".join(found), end="")
     if missing:
-        print(f"clang-tidy: not compiled by this build, so not looked at: {' '.join(missing)}")
-    if found or not results:
-        return 1
+        print(f"clang-tidy: compiled by no build, so not looked at: {' '.join(missing)}")
+    if found or missing:
+        return False
     print(f"clang-tidy: clean, {sum(looked for looked, _ in results)} of {len(results)} files looked at, the others did not change")
+    return True
+
+
+def main(words, root=ROOT):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("build", type=Path)
+    parser.add_argument("jobs", type=int)
+    parser.add_argument("--since")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("sources", nargs="*")
+    options = parser.parse_args(words)
+    build = options.build.resolve()
+    (build / "tidy").mkdir(exist_ok=True)
+    if not look(root, build, sources_of(root, build, options), options.jobs):
+        return 1
+    if not options.sources and not options.since:
+        (build / "tidy" / "clean").write_text(git(root, "rev-parse", "HEAD") or "", encoding="utf-8")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -18,5 +18,5 @@ for source in "${sources[@]}"; do
   objects+=("$object")
 done
 "$nvcc" "-arch=sm_${CUDA_ARCH:-90}" "${objects[@]}" "$library" -lgomp -o "$folder/cuda_proof"
-echo "cuda: ${#sources[@]} of ${#sources[@]} files compiled by $("$nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/nvcc \1/p')"
+echo "cuda: ${#sources[@]} files compiled by $("$nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/nvcc \1/p')"
 "$folder/cuda_proof" "${arguments[@]}"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Properties of encodings as measured, against what the seeds say of them and what can be worked out by hand.
 #include <cmath>
+#include <vector>
 
 #include "ops/additive_reference.hpp"
 #include "phasor/additive_properties.hpp"
@@ -19,11 +20,11 @@ TEST(EncodingProperties, the_binary_digits_of_0_to_15_are_the_table_of_seed_000)
                             {1, 0, 0, 0}, {1, 0, 0, 1}, {1, 0, 1, 0}, {1, 0, 1, 1}, {1, 1, 0, 0}, {1, 1, 0, 1}, {1, 1, 1, 0}, {1, 1, 1, 1}};
   const EncodingRows binary = binary_rows(4);
   for (std::int64_t p = 0; p < 16; ++p) {
-    double row[4];
+    std::vector<double> row(4);
     ASSERT_TRUE(binary.row(p, 16, row).ok());
-    for (int d = 0; d < 4; ++d) EXPECT_EQ(row[d], table[p][d]) << p;
+    for (int d = 0; d < 4; ++d) EXPECT_EQ(row[static_cast<std::size_t>(d)], table[p][d]) << p;
   }
-  double row[4];
+  std::vector<double> row(4);
   EXPECT_EQ(binary.row(16, 17, row).message(), "binary_rows: position is 16, wanted what 4 digits hold");
   EXPECT_FALSE(binary.row(-1, 17, row).ok());
 }

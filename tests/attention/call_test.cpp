@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <functional>
+#include <vector>
 
 #include "attention/bridge.hpp"
 #include "attention/problems.hpp"
@@ -89,18 +90,19 @@ TEST(attention_call, sequences_that_do_not_rise_from_0_to_the_end) {
 }
 
 TEST(attention_call, positions_that_are_no_integers_or_too_far) {
-  static const double fractions[10] = {};
-  static const std::int64_t far[5] = {0, 1, 2, std::int64_t{1} << 62, 4};
-  static const std::int64_t axes[30] = {};
-  EXPECT_EQ(message_of([](Bridge& b) { b.spec.query_positions = positions(fractions, 2, 5); }),
+  // On the heap: the address sanitizer sees no test's globals.
+  static const std::vector<double> fractions(10);
+  static const std::vector<std::int64_t> far = {0, 1, 2, std::int64_t{1} << 62, 4};
+  static const std::vector<std::int64_t> axes(30);
+  EXPECT_EQ(message_of([](Bridge& b) { b.spec.query_positions = positions(fractions.data(), 2, 5); }),
             "attention: query_positions: positions are f64, wanted i32 or i64");
-  EXPECT_EQ(message_of([](Bridge& b) { b.spec.key_positions = positions(far, 5); }),
+  EXPECT_EQ(message_of([](Bridge& b) { b.spec.key_positions = positions(far.data(), 5); }),
             "attention: key_positions: positions have 5 tokens, wanted 7");
-  EXPECT_EQ(message_of([](Bridge& b) { b.spec.query_positions = positions(far, 5); }),
+  EXPECT_EQ(message_of([](Bridge& b) { b.spec.query_positions = positions(far.data(), 5); }),
             "attention: q has token 3 at position 4611686018427387904, wanted within 2^61 either way");
   EXPECT_EQ(message_of([](Bridge& b) { b.spec.key_positions = positions_from(std::int64_t{1} << 61); }),
             "attention: k has token 0 at position 2305843009213693952, wanted within 2^61 either way");
-  EXPECT_EQ(message_of([](Bridge& b) { b.spec.query_positions = positions(axes, 3, 2, 5); }),
+  EXPECT_EQ(message_of([](Bridge& b) { b.spec.query_positions = positions(axes.data(), 3, 2, 5); }),
             "attention: query_positions have 3 axes, wanted 1 (but for a rotary of several, without a map)");
 }
 
@@ -166,13 +168,13 @@ TEST(attention_call, contents_that_cannot_be) {
               b.spec.key_positions = positions_from(-3);
             }),
             "attention: content has a map and k has position -3, wanted none below 0");
-  static const float shift[24] = {};
+  static const std::vector<float> shift(24);
   EXPECT_EQ(message_of([&](Bridge& b) {
               b.spec.content = RotaryContent{six};
-              b.spec.content_shift = view(shift, {1, 1, 4, 6});
+              b.spec.content_shift = view(shift.data(), {1, 1, 4, 6});
             }),
             "attention: content_shift is given beside a rotated content, wanted PlainContent");
-  EXPECT_EQ(message_of([&](Bridge& b) { b.spec.content_shift = view(shift, {1, 1, 3, 6}); }),
+  EXPECT_EQ(message_of([&](Bridge& b) { b.spec.content_shift = view(shift.data(), {1, 1, 3, 6}); }),
             "attention: content_shift has shape (1, 1, 3, 6), wanted (1, 1, 4 or 1, 6)");
 }
 
@@ -198,8 +200,8 @@ TEST(attention_call, the_workspace_grows_with_tokens_not_with_their_square) {
 }
 
 TEST(attention_call, terms_that_want_causal_sight) {
-  static const float table[18] = {};
-  EXPECT_EQ(message_of([](Bridge& b) { b.spec.terms = {CopeTerm{view(table, {1, 3, 1, 6})}}; }),
+  static const std::vector<float> table(18);
+  EXPECT_EQ(message_of([](Bridge& b) { b.spec.terms = {CopeTerm{view(table.data(), {1, 3, 1, 6})}}; }),
             "attention: terms[0] is CoPE and sight is full, wanted causal");
 }
 

@@ -4,6 +4,10 @@
 // the softmax to add, around the edges of tiles and of the ring of a sliding table.
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "attention/held.hpp"
 #include "attention/table_problems.hpp"
 #include "phasor/targets.hpp"
@@ -63,26 +67,29 @@ TEST(attention_decode, a_key_that_is_masked_may_hold_no_number) {
 }
 
 /// Schemes that only add to scores, one at a time and two together: the softmax adds the first one that it can.
-TEST(attention_added, by_the_softmax_or_before_it) {
-  for (const auto& [queries, keys] : {std::pair{96, 128}, {97, 200}, {200, 64}, {193, 330}}) {
-    const ref::Shape shape{.batch = 1, .queries = queries, .keys = keys, .heads = 2, .key_heads = 1, .width = 16, .value_width = 16};
-    Numbers random(8);
-    const ref::Scheme xl = xl_table(shape, queries + keys);
-    const ref::Scheme t5 = random_t5(shape, random, true);
-    const ref::Scheme alibi = ref::Alibi{random.values(shape.heads, 0.01, 0.1)};
-    const std::vector<std::vector<ref::Scheme>> lists = {{alibi}, {t5}, {xl}, {xl, t5}, {alibi, xl}};
-    for (std::size_t n = 0; n < lists.size(); ++n) {
-      ref::Problem p = random_problem(shape, 9);
-      p.schemes = lists[n];
-      const std::string name = std::to_string(queries) + " x " + std::to_string(keys) + ", schemes " + std::to_string(n);
-      expect_forward_on_every_target(p, {DType::f64, DType::f32}, name);
-      p.visibility.causal = true;
-      expect_forward_on_every_target(p, {DType::f64, DType::f32}, name + ", causal");
-      p.softcap = 3;
-      expect_forward_on_every_target(p, {DType::f32}, name + ", capped");
-    }
+void expect_added(std::int64_t queries, std::int64_t keys) {
+  const ref::Shape shape{.batch = 1, .queries = queries, .keys = keys, .heads = 2, .key_heads = 1, .width = 16, .value_width = 16};
+  Numbers random(8);
+  const ref::Scheme xl = xl_table(shape, queries + keys);
+  const ref::Scheme t5 = random_t5(shape, random, true);
+  const ref::Scheme alibi = ref::Alibi{random.values(shape.heads, 0.01, 0.1)};
+  const std::vector<std::vector<ref::Scheme>> lists = {{alibi}, {t5}, {xl}, {xl, t5}, {alibi, xl}};
+  for (std::size_t n = 0; n < lists.size(); ++n) {
+    ref::Problem p = random_problem(shape, 9);
+    p.schemes = lists[n];
+    const std::string name = std::to_string(queries) + " x " + std::to_string(keys) + ", schemes " + std::to_string(n);
+    expect_forward_on_every_target(p, {DType::f64, DType::f32}, name);
+    p.visibility.causal = true;
+    expect_forward_on_every_target(p, {DType::f64, DType::f32}, name + ", causal");
+    p.softcap = 3;
+    expect_forward_on_every_target(p, {DType::f32}, name + ", capped");
   }
 }
+
+TEST(attention_added, by_the_softmax_or_before_it_in_whole_tiles) { expect_added(96, 128); }
+TEST(attention_added, by_the_softmax_or_before_it_in_a_tile_and_a_row) { expect_added(97, 200); }
+TEST(attention_added, by_the_softmax_or_before_it_with_fewer_keys_than_queries) { expect_added(200, 64); }
+TEST(attention_added, by_the_softmax_or_before_it_in_many_tiles) { expect_added(193, 330); }
 
 }  // namespace
 }  // namespace phasor::test

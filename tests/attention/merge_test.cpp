@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "attention/compare.hpp"
 #include "attention/held.hpp"
@@ -60,15 +62,16 @@ TEST(merge_attention, one_part_is_itself_and_none_is_nothing) {
 
 TEST(merge_attention, a_part_that_saw_nothing_counts_for_nothing_even_if_it_is_no_number) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  const float nothing[] = {nan, nan};
-  const float seen[] = {3, 4};
-  const float unseen_lse[] = {-std::numeric_limits<float>::infinity()};
-  const float seen_lse[] = {1000};
-  float out[2];
-  float lse[1];
-  const AttentionPart parts[] = {{view(nothing, {1, 1, 1, 2}), view(unseen_lse, {1, 1, 1, 1})},
-                                 {view(seen, {1, 1, 1, 2}), view(seen_lse, {1, 1, 1, 1})}};
-  const AttentionOutputs outputs{view(out, {1, 1, 1, 2}), view(lse, {1, 1, 1, 1})};
+  // On the heap: the address sanitizer does not see a test's stack.
+  const std::vector<float> nothing = {nan, nan};
+  const std::vector<float> seen = {3, 4};
+  const std::vector<float> unseen_lse = {-std::numeric_limits<float>::infinity()};
+  const std::vector<float> seen_lse = {1000};
+  std::vector<float> out(2);
+  std::vector<float> lse(1);
+  const AttentionPart parts[] = {{view(nothing.data(), {1, 1, 1, 2}), view(unseen_lse.data(), {1, 1, 1, 1})},
+                                 {view(seen.data(), {1, 1, 1, 2}), view(seen_lse.data(), {1, 1, 1, 1})}};
+  const AttentionOutputs outputs{view(out.data(), {1, 1, 1, 2}), view(lse.data(), {1, 1, 1, 1})};
   ASSERT_TRUE(merge_attention(parts, outputs).ok());
   EXPECT_EQ(out[0], 3);
   EXPECT_EQ(out[1], 4);
@@ -91,27 +94,32 @@ TEST(merge_attention, a_result_may_take_the_place_of_a_part) {
 }
 
 TEST(merge_attention, what_does_not_fit_is_said) {
-  double out[24] = {};
-  double lse[12] = {};
+  std::vector<double> out(24);
+  std::vector<double> lse(12);
   const auto message = [&](const AttentionPart& part, const AttentionOutputs& outputs) {
     return merge_attention({&part, 1}, outputs).message();
   };
-  const AttentionOutputs outputs{view(out, {1, 2, 2, 3}), view(lse, {1, 2, 2, 1})};
-  const double other[24] = {};
-  const float narrow[24] = {};
-  EXPECT_EQ(message({view(other, {1, 2, 2, 4}), view(other, {1, 2, 2, 1})}, outputs),
+  const AttentionOutputs outputs{view(out.data(), {1, 2, 2, 3}), view(lse.data(), {1, 2, 2, 1})};
+  const std::vector<double> other(24);
+  const std::vector<float> narrow(24);
+  EXPECT_EQ(message({view(other.data(), {1, 2, 2, 4}), view(other.data(), {1, 2, 2, 1})}, outputs),
             "merge_attention: parts[0].out has shape (1, 2, 2, 4), wanted (1, 2, 2, 3)");
-  EXPECT_EQ(message({view(narrow, {1, 2, 2, 3}), view(other, {1, 2, 2, 1})}, outputs), "merge_attention: parts[0].out is f32, wanted f64");
-  EXPECT_EQ(message({view(other, {1, 2, 2, 3}), view(narrow, {1, 2, 2, 1})}, outputs), "merge_attention: parts[0].lse is f32, wanted f64");
-  EXPECT_EQ(message({view(other, {1, 2, 2, 3}), {}}, outputs), "merge_attention: parts[0].lse has shape (0, 0, 0, 0), wanted (1, 2, 2, 1)");
-  EXPECT_EQ(message({view(static_cast<const double*>(out) + 1, {1, 2, 2, 3}), view(other, {1, 2, 2, 1})}, outputs),
+  EXPECT_EQ(message({view(narrow.data(), {1, 2, 2, 3}), view(other.data(), {1, 2, 2, 1})}, outputs),
+            "merge_attention: parts[0].out is f32, wanted f64");
+  EXPECT_EQ(message({view(other.data(), {1, 2, 2, 3}), view(narrow.data(), {1, 2, 2, 1})}, outputs),
+            "merge_attention: parts[0].lse is f32, wanted f64");
+  EXPECT_EQ(message({view(other.data(), {1, 2, 2, 3}), {}}, outputs),
+            "merge_attention: parts[0].lse has shape (0, 0, 0, 0), wanted (1, 2, 2, 1)");
+  EXPECT_EQ(message({view(std::as_const(out).data() + 1, {1, 2, 2, 3}), view(other.data(), {1, 2, 2, 1})}, outputs),
             "merge_attention: out overlaps parts[0].out, wanted the same elements or none");
-  EXPECT_EQ(message({view(other, {1, 2, 2, 3}), view(static_cast<const double*>(out), {1, 2, 2, 1})}, outputs),
+  EXPECT_EQ(message({view(other.data(), {1, 2, 2, 3}), view(std::as_const(out).data(), {1, 2, 2, 1})}, outputs),
             "merge_attention: out overlaps parts[0].lse, wanted the same elements or none");
-  EXPECT_EQ(message({view(other, {1, 2, 2, 3}), view(other + 12, {1, 2, 2, 1})}, {outputs.out, view(out + 2, {1, 2, 2, 1})}),
-            "merge_attention: lse overlaps out, wanted memory apart");
-  EXPECT_EQ(message({view(other, {1, 2, 2, 3}), view(other + 12, {1, 2, 2, 1})}, {view(out, {1, 2, 2, 3}, {0, 1, 3, 1})}),
-            "merge_attention: out has strides by which elements overlap, wanted each once");
+  EXPECT_EQ(
+      message({view(other.data(), {1, 2, 2, 3}), view(other.data() + 12, {1, 2, 2, 1})}, {outputs.out, view(out.data() + 2, {1, 2, 2, 1})}),
+      "merge_attention: lse overlaps out, wanted memory apart");
+  EXPECT_EQ(
+      message({view(other.data(), {1, 2, 2, 3}), view(other.data() + 12, {1, 2, 2, 1})}, {view(out.data(), {1, 2, 2, 3}, {0, 1, 3, 1})}),
+      "merge_attention: out has strides by which elements overlap, wanted each once");
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rotation by given tables: bitwise what phases give, half and full width, every table dtype, lanes that turn by different angles.
+#include <vector>
+
 #include "../tolerance.hpp"
 #include "rotary_call.hpp"
 
@@ -41,15 +43,15 @@ template <class T>
 void check_rows_then_apply(const RotarySpec& spec, Direction direction) {
   using V = typename Element<T>::Value;
   const Rotary rotary = make_rotary(spec);
-  const std::int64_t list[] = {0, 1, 2, 99999, -5, 7, 8, 9, 10, std::int64_t{1} << 50};
+  const std::vector<std::int64_t> list = {0, 1, 2, 99999, -5, 7, 8, 9, 10, std::int64_t{1} << 50};
   const Extents rows = {2, 5, 1, 19};
   std::vector<V> cos(190);
   std::vector<V> sin(190);
-  ASSERT_TRUE(rotary.cos_sin(positions(list, 2, 5), view(cos.data(), rows), view(sin.data(), rows)).ok());
+  ASSERT_TRUE(rotary.cos_sin(positions(list.data(), 2, 5), view(cos.data(), rows), view(sin.data(), rows)).ok());
   Tensor<T> by_phases({2, 5, 3, 43}, 51);
   by_phases.with_numbers(3, 38);
   Tensor<T> by_tables = by_phases;
-  ASSERT_TRUE(rotary.apply(by_phases.view(), positions(list, 2, 5), {.direction = direction}).ok());
+  ASSERT_TRUE(rotary.apply(by_phases.view(), positions(list.data(), 2, 5), {.direction = direction}).ok());
   const ConstTensorView c = view(std::as_const(cos).data(), rows);
   const ConstTensorView s = view(std::as_const(sin).data(), rows);
   const Status status = apply_rotary(by_tables.view(), c, s, layout_of(spec), {.direction = direction});
@@ -259,8 +261,8 @@ TEST_F(RotaryTables, cos_sin_writes_only_its_rows_whatever_their_strides) {
     const Extents shape = {2, 5, 1, 19};
     const auto check = [&](const Extents& cos_strides, const Extents& sin_strides, auto tag) {
       using V = typename decltype(tag)::type;
-      const std::int64_t list[] = {0, 1, 2, 3, 4, -9, 5, 6, 7, 1000000};
-      const auto rows = rows_of<V>(rotary, {positions(list, 2, 5), 2, 5});
+      const std::vector<std::int64_t> list = {0, 1, 2, 3, 4, -9, 5, 6, 7, 1000000};
+      const auto rows = rows_of<V>(rotary, {positions(list.data(), 2, 5), 2, 5});
       Tensor<V> cos(shape, cos_strides, 95);
       Tensor<V> sin(shape, sin_strides, 96);
       Tensor<V> cos_wanted = cos;
@@ -269,7 +271,7 @@ TEST_F(RotaryTables, cos_sin_writes_only_its_rows_whatever_their_strides) {
         cos_wanted.at(at / 95, at / 19 % 5, 0, at % 19) = rows.cos[0][static_cast<std::size_t>(at)];
         sin_wanted.at(at / 95, at / 19 % 5, 0, at % 19) = rows.sin[0][static_cast<std::size_t>(at)];
       }
-      ASSERT_TRUE(rotary.cos_sin(positions(list, 2, 5), cos.view(), sin.view()).ok());
+      ASSERT_TRUE(rotary.cos_sin(positions(list.data(), 2, 5), cos.view(), sin.view()).ok());
       EXPECT_TRUE(same_bits(cos.memory, cos_wanted.memory));
       EXPECT_TRUE(same_bits(sin.memory, sin_wanted.memory));
     };

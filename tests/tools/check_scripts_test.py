@@ -91,6 +91,16 @@ class Budgets(PlantedTree):
         root = self.plant(src__ops__x_cpp="void f() {\n" + "  g();\n" * 70 + "}\n")
         self.assertTrue(any("OVER" in line and "function" in line for line in budgets.report(root)))
 
+    def test_too_full_a_folder_is_marked_and_recorded_data_is_not(self):
+        root = self.plant(**{f"src__ops__x{i}_cpp": "" for i in range(21)}, **{f"tests__golden__x{i}_hpp": "" for i in range(30)},
+                          **{f"src__math__x{i}_hpp": "" for i in range(20)})
+        self.assertEqual([line.split() for line in budgets.report(root) if "folder" in line], ["OVER folder, source files 21 of 20 src/ops".split()])
+
+    def test_a_cached_setting_is_an_option(self):
+        root = self.plant(CMakeLists_txt="option(PHASOR_A \"a\" OFF)\nset(PHASOR_B 1)\n",
+                          tests__programs_cmake='set(PHASOR_C "" CACHE PATH "c")\nset(sources a)\nset(OTHER "" CACHE PATH "d")\n')
+        self.assertEqual([line.split()[-2:] for line in budgets.report(root) if "CMake options" in line], [["PHASOR_A", "PHASOR_C"]])
+
 
 if __name__ == "__main__":
     unittest.main()
