@@ -20,7 +20,7 @@ void by_phase(nb::handle out, nb::handle rotated, nb::handle gradient, const Tab
   const Tensor y(rotated, "rotated", Access::read);
   const Tensor g(gradient, "gradient", Access::read);
   run_unlocked(elements_of(y.view) + elements_of(g.view), [&](const Runner& runner) {
-    const PhaseGradientOptions options{.accumulate = accumulate ? Accumulate::add : Accumulate::replace, .runner = runner};
+    const PhaseGradientOptions options{.accumulate = accumulate ? Accumulate::add : Accumulate::replace, .execution = {.runner = runner}};
     return phase_gradient(to.view, y.view, g.view, layout, options);
   });
 }

@@ -19,6 +19,7 @@ struct LookupTable {
 };
 
 struct LookupJob {
+  Device device;
   AddTarget target;
   LookupTable tables[kMaxAxes];
   std::int64_t table_count = 0;
@@ -32,6 +33,7 @@ Result<LookupJob> make_lookup_job(const InOut& x, std::span<const ConstTensorVie
 
 /// The tokens of every row of a table, in order: those of row r are order[first[r]] to order[first[r + 1]], as b * T + t.
 struct ScatterJob {
+  Device device;
   TensorView table;
   ConstTensorView gradient;
   std::vector<std::int64_t> first;

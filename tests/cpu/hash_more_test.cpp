@@ -108,7 +108,7 @@ u64 hash_of_axes() {
         const bool fractional = seed % 3 == 0;
         expect_ok(made(spec).apply(x.view(),
                                    fractional ? positions(fractions.data(), axes, 1, kTokens) : positions(whole.data(), axes, 1, kTokens),
-                                   {.direction = direction, .runner = kSerial}));
+                                   {.direction = direction, .execution = {.runner = kSerial}}));
         hash = x.into(hash);
       }
     }
@@ -126,7 +126,7 @@ u64 hash_of_profiles() {
         spec.scaling = YarnScaling{.factor = 40, .original_length = 4096};
         Bits x(dtype, {1, kTokens, 3, spec.head_dim}, ++seed);
         const std::vector<std::int64_t> at = whole_positions(1, seed);
-        expect_ok(made(spec).apply(x.view(), positions(at.data(), kTokens), {.runner = kSerial}));
+        expect_ok(made(spec).apply(x.view(), positions(at.data(), kTokens), {.execution = {.runner = kSerial}}));
         hash = x.into(hash);
       }
     }
@@ -147,7 +147,7 @@ u64 hash_of_tables() {
           const Bits sin(table, {1, kTokens, 1, 27 * lanes}, 2000 + seed);
           const TableLayout layout = {
               .rotary_width = 54, .rotary_offset = 2, .pairing = pairing, .numerics = seed % 2 == 0 ? Numerics::hf : Numerics::exact};
-          expect_ok(apply_rotary(x.view(), cos.view(), sin.view(), layout, {.runner = kSerial}));
+          expect_ok(apply_rotary(x.view(), cos.view(), sin.view(), layout, {.execution = {.runner = kSerial}}));
           hash = x.into(hash);
         }
       }
@@ -172,7 +172,7 @@ u64 hash_of_moves() {
         std::vector<std::int64_t> moved = whole_positions(1, kind == 0 ? seed : seed + 1);  // kind 0: only the ladder changes
         for (std::size_t t = 0; kind == 2 && t < moved.size(); ++t) moved[t] = old[t] + 77;
         expect_ok(rerotate(keys.view(), {made(from), positions(old.data(), kTokens)}, {made(to), positions(moved.data(), kTokens)},
-                           {.runner = kSerial}));
+                           {.execution = {.runner = kSerial}}));
         hash = keys.into(hash);
       }
     }
@@ -194,9 +194,9 @@ u64 hash_of_additive_rows() {
         Bits x(dtype, {1, kTokens, 1, spec.width}, ++seed);
         const std::vector<std::int64_t> at = whole_positions(axes, seed);
         const Positions where = positions(at.data(), axes, 1, kTokens);
-        expect_ok(sinusoidal->add(x.view(), where, {.runner = kSerial}));
+        expect_ok(sinusoidal->add(x.view(), where, {.execution = {.runner = kSerial}}));
         hash = x.into(hash);
-        expect_ok(sinusoidal->fill(x.view(), where, {.runner = kSerial}));
+        expect_ok(sinusoidal->fill(x.view(), where, {.execution = {.runner = kSerial}}));
         hash = x.into(hash);
       }
     }
