@@ -5,6 +5,7 @@
 #include <string>
 
 #include "job/check.hpp"
+#include "spec/format.hpp"
 
 namespace phasor::job {
 namespace {
@@ -47,26 +48,34 @@ void each_tensor(const CopeTerm& term, const Read& read) {
   read("table", term.table);
 }
 
-/// Stops at the first that is elsewhere.
+/// Stops at the first that is elsewhere. Words are made only then: a call that decodes has no time for them.
 class OneDevice {
  public:
   OneDevice(const char* where, Device wanted) : where_(where), wanted_(wanted) {}
 
   Status status;
 
-  void see(const std::string& name, const void* data, Device device) {
-    if (!status || data == nullptr) return;
-    status = check_device(where_, (name + " is").c_str(), device, wanted_);
+  /// What is seen from now on belongs to number `index` of `list`; null: to the call itself.
+  void owned_by(const char* list, std::size_t index = 0) {
+    list_ = list;
+    index_ = index;
   }
-  void see(const std::string& name, const ConstTensorView& view) { see(name, view.data, view.device); }
-  void see(const std::string& name, const std::optional<Positions>& positions) {
+  void see(const char* name, const void* data, Device device) {
+    if (!status || data == nullptr || device == wanted_) return;
+    const std::string owner = list_ == nullptr ? std::string() : spec::format("{}[{}].", list_, index_);
+    status = check_device(where_, (owner + name + " is").c_str(), device, wanted_);
+  }
+  void see(const char* name, const ConstTensorView& view) { see(name, view.data, view.device); }
+  void see(const char* name, const std::optional<Positions>& positions) {
     if (positions) see(name, positions->data, positions->device);
   }
-  void see(const std::string& name, const Integers& list) { see(name, list.data, list.device); }
+  void see(const char* name, const Integers& list) { see(name, list.data, list.device); }
 
  private:
   const char* where_;
   Device wanted_;
+  const char* list_ = nullptr;
+  std::size_t index_ = 0;
 };
 
 void see_spec(const AttentionSpec& spec, OneDevice& one) {
@@ -79,9 +88,10 @@ void see_spec(const AttentionSpec& spec, OneDevice& one) {
   one.see("key_starts", visible.key_starts);
   one.see("key_mask", visible.key_mask.data, visible.key_mask.device);
   for (std::size_t t = 0; t < spec.terms.size(); ++t) {
-    const std::string owner = "terms[" + std::to_string(t) + "].";
-    each_term_tensor(spec.terms[t], [&](const char* name, const ConstTensorView& view) { one.see(owner + name, view); });
+    one.owned_by("terms", t);
+    each_term_tensor(spec.terms[t], [&](const char* name, const ConstTensorView& view) { one.see(name, view); });
   }
+  one.owned_by(nullptr);
 }
 
 void see_gradients(const AttentionGradients& gradients, OneDevice& one) {
@@ -91,11 +101,11 @@ void see_gradients(const AttentionGradients& gradients, OneDevice& one) {
   one.see("gradients.content_shift", gradients.content_shift);
   for (std::size_t t = 0; t < gradients.terms.size(); ++t) {
     const TermGradient& g = gradients.terms[t];
-    const std::string owner = "gradients.terms[" + std::to_string(t) + "].";
-    one.see(owner + "table", g.table);
-    one.see(owner + "second", g.second);
-    one.see(owner + "features", g.features);
-    one.see(owner + "shift", g.shift);
+    one.owned_by("gradients.terms", t);
+    one.see("table", g.table);
+    one.see("second", g.second);
+    one.see("features", g.features);
+    one.see("shift", g.shift);
   }
 }
 
@@ -128,9 +138,9 @@ Status check_devices(const char* where, std::span<const AttentionPart> parts, co
   OneDevice one(where, outputs.out.device);
   one.see("lse", outputs.lse);
   for (std::size_t n = 0; n < parts.size(); ++n) {
-    const std::string owner = "parts[" + std::to_string(n) + "].";
-    one.see(owner + "out", parts[n].out);
-    one.see(owner + "lse", parts[n].lse);
+    one.owned_by("parts", n);
+    one.see("out", parts[n].out);
+    one.see("lse", parts[n].lse);
   }
   return one.status;
 }

@@ -11,6 +11,7 @@
 #include "cpu/attention/kernels.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor::attend {
 namespace {

@@ -6,6 +6,7 @@
 #include "cpu/attention/host/call.hpp"
 #include "cpu/attention/host/forward.hpp"
 #include "cpu/attention/host/run.hpp"
+#include "job/attention/devices.hpp"
 #include "job/check.hpp"
 #include "spec/format.hpp"
 #include "spec/without_exceptions.hpp"
@@ -97,7 +98,7 @@ double bytes_of_view(const ConstTensorView& v) {
 double bytes_of_call(const AttentionInputs& in, const AttentionSpec& spec, const job::AttentionShape& s) {
   double sum = bytes_of_view(in.q) + bytes_of_view(in.k) + bytes_of_view(in.v) + bytes_of_view(spec.content_shift);
   for (const AttentionTerm& term : spec.terms) {
-    attend::each_term_tensor(term, [&](const char*, const ConstTensorView& view) { sum += bytes_of_view(view); });
+    job::each_term_tensor(term, [&](const char*, const ConstTensorView& view) { sum += bytes_of_view(view); });
   }
   const double rows = as_double(s.batch * s.queries * s.heads);
   return sum + rows * as_double(s.value_width * bytes_of(in.q.dtype)) + rows * (in.q.dtype == DType::f64 ? 8 : 4);
