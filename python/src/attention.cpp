@@ -79,7 +79,7 @@ void merge(nb::handle parts, nb::handle out, nb::handle lse) {
   std::vector<AttentionPart> views;
   for (const nb::handle part : parts) views.push_back({tensors.read(part[0], "out of a part"), tensors.read(part[1], "lse of a part")});
   const AttentionOutputs outputs = {tensors.write(out, "out"), tensors.write(lse, "lse")};
-  run_unlocked(0, [&](const Runner& runner) { return merge_attention(views, outputs, runner); });
+  run_unlocked(0, [&](const Runner& runner) { return merge_attention(views, outputs, {.runner = runner}); });
 }
 
 nb::dict explain(nb::handle qkv, const nb::dict& spec) {

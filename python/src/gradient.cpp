@@ -30,13 +30,14 @@ void by_frequency(const Rotary& rotary, nb::handle sum, nb::handle phase_gradien
   const Tensor from(phase_gradient, "phase_gradient", Access::read);
   const PositionsArgument at(positions);
   run_unlocked(elements_of(from.view),
-               [&](const Runner& runner) { return rotary.frequency_gradient(to.get(), from.view, at.get(), runner); });
+               [&](const Runner& runner) { return rotary.frequency_gradient(to.get(), from.view, at.get(), {.runner = runner}); });
 }
 
 void by_position(const Rotary& rotary, nb::handle out, nb::handle phase_gradient) {
   const PositionsOut to(out);
   const Tensor from(phase_gradient, "phase_gradient", Access::read);
-  run_unlocked(elements_of(from.view), [&](const Runner& runner) { return rotary.position_gradient(to.get(), from.view, runner); });
+  run_unlocked(elements_of(from.view),
+               [&](const Runner& runner) { return rotary.position_gradient(to.get(), from.view, {.runner = runner}); });
 }
 
 }  // namespace
