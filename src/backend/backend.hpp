@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <span>
+#include <type_traits>
 
 #include "job/additive.hpp"
 #include "job/bias.hpp"
@@ -17,8 +18,12 @@
 
 namespace phasor::backend {
 
-/// The job of an operation, run.
+/// A job can be sent to a device as it is: pointers and numbers only.
 template <class Job>
+concept PlainData = std::is_trivially_copyable_v<Job>;
+
+/// The job of an operation, run.
+template <PlainData Job>
 using Run = Status (*)(Job& job, const Execution& execution);
 
 struct Backend {

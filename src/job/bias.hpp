@@ -39,9 +39,9 @@ struct DiagonalGradientJob {
 
 /// (B, heads, Tq, Tk) and its positions.
 struct BlockCall {
-  const TensorView& out;
-  const Positions& queries;
-  const Positions& keys;
+  TensorView out;
+  Positions queries;
+  Positions keys;
   std::int64_t first_head;
 };
 Status check_block(const BlockCall& call, const plan::BiasPlan& plan);

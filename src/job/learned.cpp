@@ -134,20 +134,8 @@ Result<ScatterJob> make_scatter_job(const TensorView& table_gradient, const Cons
   }
   const std::int64_t rows = table_gradient.shape[1];
   if (Status s = check_rows(where, positions, shape, {0, rows, options.offset}); !s) return s;
-  // Counting sort: stable, so that every row's tokens stay in their order.
-  ScatterJob job{table_gradient.device, table_gradient, gradient, std::vector<std::int64_t>(static_cast<std::size_t>(rows) + 1), {}};
-  const auto row_of = [&](std::int64_t i) { return integer_at(positions, i / shape.tokens, i % shape.tokens) + options.offset; };
-  const auto kept = [&](std::int64_t i) { return row_of(i) != options.padding_row; };
-  const std::int64_t tokens = shape.batch * shape.tokens;
-  for (std::int64_t i = 0; i < tokens; ++i) {
-    if (kept(i)) ++job.first[static_cast<std::size_t>(row_of(i)) + 1];
-  }
-  for (std::size_t r = 1; r < job.first.size(); ++r) job.first[r] += job.first[r - 1];
-  job.order.resize(static_cast<std::size_t>(job.first.back()));
-  std::vector<std::int64_t> next(job.first.begin(), job.first.end() - 1);
-  for (std::int64_t i = 0; i < tokens; ++i) {
-    if (kept(i)) job.order[static_cast<std::size_t>(next[static_cast<std::size_t>(row_of(i))]++)] = i;
-  }
+  ScatterJob job{table_gradient.device,   table_gradient, gradient,
+                 source_of(positions, 1), options.offset, options.padding_row.value_or(-1)};
   return job;
 }
 

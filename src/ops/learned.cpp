@@ -80,9 +80,7 @@ Status lookup_add(const InOut& x, std::span<const ConstTensorView> tables, const
 
 Status scatter_gradient(const TensorView& table_gradient, const ConstTensorView& gradient, const Positions& positions,
                         const ScatterOptions& options) {
-  return spec::without_exceptions([&] {
-    return ops::run(job::make_scatter_job(table_gradient, gradient, positions, options), &backend::Backend::scatter, options.execution);
-  });
+  return ops::run(job::make_scatter_job(table_gradient, gradient, positions, options), &backend::Backend::scatter, options.execution);
 }
 
 Status fill_hierarchical(const TensorView& out, const ConstTensorView& table, double alpha) {

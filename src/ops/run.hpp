@@ -2,14 +2,11 @@
 // How every public function ends: the backend of the job's device is chosen and runs it.
 #pragma once
 
-#include <type_traits>
-#include <utility>
-
 #include "backend/backend.hpp"
 
 namespace phasor::ops {
 
-template <class Job>
+template <backend::PlainData Job>
 Status run(Result<Job> job, backend::Run<Job> backend::Backend::* operation, const Execution& execution) {
   if (!job.ok()) return job.status();
   const Result<const backend::Backend*> chosen = backend::choose(job->device);
