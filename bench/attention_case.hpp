@@ -44,7 +44,7 @@ class AttentionProblem {
     inputs = {drawn(c.queries, c.heads, 1), drawn(c.keys, c.key_heads, 2), drawn(c.keys, c.key_heads, 3)};
     outputs = {tensor({1, c.queries, c.heads, c.width}, c.dtype), tensor({1, c.queries, c.heads, 1}, wide())};
     if (c.causal) spec.visibility.sight = phasor::Sight::causal;
-    spec.runner = serial();
+    spec.execution.runner = serial();
     add_terms();
     if (!c.backward) return;
     saved = {outputs.out, outputs.lse, drawn(c.queries, c.heads, 4)};

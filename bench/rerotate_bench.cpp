@@ -66,7 +66,7 @@ struct Setting {
 };
 
 phasor::Status move(const Case& c, const Setting& s, const phasor::TensorView& keys) {
-  const phasor::ApplyOptions options = {.runner = bench::serial()};
+  const phasor::ApplyOptions options = {.execution = {.runner = bench::serial()}};
   if (c.way == Way::apply) return s.to.apply(keys, s.new_positions(c), options);
   const RotatedAt from = {s.from, s.old_positions(c)};
   const RotatedAt to = {s.to, s.new_positions(c)};

@@ -72,7 +72,7 @@ void rotate(benchmark::State& state, const Case& c, std::int64_t bytes, std::int
   const phasor::TensorView cos_view = {cos.data(), row_dtype, rows, phasor::contiguous_strides(rows)};
   const phasor::TensorView sin_view = {sin.data(), row_dtype, rows, phasor::contiguous_strides(rows)};
   if (!rotary->cos_sin(phasor::positions_from(kFarPosition), cos_view, sin_view).ok()) return state.SkipWithError("no rows");
-  const phasor::ApplyOptions options = {.runner = c.threads == 1 ? bench::serial() : phasor::Runner{}};
+  const phasor::ApplyOptions options = {.execution = {.runner = c.threads == 1 ? bench::serial() : phasor::Runner{}}};
   phasor::TableLayout layout;
   layout.pairing = c.pairing;
   bool ok = true;
@@ -130,7 +130,10 @@ void make_rows(benchmark::State& state, bool consecutive) {
   const phasor::Positions at = consecutive ? phasor::positions_from(kFarPosition) : phasor::positions(position.data(), kRows);
   bool ok = true;
   for (auto _ : state) {
-    ok &= rotary->cos_sin(at, phasor::view(cos.data(), extents), phasor::view(sin.data(), extents), {.runner = bench::serial()}).ok();
+    ok &=
+        rotary
+            ->cos_sin(at, phasor::view(cos.data(), extents), phasor::view(sin.data(), extents), {.execution = {.runner = bench::serial()}})
+            .ok();
     benchmark::ClobberMemory();
   }
   if (!ok) state.SkipWithError("cos_sin failed");

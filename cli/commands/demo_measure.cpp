@@ -65,7 +65,7 @@ void store(std::byte* to, DType dtype, float value) {
 }
 
 Status rotate(const Rotary& rotary, Sample& sample, std::int64_t position, Threads threads) {
-  return rotary.apply(sample.q(), sample.k(), positions_from(position), {.runner = runner_of(threads)});
+  return rotary.apply(sample.q(), sample.k(), positions_from(position), {.execution = {.runner = runner_of(threads)}});
 }
 
 template <class Work>

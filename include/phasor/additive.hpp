@@ -67,7 +67,7 @@ struct SinusoidalSpec {
 
 struct AddOptions {
   std::optional<double> amplitude = std::nullopt;  // instead of the spec's: a scale that is being learned
-  Runner runner{};
+  Execution execution{};
 };
 
 /// T(distance) of the seeds, block diagonal: two channels of each pair turned, the others kept.

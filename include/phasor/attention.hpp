@@ -129,6 +129,7 @@ enum class Sight : std::uint8_t { full, causal };
 struct KeyMask {
   const std::uint8_t* data = nullptr;
   std::array<std::int64_t, 2> strides{0, 1};
+  Device device{};
 };
 struct Visibility {
   Sight sight = Sight::full;
@@ -154,7 +155,7 @@ struct AttentionSpec {
   std::optional<Positions> query_positions = std::nullopt;  // integers (Tq) or (B, Tq); nullopt: i + Tk - Tq within its sequence
   std::optional<Positions> key_positions = std::nullopt;    // nullopt: j within its sequence
   TileSkip skip = TileSkip::none;
-  Runner runner{};
+  Execution execution{};
 };
 
 // ---- Use. float32 arithmetic for f32, bf16 and f16, float64 for f64; deterministic, whatever the runner. ----
@@ -212,7 +213,7 @@ struct AttentionPart {
   ConstTensorView out;
   ConstTensorView lse;
 };
-Status merge_attention(std::span<const AttentionPart> parts, const AttentionOutputs& outputs, const Runner& runner = {});
+Status merge_attention(std::span<const AttentionPart> parts, const AttentionOutputs& outputs, const Execution& execution = {});
 
 /// What a call would do, forward. Tiles are of query_tile x key_tile scores. A tile is far when every clipped or bucketed term is
 /// constant on it a row or a column, band otherwise; unseen tiles are never visited; a certified skip is not foreseen.

@@ -23,7 +23,7 @@ namespace phasor {
 
 struct LookupOptions {
   std::int64_t offset = 0;  // added to every position (OPT: 2)
-  Runner runner{};
+  Execution execution{};
 };
 /// x (B, T, 1, D) plus a row of the table for each token: one addition in float32 (f64: float64), one rounding to the dtype of x. Tables
 /// may be f32, f16 or bf16, for f64 tensors f64 too. Aliasing as in Rotary::apply. On an error nothing is written.
@@ -34,7 +34,7 @@ Status lookup_add(const InOut& x, std::span<const ConstTensorView> tables, const
 struct ScatterOptions {
   std::int64_t offset = 0;
   std::optional<std::int64_t> padding_row = std::nullopt;  // gets no gradient (PyTorch's padding_idx)
-  Runner runner{};
+  Execution execution{};
 };
 /// The gradient of lookup_add by one table: every row of table_gradient (1, N, 1, D) gains the sum of the gradients (B, T, 1, D) of its
 /// tokens, summed in float64 in the order of the tokens, whatever the threads, and rounded once. Allocates a word a token and a row.

@@ -7,6 +7,7 @@
 #include "phasor/analysis.hpp"
 #include "phasor/attention.hpp"
 #include "phasor/bias.hpp"
+#include "phasor/execution.hpp"
 #include "phasor/learned.hpp"
 #include "phasor/model.hpp"
 #include "phasor/position_builders.hpp"

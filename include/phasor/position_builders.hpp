@@ -14,7 +14,8 @@
 namespace phasor {
 
 // Every builder checks all of its input before it writes: on an error nothing is written. A value that the type of `out` cannot hold
-// is an error, and so is input that lies in the output. What has one value a token is written to every axis alike.
+// is an error, and so is input that lies in the output. Builders run on the CPU: memory elsewhere is an error. What has one value a token
+// is written to every axis alike.
 
 /// What a list of integers may hold.
 template <class T>
@@ -25,10 +26,12 @@ struct Integers {
   const void* data = nullptr;
   std::int64_t size = 0;
   std::int64_t bytes = 8;  // of an element
+  Device device{};
 
   Integers() = default;
   template <ListedInteger T>
-  Integers(const T* list, std::size_t n) : data(list), size(static_cast<std::int64_t>(n)), bytes(sizeof(T)) {}
+  Integers(const T* list, std::size_t n, Device device_ = {})
+      : data(list), size(static_cast<std::int64_t>(n)), bytes(sizeof(T)), device(device_) {}
   template <class List>
     requires requires(const List& list) {
       requires ListedInteger<std::remove_cvref_t<decltype(*list.data())>>;

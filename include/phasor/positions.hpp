@@ -7,6 +7,7 @@
 #include <span>
 
 #include "phasor/result.hpp"
+#include "phasor/tensor_view.hpp"
 
 namespace phasor {
 
@@ -21,6 +22,7 @@ struct Positions {
   std::array<std::int64_t, 3> shape{1, 1, 0};
   std::array<std::int64_t, 3> strides{0, 0, 1};
   std::int64_t offset = 0;
+  Device device{};  // of `data`; an offset is on none
 };
 
 inline Positions positions_from(std::int64_t offset) { return {.offset = offset}; }
@@ -43,8 +45,9 @@ struct PositionsView {
   PositionType type = PositionType::i64;
   std::array<std::int64_t, 3> shape{1, 1, 0};
   std::array<std::int64_t, 3> strides{0, 0, 1};
+  Device device{};
 
-  operator Positions() const { return {data, type, shape, strides, 0}; }  // NOLINT(google-explicit-constructor)
+  operator Positions() const { return {data, type, shape, strides, 0, device}; }  // NOLINT(google-explicit-constructor)
 };
 
 /// (axes, B, T), contiguous. Memory that may be written gives a PositionsView, which is Positions too.

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "phasor/execution.hpp"
 #include "phasor/positions.hpp"
 #include "phasor/result.hpp"
 #include "phasor/tensor_view.hpp"
@@ -180,20 +181,13 @@ struct RotarySpec {
 /// Tiled lanes have no inverse (a pair may collapse into a line): there `inverse` is an error.
 enum class Direction : std::uint8_t { forward, inverse, transpose };
 
-/// Calls task(task_context, i) once for every i in [0, tasks), in any order and on any threads, and returns when all are done.
-/// A null `run` is the library's own: OpenMP where it was built with it, else one after the other. Results do not depend on it.
-/// A task takes up to 192 KiB of its thread's stack.
-struct Runner {
-  void (*run)(void* context, std::int64_t tasks, void (*task)(void* task_context, std::int64_t index), void* task_context) = nullptr;
-  void* context = nullptr;
-};
-
 struct ApplyOptions {
   Direction direction = Direction::forward;
-  Runner runner{};
+  Execution execution{};
 };
 
 struct RotatedAt;
+struct Slots;
 
 /// A spec made ready: exact phase steps, amplitude, softmax scale. Immutable, cheap to copy, safe to share between threads.
 class Rotary {
@@ -218,11 +212,11 @@ class Rotary {
   /// gradient by a frequency given in turns is 2 pi times as large. In float64, in an order that no runner changes; allocates. Tiled lanes
   /// are unsupported. With directions of heads of their own the heads must be as many, otherwise all heads go into one sum.
   Status frequency_gradient(std::span<double> sum, const ConstTensorView& phase_gradient, const Positions& positions,
-                            const Runner& runner = {}) const;
+                            const Execution& execution = {}) const;
   /// Fills `out`, f64, (axes or 1, B or 1, T), with the gradient by the positions: the sum over heads and pairs of frequency (radians, so
   /// turns are converted) times `phase_gradient`. One axis or batch row instead of all: that of positions which they share. Does not
   /// allocate.
-  Status position_gradient(const PositionsView& out, const ConstTensorView& phase_gradient, const Runner& runner = {}) const;
+  Status position_gradient(const PositionsView& out, const ConstTensorView& phase_gradient, const Execution& execution = {}) const;
 
   const RotarySpec& spec() const;
   std::int64_t rotary_width() const;
@@ -236,7 +230,7 @@ class Rotary {
 
  private:
   friend Status rerotate(const InOut& keys, const RotatedAt& from, const RotatedAt& to, const ApplyOptions& options);
-  friend Status rerotate(const TensorView& cache, std::span<const std::int64_t> slots, const RotatedAt& from, const RotatedAt& to,
+  friend Status rerotate(const TensorView& cache, const Slots& slots, const RotatedAt& from, const RotatedAt& to,
                          const ApplyOptions& options);
   explicit Rotary(std::shared_ptr<const plan::RotaryPlan> plan) : plan_(std::move(plan)) {}
   std::shared_ptr<const plan::RotaryPlan> plan_;
@@ -271,7 +265,7 @@ enum class Accumulate : std::uint8_t { replace, add };
 
 struct PhaseGradientOptions {
   Accumulate accumulate = Accumulate::replace;  // add: k's after q's, so that both turn by one angle
-  Runner runner{};
+  Execution execution{};
 };
 
 /// Fills `out`, (B, T, H or 1, R/2), f32 or f64, with the gradient by each pair's angle in radians: from `rotated`, what a forward rotation
@@ -289,6 +283,18 @@ struct RotatedAt {
   Positions positions;
 };
 
+/// Where the tokens of a paged cache lie.
+struct Slots {
+  const std::int64_t* data = nullptr;
+  std::int64_t size = 0;
+  Device device{};
+
+  Slots() = default;
+  Slots(std::span<const std::int64_t> list, Device device_ = {})  // NOLINT(google-explicit-constructor)
+      : data(list.data()), size(static_cast<std::int64_t>(list.size())), device(device_) {}
+  Slots(const std::vector<std::int64_t>& list) : Slots(std::span(list)) {}  // NOLINT(google-explicit-constructor)
+};
+
 /// Keys rotated as `from` says become keys rotated as `to` says, by one rotation through the difference of the exact phases; the
 /// amplitude changes by the quotient, once. Off by the rounding of one rotation from what exact arithmetic makes of the stored keys;
 /// keys that do not move stay bit for bit. Widths, offsets, segments and output pairings must agree, and numerics be exact.
@@ -296,7 +302,6 @@ struct RotatedAt {
 Status rerotate(const InOut& keys, const RotatedAt& from, const RotatedAt& to, const ApplyOptions& options = {});
 /// The same in a paged cache (blocks, places in a block, H, D): token t lies at slots[t] = block * places + place; a negative slot is
 /// skipped. A slot named twice is an error. Positions are (T) or (1, T). Allocates a bit for each slot, unless slots rise.
-Status rerotate(const TensorView& cache, std::span<const std::int64_t> slots, const RotatedAt& from, const RotatedAt& to,
-                const ApplyOptions& options = {});
+Status rerotate(const TensorView& cache, const Slots& slots, const RotatedAt& from, const RotatedAt& to, const ApplyOptions& options = {});
 
 }  // namespace phasor

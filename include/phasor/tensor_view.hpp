@@ -51,6 +51,15 @@ inline constexpr DType dtype_of<Float16> = DType::f16;
 template <>
 inline constexpr DType dtype_of<BFloat16> = DType::bf16;
 
+/// Where memory is.
+enum class DeviceKind : std::uint8_t { cpu, cuda };
+struct Device {
+  DeviceKind kind = DeviceKind::cpu;
+  std::int32_t index = 0;  // which of several GPUs
+
+  bool operator==(const Device&) const = default;
+};
+
 /// batch, token, head, channel.
 using Extents = std::array<std::int64_t, 4>;
 
@@ -63,6 +72,7 @@ struct TensorView {
   DType dtype = DType::f32;
   Extents shape{};
   Extents strides{};
+  Device device{};
 };
 
 struct ConstTensorView {
@@ -70,12 +80,13 @@ struct ConstTensorView {
   DType dtype = DType::f32;
   Extents shape{};
   Extents strides{};
+  Device device{};
 
   ConstTensorView() = default;
-  ConstTensorView(const void* data_, DType dtype_, const Extents& shape_, const Extents& strides_)
-      : data(data_), dtype(dtype_), shape(shape_), strides(strides_) {}
+  ConstTensorView(const void* data_, DType dtype_, const Extents& shape_, const Extents& strides_, Device device_ = {})
+      : data(data_), dtype(dtype_), shape(shape_), strides(strides_), device(device_) {}
   ConstTensorView(const TensorView& v)  // NOLINT(google-explicit-constructor)
-      : data(v.data), dtype(v.dtype), shape(v.shape), strides(v.strides) {}
+      : data(v.data), dtype(v.dtype), shape(v.shape), strides(v.strides), device(v.device) {}
 };
 
 template <class T>

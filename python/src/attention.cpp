@@ -45,7 +45,7 @@ void forward(nb::handle qkv, const nb::dict& spec, nb::handle out, nb::handle ls
   call.check_mask(inputs);
   const AttentionOutputs outputs = {tensors.write(out, "out"), tensors.write(lse, "lse")};
   run_unlocked(work_of(inputs), [&](const Runner& runner) {
-    call.spec.runner = runner;
+    call.spec.execution.runner = runner;
     const Result<std::int64_t> bytes = attention_workspace(inputs, call.spec);
     if (!bytes.ok()) return bytes.status();
     return attention(inputs, call.spec, outputs, Workspace(*bytes).get());
@@ -67,7 +67,7 @@ void backward(nb::handle qkv, const nb::dict& spec, nb::handle saved, nb::handle
                                      .content_shift = tensors.write(gradients[3], "content_shift gradient"),
                                      .terms = call.gradients};
   run_unlocked(work_of(inputs), [&](const Runner& runner) {
-    call.spec.runner = runner;
+    call.spec.execution.runner = runner;
     const Result<std::int64_t> bytes = attention_backward_workspace(inputs, call.spec, wanted);
     if (!bytes.ok()) return bytes.status();
     return attention_backward(inputs, call.spec, given, wanted, Workspace(*bytes).get());
@@ -79,7 +79,7 @@ void merge(nb::handle parts, nb::handle out, nb::handle lse) {
   std::vector<AttentionPart> views;
   for (const nb::handle part : parts) views.push_back({tensors.read(part[0], "out of a part"), tensors.read(part[1], "lse of a part")});
   const AttentionOutputs outputs = {tensors.write(out, "out"), tensors.write(lse, "lse")};
-  run_unlocked(0, [&](const Runner& runner) { return merge_attention(views, outputs, runner); });
+  run_unlocked(0, [&](const Runner& runner) { return merge_attention(views, outputs, {.runner = runner}); });
 }
 
 nb::dict explain(nb::handle qkv, const nb::dict& spec) {

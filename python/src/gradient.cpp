@@ -20,7 +20,7 @@ void by_phase(nb::handle out, nb::handle rotated, nb::handle gradient, const Tab
   const Tensor y(rotated, "rotated", Access::read);
   const Tensor g(gradient, "gradient", Access::read);
   run_unlocked(elements_of(y.view) + elements_of(g.view), [&](const Runner& runner) {
-    const PhaseGradientOptions options{.accumulate = accumulate ? Accumulate::add : Accumulate::replace, .runner = runner};
+    const PhaseGradientOptions options{.accumulate = accumulate ? Accumulate::add : Accumulate::replace, .execution = {.runner = runner}};
     return phase_gradient(to.view, y.view, g.view, layout, options);
   });
 }
@@ -30,13 +30,14 @@ void by_frequency(const Rotary& rotary, nb::handle sum, nb::handle phase_gradien
   const Tensor from(phase_gradient, "phase_gradient", Access::read);
   const PositionsArgument at(positions);
   run_unlocked(elements_of(from.view),
-               [&](const Runner& runner) { return rotary.frequency_gradient(to.get(), from.view, at.get(), runner); });
+               [&](const Runner& runner) { return rotary.frequency_gradient(to.get(), from.view, at.get(), {.runner = runner}); });
 }
 
 void by_position(const Rotary& rotary, nb::handle out, nb::handle phase_gradient) {
   const PositionsOut to(out);
   const Tensor from(phase_gradient, "phase_gradient", Access::read);
-  run_unlocked(elements_of(from.view), [&](const Runner& runner) { return rotary.position_gradient(to.get(), from.view, runner); });
+  run_unlocked(elements_of(from.view),
+               [&](const Runner& runner) { return rotary.position_gradient(to.get(), from.view, {.runner = runner}); });
 }
 
 }  // namespace

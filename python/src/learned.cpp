@@ -29,8 +29,9 @@ void add_rows(nb::handle x, nb::handle table, nb::handle positions, nb::handle o
   }
   std::vector<ConstTensorView> tables;
   for (const TokensArgument& one : arguments) tables.emplace_back(one.get());
-  run_unlocked(tokens.elements(),
-               [&](const Runner& runner) { return lookup_add(tokens.get(), tables, at.get(), {.offset = offset, .runner = runner}); });
+  run_unlocked(tokens.elements(), [&](const Runner& runner) {
+    return lookup_add(tokens.get(), tables, at.get(), {.offset = offset, .execution = {.runner = runner}});
+  });
 }
 
 void scatter(nb::handle table_gradient, nb::handle gradient, nb::handle positions, std::int64_t offset,
@@ -39,7 +40,8 @@ void scatter(nb::handle table_gradient, nb::handle gradient, nb::handle position
   const TokensArgument from(gradient, "gradient", Access::read);
   const PositionsArgument at(positions);
   run_unlocked(elements_of(from.get()), [&](const Runner& runner) {
-    return scatter_gradient(to.get(), from.get(), at.get(), {.offset = offset, .padding_row = padding_row, .runner = runner});
+    return scatter_gradient(to.get(), from.get(), at.get(),
+                            {.offset = offset, .padding_row = padding_row, .execution = {.runner = runner}});
   });
 }
 

@@ -38,7 +38,7 @@ void apply(const Rotary& rotary, nb::handle q, nb::handle k, nb::handle position
   if (both) k_view.emplace(k, k_out, "k", sign);
   ApplyOptions options{.direction = direction_of(direction)};
   const auto work = [&](const Runner& runner) {
-    options.runner = runner;
+    options.execution.runner = runner;
     return both ? rotary.apply(q_view.get(), k_view->get(), at.get(), options) : rotary.apply(q_view.get(), at.get(), options);
   };
   run_unlocked(q_view.elements() + (both ? k_view->elements() : 0), work, Gil::kept_if_short);
@@ -70,7 +70,7 @@ void cos_sin(const Rotary& rotary, nb::handle positions, nb::handle cos, nb::han
   const TensorView sin_view = table_of(sin_array, "sin");
   const PositionsArgument at(positions);
   run_unlocked(elements_of(cos_view),
-               [&](const Runner& runner) { return rotary.cos_sin(at.get(), cos_view, sin_view, {.runner = runner}); });
+               [&](const Runner& runner) { return rotary.cos_sin(at.get(), cos_view, sin_view, {.execution = {.runner = runner}}); });
 }
 
 struct Tables {
@@ -93,7 +93,7 @@ void apply_tables(nb::handle q, nb::handle k, nb::handle cos, nb::handle sin, co
   const Tables tables(cos, sin, sign);
   ApplyOptions options{.direction = direction_of(direction)};
   run_unlocked(q_view.elements() + (both ? k_view->elements() : 0), [&](const Runner& runner) {
-    options.runner = runner;
+    options.execution.runner = runner;
     return both ? apply_rotary(q_view.get(), k_view->get(), tables.cosines, tables.sines, layout, options)
                 : apply_rotary(q_view.get(), tables.cosines, tables.sines, layout, options);
   });
@@ -103,8 +103,9 @@ void move_keys(const Rotary& from, const Rotary& to, nb::handle k, nb::handle fr
   const InOutArgument k_view(k, k_out, "k");
   const PositionsArgument before(from_positions, "from_positions");
   const PositionsArgument after(to_positions, "to_positions");
-  run_unlocked(k_view.elements(),
-               [&](const Runner& runner) { return rerotate(k_view.get(), {from, before.get()}, {to, after.get()}, {.runner = runner}); });
+  run_unlocked(k_view.elements(), [&](const Runner& runner) {
+    return rerotate(k_view.get(), {from, before.get()}, {to, after.get()}, {.execution = {.runner = runner}});
+  });
 }
 
 std::vector<std::int64_t> words_of(const Rotary& rotary) {

@@ -21,7 +21,7 @@ Status check_call(const Written& written, const plan::SinusoidalPlan& plan, cons
   const auto& [where, name, x] = written;
   if (Status s = check_add_target(where, name, x, plan.spec.width); !s) return s;
   const auto axes = static_cast<std::int64_t>(plan.parts.size());
-  if (Status s = check_positions(where, positions, {x.out.shape[0], x.out.shape[1], axes}); !s) return s;
+  if (Status s = check_positions(where, positions, {x.out.shape[0], x.out.shape[1], axes, x.out.device}); !s) return s;
   if (positions.data != nullptr && overlap(x.out, view_of(positions)) != Overlap::none) {
     return error(where, "positions overlap {}, wanted memory apart", name);
   }
@@ -29,8 +29,10 @@ Status check_call(const Written& written, const plan::SinusoidalPlan& plan, cons
   return {};
 }
 
-AddJob job_of(const plan::SinusoidalPlan& plan, const AddTarget& target, const Positions& positions, double amplitude) {
+AddJob job_of(const plan::SinusoidalPlan& plan, const InOut& x, bool reads, const Positions& positions, double amplitude) {
   AddJob job;
+  const AddTarget target = target_of(x, reads);
+  job.device = x.out.device;
   job.target = target;
   job.rows.steps = plan.steps.data();
   job.rows.turn_cos = plan.turn_cos.data();
@@ -67,7 +69,8 @@ Status check_gradient(const plan::SinusoidalPlan& plan, const ConstTensorView& g
   if (gradient.shape[3] != plan.spec.width) {
     return error(where, "gradient has {} channels, the encoding has {}", gradient.shape[3], plan.spec.width);
   }
-  return check_positions(where, positions, {gradient.shape[0], gradient.shape[1], static_cast<std::int64_t>(plan.parts.size())});
+  return check_positions(where, positions,
+                         {gradient.shape[0], gradient.shape[1], static_cast<std::int64_t>(plan.parts.size()), gradient.device});
 }
 
 Positions batch_row(const Positions& positions, std::int64_t batch) {
@@ -96,12 +99,12 @@ AddTarget target_of(const InOut& x, bool reads) {
 
 Result<AddJob> make_fill_job(const plan::SinusoidalPlan& plan, const TensorView& out, const Positions& positions, double amplitude) {
   if (Status s = check_call({"fill_sinusoidal", "out", out}, plan, positions, amplitude); !s) return s;
-  return job_of(plan, target_of(out, false), positions, amplitude);
+  return job_of(plan, out, false, positions, amplitude);
 }
 
 Result<AddJob> make_add_job(const plan::SinusoidalPlan& plan, const InOut& x, const Positions& positions, double amplitude) {
   if (Status s = check_call({"add_sinusoidal", "x", x}, plan, positions, amplitude); !s) return s;
-  return job_of(plan, target_of(x, true), positions, amplitude);
+  return job_of(plan, x, true, positions, amplitude);
 }
 
 }  // namespace phasor::job

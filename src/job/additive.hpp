@@ -20,6 +20,7 @@ struct AddTarget {
 
 /// Sinusoids. The positions of `rows` have every axis of the plan; each part reads one.
 struct AddJob {
+  Device device;
   AddTarget target;
   RowSource rows;
   const spec::AxisPart* parts = nullptr;

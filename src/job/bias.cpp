@@ -84,8 +84,8 @@ Status check_block(const BlockCall& call, const plan::BiasPlan& plan) {
   const Extents& shape = call.out.shape;
   if (Status s = check_extents(where, call.out); !s) return s;
   if (Status s = check_heads(where, plan, call.first_head, shape[1]); !s) return s;
-  if (Status s = check_positions("Bias::fill: queries", call.queries, {shape[0], shape[2]}); !s) return s;
-  if (Status s = check_positions("Bias::fill: keys", call.keys, {shape[0], shape[3]}); !s) return s;
+  if (Status s = check_positions("Bias::fill: queries", call.queries, {shape[0], shape[2], 1, call.out.device}); !s) return s;
+  if (Status s = check_positions("Bias::fill: keys", call.keys, {shape[0], shape[3], 1, call.out.device}); !s) return s;
   if (Status s = check_whole("Bias::fill: queries", call.queries); !s) return s;
   if (Status s = check_whole("Bias::fill: keys", call.keys); !s) return s;
   return check_written(where, call.out);
@@ -119,7 +119,7 @@ Status check_xl_sinusoids(const char* where, const TensorView& out, const XlSinu
   if (!is_empty(out) && self_overlap(out) != Overlap::none) {
     return error(where, "out has strides by which elements overlap, wanted each element once");
   }
-  if (Status s = check_positions(where, distances, {out.shape[0], out.shape[1]}); !s) return s;
+  if (Status s = check_positions(where, distances, {out.shape[0], out.shape[1], 1, out.device}); !s) return s;
   if (distances.data != nullptr && distances.type == PositionType::f64) return error(where, "distances are f64, wanted i32 or i64");
   return {};
 }

@@ -2,6 +2,7 @@
 // Every check of a call on a Bias, once: views of diagonals, blocks, positions, heads.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "phasor/bias.hpp"
@@ -20,14 +21,35 @@ Status check_diagonal(const DiagonalCall& call, const plan::BiasPlan& plan, cons
 /// The same, of something that is written.
 Status check_written_diagonal(const DiagonalCall& call, const plan::BiasPlan& plan, const TensorView& v);
 
+/// A diagonal to be written.
+struct DiagonalJob {
+  Device device;
+  const plan::BiasPlan* plan;
+  TensorView out;
+  DiagonalCall call;
+};
+/// The gradient by a diagonal, to be added to that of the parameters.
+struct DiagonalGradientJob {
+  Device device;
+  const plan::BiasPlan* plan;
+  ConstTensorView diagonal;
+  DiagonalCall call;
+  std::span<double> sum;
+};
+
 /// (B, heads, Tq, Tk) and its positions.
 struct BlockCall {
-  const TensorView& out;
-  const Positions& queries;
-  const Positions& keys;
+  TensorView out;
+  Positions queries;
+  Positions keys;
   std::int64_t first_head;
 };
 Status check_block(const BlockCall& call, const plan::BiasPlan& plan);
+struct BlockJob {
+  Device device;
+  const plan::BiasPlan* plan;
+  BlockCall call;
+};
 
 /// The positions of one batch row; each within 2^61, and a place of the window where there is one.
 Status read_positions(const char* where, const plan::BiasPlan& plan, const Positions& p, std::int64_t batch, std::vector<std::int64_t>& to);

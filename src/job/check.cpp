@@ -40,9 +40,27 @@ Status check_strides(const char* where, const char* name, const ConstTensorView&
 
 }  // namespace
 
+std::string name_of(Device device) {
+  if (device.kind == DeviceKind::cpu) return "cpu";
+  return spec::format("{}:{}", device.kind == DeviceKind::cuda ? "cuda" : "unknown device", device.index);
+}
+
+Status check_device(const char* where, const char* name, Device is, Device wanted) {
+  if (is == wanted) return {};
+  return error(where, "{} on {}, wanted {}, where the call's first tensor is", name, name_of(is), name_of(wanted));
+}
+
+Status check_on_cpu(const char* where, const char* name, Device is) {
+  if (is.kind == DeviceKind::cpu) return {};
+  return Status::unsupported(spec::format("{}: {} is on {}, wanted cpu: this runs there alone", where, name, name_of(is)));
+}
+
 Status check_view(const char* where, const char* name, const ConstTensorView& v) {
   if (!is_dtype(v.dtype)) {
     return error(where, "{} has an unknown dtype ({}), wanted f32, f64, f16 or bf16", name, static_cast<int>(v.dtype));
+  }
+  if (v.device.kind > DeviceKind::cuda) {
+    return error(where, "{} is on an unknown kind of device ({}), wanted cpu or cuda", name, static_cast<int>(v.device.kind));
   }
   if (Status s = check_shape(where, name, v); !s) return s;
   if (is_empty(v)) return {};
@@ -61,6 +79,9 @@ Status check_in_out(const char* where, const char* name, const InOut& x) {
   if (Status s = check_view(where, name, x.out); !s) return s;
   if (x.in.dtype != x.out.dtype)
     return error(where, "{} is read as {} and written as {}, wanted one dtype", name, name_of(x.in.dtype), name_of(x.out.dtype));
+  if (x.in.device != x.out.device) {
+    return error(where, "{} is read on {} and written on {}, wanted one device", name, name_of(x.in.device), name_of(x.out.device));
+  }
   if (x.in.shape != x.out.shape) return error(where, "{} is read and written with different shapes, wanted the same", name);
   if (x.in.shape[2] == 0) return error(where, "{} has 0 heads, wanted at least 1", name);
   const Overlap self = self_overlap(x.out);
@@ -87,6 +108,7 @@ Status check_positions(const char* where, const Positions& p, const PositionShap
     return error(where, "positions have batch {}, wanted 1 or {}", p.shape[1], wanted.batch);
   }
   if (p.shape[2] != wanted.tokens) return error(where, "positions have {} tokens, wanted {}", p.shape[2], wanted.tokens);
+  if (Status s = check_device(where, "positions are", p.device, wanted.device); !s) return s;
   return check_view(where, "positions", view_of(p));
 }
 
@@ -94,7 +116,8 @@ ConstTensorView view_of(const Positions& p) {
   return {p.data,
           p.type == PositionType::i32 ? DType::f32 : DType::f64,
           {p.shape[0], p.shape[1], p.shape[2], 1},
-          {p.strides[0], p.strides[1], p.strides[2], 1}};
+          {p.strides[0], p.strides[1], p.strides[2], 1},
+          p.device};
 }
 
 }  // namespace phasor::job

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "phasor/positions.hpp"
@@ -22,7 +23,16 @@ Status error(const char* where, fmt::format_string<Args...> format, Args&&... ar
   return Status::invalid(spec::format("{}: {}", where, spec::format(format, std::forward<Args>(args)...)));
 }
 
-/// Strides and extents whose reach fits the address space, a dtype that exists, memory where there must be some.
+/// "cuda:1" or "cpu".
+std::string name_of(Device device);
+
+/// Where the memory of a call must be: where its first tensor is.
+Status check_device(const char* where, const char* name, Device is, Device wanted);
+
+/// For what has no backend of its own.
+Status check_on_cpu(const char* where, const char* name, Device is);
+
+/// Strides and extents whose reach fits the address space, a dtype and a device that exist, memory where there must be some.
 Status check_view(const char* where, const char* name, const ConstTensorView& v);
 
 /// One tensor that is read and written: alike, no element written twice, the same elements or none.
@@ -33,6 +43,7 @@ struct PositionShape {
   std::int64_t batch;
   std::int64_t tokens;
   std::int64_t axes = 1;
+  Device device{};  // of the tensors
 };
 Status check_positions(const char* where, const Positions& p, const PositionShape& wanted);
 

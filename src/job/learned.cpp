@@ -27,6 +27,7 @@ Positions axis_of(const Positions& positions, std::int64_t axis) {
 }
 
 Status check_rows(const char* where, const Positions& positions, const PositionShape& shape, const TableRows& table) {
+  if (positions.data != nullptr && positions.device.kind != DeviceKind::cpu) return {};  // their values are the caller's word
   const Positions one = axis_of(positions, table.axis);
   for (std::int64_t b = 0; b < shape.batch; ++b) {
     for (std::int64_t t = 0; t < shape.tokens; ++t) {
@@ -56,6 +57,7 @@ Status check_tables(const char* where, const InOut& x, std::span<const ConstTens
     if (Status s = check_learned_table(where, "table", table); !s) return s;
     if (table.dtype == DType::f64 && x.in.dtype != DType::f64)
       return error(where, "table is f64 and x is {}, wanted f32, f16 or bf16", name_of(x.in.dtype));
+    if (Status s = check_device(where, "a table is", table.device, x.out.device); !s) return s;
     if (overlap(x.out, table) != Overlap::none) return error(where, "table overlaps x's output, wanted memory apart");
     width += table.shape[3];
   }
@@ -83,6 +85,10 @@ Status check_written_table(const char* where, const Named& out, const Named& sou
   if (self_overlap(out.view) != Overlap::none) {
     return error(where, "{} is a view in which elements repeat, wanted each element once", out.name);
   }
+  if (out.view.device != source.view.device) {
+    return error(where, "{} is on {} and {} on {}, wanted one device", out.name, name_of(out.view.device), source.name,
+                 name_of(source.view.device));
+  }
   if (overlap(out.view, source.view) != Overlap::none) return error(where, "{} overlaps {}, wanted memory apart", out.name, source.name);
   return {};
 }
@@ -92,7 +98,7 @@ Result<LookupJob> make_lookup_job(const InOut& x, std::span<const ConstTensorVie
   const char* where = "lookup_add";
   if (Status s = check_view(where, "x", x.out); !s) return s;
   if (Status s = check_tables(where, x, tables); !s) return s;
-  const PositionShape shape = {x.out.shape[0], x.out.shape[1], static_cast<std::int64_t>(tables.size())};
+  const PositionShape shape = {x.out.shape[0], x.out.shape[1], static_cast<std::int64_t>(tables.size()), x.out.device};
   if (Status s = check_positions(where, positions, shape); !s) return s;
   if (Status s = check_integers(where, positions); !s) return s;
   if (positions.data != nullptr && overlap(x.out, view_of(positions)) != Overlap::none) {
@@ -103,6 +109,7 @@ Result<LookupJob> make_lookup_job(const InOut& x, std::span<const ConstTensorVie
     if (Status s = check_rows(where, positions, shape, {job.table_count, table.shape[1], offset}); !s) return s;
     job.tables[job.table_count++] = {static_cast<const std::byte*>(table.data), table.dtype, table.strides[1], table.shape[3]};
   }
+  job.device = x.out.device;
   job.target = target_of(x, true);
   job.positions = source_of(positions, job.table_count);
   job.offset = offset;
@@ -119,7 +126,7 @@ Result<ScatterJob> make_scatter_job(const TensorView& table_gradient, const Cons
   if (Status s = check_view(where, "gradient", gradient); !s) return s;
   if (gradient.shape[2] != 1) return error(where, "gradient has {} heads, wanted 1", gradient.shape[2]);
   if (Status s = check_written_table(where, {"table_gradient", table_gradient}, {"gradient", gradient}); !s) return s;
-  const PositionShape shape = {gradient.shape[0], gradient.shape[1]};
+  const PositionShape shape = {gradient.shape[0], gradient.shape[1], 1, gradient.device};
   if (Status s = check_positions(where, positions, shape); !s) return s;
   if (Status s = check_integers(where, positions); !s) return s;
   if (positions.data != nullptr && overlap(table_gradient, view_of(positions)) != Overlap::none) {
@@ -127,20 +134,8 @@ Result<ScatterJob> make_scatter_job(const TensorView& table_gradient, const Cons
   }
   const std::int64_t rows = table_gradient.shape[1];
   if (Status s = check_rows(where, positions, shape, {0, rows, options.offset}); !s) return s;
-  // Counting sort: stable, so that every row's tokens stay in their order.
-  ScatterJob job{table_gradient, gradient, std::vector<std::int64_t>(static_cast<std::size_t>(rows) + 1), {}};
-  const auto row_of = [&](std::int64_t i) { return integer_at(positions, i / shape.tokens, i % shape.tokens) + options.offset; };
-  const auto kept = [&](std::int64_t i) { return row_of(i) != options.padding_row; };
-  const std::int64_t tokens = shape.batch * shape.tokens;
-  for (std::int64_t i = 0; i < tokens; ++i) {
-    if (kept(i)) ++job.first[static_cast<std::size_t>(row_of(i)) + 1];
-  }
-  for (std::size_t r = 1; r < job.first.size(); ++r) job.first[r] += job.first[r - 1];
-  job.order.resize(static_cast<std::size_t>(job.first.back()));
-  std::vector<std::int64_t> next(job.first.begin(), job.first.end() - 1);
-  for (std::int64_t i = 0; i < tokens; ++i) {
-    if (kept(i)) job.order[static_cast<std::size_t>(next[static_cast<std::size_t>(row_of(i))]++)] = i;
-  }
+  ScatterJob job{table_gradient.device,   table_gradient, gradient,
+                 source_of(positions, 1), options.offset, options.padding_row.value_or(-1)};
   return job;
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <span>
-#include <vector>
 
 #include "job/additive.hpp"
 #include "phasor/learned.hpp"
@@ -19,6 +18,7 @@ struct LookupTable {
 };
 
 struct LookupJob {
+  Device device;
   AddTarget target;
   LookupTable tables[kMaxAxes];
   std::int64_t table_count = 0;
@@ -30,14 +30,15 @@ struct LookupJob {
 };
 Result<LookupJob> make_lookup_job(const InOut& x, std::span<const ConstTensorView> tables, const Positions& positions, std::int64_t offset);
 
-/// The tokens of every row of a table, in order: those of row r are order[first[r]] to order[first[r + 1]], as b * T + t.
+/// Every row of a table gains the gradients of its tokens. Positions are whole and name rows of the table, or the row without gradient.
 struct ScatterJob {
+  Device device;
   TensorView table;
   ConstTensorView gradient;
-  std::vector<std::int64_t> first;
-  std::vector<std::int64_t> order;
+  PositionSource positions;
+  std::int64_t offset = 0;
+  std::int64_t padding_row = -1;  // -1: none
 };
-/// Allocates, and may throw bad_alloc.
 Result<ScatterJob> make_scatter_job(const TensorView& table_gradient, const ConstTensorView& gradient, const Positions& positions,
                                     const ScatterOptions& options);
 

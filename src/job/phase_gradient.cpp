@@ -15,6 +15,7 @@ Status check_sources(const char* where, const ConstTensorView& rotated, const Co
   if (rotated.dtype != gradient.dtype) {
     return error(where, "rotated is {} and gradient is {}, wanted one dtype", name_of(rotated.dtype), name_of(gradient.dtype));
   }
+  if (Status s = check_device(where, "gradient is", gradient.device, rotated.device); !s) return s;
   for (std::size_t i = 0; i < 4; ++i) {
     if (rotated.shape[i] != gradient.shape[i]) {
       return error(where, "rotated has {} {} and gradient has {}, wanted the same", kAxisNames[i], rotated.shape[i], gradient.shape[i]);
@@ -34,6 +35,7 @@ Status check_out(const char* where, const TensorView& out, const ConstTensorView
                  std::int64_t pairs) {
   if (Status s = check_view(where, "out", out); !s) return s;
   if (Status s = check_float(where, "out", out.dtype); !s) return s;
+  if (Status s = check_device(where, "out is", out.device, rotated.device); !s) return s;
   for (std::size_t i : {0U, 1U}) {
     if (out.shape[i] != rotated.shape[i]) {
       return error(where, "out has {} {} and rotated has {}, wanted the same", kAxisNames[i], out.shape[i], rotated.shape[i]);
@@ -83,7 +85,7 @@ Result<PhaseGradientJob> make_phase_gradient_job(const TensorView& out, const Co
   if (Status s = check_layout(where, layout, rotated.shape[3]); !s) return s;
   const std::int64_t width = layout.rotary_width == 0 ? rotated.shape[3] : layout.rotary_width;
   if (Status s = check_out(where, out, rotated, gradient, width / 2); !s) return s;
-  PhaseGradientJob job{.out = out, .rotated = rotated, .gradient = gradient};
+  PhaseGradientJob job{.device = out.device, .out = out, .rotated = rotated, .gradient = gradient};
   job.offset = layout.rotary_offset;
   job.pairs = width / 2;
   job.interleaved = layout.output_pairing.value_or(layout.pairing) == Pairing::interleaved;
@@ -102,7 +104,7 @@ Result<FrequencyGradientJob> make_frequency_gradient_job(std::span<double> sum, 
   if (Status s = check_phase_gradient(where, plan, phase_gradient); !s) return s;
   const std::int64_t batch = phase_gradient.shape[0];
   const std::int64_t tokens = phase_gradient.shape[1];
-  if (Status s = check_positions(where, positions, {batch, tokens, plan.axes}); !s) return s;
+  if (Status s = check_positions(where, positions, {batch, tokens, plan.axes, phase_gradient.device}); !s) return s;
   if (sum.size() != plan.frequencies.size()) {
     return error(where, "sum has {} entries, the spec has {} frequencies", sum.size(), plan.frequencies.size());
   }
@@ -113,7 +115,8 @@ Result<FrequencyGradientJob> make_frequency_gradient_job(std::span<double> sum, 
   if (positions.data != nullptr && overlap(view_of(sum), view_of(positions)) != Overlap::none) {
     return error(where, "positions overlap sum, wanted memory apart");
   }
-  FrequencyGradientJob job{.gradient = phase_gradient, .positions = source_of(positions, plan.axes), .plan = &plan};
+  FrequencyGradientJob job{
+      .device = phase_gradient.device, .sum = sum, .gradient = phase_gradient, .positions = source_of(positions, plan.axes), .plan = &plan};
   // Empty first: another extent may then be so large that the product wraps.
   if (!is_empty(phase_gradient)) job.grid.tasks = (batch * tokens + kGradientTokens - 1) / kGradientTokens;
   return job;
@@ -123,7 +126,8 @@ Result<PositionGradientJob> make_position_gradient_job(const PositionsView& out,
                                                        const ConstTensorView& phase_gradient) {
   const char* where = "position_gradient";
   if (Status s = check_phase_gradient(where, plan, phase_gradient); !s) return s;
-  if (Status s = check_output(where, out); !s) return s;
+  if (Status s = check_written_positions(where, out); !s) return s;
+  if (Status s = check_device(where, "out is", out.device, phase_gradient.device); !s) return s;
   if (out.type != PositionType::f64) return error(where, "out is {}, wanted f64", out.type == PositionType::i32 ? "i32" : "i64");
   if (out.shape[0] != 1 && out.shape[0] != plan.axes) {
     return error(where, "out has {} axes, the spec has {}{}", out.shape[0], plan.axes, plan.axes == 1 ? "" : ", wanted as many or 1");
@@ -134,7 +138,7 @@ Result<PositionGradientJob> make_position_gradient_job(const PositionsView& out,
   if (overlap(view_of(Positions(out)), phase_gradient) != Overlap::none) {
     return error(where, "out overlaps phase_gradient, wanted memory apart");
   }
-  PositionGradientJob job{.out = out, .gradient = phase_gradient, .plan = &plan};
+  PositionGradientJob job{.device = phase_gradient.device, .out = out, .gradient = phase_gradient, .plan = &plan};
   job.batch = out.shape[1];
   job.tokens = out.shape[2];
   const std::int64_t summed = out.shape[1] == 1 ? shape[0] : 1;

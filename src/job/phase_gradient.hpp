@@ -13,6 +13,7 @@ namespace phasor::job {
 
 /// (B, T, H, R) and its gradient into (B, T, H or 1, P).
 struct PhaseGradientJob {
+  Device device;
   TensorView out;
   ConstTensorView rotated;
   ConstTensorView gradient;
@@ -34,6 +35,8 @@ inline constexpr std::int64_t kGradientTokens = 256;
 
 /// Task i sums the tokens from i * kGradientTokens on into partial sums of its own; all of them are then added to `sum`, in order.
 struct FrequencyGradientJob {
+  Device device;
+  std::span<double> sum;     // added to
   ConstTensorView gradient;  // (B, T, H, P)
   PositionSource positions;
   const plan::RotaryPlan* plan = nullptr;
@@ -45,6 +48,7 @@ Result<FrequencyGradientJob> make_frequency_gradient_job(std::span<double> sum, 
 
 /// A task is a block of tokens of some batch rows of `out`, each with all that is summed into it.
 struct PositionGradientJob {
+  Device device;
   PositionsView out;         // f64
   ConstTensorView gradient;  // (B, T, H, P)
   const plan::RotaryPlan* plan = nullptr;

@@ -23,7 +23,8 @@ ConstTensorView tensor_of(const Positions& p) {
   return {p.data,
           p.type == PositionType::i32 ? DType::f32 : DType::f64,
           {p.shape[1], p.shape[2], p.shape[0], 1},
-          {p.strides[1], p.strides[2], p.strides[0], 1}};
+          {p.strides[1], p.strides[2], p.strides[0], 1},
+          p.device};
 }
 
 Status check_memory(const char* where, const char* name, const Positions& p) {
@@ -47,13 +48,19 @@ bool fits(PositionType type, std::int64_t value) {
 
 }  // namespace
 
-Status check_output(const char* where, const PositionsView& out) {
+Status check_written_positions(const char* where, const PositionsView& out) {
   if (Status s = check_memory(where, "out", out); !s) return s;
   if (self_overlap(tensor_of(out)) != Overlap::none) {
     return error(where, "out has strides ({}, {}, {}) that write an element twice, wanted every element once", out.strides[0],
                  out.strides[1], out.strides[2]);
   }
   return {};
+}
+
+Status check_output(const char* where, const PositionsView& out) {
+  if (out.device.kind != DeviceKind::cpu)
+    return error(where, "out is on {}, wanted cpu: positions are built there", job::name_of(out.device));
+  return check_written_positions(where, out);
 }
 
 Status check_extents(const char* where, const PositionsView& out, std::int64_t batch, std::int64_t tokens) {
@@ -72,6 +79,7 @@ Status check_list(const char* where, const char* name, const Integers& list, con
   if (reinterpret_cast<std::uintptr_t>(list.data) % static_cast<std::uintptr_t>(list.bytes) != 0) {
     return error(where, "{} is not aligned to its elements of {} bytes", name, list.bytes);
   }
+  if (Status s = check_device(where, (std::string(name) + " is").c_str(), list.device, out.device); !s) return s;
   if (overlap(tensor_of(list), tensor_of(out)) != Overlap::none) return error(where, "{} lies in out, wanted it apart", name);
   return {};
 }
@@ -87,6 +95,7 @@ Status check_source(const char* where, const Positions& source, const PositionsV
     return source.shape[2] == 0 ? Status() : error(where, "at has null data and {} tokens, wanted memory", source.shape[2]);
   }
   if (Status s = check_memory(where, "at", source); !s) return s;
+  if (Status s = check_device(where, "at is", source.device, out.device); !s) return s;
   if (source.type == PositionType::f64) return error(where, "at holds f64, wanted integers");
   if (source.shape[0] != 1) return error(where, "at has {} axes, wanted 1", source.shape[0]);
   if (source.shape[1] != 1 && source.shape[1] != out.shape[1])

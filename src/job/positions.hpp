@@ -19,6 +19,8 @@ inline std::int64_t at(const Integers& list, std::int64_t i) {
 }
 
 /// Memory, shape and strides of what is to be written; no element twice.
+Status check_written_positions(const char* where, const PositionsView& out);
+/// The same of what a builder writes: on the CPU.
 Status check_output(const char* where, const PositionsView& out);
 /// Extents that a builder wants. batch 0: any.
 Status check_extents(const char* where, const PositionsView& out, std::int64_t batch, std::int64_t tokens);

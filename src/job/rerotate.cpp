@@ -2,13 +2,13 @@
 // Every check of a rerotation: two rotations of the same channels, and the slots of a paged cache.
 #include "job/rerotate.hpp"
 
-#include <new>
 #include <vector>
 
 #include "job/check.hpp"
 #include "job/overlap.hpp"
 #include "math/phase/difference.hpp"
 #include "spec/format.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor::job {
 namespace {
@@ -69,8 +69,12 @@ Status check_no_slot_twice(std::span<const std::int64_t> slots, std::int64_t cou
 }
 
 /// `cache` has passed the checks of a tensor: its elements are all there, so the number of its slots is no more than its bytes.
-Status check_slots(std::span<const std::int64_t> slots, const TensorView& cache) {
-  if (slots.data() == nullptr && !slots.empty()) return error(kWhere, "slots have null data and {} tokens, wanted memory", slots.size());
+Status check_slots(const Slots& given, const TensorView& cache) {
+  if (given.size < 0) return error(kWhere, "slots have {} tokens, wanted 0 or above", given.size);
+  if (given.data == nullptr && given.size > 0) return error(kWhere, "slots have null data and {} tokens, wanted memory", given.size);
+  if (Status s = check_device(kWhere, "slots are", given.device, cache.device); !s) return s;
+  if (given.device.kind != DeviceKind::cpu) return {};  // their values are the caller's word
+  const std::span<const std::int64_t> slots(given.data, static_cast<std::size_t>(given.size));
   const std::int64_t count = is_empty(cache) ? 0 : cache.shape[0] * cache.shape[1];
   for (std::size_t t = 0; t < slots.size(); ++t) {
     if (slots[t] >= count) {
@@ -82,11 +86,7 @@ Status check_slots(std::span<const std::int64_t> slots, const TensorView& cache)
   if (overlap(cache, ConstTensorView(slots.data(), DType::f64, shape, contiguous_strides(shape))) != Overlap::none) {
     return error(kWhere, "slots overlap the cache, wanted memory apart");
   }
-  try {
-    return check_no_slot_twice(slots, count);
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  }
+  return spec::without_exceptions([&] { return check_no_slot_twice(slots, count); });
 }
 
 std::int64_t axis_of(const RowSource& rows, std::int64_t pair) { return rows.axis_of_pair == nullptr ? 0 : rows.axis_of_pair[pair]; }
@@ -117,10 +117,10 @@ void fill_differences(const RotationSide& from, const RotationSide& to, Rerotate
 }
 
 void page(const RerotateOperands& operands, RotateJob& job) {
-  job.slots = operands.slots->data();
+  job.slots = operands.slots->data;
   job.places = operands.keys.out.shape[1];
   job.batch = 1;
-  job.tokens = static_cast<std::int64_t>(operands.slots->size());
+  job.tokens = operands.slots->size;
 }
 
 }  // namespace
@@ -134,7 +134,7 @@ Result<RerotateJob> make_rerotate_job(const RerotateOperands& operands, const Ro
   if (!quotient.ok()) return quotient.status();
   RotateOperands keys = {kWhere, &operands.keys, nullptr, operands.slots == nullptr ? "keys" : "cache"};
   keys.rotated = true;
-  if (operands.slots != nullptr) keys.paged_tokens = static_cast<std::int64_t>(operands.slots->size());
+  if (operands.slots != nullptr) keys.paged_tokens = operands.slots->size;
   keys.positions_where = "rerotate: from";
   const Result<RotateJob> before = make_rotate_job(keys, from.plan, from.positions, direction);
   if (!before.ok()) return before.status();
@@ -142,6 +142,7 @@ Result<RerotateJob> make_rerotate_job(const RerotateOperands& operands, const Ro
   const Result<RotateJob> after = make_rotate_job(keys, to.plan, to.positions, direction);
   if (!after.ok()) return after.status();
   Result<RerotateJob> job(std::in_place);
+  job->device = after->device;
   job->rotate = *after;
   job->from = before->rows;
   job->rotate.rows.amplitude = *quotient;

@@ -10,6 +10,7 @@ namespace phasor::job {
 
 /// `rotate.rows.from` is null until the job stays where it is: whoever runs it calls `link`.
 struct RerotateJob {
+  Device device;
   RotateJob rotate;
   RowSource from;
 
@@ -28,7 +29,7 @@ struct RotationSide {
 /// The keys of a call. `slots` of a paged cache (blocks, places, H, D), which is moved in place; null: not paged.
 struct RerotateOperands {
   const InOut& keys;
-  const std::span<const std::int64_t>* slots = nullptr;
+  const Slots* slots = nullptr;
 };
 
 Result<RerotateJob> make_rerotate_job(const RerotateOperands& operands, const RotationSide& from, const RotationSide& to,

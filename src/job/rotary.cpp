@@ -12,6 +12,7 @@ namespace {
 /// q and k against each other.
 Status check_pair(const char* where, const InOut& q, const InOut& k) {
   if (q.in.dtype != k.in.dtype) return error(where, "q is {} and k is {}, wanted one dtype", name_of(q.in.dtype), name_of(k.in.dtype));
+  if (Status s = check_device(where, "k is", k.in.device, q.in.device); !s) return s;
   for (int i : {0, 1, 3}) {
     if (q.in.shape[i] != k.in.shape[i])
       return error(where, "q has {} {} and k has {}, wanted the same", kAxisNames[i], q.in.shape[i], k.in.shape[i]);
@@ -108,6 +109,7 @@ Status fill_job(const RotateOperands& operands, const Geometry& g, Direction dir
   const ConstTensorView& q = operands.q->in;
   job.operands[job.operand_count++] = operand_of(*operands.q);
   if (operands.k != nullptr) job.operands[job.operand_count++] = operand_of(*operands.k);
+  job.device = q.device;
   job.dtype = q.dtype;
   job.batch = q.shape[0];
   job.tokens = q.shape[1];
@@ -175,6 +177,8 @@ bool is_pairing(Pairing p) { return p == Pairing::half || p == Pairing::interlea
 /// cos or sin: (B or 1, T, 1 or H, R/2 or R).
 Status check_table(const char* where, const char* name, const ConstTensorView& table, const ConstTensorView& q, std::int64_t width) {
   if (Status s = check_view(where, name, table); !s) return s;
+  if (table.device != q.device)
+    return error(where, "{} is on {} and q on {}, wanted one device", name, name_of(table.device), name_of(q.device));
   if (table.dtype == DType::f64 && q.dtype != DType::f64)
     return error(where, "{} is f64 and q is {}, wanted f32, f16 or bf16 tables", name, name_of(q.dtype));
   if (table.shape[0] != 1 && table.shape[0] != q.shape[0])
@@ -228,6 +232,7 @@ Status check_rows(const char* where, const plan::RotaryPlan& plan, const TensorV
     if (self_overlap(table) != Overlap::none) return error(where, "{} is a view in which elements repeat, wanted each element once", name);
   }
   if (cos.dtype != sin.dtype || cos.shape != sin.shape) return error(where, "cos and sin differ in dtype or shape, wanted the same");
+  if (Status s = check_device(where, "sin is", sin.device, cos.device); !s) return s;
   if (overlap(cos, sin) != Overlap::none) return error(where, "cos and sin share an element, wanted tensors apart");
   return {};
 }
@@ -286,7 +291,7 @@ Result<RotateJob> make_rotate_job(const RotateOperands& operands, const plan::Ro
   const ConstTensorView& q = operands.q->in;
   const bool paged = operands.paged_tokens >= 0;
   const char* where = operands.positions_where != nullptr ? operands.positions_where : operands.where;
-  const PositionShape wanted = {paged ? 1 : q.shape[0], paged ? operands.paged_tokens : q.shape[1], plan.axes};
+  const PositionShape wanted = {paged ? 1 : q.shape[0], paged ? operands.paged_tokens : q.shape[1], plan.axes, q.device};
   if (Status s = check_positions(where, positions, wanted); !s) return s;
   if (positions.data != nullptr) {
     if (Status s = check_apart(operands, "positions", view_of(positions)); !s) return s;
@@ -332,13 +337,14 @@ Result<RowsJob> make_rows_job(const plan::RotaryPlan& plan, const Positions& pos
   if (Status s = check_direction(where, direction); !s) return s;
   if (Status s = check_inverse(where, plan, direction); !s) return s;
   if (Status s = check_rows(where, plan, cos, sin); !s) return s;
-  if (Status s = check_positions(where, positions, {cos.shape[0], cos.shape[1], plan.axes}); !s) return s;
+  if (Status s = check_positions(where, positions, {cos.shape[0], cos.shape[1], plan.axes, cos.device}); !s) return s;
   for (const TensorView* table : {&cos, &sin}) {
     if (positions.data != nullptr && overlap(*table, view_of(positions)) != Overlap::none) {
       return error(where, "positions overlap an output, wanted memory apart");
     }
   }
   RowsJob job;
+  job.device = cos.device;
   fill_rows_of(plan, positions, direction, job.rows);
   if (plan.spec.sense == Sense::clockwise)
     job.rows.sine_sign = -job.rows.sine_sign;  // the table is of the angle; its user applies the sense

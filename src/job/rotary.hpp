@@ -85,6 +85,7 @@ struct Operand {
 };
 
 struct RotateJob {
+  Device device;
   RowSource rows;
   Operand operands[2];
   int operand_count = 0;
@@ -108,6 +109,7 @@ struct RotateJob {
 
 /// cos_sin: rows written out, (B, T, heads, P), or R values a row where `tile` is not 0. Strides in elements.
 struct RowsJob {
+  Device device;
   RowSource rows;
   DType dtype = DType::f32;  // f32 or f64
   std::byte* cos = nullptr;

@@ -4,27 +4,14 @@
 
 #include <cmath>
 
-#include "cpu/common/runner.hpp"
-#include "cpu/common/targets.hpp"
 #include "job/additive.hpp"
+#include "job/check.hpp"
 #include "job/element.hpp"
 #include "ops/run.hpp"
 #include "spec/format.hpp"
 #include "spec/without_exceptions.hpp"
 
 namespace phasor {
-namespace {
-
-Status run(const Result<job::AddJob>& job, const Runner& runner) {
-  if (!job.ok()) return job.status();
-  const Result<const cpu::RotaryKernels*> kernels = cpu::active_kernels();
-  if (!kernels.ok()) return kernels.status();
-  if (job->grid.tasks == 0) return {};
-  ops::run_tasks(*job, (*kernels)->add, runner);
-  return {};
-}
-
-}  // namespace
 
 Result<Sinusoidal> Sinusoidal::make(const SinusoidalSpec& spec) {
   Result<plan::SinusoidalPlan> plan = plan::make_sinusoidal_plan(spec);
@@ -34,11 +21,13 @@ Result<Sinusoidal> Sinusoidal::make(const SinusoidalSpec& spec) {
 }
 
 Status Sinusoidal::fill(const TensorView& out, const Positions& positions, const AddOptions& options) const {
-  return run(job::make_fill_job(*plan_, out, positions, options.amplitude.value_or(plan_->spec.amplitude)), options.runner);
+  return ops::run(job::make_fill_job(*plan_, out, positions, options.amplitude.value_or(plan_->spec.amplitude)), &backend::Backend::add,
+                  options.execution);
 }
 
 Status Sinusoidal::add(const InOut& x, const Positions& positions, const AddOptions& options) const {
-  return run(job::make_add_job(*plan_, x, positions, options.amplitude.value_or(plan_->spec.amplitude)), options.runner);
+  return ops::run(job::make_add_job(*plan_, x, positions, options.amplitude.value_or(plan_->spec.amplitude)), &backend::Backend::add,
+                  options.execution);
 }
 
 Result<ShiftOperator> Sinusoidal::shift(std::span<const double> distances) const {
@@ -96,6 +85,7 @@ Result<std::vector<double>> matrix_of(const ShiftOperator& shift) {
 
 Result<double> Sinusoidal::amplitude_gradient(const ConstTensorView& gradient, const Positions& positions) const {
   if (Status s = job::check_gradient(*plan_, gradient, positions); !s) return s;
+  if (Status s = job::check_on_cpu("amplitude_gradient", "gradient", gradient.device); !s) return s;
   return spec::without_exceptions([&]() -> Result<double> {
     const auto [batch, tokens, heads, width] = gradient.shape;
     std::vector<double> rows(static_cast<std::size_t>(tokens * width));

@@ -1,67 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// The public functions of biases: check, compute the diagonal, round it once into the tensor.
+// The public functions of biases: check, choose, run.
 #include "phasor/bias.hpp"
 
 #include <algorithm>
-#include <new>
-#include <numeric>
 
 #include "job/bias.hpp"
 #include "job/check.hpp"
-#include "job/element.hpp"
 #include "job/positions.hpp"
+#include "ops/run.hpp"
 #include "plan/bias/bias.hpp"
 #include "plan/bias/buckets.hpp"
 #include "spec/without_exceptions.hpp"
 
 namespace phasor {
-namespace {
 
-std::vector<std::int64_t> distances_from(std::int64_t first, std::int64_t count) {
-  std::vector<std::int64_t> list(static_cast<std::size_t>(count));
-  std::iota(list.begin(), list.end(), first);
-  return list;
-}
-
-Status write_diagonal(const plan::BiasPlan& plan, const TensorView& out, std::int64_t first_distance, const BiasPart& part) {
-  const auto distances = distances_from(first_distance, out.shape[3]);
-  std::vector<double> values(static_cast<std::size_t>(out.shape[1]) * distances.size());
-  plan::fill_values(plan, {part.first_head, out.shape[1], part.query_position}, distances, values);
-  job::with_element(out.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    for (std::int64_t head = 0; head < out.shape[1]; ++head) {
-      T* to = static_cast<T*>(out.data) + head * out.strides[1];
-      const double* from = values.data() + static_cast<std::size_t>(head) * distances.size();
-      for (std::size_t i = 0; i < distances.size(); ++i) to[i] = job::element_of<T>(from[i]);
-    }
-  });
-  return {};
-}
-
-Status add_to(std::span<double> sum, const plan::BiasPlan& plan, const ConstTensorView& diagonal, const job::DiagonalCall& call) {
-  const auto distances = distances_from(call.first_distance, diagonal.shape[3]);
-  std::vector<double> gradient;
-  gradient.reserve(static_cast<std::size_t>(diagonal.shape[1]) * distances.size());
-  job::with_element(diagonal.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    for (std::int64_t head = 0; head < diagonal.shape[1]; ++head) {
-      const T* from = static_cast<const T*>(diagonal.data) + head * diagonal.strides[1];
-      for (std::size_t i = 0; i < distances.size(); ++i) gradient.push_back(job::number_of(from[i]));
-    }
-  });
-  plan::add_gradient(plan, {call.part.first_head, diagonal.shape[1], call.part.query_position}, distances, gradient, sum);
-  return {};
-}
-
-}  // namespace
+using backend::Backend;
 
 Result<Bias> Bias::of(Result<plan::BiasPlan> plan) {
   if (!plan.ok()) return plan.status();
-  try {
-    return Bias(std::make_shared<const plan::BiasPlan>(*std::move(plan)));
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  }
+  return spec::without_exceptions([&]() -> Result<Bias> { return Bias(std::make_shared<const plan::BiasPlan>(*std::move(plan))); });
 }
 
 Result<Bias> Bias::make(const BiasSpec& spec) { return of(plan::make_bias_plan(spec)); }
@@ -74,8 +31,9 @@ Result<Bias> Bias::with_parameters(std::span<const double> parameters) const {
 }
 
 Status Bias::diagonal(const TensorView& out, std::int64_t first_distance, const BiasPart& part) const {
-  if (Status s = job::check_written_diagonal({"Bias::diagonal", first_distance, part}, *plan_, out); !s || job::is_empty(out)) return s;
-  return spec::without_exceptions([&] { return write_diagonal(*plan_, out, first_distance, part); });
+  const job::DiagonalCall call = {"Bias::diagonal", first_distance, part};
+  if (Status s = job::check_written_diagonal(call, *plan_, out); !s || job::is_empty(out)) return s;
+  return ops::run<job::DiagonalJob>(job::DiagonalJob{out.device, plan_.get(), out, call}, &Backend::bias_diagonal, {});
 }
 
 Status Bias::gradient(std::span<double> sum, const ConstTensorView& diagonal, std::int64_t first_distance, const BiasPart& part) const {
@@ -85,7 +43,14 @@ Status Bias::gradient(std::span<double> sum, const ConstTensorView& diagonal, st
     return job::error(call.where, "sum has {} entries, the scheme has {} parameters", sum.size(), plan_->parameters);
   }
   if (job::is_empty(diagonal)) return {};
-  return spec::without_exceptions([&] { return add_to(sum, *plan_, diagonal, call); });
+  return ops::run<job::DiagonalGradientJob>(job::DiagonalGradientJob{diagonal.device, plan_.get(), diagonal, call, sum},
+                                            &Backend::bias_gradient, {});
+}
+
+Status Bias::fill(const TensorView& out, const Positions& queries, const Positions& keys, std::int64_t first_head) const {
+  const job::BlockCall call = {out, queries, keys, first_head};
+  if (Status s = job::check_block(call, *plan_); !s || job::is_empty(out)) return s;
+  return ops::run<job::BlockJob>(job::BlockJob{out.device, plan_.get(), call}, &Backend::bias_fill, {});
 }
 
 const BiasSpec& Bias::spec() const { return plan_->spec; }

@@ -56,6 +56,7 @@ Status fill_xl_sinusoids(const TensorView& out, const XlSinusoids& spec, const P
     if (!rotary)
       return job::error(where, "the sinusoids are those of a rotary encoding of width {}; {}", spec.width, rotary.status().message());
     if (Status s = job::check_xl_sinusoids(where, out, spec, distances); !s || job::is_empty(out)) return s;
+    if (Status s = job::check_on_cpu(where, "out", out.device); !s) return s;
     const std::vector<std::int64_t> list = read(distances, out.shape, spec.clamp);
     Status status;
     job::with_element(out.dtype, [&](auto tag) {

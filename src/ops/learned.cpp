@@ -5,8 +5,6 @@
 #include <cstring>
 #include <new>
 
-#include "cpu/common/runner.hpp"
-#include "cpu/common/targets.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
 #include "job/learned.hpp"
@@ -19,25 +17,6 @@
 
 namespace phasor {
 namespace {
-
-/// Row `r` of the table gains the sum of its tokens' gradients, channel by channel in float64.
-void scatter_row(const job::ScatterJob& job, std::int64_t r) {
-  const std::int64_t first = job.first[static_cast<std::size_t>(r)];
-  const std::int64_t end = job.first[static_cast<std::size_t>(r) + 1];
-  if (first == end) return;
-  for (std::int64_t c = 0; c < job.table.shape[3]; ++c) {
-    double sum = 0;
-    for (std::int64_t i = first; i < end; ++i) {
-      const std::int64_t token = job.order[static_cast<std::size_t>(i)];
-      sum += job::value_at(job.gradient, token / job.gradient.shape[1], token % job.gradient.shape[1], c);
-    }
-    const std::int64_t at = job::index_of(job.table, 0, r, c);
-    job::store_element(job.table.data, job.table.dtype, at, job::load_element(job.table.data, job.table.dtype, at) + sum);
-  }
-}
-
-/// Rows of one task of a gradient: as many as a thread is worth.
-constexpr std::int64_t kScatterRows = 64;
 
 math::Neighbours neighbours(const Resampling& resampling, const math::ResizedAxis& axis, std::int64_t i) {
   return resampling.kernel == Resampling::Kernel::linear ? math::linear_neighbours(axis, i) : math::cubic_neighbours(axis, i);
@@ -96,26 +75,12 @@ Status lookup_add(const InOut& x, const ConstTensorView& table, const Positions&
 }
 
 Status lookup_add(const InOut& x, std::span<const ConstTensorView> tables, const Positions& positions, const LookupOptions& options) {
-  const Result<job::LookupJob> job = job::make_lookup_job(x, tables, positions, options.offset);
-  if (!job.ok()) return job.status();
-  const Result<const cpu::RotaryKernels*> kernels = cpu::active_kernels();
-  if (!kernels.ok()) return kernels.status();
-  if (job->grid.tasks == 0) return {};
-  ops::run_tasks(*job, (*kernels)->lookup, options.runner);
-  return {};
+  return ops::run(job::make_lookup_job(x, tables, positions, options.offset), &backend::Backend::lookup, options.execution);
 }
 
 Status scatter_gradient(const TensorView& table_gradient, const ConstTensorView& gradient, const Positions& positions,
                         const ScatterOptions& options) {
-  return spec::without_exceptions([&]() -> Status {
-    const Result<job::ScatterJob> job = job::make_scatter_job(table_gradient, gradient, positions, options);
-    if (!job.ok()) return job.status();
-    const std::int64_t rows = table_gradient.shape[1];
-    cpu::run_each(options.runner, (rows + kScatterRows - 1) / kScatterRows, [&](std::int64_t task) {
-      for (std::int64_t r = task * kScatterRows; r < std::min((task + 1) * kScatterRows, rows); ++r) scatter_row(*job, r);
-    });
-    return {};
-  });
+  return ops::run(job::make_scatter_job(table_gradient, gradient, positions, options), &backend::Backend::scatter, options.execution);
 }
 
 Status fill_hierarchical(const TensorView& out, const ConstTensorView& table, double alpha) {
@@ -123,6 +88,7 @@ Status fill_hierarchical(const TensorView& out, const ConstTensorView& table, do
   if (Status s = job::check_learned_table(where, "table", table); !s) return s;
   if (Status s = job::check_learned_table(where, "out", out); !s) return s;
   if (Status s = job::check_written_table(where, {"out", out}, {"the table", table}); !s) return s;
+  if (Status s = job::check_on_cpu(where, "table", table.device); !s) return s;
   if (out.dtype != table.dtype)
     return job::error(where, "out is {}, the table is {}, wanted one dtype", name_of(out.dtype), name_of(table.dtype));
   if (!(alpha > 0 && alpha < 1) || alpha == 0.5) return job::error(where, "alpha is {}, wanted between 0 and 1, not 0.5", alpha);
@@ -151,6 +117,7 @@ Status resample_table(const TensorView& out, const ConstTensorView& table, const
   if (Status s = job::check_view(where, "table", table); !s) return s;
   if (table.shape[2] != 1) return job::error(where, "table has {} heads, wanted 1", table.shape[2]);
   if (Status s = job::check_written_table(where, {"out", out}, {"the table", table}); !s) return s;
+  if (Status s = job::check_on_cpu(where, "table", table.device); !s) return s;
   if (resampling.kernel > Resampling::Kernel::cubic)
     return job::error(where, "kernel is {}, wanted linear or cubic", static_cast<int>(resampling.kernel));
   if (job::is_empty(out)) return {};

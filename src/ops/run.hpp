@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// How every public function runs a job: its tasks by the caller's runner, each with the kernel that was chosen.
+// How every public function ends: the backend of the job's device is chosen and runs it.
 #pragma once
 
-#include <cstdint>
-
-#include "cpu/common/runner.hpp"
-#include "phasor/rotary.hpp"
+#include "backend/backend.hpp"
 
 namespace phasor::ops {
 
-template <class Job>
-void run_tasks(const Job& job, void (*kernel)(const Job& job, std::int64_t task), const Runner& runner) {
-  cpu::run_each(runner, job.grid.tasks, [&](std::int64_t task) { kernel(job, task); });
+template <backend::PlainData Job>
+Status run(Result<Job> job, backend::Run<Job> backend::Backend::* operation, const Execution& execution) {
+  if (!job.ok()) return job.status();
+  const Result<const backend::Backend*> chosen = backend::choose(job->device);
+  if (!chosen.ok()) return chosen.status();
+  return ((*chosen)->*operation)(*job, execution);
 }
 
 }  // namespace phasor::ops

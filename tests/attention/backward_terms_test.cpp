@@ -81,7 +81,7 @@ TEST(attention_backward_terms, order_of_tasks_does_not_change_a_bit) {
   for (const Mixture& m : mixtures()) {
     Bridge bridge(m.problem, DType::f32);
     Bridge reversed(m.problem, DType::f32);
-    reversed.spec.runner.run = [](void*, std::int64_t tasks, void (*task)(void*, std::int64_t), void* context) {
+    reversed.spec.execution.runner.run = [](void*, std::int64_t tasks, void (*task)(void*, std::int64_t), void* context) {
       for (std::int64_t i = tasks - 1; i >= 0; --i) task(context, i);
     };
     EXPECT_EQ(all_numbers(run(reversed)), all_numbers(run(bridge))) << m.name;

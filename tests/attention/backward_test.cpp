@@ -207,7 +207,7 @@ TEST(attention_backward, strides_do_not_matter) {
 
 ref::Gradients gradients_of(const Case& c, const Runner& runner = {}) {
   Bridge bridge(c.problem, DType::f32);
-  bridge.spec.runner = runner;
+  bridge.spec.execution.runner = runner;
   const Incoming in = incoming(c.problem.shape, DType::f32);
   EXPECT_TRUE(bridge.forward().ok()) << c.name;
   EXPECT_TRUE(bridge.backward(in.out, in.lse).ok()) << c.name;

@@ -212,7 +212,7 @@ TEST(attention_content, any_runner_gives_the_same_bits) {
     p.schemes = {ref::Rope{}};
     Bridge one(p, DType::f32);
     Bridge two(p, DType::f32);
-    two.spec.runner = backwards;
+    two.spec.execution.runner = backwards;
     ASSERT_TRUE(one.forward().ok() && two.forward().ok());
     EXPECT_EQ(one.output().out, two.output().out);
     EXPECT_EQ(one.output().lse, two.output().lse);

@@ -31,7 +31,7 @@ Runner backwards_runner() {
 void expect_same_bits_by_any_runner(const ref::Problem& problem, const std::string& name) {
   Bridge one(problem, DType::f32);
   Bridge other(problem, DType::f32);
-  other.spec.runner = backwards_runner();
+  other.spec.execution.runner = backwards_runner();
   Numbers random(3);
   const ref::Values out_gradient =
       random.values(problem.shape.batch * problem.shape.queries * problem.shape.heads * problem.shape.value_width);

@@ -41,7 +41,7 @@ Runner pool_runner(Pooled& pooled) {
 /// Outputs and all gradients, one after the other.
 std::vector<ref::Values> results(const ref::Problem& problem, DType dtype, const Runner& runner) {
   Bridge bridge(problem, dtype);
-  bridge.spec.runner = runner;
+  bridge.spec.execution.runner = runner;
   const Loss loss(problem, 3);
   const Status forward = bridge.forward();
   EXPECT_TRUE(forward.ok()) << forward.message();

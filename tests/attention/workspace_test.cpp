@@ -94,10 +94,10 @@ struct Long {
   explicit Long(std::int64_t tokens) : n(tokens), inputs(random_floats(3 * n * kWidth, 1)), table(random_floats(2 * n * kWidth, 2)) {
     for (int i = 0; i < 3; ++i) in[i] = view(static_cast<const float*>(inputs.data()) + i * n * kWidth, {1, n, 1, kWidth});
     spec.visibility.sight = Sight::causal;
-    spec.runner = {[](void*, std::int64_t tasks, void (*task)(void*, std::int64_t), void* context) {
-                     for (std::int64_t i = 0; i < tasks; ++i) task(context, i);
-                   },
-                   nullptr};
+    spec.execution.runner = {[](void*, std::int64_t tasks, void (*task)(void*, std::int64_t), void* context) {
+                               for (std::int64_t i = 0; i < tasks; ++i) task(context, i);
+                             },
+                             nullptr};
     gradients.q = view(gradient.data(), {1, n, 1, kWidth});
     gradients.k = view(gradient.data() + n * kWidth, {1, n, 1, kWidth});
     gradients.v = view(gradient.data() + 2 * n * kWidth, {1, n, 1, kWidth});
@@ -235,10 +235,10 @@ TEST(attention_workspace, is_all_the_memory_that_packed_sequences_use) {
     std::vector<float> lse(static_cast<std::size_t>(call.tokens * kHeads));
     const AttentionOutputs outputs{view(out.data(), {1, call.tokens, kHeads, kWidth}), view(lse.data(), {1, call.tokens, kHeads, 1})};
     ASSERT_TRUE(attention(call.call(), call.spec, outputs, workspace).ok()) << family.name;
-    call.spec.runner = {[](void*, std::int64_t tasks, void (*task)(void*, std::int64_t), void* context) {
-                          for (std::int64_t i = 0; i < tasks; ++i) task(context, i);
-                        },
-                        nullptr};
+    call.spec.execution.runner = {[](void*, std::int64_t tasks, void (*task)(void*, std::int64_t), void* context) {
+                                    for (std::int64_t i = 0; i < tasks; ++i) task(context, i);
+                                  },
+                                  nullptr};
     start_counting();
     const Status status = attention_backward(call.call(), call.spec, {outputs.out, outputs.lse, call.in[2]}, call.gradients, workspace);
     const std::int64_t heap = stop_counting();

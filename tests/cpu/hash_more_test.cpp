@@ -103,7 +103,7 @@ u64 hash_of_axes() {
         const bool fractional = seed % 3 == 0;
         expect_ok(made(spec).apply(x.view(),
                                    fractional ? positions(fractions.data(), axes, 1, kTokens) : positions(whole.data(), axes, 1, kTokens),
-                                   {.direction = direction, .runner = kSerial}));
+                                   {.direction = direction, .execution = {.runner = kSerial}}));
         hash = x.into(hash);
       }
     }
@@ -121,7 +121,7 @@ u64 hash_of_profiles() {
         spec.scaling = YarnScaling{.factor = 40, .original_length = 4096};
         Bits x(dtype, {1, kTokens, 3, spec.head_dim}, ++seed);
         const std::vector<std::int64_t> at = whole_positions(1, seed);
-        expect_ok(made(spec).apply(x.view(), positions(at.data(), kTokens), {.runner = kSerial}));
+        expect_ok(made(spec).apply(x.view(), positions(at.data(), kTokens), {.execution = {.runner = kSerial}}));
         hash = x.into(hash);
       }
     }
@@ -134,7 +134,7 @@ u64 hash_of_table(DType dtype, DType table, std::int64_t lanes, const TableLayou
   Bits x(dtype, {1, kTokens, 3, 58}, seed);
   const Bits cos(table, {1, kTokens, 1, 27 * lanes}, 1000 + seed);
   const Bits sin(table, {1, kTokens, 1, 27 * lanes}, 2000 + seed);
-  expect_ok(apply_rotary(x.view(), cos.view(), sin.view(), layout, {.runner = kSerial}));
+  expect_ok(apply_rotary(x.view(), cos.view(), sin.view(), layout, {.execution = {.runner = kSerial}}));
   return x.into(0);
 }
 
@@ -173,7 +173,7 @@ u64 hash_of_moves() {
         std::vector<std::int64_t> moved = whole_positions(1, kind == 0 ? seed : seed + 1);  // kind 0: only the ladder changes
         for (std::size_t t = 0; kind == 2 && t < moved.size(); ++t) moved[t] = old[t] + 77;
         expect_ok(rerotate(keys.view(), {made(from), positions(old.data(), kTokens)}, {made(to), positions(moved.data(), kTokens)},
-                           {.runner = kSerial}));
+                           {.execution = {.runner = kSerial}}));
         hash = keys.into(hash);
       }
     }
@@ -189,9 +189,9 @@ u64 hash_of_sinusoids(const SinusoidalSpec& spec, DType dtype, u64 seed) {
   Bits x(dtype, {1, kTokens, 1, spec.width}, seed);
   const std::vector<std::int64_t> at = whole_positions(axes, seed);
   const Positions where = positions(at.data(), axes, 1, kTokens);
-  expect_ok(sinusoidal->add(x.view(), where, {.runner = kSerial}));
+  expect_ok(sinusoidal->add(x.view(), where, {.execution = {.runner = kSerial}}));
   const u64 added = x.into(0);
-  expect_ok(sinusoidal->fill(x.view(), where, {.runner = kSerial}));
+  expect_ok(sinusoidal->fill(x.view(), where, {.execution = {.runner = kSerial}}));
   return x.into(added);
 }
 

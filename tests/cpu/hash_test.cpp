@@ -35,7 +35,7 @@ std::vector<std::byte> rotate(const hash::Case& c) {
   const std::vector<double> fractions = hash::fractions_of(c);
   const bool fractional = c.positions == hash::PositionKind::fractional;
   const Status status = rotary->apply(q, fractional ? positions(fractions.data(), hash::kTokens) : positions(whole.data(), hash::kTokens),
-                                      {.direction = c.direction, .runner = test::kSerial});
+                                      {.direction = c.direction, .execution = {.runner = test::kSerial}});
   EXPECT_TRUE(status.ok()) << status.message();
   return out;
 }

@@ -192,9 +192,9 @@ Results results_of(void (*run)(void*, std::int64_t, Task, void*)) {
   const TensorView phase = view(r.phase.data(), {3, 811, 3, 7});
   const Rotary rotary = make_rotary(spec_of_directions());
   const auto runner = [&](int i) { return Runner{run, &r.tasks[i]}; };
-  EXPECT_TRUE(phase_gradient(phase, y.view(), g.view(), {}, {.runner = runner(0)}).ok());
-  EXPECT_TRUE(rotary.frequency_gradient(r.frequencies, phase, positions_from(3), runner(1)).ok());
-  EXPECT_TRUE(rotary.position_gradient(positions(r.positions.data(), 2, 1, 811), phase, runner(2)).ok());
+  EXPECT_TRUE(phase_gradient(phase, y.view(), g.view(), {}, {.execution = {.runner = runner(0)}}).ok());
+  EXPECT_TRUE(rotary.frequency_gradient(r.frequencies, phase, positions_from(3), {.runner = runner(1)}).ok());
+  EXPECT_TRUE(rotary.position_gradient(positions(r.positions.data(), 2, 1, 811), phase, {.runner = runner(2)}).ok());
   return r;
 }
 

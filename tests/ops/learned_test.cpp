@@ -136,7 +136,9 @@ TEST_F(Learned, the_gradient_is_summed_in_the_order_of_the_tokens_whatever_the_r
     }
     Tensor<T> other = table;
     ASSERT_TRUE(scatter_gradient(table.view(), gradient.view(), positions(list.data(), 3, 50), {.offset = 1}).ok());
-    ASSERT_TRUE(scatter_gradient(other.view(), gradient.view(), positions(list.data(), 3, 50), {.offset = 1, .runner = {backwards}}).ok());
+    ASSERT_TRUE(
+        scatter_gradient(other.view(), gradient.view(), positions(list.data(), 3, 50), {.offset = 1, .execution = {.runner = {backwards}}})
+            .ok());
     EXPECT_TRUE(same_bits(table.memory, wanted.memory));
     EXPECT_TRUE(same_bits(other.memory, wanted.memory));
   });

@@ -83,7 +83,7 @@ TEST_F(ProfileLayout, strides_batch_and_threads_do_not_matter) {
       const Tensor<T> wanted = rotated<T>(spec, shape);
       Tensor<T> strided(shape, {3 * 513 * 71, 71, 513 * 71, 1}, 5);  // (B, H, T, D), padded
       strided.with_numbers(0, 66);
-      ASSERT_TRUE(rotary.apply(strided.view(), positions_from(131000), {.runner = {backwards, nullptr}}).ok());
+      ASSERT_TRUE(rotary.apply(strided.view(), positions_from(131000), {.execution = {.runner = {backwards, nullptr}}}).ok());
       Tensor<T> token(shape, 5);
       token.with_numbers(0, 66);
       for (std::int64_t t = 0; t < shape[1]; ++t) {  // one token of one batch row at a time

@@ -290,7 +290,7 @@ TEST_F(Rerotate, tasks_of_any_runner_give_the_same_bits) {
   keys.with_numbers(3, 42);
   Tensor<float> other = keys;
   ASSERT_TRUE(rerotate(keys.view(), from, to).ok());
-  ASSERT_TRUE(rerotate(other.view(), from, to, {.runner = backwards}).ok());
+  ASSERT_TRUE(rerotate(other.view(), from, to, {.execution = {.runner = backwards}}).ok());
   EXPECT_TRUE(same_bits(keys.memory, other.memory));
 }
 

@@ -103,7 +103,7 @@ TEST_F(RotaryRunner, the_runner_and_the_order_of_tasks_do_not_change_the_result)
         Count count;
         Tensor<T> q_again = q_before;
         Tensor<T> k_again = k_before;
-        ASSERT_TRUE(rotary.apply(q_again.view(), k_again.view(), where, {.runner = {run, &count}}).ok());
+        ASSERT_TRUE(rotary.apply(q_again.view(), k_again.view(), where, {.execution = {.runner = {run, &count}}}).ok());
         EXPECT_GT(count.tasks, 1);
         EXPECT_TRUE(same_bits(q_again.memory, q.memory));
         EXPECT_TRUE(same_bits(k_again.memory, k.memory));
@@ -123,7 +123,7 @@ TEST_F(RotaryRunner, rows_do_not_depend_on_the_runner) {
     ASSERT_TRUE(rotary.cos_sin(positions_from(-500), cos.view(), sin.view()).ok());
     for (const RunTasks run : runs()) {
       Count count;
-      ASSERT_TRUE(rotary.cos_sin(positions_from(-500), cos_again.view(), sin_again.view(), {.runner = {run, &count}}).ok());
+      ASSERT_TRUE(rotary.cos_sin(positions_from(-500), cos_again.view(), sin_again.view(), {.execution = {.runner = {run, &count}}}).ok());
       EXPECT_GT(count.tasks, 1);
       EXPECT_TRUE(same_bits(cos_again.memory, cos.memory));
       EXPECT_TRUE(same_bits(sin_again.memory, sin.memory));

@@ -3,14 +3,15 @@
 #include "cpu/attention/host/backward.hpp"
 
 #include <algorithm>
-#include <new>
 
 #include "cpu/attention/backward_buffers.hpp"
 #include "cpu/attention/host/call.hpp"
+#include "cpu/attention/host/run.hpp"
 #include "cpu/attention/host_tables/slots.hpp"
 #include "cpu/attention/kernels.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor::attend {
 namespace {
@@ -114,7 +115,7 @@ Status run_all(const Call& call, const Prepared& prepared) {
   if (!kernels) return kernels.status();
   const job::AttentionJob& job = prepared.job;
   const auto run = [&](cpu::BackwardStage stage) {
-    run_each(call.spec->runner, job.strips, [&](std::int64_t strip) { (*kernels)->backward(job, stage, strip); });
+    run_each(call.spec->execution.runner, job.strips, [&](std::int64_t strip) { (*kernels)->backward(job, stage, strip); });
   };
   run(cpu::BackwardStage::pack);
   run(cpu::BackwardStage::tasks);
@@ -159,26 +160,21 @@ std::int64_t backward_parts(const AttentionSpec& spec, const job::AttentionJob& 
 
 }  // namespace phasor::attend
 
-namespace phasor {
+namespace phasor::cpu {
 
 Result<std::int64_t> attention_backward_workspace(const AttentionInputs& inputs, const AttentionSpec& spec,
                                                   const AttentionGradients& gradients) {
-  try {
+  return spec::without_exceptions([&]() -> Result<std::int64_t> {
     attend::Arena arena;
     if (Status s = attend::measure({&inputs, &spec, &gradients, "attention_backward"}, arena); !s) return s;
     return arena.needed();
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  }
+  });
 }
 
-Status attention_backward(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionSaved& saved,
-                          const AttentionGradients& gradients, std::span<std::byte> workspace) {
-  try {
-    return attend::backward_all({&inputs, &spec, &gradients, "attention_backward"}, saved, workspace);
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  }
+Status run_attention_backward(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionSaved& saved,
+                              const AttentionGradients& gradients, std::span<std::byte> workspace) {
+  return spec::without_exceptions(
+      [&] { return attend::backward_all({&inputs, &spec, &gradients, "attention_backward"}, saved, workspace); });
 }
 
-}  // namespace phasor
+}  // namespace phasor::cpu

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <type_traits>
 
 #include "cpu/attention/host/prepare.hpp"
 #include "cpu/common/runner.hpp"
@@ -30,15 +28,6 @@ Status make_contents(const Call& call, Arena& arena, Prepared& out);
 /// Whose sequences begin where: of one side.
 inline bool is_varlen(const Visibility& see) { return see.query_starts.size > 0 || see.key_starts.size > 0; }
 
-/// read(name, view) for every tensor that a term reads.
-void each_term_tensor(const AttentionTerm& term, const std::function<void(const char*, const ConstTensorView&)>& read);
-
 using cpu::run_each;
-
-/// body(T()) with the type of arithmetic.
-template <class Body>
-void with_type(DType arithmetic, const Body& body) {
-  arithmetic == DType::f64 ? body(double{}) : body(float{});
-}
 
 }  // namespace phasor::attend

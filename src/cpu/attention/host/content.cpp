@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "cpu/attention/host/call.hpp"
+#include "cpu/attention/host/term_tensors.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
 #include "math/pairing.hpp"
@@ -105,9 +106,9 @@ Status rotated_copy(const Rotation& r, const Runner& runner, Arena& arena, Const
   out = copy;
   if (arena.measuring()) return check_rotary(*r.rotary, r.from, r.dtype, r.at);
   if (job::is_empty(r.from)) return {};
-  if (r.dtype == r.from.dtype) return r.rotary->apply(InOut(r.from, copy), r.at, {.runner = runner});
-  with_type(r.dtype, [&](auto type) { widen<decltype(type)>(r.from, copy, runner); });
-  return r.rotary->apply(copy, r.at, {.runner = runner});
+  if (r.dtype == r.from.dtype) return r.rotary->apply(InOut(r.from, copy), r.at, {.execution = {.runner = runner}});
+  with_arithmetic(r.dtype, [&](auto type) { widen<decltype(type)>(r.from, copy, runner); });
+  return r.rotary->apply(copy, r.at, {.execution = {.runner = runner}});
 }
 
 // ---- xPos ----
@@ -178,11 +179,11 @@ Status make_content(const RotaryContent& content, const Call& call, Arena& arena
     const Rotation of_q = {&content.rotary, job.q, copy_dtype(content.rotary, job), at.queries};
     const Rotation of_k = {&content.rotary, job.k, copy_dtype(content.rotary, job), at.keys};
     job.contents[c] = {job.q, job.k};
-    if (Status s = rotated_copy(of_q, call.spec->runner, arena, job.contents[c].q); !s) return of_content(call.where, s);
+    if (Status s = rotated_copy(of_q, call.spec->execution.runner, arena, job.contents[c].q); !s) return of_content(call.where, s);
     if (content.keys == KeyState::rotated) continue;
     if (job.rule == job::ContentRule::chunk && c > 0) {
       job.contents[c].k = job.contents[0].k;  // a dual chunk has its keys at one place for every pass
-    } else if (Status s = rotated_copy(of_k, call.spec->runner, arena, job.contents[c].k); !s) {
+    } else if (Status s = rotated_copy(of_k, call.spec->execution.runner, arena, job.contents[c].k); !s) {
       return of_content(call.where, s);
     }
   }
@@ -191,7 +192,7 @@ Status make_content(const RotaryContent& content, const Call& call, Arena& arena
 
 Status make_content(const XposContent& content, const Call& call, Arena& arena, Prepared& out) {
   job::AttentionJob& job = out.job;
-  const Runner& runner = call.spec->runner;
+  const Runner& runner = call.spec->execution.runner;
   out.log_zeta = log_zeta(content, job.shape.padded_width);
   job.decay = {.present = true, .log_zeta = out.log_zeta.data()};
   out.rotated_at[0] = {rotary_positions(call, job, Which::queries), rotary_positions(call, job, Which::keys)};
@@ -200,7 +201,7 @@ Status make_content(const XposContent& content, const Call& call, Arena& arena, 
   if (Status s = rotated_copy(of_q, runner, arena, job.contents[0].q); !s) return of_content(call.where, s);
   if (Status s = rotated_copy(of_k, runner, arena, job.contents[0].k); !s) return of_content(call.where, s);
   if (arena.measuring()) return {};
-  with_type(job.arithmetic, [&](auto type) {
+  with_arithmetic(job.arithmetic, [&](auto type) {
     multiply_decay<decltype(type)>(writable(job.contents[0].q), out, Which::queries, runner);
     multiply_decay<decltype(type)>(writable(job.contents[0].k), out, Which::keys, runner);
   });
@@ -267,12 +268,12 @@ Status undo(const Undo& side, const Prepared& prepared, const Runner& runner) {
                            {heads * tokens * s.padded_width, s.padded_width, tokens * s.padded_width, 1}};
   if (job::is_empty(view)) return {};
   if (job.decay.present) {
-    with_type(job.arithmetic, [&](auto type) { multiply_decay<decltype(type)>(view, prepared, side.which, runner); });
+    with_arithmetic(job.arithmetic, [&](auto type) { multiply_decay<decltype(type)>(view, prepared, side.which, runner); });
   }
   if (side.rotary != nullptr) {
-    if (Status s = side.rotary->apply(view, side.at, {.direction = Direction::transpose, .runner = runner}); !s) return s;
+    if (Status s = side.rotary->apply(view, side.at, {.direction = Direction::transpose, .execution = {.runner = runner}}); !s) return s;
   }
-  with_type(job.arithmetic, [&](auto type) {
+  with_arithmetic(job.arithmetic, [&](auto type) {
     using T = decltype(type);
     add_all(static_cast<const T*>(side.gradient), s.batch * heads * tokens * s.padded_width, static_cast<T*>(side.raw), runner);
   });
@@ -309,8 +310,8 @@ Status undo_contents(const Call& call, const Prepared& prepared) {
     const ContentPositions& at = prepared.rotated_at[c];
     const Undo queries = {of_q, Which::queries, at.queries, job.backward.q[c], job.backward.q_raw};
     const Undo keys = {of_k, Which::keys, at.keys, job.backward.k[c], job.backward.k_raw};
-    if (Status s = undo(queries, prepared, call.spec->runner); !s) return of_content(call.where, s);
-    if (Status s = undo(keys, prepared, call.spec->runner); !s) return of_content(call.where, s);
+    if (Status s = undo(queries, prepared, call.spec->execution.runner); !s) return of_content(call.where, s);
+    if (Status s = undo(keys, prepared, call.spec->execution.runner); !s) return of_content(call.where, s);
   }
   return {};
 }

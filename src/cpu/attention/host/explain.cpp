@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an attention call would do: tiles, operations, bytes, workspace; in numbers and in words.
 #include <algorithm>
-#include <new>
 #include <string_view>
 
 #include "cpu/attention/host/call.hpp"
 #include "cpu/attention/host/forward.hpp"
+#include "cpu/attention/host/run.hpp"
+#include "job/attention/devices.hpp"
 #include "job/check.hpp"
 #include "spec/format.hpp"
+#include "spec/without_exceptions.hpp"
 
-namespace phasor {
+namespace phasor::cpu {
 namespace {
 
 using attend::TermCost;
@@ -96,7 +98,7 @@ double bytes_of_view(const ConstTensorView& v) {
 double bytes_of_call(const AttentionInputs& in, const AttentionSpec& spec, const job::AttentionShape& s) {
   double sum = bytes_of_view(in.q) + bytes_of_view(in.k) + bytes_of_view(in.v) + bytes_of_view(spec.content_shift);
   for (const AttentionTerm& term : spec.terms) {
-    attend::each_term_tensor(term, [&](const char*, const ConstTensorView& view) { sum += bytes_of_view(view); });
+    job::each_term_tensor(term, [&](const char*, const ConstTensorView& view) { sum += bytes_of_view(view); });
   }
   const double rows = as_double(s.batch * s.queries * s.heads);
   return sum + rows * as_double(s.value_width * bytes_of(in.q.dtype)) + rows * (in.q.dtype == DType::f64 ? 8 : 4);
@@ -160,11 +162,7 @@ Result<AttentionReport> explained(const AttentionInputs& inputs, const Attention
 }  // namespace
 
 Result<AttentionReport> explain_attention(const AttentionInputs& inputs, const AttentionSpec& spec) {
-  try {
-    return explained(inputs, spec);
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  }
+  return spec::without_exceptions([&] { return explained(inputs, spec); });
 }
 
-}  // namespace phasor
+}  // namespace phasor::cpu

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The public attention function: measure and check, lay out, run the kernels.
+// Attention forward: measure and check, lay out, run the kernels.
 #include "cpu/attention/host/forward.hpp"
 
 #include <limits>
-#include <new>
 
 #include "cpu/attention/host/call.hpp"
+#include "cpu/attention/host/run.hpp"
 #include "cpu/attention/kernels.hpp"
 #include "cpu/attention/scratch.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 
@@ -94,7 +95,7 @@ Status attend_all(const Call& call, const AttentionOutputs& outputs, std::span<s
   if (Status s = attend::lay_out_forward(call, arena, prepared); !s) return s;
   prepared.job.out = outputs.out;
   prepared.job.lse = outputs.lse;
-  const Runner& runner = call.spec->runner;
+  const Runner& runner = call.spec->execution.runner;
   if (prepared.job.key_splits == 0) {
     if (Status s = attend::pack_panels(prepared, runner); !s) return s;
   }
@@ -104,24 +105,21 @@ Status attend_all(const Call& call, const AttentionOutputs& outputs, std::span<s
 
 }  // namespace
 
+namespace cpu {
+
 Result<std::int64_t> attention_workspace(const AttentionInputs& inputs, const AttentionSpec& spec) {
-  try {
+  return spec::without_exceptions([&]() -> Result<std::int64_t> {
     Arena measure;
     Prepared measured;
     if (Status s = attend::lay_out_forward(forward_call(inputs, spec), measure, measured); !s) return s;
     return measure.needed();
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  }
+  });
 }
 
-Status attention(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionOutputs& outputs,
-                 std::span<std::byte> workspace) {
-  try {
-    return attend_all(forward_call(inputs, spec), outputs, workspace);
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  }
+Status run_attention(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionOutputs& outputs,
+                     std::span<std::byte> workspace) {
+  return spec::without_exceptions([&] { return attend_all(forward_call(inputs, spec), outputs, workspace); });
 }
 
+}  // namespace cpu
 }  // namespace phasor

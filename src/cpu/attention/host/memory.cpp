@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cpu/attention/host/call.hpp"
+#include "job/attention/devices.hpp"
 #include "job/check.hpp"
 #include "job/overlap.hpp"
 
@@ -91,49 +92,7 @@ class Apart {
   const CallMemory& memory_;
 };
 
-// ---- Tensors of terms ----
-
-template <class Read>
-void each_tensor(const BiasTerm& term, const Read& read) {
-  read("gate", term.gate);
-}
-template <class Read>
-void each_tensor(const TableTerm& term, const Read& read) {
-  read("table", term.table);
-  read("features", term.features);
-  read("shift", term.shift);
-}
-template <class Read>
-void each_tensor(const SegmentTerm& term, const Read& read) {
-  read("table", term.table);
-  read("shift", term.shift);
-  for (const Positions& segments : {term.query_segments, term.key_segments}) {
-    if (segments.data != nullptr) read("segments", job::view_of(segments));
-  }
-}
-template <class Read>
-void each_tensor(const GridTerm& term, const Read& read) {
-  read("table", term.table);
-}
-template <class Read>
-void each_tensor(const DecomposedTerm& term, const Read& read) {
-  read("rows_h", term.rows_h);
-  read("rows_w", term.rows_w);
-}
-template <class Read>
-void each_tensor(const DenseTerm& term, const Read& read) {
-  read("bias", term.bias);
-}
-template <class Read>
-void each_tensor(const CopeTerm& term, const Read& read) {
-  read("table", term.table);
-}
-
 }  // namespace
-
-void each_term_tensor(const AttentionTerm& term, const std::function<void(const char*, const ConstTensorView&)>& read) {
-  std::visit([&](const auto& one) { each_tensor(one, read); }, term);
-}
 
 Status check_memory(const Call& call, const CallMemory& memory) {
   const AttentionSpec& spec = *call.spec;
@@ -154,7 +113,7 @@ Status check_memory(const Call& call, const CallMemory& memory) {
   if (see.key_mask.data != nullptr && shape.batch * shape.keys > 0) apart.read("key_mask", mask_at(see.key_mask, shape));
   for (std::size_t t = 0; t < spec.terms.size(); ++t) {
     const std::string owner = "terms[" + std::to_string(t) + "].";
-    each_term_tensor(spec.terms[t], [&](const char* name, const ConstTensorView& view) { apart.read_by(owner, name, view); });
+    job::each_term_tensor(spec.terms[t], [&](const char* name, const ConstTensorView& view) { apart.read_by(owner, name, view); });
   }
   return apart.status;
 }

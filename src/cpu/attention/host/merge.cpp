@@ -5,13 +5,14 @@
 #include <limits>
 
 #include "cpu/attention/host/call.hpp"
+#include "cpu/attention/host/run.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
 #include "job/overlap.hpp"
 #include "plan/attention.hpp"
 #include "spec/format.hpp"
 
-namespace phasor {
+namespace phasor::cpu {
 namespace {
 
 using job::error;
@@ -112,16 +113,16 @@ Status check(const Merge& merge) {
 
 }  // namespace
 
-Status merge_attention(std::span<const AttentionPart> parts, const AttentionOutputs& outputs, const Runner& runner) {
+Status run_merge(std::span<const AttentionPart> parts, const AttentionOutputs& outputs, const Execution& execution) {
   constexpr std::int64_t kRows = 64;
   const Merge merge = {parts, outputs};
   if (Status s = check(merge); !s) return s;
   const Extents& shape = outputs.out.shape;
   const std::int64_t rows = shape[0] * shape[1] * shape[2];
-  attend::run_each(runner, (rows + kRows - 1) / kRows, [&](std::int64_t task) {
+  run_each(execution.runner, (rows + kRows - 1) / kRows, [&](std::int64_t task) {
     for (std::int64_t n = task * kRows; n < std::min(rows, (task + 1) * kRows); ++n) merge_row(merge, n);
   });
   return {};
 }
 
-}  // namespace phasor
+}  // namespace phasor::cpu

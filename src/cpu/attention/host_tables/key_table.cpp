@@ -147,7 +147,7 @@ void make_far(const TableTerm& term, const TermContext& context, Arena& arena, j
   made.far_strides[1] = 2 * task.stride;
   if (task.out == nullptr) return;
   with_arithmetic(context.job->arithmetic, [&]<class T>(T) {
-    cpu::run_each(context.spec->runner, batch * task.heads, [&](std::int64_t index) { fill_far<T>(task, index); });
+    cpu::run_each(context.spec->execution.runner, batch * task.heads, [&](std::int64_t index) { fill_far<T>(task, index); });
   });
 }
 

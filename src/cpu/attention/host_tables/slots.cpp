@@ -249,7 +249,7 @@ void add_table_totals(const TableTotals& totals, const TermContext& context) {
   const Extents& shape = context.gradient->table.shape;
   const std::int64_t size = totals.repeats ? totals.rows : kChunkRows;  // no two tasks may add to one row
   const std::int64_t chunks = (totals.rows + size - 1) / size;
-  run_each(context.spec->runner, shape[0] * shape[2] * chunks, [&](std::int64_t n) {
+  run_each(context.spec->execution.runner, shape[0] * shape[2] * chunks, [&](std::int64_t n) {
     const std::int64_t table = n / chunks;
     const std::int64_t first = n % chunks * size;
     add_chunk({&totals, &context, table / shape[2], table % shape[2]}, {first, std::min(first + size, totals.rows)});

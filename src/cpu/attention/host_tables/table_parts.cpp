@@ -70,7 +70,7 @@ job::TableBuffers layout_of(const job::TableParts& table, const TableNeeds& need
 }
 
 TablePacking packing_of(const TableTerm& term, const job::TableParts& table, const TermContext& context, double factor) {
-  return {&term, &table.band, factor, table.way == job::TableWay::sliding ? job::kTableMargin : 0, context.spec->runner};
+  return {&term, &table.band, factor, table.way == job::TableWay::sliding ? job::kTableMargin : 0, context.spec->execution.runner};
 }
 
 /// The rows of the packed table that distances reach. Beyond the ends of the band there are only its margins: cpu's start_of keeps within

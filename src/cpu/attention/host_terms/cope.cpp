@@ -75,7 +75,7 @@ void* pack_transposed_keys(const KeyFeatures& keys, const TermContext& context, 
   void* const memory = arena.take_bytes(job.shape.key_heads * tiles * width * job::kKeyTile * bytes_of(job.arithmetic));
   if (memory == nullptr) return nullptr;
   with_arithmetic(job.arithmetic, [&]<class T>(T zero) {
-    cpu::run_each(context.spec->runner, job.shape.key_heads * tiles, [&](std::int64_t n) {
+    cpu::run_each(context.spec->execution.runner, job.shape.key_heads * tiles, [&](std::int64_t n) {
       const job::TokenTile& tile = job.key_tiles[static_cast<std::size_t>(n % tiles)];
       const std::int64_t batch = job.sequences[static_cast<std::size_t>(tile.sequence)].batch;
       const T* const in = static_cast<const T*>(keys.data) + batch * keys.batch_stride + n / tiles * keys.head_stride + tile.first * width;

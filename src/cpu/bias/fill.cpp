@@ -4,14 +4,13 @@
 #include <numeric>
 #include <variant>
 
-#include "job/bias.hpp"
+#include "cpu/run.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
-#include "phasor/bias.hpp"
 #include "plan/bias/bias.hpp"
 #include "spec/without_exceptions.hpp"
 
-namespace phasor {
+namespace phasor::cpu {
 namespace {
 
 /// The distances that occur in a block, rising. Where they lie dense, all between the ends, so that finding one is a subtraction.
@@ -142,10 +141,8 @@ Status fill_batches(const plan::BiasPlan& plan, const job::BlockCall& call) {
 
 }  // namespace
 
-Status Bias::fill(const TensorView& out, const Positions& queries, const Positions& keys, std::int64_t first_head) const {
-  const job::BlockCall call = {out, queries, keys, first_head};
-  if (Status s = job::check_block(call, *plan_); !s || job::is_empty(out)) return s;
-  return spec::without_exceptions([&] { return fill_batches(*plan_, call); });
+Status run_bias_fill(job::BlockJob& job, const Execution& /*execution*/) {
+  return spec::without_exceptions([&] { return fill_batches(*job.plan, job.call); });
 }
 
-}  // namespace phasor
+}  // namespace phasor::cpu

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a device can do, as one table of functions, and the one place where it is chosen. Jobs come checked; what runs after this fails only
+// where a device does.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <type_traits>
+
+#include "job/additive.hpp"
+#include "job/bias.hpp"
+#include "job/learned.hpp"
+#include "job/phase_gradient.hpp"
+#include "job/rerotate.hpp"
+#include "job/rotary.hpp"
+#include "phasor/attention.hpp"
+#include "phasor/execution.hpp"
+
+namespace phasor::backend {
+
+/// A job can be sent to a device as it is: pointers and numbers only.
+template <class Job>
+concept PlainData = std::is_trivially_copyable_v<Job>;
+
+/// The job of an operation, run.
+template <PlainData Job>
+using Run = Status (*)(Job& job, const Execution& execution);
+
+struct Backend {
+  const char* name;
+  Run<job::RotateJob> rotate;
+  Run<job::RerotateJob> rerotate;
+  Run<job::RowsJob> rows;
+  Run<job::AddJob> add;
+  Run<job::LookupJob> lookup;
+  Run<job::ScatterJob> scatter;
+  Run<job::PhaseGradientJob> phase_gradient;
+  Run<job::FrequencyGradientJob> frequency_gradient;
+  Run<job::PositionGradientJob> position_gradient;
+  Run<job::DiagonalJob> bias_diagonal;
+  Run<job::DiagonalGradientJob> bias_gradient;
+  Run<job::BlockJob> bias_fill;
+  Result<std::int64_t> (*attention_workspace)(const AttentionInputs& inputs, const AttentionSpec& spec);
+  Status (*attention)(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionOutputs& outputs,
+                      std::span<std::byte> workspace);
+  Result<std::int64_t> (*attention_backward_workspace)(const AttentionInputs& inputs, const AttentionSpec& spec,
+                                                       const AttentionGradients& gradients);
+  Status (*attention_backward)(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionSaved& saved,
+                               const AttentionGradients& gradients, std::span<std::byte> workspace);
+  Status (*merge)(std::span<const AttentionPart> parts, const AttentionOutputs& outputs, const Execution& execution);
+  Result<AttentionReport> (*explain_attention)(const AttentionInputs& inputs, const AttentionSpec& spec);
+};
+
+/// The backend of a device; an error where this build has none.
+Result<const Backend*> choose(Device device);
+
+/// Puts another backend in the place of a kind of device's, null for none, and returns the one before: for tests, which watch it.
+const Backend* replace(DeviceKind kind, const Backend* by);
+
+}  // namespace phasor::backend

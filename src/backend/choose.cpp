@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which backend serves which device.
+#include <atomic>
+
+#include "backend/backend.hpp"
+#include "cpu/attention/host/run.hpp"
+#include "cpu/run.hpp"
+#include "job/check.hpp"
+#include "spec/format.hpp"
+
+namespace phasor::backend {
+namespace {
+
+constexpr Backend kCpu = {
+    .name = "cpu",
+    .rotate = cpu::run_rotate,
+    .rerotate = cpu::run_rerotate,
+    .rows = cpu::run_rows,
+    .add = cpu::run_add,
+    .lookup = cpu::run_lookup,
+    .scatter = cpu::run_scatter,
+    .phase_gradient = cpu::run_phase_gradient,
+    .frequency_gradient = cpu::run_frequency_gradient,
+    .position_gradient = cpu::run_position_gradient,
+    .bias_diagonal = cpu::run_bias_diagonal,
+    .bias_gradient = cpu::run_bias_gradient,
+    .bias_fill = cpu::run_bias_fill,
+    .attention_workspace = cpu::attention_workspace,
+    .attention = cpu::run_attention,
+    .attention_backward_workspace = cpu::attention_backward_workspace,
+    .attention_backward = cpu::run_attention_backward,
+    .merge = cpu::run_merge,
+    .explain_attention = cpu::explain_attention,
+};
+
+/// By DeviceKind.
+std::atomic<const Backend*> backends[] = {&kCpu, nullptr};
+
+}  // namespace
+
+Result<const Backend*> choose(Device device) {
+  const Backend* const chosen = backends[static_cast<int>(device.kind)].load(std::memory_order_acquire);
+  if (chosen != nullptr) return chosen;
+  return Status::unsupported(
+      spec::format("memory on {}: this build has no backend for it, wanted memory on the CPU", job::name_of(device)));
+}
+
+const Backend* replace(DeviceKind kind, const Backend* by) { return backends[static_cast<int>(kind)].exchange(by); }
+
+}  // namespace phasor::backend

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU's side of attention in the table of backends.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "phasor/attention.hpp"
+
+namespace phasor::cpu {
+
+Result<std::int64_t> attention_workspace(const AttentionInputs& inputs, const AttentionSpec& spec);
+Status run_attention(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionOutputs& outputs,
+                     std::span<std::byte> workspace);
+Result<std::int64_t> attention_backward_workspace(const AttentionInputs& inputs, const AttentionSpec& spec,
+                                                  const AttentionGradients& gradients);
+Status run_attention_backward(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionSaved& saved,
+                              const AttentionGradients& gradients, std::span<std::byte> workspace);
+Status run_merge(std::span<const AttentionPart> parts, const AttentionOutputs& outputs, const Execution& execution);
+Result<AttentionReport> explain_attention(const AttentionInputs& inputs, const AttentionSpec& spec);
+
+}  // namespace phasor::cpu

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every public operation goes through the table of backends, by the device of its memory, and every piece of memory of a call is on one
+// device. A second backend, made here, records what it is asked.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "phasor/phasor.hpp"
+
+namespace phasor::test {
+namespace {
+
+using backend::Backend;
+
+/// What the recording backend was asked, and whom it asks in turn; null: nobody, and nothing is done.
+std::vector<std::string> asked;
+const Backend* next = nullptr;
+
+/// One function for each operation: notes the name, then goes on.
+#define PHASOR_RECORD(operation)                                         \
+  [](auto& job, const Execution& execution) -> Status {                  \
+    asked.emplace_back(#operation);                                      \
+    return next == nullptr ? Status() : next->operation(job, execution); \
+  }
+
+Backend recording_backend() {
+  Backend b = {};
+  b.name = "recording";
+  b.rotate = PHASOR_RECORD(rotate);
+  b.rerotate = PHASOR_RECORD(rerotate);
+  b.rows = PHASOR_RECORD(rows);
+  b.add = PHASOR_RECORD(add);
+  b.lookup = PHASOR_RECORD(lookup);
+  b.scatter = PHASOR_RECORD(scatter);
+  b.phase_gradient = PHASOR_RECORD(phase_gradient);
+  b.frequency_gradient = PHASOR_RECORD(frequency_gradient);
+  b.position_gradient = PHASOR_RECORD(position_gradient);
+  b.bias_diagonal = PHASOR_RECORD(bias_diagonal);
+  b.bias_gradient = PHASOR_RECORD(bias_gradient);
+  b.bias_fill = PHASOR_RECORD(bias_fill);
+  b.attention_workspace = [](const AttentionInputs& inputs, const AttentionSpec& spec) -> Result<std::int64_t> {
+    asked.emplace_back("attention_workspace");
+    if (next == nullptr) return std::int64_t{0};
+    return next->attention_workspace(inputs, spec);
+  };
+  b.attention = [](const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionOutputs& outputs,
+                   std::span<std::byte> workspace) -> Status {
+    asked.emplace_back("attention");
+    return next == nullptr ? Status() : next->attention(inputs, spec, outputs, workspace);
+  };
+  b.attention_backward_workspace = [](const AttentionInputs& inputs, const AttentionSpec& spec,
+                                      const AttentionGradients& gradients) -> Result<std::int64_t> {
+    asked.emplace_back("attention_backward_workspace");
+    if (next == nullptr) return std::int64_t{0};
+    return next->attention_backward_workspace(inputs, spec, gradients);
+  };
+  b.attention_backward = [](const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionSaved& saved,
+                            const AttentionGradients& gradients, std::span<std::byte> workspace) -> Status {
+    asked.emplace_back("attention_backward");
+    return next == nullptr ? Status() : next->attention_backward(inputs, spec, saved, gradients, workspace);
+  };
+  b.merge = [](std::span<const AttentionPart> parts, const AttentionOutputs& outputs, const Execution& execution) -> Status {
+    asked.emplace_back("merge");
+    return next == nullptr ? Status() : next->merge(parts, outputs, execution);
+  };
+  b.explain_attention = [](const AttentionInputs& inputs, const AttentionSpec& spec) -> Result<AttentionReport> {
+    asked.emplace_back("explain_attention");
+    if (next == nullptr) return AttentionReport{};
+    return next->explain_attention(inputs, spec);
+  };
+  return b;
+}
+
+/// Memory of an operation: host memory, whatever device it says; filled with numbers that can be told.
+class Memory {
+ public:
+  /// Piece number `odd` says that it is on cuda:1.
+  explicit Memory(Device device, int odd = -1) : device_(device), odd_(odd) {}
+
+  TensorView tensor(const Extents& shape) {
+    std::vector<double> numbers(static_cast<std::size_t>(shape[0] * shape[1] * shape[2] * shape[3]));
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = 0.25 + static_cast<double>((i * 7 + floats_.size()) % 11) / 16;
+    std::vector<float>& list = floats_.emplace_back(numbers.begin(), numbers.end());
+    floats_before_.push_back(list);
+    TensorView made = view(list.data(), shape);
+    made.device = next_device();
+    return made;
+  }
+  Positions at(std::int64_t first, std::int64_t tokens) {
+    std::vector<std::int64_t>& list = integers_.emplace_back();
+    for (std::int64_t t = 0; t < tokens; ++t) list.push_back(first + t);
+    Positions made = positions(static_cast<const std::int64_t*>(list.data()), tokens);
+    made.device = next_device();
+    return made;
+  }
+  PositionsView doubles(std::int64_t tokens) {
+    PositionsView made = positions(sums(static_cast<std::size_t>(tokens)).data(), tokens);
+    made.device = next_device();
+    return made;
+  }
+  /// Parameters are the host's.
+  std::span<double> sums(std::size_t count) {
+    doubles_before_.emplace_back(count, 0.5);
+    return doubles_.emplace_back(count, 0.5);
+  }
+  Slots slots(std::vector<std::int64_t> list) {
+    const std::vector<std::int64_t>& kept = integers_.emplace_back(std::move(list));
+    return {std::span(kept), next_device()};
+  }
+
+  int pieces() const { return pieces_; }
+  bool is_untouched() const { return floats_ == floats_before_ && doubles_ == doubles_before_; }
+  bool operator==(const Memory& other) const { return floats_ == other.floats_ && doubles_ == other.doubles_; }
+
+ private:
+  Device next_device() { return pieces_++ == odd_ ? Device{DeviceKind::cuda, 1} : device_; }
+
+  Device device_;
+  int odd_;
+  int pieces_ = 0;
+  std::deque<std::vector<float>> floats_, floats_before_;
+  std::deque<std::vector<double>> doubles_, doubles_before_;
+  std::deque<std::vector<std::int64_t>> integers_;
+};
+
+/// Every operation of the public headers that takes tensors: what it is called, whom it must ask, the call.
+struct Operation {
+  const char* name;
+  std::vector<std::string> asks;
+  std::function<Status(Memory&)> call;
+};
+
+const Extents kTokens = {1, 3, 1, 16};
+
+Rotary rotary() { return *Rotary::make({.head_dim = 16}); }
+Bias alibi() { return *Bias::make(Alibi{.heads = 2}); }
+
+struct AttentionCall {
+  AttentionInputs inputs;
+  AttentionOutputs outputs;
+};
+AttentionCall attention_call(Memory& m) {
+  return {{m.tensor(kTokens), m.tensor(kTokens), m.tensor(kTokens)}, {m.tensor(kTokens), m.tensor({1, 3, 1, 1})}};
+}
+
+std::vector<Operation> rotations() {
+  return {
+      {"apply", {"rotate"}, [](Memory& m) { return rotary().apply(m.tensor(kTokens), m.at(5, 3)); }},
+      {"apply q and k", {"rotate"}, [](Memory& m) { return rotary().apply(m.tensor(kTokens), m.tensor(kTokens), m.at(5, 3)); }},
+      {"apply by tables",
+       {"rotate"},
+       [](Memory& m) { return apply_rotary(m.tensor(kTokens), m.tensor({1, 3, 1, 8}), m.tensor({1, 3, 1, 8})); }},
+      {"cos_sin", {"rows"}, [](Memory& m) { return rotary().cos_sin(m.at(5, 3), m.tensor({1, 3, 1, 8}), m.tensor({1, 3, 1, 8})); }},
+      {"rerotate", {"rerotate"}, [](Memory& m) { return rerotate(m.tensor(kTokens), {rotary(), m.at(5, 3)}, {rotary(), m.at(9, 3)}); }},
+      {"rerotate slots",
+       {"rerotate"},
+       [](Memory& m) { return rerotate(m.tensor({2, 4, 1, 16}), m.slots({6, 1, 3}), {rotary(), m.at(5, 3)}, {rotary(), m.at(9, 3)}); }},
+      {"phase_gradient",
+       {"phase_gradient"},
+       [](Memory& m) { return phase_gradient(m.tensor({1, 3, 1, 8}), m.tensor(kTokens), m.tensor(kTokens)); }},
+      {"frequency_gradient",
+       {"frequency_gradient"},
+       [](Memory& m) { return rotary().frequency_gradient(m.sums(8), m.tensor({1, 3, 1, 8}), m.at(5, 3)); }},
+      {"position_gradient",
+       {"position_gradient"},
+       [](Memory& m) { return rotary().position_gradient(m.doubles(3), m.tensor({1, 3, 1, 8})); }},
+  };
+}
+
+std::vector<Operation> additions() {
+  const auto sinusoidal = [] { return *Sinusoidal::make({.width = 16}); };
+  return {
+      {"fill", {"add"}, [=](Memory& m) { return sinusoidal().fill(m.tensor(kTokens), m.at(5, 3)); }},
+      {"add", {"add"}, [=](Memory& m) { return sinusoidal().add(m.tensor(kTokens), m.at(5, 3)); }},
+      {"lookup_add", {"lookup"}, [](Memory& m) { return lookup_add(m.tensor(kTokens), m.tensor({1, 9, 1, 16}), m.at(5, 3)); }},
+      {"scatter_gradient", {"scatter"}, [](Memory& m) { return scatter_gradient(m.tensor({1, 9, 1, 16}), m.tensor(kTokens), m.at(5, 3)); }},
+      {"diagonal", {"bias_diagonal"}, [](Memory& m) { return alibi().diagonal(m.tensor({1, 2, 1, 7}), -3); }},
+      {"bias gradient",
+       {"bias_gradient"},
+       [](Memory& m) { return Bias::make(T5Buckets{.heads = 1})->gradient(m.sums(32), m.tensor({1, 1, 1, 7}), -3); }},
+      {"bias fill", {"bias_fill"}, [](Memory& m) { return alibi().fill(m.tensor({1, 2, 3, 3}), m.at(5, 3), m.at(5, 3)); }},
+  };
+}
+
+std::vector<Operation> attentions() {
+  return {
+      {"attention_workspace",
+       {"attention_workspace"},
+       [](Memory& m) { return attention_workspace(attention_call(m).inputs, {}).status(); }},
+      {"attention",
+       {"attention"},
+       [](Memory& m) {
+         const AttentionCall call = attention_call(m);
+         std::vector<std::byte> workspace(1 << 20);
+         return attention(call.inputs, {.query_positions = m.at(5, 3), .key_positions = m.at(5, 3)}, call.outputs, workspace);
+       }},
+      {"attention_backward_workspace",
+       {"attention_backward_workspace"},
+       [](Memory& m) { return attention_backward_workspace(attention_call(m).inputs, {}, {.q = m.tensor(kTokens)}).status(); }},
+      {"attention_backward",
+       {"attention_backward"},
+       [](Memory& m) {
+         const AttentionCall call = attention_call(m);
+         std::vector<std::byte> workspace(1 << 20);
+         return attention_backward(call.inputs, {}, {call.outputs.out, call.outputs.lse, m.tensor(kTokens)}, {.q = m.tensor(kTokens)},
+                                   workspace);
+       }},
+      {"merge_attention",
+       {"merge"},
+       [](Memory& m) {
+         const AttentionPart parts[] = {{m.tensor(kTokens), m.tensor({1, 3, 1, 1})}, {m.tensor(kTokens), m.tensor({1, 3, 1, 1})}};
+         return merge_attention(parts, attention_call(m).outputs);
+       }},
+      {"explain_attention", {"explain_attention"}, [](Memory& m) { return explain_attention(attention_call(m).inputs, {}).status(); }},
+  };
+}
+
+std::vector<Operation> operations() {
+  std::vector<Operation> all = rotations();
+  for (const auto& more : {additions(), attentions()}) all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+/// The recording backend in the place of a kind's, while it lives.
+class Watched : public ::testing::Test {
+ protected:
+  void watch(DeviceKind kind, bool goes_on) {
+    kind_ = kind;
+    before_ = backend::replace(kind, &recorder_);
+    next = goes_on ? before_ : nullptr;
+    watching_ = true;
+    asked.clear();
+  }
+  void TearDown() override {
+    if (watching_) backend::replace(kind_, before_);
+    next = nullptr;
+  }
+
+ private:
+  const Backend recorder_ = recording_backend();
+  const Backend* before_ = nullptr;
+  DeviceKind kind_ = DeviceKind::cpu;
+  bool watching_ = false;
+};
+
+TEST_F(Watched, every_operation_asks_the_backend_of_its_memory_and_nobody_else) {
+  watch(DeviceKind::cuda, false);
+  for (const Operation& operation : operations()) {
+    SCOPED_TRACE(operation.name);
+    Memory memory({DeviceKind::cuda, 0});
+    asked.clear();
+    const Status status = operation.call(memory);
+    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(asked, operation.asks);
+    EXPECT_TRUE(memory.is_untouched()) << "written around the backend, which did nothing";
+  }
+}
+
+TEST_F(Watched, a_backend_that_forwards_changes_no_result) {
+  const std::vector<Operation> all = operations();
+  std::deque<Memory> direct;
+  for (const Operation& operation : all) EXPECT_TRUE(operation.call(direct.emplace_back(Device{})).ok()) << operation.name;
+  watch(DeviceKind::cpu, true);
+  std::set<std::string> seen;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    SCOPED_TRACE(all[i].name);
+    asked.clear();
+    Memory memory(Device{});
+    EXPECT_TRUE(all[i].call(memory).ok());
+    EXPECT_EQ(asked, all[i].asks);
+    EXPECT_TRUE(memory == direct[i]);
+    seen.insert(asked.begin(), asked.end());
+  }
+  // As many as the table has functions, so that a new one is not forgotten here.
+  EXPECT_EQ(seen.size(), sizeof(Backend) / sizeof(void*) - 1);
+}
+
+TEST(Devices, without_a_backend_are_an_error_that_names_them_and_writes_nothing) {
+  for (const Operation& operation : operations()) {
+    SCOPED_TRACE(operation.name);
+    Memory memory({DeviceKind::cuda, 3});
+    const Status status = operation.call(memory);
+    EXPECT_EQ(status.kind(), ErrorKind::unsupported);
+    EXPECT_NE(status.message().find("cuda:3"), std::string::npos) << status.message();
+    EXPECT_TRUE(memory.is_untouched());
+  }
+}
+
+TEST(Devices, are_one_in_a_call_whichever_piece_of_memory_is_elsewhere) {
+  for (const Operation& operation : operations()) {
+    Memory whole(Device{});
+    ASSERT_TRUE(operation.call(whole).ok());
+    for (int odd = 0; odd < whole.pieces(); ++odd) {
+      SCOPED_TRACE(std::string(operation.name) + ", piece " + std::to_string(odd));
+      Memory memory(Device{}, odd);
+      const Status status = operation.call(memory);
+      EXPECT_FALSE(status.ok());
+      EXPECT_NE(status.message().find("cuda:1"), std::string::npos) << status.message();
+      EXPECT_TRUE(memory.is_untouched());
+    }
+  }
+}
+
+TEST(Devices, of_an_unknown_kind_are_refused) {
+  Memory memory({static_cast<DeviceKind>(7), 0});
+  const Status status = operations().front().call(memory);
+  EXPECT_EQ(status.kind(), ErrorKind::invalid);
+  EXPECT_NE(status.message().find("unknown kind of device (7)"), std::string::npos) << status.message();
+}
+
+TEST(Devices, other_than_the_cpu_do_not_build_positions) {
+  std::vector<std::int64_t> list(4, -1);
+  PositionsView out = positions(list.data(), 4);
+  out.device = {DeviceKind::cuda, 2};
+  const Status status = fill_from_offset(out, 3);
+  EXPECT_NE(status.message().find("cuda:2"), std::string::npos) << status.message();
+  EXPECT_EQ(list, std::vector<std::int64_t>(4, -1));
+}
+
+}  // namespace
+}  // namespace phasor::test
