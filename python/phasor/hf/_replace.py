@@ -14,7 +14,6 @@ from ._plans import MOST, Plan, compiling, key_of, plan_for
 from ._recognise import Rotation
 from ._variants import Misfit
 
-
 _NEW = object()
 
 
@@ -39,10 +38,10 @@ def turned(rotation: Rotation, plans: dict[tuple, Any], args: tuple, kwargs: dic
             plan = None if isinstance(plans, Plans) and plans.calls.differences else plan_for(rotation, call)
             return None if plan is None else plan.run(rotation, call)
         key = key_of(call) if training is None else (*key_of(call), training)
-        plan = plans.get(key, _NEW)  # at once: another thread may clear the plans
-        if plan is _NEW:
-            plan = _first_plan(rotation, call, plans, key, training)
-        return plan.run(rotation, call) if isinstance(plan, Plan) else plan
+        found = plans.get(key, _NEW)  # at once: another thread may clear the plans
+        if found is _NEW:
+            found = _first_plan(rotation, call, plans, key, training)
+        return found.run(rotation, call) if isinstance(found, Plan) else found
     except Misfit:
         return None
 
