@@ -2,6 +2,7 @@
 // explain: golden screens of known models, and its numbers against a naive computation in double.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>

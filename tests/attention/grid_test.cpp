@@ -2,6 +2,8 @@
 // Biases of images against the reference: Swin, BEiT with its class token, SAM, MViTv2 whose grids differ.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "attention/every_target.hpp"
 
 namespace phasor::test {

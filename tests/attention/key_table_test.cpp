@@ -2,6 +2,8 @@
 // Tables that meet keys (DeBERTa's p2c) against the reference: clips, buckets, features, batch rows, every kind of sight.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "attention/every_target.hpp"
 
 namespace phasor::test {

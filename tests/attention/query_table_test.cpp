@@ -2,6 +2,8 @@
 // Tables that meet queries, against the reference: clips, buckets, sliding tables, features, every kind of sight.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "attention/table_problems.hpp"
 
 namespace phasor::test {

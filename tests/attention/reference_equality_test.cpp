@@ -2,6 +2,7 @@
 // Invariances of the attention reference, and schemes that are cases of others.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 

@@ -2,6 +2,7 @@
 // Masks, positions, grouped heads and the merging of key blocks in the reference of attention.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 

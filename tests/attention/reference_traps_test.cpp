@@ -2,6 +2,7 @@
 // Where implementations of relative attention went wrong or disagree, each held fast in the reference.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>

@@ -2,6 +2,7 @@
 // What a reading of attention with fresh eyes found: numbers that are none, memory that nobody sees, widths and shapes at their ends.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>

@@ -2,6 +2,7 @@
 // Gradients that are asked of a term: those that it does not have are refused, whatever the term.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 

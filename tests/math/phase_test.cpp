@@ -6,6 +6,7 @@
 
 #include <limits>
 #include <random>
+#include <utility>
 
 namespace phasor::math {
 namespace {

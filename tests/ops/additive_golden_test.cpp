@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Additive encodings and learned tables against what Hugging Face's modules and PyTorch gave (tools/record_additive.py), in float64.
 #include <functional>
+#include <optional>
 
 #include "additive_reference.hpp"
 #include "phasor/learned.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every model by name: pairing, width, offset, axes, windows, layers without rotary, temperature, scale and the rest, written by hand.
+#include <algorithm>
 #include <sstream>
 
 #include "spec/hf_golden.hpp"
