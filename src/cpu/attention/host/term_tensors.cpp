@@ -159,7 +159,7 @@ PositionRange query_range(const AttentionSpec& spec, const job::AttentionShape& 
   if (spec.query_positions) return range_of(*spec.query_positions, shape.batch, shape.queries);
   const Integers& starts = spec.visibility.query_starts;
   if (starts.size == 0) return {shape.keys - shape.queries, shape.keys - 1};
-  PositionRange range{INT64_MAX, INT64_MIN};
+  PositionRange range;
   for (std::int64_t s = 0; s + 1 < starts.size; ++s) {
     const std::int64_t queries = length_of(starts, s);
     const std::int64_t keys = length_of(spec.visibility.key_starts, s);

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "cpu/attention/host/arena.hpp"
+#include "cpu/attention/host/ranges.hpp"
 #include "job/attention/attention.hpp"
 #include "phasor/attention.hpp"
 #include "phasor/result.hpp"
@@ -62,10 +63,6 @@ void* take_sums(std::int64_t count, const job::AttentionJob& job, Arena& arena);
 double sum_of_slots(const void* sums, std::int64_t count, const job::AttentionJob& job, std::int64_t head, std::int64_t index);
 
 /// The least and the greatest position of a side, as the spec says, without the job's arrays: they are not there while measuring.
-struct PositionRange {
-  std::int64_t least = 0;
-  std::int64_t greatest = -1;  // below least: no tokens
-};
 PositionRange query_range(const AttentionSpec& spec, const job::AttentionShape& shape);
 PositionRange key_range(const AttentionSpec& spec, const job::AttentionShape& shape);
 
