@@ -41,6 +41,8 @@ struct AddRows {
   void operator()(const BiasTerm& term) const {
     if (gradient.parameters.empty() || std::holds_alternative<Alibi>(term.bias.spec())) return;
     sum.by_distance = std::max(sum.by_distance, longest_band(shape));
+    // Beside its diagonal FIRE has sums for queries beyond its length, in float64: its parameters, or three per segment, which is no more.
+    if (std::holds_alternative<Fire>(term.bias.spec())) sum.always = std::max(sum.always, 2 * term.bias.parameter_count());
   }
   void operator()(const TableTerm& term) const {
     if (!is_given(gradient.table)) return;
