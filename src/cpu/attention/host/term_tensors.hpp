@@ -8,12 +8,15 @@
 #include "cpu/attention/host/arena.hpp"
 #include "cpu/attention/host/ranges.hpp"
 #include "job/attention/attention.hpp"
+#include "job/check.hpp"
 #include "phasor/attention.hpp"
 #include "phasor/result.hpp"
 
 namespace phasor::attend {
 
 inline bool is_given(const ConstTensorView& v) { return v.data != nullptr; }
+/// Or has extents without elements, which need no memory: then its shape counts, as does that of its gradient.
+inline bool is_named(const ConstTensorView& v) { return is_given(v) || (v.shape != Extents{} && job::is_empty(v)); }
 
 /// What a term's tensor must be: extents, and on which axes it may be 1 instead, shared.
 struct TensorShape {
