@@ -38,5 +38,5 @@ int main() {
 
   const auto report = phasor::explain_attention(inputs, spec);
   if (!report.ok()) return std::puts(report.status().message().c_str()), 1;
-  std::printf("last token %.6f, d table[0] %.6f\n%s\n", out.back(), by_table[0], report->words.c_str());
+  std::printf("last number of out %.6f, d table[0] %.6f\n%s\n", out.back(), by_table[0], report->words.c_str());
 }

@@ -22,7 +22,7 @@ __all__ = ["AttentionOptions", "attention", "explain_attention", "merge_attentio
 class AttentionOptions(TypedDict, total=False):
     """Keywords of `attention` and `explain_attention`."""
 
-    softcap: float  # scores s become softcap tanh(s / softcap), after every term
+    softcap: float  # scores s become softcap tanh(s / softcap), after every term; -infinity stays
     window: int | None | tuple[int | None, int | None]  # a query sees keys up to so far behind it, and (left, right) so far ahead
     cu_seqlens: Any  # where sequences begin, 0, ..., T; a tuple: those of queries, those of keys
     prefix: Any  # (B): keys at positions below it are exempt from causality

@@ -65,6 +65,7 @@ void expect_within(const ref::Values& is, const Sought& sought, const Bound& bou
   for (std::size_t n = 0; n < is.size(); ++n) {
     if (is[n] == sought.wanted[n]) continue;  // infinities
     const double allowed = stored_roundoff(sought.stored) * std::fabs(sought.wanted[n]) + bound(n) + least;
+    ASSERT_TRUE(std::isfinite(allowed)) << name << ": number " << n << " may be off by anything";
     const double part = std::fabs(is[n] - sought.wanted[n]) / allowed;
     if (part <= worst) continue;
     worst = std::isnan(part) ? INFINITY : part;

@@ -93,6 +93,7 @@ struct Family {
   bool by_distance;      // a sequence reaches as many rows as it has distances; else any
   bool takes_positions;  // any
   void (*add)(Packed& call);
+  bool is_bias = false;  // its parameters are summed by diagonals with margins, then chained in float64
 };
 
 inline void add_table(Packed& call, TableSide side, const TableRows& rows) {
@@ -102,6 +103,21 @@ inline void add_table(Packed& call, TableSide side, const TableRows& rows) {
 }
 inline const ClipRows kLongClip = {kLongTable, kLongTable};
 constexpr std::int64_t kBuckets = 512;
+constexpr std::int64_t kUnits = 1024;
+
+/// Sums of float64: as many as parameters, or three for each of the segments that units make of a line. Every unit has a knot.
+inline void add_fire(Packed& call, const std::vector<std::int64_t>& widths) {
+  Mlp mlp{.widths = widths};
+  for (std::size_t layer = 0; layer + 1 < widths.size(); ++layer) {
+    mlp.parameters.insert(mlp.parameters.end(), static_cast<std::size_t>(widths[layer] * widths[layer + 1]), 0.5);
+    for (std::int64_t unit = 0; unit < widths[layer + 1]; ++unit) mlp.parameters.push_back(-static_cast<double>(unit) / 2048);
+  }
+  const Result<Bias> fire = Bias::make(Fire{.mlp = mlp, .length = 2 * kLongTable});
+  ASSERT_TRUE(fire.ok()) << fire.status().message();
+  call.parameters.resize(static_cast<std::size_t>(fire->parameter_count()));
+  call.spec.terms = {BiasTerm{.bias = *fire}};
+  call.gradients.terms = {{.parameters = call.parameters}};
+}
 
 inline const Family kFamilies[] = {
     {"query table", kWidth, 2 * kLongTable + 1, true, true, [](Packed& call) { add_table(call, TableSide::query, kLongClip); }},
@@ -121,7 +137,11 @@ inline const Family kFamilies[] = {
        call.spec.terms = {
            BiasTerm{.bias = *Bias::make(ShawClip{.heads = kHeads, .left = kLongTable, .right = kLongTable, .table = call.parameters})}};
        call.gradients.terms = {{.parameters = call.parameters}};
-     }},
+     },
+     true},
+    {"FIRE, segments", 1, 6 * (kUnits + 1), false, true, [](Packed& call) { add_fire(call, {1, kUnits, kHeads}); }, true},
+    {"FIRE, two layers", 1, 2 * (2 * 64 + 65 * 64 + 65 * kHeads + 2), false, true,
+     [](Packed& call) { add_fire(call, {1, 64, 64, kHeads}); }, true},
     {"segments", kWidth, 3, false, true,
      [](Packed& call) {
        call.spec.terms = {SegmentTerm{.table = call.rows(2), .query_segments = call.segments(), .key_segments = call.segments()}};
@@ -148,11 +168,11 @@ inline const Family kFamilies[] = {
 };
 
 /// A sequence has as many rows of sums as distances, fewer than it has tokens, queries and keys alike; groups of sequences that could
-/// reach more have at most four a token, or are as few as sixteen tasks need. A diagonal has margins. And some words a sequence.
+/// reach more have at most four per token, or are as few as sixteen tasks need. A diagonal has margins. And a few words per sequence.
 inline std::int64_t most_term_bytes(const Packed& call, const Family& family, bool scattered) {
   const auto sequences = static_cast<std::int64_t>(call.starts.size()) - 1;
   const std::int64_t few_groups = 16 / kHeads + 1;
-  const std::int64_t margins = family.width == 1 && family.by_distance ? 336 * sequences : 32;
+  const std::int64_t margins = family.is_bias ? 336 * sequences : 32;
   std::int64_t rows = 2 * call.tokens + margins;
   if (!family.by_distance || scattered) rows = 4 * 2 * call.tokens + few_groups * (family.rows + 256) + margins;
   return kHeads * rows * family.width * 4 + 256 * sequences + 4096;

@@ -277,7 +277,7 @@ TEST(attention_packed, a_query_that_is_no_number_stays_in_its_rows) {
   }
 }
 
-// ---- A table on the key side by ClipRows, which the reference does not have: packed is as one call a sequence ----
+// ---- A table on the key side by ClipRows, which the reference does not have: packed is as one call per sequence ----
 
 struct KeyTable {
   Bridge bridge;
@@ -305,7 +305,7 @@ Values slice(const Values& all, std::int64_t first, std::int64_t count, std::int
   return all.empty() ? all : Values(all.begin() + first * row, all.begin() + (first + count) * row);
 }
 
-TEST(attention_packed, a_key_table_is_as_one_call_a_sequence) {
+TEST(attention_packed, a_key_table_is_as_one_call_per_sequence) {
   for (const OutsideRows outside : {OutsideRows::clamp, OutsideRows::zero}) {
     for (const Clip& clip : kClips) {
       for (const std::int64_t step : {0, 1, 97}) {

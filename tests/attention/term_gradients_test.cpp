@@ -107,5 +107,85 @@ TEST(attention_term_gradients, without_memory_are_refused) {
   }
 }
 
+/// The operand that a gradient is by; null: a table, which no term is without.
+ConstTensorView* operand_of(AttentionTerm& term, const std::string& field) {
+  if (auto* const bias = std::get_if<BiasTerm>(&term)) return field == "features" ? &bias->gate : nullptr;
+  if (auto* const segments = std::get_if<SegmentTerm>(&term)) return field == "shift" ? &segments->shift : nullptr;
+  auto* const table = std::get_if<TableTerm>(&term);
+  if (table == nullptr || (field != "features" && field != "shift")) return nullptr;
+  return field == "features" ? &table->features : &table->shift;
+}
+std::string backward_error(const Bridge& bridge) {
+  const Result<std::int64_t> bytes = attention_backward_workspace(bridge.inputs, bridge.spec, bridge.gradients);
+  return bytes.ok() ? "no refusal" : bytes.status().message();
+}
+
+/// Features of a width of their own leave a table that does not fit.
+void expect_error(const Bridge& bridge, const std::string& message) {
+  const std::string is = backward_error(bridge);
+  EXPECT_TRUE(is.find(message) != std::string::npos || is.find("table has 3 on its last axis, wanted 6") != std::string::npos) << is;
+}
+
+/// Nobody checks the shape of what is not given: a gradient of that shape may be of any size.
+TEST(attention_term_gradients, of_operands_without_memory_are_refused) {
+  Numbers random(5);
+  std::vector<NamedScheme> schemes = table_schemes(kShape, random);
+  for (NamedScheme& scheme : diagonal_schemes(kShape, random)) schemes.push_back(std::move(scheme));
+  std::vector<std::string> refused;
+  for (const NamedScheme& scheme : schemes) {
+    ref::Problem p = random_problem(kShape, 6);
+    p.visibility.causal = scheme.name.starts_with("cope");
+    p.schemes = {scheme.scheme};
+    Bridge bridge(p, DType::f64);
+    for (std::size_t t = 0; t < bridge.spec.terms.size(); ++t) {
+      for (const Field& field : kFields) {
+        ConstTensorView* const operand = operand_of(bridge.spec.terms[t], field.name);
+        if (operand == nullptr || operand->data == nullptr || (bridge.gradients.terms[t].*field.view).data == nullptr) continue;
+        const ConstTensorView given = *operand;
+        operand->data = nullptr;
+        expect_error(bridge, "is asked for, but there is no");
+        operand->shape[2] = (bridge.gradients.terms[t].*field.view).shape[2] = 0;  // needs no memory, and is not of the call's heads
+        expect_error(bridge, "has 0 on its third axis, wanted");
+        *operand = given;
+        (bridge.gradients.terms[t].*field.view).shape = given.shape;
+        EXPECT_EQ(backward_error(bridge), "no refusal") << scheme.name;
+        refused.push_back(scheme.name + " " + field.name);
+      }
+    }
+  }
+  EXPECT_GE(refused.size(), 5) << "gate, features of either side, shift of a table and of segments";
+}
+
+TEST(attention_term_gradients, of_operands_of_no_elements_need_no_memory) {
+  std::vector<double> memory(1);
+  const ConstTensorView q = view(static_cast<const double*>(memory.data()), {0, 8, 2, 6});
+  const Extents shape = {0, 8, 2, 1};
+  const AttentionSpec spec{
+      .terms = {BiasTerm{.bias = *Bias::make(Alibi{.heads = 2}), .gate = {nullptr, DType::f64, shape, {16, 2, 1, 1}}}}};
+  const AttentionGradients gradients{.terms = {{.features = {nullptr, DType::f64, shape, {16, 2, 1, 1}}}}};
+  const Result<std::int64_t> bytes = attention_backward_workspace({q, q, q}, spec, gradients);
+  EXPECT_TRUE(bytes.ok()) << bytes.status().message();
+}
+
+/// Sums are laid out before terms are checked: no number of theirs may overflow.
+TEST(attention_term_gradients, of_a_table_of_any_number_of_rows_are_an_error) {
+  for (const TableSide side : {TableSide::query, TableSide::key, TableSide::value}) {
+    Bridge bridge(random_problem(kShape, 7), DType::f64);
+    std::vector<double> memory(18);
+    const auto of_rows = [&](std::int64_t rows) { return Extents{1, rows, 1, side == TableSide::value ? 3 : 6}; };
+    TableTerm term{.side = side, .table = view(static_cast<const double*>(memory.data()), of_rows(3)), .rows = ClipRows{1, 1}};
+    TermGradient gradient{.table = view(memory.data(), of_rows(3))};
+    bridge.spec.terms = {term};
+    bridge.gradients.terms = {gradient};
+    EXPECT_EQ(backward_error(bridge), "no refusal");
+    for (const std::int64_t rows : {INT64_MAX, INT64_MAX - 1, INT64_MIN}) {
+      term.table.shape = gradient.table.shape = of_rows(rows);
+      bridge.spec.terms = {term};
+      bridge.gradients.terms = {gradient};
+      EXPECT_NE(backward_error(bridge), "no refusal") << rows;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace phasor::test

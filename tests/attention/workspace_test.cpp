@@ -245,7 +245,7 @@ TEST(attention_workspace, is_all_the_memory_that_packed_sequences_use) {
     ASSERT_TRUE(status.ok()) << family.name << ": " << status.message();
     std::printf("%-16s %lld sequences: %lld bytes of the heap backward\n", family.name, static_cast<long long>(sequences),
                 static_cast<long long>(heap));
-    const std::int64_t diagonals = family.width == 1 && family.by_distance ? 8 * (kHeads + 1) * family.rows : 0;  // in float64, to chain
+    const std::int64_t diagonals = family.is_bias ? 8 * (kHeads + 1) * family.rows : 0;  // in float64, to chain
     EXPECT_LE(heap, heap_of(call.tokens) + 1024 * sequences + diagonals) << family.name;
   }
 }

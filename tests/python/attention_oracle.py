@@ -116,6 +116,7 @@ def naive(
     seen = sight.allowed(q.shape[1], k.shape[1])
     call = Call(q, k, at, of, 1 / math.sqrt(q.shape[3]) if scale is None else scale, seen, x)
     s = (dot(q, k) * call.scale if case.content is None else case.content(call)) + case.scores(call)
+    seen = seen & ~torch.isneginf(s)  # a dense bias hides a key by -infinity, which a soft cap leaves as it is
     if softcap:
         s = softcap * torch.tanh(s / softcap)
     s = torch.where(seen, s, -math.inf)

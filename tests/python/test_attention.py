@@ -89,6 +89,18 @@ def test_a_soft_cap_comes_after_the_terms(name):
     compare(CASES[name], Sight(), softcap=0.7, scale=1.0)
 
 
+def test_a_soft_cap_does_not_show_what_a_dense_bias_hides():
+    hidden = torch.arange(TK) % 3 == torch.arange(TQ)[:, None] % 3
+    hidden[1] = True  # sees nothing
+    case = Case(
+        lambda x: phasor.Dense(x["bias"].masked_fill(hidden, -torch.inf)),
+        {"bias": (B, H, TQ, TK)},
+        lambda c: c.x["bias"].masked_fill(hidden, -torch.inf),
+    )
+    got = compare(case, Sight(), softcap=0.7, scale=1.0)
+    assert torch.isneginf(got["lse"][:, 1]).all() and not got["scheme.bias"][:, :, hidden].any()
+
+
 def test_rows_that_see_nothing_are_zero_and_have_no_gradient():
     q, k, v = qkv()
     mask = torch.zeros(B, TK, dtype=torch.bool)

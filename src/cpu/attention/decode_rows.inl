@@ -14,7 +14,7 @@ struct RowsInPlace {
   const Stored<dtype>* row(std::int64_t j) const { return data + std::min(j, count - 1) * stride; }
 };
 
-// How many rows ahead: a Neoverse-N1 forgets what it was asked for too early (8 rows ahead it read a cache in 10 ms, 64 rows in 15).
+// How many rows ahead: a Neoverse-N1 forgets what it was asked for too early (up to 8 rows ahead it read a cache in 10 ms, 64 rows in 15).
 #if PHASOR_LANES && HWY_TARGET == HWY_NEON
 constexpr std::int64_t kRowsAhead = 6;
 #else
@@ -29,7 +29,7 @@ HWY_INLINE void prefetch_ahead(const RowsInPlace<dtype>& rows, std::int64_t j) {
 }
 
 // Registers of a row at a time: with 32 of them two, because of two 16-bit numbers side by side both are widened as quickly as one.
-constexpr int kRowRegisters = kBlockColumns >= 4 ? 2 : 1;
+constexpr int kRowRegisters = kManyRegisters ? 2 : 1;
 
 template <DType dtype, int kCount>
 HWY_INLINE void load_row(const Stored<dtype>* in, Reg<Computed<dtype>> (&out)[kCount]) {
@@ -123,7 +123,7 @@ HWY_NOINLINE void scores_in_place(const DecodeScores<T>& to, const RowsInPlace<d
 
 // ---- Values ----
 
-/// out (rows, width) <- factor out + p values; p: row stride kKeyTile; factor: one a row, null: 1.
+/// out (rows, width) <- factor out + p values; p: row stride kKeyTile; factor: one per row, null: 1.
 template <class T>
 struct DecodeOut {
   std::int64_t rows;
@@ -132,7 +132,8 @@ struct DecodeOut {
   T* out;
 };
 
-/// kCount registers of channels from d on, for some rows and some keys from `key` on. What the keys give is added up before it meets out.
+/// kCount registers of channels from d on, for some rows and some keys from `key` on. What the keys give is added up before it is added to
+/// out.
 template <DType dtype, int kCount, int kRows, int kKeys, class T = Computed<dtype>>
 HWY_INLINE void value_step(const T (&p)[kRows][kKeys], const Reg<T> (&factor)[kRows], const Stored<dtype>* const (&values)[kKeys],
                            std::int64_t width, T* out) {

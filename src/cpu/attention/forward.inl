@@ -141,16 +141,15 @@ AddedRows<T> forward_scores(const ScoreTile<T>& tile, TileSight sight, const Key
   return added;
 }
 
-/// Whether a term does nothing but add to scores. Others want probabilities of all rows.
-inline bool only_adds(const job::TermJob& term) {
-  return std::holds_alternative<job::BiasJob>(term) || std::holds_alternative<job::QueryTableJob>(term);
+inline bool wants_all_rows(const job::TermJob& term) {
+  return std::visit([](const auto& made) { return takes_probabilities(made); }, term);
 }
 
 /// Rows before the first one that sees a key of the tile, in sixteens.
 template <class T>
 std::int64_t blind_rows(const ScoreTile<T>& tile) {
   const auto& terms = tile.rows->job->terms;
-  if (!tile.partial || !std::all_of(terms.begin(), terms.end(), only_adds)) return 0;
+  if (!tile.partial || std::any_of(terms.begin(), terms.end(), wants_all_rows)) return 0;
   std::int64_t row = 0;
   while (row + 16 < tile.rows->tile->count && columns_seen(*tile.rows->job, *tile.keys, tile.distance + row + 15).end == 0) row += 16;
   return row;

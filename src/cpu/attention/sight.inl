@@ -68,7 +68,8 @@ struct Slab {
   std::int64_t first;
   std::int64_t columns;
 };
-/// The slab that begins at a row: the whole tile, or some rows of a partial one. What lies outside of slabs holds older numbers, finite.
+/// The slab that begins at a row: the whole tile, or some rows of a partial one. What lies outside of slabs holds
+/// older numbers or -infinity; the mask overwrites them.
 template <class T>
 Slab slab_at(const ScoreTile<T>& tile, std::int64_t row) {
   constexpr std::int64_t kRows = 16;  // blind_rows counts in the same: a slab must not hold rows that the softmax leaves out

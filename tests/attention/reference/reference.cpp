@@ -44,13 +44,14 @@ void check(const Problem& p) {
 struct Row {
   Values probability;  // (Tk); 0 for keys not seen
   Values slope;        // of the soft cap
+  Values score;        // after the soft cap; -infinity for keys not seen
   double lse = -kInfinity;
 };
 
 Row make_row(const Problem& p, Cell cell) {
   const auto keys = static_cast<std::size_t>(p.shape.keys);
-  Row row{Values(keys, 0), Values(keys, 0)};
-  Values scores(keys, -kInfinity);
+  Row row{Values(keys, 0), Values(keys, 0), Values(keys, -kInfinity)};
+  Values& scores = row.score;
   for (cell.j = 0; cell.j < p.shape.keys; ++cell.j) {
     if (!visible(p, cell)) continue;
     const auto j = static_cast<std::size_t>(cell.j);
@@ -198,8 +199,8 @@ void add_row_magnitudes(const Problem& p, Cell cell, const double* dout, double 
   double mean = 0;
   double score_sum = 0;
   for (cell.j = 0; cell.j < p.shape.keys; ++cell.j) {
-    if (!visible(p, cell)) continue;
     const auto j = static_cast<std::size_t>(cell.j);
+    if (row.score[j] == -kInfinity) continue;  // not seen, or hidden by a dense bias: it has no magnitude
     score_sum = std::max(score_sum, std::fabs(score(p, cell)));
     for (std::int64_t c = 0; c < p.shape.value_width; ++c) {
       const double value = value_of(p, cell, c);
@@ -213,8 +214,8 @@ void add_row_magnitudes(const Problem& p, Cell cell, const double* dout, double 
   sum.scores[lse_index(p.shape, cell)] = score_sum;
   if (dout == nullptr) return;
   for (cell.j = 0; cell.j < p.shape.keys; ++cell.j) {
-    if (!visible(p, cell)) continue;
     const auto j = static_cast<std::size_t>(cell.j);
+    if (row.score[j] == -kInfinity) continue;
     // The soft cap's slope is 1 - t^2: its summands add up to 1 + t^2.
     add_score_gradient(p, cell, row.probability[j] * (dp[j] + mean + dlse) * (2 - row.slope[j]), sum.gradients);
   }

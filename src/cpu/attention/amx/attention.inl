@@ -8,9 +8,7 @@ inline bool amx_serves(const job::AttentionJob& job) {
   if (job.content_count != 1 || job.contents[0].q.dtype != DType::bf16 || job.contents[0].k.dtype != DType::bf16) return false;
   if (job.content_shift != nullptr || job.decay.log_zeta != nullptr || job.certified_skip || !(job.scale > 0)) return false;
   if (job.shape.width % amx::kDepthStep != 0 || job.shape.value_width % amx::kDepthStep != 0) return false;
-  for (const job::TermJob& term : job.terms) {
-    if (std::holds_alternative<job::ValueTableJob>(term)) return false;
-  }
+  if (std::any_of(job.terms.begin(), job.terms.end(), wants_all_rows)) return false;
   return amx::available();
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "cpu/attention/host/call.hpp"
+#include "cpu/attention/host/ranges.hpp"
 #include "job/check.hpp"
 #include "job/positions.hpp"
 
@@ -102,32 +103,14 @@ Pair tokens_of(const Call& call, const job::AttentionShape& shape, std::int64_t 
   return {{n, 0, first_query, first_query + queries, keys - queries}, {n, 0, first_key, first_key + keys, 0}};
 }
 
-/// Least and greatest position of tiles.
-struct Span {
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  std::int64_t greatest = std::numeric_limits<std::int64_t>::min();
-};
-Span span_of(std::span<const job::TokenTile> tiles) {
-  Span span;
-  for (const job::TokenTile& tile : tiles) {
-    span.least = std::min(span.least, tile.min_position);
-    span.greatest = std::max(span.greatest, tile.max_position);
-  }
-  return span;
-}
-
-void widen_distances(const job::Sequence& sequence, Prepared& out, bool& any) {
-  const auto tiles = [](const std::vector<job::TokenTile>& all, std::int64_t first, std::int64_t end) {
-    return std::span(all).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(end - first));
-  };
-  const Span queries = span_of(tiles(out.query_tiles, sequence.first_query_tile, sequence.end_query_tile));
-  const Span keys = span_of(tiles(out.key_tiles, sequence.first_key_tile, sequence.end_key_tile));
-  if (queries.least > queries.greatest || keys.least > keys.greatest) return;
-  const std::int64_t least = queries.least - keys.greatest;
-  const std::int64_t greatest = queries.greatest - keys.least;
-  out.min_distance = any ? std::min(out.min_distance, least) : least;
-  out.max_distance = any ? std::max(out.max_distance, greatest) : greatest;
-  any = true;
+/// Over all sequences; both 0 where none has queries and keys.
+void find_distances(Prepared& out) {
+  DistanceRange range;
+  for (const job::Sequence& sequence : out.sequences)
+    range = joined(range, distances_of(out.job, sequence, job::key_tiles_of(sequence, 0, 1)));
+  if (range.empty()) return;
+  out.min_distance = range.low;
+  out.max_distance = range.high;
 }
 
 /// The arrays of one side: a row, or one a batch row where they differ.
@@ -170,7 +153,6 @@ Status make_layout(const Call& call, std::int64_t span, Arena& arena, Prepared& 
   const std::int64_t count = is_varlen(see) ? see.query_starts.size - 1 : shape.batch;
   std::vector<Tokens> query_tokens;
   std::vector<Tokens> key_tokens;
-  bool any = false;
   for (std::int64_t n = 0; n < count; ++n) {
     const Pair pair = tokens_of(call, shape, n);
     job::Sequence& sequence = out.sequences.emplace_back();
@@ -182,7 +164,6 @@ Status make_layout(const Call& call, std::int64_t span, Arena& arena, Prepared& 
     sequence.end_query_tile = static_cast<std::int64_t>(out.query_tiles.size());
     sequence.end_key_tile = static_cast<std::int64_t>(out.key_tiles.size());
     if (see.prefix.size > 0) sequence.prefix = std::min(job::at(see.prefix, n), kFarthest + 1);  // beyond every position
-    widen_distances(sequence, out, any);
     query_tokens.push_back(pair.queries);
     key_tokens.push_back(pair.keys);
   }
@@ -195,6 +176,7 @@ Status make_layout(const Call& call, std::int64_t span, Arena& arena, Prepared& 
   out.job.sequences = out.sequences;
   out.job.query_tiles = out.query_tiles;
   out.job.key_tiles = out.key_tiles;
+  find_distances(out);
   out.job.sight = sight_of(see, out);
   return {};
 }

@@ -19,6 +19,7 @@ constexpr const char* kOrdinal[] = {"first", "second", "third", "last"};
 
 /// check_view wants a contiguous last axis: the axes are shown to it one after the other.
 Status check_memory(const char* where, const char* name, const ConstTensorView& v) {
+  if (v.data == nullptr && job::is_empty(v)) return {};  // of no elements: it needs none
   const Extents& n = v.shape;
   const Extents& s = v.strides;
   if (Status status = job::check_view(where, name, {v.data, v.dtype, {n[0], n[1], n[2], 1}, {s[0], s[1], s[2], 1}}); !status) return status;
@@ -83,7 +84,7 @@ Status check_tensor(const char* where, const ConstTensorView& v, const TensorSha
 Status check_gradient(const char* where, const TensorView& v, const ConstTensorView& by, const char* name) {
   if (!is_wanted(v)) return {};
   const std::string title = std::string("the gradient of ") + name;
-  if (by.data == nullptr && by.shape == Extents{}) return job::error(where, "{} is asked for, but there is no {}", title, name);
+  if (!is_named(by)) return job::error(where, "{} is asked for, but there is no {}", title, name);
   if (v.shape != by.shape) return job::error(where, "{} has another shape than {}, wanted the same", title, name);
   if (v.dtype != DType::f32 && v.dtype != DType::f64) return job::error(where, "{} is {}, wanted f32 or f64", title, name_of(v.dtype));
   if (Status s = check_memory(where, title.c_str(), v); !s) return s;
@@ -159,7 +160,7 @@ PositionRange query_range(const AttentionSpec& spec, const job::AttentionShape& 
   if (spec.query_positions) return range_of(*spec.query_positions, shape.batch, shape.queries);
   const Integers& starts = spec.visibility.query_starts;
   if (starts.size == 0) return {shape.keys - shape.queries, shape.keys - 1};
-  PositionRange range{INT64_MAX, INT64_MIN};
+  PositionRange range;
   for (std::int64_t s = 0; s + 1 < starts.size; ++s) {
     const std::int64_t queries = length_of(starts, s);
     const std::int64_t keys = length_of(spec.visibility.key_starts, s);

@@ -6,13 +6,17 @@
 #include <cstdint>
 
 #include "cpu/attention/host/arena.hpp"
+#include "cpu/attention/host/ranges.hpp"
 #include "job/attention/attention.hpp"
+#include "job/check.hpp"
 #include "phasor/attention.hpp"
 #include "phasor/result.hpp"
 
 namespace phasor::attend {
 
 inline bool is_given(const ConstTensorView& v) { return v.data != nullptr; }
+/// Or has extents without elements, which need no memory: then its shape counts, as does that of its gradient.
+inline bool is_named(const ConstTensorView& v) { return is_given(v) || (v.shape != Extents{} && job::is_empty(v)); }
 
 /// What a term's tensor must be: extents, and on which axes it may be 1 instead, shared.
 struct TensorShape {
@@ -62,10 +66,6 @@ void* take_sums(std::int64_t count, const job::AttentionJob& job, Arena& arena);
 double sum_of_slots(const void* sums, std::int64_t count, const job::AttentionJob& job, std::int64_t head, std::int64_t index);
 
 /// The least and the greatest position of a side, as the spec says, without the job's arrays: they are not there while measuring.
-struct PositionRange {
-  std::int64_t least = 0;
-  std::int64_t greatest = -1;  // below least: no tokens
-};
 PositionRange query_range(const AttentionSpec& spec, const job::AttentionShape& shape);
 PositionRange key_range(const AttentionSpec& spec, const job::AttentionShape& shape);
 

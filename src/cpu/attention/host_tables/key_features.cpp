@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cpu/attention/host/ranges.hpp"
 #include "cpu/attention/host/term_tensors.hpp"
 #include "cpu/common/runner.hpp"
 #include "job/element.hpp"
@@ -11,23 +12,12 @@
 namespace phasor::attend {
 namespace {
 
-/// Positions of the queries of a sequence: the least and the greatest.
-PositionRange queries_of(const job::AttentionJob& job, const job::Sequence& sequence) {
-  PositionRange range{INT64_MAX, INT64_MIN};
-  for (std::int64_t t = sequence.first_query_tile; t < sequence.end_query_tile; ++t) {
-    const job::TokenTile& tile = job.query_tiles[static_cast<std::size_t>(t)];
-    range.least = std::min(range.least, tile.min_position);
-    range.greatest = std::max(range.greatest, tile.max_position);
-  }
-  return range;
-}
-
 /// Whether a query may see the key.
 bool is_seen(const job::AttentionJob& job, const job::Sequence& sequence, const PositionRange& queries, std::int64_t key) {
   const job::SightJob& sight = job.sight;
   const std::uint8_t* const mask = sight.key_mask;
   if (mask != nullptr && mask[sequence.batch * sight.mask_strides[0] + key * sight.mask_strides[1]] == 0) return false;
-  if (queries.least > queries.greatest) return false;
+  if (queries.empty()) return false;
   const std::int64_t position = job.key_positions[sequence.batch * job.key_position_stride + key];
   if (sight.causal && position > queries.greatest && position >= sequence.prefix) return false;
   return queries.least - position <= sight.left && position - queries.greatest <= sight.right;
@@ -47,7 +37,7 @@ void pack_one(const ConstTensorView& v, const job::AttentionJob& job, const RowI
     const job::TokenTile& tile = job.key_tiles[t];
     const job::Sequence& sequence = job.sequences[static_cast<std::size_t>(tile.sequence)];
     if (v.shape[0] > 1 && sequence.batch != which.b) continue;
-    const PositionRange queries = queries_of(job, sequence);
+    const PositionRange queries = query_positions_of(job, sequence);
     for (std::int64_t j = tile.first; j < tile.first + tile.count; ++j) {
       if (!is_seen(job, sequence, queries, j)) continue;
       job::with_element(v.dtype, [&](auto tag) {

@@ -19,7 +19,7 @@ double scale_of(const TableTerm& term, const TermContext& context) { return term
 
 Status check(const TableTerm& term, const TermContext& context, std::int64_t width) {
   const job::AttentionShape& s = context.job->shape;
-  if (is_given(term.features)) {
+  if (is_named(term.features)) {
     const TensorShape wanted{"features", {s.batch, s.keys, s.key_heads, width}, {true, false, true, false}};
     if (Status status = check_tensor(context.where, term.features, wanted); !status) return status;
   }
@@ -28,8 +28,7 @@ Status check(const TableTerm& term, const TermContext& context, std::int64_t wid
     return job::error(context.where, "scale is {}, wanted a finite number", scale_of(term, context));
   if (Status status = check_table(term, context, width); !status) return status;
   if (context.gradient == nullptr) return {};
-  if (Status status = check_gradient(context.where, context.gradient->features, term.features, "features"); !status) return status;
-  return check_gradient(context.where, context.gradient->shift, term.shift, "shift");
+  return check_gradient(context.where, context.gradient->features, term.features, "features");
 }
 
 /// The row of the caller's table at a place; -1: zeros.

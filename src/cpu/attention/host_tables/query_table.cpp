@@ -15,11 +15,11 @@ namespace {
 /// Features and shift, as far as they are given, and their gradients.
 Status check_operands(const TableTerm& term, const TermContext& context, std::int64_t width) {
   const job::AttentionShape& s = context.job->shape;
-  if (is_given(term.features)) {
+  if (is_named(term.features)) {
     const TensorShape wanted{"features", {s.batch, s.queries, s.heads, width}, {true, false, true, false}};
     if (Status status = check_tensor(context.where, term.features, wanted); !status) return status;
   }
-  if (is_given(term.shift)) {
+  if (is_named(term.shift)) {
     const TensorShape wanted{"shift", {1, 1, s.heads, width}, {false, false, true, false}};
     if (Status status = check_tensor(context.where, term.shift, wanted); !status) return status;
   }

@@ -26,7 +26,7 @@ struct SumRows {
   bool per_batch = false;        // a table of each batch row: no two of them may share sums
 
   std::int64_t of(const DistanceRange& range) const {
-    if (range.low > range.high) return always;
+    if (range.empty()) return always;
     const auto span = static_cast<std::uint64_t>(range.high) - static_cast<std::uint64_t>(range.low) + 1;
     return std::max(always, span < static_cast<std::uint64_t>(by_distance) ? static_cast<std::int64_t>(span) : by_distance);
   }
@@ -41,6 +41,8 @@ struct AddRows {
   void operator()(const BiasTerm& term) const {
     if (gradient.parameters.empty() || std::holds_alternative<Alibi>(term.bias.spec())) return;
     sum.by_distance = std::max(sum.by_distance, longest_band(shape));
+    // Beside its diagonal FIRE has sums for queries beyond its length, in float64: its parameters, or three per segment, which is no more.
+    if (std::holds_alternative<Fire>(term.bias.spec())) sum.always = std::max(sum.always, 2 * term.bias.parameter_count());
   }
   void operator()(const TableTerm& term) const {
     if (!is_given(gradient.table)) return;
@@ -70,25 +72,6 @@ SumRows sum_rows_of(const Call& call, const job::AttentionShape& shape) {
   return sum;
 }
 
-/// Least and greatest position of tiles.
-void widen(std::span<const job::TokenTile> tiles, const job::TileRange& which, DistanceRange& range) {
-  for (std::int64_t t = which.first; t < which.end; ++t) {
-    const job::TokenTile& tile = tiles[static_cast<std::size_t>(t)];
-    range = {std::min(range.low, tile.min_position), std::max(range.high, tile.max_position)};
-  }
-}
-constexpr DistanceRange kNone = {INT64_MAX, INT64_MIN};
-
-DistanceRange distances_of(const job::AttentionJob& job, const job::Sequence& sequence, const job::TileRange& key_tiles) {
-  DistanceRange queries = kNone;
-  DistanceRange keys = kNone;
-  widen(job.query_tiles, {sequence.first_query_tile, sequence.end_query_tile}, queries);
-  widen(job.key_tiles, key_tiles, keys);
-  if (queries.low > queries.high || keys.low > keys.high) return kNone;
-  return {queries.low - keys.high, queries.high - keys.low};
-}
-DistanceRange both(const DistanceRange& a, const DistanceRange& b) { return {std::min(a.low, b.low), std::max(a.high, b.high)}; }
-
 std::int64_t tokens_of(const job::AttentionJob& job, const job::Sequence& sequence) {
   std::int64_t count = 0;
   for (std::int64_t t = sequence.first_query_tile; t < sequence.end_query_tile; ++t) {
@@ -111,10 +94,10 @@ DistanceRange seen_distances(const TermContext& context) {
 }
 
 DistanceRange distances_of(const job::AttentionJob& job, const job::SequenceGroup& group, std::int64_t part, std::int64_t parts) {
-  DistanceRange range = kNone;
+  DistanceRange range;
   for (std::int64_t s = group.first; s < group.end; ++s) {
     const job::Sequence& sequence = job.sequences[static_cast<std::size_t>(s)];
-    range = both(range, distances_of(job, sequence, job::key_tiles_of(sequence, part, parts)));
+    range = joined(range, distances_of(job, sequence, job::key_tiles_of(sequence, part, parts)));
   }
   return range;
 }
@@ -126,17 +109,17 @@ void make_groups(const Call& call, Prepared& out) {
   for (const job::Sequence& sequence : job.sequences) total += tokens_of(job, sequence);
   const std::int64_t enough = (kGroupTasks + job.shape.key_heads - 1) / job.shape.key_heads;  // groups
   job::SequenceGroup group;
-  DistanceRange range = kNone;
+  DistanceRange range;
   std::int64_t tokens = 0;
   for (const job::Sequence& sequence : job.sequences) {
-    range = both(range, distances_of(job, sequence, {sequence.first_key_tile, sequence.end_key_tile}));
+    range = joined(range, distances_of(job, sequence, job::key_tiles_of(sequence, 0, 1)));
     tokens += tokens_of(job, sequence);
     ++group.end;
     const bool is_last = group.end == static_cast<std::int64_t>(job.sequences.size());
     if (!is_last && !rows.per_batch && rows.of(range) > kRowsPerToken * tokens && tokens * enough < total) continue;
     out.groups.push_back(group);
     group.first = group.end;
-    range = kNone;
+    range = {};
     tokens = 0;
   }
   out.job.groups = out.groups;
@@ -156,7 +139,7 @@ TableSlots take_table_slots(const TermContext& context, std::int64_t places, con
   for (std::int64_t n = 0; n < count; ++n) {
     DistanceRange range = distances_of(job, job.groups[static_cast<std::size_t>(n / parts)], n % parts, parts);
     range = {std::max(range.low, seen.low), std::min(range.high, seen.high)};
-    const RowRange rows = range.low <= range.high ? rows_of(range) : RowRange{0, 0};
+    const RowRange rows = !range.empty() ? rows_of(range) : RowRange{0, 0};
     if (slots != nullptr) slots[n] = {rows.first, rows.end - rows.first, used};
     used += job.shape.heads * (rows.end - rows.first) * places;
   }

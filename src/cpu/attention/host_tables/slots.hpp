@@ -11,16 +11,12 @@
 
 #include "cpu/attention/host/arena.hpp"
 #include "cpu/attention/host/prepare.hpp"
+#include "cpu/attention/host/ranges.hpp"
 #include "cpu/attention/host/terms.hpp"
 #include "job/attention/attention.hpp"
 
 namespace phasor::attend {
 
-/// Distances, query - key, both ends included; none where low is above high.
-struct DistanceRange {
-  std::int64_t low;
-  std::int64_t high;
-};
 /// Those that a query may see, or the nearest to them where there are none.
 DistanceRange seen_distances(const TermContext& context);
 /// Between the queries of a group and a part of its keys, seen or not.
@@ -35,7 +31,7 @@ struct RowRange {
   std::int64_t first;
   std::int64_t end;
 };
-/// Memory for the sums of a table by distance, cleared (null while measuring); `places` T a row.
+/// Memory for the sums of a table by distance, cleared (null while measuring); `places` numbers per row.
 struct TableSlots {
   void* sums;
   const job::SlotRows* rows;

@@ -165,8 +165,8 @@ Status make_table_band(const TableTerm& term, const TermContext& context, Arena&
 
 std::int64_t most_columns(const TableTerm& term) {
   const auto* const bias = std::get_if<Bias>(&term.rows);
-  if (bias == nullptr) return term.table.shape[1] + 2;  // and a column of zeros at either end
-  if (!has_buckets(bias->spec())) return 0;             // an error
+  if (bias == nullptr) return std::min(term.table.shape[1], kMostColumns) + 2;  // and a column of zeros at either end
+  if (!has_buckets(bias->spec())) return 0;                                     // an error
   const Ends ends = ends_of(*bias);
   return ends.high - ends.low + 1;
 }

@@ -48,7 +48,7 @@ Status check_term(const BiasTerm& term, const TermContext& context) {
   if (term.first_head < 0 || term.first_head > term.bias.heads() - heads) {
     return job::error(context.where, "{} heads from {} on are wanted, the bias has {}", heads, term.first_head, term.bias.heads());
   }
-  if (is_given(term.gate)) {
+  if (is_named(term.gate)) {
     const TensorShape wanted = {"gate", {s.batch, s.queries, s.heads, 1}, {true, false, true, false}};
     if (Status status = check_tensor(context.where, term.gate, wanted); !status) return status;
   }

@@ -77,7 +77,7 @@ Status check(const SegmentTerm& term, const TermContext& context) {
   const TensorShape table{"table", {1, 2, s.heads, s.width}, {false, false, true, false}};
   if (Status status = check_tensor(context.where, term.table, table); !status) return status;
   const TensorShape shift{"shift", {1, 1, s.heads, s.width}, {false, false, true, false}};
-  if (is_given(term.shift)) {
+  if (is_named(term.shift)) {
     if (Status status = check_tensor(context.where, term.shift, shift); !status) return status;
   }
   if (!std::isfinite(scale_of(term, context)))

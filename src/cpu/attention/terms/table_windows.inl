@@ -27,7 +27,7 @@ struct ColumnRange {
 };
 
 /// Rows of a tile.
-struct RowRange {
+struct TileRowRange {
   std::int16_t first;
   std::int16_t end;
 };
@@ -43,7 +43,7 @@ struct TableTags {
   std::int32_t has_end_sums[2];
   std::int64_t product_panels[kRingPanels];  // sliding: the panel in each part of the ring; -1: none
   std::int64_t sum_panels[kRingPanels];
-  RowRange product_rows[kRingPanels];  // sliding: the rows that are made of each
+  TileRowRange product_rows[kRingPanels];  // sliding: the rows that are made of each
 };
 static_assert(sizeof(TableTags) <= job::kTableTags * sizeof(float));
 
@@ -137,7 +137,7 @@ struct TableMeeting {
 
 /// Features of some rows times some columns of the panels.
 template <class T>
-void multiply_columns(const TableMeeting<T>& m, RowRange rows, const ColumnRange& columns, const RowsOf<T>& to) {
+void multiply_columns(const TableMeeting<T>& m, TileRowRange rows, const ColumnRange& columns, const RowsOf<T>& to) {
   const std::int64_t width = m.table->width;
   const T* const panels = m.table->panels.template of<T>(m.tile->batch, m.tile->head);
   for (std::int64_t first = columns.first; first < columns.end;) {
@@ -158,7 +158,7 @@ void multiply_columns(const TableMeeting<T>& m, RowRange rows, const ColumnRange
 }
 
 template <class T>
-RowRange all_rows(const TableMeeting<T>& m) {
+TileRowRange all_rows(const TableMeeting<T>& m) {
   return {0, static_cast<std::int16_t>(m.tile->tile->count)};
 }
 
@@ -170,7 +170,7 @@ void make_columns(const TableMeeting<T>& m, const ColumnRange& wanted) {
 
 /// Sliding: some rows of one panel.
 template <class T>
-void multiply_panel(const TableMeeting<T>& m, std::int64_t panel, RowRange rows) {
+void multiply_panel(const TableMeeting<T>& m, std::int64_t panel, TileRowRange rows) {
   const TableBuffers<T>& s = m.buffers;
   const std::int64_t part = panel % kRingPanels;
   const std::int64_t first = panel * job::kKeyTile;
@@ -183,10 +183,10 @@ void multiply_panel(const TableMeeting<T>& m, std::int64_t panel, RowRange rows)
 
 /// The same, those that are not yet. They stay one piece: neighbouring tiles ask for neighbours.
 template <class T>
-void make_panel(const TableMeeting<T>& m, std::int64_t panel, RowRange wanted) {
+void make_panel(const TableMeeting<T>& m, std::int64_t panel, TileRowRange wanted) {
   TableTags& tags = *m.buffers.tags;
   const std::int64_t part = panel % kRingPanels;
-  RowRange& made = tags.product_rows[part];
+  TileRowRange& made = tags.product_rows[part];
   if (tags.product_panels[part] != panel) {
     tags.product_panels[part] = panel;
     made = wanted;
@@ -204,7 +204,7 @@ void make_panel(const TableMeeting<T>& m, std::int64_t panel, RowRange wanted) {
 
 /// The rows of a regular tile that read a panel, in steps that fill blocks of the product; all where some lie beyond an end of the band.
 template <class T>
-RowRange rows_in_panel(const TableMeeting<T>& m, const ScoreTile<T>& tile, std::int64_t panel) {
+TileRowRange rows_in_panel(const TableMeeting<T>& m, const ScoreTile<T>& tile, std::int64_t panel) {
   constexpr std::int64_t kStep = 24;
   const job::TableBand& band = m.table->band;
   const std::int64_t count = m.tile->tile->count;

@@ -24,6 +24,7 @@ void term_begin(const job::ValueTableJob& term, const RowTile<T>& rows, T* scrat
   if (has_own_result(term)) clear_rows(sums.to.result, sums.queries, term.table.places);
 }
 
+constexpr bool takes_probabilities(const job::ValueTableJob& /*term*/) { return true; }
 template <class T>
 void term_rescale(const job::ValueTableJob& term, const RowTile<T>& rows, const T* factors, T* scratch) {
   rescale_sums(value_result<T>(term, rows, nullptr, scratch), factors);

@@ -2,19 +2,23 @@
 // The one matrix product of attention: C = [C +] A B on operands that lie in the caches, by blocks of registers.
 
 // Blocks of registers: as many sums as fit beside the registers of a row of B and one of A. 32 registers: 6 x 4; 16 registers: 6 x 2.
-// NEON multiplies by any lane of a register: see cpu/attention/tile/gemm_lanes.inl.
+// NEON multiplies by any lane of a register and keeps some of A: 8 x 2, see cpu/attention/tile/gemm_lanes.inl.
 #if PHASOR_LANES && HWY_TARGET == HWY_AVX3
 constexpr int kBlockRows = 6;
 constexpr int kBlockColumns = 4;
+constexpr bool kManyRegisters = true;  // 32 of them
 #elif PHASOR_LANES && HWY_TARGET == HWY_NEON
 constexpr int kBlockRows = 8;
-constexpr int kBlockColumns = 4;
+constexpr int kBlockColumns = 2;
+constexpr bool kManyRegisters = true;
 #elif PHASOR_LANES
 constexpr int kBlockRows = 6;
 constexpr int kBlockColumns = 2;
+constexpr bool kManyRegisters = false;
 #else
 constexpr int kBlockRows = 2;
 constexpr int kBlockColumns = 2;
+constexpr bool kManyRegisters = false;
 #endif
 
 /// Sums of a block of registers to C.
@@ -115,7 +119,7 @@ HWY_NOINLINE void gemm(const Gemm<T>& g) {
 
 // Keys of a block, and rows: 4 x 4 sums where there are 32 registers.
 constexpr int kDotKeys = 4;
-constexpr int kDotRows = kBlockColumns >= 4 ? 4 : 2;
+constexpr int kDotRows = kManyRegisters ? 4 : 2;
 
 template <int kRows, class T>
 HWY_INLINE void dot_block(const Gemm<T>& g, std::int64_t row, std::int64_t key) {

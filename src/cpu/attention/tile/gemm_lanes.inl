@@ -136,9 +136,8 @@ template <class T>
 HWY_NOINLINE void gemm(const Gemm<T>& job) {
   const Gemm<T> g = job;  // a copy: the compiler cannot know that C does not hold the struct
   std::int64_t row = 0;
-  for (; row + kBlockRows <= g.m; row += kBlockRows) {
-    gemm_row_block<8, 2>(g, row);
-  }
+  for (; row + kBlockRows <= g.m; row += kBlockRows) gemm_row_block<kBlockRows, kBlockColumns>(g, row);
+  static_assert(kBlockRows == 8);  // what is left are 4, 2 and 1
   if (row + 4 <= g.m) {
     gemm_row_block<4, 4>(g, row);
     row += 4;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the loops of attention give to a term, and what a term may do with it. Included once in each target's namespace. A family of terms
-// overloads the functions below for its job (attention_<family>.inl, included before the loops); what it does not overload does nothing.
+// overloads the functions below for its job (terms/<family>.inl, included before the loops); what it does not overload does nothing.
 
 /// A tile of queries of one head.
 template <class T>
@@ -49,6 +49,11 @@ void term_add(const Term& /*term*/, const ScoreTile<T>& /*tile*/, T* /*scratch*/
 /// factors: one a row; 1 where nothing changed.
 template <class T, class Term>
 void term_rescale(const Term& /*term*/, const RowTile<T>& /*rows*/, const T* /*factors*/, T* /*scratch*/) {}
+/// Whether a family overloads term_rescale or term_take: then no row may be left out of the softmax.
+template <class Term>
+constexpr bool takes_probabilities(const Term& /*term*/) {
+  return false;
+}
 template <class T, class Term>
 void term_take(const Term& /*term*/, const ScoreTile<T>& /*probabilities*/, T* /*scratch*/) {}
 /// out: (count, padded_value_width).
