@@ -2,13 +2,13 @@
 // Every check of a rerotation: two rotations of the same channels, and the slots of a paged cache.
 #include "job/rerotate.hpp"
 
-#include <new>
 #include <vector>
 
 #include "job/check.hpp"
 #include "job/overlap.hpp"
 #include "math/difference.hpp"
 #include "spec/format.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor::job {
 namespace {
@@ -82,11 +82,7 @@ Status check_slots(std::span<const std::int64_t> slots, const TensorView& cache)
   if (overlap(cache, ConstTensorView(slots.data(), DType::f64, shape, contiguous_strides(shape))) != Overlap::none) {
     return error(kWhere, "slots overlap the cache, wanted memory apart");
   }
-  try {
-    return check_no_slot_twice(slots, count);
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  }
+  return spec::without_exceptions([&] { return check_no_slot_twice(slots, count); });
 }
 
 std::int64_t axis_of(const RowSource& rows, std::int64_t pair) { return rows.axis_of_pair == nullptr ? 0 : rows.axis_of_pair[pair]; }

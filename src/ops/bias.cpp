@@ -3,7 +3,6 @@
 #include "phasor/bias.hpp"
 
 #include <algorithm>
-#include <new>
 #include <numeric>
 
 #include "job/bias.hpp"
@@ -57,11 +56,7 @@ Status add_to(std::span<double> sum, const plan::BiasPlan& plan, const ConstTens
 
 Result<Bias> Bias::of(Result<plan::BiasPlan> plan) {
   if (!plan.ok()) return plan.status();
-  try {
-    return Bias(std::make_shared<const plan::BiasPlan>(*std::move(plan)));
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  }
+  return spec::without_exceptions([&]() -> Result<Bias> { return Bias(std::make_shared<const plan::BiasPlan>(*std::move(plan))); });
 }
 
 Result<Bias> Bias::make(const BiasSpec& spec) { return of(plan::make_bias_plan(spec)); }

@@ -2,13 +2,13 @@
 // The public rotary functions: check, choose the kernels, run.
 #include "phasor/rotary.hpp"
 
-#include <new>
 #include <type_traits>
 
 #include "cpu/common/targets.hpp"
 #include "job/rotary.hpp"
 #include "ops/run.hpp"
 #include "plan/rotary.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 namespace {
@@ -29,11 +29,7 @@ Status run(Result<Job> job, void (*cpu::RotaryKernels::*kernel)(const Job&, std:
 Result<Rotary> Rotary::make(const RotarySpec& spec) {
   Result<plan::RotaryPlan> plan = plan::make_rotary_plan(spec);
   if (!plan.ok()) return plan.status();
-  try {
-    return Rotary(std::make_shared<const plan::RotaryPlan>(*std::move(plan)));
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  }
+  return spec::without_exceptions([&]() -> Result<Rotary> { return Rotary(std::make_shared<const plan::RotaryPlan>(*std::move(plan))); });
 }
 
 Status Rotary::apply(const InOut& q, const InOut& k, const Positions& positions, const ApplyOptions& options) const {

@@ -3,7 +3,6 @@
 #include "cpu/attention/host/backward.hpp"
 
 #include <algorithm>
-#include <new>
 
 #include "cpu/attention/backward_buffers.hpp"
 #include "cpu/attention/host/call.hpp"
@@ -11,6 +10,7 @@
 #include "cpu/attention/kernels.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor::attend {
 namespace {
@@ -163,22 +163,17 @@ namespace phasor {
 
 Result<std::int64_t> attention_backward_workspace(const AttentionInputs& inputs, const AttentionSpec& spec,
                                                   const AttentionGradients& gradients) {
-  try {
+  return spec::without_exceptions([&]() -> Result<std::int64_t> {
     attend::Arena arena;
     if (Status s = attend::measure({&inputs, &spec, &gradients, "attention_backward"}, arena); !s) return s;
     return arena.needed();
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  }
+  });
 }
 
 Status attention_backward(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionSaved& saved,
                           const AttentionGradients& gradients, std::span<std::byte> workspace) {
-  try {
-    return attend::backward_all({&inputs, &spec, &gradients, "attention_backward"}, saved, workspace);
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  }
+  return spec::without_exceptions(
+      [&] { return attend::backward_all({&inputs, &spec, &gradients, "attention_backward"}, saved, workspace); });
 }
 
 }  // namespace phasor

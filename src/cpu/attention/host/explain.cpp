@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an attention call would do: tiles, operations, bytes, workspace; in numbers and in words.
 #include <algorithm>
-#include <new>
 #include <string_view>
 
 #include "cpu/attention/host/call.hpp"
 #include "cpu/attention/host/forward.hpp"
 #include "job/check.hpp"
 #include "spec/format.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 namespace {
@@ -160,11 +160,7 @@ Result<AttentionReport> explained(const AttentionInputs& inputs, const Attention
 }  // namespace
 
 Result<AttentionReport> explain_attention(const AttentionInputs& inputs, const AttentionSpec& spec) {
-  try {
-    return explained(inputs, spec);
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  }
+  return spec::without_exceptions([&] { return explained(inputs, spec); });
 }
 
 }  // namespace phasor

@@ -3,13 +3,13 @@
 #include "cpu/attention/host/forward.hpp"
 
 #include <limits>
-#include <new>
 
 #include "cpu/attention/host/call.hpp"
 #include "cpu/attention/kernels.hpp"
 #include "cpu/attention/scratch.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 
@@ -105,23 +105,17 @@ Status attend_all(const Call& call, const AttentionOutputs& outputs, std::span<s
 }  // namespace
 
 Result<std::int64_t> attention_workspace(const AttentionInputs& inputs, const AttentionSpec& spec) {
-  try {
+  return spec::without_exceptions([&]() -> Result<std::int64_t> {
     Arena measure;
     Prepared measured;
     if (Status s = attend::lay_out_forward(forward_call(inputs, spec), measure, measured); !s) return s;
     return measure.needed();
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  }
+  });
 }
 
 Status attention(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionOutputs& outputs,
                  std::span<std::byte> workspace) {
-  try {
-    return attend_all(forward_call(inputs, spec), outputs, workspace);
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  }
+  return spec::without_exceptions([&] { return attend_all(forward_call(inputs, spec), outputs, workspace); });
 }
 
 }  // namespace phasor
