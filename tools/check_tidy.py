@@ -14,6 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TIDY = "clang-tidy-19"
+FOLDERS = ("src", "cli", "include")  # each is a root of #include
 
 
 def commands_of(build):
@@ -43,11 +44,11 @@ def tidy(build, source, command, settings):
 
 
 def includers(root):
-    """Which files of src and include include a file, by its path."""
+    """Which files of src, cli and include include a file, by its path."""
     found = {}
-    for file in sorted(f for folder in ("src", "include") for f in (root / folder).rglob("*.[chi]*") if f.is_file()):
+    for file in sorted(f for folder in FOLDERS for f in (root / folder).rglob("*.[chi]*") if f.is_file()):
         for name in re.findall(r'^\s*#\s*include\s*"([^"]+)"', file.read_text(encoding="utf-8"), re.MULTILINE):
-            for base in (file.parent, root / "src", root / "include"):
+            for base in (file.parent, *(root / folder for folder in FOLDERS)):
                 found.setdefault((base / name).resolve(), []).append(file)
     return found
 
@@ -66,7 +67,7 @@ def source_of(header, by):
 
 def changed_sources(root, commit, sources):
     """What of the sources is to be looked at again after a commit."""
-    done = subprocess.run(["git", "diff", "--name-only", "-z", commit, "--", "src", "include"], cwd=root, capture_output=True, text=True, check=False)
+    done = subprocess.run(["git", "diff", "--name-only", "-z", commit, "--", *FOLDERS], cwd=root, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         return sources
     changed = [root / name for name in done.stdout.split("\0") if name]
