@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tool's own small face of the command-line parser: CLI11 takes 6 s to read, so parser.cpp alone includes it.
+// A small interface to the command-line parser: CLI11 takes 6 s to read, so parser.cpp alone includes it.
 #pragma once
 
 #include <functional>
