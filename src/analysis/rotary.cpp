@@ -24,8 +24,6 @@ struct Row {
   std::vector<T> sin;
 };
 
-/// What a function that allocates says when it cannot.
-
 std::int64_t pairs_of_segment(const RotarySpec& spec) { return spec.rotary_width / 2 / spec.segments; }
 
 /// A tiled row has each segment's values twice: once is enough.
