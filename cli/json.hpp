@@ -19,7 +19,7 @@ class Json {
  public:
   struct Field;
 
-  // The values of JSON, each of them implicit so that they can be listed.
+  // The values of JSON, each of them implicit so that they can be listed. NOLINTBEGIN(google-explicit-constructor)
   Json() : Json(nullptr) {}
   Json(std::nullptr_t);
   Json(bool value);
@@ -34,6 +34,7 @@ class Json {
   Json(const std::vector<double>& list);
   Json(const std::vector<std::int64_t>& list);
   Json(const std::vector<std::string>& list);
+  // NOLINTEND(google-explicit-constructor)
   Json(const Json& other);
   Json(Json&& other) noexcept;
   Json& operator=(Json other) noexcept;

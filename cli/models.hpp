@@ -17,8 +17,10 @@ const std::vector<std::string>& built_in_names();
 /// The built-in one whatever files there are.
 Result<ModelPositions> built_in_model(const std::string& name, const ReadOptions& options = {});
 
-/// What find_model takes, for --help: "a config.json, a folder that has one, a GGUF file, or gpt-oss, llama2, ...".
+/// What find_model takes: "a config.json, a folder that has one, a GGUF file, or gpt-oss, llama2, ...".
 std::string model_words();
+/// The same for --help, after what the model is for.
+std::string model_help(const std::string& purpose);
 
 /// A config.json, a folder that has one, a GGUF file, or a built-in name. Every command finds its models by this function. A file or
 /// folder wins over a built-in model of the same name: what is there was meant.

@@ -38,6 +38,15 @@ const CLI::App* innermost(const CLI::App* app) {
   return app;
 }
 
+/// The program and the commands that were chosen: "phasor plot decay".
+std::string full_name(const CLI::App& top) {
+  std::string name = top.get_name();
+  for (auto chosen = top.get_subcommands(); !chosen.empty(); chosen = chosen.front()->get_subcommands()) {
+    name += " " + chosen.front()->get_name();
+  }
+  return name;
+}
+
 std::vector<std::string> names_below(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
@@ -46,7 +55,7 @@ std::vector<std::string> names_below(const CLI::App& app) {
 
 /// About a word that no option or command took; `command` is what was chosen last.
 std::string unexpected(const CLI::App& top, const CLI::App& command, const std::string& word) {
-  const std::string name = &command == &top ? top.get_name() : top.get_name() + " " + command.get_name();
+  const std::string name = full_name(top);
   if (word.starts_with('-')) return fmt::format("{} is no option of {}", word, name);
   const auto below = names_below(command);
   if (below.empty()) return fmt::format("{} is one word too many for {}", word, name);
@@ -56,7 +65,8 @@ std::string unexpected(const CLI::App& top, const CLI::App& command, const std::
 /// Where, what is, what is wanted: CLI11 says the last two in other words, or not at all.
 std::string words_of(const CLI::App& top, const CLI::ParseError& error) {
   const CLI::App& command = *innermost(&top);
-  const std::vector<std::string> extras = top.remaining(true);
+  std::vector<std::string> extras = top.remaining(true);
+  std::erase(extras, "--");  // CLI11 counts the end of the options among them
   const bool missing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
   if (!extras.empty() && (missing || dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr)) {
     return unexpected(top, command, extras.front());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tool's own small face of the command-line parser: CLI11 takes 6 s to read, so parser.cpp alone includes it.
+// A small interface to the command-line parser: CLI11 takes 6 s to read, so parser.cpp alone includes it.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming)
 class App;
 class Option;
 }  // namespace CLI

@@ -45,7 +45,7 @@ void add_spec_list(const Command& command, SpecList& list) {
 std::vector<NamedSpec> specs_of(const SpecList& list) {
   std::vector<NamedSpec> specs;
   const RotarySpec first = spec_of(list.first);
-  specs.push_back({list.first.model.empty() ? label_of(first) : list.first.model, first});
+  specs.push_back({list.first.model.value_or(label_of(first)), first});
   for (const std::string& words : list.others) specs.push_back({words, parse_words(words)});
   return specs;
 }

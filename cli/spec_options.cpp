@@ -204,10 +204,10 @@ void take_layout(const SpecOptions& o, Given& given, RotarySpec& spec) {
   spec.axes.ladder = value_of<AxisLadder>(ladder_names(), given.optional("--axis-ladder", o.axis_ladder, ladder_names().front()));
 }
 
-RotarySpec model_spec(const SpecOptions& o) {
-  if (!o.model.empty() && !o.config.empty()) throw UsageError("--config takes no --model");
-  given_for(o.model.empty() ? "--config" : "--model " + o.model, o).check_all_used();
-  const auto model = find_model(o.model.empty() ? o.config : o.model);
+RotarySpec model_spec(const std::string& name, const SpecOptions& o) {
+  if (o.model && o.config) throw UsageError("--config takes no --model");
+  given_for(o.model ? "--model " + name : "--config", o).check_all_used();
+  const auto model = find_model(name);
   if (!model.ok()) throw std::runtime_error(model.status().message());
   const auto spec = rotary_of(*model, o.layer);
   if (!spec.ok()) throw std::runtime_error(spec.status().message());
@@ -291,7 +291,7 @@ void add_scaling_options(const Adder& add, SpecOptions& o) {
 
 void add_spec_options(const Command& command, SpecOptions& o) {
   const Adder add{command};
-  add.one("--model", o.model, "Taken from a model, instead of all below but --layer, --pairing and --numerics: " + model_words());
+  add.one("--model", o.model, model_help("Instead of all below but --layer, --pairing and --numerics taken from a model"));
   add.one("--config", o.config, "The same as --model");
   add.one("--layer", o.layer, "Of --model: this layer (the first that rotates)");
   add.choice("--pairing", o.pairing, {"half", "interleaved"}, "Which channels turn together (half)");
@@ -309,9 +309,9 @@ void add_spec_options(const Command& command, SpecOptions& o) {
 }
 
 RotarySpec spec_of(const SpecOptions& o) {
-  const bool of_a_model = !o.model.empty() || !o.config.empty();
-  if (o.layer && !of_a_model) throw UsageError("--layer wants --model");
-  RotarySpec spec = of_a_model ? model_spec(o) : free_spec(o);
+  const std::optional<std::string>& name = o.model ? o.model : o.config;
+  if (o.layer && !name) throw UsageError("--layer wants --model");
+  RotarySpec spec = name ? model_spec(*name, o) : free_spec(o);
   if (o.pairing) spec.pairing = *o.pairing == "half" ? Pairing::half : Pairing::interleaved;
   spec.numerics = value_of<Numerics>(numerics_names(), o.numerics);
   return spec;

@@ -15,8 +15,8 @@ namespace phasor::cli {
 
 /// As typed; what was not given keeps the default of the library.
 struct SpecOptions {
-  std::string model;                     // a model to take the encoding from
-  std::string config;                    // the same under another name
+  std::optional<std::string> model;      // a model to take the encoding from
+  std::optional<std::string> config;     // the same under another name
   std::optional<std::int64_t> layer;     // of that model (the first that rotates)
   std::optional<std::string> pairing;    // half, or what the model says
   std::optional<std::int64_t> head_dim;  // 128

@@ -30,12 +30,15 @@ inline bool is_valid_utf8(std::string_view text) {
   return true;
 }
 
-/// What a message may hold: besides that, no control characters but tabs and line ends.
+/// What a message may hold: besides that, no control characters (U+0000 to U+001F, U+007F to U+009F) but tabs and line ends.
 inline bool is_message(std::string_view text) {
-  for (const char c : text) {
-    if (static_cast<std::uint8_t>(c) < 0x20 && c != '\n' && c != '\t') return false;
+  if (!is_valid_utf8(text)) return false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<std::uint8_t>(text[i]);
+    if ((byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7f) return false;
+    if (byte == 0xc2 && static_cast<std::uint8_t>(text[i + 1]) < 0xa0) return false;
   }
-  return is_valid_utf8(text);
+  return true;
 }
 
 }  // namespace phasor::test

@@ -121,6 +121,7 @@ void append_csv(const Decays& all, std::string& out) {
 
 std::vector<double> column_of(const std::vector<DistanceWeight>& weights, double DistanceWeight::* member) {
   std::vector<double> values;
+  values.reserve(weights.size());
   for (const DistanceWeight& one : weights) values.push_back(one.*member);
   return values;
 }

@@ -63,7 +63,7 @@ Status run_diff(const DiffOptions& options, std::string& out) {
 void add_diff(const Command& tool, Run& run) {
   const Command command = tool.subcommand("diff", "What differs between two models' positions, and whether it matters");
   const auto options = std::make_shared<DiffOptions>();
-  command.option("left", options->left, "A model: " + model_words()).required();
+  command.option("left", options->left, model_help("A model")).required();
   command.option("right", options->right, "The other model, likewise").required();
   command.option("--length", options->length, "Positions in use, for dynamic NTK and LongRoPE (as many as were trained)").positive();
   command.flag("--json", options->json, "Print JSON");

@@ -31,7 +31,7 @@ void add_explain(const Command& tool, Run& run) {
   const Command command =
       tool.subcommand("explain", "What a model does with positions, from its config.json or GGUF file, or of a built-in one");
   const auto a = std::make_shared<ExplainArguments>();
-  command.option("model", a->model, "The model: " + model_words()).required();
+  command.option("model", a->model, model_help("The model")).required();
   command.option("--length", a->length, "Positions in use, for dynamic NTK and LongRoPE (as many as were trained)").positive();
   command.option("--layer", a->layer, "This layer only");
   command.flag("--json", a->json, "Print JSON, every number in full");

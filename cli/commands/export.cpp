@@ -47,7 +47,7 @@ Status run_export(const ExportOptions& options, std::string& out) {
 void add_export(const Command& tool, Run& run) {
   const Command command = tool.subcommand("export", "A model's positions as Hugging Face v5 config.json or as GGUF keys, both JSON");
   const auto options = std::make_shared<ExportOptions>();
-  command.option("model", options->model, "The model: " + model_words()).required();
+  command.option("model", options->model, model_help("The model")).required();
   command.option("--to", options->to, "The dialect: hf, gguf").required().one_of({"hf", "gguf"});
   command.option("--arch", options->arch, "GGUF architecture, with --to gguf (the model's own name)");
   command.option("--length", options->length, "Positions in use, for dynamic NTK and LongRoPE (as many as were trained)").positive();

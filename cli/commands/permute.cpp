@@ -18,7 +18,7 @@ struct PermuteArguments {
   std::string out;
   std::string from = "half";
   std::string to = "interleaved";
-  std::string config;
+  std::optional<std::string> config;
   std::string prefix;
   std::optional<std::int64_t> heads;
   std::optional<std::int64_t> kv_heads;
@@ -54,8 +54,8 @@ Status take_shape(const std::string& path, PermuteOptions& options) {
 /// What was typed wins over what the config says.
 Result<PermuteOptions> options_of(const PermuteArguments& a) {
   PermuteOptions options{.from = pairing_of(a.from), .to = pairing_of(a.to), .prefix = a.prefix};
-  if (!a.config.empty()) {
-    if (Status status = take_shape(a.config, options); !status.ok()) return status;
+  if (a.config) {
+    if (Status status = take_shape(*a.config, options); !status.ok()) return status;
   }
   options.heads = a.heads.value_or(options.heads);
   options.kv_heads = a.kv_heads.value_or(options.kv_heads);
@@ -128,7 +128,7 @@ void add_permute(const Command& tool, Run& run) {
   command.option("--head-dim", a->head_dim, "Channels of a head (rows / heads)").positive();
   command.option("--rotary-width", a->rotary_width, "Channels that are rotated (all)").positive();
   command.option("--rotary-offset", a->rotary_offset, "First channel that is rotated (0)").not_negative();
-  command.option("--config", a->config, "Take head-dim, rotary-width and rotary-offset from this model: " + model_words());
+  command.option("--config", a->config, model_help("Take head-dim, rotary-width and rotary-offset from this model"));
   command.option("--prefix", a->prefix, "Only tensors whose names begin so, like model.language_model. (all)");
   command.flag("--detect", a->detect, "Write nothing: say how the weights of the two files are related (exit code 1: not at all)");
   command.flag("--json", a->json, "Print JSON");

@@ -159,7 +159,7 @@ Status run_report(const ReportOptions& o, std::string& out) {
 void add_report(const Command& tool, Run& run) {
   const Command command = tool.subcommand("report", "One page of HTML about a model's positions, with plots");
   const auto o = std::make_shared<ReportOptions>();
-  command.option("model", o->model, "The model: " + model_words()).required();
+  command.option("model", o->model, model_help("The model")).required();
   command.option("--out,-o", o->out, "The file to write (report.html)");
   o->out = "report.html";
   command.option("--length", o->length, "Positions in use, for dynamic NTK and LongRoPE (as many as were trained)").positive();

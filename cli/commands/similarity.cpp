@@ -57,6 +57,7 @@ void append_json(const Similarities& all, std::string& out) {
   Json values = Json::array();
   for (std::size_t r = 0; r < all.positions.size(); ++r) {
     std::vector<double> row;
+    row.reserve(all.positions.size());
     for (std::size_t c = 0; c < all.positions.size(); ++c) row.push_back(value_at(all, r, c));
     values.push_back(std::move(row));
   }

@@ -18,9 +18,9 @@ struct PlotDecayOptions {
   PlotOptions plot;
 };
 
-Result<Figure> make_figure(const PlotDecayOptions& o) {
-  auto figure = decay_figure(specs_of(o.specs), parse_numbers("--distances", o.distances));
-  if (figure.ok()) figure->panels.front().x.log = o.log;
+Result<Figure> make_figure(const std::vector<NamedSpec>& specs, const Numbers& distances, bool log) {
+  auto figure = decay_figure(specs, distances);
+  if (figure.ok()) figure->panels.front().x.log = log;
   return figure;
 }
 
@@ -48,10 +48,10 @@ void add_plot_decay(const Command& plot, Run& run) {
   add_plot_options(command, o->plot);
   command.footer("Example:\n  phasor plot decay --base 10000 --against \"base=500000\" --against \"model=llama3.1\" --out decay.svg");
   command.chosen([o, &run] {
-    (void)specs_of(o->specs);
-    (void)parse_numbers("--distances", o->distances);
+    const std::vector<NamedSpec> specs = specs_of(o->specs);
+    const Numbers distances = parse_numbers("--distances", o->distances);
     (void)format_of(o->plot);
-    run = [o](std::string& out) { return finish_plot(make_figure(*o), o->plot, out); };
+    run = [o, specs, distances](std::string& out) { return finish_plot(make_figure(specs, distances, o->log), o->plot, out); };
   });
 }
 

@@ -25,6 +25,7 @@ Result<Figure> similarity_figure(const NamedSpec& spec, const Numbers& positions
   auto matrix = similarity(*rotary, positions);
   if (!matrix.ok()) return matrix.status();
   std::vector<std::string> names;
+  names.reserve(positions.size());
   for (const std::int64_t position : positions) names.push_back(fmt::format("{}", position));
   Panel panel{.x = {.label = "position"}, .y = {.label = "position"}, .square = true};
   panel.cells = Cells{.values = std::move(matrix->values), .row_names = names, .column_names = names, .label = "cosine similarity"};

@@ -62,7 +62,7 @@ struct LearnedTable {
   std::int64_t width = 0;
   ConstTensorView view() const { return {bytes.data(), dtype, {1, rows, 1, width}, {rows * width, width, width, 1}}; }
 };
-/// A tensor (N, D), or (1, ..., N, D), of a safetensors file by its name; an error names what is there instead.
+/// A tensor (N, D), or (1, ..., N, D), of a safetensors file by its name; an error names what is there instead; not_found: no such file.
 Result<LearnedTable> read_learned_table(const std::string& path, std::string_view tensor);
 
 /// Abacus: the n-th digit of a run of digits is at n + offset (n from 1), every other token at 0.

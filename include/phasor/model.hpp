@@ -31,8 +31,8 @@ struct ModelBias {
 struct ModelAdditive {
   enum class Kind : std::uint8_t { learned, sinusoidal };
   Kind kind = Kind::learned;
-  std::int64_t length = 0;          // rows of the table; 0: no table
-  std::int64_t width = 0;           // channels
+  std::int64_t length = 0;          // rows of the table; 0: none (sinusoidal), or the file does not say
+  std::int64_t width = 0;           // channels; 0: the file does not say
   std::int64_t first_position = 0;  // row of the first token: RoBERTa padding_idx + 1, OPT 2
 };
 
@@ -85,7 +85,7 @@ struct ReadOptions {
 Result<ModelPositions> parse_hf_config(std::string_view json, const ReadOptions& options = {});
 /// The bytes of a GGUF file: metadata and rope tensors; weights are not touched. Errors carry the byte offset.
 Result<ModelPositions> parse_gguf(std::span<const std::byte> file, const ReadOptions& options = {});
-/// A config.json, a folder that has one, or a GGUF file (mapped, not read whole).
+/// A config.json, a folder that has one, or a GGUF file (mapped, not read whole). not_found where there is none.
 Result<ModelPositions> read_model(const std::string& path, const ReadOptions& options = {});
 
 /// The model's positions as a Hugging Face v5 config.json, or an error that says what that dialect cannot say.

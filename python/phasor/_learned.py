@@ -117,7 +117,7 @@ def read_learned_table(path: str | os.PathLike[str], tensor: str) -> np.ndarray:
     >>> phasor.read_learned_table("missing.safetensors", "wpe.weight")
     Traceback (most recent call last):
     ...
-    ValueError: missing.safetensors: cannot be found: No such file or directory
+    FileNotFoundError: missing.safetensors: cannot be found: No such file or directory
     """
     content, dtype, rows, width = _core.read_learned_table(os.fspath(path), tensor)
     names = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16"}

@@ -3,14 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <exception>
 #include <limits>
-#include <new>
 
 #include "job/element.hpp"
 #include "job/learned.hpp"
 #include "phasor/additive_properties.hpp"
 #include "spec/format.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 namespace {
@@ -189,13 +188,7 @@ EncodingRows binary_rows(std::int64_t digits) {
 }
 
 Result<EncodingProperties> measure_encoding(const EncodingRows& encoding, std::int64_t length, std::int64_t trained_length) {
-  try {
-    return measure(encoding, length, trained_length);
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  } catch (const std::exception& error) {
-    return Status::invalid(std::string("measure_encoding: ") + error.what());
-  }
+  return spec::without_exceptions("measure_encoding", [&] { return measure(encoding, length, trained_length); });
 }
 
 Result<AddingConcatenating> compare_adding(std::span<const double> x, std::span<const double> encoding, std::span<const double> weights) {
@@ -206,7 +199,7 @@ Result<AddingConcatenating> compare_adding(std::span<const double> x, std::span<
   if (weights.size() % x.size() != 0) {
     return Status::invalid(spec::format("compare_adding: weights has {} elements, wanted a multiple of {}", weights.size(), x.size()));
   }
-  try {
+  return spec::without_exceptions([&]() -> Result<AddingConcatenating> {
     const std::size_t outputs = weights.size() / x.size();
     std::vector<double> sum(x.begin(), x.end());
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += encoding[i];
@@ -215,9 +208,7 @@ Result<AddingConcatenating> compare_adding(std::span<const double> x, std::span<
     std::vector<double> stacked(weights.begin(), weights.end());
     stacked.insert(stacked.end(), weights.begin(), weights.end());
     return AddingConcatenating{project(sum, weights, outputs), project(both, stacked, outputs), static_cast<std::int64_t>(weights.size())};
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  }
+  });
 }
 
 }  // namespace phasor

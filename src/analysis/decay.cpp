@@ -2,21 +2,19 @@
 // How scores fall with distance: S by distance, and the softmax weight that a key gets from it.
 #include <algorithm>
 #include <cmath>
-#include <exception>
 #include <limits>
 #include <string>
 
 #include "analysis/exact_pairs.hpp"
 #include "job/check.hpp"
 #include "phasor/analysis.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 namespace {
 
 /// Keeps a list of weights below 1 GiB.
 constexpr std::int64_t kLongestContext = 1 << 24;
-
-Status no_memory(const char* where) { return Status::unsupported(std::string(where) + ": no memory for the result"); }
 
 Result<Matrix> decay_matrix(std::span<const Rotary> rotaries, std::span<const std::int64_t> distances) {
   Matrix matrix{static_cast<std::int64_t>(distances.size()), static_cast<std::int64_t>(rotaries.size()), {}};
@@ -88,11 +86,7 @@ Result<std::vector<DistanceWeight>> weights_by_distance(const Rotary& rotary, st
 }  // namespace
 
 Result<Matrix> decay(std::span<const Rotary> rotaries, std::span<const std::int64_t> distances) {
-  try {
-    return decay_matrix(rotaries, distances);
-  } catch (const std::exception&) {  // bad_alloc, or a size that no vector has
-    return no_memory("decay");
-  }
+  return spec::without_exceptions([&] { return decay_matrix(rotaries, distances); });
 }
 
 Result<std::vector<double>> decay(const Rotary& rotary, std::span<const std::int64_t> distances) {
@@ -103,11 +97,7 @@ Result<std::vector<double>> decay(const Rotary& rotary, std::span<const std::int
 
 Result<std::optional<std::int64_t>> first_negative(const Rotary& rotary, std::int64_t length) {
   if (length < 1) return job::error("first_negative", "length is {}, wanted at least 1", length);
-  try {
-    return negative_below(rotary, length);
-  } catch (const std::exception&) {
-    return no_memory("first_negative");
-  }
+  return spec::without_exceptions([&] { return negative_below(rotary, length); });
 }
 
 Result<std::vector<DistanceWeight>> distance_weights(const Rotary& rotary, std::int64_t context, std::span<const double> bias) {
@@ -119,21 +109,13 @@ Result<std::vector<DistanceWeight>> distance_weights(const Rotary& rotary, std::
     return job::error(kWhere, "bias has {} distances, wanted none or as many as the context, {}", bias.size(), context);
   }
   if (Status status = check_scores(kWhere, "bias", bias); !status) return status;
-  try {
-    return weights_by_distance(rotary, context, bias);
-  } catch (const std::exception&) {
-    return no_memory(kWhere);
-  }
+  return spec::without_exceptions([&] { return weights_by_distance(rotary, context, bias); });
 }
 
 Result<std::vector<double>> softmax_weights(std::span<const double> scores) {
   if (scores.empty()) return job::error("softmax_weights", "there are no scores, wanted at least one");
   if (Status status = check_scores("softmax_weights", "score", scores); !status) return status;
-  try {
-    return weights_of("softmax_weights", scores);
-  } catch (const std::exception&) {
-    return no_memory("softmax_weights");
-  }
+  return spec::without_exceptions([&] { return weights_of("softmax_weights", scores); });
 }
 
 }  // namespace phasor

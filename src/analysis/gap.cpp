@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Uniqueness: the smallest distance between two positions' encodings, and how often each pair turns in a length.
 #include <cmath>
-#include <exception>
 #include <limits>
 #include <numbers>
 #include <string>
@@ -10,6 +9,7 @@
 #include "analysis/rows.hpp"
 #include "job/check.hpp"
 #include "phasor/analysis.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 namespace {
@@ -62,30 +62,20 @@ Result<Gap> gap_of_rows(const ConstTensorView& tensor) {
   return gap;
 }
 
-Status no_memory(const char* where) { return Status::unsupported(std::string(where) + ": no memory for the result"); }
-
 }  // namespace
 
 Result<Gap> smallest_gap(const Rotary& rotary, std::int64_t length) {
   if (length < 2 || length > kLongest) return job::error("smallest_gap", "length is {}, wanted 2 to {}", length, kLongest);
-  try {
-    return gap_by_distance(rotary, length);
-  } catch (const std::exception&) {
-    return no_memory("smallest_gap");
-  }
+  return spec::without_exceptions([&] { return gap_by_distance(rotary, length); });
 }
 
 Result<Gap> smallest_gap(const ConstTensorView& rows) {
-  try {
-    return gap_of_rows(rows);
-  } catch (const std::exception&) {
-    return no_memory("smallest_gap");
-  }
+  return spec::without_exceptions([&] { return gap_of_rows(rows); });
 }
 
 Result<std::vector<PairTurns>> pair_turns(const Rotary& rotary, std::int64_t length) {
   if (length < 1) return job::error("pair_turns", "length is {}, wanted at least 1", length);
-  try {
+  return spec::without_exceptions([&]() -> Result<std::vector<PairTurns>> {
     const std::vector<double> lengths = wavelengths(rotary);
     std::vector<PairTurns> list;
     list.reserve(lengths.size());
@@ -94,9 +84,7 @@ Result<std::vector<PairTurns>> pair_turns(const Rotary& rotary, std::int64_t len
       list.push_back({frequency, lengths[i], static_cast<double>(length) * std::abs(frequency) / (2 * std::numbers::pi)});
     }
     return list;
-  } catch (const std::exception&) {
-    return no_memory("pair_turns");
-  }
+  });
 }
 
 }  // namespace phasor

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The planner: what each scaling makes of every pair when a trained length is to become a longer one.
 #include <algorithm>
-#include <exception>
 #include <limits>
-#include <new>
 #include <string>
 #include <utility>
 
@@ -11,6 +9,7 @@
 #include "phasor/analysis.hpp"
 #include "plan/scaling.hpp"
 #include "spec/rotary.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 namespace {
@@ -140,13 +139,7 @@ Result<std::vector<PlannedScaling>> plan_all(const PlannerInput& input) {
 
 Result<std::vector<PlannedScaling>> plan_scalings(const PlannerInput& input) {
   if (Status status = check(input); !status) return status;
-  try {
-    return plan_all(input);
-  } catch (const std::bad_alloc&) {
-    return Status::unsupported("plan_scalings: no memory for the result");
-  } catch (const std::exception& error) {
-    return Status::invalid(std::string("plan_scalings: ") + error.what());
-  }
+  return spec::without_exceptions("plan_scalings", [&] { return plan_all(input); });
 }
 
 }  // namespace phasor

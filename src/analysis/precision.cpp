@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The precision report: what each numerics profile and storage dtype costs in cos and sin and in a score.
 #include <cmath>
-#include <exception>
 #include <limits>
 #include <string>
 
@@ -11,6 +10,7 @@
 #include "analysis/values.hpp"
 #include "job/check.hpp"
 #include "phasor/analysis.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 namespace {
@@ -132,11 +132,7 @@ Result<std::vector<PrecisionError>> report(const RotarySpec& spec, std::span<con
 }  // namespace
 
 Result<std::vector<PrecisionError>> precision_report(const RotarySpec& spec, std::span<const std::int64_t> at, std::int64_t distance) {
-  try {
-    return report(spec, at, distance);
-  } catch (const std::exception&) {  // bad_alloc, or a size that no vector has
-    return Status::unsupported(std::string(kWhere) + ": no memory for the result");
-  }
+  return spec::without_exceptions([&] { return report(spec, at, distance); });
 }
 
 }  // namespace phasor

@@ -2,12 +2,12 @@
 // How far off the tables of each numerics profile are at a position, against the exact ones.
 #include <algorithm>
 #include <cmath>
-#include <new>
 #include <string>
 #include <vector>
 
 #include "analysis/table.hpp"
 #include "phasor/analysis.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 namespace {
@@ -55,11 +55,7 @@ Result<std::vector<ProfileError>> errors(const RotarySpec& spec, std::span<const
 }  // namespace
 
 Result<std::vector<ProfileError>> profile_errors(const RotarySpec& spec, std::span<const std::int64_t> positions) {
-  try {
-    return errors(spec, positions);
-  } catch (const std::bad_alloc&) {
-    return Status::unsupported("profile_errors: no memory for the result");
-  }
+  return spec::without_exceptions([&] { return errors(spec, positions); });
 }
 
 }  // namespace phasor

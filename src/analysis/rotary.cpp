@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <new>
 #include <numbers>
 #include <string>
 #include <utility>
 
 #include "analysis/float32_angles.hpp"
 #include "phasor/analysis.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 namespace {
@@ -23,9 +23,6 @@ struct Row {
   std::vector<T> cos;
   std::vector<T> sin;
 };
-
-/// What a function that allocates says when it cannot.
-Status no_memory(const char* where) { return Status::unsupported(std::string(where) + ": no memory for the result"); }
 
 std::int64_t pairs_of_segment(const RotarySpec& spec) { return spec.rotary_width / 2 / spec.segments; }
 
@@ -106,14 +103,12 @@ bool has_distance(std::int64_t query, std::int64_t key) {
 Result<Matrix> rotation_matrix(const Rotary& rotary, std::int64_t position) {
   const Status status = check_width("rotation_matrix", rotary);
   if (!status.ok()) return status;
-  try {
+  return spec::without_exceptions([&]() -> Result<Matrix> {
     const auto row = row_at<double>("rotation_matrix", rotary, position);
     if (!row.ok()) return row.status();
     const RotarySpec& spec = rotary.spec();
     return matrix_of(*row, 1, spec, spec.output_pairing.value_or(spec.pairing));
-  } catch (const std::bad_alloc&) {
-    return no_memory("rotation_matrix");
-  }
+  });
 }
 
 Result<Matrix> relative_matrix(const Rotary& rotary, std::int64_t query_position, std::int64_t key_position) {
@@ -124,13 +119,11 @@ Result<Matrix> relative_matrix(const Rotary& rotary, std::int64_t query_position
     return Status::invalid("relative_matrix: positions are " + std::to_string(query_position) + " and " + std::to_string(key_position) +
                            ", wanted a difference that fits in 64 bits");
   }
-  try {
+  return spec::without_exceptions([&]() -> Result<Matrix> {
     const auto row = row_at<double>("relative_matrix", rotary, key_position - query_position);
     if (!row.ok()) return row.status();
     return matrix_of(*row, rotary.amplitude(), rotary.spec(), rotary.spec().pairing);
-  } catch (const std::bad_alloc&) {
-    return no_memory("relative_matrix");
-  }
+  });
 }
 
 std::vector<double> wavelengths(const Rotary& rotary) {
@@ -162,11 +155,7 @@ Result<AngleError> largest_error(const Rotary& rotary, std::int64_t position) {
 }  // namespace
 
 Result<AngleError> angle_error(const Rotary& rotary, std::int64_t position) {
-  try {
-    return largest_error(rotary, position);
-  } catch (const std::bad_alloc&) {
-    return no_memory("angle_error");
-  }
+  return spec::without_exceptions([&] { return largest_error(rotary, position); });
 }
 
 }  // namespace phasor

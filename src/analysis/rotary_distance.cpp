@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <exception>
 #include <string>
 #include <utility>
 
@@ -11,6 +10,7 @@
 #include "analysis/values.hpp"
 #include "job/check.hpp"
 #include "phasor/analysis.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 namespace {
@@ -177,11 +177,7 @@ Result<DistanceCheck> distance_check(const Rotary& rotary, const ConstTensorView
   for (const auto& [name, x] : {std::pair<const char*, const ConstTensorView&>{"q", q}, {"k", k}}) {
     if (Status sound = job::check_view("distance_check", name, x); !sound.ok()) return sound;
   }
-  try {
-    return check_distances(rotary, q, k, far_position);
-  } catch (const std::exception&) {  // bad_alloc, or a size that no vector has
-    return Status::unsupported("distance_check: no memory for the copies of q and k, wanted twice their size");
-  }
+  return spec::without_exceptions([&] { return check_distances(rotary, q, k, far_position); });
 }
 
 }  // namespace phasor

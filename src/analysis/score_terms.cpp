@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The score of x + p in its four terms: content and position of the query with content and position of the key.
-#include <exception>
 #include <string>
 
 #include "analysis/rows.hpp"
 #include "job/check.hpp"
 #include "phasor/analysis.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 namespace {
@@ -85,11 +85,7 @@ Result<ScoreTerms> terms_of(const ScoreInput& input) {
 }  // namespace
 
 Result<ScoreTerms> score_terms(const ScoreInput& input) {
-  try {
-    return terms_of(input);
-  } catch (const std::exception&) {  // bad_alloc, or a size that no vector has
-    return Status::unsupported(std::string(kWhere) + ": no memory for the result");
-  }
+  return spec::without_exceptions([&] { return terms_of(input); });
 }
 
 }  // namespace phasor

@@ -2,7 +2,6 @@
 // How alike encodings are: of rows with rows, and of positions of a rotary spec by their distance.
 #include <algorithm>
 #include <cmath>
-#include <exception>
 #include <string>
 #include <unordered_map>
 
@@ -11,6 +10,7 @@
 #include "analysis/values.hpp"
 #include "job/check.hpp"
 #include "phasor/analysis.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 namespace {
@@ -19,8 +19,6 @@ using analysis::Rows;
 
 /// 4096 x 4096 are 128 MiB.
 constexpr std::int64_t kMostRows = 4096;
-
-Status no_memory(const char* where) { return Status::unsupported(std::string(where) + ": no memory for the result"); }
 
 struct TwoRows {
   Rows a;
@@ -129,28 +127,16 @@ Result<Orthogonality> orthogonality_of(const ConstTensorView& a, const ConstTens
 }  // namespace
 
 Result<Matrix> similarity(const ConstTensorView& a, const ConstTensorView& b, Similarity kind) {
-  try {
-    return similarity_of("similarity", a, b, kind);
-  } catch (const std::exception&) {
-    return no_memory("similarity");
-  }
+  return spec::without_exceptions([&] { return similarity_of("similarity", a, b, kind); });
 }
 
 Result<Matrix> similarity(const Rotary& rotary, std::span<const std::int64_t> positions, Similarity kind) {
   if (Status status = check_positions(positions); !status) return status;
-  try {
-    return similarity_by_distance(rotary, positions, kind);
-  } catch (const std::exception&) {
-    return no_memory("similarity");
-  }
+  return spec::without_exceptions([&] { return similarity_by_distance(rotary, positions, kind); });
 }
 
 Result<Orthogonality> orthogonality(const ConstTensorView& a, const ConstTensorView& b) {
-  try {
-    return orthogonality_of(a, b);
-  } catch (const std::exception&) {
-    return no_memory("orthogonality");
-  }
+  return spec::without_exceptions([&] { return orthogonality_of(a, b); });
 }
 
 }  // namespace phasor

@@ -3,7 +3,6 @@
 #include "phasor/learned.hpp"
 
 #include <cstring>
-#include <new>
 
 #include "job/check.hpp"
 #include "job/element.hpp"
@@ -134,13 +133,13 @@ Status resample_table(const TensorView& out, const ConstTensorView& table, const
 }
 
 Result<LearnedTable> read_learned_table(const std::string& path, std::string_view tensor) {
-  try {
-    return table_of(path, tensor);
-  } catch (const spec::ReadError& error) {
-    return error.status;
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  }
+  return spec::without_exceptions([&]() -> Result<LearnedTable> {
+    try {
+      return table_of(path, tensor);
+    } catch (const spec::ReadError& error) {
+      return error.status;
+    }
+  });
 }
 
 }  // namespace phasor

@@ -8,13 +8,13 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <utility>
 #include <vector>
 
 #include "ops/permute.hpp"
 #include "spec/files/mapped_file.hpp"
 #include "spec/format.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 namespace {
@@ -25,7 +25,7 @@ using spec::SafetensorsFile;
 using spec::SafetensorsTensor;
 
 [[noreturn]] void trouble(const std::string& path, const char* what) {
-  fail(spec::format("permute: {}: {}: {}", path, what, std::strerror(errno)));
+  throw spec::ReadError{spec::system_error("permute: " + path, what)};
 }
 
 /// A temporary beside its target, which is removed unless it was kept. mkstemp writes over its last six letters.
@@ -85,7 +85,11 @@ class NewFile {
 
 spec::MappedFile open_file(const std::string& path) {
   Result<spec::MappedFile> file = spec::MappedFile::open(path);
-  if (!file) fail("permute: " + file.status().message());
+  if (!file) {
+    std::string message = "permute: " + file.status().message();
+    if (file.status().kind() == ErrorKind::not_found) throw spec::ReadError{Status::not_found(std::move(message))};
+    fail(std::move(message));
+  }
   return std::move(*file);
 }
 
@@ -188,13 +192,13 @@ PairingRelation detect(const std::string& left_path, const std::string& right_pa
 /// Runs it, with whatever it throws as a Status.
 template <class T, class F>
 Result<T> guarded(F run) {
-  try {
-    return run();
-  } catch (const spec::ReadError& error) {
-    return error.status;
-  } catch (const std::exception& error) {  // no memory
-    return Status::invalid(std::string("permute: ") + error.what());
-  }
+  return spec::without_exceptions("permute", [&]() -> Result<T> {
+    try {
+      return run();
+    } catch (const spec::ReadError& error) {
+      return error.status;
+    }
+  });
 }
 
 }  // namespace

@@ -2,12 +2,11 @@
 // The plan of a sinusoidal spec: each ladder's exact reals rounded to steps and float64, once.
 #include "plan/additive.hpp"
 
-#include <exception>
-#include <new>
 #include <string>
 
 #include "math/sincos.hpp"
 #include "plan/real.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor::plan {
 namespace {
@@ -88,13 +87,7 @@ Result<SinusoidalPlan> build(const SinusoidalSpec& spec) {
 }  // namespace
 
 Result<SinusoidalPlan> make_sinusoidal_plan(const SinusoidalSpec& spec) {
-  try {
-    return build(spec);
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  } catch (const std::exception& error) {
-    return Status::invalid(std::string("SinusoidalSpec: ") + error.what());
-  }
+  return spec::without_exceptions("SinusoidalSpec", [&] { return build(spec); });
 }
 
 PairChannels channels_of(const spec::AxisPart& part, SinusoidOrder order, std::int64_t i) {

@@ -2,7 +2,6 @@
 // to_gguf_keys: a model's positions as GGUF keys, read back before they are given out: what does not come back the same is an error.
 #include <algorithm>
 #include <cmath>
-#include <exception>
 
 #include "plan/gguf_keys_json.hpp"
 #include "plan/real.hpp"
@@ -11,6 +10,7 @@
 #include "spec/gguf/architectures.hpp"
 #include "spec/gguf/gguf.hpp"
 #include "spec/rotary.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 namespace {
@@ -306,17 +306,17 @@ void check_read_back(const ModelPositions& model, const GgufKeyWriter& keys) {
 }  // namespace
 
 Result<std::string> to_gguf_keys(const ModelPositions& model, std::string_view architecture) {
-  try {
-    const GgufArchitecture* known = spec::find_gguf_architecture(architecture);
-    if (known == nullptr) return Status::unsupported(spec::format("to_gguf_keys: architecture {} is not known", architecture));
-    const GgufKeyWriter keys = write_model(model, *known);
-    check_read_back(model, keys);
-    return keys.json();
-  } catch (const spec::ReadError& error) {
-    return error.status;
-  } catch (const std::exception& error) {  // no memory
-    return Status::invalid(std::string("to_gguf_keys: ") + error.what());
-  }
+  return spec::without_exceptions("to_gguf_keys", [&]() -> Result<std::string> {
+    try {
+      const GgufArchitecture* known = spec::find_gguf_architecture(architecture);
+      if (known == nullptr) return Status::unsupported(spec::format("to_gguf_keys: architecture {} is not known", architecture));
+      const GgufKeyWriter keys = write_model(model, *known);
+      check_read_back(model, keys);
+      return keys.json();
+    } catch (const spec::ReadError& error) {
+      return error.status;
+    }
+  });
 }
 
 }  // namespace phasor

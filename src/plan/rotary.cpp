@@ -2,8 +2,6 @@
 // The plan of a rotary spec: the scaling's exact reals rounded to steps and float64, once.
 #include "plan/rotary.hpp"
 
-#include <exception>
-#include <new>
 #include <string>
 #include <variant>
 
@@ -12,6 +10,7 @@
 #include "plan/scaling.hpp"
 #include "spec/axes.hpp"
 #include "spec/rotary.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor::plan {
 namespace {
@@ -89,15 +88,7 @@ Result<RotaryPlan> build(const RotarySpec& spec) {
 }  // namespace
 
 Result<RotaryPlan> make_rotary_plan(const RotarySpec& spec) {
-  try {
-    return build(spec);
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  } catch (const std::exception& error) {
-    return Status::invalid(std::string("RotarySpec: ") + error.what());
-  } catch (...) {
-    return Status::invalid("RotarySpec: unknown exception while planning");
-  }
+  return spec::without_exceptions("RotarySpec", [&] { return build(spec); });
 }
 
 }  // namespace phasor::plan

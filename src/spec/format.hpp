@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text of messages: fmt in format.cpp alone (it took four seconds a file). What comes out is valid UTF-8, whatever goes in (utf8.hpp).
+// Text of messages: fmt in format.cpp alone (it took four seconds per file). What comes out is valid UTF-8, whatever goes in (utf8.hpp).
 #pragma once
 
 #include <fmt/core.h>

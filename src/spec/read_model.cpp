@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <new>
 #include <string_view>
 #include <system_error>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "spec/files/mapped_file.hpp"
 #include "spec/format.hpp"
 #include "spec/gguf/gguf.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor::spec {
 namespace {
@@ -22,8 +22,8 @@ constexpr std::uint64_t longest_head = std::uint64_t{72} << 20;  // more than th
 
 /// The message with the file's name in front.
 Result<ModelPositions> named(const std::string& path, Result<ModelPositions> result) {
-  if (result) return result;
   const Status status = result.status();
+  if (status.ok() || status.kind() == ErrorKind::out_of_memory) return result;
   std::string message = spec::format("{}: {}", path, status.message());
   return status.kind() == ErrorKind::unsupported ? Status::unsupported(std::move(message)) : Status::invalid(std::move(message));
 }
@@ -49,6 +49,12 @@ std::string config_of(const std::string& path) {
   return std::filesystem::is_directory(path, ignored) ? (std::filesystem::path(path) / "config.json").string() : path;
 }
 
+/// About a folder; `kind` says whether the file is not there or cannot be read.
+Status no_config(const std::string& folder, ErrorKind kind) {
+  std::string message = spec::format("{}: is a folder without a readable config.json", folder);
+  return kind == ErrorKind::not_found ? Status::not_found(std::move(message)) : Status::invalid(std::move(message));
+}
+
 }  // namespace
 
 Result<ModelPositions> read_gguf_in_parts(const PartialFile& file, const ReadOptions& options) {
@@ -64,18 +70,16 @@ Result<ModelPositions> read_gguf_in_parts(const PartialFile& file, const ReadOpt
 }
 
 Result<ModelPositions> read_model_by(const std::string& path, const ReadOptions& options, FileAccess access) {
-  try {
+  return without_exceptions("read_model", [&]() -> Result<ModelPositions> {
     const std::string file_path = config_of(path);
     const Result<PartialFile> file = PartialFile::open(file_path);
-    if (!file && file_path != path) return Status::invalid(spec::format("{}: is a folder without a readable config.json", path));
+    if (!file && file_path != path) return no_config(path, file.status().kind());
     if (!file) return file.status();
     if (file->size() == 0) return Status::invalid(spec::format("{}: is empty, wanted a config.json or a GGUF file", file_path));
     std::array<std::byte, 4> magic{};
     const bool is_gguf = file->read(0, magic) && std::string_view(reinterpret_cast<const char*>(magic.data()), magic.size()) == "GGUF";
     return is_gguf ? read_gguf(file_path, *file, options, access) : read_config(file_path, *file, options);
-  } catch (const std::exception& error) {  // no memory, a path that is none
-    return Status::invalid(spec::format("read_model: {}", error.what()));
-  }
+  });
 }
 
 }  // namespace phasor::spec

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "analysis/models.hpp"
+#include "spec/gguf_bytes.hpp"
 
 namespace phasor {
 namespace {
@@ -187,6 +188,22 @@ TEST(Diff, bias_added_vectors_and_temperature) {
                 .why.find("0.5829x as large on the right at position 10,485,759"),
             std::string::npos);
   EXPECT_TRUE(matters(found(models::t5(), models::bert())));
+}
+
+TEST(Diff, what_a_file_does_not_say_of_a_learned_table_is_no_difference) {
+  test::GgufBuilder file("gpt2");  // a vocabulary: neither context_length nor embedding_length
+  file.key("gpt2.block_count", test::u32_value(12));
+  const auto silent = parse_gguf(test::as_bytes(file.bytes()));
+  ASSERT_TRUE(silent.ok()) << silent.status().message();
+  ASSERT_EQ(silent->layers[0].additive->length, 0);
+  for (const auto& all : {found(models::bert(), *silent), found(*silent, models::bert())}) {
+    EXPECT_FALSE(matters(all));
+    for (const Difference& one : all) EXPECT_EQ(one.where.find("added"), std::string::npos) << one.where << ": " << one.why;
+  }
+  const ModelPositions longer = with(models::bert(), [](LayerPositions& layer) { layer.additive->length = 1024; });
+  EXPECT_EQ(at(found(models::bert(), longer), "layers 0-11: added: rows").why, "the same up to row 511; beyond, one side has none");
+  const ModelPositions wider = with(models::bert(), [](LayerPositions& layer) { layer.additive->width = 1024; });
+  EXPECT_TRUE(at(found(models::bert(), wider), "layers 0-11: added: width").matters);
 }
 
 TEST(Diff, a_spec_that_does_not_fit_is_an_error_with_its_side) {

@@ -261,6 +261,11 @@ TEST_F(Learned, detr_positions_that_do_not_fit_say_so) {
   EXPECT_EQ(out, std::vector<std::int64_t>(24, 9));
 }
 
+TEST_F(Learned, a_table_of_a_file_that_is_not_there_is_not_found) {
+  const Status status = read_learned_table("/nowhere/model.safetensors", "wpe.weight").status();
+  EXPECT_EQ(status.kind(), ErrorKind::not_found) << status.message();
+}
+
 TEST_F(Learned, roberta_opt_and_bloom_rows_come_from_the_mask) {
   Tensor<float> table({1, 8, 1, 1}, 1);
   for (std::int64_t r = 0; r < 8; ++r) table.at(0, r, 0, 0) = static_cast<float>(r);

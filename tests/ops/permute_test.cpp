@@ -168,8 +168,9 @@ TEST(Permute, neither_the_input_nor_another_file_is_overwritten) {
   EXPECT_NE(permute_safetensors(in, other, options).status().message().find("exists"), std::string::npos);
   EXPECT_EQ(file_bytes(other), "precious");
   EXPECT_EQ(file_bytes(in), one("l.q_proj.weight", 16));
-  EXPECT_FALSE(permute_safetensors(in, folder.file("no/such/folder"), options).ok());
-  EXPECT_FALSE(permute_safetensors(folder.file("nothing"), folder.file("out"), options).ok());
+  EXPECT_EQ(permute_safetensors(in, folder.file("no/such/folder"), options).status().kind(), ErrorKind::not_found);
+  EXPECT_EQ(permute_safetensors(folder.file("nothing"), folder.file("out"), options).status().kind(), ErrorKind::not_found);
+  EXPECT_EQ(detect_pairing(in, folder.file("nothing"), options).status().kind(), ErrorKind::not_found);
   EXPECT_FALSE(permute_safetensors(folder.path(), folder.file("out"), options).ok());
   EXPECT_EQ(folder.count(), 2U);
 }

@@ -104,6 +104,12 @@ def test_errors_grow_with_the_position_but_not_ours():
     assert by["exact", "f32"].cos_sin < 1e-7 < by["hf", "f32"].cos_sin and by["exact", "bf16"].score > by["exact", "f32"].score
 
 
+def test_what_no_memory_can_hold_is_a_memory_error():
+    for digits in (2**58, 2**60):  # more than a machine addresses, more than a vector can have
+        with pytest.raises(MemoryError, match="out of memory"):
+            analysis.measure_encoding("binary", 64, digits=digits)
+
+
 def test_scores_depend_on_the_distance_alone():
     q, k = (torch.randn(7, heads, 12) for heads in (6, 2))
     found = analysis.distance_check(ROPE, q, k, 10**6)

@@ -103,6 +103,8 @@ def test_a_table_that_is_not_there_is_named(tmp_path):
     save_file({"wpe.weight": np.zeros((2, 2), np.float32)}, tmp_path / "model.safetensors")
     with pytest.raises(ValueError, match="wte"):
         phasor.read_learned_table(tmp_path / "model.safetensors", "wte")
+    with pytest.raises(FileNotFoundError, match="other.safetensors: cannot be found"):
+        phasor.read_learned_table(tmp_path / "other.safetensors", "wpe.weight")
 
 
 X = np.zeros((2, 4), np.float32)

@@ -119,6 +119,21 @@ def test_a_key_that_is_no_utf8_is_shown_escaped(tmp_path):
     assert not isinstance(found.value, UnicodeError)
 
 
+def test_a_file_that_is_not_there_is_pythons_own_error(tmp_path):
+    shape = phasor.PermuteOptions(heads=4, kv_heads=2, head_dim=8)
+    half = GOLDEN / "weights" / "grouped-half.safetensors"
+    for call in (
+        lambda: phasor.read_model(tmp_path / "missing.gguf"),
+        lambda: phasor.read_model(tmp_path),  # a folder without config.json
+        lambda: phasor.explain(str(tmp_path / "no" / "config.json")),
+        lambda: phasor.permute_safetensors(tmp_path / "missing", tmp_path / "out", shape),
+        lambda: phasor.permute_safetensors(half, tmp_path / "no" / "out", shape),
+        lambda: phasor.detect_pairing(half, tmp_path / "missing", shape),
+    ):
+        with pytest.raises(FileNotFoundError, match=str(tmp_path)):
+            call()
+
+
 def test_the_length_in_use_chooses():
     config = {**LLAMA, "max_position_embeddings": 2048, "rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}
     short, long = (phasor.Rotary.from_config(config, length=length).frequencies for length in (1000, 8192))
@@ -186,7 +201,7 @@ def test_permuted_weights_give_the_same_scores(tmp_path):
     ("call", "error", "words"),
     [
         (lambda: phasor.read_model(7), TypeError, "is int, wanted a path"),
-        (lambda: phasor.read_model("no/such/folder"), ValueError, "no/such/folder"),
+        (lambda: phasor.read_model("no/such/folder"), FileNotFoundError, "no/such/folder"),
         (lambda: phasor.read_model("{broken"), ValueError, "parse_hf_config"),
         (lambda: phasor.read_model({}), ValueError, "model_type"),  # nothing says what model it is
         (lambda: phasor.read_model("{}"), ValueError, "model_type"),

@@ -117,7 +117,7 @@ def test_an_empty_table_shows_its_rows():
         (lambda: plot.bias(phasor.Alibi(heads=2), heads=[2]), ValueError, "from 0 to 1"),
         (lambda: plot.decay(ROPE, [0.5]), TypeError, "integers"),
         (lambda: plot.scaling(ROPE, 0), ValueError, "trained_length"),
-        (lambda: plot.similarity("nowhere"), ValueError, "nowhere"),
+        (lambda: plot.similarity("nowhere"), FileNotFoundError, "nowhere"),
     ],
 )
 def test_what_does_not_fit_is_refused(call, error, words):

@@ -62,6 +62,26 @@ TEST(ReadModel, errors_begin_with_the_path) {
   EXPECT_NE(message_of("/dev/null"), "");
 }
 
+TEST(ReadModel, a_file_or_folder_that_is_not_there_is_not_found) {
+  const Folder folder;
+  for (const std::string& path :
+       {folder.file("nothing"), folder.file("no/such/folder"), folder.path(), folder.file("empty", "") + "/below"}) {
+    for (const FileAccess access : {FileAccess::mapped, FileAccess::in_parts}) {
+      EXPECT_EQ(spec::read_model_by(path, {}, access).status().kind(), ErrorKind::not_found) << path;
+    }
+  }
+  EXPECT_EQ(read_model(folder.file("empty")).status().kind(), ErrorKind::invalid);
+  EXPECT_EQ(read_model("/dev/null").status().kind(), ErrorKind::invalid);
+}
+
+TEST(ReadModel, a_file_that_is_no_json_says_how_it_begins) {
+  const Folder folder;
+  const std::string path = folder.file("passwd", "root:x:0:0:root:/root:/bin/bash\n");
+  EXPECT_EQ(message_of(path), path + ": parse_hf_config: the text begins with \"root:x:0:0:root:/roo\", wanted a JSON object");
+  EXPECT_EQ(message_of(folder.file("blank", " \n")), folder.file("blank") + ": parse_hf_config: the text is empty, wanted a JSON object");
+  EXPECT_NE(message_of(folder.file("broken", "\xef\xbb\xbf {\"a\": }")).find("line 1, byte "), std::string::npos);
+}
+
 TEST(ReadModel, a_folder_and_its_config_give_the_same) {
   const Folder folder;
   const std::string config = folder.file("config.json", R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, )"

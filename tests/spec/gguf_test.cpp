@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "gguf_bytes.hpp"
 #include "golden_file.hpp"
@@ -141,12 +142,19 @@ TEST(Gguf, a_learned_table_of_unknown_length_is_still_said) {
   EXPECT_NE(words_of(model).find("learned: a table of rows (how many the file does not say), added"), std::string::npos) << words_of(model);
 }
 
-/// Every architecture that neither turns nor adds nor biases positions is known to have none.
+/// Every architecture that neither turns nor adds positions is known to have none, or to bias its scores by them.
 TEST(Gguf, no_other_architecture_without_rotation_is_silent_by_mistake) {
-  for (const std::string architecture : {"arwkv7", "clip", "jamba", "kimi-k3", "kimi-linear", "mamba", "mamba2", "nemotron_h",
-                                         "nemotron_h_moe", "rwkv6", "rwkv6qwen2", "rwkv7", "wavtokenizer-dec"}) {
-    EXPECT_FALSE(vocabulary_of(architecture).layers[0].additive.has_value()) << architecture;
+  const std::set<std::string> without = {"arwkv7",     "clip",           "jamba", "kimi-k3",    "kimi-linear", "mamba",           "mamba2",
+                                         "nemotron_h", "nemotron_h_moe", "rwkv6", "rwkv6qwen2", "rwkv7",       "wavtokenizer-dec"};
+  const std::set<std::string> biased = {"bloom", "jais", "jina-bert-v2", "refact", "t5", "t5encoder"};
+  std::set<std::string> silent;
+  for (const spec::GgufArchitecture& row : spec::gguf_architectures()) {
+    if (row.layout == spec::GgufLayout::none && row.learned == spec::GgufLearned::none) silent.emplace(row.name);
   }
+  std::set<std::string> wanted = without;
+  wanted.insert(biased.begin(), biased.end());
+  EXPECT_EQ(silent, wanted);
+  for (const std::string& architecture : without) EXPECT_FALSE(vocabulary_of(architecture).layers[0].additive.has_value()) << architecture;
 }
 
 TEST(Gguf, longrope_takes_the_long_list_beyond_the_original_length) {

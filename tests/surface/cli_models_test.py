@@ -118,6 +118,11 @@ class Models(unittest.TestCase):
             done = phasor(*command)
             self.assertEqual((done.returncode, done.stdout, done.stderr), (1, "", f"phasor: 'llama9' {NEITHER}"), command)
         self.bad(1, f"'{self.path('missing.json')}' {NEITHER}", "explain", self.path("missing.json"))
+        for command in self.takers(""):  # an empty name is none, not a model that was not asked for
+            if "model=" in command:  # the words of --against have no empty one
+                self.bad(2, '--against "model=": ', *command)
+            else:
+                self.bad(1, f"'' {NEITHER}", *command)
 
     def test_a_file_wins_over_a_built_in_name(self):
         self.config("llama2", LLAMA, rope_theta=1234.0)

@@ -174,9 +174,12 @@ class Tool(unittest.TestCase):
     def test_wrong_use_says_what_is_and_what_is_wanted(self):
         self.bad(2, "--fast is no option of phasor\ntry: phasor --help", "--fast")
         self.bad(2, "--fast is no option of phasor explain\ntry: phasor explain --help", "explain", "--fast", "llama2")
+        self.bad(2, "--fast is no option of phasor plot decay\ntry: phasor plot decay --help", "plot", "decay", "--fast")
         self.bad(2, "llama3.1 is one word too many for phasor explain", "explain", "llama2", "llama3.1")
+        self.bad(2, "llama3.1 is one word too many for phasor explain", "explain", "--", "llama2", "llama3.1")
         self.bad(2, " is one word too many for phasor explain", "explain", "llama2", "")
-        self.bad(2, "explain: model is missing (The model: a config.json, a folder that has one, a GGUF file, or gpt-oss,", "explain")
+        for words in (["explain"], ["explain", "--"]):
+            self.bad(2, "explain: model is missing (The model, a file or folder before a built-in name: a config.json, a folder that has one, a GGUF file, or gpt-oss,", *words)
         self.bad(2, "export: --to is missing (The dialect: hf, gguf)", "export", "llama2")
         self.bad(2, "--to: is onnx, wanted hf or gguf", "export", "llama2", "--to", "onnx")
         self.bad(2, "--tokens: is 0, wanted 1 to 1048576", "demo", "--tokens", "0")

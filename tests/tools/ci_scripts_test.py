@@ -101,6 +101,18 @@ class Tidy(Folder):
         self.assertEqual(check_tidy.changed_sources(root, "HEAD", sources), [sources[0], sources[2]])
         self.assertEqual(check_tidy.changed_sources(root, "HEAD~9", sources), sources)
 
+    def test_since_a_commit_the_tool_is_looked_at_too(self):
+        root = self.folder.resolve()
+        for name, text in {"plot/a.cpp": '#include "b.hpp"\n', "b.hpp": "\n", "c.cpp": "\n"}.items():
+            (root / "cli" / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / "cli" / name).write_text(text, encoding="utf-8")
+        self.git("init", "-q")
+        self.git("add", "cli")
+        self.git("commit", "-qm", "first")
+        sources = [root / "cli" / "plot" / "a.cpp", root / "cli" / "c.cpp"]
+        (root / "cli" / "b.hpp").write_text("int b;\n", encoding="utf-8")
+        self.assertEqual(check_tidy.changed_sources(root, "HEAD", sources), [sources[0]])
+
     def test_a_moved_file_whose_includes_alone_changed_brings_nothing(self):
         root = self.folder.resolve()
         body = "".join(f"int a{i};\n" for i in range(20))

@@ -3,14 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <exception>
-#include <new>
 
 #include "analysis/model/diff_parts.hpp"
 #include "analysis/model/explain_words.hpp"
 #include "analysis/model/rope.hpp"
 #include "analysis/model/words.hpp"
 #include "spec/format.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 namespace {
@@ -61,12 +60,13 @@ void diff_additive(const LayerPairs& layers, DiffPen& pen) {
     pen.matters("added", {left ? additive_words(*left) : "none", right ? additive_words(*right) : "none"}, "tokens get another vector");
     return;
   }
-  if (left->width != right->width) pen.matters("added: width", sides(left->width, right->width), "the vectors have another width");
+  const auto differ = [](std::int64_t a, std::int64_t b) { return a != 0 && b != 0 && a != b; };  // 0: not said
+  if (differ(left->width, right->width)) pen.matters("added: width", sides(left->width, right->width), "the vectors have another width");
   if (left->first_position != right->first_position) {
     pen.matters("added: first row", sides(left->first_position, right->first_position),
                 spec::format("every token takes the row {} away", std::abs(left->first_position - right->first_position)));
   }
-  if (left->length != right->length) {
+  if (differ(left->length, right->length)) {
     pen.harmless("added: rows", sides(left->length, right->length),
                  spec::format("the same up to row {}; beyond, one side has none", grouped(std::min(left->length, right->length) - 1)));
   }
@@ -266,13 +266,7 @@ Result<std::vector<Difference>> diff_models(const ModelPositions& left, const Mo
 }  // namespace
 
 Result<std::vector<Difference>> diff(const ModelPositions& left, const ModelPositions& right) {
-  try {
-    return diff_models(left, right);
-  } catch (const std::bad_alloc&) {
-    return Status::unsupported("diff: no memory");
-  } catch (const std::exception& error) {
-    return Status::invalid(std::string("diff: ") + error.what());
-  }
+  return spec::without_exceptions("diff", [&] { return diff_models(left, right); });
 }
 
 }  // namespace phasor

@@ -2,14 +2,13 @@
 // explain: a model's positions on one screen, in plain words and a table.
 
 #include <cmath>
-#include <exception>
-#include <new>
 
 #include "analysis/model/explain_words.hpp"
 #include "analysis/model/groups.hpp"
 #include "analysis/model/json.hpp"
 #include "analysis/model/words.hpp"
 #include "spec/format.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 namespace {
@@ -271,13 +270,7 @@ Result<std::string> explain_model(const ModelPositions& model, const ExplainOpti
 }  // namespace
 
 Result<std::string> explain(const ModelPositions& model, const ExplainOptions& options) {
-  try {
-    return explain_model(model, options);
-  } catch (const std::bad_alloc&) {
-    return Status::unsupported("explain: no memory");
-  } catch (const std::exception& error) {
-    return Status::invalid(std::string("explain: ") + error.what());
-  }
+  return spec::without_exceptions("explain", [&] { return explain_model(model, options); });
 }
 
 }  // namespace phasor

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // explain_json: the facts of explain for programs, under stable names. The keys of a spec are the names of its fields.
 
-#include <exception>
-#include <new>
-
 #include "analysis/model/explain_words.hpp"
 #include "analysis/model/groups.hpp"
 #include "analysis/model/json.hpp"
 #include "analysis/model/words.hpp"
 #include "spec/format.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 namespace {
@@ -108,15 +106,11 @@ Result<Json> model_json(const ModelPositions& model, const ExplainOptions& optio
 }  // namespace
 
 Result<std::string> explain_json(const ModelPositions& model, const ExplainOptions& options) {
-  try {
+  return spec::without_exceptions("explain_json", [&]() -> Result<std::string> {
     const auto json = model_json(model, options);
     if (!json.ok()) return json.status();
     return dumped(*json, 1) + "\n";
-  } catch (const std::bad_alloc&) {
-    return Status::unsupported("explain_json: no memory");
-  } catch (const std::exception& error) {
-    return Status::invalid(std::string("explain_json: ") + error.what());
-  }
+  });
 }
 
 }  // namespace phasor

@@ -3,9 +3,9 @@
 #include "ops/positions/mrope.hpp"
 
 #include <cmath>
-#include <new>
 
 #include "math/positions.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 namespace {
@@ -289,11 +289,7 @@ Status fill_mrope(const PositionsView& out, std::span<double> deltas, const Mrop
   if (Status s = check_lists(out, input); !s) return s;
   if (Status s = check_memory(out, deltas, input); !s) return s;
   if (out.shape[2] == 0) std::fill(deltas.begin(), deltas.end(), 0.0);
-  try {
-    return fill_rows(out, deltas, input);
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  }
+  return spec::without_exceptions([&] { return fill_rows(out, deltas, input); });
 }
 
 }  // namespace phasor

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Paged caches: the position of what lies in every place, and the slot of what is at a position.
 #include <algorithm>
-#include <new>
 #include <vector>
 
 #include "job/positions.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 namespace {
@@ -99,11 +99,7 @@ Status fill_from_pages(const PositionsView& out, const PageTable& table, std::in
   if (Status s = job::check_output(where, out); !s) return s;
   if (Status s = check_table(where, table, table.lengths.size, out); !s) return s;
   if (Status s = job::check_extents(where, out, 0, table.page_size); !s) return s;
-  try {
-    return fill_checked_pages(where, out, table, empty);
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  }
+  return spec::without_exceptions([&] { return fill_checked_pages(where, out, table, empty); });
 }
 
 Status fill_slots(const PositionsView& out, const PageTable& table, const Positions& at_positions, const Integers& cu_seqlens) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builders of positions from offsets, ragged batches, masks and draft trees.
-#include <new>
 #include <vector>
 
 #include "job/positions.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 namespace {
@@ -123,11 +123,7 @@ Status fill_from_tree(const PositionsView& out, const DraftTree& tree) {
   if (tree.offsets.size > 1 && tree.offsets.size != out.shape[1]) {
     return error(where, "offsets has {} elements, wanted 1 or {}", tree.offsets.size, out.shape[1]);
   }
-  try {
-    return fill_checked_tree(where, out, tree);
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  }
+  return spec::without_exceptions([&] { return fill_checked_tree(where, out, tree); });
 }
 
 }  // namespace phasor

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Positions of a context-parallel shard, and randomised positions.
 #include <algorithm>
-#include <new>
 #include <vector>
 
 #include "job/positions.hpp"
 #include "math/portable.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 namespace {
@@ -73,11 +73,7 @@ Status check_shard(const char* where, const Shard& shard, const PositionsView& o
 
 Status fill_shard_with(const char* where, const PositionsView& out, const Shard& shard, Wanted wanted) {
   if (Status s = job::check_output(where, out); !s) return s;
-  try {
-    if (Status s = check_shard(where, shard, out); !s) return s;
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  }
+  if (Status s = spec::without_exceptions([&] { return check_shard(where, shard, out); }); !s) return s;
   const Integers& cu = shard.whole.cu_seqlens;
   return job::fill(where, out, [&](PositionSink& sink) {
     std::int64_t t = 0;
@@ -166,11 +162,7 @@ Status fill_random(const PositionsView& out, const RandomPositions& random) {
   constexpr const char* where = "fill_random";
   if (Status s = job::check_output(where, out); !s) return s;
   if (random.length < out.shape[2]) return error(where, "length is {}, wanted at least the {} tokens", random.length, out.shape[2]);
-  try {
-    return fill_checked_random(where, out, random);
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  }
+  return spec::without_exceptions([&] { return fill_checked_random(where, out, random); });
 }
 
 }  // namespace phasor

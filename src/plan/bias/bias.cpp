@@ -2,8 +2,6 @@
 // The plan of a bias spec: slopes and frequencies in high precision, rounded once.
 #include "plan/bias/bias.hpp"
 
-#include <exception>
-#include <new>
 #include <string>
 
 #include "math/elementary.hpp"
@@ -11,6 +9,7 @@
 #include "plan/profile/float32.hpp"
 #include "plan/real.hpp"
 #include "spec/bias.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor::plan {
 namespace {
@@ -71,21 +70,10 @@ struct SetParameters {
   }
 };
 
-template <class Body>
-Result<BiasPlan> without_exceptions(const Body& body) {
-  try {
-    return body();
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  } catch (const std::exception& error) {
-    return Status::invalid(std::string("BiasSpec: ") + error.what());
-  }
-}
-
 }  // namespace
 
 Result<BiasPlan> make_bias_plan(const BiasSpec& spec) {
-  return without_exceptions([&]() -> Result<BiasPlan> {
+  return spec::without_exceptions("BiasSpec", [&]() -> Result<BiasPlan> {
     if (Status status = spec::check(spec); !status) return status;
     BiasPlan plan{};
     plan.spec = spec;
@@ -98,7 +86,7 @@ Result<BiasPlan> make_bias_plan(const BiasSpec& spec) {
 }
 
 Result<BiasPlan> with_parameters(const BiasPlan& plan, std::span<const double> parameters) {
-  return without_exceptions([&]() -> Result<BiasPlan> {
+  return spec::without_exceptions("BiasSpec", [&]() -> Result<BiasPlan> {
     BiasPlan other = plan;
     std::visit(SetParameters{parameters}, other.spec);
     if (Status status = spec::check(other.spec); !status) return status;

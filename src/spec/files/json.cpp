@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <exception>
 #include <iterator>
 #include <limits>
-#include <new>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
 #include "spec/format.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor::spec {
 namespace {
@@ -298,13 +297,7 @@ std::string Json::describe() const {
 }
 
 Result<Json> parse_json(std::string_view text, std::string_view where) {
-  try {
-    return parse(text, where);
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  } catch (const std::exception& error) {
-    return Status::invalid(std::string(where) + ": " + plain(error.what()));
-  }
+  return without_exceptions(where, [&] { return parse(text, where); });
 }
 
 std::string json_string(std::string_view text) { return Base(std::string(text)).dump(-1, ' ', true, Base::error_handler_t::replace); }

@@ -17,10 +17,6 @@
 namespace phasor::spec {
 namespace {
 
-Status trouble(const std::string& path, const char* what) {
-  return Status::invalid(spec::format("{}: {}: {}", path, what, std::strerror(errno)));
-}
-
 // Closes on every way out.
 struct Descriptor {
   int number = -1;
@@ -35,24 +31,30 @@ struct Descriptor {
 /// The size of a regular file.
 Result<std::uint64_t> size_of(const std::string& path) {
   struct stat about{};
-  if (::stat(path.c_str(), &about) != 0) return trouble(path, "cannot be found");
+  if (::stat(path.c_str(), &about) != 0) return system_error(path, "cannot be found");
   if (!S_ISREG(about.st_mode)) return Status::invalid(spec::format("{}: is no regular file", path));
   return static_cast<std::uint64_t>(about.st_size);
 }
 
 }  // namespace
 
+Status system_error(const std::string& path, const char* what) {
+  const bool missing = errno == ENOENT || errno == ENOTDIR;
+  std::string message = spec::format("{}: {}: {}", path, what, std::strerror(errno));
+  return missing ? Status::not_found(std::move(message)) : Status::invalid(std::move(message));
+}
+
 Result<MappedFile> MappedFile::open(const std::string& path) {
   const Result<std::uint64_t> size = size_of(path);
   if (!size) return size.status();
   const Descriptor file(path, O_RDONLY | O_CLOEXEC);
-  if (file.number < 0) return trouble(path, "cannot be opened");
+  if (file.number < 0) return system_error(path, "cannot be opened");
   if (*size == 0) return MappedFile(nullptr, 0);
   if (*size > std::numeric_limits<std::size_t>::max() / 2)
     return Status::unsupported(spec::format("{}: is larger than this machine can map", path));
   const auto length = static_cast<std::size_t>(*size);
   void* data = ::mmap(nullptr, length, PROT_READ, MAP_PRIVATE, file.number, 0);
-  if (data == MAP_FAILED) return trouble(path, "cannot be mapped");
+  if (data == MAP_FAILED) return system_error(path, "cannot be mapped");
   return MappedFile(static_cast<const std::byte*>(data), length);
 }
 
@@ -75,7 +77,7 @@ Result<PartialFile> PartialFile::open(const std::string& path) {
   PartialFile file;
   file.size_ = *size;
   file.file_.reset(std::fopen(path.c_str(), "rb"));
-  if (!file.file_) return trouble(path, "cannot be opened");
+  if (!file.file_) return system_error(path, "cannot be opened");
   return file;
 }
 

@@ -13,6 +13,9 @@
 
 namespace phasor::spec {
 
+/// About a call of the system that failed, by errno: not_found where a file or folder is not there, else invalid.
+Status system_error(const std::string& path, const char* what);
+
 /// A whole file, read only. A file that another process shortens meanwhile is the caller's trouble, as with every mapping.
 class MappedFile {
  public:

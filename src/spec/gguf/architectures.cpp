@@ -262,6 +262,8 @@ bool reads_log_multiplier(std::string_view architecture) {
   return architecture == "deepseek2" || architecture == "deepseek32" || architecture == "mistral3" || architecture == "mistral4";
 }
 
+std::span<const GgufArchitecture> gguf_architectures() { return architectures; }
+
 const GgufArchitecture* find_gguf_architecture(std::string_view name) {
   const auto* found = std::lower_bound(std::begin(architectures), std::end(architectures), name,
                                        [](const GgufArchitecture& row, std::string_view wanted) { return row.name < wanted; });

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "phasor/rotary.hpp"
@@ -66,6 +67,9 @@ struct GgufArchitecture {
 bool is_latent(std::string_view architecture);
 /// Whether llama.cpp reads YaRN's log multiplier.
 bool reads_log_multiplier(std::string_view architecture);
+
+/// All that are known, sorted by name.
+std::span<const GgufArchitecture> gguf_architectures();
 
 /// Null for one that is not known.
 const GgufArchitecture* find_gguf_architecture(std::string_view name);

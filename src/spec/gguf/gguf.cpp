@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <new>
 #include <stdexcept>
 
 #include "math/gain.hpp"
@@ -14,6 +13,7 @@
 #include "spec/gguf/layers.hpp"
 #include "spec/gguf/scaling.hpp"
 #include "spec/rotary.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor::spec {
 namespace {
@@ -337,14 +337,14 @@ ModelPositions positions_of(const GgufFile& file, const ReadOptions& options) {
 
 Result<ModelPositions> parse_gguf_bytes(const GgufBytes& bytes, const ReadOptions& options, bool* needs_more) {
   if (needs_more != nullptr) *needs_more = false;
-  try {
-    return positions_of(read_gguf_file(bytes), options);
-  } catch (const ReadError& error) {
-    if (needs_more != nullptr) *needs_more = error.past_end;
-    return error.status;
-  } catch (const std::exception& error) {  // no memory
-    return Status::invalid(std::string("gguf: ") + error.what());
-  }
+  return without_exceptions("gguf", [&]() -> Result<ModelPositions> {
+    try {
+      return positions_of(read_gguf_file(bytes), options);
+    } catch (const ReadError& error) {
+      if (needs_more != nullptr) *needs_more = error.past_end;
+      return error.status;
+    }
+  });
 }
 
 }  // namespace phasor::spec

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // parse_hf_config: where the text part and the towers of a config are, and which row of the table each has.
-#include <exception>
-#include <new>
-
 #include "phasor/model.hpp"
 #include "spec/files/json.hpp"
 #include "spec/hf/layers.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor::spec {
 namespace {
@@ -80,7 +78,7 @@ void read_tower(Reading& reading, const Section& parent, const std::string& pare
 }
 
 ModelPositions read(Reading& reading, const Json& json) {
-  if (!json.is(Json::Kind::object)) fail("the file is " + json.describe() + ", wanted an object");
+  if (!json.is(Json::Kind::object)) fail_config("the file is " + json.describe() + ", wanted an object");
   const Section root(json, "");
   ModelPositions positions;
   positions.dialect = "huggingface";
@@ -101,29 +99,40 @@ ModelPositions read(Reading& reading, const Json& json) {
   return positions;
 }
 
+/// The tree of the text, which must be an object. What is not JSON at all is not a matter of syntax: some other file.
+Json object_of(std::string_view text) {
+  Result<Json> tree = parse_json(text, "parse_hf_config");
+  const std::string_view mark = "\xef\xbb\xbf";
+  const std::size_t begin = text.find_first_not_of(" \t\r\n", text.starts_with(mark) ? mark.size() : 0);
+  if (begin == std::string_view::npos) fail_config("the text is empty, wanted a JSON object");
+  if (!tree && tree.status().kind() == ErrorKind::invalid && text[begin] != '{') {
+    fail_config("the text begins with " + json_string(text.substr(begin, 20)) + ", wanted a JSON object");
+  }
+  if (!tree) throw ConfigError(tree.status());
+  return *std::move(tree);
+}
+
+Result<ModelPositions> parse_config(std::string_view text, const ReadOptions& options) {
+  try {
+    if (options.length < 0 || options.length > most_positions) {
+      fail_config("options.length is " + std::to_string(options.length) + ", wanted 0 to 2^48");
+    }
+    Reading reading{.options = options, .warnings = {}};
+    ModelPositions positions = read(reading, object_of(text));
+    positions.warnings = std::move(reading.warnings);
+    return positions;
+  } catch (const ConfigError& error) {
+    return error.status();
+  }
+}
+
 }  // namespace
 }  // namespace phasor::spec
 
 namespace phasor {
 
 Result<ModelPositions> parse_hf_config(std::string_view json, const ReadOptions& options) {
-  try {
-    if (options.length < 0 || options.length > spec::most_positions) {
-      return Status::invalid("parse_hf_config: options.length is " + std::to_string(options.length) + ", wanted 0 to 2^48");
-    }
-    const Result<spec::Json> tree = spec::parse_json(json, "parse_hf_config");
-    if (!tree) return tree.status();
-    spec::Reading reading{.options = options, .warnings = {}};
-    ModelPositions positions = spec::read(reading, *tree);
-    positions.warnings = std::move(reading.warnings);
-    return positions;
-  } catch (const spec::ConfigError& error) {
-    return error.status();
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  } catch (const std::exception& error) {
-    return Status::invalid(std::string("parse_hf_config: ") + error.what());
-  }
+  return spec::without_exceptions("parse_hf_config", [&] { return spec::parse_config(json, options); });
 }
 
 }  // namespace phasor

@@ -21,8 +21,8 @@ std::int64_t head_dim_of(const Section& config, const Model& model, std::int64_t
   const bool by_class = model.sizes.head_dim != 0 && !(config.mentions("head_dim") && !config.has("head_dim"));
   const std::int64_t head_dim = by_class ? model.sizes.head_dim : hidden / heads;
   if (head_dim < 1 || head_dim > most_channels) {
-    fail(config.path_of("hidden_size") + " of " + std::to_string(hidden) + " for " + std::to_string(heads) + " heads gives heads of " +
-         std::to_string(head_dim) + " channels, wanted 1 to " + std::to_string(most_channels));
+    fail_config(config.path_of("hidden_size") + " of " + std::to_string(hidden) + " for " + std::to_string(heads) +
+                " heads gives heads of " + std::to_string(head_dim) + " channels, wanted 1 to " + std::to_string(most_channels));
   }
   return head_dim;
 }
@@ -112,7 +112,7 @@ Shape read_shape(const Section& config, const Model& model) {
   const auto length =
       config.integer({"max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length", "model_max_length"});
   if (length && (*length < 0 || *length > most_positions)) {
-    fail(config.path_of("max_position_embeddings") + " is " + std::to_string(*length) + ", wanted a number of positions");
+    fail_config(config.path_of("max_position_embeddings") + " is " + std::to_string(*length) + ", wanted a number of positions");
   }
   shape.length = length.value_or(sizes.length);
   shape.head_dim = head_dim_of(config, model, shape.hidden, shape.heads);

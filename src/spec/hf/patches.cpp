@@ -22,7 +22,7 @@ RotarySpec split_evenly(const Shape& shape, std::int64_t axes, double base) {
   const std::int64_t pairs = shape.head_dim / (2 * axes);
   spec.rotary_width = 2 * axes * pairs;
   if (pairs < 1)
-    fail("a head of " + std::to_string(shape.head_dim) + " channels has no pair for each of " + std::to_string(axes) + " axes");
+    fail_config("a head of " + std::to_string(shape.head_dim) + " channels has no pair for each of " + std::to_string(axes) + " axes");
   spec.axes.sections.assign(static_cast<std::size_t>(axes), pairs);
   spec.axes.ladder = AxisLadder::own;
   return spec;
@@ -31,7 +31,8 @@ RotarySpec split_evenly(const Shape& shape, std::int64_t axes, double base) {
 /// Heads whose channels do not divide by 4 would leave pairs over, which the models do not have.
 void check_quarters(const Section& config, const Shape& shape) {
   if (shape.head_dim % 4 != 0) {
-    fail(config.path_of("head_dim") + " is " + std::to_string(shape.head_dim) + ", wanted a multiple of 4 for rotary by rows and columns");
+    fail_config(config.path_of("head_dim") + " is " + std::to_string(shape.head_dim) +
+                ", wanted a multiple of 4 for rotary by rows and columns");
   }
 }
 
@@ -124,7 +125,7 @@ Part read_patches(Reading&, const Section& config, const Model& model) {
   const Shape shape = model.encoding == Encoding::sam2_memory ? memory_shape(config, model) : read_shape(config, model);
   LayerPositions layer = read_layer(config, model, shape);
   layer.numerics = model.numerics;
-  if (const Status status = check(held(layer.rotary)); !status) fail(status.message());
+  if (const Status status = check(held(layer.rotary)); !status) fail_config(status.message());
   return alike(layer, shape);
 }
 

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "spec/format.hpp"
+#include "spec/utf8.hpp"
 
 namespace phasor::spec {
 namespace {
 
-constexpr std::string_view where = "parse_hf_config: ";
+constexpr const char* where = "parse_hf_config: ";
 
 /// A list, each entry read by `read(entry)`.
 template <class T, class Read>
@@ -42,10 +42,10 @@ std::string string(const Found& found) {
 
 }  // namespace
 
-void fail(const std::string& message) { throw ConfigError(Status::invalid(spec::format("{}{}", where, message))); }
-void fail_unsupported(const std::string& message) { throw ConfigError(Status::unsupported(spec::format("{}{}", where, message))); }
+void fail_config(const std::string& message) { throw ConfigError(Status::invalid(printable_utf8(where + message))); }
+void fail_unsupported(const std::string& message) { throw ConfigError(Status::unsupported(printable_utf8(where + message))); }
 
-void Found::wrong(std::string_view wanted) const { fail(path + " is " + json->describe() + ", wanted " + std::string(wanted)); }
+void Found::wrong(std::string_view wanted) const { fail_config(path + " is " + json->describe() + ", wanted " + std::string(wanted)); }
 
 std::string Section::path_of(std::string_view key) const { return path_.empty() ? std::string(key) : path_ + "." + std::string(key); }
 
@@ -123,11 +123,11 @@ double Section::required_positive(std::string_view key) const {
 }
 
 void Section::missing(std::string_view key, std::string_view wanted) const {
-  fail(path_of(key) + (mentions(key) ? " is null, wanted " : " is missing, wanted ") + std::string(wanted));
+  fail_config(path_of(key) + (mentions(key) ? " is null, wanted " : " is missing, wanted ") + std::string(wanted));
 }
 
 void Reading::warn(const std::string& given) {
-  const std::string text = spec::format("{}", given);
+  const std::string text = printable_utf8(given);
   if (std::find(warnings.begin(), warnings.end(), text) == warnings.end()) warnings.push_back(text);
 }
 

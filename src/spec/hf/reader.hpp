@@ -29,7 +29,7 @@ class ConfigError : public std::exception {
 };
 
 /// "parse_hf_config: <message>".
-[[noreturn]] void fail(const std::string& message);
+[[noreturn]] void fail_config(const std::string& message);
 [[noreturn]] void fail_unsupported(const std::string& message);
 
 /// One of several names for the same key; the first that is there counts.

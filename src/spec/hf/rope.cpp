@@ -26,8 +26,8 @@ std::string type_of(const Section& dict, const RopeFrame& frame) {
   const std::optional<std::string> older = dict.text({"type"});
   const std::optional<std::string> newer = dict.text({"rope_type"});
   if (older && newer && canonical(*older, *frame.model) != canonical(*newer, *frame.model)) {
-    fail(dict.path_of("type") + " is " + json_string(*older) + " and " + dict.path_of("rope_type") + " is " + json_string(*newer) +
-         ", wanted one of them, or both the same");
+    fail_config(dict.path_of("type") + " is " + json_string(*older) + " and " + dict.path_of("rope_type") + " is " + json_string(*newer) +
+                ", wanted one of them, or both the same");
   }
   if (newer) return canonical(*newer, *frame.model);
   return older ? canonical(*older, *frame.model) : frame.type;
@@ -80,8 +80,8 @@ std::int64_t width_of(const Section* dict, const RopeFrame& frame, bool whole_he
     width = static_cast<std::int64_t>(static_cast<double>(frame.head_dim) * frame.share);
   }
   if (width < 2 || width % 2 != 0) {
-    fail(path + " gives a rotary width of " + std::to_string(width) + " for a head of " + std::to_string(frame.head_dim) +
-         " channels, wanted an even number above 0");
+    fail_config(path + " gives a rotary width of " + std::to_string(width) + " for a head of " + std::to_string(frame.head_dim) +
+                " channels, wanted an even number above 0");
   }
   return width;
 }
@@ -125,12 +125,12 @@ std::vector<std::int64_t> checked_sections(const Found& found, std::vector<std::
   std::int64_t total = 0;
   for (const std::int64_t section : sections) {
     if (section < 0 || section > pairs)
-      fail(path + " has an entry " + std::to_string(section) + ", wanted 0 to " + std::to_string(pairs) + " pairs");
+      fail_config(path + " has an entry " + std::to_string(section) + ", wanted 0 to " + std::to_string(pairs) + " pairs");
     total += section;
   }
   if (sections.size() < 2 || sections.size() > 4 || total != pairs) {
-    fail(path + " has " + std::to_string(sections.size()) + " entries of " + std::to_string(total) + " pairs in all, wanted 2 to 4 of " +
-         std::to_string(pairs) + ", half the rotary width");
+    fail_config(path + " has " + std::to_string(sections.size()) + " entries of " + std::to_string(total) +
+                " pairs in all, wanted 2 to 4 of " + std::to_string(pairs) + ", half the rotary width");
   }
   return sections;
 }

@@ -70,7 +70,7 @@ class RotaryReader {
     if (!nested_) return;
     const bool untyped = std::all_of(types_.begin(), types_.end(), [](const std::string& t) { return t.empty(); });
     if (untyped)
-      fail(config_.path_of("layer_types") + " is missing, wanted the type of each layer, because " + dict_->path() + " is by type");
+      fail_config(config_.path_of("layer_types") + " is missing, wanted the type of each layer, because " + dict_->path() + " is by type");
   }
 
   Dict dict_of(const std::string& type) const {
@@ -83,7 +83,7 @@ class RotaryReader {
     const std::string key = label(type);
     if (dict_->mentions(key) && !dict_->has(key)) return {.null = true, .nested = true};
     if (dict_->has(key)) return {.section = dict_->section({key}), .nested = true};
-    if (model_.local_base == 0) fail(dict_->path_of(key) + " is missing, wanted the parameters of layer type " + json_string(type));
+    if (model_.local_base == 0) fail_config(dict_->path_of(key) + " is missing, wanted the parameters of layer type " + json_string(type));
     return {.nested = true};
   }
 

@@ -3,10 +3,10 @@
 #include "spec/hf_export/export.hpp"
 
 #include <algorithm>
-#include <new>
 
 #include "phasor/model.hpp"
 #include "spec/files/json.hpp"
+#include "spec/without_exceptions.hpp"
 
 namespace phasor::spec {
 namespace {
@@ -106,15 +106,15 @@ void check_same(const ModelPositions& wanted, const std::string& text) {
 namespace phasor {
 
 Result<std::string> to_hf_config(const ModelPositions& model) {
-  try {
-    std::string text = spec::write(model);
-    spec::check_same(model, text);
-    return text;
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  } catch (const std::exception& error) {
-    return Status::unsupported(std::string("to_hf_config: the model ") + error.what());
-  }
+  return spec::without_exceptions("to_hf_config", [&]() -> Result<std::string> {
+    try {
+      std::string text = spec::write(model);
+      spec::check_same(model, text);
+      return text;
+    } catch (const spec::ExportError& error) {
+      return Status::unsupported(std::string("to_hf_config: the model ") + error.what());
+    }
+  });
 }
 
 }  // namespace phasor
