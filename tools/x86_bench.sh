@@ -50,7 +50,7 @@ run_program() {
   fi
 }
 
-# The tests that need neither MPFR nor RapidCheck. libphasor.a holds src/attention/reference* here, which attention is held against.
+# The tests that need neither MPFR nor RapidCheck.
 run_tests() {
   local sources library_flags=("${flags[@]}")
   flags+=(-O1)  # what is tested is the library; its tests are to build fast
@@ -58,7 +58,7 @@ run_tests() {
   compile golden tests/golden_file.cpp
   mapfile -t sources < <(ls tests/{math,spec,plan,job,cpu,backend,ops,analysis,surface}/*_test.cpp 2> /dev/null | grep -v _oracle_test)
   run_program phasor_tests "${sources[@]}"
-  run_program phasor_attention_tests tests/attention/*.cpp
+  run_program phasor_attention_tests tests/attention/*.cpp tests/attention/reference/*.cpp
   flags=("${library_flags[@]}")
   "$build/phasor_tests" --gtest_filter='Hash.*' | grep -E '^\[ +(OK|FAILED) ' | sed 's/^/hash: /'
 }
