@@ -59,7 +59,7 @@ void append_json(const Similarities& all, std::string& out) {
     std::vector<double> row;
     row.reserve(all.positions.size());
     for (std::size_t c = 0; c < all.positions.size(); ++c) row.push_back(value_at(all, r, c));
-    values.push_back(std::move(row));
+    values.push_back(row);
   }
   json.add("values", std::move(values));
   out += json.line() + "\n";

@@ -84,7 +84,8 @@ struct DecomposedTerm {
   double scale = 1;
 };
 
-/// bias[b][i][h][j], not scaled, an axis of 1 shared: whatever has no term of its own. -infinity hides the key, soft cap or not.
+/// bias[b][i][h][j], not scaled; an axis of 1 is shared. For whatever has no term of its own. -infinity hides the key, also under a soft
+/// cap.
 struct DenseTerm {
   ConstTensorView bias = {};  // (B or 1, Tq or 1, H or 1, Tk or 1)
 };
@@ -150,7 +151,7 @@ struct AttentionSpec {
   ConstTensorView content_shift = {};  // (1, 1, H or 1, D), added to q before it meets k, plain contents only: Transformer-XL's u; empty: 0
   std::vector<AttentionTerm> terms = {};
   std::optional<double> scale = std::nullopt;  // on q . k and scaled terms; nullopt: 1 / sqrt(D)
-  double softcap = 0;                          // s <- cap tanh(s / cap) after every term; 0: none
+  double softcap = 0;                          // s <- cap tanh(s / cap) after every term, -infinity stays; 0: none
   Visibility visibility = {};
   std::optional<Positions> query_positions = std::nullopt;  // integers (Tq) or (B, Tq); nullopt: i + Tk - Tq within its sequence
   std::optional<Positions> key_positions = std::nullopt;    // nullopt: j within its sequence

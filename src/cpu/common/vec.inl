@@ -308,8 +308,8 @@ HWY_INLINE void reduce_four_maxima(const Reg<T> (&x)[4], T* out) {
   for (int i = 0; i < 4; ++i) out[i] = reduce_max(x[i]);
 }
 
-/// A constant, of which `spread` holds one a lane. On NEON it is loaded here and now: a sum of products overwrites what it is added to, and
-/// a copy by a load leaves the units that multiply alone; and what is loaded where it is used takes no register before.
+/// A constant, of which `spread` holds one copy per lane. On NEON it is loaded here and now: a sum of products overwrites what it is added
+/// to, and a copy by a load leaves the units that multiply alone; and what is loaded where it is used takes no register before.
 template <class T>
 HWY_INLINE Reg<T> spread_constant(const T (&spread)[lanes<T>]) {
 #if PHASOR_LANES && HWY_TARGET == HWY_NEON
