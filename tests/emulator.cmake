@@ -49,7 +49,7 @@ set(left_out
   attention_key_table.deberta_in_every_sight
   attention_key_table.every_reading_of_deberta
   # attention/packed_test.cpp
-  attention_packed.a_key_table_is_as_one_call_a_sequence
+  attention_packed.a_key_table_is_as_one_call_per_sequence
   attention_packed.batch_rows_at_positions_far_apart
   attention_packed.clips_shorter_and_longer_than_sequences
   attention_packed.cope_of_more_rows_than_a_sequence_has_keys

@@ -142,13 +142,8 @@ const Extents kTokens = {1, 3, 1, 16};
 Rotary rotary() { return *Rotary::make({.head_dim = 16}); }
 Bias alibi() { return *Bias::make(Alibi{.heads = 2}); }
 
-struct AttentionCall {
-  AttentionInputs inputs;
-  AttentionOutputs outputs;
-};
-AttentionCall attention_call(Memory& m) {
-  return {{m.tensor(kTokens), m.tensor(kTokens), m.tensor(kTokens)}, {m.tensor(kTokens), m.tensor({1, 3, 1, 1})}};
-}
+AttentionInputs inputs_of(Memory& m) { return {m.tensor(kTokens), m.tensor(kTokens), m.tensor(kTokens)}; }
+AttentionOutputs outputs_of(Memory& m) { return {m.tensor(kTokens), m.tensor({1, 3, 1, 1})}; }
 
 std::vector<Operation> rotations() {
   return {
@@ -191,34 +186,30 @@ std::vector<Operation> additions() {
 
 std::vector<Operation> attentions() {
   return {
-      {"attention_workspace",
-       {"attention_workspace"},
-       [](Memory& m) { return attention_workspace(attention_call(m).inputs, {}).status(); }},
+      {"attention_workspace", {"attention_workspace"}, [](Memory& m) { return attention_workspace(inputs_of(m), {}).status(); }},
       {"attention",
        {"attention"},
        [](Memory& m) {
-         const AttentionCall call = attention_call(m);
          std::vector<std::byte> workspace(1 << 20);
-         return attention(call.inputs, {.query_positions = m.at(5, 3), .key_positions = m.at(5, 3)}, call.outputs, workspace);
+         return attention(inputs_of(m), {.query_positions = m.at(5, 3), .key_positions = m.at(5, 3)}, outputs_of(m), workspace);
        }},
       {"attention_backward_workspace",
        {"attention_backward_workspace"},
-       [](Memory& m) { return attention_backward_workspace(attention_call(m).inputs, {}, {.q = m.tensor(kTokens)}).status(); }},
+       [](Memory& m) { return attention_backward_workspace(inputs_of(m), {}, {.q = m.tensor(kTokens)}).status(); }},
       {"attention_backward",
        {"attention_backward"},
        [](Memory& m) {
-         const AttentionCall call = attention_call(m);
+         const AttentionSaved saved = {m.tensor(kTokens), m.tensor({1, 3, 1, 1}), m.tensor(kTokens)};
          std::vector<std::byte> workspace(1 << 20);
-         return attention_backward(call.inputs, {}, {call.outputs.out, call.outputs.lse, m.tensor(kTokens)}, {.q = m.tensor(kTokens)},
-                                   workspace);
+         return attention_backward(inputs_of(m), {}, saved, {.q = m.tensor(kTokens)}, workspace);
        }},
       {"merge_attention",
        {"merge"},
        [](Memory& m) {
          const AttentionPart parts[] = {{m.tensor(kTokens), m.tensor({1, 3, 1, 1})}, {m.tensor(kTokens), m.tensor({1, 3, 1, 1})}};
-         return merge_attention(parts, attention_call(m).outputs);
+         return merge_attention(parts, outputs_of(m));
        }},
-      {"explain_attention", {"explain_attention"}, [](Memory& m) { return explain_attention(attention_call(m).inputs, {}).status(); }},
+      {"explain_attention", {"explain_attention"}, [](Memory& m) { return explain_attention(inputs_of(m), {}).status(); }},
   };
 }
 

@@ -4,7 +4,7 @@
 // target; they become kOfEveryTarget, best target first. So all such tables have the same targets in the same order. Once in a source,
 // after its other includes.
 
-// Only the targets of design.md: the others would cost build time and be tested by nobody.
+// Only the targets that docs/design/overview.md names: the others would cost build time and be tested by nobody.
 #define HWY_DISABLED_TARGETS (~(HWY_NEON | HWY_AVX2 | HWY_AVX3 | HWY_WASM | HWY_SCALAR | HWY_EMU128))
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/common/every_target.inl"  // NOLINT: Highway's protocol
