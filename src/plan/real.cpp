@@ -160,8 +160,11 @@ std::partial_ordering operator<=>(const Real& x, const Real& y) {
   const Real::Parts& larger = sign > 0 ? a : b;  // by magnitude, if x > y
   const Real::Parts& smaller = sign > 0 ? b : a;
   if (a.exponent != b.exponent) return larger.exponent <=> smaller.exponent;
-  return std::lexicographical_compare_three_way(std::rbegin(larger.mantissa), std::rend(larger.mantissa), std::rbegin(smaller.mantissa),
-                                                std::rend(smaller.mantissa));
+  constexpr std::size_t words = std::size(Real::Parts{}.mantissa);
+  for (std::size_t i = words; i-- > 0;) {  // the highest word is the last
+    if (larger.mantissa[i] != smaller.mantissa[i]) return larger.mantissa[i] <=> smaller.mantissa[i];
+  }
+  return std::partial_ordering::equivalent;
 }
 
 Real abs(const Real& x) {

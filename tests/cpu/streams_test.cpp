@@ -98,7 +98,9 @@ TEST(Streams, need_a_large_aligned_output_out_of_place) {
 TEST(Streams, go_past_the_caches_of_this_machine_where_their_size_is_known) {
   AlignedBytes memory(256);
 #if defined(__x86_64__) && defined(_SC_LEVEL3_CACHE_SIZE)
-  if (sysconf(_SC_LEVEL3_CACHE_SIZE) > 0) EXPECT_TRUE(cpu::streams(large_job(memory.data, memory.data + 128)));
+  if (sysconf(_SC_LEVEL3_CACHE_SIZE) > 0) {
+    EXPECT_TRUE(cpu::streams(large_job(memory.data, memory.data + 128)));
+  }
 #endif
 #if defined(__aarch64__)
   EXPECT_FALSE(cpu::streams(large_job(memory.data, memory.data + 128))) << "Highway has no such stores";
