@@ -134,10 +134,12 @@ TEST(Real, takes_whole_numbers_and_float64_as_they_are) {
   }
 }
 
+#if !defined(__EMSCRIPTEN__)  // its clang 14 takes the question for the use of a deleted function
 template <class T>
 concept HasFloatFormulas = requires(T x) { plan::exp(x); } || requires(T x) { plan::log(x); } || requires(T x) { plan::sqrt(x); } ||
                            requires(T x) { plan::pow(x, x); };
 static_assert(!HasFloatFormulas<double> && !HasFloatFormulas<float> && !HasFloatFormulas<int>);
+#endif
 static_assert(!std::is_convertible_v<Real, double> && !std::is_convertible_v<Real, std::int64_t>);
 static_assert(!std::is_constructible_v<Real, std::uint64_t>);  // it would not fit
 static_assert(std::is_trivially_copyable_v<Real>);
