@@ -25,10 +25,10 @@ class Real {
     bool negative;
   };
 
-  Real();  // 0
-  Real(int x) : Real(std::int64_t{x}) {}
-  Real(std::int64_t x);
-  Real(double x);
+  Real();                                 // 0
+  Real(int x) : Real(std::int64_t{x}) {}  // NOLINT(google-explicit-constructor)
+  Real(std::int64_t x);                   // NOLINT(google-explicit-constructor)
+  Real(double x);                         // NOLINT(google-explicit-constructor)
   explicit Real(const Parts& parts) : parts_(parts) {}
 
   explicit operator double() const;
