@@ -9,8 +9,8 @@ function(phasor_example name expected)
   if(TARGET phasor_all_tests)
     add_dependencies(phasor_all_tests phasor_example_${name})
   endif()
-  add_test(NAME examples.${name} COMMAND ${CMAKE_COMMAND} "-DEXPECTED=${expected}" -P ${CMAKE_CURRENT_LIST_DIR}/run_example.cmake --
-                                         ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:phasor_example_${name}> ${ARGN})
+  set(program ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:phasor_example_${name}> ${ARGN})  # as one argument: cmake would take an emulator's -L
+  add_test(NAME examples.${name} COMMAND ${CMAKE_COMMAND} "-DEXPECTED=${expected}" "-DPROGRAM=${program}" -P ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/run_example.cmake)
   set_tests_properties(examples.${name} PROPERTIES TIMEOUT 120)
 endfunction()
 
