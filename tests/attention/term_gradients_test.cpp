@@ -60,16 +60,26 @@ std::string refusal(Bridge& bridge, std::size_t t, const Field& field, std::vect
   return bytes.ok() ? "no refusal" : bytes.status().message();
 }
 
-TEST(attention_term_gradients, that_a_term_does_not_have_are_refused) {
-  Numbers random(4);
+std::vector<NamedScheme> schemes_of_every_kind(std::uint64_t seed) {
+  Numbers random(seed);
   std::vector<NamedScheme> schemes = table_schemes(kShape, random);
   for (NamedScheme& scheme : diagonal_schemes(kShape, random)) schemes.push_back(std::move(scheme));
+  return schemes;
+}
+/// A scheme by itself, in a call that it can be in.
+ref::Problem problem_of(const NamedScheme& scheme, std::uint64_t seed) {
+  ref::Problem p = random_problem(kShape, seed);
+  p.visibility.causal = scheme.name.starts_with("cope");
+  p.schemes = {scheme.scheme};
+  return p;
+}
+
+TEST(attention_term_gradients, that_a_term_does_not_have_are_refused) {
+  const std::vector<NamedScheme> schemes = schemes_of_every_kind(4);
   std::vector<double> memory(1);
   int refused = 0;
   for (const NamedScheme& scheme : schemes) {
-    ref::Problem p = random_problem(kShape, 3);
-    p.visibility.causal = scheme.name.starts_with("cope");
-    p.schemes = {scheme.scheme};
+    const ref::Problem p = problem_of(scheme, 3);
     Bridge bridge(p, DType::f64);
     for (std::size_t t = 0; t < bridge.spec.terms.size(); ++t) {
       const Kind kind = kind_of(bridge.spec.terms[t]);
@@ -89,9 +99,7 @@ TEST(attention_term_gradients, that_a_term_does_not_have_are_refused) {
 TEST(attention_term_gradients, without_memory_are_refused) {
   Numbers random(5);
   for (const NamedScheme& scheme : table_schemes(kShape, random)) {
-    ref::Problem p = random_problem(kShape, 6);
-    p.visibility.causal = scheme.name.starts_with("cope");
-    p.schemes = {scheme.scheme};
+    const ref::Problem p = problem_of(scheme, 6);
     Bridge bridge(p, DType::f64);
     for (std::size_t t = 0; t < bridge.spec.terms.size(); ++t) {
       for (const Field& field : kFields) {
@@ -128,9 +136,7 @@ void expect_error(const Bridge& bridge, const std::string& message) {
 
 /// Nobody checks the shape of what is not given: a gradient of that shape may be of any size.
 TEST(attention_term_gradients, of_operands_without_memory_are_refused) {
-  Numbers random(5);
-  std::vector<NamedScheme> schemes = table_schemes(kShape, random);
-  for (NamedScheme& scheme : diagonal_schemes(kShape, random)) schemes.push_back(std::move(scheme));
+  const std::vector<NamedScheme> schemes = schemes_of_every_kind(5);
   std::vector<std::string> refused;
   for (const NamedScheme& scheme : schemes) {
     ref::Problem p = random_problem(kShape, 6);

@@ -94,25 +94,25 @@ void see_spec(const AttentionSpec& spec, OneDevice& one) {
   one.owned_by(nullptr);
 }
 
-void see_gradients(const AttentionGradients& gradients, OneDevice& one) {
-  one.see("gradients.q", gradients.q);
-  one.see("gradients.k", gradients.k);
-  one.see("gradients.v", gradients.v);
-  one.see("gradients.content_shift", gradients.content_shift);
-  for (std::size_t t = 0; t < gradients.terms.size(); ++t) {
-    const TermGradient& g = gradients.terms[t];
-    one.owned_by("gradients.terms", t);
-    one.see("table", g.table);
-    one.see("second", g.second);
-    one.see("features", g.features);
-    one.see("shift", g.shift);
-  }
-}
-
 }  // namespace
 
 void each_term_tensor(const AttentionTerm& term, const std::function<void(const char*, const ConstTensorView&)>& read) {
   std::visit([&](const auto& one) { each_tensor(one, read); }, term);
+}
+
+void each_gradient(const AttentionGradients& gradients, const std::function<void(const std::string&, const TensorView&)>& write) {
+  write("gradients.q", gradients.q);
+  write("gradients.k", gradients.k);
+  write("gradients.v", gradients.v);
+  write("gradients.content_shift", gradients.content_shift);
+  for (std::size_t t = 0; t < gradients.terms.size(); ++t) {
+    const TermGradient& g = gradients.terms[t];
+    const std::string owner = spec::format("gradients.terms[{}].", t);
+    write(owner + "table", g.table);
+    write(owner + "second", g.second);
+    write(owner + "features", g.features);
+    write(owner + "shift", g.shift);
+  }
 }
 
 Status check_devices(const AttentionMemory& memory) {
@@ -130,7 +130,9 @@ Status check_devices(const AttentionMemory& memory) {
     one.see("saved.out_gradient", memory.saved->out_gradient);
     one.see("saved.lse_gradient", memory.saved->lse_gradient);
   }
-  if (memory.gradients != nullptr) see_gradients(*memory.gradients, one);
+  if (memory.gradients != nullptr) {
+    each_gradient(*memory.gradients, [&](const std::string& name, const TensorView& view) { one.see(name.c_str(), view); });
+  }
   return one.status;
 }
 

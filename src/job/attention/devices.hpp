@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which memory an attention call names, and that all of it is on one device.
+// Which memory an attention call names, tensor by tensor, and that all of it is on one device.
 #pragma once
 
 #include <functional>
 #include <span>
+#include <string>
 
 #include "phasor/attention.hpp"
 #include "phasor/result.hpp"
@@ -12,6 +13,9 @@ namespace phasor::job {
 
 /// read(name, view) for every tensor that a term reads.
 void each_term_tensor(const AttentionTerm& term, const std::function<void(const char*, const ConstTensorView&)>& read);
+
+/// write(name, view) for every tensor that gradients go to.
+void each_gradient(const AttentionGradients& gradients, const std::function<void(const std::string&, const TensorView&)>& write);
 
 /// Everything that a call reads or writes: where q is.
 struct AttentionMemory {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cpu/attention/host/backward.hpp"
+#include "job/attention/devices.hpp"
 #include "job/check.hpp"
 
 namespace phasor::attend {
@@ -66,19 +67,11 @@ struct Written {
 };
 Written written_by(const AttentionGradients& gradients) {
   Written w;
-  w.add("gradients.q", gradients.q);
-  w.add("gradients.k", gradients.k);
-  w.add("gradients.v", gradients.v);
-  w.add("gradients.content_shift", gradients.content_shift);
+  job::each_gradient(gradients, [&](const std::string& name, const TensorView& view) { w.add(name, view); });
   for (std::size_t t = 0; t < gradients.terms.size(); ++t) {
-    const TermGradient& g = gradients.terms[t];
-    const std::string owner = "gradients.terms[" + std::to_string(t) + "].";
-    w.add(owner + "table", g.table);
-    w.add(owner + "second", g.second);
-    w.add(owner + "features", g.features);
-    w.add(owner + "shift", g.shift);
-    const auto count = static_cast<std::int64_t>(g.parameters.size());
-    w.add(owner + "parameters", view(static_cast<const double*>(g.parameters.data()), {1, 1, 1, count}));
+    const std::span<const double> sums = gradients.terms[t].parameters;
+    const auto count = static_cast<std::int64_t>(sums.size());
+    w.add("gradients.terms[" + std::to_string(t) + "].parameters", view(sums.data(), {1, 1, 1, count}));
   }
   return w;
 }
