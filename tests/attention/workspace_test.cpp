@@ -195,11 +195,20 @@ TEST(attention_workspace, of_packed_sequences_grows_with_their_tokens) {
   }
 }
 
+// The sanitizers take fifty times as long: there fewer tokens, of which a matrix of scores (16 MiB) would still show.
+#ifdef PHASOR_TEST_SANITIZED
+constexpr std::int64_t kTokens = 2048;
+constexpr int kSequences = 64;
+#else
+constexpr std::int64_t kTokens = 16384;
+constexpr int kSequences = 512;
+#endif
+
 /// What a call may take of the heap: lists of sequences, tiles and terms, a few words for every tile of 64 tokens.
 constexpr std::int64_t heap_of(std::int64_t tokens) { return 4096 + 2 * tokens; }
 
 TEST(attention_workspace, is_all_the_memory_that_is_used) {
-  constexpr std::int64_t n = 16384;
+  constexpr std::int64_t n = kTokens;
   for (const Scheme& scheme : kSchemes) {
     Long call(n);
     scheme.add(call);
@@ -215,8 +224,8 @@ TEST(attention_workspace, is_all_the_memory_that_is_used) {
     const std::int64_t backward_heap = stop_counting();
     ASSERT_TRUE(forward.ok()) << scheme.name << ": " << forward.message();
     ASSERT_TRUE(backward.ok()) << scheme.name << ": " << backward.message();
-    std::printf("%-15s n = 16384: %lld bytes of the heap forward, %lld backward\n", scheme.name, static_cast<long long>(forward_heap),
-                static_cast<long long>(backward_heap));
+    std::printf("%-15s n = %lld: %lld bytes of the heap forward, %lld backward\n", scheme.name, static_cast<long long>(n),
+                static_cast<long long>(forward_heap), static_cast<long long>(backward_heap));
     EXPECT_LE(forward_heap, heap_of(n)) << scheme.name;
     EXPECT_LE(backward_heap, heap_of(n)) << scheme.name;
   }
@@ -225,7 +234,7 @@ TEST(attention_workspace, is_all_the_memory_that_is_used) {
 /// The same of many sequences: a few words for each, and nothing of the size of a table.
 TEST(attention_workspace, is_all_the_memory_that_packed_sequences_use) {
   for (const Family& family : kFamilies) {
-    Packed call(512);
+    Packed call(kSequences);
     family.add(call);
     const auto sequences = static_cast<std::int64_t>(call.starts.size()) - 1;
     const Result<std::int64_t> bytes = attention_workspace(call.call(), call.spec);
