@@ -43,7 +43,7 @@ class AttentionProblem {
   explicit AttentionProblem(const AttentionCase& c) : c_(c) {
     inputs = {drawn(c.queries, c.heads, 1), drawn(c.keys, c.key_heads, 2), drawn(c.keys, c.key_heads, 3)};
     outputs = {tensor({1, c.queries, c.heads, c.width}, c.dtype), tensor({1, c.queries, c.heads, 1}, wide())};
-    if (c.causal) spec.visibility.sight = phasor::Sight::causal;
+    if (c.causal) spec.visibility.mask = phasor::Mask::causal;
     spec.execution.runner = serial();
     add_terms();
     if (!c.backward) return;

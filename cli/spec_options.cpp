@@ -283,7 +283,7 @@ void add_scaling_options(const Adder& add, SpecOptions& o) {
   add.list("--short-factors", o.short_factors, "Of longrope");
   add.list("--long-factors", o.long_factors, "Of longrope");
   add.list("--factors", o.factors, "Of given-factors");
-  add.list("--frequencies", o.frequencies, "Of given-frequencies, radians a position");
+  add.list("--frequencies", o.frequencies, "Of given-frequencies, radians per position");
   add.one("--amplitude", o.amplitude, "Of given-factors and given-frequencies (1)");
 }
 

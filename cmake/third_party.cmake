@@ -17,7 +17,7 @@ foreach(probe hwy/highway.h boost/multiprecision/cpp_int.hpp fmt/format.h nlohma
   endif()
 endforeach()
 
-# fmt for programs (the tool, the benchmarks): its library where there is one, because its code in every file takes 8 s a file to compile.
+# fmt for programs (the tool, the benchmarks): its library where there is one, because its code in every file takes 8 s per file to compile.
 add_library(phasor_fmt INTERFACE)
 find_package(fmt CONFIG QUIET)
 if(fmt_FOUND AND NOT CMAKE_CROSSCOMPILING)

@@ -14,7 +14,7 @@ int main() {
 
   const auto alibi = phasor::Bias::make(phasor::Alibi{.heads = heads});
   if (!alibi.ok()) return std::puts(alibi.status().message().c_str()), 1;
-  phasor::AttentionSpec spec{.visibility = {.sight = phasor::Sight::causal}};
+  phasor::AttentionSpec spec{.visibility = {.mask = phasor::Mask::causal}};
   spec.terms.emplace_back(phasor::BiasTerm{.bias = *alibi});
   spec.terms.emplace_back(phasor::TableTerm{.table = phasor::view(table.data(), {1, 2 * clip + 1, 1, width}),
                                             .rows = phasor::ClipRows{.left = clip, .right = clip}});

@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
     }
     const auto rope = phasor::Rotary::make(*layer.rotary);  // ready to apply
     if (!rope.ok()) return std::puts(rope.status().message().c_str()), 1;
-    std::printf("layer %zu: base %g, amplitude %g, slowest pair %.4g radians a position\n", i, layer.rotary->base, rope->amplitude(),
+    std::printf("layer %zu: base %g, amplitude %g, slowest pair %.4g radians per position\n", i, layer.rotary->base, rope->amplitude(),
                 rope->frequencies().back());
   }
 }

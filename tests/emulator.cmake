@@ -12,7 +12,7 @@ set(left_out
   attention_backward.float64_is_the_reference
   attention_backward.sixteen_bits_are_the_reference_within_their_rounding
   # attention/bias_term_test.cpp
-  bias_term.every_scheme_in_every_sight_is_the_reference
+  bias_term.every_scheme_under_every_mask_is_the_reference
   bias_term.keys_that_move_with_their_positions_change_nothing
   bias_term.positions_2_to_the_40_apart
   bias_term.several_at_once_beside_a_prefix
@@ -46,7 +46,7 @@ set(left_out
   attention_grid.tokens_may_repeat
   # attention/key_table_test.cpp
   attention_key_table.clips_at_and_around_the_edges_of_tiles
-  attention_key_table.deberta_in_every_sight
+  attention_key_table.deberta_under_every_mask
   attention_key_table.every_reading_of_deberta
   # attention/packed_test.cpp
   attention_packed.a_key_table_is_as_one_call_per_sequence
@@ -55,16 +55,16 @@ set(left_out
   attention_packed.cope_of_more_rows_than_a_sequence_has_keys
   attention_packed.every_distance_beyond_the_clip
   attention_packed.every_family_at_positions_in_any_order
-  attention_packed.every_family_in_every_sight
+  attention_packed.every_family_under_every_mask
   attention_packed.parts_of_keys_of_sequences_that_share_sums
   attention_packed.positions_in_any_order_and_far_apart
   # attention/query_table_test.cpp
-  attention_query_table.deberta_in_every_sight
+  attention_query_table.deberta_under_every_mask
   attention_query_table.deberta_in_its_three_readings_and_without_buckets
   attention_query_table.shaw_clips_at_and_around_the_edges_of_tiles
   attention_query_table.shaw_clips_that_differ_left_and_right
-  attention_query_table.shaw_in_every_sight
-  attention_query_table.transformer_xl_in_every_sight
+  attention_query_table.shaw_under_every_mask
+  attention_query_table.transformer_xl_under_every_mask
   attention_query_table.xlnet_reads_batch_rows_in_both_directions
   # attention/reference_gradient_test.cpp
   attention_reference_gradient.every_scheme_with_grouped_heads_and_batches
@@ -75,14 +75,14 @@ set(left_out
   # attention/scheme_test.cpp
   attention_scheme.many_terms_add_up_whether_it_decodes_or_not
   # attention/segment_test.cpp
-  attention_segment.xlnet_in_every_sight
+  attention_segment.xlnet_under_every_mask
   # attention/threads_test.cpp
   attention_threads.every_scheme_has_the_same_bits_on_a_pool_of_threads
   # attention/value_table_test.cpp
-  attention_value_table.clipped_in_every_sight
+  attention_value_table.clipped_under_every_mask
   attention_value_table.clips_at_and_around_the_edges_of_tiles
   attention_value_table.clips_that_differ_left_and_right
-  attention_value_table.sliding_in_every_sight
+  attention_value_table.sliding_under_every_mask
   # attention/workspace_test.cpp
   attention_workspace.is_all_the_memory_that_is_used
   attention_workspace.is_all_the_memory_that_packed_sequences_use

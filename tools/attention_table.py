@@ -3,9 +3,9 @@
 
 
 def shape_name(parts):
-    """What a case is beside its scheme: direction, dtype, sight, width, tokens."""
-    direction, _, dtype, sight, width, tokens = parts
-    return (direction, dtype, sight, width, tokens)
+    """What a case is beside its scheme: direction, dtype, mask, width, tokens."""
+    direction, _, dtype, mask, width, tokens = parts
+    return (direction, dtype, mask, width, tokens)
 
 
 def print_plain(runs, peak):

@@ -5,7 +5,7 @@ import re
 import sys
 from pathlib import Path
 
-# One step a line: a stage may include itself and every step above it. Backends do not see each other.
+# One step per line: a stage may include itself and every step above it. Backends do not see each other.
 STEPS = [["math"], ["spec"], ["plan"], ["job"], ["cpu", "cuda", "no_cuda"], ["backend"], ["ops"], ["analysis"]]
 STAGES = [stage for step in STEPS for stage in step]
 SURFACES = ["c", "python", "cli", "bench", "examples"]  # see include/phasor only

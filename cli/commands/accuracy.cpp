@@ -53,7 +53,7 @@ std::string line_of(const PrecisionError& e) {
                      e.score);
 }
 
-/// One error a line, in the words that were asked for.
+/// One error per line, in the words that were asked for.
 template <class Error>
 std::vector<std::string> lines_of(const AccuracyOptions& options, const std::vector<Error>& errors) {
   std::vector<std::string> lines;

@@ -29,7 +29,7 @@ struct DecayColumn {
   std::string name;
   RotarySpec spec;
   std::vector<double> sums;
-  std::vector<DistanceWeight> weights;  // one a distance, or none
+  std::vector<DistanceWeight> weights;  // one per distance, or none
   std::optional<std::int64_t> first_negative;
 };
 

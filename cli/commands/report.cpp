@@ -71,7 +71,7 @@ Status add_wavelengths(const Rotary& rotary, std::int64_t length, Page& page) {
     return {};
   }
   std::vector<std::vector<std::string>> rows{
-      {"pair", "radians a position", "positions a turn", fmt::format("turns in {} positions", length), ""}};
+      {"pair", "radians per position", "positions per turn", fmt::format("turns in {} positions", length), ""}};
   for (std::size_t pair = 0; pair < turns->size(); ++pair) {
     const PairTurns& t = (*turns)[pair];
     rows.push_back({fmt::format("{}", pair), fmt::format("{:.6g}", t.frequency), fmt::format("{:.6g}", t.wavelength),

@@ -26,4 +26,4 @@ for i, layer in enumerate(phasor.read_model(config).layers):
         print(f"layer {i}: no rotary encoding")
         continue
     rope = phasor.Rotary.from_spec(layer.rotary)
-    print(f"layer {i}: base {rope.base:g}, slowest pair {rope.frequencies[-1]:.3e} radians a position")
+    print(f"layer {i}: base {rope.base:g}, slowest pair {rope.frequencies[-1]:.3e} radians per position")

@@ -25,4 +25,4 @@ print(f"largest change of 32 scores: {np.abs(near.sum(-1) - far.sum(-1)).max():.
 
 # Tables for somebody else's kernel: the float32 nearest to the true values.
 cos, sin = rope.cos_sin(np.arange(16))
-print(f"tables of shape {cos.shape}; slowest pair: {rope.frequencies[-1]:.3e} radians a position")
+print(f"tables of shape {cos.shape}; slowest pair: {rope.frequencies[-1]:.3e} radians per position")

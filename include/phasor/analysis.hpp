@@ -46,7 +46,7 @@ struct ProfileError {
   std::optional<double> vllm = std::nullopt;
   std::optional<double> ggml = std::nullopt;
 };
-/// One entry a position. The numerics of `spec` are not looked at; along every axis the position is the same.
+/// One entry per position. The numerics of `spec` are not looked at; along every axis the position is the same.
 Result<std::vector<ProfileError>> profile_errors(const RotarySpec& spec, std::span<const std::int64_t> positions);
 
 /// Scores of the same q and k at positions from 0 on and at positions from `far_position` on. They depend on the distance alone

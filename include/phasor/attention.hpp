@@ -24,8 +24,8 @@ namespace phasor {
 // ---- Terms: what positions add to a score. r is the distance, query position - key position. Tensors of terms may have any dtype and any
 // strides, the last axis included; 1 in the place of B or H is shared. "Scaled" means times the attention's scale. ----
 
-/// gate * bias(r), not scaled: ALiBi, T5, KERPLE, Sandwich, FIRE, a learned bias a distance (ShawClip), and WavLM with its gate. Far keys
-/// make AlibiForm::key_position large, which costs float32 digits; AlibiForm::causal gives the same outputs and keeps them.
+/// gate * bias(r), not scaled: ALiBi, T5, KERPLE, Sandwich, FIRE, one learned bias per distance (ShawClip), and WavLM with its gate. Far
+/// keys make AlibiForm::key_position large, which costs float32 digits; AlibiForm::causal gives the same outputs and keeps them.
 struct BiasTerm {
   Bias bias;
   std::int64_t first_head = 0;  // of the bias, for the attention's head 0 (tensor parallelism)
@@ -91,7 +91,7 @@ struct DenseTerm {
 };
 
 /// p = sum of sigmoid(gate_scale q . k) over the visible keys from this one to the query's position, at most rows - 1;
-/// scale q . (table between rows floor(p) and ceil(p)): CoPE. Needs Sight::causal; outputs over key blocks do not merge.
+/// scale q . (table between rows floor(p) and ceil(p)): CoPE. Needs Mask::causal; outputs over key blocks do not merge.
 struct CopeTerm {
   ConstTensorView table = {};  // (1, rows, H or 1, D)
   double gate_scale = 1;
@@ -125,7 +125,7 @@ using AttentionContent = std::variant<PlainContent, RotaryContent, XposContent>;
 // ---- Who sees whom. Rules of distance go by positions; a key must pass every rule. ----
 
 /// causal: r >= 0.
-enum class Sight : std::uint8_t { full, causal };
+enum class Mask : std::uint8_t { full, causal };
 /// (B, Tk); 0: padding that no query sees.
 struct KeyMask {
   const std::uint8_t* data = nullptr;
@@ -133,17 +133,17 @@ struct KeyMask {
   Device device{};
 };
 struct Visibility {
-  Sight sight = Sight::full;
+  Mask mask = Mask::full;
   std::optional<std::int64_t> left = std::nullopt;   // r <= left
   std::optional<std::int64_t> right = std::nullopt;  // -r <= right
-  Integers prefix = {};                              // (B), or one a sequence: keys at positions below it are exempt from causality
+  Integers prefix = {};                              // (B), or one per sequence: keys at positions below it are exempt from causality
   Integers query_starts = {};                        // varlen, B = 1: 0, ..., Tq (cu_seqlens)
   Integers key_starts = {};                          // 0, ..., Tk
   KeyMask key_mask = {};
 };
 
 /// certified: key tiles that cannot change a float32 result are not visited: the sum of the weights left out is below 2^-24 of the row's.
-/// For one term, symmetric or causal ALiBi without a gate; causal sight without a prefix, plain contents, no shift, no soft cap.
+/// For one term, symmetric or causal ALiBi without a gate; a causal mask without a prefix, plain contents, no shift, no soft cap.
 enum class TileSkip : std::uint8_t { none, certified };
 
 struct AttentionSpec {
@@ -217,7 +217,7 @@ struct AttentionPart {
 Status merge_attention(std::span<const AttentionPart> parts, const AttentionOutputs& outputs, const Execution& execution = {});
 
 /// What a call would do, forward. Tiles are of query_tile x key_tile scores. A tile is far when every clipped or bucketed term is
-/// constant on it a row or a column, band otherwise; unseen tiles are never visited; a certified skip is not foreseen.
+/// constant on it per row or per column, band otherwise; unseen tiles are never visited; a certified skip is not foreseen.
 struct AttentionReport {
   std::int64_t query_tile = 0;
   std::int64_t key_tile = 0;

@@ -37,7 +37,7 @@ struct ScatterOptions {
   Execution execution{};
 };
 /// The gradient of lookup_add by one table: every row of table_gradient (1, N, 1, D) gains the sum of the gradients (B, T, 1, D) of its
-/// tokens, summed in float64 in the order of the tokens, whatever the threads, and rounded once. Allocates a word a token and a row.
+/// tokens, summed in float64 in the order of the tokens, whatever the threads, and rounded once. Allocates one word per token and per row.
 Status scatter_gradient(const TensorView& table_gradient, const ConstTensorView& gradient, const Positions& positions,
                         const ScatterOptions& options = {});
 

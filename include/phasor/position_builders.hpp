@@ -14,7 +14,7 @@
 namespace phasor {
 
 // Every builder checks all of its input before it writes: on an error nothing is written. A value that the type of `out` cannot hold
-// is an error, and so is input that lies in the output. Builders run on the CPU: memory elsewhere is an error. What has one value a token
+// is an error, and so is input that lies in the output. Builders run on the CPU: memory elsewhere is an error. What has one value per token
 // is written to every axis alike.
 
 /// What a list of integers may hold.
@@ -48,7 +48,7 @@ Status fill_from_offsets(const PositionsView& out, const Integers& offsets);
 /// Sequences one after the other in one batch row: s is the tokens cu_seqlens[s] to cu_seqlens[s + 1] and begins at position offsets[s].
 struct Ragged {
   Integers cu_seqlens = {};  // 0 first, rising, the tokens last
-  Integers offsets = {};     // one a sequence (chunked prefill); empty: 0
+  Integers offsets = {};     // one per sequence (chunked prefill); empty: 0
 };
 Status fill_from_cu_seqlens(const PositionsView& out, const Ragged& ragged);
 
@@ -74,7 +74,7 @@ struct PageTable {
   std::int64_t page_size = 0;
 };
 /// out (B = blocks of the cache, T = page_size): the position of the token in every place, `empty` where there is none. Sequences may
-/// share a block only as the same page. Allocates a word a block.
+/// share a block only as the same page. Allocates one word per block.
 Status fill_from_pages(const PositionsView& out, const PageTable& table, std::int64_t empty = -1);
 /// Slots block * page_size + place of the tokens at integer positions `at`, of the shape of out: row b is sequence b, or, given
 /// cu_seqlens, one row holds them all. A negative position has slot -1. `lengths` may be empty.
@@ -85,7 +85,7 @@ struct DraftTree {
   Integers parents = {};  // (T), the same in every row, or (B, T)
   Integers offsets = {};  // (B) or one: the position of a token without parent; empty: 0
 };
-/// offset + depth. Allocates a word a token.
+/// offset + depth. Allocates one word per token.
 Status fill_from_tree(const PositionsView& out, const DraftTree& tree);
 
 /// Patches of an image or a video; also a row of image_grid_thw.
@@ -135,7 +135,7 @@ struct MropeInput {
   std::int64_t audio_window = 50;       // Qwen3-Omni's n_window
 };
 /// out (3, B, T): frame, row and column ids, bit for bit those of transformers. Qwen3-Omni's may be fractions: then out must be f64.
-/// deltas: B of them, or empty; what to add to a token's index to go on after the row. Allocates up to two words a token.
+/// deltas: B of them, or empty; what to add to a token's index to go on after the row. Allocates up to two words per token.
 Status fill_mrope(const PositionsView& out, std::span<double> deltas, const MropeInput& input);
 
 /// How a sequence of n tokens is dealt out to `ranks`, all of which get as many.
@@ -159,7 +159,7 @@ Status fill_shard(const PositionsView& out, const Shard& shard);
 Status fill_shard_tokens(const PositionsView& out, const Shard& shard);
 
 /// T of the positions 0 to length - 1, drawn without replacement and sorted, for each row anew: by splitmix64 from `seed`, bounded by
-/// Lemire's multiplication with rejection, the same on every machine. Allocates up to a word a token.
+/// Lemire's multiplication with rejection, the same on every machine. Allocates up to one word per token.
 struct RandomPositions {
   std::int64_t length = 0;
   std::uint64_t seed = 0;

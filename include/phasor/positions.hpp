@@ -81,7 +81,7 @@ struct QueryTemperature {
 };
 /// The float64 nearest to the factor; NaN where the formula has no value (p below -shift, a length below 1, for log_n below 2).
 double query_temperature(const QueryTemperature& temperature, std::int64_t position);
-/// One factor a position, (B, T) in order, each the float32 nearest to the formula's value.
+/// One factor per position, (B, T) in order, each the float32 nearest to the formula's value.
 Status fill_temperature(std::span<float> out, const QueryTemperature& temperature, const Positions& positions);
 
 }  // namespace phasor

@@ -106,7 +106,7 @@ struct GivenFactors {
 
 /// frequencies[i], any sign; the base is not used.
 struct GivenFrequencies {
-  std::vector<double> frequencies = {};  // R/2 of them, radians a position
+  std::vector<double> frequencies = {};  // R/2 of them, radians per position
   double amplitude = 1;
 };
 
@@ -208,7 +208,7 @@ class Rotary {
   Status cos_sin(const Positions& positions, const TensorView& cos, const TensorView& sin, const ApplyOptions& options = {}) const;
 
   /// Adds the gradient by frequencies() to `sum`, as many and in their order: the sum over tokens of position times `phase_gradient`,
-  /// (B, T, H or 1, R/2), f32 or f64, as the function of that name gives it, whatever the scaling. Always by radians a position: the
+  /// (B, T, H or 1, R/2), f32 or f64, as the function of that name gives it, whatever the scaling. Always by radians per position: the
   /// gradient by a frequency given in turns is 2 pi times as large. In float64, in an order that no runner changes; allocates. Tiled lanes
   /// are unsupported. With directions of heads of their own the heads must be as many, otherwise all heads go into one sum.
   Status frequency_gradient(std::span<double> sum, const ConstTensorView& phase_gradient, const Positions& positions,
@@ -300,7 +300,7 @@ struct Slots {
 /// keys that do not move stay bit for bit. Widths, offsets, segments and output pairings must agree, and numerics be exact.
 /// inverse moves them from `to` to `from`. Aliasing as in Rotary::apply; does not allocate unless it fails; nothing is written then.
 Status rerotate(const InOut& keys, const RotatedAt& from, const RotatedAt& to, const ApplyOptions& options = {});
-/// The same in a paged cache (blocks, places in a block, H, D): token t lies at slots[t] = block * places + place; a negative slot is
+/// The same in a paged cache (blocks, page_size, H, D): token t lies at slots[t] = block * page_size + offset; a negative slot is
 /// skipped. A slot named twice is an error. Positions are (T) or (1, T). Allocates a bit for each slot, unless slots rise.
 Status rerotate(const TensorView& cache, const Slots& slots, const RotatedAt& from, const RotatedAt& to, const ApplyOptions& options = {});
 

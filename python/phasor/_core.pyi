@@ -80,7 +80,7 @@ def phase_gradient(out: object, rotated: object, gradient: object, layout: Table
     """
 
 def frequency_gradient(rotary: Rotary, sum: object, phase_gradient: object, positions: object | None) -> None:
-    """Adds the gradient by rotary.frequencies, radians a position, to sum."""
+    """Adds the gradient by rotary.frequencies, radians per position, to sum."""
 
 def position_gradient(rotary: Rotary, out: object, phase_gradient: object) -> None:
     """Fills out, (axes or 1, B or 1, T), with the gradient by the positions."""

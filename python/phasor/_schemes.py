@@ -124,7 +124,7 @@ class WavLM(Scheme):
 
 @dataclass(frozen=True, eq=False)
 class LearnedBias(Scheme):
-    """A number a distance: table (H, left + 1 + right) by key - query, clipped at both ends."""
+    """One number per distance: table (H, left + 1 + right) by key - query, clipped at both ends."""
 
     table: Array
     left: int
@@ -146,12 +146,12 @@ class Dense(Scheme):
         pieces.terms.append({"kind": "dense", "bias": bias.swapaxes(1, 2)})
 
 
-# ---- Tables that meet queries, keys or values ----
+# ---- Tables on the query, key or value side ----
 
 
 @dataclass(frozen=True, eq=False)
 class TableTerm(Scheme):
-    """A table that meets queries or keys, or is added to values: (rows, D), (H, rows, D) or (B, H, rows, D), rows by key - query from -left to
+    """A table on the query or key side, or added to values: (rows, D), (H, rows, D) or (B, H, rows, D), rows by key - query from -left to
     right. features (B or 1, T, H or 1, width) instead of q or k; shift (H or 1, width) added to them. scale None: the attention's."""
 
     side: str
@@ -208,7 +208,7 @@ class Shaw(Scheme):
 @dataclass(frozen=True, eq=False)
 class TransformerXL(Scheme):
     """(q + u) . k + (q + v) . table[distance]: u, v (H, D); table (rows, H, D) or (B, rows, H, D), projected sinusoids, the distance
-    first_distance first, then less by 1 a row (Transformer-XL, XLNet and Conformer lay them out so)."""
+    first_distance first, then less by 1 per row (Transformer-XL, XLNet and Conformer lay them out so)."""
 
     table: Array
     first_distance: int
@@ -309,7 +309,7 @@ class Cope(Scheme):
 
 @dataclass(frozen=True, eq=False)
 class Grid(Scheme):
-    """A number a pair of offsets (Swin; BEiT with a class token): table (H, rows), window (height, width)."""
+    """One number per pair of offsets (Swin; BEiT with a class token): table (H, rows), window (height, width)."""
 
     table: Array
     window: tuple[int, int]

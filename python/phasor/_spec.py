@@ -125,7 +125,7 @@ class GivenFactors:
 
 @dataclass(frozen=True)
 class GivenFrequencies:
-    """frequencies[i] radians a position, R/2 of them, of any sign; the base is not used."""
+    """frequencies[i] radians per position, R/2 of them, of any sign; the base is not used."""
 
     frequencies: tuple[float, ...] = ()
     amplitude: float = 1.0

@@ -122,7 +122,7 @@ AttentionTerm AttentionCall::term(const nb::dict& dict) {
 
 void AttentionCall::read_visibility(const nb::dict& dict) {
   Visibility& visibility = spec.visibility;
-  visibility.sight = value_at(dict, "causal", false) ? Sight::causal : Sight::full;
+  visibility.mask = value_at(dict, "causal", false) ? Mask::causal : Mask::full;
   visibility.left = optional_at<std::int64_t>(dict, "left");
   visibility.right = optional_at<std::int64_t>(dict, "right");
   visibility.prefix = integers_.emplace_back(at(dict, "prefix"), "prefix").get();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the module is made of, one function a family.
+// What the module is made of, one function per family.
 #pragma once
 
 #include <nanobind/nanobind.h>

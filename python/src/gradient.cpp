@@ -46,7 +46,7 @@ void bind_gradient(nb::module_& m) {
   m.def("phase_gradient", &by_phase, nb::arg("out"), nb::arg("rotated"), nb::arg("gradient"), nb::arg("layout"), nb::arg("accumulate"),
         "Fills out, (B, T, H or 1, P), with the gradient by the angles, in radians; or adds it.");
   m.def("frequency_gradient", &by_frequency, nb::arg("rotary"), nb::arg("sum"), nb::arg("phase_gradient"), nb::arg("positions").none(),
-        "Adds the gradient by rotary.frequencies, radians a position, to sum.");
+        "Adds the gradient by rotary.frequencies, radians per position, to sum.");
   m.def("position_gradient", &by_position, nb::arg("rotary"), nb::arg("out"), nb::arg("phase_gradient"),
         "Fills out, (axes or 1, B or 1, T), with the gradient by the positions.");
 }

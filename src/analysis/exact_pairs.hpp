@@ -10,7 +10,7 @@
 
 namespace phasor::analysis {
 
-/// What a spec turns by when every axis is at the same position: one step a pair, whatever the numerics.
+/// What a spec turns by when every axis is at the same position: one step per pair, whatever the numerics.
 struct ExactPairs {
   std::vector<math::Step> steps;  // whole turns left out: positions are whole
   double amplitude = 1;

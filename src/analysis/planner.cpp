@@ -118,7 +118,7 @@ Status check(const PlannerInput& input) {
   }
   for (const Scaling& other : input.scalings) {
     if (!std::holds_alternative<GivenDirections>(other)) continue;
-    return job::error(kWhere, "scalings have {}, wanted one frequency a pair", std::visit(NameOf{}, other));
+    return job::error(kWhere, "scalings have {}, wanted one frequency per pair", std::visit(NameOf{}, other));
   }
   return {};
 }

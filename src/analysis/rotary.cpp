@@ -17,7 +17,7 @@ namespace {
 /// Beyond this a dense matrix is surely a mistake: 4096 x 4096 are 128 MiB already.
 constexpr std::int64_t kWidestMatrix = 4096;
 
-/// cos and sin of one position, amplitude included, a value a pair.
+/// cos and sin of one position, amplitude included, one value per pair.
 template <class T>
 struct Row {
   std::vector<T> cos;

@@ -45,7 +45,7 @@ Status check_out(const char* where, const TensorView& out, const ConstTensorView
     return error(where, "out has {} heads, wanted 1{}", out.shape[2],
                  rotated.shape[2] == 1 ? std::string() : spec::format(" or {}", rotated.shape[2]));
   }
-  if (out.shape[3] != pairs) return error(where, "out has width {}, wanted {} (a value a pair)", out.shape[3], pairs);
+  if (out.shape[3] != pairs) return error(where, "out has width {}, wanted {} (one value per pair)", out.shape[3], pairs);
   if (self_overlap(out) != Overlap::none) return error(where, "out is a view in which elements repeat, wanted each element once");
   if (overlap(out, rotated) != Overlap::none) return error(where, "out overlaps rotated, wanted memory apart");
   if (overlap(out, gradient) != Overlap::none) return error(where, "out overlaps gradient, wanted memory apart");

@@ -30,7 +30,7 @@ Status check_composes(const char* name, const RotarySpec& spec) {
         spec::format("{}: {} has tiled lanes, wanted lanes alike: their pairs do not rotate, so two turns are not one", kWhere, name));
   }
   if (std::holds_alternative<GivenDirections>(spec.scaling)) {
-    return Status::unsupported(spec::format("{}: {} has given directions, wanted a frequency a pair", kWhere, name));
+    return Status::unsupported(spec::format("{}: {} has given directions, wanted one frequency per pair", kWhere, name));
   }
   return {};
 }
@@ -78,8 +78,7 @@ Status check_slots(const Slots& given, const TensorView& cache) {
   const std::int64_t count = is_empty(cache) ? 0 : cache.shape[0] * cache.shape[1];
   for (std::size_t t = 0; t < slots.size(); ++t) {
     if (slots[t] >= count) {
-      return error(kWhere, "slots[{}] is {}, the cache has {} ({} blocks of {} places)", t, slots[t], count, cache.shape[0],
-                   cache.shape[1]);
+      return error(kWhere, "slots[{}] is {}, the cache has {} ({} blocks of {} slots)", t, slots[t], count, cache.shape[0], cache.shape[1]);
     }
   }
   const Extents shape = {1, 1, static_cast<std::int64_t>(slots.size()), 1};
@@ -118,7 +117,7 @@ void fill_differences(const RotationSide& from, const RotationSide& to, Rerotate
 
 void page(const RerotateOperands& operands, RotateJob& job) {
   job.slots = operands.slots->data;
-  job.places = operands.keys.out.shape[1];
+  job.page_size = operands.keys.out.shape[1];
   job.batch = 1;
   job.tokens = operands.slots->size;
 }

@@ -26,7 +26,7 @@ struct RotationSide {
   const Positions& positions;
 };
 
-/// The keys of a call. `slots` of a paged cache (blocks, places, H, D), which is moved in place; null: not paged.
+/// The keys of a call. `slots` of a paged cache (blocks, page_size, H, D), which is moved in place; null: not paged.
 struct RerotateOperands {
   const InOut& keys;
   const Slots* slots = nullptr;

@@ -187,7 +187,8 @@ Status check_table(const char* where, const char* name, const ConstTensorView& t
   if (table.shape[2] != 1 && table.shape[2] != q.shape[2])
     return error(where, "{} has {} heads, wanted 1 or {}", name, table.shape[2], q.shape[2]);
   if (table.shape[3] != width / 2 && table.shape[3] != width) {
-    return error(where, "{} has width {}, wanted {} (a value a pair) or {} (a value a channel)", name, table.shape[3], width / 2, width);
+    return error(where, "{} has width {}, wanted {} (one value per pair) or {} (one value per channel)", name, table.shape[3], width / 2,
+                 width);
   }
   return {};
 }
@@ -220,7 +221,7 @@ void fill_rows_of(const ConstTensorView& cos, const ConstTensorView& sin, const 
   rows.shared = rows.tables.cos_strides[0] == 0 && rows.tables.sin_strides[0] == 0;
 }
 
-/// cos and sin to be filled: (B, T, heads, R/2), or R values a row of tiled lanes.
+/// cos and sin to be filled: (B, T, heads, R/2), or R values per row of tiled lanes.
 Status check_rows(const char* where, const plan::RotaryPlan& plan, const TensorView& cos, const TensorView& sin) {
   const std::int64_t width = plan.spec.rotary_width / (plan.spec.lanes == Lanes::tiled ? 1 : 2);
   for (const auto& [name, table] : {std::pair<const char*, const TensorView&>{"cos", cos}, {"sin", sin}}) {

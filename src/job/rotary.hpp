@@ -101,13 +101,13 @@ struct RotateJob {
   bool stream = false;           // stores go past the caches; cpu::streams decides
   bool turns_all = false;        // numerics profiles: a pair with cosine 1 and sine 0 is computed like any other
   bool rounds_products = false;  // numerics hf in a 16-bit dtype: each product is rounded to it, as eager PyTorch does
-  // A paged cache: token t lies at slots[t], `places` to a step of the first stride; negative ones are skipped. Null: token t lies at t.
+  // A paged cache: token t lies at slots[t], `page_size` to a step of the first stride; negative ones are skipped. Null: token t lies at t.
   const std::int64_t* slots = nullptr;
-  std::int64_t places = 1;
+  std::int64_t page_size = 1;
   TaskGrid grid;
 };
 
-/// cos_sin: rows written out, (B, T, heads, P), or R values a row where `tile` is not 0. Strides in elements.
+/// cos_sin: rows written out, (B, T, heads, P), or R values per row where `tile` is not 0. Strides in elements.
 struct RowsJob {
   Device device;
   RowSource rows;

@@ -51,7 +51,7 @@ Status check_frequency(const Real& radians) {
   static const Real largest = ldexp(Real(1), 64);
   if (radians == 0 || (abs(radians) >= smallest && abs(radians) <= largest)) return {};
   return Status::invalid("SinusoidalSpec: a frequency is " + std::to_string(nearest_double(radians)) +
-                         ", wanted 0 or 2^-130 to 2^64 radians a position");
+                         ", wanted 0 or 2^-130 to 2^64 radians per position");
 }
 
 Status add_pair(SinusoidalPlan& plan, const Real& frequency) {

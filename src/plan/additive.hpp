@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan of a sinusoidal spec: a few exact numbers a pair. Made in high precision, never on a hot path.
+// The plan of a sinusoidal spec: a few exact numbers per pair. Made in high precision, never on a hot path.
 #pragma once
 
 #include <vector>

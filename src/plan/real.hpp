@@ -102,7 +102,7 @@ std::vector<Real> geometric(const Real& start, const Real& ratio, std::int64_t n
 /// The float64 nearest to x, ties to even, subnormals too.
 double nearest_double(const Real& x);
 
-/// The multiple of 2^-192 turns nearest to a frequency in radians a position; needs |frequency| < 2^64.
+/// The multiple of 2^-192 turns nearest to a frequency in radians per position; needs |frequency| < 2^64.
 math::Step step_of(const Real& frequency);
 /// The same of turns a position; needs |turns| < 2^62.
 math::Step step_of_turns(const Real& turns);

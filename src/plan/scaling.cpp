@@ -165,7 +165,7 @@ Result<Scaled> scale_by(const Ladder&, const GivenFrequencies& s) {
 
 /// Valid fields can still multiply to nonsense: a base of 1e-300, an mscale of 1e300.
 Status check_range(const Scaled& scaled, FrequencyUnit unit) {
-  static const Real fastest = ldexp(Real(1), 64);  // radians a position: below 2^62 turns
+  static const Real fastest = ldexp(Real(1), 64);  // radians per position: below 2^62 turns
   static const Real largest = ldexp(Real(1), 64);
   static const Real smallest = ldexp(Real(1), -64);
   // A step has 192 bits below the point: at 2^-130, 60 of them are left, and a rounding stays undecided with a chance of 2^-36.
@@ -175,7 +175,7 @@ Status check_range(const Scaled& scaled, FrequencyUnit unit) {
     const Real speed = abs(frequency);
     if (speed == 0 || (speed >= slowest && speed < fastest)) continue;
     return Status::invalid("RotarySpec: the frequency of pair " + std::to_string(i) + " is " + frequency.str(6) +
-                           ", wanted 0 or 2^-130 to 2^64 radians a position");
+                           ", wanted 0 or 2^-130 to 2^64 radians per position");
   }
   const auto fits = [](const Real& x) { return x >= smallest && x <= largest; };
   if (!fits(scaled.amplitude)) {

@@ -176,7 +176,7 @@ TEST(PlannerSpecs, refuse_lengths_and_frequencies_that_nothing_scales) {
   EXPECT_EQ(message(input_of({.head_dim = 7})), Rotary::make({.head_dim = 7}).status().message());
   PlannerInput directions = input_of({.head_dim = 2});
   directions.scalings = {GivenDirections{.axes = 2, .heads = 1, .frequencies = {1, 2}}};
-  EXPECT_EQ(message(directions), "plan_scalings: scalings have given_directions, wanted one frequency a pair");
+  EXPECT_EQ(message(directions), "plan_scalings: scalings have given_directions, wanted one frequency per pair");
 }
 
 }  // namespace

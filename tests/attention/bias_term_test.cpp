@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Biases by distance through attention: every scheme in every sight against the reference, and what must be equal to what.
+// Biases by distance through attention: every scheme under every mask against the reference, and what must be equal to what.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -28,19 +28,19 @@ std::vector<NamedScheme> bias_schemes(const ref::Shape& s, Numbers& random) {
   return all;
 }
 
-TEST(bias_term, every_scheme_in_every_sight_is_the_reference) {
-  for (NamedSight& sight : table_sights()) {
+TEST(bias_term, every_scheme_under_every_mask_is_the_reference) {
+  for (MaskedProblem& masked : masked_problems()) {
     Numbers random(31);
-    for (const NamedScheme& named : bias_schemes(sight.problem.shape, random)) {
+    for (const NamedScheme& named : bias_schemes(masked.problem.shape, random)) {
       const bool slow = named.name == "fire_relu" || named.name == "fire_silu";  // perceptrons of the reference, score by score
-      if (slow && sight.name != "causal" && sight.name != "shuffled" && sight.name != "varlen") continue;
-      sight.problem.schemes = {named.scheme};
-      const std::string name = named.name + ", " + sight.name;
-      expect_as_reference(sight.problem, DType::f64, name + ", f64");
-      if (sight.name != "causal" && sight.name != "shuffled" && sight.name != "varlen") continue;  // float32 takes the same ways
+      if (slow && masked.name != "causal" && masked.name != "shuffled" && masked.name != "varlen") continue;
+      masked.problem.schemes = {named.scheme};
+      const std::string name = named.name + ", " + masked.name;
+      expect_as_reference(masked.problem, DType::f64, name + ", f64");
+      if (masked.name != "causal" && masked.name != "shuffled" && masked.name != "varlen") continue;  // float32 takes the same ways
       // A bias of 1000 leaves float32 14 bits of a score: only here, where positions begin at 1000, and only this form is so large.
-      if (named.name == "alibi_key_position" && sight.name == "shuffled") continue;
-      expect_as_reference(sight.problem, DType::f32, name + ", f32");
+      if (named.name == "alibi_key_position" && masked.name == "shuffled") continue;
+      expect_as_reference(masked.problem, DType::f32, name + ", f32");
     }
   }
 }

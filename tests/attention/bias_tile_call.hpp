@@ -59,11 +59,11 @@ class Made {
     job.groups = {&group_, 1};
     job.query_tiles = query_tiles_;
     job.key_tiles = key_tiles_;
-    job.sight.causal = call.causal;
+    job.mask.causal = call.causal;
     job.backward.parts = 2;
     spec_.query_positions = positions(call.queries.data(), queries);
     spec_.key_positions = positions(call.keys.data(), keys);
-    if (call.causal) spec_.visibility.sight = Sight::causal;
+    if (call.causal) spec_.visibility.mask = Mask::causal;
     term_ = {call.bias, call.first_head};
     if (!call.gate.empty()) {
       term_.gate = view(call.gate.data(), {1, queries, call.heads, 1});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The hooks of a bias on tiles made by hand, without the loops: every scheme, regular and irregular positions, bands that end inside and
-// outside tiles, far distances, gates, heads of a part, against Bias::fill and Bias::gradient a score at a time.
+// outside tiles, far distances, gates, heads of a part, against Bias::fill and Bias::gradient, one score at a time.
 #define HWY_COMPILE_ONLY_STATIC  // the registers that every machine of this build has, if any, and plain C++
 #include <gtest/gtest.h>
 #include <hwy/highway.h>

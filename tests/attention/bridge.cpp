@@ -116,7 +116,7 @@ void Bridge::make_spec() {
   spec.terms = schemes_->terms;
   spec.scale = problem.scale;
   spec.softcap = problem.softcap;
-  spec.visibility.sight = see.causal ? Sight::causal : Sight::full;
+  spec.visibility.mask = see.causal ? Mask::causal : Mask::full;
   spec.visibility.left = see.left;
   spec.visibility.right = see.right;
   spec.visibility.prefix = see.prefix;

@@ -59,8 +59,8 @@ TEST(attention_call, numbers_that_are_none) {
   EXPECT_EQ(message_of([](Bridge& b) { b.spec.scale = INFINITY; }), "attention: scale is inf, wanted a finite number");
   EXPECT_EQ(message_of([](Bridge& b) { b.spec.softcap = -1; }), "attention: softcap is -1, wanted 0 (none) or a finite number above");
   EXPECT_EQ(message_of([](Bridge& b) { b.spec.softcap = NAN; }), "attention: softcap is nan, wanted 0 (none) or a finite number above");
-  EXPECT_EQ(message_of([](Bridge& b) { b.spec.visibility.sight = static_cast<Sight>(7); }),
-            "attention: visibility.sight is 7, wanted full or causal");
+  EXPECT_EQ(message_of([](Bridge& b) { b.spec.visibility.mask = static_cast<Mask>(7); }),
+            "attention: visibility.mask is 7, wanted full or causal");
   EXPECT_EQ(message_of([](Bridge& b) { b.spec.skip = static_cast<TileSkip>(7); }), "attention: skip is 7, wanted none or certified");
 }
 
@@ -86,7 +86,7 @@ TEST(attention_call, sequences_that_do_not_rise_from_0_to_the_end) {
   EXPECT_EQ(message_of([&](Bridge& b) { b.spec.visibility.query_starts = list, b.spec.visibility.key_starts = keys; }),
             "attention: q has batch 2 and sequences by query_starts, wanted batch 1");
   EXPECT_EQ(message_of([&](Bridge& b) { b.spec.visibility.prefix = one_prefix; }),
-            "attention: prefix has 1 elements, wanted 2, one a sequence");
+            "attention: prefix has 1 elements, wanted 2, one per sequence");
 }
 
 TEST(attention_call, positions_that_are_no_integers_or_too_far) {
@@ -145,16 +145,16 @@ TEST(attention_call, memory_that_overlaps) {
 TEST(attention_call, contents_that_cannot_be) {
   const Rotary six = rotary({.head_dim = 6});
   const Rotary eight = rotary({.head_dim = 8});
-  const auto content = [](const AttentionContent& made, Sight sight = Sight::causal) {
+  const auto content = [](const AttentionContent& made, Mask mask = Mask::causal) {
     return message_of([&](Bridge& b) {
       b.spec.content = made;
-      b.spec.visibility.sight = sight;
+      b.spec.visibility.mask = mask;
     });
   };
   EXPECT_EQ(content(RotaryContent{eight}), "attention: content: apply_rotary: q has head_dim 6, the spec wants 8");
   EXPECT_EQ(content(XposContent{eight}), "attention: content: apply_rotary: q has head_dim 6, the spec wants 8");
-  EXPECT_EQ(content(RotaryContent{six, KeyState::unrotated, ReRope{4}}, Sight::full),
-            "attention: content has a map and sight is full, wanted causal");
+  EXPECT_EQ(content(RotaryContent{six, KeyState::unrotated, ReRope{4}}, Mask::full),
+            "attention: content has a map and mask is full, wanted causal");
   EXPECT_EQ(content(RotaryContent{six, KeyState::rotated, ReRope{4}}),
             "attention: content has a map and rotated keys, wanted them unrotated");
   EXPECT_EQ(content(RotaryContent{six, KeyState::unrotated, ReRope{0}}), "attention: content.map: window is 0, wanted 1 to 2^53");
@@ -164,7 +164,7 @@ TEST(attention_call, contents_that_cannot_be) {
             "attention: xPos has a rotary of several axes, segments, tiled lanes or directions, wanted a plain one");
   EXPECT_EQ(message_of([&](Bridge& b) {
               b.spec.content = RotaryContent{six, KeyState::unrotated, ReRope{4}};
-              b.spec.visibility.sight = Sight::causal;
+              b.spec.visibility.mask = Mask::causal;
               b.spec.key_positions = positions_from(-3);
             }),
             "attention: content has a map and k has position -3, wanted none below 0");
@@ -185,7 +185,7 @@ TEST(attention_call, the_workspace_grows_with_tokens_not_with_their_square) {
       return view(std::as_const(memory), {1, tokens, heads, 64}, {0, 0, 0, 1});
     };
     const AttentionInputs inputs{of(queries, 8), of(keys, 2), of(keys, 2)};
-    const AttentionSpec spec{.content = content, .visibility = {.sight = Sight::causal}};
+    const AttentionSpec spec{.content = content, .visibility = {.mask = Mask::causal}};
     return static_cast<double>(expect_ok(attention_workspace(inputs, spec)));
   };
   const Rotary rope = rotary({.head_dim = 64});
@@ -199,10 +199,10 @@ TEST(attention_call, the_workspace_grows_with_tokens_not_with_their_square) {
   }
 }
 
-TEST(attention_call, terms_that_want_causal_sight) {
+TEST(attention_call, terms_that_want_a_causal_mask) {
   static const std::vector<float> table(18);
   EXPECT_EQ(message_of([](Bridge& b) { b.spec.terms = {CopeTerm{view(table.data(), {1, 3, 1, 6})}}; }),
-            "attention: terms[0] is CoPE and sight is full, wanted causal");
+            "attention: terms[0] is CoPE and mask is full, wanted causal");
 }
 
 TEST(attention_call, a_certified_skip_is_for_alibi_alone) {
@@ -210,7 +210,7 @@ TEST(attention_call, a_certified_skip_is_for_alibi_alone) {
   const auto skip = [&](const Change& change) {
     return message_of([&](Bridge& b) {
       b.spec.terms = {BiasTerm{alibi}};
-      b.spec.visibility.sight = Sight::causal;
+      b.spec.visibility.mask = Mask::causal;
       b.spec.skip = TileSkip::certified;
       change(b);
     });
@@ -219,8 +219,8 @@ TEST(attention_call, a_certified_skip_is_for_alibi_alone) {
   EXPECT_EQ(skip([](Bridge& b) { b.spec.terms.clear(); }), wants_alibi);
   EXPECT_EQ(skip([&](Bridge& b) { b.spec.terms.emplace_back(BiasTerm{alibi}); }), wants_alibi);
   EXPECT_EQ(skip([](Bridge& b) { b.spec.terms = {BiasTerm{expect_ok(Bias::make(T5Buckets{.heads = 4}))}}; }), wants_alibi);
-  EXPECT_EQ(skip([](Bridge& b) { b.spec.visibility.sight = Sight::full; }),
-            "attention: skip is certified, wanted causal sight without a prefix");
+  EXPECT_EQ(skip([](Bridge& b) { b.spec.visibility.mask = Mask::full; }),
+            "attention: skip is certified, wanted a causal mask without a prefix");
   EXPECT_EQ(skip([](Bridge& b) { b.spec.softcap = 3; }),
             "attention: skip is certified, wanted PlainContent without content_shift and softcap");
 }

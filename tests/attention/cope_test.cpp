@@ -96,9 +96,9 @@ TEST(attention_cope, what_does_not_fit_is_an_error) {
   ref::Problem p = causal_problem(kShape, 11);
   p.schemes = {cope(p.shape, 11)};
   Bridge bridge(p, DType::f32);
-  bridge.spec.visibility.sight = Sight::full;
+  bridge.spec.visibility.mask = Mask::full;
   EXPECT_NE(failure_of(bridge).find("causal"), std::string::npos);
-  bridge.spec.visibility.sight = Sight::causal;
+  bridge.spec.visibility.mask = Mask::causal;
   const ref::Integers falling = shuffled(130);
   bridge.spec.key_positions = positions(falling.data(), 130);
   const Status status = bridge.forward();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables that meet keys (DeBERTa's p2c) against the reference: clips, buckets, features, batch rows, every kind of sight.
+// Key-side tables (DeBERTa p2c) against the reference: clips, buckets, features, batch rows, every kind of mask.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,10 +19,10 @@ ref::Deberta deberta(const ref::Shape& s, std::int64_t buckets, std::int64_t max
   return made;
 }
 
-TEST(attention_key_table, deberta_in_every_sight) {
-  for (NamedSight& sight : table_sights()) {
-    sight.problem.schemes = {deberta(sight.problem.shape, 16, 60, true)};
-    expect_on_every_target(sight.problem, sight.name);
+TEST(attention_key_table, deberta_under_every_mask) {
+  for (MaskedProblem& masked : masked_problems()) {
+    masked.problem.schemes = {deberta(masked.problem.shape, 16, 60, true)};
+    expect_on_every_target(masked.problem, masked.name);
   }
 }
 

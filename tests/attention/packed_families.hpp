@@ -161,7 +161,7 @@ inline const Family kFamilies[] = {
      }},
     {"CoPE", kWidth, kLongTable, false, false,
      [](Packed& call) {
-       call.spec.visibility.sight = Sight::causal;
+       call.spec.visibility.mask = Mask::causal;
        call.spec.terms = {CopeTerm{.table = call.rows(kLongTable)}};
        call.gradients.terms = {{.table = call.rows_gradient(kLongTable)}};
      }},

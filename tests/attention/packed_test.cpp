@@ -125,7 +125,7 @@ TEST(attention_packed, clips_shorter_and_longer_than_sequences) {
   }
 }
 
-TEST(attention_packed, every_family_in_every_sight) {
+TEST(attention_packed, every_family_under_every_mask) {
   ref::Problem full = packed_problem(2);
   ref::Problem causal = packed_problem(3, 1);
   causal.visibility.causal = true;
@@ -135,12 +135,12 @@ TEST(attention_packed, every_family_in_every_sight) {
   ref::Problem prefix = packed_problem(5);
   prefix.visibility.causal = true;
   for (std::size_t n = 0; n < std::size(kQueries); ++n) prefix.visibility.prefix.push_back(static_cast<std::int64_t>(n) * 3);
-  const NamedSight sights[] = {{"full", full}, {"causal", causal}, {"window", window}, {"prefix", prefix}};
-  for (const NamedSight& sight : sights) {
+  const MaskedProblem problems[] = {{"full", full}, {"causal", causal}, {"window", window}, {"prefix", prefix}};
+  for (const MaskedProblem& masked : problems) {
     for (const NamedScheme& scheme : schemes(full.shape)) {
-      ref::Problem p = sight.problem;
+      ref::Problem p = masked.problem;
       p.schemes = {scheme.scheme};
-      expect_as_reference(p, sight.name == "full" ? DType::f32 : DType::f64, scheme.name + ", " + sight.name);
+      expect_as_reference(p, masked.name == "full" ? DType::f32 : DType::f64, scheme.name + ", " + masked.name);
     }
   }
 }
@@ -204,7 +204,7 @@ TEST(attention_packed, batch_rows_at_positions_far_apart) {
   ref::Xlnet turned{.xl = random_xl(p.shape, random), .clamp = 700, .direction = ref::Integers(40, 1)};
   for (std::size_t b = 0; b < 40; b += 3) turned.direction[b] = -1;
   p.schemes = {turned};
-  expect_as_reference(p, "a table a batch row");
+  expect_as_reference(p, "one table per batch row");
 }
 
 /// Beyond the clip on one side only, so far that a slot has one row.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables that meet queries, against the reference: clips, buckets, sliding tables, features, every kind of sight.
+// Query-side tables against the reference: clips, buckets, sliding tables, features, every kind of mask.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,17 +34,17 @@ TEST(attention_query_table, shaw_clips_that_differ_left_and_right) {
   }
 }
 
-TEST(attention_query_table, shaw_in_every_sight) {
-  for (NamedSight& sight : table_sights()) {
-    sight.problem.schemes = {shaw_keys(sight.problem.shape, 17, 9, true)};
-    expect_as_reference(sight.problem, sight.name);
+TEST(attention_query_table, shaw_under_every_mask) {
+  for (MaskedProblem& masked : masked_problems()) {
+    masked.problem.schemes = {shaw_keys(masked.problem.shape, 17, 9, true)};
+    expect_as_reference(masked.problem, masked.name);
   }
 }
 
-TEST(attention_query_table, transformer_xl_in_every_sight) {
-  for (NamedSight& sight : table_sights()) {
-    sight.problem.schemes = {xl_table(sight.problem.shape, 750)};
-    expect_as_reference(sight.problem, sight.name);
+TEST(attention_query_table, transformer_xl_under_every_mask) {
+  for (MaskedProblem& masked : masked_problems()) {
+    masked.problem.schemes = {xl_table(masked.problem.shape, 750)};
+    expect_as_reference(masked.problem, masked.name);
   }
 }
 
@@ -57,7 +57,7 @@ TEST(attention_query_table, conformer_interleaves_its_sinusoids) {
   }
 }
 
-/// A table a batch row: every second one is read backwards.
+/// One table per batch row: every second one is read backwards.
 TEST(attention_query_table, xlnet_reads_batch_rows_in_both_directions) {
   for (const std::int64_t clamp : {0, 40, 150}) {
     ref::Problem p = random_problem({.batch = 3, .queries = 180, .keys = 190, .heads = 2, .key_heads = 1, .width = 4, .value_width = 2}, 7);
@@ -94,12 +94,12 @@ TEST(attention_query_table, deberta_in_its_three_readings_and_without_buckets) {
   }
 }
 
-TEST(attention_query_table, deberta_in_every_sight) {
-  for (NamedSight& sight : table_sights()) {
+TEST(attention_query_table, deberta_under_every_mask) {
+  for (MaskedProblem& masked : masked_problems()) {
     Numbers random(11);
-    const ref::Shape& s = sight.problem.shape;
-    sight.problem.schemes = {ref::Deberta{.buckets = 16, .max_distance = 80, .keys = random.values(s.heads * 32 * s.width)}};
-    expect_as_reference(sight.problem, sight.name);
+    const ref::Shape& s = masked.problem.shape;
+    masked.problem.schemes = {ref::Deberta{.buckets = 16, .max_distance = 80, .keys = random.values(s.heads * 32 * s.width)}};
+    expect_as_reference(masked.problem, masked.name);
   }
 }
 

@@ -17,7 +17,7 @@ void expect_gradients(const ref::Problem& p, const std::string& name) {
   EXPECT_GT(c.count, 0U);
 }
 
-/// A problem a scheme, under a mask; schemes that want causality get it.
+/// One problem per scheme, under a mask; schemes that want causality get it.
 void expect_every_gradient(const ref::Shape& shape, const ref::Visibility& visibility, double softcap = 0) {
   for (const NamedScheme& one : every_scheme(shape, 7)) {
     ref::Problem p = random_problem(shape, 5);

@@ -36,7 +36,7 @@ TEST(attention_reference_mask, equal_scores_give_the_mean) {
   EXPECT_NEAR(output.lse[0], std::log(7), kSameTolerance);
 }
 
-/// As strings of 1 and 0, a row a query.
+/// As strings of 1 and 0, one row per query.
 std::string picture(const ref::Problem& p, std::int64_t b = 0) {
   std::string rows;
   for (std::int64_t i = 0; i < p.shape.queries; ++i) {

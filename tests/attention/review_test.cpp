@@ -120,7 +120,7 @@ TEST(AttentionReview, MemoryBehindCausalityIsNotUsed) {
       std::vector<std::int64_t> positions(static_cast<std::size_t>(queries));
       for (std::int64_t i = 0; i < queries; ++i) positions[static_cast<std::size_t>(i)] = i;
       Case whole = {.queries = queries, .keys = 70};
-      whole.spec.visibility.sight = Sight::causal;
+      whole.spec.visibility.mask = Mask::causal;
       whole.spec.query_positions = at(positions);
       Case recycled = whole;
       std::fill(recycled.k.begin() + queries * 16, recycled.k.end(), kNan);
@@ -139,7 +139,7 @@ TEST(AttentionReview, XposOfAnyWidth) {
   ASSERT_TRUE(rotary.ok());
   Case c = {.queries = 9, .keys = 9, .width = width};
   c.spec.content = XposContent{*rotary};
-  c.spec.visibility.sight = Sight::causal;
+  c.spec.visibility.mask = Mask::causal;
   const AttentionInputs inputs = c.inputs();
   const Result<std::int64_t> bytes = attention_workspace(inputs, c.spec);
   ASSERT_TRUE(bytes.ok());
@@ -158,7 +158,7 @@ TEST(AttentionReview, CopeBesideShortTiles) {
   ASSERT_TRUE(rotary.ok());
   Case c = {.queries = tokens, .keys = tokens};
   c.spec.content = XposContent{.rotary = *rotary, .scale_base = 1};
-  c.spec.visibility.sight = Sight::causal;
+  c.spec.visibility.mask = Mask::causal;
   c.spec.terms = {CopeTerm{.table = seen(table, {1, 600, 1, 16})}};
   c.run();
   const Extents shape = {1, tokens, 1, 16};
@@ -178,7 +178,7 @@ TEST(AttentionReview, EveryKeyExemptAlsoAtNegativePositions) {
   const std::int64_t far = INT64_MAX;
   Case full = {.queries = 20, .keys = 20};
   Case exempt = full;
-  exempt.spec.visibility.sight = Sight::causal;
+  exempt.spec.visibility.mask = Mask::causal;
   exempt.spec.visibility.prefix = Integers(&far, 1);
   exempt.spec.query_positions = exempt.spec.key_positions = at(positions);
   full.run();

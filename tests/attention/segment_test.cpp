@@ -15,10 +15,10 @@ ref::Xlnet xlnet(const ref::Shape& s) {
   return made;
 }
 
-TEST(attention_segment, xlnet_in_every_sight) {
-  for (NamedSight& sight : table_sights()) {
-    sight.problem.schemes = {xlnet(sight.problem.shape)};
-    expect_on_every_target(sight.problem, sight.name);
+TEST(attention_segment, xlnet_under_every_mask) {
+  for (MaskedProblem& masked : masked_problems()) {
+    masked.problem.schemes = {xlnet(masked.problem.shape)};
+    expect_on_every_target(masked.problem, masked.name);
   }
 }
 

@@ -43,16 +43,16 @@ TEST(attention_softcap, what_a_bias_hides_is_as_what_causality_hides) {
   p.schemes = {dense(p.shape, [](std::int64_t i, std::int64_t j) { return j <= i; })};
   causal.schemes = {dense(p.shape, [](std::int64_t, std::int64_t) { return true; })};
   Bridge by_bias(p, DType::f64);
-  Bridge by_sight(causal, DType::f64);
+  Bridge by_mask(causal, DType::f64);
   Numbers random(4);
   const ref::Values out_gradient = random.values(100 * 2 * 3);
-  for (Bridge* bridge : {&by_bias, &by_sight}) {
+  for (Bridge* bridge : {&by_bias, &by_mask}) {
     ASSERT_TRUE(bridge->forward().ok());
     ASSERT_TRUE(bridge->backward(out_gradient).ok());
   }
-  expect_same(by_bias.output(), by_sight.output(), "outputs");
+  expect_same(by_bias.output(), by_mask.output(), "outputs");
   const ref::Gradients is = by_bias.reference_gradients();
-  const ref::Gradients wanted = by_sight.reference_gradients();
+  const ref::Gradients wanted = by_mask.reference_gradients();
   EXPECT_LE(apart(is.q, wanted.q), kSameTolerance);
   EXPECT_LE(apart(is.k, wanted.k), kSameTolerance);
   EXPECT_LE(apart(is.v, wanted.v), kSameTolerance);

@@ -54,14 +54,14 @@ ref::Integers repeated(const ref::Integers& row, std::int64_t batch) {
   return all;
 }
 
-std::vector<NamedSight> table_sights(bool per_batch) {
+std::vector<MaskedProblem> masked_problems(bool per_batch) {
   const ref::Shape square{.batch = 2, .queries = 203, .keys = 203, .heads = 2, .key_heads = 1, .width = 5, .value_width = 3};
   ref::Shape wide = square;
   wide.queries = 110;
   wide.keys = 230;
-  std::vector<NamedSight> list;
+  std::vector<MaskedProblem> list;
   const auto add = [&](const std::string& name, const ref::Shape& shape) -> ref::Problem& {
-    return list.emplace_back(NamedSight{name, random_problem(shape, list.size() + 5)}).problem;
+    return list.emplace_back(MaskedProblem{name, random_problem(shape, list.size() + 5)}).problem;
   };
   add("full", square);
   add("causal", square).visibility.causal = true;

@@ -23,7 +23,7 @@ ref::TransformerXl xl_table(const ref::Shape& s, std::int64_t reach);
 
 // ---- Who sees whom ----
 
-struct NamedSight {
+struct MaskedProblem {
   std::string name;
   ref::Problem problem;
 };
@@ -34,6 +34,6 @@ ref::Integers repeated(const ref::Integers& row, std::int64_t batch);
 
 /// Problems without schemes: full, causal, windows, other lengths, varlen, shuffled, padding, soft cap, decoding. Tiles are of 96 queries
 /// and 64 keys: lengths are beyond two of them.
-std::vector<NamedSight> table_sights(bool per_batch = false);
+std::vector<MaskedProblem> masked_problems(bool per_batch = false);
 
 }  // namespace phasor::test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables added to values, against the reference: with and without a table that meets queries, clipped and sliding.
+// Tables added to values, against the reference: with and without a query-side table, clipped and sliding.
 #include <gtest/gtest.h>
 
 #include "attention/table_problems.hpp"
@@ -41,17 +41,17 @@ TEST(attention_value_table, clips_that_differ_left_and_right) {
   }
 }
 
-TEST(attention_value_table, clipped_in_every_sight) {
-  for (NamedSight& sight : table_sights()) {
-    sight.problem.schemes = {shaw(sight.problem.shape, {.left = 17, .right = 9, .per_head = true})};
-    expect_as_reference(sight.problem, sight.name);
+TEST(attention_value_table, clipped_under_every_mask) {
+  for (MaskedProblem& masked : masked_problems()) {
+    masked.problem.schemes = {shaw(masked.problem.shape, {.left = 17, .right = 9, .per_head = true})};
+    expect_as_reference(masked.problem, masked.name);
   }
 }
 
-TEST(attention_value_table, sliding_in_every_sight) {
-  for (NamedSight& sight : table_sights()) {
-    sight.problem.schemes = {shaw(sight.problem.shape, {.left = 720, .right = 230})};
-    expect_as_reference(sight.problem, sight.name);
+TEST(attention_value_table, sliding_under_every_mask) {
+  for (MaskedProblem& masked : masked_problems()) {
+    masked.problem.schemes = {shaw(masked.problem.shape, {.left = 720, .right = 230})};
+    expect_as_reference(masked.problem, masked.name);
   }
 }
 

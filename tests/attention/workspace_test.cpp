@@ -93,7 +93,7 @@ namespace {
 struct Long {
   explicit Long(std::int64_t tokens) : n(tokens), inputs(random_floats(3 * n * kWidth, 1)), table(random_floats(2 * n * kWidth, 2)) {
     for (int i = 0; i < 3; ++i) in[i] = view(static_cast<const float*>(inputs.data()) + i * n * kWidth, {1, n, 1, kWidth});
-    spec.visibility.sight = Sight::causal;
+    spec.visibility.mask = Mask::causal;
     spec.execution.runner = {[](void*, std::int64_t tasks, void (*task)(void*, std::int64_t), void* context) {
                                for (std::int64_t i = 0; i < tasks; ++i) task(context, i);
                              },
@@ -163,7 +163,7 @@ TEST(attention_workspace, grows_with_the_number_of_tokens) {
       forward[i] = call.forward_bytes();
       backward[i] = call.backward_bytes();
     }
-    std::printf("%-15s n = 16384: forward %5.0f bytes a token, backward %5.0f; scores would be %d\n", scheme.name,
+    std::printf("%-15s n = 16384: forward %5.0f bytes per token, backward %5.0f; scores would be %d\n", scheme.name,
                 static_cast<double>(forward[0]) / 16384, static_cast<double>(backward[0]) / 16384, 16384 * 4);
     EXPECT_LE(forward[0], 16384 * 2048) << scheme.name;
     EXPECT_LE(backward[0], 16384 * 8192) << scheme.name;
@@ -183,7 +183,7 @@ TEST(attention_workspace, of_packed_sequences_grows_with_their_tokens) {
       family.add(few);
       family.add(many);
       const std::int64_t slots = 1025 * kHeads * family.rows * family.width * 4;
-      std::printf("%-16s %s: %5.1f MB for 1025 sequences, %5.1f for 257; a table a sequence would be %7.1f\n", family.name,
+      std::printf("%-16s %s: %5.1f MB for 1025 sequences, %5.1f for 257; one table per sequence would be %7.1f\n", family.name,
                   scattered ? "scattered" : "in order ", static_cast<double>(many.term_bytes()) / 1e6,
                   static_cast<double>(few.term_bytes()) / 1e6, static_cast<double>(slots) / 1e6);
       if (family.rows > 3) {  // else there is nothing to show

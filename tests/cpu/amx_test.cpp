@@ -353,7 +353,7 @@ TEST_F(Amx, threads_of_any_pool_get_the_same_bits) {
   threads.reserve(results.size());
   for (std::vector<float>& result : results) {
     threads.emplace_back([&] {
-      for (int i = 0; i < 3; ++i) {  // a session a task
+      for (int i = 0; i < 3; ++i) {  // one session per task
         const amx::Session session;
         result = attend(a, q, k, v);
       }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels of every target by themselves: conversions of all 16-bit numbers, and the parts of a job that have no public surface yet
-// (a ladder a head, an axis a pair).
+// (one ladder per head, one axis per pair).
 #include "cpu/rotary/kernels.hpp"
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plainest rotation that a GPU can run: one thread a pair, from the job as the CPU kernels get it. Not a backend: it shows that the
+// The plainest rotation that a GPU can run: one thread per pair, from the job as the CPU kernels get it. Not a backend: it shows that the
 // formulas of src/math and the rules of src/cpu need no change on a device. The same body runs on the host, so it is tested without a GPU.
 #pragma once
 
@@ -72,7 +72,7 @@ PHASOR_HD inline math::Pair<std::int64_t> channels_of(phasor::Pairing pairing, s
   return {2 * pair, 2 * pair + 1};
 }
 
-/// Threads that one operand needs: a thread a pair, and one for each channel that is only copied.
+/// Threads that one operand needs: one thread per pair, and one for each channel that is only copied.
 PHASOR_HD inline std::int64_t threads_of(const RotateJob& job, int operand) {
   return job.batch * job.tokens * job.operands[operand].heads * (job.head_dim - job.pairs);
 }

@@ -210,7 +210,7 @@ TEST(BadInput, tables_and_layouts_that_do_not_fit_are_errors_of_apply_rotary) {
                   {"cos has batch 3, wanted 1 or 2", [](Attempt& c) { c.cos.shape[0] = 3; }},
                   {"sin has 2 tokens, wanted 3", [](Attempt& c) { c.sin.shape[1] = 2; }},
                   {"cos has 2 heads, wanted 1", [](Attempt& c) { c.cos.shape[2] = 2; }},
-                  {"cos has width 5, wanted 4 (a value a pair) or 8 (a value a channel)", [](Attempt& c) { c.cos.shape[3] = 5; }},
+                  {"cos has width 5, wanted 4 (one value per pair) or 8 (one value per channel)", [](Attempt& c) { c.cos.shape[3] = 5; }},
                   {"cos has width 4 and sin has 8, wanted the same", [](Attempt& c) { c.sin = view(c.memory.data() + 700, {2, 3, 1, 8}); }},
                   {"cos is f32 and sin is f16, wanted one dtype", [](Attempt& c) { c.sin.dtype = DType::f16; }},
                   {"cos is f64 and q is f32", [](Attempt& c) { c.cos.dtype = c.sin.dtype = DType::f64; }},

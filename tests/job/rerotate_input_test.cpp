@@ -9,7 +9,7 @@ namespace {
 
 RotarySpec spec_of_10() { return {.head_dim = 10, .rotary_width = 8, .rotary_offset = 1}; }
 
-/// A call that is right; each case spoils one thing. (B, T, H, D) = (2, 3, 3, 10), rotary width 8 at 1; a cache of 4 blocks of 3 places.
+/// A call that is right; each case spoils one thing. (B, T, H, D) = (2, 3, 3, 10), rotary width 8 at 1; a cache of 4 blocks of 3 slots.
 struct Attempt {
   std::vector<float> memory = std::vector<float>(2000, 0.5F);
   std::vector<std::int64_t> numbers = {1, 2, 3, 4, 5, 6, 7};
@@ -149,7 +149,7 @@ TEST(RerotateInput, what_is_read_must_not_lie_in_what_is_written) {
 }
 
 TEST(RerotateInput, slots_out_of_range_or_named_twice_are_errors) {
-  check_cases(Function::paged, {{"slots[0] is 12, the cache has 12 (4 blocks of 3 places)", [](Attempt& c) { c.slots[0] = 12; }},
+  check_cases(Function::paged, {{"slots[0] is 12, the cache has 12 (4 blocks of 3 slots)", [](Attempt& c) { c.slots[0] = 12; }},
                                 {"slots[2] is 9223372036854775807, the cache has 12", [](Attempt& c) { c.slots[2] = INT64_MAX; }},
                                 {"slots[2] is 11 once more, wanted each slot once", [](Attempt& c) { c.slots[2] = 11; }},
                                 {"slots[1] is 11 once more, wanted each slot once", [](Attempt& c) { c.slots[1] = 11; }},

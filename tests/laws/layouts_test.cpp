@@ -63,7 +63,7 @@ Vector<T> operator-(const Vector<T>& a, const Vector<T>& b) {
   return elementwise(a, b, std::minus<T>());
 }
 
-/// cos and sin of one position, a value a pair.
+/// cos and sin of one position, one value per pair.
 template <class T>
 struct Row {
   Vector<T> cos;

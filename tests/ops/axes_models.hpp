@@ -15,7 +15,7 @@
 
 namespace phasor::test {
 
-/// What turns one channel of a pair: radians a position along each axis.
+/// What turns one channel of a pair: radians per position along each axis.
 using Direction4 = std::array<long double, 4>;
 
 /// A pair's two channels, and what turns each. They differ in tiled lanes only.

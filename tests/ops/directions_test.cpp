@@ -92,7 +92,7 @@ TEST_F(Directions, mixed_rotations_of_every_head_are_the_formula_bit_for_bit) {
   on_every_target([] {
     for (const Pairing pairing : {Pairing::half, Pairing::interleaved}) {
       for (const std::int64_t axes : {1, 2, 3, 4}) {
-        for (const std::int64_t heads : {1, 5}) {  // 1: golden-gate style, one direction a pair for every head
+        for (const std::int64_t heads : {1, 5}) {  // 1: golden-gate style, one direction per pair for every head
           const RotarySpec spec = mixed_spec(axes, heads, 37, pairing);
           const std::vector<std::int64_t> whole = grid(axes, 38);
           std::vector<double> fractions(whole.begin(), whole.end());

@@ -148,7 +148,7 @@ inline std::vector<LearnedLayer> learned_layers() {
   mixed_heads.scaling = GivenDirections{3, 3, any_frequencies(54)};
   return {
       {"one ladder", one, 1, 6, 2, 1, 2, 1},
-      {"one ladder, a gradient a head", one, 1, 3, 3, 1, 2, 3},
+      {"one ladder, one gradient per head", one, 1, 3, 3, 1, 2, 3},
       {"clockwise segments, shared positions", clockwise, 1, 3, 1, 1, 1, 1},
       {"turns", turns, 1, 1, 1, 1, 2, 1},
       {"three sections", sections, 3, 3, 1, 3, 2, 1},

@@ -192,7 +192,7 @@ TEST(PhaseGradient, tensors_that_do_not_fit_are_refused) {
       {"out has batch 1 and rotated has 2, wanted the same", [](Attempt& c) { c.out.shape[0] = 1; }},
       {"out has tokens 4 and rotated has 3, wanted the same", [](Attempt& c) { c.out.shape[1] = 4; }},
       {"out has 2 heads, wanted 1 or 3", [](Attempt& c) { c.out = view(c.memory.data(), {2, 3, 2, 4}); }},
-      {"out has width 8, wanted 4 (a value a pair)", [](Attempt& c) { c.out = view(c.memory.data(), {2, 3, 1, 8}); }},
+      {"out has width 8, wanted 4 (one value per pair)", [](Attempt& c) { c.out = view(c.memory.data(), {2, 3, 1, 8}); }},
       {"out is a view in which elements repeat", [](Attempt& c) { c.out.strides[0] = 0; }},
       {"out overlaps rotated, wanted memory apart", [](Attempt& c) { c.rotated.data = c.memory.data() + 20; }},
       {"out overlaps gradient, wanted memory apart", [](Attempt& c) { c.gradient.data = c.memory.data(); }},

@@ -146,9 +146,9 @@ TEST(BadPositions, page_tables_that_contradict_themselves_are_refused) {
          const Ids table = {0, 1, 1, -1};
          return slots(a, {.blocks = table, .page_size = 6}, far);
        }},
-      {"fill_slots: token 0 is at 6, sequence 1 has 2 pages of 3 places",
+      {"fill_slots: token 0 is at 6, sequence 1 has 2 pages of 3 slots",
        [&](Attempt& a) { return slots(a, {.blocks = blocks, .page_size = 3}, far); }},
-      {"fill_slots: token 0 is at 6, sequence 1 has 2 pages of 6 places and ends before it",
+      {"fill_slots: token 0 is at 6, sequence 1 has 2 pages of 6 slots and ends before it",
        [&](Attempt& a) { return slots(a, {.blocks = blocks, .lengths = lengths, .page_size = 6}, far); }},
   });
 }

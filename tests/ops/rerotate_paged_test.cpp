@@ -10,7 +10,7 @@ namespace {
 using PagedRerotate = EveryTarget;
 
 constexpr std::int64_t blocks = 9;
-constexpr std::int64_t places = 5;
+constexpr std::int64_t page_size = 5;
 constexpr std::int64_t heads = 3;
 constexpr std::int64_t width = 34;
 
@@ -24,7 +24,7 @@ RotarySpec spec_of(double base) {
 /// Slots in no order, some skipped.
 std::vector<std::int64_t> tangled_slots() {
   std::vector<std::int64_t> slots;
-  for (std::int64_t i = 0; i < 38; ++i) slots.push_back(i % 6 == 4 ? -1 - i : (i * 7 + 3) % (blocks * places));
+  for (std::int64_t i = 0; i < 38; ++i) slots.push_back(i % 6 == 4 ? -1 - i : (i * 7 + 3) % (blocks * page_size));
   return slots;
 }
 std::vector<std::int64_t> rising_slots() {
@@ -36,7 +36,7 @@ std::vector<std::int64_t> rising_slots() {
 
 template <class T>
 void check_paged(const Extents& strides, const std::vector<std::int64_t>& slots, const RotatedAt& from, const RotatedAt& to) {
-  const Extents shape = {blocks, places, heads, width + 3};
+  const Extents shape = {blocks, page_size, heads, width + 3};
   const std::int64_t tokens = static_cast<std::int64_t>(slots.size());
   Tensor<T> cache(shape, strides, 1);
   cache.with_numbers(1, width);
@@ -47,7 +47,7 @@ void check_paged(const Extents& strides, const std::vector<std::int64_t>& slots,
     for (std::int64_t t = 0; t < tokens; ++t) {
       for (std::int64_t h = 0; h < heads; ++h) {
         if (slots[static_cast<std::size_t>(t)] >= 0)
-          body(t, slots[static_cast<std::size_t>(t)] / places, slots[static_cast<std::size_t>(t)] % places, h);
+          body(t, slots[static_cast<std::size_t>(t)] / page_size, slots[static_cast<std::size_t>(t)] % page_size, h);
       }
     }
   };
@@ -60,9 +60,9 @@ void check_paged(const Extents& strides, const std::vector<std::int64_t>& slots,
 }
 
 TEST_F(PagedRerotate, is_bitwise_the_contiguous_one_of_the_keys_gathered) {
-  const Extents plain = contiguous_strides({blocks, places, heads, width + 3});
-  const Extents heads_first = {heads * places * (width + 3), width + 3, places * (width + 3), 1};
-  const Extents keys_and_values = {2 * places * heads * (width + 3), heads * (width + 3), width + 3, 1};
+  const Extents plain = contiguous_strides({blocks, page_size, heads, width + 3});
+  const Extents heads_first = {heads * page_size * (width + 3), width + 3, page_size * (width + 3), 1};
+  const Extents keys_and_values = {2 * page_size * heads * (width + 3), heads * (width + 3), width + 3, 1};
   on_every_target([&] {
     for_each_dtype([&](auto tag) {
       using T = typename decltype(tag)::type;
@@ -99,13 +99,13 @@ TEST_F(PagedRerotate, many_tokens_in_many_tasks_are_each_moved_once) {
 TEST_F(PagedRerotate, no_slots_or_only_skipped_ones_move_nothing) {
   const RotatedAt at = {make_rotary(spec_of(10000)), positions_from(0)};
   const RotatedAt to = {make_rotary(spec_of(10000)), positions_from(5)};
-  Tensor<float> cache({blocks, places, heads, width + 3}, 1);
+  Tensor<float> cache({blocks, page_size, heads, width + 3}, 1);
   const Tensor<float> before = cache;
   const std::vector<std::int64_t> skipped = {-1, -2, INT64_MIN};
   EXPECT_TRUE(rerotate(cache.view(), std::span<const std::int64_t>(), at, to).ok());
   EXPECT_TRUE(rerotate(cache.view(), skipped, at, to).ok());
   EXPECT_TRUE(same_bits(cache.memory, before.memory));
-  const TensorView none = {nullptr, DType::f32, {0, places, heads, width + 3}, {}};
+  const TensorView none = {nullptr, DType::f32, {0, page_size, heads, width + 3}, {}};
   EXPECT_TRUE(rerotate(none, skipped, at, to).ok());
 }
 

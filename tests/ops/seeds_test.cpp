@@ -36,7 +36,7 @@ struct Printed {
   double error;
 };
 
-/// cos and sin of positions 0, 1, ..., a value a pair.
+/// cos and sin of positions 0, 1, ..., one value per pair.
 template <class T>
 struct Rows {
   std::vector<T> cos;

@@ -126,7 +126,7 @@ TEST(AxesPlanOracle, turns_out_of_range_are_an_error_in_radians) {
   EXPECT_TRUE(plan::make_rotary_plan(spec).ok());
   spec.unit = FrequencyUnit::turns;
   const Status status = plan::make_rotary_plan(spec).status();
-  EXPECT_EQ(status.message(), "RotarySpec: the frequency of pair 0 is 2.89761e+19, wanted 0 or 2^-130 to 2^64 radians a position");
+  EXPECT_EQ(status.message(), "RotarySpec: the frequency of pair 0 is 2.89761e+19, wanted 0 or 2^-130 to 2^64 radians per position");
 }
 
 TEST(AxesPlanOracle, directions_are_taken_as_they_are) {

@@ -205,10 +205,12 @@ TEST(RotaryPlan, invalid_spec_is_reported_as_the_spec_check_says) {
 }
 
 TEST(RotaryPlan, valid_fields_whose_numbers_leave_the_range_are_reported) {
-  EXPECT_EQ(message_of(spec_of(4, 1e-100)), "RotarySpec: the frequency of pair 1 is 1e+50, wanted 0 or 2^-130 to 2^64 radians a position");
+  EXPECT_EQ(message_of(spec_of(4, 1e-100)),
+            "RotarySpec: the frequency of pair 1 is 1e+50, wanted 0 or 2^-130 to 2^64 radians per position");
   EXPECT_EQ(message_of(spec_of(4, 1, LinearScaling{1e-300})),
-            "RotarySpec: the frequency of pair 0 is 1e+300, wanted 0 or 2^-130 to 2^64 radians a position");
-  EXPECT_EQ(message_of(spec_of(4, 1e200)), "RotarySpec: the frequency of pair 1 is 1e-100, wanted 0 or 2^-130 to 2^64 radians a position");
+            "RotarySpec: the frequency of pair 0 is 1e+300, wanted 0 or 2^-130 to 2^64 radians per position");
+  EXPECT_EQ(message_of(spec_of(4, 1e200)),
+            "RotarySpec: the frequency of pair 1 is 1e-100, wanted 0 or 2^-130 to 2^64 radians per position");
   YarnScaling s = yarn(2.718281828459045, 4096);
   s.mscale_all_dim = 1e300;
   EXPECT_EQ(message_of(spec_of(64, 10000, s)), "RotarySpec: the softmax scale of the scaling is 1e+598, wanted 2^-64 to 2^64");

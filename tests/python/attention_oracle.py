@@ -20,7 +20,7 @@ B, TQ, TK, H, HK, D = 2, 5, 7, 4, 2, 6
 
 
 @dataclass
-class Sight:
+class Mask:
     """Who sees whom, and at which positions."""
 
     causal: bool = False
@@ -85,7 +85,7 @@ class Case:
     scores: Callable[[Call], Any]
     values: Callable[[Call], Tensor] | None = None
     content: Callable[[Call], Tensor] | None = None
-    sight: dict[str, Any] = field(default_factory=dict)  # what it needs
+    mask: dict[str, Any] = field(default_factory=dict)  # what it needs
     tokens: tuple[int, int] = (TQ, TK)
     positive: bool = False
 
@@ -107,13 +107,13 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
 
 
 def naive(
-    case: Case, q: Tensor, k: Tensor, v: Tensor, x: dict[str, Tensor], sight: Sight, scale: float | None = None, softcap: float = 0.0
+    case: Case, q: Tensor, k: Tensor, v: Tensor, x: dict[str, Tensor], mask: Mask, scale: float | None = None, softcap: float = 0.0
 ) -> Any:
     """out (B, Tq, H, D) and lse (B, Tq, H)."""
     group = q.shape[2] // k.shape[2]
     k, v = (y.repeat_interleave(group, 2) for y in (k, v))
-    at, of = sight.positions(q.shape[1], k.shape[1])
-    seen = sight.allowed(q.shape[1], k.shape[1])
+    at, of = mask.positions(q.shape[1], k.shape[1])
+    seen = mask.allowed(q.shape[1], k.shape[1])
     call = Call(q, k, at, of, 1 / math.sqrt(q.shape[3]) if scale is None else scale, seen, x)
     s = (dot(q, k) * call.scale if case.content is None else case.content(call)) + case.scores(call)
     seen = seen & ~torch.isneginf(s)  # a dense bias hides a key by -infinity, which a soft cap leaves as it is
@@ -288,7 +288,7 @@ CASES: dict[str, Case] = {
         lambda x: phasor.T5(x["table"], False, 6),
         {"table": (H, 8)},
         lambda c: per_head(c.x["table"], buckets(c, False, 8, 6)),
-        sight={"causal": True},
+        mask={"causal": True},
     ),
     "wavlm": Case(
         lambda x: phasor.WavLM(x["table"], x["gate"], 6),
@@ -320,9 +320,9 @@ CASES: dict[str, Case] = {
     ),
     "deberta": Case(lambda x: phasor.Deberta(x["keys"], x["queries"], 4, 8), {"keys": (8, H, D), "queries": (8, H, D)}, _deberta),
     "inkling": Case(
-        lambda x: phasor.Inkling(x["features"], x["table"]), {"features": (B, TQ, H, 2), "table": (2, 3)}, inkling, sight={"causal": True}
+        lambda x: phasor.Inkling(x["features"], x["table"]), {"features": (B, TQ, H, 2), "table": (2, 3)}, inkling, mask={"causal": True}
     ),
-    "cope": Case(lambda x: phasor.Cope(x["table"], 0.7), {"table": (3, D)}, cope, sight={"causal": True}),
+    "cope": Case(lambda x: phasor.Cope(x["table"], 0.7), {"table": (3, D)}, cope, mask={"causal": True}),
     "grid": _grid_case(lambda x: phasor.Grid(x["t"], (2, 3)), {"t": (H, 15)}, lambda c: per_head(c.x["t"], grid_rows(c)), 6),
     "grid_class": _grid_case(lambda x: phasor.Grid(x["t"], (2, 3), True), {"t": (H, 18)}, lambda c: per_head(c.x["t"], class_rows(c)), 7),
     "decomposed": _grid_case(
@@ -332,7 +332,7 @@ CASES: dict[str, Case] = {
     "rope_keys_rotated": Case(
         lambda x: phasor.Rope(ROPE, keys_rotated=True), {}, lambda c: 0.0, content=lambda c: c.scale * dot(turned(c.q, c.at), c.k)
     ),
-    "rerope": Case(lambda x: phasor.Rope(ROPE, map=phasor.positions.ReRope(2)), {}, lambda c: 0.0, content=rerope, sight={"causal": True}),
+    "rerope": Case(lambda x: phasor.Rope(ROPE, map=phasor.positions.ReRope(2)), {}, lambda c: 0.0, content=rerope, mask={"causal": True}),
     "xpos": Case(
         lambda x: phasor.Xpos(ROPE, scale_base=8.0),
         {},

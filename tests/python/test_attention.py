@@ -6,14 +6,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from attention_oracle import B, CASES, D, H, TK, TQ, Case, Sight, naive, qkv
+from attention_oracle import B, CASES, D, H, TK, TQ, Case, Mask, naive, qkv
 
 import phasor
 
 NAMES = list(CASES)
 
 
-def both(case: Case, sight: Sight, dtype=torch.float64, **options):
+def both(case: Case, mask: Mask, dtype=torch.float64, **options):
     """Outputs and gradients of phasor's attention and of the naive one."""
     results = []
     for ours in (True, False):
@@ -21,9 +21,9 @@ def both(case: Case, sight: Sight, dtype=torch.float64, **options):
         inputs = [x.detach().to(dtype).to(at).requires_grad_() for x in qkv(*case.tokens)]
         x = {name: t.detach().to(dtype).to(at).requires_grad_() for name, t in case.tensors().items()}
         if ours:
-            out, lse = phasor.attention(*inputs, scheme=case.scheme(x), return_lse=True, **sight.options(), **options)
+            out, lse = phasor.attention(*inputs, scheme=case.scheme(x), return_lse=True, **mask.options(), **options)
         else:
-            out, lse = naive(case, *inputs, x, sight, **options)
+            out, lse = naive(case, *inputs, x, mask, **options)
         weights = torch.rand(out.shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64).to(dtype).to(at)
         finite = torch.where(torch.isneginf(lse), 0.0, lse)
         ((out * weights).sum() + 0.3 * finite.sum()).backward()
@@ -32,8 +32,8 @@ def both(case: Case, sight: Sight, dtype=torch.float64, **options):
     return results
 
 
-def compare(case: Case, sight: Sight, dtype=torch.float64, tolerance=1e-12, **options):
-    got, want = both(case, sight, dtype, **options)
+def compare(case: Case, mask: Mask, dtype=torch.float64, tolerance=1e-12, **options):
+    got, want = both(case, mask, dtype, **options)
     for name in want:
         assert got[name] is not None, name
         scale = max(1.0, want[name][torch.isfinite(want[name])].abs().max().item())
@@ -45,12 +45,12 @@ def compare(case: Case, sight: Sight, dtype=torch.float64, tolerance=1e-12, **op
 @pytest.mark.parametrize("name", NAMES)
 def test_every_scheme_is_its_formula_with_every_gradient(name):
     case = CASES[name]
-    compare(case, Sight(**case.sight))
+    compare(case, Mask(**case.mask))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_scheme_sees_no_further_than_causality_and_a_window_let_it(name):
-    compare(CASES[name], Sight(causal=True, window=(3, None)))
+    compare(CASES[name], Mask(causal=True, window=(3, None)))
 
 
 # Bounds are of rounding the outputs: 2^-9 of bfloat16, 2^-12 of float16, a few times over for gradients that are sums; float32 has some
@@ -59,34 +59,34 @@ def test_every_scheme_sees_no_further_than_causality_and_a_window_let_it(name):
 @pytest.mark.parametrize("name", ["none", "t5", "shaw_values", "xl", "deberta", "wavlm", "rope", "grid", "several"])
 def test_other_dtypes_round_inputs_and_outputs_alone(name, dtype, tolerance):
     case = CASES[name]
-    got = compare(case, Sight(**case.sight), dtype, tolerance)
+    got = compare(case, Mask(**case.mask), dtype, tolerance)
     assert got["lse"].dtype == torch.float32
     assert all(gradient.dtype == dtype for key, gradient in got.items() if key.startswith("scheme."))
 
 
-SIGHTS = {
-    "mask": Sight(key_mask=torch.tensor([[1, 1, 0, 1, 1, 1, 0], [0, 0, 0, 0, 0, 0, 0]], dtype=torch.bool)),
-    "mask of bytes": Sight(causal=True, key_mask=torch.tensor([[1, 1, 0, 1, 1, 1, 0], [0, 1, 1, 1, 0, 1, 1]], dtype=torch.uint8)),
-    "window": Sight(window=(2, 1)),
-    "window ahead": Sight(window=(None, 0)),
-    "prefix": Sight(causal=True, prefix=[4, 0]),
-    "positions": Sight(causal=True, query_positions=torch.tensor([4, 9, 2, 2, 7]), key_positions=torch.tensor([1, 0, 8, 3, 3, 2, 9])),
-    "positions a batch row": Sight(
+MASKS = {
+    "mask": Mask(key_mask=torch.tensor([[1, 1, 0, 1, 1, 1, 0], [0, 0, 0, 0, 0, 0, 0]], dtype=torch.bool)),
+    "mask of bytes": Mask(causal=True, key_mask=torch.tensor([[1, 1, 0, 1, 1, 1, 0], [0, 1, 1, 1, 0, 1, 1]], dtype=torch.uint8)),
+    "window": Mask(window=(2, 1)),
+    "window ahead": Mask(window=(None, 0)),
+    "prefix": Mask(causal=True, prefix=[4, 0]),
+    "positions": Mask(causal=True, query_positions=torch.tensor([4, 9, 2, 2, 7]), key_positions=torch.tensor([1, 0, 8, 3, 3, 2, 9])),
+    "positions a batch row": Mask(
         query_positions=torch.tensor([[4, 9, 2, 2, 7], [0, 1, 2, 3, 4]]),
         key_positions=torch.tensor([[1, 0, 8, 3, 3, 2, 9], [6, 5, 4, 3, 2, 1, 0]]),
     ),
 }
 
 
-@pytest.mark.parametrize("sight", SIGHTS)
+@pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("name", ["none", "t5", "shaw_values", "xl", "deberta", "rope"])
-def test_every_sight_is_its_mask(name, sight):
-    compare(CASES[name], SIGHTS[sight])
+def test_every_mask(name, mask):
+    compare(CASES[name], MASKS[mask])
 
 
 @pytest.mark.parametrize("name", ["none", "shaw", "wavlm"])
 def test_a_soft_cap_comes_after_the_terms(name):
-    compare(CASES[name], Sight(), softcap=0.7, scale=1.0)
+    compare(CASES[name], Mask(), softcap=0.7, scale=1.0)
 
 
 def test_a_soft_cap_does_not_show_what_a_dense_bias_hides():
@@ -97,7 +97,7 @@ def test_a_soft_cap_does_not_show_what_a_dense_bias_hides():
         {"bias": (B, H, TQ, TK)},
         lambda c: c.x["bias"].masked_fill(hidden, -torch.inf),
     )
-    got = compare(case, Sight(), softcap=0.7, scale=1.0)
+    got = compare(case, Mask(), softcap=0.7, scale=1.0)
     assert torch.isneginf(got["lse"][:, 1]).all() and not got["scheme.bias"][:, :, hidden].any()
 
 
@@ -146,9 +146,9 @@ def test_numpy_gives_what_pytorch_gives(name):
     case = CASES[name]
     inputs = [x.detach() for x in qkv(*case.tokens)]
     x = {key: t.detach() for key, t in case.tensors().items()}
-    want, want_lse = phasor.attention(*inputs, scheme=case.scheme(x), return_lse=True, **Sight(**case.sight).options())
+    want, want_lse = phasor.attention(*inputs, scheme=case.scheme(x), return_lse=True, **Mask(**case.mask).options())
     arrays = {key: t.numpy() for key, t in x.items()}
-    got, lse = phasor.attention(*(t.numpy() for t in inputs), scheme=case.scheme(arrays), return_lse=True, **Sight(**case.sight).options())
+    got, lse = phasor.attention(*(t.numpy() for t in inputs), scheme=case.scheme(arrays), return_lse=True, **Mask(**case.mask).options())
     assert isinstance(got, np.ndarray) and got.dtype == np.float64
     assert np.array_equal(got, want.numpy()) and np.array_equal(lse, want_lse.numpy())
 

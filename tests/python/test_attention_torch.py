@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from attention_oracle import B, CASES, D, H, TK, TQ, Sight, qkv
+from attention_oracle import B, CASES, D, H, TK, TQ, Mask, qkv
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -22,7 +22,7 @@ def test_gradcheck_accepts_every_scheme(name):
 
     def attend(*given):
         x = dict(zip(tensors, given[3:]))
-        return phasor.attention(*given[:3], scheme=case.scheme(x), return_lse=True, **Sight(**case.sight).options())
+        return phasor.attention(*given[:3], scheme=case.scheme(x), return_lse=True, **Mask(**case.mask).options())
 
     assert torch.autograd.gradcheck(attend, (*inputs, *tensors.values()), fast_mode=True)
 
@@ -30,7 +30,7 @@ def test_gradcheck_accepts_every_scheme(name):
 @pytest.mark.parametrize("name", LEARNED)
 def test_only_the_table_may_require_a_gradient(name):
     case = CASES[name]
-    options = Sight(**case.sight).options()
+    options = Mask(**case.mask).options()
     both, alone = case.tensors(), case.tensors()
     weights = torch.rand(B, case.tokens[0], H, D, dtype=torch.float64)
     (phasor.attention(*qkv(*case.tokens), scheme=case.scheme(both), **options) * weights).sum().backward()
@@ -43,7 +43,7 @@ def test_only_the_table_may_require_a_gradient(name):
 @pytest.mark.parametrize("name", LEARNED)
 def test_tables_may_be_frozen(name):
     case = CASES[name]
-    options = Sight(**case.sight).options()
+    options = Mask(**case.mask).options()
     x = {key: t.detach() for key, t in case.tensors().items()}
     learning, frozen = qkv(*case.tokens), qkv(*case.tokens)
     phasor.attention(*learning, scheme=case.scheme(case.tensors()), **options).sin().sum().backward()
@@ -79,7 +79,7 @@ COMPILED = (
 @pytest.mark.parametrize("name", COMPILED)
 def test_compiled_calls_build_their_scheme_inside_and_do_not_compile_again(name):
     case = CASES[name]
-    options = Sight(**case.sight).options()
+    options = Mask(**case.mask).options()
     keys = list(case.shapes)
 
     def attend(q, k, v, *tensors):
@@ -135,8 +135,8 @@ def _operands(name):
 
     case = CASES[name]
     q, k, v = qkv(*case.tokens)
-    sight = Sight(**case.sight)
-    return (q, k, v, *encoded(_spec(H, case.scheme(case.tensors()), sight.causal, None, {})))
+    mask = Mask(**case.mask)
+    return (q, k, v, *encoded(_spec(H, case.scheme(case.tensors()), mask.causal, None, {})))
 
 
 @pytest.mark.parametrize("name", ["none", "shaw_values", "xlnet", "several"])

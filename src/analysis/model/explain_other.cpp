@@ -40,8 +40,9 @@ std::string bias_words(const ModelBias& bias) {
       return spec::format("ALiBi: each score loses slope x distance{}, slopes {} (steepest) down to {}", heads_of(bias),
                           number(steepest_slope(bias)), number(std::exp2(-bias.max_alibi)));
     case ModelBias::Kind::t5_buckets:
-      return spec::format("T5: a learned number a head for each of {} buckets of distance, {}; all distances from {} on share the last{}",
-                          bias.buckets, directions(bias), grouped(bias.max_distance), heads_of(bias));
+      return spec::format(
+          "T5: one learned number per head for each of {} buckets of distance, {}; all distances from {} on share the last{}", bias.buckets,
+          directions(bias), grouped(bias.max_distance), heads_of(bias));
     case ModelBias::Kind::deberta:
       return spec::format("DeBERTa: learned vectors for distances up to {}{}, matched with q and with k{}", grouped(bias.max_distance),
                           bias.buckets > 0 ? spec::format(" in {} log buckets", bias.buckets) : "", heads_of(bias));
@@ -50,7 +51,7 @@ std::string bias_words(const ModelBias& bias) {
     case ModelBias::Kind::transformer_xl:
       return spec::format("Transformer-XL: q matched with projected sines of the distance, {}{}", directions(bias), heads_of(bias));
     case ModelBias::Kind::swin:
-      return spec::format("Swin: a learned number a head for each offset inside a window{}", heads_of(bias));
+      return spec::format("Swin: one learned number per head for each offset inside a window{}", heads_of(bias));
   }
   return "";
 }

@@ -132,7 +132,7 @@ std::string pairing_words(const RotarySpec& spec) {
 
 std::string base_words(const RotarySpec& spec) {
   if (std::holds_alternative<GivenFrequencies>(spec.scaling) || std::holds_alternative<GivenDirections>(spec.scaling)) return "";
-  const std::string unit = spec.unit == FrequencyUnit::turns ? "turns a unit of the coordinate" : "radians a position";
+  const std::string unit = spec.unit == FrequencyUnit::turns ? "turns per unit of the coordinate" : "radians per position";
   if (spec.axes.ladder != AxisLadder::shared) return spec::format("{}, {}", number(spec.base, Digits::exact), unit);
   return spec::format("{}: pair i turns by base^(-2i/{}) {}", number(spec.base, Digits::exact), width_of(spec), unit);
 }

@@ -11,7 +11,7 @@ namespace phasor::analysis {
 
 /// Which channels of a head turn together.
 std::string pairing_words(const RotarySpec& spec);
-/// "500,000: pair i turns by base^(-2i/128) radians a position".
+/// "500,000: pair i turns by base^(-2i/128) radians per position".
 std::string base_words(const RotarySpec& spec);
 /// Empty when nothing is scaled.
 std::string scaling_words(const RotarySpec& spec);

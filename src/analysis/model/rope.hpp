@@ -59,7 +59,7 @@ Result<RopeFacts> rope_facts(const RotarySpec& spec, const Lengths& lengths);
 std::vector<std::int64_t> axes_of_pairs(const RotarySpec& spec);
 std::int64_t axis_count(const RotarySpec& spec);
 
-/// The first position where the float32 angles of these frequencies (radians a position) err by kLost.
+/// The first position where the float32 angles of these frequencies (radians per position) err by kLost.
 Float32Limit float32_limit(const std::vector<double>& frequencies, double amplitude);
 
 }  // namespace phasor::analysis

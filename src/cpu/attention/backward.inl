@@ -31,11 +31,11 @@ void backward_rows(BackwardRows<T>& at) {
   bool begun = false;
   for (std::int64_t k = at.task->key_tiles.first; k < at.task->key_tiles.end; ++k) {
     const job::TokenTile& keys = job.key_tiles[static_cast<std::size_t>(k)];
-    const TileSight sight = sight_of(job, *at.rows.tile, keys);
-    if (sight == TileSight::none) continue;
+    const TileMask mask = mask_of(job, *at.rows.tile, keys);
+    if (mask == TileMask::none) continue;
     if (!begun) begin_backward_rows(at);
     begun = true;
-    backward_tile(at, keys, k, sight);
+    backward_tile(at, keys, k, mask);
   }
   if (begun) finish_backward_rows(at);
 }

@@ -64,7 +64,7 @@ BackwardTile<T> backward_tile_of(const BackwardRows<T>& at, T* k_gradient) {
           .slot = slot_of(job, at.task->group, at.task->part, at.rows.head)};
 }
 
-/// One number a query of a tensor (B, Tq, H, 1) of T.
+/// One number per query of a tensor (B, Tq, H, 1) of T.
 template <class T>
 const T* number_of(const ConstTensorView& view, const RowTile<T>& rows, std::int64_t row) {
   return static_cast<const T*>(view.data) + rows.batch * view.strides[0] + (rows.tile->first + row) * view.strides[1] +

@@ -72,7 +72,7 @@ HWY_NOINLINE void score_gradients(const BackwardRows<T>& at) {
 
 /// Scores as the forward made them, -infinity where not seen.
 template <class T>
-void scores_again(const BackwardRows<T>& at, const ScoreTile<T>& tile, const BackwardPanels<T>& panels, TileSight sight) {
+void scores_again(const BackwardRows<T>& at, const ScoreTile<T>& tile, const BackwardPanels<T>& panels, TileMask mask) {
   const job::AttentionJob& job = *at.rows.job;
   ContentRows<T> content = content_rows_of(at.buffers);
   const Next<T> next = next_rows(job, panels.values_transposed, job.shape.padded_value_width);
@@ -81,7 +81,7 @@ void scores_again(const BackwardRows<T>& at, const ScoreTile<T>& tile, const Bac
   content_scores(tile, content, panels.keys_transposed, at.buffers.dp);
   each_term(job, at.base, [&](const auto& term, T* scratch) { term_add(term, tile, scratch); });
   if (job.softcap > 0) cap_with_slope(at.rows, tile.scores, at.buffers.slope);
-  if (sight == TileSight::part || tile.keys->count < job::kKeyTile) mask_tile(tile, -std::numeric_limits<T>::infinity());
+  if (mask == TileMask::part || tile.keys->count < job::kKeyTile) mask_tile(tile, -std::numeric_limits<T>::infinity());
 }
 
 template <class T>
@@ -267,16 +267,16 @@ void term_gradients(const BackwardRows<T>& at, const ScoreTile<T>& ds) {
 }
 
 template <class T>
-void backward_tile(const BackwardRows<T>& at, const job::TokenTile& keys, std::int64_t key_tile, TileSight sight) {
+void backward_tile(const BackwardRows<T>& at, const job::TokenTile& keys, std::int64_t key_tile, TileMask mask) {
   const job::AttentionJob& job = *at.rows.job;
   const job::BackwardJob& wanted = job.backward;
   ScoreTile<T> scores = score_tile(at.rows, keys, at.buffers.scores);
-  scores.partial = scores.regular && (sight == TileSight::part || keys.count < job::kKeyTile);
+  scores.partial = scores.regular && (mask == TileMask::part || keys.count < job::kKeyTile);
   ScoreTile<T> ds = scores;
   ds.scores = at.buffers.dp;
   const BackwardPanels<T> panels = backward_panels<T>(job, at.task->key_head, key_tile);
   const bool to_scores = wanted.wants_q || wanted.wants_k || wanted.wants_shift || wanted.wants_terms;
-  scores_again(at, scores, panels, sight);
+  scores_again(at, scores, panels, mask);
   if (to_scores) {
     probability_gradients(at, ds, panels);
     score_gradients(at);

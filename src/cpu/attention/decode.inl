@@ -153,7 +153,7 @@ template <class T>
 void decode_tile(const HeadGroup<T>& group, const RowTile<T>& first, const job::TokenTile& keys, std::int64_t next,
                  const ForwardScratch<T>& s) {
   const job::AttentionJob& job = *group.job;
-  const TileSight sight = sight_of(job, *group.queries, keys);
+  const TileMask mask = mask_of(job, *group.queries, keys);
   const TileAt at = {{first.batch, keys.first, group.key_head, keys.count}, next};
   decode_content(group, keys, at, s);
   const ScoreTile<T> tile = score_tile(first, keys, s.scores);
@@ -161,7 +161,7 @@ void decode_tile(const HeadGroup<T>& group, const RowTile<T>& first, const job::
   for (std::int64_t h = 0; h < group.heads; ++h) {
     const ScoreTile<T> own = score_tile(first, keys, s.scores + h * group.queries->count * job::kKeyTile);
     if (job.softcap > 0) cap_scores(first, own.scores);
-    if (sight == TileSight::part || keys.count < job::kKeyTile) mask_tile(own, -std::numeric_limits<T>::infinity());
+    if (mask == TileMask::part || keys.count < job::kKeyTile) mask_tile(own, -std::numeric_limits<T>::infinity());
   }
   const bool risen =
       update_softmax(SoftmaxRows<T>{.rows = group.rows(), .scores = s.scores, .maximum = s.maximum, .sum = s.sum, .factor = s.factor});
@@ -193,7 +193,7 @@ void decode_rows(const HeadGroup<T>& group, Columns key_tiles, const ForwardScra
   fill(s.sum, job::kQueryTile, T{0});
   for (std::int64_t k = key_tiles.end - 1; k >= key_tiles.first; --k) {
     const job::TokenTile& keys = job.key_tiles[static_cast<std::size_t>(k)];
-    if (sight_of(job, *group.queries, keys) == TileSight::none) continue;
+    if (mask_of(job, *group.queries, keys) == TileMask::none) continue;
     if (skips_the_rest(first, s.maximum, k)) break;
     decode_tile(group, first, keys, k > key_tiles.first ? job.key_tiles[static_cast<std::size_t>(k - 1)].first - keys.first : 0, s);
   }

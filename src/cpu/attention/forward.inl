@@ -120,7 +120,7 @@ std::size_t added_with_softmax(const ScoreTile<T>& tile, T* base, T* line, Added
 
 /// Scores of a tile of keys, terms, soft cap and mask included, but for what is still to be added, which may lie in s.other.
 template <class T>
-AddedRows<T> forward_scores(const ScoreTile<T>& tile, TileSight sight, const KeyPanels<T>& panels, std::int64_t panel,
+AddedRows<T> forward_scores(const ScoreTile<T>& tile, TileMask mask, const KeyPanels<T>& panels, std::int64_t panel,
                             const ForwardScratch<T>& s) {
   const job::AttentionJob& job = *tile.rows->job;
   const T* keys[job::kMaxContents];
@@ -129,7 +129,7 @@ AddedRows<T> forward_scores(const ScoreTile<T>& tile, TileSight sight, const Key
   content.next = panels.values + panel * job.shape.padded_value_width * job::kKeyTile;
   content.next_count = prefetched<T>(job, job.shape.padded_value_width);
   content_scores(tile, content, keys, s.other);
-  const bool whole = sight == TileSight::all && tile.keys->count == job::kKeyTile;
+  const bool whole = mask == TileMask::all && tile.keys->count == job::kKeyTile;
   AddedRows<T> added;
   const std::size_t later = whole && job.softcap <= 0 ? added_with_softmax(tile, s.base, s.other, added) : job.terms.size();
   for (std::size_t t = 0; t < job.terms.size(); ++t) {
@@ -157,10 +157,10 @@ std::int64_t blind_rows(const ScoreTile<T>& tile) {
 
 /// One tile of keys: scores, softmax, values.
 template <class T>
-void forward_tile(const ScoreTile<T>& tile, TileSight sight, const KeyPanels<T>& panels, std::int64_t panel, const ForwardScratch<T>& s) {
+void forward_tile(const ScoreTile<T>& tile, TileMask mask, const KeyPanels<T>& panels, std::int64_t panel, const ForwardScratch<T>& s) {
   const RowTile<T>& rows = *tile.rows;
   const job::AttentionJob& job = *rows.job;
-  const AddedRows<T> added = forward_scores(tile, sight, panels, panel, s);
+  const AddedRows<T> added = forward_scores(tile, mask, panels, panel, s);
   const std::int64_t blind = blind_rows(tile);
   const bool risen = update_softmax(SoftmaxRows<T>{.rows = rows.tile->count - blind,
                                                    .scores = tile.scores + blind * job::kKeyTile,
@@ -194,12 +194,12 @@ void forward_rows(RowTile<T>& rows, Columns key_tiles, const KeyPanels<T>& panel
   fill(s.sum, job::kQueryTile, T{0});
   for (std::int64_t k = key_tiles.end - 1; k >= key_tiles.first; --k) {
     const job::TokenTile& keys = job.key_tiles[static_cast<std::size_t>(k)];
-    const TileSight sight = sight_of(job, *rows.tile, keys);
-    if (sight == TileSight::none) continue;
+    const TileMask mask = mask_of(job, *rows.tile, keys);
+    if (mask == TileMask::none) continue;
     if (skips_the_rest(rows, s.maximum, k)) break;
     ScoreTile<T> tile = score_tile(rows, keys, s.scores);
-    tile.partial = tile.regular && (sight == TileSight::part || keys.count < job::kKeyTile);
-    forward_tile(tile, sight, panels, k - panels.first, s);
+    tile.partial = tile.regular && (mask == TileMask::part || keys.count < job::kKeyTile);
+    forward_tile(tile, mask, panels, k - panels.first, s);
   }
   each_term(job, s.base, [&](const auto& term, T* scratch) { term_finish(term, rows, s.out, scratch); });
 }

@@ -71,7 +71,7 @@ struct AddedRows {
   const T* row(std::int64_t i) const { return (i < wrap ? data : wrapped) + i * step; }
 };
 
-/// A tile of scores and what its rows have seen so far. Arrays a row are padded to multiples of kPadding.
+/// A tile of scores and what its rows have seen so far. Arrays per row are padded to multiples of kPadding.
 template <class T>
 struct SoftmaxRows {
   std::int64_t rows;

@@ -31,7 +31,7 @@ void keep_channels(const Channels<dtype>& x, std::int64_t count) {
   }
 }
 
-/// One value a channel.
+/// One value per channel.
 template <DType dtype, class T>
 void add_values(const Channels<dtype>& x, const T* values, std::int64_t count) {
   using E = Element<dtype>;

@@ -70,8 +70,8 @@ inline bool is_skipped(const job::RotateJob& job, std::int64_t token) { return j
 
 inline Heads heads_at(const job::RotateJob& job, const job::Operand& operand, std::int64_t batch, std::int64_t token) {
   if (job.slots != nullptr) {
-    batch = job.slots[token] / job.places;
-    token = job.slots[token] % job.places;
+    batch = job.slots[token] / job.page_size;
+    token = job.slots[token] % job.page_size;
   }
   const std::int64_t skip = job.offset * bytes_of(job.dtype);
   return {operand.in + batch * operand.in_strides[0] + token * operand.in_strides[1] + skip,

@@ -11,7 +11,7 @@
 
 namespace phasor::job {
 
-// Scores are computed a tile at a time. Buffers of tiles are padded so that kernels need no tails: a row of scores has kKeyTile places, a
+// Scores are computed a tile at a time. Buffers of tiles are padded so that kernels need no tails: a row of scores has kKeyTile numbers, a
 // row of channels padded_width or padded_value_width, a multiple of kPadding; what pads is zero (scores: -infinity).
 constexpr std::int64_t kQueryTile = 96;
 constexpr std::int64_t kKeyTile = 64;
@@ -74,7 +74,7 @@ inline TileRange key_tiles_of(const Sequence& sequence, std::int64_t part, std::
   return {sequence.first_key_tile + tiles * part / parts, sequence.first_key_tile + tiles * (part + 1) / parts};
 }
 
-struct SightJob {
+struct MaskJob {
   bool causal = false;
   std::int64_t left = INT64_MAX;   // r <= left
   std::int64_t right = INT64_MAX;  // -r <= right
@@ -142,7 +142,7 @@ struct AttentionJob {
   DecayJob decay;
   double scale = 1;
   double softcap = 0;
-  SightJob sight;
+  MaskJob mask;
   // (B or 1, Tq) and (B or 1, Tk); stride 0 where batch rows share.
   const std::int64_t* query_positions = nullptr;
   const std::int64_t* key_positions = nullptr;

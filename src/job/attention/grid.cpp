@@ -10,7 +10,7 @@ DecomposedLayout layout_of(const DecomposedJob& term, bool backward) {
   DecomposedLayout at;
   at.y_stride = padded(term.y.keys) + kPadding;
   at.x_stride = padded(term.x.keys + kKeyTile);
-  at.product_stride = std::max(term.y.places, term.x.places);
+  at.product_stride = std::max(term.y.padded_rows, term.x.padded_rows);
   const auto take = [&at](std::int64_t& offset, std::int64_t count) {
     offset = at.size;
     at.size += count;

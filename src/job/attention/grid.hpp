@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Biases of images, as jobs: a table a pair of offsets (Swin), or rows for each of the two that meet queries (SAM).
+// Biases of images, as jobs: one table per pair of offsets (Swin), or rows for each of the two that meet queries (SAM).
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ struct AxisJob {
   std::int64_t queries = 0;  // extents of the two grids
   std::int64_t keys = 0;
   std::int64_t rows = 0;                 // of the table
-  std::int64_t places = 0;               // rows, padded
-  const void* columns = nullptr;         // (H or 1, padded_width, places) T: the table transposed, times the scale
+  std::int64_t padded_rows = 0;          // rows, padded
+  const void* columns = nullptr;         // (H or 1, padded_width, padded_rows) T: the table transposed, times the scale
   const void* packed = nullptr;          // backward: (H or 1, rows, padded_width) T, times the scale
   const std::int32_t* row_of = nullptr;  // (queries, keys)
   bool shares_heads = false;

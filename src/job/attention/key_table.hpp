@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table that meets keys, as a job.
+// A key-side table (DeBERTa p2c), as a job.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ constexpr std::int64_t kKeyStrip = 16;
 constexpr std::int64_t kKeyWindow = 112;
 
 /// Places are by rising distance, query - key, one each, with kKeyWindow copies of the ends before and behind, so that a window may begin
-/// anywhere. Lines of the packed table, times the scale: one a place; or, where neighbouring places have the same row or the next one
-/// (DeBERTa's buckets), one a row, and `ranks` says which.
+/// anywhere. Lines of the packed table, times the scale: one per place; or, where neighbouring places have the same row or the next one
+/// (DeBERTa's buckets), one per row, and `ranks` says which.
 struct KeyTableJob {
   TableBand band = {};
   std::int64_t width = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table that meets queries, as a job.
+// A query-side table (Shaw, DeBERTa c2p), as a job.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ namespace phasor::job {
 struct QueryTableJob {
   TableParts table = {};          // times the scale, but for its sums
   ConstTensorView features = {};  // strides 0 where shared; data null: q
-  const void* shift = nullptr;    // (H, places) T; null: none
-  void* shift_sums = nullptr;     // backward: (slots, places); null: not wanted
-  void* feature_sums = nullptr;   // backward: (parts, B, H, Tq, places); null: not wanted
+  const void* shift = nullptr;    // (H, padded_width) T; null: none
+  void* shift_sums = nullptr;     // backward: (slots, padded_width); null: not wanted
+  void* feature_sums = nullptr;   // backward: (parts, B, H, Tq, padded_width); null: not wanted
 };
 
 }  // namespace phasor::job

@@ -14,7 +14,7 @@ struct SegmentJob {
   const void* key_segments = nullptr;     // T: (B or 1, Tq), and (B or 1, Tk and kKeyTile more)
   std::int64_t query_segment_stride = 0;  // 0: batch rows share
   std::int64_t key_segment_stride = 0;
-  // Backward: for each slot, with dz the sums of ds a row and a kind: (2, padded_width) of dz q, then 2 of dz. Null: not wanted.
+  // Backward: for each slot, with dz the sums of ds per row and kind: (2, padded_width) of dz q, then 2 of dz. Null: not wanted.
   void* sums = nullptr;
   std::int64_t sum_size = 0;
 };

@@ -43,19 +43,19 @@ constexpr std::int64_t kTableTags = 32;
 struct TableBuffers {
   std::int64_t stride = 0;    // of a query's products and sums
   std::int64_t tags = 0;      // kTableTags words
-  std::int64_t features = 0;  // (kQueryTile, places)
+  std::int64_t features = 0;  // (kQueryTile, padded_width)
   std::int64_t products = 0;  // (kQueryTile, stride), and kTableMargin before and after
   std::int64_t end_products = 0;
   std::int64_t sums = 0;
   std::int64_t end_sums = 0;
   std::int64_t pending = 0;
-  std::int64_t result = 0;       // (kQueryTile, places)
+  std::int64_t result = 0;       // (kQueryTile, padded_width)
   std::int64_t column_sums = 0;  // (kTableMargin), or (row_count) where it is whole
   std::int64_t size = 0;
 };
 
-/// Backward: the rows of a packed table that the distances of a group of sequences reach, and where their sums lie: (heads, count, places)
-/// T. Many short sequences then have short sums, however long the table is.
+/// Backward: the rows of a packed table that the distances of a group of sequences reach, and where their sums lie: (heads, count,
+/// padded_width) T. Many short sequences then have short sums, however long the table is.
 struct SlotRows {
   std::int64_t first = 0;
   std::int64_t count = 0;   // 0: nothing is ever seen
@@ -67,10 +67,10 @@ struct TableParts {
   TableBand band;
   TableWay way = TableWay::whole;
   std::int64_t width = 0;
-  std::int64_t places = 0;              // of a packed row: padded(width)
+  std::int64_t padded_width = 0;        // of a packed row: padded(width)
   std::int64_t row_count = 0;           // of the packed table, margins included
   PackedTable panels;                   // (panels, width, kKeyTile): the table transposed, for products; data null: not needed
-  PackedTable rows;                     // (row_count, places); data null: not needed
+  PackedTable rows;                     // (row_count, padded_width); data null: not needed
   void* sums = nullptr;                 // backward: the table's gradient, by slots; null: not wanted
   const SlotRows* slot_rows = nullptr;  // (groups, parts)
   TableBuffers layout;

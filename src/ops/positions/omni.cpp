@@ -242,7 +242,7 @@ class OmniWalk {
       const double end = static_cast<double>(j) * chunk;
       if (video < content.grid.tokens()) {
         row_.begin();
-        // A chunk has at least one token: transformers goes on by one chunk a token where the frames leap over several.
+        // A chunk has at least one token: transformers goes on by one chunk per token where the frames leap over several.
         do put_visual(content, video++);
         while (video < content.grid.tokens() && frame_of(content, video) - start_ < end);
       }

@@ -13,7 +13,7 @@ using job::at;
 using job::error;
 using job::PositionSink;
 
-/// Which page of its sequences a block is, and how many places of it are taken.
+/// Which page of its sequences a block is, and how many slots of it are taken.
 struct Block {
   std::int64_t page = -1;
   std::int64_t taken = 0;
@@ -81,13 +81,13 @@ Status find_slot(const char* where, const PageTable& table, std::int64_t sequenc
   const std::int64_t page = position / table.page_size;
   const std::int64_t length = table.lengths.size == 0 ? position + 1 : at(table.lengths, token.sequence);
   if (page >= pages || position >= length) {
-    return error(where, "token {} is at {}, sequence {} has {} pages of {} places{}", token.t, position, token.sequence, pages,
+    return error(where, "token {} is at {}, sequence {} has {} pages of {} slots{}", token.t, position, token.sequence, pages,
                  table.page_size, position >= length ? " and ends before it" : "");
   }
   const std::int64_t block = at(table.blocks, token.sequence * pages + page);
   if (block < 0) return error(where, "token {} is at {}, but page {} of sequence {} has no block", token.t, position, page, token.sequence);
   if (__builtin_mul_overflow(block, table.page_size, &slot) || __builtin_add_overflow(slot, position % table.page_size, &slot)) {
-    return error(where, "block {} of {} places has slots beyond 2^63, wanted fewer", block, table.page_size);
+    return error(where, "block {} of {} slots has slots beyond 2^63, wanted fewer", block, table.page_size);
   }
   return {};
 }

@@ -12,7 +12,7 @@ using job::at;
 using job::error;
 using job::PositionSink;
 
-/// `offsets` may be empty (0), one (for every row) or one a row.
+/// `offsets` may be empty (0), one (for every row) or one per row.
 std::int64_t offset_of(const Integers& offsets, std::int64_t row) {
   return offsets.size == 0 ? 0 : at(offsets, offsets.size == 1 ? 0 : row);
 }

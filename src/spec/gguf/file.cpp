@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t metadata_budget = std::uint64_t{64} << 20;  // bytes of keys and infos
 constexpr std::uint64_t longest_text = std::uint64_t{1} << 20;
-constexpr std::uint64_t longest_kept_array = 4096;  // lists with an entry a layer are far shorter
+constexpr std::uint64_t longest_kept_array = 4096;  // lists with one entry per layer are far shorter
 constexpr std::uint64_t longest_rope_tensor = 2048;
 constexpr std::uint64_t default_alignment = 32;
 

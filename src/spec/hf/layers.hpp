@@ -26,7 +26,7 @@ struct Shape {
 };
 Shape read_shape(const Section& config, const Model& model);
 
-/// One name a layer; all empty where neither file nor model has layer types.
+/// One name per layer; all empty where neither file nor model has layer types.
 std::vector<std::string> read_layer_types(const Section& config, const Model& model, std::int64_t layers);
 /// Linear attention, convolutions and the like know no positions.
 bool attends(const std::string& type);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models that bias scores or add positions to tokens, one function a family, and the choice of reader for every encoding.
+// Models that bias scores or add positions to tokens, one function per family, and the choice of reader for every encoding.
 #include <algorithm>
 
 #include "math/gain.hpp"

@@ -15,7 +15,7 @@
 
 namespace phasor::spec {
 
-/// An object of JSON text, one key a line.
+/// An object of JSON text, one key per line.
 class JsonObject {
  public:
   explicit JsonObject(int depth = 0) : depth_(depth) {}

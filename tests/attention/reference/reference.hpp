@@ -26,7 +26,7 @@ struct Visibility {
   bool causal = false;                      // distance >= 0
   std::optional<std::int64_t> left = {};    // distance <= left
   std::optional<std::int64_t> right = {};   // -distance <= right
-  Integers prefix = {};                     // (B), or one a sequence: keys at positions below it are exempt from `causal`
+  Integers prefix = {};                     // (B), or one per sequence: keys at positions below it are exempt from `causal`
   Integers query_starts = {};               // varlen, B = 1: 0, ..., Tq; queries see keys of their own sequence
   Integers key_starts = {};                 // 0, ..., Tk
   std::vector<std::uint8_t> key_mask = {};  // (B, Tk); 0: padding

@@ -92,7 +92,7 @@ struct Sandwich {
   void check(const Problem&) const {}
 };
 
-/// A learned bias a distance: row clamp(-r, -left, right) + left.
+/// One learned bias per distance: row clamp(-r, -left, right) + left.
 struct LearnedDiagonal {
   std::int64_t left = 0;
   std::int64_t right = 0;
@@ -155,7 +155,7 @@ struct Sam {
   void check(const Problem& problem) const;
 };
 
-// ---- Tables that meet queries or keys ----
+// ---- Query-side and key-side tables ----
 
 /// scale q . RK[clamp(-r, -left, right) + left]; and RV of the same row added to v.
 struct Shaw {

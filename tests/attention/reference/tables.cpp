@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Schemes of the reference whose tables meet queries or keys: Shaw, DeBERTa, Inkling.
+// Schemes of the reference with query-side or key-side tables: Shaw, DeBERTa, Inkling.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>

@@ -76,7 +76,7 @@ inline void amx_begin(const RowTile<float>& rows, std::int64_t first, const Forw
 }
 
 /// Scale, terms, soft cap and mask; gives what the softmax is still to multiply by.
-inline float amx_finish_scores(const ScoreTile<float>& tile, TileSight sight, const ForwardScratch<float>& s) {
+inline float amx_finish_scores(const ScoreTile<float>& tile, TileMask mask, const ForwardScratch<float>& s) {
   const job::AttentionJob& job = *tile.rows->job;
   auto scale = static_cast<float>(job.scale);
   if (!job.terms.empty() || job.softcap > 0) {
@@ -90,7 +90,7 @@ inline float amx_finish_scores(const ScoreTile<float>& tile, TileSight sight, co
     amx::keep_awake();
   });
   if (job.softcap > 0) cap_scores(*tile.rows, tile.scores);
-  if (sight == TileSight::part || tile.keys->count < job::kKeyTile) mask_tile(tile, -std::numeric_limits<float>::infinity());
+  if (mask == TileMask::part || tile.keys->count < job::kKeyTile) mask_tile(tile, -std::numeric_limits<float>::infinity());
   return scale;
 }
 
@@ -100,10 +100,10 @@ inline void amx_walk(AmxBlock& block, Columns key_tiles, std::int64_t panel, con
   const job::AttentionJob& job = *block.rows.job;
   for (std::int64_t k = key_tiles.end - 1; k >= key_tiles.first; --k) {
     const job::TokenTile& keys = job.key_tiles[static_cast<std::size_t>(k)];
-    const TileSight sight = sight_of(job, block.tile, keys);
-    if (sight == TileSight::none) continue;
+    const TileMask mask = mask_of(job, block.tile, keys);
+    if (mask == TileMask::none) continue;
     amx::scores(block.q, amx_panel(job.panels.keys_transposed[0], panel + k, job.shape.width), job.shape.width, s.scores);
-    const float scale = amx_finish_scores(score_tile(block.rows, keys, s.scores), sight, s);
+    const float scale = amx_finish_scores(score_tile(block.rows, keys, s.scores), mask, s);
     const std::uint32_t rescaled = amx::softmax(s.scores, scale, kParts, block.state);
     if (rescaled != 0 && block.begun) amx::rescale(block.out, block.state, rescaled);
     amx::add_values(s.scores, kParts, amx_panel(job.panels.values, panel + k, job.shape.value_width), block.out,

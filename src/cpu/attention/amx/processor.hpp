@@ -109,7 +109,7 @@ enum class Fill { overwrite, add };
 /// out (+)= probabilities values, summed in float32; `tile` is what softmax left.
 void add_values(const float* tile, Parts parts, const BFloat16* values, const Output& out, Fill fill);
 
-/// The sums of a block's probabilities, one a row: what its outputs are to be divided by. Log-sum-exp is log(2) shift + log(sum).
+/// The sums of a block's probabilities, one per row: what its outputs are to be divided by. Log-sum-exp is log(2) shift + log(sum).
 void row_sums(const BlockState& state, float* sums);
 
 }  // namespace phasor::cpu::amx

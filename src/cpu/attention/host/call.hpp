@@ -17,7 +17,7 @@ job::AttentionShape shape_of(const AttentionInputs& inputs);
 /// Positions farther than this from 0 are an error, so that distances do not overflow.
 constexpr std::int64_t kFarthest = std::int64_t{1} << 61;
 
-/// Positions, sequences, tiles, distances, sight. A tile spans at most `span` positions.
+/// Positions, sequences, tiles, distances, mask. A tile spans at most `span` positions.
 Status make_layout(const Call& call, std::int64_t span, Arena& arena, Prepared& out);
 /// The span of positions that a tile of keys or queries may have for the content's factors to stay within float32.
 std::int64_t tile_span(const AttentionContent& content);

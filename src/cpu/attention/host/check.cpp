@@ -72,8 +72,8 @@ Status check_numbers(const char* where, const AttentionSpec& spec) {
   if (!std::isfinite(spec.softcap) || spec.softcap < 0) {
     return error(where, "softcap is {}, wanted 0 (none) or a finite number above", spec.softcap);
   }
-  if (spec.visibility.sight > Sight::causal) {
-    return error(where, "visibility.sight is {}, wanted full or causal", static_cast<int>(spec.visibility.sight));
+  if (spec.visibility.mask > Mask::causal) {
+    return error(where, "visibility.mask is {}, wanted full or causal", static_cast<int>(spec.visibility.mask));
   }
   if (spec.skip > TileSkip::certified) return error(where, "skip is {}, wanted none or certified", static_cast<int>(spec.skip));
   return {};
@@ -123,7 +123,7 @@ Status check_visibility(const char* where, const Visibility& see, const job::Att
   const std::int64_t sequences = is_varlen(see) ? see.query_starts.size - 1 : shape.batch;
   if (Status s = job::check_list(where, "prefix", see.prefix, {}); !s) return s;
   if (see.prefix.size == sequences) return {};
-  return error(where, "prefix has {} elements, wanted {}, one a sequence", see.prefix.size, sequences);
+  return error(where, "prefix has {} elements, wanted {}, one per sequence", see.prefix.size, sequences);
 }
 
 // ---- Positions: as far as their shape goes ----
@@ -153,7 +153,7 @@ Status check_content(const char* where, const RotaryContent& content, const Visi
   const std::string name = std::string(where) + ": content.map";
   if (Status s = plan::check_position_map(name.c_str(), *content.map); !s) return s;
   if (content.keys != KeyState::unrotated) return error(where, "content has a map and rotated keys, wanted them unrotated");
-  if (see.sight != Sight::causal) return error(where, "content has a map and sight is full, wanted causal");
+  if (see.mask != Mask::causal) return error(where, "content has a map and mask is full, wanted causal");
   if (see.prefix.size > 0) return error(where, "content has a map and a prefix is given, wanted none");
   return {};
 }
@@ -196,7 +196,7 @@ Status check_skip(const char* where, const AttentionSpec& spec) {
   if (alibi == nullptr || alibi->form == AlibiForm::key_position || bias->gate.data != nullptr) {
     return error(where, "skip is certified, wanted one term: symmetric or causal ALiBi without a gate");
   }
-  if (see.sight != Sight::causal || see.prefix.size > 0) return error(where, "skip is certified, wanted causal sight without a prefix");
+  if (see.mask != Mask::causal || see.prefix.size > 0) return error(where, "skip is certified, wanted a causal mask without a prefix");
   if (!std::holds_alternative<PlainContent>(spec.content) || spec.content_shift.data != nullptr || spec.softcap != 0) {
     return error(where, "skip is certified, wanted PlainContent without content_shift and softcap");
   }
@@ -206,8 +206,8 @@ Status check_skip(const char* where, const AttentionSpec& spec) {
 Status check_terms(const Call& call) {
   const AttentionSpec& spec = *call.spec;
   for (std::size_t t = 0; t < spec.terms.size(); ++t) {
-    if (std::holds_alternative<CopeTerm>(spec.terms[t]) && spec.visibility.sight != Sight::causal) {
-      return error(call.where, "terms[{}] is CoPE and sight is full, wanted causal", t);
+    if (std::holds_alternative<CopeTerm>(spec.terms[t]) && spec.visibility.mask != Mask::causal) {
+      return error(call.where, "terms[{}] is CoPE and mask is full, wanted causal", t);
     }
   }
   if (call.gradients != nullptr && !call.gradients->terms.empty() && call.gradients->terms.size() != spec.terms.size()) {

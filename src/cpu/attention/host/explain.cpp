@@ -23,8 +23,8 @@ bool may_see(const job::AttentionJob& job, const job::TokenTile& queries, const 
   const std::int64_t nearest = queries.min_position - keys.max_position;
   const std::int64_t farthest = queries.max_position - keys.min_position;
   const std::int64_t prefix = job.sequences[static_cast<std::size_t>(queries.sequence)].prefix;
-  if (job.sight.causal && farthest < 0 && keys.min_position >= prefix) return false;
-  return nearest <= job.sight.left && -farthest <= job.sight.right;
+  if (job.mask.causal && farthest < 0 && keys.min_position >= prefix) return false;
+  return nearest <= job.mask.left && -farthest <= job.mask.right;
 }
 
 /// How many ways of q meeting k a tile takes: it computes each.

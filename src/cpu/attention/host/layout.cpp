@@ -16,7 +16,7 @@ namespace {
 struct Side {
   const char* name;
   const std::optional<Positions>* given;
-  Integers starts;  // empty: a sequence a batch row
+  Integers starts;  // empty: one sequence per batch row
   std::int64_t tokens;
   std::int64_t tile;    // tokens, at most
   std::int64_t span;    // positions, at most
@@ -113,7 +113,7 @@ void find_distances(Prepared& out) {
   out.max_distance = range.high;
 }
 
-/// The arrays of one side: a row, or one a batch row where they differ.
+/// The arrays of one side: a row, or one per batch row where they differ.
 struct PositionArray {
   const std::int64_t* data;
   std::int64_t stride;
@@ -133,13 +133,13 @@ PositionArray make_positions(const Side& side, std::span<const Tokens> sequences
 }
 
 /// Limits that hide nothing are none, and those that hide all are just that: sums with them cannot overflow.
-job::SightJob sight_of(const Visibility& see, const Prepared& out) {
-  job::SightJob sight = {.causal = see.sight == Sight::causal,
-                         .key_mask = see.key_mask.data,
-                         .mask_strides = {see.key_mask.strides[0], see.key_mask.strides[1]}};
-  if (see.left && *see.left < out.max_distance) sight.left = std::max(*see.left, out.min_distance - 1);
-  if (see.right && *see.right < -out.min_distance) sight.right = std::max(*see.right, -out.max_distance - 1);
-  return sight;
+job::MaskJob mask_of(const Visibility& see, const Prepared& out) {
+  job::MaskJob mask = {.causal = see.mask == Mask::causal,
+                       .key_mask = see.key_mask.data,
+                       .mask_strides = {see.key_mask.strides[0], see.key_mask.strides[1]}};
+  if (see.left && *see.left < out.max_distance) mask.left = std::max(*see.left, out.min_distance - 1);
+  if (see.right && *see.right < -out.min_distance) mask.right = std::max(*see.right, -out.max_distance - 1);
+  return mask;
 }
 
 }  // namespace
@@ -177,7 +177,7 @@ Status make_layout(const Call& call, std::int64_t span, Arena& arena, Prepared& 
   out.job.query_tiles = out.query_tiles;
   out.job.key_tiles = out.key_tiles;
   find_distances(out);
-  out.job.sight = sight_of(see, out);
+  out.job.mask = mask_of(see, out);
   return {};
 }
 

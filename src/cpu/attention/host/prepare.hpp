@@ -53,7 +53,7 @@ struct Call {
 /// Checks inputs and spec, lays out in `arena` and, unless it is measuring, fills: positions, sequences and tiles, contents, shift, terms,
 /// and takes the panels (forward: keys_transposed and values, unless it decodes; backward: keys both ways and values_transposed), which
 /// cpu's pack fills. Outputs and the backward's own buffers and scratch are the caller's to add. A call that fails, fails while measuring,
-/// before anything is written. Allocates a few words a tile; may throw std::bad_alloc.
+/// before anything is written. Allocates a few words per tile; may throw std::bad_alloc.
 Status prepare(const Call& call, Arena& arena, Prepared& out);
 
 /// The term's context again, for finish_term.

@@ -53,7 +53,7 @@ inline std::int64_t heads_of(const ConstTensorView& v) { return v.shape[2]; }
 
 /// (heads of v, rows, padded) T of a (1, rows, heads, width) tensor times `factor`; what pads is 0. Null while measuring.
 struct Packing {
-  std::int64_t padded;  // places of a row
+  std::int64_t padded;  // numbers of a row
   double factor = 1;
 };
 void* pack_rows(const ConstTensorView& v, const Packing& packing, const job::AttentionJob& job, Arena& arena);

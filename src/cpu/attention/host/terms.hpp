@@ -11,7 +11,7 @@
 
 namespace phasor::attend {
 
-/// What a term is made ready for. The job has its shape, positions, sequences, tiles and sight by then; while measuring, its pointers are
+/// What a term is made ready for. The job has its shape, positions, sequences, tiles and mask by then; while measuring, its pointers are
 /// null (positions are not known: sizes may depend on shapes and on the span of distances only).
 struct TermContext {
   const AttentionSpec* spec;
@@ -57,8 +57,8 @@ Status finish_term(const DecomposedTerm& term, const job::DecomposedJob& made, c
 Status finish_term(const DenseTerm& term, const job::DenseJob& made, const TermContext& context);
 Status finish_term(const CopeTerm& term, const job::CopeJob& made, const TermContext& context);
 
-/// What explain says of a term: whether a tile of these distances is far for it (constant a row or a column), and operations a score it
-/// adds in the band, a query row, and in all, forward.
+/// What explain says of a term: whether a tile of these distances is far for it (constant per row or per column), and operations per score
+/// it adds in the band, a query row, and in all, forward.
 struct TermCost {
   std::int64_t far_above = INT64_MAX;  // every distance >= this: far
   std::int64_t far_below = INT64_MIN;  // every distance <= this: far

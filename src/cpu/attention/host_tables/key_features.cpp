@@ -14,13 +14,13 @@ namespace {
 
 /// Whether a query may see the key.
 bool is_seen(const job::AttentionJob& job, const job::Sequence& sequence, const PositionRange& queries, std::int64_t key) {
-  const job::SightJob& sight = job.sight;
-  const std::uint8_t* const mask = sight.key_mask;
-  if (mask != nullptr && mask[sequence.batch * sight.mask_strides[0] + key * sight.mask_strides[1]] == 0) return false;
+  const job::MaskJob& mask = job.mask;
+  const std::uint8_t* const shown = mask.key_mask;
+  if (shown != nullptr && shown[sequence.batch * mask.mask_strides[0] + key * mask.mask_strides[1]] == 0) return false;
   if (queries.empty()) return false;
   const std::int64_t position = job.key_positions[sequence.batch * job.key_position_stride + key];
-  if (sight.causal && position > queries.greatest && position >= sequence.prefix) return false;
-  return queries.least - position <= sight.left && position - queries.greatest <= sight.right;
+  if (mask.causal && position > queries.greatest && position >= sequence.prefix) return false;
+  return queries.least - position <= mask.left && position - queries.greatest <= mask.right;
 }
 
 template <class T, class Element>
@@ -31,8 +31,8 @@ void pack_row(const Element* in, std::int64_t stride, std::int64_t width, T* out
 /// One batch row and head: tile by tile, since a tile knows its sequence. Shared features hold what any batch row sees.
 template <class T>
 void pack_one(const ConstTensorView& v, const job::AttentionJob& job, const RowIndex& which, T* out) {
-  const std::int64_t places = job::padded(v.shape[3]);
-  std::fill_n(out, (job.shape.keys + job::kKeyTile) * places, T{0});
+  const std::int64_t padded_width = job::padded(v.shape[3]);
+  std::fill_n(out, (job.shape.keys + job::kKeyTile) * padded_width, T{0});
   for (std::size_t t = 0; t < job.key_tiles.size(); ++t) {
     const job::TokenTile& tile = job.key_tiles[t];
     const job::Sequence& sequence = job.sequences[static_cast<std::size_t>(tile.sequence)];
@@ -43,7 +43,7 @@ void pack_one(const ConstTensorView& v, const job::AttentionJob& job, const RowI
       job::with_element(v.dtype, [&](auto tag) {
         using Element = typename decltype(tag)::type;
         const Element* const in = static_cast<const Element*>(v.data) + which.b * v.strides[0] + j * v.strides[1] + which.h * v.strides[2];
-        pack_row(in, v.strides[3], v.shape[3], out + j * places);
+        pack_row(in, v.strides[3], v.shape[3], out + j * padded_width);
       });
     }
   }
@@ -66,15 +66,15 @@ KeyFeatures pack_key_features(const ConstTensorView& v, const TermContext& conte
   return made;
 }
 
-void* take_feature_sums(std::int64_t places, const job::AttentionJob& job, Arena& arena) {
-  const std::int64_t count = job.shape.batch * job.shape.key_heads * job.shape.keys * places;
+void* take_feature_sums(std::int64_t padded_width, const job::AttentionJob& job, Arena& arena) {
+  const std::int64_t count = job.shape.batch * job.shape.key_heads * job.shape.keys * padded_width;
   void* const memory = arena.take_bytes(count * bytes_of(job.arithmetic));
   if (memory == nullptr) return nullptr;
   with_arithmetic(job.arithmetic, [&]<class T>(T zero) { std::fill_n(static_cast<T*>(memory), count, zero); });
   return memory;
 }
 
-void add_feature_sums(const void* sums, std::int64_t places, const TermContext& context) {
+void add_feature_sums(const void* sums, std::int64_t padded_width, const TermContext& context) {
   const TensorView& gradient = context.gradient->features;
   const Extents& shape = gradient.shape;
   const job::AttentionShape& s = context.job->shape;
@@ -85,7 +85,7 @@ void add_feature_sums(const void* sums, std::int64_t places, const TermContext& 
       double sum = 0;
       for (std::int64_t b = row.b; b < (shape[0] == 1 ? s.batch : row.b + 1); ++b) {
         for (std::int64_t h = row.h; h < (shape[2] == 1 ? s.key_heads : row.h + 1); ++h) {
-          sum += static_cast<double>(static_cast<const T*>(sums)[((b * s.key_heads + h) * s.keys + row.t) * places + c]);
+          sum += static_cast<double>(static_cast<const T*>(sums)[((b * s.key_heads + h) * s.keys + row.t) * padded_width + c]);
         }
       }
       add_to_element(gradient, row, c, sum);

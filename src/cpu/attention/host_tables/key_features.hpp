@@ -19,9 +19,9 @@ struct KeyFeatures {
 };
 KeyFeatures pack_key_features(const ConstTensorView& features, const TermContext& context, Arena& arena);
 
-/// (B, Hk, Tk, places) T of zeros.
-void* take_feature_sums(std::int64_t places, const job::AttentionJob& job, Arena& arena);
+/// (B, Hk, Tk, padded_width) T of zeros.
+void* take_feature_sums(std::int64_t padded_width, const job::AttentionJob& job, Arena& arena);
 /// Added to the caller's gradient of features, over batch rows and key heads that share.
-void add_feature_sums(const void* sums, std::int64_t places, const TermContext& context);
+void add_feature_sums(const void* sums, std::int64_t padded_width, const TermContext& context);
 
 }  // namespace phasor::attend

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table that meets keys, on the host side.
+// A key-side table (DeBERTa p2c), on the host side.
 #include <algorithm>
 #include <cmath>
 
@@ -38,7 +38,7 @@ std::int64_t row_at_place(const TableTerm& term, const job::TableBand& band, std
   return bias != nullptr ? bias->row(-(band.first + column)) : table_row_of(term, band, column);
 }
 
-/// Places and lines: a line a row where rows rise one by one with the distance, else a line a place.
+/// Places and lines: one line per row where rows rise one by one with the distance, else one line per place.
 void lay_out_lines(const TableTerm& term, job::KeyTableJob& made) {
   made.places = made.band.count + 2 * job::kKeyWindow;
   made.ranked = std::holds_alternative<Bias>(term.rows);
@@ -170,7 +170,7 @@ void take_table(const TableTerm& term, const TermContext& context, Arena& arena,
 
 void finish_table(const TableTerm& term, const job::KeyTableJob& made, const TermContext& context) {
   add_table_totals({.slots = {made.sums, made.slot_rows},
-                    .places = made.padded_width,
+                    .padded_width = made.padded_width,
                     .rows = made.lines,
                     .row_of = [&](std::int64_t line) { return row_of_line(term, made, line); },
                     .repeats = std::holds_alternative<Bias>(term.rows) && !made.ranked,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table that meets queries, on the host side; and which side a table is for.
+// A query-side table (Shaw, DeBERTa c2p), on the host side; and which side a table is for.
 #include <algorithm>
 #include <cmath>
 
@@ -29,16 +29,16 @@ Status check_operands(const TableTerm& term, const TermContext& context, std::in
   return check_gradient(context.where, context.gradient->shift, term.shift, "shift");
 }
 
-/// (H, places) T, shared or not.
-void* pack_shift(const ConstTensorView& shift, const job::AttentionJob& job, std::int64_t places, Arena& arena) {
+/// (H, padded_width) T, shared or not.
+void* pack_shift(const ConstTensorView& shift, const job::AttentionJob& job, std::int64_t padded_width, Arena& arena) {
   const std::int64_t heads = job.shape.heads;
-  void* const memory = arena.take_bytes(heads * places * bytes_of(job.arithmetic));
+  void* const memory = arena.take_bytes(heads * padded_width * bytes_of(job.arithmetic));
   if (memory == nullptr) return nullptr;
   with_arithmetic(job.arithmetic, [&]<class T>(T) {
     T* const out = static_cast<T*>(memory);
-    std::fill_n(out, heads * places, T{0});
+    std::fill_n(out, heads * padded_width, T{0});
     for (std::int64_t h = 0; h < heads; ++h) {
-      for (std::int64_t c = 0; c < shift.shape[3]; ++c) out[h * places + c] = static_cast<T>(element_at(shift, {0, 0, h}, c));
+      for (std::int64_t c = 0; c < shift.shape[3]; ++c) out[h * padded_width + c] = static_cast<T>(element_at(shift, {0, 0, h}, c));
     }
   });
   return memory;
@@ -51,8 +51,8 @@ ConstTensorView with_shared_strides(ConstTensorView v) {
   return v;
 }
 
-std::int64_t feature_sum_count(const job::AttentionJob& job, std::int64_t places) {
-  return job.backward.parts * job.shape.batch * job.shape.heads * job.shape.queries * places;
+std::int64_t feature_sum_count(const job::AttentionJob& job, std::int64_t padded_width) {
+  return job.backward.parts * job.shape.batch * job.shape.heads * job.shape.queries * padded_width;
 }
 
 void* take_zeros(std::int64_t count, const job::AttentionJob& job, Arena& arena) {
@@ -80,10 +80,10 @@ Status make_query_table(const TableTerm& term, const TermContext& context, Arena
                          .sums = backward,
                          .column_sums = wants_shift};
   if (Status status = make_parts(term, context, needs, arena, made.table); !status) return status;
-  const std::int64_t places = made.table.places;
-  if (is_given(term.shift)) made.shift = pack_shift(term.shift, job, places, arena);
-  if (wants_shift) made.shift_sums = take_sums(places, job, arena);
-  if (backward && is_given(context.gradient->features)) made.feature_sums = take_zeros(feature_sum_count(job, places), job, arena);
+  const std::int64_t padded_width = made.table.padded_width;
+  if (is_given(term.shift)) made.shift = pack_shift(term.shift, job, padded_width, arena);
+  if (wants_shift) made.shift_sums = take_sums(padded_width, job, arena);
+  if (backward && is_given(context.gradient->features)) made.feature_sums = take_zeros(feature_sum_count(job, padded_width), job, arena);
   out = made;
   return {};
 }
@@ -96,7 +96,7 @@ void finish_shift(const job::QueryTableJob& made, const TermContext& context) {
     for (std::int64_t h = 0; h < gradient.shape[2]; ++h) {
       double sum = 0;
       const std::int64_t end = gradient.shape[2] == 1 ? job.shape.heads : h + 1;
-      for (std::int64_t head = h; head < end; ++head) sum += sum_of_slots(made.shift_sums, made.table.places, job, head, c);
+      for (std::int64_t head = h; head < end; ++head) sum += sum_of_slots(made.shift_sums, made.table.padded_width, job, head, c);
       add_to_element(gradient, {0, 0, h}, c, sum);
     }
   }
@@ -114,7 +114,7 @@ double feature_sum(const job::QueryTableJob& made, const TermContext& context, c
     for (std::int64_t b = row.b; b < batch_end; ++b) {
       for (std::int64_t h = row.h; h < head_end; ++h) {
         const std::int64_t at = ((part * s.batch + b) * s.heads + h) * s.queries + row.t;
-        sum += static_cast<double>(static_cast<const T*>(made.feature_sums)[at * made.table.places + channel]);
+        sum += static_cast<double>(static_cast<const T*>(made.feature_sums)[at * made.table.padded_width + channel]);
       }
     }
   }

@@ -84,11 +84,11 @@ std::int64_t tokens_of(const job::AttentionJob& job, const job::Sequence& sequen
 }  // namespace
 
 DistanceRange seen_distances(const TermContext& context) {
-  const job::SightJob& sight = context.job->sight;
+  const job::MaskJob& mask = context.job->mask;
   DistanceRange range = {context.min_distance, context.max_distance};
-  if (sight.causal && context.spec->visibility.prefix.size == 0) range.low = std::max<std::int64_t>(range.low, 0);
-  if (sight.right != INT64_MAX) range.low = std::max(range.low, -sight.right);
-  range.high = std::min(range.high, sight.left);
+  if (mask.causal && context.spec->visibility.prefix.size == 0) range.low = std::max<std::int64_t>(range.low, 0);
+  if (mask.right != INT64_MAX) range.low = std::max(range.low, -mask.right);
+  range.high = std::min(range.high, mask.left);
   range.low = std::min(range.low, range.high);
   return range;
 }
@@ -129,7 +129,7 @@ std::int64_t slots_of(const job::AttentionJob& job) {
   return static_cast<std::int64_t>(job.groups.size()) * job.backward.parts * job.shape.heads;
 }
 
-TableSlots take_table_slots(const TermContext& context, std::int64_t places, const RowsOfDistances& rows_of, Arena& arena) {
+TableSlots take_table_slots(const TermContext& context, std::int64_t padded_width, const RowsOfDistances& rows_of, Arena& arena) {
   const job::AttentionJob& job = *context.job;
   const std::int64_t parts = job.backward.parts;
   const auto count = static_cast<std::int64_t>(job.groups.size()) * parts;
@@ -141,7 +141,7 @@ TableSlots take_table_slots(const TermContext& context, std::int64_t places, con
     range = {std::max(range.low, seen.low), std::min(range.high, seen.high)};
     const RowRange rows = !range.empty() ? rows_of(range) : RowRange{0, 0};
     if (slots != nullptr) slots[n] = {rows.first, rows.end - rows.first, used};
-    used += job.shape.heads * (rows.end - rows.first) * places;
+    used += job.shape.heads * (rows.end - rows.first) * padded_width;
   }
   const std::int64_t bytes = used * bytes_of(job.arithmetic);
   void* const sums = arena.take_bytes(bytes);
@@ -179,7 +179,7 @@ void add_slots(const TotalTask& task, std::int64_t row, std::int64_t channel, st
     const job::SequenceGroup& group = job.groups[static_cast<std::size_t>(n / parts)];
     if (shape[0] != 1 && job.sequences[static_cast<std::size_t>(group.first)].batch != task.b) continue;
     for (std::int64_t head = task.h; head < head_end; ++head) {
-      const std::int64_t first = at.offset + (head * at.count + row - at.first) * totals.places + channel;
+      const std::int64_t first = at.offset + (head * at.count + row - at.first) * totals.padded_width + channel;
       const T* const in = static_cast<const T*>(totals.slots.sums) + first;
       for (std::size_t c = 0; c < out.size(); ++c) out[c] += static_cast<double>(in[c]);
     }

@@ -31,19 +31,19 @@ struct RowRange {
   std::int64_t first;
   std::int64_t end;
 };
-/// Memory for the sums of a table by distance, cleared (null while measuring); `places` numbers per row.
+/// Memory for the sums of a table by distance, cleared (null while measuring); `padded_width` numbers per row.
 struct TableSlots {
   void* sums;
   const job::SlotRows* rows;
 };
 /// rows_of: the rows that distances reach, if there are any.
 using RowsOfDistances = std::function<RowRange(const DistanceRange&)>;
-TableSlots take_table_slots(const TermContext& context, std::int64_t places, const RowsOfDistances& rows_of, Arena& arena);
+TableSlots take_table_slots(const TermContext& context, std::int64_t padded_width, const RowsOfDistances& rows_of, Arena& arena);
 
 /// What the slots of a table hold, and where each row of the packed table belongs.
 struct TableTotals {
   TableSlots slots;
-  std::int64_t places;
+  std::int64_t padded_width;
   std::int64_t rows;                                 // of the packed table
   std::function<std::int64_t(std::int64_t)> row_of;  // the row of the caller's table; -1: none. Neighbours may have the same one
   bool repeats;                                      // rows that are no neighbours may have the same one, too

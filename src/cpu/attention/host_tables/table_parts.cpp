@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a table is computed (once a tile of queries, or sliding along the keys), and the memory that takes.
+// How a table is computed (once per tile of queries, or sliding along the keys), and the memory that takes.
 #include "cpu/attention/host_tables/table_parts.hpp"
 
 #include <algorithm>
@@ -12,18 +12,18 @@ namespace {
 
 // A tile of queries times so many columns, 200 KiB of float32, comes and goes in the second cache beside keys and values.
 constexpr std::int64_t kMostWhole = 512;
-// Where positions are given, tiles may be irregular: sliding then costs a product a score.
+// Where positions are given, tiles may be irregular: sliding then costs one product per score.
 constexpr std::int64_t kMostWholeOfGiven = 4096;
 
 /// Keys that a query sees, about.
 std::int64_t seen_keys(const TermContext& context) {
-  const Visibility& sight = context.spec->visibility;
+  const Visibility& see = context.spec->visibility;
   const std::int64_t span = context.max_distance - context.min_distance;  // of a sequence alone: queries + keys - 2
   std::int64_t seen = std::min(context.job->shape.keys, span / 2 + 1);
-  if (sight.sight == Sight::causal) seen = seen / 2 + 1;
-  if (sight.left && (sight.right || sight.sight == Sight::causal)) {
-    const std::int64_t ahead = sight.right && sight.sight == Sight::full ? *sight.right : 0;
-    seen = std::min(seen, std::min(*sight.left, seen) + std::min(ahead, seen) + 1);
+  if (see.mask == Mask::causal) seen = seen / 2 + 1;
+  if (see.left && (see.right || see.mask == Mask::causal)) {
+    const std::int64_t ahead = see.right && see.mask == Mask::full ? *see.right : 0;
+    seen = std::min(seen, std::min(*see.left, seen) + std::min(ahead, seen) + 1);
   }
   return seen;
 }
@@ -58,13 +58,13 @@ job::TableBuffers layout_of(const job::TableParts& table, const TableNeeds& need
   };
   const auto take_columns = [&](bool wanted) { return take(wanted, rows * out.stride + 2 * job::kTableMargin) + job::kTableMargin; };
   out.tags = take(true, job::kTableTags);
-  out.features = take(needs.features, rows * table.places);
+  out.features = take(needs.features, rows * table.padded_width);
   out.products = take_columns(needs.products);
   out.end_products = take(needs.products, 2 * job::kQueryTile);
   out.sums = take_columns(needs.sums);
   out.end_sums = take(needs.sums, rows * 2 * job::kTableLanes);
   out.pending = take(needs.sums, 3 * job::kQueryTile);
-  out.result = take(needs.result && sliding, rows * table.places);
+  out.result = take(needs.result && sliding, rows * table.padded_width);
   out.column_sums = take(needs.column_sums, sliding ? job::kKeyTile : band.count);
   return out;
 }
@@ -89,14 +89,14 @@ Status make_parts(const TableTerm& term, const TermContext& context, const Table
   if (Status status = make_table_band(term, context, arena, out.band); !status) return status;
   out.way = way_of(out.band, context);
   out.width = term.table.shape[3];
-  out.places = job::padded(out.width);
+  out.padded_width = job::padded(out.width);
   const TablePacking packing = packing_of(term, out, context, needs.factor);
   out.row_count = packing.rows();
   if (needs.panels) out.panels = pack_table_panels(packing, job, arena);
   if (needs.rows) out.rows = pack_table_rows(packing, job, arena);
   if (context.gradient != nullptr && is_given(context.gradient->table)) {
     const TableSlots slots =
-        take_table_slots(context, out.places, [&](const DistanceRange& range) { return rows_of(out, packing.margin, range); }, arena);
+        take_table_slots(context, out.padded_width, [&](const DistanceRange& range) { return rows_of(out, packing.margin, range); }, arena);
     out.sums = slots.sums;
     out.slot_rows = slots.rows;
   }
@@ -108,7 +108,7 @@ void finish_parts(const TableTerm& term, const job::TableParts& made, const Term
   if (made.sums == nullptr) return;
   const TablePacking packing = packing_of(term, made, context, factor);
   add_table_totals({.slots = {made.sums, made.slot_rows},
-                    .places = made.places,
+                    .padded_width = made.padded_width,
                     .rows = made.row_count,
                     .row_of = [&](std::int64_t row) { return table_row_of(term, made.band, packing.column(row)); },
                     .repeats = made.band.rows != nullptr,

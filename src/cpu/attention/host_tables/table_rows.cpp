@@ -180,9 +180,10 @@ std::int64_t table_row_of(const TableTerm& term, const job::TableBand& band, std
 }
 
 job::PackedTable pack_table_rows(const TablePacking& packing, const job::AttentionJob& job, Arena& arena) {
-  const std::int64_t places = job::padded(packing.term->table.shape[3]);
+  const std::int64_t padded_width = job::padded(packing.term->table.shape[3]);
   const std::int64_t rows = packing.rows();
-  return pack_table(packing, {.rows = rows, .columns = places, .column = 1, .row = places, .block_rows = rows, .block = 0}, job, arena);
+  return pack_table(packing, {.rows = rows, .columns = padded_width, .column = 1, .row = padded_width, .block_rows = rows, .block = 0}, job,
+                    arena);
 }
 
 job::PackedTable pack_table_panels(const TablePacking& packing, const job::AttentionJob& job, Arena& arena) {

@@ -48,7 +48,7 @@ Status check(const CopeTerm& term, const TermContext& context) {
   if (Status status = check_tensor(context.where, term.table, wanted); !status) return status;
   if (!std::isfinite(term.scale)) return job::error(context.where, "scale is {}, wanted a finite number", term.scale);
   if (!std::isfinite(term.gate_scale)) return job::error(context.where, "gate_scale is {}, wanted a finite number", term.gate_scale);
-  if (context.spec->visibility.sight != Sight::causal) return job::error(context.where, "sight is full, CoPE wants causal");
+  if (context.spec->visibility.mask != Mask::causal) return job::error(context.where, "mask is full, CoPE wants causal");
   if (Status status = check_order(context); !status || context.gradient == nullptr) return status;
   return check_gradient(context.where, context.gradient->table, term.table, "table");
 }
@@ -103,13 +103,13 @@ job::CopeLayout layout_of(const job::CopeJob& made, const job::AttentionJob& job
   };
   take(at.backward, job::kPadding);
   take(at.running, job::kQueryTile);
-  take(at.products, job::kQueryTile * made.places);
-  take(at.steps, job::kQueryTile * made.places);
+  take(at.products, job::kQueryTile * made.padded_rows);
+  take(at.steps, job::kQueryTile * made.padded_rows);
   take(at.gates, job::kQueryTile * job::kKeyTile);
   take(at.counts, job::kQueryTile * job::kKeyTile);
   if (!backward) return at;
   take(at.carry, job::kQueryTile);
-  take(at.gradients, job::kQueryTile * made.places);
+  take(at.gradients, job::kQueryTile * made.padded_rows);
   take(at.by_scores, job::kQueryTile * job::kKeyTile);
   take(at.later, most_key_tiles(job) * job::kQueryTile);
   return at;
@@ -124,10 +124,10 @@ Status make_term(const CopeTerm& term, const TermContext& context, Arena& arena,
   const bool backward = context.gradient != nullptr;
   job::CopeJob made;
   made.rows = term.table.shape[1];
-  made.places = job::padded(made.rows);
+  made.padded_rows = job::padded(made.rows);
   made.gate_scale = term.gate_scale;
   made.shares_heads = heads_of(term.table) == 1;
-  made.columns = pack_columns(term.table, {.padded = made.places, .factor = term.scale}, job, arena);
+  made.columns = pack_columns(term.table, {.padded = made.padded_rows, .factor = term.scale}, job, arena);
   const KeyFeatures keys = pack_key_features(job.k, context, arena);
   made.keys = keys.data;
   made.key_strides[0] = keys.batch_stride;

@@ -67,9 +67,9 @@ job::AxisJob make_axis(const Axis& axis, const DecomposedTerm& term, const TermC
   made.queries = axis.queries;
   made.keys = axis.keys;
   made.rows = table_rows(axis);
-  made.places = job::padded(made.rows);
+  made.padded_rows = job::padded(made.rows);
   made.shares_heads = heads_of(*axis.table) == 1;
-  made.columns = pack_columns(*axis.table, {.padded = made.places, .factor = term.scale}, job, arena);
+  made.columns = pack_columns(*axis.table, {.padded = made.padded_rows, .factor = term.scale}, job, arena);
   std::int32_t* const row_of = arena.take<std::int32_t>(axis.queries * axis.keys);
   for (std::int64_t n = 0; row_of != nullptr && n < axis.queries * axis.keys; ++n) row_of[n] = row_at(n / axis.keys, n % axis.keys, axis);
   made.row_of = row_of;

@@ -113,7 +113,7 @@ Status make_term(const SegmentTerm& term, const TermContext& context, Arena& are
   return {};
 }
 
-/// Two numbers a row; backward: and their gradients.
+/// Two numbers per row; backward: and their gradients.
 std::int64_t scratch_of(const job::SegmentJob& /*term*/, const job::AttentionJob& /*job*/, bool backward) {
   return (backward ? 4 : 2) * job::kQueryTile;
 }

@@ -41,7 +41,7 @@ struct BiasSums {
   std::int64_t skipped;  // places of the band before them
   double* ends;          // 2
   double* sums;          // sum_count
-  double* gate_sums;     // one a row; each null: not wanted
+  double* gate_sums;     // one per row; each null: not wanted
 
   BiasSums(const job::BiasJob& term, const RowTile<T>& rows, std::int64_t slot)
       : gates(gates_of(term, rows)), diagonals(nullptr), skipped(0), ends(nullptr), sums(nullptr), gate_sums(nullptr) {

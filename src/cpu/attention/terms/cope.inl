@@ -27,19 +27,19 @@ void term_begin(const job::CopeJob& term, const RowTile<T>& rows, T* scratch) {
   scratch[term.layout.backward] = 0;
   std::fill_n(s.running, job::kQueryTile, T{0});
   gemm(Gemm<T>{.m = rows.tile->count,
-               .n = term.places,
+               .n = term.padded_rows,
                .k = rows.job->shape.width,
                .a = rows.q,
                .a_row = width,
                .a_k = 1,
-               .b = static_cast<const T*>(term.columns) + (term.shares_heads ? 0 : rows.head * width * term.places),
-               .b_row = term.places,
+               .b = static_cast<const T*>(term.columns) + (term.shares_heads ? 0 : rows.head * width * term.padded_rows),
+               .b_row = term.padded_rows,
                .c = s.products,
-               .c_row = term.places,
+               .c_row = term.padded_rows,
                .add = false});
   for (std::int64_t i = 0; i < rows.tile->count; ++i) {
-    const T* const from = s.products + i * term.places;
-    T* const to = s.steps + i * term.places;
+    const T* const from = s.products + i * term.padded_rows;
+    T* const to = s.steps + i * term.padded_rows;
     for (std::int64_t r = 0; r + 1 < term.rows; ++r) to[r] = from[r + 1] - from[r];
     to[term.rows - 1] = 0;
   }
@@ -95,7 +95,7 @@ void cope_gates(const job::CopeJob& term, const ScoreTile<T>& gates) {
   for (std::int64_t at = 0; at < rows.tile->count * job::kKeyTile; at += lanes<T>) {
     store(sigmoid<T>(mul(scale, load(gates.scores + at))), gates.scores + at);
   }
-  if (sight_of(job, *rows.tile, *gates.keys) != TileSight::all || gates.keys->count < job::kKeyTile) mask_tile(gates, T{0});
+  if (mask_of(job, *rows.tile, *gates.keys) != TileMask::all || gates.keys->count < job::kKeyTile) mask_tile(gates, T{0});
   clear_ahead(gates);
 }
 
@@ -150,7 +150,7 @@ void term_add(const job::CopeJob& term, const ScoreTile<T>& tile, T* scratch) {
   if (backward) std::copy_n(scratch + term.layout.later + key_tile_number(tile) * job::kQueryTile, job::kQueryTile, s.running);
   if (is_saturated(term, rows, s.running)) {
     for (std::int64_t i = 0; i < rows.tile->count; ++i) {
-      add_to_tile_row(s.products[i * term.places + term.rows - 1], tile.scores + i * job::kKeyTile);
+      add_to_tile_row(s.products[i * term.padded_rows + term.rows - 1], tile.scores + i * job::kKeyTile);
     }
     return;
   }
@@ -165,7 +165,7 @@ void term_add(const job::CopeJob& term, const ScoreTile<T>& tile, T* scratch) {
     for (std::int64_t j = 0; j < job::kKeyTile; ++j) {
       counts[j] = std::min(last, counts[j]);  // last for NaN, which no row has: the score is NaN by q . k anyway
       const CopePlace<T> at = cope_place(counts[j]);
-      row[j] += s.products[i * term.places + at.lower] + at.part * s.steps[i * term.places + at.lower];
+      row[j] += s.products[i * term.padded_rows + at.lower] + at.part * s.steps[i * term.padded_rows + at.lower];
     }
   }
 }
@@ -181,12 +181,12 @@ void term_backward_begin(const job::CopeJob& term, const RowTile<T>& rows, const
   for (std::int64_t k = sequence.end_key_tile - 1; k >= sequence.first_key_tile; --k) {
     const job::TokenTile& keys = job.key_tiles[static_cast<std::size_t>(k)];
     std::copy_n(s.running, job::kQueryTile, later + (k - sequence.first_key_tile) * job::kQueryTile);
-    if (sight_of(job, *rows.tile, keys) == TileSight::none || is_saturated(term, rows, s.running)) continue;
+    if (mask_of(job, *rows.tile, keys) == TileMask::none || is_saturated(term, rows, s.running)) continue;
     count_gates(term, score_tile(rows, keys, s.gates), s.running, s.counts);
   }
   scratch[term.layout.backward] = 1;
   std::fill_n(s.carry, job::kQueryTile, T{0});
-  std::fill_n(s.gradients, job::kQueryTile * term.places, T{0});
+  std::fill_n(s.gradients, job::kQueryTile * term.padded_rows, T{0});
 }
 
 /// The gradient by counts, in their place, and that by products; from ds.
@@ -194,7 +194,7 @@ template <class T>
 void take_counts(const job::CopeJob& term, const ScoreTile<T>& ds, const CopeRows<T>& s) {
   for (std::int64_t i = 0; i < ds.rows->tile->count; ++i) {
     T* const counts = s.counts + i * job::kKeyTile;
-    T* const gradients = s.gradients + i * term.places;
+    T* const gradients = s.gradients + i * term.padded_rows;
     for (std::int64_t j = 0; j < job::kKeyTile; ++j) {
       const CopePlace<T> at = cope_place(counts[j]);
       const T x = ds.scores[i * job::kKeyTile + j];
@@ -202,7 +202,7 @@ void take_counts(const job::CopeJob& term, const ScoreTile<T>& ds, const CopeRow
       counts[j] = 0;  // between a row and itself there is no slope
       if (at.part == 0) continue;
       gradients[at.lower + 1] += x * at.part;
-      counts[j] = x * s.steps[i * term.places + at.lower];
+      counts[j] = x * s.steps[i * term.padded_rows + at.lower];
     }
   }
 }
@@ -236,7 +236,7 @@ void term_gradient(const job::CopeJob& term, const ScoreTile<T>& ds, const Backw
   const job::AttentionShape& shape = rows.job->shape;
   if (is_saturated(term, rows, s.running)) {
     for (std::int64_t i = 0; i < rows.tile->count; ++i)
-      s.gradients[i * term.places + term.rows - 1] += row_sum(ds.scores + i * job::kKeyTile);
+      s.gradients[i * term.padded_rows + term.rows - 1] += row_sum(ds.scores + i * job::kKeyTile);
     return;
   }
   take_counts(term, ds, s);
@@ -283,7 +283,7 @@ void term_backward_finish(const job::CopeJob& term, const RowTile<T>& rows, cons
                  .n = width,
                  .k = term.rows,
                  .a = s.gradients,
-                 .a_row = term.places,
+                 .a_row = term.padded_rows,
                  .a_k = 1,
                  .b = static_cast<const T*>(term.packed) + (term.shares_heads ? 0 : rows.head * term.rows * width),
                  .b_row = width,
@@ -297,7 +297,7 @@ void term_backward_finish(const job::CopeJob& term, const RowTile<T>& rows, cons
                .k = count,
                .a = s.gradients,
                .a_row = 1,
-               .a_k = term.places,
+               .a_k = term.padded_rows,
                .b = rows.q,
                .b_row = width,
                .c = static_cast<T*>(term.sums) + backward.slot * term.rows * width,

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of the two offsets of an image that meet queries: products with all rows once a tile of queries, then two additions a score.
+// Rows of the two offsets of an image that meet queries: products with all rows once per tile of queries, then two additions per score.
 
 /// Products of the tile's queries with the rows of an axis, and of those what each query reads for every key coordinate.
 template <class T>
 void decomposed_products(const job::AxisJob& axis, const RowTile<T>& rows, std::int64_t stride, T* products) {
   const std::int64_t width = rows.job->shape.padded_width;
   gemm(Gemm<T>{.m = rows.tile->count,
-               .n = axis.places,
+               .n = axis.padded_rows,
                .k = rows.job->shape.width,
                .a = rows.q,
                .a_row = width,
                .a_k = 1,
-               .b = static_cast<const T*>(axis.columns) + (axis.shares_heads ? 0 : rows.head * width * axis.places),
-               .b_row = axis.places,
+               .b = static_cast<const T*>(axis.columns) + (axis.shares_heads ? 0 : rows.head * width * axis.padded_rows),
+               .b_row = axis.padded_rows,
                .c = products,
                .c_row = stride,
                .add = false});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table that meets keys: the products of a strip of keys with a window of distances, turned round as they are added to scores. The value
-// of (row i, key j) lies at distance i - j + const, so that along a row of products it is a neighbour of (i + 1, j): read with a stride one
-// short of the row's, the rows of products are columns of scores. Nothing gathers.
+// A key-side table (DeBERTa p2c): the products of a strip of keys with a window of distances, turned round as they are added to scores. The
+// value of (row i, key j) lies at distance i - j + const, so that along a row of products it is a neighbour of (i + 1, j): read with a
+// stride one short of the row's, the rows of products are columns of scores. Nothing gathers.
 
 constexpr std::int64_t kKeyProductStride = job::kKeyWindow + job::kKeyStrip;
 constexpr std::int64_t kKeyBuffer = job::kKeyStrip * kKeyProductStride;  // a term's scratch is three of them

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table that meets queries: scale (features + shift) . table[row].
+// A query-side table (Shaw, DeBERTa c2p): scale (features + shift) . table[row].
 
 // clang-format off
 #include "cpu/attention/terms/table_windows.inl"
@@ -10,14 +10,14 @@
 template <class T>
 RowsOf<const T> query_features(const job::QueryTableJob& term, const RowTile<T>& rows, const T* scratch) {
   if (term.features.data == nullptr && term.shift == nullptr) return {rows.q, rows.job->shape.padded_width};
-  return {scratch + term.table.layout.features, term.table.places};
+  return {scratch + term.table.layout.features, term.table.padded_width};
 }
 
 /// A row of the caller's features; what pads is zero.
 template <DType dtype, class T>
 void copy_feature_row(const job::QueryTableJob& term, std::int64_t first, T* out) {
   const auto* const in = static_cast<const Stored<dtype>*>(term.features.data) + first;
-  std::fill_n(out, term.table.places, T{0});
+  std::fill_n(out, term.table.padded_width, T{0});
   for (std::int64_t d = 0; d < term.table.width; ++d) out[d] = static_cast<T>(widen_one<dtype>(in[d * term.features.strides[3]]));
 }
 template <class T>
@@ -37,17 +37,17 @@ void copy_feature_row(const job::QueryTableJob& term, std::int64_t first, T* out
 /// The copy: features or q, and the shift.
 template <class T>
 void copy_features(const job::QueryTableJob& term, const RowTile<T>& rows, T* scratch) {
-  const std::int64_t places = term.table.places;
-  const T* const shift = term.shift == nullptr ? nullptr : static_cast<const T*>(term.shift) + rows.head * places;
+  const std::int64_t padded_width = term.table.padded_width;
+  const T* const shift = term.shift == nullptr ? nullptr : static_cast<const T*>(term.shift) + rows.head * padded_width;
   const Extents& strides = term.features.strides;
   for (std::int64_t i = 0; i < rows.tile->count; ++i) {
-    T* const out = scratch + term.table.layout.features + i * places;
+    T* const out = scratch + term.table.layout.features + i * padded_width;
     if (term.features.data == nullptr) {
-      std::copy_n(rows.q + i * rows.job->shape.padded_width, places, out);
+      std::copy_n(rows.q + i * rows.job->shape.padded_width, padded_width, out);
     } else {
       copy_feature_row(term, rows.batch * strides[0] + (rows.tile->first + i) * strides[1] + rows.head * strides[2], out);
     }
-    for (std::int64_t d = 0; shift != nullptr && d < places; ++d) out[d] += shift[d];
+    for (std::int64_t d = 0; shift != nullptr && d < padded_width; ++d) out[d] += shift[d];
   }
 }
 
@@ -74,21 +74,21 @@ void term_add(const job::QueryTableJob& term, const ScoreTile<T>& tile, T* scrat
 template <class T>
 TableSums<T> query_sums(const job::QueryTableJob& term, const RowTile<T>& rows, const BackwardTile<T>& backward, T* scratch) {
   const job::AttentionJob& job = *rows.job;
-  const std::int64_t places = term.table.places;
-  SumsTo<T> to{.places = places,
+  const std::int64_t padded_width = term.table.padded_width;
+  SumsTo<T> to{.padded_width = padded_width,
                .rows = term.table.rows.of<T>(rows.batch, rows.head),
                .features = query_features(term, rows, scratch),
                .result = {backward.q_gradient, job.shape.padded_width},
-               .table = slot_table<T>(job, term.table.sums, term.table.slot_rows, backward.slot, places),
+               .table = slot_table<T>(job, term.table.sums, term.table.slot_rows, backward.slot, padded_width),
                .shift = nullptr,
                .column_sums = scratch + term.table.layout.column_sums};
-  if (term.features.data != nullptr) to.result = {nullptr, places};
+  if (term.features.data != nullptr) to.result = {nullptr, padded_width};
   if (term.feature_sums != nullptr) {
     const std::int64_t part = backward.slot / job.shape.heads % job.backward.parts;
     const std::int64_t row = ((part * job.shape.batch + rows.batch) * job.shape.heads + rows.head) * job.shape.queries + rows.tile->first;
-    to.result.data = static_cast<T*>(term.feature_sums) + row * places;
+    to.result.data = static_cast<T*>(term.feature_sums) + row * padded_width;
   }
-  if (term.shift_sums != nullptr) to.shift = static_cast<T*>(term.shift_sums) + backward.slot * places;
+  if (term.shift_sums != nullptr) to.shift = static_cast<T*>(term.shift_sums) + backward.slot * padded_width;
   return {&term.table, rows.tile->count, buffers_of(term.table, scratch), to};
 }
 template <class T>
@@ -105,7 +105,7 @@ void clear_blind_features(const job::QueryTableJob& term, const RowTile<T>& rows
       static_cast<const T*>(lse.data) + rows.batch * lse.strides[0] + rows.tile->first * lse.strides[1] + rows.head * lse.strides[2];
   for (std::int64_t i = 0; i < rows.tile->count; ++i, number += lse.strides[1]) {
     if (*number != -std::numeric_limits<T>::infinity()) continue;
-    std::fill_n(scratch + term.table.layout.features + i * term.table.places, term.table.places, T{0});
+    std::fill_n(scratch + term.table.layout.features + i * term.table.padded_width, term.table.padded_width, T{0});
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Segments: two numbers a row, of which a score takes the one that its key's segment says.
+// Segments: two numbers per row, of which a score takes the one that its key's segment says.
 
 template <class T>
 struct SegmentRows {

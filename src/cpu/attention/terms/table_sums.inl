@@ -6,10 +6,10 @@
 /// Where sums D (queries, rows of the packed table) go: D rows to `result`, D^T features to `table`, 1^T D rows to `shift`.
 template <class T>
 struct SumsTo {
-  std::int64_t places;       // of rows, features, result and table
-  const T* rows;             // packed
-  RowsOf<const T> features;  // of the queries
-  RowsOf<T> result;          // null: not wanted
+  std::int64_t padded_width;  // of rows, features, result and table
+  const T* rows;              // packed
+  RowsOf<const T> features;   // of the queries
+  RowsOf<T> result;           // null: not wanted
   SlotTable<T> table;
   T* shift;        // null: not wanted
   T* column_sums;  // for shift
@@ -55,15 +55,15 @@ void add_shift(const SumsTo<T>& to, const SumBlock<T>& block) {
     for (; c < block.count; ++c) to.column_sums[c] += row[c];
   }
   gemm(Gemm<T>{.m = 1,
-               .n = to.places,
+               .n = to.padded_width,
                .k = block.count,
                .a = to.column_sums,
                .a_row = 0,
                .a_k = 1,
-               .b = to.rows + block.first * to.places,
-               .b_row = to.places,
+               .b = to.rows + block.first * to.padded_width,
+               .b_row = to.padded_width,
                .c = to.shift,
-               .c_row = to.places,
+               .c_row = to.padded_width,
                .add = true});
 }
 
@@ -74,15 +74,15 @@ void add_table_rows(const SumsTo<T>& to, const SumBlock<T>& block) {
   const std::int64_t end = std::min(block.first + block.count, to.table.end);
   if (first >= end) return;
   gemm(Gemm<T>{.m = end - first,
-               .n = to.places,
+               .n = to.padded_width,
                .k = block.queries,
                .a = block.sums.data + (first - block.first),
                .a_row = 1,
                .a_k = block.sums.stride,
                .b = to.features.data,
                .b_row = to.features.stride,
-               .c = to.table.rows + (first - to.table.first) * to.places,
-               .c_row = to.places,
+               .c = to.table.rows + (first - to.table.first) * to.padded_width,
+               .c_row = to.padded_width,
                .add = true});
 }
 
@@ -92,13 +92,13 @@ void send_sums(const SumsTo<T>& to, const SumBlock<T>& block) {
   constexpr std::int64_t kPiece = 128;
   for (std::int64_t c = 0; c < block.count && to.result.data != nullptr; c += kPiece) {
     gemm(Gemm<T>{.m = block.queries,
-                 .n = to.places,
+                 .n = to.padded_width,
                  .k = std::min(kPiece, block.count - c),
                  .a = block.sums.data + c,
                  .a_row = block.sums.stride,
                  .a_k = 1,
-                 .b = to.rows + (block.first + c) * to.places,
-                 .b_row = to.places,
+                 .b = to.rows + (block.first + c) * to.padded_width,
+                 .b_row = to.padded_width,
                  .c = to.result.data,
                  .c_row = to.result.stride,
                  .add = true});
@@ -110,10 +110,10 @@ void send_sums(const SumsTo<T>& to, const SumBlock<T>& block) {
 /// One score's share, sent at once. A row that the slot does not have: a masked score of a query whose lse is NaN.
 template <class T>
 void send_one(const SumsTo<T>& to, std::int64_t query, std::int64_t packed_row, T x) {
-  const T* const row = to.rows + packed_row * to.places;
+  const T* const row = to.rows + packed_row * to.padded_width;
   const bool has_row = to.table.rows != nullptr && packed_row >= to.table.first && packed_row < to.table.end;
-  T* const table = has_row ? to.table.rows + (packed_row - to.table.first) * to.places : nullptr;
-  for (std::int64_t d = 0; d < to.places; ++d) {
+  T* const table = has_row ? to.table.rows + (packed_row - to.table.first) * to.padded_width : nullptr;
+  for (std::int64_t d = 0; d < to.padded_width; ++d) {
     if (to.result.data != nullptr) to.result.at(query)[d] += x * row[d];
     if (table != nullptr) table[d] += x * to.features.at(query)[d];
     if (to.shift != nullptr) to.shift[d] += x * row[d];
@@ -174,7 +174,7 @@ void settle_columns(const TableSums<T>& m) {
   for (std::int64_t i = 0; i < m.queries; ++i) {
     if (pending[i] == 1) continue;
     scale_row(s.sums.at(i), sliding ? ColumnRange{0, s.sums.stride} : s.tags->sums, pending[i]);
-    if (sliding) scale_row(m.to.result.at(i), {0, m.to.places}, pending[i]);
+    if (sliding) scale_row(m.to.result.at(i), {0, m.to.padded_width}, pending[i]);
     pending[i] = 1;
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of a tile of queries and a table whose row a distance chooses, added to scores. Distances count by key - query, so that a row
-// of scores reads kKeyTile neighbours: no gathers. Tiles beyond the band read one product a query.
+// of scores reads kKeyTile neighbours: no gathers. Tiles beyond the band read one product per query.
 //
 // whole: every column of the band has a place; columns are made when a tile first needs them.
 // sliding: places are kTableMargin copies of column 0, the columns, copies of the last. Four panels of kKeyTile places lie in a ring (place
@@ -221,7 +221,7 @@ void make_panels(const TableMeeting<T>& m, const ScoreTile<T>& tile) {
   for (std::int64_t panel = range.first; panel <= range.last; ++panel) make_panel(m, panel, rows_in_panel(m, tile, panel));
 }
 
-/// Beyond an end: one product a query, side by side.
+/// Beyond an end: one product per query, side by side.
 template <class T>
 const T* end_products(const TableMeeting<T>& m, TableEnd end) {
   const TableBuffers<T>& s = m.buffers;

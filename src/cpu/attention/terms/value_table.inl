@@ -7,10 +7,10 @@ inline bool has_own_result(const job::ValueTableJob& term) { return term.table.w
 /// Forward: sums of probabilities times the table, to `out`.
 template <class T>
 TableSums<T> value_result(const job::ValueTableJob& term, const RowTile<T>& rows, T* out, T* scratch) {
-  const SumsTo<T> to = {.places = term.table.places,
+  const SumsTo<T> to = {.padded_width = term.table.padded_width,
                         .rows = term.table.rows.of<T>(rows.batch, rows.head),
                         .features = {nullptr, 0},
-                        .result = {has_own_result(term) ? scratch + term.table.layout.result : out, term.table.places},
+                        .result = {has_own_result(term) ? scratch + term.table.layout.result : out, term.table.padded_width},
                         .table = {},
                         .shift = nullptr,
                         .column_sums = nullptr};
@@ -21,7 +21,7 @@ template <class T>
 void term_begin(const job::ValueTableJob& term, const RowTile<T>& rows, T* scratch) {
   const TableSums<T> sums = value_result<T>(term, rows, nullptr, scratch);
   begin_sums(sums.buffers, sums.queries);
-  if (has_own_result(term)) clear_rows(sums.to.result, sums.queries, term.table.places);
+  if (has_own_result(term)) clear_rows(sums.to.result, sums.queries, term.table.padded_width);
 }
 
 constexpr bool takes_probabilities(const job::ValueTableJob& /*term*/) { return true; }
@@ -39,7 +39,7 @@ template <class T>
 void term_finish(const job::ValueTableJob& term, const RowTile<T>& rows, T* out, T* scratch) {
   const TableSums<T> sums = value_result(term, rows, out, scratch);
   finish_sums(sums);
-  for (std::int64_t at = 0; has_own_result(term) && at < sums.queries * term.table.places; at += lanes<T>) {
+  for (std::int64_t at = 0; has_own_result(term) && at < sums.queries * term.table.padded_width; at += lanes<T>) {
     store(add(load(out + at), load(sums.to.result.data + at)), out + at);
   }
 }
@@ -52,12 +52,12 @@ RowsOf<const T> value_features(const RowTile<T>& rows, const BackwardTile<T>& ba
 }
 template <class T>
 TableSums<T> value_sums(const job::ValueTableJob& term, const RowTile<T>& rows, const BackwardTile<T>& backward, T* scratch) {
-  const std::int64_t places = term.table.places;
-  const SumsTo<T> to = {.places = places,
+  const std::int64_t padded_width = term.table.padded_width;
+  const SumsTo<T> to = {.padded_width = padded_width,
                         .rows = nullptr,
                         .features = value_features(rows, backward),
-                        .result = {nullptr, places},
-                        .table = slot_table<T>(*rows.job, term.table.sums, term.table.slot_rows, backward.slot, places),
+                        .result = {nullptr, padded_width},
+                        .table = slot_table<T>(*rows.job, term.table.sums, term.table.slot_rows, backward.slot, padded_width),
                         .shift = nullptr,
                         .column_sums = nullptr};
   return {&term.table, rows.tile->count, buffers_of(term.table, scratch), to};

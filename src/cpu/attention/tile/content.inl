@@ -24,7 +24,7 @@ void pack_queries(const ConstTensorView& q, const RowTile<T>& rows, T factor, T*
                factor);
 }
 
-/// Queries of a tile as they meet keys: scaled, shifted; one set a content, (count, padded_width).
+/// Queries of a tile as they meet keys: scaled, shifted; one set per content, (count, padded_width).
 template <class T>
 struct ContentRows {
   T* q[job::kMaxContents];

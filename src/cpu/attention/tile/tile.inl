@@ -39,14 +39,14 @@ static_assert(kAddedLine <= job::kQueryTile * job::kKeyTile);  // the loop lends
 template <class T, class Term>
 void term_begin(const Term& /*term*/, const RowTile<T>& /*rows*/, T* /*scratch*/) {}
 /// Instead of term_add, for tiles that are seen whole and where the term can say what it adds: the softmax, which reads every score, adds
-/// it. `line`: kAddedLine places.
+/// it. `line`: kAddedLine values.
 template <class T, class Term>
 AddedRows<T> term_added(const Term& /*term*/, const ScoreTile<T>& /*tile*/, T* /*scratch*/, T* /*line*/) {
   return {};
 }
 template <class T, class Term>
 void term_add(const Term& /*term*/, const ScoreTile<T>& /*tile*/, T* /*scratch*/) {}
-/// factors: one a row; 1 where nothing changed.
+/// factors: one per row; 1 where nothing changed.
 template <class T, class Term>
 void term_rescale(const Term& /*term*/, const RowTile<T>& /*rows*/, const T* /*factors*/, T* /*scratch*/) {}
 /// Whether a family overloads term_rescale or term_take: then no row may be left out of the softmax.
@@ -87,10 +87,11 @@ struct SlotTable {
   std::int64_t end = 0;
 };
 template <class T>
-SlotTable<T> slot_table(const job::AttentionJob& job, void* sums, const job::SlotRows* slot_rows, std::int64_t slot, std::int64_t places) {
+SlotTable<T> slot_table(const job::AttentionJob& job, void* sums, const job::SlotRows* slot_rows, std::int64_t slot,
+                        std::int64_t padded_width) {
   if (sums == nullptr) return {};
   const job::SlotRows& at = slot_rows[slot / job.shape.heads];
-  return {static_cast<T*>(sums) + at.offset + slot % job.shape.heads * at.count * places, at.first, at.first + at.count};
+  return {static_cast<T*>(sums) + at.offset + slot % job.shape.heads * at.count * padded_width, at.first, at.first + at.count};
 }
 
 // Backward, for a tile of queries: term_backward_begin once (it usually is term_begin; k_gradient is null); for every visible tile of keys

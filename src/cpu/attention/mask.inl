@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who sees whom: of two tiles at a glance, of one score, and as the mask of a tile. Included once in each target's namespace.
 
-enum class TileSight : std::uint8_t { none, part, all };
+enum class TileMask : std::uint8_t { none, part, all };
 
 /// Limits of windows from here on limit nothing: distances are below 2^62.
 constexpr std::int64_t kNoLimit = std::int64_t{1} << 62;
 
-inline TileSight sight_of(const job::AttentionJob& job, const job::TokenTile& queries, const job::TokenTile& keys) {
-  const job::SightJob& sight = job.sight;
+inline TileMask mask_of(const job::AttentionJob& job, const job::TokenTile& queries, const job::TokenTile& keys) {
+  const job::MaskJob& mask = job.mask;
   const std::int64_t prefix = job.sequences[static_cast<std::size_t>(queries.sequence)].prefix;
   const std::int64_t nearest = queries.min_position - keys.max_position;
   const std::int64_t farthest = queries.max_position - keys.min_position;
-  if (sight.causal && farthest < 0 && keys.min_position >= prefix) return TileSight::none;
-  if (nearest > sight.left || -farthest > sight.right) return TileSight::none;
-  const bool behind = !sight.causal || nearest >= 0 || keys.max_position < prefix;
-  return behind && farthest <= sight.left && -nearest <= sight.right && !keys.masked ? TileSight::all : TileSight::part;
+  if (mask.causal && farthest < 0 && keys.min_position >= prefix) return TileMask::none;
+  if (nearest > mask.left || -farthest > mask.right) return TileMask::none;
+  const bool behind = !mask.causal || nearest >= 0 || keys.max_position < prefix;
+  return behind && farthest <= mask.left && -nearest <= mask.right && !keys.masked ? TileMask::all : TileMask::part;
 }
 
 /// Scores after the soft cap. Those of -infinity stay so: by that a dense bias hides a key, and the cap must not bring it back.
@@ -24,20 +24,20 @@ HWY_INLINE Reg<T> capped_unless_hidden(Reg<T> score, Reg<T> capped) {
 }
 
 /// One score, but for the key mask.
-inline bool visible_by_distance(const job::SightJob& sight, std::int64_t prefix, std::int64_t query_position, std::int64_t key_position) {
+inline bool visible_by_distance(const job::MaskJob& mask, std::int64_t prefix, std::int64_t query_position, std::int64_t key_position) {
   const std::int64_t r = query_position - key_position;
-  return (!sight.causal || r >= 0 || key_position < prefix) && r <= sight.left && -r <= sight.right;
+  return (!mask.causal || r >= 0 || key_position < prefix) && r <= mask.left && -r <= mask.right;
 }
-inline bool hidden_by_mask(const job::SightJob& sight, std::int64_t batch, std::int64_t key) {
-  return sight.key_mask != nullptr && sight.key_mask[batch * sight.mask_strides[0] + key * sight.mask_strides[1]] == 0;
+inline bool hidden_by_mask(const job::MaskJob& mask, std::int64_t batch, std::int64_t key) {
+  return mask.key_mask != nullptr && mask.key_mask[batch * mask.mask_strides[0] + key * mask.mask_strides[1]] == 0;
 }
 /// Row and column within the tile.
 template <class T>
 bool visible_at(const ScoreTile<T>& tile, std::int64_t row, std::int64_t column) {
   const job::AttentionJob& job = *tile.rows->job;
   const std::int64_t prefix = job.sequences[static_cast<std::size_t>(tile.keys->sequence)].prefix;
-  return visible_by_distance(job.sight, prefix, tile.rows->positions[row], tile.key_positions[column]) &&
-         !hidden_by_mask(job.sight, tile.rows->batch, tile.keys->first + column);
+  return visible_by_distance(job.mask, prefix, tile.rows->positions[row], tile.key_positions[column]) &&
+         !hidden_by_mask(job.mask, tile.rows->batch, tile.keys->first + column);
 }
 
 /// Columns first to end - 1.
@@ -47,15 +47,15 @@ struct Columns {
 };
 /// What a row of a regular tile sees: `reach` is the column at distance 0.
 inline Columns columns_seen(const job::AttentionJob& job, const job::TokenTile& keys, std::int64_t reach) {
-  const job::SightJob& sight = job.sight;
+  const job::MaskJob& mask = job.mask;
   Columns seen = {0, keys.count};
-  if (sight.causal) {
+  if (mask.causal) {
     const std::int64_t prefix = job.sequences[static_cast<std::size_t>(keys.sequence)].prefix;
     const std::int64_t exempt = prefix > keys.min_position ? prefix - keys.min_position : 0;
     seen.end = std::min(seen.end, std::max(reach + 1, exempt));
   }
-  if (sight.left < kNoLimit) seen.first = std::max(seen.first, reach - sight.left);
-  if (sight.right < kNoLimit) seen.end = std::min(seen.end, reach + sight.right + 1);
+  if (mask.left < kNoLimit) seen.first = std::max(seen.first, reach - mask.left);
+  if (mask.right < kNoLimit) seen.end = std::min(seen.end, reach + mask.right + 1);
   seen.end = std::max<std::int64_t>(seen.end, 0);
   seen.first = std::min(seen.first, seen.end);
   return seen;
@@ -100,7 +100,7 @@ void mask_tile(const ScoreTile<T>& tile, T hidden) {
       fill(row + seen.end, job::kKeyTile - seen.end, hidden);
       if (!tile.keys->masked) continue;
       for (std::int64_t j = seen.first; j < seen.end; ++j) {
-        if (hidden_by_mask(rows.job->sight, rows.batch, tile.keys->first + j)) row[j] = hidden;
+        if (hidden_by_mask(rows.job->mask, rows.batch, tile.keys->first + j)) row[j] = hidden;
       }
     } else {
       for (std::int64_t j = 0; j < tile.keys->count; ++j) {
@@ -129,7 +129,7 @@ ScoreTile<T> score_tile(const RowTile<T>& rows, const job::TokenTile& keys, T* s
 // ---- Keys that no query sees: what is in their memory, NaN perhaps, must not meet a weight of 0 ----
 
 /// Whether every query of the sequence is too far from this key, or before it.
-inline bool beyond_sight(const job::AttentionJob& job, const job::Sequence& sequence, std::int64_t key_position) {
+inline bool out_of_reach(const job::AttentionJob& job, const job::Sequence& sequence, std::int64_t key_position) {
   std::int64_t first = INT64_MAX;
   std::int64_t last = INT64_MIN;
   for (std::int64_t t = sequence.first_query_tile; t < sequence.end_query_tile; ++t) {
@@ -137,21 +137,21 @@ inline bool beyond_sight(const job::AttentionJob& job, const job::Sequence& sequ
     last = std::max(last, job.query_tiles[static_cast<std::size_t>(t)].max_position);
   }
   if (first > last) return true;
-  if (job.sight.causal && key_position > last && key_position >= sequence.prefix) return true;
-  return first - key_position > job.sight.left || key_position - last > job.sight.right;
+  if (job.mask.causal && key_position > last && key_position >= sequence.prefix) return true;
+  return first - key_position > job.mask.left || key_position - last > job.mask.right;
 }
 
 /// Whether the mask or distance hides a key of the tile from every query.
 inline bool has_unseen(const job::AttentionJob& job, const job::TokenTile& tile) {
   const job::Sequence& sequence = job.sequences[static_cast<std::size_t>(tile.sequence)];
-  return tile.masked || beyond_sight(job, sequence, tile.min_position) || beyond_sight(job, sequence, tile.max_position);
+  return tile.masked || out_of_reach(job, sequence, tile.min_position) || out_of_reach(job, sequence, tile.max_position);
 }
 /// Of a key of such a tile.
 inline bool is_unseen(const job::AttentionJob& job, const job::TokenTile& tile, std::int64_t column) {
   const job::Sequence& sequence = job.sequences[static_cast<std::size_t>(tile.sequence)];
   const std::int64_t key = tile.first + column;
-  return hidden_by_mask(job.sight, sequence.batch, key) ||
-         beyond_sight(job, sequence, job.key_positions[sequence.batch * job.key_position_stride + key]);
+  return hidden_by_mask(job.mask, sequence.batch, key) ||
+         out_of_reach(job, sequence, job.key_positions[sequence.batch * job.key_position_stride + key]);
 }
 /// Their rows become zeros.
 template <class T>
