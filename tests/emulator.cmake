@@ -5,18 +5,18 @@
 # attention's gradients attention_packed.on_every_target. Times: build/dev/Testing/Temporary/CTestCostData.txt after make test. A name that is no
 # test's fails tests/tools/ci_scripts_test.py.
 set(left_out
-  # attention/backward_terms_test.cpp
+  # attention/terms/backward_terms_test.cpp
   attention_backward_terms.together_are_the_reference
   # attention/backward_test.cpp
   attention_backward.float32_is_the_reference_within_its_rounding
   attention_backward.float64_is_the_reference
   attention_backward.sixteen_bits_are_the_reference_within_their_rounding
-  # attention/bias_term_test.cpp
+  # attention/terms/bias_term_test.cpp
   bias_term.every_scheme_under_every_mask_is_the_reference
   bias_term.keys_that_move_with_their_positions_change_nothing
   bias_term.positions_2_to_the_40_apart
   bias_term.several_at_once_beside_a_prefix
-  # attention/bias_tile_test.cpp
+  # attention/terms/bias_tile_test.cpp
   bias_tile.fire_of_every_perceptron_on_both_sides_of_its_length
   # attention/content_test.cpp
   attention_content.every_content_has_the_gradients_of_the_reference
@@ -24,7 +24,7 @@ set(left_out
   attention_content.every_content_is_the_reference_at_positions_in_any_order
   attention_content.every_content_is_the_reference_in_16_bits
   attention_content.plain_is_the_reference_with_every_mask_and_shape
-  # attention/cope_test.cpp
+  # attention/terms/cope_test.cpp
   attention_cope.a_few_queries_against_a_cache
   attention_cope.many_tiles_beyond_saturation
   attention_cope.only_keys_that_are_seen_count
@@ -36,19 +36,19 @@ set(left_out
   attention_added.by_the_softmax_or_before_it_in_many_tiles
   attention_added.by_the_softmax_or_before_it_in_whole_tiles
   attention_added.by_the_softmax_or_before_it_with_fewer_keys_than_queries
-  # attention/dense_test.cpp
+  # attention/terms/dense_test.cpp
   attention_dense.every_way_to_share_axes
   attention_dense.many_key_tiles_and_one_query
-  # attention/grid_test.cpp
+  # attention/terms/grid_test.cpp
   attention_grid.sam_in_windows_of_any_width
   attention_grid.swin_and_beit_in_windows_of_any_width
   attention_grid.tokens_in_any_order
   attention_grid.tokens_may_repeat
-  # attention/key_table_test.cpp
+  # attention/terms/key_table_test.cpp
   attention_key_table.clips_at_and_around_the_edges_of_tiles
   attention_key_table.deberta_under_every_mask
   attention_key_table.every_reading_of_deberta
-  # attention/packed_test.cpp
+  # attention/terms/packed_test.cpp
   attention_packed.a_key_table_is_as_one_call_per_sequence
   attention_packed.batch_rows_at_positions_far_apart
   attention_packed.clips_shorter_and_longer_than_sequences
@@ -58,7 +58,7 @@ set(left_out
   attention_packed.every_family_under_every_mask
   attention_packed.parts_of_keys_of_sequences_that_share_sums
   attention_packed.positions_in_any_order_and_far_apart
-  # attention/query_table_test.cpp
+  # attention/terms/query_table_test.cpp
   attention_query_table.deberta_under_every_mask
   attention_query_table.deberta_in_its_three_readings_and_without_buckets
   attention_query_table.shaw_clips_at_and_around_the_edges_of_tiles
@@ -66,19 +66,19 @@ set(left_out
   attention_query_table.shaw_under_every_mask
   attention_query_table.transformer_xl_under_every_mask
   attention_query_table.xlnet_reads_batch_rows_in_both_directions
-  # attention/reference_gradient_test.cpp
+  # attention/reference_tests/reference_gradient_test.cpp
   attention_reference_gradient.every_scheme_with_grouped_heads_and_batches
-  # attention/reference_mask_test.cpp
+  # attention/reference_tests/reference_mask_test.cpp
   attention_reference_mask.queries_that_see_nothing_give_zeros_and_no_gradient
-  # attention/reference_traps_test.cpp
+  # attention/reference_tests/reference_traps_test.cpp
   attention_reference_traps.buckets_are_those_that_transformers_has
   # attention/scheme_test.cpp
   attention_scheme.many_terms_add_up_whether_it_decodes_or_not
-  # attention/segment_test.cpp
+  # attention/terms/segment_test.cpp
   attention_segment.xlnet_under_every_mask
   # attention/threads_test.cpp
   attention_threads.every_scheme_has_the_same_bits_on_a_pool_of_threads
-  # attention/value_table_test.cpp
+  # attention/terms/value_table_test.cpp
   attention_value_table.clipped_under_every_mask
   attention_value_table.clips_at_and_around_the_edges_of_tiles
   attention_value_table.clips_that_differ_left_and_right
@@ -89,15 +89,15 @@ set(left_out
   attention_workspace.of_packed_sequences_grows_with_their_tokens
   # cpu/softmax_rows_test.cpp
   AttentionTanh.is_near_tanh_and_odd
-  # ops/axes_models_test.cpp
+  # ops/rotary/axes_models_test.cpp
   AxesModels.a_rotary_part_may_begin_anywhere_in_the_head
   AxesModels.every_dtype_is_the_formula_bit_for_bit_on_every_target
   AxesModels.the_transpose_is_the_adjoint_of_each_pair
-  # ops/bias_golden_test.cpp
+  # ops/bias/bias_golden_test.cpp
   bias_golden.t5_buckets_are_those_of_transformers_but_where_its_float32_logarithm_errs
-  # ops/directions_test.cpp
+  # ops/rotary/directions_test.cpp
   Directions.mixed_rotations_of_every_head_are_the_formula_bit_for_bit
-  # ops/profile_layout_test.cpp
+  # ops/profile/profile_layout_test.cpp
   ProfileLayout.every_target_gives_the_same_bits_of_wide_heads
   ProfileLayout.strides_batch_and_threads_do_not_matter
 )

@@ -13,6 +13,6 @@ foreach(probe mpfr.h gmp.h rapidcheck.h rapidcheck)
 endforeach()
 add_library(phasor_unlinked_tests OBJECT ${oracle} ${laws} ${exhaustive})
 phasor_compile_test(phasor_unlinked_tests)
-# At -O1 as the others: at -O0 g++ does not see that a function of Highway cannot be inlined (tests/attention/bias_tile_test.cpp).
+# At -O1 as the others: at -O0 g++ does not see that a function of Highway cannot be inlined (tests/attention/terms/bias_tile_test.cpp).
 target_link_libraries(phasor_unlinked_tests PRIVATE ${gtest} Threads::Threads)
 target_precompile_headers(phasor_unlinked_tests REUSE_FROM phasor_test_headers)

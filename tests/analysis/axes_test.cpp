@@ -2,9 +2,9 @@
 // Analysis of specs with several axes, segments, tiled lanes and directions: right where there is an answer, an error where there is none.
 #include <gtest/gtest.h>
 
-#include "../ops/axes_models.hpp"
-#include "../ops/rotary_call.hpp"
 #include "../tolerance.hpp"
+#include "ops/rotary/axes_models.hpp"
+#include "ops/rotary/rotary_call.hpp"
 #include "phasor/analysis.hpp"
 
 namespace phasor::test {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "attention/bridge.hpp"
-#include "attention/compare.hpp"
-#include "attention/problems.hpp"
+#include "attention/support/bridge.hpp"
+#include "attention/support/compare.hpp"
+#include "attention/support/problems.hpp"
 
 namespace phasor::test {
 namespace {

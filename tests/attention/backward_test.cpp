@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "attention/compare.hpp"
-#include "attention/held.hpp"
+#include "attention/support/compare.hpp"
+#include "attention/support/held.hpp"
 #include "phasor/targets.hpp"
 
 namespace phasor::test {

@@ -6,8 +6,8 @@
 #include <functional>
 #include <vector>
 
-#include "attention/bridge.hpp"
-#include "attention/problems.hpp"
+#include "attention/support/bridge.hpp"
+#include "attention/support/problems.hpp"
 
 namespace phasor::test {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "attention/held.hpp"
+#include "attention/support/held.hpp"
 #include "tensor.hpp"
 
 namespace phasor::test {

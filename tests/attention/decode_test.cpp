@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "attention/held.hpp"
-#include "attention/table_problems.hpp"
+#include "attention/support/held.hpp"
+#include "attention/support/table_problems.hpp"
 #include "phasor/targets.hpp"
 
 namespace phasor::test {

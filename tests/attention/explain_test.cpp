@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <functional>
 
-#include "attention/bridge.hpp"
-#include "attention/problems.hpp"
+#include "attention/support/bridge.hpp"
+#include "attention/support/problems.hpp"
 
 namespace phasor::test {
 namespace {

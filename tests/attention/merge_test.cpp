@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "attention/compare.hpp"
-#include "attention/held.hpp"
+#include "attention/support/compare.hpp"
+#include "attention/support/held.hpp"
 
 namespace phasor::test {
 namespace {

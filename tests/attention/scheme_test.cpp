@@ -2,7 +2,7 @@
 // Every scheme of the reference through the library, forward and backward; and many terms at once.
 #include <gtest/gtest.h>
 
-#include "attention/held.hpp"
+#include "attention/support/held.hpp"
 
 namespace phasor::test {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "attention/every_target.hpp"
+#include "attention/support/every_target.hpp"
 
 namespace phasor::test {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "../python/src/pool.hpp"
-#include "attention/finite_differences.hpp"
-#include "attention/held.hpp"
+#include "attention/support/finite_differences.hpp"
+#include "attention/support/held.hpp"
 
 namespace phasor::test {
 namespace {

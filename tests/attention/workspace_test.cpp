@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "attention/packed_families.hpp"
+#include "attention/support/packed_families.hpp"
 #include "phasor/attention.hpp"
 
 #if defined(__has_feature)

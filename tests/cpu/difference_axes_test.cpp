@@ -2,9 +2,9 @@
 // Rerotation between two assignments of axes to pairs, by jobs whose axes are filled in by hand: each side has its own.
 #include <cmath>
 
-#include "../ops/rerotate_call.hpp"
 #include "cpu/rotary/kernels.hpp"
 #include "job/rerotate.hpp"
+#include "ops/rotary/rerotate_call.hpp"
 
 namespace phasor::test {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <random>
 
-#include "../ops/rerotate_call.hpp"
 #include "math/exact_oracle.hpp"
+#include "ops/rotary/rerotate_call.hpp"
 
 namespace phasor::test {
 namespace {

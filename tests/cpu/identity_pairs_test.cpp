@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pairs that do not turn among pairs that do: left bit for bit, NaN with payloads too, in every dtype, pairing and place.
-#include "../ops/rotary_call.hpp"
+#include "ops/rotary/rotary_call.hpp"
 
 namespace phasor::test {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "../ops/rotary_call.hpp"
 #include "math/sincos.hpp"
+#include "ops/rotary/rotary_call.hpp"
 #include "plan/rotary.hpp"
 
 namespace phasor::test {

@@ -3,7 +3,7 @@
 // left alone, in every dtype, pairing, width and layout, against the reference.
 #include <cmath>
 
-#include "../ops/rotary_call.hpp"
+#include "ops/rotary/rotary_call.hpp"
 
 namespace phasor::test {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls that do not fit a spec of several axes, heads of their own, tiled lanes or segments: what is, what is wanted, nothing written.
-#include "../ops/rotary_call.hpp"
 #include "job/rotary.hpp"
+#include "ops/rotary/rotary_call.hpp"
 
 namespace phasor::test {
 namespace {

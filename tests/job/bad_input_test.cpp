@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "../ops/rotary_call.hpp"
+#include "ops/rotary/rotary_call.hpp"
 
 namespace phasor::test {
 namespace {

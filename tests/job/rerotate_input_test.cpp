@@ -2,7 +2,7 @@
 // Every property of a rerotation that does not fit is an error that says where, what is and what is wanted; and then nothing is written.
 #include <functional>
 
-#include "../ops/rerotate_call.hpp"
+#include "ops/rotary/rerotate_call.hpp"
 
 namespace phasor::test {
 namespace {

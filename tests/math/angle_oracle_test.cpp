@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "../ops/rotary_call.hpp"
 #include "../recorded.hpp"
 #include "exact_oracle.hpp"
+#include "ops/rotary/rotary_call.hpp"
 #include "plan/real.hpp"
 
 namespace phasor::test {

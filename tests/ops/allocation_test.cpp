@@ -5,7 +5,7 @@
 #include <memory>
 #include <new>
 
-#include "rotary_call.hpp"
+#include "ops/rotary/rotary_call.hpp"
 
 namespace {
 

@@ -5,9 +5,9 @@
 #include <tuple>
 #include <utility>
 
-#include "../ops/rotary_call.hpp"
 #include "../profile_specs.hpp"
 #include "../recorded.hpp"
+#include "ops/rotary/rotary_call.hpp"
 #include "plan/rotary.hpp"
 
 namespace phasor::test {
