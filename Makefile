@@ -34,11 +34,11 @@ test: setup-test  ## build and run every test, C++ and Python
 	@tools/timed.sh --begin
 	@tools/timed.sh "build" $(SHELL) -c '$(call build,dev)'
 	@tools/timed.sh "C++ tests" ctest --preset dev -j $(JOBS)
-	@tools/python_test.sh
+	@tools/python/python_test.sh
 	@tools/timed.sh --all "make test"
 
 test-python: setup-test  ## only the tests of the Python package, on its wheel, in virtual environments under build/
-	@tools/python_test.sh
+	@tools/python/python_test.sh
 
 check: setup-check  ## lint, clang, sanitizers, foreign machine, WebAssembly, CUDA where nvcc is
 	@tools/timed.sh --begin
@@ -54,14 +54,14 @@ bench: setup-bench  ## run the benchmarks: a table here, JSON in out/
 	  python3 tools/bench_table.py out/$$(basename $$b).json || exit 1; done
 
 bench-python: setup-bench-python  ## the Python package beside its peers, each in a process of its own: a table here, JSON in out/
-	@tools/python_venv.sh venv-bench bench/python/requirements.txt
-	@tools/python_wheel.sh release venv-bench
+	@tools/python/python_venv.sh venv-bench bench/python/requirements.txt
+	@tools/python/python_wheel.sh release venv-bench
 	@build/venv-bench/bin/python bench/python/run.py
 	@build/venv-bench/bin/python bench/python/attention.py
 
 lab: setup-lab  ## train one small model with every position encoding and measure it at longer lengths: a table, a plot, JSON in out/; LAB="--quick"
-	@tools/python_venv.sh venv-lab lab/requirements.txt
-	@tools/python_wheel.sh release venv-lab
+	@tools/python/python_venv.sh venv-lab lab/requirements.txt
+	@tools/python/python_wheel.sh release venv-lab
 	@build/venv-lab/bin/python -m lab $(LAB)
 
 fuzz: setup-fuzz  ## run every fuzz harness for FUZZ_SECONDS (120): corpus and crashes stay in build/fuzz

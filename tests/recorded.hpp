@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads what tools/record_hf.py and the recorder of ggml wrote into tests/golden: records of a title line and named lists of bits.
+// Reads what tools/record/record_hf.py and the recorder of ggml wrote into tests/golden: records of a title line and named lists of bits.
 #pragma once
 
 #include <gtest/gtest.h>

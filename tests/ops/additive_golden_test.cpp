@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Additive encodings and learned tables against what Hugging Face's modules and PyTorch gave (tools/record_additive.py), in float64.
+// Additive encodings and learned tables against what Hugging Face's modules and PyTorch gave (tools/record/record_additive.py), in float64.
 #include <functional>
 #include <optional>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference of attention against transformers' own modules, forward and backward, as tools/record_attention.py recorded them.
+// The reference of attention against transformers' own modules, forward and backward, as tools/record/record_attention.py recorded them.
 #include <gtest/gtest.h>
 
 #include <cmath>

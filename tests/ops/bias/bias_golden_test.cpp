@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Biases against those that tools/record_bias.py recorded from transformers; where its float32 logarithm errs, how often is pinned.
+// Biases against those that tools/record/record_bias.py recorded from transformers; where its float32 logarithm errs, how often is pinned.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Positions against those that tools/record_positions.py recorded from transformers: every id equal.
+// Positions against those that tools/record/record_positions.py recorded from transformers: every id equal.
 #include <gtest/gtest.h>
 
 #include <cmath>

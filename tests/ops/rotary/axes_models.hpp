@@ -177,7 +177,7 @@ inline Model gemma4_vision() {
   return m;
 }
 
-/// The models that tools/record_axes.py ran.
+/// The models that tools/record/record_axes.py ran.
 inline std::vector<Model> recorded_models() {
   return {qwen2_vl(),
           qwen3_vl(),

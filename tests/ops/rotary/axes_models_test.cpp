@@ -14,7 +14,7 @@ namespace {
 
 using AxesModels = EveryTarget;
 
-/// What tools/record_axes.py wrote of one model.
+/// What tools/record/record_axes.py wrote of one model.
 struct Recorded {
   std::vector<std::vector<double>> positions;
   std::vector<std::vector<double>> output;

@@ -20,7 +20,7 @@ from transformers.cache_utils import DynamicCache
 
 import phasor
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tools/record"))
 from record_attention_parts import causal, float64_only, random, randomize  # noqa: E402
 
 H, D, T, B = 2, 4, 9, 2

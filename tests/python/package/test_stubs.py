@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_the_stub_of_the_core_is_not_old(tmp_path: Path) -> None:
     fresh = tmp_path / "_core.pyi"
-    subprocess.run([sys.executable, str(ROOT / "tools/python_stub.py"), str(fresh)], check=True)
+    subprocess.run([sys.executable, str(ROOT / "tools/python/python_stub.py"), str(fresh)], check=True)
     golden = ROOT / "python/phasor/_core.pyi"
-    assert golden.read_text() == fresh.read_text(), "old: tools/python_dev.sh writes it again"
+    assert golden.read_text() == fresh.read_text(), "old: tools/python/python_dev.sh writes it again"
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheel with NumPy and nothing else: not collected with the other tests, run in an environment of its own (tools/python_test.sh)."""
+"""The wheel with NumPy and nothing else: not collected with the other tests, run in an environment of its own (tools/python/python_test.sh)."""
 
 from __future__ import annotations
 

@@ -101,8 +101,8 @@ def swinv2():
 
 
 def main():
-    target = Path(__file__).parents[1] / "tests" / "golden" / "bias.json"
-    record = {"made_by": f"tools/record_bias.py, torch {torch.__version__}, transformers {transformers.__version__}", "t5": t5(),
+    target = Path(__file__).parents[2] / "tests" / "golden" / "bias.json"
+    record = {"made_by": f"tools/record/record_bias.py, torch {torch.__version__}, transformers {transformers.__version__}", "t5": t5(),
               "deberta": deberta(), "alibi": alibi(), "swin": swin(), "swinv2": swinv2()}
     text = json.dumps(record, separators=(",", ":"))
     target.write_text(text.replace('},{', '},\n{').replace('],"', '],\n"') + "\n", encoding="utf-8")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tools/record_attention.py records with: float64 everywhere, hooks that keep q, k, v and outputs, and a case made of them."""
+"""What tools/record/record_attention.py records with: float64 everywhere, hooks that keep q, k, v and outputs, and a case made of them."""
 import contextlib
 
 import torch

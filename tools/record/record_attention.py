@@ -295,8 +295,8 @@ def inkling():
 
 
 def main():
-    golden = Path(__file__).parents[1] / "tests" / "golden"
-    made_by = f"tools/record_attention.py, torch {torch.__version__}, transformers {transformers.__version__}"
+    golden = Path(__file__).parents[2] / "tests" / "golden"
+    made_by = f"tools/record/record_attention.py, torch {torch.__version__}, transformers {transformers.__version__}"
     for record in (t5, deberta_v2, xlnet, mpt, bloom, wav2vec2_bert, parakeet, wavlm, swin, sam, inkling):
         with float64_only():
             text = json.dumps({"made_by": made_by, "cases": record()}, separators=(",", ":"))

@@ -212,7 +212,7 @@ def test_tables_in_bfloat16_are_equal_but_for_double_roundings_which_are_counted
     assert doubles <= values * 2e-4
 
 
-# ---- Rotations by transformers' own tables: the table of tools/record_hf.py, live ----
+# ---- Rotations by transformers' own tables: the table of tools/record/record_hf.py, live ----
 
 
 def model_file(name: str) -> Any:

@@ -44,7 +44,7 @@ def main():
     positions = range(TABLE_POSITIONS)
     with open(sys.argv[1], "w", encoding="ascii") as out:
         out.write("// SPDX-License-Identifier: Apache-2.0\n")
-        out.write("// The grouped-query example of seed 002 and the tables of seed 004. Made by tools/make_seed_golden.py (mpmath, 200 bits,\n")
+        out.write("// The grouped-query example of seed 002 and the tables of seed 004. Made by tools/record/make_seed_golden.py (mpmath, 200 bits,\n")
         out.write("// rounded once to the nearest float64) without the library; never regenerated to make a test pass.\n")
         write_array(out, "kFrequencies", "(P)", [frequency(i) for i in range(PAIRS)])
         write_array(out, "kAngles", "position * frequency, (positions 0 to 10, P)", [m * frequency(i) for m in positions for i in range(PAIRS)])

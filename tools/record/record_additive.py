@@ -99,7 +99,7 @@ def show(title, out):
 
 
 def main():
-    print(f"# Made by tools/record_additive.py with transformers {transformers.__version__}, torch {torch.__version__}, in float64.")
+    print(f"# Made by tools/record/record_additive.py with transformers {transformers.__version__}, torch {torch.__version__}, in float64.")
     for name, record in SINUSOIDS.items():
         show([name], record())
     for kind in ("linear", "cubic"):

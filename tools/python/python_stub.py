@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the stub of the compiled core of the Python that runs this: tools/python_stub.py OUT."""
+"""Writes the stub of the compiled core of the Python that runs this: tools/python/python_stub.py OUT."""
 
 import subprocess
 import sys

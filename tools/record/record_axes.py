@@ -148,7 +148,7 @@ RECORDS = {
 
 
 def main():
-    print(f"# Made by tools/record_axes.py with transformers {transformers.__version__}, torch {torch.__version__}, in float64.")
+    print(f"# Made by tools/record/record_axes.py with transformers {transformers.__version__}, torch {torch.__version__}, in float64.")
     print("# model; its positions, an axis a line (a last line of token numbers where they are not 0, 1, 2); its q after the rotation, a token a line.")
     for name, record in RECORDS.items():
         positions, out = record()

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save_file
 
-OUT = Path(__file__).parents[1] / "tests" / "golden" / "weights"
+OUT = Path(__file__).parents[2] / "tests" / "golden" / "weights"
 METADATA = {"format": "pt, \u00e9 \"quoted\""}  # one entry: the package writes several in any order
 
 

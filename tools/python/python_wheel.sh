@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds the wheel with the tools of a virtual environment, and installs it there and in others:
-# tools/python_wheel.sh test|release VENV [VENV...].
+# tools/python/python_wheel.sh test|release VENV [VENV...].
 # `test` compiles the library with the flags of the dev preset, at the same depth below the root, so that ccache already has it;
 # `release` compiles as users do. A wheel that no source is newer than is not built again.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 kind=$1 builder=build/$2
 shift
 wheels=build/wheels-$kind

@@ -3,7 +3,7 @@
 """Writes tests/golden/rotary_scalings.txt: the scalings of published models, computed with mpmath at 640 bits.
 
 The formulas are those of the methods' papers and of Hugging Face transformers, on exact reals; nothing of Phasor is used.
-Run `python3 tools/make_golden.py > tests/golden/rotary_scalings.txt` with mpmath installed. Never regenerated to make a test pass.
+Run `python3 tools/record/make_golden.py > tests/golden/rotary_scalings.txt` with mpmath installed. Never regenerated to make a test pass.
 """
 import mpmath
 from mpmath import mp, mpf
@@ -88,7 +88,7 @@ def cases():
 
 
 def main():
-    print("# Made by tools/make_golden.py with mpmath at 640 bits; see there. case NAME AMPLITUDE SOFTMAX_SCALE PAIRS, then a line a pair:")
+    print("# Made by tools/record/make_golden.py with mpmath at 640 bits; see there. case NAME AMPLITUDE SOFTMAX_SCALE PAIRS, then a line a pair:")
     print("# the nearest float64 of the frequency, and its turns to the nearest 2^-192: whole turns, 192-bit fraction.")
     for name, frequencies, amplitude, softmax_scale in cases():
         print("case", name, nearest_double(amplitude).hex(), nearest_double(softmax_scale).hex(), len(frequencies))

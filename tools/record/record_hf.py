@@ -15,9 +15,9 @@ from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
-GOLDEN = Path(__file__).parents[1] / "tests" / "golden"
+GOLDEN = Path(__file__).parents[2] / "tests" / "golden"
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
-HEADER = f"# Made by tools/record_hf.py: transformers {transformers.__version__}, torch {torch.__version__} on CPU. Bits in hexadecimal.\n"
+HEADER = f"# Made by tools/record/record_hf.py: transformers {transformers.__version__}, torch {torch.__version__} on CPU. Bits in hexadecimal.\n"
 
 
 def bits(tensor):

@@ -13,7 +13,7 @@ import pytest
 
 import phasor
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 MODULES = sorted(m.name for m in pkgutil.walk_packages(phasor.__path__, "phasor."))
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 

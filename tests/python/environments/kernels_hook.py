@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """phasor in transformers' own hook, with the package `kernels`: not collected with the other tests, because it changes all of transformers.
 
-Run by tools/python_test.sh with requirements-kernels.txt beside the packages of the other tests.
+Run by tools/python/python_test.sh with requirements-kernels.txt beside the packages of the other tests.
 """
 
 from __future__ import annotations

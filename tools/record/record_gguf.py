@@ -11,7 +11,7 @@ import gguf
 import numpy as np
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-OUT = Path(__file__).parents[1] / "tests" / "golden" / "gguf"
+OUT = Path(__file__).parents[2] / "tests" / "golden" / "gguf"
 
 
 def rounded(values):
@@ -250,7 +250,7 @@ def main():
     truth = {}
     for record in (llama3, gptneox, gemma3, gemma4, phi3, deepseek2, mistral3, vision_language, gpt_oss, smollm3, without_rotary):
         record(truth)
-    made = f"tools/record_gguf.py with gguf and transformers {__import__('transformers').__version__}"
+    made = f"tools/record/record_gguf.py with gguf and transformers {__import__('transformers').__version__}"
     (OUT / "truth.json").write_text(json.dumps({"made_by": made, "models": truth}, separators=(",", ":")).replace("],", "],\n") + "\n")
     return 0
 

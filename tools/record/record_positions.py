@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records positions from the installed transformers: tests/golden/mrope_ids.json (get_rope_index) and position_ids.json (everything else).
 
-Usage: python tools/record_positions.py   (needs torch and transformers; the files say which versions made them)
+Usage: python tools/record/record_positions.py   (needs torch and transformers; the files say which versions made them)
 """
 import json
 import types
@@ -29,10 +29,10 @@ from transformers.models.roberta.modeling_roberta import RobertaEmbeddings
 from transformers.models.sam2_video.modeling_sam2_video import Sam2VideoMemoryAttention
 from transformers.models.vjepa2.modeling_vjepa2 import VJEPA2RopeAttention
 
-GOLDEN = Path(__file__).parents[1] / "tests" / "golden"
+GOLDEN = Path(__file__).parents[2] / "tests" / "golden"
 IDS = {"image": 901, "video": 902, "audio": 903, "vision_start": 904, "audio_start": 905, "video_start": 906, "video_end": 907}
 VISION_END, AUDIO_END, PAD = 908, 909, 0
-MADE_BY = f"tools/record_positions.py, transformers {transformers.__version__}, torch {torch.__version__}"
+MADE_BY = f"tools/record/record_positions.py, transformers {transformers.__version__}, torch {torch.__version__}"
 
 
 def bare(cls, **attributes):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples/python").glob("*.py"))
+EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "examples/python").glob("*.py"))
 
 
 def test_there_are_examples() -> None:

@@ -15,7 +15,7 @@ import transformers
 from transformers import CONFIG_MAPPING
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-OUT = Path(__file__).parents[1] / "tests" / "golden" / "configs"
+OUT = Path(__file__).parents[2] / "tests" / "golden" / "configs"
 KEEP = re.compile(
     r"rope|rotary|^head_dim|hidden_size$|n_embd|n_head|n_layer|num_(hidden_)?layers$|num_attention_heads|^num_heads$|layer_types$|layers_block_type|position|sliding"
     r"|model_type|original|^qk_|d_model|d_kv|d_head|relative|alibi|attn_temp|floor_scale|attn_scale|query_pre|_config$|chunk|max_seq|attention_multiplier"
@@ -98,7 +98,7 @@ def patches(config, axes_last):
 
 
 def write(name, record):
-    record = {"made": f"tools/record_configs.py, transformers {transformers.__version__}, torch {torch.__version__.split('+')[0]}", **record}
+    record = {"made": f"tools/record/record_configs.py, transformers {transformers.__version__}, torch {torch.__version__.split('+')[0]}", **record}
     (OUT / f"{name}.json").write_text(json.dumps(record, separators=(",", ":")) + "\n", encoding="utf-8")
 
 

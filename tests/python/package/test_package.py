@@ -14,7 +14,7 @@ import pytest
 
 import phasor
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 INSTALLED = "site-packages" in phasor.__path__[0]
 
 
