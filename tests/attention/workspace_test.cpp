@@ -30,9 +30,11 @@ namespace {
 std::atomic<bool> counting{false};
 std::atomic<std::int64_t> held{0};
 std::atomic<std::int64_t> most{0};
+std::atomic<std::int64_t> times_taken{0};
 
 void* taken(void* memory) {
   if (counting && memory != nullptr) {
+    ++times_taken;
     held += static_cast<std::int64_t>(malloc_usable_size(memory));
     most = std::max<std::int64_t>(most, held);
   }
@@ -43,7 +45,7 @@ void given_back(void* memory) {
 }
 
 void start_counting() {
-  held = most = 0;
+  held = most = times_taken = 0;
   counting = true;
 }
 std::int64_t stop_counting() {
@@ -228,6 +230,32 @@ TEST(attention_workspace, is_all_the_memory_that_is_used) {
                 static_cast<long long>(forward_heap), static_cast<long long>(backward_heap));
     EXPECT_LE(forward_heap, heap_of(n)) << scheme.name;
     EXPECT_LE(backward_heap, heap_of(n)) << scheme.name;
+  }
+}
+
+/// Distances too far apart for a table: the perceptron of every row works in the workspace too.
+TEST(attention_workspace, a_perceptron_for_every_row_does_not_allocate) {
+  constexpr std::int64_t n = 200;
+  std::vector<std::int64_t> far(n);
+  for (std::int64_t i = 0; i < n; ++i) far[static_cast<std::size_t>(i)] = i << 40;
+  const Mlp layers = {.widths = {1, 4, 5, 1}, .parameters = std::vector<double>(8 + 25 + 6, 0.1)};
+  for (const Bias& bias : {*Bias::make(DynamicMlp{.mlp = layers, .scale = DistanceScale::logarithmic}), *Bias::make(Fire{.mlp = layers})}) {
+    Long call(n);
+    call.spec.query_positions = call.spec.key_positions = positions(static_cast<const std::int64_t*>(far.data()), n);
+    call.spec.terms = {BiasTerm{.bias = bias}};
+    call.parameters.resize(static_cast<std::size_t>(bias.parameter_count()));
+    call.gradients.terms = {{.parameters = call.parameters}};
+    std::vector<std::byte> workspace(static_cast<std::size_t>(std::max(call.forward_bytes(), call.backward_bytes())));
+    std::vector<float> out(static_cast<std::size_t>(n * kWidth));
+    std::vector<float> lse(static_cast<std::size_t>(n));
+    const AttentionOutputs outputs{view(out.data(), {1, n, 1, kWidth}), view(lse.data(), {1, n, 1, 1})};
+    start_counting();
+    const Status forward = attention(call.call(), call.spec, outputs, workspace);
+    const Status backward = attention_backward(call.call(), call.spec, {outputs.out, outputs.lse, call.in[2]}, call.gradients, workspace);
+    stop_counting();
+    ASSERT_TRUE(forward.ok()) << forward.message();
+    ASSERT_TRUE(backward.ok()) << backward.message();
+    EXPECT_LE(times_taken, 3 * n);  // lists of the call; a perceptron of its own for every row of a tile would be thousands
   }
 }
 

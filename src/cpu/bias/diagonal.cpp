@@ -47,7 +47,7 @@ void add_gradient(const job::DiagonalGradientJob& job) {
       for (std::size_t i = 0; i < distances.size(); ++i) gradient.push_back(job::number_of(from[i]));
     }
   });
-  plan::add_gradient(*job.plan, {call.part.first_head, diagonal.shape[1], call.part.query_position}, distances, gradient, job.sum);
+  plan::add_gradient(*job.plan, {call.part.first_head, diagonal.shape[1], call.part.query_position}, {distances, gradient, job.sum});
 }
 
 }  // namespace

@@ -2,33 +2,21 @@
 // The formula of a bias, a row of a tile at a time, for kernels that have no table.
 #include "job/attention/bias.hpp"
 
-#include <algorithm>
-#include <exception>
-#include <limits>
-
 #include "plan/bias/buckets.hpp"
 
 namespace phasor::job {
 namespace {
 
-/// Perceptrons allocate: where that fails, `sum` is no number, rather than wrong.
-template <class Body>
-void or_nan(std::span<double> sum, const Body& body) {
-  try {
-    body();
-  } catch (const std::exception&) {
-    std::fill(sum.begin(), sum.end(), std::numeric_limits<double>::quiet_NaN());
-  }
-}
-
 plan::BiasSlice slice_of(const BiasJob& job, const BiasRow& row) { return {job.first_head + row.head, 1, row.query_position}; }
+std::span<double> memory_of(const BiasJob& job, const BiasRow& row) { return {row.scratch, plan::scratch_size(*job.plan, 1)}; }
 
 }  // namespace
 
 std::int64_t formula_sums(const plan::BiasPlan& plan) { return plan.rows > 0 ? plan.rows : plan.parameters; }
+std::int64_t formula_scratch(const plan::BiasPlan& plan) { return static_cast<std::int64_t>(plan::scratch_size(plan, 1)); }
 
 void bias_row_values(const BiasJob& job, const BiasRow& row, std::span<double> out) noexcept {
-  or_nan(out, [&] { plan::fill_values(*job.plan, slice_of(job, row), row.distances, out); });
+  plan::fill_values(*job.plan, slice_of(job, row), row.distances, out, memory_of(job, row));
 }
 
 void bias_row_gradient(const BiasJob& job, const BiasRow& row, std::span<const double> gradient, std::span<double> sum) noexcept {
@@ -38,7 +26,7 @@ void bias_row_gradient(const BiasJob& job, const BiasRow& row, std::span<const d
     }
     return;
   }
-  or_nan(sum, [&] { plan::add_gradient(*job.plan, slice_of(job, row), row.distances, gradient, sum); });
+  plan::add_gradient(*job.plan, slice_of(job, row), {row.distances, gradient, sum}, memory_of(job, row));
 }
 
 }  // namespace phasor::job

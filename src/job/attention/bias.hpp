@@ -84,11 +84,14 @@ struct BiasRow {
   std::int64_t head;
   std::int64_t query_position;
   std::span<const std::int64_t> distances;
+  double* scratch;  // formula_scratch numbers
 };
-/// The formula. NaN where there is no memory for a perceptron.
+/// The formula.
 void bias_row_values(const BiasJob& job, const BiasRow& row, std::span<double> out) noexcept;
 /// Adds to the sums of the formula: of a table its rows of this head, else every parameter.
 void bias_row_gradient(const BiasJob& job, const BiasRow& row, std::span<const double> gradient, std::span<double> sum) noexcept;
 std::int64_t formula_sums(const plan::BiasPlan& plan);
+/// Numbers that a perceptron works in, of one row.
+std::int64_t formula_scratch(const plan::BiasPlan& plan);
 
 }  // namespace phasor::job

@@ -33,16 +33,29 @@ struct BiasSlice {
   std::int64_t query_position;
 };
 
+/// Numbers that the two below work in, for so many heads: none without a perceptron.
+std::size_t scratch_size(const BiasPlan& plan, std::int64_t heads);
+
 /// The biases of some heads at some distances, (heads, N). Distances must lie inside a window where there is one.
+void fill_values(const BiasPlan& plan, const BiasSlice& slice, std::span<const std::int64_t> distances, std::span<double> out,
+                 std::span<double> scratch) noexcept;
+/// The same in memory of its own.
 void fill_values(const BiasPlan& plan, const BiasSlice& slice, std::span<const std::int64_t> distances, std::span<double> out);
 
 /// FIRE in two steps, so that a row of its own costs no logarithm a key: psi of every distance, then the values of one query.
 std::vector<double> fire_psi(const Fire& fire, std::span<const std::int64_t> distances);
+double fire_psi(const Fire& fire, std::int64_t distance);
 void fill_fire(const Fire& fire, const BiasSlice& slice, std::span<const double> psi, std::span<double> out);
 
-/// Adds the gradient of the parameters, from that of the values above, (heads, N).
-void add_gradient(const BiasPlan& plan, const BiasSlice& slice, std::span<const std::int64_t> distances, std::span<const double> gradient,
-                  std::span<double> sum);
+/// Adds the gradient of the parameters, from that of the values above.
+struct BiasGradient {
+  std::span<const std::int64_t> distances;
+  std::span<const double> gradient;  // (heads, N)
+  std::span<double> sum;
+};
+void add_gradient(const BiasPlan& plan, const BiasSlice& slice, const BiasGradient& gradient, std::span<double> scratch) noexcept;
+/// The same in memory of its own.
+void add_gradient(const BiasPlan& plan, const BiasSlice& slice, const BiasGradient& gradient);
 
 // ---- What values and gradients share ----
 

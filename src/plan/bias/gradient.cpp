@@ -14,7 +14,10 @@ struct AddGradient {
   std::span<const std::int64_t> distances;
   std::span<const double> gradient;  // (heads, N)
   std::span<double> sum;
+  std::span<double> scratch;  // by the outputs of a perceptron, then what it works in
 
+  std::span<double> above() const { return scratch.first(static_cast<std::size_t>(slice.heads)); }
+  MlpPass pass_of(const Mlp& mlp) const { return {mlp, scratch.subspan(static_cast<std::size_t>(slice.heads))}; }
   double at(std::int64_t head, std::size_t i) const { return gradient[static_cast<std::size_t>(head) * distances.size() + i]; }
   std::size_t spec_head(std::int64_t head) const { return static_cast<std::size_t>(slice.first_head + head); }
 
@@ -54,14 +57,13 @@ struct AddGradient {
 
   template <class OutputGradient>
   void perceptron(const auto& s, OutputGradient output_gradient) const {
-    MlpPass pass(s.mlp);
-    std::vector<double> above(static_cast<std::size_t>(slice.heads));
+    MlpPass pass = pass_of(s.mlp);
     for (std::size_t i = 0; i < distances.size(); ++i) {
       pass.forward(mlp_inputs(s, distances[i]).values);
       for (std::int64_t head = 0; head < slice.heads; ++head) {
-        above[static_cast<std::size_t>(head)] = output_gradient(at(head, i), pass.output(slice.first_head + head));
+        above()[static_cast<std::size_t>(head)] = output_gradient(at(head, i), pass.output(slice.first_head + head));
       }
-      pass.backward(above, slice.first_head, sum);
+      pass.backward(above(), slice.first_head, sum);
     }
   }
   void operator()(const DynamicMlp& s) const {
@@ -74,17 +76,15 @@ struct AddGradient {
   // x = psi(a) / (psi(M) + epsilon), M = max(length, query): dx/dc = (a / (c a + 1) - x M / (c M + 1)) / (psi(M) + epsilon), and where
   // M is the length, dx/dlength = -x c / (c M + 1) / (psi(M) + epsilon).
   void operator()(const Fire& s) const {
-    MlpPass pass(s.mlp);
+    MlpPass pass = pass_of(s.mlp);
     const FireScale scale = fire_scale(s, slice.query_position);
     const bool by_length = static_cast<double>(slice.query_position) <= s.length;
-    const std::vector<double> psi = fire_psi(s, distances);
     const std::size_t weights = s.mlp.parameters.size();
-    std::vector<double> above(static_cast<std::size_t>(slice.heads));
     for (std::size_t i = 0; i < distances.size(); ++i) {
-      const double x = psi[i] / scale.divisor;
+      const double x = fire_psi(s, distances[i]) / scale.divisor;
       pass.forward({&x, 1});
-      for (std::int64_t head = 0; head < slice.heads; ++head) above[static_cast<std::size_t>(head)] = at(head, i);
-      pass.backward(above, slice.first_head, sum);
+      for (std::int64_t head = 0; head < slice.heads; ++head) above()[static_cast<std::size_t>(head)] = at(head, i);
+      pass.backward(above(), slice.first_head, sum);
       const double g = pass.input_gradient(0) / scale.divisor;
       const double a = length_of(distances[i]);
       const double slowed = s.c * scale.reach + 1;
@@ -103,9 +103,13 @@ struct AddGradient {
 
 }  // namespace
 
-void add_gradient(const BiasPlan& plan, const BiasSlice& slice, std::span<const std::int64_t> distances, std::span<const double> gradient,
-                  std::span<double> sum) {
-  std::visit(AddGradient{plan, slice, distances, gradient, sum}, plan.spec);
+void add_gradient(const BiasPlan& plan, const BiasSlice& slice, const BiasGradient& gradient, std::span<double> scratch) noexcept {
+  std::visit(AddGradient{plan, slice, gradient.distances, gradient.gradient, gradient.sum, scratch}, plan.spec);
+}
+
+void add_gradient(const BiasPlan& plan, const BiasSlice& slice, const BiasGradient& gradient) {
+  std::vector<double> scratch(scratch_size(plan, slice.heads));
+  add_gradient(plan, slice, gradient, scratch);
 }
 
 }  // namespace phasor::plan

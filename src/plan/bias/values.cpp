@@ -16,6 +16,7 @@ struct FillValues {
   const BiasSlice& slice;
   std::span<const std::int64_t> distances;
   std::span<double> out;
+  std::span<double> scratch;
 
   double& at(std::int64_t head, std::size_t i) const { return out[static_cast<std::size_t>(head) * distances.size() + i]; }
   std::size_t spec_head(std::int64_t head) const { return static_cast<std::size_t>(slice.first_head + head); }
@@ -53,11 +54,19 @@ struct FillValues {
     }
   }
 
-  void operator()(const Fire& s) const { fill_fire(s, slice, fire_psi(s, distances), out); }
+  void operator()(const Fire& s) const {
+    const double divisor = fire_scale(s, slice.query_position).divisor;
+    MlpPass pass(s.mlp, scratch);
+    for (std::size_t i = 0; i < distances.size(); ++i) {
+      const double x = fire_psi(s, distances[i]) / divisor;
+      pass.forward({&x, 1});
+      for (std::int64_t head = 0; head < slice.heads; ++head) at(head, i) = pass.output(slice.first_head + head);
+    }
+  }
 
   template <class Output>
   void perceptron(const auto& s, Output output) const {
-    MlpPass pass(s.mlp);
+    MlpPass pass(s.mlp, scratch);
     for (std::size_t i = 0; i < distances.size(); ++i) {
       pass.forward(mlp_inputs(s, distances[i]).values);
       for (std::int64_t head = 0; head < slice.heads; ++head) at(head, i) = output(pass.output(slice.first_head + head));
@@ -116,16 +125,19 @@ FireScale fire_scale(const Fire& fire, std::int64_t query_position) {
   return {reach, psi(fire, reach) + fire.epsilon};
 }
 
+double fire_psi(const Fire& fire, std::int64_t distance) { return psi(fire, length_of(distance)); }
+
 std::vector<double> fire_psi(const Fire& fire, std::span<const std::int64_t> distances) {
   std::vector<double> list;
   list.reserve(distances.size());
-  for (const std::int64_t r : distances) list.push_back(psi(fire, length_of(r)));
+  for (const std::int64_t r : distances) list.push_back(fire_psi(fire, r));
   return list;
 }
 
 void fill_fire(const Fire& fire, const BiasSlice& slice, std::span<const double> psi, std::span<double> out) {
   const double divisor = fire_scale(fire, slice.query_position).divisor;
-  MlpPass pass(fire.mlp);
+  std::vector<double> memory(MlpPass::memory_size(fire.mlp));
+  MlpPass pass(fire.mlp, memory);
   for (std::size_t i = 0; i < psi.size(); ++i) {
     const double x = psi[i] / divisor;
     pass.forward({&x, 1});
@@ -149,8 +161,23 @@ MlpInputs mlp_inputs(const SwinV2& s, std::int64_t distance) {
            log_coordinate(row % width - (s.window.width - 1), trained.width)}};
 }
 
+void fill_values(const BiasPlan& plan, const BiasSlice& slice, std::span<const std::int64_t> distances, std::span<double> out,
+                 std::span<double> scratch) noexcept {
+  std::visit(FillValues{plan, slice, distances, out, scratch}, plan.spec);
+}
+
 void fill_values(const BiasPlan& plan, const BiasSlice& slice, std::span<const std::int64_t> distances, std::span<double> out) {
-  std::visit(FillValues{plan, slice, distances, out}, plan.spec);
+  std::vector<double> scratch(scratch_size(plan, slice.heads));
+  fill_values(plan, slice, distances, out, scratch);
+}
+
+std::size_t scratch_size(const BiasPlan& plan, std::int64_t heads) {
+  return std::visit(
+      [&](const auto& s) -> std::size_t {
+        if constexpr (requires { s.mlp; }) return MlpPass::memory_size(s.mlp) + static_cast<std::size_t>(heads);
+        return 0;
+      },
+      plan.spec);
 }
 
 }  // namespace phasor::plan

@@ -7,16 +7,25 @@ RowTile<T> hand_row_tile(const job::AttentionJob& job, const job::TokenTile& til
   return {.job = &job, .tile = &tile, .batch = 0, .head = head, .q = nullptr, .positions = job.query_positions + tile.first};
 }
 
+/// What the formula of a bias works in.
+template <class T>
+struct FormulaMemory {
+  explicit FormulaMemory(const job::BiasJob& term) : numbers(static_cast<std::size_t>(job::formula_scratch(*term.plan)) + 1) {}
+  T* data() { return static_cast<T*>(static_cast<void*>(numbers.data())); }
+  std::vector<double> numbers;
+};
+
 /// matrix: (H, Tq, Tk). Forward: what the term adds to zeros; backward: ds.
 template <class T>
 void bias_forward(const job::AttentionJob& job, const job::BiasJob& term, double* matrix) {
   std::vector<T> scores(job::kQueryTile * job::kKeyTile);
+  FormulaMemory<T> memory(term);
   for (std::int64_t head = 0; head < job.shape.heads; ++head) {
     for (const job::TokenTile& queries : job.query_tiles) {
       const RowTile<T> rows = hand_row_tile<T>(job, queries, head);
       for (const job::TokenTile& keys : job.key_tiles) {
         std::fill(scores.begin(), scores.end(), T{0});
-        term_add(term, score_tile(rows, keys, scores.data()), static_cast<T*>(nullptr));
+        term_add(term, score_tile(rows, keys, scores.data()), memory.data());
         for (std::int64_t i = 0; i < queries.count; ++i) {
           for (std::int64_t j = 0; j < keys.count; ++j) {
             matrix[(head * job.shape.queries + queries.first + i) * job.shape.keys + keys.first + j] =
@@ -31,6 +40,7 @@ void bias_forward(const job::AttentionJob& job, const job::BiasJob& term, double
 template <class T>
 void bias_backward(const job::AttentionJob& job, const job::BiasJob& term, const double* matrix) {
   std::vector<T> ds(job::kQueryTile * job::kKeyTile);
+  FormulaMemory<T> memory(term);
   for (std::int64_t head = 0; head < job.shape.heads; ++head) {
     for (const job::TokenTile& queries : job.query_tiles) {
       const RowTile<T> rows = hand_row_tile<T>(job, queries, head);
@@ -45,7 +55,7 @@ void bias_backward(const job::AttentionJob& job, const job::BiasJob& term, const
         }
         const auto part = static_cast<std::int64_t>(k) % job.backward.parts;
         const BackwardTile<T> backward{nullptr, nullptr, nullptr, slot_of(job, 0, part, head)};
-        term_gradient(term, score_tile(rows, keys, ds.data()), backward, static_cast<T*>(nullptr));
+        term_gradient(term, score_tile(rows, keys, ds.data()), backward, memory.data());
       }
     }
   }

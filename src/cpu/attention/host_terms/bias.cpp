@@ -168,7 +168,11 @@ Status make_term(const BiasTerm& term, const TermContext& context, Arena& arena,
   return {};
 }
 
-std::int64_t scratch_of(const job::BiasJob& /*term*/, const job::AttentionJob& /*job*/, bool /*backward*/) { return 0; }
+/// float64 for a perceptron, whatever the arithmetic.
+std::int64_t scratch_of(const job::BiasJob& term, const job::AttentionJob& job, bool /*backward*/) {
+  const bool by_formula = term.form == job::BiasForm::formula || (term.fire.present && term.fire.segments == 0);
+  return by_formula ? job::formula_scratch(*term.plan) * 8 / bytes_of(job.arithmetic) : 0;
+}
 
 TermCost cost_of(const job::BiasJob& term, const job::AttentionJob& /*job*/) {
   TermCost cost;

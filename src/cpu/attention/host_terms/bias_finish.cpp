@@ -59,8 +59,8 @@ void add_diagonals(const job::BiasJob& made, const TermContext& context) {
     sum_diagonal<T>(made, job, head,
                     std::span(gradient).subspan(static_cast<std::size_t>(head * places), static_cast<std::size_t>(places)));
   }
-  plan::add_gradient(*made.plan, {made.first_head, job.shape.heads, 0}, band_distances(made, 0, places), gradient,
-                     context.gradient->parameters);
+  plan::add_gradient(*made.plan, {made.first_head, job.shape.heads, 0},
+                     {band_distances(made, 0, places), gradient, context.gradient->parameters});
 }
 
 /// The sums that are no diagonals, of one head.

@@ -246,18 +246,19 @@ struct FormulaRow {
   double values[job::kKeyTile];
 
   /// The numbers of a row of the tile.
-  job::BiasRow of(const ScoreTile<T>& tile, std::int64_t row) {
+  job::BiasRow of(const ScoreTile<T>& tile, std::int64_t row, T* scratch) {
     const std::int64_t position = tile.rows->positions[row];
     const auto count = static_cast<std::size_t>(tile.keys->count);
     for (std::size_t j = 0; j < count; ++j) distances[j] = position - tile.key_positions[j];
-    return {tile.rows->head, position, {distances, count}};
+    return {tile.rows->head, position, {distances, count}, static_cast<double*>(static_cast<void*>(scratch))};
   }
 };
 
 template <class T>
-void add_formula_row(const job::BiasJob& term, const ScoreTile<T>& tile, std::int64_t row, T gate) {
+void add_formula_row(const job::BiasJob& term, const ScoreTile<T>& tile, std::int64_t row, T* scratch) {
   FormulaRow<T> formula;
-  const job::BiasRow distances = formula.of(tile, row);
+  const T gate = gate_at(gates_of(term, *tile.rows), row);
+  const job::BiasRow distances = formula.of(tile, row, scratch);
   job::bias_row_values(term, distances, {formula.values, distances.distances.size()});
   T* const scores = tile.scores + row * job::kKeyTile;
   for (std::int64_t j = 0; j < tile.keys->count; ++j) scores[j] += gate * static_cast<T>(formula.values[j]);
@@ -275,7 +276,7 @@ std::int64_t band_rows(const job::BiasJob& term, const RowTile<T>& rows) {
 }
 
 template <class T>
-void add_bands(const job::BiasJob& term, const ScoreTile<T>& tile) {
+void add_bands(const job::BiasJob& term, const ScoreTile<T>& tile, T* scratch) {
   const RowTile<T>& rows = *tile.rows;
   const T* const gates = gates_of(term, rows);
   const BandPlace place = tile_in_band(term, tile);
@@ -296,17 +297,16 @@ void add_bands(const job::BiasJob& term, const ScoreTile<T>& tile) {
     } else if (term.fire.segments > 0) {
       add_fire_row(term, tile, i, gate_at(gates, i));
     } else {
-      add_formula_row(term, tile, i, gate_at(gates, i));
+      add_formula_row(term, tile, i, scratch);
     }
   }
 }
 
 template <class T>
-void term_add(const job::BiasJob& term, const ScoreTile<T>& tile, T* /*scratch*/) {
+void term_add(const job::BiasJob& term, const ScoreTile<T>& tile, T* scratch) {
   if (term.form == job::BiasForm::line) return add_lines(term, tile);
-  if (term.form == job::BiasForm::band) return add_bands(term, tile);
-  const T* const gates = gates_of(term, *tile.rows);
-  for (std::int64_t i = 0; i < tile.rows->tile->count; ++i) add_formula_row(term, tile, i, gate_at(gates, i));
+  if (term.form == job::BiasForm::band) return add_bands(term, tile, scratch);
+  for (std::int64_t i = 0; i < tile.rows->tile->count; ++i) add_formula_row(term, tile, i, scratch);
 }
 
 // ---- With the softmax ----

@@ -42,9 +42,16 @@ struct BiasSums {
   double* ends;          // 2
   double* sums;          // sum_count
   double* gate_sums;     // one per row; each null: not wanted
+  T* scratch;            // of the formula
 
-  BiasSums(const job::BiasJob& term, const RowTile<T>& rows, std::int64_t slot)
-      : gates(gates_of(term, rows)), diagonals(nullptr), skipped(0), ends(nullptr), sums(nullptr), gate_sums(nullptr) {
+  BiasSums(const job::BiasJob& term, const RowTile<T>& rows, std::int64_t slot, T* term_scratch)
+      : gates(gates_of(term, rows)),
+        diagonals(nullptr),
+        skipped(0),
+        ends(nullptr),
+        sums(nullptr),
+        gate_sums(nullptr),
+        scratch(term_scratch) {
     const std::int64_t slots = rows.job->backward.parts * rows.job->shape.heads;  // of a group
     if (term.diagonals != nullptr) {
       const job::GroupBand& band = term.group_bands[slot / slots];
@@ -227,7 +234,7 @@ std::int64_t take_regular_band(const job::BiasJob& term, const ScoreTile<T>& ds,
 template <class T>
 double take_formula_row(const job::BiasJob& term, const ScoreTile<T>& ds, std::int64_t i, const BiasSums<T>& to) {
   FormulaRow<T> formula;
-  const job::BiasRow row = formula.of(ds, i);
+  const job::BiasRow row = formula.of(ds, i, to.scratch);
   const std::size_t count = row.distances.size();
   const T* const from = ds.scores + i * job::kKeyTile;
   double sum = 0;
@@ -259,9 +266,9 @@ void take_bands(const job::BiasJob& term, const ScoreTile<T>& ds, const BiasSums
 }
 
 template <class T>
-void term_gradient(const job::BiasJob& term, const ScoreTile<T>& ds, const BackwardTile<T>& backward, T* /*scratch*/) {
+void term_gradient(const job::BiasJob& term, const ScoreTile<T>& ds, const BackwardTile<T>& backward, T* scratch) {
   if (term.diagonals == nullptr && term.sums == nullptr && term.gate_sums == nullptr) return;
-  const BiasSums<T> to(term, *ds.rows, backward.slot);
+  const BiasSums<T> to(term, *ds.rows, backward.slot, scratch);
   if (term.form == job::BiasForm::line) return take_lines(term, ds, to);
   if (term.form == job::BiasForm::band) return take_bands(term, ds, to);
   for (std::int64_t i = 0; i < ds.rows->tile->count; ++i) to.add_gate(i, take_formula_row(term, ds, i, to));
