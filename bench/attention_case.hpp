@@ -205,7 +205,7 @@ class AttentionProblem {
     });
     if (!c_.backward) return;
     sums_.emplace_back(static_cast<std::size_t>(bias->parameter_count()));
-    gradients.terms.push_back({.parameters = sums_.back()});
+    gradients.terms.push_back({.parameters = phasor::view(sums_.back().data(), {1, 1, 1, bias->parameter_count()})});
   }
 
   static std::int64_t row_of(const phasor::TableRows& rows, std::int64_t r) {

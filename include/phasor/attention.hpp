@@ -30,6 +30,8 @@ struct BiasTerm {
   Bias bias;
   std::int64_t first_head = 0;  // of the bias, for the attention's head 0 (tensor parallelism)
   ConstTensorView gate = {};    // (B or 1, Tq, H or 1, 1); empty: 1
+  /// (1, 1, 1, parameter_count), in the order of Bias::gradient: the numbers that learn, in the place of the bias's own; empty: those.
+  ConstTensorView parameters = {};
 };
 
 /// Row clamp(-r, -left, right) + left, so that rows run by key - query; zero: distances outside add nothing.
@@ -189,11 +191,11 @@ struct AttentionSaved {
 /// Where gradients of a term's tensors go, shaped as those, f32 or f64; what is empty is not computed. They are added to what is there, so
 /// that layers may share.
 struct TermGradient {
-  TensorView table = {};              // TableTerm, SegmentTerm, GridTerm, CopeTerm; rows_h of DecomposedTerm; bias of DenseTerm
-  TensorView second = {};             // rows_w of DecomposedTerm
-  TensorView features = {};           // of TableTerm; gate of BiasTerm
-  TensorView shift = {};              // of TableTerm, SegmentTerm
-  std::span<double> parameters = {};  // of BiasTerm: as Bias::gradient
+  TensorView table = {};       // TableTerm, SegmentTerm, GridTerm, CopeTerm; rows_h of DecomposedTerm; bias of DenseTerm
+  TensorView second = {};      // rows_w of DecomposedTerm
+  TensorView features = {};    // of TableTerm; gate of BiasTerm
+  TensorView shift = {};       // of TableTerm, SegmentTerm
+  TensorView parameters = {};  // of BiasTerm: (1, 1, 1, parameter_count), in the order of Bias::gradient
 };
 /// q, k, v: of the inputs' dtype and shape, written; empty: not wanted.
 struct AttentionGradients {

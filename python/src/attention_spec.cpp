@@ -170,7 +170,10 @@ void AttentionCall::set_gradients(nb::handle list) {
     gradient.features = output(at(dict, "features"), "features gradient");
     gradient.shift = output(at(dict, "shift"), "shift gradient");
     const nb::object parameters = at(dict, "parameters");
-    if (!parameters.is_none()) gradient.parameters = reals_.emplace_back(parameters, "parameters gradient", Access::write).get();
+    if (!parameters.is_none()) {
+      const std::span<double> sums = reals_.emplace_back(parameters, "parameters gradient", Access::write).get();
+      gradient.parameters = view(sums.data(), {1, 1, 1, static_cast<std::int64_t>(sums.size())});
+    }
   }
 }
 

@@ -137,7 +137,7 @@ const Scheme kSchemes[] = {
     {"T5",
      [](Long& call) {
        call.spec.terms = {BiasTerm{.bias = *Bias::make(T5Buckets{.heads = 1, .table = std::vector<double>(32, 0.5)})}};
-       call.gradients.terms = {{.parameters = call.parameters}};
+       call.gradients.terms = {{.parameters = list_view(call.parameters)}};
      }},
     {"Shaw",
      [](Long& call) {
@@ -244,7 +244,7 @@ TEST(attention_workspace, a_perceptron_for_every_row_does_not_allocate) {
     call.spec.query_positions = call.spec.key_positions = positions(static_cast<const std::int64_t*>(far.data()), n);
     call.spec.terms = {BiasTerm{.bias = bias}};
     call.parameters.resize(static_cast<std::size_t>(bias.parameter_count()));
-    call.gradients.terms = {{.parameters = call.parameters}};
+    call.gradients.terms = {{.parameters = list_view(call.parameters)}};
     std::vector<std::byte> workspace(static_cast<std::size_t>(std::max(call.forward_bytes(), call.backward_bytes())));
     std::vector<float> out(static_cast<std::size_t>(n * kWidth));
     std::vector<float> lse(static_cast<std::size_t>(n));

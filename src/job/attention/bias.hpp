@@ -77,6 +77,7 @@ struct BiasJob {
   double* sums = nullptr;       // (slots, sum_count): a slope; of the formula's; kFireSums a segment
   double* gate_sums = nullptr;  // (parts, B, H, Tq)
   std::int64_t sum_count = 0;
+  double* parameter_sums = nullptr;  // by each parameter
 };
 
 /// Distances of one row of a tile, of a head of the attention.

@@ -15,6 +15,7 @@ namespace {
 template <class Read>
 void each_tensor(const BiasTerm& term, const Read& read) {
   read("gate", term.gate);
+  read("parameters", term.parameters);
 }
 template <class Read>
 void each_tensor(const TableTerm& term, const Read& read) {
@@ -112,6 +113,7 @@ void each_gradient(const AttentionGradients& gradients, const std::function<void
     write(owner + "second", g.second);
     write(owner + "features", g.features);
     write(owner + "shift", g.shift);
+    write(owner + "parameters", g.parameters);
   }
 }
 

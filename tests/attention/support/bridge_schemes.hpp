@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "attention/support/bridge_store.hpp"
+#include "attention/support/problems.hpp"
 #include "phasor/attention.hpp"
 
 namespace phasor::test {
@@ -55,7 +56,7 @@ class SchemeBridge {
       }
     });
     terms.emplace_back(BiasTerm{.bias = made});
-    gradients.push_back({.parameters = sum});
+    gradients.push_back({.parameters = list_view(sum)});
     return std::get<BiasTerm>(terms.back());
   }
 

@@ -116,7 +116,7 @@ inline void add_fire(Packed& call, const std::vector<std::int64_t>& widths) {
   ASSERT_TRUE(fire.ok()) << fire.status().message();
   call.parameters.resize(static_cast<std::size_t>(fire->parameter_count()));
   call.spec.terms = {BiasTerm{.bias = *fire}};
-  call.gradients.terms = {{.parameters = call.parameters}};
+  call.gradients.terms = {{.parameters = list_view(call.parameters)}};
 }
 
 inline const Family kFamilies[] = {
@@ -136,7 +136,7 @@ inline const Family kFamilies[] = {
        call.parameters.resize(static_cast<std::size_t>(kHeads * (2 * kLongTable + 1)));
        call.spec.terms = {
            BiasTerm{.bias = *Bias::make(ShawClip{.heads = kHeads, .left = kLongTable, .right = kLongTable, .table = call.parameters})}};
-       call.gradients.terms = {{.parameters = call.parameters}};
+       call.gradients.terms = {{.parameters = list_view(call.parameters)}};
      },
      true},
     {"FIRE, segments", 1, 6 * (kUnits + 1), false, true, [](Packed& call) { add_fire(call, {1, kUnits, kHeads}); }, true},

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "attention/reference/reference.hpp"
+#include "phasor/tensor_view.hpp"
 
 namespace phasor::test {
 
@@ -34,6 +35,9 @@ class Numbers {
  private:
   std::uint64_t state_;
 };
+
+/// A list as the tensor (1, 1, 1, N).
+inline TensorView list_view(std::vector<double>& list) { return view(list.data(), {1, 1, 1, static_cast<std::int64_t>(list.size())}); }
 
 ref::Problem random_problem(const ref::Shape& s, std::uint64_t seed);
 

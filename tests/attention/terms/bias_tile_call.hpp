@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "attention/support/problems.hpp"
 #include "cpu/attention/host_terms/bias_parts.hpp"
 #include "phasor/attention.hpp"
 
@@ -69,13 +70,13 @@ class Made {
       term_.gate = view(call.gate.data(), {1, queries, call.heads, 1});
       gradient_.features = view(gate_gradient.data(), {1, queries, call.heads, 1});
     }
-    gradient_.parameters = parameters;
+    gradient_.parameters = list_view(parameters);
     make(&gradient_);
   }
   void make(const TermGradient* gradient) {
     const auto [least_query, most_query] = std::minmax_element(call_.queries.begin(), call_.queries.end());
     const auto [least_key, most_key] = std::minmax_element(call_.keys.begin(), call_.keys.end());
-    context_ = {&spec_, &job, 1, *least_query - *most_key, *most_query - *least_key, gradient, "test"};
+    context_ = {&spec_, &job, 1, *least_query - *most_key, *most_query - *least_key, gradient, &term_.bias.plan(), "test"};
     attend::Arena measure;
     status = attend::make_term(term_, context_, measure, made_);
     if (!status) return;

@@ -51,7 +51,7 @@ Kind kind_of(const AttentionTerm& term) {
 std::string refusal(Bridge& bridge, std::size_t t, const Field& field, std::vector<double>& memory) {
   const std::vector<TermGradient> before = bridge.gradients.terms;
   if (field.view == nullptr) {
-    bridge.gradients.terms[t].parameters = memory;
+    bridge.gradients.terms[t].parameters = list_view(memory);
   } else {
     bridge.gradients.terms[t].*field.view = view(memory.data(), {1, 1, 1, 1});
   }

@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t kEnoughTasks = 8;
 
 bool wants_any(const TermGradient& g) {
-  return is_wanted(g.table) || is_wanted(g.second) || is_wanted(g.features) || is_wanted(g.shift) || !g.parameters.empty();
+  return is_wanted(g.table) || is_wanted(g.second) || is_wanted(g.features) || is_wanted(g.shift) || is_wanted(g.parameters);
 }
 
 /// Takes memory of the job's T, whatever that is.

@@ -68,11 +68,6 @@ struct Written {
 Written written_by(const AttentionGradients& gradients) {
   Written w;
   job::each_gradient(gradients, [&](const std::string& name, const TensorView& view) { w.add(name, view); });
-  for (std::size_t t = 0; t < gradients.terms.size(); ++t) {
-    const std::span<const double> sums = gradients.terms[t].parameters;
-    const auto count = static_cast<std::int64_t>(sums.size());
-    w.add("gradients.terms[" + std::to_string(t) + "].parameters", view(sums.data(), {1, 1, 1, count}));
-  }
   return w;
 }
 
@@ -102,7 +97,7 @@ Status check_term_gradient(const AttentionTerm& term, const TermGradient& g, con
                 {"second", is_wanted(g.second), held.second},
                 {"features", is_wanted(g.features), held.features},
                 {"shift", is_wanted(g.shift), held.shift},
-                {"parameters", !g.parameters.empty(), held.parameters}};
+                {"parameters", is_wanted(g.parameters), held.parameters}};
   for (const auto& field : fields) {
     if (field.wanted && !field.held) {
       return job::error(where, "the gradient of {} is asked for, which {} does not have", field.name, held.name);

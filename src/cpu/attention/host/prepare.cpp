@@ -6,6 +6,7 @@
 
 #include "cpu/attention/host/backward.hpp"
 #include "cpu/attention/host/call.hpp"
+#include "cpu/attention/host/term_tensors.hpp"
 #include "cpu/attention/host_tables/slots.hpp"
 #include "cpu/attention/kernels.hpp"
 #include "job/check.hpp"
@@ -65,9 +66,23 @@ void take_panels(const Call& call, Arena& arena, job::AttentionJob& job) {
   values = arena.take_bytes(tokens * job.shape.padded_value_width);
 }
 
+/// A plan for each bias whose parameters come with the call.
+Status make_bias_plans(const std::vector<AttentionTerm>& terms, Prepared& out) {
+  out.bias_plans.resize(terms.size());
+  for (std::size_t t = 0; t < terms.size(); ++t) {
+    const auto* bias = std::get_if<BiasTerm>(&terms[t]);
+    if (bias == nullptr || !is_named(bias->parameters)) continue;
+    Result<plan::BiasPlan> made = plan_with_parameters(*bias, out.term_names[t].c_str());
+    if (!made.ok()) return made.status();
+    out.bias_plans[t] = std::move(*made);
+  }
+  return {};
+}
+
 Status make_terms(const Call& call, Arena& arena, Prepared& out) {
   const std::vector<AttentionTerm>& terms = call.spec->terms;
   for (std::size_t t = 0; t < terms.size(); ++t) out.term_names.push_back(spec::format("{}: terms[{}]", call.where, t));
+  if (Status s = make_bias_plans(terms, out); !s) return s;
   out.terms.resize(terms.size());
   for (std::size_t t = 0; t < terms.size(); ++t) {
     const TermContext context = context_of(call, out, t);
@@ -112,12 +127,17 @@ TermContext context_of(const Call& call, const Prepared& prepared, std::size_t t
   static constexpr TermGradient kNone = {};
   const TermGradient* gradient = nullptr;
   if (call.gradients != nullptr) gradient = call.gradients->terms.empty() ? &kNone : &call.gradients->terms[term];
+  const auto* bias = std::get_if<BiasTerm>(&call.spec->terms[term]);
+  const std::optional<plan::BiasPlan>& own = prepared.bias_plans[term];
   return {.spec = call.spec,
           .job = &prepared.job,
           .scale = prepared.scale,
           .min_distance = prepared.min_distance,
           .max_distance = prepared.max_distance,
           .gradient = gradient,
+          .bias_plan = own               ? &*own
+                       : bias != nullptr ? &bias->bias.plan()
+                                         : nullptr,
           .where = prepared.term_names[term].c_str()};
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,6 +36,7 @@ struct Prepared {
   std::vector<double> log_zeta = {};
   std::vector<std::int64_t> term_scratch = {};
   std::vector<std::string> term_names = {};
+  std::vector<std::optional<plan::BiasPlan>> bias_plans = {};  // of terms whose parameters come with the call
   ContentPositions rotated_at[job::kMaxContents] = {};
 
   Prepared() = default;

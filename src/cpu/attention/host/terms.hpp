@@ -8,6 +8,7 @@
 #include "job/attention/attention.hpp"
 #include "phasor/attention.hpp"
 #include "phasor/result.hpp"
+#include "plan/bias/bias.hpp"
 
 namespace phasor::attend {
 
@@ -19,9 +20,13 @@ struct TermContext {
   double scale;               // the attention's
   std::int64_t min_distance;  // over all pairs of queries and keys of a sequence, seen or not; known while measuring, too
   std::int64_t max_distance;
-  const TermGradient* gradient;  // null: forward
-  const char* where;             // begins messages: "attention: terms[2]"
+  const TermGradient* gradient;     // null: forward
+  const plan::BiasPlan* bias_plan;  // of a BiasTerm: its own, or that of the numbers it comes with
+  const char* where;                // begins messages: "attention: terms[2]"
 };
+
+/// The plan of a bias whose parameters come with the call.
+Result<plan::BiasPlan> plan_with_parameters(const BiasTerm& term, const char* where);
 
 // A family overloads these for its public term, in attention/<family>.cpp.
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How sequences are grouped, which rows a group reaches, and slots added up.
 #include "cpu/attention/host_tables/slots.hpp"
+#include "cpu/attention/host/backward.hpp"
 
 #include <array>
 #include <cstring>
@@ -39,7 +40,7 @@ struct AddRows {
   SumRows& sum;
 
   void operator()(const BiasTerm& term) const {
-    if (gradient.parameters.empty() || std::holds_alternative<Alibi>(term.bias.spec())) return;
+    if (!is_wanted(gradient.parameters) || std::holds_alternative<Alibi>(term.bias.spec())) return;
     sum.by_distance = std::max(sum.by_distance, longest_band(shape));
     // Beside its diagonal FIRE has sums for queries beyond its length, in float64: its parameters, or three per segment, which is no more.
     if (std::holds_alternative<Fire>(term.bias.spec())) sum.always = std::max(sum.always, 2 * term.bias.parameter_count());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cpu/attention/host/backward.hpp"
 #include "cpu/attention/host_terms/bias_parts.hpp"
 #include "job/bias.hpp"
 #include "job/check.hpp"
@@ -17,10 +18,14 @@ namespace {
 
 Status check_gradients(const BiasTerm& term, const TermContext& context) {
   const TermGradient& g = *context.gradient;
-  const auto count = static_cast<std::int64_t>(g.parameters.size());
-  if (count != 0 && count != term.bias.parameter_count()) {
-    return job::error(context.where, "the gradient has {} parameters, the bias has {}", count, term.bias.parameter_count());
+  const Extents wanted = {1, 1, 1, term.bias.parameter_count()};
+  const ConstTensorView by = {&term, DType::f64, wanted, contiguous_strides(wanted)};  // its shape alone is looked at
+  if (is_wanted(g.parameters) && g.parameters.shape != wanted) {
+    const Extents& is = g.parameters.shape;
+    return job::error(context.where, "the gradient of parameters has shape ({}, {}, {}, {}), wanted (1, 1, 1, {})", is[0], is[1], is[2],
+                      is[3], wanted[3]);
   }
+  if (Status status = check_gradient(context.where, g.parameters, by, "parameters"); !status) return status;
   return check_gradient(context.where, g.features, term.gate, "gate");
 }
 
@@ -34,7 +39,7 @@ Status check_window(const BiasTerm& term, const TermContext& context) {
     }
     std::vector<std::int64_t> list(static_cast<std::size_t>(tokens));
     for (std::int64_t b = 0; b < s.batch; ++b) {
-      if (Status status = job::read_positions(context.where, term.bias.plan(), *given, b, list); !status) return status;
+      if (Status status = job::read_positions(context.where, *context.bias_plan, *given, b, list); !status) return status;
     }
     return {};
   };
@@ -118,7 +123,8 @@ double* take_cleared(Arena& arena, std::int64_t count) {
 void make_sums(const TermContext& context, Arena& arena, job::BiasJob& bias) {
   const job::AttentionJob& job = *context.job;
   const std::int64_t slots = slots_of(job);
-  if (!context.gradient->parameters.empty()) {
+  if (is_wanted(context.gradient->parameters)) {
+    bias.parameter_sums = take_cleared(arena, bias.plan->parameters);
     if (bias.form == job::BiasForm::band) {
       make_diagonals(context, arena, bias);
       bias.ends = take_cleared(arena, slots * 2);
@@ -140,17 +146,26 @@ bool too_far_apart(const DistanceRange& range, const job::AttentionShape& shape)
 
 }  // namespace
 
+Result<plan::BiasPlan> plan_with_parameters(const BiasTerm& term, const char* where) {
+  const std::int64_t count = term.bias.parameter_count();
+  if (Status status = check_tensor(where, term.parameters, {"parameters", {1, 1, 1, count}, {}}); !status) return status;
+  std::vector<double> numbers(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) numbers[static_cast<std::size_t>(i)] = element_at(term.parameters, {0, 0, 0}, i);
+  Result<plan::BiasPlan> made = plan::with_parameters(term.bias.plan(), numbers);
+  return made.ok() ? std::move(made) : job::error(where, "parameters: {}", made.status().message());
+}
+
 std::int64_t longest_band(const job::AttentionShape& shape) { return 4 * (shape.queries + shape.keys) + 4096; }
 
 Status make_term(const BiasTerm& term, const TermContext& context, Arena& arena, job::TermJob& out) {
   if (Status status = check_term(term, context); !status) return status;
   job::BiasJob bias;
-  bias.plan = &term.bias.plan();
+  bias.plan = context.bias_plan;
   bias.first_head = term.first_head;
   const DistanceRange seen = seen_distances(context);
   const DistanceRange changing = changing_distances(*bias.plan);
   const DistanceRange band = {std::clamp(seen.low, changing.low, changing.high), std::clamp(seen.high, changing.low, changing.high)};
-  if (const auto* alibi = std::get_if<Alibi>(&term.bias.spec())) {
+  if (const auto* alibi = std::get_if<Alibi>(&bias.plan->spec)) {
     bias.form = job::BiasForm::line;
     bias.alibi = alibi->form;
   } else if (too_far_apart(band, context.job->shape)) {
@@ -159,7 +174,7 @@ Status make_term(const BiasTerm& term, const TermContext& context, Arena& arena,
     bias.low = -band.high;
     bias.high = -band.low;
     make_bias_band(context, arena, bias);
-    if (const auto* fire = std::get_if<Fire>(&term.bias.spec())) make_fire_rows(*fire, context, arena, bias);
+    if (const auto* fire = std::get_if<Fire>(&bias.plan->spec)) make_fire_rows(*fire, context, arena, bias);
   }
   if (is_given(term.gate)) make_gate(term.gate, context, arena, bias);
   if (can_skip(term, context, bias)) make_bounds(context, arena, bias);

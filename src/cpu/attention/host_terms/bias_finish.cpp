@@ -32,6 +32,11 @@ void sum_diagonal(const job::BiasJob& made, const job::AttentionJob& job, std::i
   });
 }
 
+/// Gradients of the parameters, before they are added to the caller's.
+std::span<double> parameter_sums(const job::BiasJob& made) {
+  return {made.parameter_sums, static_cast<std::size_t>(made.plan->parameters)};
+}
+
 /// Schemes of |r| alone: both sides of a head's diagonal at once.
 template <class T>
 void add_even_diagonals(const job::BiasJob& made, const TermContext& context) {
@@ -45,7 +50,7 @@ void add_even_diagonals(const job::BiasJob& made, const TermContext& context) {
     for (std::int64_t offset = made.low; offset <= made.high; ++offset) {
       by_length[static_cast<std::size_t>(std::abs(offset) - range.first)] += diagonal[static_cast<std::size_t>(offset - made.low)];
     }
-    add_length_gradient(made, lines, {head, range.first, by_length}, context.gradient->parameters);
+    add_length_gradient(made, lines, {head, range.first, by_length}, parameter_sums(made));
   }
 }
 
@@ -59,8 +64,7 @@ void add_diagonals(const job::BiasJob& made, const TermContext& context) {
     sum_diagonal<T>(made, job, head,
                     std::span(gradient).subspan(static_cast<std::size_t>(head * places), static_cast<std::size_t>(places)));
   }
-  plan::add_gradient(*made.plan, {made.first_head, job.shape.heads, 0},
-                     {band_distances(made, 0, places), gradient, context.gradient->parameters});
+  plan::add_gradient(*made.plan, {made.first_head, job.shape.heads, 0}, {band_distances(made, 0, places), gradient, parameter_sums(made)});
 }
 
 /// The sums that are no diagonals, of one head.
@@ -88,11 +92,15 @@ void add_parameters(const job::BiasJob& made, const TermContext& context) {
       for (std::int64_t i = 0; i < made.sum_count; ++i) sums[static_cast<std::size_t>(i)] += made.sums[slot * made.sum_count + i];
     });
     if (fire != nullptr) {
-      add_line_gradient(*fire, lines, made.first_head + head, sums, context.gradient->parameters);
+      add_line_gradient(*fire, lines, made.first_head + head, sums, parameter_sums(made));
     } else {
-      add_sums(made, head, sums, context.gradient->parameters);
+      add_sums(made, head, sums, parameter_sums(made));
     }
   }
+}
+
+void give_parameters(const job::BiasJob& made, const TensorView& to) {
+  for (std::int64_t i = 0; i < made.plan->parameters; ++i) add_to_element(to, {0, 0, 0}, i, made.parameter_sums[i]);
 }
 
 /// An axis of 1 is shared: its gradient is the sum.
@@ -124,7 +132,10 @@ void add_gates(const job::BiasJob& made, const TermContext& context) {
 
 Status finish_term(const BiasTerm& /*term*/, const job::BiasJob& made, const TermContext& context) {
   return spec::without_exceptions([&] {
-    if (!context.gradient->parameters.empty()) add_parameters(made, context);
+    if (made.parameter_sums != nullptr) {
+      add_parameters(made, context);
+      give_parameters(made, context.gradient->parameters);
+    }
     if (made.gate_sums != nullptr) add_gates(made, context);
     return Status();
   });

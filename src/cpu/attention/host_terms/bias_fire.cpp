@@ -2,6 +2,7 @@
 // FIRE beyond its length: what a query's own row is made of, and its perceptron as straight segments.
 #include <algorithm>
 
+#include "cpu/attention/host/backward.hpp"
 #include "cpu/attention/host_terms/bias_parts.hpp"
 
 namespace phasor::attend {
@@ -126,7 +127,7 @@ void make_fire_rows(const Fire& fire, const TermContext& context, Arena& arena, 
   bias.fire.c = fire.c;
   bias.fire.length = fire.length;
   if (!is_piecewise(fire)) return;
-  const bool backward = context.gradient != nullptr && !context.gradient->parameters.empty();
+  const bool backward = context.gradient != nullptr && is_wanted(context.gradient->parameters);
   const FireLines lines = lines_of(fire, bias.first_head, job.shape.heads);
   bias.fire.segments = static_cast<std::int64_t>(lines.knots.size()) + 1;
   void* const psi = take_arithmetic(arena, job, bias.stride);
