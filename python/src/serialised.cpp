@@ -40,9 +40,6 @@ void bind_serialised(nb::module_& m) {
   m.def("spec_to_json", &spec_text, "spec"_a, "A spec as text.");
   m.def("spec_from_json", &spec_of_text, "text"_a, "The spec of a text.");
   m.def(
-      "rotary_from_json", [](std::string_view text) { return value_of(Rotary::make(value_of(rotary_spec_from_json(text)))); }, "text"_a,
-      "The Rotary of a spec's text.");
-  m.def(
       "sinusoidal_from_json", [](std::string_view text) { return value_of(Sinusoidal::make(value_of(sinusoidal_spec_from_json(text)))); },
       "text"_a, "The Sinusoidal of a spec's text.");
   m.def(
