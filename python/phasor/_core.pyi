@@ -301,9 +301,6 @@ def spec_to_json(spec: object) -> str:
 def spec_from_json(text: str) -> Any:
     """The spec of a text."""
 
-def rotary_from_json(text: str) -> Rotary:
-    """The Rotary of a spec's text."""
-
 def sinusoidal_from_json(text: str) -> Sinusoidal:
     """The Sinusoidal of a spec's text."""
 
