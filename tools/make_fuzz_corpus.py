@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the seeds of the gguf and safetensors harnesses into fuzz/corpus: the small golden files, and files that lie, one for each way."""
+"""Writes the seeds of the gguf, safetensors and spec_json harnesses into fuzz/corpus: small golden files, and files that lie, one for each way."""
 import json
 import shutil
 import struct
@@ -99,8 +99,47 @@ def bad_safetensors():
     yield "scales", safetensors({"k_proj.weight": tensor("U8", [16], 0, 16), "k_proj.weight_scale_inv": tensor("F32", [2, 1], 16, 24)}, bytes(24))
 
 
+def words(content, length=None, rest=b""):
+    return u64(len(content) if length is None else length) + content + b"\0" * (-len(content) % 8) + rest
+
+
+def spec_json():
+    """The golden specs, a seed each; texts that are none; and words, of a text and of none."""
+    lines = (ROOT / "tests" / "golden" / "specs_version_1.jsonl").read_text().splitlines()
+    for number, line in enumerate(lines):
+        yield f"{number:02}_{json.loads(line)['type']}.json", line.encode()
+    plain = '{"phasor":1,"type":"RotarySpec","head_dim":8'
+    for name, content in {
+        "empty": "",
+        "version_2": plain.replace("1", "2", 1) + "}",
+        "no_version": '{"type":"RotarySpec","head_dim":8}',
+        "no_type": '{"phasor":1,"head_dim":8}',
+        "unknown_field": plain + ',"bsae":1}',
+        "twice": plain + ',"head_dim":8}',
+        "nan": plain + ',"base":NaN}',
+        "infinity": plain + ',"base":{"__float__":"Infinity"}}',
+        "beyond_64_bits": plain + ',"rotary_width":9223372036854775808}',
+        "overflow": plain + ',"base":1e999}',
+        "deep": plain + ',"axes":' + "[" * 100,
+        "nulls": plain + ',"output_pairing":null,"axes":null}',
+        "spaces": plain.replace(",", " ,\n ").replace(":", " : ") + ', "axes": { "sections": [ 4 ] } }',
+        "factors_of_text": plain + ',"scaling":{"type":"GivenFactors","factors":["1"]}}',
+        "axis_256": plain + ',"axes":{"axis_of_pair":[256]}}',
+    }.items():
+        yield f"{name}.json", content.encode()
+    yield "words", words(plain.encode() + b"}")
+    yield "words_length_negative", words(b"{}", (1 << 64) - 1)
+    yield "words_too_few", words(b"{}", 9)
+    yield "words_too_many", words(b"{}", rest=bytes(8))
+    yield "words_behind_the_text", words(b"{}12", 2)
+
+
 def main():
-    for harness, golden, bad in (("gguf", "gguf/*.gguf", bad_gguf()), ("safetensors", "weights/*-half.safetensors", bad_safetensors())):
+    for harness, golden, bad in (
+        ("gguf", "gguf/*.gguf", bad_gguf()),
+        ("safetensors", "weights/*-half.safetensors", bad_safetensors()),
+        ("spec_json", "none", spec_json()),
+    ):
         folder = CORPUS / harness
         folder.mkdir(parents=True, exist_ok=True)
         for file in (ROOT / "tests" / "golden").glob(golden):

@@ -77,6 +77,7 @@ from phasor._schemes import (
     XLNet,
     Xpos,
 )
+from phasor._serialised import spec_from_json, spec_to_json
 from phasor._spec import (
     Axes,
     DynamicNtkScaling,
@@ -188,6 +189,8 @@ __all__ = [
     "scatter_gradient_",
     "set_num_threads",
     "sinusoidal",
+    "spec_from_json",
+    "spec_to_json",
     "t5_buckets",
     "targets",
     "to_gguf_keys",

@@ -43,7 +43,7 @@ class Rotary:
 
     @property
     def words(self) -> list[int]:
-        """The spec as 64-bit integers."""
+        """The spec's text as 64-bit integers."""
 
     @property
     def rotary_width(self) -> int: ...
@@ -117,6 +117,9 @@ class Sinusoidal:
         """The gradient by the amplitude."""
 
     def shift(self, distances: Sequence[float]) -> ShiftOperator: ...
+
+    @property
+    def width(self) -> int: ...
 
     @property
     def axes(self) -> int: ...
@@ -291,6 +294,18 @@ def measure_table(arg0: object, arg1: int, arg2: int, /) -> Any: ...
 def measure_named(arg0: str, arg1: int, arg2: int, arg3: int, /) -> Any: ...
 
 def compare_adding(arg0: object, arg1: object, arg2: object, /) -> tuple: ...
+
+def spec_to_json(spec: object) -> str:
+    """A spec as text."""
+
+def spec_from_json(text: str) -> Any:
+    """The spec of a text."""
+
+def sinusoidal_from_json(text: str) -> Sinusoidal:
+    """The Sinusoidal of a spec's text."""
+
+def bias_from_json(text: str) -> Bias:
+    """The Bias of a spec's text."""
 
 def targets() -> list[str]: ...
 

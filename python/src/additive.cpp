@@ -87,6 +87,7 @@ void bind_additive(nb::module_& m) {
       .def(
           "shift", [](const Sinusoidal& self, const std::vector<double>& distances) { return value_of(self.shift(distances)); },
           "distances"_a)
+      .def_prop_ro("width", [](const Sinusoidal& self) { return self.spec().width; })
       .def_prop_ro("axes", &Sinusoidal::axes)
       .def_prop_ro("frequencies", &Sinusoidal::frequencies);
 }

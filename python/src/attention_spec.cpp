@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "bias_fields.hpp"
 #include "position_fields.hpp"
 
 namespace phasor::python {

@@ -18,6 +18,7 @@ void bind_positions(nanobind::module_& m);
 void bind_model(nanobind::module_& m);
 void bind_analysis(nanobind::module_& m);
 void bind_properties(nanobind::module_& m);
+void bind_serialised(nanobind::module_& m);
 void bind_targets(nanobind::module_& m);
 
 }  // namespace phasor::python

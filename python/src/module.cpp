@@ -19,5 +19,6 @@ NB_MODULE(_core, m) {
   phasor::python::bind_model(m);
   phasor::python::bind_analysis(m);
   phasor::python::bind_properties(m);
+  phasor::python::bind_serialised(m);
   phasor::python::bind_targets(m);
 }

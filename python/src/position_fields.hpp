@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fields of what builders of positions and position maps take; lists of integers are arguments of their own.
+// Fields of what builders of positions take; lists of integers are arguments of their own.
 #pragma once
 
 #include "fields.hpp"
@@ -20,14 +20,6 @@ template <>
 inline constexpr std::string_view kName<MropeInput> = "MropeInput";
 template <>
 inline constexpr std::string_view kName<Shard> = "Shard";
-template <>
-inline constexpr std::string_view kName<ReRope> = "ReRope";
-template <>
-inline constexpr std::string_view kName<LeakyReRope> = "LeakyReRope";
-template <>
-inline constexpr std::string_view kName<SelfExtend> = "SelfExtend";
-template <>
-inline constexpr std::string_view kName<DualChunk> = "DualChunk";
 template <>
 inline constexpr std::string_view kName<QueryTemperature> = "QueryTemperature";
 
@@ -87,20 +79,6 @@ void fields(auto& visit, Of<Shard> auto& s) {
   visit("ranks", s.ranks);
   visit("order", s.order);
   visit("tokens", s.tokens);
-}
-void fields(auto& visit, Of<ReRope> auto& s) { visit("window", s.window); }
-void fields(auto& visit, Of<LeakyReRope> auto& s) {
-  visit("window", s.window);
-  visit("factor", s.factor);
-}
-void fields(auto& visit, Of<SelfExtend> auto& s) {
-  visit("window", s.window);
-  visit("group", s.group);
-}
-void fields(auto& visit, Of<DualChunk> auto& s) {
-  visit("chunk", s.chunk);
-  visit("local", s.local);
-  visit("critical", s.critical);
 }
 void fields(auto& visit, Of<QueryTemperature> auto& s) {
   visit("kind", s.kind);

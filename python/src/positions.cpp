@@ -5,7 +5,6 @@
 #include <nanobind/stl/vector.h>
 
 #include "arguments.hpp"
-#include "bias_fields.hpp"
 #include "bindings.hpp"
 #include "phasor/bias.hpp"
 #include "phasor/learned.hpp"

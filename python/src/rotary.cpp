@@ -10,9 +10,9 @@
 
 #include "arguments.hpp"
 #include "bindings.hpp"
+#include "phasor/serialised.hpp"
 #include "threads.hpp"
 #include "torch_plain.hpp"
-#include "words.hpp"
 
 namespace phasor::python {
 
@@ -108,12 +108,7 @@ void move_keys(const Rotary& from, const Rotary& to, nb::handle k, nb::handle fr
   });
 }
 
-std::vector<std::int64_t> words_of(const Rotary& rotary) {
-  std::vector<std::int64_t> words{kWordsVersion};
-  WordWriter writer(words);
-  writer("", rotary.spec());
-  return words;
-}
+std::vector<std::int64_t> words_of(const Rotary& rotary) { return value_of(words_of_text(value_of(spec_to_json(rotary.spec())))); }
 
 /// The Rotary that these words (a contiguous int64 array) are the spec of; made once for each content.
 nb::object rotary_from_words(nb::handle object, nb::dict cache) {
@@ -123,11 +118,7 @@ nb::object rotary_from_words(nb::handle object, nb::dict cache) {
   const nb::bytes key(static_cast<const char*>(array.data), static_cast<std::size_t>(array.shape[0]) * sizeof(std::int64_t));
   if (PyObject* found = PyDict_GetItemWithError(cache.ptr(), key.ptr()); found != nullptr) return nb::borrow(found);
   const std::span<const std::int64_t> content(static_cast<const std::int64_t*>(array.data), static_cast<std::size_t>(array.shape[0]));
-  if (content.empty() || content[0] != kWordsVersion) raise(PyExc_ValueError, "rotary_from_words: these words are of another version");
-  WordReader reader(content.subspan(1));
-  RotarySpec spec;
-  reader("", spec);
-  if (reader.left() != 0) raise(PyExc_ValueError, "rotary_from_words: " + std::to_string(reader.left()) + " words are left over");
+  const RotarySpec spec = value_of(rotary_spec_from_json(value_of(text_of_words(content))));
   nb::object made = nb::cast(value_of(Rotary::make(spec)));
   constexpr Py_ssize_t kMost = 1024;  // specs of learned frequencies are new at every step
   if (PyDict_Size(cache.ptr()) >= kMost) PyDict_Clear(cache.ptr());
@@ -165,7 +156,7 @@ void bind_rotary(nb::module_& m) {
            "Rotates plain PyTorch tensors in place and says so, or does nothing where PyTorch would want to see the call.")
       .def("cos_sin", &cos_sin, nb::arg("positions").none(), nb::arg("cos"), nb::arg("sin"), "Fills cos and sin.")
       .def_prop_ro("spec", [](const Rotary& r) { return to_python(r.spec(), dataclasses()); })
-      .def_prop_ro("words", &words_of, "The spec as 64-bit integers.")
+      .def_prop_ro("words", &words_of, "The spec's text as 64-bit integers.")
       .def_prop_ro("rotary_width", &Rotary::rotary_width)
       .def_prop_ro("frequencies", &Rotary::frequencies)
       .def_prop_ro("amplitude", &Rotary::amplitude)

@@ -12,7 +12,7 @@ from phasor import _core
 from phasor._torch import checks, private, recorded
 from phasor._torch.operators import LIBRARY
 from phasor._torch.plain import dense
-from phasor._torch.spec_text import sinusoidal_of, sinusoidal_spec_of
+from phasor._torch.spec_text import sinusoidal_of
 
 _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
 ops = torch.ops.phasor
@@ -47,7 +47,7 @@ def _sinusoidal(positions: Tensor, spec: str, dtype: torch.dtype) -> Tensor:
 
 def _encoding_shape(positions: Tensor, spec: str) -> tuple[int, ...]:
     checks.position_values("sinusoidal", positions)
-    return (*(positions.shape[1:] if positions.ndim == 3 else positions.shape), sinusoidal_spec_of(spec).width)
+    return (*(positions.shape[1:] if positions.ndim == 3 else positions.shape), sinusoidal_of(spec).width)
 
 
 def _add_sinusoidal(x: Tensor, spec: str, positions: Tensor | None, first: int, amplitude: Tensor | None) -> Tensor:
@@ -112,7 +112,7 @@ def _(positions: Tensor, spec: str, dtype: torch.dtype) -> Tensor:
 def _(x: Tensor, spec: str, positions: Tensor | None, first: int, amplitude: Tensor | None) -> Tensor:
     _check_tokens("add_sinusoidal", x, positions)
     checks.one_device("add_sinusoidal", x=x, amplitude=amplitude)
-    sinusoidal_spec_of(spec)
+    sinusoidal_of(spec)
     return torch.empty_like(x)
 
 

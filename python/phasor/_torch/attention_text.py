@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A call of attention as operators carry it: tensors in one list, integers in another (they may be symbols), the rest in a text that is JSON.
 
-Texts are made by plain operations on strings, which compilers of Python programs follow where they do not follow the json module.
+Specs in it have the form of docs/spec-format.md, but for the version and for integers, which are in the list. Texts are made by plain operations on strings, which compilers of Python programs follow where they do not follow the json module.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
@@ -27,7 +27,8 @@ _TYPES: dict[str, type] = {
     if isinstance(kind, type) and dataclasses.is_dataclass(kind)
 }
 _FIELDS: dict[str, tuple[str, ...]] = {name: tuple(field.name for field in dataclasses.fields(kind)) for name, kind in _TYPES.items()}
-_BIASES = frozenset(name for name in _TYPES if hasattr(_bias_specs, name))
+_BIASES = frozenset(kind.__name__ for kind in get_args(_bias_specs.BiasSpec))
+_PARTS = frozenset(("Mlp", "Window"))
 
 # Keys of arrays that may come as lists or NumPy's, too.
 _INTEGERS = ("prefix", "query_starts", "key_starts", "query_positions", "key_positions", "query_segments", "key_segments", "key_mask")
@@ -73,12 +74,13 @@ def _text(key: str, value: Any, lists: tuple[list[Tensor], list[int]]) -> str:
 
 
 def _object(value: Any, lists: tuple[list[Tensor], list[int]]) -> str:
-    """A spec, a map or an array of another library."""
+    """A spec, a map or an array of another library. What is never but of one type, a part of a spec, does not name it."""
     if isinstance(value, Bias):
         value = value.spec
     name = type(value).__name__
     if name in _FIELDS:
-        return f'{{"type":"{name}","fields":{_fields(_FIELDS[name], lambda field: getattr(value, field), lists)}}}'
+        members = _fields(_FIELDS[name], lambda field: getattr(value, field), lists)
+        return members if name in _PARTS else f'{{"type":"{name}",{members[1:]}'
     return _tensor(torch.as_tensor(value), lists[0])
 
 
@@ -93,19 +95,22 @@ def encoded(spec: dict[str, Any]) -> tuple[list[Tensor], list[int], str]:
 # ---- And back ----
 
 
-def _made(value: Any, sizes: tuple[int, ...], inside: bool = False) -> Any:
-    """JSON's value as a spec has it, but for tensors; a bias is the core's, those inside of others are plain."""
+def _made(value: Any, sizes: tuple[int, ...]) -> Any:
+    """JSON's value as a spec has it, but for tensors."""
     if isinstance(value, list):
-        return tuple(_made(item, sizes, inside) for item in value) if inside else [_made(item, sizes) for item in value]
+        return [_made(item, sizes) for item in value]
     if not isinstance(value, dict):
         return value
     if "size" in value:
         return sizes[value["size"]]
-    if "type" not in value:
-        return {key: _made(item, sizes) for key, item in value.items()}
-    name = value["type"]
-    found = _TYPES[name](**{key: _made(item, sizes, True) for key, item in value["fields"].items()})
-    return _core.Bias(found) if name in _BIASES and not inside else found
+    members = {key: _made(item, sizes) for key, item in value.items()}
+    name = members.get("type")
+    if name is None:
+        return members
+    if name in _BIASES:  # members of biases are numbers, texts and lists of them: JSON again
+        return _core.bias_from_json(json.dumps({"phasor": 1, **members}))
+    del members["type"]
+    return _TYPES[name](**members)
 
 
 @cached

@@ -16,9 +16,7 @@
 namespace phasor::spec {
 namespace {
 
-constexpr std::size_t largest_text = std::size_t{64} << 20;
 constexpr std::size_t deepest = 64;
-constexpr std::size_t most_values = std::size_t{1} << 20;
 constexpr std::string_view float_key = "__float__";
 
 std::optional<double> named_number(std::string_view name) {
@@ -206,7 +204,7 @@ class Handler {
     return false;
   }
   bool count() {
-    if (++values_ > most_values) return fail("more than " + std::to_string(most_values) + " values", "a model's config");
+    if (++values_ > most_json_values) return fail("more than " + std::to_string(most_json_values) + " values", "a model's config");
     return true;
   }
   bool add_number(double value, std::optional<std::int64_t> integer) {
@@ -254,8 +252,8 @@ Status at_byte(std::string_view where, std::string_view text, std::size_t byte, 
 }
 
 Result<Json> parse(std::string_view text, std::string_view where) {
-  if (text.size() > largest_text) {
-    return Status::invalid(spec::format("{}: the text has {} bytes, wanted at most {}", where, text.size(), largest_text));
+  if (text.size() > largest_json_text) {
+    return Status::invalid(spec::format("{}: the text has {} bytes, wanted at most {}", where, text.size(), largest_json_text));
   }
   const Prepared prepared = prepare(text);
   std::size_t read = 0;

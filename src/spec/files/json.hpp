@@ -2,6 +2,7 @@
 // Json: the value tree of a JSON text as model files write it, members in the order of the file.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -29,6 +30,10 @@ struct Json {
   /// What it is, in a few words for a message: `"x"`, `3`, `a list of 4`.
   std::string describe() const;
 };
+
+/// What parse_json reads at most: bytes of text, and values in it.
+inline constexpr std::size_t largest_json_text = std::size_t{64} << 20;
+inline constexpr std::size_t most_json_values = std::size_t{1} << 20;
 
 /// Python's JSON: as the standard has it, and bare Infinity, -Infinity and NaN; {"__float__": "Infinity"} is that number too.
 /// At most 64 MiB, 64 levels and 2^20 values. An error begins with `where` and says line and byte.

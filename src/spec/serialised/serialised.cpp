@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Specs as text, from text, and a text as words.
+#include "phasor/serialised.hpp"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "spec/additive.hpp"
+#include "spec/bias.hpp"
+#include "spec/rotary.hpp"
+#include "spec/serialised/reader.hpp"
+#include "spec/serialised/writer.hpp"
+#include "spec/without_exceptions.hpp"
+
+namespace phasor {
+
+namespace spec {
+namespace {
+
+constexpr const char* kReader = "spec_from_json";
+constexpr std::size_t kBytes = sizeof(std::int64_t);  // of a word
+
+template <class Spec>
+Status check_spec(const Spec& value) {
+  if constexpr (std::is_same_v<Spec, AnySpec>) {
+    return std::visit([](const auto& one) { return check(one); }, value);
+  } else {
+    return check(value);
+  }
+}
+
+// ---- Writing ----
+
+/// What is written can be read: the reader's own limits. A comma, a bracket or a brace stands for each value but the first.
+Status check_limits(std::string_view text) {
+  const auto values = 1 + std::count_if(text.begin(), text.end(), [](char c) { return c == ',' || c == '[' || c == '{'; });
+  if (text.size() <= largest_json_text && static_cast<std::size_t>(values) <= most_json_values) return {};
+  return Status::invalid(spec::format("spec_to_json: the spec has {} values in {} bytes, wanted at most {} in {}", values, text.size(),
+                                      most_json_values, largest_json_text));
+}
+
+template <class Spec>
+Result<std::string> written(const Spec& value) {
+  return without_exceptions("spec_to_json", [&]() -> Result<std::string> {
+    if (Status status = check_spec(value); !status) return status;
+    std::string text = spec::format("{{\"{}\":{}", kVersionKey, spec_version);
+    append_typed(text, value);
+    text += '}';
+    if (Status status = check_limits(text); !status) return status;
+    return text;
+  });
+}
+
+// ---- Reading ----
+
+void check_version(const Json& json) {
+  const Place place;
+  const Place at{&place, kVersionKey};
+  const std::string wanted = spec::format("{}, the version of the form that this library reads", spec_version);
+  if (!json.is(Json::Kind::object)) wrong_value(place, json, "an object, a spec as phasor writes it");
+  const Json* version = json.find(kVersionKey);
+  if (version == nullptr) fail_at(at, "is missing", wanted);
+  if (!version->is(Json::Kind::number) || version->integer != spec_version) wrong_value(at, *version, wanted);
+}
+
+template <class Spec>
+Result<Spec> spec_of(std::string_view text) {
+  const Result<Json> json = parse_json(text, kReader);
+  if (!json) return json.status();
+  check_version(*json);
+  Result<Spec> value{std::in_place};
+  read_typed(*json, *value, Place{}, {kTypeKey, kVersionKey});
+  return value;
+}
+
+template <class Spec>
+Result<Spec> from_text(std::string_view text) {
+  return without_exceptions(kReader, [&]() -> Result<Spec> {
+    try {
+      Result<Spec> value = spec_of<Spec>(text);
+      if (!value) return value;
+      if (Status status = check_spec(*value); !status) return status;
+      return value;
+    } catch (const ReadError& error) {
+      return error.status;
+    }
+  });
+}
+
+// ---- Words ----
+
+/// Byte i of words whose first byte is in the lowest bits, on any machine.
+char byte_of(std::span<const std::int64_t> words, std::size_t i) {
+  return static_cast<char>(static_cast<std::uint64_t>(words[i / kBytes]) >> (8 * (i % kBytes)) & 0xff);
+}
+
+std::vector<std::int64_t> packed(std::string_view text) {
+  std::vector<std::uint64_t> words(1 + (text.size() + kBytes - 1) / kBytes, 0);
+  words[0] = text.size();
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    words[1 + i / kBytes] |= static_cast<std::uint64_t>(static_cast<unsigned char>(text[i])) << (8 * (i % kBytes));
+  }
+  return {words.begin(), words.end()};
+}
+
+Result<std::string> unpacked(std::span<const std::int64_t> words) {
+  if (words.empty()) return Status::invalid("text_of_words: there are no words, wanted a length and a text");
+  const std::int64_t length = words[0];
+  const std::span<const std::int64_t> rest = words.subspan(1);
+  const std::size_t held = rest.size() * kBytes;
+  // Compared with what is there before anything is asked for: a length may be any number.
+  if (length < 0 || static_cast<std::uint64_t>(length) > held || held - static_cast<std::size_t>(length) >= kBytes) {
+    return Status::invalid(
+        spec::format("text_of_words: the length is {} bytes and {} words follow, wanted as many as hold it", length, rest.size()));
+  }
+  std::string text(static_cast<std::size_t>(length), '\0');
+  for (std::size_t i = 0; i < text.size(); ++i) text[i] = byte_of(rest, i);
+  for (std::size_t i = text.size(); i < held; ++i) {
+    if (byte_of(rest, i) != 0) return Status::invalid(spec::format("text_of_words: byte {} lies behind the text, wanted 0", i));
+  }
+  return text;
+}
+
+}  // namespace
+}  // namespace spec
+
+Result<std::string> spec_to_json(const RotarySpec& spec) { return spec::written(spec); }
+Result<std::string> spec_to_json(const SinusoidalSpec& spec) { return spec::written(spec); }
+Result<std::string> spec_to_json(const BiasSpec& spec) { return spec::written(spec); }
+
+Result<AnySpec> spec_from_json(std::string_view text) { return spec::from_text<AnySpec>(text); }
+Result<RotarySpec> rotary_spec_from_json(std::string_view text) { return spec::from_text<RotarySpec>(text); }
+Result<SinusoidalSpec> sinusoidal_spec_from_json(std::string_view text) { return spec::from_text<SinusoidalSpec>(text); }
+Result<BiasSpec> bias_spec_from_json(std::string_view text) { return spec::from_text<BiasSpec>(text); }
+
+Result<std::vector<std::int64_t>> words_of_text(std::string_view text) {
+  return spec::without_exceptions("words_of_text", [&]() -> Result<std::vector<std::int64_t>> { return spec::packed(text); });
+}
+Result<std::string> text_of_words(std::span<const std::int64_t> words) {
+  return spec::without_exceptions("text_of_words", [&] { return spec::unpacked(words); });
+}
+
+}  // namespace phasor

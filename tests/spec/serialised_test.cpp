@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Specs as text: that nothing is lost, that what was written stays readable, and what is said of texts that are no spec.
+#include "phasor/serialised.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+
+#include "golden_file.hpp"
+#include "spec/serialised_specs.hpp"
+#include "spec/spec_bits.hpp"
+#include "valid_utf8.hpp"
+
+namespace phasor::test {
+namespace {
+
+std::string written(const AnySpec& spec) {
+  const auto text = text_of(spec);
+  EXPECT_EQ(text.status().message(), "");
+  return text ? *text : "";
+}
+
+AnySpec read(std::string_view text) {
+  auto spec = spec_from_json(text);
+  EXPECT_EQ(spec.status().message(), "") << text;
+  return spec ? *std::move(spec) : AnySpec();
+}
+
+std::string error(std::string_view text) {
+  const auto spec = spec_from_json(text);
+  EXPECT_FALSE(spec.ok()) << text;
+  EXPECT_TRUE(is_message(spec.status().message()));
+  return spec.status().message();
+}
+
+TEST(Serialised, every_spec_comes_back_with_every_bit) {
+  std::set<std::string> texts;
+  for (const auto& [name, spec] : any_specs()) {
+    const std::string text = written(spec);
+    const AnySpec back = read(text);
+    EXPECT_EQ(bits(back), bits(spec)) << name << ": " << text;
+    EXPECT_EQ(written(back), text) << name;
+    EXPECT_TRUE(text.starts_with(R"({"phasor":1,"type":")")) << text;
+    EXPECT_TRUE(texts.insert(text).second) << name << " has the text of another spec";
+  }
+}
+
+TEST(Serialised, a_text_has_what_is_not_as_by_default) {
+  EXPECT_EQ(written(RotarySpec{.head_dim = 128}), R"({"phasor":1,"type":"RotarySpec","head_dim":128})");
+  EXPECT_EQ(written(RotarySpec{.head_dim = 128, .base = 500000, .scaling = Llama3Scaling{.factor = 32}}),
+            R"({"phasor":1,"type":"RotarySpec","head_dim":128,"base":500000,"scaling":{"type":"Llama3Scaling","factor":32}})");
+  EXPECT_EQ(written(RotarySpec{.head_dim = 4, .output_pairing = Pairing::half, .axes = {.sections = {1, 1}}}),
+            R"({"phasor":1,"type":"RotarySpec","head_dim":4,"output_pairing":"half","axes":{"sections":[1,1]}})");
+  EXPECT_EQ(written(BiasSpec(SwinTable{.heads = 1, .window = {1, 1}, .table = {-0.0}})),
+            R"({"phasor":1,"type":"SwinTable","heads":1,"window":{"height":1,"width":1},"table":[-0.0]})");
+}
+
+TEST(Serialised, order_spaces_nulls_and_defaults_that_are_spelled_out_do_not_matter) {
+  const AnySpec spec = read(R"( {"scaling" : {"factor": 8.0, "type": "LinearScaling"}, "output_pairing": null, "base": 1e4,
+                                 "type": "RotarySpec", "head_dim": 64, "axes": {}, "phasor": 1} )");
+  EXPECT_EQ(written(spec), R"({"phasor":1,"type":"RotarySpec","head_dim":64,"scaling":{"type":"LinearScaling","factor":8}})");
+}
+
+TEST(Serialised, one_type_may_be_asked_for) {
+  const std::string rotary = written(RotarySpec{.head_dim = 128});
+  const std::string alibi = written(BiasSpec(Alibi{.heads = 8}));
+  const std::string sinusoidal = written(SinusoidalSpec{.width = 6});
+  EXPECT_EQ(rotary_spec_from_json(rotary)->head_dim, 128);
+  EXPECT_EQ(sinusoidal_spec_from_json(sinusoidal)->width, 6);
+  EXPECT_EQ(std::get<Alibi>(*bias_spec_from_json(alibi)).heads, 8);
+  EXPECT_EQ(rotary_spec_from_json(alibi).status().message(), "spec_from_json: type is \"Alibi\", wanted RotarySpec");
+  EXPECT_EQ(sinusoidal_spec_from_json(rotary).status().message(), "spec_from_json: type is \"RotarySpec\", wanted SinusoidalSpec");
+  EXPECT_EQ(
+      bias_spec_from_json(rotary).status().message(),
+      "spec_from_json: type is \"RotarySpec\", wanted Alibi, T5Buckets, DebertaBuckets, ShawClip, Kerple, Sandwich, Fire, DynamicMlp, "
+      "SwinTable or SwinV2");
+}
+
+TEST(Serialised, what_is_no_spec_is_answered_with_where_it_is_and_what_is_wanted) {
+  struct Bad {
+    std::string text;
+    std::string message;
+  };
+  const auto rotary = [](const std::string& rest) { return R"({"phasor":1,"type":"RotarySpec","head_dim":8,)" + rest + "}"; };
+  const Bad table[] = {
+      {"", "line 1, byte 0: syntax error while parsing value - unexpected end of input; expected '[', '{', or a literal"},
+      {"7", "the text is 7, wanted an object, a spec as phasor writes it"},
+      {"{}", "phasor is missing, wanted 1, the version of the form that this library reads"},
+      {R"({"phasor":2,"type":"RotarySpec"})", "phasor is 2, wanted 1, the version of the form that this library reads"},
+      {R"({"phasor":"1"})", "phasor is \"1\", wanted 1, the version of the form that this library reads"},
+      {R"({"phasor":1.5})", "phasor is 1.5, wanted 1, the version of the form that this library reads"},
+      {R"({"phasor":1,"type":7})",
+       "type is 7, wanted RotarySpec, SinusoidalSpec, Alibi, T5Buckets, DebertaBuckets, ShawClip, Kerple, Sandwich, Fire, DynamicMlp, "
+       "SwinTable or SwinV2"},
+      {R"({"phasor":1,"type":"SinusoidalSpec","ladder":{"base":2}})",
+       "ladder.type is missing, wanted GeometricLadder, LogSpacedLadder, BandLadder or GivenLadder"},
+      {rotary(R"("head_dim":8)"), "line 1, byte 54: has the key \"head_dim\" a second time, wanted each key once"},
+      {rotary(R"("bsae":1)"),
+       "bsae is no field of RotarySpec, wanted head_dim, rotary_width, rotary_offset, base, scaling, pairing, output_pairing, sense, axes, "
+       "segments, lanes, unit or numerics"},
+      {rotary(R"("scaling":{"type":"Unscaled","factor":1})"), "scaling.factor is no field of Unscaled, wanted none"},
+      {rotary(R"("scaling":{"type":"LinearScaling","phasor":1})"), "scaling.phasor is no field of LinearScaling, wanted factor"},
+      {rotary(R"("axes":{"type":"Axes"})"), "axes.type is no field of Axes, wanted sections, order, ladder or axis_of_pair"},
+      {rotary(R"("scaling":"yarn")"), "scaling is \"yarn\", wanted an object"},
+      {rotary(R"("scaling":{"type":"LinearScaling","factor":"2"})"), "scaling.factor is \"2\", wanted a number"},
+      {rotary(R"("scaling":{"type":"LinearScaling","factor":null})"), "scaling.factor is null, wanted a number"},
+      {rotary(R"("rotary_width":2.5)"), "rotary_width is 2.5, wanted a whole number of 64 bits"},
+      {rotary(R"("rotary_width":9223372036854775808)"), "rotary_width is 9.223372036854776e+18, wanted a whole number of 64 bits"},
+      {rotary(R"("base":true)"), "base is true, wanted a number"},
+      {rotary(R"("pairing":"halves")"), "pairing is \"halves\", wanted half or interleaved"},
+      {rotary(R"("output_pairing":0)"), "output_pairing is 0, wanted half or interleaved"},
+      {rotary(R"("axes":{"sections":{}})"), "axes.sections is an object, wanted a list"},
+      {rotary(R"("axes":{"sections":[1,[]]})"), "axes.sections[1] is a list of 0, wanted a whole number of 64 bits"},
+      {rotary(R"("axes":{"axis_of_pair":[0,256]})"), "axes.axis_of_pair[1] is 256, wanted 0 to 255"},
+      {rotary(R"("axes":{"axis_of_pair":[-1]})"), "axes.axis_of_pair[0] is -1, wanted 0 to 255"},
+  };
+  for (const Bad& bad : table) EXPECT_EQ(error(bad.text), "spec_from_json: " + bad.message) << bad.text;
+}
+
+TEST(Serialised, a_text_is_checked_as_a_spec_is) {
+  EXPECT_EQ(error(R"({"phasor":1,"type":"RotarySpec","head_dim":7})"), "RotarySpec: head_dim is 7, wanted an even number");
+  EXPECT_EQ(error(R"({"phasor":1,"type":"RotarySpec","head_dim":8,"base":NaN})").substr(0, 23), "RotarySpec: base is nan");
+  EXPECT_EQ(error(R"({"phasor":1,"type":"RotarySpec","head_dim":8,"base":Infinity})").substr(0, 23), "RotarySpec: base is inf");
+  EXPECT_EQ(error(R"({"phasor":1,"type":"Kerple","r1":[1],"r2":[-1]})"), "Kerple: r2[0] is -1, wanted 2^-256 to 2^256");
+}
+
+TEST(Serialised, what_is_no_spec_is_not_written) {
+  EXPECT_EQ(spec_to_json(RotarySpec{.head_dim = 7}).status().message(), "RotarySpec: head_dim is 7, wanted an even number");
+  EXPECT_FALSE(spec_to_json(RotarySpec{.head_dim = 8, .pairing = static_cast<Pairing>(9)}).ok());
+  EXPECT_FALSE(spec_to_json(SinusoidalSpec{.width = 8, .amplitude = std::numeric_limits<double>::quiet_NaN()}).ok());
+}
+
+TEST(Serialised, what_would_be_too_long_to_read_is_not_written) {
+  const auto spec = [](std::int64_t heads) {
+    return RotarySpec{
+        .head_dim = 128,
+        .scaling = GivenDirections{.axes = 2, .heads = heads, .frequencies = std::vector<double>(static_cast<std::size_t>(128 * heads))}};
+  };
+  const auto most = spec_to_json(spec(8191));
+  ASSERT_TRUE(most.ok()) << most.status().message();
+  EXPECT_TRUE(spec_from_json(*most).ok());
+  const auto more = spec_to_json(spec(8192));
+  EXPECT_EQ(more.status().message().substr(0, 41), "spec_to_json: the spec has 1048584 values") << more.status().message();
+}
+
+// ---- Words ----
+
+TEST(Serialised, words_are_a_length_and_eight_bytes_each) {
+  EXPECT_EQ(*words_of_text(""), std::vector<std::int64_t>{0});
+  EXPECT_EQ(*words_of_text("abc"), (std::vector<std::int64_t>{3, 0x636261}));
+  EXPECT_EQ(*words_of_text("\x80"
+                           "2345678A"),
+            (std::vector<std::int64_t>{9, 0x3837363534333280, 0x41}));
+  for (const auto& [name, spec] : any_specs()) {
+    const std::string text = written(spec);
+    EXPECT_EQ(*text_of_words(*words_of_text(text)), text) << name;
+  }
+}
+
+TEST(Serialised, words_that_no_text_has_are_refused) {
+  const auto error_of = [](std::vector<std::int64_t> words) { return text_of_words(words).status().message(); };
+  EXPECT_EQ(error_of({}), "text_of_words: there are no words, wanted a length and a text");
+  EXPECT_EQ(error_of({3}), "text_of_words: the length is 3 bytes and 0 words follow, wanted as many as hold it");
+  EXPECT_EQ(error_of({-1, 0}), "text_of_words: the length is -1 bytes and 1 words follow, wanted as many as hold it");
+  EXPECT_EQ(error_of({INT64_MAX, 0}).substr(0, 43), "text_of_words: the length is 92233720368547");
+  EXPECT_EQ(error_of({8, 0, 0}), "text_of_words: the length is 8 bytes and 2 words follow, wanted as many as hold it");
+  EXPECT_EQ(error_of({2, 0x636261}), "text_of_words: byte 2 lies behind the text, wanted 0");
+}
+
+// ---- Version 1 stays readable ----
+
+TEST(Serialised, texts_of_version_1_are_read_and_written_as_they_were_recorded) {
+  std::ifstream file(golden_file("specs_version_1.jsonl"));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  const std::vector<NamedAnySpec> specs = any_specs();
+  ASSERT_EQ(lines.size(), specs.size());
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    EXPECT_EQ(written(specs[i].spec), lines[i]) << specs[i].name;
+    EXPECT_EQ(bits(read(lines[i])), bits(specs[i].spec)) << specs[i].name;
+  }
+}
+
+}  // namespace
+}  // namespace phasor::test
