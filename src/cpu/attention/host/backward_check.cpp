@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cpu/attention/host/backward.hpp"
+#include "cpu/attention/host_terms/sinks.hpp"
 #include "job/attention/devices.hpp"
 #include "job/check.hpp"
 
@@ -89,7 +90,8 @@ Status check_gradients(const Call& call) {
     if (!wanted[i]) continue;
     if (Status s = check_tensor_of(call.where, to[i], by[i]->shape, by[i]->dtype); !s) return s;
   }
-  return check_shift_gradient(call);
+  if (Status s = check_shift_gradient(call); !s) return s;
+  return check_sink_gradient(call);
 }
 
 Status check_term_gradient(const AttentionTerm& term, const TermGradient& g, const char* where) {

@@ -104,6 +104,7 @@ Status check_memory(const Call& call, const CallMemory& memory) {
   apart.read("v", call.inputs->v);
   for (const NamedView& x : memory.read) apart.read(x.name, x.view);
   apart.read("content_shift", spec.content_shift);
+  apart.read("sinks", spec.sinks);
   apart.read("query_positions", spec.query_positions);
   apart.read("key_positions", spec.key_positions);
   apart.read("prefix", see.prefix);
