@@ -170,8 +170,8 @@ struct AttentionInputs {
   ConstTensorView k;
   ConstTensorView v;
 };
-/// out (B, Tq, H, Dv) of the inputs' dtype: zeros for a query that sees no key. lse (B, Tq, H, 1), f32 (f64 for f64 inputs): the natural
-/// logarithm of the sum of exponentials, -infinity there (its sink, where there is one); empty: not wanted.
+/// out (B, Tq, H, Dv) of the inputs' dtype, or f32 for 16-bit inputs: zeros for a query that sees no key. lse (B, Tq, H, 1), f32 (f64 for
+/// f64 inputs): the natural logarithm of the sum of exponentials, -infinity there (its sink, where there is one); empty: not wanted.
 struct AttentionOutputs {
   TensorView out;
   TensorView lse = {};
@@ -182,7 +182,7 @@ Result<std::int64_t> attention_workspace(const AttentionInputs& inputs, const At
 /// Nothing is written when it fails.
 Status attention(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionOutputs& outputs, std::span<std::byte> workspace);
 
-/// What the forward call gave, and the gradients by it.
+/// What the forward call gave, and the gradients by it; out and out_gradient as `out`, each of either dtype.
 struct AttentionSaved {
   ConstTensorView out;
   ConstTensorView lse;
@@ -198,7 +198,7 @@ struct TermGradient {
   TensorView shift = {};              // of TableTerm, SegmentTerm
   std::span<double> parameters = {};  // of BiasTerm: as Bias::gradient
 };
-/// q, k, v: of the inputs' dtype and shape, written; empty: not wanted.
+/// q, k, v: of the inputs' dtype, or f32 for 16-bit inputs, and of their shape, written; empty: not wanted.
 struct AttentionGradients {
   TensorView q = {};
   TensorView k = {};
@@ -212,8 +212,9 @@ Result<std::int64_t> attention_backward_workspace(const AttentionInputs& inputs,
 Status attention_backward(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionSaved& saved,
                           const AttentionGradients& gradients, std::span<std::byte> workspace);
 
-/// Outputs over disjoint sets of keys, made one: those of ring attention, or of a cache in parts. All of one shape and dtype; lse is
-/// needed. Sinks belong to one softmax: exactly one part is given them.
+/// Outputs over disjoint sets of keys, made one: those of ring attention, or of a cache in parts. All of one shape and dtype, that of the
+/// result, or f32 where it has 16 bits (then nothing is lost before the last rounding); lse is needed. Sinks belong to one softmax: exactly
+/// one part is given them.
 struct AttentionPart {
   ConstTensorView out;
   ConstTensorView lse;

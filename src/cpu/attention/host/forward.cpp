@@ -47,7 +47,7 @@ Status check_outputs(const Call& call, const AttentionOutputs& outputs, std::spa
   const AttentionInputs& in = *call.inputs;
   const attend::NamedView written[] = {{"out", outputs.out}, {"lse", outputs.lse}};
   const Extents rows = {in.q.shape[0], in.q.shape[1], in.q.shape[2], 1};
-  if (Status s = attend::check_tensor_of(call.where, written[0], {rows[0], rows[1], rows[2], in.v.shape[3]}, in.q.dtype); !s) return s;
+  if (Status s = attend::check_result_of(call.where, written[0], {rows[0], rows[1], rows[2], in.v.shape[3]}, in.q.dtype); !s) return s;
   if (outputs.lse.data != nullptr) {
     const DType wanted = in.q.dtype == DType::f64 ? DType::f64 : DType::f32;
     if (Status s = attend::check_tensor_of(call.where, written[1], rows, wanted); !s) return s;

@@ -130,6 +130,14 @@ Status check_tensor_of(const char* where, const NamedView& x, const Extents& sha
   return error(where, "{} is {}, wanted {}", x.name, name_of(v.dtype), name_of(dtype));
 }
 
+Status check_result_of(const char* where, const NamedView& x, const Extents& shape, DType inputs) {
+  const DType is = x.view.dtype;
+  if (bytes_of(inputs) != 2) return check_tensor_of(where, x, shape, inputs);
+  if (Status s = check_tensor_of(where, x, shape, is); !s) return s;
+  if (is == inputs || is == DType::f32) return {};
+  return error(where, "{} is {}, wanted {} or f32", x.name, name_of(is), name_of(inputs));
+}
+
 Status check_workspace(const char* where, const Arena& measured, std::span<const std::byte> workspace) {
   const auto is = static_cast<std::int64_t>(workspace.size());
   if (is >= measured.needed()) return {};
