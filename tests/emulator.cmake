@@ -76,6 +76,12 @@ set(left_out
   attention_scheme.many_terms_add_up_whether_it_decodes_or_not
   # attention/terms/segment_test.cpp
   attention_segment.xlnet_under_every_mask
+  # attention/sinks_test.cpp
+  attention_sinks.are_the_reference_beside_every_scheme
+  attention_sinks.are_the_reference_in_the_matrix_unit
+  attention_sinks.are_the_reference_with_every_mask_shape_and_dtype
+  attention_sinks.decode_as_the_reference_on_every_target
+  attention_sinks.leave_a_certified_skip_right
   # attention/threads_test.cpp
   attention_threads.every_scheme_has_the_same_bits_on_a_pool_of_threads
   # attention/terms/value_table_test.cpp

@@ -154,6 +154,9 @@ struct AttentionSpec {
   std::vector<AttentionTerm> terms = {};
   std::optional<double> scale = std::nullopt;  // on q . k and scaled terms; nullopt: 1 / sqrt(D)
   double softcap = 0;                          // s <- cap tanh(s / cap) after every term, -infinity stays; 0: none
+  /// (1, 1, H or 1, 1): a logit per head that takes part in the softmax and brings no value (gpt-oss), neither scaled nor capped; lse
+  /// counts it, and is it for a query that sees no key. -infinity: as none; empty: none. Of parts that are merged exactly one takes it.
+  ConstTensorView sinks = {};
   Visibility visibility = {};
   std::optional<Positions> query_positions = std::nullopt;  // integers (Tq) or (B, Tq); nullopt: i + Tk - Tq within its sequence
   std::optional<Positions> key_positions = std::nullopt;    // nullopt: j within its sequence
@@ -169,8 +172,8 @@ struct AttentionInputs {
   ConstTensorView k;
   ConstTensorView v;
 };
-/// out (B, Tq, H, Dv) of the inputs' dtype: zeros for a query that sees no key. lse (B, Tq, H, 1), f32 (f64 for f64 inputs): the natural
-/// logarithm of the sum of exponentials, -infinity there; empty: not wanted.
+/// out (B, Tq, H, Dv) of the inputs' dtype, or f32 for 16-bit inputs: zeros for a query that sees no key. lse (B, Tq, H, 1), f32 (f64 for
+/// f64 inputs): the natural logarithm of the sum of exponentials, -infinity there (its sink, where there is one); empty: not wanted.
 struct AttentionOutputs {
   TensorView out;
   TensorView lse = {};
@@ -181,7 +184,7 @@ Result<std::int64_t> attention_workspace(const AttentionInputs& inputs, const At
 /// Nothing is written when it fails.
 Status attention(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionOutputs& outputs, std::span<std::byte> workspace);
 
-/// What the forward call gave, and the gradients by it.
+/// What the forward call gave, and the gradients by it; out and out_gradient as `out`, each of either dtype.
 struct AttentionSaved {
   ConstTensorView out;
   ConstTensorView lse;
@@ -197,12 +200,13 @@ struct TermGradient {
   TensorView shift = {};       // of TableTerm, SegmentTerm
   TensorView parameters = {};  // of BiasTerm: (1, 1, 1, parameter_count), in the order of Bias::gradient
 };
-/// q, k, v: of the inputs' dtype and shape, written; empty: not wanted.
+/// q, k, v: of the inputs' dtype, or f32 for 16-bit inputs, and of their shape, written; empty: not wanted.
 struct AttentionGradients {
   TensorView q = {};
   TensorView k = {};
   TensorView v = {};
   TensorView content_shift = {};         // f32 or f64, added to
+  TensorView sinks = {};                 // the same
   std::vector<TermGradient> terms = {};  // as many as terms, or none
 };
 Result<std::int64_t> attention_backward_workspace(const AttentionInputs& inputs, const AttentionSpec& spec,
@@ -210,8 +214,9 @@ Result<std::int64_t> attention_backward_workspace(const AttentionInputs& inputs,
 Status attention_backward(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionSaved& saved,
                           const AttentionGradients& gradients, std::span<std::byte> workspace);
 
-/// Outputs over disjoint sets of keys, made one: those of ring attention, or of a cache in parts. All of one shape and dtype; lse is
-/// needed.
+/// Outputs over disjoint sets of keys, made one: those of ring attention, or of a cache in parts. All of one shape and dtype, that of the
+/// result, or f32 where it has 16 bits (then nothing is lost before the last rounding); lse is needed. Sinks belong to one softmax: exactly
+/// one part is given them.
 struct AttentionPart {
   ConstTensorView out;
   ConstTensorView lse;

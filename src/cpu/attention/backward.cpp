@@ -11,6 +11,7 @@
 #include "cpu/attention/parts.hpp"
 #include "cpu/common/targets.hpp"
 #include "math/sincos.hpp"
+#include "plan/attention.hpp"
 
 #define PHASOR_BODY "cpu/attention/backward.inl"
 #include "cpu/common/every_target.inl"

@@ -3,7 +3,9 @@
 
 // clang-format off
 #include "cpu/attention/loops.inl"
+#include "cpu/attention/sinks.inl"
 #include "cpu/attention/backward_rows.inl"
+#include "cpu/attention/backward_sinks.inl"
 #include "cpu/attention/backward_tile.inl"
 // clang-format on
 
@@ -150,6 +152,9 @@ void backward_strip_of(const job::AttentionJob& job, BackwardStage stage, std::i
                           [&](std::int64_t t, T* base) { backward_task(job, t, base); });
     case BackwardStage::add_parts:
       return each_task<T>(job, heads, strip, [&](std::int64_t t, T* /*base*/) { add_parts_task<T>(job, t); });
+    case BackwardStage::sinks:
+      return each_task<T>(job, static_cast<std::int64_t>(job.query_tiles.size()) * job.shape.heads, strip,
+                          [&](std::int64_t t, T* base) { sink_gradient_task(job, t, base); });
     case BackwardStage::store:
       return each_task<T>(job, heads, strip, [&](std::int64_t t, T* /*base*/) { store_gradients_task<T>(job, t); });
   }

@@ -91,7 +91,7 @@ template <class T>
 void clear_blind_rows(const BackwardRows<T>& at) {
   const job::AttentionJob& job = *at.rows.job;
   for (std::int64_t i = 0; i < at.rows.tile->count; ++i) {
-    if (at.buffers.lse[i] != -std::numeric_limits<T>::infinity()) continue;
+    if (!is_blind(at.rows, i, at.buffers.lse[i])) continue;
     const std::int64_t width = job.shape.padded_width;
     for (int c = 0; c < job.content_count; ++c) fill(at.buffers.content_q[c] + i * width, width, T{0});
     if (!job.terms.empty()) fill(at.buffers.q + i * width, width, T{0});
@@ -107,8 +107,9 @@ ContentRows<T> content_rows_of(const BackwardBuffers<T>& buffers) {
   return content;
 }
 
+/// What the forward gave and what flows in: lse, out_gradient, and out, in `spare`.
 template <class T>
-void begin_backward_rows(BackwardRows<T>& at) {
+void load_saved(const BackwardRows<T>& at) {
   const job::AttentionJob& job = *at.rows.job;
   const BackwardBuffers<T>& b = at.buffers;
   const std::int64_t value_width = job.shape.padded_value_width;
@@ -116,6 +117,13 @@ void begin_backward_rows(BackwardRows<T>& at) {
   for (std::int64_t i = 0; i < at.rows.tile->count; ++i) b.lse[i] = *number_of(job.backward.lse, at.rows, i);
   pack_rows<T>(const_stored_rows(job.backward.out_gradient, place), {b.out_gradient, value_width, at.rows.tile->count}, T{1});
   pack_rows<T>(const_stored_rows(job.backward.out, place), {b.spare, value_width, at.rows.tile->count}, T{1});
+}
+
+template <class T>
+void begin_backward_rows(BackwardRows<T>& at) {
+  const job::AttentionJob& job = *at.rows.job;
+  const BackwardBuffers<T>& b = at.buffers;
+  load_saved(at);
   row_sums(at);
   pack_content_rows(at.rows, content_rows_of(b));
   if (!job.terms.empty()) {

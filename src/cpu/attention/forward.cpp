@@ -13,6 +13,7 @@
 #include "cpu/attention/scratch.hpp"
 #include "cpu/common/targets.hpp"
 #include "math/sincos.hpp"
+#include "plan/attention.hpp"
 
 #define PHASOR_BODY "cpu/attention/forward.inl"
 #include "cpu/common/every_target.inl"

@@ -3,6 +3,7 @@
 // target's namespace.
 
 #include "cpu/attention/loops.inl"
+#include "cpu/attention/sinks.inl"
 
 /// Panels of keys and values that a tile of queries meets: panel `tile - first` of each.
 template <class T>
@@ -209,6 +210,7 @@ template <class T>
 void store_rows(const RowTile<T>& rows, const ForwardScratch<T>& s) {
   const job::AttentionJob& job = *rows.job;
   const TensorView& lse = job.lse;
+  if (job.sinks != nullptr) take_sink(rows, s.maximum, s.sum, s.out);
   if (lse.data != nullptr) {
     const std::int64_t first = rows.batch * lse.strides[0] + rows.tile->first * lse.strides[1] + rows.head * lse.strides[2];
     for (std::int64_t i = 0; i < rows.tile->count; ++i) {

@@ -19,6 +19,7 @@ enum class BackwardStage : std::uint8_t {
   pack,       // the panels keys, keys_transposed and values_transposed
   tasks,      // gradients into the workspace
   add_parts,  // where there is more than one
+  sinks,      // where their gradient is wanted
   store,      // to the caller's tensors
 };
 struct AttentionBackwardKernels {

@@ -121,8 +121,9 @@ struct BackwardJob {
   void* v = nullptr;             // (B, Hk, Tk, padded_value_width)
   void* q_raw = nullptr;         // of terms, which use q and k as given; the same as q[0] and k[0] where contents are not rotated
   void* k_raw = nullptr;
-  void* shift = nullptr;  // (slots, padded_width): by the content shift
-  TensorView q_out;       // the caller's; data null: not wanted
+  void* shift = nullptr;    // (slots, padded_width): by the content shift
+  double* sinks = nullptr;  // (H, query tiles): by the sinks; null: not wanted
+  TensorView q_out;         // the caller's; data null: not wanted
   TensorView k_out;
   TensorView v_out;
   bool wants_q = false, wants_k = false, wants_v = false, wants_shift = false;
@@ -142,6 +143,7 @@ struct AttentionJob {
   DecayJob decay;
   double scale = 1;
   double softcap = 0;
+  const void* sinks = nullptr;  // (H) T; null: none
   MaskJob mask;
   // (B or 1, Tq) and (B or 1, Tk); stride 0 where batch rows share.
   const std::int64_t* query_positions = nullptr;

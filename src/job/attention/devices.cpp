@@ -82,6 +82,7 @@ class OneDevice {
 void see_spec(const AttentionSpec& spec, OneDevice& one) {
   const Visibility& visible = spec.visibility;
   one.see("content_shift", spec.content_shift);
+  one.see("sinks", spec.sinks);
   one.see("query_positions", spec.query_positions);
   one.see("key_positions", spec.key_positions);
   one.see("prefix", visible.prefix);
@@ -106,6 +107,7 @@ void each_gradient(const AttentionGradients& gradients, const std::function<void
   write("gradients.k", gradients.k);
   write("gradients.v", gradients.v);
   write("gradients.content_shift", gradients.content_shift);
+  write("gradients.sinks", gradients.sinks);
   for (std::size_t t = 0; t < gradients.terms.size(); ++t) {
     const TermGradient& g = gradients.terms[t];
     const std::string owner = spec::format("gradients.terms[{}].", t);

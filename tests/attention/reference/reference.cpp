@@ -29,6 +29,7 @@ void check(const Problem& p) {
   expect_size(p.k, s.batch * s.keys * s.key_heads * s.width, "k");
   expect_size(p.v, s.batch * s.keys * s.key_heads * s.value_width, "v");
   const auto fits = [](const auto& list, std::int64_t wanted) { return list.empty() || static_cast<std::int64_t>(list.size()) == wanted; };
+  expect(p.sinks.size() < 2 || fits(p.sinks, s.heads), "sinks are not (H) or (1)");
   expect(fits(p.query_positions, s.batch * s.queries), "query_positions are not (B, Tq)");
   expect(fits(p.key_positions, s.batch * s.keys), "key_positions are not (B, Tk)");
   expect(fits(p.visibility.key_mask, s.batch * s.keys), "key_mask is not (B, Tk)");
@@ -46,7 +47,10 @@ struct Row {
   Values slope;        // of the soft cap
   Values score;        // after the soft cap; -infinity for keys not seen
   double lse = -kInfinity;
+  double sink = 0;  // its probability
 };
+
+std::size_t sink_index(const Problem& p, const Cell& cell) { return p.sinks.size() == 1 ? 0 : static_cast<std::size_t>(cell.h); }
 
 Row make_row(const Problem& p, Cell cell) {
   const auto keys = static_cast<std::size_t>(p.shape.keys);
@@ -61,12 +65,14 @@ Row make_row(const Problem& p, Cell cell) {
     scores[j] = p.softcap > 0 ? p.softcap * t : s;
     row.slope[j] = 1 - t * t;
   }
-  const double top = keys == 0 ? -kInfinity : *std::max_element(scores.begin(), scores.end());
+  const double sink = p.sinks.empty() ? -kInfinity : p.sinks[sink_index(p, cell)];
+  const double top = keys == 0 ? sink : std::max(sink, *std::max_element(scores.begin(), scores.end()));
   if (top == -kInfinity) return row;
-  double sum = 0;
+  double sum = std::exp(sink - top);
   for (const double s : scores) sum += std::exp(s - top);
   row.lse = top + std::log(sum);
   for (std::size_t j = 0; j < keys; ++j) row.probability[j] = std::exp(scores[j] - row.lse);
+  row.sink = std::exp(sink - row.lse);
   return row;
 }
 
@@ -131,6 +137,7 @@ void add_row_gradient(const Problem& p, Cell cell, const double* dout, double dl
     const auto j = static_cast<std::size_t>(cell.j);
     add_score_gradient(p, cell, row.probability[j] * (dp[j] - mean + dlse) * row.slope[j], sum);
   }
+  if (!p.sinks.empty()) sum.sinks[sink_index(p, cell)] += row.sink * (dlse - mean);
 }
 
 template <class Body>
@@ -176,7 +183,7 @@ Problem absolute(const Problem& p) {
 }
 
 Gradients no_gradients(const Problem& p) {
-  Gradients sum{Values(p.q.size(), 0), Values(p.k.size(), 0), Values(p.v.size(), 0), p.schemes};
+  Gradients sum{Values(p.q.size(), 0), Values(p.k.size(), 0), Values(p.v.size(), 0), p.schemes, Values(p.sinks.size(), 0)};
   for (Scheme& scheme : sum.schemes) {
     for (const Parameter& parameter : std::visit([](auto& one) { return one.parameters(); }, scheme)) {
       std::fill(parameter.values.begin(), parameter.values.end(), 0);
@@ -197,7 +204,7 @@ void add_row_magnitudes(const Problem& p, Cell cell, const double* dout, double 
   double* out = sum.out.data() + out_row(p, cell);
   Values dp(row.probability.size(), 0);
   double mean = 0;
-  double score_sum = 0;
+  double score_sum = p.sinks.empty() || row.sink == 0 ? 0 : std::fabs(p.sinks[sink_index(p, cell)]);  // one of the scores
   for (cell.j = 0; cell.j < p.shape.keys; ++cell.j) {
     const auto j = static_cast<std::size_t>(cell.j);
     if (row.score[j] == -kInfinity) continue;  // not seen, or hidden by a dense bias: it has no magnitude
@@ -219,6 +226,7 @@ void add_row_magnitudes(const Problem& p, Cell cell, const double* dout, double 
     // The soft cap's slope is 1 - t^2: its summands add up to 1 + t^2.
     add_score_gradient(p, cell, row.probability[j] * (dp[j] + mean + dlse) * (2 - row.slope[j]), sum.gradients);
   }
+  if (!p.sinks.empty()) sum.gradients.sinks[sink_index(p, cell)] += row.sink * (mean + dlse);
 }
 
 }  // namespace

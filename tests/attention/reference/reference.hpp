@@ -39,6 +39,7 @@ struct Problem {
   Values v = {};  // (B, Tk, Hk, Dv)
   double scale = 1;
   double softcap = 0;             // s <- cap tanh(s / cap), after every term, -infinity as it is; 0: none
+  Values sinks = {};              // (H) or (1): logits that take part in the softmax and bring no value; empty: none
   Integers query_positions = {};  // (B, Tq); empty: bottom-right, i + Tk - Tq of its sequence
   Integers key_positions = {};    // (B, Tk); empty: j of its sequence
   Visibility visibility = {};
@@ -49,7 +50,7 @@ struct Problem {
 
 struct Output {
   Values out;  // (B, Tq, H, Dv); zeros for a query that sees no key
-  Values lse;  // (B, H, Tq); -infinity there
+  Values lse;  // (B, H, Tq); -infinity there, or the sink
 };
 Output forward(const Problem& problem);
 
@@ -58,6 +59,7 @@ struct Gradients {
   Values k;
   Values v;
   std::vector<Scheme> schemes;  // as the problem's, with gradients in the place of parameters
+  Values sinks = {};
 };
 /// From the gradients of out and of lse (empty: zeros).
 Gradients backward(const Problem& problem, const Values& out_gradient, const Values& lse_gradient = {});
@@ -66,7 +68,7 @@ Gradients backward(const Problem& problem, const Values& out_gradient, const Val
 /// probabilities. A result that cancels to little may be off by as much as one that does not.
 struct Magnitudes {
   Values out;     // as an output's
-  Values scores;  // as lse: of the largest score that a query sees
+  Values scores;  // as lse: of the largest score that a query sees, its sink included
   Gradients gradients;
 };
 /// Without out_gradient: of outputs alone.

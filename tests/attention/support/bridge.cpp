@@ -12,6 +12,7 @@ DType parameter_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : D
 
 ref::Problem rounded_problem(ref::Problem p, DType dtype) {
   for (ref::Values* x : {&p.q, &p.k, &p.v}) round_all(*x, dtype);
+  round_all(p.sinks, parameter_dtype(dtype));
   for (ref::Scheme& scheme : p.schemes) {
     for (const ref::Parameter& parameter : parameters_of(scheme)) round_all(parameter.values, parameter_dtype(dtype));
   }
@@ -75,6 +76,7 @@ ref::Gradients Bridge::reference_gradients() {
   own_.q = in_token_order(q_gradient_);
   own_.k = in_token_order(k_gradient_);
   own_.v = in_token_order(v_gradient_);
+  if (sink_gradient_ != nullptr) own_.sinks = sink_gradient_->values();
   return own_;
 }
 
@@ -116,6 +118,8 @@ void Bridge::make_spec() {
   spec.terms = schemes_->terms;
   spec.scale = problem.scale;
   spec.softcap = problem.softcap;
+  const auto sinks = static_cast<std::int64_t>(problem.sinks.size());
+  if (sinks > 0) spec.sinks = store_.hold(problem.sinks, parameter_dtype(dtype_)).view(as_is({1, 1, sinks, 1}));
   spec.visibility.mask = see.causal ? Mask::causal : Mask::full;
   spec.visibility.left = see.left;
   spec.visibility.right = see.right;
@@ -144,6 +148,9 @@ void Bridge::make_gradients() {
   gradients.v = v_gradient_ = cleared(inputs.v.shape);
   gradients.content_shift = schemes_->content_shift_gradient;
   gradients.terms = schemes_->gradients;
+  if (problem.sinks.empty()) return;
+  sink_gradient_ = &store_.make(spec.sinks.shape[2], parameter_dtype(dtype_));
+  gradients.sinks = sink_gradient_->view(as_is(spec.sinks.shape));
 }
 
 /// Not aligned, and full of NaN: nothing may be read that was not written.

@@ -56,6 +56,7 @@ class Bridge {
   std::unique_ptr<SchemeBridge> schemes_;
   Store store_;
   Numbered* lse_ = nullptr;
+  Numbered* sink_gradient_ = nullptr;  // null: there are no sinks
   TensorView q_gradient_, k_gradient_, v_gradient_;
   ref::Gradients own_;
   std::vector<std::byte> workspace_;

@@ -45,6 +45,7 @@ void expect_same_bits_by_any_runner(const ref::Problem& problem, const std::stri
   EXPECT_EQ(a.q, b.q) << name;
   EXPECT_EQ(a.k, b.k) << name;
   EXPECT_EQ(a.v, b.v) << name;
+  EXPECT_EQ(a.sinks, b.sinks) << name;
   for (std::size_t n = 0; n < a.schemes.size(); ++n) {
     const ref::Parameters x = parameters_of(a.schemes[n]);
     const ref::Parameters y = parameters_of(b.schemes[n]);

@@ -21,7 +21,7 @@ double Loss::of(const ref::Problem& p) const {
 }
 
 std::vector<Differentiable> differentiables(ref::Problem& p, ref::Gradients& g) {
-  std::vector<Differentiable> all = {{"q", p.q, g.q}, {"k", p.k, g.k}, {"v", p.v, g.v}};
+  std::vector<Differentiable> all = {{"q", p.q, g.q}, {"k", p.k, g.k}, {"v", p.v, g.v}, {"sinks", p.sinks, g.sinks}};
   for (std::size_t n = 0; n < p.schemes.size(); ++n) {
     const ref::Parameters values = parameters_of(p.schemes[n]);
     const ref::Parameters gradients = parameters_of(g.schemes[n]);

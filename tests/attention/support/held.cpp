@@ -134,6 +134,8 @@ void expect_gradients(ref::Gradients& is, Wanted& wanted, const HeldAs& as, cons
   expect(is.q, {g.q, wanted.magnitudes.gradients.q, as.dtype}, s.keys, "q");
   expect(is.k, {g.k, wanted.magnitudes.gradients.k, as.dtype}, readers, "k");
   expect(is.v, {g.v, wanted.magnitudes.gradients.v, as.dtype}, readers, "v");
+  const std::int64_t rows = s.batch * s.queries * (g.sinks.size() == 1 ? s.heads : 1);
+  expect(is.sinks, {g.sinks, wanted.magnitudes.gradients.sinks, wide_of(as.dtype)}, rows, "sinks");
   const auto list = [](const ref::Parameter& p) { return ref::Values(p.values.begin(), p.values.end()); };
   for (std::size_t n = 0; n < wanted.gradients.schemes.size(); ++n) {
     const ref::Parameters own = parameters_of(is.schemes[n]);

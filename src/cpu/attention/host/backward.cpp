@@ -8,6 +8,7 @@
 #include "cpu/attention/host/call.hpp"
 #include "cpu/attention/host/run.hpp"
 #include "cpu/attention/host_tables/slots.hpp"
+#include "cpu/attention/host_terms/sinks.hpp"
 #include "cpu/attention/kernels.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
@@ -67,6 +68,7 @@ Status lay_out(const Call& call, Arena& arena, Prepared& prepared) {
   b.wants_shift = is_wanted(gradients.content_shift);
   b.wants_terms = std::any_of(gradients.terms.begin(), gradients.terms.end(), wants_any);
   take_gradients(call, Buffers(arena, job), job);
+  if (is_wanted(gradients.sinks)) b.sinks = arena.take<double>(job.shape.heads * static_cast<std::int64_t>(job.query_tiles.size()));
   const std::int64_t loops =
       job.arithmetic == DType::f64 ? cpu::backward_buffers<double>(job, nullptr).used : cpu::backward_buffers<float>(job, nullptr).used;
   const std::int64_t tasks = static_cast<std::int64_t>(job.groups.size()) * job.shape.key_heads * b.parts;
@@ -120,6 +122,10 @@ Status run_all(const Call& call, const Prepared& prepared) {
   run(cpu::BackwardStage::pack);
   run(cpu::BackwardStage::tasks);
   if (job.backward.parts > 1) run(cpu::BackwardStage::add_parts);
+  if (job.backward.sinks != nullptr) {
+    run(cpu::BackwardStage::sinks);
+    add_sink_gradient(job, call.gradients->sinks);
+  }
   if (Status s = undo_contents(call, prepared); !s) return s;
   run(cpu::BackwardStage::store);
   if (job.backward.wants_shift) add_shift_gradient(job, call.gradients->content_shift);

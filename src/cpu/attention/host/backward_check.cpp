@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cpu/attention/host/backward.hpp"
+#include "cpu/attention/host_terms/sinks.hpp"
 #include "job/attention/devices.hpp"
 #include "job/check.hpp"
 
@@ -82,9 +83,10 @@ Status check_gradients(const Call& call) {
   const bool wanted[] = {is_wanted(gradients.q), is_wanted(gradients.k), is_wanted(gradients.v)};
   for (std::size_t i = 0; i < 3; ++i) {
     if (!wanted[i]) continue;
-    if (Status s = check_tensor_of(call.where, to[i], by[i]->shape, by[i]->dtype); !s) return s;
+    if (Status s = check_result_of(call.where, to[i], by[i]->shape, by[i]->dtype); !s) return s;
   }
-  return check_shift_gradient(call);
+  if (Status s = check_shift_gradient(call); !s) return s;
+  return check_sink_gradient(call);
 }
 
 Status check_term_gradient(const AttentionTerm& term, const TermGradient& g, const char* where) {
@@ -115,8 +117,8 @@ Status check_saved(const Call& call, const AttentionSaved& saved, std::span<cons
                             {"saved.out_gradient", saved.out_gradient},
                             {"saved.lse", saved.lse},
                             {"saved.lse_gradient", saved.lse_gradient}};
-  if (Status s = check_tensor_of(call.where, read[0], out, q.dtype); !s) return s;
-  if (Status s = check_tensor_of(call.where, read[1], out, q.dtype); !s) return s;
+  if (Status s = check_result_of(call.where, read[0], out, q.dtype); !s) return s;
+  if (Status s = check_result_of(call.where, read[1], out, q.dtype); !s) return s;
   if (Status s = check_tensor_of(call.where, read[2], one, sum); !s) return s;
   if (saved.lse_gradient.data != nullptr) {
     if (Status s = check_tensor_of(call.where, read[3], one, sum); !s) return s;

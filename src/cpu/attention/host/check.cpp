@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "cpu/attention/host/call.hpp"
+#include "cpu/attention/host_terms/sinks.hpp"
 #include "job/check.hpp"
 #include "job/positions.hpp"
 #include "plan/position_map.hpp"
@@ -243,6 +244,7 @@ Status check_call(const Call& call) {
   const auto of_content = [&](const auto& content) { return check_content(call.where, content, spec.visibility); };
   if (Status s = std::visit(of_content, spec.content); !s) return s;
   if (Status s = check_shift(call.where, spec, shape); !s) return s;
+  if (Status s = check_sinks(call.where, spec.sinks, shape); !s) return s;
   if (Status s = check_skip(call.where, spec); !s) return s;
   return check_terms(call);
 }

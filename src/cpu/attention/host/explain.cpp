@@ -96,7 +96,8 @@ double bytes_of_view(const ConstTensorView& v) {
 }
 
 double bytes_of_call(const AttentionInputs& in, const AttentionSpec& spec, const job::AttentionShape& s) {
-  double sum = bytes_of_view(in.q) + bytes_of_view(in.k) + bytes_of_view(in.v) + bytes_of_view(spec.content_shift);
+  double sum =
+      bytes_of_view(in.q) + bytes_of_view(in.k) + bytes_of_view(in.v) + bytes_of_view(spec.content_shift) + bytes_of_view(spec.sinks);
   for (const AttentionTerm& term : spec.terms) {
     job::each_term_tensor(term, [&](const char*, const ConstTensorView& view) { sum += bytes_of_view(view); });
   }
@@ -156,6 +157,7 @@ Result<AttentionReport> explained(const AttentionInputs& inputs, const Attention
   report.operations = report.plain_operations + 2 * (counted.products - counted.scores) * as_double(s.width * s.heads);
   for (std::size_t t = 0; t < costs.size(); ++t) report.operations += operations_of(costs[t], counted.band_scores[t], s);
   report.words = words_of(report, job, costs, counted);
+  if (spec.sinks.data != nullptr) report.words += "sinks: a logit per head takes part in the softmax, once per query\n";
   return report;
 }
 

@@ -2,10 +2,11 @@
 // Attention forward: measure and check, lay out, run the kernels.
 #include "cpu/attention/host/forward.hpp"
 
-#include <limits>
+#include <cmath>
 
 #include "cpu/attention/host/call.hpp"
 #include "cpu/attention/host/run.hpp"
+#include "cpu/attention/host_terms/sinks.hpp"
 #include "cpu/attention/kernels.hpp"
 #include "cpu/attention/scratch.hpp"
 #include "job/check.hpp"
@@ -46,7 +47,7 @@ Status check_outputs(const Call& call, const AttentionOutputs& outputs, std::spa
   const AttentionInputs& in = *call.inputs;
   const attend::NamedView written[] = {{"out", outputs.out}, {"lse", outputs.lse}};
   const Extents rows = {in.q.shape[0], in.q.shape[1], in.q.shape[2], 1};
-  if (Status s = attend::check_tensor_of(call.where, written[0], {rows[0], rows[1], rows[2], in.v.shape[3]}, in.q.dtype); !s) return s;
+  if (Status s = attend::check_result_of(call.where, written[0], {rows[0], rows[1], rows[2], in.v.shape[3]}, in.q.dtype); !s) return s;
   if (outputs.lse.data != nullptr) {
     const DType wanted = in.q.dtype == DType::f64 ? DType::f64 : DType::f32;
     if (Status s = attend::check_tensor_of(call.where, written[1], rows, wanted); !s) return s;
@@ -54,19 +55,20 @@ Status check_outputs(const Call& call, const AttentionOutputs& outputs, std::spa
   return attend::check_memory(call, {written, {}, workspace});
 }
 
-/// No key for any query.
-void fill_unseen(const AttentionOutputs& outputs) {
-  const auto fill = [](const TensorView& v, double value) {
+/// No key for any query: zeros, or what is no number if the sink is none.
+void fill_unseen(const AttentionSpec& spec, const AttentionOutputs& outputs) {
+  const auto fill = [](const TensorView& v, const auto& value_of) {
     if (v.data == nullptr) return;
     const auto [batch, tokens, heads, channels] = v.shape;
     for (std::int64_t n = 0; n < batch * tokens * heads; ++n) {
       const std::int64_t token = n / heads;
       const std::int64_t row = token / tokens * v.strides[0] + token % tokens * v.strides[1] + n % heads * v.strides[2];
-      for (std::int64_t c = 0; c < channels; ++c) job::store_element(v.data, v.dtype, row + c, value);
+      for (std::int64_t c = 0; c < channels; ++c) job::store_element(v.data, v.dtype, row + c, value_of(n % heads));
     }
   };
-  fill(outputs.out, 0);
-  fill(outputs.lse, -std::numeric_limits<double>::infinity());
+  const auto lse_of = [&](std::int64_t head) { return attend::lse_without_keys(spec, head); };
+  fill(outputs.out, [&](std::int64_t head) { return std::isnan(lse_of(head)) ? lse_of(head) : 0.0; });
+  fill(outputs.lse, lse_of);
 }
 
 void run(const Prepared& prepared, const cpu::AttentionKernels& kernels, const Runner& runner) {
@@ -87,7 +89,7 @@ Status attend_all(const Call& call, const AttentionOutputs& outputs, std::span<s
   if (!kernels.ok()) return kernels.status();
   if (job::is_empty(outputs.out)) return {};
   if (call.inputs->k.shape[1] == 0) {
-    fill_unseen(outputs);
+    fill_unseen(*call.spec, outputs);
     return {};
   }
   Arena arena(workspace);

@@ -104,6 +104,7 @@ Status check_memory(const Call& call, const CallMemory& memory) {
   apart.read("v", call.inputs->v);
   for (const NamedView& x : memory.read) apart.read(x.name, x.view);
   apart.read("content_shift", spec.content_shift);
+  apart.read("sinks", spec.sinks);
   apart.read("query_positions", spec.query_positions);
   apart.read("key_positions", spec.key_positions);
   apart.read("prefix", see.prefix);
@@ -127,6 +128,14 @@ Status check_tensor_of(const char* where, const NamedView& x, const Extents& sha
   if (Status s = job::check_view(where, x.name, v); !s) return s;
   if (v.dtype == dtype) return {};
   return error(where, "{} is {}, wanted {}", x.name, name_of(v.dtype), name_of(dtype));
+}
+
+Status check_result_of(const char* where, const NamedView& x, const Extents& shape, DType inputs) {
+  const DType is = x.view.dtype;
+  if (bytes_of(inputs) != 2) return check_tensor_of(where, x, shape, inputs);
+  if (Status s = check_tensor_of(where, x, shape, is); !s) return s;
+  if (is == inputs || is == DType::f32) return {};
+  return error(where, "{} is {}, wanted {} or f32", x.name, name_of(is), name_of(inputs));
 }
 
 Status check_workspace(const char* where, const Arena& measured, std::span<const std::byte> workspace) {

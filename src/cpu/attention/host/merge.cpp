@@ -66,14 +66,19 @@ void merge_row(const Merge& merge, std::int64_t n) {
   if (to.data != nullptr) job::store_element(to.data, to.dtype, row_of(to, n), lse);
 }
 
-/// Shape and dtype of a pair of tensors.
-Status check_pair(const std::string& owner, const ConstTensorView& out, const ConstTensorView& lse, const ConstTensorView& like) {
-  const std::string name_of_out = owner + "out";
-  const std::string name_of_lse = owner + "lse";
-  const Extents& s = like.shape;
-  if (Status status = attend::check_tensor_of(kWhere, {name_of_out.c_str(), out}, s, like.dtype); !status) return status;
-  const DType wanted = like.dtype == DType::f64 ? DType::f64 : DType::f32;
-  return attend::check_tensor_of(kWhere, {name_of_lse.c_str(), lse}, {s[0], s[1], s[2], 1}, wanted);
+Status check_lse(const std::string& name, const ConstTensorView& lse, const ConstTensorView& out) {
+  const Extents& s = out.shape;
+  return attend::check_tensor_of(kWhere, {name.c_str(), lse}, {s[0], s[1], s[2], 1}, out.dtype == DType::f64 ? DType::f64 : DType::f32);
+}
+
+/// Shape and dtype of a part: that of the result or, for all parts alike, f32 where that has 16 bits.
+Status check_part(const Merge& merge, std::size_t n, const std::string& owner) {
+  const ConstTensorView result = merge.outputs.out;
+  const std::string name = owner + "out";
+  const attend::NamedView out = {name.c_str(), merge.parts[n].out};
+  const Status status = n == 0 ? attend::check_result_of(kWhere, out, result.shape, result.dtype)
+                               : attend::check_tensor_of(kWhere, out, result.shape, merge.parts[0].out.dtype);
+  return status.ok() ? check_lse(owner + "lse", merge.parts[n].lse, result) : status;
 }
 
 /// The same elements or none.
@@ -90,7 +95,7 @@ Status check_outputs(const AttentionOutputs& outputs) {
   if (Status s = job::check_view(kWhere, "out", outputs.out); !s) return s;
   ConstTensorView lse = outputs.lse;
   if (lse.data != nullptr) {
-    if (Status s = check_pair("", outputs.out, lse, outputs.out); !s) return s;
+    if (Status s = check_lse("lse", lse, outputs.out); !s) return s;
     if (job::overlap(outputs.out, lse) != Overlap::none) return error(kWhere, "lse overlaps out, wanted memory apart");
     if (job::self_overlap(lse) != Overlap::none) return error(kWhere, "lse has strides by which elements overlap, wanted each once");
   }
@@ -103,7 +108,7 @@ Status check(const Merge& merge) {
   for (std::size_t n = 0; n < merge.parts.size(); ++n) {
     const AttentionPart& part = merge.parts[n];
     const std::string owner = spec::format("parts[{}].", n);
-    if (Status s = check_pair(owner, part.out, part.lse, merge.outputs.out); !s) return s;
+    if (Status s = check_part(merge, n, owner); !s) return s;
     if (Status s = check_apart(owner, merge.outputs.out, "out", part); !s) return s;
     if (merge.outputs.lse.data == nullptr) continue;
     if (Status s = check_apart(owner, merge.outputs.lse, "lse", part); !s) return s;

@@ -8,6 +8,7 @@
 #include "cpu/attention/host/call.hpp"
 #include "cpu/attention/host/term_tensors.hpp"
 #include "cpu/attention/host_tables/slots.hpp"
+#include "cpu/attention/host_terms/sinks.hpp"
 #include "cpu/attention/kernels.hpp"
 #include "job/check.hpp"
 #include "plan/attention.hpp"
@@ -113,6 +114,7 @@ Status prepare(const Call& call, Arena& arena, Prepared& out) {
   job.certified_skip = call.spec->skip == TileSkip::certified;
   if (Status s = make_layout(call, tile_span(call.spec->content), arena, out); !s) return s;
   if (Status s = make_contents(call, arena, out); !s) return s;
+  make_sinks(call.spec->sinks, arena, out);
   job.key_splits = key_splits_of(call, job);
   if (call.gradients != nullptr) {
     job.backward.parts = backward_parts(*call.spec, job);

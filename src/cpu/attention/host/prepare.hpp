@@ -92,6 +92,8 @@ struct CallMemory {
 Status check_memory(const Call& call, const CallMemory& memory);
 /// A tensor of the call: a valid view of that shape and dtype.
 Status check_tensor_of(const char* where, const NamedView& x, const Extents& shape, DType dtype);
+/// A result of inputs of a dtype: of the same, or of f32 where that has 16 bits. What is merged or added up later loses nothing so.
+Status check_result_of(const char* where, const NamedView& x, const Extents& shape, DType inputs);
 /// Whether the workspace is as large as was measured.
 Status check_workspace(const char* where, const Arena& measured, std::span<const std::byte> workspace);
 
