@@ -116,6 +116,8 @@ void Bridge::make_spec() {
   spec.terms = schemes_->terms;
   spec.scale = problem.scale;
   spec.softcap = problem.softcap;
+  const ref::Dropout& d = problem.dropout;
+  spec.dropout = {d.probability, d.seed, d.offset, d.first_head, d.first_sequence};
   spec.visibility.mask = see.causal ? Mask::causal : Mask::full;
   spec.visibility.left = see.left;
   spec.visibility.right = see.right;

@@ -3,6 +3,7 @@
 
 // clang-format off
 #include "cpu/attention/loops.inl"
+#include "cpu/attention/dropout.inl"
 #include "cpu/attention/backward_rows.inl"
 #include "cpu/attention/backward_tile.inl"
 // clang-format on

@@ -12,6 +12,7 @@
 #include "cpu/attention/parts.hpp"
 #include "cpu/attention/scratch.hpp"
 #include "cpu/common/targets.hpp"
+#include "math/philox.hpp"
 #include "math/sincos.hpp"
 
 #define PHASOR_BODY "cpu/attention/forward.inl"
