@@ -145,8 +145,25 @@ struct Visibility {
 };
 
 /// certified: key tiles that cannot change a float32 result are not visited: the sum of the weights left out is below 2^-24 of the row's.
-/// For one term, symmetric or causal ALiBi without a gate; a causal mask without a prefix, plain contents, no shift, no soft cap.
+/// For one term, symmetric or causal ALiBi without a gate; a causal mask without a prefix, plain contents, no shift, no soft cap, no
+/// dropout.
 enum class TileSkip : std::uint8_t { none, certified };
+
+/// Weights after the softmax are dropped with this probability, the others divided by 1 - probability; lse is of the weights before. Which
+/// ones is decided by numbers of a counter, so that it is the same for any tiling, device and number of threads, and for shards that have
+/// their positions and say where they begin. With Philox 4x32-10 of (four words of 32 bits, two words of key), low words first:
+///   row key = the first two words of Philox((query position: 2 words, head, sequence), seed), head and sequence those of the call and the
+///   numbers below, the sequence a batch row or one of query_starts;
+///   words = Philox((floor(key position / 4): 2 words, offset: 2 words), row key), positions and floors in two's complement;
+///   the weight is dropped where word (key position mod 4) < floor(probability 2^32).
+/// Another offset (a step, a layer) draws anew; the backward wants the forward's. Tokens of a sequence at the same position share numbers.
+struct Dropout {
+  double probability = 0;  // from 0, without 1
+  std::uint64_t seed = 0;
+  std::uint64_t offset = 0;
+  std::int64_t first_head = 0;      // of the whole, for the call's head 0 (tensor parallelism)
+  std::int64_t first_sequence = 0;  // of the whole, for the call's first (data parallelism)
+};
 
 struct AttentionSpec {
   AttentionContent content = PlainContent{};
@@ -161,6 +178,7 @@ struct AttentionSpec {
   std::optional<Positions> query_positions = std::nullopt;  // integers (Tq) or (B, Tq); nullopt: i + Tk - Tq within its sequence
   std::optional<Positions> key_positions = std::nullopt;    // nullopt: j within its sequence
   TileSkip skip = TileSkip::none;
+  Dropout dropout = {};
   Execution execution{};
 };
 
@@ -213,6 +231,24 @@ Result<std::int64_t> attention_backward_workspace(const AttentionInputs& inputs,
                                                   const AttentionGradients& gradients);
 Status attention_backward(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionSaved& saved,
                           const AttentionGradients& gradients, std::span<std::byte> workspace);
+
+/// Where a block of rows of the weights begins; it has as many batch rows, queries and heads as the tensor that it goes to.
+struct AttentionRows {
+  std::int64_t batch = 0;
+  std::int64_t query = 0;
+  std::int64_t head = 0;
+};
+/// Each (batch rows, queries, heads, Tk), f32 (f64 for f64 inputs).
+struct AttentionWeights {
+  TensorView weights;       // after the softmax, before dropout: zeros for keys not seen
+  TensorView factors = {};  // what dropout multiplies them by: 0 or 1 / (1 - probability), seen or not; 0 for keys of other sequences;
+                            // empty: not wanted
+};
+/// Weights of some rows, what a map draws; v and tables on the value side are not looked at, no tile is skipped.
+Result<std::int64_t> attention_weights_workspace(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionRows& rows,
+                                                 const AttentionWeights& weights);
+Status attention_weights(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionRows& rows,
+                         const AttentionWeights& weights, std::span<std::byte> workspace);
 
 /// Outputs over disjoint sets of keys, made one: those of ring attention, or of a cache in parts. All of one shape and dtype, that of the
 /// result, or f32 where it has 16 bits (then nothing is lost before the last rounding); lse is needed. Sinks belong to one softmax: exactly

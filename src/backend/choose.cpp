@@ -29,6 +29,8 @@ constexpr Backend kCpu = {
     .attention = cpu::run_attention,
     .attention_backward_workspace = cpu::attention_backward_workspace,
     .attention_backward = cpu::run_attention_backward,
+    .attention_weights_workspace = cpu::attention_weights_workspace,
+    .attention_weights = cpu::run_attention_weights,
     .merge = cpu::run_merge,
     .explain_attention = cpu::explain_attention,
 };

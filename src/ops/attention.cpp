@@ -48,6 +48,20 @@ Status attention_backward(const AttentionInputs& inputs, const AttentionSpec& sp
   return (*chosen)->attention_backward(inputs, spec, saved, gradients, workspace);
 }
 
+Result<std::int64_t> attention_weights_workspace(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionRows& rows,
+                                                 const AttentionWeights& weights) {
+  const Result<const Backend*> chosen = backend_of({.where = "attention_weights", .inputs = inputs, .spec = spec, .weights = &weights});
+  if (!chosen.ok()) return chosen.status();
+  return (*chosen)->attention_weights_workspace(inputs, spec, rows, weights);
+}
+
+Status attention_weights(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionRows& rows,
+                         const AttentionWeights& weights, std::span<std::byte> workspace) {
+  const Result<const Backend*> chosen = backend_of({.where = "attention_weights", .inputs = inputs, .spec = spec, .weights = &weights});
+  if (!chosen.ok()) return chosen.status();
+  return (*chosen)->attention_weights(inputs, spec, rows, weights, workspace);
+}
+
 Status merge_attention(std::span<const AttentionPart> parts, const AttentionOutputs& outputs, const Execution& execution) {
   return spec::without_exceptions([&]() -> Status {
     if (Status s = job::check_devices("merge_attention", parts, outputs); !s) return s;

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <limits>
 
-#include "attention/compare.hpp"
-#include "attention/every_target.hpp"
-#include "attention/finite_differences.hpp"
-#include "attention/held.hpp"
+#include "attention/support/compare.hpp"
+#include "attention/support/every_target.hpp"
+#include "attention/support/finite_differences.hpp"
+#include "attention/support/held.hpp"
 
 namespace phasor::test {
 namespace {

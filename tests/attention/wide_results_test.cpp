@@ -3,9 +3,9 @@
 // parts that are merged lose nothing.
 #include <gtest/gtest.h>
 
-#include "attention/compare.hpp"
-#include "attention/finite_differences.hpp"
-#include "attention/held.hpp"
+#include "attention/support/compare.hpp"
+#include "attention/support/finite_differences.hpp"
+#include "attention/support/held.hpp"
 
 namespace phasor::test {
 namespace {

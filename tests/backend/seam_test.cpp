@@ -66,6 +66,17 @@ Backend recording_backend() {
     asked.emplace_back("attention_backward");
     return next == nullptr ? Status() : next->attention_backward(inputs, spec, saved, gradients, workspace);
   };
+  b.attention_weights_workspace = [](const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionRows& rows,
+                                     const AttentionWeights& weights) -> Result<std::int64_t> {
+    asked.emplace_back("attention_weights_workspace");
+    if (next == nullptr) return std::int64_t{0};
+    return next->attention_weights_workspace(inputs, spec, rows, weights);
+  };
+  b.attention_weights = [](const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionRows& rows,
+                           const AttentionWeights& weights, std::span<std::byte> workspace) -> Status {
+    asked.emplace_back("attention_weights");
+    return next == nullptr ? Status() : next->attention_weights(inputs, spec, rows, weights, workspace);
+  };
   b.merge = [](std::span<const AttentionPart> parts, const AttentionOutputs& outputs, const Execution& execution) -> Status {
     asked.emplace_back("merge");
     return next == nullptr ? Status() : next->merge(parts, outputs, execution);
@@ -202,6 +213,15 @@ std::vector<Operation> attentions() {
          const AttentionSaved saved = {m.tensor(kTokens), m.tensor({1, 3, 1, 1}), m.tensor(kTokens)};
          std::vector<std::byte> workspace(1 << 20);
          return attention_backward(inputs_of(m), {}, saved, {.q = m.tensor(kTokens)}, workspace);
+       }},
+      {"attention_weights_workspace",
+       {"attention_weights_workspace"},
+       [](Memory& m) { return attention_weights_workspace(inputs_of(m), {}, {}, {m.tensor({1, 3, 1, 3})}).status(); }},
+      {"attention_weights",
+       {"attention_weights"},
+       [](Memory& m) {
+         std::vector<std::byte> workspace(1 << 20);
+         return attention_weights(inputs_of(m), {}, {}, {m.tensor({1, 2, 1, 3}), m.tensor({1, 2, 1, 3})}, workspace);
        }},
       {"merge_attention",
        {"merge"},

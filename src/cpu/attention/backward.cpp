@@ -10,6 +10,7 @@
 #include "cpu/attention/kernels.hpp"
 #include "cpu/attention/parts.hpp"
 #include "cpu/common/targets.hpp"
+#include "math/philox.hpp"
 #include "math/sincos.hpp"
 #include "plan/attention.hpp"
 

@@ -4,6 +4,7 @@
 // clang-format off
 #include "cpu/attention/loops.inl"
 #include "cpu/attention/sinks.inl"
+#include "cpu/attention/dropout.inl"
 #include "cpu/attention/backward_rows.inl"
 #include "cpu/attention/backward_sinks.inl"
 #include "cpu/attention/backward_tile.inl"

@@ -70,6 +70,29 @@ HWY_NOINLINE void score_gradients(const BackwardRows<T>& at) {
   }
 }
 
+/// With dropout, f the factors of weights: ds = p (f dp - row sum), scores <- f p, which values meet.
+template <class T>
+HWY_NOINLINE void dropped_score_gradients(const BackwardRows<T>& at, const ScoreTile<T>& tile) {
+  const BackwardBuffers<T>& b = at.buffers;
+  DropoutBlocks blocks;
+  find_blocks(tile.key_positions, tile.keys->count, blocks);
+  DropoutRow<T> row;
+  for (std::int64_t i = 0; i < at.rows.tile->count; ++i) {
+    draw_row(tile, blocks, i, row);
+    const Reg<T> lse = base_of<T>(set(b.lse[i]));
+    const Reg<T> row_sum = set(b.row_sum[i]);
+    T* const p = b.scores + i * job::kKeyTile;
+    T* const dp = b.dp + i * job::kKeyTile;
+    for (int j = 0; j < job::kKeyTile; j += lanes<T>) {
+      const Reg<T> factor = load(row.factor + j);
+      const Reg<T> probability = exponential<T>(sub(load(p + j), lse));
+      const Reg<T> ds = mul(probability, sub(mul(load(dp + j), factor), row_sum));
+      store(mul(probability, factor), p + j);
+      store(zero_if(less(probability, set(std::numeric_limits<T>::min())), ds), dp + j);
+    }
+  }
+}
+
 /// Scores as the forward made them, -infinity where not seen.
 template <class T>
 void scores_again(const BackwardRows<T>& at, const ScoreTile<T>& tile, const BackwardPanels<T>& panels, TileMask mask) {
@@ -279,9 +302,10 @@ void backward_tile(const BackwardRows<T>& at, const job::TokenTile& keys, std::i
   scores_again(at, scores, panels, mask);
   if (to_scores) {
     probability_gradients(at, ds, panels);
-    score_gradients(at);
+    job.dropout.present ? dropped_score_gradients(at, scores) : score_gradients(at);
   } else {
     probabilities<T>(at.rows.tile->count, at.buffers.lse, scores.scores);
+    if (job.dropout.present) drop_weights(scores, 0);
   }
   const BackwardTile<T> tile = backward_tile_of<T>(at, nullptr);
   each_term(job, at.base, [&](const auto& term, T* scratch) { term_backward_take(term, scores, tile, scratch); });

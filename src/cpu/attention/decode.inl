@@ -165,6 +165,10 @@ void decode_tile(const HeadGroup<T>& group, const RowTile<T>& first, const job::
   }
   const bool risen =
       update_softmax(SoftmaxRows<T>{.rows = group.rows(), .scores = s.scores, .maximum = s.maximum, .sum = s.sum, .factor = s.factor});
+  for (std::int64_t h = 0; job.dropout.present && h < group.heads; ++h) {
+    const RowTile<T> own = row_tile<T>(job, *group.queries, group.first + h);
+    drop_weights(score_tile(own, keys, s.scores + h * group.queries->count * job::kKeyTile), 0);
+  }
   each_term(job, s.base, [&](const auto& term, T* scratch) {
     if (risen) term_rescale(term, first, s.factor, scratch);
     term_take(term, tile, scratch);

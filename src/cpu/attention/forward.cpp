@@ -12,6 +12,7 @@
 #include "cpu/attention/parts.hpp"
 #include "cpu/attention/scratch.hpp"
 #include "cpu/common/targets.hpp"
+#include "math/philox.hpp"
 #include "math/sincos.hpp"
 #include "plan/attention.hpp"
 

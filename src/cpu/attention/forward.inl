@@ -2,8 +2,11 @@
 // The forward loops: packing panels, tiles of queries against tiles of keys by an online softmax, merging splits. Included once in each
 // target's namespace.
 
+// clang-format off
 #include "cpu/attention/loops.inl"
 #include "cpu/attention/sinks.inl"
+#include "cpu/attention/dropout.inl"
+// clang-format on
 
 /// Panels of keys and values that a tile of queries meets: panel `tile - first` of each.
 template <class T>
@@ -169,6 +172,7 @@ void forward_tile(const ScoreTile<T>& tile, TileMask mask, const KeyPanels<T>& p
                                                    .sum = s.sum + blind,
                                                    .factor = s.factor + blind,
                                                    .added = added});
+  if (job.dropout.present) drop_weights(tile, blind);
   each_term(job, s.base, [&](const auto& term, T* scratch) {
     if (risen) term_rescale(term, rows, s.factor, scratch);
     term_take(term, tile, scratch);
@@ -178,9 +182,9 @@ void forward_tile(const ScoreTile<T>& tile, TileMask mask, const KeyPanels<T>& p
   add_values(tile, panels.values + panel * job::kKeyTile * job.shape.padded_value_width, next, risen ? s.factor : nullptr, s.out);
 }
 
-/// A tile of queries against tiles of keys, from the last to the first: `s` then holds out (not divided), maximum and sum of each row.
+/// Before the first tile of keys: queries packed, nothing seen.
 template <class T>
-void forward_rows(RowTile<T>& rows, Columns key_tiles, const KeyPanels<T>& panels, const ForwardScratch<T>& s) {
+void begin_rows(RowTile<T>& rows, const ForwardScratch<T>& s) {
   const job::AttentionJob& job = *rows.job;
   pack_content_rows(rows, s.content);
   if (!job.terms.empty()) {
@@ -193,6 +197,13 @@ void forward_rows(RowTile<T>& rows, Columns key_tiles, const KeyPanels<T>& panel
   fill(s.other, job.content_count > 1 ? rows.tile->count * job::kKeyTile : 0, T{0});
   fill(s.maximum, job::kQueryTile, -std::numeric_limits<T>::infinity());
   fill(s.sum, job::kQueryTile, T{0});
+}
+
+/// A tile of queries against tiles of keys, from the last to the first: `s` then holds out (not divided), maximum and sum of each row.
+template <class T>
+void forward_rows(RowTile<T>& rows, Columns key_tiles, const KeyPanels<T>& panels, const ForwardScratch<T>& s) {
+  const job::AttentionJob& job = *rows.job;
+  begin_rows(rows, s);
   for (std::int64_t k = key_tiles.end - 1; k >= key_tiles.first; --k) {
     const job::TokenTile& keys = job.key_tiles[static_cast<std::size_t>(k)];
     const TileMask mask = mask_of(job, *rows.tile, keys);
@@ -274,6 +285,7 @@ void pack_key_tile(const job::AttentionJob& job, const job::TokenTile& tile, std
   for (int c = 0; c < job.content_count; ++c) {
     pack_transposed<T>(const_stored_rows(job.contents[c].k, at), {keys_transposed[c], job::kKeyTile, job.shape.padded_width});
   }
+  if (values == nullptr) return;  // weights alone are asked for
   const std::int64_t width = job.shape.padded_value_width;
   pack_rows<T>(const_stored_rows(job.v, at), {values, width, job::kKeyTile}, T{1});
   clear_unseen(job, tile, width, values);
@@ -287,11 +299,15 @@ void pack_task(const job::AttentionJob& job, std::int64_t task) {
   for (int c = 0; c < job.content_count; ++c) {
     keys[c] = static_cast<T*>(job.panels.keys_transposed[c]) + task * job.shape.padded_width * job::kKeyTile;
   }
+  T* const values = static_cast<T*>(job.panels.values);
   pack_key_tile(job, tile, task / key_tiles, keys,
-                static_cast<T*>(job.panels.values) + task * job.shape.padded_value_width * job::kKeyTile);
+                values == nullptr ? nullptr : values + task * job.shape.padded_value_width * job::kKeyTile);
 }
 
+// clang-format off
 #include "cpu/attention/decode.inl"
+#include "cpu/attention/weights.inl"
+// clang-format on
 
 // ---- Strips ----
 
@@ -321,4 +337,8 @@ void merge_strip(const job::AttentionJob& job, std::int64_t strip) {
   job.arithmetic == DType::f64 ? merge_strip_of<double>(job, strip) : merge_strip_of<float>(job, strip);
 }
 
-constexpr AttentionKernels kKernels = {pack_panel, forward_strip, merge_strip};
+void weights_strip(const job::AttentionJob& job, std::int64_t strip) {
+  job.arithmetic == DType::f64 ? weights_strip_of<double>(job, strip) : weights_strip_of<float>(job, strip);
+}
+
+constexpr AttentionKernels kKernels = {pack_panel, forward_strip, merge_strip, weights_strip};

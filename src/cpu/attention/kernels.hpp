@@ -12,6 +12,7 @@ struct AttentionKernels {
   void (*pack)(const job::AttentionJob& job, std::int64_t task);      // fills the panels; key heads * key tiles tasks
   void (*forward)(const job::AttentionJob& job, std::int64_t strip);  // job.strips of them
   void (*merge)(const job::AttentionJob& job, std::int64_t strip);    // after forward, where key_splits is above 1; job.strips
+  void (*weights)(const job::AttentionJob& job, std::int64_t strip);  // of some rows, after pack; job.strips
 };
 /// The backward's stages, in this order, each after the one before has ended on every strip. Between add_parts and store contents are
 /// undone.

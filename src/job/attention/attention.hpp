@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <span>
 
+#include "job/attention/dropout.hpp"
 #include "job/attention/terms.hpp"
+#include "job/attention/weights.hpp"
 #include "phasor/tensor_view.hpp"
 
 namespace phasor::job {
@@ -157,6 +159,8 @@ struct AttentionJob {
   std::span<const TermJob> terms;
   const std::int64_t* term_scratch = nullptr;  // where each term's scratch begins in the strip's, in T
   bool certified_skip = false;
+  DropoutJob dropout;
+  WeightsJob weights;
   Panels panels;
   BackwardJob backward;
   // Forward: (query tile, head) a task; with key_splits above 1 (decoding) (sequence, key head, split) a task, partial results merged

@@ -137,6 +137,10 @@ Status check_devices(const AttentionMemory& memory) {
   if (memory.gradients != nullptr) {
     each_gradient(*memory.gradients, [&](const std::string& name, const TensorView& view) { one.see(name.c_str(), view); });
   }
+  if (memory.weights != nullptr) {
+    one.see("weights", memory.weights->weights);
+    one.see("factors", memory.weights->factors);
+  }
   return one.status;
 }
 

@@ -25,6 +25,7 @@ struct AttentionMemory {
   const AttentionOutputs* outputs = nullptr;
   const AttentionSaved* saved = nullptr;
   const AttentionGradients* gradients = nullptr;
+  const AttentionWeights* weights = nullptr;
 };
 Status check_devices(const AttentionMemory& memory);
 Status check_devices(const char* where, std::span<const AttentionPart> parts, const AttentionOutputs& outputs);

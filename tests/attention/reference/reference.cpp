@@ -46,6 +46,7 @@ struct Row {
   Values probability;  // (Tk); 0 for keys not seen
   Values slope;        // of the soft cap
   Values score;        // after the soft cap; -infinity for keys not seen
+  Values factor;       // of dropout
   double lse = -kInfinity;
   double sink = 0;  // its probability
 };
@@ -54,7 +55,7 @@ std::size_t sink_index(const Problem& p, const Cell& cell) { return p.sinks.size
 
 Row make_row(const Problem& p, Cell cell) {
   const auto keys = static_cast<std::size_t>(p.shape.keys);
-  Row row{Values(keys, 0), Values(keys, 0), Values(keys, -kInfinity)};
+  Row row{Values(keys, 0), Values(keys, 0), Values(keys, -kInfinity), Values(keys, 0)};
   Values& scores = row.score;
   for (cell.j = 0; cell.j < p.shape.keys; ++cell.j) {
     if (!visible(p, cell)) continue;
@@ -64,6 +65,7 @@ Row make_row(const Problem& p, Cell cell) {
     const double t = p.softcap > 0 ? std::tanh(s / p.softcap) : 0;
     scores[j] = p.softcap > 0 ? p.softcap * t : s;
     row.slope[j] = 1 - t * t;
+    row.factor[j] = dropout_factor(p, cell);
   }
   const double sink = p.sinks.empty() ? -kInfinity : p.sinks[sink_index(p, cell)];
   const double top = keys == 0 ? sink : std::max(sink, *std::max_element(scores.begin(), scores.end()));
@@ -127,8 +129,8 @@ void add_row_gradient(const Problem& p, Cell cell, const double* dout, double dl
     if (!visible(p, cell)) continue;
     const auto j = static_cast<std::size_t>(cell.j);
     for (std::int64_t c = 0; c < p.shape.value_width; ++c) {
-      dp[j] += dout[c] * value_of(p, cell, c);
-      add_value_gradient(p, cell, c, row.probability[j] * dout[c], sum);
+      dp[j] += row.factor[j] * dout[c] * value_of(p, cell, c);
+      add_value_gradient(p, cell, c, row.probability[j] * row.factor[j] * dout[c], sum);
     }
     mean += row.probability[j] * dp[j];
   }
@@ -211,10 +213,10 @@ void add_row_magnitudes(const Problem& p, Cell cell, const double* dout, double 
     score_sum = std::max(score_sum, std::fabs(score(p, cell)));
     for (std::int64_t c = 0; c < p.shape.value_width; ++c) {
       const double value = value_of(p, cell, c);
-      out[c] += row.probability[j] * value;
+      out[c] += row.probability[j] * row.factor[j] * value;
       if (dout == nullptr) continue;
-      dp[j] += dout[c] * value;
-      add_value_gradient(p, cell, c, row.probability[j] * dout[c], sum.gradients);
+      dp[j] += row.factor[j] * dout[c] * value;
+      add_value_gradient(p, cell, c, row.probability[j] * row.factor[j] * dout[c], sum.gradients);
     }
     mean += row.probability[j] * dp[j];
   }
@@ -257,11 +259,22 @@ Output forward(const Problem& p) {
     double* out = result.out.data() + out_row(p, cell);
     for (cell.j = 0; cell.j < p.shape.keys; ++cell.j) {
       if (!visible(p, cell)) continue;
-      for (std::int64_t c = 0; c < p.shape.value_width; ++c)
-        out[c] += row.probability[static_cast<std::size_t>(cell.j)] * value_of(p, cell, c);
+      const auto j = static_cast<std::size_t>(cell.j);
+      for (std::int64_t c = 0; c < p.shape.value_width; ++c) out[c] += row.probability[j] * row.factor[j] * value_of(p, cell, c);
     }
   });
   return result;
+}
+
+Values weights(const Problem& p) {
+  check(p);
+  Values all(static_cast<std::size_t>(p.shape.batch * p.shape.queries * p.shape.heads * p.shape.keys));
+  each_query(p.shape, [&](const Cell& cell) {
+    const Row row = make_row(p, cell);
+    const std::int64_t first = ((cell.b * p.shape.queries + cell.i) * p.shape.heads + cell.h) * p.shape.keys;
+    std::copy(row.probability.begin(), row.probability.end(), all.begin() + first);
+  });
+  return all;
 }
 
 Gradients backward(const Problem& p, const Values& out_gradient, const Values& lse_gradient) {

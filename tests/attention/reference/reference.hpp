@@ -32,6 +32,15 @@ struct Visibility {
   std::vector<std::uint8_t> key_mask = {};  // (B, Tk); 0: padding
 };
 
+/// As phasor/attention.hpp describes it.
+struct Dropout {
+  double probability = 0;
+  std::uint64_t seed = 0;
+  std::uint64_t offset = 0;
+  std::int64_t first_head = 0;
+  std::int64_t first_sequence = 0;
+};
+
 struct Problem {
   Shape shape = {};
   Values q = {};  // (B, Tq, H, D)
@@ -44,6 +53,7 @@ struct Problem {
   Integers key_positions = {};    // (B, Tk); empty: j of its sequence
   Visibility visibility = {};
   std::vector<Scheme> schemes = {};  // their terms add up; at most one says how q meets k
+  Dropout dropout = {};
   /// Set: this problem has the magnitudes of that one's numbers, and sums add magnitudes; see `magnitudes`.
   const Problem* magnitudes_of = nullptr;
 };
@@ -74,9 +84,16 @@ struct Magnitudes {
 /// Without out_gradient: of outputs alone.
 Magnitudes magnitudes(const Problem& problem, const Values& out_gradient = {}, const Values& lse_gradient = {});
 
+/// Weights after the softmax, before dropout: (B, Tq, H, Tk), zeros for keys not seen.
+Values weights(const Problem& problem);
+/// What dropout multiplies a weight by, seen or not.
+double dropout_factor(const Problem& problem, const Cell& cell);
+
 /// One score before the soft cap, whether the key is seen or not.
 double score(const Problem& problem, const Cell& cell);
 bool visible(const Problem& problem, const Cell& cell);
+/// Of the query: the batch row, or the number in query_starts.
+std::int64_t sequence_of(const Problem& problem, const Cell& cell);
 std::int64_t query_position(const Problem& problem, const Cell& cell);
 std::int64_t key_position(const Problem& problem, const Cell& cell);
 std::int64_t distance(const Problem& problem, const Cell& cell);

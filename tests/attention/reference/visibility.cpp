@@ -48,6 +48,10 @@ std::int64_t key_position(const Problem& p, const Cell& c) {
   return starts.empty() ? c.j : c.j - at(starts, sequence_of(starts, c.j));
 }
 
+std::int64_t sequence_of(const Problem& p, const Cell& c) {
+  return p.visibility.query_starts.empty() ? c.b : sequence_of(p.visibility.query_starts, c.i);
+}
+
 std::int64_t distance(const Problem& p, const Cell& c) { return query_position(p, c) - key_position(p, c); }
 
 bool visible(const Problem& p, const Cell& c) {

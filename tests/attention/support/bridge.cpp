@@ -120,6 +120,8 @@ void Bridge::make_spec() {
   spec.softcap = problem.softcap;
   const auto sinks = static_cast<std::int64_t>(problem.sinks.size());
   if (sinks > 0) spec.sinks = store_.hold(problem.sinks, parameter_dtype(dtype_)).view(as_is({1, 1, sinks, 1}));
+  const ref::Dropout& d = problem.dropout;
+  spec.dropout = {d.probability, d.seed, d.offset, d.first_head, d.first_sequence};
   spec.visibility.mask = see.causal ? Mask::causal : Mask::full;
   spec.visibility.left = see.left;
   spec.visibility.right = see.right;

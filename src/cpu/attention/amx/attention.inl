@@ -2,11 +2,12 @@
 // Forward attention in bfloat16 on Intel's matrix unit: blocks of 32 query rows, the loops and terms of cpu/attention/forward.inl around
 // the parts of cpu/attention/amx/processor.hpp. Included once, in the namespace of the target that machines with AMX have.
 
-/// Whether the matrix unit does a job: bfloat16 that is met as given, and no term that wants probabilities.
+/// Whether the matrix unit does a job: bfloat16 that is met as given, no term that wants probabilities, no dropout.
 inline bool amx_serves(const job::AttentionJob& job) {
   if (!amx::kCompiled || job.q.dtype != DType::bf16 || job.key_splits > 0 || job.panels.values == nullptr) return false;
   if (job.content_count != 1 || job.contents[0].q.dtype != DType::bf16 || job.contents[0].k.dtype != DType::bf16) return false;
-  if (job.content_shift != nullptr || job.decay.log_zeta != nullptr || job.certified_skip || !(job.scale > 0)) return false;
+  if (job.content_shift != nullptr || job.decay.log_zeta != nullptr || job.certified_skip || job.dropout.present || !(job.scale > 0))
+    return false;
   if (job.shape.width % amx::kDepthStep != 0 || job.shape.value_width % amx::kDepthStep != 0) return false;
   if (std::any_of(job.terms.begin(), job.terms.end(), wants_all_rows)) return false;
   return amx::available();

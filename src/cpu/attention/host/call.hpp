@@ -13,6 +13,8 @@ namespace phasor::attend {
 /// Inputs and spec against each other; whatever needs no positions.
 Status check_call(const Call& call);
 job::AttentionShape shape_of(const AttentionInputs& inputs);
+Status check_dropout(const Call& call);
+job::DropoutJob dropout_of(const Dropout& dropout);
 
 /// Positions farther than this from 0 are an error, so that distances do not overflow.
 constexpr std::int64_t kFarthest = std::int64_t{1} << 61;

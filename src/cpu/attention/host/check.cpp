@@ -201,6 +201,8 @@ Status check_skip(const char* where, const AttentionSpec& spec) {
   if (!std::holds_alternative<PlainContent>(spec.content) || spec.content_shift.data != nullptr || spec.softcap != 0) {
     return error(where, "skip is certified, wanted PlainContent without content_shift and softcap");
   }
+  if (spec.dropout.probability > 0)
+    return error(where, "skip is certified and dropout.probability is {}, wanted 0", spec.dropout.probability);
   return {};
 }
 
@@ -237,6 +239,7 @@ Status check_call(const Call& call) {
   const job::AttentionShape shape = shape_of(*call.inputs);
   if (Status s = check_numbers(call.where, spec); !s) return s;
   if (Status s = check_visibility(call.where, spec.visibility, shape); !s) return s;
+  if (Status s = check_dropout(call); !s) return s;
   const std::string where = call.where;
   if (Status s = check_positions(where + ": query_positions", spec.query_positions, shape.batch, shape.queries); !s) return s;
   if (Status s = check_positions(where + ": key_positions", spec.key_positions, shape.batch, shape.keys); !s) return s;

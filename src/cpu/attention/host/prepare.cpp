@@ -35,7 +35,7 @@ std::int64_t queries_of(const job::AttentionJob& job, const job::Sequence& seque
 /// How many blocks of keys the tasks of a decoding call are made of; 0: it does not decode. By shapes only: threads change no bits. CoPE
 /// counts keys over all blocks.
 std::int64_t key_splits_of(const Call& call, const job::AttentionJob& job) {
-  if (call.gradients != nullptr || has_cope(*call.spec)) return 0;
+  if (call.gradients != nullptr || call.weights || has_cope(*call.spec)) return 0;
   std::int64_t splits = 1;
   for (const job::Sequence& sequence : job.sequences) {
     if (queries_of(job, sequence) > kDecodeQueries) return 0;
@@ -63,6 +63,7 @@ void take_panels(const Call& call, Arena& arena, job::AttentionJob& job) {
     panels.keys_transposed[c] = arena.take_bytes(tokens * job.shape.padded_width);
     if (backward) panels.keys[c] = arena.take_bytes(tokens * job.shape.padded_width);
   }
+  if (call.weights) return;
   void*& values = backward ? panels.values_transposed : panels.values;
   values = arena.take_bytes(tokens * job.shape.padded_value_width);
 }
@@ -112,6 +113,7 @@ Status prepare(const Call& call, Arena& arena, Prepared& out) {
   job.scale = out.scale;
   job.softcap = call.spec->softcap;
   job.certified_skip = call.spec->skip == TileSkip::certified;
+  job.dropout = dropout_of(call.spec->dropout);
   if (Status s = make_layout(call, tile_span(call.spec->content), arena, out); !s) return s;
   if (Status s = make_contents(call, arena, out); !s) return s;
   make_sinks(call.spec->sinks, arena, out);

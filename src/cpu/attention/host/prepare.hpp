@@ -49,7 +49,8 @@ struct Call {
   const AttentionInputs* inputs;
   const AttentionSpec* spec;
   const AttentionGradients* gradients;
-  const char* where;  // "attention" or "attention_backward"
+  const char* where;     // "attention", "attention_backward" or "attention_weights"
+  bool weights = false;  // of some rows alone: values are not read
 };
 
 /// Checks inputs and spec, lays out in `arena` and, unless it is measuring, fills: positions, sequences and tiles, contents, shift, terms,
