@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "../tests/spec/spec_bits.hpp"
+#include "../tests/spec_bits.hpp"
 #include "../tests/valid_utf8.hpp"
 #include "phasor/serialised.hpp"
 

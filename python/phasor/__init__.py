@@ -77,7 +77,6 @@ from phasor._schemes import (
     XLNet,
     Xpos,
 )
-from phasor._serialised import spec_from_json, spec_to_json
 from phasor._spec import (
     Axes,
     DynamicNtkScaling,
@@ -94,6 +93,8 @@ from phasor._spec import (
     TableLayout,
     Unscaled,
     YarnScaling,
+    spec_from_json,
+    spec_to_json,
 )
 from phasor._targets import active_target, force_target, targets, version
 

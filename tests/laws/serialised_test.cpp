@@ -11,7 +11,7 @@
 
 #include "bias_specs.hpp"
 #include "laws/axes.hpp"
-#include "spec/spec_bits.hpp"
+#include "spec_bits.hpp"
 
 namespace phasor::laws {
 namespace {

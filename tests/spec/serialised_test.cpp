@@ -8,8 +8,8 @@
 #include <set>
 
 #include "golden_file.hpp"
-#include "spec/serialised_specs.hpp"
-#include "spec/spec_bits.hpp"
+#include "serialised_specs.hpp"
+#include "spec_bits.hpp"
 #include "valid_utf8.hpp"
 
 namespace phasor::test {

@@ -176,7 +176,7 @@ def test_positions_and_an_offset_contradict_each_other():
 
 def test_words_of_nobody_are_refused():
     q = torch.randn(5, 3, 8)
-    with pytest.raises(ValueError, match="version"):
+    with pytest.raises(ValueError, match="the length is 99 bytes and 2 words follow"):
         torch.ops.phasor.rotary(q, torch.tensor([99, 1, 2]), None, 0, 0)
     with pytest.raises(TypeError, match="int64"):
         torch.ops.phasor.rotary(q, WORDS.double(), None, 0, 0)
@@ -215,10 +215,10 @@ ALIBI, SINUSOIDAL = phasor.nn.AlibiBias(2).text, phasor.nn.Sinusoidal(8).text
         (lambda q: torch.ops.phasor.rotary(q, WORDS, None, 0, 7), "direction is 7"),
         (lambda q: torch.ops.phasor.rotary(q, WORDS, None, 0, -1), "direction is -1"),
         (lambda q: torch.ops.phasor.learned_rotary(q, WORDS, None, None, 0, 7), "direction is 7"),
-        (lambda q: torch.ops.phasor.add_sinusoidal(q[:, 0], "{}", None, 0, None), "spec: is '{}'"),
-        (lambda q: torch.ops.phasor.add_sinusoidal(q[:, 0], "no JSON", None, 0, None), "spec: is 'no JSON'"),
-        (lambda q: torch.ops.phasor.add_sinusoidal(q[:, 0], ALIBI, None, 0, None), "text of Alibi"),
-        (lambda q: torch.ops.phasor.bias(*2 * (torch.arange(3, device=q.device),), SINUSOIDAL, torch.float32), "text of SinusoidalSpec"),
+        (lambda q: torch.ops.phasor.add_sinusoidal(q[:, 0], "{}", None, 0, None), "phasor is missing, wanted 1"),
+        (lambda q: torch.ops.phasor.add_sinusoidal(q[:, 0], "no JSON", None, 0, None), "syntax error"),
+        (lambda q: torch.ops.phasor.add_sinusoidal(q[:, 0], ALIBI, None, 0, None), 'type is "Alibi", wanted SinusoidalSpec'),
+        (lambda q: torch.ops.phasor.bias(*2 * (torch.arange(3, device=q.device),), SINUSOIDAL, torch.float32), 'type is "SinusoidalSpec", wanted Alibi'),
         (lambda q: phasor.nn.AlibiBias(2)(-3), "-3 queries"),
     ],
 )
