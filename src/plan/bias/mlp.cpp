@@ -8,9 +8,9 @@
 
 namespace phasor::plan {
 
-MlpPass::MlpPass(const Mlp& mlp) : mlp_(mlp) {
+MlpPass::MlpPass(const MlpSource& mlp) : mlp_(mlp) {
   std::size_t next = 0;
-  for (std::size_t l = 0; l + 1 < mlp.widths.size(); ++l) {
+  for (std::int64_t l = 0; l + 1 < mlp.width_count; ++l) {
     const auto in = static_cast<std::size_t>(mlp.widths[l]);
     const auto out = static_cast<std::size_t>(mlp.widths[l + 1]);
     places_.push_back({next, next + in * out});
@@ -35,8 +35,8 @@ double MlpPass::slope(double x) const {
 void MlpPass::forward(std::span<const double> inputs) {
   std::copy_n(inputs.begin(), after_[0].size(), after_[0].begin());
   for (std::size_t l = 0; l + 1 < after_.size(); ++l) {
-    const double* weight = mlp_.parameters.data() + places_[l].weights;
-    const double* bias = mlp_.parameters.data() + places_[l].bias;
+    const double* weight = mlp_.parameters + places_[l].weights;
+    const double* bias = mlp_.parameters + places_[l].bias;
     for (std::size_t o = 0; o < after_[l + 1].size(); ++o) {
       double sum = bias[o];
       for (const double x : after_[l]) sum += *weight++ * x;
@@ -48,7 +48,7 @@ void MlpPass::forward(std::span<const double> inputs) {
 
 double MlpPass::output(std::int64_t head) const {
   const auto o = static_cast<std::size_t>(head);
-  const double* weight = mlp_.parameters.data() + places_.back().weights + o * after_.back().size();
+  const double* weight = mlp_.parameters + places_.back().weights + o * after_.back().size();
   double sum = mlp_.parameters[places_.back().bias + o];
   for (const double x : after_.back()) sum += *weight++ * x;
   return sum;

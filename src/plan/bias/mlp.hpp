@@ -5,13 +5,13 @@
 #include <span>
 #include <vector>
 
-#include "phasor/bias.hpp"
+#include "plan/bias/source.hpp"
 
 namespace phasor::plan {
 
 class MlpPass {
  public:
-  explicit MlpPass(const Mlp& mlp);
+  explicit MlpPass(const MlpSource& mlp);
 
   /// Everything but the last layer.
   void forward(std::span<const double> inputs);
@@ -30,7 +30,7 @@ class MlpPass {
   double activate(double x) const;
   double slope(double x) const;
 
-  const Mlp& mlp_;
+  MlpSource mlp_;
   std::vector<Place> places_;
   std::vector<std::vector<double>> before_;     // the activation, of each layer but the first and the last
   std::vector<std::vector<double>> after_;      // what each layer reads
