@@ -150,9 +150,13 @@ class Bias {
   Status diagonal(const TensorView& out, std::int64_t first_distance, const BiasPart& part = {}) const;
   /// Fills (B, heads, Tq, Tk), a whole or a tile, from the positions of its queries and keys, (Tq) or (B, Tq) and (Tk) or (B, Tk).
   Status fill(const TensorView& out, const Positions& queries, const Positions& keys, std::int64_t first_head = 0) const;
-  /// Adds the gradient of the parameters to `sum`, from that of the diagonal, (1, heads, 1, N). Call it for each layer or query that
-  /// shares them. Deterministic: in the order of distances.
-  Status gradient(std::span<double> sum, const ConstTensorView& diagonal, std::int64_t first_distance, const BiasPart& part = {}) const;
+  /// Adds the gradient of the parameters to `sum`, (1, 1, 1, parameter_count()), f32 or f64, from that of the diagonal, (1, heads, 1, N),
+  /// on one device. Call it for each layer or query that shares them. Deterministic: in the order of distances, in float64, rounded once.
+  Status gradient(const TensorView& sum, const ConstTensorView& diagonal, std::int64_t first_distance, const BiasPart& part = {}) const;
+  /// The same into numbers of the host.
+  Status gradient(std::span<double> sum, const ConstTensorView& diagonal, std::int64_t first_distance, const BiasPart& part = {}) const {
+    return gradient(view(sum.data(), {1, 1, 1, static_cast<std::int64_t>(sum.size())}), diagonal, first_distance, part);
+  }
 
   const BiasSpec& spec() const;
   std::int64_t heads() const;

@@ -207,12 +207,18 @@ class Rotary {
   /// 16-bit tensors hf and vllm want them rounded to the tensor's dtype before they are applied.
   Status cos_sin(const Positions& positions, const TensorView& cos, const TensorView& sin, const ApplyOptions& options = {}) const;
 
-  /// Adds the gradient by frequencies() to `sum`, as many and in their order: the sum over tokens of position times `phase_gradient`,
-  /// (B, T, H or 1, R/2), f32 or f64, as the function of that name gives it, whatever the scaling. Always by radians per position: the
-  /// gradient by a frequency given in turns is 2 pi times as large. In float64, in an order that no runner changes; allocates. Tiled lanes
-  /// are unsupported. With directions of heads of their own the heads must be as many, otherwise all heads go into one sum.
-  Status frequency_gradient(std::span<double> sum, const ConstTensorView& phase_gradient, const Positions& positions,
+  /// Adds the gradient by frequencies() to `sum`, (1, 1, 1, as many) in their order, f32 or f64, on the device of the call: the sum over
+  /// tokens of position times `phase_gradient`, (B, T, H or 1, R/2), f32 or f64, as the function of that name gives it, whatever the
+  /// scaling. Always by radians per position: the gradient by a frequency given in turns is 2 pi times as large. In float64, in an order
+  /// that no runner changes, rounded once; allocates. Tiled lanes are unsupported. With directions of heads of their own the heads must be
+  /// as many, otherwise all heads go into one sum.
+  Status frequency_gradient(const TensorView& sum, const ConstTensorView& phase_gradient, const Positions& positions,
                             const Execution& execution = {}) const;
+  /// The same into numbers of the host.
+  Status frequency_gradient(std::span<double> sum, const ConstTensorView& phase_gradient, const Positions& positions,
+                            const Execution& execution = {}) const {
+    return frequency_gradient(view(sum.data(), {1, 1, 1, static_cast<std::int64_t>(sum.size())}), phase_gradient, positions, execution);
+  }
   /// Fills `out`, f64, (axes or 1, B or 1, T), with the gradient by the positions: the sum over heads and pairs of frequency (radians, so
   /// turns are converted) times `phase_gradient`. One axis or batch row instead of all: that of positions which they share. Does not
   /// allocate.

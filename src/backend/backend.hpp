@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <span>
-#include <type_traits>
 
 #include "job/additive.hpp"
 #include "job/bias.hpp"
@@ -18,9 +17,10 @@
 
 namespace phasor::backend {
 
-/// A job can be sent to a device as it is: pointers and numbers only.
+/// A job can be sent to a device as it is: pointers and numbers only, none of them to state of the host but for the tables that
+/// job/host_tables.hpp names.
 template <class Job>
-concept PlainData = std::is_trivially_copyable_v<Job>;
+concept PlainData = job::is_plain<Job>();
 
 /// The job of an operation, run.
 template <PlainData Job>

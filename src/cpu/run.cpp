@@ -8,6 +8,7 @@
 #include "cpu/common/runner.hpp"
 #include "cpu/common/targets.hpp"
 #include "cpu/rotary/phase_gradient.hpp"
+#include "job/check.hpp"
 #include "job/element.hpp"
 #include "spec/without_exceptions.hpp"
 
@@ -15,19 +16,19 @@ namespace phasor::cpu {
 namespace {
 
 template <class Job>
-using Kernel = void (*)(const Job& job, std::int64_t task);
+using Kernel = void (*)(const Running<Job>& run, std::int64_t task);
 
 template <class Job>
-void run_all(const Job& job, Kernel<Job> kernel, const Execution& execution) {
-  run_each(execution.runner, job.grid.tasks, [&](std::int64_t task) { kernel(job, task); });
+void run_all(const Running<Job>& run, Kernel<Job> kernel, const Execution& execution) {
+  run_each(execution.runner, run.grid.tasks, [&](std::int64_t task) { kernel(run, task); });
 }
 
 /// By the active target's kernel. A target that is asked for and missing is an error of every call, of empty ones too.
 template <class Job>
-Status run_kernel(const Job& job, Kernel<Job> RotaryKernels::* kernel, const Execution& execution) {
+Status run_kernel(const Running<Job>& run, Kernel<Job> RotaryKernels::* kernel, const Execution& execution) {
   const Result<const RotaryKernels*> kernels = active_kernels();
   if (!kernels.ok()) return kernels.status();
-  run_all(job, (*kernels)->*kernel, execution);
+  run_all(run, (*kernels)->*kernel, execution);
   return {};
 }
 
@@ -86,9 +87,7 @@ void scatter_row(const job::ScatterJob& job, const TokensOfRows& sorted, std::in
 }  // namespace
 
 Status run_rotate(job::RotateJob& job, const Execution& execution) {
-  job.stream = streams(job);
-  if (job.pairs == 0) job.grid.tasks = 0;
-  return run_kernel(job, &RotaryKernels::rotate, execution);
+  return run_kernel<job::RotateJob>({.job = job, .stream = streams(job)}, &RotaryKernels::rotate, execution);
 }
 
 Status run_rerotate(job::RerotateJob& job, const Execution& execution) {
@@ -97,12 +96,16 @@ Status run_rerotate(job::RerotateJob& job, const Execution& execution) {
 }
 
 Status run_rows(job::RowsJob& job, const Execution& execution) {
-  if (job.pairs == 0) job.grid.tasks = 0;
-  return run_kernel(job, &RotaryKernels::fill_rows, execution);
+  return run_kernel<job::RowsJob>({.job = job}, &RotaryKernels::fill_rows, execution);
 }
 
-Status run_add(job::AddJob& job, const Execution& execution) { return run_kernel(job, &RotaryKernels::add, execution); }
-Status run_lookup(job::LookupJob& job, const Execution& execution) { return run_kernel(job, &RotaryKernels::lookup, execution); }
+Status run_add(job::AddJob& job, const Execution& execution) {
+  return run_kernel<job::AddJob>({.job = job}, &RotaryKernels::add, execution);
+}
+
+Status run_lookup(job::LookupJob& job, const Execution& execution) {
+  return run_kernel<job::LookupJob>({.job = job}, &RotaryKernels::lookup, execution);
+}
 
 Status run_scatter(job::ScatterJob& job, const Execution& execution) {
   return spec::without_exceptions([&] {
@@ -116,22 +119,30 @@ Status run_scatter(job::ScatterJob& job, const Execution& execution) {
 }
 
 Status run_phase_gradient(job::PhaseGradientJob& job, const Execution& execution) {
-  run_all(job, phase_gradient, execution);
+  run_all<job::PhaseGradientJob>({.job = job}, phase_gradient, execution);
   return {};
 }
 
 Status run_frequency_gradient(job::FrequencyGradientJob& job, const Execution& execution) {
   return spec::without_exceptions([&]() -> Status {
-    std::vector<double> partial(static_cast<std::size_t>(job.grid.tasks) * job.sum.size());
-    job.partial = partial.data();
-    run_all(job, frequency_gradient, execution);
-    for (std::size_t i = 0; i < partial.size(); ++i) job.sum[i % job.sum.size()] += partial[i];
+    const Extents& shape = job.gradient.shape;
+    // Empty first: another extent may then be so large that the product wraps.
+    const std::int64_t tokens = job::is_empty(job.gradient) ? 0 : shape[0] * shape[1];
+    const std::int64_t parts = (tokens + job::kGradientTokens - 1) / job::kGradientTokens;
+    const std::int64_t count = job.ladder.count;
+    std::vector<double> partial(static_cast<std::size_t>(parts * count));
+    run_each(execution.runner, parts, [&](std::int64_t part) { frequency_gradient(job, part, partial.data() + part * count); });
+    for (std::int64_t i = 0; i < count; ++i) {
+      double sum = job::load_element(job.sum.data, job.sum.dtype, i);
+      for (std::int64_t part = 0; part < parts; ++part) sum += partial[static_cast<std::size_t>(part * count + i)];
+      job::store_element(job.sum.data, job.sum.dtype, i, sum);
+    }
     return {};
   });
 }
 
 Status run_position_gradient(job::PositionGradientJob& job, const Execution& execution) {
-  run_all(job, position_gradient, execution);
+  run_all<job::PositionGradientJob>({.job = job}, position_gradient, execution);
   return {};
 }
 

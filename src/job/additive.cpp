@@ -35,6 +35,7 @@ AddJob job_of(const plan::SinusoidalPlan& plan, const InOut& x, bool reads, cons
   job.device = x.out.device;
   job.target = target;
   job.rows.steps = plan.steps.data();
+  job.rows.step_count = static_cast<std::int64_t>(plan.steps.size());
   job.rows.turn_cos = plan.turn_cos.data();
   job.rows.turn_sin = plan.turn_sin.data();
   job.rows.turning_pairs = plan.turning_pairs;
@@ -49,7 +50,6 @@ AddJob job_of(const plan::SinusoidalPlan& plan, const InOut& x, bool reads, cons
   job.zero_position = plan.spec.zero_position.value_or(0);
   job.batch = target.batch;
   job.tokens = target.tokens;
-  job.grid = task_grid({job.batch, job.tokens, plan.spec.width * bytes_of(target.dtype), job.rows.shared});
   return job;
 }
 
@@ -87,6 +87,7 @@ AddTarget target_of(const InOut& x, bool reads) {
   target.dtype = x.out.dtype;
   target.batch = x.out.shape[0];
   target.tokens = x.out.shape[1];
+  target.width = x.out.shape[3];
   if (is_empty(x.out)) return target;  // it may have any strides
   target.out = static_cast<std::byte*>(x.out.data);
   if (reads) target.in = static_cast<const std::byte*>(x.in.data);

@@ -14,6 +14,7 @@ struct AddTarget {
   DType dtype = DType::f32;
   std::int64_t batch = 0;
   std::int64_t tokens = 0;
+  std::int64_t width = 0;  // D
   std::int64_t in_strides[2] = {0, 0};
   std::int64_t out_strides[2] = {0, 0};
 };
@@ -23,7 +24,7 @@ struct AddJob {
   Device device;
   AddTarget target;
   RowSource rows;
-  const spec::AxisPart* parts = nullptr;
+  const spec::AxisPart* parts = nullptr;  // host table
   std::int64_t part_count = 0;
   SinusoidOrder order = SinusoidOrder::interleaved;
   bool negative = false;  // the amplitude is below 0: `rows` has its magnitude
@@ -31,8 +32,10 @@ struct AddJob {
   std::int64_t zero_position = 0;
   std::int64_t batch = 0;
   std::int64_t tokens = 0;
-  TaskGrid grid;
 };
+
+PHASOR_MEMBERS(AddTarget, in, out, dtype, batch, tokens, width, in_strides, out_strides)
+PHASOR_MEMBERS(AddJob, device, target, rows, parts, part_count, order, negative, has_zero, zero_position, batch, tokens)
 
 /// The encoding of every token written to `out`.
 Result<AddJob> make_fill_job(const plan::SinusoidalPlan& plan, const TensorView& out, const Positions& positions, double amplitude);

@@ -79,6 +79,12 @@ Status check_written_diagonal(const DiagonalCall& call, const plan::BiasPlan& pl
   return check_written(call.where, v);
 }
 
+Status check_parameter_sum(const DiagonalCall& call, const plan::BiasPlan& plan, const TensorView& sum, const ConstTensorView& diagonal) {
+  if (Status s = check_sum(call.where, sum, {"scheme", "parameters", plan.parameters}, diagonal.device); !s) return s;
+  if (overlap(sum, diagonal) != Overlap::none) return error(call.where, "sum overlaps the diagonal, wanted memory apart");
+  return {};
+}
+
 Status check_block(const BlockCall& call, const plan::BiasPlan& plan) {
   constexpr const char* where = "Bias::fill";
   const Extents& shape = call.out.shape;
@@ -94,14 +100,18 @@ Status check_block(const BlockCall& call, const plan::BiasPlan& plan) {
 Status read_positions(const char* where, const plan::BiasPlan& plan, const Positions& p, std::int64_t batch,
                       std::vector<std::int64_t>& to) {
   const Window* window = window_of(plan.spec);
+  return read_positions(where, window == nullptr ? Window{} : *window, p, batch, to);
+}
+
+Status read_positions(const char* where, const Window& window, const Positions& p, std::int64_t batch, std::vector<std::int64_t>& to) {
   for (std::size_t t = 0; t < to.size(); ++t) {
     const std::int64_t at = integer_at(p, batch, static_cast<std::int64_t>(t));
     if (at < -farthest / 2 || at > farthest / 2) return error(where, "position {} of token {}, wanted within 2^61 either way", at, t);
-    if (window != nullptr) {
-      const std::int64_t row = 2 * window->width - 1;
-      if (at < 0 || at / row >= window->height || at % row >= window->width) {
-        return error(where, "position {} of token {} is no place of a window of {} x {}, wanted those of fill_window", at, t,
-                     window->height, window->width);
+    if (window.height != 0) {
+      const std::int64_t row = 2 * window.width - 1;
+      if (at < 0 || at / row >= window.height || at % row >= window.width) {
+        return error(where, "position {} of token {} is no place of a window of {} x {}, wanted those of fill_window", at, t, window.height,
+                     window.width);
       }
     }
     to[t] = at;

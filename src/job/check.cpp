@@ -74,6 +74,25 @@ Status check_view(const char* where, const char* name, const ConstTensorView& v)
   return check_strides(where, name, v);
 }
 
+Status check_float(const char* where, const char* name, DType dtype) {
+  if (dtype == DType::f32 || dtype == DType::f64) return {};
+  return error(where, "{} is {}, wanted f32 or f64", name, name_of(dtype));
+}
+
+Status check_sum(const char* where, const TensorView& sum, const LearnedNumbers& numbers, Device device) {
+  const auto [batch, tokens, heads, count] = sum.shape;
+  if (batch != 1 || tokens != 1 || heads != 1) {
+    return error(where, "sum has shape ({}, {}, {}, {}), wanted (1, 1, 1, {})", batch, tokens, heads, count, numbers.count);
+  }
+  if (count != numbers.count) {
+    return error(where, "sum has {} entries, the {} has {} {}", count, numbers.owner, numbers.count, numbers.name);
+  }
+  if (sum.data == nullptr && count > 0) return error(where, "sum is null and has {} entries, wanted memory", count);
+  if (Status s = check_view(where, "sum", sum); !s) return s;
+  if (Status s = check_float(where, "sum", sum.dtype); !s) return s;
+  return check_device(where, "sum is", sum.device, device);
+}
+
 Status check_in_out(const char* where, const char* name, const InOut& x) {
   if (Status s = check_view(where, name, x.in); !s) return s;
   if (Status s = check_view(where, name, x.out); !s) return s;

@@ -29,6 +29,18 @@ std::string name_of(Device device);
 /// Where the memory of a call must be: where its first tensor is.
 Status check_device(const char* where, const char* name, Device is, Device wanted);
 
+/// Numbers that are computed in float64: gradients.
+Status check_float(const char* where, const char* name, DType dtype);
+
+/// Numbers that learn: whose they are and what they are called, for messages.
+struct LearnedNumbers {
+  const char* owner;
+  const char* name;
+  std::int64_t count;
+};
+/// Where their gradient goes, which messages call `sum`: (1, 1, 1, count), f32 or f64, on the device of the call.
+Status check_sum(const char* where, const TensorView& sum, const LearnedNumbers& numbers, Device device);
+
 /// For what has no backend of its own.
 Status check_on_cpu(const char* where, const char* name, Device is);
 

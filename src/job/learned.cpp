@@ -115,7 +115,6 @@ Result<LookupJob> make_lookup_job(const InOut& x, std::span<const ConstTensorVie
   job.offset = offset;
   job.batch = shape.batch;
   job.tokens = shape.tokens;
-  job.grid = task_grid({job.batch, job.tokens, x.out.shape[3] * bytes_of(x.out.dtype), false});
   return job;
 }
 

@@ -26,7 +26,6 @@ struct LookupJob {
   std::int64_t offset = 0;
   std::int64_t batch = 0;
   std::int64_t tokens = 0;
-  TaskGrid grid;
 };
 Result<LookupJob> make_lookup_job(const InOut& x, std::span<const ConstTensorView> tables, const Positions& positions, std::int64_t offset);
 
@@ -41,6 +40,10 @@ struct ScatterJob {
 };
 Result<ScatterJob> make_scatter_job(const TensorView& table_gradient, const ConstTensorView& gradient, const Positions& positions,
                                     const ScatterOptions& options);
+
+PHASOR_MEMBERS(LookupTable, data, dtype, row_stride, width)
+PHASOR_MEMBERS(LookupJob, device, target, tables, table_count, positions, offset, batch, tokens)
+PHASOR_MEMBERS(ScatterJob, device, table, gradient, positions, offset, padding_row)
 
 /// A table that is read, (1, N, 1, D).
 Status check_learned_table(const char* where, const char* name, const ConstTensorView& table);

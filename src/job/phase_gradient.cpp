@@ -25,11 +25,6 @@ Status check_sources(const char* where, const ConstTensorView& rotated, const Co
   return {};
 }
 
-Status check_float(const char* where, const char* name, DType dtype) {
-  if (dtype == DType::f32 || dtype == DType::f64) return {};
-  return error(where, "{} is {}, wanted f32 or f64", name, name_of(dtype));
-}
-
 /// (B, T, H or 1, pairs) of its own memory.
 Status check_out(const char* where, const TensorView& out, const ConstTensorView& rotated, const ConstTensorView& gradient,
                  std::int64_t pairs) {
@@ -68,9 +63,12 @@ Status check_phase_gradient(const char* where, const plan::RotaryPlan& plan, con
   return {};
 }
 
-ConstTensorView view_of(std::span<double> list) {
-  const auto size = static_cast<std::int64_t>(list.size());
-  return {list.data(), DType::f64, {1, 1, 1, size}, {size, size, size, 1}};
+LadderSource ladder_of(const plan::RotaryPlan& plan) {
+  return {.frequencies = plan.frequencies.data(),
+          .count = static_cast<std::int64_t>(plan.frequencies.size()),
+          .axis_of_pair = plan.axis_of_pair.empty() ? nullptr : plan.axis_of_pair.data(),
+          .axes = plan.axes,
+          .heads = plan.heads};
 }
 
 }  // namespace
@@ -94,32 +92,29 @@ Result<PhaseGradientJob> make_phase_gradient_job(const TensorView& out, const Co
   job.add = accumulate == Accumulate::add;
   job.batch = rotated.shape[0];
   job.tokens = rotated.shape[1];
-  if (job.pairs > 0) job.grid = task_grid({job.batch, job.tokens, 2 * rotated.shape[2] * width * bytes_of(rotated.dtype), false});
   return job;
 }
 
-Result<FrequencyGradientJob> make_frequency_gradient_job(std::span<double> sum, const plan::RotaryPlan& plan,
+Result<FrequencyGradientJob> make_frequency_gradient_job(const TensorView& sum, const plan::RotaryPlan& plan,
                                                          const ConstTensorView& phase_gradient, const Positions& positions) {
   const char* where = "frequency_gradient";
   if (Status s = check_phase_gradient(where, plan, phase_gradient); !s) return s;
   const std::int64_t batch = phase_gradient.shape[0];
   const std::int64_t tokens = phase_gradient.shape[1];
   if (Status s = check_positions(where, positions, {batch, tokens, plan.axes, phase_gradient.device}); !s) return s;
-  if (sum.size() != plan.frequencies.size()) {
-    return error(where, "sum has {} entries, the spec has {} frequencies", sum.size(), plan.frequencies.size());
-  }
-  if (sum.data() == nullptr) return error(where, "sum is null and has {} entries, wanted memory", sum.size());
-  if (overlap(view_of(sum), phase_gradient) != Overlap::none) {
+  const LadderSource ladder = ladder_of(plan);
+  if (Status s = check_sum(where, sum, {"spec", "frequencies", ladder.count}, phase_gradient.device); !s) return s;
+  if (overlap(sum, phase_gradient) != Overlap::none) {
     return error(where, "sum overlaps phase_gradient, wanted memory apart");
   }
-  if (positions.data != nullptr && overlap(view_of(sum), view_of(positions)) != Overlap::none) {
+  if (positions.data != nullptr && overlap(sum, view_of(positions)) != Overlap::none) {
     return error(where, "positions overlap sum, wanted memory apart");
   }
-  FrequencyGradientJob job{
-      .device = phase_gradient.device, .sum = sum, .gradient = phase_gradient, .positions = source_of(positions, plan.axes), .plan = &plan};
-  // Empty first: another extent may then be so large that the product wraps.
-  if (!is_empty(phase_gradient)) job.grid.tasks = (batch * tokens + kGradientTokens - 1) / kGradientTokens;
-  return job;
+  return FrequencyGradientJob{.device = phase_gradient.device,
+                              .sum = sum,
+                              .gradient = phase_gradient,
+                              .positions = source_of(positions, plan.axes),
+                              .ladder = ladder};
 }
 
 Result<PositionGradientJob> make_position_gradient_job(const PositionsView& out, const plan::RotaryPlan& plan,
@@ -138,11 +133,9 @@ Result<PositionGradientJob> make_position_gradient_job(const PositionsView& out,
   if (overlap(view_of(Positions(out)), phase_gradient) != Overlap::none) {
     return error(where, "out overlaps phase_gradient, wanted memory apart");
   }
-  PositionGradientJob job{.device = phase_gradient.device, .out = out, .gradient = phase_gradient, .plan = &plan};
+  PositionGradientJob job{.device = phase_gradient.device, .out = out, .gradient = phase_gradient, .ladder = ladder_of(plan)};
   job.batch = out.shape[1];
   job.tokens = out.shape[2];
-  const std::int64_t summed = out.shape[1] == 1 ? shape[0] : 1;
-  job.grid = task_grid({job.batch, job.tokens, summed * shape[2] * shape[3] * bytes_of(phase_gradient.dtype), false});
   return job;
 }
 

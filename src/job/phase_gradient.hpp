@@ -2,11 +2,9 @@
 // Jobs of the gradients of learned rotations: plain data in which every check has passed.
 #pragma once
 
-#include <cstddef>
-#include <span>
+#include <cstdint>
 
 #include "job/rotary.hpp"
-#include "job/task_grid.hpp"
 #include "phasor/rotary.hpp"
 
 namespace phasor::job {
@@ -25,38 +23,49 @@ struct PhaseGradientJob {
   bool add = false;
   std::int64_t batch = 0;
   std::int64_t tokens = 0;
-  TaskGrid grid{};
 };
 Result<PhaseGradientJob> make_phase_gradient_job(const TensorView& out, const ConstTensorView& rotated, const ConstTensorView& gradient,
                                                  const TableLayout& layout, Accumulate accumulate);
 
+/// The frequencies that pairs turn by: one per pair, or (axes, heads, P) where every axis turns each pair.
+struct LadderSource {
+  const double* frequencies = nullptr;         // host table
+  std::int64_t count = 0;                      // of frequencies
+  const std::uint8_t* axis_of_pair = nullptr;  // host table, one value per pair; null: one axis turns all or every axis turns each
+  std::int64_t axes = 1;
+  std::int64_t heads = 1;  // with frequencies of their own; 1: every head alike
+};
+
 /// Tokens of one partial sum of a frequency gradient. A constant, so that the order of additions is one.
 inline constexpr std::int64_t kGradientTokens = 256;
 
-/// Task i sums the tokens from i * kGradientTokens on into partial sums of its own; all of them are then added to `sum`, in order.
+/// The tokens from i * kGradientTokens on are summed into partial sum i, in float64; all of those are then added to `sum`, in order, and
+/// rounded once.
 struct FrequencyGradientJob {
   Device device;
-  std::span<double> sum;     // added to
+  TensorView sum;            // (1, 1, 1, frequencies), added to
   ConstTensorView gradient;  // (B, T, H, P)
   PositionSource positions;
-  const plan::RotaryPlan* plan = nullptr;
-  double* partial = nullptr;  // (tasks, frequencies), zeros
-  TaskGrid grid{};            // its tasks only
+  LadderSource ladder;
 };
-Result<FrequencyGradientJob> make_frequency_gradient_job(std::span<double> sum, const plan::RotaryPlan& plan,
+Result<FrequencyGradientJob> make_frequency_gradient_job(const TensorView& sum, const plan::RotaryPlan& plan,
                                                          const ConstTensorView& phase_gradient, const Positions& positions);
 
-/// A task is a block of tokens of some batch rows of `out`, each with all that is summed into it.
+/// Every token of every batch row of `out` with all that is summed into it.
 struct PositionGradientJob {
   Device device;
   PositionsView out;         // f64
   ConstTensorView gradient;  // (B, T, H, P)
-  const plan::RotaryPlan* plan = nullptr;
+  LadderSource ladder;
   std::int64_t batch = 0;  // of out
   std::int64_t tokens = 0;
-  TaskGrid grid{};
 };
 Result<PositionGradientJob> make_position_gradient_job(const PositionsView& out, const plan::RotaryPlan& plan,
                                                        const ConstTensorView& phase_gradient);
+
+PHASOR_MEMBERS(PhaseGradientJob, device, out, rotated, gradient, offset, pairs, segment_pairs, interleaved, clockwise, add, batch, tokens)
+PHASOR_MEMBERS(LadderSource, frequencies, count, axis_of_pair, axes, heads)
+PHASOR_MEMBERS(FrequencyGradientJob, device, sum, gradient, positions, ladder)
+PHASOR_MEMBERS(PositionGradientJob, device, out, gradient, ladder, batch, tokens)
 
 }  // namespace phasor::job

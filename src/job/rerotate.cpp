@@ -150,9 +150,6 @@ Result<RerotateJob> make_rerotate_job(const RerotateOperands& operands, const Ro
     if (Status s = check_slots(*operands.slots, operands.keys.out); !s) return s;
     page(operands, job->rotate);
   }
-  RotateJob& rotate = job->rotate;
-  const std::int64_t token_bytes = rotate.operands[0].heads * rotate.head_dim * bytes_of(rotate.dtype);
-  rotate.grid = task_grid({rotate.batch, rotate.tokens, token_bytes, rotate.rows.shared});
   return job;
 }
 

@@ -20,6 +20,8 @@ struct RerotateJob {
   }
 };
 
+PHASOR_MEMBERS(RerotateJob, device, rotate, from)
+
 /// A side of a rerotation: what keys are rotated by, and where.
 struct RotationSide {
   const plan::RotaryPlan& plan;

@@ -47,17 +47,33 @@ Status check_apart(const RotateOperands& operands, const char* name, const Const
 /// Whether rows read more than one position of a token.
 bool needs_axes(const RowSource& rows) { return rows.axis_of_pair != nullptr || rows.step_axis_stride != 0; }
 
+ProfileSource profile_source(const plan::Profile& profile) {
+  const bool runs = !profile.running.empty();
+  return {.count = static_cast<std::int64_t>(runs ? profile.running.size() : profile.frequencies.size()),
+          .frequencies = runs ? nullptr : profile.frequencies.data(),
+          .running = runs ? profile.running.data() : nullptr,
+          .position_divisor = profile.position_divisor,
+          .position_factor = profile.position_factor};
+}
+
+/// The lists of a plan, or of its tiled lanes.
+template <class Lists>
+void fill_lists_of(const Lists& lists, RowSource& rows) {
+  rows.steps = lists.steps.data();
+  rows.step_count = static_cast<std::int64_t>(lists.steps.size());
+  rows.turn_cos = lists.turn_cos.data();
+  rows.turn_sin = lists.turn_sin.data();
+  if (lists.profile) rows.profile = profile_source(*lists.profile);
+}
+
 /// Several axes, heads with ladders of their own, tiled lanes.
 void fill_axes_of(const plan::RotaryPlan& plan, const Positions& positions, Direction direction, RowSource& rows) {
   const std::int64_t pairs = plan.spec.rotary_width / 2;
   const bool tiled = plan.spec.lanes == Lanes::tiled;
   if (tiled) {
-    rows.steps = plan.tiled.steps.data();
-    rows.turn_cos = plan.tiled.turn_cos.data();
-    rows.turn_sin = plan.tiled.turn_sin.data();
+    fill_lists_of(plan.tiled, rows);
     rows.turning_pairs = pairs;
     rows.step_lane_stride = pairs;
-    if (plan.tiled.profile) rows.profile = &*plan.tiled.profile;
     rows.swap_sines = direction != Direction::forward;
   }
   if (plan.axes > 1 && plan.axis_of_pair.empty()) rows.step_axis_stride = plan.heads * pairs;
@@ -70,13 +86,10 @@ void fill_axes_of(const plan::RotaryPlan& plan, const Positions& positions, Dire
 void fill_rows_of(const plan::RotaryPlan& plan, const Positions& positions, Direction direction, RowSource& rows) {
   rows.kind = RowSource::Kind::phases;
   rows.sine_sign = (plan.spec.sense == Sense::clockwise) != (direction != Direction::forward) ? -1 : 1;
-  rows.steps = plan.steps.data();
-  rows.turn_cos = plan.turn_cos.data();
-  rows.turn_sin = plan.turn_sin.data();
+  fill_lists_of(plan, rows);
   rows.turning_pairs = plan.turning_pairs;
   rows.amplitude = direction == Direction::inverse ? plan.inverse_amplitude : plan.amplitude;
   if (plan.profile) {
-    rows.profile = &*plan.profile;
     rows.amplitude = direction == Direction::inverse ? plan.profile->inverse_amplitude : plan.profile->amplitude;
   }
   if (plan.axes > 1 || plan.heads > 1 || plan.spec.lanes == Lanes::tiled) fill_axes_of(plan, positions, direction, rows);
@@ -142,13 +155,6 @@ void fill_numerics(Numerics numerics, DType table, RotateJob& job) {
 DType table_dtype(Numerics numerics, DType dtype) {
   const bool as_tensor = numerics == Numerics::hf || numerics == Numerics::vllm;
   return as_tensor && is_16_bit(dtype) ? dtype : DType::f32;
-}
-
-/// The job is complete but for its tasks.
-void cut_into_tasks(RotateJob& job) {
-  std::int64_t heads = 0;
-  for (int i = 0; i < job.operand_count; ++i) heads += job.operands[i].heads;
-  job.grid = task_grid({job.batch, job.tokens, heads * job.head_dim * bytes_of(job.dtype), job.rows.shared});
 }
 
 /// Heads with ladders or tables of their own, against the tensors'.
@@ -241,12 +247,9 @@ Status check_rows(const char* where, const plan::RotaryPlan& plan, const TensorV
 /// Rows of tiled lanes are the segments' ladders, each written twice: no lane is made by itself.
 void tile_rows(const plan::RotaryPlan& plan, RowsJob& job) {
   job.tile = job.pairs / plan.spec.segments;
-  job.rows.steps = plan.steps.data();
-  job.rows.turn_cos = plan.turn_cos.data();
-  job.rows.turn_sin = plan.turn_sin.data();
+  fill_lists_of(plan, job.rows);
   job.rows.turning_pairs = plan.turning_pairs;
   job.rows.step_lane_stride = 0;
-  if (plan.profile) job.rows.profile = &*plan.profile;
   if (job.rows.axis_of_pair != nullptr) job.rows.axis_of_pair = plan.axis_of_pair.data();
 }
 
@@ -305,7 +308,6 @@ Result<RotateJob> make_rotate_job(const RotateOperands& operands, const plan::Ro
   fill_rows_of(plan, positions, direction, job->rows);
   job->rows.value_dtype = table_dtype(spec.numerics, q.dtype);
   fill_numerics(spec.numerics, job->rows.value_dtype, *job);
-  cut_into_tasks(*job);
   return job;
 }
 
@@ -328,7 +330,6 @@ Result<RotateJob> make_rotate_job(const RotateOperands& operands, const ConstTen
     job->rows.second_lane = half ? width / 2 / layout.segments : 1;
     job->rows.swap_sines = direction != Direction::forward;
   }
-  cut_into_tasks(*job);
   return job;
 }
 
@@ -361,7 +362,6 @@ Result<RowsJob> make_rows_job(const plan::RotaryPlan& plan, const Positions& pos
     job.cos_strides[i] = cos.strides[i];
     job.sin_strides[i] = sin.strides[i];
   }
-  job.grid = task_grid({job.batch, job.tokens, 2 * job.heads * job.pairs * bytes_of(job.dtype), false});
   return job;
 }
 

@@ -5,7 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "job/task_grid.hpp"
+#include "job/plain.hpp"
+#include "math/angle.hpp"
 #include "math/phase/phase.hpp"
 #include "phasor/rotary.hpp"
 #include "plan/rotary.hpp"
@@ -41,6 +42,16 @@ struct TableSource {
   std::int64_t sin_head_stride = 0;
 };
 
+/// The numbers of a numerics profile (plan::Profile), one per pair: either the frequencies or the running product.
+struct ProfileSource {
+  std::int64_t count = 0;                      // of either; 0: no profile, exact
+  std::int64_t first = 0;                      // where pair 0 has its number
+  const float* frequencies = nullptr;          // host table
+  const math::RunningPair* running = nullptr;  // host table
+  float position_divisor = 1;
+  float position_factor = 1;
+};
+
 /// What the cosines and sines of a row are made from.
 struct RowSource {
   enum class Kind : std::uint8_t { phases, tables, differences };
@@ -53,7 +64,8 @@ struct RowSource {
   bool swap_sines = false;  // transpose of lanes that differ: each lane takes its partner's sine
   bool shared = false;      // the same rows for every batch row
   // Phases
-  const math::Step* steps = nullptr;
+  const math::Step* steps = nullptr;           // host table, and so are axis_of_pair, turn_cos and turn_sin
+  std::int64_t step_count = 0;                 // of each of these
   std::int64_t step_head_stride = 0;           // in steps; 0: one ladder for every head
   std::int64_t step_axis_stride = 0;           // in steps; not 0: a phase is the sum over the axes of position times step (directions)
   std::int64_t step_lane_stride = 0;           // in steps; not 0: lane 1 of each pair has steps of its own (tiled lanes)
@@ -64,8 +76,7 @@ struct RowSource {
   double amplitude = 1;
   PositionSource positions;
   // A numerics profile: the positions, the amplitude and the sign as above, angles as it says, values rounded to `value_dtype`.
-  const plan::Profile* profile = nullptr;  // null: exact
-  std::int64_t profile_first = 0;          // where the profile has the numbers of pair 0
+  ProfileSource profile;
   DType value_dtype = DType::f32;
   // Tables
   TableSource tables;
@@ -98,13 +109,11 @@ struct RotateJob {
   std::int64_t segments = 1;  // equal parts of the width, each paired within itself; divides pairs
   Pairing read = Pairing::half;
   Pairing write = Pairing::half;
-  bool stream = false;           // stores go past the caches; cpu::streams decides
   bool turns_all = false;        // numerics profiles: a pair with cosine 1 and sine 0 is computed like any other
   bool rounds_products = false;  // numerics hf in a 16-bit dtype: each product is rounded to it, as eager PyTorch does
   // A paged cache: token t lies at slots[t], `page_size` to a step of the first stride; negative ones are skipped. Null: token t lies at t.
   const std::int64_t* slots = nullptr;
   std::int64_t page_size = 1;
-  TaskGrid grid;
 };
 
 /// cos_sin: rows written out, (B, T, heads, P), or R values per row where `tile` is not 0. Strides in elements.
@@ -121,8 +130,18 @@ struct RowsJob {
   std::int64_t tile = 0;                    // tiled lanes: pairs of a segment, whose values are written twice, one after the other
   std::int64_t cos_strides[3] = {0, 0, 0};  // batch, token, head
   std::int64_t sin_strides[3] = {0, 0, 0};
-  TaskGrid grid;
 };
+
+PHASOR_MEMBERS(PositionSource, data, type, axes, axis_stride, batch_stride, token_stride, offset)
+PHASOR_MEMBERS(TableSource, cos, sin, dtype, cos_strides, sin_strides, cos_head_stride, sin_head_stride)
+PHASOR_MEMBERS(ProfileSource, count, first, frequencies, running, position_divisor, position_factor)
+PHASOR_MEMBERS(RowSource, kind, pair_stride, second_lane, sine_sign, swap_sines, shared, steps, step_count, step_head_stride,
+               step_axis_stride, step_lane_stride, axis_of_pair, turn_cos, turn_sin, turning_pairs, amplitude, positions, profile,
+               value_dtype, tables, from, opposed, same_ladder)
+PHASOR_MEMBERS(Operand, in, out, heads, in_strides, out_strides)
+PHASOR_MEMBERS(RotateJob, device, rows, operands, operand_count, dtype, batch, tokens, head_dim, pairs, offset, segments, read, write,
+               turns_all, rounds_products, slots, page_size)
+PHASOR_MEMBERS(RowsJob, device, rows, dtype, cos, sin, batch, tokens, pairs, heads, tile, cos_strides, sin_strides)
 
 /// Pairings, sense, numerics, width, offset and segments against tensors of so many channels.
 Status check_layout(const char* where, const TableLayout& layout, std::int64_t head_dim);

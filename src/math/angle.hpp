@@ -62,6 +62,12 @@ struct GgmlPair {
   float scale;    // 1 / factor of linear and YaRN scaling
   float mix;      // negative: no YaRN, only the scale
 };
+/// One pair of ggml's running product: theta is the position times the ratio, `rung` times over.
+struct RunningPair {
+  i64 rung;
+  float ratio;
+  GgmlPair angle;
+};
 PHASOR_HD inline float ggml_angle(float theta, const GgmlPair& pair) {
   const float kept = theta / pair.divisor;
   const float interpolated = pair.scale * kept;

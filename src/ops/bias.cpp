@@ -33,24 +33,22 @@ Result<Bias> Bias::with_parameters(std::span<const double> parameters) const {
 Status Bias::diagonal(const TensorView& out, std::int64_t first_distance, const BiasPart& part) const {
   const job::DiagonalCall call = {"Bias::diagonal", first_distance, part};
   if (Status s = job::check_written_diagonal(call, *plan_, out); !s || job::is_empty(out)) return s;
-  return ops::run<job::DiagonalJob>(job::DiagonalJob{out.device, plan_.get(), out, call}, &Backend::bias_diagonal, {});
+  return ops::run<job::DiagonalJob>(job::DiagonalJob{out.device, plan::source_of(*plan_), out, first_distance, part},
+                                    &Backend::bias_diagonal, {});
 }
 
-Status Bias::gradient(std::span<double> sum, const ConstTensorView& diagonal, std::int64_t first_distance, const BiasPart& part) const {
+Status Bias::gradient(const TensorView& sum, const ConstTensorView& diagonal, std::int64_t first_distance, const BiasPart& part) const {
   const job::DiagonalCall call = {"Bias::gradient", first_distance, part};
   if (Status s = job::check_diagonal(call, *plan_, diagonal); !s) return s;
-  if (static_cast<std::int64_t>(sum.size()) != plan_->parameters) {
-    return job::error(call.where, "sum has {} entries, the scheme has {} parameters", sum.size(), plan_->parameters);
-  }
-  if (job::is_empty(diagonal)) return {};
-  return ops::run<job::DiagonalGradientJob>(job::DiagonalGradientJob{diagonal.device, plan_.get(), diagonal, call, sum},
-                                            &Backend::bias_gradient, {});
+  if (Status s = job::check_parameter_sum(call, *plan_, sum, diagonal); !s || job::is_empty(diagonal)) return s;
+  return ops::run<job::DiagonalGradientJob>(
+      job::DiagonalGradientJob{diagonal.device, plan::source_of(*plan_), diagonal, first_distance, part, sum}, &Backend::bias_gradient, {});
 }
 
 Status Bias::fill(const TensorView& out, const Positions& queries, const Positions& keys, std::int64_t first_head) const {
   const job::BlockCall call = {out, queries, keys, first_head};
   if (Status s = job::check_block(call, *plan_); !s || job::is_empty(out)) return s;
-  return ops::run<job::BlockJob>(job::BlockJob{out.device, plan_.get(), call}, &Backend::bias_fill, {});
+  return ops::run<job::BlockJob>(job::BlockJob{out.device, plan::source_of(*plan_), call}, &Backend::bias_fill, {});
 }
 
 const BiasSpec& Bias::spec() const { return plan_->spec; }

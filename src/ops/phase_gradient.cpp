@@ -14,7 +14,7 @@ Status phase_gradient(const TensorView& out, const ConstTensorView& rotated, con
                   options.execution);
 }
 
-Status Rotary::frequency_gradient(std::span<double> sum, const ConstTensorView& phase_gradient, const Positions& positions,
+Status Rotary::frequency_gradient(const TensorView& sum, const ConstTensorView& phase_gradient, const Positions& positions,
                                   const Execution& execution) const {
   return ops::run(job::make_frequency_gradient_job(sum, *plan_, phase_gradient, positions), &Backend::frequency_gradient, execution);
 }

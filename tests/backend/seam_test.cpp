@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "backend/backend.hpp"
-#include "phasor/phasor.hpp"
+#include "backend/memory.hpp"
 
 namespace phasor::test {
 namespace {
@@ -89,58 +89,6 @@ Backend recording_backend() {
   return b;
 }
 
-/// Memory of an operation: host memory, whatever device it says; filled with numbers that can be told.
-class Memory {
- public:
-  /// Piece number `odd` says that it is on cuda:1.
-  explicit Memory(Device device, int odd = -1) : device_(device), odd_(odd) {}
-
-  TensorView tensor(const Extents& shape) {
-    std::vector<double> numbers(static_cast<std::size_t>(shape[0] * shape[1] * shape[2] * shape[3]));
-    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = 0.25 + static_cast<double>((i * 7 + floats_.size()) % 11) / 16;
-    std::vector<float>& list = floats_.emplace_back(numbers.begin(), numbers.end());
-    floats_before_.push_back(list);
-    TensorView made = view(list.data(), shape);
-    made.device = next_device();
-    return made;
-  }
-  Positions at(std::int64_t first, std::int64_t tokens) {
-    std::vector<std::int64_t>& list = integers_.emplace_back();
-    for (std::int64_t t = 0; t < tokens; ++t) list.push_back(first + t);
-    Positions made = positions(static_cast<const std::int64_t*>(list.data()), tokens);
-    made.device = next_device();
-    return made;
-  }
-  PositionsView doubles(std::int64_t tokens) {
-    PositionsView made = positions(sums(static_cast<std::size_t>(tokens)).data(), tokens);
-    made.device = next_device();
-    return made;
-  }
-  /// Parameters are the host's.
-  std::span<double> sums(std::size_t count) {
-    doubles_before_.emplace_back(count, 0.5);
-    return doubles_.emplace_back(count, 0.5);
-  }
-  Slots slots(std::vector<std::int64_t> list) {
-    const std::vector<std::int64_t>& kept = integers_.emplace_back(std::move(list));
-    return {std::span(kept), next_device()};
-  }
-
-  int pieces() const { return pieces_; }
-  bool is_untouched() const { return floats_ == floats_before_ && doubles_ == doubles_before_; }
-  bool operator==(const Memory& other) const { return floats_ == other.floats_ && doubles_ == other.doubles_; }
-
- private:
-  Device next_device() { return pieces_++ == odd_ ? Device{DeviceKind::cuda, 1} : device_; }
-
-  Device device_;
-  int odd_;
-  int pieces_ = 0;
-  std::deque<std::vector<float>> floats_, floats_before_;
-  std::deque<std::vector<double>> doubles_, doubles_before_;
-  std::deque<std::vector<std::int64_t>> integers_;
-};
-
 /// Every operation of the public headers that takes tensors: what it is called, whom it must ask, the call.
 struct Operation {
   const char* name;
@@ -176,7 +124,7 @@ std::vector<Operation> rotations() {
        [](Memory& m) { return rotary().frequency_gradient(m.sums(8), m.tensor({1, 3, 1, 8}), m.at(5, 3)); }},
       {"position_gradient",
        {"position_gradient"},
-       [](Memory& m) { return rotary().position_gradient(m.doubles(3), m.tensor({1, 3, 1, 8})); }},
+       [](Memory& m) { return rotary().position_gradient(m.doubles(1, 3), m.tensor({1, 3, 1, 8})); }},
   };
 }
 

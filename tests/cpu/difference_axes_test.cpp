@@ -81,8 +81,8 @@ void check_axes(const cpu::RotaryKernels& kernels, const AxisSide<P>& from, cons
   give_axes(job->from, from);
   give_axes(job->rotate.rows, to);
   job->rotate.rows.same_ladder = same;
-  job->link();
-  for (std::int64_t i = 0; i < job->rotate.grid.tasks; ++i) kernels.rotate(job->rotate, i);
+  const cpu::Running<job::RotateJob> run = {.job = job->link()};
+  for (std::int64_t i = 0; i < run.grid.tasks; ++i) kernels.rotate(run, i);
   x.each_head([&](std::int64_t b, std::int64_t t, std::int64_t h) {
     for (std::int64_t i = 0; i < pairs; ++i) {
       const long double angle = angle_of(to, b * tokens + t, i) - angle_of(from, b * tokens + t, i);

@@ -41,8 +41,8 @@ Status fill(const cpu::RotaryKernels& kernels, const plan::RotaryPlan& plan, con
   const Result<job::RowsJob> job =
       job::make_rows_job(plan, positions, view(rows.cos.data(), shape), view(rows.sin.data(), shape), Direction::forward);
   if (!job.ok()) return job.status();
-  const std::int64_t tasks = job->grid.tasks;
-  for (std::int64_t task = 0; task < tasks; ++task) kernels.fill_rows(*job, task);
+  const cpu::Running<job::RowsJob> run = {.job = *job};
+  for (std::int64_t task = 0; task < run.grid.tasks; ++task) kernels.fill_rows(run, task);
   return {};
 }
 

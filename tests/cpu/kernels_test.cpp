@@ -148,8 +148,8 @@ TEST_F(Kernels, convert_all_codes_of_f16_and_bf16_as_the_reference_does) {
 
 /// Runs every task of a job on the kernels of one target.
 void run_all(const cpu::RotaryKernels& kernels, const job::RotateJob& job) {
-  const std::int64_t tasks = job.grid.tasks;
-  for (std::int64_t i = 0; i < tasks; ++i) kernels.rotate(job, i);
+  const cpu::Running<job::RotateJob> run = {.job = job};
+  for (std::int64_t i = 0; i < run.grid.tasks; ++i) kernels.rotate(run, i);
 }
 
 template <class Body>
@@ -286,7 +286,7 @@ TEST(KernelJobs, the_tasks_of_a_job_cover_it_once) {
       const InOut q = x.view();
       const Result<job::RotateJob> job = job::make_rotate_job({"test", &q, nullptr}, plan, positions_from(0), Direction::forward);
       ASSERT_TRUE(job.ok());
-      const job::TaskGrid& grid = job->grid;
+      const cpu::TaskGrid grid = cpu::grid_of(*job);
       const std::int64_t batch_blocks = grid.tasks / grid.row_blocks;
       EXPECT_EQ(grid.tasks, batch_blocks * grid.row_blocks);
       EXPECT_GE(grid.row_blocks * grid.rows_per_task, tokens);

@@ -40,9 +40,10 @@ TEST(Streams, give_the_bits_of_plain_stores_on_every_target) {
           const InOut q({in.data, dtype, shape, contiguous_strides(shape)}, {out.data, dtype, shape, contiguous_strides(shape)});
           return *job::make_rotate_job({"test", &q, nullptr}, *plan, positions_from(77), Direction::forward);
         };
-        job::RotateJob plain = job_to(wanted);
-        job::RotateJob past = job_to(streamed);
-        past.stream = true;
+        const job::RotateJob to_wanted = job_to(wanted);
+        const job::RotateJob to_streamed = job_to(streamed);
+        const cpu::Running<job::RotateJob> plain = {.job = to_wanted};
+        const cpu::Running<job::RotateJob> past = {.job = to_streamed, .stream = true};
         const cpu::RotaryKernelTable table = cpu::rotary_kernels();
         for (int t = 0; t < table.count; ++t) {
           if (!table.entries[t].available()) continue;

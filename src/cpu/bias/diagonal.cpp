@@ -20,10 +20,10 @@ std::vector<std::int64_t> distances_from(std::int64_t first, std::int64_t count)
 
 void write_diagonal(const job::DiagonalJob& job) {
   const TensorView& out = job.out;
-  const BiasPart& part = job.call.part;
-  const auto distances = distances_from(job.call.first_distance, out.shape[3]);
+  const BiasPart& part = job.part;
+  const auto distances = distances_from(job.first_distance, out.shape[3]);
   std::vector<double> values(static_cast<std::size_t>(out.shape[1]) * distances.size());
-  plan::fill_values(*job.plan, {part.first_head, out.shape[1], part.query_position}, distances, values);
+  plan::fill_values(job.bias, {part.first_head, out.shape[1], part.query_position}, distances, values);
   job::with_element(out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for (std::int64_t head = 0; head < out.shape[1]; ++head) {
@@ -36,8 +36,7 @@ void write_diagonal(const job::DiagonalJob& job) {
 
 void add_gradient(const job::DiagonalGradientJob& job) {
   const ConstTensorView& diagonal = job.diagonal;
-  const job::DiagonalCall& call = job.call;
-  const auto distances = distances_from(call.first_distance, diagonal.shape[3]);
+  const auto distances = distances_from(job.first_distance, diagonal.shape[3]);
   std::vector<double> gradient;
   gradient.reserve(static_cast<std::size_t>(diagonal.shape[1]) * distances.size());
   job::with_element(diagonal.dtype, [&](auto tag) {
@@ -47,7 +46,10 @@ void add_gradient(const job::DiagonalGradientJob& job) {
       for (std::size_t i = 0; i < distances.size(); ++i) gradient.push_back(job::number_of(from[i]));
     }
   });
-  plan::add_gradient(*job.plan, {call.part.first_head, diagonal.shape[1], call.part.query_position}, {distances, gradient, job.sum});
+  std::vector<double> sum(static_cast<std::size_t>(job.sum.shape[3]));
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = job::load_element(job.sum.data, job.sum.dtype, static_cast<std::int64_t>(i));
+  plan::add_gradient(job.bias, {job.part.first_head, diagonal.shape[1], job.part.query_position}, {distances, gradient, sum});
+  for (std::size_t i = 0; i < sum.size(); ++i) job::store_element(job.sum.data, job.sum.dtype, static_cast<std::int64_t>(i), sum[i]);
 }
 
 }  // namespace

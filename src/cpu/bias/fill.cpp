@@ -2,7 +2,6 @@
 // Dense and tiled biases: every distance of the block computed and rounded once, then gathered.
 #include <algorithm>
 #include <numeric>
-#include <variant>
 
 #include "cpu/run.hpp"
 #include "job/check.hpp"
@@ -49,7 +48,7 @@ class Distances {
 
 /// One batch row of a block.
 struct Block {
-  const plan::BiasPlan& plan;
+  const plan::BiasSource& bias;
   const TensorView& out;
   std::int64_t batch;
   std::int64_t first_head;
@@ -81,13 +80,14 @@ void gather(const Block& block, const Distances& distances, const std::vector<do
 
 /// FIRE: the rows of queries up to its length share a diagonal, each of the others has its own.
 template <class T>
-void fill_fire_block(const Block& block, const Fire& fire, const Distances& distances) {
+void fill_fire_block(const Block& block, const Distances& distances) {
+  const plan::FireCurve& fire = block.bias.fire;
   const std::vector<double> psi = plan::fire_psi(fire, distances.list());
   const auto heads = static_cast<std::size_t>(block.out.shape[1]);
   const auto near = [&](std::int64_t query) { return static_cast<double>(query) <= fire.length; };
   if (std::any_of(block.queries.begin(), block.queries.end(), near)) {
     std::vector<double> values(heads * psi.size());
-    plan::fill_fire(fire, block.slice(0), psi, values);
+    plan::fill_fire(block.bias, block.slice(0), psi, values);
     gather<T>(block, distances, values, near);
   }
   const std::size_t n = block.keys.size();
@@ -96,7 +96,7 @@ void fill_fire_block(const Block& block, const Fire& fire, const Distances& dist
   for (std::size_t i = 0; i < block.queries.size(); ++i) {
     if (near(block.queries[i])) continue;
     for (std::size_t j = 0; j < n; ++j) of_row[j] = psi[distances.index(block.queries[i] - block.keys[j])];
-    plan::fill_fire(fire, block.slice(block.queries[i]), of_row, values);
+    plan::fill_fire(block.bias, block.slice(block.queries[i]), of_row, values);
     for (std::size_t head = 0; head < heads; ++head) {
       std::transform(values.data() + head * n, values.data() + (head + 1) * n, block.row<T>(static_cast<std::int64_t>(head), i),
                      job::element_of<T>);
@@ -107,33 +107,32 @@ void fill_fire_block(const Block& block, const Fire& fire, const Distances& dist
 template <class T>
 void fill_block(const Block& block) {
   const Distances distances(block.queries, block.keys);
-  if (const auto* fire = std::get_if<Fire>(&block.plan.spec)) return fill_fire_block<T>(block, *fire, distances);
+  if (block.bias.scheme == plan::BiasSource::Scheme::fire) return fill_fire_block<T>(block, distances);
   std::vector<double> values(static_cast<std::size_t>(block.out.shape[1]) * distances.list().size());
-  plan::fill_values(block.plan, block.slice(0), distances.list(), values);
+  plan::fill_values(block.bias, block.slice(0), distances.list(), values);
   gather<T>(block, distances, values, [](std::int64_t) { return true; });
 }
 
 /// The bias of key positions alone: every query stands at 0.
-bool ignores_queries(const BiasSpec& spec) {
-  const auto* alibi = std::get_if<Alibi>(&spec);
-  return alibi != nullptr && alibi->form == AlibiForm::key_position;
+bool ignores_queries(const plan::BiasSource& bias) {
+  return bias.scheme == plan::BiasSource::Scheme::alibi && bias.form == AlibiForm::key_position;
 }
 
 /// First every position of every batch row is read and checked, so that nothing is written when one fails.
-Status fill_batches(const plan::BiasPlan& plan, const job::BlockCall& call) {
+Status fill_batches(const plan::BiasSource& bias, const job::BlockCall& call) {
   const Extents& shape = call.out.shape;
   const auto batches = static_cast<std::size_t>(shape[0]);
   std::vector<std::vector<std::int64_t>> queries(batches, std::vector<std::int64_t>(static_cast<std::size_t>(shape[2])));
   std::vector<std::vector<std::int64_t>> keys(batches, std::vector<std::int64_t>(static_cast<std::size_t>(shape[3])));
   for (std::size_t b = 0; b < batches; ++b) {
     const auto batch = static_cast<std::int64_t>(b);
-    if (Status s = job::read_positions("Bias::fill: keys", plan, call.keys, batch, keys[b]); !s) return s;
-    if (ignores_queries(plan.spec)) continue;
-    if (Status s = job::read_positions("Bias::fill: queries", plan, call.queries, batch, queries[b]); !s) return s;
+    if (Status s = job::read_positions("Bias::fill: keys", bias.window, call.keys, batch, keys[b]); !s) return s;
+    if (ignores_queries(bias)) continue;
+    if (Status s = job::read_positions("Bias::fill: queries", bias.window, call.queries, batch, queries[b]); !s) return s;
   }
   job::with_element(call.out.dtype, [&](auto tag) {
     for (std::size_t b = 0; b < batches; ++b) {
-      fill_block<typename decltype(tag)::type>({plan, call.out, static_cast<std::int64_t>(b), call.first_head, queries[b], keys[b]});
+      fill_block<typename decltype(tag)::type>({bias, call.out, static_cast<std::int64_t>(b), call.first_head, queries[b], keys[b]});
     }
   });
   return {};
@@ -142,7 +141,7 @@ Status fill_batches(const plan::BiasPlan& plan, const job::BlockCall& call) {
 }  // namespace
 
 Status run_bias_fill(job::BlockJob& job, const Execution& /*execution*/) {
-  return spec::without_exceptions([&] { return fill_batches(*job.plan, job.call); });
+  return spec::without_exceptions([&] { return fill_batches(job.bias, job.call); });
 }
 
 }  // namespace phasor::cpu

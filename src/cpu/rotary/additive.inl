@@ -169,8 +169,9 @@ class AddTask {
   alignas(64) T lanes_[2 * kBlockValues];
 };
 
-inline void add_task(const job::AddJob& job, std::int64_t task) {
-  const Extent extent = extent_of(job, task);
+inline void add_task(const Running<job::AddJob>& run, std::int64_t task) {
+  const job::AddJob& job = run.job;
+  const Extent extent = extent_of(run, task);
   switch (job.target.dtype) {
     case DType::f32:
       return AddTask<DType::f32>(job, extent).run();
@@ -216,8 +217,9 @@ class LookupTask {
   alignas(64) T values_[kBlockValues];
 };
 
-inline void lookup_task(const job::LookupJob& job, std::int64_t task) {
-  const Extent extent = extent_of(job, task);
+inline void lookup_task(const Running<job::LookupJob>& run, std::int64_t task) {
+  const job::LookupJob& job = run.job;
+  const Extent extent = extent_of(run, task);
   switch (job.target.dtype) {
     case DType::f32:
       return LookupTask<DType::f32>(job, extent).run();

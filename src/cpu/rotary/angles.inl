@@ -6,14 +6,14 @@
 template <class Position>
 class AngleRow {
  public:
-  AngleRow(const job::RowSource& source, const RowPosition<Position>& at) : source_(source), profile_(*source.profile) {
+  AngleRow(const job::RowSource& source, const RowPosition<Position>& at) : source_(source), profile_(source.profile) {
     for (std::int64_t a = 0; a < source.positions.axes; ++a) {
       position_[a] = math::ready_position(static_cast<float>(at.by_axis[a]), profile_.position_divisor, profile_.position_factor);
     }
   }
 
   void fill(std::int64_t first, std::int64_t count, float* angles) {
-    for (std::int64_t i = 0; i < count; ++i) angles[i] = profile_.running.empty() ? product(first + i) : running(first + i);
+    for (std::int64_t i = 0; i < count; ++i) angles[i] = profile_.running == nullptr ? product(first + i) : running(first + i);
   }
 
  private:
@@ -25,13 +25,12 @@ class AngleRow {
   };
 
   std::int64_t axis_of(std::int64_t pair) const { return source_.axis_of_pair == nullptr ? 0 : source_.axis_of_pair[pair]; }
-  std::size_t index_of(std::int64_t pair) const { return static_cast<std::size_t>(source_.profile_first + pair); }
 
-  float product(std::int64_t pair) const { return position_[axis_of(pair)] * profile_.frequencies[index_of(pair)]; }
+  float product(std::int64_t pair) const { return position_[axis_of(pair)] * profile_.frequencies[profile_.first + pair]; }
 
   /// A ladder that begins anew (axes that share their positions, tiled lanes) begins its product anew.
   float running(std::int64_t pair) {
-    const plan::RunningPair& p = profile_.running[index_of(pair)];
+    const math::RunningPair& p = profile_.running[profile_.first + pair];
     const std::int64_t axis = axis_of(pair);
     Theta& theta = theta_[axis];
     if (theta.ratio != p.ratio || theta.rung > p.rung) theta = {position_[axis], p.ratio, 0};  // the ladder begins (again)
@@ -40,7 +39,7 @@ class AngleRow {
   }
 
   const job::RowSource& source_;
-  const plan::Profile& profile_;
+  const job::ProfileSource& profile_;
   float position_[job::kMaxAxes] = {};
   Theta theta_[job::kMaxAxes] = {};  // a ratio of 0: not begun
 };

@@ -174,7 +174,7 @@ inline job::RowSource source_of_second_lane(const job::RowSource& source) {
   second.steps += source.step_lane_stride;
   second.turn_cos += source.step_lane_stride;
   second.turn_sin += source.step_lane_stride;
-  second.profile_first += source.step_lane_stride;
+  second.profile.first += source.step_lane_stride;
   if (second.axis_of_pair != nullptr) second.axis_of_pair += source.step_lane_stride;
   return second;
 }

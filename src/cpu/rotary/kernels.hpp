@@ -2,20 +2,18 @@
 // The CPU backend: one table entry a target, chosen once, high.
 #pragma once
 
-#include "job/additive.hpp"
-#include "job/learned.hpp"
-#include "job/rotary.hpp"
+#include "cpu/common/task_grid.hpp"
 
 namespace phasor::cpu {
 
-/// The kernels of one target. Tasks (job.grid) are independent and may run in any order.
+/// The kernels of one target. Tasks (run.grid) are independent and may run in any order.
 struct RotaryKernels {
   const char* target;
   bool (*available)();
-  void (*rotate)(const job::RotateJob& job, std::int64_t task);
-  void (*fill_rows)(const job::RowsJob& job, std::int64_t task);
-  void (*add)(const job::AddJob& job, std::int64_t task);
-  void (*lookup)(const job::LookupJob& job, std::int64_t task);
+  void (*rotate)(const Running<job::RotateJob>& run, std::int64_t task);
+  void (*fill_rows)(const Running<job::RowsJob>& run, std::int64_t task);
+  void (*add)(const Running<job::AddJob>& run, std::int64_t task);
+  void (*lookup)(const Running<job::LookupJob>& run, std::int64_t task);
 };
 
 /// Kernels of every target in this build, best first; the last one is scalar.

@@ -58,8 +58,9 @@ struct Extent {
 };
 
 template <class Job>
-Extent extent_of(const Job& job, std::int64_t task) {
-  const job::TaskGrid& grid = job.grid;
+Extent extent_of(const Running<Job>& run, std::int64_t task) {
+  const Job& job = run.job;
+  const TaskGrid& grid = run.grid;
   if (grid.tasks == 1) return {0, job.batch, 0, job.tokens};
   const std::int64_t b = task / grid.row_blocks * grid.batches_per_task;
   const std::int64_t t = task % grid.row_blocks * grid.rows_per_task;
@@ -68,7 +69,7 @@ Extent extent_of(const Job& job, std::int64_t task) {
 
 inline bool is_skipped(const job::RotateJob& job, std::int64_t token) { return job.slots != nullptr && job.slots[token] < 0; }
 
-inline Heads heads_at(const job::RotateJob& job, const job::Operand& operand, std::int64_t batch, std::int64_t token) {
+inline Heads heads_at(const job::RotateJob& job, const job::Operand& operand, std::int64_t batch, std::int64_t token, bool stream) {
   if (job.slots != nullptr) {
     batch = job.slots[token] / job.page_size;
     token = job.slots[token] % job.page_size;
@@ -81,7 +82,7 @@ inline Heads heads_at(const job::RotateJob& job, const job::Operand& operand, st
           operand.out_strides[2],
           job.pairs,
           0,
-          job.stream};
+          stream};
 }
 
 template <DType dtype, Pairing read, Pairing write>
@@ -89,13 +90,14 @@ class RotateTask {
   using T = typename Element<dtype>::Value;
 
  public:
-  RotateTask(const job::RotateJob& job, const Extent& extent) : job_(job), extent_(extent), is_plain_(is_plain(job)) {}
+  RotateTask(const Running<job::RotateJob>& run, const Extent& extent)
+      : job_(run.job), extent_(extent), stream_(run.stream), is_plain_(is_plain(run)) {}
 
-  void run() {
+  void turn() {
     const std::int64_t pairs = job_.segments == 1 ? job_.pairs : job_.pairs / job_.segments;
     for (; segment_ < job_.pairs; segment_ += pairs) turn_segment(pairs);
 #if PHASOR_LANES
-    if (job_.stream) hwy::FlushStream();
+    if (stream_) hwy::FlushStream();
 #endif
   }
 
@@ -132,7 +134,7 @@ class RotateTask {
   void rotate_row(const RowBlock<T>& block, const RowRange& rows, std::int64_t r) {
     if (is_skipped(job_, rows.token + r)) return;
     const Row<T> row = row_of(block, r);
-    for (int o = 0; o < job_.operand_count; ++o) rotate(row, heads_at(job_, job_.operands[o], rows.batch, rows.token + r), block);
+    for (int o = 0; o < job_.operand_count; ++o) rotate(row, heads_at(job_, job_.operands[o], rows.batch, rows.token + r, stream_), block);
   }
 
   /// The tokens of rows from `r` on, up to kTokensAtOnce, as long as all pairs of their rows turn and nothing else is to be done to them.
@@ -150,16 +152,17 @@ class RotateTask {
     for (int o = 0; o < job_.operand_count; ++o) {
       const job::Operand& operand = job_.operands[o];
       const TokenSteps steps = {count, operand.in_strides[1], operand.out_strides[1], block.stride, lane_step(block.count)};
-      rotate_tokens<dtype, read>(row, in_segment(heads_at(job_, operand, rows.batch, rows.token + r), block), steps, block.count);
+      rotate_tokens<dtype, read>(row, in_segment(heads_at(job_, operand, rows.batch, rows.token + r, stream_), block), steps, block.count);
     }
     return count;
   }
 
   /// Whether tokens lie one stride apart, are turned as variant plain, and have no channels that are only copied.
-  static bool is_plain(const job::RotateJob& job) {
+  static bool is_plain(const Running<job::RotateJob>& run) {
+    const job::RotateJob& job = run.job;
     bool copies = false;
     for (int o = 0; o < job.operand_count; ++o) copies |= job.operands[o].in != job.operands[o].out;
-    return job.slots == nullptr && !job.stream && !job.rounds_products && job.rows.second_lane == 0 && job.rows.step_lane_stride == 0 &&
+    return job.slots == nullptr && !run.stream && !job.rounds_products && job.rows.second_lane == 0 && job.rows.step_lane_stride == 0 &&
            (!copies || job.head_dim == 2 * job.pairs);
   }
 
@@ -173,7 +176,7 @@ class RotateTask {
         const Row<T> row = row_of(block, r);
         for (int o = 0; o < job_.operand_count; ++o) {
           if (h >= job_.operands[o].heads) continue;
-          Heads head = heads_at(job_, job_.operands[o], rows.batch, rows.token + r);
+          Heads head = heads_at(job_, job_.operands[o], rows.batch, rows.token + r, stream_);
           head.in += h * head.in_stride;
           head.out += h * head.out_stride;
           head.count = 1;
@@ -259,32 +262,34 @@ class RotateTask {
 
   const job::RotateJob& job_;
   Extent extent_;
+  const bool stream_;
   const bool is_plain_;
   std::int64_t segment_ = 0;  // first pair of the segment being turned
   RowBuffers<T> buffers_;
 };
 
 template <DType dtype>
-void rotate_task_of(const job::RotateJob& job, const Extent& extent) {
+void rotate_task_of(const Running<job::RotateJob>& run, const Extent& extent) {
+  const job::RotateJob& job = run.job;
   constexpr Pairing kHalf = Pairing::half;
   constexpr Pairing kInterleaved = Pairing::interleaved;
-  if (job.read == kHalf && job.write == kHalf) return RotateTask<dtype, kHalf, kHalf>(job, extent).run();
-  if (job.read == kHalf) return RotateTask<dtype, kHalf, kInterleaved>(job, extent).run();
-  if (job.write == kHalf) return RotateTask<dtype, kInterleaved, kHalf>(job, extent).run();
-  RotateTask<dtype, kInterleaved, kInterleaved>(job, extent).run();
+  if (job.read == kHalf && job.write == kHalf) return RotateTask<dtype, kHalf, kHalf>(run, extent).turn();
+  if (job.read == kHalf) return RotateTask<dtype, kHalf, kInterleaved>(run, extent).turn();
+  if (job.write == kHalf) return RotateTask<dtype, kInterleaved, kHalf>(run, extent).turn();
+  RotateTask<dtype, kInterleaved, kInterleaved>(run, extent).turn();
 }
 
-inline void rotate_task(const job::RotateJob& job, std::int64_t task) {
-  const Extent extent = extent_of(job, task);
-  switch (job.dtype) {
+inline void rotate_task(const Running<job::RotateJob>& run, std::int64_t task) {
+  const Extent extent = extent_of(run, task);
+  switch (run.job.dtype) {
     case DType::f32:
-      return rotate_task_of<DType::f32>(job, extent);
+      return rotate_task_of<DType::f32>(run, extent);
     case DType::f64:
-      return rotate_task_of<DType::f64>(job, extent);
+      return rotate_task_of<DType::f64>(run, extent);
     case DType::f16:
-      return rotate_task_of<DType::f16>(job, extent);
+      return rotate_task_of<DType::f16>(run, extent);
     case DType::bf16:
-      return rotate_task_of<DType::bf16>(job, extent);
+      return rotate_task_of<DType::bf16>(run, extent);
   }
 }
 
@@ -323,7 +328,8 @@ void write_rows(const job::RowsJob& job, const Extent& extent) {
   }
 }
 
-inline void fill_rows_task(const job::RowsJob& job, std::int64_t task) {
-  const Extent extent = extent_of(job, task);
+inline void fill_rows_task(const Running<job::RowsJob>& run, std::int64_t task) {
+  const job::RowsJob& job = run.job;
+  const Extent extent = extent_of(run, task);
   job.dtype == DType::f64 ? write_rows<double>(job, extent) : write_rows<float>(job, extent);
 }

@@ -68,8 +68,9 @@ void fill_head(const job::PhaseGradientJob& job, std::int64_t b, std::int64_t t,
 
 /// body(b, t) for every row of a task.
 template <class Job, class Body>
-void each_row(const Job& job, std::int64_t task, const Body& body) {
-  const job::TaskGrid& grid = job.grid;
+void each_row(const Running<Job>& run, std::int64_t task, const Body& body) {
+  const Job& job = run.job;
+  const TaskGrid& grid = run.grid;
   const std::int64_t first_batch = task / grid.row_blocks * grid.batches_per_task;
   const std::int64_t first_token = task % grid.row_blocks * grid.rows_per_task;
   for (std::int64_t b = first_batch; b < std::min(first_batch + grid.batches_per_task, job.batch); ++b) {
@@ -89,21 +90,21 @@ double position_at(const job::PositionSource& p, std::int64_t axis, std::int64_t
 
 template <class T>
 void add_frequencies(const job::FrequencyGradientJob& job, std::int64_t token, double* sums) {
-  const plan::RotaryPlan& plan = *job.plan;
+  const job::LadderSource& ladder = job.ladder;
   const Extents& shape = job.gradient.shape;
   const std::int64_t b = token / shape[1];
   const std::int64_t t = token % shape[1];
   double position[job::kMaxAxes];
-  for (std::int64_t a = 0; a < plan.axes; ++a) position[a] = position_at(job.positions, a, b, t);
+  for (std::int64_t a = 0; a < ladder.axes; ++a) position[a] = position_at(job.positions, a, b, t);
   for (std::int64_t h = 0; h < shape[2]; ++h) {
     const T* row = static_cast<const T*>(job.gradient.data) + index_of(job.gradient, b, t, h);
-    if (!plan.axis_of_pair.empty()) {
-      const std::uint8_t* axis = plan.axis_of_pair.data();
+    if (ladder.axis_of_pair != nullptr) {
+      const std::uint8_t* axis = ladder.axis_of_pair;
       for (std::int64_t i = 0; i < shape[3]; ++i) sums[i] += math::chained(position[axis[i]], row[i]);
       continue;
     }
-    for (std::int64_t a = 0; a < plan.axes; ++a) {  // (axes, heads, pairs)
-      double* to = sums + (a * plan.heads + (plan.heads == 1 ? 0 : h)) * shape[3];
+    for (std::int64_t a = 0; a < ladder.axes; ++a) {  // (axes, heads, pairs)
+      double* to = sums + (a * ladder.heads + (ladder.heads == 1 ? 0 : h)) * shape[3];
       for (std::int64_t i = 0; i < shape[3]; ++i) to[i] += math::chained(position[a], row[i]);
     }
   }
@@ -112,19 +113,19 @@ void add_frequencies(const job::FrequencyGradientJob& job, std::int64_t token, d
 /// sums[axis] += what the heads of one token give.
 template <class T>
 void add_positions(const job::PositionGradientJob& job, std::int64_t b, std::int64_t t, double* sums) {
-  const plan::RotaryPlan& plan = *job.plan;
+  const job::LadderSource& ladder = job.ladder;
   const std::int64_t pairs = job.gradient.shape[3];
   const bool one = job.out.shape[0] == 1;  // one position is that of every axis
   for (std::int64_t h = 0; h < job.gradient.shape[2]; ++h) {
     const T* row = static_cast<const T*>(job.gradient.data) + index_of(job.gradient, b, t, h);
-    if (!plan.axis_of_pair.empty() && !one) {
-      const std::uint8_t* axis = plan.axis_of_pair.data();
-      for (std::int64_t i = 0; i < pairs; ++i) sums[axis[i]] += math::chained(plan.frequencies[static_cast<std::size_t>(i)], row[i]);
+    if (ladder.axis_of_pair != nullptr && !one) {
+      const std::uint8_t* axis = ladder.axis_of_pair;
+      for (std::int64_t i = 0; i < pairs; ++i) sums[axis[i]] += math::chained(ladder.frequencies[i], row[i]);
       continue;
     }
-    const std::int64_t ladders = plan.axis_of_pair.empty() ? plan.axes : 1;
+    const std::int64_t ladders = ladder.axis_of_pair == nullptr ? ladder.axes : 1;
     for (std::int64_t a = 0; a < ladders; ++a) {  // (axes, heads, pairs)
-      const double* frequencies = plan.frequencies.data() + (a * plan.heads + (plan.heads == 1 ? 0 : h)) * pairs;
+      const double* frequencies = ladder.frequencies + (a * ladder.heads + (ladder.heads == 1 ? 0 : h)) * pairs;
       sums[one ? 0 : a] += math::position_gradient(frequencies, row, pairs);
     }
   }
@@ -148,30 +149,31 @@ void with_float(DType dtype, const Body& body) {
 
 }  // namespace
 
-void phase_gradient(const job::PhaseGradientJob& job, std::int64_t task) {
+void phase_gradient(const Running<job::PhaseGradientJob>& run, std::int64_t task) {
+  const job::PhaseGradientJob& job = run.job;
   job::with_element(job.rotated.dtype, [&](auto element) {
     with_float(job.out.dtype, [&](auto out) {
       using T = typename decltype(element)::type;
       using Out = typename decltype(out)::type;
-      each_row(job, task, [&](std::int64_t b, std::int64_t t) {
+      each_row(run, task, [&](std::int64_t b, std::int64_t t) {
         for (std::int64_t h = 0; h < job.out.shape[2]; ++h) fill_head<T, Out>(job, b, t, h);
       });
     });
   });
 }
 
-void frequency_gradient(const job::FrequencyGradientJob& job, std::int64_t task) {
-  const std::int64_t first = task * job::kGradientTokens;
+void frequency_gradient(const job::FrequencyGradientJob& job, std::int64_t part, double* sums) {
+  const std::int64_t first = part * job::kGradientTokens;
   const std::int64_t end = std::min(first + job::kGradientTokens, job.gradient.shape[0] * job.gradient.shape[1]);
-  double* sums = job.partial + task * static_cast<std::int64_t>(job.plan->frequencies.size());
   with_float(job.gradient.dtype, [&](auto element) {
     for (std::int64_t token = first; token < end; ++token) add_frequencies<typename decltype(element)::type>(job, token, sums);
   });
 }
 
-void position_gradient(const job::PositionGradientJob& job, std::int64_t task) {
+void position_gradient(const Running<job::PositionGradientJob>& run, std::int64_t task) {
+  const job::PositionGradientJob& job = run.job;
   with_float(job.gradient.dtype, [&](auto element) {
-    each_row(job, task, [&](std::int64_t b, std::int64_t t) { fill_position<typename decltype(element)::type>(job, b, t); });
+    each_row(run, task, [&](std::int64_t b, std::int64_t t) { fill_position<typename decltype(element)::type>(job, b, t); });
   });
 }
 

@@ -349,7 +349,7 @@ void fill_rows(const job::RowSource& source, const RowRange& rows, const RowBloc
   if (source.kind == job::RowSource::Kind::tables) return fill_from_tables(source, rows, block, 0);
   if (source.kind == job::RowSource::Kind::differences) return fill_from_differences(source, rows, block);
   const bool fractional = source.positions.type == PositionType::f64 && source.positions.data != nullptr;
-  if (source.profile != nullptr) {
+  if (source.profile.count != 0) {
     return fractional ? fill_from_angles<T, double>(source, rows, block) : fill_from_angles<T, std::int64_t>(source, rows, block);
   }
   if (fractional) return fill_from_phases<T, double>(source, rows, block);

@@ -54,6 +54,7 @@ struct GroupBand {
 struct BiasJob {
   BiasForm form = BiasForm::band;
   const plan::BiasPlan* plan = nullptr;
+  plan::BiasSource source;  // of the formula
   std::int64_t first_head = 0;
   AlibiForm alibi = AlibiForm::symmetric;
   KeyBounds bounds;
@@ -93,6 +94,6 @@ void bias_row_values(const BiasJob& job, const BiasRow& row, std::span<double> o
 void bias_row_gradient(const BiasJob& job, const BiasRow& row, std::span<const double> gradient, std::span<double> sum) noexcept;
 std::int64_t formula_sums(const plan::BiasPlan& plan);
 /// Numbers that a perceptron works in, of one row.
-std::int64_t formula_scratch(const plan::BiasPlan& plan);
+std::int64_t formula_scratch(const plan::BiasSource& bias);
 
 }  // namespace phasor::job

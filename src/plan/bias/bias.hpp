@@ -7,6 +7,7 @@
 
 #include "math/phase/phase.hpp"
 #include "phasor/bias.hpp"
+#include "plan/bias/source.hpp"
 
 namespace phasor::plan {
 
@@ -16,7 +17,7 @@ struct BiasPlan {
   std::int64_t rows = 0;
   std::int64_t parameters = 0;
   std::vector<double> slopes;            // Alibi
-  std::vector<std::int64_t> thresholds;  // T5, DeBERTa: see bias_buckets.hpp
+  std::vector<std::int64_t> thresholds;  // T5, DeBERTa: see buckets.hpp
   std::vector<math::Step> steps;         // Sandwich
 };
 
@@ -33,28 +34,31 @@ struct BiasSlice {
   std::int64_t query_position;
 };
 
-/// Numbers that the two below work in, for so many heads: none without a perceptron.
-std::size_t scratch_size(const BiasPlan& plan, std::int64_t heads);
+/// Numbers that fill_values and add_gradient work in, for so many heads: none without a perceptron.
+std::size_t scratch_size(const BiasSource& bias, std::int64_t heads);
 
-/// The biases of some heads at some distances, (heads, N). Distances must lie inside a window where there is one.
-void fill_values(const BiasPlan& plan, const BiasSlice& slice, std::span<const std::int64_t> distances, std::span<double> out,
+/// The biases of some heads at some distances, (heads, N). Distances must lie inside a window where there is one. The first works in
+/// `scratch`, the others in memory of their own.
+void fill_values(const BiasSource& bias, const BiasSlice& slice, std::span<const std::int64_t> distances, std::span<double> out,
                  std::span<double> scratch) noexcept;
-/// The same in memory of its own.
+void fill_values(const BiasSource& bias, const BiasSlice& slice, std::span<const std::int64_t> distances, std::span<double> out);
 void fill_values(const BiasPlan& plan, const BiasSlice& slice, std::span<const std::int64_t> distances, std::span<double> out);
 
 /// FIRE in two steps, so that a row of its own costs no logarithm a key: psi of every distance, then the values of one query.
+double fire_psi(const FireCurve& fire, std::int64_t distance);
+std::vector<double> fire_psi(const FireCurve& fire, std::span<const std::int64_t> distances);
 std::vector<double> fire_psi(const Fire& fire, std::span<const std::int64_t> distances);
-double fire_psi(const Fire& fire, std::int64_t distance);
-void fill_fire(const Fire& fire, const BiasSlice& slice, std::span<const double> psi, std::span<double> out);
+void fill_fire(const BiasSource& bias, const BiasSlice& slice, std::span<const double> psi, std::span<double> out);
 
-/// Adds the gradient of the parameters, from that of the values above.
+/// Adds the gradient of the parameters to `sum`, from that of the values above. The first works in `scratch`, the others in memory of
+/// their own.
 struct BiasGradient {
   std::span<const std::int64_t> distances;
   std::span<const double> gradient;  // (heads, N)
   std::span<double> sum;
 };
-void add_gradient(const BiasPlan& plan, const BiasSlice& slice, const BiasGradient& gradient, std::span<double> scratch) noexcept;
-/// The same in memory of its own.
+void add_gradient(const BiasSource& bias, const BiasSlice& slice, const BiasGradient& gradient, std::span<double> scratch) noexcept;
+void add_gradient(const BiasSource& bias, const BiasSlice& slice, const BiasGradient& gradient);
 void add_gradient(const BiasPlan& plan, const BiasSlice& slice, const BiasGradient& gradient);
 
 // ---- What values and gradients share ----
@@ -71,12 +75,12 @@ struct FireScale {
   double reach;    // max(length, query position)
   double divisor;  // psi(reach) + epsilon
 };
+FireScale fire_scale(const FireCurve& fire, std::int64_t query_position);
 FireScale fire_scale(const Fire& fire, std::int64_t query_position);
-/// The inputs of a perceptron at a distance: one, or two for SwinV2.
+/// The inputs of the perceptron of DynamicMlp or SwinV2 at a distance: one, or two for SwinV2.
 struct MlpInputs {
   double values[2];
 };
-MlpInputs mlp_inputs(const DynamicMlp& s, std::int64_t distance);
-MlpInputs mlp_inputs(const SwinV2& s, std::int64_t distance);
+MlpInputs mlp_inputs(const BiasSource& bias, std::int64_t distance);
 
 }  // namespace phasor::plan

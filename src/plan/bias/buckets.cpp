@@ -69,47 +69,57 @@ DebertaShape shape_of(const DebertaBuckets& s) {
   return {s.buckets / 2, s.max_distance - 1};
 }
 
-std::int64_t passed(const std::vector<std::int64_t>& thresholds, std::int64_t a) {
-  return std::upper_bound(thresholds.begin(), thresholds.end(), a) - thresholds.begin();
+/// What each scheme's rows follow from.
+struct MakeRule {
+  RowRule& rule;
+
+  void operator()(const T5Buckets& s) const {
+    rule.kind = RowRule::Kind::t5;
+    rule.both = s.sides == BucketSides::both;
+    rule.buckets = spec::side_buckets(s);
+  }
+  void operator()(const DebertaBuckets& s) const {
+    rule.kind = s.buckets == 0 ? RowRule::Kind::deberta_clip : RowRule::Kind::deberta;
+    rule.cut = s.reading == DebertaReading::microsoft;
+    rule.buckets = s.buckets;
+    rule.max_distance = s.max_distance;
+    rule.mid = shape_of(s).mid;
+    rule.rising = shape_of(s).last > rule.mid;
+  }
+  void operator()(const ShawClip& s) const {
+    rule.kind = RowRule::Kind::shaw;
+    rule.left = s.left;
+    rule.right = s.right;
+  }
+  void operator()(const SwinTable& s) const {
+    rule.kind = RowRule::Kind::window;
+    rule.rows = spec::window_rows(s.window);
+  }
+  template <class Scheme>
+  void operator()(const Scheme& /*s*/) const {}
+};
+
+std::int64_t magnitude_of(std::int64_t distance) { return distance < 0 ? -distance : distance; }
+
+/// Thresholds at or below `a`.
+std::int64_t passed(const RowRule& rule, std::int64_t a) {
+  return std::upper_bound(rule.thresholds, rule.thresholds + rule.threshold_count, a) - rule.thresholds;
 }
 
-struct RowOf {
-  const std::vector<std::int64_t>& thresholds;
-  std::int64_t distance;
+std::int64_t t5_row(const RowRule& rule, std::int64_t distance) {
+  const std::int64_t n = rule.buckets;
+  const std::int64_t a = rule.both ? magnitude_of(distance) : std::max<std::int64_t>(distance, 0);
+  const std::int64_t bucket = a < n / 2 ? a : n / 2 + passed(rule, a);
+  return rule.both && distance < 0 ? n + bucket : bucket;
+}
 
-  std::int64_t magnitude() const { return distance < 0 ? -distance : distance; }
-
-  std::int64_t operator()(const T5Buckets& s) const {
-    const std::int64_t n = spec::side_buckets(s);
-    const bool both = s.sides == BucketSides::both;
-    const std::int64_t a = both ? magnitude() : std::max<std::int64_t>(distance, 0);
-    const std::int64_t bucket = a < n / 2 ? a : n / 2 + passed(thresholds, a);
-    return both && distance < 0 ? n + bucket : bucket;
-  }
-
-  std::int64_t operator()(const DebertaBuckets& s) const {
-    if (s.buckets == 0) return std::clamp<std::int64_t>(distance, -s.max_distance, s.max_distance - 1) + s.max_distance;
-    const DebertaShape shape = shape_of(s);
-    std::int64_t a = magnitude();
-    if (s.reading == DebertaReading::microsoft) a = std::min(a, s.max_distance - 1);
-    std::int64_t bucket = a;
-    if (a > shape.mid) bucket = shape.last > shape.mid ? shape.mid + passed(thresholds, a) : shape.mid - passed(thresholds, a);
-    return std::clamp<std::int64_t>((distance < 0 ? -bucket : bucket) + s.buckets, 0, 2 * s.buckets - 1);
-  }
-
-  std::int64_t operator()(const ShawClip& s) const { return std::clamp<std::int64_t>(-distance, -s.left, s.right) + s.left; }
-
-  std::int64_t operator()(const SwinTable& s) const {
-    const std::int64_t rows = spec::window_rows(s.window);
-    const std::int64_t row = distance + rows / 2;
-    return row >= 0 && row < rows ? row : -1;
-  }
-
-  template <class Scheme>
-  std::int64_t operator()(const Scheme& /*s*/) const {
-    return -1;
-  }
-};
+std::int64_t deberta_row(const RowRule& rule, std::int64_t distance) {
+  std::int64_t a = magnitude_of(distance);
+  if (rule.cut) a = std::min(a, rule.max_distance - 1);
+  std::int64_t bucket = a;
+  if (a > rule.mid) bucket = rule.rising ? rule.mid + passed(rule, a) : rule.mid - passed(rule, a);
+  return std::clamp<std::int64_t>((distance < 0 ? -bucket : bucket) + rule.buckets, 0, 2 * rule.buckets - 1);
+}
 
 }  // namespace
 
@@ -129,6 +139,34 @@ std::vector<std::int64_t> deberta_thresholds(const DebertaBuckets& s) {
   return thresholds_of({mid, mid, last, mid - 1}, 1, mid + s.buckets, Tie::inside);
 }
 
-std::int64_t row_of(const BiasPlan& plan, std::int64_t distance) { return std::visit(RowOf{plan.thresholds, distance}, plan.spec); }
+RowRule row_rule(const BiasPlan& plan) {
+  RowRule rule;
+  rule.thresholds = plan.thresholds.data();
+  rule.threshold_count = static_cast<std::int64_t>(plan.thresholds.size());
+  std::visit(MakeRule{rule}, plan.spec);
+  return rule;
+}
+
+std::int64_t row_of(const BiasPlan& plan, std::int64_t distance) { return row_of(row_rule(plan), distance); }
+
+std::int64_t row_of(const RowRule& rule, std::int64_t distance) {
+  switch (rule.kind) {
+    case RowRule::Kind::t5:
+      return t5_row(rule, distance);
+    case RowRule::Kind::deberta:
+      return deberta_row(rule, distance);
+    case RowRule::Kind::deberta_clip:
+      return std::clamp<std::int64_t>(distance, -rule.max_distance, rule.max_distance - 1) + rule.max_distance;
+    case RowRule::Kind::shaw:
+      return std::clamp<std::int64_t>(-distance, -rule.left, rule.right) + rule.left;
+    case RowRule::Kind::window: {
+      const std::int64_t row = distance + rule.rows / 2;
+      return row >= 0 && row < rule.rows ? row : -1;
+    }
+    case RowRule::Kind::none:
+      break;
+  }
+  return -1;
+}
 
 }  // namespace phasor::plan

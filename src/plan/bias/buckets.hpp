@@ -11,7 +11,9 @@ std::vector<std::int64_t> t5_thresholds(const T5Buckets& s);
 /// Where DeBERTa's |B| beyond mid changes by one, in |r|, rising.
 std::vector<std::int64_t> deberta_thresholds(const DebertaBuckets& s);
 
+RowRule row_rule(const BiasPlan& plan);
 /// The row of the table that a distance reads; -1: there is no table, or the distance is outside the window.
+std::int64_t row_of(const RowRule& rule, std::int64_t distance);
 std::int64_t row_of(const BiasPlan& plan, std::int64_t distance);
 
 }  // namespace phasor::plan

@@ -15,9 +15,9 @@ struct Sizes {
   std::size_t read = 0;
   std::size_t widest = 0;
 };
-Sizes sizes_of(const Mlp& mlp) {
+Sizes sizes_of(const MlpSource& mlp) {
   Sizes sizes;
-  for (std::size_t l = 0; l + 1 < mlp.widths.size(); ++l) {
+  for (std::size_t l = 0; l + 1 < static_cast<std::size_t>(mlp.width_count); ++l) {
     sizes.read += static_cast<std::size_t>(mlp.widths[l]);
     sizes.widest = std::max(sizes.widest, static_cast<std::size_t>(std::max(mlp.widths[l], mlp.widths[l + 1])));
   }
@@ -26,12 +26,12 @@ Sizes sizes_of(const Mlp& mlp) {
 
 }  // namespace
 
-std::size_t MlpPass::memory_size(const Mlp& mlp) {
+std::size_t MlpPass::memory_size(const MlpSource& mlp) {
   const Sizes sizes = sizes_of(mlp);
   return 2 * (sizes.read + sizes.widest);
 }
 
-MlpPass::MlpPass(const Mlp& mlp, std::span<double> memory) : mlp_(mlp), last_(first_layer()) {
+MlpPass::MlpPass(const MlpSource& mlp, std::span<double> memory) : mlp_(mlp), last_(first_layer()) {
   const Sizes sizes = sizes_of(mlp);
   before_ = memory.data();
   after_ = before_ + sizes.read;
@@ -73,8 +73,8 @@ void MlpPass::forward(std::span<const double> inputs) {
   Layer layer = first_layer();
   std::copy_n(inputs.begin(), layer.in, after_);
   for (std::size_t l = 0; l + 1 < layer_count(); ++l) {
-    const double* weight = mlp_.parameters.data() + layer.weights;
-    const double* const bias = mlp_.parameters.data() + layer.bias;
+    const double* weight = mlp_.parameters + layer.weights;
+    const double* const bias = mlp_.parameters + layer.bias;
     const double* const in = after_ + layer.read;
     const std::size_t out = layer.read + layer.in;
     for (std::size_t o = 0; o < layer.out; ++o) {
@@ -89,7 +89,7 @@ void MlpPass::forward(std::span<const double> inputs) {
 
 double MlpPass::output(std::int64_t head) const {
   const auto o = static_cast<std::size_t>(head);
-  const double* weight = mlp_.parameters.data() + last_.weights + o * last_.in;
+  const double* weight = mlp_.parameters + last_.weights + o * last_.in;
   double sum = mlp_.parameters[last_.bias + o];
   for (std::size_t i = 0; i < last_.in; ++i) sum += *weight++ * after_[last_.read + i];
   return sum;

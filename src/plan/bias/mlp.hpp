@@ -6,16 +6,16 @@
 #include <cstddef>
 #include <span>
 
-#include "phasor/bias.hpp"
+#include "plan/bias/source.hpp"
 
 namespace phasor::plan {
 
 class MlpPass {
  public:
   /// Numbers that a pass works in.
-  static std::size_t memory_size(const Mlp& mlp);
+  static std::size_t memory_size(const MlpSource& mlp);
 
-  MlpPass(const Mlp& mlp, std::span<double> memory);
+  MlpPass(const MlpSource& mlp, std::span<double> memory);
 
   /// Everything but the last layer.
   void forward(std::span<const double> inputs);
@@ -34,7 +34,7 @@ class MlpPass {
     std::size_t weights;
     std::size_t bias;
   };
-  std::size_t layer_count() const { return mlp_.widths.size() - 1; }
+  std::size_t layer_count() const { return static_cast<std::size_t>(mlp_.width_count) - 1; }
   Layer first_layer() const;
   /// The layer after, and before, layer `l`.
   Layer next(const Layer& layer, std::size_t l) const;
@@ -42,7 +42,7 @@ class MlpPass {
   double activate(double x) const;
   double slope(double x) const;
 
-  const Mlp& mlp_;
+  MlpSource mlp_;
   Layer last_;
   double* before_;    // the activation: what each layer reads, side by side
   double* after_;     // the same after it

@@ -11,19 +11,12 @@
 
 namespace phasor::plan {
 
-/// One pair of ggml's running product: theta is the position times the ratio, `rung` times over.
-struct RunningPair {
-  std::int64_t rung;
-  float ratio;
-  math::GgmlPair angle;
-};
-
 struct Profile {
   // Angle = (position / divisor * factor) * frequency, in float32; empty where the angles are a running product.
   std::vector<float> frequencies = {};
   float position_divisor = 1;
   float position_factor = 1;
-  std::vector<RunningPair> running = {};
+  std::vector<math::RunningPair> running = {};
   float amplitude = 1;
   float inverse_amplitude = 1;
 };

@@ -10,7 +10,7 @@ RowTile<T> hand_row_tile(const job::AttentionJob& job, const job::TokenTile& til
 /// What the formula of a bias works in.
 template <class T>
 struct FormulaMemory {
-  explicit FormulaMemory(const job::BiasJob& term) : numbers(static_cast<std::size_t>(job::formula_scratch(*term.plan)) + 1) {}
+  explicit FormulaMemory(const job::BiasJob& term) : numbers(static_cast<std::size_t>(job::formula_scratch(term.source)) + 1) {}
   T* data() { return static_cast<T*>(static_cast<void*>(numbers.data())); }
   std::vector<double> numbers;
 };

@@ -150,5 +150,35 @@ TEST(bias_gradient, of_a_list_of_another_size_is_an_error) {
   EXPECT_EQ(sum, std::vector<double>(5, 0));
 }
 
+TEST(bias_gradient, goes_to_a_view_of_either_dtype) {
+  for (const NamedBias& named : every_bias()) {
+    SCOPED_TRACE(named.name);
+    const Bias bias = made(named.spec);
+    const std::vector<double> weights = numbers(static_cast<std::size_t>(bias.heads()) * 9, 31);
+    const ConstTensorView gradient = view(weights.data(), {1, bias.heads(), 1, 9});
+    const std::int64_t count = bias.parameter_count();
+    std::vector<double> wanted(static_cast<std::size_t>(count), 0.25);
+    ASSERT_TRUE(bias.gradient(wanted, gradient, -4).ok());
+    std::vector<float> rounded(wanted.size(), 0.25F);
+    ASSERT_TRUE(bias.gradient(view(rounded.data(), {1, 1, 1, count}), gradient, -4).ok());
+    EXPECT_EQ(rounded, std::vector<float>(wanted.begin(), wanted.end())) << "summed in float64, rounded once";
+  }
+}
+
+TEST(bias_gradient, goes_where_the_diagonal_is_and_nowhere_into_it) {
+  std::vector<double> memory(12, 1);
+  const Bias bias = made(Alibi{.heads = 6});
+  const ConstTensorView gradient = view(memory.data(), {1, 6, 1, 1});
+  TensorView sum = view(memory.data() + 6, {1, 1, 1, 6});
+  sum.device = {DeviceKind::cuda, 2};
+  EXPECT_EQ(bias.gradient(sum, gradient, 0).message(), "Bias::gradient: sum is on cuda:2, wanted cpu, where the call's first tensor is");
+  sum.device = {};
+  sum.dtype = DType::f16;
+  EXPECT_EQ(bias.gradient(sum, gradient, 0).message(), "Bias::gradient: sum is f16, wanted f32 or f64");
+  EXPECT_EQ(bias.gradient(std::span(memory).subspan(5, 6), gradient, 0).message(),
+            "Bias::gradient: sum overlaps the diagonal, wanted memory apart");
+  EXPECT_EQ(memory, std::vector<double>(12, 1));
+}
+
 }  // namespace
 }  // namespace phasor::test

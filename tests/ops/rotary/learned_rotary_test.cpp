@@ -224,6 +224,37 @@ TEST(LearnedRotary, no_tokens_add_nothing_and_no_batch_rows_sum_to_0) {
   EXPECT_EQ(out, std::vector<double>(3, 0));
 }
 
+TEST(LearnedRotary, frequency_gradients_go_to_a_view_of_either_dtype) {
+  const Rotary rotary = make_rotary(spec_of_directions());
+  Tensor<float> x = any_phase_gradient<float>({2, 300, 3, 7});
+  std::vector<double> wanted(42, 0.25);
+  ASSERT_TRUE(rotary.frequency_gradient(wanted, x.view(), positions_from(41)).ok());
+  std::vector<double> sum(42, 0.25);
+  ASSERT_TRUE(rotary.frequency_gradient(view(sum.data(), {1, 1, 1, 42}), x.view(), positions_from(41)).ok());
+  EXPECT_TRUE(same_bits(sum, wanted));
+  std::vector<float> rounded(42, 0.25F);
+  ASSERT_TRUE(rotary.frequency_gradient(view(rounded.data(), {1, 1, 1, 42}), x.view(), positions_from(41)).ok());
+  EXPECT_EQ(rounded, std::vector<float>(wanted.begin(), wanted.end())) << "summed in float64, rounded once";
+}
+
+TEST(LearnedRotary, frequency_gradients_go_to_f32_or_f64_where_the_call_is) {
+  const Rotary rotary = make_rotary(spec_of_directions());
+  Tensor<float> x = any_phase_gradient<float>({2, 3, 3, 7});
+  std::vector<double> memory(42, 0.5);
+  const TensorView sum = view(memory.data(), {1, 1, 1, 42});
+  const auto message = [&](TensorView spoilt) { return rotary.frequency_gradient(spoilt, x.view(), positions_from(0)).message(); };
+  TensorView other = sum;
+  other.dtype = DType::bf16;
+  EXPECT_EQ(message(other), "frequency_gradient: sum is bf16, wanted f32 or f64");
+  other = sum;
+  other.shape = {1, 2, 1, 21};
+  EXPECT_EQ(message(other), "frequency_gradient: sum has shape (1, 2, 1, 21), wanted (1, 1, 1, 42)");
+  other = sum;
+  other.device = {DeviceKind::cuda, 2};
+  EXPECT_EQ(message(other), "frequency_gradient: sum is on cuda:2, wanted cpu, where the call's first tensor is");
+  EXPECT_EQ(memory, std::vector<double>(42, 0.5));
+}
+
 /// Calls that are right; each case spoils one thing. 2 axes, 3 heads, 7 pairs; (B, T) = (2, 3).
 struct Attempt {
   std::vector<double> memory = std::vector<double>(400, 0.5);

@@ -161,6 +161,7 @@ Status make_term(const BiasTerm& term, const TermContext& context, Arena& arena,
   if (Status status = check_term(term, context); !status) return status;
   job::BiasJob bias;
   bias.plan = context.bias_plan;
+  bias.source = plan::source_of(*bias.plan);
   bias.first_head = term.first_head;
   const DistanceRange seen = seen_distances(context);
   const DistanceRange changing = changing_distances(*bias.plan);
@@ -186,7 +187,7 @@ Status make_term(const BiasTerm& term, const TermContext& context, Arena& arena,
 /// float64 for a perceptron, whatever the arithmetic.
 std::int64_t scratch_of(const job::BiasJob& term, const job::AttentionJob& job, bool /*backward*/) {
   const bool by_formula = term.form == job::BiasForm::formula || (term.fire.present && term.fire.segments == 0);
-  return by_formula ? job::formula_scratch(*term.plan) * 8 / bytes_of(job.arithmetic) : 0;
+  return by_formula ? job::formula_scratch(term.source) * 8 / bytes_of(job.arithmetic) : 0;
 }
 
 TermCost cost_of(const job::BiasJob& term, const job::AttentionJob& /*job*/) {

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which pointers of a job are host tables: a plan's numbers, on the host whatever the device of the call, only read, and alive until the
+// call returns. All other pointers of a job are memory of its device. table(pointer, count) is called for each that is not null; a device
+// copies `count` elements and puts the pointer to its own into the job that it was given.
+#pragma once
+
+#include "job/additive.hpp"
+#include "job/bias.hpp"
+#include "job/learned.hpp"
+#include "job/phase_gradient.hpp"
+#include "job/rerotate.hpp"
+#include "job/rotary.hpp"
+
+namespace phasor::job {
+
+template <class Table, class T>
+void give_table(const Table& table, const T*& pointer, std::int64_t count) {
+  if (pointer != nullptr) table(pointer, count);
+}
+
+template <class Table>
+void each_host_table(RowSource& rows, const Table& table) {
+  give_table(table, rows.steps, rows.step_count);
+  give_table(table, rows.turn_cos, rows.step_count);
+  give_table(table, rows.turn_sin, rows.step_count);
+  give_table(table, rows.axis_of_pair, rows.step_count);
+  give_table(table, rows.profile.frequencies, rows.profile.count);
+  give_table(table, rows.profile.running, rows.profile.count);
+}
+
+template <class Table>
+void each_host_table(LadderSource& ladder, const Table& table) {
+  give_table(table, ladder.frequencies, ladder.count);
+  give_table(table, ladder.axis_of_pair, ladder.count);  // then there is a frequency for each pair
+}
+
+template <class Table>
+void each_host_table(plan::BiasSource& bias, const Table& table) {
+  give_table(table, bias.slopes, bias.heads);
+  give_table(table, bias.table, bias.heads * bias.rows);
+  give_table(table, bias.row.thresholds, bias.row.threshold_count);
+  give_table(table, bias.r1, bias.heads);
+  give_table(table, bias.r2, bias.heads);
+  give_table(table, bias.steps, bias.step_count);
+  give_table(table, bias.mlp.widths, bias.mlp.width_count);
+  give_table(table, bias.mlp.parameters, bias.mlp.parameter_count);
+}
+
+template <class Table>
+void each_host_table(RotateJob& job, const Table& table) {
+  each_host_table(job.rows, table);
+}
+template <class Table>
+void each_host_table(RerotateJob& job, const Table& table) {
+  each_host_table(job.rotate, table);
+  each_host_table(job.from, table);
+}
+template <class Table>
+void each_host_table(RowsJob& job, const Table& table) {
+  each_host_table(job.rows, table);
+}
+template <class Table>
+void each_host_table(AddJob& job, const Table& table) {
+  each_host_table(job.rows, table);
+  give_table(table, job.parts, job.part_count);
+}
+template <class Table>
+void each_host_table(LookupJob& /*job*/, const Table& /*table*/) {}
+template <class Table>
+void each_host_table(ScatterJob& /*job*/, const Table& /*table*/) {}
+template <class Table>
+void each_host_table(PhaseGradientJob& /*job*/, const Table& /*table*/) {}
+template <class Table>
+void each_host_table(FrequencyGradientJob& job, const Table& table) {
+  each_host_table(job.ladder, table);
+}
+template <class Table>
+void each_host_table(PositionGradientJob& job, const Table& table) {
+  each_host_table(job.ladder, table);
+}
+template <class Table>
+void each_host_table(DiagonalJob& job, const Table& table) {
+  each_host_table(job.bias, table);
+}
+template <class Table>
+void each_host_table(DiagonalGradientJob& job, const Table& table) {
+  each_host_table(job.bias, table);
+}
+template <class Table>
+void each_host_table(BlockJob& job, const Table& table) {
+  each_host_table(job.bias, table);
+}
+
+}  // namespace phasor::job
