@@ -39,6 +39,11 @@ set(left_out
   # attention/terms/dense_test.cpp
   attention_dense.every_way_to_share_axes
   attention_dense.many_key_tiles_and_one_query
+  # attention/dropout_test.cpp
+  attention_dropout.every_shape_and_mask_as_the_reference
+  attention_dropout.gradients_of_the_reference_are_its_differences
+  attention_dropout.narrow_dtypes_and_decoding_as_the_reference
+  attention_dropout.packed_sequences
   # attention/terms/grid_test.cpp
   attention_grid.sam_in_windows_of_any_width
   attention_grid.swin_and_beit_in_windows_of_any_width
@@ -89,6 +94,9 @@ set(left_out
   attention_value_table.clips_at_and_around_the_edges_of_tiles
   attention_value_table.clips_that_differ_left_and_right
   attention_value_table.sliding_under_every_mask
+  # attention/weights_test.cpp
+  attention_weights.every_shape_and_mask
+  attention_weights.several_tiles_on_every_target
   # attention/workspace_test.cpp
   attention_workspace.is_all_the_memory_that_is_used
   attention_workspace.is_all_the_memory_that_packed_sequences_use

@@ -14,22 +14,15 @@ struct PhiloxBlock {
   u32 word[4];
 };
 
-constexpr u32 kPhiloxFactor[2] = {0xD2511F53U, 0xCD9E8D57U};
-constexpr u32 kPhiloxKeyStep[2] = {0x9E3779B9U, 0xBB67AE85U};
+// No arrays: CUDA takes the values of constants to the device, not their memory.
+constexpr u32 kPhiloxFactor0 = 0xD2511F53U;
+constexpr u32 kPhiloxFactor1 = 0xCD9E8D57U;
+constexpr u32 kPhiloxKeyStep0 = 0x9E3779B9U;
+constexpr u32 kPhiloxKeyStep1 = 0xBB67AE85U;
 constexpr int kPhiloxRounds = 10;
 
 PHASOR_INLINE u32 low_word(u64 x) { return static_cast<u32>(x); }
 PHASOR_INLINE u32 high_word(u64 x) { return static_cast<u32>(x >> 32); }
-
-/// Words are changed in place.
-PHASOR_INLINE void philox_round(u32 key0, u32 key1, u32& c0, u32& c1, u32& c2, u32& c3) {
-  const u64 a = static_cast<u64>(kPhiloxFactor[0]) * c0;
-  const u64 b = static_cast<u64>(kPhiloxFactor[1]) * c2;
-  c0 = high_word(b) ^ c1 ^ key0;
-  c1 = low_word(b);
-  c2 = high_word(a) ^ c3 ^ key1;
-  c3 = low_word(a);
-}
 
 PHASOR_INLINE PhiloxBlock philox(PhiloxBlock counter, PhiloxKey key) {
 #ifdef __CUDACC__
@@ -38,9 +31,11 @@ PHASOR_INLINE PhiloxBlock philox(PhiloxBlock counter, PhiloxKey key) {
 #pragma GCC unroll 10
 #endif
   for (int round = 0; round < kPhiloxRounds; ++round) {
-    philox_round(key.word[0], key.word[1], counter.word[0], counter.word[1], counter.word[2], counter.word[3]);
-    key.word[0] += kPhiloxKeyStep[0];
-    key.word[1] += kPhiloxKeyStep[1];
+    const u64 a = static_cast<u64>(kPhiloxFactor0) * counter.word[0];
+    const u64 b = static_cast<u64>(kPhiloxFactor1) * counter.word[2];
+    counter = {{high_word(b) ^ counter.word[1] ^ key.word[0], low_word(b), high_word(a) ^ counter.word[3] ^ key.word[1], low_word(a)}};
+    key.word[0] += kPhiloxKeyStep0;
+    key.word[1] += kPhiloxKeyStep1;
   }
   return counter;
 }
