@@ -114,4 +114,6 @@ set(left_out
   # ops/profile/profile_layout_test.cpp
   ProfileLayout.every_target_gives_the_same_bits_of_wide_heads
   ProfileLayout.strides_batch_and_threads_do_not_matter
+  # spec/serialised_test.cpp
+  Serialised.what_would_be_too_long_to_read_is_not_written
 )

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A call of attention as operators carry it: tensors in one list, integers in another (they may be symbols), the rest in a text that is JSON.
 
-Specs in it have the form of docs/spec-format.md, but for the version and for integers, which are in the list. Texts are made by plain operations on strings, which compilers of Python programs follow where they do not follow the json module.
+Specs in it have the form of docs/spec-format.md, but for the version and for integers, which are in the list. Texts are made by plain
+operations on strings, which compilers of Python programs follow where they do not follow the json module.
 """
 
 from __future__ import annotations
