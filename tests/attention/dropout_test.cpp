@@ -294,6 +294,15 @@ TEST(attention_dropout, what_is_no_probability_is_refused) {
   EXPECT_FALSE(bridge.backward(ref::Values(8)).ok());
 }
 
+TEST(attention_dropout, is_explained) {
+  Bridge bridge(random_problem({.batch = 1, .queries = 2, .keys = 3, .heads = 1, .key_heads = 1, .width = 4, .value_width = 4}, 26),
+                DType::f32);
+  const auto words = [&] { return explain_attention(bridge.inputs, bridge.spec)->words; };
+  EXPECT_EQ(words().find("dropout"), std::string::npos);
+  bridge.spec.dropout.probability = 0.25;
+  EXPECT_NE(words().find("dropout: weights are dropped with probability 0.25"), std::string::npos) << words();
+}
+
 TEST(attention_dropout, tiles_are_not_skipped_beside_it) {
   Bridge bridge(random_problem({.batch = 1, .queries = 2, .keys = 3, .heads = 1, .key_heads = 1, .width = 4, .value_width = 4}, 27),
                 DType::f32);

@@ -158,6 +158,10 @@ Result<AttentionReport> explained(const AttentionInputs& inputs, const Attention
   for (std::size_t t = 0; t < costs.size(); ++t) report.operations += operations_of(costs[t], counted.band_scores[t], s);
   report.words = words_of(report, job, costs, counted);
   if (spec.sinks.data != nullptr) report.words += "sinks: a logit per head takes part in the softmax, once per query\n";
+  if (spec.dropout.probability > 0) {
+    report.words +=
+        spec::format("dropout: weights are dropped with probability {}, by numbers of their positions\n", spec.dropout.probability);
+  }
   return report;
 }
 
