@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rotation by given tables in the numerics of ggml: bit for bit what it gave when it was recorded, in float32 and float16, both pairings.
-#include "../recorded.hpp"
 #include "ops/rotary/rotary_call.hpp"
+#include "recorded.hpp"
 
 namespace phasor::test {
 namespace {

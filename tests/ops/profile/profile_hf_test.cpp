@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rotation by given tables in the numerics of transformers: bit for bit what its models' functions gave when they were recorded.
-#include "../recorded.hpp"
 #include "ops/rotary/rotary_call.hpp"
+#include "recorded.hpp"
 
 namespace phasor::test {
 namespace {

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "../tolerance.hpp"
 #include "ops/rotary/rotary_call.hpp"
+#include "tolerance.hpp"
 
 namespace phasor::test {
 namespace {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "../tensor.hpp"
+#include "tensor.hpp"
 #include "wide.hpp"
 
 namespace phasor::test {

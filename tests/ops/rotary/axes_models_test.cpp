@@ -4,10 +4,10 @@
 #include <map>
 #include <sstream>
 
-#include "../tolerance.hpp"
 #include "golden_file.hpp"
 #include "ops/rotary/axes_models.hpp"
 #include "ops/rotary/rotary_call.hpp"
+#include "tolerance.hpp"
 
 namespace phasor::test {
 namespace {

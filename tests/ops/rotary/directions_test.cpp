@@ -2,9 +2,9 @@
 // Given directions (RoPE-Mixed): every pair of every head turns by the sum over the axes of position times frequency.
 #include <limits>
 
-#include "../tolerance.hpp"
 #include "ops/rotary/axes_models.hpp"
 #include "ops/rotary/rotary_call.hpp"
+#include "tolerance.hpp"
 
 namespace phasor::test {
 namespace {

@@ -8,7 +8,7 @@
 #include <thread>
 #endif
 
-#include "../tolerance.hpp"
+#include "tolerance.hpp"
 
 namespace phasor::test {
 namespace {

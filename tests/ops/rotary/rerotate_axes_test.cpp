@@ -3,8 +3,8 @@
 // Named *_test.cpp it is built: it wants specs with axes (RotarySpec::axes) in the plan.
 #include <cmath>
 
-#include "../tolerance.hpp"
 #include "ops/rotary/rerotate_call.hpp"
+#include "tolerance.hpp"
 
 namespace phasor::test {
 namespace {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "../tolerance.hpp"
 #include "ops/rotary/rerotate_call.hpp"
+#include "tolerance.hpp"
 
 namespace phasor::test {
 namespace {

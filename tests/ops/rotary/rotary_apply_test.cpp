@@ -2,8 +2,8 @@
 // The rotation against the reference, bit for bit: every dtype, pairing, width, offset, sense and direction, in place and out of place.
 #include <cmath>
 
-#include "../tolerance.hpp"
 #include "ops/rotary/rotary_call.hpp"
+#include "tolerance.hpp"
 
 namespace phasor::test {
 namespace {

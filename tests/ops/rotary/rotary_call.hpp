@@ -2,7 +2,7 @@
 // One call of the rotation beside the reference: what most tests of the operators are made of.
 #pragma once
 
-#include "../tensor.hpp"
+#include "tensor.hpp"
 
 namespace phasor::test {
 

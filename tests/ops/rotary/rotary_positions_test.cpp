@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "../tolerance.hpp"
 #include "ops/rotary/rotary_call.hpp"
+#include "tolerance.hpp"
 
 namespace phasor::test {
 namespace {

@@ -2,8 +2,8 @@
 // Rotation by given tables: bitwise what phases give, half and full width, every table dtype, lanes that turn by different angles.
 #include <vector>
 
-#include "../tolerance.hpp"
 #include "ops/rotary/rotary_call.hpp"
+#include "tolerance.hpp"
 
 namespace phasor::test {
 namespace {
