@@ -52,7 +52,8 @@ void forward(nb::handle qkv, const nb::dict& spec, nb::handle out, nb::handle ls
   });
 }
 
-/// saved: out, lse, gradient of out, gradient of lse or None. gradients: of q, k, v, the content shift and the sinks, None where not wanted.
+/// saved: out, lse, gradient of out, gradient of lse or None. gradients: of q, k, v, the content shift and the sinks, None where not
+/// wanted.
 void backward(nb::handle qkv, const nb::dict& spec, nb::handle saved, nb::handle gradients, nb::handle terms) {
   AttentionCall call(spec);
   call.set_gradients(terms);
