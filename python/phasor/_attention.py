@@ -23,6 +23,8 @@ class AttentionOptions(TypedDict, total=False):
     """Keywords of `attention` and `explain_attention`."""
 
     softcap: float  # scores s become softcap tanh(s / softcap), after every term; -infinity stays
+    sinks: Any  # (H), or (1) for all heads: logits that take part in the softmax and bring no value (gpt-oss)
+    out_dtype: Any  # float32 for 16-bit inputs: parts that are merged later lose nothing; q's unless given
     window: int | None | tuple[int | None, int | None]  # a query sees keys up to so far behind it, and (left, right) so far ahead
     cu_seqlens: Any  # where sequences begin, 0, ..., T; a tuple: those of queries, those of keys
     prefix: Any  # (B): keys at positions below it are exempt from causality
@@ -51,6 +53,24 @@ def _starts(cu_seqlens: Any) -> tuple[Any, Any]:
     return cu_seqlens if isinstance(cu_seqlens, tuple) else (cu_seqlens, cu_seqlens)
 
 
+def _sinks(sinks: Any) -> Any:
+    """(H) or (1) as (1, 1, H, 1)."""
+    if not is_torch(sinks):
+        sinks = np.asarray(sinks)
+    if sinks.ndim != 1:
+        raise ValueError(f"attention: sinks have {sinks.ndim} axes, wanted 1: (H) or (1)")
+    return sinks[None, None, :, None]
+
+
+def dtype_name(dtype: Any) -> str:
+    """The name of a dtype, PyTorch's or NumPy's, or such a name itself: "float32"."""
+    text = str(dtype)
+    name = text.removeprefix("torch.") if isinstance(dtype, str) or text.startswith("torch.") else str(np.dtype(dtype))
+    if name not in ("float64", "float32", "float16", "bfloat16"):
+        raise TypeError(f"attention: out_dtype is {name}, wanted float32, or that of q")
+    return name
+
+
 def _spec(heads: int, scheme: Any, causal: bool, scale: float | None, options: dict[str, Any]) -> dict[str, Any]:
     """The dict that the core reads, with specs and rotations as Python has them."""
     pieces = pieces_of(scheme, heads)
@@ -67,12 +87,16 @@ def _spec(heads: int, scheme: Any, causal: bool, scale: float | None, options: d
         "query_starts": query_starts,
         "key_starts": key_starts,
     }
+    if (sinks := options.pop("sinks", None)) is not None:
+        spec["sinks"] = _sinks(sinks)
+    if (out_dtype := options.pop("out_dtype", None)) is not None:
+        spec["out_dtype"] = dtype_name(out_dtype)
     if dropout := options.pop("dropout", 0.0):
         raise NotImplementedError(f"attention: dropout is {dropout}, wanted 0: weights that are dropped are not what exactness is about")
     known = ("softcap", "prefix", "key_mask", "query_positions", "key_positions", "skip")
     for name in options:
         if name not in known:
-            raise TypeError(f"attention: has no option {name!r}, wanted one of {', '.join(('window', 'cu_seqlens', *known))}")
+            raise TypeError(f"attention: has no option {name!r}, wanted one of {', '.join(('window', 'cu_seqlens', 'sinks', 'out_dtype', *known))}")
     return {**spec, **options}
 
 
@@ -138,7 +162,8 @@ def attention(
     scheme: None, a scheme (T5, Shaw, TransformerXL, Deberta, Rope, ...), a bias spec (Alibi(), Kerple(...)) or a list of them, whose terms add up.
     scale: 1 / sqrt(D) unless given. k and v may have fewer heads. return_lse: the logarithms of the sums, (B, T, H), too.
     Options: softcap; window (left, or (left, right)); cu_seqlens, or a tuple of those of queries and keys; prefix, key_mask (B, Tk), query_positions,
-    key_positions; skip=True leaves out what ALiBi makes smaller than float32 can tell. PyTorch tensors have gradients, tables and slopes too.
+    key_positions; sinks (H), a logit per head that takes part in the softmax and brings no value; out_dtype, float32 for 16-bit inputs; skip=True
+    leaves out what ALiBi makes smaller than float32 can tell. PyTorch tensors have gradients, tables, slopes and sinks too.
 
     >>> import numpy as np, phasor
     >>> x = np.ones((1, 3, 2, 4), np.float32)
@@ -151,7 +176,7 @@ def attention(
         out, lse = torch_backend().attention(q, k, v, spec)
     else:
         given, (q, k, v) = q, (_last_axis_dense(np.asarray(x)) for x in (q, k, v))
-        out = np.empty((*q.shape[:3], v.shape[3]), q.dtype)
+        out = np.empty((*q.shape[:3], v.shape[3]), spec.pop("out_dtype", q.dtype))
         lse = np.empty((*q.shape[:3], 1), np.float64 if q.dtype == np.float64 else np.float32)
         _core.attention((q, k, v), core_spec(spec), out, lse)
         out, lse = returned(given, out), returned(given, lse[..., 0])
@@ -160,8 +185,10 @@ def attention(
     return (out, lse) if return_lse else out
 
 
-def merge_attention(parts: Any) -> tuple[Array, Array]:
+def merge_attention(parts: Any, out_dtype: Any = None) -> tuple[Array, Array]:
     """(out, lse) over disjoint sets of keys, made one: pairs as attention(..., return_lse=True) gives them, of ring attention or a cache in parts.
+
+    out_dtype: of float32 parts may be of 16 bits; theirs unless given. Sinks belong to one softmax: give them to exactly one part.
 
     >>> x = np.ones((1, 4, 1, 2), np.float32)
     >>> halves = [attention(x, x[:, t : t + 2], x[:, t : t + 2], return_lse=True) for t in (0, 2)]
@@ -174,12 +201,13 @@ def merge_attention(parts: Any) -> tuple[Array, Array]:
         raise ValueError("merge_attention: parts are none, wanted one or more")
     first, first_lse = parts[0]
     if first.ndim == 3:
-        out, lse = merge_attention([(out[None], lse[None]) for out, lse in parts])
+        out, lse = merge_attention([(out[None], lse[None]) for out, lse in parts], out_dtype)
         return out[0], lse[0]
     if is_torch(first):
-        return torch_backend().merge_attention(parts)
+        return torch_backend().merge_attention(parts, None if out_dtype is None else dtype_name(out_dtype))
     parts = [(np.asarray(out), np.asarray(lse)) for out, lse in parts]
-    out, lse = np.empty(first.shape, first.dtype), np.empty((*first_lse.shape, 1), first_lse.dtype)
+    out = np.empty(first.shape, first.dtype if out_dtype is None else dtype_name(out_dtype))
+    lse = np.empty((*first_lse.shape, 1), first_lse.dtype)
     _core.merge_attention([(_last_axis_dense(out), lse[..., None]) for out, lse in parts], out, lse)
     return returned(first, out), returned(first, lse[..., 0])
 

@@ -52,7 +52,8 @@ void forward(nb::handle qkv, const nb::dict& spec, nb::handle out, nb::handle ls
   });
 }
 
-/// saved: out, lse, gradient of out, gradient of lse or None. gradients: of q, k, v and the content shift, None where not wanted.
+/// saved: out, lse, gradient of out, gradient of lse or None. gradients: of q, k, v, the content shift and the sinks, None where not
+/// wanted.
 void backward(nb::handle qkv, const nb::dict& spec, nb::handle saved, nb::handle gradients, nb::handle terms) {
   AttentionCall call(spec);
   call.set_gradients(terms);
@@ -65,6 +66,7 @@ void backward(nb::handle qkv, const nb::dict& spec, nb::handle saved, nb::handle
                                      .k = tensors.write(gradients[1], "k gradient"),
                                      .v = tensors.write(gradients[2], "v gradient"),
                                      .content_shift = tensors.write(gradients[3], "content_shift gradient"),
+                                     .sinks = tensors.write(gradients[4], "sinks gradient"),
                                      .terms = call.gradients};
   run_unlocked(work_of(inputs), [&](const Runner& runner) {
     call.spec.execution.runner = runner;

@@ -152,6 +152,7 @@ AttentionCall::AttentionCall(nb::dict dict) {
   }
   spec.scale = optional_at<double>(dict, "scale");
   spec.softcap = value_at(dict, "softcap", 0.0);
+  spec.sinks = tensor(at(dict, "sinks"), "sinks");
   read_visibility(dict);
   const nb::object queries = at(dict, "query_positions");
   const nb::object keys = at(dict, "key_positions");

@@ -11,7 +11,7 @@
 
 namespace phasor::python {
 
-/// Keys of the dict: content, content_shift, terms, scale, softcap, causal, left, right, prefix, query_starts, key_starts, key_mask,
+/// Keys of the dict: content, content_shift, terms, scale, softcap, sinks, causal, left, right, prefix, query_starts, key_starts, key_mask,
 /// query_positions, key_positions, skip; what is absent or None is the spec's default. Tensors of terms have four axes, as the library
 /// wants.
 class AttentionCall {

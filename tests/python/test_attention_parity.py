@@ -311,6 +311,29 @@ def inkling(kind: str) -> Pair:
     return Pair(layer, random((B, T, 6), 2), theirs, ours)
 
 
+def gpt_oss(kind: str) -> Pair:
+    config = transformers.GptOssConfig(
+        hidden_size=10, head_dim=D, num_attention_heads=2 * H, num_key_value_heads=H, num_hidden_layers=1, layer_types=[kind], sliding_window=3,
+        attn_implementation="eager",
+    )  # fmt: skip
+    layer = code("gpt_oss").GptOssAttention(config, 0)
+    angles = torch.outer(torch.arange(T), torch.tensor([1.0, 0.1]))
+    window = 3 if kind == "sliding_attention" else None
+
+    def theirs(x: Tensor) -> Tensor:
+        cos, sin = (y[None].to(x.dtype) for y in (angles.cos(), angles.sin()))
+        return layer(x, (cos, sin), additive(causal(T, T, window), x.dtype))[0]
+
+    def ours(x: Tensor) -> Tensor:
+        rope = phasor.Rope(phasor.Rotary(D, base=100.0))
+        q, k, v = heads(layer.q_proj(x), 2 * H), heads(layer.k_proj(x)), heads(layer.v_proj(x))
+        # Their window counts keys, the query's own among them.
+        out = phasor.attention(q, k, v, rope, True, scale=layer.scaling, sinks=layer.sinks, window=None if window is None else window - 1)
+        return layer.o_proj(out.flatten(2))
+
+    return Pair(layer, random((B, T, 10), 5), theirs, ours)
+
+
 PAIRS: dict[str, Callable[[], Pair]] = {
     "t5 encoder": lambda: t5(False),
     "t5 decoder": lambda: t5(True),
@@ -334,6 +357,8 @@ PAIRS: dict[str, Callable[[], Pair]] = {
     "beit": beit,
     "sam": sam,
     "inkling": lambda: inkling("hybrid"),
+    "gpt-oss": lambda: gpt_oss("full_attention"),
+    "gpt-oss sliding": lambda: gpt_oss("sliding_attention"),
     "inkling sliding": lambda: inkling("hybrid_sliding"),
 }
 

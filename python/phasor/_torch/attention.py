@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from phasor._torch.attention_text import encoded, filled, template
 from phasor._torch.operators import LIBRARY
 from phasor._torch.plain import direct
 
+_OUT_DTYPE = re.compile(r'"out_dtype":"(\w+)"')  # in the text of a spec
 _TAGS = (torch.Tag.pt2_compliant_tag,)
 _SPEC = "Tensor[] tensors, SymInt[] sizes, str spec"
 _SAVED = "Tensor out, Tensor lse, Tensor? out_gradient, Tensor? lse_gradient, bool[] wanted"
@@ -50,8 +52,12 @@ def _lse_dtype(q: Tensor) -> torch.dtype:
     return torch.float64 if q.dtype == torch.float64 else torch.float32
 
 
+def _out_dtype(q: Tensor, name: str | None) -> torch.dtype:
+    return q.dtype if name is None else getattr(torch, name)
+
+
 def _by_core(q: Tensor, k: Tensor, v: Tensor, spec: dict[str, Any]) -> tuple[Tensor, Tensor]:
-    out = torch.empty((*q.shape[:3], v.shape[3]), dtype=q.dtype)
+    out = torch.empty((*q.shape[:3], v.shape[3]), dtype=_out_dtype(q, spec.get("out_dtype")))
     lse = torch.empty((*q.shape[:3], 1), dtype=_lse_dtype(q))
     _core.attention((_dense(q), _dense(k), _dense(v)), spec, out, lse)
     return out, lse
@@ -72,19 +78,19 @@ def _slots(terms: list[dict[str, Any]]) -> dict[int, tuple[int, str]]:
 
 
 class _TermGradients:
-    """What the core adds gradients of a spec's tensors to: a dict a term, and the content's shift."""
+    """What the core adds gradients of a spec's tensors to: a dict a term, the content's shift, the sinks."""
 
     def __init__(self, spec: dict[str, Any], tensors: list[Tensor], wanted: list[bool]) -> None:
         slots = _slots(spec.get("terms", []))
-        shift = spec.get("content_shift", {}).get("tensor")
+        alone = {spec.get(name, {}).get("tensor"): name for name in ("content_shift", "sinks")}
         self.terms: list[dict[str, Tensor]] = [{} for _ in spec.get("terms", [])]
-        self.shift: Tensor | None = None
+        self.alone: dict[str, Tensor] = {}
         self.by_tensor: dict[int, Tensor] = {}
         for number in [n for n, want in enumerate(wanted) if want]:
             x = tensors[number]
             made = self.by_tensor[number] = torch.zeros(x.shape, dtype=torch.promote_types(x.dtype, torch.float32))
-            if number == shift:
-                self.shift = made
+            if number in alone:
+                self.alone[alone[number]] = made
             else:
                 term, name = slots[number]
                 self.terms[term][name] = made
@@ -107,7 +113,8 @@ def _attention_backward(
     by_qkv = [torch.empty(x.shape, dtype=x.dtype) if want else None for x, want in zip((q, k, v), wanted)]
     out_gradient = torch.zeros_like(out) if out_gradient is None else _dense(out_gradient)
     saved = (_dense(out), lse.detach(), out_gradient, None if lse_gradient is None else _dense(lse_gradient))
-    _core.attention_backward((_dense(q), _dense(k), _dense(v)), _core_spec(spec, sizes, tensors), saved, (*by_qkv, made.shift), made.terms)
+    alone = (made.alone.get("content_shift"), made.alone.get("sinks"))
+    _core.attention_backward((_dense(q), _dense(k), _dense(v)), _core_spec(spec, sizes, tensors), saved, (*by_qkv, *alone), made.terms)
     rest = [made.by_tensor[n].to(x.dtype) if n in made.by_tensor else x.new_empty(0) for n, x in enumerate(tensors)]
     return [q.new_empty(0) if x is None else x for x in by_qkv] + rest
 
@@ -117,8 +124,10 @@ LIBRARY.impl("attention_backward", _attention_backward, "CompositeExplicitAutogr
 
 
 @torch.library.register_fake("phasor::attention", lib=LIBRARY)
-def _(q: Tensor, k: Tensor, v: Tensor, *spec: Any) -> tuple[Tensor, Tensor]:
-    return q.new_empty((*q.shape[:3], v.shape[3])), q.new_empty((*q.shape[:3], 1), dtype=_lse_dtype(q))
+def _(q: Tensor, k: Tensor, v: Tensor, tensors: list[Tensor], sizes: Any, spec: str) -> tuple[Tensor, Tensor]:
+    found = _OUT_DTYPE.search(spec)
+    out = q.new_empty((*q.shape[:3], v.shape[3]), dtype=_out_dtype(q, found and found[1]))
+    return out, q.new_empty((*q.shape[:3], 1), dtype=_lse_dtype(q))
 
 
 @torch.library.register_fake("phasor::attention_backward", lib=LIBRARY)
@@ -197,7 +206,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, spec: dict[str, Any]) -> tuple[Te
     return out, lse[..., 0]
 
 
-def merge_attention(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+def merge_attention(parts: list[tuple[Tensor, Tensor]], out_dtype: str | None = None) -> tuple[Tensor, Tensor]:
     """By the core; made of PyTorch's own operations where a gradient is wanted or somebody looks on."""
     tensors = [x for part in parts for x in part]
     checks.one_device("merge_attention", **{f"{('out', 'lse')[i % 2]} of part {i // 2}": x for i, x in enumerate(tensors)})
@@ -208,9 +217,9 @@ def merge_attention(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]
         weights = torch.softmax(torch.where(torch.isneginf(lse), 0.0, lses), 0)  # of rows that see no key: any
         seen = [o.to(lse.dtype).masked_fill(torch.isneginf(s)[..., None], 0.0) for o, s in parts]  # whatever a part holds that saw nothing
         out = torch.stack([o * w[..., None] for o, w in zip(seen, weights.unbind())]).sum(0)
-        return out.to(parts[0][0].dtype), lse
+        return out.to(_out_dtype(parts[0][0], out_dtype)), lse
     first, first_lse = parts[0]
-    out, lse = torch.empty(first.shape, dtype=first.dtype), first_lse.new_empty((*first_lse.shape, 1))
+    out, lse = torch.empty(first.shape, dtype=_out_dtype(first, out_dtype)), first_lse.new_empty((*first_lse.shape, 1))
     _core.merge_attention([(_dense(o), s.detach()[..., None]) for o, s in parts], out, lse)
     return out, lse[..., 0]
 
