@@ -250,7 +250,7 @@ struct FormulaRow {
     const std::int64_t position = tile.rows->positions[row];
     const auto count = static_cast<std::size_t>(tile.keys->count);
     for (std::size_t j = 0; j < count; ++j) distances[j] = position - tile.key_positions[j];
-    return {tile.rows->head, position, {distances, count}, static_cast<double*>(static_cast<void*>(scratch))};
+    return {tile.rows->head, position, {distances, count}, reinterpret_cast<double*>(scratch)};
   }
 };
 
