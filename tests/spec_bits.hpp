@@ -3,7 +3,6 @@
 // seen.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <optional>
 #include <type_traits>
@@ -11,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "math/portable.hpp"
 #include "phasor/fields.hpp"
 #include "phasor/serialised.hpp"
 
@@ -22,7 +22,7 @@ struct Bits {
   void operator()(const char* /*name*/, const T& value) {
     add(value);
   }
-  void add(double value) { words.push_back(std::bit_cast<std::uint64_t>(value)); }
+  void add(double value) { words.push_back(math::bit_cast<std::uint64_t>(value)); }
   template <class T>
     requires std::is_integral_v<T> || std::is_enum_v<T>
   void add(T value) {
