@@ -17,13 +17,11 @@
 #include "bias_specs.hpp"
 #include "job/host_tables.hpp"
 
-namespace phasor::test {
-namespace {
+// ---- What a job may not hold. Not in a nameless namespace: there clang finds lists of members that nobody calls ----
 
-using backend::Backend;
+namespace phasor::test::jobs {
+
 using backend::PlainData;
-
-// ---- What a job may not hold ----
 
 struct WithVector {
   std::vector<double> table;
@@ -95,6 +93,13 @@ static_assert(!PlainData<WithVariant> && !PlainData<WithOptional> && !PlainData<
 static_assert(!PlainData<WithPlan> && !PlainData<WithBiasPlan> && !PlainData<Inside>);
 static_assert(!PlainData<WithPointerToPointers> && !PlainData<WithReference>);
 static_assert(!PlainData<Unlisted> && !PlainData<Virtual> && !PlainData<plan::RotaryPlan> && !PlainData<plan::BiasPlan>);
+
+}  // namespace phasor::test::jobs
+
+namespace phasor::test {
+namespace {
+
+using backend::Backend;
 
 // ---- A backend that takes jobs elsewhere ----
 
