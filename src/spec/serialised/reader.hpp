@@ -110,7 +110,10 @@ void read_list(const Json& json, std::vector<T>& list, const Place& place) {
   if (!json.is(Json::Kind::array)) wrong_value(place, json, "a list");
   list.clear();
   list.reserve(json.items.size());
-  for (const Json& item : json.items) read_json(item, list.emplace_back(), Place{&place, {}, list.size() - 1});
+  for (const Json& item : json.items) {
+    const std::size_t index = list.size();  // before the element is there: compilers differ in which argument comes first
+    read_json(item, list.emplace_back(), Place{&place, {}, index});
+  }
 }
 
 template <class T>
