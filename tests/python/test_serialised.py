@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 import phasor
 from phasor import _additive, _bias_specs, _core, _spec
@@ -75,7 +76,6 @@ def test_what_is_no_valid_spec_has_no_text() -> None:
 
 
 def test_words_that_are_no_spec_are_refused() -> None:
-    torch = pytest.importorskip("torch")
     words = phasor.Rotary(head_dim=8)._core.words
     sinusoidal = phasor.spec_to_json(phasor.SinusoidalSpec(width=8)).encode()
     packed = [int.from_bytes(sinusoidal[i : i + 8], "little") for i in range(0, len(sinusoidal), 8)]
@@ -94,7 +94,6 @@ def test_words_that_are_no_spec_are_refused() -> None:
 
 
 def test_operators_refuse_the_text_of_another_type() -> None:
-    torch = pytest.importorskip("torch")
     _ = phasor.nn  # its operators
     alibi = phasor.spec_to_json(phasor.Alibi(heads=2))
     with pytest.raises(ValueError, match='type is "Alibi", wanted SinusoidalSpec'):

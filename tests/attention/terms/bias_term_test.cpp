@@ -296,39 +296,6 @@ TEST(bias_term, every_bias_is_its_dense_block) {
   }
 }
 
-// ---- Parameters that come with the call ----
-
-/// A table in float32 with strides of its own is the bias made of the same numbers, bit for bit; its gradient may go to float32.
-TEST(bias_term, parameters_come_with_the_call) {
-  for (const NamedBias& named : every_bias()) {
-    const Result<Bias> bias = Bias::make(named.spec);
-    ASSERT_TRUE(bias.ok()) << named.name;
-    const std::int64_t count = bias->parameter_count();
-    if (count == 0 || has_window(named.spec)) continue;
-    Numbers random(7);
-    std::vector<float> given(static_cast<std::size_t>(3 * count));
-    std::vector<double> numbers(static_cast<std::size_t>(count));
-    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = given[3 * i] = static_cast<float>(0.2 + 0.1 * random.uniform());
-    const Result<Bias> other = bias->with_parameters(numbers);
-    ASSERT_TRUE(other.ok()) << named.name << ": " << other.status().message();
-    const ref::Problem p = problem_of(12, 12, 53, bias->heads());
-    Bridge made(p, DType::f32);
-    std::vector<double> sum(numbers.size(), 0);
-    made.spec.terms = {BiasTerm{.bias = *other}};
-    made.gradients.terms = {{.parameters = list_view(sum)}};
-    Bridge called(p, DType::f32);
-    std::vector<float> narrow(numbers.size(), 1);
-    called.spec.terms = {
-        BiasTerm{.bias = *bias, .parameters = view(static_cast<const float*>(given.data()), {1, 1, 1, count}, {0, 0, 0, 3})}};
-    called.gradients.terms = {{.parameters = view(narrow.data(), {1, 1, 1, count})}};
-    const Results wanted = run(made);
-    const Results is = run(called);
-    EXPECT_EQ(is.output.out, wanted.output.out) << named.name;
-    EXPECT_EQ(is.gradients.q, wanted.gradients.q) << named.name;
-    for (std::size_t i = 0; i < sum.size(); ++i) EXPECT_EQ(narrow[i], static_cast<float>(1 + sum[i])) << named.name << " " << i;
-  }
-}
-
 // ---- Certified skipping ----
 
 /// Causal ALiBi with slopes that end long before the first keys.
@@ -387,21 +354,6 @@ TEST(bias_term, what_does_not_fit_is_refused_with_words) {
   const std::vector<float> gate(40, 1);
   EXPECT_EQ(refusal({six, 0, view(gate.data(), {2, 10, 3, 1}, {10, 1, 0, 1})}).message(),
             "attention_backward: terms[0]: gate has 3 on its third axis, wanted 2 or 1");
-  std::vector<double> parameters(5);
-  EXPECT_EQ(refusal({six}, {.parameters = list_view(parameters)}).message(),
-            "attention_backward: terms[0]: the gradient of parameters has shape (1, 1, 1, 5), wanted (1, 1, 1, 6)");
-  EXPECT_EQ(refusal({.bias = six, .parameters = list_view(parameters)}).message(),
-            "attention_backward: terms[0]: parameters has 5 on its last axis, wanted 6");
-  std::vector<double> slopes(6, 0.5);
-  slopes[3] = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_EQ(refusal({.bias = six, .parameters = list_view(slopes)}).message(),
-            "attention_backward: terms[0]: parameters: Alibi: slopes[3] is nan, wanted a finite number, at most 2^256 either way");
-  std::vector<std::uint16_t> narrow(6);
-  EXPECT_EQ(refusal({six}, {.parameters = {narrow.data(), DType::f16, {1, 1, 1, 6}, {6, 6, 6, 1}}}).message(),
-            "attention_backward: terms[0]: the gradient of parameters is f16, wanted f32 or f64");
-  const Status elsewhere =
-      refusal({.bias = six, .parameters = {slopes.data(), DType::f64, {1, 1, 1, 6}, {6, 6, 6, 1}, {DeviceKind::cuda, 0}}});
-  EXPECT_NE(elsewhere.message().find("terms[0].parameters is on cuda:0, wanted cpu"), std::string::npos) << elsewhere.message();
   const Bias swin = *Bias::make(SwinTable{.heads = 2, .window = {3, 4}});
   EXPECT_EQ(refusal({swin}).message(), "attention_backward: terms[0]: a window wants query_positions, those of fill_window");
   EXPECT_TRUE(refusal({six}).ok());
