@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "additive_fields.hpp"
-#include "arguments.hpp"
+#include "arrays/arguments.hpp"
 #include "bindings.hpp"
+#include "fields/additive_fields.hpp"
 
 namespace phasor::python {
 

@@ -8,9 +8,9 @@
 #include <optional>
 #include <vector>
 
-#include "analysis_fields.hpp"
-#include "arguments.hpp"
+#include "arrays/arguments.hpp"
 #include "bindings.hpp"
+#include "fields/analysis_fields.hpp"
 
 namespace phasor::python {
 

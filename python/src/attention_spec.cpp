@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "position_fields.hpp"
+#include "fields/position_fields.hpp"
 
 namespace phasor::python {
 

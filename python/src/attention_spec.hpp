@@ -6,7 +6,7 @@
 #include <deque>
 #include <optional>
 
-#include "arguments.hpp"
+#include "arrays/arguments.hpp"
 #include "phasor/attention.hpp"
 
 namespace phasor::python {

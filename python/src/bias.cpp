@@ -4,7 +4,7 @@
 
 #include <nanobind/stl/vector.h>
 
-#include "arguments.hpp"
+#include "arrays/arguments.hpp"
 #include "bindings.hpp"
 
 namespace phasor::python {

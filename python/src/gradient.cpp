@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients of learned rotations for Python: what nn's learned modules call in their backward pass.
-#include "arguments.hpp"
+#include "arrays/arguments.hpp"
 #include "bindings.hpp"
 #include "phasor/rotary.hpp"
 

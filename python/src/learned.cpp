@@ -7,9 +7,9 @@
 
 #include <optional>
 
-#include "additive_fields.hpp"
-#include "arguments.hpp"
+#include "arrays/arguments.hpp"
 #include "bindings.hpp"
+#include "fields/additive_fields.hpp"
 
 namespace phasor::python {
 

@@ -9,9 +9,9 @@
 #include <span>
 #include <string>
 
-#include "arguments.hpp"
+#include "arrays/arguments.hpp"
 #include "bindings.hpp"
-#include "model_fields.hpp"
+#include "fields/model_fields.hpp"
 #include "phasor/weights.hpp"
 
 namespace phasor::python {

@@ -4,13 +4,13 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
-#include "arguments.hpp"
+#include "arrays/arguments.hpp"
 #include "bindings.hpp"
+#include "fields/position_fields.hpp"
 #include "phasor/bias.hpp"
 #include "phasor/learned.hpp"
 #include "phasor/position_builders.hpp"
 #include "phasor/position_maps.hpp"
-#include "position_fields.hpp"
 
 namespace phasor::python {
 

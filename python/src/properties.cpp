@@ -5,9 +5,9 @@
 
 #include <optional>
 
-#include "additive_fields.hpp"
-#include "arguments.hpp"
+#include "arrays/arguments.hpp"
 #include "bindings.hpp"
+#include "fields/additive_fields.hpp"
 #include "phasor/additive_properties.hpp"
 
 namespace phasor::python {

@@ -8,11 +8,11 @@
 #include <optional>
 #include <string>
 
-#include "arguments.hpp"
+#include "arrays/arguments.hpp"
+#include "arrays/torch_plain.hpp"
 #include "bindings.hpp"
 #include "phasor/serialised.hpp"
-#include "threads.hpp"
-#include "torch_plain.hpp"
+#include "threads/threads.hpp"
 
 namespace phasor::python {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "arguments.hpp"
+#include "arrays/arguments.hpp"
 #include "bindings.hpp"
 
 namespace phasor::python {

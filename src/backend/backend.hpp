@@ -18,7 +18,7 @@
 namespace phasor::backend {
 
 /// A job can be sent to a device as it is: pointers and numbers only, none of them to state of the host but for the tables that
-/// job/host_tables.hpp names.
+/// backend/host_tables.hpp names.
 template <class Job>
 concept PlainData = job::is_plain<Job>();
 

@@ -60,5 +60,7 @@ PHASOR_INLINE PhiloxBlock dropout_words(PhiloxKey row, i64 block, u64 offset) {
 
 /// A weight is dropped where its word is below: floor(probability 2^32), probability in [0, 1).
 PHASOR_INLINE u32 dropout_threshold(double probability) { return static_cast<u32>(probability * 4294967296.0); }
+/// What kept weights are multiplied by, so that sums stay what they are on average.
+PHASOR_INLINE double dropout_factor(double probability) { return 1 / (1 - probability); }
 
 }  // namespace phasor::math

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "../python/src/pool.hpp"
+#include "../python/src/threads/pool.hpp"
 #include "attention/support/finite_differences.hpp"
 #include "attention/support/held.hpp"
 

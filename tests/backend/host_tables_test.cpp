@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "backend/backend.hpp"
+#include "backend/host_tables.hpp"
 #include "backend/memory.hpp"
 #include "bias_specs.hpp"
-#include "job/host_tables.hpp"
 
 // ---- What a job may not hold. Not in a nameless namespace: there clang finds lists of members that nobody calls ----
 
@@ -160,7 +160,7 @@ template <auto operation, class Job>
 Status run_elsewhere(Job& given, const Execution& execution) {
   Job job = given;
   Tables tables;
-  job::each_host_table(job, [&](auto& pointer, std::int64_t count) { tables.take(pointer, count); });
+  backend::each_host_table(job, [&](auto& pointer, std::int64_t count) { tables.take(pointer, count); });
   tables.spoil();
   each_pointer(job, [&](const void* pointer) {
     EXPECT_TRUE(pointer == nullptr || tables.hold(pointer) || memory_of_call->holds(pointer)) << "neither a host table nor a tensor's";

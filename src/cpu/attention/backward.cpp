@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <variant>
 
-#include "cpu/attention/backward_buffers.hpp"
+#include "cpu/attention/backward/buffers.hpp"
 #include "cpu/attention/kernels.hpp"
 #include "cpu/attention/parts.hpp"
 #include "cpu/common/targets.hpp"

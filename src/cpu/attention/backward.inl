@@ -5,9 +5,9 @@
 #include "cpu/attention/loops.inl"
 #include "cpu/attention/sinks.inl"
 #include "cpu/attention/dropout.inl"
-#include "cpu/attention/backward_rows.inl"
-#include "cpu/attention/backward_sinks.inl"
-#include "cpu/attention/backward_tile.inl"
+#include "cpu/attention/backward/rows.inl"
+#include "cpu/attention/backward/sinks.inl"
+#include "cpu/attention/backward/tile.inl"
 // clang-format on
 
 template <class T>

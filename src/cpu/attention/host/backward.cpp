@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "cpu/attention/backward_buffers.hpp"
+#include "cpu/attention/backward/buffers.hpp"
 #include "cpu/attention/host/call.hpp"
 #include "cpu/attention/host/run.hpp"
 #include "cpu/attention/host_tables/slots.hpp"

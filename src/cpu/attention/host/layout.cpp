@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "cpu/attention/host/call.hpp"
-#include "cpu/attention/host/ranges.hpp"
+#include "cpu/attention/host_tables/ranges.hpp"
 #include "job/check.hpp"
 #include "job/positions.hpp"
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "cpu/attention/host/arena.hpp"
-#include "cpu/attention/host/ranges.hpp"
+#include "cpu/attention/host_tables/ranges.hpp"
 #include "job/attention/attention.hpp"
 #include "job/check.hpp"
 #include "phasor/attention.hpp"

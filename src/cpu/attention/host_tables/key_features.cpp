@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "cpu/attention/host/ranges.hpp"
 #include "cpu/attention/host/term_tensors.hpp"
+#include "cpu/attention/host_tables/ranges.hpp"
 #include "cpu/common/runner.hpp"
 #include "job/element.hpp"
 

@@ -11,8 +11,8 @@
 
 #include "cpu/attention/host/arena.hpp"
 #include "cpu/attention/host/prepare.hpp"
-#include "cpu/attention/host/ranges.hpp"
 #include "cpu/attention/host/terms.hpp"
+#include "cpu/attention/host_tables/ranges.hpp"
 #include "job/attention/attention.hpp"
 
 namespace phasor::attend {

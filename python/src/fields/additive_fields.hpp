@@ -2,7 +2,7 @@
 // Fields of learned tables' options and of what an encoding's values show.
 #pragma once
 
-#include "fields.hpp"
+#include "fields/fields.hpp"
 #include "phasor/additive_properties.hpp"
 #include "phasor/learned.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pool of threads. Not OpenMP: libgomp hangs in the child of a fork whose parent used it, and PyTorch brings a libgomp of its own.
-#include "threads.hpp"
+#include "threads/threads.hpp"
 
 #include <pthread.h>
 #ifdef __linux__
@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <thread>
 
-#include "pool.hpp"
 #include "status.hpp"
+#include "threads/pool.hpp"
 
 namespace phasor::python {
 

@@ -11,7 +11,7 @@
 #include "job/rerotate.hpp"
 #include "job/rotary.hpp"
 
-namespace phasor::job {
+namespace phasor::backend {
 
 template <class Table, class T>
 void give_table(const Table& table, const T*& pointer, std::int64_t count) {
@@ -19,7 +19,7 @@ void give_table(const Table& table, const T*& pointer, std::int64_t count) {
 }
 
 template <class Table>
-void each_host_table(RowSource& rows, const Table& table) {
+void each_host_table(job::RowSource& rows, const Table& table) {
   give_table(table, rows.steps, rows.step_count);
   give_table(table, rows.turn_cos, rows.step_count);
   give_table(table, rows.turn_sin, rows.step_count);
@@ -29,7 +29,7 @@ void each_host_table(RowSource& rows, const Table& table) {
 }
 
 template <class Table>
-void each_host_table(LadderSource& ladder, const Table& table) {
+void each_host_table(job::LadderSource& ladder, const Table& table) {
   give_table(table, ladder.frequencies, ladder.count);
   give_table(table, ladder.axis_of_pair, ladder.count);  // then there is a frequency for each pair
 }
@@ -47,48 +47,48 @@ void each_host_table(plan::BiasSource& bias, const Table& table) {
 }
 
 template <class Table>
-void each_host_table(RotateJob& job, const Table& table) {
+void each_host_table(job::RotateJob& job, const Table& table) {
   each_host_table(job.rows, table);
 }
 template <class Table>
-void each_host_table(RerotateJob& job, const Table& table) {
+void each_host_table(job::RerotateJob& job, const Table& table) {
   each_host_table(job.rotate, table);
   each_host_table(job.from, table);
 }
 template <class Table>
-void each_host_table(RowsJob& job, const Table& table) {
+void each_host_table(job::RowsJob& job, const Table& table) {
   each_host_table(job.rows, table);
 }
 template <class Table>
-void each_host_table(AddJob& job, const Table& table) {
+void each_host_table(job::AddJob& job, const Table& table) {
   each_host_table(job.rows, table);
   give_table(table, job.parts, job.part_count);
 }
 template <class Table>
-void each_host_table(LookupJob& /*job*/, const Table& /*table*/) {}
+void each_host_table(job::LookupJob& /*job*/, const Table& /*table*/) {}
 template <class Table>
-void each_host_table(ScatterJob& /*job*/, const Table& /*table*/) {}
+void each_host_table(job::ScatterJob& /*job*/, const Table& /*table*/) {}
 template <class Table>
-void each_host_table(PhaseGradientJob& /*job*/, const Table& /*table*/) {}
+void each_host_table(job::PhaseGradientJob& /*job*/, const Table& /*table*/) {}
 template <class Table>
-void each_host_table(FrequencyGradientJob& job, const Table& table) {
+void each_host_table(job::FrequencyGradientJob& job, const Table& table) {
   each_host_table(job.ladder, table);
 }
 template <class Table>
-void each_host_table(PositionGradientJob& job, const Table& table) {
+void each_host_table(job::PositionGradientJob& job, const Table& table) {
   each_host_table(job.ladder, table);
 }
 template <class Table>
-void each_host_table(DiagonalJob& job, const Table& table) {
+void each_host_table(job::DiagonalJob& job, const Table& table) {
   each_host_table(job.bias, table);
 }
 template <class Table>
-void each_host_table(DiagonalGradientJob& job, const Table& table) {
+void each_host_table(job::DiagonalGradientJob& job, const Table& table) {
   each_host_table(job.bias, table);
 }
 template <class Table>
-void each_host_table(BlockJob& job, const Table& table) {
+void each_host_table(job::BlockJob& job, const Table& table) {
   each_host_table(job.bias, table);
 }
 
-}  // namespace phasor::job
+}  // namespace phasor::backend

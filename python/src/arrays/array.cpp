@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arrays of any library as views. PyTorch's plain tensors take the DLPack C exchange API: 0.1 us instead of the 6 us of a capsule.
-#include "array.hpp"
+#include "arrays/array.hpp"
 
 #include <string>
 
-#include "dlpack_exchange.hpp"
+#include "arrays/dlpack_exchange.hpp"
 #include "status.hpp"
 
 namespace phasor::python {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Questions to PyTorch about a call. phasor/_torch/eager.py asks the same from Python where a gradient or a copy is wanted.
-#include "torch_plain.hpp"
+#include "arrays/torch_plain.hpp"
 
 #include <array>
 
-#include "array.hpp"
+#include "arrays/array.hpp"
 #include "bindings.hpp"
 #include "status.hpp"
 

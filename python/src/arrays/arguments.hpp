@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "array.hpp"
-#include "dataclass.hpp"
+#include "arrays/array.hpp"
+#include "fields/dataclass.hpp"
 #include "phasor/position_builders.hpp"
 #include "status.hpp"
-#include "threads.hpp"
+#include "threads/threads.hpp"
 
 namespace phasor::python {
 

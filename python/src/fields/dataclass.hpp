@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "fields.hpp"
+#include "fields/fields.hpp"
 #include "status.hpp"
 
 namespace phasor::python {

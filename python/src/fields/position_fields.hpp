@@ -2,7 +2,7 @@
 // Fields of what builders of positions take; lists of integers are arguments of their own.
 #pragma once
 
-#include "fields.hpp"
+#include "fields/fields.hpp"
 #include "phasor/position_builders.hpp"
 #include "phasor/position_maps.hpp"
 

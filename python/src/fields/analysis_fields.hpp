@@ -2,7 +2,7 @@
 // Fields of what analysis gives.
 #pragma once
 
-#include "fields.hpp"
+#include "fields/fields.hpp"
 #include "phasor/analysis.hpp"
 
 namespace phasor::python {

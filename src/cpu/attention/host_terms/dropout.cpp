@@ -28,7 +28,7 @@ Status check_dropout(const Call& call) {
 job::DropoutJob dropout_of(const Dropout& dropout) {
   return {.present = dropout.probability > 0,
           .threshold = math::dropout_threshold(dropout.probability),
-          .factor = 1 / (1 - dropout.probability),
+          .factor = math::dropout_factor(dropout.probability),
           .seed = dropout.seed,
           .offset = dropout.offset,
           .first_head = static_cast<std::uint32_t>(dropout.first_head),

@@ -2,10 +2,10 @@
 // Fields of what a model's files say about its positions.
 #pragma once
 
-#include "fields.hpp"
+#include "fields/fields.hpp"
+#include "fields/position_fields.hpp"
 #include "phasor/model.hpp"
 #include "phasor/weights.hpp"
-#include "position_fields.hpp"
 
 namespace phasor::python {
 

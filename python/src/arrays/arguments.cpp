@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arrays as the arguments of additive, learned and bias functions and of the builders of positions.
-#include "arguments.hpp"
+#include "arrays/arguments.hpp"
 
 #include <memory>
 #include <string>
