@@ -33,20 +33,31 @@ build_library() {
   ar rcs "$build/libphasor.a" "$build"/library_*.o
 }
 
-# run_program NAME SOURCES...: compiles tests, runs them, and says which were skipped and why: a kernel that this machine cannot run is not tested here.
+# run_program NAME SOURCES...: compiles tests, runs them in as many processes as there are cores, and says which were skipped and why: a kernel that
+# this machine cannot run is not tested here.
 run_program() {
-  local name=$1 log
+  local name=$1 log=$out/$1.txt shard pids=() ok=1
   shift
   compile "$name" "$@"
   g++ "$build/$name"_*.o "$build"/golden_*.o "$build"/googletest_*.o "$build/libphasor.a" -fopenmp -lpthread -o "$build/$name" || { say "FAIL: $name does not link"; exit 1; }
-  log=$out/$name.txt
-  if "$build/$name" > "$log" 2>&1; then say "pass: $name: $(grep -E '^\[  PASSED' "$log")"; else
+  for ((shard = 0; shard < jobs; ++shard)); do
+    GTEST_TOTAL_SHARDS=$jobs GTEST_SHARD_INDEX=$shard OMP_WAIT_POLICY=passive "$build/$name" > "$build/$name.$shard.txt" 2>&1 &
+    pids+=($!)
+  done
+  for shard in "${pids[@]}"; do wait "$shard" || ok=0; done
+  for ((shard = 0; shard < jobs; ++shard)); do cat "$build/$name.$shard.txt"; done > "$log"
+  # A shard without tests says nothing of any; one that died says what it ran and not that it ended.
+  local begun ended passed
+  begun=$(grep -cE '^\[ RUN      \] ' "$log")
+  ended=$(grep -cE '^\[ +(OK|FAILED|SKIPPED) +\] .*\([0-9]+ ms\)$' "$log")
+  passed=$(sed -nE 's/^\[  PASSED  \] ([0-9]+) tests?\.$/\1/p' "$log" | awk '{ sum += $1 } END { print sum + 0 }')
+  if [ "$ok" = 1 ] && [ "$begun" = "$ended" ] && [ "$passed" -gt 0 ]; then say "pass: $name: $passed of $begun tests"; else
     failed=1
-    say "FAIL: $name"
-    grep -E '^\[  FAILED' "$log" | head -40
+    say "FAIL: $name: $passed of $begun tests passed, $ended ended"
+    grep -E '^\[  FAILED  \] [^0-9].*\(' "$log" | sort -u | head -40
   fi
-  if grep -qE '^\[  SKIPPED \] [0-9]+ test' "$log"; then
-    say "NOT RUN: $name: $(grep -E '^\[  SKIPPED \] [0-9]+ test' "$log"): $(grep -A1 ': Skipped$' "$log" | grep -vE ': Skipped$|^--' | sort -u | paste -sd';')"
+  if grep -q ': Skipped$' "$log"; then
+    say "NOT RUN: $name: $(grep -cE '^\[  SKIPPED \] .*ms\)$' "$log") tests: $(grep -A1 ': Skipped$' "$log" | grep -vE ': Skipped$|^--' | sort -u | paste -sd';')"
   fi
 }
 
