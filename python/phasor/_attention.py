@@ -76,8 +76,8 @@ def _seed(seed: Any) -> Any:
     """(seed, offset) as 64 bits each; a tensor is left as it is."""
     if is_torch(seed):
         return seed
-    pair = tuple(int(x) for x in np.atleast_1d(np.asarray(seed, object)))
-    if not 1 <= len(pair) <= 2 or any(not 0 <= x < 2**64 for x in pair):
+    pair = np.asarray(seed, object).reshape(-1).tolist()
+    if np.ndim(seed) > 1 or not 1 <= len(pair) <= 2 or any(not isinstance(x, int) or not 0 <= x < 2**64 for x in pair):
         raise ValueError(f"attention: dropout_seed is {seed!r}, wanted an integer of 64 bits, or two: seed and offset")
     return np.array([*pair, 0][:2], np.uint64).view(np.int64)
 
@@ -130,8 +130,9 @@ def scheme_of(scheme: Any = None, causal: bool = False, *, heads: int = 0, scale
 
     heads: those of q, for schemes that take them from there (Alibi()).
 
-    >>> spec = scheme_of(Alibi(heads=8), causal=True, window=1024)
-    >>> spec.mask, spec.left, spec == spec_from_json(spec_to_json(spec))
+    >>> import phasor
+    >>> spec = scheme_of(phasor.Alibi(heads=8), causal=True, window=1024)
+    >>> spec.mask, spec.left, spec == phasor.spec_from_json(phasor.spec_to_json(spec))
     ('causal', 1024, True)
     """
     return call_of(heads, scheme, causal, scale, dict(options)).scheme

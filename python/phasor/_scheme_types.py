@@ -129,6 +129,10 @@ class XposScheme:
 
 ContentScheme = PlainScheme | RotaryScheme | XposScheme
 
+# Made here: compilers of Python programs do not follow the making of what has no fields.
+DENSE = DenseScheme()
+PLAIN = PlainScheme()
+
 
 @dataclass(frozen=True)
 class AttentionScheme:
@@ -138,7 +142,7 @@ class AttentionScheme:
     ()
     """
 
-    content: ContentScheme = field(default_factory=PlainScheme)
+    content: ContentScheme = PLAIN
     content_shift: bool = False
     terms: tuple[TermScheme, ...] = ()
     scale: float | None = None

@@ -14,14 +14,14 @@ from phasor._position_types import PositionMap
 from phasor._rotary import Rotary
 from phasor._scheme_arrays import column, parameter_list, rows_of_heads, vector_of_heads
 from phasor._scheme_types import (
+    DENSE,
+    PLAIN,
     BiasScheme,
     ClipRows,
     ContentScheme,
     CopeScheme,
     DecomposedScheme,
-    DenseScheme,
     GridScheme,
-    PlainScheme,
     RotaryScheme,
     SegmentScheme,
     TableScheme,
@@ -57,9 +57,9 @@ class Pieces:
     """What a scheme is made of: the values of each term, and its tensors as the core names them (python/src/attention_call.hpp)."""
 
     heads: int  # of q
+    content: ContentScheme
     terms: list[TermScheme] = field(default_factory=list)
-    tensors: list[dict[str, Any]] = field(default_factory=list)  # one a term
-    content: ContentScheme = field(default_factory=PlainScheme)
+    tensors: list[dict[str, Any]] = field(default_factory=list)  # one dict per term
     content_shift: Array | None = None
 
     def add(self, term: TermScheme, **tensors: Any) -> None:
@@ -160,7 +160,7 @@ class Dense(Scheme):
 
     def add_to(self, pieces: Pieces) -> None:
         bias = self.bias if self.bias.ndim == 4 else self.bias[None]
-        pieces.add(DenseScheme(), table=bias.swapaxes(1, 2))
+        pieces.add(DENSE, table=bias.swapaxes(1, 2))
 
 
 # ---- Tables on the query, key or value side ----
@@ -380,14 +380,14 @@ class Xpos(Scheme):
 
 
 def _set_content(pieces: Pieces, content: ContentScheme) -> None:
-    if not isinstance(pieces.content, PlainScheme):
+    if pieces.content is not PLAIN:
         raise ValueError("attention: two schemes say how q meets k, wanted one of Rope and Xpos")
     pieces.content = content
 
 
 def pieces_of(scheme: Any, heads: int) -> Pieces:
     """The pieces of a scheme, of a list of them, or of a bias or its spec (phasor.Alibi(), phasor.Kerple(...)). None: nothing."""
-    pieces = Pieces(heads)
+    pieces = Pieces(heads, PLAIN)
     parts: Iterable[Any] = () if scheme is None else scheme if isinstance(scheme, (list, tuple)) else (scheme,)
     for part in parts:
         if isinstance(part, Scheme):
