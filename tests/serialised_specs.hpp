@@ -80,12 +80,49 @@ inline std::vector<NamedAnySpec> sinusoidal_specs() {
   };
 }
 
+inline std::vector<NamedAnySpec> scheme_specs() {
+  const BiasSpec alibi = Alibi{.heads = 4, .form = AlibiForm::causal};
+  return {
+      {"plain_attention", AttentionScheme{}},
+      {"skipping", AttentionScheme{.terms = {BiasScheme{.bias = alibi}}, .mask = Mask::causal, .skip = TileSkip::certified}},
+      {"every_number", AttentionScheme{.content_shift = true,
+                                       .scale = 1.0 / 3,
+                                       .softcap = 30,
+                                       .sinks = true,
+                                       .mask = Mask::causal,
+                                       .left = 4096,
+                                       .right = 0,
+                                       .dropout = 0.1}},
+      {"every_term",
+       AttentionScheme{
+           .terms = {BiasScheme{.bias = T5Buckets{.heads = 8}, .first_head = 4, .gate = true, .parameters = true},
+                     TableScheme{.rows = ClipRows{.left = 3, .right = 2, .outside = OutsideRows::zero}, .features = true, .shift = true},
+                     TableScheme{.side = TableSide::key, .rows = BiasSpec(DebertaBuckets{.heads = 1}), .scale = -0.0},
+                     TableScheme{.side = TableSide::value}, SegmentScheme{.shift = true, .scale = 0.25},
+                     GridScheme{.window = {7, 7}, .class_token = ClassToken::first},
+                     DecomposedScheme{.query_grid = {2, 3}, .key_grid = {4, 6}, .scale = 2}, DenseScheme{},
+                     CopeScheme{.gate_scale = 0.5, .scale = 0.125}},
+           .mask = Mask::causal}},
+      {"rotary_attention", AttentionScheme{.content = RotaryScheme{.rotary = {.head_dim = 64}, .keys = KeyState::rotated}}},
+      {"rerope", AttentionScheme{.content = RotaryScheme{.rotary = {.head_dim = 64}, .map = ReRope{.window = 512}}, .mask = Mask::causal}},
+      {"leaky", AttentionScheme{.content = RotaryScheme{.rotary = {.head_dim = 8}, .map = LeakyReRope{.window = 5, .factor = 8}},
+                                .mask = Mask::causal}},
+      {"self_extend", AttentionScheme{.content = RotaryScheme{.rotary = {.head_dim = 8}, .map = SelfExtend{.window = 5, .group = 4}},
+                                      .mask = Mask::causal}},
+      {"dual_chunk",
+       AttentionScheme{.content = RotaryScheme{.rotary = {.head_dim = 8}, .map = DualChunk{.chunk = 8, .local = 2, .critical = true}},
+                       .mask = Mask::causal}},
+      {"xpos", AttentionScheme{.content = XposScheme{.rotary = {.head_dim = 64}, .gamma = 0.5, .scale_base = 256}}},
+  };
+}
+
 /// Every bias of bias_specs.hpp, and those of all types above.
 inline std::vector<NamedAnySpec> any_specs() {
   std::vector<NamedAnySpec> list = rotary_specs();
   for (NamedAnySpec& one : sinusoidal_specs()) list.push_back(std::move(one));
   for (NamedBias& one : every_bias()) list.push_back({one.name, std::move(one.spec)});
   list.push_back({"alibi_bf16", Alibi{.heads = 2, .rounding = SlopeRounding::bf16}});
+  for (NamedAnySpec& one : scheme_specs()) list.push_back(std::move(one));
   return list;
 }
 

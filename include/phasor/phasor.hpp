@@ -16,6 +16,7 @@
 #include "phasor/positions.hpp"
 #include "phasor/result.hpp"
 #include "phasor/rotary.hpp"
+#include "phasor/scheme.hpp"
 #include "phasor/serialised.hpp"
 #include "phasor/targets.hpp"
 #include "phasor/tensor_view.hpp"

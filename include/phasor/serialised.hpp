@@ -13,19 +13,21 @@
 #include "phasor/bias.hpp"
 #include "phasor/result.hpp"
 #include "phasor/rotary.hpp"
+#include "phasor/scheme.hpp"
 
 namespace phasor {
 
 /// The version that is written, and the only one that is read: "phasor": 1.
 inline constexpr std::int64_t spec_version = 1;
 
-using AnySpec = std::variant<RotarySpec, SinusoidalSpec, BiasSpec>;
+using AnySpec = std::variant<RotarySpec, SinusoidalSpec, BiasSpec, AttentionScheme>;
 
 /// A spec as a JSON object: version and type first, then the fields that are not as by default, in the order of fields.hpp. Equal specs
 /// have equal texts, and every number comes back as it was. What is no valid spec has no text. All of these allocate.
 Result<std::string> spec_to_json(const RotarySpec& spec);
 Result<std::string> spec_to_json(const SinusoidalSpec& spec);
 Result<std::string> spec_to_json(const BiasSpec& spec);
+Result<std::string> spec_to_json(const AttentionScheme& scheme);
 
 /// The spec of a text, checked as every spec is. Members may lie in any order, and those that are absent are as by default; one that the
 /// type does not have, another type of value and another version are errors that say where. At most 64 MiB and 2^20 values.
@@ -34,9 +36,10 @@ Result<AnySpec> spec_from_json(std::string_view text);
 Result<RotarySpec> rotary_spec_from_json(std::string_view text);
 Result<SinusoidalSpec> sinusoidal_spec_from_json(std::string_view text);
 Result<BiasSpec> bias_spec_from_json(std::string_view text);
+Result<AttentionScheme> attention_scheme_from_json(std::string_view text);
 
-/// A text as 64-bit integers, for operators whose data are integers: its bytes in number, then eight bytes a word, the first in the lowest
-/// bits, zeros behind the last.
+/// A text as 64-bit integers, for operators whose data are integers: its bytes in number, then eight bytes per word, the first in the
+/// lowest bits, zeros behind the last.
 Result<std::vector<std::int64_t>> words_of_text(std::string_view text);
 /// Words that no text has are an error: a length that they do not hold, or anything behind it.
 Result<std::string> text_of_words(std::span<const std::int64_t> words);

@@ -16,7 +16,7 @@ from phasor._additive import (
     add_sinusoidal_,
     sinusoidal,
 )
-from phasor._attention import attention, explain_attention, merge_attention
+from phasor._attention import attention, attention_weights, explain_attention, merge_attention, scheme_of
 from phasor._bias import Bias, alibi_slopes, t5_buckets, xl_sinusoids
 from phasor._bias_specs import (
     Alibi,
@@ -58,6 +58,7 @@ from phasor._model_types import (
     QueryTemperature,
 )
 from phasor._rotary import Rotary, apply_rotary, apply_rotary_
+from phasor._scheme_types import AttentionScheme
 from phasor._schemes import (
     BiasTerm,
     Conformer,
@@ -100,6 +101,7 @@ from phasor._targets import active_target, force_target, targets, version
 
 __all__ = [
     "Alibi",
+    "AttentionScheme",
     "Axes",
     "BandLadder",
     "Bias",
@@ -170,6 +172,7 @@ __all__ = [
     "apply_rotary",
     "apply_rotary_",
     "attention",
+    "attention_weights",
     "detect_pairing",
     "diff",
     "explain",
@@ -188,6 +191,7 @@ __all__ = [
     "read_model",
     "resample_table",
     "scatter_gradient_",
+    "scheme_of",
     "set_num_threads",
     "sinusoidal",
     "spec_from_json",

@@ -4,19 +4,19 @@
 from __future__ import annotations
 
 import atexit
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
-from phasor import _bias_specs, _core
+from phasor import _core
 from phasor._arrays import Array, is_torch, positions_argument, returned, torch_backend
-from phasor._bias import Bias
 from phasor._numbers import integers
-from phasor._rotary import Rotary
+from phasor._scheme_types import AttentionScheme
 from phasor._schemes import pieces_of
 
-__all__ = ["AttentionOptions", "attention", "explain_attention", "merge_attention"]
+__all__ = ["AttentionOptions", "attention", "attention_weights", "explain_attention", "merge_attention", "scheme_of"]
 
 
 class AttentionOptions(TypedDict, total=False):
@@ -32,7 +32,8 @@ class AttentionOptions(TypedDict, total=False):
     query_positions: Any  # (Tq) or (B, Tq), or an int, the first of consecutive ones; the last query is at the last key unless given
     key_positions: Any
     skip: bool  # leaves out what ALiBi makes smaller than float32 can tell
-    dropout: float  # refused unless 0
+    dropout: float  # weights are dropped with this probability after the softmax, the others divided by 1 - dropout
+    dropout_seed: Any  # an integer, or two (seed, offset): the same ones drop the same weights; PyTorch's generator draws them unless given
 
 
 def _window(window: Any) -> tuple[int | None, int | None]:
@@ -71,65 +72,95 @@ def dtype_name(dtype: Any) -> str:
     return name
 
 
-def _spec(heads: int, scheme: Any, causal: bool, scale: float | None, options: dict[str, Any]) -> dict[str, Any]:
-    """The dict that the core reads, with specs and rotations as Python has them."""
-    pieces = pieces_of(scheme, heads)
-    left, right = _window(options.pop("window", None))
-    query_starts, key_starts = _starts(options.pop("cu_seqlens", None))
-    spec: dict[str, Any] = {
-        "terms": pieces.terms,
-        "content": pieces.content,
-        "content_shift": pieces.content_shift,
-        "causal": bool(causal),
-        "scale": scale,
-        "left": left,
-        "right": right,
-        "query_starts": query_starts,
-        "key_starts": key_starts,
-    }
-    if (sinks := options.pop("sinks", None)) is not None:
-        spec["sinks"] = _sinks(sinks)
-    if (out_dtype := options.pop("out_dtype", None)) is not None:
-        spec["out_dtype"] = dtype_name(out_dtype)
-    if dropout := options.pop("dropout", 0.0):
-        raise NotImplementedError(f"attention: dropout is {dropout}, wanted 0: weights that are dropped are not what exactness is about")
-    known = ("softcap", "prefix", "key_mask", "query_positions", "key_positions", "skip")
+def _seed(seed: Any) -> Any:
+    """(seed, offset) as 64 bits each; a tensor is left as it is."""
+    if is_torch(seed):
+        return seed
+    pair = np.asarray(seed, object).reshape(-1).tolist()
+    if np.ndim(seed) > 1 or not 1 <= len(pair) <= 2 or any(not isinstance(x, int) or not 0 <= x < 2**64 for x in pair):
+        raise ValueError(f"attention: dropout_seed is {seed!r}, wanted an integer of 64 bits, or two: seed and offset")
+    return np.array([*pair, 0][:2], np.uint64).view(np.int64)
+
+
+@dataclass(eq=False)
+class Call:
+    """What a call of attention is beside q, k and v."""
+
+    scheme: AttentionScheme
+    tensors: dict[str, Any]  # `terms`: a list of dicts; the others as python/src/attention_call.hpp names them
+    out_dtype: str | None = None
+
+
+_KNOWN = ("softcap", "prefix", "key_mask", "query_positions", "key_positions", "skip", "dropout", "dropout_seed")
+
+
+def call_of(heads: int, scheme: Any, causal: bool, scale: float | None, options: dict[str, Any]) -> Call:
+    """The call of a scheme: its values, and its tensors beside them."""
     for name in options:
-        if name not in known:
-            raise TypeError(f"attention: has no option {name!r}, wanted one of {', '.join(('window', 'cu_seqlens', 'sinks', 'out_dtype', *known))}")
-    return {**spec, **options}
+        if name not in ("window", "cu_seqlens", "sinks", "out_dtype", *_KNOWN):
+            raise TypeError(f"attention: has no option {name!r}, wanted one of {', '.join(('window', 'cu_seqlens', 'sinks', 'out_dtype', *_KNOWN))}")
+    pieces = pieces_of(scheme, heads)
+    left, right = _window(options.get("window"))
+    query_starts, key_starts = _starts(options.get("cu_seqlens"))
+    sinks, out_dtype, seed = (options.get(name) for name in ("sinks", "out_dtype", "dropout_seed"))
+    softcap, dropout = options.get("softcap"), options.get("dropout")
+    values = AttentionScheme(
+        content=pieces.content,
+        content_shift=pieces.content_shift is not None,
+        terms=tuple(pieces.terms),
+        scale=scale,
+        softcap=0.0 if softcap is None else softcap,
+        sinks=sinks is not None,
+        mask="causal" if causal else "full",
+        left=left,
+        right=right,
+        skip="certified" if options.get("skip") else "none",
+        dropout=0.0 if dropout is None else dropout,
+    )
+    tensors: dict[str, Any] = {"terms": pieces.tensors, "content_shift": pieces.content_shift}
+    tensors |= {"sinks": None if sinks is None else _sinks(sinks), "query_starts": query_starts, "key_starts": key_starts}
+    tensors |= {name: options.get(name) for name in ("prefix", "key_mask", "query_positions", "key_positions")}
+    if values.dropout:
+        tensors["dropout_seed"] = None if seed is None else _seed(seed)
+    return Call(values, tensors, None if out_dtype is None else dtype_name(out_dtype))
+
+
+def scheme_of(scheme: Any = None, causal: bool = False, *, heads: int = 0, scale: float | None = None, **options: Any) -> AttentionScheme:
+    """What `attention` would do with these arguments, as values without their tensors: to print, compare, hash and write as text.
+
+    heads: those of q, for schemes that take them from there (Alibi()).
+
+    >>> import phasor
+    >>> spec = scheme_of(phasor.Alibi(heads=8), causal=True, window=1024)
+    >>> spec.mask, spec.left, spec == phasor.spec_from_json(phasor.spec_to_json(spec))
+    ('causal', 1024, True)
+    """
+    return call_of(heads, scheme, causal, scale, dict(options)).scheme
 
 
 @lru_cache(maxsize=256)
-def _core_bias(spec: Any) -> Any:
-    """Made once: thresholds of buckets and slopes cost more than a token's attention."""
-    return _core.Bias(spec)
+def plan_of(scheme: AttentionScheme) -> Any:
+    """Made once: thresholds of buckets, slopes and frequencies cost more than a token's attention."""
+    return _core.Attention(scheme)
 
 
-atexit.register(_core_bias.cache_clear)  # before the core is gone
+atexit.register(plan_of.cache_clear)  # before the core is gone
 
 
-def core_spec(spec: dict[str, Any]) -> dict[str, Any]:
-    """The same with the core's objects in the place of the package's, and arrays of integers as the core takes them."""
-
-    def made(key: str, value: Any) -> Any:
-        if isinstance(value, (Rotary, Bias)):
-            return value._core
-        if key in ("bias", "rows") and type(value).__module__ == _bias_specs.__name__:
-            return _core_bias(value)
-        return positions_argument(value) if key in ("query_segments", "key_segments") else value
-
-    result = dict(spec)
-    result["terms"] = [{key: made(key, value) for key, value in term.items() if value is not None} for term in spec["terms"]]
-    if spec["content"] is not None:
-        result["content"] = {key: made(key, value) for key, value in spec["content"].items() if value is not None}
-    for key in ("prefix", "query_starts", "key_starts"):
-        if result.get(key) is not None:
-            result[key] = integers(result[key], key)
-    for key in ("query_positions", "key_positions"):
-        if result.get(key) is not None:
-            result[key] = positions_argument(result[key])
-    return {key: value for key, value in result.items() if value is not None}
+def core_tensors(tensors: dict[str, Any]) -> dict[str, Any]:
+    """Tensors of a call as the core takes them: no None, and integers as arrays of integers."""
+    result = {name: value for name, value in tensors.items() if value is not None}
+    for name in ("prefix", "query_starts", "key_starts"):
+        if name in result:
+            result[name] = integers(result[name], name)
+    for name in ("query_positions", "key_positions"):
+        if name in result:
+            result[name] = positions_argument(result[name])
+    for term in result["terms"]:
+        for name in ("query_segments", "key_segments"):
+            if name in term:
+                term[name] = positions_argument(term[name])
+    return result
 
 
 def _batched(q: Array, k: Array, v: Array) -> tuple[tuple[Array, Array, Array], bool]:
@@ -144,6 +175,11 @@ def _batched(q: Array, k: Array, v: Array) -> tuple[tuple[Array, Array, Array], 
 
 def _last_axis_dense(x: np.ndarray) -> np.ndarray:
     return x if x.shape[-1] <= 1 or x.strides[-1] == x.itemsize else np.ascontiguousarray(x)
+
+
+def _want_seed(call: Call) -> None:
+    if call.scheme.dropout and call.tensors["dropout_seed"] is None:
+        raise ValueError("attention: dropout is given without dropout_seed, wanted an integer")
 
 
 def attention(
@@ -163,7 +199,8 @@ def attention(
     scale: 1 / sqrt(D) unless given. k and v may have fewer heads. return_lse: the logarithms of the sums, (B, T, H), too.
     Options: softcap; window (left, or (left, right)); cu_seqlens, or a tuple of those of queries and keys; prefix, key_mask (B, Tk), query_positions,
     key_positions; sinks (H), a logit per head that takes part in the softmax and brings no value; out_dtype, float32 for 16-bit inputs; skip=True
-    leaves out what ALiBi makes smaller than float32 can tell. PyTorch tensors have gradients, tables, slopes and sinks too.
+    leaves out what ALiBi makes smaller than float32 can tell; dropout, with dropout_seed, which NumPy arrays need. PyTorch tensors have gradients,
+    tables, slopes and sinks too.
 
     >>> import numpy as np, phasor
     >>> x = np.ones((1, 3, 2, 4), np.float32)
@@ -171,18 +208,66 @@ def attention(
     (1, 3, 2, 4)
     """
     (q, k, v), added = _batched(q, k, v)
-    spec = _spec(q.shape[2], scheme, causal, scale, dict(options))
+    call = call_of(q.shape[2], scheme, causal, scale, dict(options))
     if is_torch(q):
-        out, lse = torch_backend().attention(q, k, v, spec)
+        out, lse = torch_backend().attention(q, k, v, call)
     else:
+        _want_seed(call)
         given, (q, k, v) = q, (_last_axis_dense(np.asarray(x)) for x in (q, k, v))
-        out = np.empty((*q.shape[:3], v.shape[3]), spec.pop("out_dtype", q.dtype))
+        out = np.empty((*q.shape[:3], v.shape[3]), call.out_dtype or q.dtype)
         lse = np.empty((*q.shape[:3], 1), np.float64 if q.dtype == np.float64 else np.float32)
-        _core.attention((q, k, v), core_spec(spec), out, lse)
+        _core.attention((q, k, v), plan_of(call.scheme), core_tensors(call.tensors), out, lse)
         out, lse = returned(given, out), returned(given, lse[..., 0])
     if added:
         out, lse = out[0], lse[0]
     return (out, lse) if return_lse else out
+
+
+def _block(which: Any, count: int, name: str) -> range:
+    """A slice, an int or None (all) as a range of neighbours."""
+    if which is None:
+        return range(count)
+    found = range(count)[which] if isinstance(which, slice) else range(count)[which : which + 1 or None]
+    if found.step != 1 or not found:
+        raise ValueError(f"attention_weights: {name} is {which}, wanted neighbours of 0 to {count - 1}")
+    return found
+
+
+def attention_weights(
+    q: Array,
+    k: Array,
+    scheme: Any = None,
+    causal: bool = False,
+    *,
+    batch: Any = None,
+    queries: Any = None,
+    heads: Any = None,
+    scale: float | None = None,
+    return_factors: bool = False,
+    **options: Unpack[AttentionOptions],
+) -> Any:
+    """The weights of `attention` after the softmax, (B, Tq, H, Tk) in float32 (float64 for float64): what a map draws.
+
+    batch, queries, heads: a slice or an int each, for some of them; all unless given. return_factors: also what dropout multiplies them by.
+    Options as of `attention`. Without gradients.
+
+    >>> x = np.ones((1, 3, 1, 2), np.float32)
+    >>> attention_weights(x, x, causal=True, queries=1)[0, 0, 0]
+    array([0.5, 0.5, 0. ], dtype=float32)
+    """
+    (q, k, _), added = _batched(q, k, k)
+    call = call_of(q.shape[2], scheme, causal, scale, dict(options))
+    _want_seed(call)
+    given = q
+    q, k = torch_backend().detached(q, k) if is_torch(q) else (_last_axis_dense(np.asarray(x)) for x in (q, k))
+    blocks = [_block(which, q.shape[axis], name) for axis, (which, name) in enumerate(((batch, "batch"), (queries, "queries"), (heads, "heads")))]
+    shape, wide = (*(len(block) for block in blocks), k.shape[1]), "float64" in str(q.dtype)
+    made = [np.empty(shape, np.float64 if wide else np.float32) for _ in range(2 if return_factors else 1)]
+    tensors = core_tensors(call.tensors)
+    _core.attention_weights((q, k, k), plan_of(call.scheme), tensors, tuple(block.start for block in blocks), made[0], made[1] if return_factors else None)
+    found = [torch_backend().from_numpy(x) if is_torch(given) else returned(given, x) for x in made]
+    found = [x[0] if added else x for x in found]
+    return tuple(found) if return_factors else found[0]
 
 
 def merge_attention(parts: Any, out_dtype: Any = None) -> tuple[Array, Array]:
@@ -229,7 +314,7 @@ def explain_attention(
     True
     """
     (q, k, v), _ = _batched(q, k, v)
-    spec = _spec(q.shape[2], scheme, causal, scale, dict(options))
+    call = call_of(q.shape[2], scheme, causal, scale, dict(options))
     if is_torch(q):
-        q, k, v, spec = torch_backend().detached(q, k, v, spec)
-    return _core.explain_attention((q, k, v), core_spec(spec))
+        q, k, v = torch_backend().detached(q, k, v)
+    return _core.explain_attention((q, k, v), plan_of(call.scheme), core_tensors(call.tensors))

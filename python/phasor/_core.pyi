@@ -173,16 +173,31 @@ class Bias:
 
 def fill_xl_sinusoids(out: object, spec: object, distances: object | None) -> None: ...
 
-def attention(qkv: object, spec: dict, out: object, lse: object | None) -> None:
+class Attention:
+    """An attention scheme made ready; its tensors come with each call."""
+
+    def __init__(self, scheme: object) -> None: ...
+
+    @property
+    def text(self) -> str:
+        """The scheme as text."""
+
+def attention_from_json(text: str) -> Attention:
+    """The Attention of a scheme's text."""
+
+def attention(qkv: object, plan: Attention, tensors: dict, out: object, lse: object | None) -> None:
     """Writes out (B, Tq, H, Dv) and lse (B, Tq, H, 1)."""
 
-def attention_backward(qkv: object, spec: dict, saved: object, gradients: object, terms: object | None) -> None:
+def attention_backward(qkv: object, plan: Attention, tensors: dict, saved: object, gradients: object, terms: object | None) -> None:
     """Writes the gradients of q, k, v; adds those of the rest."""
+
+def attention_weights(qkv: object, plan: Attention, tensors: dict, first: object, out: object, factors: object | None) -> None:
+    """Writes the weights of some rows, and what dropout multiplies them by."""
 
 def merge_attention(parts: object, out: object, lse: object | None) -> None:
     """Outputs over disjoint sets of keys, made one."""
 
-def explain_attention(qkv: object, spec: dict) -> dict:
+def explain_attention(qkv: object, plan: Attention, tensors: dict) -> dict:
     """What a call would do."""
 
 def fill_from_offset(arg0: object, arg1: int, /) -> None: ...

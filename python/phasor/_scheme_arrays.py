@@ -29,10 +29,10 @@ def column(table: Array) -> Array:
     return table.swapaxes(0, 1)[None, ..., None]
 
 
-def float64_list(values: Any) -> Array:
-    """Numbers as contiguous float64 of one axis."""
-    if is_torch(values):
-        import torch
-
-        return values.to(torch.float64).reshape(-1).contiguous()
-    return np.ascontiguousarray(np.asarray(values, np.float64).reshape(-1))
+def parameter_list(values: Any) -> Array:
+    """Numbers as (1, 1, 1, count)."""
+    if not is_torch(values):
+        values = np.asarray(values)
+        if values.dtype.kind != "f":
+            values = values.astype(np.float64)
+    return values.reshape(-1)[None, None, None]

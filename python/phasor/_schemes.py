@@ -12,7 +12,22 @@ from phasor._arrays import Array, is_torch
 from phasor._bias import Bias
 from phasor._position_types import PositionMap
 from phasor._rotary import Rotary
-from phasor._scheme_arrays import column, float64_list, rows_of_heads, vector_of_heads
+from phasor._scheme_arrays import column, parameter_list, rows_of_heads, vector_of_heads
+from phasor._scheme_types import (
+    DENSE,
+    PLAIN,
+    BiasScheme,
+    ClipRows,
+    ContentScheme,
+    CopeScheme,
+    DecomposedScheme,
+    GridScheme,
+    RotaryScheme,
+    SegmentScheme,
+    TableScheme,
+    TermScheme,
+    XposScheme,
+)
 
 __all__ = [
     "BiasTerm",
@@ -39,12 +54,17 @@ DebertaReading = Literal["hf", "microsoft", "hf_swapped"]
 
 @dataclass
 class Pieces:
-    """What a scheme is made of: the dict of each term, as the core reads it (python/src/attention_spec.hpp)."""
+    """What a scheme is made of: the values of each term, and its tensors as the core names them (python/src/attention_call.hpp)."""
 
     heads: int  # of q
-    terms: list[dict[str, Any]] = field(default_factory=list)
-    content: dict[str, Any] | None = None
+    content: ContentScheme
+    terms: list[TermScheme] = field(default_factory=list)
+    tensors: list[dict[str, Any]] = field(default_factory=list)  # one dict per term
     content_shift: Array | None = None
+
+    def add(self, term: TermScheme, **tensors: Any) -> None:
+        self.terms.append(term)
+        self.tensors.append({name: tensor for name, tensor in tensors.items() if tensor is not None})
 
 
 class Scheme:
@@ -61,8 +81,7 @@ def _refuse_learned(spec: Any) -> None:
         raise ValueError(f"attention: {kind}'s {name} require a gradient that a spec does not keep, wanted BiasTerm(spec, parameters)")
 
 
-def _table(side: str, table: Array, left: int, right: int, **more: Any) -> dict[str, Any]:
-    return {"kind": "table", "side": side, "table": rows_of_heads(table), "left": left, "right": right, **more}
+Side = Literal["query", "key", "value"]
 
 
 # ---- Functions of the distance ----
@@ -86,12 +105,10 @@ class BiasTerm(Scheme):
             _refuse_learned(spec)
         if getattr(spec, "heads", None) == 0:
             spec = replace(spec, heads=pieces.heads)
-        term: dict[str, Any] = {"kind": "bias", "bias": spec, "first_head": self.first_head}
-        if self.parameters is not None:
-            term["parameters"] = float64_list(self.parameters)
-        if self.gate is not None:
-            term["gate"] = self.gate[..., None]
-        pieces.terms.append(term)
+        gate = None if self.gate is None else self.gate[..., None]
+        parameters = None if self.parameters is None else parameter_list(self.parameters)
+        term = BiasScheme(spec, self.first_head, gate is not None, parameters is not None)
+        pieces.add(term, features=gate, parameters=parameters)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +160,7 @@ class Dense(Scheme):
 
     def add_to(self, pieces: Pieces) -> None:
         bias = self.bias if self.bias.ndim == 4 else self.bias[None]
-        pieces.terms.append({"kind": "dense", "bias": bias.swapaxes(1, 2)})
+        pieces.add(DENSE, table=bias.swapaxes(1, 2))
 
 
 # ---- Tables on the query, key or value side ----
@@ -154,7 +171,7 @@ class TableTerm(Scheme):
     """A table on the query or key side, or added to values: (rows, D), (H, rows, D) or (B, H, rows, D), rows by key - query from -left to
     right. features (B or 1, T, H or 1, width) instead of q or k; shift (H or 1, width) added to them. scale None: the attention's."""
 
-    side: str
+    side: Side
     table: Array
     left: int
     right: int
@@ -167,8 +184,9 @@ class TableTerm(Scheme):
         if self.side not in ("query", "key", "value"):
             raise ValueError(f"TableTerm: side is {self.side!r}, wanted 'query', 'key' or 'value'")
         shift = None if self.shift is None else vector_of_heads(self.shift)
-        more = {"features": self.features, "shift": shift, "scale": self.scale, "zero_outside": self.zero_outside}
-        pieces.terms.append(_table(self.side, self.table, self.left, self.right, **more))
+        rows = ClipRows(self.left, self.right, "zero" if self.zero_outside else "clamp")
+        term = TableScheme(self.side, rows, self.features is not None, shift is not None, self.scale)
+        pieces.add(term, table=rows_of_heads(self.table), features=self.features, shift=shift)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,9 +204,9 @@ class Shaw(Scheme):
     def add_to(self, pieces: Pieces) -> None:
         left, right = self._clip()
         if self.keys is not None:
-            pieces.terms.append(_table("query", self.keys, left, right))
+            pieces.add(TableScheme("query", ClipRows(left, right)), table=rows_of_heads(self.keys))
         if self.values is not None:
-            pieces.terms.append(_table("value", self.values, left, right))
+            pieces.add(TableScheme("value", ClipRows(left, right)), table=rows_of_heads(self.values))
 
     def _clip(self) -> tuple[int, int]:
         """left and right, by the rows of the tables where they are not said."""
@@ -220,8 +238,8 @@ class TransformerXL(Scheme):
         table = self.table if self.table.ndim == 4 else self.table[None]
         rows = table.shape[1]
         shift = None if self.v is None else vector_of_heads(self.v)
-        term = {"kind": "table", "side": "query", "table": table, "left": self.first_distance, "right": rows - 1 - self.first_distance}
-        pieces.terms.append({**term, "shift": shift, "scale": self.scale})
+        clip = ClipRows(self.first_distance, rows - 1 - self.first_distance)
+        pieces.add(TableScheme("query", clip, False, shift is not None, self.scale), table=table, shift=shift)
         if self.u is not None:
             if pieces.content_shift is not None:
                 raise ValueError("TransformerXL: a scheme before has a u of its own, wanted one")
@@ -248,15 +266,12 @@ class XLNet(Scheme):
         if self.query_segments is None or self.key_segments is None:
             raise ValueError("XLNet: segment_table is given without segments, wanted query_segments and key_segments")
         shift = None if self.segment_shift is None else vector_of_heads(self.segment_shift)
-        pieces.terms.append(
-            {
-                "kind": "segment",
-                "table": self.segment_table[None],
-                "shift": shift,
-                "query_segments": self.query_segments,
-                "key_segments": self.key_segments,
-                "scale": self.xl.scale,
-            }
+        pieces.add(
+            SegmentScheme(shift is not None, self.xl.scale),
+            table=self.segment_table[None],
+            shift=shift,
+            query_segments=self.query_segments,
+            key_segments=self.key_segments,
         )
 
 
@@ -272,10 +287,11 @@ class Deberta(Scheme):
     p2c: DebertaReading = "hf"
 
     def add_to(self, pieces: Pieces) -> None:
-        for side, table, reading in (("query", self.keys, self.c2p), ("key", self.queries, self.p2c)):
+        sides: tuple[tuple[Side, Array | None, DebertaReading], ...] = (("query", self.keys, self.c2p), ("key", self.queries, self.p2c))
+        for side, table, reading in sides:
             if table is not None:
                 rows = specs.DebertaBuckets(heads=1, buckets=self.buckets, max_distance=self.max_distance, reading=reading)
-                pieces.terms.append({"kind": "table", "side": side, "table": table[None], "rows": rows})
+                pieces.add(TableScheme(side, rows), table=table[None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,7 +305,8 @@ class Inkling(Scheme):
         extent = self.table.shape[1]
         rows = self.table.swapaxes(0, 1)
         rows = rows.flip(0) if is_torch(rows) else rows[::-1]
-        pieces.terms.append(_table("query", rows, extent - 1, 0, features=self.features, scale=1.0, zero_outside=True))
+        term = TableScheme("query", ClipRows(extent - 1, 0, "zero"), True, False, 1.0)
+        pieces.add(term, table=rows_of_heads(rows), features=self.features)
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,7 +318,7 @@ class Cope(Scheme):
     scale: float = 1.0
 
     def add_to(self, pieces: Pieces) -> None:
-        pieces.terms.append({"kind": "cope", "table": rows_of_heads(self.table), "gate_scale": self.gate_scale, "scale": self.scale})
+        pieces.add(CopeScheme(self.gate_scale, self.scale), table=rows_of_heads(self.table))
 
 
 # ---- Images: a position is a token's number in its grid, row by row ----
@@ -316,8 +333,8 @@ class Grid(Scheme):
     class_token: bool = False
 
     def add_to(self, pieces: Pieces) -> None:
-        term = {"kind": "grid", "window": tuple(self.window), "class_token": self.class_token, "table": column(self.table)}
-        pieces.terms.append(term)
+        term = GridScheme(specs.Window(*self.window), "first" if self.class_token else "absent")
+        pieces.add(term, table=column(self.table))
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,9 +348,8 @@ class Decomposed(Scheme):
     scale: float = 1.0
 
     def add_to(self, pieces: Pieces) -> None:
-        tables = {"rows_h": rows_of_heads(self.rows_h), "rows_w": rows_of_heads(self.rows_w)}
-        grids = {"query_grid": tuple(self.query_grid), "key_grid": tuple(self.key_grid)}
-        pieces.terms.append({"kind": "decomposed", **grids, **tables, "scale": self.scale})
+        term = DecomposedScheme(specs.Window(*self.query_grid), specs.Window(*self.key_grid), self.scale)
+        pieces.add(term, table=rows_of_heads(self.rows_h), second=rows_of_heads(self.rows_w))
 
 
 # ---- How q meets k ----
@@ -348,7 +364,7 @@ class Rope(Scheme):
     map: PositionMap | None = None
 
     def add_to(self, pieces: Pieces) -> None:
-        _set_content(pieces, {"rotary": self.rotary, "keys_rotated": self.keys_rotated, "map": self.map})
+        _set_content(pieces, RotaryScheme(self.rotary.spec, "rotated" if self.keys_rotated else "unrotated", self.map))
 
 
 @dataclass(frozen=True, eq=False)
@@ -360,18 +376,18 @@ class Xpos(Scheme):
     scale_base: float = 512.0
 
     def add_to(self, pieces: Pieces) -> None:
-        _set_content(pieces, {"rotary": self.rotary, "gamma": self.gamma, "scale_base": self.scale_base})
+        _set_content(pieces, XposScheme(self.rotary.spec, self.gamma, self.scale_base))
 
 
-def _set_content(pieces: Pieces, content: dict[str, Any]) -> None:
-    if pieces.content is not None:
+def _set_content(pieces: Pieces, content: ContentScheme) -> None:
+    if pieces.content is not PLAIN:
         raise ValueError("attention: two schemes say how q meets k, wanted one of Rope and Xpos")
     pieces.content = content
 
 
 def pieces_of(scheme: Any, heads: int) -> Pieces:
     """The pieces of a scheme, of a list of them, or of a bias or its spec (phasor.Alibi(), phasor.Kerple(...)). None: nothing."""
-    pieces = Pieces(heads)
+    pieces = Pieces(heads, PLAIN)
     parts: Iterable[Any] = () if scheme is None else scheme if isinstance(scheme, (list, tuple)) else (scheme,)
     for part in parts:
         if isinstance(part, Scheme):

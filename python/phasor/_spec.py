@@ -12,6 +12,7 @@ from phasor._numbers import freeze
 if TYPE_CHECKING:
     from phasor._additive import SinusoidalSpec
     from phasor._bias_specs import BiasSpec
+    from phasor._scheme_types import AttentionScheme
 
 __all__ = [
     "Axes",
@@ -218,7 +219,7 @@ class TableLayout:
 # ---- Specs as text, of every kind: docs/spec-format.md ----
 
 
-def spec_to_json(spec: RotarySpec | SinusoidalSpec | BiasSpec) -> str:
+def spec_to_json(spec: RotarySpec | SinusoidalSpec | BiasSpec | AttentionScheme) -> str:
     """A spec as JSON: what is not as by default, every number so that it comes back as it was. Equal specs have equal texts.
 
     >>> spec_to_json(RotarySpec(head_dim=64, base=5e5))
@@ -227,7 +228,7 @@ def spec_to_json(spec: RotarySpec | SinusoidalSpec | BiasSpec) -> str:
     return _core.spec_to_json(spec)
 
 
-def spec_from_json(text: str) -> RotarySpec | SinusoidalSpec | BiasSpec:
+def spec_from_json(text: str) -> RotarySpec | SinusoidalSpec | BiasSpec | AttentionScheme:
     """The spec of a text, checked as every spec is.
 
     >>> spec_from_json('{"phasor": 1, "type": "Alibi", "heads": 8}')

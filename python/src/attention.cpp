@@ -2,10 +2,15 @@
 // Attention for Python: what phasor/_attention.py is made of. The workspace is made here, for one call.
 #include "phasor/attention.hpp"
 
-#include <memory>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 
-#include "attention_spec.hpp"
+#include <memory>
+#include <string_view>
+
+#include "attention_call.hpp"
 #include "bindings.hpp"
+#include "phasor/serialised.hpp"
 
 namespace phasor::python {
 
@@ -38,8 +43,8 @@ struct Workspace {
   std::size_t size;
 };
 
-void forward(nb::handle qkv, const nb::dict& spec, nb::handle out, nb::handle lse) {
-  AttentionCall call(spec);
+void forward(nb::handle qkv, const Attention& plan, const nb::dict& given, nb::handle out, nb::handle lse) {
+  AttentionCall call(plan, given);
   Tensors tensors;
   const AttentionInputs inputs = tensors.inputs(qkv);
   call.check_mask(inputs);
@@ -54,8 +59,8 @@ void forward(nb::handle qkv, const nb::dict& spec, nb::handle out, nb::handle ls
 
 /// saved: out, lse, gradient of out, gradient of lse or None. gradients: of q, k, v, the content shift and the sinks, None where not
 /// wanted.
-void backward(nb::handle qkv, const nb::dict& spec, nb::handle saved, nb::handle gradients, nb::handle terms) {
-  AttentionCall call(spec);
+void backward(nb::handle qkv, const Attention& plan, const nb::dict& dict, nb::handle saved, nb::handle gradients, nb::handle terms) {
+  AttentionCall call(plan, dict);
   call.set_gradients(terms);
   Tensors tensors;
   const AttentionInputs inputs = tensors.inputs(qkv);
@@ -76,6 +81,22 @@ void backward(nb::handle qkv, const nb::dict& spec, nb::handle saved, nb::handle
   });
 }
 
+/// first: batch row, query and head of the block.
+void weights(nb::handle qkv, const Attention& plan, const nb::dict& given, nb::handle first, nb::handle out, nb::handle factors) {
+  AttentionCall call(plan, given);
+  Tensors tensors;
+  const AttentionInputs inputs = tensors.inputs(qkv);
+  call.check_mask(inputs);
+  const AttentionRows rows = {nb::cast<std::int64_t>(first[0]), nb::cast<std::int64_t>(first[1]), nb::cast<std::int64_t>(first[2])};
+  const AttentionWeights wanted = {tensors.write(out, "weights"), tensors.write(factors, "factors")};
+  run_unlocked(work_of(inputs), [&](const Runner& runner) {
+    call.spec.execution.runner = runner;
+    const Result<std::int64_t> bytes = attention_weights_workspace(inputs, call.spec, rows, wanted);
+    if (!bytes.ok()) return bytes.status();
+    return attention_weights(inputs, call.spec, rows, wanted, Workspace(*bytes).get());
+  });
+}
+
 void merge(nb::handle parts, nb::handle out, nb::handle lse) {
   Tensors tensors;
   std::vector<AttentionPart> views;
@@ -84,8 +105,8 @@ void merge(nb::handle parts, nb::handle out, nb::handle lse) {
   run_unlocked(0, [&](const Runner& runner) { return merge_attention(views, outputs, {.runner = runner}); });
 }
 
-nb::dict explain(nb::handle qkv, const nb::dict& spec) {
-  const AttentionCall call(spec);
+nb::dict explain(nb::handle qkv, const Attention& plan, const nb::dict& given) {
+  const AttentionCall call(plan, given);
   Tensors tensors;
   const AttentionInputs inputs = tensors.inputs(qkv);
   call.check_mask(inputs);
@@ -107,11 +128,24 @@ nb::dict explain(nb::handle qkv, const nb::dict& spec) {
 }  // namespace
 
 void bind_attention(nb::module_& m) {
-  m.def("attention", &forward, "qkv"_a, "spec"_a, "out"_a, "lse"_a.none(), "Writes out (B, Tq, H, Dv) and lse (B, Tq, H, 1).");
-  m.def("attention_backward", &backward, "qkv"_a, "spec"_a, "saved"_a, "gradients"_a, "terms"_a.none(),
+  nb::class_<Attention>(m, "Attention", "An attention scheme made ready; its tensors come with each call.")
+      .def(
+          "__init__",
+          [](Attention* self, nb::handle scheme) {
+            new (self) Attention(value_of(Attention::make(read<AttentionScheme>(scheme, "AttentionScheme"))));
+          },
+          "scheme"_a)
+      .def_prop_ro("text", [](const Attention& self) { return self.text(); }, "The scheme as text.");
+  m.def(
+      "attention_from_json", [](std::string_view text) { return value_of(Attention::make(value_of(attention_scheme_from_json(text)))); },
+      "text"_a, "The Attention of a scheme's text.");
+  m.def("attention", &forward, "qkv"_a, "plan"_a, "tensors"_a, "out"_a, "lse"_a.none(), "Writes out (B, Tq, H, Dv) and lse (B, Tq, H, 1).");
+  m.def("attention_backward", &backward, "qkv"_a, "plan"_a, "tensors"_a, "saved"_a, "gradients"_a, "terms"_a.none(),
         "Writes the gradients of q, k, v; adds those of the rest.");
+  m.def("attention_weights", &weights, "qkv"_a, "plan"_a, "tensors"_a, "first"_a, "out"_a, "factors"_a.none(),
+        "Writes the weights of some rows, and what dropout multiplies them by.");
   m.def("merge_attention", &merge, "parts"_a, "out"_a, "lse"_a.none(), "Outputs over disjoint sets of keys, made one.");
-  m.def("explain_attention", &explain, "qkv"_a, "spec"_a, "What a call would do.");
+  m.def("explain_attention", &explain, "qkv"_a, "plan"_a, "tensors"_a, "What a call would do.");
 }
 
 }  // namespace phasor::python

@@ -21,11 +21,13 @@ std::string spec_text(nb::handle dataclass) {
   const std::string name = type_name_of(dataclass);
   if (name == kName<RotarySpec>) return value_of(spec_to_json(read<RotarySpec>(dataclass, name)));
   if (name == kName<SinusoidalSpec>) return value_of(spec_to_json(read<SinusoidalSpec>(dataclass, name)));
+  if (name == kName<AttentionScheme>) return value_of(spec_to_json(read<AttentionScheme>(dataclass, name)));
   return value_of(spec_to_json(read<BiasSpec>(dataclass, "spec_to_json")));
 }
 
 const char* module_of(const AnySpec& spec) {
   if (std::holds_alternative<RotarySpec>(spec)) return "phasor._spec";
+  if (std::holds_alternative<AttentionScheme>(spec)) return "phasor._scheme_types";
   return std::holds_alternative<SinusoidalSpec>(spec) ? "phasor._additive" : "phasor._bias_specs";
 }
 

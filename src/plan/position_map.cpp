@@ -6,36 +6,12 @@
 #include <limits>
 
 #include "math/positions.hpp"
-#include "spec/format.hpp"
+#include "spec/scheme/rules.hpp"
 
 namespace phasor::plan {
 namespace {
 
 using math::DoubleDouble;
-
-constexpr std::int64_t kLargest = std::int64_t{1} << 53;
-
-Status error(const char* where, const char* name, double is, const char* wanted) {
-  return Status::invalid(spec::format("{}: {} is {}, wanted {}", where, name, is, wanted));
-}
-Status check_length(const char* where, const char* name, std::int64_t n) {
-  return n >= 1 && n <= kLargest ? Status() : error(where, name, static_cast<double>(n), "1 to 2^53");
-}
-
-Status check(const char* where, const ReRope& map) { return check_length(where, "window", map.window); }
-Status check(const char* where, const LeakyReRope& map) {
-  if (Status s = check_length(where, "window", map.window); !s) return s;
-  return map.factor > 0 && map.factor <= 0x1p53 ? Status() : error(where, "factor", map.factor, "above 0 and at most 2^53");
-}
-Status check(const char* where, const SelfExtend& map) {
-  if (Status s = check_length(where, "window", map.window); !s) return s;
-  return check_length(where, "group", map.group);
-}
-Status check(const char* where, const DualChunk& map) {
-  if (Status s = check_length(where, "chunk", map.chunk); !s) return s;
-  if (map.local >= 0 && map.local < map.chunk) return {};
-  return error(where, "local", static_cast<double>(map.local), "at least 0 and below chunk");
-}
 
 DoubleDouble whole(std::int64_t n) {
   const DoubleDouble magnitude = math::exact(n < 0 ? 0 - static_cast<std::uint64_t>(n) : static_cast<std::uint64_t>(n));
@@ -88,10 +64,6 @@ double far_distance(const LeakyReRope& map, std::int64_t r) {
 
 }  // namespace
 
-Status check_position_map(const char* where, const PositionMap& map) {
-  return std::visit([where](const auto& m) { return check(where, m); }, map);
-}
-
 PassPosition pass_position(const PositionMap& map, const MapPass& pass, std::int64_t p) {
   return std::visit([&](const auto& m) { return position(m, pass, p); }, map);
 }
@@ -104,7 +76,7 @@ int passes_of(const PositionMap& map) { return std::holds_alternative<DualChunk>
 
 KeyRange keys_of_pass(const PositionMap& map, int pass, std::int64_t query) {
   if (pass < 0 || pass >= passes_of(map) || query < 0 || query == std::numeric_limits<std::int64_t>::max()) return {};
-  if (!plan::check_position_map("keys_of_pass", map)) return {};
+  if (!spec::check_position_map("keys_of_pass", map)) return {};
   return std::visit([&](const auto& m) { return plan::keys(m, pass, query); }, map);
 }
 

@@ -6,9 +6,6 @@
 
 namespace phasor::plan {
 
-/// Windows, groups and chunks that make sense.
-Status check_position_map(const char* where, const PositionMap& map);
-
 /// base + n, or a fraction (LeakyReRope's far pass).
 struct PassPosition {
   std::int64_t base = 0;

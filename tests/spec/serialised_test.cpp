@@ -69,6 +69,7 @@ TEST(Serialised, one_type_may_be_asked_for) {
   EXPECT_EQ(rotary_spec_from_json(rotary)->head_dim, 128);
   EXPECT_EQ(sinusoidal_spec_from_json(sinusoidal)->width, 6);
   EXPECT_EQ(std::get<Alibi>(*bias_spec_from_json(alibi)).heads, 8);
+  EXPECT_EQ(attention_scheme_from_json(written(AttentionScheme{.softcap = 30}))->softcap, 30);
   EXPECT_EQ(rotary_spec_from_json(alibi).status().message(), "spec_from_json: type is \"Alibi\", wanted RotarySpec");
   EXPECT_EQ(sinusoidal_spec_from_json(rotary).status().message(), "spec_from_json: type is \"RotarySpec\", wanted SinusoidalSpec");
   EXPECT_EQ(
@@ -92,7 +93,7 @@ TEST(Serialised, what_is_no_spec_is_answered_with_where_it_is_and_what_is_wanted
       {R"({"phasor":1.5})", "phasor is 1.5, wanted 1, the version of the form that this library reads"},
       {R"({"phasor":1,"type":7})",
        "type is 7, wanted RotarySpec, SinusoidalSpec, Alibi, T5Buckets, DebertaBuckets, ShawClip, Kerple, Sandwich, Fire, DynamicMlp, "
-       "SwinTable or SwinV2"},
+       "SwinTable, SwinV2 or AttentionScheme"},
       {R"({"phasor":1,"type":"SinusoidalSpec","ladder":{"base":2}})",
        "ladder.type is missing, wanted GeometricLadder, LogSpacedLadder, BandLadder or GivenLadder"},
       {rotary(R"("head_dim":8)"), "line 1, byte 54: has the key \"head_dim\" a second time, wanted each key once"},
@@ -116,6 +117,43 @@ TEST(Serialised, what_is_no_spec_is_answered_with_where_it_is_and_what_is_wanted
       {rotary(R"("axes":{"axis_of_pair":[-1]})"), "axes.axis_of_pair[0] is -1, wanted 0 to 255"},
   };
   for (const Bad& bad : table) EXPECT_EQ(error(bad.text), "spec_from_json: " + bad.message) << bad.text;
+}
+
+TEST(Serialised, a_scheme_is_checked_where_its_text_says) {
+  const auto scheme = [](const std::string& rest) { return R"({"phasor":1,"type":"AttentionScheme",)" + rest + "}"; };
+  const std::string rotary = R"("content":{"type":"RotaryScheme","rotary":{"head_dim":64},"map":{"type":"ReRope","window":4}})";
+  const std::pair<std::string, std::string> table[] = {
+      {R"("terms":[{"type":"DenseScheme"},{"type":"BiasScheme","bias":{"type":"Alibi","heads":0}}])",
+       "AttentionScheme: terms[1]: Alibi: heads is 0, wanted 1 to 65536"},
+      {R"("terms":[{"type":"BiasScheme","bias":{"type":"Alibi","heads":4},"first_head":4}])",
+       "AttentionScheme: terms[0]: first_head is 4, wanted 0 to 3"},
+      {R"("terms":[{"type":"TableScheme","rows":{"type":"Alibi","heads":1}}])",
+       "AttentionScheme: terms[0]: rows is a bias without buckets of distances, wanted T5Buckets, DebertaBuckets or ShawClip"},
+      {R"("terms":[{"type":"TableScheme","rows":{"type":"ClipRows","left":-1}}])",
+       "AttentionScheme: terms[0]: rows has left -1 and right 0, wanted none below 0"},
+      {R"("terms":[{"type":"TableScheme","side":"key","shift":true}])",
+       "AttentionScheme: terms[0]: there is a shift, wanted none on the key side"},
+      {R"("terms":[{"type":"TableScheme","side":"value","scale":1}])",
+       "AttentionScheme: terms[0]: a table on the value side has features, a shift or a scale, wanted none of them"},
+      {R"("terms":[{"type":"GridScheme"}])", "AttentionScheme: terms[0]: window is 0 x 0, wanted 1 to 32768 each"},
+      {R"("terms":[{"type":"CopeScheme"}])", "AttentionScheme: terms[0]: mask is full, CoPE wants causal"},
+      {R"("terms":[{"type":"SegmentScheme","scale":Infinity}])", "AttentionScheme: terms[0]: scale is inf, wanted a finite number"},
+      {R"("terms":[{"type":"Alibi","heads":4}])",
+       "spec_from_json: terms[0].type is \"Alibi\", wanted BiasScheme, TableScheme, SegmentScheme, GridScheme, DecomposedScheme, "
+       "DenseScheme or CopeScheme"},
+      {R"("softcap":-1)", "AttentionScheme: softcap is -1, wanted 0 (none) or a finite number above"},
+      {R"("dropout":1)", "AttentionScheme: dropout is 1, wanted 0 or above, and below 1"},
+      {R"("mask":"sliding")", "spec_from_json: mask is \"sliding\", wanted full or causal"},
+      {R"("skip":"certified")", "AttentionScheme: skip is certified, wanted one term: symmetric or causal ALiBi without a gate"},
+      {R"("sinks":1)", "spec_from_json: sinks is 1, wanted true or false"},
+      {rotary, "AttentionScheme: content has a map and mask is full, wanted causal"},
+      {R"("mask":"causal",)" + rotary + R"(,"content_shift":true)",
+       "AttentionScheme: content_shift is given beside a rotated content, wanted PlainScheme"},
+      {R"("content":{"type":"RotaryScheme","rotary":{"head_dim":7}})",
+       "AttentionScheme: content: RotarySpec: head_dim is 7, wanted an even number"},
+      {R"("content":{"type":"XposScheme","rotary":{"head_dim":8},"gamma":0})", "AttentionScheme: content.gamma is 0, wanted above 0"},
+  };
+  for (const auto& [rest, message] : table) EXPECT_EQ(error(scheme(rest)), message) << rest;
 }
 
 TEST(Serialised, a_text_is_checked_as_a_spec_is) {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators of attention, whose specs are lists and a text (attention_text.py), so that compiled programs hold them; and their gradients."""
+"""The operators of attention, whose calls are lists and a text (attention_text.py), so that compiled programs hold them; and their gradients."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from phasor import _core
-from phasor._attention import core_spec
+from phasor._attention import Call, core_tensors, plan_of
 from phasor._torch import checks, private
-from phasor._torch.attention_text import encoded, filled, template
+from phasor._torch.attention_text import Template, encoded, template
 from phasor._torch.operators import LIBRARY
 from phasor._torch.plain import direct
 
@@ -22,23 +22,6 @@ _SPEC = "Tensor[] tensors, SymInt[] sizes, str spec"
 _SAVED = "Tensor out, Tensor lse, Tensor? out_gradient, Tensor? lse_gradient, bool[] wanted"
 LIBRARY.define(f"attention(Tensor q, Tensor k, Tensor v, {_SPEC}) -> (Tensor, Tensor)", tags=_TAGS)
 LIBRARY.define(f"attention_backward(Tensor q, Tensor k, Tensor v, {_SPEC}, {_SAVED}) -> Tensor[]", tags=_TAGS)
-
-# Which gradient of a term belongs to which of its tensors.
-_GRADIENT = {
-    "table": "table",
-    "rows_h": "table",
-    "rows_w": "second",
-    "bias": "table",
-    "features": "features",
-    "gate": "features",
-    "shift": "shift",
-    "parameters": "parameters",
-}
-
-
-def _core_spec(text: str, sizes: list[int], tensors: list[Tensor]) -> dict[str, Any]:
-    return core_spec({"content": None, "terms": [], **filled(template(text, tuple(sizes)), [x.detach() for x in tensors])})
-
 
 # ---- The operators ----
 
@@ -56,34 +39,25 @@ def _out_dtype(q: Tensor, name: str | None) -> torch.dtype:
     return q.dtype if name is None else getattr(torch, name)
 
 
-def _by_core(q: Tensor, k: Tensor, v: Tensor, spec: dict[str, Any]) -> tuple[Tensor, Tensor]:
-    out = torch.empty((*q.shape[:3], v.shape[3]), dtype=_out_dtype(q, spec.get("out_dtype")))
+def _by_core(q: Tensor, k: Tensor, v: Tensor, plan: Any, tensors: dict[str, Any], out_dtype: str | None) -> tuple[Tensor, Tensor]:
+    out = torch.empty((*q.shape[:3], v.shape[3]), dtype=_out_dtype(q, out_dtype))
     lse = torch.empty((*q.shape[:3], 1), dtype=_lse_dtype(q))
-    _core.attention((_dense(q), _dense(k), _dense(v)), spec, out, lse)
+    _core.attention((_dense(q), _dense(k), _dense(v)), plan, tensors, out, lse)
     return out, lse
 
 
 def _attention(q: Tensor, k: Tensor, v: Tensor, tensors: list[Tensor], sizes: list[int], spec: str) -> tuple[Tensor, Tensor]:
-    return _by_core(q, k, v, _core_spec(spec, sizes, tensors))
-
-
-def _slots(terms: list[dict[str, Any]]) -> dict[int, tuple[int, str]]:
-    """Which term and which of its gradients each tensor of the list is."""
-    found: dict[int, tuple[int, str]] = {}
-    for number, term in enumerate(terms):
-        for key, item in term.items():
-            if isinstance(item, dict) and "tensor" in item and key in _GRADIENT:
-                found[item["tensor"]] = (number, _GRADIENT[key])
-    return found
+    made = template(spec, tuple(sizes))
+    return _by_core(q, k, v, made.plan, core_tensors(made.filled(tensors)), made.out_dtype)
 
 
 class _TermGradients:
-    """What the core adds gradients of a spec's tensors to: a dict a term, the content's shift, the sinks."""
+    """What the core adds gradients of a call's tensors to: a dict a term, the content's shift, the sinks."""
 
-    def __init__(self, spec: dict[str, Any], tensors: list[Tensor], wanted: list[bool]) -> None:
-        slots = _slots(spec.get("terms", []))
-        alone = {spec.get(name, {}).get("tensor"): name for name in ("content_shift", "sinks")}
-        self.terms: list[dict[str, Tensor]] = [{} for _ in spec.get("terms", [])]
+    def __init__(self, call: Template, tensors: list[Tensor], wanted: list[bool]) -> None:
+        slots = {n: (number, name) for number, term in enumerate(call.terms) for name, n in term.items()}
+        alone = {call.tensors.get(name): name for name in ("content_shift", "sinks")}
+        self.terms: list[dict[str, Tensor]] = [{} for _ in call.terms]
         self.alone: dict[str, Tensor] = {}
         self.by_tensor: dict[int, Tensor] = {}
         for number in [n for n, want in enumerate(wanted) if want]:
@@ -109,12 +83,14 @@ def _attention_backward(
     lse_gradient: Tensor | None,
     wanted: list[bool],
 ) -> list[Tensor]:
-    made = _TermGradients(template(spec, tuple(sizes)), tensors, wanted[3:])
+    call = template(spec, tuple(sizes))
+    made = _TermGradients(call, tensors, wanted[3:])
     by_qkv = [torch.empty(x.shape, dtype=x.dtype) if want else None for x, want in zip((q, k, v), wanted)]
     out_gradient = torch.zeros_like(out) if out_gradient is None else _dense(out_gradient)
     saved = (_dense(out), lse.detach(), out_gradient, None if lse_gradient is None else _dense(lse_gradient))
     alone = (made.alone.get("content_shift"), made.alone.get("sinks"))
-    _core.attention_backward((_dense(q), _dense(k), _dense(v)), _core_spec(spec, sizes, tensors), saved, (*by_qkv, *alone), made.terms)
+    qkv = (_dense(q), _dense(k), _dense(v))
+    _core.attention_backward(qkv, call.plan, core_tensors(call.filled(tensors)), saved, (*by_qkv, *alone), made.terms)
     rest = [made.by_tensor[n].to(x.dtype) if n in made.by_tensor else x.new_empty(0) for n, x in enumerate(tensors)]
     return [q.new_empty(0) if x is None else x for x in by_qkv] + rest
 
@@ -176,32 +152,34 @@ def _cast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return q, k, v
 
 
-def _tensors_of(spec: dict[str, Any]) -> dict[str, Tensor]:
-    """The tensors of a spec and of its terms, by their names: several terms may have a `table`."""
+def _tensors_of(call: Call) -> dict[str, Tensor]:
+    """The tensors of a call and of its terms, by their names: several terms may have a `table`."""
     return {
         f"{name} of term {number - 1}" if number else name: value
-        for number, term in enumerate((spec, *spec["terms"]))
+        for number, term in enumerate((call.tensors, *call.tensors["terms"]))
         for name, value in term.items()
         if isinstance(value, Tensor)
     }
 
 
-def _nobody_looks(q: Tensor, k: Tensor, v: Tensor, spec: dict[str, Any]) -> bool:
+def _nobody_looks(q: Tensor, k: Tensor, v: Tensor, call: Call) -> bool:
     """Whether a call may go past the dispatcher: eager, of plain tensors, and without a gradient. Generating a token is such a call."""
     if torch.compiler.is_compiling():
         return False
     recording = torch.is_grad_enabled()
-    return all(direct(x, None, None) and not (recording and x.requires_grad) for x in (q, k, v, *_tensors_of(spec).values()))
+    return all(direct(x, None, None) and not (recording and x.requires_grad) for x in (q, k, v, *_tensors_of(call).values()))
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, spec: dict[str, Any]) -> tuple[Tensor, Tensor]:
+def attention(q: Tensor, k: Tensor, v: Tensor, call: Call) -> tuple[Tensor, Tensor]:
     """out and lse (B, T, H), with gradients."""
-    checks.one_device("attention", q=q, k=k, v=v, **_tensors_of(spec))
+    checks.one_device("attention", q=q, k=k, v=v, **_tensors_of(call))
     q, k, v = _cast(q, k, v)
-    if _nobody_looks(q, k, v, spec):
-        out, lse = _by_core(q, k, v, core_spec(spec))
+    if call.scheme.dropout and call.tensors["dropout_seed"] is None:
+        call.tensors["dropout_seed"] = torch.randint(0, 2**63 - 1, (2,))  # by PyTorch's generator: what is run again drops the same
+    if _nobody_looks(q, k, v, call):
+        out, lse = _by_core(q, k, v, plan_of(call.scheme), core_tensors(call.tensors), call.out_dtype)
     else:
-        tensors, sizes, text = encoded(spec)
+        tensors, sizes, text = encoded(call)
         out, lse = torch.ops.phasor.attention(q, k, v, tensors, sizes, text)
     return out, lse[..., 0]
 
@@ -224,6 +202,10 @@ def merge_attention(parts: list[tuple[Tensor, Tensor]], out_dtype: str | None = 
     return out, lse[..., 0]
 
 
-def detached(q: Tensor, k: Tensor, v: Tensor, spec: dict[str, Any]) -> Any:
+def detached(*tensors: Tensor) -> tuple[Tensor, ...]:
     """What the core can read."""
-    return _dense(q), _dense(k), _dense(v), spec
+    return tuple(_dense(x) for x in tensors)
+
+
+def from_numpy(x: Any) -> Tensor:
+    return torch.from_numpy(x)

@@ -1,59 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """A call of attention as operators carry it: tensors in one list, integers in another (they may be symbols), the rest in a text that is JSON.
 
-Specs in it have the form of docs/spec-format.md, but for the version and for integers, which are in the list. Texts are made by plain
-operations on strings, which compilers of Python programs follow where they do not follow the json module.
+The text is {"scheme": ..., "tensors": ..., "out_dtype": ...}: the scheme has the form of docs/spec-format.md, but for the version and for integers,
+which are in the list; the tensors are named as the core names them. Texts are made by plain operations on strings, which compilers of Python
+programs follow where they do not follow the json module.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any, get_args
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from phasor import _bias_specs, _core, _position_types
+from phasor import _core, _scheme_types
 from phasor._arrays import positions_argument
-from phasor._bias import Bias
-from phasor._rotary import Rotary
+from phasor._attention import Call
 from phasor._torch.caches import cached
-from phasor._torch.eager import words_of
 
-_TYPES: dict[str, type] = {
-    name: kind
-    for module in (_bias_specs, _position_types)
-    for name, kind in vars(module).items()
+_FIELDS: dict[str, tuple[str, ...]] = {
+    name: tuple(field.name for field in dataclasses.fields(kind))
+    for name, kind in vars(_scheme_types).items()
     if isinstance(kind, type) and dataclasses.is_dataclass(kind)
 }
-_FIELDS: dict[str, tuple[str, ...]] = {name: tuple(field.name for field in dataclasses.fields(kind)) for name, kind in _TYPES.items()}
-_BIASES = frozenset(kind.__name__ for kind in get_args(_bias_specs.BiasSpec))
-_PARTS = frozenset(("Mlp", "Window"))
-
-# Keys of arrays that may come as lists or NumPy's, too.
-_INTEGERS = ("prefix", "query_starts", "key_starts", "query_positions", "key_positions", "query_segments", "key_segments", "key_mask")
+_PARTS = frozenset(("Axes", "Mlp", "RotarySpec", "Window"))  # of a struct that is always of this type: it is not named
 _NUMBERS = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}  # as the json module reads them
 
 
-def _tensor(value: Tensor, tensors: list[Tensor], kind: str = "tensor") -> str:
-    tensors.append(value)
-    return f'{{"{kind}":{len(tensors) - 1}}}'
-
-
-def _fields(names: Any, value_of: Any, lists: tuple[list[Tensor], list[int]]) -> str:
-    parts = []
-    for name in names:
-        value = value_of(name)
-        if value is not None:
-            parts.append(f'"{name}":{_text(name, value, lists)}')
-    return "{" + ",".join(parts) + "}"
-
-
-def _text(key: str, value: Any, lists: tuple[list[Tensor], list[int]]) -> str:
-    tensors, sizes = lists
-    if isinstance(value, Tensor):
-        return _tensor(value, tensors)
+def _values(value: Any, sizes: list[int]) -> str:
+    """A value of a scheme."""
     if value is True or value is False:
         return "true" if value else "false"
     if isinstance(value, (int, torch.SymInt)):
@@ -63,73 +40,85 @@ def _text(key: str, value: Any, lists: tuple[list[Tensor], list[int]]) -> str:
         return _NUMBERS.get(repr(value), repr(value))
     if isinstance(value, str):
         return f'"{value}"'
-    if isinstance(value, dict):
-        return _fields(value, value.__getitem__, lists)
-    if key in _INTEGERS:
-        return _tensor(torch.as_tensor(value if torch.compiler.is_compiling() else positions_argument(value)), tensors)
     if isinstance(value, (list, tuple)):
-        return "[" + ",".join([_text("", item, lists) for item in value]) + "]"
-    if isinstance(value, Rotary):
-        return _tensor(words_of(value), tensors, "rotary")
-    return _object(value, lists)
-
-
-def _object(value: Any, lists: tuple[list[Tensor], list[int]]) -> str:
-    """A spec, a map or an array of another library. What is never but of one type, a part of a spec, does not name it."""
-    if isinstance(value, Bias):
-        value = value.spec
+        return "[" + ",".join([_values(item, sizes) for item in value]) + "]"
     name = type(value).__name__
-    if name in _FIELDS:
-        members = _fields(_FIELDS[name], lambda field: getattr(value, field), lists)
-        return members if name in _PARTS else f'{{"type":"{name}",{members[1:]}'
-    return _tensor(torch.as_tensor(value), lists[0])
+    if name not in _FIELDS:
+        raise TypeError(f"attention: a scheme holds {name}, wanted numbers and specs of phasor")
+    parts = [] if name in _PARTS else [f'"type":"{name}"']
+    for field in _FIELDS[name]:
+        member = getattr(value, field)
+        if member is not None:
+            parts.append(f'"{field}":{_values(member, sizes)}')
+    return "{" + ",".join(parts) + "}"
 
 
-def encoded(spec: dict[str, Any]) -> tuple[list[Tensor], list[int], str]:
-    """The tensors, the integers and the text of a spec."""
+def _tensor(value: Any, lists: tuple[list[Tensor], list[int]]) -> str:
+    """A tensor, or the first of consecutive positions."""
+    tensors, sizes = lists
+    if isinstance(value, (int, torch.SymInt)):
+        sizes.append(value)
+        return f'{{"size":{len(sizes) - 1}}}'
+    if not isinstance(value, Tensor):
+        value = torch.as_tensor(value if torch.compiler.is_compiling() else positions_argument(value))
+    tensors.append(value)
+    return str(len(tensors) - 1)
+
+
+def _tensors(named: dict[str, Any], lists: tuple[list[Tensor], list[int]]) -> str:
+    return "{" + ",".join([f'"{name}":{_tensor(value, lists)}' for name, value in named.items() if value is not None]) + "}"
+
+
+def encoded(call: Call) -> tuple[list[Tensor], list[int], str]:
+    """The tensors, the integers and the text of a call."""
     tensors: list[Tensor] = []
     sizes: list[int] = []
-    text = _text("spec", spec, (tensors, sizes))
-    return tensors, sizes, text
+    lists = (tensors, sizes)
+    scheme = _values(call.scheme, sizes)
+    terms = "[" + ",".join([_tensors(term, lists) for term in call.tensors["terms"]]) + "]"
+    alone = _tensors({name: value for name, value in call.tensors.items() if name != "terms"}, lists)
+    dtype = "null" if call.out_dtype is None else f'"{call.out_dtype}"'
+    return tensors, sizes, f'{{"scheme":{scheme},"terms":{terms},"tensors":{alone},"out_dtype":{dtype}}}'
 
 
 # ---- And back ----
 
 
-def _made(value: Any, sizes: tuple[int, ...]) -> Any:
-    """JSON's value as a spec has it, but for tensors."""
+def _sized(value: Any, sizes: tuple[int, ...]) -> Any:
+    """The same with the integers of the list."""
     if isinstance(value, list):
-        return [_made(item, sizes) for item in value]
+        return [_sized(item, sizes) for item in value]
     if not isinstance(value, dict):
         return value
-    if "size" in value:
-        return sizes[value["size"]]
-    members = {key: _made(item, sizes) for key, item in value.items()}
-    name = members.get("type")
-    if name is None:
-        return members
-    if name in _BIASES:  # members of biases are numbers, texts and lists of them: JSON again
-        return _core.bias_from_json(json.dumps({"phasor": 1, **members}))
-    del members["type"]
-    return _TYPES[name](**members)
+    return sizes[value["size"]] if "size" in value else {key: _sized(item, sizes) for key, item in value.items()}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Template:
+    """A call whose tensors are numbers in a list; integers are in brackets, to tell them from those."""
+
+    plan: Any
+    terms: list[dict[str, int]]
+    tensors: dict[str, Any]
+    out_dtype: str | None
+
+    def filled(self, tensors: list[Tensor]) -> dict[str, Any]:
+        """What the core takes."""
+        result: dict[str, Any] = {"terms": [{name: tensors[n].detach() for name, n in term.items()} for term in self.terms]}
+        for name, n in self.tensors.items():
+            result[name] = n[0] if isinstance(n, list) else tensors[n].detach()
+        return result
 
 
 @cached
-def template(text: str, sizes: tuple[int, ...]) -> dict[str, Any]:
-    """The spec of a text, its tensors as their numbers: made once."""
+def template(text: str, sizes: tuple[int, ...]) -> Template:
+    """The call of a text: made once."""
     try:
-        return _made(json.loads(text), sizes)
+        read = json.loads(text)
+        scheme = {"phasor": 1, **_sized(read["scheme"], sizes)}
+        tensors = {name: [sizes[n["size"]]] if isinstance(n, dict) else n for name, n in read["tensors"].items()}
+        made = (read["terms"], tensors, read["out_dtype"])
     except (KeyError, TypeError, IndexError, json.JSONDecodeError):
         shown = text if len(text) < 80 else text[:77] + "..."
         raise ValueError(f"attention: spec is {shown!r}, wanted the text that phasor.attention makes") from None
-
-
-def filled(value: Any, tensors: list[Tensor]) -> Any:
-    """The same with the tensors."""
-    if isinstance(value, dict):
-        if "tensor" in value:
-            return tensors[value["tensor"]]
-        if len(value) == 1 and isinstance(value.get("rotary"), int):
-            return _core.rotary_from_words(tensors[value["rotary"]])
-        return {key: filled(item, tensors) for key, item in value.items()}
-    return [filled(item, tensors) for item in value] if isinstance(value, list) else value
+    return Template(_core.attention_from_json(json.dumps(scheme)), *made)

@@ -50,24 +50,45 @@ void read_enum(nb::handle object, E& value, const std::string& where) {
   raise(PyExc_ValueError, where + ": is " + text + ", wanted " + wanted);
 }
 
-/// The alternative whose dataclass the object is.
+/// The names of T: its own, or those of a variant's alternatives, which may be variants too.
+template <class T>
+std::string names_of() {
+  if constexpr (is_variant<T>) {
+    return []<class... A>(std::type_identity<std::variant<A...>>) {
+      std::string names;
+      ((names += (names.empty() ? "" : ", ") + names_of<A>()), ...);
+      return names;
+    }(std::type_identity<T>());
+  } else {
+    return std::string(kName<T>);
+  }
+}
+
+/// Whether the object is of T's dataclass, or of an alternative's; then it is read.
+template <class T>
+bool read_named(nb::handle object, const std::string& name, T& value, const std::string& where) {
+  if constexpr (is_variant<T>) {
+    const auto attempt = [&]<class A>(std::type_identity<A>) {
+      A alternative{};
+      if (!read_named(object, name, alternative, where)) return false;
+      value = std::move(alternative);
+      return true;
+    };
+    return [&]<class... A>(std::type_identity<std::variant<A...>>) {
+      return (attempt(std::type_identity<A>()) || ...);
+    }(std::type_identity<T>());
+  } else {
+    if (name != kName<T>) return false;
+    read_python(object, value, where);
+    return true;
+  }
+}
+
 template <class... T>
 void read_variant(nb::handle object, std::variant<T...>& value, const std::string& where) {
   const std::string name = type_name_of(object);
-  bool found = false;
-  const auto attempt = [&]<class A>(std::type_identity<A>) {
-    if (found || name != kName<A>) return;
-    A alternative{};
-    read_python(object, alternative, where);
-    value = std::move(alternative);
-    found = true;
-  };
-  (attempt(std::type_identity<T>{}), ...);
-  if (!found) {
-    std::string wanted;
-    ((wanted += (wanted.empty() ? "" : ", ") + std::string(kName<T>)), ...);
-    raise(PyExc_TypeError, where + ": is " + name + ", wanted one of " + wanted);
-  }
+  if (read_named(object, name, value, where)) return;
+  raise(PyExc_TypeError, where + ": is " + name + ", wanted one of " + names_of<std::variant<T...>>());
 }
 
 template <class T>

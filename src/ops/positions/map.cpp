@@ -7,6 +7,7 @@
 #include "job/positions.hpp"
 #include "math/positions.hpp"
 #include "plan/position_map.hpp"
+#include "spec/scheme/rules.hpp"
 
 namespace phasor {
 namespace {
@@ -91,7 +92,7 @@ Status fill_temperature(std::span<float> out, const QueryTemperature& temperatur
 Status fill_pass_positions(const PositionsView& out, const PositionMap& map, const MapPass& pass, const Positions& at) {
   constexpr const char* where = "fill_pass_positions";
   if (Status s = job::check_output(where, out); !s) return s;
-  if (Status s = plan::check_position_map(where, map); !s) return s;
+  if (Status s = spec::check_position_map(where, map); !s) return s;
   if (pass.pass < 0 || pass.pass >= passes_of(map)) return error(where, "pass is {}, wanted 0 to {}", pass.pass, passes_of(map) - 1);
   if (Status s = job::check_source(where, at, out); !s) return s;
   return job::fill(where, out, [&](PositionSink& sink) {

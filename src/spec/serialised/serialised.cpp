@@ -9,6 +9,7 @@
 #include "spec/additive.hpp"
 #include "spec/bias.hpp"
 #include "spec/rotary.hpp"
+#include "spec/scheme/scheme.hpp"
 #include "spec/serialised/reader.hpp"
 #include "spec/serialised/writer.hpp"
 #include "spec/without_exceptions.hpp"
@@ -128,11 +129,13 @@ Result<std::string> unpacked(std::span<const std::int64_t> words) {
 Result<std::string> spec_to_json(const RotarySpec& spec) { return spec::written(spec); }
 Result<std::string> spec_to_json(const SinusoidalSpec& spec) { return spec::written(spec); }
 Result<std::string> spec_to_json(const BiasSpec& spec) { return spec::written(spec); }
+Result<std::string> spec_to_json(const AttentionScheme& scheme) { return spec::written(scheme); }
 
 Result<AnySpec> spec_from_json(std::string_view text) { return spec::from_text<AnySpec>(text); }
 Result<RotarySpec> rotary_spec_from_json(std::string_view text) { return spec::from_text<RotarySpec>(text); }
 Result<SinusoidalSpec> sinusoidal_spec_from_json(std::string_view text) { return spec::from_text<SinusoidalSpec>(text); }
 Result<BiasSpec> bias_spec_from_json(std::string_view text) { return spec::from_text<BiasSpec>(text); }
+Result<AttentionScheme> attention_scheme_from_json(std::string_view text) { return spec::from_text<AttentionScheme>(text); }
 
 Result<std::vector<std::int64_t>> words_of_text(std::string_view text) {
   return spec::without_exceptions("words_of_text", [&]() -> Result<std::vector<std::int64_t>> { return spec::packed(text); });

@@ -130,13 +130,13 @@ def test_inductor_compiles_it():
 
 
 def _operands(name):
-    from phasor._attention import _spec
+    from phasor._attention import call_of
     from phasor._torch.attention_text import encoded
 
     case = CASES[name]
     q, k, v = qkv(*case.tokens)
     mask = Mask(**case.mask)
-    return (q, k, v, *encoded(_spec(H, case.scheme(case.tensors()), mask.causal, None, {})))
+    return (q, k, v, *encoded(call_of(H, case.scheme(case.tensors()), mask.causal, None, {})))
 
 
 @pytest.mark.parametrize("name", ["none", "shaw_values", "xlnet", "several"])

@@ -6,7 +6,7 @@
 #include "cpu/attention/host_terms/sinks.hpp"
 #include "job/check.hpp"
 #include "job/positions.hpp"
-#include "plan/position_map.hpp"
+#include "spec/scheme/rules.hpp"
 
 namespace phasor::attend {
 namespace {
@@ -152,7 +152,7 @@ Status check_content(const char* where, const RotaryContent& content, const Visi
     return error(where, "content.keys is {}, wanted unrotated or rotated", static_cast<int>(content.keys));
   if (!content.map) return {};
   const std::string name = std::string(where) + ": content.map";
-  if (Status s = plan::check_position_map(name.c_str(), *content.map); !s) return s;
+  if (Status s = spec::check_position_map(name.c_str(), *content.map); !s) return s;
   if (content.keys != KeyState::unrotated) return error(where, "content has a map and rotated keys, wanted them unrotated");
   if (see.mask != Mask::causal) return error(where, "content has a map and mask is full, wanted causal");
   if (see.prefix.size > 0) return error(where, "content has a map and a prefix is given, wanted none");
