@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "math/portable.hpp"
-#include "phasor/fields.hpp"
+#include "phasor/scheme.hpp"
 #include "phasor/serialised.hpp"
 
 namespace phasor::test {

@@ -8,10 +8,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
 #include "phasor/attention.hpp"
+#include "phasor/fields.hpp"
 
 namespace phasor {
 
@@ -134,5 +137,88 @@ class Attention {
   explicit Attention(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)) {}
   std::shared_ptr<const Plan> plan_;
 };
+
+// ---- Fields, as fields.hpp has those of encodings ----
+
+constexpr std::string_view name_of(std::type_identity<ClipRows> /*type*/) { return "ClipRows"; }
+constexpr std::string_view name_of(std::type_identity<BiasScheme> /*type*/) { return "BiasScheme"; }
+constexpr std::string_view name_of(std::type_identity<TableScheme> /*type*/) { return "TableScheme"; }
+constexpr std::string_view name_of(std::type_identity<SegmentScheme> /*type*/) { return "SegmentScheme"; }
+constexpr std::string_view name_of(std::type_identity<GridScheme> /*type*/) { return "GridScheme"; }
+constexpr std::string_view name_of(std::type_identity<DecomposedScheme> /*type*/) { return "DecomposedScheme"; }
+constexpr std::string_view name_of(std::type_identity<DenseScheme> /*type*/) { return "DenseScheme"; }
+constexpr std::string_view name_of(std::type_identity<CopeScheme> /*type*/) { return "CopeScheme"; }
+constexpr std::string_view name_of(std::type_identity<PlainScheme> /*type*/) { return "PlainScheme"; }
+constexpr std::string_view name_of(std::type_identity<RotaryScheme> /*type*/) { return "RotaryScheme"; }
+constexpr std::string_view name_of(std::type_identity<XposScheme> /*type*/) { return "XposScheme"; }
+constexpr std::string_view name_of(std::type_identity<AttentionScheme> /*type*/) { return "AttentionScheme"; }
+
+constexpr auto values_of(std::type_identity<OutsideRows> /*type*/) { return detail::texts("clamp", "zero"); }
+constexpr auto values_of(std::type_identity<TableSide> /*type*/) { return detail::texts("query", "key", "value"); }
+constexpr auto values_of(std::type_identity<ClassToken> /*type*/) { return detail::texts("absent", "first"); }
+constexpr auto values_of(std::type_identity<KeyState> /*type*/) { return detail::texts("unrotated", "rotated"); }
+constexpr auto values_of(std::type_identity<Mask> /*type*/) { return detail::texts("full", "causal"); }
+constexpr auto values_of(std::type_identity<TileSkip> /*type*/) { return detail::texts("none", "certified"); }
+
+void fields(auto& visit, SpecOf<ClipRows> auto& s) {
+  visit("left", s.left);
+  visit("right", s.right);
+  visit("outside", s.outside);
+}
+void fields(auto& visit, SpecOf<BiasScheme> auto& s) {
+  visit("bias", s.bias);
+  visit("first_head", s.first_head);
+  visit("gate", s.gate);
+  visit("parameters", s.parameters);
+}
+void fields(auto& visit, SpecOf<TableScheme> auto& s) {
+  visit("side", s.side);
+  visit("rows", s.rows);
+  visit("features", s.features);
+  visit("shift", s.shift);
+  visit("scale", s.scale);
+}
+void fields(auto& visit, SpecOf<SegmentScheme> auto& s) {
+  visit("shift", s.shift);
+  visit("scale", s.scale);
+}
+void fields(auto& visit, SpecOf<GridScheme> auto& s) {
+  visit("window", s.window);
+  visit("class_token", s.class_token);
+}
+void fields(auto& visit, SpecOf<DecomposedScheme> auto& s) {
+  visit("query_grid", s.query_grid);
+  visit("key_grid", s.key_grid);
+  visit("scale", s.scale);
+}
+void fields(auto& /*visit*/, SpecOf<DenseScheme> auto& /*s*/) {}
+void fields(auto& visit, SpecOf<CopeScheme> auto& s) {
+  visit("gate_scale", s.gate_scale);
+  visit("scale", s.scale);
+}
+void fields(auto& /*visit*/, SpecOf<PlainScheme> auto& /*s*/) {}
+void fields(auto& visit, SpecOf<RotaryScheme> auto& s) {
+  visit("rotary", s.rotary);
+  visit("keys", s.keys);
+  visit("map", s.map);
+}
+void fields(auto& visit, SpecOf<XposScheme> auto& s) {
+  visit("rotary", s.rotary);
+  visit("gamma", s.gamma);
+  visit("scale_base", s.scale_base);
+}
+void fields(auto& visit, SpecOf<AttentionScheme> auto& s) {
+  visit("content", s.content);
+  visit("content_shift", s.content_shift);
+  visit("terms", s.terms);
+  visit("scale", s.scale);
+  visit("softcap", s.softcap);
+  visit("sinks", s.sinks);
+  visit("mask", s.mask);
+  visit("left", s.left);
+  visit("right", s.right);
+  visit("skip", s.skip);
+  visit("dropout", s.dropout);
+}
 
 }  // namespace phasor

@@ -58,8 +58,8 @@ from phasor._model_types import (
     QueryTemperature,
 )
 from phasor._rotary import Rotary, apply_rotary, apply_rotary_
-from phasor._scheme_types import AttentionScheme
-from phasor._schemes import (
+from phasor._attention.types import AttentionScheme
+from phasor._attention.schemes import (
     BiasTerm,
     Conformer,
     Cope,

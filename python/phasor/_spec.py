@@ -12,7 +12,7 @@ from phasor._numbers import freeze
 if TYPE_CHECKING:
     from phasor._additive import SinusoidalSpec
     from phasor._bias_specs import BiasSpec
-    from phasor._scheme_types import AttentionScheme
+    from phasor._attention.types import AttentionScheme
 
 __all__ = [
     "Axes",

@@ -27,7 +27,7 @@ std::string spec_text(nb::handle dataclass) {
 
 const char* module_of(const AnySpec& spec) {
   if (std::holds_alternative<RotarySpec>(spec)) return "phasor._spec";
-  if (std::holds_alternative<AttentionScheme>(spec)) return "phasor._scheme_types";
+  if (std::holds_alternative<AttentionScheme>(spec)) return "phasor._attention.types";
   return std::holds_alternative<SinusoidalSpec>(spec) ? "phasor._additive" : "phasor._bias_specs";
 }
 

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "analysis/models.hpp"
-#include "spec/gguf_bytes.hpp"
+#include "spec/gguf/gguf_bytes.hpp"
 
 namespace phasor {
 namespace {

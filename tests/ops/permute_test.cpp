@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "../spec/gguf_bytes.hpp"
+#include "../spec/gguf/gguf_bytes.hpp"
 #include "../spec/safetensors_bytes.hpp"
 #include "../tensor.hpp"
 #include "golden_file.hpp"

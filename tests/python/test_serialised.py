@@ -12,7 +12,8 @@ import pytest
 import torch
 
 import phasor
-from phasor import _additive, _bias_specs, _core, _scheme_types, _spec
+from phasor import _additive, _bias_specs, _core, _spec
+from phasor._attention import types
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = (ROOT / "tests" / "golden" / "specs_version_1.jsonl").read_text().splitlines()
@@ -20,7 +21,7 @@ PAGE = (ROOT / "docs" / "spec-format.md").read_text()
 
 _TYPES = {
     name: kind
-    for module in (_spec, _additive, _bias_specs, _scheme_types)
+    for module in (_spec, _additive, _bias_specs, types)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and dataclasses.is_dataclass(kind)
 }

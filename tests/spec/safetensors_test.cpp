@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "gguf_bytes.hpp"
+#include "gguf/gguf_bytes.hpp"
 #include "golden_file.hpp"
 #include "safetensors_bytes.hpp"
 

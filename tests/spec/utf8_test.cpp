@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "gguf_bytes.hpp"
+#include "gguf/gguf_bytes.hpp"
 #include "golden_file.hpp"
 #include "phasor/model.hpp"
 #include "safetensors_bytes.hpp"

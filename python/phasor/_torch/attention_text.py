@@ -15,14 +15,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from phasor import _core, _scheme_types
+from phasor import _core
+from phasor._attention import types
 from phasor._arrays import positions_argument
 from phasor._attention import Call
 from phasor._torch.caches import cached
 
 _FIELDS: dict[str, tuple[str, ...]] = {
     name: tuple(field.name for field in dataclasses.fields(kind))
-    for name, kind in vars(_scheme_types).items()
+    for name, kind in vars(types).items()
     if isinstance(kind, type) and dataclasses.is_dataclass(kind)
 }
 _PARTS = frozenset(("Axes", "Mlp", "RotarySpec", "Window"))  # of a struct that is always of this type: it is not named

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from phasor import _additive, _bias, _torch
 from phasor import _bias_specs as specs
-from phasor import _schemes as schemes
+from phasor._attention import schemes
 
 
 def _normal(*shape: int) -> nn.Parameter:

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "phasor/fields.hpp"
+#include "phasor/scheme.hpp"
 
 namespace phasor::python {
 

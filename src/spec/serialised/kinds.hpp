@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "phasor/fields.hpp"
+#include "phasor/scheme.hpp"
 
 namespace phasor::spec {
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import phasor
-from phasor import _core, _scheme_types
-from phasor._attention import call_of, plan_of
+from phasor import _core
+from phasor._attention import call_of, plan_of, types
 from phasor._torch.attention_text import encoded, template
 
 H, D = 4, 8
@@ -58,8 +58,8 @@ def test_operators_carry_the_same_scheme(name):
 
 def test_parts_are_named_by_what_they_are():
     scheme = phasor.scheme_of([phasor.T5(TABLE), phasor.Rope(ROPE)], sinks=np.zeros(H), skip=False, dropout=0.5)
-    assert scheme.terms == (_scheme_types.BiasScheme(phasor.T5Buckets(heads=H), parameters=True),)
-    assert scheme.content == _scheme_types.RotaryScheme(ROPE.spec)
+    assert scheme.terms == (types.BiasScheme(phasor.T5Buckets(heads=H), parameters=True),)
+    assert scheme.content == types.RotaryScheme(ROPE.spec)
     assert scheme.sinks and scheme.dropout == 0.5 and scheme.mask == "full"
 
 

@@ -9,25 +9,12 @@ from typing import Any, Literal
 
 from phasor import _bias_specs as specs
 from phasor._arrays import Array, is_torch
+from phasor._attention import types
+from phasor._attention.arrays import column, parameter_list, rows_of_heads, vector_of_heads
+from phasor._attention.types import DENSE, PLAIN, ClipRows, TableScheme
 from phasor._bias import Bias
 from phasor._position_types import PositionMap
 from phasor._rotary import Rotary
-from phasor._scheme_arrays import column, parameter_list, rows_of_heads, vector_of_heads
-from phasor._scheme_types import (
-    DENSE,
-    PLAIN,
-    BiasScheme,
-    ClipRows,
-    ContentScheme,
-    CopeScheme,
-    DecomposedScheme,
-    GridScheme,
-    RotaryScheme,
-    SegmentScheme,
-    TableScheme,
-    TermScheme,
-    XposScheme,
-)
 
 __all__ = [
     "BiasTerm",
@@ -57,12 +44,12 @@ class Pieces:
     """What a scheme is made of: the values of each term, and its tensors as the core names them (python/src/attention_call.hpp)."""
 
     heads: int  # of q
-    content: ContentScheme
-    terms: list[TermScheme] = field(default_factory=list)
+    content: types.ContentScheme
+    terms: list[types.TermScheme] = field(default_factory=list)
     tensors: list[dict[str, Any]] = field(default_factory=list)  # one dict per term
     content_shift: Array | None = None
 
-    def add(self, term: TermScheme, **tensors: Any) -> None:
+    def add(self, term: types.TermScheme, **tensors: Any) -> None:
         self.terms.append(term)
         self.tensors.append({name: tensor for name, tensor in tensors.items() if tensor is not None})
 
@@ -107,7 +94,7 @@ class BiasTerm(Scheme):
             spec = replace(spec, heads=pieces.heads)
         gate = None if self.gate is None else self.gate[..., None]
         parameters = None if self.parameters is None else parameter_list(self.parameters)
-        term = BiasScheme(spec, self.first_head, gate is not None, parameters is not None)
+        term = types.BiasScheme(spec, self.first_head, gate is not None, parameters is not None)
         pieces.add(term, features=gate, parameters=parameters)
 
 
@@ -168,8 +155,8 @@ class Dense(Scheme):
 
 @dataclass(frozen=True, eq=False)
 class TableTerm(Scheme):
-    """A table on the query or key side, or added to values: (rows, D), (H, rows, D) or (B, H, rows, D), rows by key - query from -left to
-    right. features (B or 1, T, H or 1, width) instead of q or k; shift (H or 1, width) added to them. scale None: the attention's."""
+    """A table on the query or key side, or added to values: (rows, D), (H, rows, D) or (B, H, rows, D), rows by key - query from -left to right.
+    features (B or 1, T, H or 1, width) instead of q or k; shift (H or 1, width) added to them. scale None: the attention's."""
 
     side: Side
     table: Array
@@ -267,7 +254,7 @@ class XLNet(Scheme):
             raise ValueError("XLNet: segment_table is given without segments, wanted query_segments and key_segments")
         shift = None if self.segment_shift is None else vector_of_heads(self.segment_shift)
         pieces.add(
-            SegmentScheme(shift is not None, self.xl.scale),
+            types.SegmentScheme(shift is not None, self.xl.scale),
             table=self.segment_table[None],
             shift=shift,
             query_segments=self.query_segments,
@@ -318,7 +305,7 @@ class Cope(Scheme):
     scale: float = 1.0
 
     def add_to(self, pieces: Pieces) -> None:
-        pieces.add(CopeScheme(self.gate_scale, self.scale), table=rows_of_heads(self.table))
+        pieces.add(types.CopeScheme(self.gate_scale, self.scale), table=rows_of_heads(self.table))
 
 
 # ---- Images: a position is a token's number in its grid, row by row ----
@@ -333,7 +320,7 @@ class Grid(Scheme):
     class_token: bool = False
 
     def add_to(self, pieces: Pieces) -> None:
-        term = GridScheme(specs.Window(*self.window), "first" if self.class_token else "absent")
+        term = types.GridScheme(specs.Window(*self.window), "first" if self.class_token else "absent")
         pieces.add(term, table=column(self.table))
 
 
@@ -348,7 +335,7 @@ class Decomposed(Scheme):
     scale: float = 1.0
 
     def add_to(self, pieces: Pieces) -> None:
-        term = DecomposedScheme(specs.Window(*self.query_grid), specs.Window(*self.key_grid), self.scale)
+        term = types.DecomposedScheme(specs.Window(*self.query_grid), specs.Window(*self.key_grid), self.scale)
         pieces.add(term, table=rows_of_heads(self.rows_h), second=rows_of_heads(self.rows_w))
 
 
@@ -364,7 +351,7 @@ class Rope(Scheme):
     map: PositionMap | None = None
 
     def add_to(self, pieces: Pieces) -> None:
-        _set_content(pieces, RotaryScheme(self.rotary.spec, "rotated" if self.keys_rotated else "unrotated", self.map))
+        _set_content(pieces, types.RotaryScheme(self.rotary.spec, "rotated" if self.keys_rotated else "unrotated", self.map))
 
 
 @dataclass(frozen=True, eq=False)
@@ -376,10 +363,10 @@ class Xpos(Scheme):
     scale_base: float = 512.0
 
     def add_to(self, pieces: Pieces) -> None:
-        _set_content(pieces, XposScheme(self.rotary.spec, self.gamma, self.scale_base))
+        _set_content(pieces, types.XposScheme(self.rotary.spec, self.gamma, self.scale_base))
 
 
-def _set_content(pieces: Pieces, content: ContentScheme) -> None:
+def _set_content(pieces: Pieces, content: types.ContentScheme) -> None:
     if pieces.content is not PLAIN:
         raise ValueError("attention: two schemes say how q meets k, wanted one of Rope and Xpos")
     pieces.content = content

@@ -12,9 +12,9 @@ import numpy as np
 
 from phasor import _core
 from phasor._arrays import Array, is_torch, positions_argument, returned, torch_backend
+from phasor._attention.schemes import pieces_of
+from phasor._attention.types import AttentionScheme
 from phasor._numbers import integers
-from phasor._scheme_types import AttentionScheme
-from phasor._schemes import pieces_of
 
 __all__ = ["AttentionOptions", "attention", "attention_weights", "explain_attention", "merge_attention", "scheme_of"]
 

@@ -2,7 +2,7 @@
 // Towers of multimodal models, image encoders, and models that bias scores or add positions to tokens, by name.
 #include <cmath>
 
-#include "spec/hf_golden.hpp"
+#include "spec/hf/hf_golden.hpp"
 
 namespace phasor {
 namespace {

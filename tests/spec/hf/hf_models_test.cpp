@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "spec/hf_golden.hpp"
+#include "spec/hf/hf_golden.hpp"
 
 namespace phasor {
 namespace {

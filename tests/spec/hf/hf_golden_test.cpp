@@ -6,7 +6,7 @@
 #include <map>
 
 #include "phasor/rotary.hpp"
-#include "spec/hf_golden.hpp"
+#include "spec/hf/hf_golden.hpp"
 
 namespace phasor {
 namespace {

@@ -2,7 +2,7 @@
 // The dialects of config.json: which key wins, what legacy and vLLM keys mean, and strict errors for what does not fit.
 #include <cmath>
 
-#include "spec/hf_golden.hpp"
+#include "spec/hf/hf_golden.hpp"
 
 namespace phasor {
 namespace {
