@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TIDY = "clang-tidy-19"
 FOLDERS = ("src", "cli", "include", "tests/attention/reference")
-OLDEST = 60
+OLDEST = 20
 HEAVY = ("cli/parser.cpp", "cli/json.cpp")  # half a minute each: they include CLI11 and nlohmann-json
 
 
@@ -116,7 +116,7 @@ def look(root, build, sources, jobs):
     """Looks at every source; whether all are clean."""
     version = subprocess.run([TIDY, "--version"], capture_output=True, check=True).stdout
     settings = version + (root / ".clang-tidy").read_bytes()
-    # clang takes the tests as the dev build compiled them, so their commands are there.
+    # clang takes the tests as the dev build compiled them, and the sources of a folder as one file: their own commands are there.
     databases = [d for d in (build.parent / "dev", build) if (d / "compile_commands.json").exists()]
     commands = {source: (d, command) for d in databases for source, command in commands_of(d).items()}
     missing = [str(s.relative_to(root)) for s in sources if s not in commands]

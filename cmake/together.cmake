@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+# The sources of a folder compiled as one file: what they include is read once, which was more than half of their time. Not in the dev
+# build, where each must name what it includes, nor in a wheel or a user's project, which share its objects in ccache. A folder's sources then share
+# their unnamed namespace too: those that have a name of another's are listed as ALONE where this is called.
+set(phasor_compiles_together OFF)
+if(PROJECT_IS_TOP_LEVEL AND NOT SKBUILD AND (CMAKE_BUILD_TYPE STREQUAL Release OR PHASOR_TEST_OBJECTS OR CMAKE_CXX_FLAGS MATCHES "-fsanitize"))
+  set(phasor_compiles_together ON)
+endif()
+
+# phasor_together(LIST ROOT ALONE...): in LIST, the sources of each folder under ROOT but ALONE give way to a file that includes them.
+function(phasor_together list root)
+  if(NOT phasor_compiles_together)
+    return()
+  endif()
+  set(kept)
+  set(files)
+  foreach(source ${${list}})
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${root} OUTPUT_VARIABLE path)
+    cmake_path(GET path PARENT_PATH folder)
+    string(REPLACE "/" "_" file "${list}_${folder}")
+    if(path IN_LIST ARGN OR source IN_LIST ARGN)
+      list(APPEND kept ${source})
+    else()
+      list(APPEND files ${file})
+      string(APPEND text_${file} "#include \"${path}\"\n")
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES files)
+  foreach(file ${files})
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/together/${file}.cpp CONTENT "${text_${file}}" @ONLY)
+    list(APPEND kept ${PROJECT_BINARY_DIR}/together/${file}.cpp)
+  endforeach()
+  set(${list} ${kept} PARENT_SCOPE)
+endfunction()
