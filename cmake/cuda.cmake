@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-# The CUDA proof: tests/cuda/*.cu become cuda_proof, which shows that src/math gives the same bits on a GPU.
+# The CUDA backend inside of the library, and the programs that test it on a GPU: cuda_proof (src/math gives the same bits there) and
+# gpu_rotary (so do the rotary functions).
 enable_language(CUDA)
-file(GLOB cuda_sources CONFIGURE_DEPENDS tests/cuda/*.cu)
-if(cuda_sources)
-  add_executable(cuda_proof ${cuda_sources})
-  target_include_directories(cuda_proof PRIVATE src tests)
-  target_link_libraries(cuda_proof PRIVATE phasor::phasor)
-  # --fmad=false and -ffp-contract=off: the rotation is never fused, on either side. CMake 3.25 does not know the standards of nvcc 13.
-  target_compile_options(cuda_proof PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--std=c++20;--fmad=false;--expt-relaxed-constexpr;-Xcompiler=-ffp-contract=off>)
-endif()
+find_package(CUDAToolkit REQUIRED)
+# --fmad=false and -ffp-contract=off: the rotation is never fused, on either side. CMake 3.25 does not know the standards of nvcc 13.
+set(phasor_cuda_options $<$<COMPILE_LANGUAGE:CUDA>:--std=c++20;--fmad=false;--expt-relaxed-constexpr;-Xcompiler=-ffp-contract=off>)
+target_compile_options(phasor PRIVATE ${phasor_cuda_options})
+target_link_libraries(phasor PRIVATE CUDA::cudart_static)
+foreach(program proof gpu_rotary)
+  add_executable(${program} tests/cuda/${program}.cu tests/cuda/random_calls.cpp)
+  target_include_directories(${program} PRIVATE src tests)
+  target_link_libraries(${program} PRIVATE phasor::phasor CUDA::cudart_static)
+  target_compile_options(${program} PRIVATE ${phasor_cuda_options})
+endforeach()
+set_target_properties(proof PROPERTIES OUTPUT_NAME cuda_proof)

@@ -16,7 +16,8 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 def visible(stage):
     """The stages that `stage` may include."""
     step = next(i for i, names in enumerate(STEPS) if stage in names)
-    return {name for names in STEPS[:step] for name in names} | {stage}
+    seen = {name for names in STEPS[:step] for name in names} | {stage}
+    return seen | {"cuda"} if stage == "no_cuda" else seen  # which is what takes its place
 
 
 def place_of(root, file, target):

@@ -26,6 +26,7 @@ concept PlainData = job::is_plain<Job>();
 template <PlainData Job>
 using Run = Status (*)(Job& job, const Execution& execution);
 
+/// An operation that a backend does not have yet is null.
 struct Backend {
   const char* name;
   Run<job::RotateJob> rotate;
@@ -57,6 +58,9 @@ struct Backend {
 
 /// The backend of a device; an error where this build has none.
 Result<const Backend*> choose(Device device);
+
+/// What a call of an operation that a backend does not have says.
+Status not_there(const Backend& backend);
 
 /// Puts another backend in the place of a kind of device's, null for none, and returns the one before: for tests, which watch it.
 const Backend* replace(DeviceKind kind, const Backend* by);

@@ -5,6 +5,7 @@
 #include "backend/backend.hpp"
 #include "cpu/attention/host/run.hpp"
 #include "cpu/run.hpp"
+#include "cuda/run.hpp"
 #include "job/check.hpp"
 #include "spec/format.hpp"
 
@@ -35,6 +36,13 @@ constexpr Backend kCpu = {
     .explain_attention = cpu::explain_attention,
 };
 
+constexpr Backend kCuda = {
+    .name = "cuda",
+    .rotate = cuda::run_rotate,
+    .rerotate = cuda::run_rerotate,
+    .rows = cuda::run_rows,
+};
+
 /// By DeviceKind.
 std::atomic<const Backend*> backends[] = {&kCpu, nullptr};
 
@@ -43,8 +51,13 @@ std::atomic<const Backend*> backends[] = {&kCpu, nullptr};
 Result<const Backend*> choose(Device device) {
   const Backend* const chosen = backends[static_cast<int>(device.kind)].load(std::memory_order_acquire);
   if (chosen != nullptr) return chosen;
+  if (device.kind == DeviceKind::cuda && cuda::is_built()) return &kCuda;
   return Status::unsupported(
       spec::format("memory on {}: this build has no backend for it, wanted memory on the CPU", job::name_of(device)));
+}
+
+Status not_there(const Backend& backend) {
+  return Status::unsupported(spec::format("this operation is not on {} yet, wanted memory on the CPU", backend.name));
 }
 
 const Backend* replace(DeviceKind kind, const Backend* by) { return backends[static_cast<int>(kind)].exchange(by); }

@@ -11,6 +11,8 @@ namespace phasor::math {
 
 /// One radian in turns, 1 / (2 pi): a float32 angle is a fractional position at this step.
 constexpr Step kRadian = {{0x36d8a5664f10e410, 0x7f09d5f47d4d3770, 0x28be60db9391054a}, 0};
+/// The same in code for a device, which a variable of the host is no part of.
+PHASOR_HD constexpr Step radian() { return kRadian; }
 
 /// Below this |sin x - x| < |x|^3 / 6 < 2^-26 |x| and 1 - cos x < 2^-25: x and 1 are the nearest float32, next to a power of two as well.
 constexpr float kSmallAngle = 0x1p-12F;
@@ -31,7 +33,7 @@ PHASOR_HD inline Phase128 phase128_of_angle(float x) {
   const bool negative = (bits >> 31) != 0;
   if (shift <= 0) {  // a whole number
     const i64 whole = static_cast<i64>(mantissa << -shift);
-    return phase128_of(kRadian, negative ? -whole : whole);
+    return phase128_of(radian(), negative ? -whole : whole);
   }
   const u128 low = static_cast<u128>(kRadian.fraction[1]) * mantissa;
   const u128 high = static_cast<u128>(kRadian.fraction[2]) * mantissa + static_cast<u64>(low >> 64);
@@ -49,7 +51,7 @@ PHASOR_HD inline void sincos_of_angle(float x, float& cos, float& sin) {
   } else if (!is_angle(x)) {
     cos = sin = bit_cast<float>(u32{0x7fc00000});
   } else if (sincos_proven<Long>(phase128_of_angle(x), tiny_bound_of_angle(x), 1.0, cos, sin)) {
-    sincos_in_doubt(phase_of(kRadian, static_cast<double>(x)), 1.0, cos, sin);
+    sincos_in_doubt(phase_of(radian(), static_cast<double>(x)), 1.0, cos, sin);
   }
 }
 

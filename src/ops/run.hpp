@@ -11,7 +11,8 @@ Status run(Result<Job> job, backend::Run<Job> backend::Backend::* operation, con
   if (!job.ok()) return job.status();
   const Result<const backend::Backend*> chosen = backend::choose(job->device);
   if (!chosen.ok()) return chosen.status();
-  return ((*chosen)->*operation)(*job, execution);
+  const backend::Run<Job> run = (*chosen)->*operation;
+  return run == nullptr ? backend::not_there(**chosen) : run(*job, execution);
 }
 
 }  // namespace phasor::ops

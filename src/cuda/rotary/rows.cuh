@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel of cos_sin: a thread per value.
+#pragma once
+
+#include <algorithm>
+
+#include "cuda/rotary/rows.hpp"
+#include "cuda/tables.hpp"
+#include "cuda/tuning.hpp"
+
+namespace phasor::cuda {
+
+constexpr unsigned kRowsThreads = 128;
+
+struct RowsParameter {
+  job::RowsJob job;
+  alignas(16) std::byte tables[kTableBytes];
+};
+
+PHASOR_HD inline int64_t rows_threads(const job::RowsJob& job) { return job.batch * job.tokens * job.heads * row_values(job); }
+inline unsigned rows_blocks(const job::RowsJob& job) {
+  return static_cast<unsigned>(std::min<int64_t>((rows_threads(job) + kRowsThreads - 1) / kRowsThreads, (int64_t{1} << 31) - 1));
+}
+
+template <class T>
+__global__ void __launch_bounds__(kRowsThreads) write_rows(const __grid_constant__ RowsParameter parameter) {
+  const job::RowsJob& job = parameter.job;
+  const int64_t step = int64_t{gridDim.x} * kRowsThreads;
+  for (int64_t thread = int64_t{blockIdx.x} * kRowsThreads + threadIdx.x; thread < rows_threads(job); thread += step) {
+    write_row_value<T>(job, parameter.tables, thread);
+  }
+}
+
+inline const void* rows_kernel(bool wide) {
+  return wide ? reinterpret_cast<const void*>(&write_rows<double>) : reinterpret_cast<const void*>(&write_rows<float>);
+}
+
+}  // namespace phasor::cuda

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rotary functions on a GPU: random calls give the bits of the CPU; a captured graph gives those of positions that changed since; wrong
+// devices and streams are refused with words. `gpu_rotary [CALLS]` prints a table and exits non-zero where something differs.
+#include <cuda_runtime.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+
+#include "cuda/random_calls.hpp"
+
+namespace phasor::test {
+namespace {
+
+int failures = 0;
+
+void expect(bool holds, const std::string& what) {
+  if (holds) return;
+  if (++failures <= 20) std::printf("FAIL: %s\n", what.c_str());
+}
+void must(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  std::printf("FAIL: %s: %s\n", what, cudaGetErrorString(error));
+  std::exit(2);
+}
+
+constexpr Device kGpu = {DeviceKind::cuda, 0};
+
+/// Copies of buffers on the device.
+class OnDevice {
+ public:
+  explicit OnDevice(const std::vector<std::vector<std::byte>>& buffers) {
+    for (const auto& buffer : buffers) {
+      void* data = nullptr;
+      must(cudaMalloc(&data, buffer.size() + 1), "cudaMalloc");
+      must(cudaMemcpy(data, buffer.data(), buffer.size(), cudaMemcpyHostToDevice), "copy to the device");
+      memory.push_back(static_cast<std::byte*>(data));
+    }
+  }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+  ~OnDevice() {
+    for (std::byte* const data : memory) cudaFree(data);
+  }
+  std::vector<std::byte> read(std::size_t n, std::size_t bytes) const {
+    std::vector<std::byte> result(bytes);
+    must(cudaMemcpy(result.data(), memory[n], bytes, cudaMemcpyDeviceToHost), "copy from the device");
+    return result;
+  }
+  std::vector<std::byte*> memory;
+};
+
+std::vector<std::byte*> pointers(std::vector<std::vector<std::byte>>& buffers) {
+  std::vector<std::byte*> list;
+  for (auto& buffer : buffers) list.push_back(buffer.data());
+  return list;
+}
+
+void random_calls(std::uint64_t calls) {
+  cudaStream_t stream = nullptr;
+  must(cudaStreamCreate(&stream), "cudaStreamCreate");
+  std::map<std::string, int> compared;
+  for (std::uint64_t seed = 1; seed <= calls; ++seed) {
+    const auto call = random_call(seed);
+    if (!call) continue;
+    auto host = call->buffers;
+    const Status by_cpu = call->run(pointers(host), {}, {});
+    const OnDevice device(call->buffers);
+    const Status by_gpu = call->run(device.memory, {.stream = stream}, kGpu);
+    const std::string name = call->name + ", seed " + std::to_string(seed);
+    if (!by_gpu.ok() && by_gpu.message().find("not supported on CUDA yet") != std::string::npos) {
+      ++compared[call->name + ", lists too long"];
+      continue;
+    }
+    expect(by_cpu.message() == by_gpu.message(), name + ": the CPU says '" + by_cpu.message() + "', the GPU '" + by_gpu.message() + "'");
+    if (!by_cpu.ok() || !by_gpu.ok()) continue;
+    must(cudaStreamSynchronize(stream), name.c_str());
+    ++compared[call->name];
+    for (std::size_t b = 0; b < host.size(); ++b) {
+      expect(same_elements(device.read(b, host[b].size()), host[b], call->elements[b]),
+             name + ": other bits in buffer " + std::to_string(b));
+    }
+  }
+  must(cudaStreamDestroy(stream), "cudaStreamDestroy");
+  for (const auto& [name, count] : compared) std::printf("%6d calls of %s\n", count, name.c_str());
+}
+
+/// One decoded token: captured once, replayed with another position in device memory.
+void graph() {
+  const Rotary rotary = *Rotary::make({.head_dim = 128});
+  std::vector<float> q(32 * 128);
+  for (std::size_t i = 0; i < q.size(); ++i) q[i] = static_cast<float>(i % 17) - 8;
+  std::vector<std::vector<std::byte>> buffers(3);
+  buffers[0].resize(q.size() * 4);
+  std::memcpy(buffers[0].data(), q.data(), buffers[0].size());
+  buffers[1] = buffers[0];
+  buffers[2].resize(8);
+  const OnDevice device(buffers);
+  const Extents shape = {1, 1, 32, 128};
+  const ConstTensorView in = {device.memory[0], DType::f32, shape, contiguous_strides(shape), kGpu};
+  const TensorView out = {device.memory[1], DType::f32, shape, contiguous_strides(shape), kGpu};
+  Positions at = positions(reinterpret_cast<const std::int64_t*>(device.memory[2]), 1, 1, 1);
+  at.device = kGpu;
+  cudaStream_t stream = nullptr;
+  cudaGraph_t captured = nullptr;
+  cudaGraphExec_t program = nullptr;
+  must(cudaStreamCreate(&stream), "cudaStreamCreate");
+  must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
+  const Status status = rotary.apply(InOut(in, out), at, {.execution = {.stream = stream}});
+  must(cudaStreamEndCapture(stream, &captured), "end of capture");
+  expect(status.ok(), "capture: " + status.message());
+  must(cudaGraphInstantiate(&program, captured, 0), "cudaGraphInstantiate");
+  for (const std::int64_t position : {std::int64_t{0}, std::int64_t{7}, std::int64_t{1} << 40, std::int64_t{-3}}) {
+    must(cudaMemcpy(device.memory[2], &position, 8, cudaMemcpyHostToDevice), "position");
+    must(cudaGraphLaunch(program, stream), "cudaGraphLaunch");
+    must(cudaStreamSynchronize(stream), "graph");
+    std::vector<float> want = q;
+    expect(rotary.apply(view(want.data(), shape), positions(&position, 1, 1, 1)).ok(), "the CPU");
+    expect(std::memcmp(device.read(1, q.size() * 4).data(), want.data(), q.size() * 4) == 0, "graph at " + std::to_string(position));
+  }
+  std::printf("     4 replays of a graph\n");
+}
+
+void bad_input() {
+  const Rotary rotary = *Rotary::make({.head_dim = 8});
+  const Extents shape = {1, 1, 1, 8};
+  const OnDevice device({std::vector<std::byte>(64)});
+  const TensorView q = {device.memory[0], DType::f32, shape, contiguous_strides(shape), kGpu};
+  std::vector<float> host(8);
+  const auto message = [&](const TensorView& x, const Positions& at) { return rotary.apply(x, at).message(); };
+  const std::int64_t position = 1;
+  expect(message(q, positions(&position, 1, 1, 1)).find("positions are on cpu, wanted cuda:0") != std::string::npos, "host positions");
+  TensorView elsewhere = q;
+  elsewhere.device.index = 99;
+  expect(message(elsewhere, positions_from(1)).find("CUDA says cudaErrorInvalidDevice") != std::string::npos, "a device that is not there");
+  // An error that is pending before a call is not consumed by it.
+  expect(cudaSetDevice(98) == cudaErrorInvalidDevice, "no such device");
+  expect(rotary.apply(q, positions_from(1)).ok(), "a call beside a pending error");
+  expect(cudaGetLastError() == cudaErrorInvalidDevice, "the pending error is still there");
+  must(cudaDeviceSynchronize(), "bad input");
+  std::printf("     4 bad calls\n");
+}
+
+}  // namespace
+}  // namespace phasor::test
+
+int main(int argc, char** argv) {
+  using namespace phasor::test;
+  random_calls(argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 20000);
+  graph();
+  bad_input();
+  std::printf("gpu_rotary: %s\n", failures == 0 ? "PASS" : "FAIL");
+  return failures == 0 ? 0 : 1;
+}

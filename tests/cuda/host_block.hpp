@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of src/cuda run by the host, thread after thread: what they compute is tested where there is no GPU.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "cuda/rotary/rotate.hpp"
+#include "cuda/rotary/rows.hpp"
+#include "cuda/rotary/work.hpp"
+#include "phasor/result.hpp"
+
+namespace phasor::test {
+
+/// A block of threads as cuda/rotary/rotate.hpp wants it. The last threads go first: nothing may depend on their order.
+struct HostBlock {
+  int threads;
+
+  template <class T>
+  static cuda::PairRow<T> any_row(const cuda::Rows& rows, const cuda::RowPlace& place, std::int64_t pair) {
+    return cuda::pair_row<T>(rows, place, pair);
+  }
+  template <class State>
+  struct PerThread {
+    std::unique_ptr<std::array<State, cuda::kThreads>> states = std::make_unique<std::array<State, cuda::kThreads>>();
+    State& of(int thread) { return (*states)[static_cast<std::size_t>(thread)]; }
+  };
+  template <class Body>
+  void each(const Body& body) {
+    for (int thread = threads - 1; thread >= 0; --thread) body(thread, threads);
+  }
+};
+
+template <DType dtype, Pairing read, Pairing write>
+void rotate_on_host(const cuda::RotateWork& work) {
+  using T = typename cuda::Element<dtype>::Value;
+  const bool vectors = cuda::takes_vectors(work);
+  const cuda::LaunchShape shape = cuda::launch_shape(work, vectors);
+  std::vector<T> memory(shape.shared_bytes / sizeof(T));
+  HostBlock block{shape.threads};
+  const cuda::WorkAt at = {&work, {&work.job.rows, nullptr, work.job.rows.from}};
+  for (std::int64_t row = 0; row < work.job.batch * work.job.tokens; ++row) {
+    if (vectors) {
+      constexpr int kWidth = static_cast<int>(cuda::kVectorBytes / bytes_of(dtype));
+      cuda::rotate_row<dtype, read, write, kWidth>(at, row, memory.data(), block);
+    } else {
+      cuda::rotate_row<dtype, read, write, 1>(at, row, memory.data(), block);
+    }
+  }
+}
+
+template <DType dtype>
+void rotate_on_host(const cuda::RotateWork& work) {
+  constexpr Pairing kHalf = Pairing::half;
+  constexpr Pairing kInterleaved = Pairing::interleaved;
+  if (work.job.read == kHalf) {
+    work.job.write == kHalf ? rotate_on_host<dtype, kHalf, kHalf>(work) : rotate_on_host<dtype, kHalf, kInterleaved>(work);
+  } else {
+    work.job.write == kHalf ? rotate_on_host<dtype, kInterleaved, kHalf>(work) : rotate_on_host<dtype, kInterleaved, kInterleaved>(work);
+  }
+}
+
+inline Status rotate_on_host(job::RotateJob& job, const Execution& /*execution*/) {
+  if (job.batch == 0 || job.tokens == 0 || job.head_dim == 0) return {};
+  const cuda::RotateWork work = cuda::work_of(job);
+  if (job.dtype == DType::f32) rotate_on_host<DType::f32>(work);
+  if (job.dtype == DType::f64) rotate_on_host<DType::f64>(work);
+  if (job.dtype == DType::f16) rotate_on_host<DType::f16>(work);
+  if (job.dtype == DType::bf16) rotate_on_host<DType::bf16>(work);
+  return {};
+}
+
+inline Status rerotate_on_host(job::RerotateJob& job, const Execution& execution) {
+  job.link();
+  return rotate_on_host(job.rotate, execution);
+}
+
+inline Status rows_on_host(job::RowsJob& job, const Execution& /*execution*/) {
+  const std::int64_t threads = job.batch * job.tokens * job.heads * cuda::row_values(job);
+  for (std::int64_t thread = 0; thread < threads; ++thread) {
+    job.dtype == DType::f64 ? cuda::write_row_value<double>(job, nullptr, thread) : cuda::write_row_value<float>(job, nullptr, thread);
+  }
+  return {};
+}
+
+}  // namespace phasor::test

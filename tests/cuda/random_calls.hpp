@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random calls of every rotary function, made from a seed: specs of every kind, dtypes, strides, positions, tables, caches. The memory of a
+// call is a list of buffers, so that one call runs on the host and on a device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "phasor/phasor.hpp"
+
+namespace phasor::test {
+
+/// Buffers by number, and the call with pointers to their copies.
+struct RandomCall {
+  std::string name;
+  std::vector<std::vector<std::byte>> buffers;
+  std::vector<DType> elements;  // of each buffer that holds a tensor, for comparing; those of integers are not written
+  std::function<Status(const std::vector<std::byte*>& memory, const Execution& execution, Device device)> run;
+};
+
+/// None where the seed's spec or call is one that the library refuses.
+std::optional<RandomCall> random_call(std::uint64_t seed);
+
+/// Whether two buffers hold the same bits; two NaN are the same, since machines differ in theirs.
+bool same_elements(const std::vector<std::byte>& a, const std::vector<std::byte>& b, DType dtype);
+
+}  // namespace phasor::test

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds the library with its CUDA backend from the checkout and .carry/ (tools/make_carry.sh) by g++ and nvcc, runs every GPU test and times
+# the kernels: for machines with a GPU and without packages. Results under $OUT (default ./out), objects in build/gpu. A table comes last.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+out=${OUT:-out} build=build/gpu jobs=$(nproc)
+mkdir -p "$out" "$build"
+[ -d .carry/include ] || { echo "gpu_test: .carry is missing; run tools/make_carry.sh where the packages are" >&2; exit 2; }
+nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc) || { echo "gpu_test: there is no nvcc" >&2; exit 2; }
+nvidia-smi -L || { echo "gpu_test: there is no GPU" >&2; exit 2; }
+failed=0
+say() { printf '%s\n' "$*" | tee -a "$out/summary.txt"; }
+
+includes=(-Iinclude -Isrc -Itests -isystem .carry/include)
+version=$(sed -n 's/^project(phasor VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
+# As cmake/compile.cmake and cmake/cuda.cmake.
+flags=(-std=c++20 -O2 -fPIC -ffp-contract=off -fno-tree-vectorize -fno-tree-slp-vectorize -fopenmp -DFMT_HEADER_ONLY "-DPHASOR_VERSION=\"$version\"" "${includes[@]}")
+device_flags=(-std=c++20 -O3 "-arch=sm_${CUDA_ARCH:-90}" --expt-relaxed-constexpr --fmad=false -Xcompiler=-ffp-contract=off -DFMT_HEADER_ONLY "${includes[@]}")
+
+compile() { # SOURCE: an object in $build
+  local to=$build/$(tr / _ <<<"$1").o
+  case $1 in
+    *.cu) "$nvcc" "${device_flags[@]}" -c "$1" -o "$to" ;;
+    *) g++ "${flags[@]}" -c "$1" -o "$to" ;;
+  esac
+}
+export -f compile
+export build nvcc
+export FLAGS="${flags[*]@Q}" DEVICE_FLAGS="${device_flags[*]@Q}"
+# The slow ones, nvcc's, first.
+{ find src/cuda tests/cuda bench/gpu -name '*.cu'; echo tests/cuda/random_calls.cpp; find src -name '*.cpp' ! -path 'src/no_cuda/*'; } |
+  xargs -P "$jobs" -I{} bash -c 'eval "flags=($FLAGS)"; eval "device_flags=($DEVICE_FLAGS)"; compile {} || exit 255' > "$build/log.txt" 2>&1 ||
+  { say "FAIL: does not build"; grep -E 'error' "$build/log.txt" | head -20; exit 1; }
+rm -f "$build/libphasor.a"
+ar rcs "$build/libphasor.a" "$build"/src_*.o
+
+program() { # NAME OBJECTS...
+  "$nvcc" "-arch=sm_${CUDA_ARCH:-90}" "${@:2}" "$build/libphasor.a" -lgomp -o "$build/$1" || { say "FAIL: $1 does not link"; exit 1; }
+}
+program gpu_rotary "$build/tests_cuda_gpu_rotary.cu.o" "$build/tests_cuda_random_calls.cpp.o"
+program cuda_proof "$build/tests_cuda_proof.cu.o"
+program rotary_bench "$build/bench_gpu_rotary_bench.cu.o"
+
+run() { # NAME COMMAND...
+  if "${@:2}" > "$out/$1.txt" 2>&1; then say "pass: $1: $(tail -1 "$out/$1.txt")"; else
+    failed=1
+    say "FAIL: $1"
+    grep -E 'FAIL|ERROR' "$out/$1.txt" | head -20
+  fi
+}
+run gpu_rotary "$build/gpu_rotary" "${CALLS:-20000}"
+run cuda_proof "$build/cuda_proof"
+sanitizer=$(PATH=$PATH:/usr/local/cuda/bin command -v compute-sanitizer || true)
+if [ -n "$sanitizer" ]; then
+  for tool in memcheck racecheck initcheck synccheck; do run "$tool" "$sanitizer" --tool "$tool" --error-exitcode 9 "$build/gpu_rotary" 300; done
+else
+  say "NOT RUN: compute-sanitizer is not here"
+fi
+run rotary_bench "$build/rotary_bench" "$out/rotary_bench.json"
+cat "$out/rotary_bench.txt"
+cat "$out/gpu_rotary.txt"
+exit $failed
