@@ -42,15 +42,15 @@ struct Backend {
   Run<job::BlockJob> bias_fill;
   Result<std::int64_t> (*attention_workspace)(const AttentionInputs& inputs, const AttentionSpec& spec);
   Status (*attention)(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionOutputs& outputs,
-                      std::span<std::byte> workspace);
+                      const Workspace& workspace);
   Result<std::int64_t> (*attention_backward_workspace)(const AttentionInputs& inputs, const AttentionSpec& spec,
                                                        const AttentionGradients& gradients);
   Status (*attention_backward)(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionSaved& saved,
-                               const AttentionGradients& gradients, std::span<std::byte> workspace);
+                               const AttentionGradients& gradients, const Workspace& workspace);
   Result<std::int64_t> (*attention_weights_workspace)(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionRows& rows,
                                                       const AttentionWeights& weights);
   Status (*attention_weights)(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionRows& rows,
-                              const AttentionWeights& weights, std::span<std::byte> workspace);
+                              const AttentionWeights& weights, const Workspace& workspace);
   Status (*merge)(std::span<const AttentionPart> parts, const AttentionOutputs& outputs, const Execution& execution);
   Result<AttentionReport> (*explain_attention)(const AttentionInputs& inputs, const AttentionSpec& spec);
 };

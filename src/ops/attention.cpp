@@ -27,8 +27,7 @@ Result<std::int64_t> attention_workspace(const AttentionInputs& inputs, const At
   return (*chosen)->attention_workspace(inputs, spec);
 }
 
-Status attention(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionOutputs& outputs,
-                 std::span<std::byte> workspace) {
+Status attention(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionOutputs& outputs, const Workspace& workspace) {
   const Result<const Backend*> chosen = backend_of({"attention", inputs, spec, &outputs});
   if (!chosen.ok()) return chosen.status();
   return (*chosen)->attention(inputs, spec, outputs, workspace);
@@ -42,7 +41,7 @@ Result<std::int64_t> attention_backward_workspace(const AttentionInputs& inputs,
 }
 
 Status attention_backward(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionSaved& saved,
-                          const AttentionGradients& gradients, std::span<std::byte> workspace) {
+                          const AttentionGradients& gradients, const Workspace& workspace) {
   const Result<const Backend*> chosen = backend_of({"attention_backward", inputs, spec, nullptr, &saved, &gradients});
   if (!chosen.ok()) return chosen.status();
   return (*chosen)->attention_backward(inputs, spec, saved, gradients, workspace);
@@ -56,7 +55,7 @@ Result<std::int64_t> attention_weights_workspace(const AttentionInputs& inputs, 
 }
 
 Status attention_weights(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionRows& rows,
-                         const AttentionWeights& weights, std::span<std::byte> workspace) {
+                         const AttentionWeights& weights, const Workspace& workspace) {
   const Result<const Backend*> chosen = backend_of({.where = "attention_weights", .inputs = inputs, .spec = spec, .weights = &weights});
   if (!chosen.ok()) return chosen.status();
   return (*chosen)->attention_weights(inputs, spec, rows, weights, workspace);

@@ -51,7 +51,7 @@ Backend recording_backend() {
     return next->attention_workspace(inputs, spec);
   };
   b.attention = [](const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionOutputs& outputs,
-                   std::span<std::byte> workspace) -> Status {
+                   const Workspace& workspace) -> Status {
     asked.emplace_back("attention");
     return next == nullptr ? Status() : next->attention(inputs, spec, outputs, workspace);
   };
@@ -62,7 +62,7 @@ Backend recording_backend() {
     return next->attention_backward_workspace(inputs, spec, gradients);
   };
   b.attention_backward = [](const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionSaved& saved,
-                            const AttentionGradients& gradients, std::span<std::byte> workspace) -> Status {
+                            const AttentionGradients& gradients, const Workspace& workspace) -> Status {
     asked.emplace_back("attention_backward");
     return next == nullptr ? Status() : next->attention_backward(inputs, spec, saved, gradients, workspace);
   };
@@ -73,7 +73,7 @@ Backend recording_backend() {
     return next->attention_weights_workspace(inputs, spec, rows, weights);
   };
   b.attention_weights = [](const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionRows& rows,
-                           const AttentionWeights& weights, std::span<std::byte> workspace) -> Status {
+                           const AttentionWeights& weights, const Workspace& workspace) -> Status {
     asked.emplace_back("attention_weights");
     return next == nullptr ? Status() : next->attention_weights(inputs, spec, rows, weights, workspace);
   };

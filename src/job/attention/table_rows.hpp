@@ -11,7 +11,7 @@ namespace phasor::job {
 struct TableBand {
   std::int64_t first = 0;              // key - query of column 0
   std::int64_t count = 0;              // of columns, at least 1
-  const std::int32_t* rows = nullptr;  // (count): the row of the caller's table, where buckets choose it; null: no buckets, or measuring
+  const std::int32_t* rows = nullptr;  // (count): the row of the caller's table, where buckets choose it; null: no buckets, or no memory
 };
 
 /// A table of T in the workspace: one for every batch row and head that has its own.

@@ -55,7 +55,6 @@ void take_gradients(const Call& call, const Buffers& buffers, job::AttentionJob&
 /// Everything of the job but what only the call itself has: what was saved.
 Status lay_out(const Call& call, Arena& arena, Prepared& prepared) {
   if (Status s = prepare(call, arena, prepared); !s) return s;
-  if (Status s = check_gradients(call); !s) return s;
   job::AttentionJob& job = prepared.job;
   job::BackwardJob& b = job.backward;
   const AttentionGradients& gradients = *call.gradients;
@@ -132,19 +131,18 @@ Status run_all(const Call& call, const Prepared& prepared) {
   return finish_terms(call, prepared);
 }
 
-Status measure(const Call& call, Arena& arena) {
-  Prepared measured;
-  return lay_out(call, arena, measured);
+Status check(const Call& call) {
+  if (Status s = check_call(call); !s) return s;
+  return check_gradients(call);
 }
 
-Status backward_all(const Call& call, const AttentionSaved& saved, std::span<std::byte> workspace) {
-  Arena measured;
-  if (Status s = measure(call, measured); !s) return s;
-  if (Status s = check_workspace(call.where, measured, workspace); !s) return s;
-  if (Status s = check_saved(call, saved, workspace); !s) return s;
+Status backward_all(const Call& call, const AttentionSaved& saved, const Workspace& workspace) {
+  if (Status s = check(call); !s) return s;
+  if (Status s = check_saved(call, saved, workspace.memory); !s) return s;
   Arena arena(workspace);
   Prepared prepared;
   if (Status s = lay_out(call, arena, prepared); !s) return s;
+  if (Status s = arena.check(call.where); !s) return s;
   job::BackwardJob& b = prepared.job.backward;
   b.out = saved.out;
   b.lse = saved.lse;
@@ -171,14 +169,17 @@ namespace phasor::cpu {
 Result<std::int64_t> attention_backward_workspace(const AttentionInputs& inputs, const AttentionSpec& spec,
                                                   const AttentionGradients& gradients) {
   return spec::without_exceptions([&]() -> Result<std::int64_t> {
-    attend::Arena arena;
-    if (Status s = attend::measure({&inputs, &spec, &gradients, "attention_backward"}, arena); !s) return s;
-    return arena.needed();
+    const attend::Call call = {&inputs, &spec, &gradients, "attention_backward"};
+    if (Status s = attend::check(call); !s) return s;
+    attend::Arena measure;
+    attend::Prepared measured;
+    if (Status s = attend::lay_out(call, measure, measured); !s) return s;
+    return measure.needed();
   });
 }
 
 Status run_attention_backward(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionSaved& saved,
-                              const AttentionGradients& gradients, std::span<std::byte> workspace) {
+                              const AttentionGradients& gradients, const Workspace& workspace) {
   return spec::without_exceptions(
       [&] { return attend::backward_all({&inputs, &spec, &gradients, "attention_backward"}, saved, workspace); });
 }

@@ -16,13 +16,10 @@ namespace phasor::attend {
 /// The job has its shape and its sequences by then.
 std::int64_t backward_parts(const AttentionSpec& spec, const job::AttentionJob& job);
 
-/// Whether a gradient is wanted: not where its view is empty.
-bool is_wanted(const TensorView& gradient);
+using job::is_wanted;
 
 /// The gradients by themselves; inputs and spec were checked.
 Status check_gradients(const Call& call);
-/// That a term is asked for no gradient that it does not have; `where` begins messages.
-Status check_term_gradient(const AttentionTerm& term, const TermGradient& gradient, const char* where);
 /// What the forward gave; and that nothing is written which is read.
 Status check_saved(const Call& call, const AttentionSaved& saved, std::span<const std::byte> workspace);
 

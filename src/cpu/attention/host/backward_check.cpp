@@ -5,6 +5,7 @@
 
 #include "cpu/attention/host/backward.hpp"
 #include "cpu/attention/host_terms/sinks.hpp"
+#include "job/attention/check.hpp"
 #include "job/attention/devices.hpp"
 #include "job/check.hpp"
 
@@ -27,27 +28,6 @@ Status check_shift_gradient(const Call& call) {
   if (shift.dtype == DType::f32 || shift.dtype == DType::f64) return {};
   return job::error(call.where, "gradients.content_shift is {}, wanted f32 or f64", name_of(shift.dtype));
 }
-
-/// Which gradients a term has.
-struct Held {
-  const char* name;
-  bool table = true;
-  bool second = false;
-  bool features = false;
-  bool shift = false;
-  bool parameters = false;
-};
-Held held_by(const BiasTerm& /*term*/) { return {.name = "a bias", .table = false, .features = true, .parameters = true}; }
-Held held_by(const TableTerm& term) {
-  if (term.side == TableSide::value) return {.name = "a table on the value side"};
-  if (term.side == TableSide::key) return {.name = "a table on the key side", .features = true};
-  return {.name = "a table on the query side", .features = true, .shift = true};
-}
-Held held_by(const SegmentTerm& /*term*/) { return {.name = "a segment term", .shift = true}; }
-Held held_by(const GridTerm& /*term*/) { return {.name = "a grid bias"}; }
-Held held_by(const DecomposedTerm& /*term*/) { return {.name = "a decomposed term", .second = true}; }
-Held held_by(const DenseTerm& /*term*/) { return {.name = "a dense bias"}; }
-Held held_by(const CopeTerm& /*term*/) { return {.name = "CoPE"}; }
 
 /// Everything that is written, with names that live as long.
 struct Written {
@@ -74,8 +54,6 @@ Written written_by(const AttentionGradients& gradients) {
 
 }  // namespace
 
-bool is_wanted(const TensorView& gradient) { return gradient.data != nullptr || gradient.shape != Extents{}; }
-
 Status check_gradients(const Call& call) {
   const AttentionGradients& gradients = *call.gradients;
   const ConstTensorView* const by[] = {&call.inputs->q, &call.inputs->k, &call.inputs->v};
@@ -83,29 +61,10 @@ Status check_gradients(const Call& call) {
   const bool wanted[] = {is_wanted(gradients.q), is_wanted(gradients.k), is_wanted(gradients.v)};
   for (std::size_t i = 0; i < 3; ++i) {
     if (!wanted[i]) continue;
-    if (Status s = check_result_of(call.where, to[i], by[i]->shape, by[i]->dtype); !s) return s;
+    if (Status s = job::check_result_of(call.where, to[i], by[i]->shape, by[i]->dtype); !s) return s;
   }
   if (Status s = check_shift_gradient(call); !s) return s;
   return check_sink_gradient(call);
-}
-
-Status check_term_gradient(const AttentionTerm& term, const TermGradient& g, const char* where) {
-  const Held held = std::visit([](const auto& one) { return held_by(one); }, term);
-  const struct {
-    const char* name;
-    bool wanted;
-    bool held;
-  } fields[] = {{"table", is_wanted(g.table), held.table},
-                {"second", is_wanted(g.second), held.second},
-                {"features", is_wanted(g.features), held.features},
-                {"shift", is_wanted(g.shift), held.shift},
-                {"parameters", is_wanted(g.parameters), held.parameters}};
-  for (const auto& field : fields) {
-    if (field.wanted && !field.held) {
-      return job::error(where, "the gradient of {} is asked for, which {} does not have", field.name, held.name);
-    }
-  }
-  return {};
 }
 
 Status check_saved(const Call& call, const AttentionSaved& saved, std::span<const std::byte> workspace) {
@@ -117,11 +76,11 @@ Status check_saved(const Call& call, const AttentionSaved& saved, std::span<cons
                             {"saved.out_gradient", saved.out_gradient},
                             {"saved.lse", saved.lse},
                             {"saved.lse_gradient", saved.lse_gradient}};
-  if (Status s = check_result_of(call.where, read[0], out, q.dtype); !s) return s;
-  if (Status s = check_result_of(call.where, read[1], out, q.dtype); !s) return s;
-  if (Status s = check_tensor_of(call.where, read[2], one, sum); !s) return s;
+  if (Status s = job::check_result_of(call.where, read[0], out, q.dtype); !s) return s;
+  if (Status s = job::check_result_of(call.where, read[1], out, q.dtype); !s) return s;
+  if (Status s = job::check_tensor_of(call.where, read[2], one, sum); !s) return s;
   if (saved.lse_gradient.data != nullptr) {
-    if (Status s = check_tensor_of(call.where, read[3], one, sum); !s) return s;
+    if (Status s = job::check_tensor_of(call.where, read[3], one, sum); !s) return s;
   }
   const Written written = written_by(*call.gradients);
   return check_memory(call, {written.list(), read, workspace});

@@ -10,9 +10,8 @@
 
 namespace phasor::attend {
 
-/// Inputs and spec against each other; whatever needs no positions.
+/// Inputs and spec against each other.
 Status check_call(const Call& call);
-job::AttentionShape shape_of(const AttentionInputs& inputs);
 Status check_dropout(const Call& call);
 job::DropoutJob dropout_of(const Dropout& dropout);
 
@@ -27,9 +26,7 @@ std::int64_t tile_span(const AttentionContent& content);
 /// Contents, rotated copies, decay, shift.
 Status make_contents(const Call& call, Arena& arena, Prepared& out);
 
-/// Whose sequences begin where: of one side.
-inline bool is_varlen(const Visibility& see) { return see.query_starts.size > 0 || see.key_starts.size > 0; }
-
 using cpu::run_each;
+using job::is_varlen;
 
 }  // namespace phasor::attend

@@ -4,6 +4,8 @@
 
 #include "cpu/attention/host/call.hpp"
 #include "cpu/attention/host_terms/sinks.hpp"
+#include "job/attention/check.hpp"
+#include "job/attention/shape.hpp"
 #include "job/check.hpp"
 #include "job/positions.hpp"
 #include "plan/position_map.hpp"
@@ -82,27 +84,14 @@ Status check_numbers(const char* where, const AttentionSpec& spec) {
 
 // ---- Visibility ----
 
-Status check_starts(const char* where, const char* name, const Integers& starts, std::int64_t tokens) {
-  if (Status s = job::check_list(where, name, starts, {}); !s) return s;
-  std::int64_t before = 0;
-  for (std::int64_t n = 0; n < starts.size; ++n) {
-    const std::int64_t at = job::at(starts, n);
-    if (n == 0 ? at != 0 : at < before)
-      return error(where, "{}[{}] is {}, wanted {}", name, n, at, n == 0 ? "0" : spec::format("{} or above", before));
-    before = at;
-  }
-  if (before != tokens) return error(where, "{} ends at {}, wanted {} tokens", name, before, tokens);
-  return {};
-}
-
 Status check_varlen(const char* where, const Visibility& see, const job::AttentionShape& shape) {
   if (!is_varlen(see)) return {};
   if (see.query_starts.size != see.key_starts.size) {
     return error(where, "query_starts has {} elements, key_starts has {}, wanted the same", see.query_starts.size, see.key_starts.size);
   }
   if (shape.batch != 1) return error(where, "q has batch {} and sequences by query_starts, wanted batch 1", shape.batch);
-  if (Status s = check_starts(where, "query_starts", see.query_starts, shape.queries); !s) return s;
-  return check_starts(where, "key_starts", see.key_starts, shape.keys);
+  if (Status s = job::check_list(where, "query_starts", see.query_starts, {}); !s) return s;
+  return job::check_list(where, "key_starts", see.key_starts, {});
 }
 
 Status check_key_mask(const char* where, const KeyMask& mask, const job::AttentionShape& shape) {
@@ -206,7 +195,7 @@ Status check_skip(const char* where, const AttentionSpec& spec) {
   return {};
 }
 
-Status check_terms(const Call& call) {
+Status check_term_rules(const Call& call) {
   const AttentionSpec& spec = *call.spec;
   for (std::size_t t = 0; t < spec.terms.size(); ++t) {
     if (std::holds_alternative<CopeTerm>(spec.terms[t]) && spec.visibility.mask != Mask::causal) {
@@ -221,22 +210,10 @@ Status check_terms(const Call& call) {
 
 }  // namespace
 
-job::AttentionShape shape_of(const AttentionInputs& in) {
-  return {.batch = in.q.shape[0],
-          .queries = in.q.shape[1],
-          .keys = in.k.shape[1],
-          .heads = in.q.shape[2],
-          .key_heads = in.k.shape[2],
-          .width = in.q.shape[3],
-          .value_width = in.v.shape[3],
-          .padded_width = job::padded(in.q.shape[3]),
-          .padded_value_width = job::padded(in.v.shape[3])};
-}
-
 Status check_call(const Call& call) {
   const AttentionSpec& spec = *call.spec;
   if (Status s = check_inputs(call.where, *call.inputs); !s) return s;
-  const job::AttentionShape shape = shape_of(*call.inputs);
+  const job::AttentionShape shape = job::shape_of(*call.inputs);
   if (Status s = check_numbers(call.where, spec); !s) return s;
   if (Status s = check_visibility(call.where, spec.visibility, shape); !s) return s;
   if (Status s = check_dropout(call); !s) return s;
@@ -249,7 +226,9 @@ Status check_call(const Call& call) {
   if (Status s = check_shift(call.where, spec, shape); !s) return s;
   if (Status s = check_sinks(call.where, spec.sinks, shape); !s) return s;
   if (Status s = check_skip(call.where, spec); !s) return s;
-  return check_terms(call);
+  if (Status s = check_term_rules(call); !s) return s;
+  if (Status s = job::check_rotations(call); !s) return s;
+  return job::check_terms(call);
 }
 
 }  // namespace phasor::attend

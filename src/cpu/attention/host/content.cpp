@@ -6,6 +6,7 @@
 
 #include "cpu/attention/host/call.hpp"
 #include "cpu/attention/host/term_tensors.hpp"
+#include "job/attention/check.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
 #include "math/pairing.hpp"
@@ -54,7 +55,7 @@ Status pass_positions(const PositionMap& map, const MapPass& pass, Positions at,
                               .shape = at.shape,
                               .strides = {count, at.shape[2], 1}};
   out = view;
-  return arena.measuring() || count == 0 ? Status() : fill_pass_positions(view, map, pass, at);
+  return view.data == nullptr || count == 0 ? Status() : fill_pass_positions(view, map, pass, at);
 }
 
 // ---- Copies ----
@@ -77,23 +78,6 @@ void widen(const ConstTensorView& from, const TensorView& to, const Runner& runn
   });
 }
 
-/// A rotary that is asked about tensors of no batch row checks everything and rotates nothing.
-Status check_rotary(const Rotary& rotary, const ConstTensorView& from, DType dtype, Positions at) {
-  Extents shape = from.shape;
-  shape[0] = 0;
-  at.shape[1] = 1;
-  if (at.data == nullptr) at.shape[2] = 0;  // measuring: the job's positions are not there yet, and are as wanted
-  if (shape[2] == 0) return {};
-  const TensorView none = {nullptr, dtype, shape, contiguous_strides(shape)};
-  if (Status s = rotary.apply(none, at); !s) return s;
-  return rotary.apply(none, at, {.direction = Direction::transpose});
-}
-
-/// The type that rotated copies have. A profile repeats somebody's roundings, which go by the dtype of the tensor.
-DType copy_dtype(const Rotary& rotary, const job::AttentionJob& job) {
-  return rotary.spec().numerics == Numerics::exact ? job.arithmetic : job.q.dtype;
-}
-
 struct Rotation {
   const Rotary* rotary;
   ConstTensorView from;
@@ -104,8 +88,7 @@ Status rotated_copy(const Rotation& r, const Runner& runner, Arena& arena, Const
   const Extents& s = r.from.shape;
   const TensorView copy = {arena.take_bytes(s[0] * s[1] * s[2] * s[3] * bytes_of(r.dtype)), r.dtype, s, contiguous_strides(s)};
   out = copy;
-  if (arena.measuring()) return check_rotary(*r.rotary, r.from, r.dtype, r.at);
-  if (job::is_empty(r.from)) return {};
+  if (copy.data == nullptr || job::is_empty(r.from)) return {};
   if (r.dtype == r.from.dtype) return r.rotary->apply(InOut(r.from, copy), r.at, {.execution = {.runner = runner}});
   with_arithmetic(r.dtype, [&](auto type) { widen<decltype(type)>(r.from, copy, runner); });
   return r.rotary->apply(copy, r.at, {.execution = {.runner = runner}});
@@ -169,6 +152,7 @@ Status make_content(const RotaryContent& content, const Call& call, Arena& arena
     if (const auto* map = std::get_if<LeakyReRope>(&*content.map)) job.rule_size = map->window;
     if (const auto* map = std::get_if<SelfExtend>(&*content.map)) job.rule_size = map->window;
   }
+  const DType dtype = job::rotated_dtype(content.rotary.spec().numerics, job.q.dtype);
   for (int c = 0; c < job.content_count; ++c) {
     ContentPositions& at = out.rotated_at[c];
     at = {rotary_positions(call, job, Which::queries), rotary_positions(call, job, Which::keys)};
@@ -176,8 +160,8 @@ Status make_content(const RotaryContent& content, const Call& call, Arena& arena
       if (Status s = pass_positions(*content.map, {c, MapSide::queries}, at.queries, arena, at.queries); !s) return s;
       if (Status s = pass_positions(*content.map, {c, MapSide::keys}, at.keys, arena, at.keys); !s) return s;
     }
-    const Rotation of_q = {&content.rotary, job.q, copy_dtype(content.rotary, job), at.queries};
-    const Rotation of_k = {&content.rotary, job.k, copy_dtype(content.rotary, job), at.keys};
+    const Rotation of_q = {&content.rotary, job.q, dtype, at.queries};
+    const Rotation of_k = {&content.rotary, job.k, dtype, at.keys};
     job.contents[c] = {job.q, job.k};
     if (Status s = rotated_copy(of_q, call.spec->execution.runner, arena, job.contents[c].q); !s) return of_content(call.where, s);
     if (content.keys == KeyState::rotated) continue;
@@ -200,7 +184,7 @@ Status make_content(const XposContent& content, const Call& call, Arena& arena, 
   const Rotation of_k = {&content.rotary, job.k, job.arithmetic, out.rotated_at[0].keys};
   if (Status s = rotated_copy(of_q, runner, arena, job.contents[0].q); !s) return of_content(call.where, s);
   if (Status s = rotated_copy(of_k, runner, arena, job.contents[0].k); !s) return of_content(call.where, s);
-  if (arena.measuring()) return {};
+  if (job.contents[0].k.data == nullptr) return {};
   with_arithmetic(job.arithmetic, [&](auto type) {
     multiply_decay<decltype(type)>(writable(job.contents[0].q), out, Which::queries, runner);
     multiply_decay<decltype(type)>(writable(job.contents[0].k), out, Which::keys, runner);
@@ -226,7 +210,7 @@ void make_shift(const ConstTensorView& v, Arena& arena, Prepared& out) {
   const job::AttentionShape& s = out.job.shape;
   void* const shift = arena.take_bytes(s.heads * s.padded_width * bytes_of(out.job.arithmetic));
   out.job.content_shift = shift;
-  if (arena.measuring()) return;
+  if (shift == nullptr) return;
   for (std::int64_t n = 0; n < s.heads * s.padded_width; ++n) {
     const std::int64_t h = v.shape[2] == 1 ? 0 : n / s.padded_width;
     const std::int64_t c = n % s.padded_width;

@@ -137,9 +137,11 @@ std::string words_of(const AttentionReport& report, const job::AttentionJob& job
 }
 
 Result<AttentionReport> explained(const AttentionInputs& inputs, const AttentionSpec& spec) {
+  const attend::Call call = {&inputs, &spec, nullptr, "explain_attention"};
+  if (Status s = attend::check_call(call); !s) return s;
   attend::Arena measure;
   attend::Prepared prepared;
-  if (Status s = attend::lay_out_forward({&inputs, &spec, nullptr, "explain_attention"}, measure, prepared); !s) return s;
+  if (Status s = attend::lay_out_forward(call, measure, prepared); !s) return s;
   const job::AttentionJob& job = prepared.job;
   const job::AttentionShape& s = job.shape;
   std::vector<TermCost> costs;

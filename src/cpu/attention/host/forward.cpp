@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention forward: measure and check, lay out, run the kernels.
+// Attention forward: check, lay out, run the kernels.
 #include "cpu/attention/host/forward.hpp"
 
 #include <cmath>
@@ -9,6 +9,7 @@
 #include "cpu/attention/host_terms/sinks.hpp"
 #include "cpu/attention/kernels.hpp"
 #include "cpu/attention/scratch.hpp"
+#include "job/attention/check.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
 #include "spec/without_exceptions.hpp"
@@ -47,10 +48,10 @@ Status check_outputs(const Call& call, const AttentionOutputs& outputs, std::spa
   const AttentionInputs& in = *call.inputs;
   const attend::NamedView written[] = {{"out", outputs.out}, {"lse", outputs.lse}};
   const Extents rows = {in.q.shape[0], in.q.shape[1], in.q.shape[2], 1};
-  if (Status s = attend::check_result_of(call.where, written[0], {rows[0], rows[1], rows[2], in.v.shape[3]}, in.q.dtype); !s) return s;
+  if (Status s = job::check_result_of(call.where, written[0], {rows[0], rows[1], rows[2], in.v.shape[3]}, in.q.dtype); !s) return s;
   if (outputs.lse.data != nullptr) {
     const DType wanted = in.q.dtype == DType::f64 ? DType::f64 : DType::f32;
-    if (Status s = attend::check_tensor_of(call.where, written[1], rows, wanted); !s) return s;
+    if (Status s = job::check_tensor_of(call.where, written[1], rows, wanted); !s) return s;
   }
   return attend::check_memory(call, {written, {}, workspace});
 }
@@ -77,24 +78,20 @@ void run(const Prepared& prepared, const cpu::AttentionKernels& kernels, const R
   if (job.key_splits > 0) attend::run_each(runner, job.strips, [&](std::int64_t strip) { kernels.merge(job, strip); });
 }
 
-Status attend_all(const Call& call, const AttentionOutputs& outputs, std::span<std::byte> workspace) {
-  {
-    Arena measure;
-    Prepared measured;
-    if (Status s = attend::lay_out_forward(call, measure, measured); !s) return s;
-    if (Status s = attend::check_workspace(call.where, measure, workspace); !s) return s;
-  }
-  if (Status s = check_outputs(call, outputs, workspace); !s) return s;
+Status attend_all(const Call& call, const AttentionOutputs& outputs, const Workspace& workspace) {
+  if (Status s = attend::check_call(call); !s) return s;
+  if (Status s = check_outputs(call, outputs, workspace.memory); !s) return s;
   const Result<const cpu::AttentionKernels*> kernels = cpu::active_attention();
   if (!kernels.ok()) return kernels.status();
+  Arena arena(workspace);
+  Prepared prepared;
+  if (Status s = attend::lay_out_forward(call, arena, prepared); !s) return s;
+  if (Status s = arena.check(call.where); !s) return s;
   if (job::is_empty(outputs.out)) return {};
   if (call.inputs->k.shape[1] == 0) {
     fill_unseen(*call.spec, outputs);
     return {};
   }
-  Arena arena(workspace);
-  Prepared prepared;
-  if (Status s = attend::lay_out_forward(call, arena, prepared); !s) return s;
   prepared.job.out = outputs.out;
   prepared.job.lse = outputs.lse;
   const Runner& runner = call.spec->execution.runner;
@@ -111,15 +108,17 @@ namespace cpu {
 
 Result<std::int64_t> attention_workspace(const AttentionInputs& inputs, const AttentionSpec& spec) {
   return spec::without_exceptions([&]() -> Result<std::int64_t> {
+    const Call call = forward_call(inputs, spec);
+    if (Status s = attend::check_call(call); !s) return s;
     Arena measure;
     Prepared measured;
-    if (Status s = attend::lay_out_forward(forward_call(inputs, spec), measure, measured); !s) return s;
+    if (Status s = attend::lay_out_forward(call, measure, measured); !s) return s;
     return measure.needed();
   });
 }
 
 Status run_attention(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionOutputs& outputs,
-                     std::span<std::byte> workspace) {
+                     const Workspace& workspace) {
   return spec::without_exceptions([&] { return attend_all(forward_call(inputs, spec), outputs, workspace); });
 }
 

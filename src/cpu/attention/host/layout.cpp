@@ -87,6 +87,19 @@ Status cut(const char* where, const Side& side, const Tokens& tokens, std::vecto
   return {};
 }
 
+/// Of one side: they rise from 0 to the last token.
+Status check_starts(const char* where, const char* name, const Integers& starts, std::int64_t tokens) {
+  std::int64_t before = 0;
+  for (std::int64_t n = 0; n < starts.size; ++n) {
+    const std::int64_t at = job::at(starts, n);
+    if (n == 0 ? at != 0 : at < before)
+      return job::error(where, "{}[{}] is {}, wanted {}", name, n, at, n == 0 ? "0" : spec::format("{} or above", before));
+    before = at;
+  }
+  if (before != tokens) return job::error(where, "{} ends at {}, wanted {} tokens", name, before, tokens);
+  return {};
+}
+
 /// Both sides of one sequence.
 struct Pair {
   Tokens queries;
@@ -123,7 +136,7 @@ PositionArray make_positions(const Side& side, std::span<const Tokens> sequences
   const bool shared = !given || given->data == nullptr || given->shape[1] == 1;
   auto* const data = arena.take<std::int64_t>((shared ? 1 : batch) * side.tokens);
   const std::int64_t stride = shared ? 0 : side.tokens;
-  if (arena.measuring()) return {data, stride};
+  if (data == nullptr) return {data, stride};
   for (const Tokens& tokens : sequences) {
     if (shared && tokens.batch > 0) break;
     std::int64_t* const row = data + tokens.batch * stride;
@@ -150,7 +163,11 @@ Status make_layout(const Call& call, std::int64_t span, Arena& arena, Prepared& 
   const job::AttentionShape& shape = out.job.shape;
   const Side queries = {"q", &spec.query_positions, see.query_starts, shape.queries, job::kQueryTile, span, nullptr};
   const Side keys = {"k", &spec.key_positions, see.key_starts, shape.keys, job::kKeyTile, span, &see.key_mask};
-  const std::int64_t count = is_varlen(see) ? see.query_starts.size - 1 : shape.batch;
+  if (is_varlen(see)) {
+    if (Status s = check_starts(call.where, "query_starts", see.query_starts, shape.queries); !s) return s;
+    if (Status s = check_starts(call.where, "key_starts", see.key_starts, shape.keys); !s) return s;
+  }
+  const std::int64_t count = job::sequences_of(call);
   std::vector<Tokens> query_tokens;
   std::vector<Tokens> key_tokens;
   for (std::int64_t n = 0; n < count; ++n) {

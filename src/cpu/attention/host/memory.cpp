@@ -5,6 +5,7 @@
 
 #include "cpu/attention/host/call.hpp"
 #include "job/attention/devices.hpp"
+#include "job/attention/shape.hpp"
 #include "job/check.hpp"
 #include "job/overlap.hpp"
 
@@ -110,38 +111,13 @@ Status check_memory(const Call& call, const CallMemory& memory) {
   apart.read("prefix", see.prefix);
   apart.read("query_starts", see.query_starts);
   apart.read("key_starts", see.key_starts);
-  const job::AttentionShape shape = shape_of(*call.inputs);
+  const job::AttentionShape shape = job::shape_of(*call.inputs);
   if (see.key_mask.data != nullptr && shape.batch * shape.keys > 0) apart.read("key_mask", mask_at(see.key_mask, shape));
   for (std::size_t t = 0; t < spec.terms.size(); ++t) {
     const std::string owner = "terms[" + std::to_string(t) + "].";
     job::each_term_tensor(spec.terms[t], [&](const char* name, const ConstTensorView& view) { apart.read_by(owner, name, view); });
   }
   return apart.status;
-}
-
-Status check_tensor_of(const char* where, const NamedView& x, const Extents& shape, DType dtype) {
-  const ConstTensorView& v = x.view;
-  if (v.shape != shape) {
-    return error(where, "{} has shape ({}, {}, {}, {}), wanted ({}, {}, {}, {})", x.name, v.shape[0], v.shape[1], v.shape[2], v.shape[3],
-                 shape[0], shape[1], shape[2], shape[3]);
-  }
-  if (Status s = job::check_view(where, x.name, v); !s) return s;
-  if (v.dtype == dtype) return {};
-  return error(where, "{} is {}, wanted {}", x.name, name_of(v.dtype), name_of(dtype));
-}
-
-Status check_result_of(const char* where, const NamedView& x, const Extents& shape, DType inputs) {
-  const DType is = x.view.dtype;
-  if (bytes_of(inputs) != 2) return check_tensor_of(where, x, shape, inputs);
-  if (Status s = check_tensor_of(where, x, shape, is); !s) return s;
-  if (is == inputs || is == DType::f32) return {};
-  return error(where, "{} is {}, wanted {} or f32", x.name, name_of(is), name_of(inputs));
-}
-
-Status check_workspace(const char* where, const Arena& measured, std::span<const std::byte> workspace) {
-  const auto is = static_cast<std::int64_t>(workspace.size());
-  if (is >= measured.needed()) return {};
-  return error(where, "the workspace has {} bytes, wanted {}", is, measured.needed());
 }
 
 }  // namespace phasor::attend

@@ -6,6 +6,7 @@
 
 #include "cpu/attention/host/call.hpp"
 #include "cpu/attention/host/run.hpp"
+#include "job/attention/check.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
 #include "job/overlap.hpp"
@@ -68,16 +69,16 @@ void merge_row(const Merge& merge, std::int64_t n) {
 
 Status check_lse(const std::string& name, const ConstTensorView& lse, const ConstTensorView& out) {
   const Extents& s = out.shape;
-  return attend::check_tensor_of(kWhere, {name.c_str(), lse}, {s[0], s[1], s[2], 1}, out.dtype == DType::f64 ? DType::f64 : DType::f32);
+  return job::check_tensor_of(kWhere, {name.c_str(), lse}, {s[0], s[1], s[2], 1}, out.dtype == DType::f64 ? DType::f64 : DType::f32);
 }
 
 /// Shape and dtype of a part: that of the result or, for all parts alike, f32 where that has 16 bits.
 Status check_part(const Merge& merge, std::size_t n, const std::string& owner) {
   const ConstTensorView result = merge.outputs.out;
   const std::string name = owner + "out";
-  const attend::NamedView out = {name.c_str(), merge.parts[n].out};
-  const Status status = n == 0 ? attend::check_result_of(kWhere, out, result.shape, result.dtype)
-                               : attend::check_tensor_of(kWhere, out, result.shape, merge.parts[0].out.dtype);
+  const job::NamedView out = {name.c_str(), merge.parts[n].out};
+  const Status status = n == 0 ? job::check_result_of(kWhere, out, result.shape, result.dtype)
+                               : job::check_tensor_of(kWhere, out, result.shape, merge.parts[0].out.dtype);
   return status.ok() ? check_lse(owner + "lse", merge.parts[n].lse, result) : status;
 }
 

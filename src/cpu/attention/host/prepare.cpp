@@ -11,7 +11,6 @@
 #include "cpu/attention/host_terms/sinks.hpp"
 #include "cpu/attention/kernels.hpp"
 #include "job/check.hpp"
-#include "plan/attention.hpp"
 #include "spec/format.hpp"
 
 namespace phasor::attend {
@@ -88,9 +87,6 @@ Status make_terms(const Call& call, Arena& arena, Prepared& out) {
   out.terms.resize(terms.size());
   for (std::size_t t = 0; t < terms.size(); ++t) {
     const TermContext context = context_of(call, out, t);
-    if (context.gradient != nullptr) {
-      if (Status s = check_term_gradient(terms[t], *context.gradient, context.where); !s) return s;
-    }
     const auto make = [&](const auto& term) { return make_term(term, context, arena, out.terms[t]); };
     if (Status s = std::visit(make, terms[t]); !s) return s;
   }
@@ -101,15 +97,13 @@ Status make_terms(const Call& call, Arena& arena, Prepared& out) {
 }  // namespace
 
 Status prepare(const Call& call, Arena& arena, Prepared& out) {
-  if (Status s = check_call(call); !s) return s;
   job::AttentionJob& job = out.job;
-  job.shape = shape_of(*call.inputs);
-  if (job.shape.key_heads == 0) job.shape.key_heads = 1;  // no heads at all: nothing will run, and no quotient of them be by 0
+  job.shape = job::shape_of(*call.inputs);
   job.q = call.inputs->q;
   job.k = call.inputs->k;
   job.v = call.inputs->v;
   job.arithmetic = job.q.dtype == DType::f64 ? DType::f64 : DType::f32;
-  out.scale = call.spec->scale.value_or(plan::default_scale(job.shape.width));
+  out.scale = job::scale_of(call);
   job.scale = out.scale;
   job.softcap = call.spec->softcap;
   job.certified_skip = call.spec->skip == TileSkip::certified;
@@ -128,9 +122,6 @@ Status prepare(const Call& call, Arena& arena, Prepared& out) {
 }
 
 TermContext context_of(const Call& call, const Prepared& prepared, std::size_t term) {
-  static constexpr TermGradient kNone = {};
-  const TermGradient* gradient = nullptr;
-  if (call.gradients != nullptr) gradient = call.gradients->terms.empty() ? &kNone : &call.gradients->terms[term];
   const auto* bias = std::get_if<BiasTerm>(&call.spec->terms[term]);
   const std::optional<plan::BiasPlan>& own = prepared.bias_plans[term];
   return {.spec = call.spec,
@@ -138,7 +129,7 @@ TermContext context_of(const Call& call, const Prepared& prepared, std::size_t t
           .scale = prepared.scale,
           .min_distance = prepared.min_distance,
           .max_distance = prepared.max_distance,
-          .gradient = gradient,
+          .gradient = job::gradient_of(call, term),
           .bias_plan = own               ? &*own
                        : bias != nullptr ? &bias->bias.plan()
                                          : nullptr,

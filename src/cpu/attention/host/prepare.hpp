@@ -11,6 +11,7 @@
 #include "cpu/attention/host/arena.hpp"
 #include "cpu/attention/host/terms.hpp"
 #include "job/attention/attention.hpp"
+#include "job/attention/call.hpp"
 #include "phasor/attention.hpp"
 
 namespace phasor::attend {
@@ -28,7 +29,7 @@ struct Prepared {
   double scale = 1;
   std::int64_t min_distance = 0;
   std::int64_t max_distance = 0;
-  // What job and contexts point to. Filled while measuring, too, unlike all that lies in the arena.
+  // What job and contexts point to. Filled without memory, too, unlike all that lies in the arena.
   std::vector<job::Sequence> sequences = {};
   std::vector<job::SequenceGroup> groups = {};
   std::vector<job::TokenTile> query_tiles = {};
@@ -44,19 +45,13 @@ struct Prepared {
   Prepared& operator=(const Prepared&) = delete;
 };
 
-/// What a call is of: gradients null for the forward.
-struct Call {
-  const AttentionInputs* inputs;
-  const AttentionSpec* spec;
-  const AttentionGradients* gradients;
-  const char* where;     // "attention", "attention_backward" or "attention_weights"
-  bool weights = false;  // of some rows alone: values are not read
-};
+using Call = job::AttentionCall;
+using job::NamedView;
 
-/// Checks inputs and spec, lays out in `arena` and, unless it is measuring, fills: positions, sequences and tiles, contents, shift, terms,
-/// and takes the panels (forward: keys_transposed and values, unless it decodes; backward: keys both ways and values_transposed), which
-/// cpu's pack fills. Outputs and the backward's own buffers and scratch are the caller's to add. A call that fails, fails while measuring,
-/// before anything is written. Allocates a few words per tile; may throw std::bad_alloc.
+/// Lays out a checked call in `arena` and fills what has memory: positions, sequences and tiles, contents, shift, terms, and takes the
+/// panels (forward: keys_transposed and values, unless it decodes; backward: keys both ways and values_transposed), which cpu's pack fills.
+/// Outputs and the backward's own buffers and scratch are the caller's to add. What fails is what memory holds: positions, starts,
+/// segments. Allocates a few words per tile; may throw std::bad_alloc.
 Status prepare(const Call& call, Arena& arena, Prepared& out);
 
 /// The term's context again, for finish_term.
@@ -80,10 +75,6 @@ Status pack_panels(const Prepared& prepared, const Runner& runner);
 Status undo_contents(const Call& call, const Prepared& prepared);
 
 /// What a call writes, what it reads beside inputs and spec, and its workspace.
-struct NamedView {
-  const char* name;
-  ConstTensorView view;
-};
 struct CallMemory {
   std::span<const NamedView> written;
   std::span<const NamedView> read;
@@ -91,11 +82,5 @@ struct CallMemory {
 };
 /// Whether memory that is written is apart: from itself, from what is read, from the workspace; and the workspace from what is read.
 Status check_memory(const Call& call, const CallMemory& memory);
-/// A tensor of the call: a valid view of that shape and dtype.
-Status check_tensor_of(const char* where, const NamedView& x, const Extents& shape, DType dtype);
-/// A result of inputs of a dtype: of the same, or of f32 where that has 16 bits. What is merged or added up later loses nothing so.
-Status check_result_of(const char* where, const NamedView& x, const Extents& shape, DType inputs);
-/// Whether the workspace is as large as was measured.
-Status check_workspace(const char* where, const Arena& measured, std::span<const std::byte> workspace);
 
 }  // namespace phasor::attend

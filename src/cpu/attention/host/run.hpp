@@ -10,16 +10,15 @@
 namespace phasor::cpu {
 
 Result<std::int64_t> attention_workspace(const AttentionInputs& inputs, const AttentionSpec& spec);
-Status run_attention(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionOutputs& outputs,
-                     std::span<std::byte> workspace);
+Status run_attention(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionOutputs& outputs, const Workspace& workspace);
 Result<std::int64_t> attention_backward_workspace(const AttentionInputs& inputs, const AttentionSpec& spec,
                                                   const AttentionGradients& gradients);
 Status run_attention_backward(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionSaved& saved,
-                              const AttentionGradients& gradients, std::span<std::byte> workspace);
+                              const AttentionGradients& gradients, const Workspace& workspace);
 Result<std::int64_t> attention_weights_workspace(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionRows& rows,
                                                  const AttentionWeights& weights);
 Status run_attention_weights(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionRows& rows,
-                             const AttentionWeights& weights, std::span<std::byte> workspace);
+                             const AttentionWeights& weights, const Workspace& workspace);
 Status run_merge(std::span<const AttentionPart> parts, const AttentionOutputs& outputs, const Execution& execution);
 Result<AttentionReport> explain_attention(const AttentionInputs& inputs, const AttentionSpec& spec);
 

@@ -12,13 +12,13 @@
 
 namespace phasor::attend {
 
-/// What a term is made ready for. The job has its shape, positions, sequences, tiles and mask by then; while measuring, its pointers are
+/// What a term is made ready for. The job has its shape, positions, sequences, tiles and mask by then; without memory its pointers are
 /// null (positions are not known: sizes may depend on shapes and on the span of distances only).
 struct TermContext {
   const AttentionSpec* spec;
   const job::AttentionJob* job;
   double scale;               // the attention's
-  std::int64_t min_distance;  // over all pairs of queries and keys of a sequence, seen or not; known while measuring, too
+  std::int64_t min_distance;  // over all pairs of queries and keys of a sequence, seen or not; known without memory, too
   std::int64_t max_distance;
   const TermGradient* gradient;     // null: forward
   const plan::BiasPlan* bias_plan;  // of a BiasTerm: its own, or that of the numbers it comes with
@@ -30,8 +30,8 @@ Result<plan::BiasPlan> plan_with_parameters(const BiasTerm& term, const char* wh
 
 // A family overloads these for its public term, in attention/<family>.cpp.
 
-/// Checks shapes, dtypes and values, takes memory, and (unless arena.measuring()) fills it. Called with the same arguments when measuring
-/// and when using; what fails, fails while measuring.
+/// Takes memory, and where there is some fills it. Shapes, dtypes and fields are checked (job/attention/check.hpp); what fails is what
+/// memory holds.
 Status make_term(const BiasTerm& term, const TermContext& context, Arena& arena, job::TermJob& out);
 Status make_term(const TableTerm& term, const TermContext& context, Arena& arena, job::TermJob& out);
 Status make_term(const SegmentTerm& term, const TermContext& context, Arena& arena, job::TermJob& out);

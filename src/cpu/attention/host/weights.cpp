@@ -6,6 +6,7 @@
 #include "cpu/attention/host/run.hpp"
 #include "cpu/attention/kernels.hpp"
 #include "cpu/attention/scratch.hpp"
+#include "job/attention/check.hpp"
 #include "job/check.hpp"
 #include "spec/without_exceptions.hpp"
 
@@ -73,7 +74,6 @@ std::vector<std::int64_t> tiles_of(const job::AttentionJob& job) {
 
 Status lay_out(const WeightsCall& of, Arena& arena, PreparedWeights& out) {
   if (Status s = attend::prepare(of.call(), arena, out.prepared); !s) return s;
-  if (Status s = check_block(of); !s) return s;
   job::AttentionJob& job = out.prepared.job;
   job.weights.batch = of.rows.batch;
   job.weights.query = of.rows.query;
@@ -92,27 +92,28 @@ Status check_outputs(const WeightsCall& of, std::span<const std::byte> workspace
   const DType wanted = of.inputs.q.dtype == DType::f64 ? DType::f64 : DType::f32;
   Extents shape = of.weights.weights.shape;
   shape[3] = of.inputs.k.shape[1];
-  if (Status s = attend::check_tensor_of(kWhere, written[0], shape, wanted); !s) return s;
+  if (Status s = job::check_tensor_of(kWhere, written[0], shape, wanted); !s) return s;
   if (of.weights.factors.data != nullptr) {
-    if (Status s = attend::check_tensor_of(kWhere, written[1], shape, wanted); !s) return s;
+    if (Status s = job::check_tensor_of(kWhere, written[1], shape, wanted); !s) return s;
   }
   return attend::check_memory(of.call(), {written, {}, workspace});
 }
 
-Status run(const WeightsCall& of, std::span<std::byte> workspace) {
-  {
-    Arena measure;
-    PreparedWeights measured;
-    if (Status s = lay_out(of, measure, measured); !s) return s;
-    if (Status s = attend::check_workspace(kWhere, measure, workspace); !s) return s;
-  }
-  if (Status s = check_outputs(of, workspace); !s) return s;
+Status check(const WeightsCall& of) {
+  if (Status s = attend::check_call(of.call()); !s) return s;
+  return check_block(of);
+}
+
+Status run(const WeightsCall& of, const Workspace& workspace) {
+  if (Status s = check(of); !s) return s;
+  if (Status s = check_outputs(of, workspace.memory); !s) return s;
   const Result<const AttentionKernels*> kernels = active_attention();
   if (!kernels.ok()) return kernels.status();
-  if (job::is_empty(of.weights.weights)) return {};
   Arena arena(workspace);
   PreparedWeights made;
   if (Status s = lay_out(of, arena, made); !s) return s;
+  if (Status s = arena.check(kWhere); !s) return s;
+  if (job::is_empty(of.weights.weights)) return {};
   const Runner& runner = of.spec.execution.runner;
   if (Status s = attend::pack_panels(made.prepared, runner); !s) return s;
   const job::AttentionJob& job = made.prepared.job;
@@ -125,15 +126,17 @@ Status run(const WeightsCall& of, std::span<std::byte> workspace) {
 Result<std::int64_t> attention_weights_workspace(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionRows& rows,
                                                  const AttentionWeights& weights) {
   return spec::without_exceptions([&]() -> Result<std::int64_t> {
+    const WeightsCall of(inputs, spec, rows, weights);
+    if (Status s = check(of); !s) return s;
     Arena measure;
     PreparedWeights measured;
-    if (Status s = lay_out(WeightsCall(inputs, spec, rows, weights), measure, measured); !s) return s;
+    if (Status s = lay_out(of, measure, measured); !s) return s;
     return measure.needed();
   });
 }
 
 Status run_attention_weights(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionRows& rows,
-                             const AttentionWeights& weights, std::span<std::byte> workspace) {
+                             const AttentionWeights& weights, const Workspace& workspace) {
   return spec::without_exceptions([&] { return run(WeightsCall(inputs, spec, rows, weights), workspace); });
 }
 

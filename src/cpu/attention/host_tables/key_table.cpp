@@ -17,20 +17,6 @@ namespace {
 
 double scale_of(const TableTerm& term, const TermContext& context) { return term.scale.value_or(context.scale); }
 
-Status check(const TableTerm& term, const TermContext& context, std::int64_t width) {
-  const job::AttentionShape& s = context.job->shape;
-  if (is_named(term.features)) {
-    const TensorShape wanted{"features", {s.batch, s.keys, s.key_heads, width}, {true, false, true, false}};
-    if (Status status = check_tensor(context.where, term.features, wanted); !status) return status;
-  }
-  if (is_given(term.shift)) return job::error(context.where, "there is a shift, wanted none on the key side");
-  if (!std::isfinite(scale_of(term, context)))
-    return job::error(context.where, "scale is {}, wanted a finite number", scale_of(term, context));
-  if (Status status = check_table(term, context, width); !status) return status;
-  if (context.gradient == nullptr) return {};
-  return check_gradient(context.where, context.gradient->features, term.features, "features");
-}
-
 /// The row of the caller's table at a place; -1: zeros.
 std::int64_t row_at_place(const TableTerm& term, const job::TableBand& band, std::int64_t place) {
   const std::int64_t column = std::clamp<std::int64_t>(band.count - 1 - (place - job::kKeyWindow), 0, band.count - 1);
@@ -183,7 +169,6 @@ void finish_table(const TableTerm& term, const job::KeyTableJob& made, const Ter
 Status make_key_table(const TableTerm& term, const TermContext& context, Arena& arena, job::TermJob& out) {
   const job::AttentionJob& job = *context.job;
   const std::int64_t width = is_given(term.features) ? term.features.shape[3] : job.shape.width;
-  if (Status status = check(term, context, width); !status) return status;
   job::KeyTableJob made;
   if (Status status = make_table_band(term, context, arena, made.band); !status) return status;
   made.width = width;

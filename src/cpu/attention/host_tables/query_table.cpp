@@ -12,23 +12,6 @@ namespace phasor::attend {
 
 namespace {
 
-/// Features and shift, as far as they are given, and their gradients.
-Status check_operands(const TableTerm& term, const TermContext& context, std::int64_t width) {
-  const job::AttentionShape& s = context.job->shape;
-  if (is_named(term.features)) {
-    const TensorShape wanted{"features", {s.batch, s.queries, s.heads, width}, {true, false, true, false}};
-    if (Status status = check_tensor(context.where, term.features, wanted); !status) return status;
-  }
-  if (is_named(term.shift)) {
-    const TensorShape wanted{"shift", {1, 1, s.heads, width}, {false, false, true, false}};
-    if (Status status = check_tensor(context.where, term.shift, wanted); !status) return status;
-  }
-  if (term.scale && !std::isfinite(*term.scale)) return job::error(context.where, "scale is {}, wanted a finite number", *term.scale);
-  if (context.gradient == nullptr) return {};
-  if (Status status = check_gradient(context.where, context.gradient->features, term.features, "features"); !status) return status;
-  return check_gradient(context.where, context.gradient->shift, term.shift, "shift");
-}
-
 /// (H, padded_width) T, shared or not.
 void* pack_shift(const ConstTensorView& shift, const job::AttentionJob& job, std::int64_t padded_width, Arena& arena) {
   const std::int64_t heads = job.shape.heads;
@@ -66,9 +49,6 @@ double scale_of(const TableTerm& term, const TermContext& context) { return term
 
 Status make_query_table(const TableTerm& term, const TermContext& context, Arena& arena, job::TermJob& out) {
   const job::AttentionJob& job = *context.job;
-  const std::int64_t width = is_given(term.features) ? term.features.shape[3] : job.shape.width;
-  if (Status status = check_table(term, context, width); !status) return status;
-  if (Status status = check_operands(term, context, width); !status) return status;
   const bool backward = context.gradient != nullptr;
   const bool wants_shift = backward && is_given(context.gradient->shift);
   job::QueryTableJob made{.features = with_shared_strides(term.features)};

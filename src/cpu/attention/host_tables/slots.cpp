@@ -33,7 +33,7 @@ struct SumRows {
   }
 };
 
-/// Adds a term's. Terms are not checked yet: their numbers may be any.
+/// Adds a term's.
 struct AddRows {
   const TermGradient& gradient;
   const job::AttentionShape& shape;

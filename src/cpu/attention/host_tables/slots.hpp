@@ -31,7 +31,7 @@ struct RowRange {
   std::int64_t first;
   std::int64_t end;
 };
-/// Memory for the sums of a table by distance, cleared (null while measuring); `padded_width` numbers per row.
+/// Memory for the sums of a table by distance, cleared (null without memory); `padded_width` numbers per row.
 struct TableSlots {
   void* sums;
   const job::SlotRows* rows;

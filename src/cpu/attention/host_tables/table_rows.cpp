@@ -45,25 +45,6 @@ Ends ends_of(const ClipRows& clip) {
 }
 Ends ends_of(const Bias& bias) { return {-saturation(bias, 1), saturation(bias, -1)}; }
 
-Status check_rows(const ClipRows& clip, const TermContext& context, std::int64_t rows) {
-  if (clip.outside > OutsideRows::zero) return job::error(context.where, "rows.outside is unknown, wanted clamp or zero");
-  if (clip.left < 0 || clip.right < 0) {
-    return job::error(context.where, "rows has left {} and right {}, wanted none below 0", clip.left, clip.right);
-  }
-  if (clip.left < rows && clip.right < rows && clip.left + 1 + clip.right == rows) return {};
-  return job::error(context.where, "table has {} rows, wanted left + 1 + right with left {} and right {}", rows, clip.left, clip.right);
-}
-bool has_buckets(const BiasSpec& spec) {
-  return std::holds_alternative<T5Buckets>(spec) || std::holds_alternative<DebertaBuckets>(spec) || std::holds_alternative<ShawClip>(spec);
-}
-Status check_rows(const Bias& bias, const TermContext& context, std::int64_t rows) {
-  if (!has_buckets(bias.spec())) {
-    return job::error(context.where, "rows is a bias without buckets of distances, wanted T5Buckets, DebertaBuckets or ShawClip");
-  }
-  if (rows == bias.rows()) return {};
-  return job::error(context.where, "table has {} rows, wanted {} as its buckets have", rows, bias.rows());
-}
-
 /// One row, read by `stride`.
 struct SourceRow {
   const void* data;
@@ -135,16 +116,6 @@ job::PackedTable pack_table(const TablePacking& packing, const Order& order, con
 
 }  // namespace
 
-Status check_table(const TableTerm& term, const TermContext& context, std::int64_t width) {
-  const job::AttentionShape& s = context.job->shape;
-  const TensorShape wanted{"table", {s.batch, term.table.shape[1], s.heads, width}, {true, false, true, false}};
-  if (!is_given(term.table)) return job::error(context.where, "there is no table, wanted (B or 1, rows, H or 1, {})", width);
-  if (Status status = check_tensor(context.where, term.table, wanted); !status) return status;
-  Status rows = std::visit([&](const auto& map) { return check_rows(map, context, term.table.shape[1]); }, term.rows);
-  if (!rows || context.gradient == nullptr) return rows;
-  return check_gradient(context.where, context.gradient->table, term.table, "table");
-}
-
 Status make_table_band(const TableTerm& term, const TermContext& context, Arena& arena, job::TableBand& out) {
   const Ends ends = std::visit([](const auto& map) { return ends_of(map); }, term.rows);
   const std::int64_t first = std::clamp(-context.max_distance, ends.low, ends.high);
@@ -166,7 +137,6 @@ Status make_table_band(const TableTerm& term, const TermContext& context, Arena&
 std::int64_t most_columns(const TableTerm& term) {
   const auto* const bias = std::get_if<Bias>(&term.rows);
   if (bias == nullptr) return std::min(term.table.shape[1], kMostColumns) + 2;  // and a column of zeros at either end
-  if (!has_buckets(bias->spec())) return 0;                                     // an error
   const Ends ends = ends_of(*bias);
   return ends.high - ends.low + 1;
 }

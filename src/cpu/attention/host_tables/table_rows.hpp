@@ -13,13 +13,10 @@
 
 namespace phasor::attend {
 
-/// The table is (B or 1, rows, H or 1, width), with as many rows as the term's map of distances has; so is its gradient, if wanted.
-Status check_table(const TableTerm& term, const TermContext& context, std::int64_t width);
-
 /// The columns that the distances of the call need: no more than the map tells apart, and no more than there are distances.
 Status make_table_band(const TableTerm& term, const TermContext& context, Arena& arena, job::TableBand& out);
 
-/// Columns that the map of distances tells apart, whatever the call's; the term need not be checked.
+/// Columns that the map of distances tells apart, whatever the call's.
 std::int64_t most_columns(const TableTerm& term);
 
 /// The row of the caller's table that a column reads; -1: zeros (distances outside).

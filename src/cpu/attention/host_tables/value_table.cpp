@@ -8,10 +8,6 @@
 namespace phasor::attend {
 
 Status make_value_table(const TableTerm& term, const TermContext& context, Arena& arena, job::TermJob& out) {
-  if (is_given(term.features) || is_given(term.shift) || term.scale) {
-    return job::error(context.where, "a table on the value side has features, a shift or a scale, wanted none of them");
-  }
-  if (Status status = check_table(term, context, context.job->shape.value_width); !status) return status;
   const bool backward = context.gradient != nullptr;
   job::ValueTableJob made;
   const TableNeeds needs{.panels = backward, .rows = !backward, .products = backward, .sums = true, .result = !backward};

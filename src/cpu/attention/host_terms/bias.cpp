@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bias by distance on the host side: checks, which form its kernel takes, memory, what it costs.
+// A bias by distance on the host side: which form its kernel takes, memory, what it costs.
 #include <algorithm>
 #include <cmath>
 
-#include "cpu/attention/host/backward.hpp"
 #include "cpu/attention/host_terms/bias_parts.hpp"
 #include "job/bias.hpp"
 #include "job/check.hpp"
@@ -16,49 +15,19 @@
 namespace phasor::attend {
 namespace {
 
-Status check_gradients(const BiasTerm& term, const TermContext& context) {
-  const TermGradient& g = *context.gradient;
-  const Extents wanted = {1, 1, 1, term.bias.parameter_count()};
-  const ConstTensorView by = {&term, DType::f64, wanted, contiguous_strides(wanted)};  // its shape alone is looked at
-  if (is_wanted(g.parameters) && g.parameters.shape != wanted) {
-    const Extents& is = g.parameters.shape;
-    return job::error(context.where, "the gradient of parameters has shape ({}, {}, {}, {}), wanted (1, 1, 1, {})", is[0], is[1], is[2],
-                      is[3], wanted[3]);
-  }
-  if (Status status = check_gradient(context.where, g.parameters, by, "parameters"); !status) return status;
-  return check_gradient(context.where, g.features, term.gate, "gate");
-}
-
-/// Positions that a window has, where the scheme has one.
+/// Positions are places of the window, where the scheme has one.
 Status check_window(const BiasTerm& term, const TermContext& context) {
   if (job::window_of(term.bias.spec()) == nullptr) return {};
   const job::AttentionShape& s = context.job->shape;
-  const auto check = [&](const char* name, const std::optional<Positions>& given, std::int64_t tokens) -> Status {
-    if (!given) {
-      return job::error(context.where, "a window wants {}_positions, those of fill_window", name);
-    }
+  const auto check = [&](const Positions& given, std::int64_t tokens) -> Status {
     std::vector<std::int64_t> list(static_cast<std::size_t>(tokens));
     for (std::int64_t b = 0; b < s.batch; ++b) {
-      if (Status status = job::read_positions(context.where, *context.bias_plan, *given, b, list); !status) return status;
+      if (Status status = job::read_positions(context.where, *context.bias_plan, given, b, list); !status) return status;
     }
     return {};
   };
-  if (Status status = check("query", context.spec->query_positions, s.queries); !status) return status;
-  return check("key", context.spec->key_positions, s.keys);
-}
-
-Status check_term(const BiasTerm& term, const TermContext& context) {
-  const job::AttentionShape& s = context.job->shape;
-  const std::int64_t heads = s.heads;
-  if (term.first_head < 0 || term.first_head > term.bias.heads() - heads) {
-    return job::error(context.where, "{} heads from {} on are wanted, the bias has {}", heads, term.first_head, term.bias.heads());
-  }
-  if (is_named(term.gate)) {
-    const TensorShape wanted = {"gate", {s.batch, s.queries, s.heads, 1}, {true, false, true, false}};
-    if (Status status = check_tensor(context.where, term.gate, wanted); !status) return status;
-  }
-  if (Status status = check_window(term, context); !status) return status;
-  return context.gradient == nullptr ? Status() : check_gradients(term, context);
+  if (Status status = check(*context.spec->query_positions, s.queries); !status) return status;
+  return check(*context.spec->key_positions, s.keys);
 }
 
 void make_gate(const ConstTensorView& gate, const TermContext& context, Arena& arena, job::BiasJob& bias) {
@@ -68,7 +37,7 @@ void make_gate(const ConstTensorView& gate, const TermContext& context, Arena& a
   bias.gate_batch = gate.shape[0] == 1 ? 0 : heads * tokens;
   void* const memory = take_arithmetic(arena, *context.job, gate.shape[0] * heads * tokens);
   bias.gate = memory;
-  if (arena.measuring()) return;
+  if (memory == nullptr) return;
   with_arithmetic(context.job->arithmetic, [&](auto zero) {
     auto* to = static_cast<decltype(zero)*>(memory);
     for (std::int64_t n = 0; n < gate.shape[0] * heads * tokens; ++n) {
@@ -99,7 +68,7 @@ void make_bounds(const TermContext& context, Arena& arena, job::BiasJob& bias) {
   auto* norms = arena.take<double>(job.shape.key_heads * tiles);
   auto* positions = arena.take<std::int64_t>(tiles);
   bias.bounds = {norms, positions, 24 * std::log(2.0) + std::log(static_cast<double>(std::max<std::int64_t>(job.shape.keys, 1)))};
-  if (arena.measuring()) return;
+  if (positions == nullptr) return;
   for (const job::Sequence& sequence : job.sequences) {
     for (std::int64_t t = sequence.first_key_tile; t < sequence.end_key_tile; ++t) {
       const job::TokenTile& tile = job.key_tiles[static_cast<std::size_t>(t)];
@@ -148,7 +117,6 @@ bool too_far_apart(const DistanceRange& range, const job::AttentionShape& shape)
 
 Result<plan::BiasPlan> plan_with_parameters(const BiasTerm& term, const char* where) {
   const std::int64_t count = term.bias.parameter_count();
-  if (Status status = check_tensor(where, term.parameters, {"parameters", {1, 1, 1, count}, {}}); !status) return status;
   std::vector<double> numbers(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) numbers[static_cast<std::size_t>(i)] = element_at(term.parameters, {0, 0, 0}, i);
   Result<plan::BiasPlan> made = plan::with_parameters(term.bias.plan(), numbers);
@@ -158,7 +126,7 @@ Result<plan::BiasPlan> plan_with_parameters(const BiasTerm& term, const char* wh
 std::int64_t longest_band(const job::AttentionShape& shape) { return 4 * (shape.queries + shape.keys) + 4096; }
 
 Status make_term(const BiasTerm& term, const TermContext& context, Arena& arena, job::TermJob& out) {
-  if (Status status = check_term(term, context); !status) return status;
+  if (Status status = check_window(term, context); !status) return status;
   job::BiasJob bias;
   bias.plan = context.bias_plan;
   bias.source = plan::source_of(*bias.plan);

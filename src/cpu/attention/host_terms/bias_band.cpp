@@ -131,7 +131,7 @@ void make_bias_band(const TermContext& context, Arena& arena, job::BiasJob& bias
   bias.stride = job::padded(bias.high - bias.low + 1 + 2 * job::kBandMargin);
   void* const memory = take_arithmetic(arena, *context.job, heads * bias.stride);
   bias.values = memory;
-  if (arena.measuring()) return;
+  if (memory == nullptr) return;
   with_arithmetic(context.job->arithmetic, [&](auto zero) {
     const BandWriter<decltype(zero)> writer = {bias, heads, static_cast<decltype(zero)*>(memory)};
     is_even(bias.plan->spec) ? writer.fill_even() : writer.fill();

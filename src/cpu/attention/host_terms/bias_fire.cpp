@@ -2,7 +2,6 @@
 // FIRE beyond its length: what a query's own row is made of, and its perceptron as straight segments.
 #include <algorithm>
 
-#include "cpu/attention/host/backward.hpp"
 #include "cpu/attention/host_terms/bias_parts.hpp"
 
 namespace phasor::attend {
@@ -142,7 +141,7 @@ void make_fire_rows(const Fire& fire, const TermContext& context, Arena& arena, 
   bias.fire.knots = knots;
   bias.fire.slopes = slopes;
   bias.fire.offsets = offsets;
-  if (arena.measuring()) return;
+  if (offsets == nullptr) return;
   with_arithmetic(job.arithmetic, [&](auto zero) {
     using T = decltype(zero);
     fill_psi(fire, bias, static_cast<T*>(psi), static_cast<T*>(growth));

@@ -40,19 +40,6 @@ Status check_order(const TermContext& context) {
   return {};
 }
 
-Status check(const CopeTerm& term, const TermContext& context) {
-  const job::AttentionShape& s = context.job->shape;
-  const std::int64_t rows = term.table.shape[1];
-  if (rows < 1) return job::error(context.where, "table has {} rows, wanted at least 1", rows);
-  const TensorShape wanted{"table", {1, rows, s.heads, s.width}, {false, false, true, false}};
-  if (Status status = check_tensor(context.where, term.table, wanted); !status) return status;
-  if (!std::isfinite(term.scale)) return job::error(context.where, "scale is {}, wanted a finite number", term.scale);
-  if (!std::isfinite(term.gate_scale)) return job::error(context.where, "gate_scale is {}, wanted a finite number", term.gate_scale);
-  if (context.spec->visibility.mask != Mask::causal) return job::error(context.where, "mask is full, CoPE wants causal");
-  if (Status status = check_order(context); !status || context.gradient == nullptr) return status;
-  return check_gradient(context.where, context.gradient->table, term.table, "table");
-}
-
 /// 1 where row >= column, or its transpose.
 void* pack_triangle(bool transposed, const job::AttentionJob& job, Arena& arena) {
   constexpr std::int64_t n = job::kKeyTile;
@@ -118,7 +105,7 @@ job::CopeLayout layout_of(const job::CopeJob& made, const job::AttentionJob& job
 }  // namespace
 
 Status make_term(const CopeTerm& term, const TermContext& context, Arena& arena, job::TermJob& out) {
-  if (Status status = check(term, context); !status) return status;
+  if (Status status = check_order(context); !status) return status;
   const job::AttentionJob& job = *context.job;
   const std::int64_t width = job.shape.padded_width;
   const bool backward = context.gradient != nullptr;

@@ -50,14 +50,9 @@ double total(const job::DenseJob& made, const std::array<std::int64_t, 5>& least
 
 Status make_term(const DenseTerm& term, const TermContext& context, Arena& arena, job::TermJob& out) {
   const job::AttentionShape& s = context.job->shape;
-  const TensorShape wanted{"bias", {s.batch, s.queries, s.heads, s.keys}, {true, true, true, true}};
-  if (Status status = check_tensor(context.where, term.bias, wanted); !status) return status;
   job::DenseJob made{.bias = term.bias};
   for (std::size_t axis = 0; axis < 4; ++axis) {
     if (term.bias.shape[axis] == 1) made.bias.strides[axis] = 0;
-  }
-  if (context.gradient != nullptr) {
-    if (Status status = check_gradient(context.where, context.gradient->table, term.bias, "bias"); !status) return status;
   }
   if (context.gradient != nullptr && is_given(context.gradient->table)) {
     if (is_whole(term.bias, s)) {

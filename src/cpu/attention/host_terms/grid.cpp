@@ -12,16 +12,11 @@ namespace {
 std::int64_t grid_rows(const Window& window) { return (2 * window.height - 1) * (2 * window.width - 1); }
 std::int64_t class_rows(const GridTerm& term) { return term.class_token == ClassToken::first ? 3 : 0; }
 
+/// Positions are numbers of the grid's tokens.
 Status check(const GridTerm& term, const TermContext& context) {
-  if (Status status = check_window(context.where, "window", term.window); !status) return status;
-  const std::int64_t rows = grid_rows(term.window) + class_rows(term);
-  const TensorShape wanted{"table", {1, rows, context.job->shape.heads, 1}, {false, false, true, false}};
-  if (Status status = check_tensor(context.where, term.table, wanted); !status) return status;
   const std::int64_t tokens = term.window.height * term.window.width + (term.class_token == ClassToken::first ? 1 : 0);
   if (Status status = check_tokens(context.where, "query", query_range(*context.spec, context.job->shape), tokens); !status) return status;
-  if (Status status = check_tokens(context.where, "key", key_range(*context.spec, context.job->shape), tokens); !status) return status;
-  if (context.gradient == nullptr) return {};
-  return check_gradient(context.where, context.gradient->table, term.table, "table");
+  return check_tokens(context.where, "key", key_range(*context.spec, context.job->shape), tokens);
 }
 
 /// See job::GridJob.
@@ -51,12 +46,6 @@ void* pack_class_token(const GridTerm& term, const job::AttentionJob& job, Arena
 }
 
 }  // namespace
-
-Status check_window(const char* where, const char* name, const Window& window) {
-  constexpr std::int64_t kLargest = 1 << 15;  // its tables are counted in 64 bits
-  if (window.height >= 1 && window.width >= 1 && window.height <= kLargest && window.width <= kLargest) return {};
-  return job::error(where, "{} is {} x {}, wanted 1 to {} each", name, window.height, window.width, kLargest);
-}
 
 Status check_tokens(const char* where, const char* side, const PositionRange& range, std::int64_t tokens) {
   if (range.greatest < range.least) return {};

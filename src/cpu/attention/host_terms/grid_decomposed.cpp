@@ -13,42 +13,27 @@ namespace {
 
 /// One axis of the term.
 struct Axis {
-  const char* name;
   const ConstTensorView* table;
   const TensorView* gradient;  // null: forward
   std::int64_t queries;
   std::int64_t keys;
 };
 Axis axis_y(const DecomposedTerm& term, const TermContext& context) {
-  return {"rows_h", &term.rows_h, context.gradient != nullptr ? &context.gradient->table : nullptr, term.query_grid.height,
-          term.key_grid.height};
+  return {&term.rows_h, context.gradient != nullptr ? &context.gradient->table : nullptr, term.query_grid.height, term.key_grid.height};
 }
 Axis axis_x(const DecomposedTerm& term, const TermContext& context) {
-  return {"rows_w", &term.rows_w, context.gradient != nullptr ? &context.gradient->second : nullptr, term.query_grid.width,
-          term.key_grid.width};
+  return {&term.rows_w, context.gradient != nullptr ? &context.gradient->second : nullptr, term.query_grid.width, term.key_grid.width};
 }
 
 std::int64_t table_rows(const Axis& axis) { return 2 * std::max(axis.queries, axis.keys) - 1; }
 
-Status check_axis(const Axis& axis, const TermContext& context) {
-  const job::AttentionShape& s = context.job->shape;
-  const TensorShape wanted{axis.name, {1, table_rows(axis), s.heads, s.width}, {false, false, true, false}};
-  if (Status status = check_tensor(context.where, *axis.table, wanted); !status) return status;
-  if (axis.gradient == nullptr) return {};
-  return check_gradient(context.where, *axis.gradient, *axis.table, axis.name);
-}
-
+/// Positions are numbers of the grids' tokens.
 Status check(const DecomposedTerm& term, const TermContext& context) {
   const job::AttentionShape& s = context.job->shape;
-  if (Status status = check_window(context.where, "query_grid", term.query_grid); !status) return status;
-  if (Status status = check_window(context.where, "key_grid", term.key_grid); !status) return status;
-  if (!std::isfinite(term.scale)) return job::error(context.where, "scale is {}, wanted a finite number", term.scale);
   const std::int64_t queries = term.query_grid.height * term.query_grid.width;
   const std::int64_t keys = term.key_grid.height * term.key_grid.width;
   if (Status status = check_tokens(context.where, "query", query_range(*context.spec, s), queries); !status) return status;
-  if (Status status = check_tokens(context.where, "key", key_range(*context.spec, s), keys); !status) return status;
-  if (Status status = check_axis(axis_y(term, context), context); !status) return status;
-  return check_axis(axis_x(term, context), context);
+  return check_tokens(context.where, "key", key_range(*context.spec, s), keys);
 }
 
 /// Both coordinates in units of the finer grid, as MViTv2 rounds them: towards zero, in float64. A quotient of whole numbers.

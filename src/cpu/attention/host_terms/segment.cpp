@@ -13,12 +13,7 @@ namespace {
 /// Kernels compare segments as T: whole numbers up to this are exact in float32.
 constexpr std::int64_t kLargestSegment = std::int64_t{1} << 24;
 
-Status check_segments(const char* where, const char* name, const Positions& segments, std::int64_t batch, std::int64_t tokens) {
-  if (batch == 0 || tokens == 0) return {};
-  if (segments.data == nullptr) return job::error(where, "{} has no memory, wanted a segment for each of {} tokens", name, tokens);
-  if (segments.type == PositionType::f64) return job::error(where, "{} is f64, wanted integers", name);
-  const std::string title = spec::format("{}: {}", where, name);
-  if (Status s = job::check_positions(title.c_str(), segments, {batch, tokens}); !s) return s;
+Status check_segments(const char* where, const char* name, const Positions& segments, std::int64_t tokens) {
   for (std::int64_t b = 0; b < segments.shape[1]; ++b) {
     for (std::int64_t t = 0; t < tokens; ++t) {
       const std::int64_t segment = job::integer_at(segments, b, t);
@@ -74,19 +69,9 @@ void* pack_constants(const SegmentTerm& term, const TermContext& context, Arena&
 
 Status check(const SegmentTerm& term, const TermContext& context) {
   const job::AttentionShape& s = context.job->shape;
-  const TensorShape table{"table", {1, 2, s.heads, s.width}, {false, false, true, false}};
-  if (Status status = check_tensor(context.where, term.table, table); !status) return status;
-  const TensorShape shift{"shift", {1, 1, s.heads, s.width}, {false, false, true, false}};
-  if (is_named(term.shift)) {
-    if (Status status = check_tensor(context.where, term.shift, shift); !status) return status;
-  }
-  if (!std::isfinite(scale_of(term, context)))
-    return job::error(context.where, "scale is {}, wanted a finite number", scale_of(term, context));
-  if (Status status = check_segments(context.where, "query_segments", term.query_segments, s.batch, s.queries); !status) return status;
-  if (Status status = check_segments(context.where, "key_segments", term.key_segments, s.batch, s.keys); !status) return status;
-  if (context.gradient == nullptr) return {};
-  if (Status status = check_gradient(context.where, context.gradient->table, term.table, "table"); !status) return status;
-  return check_gradient(context.where, context.gradient->shift, term.shift, "shift");
+  if (s.batch == 0) return {};
+  if (Status status = check_segments(context.where, "query_segments", term.query_segments, s.queries); !status) return status;
+  return check_segments(context.where, "key_segments", term.key_segments, s.keys);
 }
 
 }  // namespace

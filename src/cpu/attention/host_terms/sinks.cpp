@@ -34,7 +34,7 @@ void make_sinks(const ConstTensorView& v, Arena& arena, Prepared& out) {
   const std::int64_t heads = out.job.shape.heads;
   void* const sinks = arena.take_bytes(heads * bytes_of(out.job.arithmetic));
   out.job.sinks = sinks;
-  if (arena.measuring()) return;
+  if (sinks == nullptr) return;
   for (std::int64_t h = 0; h < heads; ++h) job::store_element(sinks, out.job.arithmetic, h, sink_at(v, h));
 }
 
