@@ -7,6 +7,7 @@
 #include <span>
 
 #include "job/additive.hpp"
+#include "job/attention/weights_call.hpp"
 #include "job/bias.hpp"
 #include "job/learned.hpp"
 #include "job/phase_gradient.hpp"
@@ -47,10 +48,8 @@ struct Backend {
                                                        const AttentionGradients& gradients);
   Status (*attention_backward)(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionSaved& saved,
                                const AttentionGradients& gradients, const Workspace& workspace);
-  Result<std::int64_t> (*attention_weights_workspace)(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionRows& rows,
-                                                      const AttentionWeights& weights);
-  Status (*attention_weights)(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionRows& rows,
-                              const AttentionWeights& weights, const Workspace& workspace);
+  Result<std::int64_t> (*attention_weights_workspace)(const job::WeightsCall& call);
+  Status (*attention_weights)(const job::WeightsCall& call, const Workspace& workspace);
   Status (*merge)(std::span<const AttentionPart> parts, const AttentionOutputs& outputs, const Execution& execution);
   Result<AttentionReport> (*explain_attention)(const AttentionInputs& inputs, const AttentionSpec& spec);
 };

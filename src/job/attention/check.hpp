@@ -10,7 +10,7 @@
 
 namespace phasor::job {
 
-/// Inputs and spec against each other, terms apart.
+/// Inputs and spec against each other: all of a call but its results. A call whose gradients are wanted has check_gradients after it.
 Status check_call(const AttentionCall& call);
 /// Whether a content's rotary can be applied to such tensors.
 Status check_rotations(const AttentionCall& call);
@@ -18,6 +18,24 @@ Status check_rotations(const AttentionCall& call);
 DType rotated_dtype(Numerics numerics, DType inputs);
 /// Every term, and the gradients that are asked of it.
 Status check_terms(const AttentionCall& call);
+/// Gradients by what is no term.
+Status check_gradients(const AttentionCall& call);
+
+// ---- Results: where they go, and that this is apart from itself, from what is read and from the workspace ----
+
+Status check_outputs(const AttentionCall& call, const AttentionOutputs& outputs, std::span<const std::byte> workspace);
+/// What the forward gave, beside gradients.
+Status check_saved(const AttentionCall& call, const AttentionSaved& saved, std::span<const std::byte> workspace);
+Status check_merge(std::span<const AttentionPart> parts, const AttentionOutputs& outputs);
+
+/// What a call writes, what it reads beside inputs and spec, and its workspace.
+struct CallMemory {
+  std::span<const NamedView> written;
+  std::span<const NamedView> read;
+  std::span<const std::byte> workspace;
+};
+/// Whether memory that is written is apart: from itself, from what is read, from the workspace; and the workspace from what is read.
+Status check_memory(const AttentionCall& call, const CallMemory& memory);
 
 // ---- Tensors ----
 

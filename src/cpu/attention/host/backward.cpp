@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The backward of attention: check, lay out, run the kernels stage by stage, hand the sums out.
+// The backward of attention: lay out, run the kernels stage by stage, hand the sums out.
 #include "cpu/attention/host/backward.hpp"
 
 #include <algorithm>
@@ -12,7 +12,6 @@
 #include "cpu/attention/kernels.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
-#include "spec/without_exceptions.hpp"
 
 namespace phasor::attend {
 namespace {
@@ -131,14 +130,7 @@ Status run_all(const Call& call, const Prepared& prepared) {
   return finish_terms(call, prepared);
 }
 
-Status check(const Call& call) {
-  if (Status s = check_call(call); !s) return s;
-  return check_gradients(call);
-}
-
 Status backward_all(const Call& call, const AttentionSaved& saved, const Workspace& workspace) {
-  if (Status s = check(call); !s) return s;
-  if (Status s = check_saved(call, saved, workspace.memory); !s) return s;
   Arena arena(workspace);
   Prepared prepared;
   if (Status s = lay_out(call, arena, prepared); !s) return s;
@@ -168,20 +160,15 @@ namespace phasor::cpu {
 
 Result<std::int64_t> attention_backward_workspace(const AttentionInputs& inputs, const AttentionSpec& spec,
                                                   const AttentionGradients& gradients) {
-  return spec::without_exceptions([&]() -> Result<std::int64_t> {
-    const attend::Call call = {&inputs, &spec, &gradients, "attention_backward"};
-    if (Status s = attend::check(call); !s) return s;
-    attend::Arena measure;
-    attend::Prepared measured;
-    if (Status s = attend::lay_out(call, measure, measured); !s) return s;
-    return measure.needed();
-  });
+  attend::Arena measure;
+  attend::Prepared measured;
+  if (Status s = attend::lay_out({&inputs, &spec, &gradients, "attention_backward"}, measure, measured); !s) return s;
+  return measure.needed();
 }
 
 Status run_attention_backward(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionSaved& saved,
                               const AttentionGradients& gradients, const Workspace& workspace) {
-  return spec::without_exceptions(
-      [&] { return attend::backward_all({&inputs, &spec, &gradients, "attention_backward"}, saved, workspace); });
+  return attend::backward_all({&inputs, &spec, &gradients, "attention_backward"}, saved, workspace);
 }
 
 }  // namespace phasor::cpu

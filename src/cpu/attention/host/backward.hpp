@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a backward call is checked and cut; its terms must know the parts before they lay out their sums.
+// How a backward call is cut; its terms must know the parts before they lay out their sums.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,5 @@ namespace phasor::attend {
 std::int64_t backward_parts(const AttentionSpec& spec, const job::AttentionJob& job);
 
 using job::is_wanted;
-
-/// The gradients by themselves; inputs and spec were checked.
-Status check_gradients(const Call& call);
-/// What the forward gave; and that nothing is written which is read.
-Status check_saved(const Call& call, const AttentionSaved& saved, std::span<const std::byte> workspace);
 
 }  // namespace phasor::attend

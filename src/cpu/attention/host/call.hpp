@@ -10,9 +10,6 @@
 
 namespace phasor::attend {
 
-/// Inputs and spec against each other.
-Status check_call(const Call& call);
-Status check_dropout(const Call& call);
 job::DropoutJob dropout_of(const Dropout& dropout);
 
 /// Positions farther than this from 0 are an error, so that distances do not overflow.

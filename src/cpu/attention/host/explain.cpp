@@ -9,7 +9,6 @@
 #include "job/attention/devices.hpp"
 #include "job/check.hpp"
 #include "spec/format.hpp"
-#include "spec/without_exceptions.hpp"
 
 namespace phasor::cpu {
 namespace {
@@ -136,9 +135,10 @@ std::string words_of(const AttentionReport& report, const job::AttentionJob& job
   return words;
 }
 
-Result<AttentionReport> explained(const AttentionInputs& inputs, const AttentionSpec& spec) {
+}  // namespace
+
+Result<AttentionReport> explain_attention(const AttentionInputs& inputs, const AttentionSpec& spec) {
   const attend::Call call = {&inputs, &spec, nullptr, "explain_attention"};
-  if (Status s = attend::check_call(call); !s) return s;
   attend::Arena measure;
   attend::Prepared prepared;
   if (Status s = attend::lay_out_forward(call, measure, prepared); !s) return s;
@@ -165,12 +165,6 @@ Result<AttentionReport> explained(const AttentionInputs& inputs, const Attention
         spec::format("dropout: weights are dropped with probability {}, by numbers of their positions\n", spec.dropout.probability);
   }
   return report;
-}
-
-}  // namespace
-
-Result<AttentionReport> explain_attention(const AttentionInputs& inputs, const AttentionSpec& spec) {
-  return spec::without_exceptions([&] { return explained(inputs, spec); });
 }
 
 }  // namespace phasor::cpu

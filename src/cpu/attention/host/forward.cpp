@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention forward: check, lay out, run the kernels.
+// Attention forward: lay out, run the kernels.
 #include "cpu/attention/host/forward.hpp"
 
 #include <cmath>
@@ -9,10 +9,8 @@
 #include "cpu/attention/host_terms/sinks.hpp"
 #include "cpu/attention/kernels.hpp"
 #include "cpu/attention/scratch.hpp"
-#include "job/attention/check.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
-#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 
@@ -44,18 +42,6 @@ using attend::Prepared;
 
 Call forward_call(const AttentionInputs& inputs, const AttentionSpec& spec) { return {&inputs, &spec, nullptr, "attention"}; }
 
-Status check_outputs(const Call& call, const AttentionOutputs& outputs, std::span<const std::byte> workspace) {
-  const AttentionInputs& in = *call.inputs;
-  const attend::NamedView written[] = {{"out", outputs.out}, {"lse", outputs.lse}};
-  const Extents rows = {in.q.shape[0], in.q.shape[1], in.q.shape[2], 1};
-  if (Status s = job::check_result_of(call.where, written[0], {rows[0], rows[1], rows[2], in.v.shape[3]}, in.q.dtype); !s) return s;
-  if (outputs.lse.data != nullptr) {
-    const DType wanted = in.q.dtype == DType::f64 ? DType::f64 : DType::f32;
-    if (Status s = job::check_tensor_of(call.where, written[1], rows, wanted); !s) return s;
-  }
-  return attend::check_memory(call, {written, {}, workspace});
-}
-
 /// No key for any query: zeros, or what is no number if the sink is none.
 void fill_unseen(const AttentionSpec& spec, const AttentionOutputs& outputs) {
   const auto fill = [](const TensorView& v, const auto& value_of) {
@@ -78,9 +64,20 @@ void run(const Prepared& prepared, const cpu::AttentionKernels& kernels, const R
   if (job.key_splits > 0) attend::run_each(runner, job.strips, [&](std::int64_t strip) { kernels.merge(job, strip); });
 }
 
-Status attend_all(const Call& call, const AttentionOutputs& outputs, const Workspace& workspace) {
-  if (Status s = attend::check_call(call); !s) return s;
-  if (Status s = check_outputs(call, outputs, workspace.memory); !s) return s;
+}  // namespace
+
+namespace cpu {
+
+Result<std::int64_t> attention_workspace(const AttentionInputs& inputs, const AttentionSpec& spec) {
+  Arena measure;
+  Prepared measured;
+  if (Status s = attend::lay_out_forward(forward_call(inputs, spec), measure, measured); !s) return s;
+  return measure.needed();
+}
+
+Status run_attention(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionOutputs& outputs,
+                     const Workspace& workspace) {
+  const Call call = forward_call(inputs, spec);
   const Result<const cpu::AttentionKernels*> kernels = cpu::active_attention();
   if (!kernels.ok()) return kernels.status();
   Arena arena(workspace);
@@ -100,26 +97,6 @@ Status attend_all(const Call& call, const AttentionOutputs& outputs, const Works
   }
   run(prepared, **kernels, runner);
   return {};
-}
-
-}  // namespace
-
-namespace cpu {
-
-Result<std::int64_t> attention_workspace(const AttentionInputs& inputs, const AttentionSpec& spec) {
-  return spec::without_exceptions([&]() -> Result<std::int64_t> {
-    const Call call = forward_call(inputs, spec);
-    if (Status s = attend::check_call(call); !s) return s;
-    Arena measure;
-    Prepared measured;
-    if (Status s = attend::lay_out_forward(call, measure, measured); !s) return s;
-    return measure.needed();
-  });
-}
-
-Status run_attention(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionOutputs& outputs,
-                     const Workspace& workspace) {
-  return spec::without_exceptions([&] { return attend_all(forward_call(inputs, spec), outputs, workspace); });
 }
 
 }  // namespace cpu

@@ -46,7 +46,6 @@ struct Prepared {
 };
 
 using Call = job::AttentionCall;
-using job::NamedView;
 
 /// Lays out a checked call in `arena` and fills what has memory: positions, sequences and tiles, contents, shift, terms, and takes the
 /// panels (forward: keys_transposed and values, unless it decodes; backward: keys both ways and values_transposed), which cpu's pack fills.
@@ -73,14 +72,5 @@ Status pack_panels(const Prepared& prepared, const Runner& runner);
 /// each rotation, xPos's factors) and added to job.backward.q_raw and .k_raw. What is null is left out; nothing to do where the raw
 /// gradient is that by the content. The buffers by contents are changed.
 Status undo_contents(const Call& call, const Prepared& prepared);
-
-/// What a call writes, what it reads beside inputs and spec, and its workspace.
-struct CallMemory {
-  std::span<const NamedView> written;
-  std::span<const NamedView> read;
-  std::span<const std::byte> workspace;
-};
-/// Whether memory that is written is apart: from itself, from what is read, from the workspace; and the workspace from what is read.
-Status check_memory(const Call& call, const CallMemory& memory);
 
 }  // namespace phasor::attend

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 
+#include "job/attention/weights_call.hpp"
 #include "phasor/attention.hpp"
 
 namespace phasor::cpu {
@@ -15,10 +16,8 @@ Result<std::int64_t> attention_backward_workspace(const AttentionInputs& inputs,
                                                   const AttentionGradients& gradients);
 Status run_attention_backward(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionSaved& saved,
                               const AttentionGradients& gradients, const Workspace& workspace);
-Result<std::int64_t> attention_weights_workspace(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionRows& rows,
-                                                 const AttentionWeights& weights);
-Status run_attention_weights(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionRows& rows,
-                             const AttentionWeights& weights, const Workspace& workspace);
+Result<std::int64_t> attention_weights_workspace(const job::WeightsCall& call);
+Status run_attention_weights(const job::WeightsCall& call, const Workspace& workspace);
 Status run_merge(std::span<const AttentionPart> parts, const AttentionOutputs& outputs, const Execution& execution);
 Result<AttentionReport> explain_attention(const AttentionInputs& inputs, const AttentionSpec& spec);
 

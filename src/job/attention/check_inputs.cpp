@@ -1,25 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of an attention call that need no positions: shapes, dtypes, numbers, visibility, what goes with what.
+// Checks of an attention call, terms apart: shapes, dtypes, numbers, visibility, what goes with what.
 #include <cmath>
 
-#include "cpu/attention/host/call.hpp"
-#include "cpu/attention/host_terms/sinks.hpp"
 #include "job/attention/check.hpp"
 #include "job/attention/shape.hpp"
 #include "job/check.hpp"
 #include "job/positions.hpp"
 #include "plan/position_map.hpp"
 
-namespace phasor::attend {
+namespace phasor::job {
 namespace {
-
-using job::error;
 
 /// Elements of a tensor, padded; keeps every size that follows from it within int64.
 constexpr std::int64_t kMostElements = std::int64_t{1} << 46;
 
 bool too_large(const ConstTensorView& v) {
-  std::int64_t count = job::padded(v.shape[3]);
+  std::int64_t count = padded(v.shape[3]);
   for (int axis = 0; axis < 3; ++axis) {
     if (__builtin_mul_overflow(count, v.shape[axis], &count)) return true;
   }
@@ -27,7 +23,7 @@ bool too_large(const ConstTensorView& v) {
 }
 
 Status check_input(const char* where, const char* name, const ConstTensorView& v) {
-  if (Status s = job::check_view(where, name, v); !s) return s;
+  if (Status s = check_view(where, name, v); !s) return s;
   if (v.shape[3] < 1) return error(where, "{} has width 0, wanted at least 1", name);
   if (too_large(v)) {
     return error(where, "{} has {} x {} x {} x {} elements, wanted at most 2^46", name, v.shape[0], v.shape[1], v.shape[2], v.shape[3]);
@@ -84,17 +80,27 @@ Status check_numbers(const char* where, const AttentionSpec& spec) {
 
 // ---- Visibility ----
 
-Status check_varlen(const char* where, const Visibility& see, const job::AttentionShape& shape) {
+/// Lists are where q is.
+PositionsView beside_of(Device device) {
+  PositionsView none = {};
+  none.device = device;
+  return none;
+}
+
+Status check_varlen(const AttentionCall& call, const AttentionShape& shape) {
+  const char* const where = call.where;
+  const Visibility& see = call.spec->visibility;
+  const PositionsView beside = beside_of(call.inputs->q.device);
   if (!is_varlen(see)) return {};
   if (see.query_starts.size != see.key_starts.size) {
     return error(where, "query_starts has {} elements, key_starts has {}, wanted the same", see.query_starts.size, see.key_starts.size);
   }
   if (shape.batch != 1) return error(where, "q has batch {} and sequences by query_starts, wanted batch 1", shape.batch);
-  if (Status s = job::check_list(where, "query_starts", see.query_starts, {}); !s) return s;
-  return job::check_list(where, "key_starts", see.key_starts, {});
+  if (Status s = check_list(where, "query_starts", see.query_starts, beside); !s) return s;
+  return check_list(where, "key_starts", see.key_starts, beside);
 }
 
-Status check_key_mask(const char* where, const KeyMask& mask, const job::AttentionShape& shape) {
+Status check_key_mask(const char* where, const KeyMask& mask, const AttentionShape& shape) {
   if (mask.data == nullptr) return {};
   const std::int64_t extents[] = {shape.batch, shape.keys};
   for (std::size_t axis = 0; axis < 2; ++axis) {
@@ -106,22 +112,26 @@ Status check_key_mask(const char* where, const KeyMask& mask, const job::Attenti
   return {};
 }
 
-Status check_visibility(const char* where, const Visibility& see, const job::AttentionShape& shape) {
-  if (Status s = check_varlen(where, see, shape); !s) return s;
+Status check_visibility(const AttentionCall& call, const AttentionShape& shape) {
+  const char* const where = call.where;
+  const Visibility& see = call.spec->visibility;
+  const PositionsView beside = beside_of(call.inputs->q.device);
+  if (Status s = check_varlen(call, shape); !s) return s;
   if (Status s = check_key_mask(where, see.key_mask, shape); !s) return s;
   if (see.prefix.size == 0) return {};
-  const std::int64_t sequences = is_varlen(see) ? see.query_starts.size - 1 : shape.batch;
-  if (Status s = job::check_list(where, "prefix", see.prefix, {}); !s) return s;
+  const std::int64_t sequences = sequences_of(call);
+  if (Status s = check_list(where, "prefix", see.prefix, beside); !s) return s;
   if (see.prefix.size == sequences) return {};
   return error(where, "prefix has {} elements, wanted {}, one per sequence", see.prefix.size, sequences);
 }
 
 // ---- Positions: as far as their shape goes ----
 
-Status check_positions(const std::string& where, const std::optional<Positions>& given, std::int64_t batch, std::int64_t tokens) {
+Status check_given_positions(const std::string& where, const std::optional<Positions>& given, PositionShape wanted) {
   if (!given) return {};
   if (given->data != nullptr && given->type == PositionType::f64) return error(where.c_str(), "positions are f64, wanted i32 or i64");
-  return job::check_positions(where.c_str(), *given, {batch, tokens, std::max<std::int64_t>(given->shape[0], 1)});
+  wanted.axes = std::max<std::int64_t>(given->shape[0], 1);
+  return check_positions(where.c_str(), *given, wanted);
 }
 
 Status check_axes(const char* where, const AttentionSpec& spec) {
@@ -161,7 +171,7 @@ Status check_content(const char* where, const XposContent& content, const Visibi
 }
 Status check_content(const char*, const PlainContent&, const Visibility&) { return {}; }
 
-Status check_shift(const char* where, const AttentionSpec& spec, const job::AttentionShape& shape) {
+Status check_shift(const char* where, const AttentionSpec& spec, const AttentionShape& shape) {
   const ConstTensorView& v = spec.content_shift;
   if (v.data == nullptr) return {};
   if (!std::holds_alternative<PlainContent>(spec.content)) {
@@ -174,7 +184,7 @@ Status check_shift(const char* where, const AttentionSpec& spec, const job::Atte
   ConstTensorView contiguous = v;  // any stride will do on the last axis, too: it is looked at as that of heads
   std::swap(contiguous.shape[3], contiguous.shape[1]);
   std::swap(contiguous.strides[3], contiguous.strides[1]);
-  return job::check_view(where, "content_shift", contiguous);
+  return check_view(where, "content_shift", contiguous);
 }
 
 /// ALiBi alone, over plain scores: what the certificate is about.
@@ -195,7 +205,7 @@ Status check_skip(const char* where, const AttentionSpec& spec) {
   return {};
 }
 
-Status check_term_rules(const Call& call) {
+Status check_term_rules(const AttentionCall& call) {
   const AttentionSpec& spec = *call.spec;
   for (std::size_t t = 0; t < spec.terms.size(); ++t) {
     if (std::holds_alternative<CopeTerm>(spec.terms[t]) && spec.visibility.mask != Mask::causal) {
@@ -208,18 +218,48 @@ Status check_term_rules(const Call& call) {
   return {};
 }
 
+Status check_dropout(const AttentionCall& call) {
+  const Dropout& dropout = call.spec->dropout;
+  if (!(dropout.probability >= 0 && dropout.probability < 1)) {
+    return error(call.where, "dropout.probability is {}, wanted 0 or above, and below 1", dropout.probability);
+  }
+  const struct {
+    const char* name;
+    std::int64_t first, count;
+  } numbered[] = {{"first_head", dropout.first_head, call.inputs->q.shape[2]},
+                  {"first_sequence", dropout.first_sequence, sequences_of(call)}};
+  constexpr std::int64_t kMost = std::int64_t{1} << 32;  // a counter has a word for each
+  for (const auto& one : numbered) {
+    if (one.first >= 0 && one.first <= kMost && one.count <= kMost - one.first) continue;
+    return error(call.where, "dropout.{} is {} for {} of them, wanted numbers from 0 to 2^32 - 1", one.name, one.first, one.count);
+  }
+  return {};
+}
+
+bool are_given(const ConstTensorView& sinks) { return sinks.data != nullptr || sinks.shape != Extents{}; }
+Status check_sinks(const char* where, const ConstTensorView& v, const AttentionShape& shape) {
+  if (!are_given(v)) return {};
+  if (v.shape[0] != 1 || v.shape[1] != 1 || (v.shape[2] != 1 && v.shape[2] != shape.heads) || v.shape[3] != 1) {
+    return error(where, "sinks has shape ({}, {}, {}, {}), wanted (1, 1, {} or 1, 1)", v.shape[0], v.shape[1], v.shape[2], v.shape[3],
+                 shape.heads);
+  }
+  return check_view(where, "sinks", v);
+}
+
 }  // namespace
 
-Status check_call(const Call& call) {
+Status check_call(const AttentionCall& call) {
   const AttentionSpec& spec = *call.spec;
   if (Status s = check_inputs(call.where, *call.inputs); !s) return s;
-  const job::AttentionShape shape = job::shape_of(*call.inputs);
+  const AttentionShape shape = shape_of(*call.inputs);
   if (Status s = check_numbers(call.where, spec); !s) return s;
-  if (Status s = check_visibility(call.where, spec.visibility, shape); !s) return s;
+  if (Status s = check_visibility(call, shape); !s) return s;
   if (Status s = check_dropout(call); !s) return s;
   const std::string where = call.where;
-  if (Status s = check_positions(where + ": query_positions", spec.query_positions, shape.batch, shape.queries); !s) return s;
-  if (Status s = check_positions(where + ": key_positions", spec.key_positions, shape.batch, shape.keys); !s) return s;
+  const PositionShape queries = {shape.batch, shape.queries, 1, call.inputs->q.device};
+  const PositionShape keys = {shape.batch, shape.keys, 1, call.inputs->q.device};
+  if (Status s = check_given_positions(where + ": query_positions", spec.query_positions, queries); !s) return s;
+  if (Status s = check_given_positions(where + ": key_positions", spec.key_positions, keys); !s) return s;
   if (Status s = check_axes(call.where, spec); !s) return s;
   const auto of_content = [&](const auto& content) { return check_content(call.where, content, spec.visibility); };
   if (Status s = std::visit(of_content, spec.content); !s) return s;
@@ -227,8 +267,8 @@ Status check_call(const Call& call) {
   if (Status s = check_sinks(call.where, spec.sinks, shape); !s) return s;
   if (Status s = check_skip(call.where, spec); !s) return s;
   if (Status s = check_term_rules(call); !s) return s;
-  if (Status s = job::check_rotations(call); !s) return s;
-  return job::check_terms(call);
+  if (Status s = check_rotations(call); !s) return s;
+  return check_terms(call);
 }
 
-}  // namespace phasor::attend
+}  // namespace phasor::job
