@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "job/attention/shape.hpp"
 #include "job/check.hpp"
 #include "phasor/attention.hpp"
 
@@ -32,6 +33,17 @@ inline bool is_varlen(const Visibility& see) { return see.query_starts.size > 0 
 inline std::int64_t sequences_of(const AttentionCall& call) {
   const Visibility& see = call.spec->visibility;
   return is_varlen(see) ? see.query_starts.size - 1 : call.inputs->q.shape[0];
+}
+
+/// Of inputs that fit each other. Without any heads there is one key head: nothing will run, and no quotient of heads be by 0.
+inline AttentionShape shape_of(const AttentionInputs& in) {
+  return {.batch = in.q.shape[0],
+          .queries = in.q.shape[1],
+          .keys = in.k.shape[1],
+          .heads = in.q.shape[2],
+          .key_heads = in.k.shape[2] == 0 ? 1 : in.k.shape[2],
+          .width = in.q.shape[3],
+          .value_width = in.v.shape[3]};
 }
 
 /// On q . k and scaled terms.

@@ -50,8 +50,8 @@ namespace {
 /// The kernels of one target.
 struct Kernels {
   const char* name;
-  void (*forward)(const job::AttentionJob&, const job::BiasJob&, double*);
-  void (*backward)(const job::AttentionJob&, const job::BiasJob&, const double*);
+  void (*forward)(const attend::AttentionJob&, const attend::BiasJob&, double*);
+  void (*backward)(const attend::AttentionJob&, const attend::BiasJob&, const double*);
 };
 template <class T>
 std::vector<Kernels> kernels() {

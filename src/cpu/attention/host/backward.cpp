@@ -26,7 +26,7 @@ bool wants_any(const TermGradient& g) {
 /// Takes memory of the job's T, whatever that is.
 class Buffers {
  public:
-  Buffers(Arena& arena, const job::AttentionJob& job) : arena_(&arena), size_(bytes_of(job.arithmetic)) {}
+  Buffers(Arena& arena, const attend::AttentionJob& job) : arena_(&arena), size_(bytes_of(job.arithmetic)) {}
   void* take(std::int64_t count, bool wanted = true) const { return wanted ? arena_->take_bytes(count * size_) : nullptr; }
 
  private:
@@ -35,9 +35,9 @@ class Buffers {
 };
 
 /// Gradients by q and k, as contents have them and as given.
-void take_gradients(const Call& call, const Buffers& buffers, job::AttentionJob& job) {
-  const job::AttentionShape& s = job.shape;
-  job::BackwardJob& b = job.backward;
+void take_gradients(const Call& call, const Buffers& buffers, attend::AttentionJob& job) {
+  const attend::AttentionShape& s = job.shape;
+  attend::BackwardJob& b = job.backward;
   const std::int64_t q_size = b.parts * s.batch * s.heads * s.queries * s.padded_width;
   const std::int64_t k_size = s.batch * s.key_heads * s.keys * s.padded_width;
   for (int c = 0; c < job.content_count; ++c) {
@@ -54,8 +54,8 @@ void take_gradients(const Call& call, const Buffers& buffers, job::AttentionJob&
 /// Everything of the job but what only the call itself has: what was saved.
 Status lay_out(const Call& call, Arena& arena, Prepared& prepared) {
   if (Status s = prepare(call, arena, prepared); !s) return s;
-  job::AttentionJob& job = prepared.job;
-  job::BackwardJob& b = job.backward;
+  attend::AttentionJob& job = prepared.job;
+  attend::BackwardJob& b = job.backward;
   const AttentionGradients& gradients = *call.gradients;
   b.q_out = gradients.q;
   b.k_out = gradients.k;
@@ -75,7 +75,7 @@ Status lay_out(const Call& call, Arena& arena, Prepared& prepared) {
 }
 
 /// Sums of slots, in order, added to the caller's tensor; heads may share.
-void add_shift_gradient(const job::AttentionJob& job, const TensorView& out) {
+void add_shift_gradient(const attend::AttentionJob& job, const TensorView& out) {
   const std::int64_t heads = job.shape.heads;
   if (heads == 0) return;
   const std::int64_t slots = slots_of(job);
@@ -113,7 +113,7 @@ Status finish_terms(const Call& call, const Prepared& prepared) {
 Status run_all(const Call& call, const Prepared& prepared) {
   const Result<const cpu::AttentionBackwardKernels*> kernels = cpu::active_attention_backward();
   if (!kernels) return kernels.status();
-  const job::AttentionJob& job = prepared.job;
+  const attend::AttentionJob& job = prepared.job;
   const auto run = [&](cpu::BackwardStage stage) {
     run_each(call.spec->execution.runner, job.strips, [&](std::int64_t strip) { (*kernels)->backward(job, stage, strip); });
   };
@@ -135,7 +135,7 @@ Status backward_all(const Call& call, const AttentionSaved& saved, const Workspa
   Prepared prepared;
   if (Status s = lay_out(call, arena, prepared); !s) return s;
   if (Status s = arena.check(call.where); !s) return s;
-  job::BackwardJob& b = prepared.job.backward;
+  attend::BackwardJob& b = prepared.job.backward;
   b.out = saved.out;
   b.lse = saved.lse;
   b.out_gradient = saved.out_gradient;
@@ -145,12 +145,12 @@ Status backward_all(const Call& call, const AttentionSaved& saved, const Workspa
 
 }  // namespace
 
-std::int64_t backward_parts(const AttentionSpec& spec, const job::AttentionJob& job) {
+std::int64_t backward_parts(const AttentionSpec& spec, const attend::AttentionJob& job) {
   const auto is_cope = [](const AttentionTerm& term) { return std::holds_alternative<CopeTerm>(term); };
   if (std::any_of(spec.terms.begin(), spec.terms.end(), is_cope)) return 1;  // its counts run over all key tiles, in order
   const std::int64_t tasks = static_cast<std::int64_t>(job.sequences.size()) * job.shape.key_heads;
   if (tasks == 0 || tasks >= kEnoughTasks) return 1;
-  const std::int64_t tiles = (job.shape.keys + job::kKeyTile - 1) / job::kKeyTile;
+  const std::int64_t tiles = (job.shape.keys + attend::kKeyTile - 1) / attend::kKeyTile;
   return std::clamp<std::int64_t>((kEnoughTasks + tasks - 1) / tasks, 1, std::max<std::int64_t>(tiles, 1));
 }
 

@@ -7,14 +7,14 @@
 #include <span>
 
 #include "cpu/attention/host/prepare.hpp"
-#include "job/attention/attention.hpp"
+#include "cpu/attention/job/attention.hpp"
 #include "phasor/attention.hpp"
 
 namespace phasor::attend {
 
 /// Parts of the key tiles of a sequence (job.backward.parts): by shapes and the spec only, so that bits do not depend on threads.
 /// The job has its shape and its sequences by then.
-std::int64_t backward_parts(const AttentionSpec& spec, const job::AttentionJob& job);
+std::int64_t backward_parts(const AttentionSpec& spec, const attend::AttentionJob& job);
 
 using job::is_wanted;
 

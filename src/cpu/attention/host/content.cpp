@@ -6,6 +6,7 @@
 
 #include "cpu/attention/host/call.hpp"
 #include "cpu/attention/host/term_tensors.hpp"
+#include "cpu/run.hpp"
 #include "job/attention/check.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
@@ -30,7 +31,7 @@ Status of_content(const char* where, const Status& status) {
 }
 
 /// Positions of one side as the job has them.
-Positions positions_of(const job::AttentionJob& job, Which which) {
+Positions positions_of(const attend::AttentionJob& job, Which which) {
   const bool queries = which == Which::queries;
   const std::int64_t stride = queries ? job.query_position_stride : job.key_position_stride;
   const std::int64_t tokens = queries ? job.shape.queries : job.shape.keys;
@@ -41,7 +42,7 @@ Positions positions_of(const job::AttentionJob& job, Which which) {
 }
 
 /// Where a side is rotated: at the caller's positions where they have several axes, else at the job's.
-Positions rotary_positions(const Call& call, const job::AttentionJob& job, Which which) {
+Positions rotary_positions(const Call& call, const attend::AttentionJob& job, Which which) {
   const std::optional<Positions>& given = which == Which::queries ? call.spec->query_positions : call.spec->key_positions;
   return given && given->data != nullptr && given->shape[0] > 1 ? *given : positions_of(job, which);
 }
@@ -78,6 +79,12 @@ void widen(const ConstTensorView& from, const TensorView& to, const Runner& runn
   });
 }
 
+/// By the CPU's own function: the public one would choose a backend.
+Status rotate(const Rotary& rotary, const InOut& x, const Positions& at, Direction direction, const Runner& runner) {
+  Result<job::RotateJob> job = job::make_rotate_job({"apply_rotary", &x, nullptr}, rotary.plan(), at, direction);
+  return job.ok() ? cpu::run_rotate(*job, {.runner = runner}) : job.status();
+}
+
 struct Rotation {
   const Rotary* rotary;
   ConstTensorView from;
@@ -89,9 +96,9 @@ Status rotated_copy(const Rotation& r, const Runner& runner, Arena& arena, Const
   const TensorView copy = {arena.take_bytes(s[0] * s[1] * s[2] * s[3] * bytes_of(r.dtype)), r.dtype, s, contiguous_strides(s)};
   out = copy;
   if (copy.data == nullptr || job::is_empty(r.from)) return {};
-  if (r.dtype == r.from.dtype) return r.rotary->apply(InOut(r.from, copy), r.at, {.execution = {.runner = runner}});
+  if (r.dtype == r.from.dtype) return rotate(*r.rotary, InOut(r.from, copy), r.at, Direction::forward, runner);
   with_arithmetic(r.dtype, [&](auto type) { widen<decltype(type)>(r.from, copy, runner); });
-  return r.rotary->apply(copy, r.at, {.execution = {.runner = runner}});
+  return rotate(*r.rotary, copy, r.at, Direction::forward, runner);
 }
 
 // ---- xPos ----
@@ -115,12 +122,12 @@ std::vector<double> log_zeta(const XposContent& content, std::int64_t padded_wid
 /// Multiplies x, (B, T, H, D) of T, by exp(sign log_zeta (position - that of its tile)): what the copies hold, and their gradients need.
 template <class T>
 void multiply_decay(const TensorView& x, const Prepared& prepared, Which which, const Runner& runner) {
-  const job::AttentionJob& job = prepared.job;
+  const attend::AttentionJob& job = prepared.job;
   const bool queries = which == Which::queries;
-  const std::span<const job::TokenTile> tiles = queries ? job.query_tiles : job.key_tiles;
+  const std::span<const attend::TokenTile> tiles = queries ? job.query_tiles : job.key_tiles;
   const Positions at = positions_of(job, which);
   run_each(runner, static_cast<std::int64_t>(tiles.size()), [&](std::int64_t n) {
-    const job::TokenTile& tile = tiles[static_cast<std::size_t>(n)];
+    const attend::TokenTile& tile = tiles[static_cast<std::size_t>(n)];
     const std::int64_t batch = job.sequences[static_cast<std::size_t>(tile.sequence)].batch;
     for (std::int64_t t = tile.first; t < tile.first + tile.count; ++t) {
       const std::int64_t place = static_cast<const std::int64_t*>(at.data)[batch * at.strides[1] + t] - tile.min_position;
@@ -142,11 +149,11 @@ TensorView writable(const ConstTensorView& v) { return {const_cast<void*>(v.data
 Status make_content(const PlainContent&, const Call&, Arena&, Prepared&) { return {}; }
 
 Status make_content(const RotaryContent& content, const Call& call, Arena& arena, Prepared& out) {
-  job::AttentionJob& job = out.job;
+  attend::AttentionJob& job = out.job;
   if (content.map) {
     job.content_count = passes_of(*content.map);
     const auto* chunk = std::get_if<DualChunk>(&*content.map);
-    job.rule = chunk != nullptr ? job::ContentRule::chunk : job::ContentRule::window;
+    job.rule = chunk != nullptr ? attend::ContentRule::chunk : attend::ContentRule::window;
     if (chunk != nullptr) job.rule_size = chunk->chunk - chunk->local;
     if (const auto* map = std::get_if<ReRope>(&*content.map)) job.rule_size = map->window;
     if (const auto* map = std::get_if<LeakyReRope>(&*content.map)) job.rule_size = map->window;
@@ -165,7 +172,7 @@ Status make_content(const RotaryContent& content, const Call& call, Arena& arena
     job.contents[c] = {job.q, job.k};
     if (Status s = rotated_copy(of_q, call.spec->execution.runner, arena, job.contents[c].q); !s) return of_content(call.where, s);
     if (content.keys == KeyState::rotated) continue;
-    if (job.rule == job::ContentRule::chunk && c > 0) {
+    if (job.rule == attend::ContentRule::chunk && c > 0) {
       job.contents[c].k = job.contents[0].k;  // a dual chunk has its keys at one place for every pass
     } else if (Status s = rotated_copy(of_k, call.spec->execution.runner, arena, job.contents[c].k); !s) {
       return of_content(call.where, s);
@@ -175,7 +182,7 @@ Status make_content(const RotaryContent& content, const Call& call, Arena& arena
 }
 
 Status make_content(const XposContent& content, const Call& call, Arena& arena, Prepared& out) {
-  job::AttentionJob& job = out.job;
+  attend::AttentionJob& job = out.job;
   const Runner& runner = call.spec->execution.runner;
   out.log_zeta = log_zeta(content, job.shape.padded_width);
   job.decay = {.present = true, .log_zeta = out.log_zeta.data()};
@@ -197,7 +204,7 @@ Status check_map_positions(const Call& call, const Prepared& out) {
   const auto* rotary = std::get_if<RotaryContent>(&call.spec->content);
   if (rotary == nullptr || !rotary->map) return {};
   for (const auto& [name, tiles] : {std::pair{"q", &out.query_tiles}, {"k", &out.key_tiles}}) {
-    for (const job::TokenTile& tile : *tiles) {
+    for (const attend::TokenTile& tile : *tiles) {
       if (tile.min_position >= 0) continue;
       return error(call.where, "content has a map and {} has position {}, wanted none below 0", name, tile.min_position);
     }
@@ -207,7 +214,7 @@ Status check_map_positions(const Call& call, const Prepared& out) {
 
 void make_shift(const ConstTensorView& v, Arena& arena, Prepared& out) {
   if (v.data == nullptr) return;
-  const job::AttentionShape& s = out.job.shape;
+  const attend::AttentionShape& s = out.job.shape;
   void* const shift = arena.take_bytes(s.heads * s.padded_width * bytes_of(out.job.arithmetic));
   out.job.content_shift = shift;
   if (shift == nullptr) return;
@@ -240,9 +247,9 @@ struct Undo {
   void* raw;
 };
 Status undo(const Undo& side, const Prepared& prepared, const Runner& runner) {
-  const job::AttentionJob& job = prepared.job;
+  const attend::AttentionJob& job = prepared.job;
   if (side.gradient == nullptr || side.raw == nullptr || side.gradient == side.raw) return {};
-  const job::AttentionShape& s = job.shape;
+  const attend::AttentionShape& s = job.shape;
   const bool queries = side.which == Which::queries;
   const std::int64_t heads = queries ? s.heads : s.key_heads;
   const std::int64_t tokens = queries ? s.queries : s.keys;
@@ -255,7 +262,7 @@ Status undo(const Undo& side, const Prepared& prepared, const Runner& runner) {
     with_arithmetic(job.arithmetic, [&](auto type) { multiply_decay<decltype(type)>(view, prepared, side.which, runner); });
   }
   if (side.rotary != nullptr) {
-    if (Status s = side.rotary->apply(view, side.at, {.direction = Direction::transpose, .execution = {.runner = runner}}); !s) return s;
+    if (Status s = rotate(*side.rotary, view, side.at, Direction::transpose, runner); !s) return s;
   }
   with_arithmetic(job.arithmetic, [&](auto type) {
     using T = decltype(type);
@@ -284,7 +291,7 @@ Status make_contents(const Call& call, Arena& arena, Prepared& out) {
 }
 
 Status undo_contents(const Call& call, const Prepared& prepared) {
-  const job::AttentionJob& job = prepared.job;
+  const attend::AttentionJob& job = prepared.job;
   const auto* rotary = std::get_if<RotaryContent>(&call.spec->content);
   const auto* xpos = std::get_if<XposContent>(&call.spec->content);
   if (rotary == nullptr && xpos == nullptr) return {};

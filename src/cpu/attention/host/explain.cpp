@@ -18,7 +18,7 @@ using attend::TermCost;
 double as_double(std::int64_t n) { return static_cast<double>(n); }
 
 /// Whether some query of one tile may see some key of the other.
-bool may_see(const job::AttentionJob& job, const job::TokenTile& queries, const job::TokenTile& keys) {
+bool may_see(const attend::AttentionJob& job, const attend::TokenTile& queries, const attend::TokenTile& keys) {
   const std::int64_t nearest = queries.min_position - keys.max_position;
   const std::int64_t farthest = queries.max_position - keys.min_position;
   const std::int64_t prefix = job.sequences[static_cast<std::size_t>(queries.sequence)].prefix;
@@ -27,16 +27,16 @@ bool may_see(const job::AttentionJob& job, const job::TokenTile& queries, const 
 }
 
 /// How many ways of q meeting k a tile takes: it computes each.
-std::int64_t contents_of(const job::AttentionJob& job, const job::TokenTile& queries, const job::TokenTile& keys) {
-  if (job.rule == job::ContentRule::one) return 1;
+std::int64_t contents_of(const attend::AttentionJob& job, const attend::TokenTile& queries, const attend::TokenTile& keys) {
+  if (job.rule == attend::ContentRule::one) return 1;
   const auto content = [&](std::int64_t query, std::int64_t key) -> std::int64_t {
-    if (job.rule == job::ContentRule::window) return query - key < job.rule_size ? 0 : 1;
+    if (job.rule == attend::ContentRule::window) return query - key < job.rule_size ? 0 : 1;
     return std::clamp<std::int64_t>(query / job.rule_size - key / job.rule_size, 0, 2);
   };
   return 1 + content(queries.max_position, keys.min_position) - content(queries.min_position, keys.max_position);
 }
 
-bool is_far(const TermCost& cost, const job::TokenTile& queries, const job::TokenTile& keys) {
+bool is_far(const TermCost& cost, const attend::TokenTile& queries, const attend::TokenTile& keys) {
   return queries.min_position - keys.max_position >= cost.far_above || queries.max_position - keys.min_position <= cost.far_below;
 }
 
@@ -50,8 +50,8 @@ struct Counted {
   std::vector<double> band_scores;  // of each term
 };
 
-void count_tile(const job::AttentionJob& job, const std::vector<TermCost>& costs, const job::TokenTile& queries, const job::TokenTile& keys,
-                Counted& sum) {
+void count_tile(const attend::AttentionJob& job, const std::vector<TermCost>& costs, const attend::TokenTile& queries,
+                const attend::TokenTile& keys, Counted& sum) {
   if (!may_see(job, queries, keys)) {
     ++sum.unseen;
     return;
@@ -68,10 +68,10 @@ void count_tile(const job::AttentionJob& job, const std::vector<TermCost>& costs
   ++(far ? sum.far : sum.band);
 }
 
-Counted count_tiles(const job::AttentionJob& job, const std::vector<TermCost>& costs) {
+Counted count_tiles(const attend::AttentionJob& job, const std::vector<TermCost>& costs) {
   Counted sum;
   sum.band_scores.resize(costs.size(), 0);
-  for (const job::Sequence& sequence : job.sequences) {
+  for (const attend::Sequence& sequence : job.sequences) {
     for (std::int64_t i = sequence.first_query_tile; i < sequence.end_query_tile; ++i) {
       for (std::int64_t j = sequence.first_key_tile; j < sequence.end_key_tile; ++j) {
         count_tile(job, costs, job.query_tiles[static_cast<std::size_t>(i)], job.key_tiles[static_cast<std::size_t>(j)], sum);
@@ -82,7 +82,7 @@ Counted count_tiles(const job::AttentionJob& job, const std::vector<TermCost>& c
 }
 
 /// Operations that a term adds, all heads.
-double operations_of(const TermCost& cost, double band_scores, const job::AttentionShape& s) {
+double operations_of(const TermCost& cost, double band_scores, const attend::AttentionShape& s) {
   return cost.per_score * band_scores * as_double(s.heads) + cost.per_query * as_double(s.batch * s.queries * s.heads) +
          cost.per_key * as_double(s.batch * s.keys * s.heads);
 }
@@ -94,7 +94,7 @@ double bytes_of_view(const ConstTensorView& v) {
   return count;
 }
 
-double bytes_of_call(const AttentionInputs& in, const AttentionSpec& spec, const job::AttentionShape& s) {
+double bytes_of_call(const AttentionInputs& in, const AttentionSpec& spec, const attend::AttentionShape& s) {
   double sum =
       bytes_of_view(in.q) + bytes_of_view(in.k) + bytes_of_view(in.v) + bytes_of_view(spec.content_shift) + bytes_of_view(spec.sinks);
   for (const AttentionTerm& term : spec.terms) {
@@ -115,9 +115,9 @@ std::string large(double x, std::string_view unit) {
   return spec::format("{:.3g} {}{}{}", x, kPrefixes[n], unit.size() > 1 ? " " : "", unit);
 }
 
-std::string words_of(const AttentionReport& report, const job::AttentionJob& job, const std::vector<TermCost>& costs,
+std::string words_of(const AttentionReport& report, const attend::AttentionJob& job, const std::vector<TermCost>& costs,
                      const Counted& counted) {
-  const job::AttentionShape& s = job.shape;
+  const attend::AttentionShape& s = job.shape;
   std::string words =
       spec::format("{} x {} queries of {} heads, {} keys of {} heads, width {} and {}, computed in {}\n", s.batch, s.queries, s.heads,
                    s.keys, s.key_heads, s.width, s.value_width, job.arithmetic == DType::f64 ? "float64" : "float32");
@@ -142,14 +142,14 @@ Result<AttentionReport> explain_attention(const AttentionInputs& inputs, const A
   attend::Arena measure;
   attend::Prepared prepared;
   if (Status s = attend::lay_out_forward(call, measure, prepared); !s) return s;
-  const job::AttentionJob& job = prepared.job;
-  const job::AttentionShape& s = job.shape;
+  const attend::AttentionJob& job = prepared.job;
+  const attend::AttentionShape& s = job.shape;
   std::vector<TermCost> costs;
-  for (const job::TermJob& term : job.terms)
+  for (const attend::TermJob& term : job.terms)
     costs.push_back(std::visit([&](const auto& made) { return attend::cost_of(made, job); }, term));
   const Counted counted = count_tiles(job, costs);
-  AttentionReport report = {.query_tile = job::kQueryTile,
-                            .key_tile = job::kKeyTile,
+  AttentionReport report = {.query_tile = attend::kQueryTile,
+                            .key_tile = attend::kKeyTile,
                             .band_tiles = counted.band * s.heads,
                             .far_tiles = counted.far * s.heads,
                             .unseen_tiles = counted.unseen * s.heads,

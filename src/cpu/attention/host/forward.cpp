@@ -18,8 +18,8 @@ namespace attend {
 
 Status lay_out_forward(const Call& call, Arena& arena, Prepared& out) {
   if (Status s = prepare(call, arena, out); !s) return s;
-  job::AttentionJob& job = out.job;
-  const job::AttentionShape& shape = job.shape;
+  attend::AttentionJob& job = out.job;
+  const attend::AttentionShape& shape = job.shape;
   std::int64_t tasks = static_cast<std::int64_t>(job.query_tiles.size()) * shape.heads;
   if (job.key_splits > 0) {
     tasks = static_cast<std::int64_t>(job.sequences.size()) * shape.key_heads * job.key_splits;
@@ -59,7 +59,7 @@ void fill_unseen(const AttentionSpec& spec, const AttentionOutputs& outputs) {
 }
 
 void run(const Prepared& prepared, const cpu::AttentionKernels& kernels, const Runner& runner) {
-  const job::AttentionJob& job = prepared.job;
+  const attend::AttentionJob& job = prepared.job;
   attend::run_each(runner, job.strips, [&](std::int64_t strip) { kernels.forward(job, strip); });
   if (job.key_splits > 0) attend::run_each(runner, job.strips, [&](std::int64_t strip) { kernels.merge(job, strip); });
 }

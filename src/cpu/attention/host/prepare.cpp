@@ -24,7 +24,7 @@ bool has_cope(const AttentionSpec& spec) {
                      [](const AttentionTerm& term) { return std::holds_alternative<CopeTerm>(term); });
 }
 
-std::int64_t queries_of(const job::AttentionJob& job, const job::Sequence& sequence) {
+std::int64_t queries_of(const attend::AttentionJob& job, const attend::Sequence& sequence) {
   std::int64_t count = 0;
   for (std::int64_t t = sequence.first_query_tile; t < sequence.end_query_tile; ++t)
     count += job.query_tiles[static_cast<std::size_t>(t)].count;
@@ -33,28 +33,28 @@ std::int64_t queries_of(const job::AttentionJob& job, const job::Sequence& seque
 
 /// How many blocks of keys the tasks of a decoding call are made of; 0: it does not decode. By shapes only: threads change no bits. CoPE
 /// counts keys over all blocks.
-std::int64_t key_splits_of(const Call& call, const job::AttentionJob& job) {
+std::int64_t key_splits_of(const Call& call, const attend::AttentionJob& job) {
   if (call.gradients != nullptr || call.weights || has_cope(*call.spec)) return 0;
   std::int64_t splits = 1;
-  for (const job::Sequence& sequence : job.sequences) {
+  for (const attend::Sequence& sequence : job.sequences) {
     if (queries_of(job, sequence) > kDecodeQueries) return 0;
     const std::int64_t tiles = sequence.end_key_tile - sequence.first_key_tile;
-    splits = std::max(splits, (tiles + job::kSplitTiles - 1) / job::kSplitTiles);
+    splits = std::max(splits, (tiles + attend::kSplitTiles - 1) / attend::kSplitTiles);
   }
-  const job::AttentionShape& s = job.shape;
+  const attend::AttentionShape& s = job.shape;
   std::int64_t partial = s.batch * s.queries * s.heads;
   const bool vast = __builtin_mul_overflow(partial, splits * s.padded_value_width, &partial) || partial > std::int64_t{1} << 50;
   return vast ? 0 : splits;
 }
 
-void take_panels(const Call& call, Arena& arena, job::AttentionJob& job) {
+void take_panels(const Call& call, Arena& arena, attend::AttentionJob& job) {
   if (job.key_splits > 0) return;
   const std::int64_t tokens =
-      job.shape.key_heads * static_cast<std::int64_t>(job.key_tiles.size()) * job::kKeyTile * bytes_of(job.arithmetic);
+      job.shape.key_heads * static_cast<std::int64_t>(job.key_tiles.size()) * attend::kKeyTile * bytes_of(job.arithmetic);
   const bool backward = call.gradients != nullptr;
-  job::Panels& panels = job.panels;
+  attend::Panels& panels = job.panels;
   for (int c = 0; c < job.content_count; ++c) {
-    if (c > 0 && job.rule == job::ContentRule::chunk) {  // one set of keys for every pass
+    if (c > 0 && job.rule == attend::ContentRule::chunk) {  // one set of keys for every pass
       panels.keys_transposed[c] = panels.keys_transposed[0];
       panels.keys[c] = panels.keys[0];
       continue;
@@ -97,8 +97,8 @@ Status make_terms(const Call& call, Arena& arena, Prepared& out) {
 }  // namespace
 
 Status prepare(const Call& call, Arena& arena, Prepared& out) {
-  job::AttentionJob& job = out.job;
-  job.shape = job::shape_of(*call.inputs);
+  attend::AttentionJob& job = out.job;
+  job.shape = {job::shape_of(*call.inputs), padded(call.inputs->q.shape[3]), padded(call.inputs->v.shape[3])};
   job.q = call.inputs->q;
   job.k = call.inputs->k;
   job.v = call.inputs->v;
@@ -137,16 +137,16 @@ TermContext context_of(const Call& call, const Prepared& prepared, std::size_t t
 }
 
 void take_scratch(const ScratchNeeds& needs, Arena& arena, Prepared& prepared) {
-  job::AttentionJob& job = prepared.job;
+  attend::AttentionJob& job = prepared.job;
   std::int64_t used = needs.loops;
   prepared.term_scratch.clear();
-  for (const job::TermJob& term : job.terms) {
+  for (const attend::TermJob& term : job.terms) {
     used = (used + 31) / 32 * 32;  // every buffer begins at a line of the cache
     prepared.term_scratch.push_back(used);
     used += std::visit([&](const auto& made) { return scratch_of(made, job, needs.backward); }, term);
   }
   job.term_scratch = prepared.term_scratch.data();
-  job.strips = std::clamp<std::int64_t>(needs.tasks, 1, job::kMaxStrips);
+  job.strips = std::clamp<std::int64_t>(needs.tasks, 1, attend::kMaxStrips);
   job.scratch_bytes = (used * bytes_of(job.arithmetic) + 63) / 64 * 64;
   job.scratch = arena.take<std::byte>(job.strips * job.scratch_bytes);
 }

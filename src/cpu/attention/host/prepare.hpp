@@ -10,7 +10,7 @@
 
 #include "cpu/attention/host/arena.hpp"
 #include "cpu/attention/host/terms.hpp"
-#include "job/attention/attention.hpp"
+#include "cpu/attention/job/attention.hpp"
 #include "job/attention/call.hpp"
 #include "phasor/attention.hpp"
 
@@ -24,21 +24,21 @@ struct ContentPositions {
 
 /// Stays where it is: the job points into it.
 struct Prepared {
-  job::AttentionJob job;
-  std::vector<job::TermJob> terms;  // job.terms is a span of them
+  attend::AttentionJob job;
+  std::vector<attend::TermJob> terms;  // job.terms is a span of them
   double scale = 1;
   std::int64_t min_distance = 0;
   std::int64_t max_distance = 0;
   // What job and contexts point to. Filled without memory, too, unlike all that lies in the arena.
-  std::vector<job::Sequence> sequences = {};
-  std::vector<job::SequenceGroup> groups = {};
-  std::vector<job::TokenTile> query_tiles = {};
-  std::vector<job::TokenTile> key_tiles = {};
+  std::vector<attend::Sequence> sequences = {};
+  std::vector<attend::SequenceGroup> groups = {};
+  std::vector<attend::TokenTile> query_tiles = {};
+  std::vector<attend::TokenTile> key_tiles = {};
   std::vector<double> log_zeta = {};
   std::vector<std::int64_t> term_scratch = {};
   std::vector<std::string> term_names = {};
   std::vector<std::optional<plan::BiasPlan>> bias_plans = {};  // of terms whose parameters come with the call
-  ContentPositions rotated_at[job::kMaxContents] = {};
+  ContentPositions rotated_at[attend::kMaxContents] = {};
 
   Prepared() = default;
   Prepared(const Prepared&) = delete;

@@ -50,7 +50,7 @@ void add_to_element(const TensorView& v, const RowIndex& row, std::int64_t chann
   job::store_element(v.data, v.dtype, index, job::load_element(v.data, v.dtype, index) + x);
 }
 
-void* pack_rows(const ConstTensorView& v, const Packing& packing, const job::AttentionJob& job, Arena& arena) {
+void* pack_rows(const ConstTensorView& v, const Packing& packing, const attend::AttentionJob& job, Arena& arena) {
   const std::int64_t rows = v.shape[1];
   const std::int64_t heads = heads_of(v);
   void* const memory = arena.take_bytes(heads * rows * packing.padded * bytes_of_arithmetic(job));
@@ -67,7 +67,7 @@ void* pack_rows(const ConstTensorView& v, const Packing& packing, const job::Att
   return memory;
 }
 
-void* pack_columns(const ConstTensorView& v, const Packing& packing, const job::AttentionJob& job, Arena& arena) {
+void* pack_columns(const ConstTensorView& v, const Packing& packing, const attend::AttentionJob& job, Arena& arena) {
   const std::int64_t heads = heads_of(v);
   const std::int64_t size = job.shape.padded_width * packing.padded;
   void* const memory = arena.take_bytes(heads * size * bytes_of_arithmetic(job));
@@ -85,14 +85,14 @@ void* pack_columns(const ConstTensorView& v, const Packing& packing, const job::
   return memory;
 }
 
-void* take_sums(std::int64_t count, const job::AttentionJob& job, Arena& arena) {
+void* take_sums(std::int64_t count, const attend::AttentionJob& job, Arena& arena) {
   const std::int64_t bytes = slots_of(job) * count * bytes_of_arithmetic(job);
   void* const memory = arena.take_bytes(bytes);
   if (memory != nullptr) std::memset(memory, 0, static_cast<std::size_t>(bytes));
   return memory;
 }
 
-double sum_of_slots(const void* sums, std::int64_t count, const job::AttentionJob& job, std::int64_t head, std::int64_t index) {
+double sum_of_slots(const void* sums, std::int64_t count, const attend::AttentionJob& job, std::int64_t head, std::int64_t index) {
   double sum = 0;
   with_arithmetic(job.arithmetic, [&]<class T>(T) {
     const T* const at = static_cast<const T*>(sums) + index;
@@ -102,7 +102,7 @@ double sum_of_slots(const void* sums, std::int64_t count, const job::AttentionJo
   return sum;
 }
 
-PositionRange query_range(const AttentionSpec& spec, const job::AttentionShape& shape) {
+PositionRange query_range(const AttentionSpec& spec, const attend::AttentionShape& shape) {
   if (shape.queries == 0 || shape.batch == 0) return {};
   if (spec.query_positions) return range_of(*spec.query_positions, shape.batch, shape.queries);
   const Integers& starts = spec.visibility.query_starts;
@@ -118,7 +118,7 @@ PositionRange query_range(const AttentionSpec& spec, const job::AttentionShape& 
   return range;
 }
 
-PositionRange key_range(const AttentionSpec& spec, const job::AttentionShape& shape) {
+PositionRange key_range(const AttentionSpec& spec, const attend::AttentionShape& shape) {
   if (shape.keys == 0 || shape.batch == 0) return {};
   if (spec.key_positions) return range_of(*spec.key_positions, shape.batch, shape.keys);
   const Integers& starts = spec.visibility.key_starts;

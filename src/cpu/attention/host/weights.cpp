@@ -22,11 +22,11 @@ struct PreparedWeights {
   std::vector<std::int64_t> tiles;
 };
 
-std::vector<std::int64_t> tiles_of(const job::AttentionJob& job) {
-  const job::WeightsJob& block = job.weights;
+std::vector<std::int64_t> tiles_of(const attend::AttentionJob& job) {
+  const attend::WeightsJob& block = job.weights;
   std::vector<std::int64_t> tiles;
   for (std::size_t t = 0; t < job.query_tiles.size(); ++t) {
-    const job::TokenTile& tile = job.query_tiles[t];
+    const attend::TokenTile& tile = job.query_tiles[t];
     const std::int64_t batch = job.sequences[static_cast<std::size_t>(tile.sequence)].batch;
     if (batch < block.batch || batch >= block.batch + block.weights.shape[0]) continue;
     if (tile.first + tile.count <= block.query || tile.first >= block.query + block.weights.shape[1]) continue;
@@ -37,7 +37,7 @@ std::vector<std::int64_t> tiles_of(const job::AttentionJob& job) {
 
 Status lay_out(const WeightsCall& of, Arena& arena, PreparedWeights& out) {
   if (Status s = attend::prepare(of.call(), arena, out.prepared); !s) return s;
-  job::AttentionJob& job = out.prepared.job;
+  attend::AttentionJob& job = out.prepared.job;
   job.weights.batch = of.rows.batch;
   job.weights.query = of.rows.query;
   job.weights.head = of.rows.head;
@@ -69,7 +69,7 @@ Status run_attention_weights(const WeightsCall& of, const Workspace& workspace) 
   if (job::is_empty(of.weights.weights)) return {};
   const Runner& runner = of.spec.execution.runner;
   if (Status s = attend::pack_panels(made.prepared, runner); !s) return s;
-  const job::AttentionJob& job = made.prepared.job;
+  const attend::AttentionJob& job = made.prepared.job;
   attend::run_each(runner, job.strips, [&](std::int64_t strip) { (*kernels)->weights(job, strip); });
   return {};
 }

@@ -98,9 +98,9 @@ void pack_rows_of_table(const PackTask& task, T* out) {
   }
 }
 
-job::PackedTable pack_table(const TablePacking& packing, const Order& order, const job::AttentionJob& job, Arena& arena) {
+attend::PackedTable pack_table(const TablePacking& packing, const Order& order, const attend::AttentionJob& job, Arena& arena) {
   const Extents& shape = packing.term->table.shape;
-  job::PackedTable out{
+  attend::PackedTable out{
       .size = order.rows * order.columns, .batch_stride = shape[0] == 1 ? 0 : shape[2], .head_stride = shape[2] == 1 ? 0 : 1};
   const std::int64_t tables = shape[0] * shape[2];
   out.data = arena.take_bytes(tables * out.size * bytes_of(job.arithmetic));
@@ -116,7 +116,7 @@ job::PackedTable pack_table(const TablePacking& packing, const Order& order, con
 
 }  // namespace
 
-Status make_table_band(const TableTerm& term, const TermContext& context, Arena& arena, job::TableBand& out) {
+Status make_table_band(const TableTerm& term, const TermContext& context, Arena& arena, attend::TableBand& out) {
   const Ends ends = std::visit([](const auto& map) { return ends_of(map); }, term.rows);
   const std::int64_t first = std::clamp(-context.max_distance, ends.low, ends.high);
   const std::int64_t last = std::clamp(-context.min_distance, first, std::max(first, ends.high));
@@ -141,7 +141,7 @@ std::int64_t most_columns(const TableTerm& term) {
   return ends.high - ends.low + 1;
 }
 
-std::int64_t table_row_of(const TableTerm& term, const job::TableBand& band, std::int64_t column) {
+std::int64_t table_row_of(const TableTerm& term, const attend::TableBand& band, std::int64_t column) {
   if (band.rows != nullptr) return band.rows[column];
   const auto& clip = std::get<ClipRows>(term.rows);
   const std::int64_t ahead = band.first + column;  // key - query
@@ -149,22 +149,22 @@ std::int64_t table_row_of(const TableTerm& term, const job::TableBand& band, std
   return std::clamp(ahead, -clip.left, clip.right) + clip.left;
 }
 
-job::PackedTable pack_table_rows(const TablePacking& packing, const job::AttentionJob& job, Arena& arena) {
-  const std::int64_t padded_width = job::padded(packing.term->table.shape[3]);
+attend::PackedTable pack_table_rows(const TablePacking& packing, const attend::AttentionJob& job, Arena& arena) {
+  const std::int64_t padded_width = attend::padded(packing.term->table.shape[3]);
   const std::int64_t rows = packing.rows();
   return pack_table(packing, {.rows = rows, .columns = padded_width, .column = 1, .row = padded_width, .block_rows = rows, .block = 0}, job,
                     arena);
 }
 
-job::PackedTable pack_table_panels(const TablePacking& packing, const job::AttentionJob& job, Arena& arena) {
+attend::PackedTable pack_table_panels(const TablePacking& packing, const attend::AttentionJob& job, Arena& arena) {
   const std::int64_t width = packing.term->table.shape[3];
-  const std::int64_t panels = (packing.rows() + job::kKeyTile - 1) / job::kKeyTile;
-  const Order order{.rows = panels * job::kKeyTile,
+  const std::int64_t panels = (packing.rows() + attend::kKeyTile - 1) / attend::kKeyTile;
+  const Order order{.rows = panels * attend::kKeyTile,
                     .columns = width,
-                    .column = job::kKeyTile,
+                    .column = attend::kKeyTile,
                     .row = 1,
-                    .block_rows = job::kKeyTile,
-                    .block = width * job::kKeyTile};
+                    .block_rows = attend::kKeyTile,
+                    .block = width * attend::kKeyTile};
   return pack_table(packing, order, job, arena);
 }
 

@@ -18,7 +18,7 @@ namespace {
 /// Positions are places of the window, where the scheme has one.
 Status check_window(const BiasTerm& term, const TermContext& context) {
   if (job::window_of(term.bias.spec()) == nullptr) return {};
-  const job::AttentionShape& s = context.job->shape;
+  const attend::AttentionShape& s = context.job->shape;
   const auto check = [&](const Positions& given, std::int64_t tokens) -> Status {
     std::vector<std::int64_t> list(static_cast<std::size_t>(tokens));
     for (std::int64_t b = 0; b < s.batch; ++b) {
@@ -30,7 +30,7 @@ Status check_window(const BiasTerm& term, const TermContext& context) {
   return check(*context.spec->key_positions, s.keys);
 }
 
-void make_gate(const ConstTensorView& gate, const TermContext& context, Arena& arena, job::BiasJob& bias) {
+void make_gate(const ConstTensorView& gate, const TermContext& context, Arena& arena, attend::BiasJob& bias) {
   const std::int64_t tokens = gate.shape[1];
   const std::int64_t heads = gate.shape[2];
   bias.gate_head = heads == 1 ? 0 : tokens;
@@ -47,11 +47,11 @@ void make_gate(const ConstTensorView& gate, const TermContext& context, Arena& a
 }
 
 /// The norm of each key, and of each key tile the largest so far, and the farthest position: for ALiBi alone.
-bool can_skip(const BiasTerm& term, const TermContext& context, const job::BiasJob& bias) {
+bool can_skip(const BiasTerm& term, const TermContext& context, const attend::BiasJob& bias) {
   const AttentionSpec& spec = *context.spec;
   return spec.skip == TileSkip::certified && context.gradient == nullptr && spec.terms.size() == 1 && spec.softcap == 0 &&
          spec.content_shift.data == nullptr && std::holds_alternative<PlainContent>(spec.content) && !is_given(term.gate) &&
-         bias.form == job::BiasForm::line && bias.alibi != AlibiForm::key_position;
+         bias.form == attend::BiasForm::line && bias.alibi != AlibiForm::key_position;
 }
 double norm_of(const ConstTensorView& k, std::int64_t batch, std::int64_t token, std::int64_t head) {
   const std::int64_t first = batch * k.strides[0] + token * k.strides[1] + head * k.strides[2];
@@ -62,16 +62,16 @@ double norm_of(const ConstTensorView& k, std::int64_t batch, std::int64_t token,
   }
   return plan::norm_of_squares(sum);
 }
-void make_bounds(const TermContext& context, Arena& arena, job::BiasJob& bias) {
-  const job::AttentionJob& job = *context.job;
+void make_bounds(const TermContext& context, Arena& arena, attend::BiasJob& bias) {
+  const attend::AttentionJob& job = *context.job;
   const auto tiles = static_cast<std::int64_t>(job.key_tiles.size());
   auto* norms = arena.take<double>(job.shape.key_heads * tiles);
   auto* positions = arena.take<std::int64_t>(tiles);
   bias.bounds = {norms, positions, 24 * std::log(2.0) + std::log(static_cast<double>(std::max<std::int64_t>(job.shape.keys, 1)))};
   if (positions == nullptr) return;
-  for (const job::Sequence& sequence : job.sequences) {
+  for (const attend::Sequence& sequence : job.sequences) {
     for (std::int64_t t = sequence.first_key_tile; t < sequence.end_key_tile; ++t) {
-      const job::TokenTile& tile = job.key_tiles[static_cast<std::size_t>(t)];
+      const attend::TokenTile& tile = job.key_tiles[static_cast<std::size_t>(t)];
       const bool first = t == sequence.first_key_tile;
       positions[t] = first ? tile.max_position : std::max(positions[t - 1], tile.max_position);
       for (std::int64_t head = 0; head < job.shape.key_heads; ++head) {
@@ -89,18 +89,18 @@ double* take_cleared(Arena& arena, std::int64_t count) {
   return memory;
 }
 
-void make_sums(const TermContext& context, Arena& arena, job::BiasJob& bias) {
-  const job::AttentionJob& job = *context.job;
+void make_sums(const TermContext& context, Arena& arena, attend::BiasJob& bias) {
+  const attend::AttentionJob& job = *context.job;
   const std::int64_t slots = slots_of(job);
   if (is_wanted(context.gradient->parameters)) {
     bias.parameter_sums = take_cleared(arena, bias.plan->parameters);
-    if (bias.form == job::BiasForm::band) {
+    if (bias.form == attend::BiasForm::band) {
       make_diagonals(context, arena, bias);
       bias.ends = take_cleared(arena, slots * 2);
     }
-    if (bias.form == job::BiasForm::line) bias.sum_count = 1;
-    if (bias.form == job::BiasForm::formula || bias.fire.present) bias.sum_count = job::formula_sums(*bias.plan);
-    if (bias.fire.segments > 0) bias.sum_count = bias.fire.segments * job::kFireSums;
+    if (bias.form == attend::BiasForm::line) bias.sum_count = 1;
+    if (bias.form == attend::BiasForm::formula || bias.fire.present) bias.sum_count = attend::formula_sums(*bias.plan);
+    if (bias.fire.segments > 0) bias.sum_count = bias.fire.segments * attend::kFireSums;
     if (bias.sum_count > 0) bias.sums = take_cleared(arena, slots * bias.sum_count);
   }
   if (!is_given(context.gradient->features)) return;
@@ -108,7 +108,7 @@ void make_sums(const TermContext& context, Arena& arena, job::BiasJob& bias) {
 }
 
 /// Whether a table of these distances would be out of all proportion.
-bool too_far_apart(const DistanceRange& range, const job::AttentionShape& shape) {
+bool too_far_apart(const DistanceRange& range, const attend::AttentionShape& shape) {
   const auto span = static_cast<std::uint64_t>(range.high) - static_cast<std::uint64_t>(range.low);
   return span > static_cast<std::uint64_t>(longest_band(shape));
 }
@@ -123,11 +123,11 @@ Result<plan::BiasPlan> plan_with_parameters(const BiasTerm& term, const char* wh
   return made.ok() ? std::move(made) : job::error(where, "parameters: {}", made.status().message());
 }
 
-std::int64_t longest_band(const job::AttentionShape& shape) { return 4 * (shape.queries + shape.keys) + 4096; }
+std::int64_t longest_band(const attend::AttentionShape& shape) { return 4 * (shape.queries + shape.keys) + 4096; }
 
-Status make_term(const BiasTerm& term, const TermContext& context, Arena& arena, job::TermJob& out) {
+Status make_term(const BiasTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
   if (Status status = check_window(term, context); !status) return status;
-  job::BiasJob bias;
+  attend::BiasJob bias;
   bias.plan = context.bias_plan;
   bias.source = plan::source_of(*bias.plan);
   bias.first_head = term.first_head;
@@ -135,10 +135,10 @@ Status make_term(const BiasTerm& term, const TermContext& context, Arena& arena,
   const DistanceRange changing = changing_distances(*bias.plan);
   const DistanceRange band = {std::clamp(seen.low, changing.low, changing.high), std::clamp(seen.high, changing.low, changing.high)};
   if (const auto* alibi = std::get_if<Alibi>(&bias.plan->spec)) {
-    bias.form = job::BiasForm::line;
+    bias.form = attend::BiasForm::line;
     bias.alibi = alibi->form;
   } else if (too_far_apart(band, context.job->shape)) {
-    bias.form = job::BiasForm::formula;
+    bias.form = attend::BiasForm::formula;
   } else {
     bias.low = -band.high;
     bias.high = -band.low;
@@ -153,18 +153,18 @@ Status make_term(const BiasTerm& term, const TermContext& context, Arena& arena,
 }
 
 /// float64 for a perceptron, whatever the arithmetic.
-std::int64_t scratch_of(const job::BiasJob& term, const job::AttentionJob& job, bool /*backward*/) {
-  const bool by_formula = term.form == job::BiasForm::formula || (term.fire.present && term.fire.segments == 0);
-  return by_formula ? job::formula_scratch(term.source) * 8 / bytes_of(job.arithmetic) : 0;
+std::int64_t scratch_of(const attend::BiasJob& term, const attend::AttentionJob& job, bool /*backward*/) {
+  const bool by_formula = term.form == attend::BiasForm::formula || (term.fire.present && term.fire.segments == 0);
+  return by_formula ? attend::formula_scratch(term.source) * 8 / bytes_of(job.arithmetic) : 0;
 }
 
-TermCost cost_of(const job::BiasJob& term, const job::AttentionJob& /*job*/) {
+TermCost cost_of(const attend::BiasJob& term, const attend::AttentionJob& /*job*/) {
   TermCost cost;
   cost.name = "bias";
-  cost.per_score = term.form == job::BiasForm::line ? 3 : 1;
-  if (term.form == job::BiasForm::formula) cost.per_score = 100;  // a logarithm, or some layers
+  cost.per_score = term.form == attend::BiasForm::line ? 3 : 1;
+  if (term.form == attend::BiasForm::formula) cost.per_score = 100;  // a logarithm, or some layers
   if (term.gate != nullptr) cost.per_score += 1;
-  if (term.form != job::BiasForm::band || term.fire.present) return cost;
+  if (term.form != attend::BiasForm::band || term.fire.present) return cost;
   cost.far_above = -term.low;
   cost.far_below = -term.high;
   cost.per_query = 0;

@@ -11,20 +11,20 @@ namespace {
 
 /// Slots of one head: head, head + heads, ...
 template <class Body>
-void each_slot(const job::AttentionJob& job, std::int64_t head, const Body& body) {
+void each_slot(const attend::AttentionJob& job, std::int64_t head, const Body& body) {
   for (std::int64_t slot = head; slot < slots_of(job); slot += job.shape.heads) body(slot);
 }
 
 /// The sums of one head's diagonal, the ends with all that lies beyond.
 template <class T>
-void sum_diagonal(const job::BiasJob& made, const job::AttentionJob& job, std::int64_t head, std::span<double> to) {
+void sum_diagonal(const attend::BiasJob& made, const attend::AttentionJob& job, std::int64_t head, std::span<double> to) {
   std::fill(to.begin(), to.end(), 0.0);
   each_slot(job, head, [&](std::int64_t slot) {
     const std::int64_t slots = job.backward.parts * job.shape.heads;  // of a group
-    const job::GroupBand& band = made.group_bands[slot / slots];
+    const attend::GroupBand& band = made.group_bands[slot / slots];
     const T* const from = static_cast<const T*>(made.diagonals) + band.first + slot % slots * band.stride;
-    for (std::int64_t i = 0; i < band.count + 2 * job::kBandMargin; ++i) {
-      const std::int64_t place = std::clamp<std::int64_t>(band.skipped + i - job::kBandMargin, 0, made.high - made.low);
+    for (std::int64_t i = 0; i < band.count + 2 * attend::kBandMargin; ++i) {
+      const std::int64_t place = std::clamp<std::int64_t>(band.skipped + i - attend::kBandMargin, 0, made.high - made.low);
       to[static_cast<std::size_t>(place)] += static_cast<double>(from[i]);
     }
     to.front() += made.ends[2 * slot];
@@ -33,13 +33,13 @@ void sum_diagonal(const job::BiasJob& made, const job::AttentionJob& job, std::i
 }
 
 /// Gradients of the parameters, before they are added to the caller's.
-std::span<double> parameter_sums(const job::BiasJob& made) {
+std::span<double> parameter_sums(const attend::BiasJob& made) {
   return {made.parameter_sums, static_cast<std::size_t>(made.plan->parameters)};
 }
 
 /// Schemes of |r| alone: both sides of a head's diagonal at once.
 template <class T>
-void add_even_diagonals(const job::BiasJob& made, const TermContext& context) {
+void add_even_diagonals(const attend::BiasJob& made, const TermContext& context) {
   const FireLines lines = lines_of(made, context.job->shape.heads);
   const LengthRange range = lengths_of(made);
   std::vector<double> diagonal(static_cast<std::size_t>(made.high - made.low + 1));
@@ -55,9 +55,9 @@ void add_even_diagonals(const job::BiasJob& made, const TermContext& context) {
 }
 
 template <class T>
-void add_diagonals(const job::BiasJob& made, const TermContext& context) {
+void add_diagonals(const attend::BiasJob& made, const TermContext& context) {
   if (is_even(made.plan->spec)) return add_even_diagonals<T>(made, context);
-  const job::AttentionJob& job = *context.job;
+  const attend::AttentionJob& job = *context.job;
   const std::int64_t places = made.high - made.low + 1;
   std::vector<double> gradient(static_cast<std::size_t>(job.shape.heads * places));
   for (std::int64_t head = 0; head < job.shape.heads; ++head) {
@@ -68,9 +68,9 @@ void add_diagonals(const job::BiasJob& made, const TermContext& context) {
 }
 
 /// The sums that are no diagonals, of one head.
-void add_sums(const job::BiasJob& made, std::int64_t head, const std::vector<double>& sums, std::span<double> parameters) {
+void add_sums(const attend::BiasJob& made, std::int64_t head, const std::vector<double>& sums, std::span<double> parameters) {
   const auto spec_head = static_cast<std::size_t>(made.first_head + head);
-  if (made.form == job::BiasForm::line) {
+  if (made.form == attend::BiasForm::line) {
     parameters[spec_head] += sums[0];
     return;
   }
@@ -78,8 +78,8 @@ void add_sums(const job::BiasJob& made, std::int64_t head, const std::vector<dou
   for (std::size_t i = 0; i < sums.size(); ++i) parameters[first + i] += sums[i];
 }
 
-void add_parameters(const job::BiasJob& made, const TermContext& context) {
-  const job::AttentionJob& job = *context.job;
+void add_parameters(const attend::BiasJob& made, const TermContext& context) {
+  const attend::AttentionJob& job = *context.job;
   if (made.diagonals != nullptr) {
     with_arithmetic(job.arithmetic, [&](auto zero) { add_diagonals<decltype(zero)>(made, context); });
   }
@@ -99,14 +99,14 @@ void add_parameters(const job::BiasJob& made, const TermContext& context) {
   }
 }
 
-void give_parameters(const job::BiasJob& made, const TensorView& to) {
+void give_parameters(const attend::BiasJob& made, const TensorView& to) {
   for (std::int64_t i = 0; i < made.plan->parameters; ++i) add_to_element(to, {0, 0, 0}, i, made.parameter_sums[i]);
 }
 
 /// An axis of 1 is shared: its gradient is the sum.
-void add_gates(const job::BiasJob& made, const TermContext& context) {
+void add_gates(const attend::BiasJob& made, const TermContext& context) {
   const TensorView& to = context.gradient->features;
-  const job::AttentionShape& s = context.job->shape;
+  const attend::AttentionShape& s = context.job->shape;
   if (s.batch == 0 || s.heads == 0) return;
   const std::int64_t batches = s.batch / to.shape[0];  // that share a gate
   const std::int64_t heads = s.heads / to.shape[2];
@@ -130,7 +130,7 @@ void add_gates(const job::BiasJob& made, const TermContext& context) {
 
 }  // namespace
 
-Status finish_term(const BiasTerm& /*term*/, const job::BiasJob& made, const TermContext& context) {
+Status finish_term(const BiasTerm& /*term*/, const attend::BiasJob& made, const TermContext& context) {
   return spec::without_exceptions([&] {
     if (made.parameter_sums != nullptr) {
       add_parameters(made, context);

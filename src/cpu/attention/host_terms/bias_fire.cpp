@@ -33,25 +33,25 @@ struct OneLayer {
 
 /// psi of each distance and dpsi/dc, laid out as a band.
 template <class T>
-void fill_psi(const Fire& fire, const job::BiasJob& bias, T* psi, T* growth) {
+void fill_psi(const Fire& fire, const attend::BiasJob& bias, T* psi, T* growth) {
   const std::int64_t count = bias.high - bias.low + 1;
   const auto finish = [&](T* band) {
-    std::fill_n(band, job::kBandMargin, band[job::kBandMargin]);
-    std::fill(band + job::kBandMargin + count, band + bias.stride, band[job::kBandMargin + count - 1]);
+    std::fill_n(band, attend::kBandMargin, band[attend::kBandMargin]);
+    std::fill(band + attend::kBandMargin + count, band + bias.stride, band[attend::kBandMargin + count - 1]);
   };
   const std::vector<std::int64_t> distances = band_distances(bias, 0, count);
   const std::vector<double> values = plan::fire_psi(fire, distances);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    psi[job::kBandMargin + static_cast<std::int64_t>(i)] = static_cast<T>(values[i]);
+    psi[attend::kBandMargin + static_cast<std::int64_t>(i)] = static_cast<T>(values[i]);
     const double a = plan::length_of(distances[i]);
-    if (growth != nullptr) growth[job::kBandMargin + static_cast<std::int64_t>(i)] = static_cast<T>(a / (fire.c * a + 1));
+    if (growth != nullptr) growth[attend::kBandMargin + static_cast<std::int64_t>(i)] = static_cast<T>(a / (fire.c * a + 1));
   }
   finish(psi);
   if (growth != nullptr) finish(growth);
 }
 
 template <class T>
-void fill_inverse(const Fire& fire, const job::AttentionJob& job, T* inverse) {
+void fill_inverse(const Fire& fire, const attend::AttentionJob& job, T* inverse) {
   for (std::int64_t b = 0; b < job.shape.batch; ++b) {
     for (std::int64_t i = 0; i < job.shape.queries; ++i) {
       const std::int64_t position = job.query_positions[b * job.query_position_stride + i];
@@ -94,7 +94,7 @@ FireLines lines_of(const Fire& fire, std::int64_t first_head, std::int64_t heads
   return lines;
 }
 
-FireLines lines_of(const job::BiasJob& bias, std::int64_t heads) {
+FireLines lines_of(const attend::BiasJob& bias, std::int64_t heads) {
   const auto* fire = std::get_if<Fire>(&bias.plan->spec);
   return fire != nullptr && is_piecewise(*fire) ? lines_of(*fire, bias.first_head, heads) : FireLines();
 }
@@ -104,8 +104,8 @@ void add_line_gradient(const Fire& fire, const FireLines& lines, std::int64_t he
   const std::size_t out_weight = 2 * mlp.hidden + static_cast<std::size_t>(head) * mlp.hidden;
   const std::size_t out_bias = static_cast<std::size_t>(mlp.out_bias - mlp.weight) + static_cast<std::size_t>(head);
   for (std::size_t s = 0; s <= lines.knots.size(); ++s) {
-    const double ds = sums[s * job::kFireSums];
-    const double ds_x = sums[s * job::kFireSums + 1];
+    const double ds = sums[s * attend::kFireSums];
+    const double ds_x = sums[s * attend::kFireSums + 1];
     double slope = 0;
     for (std::size_t unit = 0; unit < mlp.hidden; ++unit) {
       if (!mlp.active(unit, s == 0 ? -1 : lines.knots[s - 1])) continue;
@@ -116,12 +116,12 @@ void add_line_gradient(const Fire& fire, const FireLines& lines, std::int64_t he
       slope += above * mlp.weight[unit];
     }
     to[out_bias] += ds;
-    to[fire.mlp.parameters.size()] += slope * sums[s * job::kFireSums + 2];
+    to[fire.mlp.parameters.size()] += slope * sums[s * attend::kFireSums + 2];
   }
 }
 
-void make_fire_rows(const Fire& fire, const TermContext& context, Arena& arena, job::BiasJob& bias) {
-  const job::AttentionJob& job = *context.job;
+void make_fire_rows(const Fire& fire, const TermContext& context, Arena& arena, attend::BiasJob& bias) {
+  const attend::AttentionJob& job = *context.job;
   bias.fire.present = true;
   bias.fire.c = fire.c;
   bias.fire.length = fire.length;

@@ -57,7 +57,7 @@ struct FireAt {
 };
 
 struct FillLengths {
-  const job::BiasJob& bias;
+  const attend::BiasJob& bias;
   const FireLines& lines;
   std::int64_t heads;
   std::int64_t first;
@@ -103,7 +103,7 @@ struct FillLengths {
 };
 
 struct AddLengthGradient {
-  const job::BiasJob& bias;
+  const attend::BiasJob& bias;
   const FireLines& lines;
   std::int64_t head;
   std::int64_t first;
@@ -127,15 +127,15 @@ struct AddLengthGradient {
   }
   void operator()(const Fire& s) const {
     const FireAt input(s);
-    std::vector<double> sums((lines.knots.size() + 1) * job::kFireSums, 0);
+    std::vector<double> sums((lines.knots.size() + 1) * attend::kFireSums, 0);
     double by_length = 0;
     const double* const slopes = lines.slopes.data() + static_cast<std::size_t>(head) * (lines.knots.size() + 1);
     for (std::size_t n = 0; n < gradient.size(); ++n) {
       const FireInput in = input.at(static_cast<double>(first) + static_cast<double>(n));
       const auto segment = static_cast<std::size_t>(std::lower_bound(lines.knots.begin(), lines.knots.end(), in.x) - lines.knots.begin());
-      sums[segment * job::kFireSums] += gradient[n];
-      sums[segment * job::kFireSums + 1] += gradient[n] * in.x;
-      sums[segment * job::kFireSums + 2] += gradient[n] * in.by_c;
+      sums[segment * attend::kFireSums] += gradient[n];
+      sums[segment * attend::kFireSums + 1] += gradient[n] * in.x;
+      sums[segment * attend::kFireSums + 2] += gradient[n] * in.by_c;
       by_length += gradient[n] * slopes[segment] * in.by_length;
     }
     add_line_gradient(s, lines, bias.first_head + head, sums, to);
@@ -152,11 +152,11 @@ bool is_even(const BiasSpec& spec) {
   return std::holds_alternative<Kerple>(spec) || std::holds_alternative<Sandwich>(spec);
 }
 
-void fill_lengths(const job::BiasJob& bias, const FireLines& lines, std::int64_t heads, std::int64_t first, std::span<double> out) {
+void fill_lengths(const attend::BiasJob& bias, const FireLines& lines, std::int64_t heads, std::int64_t first, std::span<double> out) {
   std::visit(FillLengths{bias, lines, heads, first, out}, bias.plan->spec);
 }
 
-void add_length_gradient(const job::BiasJob& bias, const FireLines& lines, const LengthGradient& gradient, std::span<double> to) {
+void add_length_gradient(const attend::BiasJob& bias, const FireLines& lines, const LengthGradient& gradient, std::span<double> to) {
   std::visit(AddLengthGradient{bias, lines, gradient.head, gradient.first, gradient.values, to}, bias.plan->spec);
 }
 

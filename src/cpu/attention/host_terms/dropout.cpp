@@ -5,7 +5,7 @@
 
 namespace phasor::attend {
 
-job::DropoutJob dropout_of(const Dropout& dropout) {
+attend::DropoutJob dropout_of(const Dropout& dropout) {
   return {.present = dropout.probability > 0,
           .threshold = math::dropout_threshold(dropout.probability),
           .factor = math::dropout_factor(dropout.probability),

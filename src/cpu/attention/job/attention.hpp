@@ -6,22 +6,30 @@
 #include <cstdint>
 #include <span>
 
-#include "job/attention/dropout.hpp"
+#include "cpu/attention/job/dropout.hpp"
+#include "cpu/attention/job/terms.hpp"
+#include "cpu/attention/job/weights.hpp"
 #include "job/attention/shape.hpp"
-#include "job/attention/terms.hpp"
-#include "job/attention/weights.hpp"
 #include "phasor/tensor_view.hpp"
 
-namespace phasor::job {
+namespace phasor::attend {
 
 // Scores are computed a tile at a time. Buffers of tiles are padded so that kernels need no tails: a row of scores has kKeyTile numbers, a
 // row of channels padded_width or padded_value_width, a multiple of kPadding; what pads is zero (scores: -infinity).
 constexpr std::int64_t kQueryTile = 96;
 constexpr std::int64_t kKeyTile = 64;
+constexpr std::int64_t kPadding = 16;
 /// A job is cut into at most so many strips of neighbouring tasks, each with scratch of its own.
 constexpr std::int64_t kMaxStrips = 64;
 /// Decoding: key tiles that a task packs for itself.
 constexpr std::int64_t kSplitTiles = 8;
+
+constexpr std::int64_t padded(std::int64_t n) { return (n + kPadding - 1) / kPadding * kPadding; }
+
+struct AttentionShape : job::AttentionShape {
+  std::int64_t padded_width = 0;
+  std::int64_t padded_value_width = 0;
+};
 
 /// Neighbouring tokens of one sequence: at most kQueryTile queries or kKeyTile keys.
 struct TokenTile {
@@ -158,4 +166,4 @@ struct AttentionJob {
   std::int64_t strips = 1;
 };
 
-}  // namespace phasor::job
+}  // namespace phasor::attend

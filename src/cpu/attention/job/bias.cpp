@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The formula of a bias, a row of a tile at a time, for kernels that have no table.
-#include "job/attention/bias.hpp"
+#include "cpu/attention/job/bias.hpp"
 
 #include "plan/bias/buckets.hpp"
 
-namespace phasor::job {
+namespace phasor::attend {
 namespace {
 
 plan::BiasSlice slice_of(const BiasJob& job, const BiasRow& row) { return {job.first_head + row.head, 1, row.query_position}; }
@@ -29,4 +29,4 @@ void bias_row_gradient(const BiasJob& job, const BiasRow& row, std::span<const d
   plan::add_gradient(job.source, slice_of(job, row), {row.distances, gradient, sum}, memory_of(job, row));
 }
 
-}  // namespace phasor::job
+}  // namespace phasor::attend

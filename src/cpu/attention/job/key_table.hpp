@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "job/attention/table_rows.hpp"
+#include "cpu/attention/job/table_rows.hpp"
 
-namespace phasor::job {
+namespace phasor::attend {
 
 /// Keys are taken so many at a time: their products lie beside each other along a row of scores.
 constexpr std::int64_t kKeyStrip = 16;
@@ -39,4 +39,4 @@ struct KeyTableJob {
   void* feature_sums = nullptr;              // backward: (B, Hk, Tk, padded_width), of given features; null: not wanted
 };
 
-}  // namespace phasor::job
+}  // namespace phasor::attend

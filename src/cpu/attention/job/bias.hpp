@@ -9,7 +9,7 @@
 #include "phasor/tensor_view.hpp"
 #include "plan/bias/bias.hpp"
 
-namespace phasor::job {
+namespace phasor::attend {
 
 /// line: ALiBi, from its slopes. band: a value for each key - query from `low` to `high`, beyond which it does not change or is not seen.
 /// formula: plan::fill_values a row of a tile: slow, for distances that are too far apart for any table.
@@ -96,4 +96,4 @@ std::int64_t formula_sums(const plan::BiasPlan& plan);
 /// Numbers that a perceptron works in, of one row.
 std::int64_t formula_scratch(const plan::BiasSource& bias);
 
-}  // namespace phasor::job
+}  // namespace phasor::attend

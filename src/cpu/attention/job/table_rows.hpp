@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace phasor::job {
+namespace phasor::attend {
 
 /// Which row of a packed table a distance reads: that of its column, key - query - first. Columns below 0 read what column 0 does, columns
 /// from count on what the last one does.
@@ -76,4 +76,4 @@ struct TableParts {
   TableBuffers layout;
 };
 
-}  // namespace phasor::job
+}  // namespace phasor::attend
