@@ -3,11 +3,8 @@
 // where a device does.
 #pragma once
 
-#include <cstddef>
-#include <span>
-
 #include "job/additive.hpp"
-#include "job/attention/weights_call.hpp"
+#include "job/attention/job.hpp"
 #include "job/bias.hpp"
 #include "job/learned.hpp"
 #include "job/phase_gradient.hpp"
@@ -27,6 +24,10 @@ concept PlainData = job::is_plain<Job>();
 template <PlainData Job>
 using Run = Status (*)(Job& job, const Execution& execution);
 
+/// The same, in memory that the caller gives: bytes of the device.
+template <PlainData Job>
+using RunIn = Status (*)(Job& job, const Workspace& workspace, const Execution& execution);
+
 struct Backend {
   const char* name;
   Run<job::RotateJob> rotate;
@@ -41,17 +42,14 @@ struct Backend {
   Run<job::DiagonalJob> bias_diagonal;
   Run<job::DiagonalGradientJob> bias_gradient;
   Run<job::BlockJob> bias_fill;
-  Result<std::int64_t> (*attention_workspace)(const AttentionInputs& inputs, const AttentionSpec& spec);
-  Status (*attention)(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionOutputs& outputs,
-                      const Workspace& workspace);
-  Result<std::int64_t> (*attention_backward_workspace)(const AttentionInputs& inputs, const AttentionSpec& spec,
-                                                       const AttentionGradients& gradients);
-  Status (*attention_backward)(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionSaved& saved,
-                               const AttentionGradients& gradients, const Workspace& workspace);
-  Result<std::int64_t> (*attention_weights_workspace)(const job::WeightsCall& call);
-  Status (*attention_weights)(const job::WeightsCall& call, const Workspace& workspace);
-  Status (*merge)(std::span<const AttentionPart> parts, const AttentionOutputs& outputs, const Execution& execution);
-  Result<AttentionReport> (*explain_attention)(const AttentionInputs& inputs, const AttentionSpec& spec);
+  Result<std::int64_t> (*attention_workspace)(const job::AttentionJob& job);
+  RunIn<job::AttentionJob> attention;
+  Result<std::int64_t> (*attention_backward_workspace)(const job::AttentionBackwardJob& job);
+  RunIn<job::AttentionBackwardJob> attention_backward;
+  Result<std::int64_t> (*attention_weights_workspace)(const job::AttentionWeightsJob& job);
+  RunIn<job::AttentionWeightsJob> attention_weights;
+  Run<job::MergeJob> merge;
+  Result<AttentionReport> (*explain_attention)(const job::AttentionJob& job);
 };
 
 /// The backend of a device; an error where this build has none.

@@ -3,9 +3,12 @@
 // is.
 #include "phasor/attention.hpp"
 
+#include <vector>
+
 #include "backend/backend.hpp"
 #include "job/attention/check.hpp"
 #include "job/attention/devices.hpp"
+#include "job/attention/make_job.hpp"
 #include "job/attention/weights_call.hpp"
 #include "spec/without_exceptions.hpp"
 
@@ -42,13 +45,23 @@ Status check_weights_devices(const AttentionInputs& inputs, const AttentionSpec&
   return job::check_devices({.where = "attention_weights", .inputs = inputs, .spec = spec, .weights = &weights});
 }
 
+/// A job and the terms that it points to.
+template <class Job>
+struct Made {
+  Job job;
+  std::vector<job::AttentionTermJob> terms;
+};
+
 }  // namespace
 
 Result<std::int64_t> attention_workspace(const AttentionInputs& inputs, const AttentionSpec& spec) {
   return spec::without_exceptions([&]() -> Result<std::int64_t> {
-    const Result<const Backend*> chosen = backend_of(check_forward({&inputs, &spec, nullptr, "attention"}, nullptr, {}), inputs.q.device);
+    const AttentionCall call = {&inputs, &spec, nullptr, "attention"};
+    const Result<const Backend*> chosen = backend_of(check_forward(call, nullptr, {}), inputs.q.device);
     if (!chosen.ok()) return chosen.status();
-    return (*chosen)->attention_workspace(inputs, spec);
+    Made<job::AttentionJob> made;
+    job::make_attention_job(call, made.terms, made.job);
+    return (*chosen)->attention_workspace(made.job);
   });
 }
 
@@ -57,7 +70,10 @@ Status attention(const AttentionInputs& inputs, const AttentionSpec& spec, const
     const AttentionCall call = {&inputs, &spec, nullptr, "attention"};
     const Result<const Backend*> chosen = backend_of(check_forward(call, &outputs, workspace.memory), inputs.q.device);
     if (!chosen.ok()) return chosen.status();
-    return (*chosen)->attention(inputs, spec, outputs, workspace);
+    Made<job::AttentionJob> made;
+    job::make_attention_job(call, made.terms, made.job);
+    made.job.outputs = outputs;
+    return (*chosen)->attention(made.job, workspace, spec.execution);
   });
 }
 
@@ -67,7 +83,9 @@ Result<std::int64_t> attention_backward_workspace(const AttentionInputs& inputs,
     const AttentionCall call = {&inputs, &spec, &gradients, "attention_backward"};
     const Result<const Backend*> chosen = backend_of(check_backward(call, nullptr, {}), inputs.q.device);
     if (!chosen.ok()) return chosen.status();
-    return (*chosen)->attention_backward_workspace(inputs, spec, gradients);
+    Made<job::AttentionBackwardJob> made;
+    job::make_backward_job(call, made.terms, made.job);
+    return (*chosen)->attention_backward_workspace(made.job);
   });
 }
 
@@ -77,7 +95,10 @@ Status attention_backward(const AttentionInputs& inputs, const AttentionSpec& sp
     const AttentionCall call = {&inputs, &spec, &gradients, "attention_backward"};
     const Result<const Backend*> chosen = backend_of(check_backward(call, &saved, workspace.memory), inputs.q.device);
     if (!chosen.ok()) return chosen.status();
-    return (*chosen)->attention_backward(inputs, spec, saved, gradients, workspace);
+    Made<job::AttentionBackwardJob> made;
+    job::make_backward_job(call, made.terms, made.job);
+    made.job.saved = saved;
+    return (*chosen)->attention_backward(made.job, workspace, spec.execution);
   });
 }
 
@@ -88,7 +109,9 @@ Result<std::int64_t> attention_weights_workspace(const AttentionInputs& inputs, 
     const WeightsCall of(inputs, spec, rows, weights);
     const Result<const Backend*> chosen = backend_of(job::check_weights_call(of), inputs.q.device);
     if (!chosen.ok()) return chosen.status();
-    return (*chosen)->attention_weights_workspace(of);
+    Made<job::AttentionWeightsJob> made;
+    job::make_weights_job(of, made.terms, made.job);
+    return (*chosen)->attention_weights_workspace(made.job);
   });
 }
 
@@ -100,7 +123,9 @@ Status attention_weights(const AttentionInputs& inputs, const AttentionSpec& spe
     if (Status s = job::check_weights_call(of); !s) return s;
     const Result<const Backend*> chosen = backend_of(job::check_weights(of, workspace.memory), inputs.q.device);
     if (!chosen.ok()) return chosen.status();
-    return (*chosen)->attention_weights(of, workspace);
+    Made<job::AttentionWeightsJob> made;
+    job::make_weights_job(of, made.terms, made.job);
+    return (*chosen)->attention_weights(made.job, workspace, spec.execution);
   });
 }
 
@@ -109,16 +134,19 @@ Status merge_attention(std::span<const AttentionPart> parts, const AttentionOutp
     if (Status s = job::check_devices("merge_attention", parts, outputs); !s) return s;
     const Result<const Backend*> chosen = backend_of(job::check_merge(parts, outputs), outputs.out.device);
     if (!chosen.ok()) return chosen.status();
-    return (*chosen)->merge(parts, outputs, execution);
+    job::MergeJob merge = {outputs.out.device, parts.data(), static_cast<std::int64_t>(parts.size()), outputs};
+    return (*chosen)->merge(merge, execution);
   });
 }
 
 Result<AttentionReport> explain_attention(const AttentionInputs& inputs, const AttentionSpec& spec) {
   return spec::without_exceptions([&]() -> Result<AttentionReport> {
-    const Status checked = check_forward({&inputs, &spec, nullptr, "explain_attention"}, nullptr, {});
-    const Result<const Backend*> chosen = backend_of(checked, inputs.q.device);
+    const AttentionCall call = {&inputs, &spec, nullptr, "explain_attention"};
+    const Result<const Backend*> chosen = backend_of(check_forward(call, nullptr, {}), inputs.q.device);
     if (!chosen.ok()) return chosen.status();
-    return (*chosen)->explain_attention(inputs, spec);
+    Made<job::AttentionJob> made;
+    job::make_attention_job(call, made.terms, made.job);
+    return (*chosen)->explain_attention(made.job);
   });
 }
 

@@ -30,6 +30,18 @@ const Backend* next = nullptr;
     return next == nullptr ? Status() : next->operation(job, execution); \
   }
 
+/// The same of those that work in given memory, and of those that only tell.
+#define PHASOR_RECORD_IN(operation)                                                 \
+  [](auto& job, const Workspace& workspace, const Execution& execution) -> Status { \
+    asked.emplace_back(#operation);                                                 \
+    return next == nullptr ? Status() : next->operation(job, workspace, execution); \
+  }
+#define PHASOR_RECORD_ASKED(operation, nothing)                      \
+  [](const auto& job) {                                              \
+    asked.emplace_back(#operation);                                  \
+    return next == nullptr ? Result(nothing) : next->operation(job); \
+  }
+
 Backend recording_backend() {
   Backend b = {};
   b.name = "recording";
@@ -45,45 +57,14 @@ Backend recording_backend() {
   b.bias_diagonal = PHASOR_RECORD(bias_diagonal);
   b.bias_gradient = PHASOR_RECORD(bias_gradient);
   b.bias_fill = PHASOR_RECORD(bias_fill);
-  b.attention_workspace = [](const AttentionInputs& inputs, const AttentionSpec& spec) -> Result<std::int64_t> {
-    asked.emplace_back("attention_workspace");
-    if (next == nullptr) return std::int64_t{0};
-    return next->attention_workspace(inputs, spec);
-  };
-  b.attention = [](const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionOutputs& outputs,
-                   const Workspace& workspace) -> Status {
-    asked.emplace_back("attention");
-    return next == nullptr ? Status() : next->attention(inputs, spec, outputs, workspace);
-  };
-  b.attention_backward_workspace = [](const AttentionInputs& inputs, const AttentionSpec& spec,
-                                      const AttentionGradients& gradients) -> Result<std::int64_t> {
-    asked.emplace_back("attention_backward_workspace");
-    if (next == nullptr) return std::int64_t{0};
-    return next->attention_backward_workspace(inputs, spec, gradients);
-  };
-  b.attention_backward = [](const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionSaved& saved,
-                            const AttentionGradients& gradients, const Workspace& workspace) -> Status {
-    asked.emplace_back("attention_backward");
-    return next == nullptr ? Status() : next->attention_backward(inputs, spec, saved, gradients, workspace);
-  };
-  b.attention_weights_workspace = [](const job::WeightsCall& call) -> Result<std::int64_t> {
-    asked.emplace_back("attention_weights_workspace");
-    if (next == nullptr) return std::int64_t{0};
-    return next->attention_weights_workspace(call);
-  };
-  b.attention_weights = [](const job::WeightsCall& call, const Workspace& workspace) -> Status {
-    asked.emplace_back("attention_weights");
-    return next == nullptr ? Status() : next->attention_weights(call, workspace);
-  };
-  b.merge = [](std::span<const AttentionPart> parts, const AttentionOutputs& outputs, const Execution& execution) -> Status {
-    asked.emplace_back("merge");
-    return next == nullptr ? Status() : next->merge(parts, outputs, execution);
-  };
-  b.explain_attention = [](const AttentionInputs& inputs, const AttentionSpec& spec) -> Result<AttentionReport> {
-    asked.emplace_back("explain_attention");
-    if (next == nullptr) return AttentionReport{};
-    return next->explain_attention(inputs, spec);
-  };
+  b.attention_workspace = PHASOR_RECORD_ASKED(attention_workspace, std::int64_t{0});
+  b.attention = PHASOR_RECORD_IN(attention);
+  b.attention_backward_workspace = PHASOR_RECORD_ASKED(attention_backward_workspace, std::int64_t{0});
+  b.attention_backward = PHASOR_RECORD_IN(attention_backward);
+  b.attention_weights_workspace = PHASOR_RECORD_ASKED(attention_weights_workspace, std::int64_t{0});
+  b.attention_weights = PHASOR_RECORD_IN(attention_weights);
+  b.merge = PHASOR_RECORD(merge);
+  b.explain_attention = PHASOR_RECORD_ASKED(explain_attention, AttentionReport{});
   return b;
 }
 

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "job/attention/call.hpp"
+#include "job/rotary.hpp"
 
 namespace phasor::job {
 
@@ -14,8 +15,16 @@ namespace phasor::job {
 Status check_call(const AttentionCall& call);
 /// Whether a content's rotary can be applied to such tensors.
 Status check_rotations(const AttentionCall& call);
-/// The dtype of rotated copies. A profile repeats somebody's roundings, which go by the dtype of the tensor.
-DType rotated_dtype(Numerics numerics, DType inputs);
+/// The dtype of rotated copies. A profile repeats somebody's roundings, which go by the dtype of the tensor; xPos multiplies factors in.
+DType rotated_dtype(const AttentionCall& call);
+/// q or k as a content rotates it.
+struct Side {
+  const ConstTensorView& from;
+  const std::optional<Positions>& positions;
+  DType dtype;  // of the copy
+};
+/// The rotation of tensors of no batch row: it has every check and no elements. What is turned, and at which positions, comes later.
+Result<RotateJob> make_rotation(const plan::RotaryPlan& plan, const Side& side, Direction direction);
 /// Every term, and the gradients that are asked of it.
 Status check_terms(const AttentionCall& call);
 /// Gradients by what is no term.

@@ -24,28 +24,30 @@ Status check_in_place(const plan::RotaryPlan& plan, const AttentionCall& call, c
                    kMaxWidthInPlaceAcrossPairings));
 }
 
-/// One side. A job of tensors of no batch row has every check and no elements; positions of one axis are a backend's to make.
-Status check_side(const plan::RotaryPlan& plan, const AttentionCall& call, const ConstTensorView& from,
-                  const std::optional<Positions>& given) {
-  const bool decays = std::holds_alternative<XposContent>(call.spec->content);  // then factors are multiplied in
-  Extents shape = from.shape;
-  shape[0] = 0;
-  if (shape[2] == 0) return {};
-  const DType dtype = rotated_dtype(decays ? Numerics::exact : plan.spec.numerics, from.dtype);
-  const TensorView none = {nullptr, dtype, shape, contiguous_strides(shape), from.device};
-  Positions at = {};
-  if (given && given->data != nullptr && given->shape[0] > 1) at = *given;
-  at.shape[1] = 1;
-  const InOut in_out = none;
-  const Result<RotateJob> job = make_rotate_job({"apply_rotary", &in_out, nullptr}, plan, at, Direction::forward);
-  return job.ok() ? check_in_place(plan, call, from, dtype) : job.status();
+Status check_side(const plan::RotaryPlan& plan, const AttentionCall& call, const Side& side) {
+  if (side.from.shape[2] == 0) return {};
+  const Result<RotateJob> job = make_rotation(plan, side, Direction::forward);
+  return job.ok() ? check_in_place(plan, call, side.from, side.dtype) : job.status();
 }
 
 }  // namespace
 
-DType rotated_dtype(Numerics numerics, DType inputs) {
-  if (numerics != Numerics::exact) return inputs;
+DType rotated_dtype(const AttentionCall& call) {
+  const DType inputs = call.inputs->q.dtype;
+  const auto* rotary = std::get_if<RotaryContent>(&call.spec->content);
+  if (rotary != nullptr && rotary->rotary.spec().numerics != Numerics::exact) return inputs;
   return inputs == DType::f64 ? DType::f64 : DType::f32;
+}
+
+Result<RotateJob> make_rotation(const plan::RotaryPlan& plan, const Side& side, Direction direction) {
+  Extents shape = side.from.shape;
+  shape[0] = 0;
+  const TensorView none = {nullptr, side.dtype, shape, contiguous_strides(shape), side.from.device};
+  Positions at = {};
+  if (side.positions && side.positions->data != nullptr && side.positions->shape[0] > 1) at = *side.positions;
+  at.shape[1] = 1;
+  const InOut in_out = none;
+  return make_rotate_job({"apply_rotary", &in_out, nullptr}, plan, at, direction);
 }
 
 Status check_rotations(const AttentionCall& call) {
@@ -54,9 +56,10 @@ Status check_rotations(const AttentionCall& call) {
   const auto* xpos = std::get_if<XposContent>(&spec.content);
   if (rotary == nullptr && xpos == nullptr) return {};
   const plan::RotaryPlan& plan = rotary != nullptr ? rotary->rotary.plan() : xpos->rotary.plan();
-  if (Status s = check_side(plan, call, call.inputs->q, spec.query_positions); !s) return of_content(call.where, s);
+  const DType dtype = rotated_dtype(call);
+  if (Status s = check_side(plan, call, {call.inputs->q, spec.query_positions, dtype}); !s) return of_content(call.where, s);
   if (rotary != nullptr && rotary->keys == KeyState::rotated) return {};
-  return of_content(call.where, check_side(plan, call, call.inputs->k, spec.key_positions));
+  return of_content(call.where, check_side(plan, call, {call.inputs->k, spec.key_positions, dtype}));
 }
 
 }  // namespace phasor::job

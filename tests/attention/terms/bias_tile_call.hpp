@@ -62,10 +62,13 @@ class Made {
     job.key_tiles = key_tiles_;
     job.mask.causal = call.causal;
     job.backward.parts = 2;
-    spec_.query_positions = positions(call.queries.data(), queries);
-    spec_.key_positions = positions(call.keys.data(), keys);
-    if (call.causal) spec_.visibility.mask = Mask::causal;
-    term_ = {call.bias, call.first_head};
+    asked_.query_positions = {true, positions(call.queries.data(), queries)};
+    asked_.key_positions = {true, positions(call.keys.data(), keys)};
+    asked_.visibility.causal = call.causal;
+    term_.bias = plan::source_of(call.bias.plan());
+    term_.parameter_count = call.bias.parameter_count();
+    term_.first_head = call.first_head;
+    status = attend::make_bias_numbers(term_, call.heads, "test", numbers_);
     if (!call.gate.empty()) {
       term_.gate = view(call.gate.data(), {1, queries, call.heads, 1});
       gradient_.features = view(gate_gradient.data(), {1, queries, call.heads, 1});
@@ -76,16 +79,17 @@ class Made {
   void make(const TermGradient* gradient) {
     const auto [least_query, most_query] = std::minmax_element(call_.queries.begin(), call_.queries.end());
     const auto [least_key, most_key] = std::minmax_element(call_.keys.begin(), call_.keys.end());
-    context_ = {&spec_, &job, 1, *least_query - *most_key, *most_query - *least_key, gradient, &term_.bias.plan(), "test"};
+    context_ = {&asked_, &job, &runner_, *least_query - *most_key, *most_query - *least_key, gradient, &numbers_, "test"};
     attend::Arena measure;
     status = attend::make_term(term_, context_, measure, made_);
     if (!status) return;
     workspace_.assign(static_cast<std::size_t>(measure.needed()), std::byte{0xff});
-    attend::Arena arena(workspace_);
+    const Workspace workspace = workspace_;
+    attend::Arena arena(workspace);
     status = attend::make_term(term_, context_, arena, made_);
   }
   const attend::BiasJob& term() const { return std::get<attend::BiasJob>(made_); }
-  Status finish() { return attend::finish_term(term_, term(), context_); }
+  void finish() { attend::finish_term(term_, term(), context_); }
 
  private:
   const Call& call_;
@@ -93,8 +97,10 @@ class Made {
   attend::SequenceGroup group_ = {.first = 0, .end = 1};
   std::vector<attend::TokenTile> query_tiles_;
   std::vector<attend::TokenTile> key_tiles_;
-  AttentionSpec spec_;
-  BiasTerm term_{call_.bias};
+  job::AttentionJob asked_;
+  job::BiasTermJob term_;
+  attend::BiasNumbers numbers_;
+  Runner runner_ = {};
   TermGradient gradient_;
   attend::TermContext context_{};
   attend::TermJob made_;

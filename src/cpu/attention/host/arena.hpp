@@ -17,6 +17,7 @@ class Arena {
   /// Measures: every pointer is null.
   Arena() = default;
   /// Lays out in a workspace, which stays as long.
+  explicit Arena(Workspace&&) = delete;
   explicit Arena(const Workspace& workspace) : workspace_(&workspace), gives_(true) { begin(workspace.memory); }
 
   /// Aligned to 64 bytes, not cleared. Null while measuring and where memory has ended, and then for all that is taken later, too: what was

@@ -19,6 +19,8 @@ namespace {
 /// Below, key tiles are cut into parts, so that a long sequence of few key heads has work for several threads.
 constexpr std::int64_t kEnoughTasks = 8;
 
+using job::is_wanted;
+
 bool wants_any(const TermGradient& g) {
   return is_wanted(g.table) || is_wanted(g.second) || is_wanted(g.features) || is_wanted(g.shift) || is_wanted(g.parameters);
 }
@@ -44,7 +46,7 @@ void take_gradients(const Call& call, const Buffers& buffers, attend::AttentionJ
     b.q[c] = buffers.take(q_size, b.wants_q);
     b.k[c] = buffers.take(k_size, b.wants_k);
   }
-  const bool as_given = std::holds_alternative<PlainContent>(call.spec->content);
+  const bool as_given = call.asked->content.kind == job::ContentKind::plain;
   b.q_raw = as_given ? b.q[0] : buffers.take(q_size, b.wants_q);
   b.k_raw = as_given ? b.k[0] : buffers.take(k_size, b.wants_k);
   b.v = buffers.take(s.batch * s.key_heads * s.keys * s.padded_value_width, b.wants_v);
@@ -56,7 +58,7 @@ Status lay_out(const Call& call, Arena& arena, Prepared& prepared) {
   if (Status s = prepare(call, arena, prepared); !s) return s;
   attend::AttentionJob& job = prepared.job;
   attend::BackwardJob& b = job.backward;
-  const AttentionGradients& gradients = *call.gradients;
+  const job::AttentionBackwardJob& gradients = *call.gradients;
   b.q_out = gradients.q;
   b.k_out = gradients.k;
   b.v_out = gradients.v;
@@ -64,7 +66,7 @@ Status lay_out(const Call& call, Arena& arena, Prepared& prepared) {
   b.wants_k = is_wanted(gradients.k);
   b.wants_v = is_wanted(gradients.v);
   b.wants_shift = is_wanted(gradients.content_shift);
-  b.wants_terms = std::any_of(gradients.terms.begin(), gradients.terms.end(), wants_any);
+  for (std::int64_t t = 0; t < call.asked->term_count; ++t) b.wants_terms = b.wants_terms || wants_any(call.asked->terms[t].gradient);
   take_gradients(call, Buffers(arena, job), job);
   if (is_wanted(gradients.sinks)) b.sinks = arena.take<double>(job.shape.heads * static_cast<std::int64_t>(job.query_tiles.size()));
   const std::int64_t loops =
@@ -92,30 +94,27 @@ void add_shift_gradient(const attend::AttentionJob& job, const TensorView& out) 
   }
 }
 
-Status finish_terms(const Call& call, const Prepared& prepared) {
-  for (std::size_t t = 0; t < call.gradients->terms.size(); ++t) {
-    if (!wants_any(call.gradients->terms[t])) continue;
+void finish_terms(const Call& call, Prepared& prepared) {
+  for (std::size_t t = 0; t < prepared.terms.size(); ++t) {
+    const job::AttentionTermJob& asked = call.asked->terms[t];
+    if (!wants_any(asked.gradient)) continue;
     const TermContext context = context_of(call, prepared, t);
-    const Status status = std::visit(
-        [&](const auto& term, const auto& made) -> Status {
-          if constexpr (requires { finish_term(term, made, context); }) {
-            return finish_term(term, made, context);
-          } else {
-            return {};  // no such pair is ever made
-          }
-        },
-        call.spec->terms[t], prepared.terms[t]);
-    if (!status) return status;
+    job::with_term(asked, [&](const auto& term) {
+      std::visit(
+          [&](const auto& made) {
+            if constexpr (requires { finish_term(term, made, context); }) finish_term(term, made, context);  // no other pair is ever made
+          },
+          prepared.terms[t]);
+    });
   }
-  return {};
 }
 
-Status run_all(const Call& call, const Prepared& prepared) {
+Status run_all(const Call& call, Prepared& prepared) {
   const Result<const cpu::AttentionBackwardKernels*> kernels = cpu::active_attention_backward();
   if (!kernels) return kernels.status();
   const attend::AttentionJob& job = prepared.job;
   const auto run = [&](cpu::BackwardStage stage) {
-    run_each(call.spec->execution.runner, job.strips, [&](std::int64_t strip) { (*kernels)->backward(job, stage, strip); });
+    run_each(*call.runner, job.strips, [&](std::int64_t strip) { (*kernels)->backward(job, stage, strip); });
   };
   run(cpu::BackwardStage::pack);
   run(cpu::BackwardStage::tasks);
@@ -127,14 +126,16 @@ Status run_all(const Call& call, const Prepared& prepared) {
   if (Status s = undo_contents(call, prepared); !s) return s;
   run(cpu::BackwardStage::store);
   if (job.backward.wants_shift) add_shift_gradient(job, call.gradients->content_shift);
-  return finish_terms(call, prepared);
+  finish_terms(call, prepared);
+  return {};
 }
 
-Status backward_all(const Call& call, const AttentionSaved& saved, const Workspace& workspace) {
+Status backward_all(const Call& call, const Workspace& workspace) {
   Arena arena(workspace);
   Prepared prepared;
   if (Status s = lay_out(call, arena, prepared); !s) return s;
   if (Status s = arena.check(call.where); !s) return s;
+  const AttentionSaved& saved = call.gradients->saved;
   attend::BackwardJob& b = prepared.job.backward;
   b.out = saved.out;
   b.lse = saved.lse;
@@ -145,9 +146,13 @@ Status backward_all(const Call& call, const AttentionSaved& saved, const Workspa
 
 }  // namespace
 
-std::int64_t backward_parts(const AttentionSpec& spec, const attend::AttentionJob& job) {
-  const auto is_cope = [](const AttentionTerm& term) { return std::holds_alternative<CopeTerm>(term); };
-  if (std::any_of(spec.terms.begin(), spec.terms.end(), is_cope)) return 1;  // its counts run over all key tiles, in order
+bool has_cope(const job::AttentionJob& asked) {
+  return std::any_of(asked.terms, asked.terms + asked.term_count,
+                     [](const job::AttentionTermJob& term) { return term.kind == job::TermKind::cope; });
+}
+
+std::int64_t backward_parts(const job::AttentionJob& asked, const attend::AttentionJob& job) {
+  if (has_cope(asked)) return 1;  // its counts run over all key tiles, in order
   const std::int64_t tasks = static_cast<std::int64_t>(job.sequences.size()) * job.shape.key_heads;
   if (tasks == 0 || tasks >= kEnoughTasks) return 1;
   const std::int64_t tiles = (job.shape.keys + attend::kKeyTile - 1) / attend::kKeyTile;
@@ -158,17 +163,16 @@ std::int64_t backward_parts(const AttentionSpec& spec, const attend::AttentionJo
 
 namespace phasor::cpu {
 
-Result<std::int64_t> attention_backward_workspace(const AttentionInputs& inputs, const AttentionSpec& spec,
-                                                  const AttentionGradients& gradients) {
+Result<std::int64_t> attention_backward_workspace(const job::AttentionBackwardJob& asked) {
+  const Execution none = {};
   attend::Arena measure;
   attend::Prepared measured;
-  if (Status s = attend::lay_out({&inputs, &spec, &gradients, "attention_backward"}, measure, measured); !s) return s;
+  if (Status s = attend::lay_out({&asked.forward, &asked, &none.runner, "attention_backward"}, measure, measured); !s) return s;
   return measure.needed();
 }
 
-Status run_attention_backward(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionSaved& saved,
-                              const AttentionGradients& gradients, const Workspace& workspace) {
-  return attend::backward_all({&inputs, &spec, &gradients, "attention_backward"}, saved, workspace);
+Status run_attention_backward(job::AttentionBackwardJob& asked, const Workspace& workspace, const Execution& execution) {
+  return attend::backward_all({&asked.forward, &asked, &execution.runner, "attention_backward"}, workspace);
 }
 
 }  // namespace phasor::cpu

@@ -14,8 +14,8 @@ namespace phasor::attend {
 
 /// Parts of the key tiles of a sequence (job.backward.parts): by shapes and the spec only, so that bits do not depend on threads.
 /// The job has its shape and its sequences by then.
-std::int64_t backward_parts(const AttentionSpec& spec, const attend::AttentionJob& job);
-
-using job::is_wanted;
+/// Whether some term counts keys over all of them, in order.
+bool has_cope(const job::AttentionJob& asked);
+std::int64_t backward_parts(const job::AttentionJob& asked, const attend::AttentionJob& job);
 
 }  // namespace phasor::attend

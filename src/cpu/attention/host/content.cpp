@@ -7,7 +7,7 @@
 #include "cpu/attention/host/call.hpp"
 #include "cpu/attention/host/term_tensors.hpp"
 #include "cpu/run.hpp"
-#include "job/attention/check.hpp"
+#include "job/attention/make_job.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
 #include "math/pairing.hpp"
@@ -23,13 +23,6 @@ enum class Which : std::uint8_t { queries, keys };
 /// Natural logarithms of xPos's factors within a tile, at most: e^32 and its inverse leave float32 room on both sides.
 constexpr double kMostDecay = 32;
 
-/// The error of a rotation as one of this call's.
-Status of_content(const char* where, const Status& status) {
-  if (status.ok()) return status;
-  std::string message = std::string(where) + ": content: " + status.message();
-  return status.kind() == ErrorKind::unsupported ? Status::unsupported(std::move(message)) : Status::invalid(std::move(message));
-}
-
 /// Positions of one side as the job has them.
 Positions positions_of(const attend::AttentionJob& job, Which which) {
   const bool queries = which == Which::queries;
@@ -43,8 +36,8 @@ Positions positions_of(const attend::AttentionJob& job, Which which) {
 
 /// Where a side is rotated: at the caller's positions where they have several axes, else at the job's.
 Positions rotary_positions(const Call& call, const attend::AttentionJob& job, Which which) {
-  const std::optional<Positions>& given = which == Which::queries ? call.spec->query_positions : call.spec->key_positions;
-  return given && given->data != nullptr && given->shape[0] > 1 ? *given : positions_of(job, which);
+  const job::SidePositions& side = which == Which::queries ? call.asked->query_positions : call.asked->key_positions;
+  return side.given && side.at.data != nullptr && side.at.shape[0] > 1 ? side.at : positions_of(job, which);
 }
 
 /// The same for a pass of a map.
@@ -80,13 +73,13 @@ void widen(const ConstTensorView& from, const TensorView& to, const Runner& runn
 }
 
 /// By the CPU's own function: the public one would choose a backend.
-Status rotate(const Rotary& rotary, const InOut& x, const Positions& at, Direction direction, const Runner& runner) {
-  Result<job::RotateJob> job = job::make_rotate_job({"apply_rotary", &x, nullptr}, rotary.plan(), at, direction);
-  return job.ok() ? cpu::run_rotate(*job, {.runner = runner}) : job.status();
+Status rotate(const job::RotateJob& rotation, const InOut& x, const Positions& at, const Runner& runner) {
+  job::RotateJob job = job::rotation_of(rotation, x, at);
+  return cpu::run_rotate(job, {.runner = runner});
 }
 
 struct Rotation {
-  const Rotary* rotary;
+  const job::RotateJob* rotation;
   ConstTensorView from;
   DType dtype;  // of the copy
   Positions at;
@@ -96,23 +89,22 @@ Status rotated_copy(const Rotation& r, const Runner& runner, Arena& arena, Const
   const TensorView copy = {arena.take_bytes(s[0] * s[1] * s[2] * s[3] * bytes_of(r.dtype)), r.dtype, s, contiguous_strides(s)};
   out = copy;
   if (copy.data == nullptr || job::is_empty(r.from)) return {};
-  if (r.dtype == r.from.dtype) return rotate(*r.rotary, InOut(r.from, copy), r.at, Direction::forward, runner);
+  if (r.dtype == r.from.dtype) return rotate(*r.rotation, InOut(r.from, copy), r.at, runner);
   with_arithmetic(r.dtype, [&](auto type) { widen<decltype(type)>(r.from, copy, runner); });
-  return rotate(*r.rotary, copy, r.at, Direction::forward, runner);
+  return rotate(*r.rotation, copy, r.at, runner);
 }
 
 // ---- xPos ----
 
 /// ln(zeta) / scale_base of every channel, 0 outside the rotary width.
-std::vector<double> log_zeta(const XposContent& content, std::int64_t padded_width) {
-  const RotarySpec& spec = content.rotary.spec();
-  const std::int64_t pairs = content.rotary.rotary_width() / 2;
-  const bool interleaved = spec.output_pairing.value_or(spec.pairing) == Pairing::interleaved;
+std::vector<double> log_zeta(const job::ContentJob& content, std::int64_t padded_width) {
+  const job::RotateJob& rotation = content.queries;
+  const bool interleaved = rotation.write == Pairing::interleaved;
   std::vector<double> result(static_cast<std::size_t>(padded_width), 0);
-  for (std::int64_t p = 0; p < pairs; ++p) {
-    const double zeta = (static_cast<double>(p) / static_cast<double>(pairs) + content.gamma) / (1 + content.gamma);
+  for (std::int64_t p = 0; p < rotation.pairs; ++p) {
+    const double zeta = (static_cast<double>(p) / static_cast<double>(rotation.pairs) + content.gamma) / (1 + content.gamma);
     for (const std::int64_t lane : {0, 1}) {
-      const std::int64_t channel = spec.rotary_offset + math::channel_of(p, lane, pairs, interleaved);
+      const std::int64_t channel = rotation.offset + math::channel_of(p, lane, rotation.pairs, interleaved);
       result[static_cast<std::size_t>(channel)] = std::log(zeta) / content.scale_base;
     }
   }
@@ -146,63 +138,62 @@ TensorView writable(const ConstTensorView& v) { return {const_cast<void*>(v.data
 
 // ---- Contents ----
 
-Status make_content(const PlainContent&, const Call&, Arena&, Prepared&) { return {}; }
+/// Which pass a score takes.
+void make_rule(const job::MapJob& map, attend::AttentionJob& job) {
+  job.content_count = passes_of(job::position_map_of(map));
+  const bool chunks = map.kind == job::MapKind::dual_chunk;
+  job.rule = chunks ? attend::ContentRule::chunk : attend::ContentRule::window;
+  job.rule_size = chunks ? map.chunk - map.local : map.window;
+}
 
-Status make_content(const RotaryContent& content, const Call& call, Arena& arena, Prepared& out) {
+Status make_rotary(const Call& call, Arena& arena, Prepared& out) {
+  const job::ContentJob& content = call.asked->content;
   attend::AttentionJob& job = out.job;
-  if (content.map) {
-    job.content_count = passes_of(*content.map);
-    const auto* chunk = std::get_if<DualChunk>(&*content.map);
-    job.rule = chunk != nullptr ? attend::ContentRule::chunk : attend::ContentRule::window;
-    if (chunk != nullptr) job.rule_size = chunk->chunk - chunk->local;
-    if (const auto* map = std::get_if<ReRope>(&*content.map)) job.rule_size = map->window;
-    if (const auto* map = std::get_if<LeakyReRope>(&*content.map)) job.rule_size = map->window;
-    if (const auto* map = std::get_if<SelfExtend>(&*content.map)) job.rule_size = map->window;
-  }
-  const DType dtype = job::rotated_dtype(content.rotary.spec().numerics, job.q.dtype);
+  const bool mapped = content.map.kind != job::MapKind::none;
+  if (mapped) make_rule(content.map, job);
   for (int c = 0; c < job.content_count; ++c) {
     ContentPositions& at = out.rotated_at[c];
     at = {rotary_positions(call, job, Which::queries), rotary_positions(call, job, Which::keys)};
-    if (content.map) {
-      if (Status s = pass_positions(*content.map, {c, MapSide::queries}, at.queries, arena, at.queries); !s) return s;
-      if (Status s = pass_positions(*content.map, {c, MapSide::keys}, at.keys, arena, at.keys); !s) return s;
+    if (mapped) {
+      const PositionMap map = job::position_map_of(content.map);
+      if (Status s = pass_positions(map, {c, MapSide::queries}, at.queries, arena, at.queries); !s) return s;
+      if (Status s = pass_positions(map, {c, MapSide::keys}, at.keys, arena, at.keys); !s) return s;
     }
-    const Rotation of_q = {&content.rotary, job.q, dtype, at.queries};
-    const Rotation of_k = {&content.rotary, job.k, dtype, at.keys};
+    const Rotation of_q = {&content.queries, job.q, content.dtype, at.queries};
+    const Rotation of_k = {&content.keys, job.k, content.dtype, at.keys};
     job.contents[c] = {job.q, job.k};
-    if (Status s = rotated_copy(of_q, call.spec->execution.runner, arena, job.contents[c].q); !s) return of_content(call.where, s);
-    if (content.keys == KeyState::rotated) continue;
+    if (Status s = rotated_copy(of_q, *call.runner, arena, job.contents[c].q); !s) return s;
+    if (content.keys_rotated) continue;
     if (job.rule == attend::ContentRule::chunk && c > 0) {
       job.contents[c].k = job.contents[0].k;  // a dual chunk has its keys at one place for every pass
-    } else if (Status s = rotated_copy(of_k, call.spec->execution.runner, arena, job.contents[c].k); !s) {
-      return of_content(call.where, s);
+    } else if (Status s = rotated_copy(of_k, *call.runner, arena, job.contents[c].k); !s) {
+      return s;
     }
   }
   return {};
 }
 
-Status make_content(const XposContent& content, const Call& call, Arena& arena, Prepared& out) {
+Status make_xpos(const Call& call, Arena& arena, Prepared& out) {
+  const job::ContentJob& content = call.asked->content;
   attend::AttentionJob& job = out.job;
-  const Runner& runner = call.spec->execution.runner;
   out.log_zeta = log_zeta(content, job.shape.padded_width);
   job.decay = {.present = true, .log_zeta = out.log_zeta.data()};
   out.rotated_at[0] = {rotary_positions(call, job, Which::queries), rotary_positions(call, job, Which::keys)};
-  const Rotation of_q = {&content.rotary, job.q, job.arithmetic, out.rotated_at[0].queries};
-  const Rotation of_k = {&content.rotary, job.k, job.arithmetic, out.rotated_at[0].keys};
-  if (Status s = rotated_copy(of_q, runner, arena, job.contents[0].q); !s) return of_content(call.where, s);
-  if (Status s = rotated_copy(of_k, runner, arena, job.contents[0].k); !s) return of_content(call.where, s);
+  const Rotation of_q = {&content.queries, job.q, content.dtype, out.rotated_at[0].queries};
+  const Rotation of_k = {&content.keys, job.k, content.dtype, out.rotated_at[0].keys};
+  if (Status s = rotated_copy(of_q, *call.runner, arena, job.contents[0].q); !s) return s;
+  if (Status s = rotated_copy(of_k, *call.runner, arena, job.contents[0].k); !s) return s;
   if (job.contents[0].k.data == nullptr) return {};
   with_arithmetic(job.arithmetic, [&](auto type) {
-    multiply_decay<decltype(type)>(writable(job.contents[0].q), out, Which::queries, runner);
-    multiply_decay<decltype(type)>(writable(job.contents[0].k), out, Which::keys, runner);
+    multiply_decay<decltype(type)>(writable(job.contents[0].q), out, Which::queries, *call.runner);
+    multiply_decay<decltype(type)>(writable(job.contents[0].k), out, Which::keys, *call.runner);
   });
   return {};
 }
 
 /// Maps are for positions from 0 on.
 Status check_map_positions(const Call& call, const Prepared& out) {
-  const auto* rotary = std::get_if<RotaryContent>(&call.spec->content);
-  if (rotary == nullptr || !rotary->map) return {};
+  if (call.asked->content.map.kind == job::MapKind::none) return {};
   for (const auto& [name, tiles] : {std::pair{"q", &out.query_tiles}, {"k", &out.key_tiles}}) {
     for (const attend::TokenTile& tile : *tiles) {
       if (tile.min_position >= 0) continue;
@@ -240,7 +231,7 @@ void add_all(const T* x, std::int64_t count, T* sum, const Runner& runner) {
 
 /// One side of one content.
 struct Undo {
-  const Rotary* rotary;  // null: it was not rotated
+  const job::RotateJob* rotation;  // its transpose; null: it was not rotated
   Which which;
   Positions at;
   void* gradient;  // (B, heads, tokens, padded_width)
@@ -261,8 +252,8 @@ Status undo(const Undo& side, const Prepared& prepared, const Runner& runner) {
   if (job.decay.present) {
     with_arithmetic(job.arithmetic, [&](auto type) { multiply_decay<decltype(type)>(view, prepared, side.which, runner); });
   }
-  if (side.rotary != nullptr) {
-    if (Status s = rotate(*side.rotary, view, side.at, Direction::transpose, runner); !s) return s;
+  if (side.rotation != nullptr) {
+    if (Status s = rotate(*side.rotation, view, side.at, runner); !s) return s;
   }
   with_arithmetic(job.arithmetic, [&](auto type) {
     using T = decltype(type);
@@ -273,36 +264,36 @@ Status undo(const Undo& side, const Prepared& prepared, const Runner& runner) {
 
 }  // namespace
 
-std::int64_t tile_span(const AttentionContent& content) {
+std::int64_t tile_span(const job::ContentJob& content) {
   constexpr std::int64_t any = std::int64_t{1} << 62;
-  const auto* xpos = std::get_if<XposContent>(&content);
-  if (xpos == nullptr) return any;
-  const double most = std::floor(kMostDecay * xpos->scale_base / std::log((1 + xpos->gamma) / xpos->gamma));
+  if (content.kind != job::ContentKind::xpos) return any;
+  const double most = std::floor(kMostDecay * content.scale_base / std::log((1 + content.gamma) / content.gamma));
   return most < 0x1p61 ? static_cast<std::int64_t>(most) : any;
 }
 
 Status make_contents(const Call& call, Arena& arena, Prepared& out) {
   out.job.contents[0] = {out.job.q, out.job.k};
   if (Status s = check_map_positions(call, out); !s) return s;
-  const auto make = [&](const auto& content) { return make_content(content, call, arena, out); };
-  if (Status s = std::visit(make, call.spec->content); !s) return s;
-  make_shift(call.spec->content_shift, arena, out);
+  const job::ContentKind kind = call.asked->content.kind;
+  if (kind == job::ContentKind::rotary) {
+    if (Status s = make_rotary(call, arena, out); !s) return s;
+  } else if (kind == job::ContentKind::xpos) {
+    if (Status s = make_xpos(call, arena, out); !s) return s;
+  }
+  make_shift(call.asked->content_shift, arena, out);
   return {};
 }
 
 Status undo_contents(const Call& call, const Prepared& prepared) {
   const attend::AttentionJob& job = prepared.job;
-  const auto* rotary = std::get_if<RotaryContent>(&call.spec->content);
-  const auto* xpos = std::get_if<XposContent>(&call.spec->content);
-  if (rotary == nullptr && xpos == nullptr) return {};
-  const Rotary* of_q = rotary != nullptr ? &rotary->rotary : &xpos->rotary;
-  const Rotary* of_k = rotary != nullptr && rotary->keys == KeyState::rotated ? nullptr : of_q;
+  const job::ContentJob& content = call.asked->content;
+  if (content.kind == job::ContentKind::plain) return {};
   for (int c = 0; c < job.content_count; ++c) {
     const ContentPositions& at = prepared.rotated_at[c];
-    const Undo queries = {of_q, Which::queries, at.queries, job.backward.q[c], job.backward.q_raw};
-    const Undo keys = {of_k, Which::keys, at.keys, job.backward.k[c], job.backward.k_raw};
-    if (Status s = undo(queries, prepared, call.spec->execution.runner); !s) return of_content(call.where, s);
-    if (Status s = undo(keys, prepared, call.spec->execution.runner); !s) return of_content(call.where, s);
+    const Undo queries = {&content.queries_back, Which::queries, at.queries, job.backward.q[c], job.backward.q_raw};
+    const Undo keys = {content.keys_rotated ? nullptr : &content.keys_back, Which::keys, at.keys, job.backward.k[c], job.backward.k_raw};
+    if (Status s = undo(queries, prepared, *call.runner); !s) return s;
+    if (Status s = undo(keys, prepared, *call.runner); !s) return s;
   }
   return {};
 }

@@ -6,7 +6,6 @@
 #include "cpu/attention/host/call.hpp"
 #include "cpu/attention/host/forward.hpp"
 #include "cpu/attention/host/run.hpp"
-#include "job/attention/devices.hpp"
 #include "job/check.hpp"
 #include "spec/format.hpp"
 
@@ -94,14 +93,18 @@ double bytes_of_view(const ConstTensorView& v) {
   return count;
 }
 
-double bytes_of_call(const AttentionInputs& in, const AttentionSpec& spec, const attend::AttentionShape& s) {
-  double sum =
-      bytes_of_view(in.q) + bytes_of_view(in.k) + bytes_of_view(in.v) + bytes_of_view(spec.content_shift) + bytes_of_view(spec.sinks);
-  for (const AttentionTerm& term : spec.terms) {
-    job::each_term_tensor(term, [&](const char*, const ConstTensorView& view) { sum += bytes_of_view(view); });
-  }
+double bytes_of_term(const job::AttentionTermJob& term) {
+  double sum = 0;
+  job::each_tensor_of(term, [&](const ConstTensorView& view) { sum += bytes_of_view(view); });
+  return sum;
+}
+
+double bytes_of_call(const job::AttentionJob& asked, const job::AttentionShape& s) {
+  double sum = bytes_of_view(asked.q) + bytes_of_view(asked.k) + bytes_of_view(asked.v) + bytes_of_view(asked.content_shift) +
+               bytes_of_view(asked.sinks);
+  for (std::int64_t t = 0; t < asked.term_count; ++t) sum += bytes_of_term(asked.terms[t]);
   const double rows = as_double(s.batch * s.queries * s.heads);
-  return sum + rows * as_double(s.value_width * bytes_of(in.q.dtype)) + rows * (in.q.dtype == DType::f64 ? 8 : 4);
+  return sum + rows * as_double(s.value_width * bytes_of(asked.q.dtype)) + rows * (asked.q.dtype == DType::f64 ? 8 : 4);
 }
 
 // ---- Words ----
@@ -137,8 +140,9 @@ std::string words_of(const AttentionReport& report, const attend::AttentionJob& 
 
 }  // namespace
 
-Result<AttentionReport> explain_attention(const AttentionInputs& inputs, const AttentionSpec& spec) {
-  const attend::Call call = {&inputs, &spec, nullptr, "explain_attention"};
+Result<AttentionReport> explain_attention(const job::AttentionJob& asked) {
+  const Execution none = {};
+  const attend::Call call = {&asked, nullptr, &none.runner, "explain_attention"};
   attend::Arena measure;
   attend::Prepared prepared;
   if (Status s = attend::lay_out_forward(call, measure, prepared); !s) return s;
@@ -153,16 +157,16 @@ Result<AttentionReport> explain_attention(const AttentionInputs& inputs, const A
                             .band_tiles = counted.band * s.heads,
                             .far_tiles = counted.far * s.heads,
                             .unseen_tiles = counted.unseen * s.heads,
-                            .bytes = bytes_of_call(inputs, spec, s),
+                            .bytes = bytes_of_call(asked, s),
                             .workspace = measure.needed()};
   report.plain_operations = 2 * counted.scores * as_double((s.width + s.value_width) * s.heads);
   report.operations = report.plain_operations + 2 * (counted.products - counted.scores) * as_double(s.width * s.heads);
   for (std::size_t t = 0; t < costs.size(); ++t) report.operations += operations_of(costs[t], counted.band_scores[t], s);
   report.words = words_of(report, job, costs, counted);
-  if (spec.sinks.data != nullptr) report.words += "sinks: a logit per head takes part in the softmax, once per query\n";
-  if (spec.dropout.probability > 0) {
+  if (asked.sinks.data != nullptr) report.words += "sinks: a logit per head takes part in the softmax, once per query\n";
+  if (asked.dropout.probability > 0) {
     report.words +=
-        spec::format("dropout: weights are dropped with probability {}, by numbers of their positions\n", spec.dropout.probability);
+        spec::format("dropout: weights are dropped with probability {}, by numbers of their positions\n", asked.dropout.probability);
   }
   return report;
 }

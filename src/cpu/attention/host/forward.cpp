@@ -40,10 +40,8 @@ using attend::Arena;
 using attend::Call;
 using attend::Prepared;
 
-Call forward_call(const AttentionInputs& inputs, const AttentionSpec& spec) { return {&inputs, &spec, nullptr, "attention"}; }
-
 /// No key for any query: zeros, or what is no number if the sink is none.
-void fill_unseen(const AttentionSpec& spec, const AttentionOutputs& outputs) {
+void fill_unseen(const job::AttentionJob& asked) {
   const auto fill = [](const TensorView& v, const auto& value_of) {
     if (v.data == nullptr) return;
     const auto [batch, tokens, heads, channels] = v.shape;
@@ -53,9 +51,9 @@ void fill_unseen(const AttentionSpec& spec, const AttentionOutputs& outputs) {
       for (std::int64_t c = 0; c < channels; ++c) job::store_element(v.data, v.dtype, row + c, value_of(n % heads));
     }
   };
-  const auto lse_of = [&](std::int64_t head) { return attend::lse_without_keys(spec, head); };
-  fill(outputs.out, [&](std::int64_t head) { return std::isnan(lse_of(head)) ? lse_of(head) : 0.0; });
-  fill(outputs.lse, lse_of);
+  const auto lse_of = [&](std::int64_t head) { return attend::lse_without_keys(asked.sinks, head); };
+  fill(asked.outputs.out, [&](std::int64_t head) { return std::isnan(lse_of(head)) ? lse_of(head) : 0.0; });
+  fill(asked.outputs.lse, lse_of);
 }
 
 void run(const Prepared& prepared, const cpu::AttentionKernels& kernels, const Runner& runner) {
@@ -68,34 +66,33 @@ void run(const Prepared& prepared, const cpu::AttentionKernels& kernels, const R
 
 namespace cpu {
 
-Result<std::int64_t> attention_workspace(const AttentionInputs& inputs, const AttentionSpec& spec) {
+Result<std::int64_t> attention_workspace(const job::AttentionJob& asked) {
+  const Execution none = {};
   Arena measure;
   Prepared measured;
-  if (Status s = attend::lay_out_forward(forward_call(inputs, spec), measure, measured); !s) return s;
+  if (Status s = attend::lay_out_forward({&asked, nullptr, &none.runner, "attention"}, measure, measured); !s) return s;
   return measure.needed();
 }
 
-Status run_attention(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionOutputs& outputs,
-                     const Workspace& workspace) {
-  const Call call = forward_call(inputs, spec);
-  const Result<const cpu::AttentionKernels*> kernels = cpu::active_attention();
+Status run_attention(job::AttentionJob& asked, const Workspace& workspace, const Execution& execution) {
+  const Call call = {&asked, nullptr, &execution.runner, "attention"};
+  const Result<const AttentionKernels*> kernels = active_attention();
   if (!kernels.ok()) return kernels.status();
   Arena arena(workspace);
   Prepared prepared;
   if (Status s = attend::lay_out_forward(call, arena, prepared); !s) return s;
   if (Status s = arena.check(call.where); !s) return s;
-  if (job::is_empty(outputs.out)) return {};
-  if (call.inputs->k.shape[1] == 0) {
-    fill_unseen(*call.spec, outputs);
+  if (job::is_empty(asked.outputs.out)) return {};
+  if (asked.k.shape[1] == 0) {
+    fill_unseen(asked);
     return {};
   }
-  prepared.job.out = outputs.out;
-  prepared.job.lse = outputs.lse;
-  const Runner& runner = call.spec->execution.runner;
+  prepared.job.out = asked.outputs.out;
+  prepared.job.lse = asked.outputs.lse;
   if (prepared.job.key_splits == 0) {
-    if (Status s = attend::pack_panels(prepared, runner); !s) return s;
+    if (Status s = attend::pack_panels(prepared, execution.runner); !s) return s;
   }
-  run(prepared, **kernels, runner);
+  run(prepared, **kernels, execution.runner);
   return {};
 }
 

@@ -15,7 +15,7 @@ namespace {
 /// Queries or keys of the call.
 struct Side {
   const char* name;
-  const std::optional<Positions>* given;
+  const job::SidePositions* given;
   Integers starts;  // empty: one sequence per batch row
   std::int64_t tokens;
   std::int64_t tile;    // tokens, at most
@@ -33,10 +33,10 @@ struct Tokens {
 };
 
 /// Whether positions are rising by one, whatever the batch row: then nothing needs to be read.
-bool is_counted(const Side& side) { return !*side.given || (*side.given)->data == nullptr; }
+bool is_counted(const Side& side) { return !side.given->given || side.given->at.data == nullptr; }
 
 std::int64_t position_of(const Side& side, const Tokens& tokens, std::int64_t t) {
-  return *side.given ? job::integer_at(**side.given, tokens.batch, t) : tokens.base + t - tokens.first;
+  return side.given->given ? job::integer_at(side.given->at, tokens.batch, t) : tokens.base + t - tokens.first;
 }
 
 std::int64_t count_of(const Integers& starts, std::int64_t n) { return job::at(starts, n + 1) - job::at(starts, n); }
@@ -106,7 +106,7 @@ struct Pair {
   Tokens keys;
 };
 Pair tokens_of(const Call& call, const attend::AttentionShape& shape, std::int64_t n) {
-  const Visibility& see = call.spec->visibility;
+  const job::VisibilityJob& see = call.asked->visibility;
   Pair pair = {{n, n, 0, shape.queries, shape.keys - shape.queries}, {n, n, 0, shape.keys, 0}};
   if (!is_varlen(see)) return pair;
   const std::int64_t queries = count_of(see.query_starts, n);
@@ -132,8 +132,7 @@ struct PositionArray {
   std::int64_t stride;
 };
 PositionArray make_positions(const Side& side, std::span<const Tokens> sequences, std::int64_t batch, Arena& arena) {
-  const std::optional<Positions>& given = *side.given;
-  const bool shared = !given || given->data == nullptr || given->shape[1] == 1;
+  const bool shared = is_counted(side) || side.given->at.shape[1] == 1;
   auto* const data = arena.take<std::int64_t>((shared ? 1 : batch) * side.tokens);
   const std::int64_t stride = shared ? 0 : side.tokens;
   if (data == nullptr) return {data, stride};
@@ -146,28 +145,27 @@ PositionArray make_positions(const Side& side, std::span<const Tokens> sequences
 }
 
 /// Limits that hide nothing are none, and those that hide all are just that: sums with them cannot overflow.
-attend::MaskJob mask_of(const Visibility& see, const Prepared& out) {
-  attend::MaskJob mask = {.causal = see.mask == Mask::causal,
-                          .key_mask = see.key_mask.data,
-                          .mask_strides = {see.key_mask.strides[0], see.key_mask.strides[1]}};
-  if (see.left && *see.left < out.max_distance) mask.left = std::max(*see.left, out.min_distance - 1);
-  if (see.right && *see.right < -out.min_distance) mask.right = std::max(*see.right, -out.max_distance - 1);
+attend::MaskJob mask_of(const job::VisibilityJob& see, const Prepared& out) {
+  attend::MaskJob mask = {
+      .causal = see.causal, .key_mask = see.key_mask.data, .mask_strides = {see.key_mask.strides[0], see.key_mask.strides[1]}};
+  if (see.left < out.max_distance) mask.left = std::max(see.left, out.min_distance - 1);
+  if (see.right < -out.min_distance) mask.right = std::max(see.right, -out.max_distance - 1);
   return mask;
 }
 
 }  // namespace
 
 Status make_layout(const Call& call, std::int64_t span, Arena& arena, Prepared& out) {
-  const AttentionSpec& spec = *call.spec;
-  const Visibility& see = spec.visibility;
+  const job::AttentionJob& asked = *call.asked;
+  const job::VisibilityJob& see = asked.visibility;
   const attend::AttentionShape& shape = out.job.shape;
-  const Side queries = {"q", &spec.query_positions, see.query_starts, shape.queries, attend::kQueryTile, span, nullptr};
-  const Side keys = {"k", &spec.key_positions, see.key_starts, shape.keys, attend::kKeyTile, span, &see.key_mask};
+  const Side queries = {"q", &asked.query_positions, see.query_starts, shape.queries, attend::kQueryTile, span, nullptr};
+  const Side keys = {"k", &asked.key_positions, see.key_starts, shape.keys, attend::kKeyTile, span, &see.key_mask};
   if (is_varlen(see)) {
     if (Status s = check_starts(call.where, "query_starts", see.query_starts, shape.queries); !s) return s;
     if (Status s = check_starts(call.where, "key_starts", see.key_starts, shape.keys); !s) return s;
   }
-  const std::int64_t count = job::sequences_of(call);
+  const std::int64_t count = is_varlen(see) ? see.query_starts.size - 1 : shape.batch;
   std::vector<Tokens> query_tokens;
   std::vector<Tokens> key_tokens;
   for (std::int64_t n = 0; n < count; ++n) {

@@ -61,10 +61,10 @@ void merge_row(const Merge& merge, std::int64_t n) {
 
 }  // namespace
 
-Status run_merge(std::span<const AttentionPart> parts, const AttentionOutputs& outputs, const Execution& execution) {
+Status run_merge(job::MergeJob& asked, const Execution& execution) {
   constexpr std::int64_t kRows = 64;
-  const Merge merge = {parts, outputs};
-  const Extents& shape = outputs.out.shape;
+  const Merge merge = {{asked.parts, static_cast<std::size_t>(asked.part_count)}, asked.outputs};
+  const Extents& shape = asked.outputs.out.shape;
   const std::int64_t rows = shape[0] * shape[1] * shape[2];
   run_each(execution.runner, (rows + kRows - 1) / kRows, [&](std::int64_t task) {
     for (std::int64_t n = task * kRows; n < std::min(rows, (task + 1) * kRows); ++n) merge_row(merge, n);

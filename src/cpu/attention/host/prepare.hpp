@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,8 +10,7 @@
 #include "cpu/attention/host/arena.hpp"
 #include "cpu/attention/host/terms.hpp"
 #include "cpu/attention/job/attention.hpp"
-#include "job/attention/call.hpp"
-#include "phasor/attention.hpp"
+#include "job/attention/job.hpp"
 
 namespace phasor::attend {
 
@@ -26,7 +24,6 @@ struct ContentPositions {
 struct Prepared {
   attend::AttentionJob job;
   std::vector<attend::TermJob> terms;  // job.terms is a span of them
-  double scale = 1;
   std::int64_t min_distance = 0;
   std::int64_t max_distance = 0;
   // What job and contexts point to. Filled without memory, too, unlike all that lies in the arena.
@@ -37,7 +34,7 @@ struct Prepared {
   std::vector<double> log_zeta = {};
   std::vector<std::int64_t> term_scratch = {};
   std::vector<std::string> term_names = {};
-  std::vector<std::optional<plan::BiasPlan>> bias_plans = {};  // of terms whose parameters come with the call
+  std::vector<BiasNumbers> biases = {};  // of each term; empty but for biases
   ContentPositions rotated_at[attend::kMaxContents] = {};
 
   Prepared() = default;
@@ -45,7 +42,14 @@ struct Prepared {
   Prepared& operator=(const Prepared&) = delete;
 };
 
-using Call = job::AttentionCall;
+/// What a call is of.
+struct Call {
+  const job::AttentionJob* asked;
+  const job::AttentionBackwardJob* gradients;  // null: forward
+  const Runner* runner;
+  const char* where;     // begins messages
+  bool weights = false;  // of some rows alone: values are not read
+};
 
 /// Lays out a checked call in `arena` and fills what has memory: positions, sequences and tiles, contents, shift, terms, and takes the
 /// panels (forward: keys_transposed and values, unless it decodes; backward: keys both ways and values_transposed), which cpu's pack fills.
@@ -54,7 +58,7 @@ using Call = job::AttentionCall;
 Status prepare(const Call& call, Arena& arena, Prepared& out);
 
 /// The term's context again, for finish_term.
-TermContext context_of(const Call& call, const Prepared& prepared, std::size_t term);
+TermContext context_of(const Call& call, Prepared& prepared, std::size_t term);
 
 /// The last thing to be taken: scratch for at most kMaxStrips strips of `tasks`, `loops` T of it for the loops themselves, then what each
 /// term asks for.

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "cpu/attention/host/backward.hpp"
 #include "cpu/attention/host_tables/slots.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
@@ -102,15 +101,15 @@ double sum_of_slots(const void* sums, std::int64_t count, const attend::Attentio
   return sum;
 }
 
-PositionRange query_range(const AttentionSpec& spec, const attend::AttentionShape& shape) {
+PositionRange query_range(const job::AttentionJob& asked, const attend::AttentionShape& shape) {
   if (shape.queries == 0 || shape.batch == 0) return {};
-  if (spec.query_positions) return range_of(*spec.query_positions, shape.batch, shape.queries);
-  const Integers& starts = spec.visibility.query_starts;
+  if (asked.query_positions.given) return range_of(asked.query_positions.at, shape.batch, shape.queries);
+  const Integers& starts = asked.visibility.query_starts;
   if (starts.size == 0) return {shape.keys - shape.queries, shape.keys - 1};
   PositionRange range;
   for (std::int64_t s = 0; s + 1 < starts.size; ++s) {
     const std::int64_t queries = length_of(starts, s);
-    const std::int64_t keys = length_of(spec.visibility.key_starts, s);
+    const std::int64_t keys = length_of(asked.visibility.key_starts, s);
     if (queries == 0) continue;
     range.least = std::min(range.least, keys - queries);
     range.greatest = std::max(range.greatest, keys - 1);
@@ -118,10 +117,10 @@ PositionRange query_range(const AttentionSpec& spec, const attend::AttentionShap
   return range;
 }
 
-PositionRange key_range(const AttentionSpec& spec, const attend::AttentionShape& shape) {
+PositionRange key_range(const job::AttentionJob& asked, const attend::AttentionShape& shape) {
   if (shape.keys == 0 || shape.batch == 0) return {};
-  if (spec.key_positions) return range_of(*spec.key_positions, shape.batch, shape.keys);
-  const Integers& starts = spec.visibility.key_starts;
+  if (asked.key_positions.given) return range_of(asked.key_positions.at, shape.batch, shape.keys);
+  const Integers& starts = asked.visibility.key_starts;
   if (starts.size == 0) return {0, shape.keys - 1};
   std::int64_t longest = 0;
   for (std::int64_t s = 0; s + 1 < starts.size; ++s) longest = std::max(longest, length_of(starts, s));

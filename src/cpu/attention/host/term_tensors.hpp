@@ -9,6 +9,7 @@
 #include "cpu/attention/host_tables/ranges.hpp"
 #include "cpu/attention/job/attention.hpp"
 #include "job/attention/call.hpp"
+#include "job/attention/job.hpp"
 #include "phasor/attention.hpp"
 #include "phasor/result.hpp"
 
@@ -56,7 +57,7 @@ void* take_sums(std::int64_t count, const attend::AttentionJob& job, Arena& aren
 double sum_of_slots(const void* sums, std::int64_t count, const attend::AttentionJob& job, std::int64_t head, std::int64_t index);
 
 /// The least and the greatest position of a side, as the spec says, without the job's arrays: they may have no memory.
-PositionRange query_range(const AttentionSpec& spec, const attend::AttentionShape& shape);
-PositionRange key_range(const AttentionSpec& spec, const attend::AttentionShape& shape);
+PositionRange query_range(const job::AttentionJob& asked, const attend::AttentionShape& shape);
+PositionRange key_range(const job::AttentionJob& asked, const attend::AttentionShape& shape);
 
 }  // namespace phasor::attend

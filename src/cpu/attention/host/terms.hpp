@@ -5,36 +5,34 @@
 #include <cstdint>
 
 #include "cpu/attention/host/arena.hpp"
+#include "cpu/attention/host_terms/bias_numbers.hpp"
 #include "cpu/attention/job/attention.hpp"
-#include "phasor/attention.hpp"
+#include "job/attention/job.hpp"
+#include "phasor/execution.hpp"
 #include "phasor/result.hpp"
-#include "plan/bias/bias.hpp"
 
 namespace phasor::attend {
 
 /// What a term is made ready for. The job has its shape, positions, sequences, tiles and mask by then; without memory its pointers are
 /// null (positions are not known: sizes may depend on shapes and on the span of distances only).
 struct TermContext {
-  const AttentionSpec* spec;
+  const job::AttentionJob* asked;
   const attend::AttentionJob* job;
-  double scale;               // the attention's
+  const Runner* runner;
   std::int64_t min_distance;  // over all pairs of queries and keys of a sequence, seen or not; known without memory, too
   std::int64_t max_distance;
-  const TermGradient* gradient;     // null: forward
-  const plan::BiasPlan* bias_plan;  // of a BiasTerm: its own, or that of the numbers it comes with
-  const char* where;                // begins messages: "attention: terms[2]"
+  const TermGradient* gradient;  // null: forward
+  BiasNumbers* bias;             // of a bias
+  const char* where;             // begins messages: "attention: terms[2]"
 };
-
-/// The plan of a bias whose parameters come with the call.
-Result<plan::BiasPlan> plan_with_parameters(const BiasTerm& term, const char* where);
 
 // A family overloads these for its public term, in attention/<family>.cpp.
 
 /// Takes memory, and where there is some fills it. Shapes, dtypes and fields are checked (job/attention/check.hpp); what fails is what
 /// memory holds.
-Status make_term(const BiasTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out);
-Status make_term(const TableTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out);
-Status make_term(const SegmentTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out);
+Status make_term(const job::BiasTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out);
+Status make_term(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out);
+Status make_term(const job::SegmentTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out);
 Status make_term(const GridTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out);
 Status make_term(const DecomposedTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out);
 Status make_term(const DenseTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out);
@@ -52,15 +50,15 @@ std::int64_t scratch_of(const attend::DenseJob& term, const attend::AttentionJob
 std::int64_t scratch_of(const attend::CopeJob& term, const attend::AttentionJob& job, bool backward);
 
 /// After the backward's kernels: adds the term's sums, slot by slot in order, to the caller's tensors.
-Status finish_term(const BiasTerm& term, const attend::BiasJob& made, const TermContext& context);
-Status finish_term(const TableTerm& term, const attend::QueryTableJob& made, const TermContext& context);
-Status finish_term(const TableTerm& term, const attend::KeyTableJob& made, const TermContext& context);
-Status finish_term(const TableTerm& term, const attend::ValueTableJob& made, const TermContext& context);
-Status finish_term(const SegmentTerm& term, const attend::SegmentJob& made, const TermContext& context);
-Status finish_term(const GridTerm& term, const attend::GridJob& made, const TermContext& context);
-Status finish_term(const DecomposedTerm& term, const attend::DecomposedJob& made, const TermContext& context);
-Status finish_term(const DenseTerm& term, const attend::DenseJob& made, const TermContext& context);
-Status finish_term(const CopeTerm& term, const attend::CopeJob& made, const TermContext& context);
+void finish_term(const job::BiasTermJob& term, const attend::BiasJob& made, const TermContext& context);
+void finish_term(const job::TableTermJob& term, const attend::QueryTableJob& made, const TermContext& context);
+void finish_term(const job::TableTermJob& term, const attend::KeyTableJob& made, const TermContext& context);
+void finish_term(const job::TableTermJob& term, const attend::ValueTableJob& made, const TermContext& context);
+void finish_term(const job::SegmentTermJob& term, const attend::SegmentJob& made, const TermContext& context);
+void finish_term(const GridTerm& term, const attend::GridJob& made, const TermContext& context);
+void finish_term(const DecomposedTerm& term, const attend::DecomposedJob& made, const TermContext& context);
+void finish_term(const DenseTerm& term, const attend::DenseJob& made, const TermContext& context);
+void finish_term(const CopeTerm& term, const attend::CopeJob& made, const TermContext& context);
 
 /// What explain says of a term: whether a tile of these distances is far for it (constant per row or per column), and operations per score
 /// it adds in the band, a query row, and in all, forward.

@@ -6,7 +6,6 @@
 #include "cpu/attention/host/run.hpp"
 #include "cpu/attention/kernels.hpp"
 #include "cpu/attention/scratch.hpp"
-#include "job/attention/weights_call.hpp"
 #include "job/check.hpp"
 
 namespace phasor::cpu {
@@ -14,7 +13,6 @@ namespace {
 
 using attend::Arena;
 using attend::Prepared;
-using job::WeightsCall;
 
 /// Prepared, and the tiles that hold rows of the block.
 struct PreparedWeights {
@@ -35,14 +33,15 @@ std::vector<std::int64_t> tiles_of(const attend::AttentionJob& job) {
   return tiles;
 }
 
-Status lay_out(const WeightsCall& of, Arena& arena, PreparedWeights& out) {
-  if (Status s = attend::prepare(of.call(), arena, out.prepared); !s) return s;
+Status lay_out(const job::AttentionWeightsJob& asked, const Runner& runner, Arena& arena, PreparedWeights& out) {
+  const attend::Call call = {&asked.forward, nullptr, &runner, "attention_weights", true};
+  if (Status s = attend::prepare(call, arena, out.prepared); !s) return s;
   attend::AttentionJob& job = out.prepared.job;
-  job.weights.batch = of.rows.batch;
-  job.weights.query = of.rows.query;
-  job.weights.head = of.rows.head;
-  job.weights.weights = of.weights.weights;
-  job.weights.factors = of.weights.factors;
+  job.weights.batch = asked.rows.batch;
+  job.weights.query = asked.rows.query;
+  job.weights.head = asked.rows.head;
+  job.weights.weights = asked.weights.weights;
+  job.weights.factors = asked.weights.factors;
   out.tiles = tiles_of(job);
   job.weights.tiles = out.tiles;
   const std::int64_t tasks = static_cast<std::int64_t>(out.tiles.size()) * job.weights.weights.shape[2];
@@ -52,25 +51,24 @@ Status lay_out(const WeightsCall& of, Arena& arena, PreparedWeights& out) {
 
 }  // namespace
 
-Result<std::int64_t> attention_weights_workspace(const WeightsCall& call) {
+Result<std::int64_t> attention_weights_workspace(const job::AttentionWeightsJob& asked) {
   Arena measure;
   PreparedWeights measured;
-  if (Status s = lay_out(call, measure, measured); !s) return s;
+  if (Status s = lay_out(asked, {}, measure, measured); !s) return s;
   return measure.needed();
 }
 
-Status run_attention_weights(const WeightsCall& of, const Workspace& workspace) {
+Status run_attention_weights(job::AttentionWeightsJob& asked, const Workspace& workspace, const Execution& execution) {
   const Result<const AttentionKernels*> kernels = active_attention();
   if (!kernels.ok()) return kernels.status();
   Arena arena(workspace);
   PreparedWeights made;
-  if (Status s = lay_out(of, arena, made); !s) return s;
+  if (Status s = lay_out(asked, execution.runner, arena, made); !s) return s;
   if (Status s = arena.check("attention_weights"); !s) return s;
-  if (job::is_empty(of.weights.weights)) return {};
-  const Runner& runner = of.spec.execution.runner;
-  if (Status s = attend::pack_panels(made.prepared, runner); !s) return s;
+  if (job::is_empty(asked.weights.weights)) return {};
+  if (Status s = attend::pack_panels(made.prepared, execution.runner); !s) return s;
   const attend::AttentionJob& job = made.prepared.job;
-  attend::run_each(runner, job.strips, [&](std::int64_t strip) { (*kernels)->weights(job, strip); });
+  attend::run_each(execution.runner, job.strips, [&](std::int64_t strip) { (*kernels)->weights(job, strip); });
   return {};
 }
 

@@ -60,7 +60,7 @@ KeyFeatures pack_key_features(const ConstTensorView& v, const TermContext& conte
                          heads == 1 ? 0 : size};
   if (made.data == nullptr) return made;
   with_arithmetic(job.arithmetic, [&]<class T>(T) {
-    cpu::run_each(context.spec->execution.runner, batch * heads,
+    cpu::run_each(*context.runner, batch * heads,
                   [&](std::int64_t n) { pack_one(v, job, {.b = n / heads, .h = n % heads}, static_cast<T*>(made.data) + n * size); });
   });
   return made;

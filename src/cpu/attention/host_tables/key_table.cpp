@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A key-side table (DeBERTa p2c), on the host side.
 #include <algorithm>
-#include <cmath>
 
 #include "cpu/attention/host/term_tensors.hpp"
 #include "cpu/attention/host/terms.hpp"
@@ -11,23 +10,21 @@
 #include "cpu/common/runner.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
+#include "plan/bias/buckets.hpp"
 
 namespace phasor::attend {
 namespace {
 
-double scale_of(const TableTerm& term, const TermContext& context) { return term.scale.value_or(context.scale); }
-
 /// The row of the caller's table at a place; -1: zeros.
-std::int64_t row_at_place(const TableTerm& term, const attend::TableBand& band, std::int64_t place) {
+std::int64_t row_at_place(const job::TableTermJob& term, const attend::TableBand& band, std::int64_t place) {
   const std::int64_t column = std::clamp<std::int64_t>(band.count - 1 - (place - attend::kKeyWindow), 0, band.count - 1);
-  const auto* const bias = std::get_if<Bias>(&term.rows);
-  return bias != nullptr ? bias->row(-(band.first + column)) : table_row_of(term, band, column);
+  return term.rows.has_buckets ? plan::row_of(term.rows.buckets, -(band.first + column)) : table_row_of(term, band, column);
 }
 
 /// Places and lines: one line per row where rows rise one by one with the distance, else one line per place.
-void lay_out_lines(const TableTerm& term, attend::KeyTableJob& made) {
+void lay_out_lines(const job::TableTermJob& term, attend::KeyTableJob& made) {
   made.places = made.band.count + 2 * attend::kKeyWindow;
-  made.ranked = std::holds_alternative<Bias>(term.rows);
+  made.ranked = term.rows.has_buckets;
   std::int64_t rows = 1;
   for (std::int64_t place = 1; made.ranked && place < made.places; ++place) {
     const std::int64_t step = row_at_place(term, made.band, place) - row_at_place(term, made.band, place - 1);
@@ -40,11 +37,11 @@ void lay_out_lines(const TableTerm& term, attend::KeyTableJob& made) {
   made.line_stride = (made.lines + attend::kKeyStrip) / attend::kKeyStrip * attend::kKeyStrip + attend::kKeyStrip;
   if (made.line_stride / attend::kKeyStrip % 2 == 0) made.line_stride += attend::kKeyStrip;
 }
-std::int64_t row_of_line(const TableTerm& term, const attend::KeyTableJob& made, std::int64_t line) {
+std::int64_t row_of_line(const job::TableTermJob& term, const attend::KeyTableJob& made, std::int64_t line) {
   return made.ranked ? row_at_place(term, made.band, 0) + line : row_at_place(term, made.band, line);
 }
 
-void make_ranks(const TableTerm& term, const attend::AttentionJob& job, Arena& arena, attend::KeyTableJob& made) {
+void make_ranks(const job::TableTermJob& term, const attend::AttentionJob& job, Arena& arena, attend::KeyTableJob& made) {
   if (!made.ranked) return;
   const std::int64_t count = made.places + attend::kKeyStrip;
   void* const memory = arena.take_bytes(count * bytes_of(job.arithmetic));
@@ -65,7 +62,7 @@ struct TableOrder {
   std::int64_t line_stride;
   std::int64_t channel_stride;
 };
-attend::PackedTable pack_by_distance(const TableTerm& term, const TermContext& context, const attend::KeyTableJob& made,
+attend::PackedTable pack_by_distance(const job::TableTermJob& term, const TermContext& context, const attend::KeyTableJob& made,
                                      const TableOrder& order, Arena& arena) {
   const ConstTensorView& table = term.table;
   const Extents& shape = table.shape;
@@ -83,7 +80,7 @@ attend::PackedTable pack_by_distance(const TableTerm& term, const TermContext& c
                                     n % shape[2] * table.strides[2];
           T* const to = static_cast<T*>(out.data) + n * order.size + line * order.line_stride;
           for (std::int64_t c = 0; c < shape[3]; ++c) {
-            to[c * order.channel_stride] = static_cast<T>(scale_of(term, context) * job::number_of(in[c * table.strides[3]]));
+            to[c * order.channel_stride] = static_cast<T>(term.scale * job::number_of(in[c * table.strides[3]]));
           }
         }
       }
@@ -121,7 +118,7 @@ void fill_far(const FarTask& task, std::int64_t index) {
   }
 }
 
-void make_far(const TableTerm& term, const TermContext& context, Arena& arena, attend::KeyTableJob& made) {
+void make_far(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::KeyTableJob& made) {
   const attend::AttentionShape& s = context.job->shape;
   const std::int64_t batch = made.feature_strides[0] == 0 && term.table.shape[0] == 1 ? 1 : s.batch;
   made.far_by_key_head = term.table.shape[2] == 1;
@@ -132,12 +129,12 @@ void make_far(const TableTerm& term, const TermContext& context, Arena& arena, a
   made.far_strides[1] = 2 * task.stride;
   if (task.out == nullptr) return;
   with_arithmetic(context.job->arithmetic, [&]<class T>(T) {
-    cpu::run_each(context.spec->execution.runner, batch * task.heads, [&](std::int64_t index) { fill_far<T>(task, index); });
+    cpu::run_each(*context.runner, batch * task.heads, [&](std::int64_t index) { fill_far<T>(task, index); });
   });
 }
 
 /// The lines that distances reach: a strip of keys moves towards the band where its window would leave the places, never away from it.
-RowRange lines_reached(const TableTerm& term, const attend::KeyTableJob& made, const DistanceRange& range) {
+RowRange lines_reached(const job::TableTermJob& term, const attend::KeyTableJob& made, const DistanceRange& range) {
   const std::int64_t least = -(made.band.first + made.band.count - 1);  // distance of the band's first place
   const std::int64_t last = attend::kKeyWindow + made.band.count - 1;   // place of the band
   const std::int64_t low = std::clamp(range.low - least + attend::kKeyWindow, std::int64_t{0}, last);
@@ -147,26 +144,26 @@ RowRange lines_reached(const TableTerm& term, const attend::KeyTableJob& made, c
   return {row_at_place(term, made.band, low) - first, row_at_place(term, made.band, high) - first + 1};
 }
 
-void take_table(const TableTerm& term, const TermContext& context, Arena& arena, attend::KeyTableJob& made) {
+void take_table(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::KeyTableJob& made) {
   const TableSlots slots =
       take_table_slots(context, made.padded_width, [&](const DistanceRange& range) { return lines_reached(term, made, range); }, arena);
   made.sums = slots.sums;
   made.slot_rows = slots.rows;
 }
 
-void finish_table(const TableTerm& term, const attend::KeyTableJob& made, const TermContext& context) {
+void finish_table(const job::TableTermJob& term, const attend::KeyTableJob& made, const TermContext& context) {
   add_table_totals({.slots = {made.sums, made.slot_rows},
                     .padded_width = made.padded_width,
                     .rows = made.lines,
                     .row_of = [&](std::int64_t line) { return row_of_line(term, made, line); },
-                    .repeats = std::holds_alternative<Bias>(term.rows) && !made.ranked,
-                    .factor = scale_of(term, context)},
+                    .repeats = term.rows.has_buckets && !made.ranked,
+                    .factor = term.scale},
                    context);
 }
 
 }  // namespace
 
-Status make_key_table(const TableTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
+Status make_key_table(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
   const attend::AttentionJob& job = *context.job;
   const std::int64_t width = is_given(term.features) ? term.features.shape[3] : job.shape.width;
   attend::KeyTableJob made;
@@ -196,10 +193,9 @@ std::int64_t scratch_of(const attend::KeyTableJob& /*term*/, const attend::Atten
   return 3 * attend::kKeyStrip * (attend::kKeyWindow + attend::kKeyStrip);
 }
 
-Status finish_term(const TableTerm& term, const attend::KeyTableJob& made, const TermContext& context) {
+void finish_term(const job::TableTermJob& term, const attend::KeyTableJob& made, const TermContext& context) {
   if (made.sums != nullptr) finish_table(term, made, context);
   if (made.feature_sums != nullptr) add_feature_sums(made.feature_sums, made.padded_width, context);
-  return {};
 }
 
 TermCost cost_of(const attend::KeyTableJob& term, const attend::AttentionJob& /*job*/) {

@@ -45,14 +45,12 @@ void* take_zeros(std::int64_t count, const attend::AttentionJob& job, Arena& are
   return memory;
 }
 
-double scale_of(const TableTerm& term, const TermContext& context) { return term.scale.value_or(context.scale); }
-
-Status make_query_table(const TableTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
+Status make_query_table(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
   const attend::AttentionJob& job = *context.job;
   const bool backward = context.gradient != nullptr;
   const bool wants_shift = backward && is_given(context.gradient->shift);
   attend::QueryTableJob made{.features = with_shared_strides(term.features)};
-  const TableNeeds needs{.factor = scale_of(term, context),
+  const TableNeeds needs{.factor = term.scale,
                          .panels = true,
                          .rows = backward,
                          .features = is_given(term.features) || is_given(term.shift),
@@ -114,7 +112,7 @@ void finish_features(const attend::QueryTableJob& made, const TermContext& conte
 
 }  // namespace
 
-Status make_term(const TableTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
+Status make_term(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
   switch (term.side) {
     case TableSide::query:
       return make_query_table(term, context, arena, out);
@@ -130,11 +128,10 @@ std::int64_t scratch_of(const attend::QueryTableJob& term, const attend::Attenti
   return term.table.layout.size;
 }
 
-Status finish_term(const TableTerm& term, const attend::QueryTableJob& made, const TermContext& context) {
-  finish_parts(term, made.table, context, scale_of(term, context));
+void finish_term(const job::TableTermJob& term, const attend::QueryTableJob& made, const TermContext& context) {
+  finish_parts(term, made.table, context, term.scale);
   if (made.shift_sums != nullptr) finish_shift(made, context);
   if (made.feature_sums != nullptr) finish_features(made, context);
-  return {};
 }
 
 TermCost cost_of(const attend::QueryTableJob& term, const attend::AttentionJob& /*job*/) {

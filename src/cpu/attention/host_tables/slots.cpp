@@ -39,18 +39,18 @@ struct AddRows {
   const attend::AttentionShape& shape;
   SumRows& sum;
 
-  void operator()(const BiasTerm& term) const {
-    if (!is_wanted(gradient.parameters) || std::holds_alternative<Alibi>(term.bias.spec())) return;
+  void operator()(const job::BiasTermJob& term) const {
+    if (!is_wanted(gradient.parameters) || term.bias.scheme == plan::BiasSource::Scheme::alibi) return;
     sum.by_distance = std::max(sum.by_distance, longest_band(shape));
     // Beside its diagonal FIRE has sums for queries beyond its length, in float64: its parameters, or three per segment, which is no more.
-    if (std::holds_alternative<Fire>(term.bias.spec())) sum.always = std::max(sum.always, 2 * term.bias.parameter_count());
+    if (term.bias.scheme == plan::BiasSource::Scheme::fire) sum.always = std::max(sum.always, 2 * term.parameter_count);
   }
-  void operator()(const TableTerm& term) const {
+  void operator()(const job::TableTermJob& term) const {
     if (!is_given(gradient.table)) return;
     sum.by_distance = std::max(sum.by_distance, most_columns(term) + 2 * attend::kKeyWindow);
     sum.per_batch = sum.per_batch || term.table.shape[0] != 1;
   }
-  void operator()(const SegmentTerm& term) const { add(gradient.table, term.table); }
+  void operator()(const job::SegmentTermJob& term) const { add(gradient.table, term.table); }
   void operator()(const GridTerm& term) const { add(gradient.table, term.table); }
   void operator()(const DecomposedTerm& term) const {
     add(gradient.table, term.rows_h);
@@ -66,9 +66,8 @@ struct AddRows {
 };
 SumRows sum_rows_of(const Call& call, const attend::AttentionShape& shape) {
   SumRows sum;
-  const std::vector<TermGradient>& gradients = call.gradients->terms;
-  for (std::size_t t = 0; t < std::min(gradients.size(), call.spec->terms.size()); ++t) {
-    std::visit(AddRows{gradients[t], shape, sum}, call.spec->terms[t]);
+  for (std::int64_t t = 0; t < call.asked->term_count; ++t) {
+    job::with_term(call.asked->terms[t], AddRows{call.asked->terms[t].gradient, shape, sum});
   }
   return sum;
 }
@@ -87,7 +86,7 @@ std::int64_t tokens_of(const attend::AttentionJob& job, const attend::Sequence& 
 DistanceRange seen_distances(const TermContext& context) {
   const attend::MaskJob& mask = context.job->mask;
   DistanceRange range = {context.min_distance, context.max_distance};
-  if (mask.causal && context.spec->visibility.prefix.size == 0) range.low = std::max<std::int64_t>(range.low, 0);
+  if (mask.causal && context.asked->visibility.prefix.size == 0) range.low = std::max<std::int64_t>(range.low, 0);
   if (mask.right != INT64_MAX) range.low = std::max(range.low, -mask.right);
   range.high = std::min(range.high, mask.left);
   range.low = std::min(range.low, range.high);
@@ -233,7 +232,7 @@ void add_table_totals(const TableTotals& totals, const TermContext& context) {
   const Extents& shape = context.gradient->table.shape;
   const std::int64_t size = totals.repeats ? totals.rows : kChunkRows;  // no two tasks may add to one row
   const std::int64_t chunks = (totals.rows + size - 1) / size;
-  run_each(context.spec->execution.runner, shape[0] * shape[2] * chunks, [&](std::int64_t n) {
+  run_each(*context.runner, shape[0] * shape[2] * chunks, [&](std::int64_t n) {
     const std::int64_t table = n / chunks;
     const std::int64_t first = n % chunks * size;
     add_chunk({&totals, &context, table / shape[2], table % shape[2]}, {first, std::min(first + size, totals.rows)});

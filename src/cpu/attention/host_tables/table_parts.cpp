@@ -17,20 +17,20 @@ constexpr std::int64_t kMostWholeOfGiven = 4096;
 
 /// Keys that a query sees, about.
 std::int64_t seen_keys(const TermContext& context) {
-  const Visibility& see = context.spec->visibility;
+  const job::VisibilityJob& see = context.asked->visibility;
   const std::int64_t span = context.max_distance - context.min_distance;  // of a sequence alone: queries + keys - 2
   std::int64_t seen = std::min(context.job->shape.keys, span / 2 + 1);
-  if (see.mask == Mask::causal) seen = seen / 2 + 1;
-  if (see.left && (see.right || see.mask == Mask::causal)) {
-    const std::int64_t ahead = see.right && see.mask == Mask::full ? *see.right : 0;
-    seen = std::min(seen, std::min(*see.left, seen) + std::min(ahead, seen) + 1);
+  if (see.causal) seen = seen / 2 + 1;
+  if (see.left != INT64_MAX && (see.right != INT64_MAX || see.causal)) {
+    const std::int64_t ahead = see.right != INT64_MAX && !see.causal ? see.right : 0;
+    seen = std::min(seen, std::min(see.left, seen) + std::min(ahead, seen) + 1);
   }
   return seen;
 }
 
 /// Sliding makes a column for each key that a tile of queries sees, and those of the tile's own width beside.
 attend::TableWay way_of(const attend::TableBand& band, const TermContext& context) {
-  if (context.spec->query_positions || context.spec->key_positions) {
+  if (context.asked->query_positions.given || context.asked->key_positions.given) {
     return band.count <= kMostWholeOfGiven ? attend::TableWay::whole : attend::TableWay::sliding;
   }
   const std::int64_t sliding = seen_keys(context) + attend::kQueryTile + attend::kKeyTile;
@@ -69,8 +69,8 @@ attend::TableBuffers layout_of(const attend::TableParts& table, const TableNeeds
   return out;
 }
 
-TablePacking packing_of(const TableTerm& term, const attend::TableParts& table, const TermContext& context, double factor) {
-  return {&term, &table.band, factor, table.way == attend::TableWay::sliding ? attend::kTableMargin : 0, context.spec->execution.runner};
+TablePacking packing_of(const job::TableTermJob& term, const attend::TableParts& table, const TermContext& context, double factor) {
+  return {&term, &table.band, factor, table.way == attend::TableWay::sliding ? attend::kTableMargin : 0, *context.runner};
 }
 
 /// The rows of the packed table that distances reach. Beyond the ends of the band there are only its margins: cpu's start_of keeps within
@@ -84,7 +84,8 @@ RowRange rows_of(const attend::TableParts& table, std::int64_t margin, const Dis
 
 }  // namespace
 
-Status make_parts(const TableTerm& term, const TermContext& context, const TableNeeds& needs, Arena& arena, attend::TableParts& out) {
+Status make_parts(const job::TableTermJob& term, const TermContext& context, const TableNeeds& needs, Arena& arena,
+                  attend::TableParts& out) {
   const attend::AttentionJob& job = *context.job;
   if (Status status = make_table_band(term, context, arena, out.band); !status) return status;
   out.way = way_of(out.band, context);
@@ -104,7 +105,7 @@ Status make_parts(const TableTerm& term, const TermContext& context, const Table
   return {};
 }
 
-void finish_parts(const TableTerm& term, const attend::TableParts& made, const TermContext& context, double factor) {
+void finish_parts(const job::TableTermJob& term, const attend::TableParts& made, const TermContext& context, double factor) {
   if (made.sums == nullptr) return;
   const TablePacking packing = packing_of(term, made, context, factor);
   add_table_totals({.slots = {made.sums, made.slot_rows},

@@ -8,6 +8,7 @@
 #include "cpu/attention/host/term_tensors.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
+#include "plan/bias/buckets.hpp"
 
 namespace phasor::attend {
 namespace {
@@ -23,27 +24,28 @@ struct Ends {
 
 /// From which magnitude on every distance of a sign reads the same row. Up to `exact` rows may come and go; beyond, buckets only rise or
 /// only fall, so that the last row, once reached, stays.
-std::int64_t saturation(const Bias& bias, std::int64_t sign) {
-  const std::int64_t end = bias.row(sign * kFarthest);
+std::int64_t saturation(const job::TableTermJob& term, std::int64_t sign) {
+  const auto row = [&](std::int64_t distance) { return plan::row_of(term.rows.buckets, sign * distance); };
+  const std::int64_t end = row(kFarthest);
   std::int64_t known = kFarthest;  // reads `end`
-  std::int64_t other = bias.rows();
-  if (bias.row(sign * other) == end) {
+  std::int64_t other = term.row_count;
+  if (row(other) == end) {
     known = other;
-    while (known > 0 && bias.row(sign * (known - 1)) == end) --known;
+    while (known > 0 && row(known - 1) == end) --known;
     return known;
   }
   while (known - other > 1) {
     const std::int64_t middle = other + (known - other) / 2;
-    (bias.row(sign * middle) == end ? known : other) = middle;
+    (row(middle) == end ? known : other) = middle;
   }
   return known;
 }
 
-Ends ends_of(const ClipRows& clip) {
-  const std::int64_t beyond = clip.outside == OutsideRows::zero ? 1 : 0;  // a column of zeros
-  return {-clip.left - beyond, clip.right + beyond};
+Ends ends_of(const job::TableTermJob& term) {
+  if (term.rows.has_buckets) return {-saturation(term, 1), saturation(term, -1)};
+  const std::int64_t beyond = term.rows.zero_outside ? 1 : 0;  // a column of zeros
+  return {-term.rows.left - beyond, term.rows.right + beyond};
 }
-Ends ends_of(const Bias& bias) { return {-saturation(bias, 1), saturation(bias, -1)}; }
 
 /// One row, read by `stride`.
 struct SourceRow {
@@ -116,36 +118,34 @@ attend::PackedTable pack_table(const TablePacking& packing, const Order& order, 
 
 }  // namespace
 
-Status make_table_band(const TableTerm& term, const TermContext& context, Arena& arena, attend::TableBand& out) {
-  const Ends ends = std::visit([](const auto& map) { return ends_of(map); }, term.rows);
+Status make_table_band(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::TableBand& out) {
+  const Ends ends = ends_of(term);
   const std::int64_t first = std::clamp(-context.max_distance, ends.low, ends.high);
   const std::int64_t last = std::clamp(-context.min_distance, first, std::max(first, ends.high));
   if (last - first >= kMostColumns) {
     return job::error(context.where, "the table tells {} distances apart, wanted at most 2^30", last - first + 1);
   }
-  const auto* const bias = std::get_if<Bias>(&term.rows);
   out = {.first = first, .count = last - first + 1};
-  if (bias == nullptr) return {};
+  if (!term.rows.has_buckets) return {};
   auto* const rows = arena.take<std::int32_t>(out.count);
   out.rows = rows;
   for (std::int64_t column = 0; rows != nullptr && column < out.count; ++column) {
-    rows[column] = static_cast<std::int32_t>(bias->row(-(first + column)));
+    rows[column] = static_cast<std::int32_t>(plan::row_of(term.rows.buckets, -(first + column)));
   }
   return {};
 }
 
-std::int64_t most_columns(const TableTerm& term) {
-  const auto* const bias = std::get_if<Bias>(&term.rows);
-  if (bias == nullptr) return std::min(term.table.shape[1], kMostColumns) + 2;  // and a column of zeros at either end
-  const Ends ends = ends_of(*bias);
+std::int64_t most_columns(const job::TableTermJob& term) {
+  if (!term.rows.has_buckets) return std::min(term.table.shape[1], kMostColumns) + 2;  // and a column of zeros at either end
+  const Ends ends = ends_of(term);
   return ends.high - ends.low + 1;
 }
 
-std::int64_t table_row_of(const TableTerm& term, const attend::TableBand& band, std::int64_t column) {
+std::int64_t table_row_of(const job::TableTermJob& term, const attend::TableBand& band, std::int64_t column) {
   if (band.rows != nullptr) return band.rows[column];
-  const auto& clip = std::get<ClipRows>(term.rows);
+  const job::RowMap& clip = term.rows;
   const std::int64_t ahead = band.first + column;  // key - query
-  if (clip.outside == OutsideRows::zero && (ahead < -clip.left || ahead > clip.right)) return -1;
+  if (clip.zero_outside && (ahead < -clip.left || ahead > clip.right)) return -1;
   return std::clamp(ahead, -clip.left, clip.right) + clip.left;
 }
 

@@ -14,17 +14,17 @@
 namespace phasor::attend {
 
 /// The columns that the distances of the call need: no more than the map tells apart, and no more than there are distances.
-Status make_table_band(const TableTerm& term, const TermContext& context, Arena& arena, attend::TableBand& out);
+Status make_table_band(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::TableBand& out);
 
 /// Columns that the map of distances tells apart, whatever the call's.
-std::int64_t most_columns(const TableTerm& term);
+std::int64_t most_columns(const job::TableTermJob& term);
 
 /// The row of the caller's table that a column reads; -1: zeros (distances outside).
-std::int64_t table_row_of(const TableTerm& term, const attend::TableBand& band, std::int64_t column);
+std::int64_t table_row_of(const job::TableTermJob& term, const attend::TableBand& band, std::int64_t column);
 
 /// A packed table has `margin` copies of its first row before it and of its last one after it, all times `factor`.
 struct TablePacking {
-  const TableTerm* term;
+  const job::TableTermJob* term;
   const attend::TableBand* band;
   double factor = 1;
   std::int64_t margin = 0;
@@ -40,7 +40,7 @@ attend::PackedTable pack_table_rows(const TablePacking& packing, const attend::A
 attend::PackedTable pack_table_panels(const TablePacking& packing, const attend::AttentionJob& job, Arena& arena);
 
 /// The other sides of make_term: cpu/attention/host_tables/key_table.cpp, cpu/attention/host_tables/value_table.cpp.
-Status make_key_table(const TableTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out);
-Status make_value_table(const TableTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out);
+Status make_key_table(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out);
+Status make_value_table(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out);
 
 }  // namespace phasor::attend

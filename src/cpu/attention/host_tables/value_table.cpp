@@ -7,7 +7,7 @@
 
 namespace phasor::attend {
 
-Status make_value_table(const TableTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
+Status make_value_table(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
   const bool backward = context.gradient != nullptr;
   attend::ValueTableJob made;
   const TableNeeds needs{.panels = backward, .rows = !backward, .products = backward, .sums = true, .result = !backward};
@@ -20,9 +20,8 @@ std::int64_t scratch_of(const attend::ValueTableJob& term, const attend::Attenti
   return term.table.layout.size;
 }
 
-Status finish_term(const TableTerm& term, const attend::ValueTableJob& made, const TermContext& context) {
+void finish_term(const job::TableTermJob& term, const attend::ValueTableJob& made, const TermContext& context) {
   finish_parts(term, made.table, context, 1);
-  return {};
 }
 
 TermCost cost_of(const attend::ValueTableJob& term, const attend::AttentionJob& /*job*/) {

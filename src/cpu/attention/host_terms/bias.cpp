@@ -16,18 +16,19 @@ namespace phasor::attend {
 namespace {
 
 /// Positions are places of the window, where the scheme has one.
-Status check_window(const BiasTerm& term, const TermContext& context) {
-  if (job::window_of(term.bias.spec()) == nullptr) return {};
+Status check_window(const TermContext& context) {
+  const Window& window = context.bias->source.window;
+  if (window.height == 0) return {};
   const attend::AttentionShape& s = context.job->shape;
   const auto check = [&](const Positions& given, std::int64_t tokens) -> Status {
     std::vector<std::int64_t> list(static_cast<std::size_t>(tokens));
     for (std::int64_t b = 0; b < s.batch; ++b) {
-      if (Status status = job::read_positions(context.where, *context.bias_plan, given, b, list); !status) return status;
+      if (Status status = job::read_positions(context.where, window, given, b, list); !status) return status;
     }
     return {};
   };
-  if (Status status = check(*context.spec->query_positions, s.queries); !status) return status;
-  return check(*context.spec->key_positions, s.keys);
+  if (Status status = check(context.asked->query_positions.at, s.queries); !status) return status;
+  return check(context.asked->key_positions.at, s.keys);
 }
 
 void make_gate(const ConstTensorView& gate, const TermContext& context, Arena& arena, attend::BiasJob& bias) {
@@ -47,10 +48,10 @@ void make_gate(const ConstTensorView& gate, const TermContext& context, Arena& a
 }
 
 /// The norm of each key, and of each key tile the largest so far, and the farthest position: for ALiBi alone.
-bool can_skip(const BiasTerm& term, const TermContext& context, const attend::BiasJob& bias) {
-  const AttentionSpec& spec = *context.spec;
-  return spec.skip == TileSkip::certified && context.gradient == nullptr && spec.terms.size() == 1 && spec.softcap == 0 &&
-         spec.content_shift.data == nullptr && std::holds_alternative<PlainContent>(spec.content) && !is_given(term.gate) &&
+bool can_skip(const job::BiasTermJob& term, const TermContext& context, const attend::BiasJob& bias) {
+  const job::AttentionJob& asked = *context.asked;
+  return asked.certified_skip && context.gradient == nullptr && asked.term_count == 1 && asked.softcap == 0 &&
+         asked.content_shift.data == nullptr && asked.content.kind == job::ContentKind::plain && !is_given(term.gate) &&
          bias.form == attend::BiasForm::line && bias.alibi != AlibiForm::key_position;
 }
 double norm_of(const ConstTensorView& k, std::int64_t batch, std::int64_t token, std::int64_t head) {
@@ -89,19 +90,21 @@ double* take_cleared(Arena& arena, std::int64_t count) {
   return memory;
 }
 
-void make_sums(const TermContext& context, Arena& arena, attend::BiasJob& bias) {
+void make_sums(const job::BiasTermJob& term, const TermContext& context, Arena& arena, attend::BiasJob& bias) {
   const attend::AttentionJob& job = *context.job;
   const std::int64_t slots = slots_of(job);
   if (is_wanted(context.gradient->parameters)) {
-    bias.parameter_sums = take_cleared(arena, bias.plan->parameters);
+    bias.parameter_sums = take_cleared(arena, term.parameter_count);
     if (bias.form == attend::BiasForm::band) {
       make_diagonals(context, arena, bias);
       bias.ends = take_cleared(arena, slots * 2);
     }
     if (bias.form == attend::BiasForm::line) bias.sum_count = 1;
-    if (bias.form == attend::BiasForm::formula || bias.fire.present) bias.sum_count = attend::formula_sums(*bias.plan);
+    if (bias.form == attend::BiasForm::formula || bias.fire.present)
+      bias.sum_count = attend::formula_sums(bias.source, term.parameter_count);
     if (bias.fire.segments > 0) bias.sum_count = bias.fire.segments * attend::kFireSums;
     if (bias.sum_count > 0) bias.sums = take_cleared(arena, slots * bias.sum_count);
+    context.bias->finishing = arena.take<double>(finishing_size(bias, *context.bias, job.shape.heads));
   }
   if (!is_given(context.gradient->features)) return;
   bias.gate_sums = take_cleared(arena, job.backward.parts * job.shape.batch * job.shape.heads * job.shape.queries);
@@ -115,39 +118,41 @@ bool too_far_apart(const DistanceRange& range, const attend::AttentionShape& sha
 
 }  // namespace
 
-Result<plan::BiasPlan> plan_with_parameters(const BiasTerm& term, const char* where) {
-  const std::int64_t count = term.bias.parameter_count();
-  std::vector<double> numbers(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) numbers[static_cast<std::size_t>(i)] = element_at(term.parameters, {0, 0, 0}, i);
-  Result<plan::BiasPlan> made = plan::with_parameters(term.bias.plan(), numbers);
-  return made.ok() ? std::move(made) : job::error(where, "parameters: {}", made.status().message());
+Status make_bias_numbers(const job::BiasTermJob& term, std::int64_t heads, const char* where, BiasNumbers& out) {
+  out.source = term.bias;
+  if (is_named(term.parameters)) {
+    for (std::int64_t i = 0; i < term.parameter_count; ++i) out.learned.push_back(element_at(term.parameters, {0, 0, 0}, i));
+    if (Status s = plan::check_parameters(term.bias, out.learned); !s) return job::error(where, "parameters: {}", s.message());
+    out.source = plan::with_parameters(term.bias, out.learned);
+  }
+  if (is_piecewise(out.source)) out.lines = lines_of(out.source, term.first_head, heads);
+  return {};
 }
 
 std::int64_t longest_band(const attend::AttentionShape& shape) { return 4 * (shape.queries + shape.keys) + 4096; }
 
-Status make_term(const BiasTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
-  if (Status status = check_window(term, context); !status) return status;
+Status make_term(const job::BiasTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
+  if (Status status = check_window(context); !status) return status;
   attend::BiasJob bias;
-  bias.plan = context.bias_plan;
-  bias.source = plan::source_of(*bias.plan);
+  bias.source = context.bias->source;
   bias.first_head = term.first_head;
   const DistanceRange seen = seen_distances(context);
-  const DistanceRange changing = changing_distances(*bias.plan);
+  const DistanceRange changing = changing_distances(bias.source);
   const DistanceRange band = {std::clamp(seen.low, changing.low, changing.high), std::clamp(seen.high, changing.low, changing.high)};
-  if (const auto* alibi = std::get_if<Alibi>(&bias.plan->spec)) {
+  if (bias.source.scheme == plan::BiasSource::Scheme::alibi) {
     bias.form = attend::BiasForm::line;
-    bias.alibi = alibi->form;
+    bias.alibi = bias.source.form;
   } else if (too_far_apart(band, context.job->shape)) {
     bias.form = attend::BiasForm::formula;
   } else {
     bias.low = -band.high;
     bias.high = -band.low;
     make_bias_band(context, arena, bias);
-    if (const auto* fire = std::get_if<Fire>(&bias.plan->spec)) make_fire_rows(*fire, context, arena, bias);
+    if (bias.source.scheme == plan::BiasSource::Scheme::fire) make_fire_rows(context, arena, bias);
   }
   if (is_given(term.gate)) make_gate(term.gate, context, arena, bias);
   if (can_skip(term, context, bias)) make_bounds(context, arena, bias);
-  if (context.gradient != nullptr) make_sums(context, arena, bias);
+  if (context.gradient != nullptr) make_sums(term, context, arena, bias);
   out = bias;
   return {};
 }

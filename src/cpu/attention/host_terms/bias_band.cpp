@@ -11,34 +11,35 @@ namespace {
 
 constexpr std::int64_t farthest = std::int64_t{1} << 62;
 
-struct Changing {
-  const std::vector<std::int64_t>& thresholds;
-
-  DistanceRange operator()(const T5Buckets& s) const {
-    const std::int64_t last = thresholds.empty() ? spec::side_buckets(s) / 2 : thresholds.back();
-    return {s.sides == BucketSides::both ? -last : 0, last};
-  }
-  DistanceRange operator()(const DebertaBuckets& s) const {
-    if (s.buckets == 0) return {-s.max_distance, s.max_distance - 1};
-    const std::int64_t mid = (s.reading == DebertaReading::hf_swapped ? s.max_distance : s.buckets) / 2 + 1;
-    const std::int64_t last = thresholds.empty() ? mid : std::max(mid, thresholds.back());
-    return {-last, last};
-  }
-  DistanceRange operator()(const ShawClip& s) const { return {-s.right, s.left}; }
-  template <class Scheme>
-  DistanceRange operator()(const Scheme& /*s*/) const {
-    return {-farthest, farthest};
-  }
-};
+/// Where the last bucket of a side begins.
+std::int64_t last_threshold(const plan::RowRule& row, std::int64_t without) {
+  return row.threshold_count == 0 ? without : row.thresholds[row.threshold_count - 1];
+}
 
 }  // namespace
 
-DistanceRange changing_distances(const plan::BiasPlan& plan) { return std::visit(Changing{plan.thresholds}, plan.spec); }
+DistanceRange changing_distances(const plan::BiasSource& bias) {
+  const plan::RowRule& row = bias.row;
+  switch (row.kind) {
+    case plan::RowRule::Kind::t5: {
+      const std::int64_t last = last_threshold(row, row.buckets / 2);
+      return {row.both ? -last : 0, last};
+    }
+    case plan::RowRule::Kind::deberta_clip:
+      return {-row.max_distance, row.max_distance - 1};
+    case plan::RowRule::Kind::deberta: {
+      const std::int64_t last = std::max(row.mid + 1, last_threshold(row, 0));
+      return {-last, last};
+    }
+    case plan::RowRule::Kind::shaw:
+      return {-row.right, row.left};
+    default:
+      return {-farthest, farthest};
+  }
+}
 
-std::vector<std::int64_t> band_distances(const attend::BiasJob& bias, std::int64_t first, std::int64_t count) {
-  std::vector<std::int64_t> list(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) list[static_cast<std::size_t>(i)] = -(bias.low + first + i);
-  return list;
+void fill_distances(const attend::BiasJob& bias, std::int64_t first, std::span<std::int64_t> to) {
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] = -(bias.low + first + static_cast<std::int64_t>(i));
 }
 
 namespace {
@@ -47,6 +48,7 @@ namespace {
 template <class T>
 struct BandWriter {
   const attend::BiasJob& bias;
+  const BiasNumbers& numbers;
   std::int64_t heads;
   T* band;
 
@@ -56,27 +58,32 @@ struct BandWriter {
   void fill() const {
     const std::int64_t count = bias.high - bias.low + 1;
     std::vector<double> values(static_cast<std::size_t>(heads * std::min(count, kDistanceChunk)));
+    std::vector<std::int64_t> distances(static_cast<std::size_t>(std::min(count, kDistanceChunk)));
     for (std::int64_t first = 0; first < count; first += kDistanceChunk) {
       const std::int64_t n = std::min(kDistanceChunk, count - first);
       const std::span<double> some = std::span(values).first(static_cast<std::size_t>(heads * n));
-      plan::fill_values(*bias.plan, {bias.first_head, heads, 0}, band_distances(bias, first, n), some);
-      for (std::int64_t i = 0; i < heads * n; ++i) {
-        at(i / n, bias.low + first + i % n) = static_cast<T>(some[static_cast<std::size_t>(i)]);
+      const std::span<std::int64_t> chunk = std::span(distances).first(static_cast<std::size_t>(n));
+      fill_distances(bias, first, chunk);
+      plan::fill_values(bias.source, {bias.first_head, heads, 0}, chunk, some);
+      for (std::int64_t head = 0; head < heads; ++head) {
+        const double* const from = some.data() + head * n;
+        std::transform(from, from + n, &at(head, bias.low + first), [](double x) { return static_cast<T>(x); });
       }
     }
   }
   /// |r| by |r|, both sides at once.
   void fill_even() const {
-    const FireLines lines = lines_of(bias, heads);
     const LengthRange range = lengths_of(bias);
     std::vector<double> values(static_cast<std::size_t>(heads * std::min(range.end - range.first, kDistanceChunk)));
     for (std::int64_t first = range.first; first < range.end; first += kDistanceChunk) {
       const std::int64_t n = std::min(kDistanceChunk, range.end - first);
-      fill_lengths(bias, lines, heads, first, std::span(values).first(static_cast<std::size_t>(heads * n)));
-      for (std::int64_t i = 0; i < heads * n; ++i) {
-        const std::int64_t a = first + i % n;
-        if (a >= bias.low && a <= bias.high) at(i / n, a) = static_cast<T>(values[static_cast<std::size_t>(i)]);
-        if (-a >= bias.low && -a <= bias.high) at(i / n, -a) = static_cast<T>(values[static_cast<std::size_t>(i)]);
+      fill_lengths(numbers, {bias.first_head, heads, first, std::span(values).first(static_cast<std::size_t>(heads * n))});
+      for (std::int64_t head = 0; head < heads; ++head) {
+        const double* const from = values.data() + head * n;
+        for (std::int64_t a = first; a < first + n; ++a) {
+          if (a >= bias.low && a <= bias.high) at(head, a) = static_cast<T>(from[a - first]);
+          if (-a >= bias.low && -a <= bias.high) at(head, -a) = static_cast<T>(from[a - first]);
+        }
       }
     }
   }
@@ -133,8 +140,8 @@ void make_bias_band(const TermContext& context, Arena& arena, attend::BiasJob& b
   bias.values = memory;
   if (memory == nullptr) return;
   with_arithmetic(context.job->arithmetic, [&](auto zero) {
-    const BandWriter<decltype(zero)> writer = {bias, heads, static_cast<decltype(zero)*>(memory)};
-    is_even(bias.plan->spec) ? writer.fill_even() : writer.fill();
+    const BandWriter<decltype(zero)> writer = {bias, *context.bias, heads, static_cast<decltype(zero)*>(memory)};
+    is_even(bias.source) ? writer.fill_even() : writer.fill();
     writer.fill_margins();
   });
 }

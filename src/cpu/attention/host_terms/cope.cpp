@@ -19,20 +19,20 @@ bool is_masked(const KeyMask& mask, std::int64_t b, std::int64_t key) {
 
 /// Gates are added up in the order of keys: it must be that of positions, but for keys that the mask hides.
 Status check_order(const TermContext& context) {
-  const AttentionSpec& spec = *context.spec;
+  const job::AttentionJob& asked = *context.asked;
+  const Positions& at = asked.key_positions.at;
   const attend::AttentionShape& s = context.job->shape;
-  if (!spec.key_positions || spec.key_positions->data == nullptr) return {};
-  const Integers& starts = spec.visibility.key_starts;
+  if (!asked.key_positions.given || at.data == nullptr) return {};
+  const Integers& starts = asked.visibility.key_starts;
   for (std::int64_t b = 0; b < s.batch; ++b) {
     std::int64_t sequence = 0;
     std::int64_t last = -1;  // a key that is seen, of the same sequence
     for (std::int64_t j = 0; j < s.keys; ++j) {
       while (starts.size > 0 && sequence + 1 < starts.size && job::at(starts, sequence + 1) <= j) ++sequence, last = -1;
-      if (is_masked(spec.visibility.key_mask, b, j)) continue;
-      if (last >= 0 && job::integer_at(*spec.key_positions, b, j) <= job::integer_at(*spec.key_positions, b, last)) {
+      if (is_masked(asked.visibility.key_mask, b, j)) continue;
+      if (last >= 0 && job::integer_at(at, b, j) <= job::integer_at(at, b, last)) {
         return Status::unsupported(spec::format("{}: keys {} and {} of batch row {} are at positions {} and {}, wanted rising positions",
-                                                context.where, last, j, b, job::integer_at(*spec.key_positions, b, last),
-                                                job::integer_at(*spec.key_positions, b, j)));
+                                                context.where, last, j, b, job::integer_at(at, b, last), job::integer_at(at, b, j)));
       }
       last = j;
     }
@@ -62,7 +62,7 @@ void* pack_transposed_keys(const KeyFeatures& keys, const TermContext& context, 
   void* const memory = arena.take_bytes(job.shape.key_heads * tiles * width * attend::kKeyTile * bytes_of(job.arithmetic));
   if (memory == nullptr) return nullptr;
   with_arithmetic(job.arithmetic, [&]<class T>(T zero) {
-    cpu::run_each(context.spec->execution.runner, job.shape.key_heads * tiles, [&](std::int64_t n) {
+    cpu::run_each(*context.runner, job.shape.key_heads * tiles, [&](std::int64_t n) {
       const attend::TokenTile& tile = job.key_tiles[static_cast<std::size_t>(n % tiles)];
       const std::int64_t batch = job.sequences[static_cast<std::size_t>(tile.sequence)].batch;
       const T* const in = static_cast<const T*>(keys.data) + batch * keys.batch_stride + n / tiles * keys.head_stride + tile.first * width;
@@ -133,8 +133,8 @@ Status make_term(const CopeTerm& term, const TermContext& context, Arena& arena,
 
 std::int64_t scratch_of(const attend::CopeJob& term, const attend::AttentionJob& /*job*/, bool /*backward*/) { return term.layout.size; }
 
-Status finish_term(const CopeTerm& term, const attend::CopeJob& made, const TermContext& context) {
-  if (made.sums == nullptr) return {};
+void finish_term(const CopeTerm& term, const attend::CopeJob& made, const TermContext& context) {
+  if (made.sums == nullptr) return;
   const attend::AttentionShape& s = context.job->shape;
   const std::int64_t size = made.rows * s.padded_width;
   for (std::int64_t h = 0; h < s.heads; ++h) {
@@ -144,7 +144,6 @@ Status finish_term(const CopeTerm& term, const attend::CopeJob& made, const Term
       add_to_element(context.gradient->table, {0, row, h}, n % s.width, term.scale * sum);
     }
   }
-  return {};
 }
 
 /// Without what saturation saves.

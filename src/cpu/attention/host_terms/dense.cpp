@@ -67,8 +67,8 @@ Status make_term(const DenseTerm& term, const TermContext& context, Arena& arena
 
 std::int64_t scratch_of(const attend::DenseJob& /*term*/, const attend::AttentionJob& /*job*/, bool /*backward*/) { return 0; }
 
-Status finish_term(const DenseTerm& term, const attend::DenseJob& made, const TermContext& context) {
-  if (made.sums == nullptr) return {};
+void finish_term(const DenseTerm& term, const attend::DenseJob& made, const TermContext& context) {
+  if (made.sums == nullptr) return;
   const TensorView& gradient = context.gradient->table;
   const bool shares_batch = term.bias.shape[0] == 1;
   const auto& extents = made.sum_extents;
@@ -86,7 +86,6 @@ Status finish_term(const DenseTerm& term, const attend::DenseJob& made, const Te
       }
     }
   });
-  return {};
 }
 
 TermCost cost_of(const attend::DenseJob& /*term*/, const attend::AttentionJob& /*job*/) { return {.per_score = 1, .name = "dense bias"}; }

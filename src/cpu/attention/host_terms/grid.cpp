@@ -15,8 +15,8 @@ std::int64_t class_rows(const GridTerm& term) { return term.class_token == Class
 /// Positions are numbers of the grid's tokens.
 Status check(const GridTerm& term, const TermContext& context) {
   const std::int64_t tokens = term.window.height * term.window.width + (term.class_token == ClassToken::first ? 1 : 0);
-  if (Status status = check_tokens(context.where, "query", query_range(*context.spec, context.job->shape), tokens); !status) return status;
-  return check_tokens(context.where, "key", key_range(*context.spec, context.job->shape), tokens);
+  if (Status status = check_tokens(context.where, "query", query_range(*context.asked, context.job->shape), tokens); !status) return status;
+  return check_tokens(context.where, "key", key_range(*context.asked, context.job->shape), tokens);
 }
 
 /// See attend::GridJob.
@@ -71,8 +71,8 @@ Status make_term(const GridTerm& term, const TermContext& context, Arena& arena,
 
 std::int64_t scratch_of(const attend::GridJob& /*term*/, const attend::AttentionJob& /*job*/, bool /*backward*/) { return 0; }
 
-Status finish_term(const GridTerm& term, const attend::GridJob& made, const TermContext& context) {
-  if (made.sums == nullptr) return {};
+void finish_term(const GridTerm& term, const attend::GridJob& made, const TermContext& context) {
+  if (made.sums == nullptr) return;
   const std::int64_t rows = grid_rows(term.window);
   for (std::int64_t h = 0; h < context.job->shape.heads; ++h) {
     for (std::int64_t row = 0; row < term.table.shape[1]; ++row) {
@@ -80,7 +80,6 @@ Status finish_term(const GridTerm& term, const attend::GridJob& made, const Term
       add_to_element(context.gradient->table, {0, row, h}, 0, sum_of_slots(made.sums, made.sum_size, *context.job, h, at));
     }
   }
-  return {};
 }
 
 TermCost cost_of(const attend::GridJob& /*term*/, const attend::AttentionJob& /*job*/) { return {.per_score = 1, .name = "grid bias"}; }

@@ -32,8 +32,8 @@ Status check(const DecomposedTerm& term, const TermContext& context) {
   const attend::AttentionShape& s = context.job->shape;
   const std::int64_t queries = term.query_grid.height * term.query_grid.width;
   const std::int64_t keys = term.key_grid.height * term.key_grid.width;
-  if (Status status = check_tokens(context.where, "query", query_range(*context.spec, s), queries); !status) return status;
-  return check_tokens(context.where, "key", key_range(*context.spec, s), keys);
+  if (Status status = check_tokens(context.where, "query", query_range(*context.asked, s), queries); !status) return status;
+  return check_tokens(context.where, "key", key_range(*context.asked, s), keys);
 }
 
 /// Both coordinates in units of the finer grid, as MViTv2 rounds them: towards zero, in float64. A quotient of whole numbers.
@@ -91,10 +91,9 @@ std::int64_t scratch_of(const attend::DecomposedJob& term, const attend::Attenti
   return attend::layout_of(term, backward).size;
 }
 
-Status finish_term(const DecomposedTerm& term, const attend::DecomposedJob& made, const TermContext& context) {
+void finish_term(const DecomposedTerm& term, const attend::DecomposedJob& made, const TermContext& context) {
   finish_axis(axis_y(term, context), made.y, term.scale, *context.job);
   finish_axis(axis_x(term, context), made.x, term.scale, *context.job);
-  return {};
 }
 
 TermCost cost_of(const attend::DecomposedJob& term, const attend::AttentionJob& job) {

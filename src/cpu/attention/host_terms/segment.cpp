@@ -45,9 +45,7 @@ Segments pack_segments(const Positions& segments, std::int64_t tokens, std::int6
   return {memory, rows == 1 ? 0 : stride};
 }
 
-double scale_of(const SegmentTerm& term, const TermContext& context) { return term.scale.value_or(context.scale); }
-
-double shift_dot(const SegmentTerm& term, std::int64_t head, std::int64_t row) {
+double shift_dot(const job::SegmentTermJob& term, std::int64_t head, std::int64_t row) {
   double sum = 0;
   for (std::int64_t c = 0; c < term.table.shape[3]; ++c) {
     sum += element_at(term.shift, {0, 0, head}, c) * element_at(term.table, {0, row, head}, c);
@@ -55,19 +53,19 @@ double shift_dot(const SegmentTerm& term, std::int64_t head, std::int64_t row) {
   return sum;
 }
 
-void* pack_constants(const SegmentTerm& term, const TermContext& context, Arena& arena) {
+void* pack_constants(const job::SegmentTermJob& term, const TermContext& context, Arena& arena) {
   const attend::AttentionJob& job = *context.job;
   void* const memory = arena.take_bytes(2 * job.shape.heads * bytes_of(job.arithmetic));
   if (memory == nullptr) return nullptr;
   with_arithmetic(job.arithmetic, [&]<class T>(T) {
     for (std::int64_t n = 0; n < 2 * job.shape.heads; ++n) {
-      static_cast<T*>(memory)[n] = is_given(term.shift) ? static_cast<T>(scale_of(term, context) * shift_dot(term, n / 2, n % 2)) : T{0};
+      static_cast<T*>(memory)[n] = is_given(term.shift) ? static_cast<T>(term.scale * shift_dot(term, n / 2, n % 2)) : T{0};
     }
   });
   return memory;
 }
 
-Status check(const SegmentTerm& term, const TermContext& context) {
+Status check(const job::SegmentTermJob& term, const TermContext& context) {
   const attend::AttentionShape& s = context.job->shape;
   if (s.batch == 0) return {};
   if (Status status = check_segments(context.where, "query_segments", term.query_segments, s.queries); !status) return status;
@@ -76,12 +74,12 @@ Status check(const SegmentTerm& term, const TermContext& context) {
 
 }  // namespace
 
-Status make_term(const SegmentTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
+Status make_term(const job::SegmentTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
   if (Status status = check(term, context); !status) return status;
   const attend::AttentionJob& job = *context.job;
   const std::int64_t width = job.shape.padded_width;
   attend::SegmentJob made;
-  made.table = pack_rows(term.table, {.padded = width, .factor = scale_of(term, context)}, job, arena);
+  made.table = pack_rows(term.table, {.padded = width, .factor = term.scale}, job, arena);
   made.table_head_stride = heads_of(term.table) == 1 ? 0 : 2 * width;
   made.constants = pack_constants(term, context, arena);
   const Segments queries = pack_segments(term.query_segments, job.shape.queries, 0, job, arena);
@@ -103,10 +101,10 @@ std::int64_t scratch_of(const attend::SegmentJob& /*term*/, const attend::Attent
   return (backward ? 4 : 2) * attend::kQueryTile;
 }
 
-Status finish_term(const SegmentTerm& term, const attend::SegmentJob& made, const TermContext& context) {
-  if (made.sums == nullptr) return {};
+void finish_term(const job::SegmentTermJob& term, const attend::SegmentJob& made, const TermContext& context) {
+  if (made.sums == nullptr) return;
   const attend::AttentionShape& s = context.job->shape;
-  const double scale = scale_of(term, context);
+  const double scale = term.scale;
   const TermGradient& gradient = *context.gradient;
   for (std::int64_t h = 0; h < s.heads; ++h) {
     for (std::int64_t row = 0; row < 2; ++row) {
@@ -120,7 +118,6 @@ Status finish_term(const SegmentTerm& term, const attend::SegmentJob& made, cons
       }
     }
   }
-  return {};
 }
 
 TermCost cost_of(const attend::SegmentJob& /*term*/, const attend::AttentionJob& job) {

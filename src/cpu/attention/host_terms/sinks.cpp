@@ -23,8 +23,8 @@ void make_sinks(const ConstTensorView& v, Arena& arena, Prepared& out) {
   for (std::int64_t h = 0; h < heads; ++h) job::store_element(sinks, out.job.arithmetic, h, sink_at(v, h));
 }
 
-double lse_without_keys(const AttentionSpec& spec, std::int64_t head) {
-  return spec.sinks.data == nullptr ? -std::numeric_limits<double>::infinity() : sink_at(spec.sinks, head);
+double lse_without_keys(const ConstTensorView& sinks, std::int64_t head) {
+  return sinks.data == nullptr ? -std::numeric_limits<double>::infinity() : sink_at(sinks, head);
 }
 
 void add_sink_gradient(const attend::AttentionJob& job, const TensorView& out) {

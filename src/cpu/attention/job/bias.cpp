@@ -12,7 +12,7 @@ std::span<double> memory_of(const BiasJob& job, const BiasRow& row) { return {ro
 
 }  // namespace
 
-std::int64_t formula_sums(const plan::BiasPlan& plan) { return plan.rows > 0 ? plan.rows : plan.parameters; }
+std::int64_t formula_sums(const plan::BiasSource& bias, std::int64_t parameters) { return bias.rows > 0 ? bias.rows : parameters; }
 std::int64_t formula_scratch(const plan::BiasSource& bias) { return static_cast<std::int64_t>(plan::scratch_size(bias, 1)); }
 
 void bias_row_values(const BiasJob& job, const BiasRow& row, std::span<double> out) noexcept {

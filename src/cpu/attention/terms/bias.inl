@@ -177,7 +177,7 @@ void add_whole_lines(const ScoreTile<T>& tile, const T* gates, T slope) {
 // one part in 2^24, as any float32 is.)
 template <class T>
 void add_lines(const attend::BiasJob& term, const ScoreTile<T>& tile) {
-  const double slope = term.plan->slopes[static_cast<std::size_t>(term.first_head + tile.rows->head)];
+  const double slope = term.source.slopes[static_cast<std::size_t>(term.first_head + tile.rows->head)];
   if (term.alibi == AlibiForm::key_position) return add_key_positions(term, tile, slope);
   if (term.alibi == AlibiForm::causal && tile.max_distance <= 0) return;
   const T* const gates = gates_of(term, *tile.rows);
@@ -319,7 +319,7 @@ void fill_line(std::int64_t distance, T slope, T* line) {
 }
 template <class T>
 AddedRows<T> added_line(const attend::BiasJob& term, const ScoreTile<T>& tile, T* line) {
-  const double slope = term.plan->slopes[static_cast<std::size_t>(term.first_head + tile.rows->head)];
+  const double slope = term.source.slopes[static_cast<std::size_t>(term.first_head + tile.rows->head)];
   const auto down = static_cast<T>(-slope);
   const LineSides sides = sides_of(term, tile);
   if (sides == LineSides::both) fill_line<LineSides::both>(tile.distance, down, line);
@@ -350,7 +350,7 @@ bool term_ends(const attend::BiasJob& term, const RowTile<T>& rows, const T* max
   if (term.bounds.norms == nullptr) return false;
   const attend::AttentionShape& shape = rows.job->shape;
   const auto key_tiles = static_cast<std::int64_t>(rows.job->key_tiles.size());
-  const double slope = term.plan->slopes[static_cast<std::size_t>(term.first_head + rows.head)];
+  const double slope = term.source.slopes[static_cast<std::size_t>(term.first_head + rows.head)];
   if (!(slope > 0)) return false;
   const double norm = term.bounds.norms[rows.head / shape.group() * key_tiles + key_tile] * rows.job->scale;
   const std::int64_t nearest = term.bounds.positions[key_tile];

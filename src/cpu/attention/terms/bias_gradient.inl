@@ -132,7 +132,7 @@ void take_lines(const attend::BiasJob& term, const ScoreTile<T>& ds, const BiasS
     to.sums[0] += take_whole_lines(term, ds);
     return;
   }
-  const double slope = term.plan->slopes[static_cast<std::size_t>(term.first_head + ds.rows->head)];
+  const double slope = term.source.slopes[static_cast<std::size_t>(term.first_head + ds.rows->head)];
   for (std::int64_t i = 0; i < ds.rows->tile->count; ++i) {
     const double sum = take_line_row(term, ds, i);
     if (to.sums != nullptr) to.sums[0] += static_cast<double>(gate_at(to.gates, i)) * sum;
