@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A key-side table (DeBERTa p2c), on the host side.
 #include <algorithm>
+#include <functional>
 
 #include "cpu/attention/host/term_tensors.hpp"
 #include "cpu/attention/host/terms.hpp"
@@ -152,10 +153,11 @@ void take_table(const job::TableTermJob& term, const TermContext& context, Arena
 }
 
 void finish_table(const job::TableTermJob& term, const attend::KeyTableJob& made, const TermContext& context) {
+  const auto row_of = [&](std::int64_t line) { return row_of_line(term, made, line); };
   add_table_totals({.slots = {made.sums, made.slot_rows},
                     .padded_width = made.padded_width,
                     .rows = made.lines,
-                    .row_of = [&](std::int64_t line) { return row_of_line(term, made, line); },
+                    .row_of = std::ref(row_of),  // a copy might ask the heap
                     .repeats = term.rows.has_buckets && !made.ranked,
                     .factor = term.scale},
                    context);

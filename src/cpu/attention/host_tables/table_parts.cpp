@@ -3,6 +3,7 @@
 #include "cpu/attention/host_tables/table_parts.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "cpu/attention/host/term_tensors.hpp"
 #include "cpu/attention/host_tables/slots.hpp"
@@ -108,10 +109,11 @@ Status make_parts(const job::TableTermJob& term, const TermContext& context, con
 void finish_parts(const job::TableTermJob& term, const attend::TableParts& made, const TermContext& context, double factor) {
   if (made.sums == nullptr) return;
   const TablePacking packing = packing_of(term, made, context, factor);
+  const auto row_of = [&](std::int64_t row) { return table_row_of(term, made.band, packing.column(row)); };
   add_table_totals({.slots = {made.sums, made.slot_rows},
                     .padded_width = made.padded_width,
                     .rows = made.row_count,
-                    .row_of = [&](std::int64_t row) { return table_row_of(term, made.band, packing.column(row)); },
+                    .row_of = std::ref(row_of),  // a copy might ask the heap
                     .repeats = made.band.rows != nullptr,
                     .factor = factor},
                    context);
