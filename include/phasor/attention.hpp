@@ -5,9 +5,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -197,10 +200,25 @@ struct AttentionOutputs {
   TensorView lse = {};
 };
 
-/// Bytes that `attention` works in; any alignment will do.
+/// Memory that a call works in; any alignment will do.
+struct Workspace {
+  std::span<std::byte> memory = {};
+  /// Asked for what the memory lacks: a block of at least so many bytes, which stays until the call returns; an empty one: there is none.
+  /// Empty: the memory has as many bytes as attention_workspace says.
+  std::function<std::span<std::byte>(std::int64_t bytes)> more = {};
+
+  Workspace() = default;
+  template <class Bytes>
+    requires std::is_convertible_v<Bytes, std::span<std::byte>>
+  Workspace(Bytes&& bytes) : memory(std::forward<Bytes>(bytes)) {}  // NOLINT(google-explicit-constructor)
+  Workspace(std::byte* data, std::size_t bytes) : memory(data, bytes) {}
+  Workspace(std::span<std::byte> given, std::function<std::span<std::byte>(std::int64_t)> ask) : memory(given), more(std::move(ask)) {}
+};
+
+/// Bytes that `attention` works in.
 Result<std::int64_t> attention_workspace(const AttentionInputs& inputs, const AttentionSpec& spec);
 /// Nothing is written when it fails.
-Status attention(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionOutputs& outputs, std::span<std::byte> workspace);
+Status attention(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionOutputs& outputs, const Workspace& workspace);
 
 /// What the forward call gave, and the gradients by it; out and out_gradient as `out`, each of either dtype.
 struct AttentionSaved {
@@ -230,7 +248,7 @@ struct AttentionGradients {
 Result<std::int64_t> attention_backward_workspace(const AttentionInputs& inputs, const AttentionSpec& spec,
                                                   const AttentionGradients& gradients);
 Status attention_backward(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionSaved& saved,
-                          const AttentionGradients& gradients, std::span<std::byte> workspace);
+                          const AttentionGradients& gradients, const Workspace& workspace);
 
 /// Where a block of rows of the weights begins; it has as many batch rows, queries and heads as the tensor that it goes to.
 struct AttentionRows {
@@ -248,7 +266,7 @@ struct AttentionWeights {
 Result<std::int64_t> attention_weights_workspace(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionRows& rows,
                                                  const AttentionWeights& weights);
 Status attention_weights(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionRows& rows,
-                         const AttentionWeights& weights, std::span<std::byte> workspace);
+                         const AttentionWeights& weights, const Workspace& workspace);
 
 /// Outputs over disjoint sets of keys, made one: those of ring attention, or of a cache in parts. All of one shape and dtype, that of the
 /// result, or f32 where it has 16 bits (then nothing is lost before the last rounding); lse is needed. Sinks belong to one softmax: exactly

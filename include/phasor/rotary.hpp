@@ -233,11 +233,10 @@ class Rotary {
   double amplitude() const;
   /// Factor on the attention's own scale (1 unless the scaling says otherwise).
   double softmax_scale() const;
+  /// The library's own.
+  const plan::RotaryPlan& plan() const { return *plan_; }
 
  private:
-  friend Status rerotate(const InOut& keys, const RotatedAt& from, const RotatedAt& to, const ApplyOptions& options);
-  friend Status rerotate(const TensorView& cache, const Slots& slots, const RotatedAt& from, const RotatedAt& to,
-                         const ApplyOptions& options);
   explicit Rotary(std::shared_ptr<const plan::RotaryPlan> plan) : plan_(std::move(plan)) {}
   std::shared_ptr<const plan::RotaryPlan> plan_;
 };

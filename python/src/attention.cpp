@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention for Python: what phasor/_attention.py is made of. The workspace is made here, for one call.
+// Attention for Python: what phasor/_attention.py is made of. The workspace is made here, for one call, as it asks for it.
 #include "phasor/attention.hpp"
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 
+#include <deque>
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "attention_call.hpp"
@@ -35,12 +37,18 @@ std::int64_t work_of(const AttentionInputs& inputs) {
   return inputs.q.shape[0] * inputs.q.shape[1] * inputs.q.shape[2] * inputs.k.shape[1];
 }
 
-/// Not cleared: a vector would write it all once more.
-struct Workspace {
-  explicit Workspace(std::int64_t bytes) : memory(new std::byte[static_cast<std::size_t>(bytes)]), size(static_cast<std::size_t>(bytes)) {}
-  std::span<std::byte> get() { return {memory.get(), size}; }
-  std::unique_ptr<std::byte[]> memory;  // NOLINT(modernize-avoid-c-arrays)
-  std::size_t size;
+/// What a call works in: blocks that it asks for while it is laid out, kept until it ends. Not cleared: a vector would write it all once
+/// more.
+class Blocks {
+ public:
+  Workspace workspace() {
+    return {{}, [this](std::int64_t bytes) { return block_of(static_cast<std::size_t>(bytes)); }};
+  }
+
+ private:
+  std::span<std::byte> block_of(std::size_t bytes) { return {blocks_.emplace_back(new std::byte[bytes]).get(), bytes}; }
+
+  std::deque<std::unique_ptr<std::byte[]>> blocks_;  // NOLINT(modernize-avoid-c-arrays)
 };
 
 void forward(nb::handle qkv, const Attention& plan, const nb::dict& given, nb::handle out, nb::handle lse) {
@@ -51,9 +59,8 @@ void forward(nb::handle qkv, const Attention& plan, const nb::dict& given, nb::h
   const AttentionOutputs outputs = {tensors.write(out, "out"), tensors.write(lse, "lse")};
   run_unlocked(work_of(inputs), [&](const Runner& runner) {
     call.spec.execution.runner = runner;
-    const Result<std::int64_t> bytes = attention_workspace(inputs, call.spec);
-    if (!bytes.ok()) return bytes.status();
-    return attention(inputs, call.spec, outputs, Workspace(*bytes).get());
+    Blocks blocks;
+    return attention(inputs, call.spec, outputs, blocks.workspace());
   });
 }
 
@@ -75,9 +82,8 @@ void backward(nb::handle qkv, const Attention& plan, const nb::dict& dict, nb::h
                                      .terms = call.gradients};
   run_unlocked(work_of(inputs), [&](const Runner& runner) {
     call.spec.execution.runner = runner;
-    const Result<std::int64_t> bytes = attention_backward_workspace(inputs, call.spec, wanted);
-    if (!bytes.ok()) return bytes.status();
-    return attention_backward(inputs, call.spec, given, wanted, Workspace(*bytes).get());
+    Blocks blocks;
+    return attention_backward(inputs, call.spec, given, wanted, blocks.workspace());
   });
 }
 
@@ -91,9 +97,8 @@ void weights(nb::handle qkv, const Attention& plan, const nb::dict& given, nb::h
   const AttentionWeights wanted = {tensors.write(out, "weights"), tensors.write(factors, "factors")};
   run_unlocked(work_of(inputs), [&](const Runner& runner) {
     call.spec.execution.runner = runner;
-    const Result<std::int64_t> bytes = attention_weights_workspace(inputs, call.spec, rows, wanted);
-    if (!bytes.ok()) return bytes.status();
-    return attention_weights(inputs, call.spec, rows, wanted, Workspace(*bytes).get());
+    Blocks blocks;
+    return attention_weights(inputs, call.spec, rows, wanted, blocks.workspace());
   });
 }
 

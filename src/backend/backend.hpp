@@ -3,10 +3,8 @@
 // where a device does.
 #pragma once
 
-#include <cstddef>
-#include <span>
-
 #include "job/additive.hpp"
+#include "job/attention/job.hpp"
 #include "job/bias.hpp"
 #include "job/learned.hpp"
 #include "job/phase_gradient.hpp"
@@ -26,34 +24,33 @@ concept PlainData = job::is_plain<Job>();
 template <PlainData Job>
 using Run = Status (*)(Job& job, const Execution& execution);
 
+/// The same, in memory that the caller gives: bytes of the device.
+template <PlainData Job>
+using RunIn = Status (*)(Job& job, const Workspace& workspace, const Execution& execution);
+
 /// An operation that a backend does not have yet is null.
 struct Backend {
   const char* name;
-  Run<job::RotateJob> rotate;
-  Run<job::RerotateJob> rerotate;
-  Run<job::RowsJob> rows;
-  Run<job::AddJob> add;
-  Run<job::LookupJob> lookup;
-  Run<job::ScatterJob> scatter;
-  Run<job::PhaseGradientJob> phase_gradient;
-  Run<job::FrequencyGradientJob> frequency_gradient;
-  Run<job::PositionGradientJob> position_gradient;
-  Run<job::DiagonalJob> bias_diagonal;
-  Run<job::DiagonalGradientJob> bias_gradient;
-  Run<job::BlockJob> bias_fill;
-  Result<std::int64_t> (*attention_workspace)(const AttentionInputs& inputs, const AttentionSpec& spec);
-  Status (*attention)(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionOutputs& outputs,
-                      std::span<std::byte> workspace);
-  Result<std::int64_t> (*attention_backward_workspace)(const AttentionInputs& inputs, const AttentionSpec& spec,
-                                                       const AttentionGradients& gradients);
-  Status (*attention_backward)(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionSaved& saved,
-                               const AttentionGradients& gradients, std::span<std::byte> workspace);
-  Result<std::int64_t> (*attention_weights_workspace)(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionRows& rows,
-                                                      const AttentionWeights& weights);
-  Status (*attention_weights)(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionRows& rows,
-                              const AttentionWeights& weights, std::span<std::byte> workspace);
-  Status (*merge)(std::span<const AttentionPart> parts, const AttentionOutputs& outputs, const Execution& execution);
-  Result<AttentionReport> (*explain_attention)(const AttentionInputs& inputs, const AttentionSpec& spec);
+  Run<job::RotateJob> rotate = nullptr;
+  Run<job::RerotateJob> rerotate = nullptr;
+  Run<job::RowsJob> rows = nullptr;
+  Run<job::AddJob> add = nullptr;
+  Run<job::LookupJob> lookup = nullptr;
+  Run<job::ScatterJob> scatter = nullptr;
+  Run<job::PhaseGradientJob> phase_gradient = nullptr;
+  Run<job::FrequencyGradientJob> frequency_gradient = nullptr;
+  Run<job::PositionGradientJob> position_gradient = nullptr;
+  Run<job::DiagonalJob> bias_diagonal = nullptr;
+  Run<job::DiagonalGradientJob> bias_gradient = nullptr;
+  Run<job::BlockJob> bias_fill = nullptr;
+  Result<std::int64_t> (*attention_workspace)(const job::AttentionJob& job) = nullptr;
+  RunIn<job::AttentionJob> attention = nullptr;
+  Result<std::int64_t> (*attention_backward_workspace)(const job::AttentionBackwardJob& job) = nullptr;
+  RunIn<job::AttentionBackwardJob> attention_backward = nullptr;
+  Result<std::int64_t> (*attention_weights_workspace)(const job::AttentionWeightsJob& job) = nullptr;
+  RunIn<job::AttentionWeightsJob> attention_weights = nullptr;
+  Run<job::MergeJob> merge = nullptr;
+  Result<AttentionReport> (*explain_attention)(const job::AttentionJob& job) = nullptr;
 };
 
 /// The backend of a device; an error where this build has none.

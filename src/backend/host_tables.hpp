@@ -5,6 +5,7 @@
 #pragma once
 
 #include "job/additive.hpp"
+#include "job/attention/job.hpp"
 #include "job/bias.hpp"
 #include "job/learned.hpp"
 #include "job/phase_gradient.hpp"
@@ -14,7 +15,7 @@
 namespace phasor::backend {
 
 template <class Table, class T>
-void give_table(const Table& table, const T*& pointer, std::int64_t count) {
+void give_table(const Table& table, T*& pointer, std::int64_t count) {
   if (pointer != nullptr) table(pointer, count);
 }
 
@@ -89,6 +90,33 @@ void each_host_table(job::DiagonalGradientJob& job, const Table& table) {
 template <class Table>
 void each_host_table(job::BlockJob& job, const Table& table) {
   each_host_table(job.bias, table);
+}
+
+template <class Table>
+void each_host_table(job::AttentionTermJob& term, const Table& table) {
+  each_host_table(term.bias.bias, table);
+  give_table(table, term.table.rows.buckets.thresholds, term.table.rows.buckets.threshold_count);
+}
+/// The tables of the terms come before the list of terms, which then points to the device's.
+template <class Table>
+void each_host_table(job::AttentionJob& job, const Table& table) {
+  for (job::RotateJob* rotation : {&job.content.queries, &job.content.queries_back, &job.content.keys, &job.content.keys_back}) {
+    each_host_table(*rotation, table);
+  }
+  for (std::int64_t t = 0; t < job.term_count; ++t) each_host_table(job.terms[t], table);
+  give_table(table, job.terms, job.term_count);
+}
+template <class Table>
+void each_host_table(job::AttentionBackwardJob& job, const Table& table) {
+  each_host_table(job.forward, table);
+}
+template <class Table>
+void each_host_table(job::AttentionWeightsJob& job, const Table& table) {
+  each_host_table(job.forward, table);
+}
+template <class Table>
+void each_host_table(job::MergeJob& job, const Table& table) {
+  give_table(table, job.parts, job.part_count);
 }
 
 }  // namespace phasor::backend

@@ -12,8 +12,8 @@ namespace phasor::plan {
 PHASOR_MEMBERS(RowRule, kind, both, cut, buckets, max_distance, mid, rising, thresholds, threshold_count, left, right, rows)
 PHASOR_MEMBERS(MlpSource, widths, width_count, parameters, parameter_count, activation)
 PHASOR_MEMBERS(FireCurve, c, length, epsilon)
-PHASOR_MEMBERS(BiasSource, scheme, heads, rows, form, slopes, table, row, kerple, r1, r2, steps, step_count, mlp, fire, scale, window,
-               trained)
+PHASOR_MEMBERS(BiasSource, scheme, heads, rows, form, rounding, slopes, table, row, kerple, r1, r2, steps, step_count, mlp, fire, scale,
+               window, trained)
 }  // namespace phasor::plan
 
 namespace phasor::job {

@@ -8,13 +8,13 @@
 namespace phasor {
 
 Status rerotate(const InOut& keys, const RotatedAt& from, const RotatedAt& to, const ApplyOptions& options) {
-  return ops::run(job::make_rerotate_job({keys}, {*from.rotary.plan_, from.positions}, {*to.rotary.plan_, to.positions}, options.direction),
+  return ops::run(job::make_rerotate_job({keys}, {from.rotary.plan(), from.positions}, {to.rotary.plan(), to.positions}, options.direction),
                   &backend::Backend::rerotate, options.execution);
 }
 
 Status rerotate(const TensorView& cache, const Slots& slots, const RotatedAt& from, const RotatedAt& to, const ApplyOptions& options) {
   return ops::run(
-      job::make_rerotate_job({cache, &slots}, {*from.rotary.plan_, from.positions}, {*to.rotary.plan_, to.positions}, options.direction),
+      job::make_rerotate_job({cache, &slots}, {from.rotary.plan(), from.positions}, {to.rotary.plan(), to.positions}, options.direction),
       &backend::Backend::rerotate, options.execution);
 }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -58,6 +59,11 @@ Status check_positive(std::string_view scheme, std::string_view field, double va
   return value >= 1 / largest_parameter && value <= largest_parameter ? Status() : wrong(scheme, field, value, "2^-256 to 2^256");
 }
 
+/// Of KERPLE: beyond, the kernel is not definite.
+Status check_power(std::string_view scheme, std::string_view field, double value) {
+  return value <= 2 ? Status() : wrong(scheme, field, value, "more than 0, at most 2");
+}
+
 template <class Enum>
 Status check_enum(std::string_view scheme, std::string_view field, Enum value, Enum last) {
   return value <= last ? Status() : wrong(scheme, field, static_cast<std::int64_t>(value), "one of its enumerators");
@@ -65,7 +71,7 @@ Status check_enum(std::string_view scheme, std::string_view field, Enum value, E
 
 using CheckNumber = Status (*)(std::string_view scheme, std::string_view field, double value);
 
-Status check_list(std::string_view scheme, std::string_view field, const std::vector<double>& list, CheckNumber fits) {
+Status check_list(std::string_view scheme, std::string_view field, std::span<const double> list, CheckNumber fits) {
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (Status status = fits(scheme, spec::format("{}[{}]", field, i), list[i]); !status) return status;
   }
@@ -166,9 +172,7 @@ Status check_scheme(const Kerple& s) {
       !status || s.kind == KerpleKind::logarithmic) {
     return status;
   }
-  return check_list("Kerple", "r2", s.r2, [](std::string_view scheme, std::string_view field, double value) {
-    return value <= 2 ? Status() : wrong(scheme, field, value, "more than 0, at most 2");  // beyond, the kernel is not definite
-  });
+  return check_list("Kerple", "r2", s.r2, check_power);
 }
 
 Status check_scheme(const Sandwich& s) {
@@ -235,6 +239,12 @@ struct Parameters {
 };
 
 }  // namespace
+
+Status check_numbers(const NamedNumbers& numbers, NumberRule rule) {
+  const CheckNumber fits = rule == NumberRule::finite ? check_finite : rule == NumberRule::positive ? check_positive : check_power;
+  if (numbers.is_list) return check_list(numbers.scheme, numbers.field, numbers.values, fits);
+  return fits(numbers.scheme, numbers.field, numbers.values[0]);
+}
 
 Status check(const BiasSpec& spec) {
   return std::visit([](const auto& scheme) { return check_scheme(scheme); }, spec);

@@ -2,12 +2,25 @@
 // Validation of a bias spec, and the extents that follow from it.
 #pragma once
 
+#include <span>
+#include <string_view>
+
 #include "phasor/bias.hpp"
 
 namespace phasor::spec {
 
 /// An error says which field, what it is, what is wanted: "T5Buckets: max_distance is 8, wanted more than 8, ...".
 Status check(const BiasSpec& spec);
+
+/// Numbers of a scheme that learn, by themselves, in the words of check: a list, or one number.
+struct NamedNumbers {
+  std::string_view scheme;
+  std::string_view field;
+  std::span<const double> values;
+  bool is_list = true;
+};
+enum class NumberRule : std::uint8_t { finite, positive, power };
+Status check_numbers(const NamedNumbers& numbers, NumberRule rule);
 
 /// The following are of specs that check has seen.
 std::int64_t heads_of(const BiasSpec& spec);

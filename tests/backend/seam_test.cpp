@@ -30,6 +30,18 @@ const Backend* next = nullptr;
     return next == nullptr ? Status() : next->operation(job, execution); \
   }
 
+/// The same of those that work in given memory, and of those that only tell.
+#define PHASOR_RECORD_IN(operation)                                                 \
+  [](auto& job, const Workspace& workspace, const Execution& execution) -> Status { \
+    asked.emplace_back(#operation);                                                 \
+    return next == nullptr ? Status() : next->operation(job, workspace, execution); \
+  }
+#define PHASOR_RECORD_ASKED(operation, nothing)                      \
+  [](const auto& job) {                                              \
+    asked.emplace_back(#operation);                                  \
+    return next == nullptr ? Result(nothing) : next->operation(job); \
+  }
+
 Backend recording_backend() {
   Backend b = {};
   b.name = "recording";
@@ -45,47 +57,14 @@ Backend recording_backend() {
   b.bias_diagonal = PHASOR_RECORD(bias_diagonal);
   b.bias_gradient = PHASOR_RECORD(bias_gradient);
   b.bias_fill = PHASOR_RECORD(bias_fill);
-  b.attention_workspace = [](const AttentionInputs& inputs, const AttentionSpec& spec) -> Result<std::int64_t> {
-    asked.emplace_back("attention_workspace");
-    if (next == nullptr) return std::int64_t{0};
-    return next->attention_workspace(inputs, spec);
-  };
-  b.attention = [](const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionOutputs& outputs,
-                   std::span<std::byte> workspace) -> Status {
-    asked.emplace_back("attention");
-    return next == nullptr ? Status() : next->attention(inputs, spec, outputs, workspace);
-  };
-  b.attention_backward_workspace = [](const AttentionInputs& inputs, const AttentionSpec& spec,
-                                      const AttentionGradients& gradients) -> Result<std::int64_t> {
-    asked.emplace_back("attention_backward_workspace");
-    if (next == nullptr) return std::int64_t{0};
-    return next->attention_backward_workspace(inputs, spec, gradients);
-  };
-  b.attention_backward = [](const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionSaved& saved,
-                            const AttentionGradients& gradients, std::span<std::byte> workspace) -> Status {
-    asked.emplace_back("attention_backward");
-    return next == nullptr ? Status() : next->attention_backward(inputs, spec, saved, gradients, workspace);
-  };
-  b.attention_weights_workspace = [](const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionRows& rows,
-                                     const AttentionWeights& weights) -> Result<std::int64_t> {
-    asked.emplace_back("attention_weights_workspace");
-    if (next == nullptr) return std::int64_t{0};
-    return next->attention_weights_workspace(inputs, spec, rows, weights);
-  };
-  b.attention_weights = [](const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionRows& rows,
-                           const AttentionWeights& weights, std::span<std::byte> workspace) -> Status {
-    asked.emplace_back("attention_weights");
-    return next == nullptr ? Status() : next->attention_weights(inputs, spec, rows, weights, workspace);
-  };
-  b.merge = [](std::span<const AttentionPart> parts, const AttentionOutputs& outputs, const Execution& execution) -> Status {
-    asked.emplace_back("merge");
-    return next == nullptr ? Status() : next->merge(parts, outputs, execution);
-  };
-  b.explain_attention = [](const AttentionInputs& inputs, const AttentionSpec& spec) -> Result<AttentionReport> {
-    asked.emplace_back("explain_attention");
-    if (next == nullptr) return AttentionReport{};
-    return next->explain_attention(inputs, spec);
-  };
+  b.attention_workspace = PHASOR_RECORD_ASKED(attention_workspace, std::int64_t{0});
+  b.attention = PHASOR_RECORD_IN(attention);
+  b.attention_backward_workspace = PHASOR_RECORD_ASKED(attention_backward_workspace, std::int64_t{0});
+  b.attention_backward = PHASOR_RECORD_IN(attention_backward);
+  b.attention_weights_workspace = PHASOR_RECORD_ASKED(attention_weights_workspace, std::int64_t{0});
+  b.attention_weights = PHASOR_RECORD_IN(attention_weights);
+  b.merge = PHASOR_RECORD(merge);
+  b.explain_attention = PHASOR_RECORD_ASKED(explain_attention, AttentionReport{});
   return b;
 }
 
@@ -220,6 +199,30 @@ TEST_F(Watched, every_operation_asks_the_backend_of_its_memory_and_nobody_else) 
     EXPECT_EQ(asked, operation.asks);
     EXPECT_TRUE(memory.is_untouched()) << "written around the backend, which did nothing";
   }
+}
+
+/// What shapes and fields tell needs no backend, and is told before one is asked.
+TEST_F(Watched, a_wrong_call_of_attention_is_refused_before_any_backend_is_asked) {
+  watch(DeviceKind::cuda, false);
+  Memory memory({DeviceKind::cuda, 0});
+  const AttentionInputs inputs = inputs_of(memory);
+  const AttentionOutputs outputs = outputs_of(memory);
+  const AttentionSpec capped = {.softcap = -1};
+  const AttentionSpec narrow = {.terms = {DenseTerm{memory.tensor({1, 3, 1, 2})}}};
+  const AttentionSaved saved = {outputs.out, outputs.lse, outputs.out};
+  std::vector<std::byte> workspace(1 << 20);
+  asked.clear();
+  EXPECT_EQ(attention(inputs, capped, outputs, workspace).message(), "attention: softcap is -1, wanted 0 (none) or a finite number above");
+  EXPECT_EQ(attention_workspace(inputs, narrow).status().message(), "attention: terms[0]: bias has 2 on its last axis, wanted 3 or 1");
+  EXPECT_EQ(attention(inputs, {}, {outputs.out, outputs.out}, workspace).message(),
+            "attention: lse has shape (1, 3, 1, 16), wanted (1, 3, 1, 1)");
+  EXPECT_EQ(attention_backward(inputs, {}, saved, {.q = outputs.out}, workspace).message(),
+            "attention_backward: gradients.q overlaps saved.out, wanted memory apart");
+  EXPECT_EQ(attention_weights(inputs, {}, {.query = 2}, {memory.tensor({1, 2, 1, 3})}, workspace).message(),
+            "attention_weights: weights has 2 queries from 2 on, q has 3, wanted some of those");
+  EXPECT_EQ(merge_attention({}, {outputs.out, outputs.out}).message(), "merge_attention: lse has shape (1, 3, 1, 16), wanted (1, 3, 1, 1)");
+  EXPECT_FALSE(explain_attention(inputs, capped).ok());
+  EXPECT_TRUE(asked.empty());
 }
 
 TEST_F(Watched, a_backend_that_forwards_changes_no_result) {

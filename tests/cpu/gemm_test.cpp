@@ -9,11 +9,11 @@
 namespace phasor::test {
 namespace {
 
+using attend::kKeyTile;
+using attend::kPadding;
+using attend::padded;
 using cpu::AttentionParts;
 using cpu::Gemm;
-using job::kKeyTile;
-using job::kPadding;
-using job::padded;
 
 // ---- Products ----
 

@@ -9,9 +9,9 @@
 namespace phasor::test {
 namespace {
 
-using job::kKeyTile;
-using job::kPadding;
-using job::padded;
+using attend::kKeyTile;
+using attend::kPadding;
+using attend::padded;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 

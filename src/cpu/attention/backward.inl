@@ -11,9 +11,9 @@
 // clang-format on
 
 template <class T>
-void clear_key_gradients(const job::AttentionJob& job, const BackwardTask& task) {
+void clear_key_gradients(const attend::AttentionJob& job, const BackwardTask& task) {
   for (std::int64_t k = task.key_tiles.first; k < task.key_tiles.end; ++k) {
-    const job::TokenTile& keys = job.key_tiles[static_cast<std::size_t>(k)];
+    const attend::TokenTile& keys = job.key_tiles[static_cast<std::size_t>(k)];
     const std::int64_t row = key_row_of(job, keys, task.key_head);
     const auto clear = [&](void* buffer, std::int64_t width) {
       if (buffer != nullptr) fill(rows_at<T>(buffer, row, width), keys.count * width, T{0});
@@ -26,14 +26,14 @@ void clear_key_gradients(const job::AttentionJob& job, const BackwardTask& task)
 /// A tile of queries of one head against the task's tiles of keys, from the first to the last.
 template <class T>
 void backward_rows(BackwardRows<T>& at) {
-  const job::AttentionJob& job = *at.rows.job;
+  const attend::AttentionJob& job = *at.rows.job;
   each_query_buffer(job, [&](void* buffer) {
     T* const out = rows_at<T>(buffer, query_row_of(at), job.shape.padded_width);
     if (out != nullptr) fill(out, at.rows.tile->count * job.shape.padded_width, T{0});
   });
   bool begun = false;
   for (std::int64_t k = at.task->key_tiles.first; k < at.task->key_tiles.end; ++k) {
-    const job::TokenTile& keys = job.key_tiles[static_cast<std::size_t>(k)];
+    const attend::TokenTile& keys = job.key_tiles[static_cast<std::size_t>(k)];
     const TileMask mask = mask_of(job, *at.rows.tile, keys);
     if (mask == TileMask::none) continue;
     if (!begun) begin_backward_rows(at);
@@ -45,7 +45,7 @@ void backward_rows(BackwardRows<T>& at) {
 
 /// One sequence of a task.
 template <class T>
-void backward_sequence(const job::AttentionJob& job, const BackwardTask& task, const job::Sequence& sequence, T* base) {
+void backward_sequence(const attend::AttentionJob& job, const BackwardTask& task, const attend::Sequence& sequence, T* base) {
   const BackwardBuffers<T> buffers = backward_buffers(job, base);
   clear_key_gradients<T>(job, task);
   for (std::int64_t g = 0; g < job.shape.group(); ++g) {
@@ -59,15 +59,15 @@ void backward_sequence(const job::AttentionJob& job, const BackwardTask& task, c
 }
 
 template <class T>
-void backward_task(const job::AttentionJob& job, std::int64_t number, T* base) {
+void backward_task(const attend::AttentionJob& job, std::int64_t number, T* base) {
   BackwardTask task = backward_task_of(job, number);
   const std::int64_t first_head = task.key_head * job.shape.group();
   T* const shifts = rows_at<T>(job.backward.shift, slot_of(job, task.group, task.part, first_head), job.shape.padded_width);
   if (shifts != nullptr) fill(shifts, job.shape.group() * job.shape.padded_width, T{0});
-  const job::SequenceGroup& group = job.groups[static_cast<std::size_t>(task.group)];
+  const attend::SequenceGroup& group = job.groups[static_cast<std::size_t>(task.group)];
   for (std::int64_t s = group.first; s < group.end; ++s) {
-    const job::Sequence& sequence = job.sequences[static_cast<std::size_t>(s)];
-    task.key_tiles = job::key_tiles_of(sequence, task.part, job.backward.parts);
+    const attend::Sequence& sequence = job.sequences[static_cast<std::size_t>(s)];
+    task.key_tiles = attend::key_tiles_of(sequence, task.part, job.backward.parts);
     backward_sequence(job, task, sequence, base);
   }
 }
@@ -76,26 +76,26 @@ void backward_task(const job::AttentionJob& job, std::int64_t number, T* base) {
 
 /// A key tile of one head, to be packed.
 struct PackedTile {
-  const job::AttentionJob* job;
-  const job::TokenTile* tile;
+  const attend::AttentionJob* job;
+  const attend::TokenTile* tile;
   RowsAt at;
 };
 
 /// rows: (kKeyTile, padded width); transposed: its transpose.
 template <class T>
 void pack_both_ways(const PackedTile& packed, const ConstTensorView& view, std::int64_t width, T* rows, T* transposed) {
-  pack_rows<T>(const_stored_rows(view, packed.at), {rows, width, job::kKeyTile}, T{1});
+  pack_rows<T>(const_stored_rows(view, packed.at), {rows, width, attend::kKeyTile}, T{1});
   clear_unseen(*packed.job, *packed.tile, width, rows);
-  transpose<T>({rows, width, job::kKeyTile}, width, {transposed, job::kKeyTile, width});
+  transpose<T>({rows, width, attend::kKeyTile}, width, {transposed, attend::kKeyTile, width});
 }
 
 template <class T>
-void pack_backward_task(const job::AttentionJob& job, std::int64_t task, T* base) {
+void pack_backward_task(const attend::AttentionJob& job, std::int64_t task, T* base) {
   const auto key_tiles = static_cast<std::int64_t>(job.key_tiles.size());
-  const job::TokenTile& tile = job.key_tiles[static_cast<std::size_t>(task % key_tiles)];
+  const attend::TokenTile& tile = job.key_tiles[static_cast<std::size_t>(task % key_tiles)];
   const std::int64_t batch = job.sequences[static_cast<std::size_t>(tile.sequence)].batch;
   const PackedTile packed = {.job = &job, .tile = &tile, .at = {batch, tile.first, task / key_tiles, tile.count}};
-  const std::int64_t panel = task * job::kKeyTile;
+  const std::int64_t panel = task * attend::kKeyTile;
   const std::int64_t width = job.shape.padded_width;
   for (int c = 0; c < job.content_count; ++c) {
     pack_both_ways(packed, job.contents[c].k, width, rows_at<T>(job.panels.keys[c], panel, width),
@@ -110,7 +110,7 @@ void pack_backward_task(const job::AttentionJob& job, std::int64_t task, T* base
 
 /// Every part of the gradients by q of one head, added to the first.
 template <class T>
-void add_parts_task(const job::AttentionJob& job, std::int64_t task) {
+void add_parts_task(const attend::AttentionJob& job, std::int64_t task) {
   const std::int64_t count = job.shape.queries * job.shape.padded_width;
   const std::int64_t next = job.shape.batch * job.shape.heads * count;
   each_query_buffer(job, [&](void* buffer) {
@@ -130,8 +130,8 @@ void store_head(const void* buffer, std::int64_t width, std::int64_t number, con
 }
 
 template <class T>
-void store_gradients_task(const job::AttentionJob& job, std::int64_t task) {
-  const job::BackwardJob& b = job.backward;
+void store_gradients_task(const attend::AttentionJob& job, std::int64_t task) {
+  const attend::BackwardJob& b = job.backward;
   if (b.wants_q) store_head<T>(b.q_raw, job.shape.padded_width, task, b.q_out);
   if (task >= job.shape.batch * job.shape.key_heads) return;
   if (b.wants_k) store_head<T>(b.k_raw, job.shape.padded_width, task, b.k_out);
@@ -141,7 +141,7 @@ void store_gradients_task(const job::AttentionJob& job, std::int64_t task) {
 // ---- Strips ----
 
 template <class T>
-void backward_strip_of(const job::AttentionJob& job, BackwardStage stage, std::int64_t strip) {
+void backward_strip_of(const attend::AttentionJob& job, BackwardStage stage, std::int64_t strip) {
   const auto key_tiles = static_cast<std::int64_t>(job.key_tiles.size());
   const auto groups = static_cast<std::int64_t>(job.groups.size());
   const std::int64_t heads = job.shape.batch * job.shape.heads;
@@ -161,7 +161,7 @@ void backward_strip_of(const job::AttentionJob& job, BackwardStage stage, std::i
   }
 }
 
-void backward_strip(const job::AttentionJob& job, BackwardStage stage, std::int64_t strip) {
+void backward_strip(const attend::AttentionJob& job, BackwardStage stage, std::int64_t strip) {
   job.arithmetic == DType::f64 ? backward_strip_of<double>(job, stage, strip) : backward_strip_of<float>(job, stage, strip);
 }
 

@@ -7,8 +7,8 @@
 /// Query heads that share a key head, and the rows of their queries, head after head. Terms see one head at a time.
 template <class T>
 struct HeadGroup {
-  const job::AttentionJob* job;
-  const job::TokenTile* queries;
+  const attend::AttentionJob* job;
+  const attend::TokenTile* queries;
   std::int64_t key_head;
   std::int64_t first;  // query head
   std::int64_t heads;
@@ -20,9 +20,9 @@ struct HeadGroup {
 template <class T>
 ForwardScratch<T> head_scratch(const HeadGroup<T>& group, std::int64_t head, ForwardScratch<T> s) {
   const std::int64_t row = head * group.queries->count;
-  const job::AttentionShape& shape = group.job->shape;
+  const attend::AttentionShape& shape = group.job->shape;
   for (int c = 0; c < group.job->content_count; ++c) s.content.q[c] += row * shape.padded_width;
-  s.scores += row * job::kKeyTile;
+  s.scores += row * attend::kKeyTile;
   s.out += row * shape.padded_value_width;
   s.maximum += row;
   s.sum += row;
@@ -59,7 +59,7 @@ TileRows<T> tile_rows(const ConstTensorView& x, const TileAt& at, bool packed, T
 
 /// The values of a tile; those that no query sees are zeros.
 template <class T>
-TileRows<T> value_rows(const job::AttentionJob& job, const job::TokenTile& keys, const TileAt& at, T* scratch) {
+TileRows<T> value_rows(const attend::AttentionJob& job, const attend::TokenTile& keys, const TileAt& at, T* scratch) {
   const bool packed = has_unseen(job, keys);
   const TileRows<T> values = tile_rows(job.v, at, packed, scratch);
   if (packed) clear_unseen(job, keys, values.stride, scratch);
@@ -91,8 +91,8 @@ bool read_in_place(const HeadGroup<T>& group, const ConstTensorView& x, const Ti
 
 /// Scores of a group by content alone.
 template <class T>
-void decode_content(const HeadGroup<T>& group, const job::TokenTile& keys, const TileAt& at, const ForwardScratch<T>& s) {
-  const job::AttentionJob& job = *group.job;
+void decode_content(const HeadGroup<T>& group, const attend::TokenTile& keys, const TileAt& at, const ForwardScratch<T>& s) {
+  const attend::AttentionJob& job = *group.job;
   const std::int64_t width = job.shape.padded_width;
   if (job.content_count == 1 && job.decay.log_zeta == nullptr) {
     const DecodeScores<T> to = {group.rows(), s.content.q[0], s.scores};
@@ -107,14 +107,14 @@ void decode_content(const HeadGroup<T>& group, const job::TokenTile& keys, const
                             .b = rows.data,
                             .b_row = rows.stride,
                             .c = s.scores,
-                            .c_row = job::kKeyTile,
+                            .c_row = attend::kKeyTile,
                             .add = false,
                             .factor = nullptr,
                             .next = rows.next});
   }
-  const T* transposed[job::kMaxContents] = {};
+  const T* transposed[attend::kMaxContents] = {};
   for (int c = 0; c < job.content_count; ++c) {
-    pack_transposed<T>(const_stored_rows(job.contents[c].k, at.rows), {s.split_keys[c], job::kKeyTile, width});
+    pack_transposed<T>(const_stored_rows(job.contents[c].k, at.rows), {s.split_keys[c], attend::kKeyTile, width});
     transposed[c] = s.split_keys[c];
   }
   for (std::int64_t h = 0; h < group.heads; ++h) {
@@ -126,7 +126,7 @@ void decode_content(const HeadGroup<T>& group, const job::TokenTile& keys, const
 
 /// out <- factor out + p v
 template <class T>
-void decode_values(const HeadGroup<T>& group, const job::TokenTile& keys, const TileRows<T>& values, const T* factor,
+void decode_values(const HeadGroup<T>& group, const attend::TokenTile& keys, const TileRows<T>& values, const T* factor,
                    const ForwardScratch<T>& s) {
   const std::int64_t width = group.job->shape.padded_value_width;
   const std::int64_t step = values.next == nullptr ? keys.count : 16;  // so that what is asked for comes in parts
@@ -137,7 +137,7 @@ void decode_values(const HeadGroup<T>& group, const job::TokenTile& keys, const 
                  .n = width,
                  .k = count,
                  .a = s.scores + j,
-                 .a_row = job::kKeyTile,
+                 .a_row = attend::kKeyTile,
                  .a_k = 1,
                  .b = values.data + j * values.stride,
                  .b_row = values.stride,
@@ -150,24 +150,24 @@ void decode_values(const HeadGroup<T>& group, const job::TokenTile& keys, const 
 
 /// One tile of keys for a group. With terms the group is one head, whose rows these are.
 template <class T>
-void decode_tile(const HeadGroup<T>& group, const RowTile<T>& first, const job::TokenTile& keys, std::int64_t next,
+void decode_tile(const HeadGroup<T>& group, const RowTile<T>& first, const attend::TokenTile& keys, std::int64_t next,
                  const ForwardScratch<T>& s) {
-  const job::AttentionJob& job = *group.job;
+  const attend::AttentionJob& job = *group.job;
   const TileMask mask = mask_of(job, *group.queries, keys);
   const TileAt at = {{first.batch, keys.first, group.key_head, keys.count}, next};
   decode_content(group, keys, at, s);
   const ScoreTile<T> tile = score_tile(first, keys, s.scores);
   each_term(job, s.base, [&](const auto& term, T* scratch) { term_add(term, tile, scratch); });
   for (std::int64_t h = 0; h < group.heads; ++h) {
-    const ScoreTile<T> own = score_tile(first, keys, s.scores + h * group.queries->count * job::kKeyTile);
+    const ScoreTile<T> own = score_tile(first, keys, s.scores + h * group.queries->count * attend::kKeyTile);
     if (job.softcap > 0) cap_scores(first, own.scores);
-    if (mask == TileMask::part || keys.count < job::kKeyTile) mask_tile(own, -std::numeric_limits<T>::infinity());
+    if (mask == TileMask::part || keys.count < attend::kKeyTile) mask_tile(own, -std::numeric_limits<T>::infinity());
   }
   const bool risen =
       update_softmax(SoftmaxRows<T>{.rows = group.rows(), .scores = s.scores, .maximum = s.maximum, .sum = s.sum, .factor = s.factor});
   for (std::int64_t h = 0; job.dropout.present && h < group.heads; ++h) {
     const RowTile<T> own = row_tile<T>(job, *group.queries, group.first + h);
-    drop_weights(score_tile(own, keys, s.scores + h * group.queries->count * job::kKeyTile), 0);
+    drop_weights(score_tile(own, keys, s.scores + h * group.queries->count * attend::kKeyTile), 0);
   }
   each_term(job, s.base, [&](const auto& term, T* scratch) {
     if (risen) term_rescale(term, first, s.factor, scratch);
@@ -182,7 +182,7 @@ void decode_tile(const HeadGroup<T>& group, const RowTile<T>& first, const job::
 /// A group against tiles of keys, from the last to the first.
 template <class T>
 void decode_rows(const HeadGroup<T>& group, Columns key_tiles, const ForwardScratch<T>& s) {
-  const job::AttentionJob& job = *group.job;
+  const attend::AttentionJob& job = *group.job;
   RowTile<T> first = row_tile<T>(job, *group.queries, group.first);
   for (std::int64_t h = 0; h < group.heads; ++h) {
     pack_content_rows(row_tile<T>(job, *group.queries, group.first + h), head_scratch(group, h, s).content);
@@ -193,10 +193,10 @@ void decode_rows(const HeadGroup<T>& group, Columns key_tiles, const ForwardScra
   }
   each_term(job, s.base, [&](const auto& term, T* scratch) { term_begin(term, first, scratch); });
   fill(s.out, group.rows() * job.shape.padded_value_width, T{0});
-  fill(s.maximum, job::kQueryTile, -std::numeric_limits<T>::infinity());
-  fill(s.sum, job::kQueryTile, T{0});
+  fill(s.maximum, attend::kQueryTile, -std::numeric_limits<T>::infinity());
+  fill(s.sum, attend::kQueryTile, T{0});
   for (std::int64_t k = key_tiles.end - 1; k >= key_tiles.first; --k) {
-    const job::TokenTile& keys = job.key_tiles[static_cast<std::size_t>(k)];
+    const attend::TokenTile& keys = job.key_tiles[static_cast<std::size_t>(k)];
     if (mask_of(job, *group.queries, keys) == TileMask::none) continue;
     if (skips_the_rest(first, s.maximum, k)) break;
     decode_tile(group, first, keys, k > key_tiles.first ? job.key_tiles[static_cast<std::size_t>(k - 1)].first - keys.first : 0, s);
@@ -207,7 +207,7 @@ void decode_rows(const HeadGroup<T>& group, Columns key_tiles, const ForwardScra
 /// What a split found for a tile of queries of one head, to be merged.
 template <class T>
 void store_partial(const RowTile<T>& rows, std::int64_t split, const ForwardScratch<T>& s) {
-  const job::AttentionJob& job = *rows.job;
+  const attend::AttentionJob& job = *rows.job;
   const std::int64_t width = job.shape.padded_value_width;
   const std::int64_t tokens = job.shape.batch * job.shape.queries;
   for (std::int64_t i = 0; i < rows.tile->count; ++i) {
@@ -221,18 +221,18 @@ void store_partial(const RowTile<T>& rows, std::int64_t split, const ForwardScra
 
 /// One split of the keys of a sequence and key head, for all its queries.
 template <class T>
-void split_task(const job::AttentionJob& job, std::int64_t task, T* base) {
+void split_task(const attend::AttentionJob& job, std::int64_t task, T* base) {
   // Heads of one token usually lie side by side: one after the other for the same keys, they find the pages at hand.
   const std::int64_t key_head = task % job.shape.key_heads;
   const std::int64_t split = task / job.shape.key_heads % job.key_splits;
-  const job::Sequence& sequence = job.sequences[static_cast<std::size_t>(task / job.key_splits / job.shape.key_heads)];
-  const std::int64_t first = std::min(sequence.first_key_tile + split * job::kSplitTiles, sequence.end_key_tile);
-  const std::int64_t end = std::min(first + job::kSplitTiles, sequence.end_key_tile);
+  const attend::Sequence& sequence = job.sequences[static_cast<std::size_t>(task / job.key_splits / job.shape.key_heads)];
+  const std::int64_t first = std::min(sequence.first_key_tile + split * attend::kSplitTiles, sequence.end_key_tile);
+  const std::int64_t end = std::min(first + attend::kSplitTiles, sequence.end_key_tile);
   const ForwardScratch<T> s = forward_scratch(forward_layout(job), base);
   const std::int64_t heads = (key_head + 1) * job.shape.group();
   for (std::int64_t t = sequence.first_query_tile; t < sequence.end_query_tile; ++t) {
-    const job::TokenTile& queries = job.query_tiles[static_cast<std::size_t>(t)];
-    const std::int64_t together = job.terms.empty() ? job::kQueryTile / queries.count : 1;
+    const attend::TokenTile& queries = job.query_tiles[static_cast<std::size_t>(t)];
+    const std::int64_t together = job.terms.empty() ? attend::kQueryTile / queries.count : 1;
     for (std::int64_t head = key_head * job.shape.group(); head < heads; head += together) {
       const HeadGroup<T> group = {&job, &queries, key_head, head, std::min(together, heads - head)};
       decode_rows(group, {first, end}, s);
@@ -243,7 +243,7 @@ void split_task(const job::AttentionJob& job, std::int64_t task, T* base) {
 
 /// The splits of one query tile of one head, made one, in order.
 template <class T>
-void merge_task(const job::AttentionJob& job, std::int64_t task, T* base) {
+void merge_task(const attend::AttentionJob& job, std::int64_t task, T* base) {
   const auto query_tiles = static_cast<std::int64_t>(job.query_tiles.size());
   const RowTile<T> rows = row_tile<T>(job, job.query_tiles[static_cast<std::size_t>(task % query_tiles)], task / query_tiles);
   const ForwardScratch<T> s = forward_scratch(forward_layout(job), base);

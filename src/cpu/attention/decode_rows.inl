@@ -18,7 +18,7 @@ struct RowsInPlace {
 #if PHASOR_LANES && HWY_TARGET == HWY_NEON
 constexpr std::int64_t kRowsAhead = 6;
 #else
-constexpr std::int64_t kRowsAhead = job::kKeyTile;
+constexpr std::int64_t kRowsAhead = attend::kKeyTile;
 #endif
 
 template <DType dtype>
@@ -103,7 +103,7 @@ HWY_INLINE void dot_in_place(const DecodeScores<T>& to, const RowsInPlace<dtype>
   for (int i = 0; i < kRows; ++i) {
     HWY_UNROLL(4)
     for (int j = 0; j < kDotKeys && kSums > 1; ++j) sum[0][i][j] = add(sum[0][i][j], sum[kSums - 1][i][j]);
-    reduce_four_sums<T>(sum[0][i], to.scores + (row + i) * job::kKeyTile + key);
+    reduce_four_sums<T>(sum[0][i], to.scores + (row + i) * attend::kKeyTile + key);
   }
 }
 template <DType dtype, int kRows = kDotRows, class T = Computed<dtype>>
@@ -167,7 +167,7 @@ HWY_INLINE void add_values_in_place(const DecodeOut<T>& to, const RowsInPlace<dt
   for (int j = 0; j < kKeys; ++j) {
     at[j] = values.data + (key + j) * values.stride;
     HWY_UNROLL(4)
-    for (int i = 0; i < kRows; ++i) p[i][j] = to.p[(row + i) * job::kKeyTile + key + j];
+    for (int i = 0; i < kRows; ++i) p[i][j] = to.p[(row + i) * attend::kKeyTile + key + j];
   }
   HWY_UNROLL(4)
   for (int i = 0; i < kRows; ++i) factor[i] = set(key == 0 && to.factor != nullptr ? to.factor[row + i] : T{1});

@@ -5,15 +5,15 @@
 /// What the weights of one row of a tile are multiplied by: 0 or the factor; 0 behind the last key.
 template <class T>
 struct DropoutRow {
-  HWY_ALIGN T factor[job::kKeyTile];
+  HWY_ALIGN T factor[attend::kKeyTile];
 };
 
 /// Keys of a tile by the blocks of numbers that they read: neighbours in one block share it. Keys at consecutive positions have seventeen
 /// blocks at most, keys far apart one each.
 struct DropoutBlocks {
   std::int64_t count = 0;
-  std::int64_t block[job::kKeyTile];
-  std::int64_t number[job::kKeyTile];  // of a key, among the words of all blocks
+  std::int64_t block[attend::kKeyTile];
+  std::int64_t number[attend::kKeyTile];  // of a key, among the words of all blocks
 };
 inline void find_blocks(const std::int64_t* positions, std::int64_t keys, DropoutBlocks& out) {
   for (std::int64_t j = 0; j < keys; ++j) {
@@ -25,12 +25,12 @@ inline void find_blocks(const std::int64_t* positions, std::int64_t keys, Dropou
 
 template <class T>
 HWY_NOINLINE void draw_row(const ScoreTile<T>& tile, const DropoutBlocks& blocks, std::int64_t row, DropoutRow<T>& out) {
-  const job::DropoutJob& dropout = tile.rows->job->dropout;
+  const attend::DropoutJob& dropout = tile.rows->job->dropout;
   const auto head = dropout.first_head + static_cast<std::uint32_t>(tile.rows->head);
   const auto sequence = dropout.first_sequence + static_cast<std::uint32_t>(tile.rows->tile->sequence);
   const math::PhiloxKey key = math::dropout_row_key(dropout.seed, tile.rows->positions[row], head, sequence);
   const auto factor = static_cast<T>(dropout.factor);
-  T of_words[4 * job::kKeyTile];
+  T of_words[4 * attend::kKeyTile];
   for (std::int64_t b = 0; b < blocks.count; ++b) {
     const math::PhiloxBlock words = math::dropout_words(key, blocks.block[b], dropout.offset);
     for (int w = 0; w < 4; ++w) of_words[4 * b + w] = words.word[w] >= dropout.threshold ? factor : T{0};
@@ -41,7 +41,7 @@ HWY_NOINLINE void draw_row(const ScoreTile<T>& tile, const DropoutBlocks& blocks
   } else {
     for (std::int64_t j = 0; j < keys; ++j) out.factor[j] = of_words[blocks.number[j]];
   }
-  std::fill(out.factor + keys, out.factor + job::kKeyTile, T{0});
+  std::fill(out.factor + keys, out.factor + attend::kKeyTile, T{0});
 }
 
 /// The weights of a tile, in place; rows from `first_row` on.
@@ -52,7 +52,7 @@ HWY_NOINLINE void drop_weights(const ScoreTile<T>& tile, std::int64_t first_row)
   DropoutRow<T> row;
   for (std::int64_t i = first_row; i < tile.rows->tile->count; ++i) {
     draw_row(tile, blocks, i, row);
-    T* const weights = tile.scores + i * job::kKeyTile;
-    for (int j = 0; j < job::kKeyTile; j += lanes<T>) store(mul(load(weights + j), load(row.factor + j)), weights + j);
+    T* const weights = tile.scores + i * attend::kKeyTile;
+    for (int j = 0; j < attend::kKeyTile; j += lanes<T>) store(mul(load(weights + j), load(row.factor + j)), weights + j);
   }
 }

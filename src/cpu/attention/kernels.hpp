@@ -2,17 +2,17 @@
 // The kernels of attention: one table entry a target, as for rotation.
 #pragma once
 
-#include "job/attention/attention.hpp"
+#include "cpu/attention/job/attention.hpp"
 #include "phasor/result.hpp"
 
 namespace phasor::cpu {
 
 /// Strips and tasks are independent and may run in any order.
 struct AttentionKernels {
-  void (*pack)(const job::AttentionJob& job, std::int64_t task);      // fills the panels; key heads * key tiles tasks
-  void (*forward)(const job::AttentionJob& job, std::int64_t strip);  // job.strips of them
-  void (*merge)(const job::AttentionJob& job, std::int64_t strip);    // after forward, where key_splits is above 1; job.strips
-  void (*weights)(const job::AttentionJob& job, std::int64_t strip);  // of some rows, after pack; job.strips
+  void (*pack)(const attend::AttentionJob& job, std::int64_t task);      // fills the panels; key heads * key tiles tasks
+  void (*forward)(const attend::AttentionJob& job, std::int64_t strip);  // job.strips of them
+  void (*merge)(const attend::AttentionJob& job, std::int64_t strip);    // after forward, where key_splits is above 1; job.strips
+  void (*weights)(const attend::AttentionJob& job, std::int64_t strip);  // of some rows, after pack; job.strips
 };
 /// The backward's stages, in this order, each after the one before has ended on every strip. Between add_parts and store contents are
 /// undone.
@@ -24,7 +24,7 @@ enum class BackwardStage : std::uint8_t {
   store,      // to the caller's tensors
 };
 struct AttentionBackwardKernels {
-  void (*backward)(const job::AttentionJob& job, BackwardStage stage, std::int64_t strip);  // job.strips of them
+  void (*backward)(const attend::AttentionJob& job, BackwardStage stage, std::int64_t strip);  // job.strips of them
 };
 
 /// Those of the active target (cpu/common/targets.hpp).

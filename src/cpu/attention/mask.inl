@@ -6,8 +6,8 @@ enum class TileMask : std::uint8_t { none, part, all };
 /// Limits of windows from here on limit nothing: distances are below 2^62.
 constexpr std::int64_t kNoLimit = std::int64_t{1} << 62;
 
-inline TileMask mask_of(const job::AttentionJob& job, const job::TokenTile& queries, const job::TokenTile& keys) {
-  const job::MaskJob& mask = job.mask;
+inline TileMask mask_of(const attend::AttentionJob& job, const attend::TokenTile& queries, const attend::TokenTile& keys) {
+  const attend::MaskJob& mask = job.mask;
   const std::int64_t prefix = job.sequences[static_cast<std::size_t>(queries.sequence)].prefix;
   const std::int64_t nearest = queries.min_position - keys.max_position;
   const std::int64_t farthest = queries.max_position - keys.min_position;
@@ -24,17 +24,17 @@ HWY_INLINE Reg<T> capped_unless_hidden(Reg<T> score, Reg<T> capped) {
 }
 
 /// One score, but for the key mask.
-inline bool visible_by_distance(const job::MaskJob& mask, std::int64_t prefix, std::int64_t query_position, std::int64_t key_position) {
+inline bool visible_by_distance(const attend::MaskJob& mask, std::int64_t prefix, std::int64_t query_position, std::int64_t key_position) {
   const std::int64_t r = query_position - key_position;
   return (!mask.causal || r >= 0 || key_position < prefix) && r <= mask.left && -r <= mask.right;
 }
-inline bool hidden_by_mask(const job::MaskJob& mask, std::int64_t batch, std::int64_t key) {
+inline bool hidden_by_mask(const attend::MaskJob& mask, std::int64_t batch, std::int64_t key) {
   return mask.key_mask != nullptr && mask.key_mask[batch * mask.mask_strides[0] + key * mask.mask_strides[1]] == 0;
 }
 /// Row and column within the tile.
 template <class T>
 bool visible_at(const ScoreTile<T>& tile, std::int64_t row, std::int64_t column) {
-  const job::AttentionJob& job = *tile.rows->job;
+  const attend::AttentionJob& job = *tile.rows->job;
   const std::int64_t prefix = job.sequences[static_cast<std::size_t>(tile.keys->sequence)].prefix;
   return visible_by_distance(job.mask, prefix, tile.rows->positions[row], tile.key_positions[column]) &&
          !hidden_by_mask(job.mask, tile.rows->batch, tile.keys->first + column);
@@ -46,8 +46,8 @@ struct Columns {
   std::int64_t end;
 };
 /// What a row of a regular tile sees: `reach` is the column at distance 0.
-inline Columns columns_seen(const job::AttentionJob& job, const job::TokenTile& keys, std::int64_t reach) {
-  const job::MaskJob& mask = job.mask;
+inline Columns columns_seen(const attend::AttentionJob& job, const attend::TokenTile& keys, std::int64_t reach) {
+  const attend::MaskJob& mask = job.mask;
   Columns seen = {0, keys.count};
   if (mask.causal) {
     const std::int64_t prefix = job.sequences[static_cast<std::size_t>(keys.sequence)].prefix;
@@ -74,7 +74,7 @@ template <class T>
 Slab slab_at(const ScoreTile<T>& tile, std::int64_t row) {
   constexpr std::int64_t kRows = 16;  // blind_rows counts in the same: a slab must not hold rows that the softmax leaves out
   const std::int64_t count = tile.rows->tile->count;
-  if (!tile.partial) return {row, count - row, 0, job::kKeyTile};
+  if (!tile.partial) return {row, count - row, 0, attend::kKeyTile};
   const std::int64_t end = std::min(row + kRows, count);
   const std::int64_t first_column = columns_seen(*tile.rows->job, *tile.keys, tile.distance + row).first / 16 * 16;
   const std::int64_t end_column = (columns_seen(*tile.rows->job, *tile.keys, tile.distance + end - 1).end + 15) / 16 * 16;
@@ -93,11 +93,11 @@ template <class T>
 void mask_tile(const ScoreTile<T>& tile, T hidden) {
   const RowTile<T>& rows = *tile.rows;
   for (std::int64_t i = 0; i < rows.tile->count; ++i) {
-    T* const row = tile.scores + i * job::kKeyTile;
+    T* const row = tile.scores + i * attend::kKeyTile;
     if (tile.regular) {
       const Columns seen = columns_seen(*rows.job, *tile.keys, tile.distance + i);
       fill(row, seen.first, hidden);
-      fill(row + seen.end, job::kKeyTile - seen.end, hidden);
+      fill(row + seen.end, attend::kKeyTile - seen.end, hidden);
       if (!tile.keys->masked) continue;
       for (std::int64_t j = seen.first; j < seen.end; ++j) {
         if (hidden_by_mask(rows.job->mask, rows.batch, tile.keys->first + j)) row[j] = hidden;
@@ -106,15 +106,15 @@ void mask_tile(const ScoreTile<T>& tile, T hidden) {
       for (std::int64_t j = 0; j < tile.keys->count; ++j) {
         if (!visible_at(tile, i, j)) row[j] = hidden;
       }
-      fill(row + tile.keys->count, job::kKeyTile - tile.keys->count, hidden);
+      fill(row + tile.keys->count, attend::kKeyTile - tile.keys->count, hidden);
     }
   }
 }
 
 /// The tile of scores of a tile of queries and one of keys.
 template <class T>
-ScoreTile<T> score_tile(const RowTile<T>& rows, const job::TokenTile& keys, T* scores) {
-  const job::TokenTile& queries = *rows.tile;
+ScoreTile<T> score_tile(const RowTile<T>& rows, const attend::TokenTile& keys, T* scores) {
+  const attend::TokenTile& queries = *rows.tile;
   const std::int64_t* positions = rows.job->key_positions + rows.batch * rows.job->key_position_stride + keys.first;
   return {.rows = &rows,
           .keys = &keys,
@@ -129,7 +129,7 @@ ScoreTile<T> score_tile(const RowTile<T>& rows, const job::TokenTile& keys, T* s
 // ---- Keys that no query sees: what is in their memory, NaN perhaps, must not meet a weight of 0 ----
 
 /// Whether every query of the sequence is too far from this key, or before it.
-inline bool out_of_reach(const job::AttentionJob& job, const job::Sequence& sequence, std::int64_t key_position) {
+inline bool out_of_reach(const attend::AttentionJob& job, const attend::Sequence& sequence, std::int64_t key_position) {
   std::int64_t first = INT64_MAX;
   std::int64_t last = INT64_MIN;
   for (std::int64_t t = sequence.first_query_tile; t < sequence.end_query_tile; ++t) {
@@ -142,20 +142,20 @@ inline bool out_of_reach(const job::AttentionJob& job, const job::Sequence& sequ
 }
 
 /// Whether the mask or distance hides a key of the tile from every query.
-inline bool has_unseen(const job::AttentionJob& job, const job::TokenTile& tile) {
-  const job::Sequence& sequence = job.sequences[static_cast<std::size_t>(tile.sequence)];
+inline bool has_unseen(const attend::AttentionJob& job, const attend::TokenTile& tile) {
+  const attend::Sequence& sequence = job.sequences[static_cast<std::size_t>(tile.sequence)];
   return tile.masked || out_of_reach(job, sequence, tile.min_position) || out_of_reach(job, sequence, tile.max_position);
 }
 /// Of a key of such a tile.
-inline bool is_unseen(const job::AttentionJob& job, const job::TokenTile& tile, std::int64_t column) {
-  const job::Sequence& sequence = job.sequences[static_cast<std::size_t>(tile.sequence)];
+inline bool is_unseen(const attend::AttentionJob& job, const attend::TokenTile& tile, std::int64_t column) {
+  const attend::Sequence& sequence = job.sequences[static_cast<std::size_t>(tile.sequence)];
   const std::int64_t key = tile.first + column;
   return hidden_by_mask(job.mask, sequence.batch, key) ||
          out_of_reach(job, sequence, job.key_positions[sequence.batch * job.key_position_stride + key]);
 }
 /// Their rows become zeros.
 template <class T>
-void clear_unseen(const job::AttentionJob& job, const job::TokenTile& tile, std::int64_t width, T* rows) {
+void clear_unseen(const attend::AttentionJob& job, const attend::TokenTile& tile, std::int64_t width, T* rows) {
   const bool some = has_unseen(job, tile);
   for (std::int64_t j = 0; some && j < tile.count; ++j) {
     if (is_unseen(job, tile, j)) fill(rows + j * width, width, T{0});

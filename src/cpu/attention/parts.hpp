@@ -5,14 +5,14 @@
 
 #include <cstdint>
 
-#include "job/attention/attention.hpp"
+#include "cpu/attention/job/attention.hpp"
 #include "phasor/tensor_view.hpp"
 
 namespace phasor::cpu {
 
-using job::kKeyTile;
-using job::kPadding;
-using job::padded;
+using attend::kKeyTile;
+using attend::kPadding;
+using attend::padded;
 
 /// C (m, n) = A (m, k) B (k, n), or added to C. Rows of B and C are contiguous, A is read by any two strides: a transposed A is but
 /// strides. n is a multiple of 16.

@@ -3,7 +3,7 @@
 
 /// Of a head; -infinity where there are none.
 template <class T>
-T sink_of(const job::AttentionJob& job, std::int64_t head) {
+T sink_of(const attend::AttentionJob& job, std::int64_t head) {
   return job.sinks == nullptr ? -std::numeric_limits<T>::infinity() : static_cast<const T*>(job.sinks)[head];
 }
 
@@ -34,10 +34,10 @@ void take_sink(const RowTile<T>& rows, T* maximum, T* sum, T* out) {
 /// By mask and distance. Only asked of queries whose lse is their sink.
 template <class T>
 bool sees_a_key(const RowTile<T>& rows, std::int64_t row) {
-  const job::AttentionJob& job = *rows.job;
-  const job::Sequence& sequence = job.sequences[static_cast<std::size_t>(rows.tile->sequence)];
+  const attend::AttentionJob& job = *rows.job;
+  const attend::Sequence& sequence = job.sequences[static_cast<std::size_t>(rows.tile->sequence)];
   for (std::int64_t k = sequence.first_key_tile; k < sequence.end_key_tile; ++k) {
-    const job::TokenTile& keys = job.key_tiles[static_cast<std::size_t>(k)];
+    const attend::TokenTile& keys = job.key_tiles[static_cast<std::size_t>(k)];
     if (mask_of(job, *rows.tile, keys) == TileMask::none) continue;
     const ScoreTile<T> tile = score_tile(rows, keys, static_cast<T*>(nullptr));
     for (std::int64_t j = 0; j < keys.count; ++j) {

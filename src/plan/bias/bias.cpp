@@ -46,6 +46,20 @@ struct AddNumbers {
   void operator()(const Scheme& /*s*/) const {}
 };
 
+/// What a scheme with such rows is called.
+const char* table_name(const RowRule& row) {
+  switch (row.kind) {
+    case RowRule::Kind::t5:
+      return "T5Buckets";
+    case RowRule::Kind::shaw:
+      return "ShawClip";
+    case RowRule::Kind::window:
+      return "SwinTable";
+    default:
+      return "DebertaBuckets";
+  }
+}
+
 /// Where each scheme keeps its parameters, in the order of its gradient.
 struct SetParameters {
   std::span<const double> from;
@@ -96,6 +110,66 @@ Result<BiasPlan> with_parameters(const BiasPlan& plan, std::span<const double> p
     }
     return other;
   });
+}
+
+Status check_parameters(const BiasSource& bias, std::span<const double> numbers) {
+  using Scheme = BiasSource::Scheme;
+  using spec::NumberRule;
+  const auto heads = static_cast<std::size_t>(bias.heads);
+  const auto check = [](const spec::NamedNumbers& some, NumberRule rule) { return spec::check_numbers(some, rule); };
+  switch (bias.scheme) {
+    case Scheme::alibi:
+      return check({"Alibi", "slopes", numbers}, NumberRule::finite);
+    case Scheme::table:
+      return check({table_name(bias.row), "table", numbers}, NumberRule::finite);
+    case Scheme::kerple: {
+      const std::span<const double> r2 = numbers.subspan(heads);
+      if (Status s = check({"Kerple", "r1", numbers.first(heads)}, NumberRule::positive); !s) return s;
+      if (Status s = check({"Kerple", "r2", r2}, NumberRule::positive); !s || bias.kerple == KerpleKind::logarithmic) return s;
+      return check({"Kerple", "r2", r2}, NumberRule::power);
+    }
+    case Scheme::sandwich:
+      return {};
+    case Scheme::fire: {
+      const std::size_t layers = numbers.size() - 2;
+      if (Status s = check({"Fire", "mlp.parameters", numbers.first(layers)}, NumberRule::finite); !s) return s;
+      if (Status s = check({"Fire", "c", numbers.subspan(layers, 1), false}, NumberRule::positive); !s) return s;
+      return check({"Fire", "length", numbers.subspan(layers + 1, 1), false}, NumberRule::positive);
+    }
+    case Scheme::dynamic_mlp:
+      return check({"DynamicMlp", "mlp.parameters", numbers}, NumberRule::finite);
+    case Scheme::swin_v2:
+      break;
+  }
+  return check({"SwinV2", "mlp.parameters", numbers}, NumberRule::finite);
+}
+
+BiasSource with_parameters(const BiasSource& bias, std::span<double> numbers) {
+  BiasSource other = bias;
+  switch (bias.scheme) {
+    case BiasSource::Scheme::alibi:
+      for (double& slope : numbers) slope = rounded(slope, bias.rounding);
+      other.slopes = numbers.data();
+      break;
+    case BiasSource::Scheme::table:
+      other.table = numbers.data();
+      break;
+    case BiasSource::Scheme::kerple:
+      other.r1 = numbers.data();
+      other.r2 = numbers.data() + bias.heads;
+      break;
+    case BiasSource::Scheme::sandwich:
+      break;
+    case BiasSource::Scheme::fire:
+      other.fire.c = numbers[numbers.size() - 2];
+      other.fire.length = numbers[numbers.size() - 1];
+      [[fallthrough]];
+    case BiasSource::Scheme::dynamic_mlp:
+    case BiasSource::Scheme::swin_v2:
+      other.mlp.parameters = numbers.data();
+      break;
+  }
+  return other;
 }
 
 }  // namespace phasor::plan

@@ -27,6 +27,11 @@ Result<BiasPlan> make_bias_plan(const BiasSpec& spec);
 /// The same with other parameters, as many as it has, in the order of add_gradient. Lets no exception out.
 Result<BiasPlan> with_parameters(const BiasPlan& plan, std::span<const double> parameters);
 
+/// The same of a source, in two steps: numbers that cannot be are an error in the words of spec::check; then the source reads `numbers`,
+/// which stay as long as it (ALiBi's are rounded there).
+Status check_parameters(const BiasSource& bias, std::span<const double> numbers);
+BiasSource with_parameters(const BiasSource& bias, std::span<double> numbers);
+
 /// Some heads, and for FIRE the position of the query.
 struct BiasSlice {
   std::int64_t first_head;

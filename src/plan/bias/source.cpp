@@ -25,6 +25,7 @@ struct MakeSource {
   void operator()(const Alibi& s) const {
     bias.scheme = Scheme::alibi;
     bias.form = s.form;
+    bias.rounding = s.rounding;
     bias.slopes = plan.slopes.data();
   }
   void operator()(const Kerple& s) const {

@@ -51,9 +51,10 @@ struct BiasSource {
   std::int64_t heads = 0;
   std::int64_t rows = 0;
   AlibiForm form = AlibiForm::symmetric;
-  const double* slopes = nullptr;  // Alibi: (heads)
-  const double* table = nullptr;   // (heads, rows); null: zeros
-  RowRule row;                     // of a table
+  SlopeRounding rounding = SlopeRounding::float64;  // Alibi: of slopes that come with a call
+  const double* slopes = nullptr;                   // Alibi: (heads)
+  const double* table = nullptr;                    // (heads, rows); null: zeros
+  RowRule row;                                      // of a table
   KerpleKind kerple = KerpleKind::logarithmic;
   const double* r1 = nullptr;  // Kerple: (heads), and so is r2
   const double* r2 = nullptr;

@@ -168,14 +168,16 @@ inline const Family kFamilies[] = {
 };
 
 /// A sequence has as many rows of sums as distances, fewer than it has tokens, queries and keys alike; groups of sequences that could
-/// reach more have at most four per token, or are as few as sixteen tasks need. A diagonal has margins. And a few words per sequence.
+/// reach more have at most four per token, or are as few as sixteen tasks need. A diagonal has margins, and is
+/// chained to parameters in float64, of all sequences at once. And a few words per sequence.
 inline std::int64_t most_term_bytes(const Packed& call, const Family& family, bool scattered) {
   const auto sequences = static_cast<std::int64_t>(call.starts.size()) - 1;
   const std::int64_t few_groups = 16 / kHeads + 1;
   const std::int64_t margins = family.is_bias ? 336 * sequences : 32;
   std::int64_t rows = 2 * call.tokens + margins;
   if (!family.by_distance || scattered) rows = 4 * 2 * call.tokens + few_groups * (family.rows + 256) + margins;
-  return kHeads * rows * family.width * 4 + 256 * sequences + 4096;
+  const std::int64_t chained = family.is_bias ? 8 * (kHeads + 1) * family.rows : 0;
+  return kHeads * rows * family.width * 4 + chained + 256 * sequences + 4096;
 }
 
 }  // namespace phasor::test

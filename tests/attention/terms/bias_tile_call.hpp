@@ -26,13 +26,13 @@ struct Call {
   std::vector<double> gate = {};  // (Tq, H)
 };
 
-inline std::vector<job::TokenTile> cut(const Ids& positions, std::int64_t most) {
-  std::vector<job::TokenTile> tiles;
+inline std::vector<attend::TokenTile> cut(const Ids& positions, std::int64_t most) {
+  std::vector<attend::TokenTile> tiles;
   const auto n = static_cast<std::int64_t>(positions.size());
   for (std::int64_t first = 0; first < n; first += most) {
     const std::int64_t count = std::min(most, n - first);
     const auto begin = positions.begin() + first;
-    job::TokenTile tile{.first = first, .count = count};
+    attend::TokenTile tile{.first = first, .count = count};
     tile.min_position = *std::min_element(begin, begin + count);
     tile.max_position = *std::max_element(begin, begin + count);
     tile.consecutive = true;
@@ -47,7 +47,7 @@ template <class T>
 class Made {
  public:
   explicit Made(const Call& call)
-      : call_(call), query_tiles_(cut(call.queries, job::kQueryTile)), key_tiles_(cut(call.keys, job::kKeyTile)) {
+      : call_(call), query_tiles_(cut(call.queries, attend::kQueryTile)), key_tiles_(cut(call.keys, attend::kKeyTile)) {
     const auto queries = static_cast<std::int64_t>(call.queries.size());
     const auto keys = static_cast<std::int64_t>(call.keys.size());
     job.shape = {1, queries, keys, call.heads, call.heads, 4, 4, 16, 16};
@@ -62,10 +62,13 @@ class Made {
     job.key_tiles = key_tiles_;
     job.mask.causal = call.causal;
     job.backward.parts = 2;
-    spec_.query_positions = positions(call.queries.data(), queries);
-    spec_.key_positions = positions(call.keys.data(), keys);
-    if (call.causal) spec_.visibility.mask = Mask::causal;
-    term_ = {call.bias, call.first_head};
+    asked_.query_positions = {true, positions(call.queries.data(), queries)};
+    asked_.key_positions = {true, positions(call.keys.data(), keys)};
+    asked_.visibility.causal = call.causal;
+    term_.bias = plan::source_of(call.bias.plan());
+    term_.parameter_count = call.bias.parameter_count();
+    term_.first_head = call.first_head;
+    status = attend::make_bias_numbers(term_, call.heads, "test", numbers_);
     if (!call.gate.empty()) {
       term_.gate = view(call.gate.data(), {1, queries, call.heads, 1});
       gradient_.features = view(gate_gradient.data(), {1, queries, call.heads, 1});
@@ -76,32 +79,35 @@ class Made {
   void make(const TermGradient* gradient) {
     const auto [least_query, most_query] = std::minmax_element(call_.queries.begin(), call_.queries.end());
     const auto [least_key, most_key] = std::minmax_element(call_.keys.begin(), call_.keys.end());
-    context_ = {&spec_, &job, 1, *least_query - *most_key, *most_query - *least_key, gradient, &term_.bias.plan(), "test"};
+    context_ = {&asked_, &job, &runner_, *least_query - *most_key, *most_query - *least_key, gradient, &numbers_, "test"};
     attend::Arena measure;
     status = attend::make_term(term_, context_, measure, made_);
     if (!status) return;
     workspace_.assign(static_cast<std::size_t>(measure.needed()), std::byte{0xff});
-    attend::Arena arena(workspace_);
+    const Workspace workspace = workspace_;
+    attend::Arena arena(workspace);
     status = attend::make_term(term_, context_, arena, made_);
   }
-  const job::BiasJob& term() const { return std::get<job::BiasJob>(made_); }
-  Status finish() { return attend::finish_term(term_, term(), context_); }
+  const attend::BiasJob& term() const { return std::get<attend::BiasJob>(made_); }
+  void finish() { attend::finish_term(term_, term(), context_); }
 
  private:
   const Call& call_;
-  job::Sequence sequence_;
-  job::SequenceGroup group_ = {.first = 0, .end = 1};
-  std::vector<job::TokenTile> query_tiles_;
-  std::vector<job::TokenTile> key_tiles_;
-  AttentionSpec spec_;
-  BiasTerm term_{call_.bias};
+  attend::Sequence sequence_;
+  attend::SequenceGroup group_ = {.first = 0, .end = 1};
+  std::vector<attend::TokenTile> query_tiles_;
+  std::vector<attend::TokenTile> key_tiles_;
+  job::AttentionJob asked_;
+  job::BiasTermJob term_;
+  attend::BiasNumbers numbers_;
+  Runner runner_ = {};
   TermGradient gradient_;
   attend::TermContext context_{};
-  job::TermJob made_;
+  attend::TermJob made_;
   std::vector<std::byte> workspace_;
 
  public:
-  job::AttentionJob job;
+  attend::AttentionJob job;
   Status status;
   std::vector<double> parameters = std::vector<double>(static_cast<std::size_t>(call_.bias.parameter_count()), 0.5);
   std::vector<double> gate_gradient = std::vector<double>(call_.gate.size(), 0.25);

@@ -3,33 +3,33 @@
 #include "cpu/attention/loops.inl"
 
 template <class T>
-RowTile<T> hand_row_tile(const job::AttentionJob& job, const job::TokenTile& tile, std::int64_t head) {
+RowTile<T> hand_row_tile(const attend::AttentionJob& job, const attend::TokenTile& tile, std::int64_t head) {
   return {.job = &job, .tile = &tile, .batch = 0, .head = head, .q = nullptr, .positions = job.query_positions + tile.first};
 }
 
 /// What the formula of a bias works in.
 template <class T>
 struct FormulaMemory {
-  explicit FormulaMemory(const job::BiasJob& term) : numbers(static_cast<std::size_t>(job::formula_scratch(term.source)) + 1) {}
+  explicit FormulaMemory(const attend::BiasJob& term) : numbers(static_cast<std::size_t>(attend::formula_scratch(term.source)) + 1) {}
   T* data() { return static_cast<T*>(static_cast<void*>(numbers.data())); }
   std::vector<double> numbers;
 };
 
 /// matrix: (H, Tq, Tk). Forward: what the term adds to zeros; backward: ds.
 template <class T>
-void bias_forward(const job::AttentionJob& job, const job::BiasJob& term, double* matrix) {
-  std::vector<T> scores(job::kQueryTile * job::kKeyTile);
+void bias_forward(const attend::AttentionJob& job, const attend::BiasJob& term, double* matrix) {
+  std::vector<T> scores(attend::kQueryTile * attend::kKeyTile);
   FormulaMemory<T> memory(term);
   for (std::int64_t head = 0; head < job.shape.heads; ++head) {
-    for (const job::TokenTile& queries : job.query_tiles) {
+    for (const attend::TokenTile& queries : job.query_tiles) {
       const RowTile<T> rows = hand_row_tile<T>(job, queries, head);
-      for (const job::TokenTile& keys : job.key_tiles) {
+      for (const attend::TokenTile& keys : job.key_tiles) {
         std::fill(scores.begin(), scores.end(), T{0});
         term_add(term, score_tile(rows, keys, scores.data()), memory.data());
         for (std::int64_t i = 0; i < queries.count; ++i) {
           for (std::int64_t j = 0; j < keys.count; ++j) {
             matrix[(head * job.shape.queries + queries.first + i) * job.shape.keys + keys.first + j] =
-                static_cast<double>(scores[static_cast<std::size_t>(i * job::kKeyTile + j)]);
+                static_cast<double>(scores[static_cast<std::size_t>(i * attend::kKeyTile + j)]);
           }
         }
       }
@@ -38,18 +38,18 @@ void bias_forward(const job::AttentionJob& job, const job::BiasJob& term, double
 }
 
 template <class T>
-void bias_backward(const job::AttentionJob& job, const job::BiasJob& term, const double* matrix) {
-  std::vector<T> ds(job::kQueryTile * job::kKeyTile);
+void bias_backward(const attend::AttentionJob& job, const attend::BiasJob& term, const double* matrix) {
+  std::vector<T> ds(attend::kQueryTile * attend::kKeyTile);
   FormulaMemory<T> memory(term);
   for (std::int64_t head = 0; head < job.shape.heads; ++head) {
-    for (const job::TokenTile& queries : job.query_tiles) {
+    for (const attend::TokenTile& queries : job.query_tiles) {
       const RowTile<T> rows = hand_row_tile<T>(job, queries, head);
       for (std::size_t k = 0; k < job.key_tiles.size(); ++k) {
-        const job::TokenTile& keys = job.key_tiles[k];
+        const attend::TokenTile& keys = job.key_tiles[k];
         std::fill(ds.begin(), ds.end(), T{0});
         for (std::int64_t i = 0; i < queries.count; ++i) {
           for (std::int64_t j = 0; j < keys.count; ++j) {
-            ds[static_cast<std::size_t>(i * job::kKeyTile + j)] =
+            ds[static_cast<std::size_t>(i * attend::kKeyTile + j)] =
                 static_cast<T>(matrix[(head * job.shape.queries + queries.first + i) * job.shape.keys + keys.first + j]);
           }
         }

@@ -3,7 +3,7 @@
 // the parts of cpu/attention/amx/processor.hpp. Included once, in the namespace of the target that machines with AMX have.
 
 /// Whether the matrix unit does a job: bfloat16 that is met as given, no term that wants probabilities, no dropout.
-inline bool amx_serves(const job::AttentionJob& job) {
+inline bool amx_serves(const attend::AttentionJob& job) {
   if (!amx::kCompiled || job.q.dtype != DType::bf16 || job.key_splits > 0 || job.panels.values == nullptr) return false;
   if (job.content_count != 1 || job.contents[0].q.dtype != DType::bf16 || job.contents[0].k.dtype != DType::bf16) return false;
   if (job.content_shift != nullptr || job.decay.log_zeta != nullptr || job.certified_skip || job.dropout.present || !(job.scale > 0))
@@ -20,11 +20,11 @@ inline amx::Rows amx_rows(const ConstTensorView& x, const RowsAt& at) {
 
 /// Panels are as far apart as those of float32, so that half of each is free.
 inline BFloat16* amx_panel(void* panels, std::int64_t panel, std::int64_t width) {
-  return reinterpret_cast<BFloat16*>(static_cast<float*>(panels) + panel * width * job::kKeyTile);
+  return reinterpret_cast<BFloat16*>(static_cast<float*>(panels) + panel * width * attend::kKeyTile);
 }
 
 /// The values of a tile of which no query sees some: a copy in which those are zeros.
-inline amx::Rows amx_seen_values(const job::AttentionJob& job, const job::TokenTile& tile, const RowsAt& at, BFloat16* copy) {
+inline amx::Rows amx_seen_values(const attend::AttentionJob& job, const attend::TokenTile& tile, const RowsAt& at, BFloat16* copy) {
   const amx::Rows from = amx_rows(job.v, at);
   for (std::int64_t j = 0; j < from.count; ++j) {
     BFloat16* const row = copy + j * from.channels;
@@ -37,20 +37,20 @@ inline amx::Rows amx_seen_values(const job::AttentionJob& job, const job::TokenT
   return {copy, from.channels, from.count, from.channels};
 }
 
-inline void amx_pack_task(const job::AttentionJob& job, std::int64_t task) {
+inline void amx_pack_task(const attend::AttentionJob& job, std::int64_t task) {
   const auto key_tiles = static_cast<std::int64_t>(job.key_tiles.size());
-  const job::TokenTile& tile = job.key_tiles[static_cast<std::size_t>(task % key_tiles)];
+  const attend::TokenTile& tile = job.key_tiles[static_cast<std::size_t>(task % key_tiles)];
   const RowsAt at = {job.sequences[static_cast<std::size_t>(tile.sequence)].batch, tile.first, task / key_tiles, tile.count};
   const std::int64_t width = job.shape.value_width;
   BFloat16* const values = amx_panel(job.panels.values, task, width);
   const amx::Session session;
   amx::pack_keys(amx_rows(job.contents[0].k, at), amx_panel(job.panels.keys_transposed[0], task, job.shape.width));
-  amx::pack_values(has_unseen(job, tile) ? amx_seen_values(job, tile, at, values + width * job::kKeyTile) : amx_rows(job.v, at), values);
+  amx::pack_values(has_unseen(job, tile) ? amx_seen_values(job, tile, at, values + width * attend::kKeyTile) : amx_rows(job.v, at), values);
 }
 
 /// Some rows of a tile of queries on their way through the keys.
 struct AmxBlock {
-  job::TokenTile tile;
+  attend::TokenTile tile;
   RowTile<float> rows;
   BFloat16* q;
   amx::Output out;
@@ -59,7 +59,7 @@ struct AmxBlock {
 };
 
 inline void amx_begin(const RowTile<float>& rows, std::int64_t first, const ForwardScratch<float>& s, AmxBlock& block) {
-  const job::AttentionShape& shape = rows.job->shape;
+  const attend::AttentionShape& shape = rows.job->shape;
   block.tile = *rows.tile;
   block.tile.first += first;
   block.tile.count = std::min(amx::kBlockRows, rows.tile->count - first);
@@ -78,10 +78,10 @@ inline void amx_begin(const RowTile<float>& rows, std::int64_t first, const Forw
 
 /// Scale, terms, soft cap and mask; gives what the softmax is still to multiply by.
 inline float amx_finish_scores(const ScoreTile<float>& tile, TileMask mask, const ForwardScratch<float>& s) {
-  const job::AttentionJob& job = *tile.rows->job;
+  const attend::AttentionJob& job = *tile.rows->job;
   auto scale = static_cast<float>(job.scale);
   if (!job.terms.empty() || job.softcap > 0) {
-    for (std::int64_t at = 0; at < amx::kBlockRows * job::kKeyTile; at += lanes<float>) {
+    for (std::int64_t at = 0; at < amx::kBlockRows * attend::kKeyTile; at += lanes<float>) {
       store(mul(load(tile.scores + at), set(scale)), tile.scores + at);
     }
     scale = 1;
@@ -91,16 +91,16 @@ inline float amx_finish_scores(const ScoreTile<float>& tile, TileMask mask, cons
     amx::keep_awake();
   });
   if (job.softcap > 0) cap_scores(*tile.rows, tile.scores);
-  if (mask == TileMask::part || tile.keys->count < job::kKeyTile) mask_tile(tile, -std::numeric_limits<float>::infinity());
+  if (mask == TileMask::part || tile.keys->count < attend::kKeyTile) mask_tile(tile, -std::numeric_limits<float>::infinity());
   return scale;
 }
 
 /// A block against tiles of keys, from the last to the first. `panel`: of key tile 0 for this head.
 inline void amx_walk(AmxBlock& block, Columns key_tiles, std::int64_t panel, const ForwardScratch<float>& s) {
   constexpr amx::Parts kParts = amx::Parts::two;  // one would be a quarter faster, and its errors those of bfloat16
-  const job::AttentionJob& job = *block.rows.job;
+  const attend::AttentionJob& job = *block.rows.job;
   for (std::int64_t k = key_tiles.end - 1; k >= key_tiles.first; --k) {
-    const job::TokenTile& keys = job.key_tiles[static_cast<std::size_t>(k)];
+    const attend::TokenTile& keys = job.key_tiles[static_cast<std::size_t>(k)];
     const TileMask mask = mask_of(job, block.tile, keys);
     if (mask == TileMask::none) continue;
     amx::scores(block.q, amx_panel(job.panels.keys_transposed[0], panel + k, job.shape.width), job.shape.width, s.scores);
@@ -123,10 +123,10 @@ inline void amx_end(AmxBlock& block, std::int64_t first, const ForwardScratch<fl
 
 /// A tile of queries of one head. Its blocks share panels of keys while those are near; terms want one block after the other.
 inline void amx_forward_rows(const RowTile<float>& rows, Columns key_tiles, std::int64_t panel, const ForwardScratch<float>& s) {
-  static_assert(job::kQueryTile % amx::kBlockRows == 0 && job::kKeyTile == amx::kTileKeys);
+  static_assert(attend::kQueryTile % amx::kBlockRows == 0 && attend::kKeyTile == amx::kTileKeys);
   constexpr std::int64_t kNearTiles = 8;
-  const job::AttentionJob& job = *rows.job;
-  AmxBlock blocks[job::kQueryTile / amx::kBlockRows];
+  const attend::AttentionJob& job = *rows.job;
+  AmxBlock blocks[attend::kQueryTile / amx::kBlockRows];
   const amx::Session session;
   const std::int64_t count = (rows.tile->count + amx::kBlockRows - 1) / amx::kBlockRows;
   for (std::int64_t b = 0; b < count; ++b) amx_begin(rows, b * amx::kBlockRows, s, blocks[b]);

@@ -6,10 +6,10 @@ struct BackwardTask {
   std::int64_t group;
   std::int64_t key_head;
   std::int64_t part;
-  job::TileRange key_tiles;  // of the sequence
+  attend::TileRange key_tiles;  // of the sequence
 };
 
-inline BackwardTask backward_task_of(const job::AttentionJob& job, std::int64_t task) {
+inline BackwardTask backward_task_of(const attend::AttentionJob& job, std::int64_t task) {
   const std::int64_t parts = job.backward.parts;
   return {.group = task / parts / job.shape.key_heads,
           .key_head = task / parts % job.shape.key_heads,
@@ -29,10 +29,10 @@ struct BackwardRows {
 /// Where the gradient of a query's row begins, in rows of padded_width.
 template <class T>
 std::int64_t query_row_of(const BackwardRows<T>& at) {
-  const job::AttentionShape& shape = at.rows.job->shape;
+  const attend::AttentionShape& shape = at.rows.job->shape;
   return ((at.task->part * shape.batch + at.rows.batch) * shape.heads + at.rows.head) * shape.queries + at.rows.tile->first;
 }
-inline std::int64_t key_row_of(const job::AttentionJob& job, const job::TokenTile& keys, std::int64_t key_head) {
+inline std::int64_t key_row_of(const attend::AttentionJob& job, const attend::TokenTile& keys, std::int64_t key_head) {
   const std::int64_t batch = job.sequences[static_cast<std::size_t>(keys.sequence)].batch;
   return (batch * job.shape.key_heads + key_head) * job.shape.keys + keys.first;
 }
@@ -45,19 +45,19 @@ T* rows_at(void* buffer, std::int64_t row, std::int64_t width) {
 
 /// body(buffer, its width) for every different buffer of gradients by q, or by k.
 template <class Body>
-void each_query_buffer(const job::AttentionJob& job, const Body& body) {
+void each_query_buffer(const attend::AttentionJob& job, const Body& body) {
   for (int c = 0; c < job.content_count; ++c) body(job.backward.q[c]);
   if (job.backward.q_raw != job.backward.q[0]) body(job.backward.q_raw);
 }
 template <class Body>
-void each_key_buffer(const job::AttentionJob& job, const Body& body) {
+void each_key_buffer(const attend::AttentionJob& job, const Body& body) {
   for (int c = 0; c < job.content_count; ++c) body(job.backward.k[c]);
   if (job.backward.k_raw != job.backward.k[0]) body(job.backward.k_raw);
 }
 
 template <class T>
 BackwardTile<T> backward_tile_of(const BackwardRows<T>& at, T* k_gradient) {
-  const job::AttentionJob& job = *at.rows.job;
+  const attend::AttentionJob& job = *at.rows.job;
   return {.out_gradient = at.buffers.out_gradient,
           .q_gradient = rows_at<T>(job.backward.q_raw, query_row_of(at), job.shape.padded_width),
           .k_gradient = k_gradient,
@@ -74,7 +74,7 @@ const T* number_of(const ConstTensorView& view, const RowTile<T>& rows, std::int
 /// <do_i, o_i> - dlse_i: what the softmax subtracts from the gradient by its probabilities.
 template <class T>
 void row_sums(const BackwardRows<T>& at) {
-  const job::AttentionJob& job = *at.rows.job;
+  const attend::AttentionJob& job = *at.rows.job;
   const std::int64_t width = job.shape.padded_value_width;
   const T* const out = at.buffers.spare;
   for (std::int64_t i = 0; i < at.rows.tile->count; ++i) {
@@ -89,7 +89,7 @@ void row_sums(const BackwardRows<T>& at) {
 /// Queries that see no key: whatever their memory holds, NaN perhaps, takes no part.
 template <class T>
 void clear_blind_rows(const BackwardRows<T>& at) {
-  const job::AttentionJob& job = *at.rows.job;
+  const attend::AttentionJob& job = *at.rows.job;
   for (std::int64_t i = 0; i < at.rows.tile->count; ++i) {
     if (!is_blind(at.rows, i, at.buffers.lse[i])) continue;
     const std::int64_t width = job.shape.padded_width;
@@ -103,14 +103,14 @@ void clear_blind_rows(const BackwardRows<T>& at) {
 template <class T>
 ContentRows<T> content_rows_of(const BackwardBuffers<T>& buffers) {
   ContentRows<T> content = {.q = {}, .decayed = buffers.spare};
-  for (int c = 0; c < job::kMaxContents; ++c) content.q[c] = buffers.content_q[c];
+  for (int c = 0; c < attend::kMaxContents; ++c) content.q[c] = buffers.content_q[c];
   return content;
 }
 
 /// What the forward gave and what flows in: lse, out_gradient, and out, in `spare`.
 template <class T>
 void load_saved(const BackwardRows<T>& at) {
-  const job::AttentionJob& job = *at.rows.job;
+  const attend::AttentionJob& job = *at.rows.job;
   const BackwardBuffers<T>& b = at.buffers;
   const std::int64_t value_width = job.shape.padded_value_width;
   const RowsAt place = {at.rows.batch, at.rows.tile->first, at.rows.head, at.rows.tile->count};
@@ -121,7 +121,7 @@ void load_saved(const BackwardRows<T>& at) {
 
 template <class T>
 void begin_backward_rows(BackwardRows<T>& at) {
-  const job::AttentionJob& job = *at.rows.job;
+  const attend::AttentionJob& job = *at.rows.job;
   const BackwardBuffers<T>& b = at.buffers;
   load_saved(at);
   row_sums(at);
@@ -132,7 +132,7 @@ void begin_backward_rows(BackwardRows<T>& at) {
   }
   clear_blind_rows(at);
   for (T* tile : {b.scores, b.dp, b.slope}) {  // what partial tiles leave out is read, and must be numbers
-    if (tile != nullptr) fill(tile, at.rows.tile->count * job::kKeyTile, T{0});
+    if (tile != nullptr) fill(tile, at.rows.tile->count * attend::kKeyTile, T{0});
   }
   for (int c = 0; c < job.content_count; ++c) fill(b.content_gradient[c], at.rows.tile->count * job.shape.padded_width, T{0});
   const BackwardTile<T> tile = backward_tile_of<T>(at, nullptr);
@@ -142,7 +142,7 @@ void begin_backward_rows(BackwardRows<T>& at) {
 /// Sums over the rows, added to the slot's.
 template <class T>
 void add_shift_gradient(const BackwardRows<T>& at) {
-  const job::AttentionJob& job = *at.rows.job;
+  const attend::AttentionJob& job = *at.rows.job;
   const std::int64_t width = job.shape.padded_width;
   T* const out = rows_at<T>(job.backward.shift, slot_of(job, at.task->group, at.task->part, at.rows.head), width);
   const Reg<T> scale = set(static_cast<T>(job.scale));
@@ -155,7 +155,7 @@ void add_shift_gradient(const BackwardRows<T>& at) {
 
 template <class T>
 void finish_backward_rows(const BackwardRows<T>& at) {
-  const job::AttentionJob& job = *at.rows.job;
+  const attend::AttentionJob& job = *at.rows.job;
   const BackwardTile<T> tile = backward_tile_of<T>(at, nullptr);
   each_term(job, at.base, [&](const auto& term, T* scratch) { term_backward_finish(term, at.rows, tile, scratch); });
   if (job.backward.wants_shift) add_shift_gradient(at);

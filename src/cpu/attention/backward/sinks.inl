@@ -14,9 +14,9 @@ void forget_unanswered(const BackwardRows<T>& at) {
 
 /// The rows of one query tile of one head. The host adds these sums up in order.
 template <class T>
-void sink_gradient_task(const job::AttentionJob& job, std::int64_t task, T* base) {
+void sink_gradient_task(const attend::AttentionJob& job, std::int64_t task, T* base) {
   const auto query_tiles = static_cast<std::int64_t>(job.query_tiles.size());
-  const job::TokenTile& tile = job.query_tiles[static_cast<std::size_t>(task % query_tiles)];
+  const attend::TokenTile& tile = job.query_tiles[static_cast<std::size_t>(task % query_tiles)];
   const BackwardRows<T> at = {
       .rows = row_tile<T>(job, tile, task / query_tiles), .task = nullptr, .buffers = backward_buffers(job, base), .base = base};
   const T sink = sink_of<T>(job, at.rows.head);

@@ -4,23 +4,23 @@
 /// Panels of one key tile.
 template <class T>
 struct BackwardPanels {
-  const T* keys_transposed[job::kMaxContents];
-  const T* keys[job::kMaxContents];
+  const T* keys_transposed[attend::kMaxContents];
+  const T* keys[attend::kMaxContents];
   const T* values_transposed;
   const T* next;  // keys_transposed of the next tile; null: there is none
 };
 template <class T>
-BackwardPanels<T> backward_panels(const job::AttentionJob& job, std::int64_t key_head, std::int64_t key_tile) {
+BackwardPanels<T> backward_panels(const attend::AttentionJob& job, std::int64_t key_head, std::int64_t key_tile) {
   const std::int64_t panel = key_head * static_cast<std::int64_t>(job.key_tiles.size()) + key_tile;
-  const std::int64_t size = panel * job.shape.padded_width * job::kKeyTile;
+  const std::int64_t size = panel * job.shape.padded_width * attend::kKeyTile;
   BackwardPanels<T> p = {};
   for (int c = 0; c < job.content_count; ++c) {
     p.keys_transposed[c] = static_cast<const T*>(job.panels.keys_transposed[c]) + size;
     p.keys[c] = static_cast<const T*>(job.panels.keys[c]) + size;
   }
   const bool is_last = key_tile + 1 == static_cast<std::int64_t>(job.key_tiles.size());
-  p.next = is_last ? nullptr : p.keys_transposed[0] + job.shape.padded_width * job::kKeyTile;
-  p.values_transposed = static_cast<const T*>(job.panels.values_transposed) + panel * job.shape.padded_value_width * job::kKeyTile;
+  p.next = is_last ? nullptr : p.keys_transposed[0] + job.shape.padded_width * attend::kKeyTile;
+  p.values_transposed = static_cast<const T*>(job.panels.values_transposed) + panel * job.shape.padded_value_width * attend::kKeyTile;
   return p;
 }
 
@@ -31,11 +31,11 @@ struct Next {
   std::int64_t count;
 };
 template <class T>
-Next<T> next_rows(const job::AttentionJob& job, const T* data, std::int64_t width) {
+Next<T> next_rows(const attend::AttentionJob& job, const T* data, std::int64_t width) {
   constexpr std::int64_t kNear = std::int64_t{1} << 20;  // bytes: the near caches hold as much
   const std::int64_t all = job.shape.keys * (3 * job.shape.padded_width + 2 * job.shape.padded_value_width);
   const bool is_far = data != nullptr && all * static_cast<std::int64_t>(sizeof(T)) > kNear;
-  return {data, is_far ? width * job::kKeyTile : 0};
+  return {data, is_far ? width * attend::kKeyTile : 0};
 }
 
 /// cap tanh(s / cap), and its slope; -infinity stays, and has none.
@@ -43,7 +43,7 @@ template <class T>
 void cap_with_slope(const RowTile<T>& rows, T* scores, T* slope) {
   const auto cap = static_cast<T>(rows.job->softcap);
   const Reg<T> inverse = set(T{1} / cap);
-  for (std::int64_t at = 0; at < rows.tile->count * job::kKeyTile; at += lanes<T>) {
+  for (std::int64_t at = 0; at < rows.tile->count * attend::kKeyTile; at += lanes<T>) {
     const Reg<T> s = load(scores + at);
     const Reg<T> t = hyperbolic_tangent<T>(mul(s, inverse));
     store(capped_unless_hidden<T>(s, mul(set(cap), t)), scores + at);
@@ -58,10 +58,10 @@ HWY_NOINLINE void score_gradients(const BackwardRows<T>& at) {
   for (std::int64_t i = 0; i < at.rows.tile->count; ++i) {
     const Reg<T> lse = base_of<T>(set(b.lse[i]));
     const Reg<T> row_sum = set(b.row_sum[i]);
-    T* const p = b.scores + i * job::kKeyTile;
-    T* const dp = b.dp + i * job::kKeyTile;
+    T* const p = b.scores + i * attend::kKeyTile;
+    T* const dp = b.dp + i * attend::kKeyTile;
     HWY_UNROLL(8)
-    for (int j = 0; j < job::kKeyTile; j += lanes<T>) {
+    for (int j = 0; j < attend::kKeyTile; j += lanes<T>) {
       const Reg<T> probability = exponential<T>(sub(load(p + j), lse));
       const Reg<T> ds = mul(probability, sub(load(dp + j), row_sum));
       store(probability, p + j);
@@ -81,9 +81,9 @@ HWY_NOINLINE void dropped_score_gradients(const BackwardRows<T>& at, const Score
     draw_row(tile, blocks, i, row);
     const Reg<T> lse = base_of<T>(set(b.lse[i]));
     const Reg<T> row_sum = set(b.row_sum[i]);
-    T* const p = b.scores + i * job::kKeyTile;
-    T* const dp = b.dp + i * job::kKeyTile;
-    for (int j = 0; j < job::kKeyTile; j += lanes<T>) {
+    T* const p = b.scores + i * attend::kKeyTile;
+    T* const dp = b.dp + i * attend::kKeyTile;
+    for (int j = 0; j < attend::kKeyTile; j += lanes<T>) {
       const Reg<T> factor = load(row.factor + j);
       const Reg<T> probability = exponential<T>(sub(load(p + j), lse));
       const Reg<T> ds = mul(probability, sub(mul(load(dp + j), factor), row_sum));
@@ -96,7 +96,7 @@ HWY_NOINLINE void dropped_score_gradients(const BackwardRows<T>& at, const Score
 /// Scores as the forward made them, -infinity where not seen.
 template <class T>
 void scores_again(const BackwardRows<T>& at, const ScoreTile<T>& tile, const BackwardPanels<T>& panels, TileMask mask) {
-  const job::AttentionJob& job = *at.rows.job;
+  const attend::AttentionJob& job = *at.rows.job;
   ContentRows<T> content = content_rows_of(at.buffers);
   const Next<T> next = next_rows(job, panels.values_transposed, job.shape.padded_value_width);
   content.next = next.data;
@@ -104,24 +104,24 @@ void scores_again(const BackwardRows<T>& at, const ScoreTile<T>& tile, const Bac
   content_scores(tile, content, panels.keys_transposed, at.buffers.dp);
   each_term(job, at.base, [&](const auto& term, T* scratch) { term_add(term, tile, scratch); });
   if (job.softcap > 0) cap_with_slope(at.rows, tile.scores, at.buffers.slope);
-  if (mask == TileMask::part || tile.keys->count < job::kKeyTile) mask_tile(tile, -std::numeric_limits<T>::infinity());
+  if (mask == TileMask::part || tile.keys->count < attend::kKeyTile) mask_tile(tile, -std::numeric_limits<T>::infinity());
 }
 
 template <class T>
-T* value_gradient_of(const BackwardRows<T>& at, const job::TokenTile& keys) {
-  const job::AttentionJob& job = *at.rows.job;
+T* value_gradient_of(const BackwardRows<T>& at, const attend::TokenTile& keys) {
+  const attend::AttentionJob& job = *at.rows.job;
   return rows_at<T>(job.backward.v, key_row_of(job, keys, at.task->key_head), job.shape.padded_value_width);
 }
 template <class T>
-T* key_gradient_of(const BackwardRows<T>& at, const job::TokenTile& keys, int content) {
-  const job::AttentionJob& job = *at.rows.job;
+T* key_gradient_of(const BackwardRows<T>& at, const attend::TokenTile& keys, int content) {
+  const attend::AttentionJob& job = *at.rows.job;
   return rows_at<T>(job.backward.k[content], key_row_of(job, keys, at.task->key_head), job.shape.padded_width);
 }
 
 /// dp = do v^T, and what terms on the side of values add.
 template <class T>
 void probability_gradients(const BackwardRows<T>& at, const ScoreTile<T>& dp, const BackwardPanels<T>& panels) {
-  const job::AttentionJob& job = *at.rows.job;
+  const attend::AttentionJob& job = *at.rows.job;
   const std::int64_t width = job.shape.padded_value_width;
   const Next<T> next = next_rows<T>(job, value_gradient_of(at, *dp.keys), width);
   Slab slab = {};
@@ -134,9 +134,9 @@ void probability_gradients(const BackwardRows<T>& at, const ScoreTile<T>& dp, co
                  .a_row = width,
                  .a_k = 1,
                  .b = panels.values_transposed + slab.first,
-                 .b_row = job::kKeyTile,
-                 .c = dp.scores + row * job::kKeyTile + slab.first,
-                 .c_row = job::kKeyTile,
+                 .b_row = attend::kKeyTile,
+                 .c = dp.scores + row * attend::kKeyTile + slab.first,
+                 .c_row = attend::kKeyTile,
                  .add = false,
                  .factor = nullptr,
                  .next = next.data,
@@ -178,9 +178,9 @@ void add_to_keys(const ScoreTile<T>& weights, const KeyProduct<T>& product) {
     gemm(Gemm<T>{.m = std::min(step, count - key),
                  .n = width,
                  .k = rows.end - rows.first,
-                 .a = weights.scores + rows.first * job::kKeyTile + key,
+                 .a = weights.scores + rows.first * attend::kKeyTile + key,
                  .a_row = 1,
-                 .a_k = job::kKeyTile,
+                 .a_k = attend::kKeyTile,
                  .b = product.rows + rows.first * width,
                  .b_row = width,
                  .c = product.out + key * width,
@@ -203,8 +203,8 @@ void add_to_queries(const ScoreTile<T>& ds, const T* keys, const Next<T>& next, 
     gemm(Gemm<T>{.m = slab.rows,
                  .n = width,
                  .k = columns,
-                 .a = ds.scores + row * job::kKeyTile + slab.first,
-                 .a_row = job::kKeyTile,
+                 .a = ds.scores + row * attend::kKeyTile + slab.first,
+                 .a_row = attend::kKeyTile,
                  .a_k = 1,
                  .b = keys + slab.first * width,
                  .b_row = width,
@@ -227,7 +227,7 @@ struct MetRows {
 /// The gradient of one content.
 template <class T>
 void content_gradient(const BackwardRows<T>& at, const ScoreTile<T>& ds, int content, const MetRows<T>& met) {
-  const job::AttentionJob& job = *at.rows.job;
+  const attend::AttentionJob& job = *at.rows.job;
   const std::int64_t width = job.shape.padded_width;
   T* const out = key_gradient_of(at, *ds.keys, content);
   if (job.backward.wants_q || job.backward.wants_shift) {
@@ -241,10 +241,10 @@ void content_gradient(const BackwardRows<T>& at, const ScoreTile<T>& ds, int con
 template <class T>
 void share_of_content(const ScoreTile<T>& ds, int content, T* out) {
   const RowTile<T>& rows = *ds.rows;
-  fill(out, rows.tile->count * job::kKeyTile, T{0});
+  fill(out, rows.tile->count * attend::kKeyTile, T{0});
   for (std::int64_t i = 0; i < rows.tile->count; ++i) {
     for (std::int64_t j = 0; j < ds.keys->count; ++j) {
-      const std::int64_t at = i * job::kKeyTile + j;
+      const std::int64_t at = i * attend::kKeyTile + j;
       if (content_at(*rows.job, rows.positions[i], ds.key_positions[j]) == content) out[at] = ds.scores[at];
     }
   }
@@ -253,7 +253,7 @@ void share_of_content(const ScoreTile<T>& ds, int content, T* out) {
 /// Every content's gradient. The probabilities have done their work by then: their tile is free.
 template <class T>
 void content_gradients(const BackwardRows<T>& at, const ScoreTile<T>& ds, const BackwardPanels<T>& panels) {
-  const job::AttentionJob& job = *at.rows.job;
+  const attend::AttentionJob& job = *at.rows.job;
   const BackwardBuffers<T>& b = at.buffers;
   if (job.decay.present) {  // b.spare still holds the queries as they met
     const std::int64_t width = job.shape.padded_width;
@@ -277,12 +277,12 @@ void content_gradients(const BackwardRows<T>& at, const ScoreTile<T>& ds, const 
 /// Terms get ds. Those that reach keys get a tile of kKeyTile rows, also where the last tile has fewer.
 template <class T>
 void term_gradients(const BackwardRows<T>& at, const ScoreTile<T>& ds) {
-  const job::AttentionJob& job = *at.rows.job;
+  const attend::AttentionJob& job = *at.rows.job;
   const std::int64_t width = job.shape.padded_width;
   T* const keys = rows_at<T>(job.backward.k_raw, key_row_of(job, *ds.keys, at.task->key_head), width);
-  const bool is_short = keys != nullptr && ds.keys->count < job::kKeyTile;
+  const bool is_short = keys != nullptr && ds.keys->count < attend::kKeyTile;
   T* const k_gradient = is_short ? at.buffers.key_tile : keys;
-  if (is_short) fill(k_gradient, job::kKeyTile * width, T{0});
+  if (is_short) fill(k_gradient, attend::kKeyTile * width, T{0});
   const BackwardTile<T> tile = backward_tile_of<T>(at, k_gradient);
   each_term(job, at.base, [&](const auto& term, T* scratch) { term_gradient(term, ds, tile, scratch); });
   for (std::int64_t d = 0; is_short && d < ds.keys->count * width; d += lanes<T>)
@@ -290,11 +290,11 @@ void term_gradients(const BackwardRows<T>& at, const ScoreTile<T>& ds) {
 }
 
 template <class T>
-void backward_tile(const BackwardRows<T>& at, const job::TokenTile& keys, std::int64_t key_tile, TileMask mask) {
-  const job::AttentionJob& job = *at.rows.job;
-  const job::BackwardJob& wanted = job.backward;
+void backward_tile(const BackwardRows<T>& at, const attend::TokenTile& keys, std::int64_t key_tile, TileMask mask) {
+  const attend::AttentionJob& job = *at.rows.job;
+  const attend::BackwardJob& wanted = job.backward;
   ScoreTile<T> scores = score_tile(at.rows, keys, at.buffers.scores);
-  scores.partial = scores.regular && (mask == TileMask::part || keys.count < job::kKeyTile);
+  scores.partial = scores.regular && (mask == TileMask::part || keys.count < attend::kKeyTile);
   ScoreTile<T> ds = scores;
   ds.scores = at.buffers.dp;
   const BackwardPanels<T> panels = backward_panels<T>(job, at.task->key_head, key_tile);
@@ -316,7 +316,7 @@ void backward_tile(const BackwardRows<T>& at, const job::TokenTile& keys, std::i
                                       .next = next_rows<T>(job, panels.keys[0], job.shape.padded_width)});
   }
   if (!to_scores) return;
-  for (std::int64_t d = 0; job.softcap > 0 && d < at.rows.tile->count * job::kKeyTile; d += lanes<T>) {
+  for (std::int64_t d = 0; job.softcap > 0 && d < at.rows.tile->count * attend::kKeyTile; d += lanes<T>) {
     store(mul(load(ds.scores + d), load(at.buffers.slope + d)), ds.scores + d);
   }
   if (!job.terms.empty()) term_gradients(at, ds);

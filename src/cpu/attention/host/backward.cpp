@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The backward of attention: check, lay out, run the kernels stage by stage, hand the sums out.
+// The backward of attention: lay out, run the kernels stage by stage, hand the sums out.
 #include "cpu/attention/host/backward.hpp"
 
 #include <algorithm>
@@ -12,13 +12,14 @@
 #include "cpu/attention/kernels.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
-#include "spec/without_exceptions.hpp"
 
 namespace phasor::attend {
 namespace {
 
 /// Below, key tiles are cut into parts, so that a long sequence of few key heads has work for several threads.
 constexpr std::int64_t kEnoughTasks = 8;
+
+using job::is_wanted;
 
 bool wants_any(const TermGradient& g) {
   return is_wanted(g.table) || is_wanted(g.second) || is_wanted(g.features) || is_wanted(g.shift) || is_wanted(g.parameters);
@@ -27,7 +28,7 @@ bool wants_any(const TermGradient& g) {
 /// Takes memory of the job's T, whatever that is.
 class Buffers {
  public:
-  Buffers(Arena& arena, const job::AttentionJob& job) : arena_(&arena), size_(bytes_of(job.arithmetic)) {}
+  Buffers(Arena& arena, const attend::AttentionJob& job) : arena_(&arena), size_(bytes_of(job.arithmetic)) {}
   void* take(std::int64_t count, bool wanted = true) const { return wanted ? arena_->take_bytes(count * size_) : nullptr; }
 
  private:
@@ -36,16 +37,16 @@ class Buffers {
 };
 
 /// Gradients by q and k, as contents have them and as given.
-void take_gradients(const Call& call, const Buffers& buffers, job::AttentionJob& job) {
-  const job::AttentionShape& s = job.shape;
-  job::BackwardJob& b = job.backward;
+void take_gradients(const Call& call, const Buffers& buffers, attend::AttentionJob& job) {
+  const attend::AttentionShape& s = job.shape;
+  attend::BackwardJob& b = job.backward;
   const std::int64_t q_size = b.parts * s.batch * s.heads * s.queries * s.padded_width;
   const std::int64_t k_size = s.batch * s.key_heads * s.keys * s.padded_width;
   for (int c = 0; c < job.content_count; ++c) {
     b.q[c] = buffers.take(q_size, b.wants_q);
     b.k[c] = buffers.take(k_size, b.wants_k);
   }
-  const bool as_given = std::holds_alternative<PlainContent>(call.spec->content);
+  const bool as_given = call.asked->content.kind == job::ContentKind::plain;
   b.q_raw = as_given ? b.q[0] : buffers.take(q_size, b.wants_q);
   b.k_raw = as_given ? b.k[0] : buffers.take(k_size, b.wants_k);
   b.v = buffers.take(s.batch * s.key_heads * s.keys * s.padded_value_width, b.wants_v);
@@ -55,10 +56,9 @@ void take_gradients(const Call& call, const Buffers& buffers, job::AttentionJob&
 /// Everything of the job but what only the call itself has: what was saved.
 Status lay_out(const Call& call, Arena& arena, Prepared& prepared) {
   if (Status s = prepare(call, arena, prepared); !s) return s;
-  if (Status s = check_gradients(call); !s) return s;
-  job::AttentionJob& job = prepared.job;
-  job::BackwardJob& b = job.backward;
-  const AttentionGradients& gradients = *call.gradients;
+  attend::AttentionJob& job = prepared.job;
+  attend::BackwardJob& b = job.backward;
+  const job::AttentionBackwardJob& gradients = *call.gradients;
   b.q_out = gradients.q;
   b.k_out = gradients.k;
   b.v_out = gradients.v;
@@ -66,7 +66,7 @@ Status lay_out(const Call& call, Arena& arena, Prepared& prepared) {
   b.wants_k = is_wanted(gradients.k);
   b.wants_v = is_wanted(gradients.v);
   b.wants_shift = is_wanted(gradients.content_shift);
-  b.wants_terms = std::any_of(gradients.terms.begin(), gradients.terms.end(), wants_any);
+  for (std::int64_t t = 0; t < call.asked->term_count; ++t) b.wants_terms = b.wants_terms || wants_any(call.asked->terms[t].gradient);
   take_gradients(call, Buffers(arena, job), job);
   if (is_wanted(gradients.sinks)) b.sinks = arena.take<double>(job.shape.heads * static_cast<std::int64_t>(job.query_tiles.size()));
   const std::int64_t loops =
@@ -77,7 +77,7 @@ Status lay_out(const Call& call, Arena& arena, Prepared& prepared) {
 }
 
 /// Sums of slots, in order, added to the caller's tensor; heads may share.
-void add_shift_gradient(const job::AttentionJob& job, const TensorView& out) {
+void add_shift_gradient(const attend::AttentionJob& job, const TensorView& out) {
   const std::int64_t heads = job.shape.heads;
   if (heads == 0) return;
   const std::int64_t slots = slots_of(job);
@@ -94,30 +94,27 @@ void add_shift_gradient(const job::AttentionJob& job, const TensorView& out) {
   }
 }
 
-Status finish_terms(const Call& call, const Prepared& prepared) {
-  for (std::size_t t = 0; t < call.gradients->terms.size(); ++t) {
-    if (!wants_any(call.gradients->terms[t])) continue;
+void finish_terms(const Call& call, Prepared& prepared) {
+  for (std::size_t t = 0; t < prepared.terms.size(); ++t) {
+    const job::AttentionTermJob& asked = call.asked->terms[t];
+    if (!wants_any(asked.gradient)) continue;
     const TermContext context = context_of(call, prepared, t);
-    const Status status = std::visit(
-        [&](const auto& term, const auto& made) -> Status {
-          if constexpr (requires { finish_term(term, made, context); }) {
-            return finish_term(term, made, context);
-          } else {
-            return {};  // no such pair is ever made
-          }
-        },
-        call.spec->terms[t], prepared.terms[t]);
-    if (!status) return status;
+    job::with_term(asked, [&](const auto& term) {
+      std::visit(
+          [&](const auto& made) {
+            if constexpr (requires { finish_term(term, made, context); }) finish_term(term, made, context);  // no other pair is ever made
+          },
+          prepared.terms[t]);
+    });
   }
-  return {};
 }
 
-Status run_all(const Call& call, const Prepared& prepared) {
+Status run_all(const Call& call, Prepared& prepared) {
   const Result<const cpu::AttentionBackwardKernels*> kernels = cpu::active_attention_backward();
   if (!kernels) return kernels.status();
-  const job::AttentionJob& job = prepared.job;
+  const attend::AttentionJob& job = prepared.job;
   const auto run = [&](cpu::BackwardStage stage) {
-    run_each(call.spec->execution.runner, job.strips, [&](std::int64_t strip) { (*kernels)->backward(job, stage, strip); });
+    run_each(*call.runner, job.strips, [&](std::int64_t strip) { (*kernels)->backward(job, stage, strip); });
   };
   run(cpu::BackwardStage::pack);
   run(cpu::BackwardStage::tasks);
@@ -129,23 +126,17 @@ Status run_all(const Call& call, const Prepared& prepared) {
   if (Status s = undo_contents(call, prepared); !s) return s;
   run(cpu::BackwardStage::store);
   if (job.backward.wants_shift) add_shift_gradient(job, call.gradients->content_shift);
-  return finish_terms(call, prepared);
+  finish_terms(call, prepared);
+  return {};
 }
 
-Status measure(const Call& call, Arena& arena) {
-  Prepared measured;
-  return lay_out(call, arena, measured);
-}
-
-Status backward_all(const Call& call, const AttentionSaved& saved, std::span<std::byte> workspace) {
-  Arena measured;
-  if (Status s = measure(call, measured); !s) return s;
-  if (Status s = check_workspace(call.where, measured, workspace); !s) return s;
-  if (Status s = check_saved(call, saved, workspace); !s) return s;
+Status backward_all(const Call& call, const Workspace& workspace) {
   Arena arena(workspace);
   Prepared prepared;
   if (Status s = lay_out(call, arena, prepared); !s) return s;
-  job::BackwardJob& b = prepared.job.backward;
+  if (Status s = arena.check(call.where); !s) return s;
+  const AttentionSaved& saved = call.gradients->saved;
+  attend::BackwardJob& b = prepared.job.backward;
   b.out = saved.out;
   b.lse = saved.lse;
   b.out_gradient = saved.out_gradient;
@@ -155,12 +146,16 @@ Status backward_all(const Call& call, const AttentionSaved& saved, std::span<std
 
 }  // namespace
 
-std::int64_t backward_parts(const AttentionSpec& spec, const job::AttentionJob& job) {
-  const auto is_cope = [](const AttentionTerm& term) { return std::holds_alternative<CopeTerm>(term); };
-  if (std::any_of(spec.terms.begin(), spec.terms.end(), is_cope)) return 1;  // its counts run over all key tiles, in order
+bool has_cope(const job::AttentionJob& asked) {
+  return std::any_of(asked.terms, asked.terms + asked.term_count,
+                     [](const job::AttentionTermJob& term) { return term.kind == job::TermKind::cope; });
+}
+
+std::int64_t backward_parts(const job::AttentionJob& asked, const attend::AttentionJob& job) {
+  if (has_cope(asked)) return 1;  // its counts run over all key tiles, in order
   const std::int64_t tasks = static_cast<std::int64_t>(job.sequences.size()) * job.shape.key_heads;
   if (tasks == 0 || tasks >= kEnoughTasks) return 1;
-  const std::int64_t tiles = (job.shape.keys + job::kKeyTile - 1) / job::kKeyTile;
+  const std::int64_t tiles = (job.shape.keys + attend::kKeyTile - 1) / attend::kKeyTile;
   return std::clamp<std::int64_t>((kEnoughTasks + tasks - 1) / tasks, 1, std::max<std::int64_t>(tiles, 1));
 }
 
@@ -168,19 +163,16 @@ std::int64_t backward_parts(const AttentionSpec& spec, const job::AttentionJob& 
 
 namespace phasor::cpu {
 
-Result<std::int64_t> attention_backward_workspace(const AttentionInputs& inputs, const AttentionSpec& spec,
-                                                  const AttentionGradients& gradients) {
-  return spec::without_exceptions([&]() -> Result<std::int64_t> {
-    attend::Arena arena;
-    if (Status s = attend::measure({&inputs, &spec, &gradients, "attention_backward"}, arena); !s) return s;
-    return arena.needed();
-  });
+Result<std::int64_t> attention_backward_workspace(const job::AttentionBackwardJob& asked) {
+  const Execution none = {};
+  attend::Arena measure;
+  attend::Prepared measured;
+  if (Status s = attend::lay_out({&asked.forward, &asked, &none.runner, "attention_backward"}, measure, measured); !s) return s;
+  return measure.needed();
 }
 
-Status run_attention_backward(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionSaved& saved,
-                              const AttentionGradients& gradients, std::span<std::byte> workspace) {
-  return spec::without_exceptions(
-      [&] { return attend::backward_all({&inputs, &spec, &gradients, "attention_backward"}, saved, workspace); });
+Status run_attention_backward(job::AttentionBackwardJob& asked, const Workspace& workspace, const Execution& execution) {
+  return attend::backward_all({&asked.forward, &asked, &execution.runner, "attention_backward"}, workspace);
 }
 
 }  // namespace phasor::cpu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a backward call is checked and cut; its terms must know the parts before they lay out their sums.
+// How a backward call is cut; its terms must know the parts before they lay out their sums.
 #pragma once
 
 #include <cstddef>
@@ -7,23 +7,15 @@
 #include <span>
 
 #include "cpu/attention/host/prepare.hpp"
-#include "job/attention/attention.hpp"
+#include "cpu/attention/job/attention.hpp"
 #include "phasor/attention.hpp"
 
 namespace phasor::attend {
 
 /// Parts of the key tiles of a sequence (job.backward.parts): by shapes and the spec only, so that bits do not depend on threads.
 /// The job has its shape and its sequences by then.
-std::int64_t backward_parts(const AttentionSpec& spec, const job::AttentionJob& job);
-
-/// Whether a gradient is wanted: not where its view is empty.
-bool is_wanted(const TensorView& gradient);
-
-/// The gradients by themselves; inputs and spec were checked.
-Status check_gradients(const Call& call);
-/// That a term is asked for no gradient that it does not have; `where` begins messages.
-Status check_term_gradient(const AttentionTerm& term, const TermGradient& gradient, const char* where);
-/// What the forward gave; and that nothing is written which is read.
-Status check_saved(const Call& call, const AttentionSaved& saved, std::span<const std::byte> workspace);
+/// Whether some term counts keys over all of them, in order.
+bool has_cope(const job::AttentionJob& asked);
+std::int64_t backward_parts(const job::AttentionJob& asked, const attend::AttentionJob& job);
 
 }  // namespace phasor::attend

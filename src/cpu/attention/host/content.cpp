@@ -6,6 +6,8 @@
 
 #include "cpu/attention/host/call.hpp"
 #include "cpu/attention/host/term_tensors.hpp"
+#include "cpu/run.hpp"
+#include "job/attention/make_job.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
 #include "math/pairing.hpp"
@@ -21,15 +23,8 @@ enum class Which : std::uint8_t { queries, keys };
 /// Natural logarithms of xPos's factors within a tile, at most: e^32 and its inverse leave float32 room on both sides.
 constexpr double kMostDecay = 32;
 
-/// The error of a rotation as one of this call's.
-Status of_content(const char* where, const Status& status) {
-  if (status.ok()) return status;
-  std::string message = std::string(where) + ": content: " + status.message();
-  return status.kind() == ErrorKind::unsupported ? Status::unsupported(std::move(message)) : Status::invalid(std::move(message));
-}
-
 /// Positions of one side as the job has them.
-Positions positions_of(const job::AttentionJob& job, Which which) {
+Positions positions_of(const attend::AttentionJob& job, Which which) {
   const bool queries = which == Which::queries;
   const std::int64_t stride = queries ? job.query_position_stride : job.key_position_stride;
   const std::int64_t tokens = queries ? job.shape.queries : job.shape.keys;
@@ -40,9 +35,9 @@ Positions positions_of(const job::AttentionJob& job, Which which) {
 }
 
 /// Where a side is rotated: at the caller's positions where they have several axes, else at the job's.
-Positions rotary_positions(const Call& call, const job::AttentionJob& job, Which which) {
-  const std::optional<Positions>& given = which == Which::queries ? call.spec->query_positions : call.spec->key_positions;
-  return given && given->data != nullptr && given->shape[0] > 1 ? *given : positions_of(job, which);
+Positions rotary_positions(const Call& call, const attend::AttentionJob& job, Which which) {
+  const job::SidePositions& side = which == Which::queries ? call.asked->query_positions : call.asked->key_positions;
+  return side.given && side.at.data != nullptr && side.at.shape[0] > 1 ? side.at : positions_of(job, which);
 }
 
 /// The same for a pass of a map.
@@ -54,7 +49,7 @@ Status pass_positions(const PositionMap& map, const MapPass& pass, Positions at,
                               .shape = at.shape,
                               .strides = {count, at.shape[2], 1}};
   out = view;
-  return arena.measuring() || count == 0 ? Status() : fill_pass_positions(view, map, pass, at);
+  return view.data == nullptr || count == 0 ? Status() : fill_pass_positions(view, map, pass, at);
 }
 
 // ---- Copies ----
@@ -77,25 +72,14 @@ void widen(const ConstTensorView& from, const TensorView& to, const Runner& runn
   });
 }
 
-/// A rotary that is asked about tensors of no batch row checks everything and rotates nothing.
-Status check_rotary(const Rotary& rotary, const ConstTensorView& from, DType dtype, Positions at) {
-  Extents shape = from.shape;
-  shape[0] = 0;
-  at.shape[1] = 1;
-  if (at.data == nullptr) at.shape[2] = 0;  // measuring: the job's positions are not there yet, and are as wanted
-  if (shape[2] == 0) return {};
-  const TensorView none = {nullptr, dtype, shape, contiguous_strides(shape)};
-  if (Status s = rotary.apply(none, at); !s) return s;
-  return rotary.apply(none, at, {.direction = Direction::transpose});
-}
-
-/// The type that rotated copies have. A profile repeats somebody's roundings, which go by the dtype of the tensor.
-DType copy_dtype(const Rotary& rotary, const job::AttentionJob& job) {
-  return rotary.spec().numerics == Numerics::exact ? job.arithmetic : job.q.dtype;
+/// By the CPU's own function: the public one would choose a backend.
+Status rotate(const job::RotateJob& rotation, const InOut& x, const Positions& at, const Runner& runner) {
+  job::RotateJob job = job::rotation_of(rotation, x, at);
+  return cpu::run_rotate(job, {.runner = runner});
 }
 
 struct Rotation {
-  const Rotary* rotary;
+  const job::RotateJob* rotation;
   ConstTensorView from;
   DType dtype;  // of the copy
   Positions at;
@@ -104,25 +88,23 @@ Status rotated_copy(const Rotation& r, const Runner& runner, Arena& arena, Const
   const Extents& s = r.from.shape;
   const TensorView copy = {arena.take_bytes(s[0] * s[1] * s[2] * s[3] * bytes_of(r.dtype)), r.dtype, s, contiguous_strides(s)};
   out = copy;
-  if (arena.measuring()) return check_rotary(*r.rotary, r.from, r.dtype, r.at);
-  if (job::is_empty(r.from)) return {};
-  if (r.dtype == r.from.dtype) return r.rotary->apply(InOut(r.from, copy), r.at, {.execution = {.runner = runner}});
+  if (copy.data == nullptr || job::is_empty(r.from)) return {};
+  if (r.dtype == r.from.dtype) return rotate(*r.rotation, InOut(r.from, copy), r.at, runner);
   with_arithmetic(r.dtype, [&](auto type) { widen<decltype(type)>(r.from, copy, runner); });
-  return r.rotary->apply(copy, r.at, {.execution = {.runner = runner}});
+  return rotate(*r.rotation, copy, r.at, runner);
 }
 
 // ---- xPos ----
 
 /// ln(zeta) / scale_base of every channel, 0 outside the rotary width.
-std::vector<double> log_zeta(const XposContent& content, std::int64_t padded_width) {
-  const RotarySpec& spec = content.rotary.spec();
-  const std::int64_t pairs = content.rotary.rotary_width() / 2;
-  const bool interleaved = spec.output_pairing.value_or(spec.pairing) == Pairing::interleaved;
+std::vector<double> log_zeta(const job::ContentJob& content, std::int64_t padded_width) {
+  const job::RotateJob& rotation = content.queries;
+  const bool interleaved = rotation.write == Pairing::interleaved;
   std::vector<double> result(static_cast<std::size_t>(padded_width), 0);
-  for (std::int64_t p = 0; p < pairs; ++p) {
-    const double zeta = (static_cast<double>(p) / static_cast<double>(pairs) + content.gamma) / (1 + content.gamma);
+  for (std::int64_t p = 0; p < rotation.pairs; ++p) {
+    const double zeta = (static_cast<double>(p) / static_cast<double>(rotation.pairs) + content.gamma) / (1 + content.gamma);
     for (const std::int64_t lane : {0, 1}) {
-      const std::int64_t channel = spec.rotary_offset + math::channel_of(p, lane, pairs, interleaved);
+      const std::int64_t channel = rotation.offset + math::channel_of(p, lane, rotation.pairs, interleaved);
       result[static_cast<std::size_t>(channel)] = std::log(zeta) / content.scale_base;
     }
   }
@@ -132,12 +114,12 @@ std::vector<double> log_zeta(const XposContent& content, std::int64_t padded_wid
 /// Multiplies x, (B, T, H, D) of T, by exp(sign log_zeta (position - that of its tile)): what the copies hold, and their gradients need.
 template <class T>
 void multiply_decay(const TensorView& x, const Prepared& prepared, Which which, const Runner& runner) {
-  const job::AttentionJob& job = prepared.job;
+  const attend::AttentionJob& job = prepared.job;
   const bool queries = which == Which::queries;
-  const std::span<const job::TokenTile> tiles = queries ? job.query_tiles : job.key_tiles;
+  const std::span<const attend::TokenTile> tiles = queries ? job.query_tiles : job.key_tiles;
   const Positions at = positions_of(job, which);
   run_each(runner, static_cast<std::int64_t>(tiles.size()), [&](std::int64_t n) {
-    const job::TokenTile& tile = tiles[static_cast<std::size_t>(n)];
+    const attend::TokenTile& tile = tiles[static_cast<std::size_t>(n)];
     const std::int64_t batch = job.sequences[static_cast<std::size_t>(tile.sequence)].batch;
     for (std::int64_t t = tile.first; t < tile.first + tile.count; ++t) {
       const std::int64_t place = static_cast<const std::int64_t*>(at.data)[batch * at.strides[1] + t] - tile.min_position;
@@ -156,64 +138,64 @@ TensorView writable(const ConstTensorView& v) { return {const_cast<void*>(v.data
 
 // ---- Contents ----
 
-Status make_content(const PlainContent&, const Call&, Arena&, Prepared&) { return {}; }
+/// Which pass a score takes.
+void make_rule(const job::MapJob& map, attend::AttentionJob& job) {
+  job.content_count = passes_of(job::position_map_of(map));
+  const bool chunks = map.kind == job::MapKind::dual_chunk;
+  job.rule = chunks ? attend::ContentRule::chunk : attend::ContentRule::window;
+  job.rule_size = chunks ? map.chunk - map.local : map.window;
+}
 
-Status make_content(const RotaryContent& content, const Call& call, Arena& arena, Prepared& out) {
-  job::AttentionJob& job = out.job;
-  if (content.map) {
-    job.content_count = passes_of(*content.map);
-    const auto* chunk = std::get_if<DualChunk>(&*content.map);
-    job.rule = chunk != nullptr ? job::ContentRule::chunk : job::ContentRule::window;
-    if (chunk != nullptr) job.rule_size = chunk->chunk - chunk->local;
-    if (const auto* map = std::get_if<ReRope>(&*content.map)) job.rule_size = map->window;
-    if (const auto* map = std::get_if<LeakyReRope>(&*content.map)) job.rule_size = map->window;
-    if (const auto* map = std::get_if<SelfExtend>(&*content.map)) job.rule_size = map->window;
-  }
+Status make_rotary(const Call& call, Arena& arena, Prepared& out) {
+  const job::ContentJob& content = call.asked->content;
+  attend::AttentionJob& job = out.job;
+  const bool mapped = content.map.kind != job::MapKind::none;
+  if (mapped) make_rule(content.map, job);
   for (int c = 0; c < job.content_count; ++c) {
     ContentPositions& at = out.rotated_at[c];
     at = {rotary_positions(call, job, Which::queries), rotary_positions(call, job, Which::keys)};
-    if (content.map) {
-      if (Status s = pass_positions(*content.map, {c, MapSide::queries}, at.queries, arena, at.queries); !s) return s;
-      if (Status s = pass_positions(*content.map, {c, MapSide::keys}, at.keys, arena, at.keys); !s) return s;
+    if (mapped) {
+      const PositionMap map = job::position_map_of(content.map);
+      if (Status s = pass_positions(map, {c, MapSide::queries}, at.queries, arena, at.queries); !s) return s;
+      if (Status s = pass_positions(map, {c, MapSide::keys}, at.keys, arena, at.keys); !s) return s;
     }
-    const Rotation of_q = {&content.rotary, job.q, copy_dtype(content.rotary, job), at.queries};
-    const Rotation of_k = {&content.rotary, job.k, copy_dtype(content.rotary, job), at.keys};
+    const Rotation of_q = {&content.queries, job.q, content.dtype, at.queries};
+    const Rotation of_k = {&content.keys, job.k, content.dtype, at.keys};
     job.contents[c] = {job.q, job.k};
-    if (Status s = rotated_copy(of_q, call.spec->execution.runner, arena, job.contents[c].q); !s) return of_content(call.where, s);
-    if (content.keys == KeyState::rotated) continue;
-    if (job.rule == job::ContentRule::chunk && c > 0) {
+    if (Status s = rotated_copy(of_q, *call.runner, arena, job.contents[c].q); !s) return s;
+    if (content.keys_rotated) continue;
+    if (job.rule == attend::ContentRule::chunk && c > 0) {
       job.contents[c].k = job.contents[0].k;  // a dual chunk has its keys at one place for every pass
-    } else if (Status s = rotated_copy(of_k, call.spec->execution.runner, arena, job.contents[c].k); !s) {
-      return of_content(call.where, s);
+    } else if (Status s = rotated_copy(of_k, *call.runner, arena, job.contents[c].k); !s) {
+      return s;
     }
   }
   return {};
 }
 
-Status make_content(const XposContent& content, const Call& call, Arena& arena, Prepared& out) {
-  job::AttentionJob& job = out.job;
-  const Runner& runner = call.spec->execution.runner;
+Status make_xpos(const Call& call, Arena& arena, Prepared& out) {
+  const job::ContentJob& content = call.asked->content;
+  attend::AttentionJob& job = out.job;
   out.log_zeta = log_zeta(content, job.shape.padded_width);
   job.decay = {.present = true, .log_zeta = out.log_zeta.data()};
   out.rotated_at[0] = {rotary_positions(call, job, Which::queries), rotary_positions(call, job, Which::keys)};
-  const Rotation of_q = {&content.rotary, job.q, job.arithmetic, out.rotated_at[0].queries};
-  const Rotation of_k = {&content.rotary, job.k, job.arithmetic, out.rotated_at[0].keys};
-  if (Status s = rotated_copy(of_q, runner, arena, job.contents[0].q); !s) return of_content(call.where, s);
-  if (Status s = rotated_copy(of_k, runner, arena, job.contents[0].k); !s) return of_content(call.where, s);
-  if (arena.measuring()) return {};
+  const Rotation of_q = {&content.queries, job.q, content.dtype, out.rotated_at[0].queries};
+  const Rotation of_k = {&content.keys, job.k, content.dtype, out.rotated_at[0].keys};
+  if (Status s = rotated_copy(of_q, *call.runner, arena, job.contents[0].q); !s) return s;
+  if (Status s = rotated_copy(of_k, *call.runner, arena, job.contents[0].k); !s) return s;
+  if (job.contents[0].k.data == nullptr) return {};
   with_arithmetic(job.arithmetic, [&](auto type) {
-    multiply_decay<decltype(type)>(writable(job.contents[0].q), out, Which::queries, runner);
-    multiply_decay<decltype(type)>(writable(job.contents[0].k), out, Which::keys, runner);
+    multiply_decay<decltype(type)>(writable(job.contents[0].q), out, Which::queries, *call.runner);
+    multiply_decay<decltype(type)>(writable(job.contents[0].k), out, Which::keys, *call.runner);
   });
   return {};
 }
 
 /// Maps are for positions from 0 on.
 Status check_map_positions(const Call& call, const Prepared& out) {
-  const auto* rotary = std::get_if<RotaryContent>(&call.spec->content);
-  if (rotary == nullptr || !rotary->map) return {};
+  if (call.asked->content.map.kind == job::MapKind::none) return {};
   for (const auto& [name, tiles] : {std::pair{"q", &out.query_tiles}, {"k", &out.key_tiles}}) {
-    for (const job::TokenTile& tile : *tiles) {
+    for (const attend::TokenTile& tile : *tiles) {
       if (tile.min_position >= 0) continue;
       return error(call.where, "content has a map and {} has position {}, wanted none below 0", name, tile.min_position);
     }
@@ -223,10 +205,10 @@ Status check_map_positions(const Call& call, const Prepared& out) {
 
 void make_shift(const ConstTensorView& v, Arena& arena, Prepared& out) {
   if (v.data == nullptr) return;
-  const job::AttentionShape& s = out.job.shape;
+  const attend::AttentionShape& s = out.job.shape;
   void* const shift = arena.take_bytes(s.heads * s.padded_width * bytes_of(out.job.arithmetic));
   out.job.content_shift = shift;
-  if (arena.measuring()) return;
+  if (shift == nullptr) return;
   for (std::int64_t n = 0; n < s.heads * s.padded_width; ++n) {
     const std::int64_t h = v.shape[2] == 1 ? 0 : n / s.padded_width;
     const std::int64_t c = n % s.padded_width;
@@ -249,16 +231,16 @@ void add_all(const T* x, std::int64_t count, T* sum, const Runner& runner) {
 
 /// One side of one content.
 struct Undo {
-  const Rotary* rotary;  // null: it was not rotated
+  const job::RotateJob* rotation;  // its transpose; null: it was not rotated
   Which which;
   Positions at;
   void* gradient;  // (B, heads, tokens, padded_width)
   void* raw;
 };
 Status undo(const Undo& side, const Prepared& prepared, const Runner& runner) {
-  const job::AttentionJob& job = prepared.job;
+  const attend::AttentionJob& job = prepared.job;
   if (side.gradient == nullptr || side.raw == nullptr || side.gradient == side.raw) return {};
-  const job::AttentionShape& s = job.shape;
+  const attend::AttentionShape& s = job.shape;
   const bool queries = side.which == Which::queries;
   const std::int64_t heads = queries ? s.heads : s.key_heads;
   const std::int64_t tokens = queries ? s.queries : s.keys;
@@ -270,8 +252,8 @@ Status undo(const Undo& side, const Prepared& prepared, const Runner& runner) {
   if (job.decay.present) {
     with_arithmetic(job.arithmetic, [&](auto type) { multiply_decay<decltype(type)>(view, prepared, side.which, runner); });
   }
-  if (side.rotary != nullptr) {
-    if (Status s = side.rotary->apply(view, side.at, {.direction = Direction::transpose, .execution = {.runner = runner}}); !s) return s;
+  if (side.rotation != nullptr) {
+    if (Status s = rotate(*side.rotation, view, side.at, runner); !s) return s;
   }
   with_arithmetic(job.arithmetic, [&](auto type) {
     using T = decltype(type);
@@ -282,36 +264,36 @@ Status undo(const Undo& side, const Prepared& prepared, const Runner& runner) {
 
 }  // namespace
 
-std::int64_t tile_span(const AttentionContent& content) {
+std::int64_t tile_span(const job::ContentJob& content) {
   constexpr std::int64_t any = std::int64_t{1} << 62;
-  const auto* xpos = std::get_if<XposContent>(&content);
-  if (xpos == nullptr) return any;
-  const double most = std::floor(kMostDecay * xpos->scale_base / std::log((1 + xpos->gamma) / xpos->gamma));
+  if (content.kind != job::ContentKind::xpos) return any;
+  const double most = std::floor(kMostDecay * content.scale_base / std::log((1 + content.gamma) / content.gamma));
   return most < 0x1p61 ? static_cast<std::int64_t>(most) : any;
 }
 
 Status make_contents(const Call& call, Arena& arena, Prepared& out) {
   out.job.contents[0] = {out.job.q, out.job.k};
   if (Status s = check_map_positions(call, out); !s) return s;
-  const auto make = [&](const auto& content) { return make_content(content, call, arena, out); };
-  if (Status s = std::visit(make, call.spec->content); !s) return s;
-  make_shift(call.spec->content_shift, arena, out);
+  const job::ContentKind kind = call.asked->content.kind;
+  if (kind == job::ContentKind::rotary) {
+    if (Status s = make_rotary(call, arena, out); !s) return s;
+  } else if (kind == job::ContentKind::xpos) {
+    if (Status s = make_xpos(call, arena, out); !s) return s;
+  }
+  make_shift(call.asked->content_shift, arena, out);
   return {};
 }
 
 Status undo_contents(const Call& call, const Prepared& prepared) {
-  const job::AttentionJob& job = prepared.job;
-  const auto* rotary = std::get_if<RotaryContent>(&call.spec->content);
-  const auto* xpos = std::get_if<XposContent>(&call.spec->content);
-  if (rotary == nullptr && xpos == nullptr) return {};
-  const Rotary* of_q = rotary != nullptr ? &rotary->rotary : &xpos->rotary;
-  const Rotary* of_k = rotary != nullptr && rotary->keys == KeyState::rotated ? nullptr : of_q;
+  const attend::AttentionJob& job = prepared.job;
+  const job::ContentJob& content = call.asked->content;
+  if (content.kind == job::ContentKind::plain) return {};
   for (int c = 0; c < job.content_count; ++c) {
     const ContentPositions& at = prepared.rotated_at[c];
-    const Undo queries = {of_q, Which::queries, at.queries, job.backward.q[c], job.backward.q_raw};
-    const Undo keys = {of_k, Which::keys, at.keys, job.backward.k[c], job.backward.k_raw};
-    if (Status s = undo(queries, prepared, call.spec->execution.runner); !s) return of_content(call.where, s);
-    if (Status s = undo(keys, prepared, call.spec->execution.runner); !s) return of_content(call.where, s);
+    const Undo queries = {&content.queries_back, Which::queries, at.queries, job.backward.q[c], job.backward.q_raw};
+    const Undo keys = {content.keys_rotated ? nullptr : &content.keys_back, Which::keys, at.keys, job.backward.k[c], job.backward.k_raw};
+    if (Status s = undo(queries, prepared, *call.runner); !s) return s;
+    if (Status s = undo(keys, prepared, *call.runner); !s) return s;
   }
   return {};
 }

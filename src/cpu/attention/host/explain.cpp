@@ -6,10 +6,8 @@
 #include "cpu/attention/host/call.hpp"
 #include "cpu/attention/host/forward.hpp"
 #include "cpu/attention/host/run.hpp"
-#include "job/attention/devices.hpp"
 #include "job/check.hpp"
 #include "spec/format.hpp"
-#include "spec/without_exceptions.hpp"
 
 namespace phasor::cpu {
 namespace {
@@ -19,7 +17,7 @@ using attend::TermCost;
 double as_double(std::int64_t n) { return static_cast<double>(n); }
 
 /// Whether some query of one tile may see some key of the other.
-bool may_see(const job::AttentionJob& job, const job::TokenTile& queries, const job::TokenTile& keys) {
+bool may_see(const attend::AttentionJob& job, const attend::TokenTile& queries, const attend::TokenTile& keys) {
   const std::int64_t nearest = queries.min_position - keys.max_position;
   const std::int64_t farthest = queries.max_position - keys.min_position;
   const std::int64_t prefix = job.sequences[static_cast<std::size_t>(queries.sequence)].prefix;
@@ -28,16 +26,16 @@ bool may_see(const job::AttentionJob& job, const job::TokenTile& queries, const 
 }
 
 /// How many ways of q meeting k a tile takes: it computes each.
-std::int64_t contents_of(const job::AttentionJob& job, const job::TokenTile& queries, const job::TokenTile& keys) {
-  if (job.rule == job::ContentRule::one) return 1;
+std::int64_t contents_of(const attend::AttentionJob& job, const attend::TokenTile& queries, const attend::TokenTile& keys) {
+  if (job.rule == attend::ContentRule::one) return 1;
   const auto content = [&](std::int64_t query, std::int64_t key) -> std::int64_t {
-    if (job.rule == job::ContentRule::window) return query - key < job.rule_size ? 0 : 1;
+    if (job.rule == attend::ContentRule::window) return query - key < job.rule_size ? 0 : 1;
     return std::clamp<std::int64_t>(query / job.rule_size - key / job.rule_size, 0, 2);
   };
   return 1 + content(queries.max_position, keys.min_position) - content(queries.min_position, keys.max_position);
 }
 
-bool is_far(const TermCost& cost, const job::TokenTile& queries, const job::TokenTile& keys) {
+bool is_far(const TermCost& cost, const attend::TokenTile& queries, const attend::TokenTile& keys) {
   return queries.min_position - keys.max_position >= cost.far_above || queries.max_position - keys.min_position <= cost.far_below;
 }
 
@@ -51,8 +49,8 @@ struct Counted {
   std::vector<double> band_scores;  // of each term
 };
 
-void count_tile(const job::AttentionJob& job, const std::vector<TermCost>& costs, const job::TokenTile& queries, const job::TokenTile& keys,
-                Counted& sum) {
+void count_tile(const attend::AttentionJob& job, const std::vector<TermCost>& costs, const attend::TokenTile& queries,
+                const attend::TokenTile& keys, Counted& sum) {
   if (!may_see(job, queries, keys)) {
     ++sum.unseen;
     return;
@@ -69,10 +67,10 @@ void count_tile(const job::AttentionJob& job, const std::vector<TermCost>& costs
   ++(far ? sum.far : sum.band);
 }
 
-Counted count_tiles(const job::AttentionJob& job, const std::vector<TermCost>& costs) {
+Counted count_tiles(const attend::AttentionJob& job, const std::vector<TermCost>& costs) {
   Counted sum;
   sum.band_scores.resize(costs.size(), 0);
-  for (const job::Sequence& sequence : job.sequences) {
+  for (const attend::Sequence& sequence : job.sequences) {
     for (std::int64_t i = sequence.first_query_tile; i < sequence.end_query_tile; ++i) {
       for (std::int64_t j = sequence.first_key_tile; j < sequence.end_key_tile; ++j) {
         count_tile(job, costs, job.query_tiles[static_cast<std::size_t>(i)], job.key_tiles[static_cast<std::size_t>(j)], sum);
@@ -83,7 +81,7 @@ Counted count_tiles(const job::AttentionJob& job, const std::vector<TermCost>& c
 }
 
 /// Operations that a term adds, all heads.
-double operations_of(const TermCost& cost, double band_scores, const job::AttentionShape& s) {
+double operations_of(const TermCost& cost, double band_scores, const attend::AttentionShape& s) {
   return cost.per_score * band_scores * as_double(s.heads) + cost.per_query * as_double(s.batch * s.queries * s.heads) +
          cost.per_key * as_double(s.batch * s.keys * s.heads);
 }
@@ -95,14 +93,18 @@ double bytes_of_view(const ConstTensorView& v) {
   return count;
 }
 
-double bytes_of_call(const AttentionInputs& in, const AttentionSpec& spec, const job::AttentionShape& s) {
-  double sum =
-      bytes_of_view(in.q) + bytes_of_view(in.k) + bytes_of_view(in.v) + bytes_of_view(spec.content_shift) + bytes_of_view(spec.sinks);
-  for (const AttentionTerm& term : spec.terms) {
-    job::each_term_tensor(term, [&](const char*, const ConstTensorView& view) { sum += bytes_of_view(view); });
-  }
+double bytes_of_term(const job::AttentionTermJob& term) {
+  double sum = 0;
+  job::each_tensor_of(term, [&](const ConstTensorView& view) { sum += bytes_of_view(view); });
+  return sum;
+}
+
+double bytes_of_call(const job::AttentionJob& asked, const job::AttentionShape& s) {
+  double sum = bytes_of_view(asked.q) + bytes_of_view(asked.k) + bytes_of_view(asked.v) + bytes_of_view(asked.content_shift) +
+               bytes_of_view(asked.sinks);
+  for (std::int64_t t = 0; t < asked.term_count; ++t) sum += bytes_of_term(asked.terms[t]);
   const double rows = as_double(s.batch * s.queries * s.heads);
-  return sum + rows * as_double(s.value_width * bytes_of(in.q.dtype)) + rows * (in.q.dtype == DType::f64 ? 8 : 4);
+  return sum + rows * as_double(s.value_width * bytes_of(asked.q.dtype)) + rows * (asked.q.dtype == DType::f64 ? 8 : 4);
 }
 
 // ---- Words ----
@@ -116,9 +118,9 @@ std::string large(double x, std::string_view unit) {
   return spec::format("{:.3g} {}{}{}", x, kPrefixes[n], unit.size() > 1 ? " " : "", unit);
 }
 
-std::string words_of(const AttentionReport& report, const job::AttentionJob& job, const std::vector<TermCost>& costs,
+std::string words_of(const AttentionReport& report, const attend::AttentionJob& job, const std::vector<TermCost>& costs,
                      const Counted& counted) {
-  const job::AttentionShape& s = job.shape;
+  const attend::AttentionShape& s = job.shape;
   std::string words =
       spec::format("{} x {} queries of {} heads, {} keys of {} heads, width {} and {}, computed in {}\n", s.batch, s.queries, s.heads,
                    s.keys, s.key_heads, s.width, s.value_width, job.arithmetic == DType::f64 ? "float64" : "float32");
@@ -136,39 +138,37 @@ std::string words_of(const AttentionReport& report, const job::AttentionJob& job
   return words;
 }
 
-Result<AttentionReport> explained(const AttentionInputs& inputs, const AttentionSpec& spec) {
+}  // namespace
+
+Result<AttentionReport> explain_attention(const job::AttentionJob& asked) {
+  const Execution none = {};
+  const attend::Call call = {&asked, nullptr, &none.runner, "explain_attention"};
   attend::Arena measure;
   attend::Prepared prepared;
-  if (Status s = attend::lay_out_forward({&inputs, &spec, nullptr, "explain_attention"}, measure, prepared); !s) return s;
-  const job::AttentionJob& job = prepared.job;
-  const job::AttentionShape& s = job.shape;
+  if (Status s = attend::lay_out_forward(call, measure, prepared); !s) return s;
+  const attend::AttentionJob& job = prepared.job;
+  const attend::AttentionShape& s = job.shape;
   std::vector<TermCost> costs;
-  for (const job::TermJob& term : job.terms)
+  for (const attend::TermJob& term : job.terms)
     costs.push_back(std::visit([&](const auto& made) { return attend::cost_of(made, job); }, term));
   const Counted counted = count_tiles(job, costs);
-  AttentionReport report = {.query_tile = job::kQueryTile,
-                            .key_tile = job::kKeyTile,
+  AttentionReport report = {.query_tile = attend::kQueryTile,
+                            .key_tile = attend::kKeyTile,
                             .band_tiles = counted.band * s.heads,
                             .far_tiles = counted.far * s.heads,
                             .unseen_tiles = counted.unseen * s.heads,
-                            .bytes = bytes_of_call(inputs, spec, s),
+                            .bytes = bytes_of_call(asked, s),
                             .workspace = measure.needed()};
   report.plain_operations = 2 * counted.scores * as_double((s.width + s.value_width) * s.heads);
   report.operations = report.plain_operations + 2 * (counted.products - counted.scores) * as_double(s.width * s.heads);
   for (std::size_t t = 0; t < costs.size(); ++t) report.operations += operations_of(costs[t], counted.band_scores[t], s);
   report.words = words_of(report, job, costs, counted);
-  if (spec.sinks.data != nullptr) report.words += "sinks: a logit per head takes part in the softmax, once per query\n";
-  if (spec.dropout.probability > 0) {
+  if (asked.sinks.data != nullptr) report.words += "sinks: a logit per head takes part in the softmax, once per query\n";
+  if (asked.dropout.probability > 0) {
     report.words +=
-        spec::format("dropout: weights are dropped with probability {}, by numbers of their positions\n", spec.dropout.probability);
+        spec::format("dropout: weights are dropped with probability {}, by numbers of their positions\n", asked.dropout.probability);
   }
   return report;
-}
-
-}  // namespace
-
-Result<AttentionReport> explain_attention(const AttentionInputs& inputs, const AttentionSpec& spec) {
-  return spec::without_exceptions([&] { return explained(inputs, spec); });
 }
 
 }  // namespace phasor::cpu

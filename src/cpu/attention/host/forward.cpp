@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention forward: measure and check, lay out, run the kernels.
+// Attention forward: lay out, run the kernels.
 #include "cpu/attention/host/forward.hpp"
 
 #include <cmath>
@@ -11,7 +11,6 @@
 #include "cpu/attention/scratch.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
-#include "spec/without_exceptions.hpp"
 
 namespace phasor {
 
@@ -19,8 +18,8 @@ namespace attend {
 
 Status lay_out_forward(const Call& call, Arena& arena, Prepared& out) {
   if (Status s = prepare(call, arena, out); !s) return s;
-  job::AttentionJob& job = out.job;
-  const job::AttentionShape& shape = job.shape;
+  attend::AttentionJob& job = out.job;
+  const attend::AttentionShape& shape = job.shape;
   std::int64_t tasks = static_cast<std::int64_t>(job.query_tiles.size()) * shape.heads;
   if (job.key_splits > 0) {
     tasks = static_cast<std::int64_t>(job.sequences.size()) * shape.key_heads * job.key_splits;
@@ -41,22 +40,8 @@ using attend::Arena;
 using attend::Call;
 using attend::Prepared;
 
-Call forward_call(const AttentionInputs& inputs, const AttentionSpec& spec) { return {&inputs, &spec, nullptr, "attention"}; }
-
-Status check_outputs(const Call& call, const AttentionOutputs& outputs, std::span<const std::byte> workspace) {
-  const AttentionInputs& in = *call.inputs;
-  const attend::NamedView written[] = {{"out", outputs.out}, {"lse", outputs.lse}};
-  const Extents rows = {in.q.shape[0], in.q.shape[1], in.q.shape[2], 1};
-  if (Status s = attend::check_result_of(call.where, written[0], {rows[0], rows[1], rows[2], in.v.shape[3]}, in.q.dtype); !s) return s;
-  if (outputs.lse.data != nullptr) {
-    const DType wanted = in.q.dtype == DType::f64 ? DType::f64 : DType::f32;
-    if (Status s = attend::check_tensor_of(call.where, written[1], rows, wanted); !s) return s;
-  }
-  return attend::check_memory(call, {written, {}, workspace});
-}
-
 /// No key for any query: zeros, or what is no number if the sink is none.
-void fill_unseen(const AttentionSpec& spec, const AttentionOutputs& outputs) {
+void fill_unseen(const job::AttentionJob& asked) {
   const auto fill = [](const TensorView& v, const auto& value_of) {
     if (v.data == nullptr) return;
     const auto [batch, tokens, heads, channels] = v.shape;
@@ -66,61 +51,49 @@ void fill_unseen(const AttentionSpec& spec, const AttentionOutputs& outputs) {
       for (std::int64_t c = 0; c < channels; ++c) job::store_element(v.data, v.dtype, row + c, value_of(n % heads));
     }
   };
-  const auto lse_of = [&](std::int64_t head) { return attend::lse_without_keys(spec, head); };
-  fill(outputs.out, [&](std::int64_t head) { return std::isnan(lse_of(head)) ? lse_of(head) : 0.0; });
-  fill(outputs.lse, lse_of);
+  const auto lse_of = [&](std::int64_t head) { return attend::lse_without_keys(asked.sinks, head); };
+  fill(asked.outputs.out, [&](std::int64_t head) { return std::isnan(lse_of(head)) ? lse_of(head) : 0.0; });
+  fill(asked.outputs.lse, lse_of);
 }
 
 void run(const Prepared& prepared, const cpu::AttentionKernels& kernels, const Runner& runner) {
-  const job::AttentionJob& job = prepared.job;
+  const attend::AttentionJob& job = prepared.job;
   attend::run_each(runner, job.strips, [&](std::int64_t strip) { kernels.forward(job, strip); });
   if (job.key_splits > 0) attend::run_each(runner, job.strips, [&](std::int64_t strip) { kernels.merge(job, strip); });
-}
-
-Status attend_all(const Call& call, const AttentionOutputs& outputs, std::span<std::byte> workspace) {
-  {
-    Arena measure;
-    Prepared measured;
-    if (Status s = attend::lay_out_forward(call, measure, measured); !s) return s;
-    if (Status s = attend::check_workspace(call.where, measure, workspace); !s) return s;
-  }
-  if (Status s = check_outputs(call, outputs, workspace); !s) return s;
-  const Result<const cpu::AttentionKernels*> kernels = cpu::active_attention();
-  if (!kernels.ok()) return kernels.status();
-  if (job::is_empty(outputs.out)) return {};
-  if (call.inputs->k.shape[1] == 0) {
-    fill_unseen(*call.spec, outputs);
-    return {};
-  }
-  Arena arena(workspace);
-  Prepared prepared;
-  if (Status s = attend::lay_out_forward(call, arena, prepared); !s) return s;
-  prepared.job.out = outputs.out;
-  prepared.job.lse = outputs.lse;
-  const Runner& runner = call.spec->execution.runner;
-  if (prepared.job.key_splits == 0) {
-    if (Status s = attend::pack_panels(prepared, runner); !s) return s;
-  }
-  run(prepared, **kernels, runner);
-  return {};
 }
 
 }  // namespace
 
 namespace cpu {
 
-Result<std::int64_t> attention_workspace(const AttentionInputs& inputs, const AttentionSpec& spec) {
-  return spec::without_exceptions([&]() -> Result<std::int64_t> {
-    Arena measure;
-    Prepared measured;
-    if (Status s = attend::lay_out_forward(forward_call(inputs, spec), measure, measured); !s) return s;
-    return measure.needed();
-  });
+Result<std::int64_t> attention_workspace(const job::AttentionJob& asked) {
+  const Execution none = {};
+  Arena measure;
+  Prepared measured;
+  if (Status s = attend::lay_out_forward({&asked, nullptr, &none.runner, "attention"}, measure, measured); !s) return s;
+  return measure.needed();
 }
 
-Status run_attention(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionOutputs& outputs,
-                     std::span<std::byte> workspace) {
-  return spec::without_exceptions([&] { return attend_all(forward_call(inputs, spec), outputs, workspace); });
+Status run_attention(job::AttentionJob& asked, const Workspace& workspace, const Execution& execution) {
+  const Call call = {&asked, nullptr, &execution.runner, "attention"};
+  const Result<const AttentionKernels*> kernels = active_attention();
+  if (!kernels.ok()) return kernels.status();
+  Arena arena(workspace);
+  Prepared prepared;
+  if (Status s = attend::lay_out_forward(call, arena, prepared); !s) return s;
+  if (Status s = arena.check(call.where); !s) return s;
+  if (job::is_empty(asked.outputs.out)) return {};
+  if (asked.k.shape[1] == 0) {
+    fill_unseen(asked);
+    return {};
+  }
+  prepared.job.out = asked.outputs.out;
+  prepared.job.lse = asked.outputs.lse;
+  if (prepared.job.key_splits == 0) {
+    if (Status s = attend::pack_panels(prepared, execution.runner); !s) return s;
+  }
+  run(prepared, **kernels, execution.runner);
+  return {};
 }
 
 }  // namespace cpu

@@ -15,7 +15,7 @@ namespace {
 /// Queries or keys of the call.
 struct Side {
   const char* name;
-  const std::optional<Positions>* given;
+  const job::SidePositions* given;
   Integers starts;  // empty: one sequence per batch row
   std::int64_t tokens;
   std::int64_t tile;    // tokens, at most
@@ -33,15 +33,15 @@ struct Tokens {
 };
 
 /// Whether positions are rising by one, whatever the batch row: then nothing needs to be read.
-bool is_counted(const Side& side) { return !*side.given || (*side.given)->data == nullptr; }
+bool is_counted(const Side& side) { return !side.given->given || side.given->at.data == nullptr; }
 
 std::int64_t position_of(const Side& side, const Tokens& tokens, std::int64_t t) {
-  return *side.given ? job::integer_at(**side.given, tokens.batch, t) : tokens.base + t - tokens.first;
+  return side.given->given ? job::integer_at(side.given->at, tokens.batch, t) : tokens.base + t - tokens.first;
 }
 
 std::int64_t count_of(const Integers& starts, std::int64_t n) { return job::at(starts, n + 1) - job::at(starts, n); }
 
-bool hides_some(const KeyMask& mask, std::int64_t batch, const job::TokenTile& tile) {
+bool hides_some(const KeyMask& mask, std::int64_t batch, const attend::TokenTile& tile) {
   const std::uint8_t* at = mask.data + batch * mask.strides[0] + tile.first * mask.strides[1];
   for (std::int64_t t = 0; t < tile.count; ++t) {
     if (at[t * mask.strides[1]] == 0) return true;
@@ -54,7 +54,7 @@ Status beyond(const char* where, const Side& side, std::int64_t t, std::int64_t 
 }
 
 /// The tile that begins at token t: as many as it may hold.
-Status next_tile(const char* where, const Side& side, const Tokens& tokens, std::int64_t t, job::TokenTile& tile) {
+Status next_tile(const char* where, const Side& side, const Tokens& tokens, std::int64_t t, attend::TokenTile& tile) {
   const std::int64_t start = position_of(side, tokens, t);
   tile = {.sequence = tokens.sequence, .first = t, .count = 0, .min_position = start, .max_position = start, .consecutive = true};
   std::int64_t most = std::min(side.tile, tokens.end - t);
@@ -78,12 +78,25 @@ Status next_tile(const char* where, const Side& side, const Tokens& tokens, std:
   return {};
 }
 
-Status cut(const char* where, const Side& side, const Tokens& tokens, std::vector<job::TokenTile>& tiles) {
+Status cut(const char* where, const Side& side, const Tokens& tokens, std::vector<attend::TokenTile>& tiles) {
   for (std::int64_t t = tokens.first; t < tokens.end; t += tiles.back().count) {
-    job::TokenTile& tile = tiles.emplace_back();
+    attend::TokenTile& tile = tiles.emplace_back();
     if (Status s = next_tile(where, side, tokens, t, tile); !s) return s;
     if (side.mask != nullptr && side.mask->data != nullptr) tile.masked = hides_some(*side.mask, tokens.batch, tile);
   }
+  return {};
+}
+
+/// Of one side: they rise from 0 to the last token.
+Status check_starts(const char* where, const char* name, const Integers& starts, std::int64_t tokens) {
+  std::int64_t before = 0;
+  for (std::int64_t n = 0; n < starts.size; ++n) {
+    const std::int64_t at = job::at(starts, n);
+    if (n == 0 ? at != 0 : at < before)
+      return job::error(where, "{}[{}] is {}, wanted {}", name, n, at, n == 0 ? "0" : spec::format("{} or above", before));
+    before = at;
+  }
+  if (before != tokens) return job::error(where, "{} ends at {}, wanted {} tokens", name, before, tokens);
   return {};
 }
 
@@ -92,8 +105,8 @@ struct Pair {
   Tokens queries;
   Tokens keys;
 };
-Pair tokens_of(const Call& call, const job::AttentionShape& shape, std::int64_t n) {
-  const Visibility& see = call.spec->visibility;
+Pair tokens_of(const Call& call, const attend::AttentionShape& shape, std::int64_t n) {
+  const job::VisibilityJob& see = call.asked->visibility;
   Pair pair = {{n, n, 0, shape.queries, shape.keys - shape.queries}, {n, n, 0, shape.keys, 0}};
   if (!is_varlen(see)) return pair;
   const std::int64_t queries = count_of(see.query_starts, n);
@@ -106,8 +119,8 @@ Pair tokens_of(const Call& call, const job::AttentionShape& shape, std::int64_t 
 /// Over all sequences; both 0 where none has queries and keys.
 void find_distances(Prepared& out) {
   DistanceRange range;
-  for (const job::Sequence& sequence : out.sequences)
-    range = joined(range, distances_of(out.job, sequence, job::key_tiles_of(sequence, 0, 1)));
+  for (const attend::Sequence& sequence : out.sequences)
+    range = joined(range, distances_of(out.job, sequence, attend::key_tiles_of(sequence, 0, 1)));
   if (range.empty()) return;
   out.min_distance = range.low;
   out.max_distance = range.high;
@@ -119,11 +132,10 @@ struct PositionArray {
   std::int64_t stride;
 };
 PositionArray make_positions(const Side& side, std::span<const Tokens> sequences, std::int64_t batch, Arena& arena) {
-  const std::optional<Positions>& given = *side.given;
-  const bool shared = !given || given->data == nullptr || given->shape[1] == 1;
+  const bool shared = is_counted(side) || side.given->at.shape[1] == 1;
   auto* const data = arena.take<std::int64_t>((shared ? 1 : batch) * side.tokens);
   const std::int64_t stride = shared ? 0 : side.tokens;
-  if (arena.measuring()) return {data, stride};
+  if (data == nullptr) return {data, stride};
   for (const Tokens& tokens : sequences) {
     if (shared && tokens.batch > 0) break;
     std::int64_t* const row = data + tokens.batch * stride;
@@ -133,29 +145,32 @@ PositionArray make_positions(const Side& side, std::span<const Tokens> sequences
 }
 
 /// Limits that hide nothing are none, and those that hide all are just that: sums with them cannot overflow.
-job::MaskJob mask_of(const Visibility& see, const Prepared& out) {
-  job::MaskJob mask = {.causal = see.mask == Mask::causal,
-                       .key_mask = see.key_mask.data,
-                       .mask_strides = {see.key_mask.strides[0], see.key_mask.strides[1]}};
-  if (see.left && *see.left < out.max_distance) mask.left = std::max(*see.left, out.min_distance - 1);
-  if (see.right && *see.right < -out.min_distance) mask.right = std::max(*see.right, -out.max_distance - 1);
+attend::MaskJob mask_of(const job::VisibilityJob& see, const Prepared& out) {
+  attend::MaskJob mask = {
+      .causal = see.causal, .key_mask = see.key_mask.data, .mask_strides = {see.key_mask.strides[0], see.key_mask.strides[1]}};
+  if (see.left < out.max_distance) mask.left = std::max(see.left, out.min_distance - 1);
+  if (see.right < -out.min_distance) mask.right = std::max(see.right, -out.max_distance - 1);
   return mask;
 }
 
 }  // namespace
 
 Status make_layout(const Call& call, std::int64_t span, Arena& arena, Prepared& out) {
-  const AttentionSpec& spec = *call.spec;
-  const Visibility& see = spec.visibility;
-  const job::AttentionShape& shape = out.job.shape;
-  const Side queries = {"q", &spec.query_positions, see.query_starts, shape.queries, job::kQueryTile, span, nullptr};
-  const Side keys = {"k", &spec.key_positions, see.key_starts, shape.keys, job::kKeyTile, span, &see.key_mask};
+  const job::AttentionJob& asked = *call.asked;
+  const job::VisibilityJob& see = asked.visibility;
+  const attend::AttentionShape& shape = out.job.shape;
+  const Side queries = {"q", &asked.query_positions, see.query_starts, shape.queries, attend::kQueryTile, span, nullptr};
+  const Side keys = {"k", &asked.key_positions, see.key_starts, shape.keys, attend::kKeyTile, span, &see.key_mask};
+  if (is_varlen(see)) {
+    if (Status s = check_starts(call.where, "query_starts", see.query_starts, shape.queries); !s) return s;
+    if (Status s = check_starts(call.where, "key_starts", see.key_starts, shape.keys); !s) return s;
+  }
   const std::int64_t count = is_varlen(see) ? see.query_starts.size - 1 : shape.batch;
   std::vector<Tokens> query_tokens;
   std::vector<Tokens> key_tokens;
   for (std::int64_t n = 0; n < count; ++n) {
     const Pair pair = tokens_of(call, shape, n);
-    job::Sequence& sequence = out.sequences.emplace_back();
+    attend::Sequence& sequence = out.sequences.emplace_back();
     sequence.batch = pair.queries.batch;
     sequence.first_query_tile = static_cast<std::int64_t>(out.query_tiles.size());
     sequence.first_key_tile = static_cast<std::int64_t>(out.key_tiles.size());

@@ -6,19 +6,12 @@
 
 #include "cpu/attention/host/call.hpp"
 #include "cpu/attention/host/run.hpp"
-#include "job/check.hpp"
 #include "job/element.hpp"
-#include "job/overlap.hpp"
 #include "plan/attention.hpp"
-#include "spec/format.hpp"
 
 namespace phasor::cpu {
 namespace {
 
-using job::error;
-using job::Overlap;
-
-constexpr const char* kWhere = "merge_attention";
 constexpr double kNothing = -std::numeric_limits<double>::infinity();
 
 struct Merge {
@@ -66,63 +59,12 @@ void merge_row(const Merge& merge, std::int64_t n) {
   if (to.data != nullptr) job::store_element(to.data, to.dtype, row_of(to, n), lse);
 }
 
-Status check_lse(const std::string& name, const ConstTensorView& lse, const ConstTensorView& out) {
-  const Extents& s = out.shape;
-  return attend::check_tensor_of(kWhere, {name.c_str(), lse}, {s[0], s[1], s[2], 1}, out.dtype == DType::f64 ? DType::f64 : DType::f32);
-}
-
-/// Shape and dtype of a part: that of the result or, for all parts alike, f32 where that has 16 bits.
-Status check_part(const Merge& merge, std::size_t n, const std::string& owner) {
-  const ConstTensorView result = merge.outputs.out;
-  const std::string name = owner + "out";
-  const attend::NamedView out = {name.c_str(), merge.parts[n].out};
-  const Status status = n == 0 ? attend::check_result_of(kWhere, out, result.shape, result.dtype)
-                               : attend::check_tensor_of(kWhere, out, result.shape, merge.parts[0].out.dtype);
-  return status.ok() ? check_lse(owner + "lse", merge.parts[n].lse, result) : status;
-}
-
-/// The same elements or none.
-Status check_apart(const std::string& owner, const ConstTensorView& written, const char* name, const AttentionPart& part) {
-  for (const auto& [of_part, view] : {std::pair{"out", &part.out}, {"lse", &part.lse}}) {
-    const Overlap both = job::overlap(written, *view);
-    if (both == Overlap::none || (both == Overlap::exact && std::string_view(of_part) == name)) continue;
-    return error(kWhere, "{} overlaps {}{}, wanted the same elements or none", name, owner, of_part);
-  }
-  return {};
-}
-
-Status check_outputs(const AttentionOutputs& outputs) {
-  if (Status s = job::check_view(kWhere, "out", outputs.out); !s) return s;
-  ConstTensorView lse = outputs.lse;
-  if (lse.data != nullptr) {
-    if (Status s = check_lse("lse", lse, outputs.out); !s) return s;
-    if (job::overlap(outputs.out, lse) != Overlap::none) return error(kWhere, "lse overlaps out, wanted memory apart");
-    if (job::self_overlap(lse) != Overlap::none) return error(kWhere, "lse has strides by which elements overlap, wanted each once");
-  }
-  if (job::self_overlap(outputs.out) == Overlap::none) return {};
-  return error(kWhere, "out has strides by which elements overlap, wanted each once");
-}
-
-Status check(const Merge& merge) {
-  if (Status s = check_outputs(merge.outputs); !s) return s;
-  for (std::size_t n = 0; n < merge.parts.size(); ++n) {
-    const AttentionPart& part = merge.parts[n];
-    const std::string owner = spec::format("parts[{}].", n);
-    if (Status s = check_part(merge, n, owner); !s) return s;
-    if (Status s = check_apart(owner, merge.outputs.out, "out", part); !s) return s;
-    if (merge.outputs.lse.data == nullptr) continue;
-    if (Status s = check_apart(owner, merge.outputs.lse, "lse", part); !s) return s;
-  }
-  return {};
-}
-
 }  // namespace
 
-Status run_merge(std::span<const AttentionPart> parts, const AttentionOutputs& outputs, const Execution& execution) {
+Status run_merge(job::MergeJob& asked, const Execution& execution) {
   constexpr std::int64_t kRows = 64;
-  const Merge merge = {parts, outputs};
-  if (Status s = check(merge); !s) return s;
-  const Extents& shape = outputs.out.shape;
+  const Merge merge = {{asked.parts, static_cast<std::size_t>(asked.part_count)}, asked.outputs};
+  const Extents& shape = asked.outputs.out.shape;
   const std::int64_t rows = shape[0] * shape[1] * shape[2];
   run_each(execution.runner, (rows + kRows - 1) / kRows, [&](std::int64_t task) {
     for (std::int64_t n = task * kRows; n < std::min(rows, (task + 1) * kRows); ++n) merge_row(merge, n);

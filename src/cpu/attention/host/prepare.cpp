@@ -11,7 +11,6 @@
 #include "cpu/attention/host_terms/sinks.hpp"
 #include "cpu/attention/kernels.hpp"
 #include "job/check.hpp"
-#include "plan/attention.hpp"
 #include "spec/format.hpp"
 
 namespace phasor::attend {
@@ -20,12 +19,7 @@ namespace {
 /// Queries of a sequence, at most, for the keys to be read where they are, a block of them a task: decoding.
 constexpr std::int64_t kDecodeQueries = 8;
 
-bool has_cope(const AttentionSpec& spec) {
-  return std::any_of(spec.terms.begin(), spec.terms.end(),
-                     [](const AttentionTerm& term) { return std::holds_alternative<CopeTerm>(term); });
-}
-
-std::int64_t queries_of(const job::AttentionJob& job, const job::Sequence& sequence) {
+std::int64_t queries_of(const attend::AttentionJob& job, const attend::Sequence& sequence) {
   std::int64_t count = 0;
   for (std::int64_t t = sequence.first_query_tile; t < sequence.end_query_tile; ++t)
     count += job.query_tiles[static_cast<std::size_t>(t)].count;
@@ -34,28 +28,28 @@ std::int64_t queries_of(const job::AttentionJob& job, const job::Sequence& seque
 
 /// How many blocks of keys the tasks of a decoding call are made of; 0: it does not decode. By shapes only: threads change no bits. CoPE
 /// counts keys over all blocks.
-std::int64_t key_splits_of(const Call& call, const job::AttentionJob& job) {
-  if (call.gradients != nullptr || call.weights || has_cope(*call.spec)) return 0;
+std::int64_t key_splits_of(const Call& call, const attend::AttentionJob& job) {
+  if (call.gradients != nullptr || call.weights || has_cope(*call.asked)) return 0;
   std::int64_t splits = 1;
-  for (const job::Sequence& sequence : job.sequences) {
+  for (const attend::Sequence& sequence : job.sequences) {
     if (queries_of(job, sequence) > kDecodeQueries) return 0;
     const std::int64_t tiles = sequence.end_key_tile - sequence.first_key_tile;
-    splits = std::max(splits, (tiles + job::kSplitTiles - 1) / job::kSplitTiles);
+    splits = std::max(splits, (tiles + attend::kSplitTiles - 1) / attend::kSplitTiles);
   }
-  const job::AttentionShape& s = job.shape;
+  const attend::AttentionShape& s = job.shape;
   std::int64_t partial = s.batch * s.queries * s.heads;
   const bool vast = __builtin_mul_overflow(partial, splits * s.padded_value_width, &partial) || partial > std::int64_t{1} << 50;
   return vast ? 0 : splits;
 }
 
-void take_panels(const Call& call, Arena& arena, job::AttentionJob& job) {
+void take_panels(const Call& call, Arena& arena, attend::AttentionJob& job) {
   if (job.key_splits > 0) return;
   const std::int64_t tokens =
-      job.shape.key_heads * static_cast<std::int64_t>(job.key_tiles.size()) * job::kKeyTile * bytes_of(job.arithmetic);
+      job.shape.key_heads * static_cast<std::int64_t>(job.key_tiles.size()) * attend::kKeyTile * bytes_of(job.arithmetic);
   const bool backward = call.gradients != nullptr;
-  job::Panels& panels = job.panels;
+  attend::Panels& panels = job.panels;
   for (int c = 0; c < job.content_count; ++c) {
-    if (c > 0 && job.rule == job::ContentRule::chunk) {  // one set of keys for every pass
+    if (c > 0 && job.rule == attend::ContentRule::chunk) {  // one set of keys for every pass
       panels.keys_transposed[c] = panels.keys_transposed[0];
       panels.keys[c] = panels.keys[0];
       continue;
@@ -68,31 +62,26 @@ void take_panels(const Call& call, Arena& arena, job::AttentionJob& job) {
   values = arena.take_bytes(tokens * job.shape.padded_value_width);
 }
 
-/// A plan for each bias whose parameters come with the call.
-Status make_bias_plans(const std::vector<AttentionTerm>& terms, Prepared& out) {
-  out.bias_plans.resize(terms.size());
-  for (std::size_t t = 0; t < terms.size(); ++t) {
-    const auto* bias = std::get_if<BiasTerm>(&terms[t]);
-    if (bias == nullptr || !is_named(bias->parameters)) continue;
-    Result<plan::BiasPlan> made = plan_with_parameters(*bias, out.term_names[t].c_str());
-    if (!made.ok()) return made.status();
-    out.bias_plans[t] = std::move(*made);
+/// The numbers of each bias, and of those that come with the call whether they can be.
+Status make_biases(const Call& call, Prepared& out) {
+  out.biases.resize(static_cast<std::size_t>(call.asked->term_count));
+  for (std::size_t t = 0; t < out.biases.size(); ++t) {
+    const job::AttentionTermJob& term = call.asked->terms[t];
+    if (term.kind != job::TermKind::bias) continue;
+    if (Status s = make_bias_numbers(term.bias, out.job.shape.heads, out.term_names[t].c_str(), out.biases[t]); !s) return s;
   }
   return {};
 }
 
 Status make_terms(const Call& call, Arena& arena, Prepared& out) {
-  const std::vector<AttentionTerm>& terms = call.spec->terms;
-  for (std::size_t t = 0; t < terms.size(); ++t) out.term_names.push_back(spec::format("{}: terms[{}]", call.where, t));
-  if (Status s = make_bias_plans(terms, out); !s) return s;
-  out.terms.resize(terms.size());
-  for (std::size_t t = 0; t < terms.size(); ++t) {
+  const auto count = static_cast<std::size_t>(call.asked->term_count);
+  for (std::size_t t = 0; t < count; ++t) out.term_names.push_back(spec::format("{}: terms[{}]", call.where, t));
+  if (Status s = make_biases(call, out); !s) return s;
+  out.terms.resize(count);
+  for (std::size_t t = 0; t < count; ++t) {
     const TermContext context = context_of(call, out, t);
-    if (context.gradient != nullptr) {
-      if (Status s = check_term_gradient(terms[t], *context.gradient, context.where); !s) return s;
-    }
     const auto make = [&](const auto& term) { return make_term(term, context, arena, out.terms[t]); };
-    if (Status s = std::visit(make, terms[t]); !s) return s;
+    if (Status s = job::with_term(call.asked->terms[t], make); !s) return s;
   }
   out.job.terms = out.terms;
   return {};
@@ -101,25 +90,22 @@ Status make_terms(const Call& call, Arena& arena, Prepared& out) {
 }  // namespace
 
 Status prepare(const Call& call, Arena& arena, Prepared& out) {
-  if (Status s = check_call(call); !s) return s;
-  job::AttentionJob& job = out.job;
-  job.shape = shape_of(*call.inputs);
-  if (job.shape.key_heads == 0) job.shape.key_heads = 1;  // no heads at all: nothing will run, and no quotient of them be by 0
-  job.q = call.inputs->q;
-  job.k = call.inputs->k;
-  job.v = call.inputs->v;
+  attend::AttentionJob& job = out.job;
+  job.shape = {job::shape_of(*call.asked), padded(call.asked->q.shape[3]), padded(call.asked->v.shape[3])};
+  job.q = call.asked->q;
+  job.k = call.asked->k;
+  job.v = call.asked->v;
   job.arithmetic = job.q.dtype == DType::f64 ? DType::f64 : DType::f32;
-  out.scale = call.spec->scale.value_or(plan::default_scale(job.shape.width));
-  job.scale = out.scale;
-  job.softcap = call.spec->softcap;
-  job.certified_skip = call.spec->skip == TileSkip::certified;
-  job.dropout = dropout_of(call.spec->dropout);
-  if (Status s = make_layout(call, tile_span(call.spec->content), arena, out); !s) return s;
+  job.scale = call.asked->scale;
+  job.softcap = call.asked->softcap;
+  job.certified_skip = call.asked->certified_skip;
+  job.dropout = dropout_of(call.asked->dropout);
+  if (Status s = make_layout(call, tile_span(call.asked->content), arena, out); !s) return s;
   if (Status s = make_contents(call, arena, out); !s) return s;
-  make_sinks(call.spec->sinks, arena, out);
+  make_sinks(call.asked->sinks, arena, out);
   job.key_splits = key_splits_of(call, job);
   if (call.gradients != nullptr) {
-    job.backward.parts = backward_parts(*call.spec, job);
+    job.backward.parts = backward_parts(*call.asked, job);
     make_groups(call, out);
   }
   if (Status s = make_terms(call, arena, out); !s) return s;
@@ -127,35 +113,28 @@ Status prepare(const Call& call, Arena& arena, Prepared& out) {
   return {};
 }
 
-TermContext context_of(const Call& call, const Prepared& prepared, std::size_t term) {
-  static constexpr TermGradient kNone = {};
-  const TermGradient* gradient = nullptr;
-  if (call.gradients != nullptr) gradient = call.gradients->terms.empty() ? &kNone : &call.gradients->terms[term];
-  const auto* bias = std::get_if<BiasTerm>(&call.spec->terms[term]);
-  const std::optional<plan::BiasPlan>& own = prepared.bias_plans[term];
-  return {.spec = call.spec,
+TermContext context_of(const Call& call, Prepared& prepared, std::size_t term) {
+  return {.asked = call.asked,
           .job = &prepared.job,
-          .scale = prepared.scale,
+          .runner = call.runner,
           .min_distance = prepared.min_distance,
           .max_distance = prepared.max_distance,
-          .gradient = gradient,
-          .bias_plan = own               ? &*own
-                       : bias != nullptr ? &bias->bias.plan()
-                                         : nullptr,
+          .gradient = call.gradients != nullptr ? &call.asked->terms[term].gradient : nullptr,
+          .bias = &prepared.biases[term],
           .where = prepared.term_names[term].c_str()};
 }
 
 void take_scratch(const ScratchNeeds& needs, Arena& arena, Prepared& prepared) {
-  job::AttentionJob& job = prepared.job;
+  attend::AttentionJob& job = prepared.job;
   std::int64_t used = needs.loops;
   prepared.term_scratch.clear();
-  for (const job::TermJob& term : job.terms) {
+  for (const attend::TermJob& term : job.terms) {
     used = (used + 31) / 32 * 32;  // every buffer begins at a line of the cache
     prepared.term_scratch.push_back(used);
     used += std::visit([&](const auto& made) { return scratch_of(made, job, needs.backward); }, term);
   }
   job.term_scratch = prepared.term_scratch.data();
-  job.strips = std::clamp<std::int64_t>(needs.tasks, 1, job::kMaxStrips);
+  job.strips = std::clamp<std::int64_t>(needs.tasks, 1, attend::kMaxStrips);
   job.scratch_bytes = (used * bytes_of(job.arithmetic) + 63) / 64 * 64;
   job.scratch = arena.take<std::byte>(job.strips * job.scratch_bytes);
 }

@@ -3,15 +3,14 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "cpu/attention/host/arena.hpp"
 #include "cpu/attention/host/terms.hpp"
-#include "job/attention/attention.hpp"
-#include "phasor/attention.hpp"
+#include "cpu/attention/job/attention.hpp"
+#include "job/attention/job.hpp"
 
 namespace phasor::attend {
 
@@ -23,44 +22,43 @@ struct ContentPositions {
 
 /// Stays where it is: the job points into it.
 struct Prepared {
-  job::AttentionJob job;
-  std::vector<job::TermJob> terms;  // job.terms is a span of them
-  double scale = 1;
+  attend::AttentionJob job;
+  std::vector<attend::TermJob> terms;  // job.terms is a span of them
   std::int64_t min_distance = 0;
   std::int64_t max_distance = 0;
-  // What job and contexts point to. Filled while measuring, too, unlike all that lies in the arena.
-  std::vector<job::Sequence> sequences = {};
-  std::vector<job::SequenceGroup> groups = {};
-  std::vector<job::TokenTile> query_tiles = {};
-  std::vector<job::TokenTile> key_tiles = {};
+  // What job and contexts point to. Filled without memory, too, unlike all that lies in the arena.
+  std::vector<attend::Sequence> sequences = {};
+  std::vector<attend::SequenceGroup> groups = {};
+  std::vector<attend::TokenTile> query_tiles = {};
+  std::vector<attend::TokenTile> key_tiles = {};
   std::vector<double> log_zeta = {};
   std::vector<std::int64_t> term_scratch = {};
   std::vector<std::string> term_names = {};
-  std::vector<std::optional<plan::BiasPlan>> bias_plans = {};  // of terms whose parameters come with the call
-  ContentPositions rotated_at[job::kMaxContents] = {};
+  std::vector<BiasNumbers> biases = {};  // of each term; empty but for biases
+  ContentPositions rotated_at[attend::kMaxContents] = {};
 
   Prepared() = default;
   Prepared(const Prepared&) = delete;
   Prepared& operator=(const Prepared&) = delete;
 };
 
-/// What a call is of: gradients null for the forward.
+/// What a call is of.
 struct Call {
-  const AttentionInputs* inputs;
-  const AttentionSpec* spec;
-  const AttentionGradients* gradients;
-  const char* where;     // "attention", "attention_backward" or "attention_weights"
+  const job::AttentionJob* asked;
+  const job::AttentionBackwardJob* gradients;  // null: forward
+  const Runner* runner;
+  const char* where;     // begins messages
   bool weights = false;  // of some rows alone: values are not read
 };
 
-/// Checks inputs and spec, lays out in `arena` and, unless it is measuring, fills: positions, sequences and tiles, contents, shift, terms,
-/// and takes the panels (forward: keys_transposed and values, unless it decodes; backward: keys both ways and values_transposed), which
-/// cpu's pack fills. Outputs and the backward's own buffers and scratch are the caller's to add. A call that fails, fails while measuring,
-/// before anything is written. Allocates a few words per tile; may throw std::bad_alloc.
+/// Lays out a checked call in `arena` and fills what has memory: positions, sequences and tiles, contents, shift, terms, and takes the
+/// panels (forward: keys_transposed and values, unless it decodes; backward: keys both ways and values_transposed), which cpu's pack fills.
+/// Outputs and the backward's own buffers and scratch are the caller's to add. What fails is what memory holds: positions, starts,
+/// segments. Allocates a few words per tile; may throw std::bad_alloc.
 Status prepare(const Call& call, Arena& arena, Prepared& out);
 
 /// The term's context again, for finish_term.
-TermContext context_of(const Call& call, const Prepared& prepared, std::size_t term);
+TermContext context_of(const Call& call, Prepared& prepared, std::size_t term);
 
 /// The last thing to be taken: scratch for at most kMaxStrips strips of `tasks`, `loops` T of it for the loops themselves, then what each
 /// term asks for.
@@ -78,24 +76,5 @@ Status pack_panels(const Prepared& prepared, const Runner& runner);
 /// each rotation, xPos's factors) and added to job.backward.q_raw and .k_raw. What is null is left out; nothing to do where the raw
 /// gradient is that by the content. The buffers by contents are changed.
 Status undo_contents(const Call& call, const Prepared& prepared);
-
-/// What a call writes, what it reads beside inputs and spec, and its workspace.
-struct NamedView {
-  const char* name;
-  ConstTensorView view;
-};
-struct CallMemory {
-  std::span<const NamedView> written;
-  std::span<const NamedView> read;
-  std::span<const std::byte> workspace;
-};
-/// Whether memory that is written is apart: from itself, from what is read, from the workspace; and the workspace from what is read.
-Status check_memory(const Call& call, const CallMemory& memory);
-/// A tensor of the call: a valid view of that shape and dtype.
-Status check_tensor_of(const char* where, const NamedView& x, const Extents& shape, DType dtype);
-/// A result of inputs of a dtype: of the same, or of f32 where that has 16 bits. What is merged or added up later loses nothing so.
-Status check_result_of(const char* where, const NamedView& x, const Extents& shape, DType inputs);
-/// Whether the workspace is as large as was measured.
-Status check_workspace(const char* where, const Arena& measured, std::span<const std::byte> workspace);
 
 }  // namespace phasor::attend

@@ -2,25 +2,18 @@
 // The CPU's side of attention in the table of backends.
 #pragma once
 
-#include <cstddef>
-#include <span>
-
+#include "job/attention/job.hpp"
 #include "phasor/attention.hpp"
 
 namespace phasor::cpu {
 
-Result<std::int64_t> attention_workspace(const AttentionInputs& inputs, const AttentionSpec& spec);
-Status run_attention(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionOutputs& outputs,
-                     std::span<std::byte> workspace);
-Result<std::int64_t> attention_backward_workspace(const AttentionInputs& inputs, const AttentionSpec& spec,
-                                                  const AttentionGradients& gradients);
-Status run_attention_backward(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionSaved& saved,
-                              const AttentionGradients& gradients, std::span<std::byte> workspace);
-Result<std::int64_t> attention_weights_workspace(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionRows& rows,
-                                                 const AttentionWeights& weights);
-Status run_attention_weights(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionRows& rows,
-                             const AttentionWeights& weights, std::span<std::byte> workspace);
-Status run_merge(std::span<const AttentionPart> parts, const AttentionOutputs& outputs, const Execution& execution);
-Result<AttentionReport> explain_attention(const AttentionInputs& inputs, const AttentionSpec& spec);
+Result<std::int64_t> attention_workspace(const job::AttentionJob& asked);
+Status run_attention(job::AttentionJob& asked, const Workspace& workspace, const Execution& execution);
+Result<std::int64_t> attention_backward_workspace(const job::AttentionBackwardJob& asked);
+Status run_attention_backward(job::AttentionBackwardJob& asked, const Workspace& workspace, const Execution& execution);
+Result<std::int64_t> attention_weights_workspace(const job::AttentionWeightsJob& asked);
+Status run_attention_weights(job::AttentionWeightsJob& asked, const Workspace& workspace, const Execution& execution);
+Status run_merge(job::MergeJob& merge, const Execution& execution);
+Result<AttentionReport> explain_attention(const job::AttentionJob& asked);
 
 }  // namespace phasor::cpu

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "cpu/attention/host/backward.hpp"
 #include "cpu/attention/host_tables/slots.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
@@ -14,36 +13,6 @@
 
 namespace phasor::attend {
 namespace {
-
-constexpr const char* kOrdinal[] = {"first", "second", "third", "last"};
-
-/// check_view wants a contiguous last axis: the axes are shown to it one after the other.
-Status check_memory(const char* where, const char* name, const ConstTensorView& v) {
-  if (v.data == nullptr && job::is_empty(v)) return {};  // of no elements: it needs none
-  const Extents& n = v.shape;
-  const Extents& s = v.strides;
-  if (Status status = job::check_view(where, name, {v.data, v.dtype, {n[0], n[1], n[2], 1}, {s[0], s[1], s[2], 1}}); !status) return status;
-  return job::check_view(where, name, {v.data, v.dtype, {1, 1, n[3], 1}, {0, 0, s[3], 1}});
-}
-
-/// Every axis strides over all that the smaller ones reach: then no element repeats.
-bool is_nested(const ConstTensorView& v) {
-  std::array<std::size_t, 4> order = {0, 1, 2, 3};
-  const auto size = [&](std::size_t axis) { return std::abs(v.strides[axis]); };
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return size(a) < size(b); });
-  std::int64_t reach = 1;
-  for (const std::size_t axis : order) {
-    if (v.shape[axis] == 1) continue;
-    if (size(axis) < reach) return false;
-    reach += size(axis) * (v.shape[axis] - 1);
-  }
-  return true;
-}
-
-bool repeats(const ConstTensorView& v) {
-  if (job::is_empty(v) || is_nested(v)) return false;
-  return (v.shape[3] != 1 && v.strides[3] != 1) || job::self_overlap(v) != job::Overlap::none;
-}
 
 std::int64_t index_in(const ConstTensorView& v, const RowIndex& row, std::int64_t channel) {
   const std::array<std::int64_t, 4> place = {row.b, row.t, row.h, channel};
@@ -71,29 +40,6 @@ PositionRange range_of(const Positions& p, std::int64_t batch, std::int64_t toke
 
 }  // namespace
 
-Status check_tensor(const char* where, const ConstTensorView& v, const TensorShape& wanted) {
-  for (std::size_t axis = 0; axis < 4; ++axis) {
-    const std::int64_t is = v.shape[axis];
-    if (is == wanted.extents[axis] || (is == 1 && wanted.may_share[axis])) continue;
-    return job::error(where, "{} has {} on its {} axis, wanted {}{}", wanted.name, is, kOrdinal[axis], wanted.extents[axis],
-                      wanted.may_share[axis] && wanted.extents[axis] != 1 ? " or 1" : "");
-  }
-  return check_memory(where, wanted.name, v);
-}
-
-Status check_gradient(const char* where, const TensorView& v, const ConstTensorView& by, const char* name) {
-  if (!is_wanted(v)) return {};
-  const std::string title = std::string("the gradient of ") + name;
-  if (!is_named(by)) return job::error(where, "{} is asked for, but there is no {}", title, name);
-  if (v.shape != by.shape) return job::error(where, "{} has another shape than {}, wanted the same", title, name);
-  if (v.dtype != DType::f32 && v.dtype != DType::f64) return job::error(where, "{} is {}, wanted f32 or f64", title, name_of(v.dtype));
-  if (Status s = check_memory(where, title.c_str(), v); !s) return s;
-  if (repeats(v)) {
-    return job::error(where, "{} goes to a view in which elements repeat (or cannot be shown not to), wanted each element once", title);
-  }
-  return {};
-}
-
 double element_at(const ConstTensorView& v, const RowIndex& row, std::int64_t channel) {
   return job::load_element(v.data, v.dtype, index_in(v, row, channel));
 }
@@ -103,7 +49,7 @@ void add_to_element(const TensorView& v, const RowIndex& row, std::int64_t chann
   job::store_element(v.data, v.dtype, index, job::load_element(v.data, v.dtype, index) + x);
 }
 
-void* pack_rows(const ConstTensorView& v, const Packing& packing, const job::AttentionJob& job, Arena& arena) {
+void* pack_rows(const ConstTensorView& v, const Packing& packing, const attend::AttentionJob& job, Arena& arena) {
   const std::int64_t rows = v.shape[1];
   const std::int64_t heads = heads_of(v);
   void* const memory = arena.take_bytes(heads * rows * packing.padded * bytes_of_arithmetic(job));
@@ -120,7 +66,7 @@ void* pack_rows(const ConstTensorView& v, const Packing& packing, const job::Att
   return memory;
 }
 
-void* pack_columns(const ConstTensorView& v, const Packing& packing, const job::AttentionJob& job, Arena& arena) {
+void* pack_columns(const ConstTensorView& v, const Packing& packing, const attend::AttentionJob& job, Arena& arena) {
   const std::int64_t heads = heads_of(v);
   const std::int64_t size = job.shape.padded_width * packing.padded;
   void* const memory = arena.take_bytes(heads * size * bytes_of_arithmetic(job));
@@ -138,14 +84,14 @@ void* pack_columns(const ConstTensorView& v, const Packing& packing, const job::
   return memory;
 }
 
-void* take_sums(std::int64_t count, const job::AttentionJob& job, Arena& arena) {
+void* take_sums(std::int64_t count, const attend::AttentionJob& job, Arena& arena) {
   const std::int64_t bytes = slots_of(job) * count * bytes_of_arithmetic(job);
   void* const memory = arena.take_bytes(bytes);
   if (memory != nullptr) std::memset(memory, 0, static_cast<std::size_t>(bytes));
   return memory;
 }
 
-double sum_of_slots(const void* sums, std::int64_t count, const job::AttentionJob& job, std::int64_t head, std::int64_t index) {
+double sum_of_slots(const void* sums, std::int64_t count, const attend::AttentionJob& job, std::int64_t head, std::int64_t index) {
   double sum = 0;
   with_arithmetic(job.arithmetic, [&]<class T>(T) {
     const T* const at = static_cast<const T*>(sums) + index;
@@ -155,15 +101,15 @@ double sum_of_slots(const void* sums, std::int64_t count, const job::AttentionJo
   return sum;
 }
 
-PositionRange query_range(const AttentionSpec& spec, const job::AttentionShape& shape) {
+PositionRange query_range(const job::AttentionJob& asked, const attend::AttentionShape& shape) {
   if (shape.queries == 0 || shape.batch == 0) return {};
-  if (spec.query_positions) return range_of(*spec.query_positions, shape.batch, shape.queries);
-  const Integers& starts = spec.visibility.query_starts;
+  if (asked.query_positions.given) return range_of(asked.query_positions.at, shape.batch, shape.queries);
+  const Integers& starts = asked.visibility.query_starts;
   if (starts.size == 0) return {shape.keys - shape.queries, shape.keys - 1};
   PositionRange range;
   for (std::int64_t s = 0; s + 1 < starts.size; ++s) {
     const std::int64_t queries = length_of(starts, s);
-    const std::int64_t keys = length_of(spec.visibility.key_starts, s);
+    const std::int64_t keys = length_of(asked.visibility.key_starts, s);
     if (queries == 0) continue;
     range.least = std::min(range.least, keys - queries);
     range.greatest = std::max(range.greatest, keys - 1);
@@ -171,10 +117,10 @@ PositionRange query_range(const AttentionSpec& spec, const job::AttentionShape& 
   return range;
 }
 
-PositionRange key_range(const AttentionSpec& spec, const job::AttentionShape& shape) {
+PositionRange key_range(const job::AttentionJob& asked, const attend::AttentionShape& shape) {
   if (shape.keys == 0 || shape.batch == 0) return {};
-  if (spec.key_positions) return range_of(*spec.key_positions, shape.batch, shape.keys);
-  const Integers& starts = spec.visibility.key_starts;
+  if (asked.key_positions.given) return range_of(asked.key_positions.at, shape.batch, shape.keys);
+  const Integers& starts = asked.visibility.key_starts;
   if (starts.size == 0) return {0, shape.keys - 1};
   std::int64_t longest = 0;
   for (std::int64_t s = 0; s + 1 < starts.size; ++s) longest = std::max(longest, length_of(starts, s));

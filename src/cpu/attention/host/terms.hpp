@@ -5,62 +5,60 @@
 #include <cstdint>
 
 #include "cpu/attention/host/arena.hpp"
-#include "job/attention/attention.hpp"
-#include "phasor/attention.hpp"
+#include "cpu/attention/host_terms/bias_numbers.hpp"
+#include "cpu/attention/job/attention.hpp"
+#include "job/attention/job.hpp"
+#include "phasor/execution.hpp"
 #include "phasor/result.hpp"
-#include "plan/bias/bias.hpp"
 
 namespace phasor::attend {
 
-/// What a term is made ready for. The job has its shape, positions, sequences, tiles and mask by then; while measuring, its pointers are
+/// What a term is made ready for. The job has its shape, positions, sequences, tiles and mask by then; without memory its pointers are
 /// null (positions are not known: sizes may depend on shapes and on the span of distances only).
 struct TermContext {
-  const AttentionSpec* spec;
-  const job::AttentionJob* job;
-  double scale;               // the attention's
-  std::int64_t min_distance;  // over all pairs of queries and keys of a sequence, seen or not; known while measuring, too
+  const job::AttentionJob* asked;
+  const attend::AttentionJob* job;
+  const Runner* runner;
+  std::int64_t min_distance;  // over all pairs of queries and keys of a sequence, seen or not; known without memory, too
   std::int64_t max_distance;
-  const TermGradient* gradient;     // null: forward
-  const plan::BiasPlan* bias_plan;  // of a BiasTerm: its own, or that of the numbers it comes with
-  const char* where;                // begins messages: "attention: terms[2]"
+  const TermGradient* gradient;  // null: forward
+  BiasNumbers* bias;             // of a bias
+  const char* where;             // begins messages: "attention: terms[2]"
 };
-
-/// The plan of a bias whose parameters come with the call.
-Result<plan::BiasPlan> plan_with_parameters(const BiasTerm& term, const char* where);
 
 // A family overloads these for its public term, in attention/<family>.cpp.
 
-/// Checks shapes, dtypes and values, takes memory, and (unless arena.measuring()) fills it. Called with the same arguments when measuring
-/// and when using; what fails, fails while measuring.
-Status make_term(const BiasTerm& term, const TermContext& context, Arena& arena, job::TermJob& out);
-Status make_term(const TableTerm& term, const TermContext& context, Arena& arena, job::TermJob& out);
-Status make_term(const SegmentTerm& term, const TermContext& context, Arena& arena, job::TermJob& out);
-Status make_term(const GridTerm& term, const TermContext& context, Arena& arena, job::TermJob& out);
-Status make_term(const DecomposedTerm& term, const TermContext& context, Arena& arena, job::TermJob& out);
-Status make_term(const DenseTerm& term, const TermContext& context, Arena& arena, job::TermJob& out);
-Status make_term(const CopeTerm& term, const TermContext& context, Arena& arena, job::TermJob& out);
+/// Takes memory, and where there is some fills it. Shapes, dtypes and fields are checked (job/attention/check.hpp); what fails is what
+/// memory holds.
+Status make_term(const job::BiasTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out);
+Status make_term(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out);
+Status make_term(const job::SegmentTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out);
+Status make_term(const GridTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out);
+Status make_term(const DecomposedTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out);
+Status make_term(const DenseTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out);
+Status make_term(const CopeTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out);
 
 /// T that a strip's scratch must hold for the term; backward: in the backward.
-std::int64_t scratch_of(const job::BiasJob& term, const job::AttentionJob& job, bool backward);
-std::int64_t scratch_of(const job::QueryTableJob& term, const job::AttentionJob& job, bool backward);
-std::int64_t scratch_of(const job::KeyTableJob& term, const job::AttentionJob& job, bool backward);
-std::int64_t scratch_of(const job::ValueTableJob& term, const job::AttentionJob& job, bool backward);
-std::int64_t scratch_of(const job::SegmentJob& term, const job::AttentionJob& job, bool backward);
-std::int64_t scratch_of(const job::GridJob& term, const job::AttentionJob& job, bool backward);
-std::int64_t scratch_of(const job::DecomposedJob& term, const job::AttentionJob& job, bool backward);
-std::int64_t scratch_of(const job::DenseJob& term, const job::AttentionJob& job, bool backward);
-std::int64_t scratch_of(const job::CopeJob& term, const job::AttentionJob& job, bool backward);
+std::int64_t scratch_of(const attend::BiasJob& term, const attend::AttentionJob& job, bool backward);
+std::int64_t scratch_of(const attend::QueryTableJob& term, const attend::AttentionJob& job, bool backward);
+std::int64_t scratch_of(const attend::KeyTableJob& term, const attend::AttentionJob& job, bool backward);
+std::int64_t scratch_of(const attend::ValueTableJob& term, const attend::AttentionJob& job, bool backward);
+std::int64_t scratch_of(const attend::SegmentJob& term, const attend::AttentionJob& job, bool backward);
+std::int64_t scratch_of(const attend::GridJob& term, const attend::AttentionJob& job, bool backward);
+std::int64_t scratch_of(const attend::DecomposedJob& term, const attend::AttentionJob& job, bool backward);
+std::int64_t scratch_of(const attend::DenseJob& term, const attend::AttentionJob& job, bool backward);
+std::int64_t scratch_of(const attend::CopeJob& term, const attend::AttentionJob& job, bool backward);
 
 /// After the backward's kernels: adds the term's sums, slot by slot in order, to the caller's tensors.
-Status finish_term(const BiasTerm& term, const job::BiasJob& made, const TermContext& context);
-Status finish_term(const TableTerm& term, const job::QueryTableJob& made, const TermContext& context);
-Status finish_term(const TableTerm& term, const job::KeyTableJob& made, const TermContext& context);
-Status finish_term(const TableTerm& term, const job::ValueTableJob& made, const TermContext& context);
-Status finish_term(const SegmentTerm& term, const job::SegmentJob& made, const TermContext& context);
-Status finish_term(const GridTerm& term, const job::GridJob& made, const TermContext& context);
-Status finish_term(const DecomposedTerm& term, const job::DecomposedJob& made, const TermContext& context);
-Status finish_term(const DenseTerm& term, const job::DenseJob& made, const TermContext& context);
-Status finish_term(const CopeTerm& term, const job::CopeJob& made, const TermContext& context);
+void finish_term(const job::BiasTermJob& term, const attend::BiasJob& made, const TermContext& context);
+void finish_term(const job::TableTermJob& term, const attend::QueryTableJob& made, const TermContext& context);
+void finish_term(const job::TableTermJob& term, const attend::KeyTableJob& made, const TermContext& context);
+void finish_term(const job::TableTermJob& term, const attend::ValueTableJob& made, const TermContext& context);
+void finish_term(const job::SegmentTermJob& term, const attend::SegmentJob& made, const TermContext& context);
+void finish_term(const GridTerm& term, const attend::GridJob& made, const TermContext& context);
+void finish_term(const DecomposedTerm& term, const attend::DecomposedJob& made, const TermContext& context);
+void finish_term(const DenseTerm& term, const attend::DenseJob& made, const TermContext& context);
+void finish_term(const CopeTerm& term, const attend::CopeJob& made, const TermContext& context);
 
 /// What explain says of a term: whether a tile of these distances is far for it (constant per row or per column), and operations per score
 /// it adds in the band, a query row, and in all, forward.
@@ -72,14 +70,14 @@ struct TermCost {
   double per_key = 0;
   const char* name = "";
 };
-TermCost cost_of(const job::BiasJob& term, const job::AttentionJob& job);
-TermCost cost_of(const job::QueryTableJob& term, const job::AttentionJob& job);
-TermCost cost_of(const job::KeyTableJob& term, const job::AttentionJob& job);
-TermCost cost_of(const job::ValueTableJob& term, const job::AttentionJob& job);
-TermCost cost_of(const job::SegmentJob& term, const job::AttentionJob& job);
-TermCost cost_of(const job::GridJob& term, const job::AttentionJob& job);
-TermCost cost_of(const job::DecomposedJob& term, const job::AttentionJob& job);
-TermCost cost_of(const job::DenseJob& term, const job::AttentionJob& job);
-TermCost cost_of(const job::CopeJob& term, const job::AttentionJob& job);
+TermCost cost_of(const attend::BiasJob& term, const attend::AttentionJob& job);
+TermCost cost_of(const attend::QueryTableJob& term, const attend::AttentionJob& job);
+TermCost cost_of(const attend::KeyTableJob& term, const attend::AttentionJob& job);
+TermCost cost_of(const attend::ValueTableJob& term, const attend::AttentionJob& job);
+TermCost cost_of(const attend::SegmentJob& term, const attend::AttentionJob& job);
+TermCost cost_of(const attend::GridJob& term, const attend::AttentionJob& job);
+TermCost cost_of(const attend::DecomposedJob& term, const attend::AttentionJob& job);
+TermCost cost_of(const attend::DenseJob& term, const attend::AttentionJob& job);
+TermCost cost_of(const attend::CopeJob& term, const attend::AttentionJob& job);
 
 }  // namespace phasor::attend

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A key-side table (DeBERTa p2c), on the host side.
 #include <algorithm>
-#include <cmath>
+#include <functional>
 
 #include "cpu/attention/host/term_tensors.hpp"
 #include "cpu/attention/host/terms.hpp"
@@ -11,37 +11,21 @@
 #include "cpu/common/runner.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
+#include "plan/bias/buckets.hpp"
 
 namespace phasor::attend {
 namespace {
 
-double scale_of(const TableTerm& term, const TermContext& context) { return term.scale.value_or(context.scale); }
-
-Status check(const TableTerm& term, const TermContext& context, std::int64_t width) {
-  const job::AttentionShape& s = context.job->shape;
-  if (is_named(term.features)) {
-    const TensorShape wanted{"features", {s.batch, s.keys, s.key_heads, width}, {true, false, true, false}};
-    if (Status status = check_tensor(context.where, term.features, wanted); !status) return status;
-  }
-  if (is_given(term.shift)) return job::error(context.where, "there is a shift, wanted none on the key side");
-  if (!std::isfinite(scale_of(term, context)))
-    return job::error(context.where, "scale is {}, wanted a finite number", scale_of(term, context));
-  if (Status status = check_table(term, context, width); !status) return status;
-  if (context.gradient == nullptr) return {};
-  return check_gradient(context.where, context.gradient->features, term.features, "features");
-}
-
 /// The row of the caller's table at a place; -1: zeros.
-std::int64_t row_at_place(const TableTerm& term, const job::TableBand& band, std::int64_t place) {
-  const std::int64_t column = std::clamp<std::int64_t>(band.count - 1 - (place - job::kKeyWindow), 0, band.count - 1);
-  const auto* const bias = std::get_if<Bias>(&term.rows);
-  return bias != nullptr ? bias->row(-(band.first + column)) : table_row_of(term, band, column);
+std::int64_t row_at_place(const job::TableTermJob& term, const attend::TableBand& band, std::int64_t place) {
+  const std::int64_t column = std::clamp<std::int64_t>(band.count - 1 - (place - attend::kKeyWindow), 0, band.count - 1);
+  return term.rows.has_buckets ? plan::row_of(term.rows.buckets, -(band.first + column)) : table_row_of(term, band, column);
 }
 
 /// Places and lines: one line per row where rows rise one by one with the distance, else one line per place.
-void lay_out_lines(const TableTerm& term, job::KeyTableJob& made) {
-  made.places = made.band.count + 2 * job::kKeyWindow;
-  made.ranked = std::holds_alternative<Bias>(term.rows);
+void lay_out_lines(const job::TableTermJob& term, attend::KeyTableJob& made) {
+  made.places = made.band.count + 2 * attend::kKeyWindow;
+  made.ranked = term.rows.has_buckets;
   std::int64_t rows = 1;
   for (std::int64_t place = 1; made.ranked && place < made.places; ++place) {
     const std::int64_t step = row_at_place(term, made.band, place) - row_at_place(term, made.band, place - 1);
@@ -51,16 +35,16 @@ void lay_out_lines(const TableTerm& term, job::KeyTableJob& made) {
   made.lines = made.ranked ? rows : made.places;
   made.last_line = made.lines - 1;
   // An odd number of strips: rows of columns then begin in different sets of the cache.
-  made.line_stride = (made.lines + job::kKeyStrip) / job::kKeyStrip * job::kKeyStrip + job::kKeyStrip;
-  if (made.line_stride / job::kKeyStrip % 2 == 0) made.line_stride += job::kKeyStrip;
+  made.line_stride = (made.lines + attend::kKeyStrip) / attend::kKeyStrip * attend::kKeyStrip + attend::kKeyStrip;
+  if (made.line_stride / attend::kKeyStrip % 2 == 0) made.line_stride += attend::kKeyStrip;
 }
-std::int64_t row_of_line(const TableTerm& term, const job::KeyTableJob& made, std::int64_t line) {
+std::int64_t row_of_line(const job::TableTermJob& term, const attend::KeyTableJob& made, std::int64_t line) {
   return made.ranked ? row_at_place(term, made.band, 0) + line : row_at_place(term, made.band, line);
 }
 
-void make_ranks(const TableTerm& term, const job::AttentionJob& job, Arena& arena, job::KeyTableJob& made) {
+void make_ranks(const job::TableTermJob& term, const attend::AttentionJob& job, Arena& arena, attend::KeyTableJob& made) {
   if (!made.ranked) return;
-  const std::int64_t count = made.places + job::kKeyStrip;
+  const std::int64_t count = made.places + attend::kKeyStrip;
   void* const memory = arena.take_bytes(count * bytes_of(job.arithmetic));
   made.ranks = memory;
   for (std::int64_t place = 0; memory != nullptr && place < count; ++place) {
@@ -79,11 +63,11 @@ struct TableOrder {
   std::int64_t line_stride;
   std::int64_t channel_stride;
 };
-job::PackedTable pack_by_distance(const TableTerm& term, const TermContext& context, const job::KeyTableJob& made, const TableOrder& order,
-                                  Arena& arena) {
+attend::PackedTable pack_by_distance(const job::TableTermJob& term, const TermContext& context, const attend::KeyTableJob& made,
+                                     const TableOrder& order, Arena& arena) {
   const ConstTensorView& table = term.table;
   const Extents& shape = table.shape;
-  job::PackedTable out{.size = order.size, .batch_stride = shape[0] == 1 ? 0 : shape[2], .head_stride = shape[2] == 1 ? 0 : 1};
+  attend::PackedTable out{.size = order.size, .batch_stride = shape[0] == 1 ? 0 : shape[2], .head_stride = shape[2] == 1 ? 0 : 1};
   out.data = arena.take_bytes(shape[0] * shape[2] * order.size * bytes_of(context.job->arithmetic));
   if (out.data == nullptr) return out;
   with_arithmetic(context.job->arithmetic, [&]<class T>(T zero) {
@@ -97,7 +81,7 @@ job::PackedTable pack_by_distance(const TableTerm& term, const TermContext& cont
                                     n % shape[2] * table.strides[2];
           T* const to = static_cast<T*>(out.data) + n * order.size + line * order.line_stride;
           for (std::int64_t c = 0; c < shape[3]; ++c) {
-            to[c * order.channel_stride] = static_cast<T>(scale_of(term, context) * job::number_of(in[c * table.strides[3]]));
+            to[c * order.channel_stride] = static_cast<T>(term.scale * job::number_of(in[c * table.strides[3]]));
           }
         }
       }
@@ -108,15 +92,15 @@ job::PackedTable pack_by_distance(const TableTerm& term, const TermContext& cont
 
 /// Products of every key with the ends of the table, for tiles that are far.
 struct FarTask {
-  const job::KeyTableJob* made;
-  const job::AttentionJob* job;
+  const attend::KeyTableJob* made;
+  const attend::AttentionJob* job;
   std::int64_t heads;
   std::int64_t stride;  // of a line of keys
   void* out;
 };
 template <class T>
 void fill_far(const FarTask& task, std::int64_t index) {
-  const job::KeyTableJob& made = *task.made;
+  const attend::KeyTableJob& made = *task.made;
   const std::int64_t b = index / task.heads;
   const std::int64_t h = index % task.heads;
   const std::int64_t key_head = made.far_by_key_head ? h : h / task.job->shape.group();
@@ -135,60 +119,60 @@ void fill_far(const FarTask& task, std::int64_t index) {
   }
 }
 
-void make_far(const TableTerm& term, const TermContext& context, Arena& arena, job::KeyTableJob& made) {
-  const job::AttentionShape& s = context.job->shape;
+void make_far(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::KeyTableJob& made) {
+  const attend::AttentionShape& s = context.job->shape;
   const std::int64_t batch = made.feature_strides[0] == 0 && term.table.shape[0] == 1 ? 1 : s.batch;
   made.far_by_key_head = term.table.shape[2] == 1;
-  FarTask task{&made, context.job, made.far_by_key_head ? s.key_heads : s.heads, s.keys + job::kKeyTile, nullptr};
+  FarTask task{&made, context.job, made.far_by_key_head ? s.key_heads : s.heads, s.keys + attend::kKeyTile, nullptr};
   task.out = arena.take_bytes(batch * task.heads * 2 * task.stride * bytes_of(context.job->arithmetic));
   made.far = task.out;
   made.far_strides[0] = batch == 1 ? 0 : task.heads * 2 * task.stride;
   made.far_strides[1] = 2 * task.stride;
   if (task.out == nullptr) return;
   with_arithmetic(context.job->arithmetic, [&]<class T>(T) {
-    cpu::run_each(context.spec->execution.runner, batch * task.heads, [&](std::int64_t index) { fill_far<T>(task, index); });
+    cpu::run_each(*context.runner, batch * task.heads, [&](std::int64_t index) { fill_far<T>(task, index); });
   });
 }
 
 /// The lines that distances reach: a strip of keys moves towards the band where its window would leave the places, never away from it.
-RowRange lines_reached(const TableTerm& term, const job::KeyTableJob& made, const DistanceRange& range) {
+RowRange lines_reached(const job::TableTermJob& term, const attend::KeyTableJob& made, const DistanceRange& range) {
   const std::int64_t least = -(made.band.first + made.band.count - 1);  // distance of the band's first place
-  const std::int64_t last = job::kKeyWindow + made.band.count - 1;      // place of the band
-  const std::int64_t low = std::clamp(range.low - least + job::kKeyWindow, std::int64_t{0}, last);
-  const std::int64_t high = std::clamp(range.high - least + job::kKeyWindow, job::kKeyWindow, made.places - 1);
+  const std::int64_t last = attend::kKeyWindow + made.band.count - 1;   // place of the band
+  const std::int64_t low = std::clamp(range.low - least + attend::kKeyWindow, std::int64_t{0}, last);
+  const std::int64_t high = std::clamp(range.high - least + attend::kKeyWindow, attend::kKeyWindow, made.places - 1);
   if (!made.ranked) return {low, high + 1};
   const std::int64_t first = row_at_place(term, made.band, 0);
   return {row_at_place(term, made.band, low) - first, row_at_place(term, made.band, high) - first + 1};
 }
 
-void take_table(const TableTerm& term, const TermContext& context, Arena& arena, job::KeyTableJob& made) {
+void take_table(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::KeyTableJob& made) {
   const TableSlots slots =
       take_table_slots(context, made.padded_width, [&](const DistanceRange& range) { return lines_reached(term, made, range); }, arena);
   made.sums = slots.sums;
   made.slot_rows = slots.rows;
 }
 
-void finish_table(const TableTerm& term, const job::KeyTableJob& made, const TermContext& context) {
+void finish_table(const job::TableTermJob& term, const attend::KeyTableJob& made, const TermContext& context) {
+  const auto row_of = [&](std::int64_t line) { return row_of_line(term, made, line); };
   add_table_totals({.slots = {made.sums, made.slot_rows},
                     .padded_width = made.padded_width,
                     .rows = made.lines,
-                    .row_of = [&](std::int64_t line) { return row_of_line(term, made, line); },
-                    .repeats = std::holds_alternative<Bias>(term.rows) && !made.ranked,
-                    .factor = scale_of(term, context)},
+                    .row_of = std::ref(row_of),  // a copy might ask the heap
+                    .repeats = term.rows.has_buckets && !made.ranked,
+                    .factor = term.scale},
                    context);
 }
 
 }  // namespace
 
-Status make_key_table(const TableTerm& term, const TermContext& context, Arena& arena, job::TermJob& out) {
-  const job::AttentionJob& job = *context.job;
+Status make_key_table(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
+  const attend::AttentionJob& job = *context.job;
   const std::int64_t width = is_given(term.features) ? term.features.shape[3] : job.shape.width;
-  if (Status status = check(term, context, width); !status) return status;
-  job::KeyTableJob made;
+  attend::KeyTableJob made;
   if (Status status = make_table_band(term, context, arena, made.band); !status) return status;
   made.width = width;
   made.own_features = is_given(term.features);
-  made.padded_width = job::padded(width);
+  made.padded_width = attend::padded(width);
   lay_out_lines(term, made);
   make_ranks(term, job, arena, made);
   const KeyFeatures features = pack_key_features(is_given(term.features) ? term.features : job.k, context, arena);
@@ -207,21 +191,20 @@ Status make_key_table(const TableTerm& term, const TermContext& context, Arena& 
 }
 
 /// Products of a strip of keys with a window, or sums that belong to them; the same turned round; the same by lines.
-std::int64_t scratch_of(const job::KeyTableJob& /*term*/, const job::AttentionJob& /*job*/, bool /*backward*/) {
-  return 3 * job::kKeyStrip * (job::kKeyWindow + job::kKeyStrip);
+std::int64_t scratch_of(const attend::KeyTableJob& /*term*/, const attend::AttentionJob& /*job*/, bool /*backward*/) {
+  return 3 * attend::kKeyStrip * (attend::kKeyWindow + attend::kKeyStrip);
 }
 
-Status finish_term(const TableTerm& term, const job::KeyTableJob& made, const TermContext& context) {
+void finish_term(const job::TableTermJob& term, const attend::KeyTableJob& made, const TermContext& context) {
   if (made.sums != nullptr) finish_table(term, made, context);
   if (made.feature_sums != nullptr) add_feature_sums(made.feature_sums, made.padded_width, context);
-  return {};
 }
 
-TermCost cost_of(const job::KeyTableJob& term, const job::AttentionJob& /*job*/) {
+TermCost cost_of(const attend::KeyTableJob& term, const attend::AttentionJob& /*job*/) {
   const auto product = 2 * static_cast<double>(term.width);
   return {.far_above = -term.band.first,
           .far_below = -(term.band.first + term.band.count - 1),
-          .per_score = 1 + product * static_cast<double>(job::kKeyWindow) / static_cast<double>(job::kQueryTile),
+          .per_score = 1 + product * static_cast<double>(attend::kKeyWindow) / static_cast<double>(attend::kQueryTile),
           .per_key = 2 * product,
           .name = "key table"};
 }

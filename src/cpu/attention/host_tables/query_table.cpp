@@ -12,25 +12,8 @@ namespace phasor::attend {
 
 namespace {
 
-/// Features and shift, as far as they are given, and their gradients.
-Status check_operands(const TableTerm& term, const TermContext& context, std::int64_t width) {
-  const job::AttentionShape& s = context.job->shape;
-  if (is_named(term.features)) {
-    const TensorShape wanted{"features", {s.batch, s.queries, s.heads, width}, {true, false, true, false}};
-    if (Status status = check_tensor(context.where, term.features, wanted); !status) return status;
-  }
-  if (is_named(term.shift)) {
-    const TensorShape wanted{"shift", {1, 1, s.heads, width}, {false, false, true, false}};
-    if (Status status = check_tensor(context.where, term.shift, wanted); !status) return status;
-  }
-  if (term.scale && !std::isfinite(*term.scale)) return job::error(context.where, "scale is {}, wanted a finite number", *term.scale);
-  if (context.gradient == nullptr) return {};
-  if (Status status = check_gradient(context.where, context.gradient->features, term.features, "features"); !status) return status;
-  return check_gradient(context.where, context.gradient->shift, term.shift, "shift");
-}
-
 /// (H, padded_width) T, shared or not.
-void* pack_shift(const ConstTensorView& shift, const job::AttentionJob& job, std::int64_t padded_width, Arena& arena) {
+void* pack_shift(const ConstTensorView& shift, const attend::AttentionJob& job, std::int64_t padded_width, Arena& arena) {
   const std::int64_t heads = job.shape.heads;
   void* const memory = arena.take_bytes(heads * padded_width * bytes_of(job.arithmetic));
   if (memory == nullptr) return nullptr;
@@ -51,28 +34,23 @@ ConstTensorView with_shared_strides(ConstTensorView v) {
   return v;
 }
 
-std::int64_t feature_sum_count(const job::AttentionJob& job, std::int64_t padded_width) {
+std::int64_t feature_sum_count(const attend::AttentionJob& job, std::int64_t padded_width) {
   return job.backward.parts * job.shape.batch * job.shape.heads * job.shape.queries * padded_width;
 }
 
-void* take_zeros(std::int64_t count, const job::AttentionJob& job, Arena& arena) {
+void* take_zeros(std::int64_t count, const attend::AttentionJob& job, Arena& arena) {
   void* const memory = arena.take_bytes(count * bytes_of(job.arithmetic));
   if (memory == nullptr) return nullptr;
   with_arithmetic(job.arithmetic, [&]<class T>(T zero) { std::fill_n(static_cast<T*>(memory), count, zero); });
   return memory;
 }
 
-double scale_of(const TableTerm& term, const TermContext& context) { return term.scale.value_or(context.scale); }
-
-Status make_query_table(const TableTerm& term, const TermContext& context, Arena& arena, job::TermJob& out) {
-  const job::AttentionJob& job = *context.job;
-  const std::int64_t width = is_given(term.features) ? term.features.shape[3] : job.shape.width;
-  if (Status status = check_table(term, context, width); !status) return status;
-  if (Status status = check_operands(term, context, width); !status) return status;
+Status make_query_table(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
+  const attend::AttentionJob& job = *context.job;
   const bool backward = context.gradient != nullptr;
   const bool wants_shift = backward && is_given(context.gradient->shift);
-  job::QueryTableJob made{.features = with_shared_strides(term.features)};
-  const TableNeeds needs{.factor = scale_of(term, context),
+  attend::QueryTableJob made{.features = with_shared_strides(term.features)};
+  const TableNeeds needs{.factor = term.scale,
                          .panels = true,
                          .rows = backward,
                          .features = is_given(term.features) || is_given(term.shift),
@@ -89,9 +67,9 @@ Status make_query_table(const TableTerm& term, const TermContext& context, Arena
 }
 
 /// Over all heads where they share it, and over slots.
-void finish_shift(const job::QueryTableJob& made, const TermContext& context) {
+void finish_shift(const attend::QueryTableJob& made, const TermContext& context) {
   const TensorView& gradient = context.gradient->shift;
-  const job::AttentionJob& job = *context.job;
+  const attend::AttentionJob& job = *context.job;
   for (std::int64_t c = 0; c < gradient.shape[3]; ++c) {
     for (std::int64_t h = 0; h < gradient.shape[2]; ++h) {
       double sum = 0;
@@ -104,8 +82,8 @@ void finish_shift(const job::QueryTableJob& made, const TermContext& context) {
 
 /// The sum of a feature's parts, batch rows and heads.
 template <class T>
-double feature_sum(const job::QueryTableJob& made, const TermContext& context, const RowIndex& row, std::int64_t channel) {
-  const job::AttentionShape& s = context.job->shape;
+double feature_sum(const attend::QueryTableJob& made, const TermContext& context, const RowIndex& row, std::int64_t channel) {
+  const attend::AttentionShape& s = context.job->shape;
   const Extents& shape = context.gradient->features.shape;
   const std::int64_t batch_end = shape[0] == 1 ? s.batch : row.b + 1;
   const std::int64_t head_end = shape[2] == 1 ? s.heads : row.h + 1;
@@ -121,7 +99,7 @@ double feature_sum(const job::QueryTableJob& made, const TermContext& context, c
   return sum;
 }
 
-void finish_features(const job::QueryTableJob& made, const TermContext& context) {
+void finish_features(const attend::QueryTableJob& made, const TermContext& context) {
   const TensorView& gradient = context.gradient->features;
   const Extents& shape = gradient.shape;
   with_arithmetic(context.job->arithmetic, [&]<class T>(T) {
@@ -134,7 +112,7 @@ void finish_features(const job::QueryTableJob& made, const TermContext& context)
 
 }  // namespace
 
-Status make_term(const TableTerm& term, const TermContext& context, Arena& arena, job::TermJob& out) {
+Status make_term(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
   switch (term.side) {
     case TableSide::query:
       return make_query_table(term, context, arena, out);
@@ -146,17 +124,18 @@ Status make_term(const TableTerm& term, const TermContext& context, Arena& arena
   return job::error(context.where, "side is unknown, wanted query, key or value");
 }
 
-std::int64_t scratch_of(const job::QueryTableJob& term, const job::AttentionJob& /*job*/, bool /*backward*/) {
+std::int64_t scratch_of(const attend::QueryTableJob& term, const attend::AttentionJob& /*job*/, bool /*backward*/) {
   return term.table.layout.size;
 }
 
-Status finish_term(const TableTerm& term, const job::QueryTableJob& made, const TermContext& context) {
-  finish_parts(term, made.table, context, scale_of(term, context));
+void finish_term(const job::TableTermJob& term, const attend::QueryTableJob& made, const TermContext& context) {
+  finish_parts(term, made.table, context, term.scale);
   if (made.shift_sums != nullptr) finish_shift(made, context);
   if (made.feature_sums != nullptr) finish_features(made, context);
-  return {};
 }
 
-TermCost cost_of(const job::QueryTableJob& term, const job::AttentionJob& /*job*/) { return cost_of_parts(term.table, "query table"); }
+TermCost cost_of(const attend::QueryTableJob& term, const attend::AttentionJob& /*job*/) {
+  return cost_of_parts(term.table, "query table");
+}
 
 }  // namespace phasor::attend

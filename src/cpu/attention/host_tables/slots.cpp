@@ -33,24 +33,24 @@ struct SumRows {
   }
 };
 
-/// Adds a term's. Terms are not checked yet: their numbers may be any.
+/// Adds a term's.
 struct AddRows {
   const TermGradient& gradient;
-  const job::AttentionShape& shape;
+  const attend::AttentionShape& shape;
   SumRows& sum;
 
-  void operator()(const BiasTerm& term) const {
-    if (!is_wanted(gradient.parameters) || std::holds_alternative<Alibi>(term.bias.spec())) return;
+  void operator()(const job::BiasTermJob& term) const {
+    if (!is_wanted(gradient.parameters) || term.bias.scheme == plan::BiasSource::Scheme::alibi) return;
     sum.by_distance = std::max(sum.by_distance, longest_band(shape));
     // Beside its diagonal FIRE has sums for queries beyond its length, in float64: its parameters, or three per segment, which is no more.
-    if (std::holds_alternative<Fire>(term.bias.spec())) sum.always = std::max(sum.always, 2 * term.bias.parameter_count());
+    if (term.bias.scheme == plan::BiasSource::Scheme::fire) sum.always = std::max(sum.always, 2 * term.parameter_count);
   }
-  void operator()(const TableTerm& term) const {
+  void operator()(const job::TableTermJob& term) const {
     if (!is_given(gradient.table)) return;
-    sum.by_distance = std::max(sum.by_distance, most_columns(term) + 2 * job::kKeyWindow);
+    sum.by_distance = std::max(sum.by_distance, most_columns(term) + 2 * attend::kKeyWindow);
     sum.per_batch = sum.per_batch || term.table.shape[0] != 1;
   }
-  void operator()(const SegmentTerm& term) const { add(gradient.table, term.table); }
+  void operator()(const job::SegmentTermJob& term) const { add(gradient.table, term.table); }
   void operator()(const GridTerm& term) const { add(gradient.table, term.table); }
   void operator()(const DecomposedTerm& term) const {
     add(gradient.table, term.rows_h);
@@ -64,16 +64,15 @@ struct AddRows {
     if (is_given(wanted)) sum.always = std::max(sum.always, table.shape[1]);
   }
 };
-SumRows sum_rows_of(const Call& call, const job::AttentionShape& shape) {
+SumRows sum_rows_of(const Call& call, const attend::AttentionShape& shape) {
   SumRows sum;
-  const std::vector<TermGradient>& gradients = call.gradients->terms;
-  for (std::size_t t = 0; t < std::min(gradients.size(), call.spec->terms.size()); ++t) {
-    std::visit(AddRows{gradients[t], shape, sum}, call.spec->terms[t]);
+  for (std::int64_t t = 0; t < call.asked->term_count; ++t) {
+    job::with_term(call.asked->terms[t], AddRows{call.asked->terms[t].gradient, shape, sum});
   }
   return sum;
 }
 
-std::int64_t tokens_of(const job::AttentionJob& job, const job::Sequence& sequence) {
+std::int64_t tokens_of(const attend::AttentionJob& job, const attend::Sequence& sequence) {
   std::int64_t count = 0;
   for (std::int64_t t = sequence.first_query_tile; t < sequence.end_query_tile; ++t) {
     count += job.query_tiles[static_cast<std::size_t>(t)].count;
@@ -85,35 +84,35 @@ std::int64_t tokens_of(const job::AttentionJob& job, const job::Sequence& sequen
 }  // namespace
 
 DistanceRange seen_distances(const TermContext& context) {
-  const job::MaskJob& mask = context.job->mask;
+  const attend::MaskJob& mask = context.job->mask;
   DistanceRange range = {context.min_distance, context.max_distance};
-  if (mask.causal && context.spec->visibility.prefix.size == 0) range.low = std::max<std::int64_t>(range.low, 0);
+  if (mask.causal && context.asked->visibility.prefix.size == 0) range.low = std::max<std::int64_t>(range.low, 0);
   if (mask.right != INT64_MAX) range.low = std::max(range.low, -mask.right);
   range.high = std::min(range.high, mask.left);
   range.low = std::min(range.low, range.high);
   return range;
 }
 
-DistanceRange distances_of(const job::AttentionJob& job, const job::SequenceGroup& group, std::int64_t part, std::int64_t parts) {
+DistanceRange distances_of(const attend::AttentionJob& job, const attend::SequenceGroup& group, std::int64_t part, std::int64_t parts) {
   DistanceRange range;
   for (std::int64_t s = group.first; s < group.end; ++s) {
-    const job::Sequence& sequence = job.sequences[static_cast<std::size_t>(s)];
-    range = joined(range, distances_of(job, sequence, job::key_tiles_of(sequence, part, parts)));
+    const attend::Sequence& sequence = job.sequences[static_cast<std::size_t>(s)];
+    range = joined(range, distances_of(job, sequence, attend::key_tiles_of(sequence, part, parts)));
   }
   return range;
 }
 
 void make_groups(const Call& call, Prepared& out) {
-  const job::AttentionJob& job = out.job;
+  const attend::AttentionJob& job = out.job;
   const SumRows rows = sum_rows_of(call, job.shape);
   std::int64_t total = 0;
-  for (const job::Sequence& sequence : job.sequences) total += tokens_of(job, sequence);
+  for (const attend::Sequence& sequence : job.sequences) total += tokens_of(job, sequence);
   const std::int64_t enough = (kGroupTasks + job.shape.key_heads - 1) / job.shape.key_heads;  // groups
-  job::SequenceGroup group;
+  attend::SequenceGroup group;
   DistanceRange range;
   std::int64_t tokens = 0;
-  for (const job::Sequence& sequence : job.sequences) {
-    range = joined(range, distances_of(job, sequence, job::key_tiles_of(sequence, 0, 1)));
+  for (const attend::Sequence& sequence : job.sequences) {
+    range = joined(range, distances_of(job, sequence, attend::key_tiles_of(sequence, 0, 1)));
     tokens += tokens_of(job, sequence);
     ++group.end;
     const bool is_last = group.end == static_cast<std::int64_t>(job.sequences.size());
@@ -126,16 +125,16 @@ void make_groups(const Call& call, Prepared& out) {
   out.job.groups = out.groups;
 }
 
-std::int64_t slots_of(const job::AttentionJob& job) {
+std::int64_t slots_of(const attend::AttentionJob& job) {
   return static_cast<std::int64_t>(job.groups.size()) * job.backward.parts * job.shape.heads;
 }
 
 TableSlots take_table_slots(const TermContext& context, std::int64_t padded_width, const RowsOfDistances& rows_of, Arena& arena) {
-  const job::AttentionJob& job = *context.job;
+  const attend::AttentionJob& job = *context.job;
   const std::int64_t parts = job.backward.parts;
   const auto count = static_cast<std::int64_t>(job.groups.size()) * parts;
   const DistanceRange seen = seen_distances(context);
-  auto* const slots = arena.take<job::SlotRows>(count);
+  auto* const slots = arena.take<attend::SlotRows>(count);
   std::int64_t used = 0;
   for (std::int64_t n = 0; n < count; ++n) {
     DistanceRange range = distances_of(job, job.groups[static_cast<std::size_t>(n / parts)], n % parts, parts);
@@ -168,16 +167,16 @@ struct TotalTask {
 /// Channels from `channel` on of one packed row, over every slot that belongs to the table.
 template <class T>
 void add_slots(const TotalTask& task, std::int64_t row, std::int64_t channel, std::span<double> out) {
-  const job::AttentionJob& job = *task.context->job;
+  const attend::AttentionJob& job = *task.context->job;
   const TableTotals& totals = *task.totals;
   const Extents& shape = task.context->gradient->table.shape;
   const std::int64_t parts = job.backward.parts;
   const auto count = static_cast<std::int64_t>(job.groups.size()) * parts;
   const std::int64_t head_end = shape[2] == 1 ? job.shape.heads : task.h + 1;
   for (std::int64_t n = 0; n < count; ++n) {
-    const job::SlotRows& at = totals.slots.rows[n];
+    const attend::SlotRows& at = totals.slots.rows[n];
     if (row < at.first || row >= at.first + at.count) continue;
-    const job::SequenceGroup& group = job.groups[static_cast<std::size_t>(n / parts)];
+    const attend::SequenceGroup& group = job.groups[static_cast<std::size_t>(n / parts)];
     if (shape[0] != 1 && job.sequences[static_cast<std::size_t>(group.first)].batch != task.b) continue;
     for (std::int64_t head = task.h; head < head_end; ++head) {
       const std::int64_t first = at.offset + (head * at.count + row - at.first) * totals.padded_width + channel;
@@ -233,7 +232,7 @@ void add_table_totals(const TableTotals& totals, const TermContext& context) {
   const Extents& shape = context.gradient->table.shape;
   const std::int64_t size = totals.repeats ? totals.rows : kChunkRows;  // no two tasks may add to one row
   const std::int64_t chunks = (totals.rows + size - 1) / size;
-  run_each(context.spec->execution.runner, shape[0] * shape[2] * chunks, [&](std::int64_t n) {
+  run_each(*context.runner, shape[0] * shape[2] * chunks, [&](std::int64_t n) {
     const std::int64_t table = n / chunks;
     const std::int64_t first = n % chunks * size;
     add_chunk({&totals, &context, table / shape[2], table % shape[2]}, {first, std::min(first + size, totals.rows)});

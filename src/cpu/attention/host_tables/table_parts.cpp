@@ -3,6 +3,7 @@
 #include "cpu/attention/host_tables/table_parts.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "cpu/attention/host/term_tensors.hpp"
 #include "cpu/attention/host_tables/slots.hpp"
@@ -17,24 +18,24 @@ constexpr std::int64_t kMostWholeOfGiven = 4096;
 
 /// Keys that a query sees, about.
 std::int64_t seen_keys(const TermContext& context) {
-  const Visibility& see = context.spec->visibility;
+  const job::VisibilityJob& see = context.asked->visibility;
   const std::int64_t span = context.max_distance - context.min_distance;  // of a sequence alone: queries + keys - 2
   std::int64_t seen = std::min(context.job->shape.keys, span / 2 + 1);
-  if (see.mask == Mask::causal) seen = seen / 2 + 1;
-  if (see.left && (see.right || see.mask == Mask::causal)) {
-    const std::int64_t ahead = see.right && see.mask == Mask::full ? *see.right : 0;
-    seen = std::min(seen, std::min(*see.left, seen) + std::min(ahead, seen) + 1);
+  if (see.causal) seen = seen / 2 + 1;
+  if (see.left != INT64_MAX && (see.right != INT64_MAX || see.causal)) {
+    const std::int64_t ahead = see.right != INT64_MAX && !see.causal ? see.right : 0;
+    seen = std::min(seen, std::min(see.left, seen) + std::min(ahead, seen) + 1);
   }
   return seen;
 }
 
 /// Sliding makes a column for each key that a tile of queries sees, and those of the tile's own width beside.
-job::TableWay way_of(const job::TableBand& band, const TermContext& context) {
-  if (context.spec->query_positions || context.spec->key_positions) {
-    return band.count <= kMostWholeOfGiven ? job::TableWay::whole : job::TableWay::sliding;
+attend::TableWay way_of(const attend::TableBand& band, const TermContext& context) {
+  if (context.asked->query_positions.given || context.asked->key_positions.given) {
+    return band.count <= kMostWholeOfGiven ? attend::TableWay::whole : attend::TableWay::sliding;
   }
-  const std::int64_t sliding = seen_keys(context) + job::kQueryTile + job::kKeyTile;
-  return band.count <= std::min(kMostWhole, sliding) ? job::TableWay::whole : job::TableWay::sliding;
+  const std::int64_t sliding = seen_keys(context) + attend::kQueryTile + attend::kKeyTile;
+  return band.count <= std::min(kMostWhole, sliding) ? attend::TableWay::whole : attend::TableWay::sliding;
 }
 
 constexpr std::int64_t kColumns = 16;  // the product's columns come in so many
@@ -45,37 +46,37 @@ std::int64_t spread(std::int64_t stride) {
   return rounded % 128 == 0 ? rounded + kColumns : rounded;
 }
 
-job::TableBuffers layout_of(const job::TableParts& table, const TableNeeds& needs, std::int64_t queries) {
-  const std::int64_t rows = std::clamp<std::int64_t>(queries, 1, job::kQueryTile);
-  const job::TableBand& band = table.band;
-  const bool sliding = table.way == job::TableWay::sliding;
-  job::TableBuffers out;
-  out.stride = sliding ? 5 * job::kKeyTile : spread(band.count);  // sliding: four panels in a ring, and the first again behind the last
+attend::TableBuffers layout_of(const attend::TableParts& table, const TableNeeds& needs, std::int64_t queries) {
+  const std::int64_t rows = std::clamp<std::int64_t>(queries, 1, attend::kQueryTile);
+  const attend::TableBand& band = table.band;
+  const bool sliding = table.way == attend::TableWay::sliding;
+  attend::TableBuffers out;
+  out.stride = sliding ? 5 * attend::kKeyTile : spread(band.count);  // sliding: four panels in a ring, and the first again behind the last
   const auto take = [&](bool wanted, std::int64_t size) {
     const std::int64_t at = out.size;
     if (wanted) out.size += (size + kColumns - 1) / kColumns * kColumns;
     return at;
   };
-  const auto take_columns = [&](bool wanted) { return take(wanted, rows * out.stride + 2 * job::kTableMargin) + job::kTableMargin; };
-  out.tags = take(true, job::kTableTags);
+  const auto take_columns = [&](bool wanted) { return take(wanted, rows * out.stride + 2 * attend::kTableMargin) + attend::kTableMargin; };
+  out.tags = take(true, attend::kTableTags);
   out.features = take(needs.features, rows * table.padded_width);
   out.products = take_columns(needs.products);
-  out.end_products = take(needs.products, 2 * job::kQueryTile);
+  out.end_products = take(needs.products, 2 * attend::kQueryTile);
   out.sums = take_columns(needs.sums);
-  out.end_sums = take(needs.sums, rows * 2 * job::kTableLanes);
-  out.pending = take(needs.sums, 3 * job::kQueryTile);
+  out.end_sums = take(needs.sums, rows * 2 * attend::kTableLanes);
+  out.pending = take(needs.sums, 3 * attend::kQueryTile);
   out.result = take(needs.result && sliding, rows * table.padded_width);
-  out.column_sums = take(needs.column_sums, sliding ? job::kKeyTile : band.count);
+  out.column_sums = take(needs.column_sums, sliding ? attend::kKeyTile : band.count);
   return out;
 }
 
-TablePacking packing_of(const TableTerm& term, const job::TableParts& table, const TermContext& context, double factor) {
-  return {&term, &table.band, factor, table.way == job::TableWay::sliding ? job::kTableMargin : 0, context.spec->execution.runner};
+TablePacking packing_of(const job::TableTermJob& term, const attend::TableParts& table, const TermContext& context, double factor) {
+  return {&term, &table.band, factor, table.way == attend::TableWay::sliding ? attend::kTableMargin : 0, *context.runner};
 }
 
 /// The rows of the packed table that distances reach. Beyond the ends of the band there are only its margins: cpu's start_of keeps within
 /// them, and moves rows of scores towards the band alone.
-RowRange rows_of(const job::TableParts& table, std::int64_t margin, const DistanceRange& range) {
+RowRange rows_of(const attend::TableParts& table, std::int64_t margin, const DistanceRange& range) {
   const std::int64_t last = margin + table.band.count - 1;  // of the band
   const std::int64_t low = std::clamp(-range.high - table.band.first + margin, std::int64_t{0}, last);
   const std::int64_t high = std::clamp(-range.low - table.band.first + margin, margin, last + margin);
@@ -84,12 +85,13 @@ RowRange rows_of(const job::TableParts& table, std::int64_t margin, const Distan
 
 }  // namespace
 
-Status make_parts(const TableTerm& term, const TermContext& context, const TableNeeds& needs, Arena& arena, job::TableParts& out) {
-  const job::AttentionJob& job = *context.job;
+Status make_parts(const job::TableTermJob& term, const TermContext& context, const TableNeeds& needs, Arena& arena,
+                  attend::TableParts& out) {
+  const attend::AttentionJob& job = *context.job;
   if (Status status = make_table_band(term, context, arena, out.band); !status) return status;
   out.way = way_of(out.band, context);
   out.width = term.table.shape[3];
-  out.padded_width = job::padded(out.width);
+  out.padded_width = attend::padded(out.width);
   const TablePacking packing = packing_of(term, out, context, needs.factor);
   out.row_count = packing.rows();
   if (needs.panels) out.panels = pack_table_panels(packing, job, arena);
@@ -104,22 +106,23 @@ Status make_parts(const TableTerm& term, const TermContext& context, const Table
   return {};
 }
 
-void finish_parts(const TableTerm& term, const job::TableParts& made, const TermContext& context, double factor) {
+void finish_parts(const job::TableTermJob& term, const attend::TableParts& made, const TermContext& context, double factor) {
   if (made.sums == nullptr) return;
   const TablePacking packing = packing_of(term, made, context, factor);
+  const auto row_of = [&](std::int64_t row) { return table_row_of(term, made.band, packing.column(row)); };
   add_table_totals({.slots = {made.sums, made.slot_rows},
                     .padded_width = made.padded_width,
                     .rows = made.row_count,
-                    .row_of = [&](std::int64_t row) { return table_row_of(term, made.band, packing.column(row)); },
+                    .row_of = std::ref(row_of),  // a copy might ask the heap
                     .repeats = made.band.rows != nullptr,
                     .factor = factor},
                    context);
 }
 
-TermCost cost_of_parts(const job::TableParts& table, const char* name) {
+TermCost cost_of_parts(const attend::TableParts& table, const char* name) {
   const auto product = 2 * static_cast<double>(table.width);
   TermCost cost{.far_above = -table.band.first, .far_below = -(table.band.first + table.band.count - 1), .per_score = 1, .name = name};
-  if (table.way == job::TableWay::sliding) {
+  if (table.way == attend::TableWay::sliding) {
     cost.per_score += product;
   } else {
     cost.per_query = product * static_cast<double>(table.band.count);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cpu/attention/host_tables/table_rows.hpp"
-#include "job/attention/table_rows.hpp"
+#include "cpu/attention/job/table_rows.hpp"
 
 namespace phasor::attend {
 
@@ -20,12 +20,13 @@ struct TableNeeds {
   bool column_sums = false;
 };
 /// The table is checked; out.width is its width.
-Status make_parts(const TableTerm& term, const TermContext& context, const TableNeeds& needs, Arena& arena, job::TableParts& out);
+Status make_parts(const job::TableTermJob& term, const TermContext& context, const TableNeeds& needs, Arena& arena,
+                  attend::TableParts& out);
 
 /// After the backward: the table's gradient to the caller, `factor` times.
-void finish_parts(const TableTerm& term, const job::TableParts& made, const TermContext& context, double factor);
+void finish_parts(const job::TableTermJob& term, const attend::TableParts& made, const TermContext& context, double factor);
 
 /// Operations, forward: products of `kinds` kinds (1).
-TermCost cost_of_parts(const job::TableParts& table, const char* name);
+TermCost cost_of_parts(const attend::TableParts& table, const char* name);
 
 }  // namespace phasor::attend

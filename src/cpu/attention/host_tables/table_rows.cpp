@@ -8,6 +8,7 @@
 #include "cpu/attention/host/term_tensors.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
+#include "plan/bias/buckets.hpp"
 
 namespace phasor::attend {
 namespace {
@@ -23,45 +24,27 @@ struct Ends {
 
 /// From which magnitude on every distance of a sign reads the same row. Up to `exact` rows may come and go; beyond, buckets only rise or
 /// only fall, so that the last row, once reached, stays.
-std::int64_t saturation(const Bias& bias, std::int64_t sign) {
-  const std::int64_t end = bias.row(sign * kFarthest);
+std::int64_t saturation(const job::TableTermJob& term, std::int64_t sign) {
+  const auto row = [&](std::int64_t distance) { return plan::row_of(term.rows.buckets, sign * distance); };
+  const std::int64_t end = row(kFarthest);
   std::int64_t known = kFarthest;  // reads `end`
-  std::int64_t other = bias.rows();
-  if (bias.row(sign * other) == end) {
+  std::int64_t other = term.row_count;
+  if (row(other) == end) {
     known = other;
-    while (known > 0 && bias.row(sign * (known - 1)) == end) --known;
+    while (known > 0 && row(known - 1) == end) --known;
     return known;
   }
   while (known - other > 1) {
     const std::int64_t middle = other + (known - other) / 2;
-    (bias.row(sign * middle) == end ? known : other) = middle;
+    (row(middle) == end ? known : other) = middle;
   }
   return known;
 }
 
-Ends ends_of(const ClipRows& clip) {
-  const std::int64_t beyond = clip.outside == OutsideRows::zero ? 1 : 0;  // a column of zeros
-  return {-clip.left - beyond, clip.right + beyond};
-}
-Ends ends_of(const Bias& bias) { return {-saturation(bias, 1), saturation(bias, -1)}; }
-
-Status check_rows(const ClipRows& clip, const TermContext& context, std::int64_t rows) {
-  if (clip.outside > OutsideRows::zero) return job::error(context.where, "rows.outside is unknown, wanted clamp or zero");
-  if (clip.left < 0 || clip.right < 0) {
-    return job::error(context.where, "rows has left {} and right {}, wanted none below 0", clip.left, clip.right);
-  }
-  if (clip.left < rows && clip.right < rows && clip.left + 1 + clip.right == rows) return {};
-  return job::error(context.where, "table has {} rows, wanted left + 1 + right with left {} and right {}", rows, clip.left, clip.right);
-}
-bool has_buckets(const BiasSpec& spec) {
-  return std::holds_alternative<T5Buckets>(spec) || std::holds_alternative<DebertaBuckets>(spec) || std::holds_alternative<ShawClip>(spec);
-}
-Status check_rows(const Bias& bias, const TermContext& context, std::int64_t rows) {
-  if (!has_buckets(bias.spec())) {
-    return job::error(context.where, "rows is a bias without buckets of distances, wanted T5Buckets, DebertaBuckets or ShawClip");
-  }
-  if (rows == bias.rows()) return {};
-  return job::error(context.where, "table has {} rows, wanted {} as its buckets have", rows, bias.rows());
+Ends ends_of(const job::TableTermJob& term) {
+  if (term.rows.has_buckets) return {-saturation(term, 1), saturation(term, -1)};
+  const std::int64_t beyond = term.rows.zero_outside ? 1 : 0;  // a column of zeros
+  return {-term.rows.left - beyond, term.rows.right + beyond};
 }
 
 /// One row, read by `stride`.
@@ -117,9 +100,9 @@ void pack_rows_of_table(const PackTask& task, T* out) {
   }
 }
 
-job::PackedTable pack_table(const TablePacking& packing, const Order& order, const job::AttentionJob& job, Arena& arena) {
+attend::PackedTable pack_table(const TablePacking& packing, const Order& order, const attend::AttentionJob& job, Arena& arena) {
   const Extents& shape = packing.term->table.shape;
-  job::PackedTable out{
+  attend::PackedTable out{
       .size = order.rows * order.columns, .batch_stride = shape[0] == 1 ? 0 : shape[2], .head_stride = shape[2] == 1 ? 0 : 1};
   const std::int64_t tables = shape[0] * shape[2];
   out.data = arena.take_bytes(tables * out.size * bytes_of(job.arithmetic));
@@ -135,66 +118,53 @@ job::PackedTable pack_table(const TablePacking& packing, const Order& order, con
 
 }  // namespace
 
-Status check_table(const TableTerm& term, const TermContext& context, std::int64_t width) {
-  const job::AttentionShape& s = context.job->shape;
-  const TensorShape wanted{"table", {s.batch, term.table.shape[1], s.heads, width}, {true, false, true, false}};
-  if (!is_given(term.table)) return job::error(context.where, "there is no table, wanted (B or 1, rows, H or 1, {})", width);
-  if (Status status = check_tensor(context.where, term.table, wanted); !status) return status;
-  Status rows = std::visit([&](const auto& map) { return check_rows(map, context, term.table.shape[1]); }, term.rows);
-  if (!rows || context.gradient == nullptr) return rows;
-  return check_gradient(context.where, context.gradient->table, term.table, "table");
-}
-
-Status make_table_band(const TableTerm& term, const TermContext& context, Arena& arena, job::TableBand& out) {
-  const Ends ends = std::visit([](const auto& map) { return ends_of(map); }, term.rows);
+Status make_table_band(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::TableBand& out) {
+  const Ends ends = ends_of(term);
   const std::int64_t first = std::clamp(-context.max_distance, ends.low, ends.high);
   const std::int64_t last = std::clamp(-context.min_distance, first, std::max(first, ends.high));
   if (last - first >= kMostColumns) {
     return job::error(context.where, "the table tells {} distances apart, wanted at most 2^30", last - first + 1);
   }
-  const auto* const bias = std::get_if<Bias>(&term.rows);
   out = {.first = first, .count = last - first + 1};
-  if (bias == nullptr) return {};
+  if (!term.rows.has_buckets) return {};
   auto* const rows = arena.take<std::int32_t>(out.count);
   out.rows = rows;
   for (std::int64_t column = 0; rows != nullptr && column < out.count; ++column) {
-    rows[column] = static_cast<std::int32_t>(bias->row(-(first + column)));
+    rows[column] = static_cast<std::int32_t>(plan::row_of(term.rows.buckets, -(first + column)));
   }
   return {};
 }
 
-std::int64_t most_columns(const TableTerm& term) {
-  const auto* const bias = std::get_if<Bias>(&term.rows);
-  if (bias == nullptr) return std::min(term.table.shape[1], kMostColumns) + 2;  // and a column of zeros at either end
-  if (!has_buckets(bias->spec())) return 0;                                     // an error
-  const Ends ends = ends_of(*bias);
+std::int64_t most_columns(const job::TableTermJob& term) {
+  if (!term.rows.has_buckets) return std::min(term.table.shape[1], kMostColumns) + 2;  // and a column of zeros at either end
+  const Ends ends = ends_of(term);
   return ends.high - ends.low + 1;
 }
 
-std::int64_t table_row_of(const TableTerm& term, const job::TableBand& band, std::int64_t column) {
+std::int64_t table_row_of(const job::TableTermJob& term, const attend::TableBand& band, std::int64_t column) {
   if (band.rows != nullptr) return band.rows[column];
-  const auto& clip = std::get<ClipRows>(term.rows);
+  const job::RowMap& clip = term.rows;
   const std::int64_t ahead = band.first + column;  // key - query
-  if (clip.outside == OutsideRows::zero && (ahead < -clip.left || ahead > clip.right)) return -1;
+  if (clip.zero_outside && (ahead < -clip.left || ahead > clip.right)) return -1;
   return std::clamp(ahead, -clip.left, clip.right) + clip.left;
 }
 
-job::PackedTable pack_table_rows(const TablePacking& packing, const job::AttentionJob& job, Arena& arena) {
-  const std::int64_t padded_width = job::padded(packing.term->table.shape[3]);
+attend::PackedTable pack_table_rows(const TablePacking& packing, const attend::AttentionJob& job, Arena& arena) {
+  const std::int64_t padded_width = attend::padded(packing.term->table.shape[3]);
   const std::int64_t rows = packing.rows();
   return pack_table(packing, {.rows = rows, .columns = padded_width, .column = 1, .row = padded_width, .block_rows = rows, .block = 0}, job,
                     arena);
 }
 
-job::PackedTable pack_table_panels(const TablePacking& packing, const job::AttentionJob& job, Arena& arena) {
+attend::PackedTable pack_table_panels(const TablePacking& packing, const attend::AttentionJob& job, Arena& arena) {
   const std::int64_t width = packing.term->table.shape[3];
-  const std::int64_t panels = (packing.rows() + job::kKeyTile - 1) / job::kKeyTile;
-  const Order order{.rows = panels * job::kKeyTile,
+  const std::int64_t panels = (packing.rows() + attend::kKeyTile - 1) / attend::kKeyTile;
+  const Order order{.rows = panels * attend::kKeyTile,
                     .columns = width,
-                    .column = job::kKeyTile,
+                    .column = attend::kKeyTile,
                     .row = 1,
-                    .block_rows = job::kKeyTile,
-                    .block = width * job::kKeyTile};
+                    .block_rows = attend::kKeyTile,
+                    .block = width * attend::kKeyTile};
   return pack_table(packing, order, job, arena);
 }
 

@@ -7,28 +7,25 @@
 
 #include "cpu/attention/host/arena.hpp"
 #include "cpu/attention/host/terms.hpp"
-#include "job/attention/table_rows.hpp"
+#include "cpu/attention/job/table_rows.hpp"
 #include "phasor/attention.hpp"
 #include "phasor/result.hpp"
 
 namespace phasor::attend {
 
-/// The table is (B or 1, rows, H or 1, width), with as many rows as the term's map of distances has; so is its gradient, if wanted.
-Status check_table(const TableTerm& term, const TermContext& context, std::int64_t width);
-
 /// The columns that the distances of the call need: no more than the map tells apart, and no more than there are distances.
-Status make_table_band(const TableTerm& term, const TermContext& context, Arena& arena, job::TableBand& out);
+Status make_table_band(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::TableBand& out);
 
-/// Columns that the map of distances tells apart, whatever the call's; the term need not be checked.
-std::int64_t most_columns(const TableTerm& term);
+/// Columns that the map of distances tells apart, whatever the call's.
+std::int64_t most_columns(const job::TableTermJob& term);
 
 /// The row of the caller's table that a column reads; -1: zeros (distances outside).
-std::int64_t table_row_of(const TableTerm& term, const job::TableBand& band, std::int64_t column);
+std::int64_t table_row_of(const job::TableTermJob& term, const attend::TableBand& band, std::int64_t column);
 
 /// A packed table has `margin` copies of its first row before it and of its last one after it, all times `factor`.
 struct TablePacking {
-  const TableTerm* term;
-  const job::TableBand* band;
+  const job::TableTermJob* term;
+  const attend::TableBand* band;
   double factor = 1;
   std::int64_t margin = 0;
   Runner runner = {};
@@ -38,12 +35,12 @@ struct TablePacking {
   std::int64_t column(std::int64_t x) const { return std::clamp<std::int64_t>(x - margin, 0, band->count - 1); }
 };
 /// (rows, padded(width)) T a table; what pads is zero.
-job::PackedTable pack_table_rows(const TablePacking& packing, const job::AttentionJob& job, Arena& arena);
+attend::PackedTable pack_table_rows(const TablePacking& packing, const attend::AttentionJob& job, Arena& arena);
 /// (panels, width, kKeyTile) T a table: column x of panel p is row p kKeyTile + x; what lies beyond the rows is zero.
-job::PackedTable pack_table_panels(const TablePacking& packing, const job::AttentionJob& job, Arena& arena);
+attend::PackedTable pack_table_panels(const TablePacking& packing, const attend::AttentionJob& job, Arena& arena);
 
 /// The other sides of make_term: cpu/attention/host_tables/key_table.cpp, cpu/attention/host_tables/value_table.cpp.
-Status make_key_table(const TableTerm& term, const TermContext& context, Arena& arena, job::TermJob& out);
-Status make_value_table(const TableTerm& term, const TermContext& context, Arena& arena, job::TermJob& out);
+Status make_key_table(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out);
+Status make_value_table(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out);
 
 }  // namespace phasor::attend

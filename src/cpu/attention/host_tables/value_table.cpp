@@ -7,28 +7,25 @@
 
 namespace phasor::attend {
 
-Status make_value_table(const TableTerm& term, const TermContext& context, Arena& arena, job::TermJob& out) {
-  if (is_given(term.features) || is_given(term.shift) || term.scale) {
-    return job::error(context.where, "a table on the value side has features, a shift or a scale, wanted none of them");
-  }
-  if (Status status = check_table(term, context, context.job->shape.value_width); !status) return status;
+Status make_value_table(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
   const bool backward = context.gradient != nullptr;
-  job::ValueTableJob made;
+  attend::ValueTableJob made;
   const TableNeeds needs{.panels = backward, .rows = !backward, .products = backward, .sums = true, .result = !backward};
   if (Status status = make_parts(term, context, needs, arena, made.table); !status) return status;
   out = made;
   return {};
 }
 
-std::int64_t scratch_of(const job::ValueTableJob& term, const job::AttentionJob& /*job*/, bool /*backward*/) {
+std::int64_t scratch_of(const attend::ValueTableJob& term, const attend::AttentionJob& /*job*/, bool /*backward*/) {
   return term.table.layout.size;
 }
 
-Status finish_term(const TableTerm& term, const job::ValueTableJob& made, const TermContext& context) {
+void finish_term(const job::TableTermJob& term, const attend::ValueTableJob& made, const TermContext& context) {
   finish_parts(term, made.table, context, 1);
-  return {};
 }
 
-TermCost cost_of(const job::ValueTableJob& term, const job::AttentionJob& /*job*/) { return cost_of_parts(term.table, "value table"); }
+TermCost cost_of(const attend::ValueTableJob& term, const attend::AttentionJob& /*job*/) {
+  return cost_of_parts(term.table, "value table");
+}
 
 }  // namespace phasor::attend

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bias by distance on the host side: checks, which form its kernel takes, memory, what it costs.
+// A bias by distance on the host side: which form its kernel takes, memory, what it costs.
 #include <algorithm>
 #include <cmath>
 
-#include "cpu/attention/host/backward.hpp"
 #include "cpu/attention/host_terms/bias_parts.hpp"
 #include "job/bias.hpp"
 #include "job/check.hpp"
@@ -16,59 +15,30 @@
 namespace phasor::attend {
 namespace {
 
-Status check_gradients(const BiasTerm& term, const TermContext& context) {
-  const TermGradient& g = *context.gradient;
-  const Extents wanted = {1, 1, 1, term.bias.parameter_count()};
-  const ConstTensorView by = {&term, DType::f64, wanted, contiguous_strides(wanted)};  // its shape alone is looked at
-  if (is_wanted(g.parameters) && g.parameters.shape != wanted) {
-    const Extents& is = g.parameters.shape;
-    return job::error(context.where, "the gradient of parameters has shape ({}, {}, {}, {}), wanted (1, 1, 1, {})", is[0], is[1], is[2],
-                      is[3], wanted[3]);
-  }
-  if (Status status = check_gradient(context.where, g.parameters, by, "parameters"); !status) return status;
-  return check_gradient(context.where, g.features, term.gate, "gate");
-}
-
-/// Positions that a window has, where the scheme has one.
-Status check_window(const BiasTerm& term, const TermContext& context) {
-  if (job::window_of(term.bias.spec()) == nullptr) return {};
-  const job::AttentionShape& s = context.job->shape;
-  const auto check = [&](const char* name, const std::optional<Positions>& given, std::int64_t tokens) -> Status {
-    if (!given) {
-      return job::error(context.where, "a window wants {}_positions, those of fill_window", name);
-    }
+/// Positions are places of the window, where the scheme has one.
+Status check_window(const TermContext& context) {
+  const Window& window = context.bias->source.window;
+  if (window.height == 0) return {};
+  const attend::AttentionShape& s = context.job->shape;
+  const auto check = [&](const Positions& given, std::int64_t tokens) -> Status {
     std::vector<std::int64_t> list(static_cast<std::size_t>(tokens));
     for (std::int64_t b = 0; b < s.batch; ++b) {
-      if (Status status = job::read_positions(context.where, *context.bias_plan, *given, b, list); !status) return status;
+      if (Status status = job::read_positions(context.where, window, given, b, list); !status) return status;
     }
     return {};
   };
-  if (Status status = check("query", context.spec->query_positions, s.queries); !status) return status;
-  return check("key", context.spec->key_positions, s.keys);
+  if (Status status = check(context.asked->query_positions.at, s.queries); !status) return status;
+  return check(context.asked->key_positions.at, s.keys);
 }
 
-Status check_term(const BiasTerm& term, const TermContext& context) {
-  const job::AttentionShape& s = context.job->shape;
-  const std::int64_t heads = s.heads;
-  if (term.first_head < 0 || term.first_head > term.bias.heads() - heads) {
-    return job::error(context.where, "{} heads from {} on are wanted, the bias has {}", heads, term.first_head, term.bias.heads());
-  }
-  if (is_named(term.gate)) {
-    const TensorShape wanted = {"gate", {s.batch, s.queries, s.heads, 1}, {true, false, true, false}};
-    if (Status status = check_tensor(context.where, term.gate, wanted); !status) return status;
-  }
-  if (Status status = check_window(term, context); !status) return status;
-  return context.gradient == nullptr ? Status() : check_gradients(term, context);
-}
-
-void make_gate(const ConstTensorView& gate, const TermContext& context, Arena& arena, job::BiasJob& bias) {
+void make_gate(const ConstTensorView& gate, const TermContext& context, Arena& arena, attend::BiasJob& bias) {
   const std::int64_t tokens = gate.shape[1];
   const std::int64_t heads = gate.shape[2];
   bias.gate_head = heads == 1 ? 0 : tokens;
   bias.gate_batch = gate.shape[0] == 1 ? 0 : heads * tokens;
   void* const memory = take_arithmetic(arena, *context.job, gate.shape[0] * heads * tokens);
   bias.gate = memory;
-  if (arena.measuring()) return;
+  if (memory == nullptr) return;
   with_arithmetic(context.job->arithmetic, [&](auto zero) {
     auto* to = static_cast<decltype(zero)*>(memory);
     for (std::int64_t n = 0; n < gate.shape[0] * heads * tokens; ++n) {
@@ -78,11 +48,11 @@ void make_gate(const ConstTensorView& gate, const TermContext& context, Arena& a
 }
 
 /// The norm of each key, and of each key tile the largest so far, and the farthest position: for ALiBi alone.
-bool can_skip(const BiasTerm& term, const TermContext& context, const job::BiasJob& bias) {
-  const AttentionSpec& spec = *context.spec;
-  return spec.skip == TileSkip::certified && context.gradient == nullptr && spec.terms.size() == 1 && spec.softcap == 0 &&
-         spec.content_shift.data == nullptr && std::holds_alternative<PlainContent>(spec.content) && !is_given(term.gate) &&
-         bias.form == job::BiasForm::line && bias.alibi != AlibiForm::key_position;
+bool can_skip(const job::BiasTermJob& term, const TermContext& context, const attend::BiasJob& bias) {
+  const job::AttentionJob& asked = *context.asked;
+  return asked.certified_skip && context.gradient == nullptr && asked.term_count == 1 && asked.softcap == 0 &&
+         asked.content_shift.data == nullptr && asked.content.kind == job::ContentKind::plain && !is_given(term.gate) &&
+         bias.form == attend::BiasForm::line && bias.alibi != AlibiForm::key_position;
 }
 double norm_of(const ConstTensorView& k, std::int64_t batch, std::int64_t token, std::int64_t head) {
   const std::int64_t first = batch * k.strides[0] + token * k.strides[1] + head * k.strides[2];
@@ -93,16 +63,16 @@ double norm_of(const ConstTensorView& k, std::int64_t batch, std::int64_t token,
   }
   return plan::norm_of_squares(sum);
 }
-void make_bounds(const TermContext& context, Arena& arena, job::BiasJob& bias) {
-  const job::AttentionJob& job = *context.job;
+void make_bounds(const TermContext& context, Arena& arena, attend::BiasJob& bias) {
+  const attend::AttentionJob& job = *context.job;
   const auto tiles = static_cast<std::int64_t>(job.key_tiles.size());
   auto* norms = arena.take<double>(job.shape.key_heads * tiles);
   auto* positions = arena.take<std::int64_t>(tiles);
   bias.bounds = {norms, positions, 24 * std::log(2.0) + std::log(static_cast<double>(std::max<std::int64_t>(job.shape.keys, 1)))};
-  if (arena.measuring()) return;
-  for (const job::Sequence& sequence : job.sequences) {
+  if (positions == nullptr) return;
+  for (const attend::Sequence& sequence : job.sequences) {
     for (std::int64_t t = sequence.first_key_tile; t < sequence.end_key_tile; ++t) {
-      const job::TokenTile& tile = job.key_tiles[static_cast<std::size_t>(t)];
+      const attend::TokenTile& tile = job.key_tiles[static_cast<std::size_t>(t)];
       const bool first = t == sequence.first_key_tile;
       positions[t] = first ? tile.max_position : std::max(positions[t - 1], tile.max_position);
       for (std::int64_t head = 0; head < job.shape.key_heads; ++head) {
@@ -120,83 +90,86 @@ double* take_cleared(Arena& arena, std::int64_t count) {
   return memory;
 }
 
-void make_sums(const TermContext& context, Arena& arena, job::BiasJob& bias) {
-  const job::AttentionJob& job = *context.job;
+void make_sums(const job::BiasTermJob& term, const TermContext& context, Arena& arena, attend::BiasJob& bias) {
+  const attend::AttentionJob& job = *context.job;
   const std::int64_t slots = slots_of(job);
   if (is_wanted(context.gradient->parameters)) {
-    bias.parameter_sums = take_cleared(arena, bias.plan->parameters);
-    if (bias.form == job::BiasForm::band) {
+    bias.parameter_sums = take_cleared(arena, term.parameter_count);
+    if (bias.form == attend::BiasForm::band) {
       make_diagonals(context, arena, bias);
       bias.ends = take_cleared(arena, slots * 2);
     }
-    if (bias.form == job::BiasForm::line) bias.sum_count = 1;
-    if (bias.form == job::BiasForm::formula || bias.fire.present) bias.sum_count = job::formula_sums(*bias.plan);
-    if (bias.fire.segments > 0) bias.sum_count = bias.fire.segments * job::kFireSums;
+    if (bias.form == attend::BiasForm::line) bias.sum_count = 1;
+    if (bias.form == attend::BiasForm::formula || bias.fire.present)
+      bias.sum_count = attend::formula_sums(bias.source, term.parameter_count);
+    if (bias.fire.segments > 0) bias.sum_count = bias.fire.segments * attend::kFireSums;
     if (bias.sum_count > 0) bias.sums = take_cleared(arena, slots * bias.sum_count);
+    context.bias->finishing = arena.take<double>(finishing_size(bias, *context.bias, job.shape.heads));
   }
   if (!is_given(context.gradient->features)) return;
   bias.gate_sums = take_cleared(arena, job.backward.parts * job.shape.batch * job.shape.heads * job.shape.queries);
 }
 
 /// Whether a table of these distances would be out of all proportion.
-bool too_far_apart(const DistanceRange& range, const job::AttentionShape& shape) {
+bool too_far_apart(const DistanceRange& range, const attend::AttentionShape& shape) {
   const auto span = static_cast<std::uint64_t>(range.high) - static_cast<std::uint64_t>(range.low);
   return span > static_cast<std::uint64_t>(longest_band(shape));
 }
 
 }  // namespace
 
-Result<plan::BiasPlan> plan_with_parameters(const BiasTerm& term, const char* where) {
-  const std::int64_t count = term.bias.parameter_count();
-  if (Status status = check_tensor(where, term.parameters, {"parameters", {1, 1, 1, count}, {}}); !status) return status;
-  std::vector<double> numbers(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) numbers[static_cast<std::size_t>(i)] = element_at(term.parameters, {0, 0, 0}, i);
-  Result<plan::BiasPlan> made = plan::with_parameters(term.bias.plan(), numbers);
-  return made.ok() ? std::move(made) : job::error(where, "parameters: {}", made.status().message());
+Status make_bias_numbers(const job::BiasTermJob& term, std::int64_t heads, const char* where, BiasNumbers& out) {
+  out.source = term.bias;
+  if (is_named(term.parameters)) {
+    for (std::int64_t i = 0; i < term.parameter_count; ++i) out.learned.push_back(element_at(term.parameters, {0, 0, 0}, i));
+    if (Status s = plan::check_parameters(term.bias, out.learned); !s) return job::error(where, "parameters: {}", s.message());
+    out.source = plan::with_parameters(term.bias, out.learned);
+  }
+  if (is_piecewise(out.source)) out.lines = lines_of(out.source, term.first_head, heads);
+  return {};
 }
 
-std::int64_t longest_band(const job::AttentionShape& shape) { return 4 * (shape.queries + shape.keys) + 4096; }
+std::int64_t longest_band(const attend::AttentionShape& shape) { return 4 * (shape.queries + shape.keys) + 4096; }
 
-Status make_term(const BiasTerm& term, const TermContext& context, Arena& arena, job::TermJob& out) {
-  if (Status status = check_term(term, context); !status) return status;
-  job::BiasJob bias;
-  bias.plan = context.bias_plan;
-  bias.source = plan::source_of(*bias.plan);
+Status make_term(const job::BiasTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
+  if (Status status = check_window(context); !status) return status;
+  attend::BiasJob bias;
+  bias.source = context.bias->source;
   bias.first_head = term.first_head;
   const DistanceRange seen = seen_distances(context);
-  const DistanceRange changing = changing_distances(*bias.plan);
+  const DistanceRange changing = changing_distances(bias.source);
   const DistanceRange band = {std::clamp(seen.low, changing.low, changing.high), std::clamp(seen.high, changing.low, changing.high)};
-  if (const auto* alibi = std::get_if<Alibi>(&bias.plan->spec)) {
-    bias.form = job::BiasForm::line;
-    bias.alibi = alibi->form;
+  if (bias.source.scheme == plan::BiasSource::Scheme::alibi) {
+    bias.form = attend::BiasForm::line;
+    bias.alibi = bias.source.form;
   } else if (too_far_apart(band, context.job->shape)) {
-    bias.form = job::BiasForm::formula;
+    bias.form = attend::BiasForm::formula;
   } else {
     bias.low = -band.high;
     bias.high = -band.low;
     make_bias_band(context, arena, bias);
-    if (const auto* fire = std::get_if<Fire>(&bias.plan->spec)) make_fire_rows(*fire, context, arena, bias);
+    if (bias.source.scheme == plan::BiasSource::Scheme::fire) make_fire_rows(context, arena, bias);
   }
   if (is_given(term.gate)) make_gate(term.gate, context, arena, bias);
   if (can_skip(term, context, bias)) make_bounds(context, arena, bias);
-  if (context.gradient != nullptr) make_sums(context, arena, bias);
+  if (context.gradient != nullptr) make_sums(term, context, arena, bias);
   out = bias;
   return {};
 }
 
 /// float64 for a perceptron, whatever the arithmetic.
-std::int64_t scratch_of(const job::BiasJob& term, const job::AttentionJob& job, bool /*backward*/) {
-  const bool by_formula = term.form == job::BiasForm::formula || (term.fire.present && term.fire.segments == 0);
-  return by_formula ? job::formula_scratch(term.source) * 8 / bytes_of(job.arithmetic) : 0;
+std::int64_t scratch_of(const attend::BiasJob& term, const attend::AttentionJob& job, bool /*backward*/) {
+  const bool by_formula = term.form == attend::BiasForm::formula || (term.fire.present && term.fire.segments == 0);
+  return by_formula ? attend::formula_scratch(term.source) * 8 / bytes_of(job.arithmetic) : 0;
 }
 
-TermCost cost_of(const job::BiasJob& term, const job::AttentionJob& /*job*/) {
+TermCost cost_of(const attend::BiasJob& term, const attend::AttentionJob& /*job*/) {
   TermCost cost;
   cost.name = "bias";
-  cost.per_score = term.form == job::BiasForm::line ? 3 : 1;
-  if (term.form == job::BiasForm::formula) cost.per_score = 100;  // a logarithm, or some layers
+  cost.per_score = term.form == attend::BiasForm::line ? 3 : 1;
+  if (term.form == attend::BiasForm::formula) cost.per_score = 100;  // a logarithm, or some layers
   if (term.gate != nullptr) cost.per_score += 1;
-  if (term.form != job::BiasForm::band || term.fire.present) return cost;
+  if (term.form != attend::BiasForm::band || term.fire.present) return cost;
   cost.far_above = -term.low;
   cost.far_below = -term.high;
   cost.per_query = 0;

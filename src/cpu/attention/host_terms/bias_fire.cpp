@@ -2,7 +2,6 @@
 // FIRE beyond its length: what a query's own row is made of, and its perceptron as straight segments.
 #include <algorithm>
 
-#include "cpu/attention/host/backward.hpp"
 #include "cpu/attention/host_terms/bias_parts.hpp"
 
 namespace phasor::attend {
@@ -16,8 +15,8 @@ struct OneLayer {
   const double* out_bias;    // (heads)
   std::size_t hidden;
 
-  explicit OneLayer(const Mlp& mlp) : hidden(static_cast<std::size_t>(mlp.widths[1])) {
-    weight = mlp.parameters.data();
+  explicit OneLayer(const plan::MlpSource& mlp) : hidden(static_cast<std::size_t>(mlp.widths[1])) {
+    weight = mlp.parameters;
     bias = weight + hidden;
     out_weight = bias + hidden;
     out_bias = out_weight + hidden * static_cast<std::size_t>(mlp.widths[2]);
@@ -34,25 +33,25 @@ struct OneLayer {
 
 /// psi of each distance and dpsi/dc, laid out as a band.
 template <class T>
-void fill_psi(const Fire& fire, const job::BiasJob& bias, T* psi, T* growth) {
+void fill_psi(const attend::BiasJob& bias, T* psi, T* growth) {
+  const plan::FireCurve& fire = bias.source.fire;
   const std::int64_t count = bias.high - bias.low + 1;
   const auto finish = [&](T* band) {
-    std::fill_n(band, job::kBandMargin, band[job::kBandMargin]);
-    std::fill(band + job::kBandMargin + count, band + bias.stride, band[job::kBandMargin + count - 1]);
+    std::fill_n(band, attend::kBandMargin, band[attend::kBandMargin]);
+    std::fill(band + attend::kBandMargin + count, band + bias.stride, band[attend::kBandMargin + count - 1]);
   };
-  const std::vector<std::int64_t> distances = band_distances(bias, 0, count);
-  const std::vector<double> values = plan::fire_psi(fire, distances);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    psi[job::kBandMargin + static_cast<std::int64_t>(i)] = static_cast<T>(values[i]);
-    const double a = plan::length_of(distances[i]);
-    if (growth != nullptr) growth[job::kBandMargin + static_cast<std::int64_t>(i)] = static_cast<T>(a / (fire.c * a + 1));
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t distance = -(bias.low + i);
+    psi[attend::kBandMargin + i] = static_cast<T>(plan::fire_psi(fire, distance));
+    const double a = plan::length_of(distance);
+    if (growth != nullptr) growth[attend::kBandMargin + i] = static_cast<T>(a / (fire.c * a + 1));
   }
   finish(psi);
   if (growth != nullptr) finish(growth);
 }
 
 template <class T>
-void fill_inverse(const Fire& fire, const job::AttentionJob& job, T* inverse) {
+void fill_inverse(const plan::FireCurve& fire, const attend::AttentionJob& job, T* inverse) {
   for (std::int64_t b = 0; b < job.shape.batch; ++b) {
     for (std::int64_t i = 0; i < job.shape.queries; ++i) {
       const std::int64_t position = job.query_positions[b * job.query_position_stride + i];
@@ -69,10 +68,12 @@ void copy_to(const std::vector<double>& from, void* to) {
 
 }  // namespace
 
-bool is_piecewise(const Fire& fire) { return fire.mlp.widths.size() == 3 && fire.mlp.activation == Activation::relu; }
+bool is_piecewise(const plan::BiasSource& bias) {
+  return bias.scheme == plan::BiasSource::Scheme::fire && bias.mlp.width_count == 3 && bias.mlp.activation == Activation::relu;
+}
 
-FireLines lines_of(const Fire& fire, std::int64_t first_head, std::int64_t heads) {
-  const OneLayer mlp(fire.mlp);
+FireLines lines_of(const plan::BiasSource& bias, std::int64_t first_head, std::int64_t heads) {
+  const OneLayer mlp(bias.mlp);
   FireLines lines;
   for (std::size_t unit = 0; unit < mlp.hidden; ++unit) {
     if (mlp.knot(unit) >= 0) lines.knots.push_back(mlp.knot(unit));
@@ -95,18 +96,14 @@ FireLines lines_of(const Fire& fire, std::int64_t first_head, std::int64_t heads
   return lines;
 }
 
-FireLines lines_of(const job::BiasJob& bias, std::int64_t heads) {
-  const auto* fire = std::get_if<Fire>(&bias.plan->spec);
-  return fire != nullptr && is_piecewise(*fire) ? lines_of(*fire, bias.first_head, heads) : FireLines();
-}
-
-void add_line_gradient(const Fire& fire, const FireLines& lines, std::int64_t head, std::span<const double> sums, std::span<double> to) {
-  const OneLayer mlp(fire.mlp);
+void add_line_gradient(const BiasNumbers& numbers, std::int64_t head, std::span<const double> sums, std::span<double> to) {
+  const OneLayer mlp(numbers.source.mlp);
+  const FireLines& lines = numbers.lines;
   const std::size_t out_weight = 2 * mlp.hidden + static_cast<std::size_t>(head) * mlp.hidden;
   const std::size_t out_bias = static_cast<std::size_t>(mlp.out_bias - mlp.weight) + static_cast<std::size_t>(head);
   for (std::size_t s = 0; s <= lines.knots.size(); ++s) {
-    const double ds = sums[s * job::kFireSums];
-    const double ds_x = sums[s * job::kFireSums + 1];
+    const double ds = sums[s * attend::kFireSums];
+    const double ds_x = sums[s * attend::kFireSums + 1];
     double slope = 0;
     for (std::size_t unit = 0; unit < mlp.hidden; ++unit) {
       if (!mlp.active(unit, s == 0 ? -1 : lines.knots[s - 1])) continue;
@@ -117,18 +114,19 @@ void add_line_gradient(const Fire& fire, const FireLines& lines, std::int64_t he
       slope += above * mlp.weight[unit];
     }
     to[out_bias] += ds;
-    to[fire.mlp.parameters.size()] += slope * sums[s * job::kFireSums + 2];
+    to[static_cast<std::size_t>(numbers.source.mlp.parameter_count)] += slope * sums[s * attend::kFireSums + 2];
   }
 }
 
-void make_fire_rows(const Fire& fire, const TermContext& context, Arena& arena, job::BiasJob& bias) {
-  const job::AttentionJob& job = *context.job;
+void make_fire_rows(const TermContext& context, Arena& arena, attend::BiasJob& bias) {
+  const plan::FireCurve& fire = bias.source.fire;
+  const attend::AttentionJob& job = *context.job;
   bias.fire.present = true;
   bias.fire.c = fire.c;
   bias.fire.length = fire.length;
-  if (!is_piecewise(fire)) return;
+  if (!is_piecewise(bias.source)) return;
   const bool backward = context.gradient != nullptr && is_wanted(context.gradient->parameters);
-  const FireLines lines = lines_of(fire, bias.first_head, job.shape.heads);
+  const FireLines& lines = context.bias->lines;
   bias.fire.segments = static_cast<std::int64_t>(lines.knots.size()) + 1;
   void* const psi = take_arithmetic(arena, job, bias.stride);
   void* const growth = backward ? take_arithmetic(arena, job, bias.stride) : nullptr;
@@ -142,10 +140,10 @@ void make_fire_rows(const Fire& fire, const TermContext& context, Arena& arena, 
   bias.fire.knots = knots;
   bias.fire.slopes = slopes;
   bias.fire.offsets = offsets;
-  if (arena.measuring()) return;
+  if (offsets == nullptr) return;
   with_arithmetic(job.arithmetic, [&](auto zero) {
     using T = decltype(zero);
-    fill_psi(fire, bias, static_cast<T*>(psi), static_cast<T*>(growth));
+    fill_psi(bias, static_cast<T*>(psi), static_cast<T*>(growth));
     fill_inverse(fire, job, static_cast<T*>(inverse));
     copy_to<T>(lines.knots, knots);
     copy_to<T>(lines.slopes, slopes);

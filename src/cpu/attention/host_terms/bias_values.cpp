@@ -45,11 +45,11 @@ struct FireInput {
   double by_length;  // dx/dlength
 };
 struct FireAt {
-  const Fire& fire;
+  plan::FireCurve fire;
   double scale;   // 1 / (psi(length) + epsilon)
   double slowed;  // 1 / (c length + 1)
 
-  explicit FireAt(const Fire& s) : fire(s), scale(1 / plan::fire_scale(s, 0).divisor), slowed(1 / (s.c * s.length + 1)) {}
+  explicit FireAt(const plan::FireCurve& s) : fire(s), scale(1 / plan::fire_scale(s, 0).divisor), slowed(1 / (s.c * s.length + 1)) {}
   FireInput at(double a) const {
     const double x = std::log1p(fire.c * a) * scale;
     return {x, scale * (a / (fire.c * a + 1) - x * fire.length * slowed), -scale * x * fire.c * slowed};
@@ -57,107 +57,105 @@ struct FireAt {
 };
 
 struct FillLengths {
-  const job::BiasJob& bias;
-  const FireLines& lines;
-  std::int64_t heads;
-  std::int64_t first;
-  std::span<double> out;  // (heads, N)
+  const BiasNumbers& numbers;
+  const LengthValues& values;
 
-  std::int64_t count() const { return static_cast<std::int64_t>(out.size()) / heads; }
-  double* of_head(std::int64_t head) const { return out.data() + head * count(); }
-  std::size_t spec_head(std::int64_t head) const { return static_cast<std::size_t>(bias.first_head + head); }
+  std::int64_t count() const { return static_cast<std::int64_t>(values.out.size()) / values.heads; }
+  double* of_head(std::int64_t head) const { return values.out.data() + head * count(); }
+  std::int64_t spec_head(std::int64_t head) const { return values.first_head + head; }
 
-  void operator()(const Kerple& s) const {
-    for (std::int64_t head = 0; head < heads; ++head) {
+  void kerple() const {
+    const plan::BiasSource& s = numbers.source;
+    for (std::int64_t head = 0; head < values.heads; ++head) {
       const double r1 = s.r1[spec_head(head)];
       const double r2 = s.r2[spec_head(head)];
       for (std::int64_t n = 0; n < count(); ++n) {
-        const auto a = static_cast<double>(first + n);
-        of_head(head)[n] = s.kind == KerpleKind::logarithmic ? -r1 * plan::kerple_logarithm(a, r2) : 0 - r1 * plan::kerple_power(a, r2);
+        const auto a = static_cast<double>(values.first + n);
+        of_head(head)[n] = s.kerple == KerpleKind::logarithmic ? -r1 * plan::kerple_logarithm(a, r2) : 0 - r1 * plan::kerple_power(a, r2);
       }
     }
   }
-  void operator()(const Sandwich& s) const {
-    const std::span<double> sums = out.first(static_cast<std::size_t>(count()));
+  void sandwich() const {
+    const plan::BiasSource& s = numbers.source;
+    const std::span<double> sums = values.out.first(static_cast<std::size_t>(count()));
     std::fill(sums.begin(), sums.end(), 0.0);
-    for (const math::Step& step : bias.plan->steps) add_cosines(step, first, sums);
-    for (std::int64_t head = heads - 1; head >= 0; --head) {
+    for (const math::Step& step : std::span(s.steps, static_cast<std::size_t>(s.step_count))) add_cosines(step, values.first, sums);
+    for (std::int64_t head = values.heads - 1; head >= 0; --head) {
       const double factor = static_cast<double>(s.heads) / (8.0 * static_cast<double>(spec_head(head) + 1));
       for (std::int64_t n = 0; n < count(); ++n) of_head(head)[n] = factor * sums[static_cast<std::size_t>(n)];
     }
   }
-  void operator()(const Fire& s) const {
-    const FireAt input(s);
+  void fire() const {
+    const FireAt input(numbers.source.fire);
+    const FireLines& lines = numbers.lines;
     const std::size_t segments = lines.knots.size() + 1;
     for (std::int64_t n = 0; n < count(); ++n) {
-      const double x = input.at(static_cast<double>(first + n)).x;
+      const double x = input.at(static_cast<double>(values.first + n)).x;
       const auto segment = static_cast<std::size_t>(std::lower_bound(lines.knots.begin(), lines.knots.end(), x) - lines.knots.begin());
-      for (std::int64_t head = 0; head < heads; ++head) {
+      for (std::int64_t head = 0; head < values.heads; ++head) {
         const std::size_t at = static_cast<std::size_t>(head) * segments + segment;
         of_head(head)[n] = lines.slopes[at] * x + lines.offsets[at];
       }
     }
   }
-  template <class Scheme>
-  void operator()(const Scheme& /*s*/) const {}
 };
 
-struct AddLengthGradient {
-  const job::BiasJob& bias;
-  const FireLines& lines;
-  std::int64_t head;
-  std::int64_t first;
-  std::span<const double> gradient;
-  std::span<double> to;
-
-  std::size_t spec_head() const { return static_cast<std::size_t>(bias.first_head + head); }
-
-  void operator()(const Kerple& s) const {
-    const double r1 = s.r1[spec_head()];
-    const double r2 = s.r2[spec_head()];
-    for (std::size_t n = 0; n < gradient.size(); ++n) {
-      const double a = static_cast<double>(first) + static_cast<double>(n);
-      if (a == 0) continue;  // the bias is 0 there, whatever the parameters
-      const double g = gradient[n];
-      const bool logarithmic = s.kind == KerpleKind::logarithmic;
-      const double value = logarithmic ? plan::kerple_logarithm(a, r2) : plan::kerple_power(a, r2);
-      to[spec_head()] -= g * value;
-      to[s.r1.size() + spec_head()] -= g * r1 * (logarithmic ? plan::kerple_logarithm_by_r2(a, r2) : plan::kerple_power_by_r2(a, r2));
-    }
+void add_kerple_gradient(const plan::BiasSource& s, const LengthGradient& gradient, std::span<double> to) {
+  const double r1 = s.r1[gradient.head];
+  const double r2 = s.r2[gradient.head];
+  const auto head = static_cast<std::size_t>(gradient.head);
+  const auto heads = static_cast<std::size_t>(s.heads);
+  for (std::size_t n = 0; n < gradient.values.size(); ++n) {
+    const double a = static_cast<double>(gradient.first) + static_cast<double>(n);
+    if (a == 0) continue;  // the bias is 0 there, whatever the parameters
+    const double g = gradient.values[n];
+    const bool logarithmic = s.kerple == KerpleKind::logarithmic;
+    const double value = logarithmic ? plan::kerple_logarithm(a, r2) : plan::kerple_power(a, r2);
+    to[head] -= g * value;
+    to[heads + head] -= g * r1 * (logarithmic ? plan::kerple_logarithm_by_r2(a, r2) : plan::kerple_power_by_r2(a, r2));
   }
-  void operator()(const Fire& s) const {
-    const FireAt input(s);
-    std::vector<double> sums((lines.knots.size() + 1) * job::kFireSums, 0);
-    double by_length = 0;
-    const double* const slopes = lines.slopes.data() + static_cast<std::size_t>(head) * (lines.knots.size() + 1);
-    for (std::size_t n = 0; n < gradient.size(); ++n) {
-      const FireInput in = input.at(static_cast<double>(first) + static_cast<double>(n));
-      const auto segment = static_cast<std::size_t>(std::lower_bound(lines.knots.begin(), lines.knots.end(), in.x) - lines.knots.begin());
-      sums[segment * job::kFireSums] += gradient[n];
-      sums[segment * job::kFireSums + 1] += gradient[n] * in.x;
-      sums[segment * job::kFireSums + 2] += gradient[n] * in.by_c;
-      by_length += gradient[n] * slopes[segment] * in.by_length;
-    }
-    add_line_gradient(s, lines, bias.first_head + head, sums, to);
-    to[s.mlp.parameters.size() + 1] += by_length;
+}
+
+void add_fire_gradient(const BiasNumbers& numbers, const LengthGradient& gradient, std::span<double> to) {
+  const FireAt input(numbers.source.fire);
+  const FireLines& lines = numbers.lines;
+  const std::span<double> sums = gradient.memory.first(static_cast<std::size_t>(length_memory(numbers)));
+  std::fill(sums.begin(), sums.end(), 0.0);
+  double by_length = 0;
+  const double* const slopes = lines.slopes.data() + static_cast<std::size_t>(gradient.row) * (lines.knots.size() + 1);
+  for (std::size_t n = 0; n < gradient.values.size(); ++n) {
+    const FireInput in = input.at(static_cast<double>(gradient.first) + static_cast<double>(n));
+    const auto segment = static_cast<std::size_t>(std::lower_bound(lines.knots.begin(), lines.knots.end(), in.x) - lines.knots.begin());
+    sums[segment * attend::kFireSums] += gradient.values[n];
+    sums[segment * attend::kFireSums + 1] += gradient.values[n] * in.x;
+    sums[segment * attend::kFireSums + 2] += gradient.values[n] * in.by_c;
+    by_length += gradient.values[n] * slopes[segment] * in.by_length;
   }
-  template <class Scheme>
-  void operator()(const Scheme& /*s*/) const {}
-};
+  add_line_gradient(numbers, gradient.head, sums, to);
+  to[static_cast<std::size_t>(numbers.source.mlp.parameter_count) + 1] += by_length;
+}
 
 }  // namespace
 
-bool is_even(const BiasSpec& spec) {
-  if (const auto* fire = std::get_if<Fire>(&spec)) return is_piecewise(*fire);
-  return std::holds_alternative<Kerple>(spec) || std::holds_alternative<Sandwich>(spec);
+bool is_even(const plan::BiasSource& bias) {
+  using Scheme = plan::BiasSource::Scheme;
+  return is_piecewise(bias) || bias.scheme == Scheme::kerple || bias.scheme == Scheme::sandwich;
 }
 
-void fill_lengths(const job::BiasJob& bias, const FireLines& lines, std::int64_t heads, std::int64_t first, std::span<double> out) {
-  std::visit(FillLengths{bias, lines, heads, first, out}, bias.plan->spec);
+void fill_lengths(const BiasNumbers& numbers, const LengthValues& values) {
+  const FillLengths fill = {numbers, values};
+  if (numbers.source.scheme == plan::BiasSource::Scheme::kerple) return fill.kerple();
+  if (numbers.source.scheme == plan::BiasSource::Scheme::sandwich) return fill.sandwich();
+  fill.fire();
 }
 
-void add_length_gradient(const job::BiasJob& bias, const FireLines& lines, const LengthGradient& gradient, std::span<double> to) {
-  std::visit(AddLengthGradient{bias, lines, gradient.head, gradient.first, gradient.values, to}, bias.plan->spec);
+std::int64_t length_memory(const BiasNumbers& numbers) {
+  return (static_cast<std::int64_t>(numbers.lines.knots.size()) + 1) * attend::kFireSums;
+}
+
+void add_length_gradient(const BiasNumbers& numbers, const LengthGradient& gradient, std::span<double> to) {
+  if (numbers.source.scheme == plan::BiasSource::Scheme::kerple) return add_kerple_gradient(numbers.source, gradient, to);
+  if (is_piecewise(numbers.source)) add_fire_gradient(numbers, gradient, to);
 }
 
 }  // namespace phasor::attend

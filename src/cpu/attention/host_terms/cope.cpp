@@ -19,20 +19,20 @@ bool is_masked(const KeyMask& mask, std::int64_t b, std::int64_t key) {
 
 /// Gates are added up in the order of keys: it must be that of positions, but for keys that the mask hides.
 Status check_order(const TermContext& context) {
-  const AttentionSpec& spec = *context.spec;
-  const job::AttentionShape& s = context.job->shape;
-  if (!spec.key_positions || spec.key_positions->data == nullptr) return {};
-  const Integers& starts = spec.visibility.key_starts;
+  const job::AttentionJob& asked = *context.asked;
+  const Positions& at = asked.key_positions.at;
+  const attend::AttentionShape& s = context.job->shape;
+  if (!asked.key_positions.given || at.data == nullptr) return {};
+  const Integers& starts = asked.visibility.key_starts;
   for (std::int64_t b = 0; b < s.batch; ++b) {
     std::int64_t sequence = 0;
     std::int64_t last = -1;  // a key that is seen, of the same sequence
     for (std::int64_t j = 0; j < s.keys; ++j) {
       while (starts.size > 0 && sequence + 1 < starts.size && job::at(starts, sequence + 1) <= j) ++sequence, last = -1;
-      if (is_masked(spec.visibility.key_mask, b, j)) continue;
-      if (last >= 0 && job::integer_at(*spec.key_positions, b, j) <= job::integer_at(*spec.key_positions, b, last)) {
+      if (is_masked(asked.visibility.key_mask, b, j)) continue;
+      if (last >= 0 && job::integer_at(at, b, j) <= job::integer_at(at, b, last)) {
         return Status::unsupported(spec::format("{}: keys {} and {} of batch row {} are at positions {} and {}, wanted rising positions",
-                                                context.where, last, j, b, job::integer_at(*spec.key_positions, b, last),
-                                                job::integer_at(*spec.key_positions, b, j)));
+                                                context.where, last, j, b, job::integer_at(at, b, last), job::integer_at(at, b, j)));
       }
       last = j;
     }
@@ -40,22 +40,9 @@ Status check_order(const TermContext& context) {
   return {};
 }
 
-Status check(const CopeTerm& term, const TermContext& context) {
-  const job::AttentionShape& s = context.job->shape;
-  const std::int64_t rows = term.table.shape[1];
-  if (rows < 1) return job::error(context.where, "table has {} rows, wanted at least 1", rows);
-  const TensorShape wanted{"table", {1, rows, s.heads, s.width}, {false, false, true, false}};
-  if (Status status = check_tensor(context.where, term.table, wanted); !status) return status;
-  if (!std::isfinite(term.scale)) return job::error(context.where, "scale is {}, wanted a finite number", term.scale);
-  if (!std::isfinite(term.gate_scale)) return job::error(context.where, "gate_scale is {}, wanted a finite number", term.gate_scale);
-  if (context.spec->visibility.mask != Mask::causal) return job::error(context.where, "mask is full, CoPE wants causal");
-  if (Status status = check_order(context); !status || context.gradient == nullptr) return status;
-  return check_gradient(context.where, context.gradient->table, term.table, "table");
-}
-
 /// 1 where row >= column, or its transpose.
-void* pack_triangle(bool transposed, const job::AttentionJob& job, Arena& arena) {
-  constexpr std::int64_t n = job::kKeyTile;
+void* pack_triangle(bool transposed, const attend::AttentionJob& job, Arena& arena) {
+  constexpr std::int64_t n = attend::kKeyTile;
   void* const memory = arena.take_bytes(n * n * bytes_of(job.arithmetic));
   if (memory == nullptr) return nullptr;
   with_arithmetic(job.arithmetic, [&]<class T>(T) {
@@ -69,19 +56,19 @@ void* pack_triangle(bool transposed, const job::AttentionJob& job, Arena& arena)
 
 /// (Hk, key tiles, padded_width, kKeyTile) from packed rows of keys.
 void* pack_transposed_keys(const KeyFeatures& keys, const TermContext& context, Arena& arena) {
-  const job::AttentionJob& job = *context.job;
+  const attend::AttentionJob& job = *context.job;
   const std::int64_t width = job.shape.padded_width;
   const auto tiles = static_cast<std::int64_t>(job.key_tiles.size());
-  void* const memory = arena.take_bytes(job.shape.key_heads * tiles * width * job::kKeyTile * bytes_of(job.arithmetic));
+  void* const memory = arena.take_bytes(job.shape.key_heads * tiles * width * attend::kKeyTile * bytes_of(job.arithmetic));
   if (memory == nullptr) return nullptr;
   with_arithmetic(job.arithmetic, [&]<class T>(T zero) {
-    cpu::run_each(context.spec->execution.runner, job.shape.key_heads * tiles, [&](std::int64_t n) {
-      const job::TokenTile& tile = job.key_tiles[static_cast<std::size_t>(n % tiles)];
+    cpu::run_each(*context.runner, job.shape.key_heads * tiles, [&](std::int64_t n) {
+      const attend::TokenTile& tile = job.key_tiles[static_cast<std::size_t>(n % tiles)];
       const std::int64_t batch = job.sequences[static_cast<std::size_t>(tile.sequence)].batch;
       const T* const in = static_cast<const T*>(keys.data) + batch * keys.batch_stride + n / tiles * keys.head_stride + tile.first * width;
-      T* const out = static_cast<T*>(memory) + n * width * job::kKeyTile;
+      T* const out = static_cast<T*>(memory) + n * width * attend::kKeyTile;
       for (std::int64_t c = 0; c < width; ++c) {
-        for (std::int64_t j = 0; j < job::kKeyTile; ++j) out[c * job::kKeyTile + j] = j < tile.count ? in[j * width + c] : zero;
+        for (std::int64_t j = 0; j < attend::kKeyTile; ++j) out[c * attend::kKeyTile + j] = j < tile.count ? in[j * width + c] : zero;
       }
     });
   });
@@ -89,42 +76,42 @@ void* pack_transposed_keys(const KeyFeatures& keys, const TermContext& context, 
 }
 
 /// Of a sequence, at most: xPos has tiles of fewer keys than kKeyTile.
-std::int64_t most_key_tiles(const job::AttentionJob& job) {
+std::int64_t most_key_tiles(const attend::AttentionJob& job) {
   std::int64_t most = 0;
-  for (const job::Sequence& sequence : job.sequences) most = std::max(most, sequence.end_key_tile - sequence.first_key_tile);
+  for (const attend::Sequence& sequence : job.sequences) most = std::max(most, sequence.end_key_tile - sequence.first_key_tile);
   return most;
 }
 
-job::CopeLayout layout_of(const job::CopeJob& made, const job::AttentionJob& job, bool backward) {
-  job::CopeLayout at;
+attend::CopeLayout layout_of(const attend::CopeJob& made, const attend::AttentionJob& job, bool backward) {
+  attend::CopeLayout at;
   const auto take = [&at](std::int64_t& offset, std::int64_t count) {
     offset = at.size;
     at.size += count;
   };
-  take(at.backward, job::kPadding);
-  take(at.running, job::kQueryTile);
-  take(at.products, job::kQueryTile * made.padded_rows);
-  take(at.steps, job::kQueryTile * made.padded_rows);
-  take(at.gates, job::kQueryTile * job::kKeyTile);
-  take(at.counts, job::kQueryTile * job::kKeyTile);
+  take(at.backward, attend::kPadding);
+  take(at.running, attend::kQueryTile);
+  take(at.products, attend::kQueryTile * made.padded_rows);
+  take(at.steps, attend::kQueryTile * made.padded_rows);
+  take(at.gates, attend::kQueryTile * attend::kKeyTile);
+  take(at.counts, attend::kQueryTile * attend::kKeyTile);
   if (!backward) return at;
-  take(at.carry, job::kQueryTile);
-  take(at.gradients, job::kQueryTile * made.padded_rows);
-  take(at.by_scores, job::kQueryTile * job::kKeyTile);
-  take(at.later, most_key_tiles(job) * job::kQueryTile);
+  take(at.carry, attend::kQueryTile);
+  take(at.gradients, attend::kQueryTile * made.padded_rows);
+  take(at.by_scores, attend::kQueryTile * attend::kKeyTile);
+  take(at.later, most_key_tiles(job) * attend::kQueryTile);
   return at;
 }
 
 }  // namespace
 
-Status make_term(const CopeTerm& term, const TermContext& context, Arena& arena, job::TermJob& out) {
-  if (Status status = check(term, context); !status) return status;
-  const job::AttentionJob& job = *context.job;
+Status make_term(const CopeTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
+  if (Status status = check_order(context); !status) return status;
+  const attend::AttentionJob& job = *context.job;
   const std::int64_t width = job.shape.padded_width;
   const bool backward = context.gradient != nullptr;
-  job::CopeJob made;
+  attend::CopeJob made;
   made.rows = term.table.shape[1];
-  made.padded_rows = job::padded(made.rows);
+  made.padded_rows = attend::padded(made.rows);
   made.gate_scale = term.gate_scale;
   made.shares_heads = heads_of(term.table) == 1;
   made.columns = pack_columns(term.table, {.padded = made.padded_rows, .factor = term.scale}, job, arena);
@@ -144,11 +131,11 @@ Status make_term(const CopeTerm& term, const TermContext& context, Arena& arena,
   return {};
 }
 
-std::int64_t scratch_of(const job::CopeJob& term, const job::AttentionJob& /*job*/, bool /*backward*/) { return term.layout.size; }
+std::int64_t scratch_of(const attend::CopeJob& term, const attend::AttentionJob& /*job*/, bool /*backward*/) { return term.layout.size; }
 
-Status finish_term(const CopeTerm& term, const job::CopeJob& made, const TermContext& context) {
-  if (made.sums == nullptr) return {};
-  const job::AttentionShape& s = context.job->shape;
+void finish_term(const CopeTerm& term, const attend::CopeJob& made, const TermContext& context) {
+  if (made.sums == nullptr) return;
+  const attend::AttentionShape& s = context.job->shape;
   const std::int64_t size = made.rows * s.padded_width;
   for (std::int64_t h = 0; h < s.heads; ++h) {
     for (std::int64_t n = 0; n < made.rows * s.width; ++n) {
@@ -157,13 +144,12 @@ Status finish_term(const CopeTerm& term, const job::CopeJob& made, const TermCon
       add_to_element(context.gradient->table, {0, row, h}, n % s.width, term.scale * sum);
     }
   }
-  return {};
 }
 
 /// Without what saturation saves.
-TermCost cost_of(const job::CopeJob& term, const job::AttentionJob& job) {
+TermCost cost_of(const attend::CopeJob& term, const attend::AttentionJob& job) {
   const auto product = 2 * static_cast<double>(job.shape.width);
-  return {.per_score = product + 2 * static_cast<double>(job::kKeyTile) + 10,
+  return {.per_score = product + 2 * static_cast<double>(attend::kKeyTile) + 10,
           .per_query = product * static_cast<double>(term.rows),
           .name = "CoPE"};
 }

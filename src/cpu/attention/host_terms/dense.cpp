@@ -8,13 +8,13 @@
 namespace phasor::attend {
 namespace {
 
-bool is_whole(const ConstTensorView& bias, const job::AttentionShape& s) {
+bool is_whole(const ConstTensorView& bias, const attend::AttentionShape& s) {
   return bias.shape == Extents{s.batch, s.queries, s.heads, s.keys};
 }
 
 /// Sums are kept apart where two tasks could add to one element, and shaped as the gradient otherwise.
-void lay_out_sums(const ConstTensorView& bias, const job::AttentionJob& job, Arena& arena, job::DenseJob& out) {
-  const job::AttentionShape& s = job.shape;
+void lay_out_sums(const ConstTensorView& bias, const attend::AttentionJob& job, Arena& arena, attend::DenseJob& out) {
+  const attend::AttentionShape& s = job.shape;
   const bool every_query = bias.shape[1] == s.queries;
   const bool every_key = bias.shape[3] == s.keys;
   const auto sequences = static_cast<std::int64_t>(job.sequences.size());
@@ -34,7 +34,7 @@ void lay_out_sums(const ConstTensorView& bias, const job::AttentionJob& job, Are
 
 /// The sum of what was kept apart, for one element of the gradient.
 template <class T>
-double total(const job::DenseJob& made, const std::array<std::int64_t, 5>& least, const std::array<std::int64_t, 5>& end) {
+double total(const attend::DenseJob& made, const std::array<std::int64_t, 5>& least, const std::array<std::int64_t, 5>& end) {
   double sum = 0;
   const T* const in = static_cast<const T*>(made.sums) + least[3] * made.sum_strides[3] + least[4] * made.sum_strides[4];
   for (std::int64_t s = least[0]; s < end[0]; ++s) {
@@ -48,16 +48,11 @@ double total(const job::DenseJob& made, const std::array<std::int64_t, 5>& least
 
 }  // namespace
 
-Status make_term(const DenseTerm& term, const TermContext& context, Arena& arena, job::TermJob& out) {
-  const job::AttentionShape& s = context.job->shape;
-  const TensorShape wanted{"bias", {s.batch, s.queries, s.heads, s.keys}, {true, true, true, true}};
-  if (Status status = check_tensor(context.where, term.bias, wanted); !status) return status;
-  job::DenseJob made{.bias = term.bias};
+Status make_term(const DenseTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
+  const attend::AttentionShape& s = context.job->shape;
+  attend::DenseJob made{.bias = term.bias};
   for (std::size_t axis = 0; axis < 4; ++axis) {
     if (term.bias.shape[axis] == 1) made.bias.strides[axis] = 0;
-  }
-  if (context.gradient != nullptr) {
-    if (Status status = check_gradient(context.where, context.gradient->table, term.bias, "bias"); !status) return status;
   }
   if (context.gradient != nullptr && is_given(context.gradient->table)) {
     if (is_whole(term.bias, s)) {
@@ -70,10 +65,10 @@ Status make_term(const DenseTerm& term, const TermContext& context, Arena& arena
   return {};
 }
 
-std::int64_t scratch_of(const job::DenseJob& /*term*/, const job::AttentionJob& /*job*/, bool /*backward*/) { return 0; }
+std::int64_t scratch_of(const attend::DenseJob& /*term*/, const attend::AttentionJob& /*job*/, bool /*backward*/) { return 0; }
 
-Status finish_term(const DenseTerm& term, const job::DenseJob& made, const TermContext& context) {
-  if (made.sums == nullptr) return {};
+void finish_term(const DenseTerm& term, const attend::DenseJob& made, const TermContext& context) {
+  if (made.sums == nullptr) return;
   const TensorView& gradient = context.gradient->table;
   const bool shares_batch = term.bias.shape[0] == 1;
   const auto& extents = made.sum_extents;
@@ -91,9 +86,8 @@ Status finish_term(const DenseTerm& term, const job::DenseJob& made, const TermC
       }
     }
   });
-  return {};
 }
 
-TermCost cost_of(const job::DenseJob& /*term*/, const job::AttentionJob& /*job*/) { return {.per_score = 1, .name = "dense bias"}; }
+TermCost cost_of(const attend::DenseJob& /*term*/, const attend::AttentionJob& /*job*/) { return {.per_score = 1, .name = "dense bias"}; }
 
 }  // namespace phasor::attend

@@ -12,21 +12,16 @@ namespace {
 std::int64_t grid_rows(const Window& window) { return (2 * window.height - 1) * (2 * window.width - 1); }
 std::int64_t class_rows(const GridTerm& term) { return term.class_token == ClassToken::first ? 3 : 0; }
 
+/// Positions are numbers of the grid's tokens.
 Status check(const GridTerm& term, const TermContext& context) {
-  if (Status status = check_window(context.where, "window", term.window); !status) return status;
-  const std::int64_t rows = grid_rows(term.window) + class_rows(term);
-  const TensorShape wanted{"table", {1, rows, context.job->shape.heads, 1}, {false, false, true, false}};
-  if (Status status = check_tensor(context.where, term.table, wanted); !status) return status;
   const std::int64_t tokens = term.window.height * term.window.width + (term.class_token == ClassToken::first ? 1 : 0);
-  if (Status status = check_tokens(context.where, "query", query_range(*context.spec, context.job->shape), tokens); !status) return status;
-  if (Status status = check_tokens(context.where, "key", key_range(*context.spec, context.job->shape), tokens); !status) return status;
-  if (context.gradient == nullptr) return {};
-  return check_gradient(context.where, context.gradient->table, term.table, "table");
+  if (Status status = check_tokens(context.where, "query", query_range(*context.asked, context.job->shape), tokens); !status) return status;
+  return check_tokens(context.where, "key", key_range(*context.asked, context.job->shape), tokens);
 }
 
-/// See job::GridJob.
-void* pack_grid(const GridTerm& term, std::int64_t rows, const job::AttentionJob& job, Arena& arena) {
-  const std::int64_t size = rows + job::kGridMargin;
+/// See attend::GridJob.
+void* pack_grid(const GridTerm& term, std::int64_t rows, const attend::AttentionJob& job, Arena& arena) {
+  const std::int64_t size = rows + attend::kGridMargin;
   void* const memory = arena.take_bytes(heads_of(term.table) * size * bytes_of(job.arithmetic));
   if (memory == nullptr) return nullptr;
   with_arithmetic(job.arithmetic, [&]<class T>(T zero) {
@@ -38,7 +33,7 @@ void* pack_grid(const GridTerm& term, std::int64_t rows, const job::AttentionJob
   return memory;
 }
 
-void* pack_class_token(const GridTerm& term, const job::AttentionJob& job, Arena& arena) {
+void* pack_class_token(const GridTerm& term, const attend::AttentionJob& job, Arena& arena) {
   if (class_rows(term) == 0) return nullptr;
   void* const memory = arena.take_bytes(3 * heads_of(term.table) * bytes_of(job.arithmetic));
   if (memory == nullptr) return nullptr;
@@ -52,48 +47,41 @@ void* pack_class_token(const GridTerm& term, const job::AttentionJob& job, Arena
 
 }  // namespace
 
-Status check_window(const char* where, const char* name, const Window& window) {
-  constexpr std::int64_t kLargest = 1 << 15;  // its tables are counted in 64 bits
-  if (window.height >= 1 && window.width >= 1 && window.height <= kLargest && window.width <= kLargest) return {};
-  return job::error(where, "{} is {} x {}, wanted 1 to {} each", name, window.height, window.width, kLargest);
-}
-
 Status check_tokens(const char* where, const char* side, const PositionRange& range, std::int64_t tokens) {
   if (range.greatest < range.least) return {};
   if (range.least >= 0 && range.greatest < tokens) return {};
   return job::error(where, "{} positions are {} to {}, the grid has 0 to {}", side, range.least, range.greatest, tokens - 1);
 }
 
-Status make_term(const GridTerm& term, const TermContext& context, Arena& arena, job::TermJob& out) {
+Status make_term(const GridTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
   if (Status status = check(term, context); !status) return status;
-  const job::AttentionJob& job = *context.job;
-  job::GridJob made{.height = term.window.height, .width = term.window.width};
+  const attend::AttentionJob& job = *context.job;
+  attend::GridJob made{.height = term.window.height, .width = term.window.width};
   made.origin = (made.height - 1) * (2 * made.width - 1) + made.width - 1;
   made.class_token = class_rows(term) > 0;
   made.shares_heads = heads_of(term.table) == 1;
   made.rows = grid_rows(term.window);
   made.table = pack_grid(term, made.rows, job, arena);
   made.class_table = pack_class_token(term, job, arena);
-  made.sum_size = made.rows + job::kGridMargin + 3;
+  made.sum_size = made.rows + attend::kGridMargin + 3;
   if (context.gradient != nullptr && is_given(context.gradient->table)) made.sums = take_sums(made.sum_size, job, arena);
   out = made;
   return {};
 }
 
-std::int64_t scratch_of(const job::GridJob& /*term*/, const job::AttentionJob& /*job*/, bool /*backward*/) { return 0; }
+std::int64_t scratch_of(const attend::GridJob& /*term*/, const attend::AttentionJob& /*job*/, bool /*backward*/) { return 0; }
 
-Status finish_term(const GridTerm& term, const job::GridJob& made, const TermContext& context) {
-  if (made.sums == nullptr) return {};
+void finish_term(const GridTerm& term, const attend::GridJob& made, const TermContext& context) {
+  if (made.sums == nullptr) return;
   const std::int64_t rows = grid_rows(term.window);
   for (std::int64_t h = 0; h < context.job->shape.heads; ++h) {
     for (std::int64_t row = 0; row < term.table.shape[1]; ++row) {
-      const std::int64_t at = row < rows ? rows - 1 - row : row + job::kGridMargin;
+      const std::int64_t at = row < rows ? rows - 1 - row : row + attend::kGridMargin;
       add_to_element(context.gradient->table, {0, row, h}, 0, sum_of_slots(made.sums, made.sum_size, *context.job, h, at));
     }
   }
-  return {};
 }
 
-TermCost cost_of(const job::GridJob& /*term*/, const job::AttentionJob& /*job*/) { return {.per_score = 1, .name = "grid bias"}; }
+TermCost cost_of(const attend::GridJob& /*term*/, const attend::AttentionJob& /*job*/) { return {.per_score = 1, .name = "grid bias"}; }
 
 }  // namespace phasor::attend

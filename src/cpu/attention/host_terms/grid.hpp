@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks that the terms of grids share.
+// A check that the terms of grids share.
 #pragma once
 
 #include <cstdint>
 
 #include "cpu/attention/host/term_tensors.hpp"
-#include "phasor/bias.hpp"
 #include "phasor/result.hpp"
 
 namespace phasor::attend {
 
-Status check_window(const char* where, const char* name, const Window& window);
 /// Positions are numbers of a grid's tokens.
 Status check_tokens(const char* where, const char* side, const PositionRange& range, std::int64_t tokens);
 

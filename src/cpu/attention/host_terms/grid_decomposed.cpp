@@ -13,42 +13,27 @@ namespace {
 
 /// One axis of the term.
 struct Axis {
-  const char* name;
   const ConstTensorView* table;
   const TensorView* gradient;  // null: forward
   std::int64_t queries;
   std::int64_t keys;
 };
 Axis axis_y(const DecomposedTerm& term, const TermContext& context) {
-  return {"rows_h", &term.rows_h, context.gradient != nullptr ? &context.gradient->table : nullptr, term.query_grid.height,
-          term.key_grid.height};
+  return {&term.rows_h, context.gradient != nullptr ? &context.gradient->table : nullptr, term.query_grid.height, term.key_grid.height};
 }
 Axis axis_x(const DecomposedTerm& term, const TermContext& context) {
-  return {"rows_w", &term.rows_w, context.gradient != nullptr ? &context.gradient->second : nullptr, term.query_grid.width,
-          term.key_grid.width};
+  return {&term.rows_w, context.gradient != nullptr ? &context.gradient->second : nullptr, term.query_grid.width, term.key_grid.width};
 }
 
 std::int64_t table_rows(const Axis& axis) { return 2 * std::max(axis.queries, axis.keys) - 1; }
 
-Status check_axis(const Axis& axis, const TermContext& context) {
-  const job::AttentionShape& s = context.job->shape;
-  const TensorShape wanted{axis.name, {1, table_rows(axis), s.heads, s.width}, {false, false, true, false}};
-  if (Status status = check_tensor(context.where, *axis.table, wanted); !status) return status;
-  if (axis.gradient == nullptr) return {};
-  return check_gradient(context.where, *axis.gradient, *axis.table, axis.name);
-}
-
+/// Positions are numbers of the grids' tokens.
 Status check(const DecomposedTerm& term, const TermContext& context) {
-  const job::AttentionShape& s = context.job->shape;
-  if (Status status = check_window(context.where, "query_grid", term.query_grid); !status) return status;
-  if (Status status = check_window(context.where, "key_grid", term.key_grid); !status) return status;
-  if (!std::isfinite(term.scale)) return job::error(context.where, "scale is {}, wanted a finite number", term.scale);
+  const attend::AttentionShape& s = context.job->shape;
   const std::int64_t queries = term.query_grid.height * term.query_grid.width;
   const std::int64_t keys = term.key_grid.height * term.key_grid.width;
-  if (Status status = check_tokens(context.where, "query", query_range(*context.spec, s), queries); !status) return status;
-  if (Status status = check_tokens(context.where, "key", key_range(*context.spec, s), keys); !status) return status;
-  if (Status status = check_axis(axis_y(term, context), context); !status) return status;
-  return check_axis(axis_x(term, context), context);
+  if (Status status = check_tokens(context.where, "query", query_range(*context.asked, s), queries); !status) return status;
+  return check_tokens(context.where, "key", key_range(*context.asked, s), keys);
 }
 
 /// Both coordinates in units of the finer grid, as MViTv2 rounds them: towards zero, in float64. A quotient of whole numbers.
@@ -61,13 +46,13 @@ std::int32_t row_at(std::int64_t query, std::int64_t key, const Axis& axis) {
   return static_cast<std::int32_t>(offset + (keys - 1) * key_step);
 }
 
-job::AxisJob make_axis(const Axis& axis, const DecomposedTerm& term, const TermContext& context, Arena& arena) {
-  const job::AttentionJob& job = *context.job;
-  job::AxisJob made;
+attend::AxisJob make_axis(const Axis& axis, const DecomposedTerm& term, const TermContext& context, Arena& arena) {
+  const attend::AttentionJob& job = *context.job;
+  attend::AxisJob made;
   made.queries = axis.queries;
   made.keys = axis.keys;
   made.rows = table_rows(axis);
-  made.padded_rows = job::padded(made.rows);
+  made.padded_rows = attend::padded(made.rows);
   made.shares_heads = heads_of(*axis.table) == 1;
   made.columns = pack_columns(*axis.table, {.padded = made.padded_rows, .factor = term.scale}, job, arena);
   std::int32_t* const row_of = arena.take<std::int32_t>(axis.queries * axis.keys);
@@ -81,7 +66,7 @@ job::AxisJob make_axis(const Axis& axis, const DecomposedTerm& term, const TermC
   return made;
 }
 
-void finish_axis(const Axis& axis, const job::AxisJob& made, double scale, const job::AttentionJob& job) {
+void finish_axis(const Axis& axis, const attend::AxisJob& made, double scale, const attend::AttentionJob& job) {
   if (made.sums == nullptr) return;
   const std::int64_t width = job.shape.padded_width;
   for (std::int64_t h = 0; h < job.shape.heads; ++h) {
@@ -95,24 +80,23 @@ void finish_axis(const Axis& axis, const job::AxisJob& made, double scale, const
 
 }  // namespace
 
-Status make_term(const DecomposedTerm& term, const TermContext& context, Arena& arena, job::TermJob& out) {
+Status make_term(const DecomposedTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
   if (Status status = check(term, context); !status) return status;
-  out = job::DecomposedJob{.y = make_axis(axis_y(term, context), term, context, arena),
-                           .x = make_axis(axis_x(term, context), term, context, arena)};
+  out = attend::DecomposedJob{.y = make_axis(axis_y(term, context), term, context, arena),
+                              .x = make_axis(axis_x(term, context), term, context, arena)};
   return {};
 }
 
-std::int64_t scratch_of(const job::DecomposedJob& term, const job::AttentionJob& /*job*/, bool backward) {
-  return job::layout_of(term, backward).size;
+std::int64_t scratch_of(const attend::DecomposedJob& term, const attend::AttentionJob& /*job*/, bool backward) {
+  return attend::layout_of(term, backward).size;
 }
 
-Status finish_term(const DecomposedTerm& term, const job::DecomposedJob& made, const TermContext& context) {
+void finish_term(const DecomposedTerm& term, const attend::DecomposedJob& made, const TermContext& context) {
   finish_axis(axis_y(term, context), made.y, term.scale, *context.job);
   finish_axis(axis_x(term, context), made.x, term.scale, *context.job);
-  return {};
 }
 
-TermCost cost_of(const job::DecomposedJob& term, const job::AttentionJob& job) {
+TermCost cost_of(const attend::DecomposedJob& term, const attend::AttentionJob& job) {
   return {.per_score = 2, .per_query = 2 * static_cast<double>(job.shape.width * (term.y.rows + term.x.rows)), .name = "decomposed"};
 }
 

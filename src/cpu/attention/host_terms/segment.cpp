@@ -13,12 +13,7 @@ namespace {
 /// Kernels compare segments as T: whole numbers up to this are exact in float32.
 constexpr std::int64_t kLargestSegment = std::int64_t{1} << 24;
 
-Status check_segments(const char* where, const char* name, const Positions& segments, std::int64_t batch, std::int64_t tokens) {
-  if (batch == 0 || tokens == 0) return {};
-  if (segments.data == nullptr) return job::error(where, "{} has no memory, wanted a segment for each of {} tokens", name, tokens);
-  if (segments.type == PositionType::f64) return job::error(where, "{} is f64, wanted integers", name);
-  const std::string title = spec::format("{}: {}", where, name);
-  if (Status s = job::check_positions(title.c_str(), segments, {batch, tokens}); !s) return s;
+Status check_segments(const char* where, const char* name, const Positions& segments, std::int64_t tokens) {
   for (std::int64_t b = 0; b < segments.shape[1]; ++b) {
     for (std::int64_t t = 0; t < tokens; ++t) {
       const std::int64_t segment = job::integer_at(segments, b, t);
@@ -35,7 +30,7 @@ struct Segments {
   void* data;
   std::int64_t stride;
 };
-Segments pack_segments(const Positions& segments, std::int64_t tokens, std::int64_t more, const job::AttentionJob& job, Arena& arena) {
+Segments pack_segments(const Positions& segments, std::int64_t tokens, std::int64_t more, const attend::AttentionJob& job, Arena& arena) {
   const std::int64_t rows = segments.shape[1];
   const std::int64_t stride = tokens + more;
   void* const memory = arena.take_bytes(rows * stride * bytes_of(job.arithmetic));
@@ -50,9 +45,7 @@ Segments pack_segments(const Positions& segments, std::int64_t tokens, std::int6
   return {memory, rows == 1 ? 0 : stride};
 }
 
-double scale_of(const SegmentTerm& term, const TermContext& context) { return term.scale.value_or(context.scale); }
-
-double shift_dot(const SegmentTerm& term, std::int64_t head, std::int64_t row) {
+double shift_dot(const job::SegmentTermJob& term, std::int64_t head, std::int64_t row) {
   double sum = 0;
   for (std::int64_t c = 0; c < term.table.shape[3]; ++c) {
     sum += element_at(term.shift, {0, 0, head}, c) * element_at(term.table, {0, row, head}, c);
@@ -60,47 +53,37 @@ double shift_dot(const SegmentTerm& term, std::int64_t head, std::int64_t row) {
   return sum;
 }
 
-void* pack_constants(const SegmentTerm& term, const TermContext& context, Arena& arena) {
-  const job::AttentionJob& job = *context.job;
+void* pack_constants(const job::SegmentTermJob& term, const TermContext& context, Arena& arena) {
+  const attend::AttentionJob& job = *context.job;
   void* const memory = arena.take_bytes(2 * job.shape.heads * bytes_of(job.arithmetic));
   if (memory == nullptr) return nullptr;
   with_arithmetic(job.arithmetic, [&]<class T>(T) {
     for (std::int64_t n = 0; n < 2 * job.shape.heads; ++n) {
-      static_cast<T*>(memory)[n] = is_given(term.shift) ? static_cast<T>(scale_of(term, context) * shift_dot(term, n / 2, n % 2)) : T{0};
+      static_cast<T*>(memory)[n] = is_given(term.shift) ? static_cast<T>(term.scale * shift_dot(term, n / 2, n % 2)) : T{0};
     }
   });
   return memory;
 }
 
-Status check(const SegmentTerm& term, const TermContext& context) {
-  const job::AttentionShape& s = context.job->shape;
-  const TensorShape table{"table", {1, 2, s.heads, s.width}, {false, false, true, false}};
-  if (Status status = check_tensor(context.where, term.table, table); !status) return status;
-  const TensorShape shift{"shift", {1, 1, s.heads, s.width}, {false, false, true, false}};
-  if (is_named(term.shift)) {
-    if (Status status = check_tensor(context.where, term.shift, shift); !status) return status;
-  }
-  if (!std::isfinite(scale_of(term, context)))
-    return job::error(context.where, "scale is {}, wanted a finite number", scale_of(term, context));
-  if (Status status = check_segments(context.where, "query_segments", term.query_segments, s.batch, s.queries); !status) return status;
-  if (Status status = check_segments(context.where, "key_segments", term.key_segments, s.batch, s.keys); !status) return status;
-  if (context.gradient == nullptr) return {};
-  if (Status status = check_gradient(context.where, context.gradient->table, term.table, "table"); !status) return status;
-  return check_gradient(context.where, context.gradient->shift, term.shift, "shift");
+Status check(const job::SegmentTermJob& term, const TermContext& context) {
+  const attend::AttentionShape& s = context.job->shape;
+  if (s.batch == 0) return {};
+  if (Status status = check_segments(context.where, "query_segments", term.query_segments, s.queries); !status) return status;
+  return check_segments(context.where, "key_segments", term.key_segments, s.keys);
 }
 
 }  // namespace
 
-Status make_term(const SegmentTerm& term, const TermContext& context, Arena& arena, job::TermJob& out) {
+Status make_term(const job::SegmentTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
   if (Status status = check(term, context); !status) return status;
-  const job::AttentionJob& job = *context.job;
+  const attend::AttentionJob& job = *context.job;
   const std::int64_t width = job.shape.padded_width;
-  job::SegmentJob made;
-  made.table = pack_rows(term.table, {.padded = width, .factor = scale_of(term, context)}, job, arena);
+  attend::SegmentJob made;
+  made.table = pack_rows(term.table, {.padded = width, .factor = term.scale}, job, arena);
   made.table_head_stride = heads_of(term.table) == 1 ? 0 : 2 * width;
   made.constants = pack_constants(term, context, arena);
   const Segments queries = pack_segments(term.query_segments, job.shape.queries, 0, job, arena);
-  const Segments keys = pack_segments(term.key_segments, job.shape.keys, job::kKeyTile, job, arena);
+  const Segments keys = pack_segments(term.key_segments, job.shape.keys, attend::kKeyTile, job, arena);
   made.query_segments = queries.data;
   made.query_segment_stride = queries.stride;
   made.key_segments = keys.data;
@@ -114,14 +97,14 @@ Status make_term(const SegmentTerm& term, const TermContext& context, Arena& are
 }
 
 /// Two numbers per row; backward: and their gradients.
-std::int64_t scratch_of(const job::SegmentJob& /*term*/, const job::AttentionJob& /*job*/, bool backward) {
-  return (backward ? 4 : 2) * job::kQueryTile;
+std::int64_t scratch_of(const attend::SegmentJob& /*term*/, const attend::AttentionJob& /*job*/, bool backward) {
+  return (backward ? 4 : 2) * attend::kQueryTile;
 }
 
-Status finish_term(const SegmentTerm& term, const job::SegmentJob& made, const TermContext& context) {
-  if (made.sums == nullptr) return {};
-  const job::AttentionShape& s = context.job->shape;
-  const double scale = scale_of(term, context);
+void finish_term(const job::SegmentTermJob& term, const attend::SegmentJob& made, const TermContext& context) {
+  if (made.sums == nullptr) return;
+  const attend::AttentionShape& s = context.job->shape;
+  const double scale = term.scale;
   const TermGradient& gradient = *context.gradient;
   for (std::int64_t h = 0; h < s.heads; ++h) {
     for (std::int64_t row = 0; row < 2; ++row) {
@@ -135,10 +118,9 @@ Status finish_term(const SegmentTerm& term, const job::SegmentJob& made, const T
       }
     }
   }
-  return {};
 }
 
-TermCost cost_of(const job::SegmentJob& /*term*/, const job::AttentionJob& job) {
+TermCost cost_of(const attend::SegmentJob& /*term*/, const attend::AttentionJob& job) {
   return {.per_score = 2, .per_query = 4 * static_cast<double>(job.shape.width), .name = "segments"};
 }
 

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sinks on the host side: their checks, the numbers that kernels read, their gradient.
+// Sinks on the host side: the numbers that kernels read, their gradient.
 #pragma once
 
 #include "cpu/attention/host/prepare.hpp"
 
 namespace phasor::attend {
 
-Status check_sinks(const char* where, const ConstTensorView& sinks, const job::AttentionShape& shape);
 /// One number for each head, in the type of arithmetic.
 void make_sinks(const ConstTensorView& sinks, Arena& arena, Prepared& out);
 /// What a query of a head has as lse when there is no key at all.
-double lse_without_keys(const AttentionSpec& spec, std::int64_t head);
+double lse_without_keys(const ConstTensorView& sinks, std::int64_t head);
 
-Status check_sink_gradient(const Call& call);
 /// Sums of query tiles, in order, added to the caller's tensor; heads may share.
-void add_sink_gradient(const job::AttentionJob& job, const TensorView& out);
+void add_sink_gradient(const attend::AttentionJob& job, const TensorView& out);
 
 }  // namespace phasor::attend

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // FIRE's rows beyond its length: a perceptron of one hidden layer of ReLU as straight segments, forward and backward.
 
-inline bool beyond_length(const job::BiasJob& term, std::int64_t position) {
+inline bool beyond_length(const attend::BiasJob& term, std::int64_t position) {
   return term.fire.present && static_cast<double>(position) > term.fire.length;
 }
 
@@ -21,7 +21,7 @@ struct FireSegments {
   const T* offsets;
   std::int64_t count;
 
-  FireSegments(const job::BiasJob& term, std::int64_t head)
+  FireSegments(const attend::BiasJob& term, std::int64_t head)
       : knots(static_cast<const T*>(term.fire.knots)),
         slopes(static_cast<const T*>(term.fire.slopes) + head * term.fire.segments),
         offsets(static_cast<const T*>(term.fire.offsets) + head * term.fire.segments),
@@ -38,14 +38,14 @@ struct SegmentRange {
 template <class T>
 SegmentRange segments_of(const FireSegments<T>& segments, const FireRow<T>& row) {
   const T left = row.psi[0] * row.inverse;
-  const T right = row.psi[job::kKeyTile - 1] * row.inverse;
-  const bool turns = row.first > 0 && row.first < job::kKeyTile - 1;
+  const T right = row.psi[attend::kKeyTile - 1] * row.inverse;
+  const bool turns = row.first > 0 && row.first < attend::kKeyTile - 1;
   return {segments.of(turns ? T{0} : std::min(left, right)), segments.of(std::max(left, right))};
 }
 
 /// A row of the tile, whose column 0 has key - query `offset`.
 template <class T>
-FireRow<T> fire_row(const job::BiasJob& term, const RowTile<T>& rows, std::int64_t i, std::int64_t offset) {
+FireRow<T> fire_row(const attend::BiasJob& term, const RowTile<T>& rows, std::int64_t i, std::int64_t offset) {
   const std::int64_t at = band_index(term, offset);
   const T* const growth = static_cast<const T*>(term.fire.growth);
   const T inverse = static_cast<const T*>(term.fire.inverse)[rows.batch * rows.job->shape.queries + rows.tile->first + i];
@@ -53,12 +53,12 @@ FireRow<T> fire_row(const job::BiasJob& term, const RowTile<T>& rows, std::int64
 }
 /// Key j alone; what lies beyond the band is not seen.
 template <class T>
-FireRow<T> fire_cell(const job::BiasJob& term, const ScoreTile<T>& tile, std::int64_t i, std::int64_t j) {
+FireRow<T> fire_cell(const attend::BiasJob& term, const ScoreTile<T>& tile, std::int64_t i, std::int64_t j) {
   return fire_row(term, *tile.rows, i, std::clamp(tile.key_positions[j] - tile.rows->positions[i], term.low, term.high));
 }
 /// Whether any key of a row of consecutive keys, the first at `offset`, lies in the band.
 template <class T>
-bool fire_sees(const job::BiasJob& term, const ScoreTile<T>& tile, std::int64_t offset) {
+bool fire_sees(const attend::BiasJob& term, const ScoreTile<T>& tile, std::int64_t offset) {
   return offset <= term.high && offset + tile.keys->count - 1 >= term.low;
 }
 
@@ -70,9 +70,9 @@ void add_fire_one(const FireSegments<T>& segments, const FireRow<T>& row, std::i
 }
 
 template <class T>
-void add_fire_row(const job::BiasJob& term, const ScoreTile<T>& tile, std::int64_t i, T gate) {
+void add_fire_row(const attend::BiasJob& term, const ScoreTile<T>& tile, std::int64_t i, T gate) {
   const FireSegments<T> segments(term, tile.rows->head);
-  T* const scores = tile.scores + i * job::kKeyTile;
+  T* const scores = tile.scores + i * attend::kKeyTile;
   if (!tile.keys->consecutive) {
     for (std::int64_t j = 0; j < tile.keys->count; ++j) add_fire_one(segments, fire_cell(term, tile, i, j), 0, gate, scores[j]);
     return;
@@ -83,7 +83,7 @@ void add_fire_row(const job::BiasJob& term, const ScoreTile<T>& tile, std::int64
   const SegmentRange range = segments_of(segments, row);
   const Reg<T> slope = set(segments.slopes[range.first] * row.inverse);
   // The first segment's line, and at each knot the change of slope from there on.
-  for (std::int64_t j = 0; j < job::kKeyTile; j += lanes<T>) {
+  for (std::int64_t j = 0; j < attend::kKeyTile; j += lanes<T>) {
     const Reg<T> x = mul(load(row.psi + j), set(row.inverse));
     Reg<T> value = mul_add(slope, load(row.psi + j), set(segments.offsets[range.first]));
     for (std::int64_t s = range.first; s < range.last; ++s) {
@@ -106,7 +106,7 @@ FireColumns columns_above(const FireRow<T>& row, T knot, const T* ds) {
   Reg<T> sum = zero<T>();
   Reg<T> by_psi = zero<T>();
   Reg<T> by_growth = zero<T>();
-  for (std::int64_t j = 0; j < job::kKeyTile; j += lanes<T>) {
+  for (std::int64_t j = 0; j < attend::kKeyTile; j += lanes<T>) {
     const Reg<T> psi = load(row.psi + j);
     const Reg<T> d = if_then_else(less(set(knot), mul(psi, set(row.inverse))), load(ds + j), zero<T>());
     sum = add(sum, d);
@@ -137,7 +137,7 @@ struct FireRowSums {
     const double ds_x = (columns.psi - others.psi) * inverse;
     bias += static_cast<double>(segments.slopes[s]) * ds_x + static_cast<double>(segments.offsets[s]) * ds;
     if (sums == nullptr) return;
-    double* const to = sums + s * job::kFireSums;
+    double* const to = sums + s * attend::kFireSums;
     to[0] += gate * ds;
     to[1] += gate * ds_x;
     to[2] += gate * inverse * (columns.growth - others.growth - ds_x * slowed);
@@ -146,9 +146,9 @@ struct FireRowSums {
 
 /// Adds a row of ds to the segments' sums; returns the sum of ds bias.
 template <class T>
-double take_fire_row(const job::BiasJob& term, const ScoreTile<T>& ds, std::int64_t i, T gate, double* sums) {
+double take_fire_row(const attend::BiasJob& term, const ScoreTile<T>& ds, std::int64_t i, T gate, double* sums) {
   const FireSegments<T> segments(term, ds.rows->head);
-  const T* const row_ds = ds.scores + i * job::kKeyTile;
+  const T* const row_ds = ds.scores + i * attend::kKeyTile;
   const auto position = static_cast<double>(ds.rows->positions[i]);
   FireRowSums<T> to{segments, static_cast<double>(gate), position / (term.fire.c * position + 1), sums};
   if (!ds.keys->consecutive) {

@@ -5,21 +5,21 @@ template <class T>
 HWY_INLINE T sum_of_row(const T* ds) {
   Reg<T> sum = zero<T>();
   HWY_UNROLL(8)
-  for (int j = 0; j < job::kKeyTile; j += lanes<T>) sum = add(sum, load(ds + j));
+  for (int j = 0; j < attend::kKeyTile; j += lanes<T>) sum = add(sum, load(ds + j));
   return reduce_sum(sum);
 }
 template <class T>
 HWY_INLINE T product_of_row(const T* values, const T* ds) {
   Reg<T> sum = zero<T>();
   HWY_UNROLL(8)
-  for (int j = 0; j < job::kKeyTile; j += lanes<T>) sum = mul_add(load(values + j), load(ds + j), sum);
+  for (int j = 0; j < attend::kKeyTile; j += lanes<T>) sum = mul_add(load(values + j), load(ds + j), sum);
   return reduce_sum(sum);
 }
 /// Of the first rows of a tile.
 template <class T>
 double sum_of_rows(const T* ds, std::int64_t rows) {
   Reg<T> sum[4] = {zero<T>(), zero<T>(), zero<T>(), zero<T>()};
-  for (std::int64_t at = 0; at < rows * job::kKeyTile; at += 4 * lanes<T>) {
+  for (std::int64_t at = 0; at < rows * attend::kKeyTile; at += 4 * lanes<T>) {
     HWY_UNROLL(4)
     for (int n = 0; n < 4; ++n) sum[n] = add(sum[n], load(ds + at + n * lanes<T>));
   }
@@ -29,7 +29,7 @@ template <LineSides sides, class T>
 HWY_INLINE T product_with_line(T first, const T* ds) {
   Reg<T> sum = zero<T>();
   HWY_UNROLL(8)
-  for (int j = 0; j < job::kKeyTile; j += lanes<T>) sum = mul_add(line_lengths<sides, T>(set(first), j), load(ds + j), sum);
+  for (int j = 0; j < attend::kKeyTile; j += lanes<T>) sum = mul_add(line_lengths<sides, T>(set(first), j), load(ds + j), sum);
   return reduce_sum(sum);
 }
 
@@ -44,7 +44,7 @@ struct BiasSums {
   double* gate_sums;     // one per row; each null: not wanted
   T* scratch;            // of the formula
 
-  BiasSums(const job::BiasJob& term, const RowTile<T>& rows, std::int64_t slot, T* term_scratch)
+  BiasSums(const attend::BiasJob& term, const RowTile<T>& rows, std::int64_t slot, T* term_scratch)
       : gates(gates_of(term, rows)),
         diagonals(nullptr),
         skipped(0),
@@ -54,18 +54,18 @@ struct BiasSums {
         scratch(term_scratch) {
     const std::int64_t slots = rows.job->backward.parts * rows.job->shape.heads;  // of a group
     if (term.diagonals != nullptr) {
-      const job::GroupBand& band = term.group_bands[slot / slots];
+      const attend::GroupBand& band = term.group_bands[slot / slots];
       diagonals = static_cast<T*>(term.diagonals) + band.first + slot % slots * band.stride;
       skipped = band.skipped;
       ends = term.ends + 2 * slot;
     }
     if (term.sums != nullptr) sums = term.sums + slot * term.sum_count;
     if (term.gate_sums == nullptr) return;
-    const job::AttentionShape& shape = rows.job->shape;
+    const attend::AttentionShape& shape = rows.job->shape;
     const std::int64_t part = slot / shape.heads % rows.job->backward.parts;
     gate_sums = term.gate_sums + ((part * shape.batch + rows.batch) * shape.heads + rows.head) * shape.queries + rows.tile->first;
   }
-  T* diagonal(const job::BiasJob& term, std::int64_t offset) const { return diagonals + (band_index(term, offset) - skipped); }
+  T* diagonal(const attend::BiasJob& term, std::int64_t offset) const { return diagonals + (band_index(term, offset) - skipped); }
   /// The sum of ds bias of a row.
   void add_gate(std::int64_t row, double sum) const {
     if (gate_sums != nullptr) gate_sums[row] += sum;
@@ -76,9 +76,9 @@ struct BiasSums {
 
 /// The sum of ds times what the slope multiplies.
 template <class T>
-double take_line_row(const job::BiasJob& term, const ScoreTile<T>& ds, std::int64_t i) {
+double take_line_row(const attend::BiasJob& term, const ScoreTile<T>& ds, std::int64_t i) {
   const std::int64_t position = ds.rows->positions[i];
-  const T* const row = ds.scores + i * job::kKeyTile;
+  const T* const row = ds.scores + i * attend::kKeyTile;
   const bool by_key = term.alibi == AlibiForm::key_position;
   double sum = 0;
   if (!ds.keys->consecutive) {
@@ -105,9 +105,9 @@ double take_whole_lines(const ScoreTile<T>& ds, bool from_key = false) {
   Reg<T> sum[4] = {zero<T>(), zero<T>(), zero<T>(), zero<T>()};
   for (std::int64_t i = 0; i < ds.rows->tile->count; ++i) {
     const Reg<T> first = from_key ? zero<T>() : set(static_cast<T>(ds.rows->positions[i] - ds.key_positions[0]));
-    const T* const row = ds.scores + i * job::kKeyTile;
+    const T* const row = ds.scores + i * attend::kKeyTile;
     HWY_UNROLL(8)
-    for (int j = 0; j < job::kKeyTile; j += lanes<T>) {
+    for (int j = 0; j < attend::kKeyTile; j += lanes<T>) {
       Reg<T>& at = sum[j / lanes<T> % 4];
       at = mul_add(line_lengths<sides, T>(first, j), load(row + j), at);
     }
@@ -115,7 +115,7 @@ double take_whole_lines(const ScoreTile<T>& ds, bool from_key = false) {
   return -reduce_sum(add(add(sum[0], sum[1]), add(sum[2], sum[3])));
 }
 template <class T>
-double take_whole_lines(const job::BiasJob& term, const ScoreTile<T>& ds) {
+double take_whole_lines(const attend::BiasJob& term, const ScoreTile<T>& ds) {
   if (term.alibi == AlibiForm::key_position) {
     const double sum = sum_of_rows(ds.scores, ds.rows->tile->count);
     return static_cast<double>(ds.key_positions[0]) * sum + take_whole_lines<LineSides::behind>(ds, true);
@@ -127,12 +127,12 @@ double take_whole_lines(const job::BiasJob& term, const ScoreTile<T>& ds) {
 }
 
 template <class T>
-void take_lines(const job::BiasJob& term, const ScoreTile<T>& ds, const BiasSums<T>& to) {
+void take_lines(const attend::BiasJob& term, const ScoreTile<T>& ds, const BiasSums<T>& to) {
   if (to.gates == nullptr && ds.keys->consecutive) {
     to.sums[0] += take_whole_lines(term, ds);
     return;
   }
-  const double slope = term.plan->slopes[static_cast<std::size_t>(term.first_head + ds.rows->head)];
+  const double slope = term.source.slopes[static_cast<std::size_t>(term.first_head + ds.rows->head)];
   for (std::int64_t i = 0; i < ds.rows->tile->count; ++i) {
     const double sum = take_line_row(term, ds, i);
     if (to.sums != nullptr) to.sums[0] += static_cast<double>(gate_at(to.gates, i)) * sum;
@@ -153,7 +153,7 @@ HWY_INLINE void take_skewed_block(const T* ds, const T* gates, T* to) {
   for (int k = 0; k < kSkewRows; ++k) {
     HWY_UNROLL(8)
     for (int n = 0; n < kSkewColumns<T>; ++n) {
-      const Reg<T> d = load(ds + k * width * job::kKeyTile + n * width);
+      const Reg<T> d = load(ds + k * width * attend::kKeyTile + n * width);
       Reg<T>& at = sum[n - k + kSkewRows - 1];
       at = gated ? mul_add(set(gates[k * width]), d, at) : add(at, d);
     }
@@ -165,8 +165,8 @@ template <bool gated, class T>
 void take_skewed_blocks(const T* ds, const T* gates, std::int64_t rows, T* to) {
   for (std::int64_t first = 0; first < rows; first += kSkewRows * lanes<T>) {
     for (std::int64_t i = first; i < first + lanes<T>; ++i) {
-      for (std::int64_t j = 0; j < job::kKeyTile; j += kSkewColumns<T> * lanes<T>) {
-        take_skewed_block<gated>(ds + i * job::kKeyTile + j, gated ? gates + i : nullptr, to - i + j);
+      for (std::int64_t j = 0; j < attend::kKeyTile; j += kSkewColumns<T> * lanes<T>) {
+        take_skewed_block<gated>(ds + i * attend::kKeyTile + j, gated ? gates + i : nullptr, to - i + j);
       }
     }
   }
@@ -182,8 +182,8 @@ std::int64_t take_skewed(const T* ds, const T* gates, std::int64_t rows, T* to) 
 
 /// Adds one row, whatever its keys.
 template <class T>
-void take_band_row(const job::BiasJob& term, const ScoreTile<T>& ds, std::int64_t i, const BiasSums<T>& to) {
-  const T* const row = ds.scores + i * job::kKeyTile;
+void take_band_row(const attend::BiasJob& term, const ScoreTile<T>& ds, std::int64_t i, const BiasSums<T>& to) {
+  const T* const row = ds.scores + i * attend::kKeyTile;
   const std::int64_t position = ds.rows->positions[i];
   const T gate = gate_at(to.gates, i);
   if (!ds.keys->consecutive) {
@@ -199,9 +199,9 @@ void take_band_row(const job::BiasJob& term, const ScoreTile<T>& ds, std::int64_
 }
 
 template <class T>
-double band_gate_row(const job::BiasJob& term, const ScoreTile<T>& ds, std::int64_t i) {
+double band_gate_row(const attend::BiasJob& term, const ScoreTile<T>& ds, std::int64_t i) {
   const T* const band = band_of<T>(term, ds.rows->head);
-  const T* const row = ds.scores + i * job::kKeyTile;
+  const T* const row = ds.scores + i * attend::kKeyTile;
   const std::int64_t position = ds.rows->positions[i];
   if (!ds.keys->consecutive) {
     double sum = 0;
@@ -218,7 +218,7 @@ double band_gate_row(const job::BiasJob& term, const ScoreTile<T>& ds, std::int6
 
 /// The first rows of a regular tile that go by the band, all at once; returns how many.
 template <class T>
-std::int64_t take_regular_band(const job::BiasJob& term, const ScoreTile<T>& ds, const BiasSums<T>& to) {
+std::int64_t take_regular_band(const attend::BiasJob& term, const ScoreTile<T>& ds, const BiasSums<T>& to) {
   if (!ds.regular) return 0;
   const std::int64_t rows = band_rows(term, *ds.rows);
   const BandPlace place = tile_in_band(term, ds);
@@ -232,25 +232,25 @@ std::int64_t take_regular_band(const job::BiasJob& term, const ScoreTile<T>& ds,
 
 /// Adds a row of ds to the sums of the formula; returns the sum of ds bias.
 template <class T>
-double take_formula_row(const job::BiasJob& term, const ScoreTile<T>& ds, std::int64_t i, const BiasSums<T>& to) {
+double take_formula_row(const attend::BiasJob& term, const ScoreTile<T>& ds, std::int64_t i, const BiasSums<T>& to) {
   FormulaRow<T> formula;
-  const job::BiasRow row = formula.of(ds, i, to.scratch);
+  const attend::BiasRow row = formula.of(ds, i, to.scratch);
   const std::size_t count = row.distances.size();
-  const T* const from = ds.scores + i * job::kKeyTile;
+  const T* const from = ds.scores + i * attend::kKeyTile;
   double sum = 0;
   if (to.gate_sums != nullptr) {
-    job::bias_row_values(term, row, {formula.values, count});
+    attend::bias_row_values(term, row, {formula.values, count});
     for (std::size_t j = 0; j < count; ++j) sum += formula.values[j] * static_cast<double>(from[j]);
   }
   if (to.sums == nullptr) return sum;
   const auto gate = static_cast<double>(gate_at(to.gates, i));
   for (std::size_t j = 0; j < count; ++j) formula.values[j] = gate * static_cast<double>(from[j]);
-  job::bias_row_gradient(term, row, {formula.values, count}, {to.sums, static_cast<std::size_t>(term.sum_count)});
+  attend::bias_row_gradient(term, row, {formula.values, count}, {to.sums, static_cast<std::size_t>(term.sum_count)});
   return sum;
 }
 
 template <class T>
-void take_bands(const job::BiasJob& term, const ScoreTile<T>& ds, const BiasSums<T>& to) {
+void take_bands(const attend::BiasJob& term, const ScoreTile<T>& ds, const BiasSums<T>& to) {
   const std::int64_t done = to.diagonals == nullptr ? 0 : take_regular_band(term, ds, to);
   if (done == ds.rows->tile->count && to.gate_sums == nullptr) return;
   for (std::int64_t i = 0; i < ds.rows->tile->count; ++i) {
@@ -266,10 +266,10 @@ void take_bands(const job::BiasJob& term, const ScoreTile<T>& ds, const BiasSums
 }
 
 template <class T>
-void term_gradient(const job::BiasJob& term, const ScoreTile<T>& ds, const BackwardTile<T>& backward, T* scratch) {
+void term_gradient(const attend::BiasJob& term, const ScoreTile<T>& ds, const BackwardTile<T>& backward, T* scratch) {
   if (term.diagonals == nullptr && term.sums == nullptr && term.gate_sums == nullptr) return;
   const BiasSums<T> to(term, *ds.rows, backward.slot, scratch);
-  if (term.form == job::BiasForm::line) return take_lines(term, ds, to);
-  if (term.form == job::BiasForm::band) return take_bands(term, ds, to);
+  if (term.form == attend::BiasForm::line) return take_lines(term, ds, to);
+  if (term.form == attend::BiasForm::band) return take_bands(term, ds, to);
   for (std::int64_t i = 0; i < ds.rows->tile->count; ++i) to.add_gate(i, take_formula_row(term, ds, i, to));
 }

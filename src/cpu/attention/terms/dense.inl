@@ -14,19 +14,19 @@ HWY_INLINE void add_dense_row(const Stored<dtype>* in, std::int64_t stride, T* r
 }
 
 template <DType dtype, class T>
-HWY_INLINE void add_dense(const job::DenseJob& term, const ScoreTile<T>& tile) {
+HWY_INLINE void add_dense(const attend::DenseJob& term, const ScoreTile<T>& tile) {
   const RowTile<T>& rows = *tile.rows;
   const Extents& strides = term.bias.strides;
   const auto* in = static_cast<const Stored<dtype>*>(term.bias.data) + rows.batch * strides[0] + rows.tile->first * strides[1] +
                    rows.head * strides[2] + tile.keys->first * strides[3];
   T* scores = tile.scores;
-  for (std::int64_t i = 0; i < rows.tile->count; ++i, in += strides[1], scores += job::kKeyTile) {
+  for (std::int64_t i = 0; i < rows.tile->count; ++i, in += strides[1], scores += attend::kKeyTile) {
     add_dense_row<T, dtype>(in, strides[3], scores, tile.keys->count);
   }
 }
 
 template <class T>
-void term_add(const job::DenseJob& term, const ScoreTile<T>& tile, T* /*scratch*/) {
+void term_add(const attend::DenseJob& term, const ScoreTile<T>& tile, T* /*scratch*/) {
   switch (term.bias.dtype) {
     case DType::f32:
       return add_dense<DType::f32>(term, tile);
@@ -44,7 +44,7 @@ template <class Out, class T>
 HWY_INLINE void add_dense_gradient(const T* row, Out* out, std::int64_t stride, std::int64_t count) {
   if (stride == 0) {
     Reg<T> sum = zero<T>();  // what pads the row is 0
-    for (std::int64_t j = 0; j < job::kKeyTile; j += lanes<T>) sum = add(sum, load(row + j));
+    for (std::int64_t j = 0; j < attend::kKeyTile; j += lanes<T>) sum = add(sum, load(row + j));
     *out += static_cast<Out>(reduce_sum(sum));
     return;
   }
@@ -62,13 +62,13 @@ template <class Out, class T>
 HWY_INLINE void add_dense_gradients(const ScoreTile<T>& ds, Out* out, std::int64_t query_stride, std::int64_t key_stride) {
   out += ds.rows->tile->first * query_stride + ds.keys->first * key_stride;
   const T* row = ds.scores;
-  for (std::int64_t i = 0; i < ds.rows->tile->count; ++i, row += job::kKeyTile, out += query_stride) {
+  for (std::int64_t i = 0; i < ds.rows->tile->count; ++i, row += attend::kKeyTile, out += query_stride) {
     add_dense_gradient(row, out, key_stride, ds.keys->count);
   }
 }
 
 template <class T>
-void term_gradient(const job::DenseJob& term, const ScoreTile<T>& ds, const BackwardTile<T>& backward, T* /*scratch*/) {
+void term_gradient(const attend::DenseJob& term, const ScoreTile<T>& ds, const BackwardTile<T>& backward, T* /*scratch*/) {
   const RowTile<T>& rows = *ds.rows;
   if (term.sums != nullptr) {
     const std::int64_t part = backward.slot / rows.job->shape.heads % rows.job->backward.parts;

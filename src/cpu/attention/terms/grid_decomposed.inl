@@ -3,7 +3,7 @@
 
 /// Products of the tile's queries with the rows of an axis, and of those what each query reads for every key coordinate.
 template <class T>
-void decomposed_products(const job::AxisJob& axis, const RowTile<T>& rows, std::int64_t stride, T* products) {
+void decomposed_products(const attend::AxisJob& axis, const RowTile<T>& rows, std::int64_t stride, T* products) {
   const std::int64_t width = rows.job->shape.padded_width;
   gemm(Gemm<T>{.m = rows.tile->count,
                .n = axis.padded_rows,
@@ -20,7 +20,7 @@ void decomposed_products(const job::AxisJob& axis, const RowTile<T>& rows, std::
 
 /// out[k] = in[row of (query, k)], k below count, going on from 0 beyond the keys.
 template <class T>
-void read_rows(const job::AxisJob& axis, std::int64_t query, const T* in, T* out, std::int64_t count) {
+void read_rows(const attend::AxisJob& axis, std::int64_t query, const T* in, T* out, std::int64_t count) {
   const std::int32_t* const row_of = axis.row_of + query * axis.keys;
   const std::int64_t keys = std::min(count, axis.keys);
   for (std::int64_t k = 0; k < keys; ++k) out[k] = in[row_of[k]];
@@ -28,8 +28,8 @@ void read_rows(const job::AxisJob& axis, std::int64_t query, const T* in, T* out
 }
 
 template <class T>
-void term_begin(const job::DecomposedJob& term, const RowTile<T>& rows, T* scratch) {
-  const job::DecomposedLayout at = job::layout_of(term, false);
+void term_begin(const attend::DecomposedJob& term, const RowTile<T>& rows, T* scratch) {
+  const attend::DecomposedLayout at = attend::layout_of(term, false);
   T* const products = scratch + at.products;
   decomposed_products(term.y, rows, at.product_stride, products);
   for (std::int64_t i = 0; i < rows.tile->count; ++i) {
@@ -39,7 +39,7 @@ void term_begin(const job::DecomposedJob& term, const RowTile<T>& rows, T* scrat
   decomposed_products(term.x, rows, at.product_stride, products);
   for (std::int64_t i = 0; i < rows.tile->count; ++i) {
     const std::int64_t x = rows.positions[i] % term.x.queries;
-    read_rows(term.x, x, products + i * at.product_stride, scratch + at.x + i * at.x_stride, term.x.keys + job::kKeyTile);
+    read_rows(term.x, x, products + i * at.product_stride, scratch + at.x + i * at.x_stride, term.x.keys + attend::kKeyTile);
   }
 }
 
@@ -49,7 +49,7 @@ struct GridSpan {
   std::int64_t x;
   std::int64_t rows;
 };
-inline GridSpan grid_span(const job::TokenTile& keys, std::int64_t width) {
+inline GridSpan grid_span(const attend::TokenTile& keys, std::int64_t width) {
   const std::int64_t y = keys.min_position / width;
   const std::int64_t x = keys.min_position % width;
   return {y, x, (x + keys.count - 1) / width + 1};
@@ -57,10 +57,10 @@ inline GridSpan grid_span(const job::TokenTile& keys, std::int64_t width) {
 
 /// out (grid rows, kKeyTile): 1 where the tile's column lies in that grid row, else 0; or its transpose, (kKeyTile, padded(grid rows)).
 template <class T>
-void fill_indicator(const job::TokenTile& keys, const GridSpan& span, std::int64_t width, bool transposed, T* out) {
-  const std::int64_t row_step = transposed ? 1 : job::kKeyTile;
+void fill_indicator(const attend::TokenTile& keys, const GridSpan& span, std::int64_t width, bool transposed, T* out) {
+  const std::int64_t row_step = transposed ? 1 : attend::kKeyTile;
   const std::int64_t column_step = transposed ? padded(span.rows) : 1;
-  std::fill_n(out, transposed ? job::kKeyTile * column_step : span.rows * row_step, T{0});
+  std::fill_n(out, transposed ? attend::kKeyTile * column_step : span.rows * row_step, T{0});
   std::int64_t row = 0;
   std::int64_t x = span.x;
   for (std::int64_t column = 0; column < keys.count; ++column, ++x) {
@@ -73,15 +73,15 @@ void fill_indicator(const job::TokenTile& keys, const GridSpan& span, std::int64
 }
 
 template <class T>
-void term_add(const job::DecomposedJob& term, const ScoreTile<T>& tile, T* scratch) {
-  const job::DecomposedLayout at = job::layout_of(term, false);
+void term_add(const attend::DecomposedJob& term, const ScoreTile<T>& tile, T* scratch) {
+  const attend::DecomposedLayout at = attend::layout_of(term, false);
   const std::int64_t count = tile.rows->tile->count;
   const std::int64_t width = term.x.keys;
   if (!tile.keys->consecutive) {
     for (std::int64_t j = 0; j < tile.keys->count; ++j) {
       const T* const y = scratch + at.y + tile.key_positions[j] / width;
       const T* const x = scratch + at.x + tile.key_positions[j] % width;
-      for (std::int64_t i = 0; i < count; ++i) tile.scores[i * job::kKeyTile + j] += y[i * at.y_stride] + x[i * at.x_stride];
+      for (std::int64_t i = 0; i < count; ++i) tile.scores[i * attend::kKeyTile + j] += y[i * at.y_stride] + x[i * at.x_stride];
     }
     return;
   }
@@ -89,30 +89,30 @@ void term_add(const job::DecomposedJob& term, const ScoreTile<T>& tile, T* scrat
   T* const indicator = scratch + at.indicator;
   fill_indicator(*tile.keys, span, width, false, indicator);
   gemm(Gemm<T>{.m = count,
-               .n = job::kKeyTile,
+               .n = attend::kKeyTile,
                .k = span.rows,
                .a = scratch + at.y + span.y,
                .a_row = at.y_stride,
                .a_k = 1,
                .b = indicator,
-               .b_row = job::kKeyTile,
+               .b_row = attend::kKeyTile,
                .c = tile.scores,
-               .c_row = job::kKeyTile,
+               .c_row = attend::kKeyTile,
                .add = true});
-  for (std::int64_t i = 0; i < count; ++i) add_biases(scratch + at.x + i * at.x_stride + span.x, tile.scores + i * job::kKeyTile);
+  for (std::int64_t i = 0; i < count; ++i) add_biases(scratch + at.x + i * at.x_stride + span.x, tile.scores + i * attend::kKeyTile);
 }
 
 template <class T>
-void term_backward_begin(const job::DecomposedJob& term, const RowTile<T>& rows, const BackwardTile<T>& /*backward*/, T* scratch) {
-  const job::DecomposedLayout at = job::layout_of(term, true);
+void term_backward_begin(const attend::DecomposedJob& term, const RowTile<T>& rows, const BackwardTile<T>& /*backward*/, T* scratch) {
+  const attend::DecomposedLayout at = attend::layout_of(term, true);
   term_begin(term, rows, scratch);
-  std::fill_n(scratch + at.y_gradient, job::kQueryTile * at.y_stride, T{0});
-  std::fill_n(scratch + at.x_gradient, job::kQueryTile * at.x_stride, T{0});
+  std::fill_n(scratch + at.y_gradient, attend::kQueryTile * at.y_stride, T{0});
+  std::fill_n(scratch + at.x_gradient, attend::kQueryTile * at.x_stride, T{0});
 }
 
 template <class T>
-void term_gradient(const job::DecomposedJob& term, const ScoreTile<T>& ds, const BackwardTile<T>& /*backward*/, T* scratch) {
-  const job::DecomposedLayout at = job::layout_of(term, true);
+void term_gradient(const attend::DecomposedJob& term, const ScoreTile<T>& ds, const BackwardTile<T>& /*backward*/, T* scratch) {
+  const attend::DecomposedLayout at = attend::layout_of(term, true);
   const std::int64_t count = ds.rows->tile->count;
   const std::int64_t width = term.x.keys;
   if (!ds.keys->consecutive) {
@@ -120,8 +120,8 @@ void term_gradient(const job::DecomposedJob& term, const ScoreTile<T>& ds, const
       T* const y = scratch + at.y_gradient + ds.key_positions[j] / width;
       T* const x = scratch + at.x_gradient + ds.key_positions[j] % width;
       for (std::int64_t i = 0; i < count; ++i) {
-        y[i * at.y_stride] += ds.scores[i * job::kKeyTile + j];
-        x[i * at.x_stride] += ds.scores[i * job::kKeyTile + j];
+        y[i * at.y_stride] += ds.scores[i * attend::kKeyTile + j];
+        x[i * at.x_stride] += ds.scores[i * attend::kKeyTile + j];
       }
     }
     return;
@@ -130,10 +130,10 @@ void term_gradient(const job::DecomposedJob& term, const ScoreTile<T>& ds, const
   T* const indicator = scratch + at.indicator;
   fill_indicator(*ds.keys, span, width, true, indicator);
   gemm(Gemm<T>{.m = count,
-               .n = job::padded(span.rows),
-               .k = job::kKeyTile,
+               .n = attend::padded(span.rows),
+               .k = attend::kKeyTile,
                .a = ds.scores,
-               .a_row = job::kKeyTile,
+               .a_row = attend::kKeyTile,
                .a_k = 1,
                .b = indicator,
                .b_row = padded(span.rows),
@@ -141,7 +141,7 @@ void term_gradient(const job::DecomposedJob& term, const ScoreTile<T>& ds, const
                .c_row = at.y_stride,
                .add = true});
   for (std::int64_t i = 0; i < count; ++i)
-    add_run(ds.scores + i * job::kKeyTile, scratch + at.x_gradient + i * at.x_stride + span.x, job::kKeyTile);
+    add_run(ds.scores + i * attend::kKeyTile, scratch + at.x_gradient + i * at.x_stride + span.x, attend::kKeyTile);
 }
 
 /// From the gradients by what queries read (they lie in `read`) to those by rows of the axis, and by queries.
@@ -155,7 +155,7 @@ struct AxisGradient {
   std::int64_t divisor;  // of a position, the coordinate is position / divisor % the queries' extent
 };
 template <class T>
-void finish_axis(const job::AxisJob& axis, const RowTile<T>& rows, const BackwardTile<T>& backward, const AxisGradient<T>& g) {
+void finish_axis(const attend::AxisJob& axis, const RowTile<T>& rows, const BackwardTile<T>& backward, const AxisGradient<T>& g) {
   const std::int64_t width = rows.job->shape.padded_width;
   const std::int64_t count = rows.tile->count;
   std::fill_n(g.products, count * g.stride, T{0});
@@ -191,8 +191,8 @@ void finish_axis(const job::AxisJob& axis, const RowTile<T>& rows, const Backwar
 }
 
 template <class T>
-void term_backward_finish(const job::DecomposedJob& term, const RowTile<T>& rows, const BackwardTile<T>& backward, T* scratch) {
-  const job::DecomposedLayout at = job::layout_of(term, true);
+void term_backward_finish(const attend::DecomposedJob& term, const RowTile<T>& rows, const BackwardTile<T>& backward, T* scratch) {
+  const attend::DecomposedLayout at = attend::layout_of(term, true);
   AxisGradient<T> g{.read = scratch + at.y_gradient,
                     .read_stride = at.y_stride,
                     .read_count = term.y.keys,
@@ -202,7 +202,7 @@ void term_backward_finish(const job::DecomposedJob& term, const RowTile<T>& rows
   finish_axis(term.y, rows, backward, g);
   g.read = scratch + at.x_gradient;
   g.read_stride = at.x_stride;
-  g.read_count = term.x.keys + job::kKeyTile;
+  g.read_count = term.x.keys + attend::kKeyTile;
   g.divisor = 1;
   finish_axis(term.x, rows, backward, g);
 }

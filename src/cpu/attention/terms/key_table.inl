@@ -3,8 +3,8 @@
 // value of (row i, key j) lies at distance i - j + const, so that along a row of products it is a neighbour of (i + 1, j): read with a
 // stride one short of the row's, the rows of products are columns of scores. Nothing gathers.
 
-constexpr std::int64_t kKeyProductStride = job::kKeyWindow + job::kKeyStrip;
-constexpr std::int64_t kKeyBuffer = job::kKeyStrip * kKeyProductStride;  // a term's scratch is three of them
+constexpr std::int64_t kKeyProductStride = attend::kKeyWindow + attend::kKeyStrip;
+constexpr std::int64_t kKeyBuffer = attend::kKeyStrip * kKeyProductStride;  // a term's scratch is three of them
 
 /// A strip of keys of a tile, and the window of distances that they have from its queries.
 struct KeyStrip {
@@ -14,39 +14,39 @@ struct KeyStrip {
   std::int64_t columns;  // of the window, padded
 };
 template <class T>
-KeyStrip key_strip(const job::KeyTableJob& term, const ScoreTile<T>& tile, std::int64_t first) {
+KeyStrip key_strip(const attend::KeyTableJob& term, const ScoreTile<T>& tile, std::int64_t first) {
   const std::int64_t least = -(term.band.first + term.band.count - 1);  // distance of the band's first place
-  const std::int64_t distance = tile.distance - first - (job::kKeyStrip - 1);
+  const std::int64_t distance = tile.distance - first - (attend::kKeyStrip - 1);
   return {.first = first,
-          .keys = std::min(job::kKeyStrip, tile.keys->count - first),
-          .place = std::clamp(distance - least, -job::kKeyWindow, term.band.count - 1) + job::kKeyWindow,
-          .columns = padded(tile.rows->tile->count + job::kKeyStrip - 1)};
+          .keys = std::min(attend::kKeyStrip, tile.keys->count - first),
+          .place = std::clamp(distance - least, -attend::kKeyWindow, term.band.count - 1) + attend::kKeyWindow,
+          .columns = padded(tile.rows->tile->count + attend::kKeyStrip - 1)};
 }
 
 template <class T>
-const T* key_features(const job::KeyTableJob& term, const ScoreTile<T>& tile) {
+const T* key_features(const attend::KeyTableJob& term, const ScoreTile<T>& tile) {
   const RowTile<T>& rows = *tile.rows;
   return static_cast<const T*>(term.features) + rows.batch * term.feature_strides[0] +
          rows.head / rows.job->shape.group() * term.feature_strides[1] + tile.keys->first * term.padded_width;
 }
 /// Of one end of the table with the tile's keys.
 template <class T>
-const T* far_products(const job::KeyTableJob& term, const ScoreTile<T>& tile, std::int64_t end) {
+const T* far_products(const attend::KeyTableJob& term, const ScoreTile<T>& tile, std::int64_t end) {
   const RowTile<T>& rows = *tile.rows;
   const std::int64_t head = term.far_by_key_head ? rows.head / rows.job->shape.group() : rows.head;
   return static_cast<const T*>(term.far) + rows.batch * term.far_strides[0] + head * term.far_strides[1] +
-         end * (rows.job->shape.keys + job::kKeyTile) + tile.keys->first;
+         end * (rows.job->shape.keys + attend::kKeyTile) + tile.keys->first;
 }
 /// Where every score of a far tile reads: 0, the first place, 1, the last.
 template <class T>
-std::int64_t far_end(const job::KeyTableJob& term, const ScoreTile<T>& tile) {
+std::int64_t far_end(const attend::KeyTableJob& term, const ScoreTile<T>& tile) {
   return -tile.min_distance <= term.band.first ? 1 : 0;
 }
 /// The place of one score.
 template <class T>
-std::int64_t key_place(const job::KeyTableJob& term, const ScoreTile<T>& tile, std::int64_t i, std::int64_t j) {
+std::int64_t key_place(const attend::KeyTableJob& term, const ScoreTile<T>& tile, std::int64_t i, std::int64_t j) {
   const std::int64_t column = column_of(term.band, tile.key_positions[j] - tile.rows->positions[i]);
-  return job::kKeyWindow + term.band.count - 1 - column;
+  return attend::kKeyWindow + term.band.count - 1 - column;
 }
 
 /// Lines of the packed table that a window has: first to first + count - 1.
@@ -55,35 +55,35 @@ struct KeyLines {
   std::int64_t count;
 };
 template <class T>
-KeyLines lines_of(const job::KeyTableJob& term, const KeyStrip& strip) {
+KeyLines lines_of(const attend::KeyTableJob& term, const KeyStrip& strip) {
   if (!term.ranked) return {strip.place, strip.columns};
   const auto* const ranks = static_cast<const PlaceOf<T>*>(term.ranks) + strip.place;
   return {ranks[0], ranks[strip.columns - 1] - ranks[0] + 1};
 }
 template <class T>
-std::int64_t line_of(const job::KeyTableJob& term, std::int64_t place) {
+std::int64_t line_of(const attend::KeyTableJob& term, std::int64_t place) {
   return term.ranked ? static_cast<std::int64_t>(static_cast<const PlaceOf<T>*>(term.ranks)[place]) : place;
 }
 
 /// Products by line, to products by place.
 template <class T>
-void spread_lines(const job::KeyTableJob& term, const KeyStrip& strip, const T* from, T* to) {
+void spread_lines(const attend::KeyTableJob& term, const KeyStrip& strip, const T* from, T* to) {
   const auto* const ranks = static_cast<const PlaceOf<T>*>(term.ranks) + strip.place;
   for (std::int64_t column = 0; column < strip.columns; column += lanes<T>) {
     const T* const values = from + (ranks[column] - ranks[0]);
-    for (std::int64_t key = 0; key < job::kKeyStrip; ++key) {
+    for (std::int64_t key = 0; key < attend::kKeyStrip; ++key) {
       store(load_rising(values + key * kKeyProductStride, ranks + column), to + key * kKeyProductStride + column);
     }
   }
 }
 
 template <class T>
-void add_strip(const job::KeyTableJob& term, const ScoreTile<T>& tile, const KeyStrip& strip, T* scratch) {
+void add_strip(const attend::KeyTableJob& term, const ScoreTile<T>& tile, const KeyStrip& strip, T* scratch) {
   const RowTile<T>& rows = *tile.rows;
   const std::int64_t count = rows.tile->count;
   T* const by_line = scratch + 2 * kKeyBuffer;
   const KeyLines lines_used = lines_of<T>(term, strip);
-  gemm(Gemm<T>{.m = job::kKeyStrip,
+  gemm(Gemm<T>{.m = attend::kKeyStrip,
                .n = padded(lines_used.count),
                .k = term.width,
                .a = key_features(term, tile) + strip.first * term.padded_width,
@@ -96,16 +96,17 @@ void add_strip(const job::KeyTableJob& term, const ScoreTile<T>& tile, const Key
                .add = false});
   if (term.ranked) spread_lines(term, strip, by_line, scratch);
   T* const turned = scratch + kKeyBuffer;  // (count, kKeyStrip)
-  transpose<T>({scratch + job::kKeyStrip - 1, kKeyProductStride - 1, job::kKeyStrip}, count, {turned, job::kKeyStrip, count});
+  transpose<T>({scratch + attend::kKeyStrip - 1, kKeyProductStride - 1, attend::kKeyStrip}, count, {turned, attend::kKeyStrip, count});
   for (std::int64_t i = 0; i < count; ++i) {
-    T* const row = tile.scores + i * job::kKeyTile + strip.first;
-    for (std::int64_t j = 0; j < job::kKeyStrip; j += lanes<T>) store(add(load(row + j), load(turned + i * job::kKeyStrip + j)), row + j);
+    T* const row = tile.scores + i * attend::kKeyTile + strip.first;
+    for (std::int64_t j = 0; j < attend::kKeyStrip; j += lanes<T>)
+      store(add(load(row + j), load(turned + i * attend::kKeyStrip + j)), row + j);
   }
 }
 
 /// Score by score, for positions in any order.
 template <class T>
-void add_key_scores(const job::KeyTableJob& term, const ScoreTile<T>& tile) {
+void add_key_scores(const attend::KeyTableJob& term, const ScoreTile<T>& tile) {
   const T* const columns = term.columns.of<T>(tile.rows->batch, tile.rows->head);
   const T* const features = key_features(term, tile);
   for (std::int64_t i = 0; i < tile.rows->tile->count; ++i) {
@@ -113,20 +114,20 @@ void add_key_scores(const job::KeyTableJob& term, const ScoreTile<T>& tile) {
       const T* const column = columns + line_of<T>(term, key_place(term, tile, i, j));
       T sum = 0;
       for (std::int64_t c = 0; c < term.width; ++c) sum += features[j * term.padded_width + c] * column[c * term.line_stride];
-      tile.scores[i * job::kKeyTile + j] += sum;
+      tile.scores[i * attend::kKeyTile + j] += sum;
     }
   }
 }
 
 template <class T>
-void term_add(const job::KeyTableJob& term, const ScoreTile<T>& tile, T* scratch) {
+void term_add(const attend::KeyTableJob& term, const ScoreTile<T>& tile, T* scratch) {
   if (is_far(term.band, tile)) {
     const T* const products = far_products(term, tile, far_end(term, tile));
-    for (std::int64_t i = 0; i < tile.rows->tile->count; ++i) add_tile_row(products, tile.scores + i * job::kKeyTile);
+    for (std::int64_t i = 0; i < tile.rows->tile->count; ++i) add_tile_row(products, tile.scores + i * attend::kKeyTile);
     return;
   }
   if (!tile.regular) return add_key_scores(term, tile);
-  for (std::int64_t first = 0; first < tile.keys->count; first += job::kKeyStrip) {
+  for (std::int64_t first = 0; first < tile.keys->count; first += attend::kKeyStrip) {
     add_strip(term, tile, key_strip(term, tile, first), scratch);
   }
 }
@@ -140,9 +141,9 @@ struct KeyTableGradients {
   T* keys;  // by features, (.., padded_width); null: not wanted
 };
 template <class T>
-KeyTableGradients<T> key_table_gradients(const job::KeyTableJob& term, const ScoreTile<T>& ds, const BackwardTile<T>& backward) {
+KeyTableGradients<T> key_table_gradients(const attend::KeyTableJob& term, const ScoreTile<T>& ds, const BackwardTile<T>& backward) {
   const RowTile<T>& rows = *ds.rows;
-  const job::AttentionShape& shape = rows.job->shape;
+  const attend::AttentionShape& shape = rows.job->shape;
   KeyTableGradients<T> to = {.rows = term.rows.of<T>(rows.batch, rows.head),
                              .features = key_features(term, ds),
                              .table = slot_table<T>(*rows.job, term.sums, term.slot_rows, backward.slot, term.padded_width),
@@ -166,7 +167,7 @@ struct KeySums {
   KeyLines lines;
 };
 template <class T>
-void send_key_sums(const job::KeyTableJob& term, const KeyTableGradients<T>& to, const KeySums<T>& from) {
+void send_key_sums(const attend::KeyTableJob& term, const KeyTableGradients<T>& to, const KeySums<T>& from) {
   const std::int64_t width = term.padded_width;
   if (to.keys != nullptr) {
     gemm(Gemm<T>{.m = from.keys,
@@ -198,31 +199,32 @@ void send_key_sums(const job::KeyTableJob& term, const KeyTableGradients<T>& to,
 }
 
 template <class T>
-void take_far_tile(const job::KeyTableJob& term, const ScoreTile<T>& ds, const KeyTableGradients<T>& to, T* sums) {
-  std::fill_n(sums, job::kKeyTile, T{0});
-  for (std::int64_t i = 0; i < ds.rows->tile->count; ++i) add_tile_row(ds.scores + i * job::kKeyTile, sums);
-  const std::int64_t line = line_of<T>(term, job::kKeyWindow + (far_end(term, ds) == 0 ? 0 : term.band.count - 1));
+void take_far_tile(const attend::KeyTableJob& term, const ScoreTile<T>& ds, const KeyTableGradients<T>& to, T* sums) {
+  std::fill_n(sums, attend::kKeyTile, T{0});
+  for (std::int64_t i = 0; i < ds.rows->tile->count; ++i) add_tile_row(ds.scores + i * attend::kKeyTile, sums);
+  const std::int64_t line = line_of<T>(term, attend::kKeyWindow + (far_end(term, ds) == 0 ? 0 : term.band.count - 1));
   send_key_sums(term, to,
                 KeySums<T>{.sums = sums, .key_stride = 1, .line_stride = 0, .first = 0, .keys = ds.keys->count, .lines = {line, 1}});
 }
 
 /// Sums by place, (columns, kKeyStrip), added up by line.
 template <class T>
-void gather_lines(const job::KeyTableJob& term, const KeyStrip& strip, const T* from, T* to) {
+void gather_lines(const attend::KeyTableJob& term, const KeyStrip& strip, const T* from, T* to) {
   const auto* const ranks = static_cast<const PlaceOf<T>*>(term.ranks) + strip.place;
-  std::fill_n(to, (ranks[strip.columns - 1] - ranks[0] + 1) * job::kKeyStrip, T{0});
-  for (std::int64_t column = 0; column < strip.columns; ++column, from += job::kKeyStrip) {
-    T* const line = to + (ranks[column] - ranks[0]) * job::kKeyStrip;
-    for (std::int64_t key = 0; key < job::kKeyStrip; key += lanes<T>) store(add(load(line + key), load(from + key)), line + key);
+  std::fill_n(to, (ranks[strip.columns - 1] - ranks[0] + 1) * attend::kKeyStrip, T{0});
+  for (std::int64_t column = 0; column < strip.columns; ++column, from += attend::kKeyStrip) {
+    T* const line = to + (ranks[column] - ranks[0]) * attend::kKeyStrip;
+    for (std::int64_t key = 0; key < attend::kKeyStrip; key += lanes<T>) store(add(load(line + key), load(from + key)), line + key);
   }
 }
 
 template <class T>
-void take_strip(const job::KeyTableJob& term, const ScoreTile<T>& ds, const KeyStrip& strip, const KeyTableGradients<T>& to, T* scratch) {
+void take_strip(const attend::KeyTableJob& term, const ScoreTile<T>& ds, const KeyStrip& strip, const KeyTableGradients<T>& to,
+                T* scratch) {
   const std::int64_t count = ds.rows->tile->count;
   std::fill_n(scratch, kKeyBuffer, T{0});
-  transpose<T>({ds.scores + strip.first, job::kKeyTile, count}, job::kKeyStrip,
-               {scratch + job::kKeyStrip - 1, kKeyProductStride - 1, job::kKeyStrip});
+  transpose<T>({ds.scores + strip.first, attend::kKeyTile, count}, attend::kKeyStrip,
+               {scratch + attend::kKeyStrip - 1, kKeyProductStride - 1, attend::kKeyStrip});
   KeySums<T> sums = {.sums = scratch,
                      .key_stride = kKeyProductStride,
                      .line_stride = 1,
@@ -232,22 +234,22 @@ void take_strip(const job::KeyTableJob& term, const ScoreTile<T>& ds, const KeyS
   if (term.ranked) {
     T* const turned = scratch + kKeyBuffer;
     T* const by_line = scratch + 2 * kKeyBuffer;
-    transpose<T>({scratch, kKeyProductStride, job::kKeyStrip}, strip.columns, {turned, job::kKeyStrip, strip.columns});
+    transpose<T>({scratch, kKeyProductStride, attend::kKeyStrip}, strip.columns, {turned, attend::kKeyStrip, strip.columns});
     gather_lines(term, strip, turned, by_line);
     sums.sums = by_line;
     sums.key_stride = 1;
-    sums.line_stride = job::kKeyStrip;
+    sums.line_stride = attend::kKeyStrip;
   }
   send_key_sums(term, to, sums);
 }
 
 /// Score by score. A line that the slot does not have: a masked score of a query whose lse is NaN.
 template <class T>
-void take_key_scores(const job::KeyTableJob& term, const ScoreTile<T>& ds, const KeyTableGradients<T>& to) {
+void take_key_scores(const attend::KeyTableJob& term, const ScoreTile<T>& ds, const KeyTableGradients<T>& to) {
   const std::int64_t width = term.padded_width;
   for (std::int64_t i = 0; i < ds.rows->tile->count; ++i) {
     for (std::int64_t j = 0; j < ds.keys->count; ++j) {
-      const T x = ds.scores[i * job::kKeyTile + j];
+      const T x = ds.scores[i * attend::kKeyTile + j];
       if (x == 0) continue;
       const std::int64_t line = line_of<T>(term, key_place(term, ds, i, j));
       const bool has_line = to.table.rows != nullptr && line >= to.table.first && line < to.table.end;
@@ -261,12 +263,12 @@ void take_key_scores(const job::KeyTableJob& term, const ScoreTile<T>& ds, const
 }
 
 template <class T>
-void term_gradient(const job::KeyTableJob& term, const ScoreTile<T>& ds, const BackwardTile<T>& backward, T* scratch) {
+void term_gradient(const attend::KeyTableJob& term, const ScoreTile<T>& ds, const BackwardTile<T>& backward, T* scratch) {
   const KeyTableGradients<T> to = key_table_gradients(term, ds, backward);
   if (to.keys == nullptr && to.table.rows == nullptr) return;
   if (is_far(term.band, ds)) return take_far_tile(term, ds, to, scratch);
   if (!ds.regular) return take_key_scores(term, ds, to);
-  for (std::int64_t first = 0; first < ds.keys->count; first += job::kKeyStrip) {
+  for (std::int64_t first = 0; first < ds.keys->count; first += attend::kKeyStrip) {
     take_strip(term, ds, key_strip(term, ds, first), to, scratch);
   }
 }

@@ -8,20 +8,20 @@
 
 /// What meets the table: q itself, or a copy in scratch.
 template <class T>
-RowsOf<const T> query_features(const job::QueryTableJob& term, const RowTile<T>& rows, const T* scratch) {
+RowsOf<const T> query_features(const attend::QueryTableJob& term, const RowTile<T>& rows, const T* scratch) {
   if (term.features.data == nullptr && term.shift == nullptr) return {rows.q, rows.job->shape.padded_width};
   return {scratch + term.table.layout.features, term.table.padded_width};
 }
 
 /// A row of the caller's features; what pads is zero.
 template <DType dtype, class T>
-void copy_feature_row(const job::QueryTableJob& term, std::int64_t first, T* out) {
+void copy_feature_row(const attend::QueryTableJob& term, std::int64_t first, T* out) {
   const auto* const in = static_cast<const Stored<dtype>*>(term.features.data) + first;
   std::fill_n(out, term.table.padded_width, T{0});
   for (std::int64_t d = 0; d < term.table.width; ++d) out[d] = static_cast<T>(widen_one<dtype>(in[d * term.features.strides[3]]));
 }
 template <class T>
-void copy_feature_row(const job::QueryTableJob& term, std::int64_t first, T* out) {
+void copy_feature_row(const attend::QueryTableJob& term, std::int64_t first, T* out) {
   switch (term.features.dtype) {
     case DType::f32:
       return copy_feature_row<DType::f32>(term, first, out);
@@ -36,7 +36,7 @@ void copy_feature_row(const job::QueryTableJob& term, std::int64_t first, T* out
 
 /// The copy: features or q, and the shift.
 template <class T>
-void copy_features(const job::QueryTableJob& term, const RowTile<T>& rows, T* scratch) {
+void copy_features(const attend::QueryTableJob& term, const RowTile<T>& rows, T* scratch) {
   const std::int64_t padded_width = term.table.padded_width;
   const T* const shift = term.shift == nullptr ? nullptr : static_cast<const T*>(term.shift) + rows.head * padded_width;
   const Extents& strides = term.features.strides;
@@ -52,18 +52,18 @@ void copy_features(const job::QueryTableJob& term, const RowTile<T>& rows, T* sc
 }
 
 template <class T>
-void term_begin(const job::QueryTableJob& term, const RowTile<T>& rows, T* scratch) {
+void term_begin(const attend::QueryTableJob& term, const RowTile<T>& rows, T* scratch) {
   if (term.features.data != nullptr || term.shift != nullptr) copy_features(term, rows, scratch);
   begin_products(buffers_of(term.table, scratch));
 }
 
 template <class T>
-AddedRows<T> term_added(const job::QueryTableJob& term, const ScoreTile<T>& tile, T* scratch, T* /*line*/) {
+AddedRows<T> term_added(const attend::QueryTableJob& term, const ScoreTile<T>& tile, T* scratch, T* /*line*/) {
   const RowsOf<const T> features = query_features(term, *tile.rows, scratch);
   return added_products(TableMeeting<T>{&term.table, tile.rows, features, buffers_of(term.table, scratch)}, tile);
 }
 template <class T>
-void term_add(const job::QueryTableJob& term, const ScoreTile<T>& tile, T* scratch) {
+void term_add(const attend::QueryTableJob& term, const ScoreTile<T>& tile, T* scratch) {
   const RowsOf<const T> features = query_features(term, *tile.rows, scratch);
   add_products(TableMeeting<T>{&term.table, tile.rows, features, buffers_of(term.table, scratch)}, tile);
 }
@@ -72,8 +72,8 @@ void term_add(const job::QueryTableJob& term, const ScoreTile<T>& tile, T* scrat
 
 /// Gradients: by features (q's go to the loop's buffer), table and shift.
 template <class T>
-TableSums<T> query_sums(const job::QueryTableJob& term, const RowTile<T>& rows, const BackwardTile<T>& backward, T* scratch) {
-  const job::AttentionJob& job = *rows.job;
+TableSums<T> query_sums(const attend::QueryTableJob& term, const RowTile<T>& rows, const BackwardTile<T>& backward, T* scratch) {
+  const attend::AttentionJob& job = *rows.job;
   const std::int64_t padded_width = term.table.padded_width;
   SumsTo<T> to{.padded_width = padded_width,
                .rows = term.table.rows.of<T>(rows.batch, rows.head),
@@ -92,14 +92,14 @@ TableSums<T> query_sums(const job::QueryTableJob& term, const RowTile<T>& rows, 
   return {&term.table, rows.tile->count, buffers_of(term.table, scratch), to};
 }
 template <class T>
-bool wants_query_sums(const job::QueryTableJob& term, const BackwardTile<T>& backward) {
+bool wants_query_sums(const attend::QueryTableJob& term, const BackwardTile<T>& backward) {
   const bool by_features = term.features.data == nullptr ? backward.q_gradient != nullptr : term.feature_sums != nullptr;
   return by_features || term.table.sums != nullptr || term.shift_sums != nullptr;
 }
 
 /// Queries that see no key: whatever their features' memory holds, NaN perhaps, must not meet a sum of 0.
 template <class T>
-void clear_blind_features(const job::QueryTableJob& term, const RowTile<T>& rows, T* scratch) {
+void clear_blind_features(const attend::QueryTableJob& term, const RowTile<T>& rows, T* scratch) {
   const ConstTensorView& lse = rows.job->backward.lse;
   const T* number =
       static_cast<const T*>(lse.data) + rows.batch * lse.strides[0] + rows.tile->first * lse.strides[1] + rows.head * lse.strides[2];
@@ -110,16 +110,16 @@ void clear_blind_features(const job::QueryTableJob& term, const RowTile<T>& rows
 }
 
 template <class T>
-void term_backward_begin(const job::QueryTableJob& term, const RowTile<T>& rows, const BackwardTile<T>& backward, T* scratch) {
+void term_backward_begin(const attend::QueryTableJob& term, const RowTile<T>& rows, const BackwardTile<T>& backward, T* scratch) {
   term_begin(term, rows, scratch);
   if (term.features.data != nullptr) clear_blind_features(term, rows, scratch);
   if (wants_query_sums(term, backward)) begin_sums(buffers_of(term.table, scratch), rows.tile->count);
 }
 template <class T>
-void term_gradient(const job::QueryTableJob& term, const ScoreTile<T>& ds, const BackwardTile<T>& backward, T* scratch) {
+void term_gradient(const attend::QueryTableJob& term, const ScoreTile<T>& ds, const BackwardTile<T>& backward, T* scratch) {
   if (wants_query_sums(term, backward)) take_sums(query_sums(term, *ds.rows, backward, scratch), ds);
 }
 template <class T>
-void term_backward_finish(const job::QueryTableJob& term, const RowTile<T>& rows, const BackwardTile<T>& backward, T* scratch) {
+void term_backward_finish(const attend::QueryTableJob& term, const RowTile<T>& rows, const BackwardTile<T>& backward, T* scratch) {
   if (wants_query_sums(term, backward)) finish_sums(query_sums(term, rows, backward, scratch));
 }

@@ -9,14 +9,14 @@ struct SegmentRows {
   T* gradients;      // the same, backward
 };
 template <class T>
-SegmentRows<T> segment_rows(const job::SegmentJob& term, const RowTile<T>& rows, T* scratch) {
+SegmentRows<T> segment_rows(const attend::SegmentJob& term, const RowTile<T>& rows, T* scratch) {
   return {.table = static_cast<const T*>(term.table) + rows.head * term.table_head_stride,
           .queries = static_cast<const T*>(term.query_segments) + rows.batch * term.query_segment_stride + rows.tile->first,
           .products = scratch,
-          .gradients = scratch + 2 * job::kQueryTile};
+          .gradients = scratch + 2 * attend::kQueryTile};
 }
 template <class T>
-const T* segment_keys(const job::SegmentJob& term, const ScoreTile<T>& tile) {
+const T* segment_keys(const attend::SegmentJob& term, const ScoreTile<T>& tile) {
   return static_cast<const T*>(term.key_segments) + tile.rows->batch * term.key_segment_stride + tile.keys->first;
 }
 
@@ -27,7 +27,7 @@ HWY_INLINE auto same_segment(const T* keys, Reg<T> query) {
 }
 
 template <class T>
-void term_begin(const job::SegmentJob& term, const RowTile<T>& rows, T* scratch) {
+void term_begin(const attend::SegmentJob& term, const RowTile<T>& rows, T* scratch) {
   const SegmentRows<T> s = segment_rows(term, rows, scratch);
   const std::int64_t width = rows.job->shape.padded_width;
   const T* const constants = static_cast<const T*>(term.constants) + 2 * rows.head;
@@ -40,53 +40,53 @@ void term_begin(const job::SegmentJob& term, const RowTile<T>& rows, T* scratch)
       other = mul_add(q, load(s.table + width + c), other);
     }
     s.products[i] = reduce_sum(same) + constants[0];
-    s.products[job::kQueryTile + i] = reduce_sum(other) + constants[1];
+    s.products[attend::kQueryTile + i] = reduce_sum(other) + constants[1];
   }
 }
 
 template <class T>
-void term_add(const job::SegmentJob& term, const ScoreTile<T>& tile, T* scratch) {
+void term_add(const attend::SegmentJob& term, const ScoreTile<T>& tile, T* scratch) {
   const SegmentRows<T> s = segment_rows(term, *tile.rows, scratch);
   const T* const keys = segment_keys(term, tile);
   for (std::int64_t i = 0; i < tile.rows->tile->count; ++i) {
-    T* const row = tile.scores + i * job::kKeyTile;
+    T* const row = tile.scores + i * attend::kKeyTile;
     const Reg<T> query = set(s.queries[i]);
     const Reg<T> same = set(s.products[i]);
-    const Reg<T> other = set(s.products[job::kQueryTile + i]);
-    for (std::int64_t j = 0; j < job::kKeyTile; j += lanes<T>) {
+    const Reg<T> other = set(s.products[attend::kQueryTile + i]);
+    for (std::int64_t j = 0; j < attend::kKeyTile; j += lanes<T>) {
       store(add(load(row + j), if_then_else(same_segment(keys + j, query), same, other)), row + j);
     }
   }
 }
 
 template <class T>
-void term_backward_begin(const job::SegmentJob& term, const RowTile<T>& rows, const BackwardTile<T>& /*backward*/, T* scratch) {
+void term_backward_begin(const attend::SegmentJob& term, const RowTile<T>& rows, const BackwardTile<T>& /*backward*/, T* scratch) {
   term_begin(term, rows, scratch);
-  std::fill_n(segment_rows(term, rows, scratch).gradients, 2 * job::kQueryTile, T{0});
+  std::fill_n(segment_rows(term, rows, scratch).gradients, 2 * attend::kQueryTile, T{0});
 }
 
 template <class T>
-void term_gradient(const job::SegmentJob& term, const ScoreTile<T>& ds, const BackwardTile<T>& /*backward*/, T* scratch) {
+void term_gradient(const attend::SegmentJob& term, const ScoreTile<T>& ds, const BackwardTile<T>& /*backward*/, T* scratch) {
   const SegmentRows<T> s = segment_rows(term, *ds.rows, scratch);
   const T* const keys = segment_keys(term, ds);
   for (std::int64_t i = 0; i < ds.rows->tile->count; ++i) {
-    const T* const row = ds.scores + i * job::kKeyTile;
+    const T* const row = ds.scores + i * attend::kKeyTile;
     const Reg<T> query = set(s.queries[i]);
     Reg<T> same = zero<T>();
     Reg<T> other = zero<T>();
-    for (std::int64_t j = 0; j < job::kKeyTile; j += lanes<T>) {
+    for (std::int64_t j = 0; j < attend::kKeyTile; j += lanes<T>) {
       const Reg<T> x = load(row + j);
       const auto is_same = same_segment(keys + j, query);
       same = add(same, if_then_else(is_same, x, zero<T>()));
       other = add(other, zero_if(is_same, x));
     }
     s.gradients[i] += reduce_sum(same);
-    s.gradients[job::kQueryTile + i] += reduce_sum(other);
+    s.gradients[attend::kQueryTile + i] += reduce_sum(other);
   }
 }
 
 template <class T>
-void term_backward_finish(const job::SegmentJob& term, const RowTile<T>& rows, const BackwardTile<T>& backward, T* scratch) {
+void term_backward_finish(const attend::SegmentJob& term, const RowTile<T>& rows, const BackwardTile<T>& backward, T* scratch) {
   const SegmentRows<T> s = segment_rows(term, rows, scratch);
   const std::int64_t width = rows.job->shape.padded_width;
   const std::int64_t count = rows.tile->count;
@@ -96,7 +96,7 @@ void term_backward_finish(const job::SegmentJob& term, const RowTile<T>& rows, c
                  .k = 2,
                  .a = s.gradients,
                  .a_row = 1,
-                 .a_k = job::kQueryTile,
+                 .a_k = attend::kQueryTile,
                  .b = s.table,
                  .b_row = width,
                  .c = backward.q_gradient,
@@ -109,12 +109,12 @@ void term_backward_finish(const job::SegmentJob& term, const RowTile<T>& rows, c
                .n = width,
                .k = count,
                .a = s.gradients,
-               .a_row = job::kQueryTile,
+               .a_row = attend::kQueryTile,
                .a_k = 1,
                .b = rows.q,
                .b_row = width,
                .c = sums,
                .c_row = width,
                .add = true});
-  for (std::int64_t i = 0; i < 2 * job::kQueryTile; ++i) sums[2 * width + i / job::kQueryTile] += s.gradients[i];
+  for (std::int64_t i = 0; i < 2 * attend::kQueryTile; ++i) sums[2 * width + i / attend::kQueryTile] += s.gradients[i];
 }

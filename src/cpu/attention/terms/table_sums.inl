@@ -18,7 +18,7 @@ struct SumsTo {
 /// The sums of a tile of queries.
 template <class T>
 struct TableSums {
-  const job::TableParts* table;
+  const attend::TableParts* table;
   std::int64_t queries;
   TableBuffers<T> buffers;
   SumsTo<T> to;
@@ -129,7 +129,7 @@ void begin_sums(const TableBuffers<T>& s, std::int64_t queries) {
   s.tags->has_end_sums[0] = s.tags->has_end_sums[1] = 0;
   std::fill_n(s.tags->sum_panels, kRingPanels, -1);
   clear_rows(s.end_sums, queries, s.end_sums.stride);
-  std::fill_n(s.pending, 3 * job::kQueryTile, T{1});
+  std::fill_n(s.pending, 3 * attend::kQueryTile, T{1});
 }
 
 /// Whole: columns, cleared where they were not touched yet.
@@ -146,10 +146,10 @@ void send_panel(const TableSums<T>& m, std::int64_t part) {
   const TableBuffers<T>& s = m.buffers;
   const std::int64_t panel = s.tags->sum_panels[part];
   if (panel < 0) return;
-  const RowsOf<T> sums = {s.sums.data + part * job::kKeyTile, s.sums.stride};
-  for (std::int64_t i = 0; i < m.queries && part == 0; ++i) add_tile_row(sums.at(i) + kRingPanels * job::kKeyTile, sums.at(i));
-  const std::int64_t first = panel * job::kKeyTile;
-  send_sums(m.to, SumBlock<T>{{sums.data, sums.stride}, m.queries, first, std::min(job::kKeyTile, m.table->row_count - first)});
+  const RowsOf<T> sums = {s.sums.data + part * attend::kKeyTile, s.sums.stride};
+  for (std::int64_t i = 0; i < m.queries && part == 0; ++i) add_tile_row(sums.at(i) + kRingPanels * attend::kKeyTile, sums.at(i));
+  const std::int64_t first = panel * attend::kKeyTile;
+  send_sums(m.to, SumBlock<T>{{sums.data, sums.stride}, m.queries, first, std::min(attend::kKeyTile, m.table->row_count - first)});
 }
 /// Sliding: a place for the panel, where it has none.
 template <class T>
@@ -159,8 +159,8 @@ void place_panel(const TableSums<T>& m, std::int64_t panel) {
   if (m.buffers.tags->sum_panels[part] == panel) return;
   send_panel(m, part);
   m.buffers.tags->sum_panels[part] = panel;
-  clear_rows(RowsOf<T>{sums.data + part * job::kKeyTile, sums.stride}, m.queries, job::kKeyTile);
-  if (part == 0) clear_rows(RowsOf<T>{sums.data + kRingPanels * job::kKeyTile, sums.stride}, m.queries, job::kKeyTile);
+  clear_rows(RowsOf<T>{sums.data + part * attend::kKeyTile, sums.stride}, m.queries, attend::kKeyTile);
+  if (part == 0) clear_rows(RowsOf<T>{sums.data + kRingPanels * attend::kKeyTile, sums.stride}, m.queries, attend::kKeyTile);
 }
 
 // ---- Taking them ----
@@ -169,8 +169,8 @@ void place_panel(const TableSums<T>& m, std::int64_t panel) {
 template <class T>
 void settle_columns(const TableSums<T>& m) {
   const TableBuffers<T>& s = m.buffers;
-  const bool sliding = m.table->way == job::TableWay::sliding;
-  T* const pending = s.pending + 2 * job::kQueryTile;
+  const bool sliding = m.table->way == attend::TableWay::sliding;
+  T* const pending = s.pending + 2 * attend::kQueryTile;
   for (std::int64_t i = 0; i < m.queries; ++i) {
     if (pending[i] == 1) continue;
     scale_row(s.sums.at(i), sliding ? ColumnRange{0, s.sums.stride} : s.tags->sums, pending[i]);
@@ -183,16 +183,16 @@ void settle_columns(const TableSums<T>& m) {
 template <class T>
 void take_end(const TableSums<T>& m, const ScoreTile<T>& tile, TableEnd end) {
   m.buffers.tags->has_end_sums[end] = 1;
-  T* const pending = m.buffers.pending + end * job::kQueryTile;
+  T* const pending = m.buffers.pending + end * attend::kQueryTile;
   for (std::int64_t i = 0; i < m.queries; ++i) {
-    const T* const scores = tile.scores + i * job::kKeyTile;
-    T* const to = m.buffers.end_sums.at(i) + end * job::kTableLanes;
+    const T* const scores = tile.scores + i * attend::kKeyTile;
+    T* const to = m.buffers.end_sums.at(i) + end * attend::kTableLanes;
     Reg<T> sum = load(scores);
     HWY_UNROLL(8)
-    for (int j = lanes<T>; j < job::kKeyTile; j += lanes<T>) sum = add(sum, load(scores + j));
+    for (int j = lanes<T>; j < attend::kKeyTile; j += lanes<T>) sum = add(sum, load(scores + j));
     store(mul_add(load(to), set(pending[i]), sum), to);
   }
-  std::fill_n(pending, job::kQueryTile, T{1});
+  std::fill_n(pending, attend::kQueryTile, T{1});
 }
 
 /// A row that begins before column 0 or ends after the last one: what lies there has zeros added to it, and goes to the ends.
@@ -205,7 +205,7 @@ HWY_INLINE void take_clipped_row(const TableSums<T>& m, const T* scores, std::in
   Reg<T> low = zero<T>();
   Reg<T> high = zero<T>();
   HWY_UNROLL(8)
-  for (int j = 0; j < job::kKeyTile; j += lanes<T>) {
+  for (int j = 0; j < attend::kKeyTile; j += lanes<T>) {
     const Reg<T> at = add(lane, set(static_cast<T>(j)));
     const Reg<T> x = load(scores + j);
     const Reg<T> below = if_then_else(less(at, before), x, zero<T>());
@@ -218,22 +218,22 @@ HWY_INLINE void take_clipped_row(const TableSums<T>& m, const T* scores, std::in
   T* const ends = m.buffers.end_sums.at(i);
   T* const pending = m.buffers.pending + i;
   store(mul_add(load(ends), set(pending[0]), low), ends);
-  store(mul_add(load(ends + job::kTableLanes), set(pending[job::kQueryTile]), high), ends + job::kTableLanes);
-  pending[0] = pending[job::kQueryTile] = 1;
+  store(mul_add(load(ends + attend::kTableLanes), set(pending[attend::kQueryTile]), high), ends + attend::kTableLanes);
+  pending[0] = pending[attend::kQueryTile] = 1;
   m.buffers.tags->has_end_sums[low_end] |= start < 0 ? 1 : 0;
-  m.buffers.tags->has_end_sums[high_end] |= start + job::kKeyTile > count ? 1 : 0;
+  m.buffers.tags->has_end_sums[high_end] |= start + attend::kKeyTile > count ? 1 : 0;
 }
 
 template <class T>
 void take_whole(const TableSums<T>& m, const ScoreTile<T>& tile) {
-  const job::TableBand& band = m.table->band;
+  const attend::TableBand& band = m.table->band;
   settle_columns(m);
   make_room(m, columns_of(band, tile));
   const Reg<T> lane = iota(T{0});
   for (std::int64_t i = 0; i < m.queries; ++i) {
     const std::int64_t start = start_of(band, -tile.distance - i);
-    const T* const scores = tile.scores + i * job::kKeyTile;
-    if (start >= 0 && start + job::kKeyTile <= band.count) {
+    const T* const scores = tile.scores + i * attend::kKeyTile;
+    if (start >= 0 && start + attend::kKeyTile <= band.count) {
       add_tile_row(scores, m.buffers.sums.at(i) + start);
     } else {
       take_clipped_row(m, scores, i, start, lane);
@@ -243,26 +243,26 @@ void take_whole(const TableSums<T>& m, const ScoreTile<T>& tile) {
 
 template <class T>
 void take_sliding(const TableSums<T>& m, const ScoreTile<T>& tile) {
-  const job::TableBand& band = m.table->band;
+  const attend::TableBand& band = m.table->band;
   const PanelRange range = panels_of(band, tile);
   settle_columns(m);
   for (std::int64_t panel = range.first; panel <= range.last; ++panel) place_panel(m, panel);
   for (std::int64_t i = 0; i < m.queries; ++i) {
     const std::int64_t place = start_of(band, -tile.distance - i) + kTableMargin;
-    add_tile_row(tile.scores + i * job::kKeyTile, m.buffers.sums.at(i) + (place & kRingMask));
+    add_tile_row(tile.scores + i * attend::kKeyTile, m.buffers.sums.at(i) + (place & kRingMask));
   }
 }
 
 /// Score by score.
 template <class T>
 void take_scores(const TableSums<T>& m, const ScoreTile<T>& tile) {
-  const job::TableBand& band = m.table->band;
-  const bool whole = m.table->way == job::TableWay::whole;
+  const attend::TableBand& band = m.table->band;
+  const bool whole = m.table->way == attend::TableWay::whole;
   settle_columns(m);
   if (whole) make_room(m, columns_of(band, tile));
   for (std::int64_t i = 0; i < m.queries; ++i) {
     for (std::int64_t j = 0; j < tile.keys->count; ++j) {
-      const T x = tile.scores[i * job::kKeyTile + j];
+      const T x = tile.scores[i * attend::kKeyTile + j];
       if (x == 0) continue;
       const std::int64_t column = column_of(band, tile.key_positions[j] - tile.rows->positions[i]);
       if (whole) {
@@ -280,14 +280,14 @@ void take_sums(const TableSums<T>& m, const ScoreTile<T>& tile) {
   if (!tile.regular) return take_scores(m, tile);
   const TableEnd end = end_of(m.table->band, tile);
   if (end != no_end) return take_end(m, tile, end);
-  return m.table->way == job::TableWay::whole ? take_whole(m, tile) : take_sliding(m, tile);
+  return m.table->way == attend::TableWay::whole ? take_whole(m, tile) : take_sliding(m, tile);
 }
 
 /// Every sum of a query is to be multiplied by its factor, now or later.
 template <class T>
 void rescale_sums(const TableSums<T>& m, const T* factors) {
-  for (std::int64_t i = 0; i < 3 * job::kQueryTile; i += lanes<T>) {
-    store(mul(load(m.buffers.pending + i), load(factors + i % job::kQueryTile)), m.buffers.pending + i);
+  for (std::int64_t i = 0; i < 3 * attend::kQueryTile; i += lanes<T>) {
+    store(mul(load(m.buffers.pending + i), load(factors + i % attend::kQueryTile)), m.buffers.pending + i);
   }
 }
 
@@ -296,15 +296,15 @@ template <class T>
 void send_end(const TableSums<T>& m, TableEnd end) {
   const TableBuffers<T>& s = m.buffers;
   const std::int64_t column = end_column(m.table->band, end);
-  const bool whole = m.table->way == job::TableWay::whole;
+  const bool whole = m.table->way == attend::TableWay::whole;
   if (whole) make_room(m, {column, column + 1});
   for (std::int64_t i = 0; i < m.queries; ++i) {
-    T* const sum = s.end_sums.at(i) + end * job::kTableLanes;
-    *sum = reduce_sum(load(sum)) * s.pending[end * job::kQueryTile + i];
+    T* const sum = s.end_sums.at(i) + end * attend::kTableLanes;
+    *sum = reduce_sum(load(sum)) * s.pending[end * attend::kQueryTile + i];
     if (whole) s.sums.at(i)[column] += *sum;
   }
   if (whole) return;
-  const RowsOf<const T> sums = {s.end_sums.data + end * job::kTableLanes, s.end_sums.stride};
+  const RowsOf<const T> sums = {s.end_sums.data + end * attend::kTableLanes, s.end_sums.stride};
   send_sums(m.to, SumBlock<T>{sums, m.queries, column + kTableMargin, 1});
 }
 template <class T>

@@ -19,7 +19,7 @@ inline StoredRows stored_rows(const TensorView& x, const RowsAt& at) {
 /// The queries of a tile times a factor: (count, padded_width).
 template <class T>
 void pack_queries(const ConstTensorView& q, const RowTile<T>& rows, T factor, T* out) {
-  const job::TokenTile& tile = *rows.tile;
+  const attend::TokenTile& tile = *rows.tile;
   pack_rows<T>(const_stored_rows(q, {rows.batch, tile.first, rows.head, tile.count}), {out, rows.job->shape.padded_width, tile.count},
                factor);
 }
@@ -27,7 +27,7 @@ void pack_queries(const ConstTensorView& q, const RowTile<T>& rows, T factor, T*
 /// Queries of a tile as they meet keys: scaled, shifted; one set per content, (count, padded_width).
 template <class T>
 struct ContentRows {
-  T* q[job::kMaxContents];
+  T* q[attend::kMaxContents];
   T* decayed;               // xPos: those of the tile at hand
   const T* next = nullptr;  // what is read after the scores of the tile at hand (Gemm)
   std::int64_t next_count = 0;
@@ -35,7 +35,7 @@ struct ContentRows {
 
 template <class T>
 void pack_content_rows(const RowTile<T>& rows, const ContentRows<T>& out) {
-  const job::AttentionJob& job = *rows.job;
+  const attend::AttentionJob& job = *rows.job;
   const std::int64_t width = job.shape.padded_width;
   const auto scale = static_cast<T>(job.scale);
   for (int c = 0; c < job.content_count; ++c) {
@@ -51,7 +51,7 @@ void pack_content_rows(const RowTile<T>& rows, const ContentRows<T>& out) {
 
 /// xPos: the factor on each channel of q for two tiles, exp(log_zeta (query anchor - key anchor)).
 template <class T>
-void decay_factors(const job::AttentionJob& job, std::int64_t anchor_distance, T* out) {
+void decay_factors(const attend::AttentionJob& job, std::int64_t anchor_distance, T* out) {
   const Reg<double> distance = set(static_cast<double>(anchor_distance));
   for (std::int64_t d = 0; d < job.shape.padded_width; d += lanes<double>) {
     HWY_ALIGN double factors[lanes<double>];
@@ -70,9 +70,9 @@ void multiply_channels(const RowTile<T>& rows, const T* in, const T* factors, T*
 }
 
 /// Which content a score takes.
-inline int content_at(const job::AttentionJob& job, std::int64_t query_position, std::int64_t key_position) {
-  if (job.rule == job::ContentRule::one) return 0;
-  if (job.rule == job::ContentRule::window) return query_position - key_position < job.rule_size ? 0 : 1;
+inline int content_at(const attend::AttentionJob& job, std::int64_t query_position, std::int64_t key_position) {
+  if (job.rule == attend::ContentRule::one) return 0;
+  if (job.rule == attend::ContentRule::window) return query_position - key_position < job.rule_size ? 0 : 1;
   const std::int64_t chunks = query_position / job.rule_size - key_position / job.rule_size;
   return static_cast<int>(std::clamp<std::int64_t>(chunks, 0, 2));
 }
@@ -81,7 +81,7 @@ struct ContentSpan {
   int first;
   int last;
 };
-inline ContentSpan contents_of(const job::AttentionJob& job, const job::TokenTile& queries, const job::TokenTile& keys) {
+inline ContentSpan contents_of(const attend::AttentionJob& job, const attend::TokenTile& queries, const attend::TokenTile& keys) {
   return {content_at(job, queries.min_position, keys.max_position), content_at(job, queries.max_position, keys.min_position)};
 }
 
@@ -98,9 +98,9 @@ void content_product(const ScoreTile<T>& tile, const T* q, const T* keys_transpo
                  .a_row = width,
                  .a_k = 1,
                  .b = keys_transposed + slab.first,
-                 .b_row = job::kKeyTile,
-                 .c = scores + row * job::kKeyTile + slab.first,
-                 .c_row = job::kKeyTile,
+                 .b_row = attend::kKeyTile,
+                 .c = scores + row * attend::kKeyTile + slab.first,
+                 .c_row = attend::kKeyTile,
                  .add = false,
                  .factor = nullptr,
                  .next = content.next,
@@ -113,7 +113,7 @@ void content_product(const ScoreTile<T>& tile, const T* q, const T* keys_transpo
 template <class T>
 void content_scores(const ScoreTile<T>& tile, const ContentRows<T>& content, const T* const* keys_transposed, T* other) {
   const RowTile<T>& rows = *tile.rows;
-  const job::AttentionJob& job = *rows.job;
+  const attend::AttentionJob& job = *rows.job;
   if (job.decay.present) {
     T* const factors = other;  // as wide as q, too
     decay_factors(job, tile.distance, factors);
@@ -126,7 +126,7 @@ void content_scores(const ScoreTile<T>& tile, const ContentRows<T>& content, con
     content_product(tile, content.q[c], keys_transposed[c], content, other);
     for (std::int64_t i = 0; i < rows.tile->count; ++i) {
       for (std::int64_t j = 0; j < tile.keys->count; ++j) {
-        const std::int64_t at = i * job::kKeyTile + j;
+        const std::int64_t at = i * attend::kKeyTile + j;
         if (content_at(job, rows.positions[i], tile.key_positions[j]) == c) tile.scores[at] = other[at];
       }
     }

@@ -86,8 +86,8 @@ HWY_INLINE void exponentiate_rows(std::int64_t rows, T* scores, const T* base, T
 template <class T>
 HWY_NOINLINE bool update_softmax(const SoftmaxRows<T>& tile) {
   const std::int64_t rows = tile.rows;
-  HWY_ALIGN T base[padded(job::kQueryTile)];
-  HWY_ALIGN T sum[padded(job::kQueryTile)];
+  HWY_ALIGN T base[padded(attend::kQueryTile)];
+  HWY_ALIGN T sum[padded(attend::kQueryTile)];
   tile.added.data == nullptr ? row_maxima<false>(tile, base) : row_maxima<true>(tile, base);
   for (std::int64_t r = rows; r < padded(rows); ++r) base[r] = sum[r] = 0;
   Reg<T> risen = zero<T>();

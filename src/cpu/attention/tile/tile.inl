@@ -5,8 +5,8 @@
 /// A tile of queries of one head.
 template <class T>
 struct RowTile {
-  const job::AttentionJob* job;
-  const job::TokenTile* tile;
+  const attend::AttentionJob* job;
+  const attend::TokenTile* tile;
   std::int64_t batch;
   std::int64_t head;
   const T* q;                     // as given, not scaled: (tile->count, padded_width), row stride padded_width
@@ -18,7 +18,7 @@ struct RowTile {
 template <class T>
 struct ScoreTile {
   const RowTile<T>* rows;
-  const job::TokenTile* keys;
+  const attend::TokenTile* keys;
   const std::int64_t* key_positions;
   T* scores;
   bool regular;  // both sides consecutive: the distance of (row i, column j) is distance + i - j
@@ -29,8 +29,8 @@ struct ScoreTile {
 };
 
 /// Room for a term to make what it adds in (AddedRows), where each row begins one place before the row above it.
-constexpr std::int64_t kAddedLine = job::kQueryTile + job::kKeyTile;
-static_assert(kAddedLine <= job::kQueryTile * job::kKeyTile);  // the loop lends its second tile of scores
+constexpr std::int64_t kAddedLine = attend::kQueryTile + attend::kKeyTile;
+static_assert(kAddedLine <= attend::kQueryTile * attend::kKeyTile);  // the loop lends its second tile of scores
 
 // Forward, in this order for a tile of queries: term_begin once; for every visible tile of keys, from the last to the first, term_added, or
 // where that gives nothing term_add (before soft cap and mask), then, when the maximum of rows has changed, term_rescale, then term_take
@@ -75,7 +75,7 @@ struct BackwardTile {
   std::int64_t slot;      // which of the term's sums this task adds to; see slot_of
 };
 /// Sums of terms are kept apart by group of sequences, part and head, and added up in that order at the end: the same bits for any threads.
-inline std::int64_t slot_of(const job::AttentionJob& job, std::int64_t group, std::int64_t part, std::int64_t head) {
+inline std::int64_t slot_of(const attend::AttentionJob& job, std::int64_t group, std::int64_t part, std::int64_t head) {
   return (group * job.backward.parts + part) * job.shape.heads + head;
 }
 
@@ -87,10 +87,10 @@ struct SlotTable {
   std::int64_t end = 0;
 };
 template <class T>
-SlotTable<T> slot_table(const job::AttentionJob& job, void* sums, const job::SlotRows* slot_rows, std::int64_t slot,
+SlotTable<T> slot_table(const attend::AttentionJob& job, void* sums, const attend::SlotRows* slot_rows, std::int64_t slot,
                         std::int64_t padded_width) {
   if (sums == nullptr) return {};
-  const job::SlotRows& at = slot_rows[slot / job.shape.heads];
+  const attend::SlotRows& at = slot_rows[slot / job.shape.heads];
   return {static_cast<T*>(sums) + at.offset + slot % job.shape.heads * at.count * padded_width, at.first, at.first + at.count};
 }
 

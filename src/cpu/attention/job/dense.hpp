@@ -7,7 +7,7 @@
 
 #include "phasor/tensor_view.hpp"
 
-namespace phasor::job {
+namespace phasor::attend {
 
 struct DenseJob {
   ConstTensorView bias = {};  // (B, Tq, H, Tk), stride 0 on shared axes
@@ -20,4 +20,4 @@ struct DenseJob {
   bool sums_key_heads = false;  // the query heads of a key head are one task: they share a sum
 };
 
-}  // namespace phasor::job
+}  // namespace phasor::attend

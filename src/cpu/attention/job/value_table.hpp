@@ -4,13 +4,13 @@
 
 #include <cstdint>
 
-#include "job/attention/table_rows.hpp"
+#include "cpu/attention/job/table_rows.hpp"
 #include "phasor/tensor_view.hpp"
 
-namespace phasor::job {
+namespace phasor::attend {
 
 struct ValueTableJob {
   TableParts table;
 };
 
-}  // namespace phasor::job
+}  // namespace phasor::attend

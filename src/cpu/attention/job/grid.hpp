@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace phasor::job {
+namespace phasor::attend {
 
 /// Places behind a table, for registers that are loaded beyond its end.
 constexpr std::int64_t kGridMargin = 16;
@@ -57,4 +57,4 @@ struct DecomposedLayout {
 };
 DecomposedLayout layout_of(const DecomposedJob& term, bool backward);
 
-}  // namespace phasor::job
+}  // namespace phasor::attend

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace phasor::job {
+namespace phasor::attend {
 
 struct SegmentJob {
   const void* table = nullptr;         // (H or 1, 2, padded_width) T, times the scale: the same segment, another
@@ -19,4 +19,4 @@ struct SegmentJob {
   std::int64_t sum_size = 0;
 };
 
-}  // namespace phasor::job
+}  // namespace phasor::attend

@@ -6,12 +6,13 @@
 #include <cstdint>
 #include <span>
 
-#include "job/attention/dropout.hpp"
-#include "job/attention/terms.hpp"
-#include "job/attention/weights.hpp"
+#include "cpu/attention/job/dropout.hpp"
+#include "cpu/attention/job/terms.hpp"
+#include "cpu/attention/job/weights.hpp"
+#include "job/attention/shape.hpp"
 #include "phasor/tensor_view.hpp"
 
-namespace phasor::job {
+namespace phasor::attend {
 
 // Scores are computed a tile at a time. Buffers of tiles are padded so that kernels need no tails: a row of scores has kKeyTile numbers, a
 // row of channels padded_width or padded_value_width, a multiple of kPadding; what pads is zero (scores: -infinity).
@@ -25,18 +26,9 @@ constexpr std::int64_t kSplitTiles = 8;
 
 constexpr std::int64_t padded(std::int64_t n) { return (n + kPadding - 1) / kPadding * kPadding; }
 
-struct AttentionShape {
-  std::int64_t batch = 0;
-  std::int64_t queries = 0;  // Tq
-  std::int64_t keys = 0;     // Tk
-  std::int64_t heads = 0;
-  std::int64_t key_heads = 0;
-  std::int64_t width = 0;        // D
-  std::int64_t value_width = 0;  // Dv
+struct AttentionShape : job::AttentionShape {
   std::int64_t padded_width = 0;
   std::int64_t padded_value_width = 0;
-
-  std::int64_t group() const { return heads / key_heads; }
 };
 
 /// Neighbouring tokens of one sequence: at most kQueryTile queries or kKeyTile keys.
@@ -97,7 +89,7 @@ constexpr int kMaxContents = 3;
 /// xPos, in copies of q and k that hold q zeta^((position - anchor) / base), k zeta^(-(position - anchor) / base), anchor the min_position
 /// of their tile: a tile of scores multiplies q's channel c by exp(log_zeta[c] (query anchor - key anchor)).
 struct DecayJob {
-  bool present = false;              // known while measuring
+  bool present = false;              // known without memory
   const double* log_zeta = nullptr;  // (padded_width), 0 outside the rotary width
 };
 
@@ -174,4 +166,4 @@ struct AttentionJob {
   std::int64_t strips = 1;
 };
 
-}  // namespace phasor::job
+}  // namespace phasor::attend

@@ -4,10 +4,10 @@
 
 #include <cstdint>
 
-#include "job/attention/table_rows.hpp"
+#include "cpu/attention/job/table_rows.hpp"
 #include "phasor/tensor_view.hpp"
 
-namespace phasor::job {
+namespace phasor::attend {
 
 struct QueryTableJob {
   TableParts table = {};          // times the scale, but for its sums
@@ -17,4 +17,4 @@ struct QueryTableJob {
   void* feature_sums = nullptr;   // backward: (parts, B, H, Tq, padded_width); null: not wanted
 };
 
-}  // namespace phasor::job
+}  // namespace phasor::attend

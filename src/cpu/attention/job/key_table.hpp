@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "job/attention/table_rows.hpp"
+#include "cpu/attention/job/table_rows.hpp"
 
-namespace phasor::job {
+namespace phasor::attend {
 
 /// Keys are taken so many at a time: their products lie beside each other along a row of scores.
 constexpr std::int64_t kKeyStrip = 16;
@@ -25,7 +25,7 @@ struct KeyTableJob {
   std::int64_t last_line = 0;                // of the last place
   std::int64_t line_stride = 0;              // of `columns`: lines and a register more
   const void* ranks = nullptr;               // (places and kKeyStrip more) integers as wide as T
-  bool ranked = false;                       // `ranks` is given (it is null while measuring, too)
+  bool ranked = false;                       // `ranks` is given (it is null without memory, too)
   const void* features = nullptr;            // (B or 1, Hk or 1, Tk and kKeyTile more, padded_width) T; keys that nobody sees are zeros
   std::int64_t feature_strides[2] = {0, 0};  // of batch row and key head; 0: shared
   PackedTable columns = {};                  // (width, line_stride)
@@ -39,4 +39,4 @@ struct KeyTableJob {
   void* feature_sums = nullptr;              // backward: (B, Hk, Tk, padded_width), of given features; null: not wanted
 };
 
-}  // namespace phasor::job
+}  // namespace phasor::attend

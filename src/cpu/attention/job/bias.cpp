@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The formula of a bias, a row of a tile at a time, for kernels that have no table.
-#include "job/attention/bias.hpp"
+#include "cpu/attention/job/bias.hpp"
 
 #include "plan/bias/buckets.hpp"
 
-namespace phasor::job {
+namespace phasor::attend {
 namespace {
 
 plan::BiasSlice slice_of(const BiasJob& job, const BiasRow& row) { return {job.first_head + row.head, 1, row.query_position}; }
@@ -12,7 +12,7 @@ std::span<double> memory_of(const BiasJob& job, const BiasRow& row) { return {ro
 
 }  // namespace
 
-std::int64_t formula_sums(const plan::BiasPlan& plan) { return plan.rows > 0 ? plan.rows : plan.parameters; }
+std::int64_t formula_sums(const plan::BiasSource& bias, std::int64_t parameters) { return bias.rows > 0 ? bias.rows : parameters; }
 std::int64_t formula_scratch(const plan::BiasSource& bias) { return static_cast<std::int64_t>(plan::scratch_size(bias, 1)); }
 
 void bias_row_values(const BiasJob& job, const BiasRow& row, std::span<double> out) noexcept {
@@ -29,4 +29,4 @@ void bias_row_gradient(const BiasJob& job, const BiasRow& row, std::span<const d
   plan::add_gradient(job.source, slice_of(job, row), {row.distances, gradient, sum}, memory_of(job, row));
 }
 
-}  // namespace phasor::job
+}  // namespace phasor::attend

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace phasor::job {
+namespace phasor::attend {
 
 struct DropoutJob {
   bool present = false;
@@ -16,4 +16,4 @@ struct DropoutJob {
   std::uint32_t first_sequence = 0;
 };
 
-}  // namespace phasor::job
+}  // namespace phasor::attend

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace phasor::job {
+namespace phasor::attend {
 
 /// Places in the scratch of a tile of queries, in T.
 struct CopeLayout {
@@ -37,4 +37,4 @@ struct CopeJob {
   CopeLayout layout = {};
 };
 
-}  // namespace phasor::job
+}  // namespace phasor::attend

@@ -7,7 +7,7 @@
 
 #include "phasor/tensor_view.hpp"
 
-namespace phasor::job {
+namespace phasor::attend {
 
 struct WeightsJob {
   std::int64_t batch = 0;
@@ -18,4 +18,4 @@ struct WeightsJob {
   std::span<const std::int64_t> tiles;  // query tiles that hold some of the rows
 };
 
-}  // namespace phasor::job
+}  // namespace phasor::attend

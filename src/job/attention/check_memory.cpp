@@ -3,16 +3,14 @@
 #include <algorithm>
 #include <string>
 
-#include "cpu/attention/host/call.hpp"
+#include "job/attention/check.hpp"
 #include "job/attention/devices.hpp"
+#include "job/attention/shape.hpp"
 #include "job/check.hpp"
 #include "job/overlap.hpp"
 
-namespace phasor::attend {
+namespace phasor::job {
 namespace {
-
-using job::error;
-using job::Overlap;
 
 /// `count` bytes as a tensor of at most those: overlap works on bytes, whatever the alignment, and the odd last byte of a workspace is
 /// never used.
@@ -22,7 +20,7 @@ ConstTensorView list_at(const Integers& list) { return bytes_at(list.data, (list
 
 /// What lies between the first and the last element, where the last axis is not contiguous: overlap wants it so.
 ConstTensorView hull(const ConstTensorView& v) {
-  if (v.data == nullptr || job::is_empty(v) || v.shape[3] == 1 || v.strides[3] == 1) return v;
+  if (v.data == nullptr || is_empty(v) || v.shape[3] == 1 || v.strides[3] == 1) return v;
   std::int64_t low = 0;
   std::int64_t high = 0;
   for (std::size_t axis = 0; axis < 4; ++axis) {
@@ -32,7 +30,7 @@ ConstTensorView hull(const ConstTensorView& v) {
   return {static_cast<const std::byte*>(v.data) + low * bytes_of(v.dtype), v.dtype, {1, 1, 1, high - low + 1}, {0, 0, 0, 1}};
 }
 
-ConstTensorView mask_at(const KeyMask& mask, const job::AttentionShape& shape) {
+ConstTensorView mask_at(const KeyMask& mask, const AttentionShape& shape) {
   const std::int64_t reach[] = {(shape.batch - 1) * mask.strides[0], (shape.keys - 1) * mask.strides[1]};
   const std::int64_t low = std::min<std::int64_t>(reach[0], 0) + std::min<std::int64_t>(reach[1], 0);
   const std::int64_t high = std::max<std::int64_t>(reach[0], 0) + std::max<std::int64_t>(reach[1], 0);
@@ -51,17 +49,17 @@ class Apart {
     if (!status || view.data == nullptr) return;
     const ConstTensorView seen = hull(view);
     for (const NamedView& written : memory_.written) {
-      if (job::overlap(hull(written.view), seen) != Overlap::none) {
+      if (overlap(hull(written.view), seen) != Overlap::none) {
         status = error(where_, "{} overlaps {}{}, wanted memory apart", written.name, owner, name);
         return;
       }
     }
-    if (job::overlap(workspace(), seen) != Overlap::none) {
+    if (overlap(workspace(), seen) != Overlap::none) {
       status = error(where_, "the workspace overlaps {}{}, wanted memory apart", owner, name);
     }
   }
   void read(const char* name, const std::optional<Positions>& positions) {
-    if (positions && positions->data != nullptr) read(name, job::view_of(*positions));
+    if (positions && positions->data != nullptr) read(name, view_of(*positions));
   }
   void read(const char* name, const Integers& list) {
     if (list.size > 0) read(name, list_at(list));
@@ -69,18 +67,18 @@ class Apart {
 
   void write(std::size_t n) {
     const NamedView& x = memory_.written[n];
-    if (!status || x.view.data == nullptr || job::is_empty(x.view)) return;
+    if (!status || x.view.data == nullptr || is_empty(x.view)) return;
     const bool in_runs = x.view.shape[3] == 1 || x.view.strides[3] == 1;  // gradients of tables may have any strides
-    if (in_runs && job::self_overlap(x.view) != Overlap::none) {
+    if (in_runs && self_overlap(x.view) != Overlap::none) {
       status = error(where_, "{} has strides by which elements overlap, wanted each element once", x.name);
       return;
     }
     for (std::size_t other = 0; other < n; ++other) {
-      if (job::overlap(hull(x.view), hull(memory_.written[other].view)) == Overlap::none) continue;
+      if (overlap(hull(x.view), hull(memory_.written[other].view)) == Overlap::none) continue;
       status = error(where_, "{} overlaps {}, wanted memory apart", x.name, memory_.written[other].name);
       return;
     }
-    if (job::overlap(workspace(), hull(x.view)) != Overlap::none) {
+    if (overlap(workspace(), hull(x.view)) != Overlap::none) {
       status = error(where_, "the workspace overlaps {}, wanted memory apart", x.name);
     }
   }
@@ -94,7 +92,7 @@ class Apart {
 
 }  // namespace
 
-Status check_memory(const Call& call, const CallMemory& memory) {
+Status check_memory(const AttentionCall& call, const CallMemory& memory) {
   const AttentionSpec& spec = *call.spec;
   const Visibility& see = spec.visibility;
   Apart apart(call.where, memory);
@@ -110,38 +108,13 @@ Status check_memory(const Call& call, const CallMemory& memory) {
   apart.read("prefix", see.prefix);
   apart.read("query_starts", see.query_starts);
   apart.read("key_starts", see.key_starts);
-  const job::AttentionShape shape = shape_of(*call.inputs);
+  const AttentionShape shape = shape_of(*call.inputs);
   if (see.key_mask.data != nullptr && shape.batch * shape.keys > 0) apart.read("key_mask", mask_at(see.key_mask, shape));
   for (std::size_t t = 0; t < spec.terms.size(); ++t) {
     const std::string owner = "terms[" + std::to_string(t) + "].";
-    job::each_term_tensor(spec.terms[t], [&](const char* name, const ConstTensorView& view) { apart.read_by(owner, name, view); });
+    each_term_tensor(spec.terms[t], [&](const char* name, const ConstTensorView& view) { apart.read_by(owner, name, view); });
   }
   return apart.status;
 }
 
-Status check_tensor_of(const char* where, const NamedView& x, const Extents& shape, DType dtype) {
-  const ConstTensorView& v = x.view;
-  if (v.shape != shape) {
-    return error(where, "{} has shape ({}, {}, {}, {}), wanted ({}, {}, {}, {})", x.name, v.shape[0], v.shape[1], v.shape[2], v.shape[3],
-                 shape[0], shape[1], shape[2], shape[3]);
-  }
-  if (Status s = job::check_view(where, x.name, v); !s) return s;
-  if (v.dtype == dtype) return {};
-  return error(where, "{} is {}, wanted {}", x.name, name_of(v.dtype), name_of(dtype));
-}
-
-Status check_result_of(const char* where, const NamedView& x, const Extents& shape, DType inputs) {
-  const DType is = x.view.dtype;
-  if (bytes_of(inputs) != 2) return check_tensor_of(where, x, shape, inputs);
-  if (Status s = check_tensor_of(where, x, shape, is); !s) return s;
-  if (is == inputs || is == DType::f32) return {};
-  return error(where, "{} is {}, wanted {} or f32", x.name, name_of(is), name_of(inputs));
-}
-
-Status check_workspace(const char* where, const Arena& measured, std::span<const std::byte> workspace) {
-  const auto is = static_cast<std::int64_t>(workspace.size());
-  if (is >= measured.needed()) return {};
-  return error(where, "the workspace has {} bytes, wanted {}", is, measured.needed());
-}
-
-}  // namespace phasor::attend
+}  // namespace phasor::job

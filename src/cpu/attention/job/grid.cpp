@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the parts of a decomposed term's scratch lie.
-#include "job/attention/attention.hpp"
+#include "cpu/attention/job/attention.hpp"
 
 #include <algorithm>
 
-namespace phasor::job {
+namespace phasor::attend {
 
 DecomposedLayout layout_of(const DecomposedJob& term, bool backward) {
   DecomposedLayout at;
@@ -25,4 +25,4 @@ DecomposedLayout layout_of(const DecomposedJob& term, bool backward) {
   return at;
 }
 
-}  // namespace phasor::job
+}  // namespace phasor::attend

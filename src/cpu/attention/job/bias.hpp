@@ -9,7 +9,7 @@
 #include "phasor/tensor_view.hpp"
 #include "plan/bias/bias.hpp"
 
-namespace phasor::job {
+namespace phasor::attend {
 
 /// line: ALiBi, from its slopes. band: a value for each key - query from `low` to `high`, beyond which it does not change or is not seen.
 /// formula: plan::fill_values a row of a tile: slow, for distances that are too far apart for any table.
@@ -53,8 +53,7 @@ struct GroupBand {
 
 struct BiasJob {
   BiasForm form = BiasForm::band;
-  const plan::BiasPlan* plan = nullptr;
-  plan::BiasSource source;  // of the formula
+  plan::BiasSource source;
   std::int64_t first_head = 0;
   AlibiForm alibi = AlibiForm::symmetric;
   KeyBounds bounds;
@@ -92,8 +91,9 @@ struct BiasRow {
 void bias_row_values(const BiasJob& job, const BiasRow& row, std::span<double> out) noexcept;
 /// Adds to the sums of the formula: of a table its rows of this head, else every parameter.
 void bias_row_gradient(const BiasJob& job, const BiasRow& row, std::span<const double> gradient, std::span<double> sum) noexcept;
-std::int64_t formula_sums(const plan::BiasPlan& plan);
+/// Of a scheme with so many parameters.
+std::int64_t formula_sums(const plan::BiasSource& bias, std::int64_t parameters);
 /// Numbers that a perceptron works in, of one row.
 std::int64_t formula_scratch(const plan::BiasSource& bias);
 
-}  // namespace phasor::job
+}  // namespace phasor::attend

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of an attention call that need no positions: shapes, dtypes, numbers, visibility, what goes with what.
+// Checks of an attention call, terms apart: shapes, dtypes, numbers, visibility, what goes with what.
 #include <cmath>
 
-#include "cpu/attention/host/call.hpp"
-#include "cpu/attention/host_terms/sinks.hpp"
+#include "job/attention/check.hpp"
+#include "job/attention/shape.hpp"
 #include "job/check.hpp"
 #include "job/positions.hpp"
 #include "spec/scheme/rules.hpp"
 
-namespace phasor::attend {
+namespace phasor::job {
 namespace {
-
-using job::error;
 
 /// Elements of a tensor, padded; keeps every size that follows from it within int64.
 constexpr std::int64_t kMostElements = std::int64_t{1} << 46;
 
 bool too_large(const ConstTensorView& v) {
-  std::int64_t count = job::padded(v.shape[3]);
+  constexpr std::int64_t kPadding = 16;  // of channels, whoever pads them
+  std::int64_t count = (v.shape[3] + kPadding - 1) / kPadding * kPadding;
   for (int axis = 0; axis < 3; ++axis) {
     if (__builtin_mul_overflow(count, v.shape[axis], &count)) return true;
   }
@@ -25,7 +24,7 @@ bool too_large(const ConstTensorView& v) {
 }
 
 Status check_input(const char* where, const char* name, const ConstTensorView& v) {
-  if (Status s = job::check_view(where, name, v); !s) return s;
+  if (Status s = check_view(where, name, v); !s) return s;
   if (v.shape[3] < 1) return error(where, "{} has width 0, wanted at least 1", name);
   if (too_large(v)) {
     return error(where, "{} has {} x {} x {} x {} elements, wanted at most 2^46", name, v.shape[0], v.shape[1], v.shape[2], v.shape[3]);
@@ -69,43 +68,36 @@ Status check_inputs(const char* where, const AttentionInputs& in) {
 }
 
 Status check_numbers(const char* where, const AttentionSpec& spec) {
-  if (spec.scale && !std::isfinite(*spec.scale)) return error(where, "scale is {}, wanted a finite number", *spec.scale);
-  if (!std::isfinite(spec.softcap) || spec.softcap < 0) {
-    return error(where, "softcap is {}, wanted 0 (none) or a finite number above", spec.softcap);
+  if (spec.scale) {
+    if (Status s = spec::check_finite(where, "scale", *spec.scale); !s) return s;
   }
-  if (spec.visibility.mask > Mask::causal) {
-    return error(where, "visibility.mask is {}, wanted full or causal", static_cast<int>(spec.visibility.mask));
-  }
-  if (spec.skip > TileSkip::certified) return error(where, "skip is {}, wanted none or certified", static_cast<int>(spec.skip));
-  return {};
+  if (Status s = spec::check_softcap(where, spec.softcap); !s) return s;
+  return spec::check_mask(where, "visibility.mask", spec.visibility.mask);
 }
 
 // ---- Visibility ----
 
-Status check_starts(const char* where, const char* name, const Integers& starts, std::int64_t tokens) {
-  if (Status s = job::check_list(where, name, starts, {}); !s) return s;
-  std::int64_t before = 0;
-  for (std::int64_t n = 0; n < starts.size; ++n) {
-    const std::int64_t at = job::at(starts, n);
-    if (n == 0 ? at != 0 : at < before)
-      return error(where, "{}[{}] is {}, wanted {}", name, n, at, n == 0 ? "0" : spec::format("{} or above", before));
-    before = at;
-  }
-  if (before != tokens) return error(where, "{} ends at {}, wanted {} tokens", name, before, tokens);
-  return {};
+/// Lists are where q is.
+PositionsView beside_of(Device device) {
+  PositionsView none = {};
+  none.device = device;
+  return none;
 }
 
-Status check_varlen(const char* where, const Visibility& see, const job::AttentionShape& shape) {
+Status check_varlen(const AttentionCall& call, const AttentionShape& shape) {
+  const char* const where = call.where;
+  const Visibility& see = call.spec->visibility;
+  const PositionsView beside = beside_of(call.inputs->q.device);
   if (!is_varlen(see)) return {};
   if (see.query_starts.size != see.key_starts.size) {
     return error(where, "query_starts has {} elements, key_starts has {}, wanted the same", see.query_starts.size, see.key_starts.size);
   }
   if (shape.batch != 1) return error(where, "q has batch {} and sequences by query_starts, wanted batch 1", shape.batch);
-  if (Status s = check_starts(where, "query_starts", see.query_starts, shape.queries); !s) return s;
-  return check_starts(where, "key_starts", see.key_starts, shape.keys);
+  if (Status s = check_list(where, "query_starts", see.query_starts, beside); !s) return s;
+  return check_list(where, "key_starts", see.key_starts, beside);
 }
 
-Status check_key_mask(const char* where, const KeyMask& mask, const job::AttentionShape& shape) {
+Status check_key_mask(const char* where, const KeyMask& mask, const AttentionShape& shape) {
   if (mask.data == nullptr) return {};
   const std::int64_t extents[] = {shape.batch, shape.keys};
   for (std::size_t axis = 0; axis < 2; ++axis) {
@@ -117,22 +109,26 @@ Status check_key_mask(const char* where, const KeyMask& mask, const job::Attenti
   return {};
 }
 
-Status check_visibility(const char* where, const Visibility& see, const job::AttentionShape& shape) {
-  if (Status s = check_varlen(where, see, shape); !s) return s;
+Status check_visibility(const AttentionCall& call, const AttentionShape& shape) {
+  const char* const where = call.where;
+  const Visibility& see = call.spec->visibility;
+  const PositionsView beside = beside_of(call.inputs->q.device);
+  if (Status s = check_varlen(call, shape); !s) return s;
   if (Status s = check_key_mask(where, see.key_mask, shape); !s) return s;
   if (see.prefix.size == 0) return {};
-  const std::int64_t sequences = is_varlen(see) ? see.query_starts.size - 1 : shape.batch;
-  if (Status s = job::check_list(where, "prefix", see.prefix, {}); !s) return s;
+  const std::int64_t sequences = sequences_of(call);
+  if (Status s = check_list(where, "prefix", see.prefix, beside); !s) return s;
   if (see.prefix.size == sequences) return {};
   return error(where, "prefix has {} elements, wanted {}, one per sequence", see.prefix.size, sequences);
 }
 
 // ---- Positions: as far as their shape goes ----
 
-Status check_positions(const std::string& where, const std::optional<Positions>& given, std::int64_t batch, std::int64_t tokens) {
+Status check_given_positions(const std::string& where, const std::optional<Positions>& given, PositionShape wanted) {
   if (!given) return {};
   if (given->data != nullptr && given->type == PositionType::f64) return error(where.c_str(), "positions are f64, wanted i32 or i64");
-  return job::check_positions(where.c_str(), *given, {batch, tokens, std::max<std::int64_t>(given->shape[0], 1)});
+  wanted.axes = std::max<std::int64_t>(given->shape[0], 1);
+  return check_positions(where.c_str(), *given, wanted);
 }
 
 Status check_axes(const char* where, const AttentionSpec& spec) {
@@ -148,31 +144,16 @@ Status check_axes(const char* where, const AttentionSpec& spec) {
 // ---- What goes with what ----
 
 Status check_content(const char* where, const RotaryContent& content, const Visibility& see) {
-  if (content.keys > KeyState::rotated)
-    return error(where, "content.keys is {}, wanted unrotated or rotated", static_cast<int>(content.keys));
-  if (!content.map) return {};
-  const std::string name = std::string(where) + ": content.map";
-  if (Status s = spec::check_position_map(name.c_str(), *content.map); !s) return s;
-  if (content.keys != KeyState::unrotated) return error(where, "content has a map and rotated keys, wanted them unrotated");
-  if (see.mask != Mask::causal) return error(where, "content has a map and mask is full, wanted causal");
-  if (see.prefix.size > 0) return error(where, "content has a map and a prefix is given, wanted none");
-  return {};
+  if (Status s = spec::check_key_state(where, content.keys); !s || !content.map) return s;
+  if (Status s = spec::check_map_use(where, *content.map, content.keys, see.mask); !s) return s;
+  return see.prefix.size == 0 ? Status() : error(where, "content has a map and a prefix is given, wanted none");
 }
-Status check_content(const char* where, const XposContent& content, const Visibility&) {
-  const RotarySpec& spec = content.rotary.spec();
-  if (!(content.gamma > 0) || !std::isfinite(content.gamma)) return error(where, "content.gamma is {}, wanted above 0", content.gamma);
-  if (!(content.scale_base > 0) || !std::isfinite(content.scale_base)) {
-    return error(where, "content.scale_base is {}, wanted above 0", content.scale_base);
-  }
-  if (spec.segments != 1 || spec.lanes != Lanes::alike || spec.axes.sections.size() > 1 || !spec.axes.axis_of_pair.empty() ||
-      std::holds_alternative<GivenDirections>(spec.scaling)) {
-    return error(where, "xPos has a rotary of several axes, segments, tiled lanes or directions, wanted a plain one");
-  }
-  return {};
+Status check_content(const char* where, const XposContent& content, const Visibility& /*see*/) {
+  return spec::check_xpos(where, content.rotary.spec(), content.gamma, content.scale_base);
 }
-Status check_content(const char*, const PlainContent&, const Visibility&) { return {}; }
+Status check_content(const char* /*where*/, const PlainContent& /*content*/, const Visibility& /*see*/) { return {}; }
 
-Status check_shift(const char* where, const AttentionSpec& spec, const job::AttentionShape& shape) {
+Status check_shift(const char* where, const AttentionSpec& spec, const AttentionShape& shape) {
   const ConstTensorView& v = spec.content_shift;
   if (v.data == nullptr) return {};
   if (!std::holds_alternative<PlainContent>(spec.content)) {
@@ -185,28 +166,21 @@ Status check_shift(const char* where, const AttentionSpec& spec, const job::Atte
   ConstTensorView contiguous = v;  // any stride will do on the last axis, too: it is looked at as that of heads
   std::swap(contiguous.shape[3], contiguous.shape[1]);
   std::swap(contiguous.strides[3], contiguous.strides[1]);
-  return job::check_view(where, "content_shift", contiguous);
+  return check_view(where, "content_shift", contiguous);
 }
 
-/// ALiBi alone, over plain scores: what the certificate is about.
-Status check_skip(const char* where, const AttentionSpec& spec) {
-  if (spec.skip == TileSkip::none) return {};
-  const Visibility& see = spec.visibility;
+spec::SkipRule skip_rule(const AttentionSpec& spec) {
   const auto* bias = spec.terms.size() == 1 ? std::get_if<BiasTerm>(&spec.terms[0]) : nullptr;
-  const auto* alibi = bias != nullptr ? std::get_if<Alibi>(&bias->bias.spec()) : nullptr;
-  if (alibi == nullptr || alibi->form == AlibiForm::key_position || bias->gate.data != nullptr) {
-    return error(where, "skip is certified, wanted one term: symmetric or causal ALiBi without a gate");
-  }
-  if (see.mask != Mask::causal || see.prefix.size > 0) return error(where, "skip is certified, wanted a causal mask without a prefix");
-  if (!std::holds_alternative<PlainContent>(spec.content) || spec.content_shift.data != nullptr || spec.softcap != 0) {
-    return error(where, "skip is certified, wanted PlainContent without content_shift and softcap");
-  }
-  if (spec.dropout.probability > 0)
-    return error(where, "skip is certified and dropout.probability is {}, wanted 0", spec.dropout.probability);
-  return {};
+  return {.skip = spec.skip,
+          .alibi = bias != nullptr ? std::get_if<Alibi>(&bias->bias.spec()) : nullptr,
+          .gate = bias != nullptr && bias->gate.data != nullptr,
+          .mask = spec.visibility.mask,
+          .prefix = spec.visibility.prefix.size > 0,
+          .plain = std::holds_alternative<PlainContent>(spec.content) && spec.content_shift.data == nullptr && spec.softcap == 0,
+          .dropout = spec.dropout.probability};
 }
 
-Status check_terms(const Call& call) {
+Status check_term_rules(const AttentionCall& call) {
   const AttentionSpec& spec = *call.spec;
   for (std::size_t t = 0; t < spec.terms.size(); ++t) {
     if (std::holds_alternative<CopeTerm>(spec.terms[t]) && spec.visibility.mask != Mask::causal) {
@@ -219,37 +193,55 @@ Status check_terms(const Call& call) {
   return {};
 }
 
-}  // namespace
-
-job::AttentionShape shape_of(const AttentionInputs& in) {
-  return {.batch = in.q.shape[0],
-          .queries = in.q.shape[1],
-          .keys = in.k.shape[1],
-          .heads = in.q.shape[2],
-          .key_heads = in.k.shape[2],
-          .width = in.q.shape[3],
-          .value_width = in.v.shape[3],
-          .padded_width = job::padded(in.q.shape[3]),
-          .padded_value_width = job::padded(in.v.shape[3])};
+Status check_dropout(const AttentionCall& call) {
+  const Dropout& dropout = call.spec->dropout;
+  if (Status s = spec::check_dropout_probability(call.where, "dropout.probability", dropout.probability); !s) return s;
+  const struct {
+    const char* name;
+    std::int64_t first, count;
+  } numbered[] = {{"first_head", dropout.first_head, call.inputs->q.shape[2]},
+                  {"first_sequence", dropout.first_sequence, sequences_of(call)}};
+  constexpr std::int64_t kMost = std::int64_t{1} << 32;  // a counter has a word for each
+  for (const auto& one : numbered) {
+    if (one.first >= 0 && one.first <= kMost && one.count <= kMost - one.first) continue;
+    return error(call.where, "dropout.{} is {} for {} of them, wanted numbers from 0 to 2^32 - 1", one.name, one.first, one.count);
+  }
+  return {};
 }
 
-Status check_call(const Call& call) {
+bool are_given(const ConstTensorView& sinks) { return sinks.data != nullptr || sinks.shape != Extents{}; }
+Status check_sinks(const char* where, const ConstTensorView& v, const AttentionShape& shape) {
+  if (!are_given(v)) return {};
+  if (v.shape[0] != 1 || v.shape[1] != 1 || (v.shape[2] != 1 && v.shape[2] != shape.heads) || v.shape[3] != 1) {
+    return error(where, "sinks has shape ({}, {}, {}, {}), wanted (1, 1, {} or 1, 1)", v.shape[0], v.shape[1], v.shape[2], v.shape[3],
+                 shape.heads);
+  }
+  return check_view(where, "sinks", v);
+}
+
+}  // namespace
+
+Status check_call(const AttentionCall& call) {
   const AttentionSpec& spec = *call.spec;
   if (Status s = check_inputs(call.where, *call.inputs); !s) return s;
-  const job::AttentionShape shape = shape_of(*call.inputs);
+  const AttentionShape shape = shape_of(*call.inputs);
   if (Status s = check_numbers(call.where, spec); !s) return s;
-  if (Status s = check_visibility(call.where, spec.visibility, shape); !s) return s;
+  if (Status s = check_visibility(call, shape); !s) return s;
   if (Status s = check_dropout(call); !s) return s;
   const std::string where = call.where;
-  if (Status s = check_positions(where + ": query_positions", spec.query_positions, shape.batch, shape.queries); !s) return s;
-  if (Status s = check_positions(where + ": key_positions", spec.key_positions, shape.batch, shape.keys); !s) return s;
+  const PositionShape queries = {shape.batch, shape.queries, 1, call.inputs->q.device};
+  const PositionShape keys = {shape.batch, shape.keys, 1, call.inputs->q.device};
+  if (Status s = check_given_positions(where + ": query_positions", spec.query_positions, queries); !s) return s;
+  if (Status s = check_given_positions(where + ": key_positions", spec.key_positions, keys); !s) return s;
   if (Status s = check_axes(call.where, spec); !s) return s;
   const auto of_content = [&](const auto& content) { return check_content(call.where, content, spec.visibility); };
   if (Status s = std::visit(of_content, spec.content); !s) return s;
   if (Status s = check_shift(call.where, spec, shape); !s) return s;
   if (Status s = check_sinks(call.where, spec.sinks, shape); !s) return s;
-  if (Status s = check_skip(call.where, spec); !s) return s;
+  if (Status s = spec::check_skip(call.where, skip_rule(spec)); !s) return s;
+  if (Status s = check_term_rules(call); !s) return s;
+  if (Status s = check_rotations(call); !s) return s;
   return check_terms(call);
 }
 
-}  // namespace phasor::attend
+}  // namespace phasor::job

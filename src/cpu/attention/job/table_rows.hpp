@@ -4,14 +4,14 @@
 
 #include <cstdint>
 
-namespace phasor::job {
+namespace phasor::attend {
 
 /// Which row of a packed table a distance reads: that of its column, key - query - first. Columns below 0 read what column 0 does, columns
 /// from count on what the last one does.
 struct TableBand {
   std::int64_t first = 0;              // key - query of column 0
   std::int64_t count = 0;              // of columns, at least 1
-  const std::int32_t* rows = nullptr;  // (count): the row of the caller's table, where buckets choose it; null: no buckets, or measuring
+  const std::int32_t* rows = nullptr;  // (count): the row of the caller's table, where buckets choose it; null: no buckets, or no memory
 };
 
 /// A table of T in the workspace: one for every batch row and head that has its own.
@@ -76,4 +76,4 @@ struct TableParts {
   TableBuffers layout;
 };
 
-}  // namespace phasor::job
+}  // namespace phasor::attend

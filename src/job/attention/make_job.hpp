@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a checked call to its job.
+#pragma once
+
+#include <vector>
+
+#include "job/attention/call.hpp"
+#include "job/attention/job.hpp"
+#include "job/attention/weights_call.hpp"
+
+namespace phasor::job {
+
+/// Makes the job of a checked call in place; `terms` stay as long as it, and point to plans of the call's spec.
+void make_attention_job(const AttentionCall& call, std::vector<AttentionTermJob>& terms, AttentionJob& job);
+void make_backward_job(const AttentionCall& call, std::vector<AttentionTermJob>& terms, AttentionBackwardJob& job);
+void make_weights_job(const WeightsCall& of, std::vector<AttentionTermJob>& terms, AttentionWeightsJob& job);
+
+/// The map again, of a job that has one.
+PositionMap position_map_of(const MapJob& map);
+
+/// A rotation of a content with what it turns, and where.
+RotateJob rotation_of(const RotateJob& rotation, const InOut& x, const Positions& at);
+
+}  // namespace phasor::job
