@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include "math/sincos.hpp"
 #include "phasor/tensor_view.hpp"
@@ -35,6 +36,14 @@ struct Element {
     }
   }
 };
+
+/// body(0), ..., body(count - 1) with numbers that the compiler knows: what they index stays in registers.
+template <int count, class Body>
+PHASOR_HD inline void unrolled(const Body& body) {
+  [&]<int... i>(std::integer_sequence<int, i...>) {
+    (body(std::integral_constant<int, i>()), ...);
+  }(std::make_integer_sequence<int, count>());
+}
 
 /// Neighbouring elements, read and written at once.
 template <class Storage, int count>

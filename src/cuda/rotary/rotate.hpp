@@ -129,20 +129,19 @@ PHASOR_HD inline Pairs<dtype, width> load_pairs(const std::byte* head, int64_t p
   if constexpr (pairing == Pairing::half) {
     const Lanes x = *reinterpret_cast<const Lanes*>(channels + pair);
     const Lanes y = *reinterpret_cast<const Lanes*>(channels + half + pair);
-    for (int i = 0; i < width; ++i) {
+    unrolled<width>([&](auto i) {
       pairs.x[i] = x.at[i];
       pairs.y[i] = y.at[i];
-    }
+    });
   } else {
-    Storage both[2 * width];
-    for (int part = 0; part < 2; ++part) {
-      const Lanes lanes = *reinterpret_cast<const Lanes*>(channels + 2 * pair + part * width);
-      for (int i = 0; i < width; ++i) both[part * width + i] = lanes.at[i];
-    }
-    for (int i = 0; i < width; ++i) {
-      pairs.x[i] = both[2 * i];
-      pairs.y[i] = both[2 * i + 1];
-    }
+    const Lanes first = *reinterpret_cast<const Lanes*>(channels + 2 * pair);
+    const Lanes second = *reinterpret_cast<const Lanes*>(channels + 2 * pair + width);
+    unrolled<width>([&](auto i) {
+      constexpr int kX = 2 * i;
+      constexpr int kY = 2 * i + 1;
+      pairs.x[i] = kX < width ? first.at[kX % width] : second.at[kX % width];
+      pairs.y[i] = kY < width ? first.at[kY % width] : second.at[kY % width];
+    });
   }
   return pairs;
 }
@@ -155,23 +154,23 @@ PHASOR_HD inline void store_pairs(std::byte* head, int64_t pair, int64_t half, c
   if constexpr (pairing == Pairing::half) {
     Lanes x;
     Lanes y;
-    for (int i = 0; i < width; ++i) {
+    unrolled<width>([&](auto i) {
       x.at[i] = pairs.x[i];
       y.at[i] = pairs.y[i];
-    }
+    });
     *reinterpret_cast<Lanes*>(channels + pair) = x;
     *reinterpret_cast<Lanes*>(channels + half + pair) = y;
   } else {
-    Storage both[2 * width];
-    for (int i = 0; i < width; ++i) {
-      both[2 * i] = pairs.x[i];
-      both[2 * i + 1] = pairs.y[i];
-    }
-    for (int part = 0; part < 2; ++part) {
-      Lanes lanes;
-      for (int i = 0; i < width; ++i) lanes.at[i] = both[part * width + i];
-      *reinterpret_cast<Lanes*>(channels + 2 * pair + part * width) = lanes;
-    }
+    Lanes first;
+    Lanes second;
+    unrolled<width>([&](auto i) {
+      constexpr int kX = 2 * i;
+      constexpr int kY = 2 * i + 1;
+      (kX < width ? first : second).at[kX % width] = pairs.x[i];
+      (kY < width ? first : second).at[kY % width] = pairs.y[i];
+    });
+    *reinterpret_cast<Lanes*>(channels + 2 * pair) = first;
+    *reinterpret_cast<Lanes*>(channels + 2 * pair + width) = second;
   }
 }
 
@@ -181,14 +180,14 @@ PHASOR_HD inline void turn_pairs(const WorkAt& work, const HeldRow<T>& held, int
   using E = Element<dtype>;
   const int second = work->differ ? 1 : 0;
   const Product<dtype> of = {work->job.rounds_products};
-  for (int i = 0; i < width; ++i) {
+  unrolled<width>([&](auto i) {
     const math::Pair<T> cos = {held.cos(0, at + i), held.cos(second, at + i)};
     const math::Pair<T> sin = {held.sin(0, at + i), held.sin(second, at + i)};
-    if (!work->job.turns_all && math::is_identity(cos.x, sin.x) && math::is_identity(cos.y, sin.y)) continue;
+    if (!work->job.turns_all && math::is_identity(cos.x, sin.x) && math::is_identity(cos.y, sin.y)) return;
     const math::Pair<T> turned = math::rotate<T>({E::widen(pairs.x[i]), E::widen(pairs.y[i])}, cos, sin, of);
     pairs.x[i] = E::narrow(turned.x);
     pairs.y[i] = E::narrow(turned.y);
-  }
+  });
 }
 
 /// Which vector of which head of which operand a thread turns; heads of q come before those of k.
@@ -243,22 +242,22 @@ struct PartTurner {
   /// Asks for the thread's first vectors, then makes its part of the row.
   PHASOR_HD void begin(int thread, int threads, Ahead& ahead) const {
     const unsigned items = items_of<width>(work, part);
-    for (int n = 0; n < kAhead; ++n) {
+    unrolled<kAhead>([&](auto n) {
       const unsigned index = static_cast<unsigned>(thread + n * threads);
-      if (index >= items) break;
+      if (index >= items) return;
       const Item item = item_at<width>(work, part, index);
       if (has_head(work, item)) ahead.pairs[n] = load(item);
-    }
+    });
     fill_part<Block>(work, part, held, thread, threads);
   }
   PHASOR_HD void finish(int thread, int threads, Ahead& ahead) const {
     const unsigned items = items_of<width>(work, part);
-    for (int n = 0; n < kAhead; ++n) {
+    unrolled<kAhead>([&](auto n) {
       const unsigned index = static_cast<unsigned>(thread + n * threads);
       if (index >= items) return;
       const Item item = item_at<width>(work, part, index);
       if (has_head(work, item)) turn_and_store(item, ahead.pairs[n]);
-    }
+    });
     for (unsigned index = static_cast<unsigned>(thread + kAhead * threads); index < items; index += static_cast<unsigned>(threads)) {
       const Item item = item_at<width>(work, part, index);
       if (!has_head(work, item)) continue;
@@ -298,15 +297,17 @@ struct HeadTurner {
   HeldRow<T> row;
 
   PHASOR_HD void read_head(const HeadAt& head, int thread, int threads, Held& held) const {
-    for (int n = 0; n < kMost && thread + n * threads < part.count; ++n) {
+    unrolled<kMost>([&](auto n) {
+      if (thread + n * threads >= part.count) return;
       held.pairs[n] = load_pairs<dtype, read, 1>(head.in, thread + n * threads, work->segment_pairs);
-    }
+    });
   }
   PHASOR_HD void write_head(const HeadAt& head, int thread, int threads, Held& held) const {
-    for (int n = 0; n < kMost && thread + n * threads < part.count; ++n) {
+    unrolled<kMost>([&](auto n) {
+      if (thread + n * threads >= part.count) return;
       turn_pairs<dtype, 1>(work, row, thread + n * threads, held.pairs[n]);
       store_pairs<dtype, write, 1>(head.out, thread + n * threads, work->segment_pairs, held.pairs[n]);
-    }
+    });
   }
 };
 

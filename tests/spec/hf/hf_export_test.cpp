@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // to_hf_config: what is written reads back as the same layers, for every recorded model, and what the dialect cannot say is refused.
-#include "spec/hf_export/export.hpp"
 #include "spec/hf/hf_golden.hpp"
+#include "spec/hf_export/export.hpp"
 
 namespace phasor {
 namespace {
