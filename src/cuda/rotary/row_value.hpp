@@ -125,7 +125,9 @@ PHASOR_HD inline CosSin<T> phase_value(const Rows& rows, const RowPositions<Posi
 
 // ---- Numerics profiles ----
 
+/// A NaN stays as it is: a GPU's own has all low bits set, and the sum that rounds would carry into its sign.
 PHASOR_HD inline float rounded_to(DType dtype, float value) {
+  if (value != value) return value;
   if (dtype == DType::bf16) return math::rounded_bf16(math::One<float>(), value);
   return dtype == DType::f16 ? math::rounded_f16(math::One<float>(), value) : value;
 }
