@@ -6,7 +6,7 @@
 
 #include "gguf_bytes.hpp"
 #include "golden_file.hpp"
-#include "safetensors_bytes.hpp"
+#include "spec/safetensors_bytes.hpp"
 
 namespace phasor::test {
 namespace {
