@@ -21,7 +21,7 @@ build = cmake --preset $(1) --log-level=WARNING && cmake --build --preset $(1) -
 # $(call build_and_test,PRESET)
 build_and_test = $(call build,$(1)) && ctest --preset $(1) -j $(JOBS)
 
-.PHONY: help demo test test-python check bench bench-python lab fuzz gallery test-exhaustive format lint clean
+.PHONY: help demo test test-python test-gpu check bench bench-python lab fuzz gallery test-exhaustive format lint clean
 .PHONY: setup-% check-includes check-formulas check-format check-tidy budgets $(CHECKS)
 
 help:  ## list the commands
@@ -74,6 +74,9 @@ fuzz: setup-fuzz  ## run every fuzz harness for FUZZ_SECONDS (120): corpus and c
 
 gallery: setup-gallery  ## draw docs/gallery again, and the completions and man page from --help
 	@$(call build,release) && python3 tools/make_gallery.py build/release/phasor && python3 tools/make_cli_docs.py build/release/phasor
+
+test-gpu:  ## every test that needs a GPU, and the times of its kernels: on a machine with nvcc, g++ and what tools/make_carry.sh brought
+	@tools/gpu_test.sh
 
 test-exhaustive: setup-test  ## the long sweeps against MPFR
 	@$(call build,exhaustive) && build/exhaustive/tests/phasor_exhaustive

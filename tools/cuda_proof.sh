@@ -1,22 +1,25 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Compiles all CUDA code of the project and runs the proof (tests/cuda): tools/cuda_proof.sh [LIBRARY [FOLDER [ARGUMENTS...]]]. Without
-# arguments: the library of the dev preset, and the half of the proof that needs no GPU. Where there is no nvcc it says so.
+# Compiles and links all CUDA code of the project, and runs the half of the proof (tests/cuda/proof.cu) that needs no GPU, with the library of the
+# dev preset. What needs one is run by tools/gpu_test.sh. Where there is no nvcc it says so.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-library=${1:-build/dev/libphasor.a} folder=${2:-build/cuda}
-if [[ $# -gt 2 ]]; then arguments=("${@:3}"); elif [[ $# -gt 0 ]]; then arguments=(); else arguments=(--host); fi
+library=build/dev/libphasor.a folder=build/cuda
 nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc) || { echo "cuda: NOT COMPILED: no nvcc on the PATH nor in /usr/local/cuda/bin"; exit 0; }
 mkdir -p "$folder"
-# --fmad=false and -ffp-contract=off: the rotation is never fused, on either side.
-flags=(-std=c++20 -O3 "-arch=sm_${CUDA_ARCH:-90}" --expt-relaxed-constexpr --fmad=false -Xcompiler=-ffp-contract=off -Iinclude -Isrc -Itests)
-mapfile -t sources < <(find src tests -name '*.cu' | sort)
-objects=()
-for source in "${sources[@]}"; do
-  object=$folder/$(tr / _ <<<"$source").o
-  "$nvcc" "${flags[@]}" -c "$source" -o "$object"
-  objects+=("$object")
-done
-"$nvcc" "-arch=sm_${CUDA_ARCH:-90}" "${objects[@]}" "$library" -lgomp -o "$folder/cuda_proof"
+arch=sm_${CUDA_ARCH:-90}
+# --fmad=false and -ffp-contract=off: the rotation is never fused, on either side. The assembler does not optimise: nothing of it runs here, and that
+# takes minutes.
+flags=(-std=c++20 -O3 "-arch=$arch" -Xptxas=-O1 --expt-relaxed-constexpr --fmad=false -Xcompiler=-ffp-contract=off -Iinclude -Isrc -Itests)
+mapfile -t sources < <(find src tests bench -name '*.cu' | sort)
+object_of() { echo "$folder/$(tr / _ <<<"$1").o"; }
+for source in "${sources[@]}" tests/cuda/random_calls.cpp; do printf '%s\0%s\0' "$source" "$(object_of "$source")"; done |
+  xargs -0 -P "$(nproc)" -n 2 bash -c '"${@:1:$#-2}" -c "${@: -2:1}" -o "${@: -1}" || exit 255' - "$nvcc" "${flags[@]}"
+
+# program NAME OBJECTS...: those of the backend come before the library, whose part for builds without CUDA then is not taken.
+program() { "$nvcc" "-arch=$arch" "${@:2}" "$folder"/src_*.o "$library" -lgomp -o "$folder/$1"; }
+program cuda_proof "$(object_of tests/cuda/proof.cu)"
+program gpu_rotary "$(object_of tests/cuda/gpu_rotary.cu)" "$(object_of tests/cuda/random_calls.cpp)"
+program rotary_bench "$(object_of bench/gpu/rotary_bench.cu)"
 echo "cuda: ${#sources[@]} files compiled by $("$nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/nvcc \1/p')"
-"$folder/cuda_proof" "${arguments[@]}"
+"$folder/cuda_proof" --host
