@@ -97,8 +97,11 @@ set(left_out
   # attention/weights_test.cpp
   attention_weights.every_shape_and_mask
   attention_weights.several_tiles_on_every_target
+  # attention/dropout_test.cpp
+  attention_dropout.schemes_as_the_reference_on_every_target
   # attention/workspace_test.cpp
   attention_workspace.is_all_the_memory_that_is_used
+  attention_workspace.no_gradient_of_a_term_asks_the_heap_after_the_layout
   attention_workspace.is_all_the_memory_that_packed_sequences_use
   attention_workspace.of_packed_sequences_grows_with_their_tokens
   # cpu/softmax_rows_test.cpp
@@ -114,6 +117,8 @@ set(left_out
   # ops/profile/profile_layout_test.cpp
   ProfileLayout.every_target_gives_the_same_bits_of_wide_heads
   ProfileLayout.strides_batch_and_threads_do_not_matter
+  # cuda/host_block_test.cpp
+  CudaOnHost.thousands_of_random_calls_give_the_bits_of_the_cpu
   # spec/serialised_test.cpp
   Serialised.what_would_be_too_long_to_read_is_not_written
 )

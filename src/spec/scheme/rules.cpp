@@ -23,16 +23,16 @@ Status check_length(std::string_view where, const char* name, std::int64_t n) {
   return n >= 1 && n <= kLongest ? Status() : wrong(where, "{} is {}, wanted 1 to 2^53", name, n);
 }
 
-Status check(std::string_view where, const ReRope& map) { return check_length(where, "window", map.window); }
-Status check(std::string_view where, const LeakyReRope& map) {
+Status check_map(std::string_view where, const ReRope& map) { return check_length(where, "window", map.window); }
+Status check_map(std::string_view where, const LeakyReRope& map) {
   if (Status s = check_length(where, "window", map.window); !s) return s;
   return map.factor > 0 && map.factor <= 0x1p53 ? Status() : wrong(where, "factor is {}, wanted above 0 and at most 2^53", map.factor);
 }
-Status check(std::string_view where, const SelfExtend& map) {
+Status check_map(std::string_view where, const SelfExtend& map) {
   if (Status s = check_length(where, "window", map.window); !s) return s;
   return check_length(where, "group", map.group);
 }
-Status check(std::string_view where, const DualChunk& map) {
+Status check_map(std::string_view where, const DualChunk& map) {
   if (Status s = check_length(where, "chunk", map.chunk); !s) return s;
   return map.local >= 0 && map.local < map.chunk ? Status() : wrong(where, "local is {}, wanted at least 0 and below chunk", map.local);
 }
@@ -58,7 +58,7 @@ Status check_mask(std::string_view where, std::string_view name, Mask mask) {
 }
 
 Status check_position_map(std::string_view where, const PositionMap& map) {
-  return std::visit([where](const auto& one) { return check(where, one); }, map);
+  return std::visit([where](const auto& one) { return check_map(where, one); }, map);
 }
 
 Status check_map_use(std::string_view where, const PositionMap& map, KeyState keys, Mask mask) {
