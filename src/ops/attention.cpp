@@ -22,7 +22,7 @@ using job::WeightsCall;
 /// The backend of a call that has passed its checks.
 Result<const Backend*> backend_of(const Status& checked, Device device) {
   if (!checked) return checked;
-  const Result<const Backend*> chosen = backend::choose(device);
+  Result<const Backend*> chosen = backend::choose(device);
   if (chosen.ok() && (*chosen)->attention == nullptr) return backend::not_there(**chosen);
   return chosen;
 }

@@ -16,7 +16,7 @@ constexpr std::size_t kMostTerms = 64;  // far beyond any model
 Status wrong(const std::string& where, const std::string& text) { return Status::invalid(where + ": " + text); }
 
 /// What a spec inside of a scheme says, with the place of it.
-Status placed(const std::string& where, Status status) { return status ? Status() : wrong(where, status.message()); }
+Status placed(const std::string& where, const Status& status) { return status ? Status() : wrong(where, status.message()); }
 
 Status check_scale(const std::string& where, const std::optional<double>& scale) {
   return scale ? check_finite(where, "scale", *scale) : Status();
