@@ -68,13 +68,13 @@ Status plan_content(const PlainScheme& /*content*/, AttentionContent& /*out*/) {
 Status plan_content(const RotaryScheme& content, AttentionContent& out) {
   const Result<Rotary> rotary = Rotary::make(content.rotary);
   if (!rotary) return rotary.status();
-  out.emplace<RotaryContent>(*rotary, content.keys, content.map);
+  out.emplace<RotaryContent>(RotaryContent{*rotary, content.keys, content.map});
   return {};
 }
 Status plan_content(const XposScheme& content, AttentionContent& out) {
   const Result<Rotary> rotary = Rotary::make(content.rotary);
   if (!rotary) return rotary.status();
-  out.emplace<XposContent>(*rotary, content.gamma, content.scale_base);
+  out.emplace<XposContent>(XposContent{*rotary, content.gamma, content.scale_base});
   return {};
 }
 
@@ -196,7 +196,9 @@ Result<Attention> Attention::make(const AttentionScheme& scheme) {
   return spec::without_exceptions([&]() -> Result<Attention> {
     Result<std::string> text = spec_to_json(scheme);  // checks it
     if (!text) return text.status();
-    const auto plan = std::make_shared<Plan>(scheme, *std::move(text), AttentionSpec());
+    const auto plan = std::make_shared<Plan>();
+    plan->scheme = scheme;
+    plan->text = *std::move(text);
     if (Status s = plan_spec(scheme, plan->spec); !s) return s;
     return Attention(plan);
   });
