@@ -50,7 +50,7 @@ class Made {
       : call_(call), query_tiles_(cut(call.queries, attend::kQueryTile)), key_tiles_(cut(call.keys, attend::kKeyTile)) {
     const auto queries = static_cast<std::int64_t>(call.queries.size());
     const auto keys = static_cast<std::int64_t>(call.keys.size());
-    job.shape = {1, queries, keys, call.heads, call.heads, 4, 4, 16, 16};
+    job.shape = {{1, queries, keys, call.heads, call.heads, 4, 4}, 16, 16};
     job.arithmetic = dtype_of<T>;
     job.query_positions = call.queries.data();
     job.key_positions = call.keys.data();
