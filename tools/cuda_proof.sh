@@ -7,17 +7,17 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 library=build/dev/libphasor.a folder=build/cuda
 nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc) || { echo "cuda: NOT COMPILED: no nvcc on the PATH nor in /usr/local/cuda/bin"; exit 0; }
 mkdir -p "$folder"
-arch=sm_${CUDA_ARCH:-90}
-# --fmad=false and -ffp-contract=off: the rotation is never fused, on either side. The assembler does not optimise: nothing of it runs here, and that
-# takes minutes.
-flags=(-std=c++20 -O3 "-arch=$arch" -Xptxas=-O1 --expt-relaxed-constexpr --fmad=false -Xcompiler=-ffp-contract=off -Iinclude -Isrc -Itests)
+# Code of the virtual machine only: nothing of it runs here, and the assembler would take five minutes. tools/gpu_test.sh makes real code.
+arch=-gencode=arch=compute_${CUDA_ARCH:-90},code=compute_${CUDA_ARCH:-90}
+# --fmad=false and -ffp-contract=off: the rotation is never fused, on either side.
+flags=(-std=c++20 -O3 "$arch" --expt-relaxed-constexpr --fmad=false -Xcompiler=-ffp-contract=off -Iinclude -Isrc -Itests)
 mapfile -t sources < <(find src tests bench -name '*.cu' | sort)
 object_of() { echo "$folder/$(tr / _ <<<"$1").o"; }
 for source in "${sources[@]}" tests/cuda/random_calls.cpp; do printf '%s\0%s\0' "$source" "$(object_of "$source")"; done |
   xargs -0 -P "$(nproc)" -n 2 bash -c '"${@:1:$#-2}" -c "${@: -2:1}" -o "${@: -1}" || exit 255' - "$nvcc" "${flags[@]}"
 
 # program NAME OBJECTS...: those of the backend come before the library, whose part for builds without CUDA then is not taken.
-program() { "$nvcc" "-arch=$arch" "${@:2}" "$folder"/src_*.o "$library" -lgomp -o "$folder/$1"; }
+program() { "$nvcc" "$arch" "${@:2}" "$folder"/src_*.o "$library" -lgomp -o "$folder/$1"; }
 program cuda_proof "$(object_of tests/cuda/proof.cu)"
 program gpu_rotary "$(object_of tests/cuda/gpu_rotary.cu)" "$(object_of tests/cuda/random_calls.cpp)"
 program rotary_bench "$(object_of bench/gpu/rotary_bench.cu)"

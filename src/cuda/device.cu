@@ -14,9 +14,9 @@ Status status_of(const char* where, cudaError_t error) {
 
 CurrentDevice::CurrentDevice(const char* where, Device device) {
   int current = 0;
-  status_ = status_of(where, cudaGetDevice(&current));
+  (void)(status_ = status_of(where, cudaGetDevice(&current)));  // nvcc takes an assignment for a value that is ignored
   if (!status_ || current == device.index) return;
-  status_ = status_of(where, cudaSetDevice(device.index));
+  (void)(status_ = status_of(where, cudaSetDevice(device.index)));
   if (status_.ok()) before_ = current;
 }
 CurrentDevice::~CurrentDevice() {
