@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "cuda/rotary/element.hpp"
 #include "job/rotary.hpp"
 #include "math/sincos.hpp"
 
@@ -17,31 +18,9 @@ using phasor::job::RowSource;
 namespace math = phasor::math;
 
 template <DType dtype>
-using Storage = std::conditional_t<dtype == DType::f64, double, std::conditional_t<dtype == DType::f32, float, std::uint16_t>>;
+using Storage = typename phasor::cuda::Element<dtype>::Storage;
 template <DType dtype>
-using Value = std::conditional_t<dtype == DType::f64, double, float>;
-
-template <DType dtype>
-PHASOR_HD inline Value<dtype> widen(Storage<dtype> x) {
-  if constexpr (dtype == DType::f16) {
-    return math::widen_f16(math::One<float>(), math::u32{x});
-  } else if constexpr (dtype == DType::bf16) {
-    return math::widen_bf16(math::One<float>(), math::u32{x});
-  } else {
-    return x;
-  }
-}
-
-template <DType dtype>
-PHASOR_HD inline Storage<dtype> narrow(Value<dtype> x) {
-  if constexpr (dtype == DType::f16) {
-    return static_cast<std::uint16_t>(math::narrow_f16(math::One<float>(), x));
-  } else if constexpr (dtype == DType::bf16) {
-    return static_cast<std::uint16_t>(math::narrow_bf16(math::One<float>(), x));
-  } else {
-    return x;
-  }
-}
+using Value = typename phasor::cuda::Element<dtype>::Value;
 
 /// Cosine and sine of one pair at one position, the sign of the sine applied. A row at position 0 and the trailing pairs that never turn
 /// have the sine +0 whatever its sign, as in src/cpu/rotary/rows.inl.
@@ -81,6 +60,7 @@ PHASOR_HD inline std::int64_t threads_of(const RotateJob& job, int operand) {
 template <DType dtype>
 PHASOR_HD inline void rotate_thread(const RotateJob& job, int operand, std::int64_t thread) {
   using T = Value<dtype>;
+  using E = phasor::cuda::Element<dtype>;
   const phasor::job::Operand& x = job.operands[operand];
   const std::int64_t a_head = job.head_dim - job.pairs;
   const std::int64_t item = thread % a_head;
@@ -106,9 +86,9 @@ PHASOR_HD inline void rotate_thread(const RotateJob& job, int operand, std::int6
     out[job.offset + to.y] = second;
     return;
   }
-  const math::Pair<T> turned = math::rotate<T>({widen<dtype>(first), widen<dtype>(second)}, {row.x, row.x}, {row.y, row.y});
-  out[job.offset + to.x] = narrow<dtype>(turned.x);
-  out[job.offset + to.y] = narrow<dtype>(turned.y);
+  const math::Pair<T> turned = math::rotate<T>({E::widen(first), E::widen(second)}, {row.x, row.x}, {row.y, row.y});
+  out[job.offset + to.x] = E::narrow(turned.x);
+  out[job.offset + to.y] = E::narrow(turned.y);
 }
 
 }  // namespace proof

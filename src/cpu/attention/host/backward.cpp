@@ -28,7 +28,7 @@ bool wants_any(const TermGradient& g) {
 /// Takes memory of the job's T, whatever that is.
 class Buffers {
  public:
-  Buffers(Arena& arena, const attend::AttentionJob& job) : arena_(&arena), size_(bytes_of(job.arithmetic)) {}
+  Buffers(Arena& arena, const AttentionJob& job) : arena_(&arena), size_(bytes_of(job.arithmetic)) {}
   void* take(std::int64_t count, bool wanted = true) const { return wanted ? arena_->take_bytes(count * size_) : nullptr; }
 
  private:
@@ -37,9 +37,9 @@ class Buffers {
 };
 
 /// Gradients by q and k, as contents have them and as given.
-void take_gradients(const Call& call, const Buffers& buffers, attend::AttentionJob& job) {
-  const attend::AttentionShape& s = job.shape;
-  attend::BackwardJob& b = job.backward;
+void take_gradients(const Call& call, const Buffers& buffers, AttentionJob& job) {
+  const AttentionShape& s = job.shape;
+  BackwardJob& b = job.backward;
   const std::int64_t q_size = b.parts * s.batch * s.heads * s.queries * s.padded_width;
   const std::int64_t k_size = s.batch * s.key_heads * s.keys * s.padded_width;
   for (int c = 0; c < job.content_count; ++c) {
@@ -56,8 +56,8 @@ void take_gradients(const Call& call, const Buffers& buffers, attend::AttentionJ
 /// Everything of the job but what only the call itself has: what was saved.
 Status lay_out(const Call& call, Arena& arena, Prepared& prepared) {
   if (Status s = prepare(call, arena, prepared); !s) return s;
-  attend::AttentionJob& job = prepared.job;
-  attend::BackwardJob& b = job.backward;
+  AttentionJob& job = prepared.job;
+  BackwardJob& b = job.backward;
   const job::AttentionBackwardJob& gradients = *call.gradients;
   b.q_out = gradients.q;
   b.k_out = gradients.k;
@@ -77,7 +77,7 @@ Status lay_out(const Call& call, Arena& arena, Prepared& prepared) {
 }
 
 /// Sums of slots, in order, added to the caller's tensor; heads may share.
-void add_shift_gradient(const attend::AttentionJob& job, const TensorView& out) {
+void add_shift_gradient(const AttentionJob& job, const TensorView& out) {
   const std::int64_t heads = job.shape.heads;
   if (heads == 0) return;
   const std::int64_t slots = slots_of(job);
@@ -112,7 +112,7 @@ void finish_terms(const Call& call, Prepared& prepared) {
 Status run_all(const Call& call, Prepared& prepared) {
   const Result<const cpu::AttentionBackwardKernels*> kernels = cpu::active_attention_backward();
   if (!kernels) return kernels.status();
-  const attend::AttentionJob& job = prepared.job;
+  const AttentionJob& job = prepared.job;
   const auto run = [&](cpu::BackwardStage stage) {
     run_each(*call.runner, job.strips, [&](std::int64_t strip) { (*kernels)->backward(job, stage, strip); });
   };
@@ -136,7 +136,7 @@ Status backward_all(const Call& call, const Workspace& workspace) {
   if (Status s = lay_out(call, arena, prepared); !s) return s;
   if (Status s = arena.check(call.where); !s) return s;
   const AttentionSaved& saved = call.gradients->saved;
-  attend::BackwardJob& b = prepared.job.backward;
+  BackwardJob& b = prepared.job.backward;
   b.out = saved.out;
   b.lse = saved.lse;
   b.out_gradient = saved.out_gradient;
@@ -151,11 +151,11 @@ bool has_cope(const job::AttentionJob& asked) {
                      [](const job::AttentionTermJob& term) { return term.kind == job::TermKind::cope; });
 }
 
-std::int64_t backward_parts(const job::AttentionJob& asked, const attend::AttentionJob& job) {
+std::int64_t backward_parts(const job::AttentionJob& asked, const AttentionJob& job) {
   if (has_cope(asked)) return 1;  // its counts run over all key tiles, in order
   const std::int64_t tasks = static_cast<std::int64_t>(job.sequences.size()) * job.shape.key_heads;
   if (tasks == 0 || tasks >= kEnoughTasks) return 1;
-  const std::int64_t tiles = (job.shape.keys + attend::kKeyTile - 1) / attend::kKeyTile;
+  const std::int64_t tiles = (job.shape.keys + kKeyTile - 1) / kKeyTile;
   return std::clamp<std::int64_t>((kEnoughTasks + tasks - 1) / tasks, 1, std::max<std::int64_t>(tiles, 1));
 }
 

@@ -16,6 +16,6 @@ namespace phasor::attend {
 /// The job has its shape and its sequences by then.
 /// Whether some term counts keys over all of them, in order.
 bool has_cope(const job::AttentionJob& asked);
-std::int64_t backward_parts(const job::AttentionJob& asked, const attend::AttentionJob& job);
+std::int64_t backward_parts(const job::AttentionJob& asked, const AttentionJob& job);
 
 }  // namespace phasor::attend

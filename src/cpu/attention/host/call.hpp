@@ -10,7 +10,7 @@
 
 namespace phasor::attend {
 
-attend::DropoutJob dropout_of(const Dropout& dropout);
+DropoutJob dropout_of(const Dropout& dropout);
 
 /// Positions farther than this from 0 are an error, so that distances do not overflow.
 constexpr std::int64_t kFarthest = std::int64_t{1} << 61;

@@ -24,7 +24,7 @@ enum class Which : std::uint8_t { queries, keys };
 constexpr double kMostDecay = 32;
 
 /// Positions of one side as the job has them.
-Positions positions_of(const attend::AttentionJob& job, Which which) {
+Positions positions_of(const AttentionJob& job, Which which) {
   const bool queries = which == Which::queries;
   const std::int64_t stride = queries ? job.query_position_stride : job.key_position_stride;
   const std::int64_t tokens = queries ? job.shape.queries : job.shape.keys;
@@ -35,7 +35,7 @@ Positions positions_of(const attend::AttentionJob& job, Which which) {
 }
 
 /// Where a side is rotated: at the caller's positions where they have several axes, else at the job's.
-Positions rotary_positions(const Call& call, const attend::AttentionJob& job, Which which) {
+Positions rotary_positions(const Call& call, const AttentionJob& job, Which which) {
   const job::SidePositions& side = which == Which::queries ? call.asked->query_positions : call.asked->key_positions;
   return side.given && side.at.data != nullptr && side.at.shape[0] > 1 ? side.at : positions_of(job, which);
 }
@@ -114,12 +114,12 @@ std::vector<double> log_zeta(const job::ContentJob& content, std::int64_t padded
 /// Multiplies x, (B, T, H, D) of T, by exp(sign log_zeta (position - that of its tile)): what the copies hold, and their gradients need.
 template <class T>
 void multiply_decay(const TensorView& x, const Prepared& prepared, Which which, const Runner& runner) {
-  const attend::AttentionJob& job = prepared.job;
+  const AttentionJob& job = prepared.job;
   const bool queries = which == Which::queries;
-  const std::span<const attend::TokenTile> tiles = queries ? job.query_tiles : job.key_tiles;
+  const std::span<const TokenTile> tiles = queries ? job.query_tiles : job.key_tiles;
   const Positions at = positions_of(job, which);
   run_each(runner, static_cast<std::int64_t>(tiles.size()), [&](std::int64_t n) {
-    const attend::TokenTile& tile = tiles[static_cast<std::size_t>(n)];
+    const TokenTile& tile = tiles[static_cast<std::size_t>(n)];
     const std::int64_t batch = job.sequences[static_cast<std::size_t>(tile.sequence)].batch;
     for (std::int64_t t = tile.first; t < tile.first + tile.count; ++t) {
       const std::int64_t place = static_cast<const std::int64_t*>(at.data)[batch * at.strides[1] + t] - tile.min_position;
@@ -139,16 +139,16 @@ TensorView writable(const ConstTensorView& v) { return {const_cast<void*>(v.data
 // ---- Contents ----
 
 /// Which pass a score takes.
-void make_rule(const job::MapJob& map, attend::AttentionJob& job) {
+void make_rule(const job::MapJob& map, AttentionJob& job) {
   job.content_count = passes_of(job::position_map_of(map));
   const bool chunks = map.kind == job::MapKind::dual_chunk;
-  job.rule = chunks ? attend::ContentRule::chunk : attend::ContentRule::window;
+  job.rule = chunks ? ContentRule::chunk : ContentRule::window;
   job.rule_size = chunks ? map.chunk - map.local : map.window;
 }
 
 Status make_rotary(const Call& call, Arena& arena, Prepared& out) {
   const job::ContentJob& content = call.asked->content;
-  attend::AttentionJob& job = out.job;
+  AttentionJob& job = out.job;
   const bool mapped = content.map.kind != job::MapKind::none;
   if (mapped) make_rule(content.map, job);
   for (int c = 0; c < job.content_count; ++c) {
@@ -164,7 +164,7 @@ Status make_rotary(const Call& call, Arena& arena, Prepared& out) {
     job.contents[c] = {job.q, job.k};
     if (Status s = rotated_copy(of_q, *call.runner, arena, job.contents[c].q); !s) return s;
     if (content.keys_rotated) continue;
-    if (job.rule == attend::ContentRule::chunk && c > 0) {
+    if (job.rule == ContentRule::chunk && c > 0) {
       job.contents[c].k = job.contents[0].k;  // a dual chunk has its keys at one place for every pass
     } else if (Status s = rotated_copy(of_k, *call.runner, arena, job.contents[c].k); !s) {
       return s;
@@ -175,7 +175,7 @@ Status make_rotary(const Call& call, Arena& arena, Prepared& out) {
 
 Status make_xpos(const Call& call, Arena& arena, Prepared& out) {
   const job::ContentJob& content = call.asked->content;
-  attend::AttentionJob& job = out.job;
+  AttentionJob& job = out.job;
   out.log_zeta = log_zeta(content, job.shape.padded_width);
   job.decay = {.present = true, .log_zeta = out.log_zeta.data()};
   out.rotated_at[0] = {rotary_positions(call, job, Which::queries), rotary_positions(call, job, Which::keys)};
@@ -195,7 +195,7 @@ Status make_xpos(const Call& call, Arena& arena, Prepared& out) {
 Status check_map_positions(const Call& call, const Prepared& out) {
   if (call.asked->content.map.kind == job::MapKind::none) return {};
   for (const auto& [name, tiles] : {std::pair{"q", &out.query_tiles}, {"k", &out.key_tiles}}) {
-    for (const attend::TokenTile& tile : *tiles) {
+    for (const TokenTile& tile : *tiles) {
       if (tile.min_position >= 0) continue;
       return error(call.where, "content has a map and {} has position {}, wanted none below 0", name, tile.min_position);
     }
@@ -205,7 +205,7 @@ Status check_map_positions(const Call& call, const Prepared& out) {
 
 void make_shift(const ConstTensorView& v, Arena& arena, Prepared& out) {
   if (v.data == nullptr) return;
-  const attend::AttentionShape& s = out.job.shape;
+  const AttentionShape& s = out.job.shape;
   void* const shift = arena.take_bytes(s.heads * s.padded_width * bytes_of(out.job.arithmetic));
   out.job.content_shift = shift;
   if (shift == nullptr) return;
@@ -238,9 +238,9 @@ struct Undo {
   void* raw;
 };
 Status undo(const Undo& side, const Prepared& prepared, const Runner& runner) {
-  const attend::AttentionJob& job = prepared.job;
+  const AttentionJob& job = prepared.job;
   if (side.gradient == nullptr || side.raw == nullptr || side.gradient == side.raw) return {};
-  const attend::AttentionShape& s = job.shape;
+  const AttentionShape& s = job.shape;
   const bool queries = side.which == Which::queries;
   const std::int64_t heads = queries ? s.heads : s.key_heads;
   const std::int64_t tokens = queries ? s.queries : s.keys;
@@ -285,7 +285,7 @@ Status make_contents(const Call& call, Arena& arena, Prepared& out) {
 }
 
 Status undo_contents(const Call& call, const Prepared& prepared) {
-  const attend::AttentionJob& job = prepared.job;
+  const AttentionJob& job = prepared.job;
   const job::ContentJob& content = call.asked->content;
   if (content.kind == job::ContentKind::plain) return {};
   for (int c = 0; c < job.content_count; ++c) {

@@ -41,7 +41,7 @@ std::int64_t position_of(const Side& side, const Tokens& tokens, std::int64_t t)
 
 std::int64_t count_of(const Integers& starts, std::int64_t n) { return job::at(starts, n + 1) - job::at(starts, n); }
 
-bool hides_some(const KeyMask& mask, std::int64_t batch, const attend::TokenTile& tile) {
+bool hides_some(const KeyMask& mask, std::int64_t batch, const TokenTile& tile) {
   const std::uint8_t* at = mask.data + batch * mask.strides[0] + tile.first * mask.strides[1];
   for (std::int64_t t = 0; t < tile.count; ++t) {
     if (at[t * mask.strides[1]] == 0) return true;
@@ -54,7 +54,7 @@ Status beyond(const char* where, const Side& side, std::int64_t t, std::int64_t 
 }
 
 /// The tile that begins at token t: as many as it may hold.
-Status next_tile(const char* where, const Side& side, const Tokens& tokens, std::int64_t t, attend::TokenTile& tile) {
+Status next_tile(const char* where, const Side& side, const Tokens& tokens, std::int64_t t, TokenTile& tile) {
   const std::int64_t start = position_of(side, tokens, t);
   tile = {.sequence = tokens.sequence, .first = t, .count = 0, .min_position = start, .max_position = start, .consecutive = true};
   std::int64_t most = std::min(side.tile, tokens.end - t);
@@ -78,9 +78,9 @@ Status next_tile(const char* where, const Side& side, const Tokens& tokens, std:
   return {};
 }
 
-Status cut(const char* where, const Side& side, const Tokens& tokens, std::vector<attend::TokenTile>& tiles) {
+Status cut(const char* where, const Side& side, const Tokens& tokens, std::vector<TokenTile>& tiles) {
   for (std::int64_t t = tokens.first; t < tokens.end; t += tiles.back().count) {
-    attend::TokenTile& tile = tiles.emplace_back();
+    TokenTile& tile = tiles.emplace_back();
     if (Status s = next_tile(where, side, tokens, t, tile); !s) return s;
     if (side.mask != nullptr && side.mask->data != nullptr) tile.masked = hides_some(*side.mask, tokens.batch, tile);
   }
@@ -105,7 +105,7 @@ struct Pair {
   Tokens queries;
   Tokens keys;
 };
-Pair tokens_of(const Call& call, const attend::AttentionShape& shape, std::int64_t n) {
+Pair tokens_of(const Call& call, const AttentionShape& shape, std::int64_t n) {
   const job::VisibilityJob& see = call.asked->visibility;
   Pair pair = {{n, n, 0, shape.queries, shape.keys - shape.queries}, {n, n, 0, shape.keys, 0}};
   if (!is_varlen(see)) return pair;
@@ -119,8 +119,7 @@ Pair tokens_of(const Call& call, const attend::AttentionShape& shape, std::int64
 /// Over all sequences; both 0 where none has queries and keys.
 void find_distances(Prepared& out) {
   DistanceRange range;
-  for (const attend::Sequence& sequence : out.sequences)
-    range = joined(range, distances_of(out.job, sequence, attend::key_tiles_of(sequence, 0, 1)));
+  for (const Sequence& sequence : out.sequences) range = joined(range, distances_of(out.job, sequence, key_tiles_of(sequence, 0, 1)));
   if (range.empty()) return;
   out.min_distance = range.low;
   out.max_distance = range.high;
@@ -145,9 +144,8 @@ PositionArray make_positions(const Side& side, std::span<const Tokens> sequences
 }
 
 /// Limits that hide nothing are none, and those that hide all are just that: sums with them cannot overflow.
-attend::MaskJob mask_of(const job::VisibilityJob& see, const Prepared& out) {
-  attend::MaskJob mask = {
-      .causal = see.causal, .key_mask = see.key_mask.data, .mask_strides = {see.key_mask.strides[0], see.key_mask.strides[1]}};
+MaskJob mask_of(const job::VisibilityJob& see, const Prepared& out) {
+  MaskJob mask = {.causal = see.causal, .key_mask = see.key_mask.data, .mask_strides = {see.key_mask.strides[0], see.key_mask.strides[1]}};
   if (see.left < out.max_distance) mask.left = std::max(see.left, out.min_distance - 1);
   if (see.right < -out.min_distance) mask.right = std::max(see.right, -out.max_distance - 1);
   return mask;
@@ -158,9 +156,9 @@ attend::MaskJob mask_of(const job::VisibilityJob& see, const Prepared& out) {
 Status make_layout(const Call& call, std::int64_t span, Arena& arena, Prepared& out) {
   const job::AttentionJob& asked = *call.asked;
   const job::VisibilityJob& see = asked.visibility;
-  const attend::AttentionShape& shape = out.job.shape;
-  const Side queries = {"q", &asked.query_positions, see.query_starts, shape.queries, attend::kQueryTile, span, nullptr};
-  const Side keys = {"k", &asked.key_positions, see.key_starts, shape.keys, attend::kKeyTile, span, &see.key_mask};
+  const AttentionShape& shape = out.job.shape;
+  const Side queries = {"q", &asked.query_positions, see.query_starts, shape.queries, kQueryTile, span, nullptr};
+  const Side keys = {"k", &asked.key_positions, see.key_starts, shape.keys, kKeyTile, span, &see.key_mask};
   if (is_varlen(see)) {
     if (Status s = check_starts(call.where, "query_starts", see.query_starts, shape.queries); !s) return s;
     if (Status s = check_starts(call.where, "key_starts", see.key_starts, shape.keys); !s) return s;
@@ -170,7 +168,7 @@ Status make_layout(const Call& call, std::int64_t span, Arena& arena, Prepared& 
   std::vector<Tokens> key_tokens;
   for (std::int64_t n = 0; n < count; ++n) {
     const Pair pair = tokens_of(call, shape, n);
-    attend::Sequence& sequence = out.sequences.emplace_back();
+    Sequence& sequence = out.sequences.emplace_back();
     sequence.batch = pair.queries.batch;
     sequence.first_query_tile = static_cast<std::int64_t>(out.query_tiles.size());
     sequence.first_key_tile = static_cast<std::int64_t>(out.key_tiles.size());

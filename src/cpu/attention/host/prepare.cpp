@@ -19,7 +19,7 @@ namespace {
 /// Queries of a sequence, at most, for the keys to be read where they are, a block of them a task: decoding.
 constexpr std::int64_t kDecodeQueries = 8;
 
-std::int64_t queries_of(const attend::AttentionJob& job, const attend::Sequence& sequence) {
+std::int64_t queries_of(const AttentionJob& job, const Sequence& sequence) {
   std::int64_t count = 0;
   for (std::int64_t t = sequence.first_query_tile; t < sequence.end_query_tile; ++t)
     count += job.query_tiles[static_cast<std::size_t>(t)].count;
@@ -28,28 +28,27 @@ std::int64_t queries_of(const attend::AttentionJob& job, const attend::Sequence&
 
 /// How many blocks of keys the tasks of a decoding call are made of; 0: it does not decode. By shapes only: threads change no bits. CoPE
 /// counts keys over all blocks.
-std::int64_t key_splits_of(const Call& call, const attend::AttentionJob& job) {
+std::int64_t key_splits_of(const Call& call, const AttentionJob& job) {
   if (call.gradients != nullptr || call.weights || has_cope(*call.asked)) return 0;
   std::int64_t splits = 1;
-  for (const attend::Sequence& sequence : job.sequences) {
+  for (const Sequence& sequence : job.sequences) {
     if (queries_of(job, sequence) > kDecodeQueries) return 0;
     const std::int64_t tiles = sequence.end_key_tile - sequence.first_key_tile;
-    splits = std::max(splits, (tiles + attend::kSplitTiles - 1) / attend::kSplitTiles);
+    splits = std::max(splits, (tiles + kSplitTiles - 1) / kSplitTiles);
   }
-  const attend::AttentionShape& s = job.shape;
+  const AttentionShape& s = job.shape;
   std::int64_t partial = s.batch * s.queries * s.heads;
   const bool vast = __builtin_mul_overflow(partial, splits * s.padded_value_width, &partial) || partial > std::int64_t{1} << 50;
   return vast ? 0 : splits;
 }
 
-void take_panels(const Call& call, Arena& arena, attend::AttentionJob& job) {
+void take_panels(const Call& call, Arena& arena, AttentionJob& job) {
   if (job.key_splits > 0) return;
-  const std::int64_t tokens =
-      job.shape.key_heads * static_cast<std::int64_t>(job.key_tiles.size()) * attend::kKeyTile * bytes_of(job.arithmetic);
+  const std::int64_t tokens = job.shape.key_heads * static_cast<std::int64_t>(job.key_tiles.size()) * kKeyTile * bytes_of(job.arithmetic);
   const bool backward = call.gradients != nullptr;
-  attend::Panels& panels = job.panels;
+  Panels& panels = job.panels;
   for (int c = 0; c < job.content_count; ++c) {
-    if (c > 0 && job.rule == attend::ContentRule::chunk) {  // one set of keys for every pass
+    if (c > 0 && job.rule == ContentRule::chunk) {  // one set of keys for every pass
       panels.keys_transposed[c] = panels.keys_transposed[0];
       panels.keys[c] = panels.keys[0];
       continue;
@@ -90,7 +89,7 @@ Status make_terms(const Call& call, Arena& arena, Prepared& out) {
 }  // namespace
 
 Status prepare(const Call& call, Arena& arena, Prepared& out) {
-  attend::AttentionJob& job = out.job;
+  AttentionJob& job = out.job;
   job.shape = {job::shape_of(*call.asked), padded(call.asked->q.shape[3]), padded(call.asked->v.shape[3])};
   job.q = call.asked->q;
   job.k = call.asked->k;
@@ -125,16 +124,16 @@ TermContext context_of(const Call& call, Prepared& prepared, std::size_t term) {
 }
 
 void take_scratch(const ScratchNeeds& needs, Arena& arena, Prepared& prepared) {
-  attend::AttentionJob& job = prepared.job;
+  AttentionJob& job = prepared.job;
   std::int64_t used = needs.loops;
   prepared.term_scratch.clear();
-  for (const attend::TermJob& term : job.terms) {
+  for (const TermJob& term : job.terms) {
     used = (used + 31) / 32 * 32;  // every buffer begins at a line of the cache
     prepared.term_scratch.push_back(used);
     used += std::visit([&](const auto& made) { return scratch_of(made, job, needs.backward); }, term);
   }
   job.term_scratch = prepared.term_scratch.data();
-  job.strips = std::clamp<std::int64_t>(needs.tasks, 1, attend::kMaxStrips);
+  job.strips = std::clamp<std::int64_t>(needs.tasks, 1, kMaxStrips);
   job.scratch_bytes = (used * bytes_of(job.arithmetic) + 63) / 64 * 64;
   job.scratch = arena.take<std::byte>(job.strips * job.scratch_bytes);
 }

@@ -22,20 +22,20 @@ struct ContentPositions {
 
 /// Stays where it is: the job points into it.
 struct Prepared {
-  attend::AttentionJob job;
-  std::vector<attend::TermJob> terms;  // job.terms is a span of them
+  AttentionJob job;
+  std::vector<TermJob> terms;  // job.terms is a span of them
   std::int64_t min_distance = 0;
   std::int64_t max_distance = 0;
   // What job and contexts point to. Filled without memory, too, unlike all that lies in the arena.
-  std::vector<attend::Sequence> sequences = {};
-  std::vector<attend::SequenceGroup> groups = {};
-  std::vector<attend::TokenTile> query_tiles = {};
-  std::vector<attend::TokenTile> key_tiles = {};
+  std::vector<Sequence> sequences = {};
+  std::vector<SequenceGroup> groups = {};
+  std::vector<TokenTile> query_tiles = {};
+  std::vector<TokenTile> key_tiles = {};
   std::vector<double> log_zeta = {};
   std::vector<std::int64_t> term_scratch = {};
   std::vector<std::string> term_names = {};
   std::vector<BiasNumbers> biases = {};  // of each term; empty but for biases
-  ContentPositions rotated_at[attend::kMaxContents] = {};
+  ContentPositions rotated_at[kMaxContents] = {};
 
   Prepared() = default;
   Prepared(const Prepared&) = delete;

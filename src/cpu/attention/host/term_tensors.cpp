@@ -49,7 +49,7 @@ void add_to_element(const TensorView& v, const RowIndex& row, std::int64_t chann
   job::store_element(v.data, v.dtype, index, job::load_element(v.data, v.dtype, index) + x);
 }
 
-void* pack_rows(const ConstTensorView& v, const Packing& packing, const attend::AttentionJob& job, Arena& arena) {
+void* pack_rows(const ConstTensorView& v, const Packing& packing, const AttentionJob& job, Arena& arena) {
   const std::int64_t rows = v.shape[1];
   const std::int64_t heads = heads_of(v);
   void* const memory = arena.take_bytes(heads * rows * packing.padded * bytes_of_arithmetic(job));
@@ -66,7 +66,7 @@ void* pack_rows(const ConstTensorView& v, const Packing& packing, const attend::
   return memory;
 }
 
-void* pack_columns(const ConstTensorView& v, const Packing& packing, const attend::AttentionJob& job, Arena& arena) {
+void* pack_columns(const ConstTensorView& v, const Packing& packing, const AttentionJob& job, Arena& arena) {
   const std::int64_t heads = heads_of(v);
   const std::int64_t size = job.shape.padded_width * packing.padded;
   void* const memory = arena.take_bytes(heads * size * bytes_of_arithmetic(job));
@@ -84,14 +84,14 @@ void* pack_columns(const ConstTensorView& v, const Packing& packing, const atten
   return memory;
 }
 
-void* take_sums(std::int64_t count, const attend::AttentionJob& job, Arena& arena) {
+void* take_sums(std::int64_t count, const AttentionJob& job, Arena& arena) {
   const std::int64_t bytes = slots_of(job) * count * bytes_of_arithmetic(job);
   void* const memory = arena.take_bytes(bytes);
   if (memory != nullptr) std::memset(memory, 0, static_cast<std::size_t>(bytes));
   return memory;
 }
 
-double sum_of_slots(const void* sums, std::int64_t count, const attend::AttentionJob& job, std::int64_t head, std::int64_t index) {
+double sum_of_slots(const void* sums, std::int64_t count, const AttentionJob& job, std::int64_t head, std::int64_t index) {
   double sum = 0;
   with_arithmetic(job.arithmetic, [&]<class T>(T) {
     const T* const at = static_cast<const T*>(sums) + index;
@@ -101,7 +101,7 @@ double sum_of_slots(const void* sums, std::int64_t count, const attend::Attentio
   return sum;
 }
 
-PositionRange query_range(const job::AttentionJob& asked, const attend::AttentionShape& shape) {
+PositionRange query_range(const job::AttentionJob& asked, const AttentionShape& shape) {
   if (shape.queries == 0 || shape.batch == 0) return {};
   if (asked.query_positions.given) return range_of(asked.query_positions.at, shape.batch, shape.queries);
   const Integers& starts = asked.visibility.query_starts;
@@ -117,7 +117,7 @@ PositionRange query_range(const job::AttentionJob& asked, const attend::Attentio
   return range;
 }
 
-PositionRange key_range(const job::AttentionJob& asked, const attend::AttentionShape& shape) {
+PositionRange key_range(const job::AttentionJob& asked, const AttentionShape& shape) {
   if (shape.keys == 0 || shape.batch == 0) return {};
   if (asked.key_positions.given) return range_of(asked.key_positions.at, shape.batch, shape.keys);
   const Integers& starts = asked.visibility.key_starts;

@@ -37,7 +37,7 @@ void with_arithmetic(DType arithmetic, const Body& body) {
     body(float{});
   }
 }
-inline std::int64_t bytes_of_arithmetic(const attend::AttentionJob& job) { return bytes_of(job.arithmetic); }
+inline std::int64_t bytes_of_arithmetic(const AttentionJob& job) { return bytes_of(job.arithmetic); }
 
 /// Heads that a packed table has: 1 where it is shared.
 inline std::int64_t heads_of(const ConstTensorView& v) { return v.shape[2]; }
@@ -47,17 +47,17 @@ struct Packing {
   std::int64_t padded;  // numbers of a row
   double factor = 1;
 };
-void* pack_rows(const ConstTensorView& v, const Packing& packing, const attend::AttentionJob& job, Arena& arena);
+void* pack_rows(const ConstTensorView& v, const Packing& packing, const AttentionJob& job, Arena& arena);
 /// Its transpose: (heads of v, padded_width of the job, padded) T, column r row r.
-void* pack_columns(const ConstTensorView& v, const Packing& packing, const attend::AttentionJob& job, Arena& arena);
+void* pack_columns(const ConstTensorView& v, const Packing& packing, const AttentionJob& job, Arena& arena);
 
 /// `count` T of zeros for each slot of the backward's sums; null without memory.
-void* take_sums(std::int64_t count, const attend::AttentionJob& job, Arena& arena);
+void* take_sums(std::int64_t count, const AttentionJob& job, Arena& arena);
 /// The sum over slots, in their order, of element `index` of their sums, of one head.
-double sum_of_slots(const void* sums, std::int64_t count, const attend::AttentionJob& job, std::int64_t head, std::int64_t index);
+double sum_of_slots(const void* sums, std::int64_t count, const AttentionJob& job, std::int64_t head, std::int64_t index);
 
 /// The least and the greatest position of a side, as the spec says, without the job's arrays: they may have no memory.
-PositionRange query_range(const job::AttentionJob& asked, const attend::AttentionShape& shape);
-PositionRange key_range(const job::AttentionJob& asked, const attend::AttentionShape& shape);
+PositionRange query_range(const job::AttentionJob& asked, const AttentionShape& shape);
+PositionRange key_range(const job::AttentionJob& asked, const AttentionShape& shape);
 
 }  // namespace phasor::attend

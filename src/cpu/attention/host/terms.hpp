@@ -17,7 +17,7 @@ namespace phasor::attend {
 /// null (positions are not known: sizes may depend on shapes and on the span of distances only).
 struct TermContext {
   const job::AttentionJob* asked;
-  const attend::AttentionJob* job;
+  const AttentionJob* job;
   const Runner* runner;
   std::int64_t min_distance;  // over all pairs of queries and keys of a sequence, seen or not; known without memory, too
   std::int64_t max_distance;
@@ -30,35 +30,35 @@ struct TermContext {
 
 /// Takes memory, and where there is some fills it. Shapes, dtypes and fields are checked (job/attention/check.hpp); what fails is what
 /// memory holds.
-Status make_term(const job::BiasTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out);
-Status make_term(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out);
-Status make_term(const job::SegmentTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out);
-Status make_term(const GridTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out);
-Status make_term(const DecomposedTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out);
-Status make_term(const DenseTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out);
-Status make_term(const CopeTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out);
+Status make_term(const job::BiasTermJob& term, const TermContext& context, Arena& arena, TermJob& out);
+Status make_term(const job::TableTermJob& term, const TermContext& context, Arena& arena, TermJob& out);
+Status make_term(const job::SegmentTermJob& term, const TermContext& context, Arena& arena, TermJob& out);
+Status make_term(const GridTerm& term, const TermContext& context, Arena& arena, TermJob& out);
+Status make_term(const DecomposedTerm& term, const TermContext& context, Arena& arena, TermJob& out);
+Status make_term(const DenseTerm& term, const TermContext& context, Arena& arena, TermJob& out);
+Status make_term(const CopeTerm& term, const TermContext& context, Arena& arena, TermJob& out);
 
 /// T that a strip's scratch must hold for the term; backward: in the backward.
-std::int64_t scratch_of(const attend::BiasJob& term, const attend::AttentionJob& job, bool backward);
-std::int64_t scratch_of(const attend::QueryTableJob& term, const attend::AttentionJob& job, bool backward);
-std::int64_t scratch_of(const attend::KeyTableJob& term, const attend::AttentionJob& job, bool backward);
-std::int64_t scratch_of(const attend::ValueTableJob& term, const attend::AttentionJob& job, bool backward);
-std::int64_t scratch_of(const attend::SegmentJob& term, const attend::AttentionJob& job, bool backward);
-std::int64_t scratch_of(const attend::GridJob& term, const attend::AttentionJob& job, bool backward);
-std::int64_t scratch_of(const attend::DecomposedJob& term, const attend::AttentionJob& job, bool backward);
-std::int64_t scratch_of(const attend::DenseJob& term, const attend::AttentionJob& job, bool backward);
-std::int64_t scratch_of(const attend::CopeJob& term, const attend::AttentionJob& job, bool backward);
+std::int64_t scratch_of(const BiasJob& term, const AttentionJob& job, bool backward);
+std::int64_t scratch_of(const QueryTableJob& term, const AttentionJob& job, bool backward);
+std::int64_t scratch_of(const KeyTableJob& term, const AttentionJob& job, bool backward);
+std::int64_t scratch_of(const ValueTableJob& term, const AttentionJob& job, bool backward);
+std::int64_t scratch_of(const SegmentJob& term, const AttentionJob& job, bool backward);
+std::int64_t scratch_of(const GridJob& term, const AttentionJob& job, bool backward);
+std::int64_t scratch_of(const DecomposedJob& term, const AttentionJob& job, bool backward);
+std::int64_t scratch_of(const DenseJob& term, const AttentionJob& job, bool backward);
+std::int64_t scratch_of(const CopeJob& term, const AttentionJob& job, bool backward);
 
 /// After the backward's kernels: adds the term's sums, slot by slot in order, to the caller's tensors.
-void finish_term(const job::BiasTermJob& term, const attend::BiasJob& made, const TermContext& context);
-void finish_term(const job::TableTermJob& term, const attend::QueryTableJob& made, const TermContext& context);
-void finish_term(const job::TableTermJob& term, const attend::KeyTableJob& made, const TermContext& context);
-void finish_term(const job::TableTermJob& term, const attend::ValueTableJob& made, const TermContext& context);
-void finish_term(const job::SegmentTermJob& term, const attend::SegmentJob& made, const TermContext& context);
-void finish_term(const GridTerm& term, const attend::GridJob& made, const TermContext& context);
-void finish_term(const DecomposedTerm& term, const attend::DecomposedJob& made, const TermContext& context);
-void finish_term(const DenseTerm& term, const attend::DenseJob& made, const TermContext& context);
-void finish_term(const CopeTerm& term, const attend::CopeJob& made, const TermContext& context);
+void finish_term(const job::BiasTermJob& term, const BiasJob& made, const TermContext& context);
+void finish_term(const job::TableTermJob& term, const QueryTableJob& made, const TermContext& context);
+void finish_term(const job::TableTermJob& term, const KeyTableJob& made, const TermContext& context);
+void finish_term(const job::TableTermJob& term, const ValueTableJob& made, const TermContext& context);
+void finish_term(const job::SegmentTermJob& term, const SegmentJob& made, const TermContext& context);
+void finish_term(const GridTerm& term, const GridJob& made, const TermContext& context);
+void finish_term(const DecomposedTerm& term, const DecomposedJob& made, const TermContext& context);
+void finish_term(const DenseTerm& term, const DenseJob& made, const TermContext& context);
+void finish_term(const CopeTerm& term, const CopeJob& made, const TermContext& context);
 
 /// What explain says of a term: whether a tile of these distances is far for it (constant per row or per column), and operations per score
 /// it adds in the band, a query row, and in all, forward.
@@ -70,14 +70,14 @@ struct TermCost {
   double per_key = 0;
   const char* name = "";
 };
-TermCost cost_of(const attend::BiasJob& term, const attend::AttentionJob& job);
-TermCost cost_of(const attend::QueryTableJob& term, const attend::AttentionJob& job);
-TermCost cost_of(const attend::KeyTableJob& term, const attend::AttentionJob& job);
-TermCost cost_of(const attend::ValueTableJob& term, const attend::AttentionJob& job);
-TermCost cost_of(const attend::SegmentJob& term, const attend::AttentionJob& job);
-TermCost cost_of(const attend::GridJob& term, const attend::AttentionJob& job);
-TermCost cost_of(const attend::DecomposedJob& term, const attend::AttentionJob& job);
-TermCost cost_of(const attend::DenseJob& term, const attend::AttentionJob& job);
-TermCost cost_of(const attend::CopeJob& term, const attend::AttentionJob& job);
+TermCost cost_of(const BiasJob& term, const AttentionJob& job);
+TermCost cost_of(const QueryTableJob& term, const AttentionJob& job);
+TermCost cost_of(const KeyTableJob& term, const AttentionJob& job);
+TermCost cost_of(const ValueTableJob& term, const AttentionJob& job);
+TermCost cost_of(const SegmentJob& term, const AttentionJob& job);
+TermCost cost_of(const GridJob& term, const AttentionJob& job);
+TermCost cost_of(const DecomposedJob& term, const AttentionJob& job);
+TermCost cost_of(const DenseJob& term, const AttentionJob& job);
+TermCost cost_of(const CopeJob& term, const AttentionJob& job);
 
 }  // namespace phasor::attend

@@ -13,8 +13,8 @@ namespace phasor::attend {
 namespace {
 
 /// Whether a query may see the key.
-bool is_seen(const attend::AttentionJob& job, const attend::Sequence& sequence, const PositionRange& queries, std::int64_t key) {
-  const attend::MaskJob& mask = job.mask;
+bool is_seen(const AttentionJob& job, const Sequence& sequence, const PositionRange& queries, std::int64_t key) {
+  const MaskJob& mask = job.mask;
   const std::uint8_t* const shown = mask.key_mask;
   if (shown != nullptr && shown[sequence.batch * mask.mask_strides[0] + key * mask.mask_strides[1]] == 0) return false;
   if (queries.empty()) return false;
@@ -30,12 +30,12 @@ void pack_row(const Element* in, std::int64_t stride, std::int64_t width, T* out
 
 /// One batch row and head: tile by tile, since a tile knows its sequence. Shared features hold what any batch row sees.
 template <class T>
-void pack_one(const ConstTensorView& v, const attend::AttentionJob& job, const RowIndex& which, T* out) {
-  const std::int64_t padded_width = attend::padded(v.shape[3]);
-  std::fill_n(out, (job.shape.keys + attend::kKeyTile) * padded_width, T{0});
+void pack_one(const ConstTensorView& v, const AttentionJob& job, const RowIndex& which, T* out) {
+  const std::int64_t padded_width = padded(v.shape[3]);
+  std::fill_n(out, (job.shape.keys + kKeyTile) * padded_width, T{0});
   for (std::size_t t = 0; t < job.key_tiles.size(); ++t) {
-    const attend::TokenTile& tile = job.key_tiles[t];
-    const attend::Sequence& sequence = job.sequences[static_cast<std::size_t>(tile.sequence)];
+    const TokenTile& tile = job.key_tiles[t];
+    const Sequence& sequence = job.sequences[static_cast<std::size_t>(tile.sequence)];
     if (v.shape[0] > 1 && sequence.batch != which.b) continue;
     const PositionRange queries = query_positions_of(job, sequence);
     for (std::int64_t j = tile.first; j < tile.first + tile.count; ++j) {
@@ -52,8 +52,8 @@ void pack_one(const ConstTensorView& v, const attend::AttentionJob& job, const R
 }  // namespace
 
 KeyFeatures pack_key_features(const ConstTensorView& v, const TermContext& context, Arena& arena) {
-  const attend::AttentionJob& job = *context.job;
-  const std::int64_t size = (job.shape.keys + attend::kKeyTile) * attend::padded(v.shape[3]);
+  const AttentionJob& job = *context.job;
+  const std::int64_t size = (job.shape.keys + kKeyTile) * padded(v.shape[3]);
   const std::int64_t batch = v.shape[0];
   const std::int64_t heads = v.shape[2];
   const KeyFeatures made{arena.take_bytes(batch * heads * size * bytes_of(job.arithmetic)), batch == 1 ? 0 : heads * size,
@@ -66,7 +66,7 @@ KeyFeatures pack_key_features(const ConstTensorView& v, const TermContext& conte
   return made;
 }
 
-void* take_feature_sums(std::int64_t padded_width, const attend::AttentionJob& job, Arena& arena) {
+void* take_feature_sums(std::int64_t padded_width, const AttentionJob& job, Arena& arena) {
   const std::int64_t count = job.shape.batch * job.shape.key_heads * job.shape.keys * padded_width;
   void* const memory = arena.take_bytes(count * bytes_of(job.arithmetic));
   if (memory == nullptr) return nullptr;
@@ -77,7 +77,7 @@ void* take_feature_sums(std::int64_t padded_width, const attend::AttentionJob& j
 void add_feature_sums(const void* sums, std::int64_t padded_width, const TermContext& context) {
   const TensorView& gradient = context.gradient->features;
   const Extents& shape = gradient.shape;
-  const attend::AttentionShape& s = context.job->shape;
+  const AttentionShape& s = context.job->shape;
   with_arithmetic(context.job->arithmetic, [&]<class T>(T) {
     for (std::int64_t n = 0; n < shape[0] * shape[2] * shape[1] * shape[3]; ++n) {
       const std::int64_t c = n % shape[3];

@@ -20,7 +20,7 @@ struct KeyFeatures {
 KeyFeatures pack_key_features(const ConstTensorView& features, const TermContext& context, Arena& arena);
 
 /// (B, Hk, Tk, padded_width) T of zeros.
-void* take_feature_sums(std::int64_t padded_width, const attend::AttentionJob& job, Arena& arena);
+void* take_feature_sums(std::int64_t padded_width, const AttentionJob& job, Arena& arena);
 /// Added to the caller's gradient of features, over batch rows and key heads that share.
 void add_feature_sums(const void* sums, std::int64_t padded_width, const TermContext& context);
 

@@ -17,14 +17,14 @@ namespace phasor::attend {
 namespace {
 
 /// The row of the caller's table at a place; -1: zeros.
-std::int64_t row_at_place(const job::TableTermJob& term, const attend::TableBand& band, std::int64_t place) {
-  const std::int64_t column = std::clamp<std::int64_t>(band.count - 1 - (place - attend::kKeyWindow), 0, band.count - 1);
+std::int64_t row_at_place(const job::TableTermJob& term, const TableBand& band, std::int64_t place) {
+  const std::int64_t column = std::clamp<std::int64_t>(band.count - 1 - (place - kKeyWindow), 0, band.count - 1);
   return term.rows.has_buckets ? plan::row_of(term.rows.buckets, -(band.first + column)) : table_row_of(term, band, column);
 }
 
 /// Places and lines: one line per row where rows rise one by one with the distance, else one line per place.
-void lay_out_lines(const job::TableTermJob& term, attend::KeyTableJob& made) {
-  made.places = made.band.count + 2 * attend::kKeyWindow;
+void lay_out_lines(const job::TableTermJob& term, KeyTableJob& made) {
+  made.places = made.band.count + 2 * kKeyWindow;
   made.ranked = term.rows.has_buckets;
   std::int64_t rows = 1;
   for (std::int64_t place = 1; made.ranked && place < made.places; ++place) {
@@ -35,16 +35,16 @@ void lay_out_lines(const job::TableTermJob& term, attend::KeyTableJob& made) {
   made.lines = made.ranked ? rows : made.places;
   made.last_line = made.lines - 1;
   // An odd number of strips: rows of columns then begin in different sets of the cache.
-  made.line_stride = (made.lines + attend::kKeyStrip) / attend::kKeyStrip * attend::kKeyStrip + attend::kKeyStrip;
-  if (made.line_stride / attend::kKeyStrip % 2 == 0) made.line_stride += attend::kKeyStrip;
+  made.line_stride = (made.lines + kKeyStrip) / kKeyStrip * kKeyStrip + kKeyStrip;
+  if (made.line_stride / kKeyStrip % 2 == 0) made.line_stride += kKeyStrip;
 }
-std::int64_t row_of_line(const job::TableTermJob& term, const attend::KeyTableJob& made, std::int64_t line) {
+std::int64_t row_of_line(const job::TableTermJob& term, const KeyTableJob& made, std::int64_t line) {
   return made.ranked ? row_at_place(term, made.band, 0) + line : row_at_place(term, made.band, line);
 }
 
-void make_ranks(const job::TableTermJob& term, const attend::AttentionJob& job, Arena& arena, attend::KeyTableJob& made) {
+void make_ranks(const job::TableTermJob& term, const AttentionJob& job, Arena& arena, KeyTableJob& made) {
   if (!made.ranked) return;
-  const std::int64_t count = made.places + attend::kKeyStrip;
+  const std::int64_t count = made.places + kKeyStrip;
   void* const memory = arena.take_bytes(count * bytes_of(job.arithmetic));
   made.ranks = memory;
   for (std::int64_t place = 0; memory != nullptr && place < count; ++place) {
@@ -63,11 +63,11 @@ struct TableOrder {
   std::int64_t line_stride;
   std::int64_t channel_stride;
 };
-attend::PackedTable pack_by_distance(const job::TableTermJob& term, const TermContext& context, const attend::KeyTableJob& made,
-                                     const TableOrder& order, Arena& arena) {
+PackedTable pack_by_distance(const job::TableTermJob& term, const TermContext& context, const KeyTableJob& made, const TableOrder& order,
+                             Arena& arena) {
   const ConstTensorView& table = term.table;
   const Extents& shape = table.shape;
-  attend::PackedTable out{.size = order.size, .batch_stride = shape[0] == 1 ? 0 : shape[2], .head_stride = shape[2] == 1 ? 0 : 1};
+  PackedTable out{.size = order.size, .batch_stride = shape[0] == 1 ? 0 : shape[2], .head_stride = shape[2] == 1 ? 0 : 1};
   out.data = arena.take_bytes(shape[0] * shape[2] * order.size * bytes_of(context.job->arithmetic));
   if (out.data == nullptr) return out;
   with_arithmetic(context.job->arithmetic, [&]<class T>(T zero) {
@@ -92,15 +92,15 @@ attend::PackedTable pack_by_distance(const job::TableTermJob& term, const TermCo
 
 /// Products of every key with the ends of the table, for tiles that are far.
 struct FarTask {
-  const attend::KeyTableJob* made;
-  const attend::AttentionJob* job;
+  const KeyTableJob* made;
+  const AttentionJob* job;
   std::int64_t heads;
   std::int64_t stride;  // of a line of keys
   void* out;
 };
 template <class T>
 void fill_far(const FarTask& task, std::int64_t index) {
-  const attend::KeyTableJob& made = *task.made;
+  const KeyTableJob& made = *task.made;
   const std::int64_t b = index / task.heads;
   const std::int64_t h = index % task.heads;
   const std::int64_t key_head = made.far_by_key_head ? h : h / task.job->shape.group();
@@ -119,11 +119,11 @@ void fill_far(const FarTask& task, std::int64_t index) {
   }
 }
 
-void make_far(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::KeyTableJob& made) {
-  const attend::AttentionShape& s = context.job->shape;
+void make_far(const job::TableTermJob& term, const TermContext& context, Arena& arena, KeyTableJob& made) {
+  const AttentionShape& s = context.job->shape;
   const std::int64_t batch = made.feature_strides[0] == 0 && term.table.shape[0] == 1 ? 1 : s.batch;
   made.far_by_key_head = term.table.shape[2] == 1;
-  FarTask task{&made, context.job, made.far_by_key_head ? s.key_heads : s.heads, s.keys + attend::kKeyTile, nullptr};
+  FarTask task{&made, context.job, made.far_by_key_head ? s.key_heads : s.heads, s.keys + kKeyTile, nullptr};
   task.out = arena.take_bytes(batch * task.heads * 2 * task.stride * bytes_of(context.job->arithmetic));
   made.far = task.out;
   made.far_strides[0] = batch == 1 ? 0 : task.heads * 2 * task.stride;
@@ -135,24 +135,24 @@ void make_far(const job::TableTermJob& term, const TermContext& context, Arena& 
 }
 
 /// The lines that distances reach: a strip of keys moves towards the band where its window would leave the places, never away from it.
-RowRange lines_reached(const job::TableTermJob& term, const attend::KeyTableJob& made, const DistanceRange& range) {
+RowRange lines_reached(const job::TableTermJob& term, const KeyTableJob& made, const DistanceRange& range) {
   const std::int64_t least = -(made.band.first + made.band.count - 1);  // distance of the band's first place
-  const std::int64_t last = attend::kKeyWindow + made.band.count - 1;   // place of the band
-  const std::int64_t low = std::clamp(range.low - least + attend::kKeyWindow, std::int64_t{0}, last);
-  const std::int64_t high = std::clamp(range.high - least + attend::kKeyWindow, attend::kKeyWindow, made.places - 1);
+  const std::int64_t last = kKeyWindow + made.band.count - 1;           // place of the band
+  const std::int64_t low = std::clamp(range.low - least + kKeyWindow, std::int64_t{0}, last);
+  const std::int64_t high = std::clamp(range.high - least + kKeyWindow, kKeyWindow, made.places - 1);
   if (!made.ranked) return {low, high + 1};
   const std::int64_t first = row_at_place(term, made.band, 0);
   return {row_at_place(term, made.band, low) - first, row_at_place(term, made.band, high) - first + 1};
 }
 
-void take_table(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::KeyTableJob& made) {
+void take_table(const job::TableTermJob& term, const TermContext& context, Arena& arena, KeyTableJob& made) {
   const TableSlots slots =
       take_table_slots(context, made.padded_width, [&](const DistanceRange& range) { return lines_reached(term, made, range); }, arena);
   made.sums = slots.sums;
   made.slot_rows = slots.rows;
 }
 
-void finish_table(const job::TableTermJob& term, const attend::KeyTableJob& made, const TermContext& context) {
+void finish_table(const job::TableTermJob& term, const KeyTableJob& made, const TermContext& context) {
   const auto row_of = [&](std::int64_t line) { return row_of_line(term, made, line); };
   add_table_totals({.slots = {made.sums, made.slot_rows},
                     .padded_width = made.padded_width,
@@ -165,14 +165,14 @@ void finish_table(const job::TableTermJob& term, const attend::KeyTableJob& made
 
 }  // namespace
 
-Status make_key_table(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
-  const attend::AttentionJob& job = *context.job;
+Status make_key_table(const job::TableTermJob& term, const TermContext& context, Arena& arena, TermJob& out) {
+  const AttentionJob& job = *context.job;
   const std::int64_t width = is_given(term.features) ? term.features.shape[3] : job.shape.width;
-  attend::KeyTableJob made;
+  KeyTableJob made;
   if (Status status = make_table_band(term, context, arena, made.band); !status) return status;
   made.width = width;
   made.own_features = is_given(term.features);
-  made.padded_width = attend::padded(width);
+  made.padded_width = padded(width);
   lay_out_lines(term, made);
   make_ranks(term, job, arena, made);
   const KeyFeatures features = pack_key_features(is_given(term.features) ? term.features : job.k, context, arena);
@@ -191,20 +191,20 @@ Status make_key_table(const job::TableTermJob& term, const TermContext& context,
 }
 
 /// Products of a strip of keys with a window, or sums that belong to them; the same turned round; the same by lines.
-std::int64_t scratch_of(const attend::KeyTableJob& /*term*/, const attend::AttentionJob& /*job*/, bool /*backward*/) {
-  return 3 * attend::kKeyStrip * (attend::kKeyWindow + attend::kKeyStrip);
+std::int64_t scratch_of(const KeyTableJob& /*term*/, const AttentionJob& /*job*/, bool /*backward*/) {
+  return 3 * kKeyStrip * (kKeyWindow + kKeyStrip);
 }
 
-void finish_term(const job::TableTermJob& term, const attend::KeyTableJob& made, const TermContext& context) {
+void finish_term(const job::TableTermJob& term, const KeyTableJob& made, const TermContext& context) {
   if (made.sums != nullptr) finish_table(term, made, context);
   if (made.feature_sums != nullptr) add_feature_sums(made.feature_sums, made.padded_width, context);
 }
 
-TermCost cost_of(const attend::KeyTableJob& term, const attend::AttentionJob& /*job*/) {
+TermCost cost_of(const KeyTableJob& term, const AttentionJob& /*job*/) {
   const auto product = 2 * static_cast<double>(term.width);
   return {.far_above = -term.band.first,
           .far_below = -(term.band.first + term.band.count - 1),
-          .per_score = 1 + product * static_cast<double>(attend::kKeyWindow) / static_cast<double>(attend::kQueryTile),
+          .per_score = 1 + product * static_cast<double>(kKeyWindow) / static_cast<double>(kQueryTile),
           .per_key = 2 * product,
           .name = "key table"};
 }

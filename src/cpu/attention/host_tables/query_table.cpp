@@ -13,7 +13,7 @@ namespace phasor::attend {
 namespace {
 
 /// (H, padded_width) T, shared or not.
-void* pack_shift(const ConstTensorView& shift, const attend::AttentionJob& job, std::int64_t padded_width, Arena& arena) {
+void* pack_shift(const ConstTensorView& shift, const AttentionJob& job, std::int64_t padded_width, Arena& arena) {
   const std::int64_t heads = job.shape.heads;
   void* const memory = arena.take_bytes(heads * padded_width * bytes_of(job.arithmetic));
   if (memory == nullptr) return nullptr;
@@ -34,22 +34,22 @@ ConstTensorView with_shared_strides(ConstTensorView v) {
   return v;
 }
 
-std::int64_t feature_sum_count(const attend::AttentionJob& job, std::int64_t padded_width) {
+std::int64_t feature_sum_count(const AttentionJob& job, std::int64_t padded_width) {
   return job.backward.parts * job.shape.batch * job.shape.heads * job.shape.queries * padded_width;
 }
 
-void* take_zeros(std::int64_t count, const attend::AttentionJob& job, Arena& arena) {
+void* take_zeros(std::int64_t count, const AttentionJob& job, Arena& arena) {
   void* const memory = arena.take_bytes(count * bytes_of(job.arithmetic));
   if (memory == nullptr) return nullptr;
   with_arithmetic(job.arithmetic, [&]<class T>(T zero) { std::fill_n(static_cast<T*>(memory), count, zero); });
   return memory;
 }
 
-Status make_query_table(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
-  const attend::AttentionJob& job = *context.job;
+Status make_query_table(const job::TableTermJob& term, const TermContext& context, Arena& arena, TermJob& out) {
+  const AttentionJob& job = *context.job;
   const bool backward = context.gradient != nullptr;
   const bool wants_shift = backward && is_given(context.gradient->shift);
-  attend::QueryTableJob made{.features = with_shared_strides(term.features)};
+  QueryTableJob made{.features = with_shared_strides(term.features)};
   const TableNeeds needs{.factor = term.scale,
                          .panels = true,
                          .rows = backward,
@@ -67,9 +67,9 @@ Status make_query_table(const job::TableTermJob& term, const TermContext& contex
 }
 
 /// Over all heads where they share it, and over slots.
-void finish_shift(const attend::QueryTableJob& made, const TermContext& context) {
+void finish_shift(const QueryTableJob& made, const TermContext& context) {
   const TensorView& gradient = context.gradient->shift;
-  const attend::AttentionJob& job = *context.job;
+  const AttentionJob& job = *context.job;
   for (std::int64_t c = 0; c < gradient.shape[3]; ++c) {
     for (std::int64_t h = 0; h < gradient.shape[2]; ++h) {
       double sum = 0;
@@ -82,8 +82,8 @@ void finish_shift(const attend::QueryTableJob& made, const TermContext& context)
 
 /// The sum of a feature's parts, batch rows and heads.
 template <class T>
-double feature_sum(const attend::QueryTableJob& made, const TermContext& context, const RowIndex& row, std::int64_t channel) {
-  const attend::AttentionShape& s = context.job->shape;
+double feature_sum(const QueryTableJob& made, const TermContext& context, const RowIndex& row, std::int64_t channel) {
+  const AttentionShape& s = context.job->shape;
   const Extents& shape = context.gradient->features.shape;
   const std::int64_t batch_end = shape[0] == 1 ? s.batch : row.b + 1;
   const std::int64_t head_end = shape[2] == 1 ? s.heads : row.h + 1;
@@ -99,7 +99,7 @@ double feature_sum(const attend::QueryTableJob& made, const TermContext& context
   return sum;
 }
 
-void finish_features(const attend::QueryTableJob& made, const TermContext& context) {
+void finish_features(const QueryTableJob& made, const TermContext& context) {
   const TensorView& gradient = context.gradient->features;
   const Extents& shape = gradient.shape;
   with_arithmetic(context.job->arithmetic, [&]<class T>(T) {
@@ -112,7 +112,7 @@ void finish_features(const attend::QueryTableJob& made, const TermContext& conte
 
 }  // namespace
 
-Status make_term(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
+Status make_term(const job::TableTermJob& term, const TermContext& context, Arena& arena, TermJob& out) {
   switch (term.side) {
     case TableSide::query:
       return make_query_table(term, context, arena, out);
@@ -124,18 +124,14 @@ Status make_term(const job::TableTermJob& term, const TermContext& context, Aren
   return job::error(context.where, "side is unknown, wanted query, key or value");
 }
 
-std::int64_t scratch_of(const attend::QueryTableJob& term, const attend::AttentionJob& /*job*/, bool /*backward*/) {
-  return term.table.layout.size;
-}
+std::int64_t scratch_of(const QueryTableJob& term, const AttentionJob& /*job*/, bool /*backward*/) { return term.table.layout.size; }
 
-void finish_term(const job::TableTermJob& term, const attend::QueryTableJob& made, const TermContext& context) {
+void finish_term(const job::TableTermJob& term, const QueryTableJob& made, const TermContext& context) {
   finish_parts(term, made.table, context, term.scale);
   if (made.shift_sums != nullptr) finish_shift(made, context);
   if (made.feature_sums != nullptr) finish_features(made, context);
 }
 
-TermCost cost_of(const attend::QueryTableJob& term, const attend::AttentionJob& /*job*/) {
-  return cost_of_parts(term.table, "query table");
-}
+TermCost cost_of(const QueryTableJob& term, const AttentionJob& /*job*/) { return cost_of_parts(term.table, "query table"); }
 
 }  // namespace phasor::attend

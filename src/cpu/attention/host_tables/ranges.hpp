@@ -25,19 +25,19 @@ struct DistanceRange {
   bool empty() const { return low > high; }
 };
 
-inline PositionRange positions_of(std::span<const attend::TokenTile> tiles, const attend::TileRange& which) {
+inline PositionRange positions_of(std::span<const TokenTile> tiles, const TileRange& which) {
   PositionRange range;
   for (std::int64_t t = which.first; t < which.end; ++t) {
-    const attend::TokenTile& tile = tiles[static_cast<std::size_t>(t)];
+    const TokenTile& tile = tiles[static_cast<std::size_t>(t)];
     range = {std::min(range.least, tile.min_position), std::max(range.greatest, tile.max_position)};
   }
   return range;
 }
-inline PositionRange query_positions_of(const attend::AttentionJob& job, const attend::Sequence& sequence) {
+inline PositionRange query_positions_of(const AttentionJob& job, const Sequence& sequence) {
   return positions_of(job.query_tiles, {sequence.first_query_tile, sequence.end_query_tile});
 }
 /// Between the queries of a sequence and some of its keys, seen or not.
-inline DistanceRange distances_of(const attend::AttentionJob& job, const attend::Sequence& sequence, const attend::TileRange& key_tiles) {
+inline DistanceRange distances_of(const AttentionJob& job, const Sequence& sequence, const TileRange& key_tiles) {
   const PositionRange queries = query_positions_of(job, sequence);
   const PositionRange keys = positions_of(job.key_tiles, key_tiles);
   if (queries.empty() || keys.empty()) return {};

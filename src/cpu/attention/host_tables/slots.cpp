@@ -36,7 +36,7 @@ struct SumRows {
 /// Adds a term's.
 struct AddRows {
   const TermGradient& gradient;
-  const attend::AttentionShape& shape;
+  const AttentionShape& shape;
   SumRows& sum;
 
   void operator()(const job::BiasTermJob& term) const {
@@ -47,7 +47,7 @@ struct AddRows {
   }
   void operator()(const job::TableTermJob& term) const {
     if (!is_given(gradient.table)) return;
-    sum.by_distance = std::max(sum.by_distance, most_columns(term) + 2 * attend::kKeyWindow);
+    sum.by_distance = std::max(sum.by_distance, most_columns(term) + 2 * kKeyWindow);
     sum.per_batch = sum.per_batch || term.table.shape[0] != 1;
   }
   void operator()(const job::SegmentTermJob& term) const { add(gradient.table, term.table); }
@@ -64,7 +64,7 @@ struct AddRows {
     if (is_given(wanted)) sum.always = std::max(sum.always, table.shape[1]);
   }
 };
-SumRows sum_rows_of(const Call& call, const attend::AttentionShape& shape) {
+SumRows sum_rows_of(const Call& call, const AttentionShape& shape) {
   SumRows sum;
   for (std::int64_t t = 0; t < call.asked->term_count; ++t) {
     job::with_term(call.asked->terms[t], AddRows{call.asked->terms[t].gradient, shape, sum});
@@ -72,7 +72,7 @@ SumRows sum_rows_of(const Call& call, const attend::AttentionShape& shape) {
   return sum;
 }
 
-std::int64_t tokens_of(const attend::AttentionJob& job, const attend::Sequence& sequence) {
+std::int64_t tokens_of(const AttentionJob& job, const Sequence& sequence) {
   std::int64_t count = 0;
   for (std::int64_t t = sequence.first_query_tile; t < sequence.end_query_tile; ++t) {
     count += job.query_tiles[static_cast<std::size_t>(t)].count;
@@ -84,7 +84,7 @@ std::int64_t tokens_of(const attend::AttentionJob& job, const attend::Sequence& 
 }  // namespace
 
 DistanceRange seen_distances(const TermContext& context) {
-  const attend::MaskJob& mask = context.job->mask;
+  const MaskJob& mask = context.job->mask;
   DistanceRange range = {context.min_distance, context.max_distance};
   if (mask.causal && context.asked->visibility.prefix.size == 0) range.low = std::max<std::int64_t>(range.low, 0);
   if (mask.right != INT64_MAX) range.low = std::max(range.low, -mask.right);
@@ -93,26 +93,26 @@ DistanceRange seen_distances(const TermContext& context) {
   return range;
 }
 
-DistanceRange distances_of(const attend::AttentionJob& job, const attend::SequenceGroup& group, std::int64_t part, std::int64_t parts) {
+DistanceRange distances_of(const AttentionJob& job, const SequenceGroup& group, std::int64_t part, std::int64_t parts) {
   DistanceRange range;
   for (std::int64_t s = group.first; s < group.end; ++s) {
-    const attend::Sequence& sequence = job.sequences[static_cast<std::size_t>(s)];
-    range = joined(range, distances_of(job, sequence, attend::key_tiles_of(sequence, part, parts)));
+    const Sequence& sequence = job.sequences[static_cast<std::size_t>(s)];
+    range = joined(range, distances_of(job, sequence, key_tiles_of(sequence, part, parts)));
   }
   return range;
 }
 
 void make_groups(const Call& call, Prepared& out) {
-  const attend::AttentionJob& job = out.job;
+  const AttentionJob& job = out.job;
   const SumRows rows = sum_rows_of(call, job.shape);
   std::int64_t total = 0;
-  for (const attend::Sequence& sequence : job.sequences) total += tokens_of(job, sequence);
+  for (const Sequence& sequence : job.sequences) total += tokens_of(job, sequence);
   const std::int64_t enough = (kGroupTasks + job.shape.key_heads - 1) / job.shape.key_heads;  // groups
-  attend::SequenceGroup group;
+  SequenceGroup group;
   DistanceRange range;
   std::int64_t tokens = 0;
-  for (const attend::Sequence& sequence : job.sequences) {
-    range = joined(range, distances_of(job, sequence, attend::key_tiles_of(sequence, 0, 1)));
+  for (const Sequence& sequence : job.sequences) {
+    range = joined(range, distances_of(job, sequence, key_tiles_of(sequence, 0, 1)));
     tokens += tokens_of(job, sequence);
     ++group.end;
     const bool is_last = group.end == static_cast<std::int64_t>(job.sequences.size());
@@ -125,16 +125,16 @@ void make_groups(const Call& call, Prepared& out) {
   out.job.groups = out.groups;
 }
 
-std::int64_t slots_of(const attend::AttentionJob& job) {
+std::int64_t slots_of(const AttentionJob& job) {
   return static_cast<std::int64_t>(job.groups.size()) * job.backward.parts * job.shape.heads;
 }
 
 TableSlots take_table_slots(const TermContext& context, std::int64_t padded_width, const RowsOfDistances& rows_of, Arena& arena) {
-  const attend::AttentionJob& job = *context.job;
+  const AttentionJob& job = *context.job;
   const std::int64_t parts = job.backward.parts;
   const auto count = static_cast<std::int64_t>(job.groups.size()) * parts;
   const DistanceRange seen = seen_distances(context);
-  auto* const slots = arena.take<attend::SlotRows>(count);
+  auto* const slots = arena.take<SlotRows>(count);
   std::int64_t used = 0;
   for (std::int64_t n = 0; n < count; ++n) {
     DistanceRange range = distances_of(job, job.groups[static_cast<std::size_t>(n / parts)], n % parts, parts);
@@ -167,16 +167,16 @@ struct TotalTask {
 /// Channels from `channel` on of one packed row, over every slot that belongs to the table.
 template <class T>
 void add_slots(const TotalTask& task, std::int64_t row, std::int64_t channel, std::span<double> out) {
-  const attend::AttentionJob& job = *task.context->job;
+  const AttentionJob& job = *task.context->job;
   const TableTotals& totals = *task.totals;
   const Extents& shape = task.context->gradient->table.shape;
   const std::int64_t parts = job.backward.parts;
   const auto count = static_cast<std::int64_t>(job.groups.size()) * parts;
   const std::int64_t head_end = shape[2] == 1 ? job.shape.heads : task.h + 1;
   for (std::int64_t n = 0; n < count; ++n) {
-    const attend::SlotRows& at = totals.slots.rows[n];
+    const SlotRows& at = totals.slots.rows[n];
     if (row < at.first || row >= at.first + at.count) continue;
-    const attend::SequenceGroup& group = job.groups[static_cast<std::size_t>(n / parts)];
+    const SequenceGroup& group = job.groups[static_cast<std::size_t>(n / parts)];
     if (shape[0] != 1 && job.sequences[static_cast<std::size_t>(group.first)].batch != task.b) continue;
     for (std::int64_t head = task.h; head < head_end; ++head) {
       const std::int64_t first = at.offset + (head * at.count + row - at.first) * totals.padded_width + channel;

@@ -20,11 +20,11 @@ namespace phasor::attend {
 /// Those that a query may see, or the nearest to them where there are none.
 DistanceRange seen_distances(const TermContext& context);
 /// Between the queries of a group and a part of its keys, seen or not.
-DistanceRange distances_of(const attend::AttentionJob& job, const attend::SequenceGroup& group, std::int64_t part, std::int64_t parts);
+DistanceRange distances_of(const AttentionJob& job, const SequenceGroup& group, std::int64_t part, std::int64_t parts);
 
 /// Fills out.groups: by the call alone, never by the runner. Layout and parts are known.
 void make_groups(const Call& call, Prepared& out);
-std::int64_t slots_of(const attend::AttentionJob& job);
+std::int64_t slots_of(const AttentionJob& job);
 
 /// Rows of a packed table from `first` to `end` - 1.
 struct RowRange {
@@ -34,7 +34,7 @@ struct RowRange {
 /// Memory for the sums of a table by distance, cleared (null without memory); `padded_width` numbers per row.
 struct TableSlots {
   void* sums;
-  const attend::SlotRows* rows;
+  const SlotRows* rows;
 };
 /// rows_of: the rows that distances reach, if there are any.
 using RowsOfDistances = std::function<RowRange(const DistanceRange&)>;

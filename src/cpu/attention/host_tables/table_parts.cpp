@@ -30,12 +30,12 @@ std::int64_t seen_keys(const TermContext& context) {
 }
 
 /// Sliding makes a column for each key that a tile of queries sees, and those of the tile's own width beside.
-attend::TableWay way_of(const attend::TableBand& band, const TermContext& context) {
+TableWay way_of(const TableBand& band, const TermContext& context) {
   if (context.asked->query_positions.given || context.asked->key_positions.given) {
-    return band.count <= kMostWholeOfGiven ? attend::TableWay::whole : attend::TableWay::sliding;
+    return band.count <= kMostWholeOfGiven ? TableWay::whole : TableWay::sliding;
   }
-  const std::int64_t sliding = seen_keys(context) + attend::kQueryTile + attend::kKeyTile;
-  return band.count <= std::min(kMostWhole, sliding) ? attend::TableWay::whole : attend::TableWay::sliding;
+  const std::int64_t sliding = seen_keys(context) + kQueryTile + kKeyTile;
+  return band.count <= std::min(kMostWhole, sliding) ? TableWay::whole : TableWay::sliding;
 }
 
 constexpr std::int64_t kColumns = 16;  // the product's columns come in so many
@@ -46,37 +46,37 @@ std::int64_t spread(std::int64_t stride) {
   return rounded % 128 == 0 ? rounded + kColumns : rounded;
 }
 
-attend::TableBuffers layout_of(const attend::TableParts& table, const TableNeeds& needs, std::int64_t queries) {
-  const std::int64_t rows = std::clamp<std::int64_t>(queries, 1, attend::kQueryTile);
-  const attend::TableBand& band = table.band;
-  const bool sliding = table.way == attend::TableWay::sliding;
-  attend::TableBuffers out;
-  out.stride = sliding ? 5 * attend::kKeyTile : spread(band.count);  // sliding: four panels in a ring, and the first again behind the last
+TableBuffers layout_of(const TableParts& table, const TableNeeds& needs, std::int64_t queries) {
+  const std::int64_t rows = std::clamp<std::int64_t>(queries, 1, kQueryTile);
+  const TableBand& band = table.band;
+  const bool sliding = table.way == TableWay::sliding;
+  TableBuffers out;
+  out.stride = sliding ? 5 * kKeyTile : spread(band.count);  // sliding: four panels in a ring, and the first again behind the last
   const auto take = [&](bool wanted, std::int64_t size) {
     const std::int64_t at = out.size;
     if (wanted) out.size += (size + kColumns - 1) / kColumns * kColumns;
     return at;
   };
-  const auto take_columns = [&](bool wanted) { return take(wanted, rows * out.stride + 2 * attend::kTableMargin) + attend::kTableMargin; };
-  out.tags = take(true, attend::kTableTags);
+  const auto take_columns = [&](bool wanted) { return take(wanted, rows * out.stride + 2 * kTableMargin) + kTableMargin; };
+  out.tags = take(true, kTableTags);
   out.features = take(needs.features, rows * table.padded_width);
   out.products = take_columns(needs.products);
-  out.end_products = take(needs.products, 2 * attend::kQueryTile);
+  out.end_products = take(needs.products, 2 * kQueryTile);
   out.sums = take_columns(needs.sums);
-  out.end_sums = take(needs.sums, rows * 2 * attend::kTableLanes);
-  out.pending = take(needs.sums, 3 * attend::kQueryTile);
+  out.end_sums = take(needs.sums, rows * 2 * kTableLanes);
+  out.pending = take(needs.sums, 3 * kQueryTile);
   out.result = take(needs.result && sliding, rows * table.padded_width);
-  out.column_sums = take(needs.column_sums, sliding ? attend::kKeyTile : band.count);
+  out.column_sums = take(needs.column_sums, sliding ? kKeyTile : band.count);
   return out;
 }
 
-TablePacking packing_of(const job::TableTermJob& term, const attend::TableParts& table, const TermContext& context, double factor) {
-  return {&term, &table.band, factor, table.way == attend::TableWay::sliding ? attend::kTableMargin : 0, *context.runner};
+TablePacking packing_of(const job::TableTermJob& term, const TableParts& table, const TermContext& context, double factor) {
+  return {&term, &table.band, factor, table.way == TableWay::sliding ? kTableMargin : 0, *context.runner};
 }
 
 /// The rows of the packed table that distances reach. Beyond the ends of the band there are only its margins: cpu's start_of keeps within
 /// them, and moves rows of scores towards the band alone.
-RowRange rows_of(const attend::TableParts& table, std::int64_t margin, const DistanceRange& range) {
+RowRange rows_of(const TableParts& table, std::int64_t margin, const DistanceRange& range) {
   const std::int64_t last = margin + table.band.count - 1;  // of the band
   const std::int64_t low = std::clamp(-range.high - table.band.first + margin, std::int64_t{0}, last);
   const std::int64_t high = std::clamp(-range.low - table.band.first + margin, margin, last + margin);
@@ -85,13 +85,12 @@ RowRange rows_of(const attend::TableParts& table, std::int64_t margin, const Dis
 
 }  // namespace
 
-Status make_parts(const job::TableTermJob& term, const TermContext& context, const TableNeeds& needs, Arena& arena,
-                  attend::TableParts& out) {
-  const attend::AttentionJob& job = *context.job;
+Status make_parts(const job::TableTermJob& term, const TermContext& context, const TableNeeds& needs, Arena& arena, TableParts& out) {
+  const AttentionJob& job = *context.job;
   if (Status status = make_table_band(term, context, arena, out.band); !status) return status;
   out.way = way_of(out.band, context);
   out.width = term.table.shape[3];
-  out.padded_width = attend::padded(out.width);
+  out.padded_width = padded(out.width);
   const TablePacking packing = packing_of(term, out, context, needs.factor);
   out.row_count = packing.rows();
   if (needs.panels) out.panels = pack_table_panels(packing, job, arena);
@@ -106,7 +105,7 @@ Status make_parts(const job::TableTermJob& term, const TermContext& context, con
   return {};
 }
 
-void finish_parts(const job::TableTermJob& term, const attend::TableParts& made, const TermContext& context, double factor) {
+void finish_parts(const job::TableTermJob& term, const TableParts& made, const TermContext& context, double factor) {
   if (made.sums == nullptr) return;
   const TablePacking packing = packing_of(term, made, context, factor);
   const auto row_of = [&](std::int64_t row) { return table_row_of(term, made.band, packing.column(row)); };
@@ -119,10 +118,10 @@ void finish_parts(const job::TableTermJob& term, const attend::TableParts& made,
                    context);
 }
 
-TermCost cost_of_parts(const attend::TableParts& table, const char* name) {
+TermCost cost_of_parts(const TableParts& table, const char* name) {
   const auto product = 2 * static_cast<double>(table.width);
   TermCost cost{.far_above = -table.band.first, .far_below = -(table.band.first + table.band.count - 1), .per_score = 1, .name = name};
-  if (table.way == attend::TableWay::sliding) {
+  if (table.way == TableWay::sliding) {
     cost.per_score += product;
   } else {
     cost.per_query = product * static_cast<double>(table.band.count);

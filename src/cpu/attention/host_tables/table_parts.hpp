@@ -20,13 +20,12 @@ struct TableNeeds {
   bool column_sums = false;
 };
 /// The table is checked; out.width is its width.
-Status make_parts(const job::TableTermJob& term, const TermContext& context, const TableNeeds& needs, Arena& arena,
-                  attend::TableParts& out);
+Status make_parts(const job::TableTermJob& term, const TermContext& context, const TableNeeds& needs, Arena& arena, TableParts& out);
 
 /// After the backward: the table's gradient to the caller, `factor` times.
-void finish_parts(const job::TableTermJob& term, const attend::TableParts& made, const TermContext& context, double factor);
+void finish_parts(const job::TableTermJob& term, const TableParts& made, const TermContext& context, double factor);
 
 /// Operations, forward: products of `kinds` kinds (1).
-TermCost cost_of_parts(const attend::TableParts& table, const char* name);
+TermCost cost_of_parts(const TableParts& table, const char* name);
 
 }  // namespace phasor::attend

@@ -100,10 +100,9 @@ void pack_rows_of_table(const PackTask& task, T* out) {
   }
 }
 
-attend::PackedTable pack_table(const TablePacking& packing, const Order& order, const attend::AttentionJob& job, Arena& arena) {
+PackedTable pack_table(const TablePacking& packing, const Order& order, const AttentionJob& job, Arena& arena) {
   const Extents& shape = packing.term->table.shape;
-  attend::PackedTable out{
-      .size = order.rows * order.columns, .batch_stride = shape[0] == 1 ? 0 : shape[2], .head_stride = shape[2] == 1 ? 0 : 1};
+  PackedTable out{.size = order.rows * order.columns, .batch_stride = shape[0] == 1 ? 0 : shape[2], .head_stride = shape[2] == 1 ? 0 : 1};
   const std::int64_t tables = shape[0] * shape[2];
   out.data = arena.take_bytes(tables * out.size * bytes_of(job.arithmetic));
   if (out.data == nullptr) return out;
@@ -118,7 +117,7 @@ attend::PackedTable pack_table(const TablePacking& packing, const Order& order, 
 
 }  // namespace
 
-Status make_table_band(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::TableBand& out) {
+Status make_table_band(const job::TableTermJob& term, const TermContext& context, Arena& arena, TableBand& out) {
   const Ends ends = ends_of(term);
   const std::int64_t first = std::clamp(-context.max_distance, ends.low, ends.high);
   const std::int64_t last = std::clamp(-context.min_distance, first, std::max(first, ends.high));
@@ -141,7 +140,7 @@ std::int64_t most_columns(const job::TableTermJob& term) {
   return ends.high - ends.low + 1;
 }
 
-std::int64_t table_row_of(const job::TableTermJob& term, const attend::TableBand& band, std::int64_t column) {
+std::int64_t table_row_of(const job::TableTermJob& term, const TableBand& band, std::int64_t column) {
   if (band.rows != nullptr) return band.rows[column];
   const job::RowMap& clip = term.rows;
   const std::int64_t ahead = band.first + column;  // key - query
@@ -149,22 +148,18 @@ std::int64_t table_row_of(const job::TableTermJob& term, const attend::TableBand
   return std::clamp(ahead, -clip.left, clip.right) + clip.left;
 }
 
-attend::PackedTable pack_table_rows(const TablePacking& packing, const attend::AttentionJob& job, Arena& arena) {
-  const std::int64_t padded_width = attend::padded(packing.term->table.shape[3]);
+PackedTable pack_table_rows(const TablePacking& packing, const AttentionJob& job, Arena& arena) {
+  const std::int64_t padded_width = padded(packing.term->table.shape[3]);
   const std::int64_t rows = packing.rows();
   return pack_table(packing, {.rows = rows, .columns = padded_width, .column = 1, .row = padded_width, .block_rows = rows, .block = 0}, job,
                     arena);
 }
 
-attend::PackedTable pack_table_panels(const TablePacking& packing, const attend::AttentionJob& job, Arena& arena) {
+PackedTable pack_table_panels(const TablePacking& packing, const AttentionJob& job, Arena& arena) {
   const std::int64_t width = packing.term->table.shape[3];
-  const std::int64_t panels = (packing.rows() + attend::kKeyTile - 1) / attend::kKeyTile;
-  const Order order{.rows = panels * attend::kKeyTile,
-                    .columns = width,
-                    .column = attend::kKeyTile,
-                    .row = 1,
-                    .block_rows = attend::kKeyTile,
-                    .block = width * attend::kKeyTile};
+  const std::int64_t panels = (packing.rows() + kKeyTile - 1) / kKeyTile;
+  const Order order{
+      .rows = panels * kKeyTile, .columns = width, .column = kKeyTile, .row = 1, .block_rows = kKeyTile, .block = width * kKeyTile};
   return pack_table(packing, order, job, arena);
 }
 

@@ -7,25 +7,21 @@
 
 namespace phasor::attend {
 
-Status make_value_table(const job::TableTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
+Status make_value_table(const job::TableTermJob& term, const TermContext& context, Arena& arena, TermJob& out) {
   const bool backward = context.gradient != nullptr;
-  attend::ValueTableJob made;
+  ValueTableJob made;
   const TableNeeds needs{.panels = backward, .rows = !backward, .products = backward, .sums = true, .result = !backward};
   if (Status status = make_parts(term, context, needs, arena, made.table); !status) return status;
   out = made;
   return {};
 }
 
-std::int64_t scratch_of(const attend::ValueTableJob& term, const attend::AttentionJob& /*job*/, bool /*backward*/) {
-  return term.table.layout.size;
-}
+std::int64_t scratch_of(const ValueTableJob& term, const AttentionJob& /*job*/, bool /*backward*/) { return term.table.layout.size; }
 
-void finish_term(const job::TableTermJob& term, const attend::ValueTableJob& made, const TermContext& context) {
+void finish_term(const job::TableTermJob& term, const ValueTableJob& made, const TermContext& context) {
   finish_parts(term, made.table, context, 1);
 }
 
-TermCost cost_of(const attend::ValueTableJob& term, const attend::AttentionJob& /*job*/) {
-  return cost_of_parts(term.table, "value table");
-}
+TermCost cost_of(const ValueTableJob& term, const AttentionJob& /*job*/) { return cost_of_parts(term.table, "value table"); }
 
 }  // namespace phasor::attend

@@ -19,7 +19,7 @@ namespace {
 Status check_window(const TermContext& context) {
   const Window& window = context.bias->source.window;
   if (window.height == 0) return {};
-  const attend::AttentionShape& s = context.job->shape;
+  const AttentionShape& s = context.job->shape;
   const auto check = [&](const Positions& given, std::int64_t tokens) -> Status {
     std::vector<std::int64_t> list(static_cast<std::size_t>(tokens));
     for (std::int64_t b = 0; b < s.batch; ++b) {
@@ -31,7 +31,7 @@ Status check_window(const TermContext& context) {
   return check(context.asked->key_positions.at, s.keys);
 }
 
-void make_gate(const ConstTensorView& gate, const TermContext& context, Arena& arena, attend::BiasJob& bias) {
+void make_gate(const ConstTensorView& gate, const TermContext& context, Arena& arena, BiasJob& bias) {
   const std::int64_t tokens = gate.shape[1];
   const std::int64_t heads = gate.shape[2];
   bias.gate_head = heads == 1 ? 0 : tokens;
@@ -48,11 +48,11 @@ void make_gate(const ConstTensorView& gate, const TermContext& context, Arena& a
 }
 
 /// The norm of each key, and of each key tile the largest so far, and the farthest position: for ALiBi alone.
-bool can_skip(const job::BiasTermJob& term, const TermContext& context, const attend::BiasJob& bias) {
+bool can_skip(const job::BiasTermJob& term, const TermContext& context, const BiasJob& bias) {
   const job::AttentionJob& asked = *context.asked;
   return asked.certified_skip && context.gradient == nullptr && asked.term_count == 1 && asked.softcap == 0 &&
          asked.content_shift.data == nullptr && asked.content.kind == job::ContentKind::plain && !is_given(term.gate) &&
-         bias.form == attend::BiasForm::line && bias.alibi != AlibiForm::key_position;
+         bias.form == BiasForm::line && bias.alibi != AlibiForm::key_position;
 }
 double norm_of(const ConstTensorView& k, std::int64_t batch, std::int64_t token, std::int64_t head) {
   const std::int64_t first = batch * k.strides[0] + token * k.strides[1] + head * k.strides[2];
@@ -63,16 +63,16 @@ double norm_of(const ConstTensorView& k, std::int64_t batch, std::int64_t token,
   }
   return plan::norm_of_squares(sum);
 }
-void make_bounds(const TermContext& context, Arena& arena, attend::BiasJob& bias) {
-  const attend::AttentionJob& job = *context.job;
+void make_bounds(const TermContext& context, Arena& arena, BiasJob& bias) {
+  const AttentionJob& job = *context.job;
   const auto tiles = static_cast<std::int64_t>(job.key_tiles.size());
   auto* norms = arena.take<double>(job.shape.key_heads * tiles);
   auto* positions = arena.take<std::int64_t>(tiles);
   bias.bounds = {norms, positions, 24 * std::log(2.0) + std::log(static_cast<double>(std::max<std::int64_t>(job.shape.keys, 1)))};
   if (positions == nullptr) return;
-  for (const attend::Sequence& sequence : job.sequences) {
+  for (const Sequence& sequence : job.sequences) {
     for (std::int64_t t = sequence.first_key_tile; t < sequence.end_key_tile; ++t) {
-      const attend::TokenTile& tile = job.key_tiles[static_cast<std::size_t>(t)];
+      const TokenTile& tile = job.key_tiles[static_cast<std::size_t>(t)];
       const bool first = t == sequence.first_key_tile;
       positions[t] = first ? tile.max_position : std::max(positions[t - 1], tile.max_position);
       for (std::int64_t head = 0; head < job.shape.key_heads; ++head) {
@@ -90,19 +90,18 @@ double* take_cleared(Arena& arena, std::int64_t count) {
   return memory;
 }
 
-void make_sums(const job::BiasTermJob& term, const TermContext& context, Arena& arena, attend::BiasJob& bias) {
-  const attend::AttentionJob& job = *context.job;
+void make_sums(const job::BiasTermJob& term, const TermContext& context, Arena& arena, BiasJob& bias) {
+  const AttentionJob& job = *context.job;
   const std::int64_t slots = slots_of(job);
   if (is_wanted(context.gradient->parameters)) {
     bias.parameter_sums = take_cleared(arena, term.parameter_count);
-    if (bias.form == attend::BiasForm::band) {
+    if (bias.form == BiasForm::band) {
       make_diagonals(context, arena, bias);
       bias.ends = take_cleared(arena, slots * 2);
     }
-    if (bias.form == attend::BiasForm::line) bias.sum_count = 1;
-    if (bias.form == attend::BiasForm::formula || bias.fire.present)
-      bias.sum_count = attend::formula_sums(bias.source, term.parameter_count);
-    if (bias.fire.segments > 0) bias.sum_count = bias.fire.segments * attend::kFireSums;
+    if (bias.form == BiasForm::line) bias.sum_count = 1;
+    if (bias.form == BiasForm::formula || bias.fire.present) bias.sum_count = formula_sums(bias.source, term.parameter_count);
+    if (bias.fire.segments > 0) bias.sum_count = bias.fire.segments * kFireSums;
     if (bias.sum_count > 0) bias.sums = take_cleared(arena, slots * bias.sum_count);
     context.bias->finishing = arena.take<double>(finishing_size(bias, *context.bias, job.shape.heads));
   }
@@ -111,7 +110,7 @@ void make_sums(const job::BiasTermJob& term, const TermContext& context, Arena& 
 }
 
 /// Whether a table of these distances would be out of all proportion.
-bool too_far_apart(const DistanceRange& range, const attend::AttentionShape& shape) {
+bool too_far_apart(const DistanceRange& range, const AttentionShape& shape) {
   const auto span = static_cast<std::uint64_t>(range.high) - static_cast<std::uint64_t>(range.low);
   return span > static_cast<std::uint64_t>(longest_band(shape));
 }
@@ -129,21 +128,21 @@ Status make_bias_numbers(const job::BiasTermJob& term, std::int64_t heads, const
   return {};
 }
 
-std::int64_t longest_band(const attend::AttentionShape& shape) { return 4 * (shape.queries + shape.keys) + 4096; }
+std::int64_t longest_band(const AttentionShape& shape) { return 4 * (shape.queries + shape.keys) + 4096; }
 
-Status make_term(const job::BiasTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
+Status make_term(const job::BiasTermJob& term, const TermContext& context, Arena& arena, TermJob& out) {
   if (Status status = check_window(context); !status) return status;
-  attend::BiasJob bias;
+  BiasJob bias;
   bias.source = context.bias->source;
   bias.first_head = term.first_head;
   const DistanceRange seen = seen_distances(context);
   const DistanceRange changing = changing_distances(bias.source);
   const DistanceRange band = {std::clamp(seen.low, changing.low, changing.high), std::clamp(seen.high, changing.low, changing.high)};
   if (bias.source.scheme == plan::BiasSource::Scheme::alibi) {
-    bias.form = attend::BiasForm::line;
+    bias.form = BiasForm::line;
     bias.alibi = bias.source.form;
   } else if (too_far_apart(band, context.job->shape)) {
-    bias.form = attend::BiasForm::formula;
+    bias.form = BiasForm::formula;
   } else {
     bias.low = -band.high;
     bias.high = -band.low;
@@ -158,18 +157,18 @@ Status make_term(const job::BiasTermJob& term, const TermContext& context, Arena
 }
 
 /// float64 for a perceptron, whatever the arithmetic.
-std::int64_t scratch_of(const attend::BiasJob& term, const attend::AttentionJob& job, bool /*backward*/) {
-  const bool by_formula = term.form == attend::BiasForm::formula || (term.fire.present && term.fire.segments == 0);
-  return by_formula ? attend::formula_scratch(term.source) * 8 / bytes_of(job.arithmetic) : 0;
+std::int64_t scratch_of(const BiasJob& term, const AttentionJob& job, bool /*backward*/) {
+  const bool by_formula = term.form == BiasForm::formula || (term.fire.present && term.fire.segments == 0);
+  return by_formula ? formula_scratch(term.source) * 8 / bytes_of(job.arithmetic) : 0;
 }
 
-TermCost cost_of(const attend::BiasJob& term, const attend::AttentionJob& /*job*/) {
+TermCost cost_of(const BiasJob& term, const AttentionJob& /*job*/) {
   TermCost cost;
   cost.name = "bias";
-  cost.per_score = term.form == attend::BiasForm::line ? 3 : 1;
-  if (term.form == attend::BiasForm::formula) cost.per_score = 100;  // a logarithm, or some layers
+  cost.per_score = term.form == BiasForm::line ? 3 : 1;
+  if (term.form == BiasForm::formula) cost.per_score = 100;  // a logarithm, or some layers
   if (term.gate != nullptr) cost.per_score += 1;
-  if (term.form != attend::BiasForm::band || term.fire.present) return cost;
+  if (term.form != BiasForm::band || term.fire.present) return cost;
   cost.far_above = -term.low;
   cost.far_below = -term.high;
   cost.per_query = 0;

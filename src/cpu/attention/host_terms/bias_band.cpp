@@ -38,7 +38,7 @@ DistanceRange changing_distances(const plan::BiasSource& bias) {
   }
 }
 
-void fill_distances(const attend::BiasJob& bias, std::int64_t first, std::span<std::int64_t> to) {
+void fill_distances(const BiasJob& bias, std::int64_t first, std::span<std::int64_t> to) {
   for (std::size_t i = 0; i < to.size(); ++i) to[i] = -(bias.low + first + static_cast<std::int64_t>(i));
 }
 
@@ -47,12 +47,12 @@ namespace {
 /// Where a band of T is written, head by head.
 template <class T>
 struct BandWriter {
-  const attend::BiasJob& bias;
+  const BiasJob& bias;
   const BiasNumbers& numbers;
   std::int64_t heads;
   T* band;
 
-  T& at(std::int64_t head, std::int64_t offset) const { return band[head * bias.stride + attend::kBandMargin + offset - bias.low]; }
+  T& at(std::int64_t head, std::int64_t offset) const { return band[head * bias.stride + kBandMargin + offset - bias.low]; }
 
   /// Distance by distance.
   void fill() const {
@@ -90,7 +90,7 @@ struct BandWriter {
   void fill_margins() const {
     for (std::int64_t head = 0; head < heads; ++head) {
       T* const begin = band + head * bias.stride;
-      std::fill_n(begin, attend::kBandMargin, at(head, bias.low));
+      std::fill_n(begin, kBandMargin, at(head, bias.low));
       std::fill(&at(head, bias.high) + 1, begin + bias.stride, at(head, bias.high));
     }
   }
@@ -101,23 +101,23 @@ struct BandWriter {
 namespace {
 
 /// The part of the band that the distances of a group lie in; one place where it has none.
-attend::GroupBand part_of(const attend::BiasJob& bias, const attend::AttentionJob& job, const attend::SequenceGroup& group) {
+GroupBand part_of(const BiasJob& bias, const AttentionJob& job, const SequenceGroup& group) {
   const DistanceRange range = distances_of(job, group, 0, 1);
   const bool any = range.low <= range.high;
   const std::int64_t least = any ? std::clamp(-range.high, bias.low, bias.high) : bias.low;
   const std::int64_t most = any ? std::clamp(-range.low, bias.low, bias.high) : bias.low;
   const std::int64_t count = most - least + 1;
-  return {least - bias.low, count, attend::padded(count + 2 * attend::kBandMargin), 0};
+  return {least - bias.low, count, padded(count + 2 * kBandMargin), 0};
 }
 
 }  // namespace
 
-void make_diagonals(const TermContext& context, Arena& arena, attend::BiasJob& bias) {
-  const attend::AttentionJob& job = *context.job;
-  auto* const bands = arena.take<attend::GroupBand>(static_cast<std::int64_t>(job.groups.size()));
+void make_diagonals(const TermContext& context, Arena& arena, BiasJob& bias) {
+  const AttentionJob& job = *context.job;
+  auto* const bands = arena.take<GroupBand>(static_cast<std::int64_t>(job.groups.size()));
   std::int64_t used = 0;
   for (std::size_t g = 0; g < job.groups.size(); ++g) {
-    attend::GroupBand band = part_of(bias, job, job.groups[g]);
+    GroupBand band = part_of(bias, job, job.groups[g]);
     band.first = used;
     used += job.backward.parts * job.shape.heads * band.stride;
     if (bands != nullptr) bands[g] = band;
@@ -127,15 +127,15 @@ void make_diagonals(const TermContext& context, Arena& arena, attend::BiasJob& b
   if (bias.diagonals != nullptr) std::memset(bias.diagonals, 0, static_cast<std::size_t>(used * bytes_of(job.arithmetic)));
 }
 
-LengthRange lengths_of(const attend::BiasJob& bias) {
+LengthRange lengths_of(const BiasJob& bias) {
   const std::int64_t most = std::max(std::abs(bias.low), std::abs(bias.high));
   const bool both = bias.low <= 0 && bias.high >= 0;
   return {both ? 0 : std::min(std::abs(bias.low), std::abs(bias.high)), most + 1};
 }
 
-void make_bias_band(const TermContext& context, Arena& arena, attend::BiasJob& bias) {
+void make_bias_band(const TermContext& context, Arena& arena, BiasJob& bias) {
   const std::int64_t heads = context.job->shape.heads;
-  bias.stride = attend::padded(bias.high - bias.low + 1 + 2 * attend::kBandMargin);
+  bias.stride = padded(bias.high - bias.low + 1 + 2 * kBandMargin);
   void* const memory = take_arithmetic(arena, *context.job, heads * bias.stride);
   bias.values = memory;
   if (memory == nullptr) return;

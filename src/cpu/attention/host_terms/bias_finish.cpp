@@ -10,20 +10,20 @@ namespace {
 
 /// Slots of one head: head, head + heads, ...
 template <class Body>
-void each_slot(const attend::AttentionJob& job, std::int64_t head, const Body& body) {
+void each_slot(const AttentionJob& job, std::int64_t head, const Body& body) {
   for (std::int64_t slot = head; slot < slots_of(job); slot += job.shape.heads) body(slot);
 }
 
 /// The sums of one head's diagonal, the ends with all that lies beyond.
 template <class T>
-void sum_diagonal(const attend::BiasJob& made, const attend::AttentionJob& job, std::int64_t head, std::span<double> to) {
+void sum_diagonal(const BiasJob& made, const AttentionJob& job, std::int64_t head, std::span<double> to) {
   std::fill(to.begin(), to.end(), 0.0);
   each_slot(job, head, [&](std::int64_t slot) {
     const std::int64_t slots = job.backward.parts * job.shape.heads;  // of a group
-    const attend::GroupBand& band = made.group_bands[slot / slots];
+    const GroupBand& band = made.group_bands[slot / slots];
     const T* const from = static_cast<const T*>(made.diagonals) + band.first + slot % slots * band.stride;
-    for (std::int64_t i = 0; i < band.count + 2 * attend::kBandMargin; ++i) {
-      const std::int64_t place = std::clamp<std::int64_t>(band.skipped + i - attend::kBandMargin, 0, made.high - made.low);
+    for (std::int64_t i = 0; i < band.count + 2 * kBandMargin; ++i) {
+      const std::int64_t place = std::clamp<std::int64_t>(band.skipped + i - kBandMargin, 0, made.high - made.low);
       to[static_cast<std::size_t>(place)] += static_cast<double>(from[i]);
     }
     to.front() += made.ends[2 * slot];
@@ -48,11 +48,11 @@ class Finishing {
 };
 
 /// Places of the band.
-std::int64_t places_of(const attend::BiasJob& made) { return made.high - made.low + 1; }
+std::int64_t places_of(const BiasJob& made) { return made.high - made.low + 1; }
 
 /// Gradients of the parameters, before they are added to the caller's.
 struct ParameterSums {
-  const attend::BiasJob& made;
+  const BiasJob& made;
   const TermContext& context;
   std::span<double> to;
 };
@@ -60,7 +60,7 @@ struct ParameterSums {
 /// Schemes of |r| alone: both sides of a head's diagonal at once.
 template <class T>
 void add_even_diagonals(const ParameterSums& sums) {
-  const attend::BiasJob& made = sums.made;
+  const BiasJob& made = sums.made;
   const LengthRange range = lengths_of(made);
   Finishing memory(sums.context);
   const std::span<double> diagonal = memory.take(places_of(made));
@@ -78,9 +78,9 @@ void add_even_diagonals(const ParameterSums& sums) {
 
 template <class T>
 void add_diagonals(const ParameterSums& sums) {
-  const attend::BiasJob& made = sums.made;
+  const BiasJob& made = sums.made;
   if (is_even(made.source)) return add_even_diagonals<T>(sums);
-  const attend::AttentionJob& job = *sums.context.job;
+  const AttentionJob& job = *sums.context.job;
   const std::int64_t places = places_of(made);
   Finishing memory(sums.context);
   const std::span<double> gradient = memory.take(job.shape.heads * places);
@@ -94,9 +94,9 @@ void add_diagonals(const ParameterSums& sums) {
 }
 
 /// The sums that are no diagonals, of one head.
-void add_sums(const attend::BiasJob& made, std::int64_t head, std::span<const double> sums, std::span<double> parameters) {
+void add_sums(const BiasJob& made, std::int64_t head, std::span<const double> sums, std::span<double> parameters) {
   const auto spec_head = static_cast<std::size_t>(made.first_head + head);
-  if (made.form == attend::BiasForm::line) {
+  if (made.form == BiasForm::line) {
     parameters[spec_head] += sums[0];
     return;
   }
@@ -105,8 +105,8 @@ void add_sums(const attend::BiasJob& made, std::int64_t head, std::span<const do
 }
 
 void add_parameters(const ParameterSums& parameters) {
-  const attend::BiasJob& made = parameters.made;
-  const attend::AttentionJob& job = *parameters.context.job;
+  const BiasJob& made = parameters.made;
+  const AttentionJob& job = *parameters.context.job;
   if (made.diagonals != nullptr) {
     with_arithmetic(job.arithmetic, [&](auto zero) { add_diagonals<decltype(zero)>(parameters); });
   }
@@ -126,9 +126,9 @@ void add_parameters(const ParameterSums& parameters) {
 }
 
 /// An axis of 1 is shared: its gradient is the sum.
-void add_gates(const attend::BiasJob& made, const TermContext& context) {
+void add_gates(const BiasJob& made, const TermContext& context) {
   const TensorView& to = context.gradient->features;
-  const attend::AttentionShape& s = context.job->shape;
+  const AttentionShape& s = context.job->shape;
   if (s.batch == 0 || s.heads == 0) return;
   const std::int64_t batches = s.batch / to.shape[0];  // that share a gate
   const std::int64_t heads = s.heads / to.shape[2];
@@ -152,15 +152,15 @@ void add_gates(const attend::BiasJob& made, const TermContext& context) {
 
 }  // namespace
 
-std::int64_t finishing_size(const attend::BiasJob& made, const BiasNumbers& numbers, std::int64_t heads) {
-  if (made.form != attend::BiasForm::band) return made.sum_count;
+std::int64_t finishing_size(const BiasJob& made, const BiasNumbers& numbers, std::int64_t heads) {
+  if (made.form != BiasForm::band) return made.sum_count;
   const LengthRange range = lengths_of(made);
   const std::int64_t even = places_of(made) + range.end - range.first + length_memory(numbers);
   const std::int64_t any = (heads + 1) * places_of(made) + static_cast<std::int64_t>(plan::scratch_size(made.source, heads));
   return std::max(made.sum_count, is_even(made.source) ? even : any);
 }
 
-void finish_term(const job::BiasTermJob& term, const attend::BiasJob& made, const TermContext& context) {
+void finish_term(const job::BiasTermJob& term, const BiasJob& made, const TermContext& context) {
   if (made.parameter_sums != nullptr) {
     const std::span<double> sums = {made.parameter_sums, static_cast<std::size_t>(term.parameter_count)};
     add_parameters({made, context, sums});

@@ -33,25 +33,25 @@ struct OneLayer {
 
 /// psi of each distance and dpsi/dc, laid out as a band.
 template <class T>
-void fill_psi(const attend::BiasJob& bias, T* psi, T* growth) {
+void fill_psi(const BiasJob& bias, T* psi, T* growth) {
   const plan::FireCurve& fire = bias.source.fire;
   const std::int64_t count = bias.high - bias.low + 1;
   const auto finish = [&](T* band) {
-    std::fill_n(band, attend::kBandMargin, band[attend::kBandMargin]);
-    std::fill(band + attend::kBandMargin + count, band + bias.stride, band[attend::kBandMargin + count - 1]);
+    std::fill_n(band, kBandMargin, band[kBandMargin]);
+    std::fill(band + kBandMargin + count, band + bias.stride, band[kBandMargin + count - 1]);
   };
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t distance = -(bias.low + i);
-    psi[attend::kBandMargin + i] = static_cast<T>(plan::fire_psi(fire, distance));
+    psi[kBandMargin + i] = static_cast<T>(plan::fire_psi(fire, distance));
     const double a = plan::length_of(distance);
-    if (growth != nullptr) growth[attend::kBandMargin + i] = static_cast<T>(a / (fire.c * a + 1));
+    if (growth != nullptr) growth[kBandMargin + i] = static_cast<T>(a / (fire.c * a + 1));
   }
   finish(psi);
   if (growth != nullptr) finish(growth);
 }
 
 template <class T>
-void fill_inverse(const plan::FireCurve& fire, const attend::AttentionJob& job, T* inverse) {
+void fill_inverse(const plan::FireCurve& fire, const AttentionJob& job, T* inverse) {
   for (std::int64_t b = 0; b < job.shape.batch; ++b) {
     for (std::int64_t i = 0; i < job.shape.queries; ++i) {
       const std::int64_t position = job.query_positions[b * job.query_position_stride + i];
@@ -102,8 +102,8 @@ void add_line_gradient(const BiasNumbers& numbers, std::int64_t head, std::span<
   const std::size_t out_weight = 2 * mlp.hidden + static_cast<std::size_t>(head) * mlp.hidden;
   const std::size_t out_bias = static_cast<std::size_t>(mlp.out_bias - mlp.weight) + static_cast<std::size_t>(head);
   for (std::size_t s = 0; s <= lines.knots.size(); ++s) {
-    const double ds = sums[s * attend::kFireSums];
-    const double ds_x = sums[s * attend::kFireSums + 1];
+    const double ds = sums[s * kFireSums];
+    const double ds_x = sums[s * kFireSums + 1];
     double slope = 0;
     for (std::size_t unit = 0; unit < mlp.hidden; ++unit) {
       if (!mlp.active(unit, s == 0 ? -1 : lines.knots[s - 1])) continue;
@@ -114,13 +114,13 @@ void add_line_gradient(const BiasNumbers& numbers, std::int64_t head, std::span<
       slope += above * mlp.weight[unit];
     }
     to[out_bias] += ds;
-    to[static_cast<std::size_t>(numbers.source.mlp.parameter_count)] += slope * sums[s * attend::kFireSums + 2];
+    to[static_cast<std::size_t>(numbers.source.mlp.parameter_count)] += slope * sums[s * kFireSums + 2];
   }
 }
 
-void make_fire_rows(const TermContext& context, Arena& arena, attend::BiasJob& bias) {
+void make_fire_rows(const TermContext& context, Arena& arena, BiasJob& bias) {
   const plan::FireCurve& fire = bias.source.fire;
-  const attend::AttentionJob& job = *context.job;
+  const AttentionJob& job = *context.job;
   bias.fire.present = true;
   bias.fire.c = fire.c;
   bias.fire.length = fire.length;

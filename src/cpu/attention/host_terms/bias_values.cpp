@@ -126,9 +126,9 @@ void add_fire_gradient(const BiasNumbers& numbers, const LengthGradient& gradien
   for (std::size_t n = 0; n < gradient.values.size(); ++n) {
     const FireInput in = input.at(static_cast<double>(gradient.first) + static_cast<double>(n));
     const auto segment = static_cast<std::size_t>(std::lower_bound(lines.knots.begin(), lines.knots.end(), in.x) - lines.knots.begin());
-    sums[segment * attend::kFireSums] += gradient.values[n];
-    sums[segment * attend::kFireSums + 1] += gradient.values[n] * in.x;
-    sums[segment * attend::kFireSums + 2] += gradient.values[n] * in.by_c;
+    sums[segment * kFireSums] += gradient.values[n];
+    sums[segment * kFireSums + 1] += gradient.values[n] * in.x;
+    sums[segment * kFireSums + 2] += gradient.values[n] * in.by_c;
     by_length += gradient.values[n] * slopes[segment] * in.by_length;
   }
   add_line_gradient(numbers, gradient.head, sums, to);
@@ -149,9 +149,7 @@ void fill_lengths(const BiasNumbers& numbers, const LengthValues& values) {
   fill.fire();
 }
 
-std::int64_t length_memory(const BiasNumbers& numbers) {
-  return (static_cast<std::int64_t>(numbers.lines.knots.size()) + 1) * attend::kFireSums;
-}
+std::int64_t length_memory(const BiasNumbers& numbers) { return (static_cast<std::int64_t>(numbers.lines.knots.size()) + 1) * kFireSums; }
 
 void add_length_gradient(const BiasNumbers& numbers, const LengthGradient& gradient, std::span<double> to) {
   if (numbers.source.scheme == plan::BiasSource::Scheme::kerple) return add_kerple_gradient(numbers.source, gradient, to);

@@ -21,7 +21,7 @@ bool is_masked(const KeyMask& mask, std::int64_t b, std::int64_t key) {
 Status check_order(const TermContext& context) {
   const job::AttentionJob& asked = *context.asked;
   const Positions& at = asked.key_positions.at;
-  const attend::AttentionShape& s = context.job->shape;
+  const AttentionShape& s = context.job->shape;
   if (!asked.key_positions.given || at.data == nullptr) return {};
   const Integers& starts = asked.visibility.key_starts;
   for (std::int64_t b = 0; b < s.batch; ++b) {
@@ -41,8 +41,8 @@ Status check_order(const TermContext& context) {
 }
 
 /// 1 where row >= column, or its transpose.
-void* pack_triangle(bool transposed, const attend::AttentionJob& job, Arena& arena) {
-  constexpr std::int64_t n = attend::kKeyTile;
+void* pack_triangle(bool transposed, const AttentionJob& job, Arena& arena) {
+  constexpr std::int64_t n = kKeyTile;
   void* const memory = arena.take_bytes(n * n * bytes_of(job.arithmetic));
   if (memory == nullptr) return nullptr;
   with_arithmetic(job.arithmetic, [&]<class T>(T) {
@@ -56,19 +56,19 @@ void* pack_triangle(bool transposed, const attend::AttentionJob& job, Arena& are
 
 /// (Hk, key tiles, padded_width, kKeyTile) from packed rows of keys.
 void* pack_transposed_keys(const KeyFeatures& keys, const TermContext& context, Arena& arena) {
-  const attend::AttentionJob& job = *context.job;
+  const AttentionJob& job = *context.job;
   const std::int64_t width = job.shape.padded_width;
   const auto tiles = static_cast<std::int64_t>(job.key_tiles.size());
-  void* const memory = arena.take_bytes(job.shape.key_heads * tiles * width * attend::kKeyTile * bytes_of(job.arithmetic));
+  void* const memory = arena.take_bytes(job.shape.key_heads * tiles * width * kKeyTile * bytes_of(job.arithmetic));
   if (memory == nullptr) return nullptr;
   with_arithmetic(job.arithmetic, [&]<class T>(T zero) {
     cpu::run_each(*context.runner, job.shape.key_heads * tiles, [&](std::int64_t n) {
-      const attend::TokenTile& tile = job.key_tiles[static_cast<std::size_t>(n % tiles)];
+      const TokenTile& tile = job.key_tiles[static_cast<std::size_t>(n % tiles)];
       const std::int64_t batch = job.sequences[static_cast<std::size_t>(tile.sequence)].batch;
       const T* const in = static_cast<const T*>(keys.data) + batch * keys.batch_stride + n / tiles * keys.head_stride + tile.first * width;
-      T* const out = static_cast<T*>(memory) + n * width * attend::kKeyTile;
+      T* const out = static_cast<T*>(memory) + n * width * kKeyTile;
       for (std::int64_t c = 0; c < width; ++c) {
-        for (std::int64_t j = 0; j < attend::kKeyTile; ++j) out[c * attend::kKeyTile + j] = j < tile.count ? in[j * width + c] : zero;
+        for (std::int64_t j = 0; j < kKeyTile; ++j) out[c * kKeyTile + j] = j < tile.count ? in[j * width + c] : zero;
       }
     });
   });
@@ -76,42 +76,42 @@ void* pack_transposed_keys(const KeyFeatures& keys, const TermContext& context, 
 }
 
 /// Of a sequence, at most: xPos has tiles of fewer keys than kKeyTile.
-std::int64_t most_key_tiles(const attend::AttentionJob& job) {
+std::int64_t most_key_tiles(const AttentionJob& job) {
   std::int64_t most = 0;
-  for (const attend::Sequence& sequence : job.sequences) most = std::max(most, sequence.end_key_tile - sequence.first_key_tile);
+  for (const Sequence& sequence : job.sequences) most = std::max(most, sequence.end_key_tile - sequence.first_key_tile);
   return most;
 }
 
-attend::CopeLayout layout_of(const attend::CopeJob& made, const attend::AttentionJob& job, bool backward) {
-  attend::CopeLayout at;
+CopeLayout layout_of(const CopeJob& made, const AttentionJob& job, bool backward) {
+  CopeLayout at;
   const auto take = [&at](std::int64_t& offset, std::int64_t count) {
     offset = at.size;
     at.size += count;
   };
-  take(at.backward, attend::kPadding);
-  take(at.running, attend::kQueryTile);
-  take(at.products, attend::kQueryTile * made.padded_rows);
-  take(at.steps, attend::kQueryTile * made.padded_rows);
-  take(at.gates, attend::kQueryTile * attend::kKeyTile);
-  take(at.counts, attend::kQueryTile * attend::kKeyTile);
+  take(at.backward, kPadding);
+  take(at.running, kQueryTile);
+  take(at.products, kQueryTile * made.padded_rows);
+  take(at.steps, kQueryTile * made.padded_rows);
+  take(at.gates, kQueryTile * kKeyTile);
+  take(at.counts, kQueryTile * kKeyTile);
   if (!backward) return at;
-  take(at.carry, attend::kQueryTile);
-  take(at.gradients, attend::kQueryTile * made.padded_rows);
-  take(at.by_scores, attend::kQueryTile * attend::kKeyTile);
-  take(at.later, most_key_tiles(job) * attend::kQueryTile);
+  take(at.carry, kQueryTile);
+  take(at.gradients, kQueryTile * made.padded_rows);
+  take(at.by_scores, kQueryTile * kKeyTile);
+  take(at.later, most_key_tiles(job) * kQueryTile);
   return at;
 }
 
 }  // namespace
 
-Status make_term(const CopeTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
+Status make_term(const CopeTerm& term, const TermContext& context, Arena& arena, TermJob& out) {
   if (Status status = check_order(context); !status) return status;
-  const attend::AttentionJob& job = *context.job;
+  const AttentionJob& job = *context.job;
   const std::int64_t width = job.shape.padded_width;
   const bool backward = context.gradient != nullptr;
-  attend::CopeJob made;
+  CopeJob made;
   made.rows = term.table.shape[1];
-  made.padded_rows = attend::padded(made.rows);
+  made.padded_rows = padded(made.rows);
   made.gate_scale = term.gate_scale;
   made.shares_heads = heads_of(term.table) == 1;
   made.columns = pack_columns(term.table, {.padded = made.padded_rows, .factor = term.scale}, job, arena);
@@ -131,11 +131,11 @@ Status make_term(const CopeTerm& term, const TermContext& context, Arena& arena,
   return {};
 }
 
-std::int64_t scratch_of(const attend::CopeJob& term, const attend::AttentionJob& /*job*/, bool /*backward*/) { return term.layout.size; }
+std::int64_t scratch_of(const CopeJob& term, const AttentionJob& /*job*/, bool /*backward*/) { return term.layout.size; }
 
-void finish_term(const CopeTerm& term, const attend::CopeJob& made, const TermContext& context) {
+void finish_term(const CopeTerm& term, const CopeJob& made, const TermContext& context) {
   if (made.sums == nullptr) return;
-  const attend::AttentionShape& s = context.job->shape;
+  const AttentionShape& s = context.job->shape;
   const std::int64_t size = made.rows * s.padded_width;
   for (std::int64_t h = 0; h < s.heads; ++h) {
     for (std::int64_t n = 0; n < made.rows * s.width; ++n) {
@@ -147,11 +147,10 @@ void finish_term(const CopeTerm& term, const attend::CopeJob& made, const TermCo
 }
 
 /// Without what saturation saves.
-TermCost cost_of(const attend::CopeJob& term, const attend::AttentionJob& job) {
+TermCost cost_of(const CopeJob& term, const AttentionJob& job) {
   const auto product = 2 * static_cast<double>(job.shape.width);
-  return {.per_score = product + 2 * static_cast<double>(attend::kKeyTile) + 10,
-          .per_query = product * static_cast<double>(term.rows),
-          .name = "CoPE"};
+  return {
+      .per_score = product + 2 * static_cast<double>(kKeyTile) + 10, .per_query = product * static_cast<double>(term.rows), .name = "CoPE"};
 }
 
 }  // namespace phasor::attend

@@ -8,13 +8,11 @@
 namespace phasor::attend {
 namespace {
 
-bool is_whole(const ConstTensorView& bias, const attend::AttentionShape& s) {
-  return bias.shape == Extents{s.batch, s.queries, s.heads, s.keys};
-}
+bool is_whole(const ConstTensorView& bias, const AttentionShape& s) { return bias.shape == Extents{s.batch, s.queries, s.heads, s.keys}; }
 
 /// Sums are kept apart where two tasks could add to one element, and shaped as the gradient otherwise.
-void lay_out_sums(const ConstTensorView& bias, const attend::AttentionJob& job, Arena& arena, attend::DenseJob& out) {
-  const attend::AttentionShape& s = job.shape;
+void lay_out_sums(const ConstTensorView& bias, const AttentionJob& job, Arena& arena, DenseJob& out) {
+  const AttentionShape& s = job.shape;
   const bool every_query = bias.shape[1] == s.queries;
   const bool every_key = bias.shape[3] == s.keys;
   const auto sequences = static_cast<std::int64_t>(job.sequences.size());
@@ -34,7 +32,7 @@ void lay_out_sums(const ConstTensorView& bias, const attend::AttentionJob& job, 
 
 /// The sum of what was kept apart, for one element of the gradient.
 template <class T>
-double total(const attend::DenseJob& made, const std::array<std::int64_t, 5>& least, const std::array<std::int64_t, 5>& end) {
+double total(const DenseJob& made, const std::array<std::int64_t, 5>& least, const std::array<std::int64_t, 5>& end) {
   double sum = 0;
   const T* const in = static_cast<const T*>(made.sums) + least[3] * made.sum_strides[3] + least[4] * made.sum_strides[4];
   for (std::int64_t s = least[0]; s < end[0]; ++s) {
@@ -48,9 +46,9 @@ double total(const attend::DenseJob& made, const std::array<std::int64_t, 5>& le
 
 }  // namespace
 
-Status make_term(const DenseTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
-  const attend::AttentionShape& s = context.job->shape;
-  attend::DenseJob made{.bias = term.bias};
+Status make_term(const DenseTerm& term, const TermContext& context, Arena& arena, TermJob& out) {
+  const AttentionShape& s = context.job->shape;
+  DenseJob made{.bias = term.bias};
   for (std::size_t axis = 0; axis < 4; ++axis) {
     if (term.bias.shape[axis] == 1) made.bias.strides[axis] = 0;
   }
@@ -65,9 +63,9 @@ Status make_term(const DenseTerm& term, const TermContext& context, Arena& arena
   return {};
 }
 
-std::int64_t scratch_of(const attend::DenseJob& /*term*/, const attend::AttentionJob& /*job*/, bool /*backward*/) { return 0; }
+std::int64_t scratch_of(const DenseJob& /*term*/, const AttentionJob& /*job*/, bool /*backward*/) { return 0; }
 
-void finish_term(const DenseTerm& term, const attend::DenseJob& made, const TermContext& context) {
+void finish_term(const DenseTerm& term, const DenseJob& made, const TermContext& context) {
   if (made.sums == nullptr) return;
   const TensorView& gradient = context.gradient->table;
   const bool shares_batch = term.bias.shape[0] == 1;
@@ -88,6 +86,6 @@ void finish_term(const DenseTerm& term, const attend::DenseJob& made, const Term
   });
 }
 
-TermCost cost_of(const attend::DenseJob& /*term*/, const attend::AttentionJob& /*job*/) { return {.per_score = 1, .name = "dense bias"}; }
+TermCost cost_of(const DenseJob& /*term*/, const AttentionJob& /*job*/) { return {.per_score = 1, .name = "dense bias"}; }
 
 }  // namespace phasor::attend

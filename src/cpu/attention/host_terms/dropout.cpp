@@ -5,7 +5,7 @@
 
 namespace phasor::attend {
 
-attend::DropoutJob dropout_of(const Dropout& dropout) {
+DropoutJob dropout_of(const Dropout& dropout) {
   return {.present = dropout.probability > 0,
           .threshold = math::dropout_threshold(dropout.probability),
           .factor = math::dropout_factor(dropout.probability),

@@ -19,9 +19,9 @@ Status check(const GridTerm& term, const TermContext& context) {
   return check_tokens(context.where, "key", key_range(*context.asked, context.job->shape), tokens);
 }
 
-/// See attend::GridJob.
-void* pack_grid(const GridTerm& term, std::int64_t rows, const attend::AttentionJob& job, Arena& arena) {
-  const std::int64_t size = rows + attend::kGridMargin;
+/// See GridJob.
+void* pack_grid(const GridTerm& term, std::int64_t rows, const AttentionJob& job, Arena& arena) {
+  const std::int64_t size = rows + kGridMargin;
   void* const memory = arena.take_bytes(heads_of(term.table) * size * bytes_of(job.arithmetic));
   if (memory == nullptr) return nullptr;
   with_arithmetic(job.arithmetic, [&]<class T>(T zero) {
@@ -33,7 +33,7 @@ void* pack_grid(const GridTerm& term, std::int64_t rows, const attend::Attention
   return memory;
 }
 
-void* pack_class_token(const GridTerm& term, const attend::AttentionJob& job, Arena& arena) {
+void* pack_class_token(const GridTerm& term, const AttentionJob& job, Arena& arena) {
   if (class_rows(term) == 0) return nullptr;
   void* const memory = arena.take_bytes(3 * heads_of(term.table) * bytes_of(job.arithmetic));
   if (memory == nullptr) return nullptr;
@@ -53,35 +53,35 @@ Status check_tokens(const char* where, const char* side, const PositionRange& ra
   return job::error(where, "{} positions are {} to {}, the grid has 0 to {}", side, range.least, range.greatest, tokens - 1);
 }
 
-Status make_term(const GridTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
+Status make_term(const GridTerm& term, const TermContext& context, Arena& arena, TermJob& out) {
   if (Status status = check(term, context); !status) return status;
-  const attend::AttentionJob& job = *context.job;
-  attend::GridJob made{.height = term.window.height, .width = term.window.width};
+  const AttentionJob& job = *context.job;
+  GridJob made{.height = term.window.height, .width = term.window.width};
   made.origin = (made.height - 1) * (2 * made.width - 1) + made.width - 1;
   made.class_token = class_rows(term) > 0;
   made.shares_heads = heads_of(term.table) == 1;
   made.rows = grid_rows(term.window);
   made.table = pack_grid(term, made.rows, job, arena);
   made.class_table = pack_class_token(term, job, arena);
-  made.sum_size = made.rows + attend::kGridMargin + 3;
+  made.sum_size = made.rows + kGridMargin + 3;
   if (context.gradient != nullptr && is_given(context.gradient->table)) made.sums = take_sums(made.sum_size, job, arena);
   out = made;
   return {};
 }
 
-std::int64_t scratch_of(const attend::GridJob& /*term*/, const attend::AttentionJob& /*job*/, bool /*backward*/) { return 0; }
+std::int64_t scratch_of(const GridJob& /*term*/, const AttentionJob& /*job*/, bool /*backward*/) { return 0; }
 
-void finish_term(const GridTerm& term, const attend::GridJob& made, const TermContext& context) {
+void finish_term(const GridTerm& term, const GridJob& made, const TermContext& context) {
   if (made.sums == nullptr) return;
   const std::int64_t rows = grid_rows(term.window);
   for (std::int64_t h = 0; h < context.job->shape.heads; ++h) {
     for (std::int64_t row = 0; row < term.table.shape[1]; ++row) {
-      const std::int64_t at = row < rows ? rows - 1 - row : row + attend::kGridMargin;
+      const std::int64_t at = row < rows ? rows - 1 - row : row + kGridMargin;
       add_to_element(context.gradient->table, {0, row, h}, 0, sum_of_slots(made.sums, made.sum_size, *context.job, h, at));
     }
   }
 }
 
-TermCost cost_of(const attend::GridJob& /*term*/, const attend::AttentionJob& /*job*/) { return {.per_score = 1, .name = "grid bias"}; }
+TermCost cost_of(const GridJob& /*term*/, const AttentionJob& /*job*/) { return {.per_score = 1, .name = "grid bias"}; }
 
 }  // namespace phasor::attend

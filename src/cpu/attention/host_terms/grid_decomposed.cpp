@@ -29,7 +29,7 @@ std::int64_t table_rows(const Axis& axis) { return 2 * std::max(axis.queries, ax
 
 /// Positions are numbers of the grids' tokens.
 Status check(const DecomposedTerm& term, const TermContext& context) {
-  const attend::AttentionShape& s = context.job->shape;
+  const AttentionShape& s = context.job->shape;
   const std::int64_t queries = term.query_grid.height * term.query_grid.width;
   const std::int64_t keys = term.key_grid.height * term.key_grid.width;
   if (Status status = check_tokens(context.where, "query", query_range(*context.asked, s), queries); !status) return status;
@@ -46,13 +46,13 @@ std::int32_t row_at(std::int64_t query, std::int64_t key, const Axis& axis) {
   return static_cast<std::int32_t>(offset + (keys - 1) * key_step);
 }
 
-attend::AxisJob make_axis(const Axis& axis, const DecomposedTerm& term, const TermContext& context, Arena& arena) {
-  const attend::AttentionJob& job = *context.job;
-  attend::AxisJob made;
+AxisJob make_axis(const Axis& axis, const DecomposedTerm& term, const TermContext& context, Arena& arena) {
+  const AttentionJob& job = *context.job;
+  AxisJob made;
   made.queries = axis.queries;
   made.keys = axis.keys;
   made.rows = table_rows(axis);
-  made.padded_rows = attend::padded(made.rows);
+  made.padded_rows = padded(made.rows);
   made.shares_heads = heads_of(*axis.table) == 1;
   made.columns = pack_columns(*axis.table, {.padded = made.padded_rows, .factor = term.scale}, job, arena);
   std::int32_t* const row_of = arena.take<std::int32_t>(axis.queries * axis.keys);
@@ -66,7 +66,7 @@ attend::AxisJob make_axis(const Axis& axis, const DecomposedTerm& term, const Te
   return made;
 }
 
-void finish_axis(const Axis& axis, const attend::AxisJob& made, double scale, const attend::AttentionJob& job) {
+void finish_axis(const Axis& axis, const AxisJob& made, double scale, const AttentionJob& job) {
   if (made.sums == nullptr) return;
   const std::int64_t width = job.shape.padded_width;
   for (std::int64_t h = 0; h < job.shape.heads; ++h) {
@@ -80,23 +80,21 @@ void finish_axis(const Axis& axis, const attend::AxisJob& made, double scale, co
 
 }  // namespace
 
-Status make_term(const DecomposedTerm& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
+Status make_term(const DecomposedTerm& term, const TermContext& context, Arena& arena, TermJob& out) {
   if (Status status = check(term, context); !status) return status;
-  out = attend::DecomposedJob{.y = make_axis(axis_y(term, context), term, context, arena),
-                              .x = make_axis(axis_x(term, context), term, context, arena)};
+  out = DecomposedJob{.y = make_axis(axis_y(term, context), term, context, arena),
+                      .x = make_axis(axis_x(term, context), term, context, arena)};
   return {};
 }
 
-std::int64_t scratch_of(const attend::DecomposedJob& term, const attend::AttentionJob& /*job*/, bool backward) {
-  return attend::layout_of(term, backward).size;
-}
+std::int64_t scratch_of(const DecomposedJob& term, const AttentionJob& /*job*/, bool backward) { return layout_of(term, backward).size; }
 
-void finish_term(const DecomposedTerm& term, const attend::DecomposedJob& made, const TermContext& context) {
+void finish_term(const DecomposedTerm& term, const DecomposedJob& made, const TermContext& context) {
   finish_axis(axis_y(term, context), made.y, term.scale, *context.job);
   finish_axis(axis_x(term, context), made.x, term.scale, *context.job);
 }
 
-TermCost cost_of(const attend::DecomposedJob& term, const attend::AttentionJob& job) {
+TermCost cost_of(const DecomposedJob& term, const AttentionJob& job) {
   return {.per_score = 2, .per_query = 2 * static_cast<double>(job.shape.width * (term.y.rows + term.x.rows)), .name = "decomposed"};
 }
 

@@ -30,7 +30,7 @@ struct Segments {
   void* data;
   std::int64_t stride;
 };
-Segments pack_segments(const Positions& segments, std::int64_t tokens, std::int64_t more, const attend::AttentionJob& job, Arena& arena) {
+Segments pack_segments(const Positions& segments, std::int64_t tokens, std::int64_t more, const AttentionJob& job, Arena& arena) {
   const std::int64_t rows = segments.shape[1];
   const std::int64_t stride = tokens + more;
   void* const memory = arena.take_bytes(rows * stride * bytes_of(job.arithmetic));
@@ -54,7 +54,7 @@ double shift_dot(const job::SegmentTermJob& term, std::int64_t head, std::int64_
 }
 
 void* pack_constants(const job::SegmentTermJob& term, const TermContext& context, Arena& arena) {
-  const attend::AttentionJob& job = *context.job;
+  const AttentionJob& job = *context.job;
   void* const memory = arena.take_bytes(2 * job.shape.heads * bytes_of(job.arithmetic));
   if (memory == nullptr) return nullptr;
   with_arithmetic(job.arithmetic, [&]<class T>(T) {
@@ -66,7 +66,7 @@ void* pack_constants(const job::SegmentTermJob& term, const TermContext& context
 }
 
 Status check(const job::SegmentTermJob& term, const TermContext& context) {
-  const attend::AttentionShape& s = context.job->shape;
+  const AttentionShape& s = context.job->shape;
   if (s.batch == 0) return {};
   if (Status status = check_segments(context.where, "query_segments", term.query_segments, s.queries); !status) return status;
   return check_segments(context.where, "key_segments", term.key_segments, s.keys);
@@ -74,16 +74,16 @@ Status check(const job::SegmentTermJob& term, const TermContext& context) {
 
 }  // namespace
 
-Status make_term(const job::SegmentTermJob& term, const TermContext& context, Arena& arena, attend::TermJob& out) {
+Status make_term(const job::SegmentTermJob& term, const TermContext& context, Arena& arena, TermJob& out) {
   if (Status status = check(term, context); !status) return status;
-  const attend::AttentionJob& job = *context.job;
+  const AttentionJob& job = *context.job;
   const std::int64_t width = job.shape.padded_width;
-  attend::SegmentJob made;
+  SegmentJob made;
   made.table = pack_rows(term.table, {.padded = width, .factor = term.scale}, job, arena);
   made.table_head_stride = heads_of(term.table) == 1 ? 0 : 2 * width;
   made.constants = pack_constants(term, context, arena);
   const Segments queries = pack_segments(term.query_segments, job.shape.queries, 0, job, arena);
-  const Segments keys = pack_segments(term.key_segments, job.shape.keys, attend::kKeyTile, job, arena);
+  const Segments keys = pack_segments(term.key_segments, job.shape.keys, kKeyTile, job, arena);
   made.query_segments = queries.data;
   made.query_segment_stride = queries.stride;
   made.key_segments = keys.data;
@@ -97,13 +97,11 @@ Status make_term(const job::SegmentTermJob& term, const TermContext& context, Ar
 }
 
 /// Two numbers per row; backward: and their gradients.
-std::int64_t scratch_of(const attend::SegmentJob& /*term*/, const attend::AttentionJob& /*job*/, bool backward) {
-  return (backward ? 4 : 2) * attend::kQueryTile;
-}
+std::int64_t scratch_of(const SegmentJob& /*term*/, const AttentionJob& /*job*/, bool backward) { return (backward ? 4 : 2) * kQueryTile; }
 
-void finish_term(const job::SegmentTermJob& term, const attend::SegmentJob& made, const TermContext& context) {
+void finish_term(const job::SegmentTermJob& term, const SegmentJob& made, const TermContext& context) {
   if (made.sums == nullptr) return;
-  const attend::AttentionShape& s = context.job->shape;
+  const AttentionShape& s = context.job->shape;
   const double scale = term.scale;
   const TermGradient& gradient = *context.gradient;
   for (std::int64_t h = 0; h < s.heads; ++h) {
@@ -120,7 +118,7 @@ void finish_term(const job::SegmentTermJob& term, const attend::SegmentJob& made
   }
 }
 
-TermCost cost_of(const attend::SegmentJob& /*term*/, const attend::AttentionJob& job) {
+TermCost cost_of(const SegmentJob& /*term*/, const AttentionJob& job) {
   return {.per_score = 2, .per_query = 4 * static_cast<double>(job.shape.width), .name = "segments"};
 }
 

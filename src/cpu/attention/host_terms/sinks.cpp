@@ -27,7 +27,7 @@ double lse_without_keys(const ConstTensorView& sinks, std::int64_t head) {
   return sinks.data == nullptr ? -std::numeric_limits<double>::infinity() : sink_at(sinks, head);
 }
 
-void add_sink_gradient(const attend::AttentionJob& job, const TensorView& out) {
+void add_sink_gradient(const AttentionJob& job, const TensorView& out) {
   const std::int64_t heads = out.shape[2];
   const std::int64_t tiles = job.shape.heads * static_cast<std::int64_t>(job.query_tiles.size());
   for (std::int64_t h = 0; h < heads; ++h) {

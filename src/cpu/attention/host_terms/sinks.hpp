@@ -12,6 +12,6 @@ void make_sinks(const ConstTensorView& sinks, Arena& arena, Prepared& out);
 double lse_without_keys(const ConstTensorView& sinks, std::int64_t head);
 
 /// Sums of query tiles, in order, added to the caller's tensor; heads may share.
-void add_sink_gradient(const attend::AttentionJob& job, const TensorView& out);
+void add_sink_gradient(const AttentionJob& job, const TensorView& out);
 
 }  // namespace phasor::attend
