@@ -19,11 +19,11 @@ flags=(-std=c++20 -O2 -fPIC -ffp-contract=off -fno-tree-vectorize -fno-tree-slp-
 device_flags=(-std=c++20 -O3 "-arch=sm_${CUDA_ARCH:-90}" --expt-relaxed-constexpr --fmad=false -Xcompiler=-ffp-contract=off -DFMT_HEADER_ONLY "${includes[@]}")
 
 compile() { # SOURCE: an object in $build
-  local to=$build/$(tr / _ <<<"$1").o
+  local to=$build/$(tr / _ <<<"$1").o begin=$SECONDS
   case $1 in
     *.cu) "$nvcc" "${device_flags[@]}" -c "$1" -o "$to" ;;
     *) g++ "${flags[@]}" -c "$1" -o "$to" ;;
-  esac
+  esac && echo "seconds: $((SECONDS - begin)) $1"
 }
 export -f compile
 export build nvcc
@@ -32,6 +32,7 @@ export FLAGS="${flags[*]@Q}" DEVICE_FLAGS="${device_flags[*]@Q}"
 { find src/cuda tests/cuda bench/gpu -name '*.cu'; echo tests/cuda/random_calls.cpp; find src -name '*.cpp' ! -path 'src/no_cuda/*'; } |
   xargs -P "$jobs" -I{} bash -c 'eval "flags=($FLAGS)"; eval "device_flags=($DEVICE_FLAGS)"; compile {} || exit 255' > "$build/log.txt" 2>&1 ||
   { say "FAIL: does not build"; grep -E 'error' "$build/log.txt" | head -20; exit 1; }
+say "built in $SECONDS s; the slowest: $(sed -n 's/^seconds: //p' "$build/log.txt" | sort -rn | head -3 | tr '\n' ';')"
 rm -f "$build/libphasor.a"
 ar rcs "$build/libphasor.a" "$build"/src_*.o
 
@@ -52,7 +53,9 @@ run() { # NAME COMMAND...
 run gpu_rotary "$build/gpu_rotary" "${CALLS:-20000}"
 run cuda_proof "$build/cuda_proof"
 sanitizer=$(PATH=$PATH:/usr/local/cuda/bin command -v compute-sanitizer || true)
-if [ -n "$sanitizer" ]; then
+if [ -n "${QUICK:-}" ]; then
+  say "NOT RUN: compute-sanitizer, since QUICK is set"
+elif [ -n "$sanitizer" ]; then
   # Errors of CUDA's functions are not counted: calls that are refused are part of the test.
   for tool in memcheck racecheck initcheck synccheck; do run "$tool" "$sanitizer" --tool "$tool" --report-api-errors no --error-exitcode 9 "$build/gpu_rotary" 300; done
 else

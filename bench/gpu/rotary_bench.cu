@@ -4,11 +4,13 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "phasor/phasor.hpp"
@@ -20,6 +22,7 @@ constexpr Device kGpu = {DeviceKind::cuda, 0};
 constexpr std::int64_t kQueryHeads = 32;
 constexpr std::int64_t kKeyHeads = 8;
 constexpr std::int64_t kWidth = 128;
+constexpr std::int64_t kPosition = 10000000;
 
 void must(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
@@ -76,17 +79,34 @@ double microseconds(cudaStream_t stream, const std::function<void()>& call) {
   return times[times.size() / 2];
 }
 
+/// What gives the cosines and sines.
+enum class Source { positions, counted, axes, table, wide_table };
+
 struct Case {
   const char* name;
   DType dtype;
-  Pairing pairing;
-  bool in_place;
+  Pairing pairing = Pairing::half;
+  bool in_place = true;
+  Source source = Source::positions;
+  Direction direction = Direction::forward;
 };
+
+RotarySpec spec_of(const Case& c) {
+  RotarySpec spec = {.head_dim = kWidth, .pairing = c.pairing};
+  if (c.source == Source::axes) spec.axes = {.sections = {16, 24, 24}};  // Qwen2-VL's
+  return spec;
+}
 
 /// q and k of so many tokens, twice, on the device.
 class Operands {
  public:
   Operands(const Case& c, std::int64_t tokens) : case_(c), tokens_(tokens) {
+    const std::int64_t axes = c.source == Source::axes ? 3 : 1;
+    for (std::int64_t i = 0; i < axes * tokens; ++i) at.push_back(kPosition + i);
+    must(cudaMalloc(&device_at, at.size() * sizeof(at[0])), "cudaMalloc");
+    must(cudaMemcpy(device_at, at.data(), at.size() * sizeof(at[0]), cudaMemcpyHostToDevice), "copy");
+    make_tables();
+
     bytes = static_cast<std::size_t>(tokens * (kQueryHeads + kKeyHeads) * kWidth * bytes_of(c.dtype));
     must(cudaMalloc(&from, bytes), "cudaMalloc");
     must(cudaMalloc(&to, bytes), "cudaMalloc");
@@ -100,8 +120,7 @@ class Operands {
   Operands(const Operands&) = delete;
   Operands& operator=(const Operands&) = delete;
   ~Operands() {
-    cudaFree(from);
-    cudaFree(to);
+    for (void* const memory : {from, to, device_at, device_cos, device_sin}) cudaFree(memory);
   }
   TensorView view_of(void* data, bool keys, Device device) const {
     const std::int64_t heads = keys ? kKeyHeads : kQueryHeads;
@@ -109,17 +128,31 @@ class Operands {
     std::byte* const first = static_cast<std::byte*>(data) + (keys ? tokens_ * kQueryHeads * kWidth * bytes_of(case_.dtype) : 0);
     return {first, case_.dtype, shape, contiguous_strides(shape), device};
   }
-  void rotate(const Rotary& rotary, std::int64_t position, cudaStream_t stream) const {
-    void* const out = case_.in_place ? from : to;
-    must(rotary.apply(InOut(ConstTensorView(view_of(from, false, kGpu)), view_of(out, false, kGpu)),
-                      InOut(ConstTensorView(view_of(from, true, kGpu)), view_of(out, true, kGpu)), positions_from(position),
-                      {.execution = {.stream = stream}}));
+  void rotate(const Rotary& rotary, Device device, void* in, void* out, cudaStream_t stream) const {
+    const InOut q(ConstTensorView(view_of(in, false, device)), view_of(out, false, device));
+    const InOut k(ConstTensorView(view_of(in, true, device)), view_of(out, true, device));
+    const ApplyOptions options = {case_.direction, {.stream = stream}};
+    const bool on_gpu = device == kGpu;
+    if (case_.source == Source::table || case_.source == Source::wide_table) {
+      const Extents shape = {1, tokens_, 1, table_width()};
+      const auto table = [&](const std::vector<float>& host_table, void* device_table) {
+        return ConstTensorView(TensorView{on_gpu ? device_table : const_cast<float*>(host_table.data()), DType::f32, shape,
+                                          contiguous_strides(shape), device});
+      };
+      must(apply_rotary(q, k, table(cos, device_cos), table(sin, device_sin), {.rotary_width = kWidth, .pairing = case_.pairing}, options));
+      return;
+    }
+    Positions where = positions(on_gpu ? static_cast<const std::int64_t*>(device_at) : at.data(),
+                                static_cast<std::int64_t>(at.size()) / tokens_, 1, tokens_);
+    where.device = device;
+    must(rotary.apply(q, k, case_.source == Source::counted ? positions_from(kPosition) : where, options));
   }
+  void rotate(const Rotary& rotary, cudaStream_t stream) const { rotate(rotary, kGpu, from, case_.in_place ? from : to, stream); }
   /// Whether the GPU gives the CPU's bits.
-  bool holds(const Rotary& rotary, std::int64_t position, cudaStream_t stream) {
+  bool holds(const Rotary& rotary, cudaStream_t stream) {
     std::vector<std::byte> want = host;
-    must(rotary.apply(view_of(want.data(), false, {}), view_of(want.data(), true, {}), positions_from(position)));
-    rotate(rotary, position, stream);
+    rotate(rotary, {}, want.data(), want.data(), nullptr);
+    rotate(rotary, stream);
     std::vector<std::byte> is(bytes);
     must(cudaMemcpyAsync(is.data(), case_.in_place ? from : to, bytes, cudaMemcpyDeviceToHost, stream), "copy");
     must(cudaStreamSynchronize(stream), "rotation");
@@ -132,32 +165,60 @@ class Operands {
   std::vector<std::byte> host;
 
  private:
+  std::int64_t table_width() const { return case_.source == Source::wide_table ? kWidth : kWidth / 2; }
+  void make_tables() {
+    if (case_.source != Source::table && case_.source != Source::wide_table) return;
+    const auto pairs = static_cast<std::size_t>(kWidth / 2);
+    const auto width = static_cast<std::size_t>(table_width());
+    for (std::size_t i = 0; i < static_cast<std::size_t>(tokens_) * width; ++i) {
+      const double angle =
+          static_cast<double>(i / width) * std::pow(1e4, -static_cast<double>(i % width % pairs) / static_cast<double>(pairs)) + 1;
+      cos.push_back(static_cast<float>(std::cos(angle)));
+      sin.push_back(static_cast<float>(std::sin(angle)));
+    }
+    for (const auto& [table, data] : {std::pair(&cos, &device_cos), std::pair(&sin, &device_sin)}) {
+      must(cudaMalloc(data, table->size() * sizeof(float)), "cudaMalloc");
+      must(cudaMemcpy(*data, table->data(), table->size() * sizeof(float), cudaMemcpyHostToDevice), "copy");
+    }
+  }
+
+  std::vector<std::int64_t> at;
+  std::vector<float> cos;
+  std::vector<float> sin;
+  void* device_at = nullptr;
+  void* device_cos = nullptr;
+  void* device_sin = nullptr;
   const Case& case_;
   std::int64_t tokens_;
 };
 
 int run(const char* json) {
-  constexpr Case kCases[] = {{"bf16 half", DType::bf16, Pairing::half, true},
-                             {"bf16 interleaved", DType::bf16, Pairing::interleaved, true},
-                             {"bf16 half, out of place", DType::bf16, Pairing::half, false},
-                             {"f16 half", DType::f16, Pairing::half, true},
-                             {"f32 half", DType::f32, Pairing::half, true},
-                             {"f64 half", DType::f64, Pairing::half, true}};
+  const Case kCases[] = {{.name = "bf16 half", .dtype = DType::bf16},
+                         {.name = "bf16 half, counted", .dtype = DType::bf16, .source = Source::counted},
+                         {.name = "bf16 interleaved", .dtype = DType::bf16, .pairing = Pairing::interleaved},
+                         {.name = "bf16 half, out of place", .dtype = DType::bf16, .in_place = false},
+                         {.name = "bf16 half, backward", .dtype = DType::bf16, .direction = Direction::transpose},
+                         {.name = "bf16 half, three axes", .dtype = DType::bf16, .source = Source::axes},
+                         {.name = "bf16 half, f32 table", .dtype = DType::bf16, .source = Source::table},
+                         {.name = "bf16 half, wide f32 table", .dtype = DType::bf16, .source = Source::wide_table},
+                         {.name = "f16 half", .dtype = DType::f16},
+                         {.name = "f32 half", .dtype = DType::f32},
+                         {.name = "f32 interleaved", .dtype = DType::f32, .pairing = Pairing::interleaved},
+                         {.name = "f64 half", .dtype = DType::f64}};
   cudaStream_t stream = nullptr;
   must(cudaStreamCreate(&stream), "stream");
   std::string lines;
   std::printf("%-26s %8s %10s %10s %8s\n", "rotation, 32 + 8 heads", "tokens", "us", "copy us", "of copy");
   for (const Case& c : kCases) {
-    const Rotary rotary = *Rotary::make({.head_dim = kWidth, .pairing = c.pairing});
+    const Rotary rotary = *Rotary::make(spec_of(c));
     for (const std::int64_t tokens : {std::int64_t{1}, std::int64_t{64}, std::int64_t{1024}, std::int64_t{16384}, std::int64_t{65536}}) {
-      constexpr std::int64_t kPosition = 10000000;
       Operands x(c, tokens);
-      if (tokens <= 1024 && !x.holds(rotary, kPosition, stream)) {
+      if (tokens <= 1024 && !x.holds(rotary, stream)) {
         std::printf("FAIL: %s, %lld tokens: other bits than the CPU's\n", c.name, static_cast<long long>(tokens));
         return 1;
       }
       const std::size_t vectors = x.bytes / sizeof(uint4);
-      const double ours = microseconds(stream, [&] { x.rotate(rotary, kPosition, stream); });
+      const double ours = microseconds(stream, [&] { x.rotate(rotary, stream); });
       const double copy = microseconds(stream, [&] {
         copy_kernel<<<static_cast<unsigned>((vectors + 1023) / 1024), 256, 0, stream>>>(static_cast<const uint4*>(x.from),
                                                                                         static_cast<uint4*>(x.to), vectors);

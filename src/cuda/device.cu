@@ -31,8 +31,8 @@ Status launch(const char* where, const Launch& launch, void* parameter) {
     if (error != cudaSuccess) return status_of(where, error);
   }
   void* parameters[] = {parameter};
-  return status_of(where, cudaLaunchKernel(launch.kernel, dim3(launch.blocks), dim3(launch.threads), parameters, launch.shared_bytes,
-                                           static_cast<cudaStream_t>(launch.stream)));
+  return status_of(where, cudaLaunchKernel(launch.kernel, dim3(launch.blocks.x, launch.blocks.y, launch.blocks.z), dim3(launch.threads),
+                                           parameters, launch.shared_bytes, static_cast<cudaStream_t>(launch.stream)));
 }
 
 }  // namespace phasor::cuda

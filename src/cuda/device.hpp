@@ -26,9 +26,14 @@ class CurrentDevice {
   Status status_;
 };
 
+struct Grid {
+  unsigned x = 1;
+  unsigned y = 1;
+  unsigned z = 1;
+};
 struct Launch {
   const void* kernel;
-  unsigned blocks;
+  Grid blocks;
   unsigned threads;
   std::size_t shared_bytes;
   void* stream;

@@ -28,7 +28,7 @@ PHASOR_HD inline double tiny_bound_of_fraction() { return 4096.0; }
 
 PHASOR_HD inline u64 doubt_with_amplitude(u64 doubt, double amplitude) { return amplitude == 1 ? doubt : 2 * doubt + 2; }
 
-// ---- Level 2: double-double without fused operations (Dekker, Knuth) ----
+// ---- Level 2: double-double (Dekker, Knuth), without fused operations where a machine may lack them ----
 
 /// high + low, |low| <= ulp(high) / 2.
 struct DoubleDouble {
@@ -52,9 +52,13 @@ PHASOR_HD inline DoubleDouble split(double a) {
 }
 PHASOR_HD inline DoubleDouble two_product(double a, double b) {
   const double p = a * b;
+#ifdef __CUDA_ARCH__
+  return {p, fma(a, b, -p)};  // both ways are exact
+#else
   const DoubleDouble x = split(a);
   const DoubleDouble y = split(b);
   return {p, ((x.high * y.high - p) + x.high * y.low + x.low * y.high) + x.low * y.low};
+#endif
 }
 PHASOR_HD inline DoubleDouble operator-(DoubleDouble a) { return {-a.high, -a.low}; }
 PHASOR_HD inline DoubleDouble operator+(DoubleDouble a, DoubleDouble b) {

@@ -87,6 +87,45 @@ void random_calls(std::uint64_t calls) {
   for (const auto& [name, count] : compared) std::printf("%6d calls of %s\n", count, name.c_str());
 }
 
+/// One call of every kind of team: so many tokens, heads and pairs that groups, slices and the last of each are cut in every way.
+void sizes() {
+  int compared = 0;
+  const auto check = [&](DType dtype, Pairing pairing, std::int64_t width, std::int64_t tokens, std::int64_t heads) {
+    const std::int64_t head_dim = width + (heads % 2 != 0 ? 16 : 0);
+    const Rotary rotary = *Rotary::make({.head_dim = head_dim, .rotary_width = width, .pairing = pairing});
+    const Extents shape = {1, tokens, heads, head_dim};
+    std::vector<std::vector<std::byte>> buffers(
+        2, std::vector<std::byte>(static_cast<std::size_t>(tokens * heads * head_dim * bytes_of(dtype))));
+    for (std::size_t i = 0; i + 2 <= buffers[0].size(); i += 2) {
+      const auto bits = static_cast<std::uint16_t>(0x3c00U | (i * 2654435761U >> 13 & 0x83ffU));
+      std::memcpy(buffers[0].data() + i, &bits, 2);
+    }
+    const OnDevice device(buffers);
+    const auto apply = [&](const std::vector<std::byte*>& memory, Device where) {
+      const TensorView in = {memory[0], dtype, shape, contiguous_strides(shape), where};
+      const TensorView out = {memory[1], dtype, shape, contiguous_strides(shape), where};
+      return rotary.apply(InOut(ConstTensorView(in), out), positions_from(1000000));
+    };
+    const std::string name = "dtype " + std::to_string(static_cast<int>(dtype)) + ", " + std::to_string(tokens) + " tokens, " +
+                             std::to_string(heads) + " heads of " + std::to_string(width);
+    expect(apply(pointers(buffers), {}).ok() && apply(device.memory, kGpu).ok(), name);
+    must(cudaDeviceSynchronize(), name.c_str());
+    expect(device.read(1, buffers[1].size()) == buffers[1], name + ": other bits");
+    ++compared;
+  };
+  for (const DType dtype : {DType::bf16, DType::f16, DType::f32, DType::f64}) {
+    for (const Pairing pairing : {Pairing::half, Pairing::interleaved}) {
+      for (const std::int64_t tokens : {3, 513, 1101, 8193}) {
+        for (const std::int64_t heads : {1, 7, 40}) check(dtype, pairing, 128, tokens, heads);
+        check(dtype, pairing, 96, tokens, 5);
+        check(dtype, pairing, 224, tokens, 6);
+        check(dtype, pairing, 16, tokens, 64);
+      }
+    }
+  }
+  std::printf("     %d sizes\n", compared);
+}
+
 /// One decoded token: captured once, replayed with another position in device memory.
 void graph() {
   const Rotary rotary = *Rotary::make({.head_dim = 128});
@@ -149,6 +188,7 @@ void bad_input() {
 int main(int argc, char** argv) {
   using namespace phasor::test;
   random_calls(argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 20000);
+  sizes();
   graph();
   bad_input();
   std::printf("gpu_rotary: %s\n", failures == 0 ? "PASS" : "FAIL");

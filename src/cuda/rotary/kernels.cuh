@@ -49,8 +49,10 @@ const void* rotate_kernel(Pairing read, Pairing write, bool vectors) {
   constexpr Pairing kInterleaved = Pairing::interleaved;
   constexpr int kWidth = static_cast<int>(kVectorBytes / bytes_of(dtype));
   const auto of = [&]<Pairing r, Pairing w>() {
-    return vectors ? reinterpret_cast<const void*>(&rotate_rows<dtype, r, w, kWidth>)
-                   : reinterpret_cast<const void*>(&rotate_rows<dtype, r, w, 1>);
+    if constexpr (r == w) {
+      if (vectors) return reinterpret_cast<const void*>(&rotate_rows<dtype, r, w, kWidth>);
+    }
+    return reinterpret_cast<const void*>(&rotate_rows<dtype, r, w, 1>);
   };
   if (read == kHalf) return write == kHalf ? of.template operator()<kHalf, kHalf>() : of.template operator()<kHalf, kInterleaved>();
   return write == kHalf ? of.template operator()<kInterleaved, kHalf>() : of.template operator()<kInterleaved, kInterleaved>();

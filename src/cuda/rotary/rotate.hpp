@@ -19,7 +19,6 @@ struct RotateWork {
   bool by_head = false;       // every head has a row of its own
   bool differ = false;        // and so has every lane of a pair
   bool whole_heads = false;   // in place from one pairing to the other: a head is read whole before it is written
-  bool common = false;        // exact float32 values at whole positions of one axis, lanes and heads alike: made in line
 };
 
 /// Work where it lies, in a kernel's parameter or on the host.
@@ -47,35 +46,11 @@ struct RowPart {
   int64_t count;
 };
 
-/// Level 1 of a common call. False where a rounding is not proven.
-PHASOR_HD inline bool fill_common(const WorkAt& work, int64_t pair, int64_t position, CosSin<float>& value) {
-  const job::RowSource& rows = *work.rows.source;
-  if (position == 0 || pair >= rows.turning_pairs) {
-    value = {static_cast<float>(rows.amplitude), 0.0F};
-    return true;
-  }
-  const math::Phase128 phase = math::phase128_of(work.rows.steps()[pair], position);
-  const bool doubt = math::sincos_proven<math::Long>(phase, math::tiny_bound(position), rows.amplitude, value.cos, value.sin);
-  value.sin *= static_cast<float>(rows.sine_sign);
-  return !doubt;
-}
-
 /// Block::any_row<T> is pair_row<T> out of line: all that is rare or long.
 template <class Block, class T>
 PHASOR_HD inline void fill_part(const WorkAt& work, const RowPart& part, const HeldRow<T>& held, int thread, int threads) {
   for (int64_t i = thread; i < part.count; i += threads) {
     const int64_t pair = part.place.segment + part.first + i;
-    if constexpr (sizeof(T) == sizeof(float)) {
-      if (work->common) {
-        CosSin<float> value{};
-        const int64_t position = positions_of<int64_t>(work.rows->positions, part.place.batch, part.place.token).at[0];
-        if (fill_common(work, pair, position, value)) {
-          held.cos(0, i) = value.cos;
-          held.sin(0, i) = value.sin;
-          continue;
-        }
-      }
-    }
     const PairRow<T> row = Block::template any_row<T>(work.rows, part.place, pair);
     held.cos(0, i) = row.lane[0].cos;
     held.sin(0, i) = row.lane[0].sin;

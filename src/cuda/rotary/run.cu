@@ -7,6 +7,7 @@
 #include "cuda/device.hpp"
 #include "cuda/rotary/kernels.cuh"
 #include "cuda/rotary/rows.cuh"
+#include "cuda/rotary/team_kernels.cuh"
 #include "cuda/rotary/work.hpp"
 
 namespace phasor::cuda {
@@ -34,18 +35,40 @@ bool fill(const RotateWork& work, RotateParameter& parameter) {
   return packer.fits();
 }
 
+const void* team_kernel_of(const job::RotateJob& job, TeamKind kind) {
+  if (job.dtype == DType::f64) return team_kernel_f64(job.read, kind);
+  if (job.dtype == DType::f32) return team_kernel_f32(job.read, kind);
+  return job.dtype == DType::f16 ? team_kernel_f16(job.read, kind) : team_kernel_bf16(job.read, kind);
+}
+
+Status rotate_by_teams(const char* where, const RotateWork& work, const Execution& execution) {
+  const TeamKind kind = team_kind(work.job);
+  TeamParameter parameter;
+  parameter.work = team_work(work, kind);
+  TablePacker packer(parameter.tables, kTeamTableBytes);
+  pack_tables(parameter.work.rotate.job.rows, packer);
+  const TeamGrid grid = team_grid(parameter.work, kind);
+  return launch(where,
+                {team_kernel_of(work.job, kind), {grid.blocks[0], grid.blocks[1], grid.blocks[2]}, grid.threads, 0, execution.stream},
+                &parameter);
+}
+
 Status rotate(const job::RotateJob& job, const Execution& execution) {
   const char* const where = "apply_rotary";
   if (job.batch == 0 || job.tokens == 0 || job.head_dim == 0) return {};
   const RotateWork work = work_of(job);
-  const bool vectors = takes_vectors(work);
-  const LaunchShape shape = launch_shape(work, vectors);
   const CurrentDevice current(where, job.device);
   if (!current.status().ok()) return current.status();
+  if (is_common(work)) return rotate_by_teams(where, work, execution);
+  const bool vectors = takes_vectors(work);
+  const LaunchShape shape = launch_shape(work, vectors);
   RotateParameter parameter;
   if (!fill(work, parameter)) return too_many_tables(where);
   return launch(where,
-                {kernel_of(job, vectors), static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.threads), shape.shared_bytes,
+                {kernel_of(job, vectors),
+                 {static_cast<unsigned>(shape.blocks)},
+                 static_cast<unsigned>(shape.threads),
+                 shape.shared_bytes,
                  execution.stream},
                 &parameter);
 }
@@ -72,7 +95,7 @@ Status run_rows(job::RowsJob& job, const Execution& execution) {
   if (!current.status().ok()) return current.status();
   RowsParameter parameter;
   if (!fill(job, parameter)) return too_many_tables(where);
-  return launch(where, {rows_kernel(job.dtype == DType::f64), rows_blocks(job), kRowsThreads, 0, execution.stream}, &parameter);
+  return launch(where, {rows_kernel(job.dtype == DType::f64), {rows_blocks(job)}, kRowsThreads, 0, execution.stream}, &parameter);
 }
 
 }  // namespace phasor::cuda

@@ -28,8 +28,6 @@ RotateWork work_of(const job::RotateJob& job) {
   work.segment_pairs = job.segments == 0 ? job.pairs : job.pairs / job.segments;
   work.by_head = (rows.step_head_stride | rows.tables.cos_head_stride | rows.tables.sin_head_stride) != 0;
   work.differ = lanes_differ({&rows});
-  work.common = rows.kind == job::RowSource::Kind::phases && rows.profile.count == 0 && rows.positions.axes == 1 &&
-                !is_fractional(rows.positions) && rows.step_axis_stride == 0 && !work.by_head && !work.differ && job.dtype != DType::f64;
   for (int o = 0; o < job.operand_count; ++o) work.whole_heads |= job.read != job.write && is_in_place(job.operands[o]);
   work.held_pairs = work.whole_heads ? work.segment_pairs : std::min(work.segment_pairs, kRowPairs);
   return work;
@@ -38,7 +36,7 @@ RotateWork work_of(const job::RotateJob& job) {
 bool takes_vectors(const RotateWork& work) {
   const job::RotateJob& job = work.job;
   const int64_t size = bytes_of(job.dtype);
-  if (work.whole_heads || job.offset * size % kVectorBytes != 0 || work.segment_pairs * size % kVectorBytes != 0) return false;
+  if (job.read != job.write || job.offset * size % kVectorBytes != 0 || work.segment_pairs * size % kVectorBytes != 0) return false;
   for (int o = 0; o < job.operand_count; ++o) {
     const job::Operand& operand = job.operands[o];
     const bool paged = job.slots != nullptr;  // then any page and any place of it may be a token's

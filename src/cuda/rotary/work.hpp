@@ -8,7 +8,7 @@ namespace phasor::cuda {
 
 RotateWork work_of(const job::RotateJob& job);
 
-/// Whether every vector of every head is aligned, and no vector leaves its half of a head.
+/// Whether every vector of every head is aligned, and no vector leaves its half of a head. From one pairing to the other: never.
 bool takes_vectors(const RotateWork& work);
 
 struct LaunchShape {

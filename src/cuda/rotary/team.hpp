@@ -1,0 +1,529 @@
+// SPDX-License-Identifier: Apache-2.0
+// The common rotation at the speed of memory: a team of threads (a warp, or a block) turns some pairs of some heads of one token. Each
+// thread asks for its vectors, makes one cosine and sine while they come, and turns them. What is rare (a rounding in doubt, a pair that
+// rests, lanes that differ) is done again from the start, out of line. Written for any executor of a team; tests run it on the host.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "cuda/rotary/element.hpp"
+#include "cuda/rotary/rotate.hpp"
+#include "cuda/rotary/row_value.hpp"
+#include "math/sincos_pairs.hpp"
+
+namespace phasor::cuda {
+
+/// How the work is cut. A slice is some neighbouring pairs, a group some heads.
+struct TeamShape {
+  int threads = 0;  // of a team
+  int slice_pairs = 0;
+  int slice_shift = 0;  // a unit is group << slice_shift | slice
+  int unit_shift = 0;   // of a token's units; some of the last may be nobody's
+  int groups = 0;
+  int group_heads = 0;
+  int vectors = 0;          // of a slice: threads that a head takes
+  int vector_inverse = 0;   // 65536 / vectors, rounded up: a thread's head without a division
+  int rows = 0;             // heads that the team's threads have at a time
+  int64_t in_step[2] = {};  // bytes from one of a thread's heads to its next, of each operand
+  int64_t out_step[2] = {};
+};
+
+struct TeamWork {
+  RotateWork rotate;
+  TeamShape shape;
+};
+struct TeamWorkAt {
+  const TeamWork* work;
+  Rows rows;
+
+  PHASOR_HD const job::RotateJob& job() const { return work->rotate.job; }
+  PHASOR_HD const TeamShape& shape() const { return work->shape; }
+  PHASOR_HD int first_heads() const { return static_cast<int>(job().operands[0].heads); }
+  PHASOR_HD int all_heads() const { return static_cast<int>(job().operands[0].heads + job().operands[1].heads); }
+};
+
+/// What one team turns.
+struct TeamPlace {
+  int batch;
+  int token;
+  int first_pair;
+  int pairs;
+  int first_head;
+  int end_head;
+};
+PHASOR_HD inline int lesser(int a, int b) { return a < b ? a : b; }
+
+/// False where a unit is nobody's.
+PHASOR_HD inline bool place_of(const TeamWorkAt& work, int batch, int token, int unit, TeamPlace& place) {
+  const TeamShape& shape = work.shape();
+  const int slice = unit & ((1 << shape.slice_shift) - 1);
+  const int group = unit >> shape.slice_shift;
+  const int first = slice * shape.slice_pairs;
+  const int pairs = static_cast<int>(work.job().pairs);
+  if (first >= pairs || group >= shape.groups || token >= work.job().tokens) return false;
+  const int head = group * shape.group_heads;
+  place = {batch, token, first, lesser(shape.slice_pairs, pairs - first), head, lesser(head + shape.group_heads, work.all_heads())};
+  return true;
+}
+
+/// The same for a team of a block: teams that are warps take units one after the other, a block by itself has one in y.
+template <int teams>
+PHASOR_HD inline bool place_in_grid(const TeamWorkAt& work, const unsigned block[3], int team, TeamPlace& place) {
+  const int shift = work.shape().unit_shift;
+  const unsigned unit = block[0] * teams + static_cast<unsigned>(team);
+  if constexpr (teams == 1)
+    return place_of(work, static_cast<int>(block[2]), static_cast<int>(block[0]), static_cast<int>(block[1]), place);
+  return place_of(work, static_cast<int>(block[2]), static_cast<int>(unit >> shift), static_cast<int>(unit & ((1U << shift) - 1)), place);
+}
+
+// ---- Memory ----
+
+/// 16 bytes, the widest access of one thread.
+struct alignas(16) Words {
+  std::uint32_t at[4];
+};
+
+template <bool streams>
+PHASOR_HD inline Words load_words(const std::byte* from) {
+#ifdef __CUDA_ARCH__
+  const auto* const p = reinterpret_cast<const uint4*>(from);
+  const uint4 v = streams ? __ldcs(p) : *p;
+  return {{v.x, v.y, v.z, v.w}};
+#else
+  return *reinterpret_cast<const Words*>(from);
+#endif
+}
+template <bool streams>
+PHASOR_HD inline void store_words(std::byte* to, const Words& words) {
+#ifdef __CUDA_ARCH__
+  auto* const p = reinterpret_cast<uint4*>(to);
+  const uint4 v = make_uint4(words.at[0], words.at[1], words.at[2], words.at[3]);
+  streams ? __stcs(p, v) : static_cast<void>(*p = v);
+#else
+  *reinterpret_cast<Words*>(to) = words;
+#endif
+}
+
+/// Makes the compiler forget what it knows of a number: what follows from it is computed anew, not kept in registers over the sines.
+PHASOR_HD inline void forget(int& number) {
+#ifdef __CUDA_ARCH__
+  asm volatile("" : "+r"(number));
+#else
+  (void)number;
+#endif
+}
+/// Keeps loaded words as they are until here. Widened before the sines, they take twice the registers, are spilled, and a spill waits for
+/// its load.
+PHASOR_HD inline void still_narrow(Words& words) {
+#ifdef __CUDA_ARCH__
+  asm volatile("" : "+r"(words.at[0]), "+r"(words.at[1]), "+r"(words.at[2]), "+r"(words.at[3]));
+#else
+  (void)words;
+#endif
+}
+/// The same, by an empty instruction that needs a sine.
+PHASOR_HD inline void still_narrow(Words& words, float sine) {
+#ifdef __CUDA_ARCH__
+  asm("" : "+r"(words.at[0]), "+r"(words.at[1]), "+r"(words.at[2]), "+r"(words.at[3]) : "f"(sine));
+#else
+  (void)words;
+  (void)sine;
+#endif
+}
+
+/// A thread of a team: its head of the group's first heads, and which vectors of every head it has.
+struct Spot {
+  int head;
+  int vector;
+  bool works;
+};
+template <int width>
+PHASOR_HD inline Spot spot_of(const TeamShape& shape, const TeamPlace& place, int thread) {
+  const int row = (thread * shape.vector_inverse) >> 16;
+  const int vector = thread - row * shape.vectors;
+  return {place.first_head + row, vector, row < shape.rows && vector * width < place.pairs};
+}
+
+/// Bytes from a head's beginning to a thread's two vectors: the two lanes of `width` pairs, or twice both lanes of half as many.
+template <DType dtype, Pairing pairing>
+struct VectorsAt {
+  static constexpr int kSize = static_cast<int>(bytes_of(dtype));
+  static constexpr int kWidth = static_cast<int>(kVectorBytes) / kSize;
+  int first;
+  int second;
+
+  PHASOR_HD VectorsAt(const TeamWorkAt& work, const TeamPlace& place, int vector) {
+    const int offset = static_cast<int>(work.job().offset);
+    if constexpr (pairing == Pairing::half) {
+      const int half = static_cast<int>(work.work->rotate.segment_pairs);
+      int pair = place.first_pair + vector * kWidth;
+      if (work.job().segments > 1) pair += pair / half * half;
+      first = (offset + pair) * kSize;
+      second = first + half * kSize;
+    } else {
+      first = (offset + 2 * place.first_pair + vector * kWidth) * kSize;
+      second = first + place.pairs * kSize;
+    }
+  }
+};
+/// Which of a slice's pairs the first of part 0 or 1 of a thread's vectors is; a part has half a vector's pairs.
+template <Pairing pairing, int width>
+PHASOR_HD inline int first_of_part(const TeamPlace& place, int vector, int part) {
+  return pairing == Pairing::half ? vector * width + part * (width / 2) : part * (place.pairs / 2) + vector * (width / 2);
+}
+
+/// The heads of one thread, `rows` apart: those of q, then those of k.
+template <class Byte>
+struct HeadsAt {
+  Byte* q;
+  Byte* k;
+  const int64_t* step;
+  int head;
+  int first_heads;
+  int rows;
+
+  PHASOR_HD Byte* at(int i) const { return head + i * rows < first_heads ? q + i * step[0] : k + i * step[1]; }
+};
+PHASOR_HD inline HeadsAt<const std::byte> heads_read(const TeamWorkAt& work, const TeamPlace& place, int head) {
+  const job::Operand& q = work.job().operands[0];
+  const job::Operand& k = work.job().operands[1];
+  const int first = work.first_heads();
+  return {q.in + place.batch * q.in_strides[0] + place.token * q.in_strides[1] + head * q.in_strides[2],
+          k.in + place.batch * k.in_strides[0] + place.token * k.in_strides[1] + (head - first) * k.in_strides[2],
+          work.shape().in_step,
+          head,
+          first,
+          work.shape().rows};
+}
+PHASOR_HD inline HeadsAt<std::byte> heads_written(const TeamWorkAt& work, const TeamPlace& place, int head) {
+  const job::Operand& q = work.job().operands[0];
+  const job::Operand& k = work.job().operands[1];
+  const int first = work.first_heads();
+  return {q.out + place.batch * q.out_strides[0] + place.token * q.out_strides[1] + head * q.out_strides[2],
+          k.out + place.batch * k.out_strides[0] + place.token * k.out_strides[1] + (head - first) * k.out_strides[2],
+          work.shape().out_step,
+          head,
+          first,
+          work.shape().rows};
+}
+
+// ---- Values ----
+
+PHASOR_HD inline int64_t position_at(const job::PositionSource& p, int64_t axis, int64_t batch, int64_t token) {
+  if (p.data == nullptr) return static_cast<int64_t>(static_cast<math::u64>(p.offset) + static_cast<math::u64>(token));
+  const int64_t index = axis * p.axis_stride + batch * p.batch_stride + token * p.token_stride;
+  return p.type == PositionType::i32 ? static_cast<const std::int32_t*>(p.data)[index] : static_cast<const int64_t*>(p.data)[index];
+}
+
+/// First pair of a pair's segment.
+PHASOR_HD inline int64_t segment_of(const TeamWorkAt& work, int pair) {
+  if (work.job().segments <= 1) return 0;
+  const int half = static_cast<int>(work.work->rotate.segment_pairs);
+  return pair / half * half;
+}
+
+template <class T>
+PHASOR_HD inline bool same_bits(T a, T b) {
+  using Bits = std::conditional_t<sizeof(T) == sizeof(float), math::u32, math::u64>;
+  return math::bit_cast<Bits>(a) == math::bit_cast<Bits>(b);
+}
+
+/// The value of a pair. True where it must be made again: it is not proven, or its two lanes are not alike.
+template <class T>
+PHASOR_HD inline bool table_value_of(const TeamWorkAt& work, const TeamPlace& place, int pair, CosSin<T>& value) {
+  const RowPlace row = {place.batch, place.token, 0, segment_of(work, pair)};
+  value = table_lane<T>(work.rows, row, pair, 0);
+  if (work.rows->second_lane == 0) return false;
+  const CosSin<T> other = table_lane<T>(work.rows, row, pair, 1);
+  return !same_bits(value.cos, other.cos) || !same_bits(value.sin, other.sin);
+}
+template <class T>
+PHASOR_HD inline bool phase_value_of(const TeamWorkAt& work, const TeamPlace& place, int pair, CosSin<T>& value) {
+  const job::RowSource& rows = *work.rows.source;
+  const int64_t position = position_at(rows.positions, axis_of(work.rows, pair, {}), place.batch, place.token);
+  bool doubt = false;
+  if constexpr (sizeof(T) == sizeof(float)) {
+    doubt = math::sincos_by_pairs(math::phase128_of(work.rows.steps()[pair], position), position, rows.amplitude, value.cos, value.sin);
+  } else {
+    doubt = position == 0;
+    math::sincos(work.rows.steps()[pair], position, rows.amplitude, value.cos, value.sin);
+  }
+  value.sin *= static_cast<T>(rows.sine_sign);
+  return doubt;
+}
+/// True also where the pair rests: it is left bit for bit, which costs an instruction for each element.
+template <class T>
+PHASOR_HD inline bool make_value(const TeamWorkAt& work, const TeamPlace& place, int pair, CosSin<T>& value) {
+  const bool again =
+      work.rows->kind == job::RowSource::Kind::tables ? table_value_of(work, place, pair, value) : phase_value_of(work, place, pair, value);
+  return again || math::is_identity(value.cos, value.sin);
+}
+
+// ---- Turning ----
+
+/// Eight bytes as values, and back.
+template <DType dtype>
+struct EightBytes {
+  static constexpr int kCount = static_cast<int>(8 / bytes_of(dtype));
+  using T = typename Element<dtype>::Value;
+  T at[kCount];
+
+  PHASOR_HD void read(std::uint32_t low, std::uint32_t high) {
+    using E = Element<dtype>;
+    if constexpr (E::kHalf) {
+      at[0] = E::widen(static_cast<std::uint16_t>(low));
+      at[1] = E::widen(static_cast<std::uint16_t>(low >> 16));
+      at[2] = E::widen(static_cast<std::uint16_t>(high));
+      at[3] = E::widen(static_cast<std::uint16_t>(high >> 16));
+    } else if constexpr (dtype == DType::f32) {
+      at[0] = math::bit_cast<float>(low);
+      at[1] = math::bit_cast<float>(high);
+    } else {
+      at[0] = math::bit_cast<double>(math::u64{high} << 32 | low);
+    }
+  }
+  PHASOR_HD void write(std::uint32_t& low, std::uint32_t& high) const {
+    using E = Element<dtype>;
+    if constexpr (E::kHalf) {
+      low = E::narrow(at[0], at[1]);
+      high = E::narrow(at[2], at[3]);
+    } else if constexpr (dtype == DType::f32) {
+      low = math::bit_cast<std::uint32_t>(at[0]);
+      high = math::bit_cast<std::uint32_t>(at[1]);
+    } else {
+      const auto bits = math::bit_cast<math::u64>(at[0]);
+      low = static_cast<std::uint32_t>(bits);
+      high = static_cast<std::uint32_t>(bits >> 32);
+    }
+  }
+};
+
+template <class T>
+PHASOR_HD inline void turn(T& x, T& y, const CosSin<T>& by) {
+  const math::Pair<T> turned = math::rotate<T>({x, y}, {by.cos, by.cos}, {by.sin, by.sin});
+  x = turned.x;
+  y = turned.y;
+}
+
+/// A thread's two vectors of one head.
+struct TwoVectors {
+  Words first;
+  Words second;
+};
+
+/// The values of one part of a thread's pairs.
+template <class T, int count>
+struct alignas(16) PartValues {
+  CosSin<T> at[count];
+};
+template <class T, int count>
+PHASOR_HD inline PartValues<T, count> values_at(const CosSin<T>* shared) {
+  return *reinterpret_cast<const PartValues<T, count>*>(shared);
+}
+
+/// Part 0 or 1 of a thread's pairs of one head.
+template <DType dtype, Pairing pairing, int part, class T, int count>
+PHASOR_HD inline void turn_part(TwoVectors& held, const PartValues<T, count>& values) {
+  EightBytes<dtype> x;
+  EightBytes<dtype> y;
+  if constexpr (pairing == Pairing::half) {
+    x.read(held.first.at[2 * part], held.first.at[2 * part + 1]);
+    y.read(held.second.at[2 * part], held.second.at[2 * part + 1]);
+    unrolled<count>([&](auto i) { turn(x.at[i], y.at[i], values.at[i]); });
+    x.write(held.first.at[2 * part], held.first.at[2 * part + 1]);
+    y.write(held.second.at[2 * part], held.second.at[2 * part + 1]);
+  } else {
+    Words& words = part == 0 ? held.first : held.second;
+    x.read(words.at[0], words.at[1]);
+    y.read(words.at[2], words.at[3]);
+    if constexpr (count == 1) {
+      turn(x.at[0], y.at[0], values.at[0]);
+    } else {
+      unrolled<count / 2>([&](auto i) {
+        turn(x.at[2 * i], x.at[2 * i + 1], values.at[i]);
+        turn(y.at[2 * i], y.at[2 * i + 1], values.at[count / 2 + i]);
+      });
+    }
+    x.write(words.at[0], words.at[1]);
+    y.write(words.at[2], words.at[3]);
+  }
+}
+
+/// The steps of a team, between which it waits. `each`: heads of a thread, at most; `parts`: whether the values of a thread's pairs are
+/// brought by parts, which takes fewer registers.
+template <DType dtype, Pairing pairing, int each, bool streams, bool parts>
+struct TeamTurner {
+  using T = typename Element<dtype>::Value;
+  static constexpr int kWidth = static_cast<int>(kVectorBytes / bytes_of(dtype));
+  static constexpr int kPart = kWidth / 2;
+  struct Held {
+    TwoVectors heads[each];
+  };
+  TeamWorkAt work;
+  TeamPlace place;
+  CosSin<T>* shared;
+
+  PHASOR_HD bool has(const Spot& spot, int i) const { return spot.works && spot.head + i * work.shape().rows < place.end_head; }
+
+  PHASOR_HD void load(int thread, Held& held) const {
+    const Spot spot = spot_of<kWidth>(work.shape(), place, thread);
+    const VectorsAt<dtype, pairing> at(work, place, spot.vector);
+    const auto heads = heads_read(work, place, spot.head);
+    unrolled<each>([&](auto i) {
+      if (!has(spot, i)) return;
+      held.heads[i].first = load_words<streams>(heads.at(i) + at.first);
+      held.heads[i].second = load_words<streams>(heads.at(i) + at.second);
+    });
+  }
+  /// True where the team must do its work again.
+  PHASOR_HD bool make(int thread) const {
+    bool again = false;
+    for (int i = thread; i < place.pairs; i += work.shape().threads) {
+      CosSin<T> value{};
+      again = make_value(work, place, place.first_pair + i, value) || again;
+      shared[i] = value;
+    }
+    return again;
+  }
+  PHASOR_HD void finish(int thread, Held& held) const {
+    const Spot spot = spot_of<kWidth>(work.shape(), place, thread);
+    TeamPlace anew = place;
+    forget(anew.token);
+    const VectorsAt<dtype, pairing> at(work, anew, spot.vector);
+    const auto heads = heads_written(work, anew, spot.head);
+    const auto store = [&](int i) {
+      store_words<streams>(heads.at(i) + at.first, held.heads[i].first);
+      store_words<streams>(heads.at(i) + at.second, held.heads[i].second);
+    };
+    const auto values = [&](int part) { return values_at<T, kPart>(shared + first_of_part<pairing, kWidth>(place, spot.vector, part)); };
+    if (!spot.works) return;
+    if constexpr (parts) {
+      unrolled<2>([&](auto part) {
+        const auto by = values(part);
+        unrolled<each>([&](auto i) {
+          if (part == 0) still_narrow(held.heads[i].first);
+          if (part == 0) still_narrow(held.heads[i].second);
+          turn_part<dtype, pairing, part>(held.heads[i], by);
+        });
+      });
+      unrolled<each>([&](auto i) {
+        if (has(spot, i)) store(i);
+      });
+    } else {
+      const auto first = values(0);
+      const auto second = values(1);
+      unrolled<each>([&](auto i) {
+        if (!has(spot, i)) return;
+        still_narrow(held.heads[i].first, static_cast<float>(first.at[0].cos));
+        still_narrow(held.heads[i].second, static_cast<float>(first.at[0].cos));
+        turn_part<dtype, pairing, 0>(held.heads[i], first);
+        turn_part<dtype, pairing, 1>(held.heads[i], second);
+        store(i);
+      });
+    }
+  }
+};
+
+// ---- Again, from the start ----
+
+/// Both lanes of a pair of a common row, by the definition.
+template <class T>
+PHASOR_HD inline PairRow<T> common_row(const TeamWorkAt& work, const TeamPlace& place, int pair) {
+  const Rows& rows = work.rows;
+  if (rows->kind == job::RowSource::Kind::tables) {
+    const RowPlace row = {place.batch, place.token, 0, segment_of(work, pair)};
+    return {{table_lane<T>(rows, row, pair, 0), table_lane<T>(rows, row, pair, rows->second_lane == 0 ? 0 : 1)}};
+  }
+  const CosSin<T> value = phase_value<T>(rows, positions_of<int64_t>(rows->positions, place.batch, place.token), pair, {});
+  return {{value, value}};
+}
+
+/// One pair of one head by the definition. `shared` has lane 0 of the slice's pairs, then lane 1.
+template <DType dtype, Pairing pairing>
+PHASOR_HD inline void turn_again(const TeamWorkAt& work, const TeamPlace& place, const CosSin<typename Element<dtype>::Value>* shared,
+                                 int item) {
+  using E = Element<dtype>;
+  using Storage = typename E::Storage;
+  const int in_slice = item % place.pairs;
+  const int head = place.first_head + item / place.pairs;
+  const int pair = place.first_pair + in_slice;
+  const auto from = heads_read(work, place, head);
+  const auto to = heads_written(work, place, head);
+  const auto* const in = reinterpret_cast<const Storage*>(from.at(0)) + work.job().offset;
+  auto* const out = reinterpret_cast<Storage*>(to.at(0)) + work.job().offset;
+  const int64_t x = pairing == Pairing::half ? pair + segment_of(work, pair) : 2 * pair;
+  const int64_t y = pairing == Pairing::half ? x + work.work->rotate.segment_pairs : x + 1;
+  const auto& first = shared[in_slice];
+  const auto& second = shared[work.shape().slice_pairs + in_slice];
+  const Storage is[2] = {in[x], in[y]};
+  if (math::is_identity(first.cos, first.sin) && math::is_identity(second.cos, second.sin)) {
+    out[x] = is[0];
+    out[y] = is[1];
+    return;
+  }
+  const auto turned = math::rotate<typename E::Value>({E::widen(is[0]), E::widen(is[1])}, {first.cos, second.cos}, {first.sin, second.sin});
+  out[x] = E::narrow(turned.x);
+  out[y] = E::narrow(turned.y);
+}
+
+template <DType dtype, Pairing pairing, class Team>
+PHASOR_HD inline void turn_slice_again(const TeamWorkAt& work, const TeamPlace& place, CosSin<typename Element<dtype>::Value>* shared,
+                                       Team& team) {
+  using T = typename Element<dtype>::Value;
+  const int threads = work.shape().threads;
+  team.each([&](int thread) {
+    for (int i = thread; i < place.pairs; i += threads) {
+      const int pair = place.first_pair + i;
+      const PairRow<T> row = common_row<T>(work, place, pair);
+      shared[i] = row.lane[0];
+      shared[work.shape().slice_pairs + i] = row.lane[1];
+    }
+  });
+  team.each([&](int thread) {
+    const int items = (place.end_head - place.first_head) * place.pairs;
+    for (int item = thread; item < items; item += threads) turn_again<dtype, pairing>(work, place, shared, item);
+  });
+}
+
+// ---- A team's work ----
+
+/// Channels that are not rotated, out of place: those of a group are copied by its first slice.
+template <DType dtype>
+PHASOR_HD inline void copy_rest_of_heads(const TeamWorkAt& work, const TeamPlace& place, int thread) {
+  using Storage = typename Element<dtype>::Storage;
+  const job::RotateJob& job = work.job();
+  const int rest = static_cast<int>(job.head_dim - 2 * job.pairs);
+  const int items = (place.end_head - place.first_head) * rest;
+  for (int item = thread; item < items; item += work.shape().threads) {
+    const int head = place.first_head + item / rest;
+    const job::Operand& operand = job.operands[head < work.first_heads() ? 0 : 1];
+    if (operand.in == operand.out) continue;
+    const int64_t at = item % rest < job.offset ? item % rest : item % rest + 2 * job.pairs;
+    reinterpret_cast<Storage*>(heads_written(work, place, head).at(0))[at] =
+        reinterpret_cast<const Storage*>(heads_read(work, place, head).at(0))[at];
+  }
+}
+
+/// Team: `any(body)` runs body(thread) for every thread, waits, and says whether one returned true; `each(body)` runs and waits;
+/// PerThread<S> is a thread's own S; `again` is turn_slice_again out of line.
+template <DType dtype, Pairing pairing, int each, bool streams, bool parts, class Team>
+PHASOR_HD inline void turn_slice(const TeamWorkAt& work, const TeamPlace& place, CosSin<typename Element<dtype>::Value>* shared,
+                                 Team& team) {
+  using Turner = TeamTurner<dtype, pairing, each, streams, parts>;
+  const Turner turner = {work, place, shared};
+  typename Team::template PerThread<typename Turner::Held> held;
+  const bool again = team.any([&](int thread) {
+    turner.load(thread, held.of(thread));
+    return turner.make(thread);
+  });
+  if (again) {
+    Team::template again<dtype, pairing, Team>(work, place, shared);
+  } else {
+    team.each([&](int thread) { turner.finish(thread, held.of(thread)); });
+  }
+  if (work.job().head_dim == 2 * work.job().pairs || place.first_pair != 0) return;
+  team.each([&](int thread) { copy_rest_of_heads<dtype>(work, place, thread); });
+}
+
+}  // namespace phasor::cuda

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// The common rotation of bf16.
+#include "cuda/rotary/team_kernels.cuh"
+
+namespace phasor::cuda {
+
+const void* team_kernel_bf16(Pairing pairing, TeamKind kind) { return team_kernel<DType::bf16>(pairing, kind); }
+
+}  // namespace phasor::cuda

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// The common rotation of f64.
+#include "cuda/rotary/team_kernels.cuh"
+
+namespace phasor::cuda {
+
+const void* team_kernel_f64(Pairing pairing, TeamKind kind) { return team_kernel<DType::f64>(pairing, kind); }
+
+}  // namespace phasor::cuda

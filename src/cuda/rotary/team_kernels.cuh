@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of the common rotation: teams that are warps, for few tokens (nobody waits for another warp), and teams that are blocks.
+#pragma once
+
+#include "cuda/rotary/team.hpp"
+#include "cuda/rotary/team_work.hpp"
+
+namespace phasor::cuda {
+
+struct TeamParameter {
+  TeamWork work;
+  alignas(16) std::byte tables[kTeamTableBytes];
+};
+
+/// What teams of both kinds do alike.
+struct DeviceTeam {
+  template <class State>
+  struct PerThread {
+    State state;
+    __device__ State& of(int /*thread*/) { return state; }
+  };
+  /// Out of line, and nothing lives on over it: the common way keeps its registers.
+  template <DType dtype, Pairing pairing, class Team>
+  static __device__ __noinline__ void again(TeamWorkAt work, TeamPlace place, CosSin<typename Element<dtype>::Value>* shared) {
+    Team team;
+    turn_slice_again<dtype, pairing>(work, place, shared, team);
+  }
+};
+struct DeviceWarp : DeviceTeam {
+  template <class Body>
+  __device__ void each(const Body& body) {
+    body(static_cast<int>(threadIdx.x & 31));
+    __syncwarp();
+  }
+  template <class Body>
+  __device__ bool any(const Body& body) {
+    const bool one = body(static_cast<int>(threadIdx.x & 31));
+    const bool any = __any_sync(0xffffffff, one) != 0;
+    __syncwarp();
+    return any;
+  }
+};
+struct DeviceBlockTeam : DeviceTeam {
+  template <class Body>
+  __device__ void each(const Body& body) {
+    body(static_cast<int>(threadIdx.x));
+    __syncthreads();
+  }
+  template <class Body>
+  __device__ bool any(const Body& body) {
+    return __syncthreads_or(body(static_cast<int>(threadIdx.x))) != 0;
+  }
+};
+
+template <DType dtype, Pairing pairing, TeamKind kind>
+__global__ void __launch_bounds__(tuning_of(kind, dtype).threads, tuning_of(kind, dtype).least_blocks)
+    turn_by_teams(const __grid_constant__ TeamParameter parameter) {
+  using T = typename Element<dtype>::Value;
+  constexpr TeamTuning kTuning = tuning_of(kind, dtype);
+  constexpr int kTeams = kTuning.threads / kTuning.team;
+  __shared__ __align__(16) CosSin<T> shared[kTeams][2 * kTuning.slice_pairs];
+  const TeamWorkAt work = {&parameter.work, {&parameter.work.rotate.job.rows, parameter.tables}};
+  const unsigned block[3] = {blockIdx.x, blockIdx.y, blockIdx.z};
+  const int index = kTeams > 1 ? static_cast<int>(threadIdx.x >> 5) : 0;
+  TeamPlace place;
+  if (!place_in_grid<kTeams>(work, block, index, place)) return;
+  std::conditional_t<(kTeams > 1), DeviceWarp, DeviceBlockTeam> team;
+  turn_slice<dtype, pairing, kTuning.each, kTuning.streams, kTuning.parts>(work, place, shared[index], team);
+}
+
+/// The kernel of a dtype, for its pairing and kind of team.
+template <DType dtype, TeamKind kind>
+const void* team_kernel_of(Pairing pairing) {
+  return pairing == Pairing::half ? reinterpret_cast<const void*>(&turn_by_teams<dtype, Pairing::half, kind>)
+                                  : reinterpret_cast<const void*>(&turn_by_teams<dtype, Pairing::interleaved, kind>);
+}
+template <DType dtype>
+const void* team_kernel(Pairing pairing, TeamKind kind) {
+  switch (kind) {
+    case TeamKind::few:
+      return team_kernel_of<dtype, TeamKind::few>(pairing);
+    case TeamKind::some:
+      return team_kernel_of<dtype, TeamKind::some>(pairing);
+    case TeamKind::many:
+      return team_kernel_of<dtype, TeamKind::many>(pairing);
+    default:
+      return team_kernel_of<dtype, TeamKind::most>(pairing);
+  }
+}
+
+// A file each.
+const void* team_kernel_f32(Pairing pairing, TeamKind kind);
+const void* team_kernel_f64(Pairing pairing, TeamKind kind);
+const void* team_kernel_f16(Pairing pairing, TeamKind kind);
+const void* team_kernel_bf16(Pairing pairing, TeamKind kind);
+
+}  // namespace phasor::cuda

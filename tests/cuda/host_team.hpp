@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Teams of src/cuda/rotary/team.hpp run by the host, thread after thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "cuda/rotary/team_work.hpp"
+
+namespace phasor::test {
+
+/// The last threads go first: nothing may depend on their order.
+struct HostTeam {
+  static constexpr int kMost = 256;
+  int threads;
+
+  template <class State>
+  struct PerThread {
+    std::unique_ptr<std::array<State, kMost>> states = std::make_unique<std::array<State, kMost>>();
+    State& of(int thread) { return (*states)[static_cast<std::size_t>(thread)]; }
+  };
+  template <class Body>
+  void each(const Body& body) {
+    for (int thread = threads - 1; thread >= 0; --thread) body(thread);
+  }
+  template <class Body>
+  bool any(const Body& body) {
+    bool one = false;
+    for (int thread = threads - 1; thread >= 0; --thread) one = body(thread) || one;
+    return one;
+  }
+  template <DType dtype, Pairing pairing, class Team>
+  static void again(const cuda::TeamWorkAt& work, const cuda::TeamPlace& place,
+                    cuda::CosSin<typename cuda::Element<dtype>::Value>* shared) {
+    HostTeam team{work.shape().threads};
+    cuda::turn_slice_again<dtype, pairing>(work, place, shared, team);
+  }
+};
+
+template <DType dtype, Pairing pairing, cuda::TeamKind kind>
+void turn_on_host(const cuda::RotateWork& rotate) {
+  using T = typename cuda::Element<dtype>::Value;
+  constexpr cuda::TeamTuning kTuning = cuda::tuning_of(kind, dtype);
+  const cuda::TeamWork work = cuda::team_work(rotate, kind);
+  const cuda::TeamGrid grid = cuda::team_grid(work, kind);
+  const cuda::TeamWorkAt at = {&work, {&work.rotate.job.rows}};
+  struct alignas(16) Shared {
+    cuda::CosSin<T> values[2 * kTuning.slice_pairs];
+  } shared;
+  constexpr int kTeams = kTuning.threads / kTuning.team;
+  HostTeam team{work.shape.threads};
+  for (unsigned z = 0; z < grid.blocks[2]; ++z) {
+    for (unsigned y = 0; y < grid.blocks[1]; ++y) {
+      for (unsigned x = 0; x < grid.blocks[0] * kTeams; ++x) {
+        const unsigned block[3] = {x / kTeams, y, z};
+        cuda::TeamPlace place{};
+        if (!cuda::place_in_grid<kTeams>(at, block, static_cast<int>(x % kTeams), place)) continue;
+        cuda::turn_slice<dtype, pairing, kTuning.each, kTuning.streams, kTuning.parts>(at, place, shared.values, team);
+      }
+    }
+  }
+}
+
+template <DType dtype, Pairing pairing>
+void turn_on_host(const cuda::RotateWork& work, cuda::TeamKind kind) {
+  using cuda::TeamKind;
+  if (kind == TeamKind::few) turn_on_host<dtype, pairing, TeamKind::few>(work);
+  if (kind == TeamKind::some) turn_on_host<dtype, pairing, TeamKind::some>(work);
+  if (kind == TeamKind::many) turn_on_host<dtype, pairing, TeamKind::many>(work);
+  if (kind == TeamKind::most) turn_on_host<dtype, pairing, TeamKind::most>(work);
+}
+template <DType dtype>
+void turn_on_host(const cuda::RotateWork& work, cuda::TeamKind kind) {
+  work.job.read == Pairing::half ? turn_on_host<dtype, Pairing::half>(work, kind) : turn_on_host<dtype, Pairing::interleaved>(work, kind);
+}
+inline void turn_on_host(const cuda::RotateWork& work, cuda::TeamKind kind) {
+  if (work.job.dtype == DType::f32) turn_on_host<DType::f32>(work, kind);
+  if (work.job.dtype == DType::f64) turn_on_host<DType::f64>(work, kind);
+  if (work.job.dtype == DType::f16) turn_on_host<DType::f16>(work, kind);
+  if (work.job.dtype == DType::bf16) turn_on_host<DType::bf16>(work, kind);
+}
+
+}  // namespace phasor::test
