@@ -17,11 +17,11 @@ struct FloatPair {
   float low;
 };
 
-namespace detail {
-
 PHASOR_HD constexpr FloatPair pair_of(double x) {
   return {static_cast<float>(x), static_cast<float>(x - static_cast<double>(static_cast<float>(x)))};
 }
+
+namespace detail {
 
 PHASOR_HD inline int leading_zeros(u32 x) {
 #ifdef __CUDA_ARCH__
@@ -121,7 +121,7 @@ PHASOR_HD inline u32 least_top(i64 position) {
 // roundings of 2^-48: 2^-43.06. Half an ulp is at least 2^-25 of the value, so a test with 1 + 2^-18 leaves 2^-43.0 of it between the pair
 // and the nearest midpoint, and 1 + 2^-17 twice that. tests/math/sincos_pairs_test.cpp looks for a counterexample.
 /// Level 1 for one pair, float32 only: the nearest to amplitude * cos and amplitude * sin. Returns whether a rounding is in doubt.
-PHASOR_HD inline bool sincos_by_pairs(Phase128 phase, i64 position, double amplitude, float& cos, float& sin) {
+PHASOR_HD inline bool sincos_by_pairs(Phase128 phase, i64 position, FloatPair amplitude, float& cos, float& sin) {
   const detail::ReducedPair r = detail::reduce_to_pair(phase);
   FloatPair z;
   z.high = r.u.high * r.u.high;
@@ -134,10 +134,9 @@ PHASOR_HD inline bool sincos_by_pairs(Phase128 phase, i64 position, double ampli
   FloatPair c = detail::quick_pair(raw_cosine.high, raw_cosine.low);
   float more = 1.0F + 0x1p-18F;
   bool small = false;
-  if (amplitude != 1) {
-    const FloatPair a = detail::pair_of(amplitude);
-    s = detail::times(s, a);
-    c = detail::times(c, a);
+  if (amplitude.high != 1 || amplitude.low != 0) {
+    s = detail::times(s, amplitude);
+    c = detail::times(c, amplitude);
     more = 1.0F + 0x1p-17F;
     small = !(fabsf(s.high) > 0x1p-90F) && s.high != 0;  // what a product loses must not be subnormal
     small = small || !(fabsf(c.high) > 0x1p-90F);

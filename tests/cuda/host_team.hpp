@@ -14,7 +14,8 @@ namespace phasor::test {
 /// The last threads go first: nothing may depend on their order.
 struct HostTeam {
   static constexpr int kMost = 256;
-  int threads;
+  int count;
+  int threads() const { return count; }
 
   template <class State>
   struct PerThread {
@@ -23,19 +24,17 @@ struct HostTeam {
   };
   template <class Body>
   void each(const Body& body) {
-    for (int thread = threads - 1; thread >= 0; --thread) body(thread);
+    for (int thread = count - 1; thread >= 0; --thread) body(thread);
   }
   template <class Body>
   bool any(const Body& body) {
     bool one = false;
-    for (int thread = threads - 1; thread >= 0; --thread) one = body(thread) || one;
+    for (int thread = count - 1; thread >= 0; --thread) one = body(thread) || one;
     return one;
   }
-  template <DType dtype, Pairing pairing, class Team>
-  static void again(const cuda::TeamWorkAt& work, const cuda::TeamPlace& place,
-                    cuda::CosSin<typename cuda::Element<dtype>::Value>* shared) {
-    HostTeam team{work.shape().threads};
-    cuda::turn_slice_again<dtype, pairing>(work, place, shared, team);
+  template <DType dtype, Pairing pairing>
+  void again(const cuda::TeamWorkAt& work, const cuda::TeamPlace& place, cuda::CosSin<typename cuda::Element<dtype>::Value>* shared) {
+    cuda::turn_slice_again<dtype, pairing>(work, place, shared, *this);
   }
 };
 
@@ -50,13 +49,13 @@ void turn_on_host(const cuda::RotateWork& rotate) {
     cuda::CosSin<T> values[2 * kTuning.slice_pairs];
   } shared;
   constexpr int kTeams = kTuning.threads / kTuning.team;
-  HostTeam team{work.shape.threads};
+  HostTeam team{kTuning.team};
   for (unsigned z = 0; z < grid.blocks[2]; ++z) {
     for (unsigned y = 0; y < grid.blocks[1]; ++y) {
       for (unsigned x = 0; x < grid.blocks[0] * kTeams; ++x) {
         const unsigned block[3] = {x / kTeams, y, z};
         cuda::TeamPlace place{};
-        if (!cuda::place_in_grid<kTeams>(at, block, static_cast<int>(x % kTeams), place)) continue;
+        if (!cuda::place_in_grid<kTeams>(at.shape(), block, static_cast<int>(x % kTeams), place)) continue;
         cuda::turn_slice<dtype, pairing, kTuning.each, kTuning.streams, kTuning.parts>(at, place, shared.values, team);
       }
     }

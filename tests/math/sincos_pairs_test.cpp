@@ -34,7 +34,7 @@ Count expect_nearest(double amplitude, int pairs, int most_zeros) {
     const i64 m = any_position(random);
     float cos = 0;
     float sin = 0;
-    if (sincos_by_pairs(phase128_of(step, m), m, amplitude, cos, sin)) {
+    if (sincos_by_pairs(phase128_of(step, m), m, pair_of(amplitude), cos, sin)) {
       ++count.in_doubt;
       continue;
     }
@@ -67,12 +67,13 @@ TEST(SinCosByPairs, doubts_what_its_bound_does_not_cover) {
   for (int k = 0; k < 1000; ++k) {
     const Step step = any_step(random, 24);
     const i64 m = any_position(random);
-    for (const double amplitude : {1e-30, 1e-300, 1e300}) EXPECT_TRUE(sincos_by_pairs(phase128_of(step, m), m, amplitude, cos, sin));
+    for (const double amplitude : {1e-30, 1e-300, 1e300})
+      EXPECT_TRUE(sincos_by_pairs(phase128_of(step, m), m, pair_of(amplitude), cos, sin));
   }
-  EXPECT_TRUE(sincos_by_pairs({0, 0}, 5, 1, cos, sin));                        // a bit below the 128 may be set
-  EXPECT_TRUE(sincos_by_pairs({u64{1} << 63, 12345}, 5, 1, cos, sin));         // nearly half a turn
-  EXPECT_TRUE(sincos_by_pairs({u64{1} << 40, 0}, i64{1} << 62, 1, cos, sin));  // a large position's error
-  EXPECT_FALSE(sincos_by_pairs({u64{1} << 50, 0}, i64{1} << 20, 1, cos, sin));
+  EXPECT_TRUE(sincos_by_pairs({0, 0}, 5, {1, 0}, cos, sin));                        // a bit below the 128 may be set
+  EXPECT_TRUE(sincos_by_pairs({u64{1} << 63, 12345}, 5, {1, 0}, cos, sin));         // nearly half a turn
+  EXPECT_TRUE(sincos_by_pairs({u64{1} << 40, 0}, i64{1} << 62, {1, 0}, cos, sin));  // a large position's error
+  EXPECT_FALSE(sincos_by_pairs({u64{1} << 50, 0}, i64{1} << 20, {1, 0}, cos, sin));
 }
 
 /// All quadrants and signs, at angles where the formula has every sign of rest.
@@ -81,7 +82,7 @@ TEST(SinCosByPairs, has_every_quadrant) {
     const Phase128 phase = {(eighth << 60) + (u64{1} << 57) + 987654321, 42};
     float cos = 0;
     float sin = 0;
-    ASSERT_FALSE(sincos_by_pairs(phase, 1, 1, cos, sin)) << eighth;
+    ASSERT_FALSE(sincos_by_pairs(phase, 1, {1, 0}, cos, sin)) << eighth;
     const double turns = static_cast<double>(phase.high) * 0x1p-64;
     EXPECT_NEAR(cos, std::cos(turns * 6.283185307179586), 1e-7) << eighth;
     EXPECT_NEAR(sin, std::sin(turns * 6.283185307179586), 1e-7) << eighth;

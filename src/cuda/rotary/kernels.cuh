@@ -58,8 +58,10 @@ const void* rotate_kernel(Pairing read, Pairing write, bool vectors) {
   return write == kHalf ? of.template operator()<kInterleaved, kHalf>() : of.template operator()<kInterleaved, kInterleaved>();
 }
 
-// A file per type of arithmetic compiles them: the sines, which take nvcc longest, are compiled once for each.
-const void* float_kernel(DType dtype, Pairing read, Pairing write, bool vectors);
-const void* double_kernel(Pairing read, Pairing write, bool vectors);
+// A file each, since they take nvcc long.
+const void* rotate_kernel_f32(Pairing read, Pairing write, bool vectors);
+const void* rotate_kernel_f64(Pairing read, Pairing write, bool vectors);
+const void* rotate_kernel_f16(Pairing read, Pairing write, bool vectors);
+const void* rotate_kernel_bf16(Pairing read, Pairing write, bool vectors);
 
 }  // namespace phasor::cuda

@@ -14,7 +14,9 @@ namespace phasor::cuda {
 namespace {
 
 const void* kernel_of(const job::RotateJob& job, bool vectors) {
-  return job.dtype == DType::f64 ? double_kernel(job.read, job.write, vectors) : float_kernel(job.dtype, job.read, job.write, vectors);
+  if (job.dtype == DType::f64) return rotate_kernel_f64(job.read, job.write, vectors);
+  if (job.dtype == DType::f32) return rotate_kernel_f32(job.read, job.write, vectors);
+  return job.dtype == DType::f16 ? rotate_kernel_f16(job.read, job.write, vectors) : rotate_kernel_bf16(job.read, job.write, vectors);
 }
 
 /// Not by spec::format: nvcc does not check its texts while it compiles.

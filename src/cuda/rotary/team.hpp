@@ -14,24 +14,51 @@
 
 namespace phasor::cuda {
 
-/// How the work is cut. A slice is some neighbouring pairs, a group some heads.
+/// How the work is cut, and what every thread reads of it: small, since a launch finds none of its parameter in a cache. A slice is some
+/// neighbouring pairs, a group some heads. Strides in bytes; those of heads fit in 32 bits (is_common).
 struct TeamShape {
-  int threads = 0;  // of a team
+  // Where a team's work is.
+  int unit_shift = 0;  // units of a token: group << slice_shift | slice; some of the last may be nobody's
+  int slice_shift = 0;
   int slice_pairs = 0;
-  int slice_shift = 0;  // a unit is group << slice_shift | slice
-  int unit_shift = 0;   // of a token's units; some of the last may be nobody's
+  int pairs = 0;
+  int tokens = 0;
   int groups = 0;
   int group_heads = 0;
-  int vectors = 0;          // of a slice: threads that a head takes
-  int vector_inverse = 0;   // 65536 / vectors, rounded up: a thread's head without a division
-  int rows = 0;             // heads that the team's threads have at a time
-  int64_t in_step[2] = {};  // bytes from one of a thread's heads to its next, of each operand
-  int64_t out_step[2] = {};
+  int all_heads = 0;
+  // Where a thread's is.
+  int vectors = 0;         // of a slice: threads that a head takes
+  int vector_inverse = 0;  // 65536 / vectors, rounded up: a thread's head without a division
+  int rows = 0;            // heads that the team's threads have at a time
+  int first_heads = 0;     // of q; those of k follow
+  int first_byte = 0;      // of a head that is rotated
+  int half_bytes = 0;      // from one lane of a pair to the other, in half pairing
+  int segment_pairs = 0;   // 0: one segment
+  int in_head[2] = {};     // from a head to the next, of each operand
+  int out_head[2] = {};
+  const std::byte* in[2] = {};
+  std::byte* out[2] = {};
+  int64_t in_token[2] = {};
+  int64_t out_token[2] = {};
+  int64_t in_batch[2] = {};
+  int64_t out_batch[2] = {};
+  // What its sine is.
+  const void* positions = nullptr;  // null: offset + token
+  int64_t offset = 0;
+  int64_t position_token = 0;
+  int64_t position_batch = 0;
+  int64_t position_axis = 0;
+  bool narrow_positions = false;
+  bool by_tables = false;
+  bool many_axes = false;
+  bool copies_rest = false;  // channels that are not rotated, out of place
+  float sine_sign = 1;
+  math::FloatPair amplitude = {1, 0};
 };
 
 struct TeamWork {
-  RotateWork rotate;
   TeamShape shape;
+  RotateWork rotate;
 };
 struct TeamWorkAt {
   const TeamWork* work;
@@ -39,8 +66,6 @@ struct TeamWorkAt {
 
   PHASOR_HD const job::RotateJob& job() const { return work->rotate.job; }
   PHASOR_HD const TeamShape& shape() const { return work->shape; }
-  PHASOR_HD int first_heads() const { return static_cast<int>(job().operands[0].heads); }
-  PHASOR_HD int all_heads() const { return static_cast<int>(job().operands[0].heads + job().operands[1].heads); }
 };
 
 /// What one team turns.
@@ -55,26 +80,23 @@ struct TeamPlace {
 PHASOR_HD inline int lesser(int a, int b) { return a < b ? a : b; }
 
 /// False where a unit is nobody's.
-PHASOR_HD inline bool place_of(const TeamWorkAt& work, int batch, int token, int unit, TeamPlace& place) {
-  const TeamShape& shape = work.shape();
+PHASOR_HD inline bool place_of(const TeamShape& shape, int batch, int token, int unit, TeamPlace& place) {
   const int slice = unit & ((1 << shape.slice_shift) - 1);
   const int group = unit >> shape.slice_shift;
   const int first = slice * shape.slice_pairs;
-  const int pairs = static_cast<int>(work.job().pairs);
-  if (first >= pairs || group >= shape.groups || token >= work.job().tokens) return false;
+  if (first >= shape.pairs || group >= shape.groups || token >= shape.tokens) return false;
   const int head = group * shape.group_heads;
-  place = {batch, token, first, lesser(shape.slice_pairs, pairs - first), head, lesser(head + shape.group_heads, work.all_heads())};
+  place = {batch, token, first, lesser(shape.slice_pairs, shape.pairs - first), head, lesser(head + shape.group_heads, shape.all_heads)};
   return true;
 }
-
 /// The same for a team of a block: teams that are warps take units one after the other, a block by itself has one in y.
 template <int teams>
-PHASOR_HD inline bool place_in_grid(const TeamWorkAt& work, const unsigned block[3], int team, TeamPlace& place) {
-  const int shift = work.shape().unit_shift;
+PHASOR_HD inline bool place_in_grid(const TeamShape& shape, const unsigned block[3], int team, TeamPlace& place) {
+  const int shift = shape.unit_shift;
   const unsigned unit = block[0] * teams + static_cast<unsigned>(team);
   if constexpr (teams == 1)
-    return place_of(work, static_cast<int>(block[2]), static_cast<int>(block[0]), static_cast<int>(block[1]), place);
-  return place_of(work, static_cast<int>(block[2]), static_cast<int>(unit >> shift), static_cast<int>(unit & ((1U << shift) - 1)), place);
+    return place_of(shape, static_cast<int>(block[2]), static_cast<int>(block[0]), static_cast<int>(block[1]), place);
+  return place_of(shape, static_cast<int>(block[2]), static_cast<int>(unit >> shift), static_cast<int>(unit & ((1U << shift) - 1)), place);
 }
 
 // ---- Memory ----
@@ -132,9 +154,9 @@ PHASOR_HD inline void still_narrow(Words& words, float sine) {
 #endif
 }
 
-/// A thread of a team: its head of the group's first heads, and which vectors of every head it has.
+/// A thread of a team: which of the group's first heads it has, and which vectors of every head.
 struct Spot {
-  int head;
+  int row;
   int vector;
   bool works;
 };
@@ -142,85 +164,64 @@ template <int width>
 PHASOR_HD inline Spot spot_of(const TeamShape& shape, const TeamPlace& place, int thread) {
   const int row = (thread * shape.vector_inverse) >> 16;
   const int vector = thread - row * shape.vectors;
-  return {place.first_head + row, vector, row < shape.rows && vector * width < place.pairs};
+  return {row, vector, row < shape.rows && vector * width < place.pairs};
 }
 
-/// Bytes from a head's beginning to a thread's two vectors: the two lanes of `width` pairs, or twice both lanes of half as many.
+/// Bytes from a head's beginning to the first of a thread's two vectors (the two lanes of `width` pairs, or twice both lanes of half as
+/// many), and from the first to the second.
 template <DType dtype, Pairing pairing>
-struct VectorsAt {
-  static constexpr int kSize = static_cast<int>(bytes_of(dtype));
-  static constexpr int kWidth = static_cast<int>(kVectorBytes) / kSize;
-  int first;
-  int second;
-
-  PHASOR_HD VectorsAt(const TeamWorkAt& work, const TeamPlace& place, int vector) {
-    const int offset = static_cast<int>(work.job().offset);
-    if constexpr (pairing == Pairing::half) {
-      const int half = static_cast<int>(work.work->rotate.segment_pairs);
-      int pair = place.first_pair + vector * kWidth;
-      if (work.job().segments > 1) pair += pair / half * half;
-      first = (offset + pair) * kSize;
-      second = first + half * kSize;
-    } else {
-      first = (offset + 2 * place.first_pair + vector * kWidth) * kSize;
-      second = first + place.pairs * kSize;
-    }
-  }
-};
+PHASOR_HD inline int first_vector(const TeamShape& shape, const TeamPlace& place, int vector) {
+  constexpr int kSize = static_cast<int>(bytes_of(dtype));
+  constexpr int kWidth = static_cast<int>(kVectorBytes) / kSize;
+  if constexpr (pairing == Pairing::interleaved) return shape.first_byte + (2 * place.first_pair + vector * kWidth) * kSize;
+  int pair = place.first_pair + vector * kWidth;
+  if (shape.segment_pairs != 0) pair += pair / shape.segment_pairs * shape.segment_pairs;
+  return shape.first_byte + pair * kSize;
+}
+template <DType dtype, Pairing pairing>
+PHASOR_HD inline int second_vector(const TeamShape& shape, const TeamPlace& place) {
+  return pairing == Pairing::half ? shape.half_bytes : place.pairs * static_cast<int>(bytes_of(dtype));
+}
 /// Which of a slice's pairs the first of part 0 or 1 of a thread's vectors is; a part has half a vector's pairs.
 template <Pairing pairing, int width>
 PHASOR_HD inline int first_of_part(const TeamPlace& place, int vector, int part) {
   return pairing == Pairing::half ? vector * width + part * (width / 2) : part * (place.pairs / 2) + vector * (width / 2);
 }
 
-/// The heads of one thread, `rows` apart: those of q, then those of k.
+/// A token's heads: those of q, then those of k.
 template <class Byte>
 struct HeadsAt {
   Byte* q;
   Byte* k;
-  const int64_t* step;
-  int head;
+  int q_stride;
+  int k_stride;
   int first_heads;
-  int rows;
 
-  PHASOR_HD Byte* at(int i) const { return head + i * rows < first_heads ? q + i * step[0] : k + i * step[1]; }
+  PHASOR_HD Byte* at(int head, int byte) const {
+    return head < first_heads ? q + (head * q_stride + byte) : k + ((head - first_heads) * k_stride + byte);
+  }
 };
-PHASOR_HD inline HeadsAt<const std::byte> heads_read(const TeamWorkAt& work, const TeamPlace& place, int head) {
-  const job::Operand& q = work.job().operands[0];
-  const job::Operand& k = work.job().operands[1];
-  const int first = work.first_heads();
-  return {q.in + place.batch * q.in_strides[0] + place.token * q.in_strides[1] + head * q.in_strides[2],
-          k.in + place.batch * k.in_strides[0] + place.token * k.in_strides[1] + (head - first) * k.in_strides[2],
-          work.shape().in_step,
-          head,
-          first,
-          work.shape().rows};
+PHASOR_HD inline HeadsAt<const std::byte> heads_read(const TeamShape& s, const TeamPlace& place) {
+  return {s.in[0] + place.batch * s.in_batch[0] + place.token * s.in_token[0],
+          s.in[1] + place.batch * s.in_batch[1] + place.token * s.in_token[1], s.in_head[0], s.in_head[1], s.first_heads};
 }
-PHASOR_HD inline HeadsAt<std::byte> heads_written(const TeamWorkAt& work, const TeamPlace& place, int head) {
-  const job::Operand& q = work.job().operands[0];
-  const job::Operand& k = work.job().operands[1];
-  const int first = work.first_heads();
-  return {q.out + place.batch * q.out_strides[0] + place.token * q.out_strides[1] + head * q.out_strides[2],
-          k.out + place.batch * k.out_strides[0] + place.token * k.out_strides[1] + (head - first) * k.out_strides[2],
-          work.shape().out_step,
-          head,
-          first,
-          work.shape().rows};
+PHASOR_HD inline HeadsAt<std::byte> heads_written(const TeamShape& s, const TeamPlace& place) {
+  return {s.out[0] + place.batch * s.out_batch[0] + place.token * s.out_token[0],
+          s.out[1] + place.batch * s.out_batch[1] + place.token * s.out_token[1], s.out_head[0], s.out_head[1], s.first_heads};
 }
 
 // ---- Values ----
 
-PHASOR_HD inline int64_t position_at(const job::PositionSource& p, int64_t axis, int64_t batch, int64_t token) {
-  if (p.data == nullptr) return static_cast<int64_t>(static_cast<math::u64>(p.offset) + static_cast<math::u64>(token));
-  const int64_t index = axis * p.axis_stride + batch * p.batch_stride + token * p.token_stride;
-  return p.type == PositionType::i32 ? static_cast<const std::int32_t*>(p.data)[index] : static_cast<const int64_t*>(p.data)[index];
+PHASOR_HD inline int64_t position_at(const TeamShape& shape, int axis, const TeamPlace& place) {
+  if (shape.positions == nullptr) return static_cast<int64_t>(static_cast<math::u64>(shape.offset) + static_cast<math::u64>(place.token));
+  const int64_t index = axis * shape.position_axis + place.batch * shape.position_batch + place.token * shape.position_token;
+  return shape.narrow_positions ? static_cast<const std::int32_t*>(shape.positions)[index]
+                                : static_cast<const int64_t*>(shape.positions)[index];
 }
 
 /// First pair of a pair's segment.
-PHASOR_HD inline int64_t segment_of(const TeamWorkAt& work, int pair) {
-  if (work.job().segments <= 1) return 0;
-  const int half = static_cast<int>(work.work->rotate.segment_pairs);
-  return pair / half * half;
+PHASOR_HD inline int segment_of(const TeamShape& shape, int pair) {
+  return shape.segment_pairs == 0 ? 0 : pair / shape.segment_pairs * shape.segment_pairs;
 }
 
 template <class T>
@@ -232,7 +233,7 @@ PHASOR_HD inline bool same_bits(T a, T b) {
 /// The value of a pair. True where it must be made again: it is not proven, or its two lanes are not alike.
 template <class T>
 PHASOR_HD inline bool table_value_of(const TeamWorkAt& work, const TeamPlace& place, int pair, CosSin<T>& value) {
-  const RowPlace row = {place.batch, place.token, 0, segment_of(work, pair)};
+  const RowPlace row = {place.batch, place.token, 0, segment_of(work.shape(), pair)};
   value = table_lane<T>(work.rows, row, pair, 0);
   if (work.rows->second_lane == 0) return false;
   const CosSin<T> other = table_lane<T>(work.rows, row, pair, 1);
@@ -240,16 +241,17 @@ PHASOR_HD inline bool table_value_of(const TeamWorkAt& work, const TeamPlace& pl
 }
 template <class T>
 PHASOR_HD inline bool phase_value_of(const TeamWorkAt& work, const TeamPlace& place, int pair, CosSin<T>& value) {
-  const job::RowSource& rows = *work.rows.source;
-  const int64_t position = position_at(rows.positions, axis_of(work.rows, pair, {}), place.batch, place.token);
+  const TeamShape& shape = work.shape();
+  const math::Step& step = work.rows.steps()[pair];
+  const int64_t position = position_at(shape, shape.many_axes ? static_cast<int>(axis_of(work.rows, pair, {})) : 0, place);
   bool doubt = false;
   if constexpr (sizeof(T) == sizeof(float)) {
-    doubt = math::sincos_by_pairs(math::phase128_of(work.rows.steps()[pair], position), position, rows.amplitude, value.cos, value.sin);
+    doubt = math::sincos_by_pairs(math::phase128_of(step, position), position, shape.amplitude, value.cos, value.sin);
   } else {
     doubt = position == 0;
-    math::sincos(work.rows.steps()[pair], position, rows.amplitude, value.cos, value.sin);
+    math::sincos(step, position, work.rows->amplitude, value.cos, value.sin);
   }
-  value.sin *= static_cast<T>(rows.sine_sign);
+  value.sin *= static_cast<T>(shape.sine_sign);
   return doubt;
 }
 /// True also where the pair rests: it is left bit for bit, which costs an instruction for each element.
@@ -364,40 +366,44 @@ struct TeamTurner {
   TeamPlace place;
   CosSin<T>* shared;
 
-  PHASOR_HD bool has(const Spot& spot, int i) const { return spot.works && spot.head + i * work.shape().rows < place.end_head; }
+  PHASOR_HD int head(const Spot& spot, int i) const { return place.first_head + spot.row + i * work.shape().rows; }
+  PHASOR_HD bool has(const Spot& spot, int i) const { return spot.works && head(spot, i) < place.end_head; }
 
   PHASOR_HD void load(int thread, Held& held) const {
-    const Spot spot = spot_of<kWidth>(work.shape(), place, thread);
-    const VectorsAt<dtype, pairing> at(work, place, spot.vector);
-    const auto heads = heads_read(work, place, spot.head);
+    const TeamShape& shape = work.shape();
+    const Spot spot = spot_of<kWidth>(shape, place, thread);
+    const int first = first_vector<dtype, pairing>(shape, place, spot.vector);
+    const int second = second_vector<dtype, pairing>(shape, place);
+    const auto heads = heads_read(shape, place);
     unrolled<each>([&](auto i) {
       if (!has(spot, i)) return;
-      held.heads[i].first = load_words<streams>(heads.at(i) + at.first);
-      held.heads[i].second = load_words<streams>(heads.at(i) + at.second);
+      const std::byte* const at = heads.at(head(spot, i), first);
+      held.heads[i].first = load_words<streams>(at);
+      held.heads[i].second = load_words<streams>(at + second);
     });
   }
   /// True where the team must do its work again.
   PHASOR_HD bool make(int thread) const {
-    bool again = false;
-    for (int i = thread; i < place.pairs; i += work.shape().threads) {
-      CosSin<T> value{};
-      again = make_value(work, place, place.first_pair + i, value) || again;
-      shared[i] = value;
-    }
+    if (thread >= place.pairs) return false;  // a slice has no more pairs than a team has threads
+    CosSin<T> value{};
+    const bool again = make_value(work, place, place.first_pair + thread, value);
+    shared[thread] = value;
     return again;
   }
   PHASOR_HD void finish(int thread, Held& held) const {
-    const Spot spot = spot_of<kWidth>(work.shape(), place, thread);
-    TeamPlace anew = place;
-    forget(anew.token);
-    const VectorsAt<dtype, pairing> at(work, anew, spot.vector);
-    const auto heads = heads_written(work, anew, spot.head);
+    forget(thread);
+    const TeamShape& shape = work.shape();
+    const Spot spot = spot_of<kWidth>(shape, place, thread);
+    if (!spot.works) return;
+    const int first = first_vector<dtype, pairing>(shape, place, spot.vector);
+    const int second = second_vector<dtype, pairing>(shape, place);
+    const auto heads = heads_written(shape, place);
     const auto store = [&](int i) {
-      store_words<streams>(heads.at(i) + at.first, held.heads[i].first);
-      store_words<streams>(heads.at(i) + at.second, held.heads[i].second);
+      std::byte* const at = heads.at(head(spot, i), first);
+      store_words<streams>(at, held.heads[i].first);
+      store_words<streams>(at + second, held.heads[i].second);
     };
     const auto values = [&](int part) { return values_at<T, kPart>(shared + first_of_part<pairing, kWidth>(place, spot.vector, part)); };
-    if (!spot.works) return;
     if constexpr (parts) {
       unrolled<2>([&](auto part) {
         const auto by = values(part);
@@ -411,14 +417,14 @@ struct TeamTurner {
         if (has(spot, i)) store(i);
       });
     } else {
-      const auto first = values(0);
-      const auto second = values(1);
+      const auto by_first = values(0);
+      const auto by_second = values(1);
       unrolled<each>([&](auto i) {
         if (!has(spot, i)) return;
-        still_narrow(held.heads[i].first, static_cast<float>(first.at[0].cos));
-        still_narrow(held.heads[i].second, static_cast<float>(first.at[0].cos));
-        turn_part<dtype, pairing, 0>(held.heads[i], first);
-        turn_part<dtype, pairing, 1>(held.heads[i], second);
+        still_narrow(held.heads[i].first, by_first.at[0].cos);
+        still_narrow(held.heads[i].second, by_first.at[0].cos);
+        turn_part<dtype, pairing, 0>(held.heads[i], by_first);
+        turn_part<dtype, pairing, 1>(held.heads[i], by_second);
         store(i);
       });
     }
@@ -432,7 +438,7 @@ template <class T>
 PHASOR_HD inline PairRow<T> common_row(const TeamWorkAt& work, const TeamPlace& place, int pair) {
   const Rows& rows = work.rows;
   if (rows->kind == job::RowSource::Kind::tables) {
-    const RowPlace row = {place.batch, place.token, 0, segment_of(work, pair)};
+    const RowPlace row = {place.batch, place.token, 0, segment_of(work.shape(), pair)};
     return {{table_lane<T>(rows, row, pair, 0), table_lane<T>(rows, row, pair, rows->second_lane == 0 ? 0 : 1)}};
   }
   const CosSin<T> value = phase_value<T>(rows, positions_of<int64_t>(rows->positions, place.batch, place.token), pair, {});
@@ -448,14 +454,13 @@ PHASOR_HD inline void turn_again(const TeamWorkAt& work, const TeamPlace& place,
   const int in_slice = item % place.pairs;
   const int head = place.first_head + item / place.pairs;
   const int pair = place.first_pair + in_slice;
-  const auto from = heads_read(work, place, head);
-  const auto to = heads_written(work, place, head);
-  const auto* const in = reinterpret_cast<const Storage*>(from.at(0)) + work.job().offset;
-  auto* const out = reinterpret_cast<Storage*>(to.at(0)) + work.job().offset;
-  const int64_t x = pairing == Pairing::half ? pair + segment_of(work, pair) : 2 * pair;
+  const TeamShape& shape = work.shape();
+  const auto* const in = reinterpret_cast<const Storage*>(heads_read(shape, place).at(head, shape.first_byte));
+  auto* const out = reinterpret_cast<Storage*>(heads_written(shape, place).at(head, shape.first_byte));
+  const int64_t x = pairing == Pairing::half ? pair + segment_of(work.shape(), pair) : 2 * pair;
   const int64_t y = pairing == Pairing::half ? x + work.work->rotate.segment_pairs : x + 1;
   const auto& first = shared[in_slice];
-  const auto& second = shared[work.shape().slice_pairs + in_slice];
+  const auto& second = shared[shape.slice_pairs + in_slice];
   const Storage is[2] = {in[x], in[y]};
   if (math::is_identity(first.cos, first.sin) && math::is_identity(second.cos, second.sin)) {
     out[x] = is[0];
@@ -471,7 +476,7 @@ template <DType dtype, Pairing pairing, class Team>
 PHASOR_HD inline void turn_slice_again(const TeamWorkAt& work, const TeamPlace& place, CosSin<typename Element<dtype>::Value>* shared,
                                        Team& team) {
   using T = typename Element<dtype>::Value;
-  const int threads = work.shape().threads;
+  const int threads = team.threads();
   team.each([&](int thread) {
     for (int i = thread; i < place.pairs; i += threads) {
       const int pair = place.first_pair + i;
@@ -490,23 +495,23 @@ PHASOR_HD inline void turn_slice_again(const TeamWorkAt& work, const TeamPlace& 
 
 /// Channels that are not rotated, out of place: those of a group are copied by its first slice.
 template <DType dtype>
-PHASOR_HD inline void copy_rest_of_heads(const TeamWorkAt& work, const TeamPlace& place, int thread) {
+PHASOR_HD inline void copy_rest_of_heads(const TeamWorkAt& work, const TeamPlace& place, int thread, int threads) {
   using Storage = typename Element<dtype>::Storage;
   const job::RotateJob& job = work.job();
   const int rest = static_cast<int>(job.head_dim - 2 * job.pairs);
   const int items = (place.end_head - place.first_head) * rest;
-  for (int item = thread; item < items; item += work.shape().threads) {
+  for (int item = thread; item < items; item += threads) {
     const int head = place.first_head + item / rest;
-    const job::Operand& operand = job.operands[head < work.first_heads() ? 0 : 1];
+    const job::Operand& operand = job.operands[head < work.shape().first_heads ? 0 : 1];
     if (operand.in == operand.out) continue;
     const int64_t at = item % rest < job.offset ? item % rest : item % rest + 2 * job.pairs;
-    reinterpret_cast<Storage*>(heads_written(work, place, head).at(0))[at] =
-        reinterpret_cast<const Storage*>(heads_read(work, place, head).at(0))[at];
+    reinterpret_cast<Storage*>(heads_written(work.shape(), place).at(head, 0))[at] =
+        reinterpret_cast<const Storage*>(heads_read(work.shape(), place).at(head, 0))[at];
   }
 }
 
 /// Team: `any(body)` runs body(thread) for every thread, waits, and says whether one returned true; `each(body)` runs and waits;
-/// PerThread<S> is a thread's own S; `again` is turn_slice_again out of line.
+/// `threads()` are its own; PerThread<S> is a thread's own S; `again` is turn_slice_again out of line.
 template <DType dtype, Pairing pairing, int each, bool streams, bool parts, class Team>
 PHASOR_HD inline void turn_slice(const TeamWorkAt& work, const TeamPlace& place, CosSin<typename Element<dtype>::Value>* shared,
                                  Team& team) {
@@ -518,12 +523,12 @@ PHASOR_HD inline void turn_slice(const TeamWorkAt& work, const TeamPlace& place,
     return turner.make(thread);
   });
   if (again) {
-    Team::template again<dtype, pairing, Team>(work, place, shared);
+    team.template again<dtype, pairing>(work, place, shared);
   } else {
     team.each([&](int thread) { turner.finish(thread, held.of(thread)); });
   }
-  if (work.job().head_dim == 2 * work.job().pairs || place.first_pair != 0) return;
-  team.each([&](int thread) { copy_rest_of_heads<dtype>(work, place, thread); });
+  if (!work.shape().copies_rest || place.first_pair != 0) return;
+  team.each([&](int thread) { copy_rest_of_heads<dtype>(work, place, thread, team.threads()); });
 }
 
 }  // namespace phasor::cuda

@@ -12,21 +12,23 @@ struct TeamParameter {
   alignas(16) std::byte tables[kTeamTableBytes];
 };
 
-/// What teams of both kinds do alike.
-struct DeviceTeam {
-  template <class State>
-  struct PerThread {
-    State state;
-    __device__ State& of(int /*thread*/) { return state; }
-  };
-  /// Out of line, and nothing lives on over it: the common way keeps its registers.
-  template <DType dtype, Pairing pairing, class Team>
-  static __device__ __noinline__ void again(TeamWorkAt work, TeamPlace place, CosSin<typename Element<dtype>::Value>* shared) {
-    Team team;
-    turn_slice_again<dtype, pairing>(work, place, shared, team);
-  }
+/// turn_slice_again out of line, so that nothing lives on over it: the common way keeps its registers.
+template <DType dtype, Pairing pairing, class Team>
+__device__ __noinline__ void turn_out_of_line(TeamWorkAt work, TeamPlace place, CosSin<typename Element<dtype>::Value>* shared) {
+  Team team;
+  turn_slice_again<dtype, pairing>(work, place, shared, team);
+}
+
+template <class State>
+struct OwnState {
+  State state;
+  __device__ State& of(int /*thread*/) { return state; }
 };
-struct DeviceWarp : DeviceTeam {
+
+struct DeviceWarp {
+  template <class State>
+  using PerThread = OwnState<State>;
+  __device__ int threads() const { return 32; }
   template <class Body>
   __device__ void each(const Body& body) {
     body(static_cast<int>(threadIdx.x & 31));
@@ -39,8 +41,15 @@ struct DeviceWarp : DeviceTeam {
     __syncwarp();
     return any;
   }
+  template <DType dtype, Pairing pairing>
+  __device__ void again(const TeamWorkAt& work, const TeamPlace& place, CosSin<typename Element<dtype>::Value>* shared) {
+    turn_out_of_line<dtype, pairing, DeviceWarp>(work, place, shared);
+  }
 };
-struct DeviceBlockTeam : DeviceTeam {
+struct DeviceBlockTeam {
+  template <class State>
+  using PerThread = OwnState<State>;
+  __device__ int threads() const { return static_cast<int>(blockDim.x); }
   template <class Body>
   __device__ void each(const Body& body) {
     body(static_cast<int>(threadIdx.x));
@@ -49,6 +58,10 @@ struct DeviceBlockTeam : DeviceTeam {
   template <class Body>
   __device__ bool any(const Body& body) {
     return __syncthreads_or(body(static_cast<int>(threadIdx.x))) != 0;
+  }
+  template <DType dtype, Pairing pairing>
+  __device__ void again(const TeamWorkAt& work, const TeamPlace& place, CosSin<typename Element<dtype>::Value>* shared) {
+    turn_out_of_line<dtype, pairing, DeviceBlockTeam>(work, place, shared);
   }
 };
 
@@ -59,11 +72,15 @@ __global__ void __launch_bounds__(tuning_of(kind, dtype).threads, tuning_of(kind
   constexpr TeamTuning kTuning = tuning_of(kind, dtype);
   constexpr int kTeams = kTuning.threads / kTuning.team;
   __shared__ __align__(16) CosSin<T> shared[kTeams][2 * kTuning.slice_pairs];
-  const TeamWorkAt work = {&parameter.work, {&parameter.work.rotate.job.rows, parameter.tables}};
+  // By a pointer that the compiler does not know to be the parameter's: each lane reads another step, and constant memory gives one
+  // address at a time.
+  const std::byte* tables = parameter.tables;
+  asm("" : "+l"(tables));
+  const TeamWorkAt work = {&parameter.work, {&parameter.work.rotate.job.rows, tables}};
   const unsigned block[3] = {blockIdx.x, blockIdx.y, blockIdx.z};
   const int index = kTeams > 1 ? static_cast<int>(threadIdx.x >> 5) : 0;
   TeamPlace place;
-  if (!place_in_grid<kTeams>(work, block, index, place)) return;
+  if (!place_in_grid<kTeams>(work.shape(), block, index, place)) return;
   std::conditional_t<(kTeams > 1), DeviceWarp, DeviceBlockTeam> team;
   turn_slice<dtype, pairing, kTuning.each, kTuning.streams, kTuning.parts>(work, place, shared[index], team);
 }

@@ -3,6 +3,7 @@
 #include "cuda/rotary/team_work.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "cuda/rotary/work.hpp"
@@ -39,13 +40,76 @@ void make_rows_tokens(job::RotateJob& job) {
   std::swap(job.rows.tables.sin_strides[0], job.rows.tables.sin_strides[1]);
 }
 
+void cut(const RotateWork& rotate, const TeamTuning& tuning, TeamShape& shape) {
+  const job::RotateJob& job = rotate.job;
+  const int64_t heads = job.operands[0].heads + job.operands[1].heads;
+  shape.pairs = static_cast<int>(job.pairs);
+  shape.tokens = static_cast<int>(job.tokens);
+  shape.slice_pairs = std::min(tuning.slice_pairs, shape.pairs);
+  shape.vectors = static_cast<int>(shape.slice_pairs / (kVectorBytes / bytes_of(job.dtype)));
+  shape.vector_inverse = divided_up(65536, shape.vectors);
+  shape.rows = tuning.team / shape.vectors;
+  shape.groups = divided_up(heads, int64_t{shape.rows} * tuning.each);
+  shape.group_heads = divided_up(heads, shape.groups);
+  shape.all_heads = static_cast<int>(heads);
+  shape.first_heads = static_cast<int>(job.operands[0].heads);
+  shape.slice_shift = log2_up(divided_up(shape.pairs, shape.slice_pairs));
+  shape.unit_shift = log2_up(shape.groups << shape.slice_shift);
+}
+
+void set_memory(const RotateWork& rotate, TeamShape& shape) {
+  const job::RotateJob& job = rotate.job;
+  const int64_t size = bytes_of(job.dtype);
+  shape.first_byte = static_cast<int>(job.offset * size);
+  shape.half_bytes = static_cast<int>(rotate.segment_pairs * size);
+  shape.segment_pairs = job.segments > 1 ? static_cast<int>(rotate.segment_pairs) : 0;
+  for (int o = 0; o < job.operand_count; ++o) {
+    const job::Operand& operand = job.operands[o];
+    shape.in[o] = operand.in;
+    shape.out[o] = operand.out;
+    shape.in_batch[o] = operand.in_strides[0];
+    shape.in_token[o] = operand.in_strides[1];
+    shape.in_head[o] = static_cast<int>(operand.in_strides[2]);
+    shape.out_batch[o] = operand.out_strides[0];
+    shape.out_token[o] = operand.out_strides[1];
+    shape.out_head[o] = static_cast<int>(operand.out_strides[2]);
+    shape.copies_rest |= operand.in != operand.out && job.head_dim != 2 * job.pairs;
+  }
+}
+
+void set_rows(const job::RowSource& rows, TeamShape& shape) {
+  const job::PositionSource& positions = rows.positions;
+  shape.positions = positions.data;
+  shape.offset = positions.offset;
+  shape.position_token = positions.token_stride;
+  shape.position_batch = positions.batch_stride;
+  shape.position_axis = positions.axis_stride;
+  shape.narrow_positions = positions.type == PositionType::i32;
+  shape.by_tables = rows.kind == job::RowSource::Kind::tables;
+  shape.many_axes = rows.axis_of_pair != nullptr;
+  shape.sine_sign = static_cast<float>(rows.sine_sign);
+  shape.amplitude = math::pair_of(rows.amplitude);
+}
+
+/// Bytes from the first head to the end of the last fit in 31 bits.
+bool is_near(const job::RotateJob& job) {
+  constexpr int64_t kMost = int64_t{1} << 30;
+  for (int o = 0; o < job.operand_count; ++o) {
+    const job::Operand& operand = job.operands[o];
+    for (const int64_t stride : {operand.in_strides[2], operand.out_strides[2]}) {
+      if (std::abs(stride) > kMost / std::max<int64_t>(1, operand.heads)) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 bool is_common(const RotateWork& work) {
   const job::RotateJob& job = work.job;
   const bool plain = job.read == job.write && !job.turns_all && !job.rounds_products && job.slots == nullptr && !work.by_head &&
                      job.rows.step_lane_stride == 0;
-  return plain && has_common_rows(job.rows, job.pairs) && takes_vectors(work) && job.head_dim <= kMostOfGrid &&
+  return plain && has_common_rows(job.rows, job.pairs) && takes_vectors(work) && is_near(job) && job.head_dim <= kMostOfGrid &&
          job.operands[0].heads + job.operands[1].heads <= kMostOfGrid && job.batch <= kMostOfGrid && job.tokens <= kMostTokens;
 }
 
@@ -57,27 +121,11 @@ TeamKind team_kind(const job::RotateJob& job) {
 }
 
 TeamWork team_work(const RotateWork& rotate, TeamKind kind) {
-  TeamWork work = {rotate, {}};
-  job::RotateJob& job = work.rotate.job;
-  make_rows_tokens(job);
-  TeamShape& shape = work.shape;
-  const TeamTuning tuning = tuning_of(kind, job.dtype);
-  const int width = static_cast<int>(kVectorBytes / bytes_of(job.dtype));
-  const auto pairs = static_cast<int>(job.pairs);
-  shape.threads = tuning.team;
-  shape.slice_pairs = std::min(tuning.slice_pairs, pairs);
-  shape.vectors = shape.slice_pairs / width;
-  shape.vector_inverse = divided_up(65536, shape.vectors);
-  shape.rows = shape.threads / shape.vectors;
-  const int64_t heads = job.operands[0].heads + job.operands[1].heads;
-  shape.groups = divided_up(heads, int64_t{shape.rows} * tuning.each);
-  shape.group_heads = divided_up(heads, shape.groups);
-  shape.slice_shift = log2_up(divided_up(pairs, shape.slice_pairs));
-  shape.unit_shift = log2_up(shape.groups << shape.slice_shift);
-  for (int o = 0; o < job.operand_count; ++o) {
-    shape.in_step[o] = shape.rows * job.operands[o].in_strides[2];
-    shape.out_step[o] = shape.rows * job.operands[o].out_strides[2];
-  }
+  TeamWork work = {{}, rotate};
+  make_rows_tokens(work.rotate.job);
+  cut(work.rotate, tuning_of(kind, rotate.job.dtype), work.shape);
+  set_memory(work.rotate, work.shape);
+  set_rows(work.rotate.job.rows, work.shape);
   return work;
 }
 

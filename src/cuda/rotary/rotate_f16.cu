@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any rotation of f16.
+#include "cuda/rotary/kernels.cuh"
+
+namespace phasor::cuda {
+
+const void* rotate_kernel_f16(Pairing read, Pairing write, bool vectors) { return rotate_kernel<DType::f16>(read, write, vectors); }
+
+}  // namespace phasor::cuda
