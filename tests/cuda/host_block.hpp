@@ -64,13 +64,15 @@ void rotate_on_host(const cuda::RotateWork& work) {
   }
 }
 
+/// How many calls teams have done.
+inline std::size_t team_calls = 0;
+
 /// Common calls by teams, of each kind in turn, whatever the number of tokens.
 inline Status rotate_on_host(job::RotateJob& job, const Execution& /*execution*/) {
-  static std::size_t calls = 0;
   if (job.batch == 0 || job.tokens == 0 || job.head_dim == 0) return {};
   const cuda::RotateWork work = cuda::work_of(job);
   if (cuda::is_common(work)) {
-    turn_on_host(work, cuda::kTeamKinds[calls++ % std::size(cuda::kTeamKinds)]);
+    turn_on_host(work, cuda::kTeamKinds[team_calls++ % std::size(cuda::kTeamKinds)]);
     return {};
   }
   if (job.dtype == DType::f32) rotate_on_host<DType::f32>(work);

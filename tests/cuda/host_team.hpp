@@ -44,7 +44,8 @@ void turn_on_host(const cuda::RotateWork& rotate) {
   constexpr cuda::TeamTuning kTuning = cuda::tuning_of(kind, dtype);
   const cuda::TeamWork work = cuda::team_work(rotate, kind);
   const cuda::TeamGrid grid = cuda::team_grid(work, kind);
-  const cuda::TeamWorkAt at = {&work, {&work.rotate.job.rows}};
+  const job::RowSource& rows = work.rotate.job.rows;
+  const cuda::TeamWorkAt at = {&work, {&rows}, rows.steps, rows.axis_of_pair};
   struct alignas(16) Shared {
     cuda::CosSin<T> values[2 * kTuning.slice_pairs];
   } shared;

@@ -160,17 +160,19 @@ PHASOR_HD inline CosSin<T> profile_value(const Rows& rows, const RowPositions<Po
 
 /// Widened; a NaN becomes the plain one.
 template <class T>
-PHASOR_HD inline T table_value(const std::byte* data, DType dtype, int64_t index) {
-  if (dtype == DType::f64) return static_cast<T>(reinterpret_cast<const double*>(data)[index]);
+PHASOR_HD inline T table_number(DType dtype, math::u64 bits) {
+  if (dtype == DType::f64) return static_cast<T>(math::bit_cast<double>(bits));
   const math::One<float> d;
-  float value = 0;
-  if (dtype == DType::f32) {
-    value = reinterpret_cast<const float*>(data)[index];
-  } else {
-    const math::u32 bits = reinterpret_cast<const std::uint16_t*>(data)[index];
-    value = dtype == DType::f16 ? math::widen_f16(d, bits) : math::widen_bf16(d, bits);
-  }
+  const auto low = static_cast<math::u32>(bits);
+  const float value = dtype == DType::f32   ? math::bit_cast<float>(low)
+                      : dtype == DType::f16 ? math::widen_f16(d, low)
+                                            : math::widen_bf16(d, low);
   return value != value ? no_number<T>().cos : static_cast<T>(value);
+}
+PHASOR_HD inline math::u64 table_bits(const std::byte* data, DType dtype, int64_t index) {
+  if (dtype == DType::f32) return reinterpret_cast<const math::u32*>(data)[index];
+  if (dtype == DType::f64) return reinterpret_cast<const math::u64*>(data)[index];
+  return reinterpret_cast<const std::uint16_t*>(data)[index];
 }
 
 /// Where a thread's value lies: of which row and head, and the first pair of its segment.
@@ -181,18 +183,34 @@ struct RowPlace {
   int64_t segment = 0;
 };
 
-template <class T>
-PHASOR_HD inline CosSin<T> table_lane(const Rows& rows, const RowPlace& place, int64_t pair, int lane) {
+/// Where a row's tables have a pair, lane 0.
+struct TableAt {
+  int64_t cos;
+  int64_t sin;
+};
+PHASOR_HD inline TableAt table_at(const Rows& rows, const RowPlace& place, int64_t pair) {
   const job::TableSource& table = rows->tables;
   // A full-width table in half pairing has both lanes of a segment before the next segment.
   const int64_t shift = rows->second_lane != 0 && rows->pair_stride == 1 ? place.segment : 0;
   const int64_t first = pair * rows->pair_stride + shift;
-  const int64_t sine_lane = rows->swap_sines ? 1 - lane : lane;
-  const int64_t cos = place.batch * table.cos_strides[0] + place.token * table.cos_strides[1] + place.head * table.cos_head_stride +
-                      lane * rows->second_lane + first;
-  const int64_t sin = place.batch * table.sin_strides[0] + place.token * table.sin_strides[1] + place.head * table.sin_head_stride +
-                      sine_lane * rows->second_lane + first;
-  return {table_value<T>(table.cos, table.dtype, cos), static_cast<T>(rows->sine_sign) * table_value<T>(table.sin, table.dtype, sin)};
+  return {place.batch * table.cos_strides[0] + place.token * table.cos_strides[1] + place.head * table.cos_head_stride + first,
+          place.batch * table.sin_strides[0] + place.token * table.sin_strides[1] + place.head * table.sin_head_stride + first};
+}
+/// Both lanes: everything is asked for before anything is used.
+template <class T>
+PHASOR_HD inline PairRow<T> table_row(const Rows& rows, const RowPlace& place, int64_t pair) {
+  const job::TableSource& table = rows->tables;
+  const TableAt at = table_at(rows, place, pair);
+  const math::u64 cos[2] = {table_bits(table.cos, table.dtype, at.cos), table_bits(table.cos, table.dtype, at.cos + rows->second_lane)};
+  const math::u64 sin[2] = {table_bits(table.sin, table.dtype, at.sin), table_bits(table.sin, table.dtype, at.sin + rows->second_lane)};
+  const auto sign = static_cast<T>(rows->sine_sign);
+  const int swapped = rows->swap_sines ? 1 : 0;
+  return {{{table_number<T>(table.dtype, cos[0]), sign * table_number<T>(table.dtype, sin[swapped])},
+           {table_number<T>(table.dtype, cos[1]), sign * table_number<T>(table.dtype, sin[1 - swapped])}}};
+}
+template <class T>
+PHASOR_HD inline CosSin<T> table_lane(const Rows& rows, const RowPlace& place, int64_t pair, int lane) {
+  return table_row<T>(rows, place, pair).lane[lane];
 }
 
 // ---- Differences of phases: rerotation ----

@@ -14,8 +14,8 @@
 
 namespace phasor::cuda {
 
-/// How the work is cut, and what every thread reads of it: small, since a launch finds none of its parameter in a cache. A slice is some
-/// neighbouring pairs, a group some heads. Strides in bytes; those of heads fit in 32 bits (is_common).
+/// How the work is cut, and what every thread reads of it: small, since a launch finds none of its parameter in a cache, and in the order
+/// of use. A slice is some neighbouring pairs, a group some heads. Strides of tokens and batch rows in vectors, those of heads in bytes.
 struct TeamShape {
   // Where a team's work is.
   int unit_shift = 0;  // units of a token: group << slice_shift | slice; some of the last may be nobody's
@@ -26,34 +26,37 @@ struct TeamShape {
   int groups = 0;
   int group_heads = 0;
   int all_heads = 0;
-  // Where a thread's is.
-  int vectors = 0;         // of a slice: threads that a head takes
-  int vector_inverse = 0;  // 65536 / vectors, rounded up: a thread's head without a division
-  int rows = 0;            // heads that the team's threads have at a time
-  int first_heads = 0;     // of q; those of k follow
-  int first_byte = 0;      // of a head that is rotated
-  int half_bytes = 0;      // from one lane of a pair to the other, in half pairing
-  int segment_pairs = 0;   // 0: one segment
-  int in_head[2] = {};     // from a head to the next, of each operand
-  int out_head[2] = {};
-  const std::byte* in[2] = {};
-  std::byte* out[2] = {};
-  int64_t in_token[2] = {};
-  int64_t out_token[2] = {};
-  int64_t in_batch[2] = {};
-  int64_t out_batch[2] = {};
-  // What its sine is.
+  // What its sines are of.
   const void* positions = nullptr;  // null: offset + token
   int64_t offset = 0;
-  int64_t position_token = 0;
-  int64_t position_batch = 0;
-  int64_t position_axis = 0;
+  unsigned position_token = 0;
+  unsigned position_batch = 0;
+  unsigned position_axis = 0;
   bool narrow_positions = false;
   bool by_tables = false;
   bool many_axes = false;
   bool copies_rest = false;  // channels that are not rotated, out of place
+  // Where a thread's vectors are.
+  int vectors = 0;          // of a slice: threads that a head takes
+  int vector_inverse = 0;   // 65536 / vectors, rounded up: a thread's head without a division
+  int rows = 0;             // heads that the team's threads have at a time
+  int first_heads = 0;      // of q; those of k follow
+  int first_byte = 0;       // of a head that is rotated
+  int half_bytes = 0;       // from one lane of a pair to the other, in half pairing
+  int segment_pairs = 0;    // 0: one segment
+  int segment_inverse = 0;  // 65536 / segment_pairs, rounded up
+  const std::byte* in[2] = {};
+  unsigned in_token[2] = {};
+  unsigned in_batch[2] = {};
+  int in_head = 0;  // from a head to the next, of q and of k
+  int in_rows = 0;  // from one of a thread's heads to its next
   float sine_sign = 1;
   math::FloatPair amplitude = {1, 0};
+  int out_head = 0;
+  int out_rows = 0;
+  std::byte* out[2] = {};
+  unsigned out_token[2] = {};
+  unsigned out_batch[2] = {};
 };
 
 struct TeamWork {
@@ -63,6 +66,8 @@ struct TeamWork {
 struct TeamWorkAt {
   const TeamWork* work;
   Rows rows;
+  const math::Step* steps;
+  const std::uint8_t* axis_of_pair;
 
   PHASOR_HD const job::RotateJob& job() const { return work->rotate.job; }
   PHASOR_HD const TeamShape& shape() const { return work->shape; }
@@ -167,6 +172,9 @@ PHASOR_HD inline Spot spot_of(const TeamShape& shape, const TeamPlace& place, in
   return {row, vector, row < shape.rows && vector * width < place.pairs};
 }
 
+/// First pair of a pair's segment.
+PHASOR_HD inline int segment_of(const TeamShape& shape, int pair) { return ((pair * shape.segment_inverse) >> 16) * shape.segment_pairs; }
+
 /// Bytes from a head's beginning to the first of a thread's two vectors (the two lanes of `width` pairs, or twice both lanes of half as
 /// many), and from the first to the second.
 template <DType dtype, Pairing pairing>
@@ -174,9 +182,8 @@ PHASOR_HD inline int first_vector(const TeamShape& shape, const TeamPlace& place
   constexpr int kSize = static_cast<int>(bytes_of(dtype));
   constexpr int kWidth = static_cast<int>(kVectorBytes) / kSize;
   if constexpr (pairing == Pairing::interleaved) return shape.first_byte + (2 * place.first_pair + vector * kWidth) * kSize;
-  int pair = place.first_pair + vector * kWidth;
-  if (shape.segment_pairs != 0) pair += pair / shape.segment_pairs * shape.segment_pairs;
-  return shape.first_byte + pair * kSize;
+  const int pair = place.first_pair + vector * kWidth;
+  return shape.first_byte + (pair + segment_of(shape, pair)) * kSize;
 }
 template <DType dtype, Pairing pairing>
 PHASOR_HD inline int second_vector(const TeamShape& shape, const TeamPlace& place) {
@@ -188,40 +195,60 @@ PHASOR_HD inline int first_of_part(const TeamPlace& place, int vector, int part)
   return pairing == Pairing::half ? vector * width + part * (width / 2) : part * (place.pairs / 2) + vector * (width / 2);
 }
 
-/// A token's heads: those of q, then those of k.
+/// Heads of a token, from `head` on some number apart: those of q, then those of k.
 template <class Byte>
 struct HeadsAt {
   Byte* q;
   Byte* k;
-  int q_stride;
-  int k_stride;
+  int head;
+  int apart;
+  int bytes;
   int first_heads;
 
-  PHASOR_HD Byte* at(int head, int byte) const {
-    return head < first_heads ? q + (head * q_stride + byte) : k + ((head - first_heads) * k_stride + byte);
-  }
+  PHASOR_HD Byte* at(int i) const { return (head + i * apart < first_heads ? q : k) + i * bytes; }
 };
-PHASOR_HD inline HeadsAt<const std::byte> heads_read(const TeamShape& s, const TeamPlace& place) {
-  return {s.in[0] + place.batch * s.in_batch[0] + place.token * s.in_token[0],
-          s.in[1] + place.batch * s.in_batch[1] + place.token * s.in_token[1], s.in_head[0], s.in_head[1], s.first_heads};
+PHASOR_HD inline int64_t token_byte(const TeamPlace& place, unsigned batch_stride, unsigned token_stride) {
+  const math::u64 vectors =
+      math::u64{static_cast<unsigned>(place.batch)} * batch_stride + math::u64{static_cast<unsigned>(place.token)} * token_stride;
+  return static_cast<int64_t>(vectors * static_cast<math::u64>(kVectorBytes));
 }
-PHASOR_HD inline HeadsAt<std::byte> heads_written(const TeamShape& s, const TeamPlace& place) {
-  return {s.out[0] + place.batch * s.out_batch[0] + place.token * s.out_token[0],
-          s.out[1] + place.batch * s.out_batch[1] + place.token * s.out_token[1], s.out_head[0], s.out_head[1], s.first_heads};
+/// `byte` of each head.
+PHASOR_HD inline HeadsAt<const std::byte> heads_read(const TeamShape& s, const TeamPlace& place, int head, int byte) {
+  return {s.in[0] + token_byte(place, s.in_batch[0], s.in_token[0]) + (head * s.in_head + byte),
+          s.in[1] + token_byte(place, s.in_batch[1], s.in_token[1]) + ((head - s.first_heads) * s.in_head + byte),
+          head,
+          s.rows,
+          s.in_rows,
+          s.first_heads};
+}
+PHASOR_HD inline HeadsAt<std::byte> heads_written(const TeamShape& s, const TeamPlace& place, int head, int byte) {
+  return {s.out[0] + token_byte(place, s.out_batch[0], s.out_token[0]) + (head * s.out_head + byte),
+          s.out[1] + token_byte(place, s.out_batch[1], s.out_token[1]) + ((head - s.first_heads) * s.out_head + byte),
+          head,
+          s.rows,
+          s.out_rows,
+          s.first_heads};
 }
 
 // ---- Values ----
 
-PHASOR_HD inline int64_t position_at(const TeamShape& shape, int axis, const TeamPlace& place) {
+PHASOR_HD inline int64_t position_at(const TeamShape& shape, unsigned axis, const TeamPlace& place) {
   if (shape.positions == nullptr) return static_cast<int64_t>(static_cast<math::u64>(shape.offset) + static_cast<math::u64>(place.token));
-  const int64_t index = axis * shape.position_axis + place.batch * shape.position_batch + place.token * shape.position_token;
+  const math::u64 index = math::u64{axis} * shape.position_axis + math::u64{static_cast<unsigned>(place.batch)} * shape.position_batch +
+                          math::u64{static_cast<unsigned>(place.token)} * shape.position_token;
   return shape.narrow_positions ? static_cast<const std::int32_t*>(shape.positions)[index]
                                 : static_cast<const int64_t*>(shape.positions)[index];
 }
 
-/// First pair of a pair's segment.
-PHASOR_HD inline int segment_of(const TeamShape& shape, int pair) {
-  return shape.segment_pairs == 0 ? 0 : pair / shape.segment_pairs * shape.segment_pairs;
+/// What a thread asks memory for before anything else: its sine waits for it.
+struct Asked {
+  math::Step step;
+  int64_t position;
+};
+PHASOR_HD inline Asked asked_of(const TeamWorkAt& work, const TeamPlace& place, int pair) {
+  const TeamShape& shape = work.shape();
+  if (shape.by_tables) return {};
+  return {work.steps[pair], position_at(shape, shape.many_axes ? work.axis_of_pair[pair] : 0, place)};
 }
 
 template <class T>
@@ -234,31 +261,27 @@ PHASOR_HD inline bool same_bits(T a, T b) {
 template <class T>
 PHASOR_HD inline bool table_value_of(const TeamWorkAt& work, const TeamPlace& place, int pair, CosSin<T>& value) {
   const RowPlace row = {place.batch, place.token, 0, segment_of(work.shape(), pair)};
-  value = table_lane<T>(work.rows, row, pair, 0);
-  if (work.rows->second_lane == 0) return false;
-  const CosSin<T> other = table_lane<T>(work.rows, row, pair, 1);
-  return !same_bits(value.cos, other.cos) || !same_bits(value.sin, other.sin);
+  const PairRow<T> both = table_row<T>(work.rows, row, pair);
+  value = both.lane[0];
+  return !same_bits(value.cos, both.lane[1].cos) || !same_bits(value.sin, both.lane[1].sin);
 }
 template <class T>
-PHASOR_HD inline bool phase_value_of(const TeamWorkAt& work, const TeamPlace& place, int pair, CosSin<T>& value) {
-  const TeamShape& shape = work.shape();
-  const math::Step& step = work.rows.steps()[pair];
-  const int64_t position = position_at(shape, shape.many_axes ? static_cast<int>(axis_of(work.rows, pair, {})) : 0, place);
+PHASOR_HD inline bool phase_value_of(const TeamWorkAt& work, const Asked& asked, CosSin<T>& value) {
   bool doubt = false;
   if constexpr (sizeof(T) == sizeof(float)) {
-    doubt = math::sincos_by_pairs(math::phase128_of(step, position), position, shape.amplitude, value.cos, value.sin);
+    doubt =
+        math::sincos_by_pairs(math::phase128_of(asked.step, asked.position), asked.position, work.shape().amplitude, value.cos, value.sin);
   } else {
-    doubt = position == 0;
-    math::sincos(step, position, work.rows->amplitude, value.cos, value.sin);
+    doubt = asked.position == 0;
+    math::sincos(asked.step, asked.position, work.rows->amplitude, value.cos, value.sin);
   }
-  value.sin *= static_cast<T>(shape.sine_sign);
+  value.sin *= static_cast<T>(work.shape().sine_sign);
   return doubt;
 }
 /// True also where the pair rests: it is left bit for bit, which costs an instruction for each element.
 template <class T>
-PHASOR_HD inline bool make_value(const TeamWorkAt& work, const TeamPlace& place, int pair, CosSin<T>& value) {
-  const bool again =
-      work.rows->kind == job::RowSource::Kind::tables ? table_value_of(work, place, pair, value) : phase_value_of(work, place, pair, value);
+PHASOR_HD inline bool make_value(const TeamWorkAt& work, const TeamPlace& place, int pair, const Asked& asked, CosSin<T>& value) {
+  const bool again = work.shape().by_tables ? table_value_of(work, place, pair, value) : phase_value_of(work, asked, value);
   return again || math::is_identity(value.cos, value.sin);
 }
 
@@ -366,27 +389,27 @@ struct TeamTurner {
   TeamPlace place;
   CosSin<T>* shared;
 
-  PHASOR_HD int head(const Spot& spot, int i) const { return place.first_head + spot.row + i * work.shape().rows; }
-  PHASOR_HD bool has(const Spot& spot, int i) const { return spot.works && head(spot, i) < place.end_head; }
+  PHASOR_HD bool has(const Spot& spot, int i) const {
+    return spot.works && place.first_head + spot.row + i * work.shape().rows < place.end_head;
+  }
 
+  PHASOR_HD Asked ask(int thread) const { return thread < place.pairs ? asked_of(work, place, place.first_pair + thread) : Asked{}; }
   PHASOR_HD void load(int thread, Held& held) const {
     const TeamShape& shape = work.shape();
     const Spot spot = spot_of<kWidth>(shape, place, thread);
-    const int first = first_vector<dtype, pairing>(shape, place, spot.vector);
+    const auto heads = heads_read(shape, place, place.first_head + spot.row, first_vector<dtype, pairing>(shape, place, spot.vector));
     const int second = second_vector<dtype, pairing>(shape, place);
-    const auto heads = heads_read(shape, place);
     unrolled<each>([&](auto i) {
       if (!has(spot, i)) return;
-      const std::byte* const at = heads.at(head(spot, i), first);
-      held.heads[i].first = load_words<streams>(at);
-      held.heads[i].second = load_words<streams>(at + second);
+      held.heads[i].first = load_words<streams>(heads.at(i));
+      held.heads[i].second = load_words<streams>(heads.at(i) + second);
     });
   }
-  /// True where the team must do its work again.
-  PHASOR_HD bool make(int thread) const {
-    if (thread >= place.pairs) return false;  // a slice has no more pairs than a team has threads
+  /// True where the team must do its work again. A slice has no more pairs than a team has threads.
+  PHASOR_HD bool make(int thread, const Asked& asked) const {
+    if (thread >= place.pairs) return false;
     CosSin<T> value{};
-    const bool again = make_value(work, place, place.first_pair + thread, value);
+    const bool again = make_value(work, place, place.first_pair + thread, asked, value);
     shared[thread] = value;
     return again;
   }
@@ -395,13 +418,11 @@ struct TeamTurner {
     const TeamShape& shape = work.shape();
     const Spot spot = spot_of<kWidth>(shape, place, thread);
     if (!spot.works) return;
-    const int first = first_vector<dtype, pairing>(shape, place, spot.vector);
+    const auto heads = heads_written(shape, place, place.first_head + spot.row, first_vector<dtype, pairing>(shape, place, spot.vector));
     const int second = second_vector<dtype, pairing>(shape, place);
-    const auto heads = heads_written(shape, place);
     const auto store = [&](int i) {
-      std::byte* const at = heads.at(head(spot, i), first);
-      store_words<streams>(at, held.heads[i].first);
-      store_words<streams>(at + second, held.heads[i].second);
+      store_words<streams>(heads.at(i), held.heads[i].first);
+      store_words<streams>(heads.at(i) + second, held.heads[i].second);
     };
     const auto values = [&](int part) { return values_at<T, kPart>(shared + first_of_part<pairing, kWidth>(place, spot.vector, part)); };
     if constexpr (parts) {
@@ -438,8 +459,7 @@ template <class T>
 PHASOR_HD inline PairRow<T> common_row(const TeamWorkAt& work, const TeamPlace& place, int pair) {
   const Rows& rows = work.rows;
   if (rows->kind == job::RowSource::Kind::tables) {
-    const RowPlace row = {place.batch, place.token, 0, segment_of(work.shape(), pair)};
-    return {{table_lane<T>(rows, row, pair, 0), table_lane<T>(rows, row, pair, rows->second_lane == 0 ? 0 : 1)}};
+    return table_row<T>(rows, {place.batch, place.token, 0, segment_of(work.shape(), pair)}, pair);
   }
   const CosSin<T> value = phase_value<T>(rows, positions_of<int64_t>(rows->positions, place.batch, place.token), pair, {});
   return {{value, value}};
@@ -455,8 +475,8 @@ PHASOR_HD inline void turn_again(const TeamWorkAt& work, const TeamPlace& place,
   const int head = place.first_head + item / place.pairs;
   const int pair = place.first_pair + in_slice;
   const TeamShape& shape = work.shape();
-  const auto* const in = reinterpret_cast<const Storage*>(heads_read(shape, place).at(head, shape.first_byte));
-  auto* const out = reinterpret_cast<Storage*>(heads_written(shape, place).at(head, shape.first_byte));
+  const auto* const in = reinterpret_cast<const Storage*>(heads_read(shape, place, head, shape.first_byte).at(0));
+  auto* const out = reinterpret_cast<Storage*>(heads_written(shape, place, head, shape.first_byte).at(0));
   const int64_t x = pairing == Pairing::half ? pair + segment_of(work.shape(), pair) : 2 * pair;
   const int64_t y = pairing == Pairing::half ? x + work.work->rotate.segment_pairs : x + 1;
   const auto& first = shared[in_slice];
@@ -505,8 +525,8 @@ PHASOR_HD inline void copy_rest_of_heads(const TeamWorkAt& work, const TeamPlace
     const job::Operand& operand = job.operands[head < work.shape().first_heads ? 0 : 1];
     if (operand.in == operand.out) continue;
     const int64_t at = item % rest < job.offset ? item % rest : item % rest + 2 * job.pairs;
-    reinterpret_cast<Storage*>(heads_written(work.shape(), place).at(head, 0))[at] =
-        reinterpret_cast<const Storage*>(heads_read(work.shape(), place).at(head, 0))[at];
+    reinterpret_cast<Storage*>(heads_written(work.shape(), place, head, 0).at(0))[at] =
+        reinterpret_cast<const Storage*>(heads_read(work.shape(), place, head, 0).at(0))[at];
   }
 }
 
@@ -519,8 +539,9 @@ PHASOR_HD inline void turn_slice(const TeamWorkAt& work, const TeamPlace& place,
   const Turner turner = {work, place, shared};
   typename Team::template PerThread<typename Turner::Held> held;
   const bool again = team.any([&](int thread) {
+    const Asked asked = turner.ask(thread);
     turner.load(thread, held.of(thread));
-    return turner.make(thread);
+    return turner.make(thread, asked);
   });
   if (again) {
     team.template again<dtype, pairing>(work, place, shared);

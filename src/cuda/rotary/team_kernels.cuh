@@ -76,7 +76,9 @@ __global__ void __launch_bounds__(tuning_of(kind, dtype).threads, tuning_of(kind
   // address at a time.
   const std::byte* tables = parameter.tables;
   asm("" : "+l"(tables));
-  const TeamWorkAt work = {&parameter.work, {&parameter.work.rotate.job.rows, tables}};
+  const auto* const steps = reinterpret_cast<const math::Step*>(tables);  // pack_tables puts them first, then the axes
+  const auto* const axes = reinterpret_cast<const std::uint8_t*>(steps + parameter.work.rotate.job.rows.step_count);
+  const TeamWorkAt work = {&parameter.work, {&parameter.work.rotate.job.rows, tables}, steps, axes};
   const unsigned block[3] = {blockIdx.x, blockIdx.y, blockIdx.z};
   const int index = kTeams > 1 ? static_cast<int>(threadIdx.x >> 5) : 0;
   TeamPlace place;

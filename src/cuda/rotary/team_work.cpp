@@ -57,22 +57,27 @@ void cut(const RotateWork& rotate, const TeamTuning& tuning, TeamShape& shape) {
   shape.unit_shift = log2_up(shape.groups << shape.slice_shift);
 }
 
+unsigned in_vectors(int64_t bytes) { return static_cast<unsigned>(bytes / kVectorBytes); }
+
 void set_memory(const RotateWork& rotate, TeamShape& shape) {
   const job::RotateJob& job = rotate.job;
   const int64_t size = bytes_of(job.dtype);
   shape.first_byte = static_cast<int>(job.offset * size);
   shape.half_bytes = static_cast<int>(rotate.segment_pairs * size);
   shape.segment_pairs = job.segments > 1 ? static_cast<int>(rotate.segment_pairs) : 0;
+  shape.segment_inverse = job.segments > 1 ? divided_up(65536, rotate.segment_pairs) : 0;
+  shape.in_head = static_cast<int>(job.operands[0].in_strides[2]);
+  shape.out_head = static_cast<int>(job.operands[0].out_strides[2]);
+  shape.in_rows = shape.rows * shape.in_head;
+  shape.out_rows = shape.rows * shape.out_head;
   for (int o = 0; o < job.operand_count; ++o) {
     const job::Operand& operand = job.operands[o];
     shape.in[o] = operand.in;
     shape.out[o] = operand.out;
-    shape.in_batch[o] = operand.in_strides[0];
-    shape.in_token[o] = operand.in_strides[1];
-    shape.in_head[o] = static_cast<int>(operand.in_strides[2]);
-    shape.out_batch[o] = operand.out_strides[0];
-    shape.out_token[o] = operand.out_strides[1];
-    shape.out_head[o] = static_cast<int>(operand.out_strides[2]);
+    shape.in_batch[o] = in_vectors(operand.in_strides[0]);
+    shape.in_token[o] = in_vectors(operand.in_strides[1]);
+    shape.out_batch[o] = in_vectors(operand.out_strides[0]);
+    shape.out_token[o] = in_vectors(operand.out_strides[1]);
     shape.copies_rest |= operand.in != operand.out && job.head_dim != 2 * job.pairs;
   }
 }
@@ -81,9 +86,9 @@ void set_rows(const job::RowSource& rows, TeamShape& shape) {
   const job::PositionSource& positions = rows.positions;
   shape.positions = positions.data;
   shape.offset = positions.offset;
-  shape.position_token = positions.token_stride;
-  shape.position_batch = positions.batch_stride;
-  shape.position_axis = positions.axis_stride;
+  shape.position_token = static_cast<unsigned>(positions.token_stride);
+  shape.position_batch = static_cast<unsigned>(positions.batch_stride);
+  shape.position_axis = static_cast<unsigned>(positions.axis_stride);
   shape.narrow_positions = positions.type == PositionType::i32;
   shape.by_tables = rows.kind == job::RowSource::Kind::tables;
   shape.many_axes = rows.axis_of_pair != nullptr;
@@ -91,14 +96,39 @@ void set_rows(const job::RowSource& rows, TeamShape& shape) {
   shape.amplitude = math::pair_of(rows.amplitude);
 }
 
-/// Bytes from the first head to the end of the last fit in 31 bits.
-bool is_near(const job::RotateJob& job) {
-  constexpr int64_t kMost = int64_t{1} << 30;
+/// Strides of axes with one step are nobody's.
+void clear_idle_strides(job::RotateJob& job) {
+  for (job::Operand& operand : job.operands) {
+    if (job.batch <= 1) operand.in_strides[0] = operand.out_strides[0] = 0;
+    if (job.tokens <= 1) operand.in_strides[1] = operand.out_strides[1] = 0;
+  }
+  if (job.operands[0].heads == 1 && job.operand_count == 2) {
+    job.operands[0].in_strides[2] = job.operands[1].in_strides[2];
+    job.operands[0].out_strides[2] = job.operands[1].out_strides[2];
+  }
+}
+
+/// Strides that 32 bits hold, none of them backwards, and those of heads alike in q and k.
+bool is_near(job::RotateJob job) {
+  constexpr int64_t kMostOfHeads = int64_t{1} << 30;
+  constexpr int64_t kMost = (int64_t{1} << 32) - 1;
+  clear_idle_strides(job);
   for (int o = 0; o < job.operand_count; ++o) {
     const job::Operand& operand = job.operands[o];
-    for (const int64_t stride : {operand.in_strides[2], operand.out_strides[2]}) {
-      if (std::abs(stride) > kMost / std::max<int64_t>(1, operand.heads)) return false;
+    for (const int64_t* const strides : {operand.in_strides, operand.out_strides}) {
+      for (int axis = 0; axis < 2; ++axis) {
+        if (strides[axis] < 0 || strides[axis] / kVectorBytes > kMost) return false;
+      }
+      if (operand.heads > 1 && (strides[2] < 0 || strides[2] > kMostOfHeads / operand.heads)) return false;
     }
+    if (operand.heads > 1 &&
+        (operand.in_strides[2] != job.operands[0].in_strides[2] || operand.out_strides[2] != job.operands[0].out_strides[2])) {
+      return false;
+    }
+  }
+  const job::PositionSource& positions = job.rows.positions;
+  for (const int64_t stride : {positions.token_stride, positions.batch_stride, positions.axis_stride}) {
+    if (stride < 0 || stride > kMost) return false;
   }
   return true;
 }
@@ -122,6 +152,7 @@ TeamKind team_kind(const job::RotateJob& job) {
 
 TeamWork team_work(const RotateWork& rotate, TeamKind kind) {
   TeamWork work = {{}, rotate};
+  clear_idle_strides(work.rotate.job);
   make_rows_tokens(work.rotate.job);
   cut(work.rotate, tuning_of(kind, rotate.job.dtype), work.shape);
   set_memory(work.rotate, work.shape);
