@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rotation on a GPU beside a kernel that copies as many bytes: microseconds of a graph's replay, and their ratio. The result is checked
-// against the CPU before anything is timed. `rotary_bench [JSON]` prints a table and writes JSON.
+// against the CPU before anything is timed. `rotary_bench [JSON [NAME]]` prints a table and writes JSON, of the cases with NAME in theirs.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -192,7 +192,7 @@ class Operands {
   std::int64_t tokens_;
 };
 
-int run(const char* json) {
+int run(const char* json, const std::string& wanted) {
   const Case kCases[] = {{.name = "bf16 half", .dtype = DType::bf16},
                          {.name = "bf16 half, counted", .dtype = DType::bf16, .source = Source::counted},
                          {.name = "bf16 interleaved", .dtype = DType::bf16, .pairing = Pairing::interleaved},
@@ -210,6 +210,7 @@ int run(const char* json) {
   std::string lines;
   std::printf("%-26s %8s %10s %10s %8s\n", "rotation, 32 + 8 heads", "tokens", "us", "copy us", "of copy");
   for (const Case& c : kCases) {
+    if (std::string(c.name).find(wanted) == std::string::npos) continue;
     const Rotary rotary = *Rotary::make(spec_of(c));
     for (const std::int64_t tokens : {std::int64_t{1}, std::int64_t{64}, std::int64_t{1024}, std::int64_t{16384}, std::int64_t{65536}}) {
       Operands x(c, tokens);
@@ -238,4 +239,4 @@ int run(const char* json) {
 }  // namespace
 }  // namespace phasor::bench
 
-int main(int argc, char** argv) { return phasor::bench::run(argc > 1 ? argv[1] : nullptr); }
+int main(int argc, char** argv) { return phasor::bench::run(argc > 1 ? argv[1] : nullptr, argc > 2 ? argv[2] : ""); }

@@ -27,6 +27,10 @@ struct HostTeam {
     for (int thread = count - 1; thread >= 0; --thread) body(thread);
   }
   template <class Body>
+  void last(const Body& body) {
+    each(body);
+  }
+  template <class Body>
   bool any(const Body& body) {
     bool one = false;
     for (int thread = count - 1; thread >= 0; --thread) one = body(thread) || one;
@@ -57,7 +61,7 @@ void turn_on_host(const cuda::RotateWork& rotate) {
         const unsigned block[3] = {x / kTeams, y, z};
         cuda::TeamPlace place{};
         if (!cuda::place_in_grid<kTeams>(at.shape(), block, static_cast<int>(x % kTeams), place)) continue;
-        cuda::turn_slice<dtype, pairing, kTuning.each, kTuning.streams, kTuning.parts>(at, place, shared.values, team);
+        cuda::turn_slice<dtype, pairing, kind>(at, place, shared.values, team);
       }
     }
   }

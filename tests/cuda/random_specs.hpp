@@ -84,7 +84,21 @@ inline void add_axes(Draw& draw, RotarySpec& spec, int64_t pairs) {
   if (spec.axes.ladder != AxisLadder::shared) spec.scaling = Unscaled{};
 }
 
+/// As models have it: whole vectors, one pairing, exact.
+inline RotarySpec usual_spec(Draw& draw) {
+  RotarySpec spec{.head_dim = draw.of<int64_t>({32, 64, 96, 128, 192, 224, 256})};
+  if (draw.one_in(4)) spec.rotary_width = spec.head_dim / 2;
+  const int64_t pairs = (spec.rotary_width == 0 ? spec.head_dim : spec.rotary_width) / 2;
+  spec.scaling = any_scaling(draw, pairs);
+  spec.pairing = draw.of({Pairing::half, Pairing::interleaved});
+  spec.sense = draw.of({Sense::counterclockwise, Sense::clockwise});
+  add_axes(draw, spec, pairs);
+  if (draw.one_in(5)) spec.segments = 2;
+  return spec;
+}
+
 inline RotarySpec any_spec(Draw& draw) {
+  if (draw.one_in(3)) return usual_spec(draw);
   RotarySpec spec{.head_dim = draw.of<int64_t>({2, 6, 8, 16, 24, 32, 48, 64, 80, 96, 128, 130, 256, 512})};
   if (draw.one_in(3)) {
     spec.rotary_width = 2 * draw.between(1, spec.head_dim / 2);

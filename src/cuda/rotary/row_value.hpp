@@ -159,20 +159,15 @@ PHASOR_HD inline CosSin<T> profile_value(const Rows& rows, const RowPositions<Po
 // ---- Given tables ----
 
 /// Widened; a NaN becomes the plain one.
-template <class T>
-PHASOR_HD inline T table_number(DType dtype, math::u64 bits) {
-  if (dtype == DType::f64) return static_cast<T>(math::bit_cast<double>(bits));
+template <class T, DType dtype, class Storage>
+PHASOR_HD inline T table_number(Storage bits) {
+  if constexpr (dtype == DType::f64) return static_cast<T>(math::bit_cast<double>(bits));
   const math::One<float> d;
-  const auto low = static_cast<math::u32>(bits);
-  const float value = dtype == DType::f32   ? math::bit_cast<float>(low)
-                      : dtype == DType::f16 ? math::widen_f16(d, low)
-                                            : math::widen_bf16(d, low);
+  float value = 0;
+  if constexpr (dtype == DType::f32) value = math::bit_cast<float>(bits);
+  if constexpr (dtype == DType::f16) value = math::widen_f16(d, math::u32{bits});
+  if constexpr (dtype == DType::bf16) value = math::widen_bf16(d, math::u32{bits});
   return value != value ? no_number<T>().cos : static_cast<T>(value);
-}
-PHASOR_HD inline math::u64 table_bits(const std::byte* data, DType dtype, int64_t index) {
-  if (dtype == DType::f32) return reinterpret_cast<const math::u32*>(data)[index];
-  if (dtype == DType::f64) return reinterpret_cast<const math::u64*>(data)[index];
-  return reinterpret_cast<const std::uint16_t*>(data)[index];
 }
 
 /// Where a thread's value lies: of which row and head, and the first pair of its segment.
@@ -197,16 +192,29 @@ PHASOR_HD inline TableAt table_at(const Rows& rows, const RowPlace& place, int64
           place.batch * table.sin_strides[0] + place.token * table.sin_strides[1] + place.head * table.sin_head_stride + first};
 }
 /// Both lanes: everything is asked for before anything is used.
+template <class T, DType dtype, class Storage>
+PHASOR_HD inline PairRow<T> typed_row(const Rows& rows, const TableAt& at) {
+  const auto* const cos_table = reinterpret_cast<const Storage*>(rows->tables.cos);
+  const auto* const sin_table = reinterpret_cast<const Storage*>(rows->tables.sin);
+  const Storage cos[2] = {cos_table[at.cos], cos_table[at.cos + rows->second_lane]};
+  const Storage sin[2] = {sin_table[at.sin], sin_table[at.sin + rows->second_lane]};
+  const auto sign = static_cast<T>(rows->sine_sign);
+  return {{{table_number<T, dtype>(cos[0]), sign * table_number<T, dtype>(rows->swap_sines ? sin[1] : sin[0])},
+           {table_number<T, dtype>(cos[1]), sign * table_number<T, dtype>(rows->swap_sines ? sin[0] : sin[1])}}};
+}
 template <class T>
 PHASOR_HD inline PairRow<T> table_row(const Rows& rows, const RowPlace& place, int64_t pair) {
-  const job::TableSource& table = rows->tables;
   const TableAt at = table_at(rows, place, pair);
-  const math::u64 cos[2] = {table_bits(table.cos, table.dtype, at.cos), table_bits(table.cos, table.dtype, at.cos + rows->second_lane)};
-  const math::u64 sin[2] = {table_bits(table.sin, table.dtype, at.sin), table_bits(table.sin, table.dtype, at.sin + rows->second_lane)};
-  const auto sign = static_cast<T>(rows->sine_sign);
-  const int swapped = rows->swap_sines ? 1 : 0;
-  return {{{table_number<T>(table.dtype, cos[0]), sign * table_number<T>(table.dtype, sin[swapped])},
-           {table_number<T>(table.dtype, cos[1]), sign * table_number<T>(table.dtype, sin[1 - swapped])}}};
+  switch (rows->tables.dtype) {
+    case DType::f32:
+      return typed_row<T, DType::f32, math::u32>(rows, at);
+    case DType::f64:
+      return typed_row<T, DType::f64, math::u64>(rows, at);
+    case DType::f16:
+      return typed_row<T, DType::f16, std::uint16_t>(rows, at);
+    default:
+      return typed_row<T, DType::bf16, std::uint16_t>(rows, at);
+  }
 }
 template <class T>
 PHASOR_HD inline CosSin<T> table_lane(const Rows& rows, const RowPlace& place, int64_t pair, int lane) {

@@ -10,6 +10,7 @@
 #include "cuda/rotary/element.hpp"
 #include "cuda/rotary/rotate.hpp"
 #include "cuda/rotary/row_value.hpp"
+#include "cuda/rotary/team_tuning.hpp"
 #include "math/sincos_pairs.hpp"
 
 namespace phasor::cuda {
@@ -83,6 +84,8 @@ struct TeamPlace {
   int end_head;
 };
 PHASOR_HD inline int lesser(int a, int b) { return a < b ? a : b; }
+/// What follows from it is to lie apart from the common way.
+PHASOR_HD inline bool seldom(bool condition) { return __builtin_expect(static_cast<long>(condition), 0L) != 0; }
 
 /// False where a unit is nobody's.
 PHASOR_HD inline bool place_of(const TeamShape& shape, int batch, int token, int unit, TeamPlace& place) {
@@ -232,23 +235,28 @@ PHASOR_HD inline HeadsAt<std::byte> heads_written(const TeamShape& s, const Team
 
 // ---- Values ----
 
-PHASOR_HD inline int64_t position_at(const TeamShape& shape, unsigned axis, const TeamPlace& place) {
-  if (shape.positions == nullptr) return static_cast<int64_t>(static_cast<math::u64>(shape.offset) + static_cast<math::u64>(place.token));
+/// A position as it lies in memory, with zeros above 32 bits: nothing is done to it before it is needed, which would wait for it.
+PHASOR_HD inline math::u64 position_bits(const TeamShape& shape, unsigned axis, const TeamPlace& place) {
+  if (shape.positions == nullptr) return static_cast<math::u64>(shape.offset) + static_cast<math::u64>(place.token);
   const math::u64 index = math::u64{axis} * shape.position_axis + math::u64{static_cast<unsigned>(place.batch)} * shape.position_batch +
                           math::u64{static_cast<unsigned>(place.token)} * shape.position_token;
-  return shape.narrow_positions ? static_cast<const std::int32_t*>(shape.positions)[index]
-                                : static_cast<const int64_t*>(shape.positions)[index];
+  return shape.narrow_positions ? static_cast<const math::u32*>(shape.positions)[index]
+                                : static_cast<const math::u64*>(shape.positions)[index];
+}
+PHASOR_HD inline int64_t position_of(const TeamShape& shape, math::u64 bits) {
+  return shape.narrow_positions ? int64_t{static_cast<std::int32_t>(bits)} : static_cast<int64_t>(bits);
 }
 
 /// What a thread asks memory for before anything else: its sine waits for it.
 struct Asked {
   math::Step step;
-  int64_t position;
+  math::u64 position;
 };
 PHASOR_HD inline Asked asked_of(const TeamWorkAt& work, const TeamPlace& place, int pair) {
   const TeamShape& shape = work.shape();
-  if (shape.by_tables) return {};
-  return {work.steps[pair], position_at(shape, shape.many_axes ? work.axis_of_pair[pair] : 0, place)};
+  if (seldom(shape.by_tables)) return {};
+  const math::Step step = work.steps[pair];
+  return {step, position_bits(shape, seldom(shape.many_axes) ? work.axis_of_pair[pair] : 0U, place)};
 }
 
 template <class T>
@@ -267,13 +275,13 @@ PHASOR_HD inline bool table_value_of(const TeamWorkAt& work, const TeamPlace& pl
 }
 template <class T>
 PHASOR_HD inline bool phase_value_of(const TeamWorkAt& work, const Asked& asked, CosSin<T>& value) {
+  const int64_t position = position_of(work.shape(), asked.position);
   bool doubt = false;
   if constexpr (sizeof(T) == sizeof(float)) {
-    doubt =
-        math::sincos_by_pairs(math::phase128_of(asked.step, asked.position), asked.position, work.shape().amplitude, value.cos, value.sin);
+    doubt = math::sincos_by_pairs(math::phase128_of(asked.step, position), position, work.shape().amplitude, value.cos, value.sin);
   } else {
-    doubt = asked.position == 0;
-    math::sincos(asked.step, asked.position, work.rows->amplitude, value.cos, value.sin);
+    doubt = position == 0;
+    math::sincos(asked.step, position, work.rows->amplitude, value.cos, value.sin);
   }
   value.sin *= static_cast<T>(work.shape().sine_sign);
   return doubt;
@@ -281,7 +289,12 @@ PHASOR_HD inline bool phase_value_of(const TeamWorkAt& work, const Asked& asked,
 /// True also where the pair rests: it is left bit for bit, which costs an instruction for each element.
 template <class T>
 PHASOR_HD inline bool make_value(const TeamWorkAt& work, const TeamPlace& place, int pair, const Asked& asked, CosSin<T>& value) {
-  const bool again = work.shape().by_tables ? table_value_of(work, place, pair, value) : phase_value_of(work, asked, value);
+  bool again = false;
+  if (seldom(work.shape().by_tables)) {
+    again = table_value_of(work, place, pair, value);
+  } else {
+    again = phase_value_of(work, asked, value);
+  }
   return again || math::is_identity(value.cos, value.sin);
 }
 
@@ -375,15 +388,17 @@ PHASOR_HD inline void turn_part(TwoVectors& held, const PartValues<T, count>& va
   }
 }
 
-/// The steps of a team, between which it waits. `each`: heads of a thread, at most; `parts`: whether the values of a thread's pairs are
-/// brought by parts, which takes fewer registers.
-template <DType dtype, Pairing pairing, int each, bool streams, bool parts>
+/// The steps of a team, between which it waits.
+template <DType dtype, Pairing pairing, TeamKind kind>
 struct TeamTurner {
   using T = typename Element<dtype>::Value;
   static constexpr int kWidth = static_cast<int>(kVectorBytes / bytes_of(dtype));
   static constexpr int kPart = kWidth / 2;
+  static constexpr int kEach = tuning_of(kind, dtype).each;
+  static constexpr bool kStreams = tuning_of(kind, dtype).streams;
+  static constexpr bool kParts = tuning_of(kind, dtype).parts;
   struct Held {
-    TwoVectors heads[each];
+    TwoVectors heads[kEach];
   };
   TeamWorkAt work;
   TeamPlace place;
@@ -399,10 +414,10 @@ struct TeamTurner {
     const Spot spot = spot_of<kWidth>(shape, place, thread);
     const auto heads = heads_read(shape, place, place.first_head + spot.row, first_vector<dtype, pairing>(shape, place, spot.vector));
     const int second = second_vector<dtype, pairing>(shape, place);
-    unrolled<each>([&](auto i) {
+    unrolled<kEach>([&](auto i) {
       if (!has(spot, i)) return;
-      held.heads[i].first = load_words<streams>(heads.at(i));
-      held.heads[i].second = load_words<streams>(heads.at(i) + second);
+      held.heads[i].first = load_words<kStreams>(heads.at(i));
+      held.heads[i].second = load_words<kStreams>(heads.at(i) + second);
     });
   }
   /// True where the team must do its work again. A slice has no more pairs than a team has threads.
@@ -421,26 +436,26 @@ struct TeamTurner {
     const auto heads = heads_written(shape, place, place.first_head + spot.row, first_vector<dtype, pairing>(shape, place, spot.vector));
     const int second = second_vector<dtype, pairing>(shape, place);
     const auto store = [&](int i) {
-      store_words<streams>(heads.at(i), held.heads[i].first);
-      store_words<streams>(heads.at(i) + second, held.heads[i].second);
+      store_words<kStreams>(heads.at(i), held.heads[i].first);
+      store_words<kStreams>(heads.at(i) + second, held.heads[i].second);
     };
     const auto values = [&](int part) { return values_at<T, kPart>(shared + first_of_part<pairing, kWidth>(place, spot.vector, part)); };
-    if constexpr (parts) {
+    if constexpr (kParts) {
       unrolled<2>([&](auto part) {
         const auto by = values(part);
-        unrolled<each>([&](auto i) {
+        unrolled<kEach>([&](auto i) {
           if (part == 0) still_narrow(held.heads[i].first);
           if (part == 0) still_narrow(held.heads[i].second);
           turn_part<dtype, pairing, part>(held.heads[i], by);
         });
       });
-      unrolled<each>([&](auto i) {
+      unrolled<kEach>([&](auto i) {
         if (has(spot, i)) store(i);
       });
     } else {
       const auto by_first = values(0);
       const auto by_second = values(1);
-      unrolled<each>([&](auto i) {
+      unrolled<kEach>([&](auto i) {
         if (!has(spot, i)) return;
         still_narrow(held.heads[i].first, by_first.at[0].cos);
         still_narrow(held.heads[i].second, by_first.at[0].cos);
@@ -505,7 +520,7 @@ PHASOR_HD inline void turn_slice_again(const TeamWorkAt& work, const TeamPlace& 
       shared[work.shape().slice_pairs + i] = row.lane[1];
     }
   });
-  team.each([&](int thread) {
+  team.last([&](int thread) {
     const int items = (place.end_head - place.first_head) * place.pairs;
     for (int item = thread; item < items; item += threads) turn_again<dtype, pairing>(work, place, shared, item);
   });
@@ -530,26 +545,29 @@ PHASOR_HD inline void copy_rest_of_heads(const TeamWorkAt& work, const TeamPlace
   }
 }
 
-/// Team: `any(body)` runs body(thread) for every thread, waits, and says whether one returned true; `each(body)` runs and waits;
-/// `threads()` are its own; PerThread<S> is a thread's own S; `again` is turn_slice_again out of line.
-template <DType dtype, Pairing pairing, int each, bool streams, bool parts, class Team>
+/// Team: `any(body)` runs body(thread) for every thread, waits, and says whether one returned true; `each(body)` runs and waits,
+/// `last(body)` does not wait; `threads()` are its own; PerThread<S> is a thread's own S; `again` is turn_slice_again out of line.
+template <DType dtype, Pairing pairing, TeamKind kind, class Team>
 PHASOR_HD inline void turn_slice(const TeamWorkAt& work, const TeamPlace& place, CosSin<typename Element<dtype>::Value>* shared,
                                  Team& team) {
-  using Turner = TeamTurner<dtype, pairing, each, streams, parts>;
+  using Turner = TeamTurner<dtype, pairing, kind>;
+  constexpr bool kAsksFirst = tuning_of(kind, dtype).asks_first;
   const Turner turner = {work, place, shared};
   typename Team::template PerThread<typename Turner::Held> held;
   const bool again = team.any([&](int thread) {
-    const Asked asked = turner.ask(thread);
+    Asked asked{};
+    if constexpr (kAsksFirst) asked = turner.ask(thread);
     turner.load(thread, held.of(thread));
+    if constexpr (!kAsksFirst) asked = turner.ask(thread);
     return turner.make(thread, asked);
   });
   if (again) {
     team.template again<dtype, pairing>(work, place, shared);
   } else {
-    team.each([&](int thread) { turner.finish(thread, held.of(thread)); });
+    team.last([&](int thread) { turner.finish(thread, held.of(thread)); });
   }
   if (!work.shape().copies_rest || place.first_pair != 0) return;
-  team.each([&](int thread) { copy_rest_of_heads<dtype>(work, place, thread, team.threads()); });
+  team.last([&](int thread) { copy_rest_of_heads<dtype>(work, place, thread, team.threads()); });
 }
 
 }  // namespace phasor::cuda

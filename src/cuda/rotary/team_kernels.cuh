@@ -30,8 +30,12 @@ struct DeviceWarp {
   using PerThread = OwnState<State>;
   __device__ int threads() const { return 32; }
   template <class Body>
-  __device__ void each(const Body& body) {
+  __device__ void last(const Body& body) {
     body(static_cast<int>(threadIdx.x & 31));
+  }
+  template <class Body>
+  __device__ void each(const Body& body) {
+    last(body);
     __syncwarp();
   }
   template <class Body>
@@ -51,8 +55,12 @@ struct DeviceBlockTeam {
   using PerThread = OwnState<State>;
   __device__ int threads() const { return static_cast<int>(blockDim.x); }
   template <class Body>
-  __device__ void each(const Body& body) {
+  __device__ void last(const Body& body) {
     body(static_cast<int>(threadIdx.x));
+  }
+  template <class Body>
+  __device__ void each(const Body& body) {
+    last(body);
     __syncthreads();
   }
   template <class Body>
@@ -84,7 +92,7 @@ __global__ void __launch_bounds__(tuning_of(kind, dtype).threads, tuning_of(kind
   TeamPlace place;
   if (!place_in_grid<kTeams>(work.shape(), block, index, place)) return;
   std::conditional_t<(kTeams > 1), DeviceWarp, DeviceBlockTeam> team;
-  turn_slice<dtype, pairing, kTuning.each, kTuning.streams, kTuning.parts>(work, place, shared[index], team);
+  turn_slice<dtype, pairing, kind>(work, place, shared[index], team);
 }
 
 /// The kernel of a dtype, for its pairing and kind of team.

@@ -89,7 +89,7 @@ void set_rows(const job::RowSource& rows, TeamShape& shape) {
   shape.position_token = static_cast<unsigned>(positions.token_stride);
   shape.position_batch = static_cast<unsigned>(positions.batch_stride);
   shape.position_axis = static_cast<unsigned>(positions.axis_stride);
-  shape.narrow_positions = positions.type == PositionType::i32;
+  shape.narrow_positions = positions.data != nullptr && positions.type == PositionType::i32;
   shape.by_tables = rows.kind == job::RowSource::Kind::tables;
   shape.many_axes = rows.axis_of_pair != nullptr;
   shape.sine_sign = static_cast<float>(rows.sine_sign);
