@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Teams of src/cuda/rotary/team.hpp run by the host, thread after thread.
+// Teams of src/cuda/teams/turn.hpp run by the host, thread after thread.
 #pragma once
 
 #include <array>
@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "cuda/rotary/team_work.hpp"
+#include "cuda/teams/work.hpp"
 
 namespace phasor::test {
 

@@ -7,8 +7,8 @@
 #include "cuda/device.hpp"
 #include "cuda/rotary/kernels.cuh"
 #include "cuda/rotary/rows.cuh"
-#include "cuda/rotary/team_kernels.cuh"
 #include "cuda/rotary/work.hpp"
+#include "cuda/teams/kernels.cuh"
 
 namespace phasor::cuda {
 namespace {

@@ -2,7 +2,7 @@
 // What a launch decides about a common rotation: which calls are common, what kind of team, how the work is cut.
 #pragma once
 
-#include "cuda/rotary/team.hpp"
+#include "cuda/teams/turn.hpp"
 
 namespace phasor::cuda {
 

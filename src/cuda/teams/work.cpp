@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a launch decides about a common rotation.
-#include "cuda/rotary/team_work.hpp"
+#include "cuda/teams/work.hpp"
 
 #include <algorithm>
 #include <cstdlib>

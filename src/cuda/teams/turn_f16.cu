@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The common rotation of f16.
-#include "cuda/rotary/team_kernels.cuh"
+#include "cuda/teams/kernels.cuh"
 
 namespace phasor::cuda {
 

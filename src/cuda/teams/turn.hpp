@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// The common rotation at the speed of memory: a team of threads (a warp, or a block) turns some pairs of some heads of one token. Each
+// thread asks for its vectors, makes one cosine and sine while they come, and turns them. What is rare (a rounding in doubt, a pair that
+// rests, lanes that differ) is done again from the start, out of line. Written for any executor of a team; tests run it on the host.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/rotary/element.hpp"
+#include "cuda/teams/tuning.hpp"
+#include "cuda/teams/values.hpp"
+
+namespace phasor::cuda {
+
+/// Eight bytes as values, and back.
+template <DType dtype>
+struct EightBytes {
+  static constexpr int kCount = static_cast<int>(8 / bytes_of(dtype));
+  using T = typename Element<dtype>::Value;
+  T at[kCount];
+
+  PHASOR_HD void read(std::uint32_t low, std::uint32_t high) {
+    using E = Element<dtype>;
+    if constexpr (E::kHalf) {
+      at[0] = E::widen(static_cast<std::uint16_t>(low));
+      at[1] = E::widen(static_cast<std::uint16_t>(low >> 16));
+      at[2] = E::widen(static_cast<std::uint16_t>(high));
+      at[3] = E::widen(static_cast<std::uint16_t>(high >> 16));
+    } else if constexpr (dtype == DType::f32) {
+      at[0] = math::bit_cast<float>(low);
+      at[1] = math::bit_cast<float>(high);
+    } else {
+      at[0] = math::bit_cast<double>(math::u64{high} << 32 | low);
+    }
+  }
+  PHASOR_HD void write(std::uint32_t& low, std::uint32_t& high) const {
+    using E = Element<dtype>;
+    if constexpr (E::kHalf) {
+      low = E::narrow(at[0], at[1]);
+      high = E::narrow(at[2], at[3]);
+    } else if constexpr (dtype == DType::f32) {
+      low = math::bit_cast<std::uint32_t>(at[0]);
+      high = math::bit_cast<std::uint32_t>(at[1]);
+    } else {
+      const auto bits = math::bit_cast<math::u64>(at[0]);
+      low = static_cast<std::uint32_t>(bits);
+      high = static_cast<std::uint32_t>(bits >> 32);
+    }
+  }
+};
+
+template <class T>
+PHASOR_HD inline void turn(T& x, T& y, const CosSin<T>& by) {
+  const math::Pair<T> turned = math::rotate<T>({x, y}, {by.cos, by.cos}, {by.sin, by.sin});
+  x = turned.x;
+  y = turned.y;
+}
+
+/// A thread's two vectors of one head.
+struct TwoVectors {
+  Words first;
+  Words second;
+};
+
+/// The values of one part of a thread's pairs.
+template <class T, int count>
+struct alignas(16) PartValues {
+  CosSin<T> at[count];
+};
+template <class T, int count>
+PHASOR_HD inline PartValues<T, count> values_at(const CosSin<T>* shared) {
+  return *reinterpret_cast<const PartValues<T, count>*>(shared);
+}
+
+/// Part 0 or 1 of a thread's pairs of one head.
+template <DType dtype, Pairing pairing, int part, class T, int count>
+PHASOR_HD inline void turn_part(TwoVectors& held, const PartValues<T, count>& values) {
+  EightBytes<dtype> x;
+  EightBytes<dtype> y;
+  if constexpr (pairing == Pairing::half) {
+    x.read(held.first.at[2 * part], held.first.at[2 * part + 1]);
+    y.read(held.second.at[2 * part], held.second.at[2 * part + 1]);
+    unrolled<count>([&](auto i) { turn(x.at[i], y.at[i], values.at[i]); });
+    x.write(held.first.at[2 * part], held.first.at[2 * part + 1]);
+    y.write(held.second.at[2 * part], held.second.at[2 * part + 1]);
+  } else {
+    Words& words = part == 0 ? held.first : held.second;
+    x.read(words.at[0], words.at[1]);
+    y.read(words.at[2], words.at[3]);
+    if constexpr (count == 1) {
+      turn(x.at[0], y.at[0], values.at[0]);
+    } else {
+      unrolled<count / 2>([&](auto i) {
+        turn(x.at[2 * i], x.at[2 * i + 1], values.at[i]);
+        turn(y.at[2 * i], y.at[2 * i + 1], values.at[count / 2 + i]);
+      });
+    }
+    x.write(words.at[0], words.at[1]);
+    y.write(words.at[2], words.at[3]);
+  }
+}
+
+/// The steps of a team, between which it waits.
+template <DType dtype, Pairing pairing, TeamKind kind>
+struct TeamTurner {
+  using T = typename Element<dtype>::Value;
+  static constexpr int kWidth = static_cast<int>(kVectorBytes / bytes_of(dtype));
+  static constexpr int kPart = kWidth / 2;
+  static constexpr int kEach = tuning_of(kind, dtype).each;
+  static constexpr bool kStreams = tuning_of(kind, dtype).streams;
+  static constexpr bool kParts = tuning_of(kind, dtype).parts;
+  struct Held {
+    TwoVectors heads[kEach];
+  };
+  TeamWorkAt work;
+  TeamPlace place;
+  CosSin<T>* shared;
+
+  PHASOR_HD bool has(const Spot& spot, int i) const {
+    return spot.works && place.first_head + spot.row + i * work.shape().rows < place.end_head;
+  }
+
+  PHASOR_HD Asked ask(int thread) const { return thread < place.pairs ? asked_of(work, place, place.first_pair + thread) : Asked{}; }
+  PHASOR_HD void load(int thread, Held& held) const {
+    const TeamShape& shape = work.shape();
+    const Spot spot = spot_of<kWidth>(shape, place, thread);
+    const auto heads = heads_read(shape, place, place.first_head + spot.row, first_vector<dtype, pairing>(shape, place, spot.vector));
+    const int second = second_vector<dtype, pairing>(shape, place);
+    unrolled<kEach>([&](auto i) {
+      if (!has(spot, i)) return;
+      held.heads[i].first = load_words<kStreams>(heads.at(i));
+      held.heads[i].second = load_words<kStreams>(heads.at(i) + second);
+    });
+  }
+  /// True where the team must do its work again. A slice has no more pairs than a team has threads.
+  PHASOR_HD bool make(int thread, const Asked& asked) const {
+    if (thread >= place.pairs) return false;
+    CosSin<T> value{};
+    const bool again = make_value(work, place, place.first_pair + thread, asked, value);
+    shared[thread] = value;
+    return again;
+  }
+  PHASOR_HD void finish(int thread, Held& held) const {
+    forget(thread);
+    const TeamShape& shape = work.shape();
+    const Spot spot = spot_of<kWidth>(shape, place, thread);
+    if (!spot.works) return;
+    const auto heads = heads_written(shape, place, place.first_head + spot.row, first_vector<dtype, pairing>(shape, place, spot.vector));
+    const int second = second_vector<dtype, pairing>(shape, place);
+    const auto store = [&](int i) {
+      store_words<kStreams>(heads.at(i), held.heads[i].first);
+      store_words<kStreams>(heads.at(i) + second, held.heads[i].second);
+    };
+    const auto values = [&](int part) { return values_at<T, kPart>(shared + first_of_part<pairing, kWidth>(place, spot.vector, part)); };
+    if constexpr (kParts) {
+      unrolled<2>([&](auto part) {
+        const auto by = values(part);
+        unrolled<kEach>([&](auto i) {
+          if (part == 0) still_narrow(held.heads[i].first);
+          if (part == 0) still_narrow(held.heads[i].second);
+          turn_part<dtype, pairing, part>(held.heads[i], by);
+        });
+      });
+      unrolled<kEach>([&](auto i) {
+        if (has(spot, i)) store(i);
+      });
+    } else {
+      const auto by_first = values(0);
+      const auto by_second = values(1);
+      unrolled<kEach>([&](auto i) {
+        if (!has(spot, i)) return;
+        still_narrow(held.heads[i].first, by_first.at[0].cos);
+        still_narrow(held.heads[i].second, by_first.at[0].cos);
+        turn_part<dtype, pairing, 0>(held.heads[i], by_first);
+        turn_part<dtype, pairing, 1>(held.heads[i], by_second);
+        store(i);
+      });
+    }
+  }
+};
+
+// ---- Again, from the start ----
+
+/// One pair of one head by the definition. `shared` has lane 0 of the slice's pairs, then lane 1.
+template <DType dtype, Pairing pairing>
+PHASOR_HD inline void turn_again(const TeamWorkAt& work, const TeamPlace& place, const CosSin<typename Element<dtype>::Value>* shared,
+                                 int item) {
+  using E = Element<dtype>;
+  using Storage = typename E::Storage;
+  const int in_slice = item % place.pairs;
+  const int head = place.first_head + item / place.pairs;
+  const int pair = place.first_pair + in_slice;
+  const TeamShape& shape = work.shape();
+  const auto* const in = reinterpret_cast<const Storage*>(heads_read(shape, place, head, shape.first_byte).at(0));
+  auto* const out = reinterpret_cast<Storage*>(heads_written(shape, place, head, shape.first_byte).at(0));
+  const int64_t x = pairing == Pairing::half ? pair + segment_of(work.shape(), pair) : 2 * pair;
+  const int64_t y = pairing == Pairing::half ? x + work.work->rotate.segment_pairs : x + 1;
+  const auto& first = shared[in_slice];
+  const auto& second = shared[shape.slice_pairs + in_slice];
+  const Storage is[2] = {in[x], in[y]};
+  if (math::is_identity(first.cos, first.sin) && math::is_identity(second.cos, second.sin)) {
+    out[x] = is[0];
+    out[y] = is[1];
+    return;
+  }
+  const auto turned = math::rotate<typename E::Value>({E::widen(is[0]), E::widen(is[1])}, {first.cos, second.cos}, {first.sin, second.sin});
+  out[x] = E::narrow(turned.x);
+  out[y] = E::narrow(turned.y);
+}
+
+template <DType dtype, Pairing pairing, class Team>
+PHASOR_HD inline void turn_slice_again(const TeamWorkAt& work, const TeamPlace& place, CosSin<typename Element<dtype>::Value>* shared,
+                                       Team& team) {
+  using T = typename Element<dtype>::Value;
+  const int threads = team.threads();
+  team.each([&](int thread) {
+    for (int i = thread; i < place.pairs; i += threads) {
+      const int pair = place.first_pair + i;
+      const PairRow<T> row = common_row<T>(work, place, pair);
+      shared[i] = row.lane[0];
+      shared[work.shape().slice_pairs + i] = row.lane[1];
+    }
+  });
+  team.last([&](int thread) {
+    const int items = (place.end_head - place.first_head) * place.pairs;
+    for (int item = thread; item < items; item += threads) turn_again<dtype, pairing>(work, place, shared, item);
+  });
+}
+
+// ---- A team's work ----
+
+/// Channels that are not rotated, out of place: those of a group are copied by its first slice.
+template <DType dtype>
+PHASOR_HD inline void copy_rest_of_heads(const TeamWorkAt& work, const TeamPlace& place, int thread, int threads) {
+  using Storage = typename Element<dtype>::Storage;
+  const job::RotateJob& job = work.job();
+  const int rest = static_cast<int>(job.head_dim - 2 * job.pairs);
+  const int items = (place.end_head - place.first_head) * rest;
+  for (int item = thread; item < items; item += threads) {
+    const int head = place.first_head + item / rest;
+    const job::Operand& operand = job.operands[head < work.shape().first_heads ? 0 : 1];
+    if (operand.in == operand.out) continue;
+    const int64_t at = item % rest < job.offset ? item % rest : item % rest + 2 * job.pairs;
+    reinterpret_cast<Storage*>(heads_written(work.shape(), place, head, 0).at(0))[at] =
+        reinterpret_cast<const Storage*>(heads_read(work.shape(), place, head, 0).at(0))[at];
+  }
+}
+
+/// Team: `any(body)` runs body(thread) for every thread, waits, and says whether one returned true; `each(body)` runs and waits,
+/// `last(body)` does not wait; `threads()` are its own; PerThread<S> is a thread's own S; `again` is turn_slice_again out of line.
+template <DType dtype, Pairing pairing, TeamKind kind, class Team>
+PHASOR_HD inline void turn_slice(const TeamWorkAt& work, const TeamPlace& place, CosSin<typename Element<dtype>::Value>* shared,
+                                 Team& team) {
+  using Turner = TeamTurner<dtype, pairing, kind>;
+  constexpr bool kAsksFirst = tuning_of(kind, dtype).asks_first;
+  const Turner turner = {work, place, shared};
+  typename Team::template PerThread<typename Turner::Held> held;
+  const bool again = team.any([&](int thread) {
+    Asked asked{};
+    if constexpr (kAsksFirst) asked = turner.ask(thread);
+    turner.load(thread, held.of(thread));
+    if constexpr (!kAsksFirst) asked = turner.ask(thread);
+    return turner.make(thread, asked);
+  });
+  if (again) {
+    team.template again<dtype, pairing>(work, place, shared);
+  } else {
+    team.last([&](int thread) { turner.finish(thread, held.of(thread)); });
+  }
+  if (!work.shape().copies_rest || place.first_pair != 0) return;
+  team.last([&](int thread) { copy_rest_of_heads<dtype>(work, place, thread, team.threads()); });
+}
+
+}  // namespace phasor::cuda
