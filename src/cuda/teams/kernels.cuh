@@ -110,16 +110,12 @@ const void* team_kernel_of(Pairing pairing) {
 }
 template <DType dtype>
 const void* team_kernel(Pairing pairing, TeamKind kind) {
-  switch (kind) {
-    case TeamKind::few:
-      return team_kernel_of<dtype, TeamKind::few>(pairing);
-    case TeamKind::some:
-      return team_kernel_of<dtype, TeamKind::some>(pairing);
-    case TeamKind::many:
-      return team_kernel_of<dtype, TeamKind::many>(pairing);
-    default:
-      return team_kernel_of<dtype, TeamKind::most>(pairing);
+  if (kind == TeamKind::few) return team_kernel_of<dtype, TeamKind::few>(pairing);
+  if constexpr (dtype != DType::f64) {
+    if (kind == TeamKind::some) return team_kernel_of<dtype, TeamKind::some>(pairing);
+    if (kind == TeamKind::many) return team_kernel_of<dtype, TeamKind::many>(pairing);
   }
+  return team_kernel_of<dtype, TeamKind::most>(pairing);
 }
 
 // A file each.

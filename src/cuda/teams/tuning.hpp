@@ -9,7 +9,7 @@
 
 namespace phasor::cuda {
 
-/// By the number of tokens.
+/// By the number of tokens; f64 has the first and the last alone.
 enum class TeamKind : std::uint8_t { few, some, many, most };
 constexpr TeamKind kTeamKinds[] = {TeamKind::few, TeamKind::some, TeamKind::many, TeamKind::most};
 

@@ -146,6 +146,7 @@ bool is_common(const RotateWork& work) {
 TeamKind team_kind(const job::RotateJob& job) {
   const int64_t tokens = job.batch * job.tokens;
   if (tokens <= kFewTokens) return TeamKind::few;
+  if (job.dtype == DType::f64) return TeamKind::most;
   if (tokens <= kSomeTokens) return TeamKind::some;
   return tokens < kManyTokens ? TeamKind::many : TeamKind::most;
 }
