@@ -10,22 +10,22 @@
 
 namespace phasor::job {
 
-inline double number_of(float x) { return x; }
-inline double number_of(double x) { return x; }
-inline double number_of(Float16 x) { return math::widen_f16(math::One<float>(), math::u32{x.bits}); }
-inline double number_of(BFloat16 x) { return math::widen_bf16(math::One<float>(), math::u32{x.bits}); }
+PHASOR_HD inline double number_of(float x) { return x; }
+PHASOR_HD inline double number_of(double x) { return x; }
+PHASOR_HD inline double number_of(Float16 x) { return math::widen_f16(math::One<float>(), math::u32{x.bits}); }
+PHASOR_HD inline double number_of(BFloat16 x) { return math::widen_bf16(math::One<float>(), math::u32{x.bits}); }
 
 /// The element nearest to x: one rounding.
 template <class T>
-T element_of(double x) {
+PHASOR_HD T element_of(double x) {
   return static_cast<T>(x);
 }
 template <>
-inline Float16 element_of<Float16>(double x) {
+PHASOR_HD inline Float16 element_of<Float16>(double x) {
   return {math::f16_of(x)};
 }
 template <>
-inline BFloat16 element_of<BFloat16>(double x) {
+PHASOR_HD inline BFloat16 element_of<BFloat16>(double x) {
   return {math::bf16_of(x)};
 }
 
@@ -49,7 +49,7 @@ void with_element(DType dtype, const Body& body) {
   }
 }
 
-inline double load_element(const void* data, DType dtype, std::int64_t index) {
+PHASOR_HD inline double load_element(const void* data, DType dtype, std::int64_t index) {
   const math::One<float> d;
   if (dtype == DType::f64) return static_cast<const double*>(data)[index];
   if (dtype == DType::f32) return static_cast<const float*>(data)[index];
@@ -58,7 +58,7 @@ inline double load_element(const void* data, DType dtype, std::int64_t index) {
 }
 
 /// f16 and bf16 through float32.
-inline void store_element(void* data, DType dtype, std::int64_t index, double value) {
+PHASOR_HD inline void store_element(void* data, DType dtype, std::int64_t index, double value) {
   const math::One<float> d;
   if (dtype == DType::f64) {
     static_cast<double*>(data)[index] = value;
@@ -72,10 +72,10 @@ inline void store_element(void* data, DType dtype, std::int64_t index, double va
 }
 
 /// Element (b, t, 0, c).
-inline std::int64_t index_of(const ConstTensorView& v, std::int64_t b, std::int64_t t, std::int64_t c) {
+PHASOR_HD inline std::int64_t index_of(const ConstTensorView& v, std::int64_t b, std::int64_t t, std::int64_t c) {
   return b * v.strides[0] + t * v.strides[1] + c;
 }
-inline double value_at(const ConstTensorView& v, std::int64_t b, std::int64_t t, std::int64_t c) {
+PHASOR_HD inline double value_at(const ConstTensorView& v, std::int64_t b, std::int64_t t, std::int64_t c) {
   return load_element(v.data, v.dtype, index_of(v, b, t, c));
 }
 

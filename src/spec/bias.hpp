@@ -32,6 +32,6 @@ Window trained_window(const SwinV2& s);
 
 /// Buckets of one side.
 inline std::int64_t side_buckets(const T5Buckets& s) { return s.sides == BucketSides::both ? s.buckets / 2 : s.buckets; }
-inline std::int64_t window_rows(const Window& w) { return (2 * w.height - 1) * (2 * w.width - 1); }
+constexpr std::int64_t window_rows(const Window& w) { return (2 * w.height - 1) * (2 * w.width - 1); }
 
 }  // namespace phasor::spec

@@ -7,6 +7,7 @@
 
 #include "math/phase/phase.hpp"
 #include "phasor/bias.hpp"
+#include "plan/bias/at_distance.hpp"
 #include "plan/bias/source.hpp"
 
 namespace phasor::plan {
@@ -50,7 +51,6 @@ void fill_values(const BiasSource& bias, const BiasSlice& slice, std::span<const
 void fill_values(const BiasPlan& plan, const BiasSlice& slice, std::span<const std::int64_t> distances, std::span<double> out);
 
 /// FIRE in two steps, so that a row of its own costs no logarithm a key: psi of every distance, then the values of one query.
-double fire_psi(const FireCurve& fire, std::int64_t distance);
 std::vector<double> fire_psi(const FireCurve& fire, std::span<const std::int64_t> distances);
 std::vector<double> fire_psi(const Fire& fire, std::span<const std::int64_t> distances);
 void fill_fire(const BiasSource& bias, const BiasSlice& slice, std::span<const double> psi, std::span<double> out);
@@ -65,27 +65,5 @@ struct BiasGradient {
 void add_gradient(const BiasSource& bias, const BiasSlice& slice, const BiasGradient& gradient, std::span<double> scratch) noexcept;
 void add_gradient(const BiasSource& bias, const BiasSlice& slice, const BiasGradient& gradient);
 void add_gradient(const BiasPlan& plan, const BiasSlice& slice, const BiasGradient& gradient);
-
-// ---- What values and gradients share ----
-
-/// |r|, exact up to 2^53.
-inline double length_of(std::int64_t distance) {
-  const auto r = static_cast<double>(distance);
-  return r < 0 ? -r : r;
-}
-/// What a slope multiplies, with the sign turned.
-double alibi_length(AlibiForm form, std::int64_t distance);
-/// FIRE's divisor, and what it is made of.
-struct FireScale {
-  double reach;    // max(length, query position)
-  double divisor;  // psi(reach) + epsilon
-};
-FireScale fire_scale(const FireCurve& fire, std::int64_t query_position);
-FireScale fire_scale(const Fire& fire, std::int64_t query_position);
-/// The inputs of the perceptron of DynamicMlp or SwinV2 at a distance: one, or two for SwinV2.
-struct MlpInputs {
-  double values[2];
-};
-MlpInputs mlp_inputs(const BiasSource& bias, std::int64_t distance);
 
 }  // namespace phasor::plan

@@ -99,28 +99,6 @@ struct MakeRule {
   void operator()(const Scheme& /*s*/) const {}
 };
 
-std::int64_t magnitude_of(std::int64_t distance) { return distance < 0 ? -distance : distance; }
-
-/// Thresholds at or below `a`.
-std::int64_t passed(const RowRule& rule, std::int64_t a) {
-  return std::upper_bound(rule.thresholds, rule.thresholds + rule.threshold_count, a) - rule.thresholds;
-}
-
-std::int64_t t5_row(const RowRule& rule, std::int64_t distance) {
-  const std::int64_t n = rule.buckets;
-  const std::int64_t a = rule.both ? magnitude_of(distance) : std::max<std::int64_t>(distance, 0);
-  const std::int64_t bucket = a < n / 2 ? a : n / 2 + passed(rule, a);
-  return rule.both && distance < 0 ? n + bucket : bucket;
-}
-
-std::int64_t deberta_row(const RowRule& rule, std::int64_t distance) {
-  std::int64_t a = magnitude_of(distance);
-  if (rule.cut) a = std::min(a, rule.max_distance - 1);
-  std::int64_t bucket = a;
-  if (a > rule.mid) bucket = rule.rising ? rule.mid + passed(rule, a) : rule.mid - passed(rule, a);
-  return std::clamp<std::int64_t>((distance < 0 ? -bucket : bucket) + rule.buckets, 0, 2 * rule.buckets - 1);
-}
-
 }  // namespace
 
 // Bucket e + j begins where (a / e)^n >= (D / e)^j.
@@ -148,25 +126,5 @@ RowRule row_rule(const BiasPlan& plan) {
 }
 
 std::int64_t row_of(const BiasPlan& plan, std::int64_t distance) { return row_of(row_rule(plan), distance); }
-
-std::int64_t row_of(const RowRule& rule, std::int64_t distance) {
-  switch (rule.kind) {
-    case RowRule::Kind::t5:
-      return t5_row(rule, distance);
-    case RowRule::Kind::deberta:
-      return deberta_row(rule, distance);
-    case RowRule::Kind::deberta_clip:
-      return std::clamp<std::int64_t>(distance, -rule.max_distance, rule.max_distance - 1) + rule.max_distance;
-    case RowRule::Kind::shaw:
-      return std::clamp<std::int64_t>(-distance, -rule.left, rule.right) + rule.left;
-    case RowRule::Kind::window: {
-      const std::int64_t row = distance + rule.rows / 2;
-      return row >= 0 && row < rule.rows ? row : -1;
-    }
-    case RowRule::Kind::none:
-      break;
-  }
-  return -1;
-}
 
 }  // namespace phasor::plan

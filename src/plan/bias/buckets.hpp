@@ -3,6 +3,7 @@
 #pragma once
 
 #include "plan/bias/bias.hpp"
+#include "plan/bias/table_row.hpp"
 
 namespace phasor::plan {
 
@@ -12,8 +13,7 @@ std::vector<std::int64_t> t5_thresholds(const T5Buckets& s);
 std::vector<std::int64_t> deberta_thresholds(const DebertaBuckets& s);
 
 RowRule row_rule(const BiasPlan& plan);
-/// The row of the table that a distance reads; -1: there is no table, or the distance is outside the window.
-std::int64_t row_of(const RowRule& rule, std::int64_t distance);
+/// The row of the table that a distance reads (table_row.hpp).
 std::int64_t row_of(const BiasPlan& plan, std::int64_t distance);
 
 }  // namespace phasor::plan

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gradient of every scheme's parameters from that of its values: sums over distances in their order, so the same on every run.
-#include "math/elementary.hpp"
 #include "plan/bias/bias.hpp"
-#include "plan/bias/buckets.hpp"
+#include "plan/bias/gradient_terms.hpp"
 #include "plan/bias/mlp.hpp"
+#include "plan/bias/table_row.hpp"
 
 namespace phasor::plan {
 namespace {
@@ -32,11 +32,9 @@ struct AddGradient {
       case BiasSource::Scheme::sandwich:
         return;  // has no parameters
       case BiasSource::Scheme::fire:
-        return fire();
       case BiasSource::Scheme::dynamic_mlp:
-        return perceptron([](double g, double /*z*/) { return g; });
       case BiasSource::Scheme::swin_v2:
-        return perceptron([](double g, double z) { return g * 16 * math::sigmoid(z) * math::sigmoid(-z); });
+        return perceptron();
     }
   }
 
@@ -48,61 +46,39 @@ struct AddGradient {
     }
   }
 
-  // Slopes rounded to bfloat16 get the gradient of slopes that are not.
   void alibi() const {
-    each([&](std::size_t head, std::int64_t r, double g) { sum[head] -= alibi_length(bias.form, r) * g; });
+    each([&](std::size_t head, std::int64_t r, double g) { sum[head] += alibi_gradient(bias, r, g); });
   }
 
   void kerple() const {
     const auto heads = static_cast<std::size_t>(bias.heads);
     each([&](std::size_t head, std::int64_t r, double g) {
-      const double a = length_of(r);
-      if (a == 0) return;  // the bias is 0 there, whatever the parameters
-      const double r1 = bias.r1[head];
-      const double r2 = bias.r2[head];
-      if (bias.kerple == KerpleKind::logarithmic) {
-        sum[head] -= g * math::log1p_of_product(r2, a).high;
-        sum[heads + head] -= g * r1 * (a / (1 + r2 * a));
-        return;
-      }
-      const math::DoubleDouble log = math::log_double_double({a, 0});
-      const double power = math::exp_of(log * math::DoubleDouble{r2, 0});
-      sum[head] -= g * power;
-      sum[heads + head] -= g * r1 * power * log.high;
+      if (r == 0) return;
+      const KerpleGradient by = kerple_gradient(bias, static_cast<std::int64_t>(head), r, g);
+      sum[head] += by.r1;
+      sum[heads + head] += by.r2;
     });
   }
 
-  template <class OutputGradient>
-  void perceptron(OutputGradient output_gradient) const {
+  void perceptron() const {
     MlpPass mlp = pass();
+    const FireScale scale = fire_scale(bias.fire, slice.query_position);
     for (std::size_t i = 0; i < distances.size(); ++i) {
-      mlp.forward(mlp_inputs(bias, distances[i]).values);
+      const MlpInputs inputs = perceptron_inputs(bias, distances[i], scale);
+      mlp.forward(inputs.values);
       for (std::int64_t head = 0; head < slice.heads; ++head) {
-        above()[static_cast<std::size_t>(head)] = output_gradient(at(head, i), mlp.output(slice.first_head + head));
+        above()[static_cast<std::size_t>(head)] = output_gradient(bias, at(head, i), mlp.output(slice.first_head + head));
       }
       mlp.backward(above(), slice.first_head, sum);
+      if (bias.scheme == BiasSource::Scheme::fire) fire(distances[i], inputs.values[0], scale, mlp.input_gradient(0));
     }
   }
 
-  // x = psi(a) / (psi(M) + epsilon), M = max(length, query): dx/dc = (a / (c a + 1) - x M / (c M + 1)) / (psi(M) + epsilon), and where
-  // M is the length, dx/dlength = -x c / (c M + 1) / (psi(M) + epsilon).
-  void fire() const {
-    const FireCurve& s = bias.fire;
-    MlpPass mlp = pass();
-    const FireScale scale = fire_scale(s, slice.query_position);
-    const bool by_length = static_cast<double>(slice.query_position) <= s.length;
+  void fire(std::int64_t distance, double x, const FireScale& scale, double input_gradient) const {
     const auto weights = static_cast<std::size_t>(bias.mlp.parameter_count);
-    for (std::size_t i = 0; i < distances.size(); ++i) {
-      const double x = fire_psi(s, distances[i]) / scale.divisor;
-      mlp.forward({&x, 1});
-      for (std::int64_t head = 0; head < slice.heads; ++head) above()[static_cast<std::size_t>(head)] = at(head, i);
-      mlp.backward(above(), slice.first_head, sum);
-      const double g = mlp.input_gradient(0) / scale.divisor;
-      const double a = length_of(distances[i]);
-      const double slowed = s.c * scale.reach + 1;
-      sum[weights] += g * (a / (s.c * a + 1) - x * scale.reach / slowed);
-      if (by_length) sum[weights + 1] -= g * x * s.c / slowed;
-    }
+    const FireGradient by = fire_gradient(bias.fire, scale, distance, x, input_gradient);
+    sum[weights] += by.c;
+    if (is_by_length(bias.fire, slice.query_position)) sum[weights + 1] += by.length;
   }
 
   void table() const {

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <span>
 
-#include "plan/bias/source.hpp"
+#include "plan/bias/mlp_layer.hpp"
 
 namespace phasor::plan {
 
@@ -26,24 +26,8 @@ class MlpPass {
   double input_gradient(std::size_t input) const { return gradient_[input]; }
 
  private:
-  /// A layer: how many numbers it reads and gives, where it reads, and where W and b begin among the parameters.
-  struct Layer {
-    std::size_t in;
-    std::size_t out;
-    std::size_t read;
-    std::size_t weights;
-    std::size_t bias;
-  };
-  std::size_t layer_count() const { return static_cast<std::size_t>(mlp_.width_count) - 1; }
-  Layer first_layer() const;
-  /// The layer after, and before, layer `l`.
-  Layer next(const Layer& layer, std::size_t l) const;
-  Layer previous(const Layer& layer, std::size_t l) const;
-  double activate(double x) const;
-  double slope(double x) const;
-
   MlpSource mlp_;
-  Layer last_;
+  MlpLayer last_;
   double* before_;    // the activation: what each layer reads, side by side
   double* after_;     // the same after it
   double* above_;     // backward: by what a layer gives
