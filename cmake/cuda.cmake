@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # The CUDA backend inside of the library, and the programs that test it on a GPU: cuda_proof (src/math gives the same bits there) and
-# gpu_rotary (so do the rotary functions).
+# gpu_rotary and gpu_operations (so do the rotary functions, and all others).
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
 # --fmad=false and -ffp-contract=off: the rotation is never fused, on either side. CMake 3.25 does not know the standards of nvcc 13.
 set(phasor_cuda_options $<$<COMPILE_LANGUAGE:CUDA>:--std=c++20;--fmad=false;--expt-relaxed-constexpr;-Xcompiler=-ffp-contract=off>)
 target_compile_options(phasor PRIVATE ${phasor_cuda_options})
 target_link_libraries(phasor PRIVATE CUDA::cudart_static)
-foreach(program proof gpu_rotary)
-  add_executable(${program} tests/cuda/${program}.cu tests/cuda/random_calls.cpp)
+foreach(program proof gpu_rotary gpu_operations)
+  add_executable(${program} tests/cuda/${program}.cu tests/cuda/random_calls.cpp tests/cuda/random_operations.cpp)
   target_include_directories(${program} PRIVATE src tests)
   target_link_libraries(${program} PRIVATE phasor::phasor CUDA::cudart_static)
   target_compile_options(${program} PRIVATE ${phasor_cuda_options})

@@ -119,6 +119,8 @@ set(left_out
   ProfileLayout.strides_batch_and_threads_do_not_matter
   # cuda/host_block_test.cpp
   CudaOnHost.thousands_of_random_calls_give_the_bits_of_the_cpu
+  # cuda/host_operations_test.cpp
+  CudaOperationsOnHost.thousands_of_random_calls_give_the_bits_of_the_cpu
   # spec/serialised_test.cpp
   Serialised.what_would_be_too_long_to_read_is_not_written
 )

@@ -13,13 +13,14 @@ arch=-gencode=arch=compute_${CUDA_ARCH:-90},code=compute_${CUDA_ARCH:-90}
 flags=(-std=c++20 -O3 "$arch" --expt-relaxed-constexpr --fmad=false -Xcompiler=-ffp-contract=off -Iinclude -Isrc -Itests)
 mapfile -t sources < <(find src tests bench -name '*.cu' | sort)
 object_of() { echo "$folder/$(tr / _ <<<"$1").o"; }
-for source in "${sources[@]}" tests/cuda/random_calls.cpp; do printf '%s\0%s\0' "$source" "$(object_of "$source")"; done |
+for source in "${sources[@]}" tests/cuda/random_calls.cpp tests/cuda/random_operations.cpp; do printf '%s\0%s\0' "$source" "$(object_of "$source")"; done |
   xargs -0 -P "$(nproc)" -n 2 bash -c '"${@:1:$#-2}" -c "${@: -2:1}" -o "${@: -1}" || exit 255' - "$nvcc" "${flags[@]}"
 
 # program NAME OBJECTS...: those of the backend come before the library, whose part for builds without CUDA then is not taken.
 program() { "$nvcc" "$arch" "${@:2}" "$folder"/src_*.o "$library" -lgomp -o "$folder/$1"; }
 program cuda_proof "$(object_of tests/cuda/proof.cu)"
 program gpu_rotary "$(object_of tests/cuda/gpu_rotary.cu)" "$(object_of tests/cuda/random_calls.cpp)"
+program gpu_operations "$(object_of tests/cuda/gpu_operations.cu)" "$(object_of tests/cuda/random_calls.cpp)" "$(object_of tests/cuda/random_operations.cpp)"
 program rotary_bench "$(object_of bench/gpu/rotary_bench.cu)"
 echo "cuda: ${#sources[@]} files compiled by $("$nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/nvcc \1/p')"
 "$folder/cuda_proof" --host

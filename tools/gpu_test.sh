@@ -29,7 +29,7 @@ export -f compile
 export build nvcc
 export FLAGS="${flags[*]@Q}" DEVICE_FLAGS="${device_flags[*]@Q}"
 # The slow ones, nvcc's, first.
-{ find src/cuda tests/cuda bench/gpu -name '*.cu'; echo tests/cuda/random_calls.cpp; find src -name '*.cpp' ! -path 'src/no_cuda/*'; } |
+{ find src/cuda tests/cuda bench/gpu -name '*.cu'; printf '%s\n' tests/cuda/random_calls.cpp tests/cuda/random_operations.cpp; find src -name '*.cpp' ! -path 'src/no_cuda/*'; } |
   xargs -P "$jobs" -I{} bash -c 'eval "flags=($FLAGS)"; eval "device_flags=($DEVICE_FLAGS)"; compile {} || exit 255' > "$build/log.txt" 2>&1 ||
   { say "FAIL: does not build"; grep -E 'error' "$build/log.txt" | head -20; exit 1; }
 say "built in $SECONDS s; the slowest: $(sed -n 's/^seconds: //p' "$build/log.txt" | sort -rn | head -3 | tr '\n' ';')"
@@ -40,6 +40,7 @@ program() { # NAME OBJECTS...
   "$nvcc" "-arch=sm_${CUDA_ARCH:-90}" "${@:2}" "$build/libphasor.a" -lgomp -o "$build/$1" || { say "FAIL: $1 does not link"; exit 1; }
 }
 program gpu_rotary "$build/tests_cuda_gpu_rotary.cu.o" "$build/tests_cuda_random_calls.cpp.o"
+program gpu_operations "$build/tests_cuda_gpu_operations.cu.o" "$build/tests_cuda_random_calls.cpp.o" "$build/tests_cuda_random_operations.cpp.o"
 program cuda_proof "$build/tests_cuda_proof.cu.o"
 program rotary_bench "$build/bench_gpu_rotary_bench.cu.o"
 
@@ -51,17 +52,22 @@ run() { # NAME COMMAND...
   fi
 }
 run gpu_rotary "$build/gpu_rotary" "${CALLS:-20000}"
+run gpu_operations "$build/gpu_operations" "${CALLS:-20000}"
 run cuda_proof "$build/cuda_proof"
 sanitizer=$(PATH=$PATH:/usr/local/cuda/bin command -v compute-sanitizer || true)
 if [ -n "${QUICK:-}" ]; then
   say "NOT RUN: compute-sanitizer, since QUICK is set"
 elif [ -n "$sanitizer" ]; then
   # Errors of CUDA's functions are not counted: calls that are refused are part of the test.
-  for tool in memcheck racecheck initcheck synccheck; do run "$tool" "$sanitizer" --tool "$tool" --report-api-errors no --error-exitcode 9 "$build/gpu_rotary" 300; done
+  for program in gpu_rotary gpu_operations; do
+    for tool in memcheck racecheck initcheck synccheck; do
+      run "${tool}_$program" "$sanitizer" --tool "$tool" --report-api-errors no --error-exitcode 9 "$build/$program" 300
+    done
+  done
 else
   say "NOT RUN: compute-sanitizer is not here"
 fi
 run rotary_bench "$build/rotary_bench" "$out/rotary_bench.json"
 cat "$out/rotary_bench.txt"
-cat "$out/gpu_rotary.txt"
+cat "$out/gpu_rotary.txt" "$out/gpu_operations.txt"
 exit $failed

@@ -68,7 +68,7 @@ run_tests() {
   compile googletest .carry/googletest/src/gtest-all.cc .carry/googletest/src/gtest_main.cc
   compile golden tests/golden_file.cpp
   mapfile -t sources < <(ls tests/{math,spec,spec/*,plan,job,cpu,cuda,backend,ops,ops/*,analysis,surface}/*_test.cpp 2> /dev/null | grep -v _oracle_test)
-  run_program phasor_tests "${sources[@]}" tests/cuda/random_calls.cpp
+  run_program phasor_tests "${sources[@]}" tests/cuda/random_calls.cpp tests/cuda/random_operations.cpp
   run_program phasor_attention_tests tests/attention/{,terms/,reference_tests/,support/,reference/}*.cpp
   flags=("${library_flags[@]}")
   "$build/phasor_tests" --gtest_filter='Hash.*' | grep -E '^\[ +(OK|FAILED) ' | sed 's/^/hash: /'

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "phasor/execution.hpp"
 #include "phasor/positions.hpp"
 #include "phasor/result.hpp"
 #include "phasor/tensor_view.hpp"
@@ -138,7 +139,7 @@ struct BiasPart {
 
 /// A spec made ready. Immutable, cheap to copy, safe to share between threads. Values are float64, within an ulp, the same on every
 /// machine, and rounded once to the tensor's dtype. Distances are whole numbers up to 2^62 either way, positions up to 2^61. These
-/// functions allocate.
+/// functions allocate, on the CPU.
 class Bias {
  public:
   static Result<Bias> make(const BiasSpec& spec);
@@ -147,12 +148,14 @@ class Bias {
   Result<Bias> with_parameters(std::span<const double> parameters) const;
 
   /// Fills (1, heads, 1, N) with the biases at the distances first_distance, first_distance + 1, ... Outside a window: an error.
-  Status diagonal(const TensorView& out, std::int64_t first_distance, const BiasPart& part = {}) const;
+  Status diagonal(const TensorView& out, std::int64_t first_distance, const BiasPart& part = {}, const Execution& execution = {}) const;
   /// Fills (B, heads, Tq, Tk), a whole or a tile, from the positions of its queries and keys, (Tq) or (B, Tq) and (Tk) or (B, Tk).
-  Status fill(const TensorView& out, const Positions& queries, const Positions& keys, std::int64_t first_head = 0) const;
+  Status fill(const TensorView& out, const Positions& queries, const Positions& keys, std::int64_t first_head = 0,
+              const Execution& execution = {}) const;
   /// Adds the gradient of the parameters to `sum`, (1, 1, 1, parameter_count()), f32 or f64, from that of the diagonal, (1, heads, 1, N),
   /// on one device. Call it for each layer or query that shares them. Deterministic: in the order of distances, in float64, rounded once.
-  Status gradient(const TensorView& sum, const ConstTensorView& diagonal, std::int64_t first_distance, const BiasPart& part = {}) const;
+  Status gradient(const TensorView& sum, const ConstTensorView& diagonal, std::int64_t first_distance, const BiasPart& part = {},
+                  const Execution& execution = {}) const;
   /// The same into numbers of the host.
   Status gradient(std::span<double> sum, const ConstTensorView& diagonal, std::int64_t first_distance, const BiasPart& part = {}) const {
     return gradient(view(sum.data(), {1, 1, 1, static_cast<std::int64_t>(sum.size())}), diagonal, first_distance, part);

@@ -41,6 +41,15 @@ constexpr Backend kCuda = {
     .rotate = cuda::run_rotate,
     .rerotate = cuda::run_rerotate,
     .rows = cuda::run_rows,
+    .add = cuda::run_add,
+    .lookup = cuda::run_lookup,
+    .scatter = cuda::run_scatter,
+    .phase_gradient = cuda::run_phase_gradient,
+    .frequency_gradient = cuda::run_frequency_gradient,
+    .position_gradient = cuda::run_position_gradient,
+    .bias_diagonal = cuda::run_bias_diagonal,
+    .bias_gradient = cuda::run_bias_gradient,
+    .bias_fill = cuda::run_bias_fill,
 };
 
 /// By DeviceKind.

@@ -15,7 +15,14 @@ constexpr int kAhead = 2;
 constexpr std::int64_t kRowPairs = 1024;
 /// Bytes of a vector: the widest access of one thread.
 constexpr std::int64_t kVectorBytes = 16;
-/// Bytes of host tables that travel as a part of a kernel's parameter: 256 pairs.
-constexpr std::size_t kTableBytes = 8 * 1024;
+/// Bytes of host tables that travel as a part of a kernel's parameter, which may have 32,764 in all: 768 pairs.
+constexpr std::size_t kTableBytes = 24 * 1024;
+/// Threads of a block whose threads do an item each.
+constexpr unsigned kItemThreads = 128;
+/// Threads of a block that works on perceptrons, and bytes of shared memory that it may have: those of every device since sm_80.
+constexpr int kPerceptronThreads = 128;
+constexpr std::size_t kPerceptronBytes = 96 * 1024;
+/// Distances that such a block takes together, at most.
+constexpr std::int64_t kPerceptronDistances = 32;
 
 }  // namespace phasor::cuda

@@ -39,6 +39,7 @@ AddJob job_of(const plan::SinusoidalPlan& plan, const InOut& x, bool reads, cons
   job.rows.turn_cos = plan.turn_cos.data();
   job.rows.turn_sin = plan.turn_sin.data();
   job.rows.turning_pairs = plan.turning_pairs;
+  job.rows.copies = &plan.copies;
   job.rows.amplitude = std::fabs(amplitude);
   job.rows.positions = source_of(positions, 1);
   job.rows.shared = positions.data == nullptr || job.rows.positions.batch_stride == 0;

@@ -13,7 +13,7 @@ PHASOR_MEMBERS(RowRule, kind, both, cut, buckets, max_distance, mid, rising, thr
 PHASOR_MEMBERS(MlpSource, widths, width_count, parameters, parameter_count, activation)
 PHASOR_MEMBERS(FireCurve, c, length, epsilon)
 PHASOR_MEMBERS(BiasSource, scheme, heads, rows, form, rounding, slopes, table, row, kerple, r1, r2, steps, step_count, mlp, fire, scale,
-               window, trained)
+               window, trained, copies)
 }  // namespace phasor::plan
 
 namespace phasor::job {

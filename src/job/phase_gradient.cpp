@@ -68,7 +68,8 @@ LadderSource ladder_of(const plan::RotaryPlan& plan) {
           .count = static_cast<std::int64_t>(plan.frequencies.size()),
           .axis_of_pair = plan.axis_of_pair.empty() ? nullptr : plan.axis_of_pair.data(),
           .axes = plan.axes,
-          .heads = plan.heads};
+          .heads = plan.heads,
+          .copies = &plan.copies};
 }
 
 }  // namespace

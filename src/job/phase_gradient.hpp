@@ -33,7 +33,8 @@ struct LadderSource {
   std::int64_t count = 0;                      // of frequencies
   const std::uint8_t* axis_of_pair = nullptr;  // host table, one value per pair; null: one axis turns all or every axis turns each
   std::int64_t axes = 1;
-  std::int64_t heads = 1;  // with frequencies of their own; 1: every head alike
+  std::int64_t heads = 1;                      // with frequencies of their own; 1: every head alike
+  const plan::DeviceCopies* copies = nullptr;  // where devices keep the host tables
 };
 
 /// Tokens of one partial sum of a frequency gradient. A constant, so that the order of additions is one.
@@ -64,7 +65,7 @@ Result<PositionGradientJob> make_position_gradient_job(const PositionsView& out,
                                                        const ConstTensorView& phase_gradient);
 
 PHASOR_MEMBERS(PhaseGradientJob, device, out, rotated, gradient, offset, pairs, segment_pairs, interleaved, clockwise, add, batch, tokens)
-PHASOR_MEMBERS(LadderSource, frequencies, count, axis_of_pair, axes, heads)
+PHASOR_MEMBERS(LadderSource, frequencies, count, axis_of_pair, axes, heads, copies)
 PHASOR_MEMBERS(FrequencyGradientJob, device, sum, gradient, positions, ladder)
 PHASOR_MEMBERS(PositionGradientJob, device, out, gradient, ladder, batch, tokens)
 

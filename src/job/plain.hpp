@@ -42,6 +42,10 @@ namespace spec {
 PHASOR_MEMBERS(AxisPart, channel, width, pair, pairs, axis, unpaired)
 }  // namespace spec
 
+namespace plan {
+class DeviceCopies;
+}
+
 namespace job {
 
 template <class T>
@@ -55,12 +59,13 @@ inline constexpr bool is_array_of_numbers<std::array<T, n>> = std::is_arithmetic
 template <class T>
 constexpr bool is_plain();
 
-/// A member of `Owner`: plain, or a pointer to something plain, to bytes, or to another one of `Owner`.
+/// A member of `Owner`: plain, or a pointer to something plain, to bytes, or to another one of `Owner`; or to where devices keep copies of
+/// host tables, which the host asks before it sends the bytes, and the device does not follow.
 template <class Member, class Owner>
 constexpr bool is_plain_member() {
   if constexpr (std::is_pointer_v<Member>) {
     using To = std::remove_cv_t<std::remove_pointer_t<Member>>;
-    if constexpr (std::is_void_v<To> || std::is_same_v<To, Owner>) return true;
+    if constexpr (std::is_void_v<To> || std::is_same_v<To, Owner> || std::is_same_v<To, plan::DeviceCopies>) return true;
     return is_plain<To>();
   } else {
     return is_plain<std::remove_all_extents_t<Member>>();

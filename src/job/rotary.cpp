@@ -87,6 +87,7 @@ void fill_rows_of(const plan::RotaryPlan& plan, const Positions& positions, Dire
   rows.kind = RowSource::Kind::phases;
   rows.sine_sign = (plan.spec.sense == Sense::clockwise) != (direction != Direction::forward) ? -1 : 1;
   fill_lists_of(plan, rows);
+  rows.copies = &plan.copies;
   rows.turning_pairs = plan.turning_pairs;
   rows.amplitude = direction == Direction::inverse ? plan.inverse_amplitude : plan.amplitude;
   if (plan.profile) {

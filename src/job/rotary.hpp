@@ -82,8 +82,9 @@ struct RowSource {
   TableSource tables;
   // Differences: the phases above less those of `from`. The amplitude is the quotient.
   const RowSource* from = nullptr;
-  bool opposed = false;      // the two turn in opposite senses: the sum of the phases instead
-  bool same_ladder = false;  // the two differ in their positions only
+  bool opposed = false;                        // the two turn in opposite senses: the sum of the phases instead
+  bool same_ladder = false;                    // the two differ in their positions only
+  const plan::DeviceCopies* copies = nullptr;  // where devices keep the host tables; null: there are none
 };
 
 /// One tensor of a rotation. Strides in bytes: batch, token, head.
@@ -137,7 +138,7 @@ PHASOR_MEMBERS(TableSource, cos, sin, dtype, cos_strides, sin_strides, cos_head_
 PHASOR_MEMBERS(ProfileSource, count, first, frequencies, running, position_divisor, position_factor)
 PHASOR_MEMBERS(RowSource, kind, pair_stride, second_lane, sine_sign, swap_sines, shared, steps, step_count, step_head_stride,
                step_axis_stride, step_lane_stride, axis_of_pair, turn_cos, turn_sin, turning_pairs, amplitude, positions, profile,
-               value_dtype, tables, from, opposed, same_ladder)
+               value_dtype, tables, from, opposed, same_ladder, copies)
 PHASOR_MEMBERS(Operand, in, out, heads, in_strides, out_strides)
 PHASOR_MEMBERS(RotateJob, device, rows, operands, operand_count, dtype, batch, tokens, head_dim, pairs, offset, segments, read, write,
                turns_all, rounds_products, slots, page_size)

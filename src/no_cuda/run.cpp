@@ -14,5 +14,14 @@ bool is_built() { return false; }
 Status run_rotate(job::RotateJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
 Status run_rerotate(job::RerotateJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
 Status run_rows(job::RowsJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
+Status run_add(job::AddJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
+Status run_lookup(job::LookupJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
+Status run_scatter(job::ScatterJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
+Status run_phase_gradient(job::PhaseGradientJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
+Status run_frequency_gradient(job::FrequencyGradientJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
+Status run_position_gradient(job::PositionGradientJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
+Status run_bias_diagonal(job::DiagonalJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
+Status run_bias_gradient(job::DiagonalGradientJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
+Status run_bias_fill(job::BlockJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
 
 }  // namespace phasor::cuda

@@ -30,25 +30,28 @@ Result<Bias> Bias::with_parameters(std::span<const double> parameters) const {
   return of(plan::with_parameters(*plan_, parameters));
 }
 
-Status Bias::diagonal(const TensorView& out, std::int64_t first_distance, const BiasPart& part) const {
+Status Bias::diagonal(const TensorView& out, std::int64_t first_distance, const BiasPart& part, const Execution& execution) const {
   const job::DiagonalCall call = {"Bias::diagonal", first_distance, part};
   if (Status s = job::check_written_diagonal(call, *plan_, out); !s || job::is_empty(out)) return s;
   return ops::run<job::DiagonalJob>(job::DiagonalJob{out.device, plan::source_of(*plan_), out, first_distance, part},
-                                    &Backend::bias_diagonal, {});
+                                    &Backend::bias_diagonal, execution);
 }
 
-Status Bias::gradient(const TensorView& sum, const ConstTensorView& diagonal, std::int64_t first_distance, const BiasPart& part) const {
+Status Bias::gradient(const TensorView& sum, const ConstTensorView& diagonal, std::int64_t first_distance, const BiasPart& part,
+                      const Execution& execution) const {
   const job::DiagonalCall call = {"Bias::gradient", first_distance, part};
   if (Status s = job::check_diagonal(call, *plan_, diagonal); !s) return s;
   if (Status s = job::check_parameter_sum(call, *plan_, sum, diagonal); !s || job::is_empty(diagonal)) return s;
   return ops::run<job::DiagonalGradientJob>(
-      job::DiagonalGradientJob{diagonal.device, plan::source_of(*plan_), diagonal, first_distance, part, sum}, &Backend::bias_gradient, {});
+      job::DiagonalGradientJob{diagonal.device, plan::source_of(*plan_), diagonal, first_distance, part, sum}, &Backend::bias_gradient,
+      execution);
 }
 
-Status Bias::fill(const TensorView& out, const Positions& queries, const Positions& keys, std::int64_t first_head) const {
+Status Bias::fill(const TensorView& out, const Positions& queries, const Positions& keys, std::int64_t first_head,
+                  const Execution& execution) const {
   const job::BlockCall call = {out, queries, keys, first_head};
   if (Status s = job::check_block(call, *plan_); !s || job::is_empty(out)) return s;
-  return ops::run<job::BlockJob>(job::BlockJob{out.device, plan::source_of(*plan_), call}, &Backend::bias_fill, {});
+  return ops::run<job::BlockJob>(job::BlockJob{out.device, plan::source_of(*plan_), call}, &Backend::bias_fill, execution);
 }
 
 const BiasSpec& Bias::spec() const { return plan_->spec; }

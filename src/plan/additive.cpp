@@ -90,12 +90,6 @@ Result<SinusoidalPlan> make_sinusoidal_plan(const SinusoidalSpec& spec) {
   return spec::without_exceptions("SinusoidalSpec", [&] { return build(spec); });
 }
 
-PairChannels channels_of(const spec::AxisPart& part, SinusoidOrder order, std::int64_t i) {
-  if (order == SinusoidOrder::interleaved) return {part.channel + 2 * i, part.channel + 2 * i + 1};
-  const PairChannels sin_first = {part.channel + i, part.channel + part.pairs + i};
-  return order == SinusoidOrder::sin_cos ? sin_first : PairChannels{sin_first.cos, sin_first.sin};
-}
-
 ShiftOperator make_shift(const SinusoidalPlan& plan, std::span<const double> distances) {
   ShiftOperator shift{.width = plan.spec.width};
   for (const spec::AxisPart& part : plan.parts) {

@@ -6,6 +6,7 @@
 
 #include "math/phase/phase.hpp"
 #include "phasor/additive.hpp"
+#include "plan/device_copies.hpp"
 #include "spec/additive.hpp"
 
 namespace phasor::plan {
@@ -18,6 +19,7 @@ struct SinusoidalPlan {
   std::vector<double> turn_cos;     // of one position's turn, nearest float64
   std::vector<double> turn_sin;
   std::int64_t turning_pairs = 0;  // pairs before the trailing ones that never turn
+  DeviceCopies copies;             // of the lists, on devices
 };
 
 /// Checks the spec and computes. Lets no exception out.
@@ -27,7 +29,11 @@ Result<SinusoidalPlan> make_sinusoidal_plan(const SinusoidalSpec& spec);
 struct PairChannels {
   std::int64_t sin, cos;
 };
-PairChannels channels_of(const spec::AxisPart& part, SinusoidOrder order, std::int64_t i);
+constexpr PairChannels channels_of(const spec::AxisPart& part, SinusoidOrder order, std::int64_t i) {
+  if (order == SinusoidOrder::interleaved) return {part.channel + 2 * i, part.channel + 2 * i + 1};
+  const PairChannels sin_first = {part.channel + i, part.channel + part.pairs + i};
+  return order == SinusoidOrder::sin_cos ? sin_first : PairChannels{sin_first.cos, sin_first.sin};
+}
 
 /// T(distance), a distance for each axis.
 ShiftOperator make_shift(const SinusoidalPlan& plan, std::span<const double> distances);

@@ -7,6 +7,7 @@
 
 #include "math/phase/phase.hpp"
 #include "phasor/rotary.hpp"
+#include "plan/device_copies.hpp"
 #include "plan/profile/profile.hpp"
 
 namespace phasor::plan {
@@ -37,6 +38,7 @@ struct RotaryPlan {
   std::vector<std::uint8_t> axis_of_pair;  // R/2; empty where one axis turns all or every axis turns each pair
   TiledLanes tiled;
   std::optional<Profile> profile = std::nullopt;  // none: exact
+  DeviceCopies copies;                            // of the lists, on devices
 };
 
 /// Checks the spec (spec/rotary.hpp) and computes. Lets no exception out.

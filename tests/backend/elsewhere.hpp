@@ -64,7 +64,8 @@ class Tables {
 /// body(pointer) for every pointer in a job.
 template <class T, class Body>
 void each_pointer(const T& x, const Body& body) {
-  if constexpr (std::is_pointer_v<T>) {
+  if constexpr (std::is_same_v<T, const plan::DeviceCopies*>) {  // no device follows it
+  } else if constexpr (std::is_pointer_v<T>) {
     body(static_cast<const void*>(x));
   } else if constexpr (std::is_array_v<T>) {
     for (const auto& element : x) each_pointer(element, body);

@@ -4,11 +4,12 @@
 
 #include "cuda/rotary/rotate.hpp"
 #include "cuda/tables.hpp"
+#include "cuda/threads.hpp"
 
 namespace phasor::cuda {
 
 /// A block of threads as rotate.hpp wants it.
-struct DeviceBlock {
+struct DeviceBlock : BlockThreads {
   template <class T>
   static __device__ __noinline__ PairRow<T> any_row(const Rows& rows, const RowPlace& place, std::int64_t pair) {
     return pair_row<T>(rows, place, pair);
@@ -18,23 +19,19 @@ struct DeviceBlock {
     State state;
     __device__ State& of(int /*thread*/) { return state; }
   };
-  template <class Body>
-  __device__ void each(const Body& body) {
-    body(static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
-    __syncthreads();
-  }
 };
 
 struct RotateParameter {
   RotateWork work;
   job::RowSource from;  // of a rerotation
-  alignas(16) std::byte tables[kTableBytes];
+  TableRoom tables;
 };
+static_assert(sizeof(RotateParameter) <= 32764, "what CUDA 12.1 takes as parameters");
 
 template <DType dtype, Pairing read, Pairing write, int width>
 __global__ void __launch_bounds__(kThreads) rotate_rows(const __grid_constant__ RotateParameter parameter) {
   extern __shared__ __align__(16) unsigned char memory[];
-  const WorkAt work = {&parameter.work, {&parameter.work.job.rows, parameter.tables, &parameter.from}};
+  const WorkAt work = {&parameter.work, {&parameter.work.job.rows, parameter.tables.data(), &parameter.from}};
   DeviceBlock block;
   const std::int64_t rows = work->job.batch * work->job.tokens;
   for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {

@@ -12,10 +12,7 @@ namespace phasor::cuda {
 
 constexpr unsigned kRowsThreads = 128;
 
-struct RowsParameter {
-  job::RowsJob job;
-  alignas(16) std::byte tables[kTableBytes];
-};
+using RowsParameter = Parameter<job::RowsJob>;
 
 PHASOR_HD inline int64_t rows_threads(const job::RowsJob& job) { return job.batch * job.tokens * job.heads * row_values(job); }
 inline unsigned rows_blocks(const job::RowsJob& job) {
@@ -27,7 +24,7 @@ __global__ void __launch_bounds__(kRowsThreads) write_rows(const __grid_constant
   const job::RowsJob& job = parameter.job;
   const int64_t step = int64_t{gridDim.x} * kRowsThreads;
   for (int64_t thread = int64_t{blockIdx.x} * kRowsThreads + threadIdx.x; thread < rows_threads(job); thread += step) {
-    write_row_value<T>(job, parameter.tables, thread);
+    write_row_value<T>(job, parameter.tables.data(), thread);
   }
 }
 

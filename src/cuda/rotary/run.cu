@@ -2,8 +2,7 @@
 // Rotations and rows put on a stream.
 #include "cuda/run.hpp"
 
-#include <string>
-
+#include "cuda/copies.hpp"
 #include "cuda/device.hpp"
 #include "cuda/rotary/kernels.cuh"
 #include "cuda/rotary/rows.cuh"
@@ -19,22 +18,13 @@ const void* kernel_of(const job::RotateJob& job, bool vectors) {
   return job.dtype == DType::f16 ? rotate_kernel_f16(job.read, job.write, vectors) : rotate_kernel_bf16(job.read, job.write, vectors);
 }
 
-/// Not by spec::format: nvcc does not check its texts while it compiles.
-Status too_many_tables(const std::string& where) {
-  return Status::unsupported(where + ": the spec's lists take more than " + std::to_string(kTableBytes) +
-                             " bytes, which is not supported on CUDA yet");
-}
-
-/// Fills a parameter; false where the tables do not fit.
-bool fill(const RotateWork& work, RotateParameter& parameter) {
+/// Fills a parameter.
+Status fill(const char* where, const RotateWork& work, RotateParameter& parameter) {
   parameter.work = work;
-  TablePacker packer(parameter.tables, kTableBytes);
-  if (work.job.rows.from != nullptr) {
-    parameter.from = *work.job.rows.from;
-    pack_tables(parameter.from, packer);
-  }
-  pack_tables(parameter.work.job.rows, packer);
-  return packer.fits();
+  job::RowSource& rows = parameter.work.job.rows;
+  if (rows.from == nullptr) return place_tables(where, work.job.device, parameter.tables, rows);
+  parameter.from = *rows.from;
+  return place_tables(where, work.job.device, parameter.tables, parameter.from, rows);
 }
 
 const void* team_kernel_of(const job::RotateJob& job, TeamKind kind) {
@@ -65,7 +55,7 @@ Status rotate(const job::RotateJob& job, const Execution& execution) {
   const bool vectors = takes_vectors(work);
   const LaunchShape shape = launch_shape(work, vectors);
   RotateParameter parameter;
-  if (!fill(work, parameter)) return too_many_tables(where);
+  if (Status s = fill(where, work, parameter); !s) return s;
   return launch(where,
                 {kernel_of(job, vectors),
                  {static_cast<unsigned>(shape.blocks)},
@@ -73,13 +63,6 @@ Status rotate(const job::RotateJob& job, const Execution& execution) {
                  shape.shared_bytes,
                  execution.stream},
                 &parameter);
-}
-
-bool fill(const job::RowsJob& job, RowsParameter& parameter) {
-  parameter.job = job;
-  TablePacker packer(parameter.tables, kTableBytes);
-  pack_tables(parameter.job.rows, packer);
-  return packer.fits();
 }
 
 }  // namespace
@@ -95,8 +78,8 @@ Status run_rows(job::RowsJob& job, const Execution& execution) {
   if (job.batch == 0 || job.tokens == 0 || job.heads == 0 || job.pairs == 0) return {};
   const CurrentDevice current(where, job.device);
   if (!current.status().ok()) return current.status();
-  RowsParameter parameter;
-  if (!fill(job, parameter)) return too_many_tables(where);
+  RowsParameter parameter = {job, {}};
+  if (Status s = place_tables(where, job.device, parameter.tables, parameter.job.rows); !s) return s;
   return launch(where, {rows_kernel(job.dtype == DType::f64), {rows_blocks(job)}, kRowsThreads, 0, execution.stream}, &parameter);
 }
 

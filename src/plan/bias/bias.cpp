@@ -146,6 +146,7 @@ Status check_parameters(const BiasSource& bias, std::span<const double> numbers)
 
 BiasSource with_parameters(const BiasSource& bias, std::span<double> numbers) {
   BiasSource other = bias;
+  other.copies = nullptr;  // the numbers are those of a call
   switch (bias.scheme) {
     case BiasSource::Scheme::alibi:
       for (double& slope : numbers) slope = rounded(slope, bias.rounding);

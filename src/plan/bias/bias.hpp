@@ -20,6 +20,7 @@ struct BiasPlan {
   std::vector<double> slopes;            // Alibi
   std::vector<std::int64_t> thresholds;  // T5, DeBERTa: see buckets.hpp
   std::vector<math::Step> steps;         // Sandwich
+  DeviceCopies copies;                   // of the lists, on devices
 };
 
 /// Checks the spec (spec/bias.hpp) and computes. Lets no exception out.

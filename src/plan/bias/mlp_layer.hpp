@@ -19,9 +19,7 @@ struct MlpLayer {
 };
 
 PHASOR_HD inline std::int64_t layer_count(const MlpSource& mlp) { return mlp.width_count - 1; }
-PHASOR_HD inline MlpLayer first_layer(const MlpSource& mlp) {
-  return {mlp.widths[0], mlp.widths[1], 0, 0, mlp.widths[0] * mlp.widths[1]};
-}
+PHASOR_HD inline MlpLayer first_layer(const MlpSource& mlp) { return {mlp.widths[0], mlp.widths[1], 0, 0, mlp.widths[0] * mlp.widths[1]}; }
 /// The layer after, and before, layer `l`.
 PHASOR_HD inline MlpLayer next_layer(const MlpSource& mlp, const MlpLayer& layer, std::int64_t l) {
   const std::int64_t out = mlp.widths[l + 2];

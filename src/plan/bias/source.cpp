@@ -77,6 +77,7 @@ BiasSource source_of(const BiasPlan& plan) {
   BiasSource bias;
   bias.heads = plan.heads;
   bias.rows = plan.rows;
+  bias.copies = &plan.copies;
   std::visit(MakeSource{plan, bias}, plan.spec);
   return bias;
 }

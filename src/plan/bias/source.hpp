@@ -6,6 +6,7 @@
 
 #include "math/phase/phase.hpp"
 #include "phasor/bias.hpp"
+#include "plan/device_copies.hpp"
 
 namespace phasor::plan {
 
@@ -65,6 +66,7 @@ struct BiasSource {
   DistanceScale scale = DistanceScale::linear;  // DynamicMlp
   Window window;                                // 0 x 0: none
   Window trained;                               // SwinV2
+  const DeviceCopies* copies = nullptr;         // where devices keep the tables; null: they are not a plan's
 };
 
 /// The plan must outlive what comes out.

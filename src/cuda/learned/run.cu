@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Learned tables on a stream: a thread per channel looked up, a block per row whose gradients are summed.
+#include "cuda/device.hpp"
+#include "cuda/learned/lookup.hpp"
+#include "cuda/learned/scatter.hpp"
+#include "cuda/run.hpp"
+#include "cuda/threads.hpp"
+#include "cuda/tuning.hpp"
+
+namespace phasor::cuda {
+namespace {
+
+template <DType dtype>
+__global__ void __launch_bounds__(kItemThreads) lookup_channels(const __grid_constant__ job::LookupJob job) {
+  const int64_t step = int64_t{gridDim.x} * kItemThreads;
+  for (int64_t item = int64_t{blockIdx.x} * kItemThreads + threadIdx.x; item < lookup_items(job); item += step) {
+    lookup_channel<dtype>(job, item);
+  }
+}
+
+const void* kernel_of(DType dtype) {
+  if (dtype == DType::f64) return reinterpret_cast<const void*>(&lookup_channels<DType::f64>);
+  if (dtype == DType::f16) return reinterpret_cast<const void*>(&lookup_channels<DType::f16>);
+  if (dtype == DType::bf16) return reinterpret_cast<const void*>(&lookup_channels<DType::bf16>);
+  return reinterpret_cast<const void*>(&lookup_channels<DType::f32>);
+}
+
+__global__ void __launch_bounds__(kScatterThreads) scatter_rows(const __grid_constant__ job::ScatterJob job) {
+  __shared__ __align__(16) unsigned char memory[sizeof(ScatterRoom)];
+  BlockThreads block;
+  for (int64_t index = blockIdx.x; index < scatter_blocks(job); index += gridDim.x) {
+    scatter_block(job, index, *reinterpret_cast<ScatterRoom*>(memory), block);
+  }
+}
+
+}  // namespace
+
+Status run_lookup(job::LookupJob& job, const Execution& execution) {
+  const char* const where = "lookup_add";
+  if (job.target.out == nullptr || lookup_items(job) == 0) return {};
+  const CurrentDevice current(where, job.device);
+  if (!current.status().ok()) return current.status();
+  const unsigned blocks = blocks_for(lookup_items(job), kItemThreads);
+  return launch(where, {kernel_of(job.target.dtype), {blocks}, kItemThreads, 0, execution.stream}, &job);
+}
+
+Status run_scatter(job::ScatterJob& job, const Execution& execution) {
+  const char* const where = "scatter_gradient";
+  if (is_empty(job.table.shape) || is_empty(job.gradient.shape)) return {};
+  const CurrentDevice current(where, job.device);
+  if (!current.status().ok()) return current.status();
+  const auto kernel = reinterpret_cast<const void*>(&scatter_rows);
+  return launch(where, {kernel, {blocks_for(scatter_blocks(job), 1)}, kScatterThreads, 0, execution.stream}, &job);
+}
+
+}  // namespace phasor::cuda

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of src/cuda that neither rotate nor attend, run by the host, thread after thread, on jobs as kernels find them: with their
+// tables packed as in a parameter.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "cuda/additive/add.hpp"
+#include "cuda/bias/fill.hpp"
+#include "cuda/bias/gradient.hpp"
+#include "cuda/gradient/frequency.hpp"
+#include "cuda/gradient/phase.hpp"
+#include "cuda/gradient/position.hpp"
+#include "cuda/host_block.hpp"
+#include "cuda/learned/lookup.hpp"
+#include "cuda/learned/scatter.hpp"
+#include "cuda/tables.hpp"
+#include "cuda/threads.hpp"
+
+namespace phasor::test {
+
+/// A job with its tables in a parameter, and as a kernel makes it of that.
+template <class Job>
+struct PlacedJob {
+  explicit PlacedJob(const Job& given) : parameter(new cuda::Parameter<Job>{given, {}}), job(given) {
+    cuda::pack_tables(parameter->tables, parameter->job);
+    job = parameter->job;
+    cuda::each_table(job, cuda::FindTables{parameter->tables.data()});
+  }
+  std::unique_ptr<cuda::Parameter<Job>> parameter;
+  Job job;
+};
+
+struct HostSines {
+  template <class T>
+  static cuda::CosSin<T> of(const job::RowSource& rows, std::int64_t pair, std::int64_t axis, const cuda::RowPlace& place) {
+    return cuda::sinusoid<T>(rows, pair, axis, place);
+  }
+};
+struct HostLong {
+  static double kerple(const plan::BiasSource& bias, std::int64_t head, std::int64_t distance) {
+    return plan::kerple_value(bias, head, distance);
+  }
+  static math::DoubleDouble sandwich_sum(const plan::BiasSource& bias, std::int64_t distance) { return plan::sandwich_sum(bias, distance); }
+};
+
+/// body(item), the last first: nothing may depend on their order.
+template <class Body>
+void each_item(std::int64_t items, const Body& body) {
+  for (std::int64_t item = items; item-- > 0;) body(item);
+}
+
+inline Status add_on_host(job::AddJob& given, const Execution& /*execution*/) {
+  const PlacedJob<job::AddJob> placed(given);
+  const job::AddJob& job = placed.job;
+  const std::int64_t items = cuda::token_items(job);
+  each_item(job.target.out == nullptr ? 0 : job.batch * job.tokens * items, [&](std::int64_t item) {
+    if (job.target.dtype == DType::f32) cuda::add_item<DType::f32, HostSines>(job, items, item);
+    if (job.target.dtype == DType::f64) cuda::add_item<DType::f64, HostSines>(job, items, item);
+    if (job.target.dtype == DType::f16) cuda::add_item<DType::f16, HostSines>(job, items, item);
+    if (job.target.dtype == DType::bf16) cuda::add_item<DType::bf16, HostSines>(job, items, item);
+  });
+  return {};
+}
+
+inline Status lookup_on_host(job::LookupJob& job, const Execution& /*execution*/) {
+  each_item(job.target.out == nullptr ? 0 : cuda::lookup_items(job), [&](std::int64_t item) {
+    if (job.target.dtype == DType::f32) cuda::lookup_channel<DType::f32>(job, item);
+    if (job.target.dtype == DType::f64) cuda::lookup_channel<DType::f64>(job, item);
+    if (job.target.dtype == DType::f16) cuda::lookup_channel<DType::f16>(job, item);
+    if (job.target.dtype == DType::bf16) cuda::lookup_channel<DType::bf16>(job, item);
+  });
+  return {};
+}
+
+inline Status scatter_on_host(job::ScatterJob& job, const Execution& /*execution*/) {
+  cuda::ScatterRoom room;
+  HostBlock block{cuda::kScatterThreads};
+  const bool empty = cuda::is_empty(job.table.shape) || cuda::is_empty(job.gradient.shape);
+  each_item(empty ? 0 : cuda::scatter_blocks(job), [&](std::int64_t index) { cuda::scatter_block(job, index, room, block); });
+  return {};
+}
+
+inline Status phase_gradient_on_host(job::PhaseGradientJob& job, const Execution& /*execution*/) {
+  each_item(cuda::is_empty(job.out.shape) ? 0 : cuda::phase_items(job), [&](std::int64_t item) { cuda::phase_gradient_item(job, item); });
+  return {};
+}
+
+inline Status frequency_gradient_on_host(job::FrequencyGradientJob& given, const Execution& /*execution*/) {
+  const PlacedJob<job::FrequencyGradientJob> placed(given);
+  cuda::FrequencyRoom room;
+  HostBlock block{cuda::kFrequencyThreads};
+  each_item(cuda::is_empty(given.gradient.shape) ? 0 : cuda::frequency_blocks(given),
+            [&](std::int64_t index) { cuda::frequency_gradient_block(placed.job, index, room, block); });
+  return {};
+}
+
+inline Status position_gradient_on_host(job::PositionGradientJob& given, const Execution& /*execution*/) {
+  const PlacedJob<job::PositionGradientJob> placed(given);
+  each_item(cuda::position_items(given), [&](std::int64_t item) {
+    given.gradient.dtype == DType::f64 ? cuda::position_gradient_item<double>(placed.job, item)
+                                       : cuda::position_gradient_item<float>(placed.job, item);
+  });
+  return {};
+}
+
+inline Status fill_bias_on_host(const cuda::BiasWork& given) {
+  PlacedJob<cuda::BiasWork> placed(given);
+  cuda::BiasWork& work = placed.job;
+  if (!plan::has_perceptron(work.bias)) {
+    each_item(cuda::fill_items(work), [&](std::int64_t item) { cuda::fill_item<HostLong>(work, item); });
+    return {};
+  }
+  const std::int64_t numbers = cuda::read_size(given.bias.mlp);
+  work.together = cuda::distances_together(numbers);
+  std::vector<double> memory(static_cast<std::size_t>(numbers * work.together));
+  HostBlock block{cuda::kPerceptronThreads};
+  each_item((cuda::place_count(work) + work.together - 1) / work.together,
+            [&](std::int64_t index) { cuda::fill_perceptron_block(work, index, memory.data(), block); });
+  return {};
+}
+inline Status diagonal_on_host(job::DiagonalJob& job, const Execution& /*execution*/) { return fill_bias_on_host(cuda::work_of(job)); }
+inline Status block_on_host(job::BlockJob& job, const Execution& /*execution*/) { return fill_bias_on_host(cuda::work_of(job)); }
+
+inline Status bias_gradient_on_host(job::DiagonalGradientJob& given, const Execution& /*execution*/) {
+  const PlacedJob<job::DiagonalGradientJob> placed(given);
+  const job::DiagonalGradientJob& job = placed.job;
+  if (!plan::has_perceptron(job.bias)) {
+    cuda::TermRoom room;
+    HostBlock block{cuda::kGradientThreads};
+    each_item(job.sum.shape[3], [&](std::int64_t parameter) { cuda::gradient_block(job, parameter, room, block); });
+    return {};
+  }
+  const std::int64_t numbers = cuda::backward_size(given.bias.mlp, job.diagonal.shape[1]);
+  const std::int64_t together = cuda::distances_together(numbers);
+  std::vector<double> memory(static_cast<std::size_t>(numbers * together));
+  double sums[cuda::kPerceptronThreads];
+  HostBlock block{cuda::kPerceptronThreads};
+  each_item((job.sum.shape[3] + cuda::kPerceptronThreads - 1) / cuda::kPerceptronThreads,
+            [&](std::int64_t index) { cuda::perceptron_gradient_block(job, together, index, memory.data(), sums, block); });
+  return {};
+}
+
+}  // namespace phasor::test

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the CUDA kernels compute, run by the host, is what the CPU computes, bit for bit: random calls of everything but rotation and
+// attention.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "backend/backend.hpp"
+#include "cuda/host_operations.hpp"
+#include "cuda/random_operations.hpp"
+
+namespace phasor::test {
+namespace {
+
+/// The CPU's backend, with the kernels of CUDA in the place of its operations, while it lives.
+class CudaOperations {
+ public:
+  CudaOperations() : backend_(**backend::choose({})) {
+    backend_.add = add_on_host;
+    backend_.lookup = lookup_on_host;
+    backend_.scatter = scatter_on_host;
+    backend_.phase_gradient = phase_gradient_on_host;
+    backend_.frequency_gradient = frequency_gradient_on_host;
+    backend_.position_gradient = position_gradient_on_host;
+    backend_.bias_diagonal = diagonal_on_host;
+    backend_.bias_gradient = bias_gradient_on_host;
+    backend_.bias_fill = block_on_host;
+    before_ = backend::replace(DeviceKind::cpu, &backend_);
+  }
+  ~CudaOperations() { backend::replace(DeviceKind::cpu, before_); }
+  CudaOperations(const CudaOperations&) = delete;
+  CudaOperations& operator=(const CudaOperations&) = delete;
+
+ private:
+  backend::Backend backend_;
+  const backend::Backend* before_;
+};
+
+Status run_on(const RandomCall& call, std::vector<std::vector<std::byte>>& buffers) {
+  std::vector<std::byte*> memory;
+  for (auto& buffer : buffers) memory.push_back(buffer.data());
+  return call.run(memory, {}, {});
+}
+
+/// Of each kind, `least` or more are compared.
+void expect_bits_of_the_cpu(std::uint64_t first, std::uint64_t end, int least) {
+  std::map<std::string, int> compared;
+  for (std::uint64_t seed = first; seed < end; ++seed) {
+    const auto call = random_operation(seed);
+    if (!call) continue;
+    auto by_cpu = call->buffers;
+    auto by_cuda = call->buffers;
+    const Status cpu = run_on(*call, by_cpu);
+    Status cuda;
+    {
+      const CudaOperations operations;
+      cuda = run_on(*call, by_cuda);
+    }
+    ASSERT_EQ(cuda.message(), cpu.message()) << call->name << ", seed " << seed;
+    if (!cpu.ok()) continue;
+    ++compared[call->name];
+    for (std::size_t b = 0; b < by_cpu.size(); ++b) {
+      ASSERT_EQ(first_difference(by_cuda[b], by_cpu[b], call->elements[b]), "") << call->name << ", seed " << seed << ", buffer " << b;
+    }
+  }
+  for (const char* const name : kOperations) EXPECT_GE(compared[name], least) << name;
+}
+
+TEST(CudaOperationsOnHost, random_calls_give_the_bits_of_the_cpu) { expect_bits_of_the_cpu(1, 300, 3); }
+
+TEST(CudaOperationsOnHost, thousands_of_random_calls_give_the_bits_of_the_cpu) { expect_bits_of_the_cpu(300, 4000, 60); }
+
+}  // namespace
+}  // namespace phasor::test
