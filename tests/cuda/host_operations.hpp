@@ -138,7 +138,7 @@ inline Status bias_gradient_on_host(job::DiagonalGradientJob& given, const Execu
   double sums[cuda::kPerceptronThreads];
   HostBlock block{cuda::kPerceptronThreads};
   each_item((job.sum.shape[3] + cuda::kPerceptronThreads - 1) / cuda::kPerceptronThreads,
-            [&](std::int64_t index) { cuda::perceptron_gradient_block(job, together, index, memory.data(), sums, block); });
+            [&](std::int64_t index) { cuda::perceptron_gradient_block(job, index, {memory.data(), together, sums}, block); });
   return {};
 }
 

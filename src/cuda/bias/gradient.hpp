@@ -116,31 +116,38 @@ PHASOR_HD inline double with_distances(const job::DiagonalGradientJob& job, cons
   return sum;
 }
 
-/// The parameters from index * kPerceptronThreads on; `sums` has one for each of them.
+/// What a block works in: memory of so many distances together, and a sum per thread.
+struct PerceptronRoom {
+  double* memory;
+  int64_t together;
+  double* sums;
+};
+
+/// The parameters from index * kPerceptronThreads on.
 template <class Block>
-PHASOR_HD inline void perceptron_gradient_block(const job::DiagonalGradientJob& job, int64_t together, int64_t index, double* memory,
-                                                double* sums, Block& block) {
+PHASOR_HD inline void perceptron_gradient_block(const job::DiagonalGradientJob& job, int64_t index, const PerceptronRoom& room,
+                                                Block& block) {
   const int64_t parameter = index * kPerceptronThreads;
   const int64_t count = job.diagonal.shape[3];
   const int64_t heads = job.diagonal.shape[1];
   const plan::FireScale scale = plan::fire_scale(job.bias.fire, job.part.query_position);
   const auto is_there = [&](int thread) { return parameter + thread < job.sum.shape[3]; };
   block.each([&](int thread, int) {
-    if (is_there(thread)) sums[thread] = job::load_element(job.sum.data, job.sum.dtype, parameter + thread);
+    if (is_there(thread)) room.sums[thread] = job::load_element(job.sum.data, job.sum.dtype, parameter + thread);
   });
-  for (int64_t first = 0; first < count; first += together) {
-    const Perceptrons mlp(job.bias, memory, count - first < together ? count - first : together, heads);
+  for (int64_t first = 0; first < count; first += room.together) {
+    const Perceptrons mlp(job.bias, room.memory, count - first < room.together ? count - first : room.together, heads);
     mlp.forward(block, [&](int64_t d) { return plan::perceptron_inputs(job.bias, job.first_distance + first + d, scale); });
     mlp.backward(block, job.part.first_head, [&](int64_t d, int64_t head) {
       return plan::output_gradient(job.bias, diagonal_gradient(job, head, first + d), mlp.output(d, job.part.first_head + head));
     });
     block.each([&](int thread, int) {
       if (is_there(thread))
-        sums[thread] = with_distances(job, mlp, mlp_parameter_at(job.bias.mlp, parameter + thread), first, sums[thread]);
+        room.sums[thread] = with_distances(job, mlp, mlp_parameter_at(job.bias.mlp, parameter + thread), first, room.sums[thread]);
     });
   }
   block.each([&](int thread, int) {
-    if (is_there(thread)) job::store_element(job.sum.data, job.sum.dtype, parameter + thread, sums[thread]);
+    if (is_there(thread)) job::store_element(job.sum.data, job.sum.dtype, parameter + thread, room.sums[thread]);
   });
 }
 

@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kPerceptronThreads) sum_perceptrons(const __gr
   const GradientWork& job = job_of(parameter);
   BlockThreads block;
   for (int64_t index = blockIdx.x; index * kPerceptronThreads < job.sum.shape[3]; index += gridDim.x) {
-    perceptron_gradient_block(job, job.together, index, memory, sums, block);
+    perceptron_gradient_block(job, index, {memory, job.together, sums}, block);
   }
 }
 

@@ -23,19 +23,20 @@ struct ScatterRoom {
 PHASOR_HD inline int64_t scatter_parts(const job::ScatterJob& job) { return (job.table.shape[3] + kScatterThreads - 1) / kScatterThreads; }
 PHASOR_HD inline int64_t scatter_blocks(const job::ScatterJob& job) { return job.table.shape[1] * scatter_parts(job); }
 
-/// Adds the tokens found to one channel's sum.
-PHASOR_HD inline void add_found(const job::ScatterJob& job, const ScatterRoom& room, int64_t first_token, int64_t channel, double& sum,
-                                bool& any) {
+/// Adds the tokens found to the sum of one thread's channel.
+PHASOR_HD inline void add_found(const job::ScatterJob& job, int64_t first_token, int64_t channel, int thread, ScatterRoom& room) {
   const auto* words = reinterpret_cast<const std::uint64_t*>(room.is_of_row);
+  double sum = room.sums[thread];
   for (int word = 0; word < kScatterTokens / 8; ++word) {
     if (words[word] == 0) continue;
     for (int i = 8 * word; i < 8 * word + 8; ++i) {
       if (room.is_of_row[i] == 0) continue;
       const int64_t token = first_token + i;
       sum += job::value_at(job.gradient, token / job.gradient.shape[1], token % job.gradient.shape[1], channel);
-      any = true;
+      room.any[thread] = true;
     }
   }
+  room.sums[thread] = sum;
 }
 
 template <class Block>
@@ -59,7 +60,7 @@ PHASOR_HD inline void scatter_block(const job::ScatterJob& job, int64_t index, S
     });
     block.each([&](int thread, int) {
       if (first_channel + thread >= job.table.shape[3]) return;
-      add_found(job, room, first, first_channel + thread, room.sums[thread], room.any[thread]);
+      add_found(job, first, first_channel + thread, thread, room);
     });
   }
   block.each([&](int thread, int) {
