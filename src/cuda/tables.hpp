@@ -30,6 +30,8 @@ template <class Job>
 struct Parameter {
   Job job;
   TableRoom tables;
+
+  explicit Parameter(const Job& given) : job(given) {}  // the room is not cleared: that would take as long as the launch
 };
 
 // ---- Which tables a device reads: each(pointer, count, where their plan keeps copies) ----

@@ -23,7 +23,7 @@ namespace phasor::test {
 /// A job with its tables in a parameter, and as a kernel makes it of that.
 template <class Job>
 struct PlacedJob {
-  explicit PlacedJob(const Job& given) : parameter(new cuda::Parameter<Job>{given, {}}), job(given) {
+  explicit PlacedJob(const Job& given) : parameter(new cuda::Parameter<Job>(given)), job(given) {
     cuda::pack_tables(parameter->tables, parameter->job);
     job = parameter->job;
     cuda::each_table(job, cuda::FindTables{parameter->tables.data()});

@@ -43,7 +43,7 @@ Status run_add(job::AddJob& job, const Execution& execution) {
   if (job.target.out == nullptr || items == 0) return {};
   const CurrentDevice current(where, job.device);
   if (!current.status().ok()) return current.status();
-  Parameter<job::AddJob> parameter = {job, {}};
+  Parameter<job::AddJob> parameter(job);
   if (Status s = place_tables(where, job.device, parameter.tables, parameter.job); !s) return s;
   return launch(where, {kernel_of(job.target.dtype), {blocks_for(items, kItemThreads)}, kItemThreads, 0, execution.stream}, &parameter);
 }

@@ -72,7 +72,7 @@ std::size_t bytes_of_numbers(int64_t numbers) { return static_cast<std::size_t>(
 Status fill(const char* where, Device device, const BiasWork& work, const Execution& execution) {
   const CurrentDevice current(where, device);
   if (!current.status().ok()) return current.status();
-  Parameter<BiasWork> parameter = {work, {}};
+  Parameter<BiasWork> parameter(work);
   BiasWork& placed = parameter.job;
   const bool perceptron = plan::has_perceptron(work.bias);
   const int64_t numbers = perceptron ? read_size(work.bias.mlp) : 0;
@@ -101,7 +101,7 @@ Status run_bias_gradient(job::DiagonalGradientJob& job, const Execution& executi
   if (job.sum.shape[3] == 0) return {};
   const CurrentDevice current(where, job.device);
   if (!current.status().ok()) return current.status();
-  Parameter<GradientWork> parameter = {{job}, {}};
+  Parameter<GradientWork> parameter(GradientWork{job});
   GradientWork& placed = parameter.job;
   const bool perceptron = plan::has_perceptron(job.bias);
   const int64_t numbers = perceptron ? backward_size(job.bias.mlp, job.diagonal.shape[1]) : 0;

@@ -53,7 +53,7 @@ Status run_frequency_gradient(job::FrequencyGradientJob& job, const Execution& e
   if (is_empty(job.gradient.shape)) return {};
   const CurrentDevice current(where, job.device);
   if (!current.status().ok()) return current.status();
-  Parameter<job::FrequencyGradientJob> parameter = {job, {}};
+  Parameter<job::FrequencyGradientJob> parameter(job);
   if (Status s = place_tables(where, job.device, parameter.tables, parameter.job); !s) return s;
   const auto kernel = reinterpret_cast<const void*>(&frequency_gradients);
   return launch(where, {kernel, {blocks_for(frequency_blocks(job), 1)}, kFrequencyThreads, 0, execution.stream}, &parameter);
@@ -64,7 +64,7 @@ Status run_position_gradient(job::PositionGradientJob& job, const Execution& exe
   if (position_items(job) == 0) return {};
   const CurrentDevice current(where, job.device);
   if (!current.status().ok()) return current.status();
-  Parameter<job::PositionGradientJob> parameter = {job, {}};
+  Parameter<job::PositionGradientJob> parameter(job);
   if (Status s = place_tables(where, job.device, parameter.tables, parameter.job); !s) return s;
   const auto kernel = job.gradient.dtype == DType::f64 ? reinterpret_cast<const void*>(&position_gradients<double>)
                                                        : reinterpret_cast<const void*>(&position_gradients<float>);

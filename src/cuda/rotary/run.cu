@@ -78,7 +78,7 @@ Status run_rows(job::RowsJob& job, const Execution& execution) {
   if (job.batch == 0 || job.tokens == 0 || job.heads == 0 || job.pairs == 0) return {};
   const CurrentDevice current(where, job.device);
   if (!current.status().ok()) return current.status();
-  RowsParameter parameter = {job, {}};
+  RowsParameter parameter(job);
   if (Status s = place_tables(where, job.device, parameter.tables, parameter.job.rows); !s) return s;
   return launch(where, {rows_kernel(job.dtype == DType::f64), {rows_blocks(job)}, kRowsThreads, 0, execution.stream}, &parameter);
 }
