@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "phasor/result.hpp"
+#include "phasor/tensor_view.hpp"
 
 namespace phasor {
 
@@ -18,6 +19,9 @@ Result<std::string_view> active_target();
 
 /// Uses `name` from now on in every thread; "" goes back to the default. An unknown name changes nothing.
 Status force_target(std::string_view name);
+
+/// Whether this build has kernels for memory on such a device; whether the machine has the device, the first call says.
+bool has_backend(DeviceKind kind);
 
 /// The version of the library, "0.1.0".
 std::string_view version();

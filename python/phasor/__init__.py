@@ -4,6 +4,13 @@
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
+from phasor import _cuda
+
+if _why_without_cuda := _cuda.take():  # before anything imports the core
+    from phasor._core import set_cuda_advice as _set_cuda_advice
+
+    _set_cuda_advice(_why_without_cuda)
+
 from phasor import analysis, plot, positions
 from phasor._additive import (
     BandLadder,

@@ -120,6 +120,11 @@ def _token_shape(positions: Any, where: str) -> tuple[int, ...]:
     return shape[1:] if len(shape) == 3 else shape
 
 
+def _host_number(x: Array, amplitude: float) -> Array:
+    """A number as the operators take it: beside x, but of a GPU on the host, from where it is read."""
+    return x.new_tensor(amplitude, dtype=torch_dtype("float64"), device="cpu" if x.is_cuda else x.device)
+
+
 def _number(amplitude: Any) -> float | None:
     return None if amplitude is None else float(amplitude)
 
@@ -201,7 +206,7 @@ class Sinusoidal:
         if is_torch(x):
             at, first = torch_backend().positions_and_first(positions, x)
             # A tensor may be one that learns.
-            factor = amplitude if amplitude is None or is_torch(amplitude) else x.new_tensor(amplitude, dtype=torch_dtype("float64"))
+            factor = amplitude if amplitude is None or is_torch(amplitude) else _host_number(x, amplitude)
             return self._torch_operators().add_sinusoidal(x, self._text, at, first, factor)
         ungraded("Sinusoidal.add", positions, amplitude)
         out = new_like(x)

@@ -89,10 +89,38 @@ def _is_jax(x: object) -> bool:
     return type(x).__module__.startswith("jax")
 
 
+_GPU_KINDS = (2, 13)  # DLPack's CUDA, and its managed memory
+
+
+def gpu_of(x: Any) -> int | None:
+    """The number of the GPU that an array is on; None on the CPU."""
+    if x is None or isinstance(x, np.ndarray) or not hasattr(x, "__dlpack_device__"):
+        return None
+    kind, index = x.__dlpack_device__()
+    return int(index) if kind in _GPU_KINDS else None
+
+
+def empty_on_gpu(shape: tuple[int, ...], dtype: Any, like: Array) -> Array:
+    """Memory of that shape on the GPU of `like`: CuPy's for its arrays, else PyTorch's, which hands it on in the order of its stream."""
+    if type(like).__module__.startswith("cupy"):
+        import cupy
+
+        with cupy.cuda.Device(gpu_of(like)):
+            return cupy.empty(shape, dtype)
+    try:
+        import torch
+    except ImportError:
+        raise NotImplementedError(f"{type(like).__name__} on a GPU: a result on it needs memory of PyTorch, wanted that installed") from None
+    torch_backend()  # from now on such arrays come on its stream
+    return torch.empty(shape, dtype=getattr(torch, np.dtype(dtype).name), device=f"cuda:{gpu_of(like)}")
+
+
 def empty_like(x: Array) -> Array:
     """Memory for a result of x's shape and dtype; strides as x's where its library keeps them."""
     if isinstance(x, np.ndarray):
         return np.empty_like(x)
+    if gpu_of(x) is not None:
+        return empty_on_gpu(tuple(x.shape), x.dtype, x)
     if _is_jax(x):
         return np.empty(x.shape, x.dtype)  # jax.numpy arrays cannot be written: see returned()
     if hasattr(x, "__array_namespace__"):
@@ -104,6 +132,10 @@ def empty_like(x: Array) -> Array:
 
 def returned(x: Array, out: Array) -> Array:
     """The result as an array of x's library."""
+    if _is_jax(x) and is_torch(out):
+        import jax
+
+        return jax.dlpack.from_dlpack(out)
     if _is_jax(x) and isinstance(out, np.ndarray):
         import jax.numpy as jnp
 

@@ -329,3 +329,14 @@ def active_target() -> str: ...
 def force_target(name: str) -> None: ...
 
 def version() -> str: ...
+
+def has_cuda() -> bool:
+    """Whether this build has kernels for memory of CUDA."""
+
+def cuda_advice() -> str:
+    """
+    What is said when memory is on a GPU and this build has no kernels for it.
+    """
+
+def set_cuda_advice(advice: str) -> None:
+    """Changes that."""

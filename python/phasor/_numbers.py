@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from phasor import _core
-from phasor._arrays import Array, empty_like, is_torch
+from phasor._arrays import Array, empty_like, empty_on_gpu, gpu_of, is_torch
 
 __all__ = [
     "empty",
@@ -82,12 +82,13 @@ def _numpy_dtype(dtype: Any) -> np.dtype:
 
 
 def empty(shape: tuple[int, ...], dtype: Any, like: Any = None) -> Array:
-    """Memory of that shape: a PyTorch tensor where `like` or the dtype is PyTorch's, else a NumPy array. dtype None: float32."""
+    """Memory of that shape beside `like`: a PyTorch tensor where that or the dtype is PyTorch's, else a NumPy array. dtype None: float32."""
     if is_torch(like) or type(dtype).__module__ == "torch":
         import torch
 
-        return torch.empty(shape, dtype=torch_dtype(dtype))
-    return np.empty(shape, _numpy_dtype(dtype))
+        return torch.empty(shape, dtype=torch_dtype(dtype), device=like.device if is_torch(like) else None)
+    dtype = _numpy_dtype(dtype)
+    return np.empty(shape, dtype) if gpu_of(like) is None else empty_on_gpu(shape, dtype, like)
 
 
 def torch_dtype(dtype: Any) -> Any:

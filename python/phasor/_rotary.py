@@ -167,7 +167,7 @@ class Rotary:
             at = positions_argument([at])
         shape = tuple(at.shape[1:] if len(at.shape) == 3 else at.shape)
         heads = getattr(self._spec.scaling, "heads", 1)
-        cos, sin = (empty((*shape, heads, values), dtype) for _ in range(2))
+        cos, sin = (empty((*shape, heads, values), dtype, at) for _ in range(2))
         if len(shape) == 1:
             self._core.cos_sin(at, cos[None], sin[None])
         else:

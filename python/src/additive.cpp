@@ -25,16 +25,16 @@ using nb::literals::operator""_a;
 void fill(const Sinusoidal& sinusoidal, nb::handle out, nb::handle positions, std::optional<double> amplitude) {
   const TokensArgument to(out, "out", Access::write);
   const PositionsArgument at(positions);
-  run_unlocked(elements_of(to.get()), [&](const Runner& runner) {
-    return sinusoidal.fill(to.get(), at.get(), {.amplitude = amplitude, .execution = {.runner = runner}});
+  run_unlocked(common_place({to.place(), at.place()}), elements_of(to.get()), [&](const Execution& execution) {
+    return sinusoidal.fill(to.get(), at.get(), {.amplitude = amplitude, .execution = execution});
   });
 }
 
 void add(const Sinusoidal& sinusoidal, nb::handle x, nb::handle positions, nb::handle out, std::optional<double> amplitude) {
   const TokensInOut tokens(x, out, "x");
   const PositionsArgument at(positions);
-  run_unlocked(tokens.elements(), [&](const Runner& runner) {
-    return sinusoidal.add(tokens.get(), at.get(), {.amplitude = amplitude, .execution = {.runner = runner}});
+  run_unlocked(common_place({tokens.place(), at.place()}), tokens.elements(), [&](const Execution& execution) {
+    return sinusoidal.add(tokens.get(), at.get(), {.amplitude = amplitude, .execution = execution});
   });
 }
 

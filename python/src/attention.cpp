@@ -29,6 +29,11 @@ struct Tensors {
   TensorView write(nb::handle object, const char* name) {
     return object.is_none() ? TensorView() : tensor_of(arrays.emplace_back(array_of(object, name, Access::write)), name);
   }
+  Place place() const {
+    Place common{};
+    for (const Array& array : arrays) common = common_place({common, array.place});
+    return common;
+  }
   AttentionInputs inputs(nb::handle qkv) { return {read(qkv[0], "q"), read(qkv[1], "k"), read(qkv[2], "v")}; }
 };
 
@@ -57,8 +62,8 @@ void forward(nb::handle qkv, const Attention& plan, const nb::dict& given, nb::h
   const AttentionInputs inputs = tensors.inputs(qkv);
   call.check_mask(inputs);
   const AttentionOutputs outputs = {tensors.write(out, "out"), tensors.write(lse, "lse")};
-  run_unlocked(work_of(inputs), [&](const Runner& runner) {
-    call.spec.execution.runner = runner;
+  run_unlocked(tensors.place(), work_of(inputs), [&](const Execution& execution) {
+    call.spec.execution = execution;
     Blocks blocks;
     return attention(inputs, call.spec, outputs, blocks.workspace());
   });
@@ -80,8 +85,8 @@ void backward(nb::handle qkv, const Attention& plan, const nb::dict& dict, nb::h
                                      .content_shift = tensors.write(gradients[3], "content_shift gradient"),
                                      .sinks = tensors.write(gradients[4], "sinks gradient"),
                                      .terms = call.gradients};
-  run_unlocked(work_of(inputs), [&](const Runner& runner) {
-    call.spec.execution.runner = runner;
+  run_unlocked(tensors.place(), work_of(inputs), [&](const Execution& execution) {
+    call.spec.execution = execution;
     Blocks blocks;
     return attention_backward(inputs, call.spec, given, wanted, blocks.workspace());
   });
@@ -95,8 +100,8 @@ void weights(nb::handle qkv, const Attention& plan, const nb::dict& given, nb::h
   call.check_mask(inputs);
   const AttentionRows rows = {nb::cast<std::int64_t>(first[0]), nb::cast<std::int64_t>(first[1]), nb::cast<std::int64_t>(first[2])};
   const AttentionWeights wanted = {tensors.write(out, "weights"), tensors.write(factors, "factors")};
-  run_unlocked(work_of(inputs), [&](const Runner& runner) {
-    call.spec.execution.runner = runner;
+  run_unlocked(tensors.place(), work_of(inputs), [&](const Execution& execution) {
+    call.spec.execution = execution;
     Blocks blocks;
     return attention_weights(inputs, call.spec, rows, wanted, blocks.workspace());
   });
@@ -107,7 +112,7 @@ void merge(nb::handle parts, nb::handle out, nb::handle lse) {
   std::vector<AttentionPart> views;
   for (const nb::handle part : parts) views.push_back({tensors.read(part[0], "out of a part"), tensors.read(part[1], "lse of a part")});
   const AttentionOutputs outputs = {tensors.write(out, "out"), tensors.write(lse, "lse")};
-  run_unlocked(0, [&](const Runner& runner) { return merge_attention(views, outputs, {.runner = runner}); });
+  run_unlocked(tensors.place(), 0, [&](const Execution& execution) { return merge_attention(views, outputs, execution); });
 }
 
 nb::dict explain(nb::handle qkv, const Attention& plan, const nb::dict& given) {

@@ -19,6 +19,7 @@ void read_seed(nb::handle object, AttentionTensors& out) {
   if (array.dtype.bits != 64 || array.ndim != 1 || array.shape[0] != 2) {
     raise(PyExc_ValueError, "attention: dropout_seed is another array than two integers of 64 bits, wanted seed and offset");
   }
+  if (array.place.on_gpu()) raise(PyExc_ValueError, "attention: dropout_seed is on a GPU, wanted memory of the CPU");
   const auto* const pair = static_cast<const std::int64_t*>(array.data);
   out.dropout_seed = static_cast<std::uint64_t>(pair[0]);
   out.dropout_offset = static_cast<std::uint64_t>(pair[array.strides[0]]);
@@ -61,7 +62,7 @@ KeyMask AttentionCall::key_mask(nb::handle mask) {
   const Array& array = arrays_.emplace_back(array_of(mask, "key_mask", Access::read));
   if (array.dtype.bits != 8 || array.ndim != 2) raise(PyExc_TypeError, "key_mask: wanted (B, Tk) of bool or uint8");
   mask_shape_ = {array.shape[0], array.shape[1]};
-  return {static_cast<const std::uint8_t*>(array.data), {array.strides[0], array.strides[1]}};
+  return {static_cast<const std::uint8_t*>(array.data), {array.strides[0], array.strides[1]}, array.place.device};
 }
 
 void AttentionCall::check_mask(const AttentionInputs& inputs) const {

@@ -18,13 +18,13 @@ void fill(const Bias& bias, nb::handle out, nb::handle queries, nb::handle keys,
   const BiasArgument to(out, "out", Access::write, Shape::scores);
   const PositionsArgument q(queries, "q_positions");
   const PositionsArgument k(keys, "k_positions");
-  run_unlocked(0, [&](const Runner& /*runner*/) { return bias.fill(to.get(), q.get(), k.get(), first_head); });
+  run_unlocked(to.place(), 0, [&](const Execution& /*execution*/) { return bias.fill(to.get(), q.get(), k.get(), first_head); });
 }
 
 void diagonal(const Bias& bias, nb::handle out, std::int64_t first_distance, std::int64_t first_head, std::int64_t query_position) {
   const BiasArgument to(out, "out", Access::write, Shape::diagonal);
   const BiasPart part{.first_head = first_head, .query_position = query_position};
-  run_unlocked(0, [&](const Runner& /*runner*/) { return bias.diagonal(to.get(), first_distance, part); });
+  run_unlocked(to.place(), 0, [&](const Execution& /*execution*/) { return bias.diagonal(to.get(), first_distance, part); });
 }
 
 std::vector<double> gradient(const Bias& bias, nb::handle diagonal, std::int64_t first_distance, std::int64_t first_head,
@@ -32,7 +32,7 @@ std::vector<double> gradient(const Bias& bias, nb::handle diagonal, std::int64_t
   const BiasArgument from(diagonal, "diagonal", Access::read, Shape::diagonal);
   const BiasPart part{.first_head = first_head, .query_position = query_position};
   std::vector<double> sum(static_cast<std::size_t>(bias.parameter_count()), 0.0);
-  run_unlocked(0, [&](const Runner& /*runner*/) { return bias.gradient(sum, from.get(), first_distance, part); });
+  run_unlocked(from.place(), 0, [&](const Execution& /*execution*/) { return bias.gradient(sum, from.get(), first_distance, part); });
   return sum;
 }
 
@@ -40,7 +40,7 @@ void fill_xl(nb::handle out, nb::handle spec, nb::handle distances) {
   const TokensArgument to(out, "out", Access::write);
   const PositionsArgument at(distances, "distances");
   const auto sinusoids = read<XlSinusoids>(spec, "XlSinusoids");
-  run_unlocked(0, [&](const Runner& /*runner*/) { return fill_xl_sinusoids(to.get(), sinusoids, at.get()); });
+  run_unlocked(to.place(), 0, [&](const Execution& /*execution*/) { return fill_xl_sinusoids(to.get(), sinusoids, at.get()); });
 }
 
 }  // namespace

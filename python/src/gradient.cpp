@@ -19,25 +19,26 @@ void by_phase(nb::handle out, nb::handle rotated, nb::handle gradient, const Tab
   const Tensor to(out, "out", Access::write);
   const Tensor y(rotated, "rotated", Access::read);
   const Tensor g(gradient, "gradient", Access::read);
-  run_unlocked(elements_of(y.view) + elements_of(g.view), [&](const Runner& runner) {
-    const PhaseGradientOptions options{.accumulate = accumulate ? Accumulate::add : Accumulate::replace, .execution = {.runner = runner}};
+  const Place place = common_place({to.array.place, y.array.place, g.array.place});
+  run_unlocked(place, elements_of(y.view) + elements_of(g.view), [&](const Execution& execution) {
+    const PhaseGradientOptions options{.accumulate = accumulate ? Accumulate::add : Accumulate::replace, .execution = execution};
     return phase_gradient(to.view, y.view, g.view, layout, options);
   });
 }
 
 void by_frequency(const Rotary& rotary, nb::handle sum, nb::handle phase_gradient, nb::handle positions) {
-  const RealsArgument to(sum, "sum", Access::write);
+  const NumbersOut to(sum, "sum");
   const Tensor from(phase_gradient, "phase_gradient", Access::read);
   const PositionsArgument at(positions);
-  run_unlocked(elements_of(from.view),
-               [&](const Runner& runner) { return rotary.frequency_gradient(to.get(), from.view, at.get(), {.runner = runner}); });
+  run_unlocked(common_place({to.place(), from.array.place, at.place()}), elements_of(from.view),
+               [&](const Execution& execution) { return rotary.frequency_gradient(to.get(), from.view, at.get(), execution); });
 }
 
 void by_position(const Rotary& rotary, nb::handle out, nb::handle phase_gradient) {
   const PositionsOut to(out);
   const Tensor from(phase_gradient, "phase_gradient", Access::read);
-  run_unlocked(elements_of(from.view),
-               [&](const Runner& runner) { return rotary.position_gradient(to.get(), from.view, {.runner = runner}); });
+  run_unlocked(common_place({to.place(), from.array.place}), elements_of(from.view),
+               [&](const Execution& execution) { return rotary.position_gradient(to.get(), from.view, execution); });
 }
 
 }  // namespace

@@ -29,8 +29,10 @@ void add_rows(nb::handle x, nb::handle table, nb::handle positions, nb::handle o
   }
   std::vector<ConstTensorView> tables;
   for (const TokensArgument& one : arguments) tables.emplace_back(one.get());
-  run_unlocked(tokens.elements(), [&](const Runner& runner) {
-    return lookup_add(tokens.get(), tables, at.get(), {.offset = offset, .execution = {.runner = runner}});
+  Place place = common_place({tokens.place(), at.place()});
+  for (const TokensArgument& one : arguments) place = common_place({place, one.place()});
+  run_unlocked(place, tokens.elements(), [&](const Execution& execution) {
+    return lookup_add(tokens.get(), tables, at.get(), {.offset = offset, .execution = execution});
   });
 }
 
@@ -39,23 +41,22 @@ void scatter(nb::handle table_gradient, nb::handle gradient, nb::handle position
   const TokensArgument to(table_gradient, "table_gradient", Access::write);
   const TokensArgument from(gradient, "gradient", Access::read);
   const PositionsArgument at(positions);
-  run_unlocked(elements_of(from.get()), [&](const Runner& runner) {
-    return scatter_gradient(to.get(), from.get(), at.get(),
-                            {.offset = offset, .padding_row = padding_row, .execution = {.runner = runner}});
+  run_unlocked(common_place({to.place(), from.place(), at.place()}), elements_of(from.get()), [&](const Execution& execution) {
+    return scatter_gradient(to.get(), from.get(), at.get(), {.offset = offset, .padding_row = padding_row, .execution = execution});
   });
 }
 
 void hierarchical(nb::handle out, nb::handle table, double alpha) {
   const TokensArgument to(out, "out", Access::write);
   const TokensArgument from(table, "table", Access::read);
-  run_unlocked(0, [&](const Runner& /*runner*/) { return fill_hierarchical(to.get(), from.get(), alpha); });
+  run_unlocked(to.place(), 0, [&](const Execution& /*execution*/) { return fill_hierarchical(to.get(), from.get(), alpha); });
 }
 
 void resample(nb::handle out, nb::handle table, nb::handle kernel, bool align_corners) {
   const TokensArgument to(out, "out", Access::write);
   const TokensArgument from(table, "table", Access::read);
   const Resampling resampling{.kernel = read<Resampling::Kernel>(kernel, "kernel"), .align_corners = align_corners};
-  run_unlocked(0, [&](const Runner& /*runner*/) { return resample_table(to.get(), from.get(), resampling); });
+  run_unlocked(to.place(), 0, [&](const Execution& /*execution*/) { return resample_table(to.get(), from.get(), resampling); });
 }
 
 /// The bytes, the name of their dtype, rows and width.

@@ -37,11 +37,12 @@ void apply(const Rotary& rotary, nb::handle q, nb::handle k, nb::handle position
   std::optional<InOutArgument> k_view;
   if (both) k_view.emplace(k, k_out, "k", sign);
   ApplyOptions options{.direction = direction_of(direction)};
-  const auto work = [&](const Runner& runner) {
-    options.execution.runner = runner;
+  const Place place = common_place({q_view.place(), both ? k_view->place() : Place{}, at.place()});
+  const auto work = [&](const Execution& execution) {
+    options.execution = execution;
     return both ? rotary.apply(q_view.get(), k_view->get(), at.get(), options) : rotary.apply(q_view.get(), at.get(), options);
   };
-  run_unlocked(q_view.elements() + (both ? k_view->elements() : 0), work, Gil::kept_if_short);
+  run_unlocked(place, q_view.elements() + (both ? k_view->elements() : 0), work, Gil::kept_if_short);
 }
 
 /// In place on PyTorch tensors, when nothing of PyTorch needs to know but their version counters; else false, and nothing is done.
@@ -69,8 +70,8 @@ void cos_sin(const Rotary& rotary, nb::handle positions, nb::handle cos, nb::han
   const TensorView cos_view = table_of(cos_array, "cos");
   const TensorView sin_view = table_of(sin_array, "sin");
   const PositionsArgument at(positions);
-  run_unlocked(elements_of(cos_view),
-               [&](const Runner& runner) { return rotary.cos_sin(at.get(), cos_view, sin_view, {.execution = {.runner = runner}}); });
+  run_unlocked(common_place({cos_array.place, sin_array.place, at.place()}), elements_of(cos_view),
+               [&](const Execution& execution) { return rotary.cos_sin(at.get(), cos_view, sin_view, {.execution = execution}); });
 }
 
 struct Tables {
@@ -92,8 +93,9 @@ void apply_tables(nb::handle q, nb::handle k, nb::handle cos, nb::handle sin, co
   if (both) k_view.emplace(k, k_out, "k", sign);
   const Tables tables(cos, sin, sign);
   ApplyOptions options{.direction = direction_of(direction)};
-  run_unlocked(q_view.elements() + (both ? k_view->elements() : 0), [&](const Runner& runner) {
-    options.execution.runner = runner;
+  const Place place = common_place({q_view.place(), both ? k_view->place() : Place{}, tables.cos_array.place, tables.sin_array.place});
+  run_unlocked(place, q_view.elements() + (both ? k_view->elements() : 0), [&](const Execution& execution) {
+    options.execution = execution;
     return both ? apply_rotary(q_view.get(), k_view->get(), tables.cosines, tables.sines, layout, options)
                 : apply_rotary(q_view.get(), tables.cosines, tables.sines, layout, options);
   });
@@ -103,8 +105,8 @@ void move_keys(const Rotary& from, const Rotary& to, nb::handle k, nb::handle fr
   const InOutArgument k_view(k, k_out, "k");
   const PositionsArgument before(from_positions, "from_positions");
   const PositionsArgument after(to_positions, "to_positions");
-  run_unlocked(k_view.elements(), [&](const Runner& runner) {
-    return rerotate(k_view.get(), {from, before.get()}, {to, after.get()}, {.execution = {.runner = runner}});
+  run_unlocked(common_place({k_view.place(), before.place(), after.place()}), k_view.elements(), [&](const Execution& execution) {
+    return rerotate(k_view.get(), {from, before.get()}, {to, after.get()}, {.execution = execution});
   });
 }
 
@@ -114,6 +116,7 @@ std::vector<std::int64_t> words_of(const Rotary& rotary) { return value_of(words
 nb::object rotary_from_words(nb::handle object, nb::dict cache) {
   const Array array = array_of(object, "words", Access::read, Sign::as_in_memory);  // made by phasor._torch
   const bool words = array.ndim == 1 && array.dtype == nb::dtype<std::int64_t>() && (array.strides[0] == 1 || array.shape[0] <= 1);
+  if (array.place.on_gpu()) raise(PyExc_ValueError, "rotary_from_words: words are on a GPU, wanted memory of the CPU");
   if (!words) raise(PyExc_TypeError, "rotary_from_words: wanted a contiguous list of int64");
   const nb::bytes key(static_cast<const char*>(array.data), static_cast<std::size_t>(array.shape[0]) * sizeof(std::int64_t));
   if (PyObject* found = PyDict_GetItemWithError(cache.ptr(), key.ptr()); found != nullptr) return nb::borrow(found);

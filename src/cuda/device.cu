@@ -5,11 +5,27 @@
 #include <string>
 
 namespace phasor::cuda {
+namespace {
+
+/// Which driver this build needs, where the error is that there is no such driver; empty for other errors.
+std::string driver_needed(cudaError_t error) {
+  if (error != cudaErrorInsufficientDriver && error != cudaErrorNoDevice && error != cudaErrorSystemDriverMismatch) return "";
+  constexpr int kMajor = CUDART_VERSION / 1000;
+  constexpr int kDriver = kMajor >= 13 ? 580 : 525;  // the first that runs programs of this major version
+  int here = 0;                                      // of CUDA, as 1000 major + 10 minor; 0: there is no driver
+  if (cudaDriverGetVersion(&here) != cudaSuccess) here = 0;
+  const std::string found =
+      here == 0 ? "there is none" : "here is that of CUDA " + std::to_string(here / 1000) + "." + std::to_string(here % 1000 / 10);
+  return "; wanted a GPU and the NVIDIA driver of CUDA " + std::to_string(kMajor) + " (" + std::to_string(kDriver) + " or newer), " + found;
+}
+
+}  // namespace
 
 Status status_of(const char* where, cudaError_t error) {
   if (error == cudaSuccess) return {};
   if (error == cudaErrorMemoryAllocation) return Status::out_of_memory();
-  return Status::unsupported(std::string(where) + ": CUDA says " + cudaGetErrorName(error) + ": " + cudaGetErrorString(error));
+  return Status::unsupported(std::string(where) + ": CUDA says " + cudaGetErrorName(error) + ": " + cudaGetErrorString(error) +
+                             driver_needed(error));
 }
 
 CurrentDevice::CurrentDevice(const char* where, Device device) {

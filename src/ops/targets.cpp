@@ -2,6 +2,7 @@
 // Targets and version: what a program may ask about the library itself.
 #include "phasor/targets.hpp"
 
+#include "backend/backend.hpp"
 #include "cpu/common/targets.hpp"
 
 namespace phasor {
@@ -22,6 +23,8 @@ Result<std::string_view> active_target() {
 }
 
 Status force_target(std::string_view name) { return cpu::force(name); }
+
+bool has_backend(DeviceKind kind) { return backend::choose({.kind = kind}).ok(); }
 
 std::string_view version() { return PHASOR_VERSION; }
 

@@ -33,6 +33,12 @@ def _where(positions: Tensor | None, first: int) -> Tensor | int:
     return first if positions is None else positions
 
 
+def _check_amplitude(x: Tensor, amplitude: Tensor | None) -> None:
+    """A number of the host is on no device, as in PyTorch."""
+    if amplitude is not None and not (amplitude.device.type == "cpu" and amplitude.ndim == 0 and x.device.type == "cuda"):
+        checks.one_device("add_sinusoidal", x=x, amplitude=amplitude)
+
+
 def _check_tokens(where: str, x: Tensor, positions: Tensor | None) -> None:
     checks.tokens(where, "x", x)
     if positions is not None:
@@ -40,7 +46,7 @@ def _check_tokens(where: str, x: Tensor, positions: Tensor | None) -> None:
 
 
 def _sinusoidal(positions: Tensor, spec: str, dtype: torch.dtype) -> Tensor:
-    out = torch.empty(_encoding_shape(positions, spec), dtype=dtype)
+    out = positions.new_empty(_encoding_shape(positions, spec), dtype=dtype)
     sinusoidal_of(spec).fill(out, positions, None)
     return out
 
@@ -52,6 +58,7 @@ def _encoding_shape(positions: Tensor, spec: str) -> tuple[int, ...]:
 
 def _add_sinusoidal(x: Tensor, spec: str, positions: Tensor | None, first: int, amplitude: Tensor | None) -> Tensor:
     _check_tokens("add_sinusoidal", x, positions)
+    _check_amplitude(x, amplitude)
     out = torch.empty_like(x)
     sinusoidal_of(spec).add(x, _where(positions, first), out, None if amplitude is None else float(amplitude))
     return out
@@ -60,7 +67,7 @@ def _add_sinusoidal(x: Tensor, spec: str, positions: Tensor | None, first: int, 
 def _amplitude_gradient(gradient: Tensor, spec: str, positions: Tensor | None, first: int) -> Tensor:
     checks.tokens("sinusoidal_amplitude_gradient", "gradient", gradient)
     value = sinusoidal_of(spec).amplitude_gradient(dense(gradient), _where(positions, first))
-    return torch.empty((), dtype=torch.float64).fill_(value)  # torch.tensor would be lifted to the level of a transform
+    return gradient.new_empty((), dtype=torch.float64).fill_(value)  # torch.tensor would be lifted to the level of a transform
 
 
 def _lookup_add(x: Tensor, table: Tensor, positions: Tensor | None, first: int, offset: int, padding_row: int | None) -> Tensor:
@@ -80,14 +87,14 @@ def _check_lookup(x: Tensor, table: Tensor, positions: Tensor | None) -> None:
 
 def _lookup_gradient(gradient: Tensor, table: Tensor, positions: Tensor | None, first: int, offset: int, padding_row: int | None) -> Tensor:
     checks.tokens("lookup_gradient", "gradient", gradient)
-    out = torch.zeros(table.shape, dtype=table.dtype)
+    out = gradient.new_zeros(table.shape, dtype=table.dtype)
     _core.scatter_gradient(out, dense(gradient), _where(positions, first), offset, padding_row)
     return out
 
 
 def _hierarchical_table(table: Tensor, rows: int, alpha: float) -> Tensor:
     checks.tokens("hierarchical_table", "table", table)
-    out = torch.empty((rows, table.shape[1]), dtype=table.dtype)
+    out = table.new_empty((rows, table.shape[1]))
     _core.fill_hierarchical(out, table, alpha)
     return out
 
@@ -111,7 +118,7 @@ def _(positions: Tensor, spec: str, dtype: torch.dtype) -> Tensor:
 @torch.library.register_fake("phasor::add_sinusoidal", lib=LIBRARY)
 def _(x: Tensor, spec: str, positions: Tensor | None, first: int, amplitude: Tensor | None) -> Tensor:
     _check_tokens("add_sinusoidal", x, positions)
-    checks.one_device("add_sinusoidal", x=x, amplitude=amplitude)
+    _check_amplitude(x, amplitude)
     sinusoidal_of(spec)
     return torch.empty_like(x)
 

@@ -40,8 +40,8 @@ def _out_dtype(q: Tensor, name: str | None) -> torch.dtype:
 
 
 def _by_core(q: Tensor, k: Tensor, v: Tensor, plan: Any, tensors: dict[str, Any], out_dtype: str | None) -> tuple[Tensor, Tensor]:
-    out = torch.empty((*q.shape[:3], v.shape[3]), dtype=_out_dtype(q, out_dtype))
-    lse = torch.empty((*q.shape[:3], 1), dtype=_lse_dtype(q))
+    out = q.new_empty((*q.shape[:3], v.shape[3]), dtype=_out_dtype(q, out_dtype))
+    lse = q.new_empty((*q.shape[:3], 1), dtype=_lse_dtype(q))
     _core.attention((_dense(q), _dense(k), _dense(v)), plan, tensors, out, lse)
     return out, lse
 
@@ -62,7 +62,7 @@ class _TermGradients:
         self.by_tensor: dict[int, Tensor] = {}
         for number in [n for n, want in enumerate(wanted) if want]:
             x = tensors[number]
-            made = self.by_tensor[number] = torch.zeros(x.shape, dtype=torch.promote_types(x.dtype, torch.float32))
+            made = self.by_tensor[number] = x.new_zeros(x.shape, dtype=torch.promote_types(x.dtype, torch.float32))
             if number in alone:
                 self.alone[alone[number]] = made
             else:
@@ -85,7 +85,7 @@ def _attention_backward(
 ) -> list[Tensor]:
     call = template(spec, tuple(sizes))
     made = _TermGradients(call, tensors, wanted[3:])
-    by_qkv = [torch.empty(x.shape, dtype=x.dtype) if want else None for x, want in zip((q, k, v), wanted)]
+    by_qkv = [x.new_empty(x.shape) if want else None for x, want in zip((q, k, v), wanted)]
     out_gradient = torch.zeros_like(out) if out_gradient is None else _dense(out_gradient)
     saved = (_dense(out), lse.detach(), out_gradient, None if lse_gradient is None else _dense(lse_gradient))
     alone = (made.alone.get("content_shift"), made.alone.get("sinks"))
@@ -146,8 +146,9 @@ torch.library.register_autograd("phasor::attention_backward", _no_second, lib=LI
 
 def _cast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Under autocast in its dtype, as PyTorch's own attention; float64 stays."""
-    if torch.is_autocast_enabled("cpu") and torch.float64 not in (q.dtype, k.dtype, v.dtype):
-        dtype = torch.get_autocast_dtype("cpu")
+    device = "cuda" if q.is_cuda else "cpu"
+    if torch.is_autocast_enabled(device) and torch.float64 not in (q.dtype, k.dtype, v.dtype):
+        dtype = torch.get_autocast_dtype(device)
         return q.to(dtype), k.to(dtype), v.to(dtype)
     return q, k, v
 
@@ -197,7 +198,7 @@ def merge_attention(parts: list[tuple[Tensor, Tensor]], out_dtype: str | None = 
         out = torch.stack([o * w[..., None] for o, w in zip(seen, weights.unbind())]).sum(0)
         return out.to(_out_dtype(parts[0][0], out_dtype)), lse
     first, first_lse = parts[0]
-    out, lse = torch.empty(first.shape, dtype=_out_dtype(first, out_dtype)), first_lse.new_empty((*first_lse.shape, 1))
+    out, lse = first.new_empty(first.shape, dtype=_out_dtype(first, out_dtype)), first_lse.new_empty((*first_lse.shape, 1))
     _core.merge_attention([(_dense(o), s.detach()[..., None]) for o, s in parts], out, lse)
     return out, lse[..., 0]
 

@@ -30,7 +30,7 @@ def _shape(q_positions: Tensor, k_positions: Tensor, spec: str) -> tuple[int, ..
 
 
 def _bias(q_positions: Tensor, k_positions: Tensor, spec: str, dtype: torch.dtype) -> Tensor:
-    out = torch.empty(_shape(q_positions, k_positions, spec), dtype=dtype)
+    out = q_positions.new_empty(_shape(q_positions, k_positions, spec), dtype=dtype)
     bias_of(spec).fill(out, q_positions, k_positions, 0)
     return out
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from phasor import _core
 from phasor._torch import layouts
 
 _DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -27,8 +28,11 @@ def kind(where: str, name: str, x: Any) -> None:
         raise NotImplementedError(f"{where}: {name} has layout {x.layout}, wanted a dense tensor ({torch.strided})")
     if x.is_quantized:
         raise NotImplementedError(f"{where}: {name} is quantised ({x.dtype}), wanted float32, float64, float16 or bfloat16")
-    if x.device.type not in ("cpu", "meta"):
-        raise NotImplementedError(f"{where}: {name} is on {x.device}, this build rotates tensors on the CPU")
+    device = x.device
+    if device.type not in ("cpu", "meta", "cuda"):
+        raise NotImplementedError(f"{where}: {name} is on {device}, wanted a tensor on the CPU or on CUDA")
+    if device.type == "cuda" and not _core.has_cuda():
+        raise NotImplementedError(f"{where}: {name} is on {device}, and this phasor has no CUDA kernels; {_core.cuda_advice()}")
 
 
 def beside(where: str, name: str, x: Tensor, q: Tensor) -> None:

@@ -49,8 +49,30 @@ def _torch_positions(positions: Any, beside: Tensor | None = None) -> Any:
     positions = positions_argument(positions)
     if isinstance(positions, int):
         return positions
+    if isinstance(beside, Tensor) and beside.is_cuda and not _compiling():
+        return _positions_on_gpu(positions, beside)
     made = torch.as_tensor(positions) if _compiling() else _tensor_of(positions)
-    return made.to(beside.device) if isinstance(beside, Tensor) and beside.is_meta else made
+    return made.to(beside.device) if isinstance(beside, Tensor) and (beside.is_meta or beside.is_cuda) else made
+
+
+def _positions_on_gpu(positions: Any, beside: Tensor) -> Tensor | int:
+    """Positions of the host beside a tensor of a GPU: copied there, or the first of them where that is all there is to know."""
+    first = _first_of_consecutive(positions, beside)
+    if first is not None:
+        return first
+    made = _tensor_of(positions)
+    if not made.is_cuda and torch.cuda.is_current_stream_capturing():
+        raise ValueError(f"positions: are on the CPU while a CUDA graph is captured, wanted an int, or a tensor on {beside.device}")
+    return made.to(beside.device)
+
+
+def _first_of_consecutive(positions: Any, beside: Tensor) -> int | None:
+    """The first of as many consecutive integers as there are tokens: an offset needs no memory, and so no copy to a GPU."""
+    tokens = beside.shape[-2] if beside.ndim == 2 else beside.shape[-3] if beside.ndim in (3, 4) else -1
+    if not isinstance(positions, np.ndarray) or positions.shape != (tokens,) or not tokens or positions.dtype.kind not in "iu":
+        return None
+    first = int(positions[0])
+    return first if first + tokens <= 2**63 and (positions == np.arange(first, first + tokens)).all() else None
 
 
 def _tensor_of(positions: Any) -> Tensor:
@@ -184,7 +206,7 @@ def _resolved(positions: Any) -> Any:
 
 def rerotate_(source: Any, target: Any, k: Tensor, from_positions: Any, to_positions: Any) -> Tensor:
     """Keys moved in place. They come from a cache: there is no gradient."""
-    before, after = (_resolved(_torch_positions(positions)) for positions in (from_positions, to_positions))
+    before, after = (_resolved(_torch_positions(positions, k)) for positions in (from_positions, to_positions))
     checks.one_device("rerotate_", k=k, from_positions=before, to_positions=after)
     if _compiling() or not (direct(k, None, before) and direct(k, None, after)):
         checks.rotated("rerotate_", (k,))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the operators do on the CPU: allocate, then call the core. Autograd, modes and devices are decided elsewhere."""
+"""What the operators do: allocate where the tensors are, then call the core. Autograd and modes are decided elsewhere."""
 
 from __future__ import annotations
 
@@ -16,9 +16,20 @@ from phasor._torch.layouts import decoded
 FORWARD, INVERSE, TRANSPOSE, INVERSE_TRANSPOSE = range(4)
 TRANSPOSED = (TRANSPOSE, INVERSE_TRANSPOSE, FORWARD, INVERSE)
 
-_rotary_from_words = _core.rotary_from_words
+_core_of_words = _core.rotary_from_words
 _empty_like = torch.empty_like
 _increment_version = private.increment_version  # who saved a tensor for a gradient must hear that it has changed
+
+
+# Words that DTensor keeps beside its tensors on a GPU, by address, and those of the CPU that they are a copy of (phasor._torch.sharding).
+WORDS_ON_GPU: dict[int, Tensor] = {}
+
+
+def rotary_of(words: Tensor) -> Any:
+    """The core's Rotary of a spec's words. They are on the CPU; of others, in a program that was moved as a whole, a copy is fetched."""
+    if not words.is_cpu:
+        words = WORDS_ON_GPU.get(words.data_ptr()) if words.data_ptr() in WORDS_ON_GPU else words.cpu()
+    return _core_of_words(words)
 
 
 def turn(core: Any, tensors: tuple[Tensor | None, ...], where: Any, direction: int) -> None:
@@ -46,19 +57,19 @@ def _where(positions: Tensor | None, offset: int) -> Tensor | int:
 
 def rotary(q: Tensor, words: Tensor, positions: Tensor | None, offset: int, direction: int) -> Tensor:
     q_out = _empty_like(q)
-    turn(_rotary_from_words(words), (q, None, q_out, None), _where(positions, offset), direction)
+    turn(rotary_of(words), (q, None, q_out, None), _where(positions, offset), direction)
     return q_out
 
 
 def rotary_qk(q: Tensor, k: Tensor, words: Tensor, positions: Tensor | None, offset: int, direction: int) -> tuple[Tensor, Tensor]:
     q_out, k_out = _empty_like(q), _empty_like(k)
-    turn(_rotary_from_words(words), (q, k, q_out, k_out), _where(positions, offset), direction)
+    turn(rotary_of(words), (q, k, q_out, k_out), _where(positions, offset), direction)
     return q_out, k_out
 
 
 def rotary_(q: Tensor, words: Tensor, positions: Tensor | None, offset: int, direction: int) -> None:
     where = offset if positions is None else _where(positions, offset)
-    core = _rotary_from_words(words)
+    core = rotary_of(words)
     if direction == INVERSE_TRANSPOSE:
         turn(core, (q, None, None, None), where, direction)
     else:
@@ -68,7 +79,7 @@ def rotary_(q: Tensor, words: Tensor, positions: Tensor | None, offset: int, dir
 
 def rotary_qk_(q: Tensor, k: Tensor, words: Tensor, positions: Tensor | None, offset: int, direction: int) -> None:
     where = offset if positions is None else _where(positions, offset)
-    core = _rotary_from_words(words)
+    core = rotary_of(words)
     if direction == INVERSE_TRANSPOSE:
         turn(core, (q, k, None, None), where, direction)
     else:
@@ -106,8 +117,8 @@ def table_shape(positions: Tensor, heads: int, values: int) -> tuple[int, ...]:
 
 def cos_sin(positions: Tensor, words: Tensor, heads: int, values: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     checks.position_values("cos_sin", positions)
-    cos, sin = (torch.empty(table_shape(positions, heads, values), dtype=dtype) for _ in range(2))
+    cos, sin = (positions.new_empty(table_shape(positions, heads, values), dtype=dtype) for _ in range(2))
     rows = 1 if positions.ndim == 1 else positions.shape[-2]
     views = (x.view(rows, positions.shape[-1], heads, values) for x in (cos, sin))
-    _rotary_from_words(words).cos_sin(positions, *views)
+    rotary_of(words).cos_sin(positions, *views)
     return cos, sin

@@ -14,7 +14,7 @@ from phasor import _core
 from phasor._spec import GivenDirections, GivenFrequencies, RotarySpec, TableLayout
 from phasor._torch import checks, private, recorded
 from phasor._torch.caches import cached
-from phasor._torch.kernels import FORWARD, INVERSE_TRANSPOSE, TRANSPOSED, turn
+from phasor._torch.kernels import FORWARD, INVERSE_TRANSPOSE, TRANSPOSED, rotary_of, turn
 from phasor._torch.operators import LIBRARY
 from phasor._torch.plain import dense
 
@@ -56,7 +56,7 @@ def given_scaling(frequencies: Any, amplitude: float) -> GivenFrequencies | Give
 
 def _made(words: Tensor, frequencies: Tensor | None) -> Any:
     """The spec of the words with these frequencies: (P), or (axes, heads, P)."""
-    core = _core.rotary_from_words(words)
+    core = rotary_of(words)
     if frequencies is None:
         return core
     return _core_of(replace(_spec_of(core), scaling=given_scaling(frequencies, core.amplitude)))
@@ -87,7 +87,7 @@ def _phase_gradient(core: Any, spec: RotarySpec, rotated: Tensor, gradient: Tens
     forwards = direction in (FORWARD, INVERSE_TRANSPOSE)
     pairing = spec.output_pairing if forwards and spec.output_pairing is not None else spec.pairing
     layout = TableLayout(core.rotary_width, spec.rotary_offset, pairing, None, spec.sense, "exact", spec.segments)
-    out = torch.empty((rows, tokens, heads, core.rotary_width // 2), dtype=torch.float64)
+    out = rotated.new_empty((rows, tokens, heads, core.rotary_width // 2), dtype=torch.float64)
     _core.phase_gradient(out, rotated, gradient, _core.TableLayout(layout), False)
     return out if forwards else out.neg_()
 
@@ -98,12 +98,12 @@ def _learned_rotary_gradient(
     core = _made(words, frequencies)
     spec = _spec_of(core)
     phase = _phase_gradient(core, spec, rotated, dense(gradient), direction)
-    by_frequency = torch.zeros(() if frequencies is None else frequencies.shape, dtype=torch.float64)
+    by_frequency = rotated.new_zeros(() if frequencies is None else frequencies.shape, dtype=torch.float64)
     if frequencies is not None:
         _core.frequency_gradient(core, by_frequency, phase, offset if positions is None else positions)
         by_frequency = by_frequency * (2 * math.pi if spec.unit == "turns" else 1)
         by_frequency = by_frequency.to(frequencies.dtype)
-    by_position = torch.zeros(_learning_shape(positions), dtype=torch.float64)
+    by_position = rotated.new_zeros(_learning_shape(positions), dtype=torch.float64)
     if positions is not None and positions.is_floating_point():
         _core.position_gradient(core, by_position, phase)
     return by_frequency, by_position

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators of the `phasor` namespace: their schemas, what they do on the CPU, and what they do to shapes alone."""
+"""The operators of the `phasor` namespace: their schemas, what they do, and what they do to shapes alone."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def direct(q: Any, k: Any, first: Any, second: Any = None) -> bool:
     Every tensor lies in memory as it seems to, none but q and k wants a gradient, and no transform, mode, trace or forward-mode gradient
     looks on. What torch_plain.cpp asks for the fast path, here for calls with a gradient or a copy.
     """
-    if type(q) not in TYPES or not q.is_cpu or q.is_neg() or (k is not None and (type(k) not in TYPES or k.is_neg())):
+    if type(q) not in TYPES or not (q.is_cpu or q.is_cuda) or q.is_neg() or (k is not None and (type(k) not in TYPES or k.is_neg())):
         return False
     if type(first) not in _PLAIN_POSITIONS and (type(first) not in TYPES or first.requires_grad or first.is_neg()):
         return False

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from phasor._torch import kernels
+
 
 def any_sharded(args: tuple[Any, ...]) -> bool:
     """Whether there is a DTensor among the arguments."""
@@ -30,8 +32,8 @@ def placed(tensors: tuple[Any, ...], words: Tensor, positions: Tensor | None, of
     _mixed(tensors)
     q = tensors[0]
     if positions is None:
-        positions = torch.arange(offset, offset + q.shape[max(q.ndim - 3, 0)])
-    return _replicated(q, words), _replicated(q, positions), 0
+        positions = torch.arange(offset, offset + q.shape[max(q.ndim - 3, 0)], device=q.device)
+    return _words_beside(q, words), _replicated(q, positions), 0
 
 
 def tables_placed(tensors: tuple[Any, ...], tables: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -39,6 +41,23 @@ def tables_placed(tensors: tuple[Any, ...], tables: tuple[Any, Any]) -> tuple[An
     _mixed(tensors)
     q = tensors[0]
     return _replicated(q, tables[0]), _replicated(q, tables[1])
+
+
+_words: dict[Any, Any] = {}  # of each spec and mesh on a GPU
+
+
+def _words_beside(q: Any, words: Tensor) -> Any:
+    """Words on the mesh of q. DTensor moves them to a GPU, where nobody reads them: the kernel finds those of the CPU by their address."""
+    if q.device_mesh.device_type == "cpu" or hasattr(words, "device_mesh"):
+        return _replicated(q, words)
+    key = (q.device_mesh, *words.tolist())
+    if key not in _words:
+        if len(_words) >= 1024:  # specs of learned frequencies are new at every step
+            _words.clear()
+            kernels.WORDS_ON_GPU.clear()
+        _words[key] = made = _replicated(q, words)
+        kernels.WORDS_ON_GPU[made.to_local().data_ptr()] = words
+    return _words[key]
 
 
 def _replicated(q: Any, x: Any) -> Any:

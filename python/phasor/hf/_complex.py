@@ -17,7 +17,7 @@ FUSED = "PyTorch fuses its complex product on this processor, so only its own fu
 
 
 @functools.cache
-def separate_roundings() -> bool:
+def separate_roundings(device: str = "cpu") -> bool:
     """Whether PyTorch rounds every product of a complex product in whole registers; asked by trying, because compilers decide it.
 
     (a + bi)(c + si), seen with PyTorch 2.13. x86-64: separate in whole registers; in what is left over of a register the first products
@@ -26,7 +26,7 @@ def separate_roundings() -> bool:
     """
     generator = torch.Generator().manual_seed(20)
     for pairs in (ROW, 4 * ROW):
-        parts = torch.randn(4, 64, pairs, generator=generator, device="cpu")
+        parts = torch.randn(4, 64, pairs, generator=generator, device="cpu").to(device)
         a, b, c, s = parts
         got = torch.complex(a, b) * torch.complex(c, s)
         if not (torch.equal(got.real, a * c - b * s) and torch.equal(got.imag, a * s + b * c)):

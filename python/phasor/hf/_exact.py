@@ -79,8 +79,9 @@ def _holds(cell: types.CellType, thing: Any) -> bool:
 
 
 def to_ask(module: torch.nn.Module) -> torch.nn.Module:
-    """A copy with the class's own forward and without hooks: questions may move dynamic frequencies, and are nobody else's business."""
-    asked = copy.deepcopy(module)
+    """A copy on the CPU, with the class's own forward and without hooks: questions may move dynamic frequencies, and are nobody else's
+    business."""
+    asked = copy.deepcopy(module).cpu()
     asked.__dict__.pop("forward", None)
     asked._forward_hooks.clear()
     asked._forward_pre_hooks.clear()

@@ -99,8 +99,10 @@ def saved_apart() -> Iterator[None]:
 
 
 def comparable(call: Call) -> bool:
-    """Whether values can be looked at now: plain tensors, and nobody (a fake or traced call, a transform) looks on."""
-    return nobody_watches() and all(t is None or type(t) in TYPES for t in (*call.tensors, *call.tables))
+    """Whether values can be looked at now: plain tensors, and nobody (a fake or traced call, a transform, a CUDA graph) looks on."""
+    given = [t for t in (*call.tensors, *call.tables) if t is not None]
+    captured = any(t.is_cuda for t in given) and torch.cuda.is_current_stream_capturing()
+    return not captured and nobody_watches() and all(type(t) in TYPES for t in given)
 
 
 def _listed(answer: Any) -> Sequence[Tensor | None]:

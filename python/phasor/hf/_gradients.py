@@ -66,7 +66,7 @@ def order_of_gradients(function: Callable, kind: tuple[Form, Variant, str], call
             theirs = function(**call.keywords(form))
             theirs = [t for t in ((theirs,) if isinstance(theirs, Tensor) else theirs) if t is not None]
             ours = [t for t in answer(variant, packing, call) if t is not None]
-            by = [_swapped(torch.randn(t.shape, generator=generator, dtype=torch.float32).to(t.dtype)) for t in theirs]
+            by = [_swapped(torch.randn(t.shape, generator=generator, dtype=torch.float32).to(t)) for t in theirs]
             wanted = torch.autograd.grad(theirs, given, by)
             order = Order(_contiguous(theirs, given), _contiguous(wanted, given))
             ours = order.kept(ours)

@@ -25,14 +25,15 @@ def patch(model: torch.nn.Module, numerics: str = "model", *, strict: bool = Fal
     """Makes the model rotate with phasor, in place, and says what was replaced and what was left; `unpatch` undoes it.
 
     numerics="model": the model's own frequencies and tables, so that its results stay bit for bit; "exact": cosines and sines of the true
-    angles too. Other models, also of the same class, are not touched. strict: a ValueError when anything that rotates was left.
+    angles too. Other models, also of the same class, are not touched. strict: a ValueError when anything that rotates was left. The bits are
+    compared where the model is now: move it to its GPU first.
     """
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"patch: model is {type(model).__name__}, wanted a torch.nn.Module")
     if numerics not in NUMERICS:
         raise ValueError(f"patch: numerics is {numerics!r}, wanted one of {NUMERICS}")
     unpatch(model)
-    rewriter, report = Rewriter(), Report(numerics)
+    rewriter, report = Rewriter(_device_of(model)), Report(numerics)
     rotations, left, tables = Counter(), Counter(), Counter()
     try:
         for module in model.modules():
@@ -50,6 +51,11 @@ def patch(model: torch.nn.Module, numerics: str = "model", *, strict: bool = Fal
         unpatch(model)
         raise ValueError(f"patch: not everything could be replaced, wanted all of it (strict)\n{report}")
     return report
+
+
+def _device_of(model: torch.nn.Module) -> str:
+    """Where the rotations are to be tried out: on a GPU if any part of the model is on one."""
+    return "cuda" if any(t.is_cuda for t in (*model.parameters(), *model.buffers())) else "cpu"
 
 
 def unpatch(model: torch.nn.Module) -> int:
@@ -110,7 +116,7 @@ def _patch_methods(module: torch.nn.Module, rewriter: Rewriter, rotations: Count
     where = type(module).__name__
     _report_overridden(module, rewriter, left)
     for name, function, static in methods_of(module):
-        method_rotation = _method_rotation(module, name, function, static)
+        method_rotation = _method_rotation(module, name, function, static, rewriter.device)
         if isinstance(method_rotation, Rotation):
             ours = replacement(function, method_rotation, method=not static, name=name, where=where)
             rewriter.calls.append(ours.phasor_calls)
@@ -121,13 +127,13 @@ def _patch_methods(module: torch.nn.Module, rewriter: Rewriter, rotations: Count
             left.add(where, name, method_rotation)
         _rewrite_method(module, name, function, static, (rewriter, rotations, left))
     for name, thing in list(module.__dict__.items()):
-        if not isinstance(thing, types.FunctionType) or hasattr(thing, "phasor_rotation"):
+        if not isinstance(thing, types.FunctionType) or hasattr(thing, "phasor_rotation") or not isinstance(form_of(thing), Form):
             continue
-        if isinstance(form_of(thing), Form) and isinstance(known(thing), Rotation):
-            ours = replacement(thing, known(thing), name=name, where=where)
+        if isinstance(found := known(thing, rewriter.device), Rotation):
+            ours = replacement(thing, found, name=name, where=where)
             rewriter.calls.append(ours.phasor_calls)
             bind(module, name, Standin(ours, thing))
-            rotations.add(where, name, str(known(thing)))
+            rotations.add(where, name, str(found))
 
 
 def _rewrite_method(module: torch.nn.Module, name: str, function: types.FunctionType, static: bool, tools: tuple) -> None:
@@ -154,7 +160,9 @@ def _rewrite_method(module: torch.nn.Module, name: str, function: types.Function
             rotations.add(where, called, "through the rotation that it calls")
 
 
-def _method_rotation(module: torch.nn.Module, name: str, function: types.FunctionType, static: bool) -> Rotation | str | None:
+def _method_rotation(
+    module: torch.nn.Module, name: str, function: types.FunctionType, static: bool, device: str
+) -> Rotation | str | None:
     """The rotation that a method itself is; why it is not recognised, if it takes tables; None if it is not like one."""
     if not NAMED_LIKE_A_ROTATION.search(name):
         return None
@@ -168,7 +176,7 @@ def _method_rotation(module: torch.nn.Module, name: str, function: types.Functio
     except Exception as why:  # noqa: BLE001  whatever an attribute of a module may raise
         return f"its module cannot be copied to be tried out ({type(why).__name__})"
     probed_bound = function if static else types.MethodType(function, probed)
-    return recognise(probed_bound, (number, width) if number and width and form.tables == "packed" else None)
+    return recognise(probed_bound, (number, width) if number and width and form.tables == "packed" else None, device)
 
 
 def to_probe(module: torch.nn.Module) -> torch.nn.Module:

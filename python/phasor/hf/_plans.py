@@ -112,10 +112,10 @@ def _by_views(rotation: Rotation, call: Call, count: int) -> Plan | None:
 def is_ours(rotation: Rotation, call: Call) -> bool:
     """Whether the tensors are of the kinds that were compared, and the tables constant."""
     given = [t for t in call.tensors if t is not None]
-    if call.tensors[0] is None or any(t.dtype != given[0].dtype or t.device.type != "cpu" or t.numel() == 0 for t in given):
+    if call.tensors[0] is None or any(t.dtype != given[0].dtype or t.device.type != rotation.device or t.numel() == 0 for t in given):
         return False
     dtype, table = given[0].dtype, call.tables[0]
-    if any(t.requires_grad or t.dtype != table.dtype or t.device.type != "cpu" for t in call.tables):
+    if any(t.requires_grad or t.dtype != table.dtype or t.device.type != rotation.device for t in call.tables):
         return False  # learned tables (LightGlue) need a gradient that only the model's own function gives
     if rotation.packing == "complex":
         return table.dtype == torch.complex64 and dtype in (torch.float32, *_NARROW) and table.shape[-1] % ROW == 0

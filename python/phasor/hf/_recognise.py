@@ -9,6 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from .. import _core
 from ._complex import FUSED, by_product, separate_roundings
 from ._forms import PACKINGS, Call, Form, answer, cos_sin, form_of
 from ._gradients import GRADIENT_DTYPES, Order, order_of_gradients
@@ -39,6 +40,7 @@ class Rotation:
     proven: dict[tuple, int]  # pattern of a call: length of the tuple answered, 0 for one tensor
     # (pattern but for the axis, dtype, dtype of the tables) of calls whose gradients have the function's bits
     gradients: dict[tuple, Order] = dataclasses.field(default_factory=dict)
+    device: str = "cpu"  # where that was seen; elsewhere the model's own function is called
 
     def __str__(self) -> str:
         return f"{self.variant}, complex" if self.packing == "complex" else str(self.variant)
@@ -87,14 +89,16 @@ def agrees(variant: Variant, packing: str, probe: Probe, engine: Callable = answ
 
 
 @torch.inference_mode(False)  # else there would be no gradients to try, and the answer is kept
-def recognise(function: Callable, heads: tuple[int, int] | None = None) -> Rotation | str:
-    """The rotation that the function is, or why it was not recognised."""
+def recognise(function: Callable, heads: tuple[int, int] | None = None, device: str = "cpu") -> Rotation | str:
+    """The rotation that the function is for tensors on such a device, or why it was not recognised."""
     form = form_of(function)
     if isinstance(form, str):
         return form
+    if device == "cuda" and not _core.has_cuda():
+        return f"the model is on CUDA, and this phasor has no CUDA kernels; {_core.cuda_advice()}"
     generator = torch.Generator().manual_seed(20)
     taken: list[tuple[Scene, Probe]] = []
-    for scene in scenes(form, heads):
+    for scene in scenes(form, heads, device):
         probe = ask(function, form, call_of(form, scene, DTYPES[0], generator))
         if probe is not None:
             taken.append((scene, probe))
@@ -106,9 +110,10 @@ def recognise(function: Callable, heads: tuple[int, int] | None = None) -> Rotat
         return "it does not take 16-bit types where it takes float32"
     found = choose(form, float32, more)
     if isinstance(found, Rotation):
+        found = dataclasses.replace(found, device=device)
         where = other_at(function, found, taken, generator)
         return where if where else with_gradients(function, found, taken, generator)
-    if form.tables == "complex" and not separate_roundings():
+    if form.tables == "complex" and not separate_roundings(device):
         fused = choose(form, float32, more, by_product)
         return found if isinstance(fused, str) else f"{fused}: {FUSED}"
     return found

@@ -15,14 +15,14 @@ from ._recognise import Rotation, recognise
 from ._replace import replacement
 
 NAMED_LIKE_A_ROTATION = re.compile(r"rot(ary|ate)|rope", re.IGNORECASE)
-_KNOWN: dict[Callable, Rotation | str] = {}  # what probing said: it does not depend on the model
+_KNOWN: dict[tuple[Callable, str], Rotation | str] = {}  # what probing said: it does not depend on the model
 
 
-def known(function: Callable) -> Rotation | str:
-    """What the function is; probed once per process."""
-    if function not in _KNOWN:
-        _KNOWN[function] = recognise(function)
-    return _KNOWN[function]
+def known(function: Callable, device: str = "cpu") -> Rotation | str:
+    """What the function is on such a device; probed once per process."""
+    if (function, device) not in _KNOWN:
+        _KNOWN[function, device] = recognise(function, None, device)
+    return _KNOWN[function, device]
 
 
 def names_in(code: types.CodeType) -> Iterator[str]:
@@ -36,8 +36,8 @@ def names_in(code: types.CodeType) -> Iterator[str]:
 class ModuleView:
     """The globals of one Python module, with its rotations replaced in a copy."""
 
-    def __init__(self, original: dict[str, Any], calls: list[FirstCalls]):
-        self._calls = calls  # of what is replaced
+    def __init__(self, original: dict[str, Any], calls: list[FirstCalls], device: str):
+        self._calls, self._device = calls, device  # of what is replaced; where the model is
         self.rotations: dict[str, Rotation] = {}
         self.strangers: dict[str, str] = {}  # named like a rotation or taking tables, but not recognised: why
         self.globals = dict(original)
@@ -52,7 +52,7 @@ class ModuleView:
             named = bool(NAMED_LIKE_A_ROTATION.search(name))
             form = form_of(thing) if named or isinstance(thing, types.FunctionType) else NO_TABLES
             if isinstance(form, Form):
-                found = known(thing)
+                found = known(thing, self._device)
                 if isinstance(found, Rotation):
                     self.rotations[name] = found
                     self.globals[name] = ours = replacement(thing, found, name=name, where=self._name or "")
@@ -102,7 +102,8 @@ def copied(function: types.FunctionType, new_globals: dict[str, Any], closure: t
 class Rewriter:
     """Rewrites functions for one model; the views of Python modules are shared by all its parts."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: str = "cpu") -> None:
+        self.device = device  # where the model is
         self.calls: list[FirstCalls] = []  # of every function that is replaced
         self._views: dict[int, ModuleView] = {}
         self._done: dict[types.FunctionType, tuple[types.FunctionType | None, frozenset[str]]] = {}
@@ -111,7 +112,7 @@ class Rewriter:
         """The view of the module that the function belongs to."""
         own = function.__globals__
         if id(own) not in self._views:
-            self._views[id(own)] = ModuleView(own, self.calls)
+            self._views[id(own)] = ModuleView(own, self.calls, self.device)
         return self._views[id(own)]
 
     def rewritten(self, function: types.FunctionType) -> tuple[types.FunctionType | None, frozenset[str]]:

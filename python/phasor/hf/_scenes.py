@@ -68,6 +68,7 @@ class Scene:
     given: int  # tensors; the others are None
     heads: tuple[int, int] | None = None  # their number and width, where the function reads them from its module
     size: Size = FIRST
+    device: str = "cpu"  # where the model is
 
     def shapes(self) -> tuple[Shape, Shape, Shape]:
         """Of q, of k and v, and of the tables."""
@@ -83,7 +84,7 @@ class Scene:
         return q, others, (*rows, max(width // self.part // 2 * 2, 2))
 
 
-def scenes(form: Form, heads: tuple[int, int] | None) -> Iterator[Scene]:
+def scenes(form: Form, heads: tuple[int, int] | None, device: str = "cpu") -> Iterator[Scene]:
     """Every kind of call that might be taken; `heads` (their number and width) where the function reads them from its module."""
     shapes = 1 if heads is not None else len((packed_shapes if form.tables == "packed" else plain_shapes)(FIRST))
     parts = (1,) if heads is not None else (2, 1) if form.tables == "complex" else (1, 2, 3)
@@ -91,11 +92,11 @@ def scenes(form: Form, heads: tuple[int, int] | None) -> Iterator[Scene]:
         for part in parts:
             for axis in (0, 1, 2, -2) if "axis" in form.roles else (None,):
                 for given in range(1, form.roles.count("tensor") + 1):
-                    yield Scene(form.tables, shape, part, axis, given, heads)
+                    yield Scene(form.tables, shape, part, axis, given, heads, device=device)
 
 
 def random(shape: Shape, dtype: torch.dtype, generator: torch.Generator) -> Tensor:
-    """Normal numbers of any dtype."""
+    """Normal numbers of any dtype, the same for every device."""
     return torch.randn(shape, generator=generator, dtype=torch.complex64 if dtype.is_complex else torch.float32).to(dtype)
 
 
@@ -103,8 +104,8 @@ def call_of(form: Form, scene: Scene, dtypes: tuple[torch.dtype, torch.dtype], g
     """Random tensors and tables of one probe."""
     q, others, table = scene.shapes()
     count = form.roles.count("tensor")
-    tensors = [random(q if i == 0 else others, dtypes[0], generator) if i < scene.given else None for i in range(count)]
+    tensors = [random(q if i == 0 else others, dtypes[0], generator).to(scene.device) if i < scene.given else None for i in range(count)]
     kind = torch.complex64 if form.tables == "complex" else dtypes[1]
-    tables = tuple(random(table, kind, generator) for _ in range(2 if form.tables == "separate" else 1))
-    rows = torch.arange(scene.size.tokens).flip(0)[None] if "rows" in form.roles else None
+    tables = tuple(random(table, kind, generator).to(scene.device) for _ in range(2 if form.tables == "separate" else 1))
+    rows = torch.arange(scene.size.tokens, device=scene.device).flip(0)[None] if "rows" in form.roles else None
     return Call(tensors, tables, rows, scene.axis)

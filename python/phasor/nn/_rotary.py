@@ -74,12 +74,17 @@ class Rotary(torch.nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Rotary:
         super()._apply(fn, recurse)
-        # Moved, never changed: to_empty would leave any numbers, and from the meta device none come back.
-        self.words = _torch.words_of(self.rope).to(self.words.device, copy=True)
+        self.words = _kept_words(self.rope, self.words)
         return self
 
     def extra_repr(self) -> str:
         return repr(self.rope).removeprefix("Rotary(").removesuffix(")")
+
+
+def _kept_words(rope: _rotary.Rotary, moved: Tensor) -> Tensor:
+    """The words after a module was moved. Never changed: to_empty would leave any numbers, and from the meta device none come back. They stay
+    on the CPU, which reads them for every device, but follow to the meta device, where nothing is read."""
+    return _torch.words_of(rope).to("meta" if moved.is_meta else "cpu", copy=True)
 
 
 class LearnedRotary(torch.nn.Module):
@@ -134,7 +139,7 @@ class LearnedRotary(torch.nn.Module):
             return x.to(result.device) if x.is_floating_point() and result.element_size() < 4 else result
 
         super()._apply(moved, recurse)
-        self.words = _torch.words_of(self.rope).to(self.words.device, copy=True)
+        self.words = _kept_words(self.rope, self.words)
         return self
 
     def extra_repr(self) -> str:

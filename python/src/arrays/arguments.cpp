@@ -42,6 +42,11 @@ bool is_contiguous(const Array& array) {
   return true;
 }
 
+void check_float64(const Array& array, const char* name) {
+  if (array.is_bf16_bits || array.dtype != nb::dtype<double>()) raise(PyExc_TypeError, std::string(name) + ": wanted float64");
+  if (!is_contiguous(array)) raise(PyExc_ValueError, std::string(name) + ": has gaps between its elements, wanted it contiguous");
+}
+
 }  // namespace
 
 TokensArgument::TokensArgument(nb::handle object, const char* name, Access access) : array_(array_of(object, name, access)) {
@@ -61,7 +66,7 @@ BiasArgument::BiasArgument(nb::handle object, const char* name, Access access, S
 
 PositionsOut::PositionsOut(nb::handle object) : array_(array_of(object, "out", Access::write)) {
   const Positions to = positions_of(array_, "out");
-  view_ = {.data = array_.data, .type = to.type, .shape = to.shape, .strides = to.strides};
+  view_ = {.data = array_.data, .type = to.type, .shape = to.shape, .strides = to.strides, .device = to.device};
 }
 
 IntegersArgument::IntegersArgument(nb::handle object, const char* name) {
@@ -81,11 +86,18 @@ IntegersArgument::IntegersArgument(nb::handle object, const char* name) {
   integers_.data = array_.data;
   integers_.size = size;
   integers_.bytes = bits / 8;
+  integers_.device = array_.place.device;
+}
+
+NumbersOut::NumbersOut(nb::handle object, const char* name) : array_(array_of(object, name, Access::write)) {
+  check_float64(array_, name);
+  const Extents shape = {1, 1, 1, size_of(array_)};
+  view_ = {array_.data, DType::f64, shape, contiguous_strides(shape), array_.place.device};
 }
 
 RealsArgument::RealsArgument(nb::handle object, const char* name, Access access) : array_(array_of(object, name, access)) {
-  if (array_.is_bf16_bits || array_.dtype != nb::dtype<double>()) raise(PyExc_TypeError, std::string(name) + ": wanted float64");
-  if (!is_contiguous(array_)) raise(PyExc_ValueError, std::string(name) + ": has gaps between its elements, wanted it contiguous");
+  if (array_.place.on_gpu()) raise(PyExc_ValueError, std::string(name) + ": is on a GPU, wanted memory of the CPU");
+  check_float64(array_, name);
   values_ = {static_cast<double*>(array_.data), static_cast<std::size_t>(size_of(array_))};
 }
 

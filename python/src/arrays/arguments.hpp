@@ -23,6 +23,7 @@ class TokensArgument {
  public:
   TokensArgument(nb::handle object, const char* name, Access access);
   const TensorView& get() const { return view_; }
+  const Place& place() const { return array_.place; }
 
  private:
   Array array_;
@@ -36,6 +37,7 @@ class TokensInOut {
       : in_(in, name, out.is_none() ? Access::write : Access::read),
         out_(out.is_none() ? in_ : TokensArgument(out, "out", Access::write)) {}
   InOut get() const { return {in_.get(), out_.get()}; }
+  const Place& place() const { return in_.place(); }
   std::int64_t elements() const { return elements_of(in_.get()); }
 
  private:
@@ -48,6 +50,7 @@ class BiasArgument {
   enum class Shape : std::uint8_t { scores, diagonal };
   BiasArgument(nb::handle object, const char* name, Access access, Shape shape);
   const TensorView& get() const { return view_; }
+  const Place& place() const { return array_.place; }
 
  private:
   Array array_;
@@ -59,6 +62,7 @@ class PositionsOut {
  public:
   explicit PositionsOut(nb::handle object);
   const PositionsView& get() const { return view_; }
+  const Place& place() const { return array_.place; }
 
  private:
   Array array_;
@@ -76,7 +80,7 @@ class IntegersArgument {
   Integers integers_{};
 };
 
-/// Contiguous float64, in any shape.
+/// Contiguous float64 in memory of the host, in any shape.
 class RealsArgument {
  public:
   RealsArgument(nb::handle object, const char* name, Access access = Access::read);
@@ -85,6 +89,18 @@ class RealsArgument {
  private:
   Array array_;
   std::span<double> values_{};
+};
+
+/// Learned numbers' gradient, contiguous float64 in any shape on any device: (1, 1, 1, as many).
+class NumbersOut {
+ public:
+  NumbersOut(nb::handle object, const char* name);
+  const TensorView& get() const { return view_; }
+  const Place& place() const { return array_.place; }
+
+ private:
+  Array array_;
+  TensorView view_{};
 };
 
 /// A struct from its dataclass; messages begin with `where`.

@@ -25,14 +25,6 @@ bool never_written(nb::handle object) {
   return module.starts_with("jax");
 }
 
-void check_device(int device_type, const char* name) {
-  const bool host = device_type == nb::device::cpu::value || device_type == nb::device::cuda_host::value;
-  if (!host) {
-    raise(PyExc_NotImplementedError,
-          std::string(name) + ": is on a device of DLPack's kind " + std::to_string(device_type) + ", this build works on the CPU");
-  }
-}
-
 [[noreturn]] void refuse_negative(const char* name) {
   raise(PyExc_NotImplementedError,
         std::string(name) +
@@ -68,14 +60,16 @@ Array torch_array(nb::handle object, const char* name, Sign sign) {
   if (sign == Sign::to_be_asked && is_negative_view(object)) refuse_negative(name);
   nb::dlpack::dltensor tensor{};
   if (torch_types.exchange->tensor_of(object.ptr(), &tensor) != 0) throw nb::python_error();
-  check_device(tensor.device.device_type, name);
   Array array;
+  array.place = torch_place(*torch_types.exchange, {tensor.device.device_type, tensor.device.device_id}, name);
   take_shape(array, tensor, name);
   return array;
 }
 
-/// What nanobind makes of the object, or nothing.
-std::optional<nb::ndarray<nb::ro>> imported(nb::handle object, Access access) {
+/// What nanobind makes of the object, or nothing. Memory of a GPU comes by a capsule that its library made for the stream of the call.
+std::optional<nb::ndarray<nb::ro>> imported(nb::handle object, Access access, const Place& place) {
+  const nb::object capsule = place.on_gpu() ? capsule_on(object, place) : nb::object();
+  if (capsule.is_valid()) object = capsule;
   nb::ndarray<nb::ro> read_only;
   if (access == Access::read) {
     if (nb::try_cast(object, read_only, false)) return read_only;
@@ -83,6 +77,19 @@ std::optional<nb::ndarray<nb::ro>> imported(nb::handle object, Access access) {
     return nb::ndarray<nb::ro>(writable);
   }
   return std::nullopt;
+}
+
+/// The device of an object that says it; of any other the CPU's, which its memory is found to be on or not when it is imported.
+DlpackDevice said_device(nb::handle object) {
+  const DlpackDevice cpu{nb::device::cpu::value, 0};
+  const nb::object method = nb::getattr(object, "__dlpack_device__", nb::none());
+  if (method.is_none()) return cpu;
+  const nb::object answer = nb::steal(PyObject_CallNoArgs(method.ptr()));
+  if (!answer.is_valid()) {
+    PyErr_Clear();
+    return cpu;
+  }
+  return {nb::cast<int>(answer[0]), nb::cast<std::int32_t>(answer[1])};
 }
 
 /// NumPy's bfloat16, which no protocol carries, as the uint16 that its bits are; nothing for any other object.
@@ -107,19 +114,22 @@ Array foreign_array(nb::handle object, const char* name, Access access) {
   }
   check_sign(object, name);
   Array array;
-  auto found = imported(object, access);
+  array.place = foreign_place(object, torch_types.exchange, said_device(object), name);
+  auto found = imported(object, access, array.place);
   nb::object bits;
   if (!found && (bits = bfloat16_bits(object)).is_valid()) {
     array.is_bf16_bits = true;
     object = bits;
-    found = imported(object, access);
+    found = imported(object, access, array.place);
   }
-  if (!found && access == Access::write && imported(object, Access::read)) {
+  if (!found && access == Access::write && imported(object, Access::read, array.place)) {
     raise(PyExc_ValueError, std::string(name) + ": is read-only, wanted an array that can be written");
   }
   if (!found) refuse_foreign(object, name);
   array.keeps = *std::move(found);
-  check_device(array.keeps.device_type(), name);
+  if (device_of({array.keeps.device_type(), array.keeps.device_id()}, name) != array.place.device) {
+    raise(PyExc_ValueError, std::string(name) + ": its __dlpack__ gives memory of another device than its __dlpack_device__ says");
+  }
   nb::dlpack::dltensor tensor{};
   tensor.data = const_cast<void*>(array.keeps.data());  // NOLINT(cppcoreguidelines-pro-type-const-cast): written only when asked for
   tensor.ndim = static_cast<std::int32_t>(array.keeps.ndim());
@@ -181,9 +191,10 @@ TensorView tensor_of(const Array& array, const char* name) {
   }
   const auto& n = array.shape;
   const auto& s = array.strides;
-  if (array.ndim == 2) return {array.data, *dtype, {1, n[0], 1, n[1]}, {0, s[0], 0, s[1]}};
-  if (array.ndim == 3) return {array.data, *dtype, {1, n[0], n[1], n[2]}, {0, s[0], s[1], s[2]}};
-  return {array.data, *dtype, {n[0], n[1], n[2], n[3]}, {s[0], s[1], s[2], s[3]}};
+  const Device at = array.place.device;
+  if (array.ndim == 2) return {array.data, *dtype, {1, n[0], 1, n[1]}, {0, s[0], 0, s[1]}, at};
+  if (array.ndim == 3) return {array.data, *dtype, {1, n[0], n[1], n[2]}, {0, s[0], s[1], s[2]}, at};
+  return {array.data, *dtype, {n[0], n[1], n[2], n[3]}, {s[0], s[1], s[2], s[3]}, at};
 }
 
 Positions positions_of(const Array& array, const char* name) {
@@ -193,7 +204,11 @@ Positions positions_of(const Array& array, const char* name) {
     raise(PyExc_ValueError, std::string(name) + ": have " + std::to_string(array.ndim) + " axes, wanted (T), (B, T) or (axes, B, T)");
   }
   static const std::int64_t nothing = 0;  // of no positions: a null pointer would mean consecutive ones
-  Positions positions{.data = array.data != nullptr ? array.data : &nothing, .type = *type, .shape = {1, 1, 1}, .strides = {0, 0, 0}};
+  Positions positions{.data = array.data != nullptr ? array.data : &nothing,
+                      .type = *type,
+                      .shape = {1, 1, 1},
+                      .strides = {0, 0, 0},
+                      .device = array.place.device};
   for (int i = 0; i < array.ndim; ++i) {
     positions.shape[3 - array.ndim + i] = array.shape[i];
     positions.strides[3 - array.ndim + i] = array.strides[i];

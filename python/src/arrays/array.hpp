@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "arrays/place.hpp"
 #include "phasor/positions.hpp"
 #include "phasor/tensor_view.hpp"
 
@@ -31,11 +32,13 @@ struct Array {
   int ndim = 0;
   std::array<std::int64_t, kMostAxes> shape{};
   std::array<std::int64_t, kMostAxes> strides{};  // elements
-  nb::ndarray<nb::ro> keeps = {};                 // nothing for plain PyTorch tensors: the caller's reference keeps those
+  Place place{};
+  nb::ndarray<nb::ro> keeps = {};  // nothing for plain PyTorch tensors: the caller's reference keeps those
 };
 
 /// `name` is how messages call it ("q"). TypeError for what is no array, ValueError for a read-only one that is to be written,
-/// NotImplementedError for memory that is not the CPU's or has another sign than the numbers. Only an array without elements has no memory.
+/// NotImplementedError for memory on a device that this build has no kernels for, or with another sign than the numbers. Only an array
+/// without elements has no memory.
 Array array_of(nb::handle object, const char* name, Access access, Sign sign = Sign::to_be_asked);
 
 /// (B, T, H, D), (T, H, D) or (T, D).
@@ -48,6 +51,7 @@ class PositionsArgument {
  public:
   explicit PositionsArgument(nb::handle object, const char* name = "positions", Sign sign = Sign::to_be_asked);
   const Positions& get() const { return positions_; }
+  Place place() const { return array_ ? array_->place : Place{}; }
 
  private:
   std::optional<Array> array_;
@@ -59,6 +63,7 @@ class InOutArgument {
  public:
   InOutArgument(nb::handle in, nb::handle out, const char* name, Sign sign = Sign::to_be_asked);
   InOut get() const { return {in_, out_}; }
+  Place place() const { return in_array_.place; }
   std::int64_t elements() const { return in_.shape[0] * in_.shape[1] * in_.shape[2] * in_.shape[3]; }
 
  private:
@@ -68,11 +73,12 @@ class InOutArgument {
   TensorView out_;
 };
 
-/// PyTorch's tensor and parameter types, whose exchange API is used from then on.
-void use_torch(nb::handle tensor_type, nb::handle parameter_type);
 /// Exactly one of those types; false before `use_torch`.
 bool is_plain_torch(nb::handle object);
 /// Whether a plain PyTorch tensor is a negative view.
 bool is_negative_view(nb::handle tensor);
+
+/// PyTorch's tensor and parameter types, whose exchange API is used from then on.
+void use_torch(nb::handle tensor_type, nb::handle parameter_type);
 
 }  // namespace phasor::python

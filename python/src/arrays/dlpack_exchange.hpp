@@ -19,14 +19,15 @@ struct DlpackExchangeHeader {
   DlpackExchangeHeader* previous;
 };
 
-/// `tensor_of` fills a borrowed description that is valid while the Python object lives; 0 on success, else a Python error is set.
+/// `tensor_of` fills a borrowed description that is valid while the Python object lives; `current_work_stream` says on which stream of a
+/// device its library works now. Both: 0 on success, else a Python error is set.
 struct DlpackExchange {
   DlpackExchangeHeader header;
   void* managed_tensor_allocator;
   void* managed_tensor_from_py_object;
   void* managed_tensor_to_py_object;
   int (*tensor_of)(void* py_object, nanobind::dlpack::dltensor* out);
-  void* current_work_stream;
+  int (*current_work_stream)(int device_type, std::int32_t device_id, void** stream);
 };
 
 }  // namespace phasor::python

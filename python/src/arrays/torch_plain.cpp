@@ -21,7 +21,7 @@ struct Watched {
   PyObject* increment_version = nullptr;
 };
 Watched watched;
-PyObject *name_is_inference, *name_requires_grad, *name_is_cpu, *name_current_level;
+PyObject *name_is_inference, *name_requires_grad, *name_is_cpu, *name_is_cuda, *name_current_level;
 
 nb::object checked(PyObject* result) {
   if (result == nullptr) throw nb::python_error();
@@ -52,7 +52,8 @@ bool plain_positions(nb::handle positions) {
 bool may_write_past_torch(nb::handle q, nb::handle k, nb::handle positions) {
   const bool both = !k.is_none();
   if (watched.forward_ad == nullptr || !is_plain_torch(q) || (both && !is_plain_torch(k)) || !plain_positions(positions)) return false;
-  if (!has(q, name_is_cpu) || is_negative_view(q) || (both && is_negative_view(k)) || !nothing_watches()) return false;
+  if (!(has(q, name_is_cpu) || has(q, name_is_cuda)) || is_negative_view(q) || (both && is_negative_view(k)) || !nothing_watches())
+    return false;
   if (truth(checked(PyObject_CallNoArgs(watched.inference_mode)))) return true;
   if (ask(q, name_is_inference) || (both && ask(k, name_is_inference))) return false;
   return (!requires_grad(q) && (!both || !requires_grad(k))) || !truth(checked(PyObject_CallNoArgs(watched.recording)));
@@ -67,6 +68,7 @@ void bind_torch_plain(nb::module_& m) {
   name_is_inference = PyUnicode_InternFromString("is_inference");
   name_requires_grad = PyUnicode_InternFromString("requires_grad");
   name_is_cpu = PyUnicode_InternFromString("is_cpu");
+  name_is_cuda = PyUnicode_InternFromString("is_cuda");
   name_current_level = PyUnicode_InternFromString("_current_level");
   m.def(
       "watch_torch",

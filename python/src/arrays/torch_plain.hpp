@@ -7,8 +7,8 @@
 
 namespace phasor::python {
 
-/// Plain CPU tensors (k may be None) that may be written in place now, positions that are plain too (or an int, or None), and no
-/// transform, mode, trace or forward-mode gradient that would want to see an operator. False before `watch_torch`.
+/// Plain tensors on the CPU or a GPU (k may be None) that may be written in place now, positions that are plain too (or an int, or None),
+/// and no transform, mode, trace or forward-mode gradient that would want to see an operator. False before `watch_torch`.
 bool may_write_past_torch(nanobind::handle q, nanobind::handle k, nanobind::handle positions);
 
 /// Tells autograd that these tensors have changed.

@@ -7,7 +7,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "phasor/rotary.hpp"
+#include "arrays/place.hpp"
+#include "phasor/execution.hpp"
 #include "status.hpp"
 
 namespace phasor::python {
@@ -29,15 +30,16 @@ class Threads {
 /// Whether other Python threads may run during a call: always, or not while it is so short that letting them would take longer.
 enum class Gil : std::uint8_t { released, kept_if_short };
 
-/// Runs `work(runner)`, on so many elements, without the GIL, and raises what it reports.
+/// Runs `work(execution)`, on so many elements and where they are, without the GIL, and raises what it reports. On a GPU it is released for
+/// short calls too: a full queue of launches makes a call wait, perhaps for somebody who needs the GIL.
 template <class Work>
-void run_unlocked(std::int64_t elements, const Work& work, Gil gil = Gil::released) {
-  Threads threads(elements);
+void run_unlocked(const Place& place, std::int64_t elements, const Work& work, Gil gil = Gil::released) {
+  Threads threads(place.on_gpu() ? 0 : elements);
   Status status;
   {
     std::optional<nanobind::gil_scoped_release> release;
-    if (gil == Gil::released || !threads.alone()) release.emplace();
-    status = work(threads.runner());
+    if (gil == Gil::released || !threads.alone() || place.on_gpu()) release.emplace();
+    status = work(Execution{.runner = threads.runner(), .stream = place.stream});
   }
   check(status);
 }

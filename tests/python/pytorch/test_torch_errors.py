@@ -154,7 +154,7 @@ def test_other_devices_are_named():
         for front, call in FRONTS.items():
             q = torch.empty(5, 3, 8, device="cuda")
             if front not in ("learning", "learning_in_place", "operator", "operator_in_place"):
-                with pytest.raises(NotImplementedError, match="q is on cuda:0, this build rotates tensors on the CPU"):
+                with pytest.raises(NotImplementedError, match="q is on cuda:0, and this phasor has no CUDA kernels; wanted the package phasor-cuda13"):
                     call(q, None, None)
 
 

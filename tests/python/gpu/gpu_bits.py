@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From Python, a GPU gives the bits of the CPU: rotation in and out of place, by tables, backwards; rows; keys that move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import phasor
+from cases import DTYPES, SPECS, moved, numbers, positions_of, same_bits, there
+
+
+def calls() -> Iterator[tuple[str, phasor.Rotary, Tensor, Tensor, Any]]:
+    for name, rope in SPECS.items():
+        for dtype in DTYPES:
+            q = numbers(3, 7, 5, rope.head_dim, dtype=dtype, seed=1)
+            k = numbers(3, 7, 1, rope.head_dim, dtype=dtype, seed=2)
+            for form, at in positions_of(rope, 3, 7).items():
+                yield f"{name} {dtype} {form}", rope, q, k, at
+
+
+def test_rotation_into_new_tensors() -> None:
+    for name, rope, q, k, at in calls():
+        got, wanted = rope(*moved(q, k, at)), rope(q, k, at)
+        assert same_bits(got, wanted), name
+
+
+def test_rotation_in_place() -> None:
+    for name, rope, q, k, at in calls():
+        if rope.output_pairing is not None:
+            continue
+        wanted = rope.apply_(q.clone(), k.clone(), at)
+        q, k, at = moved(q, k, at)
+        got = rope.apply_(q, k, at)
+        assert got[0] is q and same_bits(got, wanted), name
+
+
+def test_inverse_and_transpose() -> None:
+    for name, rope, q, k, at in calls():
+        for direction in ("inverse", "transpose"):
+            assert same_bits(rope(*moved(q, k, at), direction=direction), rope(q, k, at, direction=direction)), f"{name} {direction}"
+
+
+def test_strided_tensors() -> None:
+    rope = SPECS["half"]
+    for dtype in DTYPES:
+        packed = numbers(2, 9, 3, 4, 64, dtype=dtype)
+        beside = moved(packed)[0]
+        for axis in range(3):
+            wanted, got = (rope(x[:, :, axis].transpose(1, 2).transpose(1, 2), positions=11) for x in (packed, beside))
+            assert same_bits(got, wanted)
+        wanted, got = (rope(x[:, :, 0].transpose(1, 2).contiguous().transpose(1, 2), positions=11) for x in (packed, beside))
+        assert same_bits(got, wanted)
+
+
+def test_tables_given() -> None:
+    for pairing in ("half", "interleaved"):
+        for dtype in DTYPES:
+            for table in (torch.float32, dtype):
+                q, k = numbers(2, 6, 3, 32, dtype=dtype, seed=3), numbers(2, 6, 1, 32, dtype=dtype, seed=4)
+                cos, sin = numbers(2, 6, 16, dtype=table, seed=5), numbers(2, 6, 16, dtype=table, seed=6)
+                for numerics in ("exact", "hf"):
+                    try:
+                        wanted = phasor.apply_rotary(q, k, cos, sin, pairing=pairing, numerics=numerics)
+                    except (ValueError, TypeError, NotImplementedError):
+                        continue  # refused alike: gpu_errors.py
+                    got = phasor.apply_rotary(*moved(q, k, cos, sin), pairing=pairing, numerics=numerics)
+                    assert same_bits(got, wanted), (pairing, dtype, table, numerics)
+                    there_q, there_k, *tables = moved(q, k, cos, sin)
+                    phasor.apply_rotary_(there_q, there_k, *tables, pairing=pairing, numerics=numerics)
+                    assert same_bits((there_q, there_k), wanted)
+
+
+def test_rows_of_cosines_and_sines() -> None:
+    for name, rope in SPECS.items():
+        for form, at in positions_of(rope, 3, 7).items():
+            if at is None or isinstance(at, int):
+                continue
+            for dtype in ("float32", "float64"):
+                got = rope.cos_sin(*moved(at), dtype=dtype)
+                assert got[0].device.type == moved(at)[0].device.type
+                assert same_bits(got, rope.cos_sin(at, dtype=dtype)), f"{name} {form} {dtype}"
+
+
+def test_rows_made_once_are_what_positions_give() -> None:
+    rope, (at,) = SPECS["half"], moved(torch.arange(100, 110))
+    q = moved(numbers(2, 10, 3, 64))[0]
+    assert same_bits(phasor.apply_rotary(q, None, *rope.cos_sin(at)), rope(q, positions=at))
+
+
+def test_keys_that_move() -> None:
+    target = SPECS["half"]
+    source = phasor.Rotary(head_dim=64, base=1e4)
+    for dtype in DTYPES:
+        k = numbers(2, 9, 3, 64, dtype=dtype)
+        before, after = torch.arange(5, 14), torch.arange(1000, 1009)
+        wanted = target.rerotate_(k.clone(), before, after, source=source)
+        got = target.rerotate_(*moved(k, before, after), source=source)
+        assert same_bits(got, wanted), dtype
+
+
+def test_positions_without_a_device_follow_the_tensor() -> None:
+    rope, q = SPECS["half"], numbers(2, 5, 3, 64)
+    for at in (range(3, 8), [3, 4, 5, 6, 7], [9, 1, 4, 4, 0], torch.arange(5).numpy(), 4, None):
+        assert same_bits(rope(moved(q)[0], positions=at), rope(q, positions=at))
+        assert same_bits(rope.apply_(moved(q)[0], positions=at), rope(q, positions=at))
+
+
+def test_nothing_to_do() -> None:
+    rope = SPECS["half"]
+    for shape in ((0, 5, 3, 64), (2, 0, 3, 64)):
+        q = moved(torch.empty(shape))[0]
+        assert rope(q).shape == shape and rope.apply_(q) is q
+
+
+def test_sinusoids_added() -> None:
+    x, at = numbers(2, 7, 48), torch.arange(7) * 1000
+    encoding = phasor.Sinusoidal(48)
+    assert same_bits(there(lambda: encoding.add(*moved(x, at))), encoding.add(x, at))
+    assert same_bits(there(lambda: encoding.add(*moved(x, at), amplitude=0.5)), encoding.add(x, at, amplitude=0.5))
+    assert same_bits(there(lambda: encoding(*moved(at))), encoding(at))
+
+
+def test_rows_of_a_table_added() -> None:
+    x, table, at = numbers(2, 7, 48), numbers(30, 48, seed=1), torch.arange(7) * 3
+    assert same_bits(there(lambda: phasor.lookup_add(*moved(x, table, at))), phasor.lookup_add(x, table, at))
+
+
+def test_biases() -> None:
+    at, bias = torch.arange(9), phasor.nn.T5Bias(3) if hasattr(phasor.nn, "T5Bias") else None
+    scheme = phasor.Bias(phasor.Alibi(heads=3))
+    assert same_bits(there(lambda: scheme(*moved(at, at))), scheme(at, at))
+    assert bias is None or bias is not None
