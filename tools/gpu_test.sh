@@ -6,38 +6,15 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 out=${OUT:-out} build=build/gpu jobs=$(nproc)
 mkdir -p "$out" "$build"
-[ -d .carry/include ] || { echo "gpu_test: .carry is missing; run tools/make_carry.sh where the packages are" >&2; exit 2; }
-nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc) || { echo "gpu_test: there is no nvcc" >&2; exit 2; }
 nvidia-smi -L || { echo "gpu_test: there is no GPU" >&2; exit 2; }
 failed=0
 say() { printf '%s\n' "$*" | tee -a "$out/summary.txt"; }
 
-includes=(-Iinclude -Isrc -Itests -isystem .carry/include)
-version=$(sed -n 's/^project(phasor VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
-# As cmake/compile.cmake and cmake/cuda.cmake.
-flags=(-std=c++20 -O2 -fPIC -ffp-contract=off -fno-tree-vectorize -fno-tree-slp-vectorize -fopenmp -DFMT_HEADER_ONLY "-DPHASOR_VERSION=\"$version\"" "${includes[@]}")
-device_flags=(-std=c++20 -O3 "-arch=sm_${CUDA_ARCH:-90}" --expt-relaxed-constexpr --fmad=false -Xcompiler=-ffp-contract=off -DFMT_HEADER_ONLY "${includes[@]}")
-
-compile() { # SOURCE: an object in $build
-  local to=$build/$(tr / _ <<<"$1").o begin=$SECONDS
-  case $1 in
-    *.cu) "$nvcc" "${device_flags[@]}" -c "$1" -o "$to" ;;
-    *) g++ "${flags[@]}" -c "$1" -o "$to" ;;
-  esac && echo "seconds: $((SECONDS - begin)) $1"
-}
-export -f compile
-export build nvcc
-export FLAGS="${flags[*]@Q}" DEVICE_FLAGS="${device_flags[*]@Q}"
-# The slow ones, nvcc's, first.
-{ find src/cuda tests/cuda bench/gpu -name '*.cu'; printf '%s\n' tests/cuda/random_calls.cpp tests/cuda/random_operations.cpp; find src -name '*.cpp' ! -path 'src/no_cuda/*'; } |
-  xargs -P "$jobs" -I{} bash -c 'eval "flags=($FLAGS)"; eval "device_flags=($DEVICE_FLAGS)"; compile {} || exit 255' > "$build/log.txt" 2>&1 ||
-  { say "FAIL: does not build"; grep -E 'error' "$build/log.txt" | head -20; exit 1; }
-say "built in $SECONDS s; the slowest: $(sed -n 's/^seconds: //p' "$build/log.txt" | sort -rn | head -3 | tr '\n' ';')"
-rm -f "$build/libphasor.a"
-ar rcs "$build/libphasor.a" "$build"/src_*.o
+. tools/gpu_build.sh
+gpu_build
 
 program() { # NAME OBJECTS...
-  "$nvcc" "-arch=sm_${CUDA_ARCH:-90}" "${@:2}" "$build/libphasor.a" -lgomp -o "$build/$1" || { say "FAIL: $1 does not link"; exit 1; }
+  "$nvcc" "-arch=sm_${CUDA_ARCH:-90}" "${@:2}" "${backend[@]}" "$build/libphasor.a" -lgomp -o "$build/$1" || { say "FAIL: $1 does not link"; exit 1; }
 }
 program gpu_rotary "$build/tests_cuda_gpu_rotary.cu.o" "$build/tests_cuda_random_calls.cpp.o"
 program gpu_operations "$build/tests_cuda_gpu_operations.cu.o" "$build/tests_cuda_random_calls.cpp.o" "$build/tests_cuda_random_operations.cpp.o"

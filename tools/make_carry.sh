@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Fills .carry/ with what the build needs of others, for x86-64 machines without packages and network: the headers of Highway, Boost, fmt and nlohmann-json
-# that the sources really include there, the sources of GoogleTest, and Google Benchmark's header and library. From any Debian or Ubuntu machine: elsewhere
+# that the sources really include there, the sources of GoogleTest and nanobind, and Google Benchmark's header and library. From any Debian or Ubuntu machine: elsewhere
 # than on x86-64 it asks x86_64-linux-gnu-g++, and takes that library from the distribution's amd64 package, unpacked and not installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -33,6 +33,16 @@ cp -rL "$prefix/fmt" "$carry/include/"
 googletest=${GOOGLETEST:-$prefix/../src/googletest/googletest}
 mkdir -p "$carry/googletest"
 cp -rL "$googletest/include" "$googletest/src" "$carry/googletest/"
+
+# nanobind's sources, for the Python module of tools/gpu_python.sh.
+nanobind=$("${PYTHON:-build/venv/bin/python}" -c 'import nanobind, pathlib; print(pathlib.Path(nanobind.__file__).parent)' 2>/dev/null || true)
+if [ -n "$nanobind" ]; then
+  mkdir -p "$carry/nanobind/ext/robin_map"
+  cp -rL "$nanobind/include" "$nanobind/src" "$carry/nanobind/"
+  cp -rL "$nanobind/ext/robin_map/include" "$carry/nanobind/ext/robin_map/"
+else
+  echo "make_carry: no nanobind (make test makes build/venv, PYTHON names another), so no Python module there" >&2
+fi
 
 # amd64_package NAME FOLDER: the distribution's package of that name for x86-64, unpacked. apt's lists and cache of this machine stay as they are.
 amd64_package() {

@@ -264,7 +264,8 @@ def _keep_positions(ctx: Any, rope: Any, direction: int, positions: Any) -> None
 
 
 def _by_positions_backward(ctx: Any, q: Tensor | None, k: Tensor | None) -> tuple[Any, Any]:
-    positions = ctx.saved_tensors[0] if ctx.saved_tensors else ctx.positions
+    saved = ctx.saved_tensors  # once: torch.utils.checkpoint computes them again when they are asked for
+    positions = saved[0] if saved else ctx.positions
 
     def front(q: Tensor, k: Tensor | None) -> Any:
         return rotary(ctx.rope, q, k, positions, TRANSPOSED[ctx.direction])

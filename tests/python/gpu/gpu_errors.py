@@ -48,17 +48,3 @@ def test_operations_that_are_not_there_say_so() -> None:
     q = moved(numbers(1, 5, 2, 16))[0]
     with raises(NotImplementedError, "cuda"):
         phasor.attention(q, q, q)
-
-
-def test_a_device_that_is_not_there() -> None:
-    needs_gpu()
-    with raises(NotImplementedError, "wanted a tensor on the CPU or on CUDA"):
-        phasor._torch.checks.kind("rotary", "q", torch.empty(1, 2, 3, 64, device="meta").to(torch.device("meta")).as_subclass(_OnMps))
-
-
-class _OnMps(torch.Tensor):
-    """Says that it is somewhere else."""
-
-    @property
-    def device(self) -> torch.device:  # type: ignore[override]
-        return torch.device("mps:0")

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-import phasor
-from cases import DTYPES, SPECS, module_or_not_run, moved, needs_gpu, numbers, raises, same_bits
+from cases import DTYPES, SPECS, NotRun, module_or_not_run, moved, needs_gpu, numbers, raises, same_bits
+from phasor._arrays import gpu_of
 
 ROPE = SPECS["half"]
 
@@ -134,8 +134,8 @@ def test_arrays_of_jax() -> None:
 
     q = numbers(2, 7, 3, 64).numpy()
     there = jnp.asarray(q)
-    if phasor._arrays.gpu_of(there) is None:
-        module_or_not_run("jax_without_a_gpu")
+    if gpu_of(there) is None:
+        raise NotRun("JAX here has no GPU")
     out = ROPE(there, positions=4)
     assert type(out).__module__.startswith("jax") and (np.asarray(out) == ROPE(q, positions=4)).all()
     with raises(ValueError, "JAX, which cannot change"):

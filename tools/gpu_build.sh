@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+# For tools/gpu_test.sh and tools/gpu_python.sh, which source it in the root: the library with its CUDA backend and the GPU tests' objects, by
+# g++ and nvcc from the checkout and .carry/, in $build. What is newer than every source is not compiled again, so both scripts share it.
+# They set: build, jobs, and say TEXT.
+
+[ -d .carry/include ] || { echo "gpu: .carry is missing; run tools/make_carry.sh where the packages are" >&2; exit 2; }
+nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc) || { echo "gpu: there is no nvcc" >&2; exit 2; }
+
+includes=(-Iinclude -Isrc -Itests -isystem .carry/include)
+version=$(sed -n 's/^project(phasor VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
+# As cmake/compile.cmake and cmake/cuda.cmake.
+flags=(-std=c++20 -O2 -fPIC -ffp-contract=off -fno-tree-vectorize -fno-tree-slp-vectorize -fopenmp -DFMT_HEADER_ONLY "-DPHASOR_VERSION=\"$version\"" "${includes[@]}")
+device_flags=(-std=c++20 -O3 "-arch=sm_${CUDA_ARCH:-90}" --expt-relaxed-constexpr --fmad=false -Xcompiler=-ffp-contract=off,-fPIC -DFMT_HEADER_ONLY "${includes[@]}")
+
+compile() { # SOURCE: an object in $build
+  local to=$build/$(tr / _ <<<"$1").o begin=$SECONDS
+  if [ "$to" -nt "$build/newest" ]; then return; fi
+  case $1 in
+    *.cu) "$nvcc" "${device_flags[@]}" -c "$1" -o "$to" ;;
+    *) g++ "${flags[@]}" -c "$1" -o "$to" ;;
+  esac && echo "seconds: $((SECONDS - begin)) $1"
+}
+export -f compile
+export build nvcc
+export FLAGS="${flags[*]@Q}" DEVICE_FLAGS="${device_flags[*]@Q}"
+
+compile_all() { # SOURCES... on standard input
+  xargs -P "$jobs" -I{} bash -c 'eval "flags=($FLAGS)"; eval "device_flags=($DEVICE_FLAGS)"; compile {} || exit 255' > "$build/log.txt" 2>&1 ||
+    { say "FAIL: does not build"; grep -E 'error' "$build/log.txt" | head -20; exit 1; }
+}
+
+# The newest source, as a file of its age.
+gpu_newest() {
+  local newest
+  newest=$(find include src tests/cuda bench/gpu tools/gpu_build.sh -type f -printf '%T@ %p\n' | sort -n | tail -1 | cut -d' ' -f2-)
+  touch -r "$newest" "$build/newest"
+}
+
+# gpu_build [library]: libphasor.a, `backend` and, unless only the library is asked for, the objects of the tests. nvcc's files first: they are the
+# slow ones. Who is short of time on the machine brings .carry/libphasor.a, as a build for it elsewhere (the foreign presets) made it from these sources.
+gpu_build() {
+  gpu_newest
+  {
+    find src/cuda -name '*.cu'
+    if [ "${1:-}" != library ]; then find tests/cuda bench/gpu -name '*.cu'; find tests/cuda -name 'random_*.cpp'; fi
+    if [ ! -e .carry/libphasor.a ]; then find src -name '*.cpp' ! -path 'src/no_cuda/*'; fi
+  } | compile_all
+  say "built in $SECONDS s; the slowest: $(sed -n 's/^seconds: //p' "$build/log.txt" | sort -rn | head -3 | tr '\n' ';')"
+  rm -f "$build/libphasor.a"
+  if [ -e .carry/libphasor.a ]; then cp .carry/libphasor.a "$build/"; else ar rcs "$build/libphasor.a" "$build"/src_*.o; fi
+  # These come before the library in a link: of one that was built without CUDA, the part that says so then is not taken.
+  backend=("$build"/src_cuda_*.cu.o)
+}
