@@ -6,9 +6,10 @@ find_package(CUDAToolkit REQUIRED)
 # --fmad=false and -ffp-contract=off: the rotation is never fused, on either side. CMake 3.25 does not know the standards of nvcc 13.
 set(phasor_cuda_options $<$<COMPILE_LANGUAGE:CUDA>:--std=c++20;--fmad=false;--expt-relaxed-constexpr;-Xcompiler=-ffp-contract=off>)
 target_compile_options(phasor PRIVATE ${phasor_cuda_options})
-target_link_libraries(phasor PRIVATE CUDA::cudart_static)
+target_link_libraries(phasor PRIVATE $<LINK_ONLY:CUDA::cudart_static>)  # its headers are nvcc's own: all else compiles as without CUDA
+file(GLOB phasor_random_calls CONFIGURE_DEPENDS tests/cuda/random_*.cpp)
 foreach(program proof gpu_rotary gpu_operations)
-  add_executable(${program} tests/cuda/${program}.cu tests/cuda/random_calls.cpp tests/cuda/random_operations.cpp)
+  add_executable(${program} tests/cuda/${program}.cu ${phasor_random_calls})
   target_include_directories(${program} PRIVATE src tests)
   target_link_libraries(${program} PRIVATE phasor::phasor CUDA::cudart_static)
   target_compile_options(${program} PRIVATE ${phasor_cuda_options})

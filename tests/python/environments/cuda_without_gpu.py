@@ -61,7 +61,7 @@ def test_two_devices_are_refused_before_anything_is_asked_of_cuda() -> None:
 
 
 def test_operations_that_are_not_on_cuda_say_so() -> None:
-    x = FakeGpuArray(np.ones((1, 3, 2, 8), np.float32))
+    q, k, v, out = (FakeGpuArray(np.ones((1, 3, 2, 8), np.float32)) for _ in range(4))
     plan = _core.Attention(phasor.scheme_of(None))
-    with pytest.raises(NotImplementedError, match="cuda"):
-        _core.attention((x, x, x), plan, {"terms": []}, x, None)
+    with pytest.raises(NotImplementedError, match="this operation is not on cuda yet"):
+        _core.attention((q, k, v), plan, {"terms": []}, out, None)
