@@ -133,9 +133,11 @@ def empty_like(x: Array) -> Array:
 def returned(x: Array, out: Array) -> Array:
     """The result as an array of x's library."""
     if _is_jax(x) and is_torch(out):
-        import jax
+        import torch
+        from jax import dlpack
 
-        return jax.dlpack.from_dlpack(out)
+        torch.cuda.current_stream(out.device).synchronize()  # JAX cannot be told until when its memory is read
+        return dlpack.from_dlpack(out)
     if _is_jax(x) and isinstance(out, np.ndarray):
         import jax.numpy as jnp
 

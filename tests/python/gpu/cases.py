@@ -15,7 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import phasor
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # deterministic products, before there are any
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else JAX takes most of the GPU's memory
+
+import phasor  # noqa: E402
 
 DEVICE = os.environ.get("PHASOR_TEST_DEVICE", "cuda")
 ON_GPU = DEVICE == "cuda"

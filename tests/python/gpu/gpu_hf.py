@@ -65,14 +65,16 @@ def test_gradients_stay_bit_for_bit() -> None:
         for dtype in (torch.float32, torch.bfloat16):
             model = model_of(kind, dtype).train()
             found = []
-            for patched in (False, True):
+            for patched in (False, False, True):
                 if patched:
                     phasor.hf.patch(model, strict=True)
                 model.zero_grad()
                 ids = torch.arange(22, device=DEVICE).reshape(2, 11)
                 model(ids, labels=ids, use_cache=False).loss.backward()
                 found.append([p.grad.clone() for p in model.parameters()])
-            assert same_bits(found[1], found[0]), (kind, dtype)
+            if not same_bits(found[1], found[0]):
+                raise NotRun(f"the gradients of {kind} in {dtype} are not the same twice without phasor")
+            assert same_bits(found[2], found[0]), (kind, dtype)
 
 
 def test_generation_is_the_same() -> None:
