@@ -13,6 +13,8 @@
 
 #include "backend/backend.hpp"
 #include "backend/memory.hpp"
+#include "cuda/run.hpp"
+#include "phasor/targets.hpp"
 
 namespace phasor::test {
 namespace {
@@ -199,6 +201,13 @@ TEST_F(Watched, every_operation_asks_the_backend_of_its_memory_and_nobody_else) 
     EXPECT_EQ(asked, operation.asks);
     EXPECT_TRUE(memory.is_untouched()) << "written around the backend, which did nothing";
   }
+}
+
+TEST_F(Watched, a_build_says_which_devices_it_has_kernels_for) {
+  EXPECT_TRUE(has_backend(DeviceKind::cpu));
+  EXPECT_EQ(has_backend(DeviceKind::cuda), cuda::is_built());
+  watch(DeviceKind::cuda, false);
+  EXPECT_TRUE(has_backend(DeviceKind::cuda));
 }
 
 /// What shapes and fields tell needs no backend, and is told before one is asked.
