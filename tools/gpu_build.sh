@@ -44,7 +44,7 @@ gpu_build() {
     find src/cuda -name '*.cu'
     if [ "${1:-}" != library ]; then find tests/cuda bench/gpu -name '*.cu'; find tests/cuda -name 'random_*.cpp'; fi
     if [ ! -e .carry/libphasor.a ]; then find src -name '*.cpp' ! -path 'src/no_cuda/*'; fi
-  } | compile_all
+  } | compile_all || exit 1
   say "built in $SECONDS s; the slowest: $(sed -n 's/^seconds: //p' "$build/log.txt" | sort -rn | head -3 | tr '\n' ';')"
   rm -f "$build/libphasor.a"
   if [ -e .carry/libphasor.a ]; then cp .carry/libphasor.a "$build/"; else ar rcs "$build/libphasor.a" "$build"/src_*.o; fi
