@@ -61,7 +61,8 @@ bool may_write_past_torch(nb::handle q, nb::handle k, nb::handle positions) {
 
 void count_write(nb::handle q, nb::handle k) {
   const nb::object tensors = checked(k.is_none() ? PyTuple_Pack(1, q.ptr()) : PyTuple_Pack(2, q.ptr(), k.ptr()));
-  checked(PyObject_CallOneArg(watched.increment_version, tensors.ptr()));
+  PyObject* argument = tensors.ptr();
+  checked(PyObject_Vectorcall(watched.increment_version, &argument, 1, nullptr));  // PyObject_CallOneArg is not in the stable interface
 }
 
 void bind_torch_plain(nb::module_& m) {
