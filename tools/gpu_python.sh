@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds the Python core with CUDA from the checkout and .carry/ by g++ and nvcc, as phasor_cuda13 beside the package, and runs tests/python/gpu:
 # for machines with a GPU and PyTorch and without packages; pytest is not needed. Results under $OUT (default ./out), objects in build/gpu, which
-# tools/gpu_test.sh uses too; MODULE names a module that was built before. Arguments choose tests by words of their names.
+# tools/gpu_test.sh uses too. Arguments choose tests by words of their names.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 out=${OUT:-out} build=build/gpu jobs=$(nproc) python=${PYTHON:-python3}
@@ -10,7 +10,7 @@ mkdir -p "$out" "$build"
 say() { printf '%s\n' "$*" | tee -a "$out/summary.txt"; }
 folder=python/cuda13/phasor_cuda13
 
-build_module() { # into $folder, and a copy to $out: MODULE=... then spares a later run the build
+build_module() { # into $folder
   . tools/gpu_build.sh
   [ -d .carry/nanobind ] || { echo "gpu_python: .carry has no nanobind; run tools/make_carry.sh where it is installed" >&2; exit 2; }
   headers=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
@@ -37,7 +37,6 @@ build_module() { # into $folder, and a copy to $out: MODULE=... then spares a la
   "$nvcc" -shared -cudart static "$build"/module_*.o "${backend[@]}" "$build/libphasor.a" -lgomp -Xlinker --exclude-libs,ALL -o "$folder/_core.abi3.so" ||
     { say "FAIL: the module does not link"; exit 1; }
   say "the module is there after $((SECONDS - begin)) s"
-  cp "$folder/_core.abi3.so" "$out/"
 }
 if [ -n "${MODULE:-}" ]; then cp "$MODULE" "$folder/_core.abi3.so"; else build_module; fi
 

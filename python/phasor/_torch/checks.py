@@ -14,6 +14,8 @@ from phasor._torch import layouts
 
 _DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _POSITION_DTYPES = (torch.int32, torch.int64, torch.float64)
+# Asked once: a compiler that looks at a call cannot follow a question to the core.
+_HAS_CUDA, _ADVICE = _core.has_cuda(), _core.cuda_advice()
 _LEAF = "a leaf Variable that requires grad is being used in an in-place operation."
 _INFERENCE = "Inplace update to inference tensor outside InferenceMode is not allowed."
 
@@ -31,8 +33,8 @@ def kind(where: str, name: str, x: Any) -> None:
     device = x.device
     if device.type not in ("cpu", "meta", "cuda"):
         raise NotImplementedError(f"{where}: {name} is on {device}, wanted a tensor on the CPU or on CUDA")
-    if device.type == "cuda" and not _core.has_cuda():
-        raise NotImplementedError(f"{where}: {name} is on {device}, and this phasor has no CUDA kernels; {_core.cuda_advice()}")
+    if device.type == "cuda" and not _HAS_CUDA:
+        raise NotImplementedError(f"{where}: {name} is on {device}, and this phasor has no CUDA kernels; {_ADVICE}")
 
 
 def beside(where: str, name: str, x: Tensor, q: Tensor) -> None:

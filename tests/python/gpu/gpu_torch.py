@@ -165,8 +165,11 @@ def test_checkpoints() -> None:
         return ROPE(x * 3, positions=torch.arange(5, device=x.device)).sin()
 
     q = moved(numbers(2, 5, 3, 64))[0]
-    for reentrant in (False, True):
-        assert same_bits(gradients(lambda x: checkpoint(run, x, use_reentrant=reentrant), q), gradients(run, q))  # noqa: B023
+    wanted = gradients(run, q)
+    assert same_bits(gradients(lambda x: checkpoint(run, x, use_reentrant=False), q), wanted)
+    again = q.clone().requires_grad_()
+    checkpoint(run, again, use_reentrant=True).backward(numbers(*q.shape, seed=40).to(DEVICE))
+    assert same_bits(again.grad, wanted[1])
 
 
 def test_deterministic_algorithms_are_what_we_have() -> None:

@@ -62,7 +62,8 @@ def main() -> int:
     import gpu_speed
 
     for name, us in gpu_speed.FIGURES.items():
-        print(f"{us:8.2f} us  {name}")
+        target = gpu_speed.TARGETS.get(name)
+        print(f"{us:8.2f} us  {name}" + (f" ({'OVER' if us > target else 'within'} the target of {target} us)" if target else ""))
     out = Path(os.environ.get("OUT", "out"))
     out.mkdir(exist_ok=True)
     (out / "gpu_python.json").write_text(json.dumps({"device": where, "tests": rows, "microseconds": gpu_speed.FIGURES}, indent=1))
