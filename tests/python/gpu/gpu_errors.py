@@ -24,7 +24,7 @@ def test_tensors_of_two_devices() -> None:
         phasor.apply_rotary(there, None, *ROPE.cos_sin(torch.arange(5)))
     with raises(ValueError, "wanted one device"):
         ROPE.rerotate_(there, torch.arange(5), 3)
-    with raises(ValueError, "wanted one device"):
+    with raises(Exception, "wanted one device"):  # dynamo wraps it
         torch.compile(lambda x, at: ROPE(x, positions=at), backend="eager", fullgraph=True)(there, torch.arange(5))
     assert same_bits(there, q)
 
