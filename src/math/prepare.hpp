@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Formulas of the step before attention: norms of heads by one written order of additions, numbers of 8 bits, and scales that are made.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "math/sincos.hpp"
+
+namespace phasor::math {
+
+#include "math/float8.inl"
+
+/// A sum of squares is kNormPartials sums, the j-th of the channels j, j + kNormPartials, ... in this order, and then a tree: the upper
+/// half is added to the lower one until one is left. So it is the same for every width of registers and of blocks (one that divides this).
+constexpr int kNormPartials = 32;
+
+/// The last step of it: `width` partial sums to one.
+PHASOR_HD inline float fold_partials(float* sums, int width = kNormPartials) {
+  for (int half = width / 2; half > 0; half /= 2) {
+    for (int j = 0; j < half; ++j) sums[j] += sums[j + half];
+  }
+  return sums[0];
+}
+
+/// What a head is multiplied by. sqrt and the divisions are correctly rounded everywhere.
+PHASOR_HD inline float rms_factor(float sum, i64 count, float epsilon) {
+  return 1.0F / std::sqrt(sum / static_cast<float>(count) + epsilon);
+}
+PHASOR_HD inline float l2_factor(float sum, float epsilon) { return 1.0F / std::sqrt(sum + epsilon); }
+
+/// The scale that makes `largest` the largest magnitude of a format, but not below `least`.
+PHASOR_HD inline float made_scale(float largest, float format_largest, float least) {
+  const float scale = largest / format_largest;
+  return scale > least ? scale : least;
+}
+
+/// A positive scale as a power of two (ue8m0: exponent + 127, 255 is NaN), rounded up so that nothing leaves the range.
+PHASOR_HD inline u32 ue8m0_of(float scale) {
+  const u32 bits = bit_cast<u32>(scale);
+  if (bits >= 0x7f800000) return 255;
+  const u32 exponent = bits >> 23;
+  // Subnormals: up to 2^-127 the first code, beyond it the next.
+  if (exponent == 0) return (bits & 0x7fffff) > 0x400000 ? 1 : 0;
+  const u32 up = (bits & 0x7fffff) != 0 ? 1 : 0;
+  return exponent + up > 254 ? 254 : exponent + up;
+}
+PHASOR_HD inline float value_of_ue8m0(u32 code) {
+  if (code == 255) return bit_cast<float>(u32{0x7fc00000});
+  return bit_cast<float>(code == 0 ? u32{0x400000} : code << 23);
+}
+
+}  // namespace phasor::math

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Formulas of the step before attention, one lane at a time: numbers of 8 bits against tables of all of them, sums in the order that is
+// written down, scales.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "math/prepare.hpp"
+#include "prepare/float8_reference.hpp"
+#include "tensor.hpp"
+
+namespace phasor::test {
+namespace {
+
+using math::u32;
+
+/// Every code's value, every middle between neighbours, their neighbours in float32, numbers of every magnitude, and what is no number.
+std::vector<float> awkward_numbers(const reference::Values8& values) {
+  std::vector<float> numbers = {0.0F, -0.0F, 1e30F, -1e30F, 0x1p-149F, -0x1p-149F, INFINITY, -INFINITY, NAN, 465, 61441, 1e-7F};
+  for (int code = 0; code < 127; ++code) {
+    const double low = values[static_cast<std::size_t>(code)];
+    const double high = values[static_cast<std::size_t>(code) + 1];
+    if (!std::isfinite(high)) break;
+    const auto middle = static_cast<float>((low + high) / 2);
+    for (const float x : {static_cast<float>(low), middle, std::nextafter(middle, 0.0F), std::nextafter(middle, 1e9F)}) {
+      numbers.insert(numbers.end(), {x, -x});
+    }
+  }
+  Random random(7);
+  for (int i = 0; i < 20000; ++i) numbers.push_back(reference::same_bytes<float>(static_cast<u32>(random.bits())));
+  return numbers;
+}
+
+template <class Narrow>
+void expect_nearest(const reference::Values8& values, const Narrow& narrow) {
+  for (const float x : awkward_numbers(values)) {
+    ASSERT_EQ(narrow(x), u32{reference::nearest_of(values, x)}) << x;
+  }
+}
+
+const math::One<float> kOne;
+
+TEST(Float8, e4m3_is_nearest_saturates_and_keeps_nan) {
+  expect_nearest(reference::values_of_e4m3(), [](float x) { return math::narrow_f8<math::E4M3>(kOne, x); });
+}
+TEST(Float8, e5m2_is_nearest_saturates_and_keeps_nan) {
+  expect_nearest(reference::values_of_e5m2(), [](float x) { return math::narrow_f8<math::E5M2>(kOne, x); });
+}
+TEST(Float8, int8_is_nearest_and_saturates) {
+  std::vector<float> numbers = {0.5F, 1.5F, 2.5F, -0.5F, -1.5F, 127.5F, 126.5F, -128.5F, 1e30F, -1e30F, INFINITY, -INFINITY, NAN};
+  Random random(8);
+  for (int i = 0; i < 10000; ++i) numbers.push_back(random.number() * 40);
+  for (const float x : numbers) ASSERT_EQ(math::narrow_i8(kOne, x), u32{reference::nearest_i8(x)}) << x;
+}
+
+TEST(Scales, ue8m0_is_the_next_power_of_two) {
+  for (int exponent = -126; exponent <= 126; ++exponent) {
+    const float power = std::ldexp(1.0F, exponent);
+    EXPECT_EQ(math::ue8m0_of(power), static_cast<u32>(exponent + 127));
+    EXPECT_EQ(math::ue8m0_of(std::nextafter(power, 1e38F)), static_cast<u32>(exponent + 128));
+    EXPECT_EQ(math::value_of_ue8m0(math::ue8m0_of(power)), power);
+  }
+  EXPECT_EQ(math::ue8m0_of(0x1p-127F), 0U);
+  EXPECT_EQ(math::value_of_ue8m0(0), 0x1p-127F);
+  EXPECT_EQ(math::ue8m0_of(0x1.8p-127F), 1U);
+  EXPECT_EQ(math::ue8m0_of(0x1.8p127F), 254U);
+  EXPECT_EQ(math::ue8m0_of(INFINITY), 255U);
+  EXPECT_TRUE(std::isnan(math::value_of_ue8m0(255)));
+}
+
+TEST(Scales, made_reaches_the_largest_and_has_a_floor) {
+  EXPECT_EQ(math::made_scale(896, 448, 1e-30F), 2.0F);
+  EXPECT_EQ(math::made_scale(0, 448, 0x1p-126F), 0x1p-126F);
+}
+
+TEST(Norms, sums_fold_the_upper_half_on_the_lower_one) {
+  std::vector<float> sums(32);
+  for (int j = 0; j < 32; ++j) sums[static_cast<std::size_t>(j)] = j < 16 ? 1.0F : std::ldexp(1.0F, -24);  // lost one by one, kept by twos
+  std::vector<float> wanted = sums;
+  for (std::size_t half = 16; half > 0; half /= 2) {
+    for (std::size_t j = 0; j < half; ++j) wanted[j] = wanted[j] + wanted[j + half];
+  }
+  EXPECT_EQ(math::fold_partials(sums.data()), wanted[0]);
+  EXPECT_EQ(wanted[0], 16.0F);
+}
+
+TEST(Norms, factors_are_reciprocal_roots) {
+  EXPECT_EQ(math::rms_factor(64, 4, 0), 0.25F);
+  EXPECT_EQ(math::l2_factor(60, 4), 0.125F);
+}
+
+}  // namespace
+}  // namespace phasor::test
