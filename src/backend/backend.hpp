@@ -8,6 +8,7 @@
 #include "job/bias.hpp"
 #include "job/learned.hpp"
 #include "job/phase_gradient.hpp"
+#include "job/prepare/job.hpp"
 #include "job/rerotate.hpp"
 #include "job/rotary.hpp"
 #include "phasor/attention.hpp"
@@ -43,6 +44,7 @@ struct Backend {
   Run<job::DiagonalJob> bias_diagonal = nullptr;
   Run<job::DiagonalGradientJob> bias_gradient = nullptr;
   Run<job::BlockJob> bias_fill = nullptr;
+  Run<job::PrepareJob> prepare = nullptr;
   Result<std::int64_t> (*attention_workspace)(const job::AttentionJob& job) = nullptr;
   RunIn<job::AttentionJob> attention = nullptr;
   Result<std::int64_t> (*attention_backward_workspace)(const job::AttentionBackwardJob& job) = nullptr;

@@ -4,6 +4,7 @@
 
 #include "backend/backend.hpp"
 #include "cpu/attention/host/run.hpp"
+#include "cpu/prepare/run.hpp"
 #include "cpu/run.hpp"
 #include "cuda/run.hpp"
 #include "job/check.hpp"
@@ -26,6 +27,7 @@ constexpr Backend kCpu = {
     .bias_diagonal = cpu::run_bias_diagonal,
     .bias_gradient = cpu::run_bias_gradient,
     .bias_fill = cpu::run_bias_fill,
+    .prepare = cpu::run_prepare,
     .attention_workspace = cpu::attention_workspace,
     .attention = cpu::run_attention,
     .attention_backward_workspace = cpu::attention_backward_workspace,

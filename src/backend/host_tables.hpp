@@ -9,6 +9,7 @@
 #include "job/bias.hpp"
 #include "job/learned.hpp"
 #include "job/phase_gradient.hpp"
+#include "job/prepare/job.hpp"
 #include "job/rerotate.hpp"
 #include "job/rotary.hpp"
 
@@ -90,6 +91,14 @@ void each_host_table(job::DiagonalGradientJob& job, const Table& table) {
 template <class Table>
 void each_host_table(job::BlockJob& job, const Table& table) {
   each_host_table(job.bias, table);
+}
+
+/// The tables of each spec come before the list of specs, which then points to the device's.
+template <class Table>
+void each_host_table(job::PrepareJob& job, const Table& table) {
+  each_host_table(job.turn.rows, table);
+  for (std::int64_t i = 0; i < job.row_count; ++i) each_host_table(job.rows[i], table);
+  give_table(table, job.rows, job.row_count);
 }
 
 template <class Table>

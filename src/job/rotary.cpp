@@ -4,6 +4,7 @@
 
 #include "job/check.hpp"
 #include "job/overlap.hpp"
+#include "job/rotation.hpp"
 #include "spec/format.hpp"
 
 namespace phasor::job {
@@ -118,6 +119,20 @@ struct Geometry {
   Pairing output_pairing;
 };
 
+Geometry geometry_of(const RotarySpec& spec) {
+  return {spec.rotary_width, spec.rotary_offset, spec.segments, spec.pairing, spec.output_pairing.value_or(spec.pairing)};
+}
+
+/// Which channels of a head a job turns.
+void fill_geometry(const Geometry& g, Direction direction, RotateJob& job) {
+  job.pairs = g.width / 2;
+  job.offset = g.offset;
+  job.read = direction == Direction::forward ? g.pairing : g.output_pairing;
+  job.write = direction == Direction::forward ? g.output_pairing : g.pairing;
+  // Neighbours are neighbours in any part.
+  job.segments = job.read == Pairing::interleaved && job.write == Pairing::interleaved ? 1 : g.segments;
+}
+
 /// All of a job but its rows and what follows from them.
 Status fill_job(const RotateOperands& operands, const Geometry& g, Direction direction, RotateJob& job) {
   const ConstTensorView& q = operands.q->in;
@@ -128,12 +143,7 @@ Status fill_job(const RotateOperands& operands, const Geometry& g, Direction dir
   job.batch = q.shape[0];
   job.tokens = q.shape[1];
   job.head_dim = q.shape[3];
-  job.pairs = g.width / 2;
-  job.offset = g.offset;
-  job.read = direction == Direction::forward ? g.pairing : g.output_pairing;
-  job.write = direction == Direction::forward ? g.output_pairing : g.pairing;
-  // Neighbours are neighbours in any part.
-  job.segments = job.read == Pairing::interleaved && job.write == Pairing::interleaved ? 1 : g.segments;
+  fill_geometry(g, direction, job);
   for (int i = 0; i < job.operand_count; ++i) {
     const bool in_place = job.operands[i].in == job.operands[i].out && !is_empty(q);
     if (job.read != job.write && in_place && g.width > kMaxWidthInPlaceAcrossPairings) {
@@ -287,6 +297,23 @@ PositionSource source_of(const Positions& p, std::int64_t axes) {
           .offset = p.offset};
 }
 
+Result<RotateJob> make_rotation(const char* where, const plan::RotaryPlan& plan, const Positions& positions, const PositionShape& shape,
+                                DType dtype, Direction direction) {
+  if (Status s = check_inverse(where, plan, direction); !s) return s;
+  if (Status s = check_positions(where, positions, {shape.batch, shape.tokens, plan.axes, shape.device}); !s) return s;
+  Result<RotateJob> job(std::in_place);
+  job->device = shape.device;
+  job->dtype = dtype;
+  job->batch = shape.batch;
+  job->tokens = shape.tokens;
+  job->head_dim = plan.spec.head_dim;
+  fill_geometry(geometry_of(plan.spec), direction, *job);
+  fill_rows_of(plan, positions, direction, job->rows);
+  job->rows.value_dtype = table_dtype(plan.spec.numerics, dtype);
+  fill_numerics(plan.spec.numerics, job->rows.value_dtype, *job);
+  return job;
+}
+
 Result<RotateJob> make_rotate_job(const RotateOperands& operands, const plan::RotaryPlan& plan, const Positions& positions,
                                   Direction direction) {
   if (Status s = check_direction(operands.where, direction); !s) return s;
@@ -303,7 +330,7 @@ Result<RotateJob> make_rotate_job(const RotateOperands& operands, const plan::Ro
   }
   const RotarySpec& spec = plan.spec;
   Result<RotateJob> job(std::in_place);  // filled in place: a job is large, and decoding makes one for every token
-  Geometry geometry = {spec.rotary_width, spec.rotary_offset, spec.segments, spec.pairing, spec.output_pairing.value_or(spec.pairing)};
+  Geometry geometry = geometry_of(spec);
   if (operands.rotated) geometry.pairing = geometry.output_pairing;
   if (Status s = fill_job(operands, geometry, direction, *job); !s) return s;
   fill_rows_of(plan, positions, direction, job->rows);

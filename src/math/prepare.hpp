@@ -50,4 +50,10 @@ PHASOR_HD inline float value_of_ue8m0(u32 code) {
   return bit_cast<float>(code == 0 ? u32{0x400000} : code << 23);
 }
 
+/// A value before it is stored: times a scale or divided by it.
+PHASOR_HD inline float scaled(float value, float scale, bool multiplies) { return multiplies ? value * scale : value / scale; }
+
+/// A weight of a norm as it is applied.
+PHASOR_HD inline float applied_weight(float weight, bool one_plus) { return one_plus ? 1.0F + weight : weight; }
+
 }  // namespace phasor::math

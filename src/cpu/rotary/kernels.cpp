@@ -9,6 +9,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "cpu/rotary/sources.hpp"
 #include "math/angle.hpp"
 #include "math/phase/difference.hpp"
 #include "math/phase/sum.hpp"

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// prepare_attention: from what a projection gives to what attention reads, in one pass: norm of heads, rotation, temperature, quantisation,
+// and the write to a cache of any layout.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "phasor/cache.hpp"
+#include "phasor/execution.hpp"
+#include "phasor/positions.hpp"
+#include "phasor/result.hpp"
+#include "phasor/rotary.hpp"
+#include "phasor/tensor_view.hpp"
+
+namespace phasor {
+
+/// A norm of heads, in float32. rms: x / sqrt(mean(x^2) + epsilon); l2: x / sqrt(sum(x^2) + epsilon). (Llama 4 calls its rms without a
+/// weight L2.) The sum is in one order, whatever the device; sqrt, 1 / sqrt and the mean are each rounded correctly.
+struct HeadNorm {
+  enum class Kind : std::uint8_t { none, rms, l2 };
+  enum class Over : std::uint8_t { head, all_heads };              // what is summed: each head by itself, or all heads of a token
+  enum class Weight : std::uint8_t { plain, one_plus };            // w, or 1 + w (Gemma, Qwen3-Next)
+  enum class Cast : std::uint8_t { after_weight, before_weight };  // before: rounded to the tensor's dtype, then times w (Llama, Qwen 3)
+  Kind kind = Kind::none;
+  Over over = Over::head;
+  Weight weight_as = Weight::plain;
+  Cast cast = Cast::after_weight;
+  float epsilon = 1e-6F;
+  ConstTensorView weight{};  // (1, 1, 1 or heads, width); null data: none
+  std::int64_t width = 0;    // the first channels of a head, which alone are normed; 0: all
+};
+
+/// What happens to a head on its way. Each step's result is rounded to the tensor's dtype, as if the steps were calls of their own, unless
+/// `between` keeps float32 until the last one.
+struct PrepareSpec {
+  enum class Order : std::uint8_t { norm_first, rotation_first };
+  enum class Between : std::uint8_t { rounded, kept };
+  HeadNorm q_norm{};
+  HeadNorm k_norm{};
+  HeadNorm v_norm{};
+  Order order = Order::norm_first;
+  Between between = Between::rounded;
+  float query_scale = 1;  // factor on q, last
+  std::optional<std::int64_t> q_rotary_offset =
+      std::nullopt;  // first rotated channel of q where it is not k's (MLA); its head_dim may differ then
+};
+
+/// Heads of a projection: (B, T, H, D) each, any strides, f32, f16 or bf16, all of one dtype. Shape 0: not there.
+struct PrepareInputs {
+  ConstTensorView q{};
+  ConstTensorView k{};
+  ConstTensorView v{};
+  ConstTensorView query_factors{};  // (B, T, 1, 1), f32: factors on q by token, times query_scale (a temperature); null data: 1
+};
+/// q, k and v of a packed row (B, T, 1, (H + 2 Hk) D) from its channel `first` on; what else the row has is left alone.
+struct PackedHeads {
+  std::int64_t q_heads = 0;
+  std::int64_t k_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t first = 0;
+};
+PrepareInputs unpack_qkv(const ConstTensorView& packed, const PackedHeads& heads);
+
+/// q and k are rotated by one spec, or by the one of `rotaries` that `spec_of` names, for each batch row (B of them) or each token (B T).
+/// Specs of one call agree in all but base, scaling and the axes' ladders. No rotaries: not rotated.
+struct PrepareRotation {
+  std::span<const Rotary> rotaries{};
+  Positions positions{};
+  IntegerList spec_of{};
+};
+
+/// Where the results go: q token by token (tensor_cache of its own input: in place), k and v to their places in caches.
+struct PrepareOutputs {
+  CacheParts q{};
+  CacheParts k{};
+  CacheParts v{};
+  TokenPlaces places{};
+};
+
+/// Norm, rotation, scale and storage of the heads of every token, on CPU or CUDA, with the same bits. Nothing is written when it fails;
+/// outputs must not share memory but for the parts of one cache, nor lie over inputs but for q in place. Does not allocate for one spec
+/// unless slots do not rise (then one number per token).
+Status prepare_attention(const PrepareInputs& inputs, const PrepareRotation& rotation, const PrepareOutputs& outputs,
+                         const PrepareSpec& spec = {}, const Execution& execution = {});
+
+}  // namespace phasor

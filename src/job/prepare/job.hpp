@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// The job of prepare_attention: plain data in which every check has passed and every decision is taken.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "job/plain.hpp"
+#include "job/rotary.hpp"
+#include "phasor/prepare.hpp"
+
+namespace phasor::job {
+
+/// Heads are held whole, as float32, while they are made ready.
+inline constexpr std::int64_t kMaxPreparedChannels = 4096;
+
+/// A list of the caller's, null where there is none.
+struct IntegerSource {
+  const void* data = nullptr;
+  bool narrow = false;  // int32
+  std::int64_t size = 0;
+};
+
+/// Where tokens go, as TokenPlaces.
+struct PlaceSource {
+  TokenPlaces::Kind kind = TokenPlaces::Kind::in_order;
+  std::int64_t block = 1;  // tokens of a block
+  IntegerSource starts;
+  IntegerSource slots;
+  IntegerSource indptr;
+  IntegerSource indices;
+  IntegerSource requests;
+  IntegerSource places;
+  std::int64_t pages_per_request = 0;
+};
+
+/// Channels [first, first + count) of every head, stored. Strides in bytes: block, token, head, outer, inner.
+struct PrepareSink {
+  std::byte* data = nullptr;
+  Storage storage = Storage::f32;
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  std::int64_t inner = 1;  // channels of an outer step
+  std::int64_t strides[5] = {0, 0, 0, 0, 0};
+  CacheScales::Kind scales = CacheScales::Kind::none;
+  bool multiplies = false;
+  bool powers_of_two = false;  // made scales are ue8m0
+  float scale = 1;
+  std::byte* scale_data = nullptr;
+  std::int64_t scale_strides[4] = {0, 0, 0, 0};  // bytes: block, token, head, group
+  std::int64_t group = 1;
+  float least_scale = 0;
+};
+
+struct PrepareNorm {
+  HeadNorm::Kind kind = HeadNorm::Kind::none;
+  bool over_all_heads = false;
+  bool one_plus = false;
+  bool casts_before_weight = false;
+  float epsilon = 0;
+  std::int64_t width = 0;
+  const std::byte* weight = nullptr;
+  DType weight_dtype = DType::f32;
+  std::int64_t weight_head_stride = 0;  // bytes
+};
+
+/// q, k or v. Strides in bytes: batch, token, head.
+struct PrepareOperand {
+  const std::byte* in = nullptr;
+  std::int64_t in_strides[3] = {0, 0, 0};
+  std::int64_t heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t rotary_offset = 0;
+  bool turns = false;
+  bool scales = false;       // q: times query_scale and the token's factor
+  bool placed = false;       // its tokens go to the places of the cache; else to (batch row, token)
+  bool rounds_last = false;  // what is stored is rounded to the tensor's dtype before: the storage is another one, or scaled
+  PrepareNorm norm;
+  PrepareSink sinks[2];
+  int sink_count = 0;
+};
+
+struct PrepareJob {
+  Device device;
+  RotateJob turn;  // rotation without operands: pairs, pairings, numerics, dtype, batch, tokens, and the rows of the first spec
+  bool rotation_first = false;
+  bool kept = false;  // nothing is rounded between the steps
+  PrepareOperand operands[3];
+  int operand_count = 0;
+  float query_scale = 1;
+  const float* query_factors = nullptr;
+  std::int64_t factor_strides[2] = {0, 0};  // batch, token
+  PlaceSource places;
+  // Several specs: which one a token is turned by.
+  RowSource* rows = nullptr;  // host table, row_count of them; null: turn.rows for every token
+  std::int64_t row_count = 0;
+  IntegerSource spec_of;
+  std::int64_t spec_strides[2] = {0, 0};  // batch, token
+};
+
+PHASOR_MEMBERS(IntegerSource, data, narrow, size)
+PHASOR_MEMBERS(PlaceSource, kind, block, starts, slots, indptr, indices, requests, places, pages_per_request)
+PHASOR_MEMBERS(PrepareSink, data, storage, first, count, inner, strides, scales, multiplies, powers_of_two, scale, scale_data,
+               scale_strides, group, least_scale)
+PHASOR_MEMBERS(PrepareNorm, kind, over_all_heads, one_plus, casts_before_weight, epsilon, width, weight, weight_dtype, weight_head_stride)
+PHASOR_MEMBERS(PrepareOperand, in, in_strides, heads, head_dim, rotary_offset, turns, scales, placed, rounds_last, norm, sinks, sink_count)
+PHASOR_MEMBERS(PrepareJob, device, turn, rotation_first, kept, operands, operand_count, query_scale, query_factors, factor_strides, places,
+               rows, row_count, spec_of, spec_strides)
+
+/// A call of prepare_attention.
+struct PrepareCall {
+  const PrepareInputs& inputs;
+  const PrepareRotation& rotation;
+  const PrepareOutputs& outputs;
+  const PrepareSpec& spec;
+};
+
+/// `rows` has room for the rotaries of the call; used where there are several, and to live until the job has run.
+Result<PrepareJob> make_prepare_job(const PrepareCall& call, std::span<RowSource> rows);
+
+}  // namespace phasor::job

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+// A call of prepare_attention, checked and made plain data.
+#include "job/overlap.hpp"
+#include "job/prepare/check.hpp"
+#include "job/rotation.hpp"
+#include "plan/rotary.hpp"
+#include "spec/format.hpp"
+
+namespace phasor::job {
+namespace {
+
+std::size_t at(CacheAxis axis) { return static_cast<std::size_t>(axis); }
+
+/// The operands of a call, in the order q, k, v.
+std::array<PreparedTensor, 3> tensors_of(const PrepareCall& call) {
+  return {{{"q", call.inputs.q, call.outputs.q, call.spec.q_norm, false},
+           {"k", call.inputs.k, call.outputs.k, call.spec.k_norm, true},
+           {"v", call.inputs.v, call.outputs.v, call.spec.v_norm, true}}};
+}
+
+bool is_prepared_dtype(DType dtype) { return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16; }
+
+/// One tensor by itself and against the first of the call.
+Status check_tensor(const PreparedTensor& tensor, const ConstTensorView& first) {
+  if (Status s = check_view(kPrepare, tensor.name, tensor.in); !s) return s;
+  const auto& [batch, tokens, heads, head_dim] = tensor.in.shape;
+  if (!is_prepared_dtype(tensor.in.dtype)) {
+    return error(kPrepare, "{} is {}, wanted f32, f16 or bf16", tensor.name, name_of(tensor.in.dtype));
+  }
+  if (tensor.in.dtype != first.dtype) {
+    return error(kPrepare, "{} is {} and another tensor {}, wanted one dtype", tensor.name, name_of(tensor.in.dtype), name_of(first.dtype));
+  }
+  if (Status s = check_device(kPrepare, tensor.name, tensor.in.device, first.device); !s) return s;
+  if (batch != first.shape[0] || tokens != first.shape[1]) {
+    return error(kPrepare, "{} has {} x {} tokens, wanted {} x {}", tensor.name, batch, tokens, first.shape[0], first.shape[1]);
+  }
+  if (heads < 1) return error(kPrepare, "{} has 0 heads, wanted at least 1", tensor.name);
+  if (head_dim < 1 || head_dim > kMaxPreparedChannels) {
+    return error(kPrepare, "{} has head_dim {}, wanted 1 to {}", tensor.name, head_dim, kMaxPreparedChannels);
+  }
+  return {};
+}
+
+Status check_spec(const PrepareSpec& spec) {
+  if (spec.order > PrepareSpec::Order::rotation_first || spec.between > PrepareSpec::Between::kept) {
+    return error(kPrepare, "the spec has an unknown order or way between steps");
+  }
+  return {};
+}
+
+Status check_factors(const ConstTensorView& factors, const ConstTensorView& first) {
+  if (factors.data == nullptr) return {};
+  if (Status s = check_view(kPrepare, "query_factors", factors); !s) return s;
+  const auto& [batch, tokens, one, also_one] = factors.shape;
+  if (factors.dtype != DType::f32 || batch != first.shape[0] || tokens != first.shape[1] || one != 1 || also_one != 1) {
+    return error(kPrepare, "query_factors are {} of shape ({}, {}, {}, {}), wanted f32 of ({}, {}, 1, 1)", name_of(factors.dtype), batch,
+                 tokens, one, also_one, first.shape[0], first.shape[1]);
+  }
+  return check_device(kPrepare, "query_factors are", factors.device, first.device);
+}
+
+PrepareSink sink_of(const CacheView& cache) {
+  const std::int64_t size = bytes_of(cache.storage);
+  PrepareSink sink;
+  sink.data = static_cast<std::byte*>(cache.data) + cache.layer * cache.strides[at(CacheAxis::layer)] * size;
+  sink.storage = cache.storage;
+  sink.first = cache.first_channel;
+  sink.inner = cache.shape[at(CacheAxis::inner)];
+  sink.count = cache.shape[at(CacheAxis::outer)] * sink.inner;
+  constexpr CacheAxis kOrder[] = {CacheAxis::block, CacheAxis::token, CacheAxis::head, CacheAxis::outer, CacheAxis::inner};
+  for (int i = 0; i < 5; ++i) sink.strides[i] = cache.strides[at(kOrder[i])] * size;
+  const CacheScales& scales = cache.scales;
+  const std::int64_t scale_size = scales.encoding == CacheScales::Encoding::ue8m0 ? 1 : 4;
+  sink.scales = scales.kind;
+  sink.multiplies = scales.use == CacheScales::Use::multiply;
+  sink.powers_of_two = scales.encoding == CacheScales::Encoding::ue8m0;
+  sink.scale = scales.value;
+  sink.scale_data = static_cast<std::byte*>(scales.data);
+  for (std::size_t i = 0; i < 4; ++i) sink.scale_strides[i] = scales.strides[i] * scale_size;
+  sink.group = scales.group == 0 ? sink.count : scales.group;
+  sink.least_scale = scales.least;
+  return sink;
+}
+
+PrepareNorm norm_of(const HeadNorm& norm, std::int64_t head_dim) {
+  PrepareNorm made;
+  made.kind = norm.kind;
+  made.over_all_heads = norm.over == HeadNorm::Over::all_heads;
+  made.one_plus = norm.weight_as == HeadNorm::Weight::one_plus;
+  made.casts_before_weight = norm.cast == HeadNorm::Cast::before_weight;
+  made.epsilon = norm.epsilon;
+  made.width = norm.width == 0 ? head_dim : norm.width;
+  made.weight = static_cast<const std::byte*>(norm.weight.data);
+  made.weight_dtype = norm.weight.dtype;
+  if (norm.weight.shape[2] > 1) made.weight_head_stride = norm.weight.strides[2] * bytes_of(norm.weight.dtype);
+  return made;
+}
+
+Storage storage_of(DType dtype) { return dtype == DType::f32 ? Storage::f32 : dtype == DType::f16 ? Storage::f16 : Storage::bf16; }
+
+PrepareOperand operand_of(const PreparedTensor& tensor, const PrepareJob& job) {
+  PrepareOperand operand;
+  const ConstTensorView& in = tensor.in;
+  operand.in = static_cast<const std::byte*>(in.data);
+  for (int i = 0; i < 3; ++i) operand.in_strides[i] = in.strides[static_cast<std::size_t>(i)] * bytes_of(in.dtype);
+  operand.heads = in.shape[2];
+  operand.head_dim = in.shape[3];
+  operand.placed = tensor.placed;
+  operand.norm = norm_of(tensor.norm, in.shape[3]);
+  operand.scales = *tensor.name == 'q' && (job.query_scale != 1 || job.query_factors != nullptr);
+  operand.turns = *tensor.name != 'v' && job.turn.pairs > 0;
+  for (int p = 0; p < tensor.out.count; ++p) {
+    operand.sinks[operand.sink_count++] = sink_of(tensor.out.parts[static_cast<std::size_t>(p)]);
+    const PrepareSink& sink = operand.sinks[p];
+    operand.rounds_last |= sink.storage != storage_of(in.dtype) || sink.scales != CacheScales::Kind::none;
+  }
+  return operand;
+}
+
+/// Specs of one call: what their rows are applied to is one.
+Status check_agree(const RotarySpec& a, const RotarySpec& b) {
+  const bool agree = a.head_dim == b.head_dim && a.rotary_width == b.rotary_width && a.rotary_offset == b.rotary_offset &&
+                     a.segments == b.segments && a.pairing == b.pairing && a.output_pairing == b.output_pairing && a.lanes == b.lanes &&
+                     a.numerics == b.numerics && a.sense == b.sense;
+  if (agree) return {};
+  return error(kPrepare, "rotaries differ in more than base, scaling and axes, wanted one geometry, pairing, sense and numerics");
+}
+
+/// Where q and k are turned, and heads that turn by their own.
+Status place_rotation(const PrepareCall& call, const plan::RotaryPlan& plan, PrepareJob& job) {
+  const RotarySpec& spec = plan.spec;
+  for (int o = 0; o < job.operand_count; ++o) {
+    PrepareOperand& operand = job.operands[o];
+    if (!operand.turns) continue;
+    const bool is_q = !operand.placed;
+    const char* const name = is_q ? "q" : "k";
+    operand.rotary_offset = is_q ? call.spec.q_rotary_offset.value_or(spec.rotary_offset) : spec.rotary_offset;
+    const bool own = is_q && call.spec.q_rotary_offset.has_value();
+    if (!own && operand.head_dim != spec.head_dim) {
+      return error(kPrepare, "{} has head_dim {}, the spec wants {}", name, operand.head_dim, spec.head_dim);
+    }
+    if (operand.rotary_offset < 0 || operand.rotary_offset > operand.head_dim - spec.rotary_width) {
+      return error(kPrepare, "rotary_width {} at {} does not fit {}'s head_dim {}", spec.rotary_width, operand.rotary_offset, name,
+                   operand.head_dim);
+    }
+    if (plan.heads != 1 && operand.heads != plan.heads) {
+      return error(kPrepare, "{} has {} heads, wanted {}: each turns by its own", name, operand.heads, plan.heads);
+    }
+  }
+  return {};
+}
+
+Status fill_specs(const PrepareCall& call, std::span<RowSource> rows, PrepareJob& job) {
+  const PrepareRotation& rotation = call.rotation;
+  const IntegerList& list = rotation.spec_of;
+  if (Status s = check_list("spec_of", list, job.device); !s) return s;
+  const auto count = static_cast<std::int64_t>(rotation.rotaries.size());
+  if (count < 2 && list.data == nullptr) return {};
+  const std::int64_t batch = job.turn.batch;
+  const std::int64_t tokens = job.turn.tokens;
+  if (list.size != batch && list.size != batch * tokens) {
+    return error(kPrepare, "spec_of has {} entries, wanted {} (one per batch row) or {} (one per token)", list.size, batch, batch * tokens);
+  }
+  for (std::size_t i = 0; i < rotation.rotaries.size(); ++i) {
+    const plan::RotaryPlan& plan = rotation.rotaries[i].plan();
+    if (Status s = check_agree(rotation.rotaries[0].plan().spec, plan.spec); !s) return s;
+    if (plan.heads != rotation.rotaries[0].plan().heads)
+      return error(kPrepare, "rotaries have directions of different heads, wanted the same");
+    const Result<RotateJob> one =
+        make_rotation(kPrepare, plan, rotation.positions, {batch, tokens, 1, job.device}, job.turn.dtype, Direction::forward);
+    if (!one.ok()) return one.status();
+    rows[i] = one->rows;
+  }
+  job.rows = rows.data();
+  job.row_count = count;
+  job.spec_of = {list.data, list.type == PositionType::i32, list.size};
+  job.spec_strides[0] = list.size == batch ? 1 : tokens;
+  job.spec_strides[1] = list.size == batch ? 0 : 1;
+  return {};
+}
+
+Status fill_rotation(const PrepareCall& call, const ConstTensorView& first, PrepareJob& job) {
+  job.turn.batch = first.shape[0];
+  job.turn.tokens = first.shape[1];
+  job.turn.dtype = first.dtype;
+  job.turn.device = first.device;
+  if (call.rotation.rotaries.empty()) {
+    if (call.spec.q_rotary_offset.has_value()) return error(kPrepare, "q_rotary_offset is given and nothing rotates, wanted a rotary");
+    return {};
+  }
+  Result<RotateJob> turn = make_rotation(kPrepare, call.rotation.rotaries[0].plan(), call.rotation.positions,
+                                         {first.shape[0], first.shape[1], 1, first.device}, first.dtype, Direction::forward);
+  if (!turn.ok()) return turn.status();
+  job.turn = *turn;
+  return {};
+}
+
+IntegerSource source_of(const IntegerList& list) { return {list.data, list.type == PositionType::i32, list.size}; }
+
+PlaceSource places_of(const PrepareOutputs& outputs) {
+  const TokenPlaces& places = outputs.places;
+  const CacheParts& cache = outputs.k.count > 0 ? outputs.k : outputs.v;
+  PlaceSource source;
+  source.kind = places.kind;
+  source.block = cache.count > 0 ? cache.parts[0].shape[at(CacheAxis::token)] : 1;
+  source.starts = source_of(places.starts);
+  source.slots = source_of(places.slots);
+  source.indptr = source_of(places.indptr);
+  source.indices = source_of(places.indices);
+  source.requests = source_of(places.requests);
+  source.places = source_of(places.places);
+  source.pages_per_request = places.pages_per_request;
+  return source;
+}
+
+/// Parts and caches of one call have blocks of one size, since one list says where tokens lie.
+Status check_blocks(const PrepareOutputs& outputs, std::int64_t block) {
+  if (outputs.places.kind == TokenPlaces::Kind::in_order) return {};
+  for (const CacheParts* cache : {&outputs.k, &outputs.v}) {
+    for (int p = 0; p < cache->count; ++p) {
+      const std::int64_t is = cache->parts[static_cast<std::size_t>(p)].shape[at(CacheAxis::token)];
+      if (is != block) return error(kPrepare, "caches have blocks of {} and {} tokens, wanted one size", block, is);
+    }
+  }
+  return {};
+}
+
+/// Every tensor of the call, and whether something is missing.
+Status check_tensors(const PrepareCall& call, const std::array<PreparedTensor, 3>& tensors, const ConstTensorView& first) {
+  for (const PreparedTensor& tensor : tensors) {
+    const bool there = is_there(tensor.in);
+    if (!there && tensor.norm.kind != HeadNorm::Kind::none) return error(kPrepare, "{} has a norm and is not given", tensor.name);
+    if (there != (tensor.out.count > 0)) {
+      return error(kPrepare, "{} is {}", tensor.name,
+                   there ? "given and has no output, wanted one" : "not given and has an output, wanted both");
+    }
+    if (!there) continue;
+    if (Status s = check_tensor(tensor, first); !s) return s;
+    const bool turned = *tensor.name != 'v' && !call.rotation.rotaries.empty();
+    if (Status s = check_norm(tensor, turned && call.spec.order == PrepareSpec::Order::rotation_first); !s) return s;
+    if (is_empty(tensor.in)) continue;
+    if (Status s = check_parts(tensor, call.outputs.places); !s) return s;
+  }
+  return {};
+}
+
+void fill_steps(const PrepareCall& call, PrepareJob& job) {
+  job.device = job.turn.device;
+  job.rotation_first = call.spec.order == PrepareSpec::Order::rotation_first;
+  job.kept = call.spec.between == PrepareSpec::Between::kept;
+  job.query_scale = call.spec.query_scale;
+  const ConstTensorView& factors = call.inputs.query_factors;
+  job.query_factors = static_cast<const float*>(factors.data);
+  job.factor_strides[0] = factors.strides[0];
+  job.factor_strides[1] = factors.strides[1];
+  job.places = places_of(call.outputs);
+}
+
+}  // namespace
+
+Result<PrepareJob> make_prepare_job(const PrepareCall& call, std::span<RowSource> rows) {
+  const std::array<PreparedTensor, 3> tensors = tensors_of(call);
+  const ConstTensorView* first = nullptr;
+  for (const PreparedTensor& tensor : tensors) {
+    if (first == nullptr && is_there(tensor.in)) first = &tensor.in;
+  }
+  if (first == nullptr) return error(kPrepare, "neither q nor k nor v is given, wanted one at least");
+  if (Status s = check_spec(call.spec); !s) return s;
+  if (Status s = check_tensors(call, tensors, *first); !s) return s;
+  if (Status s = check_factors(call.inputs.query_factors, *first); !s) return s;
+  Result<PrepareJob> job(std::in_place);
+  if (Status s = fill_rotation(call, *first, *job); !s) return s;
+  fill_steps(call, *job);
+  for (const PreparedTensor& tensor : tensors) {
+    if (is_there(tensor.in)) job->operands[job->operand_count++] = operand_of(tensor, *job);
+  }
+  if (!call.rotation.rotaries.empty()) {
+    if (Status s = place_rotation(call, call.rotation.rotaries[0].plan(), *job); !s) return s;
+    if (Status s = fill_specs(call, rows, *job); !s) return s;
+  }
+  if (is_empty(*first)) return job;
+  if (Status s = check_blocks(call.outputs, job->places.block); !s) return s;
+  if (Status s = check_places(call, *job); !s) return s;
+  if (Status s = check_apart(call); !s) return s;
+  return job;
+}
+
+}  // namespace phasor::job

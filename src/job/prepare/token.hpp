@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// One token made ready: the steps of every head in their order, by a team of lanes that waits between the steps. One body for a CPU (a team
+// of one, whose steps use registers) and a GPU (a warp). A team has each(body), which runs body(lane) for its lanes and waits for all, and
+// its Spans, which do the steps.
+#pragma once
+
+#include "job/prepare/places.hpp"
+#include "job/prepare/spans.hpp"
+
+namespace phasor::job {
+
+/// Memory of a team: floats for a head (x), for its rotated part where it changes pairing (y), for a norm's weights, and partial sums.
+struct PrepareScratch {
+  float* x;
+  float* y;
+  float* weight;
+  float* sums;  // kNormPartials
+};
+
+/// A token and what is known of it.
+struct PreparedToken {
+  std::int64_t batch;
+  std::int64_t token;
+  TokenPlace place;  // in the caches
+  PreparedRow row;   // of head 0
+  std::int64_t row_head_stride;
+};
+
+template <class Team>
+struct TokenMaker {
+  using Spans = typename Team::Spans;
+  using Lane = typename Team::Lane;
+
+  const PrepareJob& job;
+  PrepareScratch scratch;
+  Team& team;
+
+  /// Heads first, first + step, ... of one operand.
+  PHASOR_HD void make(const PreparedToken& token, const PrepareOperand& operand, std::int64_t first, std::int64_t step) const {
+    const TokenPlace place = operand.placed ? token.place : TokenPlace{token.batch, token.token};
+    if (place.block < 0) return;
+    const PrepareNorm& norm = operand.norm;
+    const bool norms = norm.kind != HeadNorm::Kind::none;
+    if (norms && norm.weight != nullptr && norm.weight_head_stride == 0) read_weights(norm, 0);
+    const float over_all = norms && norm.over_all_heads ? factor_of_all(token, operand) : 0;
+    const float query = operand.scales ? query_factor(token) : 1;
+    for (std::int64_t h = first; h < operand.heads; h += step) {
+      load(token, operand, h);
+      if (norms && norm.weight != nullptr && norm.weight_head_stride != 0) read_weights(norm, h);
+      if (norms && !job.rotation_first) apply_norm(operand, over_all, operand.turns || operand.scales);
+      if (operand.turns) turn(token, operand, h, (norms && job.rotation_first) || operand.scales);
+      if (norms && job.rotation_first) apply_norm(operand, over_all, operand.scales);
+      if (operand.scales) multiply(operand, query);
+      for (int s = 0; s < operand.sink_count; ++s) store(operand.sinks[s], place, h);
+    }
+  }
+
+ private:
+  PHASOR_HD const std::byte* head_at(const PreparedToken& token, const PrepareOperand& operand, std::int64_t head) const {
+    return operand.in + token.batch * operand.in_strides[0] + token.token * operand.in_strides[1] + head * operand.in_strides[2];
+  }
+  PHASOR_HD void load(const PreparedToken& token, const PrepareOperand& operand, std::int64_t head) const {
+    const std::byte* const in = head_at(token, operand, head);
+    team.each([&](const Lane& lane) { Spans::widen(lane, job.turn.dtype, in, operand.head_dim, scratch.x); });
+  }
+  PHASOR_HD void read_weights(const PrepareNorm& norm, std::int64_t head) const {
+    team.each([&](const Lane& lane) { Spans::weights(lane, norm, head, scratch.weight); });
+  }
+  PHASOR_HD float query_factor(const PreparedToken& token) const {
+    if (job.query_factors == nullptr) return job.query_scale;
+    return job.query_factors[token.batch * job.factor_strides[0] + token.token * job.factor_strides[1]] * job.query_scale;
+  }
+
+  PHASOR_HD void clear_sums() const {
+    team.each([&](const Lane& lane) {
+      for (int j = lane.at; j < math::kNormPartials; j += lane.of) scratch.sums[j] = 0;
+    });
+  }
+  /// The tree of math::fold_partials, by lanes.
+  PHASOR_HD float folded() const {
+    for (int half = math::kNormPartials / 2; half > 0; half /= 2) {
+      team.each([&](const Lane& lane) {
+        for (int j = lane.at; j < half; j += lane.of) scratch.sums[j] += scratch.sums[j + half];
+      });
+    }
+    return scratch.sums[0];
+  }
+  static PHASOR_HD float factor_of(const PrepareNorm& norm, float sum, std::int64_t count) {
+    return norm.kind == HeadNorm::Kind::rms ? math::rms_factor(sum, count, norm.epsilon) : math::l2_factor(sum, norm.epsilon);
+  }
+  PHASOR_HD float factor_of_all(const PreparedToken& token, const PrepareOperand& operand) const {
+    const std::int64_t width = operand.norm.width;
+    clear_sums();
+    for (std::int64_t h = 0; h < operand.heads; ++h) {
+      load(token, operand, h);
+      team.each([&](const Lane& lane) { Spans::add_squares(lane, scratch.x, width, h * width, scratch.sums); });
+    }
+    return factor_of(operand.norm, folded(), operand.heads * width);
+  }
+
+  /// Whether a step's result is rounded to the dtype: what follows reads it as if it had been stored. Where the last step's is stored in
+  /// this dtype, storing rounds it.
+  PHASOR_HD bool rounds(const PrepareOperand& operand, bool followed) const { return !job.kept && (followed || operand.rounds_last); }
+
+  PHASOR_HD void apply_norm(const PrepareOperand& operand, float over_all, bool followed) const {
+    const PrepareNorm& norm = operand.norm;
+    float factor = over_all;
+    if (!norm.over_all_heads) {
+      clear_sums();
+      team.each([&](const Lane& lane) { Spans::add_squares(lane, scratch.x, norm.width, 0, scratch.sums); });
+      factor = factor_of(norm, folded(), norm.width);
+    }
+    const NormScale by = {factor, norm.weight == nullptr ? nullptr : scratch.weight, norm.casts_before_weight, rounds(operand, followed),
+                          job.turn.dtype};
+    team.each([&](const Lane& lane) { Spans::scale_by_norm(lane, by, norm.width, scratch.x); });
+  }
+
+  PHASOR_HD void turn(const PreparedToken& token, const PrepareOperand& operand, std::int64_t head, bool followed) const {
+    const std::int64_t at = head * token.row_head_stride;
+    const PreparedRow row = {{token.row.cos[0] + at, token.row.cos[1] + at}, {token.row.sin[0] + at, token.row.sin[1] + at}};
+    float* const x = scratch.x + operand.rotary_offset;
+    const bool stays = job.turn.read == job.turn.write;
+    const bool rounding = rounds(operand, followed);
+    team.each([&](const Lane& lane) { Spans::turn(lane, job.turn, row, x, stays ? x : scratch.y, rounding); });
+    if (!stays) team.each([&](const Lane& lane) { Spans::copy(lane, scratch.y, 2 * job.turn.pairs, x); });
+  }
+
+  PHASOR_HD void multiply(const PrepareOperand& operand, float factor) const {
+    const bool rounding = rounds(operand, false);
+    team.each([&](const Lane& lane) { Spans::multiply(lane, factor, job.turn.dtype, rounding, operand.head_dim, scratch.x); });
+  }
+
+  PHASOR_HD void store(const PrepareSink& sink, const TokenPlace& place, std::int64_t head) const {
+    StoreRange range = {sink.data + place.block * sink.strides[0] + place.token * sink.strides[1] + head * sink.strides[2],
+                        0,
+                        sink.count,
+                        sink.scales != CacheScales::Kind::none,
+                        sink.scale,
+                        sink.multiplies};
+    const float* const x = scratch.x + sink.first;
+    if (sink.scales != CacheScales::Kind::made) {
+      if (sink.scale_data != nullptr && range.scales) {
+        range.scale = *reinterpret_cast<const float*>(sink.scale_data + head * sink.scale_strides[2]);
+      }
+      team.each([&](const Lane& lane) { Spans::store(lane, sink, range, x); });
+      return;
+    }
+    std::byte* const scales =
+        sink.scale_data + place.block * sink.scale_strides[0] + place.token * sink.scale_strides[1] + head * sink.scale_strides[2];
+    for (range.first = 0; range.first < sink.count; range.first += sink.group) {
+      range.count = sink.count - range.first < sink.group ? sink.count - range.first : sink.group;
+      store_group(sink, range, x + range.first, scales + range.first / sink.group * sink.scale_strides[3]);
+    }
+  }
+
+  /// Channels that share a scale, which is made of them.
+  PHASOR_HD void store_group(const PrepareSink& sink, StoreRange range, const float* x, std::byte* scale_at) const {
+    team.each([&](const Lane& lane) { scratch.sums[lane.at] = Spans::largest(lane, x, range.count); });
+    float most = 0;
+    for (int j = 0; j < team.lanes(); ++j) most = scratch.sums[j] > most ? scratch.sums[j] : most;
+    const float largest = sink.storage == Storage::f8_e4m3 ? 448.0F : sink.storage == Storage::f8_e5m2 ? 57344.0F : 127.0F;
+    float scale = math::made_scale(most, largest, sink.least_scale);
+    const math::u32 code = math::ue8m0_of(scale);
+    if (sink.powers_of_two) scale = math::value_of_ue8m0(code);
+    range.scale = sink.multiplies ? 1.0F / scale : scale;
+    team.each([&](const Lane& lane) {
+      if (lane.at == 0 && sink.powers_of_two) *scale_at = static_cast<std::byte>(code);
+      if (lane.at == 0 && !sink.powers_of_two) *reinterpret_cast<float*>(scale_at) = scale;
+      Spans::store(lane, sink, range, x);
+    });
+  }
+};
+
+}  // namespace phasor::job
