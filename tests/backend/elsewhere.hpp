@@ -120,6 +120,7 @@ inline Backend relocating_backend() {
   b.bias_diagonal = run_elsewhere<&Backend::bias_diagonal, job::DiagonalJob, Execution>;
   b.bias_gradient = run_elsewhere<&Backend::bias_gradient, job::DiagonalGradientJob, Execution>;
   b.bias_fill = run_elsewhere<&Backend::bias_fill, job::BlockJob, Execution>;
+  b.prepare = run_elsewhere<&Backend::prepare, job::PrepareJob, Execution>;
   b.attention = run_elsewhere<&Backend::attention, job::AttentionJob, Workspace, Execution>;
   b.attention_backward = run_elsewhere<&Backend::attention_backward, job::AttentionBackwardJob, Workspace, Execution>;
   b.attention_weights = run_elsewhere<&Backend::attention_weights, job::AttentionWeightsJob, Workspace, Execution>;

@@ -59,6 +59,7 @@ Backend recording_backend() {
   b.bias_diagonal = PHASOR_RECORD(bias_diagonal);
   b.bias_gradient = PHASOR_RECORD(bias_gradient);
   b.bias_fill = PHASOR_RECORD(bias_fill);
+  b.prepare = PHASOR_RECORD(prepare);
   b.attention_workspace = PHASOR_RECORD_ASKED(attention_workspace, std::int64_t{0});
   b.attention = PHASOR_RECORD_IN(attention);
   b.attention_backward_workspace = PHASOR_RECORD_ASKED(attention_backward_workspace, std::int64_t{0});
@@ -85,6 +86,22 @@ Bias alibi() { return *Bias::make(Alibi{.heads = 2}); }
 AttentionInputs inputs_of(Memory& m) { return {m.tensor(kTokens), m.tensor(kTokens), m.tensor(kTokens)}; }
 AttentionOutputs outputs_of(Memory& m) { return {m.tensor(kTokens), m.tensor({1, 3, 1, 1})}; }
 
+/// Everything that a call may have, each piece from the same memory.
+Status prepare(Memory& m) {
+  const Rotary rope = rotary();
+  PrepareInputs inputs = {m.tensor(kTokens), m.tensor(kTokens), m.tensor(kTokens), m.tensor({1, 3, 1, 1})};
+  const PrepareRotation rotation = {{&rope, 1}, m.at(5, 3), {}};
+  PrepareOutputs outputs = {
+      tensor_cache(m.tensor(kTokens)), tensor_cache(m.tensor({2, 4, 1, 16})), tensor_cache(m.tensor({2, 4, 1, 16})), {}};
+  const Slots slots = m.slots({6, 1, 3});
+  outputs.places.kind = TokenPlaces::Kind::slots;
+  outputs.places.slots = {slots.data, PositionType::i64, slots.size, slots.device};
+  PrepareSpec spec;
+  spec.q_norm.kind = HeadNorm::Kind::rms;
+  spec.q_norm.weight = m.tensor({1, 1, 1, 16});
+  return prepare_attention(inputs, rotation, outputs, spec);
+}
+
 std::vector<Operation> rotations() {
   return {
       {"apply", {"rotate"}, [](Memory& m) { return rotary().apply(m.tensor(kTokens), m.at(5, 3)); }},
@@ -97,6 +114,7 @@ std::vector<Operation> rotations() {
       {"rerotate slots",
        {"rerotate"},
        [](Memory& m) { return rerotate(m.tensor({2, 4, 1, 16}), m.slots({6, 1, 3}), {rotary(), m.at(5, 3)}, {rotary(), m.at(9, 3)}); }},
+      {"prepare_attention", {"prepare"}, prepare},
       {"phase_gradient",
        {"phase_gradient"},
        [](Memory& m) { return phase_gradient(m.tensor({1, 3, 1, 8}), m.tensor(kTokens), m.tensor(kTokens)); }},
