@@ -6,6 +6,7 @@
 #include "cpu/attention/host/run.hpp"
 #include "cpu/prepare/run.hpp"
 #include "cpu/run.hpp"
+#include "cuda/prepare/run.hpp"
 #include "cuda/run.hpp"
 #include "job/check.hpp"
 #include "spec/format.hpp"
@@ -52,6 +53,7 @@ constexpr Backend kCuda = {
     .bias_diagonal = cuda::run_bias_diagonal,
     .bias_gradient = cuda::run_bias_gradient,
     .bias_fill = cuda::run_bias_fill,
+    .prepare = cuda::run_prepare,
 };
 
 /// By DeviceKind.

@@ -2,6 +2,8 @@
 // Where nvcc is not: the backend that is not there. Nothing calls these but by mistake, since is_built says no.
 #include "cuda/run.hpp"
 
+#include "cuda/prepare/run.hpp"
+
 namespace phasor::cuda {
 namespace {
 
@@ -23,5 +25,6 @@ Status run_position_gradient(job::PositionGradientJob& /*job*/, const Execution&
 Status run_bias_diagonal(job::DiagonalJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
 Status run_bias_gradient(job::DiagonalGradientJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
 Status run_bias_fill(job::BlockJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
+Status run_prepare(job::PrepareJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
 
 }  // namespace phasor::cuda

@@ -20,15 +20,26 @@ struct TeamOfOne {
   }
 };
 
-inline void make_heads(const job::PrepareJob& job, const job::PreparedToken& token, const PrepareHeads& heads) {
-  constexpr std::int64_t kMost = job::kMaxPreparedChannels;
-  alignas(64) float x[kMost];
-  alignas(64) float y[kMost];
-  alignas(64) float weight[kMost];
+/// A head on the stack.
+struct HeadMemory {
+  alignas(64) float x[job::kMaxPreparedChannels];
+  alignas(64) float y[job::kMaxPreparedChannels];
+  alignas(64) float weight[job::kMaxPreparedChannels];
   alignas(64) float sums[math::kNormPartials];
+
+  job::PrepareScratch scratch() { return {x, y, weight, sums}; }
+};
+
+inline float factor_of_all(const job::PrepareJob& job, const job::PreparedToken& token, const job::PrepareOperand& operand) {
+  HeadMemory memory;
   TeamOfOne team;
-  const job::TokenMaker<TeamOfOne> maker = {job, {x, y, weight, sums}, team};
-  maker.make(token, heads.operand, heads.first, heads.step);
+  return job::TokenMaker<TeamOfOne>{job, memory.scratch(), team}.factor_of_all(token, operand);
 }
 
-constexpr PrepareKernels kKernels = {.make = make_heads};
+inline void make_heads(const job::PrepareJob& job, const job::PreparedToken& token, const job::PreparedHeads& heads) {
+  HeadMemory memory;
+  TeamOfOne team;
+  job::TokenMaker<TeamOfOne>{job, memory.scratch(), team}.make(token, heads);
+}
+
+constexpr PrepareKernels kKernels = {.factor = factor_of_all, .make = make_heads};

@@ -7,14 +7,9 @@
 
 namespace phasor::cpu {
 
-/// Heads first, first + step, ... of an operand.
-struct PrepareHeads {
-  const job::PrepareOperand& operand;
-  std::int64_t first = 0;
-  std::int64_t step = 1;
-};
 struct PrepareKernels {
-  void (*make)(const job::PrepareJob& job, const job::PreparedToken& token, const PrepareHeads& heads);
+  float (*factor)(const job::PrepareJob& job, const job::PreparedToken& token, const job::PrepareOperand& operand);  // of all heads
+  void (*make)(const job::PrepareJob& job, const job::PreparedToken& token, const job::PreparedHeads& heads);
 };
 
 /// Those of the active target (cpu/common/targets.hpp).

@@ -92,6 +92,10 @@ class PrepareTask {
     return {batch, token, job::place_of(job_.places, batch, token, job_.turn.tokens), row, 0};
   }
 
+  float factor(const job::PreparedToken& token, const job::PrepareOperand& operand) const {
+    return job::norms_over_all(operand) ? heads_.factor(job_, token, operand) : 0;
+  }
+
   /// Up to `count` tokens with one spec; how many it were.
   std::int64_t make_together(std::int64_t batch, std::int64_t first, std::int64_t count) {
     std::int64_t same = 1;
@@ -100,7 +104,9 @@ class PrepareTask {
     fill_both(source_from(source, batch, first), same);
     for (std::int64_t r = 0; r < same; ++r) {
       const job::PreparedToken token = token_at(batch, first + r, row_at(source, r));
-      for (int o = 0; o < job_.operand_count; ++o) heads_.make(job_, token, {job_.operands[o]});
+      for (int o = 0; o < job_.operand_count; ++o) {
+        heads_.make(job_, token, {job_.operands[o], 0, 1, factor(token, job_.operands[o])});
+      }
     }
     return same;
   }
@@ -110,9 +116,11 @@ class PrepareTask {
     const job::RowSource source = source_from(source_of(batch, token), batch, token);
     for (int o = 0; o < job_.operand_count; ++o) {
       const job::PrepareOperand& operand = job_.operands[o];
+      const job::PreparedToken at = token_at(batch, token, row_at(source, 0));
+      const float over_all = factor(at, operand);
       for (std::int64_t h = 0; h < operand.heads; ++h) {
         if (operand.turns) fill_both(source_of_head(source, h), 1);
-        heads_.make(job_, token_at(batch, token, row_at(source, 0)), {operand, h, operand.heads});
+        heads_.make(job_, at, {operand, h, operand.heads, over_all});
       }
     }
     return 1;

@@ -26,6 +26,19 @@ struct PreparedToken {
   std::int64_t row_head_stride;
 };
 
+/// Heads first, first + step, ... of an operand, and the factor of a norm over all its heads (TokenMaker::factor_of_all), which is asked
+/// for before any of them is written: q may be in place.
+struct PreparedHeads {
+  const PrepareOperand& operand;
+  std::int64_t first;
+  std::int64_t step;
+  float over_all;
+};
+
+PHASOR_HD inline bool norms_over_all(const PrepareOperand& operand) {
+  return operand.norm.kind != HeadNorm::Kind::none && operand.norm.over_all_heads;
+}
+
 template <class Team>
 struct TokenMaker {
   using Spans = typename Team::Spans;
@@ -35,24 +48,35 @@ struct TokenMaker {
   PrepareScratch scratch;
   Team& team;
 
-  /// Heads first, first + step, ... of one operand.
-  PHASOR_HD void make(const PreparedToken& token, const PrepareOperand& operand, std::int64_t first, std::int64_t step) const {
+  PHASOR_HD void make(const PreparedToken& token, const PreparedHeads& heads) const {
+    const PrepareOperand& operand = heads.operand;
     const TokenPlace place = operand.placed ? token.place : TokenPlace{token.batch, token.token};
     if (place.block < 0) return;
     const PrepareNorm& norm = operand.norm;
     const bool norms = norm.kind != HeadNorm::Kind::none;
     if (norms && norm.weight != nullptr && norm.weight_head_stride == 0) read_weights(norm, 0);
-    const float over_all = norms && norm.over_all_heads ? factor_of_all(token, operand) : 0;
     const float query = operand.scales ? query_factor(token) : 1;
-    for (std::int64_t h = first; h < operand.heads; h += step) {
+    for (std::int64_t h = heads.first; h < operand.heads; h += heads.step) {
       load(token, operand, h);
       if (norms && norm.weight != nullptr && norm.weight_head_stride != 0) read_weights(norm, h);
-      if (norms && !job.rotation_first) apply_norm(operand, over_all, operand.turns || operand.scales);
+      if (norms && !job.rotation_first) apply_norm(operand, heads.over_all, operand.turns || operand.scales);
       if (operand.turns) turn(token, operand, h, (norms && job.rotation_first) || operand.scales);
-      if (norms && job.rotation_first) apply_norm(operand, over_all, operand.scales);
+      if (norms && job.rotation_first) apply_norm(operand, heads.over_all, operand.scales);
       if (operand.scales) multiply(operand, query);
       for (int s = 0; s < operand.sink_count; ++s) store(operand.sinks[s], place, h);
     }
+  }
+
+  /// What a norm over all heads multiplies by; 0 where there is none.
+  PHASOR_HD float factor_of_all(const PreparedToken& token, const PrepareOperand& operand) const {
+    if (!norms_over_all(operand)) return 0;
+    const std::int64_t width = operand.norm.width;
+    clear_sums();
+    for (std::int64_t h = 0; h < operand.heads; ++h) {
+      load(token, operand, h);
+      team.each([&](const Lane& lane) { Spans::add_squares(lane, scratch.x, width, h * width, scratch.sums); });
+    }
+    return factor_of(operand.norm, folded(), operand.heads * width);
   }
 
  private:
@@ -88,16 +112,6 @@ struct TokenMaker {
   static PHASOR_HD float factor_of(const PrepareNorm& norm, float sum, std::int64_t count) {
     return norm.kind == HeadNorm::Kind::rms ? math::rms_factor(sum, count, norm.epsilon) : math::l2_factor(sum, norm.epsilon);
   }
-  PHASOR_HD float factor_of_all(const PreparedToken& token, const PrepareOperand& operand) const {
-    const std::int64_t width = operand.norm.width;
-    clear_sums();
-    for (std::int64_t h = 0; h < operand.heads; ++h) {
-      load(token, operand, h);
-      team.each([&](const Lane& lane) { Spans::add_squares(lane, scratch.x, width, h * width, scratch.sums); });
-    }
-    return factor_of(operand.norm, folded(), operand.heads * width);
-  }
-
   /// Whether a step's result is rounded to the dtype: what follows reads it as if it had been stored. Where the last step's is stored in
   /// this dtype, storing rounds it.
   PHASOR_HD bool rounds(const PrepareOperand& operand, bool followed) const { return !job.kept && (followed || operand.rounds_last); }

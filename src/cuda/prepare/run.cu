@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// prepare_attention put on a stream: a block per token.
+#include "cuda/prepare/run.hpp"
+
+#include <string>
+
+#include "cuda/device.hpp"
+#include "cuda/prepare/prepare.hpp"
+#include "cuda/tables.hpp"
+#include "cuda/tuning.hpp"
+
+namespace phasor::cuda {
+namespace {
+
+/// A warp as job/prepare/token.hpp wants a team.
+struct WarpTeam {
+  using Spans = job::OneByOne;
+  using Lane = job::TeamLane;
+  static PHASOR_HD int lanes() { return kTeamLanes; }
+  template <class Body>
+  __device__ void each(const Body& body) const {
+    body(Lane{static_cast<int>(threadIdx.x) % kTeamLanes, kTeamLanes});
+    __syncwarp();
+  }
+};
+
+struct PreparingThreads {
+  template <class T>
+  static __device__ __noinline__ PairRow<T> any_row(const Rows& rows, const RowPlace& place, std::int64_t pair) {
+    return pair_row<T>(rows, place, pair);
+  }
+  template <class Body>
+  __device__ void each(const Body& body) const {
+    body(static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
+    __syncthreads();
+  }
+  template <class Body>
+  __device__ void teams(const Body& body) const {
+    WarpTeam team;
+    body(team, static_cast<int>(threadIdx.x) / kTeamLanes, static_cast<int>(blockDim.x) / kTeamLanes);
+    __syncthreads();
+  }
+};
+
+struct PrepareParameter {
+  PrepareWork work;
+  alignas(16) std::byte tables[kTableBytes];
+};
+
+__global__ void __launch_bounds__(kThreads) prepare_tokens(const __grid_constant__ PrepareParameter parameter) {
+  extern __shared__ __align__(16) float memory[];
+  PreparingThreads block;
+  const PreparingBlock<PreparingThreads> preparing = {{&parameter.work, parameter.tables}, memory, block};
+  const std::int64_t rows = parameter.work.job.turn.batch * parameter.work.job.turn.tokens;
+  for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) preparing.make(row);
+}
+
+/// Fills a parameter; false where the tables do not fit. The rows of several specs are a table of the host's, and packed in place.
+bool fill(const PrepareWork& work, PrepareParameter& parameter) {
+  parameter.work = work;
+  job::PrepareJob& job = parameter.work.job;
+  TablePacker packer(parameter.tables, kTableBytes);
+  pack_tables(job.turn.rows, packer);
+  for (std::int64_t i = 0; i < job.row_count; ++i) pack_tables(job.rows[i], packer);
+  const job::RowSource* list = job.rows;
+  packer.pack(list, job.row_count);
+  job.rows = const_cast<job::RowSource*>(list);
+  return packer.fits();
+}
+
+}  // namespace
+
+Status run_prepare(job::PrepareJob& job, const Execution& execution) {
+  const char* const where = "prepare_attention";
+  if (job.turn.batch == 0 || job.turn.tokens == 0) return {};
+  const PrepareWork work = work_of(job);
+  const PrepareLaunch shape = launch_shape(work);
+  const CurrentDevice current(where, job.device);
+  if (!current.status().ok()) return current.status();
+  PrepareParameter parameter;
+  if (!fill(work, parameter)) {
+    return Status::unsupported(std::string(where) + ": the specs' lists take more than " + std::to_string(kTableBytes) +
+                               " bytes, which is not supported on CUDA yet");
+  }
+  return launch(where,
+                {reinterpret_cast<const void*>(&prepare_tokens), static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.threads),
+                 shape.shared_bytes, execution.stream},
+                &parameter);
+}
+
+}  // namespace phasor::cuda

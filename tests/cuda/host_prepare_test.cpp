@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// What CUDA's kernel of prepare_attention computes, run by the host, is what the CPU computes, byte for byte.
+#include <gtest/gtest.h>
+
+#include "backend/backend.hpp"
+#include "cuda/prepare/prepare.hpp"
+#include "prepare/random_prepare.hpp"
+
+namespace phasor::test {
+namespace {
+
+/// The last lanes and teams go first: nothing may depend on their order.
+struct HostTeam {
+  using Spans = job::OneByOne;
+  using Lane = job::TeamLane;
+  static int lanes() { return cuda::kTeamLanes; }
+  template <class Body>
+  void each(const Body& body) const {
+    for (int lane = cuda::kTeamLanes - 1; lane >= 0; --lane) body(Lane{lane, cuda::kTeamLanes});
+  }
+};
+struct HostThreads {
+  int threads;
+
+  template <class T>
+  static cuda::PairRow<T> any_row(const cuda::Rows& rows, const cuda::RowPlace& place, std::int64_t pair) {
+    return cuda::pair_row<T>(rows, place, pair);
+  }
+  template <class Body>
+  void each(const Body& body) const {
+    for (int thread = threads - 1; thread >= 0; --thread) body(thread, threads);
+  }
+  template <class Body>
+  void teams(const Body& body) const {
+    HostTeam team;
+    for (int index = threads / cuda::kTeamLanes - 1; index >= 0; --index) body(team, index, threads / cuda::kTeamLanes);
+  }
+};
+
+Status prepare_on_host(job::PrepareJob& job, const Execution& /*execution*/) {
+  const cuda::PrepareWork work = cuda::work_of(job);
+  const cuda::PrepareLaunch shape = cuda::launch_shape(work);
+  std::vector<float> memory(shape.shared_bytes / sizeof(float), NAN);
+  HostThreads block{shape.threads};
+  const cuda::PreparingBlock<HostThreads> preparing = {{&work, nullptr}, memory.data(), block};
+  for (std::int64_t row = 0; row < job.turn.batch * job.turn.tokens; ++row) preparing.make(row);
+  return {};
+}
+
+/// The CPU's backend with the kernel of CUDA, while it lives.
+class CudaPrepare {
+ public:
+  CudaPrepare() : backend_(**backend::choose({})) {
+    backend_.prepare = prepare_on_host;
+    before_ = backend::replace(DeviceKind::cpu, &backend_);
+  }
+  ~CudaPrepare() { backend::replace(DeviceKind::cpu, before_); }
+  CudaPrepare(const CudaPrepare&) = delete;
+  CudaPrepare& operator=(const CudaPrepare&) = delete;
+
+ private:
+  backend::Backend backend_;
+  const backend::Backend* before_;
+};
+
+Status prepared(const PrepareInputs& inputs, const PrepareRotation& rotation, const PrepareOutputs& outputs, const PrepareSpec& spec) {
+  return prepare_attention(inputs, rotation, outputs, spec);
+}
+
+void expect_bytes_of_the_cpu(std::uint64_t first, std::uint64_t end) {
+  for (std::uint64_t seed = first; seed < end; ++seed) {
+    const RandomPrepare call(seed);
+    Memory8 cpu = call.memory();
+    ASSERT_TRUE(call.run(cpu, prepared).ok());
+    Memory8 gpu = call.memory();
+    const CudaPrepare kernel;
+    ASSERT_TRUE(call.run(gpu, prepared).ok());
+    for (std::size_t b = 0; b < cpu.size(); ++b) ASSERT_TRUE(cpu[b] == gpu[b]) << "seed " << seed << ", buffer " << b;
+  }
+}
+
+TEST(CudaPrepareOnHost, random_calls_give_the_bytes_of_the_cpu) { expect_bytes_of_the_cpu(1, 60); }
+TEST(CudaPrepareOnHost, hundreds_of_random_calls_give_the_bytes_of_the_cpu) { expect_bytes_of_the_cpu(60, 1000); }
+
+/// Directions of heads of their own, tiled lanes, a norm over all heads in place.
+TEST(CudaPrepareOnHost, rare_rows_give_the_bytes_of_the_cpu) {
+  GivenDirections directions{.heads = 3};
+  for (int i = 0; i < 2 * 3 * 8; ++i) directions.frequencies.push_back(0.1 + 0.01 * i);
+  for (const RotarySpec& spec : {RotarySpec{.head_dim = 16, .scaling = directions},
+                                 RotarySpec{.head_dim = 16, .pairing = Pairing::interleaved, .lanes = Lanes::tiled},
+                                 RotarySpec{.head_dim = 16, .numerics = Numerics::hf}}) {
+    const Rotary rotary = *Rotary::make(spec);
+    std::vector<float> memory[2];
+    for (int cuda = 0; cuda < 2; ++cuda) {
+      Random random(3);
+      for (int i = 0; i < 2 * 5 * 3 * 16; ++i) memory[cuda].push_back(random.number());
+      const TensorView q = view(memory[cuda].data(), {2, 5, 3, 16});
+      PrepareInputs inputs;
+      inputs.q = q;
+      PrepareSpec norm;
+      norm.q_norm.kind = HeadNorm::Kind::rms;
+      norm.q_norm.over = HeadNorm::Over::all_heads;
+      std::optional<CudaPrepare> kernel;
+      if (cuda == 1) kernel.emplace();
+      const Status status = prepare_attention(inputs, {{&rotary, 1}, positions_from(77), {}}, {tensor_cache(q), {}, {}, {}}, norm);
+      ASSERT_TRUE(status.ok()) << status.message();
+    }
+    EXPECT_TRUE(same_bits(memory[0], memory[1]));
+  }
+}
+
+}  // namespace
+}  // namespace phasor::test
