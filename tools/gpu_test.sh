@@ -18,6 +18,7 @@ program() { # NAME OBJECTS...
 }
 program gpu_rotary "$build/tests_cuda_gpu_rotary.cu.o" "$build/tests_cuda_random_calls.cpp.o"
 program gpu_operations "$build/tests_cuda_gpu_operations.cu.o" "$build/tests_cuda_random_calls.cpp.o" "$build/tests_cuda_random_operations.cpp.o"
+program gpu_prepare "$build/tests_cuda_gpu_prepare.cu.o"
 program cuda_proof "$build/tests_cuda_proof.cu.o"
 program rotary_bench "$build/bench_gpu_rotary_bench.cu.o"
 
@@ -30,13 +31,14 @@ run() { # NAME COMMAND...
 }
 run gpu_rotary "$build/gpu_rotary" "${CALLS:-20000}"
 run gpu_operations "$build/gpu_operations" "${CALLS:-20000}"
+run gpu_prepare "$build/gpu_prepare" "${CALLS:-20000}"
 run cuda_proof "$build/cuda_proof"
 sanitizer=$(PATH=$PATH:/usr/local/cuda/bin command -v compute-sanitizer || true)
 if [ -n "${QUICK:-}" ]; then
   say "NOT RUN: compute-sanitizer, since QUICK is set"
 elif [ -n "$sanitizer" ]; then
   # Errors of CUDA's functions are not counted: calls that are refused are part of the test.
-  for program in gpu_rotary gpu_operations; do
+  for program in gpu_rotary gpu_operations gpu_prepare; do
     for tool in memcheck racecheck initcheck synccheck; do
       run "${tool}_$program" "$sanitizer" --tool "$tool" --report-api-errors no --error-exitcode 9 "$build/$program" 300
     done

@@ -2,9 +2,13 @@
 // What CUDA's kernel of prepare_attention computes, run by the host, is what the CPU computes, byte for byte.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <optional>
+
 #include "backend/backend.hpp"
 #include "cuda/prepare/prepare.hpp"
 #include "prepare/random_prepare.hpp"
+#include "tensor.hpp"
 
 namespace phasor::test {
 namespace {

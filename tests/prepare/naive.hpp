@@ -64,9 +64,9 @@ class NaivePrepare {
     make_rows();
     for (std::int64_t b = 0; b < first_.shape[0]; ++b) {
       for (std::int64_t t = 0; t < first_.shape[1]; ++t) {
-        if (inputs_.q.data != nullptr) make_heads('q', inputs_.q, spec_.q_norm, outputs_.q, b, t);
-        if (inputs_.k.data != nullptr) make_heads('k', inputs_.k, spec_.k_norm, outputs_.k, b, t);
-        if (inputs_.v.data != nullptr) make_heads('v', inputs_.v, spec_.v_norm, outputs_.v, b, t);
+        if (inputs_.q.data != nullptr) make_heads({'q', inputs_.q, spec_.q_norm, outputs_.q}, b, t);
+        if (inputs_.k.data != nullptr) make_heads({'k', inputs_.k, spec_.k_norm, outputs_.k}, b, t);
+        if (inputs_.v.data != nullptr) make_heads({'v', inputs_.v, spec_.v_norm, outputs_.v}, b, t);
       }
     }
   }
@@ -138,7 +138,14 @@ class NaivePrepare {
     }
   }
 
-  void make_heads(char name, const ConstTensorView& in, const HeadNorm& with, const CacheParts& out, std::int64_t b, std::int64_t t) const {
+  struct Heads {
+    char name;
+    const ConstTensorView& in;
+    const HeadNorm& with;
+    const CacheParts& out;
+  };
+  void make_heads(const Heads& heads, std::int64_t b, std::int64_t t) const {
+    const auto& [name, in, with, out] = heads;
     std::int64_t block = b;
     std::int64_t token = t;
     if (name != 'q' && !place(out.parts[0], b, t, block, token)) return;
@@ -151,7 +158,7 @@ class NaivePrepare {
     for (std::int64_t h = 0; h < in.shape[2]; ++h) {
       std::vector<float> x = head_of(in, b, t, h);
       const bool turns = name != 'v' && !rotation_.rotaries.empty();
-      const auto apply = [&] {
+      const auto apply = [&, &with = with] {
         if (with.kind == HeadNorm::Kind::none) return;
         const std::vector<float> own(x.begin(), x.begin() + width);
         norm(with, x, with.over == HeadNorm::Over::head ? own : all, h);

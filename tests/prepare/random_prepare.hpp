@@ -4,16 +4,21 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
 #include <functional>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "cuda/random_specs.hpp"
 #include "phasor/prepare.hpp"
-#include "tensor.hpp"
+#include "reference.hpp"
 
 namespace phasor::test {
 
+using reference::Element;
 using Memory8 = std::vector<std::vector<std::byte>>;
 /// Whoever runs it.
 using RunPrepare = std::function<Status(const PrepareInputs&, const PrepareRotation&, const PrepareOutputs&, const PrepareSpec&)>;
@@ -39,15 +44,21 @@ class RandomPrepare {
   Storage k_storage() const { return k_storage_; }
 
   Status run(Memory8& memory, const RunPrepare& prepare) const {
+    Pointers at{};
+    for (std::size_t b = 0; b < memory.size(); ++b) at[b] = memory[b].data();
+    return run(at, {}, prepare);
+  }
+  /// On memory that is somewhere else.
+  using Pointers = std::array<std::byte*, kBuffers>;
+  Status run(const Pointers& memory, Device device, const RunPrepare& prepare) const {
     const Extents packed_shape = {batch_, tokens_, 1, row_};
-    const ConstTensorView packed(memory[kPacked].data(), dtype_, packed_shape, contiguous_strides(packed_shape));
+    const ConstTensorView packed(memory[kPacked], dtype_, packed_shape, contiguous_strides(packed_shape));
     PrepareInputs inputs = unpack_qkv(packed, {heads_, k_heads_, head_dim_, extra_});
     if (is_mla()) {
       inputs.v = {};
       inputs.q.shape[3] = q_dim_;  // as if part of each head were not q's
     }
-    if (has_factors_)
-      inputs.query_factors = ConstTensorView(memory[kFactors].data(), DType::f32, {batch_, tokens_, 1, 1}, {tokens_, 1, 1, 1});
+    if (has_factors_) inputs.query_factors = ConstTensorView(memory[kFactors], DType::f32, {batch_, tokens_, 1, 1}, {tokens_, 1, 1, 1});
     PrepareOutputs outputs = outputs_of(memory);
     outputs.places = places_of(memory);
     PrepareSpec spec = spec_;
@@ -56,10 +67,24 @@ class RandomPrepare {
     if (rotates_) rotation = {rotaries_, {.offset = offset_}, {}};
     if (rotaries_.size() > 1 && rotates_)
       rotation.spec_of = integers(integers_at(memory, spec_list_), by_token_ ? batch_ * tokens_ : batch_);
+    for (ConstTensorView* const in :
+         {&inputs.q, &inputs.k, &inputs.v, &inputs.query_factors, &spec.q_norm.weight, &spec.k_norm.weight, &spec.v_norm.weight}) {
+      in->device = device;
+    }
+    for (CacheParts* const out : {&outputs.q, &outputs.k, &outputs.v}) {
+      for (CacheView& part : out->parts) part.device = device;
+    }
+    TokenPlaces& places = outputs.places;
+    for (IntegerList* const list :
+         {&places.starts, &places.slots, &places.indptr, &places.indices, &places.requests, &places.places, &rotation.spec_of}) {
+      list->device = device;
+    }
     return prepare(inputs, rotation, outputs, spec);
   }
 
  private:
+  /// In [-4, 4).
+  static float number(Draw& random) { return static_cast<float>(8 * random.real() - 4); }
   std::int64_t pick(std::int64_t n) { return static_cast<std::int64_t>(random_.bits() % static_cast<std::uint64_t>(n)); }
   bool coin() { return pick(2) == 0; }
   bool is_mla() const { return layout_ == Layout::mla_656 || layout_ == Layout::mla_584; }
@@ -184,19 +209,19 @@ class RandomPrepare {
     return lists_.size() - 1;
   }
 
-  const std::int64_t* integers_at(const Memory8& memory, std::size_t list) const {
+  const std::int64_t* integers_at(const Pointers& memory, std::size_t list) const {
     std::size_t before = 0;
     for (std::size_t i = 0; i < list; ++i) before += lists_[i].size();
-    return reinterpret_cast<const std::int64_t*>(memory[kLists].data()) + before;
+    return reinterpret_cast<const std::int64_t*>(memory[kLists]) + before;
   }
-  IntegerList list_of(const Memory8& memory, std::size_t list) const {
+  IntegerList list_of(const Pointers& memory, std::size_t list) const {
     return integers(integers_at(memory, list), static_cast<std::int64_t>(lists_[list].size()));
   }
 
-  static void fill_numbers(std::vector<std::byte>& buffer, DType dtype, Random& random) {
+  static void fill_numbers(std::vector<std::byte>& buffer, DType dtype, Draw& random) {
     const auto size = static_cast<std::size_t>(bytes_of(dtype));
     for (std::size_t i = 0; i + size <= buffer.size(); i += size) {
-      const float x = random.number();
+      const float x = number(random);
       if (dtype == DType::f32) std::memcpy(&buffer[i], &x, 4);
       const std::uint16_t half = dtype == DType::f16 ? Element<Float16>::narrow(x).bits : Element<BFloat16>::narrow(x).bits;
       if (dtype != DType::f32) std::memcpy(&buffer[i], &half, 2);
@@ -217,7 +242,7 @@ class RandomPrepare {
     fill_numbers(memory_[kPacked], dtype_, random_);
     fill_numbers(memory_[kWeights], weight_dtype(), random_);
     std::vector<float> scales;
-    for (std::size_t i = 0; i < memory_[kScales].size() / 4; ++i) scales.push_back(0.01F + std::fabs(random_.number()));
+    for (std::size_t i = 0; i < memory_[kScales].size() / 4; ++i) scales.push_back(0.01F + std::fabs(number(random_)));
     std::memcpy(memory_[kScales].data(), scales.data(), scales.size() * 4);
     memory_[kFactors].resize(static_cast<std::size_t>(batch_ * tokens_ * 4));
     fill_numbers(memory_[kFactors], DType::f32, random_);
@@ -245,17 +270,17 @@ class RandomPrepare {
     cache.scales.strides = {cache.shape[2] * heads * groups, heads * groups, groups, 1};
   }
 
-  PrepareOutputs outputs_of(Memory8& memory) const {
+  PrepareOutputs outputs_of(const Pointers& memory) const {
     PrepareOutputs outputs;
-    std::byte* const scales = memory[kScales].data();
-    CacheView q = contiguous_cache(memory[kQ].data(), q_storage_, {batch_, tokens_, heads_, q_dim_});
+    std::byte* const scales = memory[kScales];
+    CacheView q = contiguous_cache(memory[kQ], q_storage_, {batch_, tokens_, heads_, q_dim_});
     set_scales(q, q_scaling_, scales);
     outputs.q = q;
     std::byte* const for_k = scales + (batch_ * tokens_ * heads_ * 16) * 4;
     if (layout_ == Layout::mla_656) {
-      outputs.k = mla_656_cache(memory[kK].data(), blocks_, block_);
+      outputs.k = mla_656_cache(memory[kK], blocks_, block_);
     } else if (layout_ == Layout::mla_584) {
-      outputs.k = mla_584_cache(memory[kK].data(), blocks_, block_, block_ % 2 == 0 ? 0 : block_ * 600);
+      outputs.k = mla_584_cache(memory[kK], blocks_, block_, block_ % 2 == 0 ? 0 : block_ * 600);
     } else {
       CachePair pair = pair_of(memory);
       set_scales(pair.k, k_scaling_, for_k);
@@ -265,12 +290,12 @@ class RandomPrepare {
     }
     return outputs;
   }
-  CachePair pair_of(Memory8& memory) const {
+  CachePair pair_of(const Pointers& memory) const {
     const CacheShape shape = {blocks_, block_, k_heads_, head_dim_};
-    void* const k = memory[kK].data();
+    void* const k = memory[kK];
     switch (layout_) {
       case Layout::vllm:
-        return {vllm_key_cache(k, k_storage_, shape), vllm_value_cache(memory[kV].data(), v_storage_, shape)};
+        return {vllm_key_cache(k, k_storage_, shape), vllm_value_cache(memory[kV], v_storage_, shape)};
       case Layout::flash:
         return vllm_flash_cache(k, k_storage_, shape);
       case Layout::nhd:
@@ -279,13 +304,13 @@ class RandomPrepare {
         return flashinfer_cache(k, k_storage_, shape, HeadOrder::hnd);
       case Layout::sglang:
         return {sglang_cache(k, k_storage_, blocks_, k_heads_, head_dim_),
-                sglang_cache(memory[kV].data(), v_storage_, blocks_, k_heads_, head_dim_)};
+                sglang_cache(memory[kV], v_storage_, blocks_, k_heads_, head_dim_)};
       default:
-        return {contiguous_cache(k, k_storage_, shape), contiguous_cache(memory[kV].data(), v_storage_, shape)};
+        return {contiguous_cache(k, k_storage_, shape), contiguous_cache(memory[kV], v_storage_, shape)};
     }
   }
 
-  TokenPlaces places_of(const Memory8& memory) const {
+  TokenPlaces places_of(const Pointers& memory) const {
     TokenPlaces places;
     places.kind = kind_;
     if (kind_ == TokenPlaces::Kind::in_order && has_starts_) places.starts = list_of(memory, start_list_);
@@ -303,7 +328,7 @@ class RandomPrepare {
     return places;
   }
 
-  void set_weights(Memory8& memory, const PrepareInputs& inputs, PrepareSpec& spec) const {
+  void set_weights(const Pointers& memory, const PrepareInputs& inputs, PrepareSpec& spec) const {
     if (weights_ == 0) return;
     std::int64_t before = 0;
     for (const auto& [norm, in] :
@@ -311,13 +336,13 @@ class RandomPrepare {
       if (norm->kind == HeadNorm::Kind::none) continue;
       const std::int64_t width = norm->width == 0 ? in->shape[3] : norm->width;
       const std::int64_t heads = weights_ == 3 ? in->shape[2] : 1;
-      norm->weight = ConstTensorView(memory[kWeights].data() + before * bytes_of(weight_dtype()), weight_dtype(), {1, 1, heads, width},
-                                     {0, 0, width, 1});
+      norm->weight =
+          ConstTensorView(memory[kWeights] + before * bytes_of(weight_dtype()), weight_dtype(), {1, 1, heads, width}, {0, 0, width, 1});
       before += heads * width;
     }
   }
 
-  Random random_;
+  Draw random_;
   Layout layout_ = Layout::contiguous;
   DType dtype_ = DType::f32;
   std::int64_t batch_ = 1, tokens_ = 1, heads_ = 1, k_heads_ = 1, head_dim_ = 16, q_dim_ = 16, extra_ = 0, row_ = 0;

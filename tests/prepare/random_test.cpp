@@ -4,6 +4,7 @@
 
 #include "prepare/naive.hpp"
 #include "prepare/random_prepare.hpp"
+#include "tensor.hpp"
 
 namespace phasor::test {
 namespace {

@@ -87,37 +87,33 @@ struct HeadSpans {
     job::OneByOne::scale_by_norm({0, 1}, rest, count - c, x + c);
   }
 
-  static void turn(const Lane& lane, const job::RotateJob& turn, const job::PreparedRow& row, const float* x, float* y, bool rounds) {
-    if (turn.read != turn.write) return job::OneByOne::turn(lane, turn, row, x, y, rounds);
+  static void turn(const Lane& lane, const job::RotateJob& turn, const job::PreparedRow& row, const job::TurnedSpan& span) {
+    if (turn.read != turn.write) return job::OneByOne::turn(lane, turn, row, span);
     const D d;
     const std::int64_t half = turn.pairs / turn.segments;
     for (std::int64_t base = 0; base < turn.pairs; base += half) {
-      const float* const in = x + 2 * base;
-      float* const out = y + 2 * base;
+      const float* const in = span.x + 2 * base;
+      float* const out = span.y + 2 * base;
       std::int64_t i = 0;
       for (; i + kLanes <= half; i += kLanes) {
         const Pair<V> cos = {hn::LoadU(d, row.cos[0] + base + i), hn::LoadU(d, row.cos[1] + base + i)};
         const Pair<V> sin = {hn::LoadU(d, row.sin[0] + base + i), hn::LoadU(d, row.sin[1] + base + i)};
         if (turn.read == Pairing::half) {
-          const Pair<V> p = turn_registers<V>(turn, {hn::LoadU(d, in + i), hn::LoadU(d, in + half + i)}, cos, sin, rounds);
+          const Pair<V> p = turn_registers<V>(turn, {hn::LoadU(d, in + i), hn::LoadU(d, in + half + i)}, cos, sin, span.rounds);
           hn::StoreU(p.x, d, out + i);
           hn::StoreU(p.y, d, out + half + i);
         } else {
           Pair<V> p = {hn::Zero(d), hn::Zero(d)};
           hn::LoadInterleaved2(d, in + 2 * i, p.x, p.y);
-          p = turn_registers<V>(turn, p, cos, sin, rounds);
+          p = turn_registers<V>(turn, p, cos, sin, span.rounds);
           hn::StoreInterleaved2(p.x, p.y, d, out + 2 * i);
         }
       }
-      for (; i < half; ++i) job::OneByOne::turn_pair(turn, row, base + i, {x, y, rounds});
+      for (; i < half; ++i) job::OneByOne::turn_pair(turn, row, base + i, span);
     }
   }
 
   static void copy(const Lane& /*lane*/, const float* x, std::int64_t count, float* y) { std::copy_n(x, count, y); }
-
-  static void multiply(const Lane& /*lane*/, float factor, DType dtype, bool rounds, std::int64_t count, float* x) {
-    scale_by_norm({0, 1}, {factor, nullptr, false, rounds, dtype}, count, x);
-  }
 
   static float largest(const Lane& /*lane*/, const float* x, std::int64_t count) {
     const D d;

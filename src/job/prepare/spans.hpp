@@ -22,13 +22,20 @@ struct PreparedRow {
   const float* sin[2];
 };
 
-/// What norms do to channels.
+/// What norms, and factors on queries, do to channels.
 struct NormScale {
   float factor;
   const float* weight;  // as it is applied; null: none
   bool rounds_before;   // to the dtype, before the weight
   bool rounds;          // and after it
   DType dtype;
+};
+
+/// What turns: `x` begins with the first rotated channel; the result goes to `y`, which may be `x` where the pairing stays.
+struct TurnedSpan {
+  const float* x;
+  float* y;
+  bool rounds;
 };
 
 /// Channels [first, first + count) of a sink's, from where head and token begin.
@@ -111,15 +118,9 @@ struct OneByOne {
       x[c] = by.rounds ? rounded_as(by.dtype, value) : value;
     }
   }
-  /// `x` begins with the first rotated channel; the result goes to `y`, which may be `x` where the pairing stays.
-  static PHASOR_HD void turn(const TeamLane& lane, const RotateJob& turn, const PreparedRow& row, const float* x, float* y, bool rounds) {
-    for (std::int64_t p = lane.at; p < turn.pairs; p += lane.of) turn_pair(turn, row, p, {x, y, rounds});
+  static PHASOR_HD void turn(const TeamLane& lane, const RotateJob& turn, const PreparedRow& row, const TurnedSpan& span) {
+    for (std::int64_t p = lane.at; p < turn.pairs; p += lane.of) turn_pair(turn, row, p, span);
   }
-  struct TurnedSpan {
-    const float* x;
-    float* y;
-    bool rounds;
-  };
   static PHASOR_HD void turn_pair(const RotateJob& turn, const PreparedRow& row, std::int64_t p, const TurnedSpan& span) {
     const std::int64_t half = turn.pairs / turn.segments;
     const std::int64_t base = p / half * 2 * half;
@@ -137,9 +138,6 @@ struct OneByOne {
   }
   static PHASOR_HD void copy(const TeamLane& lane, const float* x, std::int64_t count, float* y) {
     for (std::int64_t c = lane.at; c < count; c += lane.of) y[c] = x[c];
-  }
-  static PHASOR_HD void multiply(const TeamLane& lane, float factor, DType dtype, bool rounds, std::int64_t count, float* x) {
-    for (std::int64_t c = lane.at; c < count; c += lane.of) x[c] = rounds ? rounded_as(dtype, x[c] * factor) : x[c] * factor;
   }
   /// The largest magnitude of the lane's channels; a NaN is none.
   static PHASOR_HD float largest(const TeamLane& lane, const float* x, std::int64_t count) {

@@ -135,13 +135,13 @@ struct TokenMaker {
     float* const x = scratch.x + operand.rotary_offset;
     const bool stays = job.turn.read == job.turn.write;
     const bool rounding = rounds(operand, followed);
-    team.each([&](const Lane& lane) { Spans::turn(lane, job.turn, row, x, stays ? x : scratch.y, rounding); });
+    team.each([&](const Lane& lane) { Spans::turn(lane, job.turn, row, {x, stays ? x : scratch.y, rounding}); });
     if (!stays) team.each([&](const Lane& lane) { Spans::copy(lane, scratch.y, 2 * job.turn.pairs, x); });
   }
 
   PHASOR_HD void multiply(const PrepareOperand& operand, float factor) const {
-    const bool rounding = rounds(operand, false);
-    team.each([&](const Lane& lane) { Spans::multiply(lane, factor, job.turn.dtype, rounding, operand.head_dim, scratch.x); });
+    const NormScale by = {factor, nullptr, false, rounds(operand, false), job.turn.dtype};
+    team.each([&](const Lane& lane) { Spans::scale_by_norm(lane, by, operand.head_dim, scratch.x); });
   }
 
   PHASOR_HD void store(const PrepareSink& sink, const TokenPlace& place, std::int64_t head) const {
