@@ -121,6 +121,10 @@ set(left_out
   CudaOnHost.thousands_of_random_calls_give_the_bits_of_the_cpu
   # cuda/host_operations_test.cpp
   CudaOperationsOnHost.thousands_of_random_calls_give_the_bits_of_the_cpu
+  # cuda/host_prepare_test.cpp
+  CudaPrepareOnHost.hundreds_of_random_calls_give_the_bytes_of_the_cpu
+  # prepare/random_test.cpp
+  RandomPrepares.by_hundreds_give_what_the_naive_one_gives
   # spec/serialised_test.cpp
   Serialised.what_would_be_too_long_to_read_is_not_written
 )
