@@ -64,6 +64,7 @@ from phasor._model_types import (
     PermuteReport,
     QueryTemperature,
 )
+from phasor._prepare import Cache, CacheScales, HeadNorm, prepare_attention
 from phasor._rotary import Rotary, apply_rotary, apply_rotary_
 from phasor._attention.types import AttentionScheme
 from phasor._attention.schemes import (
@@ -113,6 +114,8 @@ __all__ = [
     "BandLadder",
     "Bias",
     "BiasTerm",
+    "Cache",
+    "CacheScales",
     "Conformer",
     "Cope",
     "Deberta",
@@ -129,6 +132,7 @@ __all__ = [
     "GivenFrequencies",
     "GivenLadder",
     "Grid",
+    "HeadNorm",
     "Inkling",
     "Kerple",
     "LayerPositions",
@@ -194,6 +198,7 @@ __all__ = [
     "permute_safetensors",
     "plot",
     "positions",
+    "prepare_attention",
     "read_learned_table",
     "read_model",
     "resample_table",

@@ -200,6 +200,11 @@ def merge_attention(parts: object, out: object, lse: object | None) -> None:
 def explain_attention(qkv: object, plan: Attention, tensors: dict) -> dict:
     """What a call would do."""
 
+def prepare_attention(call: dict) -> None:
+    """
+    Makes heads ready for attention; every argument by name, as phasor/_prepare.py has them.
+    """
+
 def fill_from_offset(arg0: object, arg1: int, /) -> None: ...
 
 def fill_from_offsets(arg0: object, arg1: object, /) -> None: ...

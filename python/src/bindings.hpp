@@ -14,6 +14,7 @@ void bind_additive(nanobind::module_& m);
 void bind_learned(nanobind::module_& m);
 void bind_bias(nanobind::module_& m);
 void bind_attention(nanobind::module_& m);
+void bind_prepare(nanobind::module_& m);
 void bind_positions(nanobind::module_& m);
 void bind_model(nanobind::module_& m);
 void bind_analysis(nanobind::module_& m);

@@ -15,6 +15,7 @@ NB_MODULE(_core, m) {
   phasor::python::bind_learned(m);
   phasor::python::bind_bias(m);
   phasor::python::bind_attention(m);
+  phasor::python::bind_prepare(m);
   phasor::python::bind_positions(m);
   phasor::python::bind_model(m);
   phasor::python::bind_analysis(m);

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""phasor.prepare_attention against steps that PyTorch and transformers do: norms, rotations, float8, layouts of engines."""
+
+import numpy as np
+import phasor
+import pytest
+import torch
+
+TOKENS, HEADS, KEY_HEADS, DIM = 7, 4, 2, 32
+DTYPES = [torch.float32, torch.float16, torch.bfloat16]
+
+
+def heads(dtype, count, seed=0, dim=DIM):
+    return torch.randn(TOKENS, count, dim, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def ordered_mean(x):
+    """The mean of squares in the order that is written down: 32 sums, then halves on halves."""
+    squares = torch.nn.functional.pad(x.float() ** 2, (0, -x.shape[-1] % 32)).unflatten(-1, (-1, 32))
+    sums = squares[..., 0, :]
+    for i in range(1, squares.shape[-2]):
+        sums = sums + squares[..., i, :]
+    while sums.shape[-1] > 1:
+        lower, upper = sums.chunk(2, -1)
+        sums = lower + upper
+    return sums / x.shape[-1]
+
+
+def rms(x, weight, epsilon, before):
+    """As transformers writes it: the cast before the weight (Qwen 3) or after 1 + it (Gemma 3)."""
+    normed = x.float() * (1 / torch.sqrt(ordered_mean(x) + epsilon))
+    return weight * normed.to(x.dtype) if before else (normed * (1 + weight.float())).to(x.dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("before", [True, False])
+def test_a_norm_and_a_rotation_are_pytorchs_norm_and_a_rotation(dtype, before):
+    rope = phasor.Rotary(head_dim=DIM)
+    q, k = heads(dtype, HEADS), heads(dtype, KEY_HEADS, 1)
+    weight = heads(dtype, 1, 2)[0, 0]
+    norm = phasor.HeadNorm(weight=weight, cast="before_weight" if before else "after_weight", weight_as="plain" if before else "one_plus")
+    cache = torch.zeros(1, TOKENS, KEY_HEADS, DIM, dtype=dtype)
+    q_out = phasor.prepare_attention(q, k, rotary=rope, positions=100, k_cache=phasor.Cache(cache), q_norm=norm, k_norm=norm)
+    wanted_q, wanted_k = rope(rms(q, weight, 1e-6, before), rms(k, weight, 1e-6, before), 100)
+    assert torch.equal(q_out, wanted_q)
+    assert torch.equal(cache[0], wanted_k)
+
+
+def test_norms_are_those_of_transformers_within_a_rounding():
+    qwen3 = pytest.importorskip("transformers.models.qwen3.modeling_qwen3")
+    norm = qwen3.Qwen3RMSNorm(DIM, eps=1e-6)
+    torch.nn.init.normal_(norm.weight)
+    q = heads(torch.float32, HEADS)
+    with torch.no_grad():
+        wanted = norm(q)
+        given = phasor.prepare_attention(q, q_norm=phasor.HeadNorm(weight=norm.weight, cast="before_weight"))
+    torch.testing.assert_close(given, wanted, rtol=2e-6, atol=0)
+
+
+@pytest.mark.parametrize("storage, largest", [(torch.float8_e4m3fn, 448), (torch.float8_e5m2, 57344)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_float8_is_pytorchs(storage, largest, dtype):
+    k = heads(dtype, KEY_HEADS) * 300
+    cache = torch.zeros(4, 2, KEY_HEADS, DIM, dtype=storage)
+    scale = torch.tensor([0.5, 3.0])
+    scales = phasor.CacheScales(array=scale)
+    phasor.prepare_attention(k=k, k_cache=phasor.Cache(cache, scales=scales), slots=torch.arange(TOKENS))
+    wanted = (k.float() / scale[:, None]).clamp(-largest, largest).to(storage)
+    assert torch.equal(cache.view(8, KEY_HEADS, DIM)[:TOKENS].view(torch.uint8), wanted.view(torch.uint8))
+
+
+def test_all_float8_codes_come_back():
+    for storage, largest in ((torch.float8_e4m3fn, 448), (torch.float8_e5m2, 57344)):
+        codes = torch.arange(256, dtype=torch.uint8).view(storage)
+        values = codes.float()
+        k = values.reshape(1, 1, 256)
+        cache = torch.zeros(1, 1, 1, 256, dtype=storage)
+        phasor.prepare_attention(k=k, k_cache=phasor.Cache(cache))
+        finite = torch.isfinite(values)
+        assert torch.equal(cache.reshape(256)[finite].view(torch.uint8), codes[finite].view(torch.uint8))
+        assert torch.isnan(cache.float().reshape(256)[torch.isnan(values)]).all()
+        assert (cache.float().reshape(256)[torch.isinf(values)].abs() == largest).all()
+
+
+def test_int8_and_scales_that_are_made():
+    k = heads(torch.bfloat16, KEY_HEADS)
+    cache = torch.zeros(TOKENS, KEY_HEADS, DIM, dtype=torch.int8)
+    made = torch.zeros(TOKENS, KEY_HEADS, 1)
+    scales = phasor.CacheScales(kind="made", array=made, axes="block head group")
+    phasor.prepare_attention(k=k, k_cache=phasor.Cache(cache, "block head inner", scales=scales), slots=np.arange(TOKENS))
+    wanted = k.float().abs().amax(-1, keepdim=True) / 127
+    assert torch.equal(made, wanted)
+    assert torch.equal(cache, torch.round(k.float() / wanted).to(torch.int8))
+
+
+def test_layouts_of_vllm():
+    k, v = heads(torch.float16, KEY_HEADS), heads(torch.float16, KEY_HEADS, 1)
+    slots = torch.tensor([3, -1, 0, 11, 7, 2], dtype=torch.int32)  # shorter than the tokens, one skipped
+    keys, values = torch.zeros(4, KEY_HEADS, DIM // 8, 3, 8, dtype=k.dtype), torch.zeros(4, KEY_HEADS, DIM, 3, dtype=k.dtype)
+    phasor.prepare_attention(
+        k=k, v=v, k_cache=phasor.Cache(keys, "block head outer token inner"), v_cache=phasor.Cache(values, "block head inner token"), slots=slots
+    )
+    both = torch.zeros(2, 4, 3, KEY_HEADS, DIM, dtype=k.dtype)
+    phasor.prepare_attention(k=k, v=v, k_cache=phasor.Cache(both[0]), v_cache=phasor.Cache(both[1]), slots=slots)
+    wanted = torch.zeros_like(both).view(2, 12, KEY_HEADS, DIM)
+    for token, slot in enumerate(slots.tolist()):
+        if slot >= 0:
+            wanted[0, slot], wanted[1, slot] = k[token], v[token]
+    assert torch.equal(both.view_as(wanted), wanted)
+    assert torch.equal(keys.permute(0, 3, 1, 2, 4).reshape(12, KEY_HEADS, DIM), wanted[0])
+    assert torch.equal(values.permute(0, 3, 1, 2).reshape(12, KEY_HEADS, DIM), wanted[1])
+
+
+def test_pages_of_flashinfer():
+    k = heads(torch.float32, KEY_HEADS)
+    pages = torch.zeros(6, 2, KEY_HEADS, 2, DIM)
+    phasor.prepare_attention(
+        k=k,
+        k_cache=phasor.Cache(pages[:, 0], "block head token inner"),
+        kv_indptr=[0, 2, 5],
+        kv_indices=[5, 1, 4, 0, 2],
+        requests=[0, 0, 0, 1, 1, 1, 1],
+        places=[0, 1, 2, 0, 1, 2, 3],
+    )
+    for token, (page, entry) in enumerate([(5, 0), (5, 1), (1, 0), (4, 0), (4, 1), (0, 0), (0, 1)]):
+        assert torch.equal(pages[page, 0, :, entry], k[token])
+    assert not pages[:, 1].any() and not pages[3].any()
+
+
+def test_rows_of_mla_in_656_bytes():
+    kv = heads(torch.bfloat16, 1, dim=576)
+    rope = phasor.Rotary(head_dim=576, rotary_width=64, rotary_offset=512, pairing="interleaved")
+    weight = torch.rand(512).to(torch.bfloat16)
+    rows = torch.zeros(4, 2, 656, dtype=torch.uint8)
+    scales = phasor.CacheScales(kind="made", array=rows[..., 512:528].view(torch.float32), axes="block token group", group=128)
+    latent = phasor.Cache(rows[..., :512].view(torch.float8_e4m3fn), "block token inner", scales=scales)
+    rotated = phasor.Cache(rows[..., 528:].view(torch.bfloat16), "block token inner", first_channel=512)
+    norm = phasor.HeadNorm(weight=weight, width=512, cast="before_weight")
+    phasor.prepare_attention(k=kv, rotary=rope, positions=50, k_cache=(latent, rotated), k_norm=norm, slots=torch.arange(TOKENS))
+    normed = rms(kv[..., :512], weight, 1e-6, True)
+    tiles = normed.float().reshape(TOKENS, 4, 128)
+    wanted = tiles.abs().amax(-1, keepdim=True) / 448
+    flat = rows.view(8, 656)[:TOKENS]
+    assert torch.equal(flat[:, 512:528].contiguous().view(torch.float32), wanted[..., 0])
+    assert torch.equal(flat[:, :512].contiguous(), (tiles / wanted).to(torch.float8_e4m3fn).view(torch.uint8).reshape(TOKENS, 512))
+    assert torch.equal(flat[:, 528:].contiguous().view(torch.bfloat16), rope(kv, positions=50)[:, 0, 512:])
+
+
+def test_specs_by_token_are_calls_one_by_one():
+    rotaries = [phasor.Rotary(head_dim=DIM), phasor.Rotary(head_dim=DIM, base=1e6)]
+    q = heads(torch.bfloat16, HEADS)
+    spec_of = [0, 1, 1, 0, 1, 0, 0]
+    mixed = phasor.prepare_attention(q, rotary=rotaries, positions=1000, spec_of=spec_of)
+    each = [rope(q, positions=1000) for rope in rotaries]
+    assert torch.equal(mixed, torch.stack([each[s][t] for t, s in enumerate(spec_of)]))
+
+
+def test_numpy_in_place_with_factors():
+    q = np.random.default_rng(0).standard_normal((TOKENS, HEADS, DIM)).astype(np.float32)
+    factors = np.linspace(0.5, 2, TOKENS, dtype=np.float32)
+    rope = phasor.Rotary(head_dim=DIM)
+    wanted = rope(q, positions=3) * factors[:, None, None]
+    assert phasor.prepare_attention(q, rotary=rope, positions=3, q_out=q, query_factors=factors) is q
+    np.testing.assert_array_equal(q, wanted)
+
+
+def test_what_does_not_fit_is_refused_with_words():
+    k = heads(torch.float32, KEY_HEADS)
+    cache = torch.zeros(4, 2, KEY_HEADS, DIM)
+    with pytest.raises(ValueError, match="token 0 goes to token 1 of block 4, wanted one of 4 blocks of 2"):
+        phasor.prepare_attention(k=k, k_cache=phasor.Cache(cache), slots=[9])
+    with pytest.raises(ValueError, match="axes 'block head inner' and 4 axes"):
+        phasor.prepare_attention(k=k, k_cache=phasor.Cache(cache, "block head inner"), slots=[0])
+    with pytest.raises(ValueError, match="storage of k_cache is 'float64'"):
+        phasor.prepare_attention(k=k, k_cache=phasor.Cache(cache.double()), slots=[0])
+    with pytest.raises(ValueError, match="kind of a norm is 'layer'"):
+        phasor.prepare_attention(k=k, k_cache=phasor.Cache(cache), slots=[0], k_norm=phasor.HeadNorm(kind="layer"))
+    with pytest.raises(ValueError, match="slots and places are given"):
+        phasor.prepare_attention(k=k, k_cache=phasor.Cache(cache), slots=[0], places=[0])
+    with pytest.raises(ValueError, match="requires a gradient"):
+        phasor.prepare_attention(k=k.requires_grad_(), k_cache=phasor.Cache(cache), slots=[0])
+    assert not cache.any()
