@@ -64,7 +64,8 @@ struct PackedHeads {
 PrepareInputs unpack_qkv(const ConstTensorView& packed, const PackedHeads& heads);
 
 /// q and k are rotated by one spec, or by the one of `rotaries` that `spec_of` names, for each batch row (B of them) or each token (B T).
-/// Specs of one call agree in all but base, scaling and the axes' ladders. No rotaries: not rotated.
+/// Specs of one call agree in all but base, scaling and the axes' ladders. No rotaries: not rotated. Without norms and in place (outputs
+/// are tensor_cache of the inputs) this is Rotary::apply for requests with specs of their own.
 struct PrepareRotation {
   std::span<const Rotary> rotaries{};
   Positions positions{};
@@ -80,8 +81,8 @@ struct PrepareOutputs {
 };
 
 /// Norm, rotation, scale and storage of the heads of every token, on CPU or CUDA, with the same bits. Nothing is written when it fails;
-/// outputs must not share memory but for the parts of one cache, nor lie over inputs but for q in place. Does not allocate for one spec
-/// unless slots do not rise (then one number per token).
+/// outputs must not share memory but for the parts of one cache, nor lie over inputs but in place: each token where it was. Does not
+/// allocate for one spec unless slots do not rise (then one number per token).
 Status prepare_attention(const PrepareInputs& inputs, const PrepareRotation& rotation, const PrepareOutputs& outputs,
                          const PrepareSpec& spec = {}, const Execution& execution = {});
 

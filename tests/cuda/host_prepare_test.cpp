@@ -17,6 +17,7 @@ namespace {
 struct HostTeam {
   using Spans = job::OneByOne;
   using Lane = job::TeamLane;
+  static constexpr bool kAlone = false;
   static int lanes() { return cuda::kTeamLanes; }
   template <class Body>
   void each(const Body& body) const {

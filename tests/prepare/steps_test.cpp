@@ -183,6 +183,19 @@ TEST_F(PreparedSteps, norms_are_what_float64_says) {
   }
 }
 
+TEST_F(PreparedSteps, in_place_are_a_rotation_in_place) {
+  const Rotary rotary = *Rotary::make({.head_dim = kDim, .pairing = Pairing::interleaved, .output_pairing = Pairing::half});
+  Step<Float16> fused;
+  Step<Float16> apart;
+  const PrepareOutputs in_place = {tensor_cache(fused.q.view()), tensor_cache(fused.k.view()), tensor_cache(fused.v.view()), {}};
+  const Status status = prepare_attention(fused.inputs(), {{&rotary, 1}, positions_from(9), {}}, in_place);
+  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_TRUE(rotary.apply(apart.q.view(), apart.k.view(), positions_from(9)).ok());
+  EXPECT_TRUE(same_bits(fused.q.memory, apart.q.memory));
+  EXPECT_TRUE(same_bits(fused.k.memory, apart.k.memory));
+  EXPECT_TRUE(same_bits(fused.v.memory, apart.v.memory));
+}
+
 TEST_F(PreparedSteps, of_specs_by_row_are_calls_one_by_one) {
   const std::vector<Rotary> rotaries = {*Rotary::make({.head_dim = kDim}),
                                         *Rotary::make({.head_dim = kDim, .scaling = YarnScaling{.factor = 2, .original_length = 4096}}),

@@ -13,6 +13,7 @@ using HeadSpans = job::OneByOne;
 struct TeamOfOne {
   using Spans = HeadSpans;
   using Lane = job::TeamLane;
+  static constexpr bool kAlone = true;
   static int lanes() { return 1; }
   template <class Body>
   void each(const Body& body) const {

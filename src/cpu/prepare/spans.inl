@@ -1,33 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // The steps of job::OneByOne by registers: the same operations in the same order, and the rest of a span one by one.
 
-template <class D, class V>
-HWY_INLINE auto rounded_register(D d, V value, DType dtype) {
-  if (dtype == DType::bf16) return widen_bf16(d, narrow_bf16(d, value));
-  return dtype == DType::f16 ? promote_f16(d, demote_f16(d, value)) : value;
+template <DType dtype, class D, class V>
+HWY_INLINE V rounded_register(D d, V value) {
+  if constexpr (dtype == DType::bf16) return widen_bf16(d, narrow_bf16(d, value));
+  if constexpr (dtype == DType::f16) return promote_f16(d, demote_f16(d, value));
+  return value;
 }
 
-/// What happens to each product of a rotation.
-struct RegisterProduct {
-  DType dtype;
-  bool rounds;
-  template <class V>
-  HWY_INLINE V operator()(V product) const {
-    return rounds ? rounded_register(hn::DFromV<V>(), product, dtype) : product;
-  }
-};
+/// body with the dtype as a constant: loops must not ask for it.
+template <class Body>
+HWY_INLINE void with_dtype(DType dtype, const Body& body) {
+  if (dtype == DType::bf16) return body(std::integral_constant<DType, DType::bf16>());
+  if (dtype == DType::f16) return body(std::integral_constant<DType, DType::f16>());
+  body(std::integral_constant<DType, DType::f32>());
+}
+/// f32 where nothing is rounded.
+inline DType rounding_of(bool rounds, DType dtype) { return rounds ? dtype : DType::f32; }
 
-/// A pair of registers turned, identities left as they are.
-template <class V>
-HWY_INLINE Pair<V> turn_registers(const job::RotateJob& turn, Pair<V> p, Pair<V> cos, Pair<V> sin, bool rounds) {
+/// A pair of registers turned by one angle, identities left as they are.
+template <DType rounding, class V>
+HWY_INLINE Pair<V> turn_registers(bool turns_all, Pair<V> p, V cos, V sin) {
   const hn::DFromV<V> d;
-  Pair<V> turned = rotate<V>(p, cos, sin, RegisterProduct{turn.dtype, turn.rounds_products});
-  if (rounds) turned = {rounded_register(d, turned.x, turn.dtype), rounded_register(d, turned.y, turn.dtype)};
-  if (turn.turns_all) return turned;
-  const V one = hn::Set(d, 1.0F);
-  const auto first = hn::And(hn::Eq(cos.x, one), hn::Eq(sin.x, hn::Zero(d)));
-  const auto second = hn::And(hn::Eq(cos.y, one), hn::Eq(sin.y, hn::Zero(d)));
-  const auto same = hn::And(first, second);
+  Pair<V> turned = rotate<V>(p, {cos, cos}, {sin, sin});
+  turned = {rounded_register<rounding>(d, turned.x), rounded_register<rounding>(d, turned.y)};
+  if (turns_all) return turned;
+  const auto same = hn::And(hn::Eq(cos, hn::Set(d, 1.0F)), hn::Eq(sin, hn::Zero(d)));
   return {hn::IfThenElse(same, p.x, turned.x), hn::IfThenElse(same, p.y, turned.y)};
 }
 
@@ -39,16 +37,29 @@ struct HeadSpans {
   using Lane = job::TeamLane;
   static constexpr std::int64_t kLanes = static_cast<std::int64_t>(hn::MaxLanes(D()));
 
-  static V widen_register(DType dtype, const std::byte* in, std::int64_t c) {
+  template <DType dtype>
+  static HWY_INLINE V widen_register(const std::byte* in, std::int64_t c) {
     const D d;
-    if (dtype == DType::f32) return hn::LoadU(d, reinterpret_cast<const float*>(in) + c);
-    const auto bits = hn::LoadU(D16(), reinterpret_cast<const std::uint16_t*>(in) + c);
-    return dtype == DType::f16 ? promote_f16(d, bits) : widen_bf16(d, hn::PromoteTo(hn::RebindToUnsigned<D>(), bits));
+    if constexpr (dtype == DType::f32) {
+      return hn::LoadU(d, reinterpret_cast<const float*>(in) + c);
+    } else {
+      const auto bits = hn::LoadU(D16(), reinterpret_cast<const std::uint16_t*>(in) + c);
+      if constexpr (dtype == DType::f16) return promote_f16(d, bits);
+      if constexpr (dtype == DType::bf16) return widen_bf16(d, hn::PromoteTo(hn::RebindToUnsigned<D>(), bits));
+    }
   }
   static void widen(const Lane& /*lane*/, DType dtype, const std::byte* in, std::int64_t count, float* x) {
     std::int64_t c = 0;
-    for (; c + kLanes <= count; c += kLanes) hn::StoreU(widen_register(dtype, in, c), D(), x + c);
+    with_dtype(dtype, [&](auto of) {
+      for (; c + kLanes <= count; c += kLanes) hn::StoreU(widen_register<of.value>(in, c), D(), x + c);
+    });
     for (; c < count; ++c) x[c] = job::widened(dtype, in, c);
+  }
+  /// In place there is nothing to do.
+  static void move(const Lane& lane, const job::PrepareSink& sink, const std::byte* in, std::byte* to) {
+    const std::int64_t size = bytes_of(sink.storage);
+    if (sink.strides[4] != size || sink.inner != sink.count) return job::OneByOne::move(lane, sink, in, to);
+    if (to != in) std::memcpy(to, in, static_cast<std::size_t>(sink.count * size));
   }
   static void weights(const Lane& lane, const job::PrepareNorm& norm, std::int64_t head, float* weight) {
     job::OneByOne::weights(lane, norm, head, weight);
@@ -72,45 +83,80 @@ struct HeadSpans {
     for (; c < count; ++c) sums[c % kPartials] += x[c] * x[c];
   }
 
-  static void scale_by_norm(const Lane& /*lane*/, const job::NormScale& by, std::int64_t count, float* x) {
+  /// The tree of math::fold_partials, registers first.
+  static float fold(float* sums) {
+    const D d;
+    constexpr int kRegisters = static_cast<int>(math::kNormPartials / kLanes);
+    V sum[kRegisters];
+    for (int r = 0; r < kRegisters; ++r) sum[r] = hn::LoadU(d, sums + r * kLanes);
+    for (int half = kRegisters / 2; half > 0; half /= 2) {
+      for (int r = 0; r < half; ++r) sum[r] = hn::Add(sum[r], sum[r + half]);
+    }
+    hn::StoreU(sum[0], d, sums);
+    return math::fold_partials(sums, static_cast<int>(kLanes));
+  }
+
+  template <DType before, DType after>
+  static HWY_INLINE std::int64_t scale_registers(const job::NormScale& by, std::int64_t count, float* x) {
     const D d;
     const V factor = hn::Set(d, by.factor);
     std::int64_t c = 0;
-    for (; c + kLanes <= count; c += kLanes) {
-      V value = hn::Mul(hn::LoadU(d, x + c), factor);
-      if (by.rounds_before) value = rounded_register(d, value, by.dtype);
-      if (by.weight != nullptr) value = hn::Mul(value, hn::LoadU(d, by.weight + c));
-      if (by.rounds) value = rounded_register(d, value, by.dtype);
-      hn::StoreU(value, d, x + c);
+    if (by.weight == nullptr) {
+      for (; c + kLanes <= count; c += kLanes) {
+        const V value = rounded_register<before>(d, hn::Mul(hn::LoadU(d, x + c), factor));
+        hn::StoreU(rounded_register<after>(d, value), d, x + c);
+      }
+    } else {
+      for (; c + kLanes <= count; c += kLanes) {
+        const V value = rounded_register<before>(d, hn::Mul(hn::LoadU(d, x + c), factor));
+        hn::StoreU(rounded_register<after>(d, hn::Mul(value, hn::LoadU(d, by.weight + c))), d, x + c);
+      }
     }
+    return c;
+  }
+  static void scale_by_norm(const Lane& /*lane*/, const job::NormScale& by, std::int64_t count, float* x) {
+    std::int64_t c = 0;
+    with_dtype(rounding_of(by.rounds_before, by.dtype), [&](auto before) {
+      with_dtype(rounding_of(by.rounds, by.dtype), [&](auto after) { c = scale_registers<before.value, after.value>(by, count, x); });
+    });
     const job::NormScale rest = {by.factor, by.weight == nullptr ? nullptr : by.weight + c, by.rounds_before, by.rounds, by.dtype};
     job::OneByOne::scale_by_norm({0, 1}, rest, count - c, x + c);
   }
 
-  static void turn(const Lane& lane, const job::RotateJob& turn, const job::PreparedRow& row, const job::TurnedSpan& span) {
-    if (turn.read != turn.write) return job::OneByOne::turn(lane, turn, row, span);
+  /// A segment of `half` pairs, both lanes of each by one angle.
+  template <DType rounding>
+  static HWY_INLINE std::int64_t turn_segment(const job::RotateJob& turn, const job::PreparedRow& row, std::int64_t base,
+                                              const job::TurnedSpan& span) {
     const D d;
     const std::int64_t half = turn.pairs / turn.segments;
-    for (std::int64_t base = 0; base < turn.pairs; base += half) {
-      const float* const in = span.x + 2 * base;
-      float* const out = span.y + 2 * base;
-      std::int64_t i = 0;
-      for (; i + kLanes <= half; i += kLanes) {
-        const Pair<V> cos = {hn::LoadU(d, row.cos[0] + base + i), hn::LoadU(d, row.cos[1] + base + i)};
-        const Pair<V> sin = {hn::LoadU(d, row.sin[0] + base + i), hn::LoadU(d, row.sin[1] + base + i)};
-        if (turn.read == Pairing::half) {
-          const Pair<V> p = turn_registers<V>(turn, {hn::LoadU(d, in + i), hn::LoadU(d, in + half + i)}, cos, sin, span.rounds);
-          hn::StoreU(p.x, d, out + i);
-          hn::StoreU(p.y, d, out + half + i);
-        } else {
-          Pair<V> p = {hn::Zero(d), hn::Zero(d)};
-          hn::LoadInterleaved2(d, in + 2 * i, p.x, p.y);
-          p = turn_registers<V>(turn, p, cos, sin, span.rounds);
-          hn::StoreInterleaved2(p.x, p.y, d, out + 2 * i);
+    const float* const in = span.x + 2 * base;
+    float* const out = span.y + 2 * base;
+    std::int64_t i = 0;
+    for (; turn.read == Pairing::half && i + kLanes <= half; i += kLanes) {
+      const Pair<V> p = turn_registers<rounding, V>(turn.turns_all, {hn::LoadU(d, in + i), hn::LoadU(d, in + half + i)},
+                                                    hn::LoadU(d, row.cos[0] + base + i), hn::LoadU(d, row.sin[0] + base + i));
+      hn::StoreU(p.x, d, out + i);
+      hn::StoreU(p.y, d, out + half + i);
+    }
+    for (; i + kLanes <= half; i += kLanes) {
+      Pair<V> p = {hn::Zero(d), hn::Zero(d)};
+      hn::LoadInterleaved2(d, in + 2 * i, p.x, p.y);
+      p = turn_registers<rounding, V>(turn.turns_all, p, hn::LoadU(d, row.cos[0] + base + i), hn::LoadU(d, row.sin[0] + base + i));
+      hn::StoreInterleaved2(p.x, p.y, d, out + 2 * i);
+    }
+    return i;
+  }
+  static void turn(const Lane& lane, const job::RotateJob& turn, const job::PreparedRow& row, const job::TurnedSpan& span) {
+    const bool differ = row.cos[0] != row.cos[1] || row.sin[0] != row.sin[1];
+    if (turn.read != turn.write || turn.rounds_products || differ) return job::OneByOne::turn(lane, turn, row, span);
+    const std::int64_t half = turn.pairs / turn.segments;
+    with_dtype(rounding_of(span.rounds, turn.dtype), [&](auto rounding) {
+      for (std::int64_t base = 0; base < turn.pairs; base += half) {
+        for (std::int64_t i = turn_segment<rounding.value>(turn, row, base, span); i < half; ++i) {
+          job::OneByOne::turn_pair(turn, row, base + i, span);
         }
       }
-      for (; i < half; ++i) job::OneByOne::turn_pair(turn, row, base + i, span);
-    }
+    });
   }
 
   static void copy(const Lane& /*lane*/, const float* x, std::int64_t count, float* y) { std::copy_n(x, count, y); }
@@ -129,19 +175,23 @@ struct HeadSpans {
     return std::max(of_rest, *std::max_element(lanes, lanes + kLanes));
   }
 
-  static V scaled_register(const job::StoreRange& range, V value) {
-    if (!range.scales) return value;
-    const V scale = hn::Set(D(), range.scale);
-    return range.multiplies ? hn::Mul(value, scale) : hn::Div(value, scale);
-  }
+  /// narrow(register, channel) for whole registers, scaled before.
   template <class Narrow>
-  static std::int64_t narrow_to(const job::StoreRange& range, const float* x, std::int64_t count, const Narrow& narrow) {
+  static HWY_INLINE std::int64_t narrow_to(const job::StoreRange& range, const float* x, std::int64_t count, const Narrow& narrow) {
+    const D d;
+    const V scale = hn::Set(d, range.scale);
     std::int64_t c = 0;
-    for (; c + kLanes <= count; c += kLanes) narrow(scaled_register(range, hn::LoadU(D(), x + c)), c);
+    if (!range.scales) {
+      for (; c + kLanes <= count; c += kLanes) narrow(hn::LoadU(d, x + c), c);
+    } else if (range.multiplies) {
+      for (; c + kLanes <= count; c += kLanes) narrow(hn::Mul(hn::LoadU(d, x + c), scale), c);
+    } else {
+      for (; c + kLanes <= count; c += kLanes) narrow(hn::Div(hn::LoadU(d, x + c), scale), c);
+    }
     return c;
   }
   template <class Bits>
-  static void store_bytes(Bits bits, std::uint8_t* to) {
+  static HWY_INLINE void store_bytes(Bits bits, std::uint8_t* to) {
     hn::StoreU(hn::DemoteTo(D8(), hn::BitCast(hn::RebindToSigned<D>(), bits)), D8(), to);
   }
   /// Channels next to each other.

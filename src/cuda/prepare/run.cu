@@ -16,6 +16,7 @@ namespace {
 struct WarpTeam {
   using Spans = job::OneByOne;
   using Lane = job::TeamLane;
+  static constexpr bool kAlone = false;
   static PHASOR_HD int lanes() { return kTeamLanes; }
   template <class Body>
   __device__ void each(const Body& body) const {

@@ -44,7 +44,7 @@ bool share(const ConstTensorView& in, const CacheView& out) {
   return a.begin < b.end && b.begin < a.end;
 }
 
-/// q where it was: the same elements in the same order.
+/// Where it was: the same elements in the same order.
 bool in_place(const ConstTensorView& in, const CacheView& out) {
   const std::optional<TensorView> tensor = tensor_of(out);
   return tensor && tensor->data == in.data && tensor->dtype == in.dtype && overlap(in, *tensor) == Overlap::exact;
@@ -90,12 +90,15 @@ Status check_norm(const PreparedTensor& tensor, bool after_rotation) {
 Status check_apart(const PrepareCall& call) {
   const std::pair<const char*, const ConstTensorView&> inputs[] = {{"q", call.inputs.q}, {"k", call.inputs.k}, {"v", call.inputs.v}};
   const std::pair<const char*, const CacheParts&> outputs[] = {{"q", call.outputs.q}, {"k", call.outputs.k}, {"v", call.outputs.v}};
+  const TokenPlaces& places = call.outputs.places;
+  const bool in_order = places.kind == TokenPlaces::Kind::in_order && places.starts.data == nullptr;
   for (const auto& [name, out] : outputs) {
     for (int p = 0; p < out.count; ++p) {
       const CacheView& cache = out.parts[static_cast<std::size_t>(p)];
       for (const auto& [of, in] : inputs) {
-        if (!is_there(in) || !share(in, cache) || (of == name && name == outputs[0].first && in_place(in, cache))) continue;
-        return error(kPrepare, "output of {} overlaps the input {}, wanted memory apart, or q in place", name, of);
+        const bool stays = of == name && (name == outputs[0].first || in_order) && in_place(in, cache);
+        if (!is_there(in) || stays || !share(in, cache)) continue;
+        return error(kPrepare, "output of {} overlaps the input {}, wanted memory apart, or each token in its place", name, of);
       }
       if (const std::optional<TensorView> tensor = tensor_of(cache)) {
         for (const auto& [of, other] : outputs) {

@@ -75,6 +75,7 @@ struct PrepareOperand {
   bool scales = false;       // q: times query_scale and the token's factor
   bool placed = false;       // its tokens go to the places of the cache; else to (batch row, token)
   bool rounds_last = false;  // what is stored is rounded to the tensor's dtype before: the storage is another one, or scaled
+  bool copies = false;       // nothing happens to it: elements are copied bit for bit
   PrepareNorm norm;
   PrepareSink sinks[2];
   int sink_count = 0;
@@ -103,7 +104,8 @@ PHASOR_MEMBERS(PlaceSource, kind, block, starts, slots, indptr, indices, request
 PHASOR_MEMBERS(PrepareSink, data, storage, first, count, inner, strides, scales, multiplies, powers_of_two, scale, scale_data,
                scale_strides, group, least_scale)
 PHASOR_MEMBERS(PrepareNorm, kind, over_all_heads, one_plus, casts_before_weight, epsilon, width, weight, weight_dtype, weight_head_stride)
-PHASOR_MEMBERS(PrepareOperand, in, in_strides, heads, head_dim, rotary_offset, turns, scales, placed, rounds_last, norm, sinks, sink_count)
+PHASOR_MEMBERS(PrepareOperand, in, in_strides, heads, head_dim, rotary_offset, turns, scales, placed, rounds_last, copies, norm, sinks,
+               sink_count)
 PHASOR_MEMBERS(PrepareJob, device, turn, rotation_first, kept, operands, operand_count, query_scale, query_factors, factor_strides, places,
                rows, row_count, spec_of, spec_strides)
 

@@ -114,6 +114,7 @@ PrepareOperand operand_of(const PreparedTensor& tensor, const PrepareJob& job) {
     const PrepareSink& sink = operand.sinks[p];
     operand.rounds_last |= sink.storage != storage_of(in.dtype) || sink.scales != CacheScales::Kind::none;
   }
+  operand.copies = !operand.scales && !operand.turns && !operand.rounds_last && operand.norm.kind == HeadNorm::Kind::none;
   return operand;
 }
 

@@ -103,6 +103,17 @@ struct OneByOne {
       weight[c] = math::applied_weight(widened(norm.weight_dtype, norm.weight + head * norm.weight_head_stride, c), norm.one_plus);
     }
   }
+  /// Elements of the sink's storage, as they are.
+  static PHASOR_HD void move(const TeamLane& lane, const PrepareSink& sink, const std::byte* in, std::byte* to) {
+    for (std::int64_t c = lane.at; c < sink.count; c += lane.of) {
+      std::byte* const at = to + c / sink.inner * sink.strides[3] + c % sink.inner * sink.strides[4];
+      if (sink.storage == Storage::f32) {
+        *reinterpret_cast<std::uint32_t*>(at) = reinterpret_cast<const std::uint32_t*>(in)[c];
+      } else {
+        *reinterpret_cast<std::uint16_t*>(at) = reinterpret_cast<const std::uint16_t*>(in)[c];
+      }
+    }
+  }
   /// Channels that are number `first` and on of those that are summed.
   static PHASOR_HD void add_squares(const TeamLane& lane, const float* x, std::int64_t count, std::int64_t first, float* sums) {
     for (int j = lane.at; j < math::kNormPartials; j += lane.of) {
@@ -110,6 +121,7 @@ struct OneByOne {
       for (std::int64_t c = from; c < count; c += math::kNormPartials) sums[j] += x[c] * x[c];
     }
   }
+  static PHASOR_HD float fold(float* sums) { return math::fold_partials(sums); }
   static PHASOR_HD void scale_by_norm(const TeamLane& lane, const NormScale& by, std::int64_t count, float* x) {
     for (std::int64_t c = lane.at; c < count; c += lane.of) {
       float value = x[c] * by.factor;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One token made ready: the steps of every head in their order, by a team of lanes that waits between the steps. One body for a CPU (a team
 // of one, whose steps use registers) and a GPU (a warp). A team has each(body), which runs body(lane) for its lanes and waits for all, and
-// its Spans, which do the steps.
+// its Spans, which do the steps; kAlone says that it has one lane.
 #pragma once
 
 #include "job/prepare/places.hpp"
@@ -52,6 +52,7 @@ struct TokenMaker {
     const PrepareOperand& operand = heads.operand;
     const TokenPlace place = operand.placed ? token.place : TokenPlace{token.batch, token.token};
     if (place.block < 0) return;
+    if (operand.copies) return copy(token, heads, place);
     const PrepareNorm& norm = operand.norm;
     const bool norms = norm.kind != HeadNorm::Kind::none;
     if (norms && norm.weight != nullptr && norm.weight_head_stride == 0) read_weights(norm, 0);
@@ -87,6 +88,16 @@ struct TokenMaker {
     const std::byte* const in = head_at(token, operand, head);
     team.each([&](const Lane& lane) { Spans::widen(lane, job.turn.dtype, in, operand.head_dim, scratch.x); });
   }
+  PHASOR_HD void copy(const PreparedToken& token, const PreparedHeads& heads, const TokenPlace& place) const {
+    for (std::int64_t h = heads.first; h < heads.operand.heads; h += heads.step) {
+      const std::byte* const in = head_at(token, heads.operand, h);
+      for (int s = 0; s < heads.operand.sink_count; ++s) {
+        const PrepareSink& sink = heads.operand.sinks[s];
+        std::byte* const to = sink.data + place.block * sink.strides[0] + place.token * sink.strides[1] + h * sink.strides[2];
+        team.each([&](const Lane& lane) { Spans::move(lane, sink, in + sink.first * bytes_of(sink.storage), to); });
+      }
+    }
+  }
   PHASOR_HD void read_weights(const PrepareNorm& norm, std::int64_t head) const {
     team.each([&](const Lane& lane) { Spans::weights(lane, norm, head, scratch.weight); });
   }
@@ -100,14 +111,18 @@ struct TokenMaker {
       for (int j = lane.at; j < math::kNormPartials; j += lane.of) scratch.sums[j] = 0;
     });
   }
-  /// The tree of math::fold_partials, by lanes.
+  /// The tree of math::fold_partials: by lanes, or where there is one, by registers.
   PHASOR_HD float folded() const {
-    for (int half = math::kNormPartials / 2; half > 0; half /= 2) {
-      team.each([&](const Lane& lane) {
-        for (int j = lane.at; j < half; j += lane.of) scratch.sums[j] += scratch.sums[j + half];
-      });
+    if constexpr (Team::kAlone) {
+      return Spans::fold(scratch.sums);
+    } else {
+      for (int half = math::kNormPartials / 2; half > 0; half /= 2) {
+        team.each([&](const Lane& lane) {
+          for (int j = lane.at; j < half; j += lane.of) scratch.sums[j] += scratch.sums[j + half];
+        });
+      }
+      return scratch.sums[0];
     }
-    return scratch.sums[0];
   }
   static PHASOR_HD float factor_of(const PrepareNorm& norm, float sum, std::int64_t count) {
     return norm.kind == HeadNorm::Kind::rms ? math::rms_factor(sum, count, norm.epsilon) : math::l2_factor(sum, norm.epsilon);
