@@ -53,7 +53,10 @@ PHASOR_HD inline float value_of_ue8m0(u32 code) {
 /// A value before it is stored: times a scale or divided by it.
 PHASOR_HD inline float scaled(float value, float scale, bool multiplies) { return multiplies ? value * scale : value / scale; }
 
+/// A NaN of the caller's without its payload: low bits of it would be in the way of rounding (round_bf16).
+PHASOR_HD inline float plain_nan(float x) { return x == x ? x : bit_cast<float>(u32{0x7fc00000}); }
+
 /// A weight of a norm as it is applied.
-PHASOR_HD inline float applied_weight(float weight, bool one_plus) { return one_plus ? 1.0F + weight : weight; }
+PHASOR_HD inline float applied_weight(float weight, bool one_plus) { return plain_nan(one_plus ? 1.0F + weight : weight); }
 
 }  // namespace phasor::math

@@ -85,6 +85,7 @@ class PrepareTask {
     const std::int64_t at = r * job_.turn.pairs;
     const bool differ = source.step_lane_stride != 0;
     job::PreparedRow row = {{cos_ + at, (differ ? second_cos_ : cos_) + at}, {sin_ + at, (differ ? second_sin_ : sin_) + at}};
+    if (!differ) row.identities = std::find(sin_ + at, sin_ + at + job_.turn.pairs, 0.0F) != sin_ + at + job_.turn.pairs;
     if (differ && source.swap_sines) std::swap(row.sin[0], row.sin[1]);
     return row;
   }
@@ -116,7 +117,8 @@ class PrepareTask {
     const job::RowSource source = source_from(source_of(batch, token), batch, token);
     for (int o = 0; o < job_.operand_count; ++o) {
       const job::PrepareOperand& operand = job_.operands[o];
-      const job::PreparedToken at = token_at(batch, token, row_at(source, 0));
+      job::PreparedToken at = token_at(batch, token, row_at(source, 0));
+      at.row.identities = true;  // rows of heads come later
       const float over_all = factor(at, operand);
       for (std::int64_t h = 0; h < operand.heads; ++h) {
         if (operand.turns) fill_both(source_of_head(source, h), 1);

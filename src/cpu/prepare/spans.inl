@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The steps of job::OneByOne by registers: the same operations in the same order, and the rest of a span one by one.
 
+#if HWY_TARGET == HWY_NEON
+#include "math/half_neon.inl"
+#endif
+
 template <DType dtype, class D, class V>
 HWY_INLINE V rounded_register(D d, V value) {
-  if constexpr (dtype == DType::bf16) return widen_bf16(d, narrow_bf16(d, value));
+  if constexpr (dtype == DType::bf16) return rounded_bf16(d, value);  // of bfloat16 tensors: no NaN among them has low bits set
   if constexpr (dtype == DType::f16) return promote_f16(d, demote_f16(d, value));
   return value;
 }
@@ -20,11 +24,11 @@ inline DType rounding_of(bool rounds, DType dtype) { return rounds ? dtype : DTy
 
 /// A pair of registers turned by one angle, identities left as they are.
 template <DType rounding, class V>
-HWY_INLINE Pair<V> turn_registers(bool turns_all, Pair<V> p, V cos, V sin) {
+HWY_INLINE Pair<V> turn_registers(bool identities, Pair<V> p, V cos, V sin) {
   const hn::DFromV<V> d;
   Pair<V> turned = rotate<V>(p, {cos, cos}, {sin, sin});
   turned = {rounded_register<rounding>(d, turned.x), rounded_register<rounding>(d, turned.y)};
-  if (turns_all) return turned;
+  if (!identities) return turned;
   const auto same = hn::And(hn::Eq(cos, hn::Set(d, 1.0F)), hn::Eq(sin, hn::Zero(d)));
   return {hn::IfThenElse(same, p.x, turned.x), hn::IfThenElse(same, p.y, turned.y)};
 }
@@ -51,6 +55,15 @@ struct HeadSpans {
   static void widen(const Lane& /*lane*/, DType dtype, const std::byte* in, std::int64_t count, float* x) {
     std::int64_t c = 0;
     with_dtype(dtype, [&](auto of) {
+#if HWY_TARGET == HWY_NEON
+      if constexpr (of.value != DType::f32) {
+        for (; c + 8 <= count; c += 8) {
+          const Eight eight = widen_eight<of.value>(reinterpret_cast<const std::uint16_t*>(in) + c);
+          hn::StoreU(eight.first, D(), x + c);
+          hn::StoreU(eight.last, D(), x + c + 4);
+        }
+      }
+#endif
       for (; c + kLanes <= count; c += kLanes) hn::StoreU(widen_register<of.value>(in, c), D(), x + c);
     });
     for (; c < count; ++c) x[c] = job::widened(dtype, in, c);
@@ -129,11 +142,12 @@ struct HeadSpans {
                                               const job::TurnedSpan& span) {
     const D d;
     const std::int64_t half = turn.pairs / turn.segments;
+    const bool identities = !turn.turns_all && row.identities;
     const float* const in = span.x + 2 * base;
     float* const out = span.y + 2 * base;
     std::int64_t i = 0;
     for (; turn.read == Pairing::half && i + kLanes <= half; i += kLanes) {
-      const Pair<V> p = turn_registers<rounding, V>(turn.turns_all, {hn::LoadU(d, in + i), hn::LoadU(d, in + half + i)},
+      const Pair<V> p = turn_registers<rounding, V>(identities, {hn::LoadU(d, in + i), hn::LoadU(d, in + half + i)},
                                                     hn::LoadU(d, row.cos[0] + base + i), hn::LoadU(d, row.sin[0] + base + i));
       hn::StoreU(p.x, d, out + i);
       hn::StoreU(p.y, d, out + half + i);
@@ -141,7 +155,7 @@ struct HeadSpans {
     for (; i + kLanes <= half; i += kLanes) {
       Pair<V> p = {hn::Zero(d), hn::Zero(d)};
       hn::LoadInterleaved2(d, in + 2 * i, p.x, p.y);
-      p = turn_registers<rounding, V>(turn.turns_all, p, hn::LoadU(d, row.cos[0] + base + i), hn::LoadU(d, row.sin[0] + base + i));
+      p = turn_registers<rounding, V>(identities, p, hn::LoadU(d, row.cos[0] + base + i), hn::LoadU(d, row.sin[0] + base + i));
       hn::StoreInterleaved2(p.x, p.y, d, out + 2 * i);
     }
     return i;
@@ -194,6 +208,19 @@ struct HeadSpans {
   static HWY_INLINE void store_bytes(Bits bits, std::uint8_t* to) {
     hn::StoreU(hn::DemoteTo(D8(), hn::BitCast(hn::RebindToSigned<D>(), bits)), D8(), to);
   }
+  /// Values of a bfloat16 tensor, whose NaN may be rounded.
+  static HWY_INLINE std::int64_t narrow_bf16_tensor(const float* x, std::int64_t count, std::uint16_t* to) {
+    const D d;
+    std::int64_t c = 0;
+#if HWY_TARGET == HWY_NEON
+    for (; c + 8 <= count; c += 8) narrow_eight<DType::bf16>({hn::LoadU(d, x + c), hn::LoadU(d, x + c + 4)}, to + c);
+#endif
+    for (; c + kLanes <= count; c += kLanes) {
+      const auto bits = hn::ShiftRight<16>(round_bf16(d, hn::LoadU(d, x + c)));
+      hn::StoreU(hn::DemoteTo(D16(), hn::BitCast(hn::RebindToSigned<D>(), bits)), D16(), to + c);
+    }
+    return c;
+  }
   /// Channels next to each other.
   static void store_together(Storage storage, const job::StoreRange& range, const float* x, std::int64_t count, std::byte* to) {
     const D d;
@@ -204,6 +231,8 @@ struct HeadSpans {
       c = narrow_to(range, x, count, [&](V v, std::int64_t i) { hn::StoreU(v, d, reinterpret_cast<float*>(to) + i); });
     } else if (storage == Storage::f16) {
       c = narrow_to(range, x, count, [&](V v, std::int64_t i) { hn::StoreU(demote_f16(d, v), D16(), words + i); });
+    } else if (storage == Storage::bf16 && range.bf16_nan) {
+      c = narrow_bf16_tensor(x, count, words);
     } else if (storage == Storage::bf16) {
       c = narrow_to(range, x, count, [&](V v, std::int64_t i) {
         hn::StoreU(hn::DemoteTo(D16(), hn::BitCast(hn::RebindToSigned<D>(), narrow_bf16(d, v))), D16(), words + i);

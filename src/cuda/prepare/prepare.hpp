@@ -71,8 +71,7 @@ struct PreparingBlock {
   PHASOR_HD job::PreparedRow held_row() const {
     const int64_t pairs = at->job.turn.pairs;
     const int64_t second = at->differ ? 2 * pairs : 0;
-    job::PreparedRow row = {{memory, memory + second}, {memory + pairs, memory + second + pairs}};
-    return row;
+    return {{memory, memory + second}, {memory + pairs, memory + second + pairs}};
   }
   PHASOR_HD void fill(const Rows& rows, const RowPlace& place) const {
     const int64_t pairs = at->job.turn.pairs;

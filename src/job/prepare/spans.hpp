@@ -20,6 +20,7 @@ struct TeamLane {
 struct PreparedRow {
   const float* cos[2];
   const float* sin[2];
+  bool identities = true;  // false: it is known that no pair has cosine 1 and sine 0
 };
 
 /// What norms, and factors on queries, do to channels.
@@ -46,6 +47,7 @@ struct StoreRange {
   bool scales;
   float scale;
   bool multiplies;
+  bool bf16_nan;  // a NaN among the values has no bits that bfloat16 lacks
 };
 
 PHASOR_HD inline float rounded_as(DType dtype, float value) {

@@ -102,8 +102,8 @@ struct TokenMaker {
     team.each([&](const Lane& lane) { Spans::weights(lane, norm, head, scratch.weight); });
   }
   PHASOR_HD float query_factor(const PreparedToken& token) const {
-    if (job.query_factors == nullptr) return job.query_scale;
-    return job.query_factors[token.batch * job.factor_strides[0] + token.token * job.factor_strides[1]] * job.query_scale;
+    if (job.query_factors == nullptr) return math::plain_nan(job.query_scale);
+    return math::plain_nan(job.query_factors[token.batch * job.factor_strides[0] + token.token * job.factor_strides[1]] * job.query_scale);
   }
 
   PHASOR_HD void clear_sums() const {
@@ -146,7 +146,8 @@ struct TokenMaker {
 
   PHASOR_HD void turn(const PreparedToken& token, const PrepareOperand& operand, std::int64_t head, bool followed) const {
     const std::int64_t at = head * token.row_head_stride;
-    const PreparedRow row = {{token.row.cos[0] + at, token.row.cos[1] + at}, {token.row.sin[0] + at, token.row.sin[1] + at}};
+    const PreparedRow row = {
+        {token.row.cos[0] + at, token.row.cos[1] + at}, {token.row.sin[0] + at, token.row.sin[1] + at}, token.row.identities};
     float* const x = scratch.x + operand.rotary_offset;
     const bool stays = job.turn.read == job.turn.write;
     const bool rounding = rounds(operand, followed);
@@ -165,7 +166,8 @@ struct TokenMaker {
                         sink.count,
                         sink.scales != CacheScales::Kind::none,
                         sink.scale,
-                        sink.multiplies};
+                        sink.multiplies,
+                        job.turn.dtype == DType::bf16 && sink.scales == CacheScales::Kind::none};
     const float* const x = scratch.x + sink.first;
     if (sink.scales != CacheScales::Kind::made) {
       if (sink.scale_data != nullptr && range.scales) {
