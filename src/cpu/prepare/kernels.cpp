@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include "cpu/common/targets.hpp"
 #include "math/sincos.hpp"

@@ -41,6 +41,13 @@ TaskGrid prepare_grid(const job::PrepareJob& job) {
   return grid_of(shape);
 }
 
+/// Whether all that happens to an operand is a rotation to memory of its dtype: then the rotary kernels do it.
+bool only_turns(const job::PrepareJob& job, const job::PrepareOperand& operand) {
+  const job::PrepareSink& sink = operand.sinks[0];
+  return operand.turns && !operand.scales && !operand.rounds_last && operand.norm.kind == HeadNorm::Kind::none && operand.sink_count == 1 &&
+         sink.inner == sink.count && sink.strides[4] == bytes_of(sink.storage) && job.turn.rows.step_head_stride == 0;
+}
+
 class PrepareTask {
  public:
   PrepareTask(const job::PrepareJob& job, const RotaryKernels& rows, const PrepareKernels& heads) : job_(job), rows_(rows), heads_(heads) {}
@@ -85,7 +92,8 @@ class PrepareTask {
     const std::int64_t at = r * job_.turn.pairs;
     const bool differ = source.step_lane_stride != 0;
     job::PreparedRow row = {{cos_ + at, (differ ? second_cos_ : cos_) + at}, {sin_ + at, (differ ? second_sin_ : sin_) + at}};
-    if (!differ) row.identities = std::find(sin_ + at, sin_ + at + job_.turn.pairs, 0.0F) != sin_ + at + job_.turn.pairs;
+    if (!differ && job_.turn.pairs > 0)
+      row.identities = std::find(sin_ + at, sin_ + at + job_.turn.pairs, 0.0F) != sin_ + at + job_.turn.pairs;
     if (differ && source.swap_sines) std::swap(row.sin[0], row.sin[1]);
     return row;
   }
@@ -102,14 +110,60 @@ class PrepareTask {
     std::int64_t same = 1;
     while (same < count && spec_at(batch, first + same) == spec_at(batch, first)) ++same;
     const job::RowSource& source = source_of(batch, first);
-    fill_both(source_from(source, batch, first), same);
+    bool needs_rows = false;
+    for (int o = 0; o < job_.operand_count; ++o) {
+      const job::PrepareOperand& operand = job_.operands[o];
+      if (only_turns(job_, operand)) turn(operand, batch, first, same);
+      needs_rows |= operand.turns && !only_turns(job_, operand);
+    }
+    if (needs_rows) fill_both(source_from(source, batch, first), same);
     for (std::int64_t r = 0; r < same; ++r) {
       const job::PreparedToken token = token_at(batch, first + r, row_at(source, r));
       for (int o = 0; o < job_.operand_count; ++o) {
-        heads_.make(job_, token, {job_.operands[o], 0, 1, factor(token, job_.operands[o])});
+        const job::PrepareOperand& operand = job_.operands[o];
+        if (!only_turns(job_, operand)) heads_.make(job_, token, {operand, 0, 1, factor(token, operand)});
       }
     }
     return same;
+  }
+
+  job::TokenPlace place_at(const job::PrepareOperand& operand, std::int64_t batch, std::int64_t token) const {
+    return operand.placed ? job::place_of(job_.places, batch, token, job_.turn.tokens) : job::TokenPlace{batch, token};
+  }
+  /// Tokens by the rotary kernels, as many in one go as lie next to each other.
+  void turn(const job::PrepareOperand& operand, std::int64_t batch, std::int64_t first, std::int64_t count) const {
+    for (std::int64_t t = first; t < first + count;) {
+      const job::TokenPlace place = place_at(operand, batch, t);
+      std::int64_t n = 1;
+      for (; t + n < first + count; ++n) {
+        const job::TokenPlace next = place_at(operand, batch, t + n);
+        if (next.block != place.block || next.token != place.token + n) break;
+      }
+      if (place.block >= 0) turn_run(operand, {batch, t, n}, place);
+      t += n;
+    }
+  }
+  struct TokenRun {
+    std::int64_t batch;
+    std::int64_t first;
+    std::int64_t count;
+  };
+  void turn_run(const job::PrepareOperand& operand, const TokenRun& run, const job::TokenPlace& place) const {
+    const job::PrepareSink& sink = operand.sinks[0];
+    job::RotateJob turn = job_.turn;
+    turn.rows = source_from(source_of(run.batch, run.first), run.batch, run.first);
+    turn.batch = 1;
+    turn.tokens = run.count;
+    turn.head_dim = operand.head_dim;
+    turn.offset = operand.rotary_offset;
+    turn.operand_count = 1;
+    turn.operands[0] = {operand.in + run.batch * operand.in_strides[0] + run.first * operand.in_strides[1],
+                        sink.data + place.block * sink.strides[0] + place.token * sink.strides[1],
+                        operand.heads,
+                        {0, operand.in_strides[1], operand.in_strides[2]},
+                        {0, sink.strides[1], sink.strides[2]}};
+    const TaskGrid all = {run.count, 1, 1, 1};
+    rows_.rotate({.job = turn, .grid = all}, 0);
   }
 
   /// One token whose heads turn by ladders of their own.

@@ -82,17 +82,16 @@ struct HeadSpans {
     constexpr std::int64_t kPartials = math::kNormPartials;
     constexpr int kRegisters = static_cast<int>(kPartials / kLanes);
     if (first % kPartials != 0) return job::OneByOne::add_squares(lane, x, count, first, sums);
-    const D d;
-    V sum[kRegisters];
-    for (int r = 0; r < kRegisters; ++r) sum[r] = hn::LoadU(d, sums + r * kLanes);
     std::int64_t c = 0;
-    for (; c + kPartials <= count; c += kPartials) {
-      for (int r = 0; r < kRegisters; ++r) {
-        const V v = hn::LoadU(d, x + c + r * kLanes);
-        sum[r] = hn::Add(sum[r], hn::Mul(v, v));
+    // By numbers that the compiler knows: the sums are to stay in registers.
+    [&]<int... r>(std::integer_sequence<int, r...>) {
+      const D d;
+      V sum[] = {hn::LoadU(d, sums + r * kLanes)...};
+      for (; c + kPartials <= count; c += kPartials) {
+        ((sum[r] = hn::Add(sum[r], hn::Mul(hn::LoadU(d, x + c + r * kLanes), hn::LoadU(d, x + c + r * kLanes)))), ...);
       }
-    }
-    for (int r = 0; r < kRegisters; ++r) hn::StoreU(sum[r], d, sums + r * kLanes);
+      (hn::StoreU(sum[r], d, sums + r * kLanes), ...);
+    }(std::make_integer_sequence<int, kRegisters>());
     for (; c < count; ++c) sums[c % kPartials] += x[c] * x[c];
   }
 
