@@ -22,8 +22,7 @@ PHASOR_HD inline void lookup_channel(const job::LookupJob& job, int64_t item) {
   for (; c >= job.tables[axis].width; ++axis) c -= job.tables[axis].width;
   const job::LookupTable& table = job.tables[axis];
   const int64_t row = whole_position(job.positions, axis, batch, token) + job.offset;
-  channels_of<dtype>(job.target, batch, token)
-      .add(channel, table_number<T>(table.dtype, table_bits(table.data, table.dtype, row * table.row_stride + c)));
+  channels_of<dtype>(job.target, batch, token).add(channel, table_value<T>(table.data, table.dtype, row * table.row_stride + c));
 }
 
 }  // namespace phasor::cuda

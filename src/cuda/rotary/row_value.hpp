@@ -170,6 +170,15 @@ PHASOR_HD inline T table_number(Storage bits) {
   return value != value ? no_number<T>().cos : static_cast<T>(value);
 }
 
+/// One of a table whose dtype is known when it runs.
+template <class T>
+PHASOR_HD inline T table_value(const std::byte* data, DType dtype, int64_t index) {
+  if (dtype == DType::f32) return table_number<T, DType::f32>(reinterpret_cast<const math::u32*>(data)[index]);
+  if (dtype == DType::f64) return table_number<T, DType::f64>(reinterpret_cast<const math::u64*>(data)[index]);
+  const std::uint16_t bits = reinterpret_cast<const std::uint16_t*>(data)[index];
+  return dtype == DType::f16 ? table_number<T, DType::f16>(bits) : table_number<T, DType::bf16>(bits);
+}
+
 /// Where a thread's value lies: of which row and head, and the first pair of its segment.
 struct RowPlace {
   int64_t batch = 0;
