@@ -8,14 +8,16 @@
 #include <span>
 #include <type_traits>
 
+#include "phasor/execution.hpp"
 #include "phasor/positions.hpp"
 #include "phasor/result.hpp"
 
 namespace phasor {
 
 // Every builder checks all of its input before it writes: on an error nothing is written. A value that the type of `out` cannot hold
-// is an error, and so is input that lies in the output. Builders run on the CPU: memory elsewhere is an error. What has one value per token
-// is written to every axis alike.
+// is an error, and so is input that lies in the output. What has one value per token is written to every axis alike. Builders run on the
+// CPU, and memory elsewhere is an error, but for those that take an Execution: with memory on a device these neither wait nor check what
+// lists there hold, and a token that no sequence, page or length has is written as -1.
 
 /// What a list of integers may hold.
 template <class T>
@@ -41,16 +43,16 @@ struct Integers {
 };
 
 /// offset + t.
-Status fill_from_offset(const PositionsView& out, std::int64_t offset);
+Status fill_from_offset(const PositionsView& out, std::int64_t offset, const Execution& execution = {});
 /// offsets[b] + t; B offsets.
-Status fill_from_offsets(const PositionsView& out, const Integers& offsets);
+Status fill_from_offsets(const PositionsView& out, const Integers& offsets, const Execution& execution = {});
 
 /// Sequences one after the other in one batch row: s is the tokens cu_seqlens[s] to cu_seqlens[s + 1] and begins at position offsets[s].
 struct Ragged {
   Integers cu_seqlens = {};  // 0 first, rising, the tokens last
   Integers offsets = {};     // one per sequence (chunked prefill); empty: 0
 };
-Status fill_from_cu_seqlens(const PositionsView& out, const Ragged& ragged);
+Status fill_from_cu_seqlens(const PositionsView& out, const Ragged& ragged, const Execution& execution = {});
 
 /// The n-th token that is not masked (from 0) is at first + n, a masked one at `masked`. 0, 0: transformers' generate, Bloom, ALiBi;
 /// 0, 1: generate before transformers 5; 0, -1: OPT, whose table has two rows before the first.
@@ -78,7 +80,8 @@ struct PageTable {
 Status fill_from_pages(const PositionsView& out, const PageTable& table, std::int64_t empty = -1);
 /// Slots block * page_size + place of the tokens at integer positions `at`, of the shape of out: row b is sequence b, or, given
 /// cu_seqlens, one row holds them all. A negative position has slot -1. `lengths` may be empty.
-Status fill_slots(const PositionsView& out, const PageTable& table, const Positions& at, const Integers& cu_seqlens = {});
+Status fill_slots(const PositionsView& out, const PageTable& table, const Positions& at, const Integers& cu_seqlens = {},
+                  const Execution& execution = {});
 
 /// Speculative drafts: token t hangs on token parents[t] of the same row, which is before it, or (-1) on the tokens accepted so far.
 struct DraftTree {

@@ -6,6 +6,7 @@
 #include "job/additive.hpp"
 #include "job/attention/job.hpp"
 #include "job/bias.hpp"
+#include "job/build.hpp"
 #include "job/learned.hpp"
 #include "job/phase_gradient.hpp"
 #include "job/prepare/job.hpp"
@@ -45,6 +46,7 @@ struct Backend {
   Run<job::DiagonalGradientJob> bias_gradient = nullptr;
   Run<job::BlockJob> bias_fill = nullptr;
   Run<job::PrepareJob> prepare = nullptr;
+  Run<job::BuildJob> build_positions = nullptr;
   Result<std::int64_t> (*attention_workspace)(const job::AttentionJob& job) = nullptr;
   RunIn<job::AttentionJob> attention = nullptr;
   Result<std::int64_t> (*attention_backward_workspace)(const job::AttentionBackwardJob& job) = nullptr;

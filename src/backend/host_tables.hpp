@@ -7,6 +7,7 @@
 #include "job/additive.hpp"
 #include "job/attention/job.hpp"
 #include "job/bias.hpp"
+#include "job/build.hpp"
 #include "job/learned.hpp"
 #include "job/phase_gradient.hpp"
 #include "job/prepare/job.hpp"
@@ -100,6 +101,9 @@ void each_host_table(job::PrepareJob& job, const Table& table) {
   for (std::int64_t i = 0; i < job.row_count; ++i) each_host_table(job.rows[i], table);
   give_table(table, job.rows, job.row_count);
 }
+
+template <class Table>
+void each_host_table(job::BuildJob& /*job*/, const Table& /*table*/) {}
 
 template <class Table>
 void each_host_table(job::AttentionTermJob& term, const Table& table) {

@@ -4,6 +4,7 @@
 
 #include "job/additive.hpp"
 #include "job/bias.hpp"
+#include "job/build.hpp"
 #include "job/learned.hpp"
 #include "job/phase_gradient.hpp"
 #include "job/rerotate.hpp"
@@ -24,5 +25,6 @@ Status run_position_gradient(job::PositionGradientJob& job, const Execution& exe
 Status run_bias_diagonal(job::DiagonalJob& job, const Execution& execution);
 Status run_bias_gradient(job::DiagonalGradientJob& job, const Execution& execution);
 Status run_bias_fill(job::BlockJob& job, const Execution& execution);
+Status run_build_positions(job::BuildJob& job, const Execution& execution);
 
 }  // namespace phasor::cpu

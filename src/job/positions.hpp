@@ -5,18 +5,12 @@
 #include <cstdint>
 #include <cstring>
 
+#include "job/build.hpp"
 #include "job/check.hpp"
 #include "phasor/position_builders.hpp"
 #include "phasor/positions.hpp"
 
 namespace phasor::job {
-
-/// Element i of a list that check_list has seen.
-inline std::int64_t at(const Integers& list, std::int64_t i) {
-  if (list.bytes == 8) return static_cast<const std::int64_t*>(list.data)[i];
-  if (list.bytes == 4) return static_cast<const std::int32_t*>(list.data)[i];
-  return static_cast<const std::uint8_t*>(list.data)[i];
-}
 
 /// Memory, shape and strides of what is to be written; no element twice.
 Status check_written_positions(const char* where, const PositionsView& out);
@@ -30,7 +24,7 @@ Status check_list(const char* where, const char* name, const Integers& list, con
 Status check_list_of(const char* where, const char* name, const Integers& list, const PositionsView& out, std::int64_t wanted);
 /// Positions that are read to make others: one axis, the batch rows and tokens of out, apart from it or exactly it.
 Status check_source(const char* where, const Positions& source, const PositionsView& out);
-/// Of `ragged`, for `tokens` tokens.
+/// Of `ragged`, for `tokens` tokens; what the lists hold where the CPU can read it.
 Status check_ragged(const char* where, const Ragged& ragged, const PositionsView& out, std::int64_t tokens);
 
 /// Position of token t of batch row b, of positions with memory or an offset, which are not f64.

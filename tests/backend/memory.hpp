@@ -50,6 +50,11 @@ class Memory {
     return {std::span(kept), next_device()};
   }
 
+  Integers integers(std::vector<std::int64_t> list) {
+    const std::vector<std::int64_t>& kept = integers_.emplace_back(std::move(list));
+    return {kept.data(), kept.size(), next_device()};
+  }
+
   int pieces() const { return pieces_; }
   bool is_untouched() const { return floats_ == floats_before_ && doubles_ == doubles_before_; }
   bool operator==(const Memory& other) const { return floats_ == other.floats_ && doubles_ == other.doubles_; }

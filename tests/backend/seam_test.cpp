@@ -60,6 +60,7 @@ Backend recording_backend() {
   b.bias_gradient = PHASOR_RECORD(bias_gradient);
   b.bias_fill = PHASOR_RECORD(bias_fill);
   b.prepare = PHASOR_RECORD(prepare);
+  b.build_positions = PHASOR_RECORD(build_positions);
   b.attention_workspace = PHASOR_RECORD_ASKED(attention_workspace, std::int64_t{0});
   b.attention = PHASOR_RECORD_IN(attention);
   b.attention_backward_workspace = PHASOR_RECORD_ASKED(attention_backward_workspace, std::int64_t{0});
@@ -142,6 +143,24 @@ std::vector<Operation> additions() {
   };
 }
 
+std::vector<Operation> builders() {
+  return {
+      {"fill_from_offset", {"build_positions"}, [](Memory& m) { return fill_from_offset(m.doubles(1, 3), 5); }},
+      {"fill_from_offsets", {"build_positions"}, [](Memory& m) { return fill_from_offsets(m.doubles(1, 3), m.integers({7})); }},
+      {"fill_from_cu_seqlens",
+       {"build_positions"},
+       [](Memory& m) {
+         return fill_from_cu_seqlens(m.doubles(1, 3), {.cu_seqlens = m.integers({0, 1, 3}), .offsets = m.integers({4, 9})});
+       }},
+      {"fill_slots",
+       {"build_positions"},
+       [](Memory& m) {
+         const PageTable table = {.blocks = m.integers({6, 1, 3}), .lengths = m.integers({9}), .page_size = 4};
+         return fill_slots(m.doubles(1, 3), table, m.at(5, 3), m.integers({0, 3}));
+       }},
+  };
+}
+
 std::vector<Operation> attentions() {
   return {
       {"attention_workspace", {"attention_workspace"}, [](Memory& m) { return attention_workspace(inputs_of(m), {}).status(); }},
@@ -182,7 +201,7 @@ std::vector<Operation> attentions() {
 
 std::vector<Operation> operations() {
   std::vector<Operation> all = rotations();
-  for (const auto& more : {additions(), attentions()}) all.insert(all.end(), more.begin(), more.end());
+  for (const auto& more : {additions(), builders(), attentions()}) all.insert(all.end(), more.begin(), more.end());
   return all;
 }
 
@@ -304,11 +323,11 @@ TEST(Devices, of_an_unknown_kind_are_refused) {
   EXPECT_NE(status.message().find("unknown kind of device (7)"), std::string::npos) << status.message();
 }
 
-TEST(Devices, other_than_the_cpu_do_not_build_positions) {
+TEST(Devices, other_than_the_cpu_do_not_draw_positions) {
   std::vector<std::int64_t> list(4, -1);
   PositionsView out = positions(list.data(), 4);
   out.device = {DeviceKind::cuda, 2};
-  const Status status = fill_from_offset(out, 3);
+  const Status status = fill_random(out, {.length = 9});
   EXPECT_NE(status.message().find("cuda:2"), std::string::npos) << status.message();
   EXPECT_EQ(list, std::vector<std::int64_t>(4, -1));
 }

@@ -28,7 +28,7 @@ void random_operations(std::uint64_t calls) {
     must(cudaStreamSynchronize(stream), name.c_str());
     ++compared[call->name];
     for (std::size_t b = 0; b < host.size(); ++b) {
-      const std::string difference = first_difference(device.read(b, host[b].size()), host[b], call->elements[b]);
+      const std::string difference = first_difference(*call, b, device.read(b, host[b].size()), host[b]);
       expect(difference.empty(), name + ", buffer " + std::to_string(b) + ": " + difference);
     }
   }

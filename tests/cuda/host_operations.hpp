@@ -15,6 +15,7 @@
 #include "cuda/host_block.hpp"
 #include "cuda/learned/lookup.hpp"
 #include "cuda/learned/scatter.hpp"
+#include "cuda/positions/build.hpp"
 #include "cuda/tables.hpp"
 #include "cuda/threads.hpp"
 
@@ -139,6 +140,11 @@ inline Status bias_gradient_on_host(job::DiagonalGradientJob& given, const Execu
   HostBlock block{cuda::kPerceptronThreads};
   each_item((job.sum.shape[3] + cuda::kPerceptronThreads - 1) / cuda::kPerceptronThreads,
             [&](std::int64_t index) { cuda::perceptron_gradient_block(job, index, {memory.data(), together, sums}, block); });
+  return {};
+}
+
+inline Status build_on_host(job::BuildJob& job, const Execution& /*execution*/) {
+  each_item(cuda::build_items(job), [&](std::int64_t item) { cuda::build_item(job, item); });
   return {};
 }
 

@@ -25,6 +25,7 @@ class CudaOperations {
     backend_.bias_diagonal = diagonal_on_host;
     backend_.bias_gradient = bias_gradient_on_host;
     backend_.bias_fill = block_on_host;
+    backend_.build_positions = build_on_host;
     before_ = backend::replace(DeviceKind::cpu, &backend_);
   }
   ~CudaOperations() { backend::replace(DeviceKind::cpu, before_); }
@@ -60,7 +61,7 @@ void expect_bits_of_the_cpu(std::uint64_t first, std::uint64_t end, int least) {
     if (!cpu.ok()) continue;
     ++compared[call->name];
     for (std::size_t b = 0; b < by_cpu.size(); ++b) {
-      ASSERT_EQ(first_difference(by_cuda[b], by_cpu[b], call->elements[b]), "") << call->name << ", seed " << seed << ", buffer " << b;
+      ASSERT_EQ(first_difference(*call, b, by_cuda[b], by_cpu[b]), "") << call->name << ", seed " << seed << ", buffer " << b;
     }
   }
   for (const char* const name : kOperations) EXPECT_GE(compared[name], least) << name;

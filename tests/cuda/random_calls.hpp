@@ -20,6 +20,7 @@ struct RandomCall {
   std::vector<std::vector<std::byte>> buffers;
   std::vector<DType> elements;  // of each buffer that holds a tensor, for comparing; those of integers are not written
   std::function<Status(const std::vector<std::byte*>& memory, const Execution& execution, Device device)> run;
+  bool writes_integers = false;  // then no bits are those of a NaN
 };
 
 /// None where the seed's spec or call is one that the library refuses.

@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "cuda/random_biases.hpp"
+#include "cuda/random_lists.hpp"
 #include "cuda/random_memory.hpp"
 
 namespace phasor::test {
 namespace {
 
-using Pointers = std::vector<std::byte*>;
 using Call = std::function<Status(const Pointers&, const Execution&, Device)>;
 
 RandomCall ended(const char* name, Builder& builder, Call run) {
@@ -292,6 +292,57 @@ std::optional<RandomCall> of_bias(Draw& draw, Builder& builder) {
   }
 }
 
+// ---- Positions ----
+
+std::optional<RandomCall> built_positions(Draw& draw, Builder& builder) {
+  RandomCall call;
+  if (draw.one_in(2)) {
+    const std::vector<int64_t> ends = any_ends(draw);
+    const PlacedOut out = any_out(draw, builder, 1, ends.back());
+    const PlacedIntegers cu = integers(draw, builder, ends);
+    const PlacedIntegers offsets = draw.one_in(2) ? PlacedIntegers{} : integers(draw, builder, any_list(draw, ends.size() - 1, -5, 100000));
+    call = ended("positions", builder, [=](const Pointers& memory, const Execution& execution, Device device) {
+      return fill_from_cu_seqlens(out.at(memory, device), {cu.at(memory, device), offsets.at(memory, device)}, execution);
+    });
+  } else {
+    const int64_t batch = draw.between(1, 5);
+    const PlacedOut out = any_out(draw, builder, batch, any_tokens(draw));
+    const PlacedIntegers offsets = integers(draw, builder, any_list(draw, static_cast<std::size_t>(batch), -5, 1 << 30));
+    const bool one = draw.one_in(3);
+    call = ended("positions", builder, [=](const Pointers& memory, const Execution& execution, Device device) {
+      return one ? fill_from_offset(out.at(memory, device), -7, execution)
+                 : fill_from_offsets(out.at(memory, device), offsets.at(memory, device), execution);
+    });
+  }
+  call.writes_integers = true;
+  return call;
+}
+
+std::optional<RandomCall> built_slots(Draw& draw, Builder& builder) {
+  const bool ragged = draw.one_in(2);
+  const std::vector<int64_t> ends = any_ends(draw);
+  const int64_t sequences = ragged ? static_cast<int64_t>(ends.size()) - 1 : draw.between(1, 4);
+  const int64_t rows = ragged ? 1 : sequences;
+  const int64_t tokens = ragged ? ends.back() : any_tokens(draw);
+  const int64_t page_size = draw.of<int64_t>({1, 4, 16});
+  const int64_t pages = draw.between(1, 8);
+  const int64_t length = draw.between(1, pages * page_size);
+  const PlacedOut out = any_out(draw, builder, rows, tokens);
+  const PlacedIntegers blocks = integers(draw, builder, any_list(draw, static_cast<std::size_t>(sequences * pages), 0, 1000));
+  const PlacedIntegers lengths =
+      draw.one_in(2) ? PlacedIntegers{} : integers(draw, builder, std::vector<int64_t>(static_cast<std::size_t>(sequences), length));
+  const PlacedIntegers cu = ragged ? integers(draw, builder, ends) : PlacedIntegers{};
+  const std::size_t at = builder.list(any_list(draw, static_cast<std::size_t>(rows * tokens), -1, length - 1));
+  RandomCall call = ended("slots", builder, [=](const Pointers& memory, const Execution& execution, Device device) {
+    Positions from = positions(reinterpret_cast<const int64_t*>(memory[at]), rows, tokens);
+    from.device = device;
+    const PageTable table = {blocks.at(memory, device), lengths.at(memory, device), page_size};
+    return fill_slots(out.at(memory, device), table, from, cu.at(memory, device), execution);
+  });
+  call.writes_integers = true;
+  return call;
+}
+
 std::string hex(const std::byte* bytes, std::size_t size) {
   std::string text = "0x";
   for (std::size_t b = size; b-- > 0;) {
@@ -306,7 +357,9 @@ std::string hex(const std::byte* bytes, std::size_t size) {
 std::optional<RandomCall> random_operation(uint64_t seed) {
   Draw draw(seed);
   Builder builder(draw);
-  switch (draw.below(8)) {
+  switch (draw.below(9)) {
+    case 8:
+      return draw.one_in(2) ? built_positions(draw, builder) : built_slots(draw, builder);
     case 0:
       return sinusoids(draw, builder);
     case 1:
@@ -335,6 +388,13 @@ std::string first_difference(const std::vector<std::byte>& got, const std::vecto
            hex(b.data(), size);
   }
   return {};
+}
+
+std::string first_difference(const RandomCall& call, std::size_t buffer, const std::vector<std::byte>& got,
+                             const std::vector<std::byte>& wanted) {
+  const std::string difference = first_difference(got, wanted, call.elements[buffer]);
+  if (difference.empty() && call.writes_integers && got != wanted) return "integers differ whose bits are those of a NaN";
+  return difference;
 }
 
 }  // namespace phasor::test

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random calls of every function that neither rotates nor attends, made from a seed: sinusoids, learned tables, gradients of learned
-// rotations, biases.
+// rotations, biases, positions.
 #pragma once
 
 #include "cuda/random_calls.hpp"
@@ -11,10 +11,14 @@ namespace phasor::test {
 std::optional<RandomCall> random_operation(std::uint64_t seed);
 
 /// The names of calls.
-inline constexpr const char* kOperations[] = {"add sinusoids",      "fill sinusoids",    "lookup",        "scatter",       "phase gradient",
-                                              "frequency gradient", "position gradient", "bias diagonal", "bias gradient", "bias fill"};
+inline constexpr const char* kOperations[] = {
+    "add sinusoids",     "fill sinusoids", "lookup",        "scatter",   "phase gradient", "frequency gradient",
+    "position gradient", "bias diagonal",  "bias gradient", "bias fill", "positions",      "slots"};
 
 /// Where two buffers first differ, as text; empty: nowhere, but for the bits of NaN.
 std::string first_difference(const std::vector<std::byte>& got, const std::vector<std::byte>& wanted, DType dtype);
+/// The same of a buffer of a call.
+std::string first_difference(const RandomCall& call, std::size_t buffer, const std::vector<std::byte>& got,
+                             const std::vector<std::byte>& wanted);
 
 }  // namespace phasor::test

@@ -6,12 +6,12 @@
 #include <cstdint>
 
 #include "job/bias.hpp"
+#include "job/build.hpp"
 #include "job/check.hpp"
 #include "job/plain.hpp"
 #include "phasor/attention.hpp"
 
 namespace phasor {
-PHASOR_MEMBERS(Integers, data, size, bytes, device)
 PHASOR_MEMBERS(KeyMask, data, strides, device)
 PHASOR_MEMBERS(Dropout, probability, seed, offset, first_head, first_sequence)
 PHASOR_MEMBERS(AttentionOutputs, out, lse)

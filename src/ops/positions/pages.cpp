@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "job/build.hpp"
 #include "job/positions.hpp"
+#include "ops/run.hpp"
 #include "spec/without_exceptions.hpp"
 
 namespace phasor {
@@ -18,18 +20,6 @@ struct Block {
   std::int64_t page = -1;
   std::int64_t taken = 0;
 };
-
-/// Tables are (sequences, pages).
-Status check_table(const char* where, const PageTable& table, std::int64_t sequences, const PositionsView& out) {
-  if (table.page_size < 1 || table.page_size > std::int64_t{1} << 40) {
-    return error(where, "page_size is {}, wanted 1 to 2^40", table.page_size);
-  }
-  if (Status s = job::check_list(where, "blocks", table.blocks, out); !s) return s;
-  if (sequences == 0 ? table.blocks.size != 0 : table.blocks.size % sequences != 0) {
-    return error(where, "blocks has {} elements, wanted as many for each of {} sequences", table.blocks.size, sequences);
-  }
-  return job::check_list(where, "lengths", table.lengths, out);
-}
 
 Status take_pages(const char* where, const PageTable& table, std::vector<Block>& blocks) {
   const std::int64_t pages = table.lengths.size == 0 ? 0 : table.blocks.size / table.lengths.size;
@@ -68,69 +58,19 @@ Status fill_checked_pages(const char* where, const PositionsView& out, const Pag
   });
 }
 
-struct PagedToken {
-  std::int64_t position;
-  std::int64_t sequence;
-  std::int64_t t;
-};
-
-/// Its slot, or an error that names the token.
-Status find_slot(const char* where, const PageTable& table, std::int64_t sequences, const PagedToken& token, std::int64_t& slot) {
-  const std::int64_t position = token.position;
-  const std::int64_t pages = table.blocks.size / sequences;
-  const std::int64_t page = position / table.page_size;
-  const std::int64_t length = table.lengths.size == 0 ? position + 1 : at(table.lengths, token.sequence);
-  if (page >= pages || position >= length) {
-    return error(where, "token {} is at {}, sequence {} has {} pages of {} slots{}", token.t, position, token.sequence, pages,
-                 table.page_size, position >= length ? " and ends before it" : "");
-  }
-  const std::int64_t block = at(table.blocks, token.sequence * pages + page);
-  if (block < 0) return error(where, "token {} is at {}, but page {} of sequence {} has no block", token.t, position, page, token.sequence);
-  if (__builtin_mul_overflow(block, table.page_size, &slot) || __builtin_add_overflow(slot, position % table.page_size, &slot)) {
-    return error(where, "block {} of {} slots has slots beyond 2^63, wanted fewer", block, table.page_size);
-  }
-  return {};
-}
-
 }  // namespace
 
 Status fill_from_pages(const PositionsView& out, const PageTable& table, std::int64_t empty) {
   constexpr const char* where = "fill_from_pages";
   if (Status s = job::check_output(where, out); !s) return s;
-  if (Status s = check_table(where, table, table.lengths.size, out); !s) return s;
+  if (Status s = job::check_table(where, table, table.lengths.size, out); !s) return s;
   if (Status s = job::check_extents(where, out, 0, table.page_size); !s) return s;
   return spec::without_exceptions([&] { return fill_checked_pages(where, out, table, empty); });
 }
 
-Status fill_slots(const PositionsView& out, const PageTable& table, const Positions& at_positions, const Integers& cu_seqlens) {
-  constexpr const char* where = "fill_slots";
-  if (Status s = job::check_output(where, out); !s) return s;
-  const bool ragged = cu_seqlens.size != 0;
-  if (ragged) {
-    if (Status s = job::check_ragged(where, {.cu_seqlens = cu_seqlens}, out, out.shape[2]); !s) return s;
-    if (Status s = job::check_extents(where, out, 1, out.shape[2]); !s) return s;
-  }
-  const std::int64_t sequences = ragged ? cu_seqlens.size - 1 : out.shape[1];
-  if (Status s = check_table(where, table, sequences, out); !s) return s;
-  if (table.lengths.size != 0 && table.lengths.size != sequences) {
-    return error(where, "lengths has {} elements, wanted {}", table.lengths.size, sequences);
-  }
-  if (Status s = job::check_source(where, at_positions, out); !s) return s;
-  return job::fill(where, out, [&](PositionSink& sink) {
-    for (std::int64_t b = 0; b < out.shape[1]; ++b) {
-      std::int64_t sequence = ragged ? 0 : b;
-      for (std::int64_t t = 0; t < out.shape[2]; ++t) {
-        while (ragged && t >= at(cu_seqlens, sequence + 1)) ++sequence;
-        const std::int64_t position = job::integer_at(at_positions, b, t);
-        std::int64_t slot = -1;
-        if (position >= 0) {
-          if (Status s = find_slot(where, table, sequences, {position, sequence, t}, slot); !s) return s;
-        }
-        sink.put(b, t, slot);
-      }
-    }
-    return Status();
-  });
+Status fill_slots(const PositionsView& out, const PageTable& table, const Positions& at_positions, const Integers& cu_seqlens,
+                  const Execution& execution) {
+  return ops::run(job::make_slots_job(out, table, at_positions, cu_seqlens), &backend::Backend::build_positions, execution);
 }
 
 }  // namespace phasor

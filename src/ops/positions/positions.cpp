@@ -2,7 +2,9 @@
 // Builders of positions from offsets, ragged batches, masks and draft trees.
 #include <vector>
 
+#include "job/build.hpp"
 #include "job/positions.hpp"
+#include "ops/run.hpp"
 #include "spec/without_exceptions.hpp"
 
 namespace phasor {
@@ -17,44 +19,18 @@ std::int64_t offset_of(const Integers& offsets, std::int64_t row) {
   return offsets.size == 0 ? 0 : at(offsets, offsets.size == 1 ? 0 : row);
 }
 
-Status fill_rows_from(const char* where, const PositionsView& out, const Integers& offsets, std::int64_t offset) {
-  return job::fill(where, out, [&](PositionSink& sink) {
-    for (std::int64_t b = 0; b < out.shape[1]; ++b) {
-      const std::int64_t start = offsets.size == 0 ? offset : at(offsets, b);
-      for (std::int64_t t = 0; t < out.shape[2]; ++t) sink.put(b, t, start, t);
-    }
-    return Status();
-  });
-}
-
 }  // namespace
 
-Status fill_from_offset(const PositionsView& out, std::int64_t offset) {
-  constexpr const char* where = "fill_from_offset";
-  if (Status s = job::check_output(where, out); !s) return s;
-  return fill_rows_from(where, out, {}, offset);
+Status fill_from_offset(const PositionsView& out, std::int64_t offset, const Execution& execution) {
+  return ops::run(job::make_offset_job(out, offset), &backend::Backend::build_positions, execution);
 }
 
-Status fill_from_offsets(const PositionsView& out, const Integers& offsets) {
-  constexpr const char* where = "fill_from_offsets";
-  if (Status s = job::check_output(where, out); !s) return s;
-  if (Status s = job::check_list_of(where, "offsets", offsets, out, out.shape[1]); !s) return s;
-  return fill_rows_from(where, out, offsets, 0);
+Status fill_from_offsets(const PositionsView& out, const Integers& offsets, const Execution& execution) {
+  return ops::run(job::make_offsets_job(out, offsets), &backend::Backend::build_positions, execution);
 }
 
-Status fill_from_cu_seqlens(const PositionsView& out, const Ragged& ragged) {
-  constexpr const char* where = "fill_from_cu_seqlens";
-  if (Status s = job::check_output(where, out); !s) return s;
-  if (Status s = job::check_ragged(where, ragged, out, out.shape[2]); !s) return s;
-  if (Status s = job::check_extents(where, out, 1, out.shape[2]); !s) return s;
-  return job::fill(where, out, [&](PositionSink& sink) {
-    for (std::int64_t s = 0; s + 1 < ragged.cu_seqlens.size; ++s) {
-      const std::int64_t first = at(ragged.cu_seqlens, s);
-      const std::int64_t offset = ragged.offsets.size == 0 ? 0 : at(ragged.offsets, s);
-      for (std::int64_t t = first; t < at(ragged.cu_seqlens, s + 1); ++t) sink.put(0, t, offset, t - first);
-    }
-    return Status();
-  });
+Status fill_from_cu_seqlens(const PositionsView& out, const Ragged& ragged, const Execution& execution) {
+  return ops::run(job::make_ragged_job(out, ragged), &backend::Backend::build_positions, execution);
 }
 
 Status fill_from_mask(const PositionsView& out, const AttentionMask& mask, const MaskRule& rule) {
