@@ -18,13 +18,14 @@ void fill(const Bias& bias, nb::handle out, nb::handle queries, nb::handle keys,
   const BiasArgument to(out, "out", Access::write, Shape::scores);
   const PositionsArgument q(queries, "q_positions");
   const PositionsArgument k(keys, "k_positions");
-  run_unlocked(to.place(), 0, [&](const Execution& /*execution*/) { return bias.fill(to.get(), q.get(), k.get(), first_head); });
+  run_unlocked(common_place({to.place(), q.place(), k.place()}), 0,
+               [&](const Execution& execution) { return bias.fill(to.get(), q.get(), k.get(), first_head, execution); });
 }
 
 void diagonal(const Bias& bias, nb::handle out, std::int64_t first_distance, std::int64_t first_head, std::int64_t query_position) {
   const BiasArgument to(out, "out", Access::write, Shape::diagonal);
   const BiasPart part{.first_head = first_head, .query_position = query_position};
-  run_unlocked(to.place(), 0, [&](const Execution& /*execution*/) { return bias.diagonal(to.get(), first_distance, part); });
+  run_unlocked(to.place(), 0, [&](const Execution& execution) { return bias.diagonal(to.get(), first_distance, part, execution); });
 }
 
 std::vector<double> gradient(const Bias& bias, nb::handle diagonal, std::int64_t first_distance, std::int64_t first_head,

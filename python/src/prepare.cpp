@@ -27,6 +27,7 @@ class OptionalTensor {
     view_ = tensor_of(*array_, name);
   }
   const TensorView& get() const { return view_; }
+  Place place() const { return array_ ? array_->place : Place{}; }
 
  private:
   std::optional<Array> array_;
@@ -43,7 +44,7 @@ class OptionalIntegers {
     if (array_->ndim != 1 || (!narrow && array_->dtype != nb::dtype<std::int64_t>()) || (array_->strides[0] != 1 && array_->shape[0] > 1)) {
       raise(PyExc_TypeError, std::string(name) + ": wanted a contiguous list of int32 or int64");
     }
-    list_ = {array_->data, narrow ? PositionType::i32 : PositionType::i64, array_->shape[0]};
+    list_ = {array_->data, narrow ? PositionType::i32 : PositionType::i64, array_->shape[0], array_->place.device};
   }
   const IntegerList& get() const { return list_; }
 
@@ -114,7 +115,7 @@ class NormArgument {
     if (entries[2].is_none()) return;
     weight_ = array_of(entries[2], "weight", Access::read);
     const TensorView view = tensor_of(*weight_, "weight");  // (1, heads, 1, width)
-    norm_.weight = ConstTensorView(view.data, view.dtype, {1, 1, view.shape[1], view.shape[3]}, {0, 0, view.strides[1], 1});
+    norm_.weight = ConstTensorView(view.data, view.dtype, {1, 1, view.shape[1], view.shape[3]}, {0, 0, view.strides[1], 1}, view.device);
   }
   const HeadNorm& get() const { return norm_; }
 
@@ -166,8 +167,9 @@ void prepare(nb::dict given) {
   spec.query_scale = static_cast<float>(nb::cast<double>(a["query_scale"]));
   spec.q_rotary_offset = nb::cast<std::optional<std::int64_t>>(a["q_rotary_offset"]);
   const PrepareRotation rotation = {rotaries, positions.get(), spec_of.get()};
-  run_unlocked(elements_of(q.get()) + elements_of(k.get()) + elements_of(v.get()),
-               [&](const Runner& runner) { return prepare_attention(inputs, rotation, outputs, spec, {.runner = runner}); });
+  run_unlocked(common_place({q.place(), k.place(), v.place(), positions.place()}),
+               elements_of(q.get()) + elements_of(k.get()) + elements_of(v.get()),
+               [&](const Execution& execution) { return prepare_attention(inputs, rotation, outputs, spec, execution); });
 }
 
 }  // namespace
