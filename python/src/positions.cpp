@@ -107,10 +107,14 @@ void fill_shards(ShardFunction fill, nb::handle out, nb::handle shard) {
 }
 
 void bind_builders(nb::module_& m) {
-  m.def("fill_from_offset", [](nb::handle out, std::int64_t offset) { check(fill_from_offset(PositionsOut(out).get(), offset)); });
+  m.def("fill_from_offset", [](nb::handle out, std::int64_t offset) {
+    const PositionsOut to(out);
+    check(fill_from_offset(to.get(), offset, {.stream = to.place().stream}));
+  });
   m.def("fill_from_offsets", [](nb::handle out, nb::handle offsets) {
     const IntegersArgument firsts(offsets, "offsets");
-    check(fill_from_offsets(PositionsOut(out).get(), firsts.get()));
+    const PositionsOut to(out);
+    check(fill_from_offsets(to.get(), firsts.get(), {.stream = to.place().stream}));
   });
   m.def("fill_from_cu_seqlens", fill_ragged, "out"_a, "cu_seqlens"_a, "offsets"_a.none());
   m.def("fill_from_mask", fill_mask, "out"_a, "mask"_a, "pad"_a.none(), "past"_a, "rule"_a);
