@@ -183,6 +183,33 @@ TEST_F(PreparedSteps, norms_are_what_float64_says) {
   }
 }
 
+/// NaN with every low bit set, as a GPU has it, and with the least one: rounding must not end their being NaN.
+TEST_F(PreparedSteps, keep_a_nan_of_a_weight_a_factor_and_a_channel) {
+  on_every_target([&] {
+    for (const std::uint32_t bits : {0x7fffffffU, 0xffffffffU, 0x7f800001U}) {
+      Tensor<float> weight({1, 1, 1, kDim}, 3);
+      weight.with_numbers(0, kDim, 5);
+      weight.at(0, 0, 0, 5) = reference::same_bytes<float>(bits);
+      Step<BFloat16> step;
+      step.k.at(1, 2, 1, 7) = BFloat16{0x7f81};
+      PrepareSpec spec;
+      spec.q_norm = spec.k_norm = norm_with(weight, HeadNorm::Cast::after_weight);
+      std::vector<float> factors(kBatch * kTokens, 2.0F);
+      factors[3] = reference::same_bytes<float>(bits);
+      PrepareInputs inputs = step.inputs();
+      inputs.query_factors = view(factors.data(), {kBatch, kTokens, 1, 1});
+      ASSERT_TRUE(prepare_attention(inputs, {}, step.outputs(), spec).ok());
+      step.q.each_head([&](std::int64_t b, std::int64_t t, std::int64_t h) {
+        for (std::int64_t c = 0; c < kDim; ++c) {
+          EXPECT_EQ(reference::is_nan(step.q_out.at(b, t, h, c)), c == 5 || b * kTokens + t == 3) << b << t << h << c;
+          if (h >= kKeyHeads) continue;
+          EXPECT_EQ(reference::is_nan(step.k_out.at(b, t, h, c)), c == 5 || (b == 1 && t == 2 && h == 1)) << b << t << h << c;
+        }
+      });
+    }
+  });
+}
+
 TEST_F(PreparedSteps, in_place_are_a_rotation_in_place) {
   const Rotary rotary = *Rotary::make({.head_dim = kDim, .pairing = Pairing::interleaved, .output_pairing = Pairing::half});
   Step<Float16> fused;
