@@ -84,8 +84,11 @@ Status run_prepare(job::PrepareJob& job, const Execution& execution) {
                                " bytes, which is not supported on CUDA yet");
   }
   return launch(where,
-                {reinterpret_cast<const void*>(&prepare_tokens), static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.threads),
-                 shape.shared_bytes, execution.stream},
+                {reinterpret_cast<const void*>(&prepare_tokens),
+                 {static_cast<unsigned>(shape.blocks)},
+                 static_cast<unsigned>(shape.threads),
+                 shape.shared_bytes,
+                 execution.stream},
                 &parameter);
 }
 
