@@ -73,12 +73,6 @@ struct DeviceBlockTeam {
   }
 };
 
-/// Asks for every line of what the threads will read of the parameter: a launch finds none of it in a cache, and one wait is shorter than
-/// one for each line.
-__device__ inline void touch(const TeamShape& shape) {
-  asm volatile("" ::"r"(shape.unit_shift), "r"(shape.position_token), "r"(shape.first_byte), "r"(shape.in_head), "r"(shape.out_batch[1]));
-}
-
 template <DType dtype, Pairing pairing, TeamKind kind>
 __global__ void __launch_bounds__(tuning_of(kind, dtype).threads, tuning_of(kind, dtype).least_blocks)
     turn_by_teams(const __grid_constant__ TeamParameter parameter) {
@@ -93,7 +87,6 @@ __global__ void __launch_bounds__(tuning_of(kind, dtype).threads, tuning_of(kind
   const auto* const steps = reinterpret_cast<const math::Step*>(tables);  // pack_tables puts them first, then the axes
   const auto* const axes = reinterpret_cast<const std::uint8_t*>(steps + parameter.work.rotate.job.rows.step_count);
   const TeamWorkAt work = {&parameter.work, {&parameter.work.rotate.job.rows, tables}, steps, axes};
-  if constexpr (kTuning.asks_first) touch(work.shape());
   const unsigned block[3] = {blockIdx.x, blockIdx.y, blockIdx.z};
   const int index = kTeams > 1 ? static_cast<int>(threadIdx.x >> 5) : 0;
   TeamPlace place;

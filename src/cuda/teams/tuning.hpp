@@ -22,7 +22,7 @@ struct TeamTuning {
   int least_blocks;  // of a multiprocessor at a time: how many registers a thread may have
   bool streams;      // past the caches
   bool parts;        // values by parts: fewer registers
-  bool asks_first;   // for what the sines need, before the vectors: where nobody else fills the time
+  bool asks_first;   // for what the sines need, before the vectors
 };
 PHASOR_HD constexpr TeamTuning tuning_of(TeamKind kind, DType dtype) {
   if (dtype == DType::f64) {  // a sine of float64 costs much more: more heads share it
@@ -31,13 +31,13 @@ PHASOR_HD constexpr TeamTuning tuning_of(TeamKind kind, DType dtype) {
   }
   switch (kind) {
     case TeamKind::few:
-      return {64, 32, 32, 2, 1, false, false, true};
+      return {64, 32, 32, 2, 1, false, false, false};
     case TeamKind::some:
       return {128, 32, 32, 5, 4, false, false, true};
     case TeamKind::many:
       return {64, 64, 64, 5, 8, true, false, false};
     default:
-      return {160, 160, 64, 2, 7, false, true, false};
+      return {160, 160, 64, 2, 7, false, true, true};
   }
 }
 /// Up to so many tokens.
