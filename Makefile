@@ -21,7 +21,7 @@ build = cmake --preset $(1) --log-level=WARNING && cmake --build --preset $(1) -
 # $(call build_and_test,PRESET)
 build_and_test = $(call build,$(1)) && ctest --preset $(1) -j $(JOBS)
 
-.PHONY: help demo test test-python test-gpu test-gpu-python test-cuda-wheel check bench bench-python lab fuzz gallery test-exhaustive format lint clean
+.PHONY: help demo test test-python test-gpu test-gpu-python test-cuda-wheel check bench bench-gpu bench-python lab fuzz gallery test-exhaustive format lint clean
 .PHONY: setup-% check-includes check-formulas check-format check-tidy budgets $(CHECKS)
 
 help:  ## list the commands
@@ -77,6 +77,9 @@ gallery: setup-gallery  ## draw docs/gallery again, and the completions and man 
 
 test-gpu:  ## every test that needs a GPU, and the times of its kernels: on a machine with nvcc, g++ and what tools/make_carry.sh brought
 	@tools/gpu_test.sh
+
+bench-gpu:  ## the kernels on a GPU beside a copy and installed peers: tables here, JSON in out/
+	@tools/gpu_bench.sh
 
 test-gpu-python:  ## the Python package on a GPU: on a machine with PyTorch, nvcc, g++ and what tools/make_carry.sh brought
 	@tools/gpu_python.sh
