@@ -8,7 +8,7 @@ set(phasor_cuda_options $<$<COMPILE_LANGUAGE:CUDA>:--std=c++20;--fmad=false;--ex
 target_compile_options(phasor PRIVATE ${phasor_cuda_options})
 target_link_libraries(phasor PRIVATE $<LINK_ONLY:CUDA::cudart_static>)  # its headers are nvcc's own: all else compiles as without CUDA
 file(GLOB phasor_random_calls CONFIGURE_DEPENDS tests/cuda/random_*.cpp)
-foreach(program proof gpu_rotary gpu_operations)
+foreach(program proof gpu_rotary gpu_operations gpu_prepare)
   add_executable(${program} tests/cuda/${program}.cu ${phasor_random_calls})
   target_include_directories(${program} PRIVATE src tests)
   target_link_libraries(${program} PRIVATE phasor::phasor CUDA::cudart_static)

@@ -7,6 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 library=build/dev/libphasor.a folder=build/cuda
 nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc) || { echo "cuda: NOT COMPILED: no nvcc on the PATH nor in /usr/local/cuda/bin"; exit 0; }
 mkdir -p "$folder"
+rm -f "$folder"/*.o  # those of sources that are gone
 # Code of the virtual machine only: nothing of it runs here, and the assembler would take five minutes. tools/gpu_test.sh makes real code.
 arch=-gencode=arch=compute_${CUDA_ARCH:-90},code=compute_${CUDA_ARCH:-90}
 # --fmad=false and -ffp-contract=off: the rotation is never fused, on either side.

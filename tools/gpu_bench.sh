@@ -13,4 +13,5 @@ say() { printf '%s\n' "$*"; }
 gpu_build
 "$nvcc" "-arch=sm_${CUDA_ARCH:-90}" "$build/bench_gpu_rotary_bench.cu.o" "${backend[@]}" "$build/libphasor.a" -lgomp -o "$build/rotary_bench" || exit 1
 "$build/rotary_bench" "$out/rotary_bench.json" "$@" || exit 1
+[ -e python/cuda13/phasor_cuda13/_core.abi3.so ] || say "Phasor's Python calls are not timed: tools/gpu_python.sh builds their module"
 PYTHONPATH=$PWD/python:$PWD/python/cuda13 "${PYTHON:-python3}" bench/gpu/peers.py "$out/gpu_peers.json"

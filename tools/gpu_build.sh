@@ -32,7 +32,7 @@ compile_all() { # SOURCES... on standard input
 # The newest source, as a file of its age.
 gpu_newest() {
   local newest
-  newest=$(find include src tests/cuda bench/gpu tools/gpu_build.sh -type f -printf '%T@ %p\n' | sort -n | tail -1 | cut -d' ' -f2-)
+  newest=$(find include src tests/cuda tests/prepare bench/gpu tools/gpu_build.sh -type f -printf '%T@ %p\n' | sort -n | tail -1 | cut -d' ' -f2-)
   touch -r "$newest" "$build/newest"
 }
 

@@ -67,7 +67,7 @@ run_tests() {
   flags+=(-O1)  # what is tested is the library; its tests are to build fast
   compile googletest .carry/googletest/src/gtest-all.cc .carry/googletest/src/gtest_main.cc
   compile golden tests/golden_file.cpp
-  mapfile -t sources < <(ls tests/{math,spec,spec/*,plan,job,cpu,cuda,backend,ops,ops/*,analysis,surface}/*_test.cpp 2> /dev/null | grep -v _oracle_test)
+  mapfile -t sources < <(ls tests/{math,spec,spec/*,plan,job,cpu,cuda,prepare,backend,ops,ops/*,analysis,surface}/*_test.cpp 2> /dev/null | grep -v _oracle_test)
   run_program phasor_tests "${sources[@]}" tests/cuda/random_calls.cpp tests/cuda/random_operations.cpp
   run_program phasor_attention_tests tests/attention/{,terms/,reference_tests/,support/,reference/}*.cpp
   flags=("${library_flags[@]}")

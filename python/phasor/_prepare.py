@@ -11,7 +11,7 @@ import numpy as np
 
 from phasor import _core
 from phasor._arrays import Array, Positions, is_torch, positions_argument
-from phasor._numbers import new_like, one_device, ungraded, written
+from phasor._numbers import integers, new_like, one_device, ungraded, written
 from phasor._rotary import Rotary
 
 __all__ = ["Cache", "CacheScales", "HeadNorm", "prepare_attention"]
@@ -31,24 +31,24 @@ def _dtype_name(array: Array) -> str:
     return str(array.dtype).removeprefix("torch.")
 
 
-def _memory(array: Array, name: str) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    """Address, shape and strides in elements of an array that is written."""
+def _memory(array: Array, name: str, is_written: bool) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    """Address, shape and strides in elements."""
     if is_torch(array):
         if array.device.type != "cpu":
             raise NotImplementedError(f"prepare_attention: {name} is on {array.device}, wanted memory of the CPU")
         return array.data_ptr(), tuple(array.shape), tuple(array.stride())
     if not isinstance(array, np.ndarray):
         raise TypeError(f"prepare_attention: {name} is {type(array).__name__}, wanted a NumPy array or a PyTorch tensor")
-    if not array.flags.writeable:
+    if is_written and not array.flags.writeable:
         raise ValueError(f"prepare_attention: {name} is read-only, wanted memory that may be written")
     if any(stride % array.itemsize for stride in array.strides):
         raise ValueError(f"prepare_attention: {name} has strides that are no multiple of its elements")
     return array.ctypes.data, array.shape, tuple(stride // array.itemsize for stride in array.strides)
 
 
-def _by_axis(array: Array, axes: str, names: tuple[str, ...], name: str) -> tuple[int, list[int], list[int]]:
+def _by_axis(array: Array, axes: str, names: tuple[str, ...], name: str, *, is_written: bool = True) -> tuple[int, list[int], list[int]]:
     """Address, extents and strides by the names of the axes; one that is not there has extent 1 and stride 0."""
-    address, shape, strides = _memory(array, name)
+    address, shape, strides = _memory(array, name, is_written)
     given = axes.split()
     if len(given) != len(shape) or len(set(given)) != len(given) or not set(given) <= set(names):
         raise ValueError(f"prepare_attention: {name} has axes {axes!r} and {len(shape)} axes, wanted each once, of {', '.join(names)}")
@@ -110,12 +110,24 @@ class Cache:
     scales: CacheScales | None = None
 
 
-def _scales(scales: CacheScales) -> tuple[list[int], float, float]:
+def _scale_extents(scales: CacheScales, cache: list[int]) -> list[tuple[int, ...]]:
+    """What extents an array of scales may have on its axes beside a cache of these extents."""
+    _, blocks, block, heads, outer, inner = cache
+    if scales.kind == "given":
+        return [(1,), (1,), (1, heads), (1,)]
+    return [(blocks,), (block,), (heads,), (-(-outer * inner // scales.group) if scales.group > 0 else 1,)]
+
+
+def _scales(scales: CacheScales, cache: list[int]) -> tuple[list[int], float, float]:
     address, steps, code = 0, [0] * 4, 0
-    if scales.array is not None:
-        address, _, steps = _by_axis(scales.array, scales.axes, _SCALE_AXES, "scales")
-        code = _number("dtype of scales", _dtype_name(scales.array), ("float32", "uint8"))
     kind = 1 + _number("kind of scales", scales.kind, ("given", "made"))
+    if scales.array is not None:
+        address, extents, steps = _by_axis(scales.array, scales.axes, _SCALE_AXES, "scales", is_written=scales.kind == "made")
+        code = _number("dtype of scales", _dtype_name(scales.array), ("float32",) if scales.kind == "given" else ("float32", "uint8"))
+        for axis, extent, wanted in zip(_SCALE_AXES, extents, _scale_extents(scales, cache), strict=True):
+            if extent not in wanted:
+                expected = " or ".join(map(str, wanted))
+                raise ValueError(f"prepare_attention: {scales.kind} scales have {extent} on the axis {axis!r}, wanted {expected}")
     return [kind, _number("use of scales", scales.use, ("divide", "multiply")), code, address, *steps, scales.group], scales.value, scales.least
 
 
@@ -126,7 +138,7 @@ def _part(cache: Cache, name: str) -> tuple[list[int], Any]:
     size = (4, 2, 2, 1, 1, 1)[number]
     if cache.array.dtype.itemsize != size:
         raise ValueError(f"prepare_attention: {name} is of {_dtype_name(cache.array)}, wanted elements of {size} bytes for {storage}")
-    scales = None if cache.scales is None else _scales(cache.scales)
+    scales = None if cache.scales is None else _scales(cache.scales, extents)
     return [address, number, *extents, *steps, cache.layer, cache.first_channel], scales
 
 
@@ -151,14 +163,13 @@ def _norm(norm: HeadNorm | None) -> Any:
         ungraded("prepare_attention", weight)
         weight = weight.detach() if is_torch(weight) else weight
         weight = weight[None] if weight.ndim == 1 else weight
+        if weight.ndim != 2:
+            raise ValueError(f"prepare_attention: a norm's weight has {weight.ndim} axes, wanted 1 or 2")
     return numbers, norm.epsilon, weight
 
 
-def _list(values: Any) -> Any:
-    if values is None or is_torch(values):
-        return values
-    array = np.asarray(values)
-    return array if array.dtype in (np.int32, np.int64) else array.astype(np.int64)
+def _list(values: Any, name: str) -> Any:
+    return values if values is None or is_torch(values) else integers(values, f"prepare_attention: {name}")
 
 
 def _factors(factors: Any) -> Any:
@@ -168,10 +179,13 @@ def _factors(factors: Any) -> Any:
     return factors[None, :, None, None] if factors.ndim == 1 else factors[..., None, None]
 
 
-def _place_kind(slots: Any, places: Any) -> int:
-    if slots is not None and places is not None:
-        raise ValueError("prepare_attention: slots and places are given, wanted one of them")
-    return 1 if slots is not None else 2 if places is not None else 0
+def _place_kind(lists: dict[str, Any]) -> int:
+    """In order, by slots or by pages; a list that the kind does not read is refused."""
+    given = {name for name, values in lists.items() if values is not None}
+    for kind, (key, read) in enumerate(((None, {"starts"}), ("slots", {"slots"}), ("places", {"places", "kv_indptr", "kv_indices", "requests"}))):
+        if given <= read and (key is None or key in given):
+            return kind
+    raise ValueError(f"prepare_attention: {', '.join(sorted(given))} are given, wanted starts, or slots, or places with lists of pages")
 
 
 def prepare_attention(
@@ -222,6 +236,7 @@ def prepare_attention(
     q_caches = q_out
     if q_out is not None and not isinstance(q_out, (Cache, list, tuple)):
         q_caches = Cache(q_out, "block token head inner" if q_out.ndim == 4 else "token head inner")
+    lists = {"starts": starts, "slots": slots, "kv_indptr": kv_indptr, "kv_indices": kv_indices, "requests": requests, "places": places}
     rotaries = [] if rotary is None else [rotary] if isinstance(rotary, Rotary) else list(rotary)
     _core.prepare_attention(
         {
@@ -230,15 +245,10 @@ def prepare_attention(
             "v": v,
             "query_factors": _factors(query_factors),
             "positions": positions_argument(positions),
-            "spec_of": _list(spec_of),
-            "starts": _list(starts),
-            "slots": _list(slots),
-            "kv_indptr": _list(kv_indptr),
-            "kv_indices": _list(kv_indices),
-            "requests": _list(requests),
-            "places": _list(places),
+            "spec_of": _list(spec_of, "spec_of"),
+            **{name: _list(values, name) for name, values in lists.items()},
             "pages_per_request": pages_per_request,
-            "place_kind": _place_kind(slots, places),
+            "place_kind": _place_kind(lists),
             "q_norm": _norm(q_norm),
             "k_norm": _norm(k_norm),
             "v_norm": _norm(v_norm),

@@ -41,9 +41,9 @@ CurrentDevice::~CurrentDevice() {
 
 Status launch(const char* where, const Launch& launch, void* parameter) {
   constexpr std::size_t kWithoutAsking = 48 * 1024;
+  constexpr int kMost = 96 * 1024;  // one number, so that threads that launch a kernel with different needs do not take it from each other
   if (launch.shared_bytes > kWithoutAsking) {
-    const cudaError_t error =
-        cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(launch.shared_bytes));
+    const cudaError_t error = cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMost);
     if (error != cudaSuccess) return status_of(where, error);
   }
   void* parameters[] = {parameter};

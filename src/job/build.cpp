@@ -2,6 +2,9 @@
 // Every check of shapes of the builders that run on any device.
 #include "job/build.hpp"
 
+#include <cstdint>
+#include <limits>
+
 #include "job/check.hpp"
 #include "job/positions.hpp"
 
@@ -32,6 +35,14 @@ Status check_table(const char* where, const PageTable& table, std::int64_t seque
 Result<BuildJob> make_offset_job(const PositionsView& out, std::int64_t offset) {
   BuildJob job = job_of(BuildJob::Kind::offset, out);
   if (Status s = check_written_positions(name_of(job.kind), out); !s) return s;
+  // On a CPU what is written is looked at as it is; a device's kernels trust.
+  const bool narrow = out.type == PositionType::i32;
+  const std::int64_t most = narrow ? std::numeric_limits<std::int32_t>::max() : std::numeric_limits<std::int64_t>::max();
+  const std::int64_t least = narrow ? std::numeric_limits<std::int32_t>::min() : std::numeric_limits<std::int64_t>::min();
+  const std::int64_t tokens = out.shape[2];
+  if (out.device.kind != DeviceKind::cpu && tokens > 0 && (offset < least || offset > most - (tokens - 1))) {
+    return error(name_of(job.kind), "{} positions from {} on do not fit in {} bits", tokens, offset, narrow ? 32 : 64);
+  }
   job.offset = offset;
   return job;
 }

@@ -21,9 +21,9 @@ void* after(void* data, Storage storage, std::int64_t elements) { return static_
 
 CacheView tensor_cache(const TensorView& tensor) {
   const Storage storage = tensor.dtype == DType::f32 ? Storage::f32 : tensor.dtype == DType::f16 ? Storage::f16 : Storage::bf16;
+  void* const data = tensor.dtype == DType::f64 ? nullptr : tensor.data;  // no cache has f64: null memory is refused
   const auto& [batch, tokens, heads, head_dim] = tensor.shape;
-  CacheView view =
-      view_of(tensor.data, storage, {batch, tokens, heads, head_dim}, {tensor.strides[0], tensor.strides[1], tensor.strides[2]});
+  CacheView view = view_of(data, storage, {batch, tokens, heads, head_dim}, {tensor.strides[0], tensor.strides[1], tensor.strides[2]});
   view.strides[static_cast<std::size_t>(CacheAxis::inner)] = tensor.strides[3];
   view.device = tensor.device;
   return view;
@@ -86,15 +86,17 @@ CacheParts mla_584_cache(void* data, std::int64_t blocks, std::int64_t block, st
   constexpr std::int64_t kRow = kLatent + 2 * 64;  // of what is stored; the scales are behind the rows of all tokens
   constexpr std::int64_t kScaleRow = 8;
   const std::int64_t stride = block_bytes == 0 ? (kRow + kScaleRow) * block : block_bytes;
+  if (stride % 2 != 0 || stride < (kRow + kScaleRow) * block) data = nullptr;  // blocks would overlap: null memory is refused
   CacheView latent = view_of(data, Storage::f8_e4m3, {blocks, block, 1, kLatent}, {stride, kRow, kRow});
   auto* const bytes = static_cast<std::byte*>(data);
   latent.scales.kind = CacheScales::Kind::made;
   latent.scales.encoding = CacheScales::Encoding::ue8m0;
-  latent.scales.data = bytes + kRow * block;
+  latent.scales.data = data == nullptr ? nullptr : bytes + kRow * block;
   latent.scales.strides = {stride, kScaleRow, 0, 1};
   latent.scales.group = 64;
   latent.scales.least = 1e-4F / 448;  // of a largest magnitude that is not below 1e-4
-  CacheView rotated = view_of(bytes + kLatent, Storage::bf16, {blocks, block, 1, 64}, {stride / 2, kRow / 2, kRow / 2});
+  CacheView rotated =
+      view_of(data == nullptr ? nullptr : bytes + kLatent, Storage::bf16, {blocks, block, 1, 64}, {stride / 2, kRow / 2, kRow / 2});
   rotated.first_channel = kLatent;
   return {latent, rotated};
 }

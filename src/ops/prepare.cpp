@@ -11,6 +11,11 @@
 namespace phasor {
 
 PrepareInputs unpack_qkv(const ConstTensorView& packed, const PackedHeads& heads) {
+  // Bounds one by one, so that nothing overflows. What does not fit gives nothing, which prepare_attention refuses.
+  const std::int64_t channels = packed.shape[3];
+  const bool sound = heads.first >= 0 && heads.q_heads >= 0 && heads.k_heads >= 0 && heads.head_dim > 0 && heads.first <= channels &&
+                     heads.q_heads <= channels && heads.k_heads <= channels && heads.head_dim <= channels;
+  if (!sound || (heads.q_heads + 2 * heads.k_heads) > (channels - heads.first) / heads.head_dim) return {};
   const auto part = [&](std::int64_t first, std::int64_t count) {
     const std::int64_t skip = (heads.first + first * heads.head_dim) * bytes_of(packed.dtype);
     return ConstTensorView(static_cast<const std::byte*>(packed.data) + skip, packed.dtype,

@@ -69,7 +69,7 @@ inline std::size_t team_calls = 0;
 
 /// Common calls by teams, of each kind in turn, whatever the number of tokens.
 inline Status rotate_on_host(job::RotateJob& job, const Execution& /*execution*/) {
-  if (job.batch == 0 || job.tokens == 0 || job.head_dim == 0) return {};
+  if (job.batch == 0 || job.tokens == 0 || job.head_dim == 0 || job.operands[0].heads + job.operands[1].heads == 0) return {};
   const cuda::RotateWork work = cuda::work_of(job);
   if (cuda::is_common(work)) {
     turn_on_host(work, cuda::kTeamKinds[team_calls++ % std::size(cuda::kTeamKinds)]);

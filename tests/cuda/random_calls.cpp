@@ -39,7 +39,7 @@ InOut in_out(const std::pair<Placed, Placed>& operand, const std::vector<std::by
 
 int64_t heads_of(const RotarySpec& spec, Draw& draw) {
   const auto* directions = std::get_if<GivenDirections>(&spec.scaling);
-  return directions != nullptr && directions->heads > 1 ? directions->heads : draw.of<int64_t>({1, 2, 3, 8});
+  return directions != nullptr && directions->heads > 1 ? directions->heads : draw.of<int64_t>({0, 1, 1, 2, 2, 3, 3, 8});
 }
 
 void add_operand(Draw& draw, Builder& builder, DType dtype, const Extents& shape, Made& made) {

@@ -57,6 +57,9 @@ TEST(PrepareInput, tensors_that_do_not_fit_are_refused) {
       {"neither q nor k nor v is given", [](Attempt& c) { c.inputs = {}; }},
       {"q is given and has no output", [](Attempt& c) { c.outputs.q = {}; }},
       {"v is not given and has an output", [](Attempt& c) { c.inputs.v = {}; }},
+      {"the output of k has 3 parts, wanted 1 or 2", [](Attempt& c) { c.outputs.k.count = 3; }},
+      {"neither q nor k nor v is given",  // the packed row is too short for its heads
+       [](Attempt& c) { c.inputs = unpack_qkv(ConstTensorView(view(c.memory.data(), {1, 3, 1, 79})), {3, 1, 16}); }},
       {"q is f64, wanted f32, f16 or bf16", [](Attempt& c) { c.inputs.q.dtype = DType::f64; }},
       {"k is bf16 and another tensor f32", [](Attempt& c) { c.inputs.k.dtype = DType::bf16; }},
       {"v has 2 x 2 tokens, wanted 2 x 3", [](Attempt& c) { c.inputs.v.shape[1] = 2; }},
@@ -119,6 +122,15 @@ TEST(PrepareInput, norms_that_do_not_fit_are_refused) {
 
 TEST(PrepareInput, caches_that_do_not_fit_are_refused) {
   check_cases({
+      {"stride 0 on the token axis",
+       [](Attempt& c) {
+         c.v().scales.kind = CacheScales::Kind::made;
+         c.v().scales.data = c.memory.data() + 3500;
+         c.v().scales.strides = {1, 0, 0, 0};
+       }},
+      {"null data", [](Attempt& c) { c.outputs.q = tensor_cache({c.memory.data() + 1000, DType::f64, {2, 3, 3, 16}, {144, 48, 16, 1}}); }},
+      {"null data", [](Attempt& c) { c.outputs.k = mla_584_cache(c.memory.data() + 2000, 1, 2, 1169); }},
+      {"null data", [](Attempt& c) { c.outputs.k = mla_584_cache(c.memory.data() + 2000, 1, 2, 1160); }},
       {"cache of k has an unknown storage", [](Attempt& c) { c.k().storage = static_cast<Storage>(17); }},
       {"cache of k has null data", [](Attempt& c) { c.k().data = nullptr; }},
       {"cache of k is not aligned", [](Attempt& c) { c.k().data = static_cast<std::byte*>(c.k().data) + 1; }},
@@ -169,6 +181,12 @@ void to_pages(Attempt& c) {
 
 TEST(PrepareInput, places_that_do_not_fit_are_refused) {
   check_cases({
+      {"caches have blocks of 6 and 3 tokens, wanted one size",
+       [](Attempt& c) {
+         c.outputs.places = {.kind = TokenPlaces::Kind::in_order, .starts = integers(c.list.data() + 2, 2)};
+         c.outputs.k = contiguous_cache(c.memory.data() + 2000, Storage::f32, {2, 6, 1, 16});
+         c.outputs.v = contiguous_cache(c.memory.data() + 3000, Storage::f32, {2, 3, 1, 16});
+       }},
       {"token 1 goes to token 0 of block 4", [](Attempt& c) { c.slots[1] = 8; }},
       {"slot 7 is given to two tokens", [](Attempt& c) { c.slots[5] = 7; }},
       {"slots has 7 entries, wanted at most 6", [](Attempt& c) { c.outputs.places.slots = integers(c.list.data(), 7); }},

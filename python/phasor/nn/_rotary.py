@@ -40,7 +40,7 @@ class Rotary(torch.nn.Module):
 
     def _take(self, rope: _rotary.Rotary) -> None:
         self.rope = rope
-        self.register_buffer("words", _torch.words_of(rope).clone(), persistent=False)
+        self.words = _torch.words_of(rope).clone()  # no buffer: nobody is to move it to a GPU, or send it to other processes
 
     @classmethod
     def from_rotary(cls, rope: _rotary.Rotary) -> Rotary:
@@ -74,7 +74,7 @@ class Rotary(torch.nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Rotary:
         super()._apply(fn, recurse)
-        self.words = _kept_words(self.rope, self.words)
+        self.words = _kept_words(self.rope, fn(torch.empty(0)))
         return self
 
     def extra_repr(self) -> str:
@@ -82,8 +82,8 @@ class Rotary(torch.nn.Module):
 
 
 def _kept_words(rope: _rotary.Rotary, moved: Tensor) -> Tensor:
-    """The words after a module was moved. Never changed: to_empty would leave any numbers, and from the meta device none come back. They stay
-    on the CPU, which reads them for every device, but follow to the meta device, where nothing is read."""
+    """The words of a module that was moved as `moved` was. They stay on the CPU, which reads them for every device, but follow to the meta
+    device, where nothing is read."""
     return _torch.words_of(rope).to("meta" if moved.is_meta else "cpu", copy=True)
 
 
@@ -119,7 +119,7 @@ class LearnedRotary(torch.nn.Module):
         own = rope.frequencies if frequencies.device.type == "meta" and frequencies.shape == rope.frequencies.shape else frequencies
         self.rope = _learned_from(rope, own)
         self.frequencies = frequencies if isinstance(frequencies, torch.nn.Parameter) else torch.nn.Parameter(frequencies.detach().clone())
-        self.register_buffer("words", _torch.words_of(self.rope).clone(), persistent=False)
+        self.words = _torch.words_of(self.rope).clone()  # no buffer, as in Rotary
 
     def forward(
         self, q: Tensor, k: Tensor | None = None, positions: Any = None, *, inverse: bool = False, direction: str | None = None
@@ -139,7 +139,7 @@ class LearnedRotary(torch.nn.Module):
             return x.to(result.device) if x.is_floating_point() and result.element_size() < 4 else result
 
         super()._apply(moved, recurse)
-        self.words = _kept_words(self.rope, self.words)
+        self.words = _kept_words(self.rope, fn(torch.empty(0)))
         return self
 
     def extra_repr(self) -> str:

@@ -47,7 +47,7 @@ Status rotate_by_teams(const char* where, const RotateWork& work, const Executio
 
 Status rotate(const job::RotateJob& job, const Execution& execution) {
   const char* const where = "apply_rotary";
-  if (job.batch == 0 || job.tokens == 0 || job.head_dim == 0) return {};
+  if (job.batch == 0 || job.tokens == 0 || job.head_dim == 0 || job.operands[0].heads + job.operands[1].heads == 0) return {};
   const RotateWork work = work_of(job);
   const CurrentDevice current(where, job.device);
   if (!current.status().ok()) return current.status();

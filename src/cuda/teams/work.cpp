@@ -102,7 +102,9 @@ void clear_idle_strides(job::RotateJob& job) {
     if (job.batch <= 1) operand.in_strides[0] = operand.out_strides[0] = 0;
     if (job.tokens <= 1) operand.in_strides[1] = operand.out_strides[1] = 0;
   }
-  if (job.operands[0].heads == 1 && job.operand_count == 2) {
+  if (job.operands[0].heads <= 1 && job.operands[1].heads <= 1) {
+    for (job::Operand& operand : job.operands) operand.in_strides[2] = operand.out_strides[2] = 0;
+  } else if (job.operands[0].heads <= 1) {
     job.operands[0].in_strides[2] = job.operands[1].in_strides[2];
     job.operands[0].out_strides[2] = job.operands[1].out_strides[2];
   }
@@ -138,7 +140,7 @@ bool is_near(job::RotateJob job) {
 bool is_common(const RotateWork& work) {
   const job::RotateJob& job = work.job;
   const bool plain = job.read == job.write && !job.turns_all && !job.rounds_products && job.slots == nullptr && !work.by_head &&
-                     job.rows.step_lane_stride == 0;
+                     job.rows.step_lane_stride == 0 && (job.segments <= 1 || job.pairs <= kMostTeamPairs);  // segment_of is exact there
   return plain && has_common_rows(job.rows, job.pairs) && takes_vectors(work) && is_near(job) && job.head_dim <= kMostOfGrid &&
          job.operands[0].heads + job.operands[1].heads <= kMostOfGrid && job.batch <= kMostOfGrid && job.tokens <= kMostTokens;
 }

@@ -2,6 +2,7 @@
 // Checks of caches: extents, strides, scales, and which channels a part holds.
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 
 #include "job/overlap.hpp"
 #include "job/prepare/check.hpp"
@@ -86,6 +87,13 @@ Status check_scales(const char* name, const CacheView& cache) {
   }
   if (made && cache.storage <= Storage::bf16) {
     return error(kPrepare, "scales of {} are to be made and its cache is {}, wanted a storage of 8 bits", name, name_of(cache.storage));
+  }
+  const CacheAxis of_scales[] = {CacheAxis::block, CacheAxis::token, CacheAxis::head};
+  for (std::size_t a = 0; made && a < std::size(of_scales); ++a) {
+    if (scales.strides[a] == 0 && extent(cache, of_scales[a]) > 1) {
+      return error(kPrepare, "scales of {} have stride 0 on the {} axis, wanted one for each of its {}", name,
+                   kCacheAxisNames[static_cast<std::size_t>(of_scales[a])], extent(cache, of_scales[a]));
+    }
   }
   return {};
 }

@@ -202,6 +202,7 @@ PlaceSource places_of(const PrepareOutputs& outputs) {
   const TokenPlaces& places = outputs.places;
   const CacheParts& cache = outputs.k.count > 0 ? outputs.k : outputs.v;
   PlaceSource source;
+  if (cache.count == 0) return source;  // nobody is placed: lists are not read
   source.kind = places.kind;
   source.block = cache.count > 0 ? cache.parts[0].shape[at(CacheAxis::token)] : 1;
   source.starts = source_of(places.starts);
@@ -216,7 +217,7 @@ PlaceSource places_of(const PrepareOutputs& outputs) {
 
 /// Parts and caches of one call have blocks of one size, since one list says where tokens lie.
 Status check_blocks(const PrepareOutputs& outputs, std::int64_t block) {
-  if (outputs.places.kind == TokenPlaces::Kind::in_order) return {};
+  if (outputs.places.kind == TokenPlaces::Kind::in_order && outputs.places.starts.data == nullptr) return {};
   for (const CacheParts* cache : {&outputs.k, &outputs.v}) {
     for (int p = 0; p < cache->count; ++p) {
       const std::int64_t is = cache->parts[static_cast<std::size_t>(p)].shape[at(CacheAxis::token)];
@@ -230,6 +231,9 @@ Status check_blocks(const PrepareOutputs& outputs, std::int64_t block) {
 Status check_tensors(const PrepareCall& call, const std::array<PreparedTensor, 3>& tensors, const ConstTensorView& first) {
   for (const PreparedTensor& tensor : tensors) {
     const bool there = is_there(tensor.in);
+    if (tensor.out.count < 0 || tensor.out.count > static_cast<int>(tensor.out.parts.size())) {
+      return error(kPrepare, "the output of {} has {} parts, wanted 1 or {}", tensor.name, tensor.out.count, tensor.out.parts.size());
+    }
     if (!there && tensor.norm.kind != HeadNorm::Kind::none) return error(kPrepare, "{} has a norm and is not given", tensor.name);
     if (there != (tensor.out.count > 0)) {
       return error(kPrepare, "{} is {}", tensor.name,

@@ -175,8 +175,31 @@ def test_what_does_not_fit_is_refused_with_words():
         phasor.prepare_attention(k=k, k_cache=phasor.Cache(cache.double()), slots=[0])
     with pytest.raises(ValueError, match="kind of a norm is 'layer'"):
         phasor.prepare_attention(k=k, k_cache=phasor.Cache(cache), slots=[0], k_norm=phasor.HeadNorm(kind="layer"))
-    with pytest.raises(ValueError, match="slots and places are given"):
+    with pytest.raises(ValueError, match="places, slots are given"):
         phasor.prepare_attention(k=k, k_cache=phasor.Cache(cache), slots=[0], places=[0])
     with pytest.raises(ValueError, match="requires a gradient"):
         phasor.prepare_attention(k=k.requires_grad_(), k_cache=phasor.Cache(cache), slots=[0])
     assert not cache.any()
+
+
+def test_lists_and_scales_that_would_be_misread_are_refused():
+    k = np.ones((2, 3, 4), np.float32)
+    call = lambda **more: phasor.prepare_attention(k=k, **{"k_cache": phasor.Cache(np.zeros((2, 2, 3, 4), np.float32)), **more})  # noqa: E731
+    eight = lambda scales: phasor.Cache(np.zeros((2, 2, 3, 4), np.uint8), storage="float8_e4m3fn", scales=scales)  # noqa: E731
+    with pytest.raises(TypeError, match="slots: is of float64, wanted integers"):
+        call(slots=[1.9, 0.2])
+    with pytest.raises(ValueError, match="does not fit in 64 bits"):
+        call(slots=np.array([2**64 - 1, 0], np.uint64))
+    with pytest.raises(ValueError, match="kv_indices, kv_indptr are given, wanted starts"):
+        call(kv_indptr=[0, 1], kv_indices=[1])
+    with pytest.raises(ValueError, match="made scales have 2 on the axis 'token', wanted"):
+        made = phasor.CacheScales(kind="made", array=np.zeros((2, 2, 3), np.float32), axes="block token head")
+        call(k_cache=phasor.Cache(np.zeros((2, 4, 3, 4), np.uint8), storage="float8_e4m3fn", scales=made))
+    with pytest.raises(ValueError, match="given scales have 2 on the axis 'head', wanted 1 or 3"):
+        call(k_cache=eight(phasor.CacheScales(array=np.ones(2, np.float32))))
+    with pytest.raises(ValueError, match="dtype of scales is 'uint8', wanted 'float32'"):
+        call(k_cache=eight(phasor.CacheScales(array=np.ones(3, np.uint8))))
+    with pytest.raises(ValueError, match="weight has 3 axes, wanted 1 or 2"):
+        call(k_norm=phasor.HeadNorm(weight=np.ones((1, 3, 4), np.float32)))
+    with pytest.raises(ValueError, match="weight"):
+        call(k_norm=phasor.HeadNorm(weight=np.ones(8, np.float32)[::2]))
