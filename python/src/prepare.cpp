@@ -115,7 +115,8 @@ class NormArgument {
     if (entries[2].is_none()) return;
     weight_ = array_of(entries[2], "weight", Access::read);
     const TensorView view = tensor_of(*weight_, "weight");  // (1, heads, 1, width)
-    norm_.weight = ConstTensorView(view.data, view.dtype, {1, 1, view.shape[1], view.shape[3]}, {0, 0, view.strides[1], view.strides[3]}, view.device);
+    norm_.weight =
+        ConstTensorView(view.data, view.dtype, {1, 1, view.shape[1], view.shape[3]}, {0, 0, view.strides[1], view.strides[3]}, view.device);
   }
   const HeadNorm& get() const { return norm_; }
 
