@@ -12,29 +12,8 @@ namespace phasor::test {
 namespace {
 
 void random_operations(std::uint64_t calls) {
-  cudaStream_t stream = nullptr;
-  must(cudaStreamCreate(&stream), "cudaStreamCreate");
-  std::map<std::string, int> compared;
-  for (std::uint64_t seed = 1; seed <= calls; ++seed) {
-    const auto call = random_operation(seed);
-    if (!call) continue;
-    auto host = call->buffers;
-    const Status by_cpu = call->run(pointers(host), {}, {});
-    const OnDevice device(call->buffers);
-    const Status by_gpu = call->run(device.memory, {.stream = stream}, kGpu);
-    const std::string name = call->name + ", seed " + std::to_string(seed);
-    expect(by_cpu.message() == by_gpu.message(), name + ": the CPU says '" + by_cpu.message() + "', the GPU '" + by_gpu.message() + "'");
-    if (!by_cpu.ok() || !by_gpu.ok()) continue;
-    must(cudaStreamSynchronize(stream), name.c_str());
-    ++compared[call->name];
-    for (std::size_t b = 0; b < host.size(); ++b) {
-      const std::string difference = first_difference(*call, b, device.read(b, host[b].size()), host[b]);
-      expect(difference.empty(), name + ", buffer " + std::to_string(b) + ": " + difference);
-    }
-  }
-  must(cudaStreamDestroy(stream), "cudaStreamDestroy");
-  for (const auto& [name, count] : compared) std::printf("%6d calls of %s\n", count, name.c_str());
-  for (const char* const name : kOperations) expect(calls < 1000 || compared[name] > 0, std::string("no call of ") + name);
+  const std::map<std::string, int> compared = compare_random_calls(calls, random_operation);
+  for (const char* const name : kOperations) expect(calls < 1000 || compared.contains(name), std::string("no call of ") + name);
 }
 
 template <class T>

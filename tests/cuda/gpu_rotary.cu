@@ -2,38 +2,12 @@
 // The rotary functions on a GPU: random calls give the bits of the CPU; a captured graph gives those of positions that changed since; wrong
 // devices and streams are refused with words. `gpu_rotary [CALLS]` prints a table and exits non-zero where something differs.
 #include <cstring>
-#include <map>
 
 #include "cuda/on_device.cuh"
 #include "cuda/random_calls.hpp"
 
 namespace phasor::test {
 namespace {
-
-void random_calls(std::uint64_t calls) {
-  cudaStream_t stream = nullptr;
-  must(cudaStreamCreate(&stream), "cudaStreamCreate");
-  std::map<std::string, int> compared;
-  for (std::uint64_t seed = 1; seed <= calls; ++seed) {
-    const auto call = random_call(seed);
-    if (!call) continue;
-    auto host = call->buffers;
-    const Status by_cpu = call->run(pointers(host), {}, {});
-    const OnDevice device(call->buffers);
-    const Status by_gpu = call->run(device.memory, {.stream = stream}, kGpu);
-    const std::string name = call->name + ", seed " + std::to_string(seed);
-    expect(by_cpu.message() == by_gpu.message(), name + ": the CPU says '" + by_cpu.message() + "', the GPU '" + by_gpu.message() + "'");
-    if (!by_cpu.ok() || !by_gpu.ok()) continue;
-    must(cudaStreamSynchronize(stream), name.c_str());
-    ++compared[call->name];
-    for (std::size_t b = 0; b < host.size(); ++b) {
-      expect(same_elements(device.read(b, host[b].size()), host[b], call->elements[b]),
-             name + ": other bits in buffer " + std::to_string(b));
-    }
-  }
-  must(cudaStreamDestroy(stream), "cudaStreamDestroy");
-  for (const auto& [name, count] : compared) std::printf("%6d calls of %s\n", count, name.c_str());
-}
 
 /// One call of every kind of team: so many tokens, heads and pairs that groups, slices and the last of each are cut in every way.
 void sizes() {
@@ -135,7 +109,7 @@ void bad_input() {
 
 int main(int argc, char** argv) {
   using namespace phasor::test;
-  random_calls(argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 20000);
+  compare_random_calls(argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 20000, random_call);
   sizes();
   graph();
   bad_input();

@@ -57,7 +57,7 @@ void expect_bits_of_the_cpu(std::uint64_t first, std::uint64_t end, int least) {
     if (!cpu.status.ok()) continue;
     ++compared[call->name];
     for (std::size_t b = 0; b < cpu.buffers.size(); ++b) {
-      ASSERT_TRUE(same_elements(cuda.buffers[b], cpu.buffers[b], call->elements[b])) << call->name << ", seed " << seed << ", buffer " << b;
+      ASSERT_EQ(first_difference(*call, b, cuda.buffers[b], cpu.buffers[b]), "") << call->name << ", seed " << seed << ", buffer " << b;
     }
   }
   for (const char* const name : {"rotation", "cos_sin", "tables", "rerotate"}) EXPECT_GE(compared[name], least) << name;

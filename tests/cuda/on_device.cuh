@@ -7,9 +7,11 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "cuda/random_calls.hpp"
 #include "phasor/tensor_view.hpp"
 
 namespace phasor::test {
@@ -56,6 +58,35 @@ inline std::vector<std::byte*> pointers(std::vector<std::vector<std::byte>>& buf
   std::vector<std::byte*> list;
   for (auto& buffer : buffers) list.push_back(buffer.data());
   return list;
+}
+
+/// Random calls of `make`, each on the CPU and on the GPU: the same words, and where both do it the same bits. How many of each name were
+/// compared is printed and returned.
+template <class Make>
+std::map<std::string, int> compare_random_calls(std::uint64_t calls, const Make& make) {
+  cudaStream_t stream = nullptr;
+  must(cudaStreamCreate(&stream), "cudaStreamCreate");
+  std::map<std::string, int> compared;
+  for (std::uint64_t seed = 1; seed <= calls; ++seed) {
+    const auto call = make(seed);
+    if (!call) continue;
+    auto host = call->buffers;
+    const Status by_cpu = call->run(pointers(host), {}, {});
+    const OnDevice device(call->buffers);
+    const Status by_gpu = call->run(device.memory, {.stream = stream}, kGpu);
+    const std::string name = call->name + ", seed " + std::to_string(seed);
+    expect(by_cpu.message() == by_gpu.message(), name + ": the CPU says '" + by_cpu.message() + "', the GPU '" + by_gpu.message() + "'");
+    if (!by_cpu.ok() || !by_gpu.ok()) continue;
+    must(cudaStreamSynchronize(stream), name.c_str());
+    ++compared[call->name];
+    for (std::size_t b = 0; b < host.size(); ++b) {
+      const std::string difference = first_difference(*call, b, device.read(b, host[b].size()), host[b]);
+      expect(difference.empty(), name + ", buffer " + std::to_string(b) + ": " + difference);
+    }
+  }
+  must(cudaStreamDestroy(stream), "cudaStreamDestroy");
+  for (const auto& [name, count] : compared) std::printf("%6d calls of %s\n", count, name.c_str());
+  return compared;
 }
 
 /// A stream, and what is captured on it.

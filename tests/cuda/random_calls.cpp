@@ -166,6 +166,15 @@ bool same_halves(const std::vector<std::byte>& a, const std::vector<std::byte>& 
   return true;
 }
 
+std::string hex(const std::byte* bytes, std::size_t size) {
+  std::string text = "0x";
+  for (std::size_t b = size; b-- > 0;) {
+    text += "0123456789abcdef"[std::to_integer<int>(bytes[b] >> 4)];
+    text += "0123456789abcdef"[std::to_integer<int>(bytes[b] & std::byte{15})];
+  }
+  return text;
+}
+
 }  // namespace
 
 std::optional<RandomCall> random_call(uint64_t seed) {
@@ -195,6 +204,26 @@ bool same_elements(const std::vector<std::byte>& a, const std::vector<std::byte>
   if (dtype == DType::f64) return same_numbers<double>(a, b);
   if (dtype == DType::f32) return same_numbers<float>(a, b);
   return same_halves(a, b, dtype == DType::f16 ? 0x7c00 : 0x7f80);
+}
+
+std::string first_difference(const std::vector<std::byte>& got, const std::vector<std::byte>& wanted, DType dtype) {
+  const auto size = static_cast<std::size_t>(bytes_of(dtype));
+  if (got.size() != wanted.size()) return std::to_string(got.size()) + " bytes instead of " + std::to_string(wanted.size());
+  for (std::size_t i = 0; i + size <= got.size(); i += size) {
+    const std::vector<std::byte> a(got.begin() + static_cast<std::ptrdiff_t>(i), got.begin() + static_cast<std::ptrdiff_t>(i + size));
+    const std::vector<std::byte> b(wanted.begin() + static_cast<std::ptrdiff_t>(i), wanted.begin() + static_cast<std::ptrdiff_t>(i + size));
+    if (same_elements(a, b, dtype)) continue;
+    return "element " + std::to_string(i / size) + " of " + std::to_string(got.size() / size) + " is " + hex(a.data(), size) + ", wanted " +
+           hex(b.data(), size);
+  }
+  return {};
+}
+
+std::string first_difference(const RandomCall& call, std::size_t buffer, const std::vector<std::byte>& got,
+                             const std::vector<std::byte>& wanted) {
+  const std::string difference = first_difference(got, wanted, call.elements[buffer]);
+  if (difference.empty() && call.writes_integers && got != wanted) return "integers differ whose bits are those of a NaN";
+  return difference;
 }
 
 }  // namespace phasor::test

@@ -29,4 +29,10 @@ std::optional<RandomCall> random_call(std::uint64_t seed);
 /// Whether two buffers hold the same bits; two NaN are the same, since machines differ in theirs.
 bool same_elements(const std::vector<std::byte>& a, const std::vector<std::byte>& b, DType dtype);
 
+/// Where two buffers first differ, as text; empty: nowhere, but for the bits of NaN.
+std::string first_difference(const std::vector<std::byte>& got, const std::vector<std::byte>& wanted, DType dtype);
+/// The same of a buffer of a call.
+std::string first_difference(const RandomCall& call, std::size_t buffer, const std::vector<std::byte>& got,
+                             const std::vector<std::byte>& wanted);
+
 }  // namespace phasor::test

@@ -15,10 +15,4 @@ inline constexpr const char* kOperations[] = {
     "add sinusoids",     "fill sinusoids", "lookup",        "scatter",   "phase gradient", "frequency gradient",
     "position gradient", "bias diagonal",  "bias gradient", "bias fill", "positions",      "slots"};
 
-/// Where two buffers first differ, as text; empty: nowhere, but for the bits of NaN.
-std::string first_difference(const std::vector<std::byte>& got, const std::vector<std::byte>& wanted, DType dtype);
-/// The same of a buffer of a call.
-std::string first_difference(const RandomCall& call, std::size_t buffer, const std::vector<std::byte>& got,
-                             const std::vector<std::byte>& wanted);
-
 }  // namespace phasor::test
