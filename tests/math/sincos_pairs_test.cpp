@@ -76,6 +76,28 @@ TEST(SinCosByPairs, doubts_what_its_bound_does_not_cover) {
   EXPECT_FALSE(sincos_by_pairs({u64{1} << 50, 0}, i64{1} << 20, {1, 0}, cos, sin));
 }
 
+/// An amplitude may put amplitude * sin or amplitude * cos on the midpoint of two float32, but for what a double loses: no pair can tell
+/// which of the two is nearer, so each must be in doubt.
+TEST(SinCosByPairs, doubts_what_lies_at_a_midpoint) {
+  std::mt19937_64 random(4);
+  const auto amplitude_to_midpoint = [](double value) {
+    const float low = static_cast<float>(1.2 * value);
+    return (0.5 * static_cast<double>(low) + 0.5 * static_cast<double>(std::nextafter(low, 2.0F))) / value;
+  };
+  for (int k = 0; k < 20000; ++k) {
+    const Step step = any_step(random, 24);
+    const i64 m = any_position(random);
+    double exact_cos = 0;
+    double exact_sin = 0;
+    sincos_double(phase_of(step, m), 1, exact_cos, exact_sin);
+    for (const double value : {exact_cos, exact_sin}) {
+      float cos = 0;
+      float sin = 0;
+      ASSERT_TRUE(sincos_by_pairs(phase128_of(step, m), m, pair_of(amplitude_to_midpoint(value)), cos, sin)) << m << " " << value;
+    }
+  }
+}
+
 /// All quadrants and signs, at angles where the formula has every sign of rest.
 TEST(SinCosByPairs, has_every_quadrant) {
   for (u64 eighth = 0; eighth < 16; ++eighth) {
