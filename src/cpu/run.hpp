@@ -4,9 +4,9 @@
 
 #include "job/additive.hpp"
 #include "job/bias.hpp"
-#include "job/build.hpp"
 #include "job/learned.hpp"
 #include "job/phase_gradient.hpp"
+#include "job/positions/build.hpp"
 #include "job/rerotate.hpp"
 #include "job/rotary.hpp"
 #include "phasor/execution.hpp"

@@ -6,7 +6,7 @@
 
 #include "job/check.hpp"
 #include "job/overlap.hpp"
-#include "job/positions.hpp"
+#include "job/positions/positions.hpp"
 #include "spec/bias.hpp"
 
 namespace phasor::job {

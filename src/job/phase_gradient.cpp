@@ -4,7 +4,7 @@
 
 #include "job/check.hpp"
 #include "job/overlap.hpp"
-#include "job/positions.hpp"
+#include "job/positions/positions.hpp"
 
 namespace phasor::job {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "job/bias.hpp"
 #include "job/check.hpp"
-#include "job/positions.hpp"
+#include "job/positions/positions.hpp"
 #include "ops/run.hpp"
 #include "plan/bias/bias.hpp"
 #include "plan/bias/buckets.hpp"

@@ -6,7 +6,7 @@
 #include "job/bias.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
-#include "job/positions.hpp"
+#include "job/positions/positions.hpp"
 #include "phasor/bias.hpp"
 #include "phasor/rotary.hpp"
 #include "spec/without_exceptions.hpp"

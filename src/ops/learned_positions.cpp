@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builders of positions for learned and image encodings: Abacus's digits and DETR's pixels.
-#include "job/positions.hpp"
+#include "job/positions/positions.hpp"
 #include "phasor/learned.hpp"
 
 namespace phasor {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Positions and slots built on the CPU: a first walk checks every value, a second writes.
 #include "cpu/run.hpp"
-#include "job/positions.hpp"
+#include "job/positions/positions.hpp"
 
 namespace phasor::cpu {
 namespace {

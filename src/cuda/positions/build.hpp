@@ -4,7 +4,7 @@
 #pragma once
 
 #include "cuda/position.hpp"
-#include "job/build.hpp"
+#include "job/positions/build.hpp"
 
 namespace phasor::cuda {
 

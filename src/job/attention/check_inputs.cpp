@@ -5,7 +5,7 @@
 #include "job/attention/check.hpp"
 #include "job/attention/shape.hpp"
 #include "job/check.hpp"
-#include "job/positions.hpp"
+#include "job/positions/positions.hpp"
 #include "spec/scheme/rules.hpp"
 
 namespace phasor::job {

@@ -2,7 +2,7 @@
 // Builders of positions from grids of image patches.
 #include <array>
 
-#include "job/positions.hpp"
+#include "job/positions/positions.hpp"
 #include "math/positions.hpp"
 
 namespace phasor {

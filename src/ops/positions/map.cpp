@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "job/overlap.hpp"
-#include "job/positions.hpp"
+#include "job/positions/positions.hpp"
 #include "math/positions.hpp"
 #include "plan/position_map.hpp"
 #include "spec/scheme/rules.hpp"

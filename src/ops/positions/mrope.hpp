@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "job/positions.hpp"
+#include "job/positions/positions.hpp"
 #include "phasor/position_builders.hpp"
 
 namespace phasor {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "job/build.hpp"
-#include "job/positions.hpp"
+#include "job/positions/build.hpp"
+#include "job/positions/positions.hpp"
 #include "ops/run.hpp"
 #include "spec/without_exceptions.hpp"
 

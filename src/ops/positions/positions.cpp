@@ -2,8 +2,8 @@
 // Builders of positions from offsets, ragged batches, masks and draft trees.
 #include <vector>
 
-#include "job/build.hpp"
-#include "job/positions.hpp"
+#include "job/positions/build.hpp"
+#include "job/positions/positions.hpp"
 #include "ops/run.hpp"
 #include "spec/without_exceptions.hpp"
 

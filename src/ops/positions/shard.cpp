@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "job/positions.hpp"
+#include "job/positions/positions.hpp"
 #include "math/portable.hpp"
 #include "spec/without_exceptions.hpp"
 

@@ -7,7 +7,7 @@
 #include "cpu/attention/host/call.hpp"
 #include "cpu/attention/host_tables/ranges.hpp"
 #include "job/check.hpp"
-#include "job/positions.hpp"
+#include "job/positions/positions.hpp"
 
 namespace phasor::attend {
 namespace {

@@ -9,7 +9,7 @@
 #include "job/check.hpp"
 #include "job/element.hpp"
 #include "job/overlap.hpp"
-#include "job/positions.hpp"
+#include "job/positions/positions.hpp"
 
 namespace phasor::attend {
 namespace {

@@ -7,7 +7,7 @@
 #include "job/bias.hpp"
 #include "job/check.hpp"
 #include "job/element.hpp"
-#include "job/positions.hpp"
+#include "job/positions/positions.hpp"
 #include "plan/attention.hpp"
 #include "plan/bias/buckets.hpp"
 #include "spec/bias.hpp"

@@ -8,7 +8,7 @@
 #include "cpu/attention/host_tables/key_features.hpp"
 #include "cpu/common/runner.hpp"
 #include "job/check.hpp"
-#include "job/positions.hpp"
+#include "job/positions/positions.hpp"
 
 namespace phasor::attend {
 namespace {

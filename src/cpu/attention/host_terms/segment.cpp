@@ -5,7 +5,7 @@
 #include "cpu/attention/host/term_tensors.hpp"
 #include "cpu/attention/host/terms.hpp"
 #include "job/check.hpp"
-#include "job/positions.hpp"
+#include "job/positions/positions.hpp"
 
 namespace phasor::attend {
 namespace {

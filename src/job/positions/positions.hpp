@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "job/build.hpp"
 #include "job/check.hpp"
+#include "job/positions/build.hpp"
 #include "phasor/position_builders.hpp"
 #include "phasor/positions.hpp"
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every check of shapes of the builders that run on any device.
-#include "job/build.hpp"
+#include "job/positions/build.hpp"
 
 #include <cstdint>
 #include <limits>
 
 #include "job/check.hpp"
-#include "job/positions.hpp"
+#include "job/positions/positions.hpp"
 
 namespace phasor::job {
 namespace {

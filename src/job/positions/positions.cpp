@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks of what positions are built from and written to, and the sink that writes them.
-#include "job/positions.hpp"
+#include "job/positions/positions.hpp"
 
 #include <cmath>
 #include <limits>
