@@ -2,6 +2,7 @@
 // What the CUDA kernels compute, run by the host, is what the CPU's kernels compute, bit for bit: random calls of every rotary function.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <map>
 
 #include "backend/backend.hpp"
@@ -61,6 +62,47 @@ void expect_bits_of_the_cpu(std::uint64_t first, std::uint64_t end, int least) {
     }
   }
   for (const char* const name : {"rotation", "cos_sin", "tables", "rerotate"}) EXPECT_GE(compared[name], least) << name;
+}
+
+/// Shapes of models, whose kernels know more before they run: positions in memory (int64, int32) or counted, with an amplitude or without.
+void expect_plain_calls(DType dtype, Pairing pairing, std::int64_t width) {
+  RotarySpec spec = {.head_dim = width, .pairing = pairing};
+  if (width == 64) spec.scaling = YarnScaling{.factor = 4, .original_length = 4096};
+  const Rotary rotary = *Rotary::make(spec);
+  const std::vector<std::int64_t> wide = {0, 3, std::int64_t{1} << 41, -9, 131071};
+  const std::vector<std::int32_t> narrow = {7, 0, -5, 1 << 30, 2};
+  const Positions where[] = {positions(wide.data(), 1, 1, 5), positions(narrow.data(), 1, 1, 5), positions_from(123456789)};
+  const Extents shape = {1, 5, 7, width};
+  std::vector<std::byte> in(static_cast<std::size_t>(5 * 7 * width * bytes_of(dtype)));
+  for (std::size_t i = 0; i + 2 <= in.size(); i += 2) {
+    const auto bits = static_cast<std::uint16_t>(0x3c00U | (i * 2654435761U >> 13 & 0x83ffU));
+    std::memcpy(in.data() + i, &bits, 2);
+  }
+  for (const Positions& at : where) {
+    for (std::size_t kind = 0; kind < std::size(cuda::kTeamKinds); ++kind) {
+      std::vector<std::byte> cpu = in;
+      std::vector<std::byte> cuda = in;
+      const auto apply = [&](std::vector<std::byte>& x) {
+        return rotary.apply(TensorView{x.data(), dtype, shape, contiguous_strides(shape)}, at);
+      };
+      ASSERT_TRUE(apply(cpu).ok());
+      const CudaKernels kernels;
+      ASSERT_TRUE(apply(cuda).ok());
+      ASSERT_EQ(cuda, cpu) << "width " << width << ", kind " << kind;
+    }
+  }
+}
+
+TEST(CudaOnHost, calls_of_models_are_plain_and_give_the_bits_of_the_cpu) {
+  team_calls = 0;
+  plain_calls = 0;
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
+    for (const Pairing pairing : {Pairing::half, Pairing::interleaved}) {
+      for (const std::int64_t width : {64, 128, 256}) expect_plain_calls(dtype, pairing, width);
+    }
+  }
+  EXPECT_EQ(team_calls, 4U * 2 * 3 * 3 * 4);
+  EXPECT_GE(plain_calls, 4U * 2 * 2 * 3 * 4);  // slices of 64 pairs are not whole with 32
 }
 
 TEST(CudaOnHost, random_calls_give_the_bits_of_the_cpu) { expect_bits_of_the_cpu(1, 300, 10); }

@@ -11,6 +11,9 @@
 
 namespace phasor::test {
 
+/// Calls that were plain.
+inline unsigned plain_calls = 0;
+
 /// The last threads go first: nothing may depend on their order.
 struct HostTeam {
   static constexpr int kMost = 256;
@@ -42,29 +45,37 @@ struct HostTeam {
   }
 };
 
-template <DType dtype, Pairing pairing, cuda::TeamKind kind>
-void turn_on_host(const cuda::RotateWork& rotate) {
-  using T = typename cuda::Element<dtype>::Value;
-  constexpr cuda::TeamTuning kTuning = cuda::tuning_of(kind, dtype);
-  const cuda::TeamWork work = cuda::team_work(rotate, kind);
+template <class Knows, Pairing pairing>
+void turn_on_host(const cuda::TeamWork& work, cuda::TeamKind kind) {
+  using T = typename cuda::Element<Knows::dtype>::Value;
+  constexpr cuda::TeamTuning kTuning = Knows::tuning;
   const cuda::TeamGrid grid = cuda::team_grid(work, kind);
   const job::RowSource& rows = work.rotate.job.rows;
   const cuda::TeamWorkAt at = {&work, {&rows}, rows.steps, rows.axis_of_pair};
   struct alignas(16) Shared {
     cuda::CosSin<T> values[2 * kTuning.slice_pairs];
   } shared;
-  constexpr int kTeams = kTuning.threads / kTuning.team;
+  constexpr int kTeams = Knows::teams;
   HostTeam team{kTuning.team};
   for (unsigned z = 0; z < grid.blocks[2]; ++z) {
     for (unsigned y = 0; y < grid.blocks[1]; ++y) {
       for (unsigned x = 0; x < grid.blocks[0] * kTeams; ++x) {
         const unsigned block[3] = {x / kTeams, y, z};
         cuda::TeamPlace place{};
-        if (!cuda::place_in_grid<kTeams>(at.shape(), block, static_cast<int>(x % kTeams), place)) continue;
-        cuda::turn_slice<dtype, pairing, kind>(at, place, shared.values, team);
+        if (!cuda::place_in_grid<Knows>(at.shape(), block, static_cast<int>(x % kTeams), place)) continue;
+        cuda::turn_slice<Knows, pairing>(at, place, shared.values, team);
       }
     }
   }
+}
+
+template <DType dtype, Pairing pairing, cuda::TeamKind kind>
+void turn_on_host(const cuda::RotateWork& rotate) {
+  const cuda::TeamWork work = cuda::team_work(rotate, kind);
+  const bool plain = cuda::team_call(work, kind).plain;
+  plain_calls += plain ? 1U : 0U;
+  plain ? turn_on_host<cuda::TeamKnows<dtype, kind, true>, pairing>(work, kind)
+        : turn_on_host<cuda::TeamKnows<dtype, kind, false>, pairing>(work, kind);
 }
 
 template <DType dtype, Pairing pairing>

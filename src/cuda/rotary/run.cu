@@ -27,10 +27,10 @@ Status fill(const char* where, const RotateWork& work, RotateParameter& paramete
   return place_tables(where, work.job.device, parameter.tables, parameter.from, rows);
 }
 
-const void* team_kernel_of(const job::RotateJob& job, TeamKind kind) {
-  if (job.dtype == DType::f64) return team_kernel_f64(job.read, kind);
-  if (job.dtype == DType::f32) return team_kernel_f32(job.read, kind);
-  return job.dtype == DType::f16 ? team_kernel_f16(job.read, kind) : team_kernel_bf16(job.read, kind);
+const void* team_kernel_of(DType dtype, const TeamCall& call) {
+  if (dtype == DType::f64) return team_kernel_f64(call);
+  if (dtype == DType::f32) return team_kernel_f32(call);
+  return dtype == DType::f16 ? team_kernel_f16(call) : team_kernel_bf16(call);
 }
 
 Status rotate_by_teams(const char* where, const RotateWork& work, const Execution& execution) {
@@ -41,7 +41,11 @@ Status rotate_by_teams(const char* where, const RotateWork& work, const Executio
   pack_tables(parameter.work.rotate.job.rows, packer);
   const TeamGrid grid = team_grid(parameter.work, kind);
   return launch(where,
-                {team_kernel_of(work.job, kind), {grid.blocks[0], grid.blocks[1], grid.blocks[2]}, grid.threads, 0, execution.stream},
+                {team_kernel_of(work.job.dtype, team_call(parameter.work, kind)),
+                 {grid.blocks[0], grid.blocks[1], grid.blocks[2]},
+                 grid.threads,
+                 0,
+                 execution.stream},
                 &parameter);
 }
 

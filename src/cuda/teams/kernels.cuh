@@ -73,13 +73,13 @@ struct DeviceBlockTeam {
   }
 };
 
-template <DType dtype, Pairing pairing, TeamKind kind>
+template <DType dtype, Pairing pairing, TeamKind kind, bool plain>
 __global__ void __launch_bounds__(tuning_of(kind, dtype).threads, tuning_of(kind, dtype).least_blocks)
     turn_by_teams(const __grid_constant__ TeamParameter parameter) {
   using T = typename Element<dtype>::Value;
-  constexpr TeamTuning kTuning = tuning_of(kind, dtype);
-  constexpr int kTeams = kTuning.threads / kTuning.team;
-  __shared__ __align__(16) CosSin<T> shared[kTeams][2 * kTuning.slice_pairs];
+  using Knows = TeamKnows<dtype, kind, plain>;
+  constexpr int kTeams = Knows::teams;
+  __shared__ __align__(16) CosSin<T> shared[kTeams][2 * Knows::tuning.slice_pairs];
   // By a pointer that the compiler does not know to be the parameter's: each lane reads another step, and constant memory gives one
   // address at a time.
   const std::byte* tables = parameter.tables;
@@ -90,31 +90,35 @@ __global__ void __launch_bounds__(tuning_of(kind, dtype).threads, tuning_of(kind
   const unsigned block[3] = {blockIdx.x, blockIdx.y, blockIdx.z};
   const int index = kTeams > 1 ? static_cast<int>(threadIdx.x >> 5) : 0;
   TeamPlace place;
-  if (!place_in_grid<kTeams>(work.shape(), block, index, place)) return;
+  if (!place_in_grid<Knows>(work.shape(), block, index, place)) return;
   std::conditional_t<(kTeams > 1), DeviceWarp, DeviceBlockTeam> team;
-  turn_slice<dtype, pairing, kind>(work, place, shared[index], team);
+  turn_slice<Knows, pairing>(work, place, shared[index], team);
 }
 
 /// The kernel of a dtype, for its pairing and kind of team.
-template <DType dtype, TeamKind kind>
+template <DType dtype, TeamKind kind, bool plain>
 const void* team_kernel_of(Pairing pairing) {
-  return pairing == Pairing::half ? reinterpret_cast<const void*>(&turn_by_teams<dtype, Pairing::half, kind>)
-                                  : reinterpret_cast<const void*>(&turn_by_teams<dtype, Pairing::interleaved, kind>);
+  return pairing == Pairing::half ? reinterpret_cast<const void*>(&turn_by_teams<dtype, Pairing::half, kind, plain>)
+                                  : reinterpret_cast<const void*>(&turn_by_teams<dtype, Pairing::interleaved, kind, plain>);
+}
+template <DType dtype, bool plain>
+const void* team_kernel_of(Pairing pairing, TeamKind kind) {
+  if (kind == TeamKind::few) return team_kernel_of<dtype, TeamKind::few, plain>(pairing);
+  if constexpr (dtype != DType::f64) {
+    if (kind == TeamKind::some) return team_kernel_of<dtype, TeamKind::some, plain>(pairing);
+    if (kind == TeamKind::many) return team_kernel_of<dtype, TeamKind::many, plain>(pairing);
+  }
+  return team_kernel_of<dtype, TeamKind::most, plain>(pairing);
 }
 template <DType dtype>
-const void* team_kernel(Pairing pairing, TeamKind kind) {
-  if (kind == TeamKind::few) return team_kernel_of<dtype, TeamKind::few>(pairing);
-  if constexpr (dtype != DType::f64) {
-    if (kind == TeamKind::some) return team_kernel_of<dtype, TeamKind::some>(pairing);
-    if (kind == TeamKind::many) return team_kernel_of<dtype, TeamKind::many>(pairing);
-  }
-  return team_kernel_of<dtype, TeamKind::most>(pairing);
+const void* team_kernel(const TeamCall& call) {
+  return call.plain ? team_kernel_of<dtype, true>(call.pairing, call.kind) : team_kernel_of<dtype, false>(call.pairing, call.kind);
 }
 
 // A file each.
-const void* team_kernel_f32(Pairing pairing, TeamKind kind);
-const void* team_kernel_f64(Pairing pairing, TeamKind kind);
-const void* team_kernel_f16(Pairing pairing, TeamKind kind);
-const void* team_kernel_bf16(Pairing pairing, TeamKind kind);
+const void* team_kernel_f32(const TeamCall& call);
+const void* team_kernel_f64(const TeamCall& call);
+const void* team_kernel_f16(const TeamCall& call);
+const void* team_kernel_bf16(const TeamCall& call);
 
 }  // namespace phasor::cuda

@@ -68,11 +68,12 @@ struct Spot {
   int vector;
   bool works;
 };
-template <int width>
+template <class Knows>
 PHASOR_HD inline Spot spot_of(const TeamShape& shape, const TeamPlace& place, int thread) {
+  if constexpr (Knows::plain) return {thread / Knows::vectors, thread % Knows::vectors, true};
   const int row = (thread * shape.vector_inverse) >> 16;
   const int vector = thread - row * shape.vectors;
-  return {row, vector, row < shape.rows && vector * width < place.pairs};
+  return {row, vector, row < shape.rows && vector * Knows::width < place.pairs};
 }
 
 /// First pair of a pair's segment.
@@ -80,35 +81,34 @@ PHASOR_HD inline int segment_of(const TeamShape& shape, int pair) { return ((pai
 
 /// Bytes from a head's beginning to the first of a thread's two vectors (the two lanes of `width` pairs, or twice both lanes of half as
 /// many), and from the first to the second.
-template <DType dtype, Pairing pairing>
+template <class Knows, Pairing pairing>
 PHASOR_HD inline int first_vector(const TeamShape& shape, const TeamPlace& place, int vector) {
-  constexpr int kSize = static_cast<int>(bytes_of(dtype));
-  constexpr int kWidth = static_cast<int>(kVectorBytes) / kSize;
-  if constexpr (pairing == Pairing::interleaved) return shape.first_byte + (2 * place.first_pair + vector * kWidth) * kSize;
-  const int pair = place.first_pair + vector * kWidth;
-  return shape.first_byte + (pair + segment_of(shape, pair)) * kSize;
+  constexpr int kSize = static_cast<int>(bytes_of(Knows::dtype));
+  const int pair = place.first_pair + vector * Knows::width;
+  if constexpr (pairing == Pairing::interleaved) return shape.first_byte + (place.first_pair + pair) * kSize;
+  return shape.first_byte + (pair + (Knows::plain ? 0 : segment_of(shape, pair))) * kSize;
 }
 template <DType dtype, Pairing pairing>
 PHASOR_HD inline int second_vector(const TeamShape& shape, const TeamPlace& place) {
   return pairing == Pairing::half ? shape.half_bytes : place.pairs * static_cast<int>(bytes_of(dtype));
 }
 /// Which of a slice's pairs the first of part 0 or 1 of a thread's vectors is; a part has half a vector's pairs.
-template <Pairing pairing, int width>
+template <class Knows, Pairing pairing>
 PHASOR_HD inline int first_of_part(const TeamPlace& place, int vector, int part) {
+  constexpr int width = Knows::width;
   return pairing == Pairing::half ? vector * width + part * (width / 2) : part * (place.pairs / 2) + vector * (width / 2);
 }
 
-/// Heads of a token, from `head` on some number apart: those of q, then those of k.
+/// Heads of a token, from `head` on: those of q, then those of k.
 template <class Byte>
 struct HeadsAt {
   Byte* q;
   Byte* k;
   int head;
-  int apart;
-  int bytes;
   int first_heads;
 
-  PHASOR_HD Byte* at(int i) const { return (head + i * apart < first_heads ? q : k) + i * bytes; }
+  /// The head `apart` further on, which is `bytes` away if it is of the same tensor.
+  PHASOR_HD Byte* at(int apart, int bytes) const { return (head + apart < first_heads ? q : k) + bytes; }
 };
 PHASOR_HD inline int64_t token_byte(const TeamPlace& place, unsigned batch_stride, unsigned token_stride) {
   const math::u64 vectors =
@@ -118,19 +118,11 @@ PHASOR_HD inline int64_t token_byte(const TeamPlace& place, unsigned batch_strid
 /// `byte` of each head.
 PHASOR_HD inline HeadsAt<const std::byte> heads_read(const TeamShape& s, const TeamPlace& place, int head, int byte) {
   return {s.in[0] + token_byte(place, s.in_batch[0], s.in_token[0]) + (head * s.in_head + byte),
-          s.in[1] + token_byte(place, s.in_batch[1], s.in_token[1]) + ((head - s.first_heads) * s.in_head + byte),
-          head,
-          s.rows,
-          s.in_rows,
-          s.first_heads};
+          s.in[1] + token_byte(place, s.in_batch[1], s.in_token[1]) + ((head - s.first_heads) * s.in_head + byte), head, s.first_heads};
 }
 PHASOR_HD inline HeadsAt<std::byte> heads_written(const TeamShape& s, const TeamPlace& place, int head, int byte) {
   return {s.out[0] + token_byte(place, s.out_batch[0], s.out_token[0]) + (head * s.out_head + byte),
-          s.out[1] + token_byte(place, s.out_batch[1], s.out_token[1]) + ((head - s.first_heads) * s.out_head + byte),
-          head,
-          s.rows,
-          s.out_rows,
-          s.first_heads};
+          s.out[1] + token_byte(place, s.out_batch[1], s.out_token[1]) + ((head - s.first_heads) * s.out_head + byte), head, s.first_heads};
 }
 
 }  // namespace phasor::cuda

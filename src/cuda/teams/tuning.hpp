@@ -37,7 +37,7 @@ PHASOR_HD constexpr TeamTuning tuning_of(TeamKind kind, DType dtype) {
     case TeamKind::many:
       return {64, 64, 64, 5, 8, true, false, false};
     default:
-      return {160, 160, 64, 2, 7, false, true, true};
+      return {160, 160, 64, 2, 6, false, true, true};
   }
 }
 /// Up to so many tokens.

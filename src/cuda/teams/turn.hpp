@@ -101,57 +101,60 @@ PHASOR_HD inline void turn_part(TwoVectors& held, const PartValues<T, count>& va
 }
 
 /// The steps of a team, between which it waits.
-template <DType dtype, Pairing pairing, TeamKind kind>
+template <class Knows, Pairing pairing>
 struct TeamTurner {
+  static constexpr DType dtype = Knows::dtype;
   using T = typename Element<dtype>::Value;
-  static constexpr int kWidth = static_cast<int>(kVectorBytes / bytes_of(dtype));
-  static constexpr int kPart = kWidth / 2;
-  static constexpr int kEach = tuning_of(kind, dtype).each;
-  static constexpr bool kStreams = tuning_of(kind, dtype).streams;
-  static constexpr bool kParts = tuning_of(kind, dtype).parts;
+  static constexpr int kPart = Knows::width / 2;
+  static constexpr int kEach = Knows::tuning.each;
+  static constexpr bool kStreams = Knows::tuning.streams;
+  static constexpr bool kParts = Knows::tuning.parts;
+  using Shared = CosSin<T>*;
   struct Held {
     TwoVectors heads[kEach];
   };
   TeamWorkAt work;
   TeamPlace place;
-  CosSin<T>* shared;
+  Shared shared;
 
-  PHASOR_HD bool has(const Spot& spot, int i) const {
-    return spot.works && place.first_head + spot.row + i * work.shape().rows < place.end_head;
-  }
+  /// From a thread's head to its i-th after that.
+  PHASOR_HD int apart(int i) const { return i * (Knows::plain ? Knows::rows : work.shape().rows); }
+  PHASOR_HD bool has(const Spot& spot, int i) const { return spot.works && place.first_head + spot.row + apart(i) < place.end_head; }
 
-  PHASOR_HD Asked ask(int thread) const { return thread < place.pairs ? asked_of(work, place, place.first_pair + thread) : Asked{}; }
+  PHASOR_HD Asked ask(int thread) const { return thread < place.pairs ? asked_of<Knows>(work, place, place.first_pair + thread) : Asked{}; }
   PHASOR_HD void load(int thread, Held& held) const {
     const TeamShape& shape = work.shape();
-    const Spot spot = spot_of<kWidth>(shape, place, thread);
-    const auto heads = heads_read(shape, place, place.first_head + spot.row, first_vector<dtype, pairing>(shape, place, spot.vector));
+    const Spot spot = spot_of<Knows>(shape, place, thread);
+    const auto heads = heads_read(shape, place, place.first_head + spot.row, first_vector<Knows, pairing>(shape, place, spot.vector));
     const int second = second_vector<dtype, pairing>(shape, place);
     unrolled<kEach>([&](auto i) {
       if (!has(spot, i)) return;
-      held.heads[i].first = load_words<kStreams>(heads.at(i));
-      held.heads[i].second = load_words<kStreams>(heads.at(i) + second);
+      const std::byte* const head = heads.at(apart(i), i * shape.in_rows);
+      held.heads[i].first = load_words<kStreams>(head);
+      held.heads[i].second = load_words<kStreams>(head + second);
     });
   }
   /// True where the team must do its work again. A slice has no more pairs than a team has threads.
   PHASOR_HD bool make(int thread, const Asked& asked) const {
     if (thread >= place.pairs) return false;
     CosSin<T> value{};
-    const bool again = make_value(work, place, place.first_pair + thread, asked, value);
+    const bool again = make_value<Knows>(work, place, place.first_pair + thread, asked, value);
     shared[thread] = value;
     return again;
   }
   PHASOR_HD void finish(int thread, Held& held) const {
     forget(thread);
     const TeamShape& shape = work.shape();
-    const Spot spot = spot_of<kWidth>(shape, place, thread);
+    const Spot spot = spot_of<Knows>(shape, place, thread);
     if (!spot.works) return;
-    const auto heads = heads_written(shape, place, place.first_head + spot.row, first_vector<dtype, pairing>(shape, place, spot.vector));
+    const auto heads = heads_written(shape, place, place.first_head + spot.row, first_vector<Knows, pairing>(shape, place, spot.vector));
     const int second = second_vector<dtype, pairing>(shape, place);
     const auto store = [&](int i) {
-      store_words<kStreams>(heads.at(i), held.heads[i].first);
-      store_words<kStreams>(heads.at(i) + second, held.heads[i].second);
+      std::byte* const head = heads.at(apart(i), i * shape.out_rows);
+      store_words<kStreams>(head, held.heads[i].first);
+      store_words<kStreams>(head + second, held.heads[i].second);
     };
-    const auto values = [&](int part) { return values_at<T, kPart>(shared + first_of_part<pairing, kWidth>(place, spot.vector, part)); };
+    const auto values = [&](int part) { return values_at<T, kPart>(shared + first_of_part<Knows, pairing>(place, spot.vector, part)); };
     if constexpr (kParts) {
       unrolled<2>([&](auto part) {
         const auto by = values(part);
@@ -191,8 +194,8 @@ PHASOR_HD inline void turn_again(const TeamWorkAt& work, const TeamPlace& place,
   const int head = place.first_head + item / place.pairs;
   const int pair = place.first_pair + in_slice;
   const TeamShape& shape = work.shape();
-  const auto* const in = reinterpret_cast<const Storage*>(heads_read(shape, place, head, shape.first_byte).at(0));
-  auto* const out = reinterpret_cast<Storage*>(heads_written(shape, place, head, shape.first_byte).at(0));
+  const auto* const in = reinterpret_cast<const Storage*>(heads_read(shape, place, head, shape.first_byte).at(0, 0));
+  auto* const out = reinterpret_cast<Storage*>(heads_written(shape, place, head, shape.first_byte).at(0, 0));
   const int64_t x = pairing == Pairing::half ? pair + segment_of(work.shape(), pair) : 2 * pair;
   const int64_t y = pairing == Pairing::half ? x + work.work->rotate.segment_pairs : x + 1;
   const auto& first = shared[in_slice];
@@ -241,18 +244,19 @@ PHASOR_HD inline void copy_rest_of_heads(const TeamWorkAt& work, const TeamPlace
     const job::Operand& operand = job.operands[head < work.shape().first_heads ? 0 : 1];
     if (operand.in == operand.out) continue;
     const int64_t at = item % rest < job.offset ? item % rest : item % rest + 2 * job.pairs;
-    reinterpret_cast<Storage*>(heads_written(work.shape(), place, head, 0).at(0))[at] =
-        reinterpret_cast<const Storage*>(heads_read(work.shape(), place, head, 0).at(0))[at];
+    reinterpret_cast<Storage*>(heads_written(work.shape(), place, head, 0).at(0, 0))[at] =
+        reinterpret_cast<const Storage*>(heads_read(work.shape(), place, head, 0).at(0, 0))[at];
   }
 }
 
 /// Team: `any(body)` runs body(thread) for every thread, waits, and says whether one returned true; `each(body)` runs and waits,
 /// `last(body)` does not wait; `threads()` are its own; PerThread<S> is a thread's own S; `again` is turn_slice_again out of line.
-template <DType dtype, Pairing pairing, TeamKind kind, class Team>
-PHASOR_HD inline void turn_slice(const TeamWorkAt& work, const TeamPlace& place, CosSin<typename Element<dtype>::Value>* shared,
+template <class Knows, Pairing pairing, class Team>
+PHASOR_HD inline void turn_slice(const TeamWorkAt& work, const TeamPlace& place, typename TeamTurner<Knows, pairing>::Shared shared,
                                  Team& team) {
-  using Turner = TeamTurner<dtype, pairing, kind>;
-  constexpr bool kAsksFirst = tuning_of(kind, dtype).asks_first;
+  using Turner = TeamTurner<Knows, pairing>;
+  constexpr DType dtype = Knows::dtype;
+  constexpr bool kAsksFirst = Knows::tuning.asks_first;
   const Turner turner = {work, place, shared};
   typename Team::template PerThread<typename Turner::Held> held;
   const bool again = team.any([&](int thread) {
@@ -267,7 +271,7 @@ PHASOR_HD inline void turn_slice(const TeamWorkAt& work, const TeamPlace& place,
   } else {
     team.last([&](int thread) { turner.finish(thread, held.of(thread)); });
   }
-  if (!work.shape().copies_rest || place.first_pair != 0) return;
+  if (Knows::plain || !work.shape().copies_rest || place.first_pair != 0) return;
   team.last([&](int thread) { copy_rest_of_heads<dtype>(work, place, thread, team.threads()); });
 }
 

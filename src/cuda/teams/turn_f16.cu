@@ -4,6 +4,6 @@
 
 namespace phasor::cuda {
 
-const void* team_kernel_f16(Pairing pairing, TeamKind kind) { return team_kernel<DType::f16>(pairing, kind); }
+const void* team_kernel_f16(const TeamCall& call) { return team_kernel<DType::f16>(call); }
 
 }  // namespace phasor::cuda

@@ -4,6 +4,6 @@
 
 namespace phasor::cuda {
 
-const void* team_kernel_f32(Pairing pairing, TeamKind kind) { return team_kernel<DType::f32>(pairing, kind); }
+const void* team_kernel_f32(const TeamCall& call) { return team_kernel<DType::f32>(call); }
 
 }  // namespace phasor::cuda

@@ -4,6 +4,6 @@
 
 namespace phasor::cuda {
 
-const void* team_kernel_f64(Pairing pairing, TeamKind kind) { return team_kernel<DType::f64>(pairing, kind); }
+const void* team_kernel_f64(const TeamCall& call) { return team_kernel<DType::f64>(call); }
 
 }  // namespace phasor::cuda

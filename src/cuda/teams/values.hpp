@@ -26,8 +26,10 @@ struct Asked {
   math::Step step;
   math::u64 position;
 };
+template <class Knows>
 PHASOR_HD inline Asked asked_of(const TeamWorkAt& work, const TeamPlace& place, int pair) {
   const TeamShape& shape = work.shape();
+  if constexpr (Knows::plain) return {work.steps[pair], position_bits(shape, 0, place)};
   if (seldom(shape.by_tables)) return {};
   const math::Step step = work.steps[pair];
   return {step, position_bits(shape, seldom(shape.many_axes) ? work.axis_of_pair[pair] : 0U, place)};
@@ -61,10 +63,10 @@ PHASOR_HD inline bool phase_value_of(const TeamWorkAt& work, const Asked& asked,
   return doubt;
 }
 /// True also where the pair rests: it is left bit for bit, which costs an instruction for each element.
-template <class T>
+template <class Knows, class T>
 PHASOR_HD inline bool make_value(const TeamWorkAt& work, const TeamPlace& place, int pair, const Asked& asked, CosSin<T>& value) {
   bool again = false;
-  if (seldom(work.shape().by_tables)) {
+  if (!Knows::plain && seldom(work.shape().by_tables)) {
     again = table_value_of(work, place, pair, value);
   } else {
     again = phase_value_of(work, asked, value);

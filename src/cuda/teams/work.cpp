@@ -54,7 +54,6 @@ void cut(const RotateWork& rotate, const TeamTuning& tuning, TeamShape& shape) {
   shape.all_heads = static_cast<int>(heads);
   shape.first_heads = static_cast<int>(job.operands[0].heads);
   shape.slice_shift = log2_up(divided_up(shape.pairs, shape.slice_pairs));
-  shape.unit_shift = log2_up(shape.groups << shape.slice_shift);
 }
 
 unsigned in_vectors(int64_t bytes) { return static_cast<unsigned>(bytes / kVectorBytes); }
@@ -163,17 +162,21 @@ TeamWork team_work(const RotateWork& rotate, TeamKind kind) {
   return work;
 }
 
+TeamCall team_call(const TeamWork& work, TeamKind kind) {
+  const TeamShape& shape = work.shape;
+  const bool whole = shape.pairs == tuning_of(kind, work.rotate.job.dtype).slice_pairs << shape.slice_shift;
+  const bool plain =
+      whole && work.rotate.job.batch == 1 && shape.segment_pairs == 0 && !shape.by_tables && !shape.many_axes && !shape.copies_rest;
+  return {work.rotate.job.read, kind, plain};
+}
+
 TeamGrid team_grid(const TeamWork& work, TeamKind kind) {
   const job::RotateJob& job = work.rotate.job;
   const TeamTuning tuning = tuning_of(kind, job.dtype);
   const int teams = tuning.threads / tuning.team;
-  TeamGrid grid = {{static_cast<unsigned>(job.tokens), 1, static_cast<unsigned>(job.batch)}, static_cast<unsigned>(tuning.threads)};
-  if (teams > 1) {
-    grid.blocks[0] = static_cast<unsigned>(divided_up(job.tokens << work.shape.unit_shift, teams));
-  } else {
-    grid.blocks[1] = static_cast<unsigned>(work.shape.groups) << work.shape.slice_shift;
-  }
-  return grid;
+  const int units = divided_up(job.tokens << work.shape.slice_shift, teams);
+  return {{static_cast<unsigned>(units), static_cast<unsigned>(work.shape.groups), static_cast<unsigned>(job.batch)},
+          static_cast<unsigned>(tuning.threads)};
 }
 
 }  // namespace phasor::cuda

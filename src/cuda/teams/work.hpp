@@ -17,6 +17,13 @@ bool is_common(const RotateWork& work);
 TeamKind team_kind(const job::RotateJob& job);
 /// The work cut for teams of a kind, and the grid.
 TeamWork team_work(const RotateWork& work, TeamKind kind);
+/// Which kernel it has.
+struct TeamCall {
+  Pairing pairing;
+  TeamKind kind;
+  bool plain;
+};
+TeamCall team_call(const TeamWork& work, TeamKind kind);
 struct TeamGrid {
   unsigned blocks[3];
   unsigned threads;
