@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "backend/backend.hpp"
+#include "cuda/host_squads.hpp"
 #include "cuda/prepare/prepare.hpp"
 #include "prepare/random_prepare.hpp"
 #include "tensor.hpp"
@@ -43,6 +44,10 @@ struct HostThreads {
 };
 
 Status prepare_on_host(job::PrepareJob& job, const Execution& /*execution*/) {
+  if (cuda::is_for_squads(job)) {
+    squads_on_host(job);
+    return {};
+  }
   const cuda::PrepareWork work = cuda::work_of(job);
   const cuda::PrepareLaunch shape = cuda::launch_shape(work);
   std::vector<float> memory(shape.shared_bytes / sizeof(float), NAN);
@@ -72,9 +77,9 @@ Status prepared(const PrepareInputs& inputs, const PrepareRotation& rotation, co
   return prepare_attention(inputs, rotation, outputs, spec);
 }
 
-void expect_bytes_of_the_cpu(std::uint64_t first, std::uint64_t end) {
+void expect_bytes_of_the_cpu(std::uint64_t first, std::uint64_t end, bool of_models = false) {
   for (std::uint64_t seed = first; seed < end; ++seed) {
-    const RandomPrepare call(seed);
+    const RandomPrepare call(seed, of_models);
     Memory8 cpu = call.memory();
     ASSERT_TRUE(call.run(cpu, prepared).ok());
     Memory8 gpu = call.memory();
@@ -86,6 +91,12 @@ void expect_bytes_of_the_cpu(std::uint64_t first, std::uint64_t end) {
 
 TEST(CudaPrepareOnHost, random_calls_give_the_bytes_of_the_cpu) { expect_bytes_of_the_cpu(1, 60); }
 TEST(CudaPrepareOnHost, hundreds_of_random_calls_give_the_bytes_of_the_cpu) { expect_bytes_of_the_cpu(60, 1000); }
+
+TEST(CudaPrepareOnHost, calls_of_models_are_for_squads_and_give_the_bytes_of_the_cpu) {
+  squad_calls = 0;
+  expect_bytes_of_the_cpu(1, 400, true);
+  EXPECT_GE(squad_calls, 300U);
+}
 
 /// Directions of heads of their own, tiled lanes, a norm over all heads in place.
 TEST(CudaPrepareOnHost, rare_rows_give_the_bytes_of_the_cpu) {

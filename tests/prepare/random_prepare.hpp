@@ -28,8 +28,9 @@ class RandomPrepare {
   enum Buffer { kPacked, kQ, kK, kV, kScales, kWeights, kLists, kFactors, kBuffers };
   enum class Layout : std::uint8_t { contiguous, vllm, flash, nhd, hnd, sglang, mla_656, mla_584 };
 
-  explicit RandomPrepare(std::uint64_t seed) : random_(seed) {
-    layout_ = static_cast<Layout>(pick(8));
+  /// `of_models`: heads, norms and rotations of common models, which CUDA has kernels of its own for.
+  explicit RandomPrepare(std::uint64_t seed, bool of_models = false) : random_(seed), of_models_(of_models) {
+    layout_ = static_cast<Layout>(pick(of_models_ ? 6 : 8));
     dtype_ = static_cast<DType>(std::array{0, 2, 3}[static_cast<std::size_t>(pick(3))]);
     batch_ = 1 + pick(3);
     tokens_ = 1 + pick(9);
@@ -93,6 +94,8 @@ class RandomPrepare {
     heads_ = 1 + pick(5);
     k_heads_ = 1 + pick(3);
     head_dim_ = std::array<std::int64_t, 6>{16, 32, 48, 64, 80, 128}[static_cast<std::size_t>(pick(6))];
+    if (of_models_) head_dim_ = std::array<std::int64_t, 3>{64, 128, 256}[static_cast<std::size_t>(pick(3))];
+    if (of_models_) heads_ = 1 + pick(40);
     q_dim_ = head_dim_;
     if (is_mla()) {
       k_heads_ = 1;
@@ -106,6 +109,10 @@ class RandomPrepare {
     k_storage_ = any();
     v_storage_ = layout_ == Layout::contiguous || layout_ == Layout::vllm ? any() : k_storage_;
     q_storage_ = coin() ? static_cast<Storage>(std::array{0, 0, 1, 2}[static_cast<std::size_t>(dtype_)]) : any();
+    const auto own = static_cast<Storage>(std::array{0, 0, 1, 2}[static_cast<std::size_t>(dtype_)]);
+    const auto of_model = [&] { return coin() ? own : static_cast<Storage>(3 + pick(3)); };
+    if (of_models_) k_storage_ = v_storage_ = of_model();
+    if (of_models_) q_storage_ = of_model();
     k_scaling_ = pick(4);
     q_scaling_ = pick(4);
   }
@@ -122,9 +129,14 @@ class RandomPrepare {
       spec.rotary_offset = pick(head_dim_ - spec.rotary_width + 1);
     }
     spec.pairing = coin() ? Pairing::half : Pairing::interleaved;
-    if (pick(4) == 0) spec.output_pairing = coin() ? Pairing::half : Pairing::interleaved;
+    if (of_models_) {
+      spec.rotary_width = coin() ? head_dim_ : 64;
+      spec.rotary_offset = spec.pairing == Pairing::half ? 0 : pick((head_dim_ - spec.rotary_width) / 8 + 1) * 8;
+      if (pick(3) == 0) spec.scaling = YarnScaling{.factor = 4, .original_length = 4096};
+    }
+    if (!of_models_ && pick(4) == 0) spec.output_pairing = coin() ? Pairing::half : Pairing::interleaved;
     if (pick(8) == 0) spec.sense = Sense::clockwise;
-    const std::int64_t specs = 1 + pick(3);
+    const std::int64_t specs = of_models_ ? 1 : 1 + pick(3);
     for (std::int64_t s = 0; s < specs; ++s) {
       spec.base = std::array{10000.0, 500000.0, 100.0}[static_cast<std::size_t>(s)];
       if (s == 2) spec.scaling = LinearScaling{.factor = 4};
@@ -141,14 +153,14 @@ class RandomPrepare {
     HeadNorm norm;
     norm.kind = static_cast<HeadNorm::Kind>(pick(3));
     if (norm.kind == HeadNorm::Kind::none) return norm;
-    if (over_all_allowed && coin()) norm.over = HeadNorm::Over::all_heads;
+    if (over_all_allowed && !of_models_ && coin()) norm.over = HeadNorm::Over::all_heads;
     norm.weight_as = static_cast<HeadNorm::Weight>(pick(2));
     norm.cast = static_cast<HeadNorm::Cast>(pick(2));
     norm.epsilon = coin() ? 1e-6F : 1e-5F;
     return norm;
   }
   void choose_norms() {
-    if (coin()) spec_.order = PrepareSpec::Order::rotation_first;
+    if (!of_models_ && coin()) spec_.order = PrepareSpec::Order::rotation_first;
     const bool over_all = spec_.order == PrepareSpec::Order::norm_first || !rotates_;
     spec_.q_norm = random_norm(over_all);
     spec_.k_norm = random_norm(over_all);
@@ -264,8 +276,9 @@ class RandomPrepare {
     const std::int64_t heads = cache.shape[3];
     if (how == 2) cache.scales.strides[2] = 1;
     if (how != 3) return;
-    cache.scales.group = tokens_ % 2 == 0 ? 0 : 16;
-    const std::int64_t groups = tokens_ % 2 == 0 ? 1 : (cache.shape[4] * cache.shape[5] + 15) / 16;
+    const bool whole = of_models_ || tokens_ % 2 == 0;
+    cache.scales.group = whole ? 0 : 16;
+    const std::int64_t groups = whole ? 1 : (cache.shape[4] * cache.shape[5] + 15) / 16;
     cache.scales.encoding = tokens_ % 3 == 0 ? CacheScales::Encoding::ue8m0 : CacheScales::Encoding::f32;
     cache.scales.strides = {cache.shape[2] * heads * groups, heads * groups, groups, 1};
   }
@@ -343,6 +356,7 @@ class RandomPrepare {
   }
 
   Draw random_;
+  bool of_models_ = false;
   Layout layout_ = Layout::contiguous;
   DType dtype_ = DType::f32;
   std::int64_t batch_ = 1, tokens_ = 1, heads_ = 1, k_heads_ = 1, head_dim_ = 16, q_dim_ = 16, extra_ = 0, row_ = 0;

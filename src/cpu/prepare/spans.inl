@@ -245,7 +245,7 @@ struct HeadSpans {
     }
     for (; c < count; ++c) {
       const float value = range.scales ? math::scaled(x[c], range.scale, range.multiplies) : x[c];
-      job::store_as(storage, to + c * bytes_of(storage), value);
+      job::store_bits(storage, to + c * bytes_of(storage), job::stored_bits(storage, value));
     }
   }
 

@@ -6,6 +6,7 @@
 
 #include "cuda/device.hpp"
 #include "cuda/prepare/prepare.hpp"
+#include "cuda/prepare/squads/kernels.cuh"
 #include "cuda/tables.hpp"
 #include "cuda/tuning.hpp"
 
@@ -69,15 +70,35 @@ bool fill(const PrepareWork& work, PrepareParameter& parameter) {
   return packer.fits();
 }
 
+const void* squad_kernel_of(const job::RotateJob& turn, std::int64_t head_dim) {
+  if (turn.dtype == DType::f32) return squad_kernel_f32(turn.read, head_dim);
+  return turn.dtype == DType::f16 ? squad_kernel_f16(turn.read, head_dim) : squad_kernel_bf16(turn.read, head_dim);
+}
+Status prepare_by_squads(const char* where, const job::PrepareJob& job, const Execution& execution) {
+  SquadParameter parameter;
+  parameter.work = squad_work(job);
+  TablePacker packer(parameter.tables, kTeamTableBytes);
+  pack_tables(parameter.work.job.turn.rows, packer);
+  const SquadLaunch grid = squad_launch(parameter.work);
+  return launch(where,
+                {squad_kernel_of(job.turn, job.operands[0].head_dim),
+                 {grid.blocks[0], grid.blocks[1], grid.blocks[2]},
+                 grid.threads,
+                 0,
+                 execution.stream},
+                &parameter);
+}
+
 }  // namespace
 
 Status run_prepare(job::PrepareJob& job, const Execution& execution) {
   const char* const where = "prepare_attention";
   if (job.turn.batch == 0 || job.turn.tokens == 0) return {};
-  const PrepareWork work = work_of(job);
-  const PrepareLaunch shape = launch_shape(work);
   const CurrentDevice current(where, job.device);
   if (!current.status().ok()) return current.status();
+  if (is_for_squads(job)) return prepare_by_squads(where, job, execution);
+  const PrepareWork work = work_of(job);
+  const PrepareLaunch shape = launch_shape(work);
   PrepareParameter parameter;
   if (!fill(work, parameter)) {
     return Status::unsupported(std::string(where) + ": the specs' lists take more than " + std::to_string(kTableBytes) +

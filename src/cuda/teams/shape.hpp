@@ -6,9 +6,9 @@
 
 #include "cuda/rotary/rotate.hpp"
 #include "cuda/rotary/row_value.hpp"
+#include "cuda/teams/sines.hpp"
 #include "cuda/teams/tuning.hpp"
 #include "cuda/tuning.hpp"
-#include "math/sincos_pairs.hpp"
 
 namespace phasor::cuda {
 
@@ -21,14 +21,7 @@ struct TeamShape {
   int tokens = 0;
   int group_heads = 0;
   int all_heads = 0;
-  // What its sines are of.
-  const void* positions = nullptr;  // null: offset + token
-  int64_t offset = 0;
-  unsigned position_token = 0;
-  bool narrow_positions = false;
-  bool by_tables = false;
-  bool many_axes = false;
-  bool copies_rest = false;  // channels that are not rotated, out of place
+  SineSource sines;
   // Where a thread's vectors are.
   int first_heads = 0;  // of q; those of k follow
   int in_head = 0;      // from a head to the next, of q and of k
@@ -37,13 +30,13 @@ struct TeamShape {
   int in_rows = 0;     // from one of a thread's heads to its next
   int first_byte = 0;  // of a head that is rotated
   int half_bytes = 0;  // from one lane of a pair to the other, in half pairing
-  float sine_sign = 1;
-  math::FloatPair amplitude = {1, 0};
   int out_head = 0;
   int out_rows = 0;
   std::byte* out[2] = {};
   unsigned out_token[2] = {};
   // What plain calls do not read.
+  bool by_tables = false;
+  bool copies_rest = false;  // channels that are not rotated, out of place
   int pairs = 0;
   int slice_pairs = 0;
   int groups = 0;
@@ -52,8 +45,6 @@ struct TeamShape {
   int rows = 0;             // heads that the team's threads have at a time
   int segment_pairs = 0;    // 0: one segment
   int segment_inverse = 0;  // 65536 / segment_pairs, rounded up
-  unsigned position_batch = 0;
-  unsigned position_axis = 0;
   unsigned in_batch[2] = {};
   unsigned out_batch[2] = {};
 };

@@ -9,30 +9,14 @@
 
 namespace phasor::cuda {
 
-/// A position as it lies in memory, with zeros above 32 bits: nothing is done to it before it is needed, which would wait for it.
-PHASOR_HD inline math::u64 position_bits(const TeamShape& shape, unsigned axis, const TeamPlace& place) {
-  if (shape.positions == nullptr) return static_cast<math::u64>(shape.offset) + static_cast<math::u64>(place.token);
-  const math::u64 index = math::u64{axis} * shape.position_axis + math::u64{static_cast<unsigned>(place.batch)} * shape.position_batch +
-                          math::u64{static_cast<unsigned>(place.token)} * shape.position_token;
-  return shape.narrow_positions ? static_cast<const math::u32*>(shape.positions)[index]
-                                : static_cast<const math::u64*>(shape.positions)[index];
-}
-PHASOR_HD inline int64_t position_of(const TeamShape& shape, math::u64 bits) {
-  return shape.narrow_positions ? int64_t{static_cast<std::int32_t>(bits)} : static_cast<int64_t>(bits);
-}
-
-/// What a thread asks memory for before anything else: its sine waits for it.
-struct Asked {
-  math::Step step;
-  math::u64 position;
-};
 template <class Knows>
 PHASOR_HD inline Asked asked_of(const TeamWorkAt& work, const TeamPlace& place, int pair) {
   const TeamShape& shape = work.shape();
-  if constexpr (Knows::plain) return {work.steps[pair], position_bits(shape, 0, place)};
+  const auto at = [&](unsigned axis) { return position_bits(shape.sines, axis, place.batch, place.token); };
+  if constexpr (Knows::plain) return {work.steps[pair], at(0)};
   if (seldom(shape.by_tables)) return {};
   const math::Step step = work.steps[pair];
-  return {step, position_bits(shape, seldom(shape.many_axes) ? work.axis_of_pair[pair] : 0U, place)};
+  return {step, at(seldom(shape.sines.many_axes) ? work.axis_of_pair[pair] : 0U)};
 }
 
 template <class T>
@@ -51,16 +35,15 @@ PHASOR_HD inline bool table_value_of(const TeamWorkAt& work, const TeamPlace& pl
 }
 template <class T>
 PHASOR_HD inline bool phase_value_of(const TeamWorkAt& work, const Asked& asked, CosSin<T>& value) {
-  const int64_t position = position_of(work.shape(), asked.position);
-  bool doubt = false;
+  const SineSource& sines = work.shape().sines;
   if constexpr (sizeof(T) == sizeof(float)) {
-    doubt = math::sincos_by_pairs(math::phase128_of(asked.step, position), position, work.shape().amplitude, value.cos, value.sin);
+    return sine_of(sines, asked, value);
   } else {
-    doubt = position == 0;
+    const int64_t position = position_of(sines, asked.position);
     math::sincos(asked.step, position, work.rows->amplitude, value.cos, value.sin);
+    value.sin *= static_cast<T>(sines.sine_sign);
+    return position == 0;
   }
-  value.sin *= static_cast<T>(work.shape().sine_sign);
-  return doubt;
 }
 /// True also where the pair rests: it is left bit for bit, which costs an instruction for each element.
 template <class Knows, class T>

@@ -14,10 +14,12 @@ namespace {
 constexpr int64_t kMostTokens = int64_t{1} << 28;
 constexpr int64_t kMostOfGrid = 65535;  // of y and z
 
-bool has_common_rows(const job::RowSource& rows, int64_t pairs) {
-  if (rows.kind == job::RowSource::Kind::tables) return true;
-  return rows.kind == job::RowSource::Kind::phases && rows.profile.count == 0 && !is_fractional(rows.positions) &&
-         rows.step_axis_stride == 0 && rows.turning_pairs >= pairs && pairs <= kMostTeamPairs;
+/// Strides that 32 bits hold, none of them backwards.
+bool is_near(const job::PositionSource& positions) {
+  for (const int64_t stride : {positions.token_stride, positions.batch_stride, positions.axis_stride}) {
+    if (stride < 0 || stride >> 32 != 0) return false;
+  }
+  return true;
 }
 
 int log2_up(int n) {
@@ -81,20 +83,6 @@ void set_memory(const RotateWork& rotate, TeamShape& shape) {
   }
 }
 
-void set_rows(const job::RowSource& rows, TeamShape& shape) {
-  const job::PositionSource& positions = rows.positions;
-  shape.positions = positions.data;
-  shape.offset = positions.offset;
-  shape.position_token = static_cast<unsigned>(positions.token_stride);
-  shape.position_batch = static_cast<unsigned>(positions.batch_stride);
-  shape.position_axis = static_cast<unsigned>(positions.axis_stride);
-  shape.narrow_positions = positions.data != nullptr && positions.type == PositionType::i32;
-  shape.by_tables = rows.kind == job::RowSource::Kind::tables;
-  shape.many_axes = rows.axis_of_pair != nullptr;
-  shape.sine_sign = static_cast<float>(rows.sine_sign);
-  shape.amplitude = math::pair_of(rows.amplitude);
-}
-
 /// Strides of axes with one step are nobody's.
 void clear_idle_strides(job::RotateJob& job) {
   for (job::Operand& operand : job.operands) {
@@ -127,20 +115,23 @@ bool is_near(job::RotateJob job) {
       return false;
     }
   }
-  const job::PositionSource& positions = job.rows.positions;
-  for (const int64_t stride : {positions.token_stride, positions.batch_stride, positions.axis_stride}) {
-    if (stride < 0 || stride > kMost) return false;
-  }
   return true;
 }
 
 }  // namespace
 
+bool has_team_sines(const job::RowSource& rows, int64_t pairs) {
+  return rows.kind == job::RowSource::Kind::phases && rows.profile.count == 0 && !is_fractional(rows.positions) &&
+         rows.step_axis_stride == 0 && rows.step_lane_stride == 0 && rows.turning_pairs >= pairs && pairs <= kMostTeamPairs &&
+         is_near(rows.positions);
+}
+
 bool is_common(const RotateWork& work) {
   const job::RotateJob& job = work.job;
   const bool plain = job.read == job.write && !job.turns_all && !job.rounds_products && job.slots == nullptr && !work.by_head &&
                      job.rows.step_lane_stride == 0 && (job.segments <= 1 || job.pairs <= kMostTeamPairs);  // segment_of is exact there
-  return plain && has_common_rows(job.rows, job.pairs) && takes_vectors(work) && is_near(job) && job.head_dim <= kMostOfGrid &&
+  const bool has_rows = job.rows.kind == job::RowSource::Kind::tables || has_team_sines(job.rows, job.pairs);
+  return plain && has_rows && takes_vectors(work) && is_near(job) && job.head_dim <= kMostOfGrid &&
          job.operands[0].heads + job.operands[1].heads <= kMostOfGrid && job.batch <= kMostOfGrid && job.tokens <= kMostTokens;
 }
 
@@ -158,7 +149,8 @@ TeamWork team_work(const RotateWork& rotate, TeamKind kind) {
   make_rows_tokens(work.rotate.job);
   cut(work.rotate, tuning_of(kind, rotate.job.dtype), work.shape);
   set_memory(work.rotate, work.shape);
-  set_rows(work.rotate.job.rows, work.shape);
+  work.shape.sines = sines_of(work.rotate.job.rows);
+  work.shape.by_tables = work.rotate.job.rows.kind == job::RowSource::Kind::tables;
   return work;
 }
 
@@ -166,7 +158,7 @@ TeamCall team_call(const TeamWork& work, TeamKind kind) {
   const TeamShape& shape = work.shape;
   const bool whole = shape.pairs == tuning_of(kind, work.rotate.job.dtype).slice_pairs << shape.slice_shift;
   const bool plain =
-      whole && work.rotate.job.batch == 1 && shape.segment_pairs == 0 && !shape.by_tables && !shape.many_axes && !shape.copies_rest;
+      whole && work.rotate.job.batch == 1 && shape.segment_pairs == 0 && !shape.by_tables && !shape.sines.many_axes && !shape.copies_rest;
   return {work.rotate.job.read, kind, plain};
 }
 

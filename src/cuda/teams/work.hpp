@@ -11,6 +11,8 @@ constexpr std::int64_t kMostTeamPairs = 128;
 constexpr std::size_t kTeamTableBytes = kMostTeamPairs * (sizeof(math::Step) + 1);
 static_assert(kTeamTableBytes % 16 == 0);
 
+/// Whether threads make sines of these rows by SineSource.
+bool has_team_sines(const job::RowSource& rows, std::int64_t pairs);
 /// Whether teams can do it; the general kernel does the rest.
 bool is_common(const RotateWork& work);
 

@@ -11,8 +11,15 @@
 
 namespace phasor::job {
 
+/// q, k and v.
+inline constexpr int kPrepareOperands = 3;
 /// Heads are held whole, as float32, while they are made ready.
 inline constexpr std::int64_t kMaxPreparedChannels = 4096;
+
+/// Of a tensor of f32, f16 or bf16.
+constexpr Storage storage_of(DType dtype) {
+  return dtype == DType::f32 ? Storage::f32 : dtype == DType::f16 ? Storage::f16 : Storage::bf16;
+}
 
 /// A list of the caller's, null where there is none.
 struct IntegerSource {
@@ -86,7 +93,7 @@ struct PrepareJob {
   RotateJob turn;  // rotation without operands: pairs, pairings, numerics, dtype, batch, tokens, and the rows of the first spec
   bool rotation_first = false;
   bool kept = false;  // nothing is rounded between the steps
-  PrepareOperand operands[3];
+  PrepareOperand operands[kPrepareOperands];
   int operand_count = 0;
   float query_scale = 1;
   const float* query_factors = nullptr;

@@ -96,8 +96,6 @@ PrepareNorm norm_of(const HeadNorm& norm, std::int64_t head_dim) {
   return made;
 }
 
-Storage storage_of(DType dtype) { return dtype == DType::f32 ? Storage::f32 : dtype == DType::f16 ? Storage::f16 : Storage::bf16; }
-
 PrepareOperand operand_of(const PreparedTensor& tensor, const PrepareJob& job) {
   PrepareOperand operand;
   const ConstTensorView& in = tensor.in;

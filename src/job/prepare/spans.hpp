@@ -60,28 +60,37 @@ PHASOR_HD inline float widened(DType dtype, const std::byte* data, std::int64_t 
   const math::u32 bits = reinterpret_cast<const std::uint16_t*>(data)[index];
   return dtype == DType::f16 ? math::widen_f16(math::One<float>(), bits) : math::widen_bf16(math::One<float>(), bits);
 }
-PHASOR_HD inline void store_as(Storage storage, std::byte* to, float value) {
+/// The bits of a value as it is stored.
+PHASOR_HD inline math::u32 stored_bits(Storage storage, float value) {
   const math::One<float> d;
   switch (storage) {
     case Storage::f32:
-      *reinterpret_cast<float*>(to) = value;
-      return;
+      return math::bit_cast<math::u32>(value);
     case Storage::f16:
-      *reinterpret_cast<std::uint16_t*>(to) = static_cast<std::uint16_t>(math::narrow_f16(d, value));
-      return;
+      return math::narrow_f16(d, value);
     case Storage::bf16:
-      *reinterpret_cast<std::uint16_t*>(to) = static_cast<std::uint16_t>(math::narrow_bf16(d, value));
-      return;
+      return math::narrow_bf16(d, value);
     case Storage::f8_e4m3:
-      *to = static_cast<std::byte>(math::narrow_f8<math::E4M3>(d, value));
-      return;
+      return math::narrow_f8<math::E4M3>(d, value);
     case Storage::f8_e5m2:
-      *to = static_cast<std::byte>(math::narrow_f8<math::E5M2>(d, value));
-      return;
+      return math::narrow_f8<math::E5M2>(d, value);
     case Storage::i8:
-      *to = static_cast<std::byte>(math::narrow_i8(d, value));
-      return;
+      break;
   }
+  return static_cast<math::u32>(math::narrow_i8(d, value)) & 0xffU;
+}
+PHASOR_HD inline void store_bits(Storage storage, std::byte* to, math::u32 bits) {
+  if (storage == Storage::f32) {
+    *reinterpret_cast<math::u32*>(to) = bits;
+  } else if (storage <= Storage::bf16) {
+    *reinterpret_cast<std::uint16_t*>(to) = static_cast<std::uint16_t>(bits);
+  } else {
+    *to = static_cast<std::byte>(bits);
+  }
+}
+/// The largest magnitude that a storage of 8 bits has.
+PHASOR_HD inline float largest_of(Storage storage) {
+  return storage == Storage::f8_e4m3 ? 448.0F : storage == Storage::f8_e5m2 ? 57344.0F : 127.0F;
 }
 
 /// Each product of a rotation, rounded where a numerics profile does so.
@@ -166,7 +175,8 @@ struct OneByOne {
     for (std::int64_t i = lane.at; i < range.count; i += lane.of) {
       const std::int64_t c = range.first + i;
       const float value = range.scales ? math::scaled(x[i], range.scale, range.multiplies) : x[i];
-      store_as(sink.storage, range.to + c / sink.inner * sink.strides[3] + c % sink.inner * sink.strides[4], value);
+      store_bits(sink.storage, range.to + c / sink.inner * sink.strides[3] + c % sink.inner * sink.strides[4],
+                 stored_bits(sink.storage, value));
     }
   }
 };

@@ -39,6 +39,37 @@ PHASOR_HD inline bool norms_over_all(const PrepareOperand& operand) {
   return operand.norm.kind != HeadNorm::Kind::none && operand.norm.over_all_heads;
 }
 
+/// A scale that is made of values whose largest magnitude is `most`.
+struct MadeScale {
+  float scale;
+  math::u32 code;  // as ue8m0
+  float applied;   // what a value is divided by or multiplied with
+};
+PHASOR_HD inline MadeScale made_scale_of(const PrepareSink& sink, float most) {
+  float scale = math::made_scale(most, largest_of(sink.storage), sink.least_scale);
+  const math::u32 code = math::ue8m0_of(scale);
+  if (sink.powers_of_two) scale = math::value_of_ue8m0(code);
+  return {scale, code, sink.multiplies ? 1.0F / scale : scale};
+}
+PHASOR_HD inline void write_scale(const PrepareSink& sink, const MadeScale& made, std::byte* to) {
+  if (sink.powers_of_two) *to = static_cast<std::byte>(made.code);
+  if (!sink.powers_of_two) *reinterpret_cast<float*>(to) = made.scale;
+}
+/// What a norm multiplies a head by.
+PHASOR_HD inline float norm_factor(const PrepareNorm& norm, float sum, std::int64_t count) {
+  return norm.kind == HeadNorm::Kind::rms ? math::rms_factor(sum, count, norm.epsilon) : math::l2_factor(sum, norm.epsilon);
+}
+/// Whether a step's result is rounded to the dtype: what follows reads it as if it had been stored. Where the last step's is stored in this
+/// dtype, storing rounds it.
+PHASOR_HD inline bool rounds_step(const PrepareJob& job, const PrepareOperand& operand, bool followed) {
+  return !job.kept && (followed || operand.rounds_last);
+}
+/// The factor on a token's queries.
+PHASOR_HD inline float query_factor(const PrepareJob& job, std::int64_t batch, std::int64_t token) {
+  if (job.query_factors == nullptr) return math::plain_nan(job.query_scale);
+  return math::plain_nan(job.query_factors[batch * job.factor_strides[0] + token * job.factor_strides[1]] * job.query_scale);
+}
+
 template <class Team>
 struct TokenMaker {
   using Spans = typename Team::Spans;
@@ -56,7 +87,7 @@ struct TokenMaker {
     const PrepareNorm& norm = operand.norm;
     const bool norms = norm.kind != HeadNorm::Kind::none;
     if (norms && norm.weight != nullptr && norm.weight_head_stride == 0) read_weights(norm, 0);
-    const float query = operand.scales ? query_factor(token) : 1;
+    const float query = operand.scales ? query_factor(job, token.batch, token.token) : 1;
     for (std::int64_t h = heads.first; h < operand.heads; h += heads.step) {
       load(token, operand, h);
       if (norms && norm.weight != nullptr && norm.weight_head_stride != 0) read_weights(norm, h);
@@ -77,7 +108,7 @@ struct TokenMaker {
       load(token, operand, h);
       team.each([&](const Lane& lane) { Spans::add_squares(lane, scratch.x, width, h * width, scratch.sums); });
     }
-    return factor_of(operand.norm, folded(), operand.heads * width);
+    return norm_factor(operand.norm, folded(), operand.heads * width);
   }
 
  private:
@@ -101,11 +132,6 @@ struct TokenMaker {
   PHASOR_HD void read_weights(const PrepareNorm& norm, std::int64_t head) const {
     team.each([&](const Lane& lane) { Spans::weights(lane, norm, head, scratch.weight); });
   }
-  PHASOR_HD float query_factor(const PreparedToken& token) const {
-    if (job.query_factors == nullptr) return math::plain_nan(job.query_scale);
-    return math::plain_nan(job.query_factors[token.batch * job.factor_strides[0] + token.token * job.factor_strides[1]] * job.query_scale);
-  }
-
   PHASOR_HD void clear_sums() const {
     team.each([&](const Lane& lane) {
       for (int j = lane.at; j < math::kNormPartials; j += lane.of) scratch.sums[j] = 0;
@@ -124,12 +150,7 @@ struct TokenMaker {
       return scratch.sums[0];
     }
   }
-  static PHASOR_HD float factor_of(const PrepareNorm& norm, float sum, std::int64_t count) {
-    return norm.kind == HeadNorm::Kind::rms ? math::rms_factor(sum, count, norm.epsilon) : math::l2_factor(sum, norm.epsilon);
-  }
-  /// Whether a step's result is rounded to the dtype: what follows reads it as if it had been stored. Where the last step's is stored in
-  /// this dtype, storing rounds it.
-  PHASOR_HD bool rounds(const PrepareOperand& operand, bool followed) const { return !job.kept && (followed || operand.rounds_last); }
+  PHASOR_HD bool rounds(const PrepareOperand& operand, bool followed) const { return rounds_step(job, operand, followed); }
 
   PHASOR_HD void apply_norm(const PrepareOperand& operand, float over_all, bool followed) const {
     const PrepareNorm& norm = operand.norm;
@@ -137,7 +158,7 @@ struct TokenMaker {
     if (!norm.over_all_heads) {
       clear_sums();
       team.each([&](const Lane& lane) { Spans::add_squares(lane, scratch.x, norm.width, 0, scratch.sums); });
-      factor = factor_of(norm, folded(), norm.width);
+      factor = norm_factor(norm, folded(), norm.width);
     }
     const NormScale by = {factor, norm.weight == nullptr ? nullptr : scratch.weight, norm.casts_before_weight, rounds(operand, followed),
                           job.turn.dtype};
@@ -189,14 +210,10 @@ struct TokenMaker {
     team.each([&](const Lane& lane) { scratch.sums[lane.at] = Spans::largest(lane, x, range.count); });
     float most = 0;
     for (int j = 0; j < team.lanes(); ++j) most = scratch.sums[j] > most ? scratch.sums[j] : most;
-    const float largest = sink.storage == Storage::f8_e4m3 ? 448.0F : sink.storage == Storage::f8_e5m2 ? 57344.0F : 127.0F;
-    float scale = math::made_scale(most, largest, sink.least_scale);
-    const math::u32 code = math::ue8m0_of(scale);
-    if (sink.powers_of_two) scale = math::value_of_ue8m0(code);
-    range.scale = sink.multiplies ? 1.0F / scale : scale;
+    const MadeScale made = made_scale_of(sink, most);
+    range.scale = made.applied;
     team.each([&](const Lane& lane) {
-      if (lane.at == 0 && sink.powers_of_two) *scale_at = static_cast<std::byte>(code);
-      if (lane.at == 0 && !sink.powers_of_two) *reinterpret_cast<float*>(scale_at) = scale;
+      if (lane.at == 0) write_scale(sink, made, scale_at);
       Spans::store(lane, sink, range, x);
     });
   }

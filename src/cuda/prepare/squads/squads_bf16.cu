@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// The common prepare_attention of bf16.
+#include "cuda/prepare/squads/kernels.cuh"
+
+namespace phasor::cuda {
+
+const void* squad_kernel_bf16(Pairing pairing, std::int64_t head_dim) { return squad_kernel<DType::bf16>(pairing, head_dim); }
+
+}  // namespace phasor::cuda

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// The common prepare_attention of f32.
+#include "cuda/prepare/squads/kernels.cuh"
+
+namespace phasor::cuda {
+
+const void* squad_kernel_f32(Pairing pairing, std::int64_t head_dim) { return squad_kernel<DType::f32>(pairing, head_dim); }
+
+}  // namespace phasor::cuda

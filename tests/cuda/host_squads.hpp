@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks of src/cuda/prepare/squads run by the host, thread after thread.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "cuda/prepare/squads/work.hpp"
+
+namespace phasor::test {
+
+/// How many calls squads have made ready.
+inline unsigned squad_calls = 0;
+
+/// The last threads go first: nothing may depend on their order.
+struct HostSquadBlock {
+  int count;
+  int threads() const { return count; }
+  static cuda::CosSin<float> again(const cuda::Rows& rows, const cuda::RowPlace& place, int pair) {
+    return cuda::pair_row<float>(rows, place, pair).lane[0];
+  }
+  template <class State>
+  struct PerThread {
+    std::unique_ptr<std::array<State, cuda::kMostSquadThreads>> states = std::make_unique<std::array<State, cuda::kMostSquadThreads>>();
+    State& of(int thread) { return (*states)[static_cast<std::size_t>(thread)]; }
+  };
+  template <class Body>
+  void each(const Body& body) {
+    for (int thread = count - 1; thread >= 0; --thread) body(thread);
+  }
+  template <class Body>
+  bool any(const Body& body) {
+    bool one = false;
+    for (int thread = count - 1; thread >= 0; --thread) one = body(thread) || one;
+    return one;
+  }
+  /// Each step reads what all threads had before it.
+  template <int numbers_each, int squad, class Held, class Numbers, class Op>
+  void fold(Held& held, const Numbers& numbers, const Op& op) {
+    for (int apart = squad / 2; apart > 0; apart /= 2) {
+      std::vector<std::array<float, numbers_each>> before(static_cast<std::size_t>(count));
+      for (int t = 0; t < count; ++t) {
+        for (int i = 0; i < numbers_each; ++i) before[static_cast<std::size_t>(t)][static_cast<std::size_t>(i)] = numbers(held.of(t))[i];
+      }
+      for (int t = 0; t < count; ++t) {
+        for (int i = 0; i < numbers_each; ++i) {
+          numbers(held.of(t))[i] = op(before[static_cast<std::size_t>(t)][static_cast<std::size_t>(i)],
+                                      before[static_cast<std::size_t>(t ^ apart)][static_cast<std::size_t>(i)]);
+        }
+      }
+    }
+  }
+};
+
+template <DType dtype, Pairing pairing, int vectors>
+void squads_on_host(const cuda::SquadWork& work) {
+  const cuda::SquadLaunch grid = cuda::squad_launch(work);
+  const job::RowSource& rows = work.job.turn.rows;
+  const cuda::SquadWorkAt at = {&work, {&rows}, rows.steps, rows.axis_of_pair};
+  struct alignas(16) Shared {
+    cuda::CosSin<float> values[cuda::kMostTeamPairs];
+  } shared;
+  HostSquadBlock block{static_cast<int>(grid.threads)};
+  for (unsigned z = 0; z < grid.blocks[2]; ++z) {
+    for (unsigned y = 0; y < grid.blocks[1]; ++y) {
+      for (unsigned x = 0; x < grid.blocks[0]; ++x) {
+        const cuda::SquadPlace place = {static_cast<int>(z), static_cast<int>(x), static_cast<int>(y) * work.shape.group_heads};
+        cuda::prepare_heads<dtype, pairing, vectors>(at, place, shared.values, block);
+      }
+    }
+  }
+}
+template <DType dtype, Pairing pairing>
+void squads_on_host(const cuda::SquadWork& work) {
+  const std::int64_t width = work.job.operands[0].head_dim;
+  if (width == 64) squads_on_host<dtype, pairing, 2>(work);
+  if (width == 128) squads_on_host<dtype, pairing, 4>(work);
+  if (width == 256) squads_on_host<dtype, pairing, 8>(work);
+}
+template <DType dtype>
+void squads_on_host(const cuda::SquadWork& work) {
+  work.job.turn.read == Pairing::half ? squads_on_host<dtype, Pairing::half>(work) : squads_on_host<dtype, Pairing::interleaved>(work);
+}
+inline void squads_on_host(const job::PrepareJob& job) {
+  ++squad_calls;
+  const cuda::SquadWork work = cuda::squad_work(job);
+  if (job.turn.dtype == DType::f32) squads_on_host<DType::f32>(work);
+  if (job.turn.dtype == DType::f16) squads_on_host<DType::f16>(work);
+  if (job.turn.dtype == DType::bf16) squads_on_host<DType::bf16>(work);
+}
+
+}  // namespace phasor::test
