@@ -1,8 +1,24 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Times the kernels on a GPU beside a kernel that copies as much, then what peers are installed (bench/gpu/peers.py) beside Phasor's Python calls,
-# whose module tools/gpu_python.sh builds. Tables here, JSON under $OUT (default ./out). Needs what tools/gpu_test.sh needs.
+# Times the kernels on a GPU beside a kernel that copies as much, then what peers there are (bench/gpu/peers.py) beside Phasor. JSON under $OUT
+# (default ./out), one table of all of it last. Needs what tools/gpu_test.sh needs.
+#   gpu_bench.sh [--only NAME] [--flashinfer LIBRARY] [--sglang LIBRARY] [--vllm LIBRARY]
+# NAME chooses cases of Phasor's benchmarks by a part of their names. A LIBRARY of a peer, built elsewhere, exports what peers.py says.
 set -uo pipefail
+usage() { echo "gpu_bench: $1" >&2; sed -n 's/^#   /usage: /p' "$0" >&2; exit 2; }
+only='' peers=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --only | --flashinfer | --sglang | --vllm) [ $# -gt 1 ] || usage "$1 wants a value" ;;
+    *) usage "there is no option $1" ;;
+  esac
+  if [ "$1" = --only ]; then only=$2; else
+    [ -e "$2" ] || usage "$1: there is no file $2"
+    peers+=("$1" "$(realpath "$2")")
+  fi
+  shift 2
+done
+
 cd "$(dirname "$0")/.."
 out=${OUT:-out} build=build/gpu jobs=$(nproc)
 mkdir -p "$out" "$build"
@@ -10,8 +26,20 @@ nvidia-smi -L || { echo "gpu_bench: there is no GPU" >&2; exit 2; }
 say() { printf '%s\n' "$*"; }
 
 . tools/gpu_build.sh
-gpu_build
-"$nvcc" "-arch=sm_${CUDA_ARCH:-90}" "$build/bench_gpu_rotary_bench.cu.o" "${backend[@]}" "$build/libphasor.a" -lgomp -o "$build/rotary_bench" || exit 1
-"$build/rotary_bench" "$out/rotary_bench.json" "$@" || exit 1
+gpu_build bench
+failed=0 files=()
+for name in rotary_bench prepare_bench operations_bench; do
+  begin=$SECONDS
+  "$nvcc" "-arch=sm_${CUDA_ARCH:-90}" "$build/bench_gpu_$name.cu.o" "${backend[@]}" "$build/libphasor.a" -lgomp -o "$build/$name" || exit 1
+  if "$build/$name" "$out/$name.json" "$only"; then files+=("$out/$name.json"); else say "FAIL: $name"; failed=1; fi
+  say "$name: $((SECONDS - begin)) s"
+done
 [ -e python/cuda13/phasor_cuda13/_core.abi3.so ] || say "Phasor's Python calls are not timed: tools/gpu_python.sh builds their module"
-PYTHONPATH=$PWD/python:$PWD/python/cuda13 "${PYTHON:-python3}" bench/gpu/peers.py "$out/gpu_peers.json"
+if PYTHONPATH=$PWD/python:$PWD/python/cuda13 "${PYTHON:-python3}" bench/gpu/peers.py "${peers[@]}" "$out/gpu_peers.json"; then
+  files+=("$out/gpu_peers.json")
+else
+  say "FAIL: peers.py"
+  failed=1
+fi
+python3 bench/gpu/table.py "${files[@]}" | tee "$out/gpu_table.md"
+exit $failed

@@ -32,17 +32,18 @@ compile_all() { # SOURCES... on standard input
 # The newest source, as a file of its age.
 gpu_newest() {
   local newest
-  newest=$(find include src tests/cuda tests/prepare bench/gpu tools/gpu_build.sh -type f -printf '%T@ %p\n' | sort -n | tail -1 | cut -d' ' -f2-)
+  newest=$(find include src tests/cuda tests/prepare bench/gpu tools/gpu_build.sh -type f ! -name '*.py' -printf '%T@ %p\n' | sort -n | tail -1 | cut -d' ' -f2-)
   touch -r "$newest" "$build/newest"
 }
 
-# gpu_build [library]: libphasor.a, `backend` and, unless only the library is asked for, the objects of the tests. nvcc's files first: they are the
-# slow ones. Who is short of time on the machine brings .carry/libphasor.a, as a build for it elsewhere (the foreign presets) made it from these sources.
+# gpu_build [library | bench]: libphasor.a, `backend` and, unless only the library is asked for, the objects of the benchmarks and tests (bench: without
+# those of tests). nvcc's files first: they are the slow ones. Who is short of time on the machine brings .carry/libphasor.a, as a build for it elsewhere (the foreign presets) made it from these sources.
 gpu_build() {
   gpu_newest
   {
     find src/cuda -name '*.cu'
-    if [ "${1:-}" != library ]; then find tests/cuda bench/gpu -name '*.cu'; find tests/cuda -name 'random_*.cpp'; fi
+    if [ "${1:-}" != library ]; then find bench/gpu -name '*.cu'; fi
+    if [ -z "${1:-}" ]; then find tests/cuda -name '*.cu' -o -name 'random_*.cpp'; fi
     if [ ! -e .carry/libphasor.a ]; then find src -name '*.cpp' ! -path 'src/no_cuda/*'; fi
   } | compile_all || exit 1
   say "built in $SECONDS s; the slowest: $(sed -n 's/^seconds: //p' "$build/log.txt" | sort -rn | head -3 | tr '\n' ';')"

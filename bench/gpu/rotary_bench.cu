@@ -1,83 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rotation on a GPU beside a kernel that copies as many bytes: microseconds of a graph's replay, and their ratio. The result is checked
 // against the CPU before anything is timed. `rotary_bench [JSON [NAME]]` prints a table and writes JSON, of the cases with NAME in theirs.
-#include <cuda_runtime.h>
-
-#include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <functional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "phasor/phasor.hpp"
+#include "timing.cuh"
 
 namespace phasor::bench {
 namespace {
 
-constexpr Device kGpu = {DeviceKind::cuda, 0};
 constexpr std::int64_t kQueryHeads = 32;
 constexpr std::int64_t kKeyHeads = 8;
 constexpr std::int64_t kWidth = 128;
 constexpr std::int64_t kPosition = 10000000;
-
-void must(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return;
-  std::printf("FAIL: %s: %s\n", what, cudaGetErrorString(error));
-  std::exit(2);
-}
-void must(const Status& status) {
-  if (status.ok()) return;
-  std::printf("FAIL: %s\n", status.message().c_str());
-  std::exit(2);
-}
-
-__global__ void copy_kernel(const uint4* from, uint4* to, std::size_t count) {
-  constexpr int kEach = 4;
-  const std::size_t first = std::size_t{blockIdx.x} * blockDim.x * kEach + threadIdx.x;
-  uint4 values[kEach];
-#pragma unroll
-  for (int i = 0; i < kEach; ++i) {
-    if (first + i * blockDim.x < count) values[i] = __ldcs(from + first + i * blockDim.x);
-  }
-#pragma unroll
-  for (int i = 0; i < kEach; ++i) {
-    if (first + i * blockDim.x < count) __stcs(to + first + i * blockDim.x, values[i]);
-  }
-}
-
-/// The median of several replays of a graph of twenty calls, in microseconds per call.
-double microseconds(cudaStream_t stream, const std::function<void()>& call) {
-  constexpr int kCalls = 20;
-  constexpr int kReplays = 15;
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t program = nullptr;
-  must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
-  for (int i = 0; i < kCalls; ++i) call();
-  must(cudaStreamEndCapture(stream, &graph), "end of capture");
-  must(cudaGraphInstantiate(&program, graph, 0), "cudaGraphInstantiate");
-  cudaEvent_t begin = nullptr;
-  cudaEvent_t end = nullptr;
-  must(cudaEventCreate(&begin), "event");
-  must(cudaEventCreate(&end), "event");
-  std::vector<double> times;
-  for (int i = 0; i < kReplays; ++i) {
-    must(cudaEventRecord(begin, stream), "record");
-    must(cudaGraphLaunch(program, stream), "launch");
-    must(cudaEventRecord(end, stream), "record");
-    must(cudaEventSynchronize(end), "replay");
-    float milliseconds = 0;
-    must(cudaEventElapsedTime(&milliseconds, begin, end), "time");
-    times.push_back(milliseconds * 1e3 / kCalls);
-  }
-  std::sort(times.begin(), times.end());
-  cudaGraphExecDestroy(program);
-  cudaGraphDestroy(graph);
-  return times[times.size() / 2];
-}
 
 /// What gives the cosines and sines.
 enum class Source { positions, counted, axes, table, wide_table };
@@ -159,6 +96,11 @@ class Operands {
     return is == want;
   }
 
+  /// A copy between the same memory.
+  double ceiling_microseconds(cudaStream_t stream) const {
+    return microseconds(stream, [&] { launch_copy(stream, {from, bytes}, {to, bytes}); });
+  }
+
   void* from = nullptr;
   void* to = nullptr;
   std::size_t bytes = 0;
@@ -205,10 +147,8 @@ int run(const char* json, const std::string& wanted) {
                          {.name = "f32 half", .dtype = DType::f32},
                          {.name = "f32 interleaved", .dtype = DType::f32, .pairing = Pairing::interleaved},
                          {.name = "f64 half", .dtype = DType::f64}};
-  cudaStream_t stream = nullptr;
-  must(cudaStreamCreate(&stream), "stream");
-  std::string lines;
-  std::printf("%-26s %8s %10s %10s %8s\n", "rotation, 32 + 8 heads", "tokens", "us", "copy us", "of copy");
+  const cudaStream_t stream = make_stream();
+  Table table("rotation, 32 + 8 heads of 128", false);
   for (const Case& c : kCases) {
     if (std::string(c.name).find(wanted) == std::string::npos) continue;
     const Rotary rotary = *Rotary::make(spec_of(c));
@@ -218,22 +158,12 @@ int run(const char* json, const std::string& wanted) {
         std::printf("FAIL: %s, %lld tokens: other bits than the CPU's\n", c.name, static_cast<long long>(tokens));
         return 1;
       }
-      const std::size_t vectors = x.bytes / sizeof(uint4);
       const double ours = microseconds(stream, [&] { x.rotate(rotary, stream); });
-      const double copy = microseconds(stream, [&] {
-        copy_kernel<<<static_cast<unsigned>((vectors + 1023) / 1024), 256, 0, stream>>>(static_cast<const uint4*>(x.from),
-                                                                                        static_cast<uint4*>(x.to), vectors);
-      });
-      std::printf("%-26s %8lld %10.2f %10.2f %8.3f\n", c.name, static_cast<long long>(tokens), ours, copy, copy / ours);
-      lines += std::string(lines.empty() ? "" : ",\n") + "{\"case\":\"" + c.name + "\",\"tokens\":" + std::to_string(tokens) +
-               ",\"us\":" + std::to_string(ours) + ",\"copy_us\":" + std::to_string(copy) + "}";
+      const double copy = x.ceiling_microseconds(stream);
+      table.add({c.name, tokens, ours, copy});
     }
   }
-  if (json == nullptr) return 0;
-  std::FILE* const file = std::fopen(json, "w");
-  if (file == nullptr) return 2;
-  std::fprintf(file, "[%s]\n", lines.c_str());
-  return std::fclose(file);
+  return table.write(json);
 }
 
 }  // namespace
