@@ -78,8 +78,8 @@ gallery: setup-gallery  ## draw docs/gallery again, and the completions and man 
 test-gpu:  ## every test that needs a GPU, and the times of its kernels: on a machine with nvcc, g++ and what tools/make_carry.sh brought
 	@tools/gpu_test.sh
 
-bench-gpu:  ## the kernels on a GPU beside a copy and installed peers: tables here, JSON in out/
-	@tools/gpu_bench.sh
+bench-gpu:  ## the kernels on a GPU beside a copy, their steps and peers: tables here, JSON in out/; BENCH_GPU="--only NAME --flashinfer LIBRARY ..."
+	@tools/gpu_bench.sh $(BENCH_GPU)
 
 test-gpu-python:  ## the Python package on a GPU: on a machine with PyTorch, nvcc, g++ and what tools/make_carry.sh brought
 	@tools/gpu_python.sh

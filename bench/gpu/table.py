@@ -45,12 +45,12 @@ def part(title, rows, columns):
 
 
 def table(files):
-    """files: (title, rows) of each."""
+    """files: (title, rows) of each; one without rows is left out."""
     columns = sorted({row["tokens"] for _, rows in files for row in rows})
     lines = ["| us (share of a copy's speed) | " + " | ".join(f"{c} token{'s' if c > 1 else ''}" for c in columns) + " |"]
     lines.append("|---|" + "---|" * len(columns))
     for title, rows in files:
-        lines += part(title, rows, columns)
+        lines += part(title, rows, columns) if rows else []
     return lines
 
 
