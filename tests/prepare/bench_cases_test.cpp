@@ -3,18 +3,22 @@
 // move.
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <set>
 
 #include "../bench/gpu/operations_case.hpp"
 #include "../bench/gpu/prepare_case.hpp"
+#include "tensor.hpp"
 
 namespace phasor::test {
 namespace {
 
 /// A last block that is not full; once more tokens than FlashInfer's first request has, which takes its time.
 std::int64_t tokens_of(const bench::PrepareCase& c) {
-  return c.layout == bench::Layout::flashinfer_nhd && c.storage == Storage::bf16 && c.model.norm_width == 0 ? 1099 : 99;
+  return c.layout == bench::Layout::flashinfer_nhd && c.storage == Storage::bf16 && c.model.norm_width == 0 ? 1099
+         : c.model.latent                                                                                   ? 99
+                                                                                                            : 35;
 }
 
 TEST(GpuBenchCases, one_call_is_its_steps) {
@@ -37,6 +41,46 @@ TEST(GpuBenchCases, one_call_is_its_steps) {
     }
     EXPECT_LE(changed, static_cast<std::int64_t>(call.moved().written)) << c.name();
     EXPECT_GE(changed, static_cast<std::int64_t>(call.moved().written) * 97 / 100) << c.name();
+  }
+}
+/// bf16 number i of a buffer.
+double bf16_at(const std::vector<std::byte>& buffer, std::int64_t i) {
+  BFloat16 x;
+  std::memcpy(&x, buffer.data() + i * 2, 2);
+  return static_cast<double>(Element<BFloat16>::widen(x));
+}
+/// A pair of a head, which is normed over its first `width` channels (0: not).
+struct HeadPair {
+  std::int64_t before, after, width, first, second;  // where it begins in kRows and in the result; the pair's channels
+};
+void expect_length(const bench::HostBuffers& buffers, bench::Buffer result, const HeadPair& head, const std::string& name) {
+  double squares = 0;
+  for (std::int64_t c = 0; c < head.width; ++c) squares += std::pow(bf16_at(buffers[bench::kRows], head.before + c), 2);
+  const auto wanted = [&](std::int64_t c) {
+    const double x = bf16_at(buffers[bench::kRows], head.before + c);
+    if (c >= head.width) return x;
+    return x / std::sqrt(squares / static_cast<double>(head.width) + 1e-6) * bf16_at(buffers[bench::kWeight], c);
+  };
+  const auto is = [&](std::int64_t c) { return bf16_at(buffers[result], head.after + c); };
+  const double length = std::hypot(wanted(head.first), wanted(head.second));
+  EXPECT_NEAR(std::hypot(is(head.first), is(head.second)), length, length / 64) << name;  // four roundings to bf16
+}
+TEST(GpuBenchCases, heads_are_normed_where_the_model_norms_them) {
+  for (const bench::PrepareCase& c : bench::prepare_cases()) {
+    const bench::PrepareModel& m = c.model;
+    const bench::PrepareCall call(c, 7);
+    bench::HostBuffers buffers = call.buffers();
+    const bench::Pointers memory = bench::pointers_of(buffers);
+    ASSERT_TRUE(call.fused({memory}).ok() && call.in_steps({memory}).ok()) << c.name();
+    const std::int64_t t = 5, h = m.q_heads - 1;
+    const std::int64_t pair = m.latent ? 1 : 64;
+    const std::int64_t q_norm = m.latent || m.norm_width == 0 ? 0 : 128;
+    expect_length(buffers, bench::kQuery,
+                  {t * m.row() + h * m.q_stride + m.q_stride - m.q_dim, (t * m.q_heads + h) * m.q_dim, q_norm, 0, pair}, c.name());
+    const std::int64_t turned = m.latent ? 512 : 0;
+    const HeadPair key = {t * m.row() + m.q_heads * m.q_stride, t * m.k_heads * m.k_dim, m.norm_width, turned, turned + pair};
+    expect_length(buffers, bench::kStepsKey, key, c.name() + ", k");
+    if (m.latent) expect_length(buffers, bench::kStepsKey, {key.before, key.after, 512, 3, 77}, c.name() + ", latent");
   }
 }
 TEST(GpuBenchCases, the_ceiling_reads_what_the_call_reads) {
