@@ -16,9 +16,8 @@ namespace {
 
 /// A last block that is not full; once more tokens than FlashInfer's first request has, which takes its time.
 std::int64_t tokens_of(const bench::PrepareCase& c) {
-  return c.layout == bench::Layout::flashinfer_nhd && c.storage == Storage::bf16 && c.model.norm_width == 0 ? 1099
-         : c.model.latent                                                                                   ? 99
-                                                                                                            : 35;
+  if (c.model.latent) return 99;
+  return c.layout == bench::Layout::flashinfer_nhd && c.storage == Storage::bf16 && c.model.norm_width == 0 ? 1099 : 35;
 }
 
 TEST(GpuBenchCases, one_call_is_its_steps) {
