@@ -61,6 +61,24 @@ HeadNorm norm_of(const PeerCall& call, const void* weight) {
   return norm;
 }
 
+/// float32 between the norm and the rotation, as the kernels that it is compared with have it.
+PrepareSpec normed(const PeerCall& call) {
+  PrepareSpec spec;
+  spec.q_norm = norm_of(call, call.q_weight);
+  spec.k_norm = norm_of(call, call.k_weight);
+  spec.between = PrepareSpec::Between::kept;
+  return spec;
+}
+
+/// q in place, k and v to a row for each slot.
+PrepareOutputs to_slots(const PeerCall& call) {
+  const auto cache = [&](void* data) { return on_gpu(sglang_cache(data, Storage::bf16, call.tokens, call.k_heads, call.head_dim)); };
+  PrepareOutputs outputs = {tensor_cache(q_of(call)), cache(call.k_cache), cache(call.v_cache), {}};
+  outputs.places.kind = TokenPlaces::Kind::slots;
+  outputs.places.slots = list_of(call.slots, call.tokens);
+  return outputs;
+}
+
 CacheView scaled(CacheView view, float scale) {
   view.scales.kind = CacheScales::Kind::given;
   view.scales.use = CacheScales::Use::multiply;
@@ -86,24 +104,13 @@ EXPORTED phasor_rotate(const PeerCall* call) {
   return code_of(rotary_of(*call).apply(q_of(*call), k_of(*call), positions_of(*call), {.execution = {.stream = call->stream}}));
 }
 
-/// float32 between the norm and the rotation, as the kernels that it is compared with have it.
 EXPORTED phasor_norm(const PeerCall* call) {
   PrepareInputs inputs = inputs_of(*call);
   inputs.v = {};
-  PrepareSpec spec;
-  spec.q_norm = norm_of(*call, call->q_weight);
-  spec.k_norm = norm_of(*call, call->k_weight);
-  spec.between = PrepareSpec::Between::kept;
-  return code_of(prepare(*call, inputs, {tensor_cache(q_of(*call)), tensor_cache(k_of(*call)), {}, {}}, spec));
+  return code_of(prepare(*call, inputs, {tensor_cache(q_of(*call)), tensor_cache(k_of(*call)), {}, {}}, normed(*call)));
 }
-
-EXPORTED phasor_store(const PeerCall* call) {
-  const auto cache = [&](void* data) { return on_gpu(sglang_cache(data, Storage::bf16, call->tokens, call->k_heads, call->head_dim)); };
-  PrepareOutputs outputs = {tensor_cache(q_of(*call)), cache(call->k_cache), cache(call->v_cache), {}};
-  outputs.places.kind = TokenPlaces::Kind::slots;
-  outputs.places.slots = list_of(call->slots, call->tokens);
-  return code_of(prepare(*call, inputs_of(*call), outputs, {}));
-}
+EXPORTED phasor_store(const PeerCall* call) { return code_of(prepare(*call, inputs_of(*call), to_slots(*call), {})); }
+EXPORTED phasor_norm_store(const PeerCall* call) { return code_of(prepare(*call, inputs_of(*call), to_slots(*call), normed(*call))); }
 
 EXPORTED phasor_append(const PeerCall* call) {
   const std::int64_t pages = (call->tokens + call->page_size - 1) / call->page_size;

@@ -43,7 +43,7 @@ class Exported(NamedTuple):
 
 STEP_OF_BF16, STEP_OF_E4M3 = 2.0**-7, 2.0**-3
 # Tasks: "rotate" q and k in place; "norm" of each head of q and k, then rotate, in place; "store": rotate q and k in place, write k and v to slots;
-# "append": rotate q and k, write q to q_out and k and v to pages, in e4m3.
+# "norm_store": the same after a norm; "append": rotate q and k, write q to q_out and k and v to pages, in e4m3.
 LIBRARIES = {
     "flashinfer": [
         # Its angles are float32 products and its sines the fast ones: an error that grows with the position.
@@ -58,10 +58,12 @@ LIBRARIES = {
     "vllm": [
         Exported("vllm_rotary_embedding", "vLLM rotary_embedding", "rotate", STEP_OF_BF16),
         Exported("vllm_fused_qk_norm_rope", "vLLM fused_qk_norm_rope", "norm", STEP_OF_BF16),
+        Exported("vllm_fused_qk_norm_rope_and_cache", "vLLM fused_qk_norm_rope, reshape_and_cache_flash", "norm_store", STEP_OF_BF16),
     ],
 }
 COPY = Exported("phasor_copy", "copy", "copy", 0.0)  # q_stride bytes at q read, k_stride bytes at q_out written
-OURS = [Exported(f"phasor_{task}", "Phasor", task, STEP_OF_E4M3 if task == "append" else STEP_OF_BF16) for task in ("rotate", "norm", "store", "append")]
+TASKS = ["rotate", "norm", "store", "norm_store", "append"]
+OURS = [Exported(f"phasor_{task}", "Phasor", task, STEP_OF_E4M3 if task == "append" else STEP_OF_BF16) for task in TASKS]
 
 
 class Function(NamedTuple):

@@ -12,6 +12,7 @@ its kernel on the call's stream and returns 0 or a CUDA error. A library may lac
   sglang_fused_rope_store                          the same, and k and v written to slots
   vllm_rotary_embedding                            q and k rotated in place from `cos_sin`
   vllm_fused_qk_norm_rope                          rms norm of heads, then rotated in place from `cos_sin`, q, k and v being one packed tensor
+  vllm_fused_qk_norm_rope_and_cache                the same, then k and v written to slots by reshape_and_cache_flash
 
 Phasor's results are held against the definition in float64 before they are timed, the others against Phasor's: "off" is the largest difference as
 a share of a pair's length.
@@ -32,10 +33,12 @@ PAGE, PAGES_OF_REQUEST = 16, 64
 Q_SCALE, KV_SCALE = 16.0, 24.0
 CALLS, REPLAYS = 20, 15
 TOKENS = (1, 64, 1024, 16384)
+STORING = ("store", "norm_store")
 TITLES = {
     "rotate": "rotation in place",
     "norm": "norm and rotation in place",
     "store": "rotation, k and v to slots",
+    "norm_store": "norm, rotation, k and v to slots",
     "append": "rotation, all to e4m3, k and v to pages",
 }
 
@@ -111,7 +114,9 @@ class Tensors:
         )  # fmt: skip
 
     def results(self, task: str) -> list[torch.Tensor]:
-        return {"rotate": [self.q, self.k], "norm": [self.q, self.k], "store": [self.q, *self.caches], "append": [self.q_out, self.pages]}[task]
+        if task == "append":
+            return [self.q_out, self.pages]
+        return [self.q, *self.caches] if task in STORING else [self.q, self.k]
 
     def bytes(self, task: str) -> tuple[int, int]:
         """What a task must read and write."""
@@ -150,13 +155,13 @@ def by_definition(x: Tensors, task: str) -> list[torch.Tensor]:
 
     def turned(heads: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         heads = heads.double()
-        if task == "norm":
+        if task in ("norm", "norm_store"):
             heads = heads / (heads.square().mean(dim=-1, keepdim=True) + 1e-6).sqrt() * weight.double()
         first, second = heads.chunk(2, dim=-1)
         return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
 
     q, k, v = turned(x.q, x.weights[0]), turned(x.k, x.weights[1]), x.v.double()
-    if task == "store":
+    if task in STORING:
         caches = [torch.zeros_like(cache).index_copy(0, x.slots, values.bfloat16()) for cache, values in zip(x.caches, (k, v))]
         return [q.bfloat16(), *caches]
     if task == "append":
