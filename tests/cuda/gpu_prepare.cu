@@ -8,11 +8,23 @@
 namespace phasor::test {
 namespace {
 
-bool is_same(const OnDevice& device, const Memory8& wanted) {
+/// Which bytes differ, or nothing.
+std::string difference(const OnDevice& device, const Memory8& wanted) {
+  std::string text;
   for (std::size_t b = 0; b < wanted.size(); ++b) {
-    if (device.read(b, wanted[b].size()) != wanted[b]) return false;
+    const std::vector<std::byte> is = device.read(b, wanted[b].size());
+    std::size_t first = 0;
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < is.size(); ++i) {
+      if (is[i] == wanted[b][i]) continue;
+      if (count++ == 0) first = i;
+    }
+    if (count == 0) continue;
+    text += ", buffer " + std::to_string(b) + ": " + std::to_string(count) + " bytes of " + std::to_string(is.size()) + ", the first at " +
+            std::to_string(first) + ": " + std::to_string(static_cast<int>(is[first])) + ", wanted " +
+            std::to_string(static_cast<int>(wanted[b][first]));
   }
-  return true;
+  return text;
 }
 
 void random_calls(std::uint64_t calls) {
@@ -34,8 +46,9 @@ void random_calls(std::uint64_t calls) {
     const Status by_gpu = call.run(memory, kGpu, on(stream));
     must(cudaStreamSynchronize(stream), "the stream");
     ++compared;
-    expect(by_cpu.ok() && by_gpu.ok() && is_same(device, host), "seed " + std::to_string(seed) + ": the CPU says '" + by_cpu.message() +
-                                                                    "', the GPU '" + by_gpu.message() + "', or bytes differ");
+    const std::string differs = difference(device, host);
+    expect(by_cpu.ok() && by_gpu.ok() && differs.empty(),
+           "seed " + std::to_string(seed) + ": the CPU says '" + by_cpu.message() + "', the GPU '" + by_gpu.message() + "'" + differs);
   }
   must(cudaStreamDestroy(stream), "cudaStreamDestroy");
   std::printf("%6llu calls\n", static_cast<unsigned long long>(compared));

@@ -12,13 +12,17 @@ namespace phasor::test {
 
 /// How many calls squads have made ready.
 inline unsigned squad_calls = 0;
+/// And how often a row was in doubt.
+inline unsigned squad_rows_again = 0;
 
 /// The last threads go first: nothing may depend on their order.
 struct HostSquadBlock {
   int count;
   int threads() const { return count; }
-  static cuda::CosSin<float> again(const cuda::Rows& rows, const cuda::RowPlace& place, int pair) {
-    return cuda::pair_row<float>(rows, place, pair).lane[0];
+  static void wait() {}
+  void again(const cuda::SquadWorkAt& work, const cuda::SquadPlace& place, cuda::SquadShared& shared) {
+    ++squad_rows_again;
+    cuda::make_row_again(work, place, shared, *this);
   }
   template <class State>
   struct PerThread {
@@ -30,10 +34,10 @@ struct HostSquadBlock {
     for (int thread = count - 1; thread >= 0; --thread) body(thread);
   }
   template <class Body>
-  bool any(const Body& body) {
-    bool one = false;
-    for (int thread = count - 1; thread >= 0; --thread) one = body(thread) || one;
-    return one;
+  unsigned either(const Body& body) {
+    unsigned bits = 0;
+    for (int thread = count - 1; thread >= 0; --thread) bits |= body(thread);
+    return bits;
   }
   /// Each step reads what all threads had before it.
   template <int numbers_each, int squad, class Held, class Numbers, class Op>
@@ -53,20 +57,18 @@ struct HostSquadBlock {
   }
 };
 
-template <DType dtype, Pairing pairing, int vectors>
+template <DType dtype, Pairing pairing, int vectors, bool norms>
 void squads_on_host(const cuda::SquadWork& work) {
   const cuda::SquadLaunch grid = cuda::squad_launch(work);
   const job::RowSource& rows = work.job.turn.rows;
   const cuda::SquadWorkAt at = {&work, {&rows}, rows.steps, rows.axis_of_pair};
-  struct alignas(16) Shared {
-    cuda::CosSin<float> values[cuda::kMostTeamPairs];
-  } shared;
+  cuda::SquadShared shared{};
   HostSquadBlock block{static_cast<int>(grid.threads)};
   for (unsigned z = 0; z < grid.blocks[2]; ++z) {
     for (unsigned y = 0; y < grid.blocks[1]; ++y) {
       for (unsigned x = 0; x < grid.blocks[0]; ++x) {
         const cuda::SquadPlace place = {static_cast<int>(z), static_cast<int>(x), static_cast<int>(y) * work.shape.group_heads};
-        cuda::prepare_heads<dtype, pairing, vectors>(at, place, shared.values, block);
+        cuda::prepare_heads<dtype, pairing, vectors, norms>(at, place, shared, block);
       }
     }
   }
@@ -74,9 +76,12 @@ void squads_on_host(const cuda::SquadWork& work) {
 template <DType dtype, Pairing pairing>
 void squads_on_host(const cuda::SquadWork& work) {
   const std::int64_t width = work.job.operands[0].head_dim;
-  if (width == 64) squads_on_host<dtype, pairing, 2>(work);
-  if (width == 128) squads_on_host<dtype, pairing, 4>(work);
-  if (width == 256) squads_on_host<dtype, pairing, 8>(work);
+  const auto of_width = [&]<bool norms>() {
+    if (width == 64) squads_on_host<dtype, pairing, 2, norms>(work);
+    if (width == 128) squads_on_host<dtype, pairing, 4, norms>(work);
+    if (width == 256) squads_on_host<dtype, pairing, 8, norms>(work);
+  };
+  work.shape.norms ? of_width.template operator()<true>() : of_width.template operator()<false>();
 }
 template <DType dtype>
 void squads_on_host(const cuda::SquadWork& work) {

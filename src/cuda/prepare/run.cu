@@ -70,9 +70,10 @@ bool fill(const PrepareWork& work, PrepareParameter& parameter) {
   return packer.fits();
 }
 
-const void* squad_kernel_of(const job::RotateJob& turn, std::int64_t head_dim) {
-  if (turn.dtype == DType::f32) return squad_kernel_f32(turn.read, head_dim);
-  return turn.dtype == DType::f16 ? squad_kernel_f16(turn.read, head_dim) : squad_kernel_bf16(turn.read, head_dim);
+const void* squad_kernel_of(const SquadWork& work) {
+  const DType dtype = work.job.turn.dtype;
+  if (dtype == DType::f32) return squad_kernel_f32(work);
+  return dtype == DType::f16 ? squad_kernel_f16(work) : squad_kernel_bf16(work);
 }
 Status prepare_by_squads(const char* where, const job::PrepareJob& job, const Execution& execution) {
   SquadParameter parameter;
@@ -81,11 +82,7 @@ Status prepare_by_squads(const char* where, const job::PrepareJob& job, const Ex
   pack_tables(parameter.work.job.turn.rows, packer);
   const SquadLaunch grid = squad_launch(parameter.work);
   return launch(where,
-                {squad_kernel_of(job.turn, job.operands[0].head_dim),
-                 {grid.blocks[0], grid.blocks[1], grid.blocks[2]},
-                 grid.threads,
-                 0,
-                 execution.stream},
+                {squad_kernel_of(parameter.work), {grid.blocks[0], grid.blocks[1], grid.blocks[2]}, grid.threads, 0, execution.stream},
                 &parameter);
 }
 

@@ -32,6 +32,7 @@ struct IntegerSource {
 struct PlaceSource {
   TokenPlaces::Kind kind = TokenPlaces::Kind::in_order;
   std::int64_t block = 1;  // tokens of a block
+  int block_shift = -1;    // log2 of it, where it is a power of two
   IntegerSource starts;
   IntegerSource slots;
   IntegerSource indptr;
@@ -107,7 +108,7 @@ struct PrepareJob {
 };
 
 PHASOR_MEMBERS(IntegerSource, data, narrow, size)
-PHASOR_MEMBERS(PlaceSource, kind, block, starts, slots, indptr, indices, requests, places, pages_per_request)
+PHASOR_MEMBERS(PlaceSource, kind, block, block_shift, starts, slots, indptr, indices, requests, places, pages_per_request)
 PHASOR_MEMBERS(PrepareSink, data, storage, first, count, inner, strides, scales, multiplies, powers_of_two, scale, scale_data,
                scale_strides, group, least_scale)
 PHASOR_MEMBERS(PrepareNorm, kind, over_all_heads, one_plus, casts_before_weight, epsilon, width, weight, weight_dtype, weight_head_stride)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A call of prepare_attention, checked and made plain data.
+#include <bit>
+
 #include "job/overlap.hpp"
 #include "job/prepare/check.hpp"
 #include "job/rotation.hpp"
@@ -203,6 +205,8 @@ PlaceSource places_of(const PrepareOutputs& outputs) {
   if (cache.count == 0) return source;  // nobody is placed: lists are not read
   source.kind = places.kind;
   source.block = cache.count > 0 ? cache.parts[0].shape[at(CacheAxis::token)] : 1;
+  const auto block = static_cast<std::uint64_t>(source.block);
+  source.block_shift = std::has_single_bit(block) ? std::countr_zero(block) : -1;
   source.starts = source_of(places.starts);
   source.slots = source_of(places.slots);
   source.indptr = source_of(places.indptr);

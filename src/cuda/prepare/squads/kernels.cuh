@@ -12,10 +12,6 @@ struct SquadParameter {
   alignas(16) std::byte tables[kTeamTableBytes];
 };
 
-__device__ inline __noinline__ CosSin<float> squad_row_again(const Rows& rows, const RowPlace& place, int pair) {
-  return phase_value<float>(rows, positions_of<int64_t>(rows->positions, place.batch, place.token), pair, {});
-}
-
 struct SquadBlock {
   template <class State>
   struct PerThread {
@@ -23,10 +19,16 @@ struct SquadBlock {
     __device__ State& of(int /*thread*/) { return state; }
   };
   __device__ static int threads() { return static_cast<int>(blockDim.x); }
-  __device__ static CosSin<float> again(const Rows& rows, const RowPlace& place, int pair) { return squad_row_again(rows, place, pair); }
+  __device__ static void wait() { __syncthreads(); }
+  __device__ static __noinline__ void again(SquadWorkAt work, SquadPlace place, SquadShared& shared) {
+    SquadBlock block;
+    make_row_again(work, place, shared, block);
+  }
   template <class Body>
-  __device__ bool any(const Body& body) {
-    return __syncthreads_or(body(static_cast<int>(threadIdx.x))) != 0;
+  __device__ unsigned either(const Body& body) {
+    const unsigned own = body(static_cast<int>(threadIdx.x));
+    const bool doubts = __syncthreads_or(static_cast<int>(own & 2)) != 0;
+    return (__syncthreads_or(static_cast<int>(own & 1)) != 0 ? 1U : 0U) | (doubts ? 2U : 0U);
   }
   template <class Body>
   __device__ void each(const Body& body) {
@@ -43,10 +45,10 @@ struct SquadBlock {
   }
 };
 
-template <DType dtype, Pairing pairing, int vectors>
-__global__ void __launch_bounds__(kMostSquadThreads, vectors > 4 ? 2 : 4)
+template <DType dtype, Pairing pairing, int vectors, bool norms>
+__global__ void __launch_bounds__(kMostSquadThreads, squad_blocks(vectors, norms))
     prepare_by_squads(const __grid_constant__ SquadParameter parameter) {
-  __shared__ __align__(16) CosSin<float> shared[kMostTeamPairs];
+  __shared__ SquadShared shared;
   // By a pointer that the compiler does not know to be the parameter's, as in teams/kernels.cuh.
   const std::byte* tables = parameter.tables;
   asm("" : "+l"(tables));
@@ -56,24 +58,29 @@ __global__ void __launch_bounds__(kMostSquadThreads, vectors > 4 ? 2 : 4)
   const SquadPlace place = {static_cast<int>(blockIdx.z), static_cast<int>(blockIdx.x),
                             static_cast<int>(blockIdx.y) * parameter.work.shape.group_heads};
   SquadBlock block;
-  prepare_heads<dtype, pairing, vectors>(work, place, shared, block);
+  prepare_heads<dtype, pairing, vectors, norms>(work, place, shared, block);
 }
 
-template <DType dtype, Pairing pairing>
+template <DType dtype, Pairing pairing, bool norms>
 const void* squad_kernel_of(std::int64_t head_dim) {
-  if (head_dim == 64) return reinterpret_cast<const void*>(&prepare_by_squads<dtype, pairing, 2>);
-  if (head_dim == 128) return reinterpret_cast<const void*>(&prepare_by_squads<dtype, pairing, 4>);
-  return reinterpret_cast<const void*>(&prepare_by_squads<dtype, pairing, 8>);
+  if (head_dim == 64) return reinterpret_cast<const void*>(&prepare_by_squads<dtype, pairing, 2, norms>);
+  if (head_dim == 128) return reinterpret_cast<const void*>(&prepare_by_squads<dtype, pairing, 4, norms>);
+  return reinterpret_cast<const void*>(&prepare_by_squads<dtype, pairing, 8, norms>);
+}
+template <DType dtype, Pairing pairing>
+const void* squad_kernel_of(const SquadWork& work) {
+  const std::int64_t head_dim = work.job.operands[0].head_dim;
+  return work.shape.norms ? squad_kernel_of<dtype, pairing, true>(head_dim) : squad_kernel_of<dtype, pairing, false>(head_dim);
 }
 template <DType dtype>
-const void* squad_kernel(Pairing pairing, std::int64_t head_dim) {
-  return pairing == Pairing::half ? squad_kernel_of<dtype, Pairing::half>(head_dim)
-                                  : squad_kernel_of<dtype, Pairing::interleaved>(head_dim);
+const void* squad_kernel(const SquadWork& work) {
+  return work.job.turn.read == Pairing::half ? squad_kernel_of<dtype, Pairing::half>(work)
+                                             : squad_kernel_of<dtype, Pairing::interleaved>(work);
 }
 
 // A file each.
-const void* squad_kernel_f32(Pairing pairing, std::int64_t head_dim);
-const void* squad_kernel_f16(Pairing pairing, std::int64_t head_dim);
-const void* squad_kernel_bf16(Pairing pairing, std::int64_t head_dim);
+const void* squad_kernel_f32(const SquadWork& work);
+const void* squad_kernel_f16(const SquadWork& work);
+const void* squad_kernel_bf16(const SquadWork& work);
 
 }  // namespace phasor::cuda

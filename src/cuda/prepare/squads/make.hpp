@@ -8,96 +8,127 @@
 
 namespace phasor::cuda {
 
-template <DType dtype, Pairing pairing, int vectors>
+template <DType dtype, Pairing pairing, int vectors, bool norms>
 struct SquadMaker {
-  using Head = SquadHead<dtype, vectors>;
+  using Head = SquadHead<dtype, vectors, norms>;
   SquadWorkAt work;
   SquadPlace place;
-  CosSin<float>* shared;
+  SquadShared& shared;
+
+  PHASOR_HD const SquadOperand& operand(const Head& head) const { return work.shape().operands[head.spot.operand]; }
 
   PHASOR_HD void begin(int thread, Head& head) const {
-    const SquadSpot spot = spot_of<dtype>(work.shape(), place, thread);
-    if (spot.operand < 0) return;
-    head.load(work.job().operands[spot.operand], place, spot);
+    head.spot = spot_of<dtype>(work.shape(), place, thread);
+    head.clear();
+    if (head.spot.operand >= 0) head.load(operand(head), place);
   }
-  /// True where a pair rests. `again(rows, place, pair)` makes what is in doubt by the definition.
-  template <class Again>
-  PHASOR_HD bool make_values(int thread, int threads, const Again& again) const {
-    bool rests = false;
+  /// What is of the token, by one thread: the others would wait as long for it.
+  PHASOR_HD void make_token(int thread, int threads) const {
+    if (thread != threads - 1) return;
+    const job::PrepareJob& job = work.job();
+    shared.place = job::place_of(job.places, place.batch, place.token, job.turn.tokens);
+    shared.query = job::query_factor(job, place.batch, place.token);
+  }
+  /// Whether a pair rests, and whether a value is in doubt.
+  enum : unsigned { kRests = 1, kDoubts = 2 };
+  PHASOR_HD unsigned make_values(int thread, int threads) const {
+    unsigned seen = 0;
     const SineSource& sines = work.shape().sines;
-    for (int pair = thread; pair < work.job().turn.pairs; pair += threads) {
+    for (int pair = thread; pair < work.shape().pairs; pair += threads) {
       const unsigned axis = sines.many_axes ? work.axis_of_pair[pair] : 0U;
       CosSin<float> value;
-      if (sine_of(sines, {work.steps[pair], position_bits(sines, axis, place.batch, place.token)}, value)) {
-        value = again(work.rows, RowPlace{place.batch, place.token, 0, 0}, pair);
-      }
-      shared[pair] = value;
-      rests = rests || math::is_identity(value.cos, value.sin);
+      const bool doubt = sine_of(sines, {work.steps[pair], position_bits(sines, axis, place.batch, place.token)}, value);
+      shared.values[pair] = value;
+      seen |= (doubt ? kDoubts : 0U) | (math::is_identity(value.cos, value.sin) ? kRests : 0U);
     }
-    return rests;
+    return seen;
   }
-  PHASOR_HD void add_squares(int thread, Head& head) const {
-    const SquadSpot spot = spot_of<dtype>(work.shape(), place, thread);
-    if (spot.operand >= 0) head.add_squares();
-  }
-
-  PHASOR_HD void change(int thread, Head& head, bool rests) const {
-    const SquadSpot spot = spot_of<dtype>(work.shape(), place, thread);
-    if (spot.operand < 0) return;
-    const job::PrepareJob& job = work.job();
-    const job::PrepareOperand& operand = job.operands[spot.operand];
-    if (operand.copies) return;
+  /// A head that nothing happens to goes at once: vectors that were kept longer would be spilled.
+  PHASOR_HD void change(Head& head, bool rests) const {
+    if (head.spot.operand < 0) return;
+    const SquadOperand& of = operand(head);
+    if (of.copies) {
+      if (token_of(of).block >= 0) copy_head(head, sink_of(head));
+      return;
+    }
     head.widen();
-    if (operand.norm.kind != HeadNorm::Kind::none) {
-      head.norm(operand.norm, spot, work.shape().weight_vectors[spot.operand], rounds_step(job, operand, operand.turns || operand.scales));
+    if constexpr (norms) {
+      if (of.norm != HeadNorm::Kind::none) head.norm(of);
     }
-    if (operand.turns) {
-      head.template turn_by<pairing>(shared, operand, static_cast<int>(job.turn.pairs), spot.lane, rests,
-                                     rounds_step(job, operand, operand.scales));
+    if (of.turns) {
+      asked_once(rests, [&](auto rest) {
+        head.template turn_by<pairing, decltype(rest)::value>(shared.values, head.spot.lane, of.first_rotated, work.shape().pairs);
+      });
+      if (of.rounds_turn) head.round_all();
     }
-    if (operand.scales) head.multiply(job::query_factor(job, place.batch, place.token), rounds_step(job, operand, false));
+    if (of.queries) head.multiply(shared.query);
+    if (of.rounds_query) head.round_all();
     if (work.shape().makes_scales) head.find_largest();
   }
 
-  PHASOR_HD void store(int thread, Head& head) const {
-    const SquadSpot spot = spot_of<dtype>(work.shape(), place, thread);
-    if (spot.operand < 0) return;
-    const job::PrepareJob& job = work.job();
-    const job::PrepareOperand& operand = job.operands[spot.operand];
-    const job::TokenPlace token =
-        operand.placed ? job::place_of(job.places, place.batch, place.token, job.turn.tokens) : job::TokenPlace{place.batch, place.token};
-    if (token.block < 0) return;
-    const job::PrepareSink& sink = operand.sinks[0];
-    const SinkPlace to = {sink, sink.data + token.block * sink.strides[0] + token.token * sink.strides[1] + spot.head * sink.strides[2],
-                          work.shape().sink_shift[spot.operand], work.shape().by_vectors[spot.operand]};
-    operand.copies ? copy_head(head, to, spot.lane) : store_head(head, to, token, spot);
+  PHASOR_HD void store(Head& head) const {
+    if (head.spot.operand < 0) return;
+    const SquadOperand& of = operand(head);
+    const job::TokenPlace token = token_of(of);
+    if (of.copies || token.block < 0) return;
+    if (of.scales != CacheScales::Kind::none) {
+      scale_values(head, of, scale_of(work.job().operands[head.spot.operand].sinks[0], token, head.spot, head.most));
+    }
+    store_head(head, sink_of(head));
+  }
+
+ private:
+  PHASOR_HD job::TokenPlace token_of(const SquadOperand& of) const {
+    return of.placed ? shared.place : job::TokenPlace{place.batch, place.token};
+  }
+  PHASOR_HD SinkPlace sink_of(const Head& head) const {
+    const SquadOperand& of = operand(head);
+    const job::TokenPlace token = token_of(of);
+    return {of, of.out + token.block * of.out_block + token.token * of.out_token + int64_t{head.spot.head} * of.out_head};
   }
 };
 
-/// Block: `any(body)` runs body(thread) for every thread, waits, and says whether one returned true; `each(body)` runs without waiting;
-/// `fold<count, squad>(held, numbers, op)` makes of every one of `count` numbers, numbers(state)[i], that of all threads of a squad;
-/// PerThread<S> is a thread's own S; `again` is phase_value out of line.
-template <DType dtype, Pairing pairing, int vectors, class Block>
-PHASOR_HD inline void prepare_heads(const SquadWorkAt& work, const SquadPlace& place, CosSin<float>* shared, Block& block) {
-  using Maker = SquadMaker<dtype, pairing, vectors>;
+/// The row by the definition.
+template <class Block>
+PHASOR_HD inline void make_row_again(const SquadWorkAt& work, const SquadPlace& place, SquadShared& shared, Block& block) {
+  block.each([&](int thread) {
+    for (int pair = thread; pair < work.shape().pairs; pair += block.threads()) {
+      const auto positions = positions_of<int64_t>(work.rows->positions, place.batch, place.token);
+      shared.values[pair] = phase_value<float>(work.rows, positions, pair, {});
+    }
+  });
+}
+
+/// Block: `each(body)` runs body(thread) for every thread; `either(body)` does, waits for all, and gives the bits that one of them
+/// returned; `wait()`; `fold<count, squad>(held, numbers, op)` makes of each of `count` numbers, numbers(state)[i], that of all threads of
+/// a squad; PerThread<S> is a thread's own S; `again` is make_row_again out of line.
+template <DType dtype, Pairing pairing, int vectors, bool norms, class Block>
+PHASOR_HD inline void prepare_heads(const SquadWorkAt& work, const SquadPlace& place, SquadShared& shared, Block& block) {
+  using Maker = SquadMaker<dtype, pairing, vectors, norms>;
   using Head = typename Maker::Head;
   const Maker maker = {work, place, shared};
   typename Block::template PerThread<Head> held;
-  const bool rests = block.any([&](int thread) {
+  const unsigned seen = block.either([&](int thread) {
     maker.begin(thread, held.of(thread));
-    return maker.make_values(thread, block.threads(),
-                             [](const Rows& rows, const RowPlace& at, int pair) { return Block::again(rows, at, pair); });
+    maker.make_token(thread, block.threads());
+    return maker.make_values(thread, block.threads());
   });
+  // Vectors are read once more then: kept over a call they would be spilled, and a spill waits for its load, in every call.
+  if ((seen & Maker::kDoubts) != 0) {
+    block.again(work, place, shared);
+    block.wait();
+    block.each([&](int thread) { maker.begin(thread, held.of(thread)); });
+  }
   constexpr int kThreads = Squad<dtype>::kThreads;
-  if (work.shape().norms) {
-    block.each([&](int thread) { maker.add_squares(thread, held.of(thread)); });
+  if constexpr (norms) {
+    block.each([&](int thread) { held.of(thread).add_squares(); });
     block.template fold<Head::kWidth, kThreads>(held, [](Head& head) { return head.sums; }, [](float a, float b) { return a + b; });
   }
-  block.each([&](int thread) { maker.change(thread, held.of(thread), rests); });
+  block.each([&](int thread) { maker.change(held.of(thread), seen != 0); });
   if (work.shape().makes_scales) {
     block.template fold<1, kThreads>(held, [](Head& head) { return &head.most; }, [](float a, float b) { return a > b ? a : b; });
   }
-  block.each([&](int thread) { maker.store(thread, held.of(thread)); });
+  block.each([&](int thread) { maker.store(held.of(thread)); });
 }
 
 }  // namespace phasor::cuda

@@ -9,16 +9,50 @@
 
 namespace phasor::cuda {
 
+/// What a thread reads of its operand: small, since a launch finds none of its parameter in a cache. Bytes, but where it says vectors.
+struct SquadOperand {
+  const std::byte* in = nullptr;
+  unsigned in_batch = 0;  // vectors
+  unsigned in_token = 0;  // vectors
+  int in_head = 0;
+  bool turns = false;
+  bool copies = false;   // nothing happens to it
+  bool queries = false;  // times the token's factor
+  bool placed = false;   // goes to the token's place in the caches
+  const std::byte* weight = nullptr;
+  int weight_head = 0;
+  bool wide_weight = false;  // f32, of a tensor of 16 bits
+  HeadNorm::Kind norm = HeadNorm::Kind::none;
+  bool one_plus = false;
+  bool casts_before_weight = false;
+  bool rounds_norm = false;  // the steps' results, to the dtype
+  bool rounds_turn = false;
+  bool rounds_query = false;
+  float epsilon = 0;
+  int first_rotated = 0;  // channel
+  CacheScales::Kind scales = CacheScales::Kind::none;
+  Storage storage = Storage::f32;
+  bool multiplies = false;
+  bool by_vectors = false;  // a thread's neighbouring channels are neighbours in the cache too
+  float scale = 1;
+  int out_shift = 0;  // channels of an outer step, as a power of two
+  int out_inner = 0;
+  int out_outer = 0;
+  int out_head = 0;
+  int64_t out_token = 0;
+  int64_t out_block = 0;
+  std::byte* out = nullptr;
+};
+
 /// What a launch has decided: a block has some heads of one token, counted through q, k and v.
 struct SquadShape {
-  int ends[job::kPrepareOperands] = {};         // heads up to the end of each operand
-  int group_heads = 0;                          // of a block
-  int sink_shift[job::kPrepareOperands] = {};   // channels of an outer step of the cache, as a power of two
-  bool by_vectors[job::kPrepareOperands] = {};  // a thread's neighbouring channels are neighbours in the cache too
-  bool weight_vectors[job::kPrepareOperands] = {};
+  int ends[job::kPrepareOperands] = {};  // heads up to the end of each operand
+  int group_heads = 0;                   // of a block
   bool norms = false;
   bool makes_scales = false;
+  int pairs = 0;
   SineSource sines;
+  SquadOperand operands[job::kPrepareOperands];
 };
 struct SquadWork {
   SquadShape shape;
@@ -33,6 +67,14 @@ struct SquadWorkAt {
 
   PHASOR_HD const job::PrepareJob& job() const { return work->job; }
   PHASOR_HD const SquadShape& shape() const { return work->shape; }
+};
+
+constexpr int kMostSquadPairs = 128;
+/// What the threads of a block tell each other.
+struct alignas(16) SquadShared {
+  CosSin<float> values[kMostSquadPairs];
+  job::TokenPlace place;
+  float query;
 };
 
 struct SquadPlace {
@@ -57,11 +99,12 @@ struct Squad {
 
 template <DType dtype>
 PHASOR_HD inline SquadSpot spot_of(const SquadShape& shape, const SquadPlace& place, int thread) {
-  const int in_block = thread / Squad<dtype>::kThreads;
+  const int in_block = static_cast<int>(static_cast<unsigned>(thread) / Squad<dtype>::kThreads);
   const int head = place.first_head + in_block;
   if (in_block >= shape.group_heads || head >= shape.ends[2]) return {-1, 0, 0};
   const int operand = (head >= shape.ends[0] ? 1 : 0) + (head >= shape.ends[1] ? 1 : 0);
-  return {operand, operand == 0 ? head : head - shape.ends[operand - 1], thread % Squad<dtype>::kThreads};
+  return {operand, operand == 0 ? head : head - shape.ends[operand - 1],
+          static_cast<int>(static_cast<unsigned>(thread) % Squad<dtype>::kThreads)};
 }
 
 }  // namespace phasor::cuda

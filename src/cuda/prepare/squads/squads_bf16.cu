@@ -4,6 +4,6 @@
 
 namespace phasor::cuda {
 
-const void* squad_kernel_bf16(Pairing pairing, std::int64_t head_dim) { return squad_kernel<DType::bf16>(pairing, head_dim); }
+const void* squad_kernel_bf16(const SquadWork& work) { return squad_kernel<DType::bf16>(work); }
 
 }  // namespace phasor::cuda

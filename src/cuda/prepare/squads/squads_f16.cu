@@ -4,6 +4,6 @@
 
 namespace phasor::cuda {
 
-const void* squad_kernel_f16(Pairing pairing, std::int64_t head_dim) { return squad_kernel<DType::f16>(pairing, head_dim); }
+const void* squad_kernel_f16(const SquadWork& work) { return squad_kernel<DType::f16>(work); }
 
 }  // namespace phasor::cuda

@@ -4,6 +4,6 @@
 
 namespace phasor::cuda {
 
-const void* squad_kernel_f32(Pairing pairing, std::int64_t head_dim) { return squad_kernel<DType::f32>(pairing, head_dim); }
+const void* squad_kernel_f32(const SquadWork& work) { return squad_kernel<DType::f32>(work); }
 
 }  // namespace phasor::cuda

@@ -6,15 +6,14 @@
 
 namespace phasor::cuda {
 
-/// A head's place in a sink.
+/// A head's place in a cache.
 struct SinkPlace {
-  const job::PrepareSink& sink;
+  const SquadOperand& operand;
   std::byte* to;
-  int shift;  // channels of an outer step, as a power of two
-  bool by_vectors;
 
   PHASOR_HD std::byte* at(int channel) const {
-    return to + (channel >> shift) * sink.strides[3] + (channel & ((1 << shift) - 1)) * sink.strides[4];
+    const int shift = operand.out_shift;
+    return to + int64_t{channel >> shift} * operand.out_outer + (channel & ((1 << shift) - 1)) * operand.out_inner;
   }
 };
 
@@ -32,14 +31,14 @@ PHASOR_HD inline void put(const std::uint32_t* words, const SinkPlace& place, in
 }
 template <DType dtype>
 PHASOR_HD inline void put_words(const Words& words, const SinkPlace& place, int channel) {
-  if (place.by_vectors) return store_words<false>(place.at(channel), words);
+  if (place.operand.by_vectors) return store_words<false>(place.at(channel), words);
   put<static_cast<int>(bytes_of(dtype)), Squad<dtype>::kWidth>(words.at, place, channel);
 }
 
 /// Nothing has happened to it.
-template <DType dtype, int vectors>
-PHASOR_HD inline void copy_head(const SquadHead<dtype, vectors>& head, const SinkPlace& place, int lane) {
-  unrolled<vectors>([&](auto v) { put_words<dtype>(head.words[v], place, head.channel(v, lane)); });
+template <DType dtype, int vectors, bool norms>
+PHASOR_HD inline void copy_head(const SquadHead<dtype, vectors, norms>& head, const SinkPlace& place) {
+  unrolled<vectors>([&](auto v) { put_words<dtype>(head.words[v], place, head.channel(v, head.spot.lane)); });
 }
 
 /// Two numbers of 8 bits, the first in the low byte.
@@ -62,7 +61,7 @@ template <Storage storage, int width>
 PHASOR_HD inline void put_codes(const float* x, const SinkPlace& place, int channel) {
   std::uint32_t codes[width / 4] = {};
   unrolled<width / 2>([&](auto i) { codes[i / 2] |= two_codes<storage>(x[2 * i], x[2 * i + 1]) << (i % 2 * 16); });
-  if (!place.by_vectors) return put<1, width>(codes, place, channel);
+  if (!place.operand.by_vectors) return put<1, width>(codes, place, channel);
   auto* const to = reinterpret_cast<std::uint32_t*>(place.at(channel));
   unrolled<width / 4>([&](auto i) { to[i] = codes[i]; });
 }
@@ -78,12 +77,32 @@ PHASOR_HD inline void put_values(const float* x, const SinkPlace& place, int cha
   put_words<dtype>(words, place, channel);
 }
 
+/// x / scale, correctly rounded, for what is stored in 8 bits (beyond their range it may be anything that is, too): two corrections by the
+/// remainder, which a fused product gives exactly. `reciprocal` is that of the scale, which is not near the ends of float32.
+PHASOR_HD inline float quotient(float x, float scale, float reciprocal) {
+  const float first = x * reciprocal;
+  const float second = fmaf(fmaf(-first, scale, x), reciprocal, first);
+  const float third = fmaf(fmaf(-second, scale, x), reciprocal, second);
+  // Where the first overflows the others are NaN, and where it is 0 its sign is lost.
+  return fabsf(first) < 0x1p60F && fabsf(first) > 0x1p-60F ? third : first;
+}
+template <DType dtype, int vectors, bool norms>
+PHASOR_HD inline void scale_values(SquadHead<dtype, vectors, norms>& head, const SquadOperand& operand, float scale) {
+  constexpr int kCount = vectors * Squad<dtype>::kWidth;
+  if (operand.multiplies) {
+    unrolled<kCount>([&](auto i) { head.x[i] = head.x[i] * scale; });
+  } else if (operand.storage >= Storage::f8_e4m3 && scale > 0x1p-40F && scale < 0x1p40F) {
+    const float reciprocal = 1.0F / scale;
+    unrolled<kCount>([&](auto i) { head.x[i] = quotient(head.x[i], scale, reciprocal); });
+  } else {
+    unrolled<kCount>([&](auto i) { head.x[i] = head.x[i] / scale; });
+  }
+}
+
 /// The scale that a head's values have, which is written where it was made of them.
-template <DType dtype, int vectors>
-PHASOR_HD inline float scale_of(const SquadHead<dtype, vectors>& head, const job::PrepareSink& sink, const job::TokenPlace& place,
-                                const SquadSpot& spot) {
+PHASOR_HD inline float scale_of(const job::PrepareSink& sink, const job::TokenPlace& place, const SquadSpot& spot, float most) {
   if (sink.scales == CacheScales::Kind::made) {
-    const job::MadeScale made = job::made_scale_of(sink, head.most);
+    const job::MadeScale made = job::made_scale_of(sink, most);
     std::byte* const to =
         sink.scale_data + place.block * sink.scale_strides[0] + place.token * sink.scale_strides[1] + spot.head * sink.scale_strides[2];
     if (spot.lane == 0) job::write_scale(sink, made, to);
@@ -93,26 +112,21 @@ PHASOR_HD inline float scale_of(const SquadHead<dtype, vectors>& head, const job
   return *reinterpret_cast<const float*>(sink.scale_data + spot.head * sink.scale_strides[2]);
 }
 
-template <DType dtype, int vectors>
-PHASOR_HD inline void store_head(SquadHead<dtype, vectors>& head, const SinkPlace& place, const job::TokenPlace& token,
-                                 const SquadSpot& spot) {
-  using Head = SquadHead<dtype, vectors>;
-  const job::PrepareSink& sink = place.sink;
-  if (sink.scales != CacheScales::Kind::none) {
-    const float scale = scale_of(head, sink, token, spot);
-    unrolled<vectors * Head::kWidth>([&](auto i) { head.x[i] = math::scaled(head.x[i], scale, sink.multiplies); });
-  }
+template <DType dtype, int vectors, bool norms>
+PHASOR_HD inline void store_head(const SquadHead<dtype, vectors, norms>& head, const SinkPlace& place) {
+  using Head = SquadHead<dtype, vectors, norms>;
   const auto each_vector = [&](const auto& put_vector) {
-    unrolled<vectors>([&](auto v) { put_vector(head.x + v * Head::kWidth, Head::channel(v, spot.lane)); });
+    unrolled<vectors>([&](auto v) { put_vector(head.x + v * Head::kWidth, Head::channel(v, head.spot.lane)); });
   };
-  if (sink.storage == Storage::f8_e4m3) {
-    each_vector([&](const float* x, int channel) { put_codes<Storage::f8_e4m3, Head::kWidth>(x, place, channel); });
-  } else if (sink.storage == Storage::f8_e5m2) {
-    each_vector([&](const float* x, int channel) { put_codes<Storage::f8_e5m2, Head::kWidth>(x, place, channel); });
-  } else if (sink.storage == Storage::i8) {
-    each_vector([&](const float* x, int channel) { put_codes<Storage::i8, Head::kWidth>(x, place, channel); });
-  } else {
-    each_vector([&](const float* x, int channel) { put_values<dtype>(x, place, channel); });
+  switch (place.operand.storage) {
+    case Storage::f8_e4m3:
+      return each_vector([&](const float* x, int channel) { put_codes<Storage::f8_e4m3, Head::kWidth>(x, place, channel); });
+    case Storage::f8_e5m2:
+      return each_vector([&](const float* x, int channel) { put_codes<Storage::f8_e5m2, Head::kWidth>(x, place, channel); });
+    case Storage::i8:
+      return each_vector([&](const float* x, int channel) { put_codes<Storage::i8, Head::kWidth>(x, place, channel); });
+    default:
+      return each_vector([&](const float* x, int channel) { put_values<dtype>(x, place, channel); });
   }
 }
 

@@ -9,8 +9,6 @@ namespace {
 
 constexpr std::int64_t kMostOfGrid = 65535;  // of y and z
 constexpr std::int64_t kMostTokens = (std::int64_t{1} << 31) - 1;
-constexpr std::int64_t kFewSquadTokens = 512;  // up to so many, blocks are small: more of them work at the same time
-constexpr int kFewSquadThreads = 64;
 
 int squad_threads(DType dtype) { return static_cast<int>(math::kNormPartials * bytes_of(dtype) / kVectorBytes); }
 int heads_of(const job::PrepareJob& job) {
@@ -48,15 +46,31 @@ bool is_written_by_vectors(const job::PrepareSink& sink, DType dtype) {
   return size == 1 || size == bytes_of(dtype);
 }
 
+/// Strides that SquadOperand's 32 bits hold, none of them backwards.
+bool is_near(const job::PrepareJob& job, const job::PrepareOperand& operand) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  const auto fits = [&](std::int64_t stride, std::int64_t extent, std::int64_t most) {
+    return extent <= 1 || (stride >= 0 && stride < most / extent);
+  };
+  const job::PrepareSink& sink = operand.sinks[0];
+  return fits(operand.in_strides[0], job.turn.batch > 1 ? 2 : 1, 16 * kMost) &&
+         fits(operand.in_strides[1], job.turn.tokens > 1 ? 2 : 1, 16 * kMost) && fits(operand.in_strides[2], operand.heads, kMost) &&
+         fits(operand.norm.weight_head_stride, operand.heads, kMost) && fits(sink.strides[2], operand.heads, kMost) &&
+         fits(sink.strides[3], sink.count / sink.inner, kMost) && fits(sink.strides[4], sink.inner, kMost);
+}
+
 bool has_common_sink(const job::PrepareOperand& operand, DType dtype) {
   const job::PrepareSink& sink = operand.sinks[0];
   if (operand.sink_count != 1 || sink.first != 0 || sink.count != operand.head_dim || sink_shift(sink) < 0) return false;
   if (bytes_of(sink.storage) != 1 && sink.storage != job::storage_of(dtype)) return false;
   return sink.scales != CacheScales::Kind::made || sink.group >= sink.count;
 }
-bool has_common_norm(const job::PrepareOperand& operand) {
+bool has_common_norm(const job::PrepareOperand& operand, DType dtype) {
   const job::PrepareNorm& norm = operand.norm;
-  return norm.kind == HeadNorm::Kind::none || (!norm.over_all_heads && norm.width == operand.head_dim);
+  if (norm.kind == HeadNorm::Kind::none) return true;
+  const bool readable = norm.weight == nullptr || ((norm.weight_dtype == dtype || norm.weight_dtype == DType::f32) &&
+                                                   is_aligned(norm.weight, kVectorBytes) && norm.weight_head_stride % kVectorBytes == 0);
+  return readable && !norm.over_all_heads && norm.width == operand.head_dim;
 }
 bool has_common_rotation(const job::PrepareJob& job, const job::PrepareOperand& operand) {
   if (!operand.turns) return true;
@@ -72,8 +86,47 @@ bool has_common_turn(const job::PrepareJob& job) {
          turn.rows.step_head_stride == 0 && has_team_sines(turn.rows, turn.pairs);
 }
 bool is_common(const job::PrepareJob& job, const job::PrepareOperand& operand) {
-  return operand.head_dim == job.operands[0].head_dim && is_read_by_vectors(job, operand) && has_common_sink(operand, job.turn.dtype) &&
-         has_common_norm(operand) && has_common_rotation(job, operand);
+  return operand.head_dim == job.operands[0].head_dim && is_read_by_vectors(job, operand) && is_near(job, operand) &&
+         has_common_sink(operand, job.turn.dtype) && has_common_norm(operand, job.turn.dtype) && has_common_rotation(job, operand);
+}
+
+SquadOperand squad_operand(const job::PrepareJob& job, const job::PrepareOperand& from) {
+  SquadOperand to;
+  const auto in_vectors = [](std::int64_t bytes) { return static_cast<unsigned>(bytes / kVectorBytes); };
+  to.in = from.in;
+  to.in_batch = job.turn.batch > 1 ? in_vectors(from.in_strides[0]) : 0;
+  to.in_token = job.turn.tokens > 1 ? in_vectors(from.in_strides[1]) : 0;
+  to.in_head = from.heads > 1 ? static_cast<int>(from.in_strides[2]) : 0;
+  to.turns = from.turns;
+  to.copies = from.copies;
+  to.queries = from.scales;
+  to.placed = from.placed;
+  to.first_rotated = static_cast<int>(from.rotary_offset);
+  const bool norms = from.norm.kind != HeadNorm::Kind::none;
+  to.norm = from.norm.kind;
+  to.weight = norms ? from.norm.weight : nullptr;
+  to.weight_head = from.heads > 1 ? static_cast<int>(from.norm.weight_head_stride) : 0;
+  to.wide_weight = from.norm.weight_dtype != job.turn.dtype;
+  to.one_plus = from.norm.one_plus;
+  to.casts_before_weight = from.norm.casts_before_weight;
+  to.epsilon = from.norm.epsilon;
+  to.rounds_norm = rounds_step(job, from, from.turns || from.scales);
+  to.rounds_turn = rounds_step(job, from, from.scales);
+  to.rounds_query = from.scales && rounds_step(job, from, false);
+  const job::PrepareSink& sink = from.sinks[0];
+  to.scales = sink.scales;
+  to.storage = sink.storage;
+  to.multiplies = sink.multiplies;
+  to.by_vectors = is_written_by_vectors(sink, job.turn.dtype);
+  to.scale = sink.scale;
+  to.out = sink.data;
+  to.out_shift = sink_shift(sink);
+  to.out_block = sink.strides[0];
+  to.out_token = sink.strides[1];
+  to.out_head = from.heads > 1 ? static_cast<int>(sink.strides[2]) : 0;
+  to.out_outer = sink.inner < sink.count ? static_cast<int>(sink.strides[3]) : 0;
+  to.out_inner = sink.inner > 1 ? static_cast<int>(sink.strides[4]) : 0;
+  return to;
 }
 
 }  // namespace
@@ -99,14 +152,12 @@ SquadWork squad_work(const job::PrepareJob& job) {
     if (o < job.operand_count) heads += static_cast<int>(operand.heads);
     shape.ends[o] = heads;
     if (o >= job.operand_count) continue;
-    shape.sink_shift[o] = sink_shift(operand.sinks[0]);
-    shape.by_vectors[o] = is_written_by_vectors(operand.sinks[0], job.turn.dtype);
     shape.norms |= operand.norm.kind != HeadNorm::Kind::none;
     shape.makes_scales |= operand.sinks[0].scales == CacheScales::Kind::made;
-    shape.weight_vectors[o] =
-        operand.norm.weight_dtype == job.turn.dtype && is_aligned(operand.norm.weight, 8) && operand.norm.weight_head_stride % 8 == 0;
+    shape.operands[o] = squad_operand(job, operand);
   }
   shape.sines = sines_of(job.turn.rows);
+  shape.pairs = static_cast<int>(job.turn.pairs);
   const int threads = job.turn.batch * job.turn.tokens <= kFewSquadTokens ? kFewSquadThreads : kMostSquadThreads;
   const int most = threads / squad_threads(job.turn.dtype);
   const int groups = (heads + most - 1) / most;
