@@ -86,4 +86,32 @@ struct PrepareOutputs {
 Status prepare_attention(const PrepareInputs& inputs, const PrepareRotation& rotation, const PrepareOutputs& outputs,
                          const PrepareSpec& spec = {}, const Execution& execution = {});
 
+// ---- Gradients ----
+
+/// Of q, k or v: the gradient by what prepare_attention made of it, and where the gradients by it and by its norm's weight go.
+struct PrepareGradient {
+  ConstTensorView by_output{};  // shape and dtype of the input, any strides
+  TensorView by_input{};        // the same, written: may be the memory of by_output or of the input itself, each element in its place
+  TensorView by_weight{};       // f32, shape of the weight, written; null data: not wanted
+};
+struct PrepareGradients {
+  PrepareGradient q{};
+  PrepareGradient k{};
+  PrepareGradient v{};
+  TensorView workspace{};  // (1, 1, 1, at least what prepare_attention_backward_workspace says), f64; not needed where that is 0
+};
+
+/// Numbers of float64 that prepare_attention_backward works in: none but for gradients by weights and norms over all heads.
+Result<std::int64_t> prepare_attention_backward_workspace(const PrepareInputs& inputs, const PrepareGradients& gradients,
+                                                          const PrepareSpec& spec = {});
+
+/// Gradients of prepare_attention for training, from its inputs alone, on CPU or CUDA, with the same bits for any number of threads.
+/// Inputs, rotation and spec as there, outputs in the tensors' dtype; query_factors get no gradient. Roundings pass gradients on as they
+/// are; each step's gradient is rounded to the tensor's dtype unless `between` keeps float32. Without a norm this is Rotary::apply,
+/// transposed, and the input's memory is not read: by_output may be given in its place. A gradient by a weight is a sum in float64, in one
+/// order, rounded once. Nothing is written when it fails; what is written must not share memory but as PrepareGradient says. Does not
+/// allocate for one spec.
+Status prepare_attention_backward(const PrepareInputs& inputs, const PrepareRotation& rotation, const PrepareGradients& gradients,
+                                  const PrepareSpec& spec = {}, const Execution& execution = {});
+
 }  // namespace phasor
