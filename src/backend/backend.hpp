@@ -9,6 +9,7 @@
 #include "job/learned.hpp"
 #include "job/phase_gradient.hpp"
 #include "job/positions/build.hpp"
+#include "job/prepare/backward.hpp"
 #include "job/prepare/job.hpp"
 #include "job/rerotate.hpp"
 #include "job/rotary.hpp"
@@ -46,6 +47,7 @@ struct Backend {
   Run<job::DiagonalGradientJob> bias_gradient = nullptr;
   Run<job::BlockJob> bias_fill = nullptr;
   Run<job::PrepareJob> prepare = nullptr;
+  Run<job::PrepareBackwardJob> prepare_backward = nullptr;
   Run<job::BuildJob> build_positions = nullptr;
   Result<std::int64_t> (*attention_workspace)(const job::AttentionJob& job) = nullptr;
   RunIn<job::AttentionJob> attention = nullptr;

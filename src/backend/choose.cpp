@@ -29,6 +29,7 @@ constexpr Backend kCpu = {
     .bias_gradient = cpu::run_bias_gradient,
     .bias_fill = cpu::run_bias_fill,
     .prepare = cpu::run_prepare,
+    .prepare_backward = cpu::run_prepare_backward,
     .build_positions = cpu::run_build_positions,
     .attention_workspace = cpu::attention_workspace,
     .attention = cpu::run_attention,
@@ -55,6 +56,7 @@ constexpr Backend kCuda = {
     .bias_gradient = cuda::run_bias_gradient,
     .bias_fill = cuda::run_bias_fill,
     .prepare = cuda::run_prepare,
+    .prepare_backward = cuda::run_prepare_backward,
     .build_positions = cuda::run_build_positions,
 };
 

@@ -10,6 +10,7 @@
 #include "job/learned.hpp"
 #include "job/phase_gradient.hpp"
 #include "job/positions/build.hpp"
+#include "job/prepare/backward.hpp"
 #include "job/prepare/job.hpp"
 #include "job/rerotate.hpp"
 #include "job/rotary.hpp"
@@ -100,6 +101,11 @@ void each_host_table(job::PrepareJob& job, const Table& table) {
   each_host_table(job.turn.rows, table);
   for (std::int64_t i = 0; i < job.row_count; ++i) each_host_table(job.rows[i], table);
   give_table(table, job.rows, job.row_count);
+}
+
+template <class Table>
+void each_host_table(job::PrepareBackwardJob& job, const Table& table) {
+  each_host_table(job.step, table);
 }
 
 template <class Table>

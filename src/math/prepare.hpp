@@ -16,7 +16,8 @@ namespace phasor::math {
 constexpr int kNormPartials = 32;
 
 /// The last step of it: `width` partial sums to one.
-PHASOR_HD inline float fold_partials(float* sums, int width = kNormPartials) {
+template <class T>
+PHASOR_HD inline T fold_partials(T* sums, int width = kNormPartials) {
   for (int half = width / 2; half > 0; half /= 2) {
     for (int j = 0; j < half; ++j) sums[j] += sums[j + half];
   }
@@ -28,6 +29,13 @@ PHASOR_HD inline float rms_factor(float sum, i64 count, float epsilon) {
   return 1.0F / std::sqrt(sum / static_cast<float>(count) + epsilon);
 }
 PHASOR_HD inline float l2_factor(float sum, float epsilon) { return 1.0F / std::sqrt(sum + epsilon); }
+
+/// What the gradient of a norm loses along the normed values, from the sum of their products with the gradients by them.
+PHASOR_HD inline float rms_along(float sum, i64 count) { return sum / static_cast<float>(count); }
+/// Gradient by x of x * factor, whose factor is a norm's: `gradient` is by the normed value x * factor.
+PHASOR_HD inline float norm_gradient(float gradient, float normed, float along, float factor) {
+  return (gradient - normed * along) * factor;
+}
 
 /// The scale that makes `largest` the largest magnitude of a format, but not below `least`.
 PHASOR_HD inline float made_scale(float largest, float format_largest, float least) {

@@ -26,6 +26,7 @@ Status run_bias_diagonal(job::DiagonalJob& /*job*/, const Execution& /*execution
 Status run_bias_gradient(job::DiagonalGradientJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
 Status run_bias_fill(job::BlockJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
 Status run_prepare(job::PrepareJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
+Status run_prepare_backward(job::PrepareBackwardJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
 Status run_build_positions(job::BuildJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
 
 }  // namespace phasor::cuda

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "job/prepare/backward.hpp"
 #include "job/prepare/job.hpp"
 #include "ops/run.hpp"
 #include "spec/without_exceptions.hpp"
@@ -35,6 +36,24 @@ Status prepare_attention(const PrepareInputs& inputs, const PrepareRotation& rot
   return spec::without_exceptions([&] {
     std::vector<job::RowSource> rows(rotation.rotaries.size());
     return ops::run(job::make_prepare_job(call, rows), &backend::Backend::prepare, execution);
+  });
+}
+
+Result<std::int64_t> prepare_attention_backward_workspace(const PrepareInputs& inputs, const PrepareGradients& gradients,
+                                                          const PrepareSpec& spec) {
+  return job::backward_workspace(inputs, gradients, spec);
+}
+
+Status prepare_attention_backward(const PrepareInputs& inputs, const PrepareRotation& rotation, const PrepareGradients& gradients,
+                                  const PrepareSpec& spec, const Execution& execution) {
+  const job::PrepareBackwardCall call = {inputs, rotation, gradients, spec};
+  if (rotation.rotaries.size() <= 1) {
+    job::RowSource one;
+    return ops::run(job::make_prepare_backward_job(call, {&one, 1}), &backend::Backend::prepare_backward, execution);
+  }
+  return spec::without_exceptions([&] {
+    std::vector<job::RowSource> rows(rotation.rotaries.size());
+    return ops::run(job::make_prepare_backward_job(call, rows), &backend::Backend::prepare_backward, execution);
   });
 }
 

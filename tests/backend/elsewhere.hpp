@@ -121,6 +121,7 @@ inline Backend relocating_backend() {
   b.bias_gradient = run_elsewhere<&Backend::bias_gradient, job::DiagonalGradientJob, Execution>;
   b.bias_fill = run_elsewhere<&Backend::bias_fill, job::BlockJob, Execution>;
   b.prepare = run_elsewhere<&Backend::prepare, job::PrepareJob, Execution>;
+  b.prepare_backward = run_elsewhere<&Backend::prepare_backward, job::PrepareBackwardJob, Execution>;
   b.build_positions = run_elsewhere<&Backend::build_positions, job::BuildJob, Execution>;
   b.attention = run_elsewhere<&Backend::attention, job::AttentionJob, Workspace, Execution>;
   b.attention_backward = run_elsewhere<&Backend::attention_backward, job::AttentionBackwardJob, Workspace, Execution>;

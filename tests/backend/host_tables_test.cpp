@@ -154,6 +154,24 @@ TEST(HostTables, of_heads_made_ready_may_lie_elsewhere) {
   EXPECT_EQ(tables_of("two specs", [&](Memory& m) { return call(m, 2); }), 10);
 }
 
+TEST(HostTables, of_gradients_of_heads_made_ready_may_lie_elsewhere) {
+  const std::vector<Rotary> rotaries = {*Rotary::make({.head_dim = 12}), *Rotary::make({.head_dim = 12, .base = 500000})};
+  const auto call = [&](Memory& m, std::size_t specs) {
+    PrepareInputs inputs;
+    inputs.k = m.tensor({1, 3, 2, 12});
+    const Slots of = m.slots({1, 0, 1});
+    PrepareRotation rotation = {{rotaries.data(), specs}, m.at(7, 3), {}};
+    if (specs > 1) rotation.spec_of = {of.data, PositionType::i64, of.size, of.device};
+    PrepareGradients gradients;
+    gradients.k = {m.tensor({1, 3, 2, 12}), m.tensor({1, 3, 2, 12}), {}};
+    PrepareSpec spec = {.order = PrepareSpec::Order::rotation_first};
+    spec.k_norm.kind = HeadNorm::Kind::rms;
+    return prepare_attention_backward(inputs, rotation, gradients, spec);
+  };
+  EXPECT_EQ(tables_of("one spec", [&](Memory& m) { return call(m, 1); }), 3);
+  EXPECT_EQ(tables_of("two specs", [&](Memory& m) { return call(m, 2); }), 10);
+}
+
 TEST(HostTables, of_additions_may_lie_elsewhere) {
   const Sinusoidal two = *Sinusoidal::make({.width = 16, .axis_widths = {8, 8}});
   EXPECT_EQ(tables_of("fill", [&](Memory& m) { return two.fill(m.tensor({1, kTokens, 1, 16}), m.at(5, 2, kTokens)); }), 4);

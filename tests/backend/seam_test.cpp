@@ -60,6 +60,7 @@ Backend recording_backend() {
   b.bias_gradient = PHASOR_RECORD(bias_gradient);
   b.bias_fill = PHASOR_RECORD(bias_fill);
   b.prepare = PHASOR_RECORD(prepare);
+  b.prepare_backward = PHASOR_RECORD(prepare_backward);
   b.build_positions = PHASOR_RECORD(build_positions);
   b.attention_workspace = PHASOR_RECORD_ASKED(attention_workspace, std::int64_t{0});
   b.attention = PHASOR_RECORD_IN(attention);
@@ -103,6 +104,22 @@ Status prepare(Memory& m) {
   return prepare_attention(inputs, rotation, outputs, spec);
 }
 
+Status prepare_backward(Memory& m) {
+  const Rotary rope = rotary();
+  const PrepareInputs inputs = {m.tensor(kTokens), m.tensor(kTokens), m.tensor(kTokens), m.tensor({1, 3, 1, 1})};
+  const PrepareRotation rotation = {{&rope, 1}, m.at(5, 3), {}};
+  PrepareGradients gradients;
+  for (PrepareGradient* const side : {&gradients.q, &gradients.k, &gradients.v}) {
+    side->by_output = m.tensor(kTokens);
+    side->by_input = m.tensor(kTokens);
+  }
+  gradients.q.by_weight = m.tensor({1, 1, 1, 16});
+  gradients.workspace = m.sums(25);
+  PrepareSpec spec;
+  spec.q_norm = {.kind = HeadNorm::Kind::rms, .over = HeadNorm::Over::all_heads, .weight = m.tensor({1, 1, 1, 16})};
+  return prepare_attention_backward(inputs, rotation, gradients, spec);
+}
+
 std::vector<Operation> rotations() {
   return {
       {"apply", {"rotate"}, [](Memory& m) { return rotary().apply(m.tensor(kTokens), m.at(5, 3)); }},
@@ -116,6 +133,7 @@ std::vector<Operation> rotations() {
        {"rerotate"},
        [](Memory& m) { return rerotate(m.tensor({2, 4, 1, 16}), m.slots({6, 1, 3}), {rotary(), m.at(5, 3)}, {rotary(), m.at(9, 3)}); }},
       {"prepare_attention", {"prepare"}, prepare},
+      {"prepare_attention_backward", {"prepare_backward"}, prepare_backward},
       {"phase_gradient",
        {"phase_gradient"},
        [](Memory& m) { return phase_gradient(m.tensor({1, 3, 1, 8}), m.tensor(kTokens), m.tensor(kTokens)); }},

@@ -5,8 +5,10 @@
 #include "cpu/common/lanes.inl"
 #include "math/float8.inl"
 #include "cpu/prepare/spans.inl"
+#include "cpu/prepare/backward_spans.inl"
 #else
 using HeadSpans = job::OneByOne;
+using BackwardSpans = job::BackwardOneByOne;
 #endif
 // clang-format on
 
@@ -43,4 +45,34 @@ inline void make_heads(const job::PrepareJob& job, const job::PreparedToken& tok
   job::TokenMaker<TeamOfOne>{job, memory.scratch(), team}.make(token, heads);
 }
 
-constexpr PrepareKernels kKernels = {.factor = factor_of_all, .make = make_heads};
+struct BackwardTeam : TeamOfOne {
+  using Spans = BackwardSpans;
+};
+
+/// A head and its gradient on the stack.
+struct BackwardMemory {
+  alignas(64) float x[job::kMaxPreparedChannels];
+  alignas(64) float gradient[job::kMaxPreparedChannels];
+  alignas(64) float y[job::kMaxPreparedChannels];
+  alignas(64) float weight[job::kMaxPreparedChannels];
+
+  job::BackwardScratch scratch(float* sums) { return {x, gradient, y, weight, sums}; }
+};
+
+inline void add_products_of_all(const job::PrepareBackwardJob& job, const job::BackwardToken& token, const job::BackwardHeads& heads,
+                                float factor, float* sums) {
+  BackwardMemory memory;
+  BackwardTeam team;
+  job::TokenBackward<BackwardTeam>{job, memory.scratch(sums), team}.add_products_of_all(token, heads, factor);
+}
+
+inline void make_gradients(const job::PrepareBackwardJob& job, const job::BackwardToken& token, const job::BackwardHeads& heads,
+                           const job::NormOfAll& of_all, double* weight_sums) {
+  BackwardMemory memory;
+  alignas(64) float sums[math::kNormPartials];
+  BackwardTeam team;
+  job::TokenBackward<BackwardTeam>{job, memory.scratch(sums), team}.make(token, heads, of_all, weight_sums);
+}
+
+constexpr PrepareKernels kKernels = {
+    .factor = factor_of_all, .make = make_heads, .add_products = add_products_of_all, .make_gradients = make_gradients};

@@ -8,27 +8,10 @@
 #include "cpu/common/targets.hpp"
 #include "cpu/common/task_grid.hpp"
 #include "cpu/prepare/kernels.hpp"
-#include "cpu/rotary/sources.hpp"
+#include "cpu/prepare/rows.hpp"
 
 namespace phasor::cpu {
 namespace {
-
-/// Rows of some tokens: as many as fit.
-constexpr std::int64_t kRowValues = 4096;
-constexpr std::int64_t kMostRows = 32;
-
-/// A source whose row 0 is that of token t of batch row b.
-job::RowSource source_from(const job::RowSource& source, std::int64_t b, std::int64_t t) {
-  job::RowSource from = source;
-  job::PositionSource& p = from.positions;
-  if (p.data == nullptr) {
-    p.offset = static_cast<std::int64_t>(static_cast<std::uint64_t>(p.offset) + static_cast<std::uint64_t>(t));
-  } else {
-    const std::int64_t size = p.type == PositionType::i32 ? 4 : 8;
-    p.data = static_cast<const std::byte*>(p.data) + (b * p.batch_stride + t * p.token_stride) * size;
-  }
-  return from;
-}
 
 /// Tasks as of a rotation of the same bytes.
 TaskGrid prepare_grid(const job::PrepareJob& job) {
@@ -50,53 +33,19 @@ bool only_turns(const job::PrepareJob& job, const job::PrepareOperand& operand) 
 
 class PrepareTask {
  public:
-  PrepareTask(const job::PrepareJob& job, const RotaryKernels& rows, const PrepareKernels& heads) : job_(job), rows_(rows), heads_(heads) {}
+  PrepareTask(const job::PrepareJob& job, const RotaryKernels& rotary, const PrepareKernels& heads)
+      : job_(job), rotary_(rotary), heads_(heads), rows_(job, rotary) {}
 
   /// Tokens [first, first + count) of a batch row.
   void make(std::int64_t batch, std::int64_t first, std::int64_t count) {
-    const std::int64_t pairs = job_.turn.pairs;
-    const std::int64_t most = pairs == 0 ? count : std::clamp(kRowValues / pairs, std::int64_t{1}, kMostRows);
+    const std::int64_t most = rows_.most(count);
     for (std::int64_t t = first; t < first + count;) {
       const std::int64_t n = std::min(most, first + count - t);
-      t += source_of(batch, t).step_head_stride != 0 ? make_by_head(batch, t) : make_together(batch, t, n);
+      t += rows_.source_of(batch, t).step_head_stride != 0 ? make_by_head(batch, t) : make_together(batch, t, n);
     }
   }
 
  private:
-  std::int64_t spec_at(std::int64_t b, std::int64_t t) const {
-    return job_.rows == nullptr ? 0 : job::integer_at(job_.spec_of, b * job_.spec_strides[0] + t * job_.spec_strides[1]);
-  }
-  const job::RowSource& source_of(std::int64_t b, std::int64_t t) const {
-    return job_.rows == nullptr ? job_.turn.rows : job_.rows[spec_at(b, t)];
-  }
-
-  void fill(const job::RowSource& source, std::int64_t count, float* cos, float* sin) const {
-    job::RowsJob rows;
-    rows.rows = source;
-    rows.cos = reinterpret_cast<std::byte*>(cos);
-    rows.sin = reinterpret_cast<std::byte*>(sin);
-    rows.batch = 1;
-    rows.tokens = count;
-    rows.pairs = job_.turn.pairs;
-    rows.cos_strides[1] = rows.sin_strides[1] = rows.pairs;
-    const TaskGrid all = {count, 1, 1, 1};
-    rows_.fill_rows({.job = rows, .grid = all}, 0);
-  }
-  /// The rows of tokens that one source turns.
-  void fill_both(const job::RowSource& source, std::int64_t count) {
-    if (job_.turn.pairs == 0) return;
-    fill(source, count, cos_, sin_);
-    if (source.step_lane_stride != 0) fill(source_of_second_lane(source), count, second_cos_, second_sin_);
-  }
-  job::PreparedRow row_at(const job::RowSource& source, std::int64_t r) const {
-    const std::int64_t at = r * job_.turn.pairs;
-    const bool differ = source.step_lane_stride != 0;
-    job::PreparedRow row = {{cos_ + at, (differ ? second_cos_ : cos_) + at}, {sin_ + at, (differ ? second_sin_ : sin_) + at}};
-    if (!differ && job_.turn.pairs > 0)
-      row.identities = std::find(sin_ + at, sin_ + at + job_.turn.pairs, 0.0F) != sin_ + at + job_.turn.pairs;
-    if (differ && source.swap_sines) std::swap(row.sin[0], row.sin[1]);
-    return row;
-  }
   job::PreparedToken token_at(std::int64_t batch, std::int64_t token, const job::PreparedRow& row) const {
     return {batch, token, job::place_of(job_.places, batch, token, job_.turn.tokens), row, 0};
   }
@@ -107,18 +56,17 @@ class PrepareTask {
 
   /// Up to `count` tokens with one spec; how many it were.
   std::int64_t make_together(std::int64_t batch, std::int64_t first, std::int64_t count) {
-    std::int64_t same = 1;
-    while (same < count && spec_at(batch, first + same) == spec_at(batch, first)) ++same;
-    const job::RowSource& source = source_of(batch, first);
+    const std::int64_t same = rows_.with_one_spec(batch, first, count);
+    const job::RowSource& source = rows_.source_of(batch, first);
     bool needs_rows = false;
     for (int o = 0; o < job_.operand_count; ++o) {
       const job::PrepareOperand& operand = job_.operands[o];
       if (only_turns(job_, operand)) turn(operand, batch, first, same);
       needs_rows |= operand.turns && !only_turns(job_, operand);
     }
-    if (needs_rows) fill_both(source_from(source, batch, first), same);
+    if (needs_rows) rows_.fill(source_from(source, batch, first), same);
     for (std::int64_t r = 0; r < same; ++r) {
-      const job::PreparedToken token = token_at(batch, first + r, row_at(source, r));
+      const job::PreparedToken token = token_at(batch, first + r, rows_.row_at(source, r));
       for (int o = 0; o < job_.operand_count; ++o) {
         const job::PrepareOperand& operand = job_.operands[o];
         if (!only_turns(job_, operand)) heads_.make(job_, token, {operand, 0, 1, factor(token, operand)});
@@ -151,7 +99,7 @@ class PrepareTask {
   void turn_run(const job::PrepareOperand& operand, const TokenRun& run, const job::TokenPlace& place) const {
     const job::PrepareSink& sink = operand.sinks[0];
     job::RotateJob turn = job_.turn;
-    turn.rows = source_from(source_of(run.batch, run.first), run.batch, run.first);
+    turn.rows = source_from(rows_.source_of(run.batch, run.first), run.batch, run.first);
     turn.batch = 1;
     turn.tokens = run.count;
     turn.head_dim = operand.head_dim;
@@ -163,19 +111,19 @@ class PrepareTask {
                         {0, operand.in_strides[1], operand.in_strides[2]},
                         {0, sink.strides[1], sink.strides[2]}};
     const TaskGrid all = {run.count, 1, 1, 1};
-    rows_.rotate({.job = turn, .grid = all}, 0);
+    rotary_.rotate({.job = turn, .grid = all}, 0);
   }
 
   /// One token whose heads turn by ladders of their own.
   std::int64_t make_by_head(std::int64_t batch, std::int64_t token) {
-    const job::RowSource source = source_from(source_of(batch, token), batch, token);
+    const job::RowSource source = source_from(rows_.source_of(batch, token), batch, token);
     for (int o = 0; o < job_.operand_count; ++o) {
       const job::PrepareOperand& operand = job_.operands[o];
-      job::PreparedToken at = token_at(batch, token, row_at(source, 0));
+      job::PreparedToken at = token_at(batch, token, rows_.row_at(source, 0));
       at.row.identities = true;  // rows of heads come later
       const float over_all = factor(at, operand);
       for (std::int64_t h = 0; h < operand.heads; ++h) {
-        if (operand.turns) fill_both(source_of_head(source, h), 1);
+        if (operand.turns) rows_.fill(source_of_head(source, h), 1);
         heads_.make(job_, at, {operand, h, operand.heads, over_all});
       }
     }
@@ -183,12 +131,9 @@ class PrepareTask {
   }
 
   const job::PrepareJob& job_;
-  const RotaryKernels& rows_;
+  const RotaryKernels& rotary_;
   const PrepareKernels& heads_;
-  alignas(64) float cos_[kRowValues];
-  alignas(64) float sin_[kRowValues];
-  alignas(64) float second_cos_[kRowValues];
-  alignas(64) float second_sin_[kRowValues];
+  TokenRows rows_;
 };
 
 }  // namespace

@@ -123,6 +123,7 @@ struct PrepareCall {
   const PrepareRotation& rotation;
   const PrepareOutputs& outputs;
   const PrepareSpec& spec;
+  Direction direction = Direction::forward;  // of the rotation
 };
 
 /// `rows` has room for the rotaries of the call; used where there are several, and to live until the job has run.

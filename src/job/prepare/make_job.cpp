@@ -168,7 +168,7 @@ Status fill_specs(const PrepareCall& call, std::span<RowSource> rows, PrepareJob
     if (plan.heads != rotation.rotaries[0].plan().heads)
       return error(kPrepare, "rotaries have directions of different heads, wanted the same");
     const Result<RotateJob> one =
-        make_rotation(kPrepare, plan, rotation.positions, {batch, tokens, 1, job.device}, job.turn.dtype, Direction::forward);
+        make_rotation(kPrepare, plan, rotation.positions, {batch, tokens, 1, job.device}, job.turn.dtype, call.direction);
     if (!one.ok()) return one.status();
     rows[i] = one->rows;
   }
@@ -190,7 +190,7 @@ Status fill_rotation(const PrepareCall& call, const ConstTensorView& first, Prep
     return {};
   }
   Result<RotateJob> turn = make_rotation(kPrepare, call.rotation.rotaries[0].plan(), call.rotation.positions,
-                                         {first.shape[0], first.shape[1], 1, first.device}, first.dtype, Direction::forward);
+                                         {first.shape[0], first.shape[1], 1, first.device}, first.dtype, call.direction);
   if (!turn.ok()) return turn.status();
   job.turn = *turn;
   return {};

@@ -71,6 +71,27 @@ PHASOR_HD inline float query_factor(const PrepareJob& job, std::int64_t batch, s
 }
 
 template <class Team>
+PHASOR_HD void clear_sums(Team& team, float* sums) {
+  team.each([&](const typename Team::Lane& lane) {
+    for (int j = lane.at; j < math::kNormPartials; j += lane.of) sums[j] = 0;
+  });
+}
+/// The tree of math::fold_partials: by lanes, or where there is one, by registers.
+template <class Team>
+PHASOR_HD float folded(Team& team, float* sums) {
+  if constexpr (Team::kAlone) {
+    return Team::Spans::fold(sums);
+  } else {
+    for (int half = math::kNormPartials / 2; half > 0; half /= 2) {
+      team.each([&](const typename Team::Lane& lane) {
+        for (int j = lane.at; j < half; j += lane.of) sums[j] += sums[j + half];
+      });
+    }
+    return sums[0];
+  }
+}
+
+template <class Team>
 struct TokenMaker {
   using Spans = typename Team::Spans;
   using Lane = typename Team::Lane;
@@ -103,12 +124,12 @@ struct TokenMaker {
   PHASOR_HD float factor_of_all(const PreparedToken& token, const PrepareOperand& operand) const {
     if (!norms_over_all(operand)) return 0;
     const std::int64_t width = operand.norm.width;
-    clear_sums();
+    clear_sums(team, scratch.sums);
     for (std::int64_t h = 0; h < operand.heads; ++h) {
       load(token, operand, h);
       team.each([&](const Lane& lane) { Spans::add_squares(lane, scratch.x, width, h * width, scratch.sums); });
     }
-    return norm_factor(operand.norm, folded(), operand.heads * width);
+    return norm_factor(operand.norm, folded(team, scratch.sums), operand.heads * width);
   }
 
  private:
@@ -132,33 +153,15 @@ struct TokenMaker {
   PHASOR_HD void read_weights(const PrepareNorm& norm, std::int64_t head) const {
     team.each([&](const Lane& lane) { Spans::weights(lane, norm, head, scratch.weight); });
   }
-  PHASOR_HD void clear_sums() const {
-    team.each([&](const Lane& lane) {
-      for (int j = lane.at; j < math::kNormPartials; j += lane.of) scratch.sums[j] = 0;
-    });
-  }
-  /// The tree of math::fold_partials: by lanes, or where there is one, by registers.
-  PHASOR_HD float folded() const {
-    if constexpr (Team::kAlone) {
-      return Spans::fold(scratch.sums);
-    } else {
-      for (int half = math::kNormPartials / 2; half > 0; half /= 2) {
-        team.each([&](const Lane& lane) {
-          for (int j = lane.at; j < half; j += lane.of) scratch.sums[j] += scratch.sums[j + half];
-        });
-      }
-      return scratch.sums[0];
-    }
-  }
   PHASOR_HD bool rounds(const PrepareOperand& operand, bool followed) const { return rounds_step(job, operand, followed); }
 
   PHASOR_HD void apply_norm(const PrepareOperand& operand, float over_all, bool followed) const {
     const PrepareNorm& norm = operand.norm;
     float factor = over_all;
     if (!norm.over_all_heads) {
-      clear_sums();
+      clear_sums(team, scratch.sums);
       team.each([&](const Lane& lane) { Spans::add_squares(lane, scratch.x, norm.width, 0, scratch.sums); });
-      factor = norm_factor(norm, folded(), norm.width);
+      factor = norm_factor(norm, folded(team, scratch.sums), norm.width);
     }
     const NormScale by = {factor, norm.weight == nullptr ? nullptr : scratch.weight, norm.casts_before_weight, rounds(operand, followed),
                           job.turn.dtype};

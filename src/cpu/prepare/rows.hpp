@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of cosines and sines of some tokens, by the kernels of cos_sin, for heads that are made ready and for their gradients.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+
+#include "cpu/common/targets.hpp"
+#include "cpu/common/task_grid.hpp"
+#include "cpu/rotary/sources.hpp"
+#include "job/prepare/token.hpp"
+
+namespace phasor::cpu {
+
+/// Rows of some tokens: as many as fit.
+inline constexpr std::int64_t kRowValues = 4096;
+inline constexpr std::int64_t kMostRows = 32;
+
+/// A source whose row 0 is that of token t of batch row b.
+inline job::RowSource source_from(const job::RowSource& source, std::int64_t b, std::int64_t t) {
+  job::RowSource from = source;
+  job::PositionSource& p = from.positions;
+  if (p.data == nullptr) {
+    p.offset = static_cast<std::int64_t>(static_cast<std::uint64_t>(p.offset) + static_cast<std::uint64_t>(t));
+  } else {
+    const std::int64_t size = p.type == PositionType::i32 ? 4 : 8;
+    p.data = static_cast<const std::byte*>(p.data) + (b * p.batch_stride + t * p.token_stride) * size;
+  }
+  return from;
+}
+
+class TokenRows {
+ public:
+  TokenRows(const job::PrepareJob& job, const RotaryKernels& kernels) : job_(job), kernels_(kernels) {}
+
+  const job::RowSource& source_of(std::int64_t b, std::int64_t t) const {
+    return job_.rows == nullptr ? job_.turn.rows : job_.rows[spec_at(b, t)];
+  }
+
+  /// How many of `count` tokens have the spec of the first.
+  std::int64_t with_one_spec(std::int64_t b, std::int64_t first, std::int64_t count) const {
+    std::int64_t same = 1;
+    while (same < count && spec_at(b, first + same) == spec_at(b, first)) ++same;
+    return same;
+  }
+  /// Tokens whose rows fit.
+  std::int64_t most(std::int64_t count) const {
+    const std::int64_t pairs = job_.turn.pairs;
+    return pairs == 0 ? count : std::clamp(kRowValues / pairs, std::int64_t{1}, kMostRows);
+  }
+  /// The rows of tokens that one source turns.
+  void fill(const job::RowSource& source, std::int64_t count) {
+    if (job_.turn.pairs == 0) return;
+    fill_one(source, count, cos_, sin_);
+    if (source.step_lane_stride != 0) fill_one(source_of_second_lane(source), count, second_cos_, second_sin_);
+  }
+  job::PreparedRow row_at(const job::RowSource& source, std::int64_t r) const {
+    const std::int64_t at = r * job_.turn.pairs;
+    const bool differ = source.step_lane_stride != 0;
+    job::PreparedRow row = {{cos_ + at, (differ ? second_cos_ : cos_) + at}, {sin_ + at, (differ ? second_sin_ : sin_) + at}};
+    if (!differ && job_.turn.pairs > 0)
+      row.identities = std::find(sin_ + at, sin_ + at + job_.turn.pairs, 0.0F) != sin_ + at + job_.turn.pairs;
+    if (differ && source.swap_sines) std::swap(row.sin[0], row.sin[1]);
+    return row;
+  }
+
+ private:
+  std::int64_t spec_at(std::int64_t b, std::int64_t t) const {
+    return job_.rows == nullptr ? 0 : job::integer_at(job_.spec_of, b * job_.spec_strides[0] + t * job_.spec_strides[1]);
+  }
+  void fill_one(const job::RowSource& source, std::int64_t count, float* cos, float* sin) const {
+    job::RowsJob rows;
+    rows.rows = source;
+    rows.cos = reinterpret_cast<std::byte*>(cos);
+    rows.sin = reinterpret_cast<std::byte*>(sin);
+    rows.batch = 1;
+    rows.tokens = count;
+    rows.pairs = job_.turn.pairs;
+    rows.cos_strides[1] = rows.sin_strides[1] = rows.pairs;
+    const TaskGrid all = {count, 1, 1, 1};
+    kernels_.fill_rows({.job = rows, .grid = all}, 0);
+  }
+
+  const job::PrepareJob& job_;
+  const RotaryKernels& kernels_;
+  alignas(64) float cos_[kRowValues];
+  alignas(64) float sin_[kRowValues];
+  alignas(64) float second_cos_[kRowValues];
+  alignas(64) float second_sin_[kRowValues];
+};
+
+}  // namespace phasor::cpu

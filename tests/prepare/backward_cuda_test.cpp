@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// What CUDA's kernels of prepare_attention_backward compute, run by the host, is what the CPU computes, byte for byte.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <optional>
+
+#include "backend/backend.hpp"
+#include "cuda/prepare/backward.hpp"
+#include "prepare/random_backward.hpp"
+#include "tensor.hpp"
+
+namespace phasor::test {
+namespace {
+
+/// The last lanes, teams and threads go first: nothing may depend on their order.
+struct GradientLanes {
+  using Spans = job::BackwardOneByOne;
+  using Lane = job::TeamLane;
+  static constexpr bool kAlone = false;
+  template <class Body>
+  void each(const Body& body) const {
+    for (int lane = cuda::kTeamLanes - 1; lane >= 0; --lane) body(Lane{lane, cuda::kTeamLanes});
+  }
+};
+struct GradientThreads {
+  int threads;
+
+  template <class T>
+  static cuda::PairRow<T> any_row(const cuda::Rows& rows, const cuda::RowPlace& place, std::int64_t pair) {
+    return cuda::pair_row<T>(rows, place, pair);
+  }
+  template <class Body>
+  void each(const Body& body) const {
+    for (int thread = threads - 1; thread >= 0; --thread) body(thread, threads);
+  }
+  template <class Body>
+  void teams(const Body& body) const {
+    GradientLanes team;
+    for (int index = threads / cuda::kTeamLanes - 1; index >= 0; --index) body(team, index, threads / cuda::kTeamLanes);
+  }
+};
+
+template <class Body>
+void each_block(const cuda::BackwardWork& work, const cuda::PrepareLaunch& shape, const Body& body) {
+  GradientThreads block{shape.threads};
+  for (std::int64_t index = shape.blocks - 1; index >= 0; --index) {
+    std::vector<double> memory(shape.shared_bytes / sizeof(double) + 1, NAN);
+    body(cuda::BackwardBlock<GradientThreads>{{&work, nullptr}, memory.data(), block}, index);
+  }
+}
+
+Status backward_on_host(job::PrepareBackwardJob& job, const Execution& /*execution*/) {
+  const cuda::BackwardWork work = cuda::work_of(job);
+  each_block(work, cuda::of_all_shape(work), [](const auto& block, std::int64_t row) { block.make_of_all(row); });
+  each_block(work, cuda::gradient_shape(work), [](const auto& block, std::int64_t index) { block.make(index); });
+  GradientThreads block{cuda::kWeightThreads};
+  for (std::int64_t index = job::weight_spans(job) - 1; index >= 0; --index) {
+    cuda::WeightRoom room;
+    cuda::sum_weights(job, index, room, block);
+  }
+  return {};
+}
+
+/// The CPU's backend with the kernels of CUDA, while it lives.
+class CudaBackward {
+ public:
+  CudaBackward() : backend_(**backend::choose({})) {
+    backend_.prepare_backward = backward_on_host;
+    before_ = backend::replace(DeviceKind::cpu, &backend_);
+  }
+  ~CudaBackward() { backend::replace(DeviceKind::cpu, before_); }
+  CudaBackward(const CudaBackward&) = delete;
+  CudaBackward& operator=(const CudaBackward&) = delete;
+
+ private:
+  backend::Backend backend_;
+  const backend::Backend* before_;
+};
+
+Status library(const PrepareInputs& inputs, const PrepareRotation& rotation, const PrepareGradients& gradients, const PrepareSpec& spec) {
+  return prepare_attention_backward(inputs, rotation, gradients, spec);
+}
+
+void expect_bytes_of_the_cpu(std::uint64_t first, std::uint64_t end) {
+  for (std::uint64_t seed = first; seed < end; ++seed) {
+    const RandomBackward call(seed);
+    RandomBackward::Memory cpu = call.memory();
+    ASSERT_TRUE(call.run(cpu, library).ok());
+    RandomBackward::Memory gpu = call.memory();
+    const CudaBackward kernels;
+    const Status status = call.run(gpu, library);
+    ASSERT_TRUE(status.ok()) << status.message();
+    for (std::size_t b = 0; b < RandomBackward::kWorkspace; ++b) ASSERT_EQ(gpu[b], cpu[b]) << "seed " << seed << ", buffer " << b;
+  }
+}
+
+TEST(CudaBackwardOnHost, random_calls_give_the_bytes_of_the_cpu) { expect_bytes_of_the_cpu(1, 30); }
+TEST(CudaBackwardOnHost, hundreds_of_random_calls_give_the_bytes_of_the_cpu) { expect_bytes_of_the_cpu(30, 400); }
+
+/// Rows per head, lanes that differ, a profile that rounds: with norms before and after, over a head and over all of them.
+TEST(CudaBackwardOnHost, every_kind_of_row_gives_the_bits_of_the_cpu) {
+  GivenDirections directions{.heads = 3};
+  for (int i = 0; i < 2 * 3 * 8; ++i) directions.frequencies.push_back(0.1 + 0.01 * i);
+  for (const RotarySpec& spec : {RotarySpec{.head_dim = 16, .scaling = directions},
+                                 RotarySpec{.head_dim = 16, .pairing = Pairing::interleaved, .lanes = Lanes::tiled},
+                                 RotarySpec{.head_dim = 16, .numerics = Numerics::hf}}) {
+    for (const auto over : {HeadNorm::Over::all_heads, HeadNorm::Over::head}) {
+      for (const auto order : {PrepareSpec::Order::norm_first, PrepareSpec::Order::rotation_first}) {
+        if (over == HeadNorm::Over::all_heads && order == PrepareSpec::Order::rotation_first) continue;
+        const Rotary rotary = *Rotary::make(spec);
+        std::vector<float> results[2];
+        for (int cuda = 0; cuda < 2; ++cuda) {
+          Random random(3);
+          std::vector<float> x(2 * 5 * 3 * 16);
+          std::vector<float> gradient(x.size());
+          std::vector<float> weight(16);
+          for (std::vector<float>* const list : {&x, &gradient, &weight}) {
+            for (float& number : *list) number = random.number();
+          }
+          std::vector<double> workspace(100);
+          results[cuda].resize(x.size() + 16);
+          const PrepareInputs inputs = {view(x.data(), {2, 5, 3, 16}), {}, {}, {}};
+          PrepareGradients gradients;
+          gradients.q = {view(gradient.data(), {2, 5, 3, 16}), view(results[cuda].data(), {2, 5, 3, 16}),
+                         view(results[cuda].data() + x.size(), {1, 1, 1, 16})};
+          gradients.workspace = view(workspace.data(), {1, 1, 1, 100});
+          PrepareSpec norm = {.order = order};
+          norm.q_norm = {.kind = HeadNorm::Kind::rms, .over = over, .weight = view(weight.data(), {1, 1, 1, 16})};
+          std::optional<CudaBackward> kernels;
+          if (cuda == 1) kernels.emplace();
+          const Status status = prepare_attention_backward(inputs, {{&rotary, 1}, positions_from(77), {}}, gradients, norm);
+          ASSERT_TRUE(status.ok()) << status.message();
+        }
+        EXPECT_TRUE(same_bits(results[0], results[1]));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace phasor::test
