@@ -123,6 +123,12 @@ set(left_out
   CudaOperationsOnHost.thousands_of_random_calls_give_the_bits_of_the_cpu
   # cuda/host_prepare_test.cpp
   CudaPrepareOnHost.hundreds_of_random_calls_give_the_bytes_of_the_cpu
+  # prepare/backward_cuda_test.cpp, prepare/backward_random_test.cpp, prepare/backward_test.cpp
+  CudaBackwardOnHost.hundreds_of_random_calls_give_the_bytes_of_the_cpu
+  RandomBackwards.by_hundreds_give_what_the_naive_one_gives
+  NaiveBackward.is_the_slope_of_what_the_naive_step_gives
+  Backward.is_close_to_the_gradient_without_rounding
+  Backwards.do_not_depend_on_threads
   # prepare/random_test.cpp
   RandomPrepares.by_hundreds_give_what_the_naive_one_gives
   # spec/serialised_test.cpp

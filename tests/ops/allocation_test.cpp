@@ -6,6 +6,7 @@
 #include <new>
 
 #include "ops/rotary/rotary_call.hpp"
+#include "phasor/prepare.hpp"
 
 namespace {
 
@@ -101,6 +102,25 @@ TEST(GradientAllocation, gradients_by_phase_and_by_position_do_not_allocate) {
   bool ok = true;
   EXPECT_EQ(allocations_of([&] { ok &= phase_gradient(phase.view(), y.view(), g.view()).ok(); }), 0);
   EXPECT_EQ(allocations_of([&] { ok &= rotary.position_gradient(positions(out.data(), 97), phase.view()).ok(); }), 0);
+  EXPECT_TRUE(ok);
+}
+
+TEST(GradientAllocation, gradients_of_the_step_before_attention_do_not_allocate) {
+  const Rotary rotary = make_rotary({.head_dim = 14});
+  Tensor<float> q({2, 97, 3, 14}, 1);
+  Tensor<float> g({2, 97, 3, 14}, 2);
+  std::vector<float> weight(14, 1);
+  std::vector<float> by_weight(14);
+  std::vector<double> workspace(2 * 97 + 4 * 3 * 14);
+  const PrepareInputs inputs = {q.view(), {}, {}, {}};
+  const PrepareRotation rotation = {{&rotary, 1}, positions_from(5), {}};
+  PrepareGradients gradients;
+  gradients.q = {g.view(), g.view(), view(by_weight.data(), {1, 1, 1, 14})};
+  gradients.workspace = view(workspace.data(), {1, 1, 1, static_cast<std::int64_t>(workspace.size())});
+  PrepareSpec spec;
+  spec.q_norm = {.kind = HeadNorm::Kind::rms, .over = HeadNorm::Over::all_heads, .weight = view(weight.data(), {1, 1, 1, 14})};
+  bool ok = true;
+  EXPECT_EQ(allocations_of([&] { ok &= prepare_attention_backward(inputs, rotation, gradients, spec).ok(); }), 0);
   EXPECT_TRUE(ok);
 }
 

@@ -48,7 +48,7 @@ class RandomBackwards : public EveryTarget {
 };
 
 TEST_F(RandomBackwards, give_what_the_naive_one_gives) { expect_naive(1, 40); }
-TEST_F(RandomBackwards, by_hundreds_give_what_the_naive_one_gives) { expect_naive(40, 600); }
+TEST_F(RandomBackwards, by_hundreds_give_what_the_naive_one_gives) { expect_naive(40, 300); }
 
 /// Tasks in any order, on as many threads as `context` says.
 void on_threads(void* context, std::int64_t tasks, void (*task)(void* task_context, std::int64_t index), void* task_context) {

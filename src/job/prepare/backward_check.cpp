@@ -30,9 +30,6 @@ Status check_by_weight(const BackwardSide& side) {
   if (sum.dtype != DType::f32 || sum.shape != weight.shape) {
     return error(kBackward, "{} is {} of shape {}, wanted f32 of {}", side.by_weight, name_of(sum.dtype), shape_of(sum), shape_of(weight));
   }
-  if (self_overlap(sum) != Overlap::none) {
-    return error(kBackward, "{} has strides by which elements repeat, wanted each element once", side.by_weight);
-  }
   return check_device(kBackward, side.by_weight, sum.device, side.in.device);
 }
 
@@ -93,8 +90,16 @@ Status check_workspace(const TensorView& workspace, std::int64_t size, Device de
 
 Status check_backward_apart(const PrepareBackwardCall& call) {
   const auto [written, read] = pieces_of(call);
+  for (const Pieces* const pieces : {&written, &read}) {
+    for (std::size_t p = 0; p < pieces->count; ++p) {
+      if (Status s = check_view(kBackward, pieces->all[p].name, pieces->all[p].view); !s) return s;
+    }
+  }
   for (std::size_t w = 0; w < written.count; ++w) {
     const Piece& out = written.all[w];
+    if (self_overlap(out.view) != Overlap::none) {
+      return error(kBackward, "{} has strides by which elements repeat, wanted each element once", out.name);
+    }
     for (std::size_t r = 0; r < read.count; ++r) {
       const Piece& in = read.all[r];
       const Overlap shared = overlap(in.view, out.view);

@@ -34,7 +34,7 @@ inline std::array<BackwardSide, 3> sides_of(const PrepareInputs& inputs, const P
 Status check_side(const BackwardSide& side);
 /// f64, on the device of the call, of `size` numbers at least.
 Status check_workspace(const TensorView& workspace, std::int64_t size, Device device);
-/// What is written apart from all else, but for gradients in place.
+/// What is written has each element once, and is apart from all else but for gradients in place.
 Status check_backward_apart(const PrepareBackwardCall& call);
 
 }  // namespace phasor::job

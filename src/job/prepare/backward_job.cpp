@@ -93,11 +93,11 @@ Result<std::int64_t> backward_workspace(const PrepareInputs& inputs, const Prepa
 
 Result<PrepareBackwardJob> make_prepare_backward_job(const PrepareBackwardCall& call, std::span<RowSource> rows) {
   if (Status s = check_sides(call.inputs, call.gradients, call.spec); !s) return s;
+  if (Status s = check_backward_apart(call); !s) return s;
   const Result<PrepareJob> step = make_step(call, rows);
   if (!step.ok()) return step.status();
   const Room room = room_of(call.inputs, call.gradients, call.spec);
   if (Status s = check_workspace(call.gradients.workspace, room.size(), step->device); !s) return s;
-  if (Status s = check_backward_apart(call); !s) return s;
   Result<PrepareBackwardJob> job(std::in_place);
   job->device = step->device;
   job->step = *step;
