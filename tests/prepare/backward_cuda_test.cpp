@@ -98,6 +98,18 @@ void expect_bytes_of_the_cpu(std::uint64_t first, std::uint64_t end) {
 TEST(CudaBackwardOnHost, random_calls_give_the_bytes_of_the_cpu) { expect_bytes_of_the_cpu(1, 30); }
 TEST(CudaBackwardOnHost, hundreds_of_random_calls_give_the_bytes_of_the_cpu) { expect_bytes_of_the_cpu(30, 400); }
 
+TEST(CudaBackwardOnHost, sums_are_added_in_the_order_of_the_cpu) {
+  for (const std::int64_t weight_heads : {1, 3}) {
+    LargeAndSmall cpu;
+    ASSERT_TRUE(cpu.run(weight_heads, library).ok());
+    LargeAndSmall gpu;
+    const CudaBackward kernels;
+    ASSERT_TRUE(gpu.run(weight_heads, library).ok());
+    EXPECT_EQ(gpu.by_weight, cpu.by_weight);
+    EXPECT_EQ(gpu.workspace, cpu.workspace);
+  }
+}
+
 /// Rows per head, lanes that differ, a profile that rounds: with norms before and after, over a head and over all of them.
 TEST(CudaBackwardOnHost, every_kind_of_row_gives_the_bits_of_the_cpu) {
   GivenDirections directions{.heads = 3};

@@ -50,6 +50,19 @@ class RandomBackwards : public EveryTarget {
 TEST_F(RandomBackwards, give_what_the_naive_one_gives) { expect_naive(1, 40); }
 TEST_F(RandomBackwards, by_hundreds_give_what_the_naive_one_gives) { expect_naive(40, 300); }
 
+TEST_F(RandomBackwards, add_in_the_written_order) {
+  for (const std::int64_t weight_heads : {1, 3}) {
+    LargeAndSmall wanted;
+    ASSERT_TRUE(wanted.run(weight_heads, naive).ok());
+    on_every_target([&] {
+      LargeAndSmall is;
+      ASSERT_TRUE(is.run(weight_heads, library).ok());
+      EXPECT_EQ(is.by_weight, wanted.by_weight);
+      EXPECT_EQ(is.by_input, wanted.by_input);
+    });
+  }
+}
+
 /// Tasks in any order, on as many threads as `context` says.
 void on_threads(void* context, std::int64_t tasks, void (*task)(void* task_context, std::int64_t index), void* task_context) {
   const int count = *static_cast<int*>(context);

@@ -232,4 +232,34 @@ class RandomBackward {
   Memory memory_;
 };
 
+/// A call whose sums of weights show the order of additions: numbers of 2^60 that cancel, among small ones. 150 tokens, 3 heads of 5.
+struct LargeAndSmall {
+  std::vector<float> x = std::vector<float>(150 * 3 * 5, 1);
+  std::vector<float> gradient;
+  std::vector<float> weights = std::vector<float>(15, 1);
+  std::vector<float> by_input = std::vector<float>(150 * 3 * 5);
+  std::vector<float> by_weight = std::vector<float>(15);
+  std::vector<double> workspace = std::vector<double>(3 * 15);
+
+  LargeAndSmall() {
+    Draw draw(7);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const std::size_t token = i / 15;
+      const auto small = static_cast<float>(1000 * draw.real());
+      gradient.push_back(token % 3 == 0 ? 0x1p60F : token % 3 == 1 ? small : -0x1p60F);
+    }
+  }
+  Status run(std::int64_t weight_heads, const RunBackward& backward) {
+    const Extents shape = {2, 75, 3, 5};
+    PrepareInputs inputs;
+    inputs.k = view(x.data(), shape);
+    PrepareGradients gradients;
+    gradients.k = {view(gradient.data(), shape), view(by_input.data(), shape), view(by_weight.data(), {1, 1, weight_heads, 5})};
+    gradients.workspace = view(workspace.data(), {1, 1, 1, 45});
+    PrepareSpec spec;
+    spec.k_norm = {.kind = HeadNorm::Kind::rms, .weight = view(weights.data(), {1, 1, weight_heads, 5})};
+    return backward(inputs, {}, gradients, spec);
+  }
+};
+
 }  // namespace phasor::test
