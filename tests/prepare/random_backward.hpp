@@ -232,30 +232,35 @@ class RandomBackward {
   Memory memory_;
 };
 
-/// A call whose sums of weights show the order of additions: numbers of 2^60 that cancel, among small ones. 150 tokens, 3 heads of 5.
+/// A call whose sums of weights show the order of additions: numbers of 2^60 that cancel, among small ones. 2600 tokens (41 runs), 3 heads.
 struct LargeAndSmall {
-  std::vector<float> x = std::vector<float>(150 * 3 * 5, 1);
+  static constexpr std::int64_t kTokens = 1300;
+  std::vector<float> x = std::vector<float>(2 * kTokens * 15, 1);
   std::vector<float> gradient;
   std::vector<float> weights = std::vector<float>(15, 1);
-  std::vector<float> by_input = std::vector<float>(150 * 3 * 5);
+  std::vector<float> by_input = std::vector<float>(x.size());
   std::vector<float> by_weight = std::vector<float>(15);
-  std::vector<double> workspace = std::vector<double>(3 * 15);
+  std::vector<double> workspace = std::vector<double>(41 * 15);
 
   LargeAndSmall() {
     Draw draw(7);
+    std::vector<float> large;  // of each token: as many of either sign, in any order
+    for (std::int64_t t = 0; t < 2 * kTokens; ++t) large.push_back(t < 800 ? 0x1p60F : t < 1600 ? -0x1p60F : 0);
+    for (std::size_t i = large.size() - 1; i > 0; --i) {
+      std::swap(large[i], large[static_cast<std::size_t>(draw.below(static_cast<std::int64_t>(i) + 1))]);
+    }
     for (std::size_t i = 0; i < x.size(); ++i) {
-      const std::size_t token = i / 15;
       const auto small = static_cast<float>(1000 * draw.real());
-      gradient.push_back(token % 3 == 0 ? 0x1p60F : token % 3 == 1 ? small : -0x1p60F);
+      gradient.push_back(large[i / 15] == 0 ? small : large[i / 15]);
     }
   }
   Status run(std::int64_t weight_heads, const RunBackward& backward) {
-    const Extents shape = {2, 75, 3, 5};
+    const Extents shape = {2, kTokens, 3, 5};
     PrepareInputs inputs;
     inputs.k = view(x.data(), shape);
     PrepareGradients gradients;
     gradients.k = {view(gradient.data(), shape), view(by_input.data(), shape), view(by_weight.data(), {1, 1, weight_heads, 5})};
-    gradients.workspace = view(workspace.data(), {1, 1, 1, 45});
+    gradients.workspace = view(workspace.data(), {1, 1, 1, 41 * 15});
     PrepareSpec spec;
     spec.k_norm = {.kind = HeadNorm::Kind::rms, .weight = view(weights.data(), {1, 1, weight_heads, 5})};
     return backward(inputs, {}, gradients, spec);

@@ -19,23 +19,29 @@ struct BackwardSpans : HeadSpans {
     for (; c < count; ++c) sums[c % kPartials] += x.x[c] * x.y[c];
   }
 
-  /// The loop in float64 is the compiler's: not every target of Highway's has float64.
   static void add_weight_terms(const Lane& /*lane*/, const job::WeightTerms& terms, std::int64_t count, double* sums) {
-    constexpr std::int64_t kStaged = 256;
-    alignas(64) float staged[kStaged];
-    for (std::int64_t first = 0; first < count; first += kStaged) {
-      const std::int64_t n = std::min(kStaged, count - first);
-      const float* normed = terms.normed + first;
-      if (terms.rounds && terms.dtype != DType::f32) {
-        std::copy_n(normed, n, staged);
-        HeadSpans::scale_by_norm({0, 1}, {1, nullptr, false, true, terms.dtype}, n, staged);
-        normed = staged;
+    std::int64_t c = 0;
+#if HWY_HAVE_FLOAT64
+    with_dtype(rounding_of(terms.rounds, terms.dtype), [&](auto rounding) {
+      const D d;
+      for (; c + kLanes <= count; c += kLanes) {
+        const V normed = rounded_register<rounding.value>(d, hn::LoadU(d, terms.normed + c));
+        const V gradient = hn::LoadU(d, terms.gradient + c);
+        add_halves(hn::LowerHalf(Half(), gradient), hn::LowerHalf(Half(), normed), sums + c);
+        add_halves(hn::UpperHalf(Half(), gradient), hn::UpperHalf(Half(), normed), sums + c + kLanes / 2);
       }
-      const float* const gradient = terms.gradient + first;
-      double* const to = sums + first;
-      for (std::int64_t c = 0; c < n; ++c) to[c] += static_cast<double>(gradient[c]) * static_cast<double>(normed[c]);
-    }
+    });
+#endif
+    const job::WeightTerms rest = {terms.gradient + c, terms.normed + c, terms.rounds, terms.dtype};
+    job::BackwardOneByOne::add_weight_terms({0, 1}, rest, count - c, sums + c);
   }
+#if HWY_HAVE_FLOAT64
+  using Half = hn::Half<D>;
+  static HWY_INLINE void add_halves(hn::Vec<Half> gradient, hn::Vec<Half> normed, double* sums) {
+    const hn::Rebind<double, Half> d;
+    hn::StoreU(hn::Add(hn::LoadU(d, sums), hn::Mul(hn::PromoteTo(d, gradient), hn::PromoteTo(d, normed))), d, sums);
+  }
+#endif
 
   template <DType rounding>
   static HWY_INLINE std::int64_t norm_back_registers(const job::NormBack& by, std::int64_t count, float* gradient) {

@@ -5,6 +5,7 @@
 #include "cpu/common/lanes.inl"
 #include "math/float8.inl"
 #include "cpu/prepare/spans.inl"
+#include "cpu/prepare/whole.inl"
 #include "cpu/prepare/backward_spans.inl"
 #else
 using HeadSpans = job::OneByOne;
@@ -40,6 +41,9 @@ inline float factor_of_all(const job::PrepareJob& job, const job::PreparedToken&
 }
 
 inline void make_heads(const job::PrepareJob& job, const job::PreparedToken& token, const job::PreparedHeads& heads) {
+#if PHASOR_LANES
+  if (WholeHeads::can(job, heads.operand, token.row)) return WholeHeads::make(job, token, heads);
+#endif
   HeadMemory memory;
   TeamOfOne team;
   job::TokenMaker<TeamOfOne>{job, memory.scratch(), team}.make(token, heads);

@@ -7,6 +7,12 @@
 
 template <DType dtype, class D, class V>
 HWY_INLINE V rounded_register(D d, V value) {
+#if HWY_TARGET == HWY_NEON
+  if constexpr (dtype == DType::bf16) {
+    const uint32x4_t bits = vreinterpretq_u32_f32(value.raw);
+    return V(vreinterpretq_f32_u32(vandq_u32(vaddq_u32(bits, bf16_rounding(bits)), vdupq_n_u32(0xffff0000))));
+  }
+#endif
   if constexpr (dtype == DType::bf16) return rounded_bf16(d, value);  // of bfloat16 tensors: no NaN among them has low bits set
   if constexpr (dtype == DType::f16) return promote_f16(d, demote_f16(d, value));
   return value;
@@ -74,8 +80,19 @@ struct HeadSpans {
     if (sink.strides[4] != size || sink.inner != sink.count) return job::OneByOne::move(lane, sink, in, to);
     if (to != in) std::memcpy(to, in, static_cast<std::size_t>(sink.count * size));
   }
-  static void weights(const Lane& lane, const job::PrepareNorm& norm, std::int64_t head, float* weight) {
-    job::OneByOne::weights(lane, norm, head, weight);
+  static void weights(const Lane& /*lane*/, const job::PrepareNorm& norm, std::int64_t head, float* weight) {
+    const D d;
+    const std::byte* const in = norm.weight + head * norm.weight_head_stride;
+    const V nan = hn::BitCast(d, hn::Set(hn::RebindToUnsigned<D>(), 0x7fc00000U));
+    std::int64_t c = 0;
+    with_dtype(norm.weight_dtype, [&](auto of) {
+      for (; c + kLanes <= norm.width; c += kLanes) {
+        const V read = widen_register<of.value>(in, c);
+        const V applied = norm.one_plus ? hn::Add(hn::Set(d, 1.0F), read) : read;
+        hn::StoreU(hn::IfThenElse(hn::Eq(applied, applied), applied, nan), d, weight + c);
+      }
+    });
+    for (; c < norm.width; ++c) weight[c] = math::applied_weight(job::widened(norm.weight_dtype, in, c), norm.one_plus);
   }
 
   static void add_squares(const Lane& lane, const float* x, std::int64_t count, std::int64_t first, float* sums) {
