@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/gpu_bench.sh from its arguments to its table, with programs in the place of nvcc, the GPU and Python that only say how they were called."""
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+NVCC = r"""#!/usr/bin/env bash
+for argument in "$@"; do if [ "$argument" = -c ]; then compiles=1; fi; done
+to="${@: -1}"
+if [ -n "${compiles:-}" ]; then echo "${@: -3:1}" >> compiled.txt; touch "$to"; exit; fi
+echo "linked $(basename "$to")"
+cat > "$to" <<'END'
+#!/usr/bin/env bash
+name=$(basename "$0")
+echo "$name for '$2'"
+[ "$name" != "$FAILS" ] || exit 1
+echo "[{\"case\": \"$name\", \"tokens\": 64, \"us\": 2, \"copy_us\": 1}]" > "$1"
+END
+chmod +x "$to"
+"""
+PYTHON = r"""#!/usr/bin/env bash
+echo "python: $*"
+[ "$FAILS" != peers ] || exit 1
+echo '[{"case": "peer", "tokens": 1, "us": 4, "copy_us": 1}]' > "${@: -1}"
+"""
+
+
+class GpuBench(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.root = Path(self.folder.name)
+        for part in ("bench/gpu", "include", "src/cuda", "tests/cuda", "tests/prepare"):
+            shutil.copytree(ROOT / part, self.root / part)
+        (self.root / "tools").mkdir()
+        for script in ("gpu_bench.sh", "gpu_build.sh"):
+            shutil.copy(ROOT / "tools" / script, self.root / "tools")
+        shutil.copy(ROOT / "CMakeLists.txt", self.root)
+        (self.root / ".carry" / "include").mkdir(parents=True)
+        (self.root / ".carry" / "libphasor.a").touch()
+        (self.root / "bin").mkdir()
+        for name, text in (("nvcc", NVCC), ("peers_python", PYTHON), ("nvidia-smi", "#!/bin/sh\necho a GPU\n")):
+            (self.root / "bin" / name).write_text(text, encoding="utf-8")
+            (self.root / "bin" / name).chmod(0o755)
+
+    def run_bench(self, *arguments, fails=""):
+        environment = {**os.environ, "PATH": f"{self.root}/bin:{os.environ['PATH']}", "PYTHON": "peers_python", "FAILS": fails, "OUT": "results"}
+        return subprocess.run(["tools/gpu_bench.sh", *arguments], cwd=self.root, env=environment, capture_output=True, text=True, check=False)
+
+    def test_everything_is_run_and_one_table_comes_last(self):
+        (self.root / "peer.so").touch()
+        done = self.run_bench("--only", "bf16 half", "--vllm", "peer.so")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for name in ("rotary_bench", "prepare_bench", "operations_bench"):
+            self.assertIn(f"{name} for 'bf16 half'", done.stdout)
+        self.assertIn(f"python: bench/gpu/peers.py --phasor build/gpu/ours.so --vllm {self.root.resolve()}/peer.so results/gpu_peers.json", done.stdout)
+        table = (self.root / "results" / "gpu_table.md").read_text(encoding="utf-8")
+        self.assertTrue(done.stdout.endswith(table))
+        self.assertIn("| peer | 4.00 (0.250) |  |", table)
+        self.assertIn("| operations_bench |  | 2.00 (0.500) |", table)
+        self.assertLessEqual(len(list((self.root / "results").iterdir())), 8)  # as many files as come back from another machine
+        compiled = (self.root / "compiled.txt").read_text(encoding="utf-8").split()
+        self.assertIn("bench/gpu/ours.cu", compiled)
+        self.assertEqual([name for name in compiled if name.startswith("tests/")], [])
+
+    def test_what_is_newer_than_the_sources_is_not_compiled_again(self):
+        self.assertEqual(self.run_bench().returncode, 0)
+        (self.root / "compiled.txt").unlink()
+        (self.root / "bench" / "gpu" / "peers.py").touch()
+        self.assertEqual(self.run_bench().returncode, 0)
+        self.assertFalse((self.root / "compiled.txt").exists())
+
+    def test_one_that_fails_is_named_and_the_others_are_run(self):
+        for fails, title in (("prepare_bench", "the step before attention"), ("peers", "peers")):
+            done = self.run_bench(fails=fails)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"FAIL: {fails}", done.stdout)
+            self.assertNotIn(f"**{title}**", done.stdout)
+            self.assertIn("| operations_bench |", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
