@@ -200,9 +200,9 @@ def merge_attention(parts: object, out: object, lse: object | None) -> None:
 def explain_attention(qkv: object, plan: Attention, tensors: dict) -> dict:
     """What a call would do."""
 
-def prepare_attention(call: dict) -> None:
+def prepare_attention(heads: tuple, rotaries: list, positions: object | None, lists: tuple) -> None:
     """
-    Makes heads ready for attention; every argument by name, as phasor/_prepare.py has them.
+    Makes heads (q, k, v) ready for attention. Lists: arrays that are read, arrays that are written, integers and reals, in the order of phasor/_prepare_call.py.
     """
 
 def fill_from_offset(arg0: object, arg1: int, /) -> None: ...

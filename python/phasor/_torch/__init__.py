@@ -29,6 +29,7 @@ from phasor._torch.eager import (  # noqa: E402
     words_of_core,
 )
 from phasor._torch.plain import TYPES  # noqa: E402
+from phasor._torch.prepare import list_beside, prepare_attention  # noqa: E402
 from phasor._torch.spec_text import text_of  # noqa: E402
 
 __all__ = [
@@ -38,9 +39,11 @@ __all__ = [
     "detached",
     "from_numpy",
     "learned_rotary",
+    "list_beside",
     "merge_attention",
     "output",
     "positions_and_first",
+    "prepare_attention",
     "rerotate_",
     "rotary",
     "rotary_",

@@ -37,10 +37,10 @@ void check_sign(nb::handle object, const char* name) {
   if (nb::cast<bool>(object.attr("is_neg")())) refuse_negative(name);
 }
 
-void take_shape(Array& array, const nb::dlpack::dltensor& tensor, const char* name) {
-  if (tensor.ndim < 0 || tensor.ndim > kMostAxes) {
+void take_shape(Array& array, const nb::dlpack::dltensor& tensor, const char* name, int most_axes) {
+  if (tensor.ndim < 0 || tensor.ndim > most_axes) {
     raise(PyExc_ValueError,
-          std::string(name) + ": has " + std::to_string(tensor.ndim) + " axes, wanted at most " + std::to_string(kMostAxes));
+          std::string(name) + ": has " + std::to_string(tensor.ndim) + " axes, wanted at most " + std::to_string(most_axes));
   }
   array.ndim = tensor.ndim;
   std::int64_t dense = 1;  // no strides mean a contiguous tensor
@@ -56,13 +56,13 @@ void take_shape(Array& array, const nb::dlpack::dltensor& tensor, const char* na
   }
 }
 
-Array torch_array(nb::handle object, const char* name, Sign sign) {
+Array torch_array(nb::handle object, const char* name, Sign sign, int most_axes) {
   if (sign == Sign::to_be_asked && is_negative_view(object)) refuse_negative(name);
   nb::dlpack::dltensor tensor{};
   if (torch_types.exchange->tensor_of(object.ptr(), &tensor) != 0) throw nb::python_error();
   Array array;
   array.place = torch_place(*torch_types.exchange, {tensor.device.device_type, tensor.device.device_id}, name);
-  take_shape(array, tensor, name);
+  take_shape(array, tensor, name, most_axes);
   return array;
 }
 
@@ -108,7 +108,7 @@ nb::object bfloat16_bits(nb::handle object) {
   raise(PyExc_TypeError, where + type_name_of(object) + ", wanted an array (NumPy, PyTorch, JAX, CuPy, DLPack)");
 }
 
-Array foreign_array(nb::handle object, const char* name, Access access) {
+Array foreign_array(nb::handle object, const char* name, Access access, int most_axes) {
   if (access == Access::write && never_written(object)) {
     raise(PyExc_ValueError, std::string(name) + ": is an array of JAX, which cannot change; wanted one that can be written");
   }
@@ -136,14 +136,8 @@ Array foreign_array(nb::handle object, const char* name, Access access) {
   tensor.dtype = array.keeps.dtype();
   tensor.shape = const_cast<std::int64_t*>(array.keeps.shape_ptr());     // NOLINT(cppcoreguidelines-pro-type-const-cast): read
   tensor.strides = const_cast<std::int64_t*>(array.keeps.stride_ptr());  // NOLINT(cppcoreguidelines-pro-type-const-cast): read
-  take_shape(array, tensor, name);
+  take_shape(array, tensor, name, most_axes);
   return array;
-}
-
-std::string dtype_text(const nb::dlpack::dtype& dtype) {
-  static constexpr const char* kKinds[] = {"int", "uint", "float", "opaque", "bfloat", "complex", "bool"};
-  const std::string kind = dtype.code < std::size(kKinds) ? kKinds[dtype.code] : "kind " + std::to_string(dtype.code) + " of ";
-  return kind + std::to_string(dtype.bits) + (dtype.lanes == 1 ? "" : " x " + std::to_string(dtype.lanes));
 }
 
 std::optional<DType> float_type(const Array& array) {
@@ -177,15 +171,21 @@ std::optional<PositionType> position_type(const Array& array) {
 
 }  // namespace
 
-Array array_of(nb::handle object, const char* name, Access access, Sign sign) {
-  if (is_plain_torch(object)) return torch_array(object, name, sign);
-  return foreign_array(object, name, access);
+std::string text_of_dtype(const nb::dlpack::dtype& dtype) {
+  static constexpr const char* kKinds[] = {"int", "uint", "float", "opaque", "bfloat", "complex", "bool"};
+  const std::string kind = dtype.code < std::size(kKinds) ? kKinds[dtype.code] : "kind " + std::to_string(dtype.code) + " of ";
+  return kind + std::to_string(dtype.bits) + (dtype.lanes == 1 ? "" : " x " + std::to_string(dtype.lanes));
+}
+
+Array array_of(nb::handle object, const char* name, Access access, Sign sign, int most_axes) {
+  if (is_plain_torch(object)) return torch_array(object, name, sign, most_axes);
+  return foreign_array(object, name, access, most_axes);
 }
 
 TensorView tensor_of(const Array& array, const char* name) {
   const std::optional<DType> dtype = float_type(array);
   if (!dtype)
-    raise(PyExc_TypeError, std::string(name) + ": is of " + dtype_text(array.dtype) + ", wanted float32, float64, float16 or bfloat16");
+    raise(PyExc_TypeError, std::string(name) + ": is of " + text_of_dtype(array.dtype) + ", wanted float32, float64, float16 or bfloat16");
   if (array.ndim < 2) {
     raise(PyExc_ValueError, std::string(name) + ": has " + std::to_string(array.ndim) + " axes, wanted (B, T, H, D), (T, H, D) or (T, D)");
   }
@@ -199,7 +199,7 @@ TensorView tensor_of(const Array& array, const char* name) {
 
 Positions positions_of(const Array& array, const char* name) {
   const std::optional<PositionType> type = position_type(array);
-  if (!type) raise(PyExc_TypeError, std::string(name) + ": are of " + dtype_text(array.dtype) + ", wanted int32, int64 or float64");
+  if (!type) raise(PyExc_TypeError, std::string(name) + ": are of " + text_of_dtype(array.dtype) + ", wanted int32, int64 or float64");
   if (array.ndim < 1 || array.ndim > 3) {
     raise(PyExc_ValueError, std::string(name) + ": have " + std::to_string(array.ndim) + " axes, wanted (T), (B, T) or (axes, B, T)");
   }

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "arrays/place.hpp"
 #include "phasor/positions.hpp"
@@ -17,7 +18,8 @@ namespace phasor::python {
 
 namespace nb = nanobind;
 
-inline constexpr int kMostAxes = 4;
+inline constexpr int kTensorAxes = 4;
+inline constexpr int kMostAxes = 6;  // of a cache
 
 enum class Access : std::uint8_t { read, write };
 
@@ -39,7 +41,7 @@ struct Array {
 /// `name` is how messages call it ("q"). TypeError for what is no array, ValueError for a read-only one that is to be written,
 /// NotImplementedError for memory on a device that this build has no kernels for, or with another sign than the numbers. Only an array
 /// without elements has no memory.
-Array array_of(nb::handle object, const char* name, Access access, Sign sign = Sign::to_be_asked);
+Array array_of(nb::handle object, const char* name, Access access, Sign sign = Sign::to_be_asked, int most_axes = kTensorAxes);
 
 /// (B, T, H, D), (T, H, D) or (T, D).
 TensorView tensor_of(const Array& array, const char* name);
@@ -72,6 +74,9 @@ class InOutArgument {
   ConstTensorView in_;
   TensorView out_;
 };
+
+/// A dtype as messages call it: "int32".
+std::string text_of_dtype(const nb::dlpack::dtype& dtype);
 
 /// Exactly one of those types; false before `use_torch`.
 bool is_plain_torch(nb::handle object);

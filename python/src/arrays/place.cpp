@@ -90,7 +90,7 @@ nb::object capsule_on(nb::handle object, const Place& place) {
   return method(**arguments);
 }
 
-Place common_place(std::initializer_list<Place> places) {
+Place common_place(std::span<const Place> places) {
   Place found{};
   for (const Place& place : places) {
     if (!place.on_gpu()) continue;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 
 #include "arrays/dlpack_exchange.hpp"
@@ -42,7 +43,8 @@ nanobind::object capsule_on(nanobind::handle object, const Place& place);
 
 /// Where a call runs: the first place on a GPU, else the CPU. ValueError where arrays of one GPU come from several streams, because then no
 /// stream is right for all of them. (Arrays on several devices are refused by the library, which knows their names.)
-Place common_place(std::initializer_list<Place> places);
+Place common_place(std::span<const Place> places);
+inline Place common_place(std::initializer_list<Place> places) { return common_place(std::span(places.begin(), places.size())); }
 
 /// What Python says when memory is on a GPU and this build has no kernels for it.
 const std::string& get_cuda_advice();

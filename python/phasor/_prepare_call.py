@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A call of the step before attention as lists of arrays, integers and reals, in the order in which python/src/prepare_call.hpp reads them.
+
+An operator of PyTorch carries the same lists, so all of this is plain Python that a compiler of such programs follows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from phasor._arrays import Array
+
+_STORAGES = ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8")
+_AXES = ("layer", "block", "token", "head", "outer", "inner")
+_SCALE_AXES = ("block", "token", "head", "group")
+_LISTS = ("starts", "slots", "kv_indptr", "kv_indices", "requests", "places")
+# The kinds of places: what says that a call is of this kind, and which lists it reads.
+_PLACES = (
+    ("", ("starts",)),
+    ("slots", ("slots",)),
+    ("places", ("places", "kv_indptr", "kv_indices", "requests")),
+)
+
+
+@dataclass(frozen=True)
+class HeadNorm:
+    """A norm of heads. weight is (D) or (H, D); `over` is "head" or "all_heads"; `width`: the first channels alone, 0 all of them.
+
+    rms: x / sqrt(mean(x^2) + epsilon), l2: x / sqrt(sum(x^2) + epsilon). weight_as "one_plus" multiplies by 1 + weight; cast says whether
+    the normed head is rounded to its dtype "before_weight" (Llama, Qwen 3) or "after_weight" (Gemma).
+    """
+
+    kind: str = "rms"
+    weight: Any = None
+    over: str = "head"
+    weight_as: str = "plain"
+    cast: str = "after_weight"
+    epsilon: float = 1e-6
+    width: int = 0
+
+
+@dataclass(frozen=True)
+class CacheScales:
+    """Scales of a cache. given: `value`, or `array` with the axis "head". made: for each token, head and group, written to `array`.
+
+    `axes` names the axes of the array, of block, token, head and group. An array of uint8 holds powers of two (ue8m0), else float32. use
+    says whether values are divided by a scale or multiplied with it (made ones: with its reciprocal).
+    """
+
+    kind: str = "given"
+    value: float = 1.0
+    array: Any = None
+    axes: str = "head"
+    use: str = "divide"
+    group: int = 0
+    least: float = 2.0**-126
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Memory of a cache, by what each axis means: layer, block, token, head, outer and inner (channel c is at (c // x, c % x), x the inner).
+
+    vLLM's flash layout (2, blocks, block, H, D) is Cache(kv[0]) and Cache(kv[1]); its older keys (blocks, H, D / x, block, x) are
+    Cache(keys, "block head outer token inner"), values Cache(values, "block head inner token"); FlashInfer's HND pages are
+    Cache(pages[:, 0], "block head token inner"); SGLang's slots Cache(slots, "block head inner"). `storage` is the dtype of the array,
+    or given where that is uint8: float8_e4m3fn, float8_e5m2, int8. A part of a head begins with `first_channel`.
+    """
+
+    array: Any
+    axes: str = "block token head inner"
+    storage: str | None = None
+    first_channel: int = 0
+    layer: int = 0
+    scales: CacheScales | None = None
+
+
+def number(where: str, value: str, names: tuple[str, ...]) -> int:
+    """The number of a name."""
+    if value not in names:
+        raise ValueError(f"prepare_attention: {where} is {value!r}, wanted {', '.join([repr(name) for name in names])}")
+    return names.index(value)
+
+
+def _dtype_name(array: Array) -> str:
+    return str(array.dtype).removeprefix("torch.")
+
+
+def _as_numbers(array: Array) -> Array:
+    """NumPy's float8 is ml_dtypes', which no protocol carries: its bits."""
+    return array.view(np.uint8) if isinstance(array, np.ndarray) and _dtype_name(array).startswith("float8") else array
+
+
+def _caches(caches: Any) -> Any:
+    return () if caches is None else caches if isinstance(caches, (list, tuple)) else (caches,)
+
+
+class Lists:
+    """The lists of one call, while they are written."""
+
+    def __init__(self) -> None:
+        self.read: list[Any] = []
+        self.written: list[Any] = []
+        self.numbers: list[int] = []
+        self.reals: list[float] = []
+
+    def index(self, array: Any, into: list[Any]) -> int:
+        """The number that the array gets in a list; -1 for None."""
+        if array is None:
+            return -1
+        into.append(array)
+        return len(into) - 1
+
+    def axes(self, array: Array, axes: str, names: tuple[str, ...], name: str) -> None:
+        given, extents = axes.split(), len(array.shape)
+        known = [axis in names and given.count(axis) == 1 for axis in given]
+        if len(given) != extents or not all(known):
+            raise ValueError(f"prepare_attention: {name} has axes {axes!r} and {extents} axes, wanted each once, of {', '.join(names)}")
+        self.numbers.append(extents)
+        self.numbers.extend([names.index(axis) for axis in given])
+
+    def norm(self, norm: HeadNorm | None) -> None:
+        if norm is None:
+            self.numbers.append(0)
+            return
+        self.numbers.append(1 + number("kind of a norm", norm.kind, ("rms", "l2")))
+        self.numbers.append(number("over", norm.over, ("head", "all_heads")))
+        self.numbers.append(number("weight_as", norm.weight_as, ("plain", "one_plus")))
+        self.numbers.append(number("cast", norm.cast, ("after_weight", "before_weight")))
+        self.numbers.append(norm.width)
+        self.reals.append(norm.epsilon)
+        self.numbers.append(self.index(norm.weight, self.read))
+
+    def scales(self, scales: CacheScales | None) -> None:
+        if scales is None:
+            self.numbers.append(0)
+            return
+        self.numbers.append(1 + number("kind of scales", scales.kind, ("given", "made")))
+        self.numbers.append(number("use of scales", scales.use, ("divide", "multiply")))
+        self.reals.extend([scales.value, scales.least])
+        self.numbers.append(self.index(scales.array, self.written if scales.kind == "made" else self.read))
+        if scales.array is not None:
+            self.axes(scales.array, scales.axes, _SCALE_AXES, "scales")
+            self.numbers.append(scales.group)
+
+    def cache(self, cache: Cache, name: str) -> None:
+        storage = number(f"storage of {name}", cache.storage or _dtype_name(cache.array), _STORAGES)
+        self.numbers.extend([self.index(_as_numbers(cache.array), self.written), storage])
+        self.axes(cache.array, cache.axes, _AXES, name)
+        self.numbers.extend([cache.layer, cache.first_channel])
+        self.scales(cache.scales)
+
+    def caches(self, caches: Any, name: str) -> None:
+        given = _caches(caches)
+        if len(given) > 2:
+            raise ValueError(f"prepare_attention: {name} has {len(given)} parts, wanted 1 or 2")
+        self.numbers.append(len(given))
+        for cache in given:
+            self.cache(cache, name)
+
+    def spec(self, norms: tuple[Any, Any, Any], order: str, between: str, query_scale: float, q_rotary_offset: int | None) -> None:
+        """What happens to heads."""
+        self.numbers.append(number("order", order, ("norm_first", "rotation_first")))
+        self.numbers.append(number("between", between, ("rounded", "kept")))
+        self.numbers.extend([0] if q_rotary_offset is None else [1, q_rotary_offset])
+        self.reals.append(query_scale)
+        for norm in norms:
+            self.norm(norm)
+
+    def places(self, lists: dict[str, Any], pages_per_request: int) -> None:
+        """In order, by slots or by pages; a list that the kind does not read is refused."""
+        given = [name for name in _LISTS if lists[name] is not None]
+        fits = [(not key or key in given) and all([name in read for name in given]) for key, read in _PLACES]
+        if True not in fits:
+            raise ValueError(f"prepare_attention: {', '.join(sorted(given))} are given, wanted starts, or slots, or places with lists of pages")
+        self.numbers.extend([fits.index(True), pages_per_request])
+        self.numbers.extend([self.index(lists[name], self.read) for name in _LISTS])
+
+
+def is_cache(x: Any) -> bool:
+    """Whether an output is a cache or two, not an array."""
+    return isinstance(x, (Cache, list, tuple))
+
+
+def tensor_cache(x: Array) -> Cache:
+    """An array (B, T, H, D) or (T, H, D) as where its tokens go."""
+    return Cache(x, "block token head inner" if len(x.shape) == 4 else "token head inner")

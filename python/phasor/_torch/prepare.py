@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operator of the step before attention, which writes to caches; and the short way past the dispatcher for eager calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from phasor import _core
+from phasor._arrays import gpu_of
+from phasor._numbers import integers
+from phasor._torch import checks, private
+from phasor._torch.eager import _beside_fake, positions_and_first, words_of
+from phasor._torch.kernels import rotary_of
+from phasor._torch.operators import LIBRARY
+from phasor._torch.plain import TYPES
+from phasor._torch.recorded import below_autograd
+
+_WHERE = "prepare_attention"
+_compiling = torch.compiler.is_dynamo_compiling
+
+# `read` are weights, lists, factors and given scales; `written` the outputs, caches and made scales. A spec's words as in `rotary`.
+LIBRARY.define(
+    "prepare_attention_(Tensor? q, Tensor? k, Tensor? v, Tensor[] words, Tensor? positions, SymInt first, Tensor[] read,"
+    " Tensor(a!)[] written, SymInt[] numbers, float[] reals) -> ()",
+    tags=(torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides),
+)
+_OVERLOAD = torch.ops.phasor.prepare_attention_.default
+_increment_version = private.increment_version
+
+
+def _named(heads: tuple[Any, ...], positions: Any, read: list[Any], written: list[Any]) -> dict[str, Any]:
+    """Every tensor of a call, by what messages call it."""
+    found: dict[str, Any] = {name: x for name, x in zip("qkv", heads) if x is not None}
+    found |= {} if positions is None else {"positions": positions}
+    found |= {f"array {i} that is read": x for i, x in enumerate(read)}
+    return found | {f"array {i} that is written": x for i, x in enumerate(written)}
+
+
+def _check(heads: tuple[Any, ...], positions: Any, read: list[Any], written: list[Any]) -> None:
+    """What can be known without values: kinds of tensors, one device."""
+    named = _named(heads, positions, read, written)
+    for name, x in named.items():
+        checks.kind(_WHERE, name, x)
+    checks.one_device(_WHERE, **named)
+
+
+def _kernel(
+    q: Tensor | None,
+    k: Tensor | None,
+    v: Tensor | None,
+    words: list[Tensor],
+    positions: Tensor | None,
+    first: int,
+    read: list[Tensor],
+    written: list[Tensor],
+    numbers: list[int],
+    reals: list[float],
+) -> None:
+    _check((q, k, v), positions, read, written)
+    where = first if positions is None else positions
+    _core.prepare_attention((q, k, v), [rotary_of(one) for one in words], where, (read, written, numbers, reals))
+    if written:
+        _increment_version(written)
+
+
+LIBRARY.impl("prepare_attention_", private.guarded(_kernel), "CompositeExplicitAutograd")
+
+
+@torch.library.register_fake("phasor::prepare_attention_", lib=LIBRARY)
+def _(q: Any, k: Any, v: Any, words: Any, positions: Any, first: Any, read: Any, written: Any, numbers: Any, reals: Any) -> None:
+    _check((q, k, v), positions, read, written)
+
+
+def _refuse_gradients(tensors: list[Any], written: list[Any]) -> None:
+    """What would be lost: this is a step of inference."""
+    if torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in tensors):
+        raise ValueError(f"{_WHERE}: a tensor requires a gradient, wanted tensor.detach() or torch.no_grad()")
+    if not _compiling():  # which cannot look for tensors of inference mode; the operator does
+        checks.writable(tuple(x for x in written if isinstance(x, Tensor)))
+
+
+if private.OWN_KERNELS:
+
+    def _autograd(keyset: Any, *args: Any) -> None:
+        q, k, v, _, positions, _, read, written, _, _ = args
+        _refuse_gradients([q, k, v, positions, *read, *written], written)
+        below_autograd(_OVERLOAD, keyset)(*args)
+
+    LIBRARY.impl("prepare_attention_", _autograd, "Autograd", with_keyset=True)
+
+
+# ---- What phasor.prepare_attention calls ----
+
+
+def list_beside(first: Tensor) -> Callable[[Any, str], Any]:
+    """Makes integers of the host, which are on no device, a tensor where the heads are; on the CPU an array does."""
+
+    def made(values: Any, name: str) -> Any:
+        if values is None or isinstance(values, Tensor):
+            return values
+        if _compiling():
+            return torch.as_tensor(values, device=first.device)
+        if gpu_of(values) is not None:
+            return values  # of CuPy: the core asks for it in the order of the stream
+        array = integers(values, f"{_WHERE}: {name}")
+        if type(first) in TYPES and first.is_cpu:
+            return array
+        if first.is_cuda and torch.cuda.is_current_stream_capturing():
+            raise ValueError(f"{_WHERE}: {name} is on the CPU while a CUDA graph is captured, wanted a tensor on {first.device}")
+        return torch.from_numpy(array).to(first.device)
+
+    return made
+
+
+def _plain(x: Any) -> bool:
+    """A tensor that lies in memory as it seems to; what is no tensor is none of PyTorch's business."""
+    return not isinstance(x, Tensor) or (type(x) in TYPES and (x.is_cpu or x.is_cuda) and not x.is_neg())
+
+
+def prepare_attention(heads: tuple[Any, ...], rotaries: list[Any], positions: Any, call: Any) -> None:
+    """Norm, rotation and storage of heads; `call` are the lists of the rest."""
+    beside = next(x for x in heads if x is not None)
+    at, first = positions_and_first(positions, beside)
+    tensors = [x for x in (*heads, at, *call.read, *call.written) if isinstance(x, Tensor)]
+    _refuse_gradients(tensors, call.written)
+    checks.one_device(_WHERE, **{name: x for name, x in _named(heads, at, call.read, call.written).items() if isinstance(x, Tensor)})
+    words = [words_of(one) for one in rotaries]
+    if not _compiling() and private.nobody_watches() and all([_plain(x) for x in tensors]):
+        given = (call.read, call.written, call.numbers, call.reals)
+        _core.prepare_attention(heads, [one._core for one in rotaries], first if at is None else at, given)
+        changed = [x for x in call.written if isinstance(x, Tensor)]
+        if changed:
+            _increment_version(changed)
+        return
+    _by_operator(heads, words, (at, first), call)
+
+
+def _by_operator(heads: tuple[Any, ...], words: list[Tensor], where: tuple[Any, Any], call: Any) -> None:
+    at, first = where
+    _check(heads, at, call.read, call.written)
+    if not _compiling():
+        beside = next(x for x in heads if x is not None)
+        words = [_beside_fake(one, beside) for one in words]
+    torch.ops.phasor.prepare_attention_(*heads, words, at, first, call.read, call.written, call.numbers, call.reals)
