@@ -235,6 +235,9 @@ class Sinusoidal:
         2.381773
         """
         ungraded("amplitude_gradient", gradient, positions)
+        if is_torch(gradient) and gradient.is_cuda:
+            at, first = torch_backend().positions_and_first(positions, gradient)
+            return float(self._torch_operators().sinusoidal_amplitude_gradient(gradient, self._text, at, first))
         return self._core.amplitude_gradient(gradient, positions_argument(positions))
 
     def shift(self, distance: float | tuple[float, ...]) -> ShiftOperator:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from phasor import _core
-from phasor._arrays import Array, Positions, is_torch, positions_argument, returned, torch_backend
+from phasor._arrays import Array, Positions, gpu_of, is_torch, positions_argument, returned, torch_backend
 from phasor._bias_specs import Alibi, BiasSpec, T5Buckets, XlSinusoids
 from phasor._numbers import empty, integers, one_device, ungraded, written
 
@@ -86,14 +86,18 @@ class Bias:
         self._core.diagonal(out, first_distance, first_head, query_position)
         return written(out)
 
-    def gradient(self, diagonal: Array, first_distance: int, *, first_head: int = 0, query_position: int = 0) -> np.ndarray:
-        """The gradient of the parameters, float64, from that of the diagonal (H, N) that begins at first_distance.
+    def gradient(self, diagonal: Array, first_distance: int, *, first_head: int = 0, query_position: int = 0) -> Array:
+        """The gradient of the parameters, float64, from that of the diagonal (H, N) that begins at first_distance. On a GPU it is there.
 
         >>> Bias(Alibi(heads=1, slopes=[0.5])).gradient(np.ones((1, 4)), 0).tolist()
         [-6.0]
         """
         ungraded("Bias.gradient", diagonal)
-        return np.array(self._core.gradient(diagonal, first_distance, first_head, query_position))
+        size = (self._core.parameter_count,)
+        total = np.zeros(size) if gpu_of(diagonal) is None else empty(size, np.float64, diagonal)
+        total[:] = 0
+        self._core.gradient(total, diagonal, first_distance, first_head, query_position)
+        return total
 
     def row(self, distances: Any) -> Any:
         """The row of the table that a distance reads, or an array of them; -1 for schemes without table and outside a window.

@@ -152,8 +152,10 @@ class Bias:
     def diagonal(self, out: object, first_distance: int, first_head: int = 0, query_position: int = 0) -> None:
         """Fills (H, N) with the biases at first_distance and on."""
 
-    def gradient(self, diagonal: object, first_distance: int, first_head: int = 0, query_position: int = 0) -> list[float]:
-        """The gradient of the parameters from that of a diagonal (H, N)."""
+    def gradient(self, sum: object, diagonal: object, first_distance: int, first_head: int = 0, query_position: int = 0) -> None:
+        """
+        Adds the gradient of the parameters, float64, from that of a diagonal (H, N) to sum.
+        """
 
     def row(self, distance: int) -> int: ...
 
@@ -205,9 +207,9 @@ def prepare_attention(heads: tuple, rotaries: list, positions: object | None, li
     Makes heads (q, k, v) ready for attention. Lists: arrays that are read, arrays that are written, integers and reals, in the order of phasor/_prepare_call.py.
     """
 
-def fill_from_offset(arg0: object, arg1: int, /) -> None: ...
+def fill_from_offset(out: object, offset: int) -> None: ...
 
-def fill_from_offsets(arg0: object, arg1: object, /) -> None: ...
+def fill_from_offsets(out: object, offsets: object) -> None: ...
 
 def fill_from_cu_seqlens(out: object, cu_seqlens: object, offsets: object | None) -> None: ...
 

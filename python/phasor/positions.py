@@ -2,18 +2,20 @@
 """Positions from what engines and models have at hand: offsets, ragged batches, masks, pages, draft trees, grids, shards; position maps.
 
 Every builder returns a NumPy array of int64 (float64 where positions are fractions), or fills `out`, an int32, int64 or float64 array of
-any library, (T), (B, T) or (axes, B, T), and returns that. All input is checked first: nothing is written on an error.
+any library, (T), (B, T) or (axes, B, T), and returns that. All input is checked first: nothing is written on an error. Offsets, ragged
+batches and slots are built on a GPU too, from lists that are there: nothing waits, and their numbers are the caller's word.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from phasor import _core
-from phasor._arrays import Array, Positions, positions_argument
+from phasor._arrays import Array, Positions, empty_on_gpu, gpu_of, positions_argument
 from phasor._bias_specs import Window
 from phasor._numbers import host_array, integers
 from phasor._position_types import (
@@ -78,6 +80,16 @@ def _made(out: Array | None, shape: tuple[int, ...], dtype: type = np.int64) -> 
     return np.empty(shape, dtype) if out is None else out
 
 
+def _integers(values: Any, where: str) -> Array:
+    """Lists of the host as NumPy arrays; those on a GPU stay there, for an `out` beside them."""
+    return integers(values, where) if gpu_of(values) is None else values
+
+
+def _beside(lists: Array, shape: tuple[int, ...]) -> Array:
+    """Memory for int64 where the lists are."""
+    return np.empty(shape, np.int64) if gpu_of(lists) is None else empty_on_gpu(shape, np.int64, lists)
+
+
 def _given(positions: Positions, where: str) -> Array:
     """Positions that must be an array here: an offset alone does not say how many tokens there are."""
     at = positions_argument(positions)
@@ -103,8 +115,8 @@ def from_offsets(tokens: int, offsets: Any, *, out: Array | None = None) -> Arra
     >>> from_offsets(2, [5, 9]).tolist()
     [[5, 6], [9, 10]]
     """
-    firsts = integers(offsets, "offsets")
-    out = _made(out, (firsts.size, tokens))
+    firsts = _integers(offsets, "offsets")
+    out = _beside(firsts, (math.prod(firsts.shape), tokens)) if out is None else out
     _core.fill_from_offsets(out, firsts)
     return out
 
@@ -115,9 +127,11 @@ def from_cu_seqlens(cu_seqlens: Any, offsets: Any = None, *, out: Array | None =
     >>> from_cu_seqlens([0, 2, 5]).tolist()
     [0, 1, 0, 1, 2]
     """
-    ends = integers(cu_seqlens, "cu_seqlens")
-    out = _made(out, (int(ends.reshape(-1)[-1]) if ends.size else 0,))
-    _core.fill_from_cu_seqlens(out, ends, integers(offsets, "offsets"))
+    ends = _integers(cu_seqlens, "cu_seqlens")
+    if out is None and gpu_of(ends) is not None:
+        raise ValueError("from_cu_seqlens: cu_seqlens are on a GPU, whose last number nobody waits for; wanted out=")
+    out = np.empty(int(ends.reshape(-1)[-1]) if ends.size else 0, np.int64) if out is None else out
+    _core.fill_from_cu_seqlens(out, ends, _integers(offsets, "offsets"))
     return out
 
 
@@ -158,8 +172,8 @@ def slots(at: Any, blocks: Any, page_size: int, *, lengths: Any = None, cu_seqle
     [[4, 5, 0]]
     """
     positions = _given(at, "slots: at")
-    out = _made(out, tuple(positions.shape))
-    lists = (integers(blocks, "blocks"), integers(lengths, "lengths"), integers(cu_seqlens, "cu_seqlens"))
+    out = _beside(positions, tuple(positions.shape)) if out is None else out
+    lists = (_integers(blocks, "blocks"), _integers(lengths, "lengths"), _integers(cu_seqlens, "cu_seqlens"))
     _core.fill_slots(out, positions, page_size, lists)
     return out
 

@@ -28,13 +28,13 @@ void diagonal(const Bias& bias, nb::handle out, std::int64_t first_distance, std
   run_unlocked(to.place(), 0, [&](const Execution& execution) { return bias.diagonal(to.get(), first_distance, part, execution); });
 }
 
-std::vector<double> gradient(const Bias& bias, nb::handle diagonal, std::int64_t first_distance, std::int64_t first_head,
-                             std::int64_t query_position) {
+void gradient(const Bias& bias, nb::handle sum, nb::handle diagonal, std::int64_t first_distance, std::int64_t first_head,
+              std::int64_t query_position) {
+  const NumbersOut to(sum, "sum");
   const BiasArgument from(diagonal, "diagonal", Access::read, Shape::diagonal);
   const BiasPart part{.first_head = first_head, .query_position = query_position};
-  std::vector<double> sum(static_cast<std::size_t>(bias.parameter_count()), 0.0);
-  run_unlocked(from.place(), 0, [&](const Execution& /*execution*/) { return bias.gradient(sum, from.get(), first_distance, part); });
-  return sum;
+  run_unlocked(common_place({to.place(), from.place()}), 0,
+               [&](const Execution& execution) { return bias.gradient(to.get(), from.get(), first_distance, part, execution); });
 }
 
 void fill_xl(nb::handle out, nb::handle spec, nb::handle distances) {
@@ -55,8 +55,8 @@ void bind_bias(nb::module_& m) {
            "Fills (B, H, Tq, Tk) or (H, Tq, Tk).")
       .def("diagonal", &diagonal, "out"_a, "first_distance"_a, "first_head"_a = 0, "query_position"_a = 0,
            "Fills (H, N) with the biases at first_distance and on.")
-      .def("gradient", &gradient, "diagonal"_a, "first_distance"_a, "first_head"_a = 0, "query_position"_a = 0,
-           "The gradient of the parameters from that of a diagonal (H, N).")
+      .def("gradient", &gradient, "sum"_a, "diagonal"_a, "first_distance"_a, "first_head"_a = 0, "query_position"_a = 0,
+           "Adds the gradient of the parameters, float64, from that of a diagonal (H, N) to sum.")
       .def("row", &Bias::row, "distance"_a)
       .def("rows_at",
            [](const Bias& bias, const std::vector<std::int64_t>& distances) {

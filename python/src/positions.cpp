@@ -11,6 +11,7 @@
 #include "phasor/learned.hpp"
 #include "phasor/position_builders.hpp"
 #include "phasor/position_maps.hpp"
+#include "threads/threads.hpp"
 
 namespace phasor::python {
 
@@ -18,10 +19,30 @@ namespace {
 
 using nb::literals::operator""_a;
 
+/// What a decode loop builds, on any device: `work(out, execution)` on the stream of the arrays, without the GIL.
+template <class Work>
+void fill_there(const PositionsOut& out, std::initializer_list<Place> lists, const Work& work) {
+  const Place places[] = {out.place(), common_place(lists)};
+  run_unlocked(common_place(places), 0, [&](const Execution& execution) { return work(out.get(), execution); });
+}
+
+void fill_consecutive(nb::handle out, std::int64_t offset) {
+  fill_there(PositionsOut(out), {},
+             [&](const PositionsView& to, const Execution& execution) { return fill_from_offset(to, offset, execution); });
+}
+
+void fill_rows(nb::handle out, nb::handle offsets) {
+  const IntegersArgument firsts(offsets, "offsets");
+  fill_there(PositionsOut(out), {firsts.place()},
+             [&](const PositionsView& to, const Execution& execution) { return fill_from_offsets(to, firsts.get(), execution); });
+}
+
 void fill_ragged(nb::handle out, nb::handle cu_seqlens, nb::handle offsets) {
   const IntegersArgument ends(cu_seqlens, "cu_seqlens");
   const IntegersArgument firsts(offsets, "offsets");
-  check(fill_from_cu_seqlens(PositionsOut(out).get(), {.cu_seqlens = ends.get(), .offsets = firsts.get()}));
+  fill_there(PositionsOut(out), {ends.place(), firsts.place()}, [&](const PositionsView& to, const Execution& execution) {
+    return fill_from_cu_seqlens(to, {.cu_seqlens = ends.get(), .offsets = firsts.get()}, execution);
+  });
 }
 
 void fill_mask(nb::handle out, nb::handle values, std::optional<std::int64_t> pad, std::int64_t past, nb::handle rule) {
@@ -42,7 +63,9 @@ void fill_slots_at(nb::handle out, nb::handle at, std::int64_t page_size, const 
   const IntegersArgument ends(lists[2], "cu_seqlens");
   const PositionsArgument positions(at, "at");
   const PageTable table{.blocks = pages.get(), .lengths = tokens.get(), .page_size = page_size};
-  check(fill_slots(PositionsOut(out).get(), table, positions.get(), ends.get()));
+  fill_there(
+      PositionsOut(out), {pages.place(), tokens.place(), ends.place(), positions.place()},
+      [&](const PositionsView& to, const Execution& execution) { return fill_slots(to, table, positions.get(), ends.get(), execution); });
 }
 
 void fill_tree(nb::handle out, nb::handle parents, nb::handle offsets) {
@@ -107,15 +130,8 @@ void fill_shards(ShardFunction fill, nb::handle out, nb::handle shard) {
 }
 
 void bind_builders(nb::module_& m) {
-  m.def("fill_from_offset", [](nb::handle out, std::int64_t offset) {
-    const PositionsOut to(out);
-    check(fill_from_offset(to.get(), offset, {.stream = to.place().stream}));
-  });
-  m.def("fill_from_offsets", [](nb::handle out, nb::handle offsets) {
-    const IntegersArgument firsts(offsets, "offsets");
-    const PositionsOut to(out);
-    check(fill_from_offsets(to.get(), firsts.get(), {.stream = to.place().stream}));
-  });
+  m.def("fill_from_offset", fill_consecutive, "out"_a, "offset"_a);
+  m.def("fill_from_offsets", fill_rows, "out"_a, "offsets"_a);
   m.def("fill_from_cu_seqlens", fill_ragged, "out"_a, "cu_seqlens"_a, "offsets"_a.none());
   m.def("fill_from_mask", fill_mask, "out"_a, "mask"_a, "pad"_a.none(), "past"_a, "rule"_a);
   m.def("fill_from_pages", fill_pages, "out"_a, "blocks"_a, "lengths"_a.none(), "page_size"_a, "empty"_a);

@@ -66,8 +66,17 @@ def _add_sinusoidal(x: Tensor, spec: str, positions: Tensor | None, first: int, 
 
 def _amplitude_gradient(gradient: Tensor, spec: str, positions: Tensor | None, first: int) -> Tensor:
     checks.tokens("sinusoidal_amplitude_gradient", "gradient", gradient)
+    if not gradient.is_cpu:
+        return _amplitude_gradient_there(gradient, spec, _where(positions, first))
     value = sinusoidal_of(spec).amplitude_gradient(dense(gradient), _where(positions, first))
     return gradient.new_empty((), dtype=torch.float64).fill_(value)  # torch.tensor would be lifted to the level of a transform
+
+
+def _amplitude_gradient_there(gradient: Tensor, spec: str, where: Tensor | int) -> Tensor:
+    """On a GPU PyTorch adds, in an order of its own, and nothing waits for the sum."""
+    encoding = torch.empty(gradient.shape, dtype=torch.float64, device=gradient.device)
+    sinusoidal_of(spec).fill(encoding, where, 1.0)
+    return encoding.mul_(gradient).sum()
 
 
 def _lookup_add(x: Tensor, table: Tensor, positions: Tensor | None, first: int, offset: int, padding_row: int | None) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from phasor import _core
-from phasor._arrays import positions_argument
+from phasor._arrays import gpu_of, positions_argument
 from phasor._spec import TableLayout
 from phasor._torch import checks, operators, private, sharding
 from phasor._torch.autograd import without_gradient
@@ -76,6 +76,8 @@ def _first_of_consecutive(positions: Any, beside: Tensor) -> int | None:
 
 
 def _tensor_of(positions: Any) -> Tensor:
+    if gpu_of(positions) is not None:
+        return torch.from_dlpack(positions)  # its library lets our stream wait for what is still to be written to it
     if not isinstance(positions, np.ndarray):
         try:
             positions = np.from_dlpack(positions)

@@ -105,7 +105,7 @@ def list_beside(first: Tensor) -> Callable[[Any, str], Any]:
         if _compiling():
             return torch.as_tensor(values, device=first.device)
         if gpu_of(values) is not None:
-            return values  # of CuPy: the core asks for it in the order of the stream
+            return torch.from_dlpack(values)  # its library lets our stream wait for what is still to be written to it
         array = integers(values, f"{_WHERE}: {name}")
         if type(first) in TYPES and first.is_cpu:
             return array

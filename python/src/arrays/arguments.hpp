@@ -74,6 +74,7 @@ class IntegersArgument {
  public:
   IntegersArgument(nb::handle object, const char* name);
   const Integers& get() const { return integers_; }
+  const Place& place() const { return array_.place; }
 
  private:
   Array array_{};

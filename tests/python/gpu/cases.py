@@ -78,16 +78,6 @@ def raises(kind: type[BaseException], words: str) -> Iterator[None]:
     raise AssertionError(f"nothing was raised, wanted {kind.__name__} with {words!r}")
 
 
-def there(call: Any) -> Any:
-    """What the call gives; NotRun where the backend does not have the operation yet."""
-    try:
-        return call()
-    except NotImplementedError as error:
-        if "yet" in str(error) or "positions are built there" in str(error):
-            raise NotRun(f"not on CUDA yet: {error}") from None
-        raise
-
-
 SPECS = {
     "half": phasor.Rotary(head_dim=64, base=5e5),
     "interleaved": phasor.Rotary(head_dim=64, pairing="interleaved"),

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import phasor
-from cases import DTYPES, SPECS, moved, numbers, positions_of, same_bits, there
+from cases import DEVICE, DTYPES, ON_GPU, SPECS, moved, numbers, positions_of, raises, same_bits
 
 
 def calls() -> Iterator[tuple[str, phasor.Rotary, Tensor, Tensor, Any]]:
@@ -119,16 +119,65 @@ def test_nothing_to_do() -> None:
 def test_sinusoids_added() -> None:
     x, at = numbers(2, 7, 48), torch.arange(7) * 1000
     encoding = phasor.Sinusoidal(48)
-    assert same_bits(there(lambda: encoding.add(*moved(x, at))), encoding.add(x, at))
-    assert same_bits(there(lambda: encoding.add(*moved(x, at), amplitude=0.5)), encoding.add(x, at, amplitude=0.5))
-    assert same_bits(there(lambda: encoding(*moved(at))), encoding(at))
+    assert same_bits(encoding.add(*moved(x, at)), encoding.add(x, at))
+    assert same_bits(encoding.add(*moved(x, at), amplitude=0.5), encoding.add(x, at, amplitude=0.5))
+    assert same_bits(encoding(*moved(at)), encoding(at))
 
 
 def test_rows_of_a_table_added() -> None:
     x, table, at = numbers(2, 7, 48), numbers(30, 48, seed=1), torch.arange(7) * 3
-    assert same_bits(there(lambda: phasor.lookup_add(*moved(x, table, at))), phasor.lookup_add(x, table, at))
+    assert same_bits(phasor.lookup_add(*moved(x, table, at)), phasor.lookup_add(x, table, at))
 
 
 def test_biases() -> None:
-    at, scheme = torch.arange(9), phasor.Bias(phasor.Alibi(heads=3))
-    assert same_bits(there(lambda: scheme(*moved(at, at))), scheme(at, at))
+    at = torch.arange(9)
+    mlp = phasor.Mlp(widths=(1, 5, 3), parameters=numbers(28, seed=4).tolist())
+    table = phasor.T5Buckets(heads=2, table=numbers(64).tolist())
+    for spec in (phasor.Alibi(heads=3), table, phasor.Kerple(r1=(0.5, 2.0), r2=(1.0, 0.25)), phasor.Fire(mlp=mlp)):
+        scheme = phasor.Bias(spec)
+        assert same_bits(scheme(*moved(at, at)), scheme(at, at)), spec
+        diagonal = numbers(scheme.heads, 11, seed=7)
+        got, wanted = scheme.gradient(moved(diagonal)[0], -5), scheme.gradient(diagonal, -5)
+        if ON_GPU:
+            assert got.device.type == DEVICE
+        assert same_bits(torch.as_tensor(got), torch.as_tensor(wanted)), spec
+
+
+def test_positions_are_built_where_their_lists_are() -> None:
+    offsets, ends, blocks = torch.tensor([5, 900, 7]), torch.tensor([0, 4, 5, 11]), torch.tensor([[2, 0, 5], [1, 3, 4], [6, 7, 8]])
+    build = phasor.positions
+
+    def built(device: str) -> list[Any]:
+        first, cu, pages = (x.to(device) for x in (offsets, ends, blocks))
+        whole, ragged = torch.empty(6, dtype=torch.int64, device=device), torch.empty(11, dtype=torch.int32, device=device)
+        at = build.from_offsets(4, first - first)
+        return [
+            build.from_offset(6, 70, out=whole),
+            build.from_offsets(4, first),
+            build.from_cu_seqlens(cu, first, out=ragged),
+            build.slots(at, pages, 3),
+        ]
+
+    for got, wanted in zip(built(DEVICE), built("cpu")):
+        assert same_bits(torch.as_tensor(got), torch.as_tensor(wanted))
+    if ON_GPU:
+        with raises(ValueError, "wanted out="):
+            build.from_cu_seqlens(ends.to(DEVICE))
+
+
+def test_an_amplitude_that_learns() -> None:
+    x, at, by = numbers(2, 7, 48), torch.arange(7) * 1000, numbers(2, 7, 48, seed=3)
+
+    def run(device: str) -> tuple[Tensor, ...]:
+        module = phasor.nn.Sinusoidal(48, learned_amplitude=True).to(device)
+        out = module(x.to(device), at.to(device))
+        out.backward(by.to(device))
+        return out, module.amplitude.grad
+
+    got, wanted = run(DEVICE), run("cpu")
+    assert same_bits(got[0], wanted[0])
+    # The order of the sum is not a contract between devices: n additions in float64, and one rounding to the parameter's float32.
+    bound = x.numel() * 2.0**-52 * float((by.abs() * phasor.Sinusoidal(48)(at, dtype="float32").abs()).sum()) + 2.0**-23 * float(wanted[1].abs())
+    assert float((got[1].cpu() - wanted[1]).abs()) <= bound
+    direct = [phasor.Sinusoidal(48).amplitude_gradient(y, p) for y, p in ((by, at), moved(by, at))]
+    assert abs(direct[0] - direct[1]) <= bound

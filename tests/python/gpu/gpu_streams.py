@@ -3,8 +3,14 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable
+
 import numpy as np
 import torch
+
+import phasor
 
 from cases import DTYPES, SPECS, NotRun, module_or_not_run, moved, needs_gpu, numbers, raises, same_bits
 from phasor._arrays import gpu_of
@@ -121,10 +127,92 @@ def test_arrays_of_cupy() -> None:
             cos, _ = ROPE.cos_sin(at)
             assert isinstance(cos, cupy.ndarray) and (cupy.asnumpy(cos) == ROPE.cos_sin(np.arange(4, 11))[0]).all()
             assert ROPE.apply_(there, positions=at) is there and (cupy.asnumpy(there) == wanted).all()
+    at = cupy.arange(4, 11)
+    assert same_bits(ROPE(torch.from_numpy(q).cuda(), positions=at), torch.from_numpy(wanted))
     with cupy.cuda.Stream(non_blocking=True), raises(ValueError, "different streams"):
         ROPE.apply_(cupy.asarray(q), positions=torch.arange(7, device="cuda"))
     with raises(ValueError, "positions"):
         ROPE.apply_(cupy.asarray(q), positions=np.arange(7))
+
+
+class Foreign:
+    """An array of another library, which still writes it on a stream of its own, and says so by DLPack's protocol alone."""
+
+    def __init__(self, values: torch.Tensor) -> None:
+        self.asked: list[int] = []
+        self._stream = torch.cuda.Stream()
+        self._memory = torch.zeros_like(values, device="cuda")
+        there = values.cuda()
+        torch.cuda.synchronize()
+        with torch.cuda.stream(self._stream):
+            slow_write(self._memory, there)
+            self._written = self._stream.record_event()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, torch.cuda.current_device()
+
+    def __dlpack__(self, *, stream: int | None = None, **_: object) -> object:
+        assert stream is not None, "nobody said which stream is to wait"
+        self.asked.append(stream)
+        consumer = torch.cuda.default_stream() if stream in (0, 1) else torch.cuda.ExternalStream(stream)
+        consumer.wait_event(self._written)
+        return self._memory.__dlpack__(stream=-1)  # it has waited
+
+
+def test_positions_and_slots_of_another_library_are_waited_for() -> None:
+    needs_gpu()
+    q, at, slots = numbers(1, 6, 4, 64), torch.tensor([3, 1, 4, 1, 5, 9]), torch.tensor([5, 4, 0, 2, 1, 3])
+    q_there = moved(q)[0]
+    wanted, wanted_cache = ROPE(q, positions=at), torch.zeros(6, 4, 64)
+    phasor.prepare_attention(k=q[0], k_cache=phasor.Cache(wanted_cache, "block head inner"), slots=slots, rotary=ROPE, positions=at)
+    for stream in (torch.cuda.default_stream(), torch.cuda.Stream()):
+        with torch.cuda.stream(stream):
+            assert same_bits(ROPE(q_there, positions=Foreign(at)), wanted)
+            foreign = Foreign(at)
+            assert same_bits(ROPE.apply_(q_there.clone(), positions=foreign), wanted) and foreign.asked == [stream.cuda_stream or 1]
+            cache = torch.zeros_like(wanted_cache, device="cuda")
+            phasor.prepare_attention(
+                k=q_there[0], k_cache=phasor.Cache(cache, "block head inner"), slots=Foreign(slots), rotary=ROPE, positions=Foreign(at)
+            )
+            assert same_bits(cache, wanted_cache)
+
+
+def longest_silence(call: Callable[[], object]) -> float:
+    """The longest time for which another thread did not get the interpreter, while calls come to a GPU that is busy for half a second."""
+    gaps, stop = [0.0], threading.Event()
+
+    def tick() -> None:
+        last = time.perf_counter()
+        while not stop.is_set():
+            time.sleep(0.001)
+            now = time.perf_counter()
+            gaps[0], last = max(gaps[0], now - last), now
+
+    call()
+    torch.cuda.synchronize()
+    other = threading.Thread(target=tick)
+    other.start()
+    torch.cuda._sleep(1_000_000_000)  # some half a second
+    for _ in range(4000):  # more than a queue of launches holds: one of them waits until the GPU is ready
+        call()
+    stop.set()
+    other.join()
+    torch.cuda.synchronize()
+    return gaps[0]
+
+
+def test_a_call_that_waits_for_room_in_the_queue_lets_other_threads_run() -> None:
+    needs_gpu()
+    q, out, firsts = torch.zeros(1, 1, 4, 64, device="cuda"), torch.zeros(2, 3, dtype=torch.int64, device="cuda"), torch.tensor([5, 6], device="cuda")
+    cache = phasor.Cache(torch.zeros(2, 4, 64, device="cuda"), "block head inner")
+    slots = torch.zeros(1, dtype=torch.int64, device="cuda")
+    calls: dict[str, Callable[[], object]] = {
+        "rotation": lambda: ROPE.apply_(q, positions=3),
+        "positions": lambda: phasor.positions.from_offsets(3, firsts, out=out),
+        "prepare_attention": lambda: phasor.prepare_attention(k=q[0], k_cache=cache, slots=slots),
+    }
+    for name, call in calls.items():
+        assert longest_silence(call) < 0.2, name
 
 
 def test_arrays_of_jax() -> None:

@@ -249,3 +249,17 @@ def test_positions_that_would_learn_are_refused_where_their_gradient_would_be_lo
             call(positions)
         with torch.no_grad():
             call(positions)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("positions", [7, torch.arange(5) * 1000, torch.arange(10).reshape(2, 5)])
+def test_the_gradient_by_an_amplitude_as_it_is_made_on_a_gpu(dtype, positions):
+    from phasor._torch import additive
+
+    gradient = torch.randn(2, 5, 12).to(dtype)
+    encoding = phasor.Sinusoidal(12, amplitude=0.25)
+    text = phasor._torch.text_of(encoding.spec)
+    got = additive._amplitude_gradient_there(gradient, text, positions)
+    assert got.dtype == torch.float64 and got.ndim == 0
+    bound = gradient.numel() * 2.0**-52 * float(gradient.double().abs().sum())  # additions in another order, of terms up to |gradient|
+    assert abs(float(got) - encoding.amplitude_gradient(gradient, positions)) <= bound

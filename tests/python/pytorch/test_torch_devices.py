@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import phasor
+from fake_gpu import FakeGpuArray
 
 ROPE = phasor.Rotary(head_dim=8)
 SINUSOID = phasor.Sinusoidal(8)
@@ -121,3 +122,13 @@ def test_all_on_the_meta_device_gives_shapes() -> None:
         function, makers = CALLS[name]
         got = function(**{key: make().to("meta") for key, make in makers.items()})
         assert (got[0] if isinstance(got, tuple) else got).is_meta
+
+
+def test_arrays_on_a_gpu_come_by_the_protocol_that_orders_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not by __cuda_array_interface__ or a copy: torch.from_dlpack asks the array's library to let PyTorch's stream wait."""
+    asked: list[Any] = []
+    monkeypatch.setattr(torch, "from_dlpack", lambda array: asked.append(array) or torch.arange(5))
+    foreign = FakeGpuArray(np.arange(5))
+    assert torch.equal(phasor._torch.eager._tensor_of(foreign), torch.arange(5)) and asked == [foreign]
+    assert torch.equal(phasor._torch.list_beside(q())(foreign, "slots"), torch.arange(5)) and asked == [foreign, foreign]
+    assert phasor._torch.eager._tensor_of(np.arange(5)).tolist() == [0, 1, 2, 3, 4] and len(asked) == 2
