@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -208,11 +208,9 @@ class Rotary:
         """The factor on the attention's own scale."""
         return self._core.softmax_scale
 
-    def __getattr__(self, name: str) -> Any:
-        # Every field of the spec is one of the encoding. Private names are never fields: without this copy and pickle would recurse.
-        if name.startswith("_") or name not in RotarySpec.__dataclass_fields__:
-            raise AttributeError(f"{type(self).__name__} has no {name!r}")
-        return getattr(self._spec, name)
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...  # every field of the spec is one of the encoding
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Rotary) and self._spec == other._spec
@@ -226,6 +224,14 @@ class Rotary:
     def __reduce__(self) -> tuple[Any, ...]:
         # What a subclass has beside the spec travels too.
         return (type(self).from_spec, (self._spec,), getattr(self, "__dict__", None) or None)
+
+
+def _field(name: str) -> property:
+    return property(lambda self: getattr(self._spec, name), doc=f"`{name}` of the spec.")
+
+
+for _name in RotarySpec.__dataclass_fields__:  # not by __getattr__, with which every other attribute takes twice as long
+    setattr(Rotary, _name, _field(_name))
 
 
 def _changed_fields(spec: RotarySpec) -> str:

@@ -28,28 +28,40 @@ Direction direction_of(int number) {
 /// phasor._torch, from where tensors of PyTorch come, has asked q and k for their sign: asking again would take as long as a view.
 Sign sign_of(nb::handle q) { return is_plain_torch(q) ? Sign::as_in_memory : Sign::to_be_asked; }
 
-template <Sign sign_of_positions>
+/// q, and k where it is there.
+class Rotated {
+ public:
+  Rotated(nb::handle q, nb::handle k, nb::handle q_out, nb::handle k_out) : q_(q, q_out, "q", sign_of(q)) {
+    if (!k.is_none()) k_.emplace(k, k_out, "k", sign_of(q));
+  }
+  void turn(const Rotary& rotary, const PositionsArgument& at, int direction) const {
+    ApplyOptions options{.direction = direction_of(direction)};
+    const Place place = common_place({q_.place(), k_ ? k_->place() : Place{}, at.place()});
+    const auto work = [&](const Execution& execution) {
+      options.execution = execution;
+      return k_ ? rotary.apply(q_.get(), k_->get(), at.get(), options) : rotary.apply(q_.get(), at.get(), options);
+    };
+    run_unlocked(place, q_.elements() + (k_ ? k_->elements() : 0), work, Gil::kept_if_short);
+  }
+
+ private:
+  InOutArgument q_;
+  std::optional<InOutArgument> k_;
+};
+
 void apply(const Rotary& rotary, nb::handle q, nb::handle k, nb::handle positions, int direction, nb::handle q_out, nb::handle k_out) {
-  const Sign sign = sign_of(q);
-  const InOutArgument q_view(q, q_out, "q", sign);
-  const PositionsArgument at(positions, "positions", sign_of_positions);
-  const bool both = !k.is_none();
-  std::optional<InOutArgument> k_view;
-  if (both) k_view.emplace(k, k_out, "k", sign);
-  ApplyOptions options{.direction = direction_of(direction)};
-  const Place place = common_place({q_view.place(), both ? k_view->place() : Place{}, at.place()});
-  const auto work = [&](const Execution& execution) {
-    options.execution = execution;
-    return both ? rotary.apply(q_view.get(), k_view->get(), at.get(), options) : rotary.apply(q_view.get(), at.get(), options);
-  };
-  run_unlocked(place, q_view.elements() + (both ? k_view->elements() : 0), work, Gil::kept_if_short);
+  const Rotated rotated(q, k, q_out, k_out);
+  rotated.turn(rotary, PositionsArgument(positions), direction);
 }
 
 /// In place on PyTorch tensors, when nothing of PyTorch needs to know but their version counters; else false, and nothing is done.
 bool apply_past_torch(const Rotary& rotary, nb::handle q, nb::handle k, nb::handle positions, int direction) {
   if (direction > 2 || !may_write_past_torch(q, k, positions)) return false;
+  const PositionsArgument at(positions, "positions", Sign::as_in_memory);
+  if (at.get().type == PositionType::f64 && is_plain_torch(positions) && learns(positions)) return false;
   const nb::object none = nb::none();
-  apply<Sign::as_in_memory>(rotary, q, k, positions, direction, none, none);
+  const Rotated rotated(q, k, none, none);
+  rotated.turn(rotary, at, direction);
   count_write(q, k);
   return true;
 }
@@ -153,8 +165,8 @@ void bind_rotary(nb::module_& m) {
             new (self) Rotary(value_of(Rotary::make(spec)));
           },
           nb::arg("spec"))
-      .def("apply", &apply<Sign::to_be_asked>, nb::arg("q"), nb::arg("k").none(), nb::arg("positions").none(), nb::arg("direction"),
-           nb::arg("q_out").none(), nb::arg("k_out").none(), "Rotates q and k; outputs of None: in place.")
+      .def("apply", &apply, nb::arg("q"), nb::arg("k").none(), nb::arg("positions").none(), nb::arg("direction"), nb::arg("q_out").none(),
+           nb::arg("k_out").none(), "Rotates q and k; outputs of None: in place.")
       .def("apply_past_torch", &apply_past_torch, nb::arg("q"), nb::arg("k").none(), nb::arg("positions").none(), nb::arg("direction"),
            "Rotates plain PyTorch tensors in place and says so, or does nothing where PyTorch would want to see the call.")
       .def("cos_sin", &cos_sin, nb::arg("positions").none(), nb::arg("cos"), nb::arg("sin"), "Fills cos and sin.")

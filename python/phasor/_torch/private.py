@@ -23,6 +23,7 @@ NAMES = (
     "torch._C._autograd._get_creation_meta",
     "torch._C._autograd.CreationMeta",
     "torch.Tensor._base",
+    "torch.Tensor._version",
     "torch._functorch.utils.enable_single_level_autograd_function",
     "torch.autograd.forward_ad._current_level",
     "torch.autograd.forward_ad._set_fwd_grad_enabled",

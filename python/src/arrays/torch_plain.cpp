@@ -21,17 +21,13 @@ struct Watched {
   PyObject* increment_version = nullptr;
 };
 Watched watched;
-PyObject *name_is_inference, *name_requires_grad, *name_is_cpu, *name_is_cuda, *name_current_level;
+PyObject *name_version, *name_requires_grad, *name_is_cpu, *name_is_cuda, *name_current_level;
 
 nb::object checked(PyObject* result) {
   if (result == nullptr) throw nb::python_error();
   return nb::steal(result);
 }
 bool truth(const nb::object& answer) { return answer.ptr() == Py_True; }
-bool ask(nb::handle tensor, PyObject* method) {
-  PyObject* self = tensor.ptr();
-  return truth(checked(PyObject_VectorcallMethod(method, &self, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr)));
-}
 bool has(nb::handle tensor, PyObject* attribute) { return truth(checked(PyObject_GetAttr(tensor.ptr(), attribute))); }
 bool requires_grad(nb::handle tensor) { return has(tensor, name_requires_grad); }
 
@@ -42,9 +38,30 @@ bool nothing_watches() {
   return PyLong_AsLong(checked(PyObject_GetAttr(watched.forward_ad, name_current_level)).ptr()) < 0;
 }
 
+/// What is plain but for a gradient, which only positions of float64 can want.
 bool plain_positions(nb::handle positions) {
   if (positions.is_none() || PyLong_CheckExact(positions.ptr()) != 0) return true;
-  return is_plain_torch(positions) && !is_negative_view(positions) && !requires_grad(positions);
+  return is_plain_torch(positions) && !is_negative_view(positions);
+}
+
+/// Memory of the CPU or of a GPU. A tensor answers one question at a time: first the one that the last tensor answered with yes.
+bool on_known_device(nb::handle tensor) {
+  static bool last_on_gpu = false;  // under the GIL
+  if (has(tensor, last_on_gpu ? name_is_cuda : name_is_cpu)) return true;
+  if (!has(tensor, last_on_gpu ? name_is_cpu : name_is_cuda)) return false;
+  last_on_gpu = !last_on_gpu;
+  return true;
+}
+
+/// Not so tensors of inference mode, which have no version: reading it takes half as long as asking whether they are such.
+bool counts_writes(nb::handle tensor) {
+  if (nb::steal(PyObject_GetAttr(tensor.ptr(), name_version)).is_valid()) return true;
+  PyErr_Clear();
+  return false;
+}
+
+bool wants_gradient(nb::handle q, nb::handle k) {
+  return (requires_grad(q) || (!k.is_none() && requires_grad(k))) && truth(checked(PyObject_CallNoArgs(watched.recording)));
 }
 
 }  // namespace
@@ -52,12 +69,12 @@ bool plain_positions(nb::handle positions) {
 bool may_write_past_torch(nb::handle q, nb::handle k, nb::handle positions) {
   const bool both = !k.is_none();
   if (watched.forward_ad == nullptr || !is_plain_torch(q) || (both && !is_plain_torch(k)) || !plain_positions(positions)) return false;
-  if (!(has(q, name_is_cpu) || has(q, name_is_cuda)) || is_negative_view(q) || (both && is_negative_view(k)) || !nothing_watches())
-    return false;
+  if (!on_known_device(q) || is_negative_view(q) || (both && is_negative_view(k)) || !nothing_watches()) return false;
   if (truth(checked(PyObject_CallNoArgs(watched.inference_mode)))) return true;
-  if (ask(q, name_is_inference) || (both && ask(k, name_is_inference))) return false;
-  return (!requires_grad(q) && (!both || !requires_grad(k))) || !truth(checked(PyObject_CallNoArgs(watched.recording)));
+  return counts_writes(q) && (!both || counts_writes(k)) && !wants_gradient(q, k);
 }
+
+bool learns(nb::handle positions) { return requires_grad(positions); }
 
 void count_write(nb::handle q, nb::handle k) {
   const nb::object tensors = checked(k.is_none() ? PyTuple_Pack(1, q.ptr()) : PyTuple_Pack(2, q.ptr(), k.ptr()));
@@ -66,7 +83,7 @@ void count_write(nb::handle q, nb::handle k) {
 }
 
 void bind_torch_plain(nb::module_& m) {
-  name_is_inference = PyUnicode_InternFromString("is_inference");
+  name_version = PyUnicode_InternFromString("_version");
   name_requires_grad = PyUnicode_InternFromString("requires_grad");
   name_is_cpu = PyUnicode_InternFromString("is_cpu");
   name_is_cuda = PyUnicode_InternFromString("is_cuda");
