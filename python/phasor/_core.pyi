@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 
@@ -205,6 +205,11 @@ def explain_attention(qkv: object, plan: Attention, tensors: dict) -> dict:
 def prepare_attention(heads: tuple, rotaries: list, positions: object | None, lists: tuple) -> None:
     """
     Makes heads (q, k, v) ready for attention. Lists: arrays that are read, arrays that are written, integers and reals, in the order of phasor/_prepare_call.py.
+    """
+
+def prepare_attention_backward(call: tuple, gradients: tuple, workspace: Callable) -> None:
+    """
+    Gradients of the step before attention, whose arguments are `call`, lists without outputs: for each of q, k and v (by its result, by it, by its weight or None), or None. `workspace` makes an array of so many float64.
     """
 
 def fill_from_offset(out: object, offset: int) -> None: ...

@@ -22,6 +22,21 @@ def _list(values: Any, name: str) -> Any:
     return integers(values, f"prepare_attention: {name}")
 
 
+def _run(heads: tuple[Any, ...], rotaries: list[Rotary], positions: Positions, call: Lists) -> None:
+    ungraded("prepare_attention", *heads, *call.read)
+    given = (call.read, call.written, call.numbers, call.reals)
+    _core.prepare_attention(heads, [one._core for one in rotaries], positions_argument(positions), given)
+    for array in call.written:
+        written(array)
+
+
+def _into_new(heads: tuple[Any, ...], rotaries: list[Rotary], positions: Positions, call: Lists) -> tuple[Array, ...]:
+    outs = [None if x is None else new_like(x) for x in heads]
+    call.tensors(outs)
+    _run(heads, rotaries, positions, call)
+    return tuple([returned(x, out) for x, out in zip(heads, outs) if x is not None])
+
+
 def prepare_attention(
     q: Array | None = None,
     k: Array | None = None,
@@ -48,11 +63,12 @@ def prepare_attention(
     query_scale: float = 1.0,
     query_factors: Any = None,
     q_rotary_offset: int | None = None,
-) -> Array | None:
+) -> Any:
     """Norm, rotation, scale and storage of heads (B, T, H, D) or (T, H, D), in one pass; gives q's result.
 
-    q goes to `q_out`: a new array where that is None, `q` itself for in place, a Cache for fp8 or int8. k and v go to caches, each a Cache
-    or two with some channels each: token by token in their rows (from `starts` on), to `slots` (negative ones and tokens beyond the list
+    Without caches all that is given comes back in new arrays, in the order q, k, v: `q, k = prepare_attention(q, k, rotary=rope, ...)`.
+    Else q goes to `q_out`: a new array where that is None, `q` itself for in place, a Cache for fp8 or int8. k and v go to caches, each a
+    Cache or two with some channels each: token by token in their rows (from `starts` on), to `slots` (negative ones and tokens beyond the list
     are skipped), or to pages: of request `requests[i]` at `places[i]`, by kv_indptr and kv_indices, or pages_per_request of kv_indices.
     Several rotaries: token or batch row i turns by rotary[spec_of[i]]. Each step is rounded to the tensor's dtype; between "kept": not.
     All arrays are on one device; on a GPU a place in the cache, and one that no other token has, is the caller's word.
@@ -64,8 +80,6 @@ def prepare_attention(
     [[0.5, 0.0], [0.0, 0.0], [0.0, 0.5]]
     """
     heads = (q, k, v)
-    if q is not None and q_out is None:
-        q_out = new_like(q)
     lists = {"starts": starts, "slots": slots, "kv_indptr": kv_indptr, "kv_indices": kv_indices, "requests": requests, "places": places}
     rotaries = [] if rotary is None else [rotary] if isinstance(rotary, Rotary) else list(rotary)
     first = q if q is not None else k if k is not None else v
@@ -75,16 +89,17 @@ def prepare_attention(
     call.spec((q_norm, k_norm, v_norm), order, between, query_scale, q_rotary_offset)
     call.numbers.append(call.index(query_factors, call.read))
     call.numbers.append(call.index(as_list(spec_of, "spec_of"), call.read))
+    if q_out is None and k_cache is None and v_cache is None and all([values is None for values in lists.values()]):
+        outs = _into_new(heads, rotaries, positions, call) if backend is None else backend.prepared(heads, rotaries, positions, call)
+        return outs[0] if len(outs) == 1 else outs
+    if q is not None and q_out is None:
+        q_out = new_like(q)
     call.places({name: as_list(values, name) for name, values in lists.items()}, pages_per_request)
     call.caches(q_out if q_out is None or is_cache(q_out) else tensor_cache(q_out), "q_out")
     call.caches(k_cache, "k_cache")
     call.caches(v_cache, "v_cache")
-    if backend is not None:
-        backend.prepare_attention(heads, rotaries, positions, call)
+    if backend is None:
+        _run(heads, rotaries, positions, call)
     else:
-        ungraded("prepare_attention", *heads, *call.read)
-        given = (call.read, call.written, call.numbers, call.reals)
-        _core.prepare_attention(heads, [one._core for one in rotaries], positions_argument(positions), given)
-        for array in call.written:
-            written(array)
+        backend.prepare_attention(heads, rotaries, positions, call)
     return q_out.array if isinstance(q_out, Cache) else q_out if q_out is None or is_cache(q_out) else returned(q, q_out)

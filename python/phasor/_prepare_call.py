@@ -6,6 +6,7 @@ An operator of PyTorch carries the same lists, so all of this is plain Python th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -177,6 +178,12 @@ class Lists:
             raise ValueError(f"prepare_attention: {', '.join(sorted(given))} are given, wanted starts, or slots, or places with lists of pages")
         self.numbers.extend([fits.index(True), pages_per_request])
         self.numbers.extend([self.index(lists[name], self.read) for name in _LISTS])
+
+    def tensors(self, outs: Sequence[Any]) -> None:
+        """Places and outputs of a call without caches: a tensor for each of q, k and v, or None."""
+        self.places({name: None for name in _LISTS}, 0)
+        for out, name in zip(outs, ("q_out", "k_out", "v_out")):
+            self.caches(None if out is None else tensor_cache(out), name)
 
 
 def is_cache(x: Any) -> bool:

@@ -30,22 +30,79 @@ struct Lists {
         numbers(nb::cast<std::vector<std::int64_t>>(lists[2]), nb::cast<std::vector<double>>(lists[3])) {}
 };
 
+/// Inputs, rotation and spec of a call: what its gradients need, too.
+struct Steps {
+  Lists lists;
+  PrepareInputs inputs;
+  std::vector<Rotary> rotaries;
+  PositionsArgument positions;
+  PrepareSpec spec;
+  IntegerList spec_of;
+
+  Steps(const nb::tuple& heads, const nb::list& rotary, nb::handle at, const nb::tuple& given)
+      : lists(given),
+        inputs{lists.arrays.heads(heads[0], "q"), lists.arrays.heads(heads[1], "k"), lists.arrays.heads(heads[2], "v"), {}},
+        rotaries(rotaries_of(rotary)),
+        positions(at),
+        spec(read_spec(lists.numbers, lists.arrays)) {
+    inputs.query_factors = read_factors(lists.numbers, lists.arrays);
+    spec_of = read_list(lists.numbers, lists.arrays, "spec_of");
+  }
+  PrepareRotation rotation() const { return {rotaries, positions.get(), spec_of}; }
+  Place place() const { return common_place({lists.arrays.place(), positions.place()}); }
+  std::int64_t elements() const {
+    std::int64_t count = 0;
+    for (const ConstTensorView* x : {&inputs.q, &inputs.k, &inputs.v}) count += x->shape[0] * x->shape[1] * x->shape[2] * x->shape[3];
+    return count;
+  }
+};
+
 void prepare(const nb::tuple& heads, const nb::list& rotaries, nb::handle positions, const nb::tuple& given) {
-  Lists lists(given);
-  PrepareInputs inputs = {lists.arrays.heads(heads[0], "q"), lists.arrays.heads(heads[1], "k"), lists.arrays.heads(heads[2], "v"), {}};
-  const std::vector<Rotary> specs = rotaries_of(rotaries);
-  const PositionsArgument at(positions);
-  const PrepareSpec spec = read_spec(lists.numbers, lists.arrays);
-  inputs.query_factors = read_factors(lists.numbers, lists.arrays);
-  const IntegerList spec_of = read_list(lists.numbers, lists.arrays, "spec_of");
-  const PrepareOutputs outputs = read_outputs(lists.numbers, lists.arrays);
-  lists.numbers.finish();
-  const PrepareRotation rotation = {specs, at.get(), spec_of};
-  const Place places[] = {lists.arrays.place(), at.place()};
-  std::int64_t elements = 0;
-  for (const ConstTensorView* x : {&inputs.q, &inputs.k, &inputs.v}) elements += x->shape[0] * x->shape[1] * x->shape[2] * x->shape[3];
-  run_unlocked(common_place(places), elements,
-               [&](const Execution& execution) { return prepare_attention(inputs, rotation, outputs, spec, execution); });
+  Steps steps(heads, rotaries, positions, given);
+  const PrepareOutputs outputs = read_outputs(steps.lists.numbers, steps.lists.arrays);
+  steps.lists.numbers.finish();
+  run_unlocked(steps.place(), steps.elements(), [&](const Execution& execution) {
+    return prepare_attention(steps.inputs, steps.rotation(), outputs, steps.spec, execution);
+  });
+}
+
+/// (by_output, by_input, by_weight or None), or None for heads that nobody wants a gradient by: those are left out of the call.
+PrepareGradient read_gradient(nb::handle object, const char* name, CallArrays& arrays, ConstTensorView& in, HeadNorm& norm) {
+  PrepareGradient gradient;
+  if (object.is_none()) {
+    in = {};
+    norm = {};
+    return gradient;
+  }
+  const auto given = nb::cast<nb::tuple>(object);
+  gradient.by_output = arrays.heads(given[0], name);
+  gradient.by_input = arrays.heads(given[1], name, Access::write);
+  if (given[2].is_none()) return gradient;
+  const ConstTensorView weight = weight_of(arrays.take(given[2], "by_weight", Access::write));
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): taken to be written
+  gradient.by_weight = {const_cast<void*>(weight.data), weight.dtype, weight.shape, weight.strides, weight.device};
+  return gradient;
+}
+
+/// `workspace` makes an array of so many float64, where the heads are.
+void prepare_backward(const nb::tuple& call, const nb::tuple& by, const nb::callable& workspace) {
+  Steps steps(nb::cast<nb::tuple>(call[0]), nb::cast<nb::list>(call[1]), call[2], nb::cast<nb::tuple>(call[3]));
+  steps.lists.numbers.finish();
+  CallArrays& arrays = steps.lists.arrays;
+  PrepareGradients gradients;
+  gradients.q = read_gradient(by[0], "gradient of q", arrays, steps.inputs.q, steps.spec.q_norm);
+  gradients.k = read_gradient(by[1], "gradient of k", arrays, steps.inputs.k, steps.spec.k_norm);
+  gradients.v = read_gradient(by[2], "gradient of v", arrays, steps.inputs.v, steps.spec.v_norm);
+  nb::object held;  // a tensor of PyTorch lives as long as somebody holds it
+  if (const std::int64_t size = value_of(prepare_attention_backward_workspace(steps.inputs, gradients, steps.spec)); size > 0) {
+    held = workspace(size);
+    const Array& memory = arrays.take(held, "workspace", Access::write);
+    const Extents shape = {1, 1, 1, size};
+    gradients.workspace = {memory.data, DType::f64, shape, contiguous_strides(shape), memory.place.device};
+  }
+  run_unlocked(steps.place(), steps.elements(), [&](const Execution& execution) {
+    return prepare_attention_backward(steps.inputs, steps.rotation(), gradients, steps.spec, execution);
+  });
 }
 
 }  // namespace
@@ -54,6 +111,9 @@ void bind_prepare(nb::module_& m) {
   m.def("prepare_attention", &prepare, nb::arg("heads"), nb::arg("rotaries"), nb::arg("positions").none(), nb::arg("lists"),
         "Makes heads (q, k, v) ready for attention. Lists: arrays that are read, arrays that are written, integers and reals, in the order "
         "of phasor/_prepare_call.py.");
+  m.def("prepare_attention_backward", &prepare_backward, nb::arg("call"), nb::arg("gradients"), nb::arg("workspace"),
+        "Gradients of the step before attention, whose arguments are `call`, lists without outputs: for each of q, k and v (by its result, "
+        "by it, by its weight or None), or None. `workspace` makes an array of so many float64.");
 }
 
 }  // namespace phasor::python

@@ -108,18 +108,6 @@ CacheParts read_parts(CallNumbers& numbers, CallArrays& arrays, const char* name
   return parts;
 }
 
-/// (D) or (H, D) as (1, 1, 1 or H, D).
-ConstTensorView weight_of(Array array) {
-  if (array.ndim != 1 && array.ndim != 2) refuse("a norm's weight has " + std::to_string(array.ndim) + " axes, wanted 1 or 2");
-  if (array.ndim == 1) {
-    array.shape = {1, array.shape[0]};
-    array.strides = {0, array.strides[0]};
-    array.ndim = 2;
-  }
-  const TensorView view = tensor_of(array, "weight");  // (1, heads, 1, width)
-  return {view.data, view.dtype, {1, 1, view.shape[1], view.shape[3]}, {0, 0, view.strides[1], view.strides[3]}, view.device};
-}
-
 HeadNorm read_norm(CallNumbers& numbers, CallArrays& arrays) {
   HeadNorm norm;
   norm.kind = numbers.choice(HeadNorm::Kind::l2);
@@ -134,6 +122,17 @@ HeadNorm read_norm(CallNumbers& numbers, CallArrays& arrays) {
 }
 
 }  // namespace
+
+ConstTensorView weight_of(Array array) {
+  if (array.ndim != 1 && array.ndim != 2) refuse("a norm's weight has " + std::to_string(array.ndim) + " axes, wanted 1 or 2");
+  if (array.ndim == 1) {
+    array.shape = {1, array.shape[0]};
+    array.strides = {0, array.strides[0]};
+    array.ndim = 2;
+  }
+  const TensorView view = tensor_of(array, "weight");  // (1, heads, 1, width)
+  return {view.data, view.dtype, {1, 1, view.shape[1], view.shape[3]}, {0, 0, view.strides[1], view.strides[3]}, view.device};
+}
 
 std::int64_t CallNumbers::integer() {
   if (at_ == integers_.size()) refuse("there are " + std::to_string(at_) + " numbers, wanted those that phasor.prepare_attention makes");

@@ -66,6 +66,9 @@ PrepareSpec read_spec(CallNumbers& numbers, CallArrays& arrays);
 /// those that are written), how many axes and which, and the group; reals: value, least.
 PrepareOutputs read_outputs(CallNumbers& numbers, CallArrays& arrays);
 
+/// A weight (D) or (H, D) as (1, 1, 1 or H, D).
+ConstTensorView weight_of(Array array);
+
 /// A list of integers, contiguous int32 or int64; -1: none.
 IntegerList read_list(CallNumbers& numbers, CallArrays& arrays, const char* name);
 /// Factors (T) or (B, T) as (B, T, 1, 1); -1: none.

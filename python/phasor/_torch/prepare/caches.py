@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operator of the step before attention, which writes to caches; and the short way past the dispatcher for eager calls."""
+"""The operator of the step before attention, which writes to caches; and the short way past the dispatcher for eager calls.
+
+Without caches it is an operator of its own, with gradients: gradient.py.
+"""
 
 from __future__ import annotations
 
@@ -75,9 +78,13 @@ def _(q: Any, k: Any, v: Any, words: Any, positions: Any, first: Any, read: Any,
     _check((q, k, v), positions, read, written)
 
 
+def _learns(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.requires_grad
+
+
 def _refuse_gradients(tensors: list[Any], written: list[Any]) -> None:
     """What would be lost: this is a step of inference."""
-    if torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in tensors):
+    if torch.is_grad_enabled() and any([_learns(x) for x in tensors]):
         raise ValueError(f"{_WHERE}: a tensor requires a gradient, wanted tensor.detach() or torch.no_grad()")
     if not _compiling():  # which cannot look for tensors of inference mode; the operator does
         checks.writable(tuple(x for x in written if isinstance(x, Tensor)))
@@ -121,28 +128,47 @@ def _plain(x: Any) -> bool:
     return not isinstance(x, Tensor) or (type(x) in TYPES and (x.is_cpu or x.is_cuda) and not x.is_neg())
 
 
+def _checked(heads: tuple[Any, ...], positions: Any, call: Any) -> tuple[Any, Any, bool]:
+    """Positions as a tensor, or None and the first of them; and whether the call may go past the dispatcher."""
+    at, first = positions_and_first(positions, next(x for x in heads if x is not None))
+    named = {name: x for name, x in _named(heads, at, call.read, call.written).items() if isinstance(x, Tensor)}
+    checks.one_device(_WHERE, **named)
+    return at, first, not _compiling() and private.nobody_watches() and all([_plain(x) for x in named.values()])
+
+
+def _words(heads: tuple[Any, ...], rotaries: list[Any]) -> list[Tensor]:
+    words = [words_of(one) for one in rotaries]
+    return words if _compiling() else [_beside_fake(one, next(x for x in heads if x is not None)) for one in words]
+
+
+def _directly(heads: tuple[Any, ...], rotaries: list[Any], where: Any, call: Any) -> None:
+    for one in rotaries:
+        words_of(one)  # for a compiler that looks at a later call
+    given = (call.read, call.written, call.numbers, call.reals)
+    _core.prepare_attention(heads, [one._core for one in rotaries], where, given)
+    changed = [x for x in call.written if isinstance(x, Tensor)]
+    if changed:
+        _increment_version(changed)
+
+
 def prepare_attention(heads: tuple[Any, ...], rotaries: list[Any], positions: Any, call: Any) -> None:
     """Norm, rotation and storage of heads; `call` are the lists of the rest."""
-    beside = next(x for x in heads if x is not None)
-    at, first = positions_and_first(positions, beside)
-    tensors = [x for x in (*heads, at, *call.read, *call.written) if isinstance(x, Tensor)]
-    _refuse_gradients(tensors, call.written)
-    checks.one_device(_WHERE, **{name: x for name, x in _named(heads, at, call.read, call.written).items() if isinstance(x, Tensor)})
-    words = [words_of(one) for one in rotaries]
-    if not _compiling() and private.nobody_watches() and all([_plain(x) for x in tensors]):
-        given = (call.read, call.written, call.numbers, call.reals)
-        _core.prepare_attention(heads, [one._core for one in rotaries], first if at is None else at, given)
-        changed = [x for x in call.written if isinstance(x, Tensor)]
-        if changed:
-            _increment_version(changed)
+    at, first, direct = _checked(heads, positions, call)
+    _refuse_gradients([*heads, at, *call.read, *call.written], call.written)
+    if direct:
+        _directly(heads, rotaries, first if at is None else at, call)
         return
-    _by_operator(heads, words, (at, first), call)
-
-
-def _by_operator(heads: tuple[Any, ...], words: list[Tensor], where: tuple[Any, Any], call: Any) -> None:
-    at, first = where
     _check(heads, at, call.read, call.written)
-    if not _compiling():
-        beside = next(x for x in heads if x is not None)
-        words = [_beside_fake(one, beside) for one in words]
-    torch.ops.phasor.prepare_attention_(*heads, words, at, first, call.read, call.written, call.numbers, call.reals)
+    torch.ops.phasor.prepare_attention_(*heads, _words(heads, rotaries), at, first, call.read, call.written, call.numbers, call.reals)
+
+
+def prepared(heads: tuple[Any, ...], rotaries: list[Any], positions: Any, call: Any) -> tuple[Tensor, ...]:
+    """The heads that are given, normed and rotated into new tensors, with gradients."""
+    at, first, direct = _checked(heads, positions, call)
+    if direct and not (torch.is_grad_enabled() and any([_learns(x) for x in (*heads, at, *call.read)])):
+        outs = [None if x is None else torch.empty_like(x, requires_grad=False) for x in heads]
+        call.tensors(outs)
+        _directly(heads, rotaries, first if at is None else at, call)
+        return tuple([out for out in outs if out is not None])
+    _check(heads, at, call.read, [])
+    return tuple(torch.ops.phasor.prepare_attention(*heads, _words(heads, rotaries), at, first, call.read, call.numbers, call.reals))

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The step before attention without caches, for training: norm and rotation into new tensors as an operator, and its gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from phasor import _core
+from phasor._prepare_call import Lists
+from phasor._torch import checks, private
+from phasor._torch.kernels import rotary_of
+from phasor._torch.operators import LIBRARY
+from phasor._torch.plain import dense
+
+_WHERE = "prepare_attention"
+_TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
+# `read` are weights, factors and numbers of specs. Results are those of the heads that are given, in the order q, k, v.
+_HEADS = "Tensor? q, Tensor? k, Tensor? v"
+_REST = "Tensor[] words, Tensor? positions, SymInt first, Tensor[] read, SymInt[] numbers, float[] reals"
+LIBRARY.define(f"prepare_attention({_HEADS}, {_REST}) -> Tensor[]", tags=_TAGS)
+# A gradient by a head that nobody wants is not given; then its results are empty. Results: by q, k, v, and by the weights of their norms.
+LIBRARY.define(
+    f"prepare_attention_backward(Tensor? q_gradient, Tensor? k_gradient, Tensor? v_gradient, {_HEADS}, {_REST}, bool[] by_weights) -> Tensor[]",
+    tags=_TAGS,
+)
+
+
+def _norms(numbers: list[int]) -> list[int | None]:
+    """For q, k and v the number of the weight of its norm in `read`: -1 for a norm without one, None for no norm."""
+    at = 4 if numbers[2] else 3  # after order, between and q's offset
+    found: list[int | None] = []
+    for _ in range(3):
+        found.append(int(numbers[at + 5]) if numbers[at] else None)
+        at += 6 if numbers[at] else 1
+    return found
+
+
+def _where(positions: Tensor | None, first: int) -> Tensor | int:
+    return first if positions is None else positions
+
+
+def _lying(heads: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+    return tuple(None if x is None else dense(x) for x in heads)
+
+
+def _kernel(q: Any, k: Any, v: Any, words: Any, positions: Any, first: int, read: Any, numbers: Any, reals: Any) -> list[Tensor]:
+    heads = _lying((q, k, v))
+    outs = [None if x is None else torch.empty_like(x) for x in heads]
+    call = Lists()
+    call.read, call.numbers, call.reals = list(read), list(numbers), list(reals)
+    call.tensors(outs)
+    given = (call.read, call.written, call.numbers, call.reals)
+    _core.prepare_attention(heads, [rotary_of(one) for one in words], _where(positions, first), given)
+    return [out for out in outs if out is not None]
+
+
+def _gradient_shapes(gradients: tuple[Any, ...], read: Any, numbers: Any, by_weights: Any) -> list[Tensor]:
+    """Memory for the six results."""
+    anywhere = next(x for x in gradients if x is not None)
+    nothing = (anywhere.new_empty(0) for _ in range(6))
+    by_heads = [next(nothing) if x is None else torch.empty_like(x) for x in gradients]
+    weights = [read[n] if wanted and n is not None and n >= 0 else None for n, wanted in zip(_norms(numbers), by_weights)]
+    return by_heads + [next(nothing) if x is None else x.new_empty(x.shape) for x in weights]
+
+
+def _backward_kernel(*args: Any) -> list[Tensor]:
+    gradients, heads = _lying(args[:3]), _lying(args[3:6])
+    words, positions, first, read, numbers, reals, by_weights = args[6:]
+    made = _gradient_shapes(gradients, read, numbers, by_weights)
+    sums = [x.new_empty(x.shape, dtype=torch.float32) if x.numel() else None for x in made[3:]]
+    by = tuple(None if g is None else (g, x, s) for g, x, s in zip(gradients, made, sums))
+    # Of a head without a norm the values are not read, and it is not kept: its gradient has the shape.
+    inputs = tuple(g if x is None else x for g, x in zip(gradients, heads))
+    place = next(x for x in gradients if x is not None)
+    call: tuple[Any, ...] = (inputs, [rotary_of(one) for one in words], _where(positions, first), (list(read), [], list(numbers), list(reals)))
+    _core.prepare_attention_backward(call, by, lambda size: place.new_empty(size, dtype=torch.float64))
+    return made[:3] + [x if s is None else x.copy_(s) for x, s in zip(made[3:], sums)]
+
+
+LIBRARY.impl("prepare_attention", private.guarded(_kernel), "CompositeExplicitAutograd")
+LIBRARY.impl("prepare_attention_backward", _backward_kernel, "CompositeExplicitAutograd")
+
+
+@torch.library.register_fake("phasor::prepare_attention", lib=LIBRARY)
+def _(q: Any, k: Any, v: Any, words: Any, positions: Any, first: Any, read: Any, numbers: Any, reals: Any) -> list[Tensor]:
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if x is not None:
+            checks.kind(_WHERE, name, x)
+    return [torch.empty_like(dense(x)) for x in (q, k, v) if x is not None]
+
+
+@torch.library.register_fake("phasor::prepare_attention_backward", lib=LIBRARY)
+def _(*args: Any) -> list[Tensor]:
+    return _gradient_shapes(_lying(args[:3]), args[9], args[10], args[12])
+
+
+# ---- Gradients ----
+
+
+def _setup(ctx: Any, inputs: Any, output: Any) -> None:
+    q, k, v, words, positions, ctx.first, read, ctx.numbers, ctx.reals = inputs
+    norms = _norms(ctx.numbers)
+    others = [x for n, x in enumerate(read) if n not in norms]
+    if any(x is not None and x.requires_grad for x in (positions, *others)):
+        raise NotImplementedError(f"{_WHERE}: positions or query_factors require a gradient, which there is none by; wanted them detached")
+    ctx.given = [x is not None for x in (q, k, v)]
+    ctx.words = len(words)
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*(x if norm is not None else None for x, norm in zip((q, k, v), norms)), positions, *words, *read)
+
+
+def _backward(ctx: Any, gradients: Any) -> Any:
+    q, k, v, positions, *rest = ctx.saved_tensors
+    words, read = rest[: ctx.words], rest[ctx.words :]
+    norms, needs = _norms(ctx.numbers), ctx.needs_input_grad
+    left = iter(gradients)
+    by_outputs = [next(left) if given else None for given in ctx.given]
+    by_weights = [norm is not None and norm >= 0 and needs[6][norm] and by is not None for norm, by in zip(norms, by_outputs)]
+    wanted = [by if need or by_weight else None for by, need, by_weight in zip(by_outputs, needs, by_weights)]
+    of_words: list[Any] = [None] * ctx.words
+    of_read: list[Any] = [None] * len(read)
+    if all(by is None for by in wanted):
+        return None, None, None, of_words, None, None, of_read, None, None
+    made = torch.ops.phasor.prepare_attention_backward(
+        *wanted, q, k, v, words, positions, ctx.first, read, ctx.numbers, ctx.reals, by_weights
+    )
+    for norm, wants, x in zip(norms, by_weights, made[3:]):
+        if norm is not None and wants:  # one weight may be the norm of q and of k
+            of_read[norm] = x if of_read[norm] is None else of_read[norm] + x
+    by_heads = [x if need and by is not None else None for x, need, by in zip(made, needs, wanted)]
+    return *by_heads, of_words, None, None, of_read, None, None
+
+
+torch.library.register_autograd("phasor::prepare_attention", _backward, setup_context=_setup, lib=LIBRARY)
+
+
+def _no_second(ctx: Any, *gradients: Any) -> Any:
+    raise NotImplementedError(f"{_WHERE}: the gradient of its gradient is wanted, which it has not; use PyTorch's own norm and a rotation for that")
+
+
+torch.library.register_autograd("phasor::prepare_attention_backward", _no_second, lib=LIBRARY)
