@@ -219,6 +219,43 @@ def test_opcheck() -> None:
         torch.library.opcheck(torch.ops.phasor.prepare_attention_.default, args)
 
 
+def learned(device: str, dtype: torch.dtype, call: Callable[..., Made], **fields: Any) -> list[Tensor]:
+    """Results and gradients by q, k, v and the weights of norms, of a call without caches."""
+    given = {**qkv(dtype), "q_weight": weight_of(dtype), "k_weight": numbers(KEY_HEADS, DIM, dtype=dtype, seed=6)}
+    learning = {name: x.to(device).requires_grad_() for name, x in given.items()}
+    outs = call(**learning, at=(torch.arange(TOKENS) * 1000).to(device), **fields)
+    by = [numbers(*out.shape, dtype=dtype, seed=30 + i).to(device) for i, out in enumerate(outs)]
+    return [*outs, *torch.autograd.grad(outs, list(learning.values()), by)]
+
+
+def trained(q: Tensor, k: Tensor, v: Tensor, q_weight: Tensor, k_weight: Tensor, at: Tensor, **fields: Any) -> Made:
+    norms = [phasor.HeadNorm(weight=weight, **fields) for weight in (q_weight, k_weight, None)]
+    return phasor.prepare_attention(q, k, v, rotary=YARN, positions=at, q_norm=norms[0], k_norm=norms[1], v_norm=norms[2], query_scale=0.5)
+
+
+def test_gradients_have_the_bits_of_the_cpu() -> None:
+    for dtype in DTYPES:
+        for fields in ({}, {"cast": "before_weight"}, {"weight_as": "one_plus"}, {"kind": "l2"}, {"over": "all_heads"}):
+            got, wanted = learned(DEVICE, dtype, trained, **fields), learned("cpu", dtype, trained, **fields)
+            assert len(got) == 8 and all(x.device.type == DEVICE for x in got)
+            assert same_bits(got, wanted), (dtype, fields)
+
+
+def test_gradients_are_compiled_in_one_graph() -> None:
+    wanted = learned("cpu", torch.float32, trained)
+    for backend in ("aot_eager", "inductor") if ON_GPU else ("aot_eager",):
+        torch._dynamo.reset()
+        assert same_bits(learned(DEVICE, torch.float32, torch.compile(trained, fullgraph=True, backend=backend)), wanted), backend
+
+
+def test_gradients_of_heads_without_norms_are_rotations() -> None:
+    q, by = numbers(2, TOKENS, HEADS, DIM, dtype=torch.bfloat16), numbers(2, TOKENS, HEADS, DIM, dtype=torch.bfloat16, seed=1)
+    x, y = (q.to(DEVICE).requires_grad_() for _ in range(2))
+    phasor.prepare_attention(x, rotary=YARN, positions=7).backward(by.to(DEVICE))
+    YARN(y, positions=7).backward(by.to(DEVICE))
+    assert same_bits(x.grad, y.grad)
+
+
 def test_a_graph_is_replayed_with_other_slots_and_positions() -> None:
     needs_gpu()
     for dtype in DTYPES:

@@ -66,3 +66,16 @@ def test_one_token() -> None:
             FIGURES["host, in place, positions on the GPU, inference mode"] = host_us(lambda: rope.apply_(q, k, at))
         FIGURES["graph, in place, positions on the GPU"] = graph_us(lambda: rope.apply_(q, k, at))
         FIGURES["graph, q.neg_"] = graph_us(lambda: q.neg_())
+
+
+def test_one_token_made_ready() -> None:
+    needs_gpu()
+    rope = phasor.Rotary(head_dim=128, base=5e5)
+    q, k, v = moved(*(numbers(1, heads, 128, dtype=torch.bfloat16, seed=heads) for heads in (32, 8, 8)))
+    kv, at, slots = torch.zeros(2, 64, 16, 8, 128, dtype=torch.bfloat16, device="cuda"), *moved(torch.tensor([7000]), torch.tensor([77]))
+    norm = phasor.HeadNorm(weight=moved(numbers(128, dtype=torch.bfloat16))[0], cast="before_weight")
+    caches = {"k_cache": phasor.Cache(kv[0]), "v_cache": phasor.Cache(kv[1])}
+    call = {"rotary": rope, "positions": at, "q_norm": norm, "k_norm": norm, "slots": slots, **caches}
+    with torch.no_grad():
+        FIGURES["host, prepare_attention to a cache"] = host_us(lambda: phasor.prepare_attention(q, k, v, q_out=q, **call))
+        FIGURES["graph, prepare_attention to a cache"] = graph_us(lambda: phasor.prepare_attention(q, k, v, q_out=q, **call))
