@@ -173,6 +173,14 @@ def test_what_does_not_fit_is_refused_with_words():
         phasor.prepare_attention(k=k, k_cache=phasor.Cache(cache, "block head inner"), slots=[0])
     with pytest.raises(ValueError, match="storage of k_cache is 'float64'"):
         phasor.prepare_attention(k=k, k_cache=phasor.Cache(cache.double()), slots=[0])
+    with pytest.raises(ValueError, match="k_cache is of uint8, wanted elements of 2 bytes for bf16"):
+        phasor.prepare_attention(k=k, k_cache=phasor.Cache(torch.zeros(4, 2, KEY_HEADS, DIM, dtype=torch.uint8), storage="bfloat16"), slots=[0])
+    with pytest.raises(ValueError, match="k_cache has 3 parts"):
+        phasor.prepare_attention(k=k, k_cache=[phasor.Cache(cache)] * 3, slots=[0])
+    read_only = np.zeros((4, 2, KEY_HEADS, DIM), np.float32)
+    read_only.flags.writeable = False
+    with pytest.raises(ValueError, match="k_cache: is read-only"):
+        phasor.prepare_attention(k=k.numpy(), k_cache=phasor.Cache(read_only), slots=[0])
     with pytest.raises(ValueError, match="kind of a norm is 'layer'"):
         phasor.prepare_attention(k=k, k_cache=phasor.Cache(cache), slots=[0], k_norm=phasor.HeadNorm(kind="layer"))
     with pytest.raises(ValueError, match="places, slots are given"):

@@ -61,6 +61,19 @@ def by_phasor(norm: dict[str, Any], q: Tensor, k: Tensor, v: Tensor, q_weight: T
     return phasor.prepare_attention(q, k, v, rotary=ROPE, positions=at, q_norm=norms[0], k_norm=norms[1], v_norm=norms[2], query_scale=0.5)
 
 
+class Watch(torch.utils._python_dispatch.TorchDispatchMode):
+    """Which operators of ours are called, and with what."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[Any, Any]] = []
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function.namespace == "phasor":
+            self.seen.append((function, args))
+        return function(*args, **(kwargs or {}))
+
+
 Call = Callable[..., tuple[Tensor, ...]]
 
 
@@ -111,6 +124,28 @@ def test_gradients_of_sixteen_bits_are_rounded_ones(dtype: torch.dtype) -> None:
         assert float((got.double() - want).abs().max()) <= terms * ulp * float(want.abs().max()), key
 
 
+def test_gradients_of_a_latent_head_whose_queries_are_rotated_elsewhere() -> None:
+    """MLA: k is a latent part, normed, and a rotated one; q has the rotated channels first."""
+    rope = phasor.Rotary(head_dim=DIM, rotary_width=8, rotary_offset=16, pairing="interleaved")
+    turned = phasor.Rotary(head_dim=12, rotary_width=8, rotary_offset=2, pairing="interleaved")
+    q, k, weight = numbers(TOKENS, HEADS, 12), numbers(TOKENS, 1, DIM, seed=1), numbers(16, seed=2)
+    by = [numbers(*x.shape, seed=5) for x in (q, k)]
+
+    def own(q: Tensor, k: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        norm = phasor.HeadNorm(weight=weight, width=16)
+        return phasor.prepare_attention(q, k, rotary=rope, positions=9, k_norm=norm, q_rotary_offset=2)
+
+    def theirs(q: Tensor, k: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        return turned(q, positions=9), rope(normed(k, weight, width=16), positions=9)
+
+    made = []
+    for call, dtype in ((own, torch.float32), (theirs, torch.float64)):
+        given = [x.to(dtype).requires_grad_() for x in (q, k, weight)]
+        outs = call(*given)
+        made.append([*outs, *torch.autograd.grad(outs, given, [x.to(dtype) for x in by])])
+    assert all(close(got, want, TOKENS + 5 * 16) for got, want in zip(*made, strict=True))
+
+
 def test_results_are_those_with_caches() -> None:
     given = tensors((TOKENS,))
     q, k, v = by_phasor(NORMS["qwen"], **given, at=3)
@@ -143,7 +178,10 @@ def test_only_what_learns_gets_a_gradient(learning: tuple[str, ...]) -> None:
     for name in learning:
         given[name].requires_grad_()
     outs = by_phasor({}, **given, at=9)
-    torch.autograd.backward([out for out in outs if out.requires_grad], [g for g, out in zip(by, outs) if out.requires_grad])
+    with Watch() as watch:
+        torch.autograd.backward([out for out in outs if out.requires_grad], [g for g, out in zip(by, outs) if out.requires_grad])
+    needed = [any(name[0] == head for name in learning) for head in "qkv"]
+    assert [x is not None for x in watch.seen[0][1][:3]] == needed  # nothing is computed that nobody wants
     for wanted, (name, x) in zip(every, given.items()):
         assert (x.grad is None) == (name not in learning)
         assert x.grad is None or torch.equal(x.grad, wanted), name
@@ -152,7 +190,9 @@ def test_only_what_learns_gets_a_gradient(learning: tuple[str, ...]) -> None:
 def test_a_result_that_nobody_uses_costs_nothing_and_breaks_nothing() -> None:
     given = {name: x.requires_grad_() for name, x in tensors().items()}
     _, k, _ = by_phasor({}, **given, at=9)
-    k.sum().backward()
+    with Watch() as watch:
+        k.sum().backward()
+    assert [x is None for x in watch.seen[0][1][:3]] == [True, False, True]
     assert given["q"].grad is None and given["q_weight"].grad is None and given["v"].grad is None
     assert given["k"].grad is not None and given["k_weight"].grad is not None
 
@@ -180,21 +220,13 @@ def test_compiled_in_one_graph_with_gradients(backend: str) -> None:
 
 
 def test_opcheck_accepts_the_operators() -> None:
-    seen: list[tuple[Any, Any]] = []
-
-    class Watch(torch.utils._python_dispatch.TorchDispatchMode):
-        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if function.namespace == "phasor":
-                seen.append((function, args))
-            return function(*args, **(kwargs or {}))
-
     given = tensors((TOKENS,))
-    with Watch():
+    with Watch() as watch:
         results(by_phasor, {}, given, torch.arange(TOKENS), [numbers(TOKENS, heads, DIM) for heads in (HEADS, KEY_HEADS, KEY_HEADS)])
-    assert [function for function, _ in seen] == [torch.ops.phasor.prepare_attention.default, torch.ops.phasor.prepare_attention_backward.default]
-    for function, args in seen:
+    assert [function for function, _ in watch.seen] == [torch.ops.phasor.prepare_attention.default, torch.ops.phasor.prepare_attention_backward.default]
+    for function, args in watch.seen:
         torch.library.opcheck(function, torch.utils._pytree.tree_map_only(Tensor, lambda x: x.detach(), args))
-    learning = torch.utils._pytree.tree_map_only(Tensor, lambda x: x.detach().requires_grad_(x.is_floating_point()), seen[0][1])
+    learning = torch.utils._pytree.tree_map_only(Tensor, lambda x: x.detach().requires_grad_(x.is_floating_point()), watch.seen[0][1])
     torch.library.opcheck(torch.ops.phasor.prepare_attention.default, learning)
 
 

@@ -175,12 +175,17 @@ def test_exported_with_any_length(tmp_path: Any) -> None:
 
 
 def test_who_saved_what_is_written_hears_of_it() -> None:
-    given = inputs()
-    x = torch.ones(DIM, requires_grad=True)
-    product = (given["kv"][0] * x).sum()
-    step(**given)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        product.backward()
+    def by_operator(**given: Any) -> None:
+        *rest, written, numbers, reals = arguments()
+        torch.ops.phasor.prepare_attention_(*rest, [written[0], given["kv"][0], given["kv"][1]], numbers, reals)
+
+    for call in (step, by_operator):
+        given = inputs()
+        x = torch.ones(DIM, requires_grad=True)
+        product = (given["kv"][0] * x).sum()
+        call(**given)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            product.backward()
 
 
 def test_gradients_are_refused_rather_than_lost() -> None:
