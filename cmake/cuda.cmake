@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The CUDA backend inside of the library, and the programs that test it on a GPU: cuda_proof (src/math gives the same bits there) and
-# gpu_rotary and gpu_operations (so do the rotary functions, and all others).
+# gpu_rotary and gpu_operations (so do the rotary functions, and all others); gpu_large (tensors of more than 2^31 elements).
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
 # --fmad=false and -ffp-contract=off: the rotation is never fused, on either side. CMake 3.25 does not know the standards of nvcc 13.
@@ -8,7 +8,7 @@ set(phasor_cuda_options $<$<COMPILE_LANGUAGE:CUDA>:--std=c++20;--fmad=false;--ex
 target_compile_options(phasor PRIVATE ${phasor_cuda_options})
 target_link_libraries(phasor PRIVATE $<LINK_ONLY:CUDA::cudart_static>)  # its headers are nvcc's own: all else compiles as without CUDA
 file(GLOB phasor_random_calls CONFIGURE_DEPENDS tests/cuda/random_*.cpp)
-foreach(program proof gpu_rotary gpu_operations gpu_prepare)
+foreach(program proof gpu_rotary gpu_operations gpu_prepare gpu_large)
   add_executable(${program} tests/cuda/${program}.cu ${phasor_random_calls})
   target_include_directories(${program} PRIVATE src tests)
   target_link_libraries(${program} PRIVATE phasor::phasor CUDA::cudart_static)

@@ -112,6 +112,8 @@ set(left_out
   AxesModels.the_transpose_is_the_adjoint_of_each_pair
   # ops/bias/bias_golden_test.cpp
   bias_golden.t5_buckets_are_those_of_transformers_but_where_its_float32_logarithm_errs
+  # ops/rotary/rotaries_test.cpp
+  Rotaries.hundreds_of_random_calls_give_each_row_what_a_call_of_its_spec_gives
   # ops/rotary/directions_test.cpp
   Directions.mixed_rotations_of_every_head_are_the_formula_bit_for_bit
   # ops/profile/profile_layout_test.cpp

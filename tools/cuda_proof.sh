@@ -23,6 +23,7 @@ program cuda_proof "$(object_of tests/cuda/proof.cu)"
 program gpu_rotary "$(object_of tests/cuda/gpu_rotary.cu)" "$(object_of tests/cuda/random_calls.cpp)"
 program gpu_operations "$(object_of tests/cuda/gpu_operations.cu)" "$(object_of tests/cuda/random_calls.cpp)" "$(object_of tests/cuda/random_operations.cpp)"
 program gpu_prepare "$(object_of tests/cuda/gpu_prepare.cu)"
+program gpu_large "$(object_of tests/cuda/gpu_large.cu)"
 for name in rotary_bench prepare_bench operations_bench; do program "$name" "$(object_of "bench/gpu/$name.cu")"; done
 echo "cuda: ${#sources[@]} files compiled by $("$nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/nvcc \1/p')"
 "$folder/cuda_proof" --host

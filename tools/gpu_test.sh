@@ -19,6 +19,7 @@ program() { # NAME OBJECTS...
 program gpu_rotary "$build/tests_cuda_gpu_rotary.cu.o" "$build/tests_cuda_random_calls.cpp.o"
 program gpu_operations "$build/tests_cuda_gpu_operations.cu.o" "$build/tests_cuda_random_calls.cpp.o" "$build/tests_cuda_random_operations.cpp.o"
 program gpu_prepare "$build/tests_cuda_gpu_prepare.cu.o"
+program gpu_large "$build/tests_cuda_gpu_large.cu.o"
 program cuda_proof "$build/tests_cuda_proof.cu.o"
 program rotary_bench "$build/bench_gpu_rotary_bench.cu.o"
 
@@ -32,6 +33,7 @@ run() { # NAME COMMAND...
 run gpu_rotary "$build/gpu_rotary" "${CALLS:-20000}"
 run gpu_operations "$build/gpu_operations" "${CALLS:-20000}"
 run gpu_prepare "$build/gpu_prepare" "${CALLS:-20000}"
+run gpu_large "$build/gpu_large"
 run cuda_proof "$build/cuda_proof"
 sanitizer=$(PATH=$PATH:/usr/local/cuda/bin command -v compute-sanitizer || true)
 if [ -n "${QUICK:-}" ]; then

@@ -122,8 +122,12 @@ IntegerList integers(const T* data, std::int64_t size) {
 }
 
 /// Which block and which of its tokens a token goes to. On a CPU every place is checked before anything is written; on a GPU a place
-/// inside of the cache, and one that no other token has, is the caller's word.
+/// inside of the cache, and one that no other token has, is the caller's word, unless `on_gpu` says otherwise.
 struct TokenPlaces {
+  /// checked, for finding mistakes: every place is looked at there, too, and one outside of the cache is an error that names the token,
+  /// before anything is written. The call then allocates a few bytes and waits for its stream, so it is refused while the stream is being
+  /// captured. That two tokens have one place is found on a CPU alone.
+  enum class OnGpu : std::uint8_t { trusted, checked };
   enum class Kind : std::uint8_t {
     in_order,  // token t of batch row b: block b, token starts[b] + t (without starts: t)
     slots,  // block slots[i] / block size, token slots[i] % block size, i = b T + t; negative ones, and tokens beyond the list, are skipped
@@ -137,6 +141,7 @@ struct TokenPlaces {
   IntegerList requests{};  // without it: the batch row
   IntegerList places{};
   std::int64_t pages_per_request = 0;
+  OnGpu on_gpu = OnGpu::trusted;
 };
 
 }  // namespace phasor

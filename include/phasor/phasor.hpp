@@ -17,6 +17,7 @@
 #include "phasor/positions.hpp"
 #include "phasor/prepare.hpp"
 #include "phasor/result.hpp"
+#include "phasor/rotaries.hpp"
 #include "phasor/rotary.hpp"
 #include "phasor/scheme.hpp"
 #include "phasor/serialised.hpp"

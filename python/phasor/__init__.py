@@ -66,6 +66,7 @@ from phasor._model_types import (
 )
 from phasor._prepare import Cache, CacheScales, HeadNorm, prepare_attention
 from phasor._rotary import Rotary, apply_rotary, apply_rotary_
+from phasor._rows import apply_rotaries, apply_rotaries_
 from phasor._attention.types import AttentionScheme
 from phasor._attention.schemes import (
     BiasTerm,
@@ -180,6 +181,8 @@ __all__ = [
     "add_sinusoidal_",
     "alibi_slopes",
     "analysis",
+    "apply_rotaries",
+    "apply_rotaries_",
     "apply_rotary",
     "apply_rotary_",
     "attention",

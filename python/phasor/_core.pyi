@@ -74,6 +74,11 @@ def rotary_from_words(words: object, cached: dict = {}) -> Any:
 def use_torch(tensor_type: object, parameter_type: object) -> None:
     """Lets plain PyTorch tensors in by their exchange API."""
 
+def apply_rotaries(rotaries: list, spec_of: object | None, operands: tuple, positions: object | None, direction: int) -> None:
+    """
+    Rotates (q, k, q_out, k_out), each row by its own of the rotaries; outputs of None: in place.
+    """
+
 def phase_gradient(out: object, rotated: object, gradient: object, layout: TableLayout, accumulate: bool) -> None:
     """
     Fills out, (B, T, H or 1, P), with the gradient by the angles, in radians; or adds it.

@@ -9,6 +9,7 @@ namespace phasor::python {
 void bind_threads(nanobind::module_& m);
 void bind_torch_plain(nanobind::module_& m);
 void bind_rotary(nanobind::module_& m);
+void bind_rotaries(nanobind::module_& m);
 void bind_gradient(nanobind::module_& m);
 void bind_additive(nanobind::module_& m);
 void bind_learned(nanobind::module_& m);

@@ -10,6 +10,7 @@ NB_MODULE(_core, m) {
   phasor::python::bind_threads(m);
   phasor::python::bind_torch_plain(m);
   phasor::python::bind_rotary(m);
+  phasor::python::bind_rotaries(m);
   phasor::python::bind_gradient(m);
   phasor::python::bind_additive(m);
   phasor::python::bind_learned(m);

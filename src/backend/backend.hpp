@@ -13,6 +13,7 @@
 #include "job/prepare/job.hpp"
 #include "job/rerotate.hpp"
 #include "job/rotary.hpp"
+#include "job/specs/job.hpp"
 #include "phasor/attention.hpp"
 #include "phasor/execution.hpp"
 
@@ -35,6 +36,7 @@ using RunIn = Status (*)(Job& job, const Workspace& workspace, const Execution& 
 struct Backend {
   const char* name;
   Run<job::RotateJob> rotate = nullptr;
+  Run<job::RotateSpecsJob> rotate_specs = nullptr;
   Run<job::RerotateJob> rerotate = nullptr;
   Run<job::RowsJob> rows = nullptr;
   Run<job::AddJob> add = nullptr;

@@ -17,6 +17,7 @@ namespace {
 constexpr Backend kCpu = {
     .name = "cpu",
     .rotate = cpu::run_rotate,
+    .rotate_specs = cpu::run_rotate_specs,
     .rerotate = cpu::run_rerotate,
     .rows = cpu::run_rows,
     .add = cpu::run_add,
@@ -44,6 +45,7 @@ constexpr Backend kCpu = {
 constexpr Backend kCuda = {
     .name = "cuda",
     .rotate = cuda::run_rotate,
+    .rotate_specs = cuda::run_rotate_specs,
     .rerotate = cuda::run_rerotate,
     .rows = cuda::run_rows,
     .add = cuda::run_add,

@@ -14,6 +14,7 @@
 #include "job/prepare/job.hpp"
 #include "job/rerotate.hpp"
 #include "job/rotary.hpp"
+#include "job/specs/job.hpp"
 
 namespace phasor::backend {
 
@@ -97,10 +98,19 @@ void each_host_table(job::BlockJob& job, const Table& table) {
 
 /// The tables of each spec come before the list of specs, which then points to the device's.
 template <class Table>
+void each_host_table(job::SpecList& specs, const Table& table) {
+  for (std::int64_t i = 0; i < specs.count; ++i) each_host_table(specs.rows[i], table);
+  give_table(table, specs.rows, specs.count);
+}
+template <class Table>
+void each_host_table(job::RotateSpecsJob& job, const Table& table) {
+  each_host_table(job.rotate, table);
+  each_host_table(job.specs, table);
+}
+template <class Table>
 void each_host_table(job::PrepareJob& job, const Table& table) {
   each_host_table(job.turn.rows, table);
-  for (std::int64_t i = 0; i < job.row_count; ++i) each_host_table(job.rows[i], table);
-  give_table(table, job.rows, job.row_count);
+  each_host_table(job.specs, table);
 }
 
 template <class Table>

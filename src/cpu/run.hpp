@@ -9,11 +9,13 @@
 #include "job/positions/build.hpp"
 #include "job/rerotate.hpp"
 #include "job/rotary.hpp"
+#include "job/specs/job.hpp"
 #include "phasor/execution.hpp"
 
 namespace phasor::cpu {
 
 Status run_rotate(job::RotateJob& job, const Execution& execution);
+Status run_rotate_specs(job::RotateSpecsJob& job, const Execution& execution);
 Status run_rerotate(job::RerotateJob& job, const Execution& execution);
 Status run_rows(job::RowsJob& job, const Execution& execution);
 Status run_add(job::AddJob& job, const Execution& execution);

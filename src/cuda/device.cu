@@ -28,7 +28,12 @@ Status status_of(const char* where, cudaError_t error) {
                              driver_needed(error));
 }
 
-CurrentDevice::CurrentDevice(const char* where, Device device) {
+// CUDA keeps the last error of each host thread until somebody asks for it. What a call of ours was refused with is in its Status; left
+// pending it would be taken for an error of the caller's next launch, by whoever checks launches with cudaGetLastError. So it is consumed,
+// unless one was pending already: CUDA keeps one only, has put ours in its place and has no way to put it back, and that there is an error
+// is then still true. A sticky error (an illegal address of an earlier kernel: every call returns it from then on) is not lost by asking:
+// the context is broken, and cudaGetLastError goes on to return it, so that whoever asks next hears of it as well.
+CurrentDevice::CurrentDevice(const char* where, Device device) : pending_(cudaPeekAtLastError()) {
   int current = 0;
   (void)(status_ = status_of(where, cudaGetDevice(&current)));  // nvcc takes an assignment for a value that is ignored
   if (!status_ || current == device.index) return;
@@ -37,6 +42,7 @@ CurrentDevice::CurrentDevice(const char* where, Device device) {
 }
 CurrentDevice::~CurrentDevice() {
   if (before_ >= 0) cudaSetDevice(before_);
+  if (pending_ == cudaSuccess) (void)cudaGetLastError();
 }
 
 Status launch(const char* where, const Launch& launch, void* parameter) {

@@ -9,10 +9,11 @@
 
 namespace phasor::cuda {
 
-/// "where: CUDA says ...". An error that was pending before the call is not asked for: launches return their own.
+/// "where: CUDA says ...".
 Status status_of(const char* where, cudaError_t error);
 
-/// Makes a device current until it is destroyed.
+/// Makes a device current until it is destroyed. Everything of a call that CUDA may refuse happens meanwhile: an error that it leaves
+/// pending, besides returning it, is taken back at the end, and one that was pending before is not.
 class CurrentDevice {
  public:
   CurrentDevice(const char* where, Device device);
@@ -22,7 +23,8 @@ class CurrentDevice {
   const Status& status() const { return status_; }
 
  private:
-  int before_ = -1;  // -1: it was current already
+  cudaError_t pending_;  // before the call
+  int before_ = -1;      // -1: it was current already
   Status status_;
 };
 

@@ -10,6 +10,7 @@
 #include "job/positions/build.hpp"
 #include "job/rerotate.hpp"
 #include "job/rotary.hpp"
+#include "job/specs/job.hpp"
 #include "phasor/execution.hpp"
 
 namespace phasor::cuda {
@@ -18,6 +19,7 @@ namespace phasor::cuda {
 bool is_built();
 
 Status run_rotate(job::RotateJob& job, const Execution& execution);
+Status run_rotate_specs(job::RotateSpecsJob& job, const Execution& execution);
 Status run_rerotate(job::RerotateJob& job, const Execution& execution);
 Status run_rows(job::RowsJob& job, const Execution& execution);
 Status run_add(job::AddJob& job, const Execution& execution);

@@ -122,7 +122,8 @@ struct FindTables {
 /// counted.
 class TablePacker {
  public:
-  TablePacker(std::byte* to, std::size_t room) : to_(to), room_(room) {}
+  /// `before`: bytes of the parameter's tables that lie before these.
+  TablePacker(std::byte* to, std::size_t room, std::size_t before = 0) : to_(to), room_(room), before_(before) {}
 
   template <class T>
   void pack(const T*& table, std::int64_t count) {
@@ -130,7 +131,7 @@ class TablePacker {
     used_ = (used_ + 15) / 16 * 16;
     const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
     if (used_ + bytes <= room_) std::memcpy(to_ + used_, table, bytes);
-    table = reinterpret_cast<const T*>(used_ + 1);
+    table = reinterpret_cast<const T*>(before_ + used_ + 1);
     used_ += bytes;
   }
   bool fits() const { return used_ <= room_; }
@@ -138,6 +139,7 @@ class TablePacker {
  private:
   std::byte* to_;
   std::size_t room_;
+  std::size_t before_;
   std::size_t used_ = 0;
 };
 

@@ -63,7 +63,7 @@ class Search {
     return false;
   }
 
-  static constexpr int kMostTerms = 8;
+  static constexpr int kMostTerms = 2 * StridedBytes::kMostAxes + 1;
   Term terms_[kMostTerms];
   Wide least_[kMostTerms + 1];
   Wide most_[kMostTerms + 1];
@@ -102,6 +102,25 @@ Range range(const ConstTensorView& a) {
     (reach < 0 ? r.low : r.high) += reach;
   }
   return r;
+}
+
+Range range(const StridedBytes& a) {
+  const auto start = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(a.data));
+  Range r = {start, start + a.size};
+  for (int i = 0; i < a.axes; ++i) {
+    const std::int64_t reach = (a.extents[i] - 1) * a.strides[i];
+    (reach < 0 ? r.low : r.high) += reach;
+  }
+  return r;
+}
+
+std::uintptr_t at_address(const StridedBytes& a) { return reinterpret_cast<std::uintptr_t>(a.data); }
+
+bool is_empty(const StridedBytes& a) {
+  for (int i = 0; i < a.axes; ++i) {
+    if (a.extents[i] == 0) return true;
+  }
+  return false;
 }
 
 /// The same memory at the same indices: strides may differ only where the extent is 1.
@@ -146,6 +165,36 @@ Overlap overlap(const ConstTensorView& a, const ConstTensorView& b) {
   search.add(1, -(b.shape[3] * b_size - 1), a.shape[3] * a_size - 1);
   return search.solve(
       static_cast<Wide>(reinterpret_cast<std::uintptr_t>(b.data)) - static_cast<Wide>(reinterpret_cast<std::uintptr_t>(a.data)), false);
+}
+
+StridedBytes strided(const ConstTensorView& a) {
+  StridedBytes bytes{a.data, bytes_of(a.dtype)};
+  for (std::size_t i = 0; i < 4; ++i) bytes.add(a.shape[i], a.strides[i] * bytes.size);
+  return bytes;
+}
+
+bool share_bytes(const StridedBytes& a, const StridedBytes& b) {
+  if (is_empty(a) || is_empty(b)) return false;
+  const Range at_a = range(a);
+  const Range at_b = range(b);
+  if (at_a.high <= at_b.low || at_b.high <= at_a.low) return false;
+  Search search;
+  bool taken[StridedBytes::kMostAxes] = {};
+  for (int i = 0; i < a.axes; ++i) {
+    int other = 0;
+    while (other < b.axes && (taken[other] || b.strides[other] != a.strides[i])) ++other;
+    if (other == b.axes) {
+      search.add(a.strides[i], 0, a.extents[i] - 1);
+      continue;
+    }
+    taken[other] = true;  // indices of axes with one stride move together: one difference stands for the two of them
+    search.add(a.strides[i], -(b.extents[other] - 1), a.extents[i] - 1);
+  }
+  for (int i = 0; i < b.axes; ++i) {
+    if (!taken[i]) search.add(-b.strides[i], 0, b.extents[i] - 1);
+  }
+  search.add(1, -(b.size - 1), a.size - 1);
+  return search.solve(static_cast<Wide>(at_address(b)) - static_cast<Wide>(at_address(a)), false) != Overlap::none;
 }
 
 }  // namespace phasor::job

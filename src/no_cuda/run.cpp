@@ -14,6 +14,7 @@ Status not_built() { return Status::unsupported("this build has no CUDA"); }
 bool is_built() { return false; }
 
 Status run_rotate(job::RotateJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
+Status run_rotate_specs(job::RotateSpecsJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
 Status run_rerotate(job::RerotateJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
 Status run_rows(job::RowsJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
 Status run_add(job::AddJob& /*job*/, const Execution& /*execution*/) { return not_built(); }

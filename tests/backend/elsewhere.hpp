@@ -109,6 +109,7 @@ inline Backend relocating_backend() {
   Backend b = *cpu;
   b.name = "relocating";
   b.rotate = run_elsewhere<&Backend::rotate, job::RotateJob, Execution>;
+  b.rotate_specs = run_elsewhere<&Backend::rotate_specs, job::RotateSpecsJob, Execution>;
   b.rerotate = run_elsewhere<&Backend::rerotate, job::RerotateJob, Execution>;
   b.rows = run_elsewhere<&Backend::rows, job::RowsJob, Execution>;
   b.add = run_elsewhere<&Backend::add, job::AddJob, Execution>;

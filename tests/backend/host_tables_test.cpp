@@ -140,6 +140,15 @@ TEST(HostTables, of_gradients_of_rotations_may_lie_elsewhere) {
             0);
 }
 
+TEST(HostTables, of_several_specs_may_lie_elsewhere) {
+  const std::vector<Rotary> rotaries = {*Rotary::make({.head_dim = 12}), *Rotary::make({.head_dim = 12, .base = 500000})};
+  const auto call = [&](Memory& m) {
+    const Slots of = m.slots({1, 0, 1});
+    return apply_rotaries({rotaries, {of.data, PositionType::i64, of.size, of.device}}, m.tensor({1, 3, 2, 12}), m.at(7, 3));
+  };
+  EXPECT_EQ(tables_of("two specs", call), 10);
+}
+
 TEST(HostTables, of_heads_made_ready_may_lie_elsewhere) {
   const std::vector<Rotary> rotaries = {*Rotary::make({.head_dim = 12}), *Rotary::make({.head_dim = 12, .base = 500000})};
   const auto call = [&](Memory& m, std::size_t specs) {

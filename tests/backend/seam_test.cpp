@@ -48,6 +48,7 @@ Backend recording_backend() {
   Backend b = {};
   b.name = "recording";
   b.rotate = PHASOR_RECORD(rotate);
+  b.rotate_specs = PHASOR_RECORD(rotate_specs);
   b.rerotate = PHASOR_RECORD(rerotate);
   b.rows = PHASOR_RECORD(rows);
   b.add = PHASOR_RECORD(add);
@@ -127,6 +128,14 @@ std::vector<Operation> rotations() {
       {"apply by tables",
        {"rotate"},
        [](Memory& m) { return apply_rotary(m.tensor(kTokens), m.tensor({1, 3, 1, 8}), m.tensor({1, 3, 1, 8})); }},
+      {"apply_rotaries",
+       {"rotate_specs"},
+       [](Memory& m) {
+         const std::vector<Rotary> rotaries(2, rotary());
+         const Slots of = m.slots({1, 0, 1});
+         const RotaryList list = {rotaries, {of.data, PositionType::i64, of.size, of.device}};
+         return apply_rotaries(list, m.tensor(kTokens), m.tensor(kTokens), m.at(5, 3));
+       }},
       {"cos_sin", {"rows"}, [](Memory& m) { return rotary().cos_sin(m.at(5, 3), m.tensor({1, 3, 1, 8}), m.tensor({1, 3, 1, 8})); }},
       {"rerotate", {"rerotate"}, [](Memory& m) { return rerotate(m.tensor(kTokens), {rotary(), m.at(5, 3)}, {rotary(), m.at(9, 3)}); }},
       {"rerotate slots",

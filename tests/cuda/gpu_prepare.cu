@@ -40,8 +40,9 @@ void random_calls(std::uint64_t calls) {
   for (std::uint64_t seed = 1; seed <= calls; ++seed) {
     const RandomPrepare call(seed, seed % 2 == 0);  // every other one for squads
     Memory8 host = call.memory();
-    const auto on = [](void* with) {
-      return [with](const PrepareInputs& inputs, const PrepareRotation& rotation, const PrepareOutputs& outputs, const PrepareSpec& spec) {
+    const auto on = [seed](void* with) {
+      return [seed, with](const PrepareInputs& inputs, const PrepareRotation& rotation, PrepareOutputs outputs, const PrepareSpec& spec) {
+        if (seed % 3 == 0) outputs.places.on_gpu = TokenPlaces::OnGpu::checked;
         return prepare_attention(inputs, rotation, outputs, spec, {.stream = with});
       };
     };
@@ -81,6 +82,61 @@ void random_gradients(std::uint64_t calls) {
   std::printf("%6llu calls of gradients\n", static_cast<unsigned long long>(calls));
 }
 
+/// k of four tokens to a cache of three blocks of two, by slots, or by pages of two requests.
+struct Placed {
+  OnDevice device{{std::vector<std::byte>(4 * 8 * 4, std::byte{0x3f}), std::vector<std::byte>(6 * 8 * 4), std::vector<std::byte>(8 * 8)}};
+  PrepareInputs inputs;
+  PrepareOutputs outputs;
+
+  explicit Placed(const std::vector<std::int64_t>& list) {
+    inputs.k = TensorView{device.memory[0], DType::f32, {1, 4, 1, 8}, {32, 8, 8, 1}, kGpu};
+    CacheView cache = contiguous_cache(device.memory[1], Storage::f32, {3, 2, 1, 8});
+    cache.device = kGpu;
+    outputs.k = cache;
+    must(cudaMemcpy(device.memory[2], list.data(), list.size() * 8, cudaMemcpyHostToDevice), "a list");
+    outputs.places.kind = TokenPlaces::Kind::slots;
+    outputs.places.slots = at(0, 4);
+    outputs.places.on_gpu = TokenPlaces::OnGpu::checked;
+  }
+  IntegerList at(std::int64_t first, std::int64_t count) const { return {device.memory[2] + first * 8, PositionType::i64, count, kGpu}; }
+  std::string run(cudaStream_t stream) const { return prepare_attention(inputs, {}, outputs, {}, {.stream = stream}).message(); }
+  bool is_untouched() const { return device.read(1, 6 * 8 * 4) == std::vector<std::byte>(6 * 8 * 4); }
+};
+
+/// Places outside of a cache are refused before anything is written, where that is asked for.
+void checked_places() {
+  cudaStream_t stream = nullptr;
+  must(cudaStreamCreate(&stream), "cudaStreamCreate");
+  const auto refuses = [&](const Placed& call, const std::string& wanted) {
+    const std::string says = call.run(stream);
+    expect(says == "prepare_attention: " + wanted, "checked places say '" + says + "', wanted '" + wanted + "'");
+    must(cudaStreamSynchronize(stream), "checked places");
+    expect(call.is_untouched(), wanted + ": something was written");
+  };
+  refuses(Placed({0, -1, 6, 99}), "token 2 goes to token 0 of block 3, wanted one of 3 blocks of 2");
+  Placed pages({0, 1, 2, 0, 1, 4, 2, 5});
+  pages.outputs.places = {.kind = TokenPlaces::Kind::pages,
+                          .indices = pages.at(0, 4),
+                          .places = pages.at(4, 4),
+                          .pages_per_request = 2,
+                          .on_gpu = TokenPlaces::OnGpu::checked};
+  refuses(pages, "places[1] is 4, beyond the 2 pages of request 0");
+
+  // A stream that is being captured cannot wait: refused, and the capture goes on.
+  const Placed sound({5, 0, -1, 3});
+  Captured captured;
+  const std::string says = sound.run(captured.stream);
+  expect(says.find("prepare_attention: places are to be checked on a stream that is being captured") == 0, "a capture says '" + says + "'");
+  captured.end();
+  expect(cudaGetLastError() == cudaSuccess && sound.is_untouched(), "a capture is left alone");
+
+  expect(sound.run(stream).empty(), "sound places are taken");
+  must(cudaStreamSynchronize(stream), "sound places");
+  expect(!sound.is_untouched(), "sound places are written");
+  must(cudaStreamDestroy(stream), "cudaStreamDestroy");
+  std::printf("     4 calls with places that are checked\n");
+}
+
 }  // namespace
 }  // namespace phasor::test
 
@@ -89,6 +145,7 @@ int main(int argc, char** argv) {
   const std::uint64_t calls = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 20000;
   random_calls(calls);
   random_gradients(calls);
+  checked_places();
   std::printf("gpu_prepare: %s\n", failures == 0 ? "PASS" : "FAIL");
   return failures == 0 ? 0 : 1;
 }

@@ -84,6 +84,29 @@ void graph() {
   std::printf("     4 replays of a graph\n");
 }
 
+/// An index that no rotary has is the caller's fault: such a row is left alone, and the others are right.
+void wrong_specs() {
+  const std::vector<Rotary> rotaries = {*Rotary::make({.head_dim = 8}), *Rotary::make({.head_dim = 8, .base = 100})};
+  const std::vector<std::int64_t> spec_of = {1, 2, -1, 0};
+  std::vector<std::byte> list(32);
+  std::memcpy(list.data(), spec_of.data(), 32);
+  std::vector<float> q(4 * 8, 1.5F);
+  std::vector<std::byte> bytes(q.size() * 4);
+  std::memcpy(bytes.data(), q.data(), bytes.size());
+  const OnDevice device({bytes, list});
+  const Extents shape = {4, 1, 1, 8};
+  const TensorView x = {device.memory[0], DType::f32, shape, contiguous_strides(shape), kGpu};
+  const Status status = apply_rotaries({rotaries, {device.memory[1], PositionType::i64, 4, kGpu}}, x, positions_from(9));
+  expect(status.ok(), "wrong specs: " + status.message());
+  for (const std::int64_t row : {0, 3}) {
+    const Rotary& rotary = rotaries[static_cast<std::size_t>(spec_of[static_cast<std::size_t>(row)])];
+    expect(rotary.apply(view(q.data() + row * 8, {1, 1, 1, 8}), positions_from(9)).ok(), "the CPU");
+  }
+  must(cudaDeviceSynchronize(), "wrong specs");
+  expect(std::memcmp(device.read(0, bytes.size()).data(), q.data(), bytes.size()) == 0, "rows of wrong specs are left alone");
+  std::printf("     4 rows, two of them of no spec\n");
+}
+
 void bad_input() {
   const Rotary rotary = *Rotary::make({.head_dim = 8});
   const Extents shape = {1, 1, 1, 8};
@@ -104,6 +127,44 @@ void bad_input() {
   std::printf("     4 bad calls\n");
 }
 
+/// What CUDA refuses is in the Status, and not left pending for the caller's next cudaGetLastError; an error of the caller's stays.
+void pending_errors() {
+  const Rotary rotary = *Rotary::make({.head_dim = 8});
+  const Extents shape = {1, 1, 1, 8};
+  const OnDevice device({std::vector<std::byte>(64)});
+  const TensorView q = {device.memory[0], DType::f32, shape, contiguous_strides(shape), kGpu};
+  TensorView elsewhere = q;
+  elsewhere.device.index = 99;
+  must(cudaGetLastError(), "before");
+  expect(!rotary.apply(elsewhere, positions_from(1)).ok(), "a device that is not there is refused");
+  expect(cudaGetLastError() == cudaSuccess, "the error of a device that is not there is consumed");
+
+  // A launch that fails: CUDA's default stream may not be used while another stream is captured in global mode.
+  cudaStream_t stream = nullptr;
+  cudaStream_t other = nullptr;
+  must(cudaStreamCreate(&stream), "cudaStreamCreate");
+  must(cudaStreamCreate(&other), "cudaStreamCreate");
+  must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
+  const Status refused = rotary.apply(q, positions_from(1));
+  expect(refused.message().find("apply_rotary: CUDA says cudaErrorStreamCapture") == 0, "a failed launch says '" + refused.message() + "'");
+  expect(cudaGetLastError() == cudaSuccess, "the error of a failed launch is consumed");
+  cudaGraph_t graph = nullptr;
+  cudaStreamEndCapture(stream, &graph);  // it was made invalid by that launch, or not: either way it ends
+  if (graph != nullptr) cudaGraphDestroy(graph);
+  (void)cudaGetLastError();
+  expect(rotary.apply(q, positions_from(1), {.execution = {.stream = other}}).ok(), "the next call is as if nothing had been");
+
+  // With an error of the caller's pending, a call that is refused leaves one pending.
+  expect(cudaSetDevice(98) == cudaErrorInvalidDevice, "no such device");
+  expect(!rotary.apply(elsewhere, positions_from(1)).ok(), "refused beside a pending error");
+  expect(cudaGetLastError() != cudaSuccess, "an error is still pending");
+  expect(cudaGetLastError() == cudaSuccess, "and no more than one");
+  must(cudaDeviceSynchronize(), "pending errors");
+  must(cudaStreamDestroy(stream), "cudaStreamDestroy");
+  must(cudaStreamDestroy(other), "cudaStreamDestroy");
+  std::printf("     4 errors that are pending, or not\n");
+}
+
 }  // namespace
 }  // namespace phasor::test
 
@@ -112,7 +173,9 @@ int main(int argc, char** argv) {
   compare_random_calls(argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 20000, random_call);
   sizes();
   graph();
+  wrong_specs();
   bad_input();
+  pending_errors();
   std::printf("gpu_rotary: %s\n", failures == 0 ? "PASS" : "FAIL");
   return failures == 0 ? 0 : 1;
 }

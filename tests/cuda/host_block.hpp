@@ -12,6 +12,7 @@
 #include "cuda/rotary/rotate.hpp"
 #include "cuda/rotary/rows.hpp"
 #include "cuda/rotary/work.hpp"
+#include "cuda/specs.hpp"
 #include "phasor/result.hpp"
 
 namespace phasor::test {
@@ -36,7 +37,7 @@ struct HostBlock {
 };
 
 template <DType dtype, Pairing read, Pairing write>
-void rotate_on_host(const cuda::RotateWork& work) {
+void rotate_on_host(const cuda::RotateWork& work, const cuda::SpecsAt& specs) {
   using T = typename cuda::Element<dtype>::Value;
   const bool vectors = cuda::takes_vectors(work);
   const cuda::LaunchShape shape = cuda::launch_shape(work, vectors);
@@ -46,40 +47,67 @@ void rotate_on_host(const cuda::RotateWork& work) {
   for (std::int64_t row = 0; row < work.job.batch * work.job.tokens; ++row) {
     if (vectors) {
       constexpr int kWidth = static_cast<int>(cuda::kVectorBytes / bytes_of(dtype));
-      cuda::rotate_row<dtype, read, write, kWidth>(at, row, memory.data(), block);
+      cuda::rotate_row<dtype, read, write, kWidth>(cuda::work_of_row(at, specs, row), row, memory.data(), block);
     } else {
-      cuda::rotate_row<dtype, read, write, 1>(at, row, memory.data(), block);
+      cuda::rotate_row<dtype, read, write, 1>(cuda::work_of_row(at, specs, row), row, memory.data(), block);
     }
   }
 }
 
 template <DType dtype>
-void rotate_on_host(const cuda::RotateWork& work) {
+void rotate_on_host(const cuda::RotateWork& work, const cuda::SpecsAt& specs) {
   constexpr Pairing kHalf = Pairing::half;
   constexpr Pairing kInterleaved = Pairing::interleaved;
   if (work.job.read == kHalf) {
-    work.job.write == kHalf ? rotate_on_host<dtype, kHalf, kHalf>(work) : rotate_on_host<dtype, kHalf, kInterleaved>(work);
+    work.job.write == kHalf ? rotate_on_host<dtype, kHalf, kHalf>(work, specs) : rotate_on_host<dtype, kHalf, kInterleaved>(work, specs);
   } else {
-    work.job.write == kHalf ? rotate_on_host<dtype, kInterleaved, kHalf>(work) : rotate_on_host<dtype, kInterleaved, kInterleaved>(work);
+    work.job.write == kHalf ? rotate_on_host<dtype, kInterleaved, kHalf>(work, specs)
+                            : rotate_on_host<dtype, kInterleaved, kInterleaved>(work, specs);
   }
+}
+
+/// By the kernel of any rotation.
+inline void rotate_any_on_host(const cuda::RotateWork& work, const cuda::SpecsAt& specs) {
+  if (work.job.dtype == DType::f32) rotate_on_host<DType::f32>(work, specs);
+  if (work.job.dtype == DType::f64) rotate_on_host<DType::f64>(work, specs);
+  if (work.job.dtype == DType::f16) rotate_on_host<DType::f16>(work, specs);
+  if (work.job.dtype == DType::bf16) rotate_on_host<DType::bf16>(work, specs);
 }
 
 /// How many calls teams have done.
 inline std::size_t team_calls = 0;
 
+inline bool is_empty(const job::RotateJob& job) {
+  return job.batch == 0 || job.tokens == 0 || job.head_dim == 0 || job.operands[0].heads + job.operands[1].heads == 0;
+}
+
 /// Common calls by teams, of each kind in turn, whatever the number of tokens.
 inline Status rotate_on_host(job::RotateJob& job, const Execution& /*execution*/) {
-  if (job.batch == 0 || job.tokens == 0 || job.head_dim == 0 || job.operands[0].heads + job.operands[1].heads == 0) return {};
+  if (is_empty(job)) return {};
   const cuda::RotateWork work = cuda::work_of(job);
   if (cuda::is_common(work)) {
     turn_on_host(work, cuda::kTeamKinds[team_calls++ % std::size(cuda::kTeamKinds)]);
     return {};
   }
-  if (job.dtype == DType::f32) rotate_on_host<DType::f32>(work);
-  if (job.dtype == DType::f64) rotate_on_host<DType::f64>(work);
-  if (job.dtype == DType::f16) rotate_on_host<DType::f16>(work);
-  if (job.dtype == DType::bf16) rotate_on_host<DType::bf16>(work);
+  rotate_any_on_host(work, {});
   return {};
+}
+
+/// How many launches took only some of a call's specs.
+inline std::size_t parted_launches = 0;
+
+/// Specs in the room of a parameter, where a kernel finds them. Tables that do not fit stay where they are: this is their device.
+inline Status rotate_specs_on_host(job::RotateSpecsJob& job, const Execution& execution) {
+  if (is_empty(job.rotate)) return {};
+  if (job.specs.count == 0) return rotate_on_host(job.rotate, execution);
+  const cuda::RotateWork work = cuda::work_of(job.rotate);
+  const auto room = std::make_unique<cuda::TableRoom>();
+  const auto stays = [](const auto& /*table*/, std::int64_t /*count*/, const plan::DeviceCopies* /*copies*/) {};
+  return cuda::each_part(*room, job.specs, stays, [&](const job::SpecList& some) {
+    parted_launches += some.count < job.specs.count ? 1 : 0;
+    rotate_any_on_host(work, cuda::specs_in(*room, some));
+    return Status();
+  });
 }
 
 inline Status rerotate_on_host(job::RerotateJob& job, const Execution& execution) {

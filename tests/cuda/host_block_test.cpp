@@ -17,6 +17,7 @@ class CudaKernels {
  public:
   CudaKernels() : backend_(**backend::choose({})) {
     backend_.rotate = [](job::RotateJob& job, const Execution& execution) { return rotate_on_host(job, execution); };
+    backend_.rotate_specs = rotate_specs_on_host;
     backend_.rerotate = rerotate_on_host;
     backend_.rows = rows_on_host;
     before_ = backend::replace(DeviceKind::cpu, &backend_);
@@ -61,7 +62,7 @@ void expect_bits_of_the_cpu(std::uint64_t first, std::uint64_t end, int least) {
       ASSERT_EQ(first_difference(*call, b, cuda.buffers[b], cpu.buffers[b]), "") << call->name << ", seed " << seed << ", buffer " << b;
     }
   }
-  for (const char* const name : {"rotation", "cos_sin", "tables", "rerotate"}) EXPECT_GE(compared[name], least) << name;
+  for (const char* const name : {"rotation", "cos_sin", "tables", "rerotate", "rotaries"}) EXPECT_GE(compared[name], least) << name;
 }
 
 /// Shapes of models, whose kernels know more before they run: positions in memory (int64, int32) or counted, with an amplitude or without.
@@ -105,12 +106,52 @@ TEST(CudaOnHost, calls_of_models_are_plain_and_give_the_bits_of_the_cpu) {
   EXPECT_GE(plain_calls, 4U * 2 * 2 * 3 * 4);  // slices of 64 pairs are not whole with 32
 }
 
-TEST(CudaOnHost, random_calls_give_the_bits_of_the_cpu) { expect_bits_of_the_cpu(1, 300, 10); }
+/// A launch has some of a call's specs: rows of the others, and of none, are left alone.
+TEST(CudaOnHost, rows_of_specs_that_a_launch_does_not_have_have_no_source) {
+  std::vector<job::RowSource> rows(2);
+  const std::vector<std::int32_t> spec_of = {4, 5, 6, 3, -1, 1 << 30};
+  const job::SpecList list = {rows.data(), 2, 4, {spec_of.data(), true, 6}, {3, 1}};
+  const job::RowSource one;
+  const auto at = [&](std::int64_t batch, std::int64_t token) {
+    return cuda::rows_at({&list, rows.data(), nullptr}, {&one}, batch, token).source;
+  };
+  EXPECT_EQ(at(0, 0), rows.data());
+  EXPECT_EQ(at(0, 1), rows.data() + 1);
+  for (const auto& [batch, token] : {std::pair{0, 2}, {1, 0}, {1, 1}, {1, 2}}) EXPECT_EQ(at(batch, token), nullptr) << batch << token;
+  EXPECT_EQ(cuda::rows_at({}, {&one}, 1, 2).source, &one);
+}
+
+/// More items than 32 bits count: no memory is that large here, so it is the arithmetic alone.
+TEST(CudaOnHost, items_of_a_row_are_counted_in_64_bits) {
+  const auto work = std::make_unique<cuda::RotateWork>();
+  work->job.operand_count = 2;
+  work->job.operands[0].heads = (std::int64_t{1} << 31) + 7;
+  work->job.operands[1].heads = 3;
+  const cuda::WorkAt at = {work.get(), {}};
+  const cuda::RowPart part = {{}, 0, 44};
+  constexpr int kWidth = 4;
+  const std::int64_t per_head = 11;
+  ASSERT_EQ(cuda::items_of<kWidth>(at, part), per_head * ((std::int64_t{1} << 31) + 10));
+  for (const std::int64_t head : {std::int64_t{0}, std::int64_t{1}, std::int64_t{390451572}, std::int64_t{390451573}, std::int64_t{1} << 31,
+                                  (std::int64_t{1} << 31) + 6, (std::int64_t{1} << 31) + 7, (std::int64_t{1} << 31) + 9}) {
+    for (std::int64_t vector = 0; vector < per_head; ++vector) {
+      const cuda::Item item = cuda::item_at<kWidth>(at, part, head * per_head + vector);
+      const bool of_k = head >= work->job.operands[0].heads;
+      EXPECT_EQ(item.operand, of_k ? 1 : 0) << head;
+      EXPECT_EQ(item.head, of_k ? head - work->job.operands[0].heads : head);
+      EXPECT_EQ(item.pair, vector * kWidth) << head;
+    }
+  }
+}
+
+TEST(CudaOnHost, random_calls_give_the_bits_of_the_cpu) { expect_bits_of_the_cpu(1, 240, 10); }
 
 TEST(CudaOnHost, thousands_of_random_calls_give_the_bits_of_the_cpu) {
   team_calls = 0;
-  expect_bits_of_the_cpu(300, 4000, 100);
+  parted_launches = 0;
+  expect_bits_of_the_cpu(240, 4000, 100);
   EXPECT_GE(team_calls, 400U);  // of each kind of team a hundred
+  EXPECT_GE(parted_launches, 40U);
 }
 
 }  // namespace

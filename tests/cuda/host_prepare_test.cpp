@@ -52,7 +52,8 @@ Status prepare_on_host(job::PrepareJob& job, const Execution& /*execution*/) {
   const cuda::PrepareLaunch shape = cuda::launch_shape(work);
   std::vector<float> memory(shape.shared_bytes / sizeof(float), NAN);
   HostThreads block{shape.threads};
-  const cuda::PreparingBlock<HostThreads> preparing = {{&work, nullptr}, memory.data(), block};
+  const cuda::PreparingBlock<HostThreads> preparing = {
+      {&work, nullptr, {&work.job.specs, work.job.specs.rows, nullptr}}, memory.data(), block};
   for (std::int64_t row = 0; row < job.turn.batch * job.turn.tokens; ++row) preparing.make(row);
   return {};
 }

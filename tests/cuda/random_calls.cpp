@@ -22,7 +22,11 @@ int64_t axes_of(const RotarySpec& spec) {
 /// What one call is made of; kept alive by the function that runs it.
 struct Made {
   std::optional<Rotary> rotary = std::nullopt;
-  std::optional<Rotary> before = std::nullopt;           // of a rerotation
+  std::optional<Rotary> before = std::nullopt;  // of a rerotation
+  std::vector<Rotary> rotaries = {};            // of one call
+  std::optional<std::size_t> spec_of = std::nullopt;
+  bool narrow = false;                                   // spec_of is int32
+  int64_t entries = 0;                                   // of spec_of
   std::vector<std::pair<Placed, Placed>> operands = {};  // read, written
   PlacedPositions positions = {};
   PlacedPositions old_positions = {};
@@ -63,6 +67,40 @@ std::optional<RandomCall> rotation(Draw& draw, Builder& builder, Made made, cons
     const InOut q = in_out(made.operands[0], memory, device);
     return made.operands.size() == 1 ? made.rotary->apply(q, at, options)
                                      : made.rotary->apply(q, in_out(made.operands[1], memory, device), at, options);
+  });
+}
+
+/// Specs of one call: some, or more than a launch on a GPU takes.
+void add_specs(Draw& draw, Builder& builder, Made& made, const Extents& shape) {
+  made.rotaries = {*made.rotary};
+  const std::size_t specs = draw.one_in(12) ? 150 : static_cast<std::size_t>(draw.between(1, 4));
+  for (int tries = 0; tries < 400 && made.rotaries.size() < specs; ++tries) {
+    const Result<Rotary> next = Rotary::make(beside(draw, made.rotary->spec()));
+    if (next) made.rotaries.push_back(*next);
+  }
+  made.entries = draw.one_in(2) ? shape[0] : shape[0] * shape[1];
+  std::vector<int64_t> list;
+  for (int64_t i = 0; i < made.entries; ++i) {
+    list.push_back(i > 0 && draw.one_in(2) ? list.back() : draw.below(static_cast<int64_t>(made.rotaries.size())));
+  }
+  made.narrow = draw.one_in(2);
+  made.spec_of = made.narrow ? builder.list(std::vector<std::int32_t>(list.begin(), list.end())) : builder.list(list);
+}
+
+std::optional<RandomCall> rotations(Draw& draw, Builder& builder, Made made, const Extents& shape, DType dtype) {
+  const RotarySpec& spec = made.rotary->spec();
+  add_operand(draw, builder, dtype, {shape[0], shape[1], heads_of(spec, draw), spec.head_dim}, made);
+  if (draw.one_in(2)) add_operand(draw, builder, dtype, {shape[0], shape[1], heads_of(spec, draw), spec.head_dim}, made);
+  made.positions = any_positions(draw, builder, axes_of(spec), shape[0], shape[1]);
+  add_specs(draw, builder, made, shape);
+  return finished("rotaries", builder, [made](const std::vector<std::byte*>& memory, const Execution& execution, Device device) {
+    const PositionType type = made.narrow ? PositionType::i32 : PositionType::i64;
+    const RotaryList list = {made.rotaries, {memory[*made.spec_of], type, made.entries, device}};
+    const ApplyOptions options = {made.direction, execution};
+    const Positions at = made.positions.at(memory, device);
+    const InOut q = in_out(made.operands[0], memory, device);
+    return made.operands.size() == 1 ? apply_rotaries(list, q, at, options)
+                                     : apply_rotaries(list, q, in_out(made.operands[1], memory, device), at, options);
   });
 }
 
@@ -185,7 +223,7 @@ std::optional<RandomCall> random_call(uint64_t seed) {
   Made made = {.rotary = *rotary, .direction = draw.of({Direction::forward, Direction::forward, Direction::inverse, Direction::transpose})};
   const DType dtype = draw.of({DType::f32, DType::f64, DType::f16, DType::bf16});
   const Extents shape = {draw.between(1, 3), draw.of<int64_t>({1, 2, 5, 9, 40}), 1, 1};
-  switch (draw.below(8)) {
+  switch (draw.below(10)) {
     case 0:
       return rows(draw, builder, std::move(made), shape);
     case 1:
@@ -194,6 +232,9 @@ std::optional<RandomCall> random_call(uint64_t seed) {
     case 3:
     case 4:
       return moved_keys(draw, builder, std::move(made), shape, dtype);
+    case 5:
+    case 6:
+      return rotations(draw, builder, std::move(made), shape, dtype);
     default:
       return rotation(draw, builder, std::move(made), shape, dtype);
   }

@@ -122,4 +122,18 @@ inline RotarySpec any_spec(Draw& draw) {
   return spec;
 }
 
+/// A spec that one call may have beside the other: of another base and scaling, sometimes of other axes.
+inline RotarySpec beside(Draw& draw, const RotarySpec& first) {
+  RotarySpec spec = first;
+  spec.base = draw.of({10000.0, 500000.0, 100.0, 1e6});
+  const int64_t pairs = (spec.rotary_width == 0 ? spec.head_dim : spec.rotary_width) / 2;
+  if (auto* directions = std::get_if<GivenDirections>(&spec.scaling)) {
+    directions->frequencies = numbers(draw, directions->axes * directions->heads * pairs, -1, 1);
+  } else if (spec.axes.ladder == AxisLadder::shared) {
+    spec.scaling = any_scaling(draw, pairs);
+    if (draw.one_in(4)) spec.axes = {};
+  }
+  return spec;
+}
+
 }  // namespace phasor::test

@@ -81,11 +81,51 @@ TEST(Overlap, of_random_views_is_what_listing_their_bytes_says) {
     if (i % 10 == 0) b = a;
     const Overlap is = overlap(a, b);
     ASSERT_EQ(static_cast<int>(is), static_cast<int>(by_listing(a, b))) << i;
+    ASSERT_EQ(share_bytes(strided(a), strided(b)), is != Overlap::none) << i;
     ++counts[static_cast<int>(is)];
   }
   EXPECT_GT(counts[0], 100);
   EXPECT_GT(counts[1], 100);
   EXPECT_GT(counts[2], 100);
+}
+
+/// Up to six axes of any strides, in any order.
+StridedBytes random_bytes(test::Random& random) {
+  StridedBytes a{arena + sizeof arena / 2 + static_cast<std::int64_t>(random.bits() % 61) - 30,
+                 1 + static_cast<std::int64_t>(random.bits() % 4)};
+  const std::int64_t fitting[] = {4, 12, 60, 61, 180, 1000};
+  for (std::int64_t axes = static_cast<std::int64_t>(random.bits() % 7); axes > 0; --axes) {
+    const std::int64_t any = static_cast<std::int64_t>(random.bits() % 41) - 20;
+    a.add(static_cast<std::int64_t>(random.bits() % 3 + (random.bits() % 40 == 0 ? 0 : 1)),
+          random.bits() % 3 == 0 ? any : fitting[random.bits() % 6]);
+  }
+  return a;
+}
+void list_bytes(const StridedBytes& a, int axis, std::intptr_t at, std::set<std::intptr_t>& bytes) {
+  if (axis == a.axes) {
+    for (std::int64_t i = 0; i < a.size; ++i) bytes.insert(at + i);
+    return;
+  }
+  for (std::int64_t i = 0; i < a.extents[axis]; ++i) list_bytes(a, axis + 1, at + i * a.strides[axis], bytes);
+}
+
+TEST(Overlap, of_bytes_of_many_axes_is_what_listing_them_says) {
+  test::Random random(9);
+  int counts[2] = {0, 0};
+  for (int i = 0; i < 3000; ++i) {
+    const StridedBytes a = random_bytes(random);
+    const StridedBytes b = random_bytes(random);
+    std::set<std::intptr_t> of_a;
+    std::set<std::intptr_t> of_b;
+    list_bytes(a, 0, reinterpret_cast<std::intptr_t>(a.data), of_a);
+    list_bytes(b, 0, reinterpret_cast<std::intptr_t>(b.data), of_b);
+    bool shared = false;
+    for (const std::intptr_t byte : of_a) shared |= of_b.count(byte) != 0;
+    ASSERT_EQ(share_bytes(a, b), shared) << i;
+    ++counts[shared ? 1 : 0];
+  }
+  EXPECT_GT(counts[0], 300);
+  EXPECT_GT(counts[1], 300);
 }
 
 TEST(Overlap, of_random_views_with_themselves_is_what_listing_their_elements_says) {

@@ -16,25 +16,12 @@ namespace phasor::cpu {
 inline constexpr std::int64_t kRowValues = 4096;
 inline constexpr std::int64_t kMostRows = 32;
 
-/// A source whose row 0 is that of token t of batch row b.
-inline job::RowSource source_from(const job::RowSource& source, std::int64_t b, std::int64_t t) {
-  job::RowSource from = source;
-  job::PositionSource& p = from.positions;
-  if (p.data == nullptr) {
-    p.offset = static_cast<std::int64_t>(static_cast<std::uint64_t>(p.offset) + static_cast<std::uint64_t>(t));
-  } else {
-    const std::int64_t size = p.type == PositionType::i32 ? 4 : 8;
-    p.data = static_cast<const std::byte*>(p.data) + (b * p.batch_stride + t * p.token_stride) * size;
-  }
-  return from;
-}
-
 class TokenRows {
  public:
   TokenRows(const job::PrepareJob& job, const RotaryKernels& kernels) : job_(job), kernels_(kernels) {}
 
   const job::RowSource& source_of(std::int64_t b, std::int64_t t) const {
-    return job_.rows == nullptr ? job_.turn.rows : job_.rows[spec_at(b, t)];
+    return job_.specs.rows == nullptr ? job_.turn.rows : job_.specs.rows[spec_at(b, t)];
   }
 
   /// How many of `count` tokens have the spec of the first.
@@ -65,9 +52,7 @@ class TokenRows {
   }
 
  private:
-  std::int64_t spec_at(std::int64_t b, std::int64_t t) const {
-    return job_.rows == nullptr ? 0 : job::integer_at(job_.spec_of, b * job_.spec_strides[0] + t * job_.spec_strides[1]);
-  }
+  std::int64_t spec_at(std::int64_t b, std::int64_t t) const { return job_.specs.rows == nullptr ? 0 : job::spec_at(job_.specs, b, t); }
   void fill_one(const job::RowSource& source, std::int64_t count, float* cos, float* sin) const {
     job::RowsJob rows;
     rows.rows = source;

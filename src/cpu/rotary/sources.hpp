@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sources of rows for one part of what a source is for: a head, or the second lane of every pair.
+// Sources of rows for one part of what a source is for: a head, the second lane of every pair, tokens from one on.
 #pragma once
 
 #include "job/rotary.hpp"
@@ -26,6 +26,19 @@ inline job::RowSource source_of_second_lane(const job::RowSource& source) {
   second.profile.first += source.step_lane_stride;
   if (second.axis_of_pair != nullptr) second.axis_of_pair += source.step_lane_stride;
   return second;
+}
+
+/// A source whose row 0 is that of token t of batch row b, where rows are made and not given.
+inline job::RowSource source_from(const job::RowSource& source, std::int64_t b, std::int64_t t) {
+  job::RowSource from = source;
+  job::PositionSource& p = from.positions;
+  if (p.data == nullptr) {
+    p.offset = static_cast<std::int64_t>(static_cast<std::uint64_t>(p.offset) + static_cast<std::uint64_t>(t));
+  } else {
+    const std::int64_t size = p.type == PositionType::i32 ? 4 : 8;
+    p.data = static_cast<const std::byte*>(p.data) + (b * p.batch_stride + t * p.token_stride) * size;
+  }
+  return from;
 }
 
 }  // namespace phasor::cpu

@@ -136,9 +136,9 @@ struct BackwardBlock {
     const int64_t pairs = step.turn.pairs;
     const RowPlace place = {row / step.turn.tokens, row % step.turn.tokens, head, 0};
     Rows rows = {&step.turn.rows, at.tables};
-    if (step.rows != nullptr) {
-      const int64_t spec = job::integer_at(step.spec_of, place.batch * step.spec_strides[0] + place.token * step.spec_strides[1]);
-      rows = {rows.table(static_cast<const job::RowSource*>(step.rows)) + spec, at.tables};
+    if (step.specs.rows != nullptr) {
+      const int64_t spec = job::spec_at(step.specs, place.batch, place.token);
+      rows = {rows.table(static_cast<const job::RowSource*>(step.specs.rows)) + spec, at.tables};
     }
     float* const to = row_memory();
     block.each([&](int thread, int threads) {

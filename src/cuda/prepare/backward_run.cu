@@ -76,10 +76,10 @@ bool fill(const BackwardWork& work, BackwardParameter& parameter) {
   job::PrepareJob& step = parameter.work.job.step;
   TablePacker packer(parameter.tables, kTableBytes);
   pack_tables(step.turn.rows, packer);
-  for (std::int64_t i = 0; i < step.row_count; ++i) pack_tables(step.rows[i], packer);
-  const job::RowSource* list = step.rows;
-  packer.pack(list, step.row_count);
-  step.rows = const_cast<job::RowSource*>(list);
+  for (std::int64_t i = 0; i < step.specs.count; ++i) pack_tables(step.specs.rows[i], packer);
+  const job::RowSource* list = step.specs.rows;
+  packer.pack(list, step.specs.count);
+  step.specs.rows = const_cast<job::RowSource*>(list);
   return packer.fits();
 }
 
@@ -117,7 +117,7 @@ Status run_prepare_backward(job::PrepareBackwardJob& job, const Execution& execu
   const CurrentDevice current(kWhere, job.device);
   if (!current.status().ok()) return current.status();
   // Lists of several specs are packed in place, so one launch must do with them.
-  if (job.step.rows != nullptr) return run_gradients(job, execution);
+  if (job.step.specs.rows != nullptr) return run_gradients(job, execution);
   job::PrepareBackwardJob rest = job::without_only_prepared(job);
   if (rest.step.operand_count > 0) {
     if (Status s = run_gradients(rest, execution); !s) return s;

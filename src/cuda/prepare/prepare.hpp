@@ -5,6 +5,7 @@
 
 #include "cuda/prepare/work.hpp"
 #include "cuda/rotary/row_value.hpp"
+#include "cuda/rotary/specs.hpp"
 #include "job/prepare/token.hpp"
 
 namespace phasor::cuda {
@@ -19,17 +20,14 @@ PHASOR_HD inline int64_t row_floats(const PrepareWork& work) { return work.job.t
 struct PrepareAt {
   const PrepareWork* work;
   const std::byte* tables;
+  SpecsAt specs;
 
   PHASOR_HD const PrepareWork* operator->() const { return work; }
 };
 
 /// The source of a token's row.
 PHASOR_HD inline Rows rows_of(const PrepareAt& at, int64_t batch, int64_t token) {
-  const job::PrepareJob& job = at->job;
-  const Rows one = {&job.turn.rows, at.tables};
-  if (job.rows == nullptr) return one;
-  const int64_t spec = job::integer_at(job.spec_of, batch * job.spec_strides[0] + token * job.spec_strides[1]);
-  return {one.table(static_cast<const job::RowSource*>(job.rows)) + spec, at.tables};
+  return rows_at(at.specs, {&at->job.turn.rows, at.tables}, batch, token);
 }
 
 /// A block's share of a token. `memory` holds the row, the factors, then what each team needs.
@@ -45,6 +43,7 @@ struct PreparingBlock {
     const int64_t token = row % job.turn.tokens;
     const job::PreparedToken here = {batch, token, job::place_of(job.places, batch, token, job.turn.tokens), held_row(), 0};
     const Rows rows = rows_of(at, batch, token);
+    if (rows.source == nullptr) return;
     block.teams([&](auto& team, int index, int teams) {
       for (int o = index; o < job.operand_count; o += teams) make_factor(team, index, here, o);
     });

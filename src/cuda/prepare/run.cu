@@ -2,12 +2,11 @@
 // prepare_attention put on a stream: a block per token.
 #include "cuda/prepare/run.hpp"
 
-#include <string>
-
 #include "cuda/device.hpp"
+#include "cuda/prepare/places.hpp"
 #include "cuda/prepare/prepare.hpp"
 #include "cuda/prepare/squads/kernels.cuh"
-#include "cuda/tables.hpp"
+#include "cuda/specs.hpp"
 #include "cuda/tuning.hpp"
 
 namespace phasor::cuda {
@@ -46,28 +45,16 @@ struct PreparingThreads {
 
 struct PrepareParameter {
   PrepareWork work;
-  alignas(16) std::byte tables[kTableBytes];
+  TableRoom tables;
 };
 
 __global__ void __launch_bounds__(kThreads) prepare_tokens(const __grid_constant__ PrepareParameter parameter) {
   extern __shared__ __align__(16) float memory[];
   PreparingThreads block;
-  const PreparingBlock<PreparingThreads> preparing = {{&parameter.work, parameter.tables}, memory, block};
+  const PreparingBlock<PreparingThreads> preparing = {
+      {&parameter.work, parameter.tables.data(), specs_in(parameter.tables, parameter.work.job.specs)}, memory, block};
   const std::int64_t rows = parameter.work.job.turn.batch * parameter.work.job.turn.tokens;
   for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) preparing.make(row);
-}
-
-/// Fills a parameter; false where the tables do not fit. The rows of several specs are a table of the host's, and packed in place.
-bool fill(const PrepareWork& work, PrepareParameter& parameter) {
-  parameter.work = work;
-  job::PrepareJob& job = parameter.work.job;
-  TablePacker packer(parameter.tables, kTableBytes);
-  pack_tables(job.turn.rows, packer);
-  for (std::int64_t i = 0; i < job.row_count; ++i) pack_tables(job.rows[i], packer);
-  const job::RowSource* list = job.rows;
-  packer.pack(list, job.row_count);
-  job.rows = const_cast<job::RowSource*>(list);
-  return packer.fits();
 }
 
 const void* squad_kernel_of(const SquadWork& work) {
@@ -86,21 +73,8 @@ Status prepare_by_squads(const char* where, const job::PrepareJob& job, const Ex
                 &parameter);
 }
 
-}  // namespace
-
-Status run_prepare(job::PrepareJob& job, const Execution& execution) {
-  const char* const where = "prepare_attention";
-  if (job.turn.batch == 0 || job.turn.tokens == 0) return {};
-  const CurrentDevice current(where, job.device);
-  if (!current.status().ok()) return current.status();
-  if (is_for_squads(job)) return prepare_by_squads(where, job, execution);
-  const PrepareWork work = work_of(job);
-  const PrepareLaunch shape = launch_shape(work);
-  PrepareParameter parameter;
-  if (!fill(work, parameter)) {
-    return Status::unsupported(std::string(where) + ": the specs' lists take more than " + std::to_string(kTableBytes) +
-                               " bytes, which is not supported on CUDA yet");
-  }
+Status launch_prepare(const char* where, PrepareParameter& parameter, const Execution& execution) {
+  const PrepareLaunch shape = launch_shape(parameter.work);
   return launch(where,
                 {reinterpret_cast<const void*>(&prepare_tokens),
                  {static_cast<unsigned>(shape.blocks)},
@@ -108,6 +82,30 @@ Status run_prepare(job::PrepareJob& job, const Execution& execution) {
                  shape.shared_bytes,
                  execution.stream},
                 &parameter);
+}
+
+}  // namespace
+
+Status run_prepare(job::PrepareJob& job, const Execution& execution) {
+  const char* const where = "prepare_attention";
+  if (job.turn.batch == 0 || job.turn.tokens == 0) return {};
+  const CurrentDevice current(where, job.device);
+  if (!current.status().ok()) return current.status();
+  if (job.places.checked) {
+    if (Status s = check_places(where, job, execution); !s) return s;
+  }
+  if (is_for_squads(job)) return prepare_by_squads(where, job, execution);
+  PrepareParameter parameter;
+  parameter.work = work_of(job);
+  job::PrepareJob& placed = parameter.work.job;
+  if (job.specs.count == 0) {
+    if (Status s = place_tables(where, job.device, parameter.tables, placed.turn.rows); !s) return s;
+    return launch_prepare(where, parameter, execution);
+  }
+  return launch_specs(where, job.device, parameter.tables, job.specs, [&](const job::SpecList& some) {
+    placed.specs = some;
+    return launch_prepare(where, parameter, execution);
+  });
 }
 
 }  // namespace phasor::cuda

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cuda/rotary/rotate.hpp"
+#include "cuda/specs.hpp"
 #include "cuda/tables.hpp"
 #include "cuda/threads.hpp"
 
@@ -24,6 +25,7 @@ struct DeviceBlock : BlockThreads {
 struct RotateParameter {
   RotateWork work;
   job::RowSource from;  // of a rerotation
+  job::SpecList specs;  // several of them; empty: work.job.rows for every token
   TableRoom tables;
 };
 static_assert(sizeof(RotateParameter) <= 32764, "what CUDA 12.1 takes as parameters");
@@ -32,10 +34,12 @@ template <DType dtype, Pairing read, Pairing write, int width>
 __global__ void __launch_bounds__(kThreads) rotate_rows(const __grid_constant__ RotateParameter parameter) {
   extern __shared__ __align__(16) unsigned char memory[];
   const WorkAt work = {&parameter.work, {&parameter.work.job.rows, parameter.tables.data(), &parameter.from}};
+  const SpecsAt specs = specs_in(parameter.tables, parameter.specs);
   DeviceBlock block;
   const std::int64_t rows = work->job.batch * work->job.tokens;
   for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-    rotate_row<dtype, read, write, width>(work, row, reinterpret_cast<typename Element<dtype>::Value*>(memory), block);
+    rotate_row<dtype, read, write, width>(work_of_row(work, specs, row), row, reinterpret_cast<typename Element<dtype>::Value*>(memory),
+                                          block);
   }
 }
 

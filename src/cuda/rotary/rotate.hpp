@@ -7,6 +7,7 @@
 
 #include "cuda/rotary/element.hpp"
 #include "cuda/rotary/row_value.hpp"
+#include "cuda/rotary/specs.hpp"
 #include "cuda/tuning.hpp"
 
 namespace phasor::cuda {
@@ -28,6 +29,12 @@ struct WorkAt {
 
   PHASOR_HD const RotateWork* operator->() const { return work; }
 };
+
+/// The same for one row, whose spec may be one of several.
+PHASOR_HD inline WorkAt work_of_row(const WorkAt& work, const SpecsAt& specs, int64_t row) {
+  const int64_t tokens = work->job.tokens;
+  return {work.work, rows_at(specs, work.rows, row / tokens, row % tokens)};
+}
 
 /// The row that a block holds: cosines and sines of lane 0, then those of lane 1 where they differ.
 template <class T>
@@ -172,17 +179,22 @@ struct Item {
   int64_t pair;  // of the part, the first of the vector
 };
 template <int width>
-PHASOR_HD inline unsigned items_of(const WorkAt& work, const RowPart& part) {
+PHASOR_HD inline int64_t items_of(const WorkAt& work, const RowPart& part) {
   const int64_t heads = work->by_head ? work->job.operand_count : work->job.operands[0].heads + work->job.operands[1].heads;
-  return static_cast<unsigned>(heads * (part.count / width));
+  return heads * (part.count / width);
+}
+/// n / by; a GPU divides 32 bits much faster than 64, and nearly every row has fewer items.
+PHASOR_HD inline int64_t divided(int64_t n, int64_t by) {
+  const auto narrow = static_cast<std::uint32_t>(n);
+  return n == narrow ? narrow / static_cast<std::uint32_t>(by) : n / by;
 }
 template <int width>
-PHASOR_HD inline Item item_at(const WorkAt& work, const RowPart& part, unsigned index) {
-  const auto per_head = static_cast<unsigned>(part.count / width);
-  const unsigned head = index / per_head;
-  const int64_t pair = int64_t{index - head * per_head} * width;
+PHASOR_HD inline Item item_at(const WorkAt& work, const RowPart& part, int64_t index) {
+  const int64_t per_head = part.count / width;  // up to job::kMaxWidthInPlaceAcrossPairings
+  const int64_t head = divided(index, per_head);
+  const int64_t pair = (index - head * per_head) * width;
   if (work->by_head) return {static_cast<int>(head), part.place.head, pair};
-  const auto first = static_cast<unsigned>(work->job.operands[0].heads);
+  const int64_t first = work->job.operands[0].heads;
   return head < first ? Item{0, head, pair} : Item{1, head - first, pair};
 }
 PHASOR_HD inline bool has_head(const WorkAt& work, const Item& item) {
@@ -216,9 +228,9 @@ struct PartTurner {
 
   /// Asks for the thread's first vectors, then makes its part of the row.
   PHASOR_HD void begin(int thread, int threads, Ahead& ahead) const {
-    const unsigned items = items_of<width>(work, part);
+    const int64_t items = items_of<width>(work, part);
     unrolled<kAhead>([&](auto n) {
-      const unsigned index = static_cast<unsigned>(thread + n * threads);
+      const int64_t index = thread + n * threads;
       if (index >= items) return;
       const Item item = item_at<width>(work, part, index);
       if (has_head(work, item)) ahead.pairs[n] = load(item);
@@ -226,14 +238,14 @@ struct PartTurner {
     fill_part<Block>(work, part, held, thread, threads);
   }
   PHASOR_HD void finish(int thread, int threads, Ahead& ahead) const {
-    const unsigned items = items_of<width>(work, part);
+    const int64_t items = items_of<width>(work, part);
     unrolled<kAhead>([&](auto n) {
-      const unsigned index = static_cast<unsigned>(thread + n * threads);
+      const int64_t index = thread + n * threads;
       if (index >= items) return;
       const Item item = item_at<width>(work, part, index);
       if (has_head(work, item)) turn_and_store(item, ahead.pairs[n]);
     });
-    for (unsigned index = static_cast<unsigned>(thread + kAhead * threads); index < items; index += static_cast<unsigned>(threads)) {
+    for (int64_t index = thread + kAhead * threads; index < items; index += threads) {
       const Item item = item_at<width>(work, part, index);
       if (!has_head(work, item)) continue;
       Some pairs = load(item);
@@ -317,7 +329,7 @@ template <DType dtype, Pairing read, Pairing write, int width, class Block>
 PHASOR_HD inline void rotate_row(const WorkAt& work, int64_t row, typename Element<dtype>::Value* memory, Block& block) {
   const job::RotateJob& job = work->job;
   RowPlace place = {row / job.tokens, row % job.tokens, 0, 0};
-  if (job.slots != nullptr && job.slots[place.token] < 0) return;
+  if (work.rows.source == nullptr || (job.slots != nullptr && job.slots[place.token] < 0)) return;
   const int64_t most = job.operands[0].heads > job.operands[1].heads ? job.operands[0].heads : job.operands[1].heads;
   const int64_t rows = work->by_head ? most : 1;
   for (place.segment = 0; place.segment < job.pairs; place.segment += work->segment_pairs) {

@@ -18,9 +18,10 @@ const void* kernel_of(const job::RotateJob& job, bool vectors) {
   return job.dtype == DType::f16 ? rotate_kernel_f16(job.read, job.write, vectors) : rotate_kernel_bf16(job.read, job.write, vectors);
 }
 
-/// Fills a parameter.
+/// Fills a parameter for a call of one spec.
 Status fill(const char* where, const RotateWork& work, RotateParameter& parameter) {
   parameter.work = work;
+  parameter.specs = {};
   job::RowSource& rows = parameter.work.job.rows;
   if (rows.from == nullptr) return place_tables(where, work.job.device, parameter.tables, rows);
   parameter.from = *rows.from;
@@ -49,19 +50,17 @@ Status rotate_by_teams(const char* where, const RotateWork& work, const Executio
                 &parameter);
 }
 
-Status rotate(const job::RotateJob& job, const Execution& execution) {
-  const char* const where = "apply_rotary";
-  if (job.batch == 0 || job.tokens == 0 || job.head_dim == 0 || job.operands[0].heads + job.operands[1].heads == 0) return {};
-  const RotateWork work = work_of(job);
-  const CurrentDevice current(where, job.device);
-  if (!current.status().ok()) return current.status();
-  if (is_common(work)) return rotate_by_teams(where, work, execution);
+bool is_empty(const job::RotateJob& job) {
+  return job.batch == 0 || job.tokens == 0 || job.head_dim == 0 || job.operands[0].heads + job.operands[1].heads == 0;
+}
+
+/// By the kernel of any rotation.
+Status launch_rotation(const char* where, RotateParameter& parameter, const Execution& execution) {
+  const RotateWork& work = parameter.work;
   const bool vectors = takes_vectors(work);
   const LaunchShape shape = launch_shape(work, vectors);
-  RotateParameter parameter;
-  if (Status s = fill(where, work, parameter); !s) return s;
   return launch(where,
-                {kernel_of(job, vectors),
+                {kernel_of(work.job, vectors),
                  {static_cast<unsigned>(shape.blocks)},
                  static_cast<unsigned>(shape.threads),
                  shape.shared_bytes,
@@ -69,11 +68,37 @@ Status rotate(const job::RotateJob& job, const Execution& execution) {
                 &parameter);
 }
 
+Status rotate(const job::RotateJob& job, const Execution& execution) {
+  const char* const where = "apply_rotary";
+  if (is_empty(job)) return {};
+  const RotateWork work = work_of(job);
+  const CurrentDevice current(where, job.device);
+  if (!current.status().ok()) return current.status();
+  if (is_common(work)) return rotate_by_teams(where, work, execution);
+  RotateParameter parameter;
+  if (Status s = fill(where, work, parameter); !s) return s;
+  return launch_rotation(where, parameter, execution);
+}
+
 }  // namespace
 
 bool is_built() { return true; }
 
 Status run_rotate(job::RotateJob& job, const Execution& execution) { return rotate(job, execution); }
+
+Status run_rotate_specs(job::RotateSpecsJob& job, const Execution& execution) {
+  const char* const where = "apply_rotaries";
+  if (is_empty(job.rotate)) return {};
+  if (job.specs.count == 0) return rotate(job.rotate, execution);
+  const CurrentDevice current(where, job.device);
+  if (!current.status().ok()) return current.status();
+  RotateParameter parameter;
+  parameter.work = work_of(job.rotate);
+  return launch_specs(where, job.device, parameter.tables, job.specs, [&](const job::SpecList& some) {
+    parameter.specs = some;
+    return launch_rotation(where, parameter, execution);
+  });
+}
 
 Status run_rerotate(job::RerotateJob& job, const Execution& execution) { return rotate(job.link(), execution); }
 

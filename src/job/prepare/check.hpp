@@ -4,6 +4,7 @@
 
 #include "job/check.hpp"
 #include "job/prepare/job.hpp"
+#include "job/specs/check.hpp"
 
 namespace phasor::job {
 
@@ -27,8 +28,6 @@ Status check_parts(const PreparedTensor& tensor, const TokenPlaces& places);
 Status check_norm(const PreparedTensor& tensor, bool after_rotation);
 /// The lists of places; on a CPU what they hold, too.
 Status check_places(const PrepareCall& call, const PrepareJob& job);
-/// A list of integers, where there is one.
-Status check_list(const char* name, const IntegerList& list, Device device);
 /// Outputs apart from inputs, and from each other as far as views can tell.
 Status check_apart(const PrepareCall& call);
 

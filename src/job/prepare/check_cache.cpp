@@ -89,6 +89,12 @@ Status check_scales(const char* name, const CacheView& cache) {
     return error(kPrepare, "scales of {} are to be made and its cache is {}, wanted a storage of 8 bits", name, name_of(cache.storage));
   }
   const CacheAxis of_scales[] = {CacheAxis::block, CacheAxis::token, CacheAxis::head};
+  for (std::size_t a = 0; a < scales.strides.size(); ++a) {
+    const std::int64_t steps =
+        a < std::size(of_scales) ? extent(cache, of_scales[a]) : extent(cache, CacheAxis::outer) * extent(cache, CacheAxis::inner);
+    const Wide reach = Wide{steps} * scales.strides[a];
+    if (reach > kLargest || reach < -kLargest) return error(kPrepare, "scales of {} reach beyond 2^56 elements", name);
+  }
   for (std::size_t a = 0; made && a < std::size(of_scales); ++a) {
     if (scales.strides[a] == 0 && extent(cache, of_scales[a]) > 1) {
       return error(kPrepare, "scales of {} have stride 0 on the {} axis, wanted one for each of its {}", name,

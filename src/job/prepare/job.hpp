@@ -7,6 +7,7 @@
 
 #include "job/plain.hpp"
 #include "job/rotary.hpp"
+#include "job/specs/list.hpp"
 #include "phasor/prepare.hpp"
 
 namespace phasor::job {
@@ -21,18 +22,13 @@ constexpr Storage storage_of(DType dtype) {
   return dtype == DType::f32 ? Storage::f32 : dtype == DType::f16 ? Storage::f16 : Storage::bf16;
 }
 
-/// A list of the caller's, null where there is none.
-struct IntegerSource {
-  const void* data = nullptr;
-  bool narrow = false;  // int32
-  std::int64_t size = 0;
-};
-
 /// Where tokens go, as TokenPlaces.
 struct PlaceSource {
   TokenPlaces::Kind kind = TokenPlaces::Kind::in_order;
-  std::int64_t block = 1;  // tokens of a block
-  int block_shift = -1;    // log2 of it, where it is a power of two
+  std::int64_t block = 1;   // tokens of a block
+  int block_shift = -1;     // log2 of it, where it is a power of two
+  std::int64_t blocks = 0;  // of the caches; where they differ, the fewest
+  bool checked = false;     // on a GPU: looked at before anything is written
   IntegerSource starts;
   IntegerSource slots;
   IntegerSource indptr;
@@ -100,22 +96,17 @@ struct PrepareJob {
   const float* query_factors = nullptr;
   std::int64_t factor_strides[2] = {0, 0};  // batch, token
   PlaceSource places;
-  // Several specs: which one a token is turned by.
-  RowSource* rows = nullptr;  // host table, row_count of them; null: turn.rows for every token
-  std::int64_t row_count = 0;
-  IntegerSource spec_of;
-  std::int64_t spec_strides[2] = {0, 0};  // batch, token
+  SpecList specs;  // several of them; empty: turn.rows for every token
 };
 
-PHASOR_MEMBERS(IntegerSource, data, narrow, size)
-PHASOR_MEMBERS(PlaceSource, kind, block, block_shift, starts, slots, indptr, indices, requests, places, pages_per_request)
+PHASOR_MEMBERS(PlaceSource, kind, block, block_shift, blocks, checked, starts, slots, indptr, indices, requests, places, pages_per_request)
 PHASOR_MEMBERS(PrepareSink, data, storage, first, count, inner, strides, scales, multiplies, powers_of_two, scale, scale_data,
                scale_strides, group, least_scale)
 PHASOR_MEMBERS(PrepareNorm, kind, over_all_heads, one_plus, casts_before_weight, epsilon, width, weight, weight_dtype, weight_head_stride)
 PHASOR_MEMBERS(PrepareOperand, in, in_strides, heads, head_dim, rotary_offset, turns, scales, placed, rounds_last, copies, norm, sinks,
                sink_count)
 PHASOR_MEMBERS(PrepareJob, device, turn, rotation_first, kept, operands, operand_count, query_scale, query_factors, factor_strides, places,
-               rows, row_count, spec_of, spec_strides)
+               specs)
 
 /// A call of prepare_attention.
 struct PrepareCall {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A call of prepare_attention, checked and made plain data.
+#include <algorithm>
 #include <bit>
 
 #include "job/overlap.hpp"
@@ -118,15 +119,6 @@ PrepareOperand operand_of(const PreparedTensor& tensor, const PrepareJob& job) {
   return operand;
 }
 
-/// Specs of one call: what their rows are applied to is one.
-Status check_agree(const RotarySpec& a, const RotarySpec& b) {
-  const bool agree = a.head_dim == b.head_dim && a.rotary_width == b.rotary_width && a.rotary_offset == b.rotary_offset &&
-                     a.segments == b.segments && a.pairing == b.pairing && a.output_pairing == b.output_pairing && a.lanes == b.lanes &&
-                     a.numerics == b.numerics && a.sense == b.sense;
-  if (agree) return {};
-  return error(kPrepare, "rotaries differ in more than base, scaling and axes, wanted one geometry, pairing, sense and numerics");
-}
-
 /// Where q and k are turned, and heads that turn by their own.
 Status place_rotation(const PrepareCall& call, const plan::RotaryPlan& plan, PrepareJob& job) {
   const RotarySpec& spec = plan.spec;
@@ -151,35 +143,6 @@ Status place_rotation(const PrepareCall& call, const plan::RotaryPlan& plan, Pre
   return {};
 }
 
-Status fill_specs(const PrepareCall& call, std::span<RowSource> rows, PrepareJob& job) {
-  const PrepareRotation& rotation = call.rotation;
-  const IntegerList& list = rotation.spec_of;
-  if (Status s = check_list("spec_of", list, job.device); !s) return s;
-  const auto count = static_cast<std::int64_t>(rotation.rotaries.size());
-  if (count < 2 && list.data == nullptr) return {};
-  const std::int64_t batch = job.turn.batch;
-  const std::int64_t tokens = job.turn.tokens;
-  if (list.size != batch && list.size != batch * tokens) {
-    return error(kPrepare, "spec_of has {} entries, wanted {} (one per batch row) or {} (one per token)", list.size, batch, batch * tokens);
-  }
-  for (std::size_t i = 0; i < rotation.rotaries.size(); ++i) {
-    const plan::RotaryPlan& plan = rotation.rotaries[i].plan();
-    if (Status s = check_agree(rotation.rotaries[0].plan().spec, plan.spec); !s) return s;
-    if (plan.heads != rotation.rotaries[0].plan().heads)
-      return error(kPrepare, "rotaries have directions of different heads, wanted the same");
-    const Result<RotateJob> one =
-        make_rotation(kPrepare, plan, rotation.positions, {batch, tokens, 1, job.device}, job.turn.dtype, call.direction);
-    if (!one.ok()) return one.status();
-    rows[i] = one->rows;
-  }
-  job.rows = rows.data();
-  job.row_count = count;
-  job.spec_of = {list.data, list.type == PositionType::i32, list.size};
-  job.spec_strides[0] = list.size == batch ? 1 : tokens;
-  job.spec_strides[1] = list.size == batch ? 0 : 1;
-  return {};
-}
-
 Status fill_rotation(const PrepareCall& call, const ConstTensorView& first, PrepareJob& job) {
   job.turn.batch = first.shape[0];
   job.turn.tokens = first.shape[1];
@@ -196,8 +159,6 @@ Status fill_rotation(const PrepareCall& call, const ConstTensorView& first, Prep
   return {};
 }
 
-IntegerSource source_of(const IntegerList& list) { return {list.data, list.type == PositionType::i32, list.size}; }
-
 PlaceSource places_of(const PrepareOutputs& outputs) {
   const TokenPlaces& places = outputs.places;
   const CacheParts& cache = outputs.k.count > 0 ? outputs.k : outputs.v;
@@ -207,6 +168,13 @@ PlaceSource places_of(const PrepareOutputs& outputs) {
   source.block = cache.count > 0 ? cache.parts[0].shape[at(CacheAxis::token)] : 1;
   const auto block = static_cast<std::uint64_t>(source.block);
   source.block_shift = std::has_single_bit(block) ? std::countr_zero(block) : -1;
+  for (const CacheParts* out : {&outputs.k, &outputs.v}) {
+    for (int p = 0; p < out->count; ++p) {
+      const std::int64_t blocks = out->parts[static_cast<std::size_t>(p)].shape[at(CacheAxis::block)];
+      source.blocks = source.blocks == 0 ? blocks : std::min(source.blocks, blocks);
+    }
+  }
+  source.checked = places.on_gpu == TokenPlaces::OnGpu::checked;
   source.starts = source_of(places.starts);
   source.slots = source_of(places.slots);
   source.indptr = source_of(places.indptr);
@@ -283,7 +251,10 @@ Result<PrepareJob> make_prepare_job(const PrepareCall& call, std::span<RowSource
   }
   if (!call.rotation.rotaries.empty()) {
     if (Status s = place_rotation(call, call.rotation.rotaries[0].plan(), *job); !s) return s;
-    if (Status s = fill_specs(call, rows, *job); !s) return s;
+    const PositionShape shape = {first->shape[0], first->shape[1], 1, job->device};
+    const PrepareRotation& rotation = call.rotation;
+    const SpecsCall specs = {kPrepare, rotation.rotaries, rotation.spec_of, rotation.positions, shape, job->turn.dtype, call.direction};
+    if (Status s = fill_specs(specs, rows, job->specs); !s) return s;
   }
   if (is_empty(*first)) return job;
   if (Status s = check_blocks(call.outputs, job->places.block); !s) return s;

@@ -82,7 +82,7 @@ bool has_common_rotation(const job::PrepareJob& job, const job::PrepareOperand& 
 bool has_common_turn(const job::PrepareJob& job) {
   const job::RotateJob& turn = job.turn;
   if (turn.pairs == 0) return true;
-  return turn.read == turn.write && turn.segments <= 1 && !turn.turns_all && !turn.rounds_products && job.rows == nullptr &&
+  return turn.read == turn.write && turn.segments <= 1 && !turn.turns_all && !turn.rounds_products && job.specs.rows == nullptr &&
          turn.rows.step_head_stride == 0 && has_team_sines(turn.rows, turn.pairs);
 }
 bool is_common(const job::PrepareJob& job, const job::PrepareOperand& operand) {

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""apply_rotaries on a GPU: the bits of the CPU, lists that follow a tensor, tensors that do not."""
+
+from __future__ import annotations
+
+import torch
+
+import phasor
+from cases import DTYPES, moved, needs_gpu, numbers, raises, same_bits
+
+ROPES = [phasor.Rotary(64), *(phasor.Rotary(64, scaling=phasor.YarnScaling(factor=f, original_length=4096)) for f in (2, 4))]
+BY_TOKEN = torch.tensor([[0, 1, 2, 2, 1], [2, 2, 0, 0, 1]])
+
+
+def test_rows_have_the_bits_of_the_cpu() -> None:
+    positions = torch.arange(10).reshape(2, 5) + 1_000_000
+    for dtype in DTYPES:
+        q, k = numbers(2, 5, 3, 64, dtype=dtype), numbers(2, 5, 1, 64, dtype=dtype, seed=1)
+        for spec_of in (BY_TOKEN, BY_TOKEN.int(), torch.tensor([2, 0])):
+            wanted = phasor.apply_rotaries(ROPES, spec_of, q, k, positions, direction="transpose")
+            there = moved(q, k, spec_of, positions)
+            assert same_bits(phasor.apply_rotaries(ROPES, there[2], *there[:2], there[3], direction="transpose"), wanted)
+            assert same_bits(phasor.apply_rotaries_(ROPES, there[2], *there[:2], there[3], direction="transpose"), wanted)
+            assert same_bits(there[:2], wanted)
+
+
+def test_lists_follow_the_tensor() -> None:
+    q = numbers(2, 5, 3, 64)
+    wanted = phasor.apply_rotaries(ROPES, [1, 2], q, None, range(7, 12))
+    assert same_bits(phasor.apply_rotaries(ROPES, [1, 2], *moved(q), None, range(7, 12)), wanted)
+
+
+def test_more_rotaries_than_a_launch_takes() -> None:
+    ropes = [phasor.Rotary(64, base=10000.0 + i) for i in range(200)]
+    q = numbers(200, 1, 2, 64)
+    spec_of = torch.randperm(200, generator=torch.Generator().manual_seed(0))
+    wanted = phasor.apply_rotaries(ropes, spec_of, q, None, 99)
+    assert same_bits(phasor.apply_rotaries(ropes, *moved(spec_of, q), None, 99), wanted)
+
+
+def test_indices_elsewhere_are_refused() -> None:
+    needs_gpu()
+    q = moved(numbers(2, 5, 3, 64))[0]
+    with raises(ValueError, "spec_of on cpu, wanted cuda:0"):
+        phasor.apply_rotaries_(ROPES, torch.tensor([0, 1]), q)
+
+
+def test_a_captured_call_reads_the_indices_that_are_there_then() -> None:
+    needs_gpu()
+    q, spec_of = moved(numbers(2, 5, 3, 64), torch.tensor([0, 1]))
+    phasor.apply_rotaries(ROPES, spec_of, q)  # kernels are loaded
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = phasor.apply_rotaries(ROPES, spec_of, q)
+    spec_of.copy_(torch.tensor([2, 0]))
+    graph.replay()
+    assert same_bits(out, phasor.apply_rotaries(ROPES, torch.tensor([2, 0]), q.cpu()))
