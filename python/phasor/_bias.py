@@ -96,7 +96,7 @@ class Bias:
         size = (self._core.parameter_count,)
         total = np.zeros(size) if gpu_of(diagonal) is None else empty(size, np.float64, diagonal)
         total[:] = 0
-        self._core.gradient(total, diagonal, first_distance, first_head, query_position)
+        self._core.gradient(total, diagonal, first_distance, (first_head, query_position))
         return total
 
     def row(self, distances: Any) -> Any:

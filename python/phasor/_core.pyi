@@ -157,9 +157,9 @@ class Bias:
     def diagonal(self, out: object, first_distance: int, first_head: int = 0, query_position: int = 0) -> None:
         """Fills (H, N) with the biases at first_distance and on."""
 
-    def gradient(self, sum: object, diagonal: object, first_distance: int, first_head: int = 0, query_position: int = 0) -> None:
+    def gradient(self, sum: object, diagonal: object, first_distance: int, part: tuple[int, int]) -> None:
         """
-        Adds the gradient of the parameters, float64, from that of a diagonal (H, N) to sum.
+        Adds the gradient of the parameters, float64, from that of a diagonal (H, N) to sum. The part: first head, query position.
         """
 
     def row(self, distance: int) -> int: ...

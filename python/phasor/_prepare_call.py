@@ -115,7 +115,11 @@ class Lists:
         return len(into) - 1
 
     def axes(self, array: Array, axes: str, names: tuple[str, ...], name: str) -> None:
-        given, extents = axes.split(), len(array.shape)
+        extents = len(array.shape)
+        if extents == 4 and axes == "block token head inner" and names is _AXES:  # most caches
+            self.numbers.extend((4, 1, 2, 3, 5))
+            return
+        given = axes.split()
         known = [axis in names and given.count(axis) == 1 for axis in given]
         if len(given) != extents or not all(known):
             raise ValueError(f"prepare_attention: {name} has axes {axes!r} and {extents} axes, wanted each once, of {', '.join(names)}")

@@ -2,7 +2,10 @@
 // Biases on scores for Python: what phasor/_bias.py is made of.
 #include "phasor/bias.hpp"
 
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
+
+#include <utility>
 
 #include "arrays/arguments.hpp"
 #include "bindings.hpp"
@@ -28,11 +31,11 @@ void diagonal(const Bias& bias, nb::handle out, std::int64_t first_distance, std
   run_unlocked(to.place(), 0, [&](const Execution& execution) { return bias.diagonal(to.get(), first_distance, part, execution); });
 }
 
-void gradient(const Bias& bias, nb::handle sum, nb::handle diagonal, std::int64_t first_distance, std::int64_t first_head,
-              std::int64_t query_position) {
+void gradient(const Bias& bias, nb::handle sum, nb::handle diagonal, std::int64_t first_distance,
+              const std::pair<std::int64_t, std::int64_t>& of) {
   const NumbersOut to(sum, "sum");
   const BiasArgument from(diagonal, "diagonal", Access::read, Shape::diagonal);
-  const BiasPart part{.first_head = first_head, .query_position = query_position};
+  const BiasPart part{.first_head = of.first, .query_position = of.second};
   run_unlocked(common_place({to.place(), from.place()}), 0,
                [&](const Execution& execution) { return bias.gradient(to.get(), from.get(), first_distance, part, execution); });
 }
@@ -55,8 +58,8 @@ void bind_bias(nb::module_& m) {
            "Fills (B, H, Tq, Tk) or (H, Tq, Tk).")
       .def("diagonal", &diagonal, "out"_a, "first_distance"_a, "first_head"_a = 0, "query_position"_a = 0,
            "Fills (H, N) with the biases at first_distance and on.")
-      .def("gradient", &gradient, "sum"_a, "diagonal"_a, "first_distance"_a, "first_head"_a = 0, "query_position"_a = 0,
-           "Adds the gradient of the parameters, float64, from that of a diagonal (H, N) to sum.")
+      .def("gradient", &gradient, "sum"_a, "diagonal"_a, "first_distance"_a, "part"_a,
+           "Adds the gradient of the parameters, float64, from that of a diagonal (H, N) to sum. The part: first head, query position.")
       .def("row", &Bias::row, "distance"_a)
       .def("rows_at",
            [](const Bias& bias, const std::vector<std::int64_t>& distances) {

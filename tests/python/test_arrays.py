@@ -279,8 +279,8 @@ def test_the_core_refuses_negative_views_that_nobody_has_asked_for(kind: str) ->
         "positions of tokens": lambda: sinusoidal.add(rows, bad(at)),
         "amplitude": lambda: sinusoidal.amplitude_gradient(bad(rows), 0),
         "encoding": lambda: shift.apply(bad(np.ones(24))),
-        "diagonal": lambda: bias.gradient(np.zeros(3), bad(rows[:3]), 0),
-        "sum of a bias": lambda: bias.gradient(bad(np.zeros(3)), rows[:3], 0),
+        "diagonal": lambda: bias.gradient(np.zeros(3), bad(rows[:3]), 0, (0, 0)),
+        "sum of a bias": lambda: bias.gradient(bad(np.zeros(3)), rows[:3], 0, (0, 0)),
         "rotated": lambda: phasor._core.phase_gradient(phase, bad(x), x, layout, False),
         "sum": lambda: phasor._core.frequency_gradient(core, bad(np.zeros(8)), phase, 0),
     }

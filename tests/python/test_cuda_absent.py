@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,6 +30,24 @@ def test_memory_on_a_gpu_is_refused_by_name() -> None:
     with pytest.raises(NotImplementedError, match="positions: is on cuda:0"):
         rope.apply_(q, positions=FakeGpuArray(np.arange(3)))
     assert (q == 1).all()
+
+
+@WITHOUT
+@pytest.mark.parametrize("moved", ["k", "k_cache", "slots", "weight", "scales"])
+def test_every_array_of_the_step_before_attention_is_refused_by_name(moved: str) -> None:
+    arrays: dict[str, Any] = {
+        "k": np.ones((3, 2, 8), np.float32),
+        "k_cache": np.zeros((3, 1, 2, 8), np.uint8),
+        "slots": np.arange(3),
+        "weight": np.ones(8, np.float32),
+        "scales": np.ones(2, np.float32),
+    }
+    cache = arrays["k_cache"]
+    arrays[moved] = FakeGpuArray(arrays[moved], 1)
+    k_cache = phasor.Cache(arrays["k_cache"], storage="float8_e4m3fn", scales=phasor.CacheScales(array=arrays["scales"]))
+    with pytest.raises(NotImplementedError, match=f"{moved}: is on cuda:1, and this phasor has no CUDA kernels"):
+        phasor.prepare_attention(k=arrays["k"], k_cache=k_cache, slots=arrays["slots"], k_norm=phasor.HeadNorm(weight=arrays["weight"]))
+    assert not cache.any()
 
 
 def test_the_versions_are_the_same_everywhere() -> None:

@@ -142,10 +142,10 @@ class Foreign:
         self.asked: list[int] = []
         self._stream = torch.cuda.Stream()
         self._memory = torch.zeros_like(values, device="cuda")
-        there = values.cuda()
+        self._source = values.cuda()  # kept: it is read later, on a stream that the allocator does not know of
         torch.cuda.synchronize()
         with torch.cuda.stream(self._stream):
-            slow_write(self._memory, there)
+            slow_write(self._memory, self._source)
             self._written = self._stream.record_event()
 
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """phasor.prepare_attention against steps that PyTorch and transformers do: norms, rotations, float8, layouts of engines."""
 
+import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import phasor
 import pytest
@@ -162,6 +164,20 @@ def test_numpy_in_place_with_factors():
     wanted = rope(q, positions=3) * factors[:, None, None]
     assert phasor.prepare_attention(q, rotary=rope, positions=3, q_out=q, query_factors=factors) is q
     np.testing.assert_array_equal(q, wanted)
+
+
+def test_arrays_of_jax_and_of_ml_dtypes():
+    k = heads(torch.float32, KEY_HEADS).numpy()
+    rope, norm = phasor.Rotary(head_dim=DIM), phasor.HeadNorm()
+    wanted = phasor.prepare_attention(k, rotary=rope, positions=3, q_norm=norm)
+    q, same = phasor.prepare_attention(jnp.asarray(k), jnp.asarray(k), rotary=rope, positions=3, q_norm=norm, k_norm=norm)
+    assert type(q).__module__.startswith("jax") and (np.asarray(q) == wanted).all() and (np.asarray(same) == wanted).all()
+    with pytest.raises(ValueError, match="k_cache: is an array of JAX, which cannot change"):
+        phasor.prepare_attention(k=k, k_cache=phasor.Cache(jnp.zeros((TOKENS, KEY_HEADS, DIM)), "token head inner"))
+    for dtype in (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2):
+        cache = np.zeros((TOKENS, KEY_HEADS, DIM), dtype)
+        phasor.prepare_attention(k=k, k_cache=phasor.Cache(cache, "token head inner"))
+        assert (cache == k.astype(dtype)).all()
 
 
 def test_what_does_not_fit_is_refused_with_words():

@@ -123,17 +123,20 @@ def list_beside(first: Tensor) -> Callable[[Any, str], Any]:
     return made
 
 
-def _plain(x: Any) -> bool:
-    """A tensor that lies in memory as it seems to; what is no tensor is none of PyTorch's business."""
-    return not isinstance(x, Tensor) or (type(x) in TYPES and (x.is_cpu or x.is_cuda) and not x.is_neg())
+def _plain(x: Tensor) -> bool:
+    """Whether a tensor lies in memory as it seems to."""
+    return type(x) in TYPES and (x.is_cpu or x.is_cuda) and not x.is_neg()
 
 
 def _checked(heads: tuple[Any, ...], positions: Any, call: Any) -> tuple[Any, Any, bool]:
     """Positions as a tensor, or None and the first of them; and whether the call may go past the dispatcher."""
-    at, first = positions_and_first(positions, next(x for x in heads if x is not None))
-    named = {name: x for name, x in _named(heads, at, call.read, call.written).items() if isinstance(x, Tensor)}
-    checks.one_device(_WHERE, **named)
-    return at, first, not _compiling() and private.nobody_watches() and all([_plain(x) for x in named.values()])
+    beside = next(x for x in heads if x is not None)
+    at, first = positions_and_first(positions, beside)
+    tensors = [x for x in (*heads, at, *call.read, *call.written) if isinstance(x, Tensor)]
+    device = beside.device
+    if not all([x.device == device for x in tensors]):  # names take as long as the rest of the questions
+        checks.one_device(_WHERE, **_named(heads, at, call.read, call.written))
+    return at, first, not _compiling() and private.nobody_watches() and all([_plain(x) for x in tensors])
 
 
 def _words(heads: tuple[Any, ...], rotaries: list[Any]) -> list[Tensor]:
