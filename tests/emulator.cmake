@@ -119,11 +119,11 @@ set(left_out
   # ops/profile/profile_layout_test.cpp
   ProfileLayout.every_target_gives_the_same_bits_of_wide_heads
   ProfileLayout.strides_batch_and_threads_do_not_matter
-  # cuda/host_block_test.cpp
+  # cuda/host/block_test.cpp
   CudaOnHost.thousands_of_random_calls_give_the_bits_of_the_cpu
-  # cuda/host_operations_test.cpp
+  # cuda/host/operations_test.cpp
   CudaOperationsOnHost.thousands_of_random_calls_give_the_bits_of_the_cpu
-  # cuda/host_prepare_test.cpp
+  # cuda/host/prepare_test.cpp
   CudaPrepareOnHost.hundreds_of_random_calls_give_the_bytes_of_the_cpu
   # prepare/backward_cuda_test.cpp, prepare/backward_random_test.cpp, prepare/backward_test.cpp
   CudaBackwardOnHost.hundreds_of_random_calls_give_the_bytes_of_the_cpu

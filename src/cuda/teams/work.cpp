@@ -69,8 +69,8 @@ void set_memory(const RotateWork& rotate, TeamShape& shape) {
   shape.segment_inverse = job.segments > 1 ? divided_up(65536, rotate.segment_pairs) : 0;
   shape.in_head = static_cast<int>(job.operands[0].in_strides[2]);
   shape.out_head = static_cast<int>(job.operands[0].out_strides[2]);
-  shape.in_rows = shape.rows * shape.in_head;
-  shape.out_rows = shape.rows * shape.out_head;
+  shape.in_rows = static_cast<int>(int64_t{shape.rows} * shape.in_head);  // used where so many heads are
+  shape.out_rows = static_cast<int>(int64_t{shape.rows} * shape.out_head);
   for (int o = 0; o < job.operand_count; ++o) {
     const job::Operand& operand = job.operands[o];
     shape.in[o] = operand.in;

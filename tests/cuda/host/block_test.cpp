@@ -6,7 +6,7 @@
 #include <map>
 
 #include "backend/backend.hpp"
-#include "cuda/host_block.hpp"
+#include "cuda/host/block.hpp"
 #include "cuda/random_calls.hpp"
 
 namespace phasor::test {

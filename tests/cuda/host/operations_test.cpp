@@ -6,7 +6,7 @@
 #include <map>
 
 #include "backend/backend.hpp"
-#include "cuda/host_operations.hpp"
+#include "cuda/host/operations.hpp"
 #include "cuda/random_operations.hpp"
 
 namespace phasor::test {

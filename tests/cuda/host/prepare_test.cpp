@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "backend/backend.hpp"
-#include "cuda/host_squads.hpp"
+#include "cuda/host/squads.hpp"
 #include "cuda/prepare/prepare.hpp"
 #include "prepare/random_prepare.hpp"
 #include "tensor.hpp"

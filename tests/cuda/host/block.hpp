@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "cuda/host_team.hpp"
+#include "cuda/host/team.hpp"
 #include "cuda/rotary/rotate.hpp"
 #include "cuda/rotary/rows.hpp"
 #include "cuda/rotary/work.hpp"

@@ -12,7 +12,7 @@
 #include "cuda/gradient/frequency.hpp"
 #include "cuda/gradient/phase.hpp"
 #include "cuda/gradient/position.hpp"
-#include "cuda/host_block.hpp"
+#include "cuda/host/block.hpp"
 #include "cuda/learned/lookup.hpp"
 #include "cuda/learned/scatter.hpp"
 #include "cuda/positions/build.hpp"
