@@ -125,6 +125,7 @@ set(left_out
   CudaOperationsOnHost.thousands_of_random_calls_give_the_bits_of_the_cpu
   # cuda/host/prepare_test.cpp
   CudaPrepareOnHost.hundreds_of_random_calls_give_the_bytes_of_the_cpu
+  CudaPrepareOnHost.hundreds_of_calls_of_models_give_the_bytes_of_the_cpu
   # prepare/backward_cuda_test.cpp, prepare/backward_random_test.cpp, prepare/backward_test.cpp
   CudaBackwardOnHost.hundreds_of_random_calls_give_the_bytes_of_the_cpu
   RandomBackwards.by_hundreds_give_what_the_naive_one_gives

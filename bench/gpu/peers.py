@@ -270,6 +270,7 @@ def timed(contender: Contender, tokens: int, ours: list[torch.Tensor]) -> tuple[
         raise RuntimeError(f"off by {difference} of a pair's length, which may be {contender.off}")
     if not ours:
         ours += [t.clone() for t in results()]
+        torch.cuda.synchronize()  # the calls that are timed work in place, on a stream of their own
     return microseconds(call), difference
 
 

@@ -16,6 +16,8 @@ Positions = Any  # an array, an int offset, or None
 
 def is_torch(x: object) -> bool:
     """Whether x is a PyTorch tensor, of whatever subclass. PyTorch is not imported for it."""
+    if type(x) in _torch_types:  # a compiler that traces sys.modules may find that it changes meanwhile (PyTorch 2.11)
+        return True
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor)
 

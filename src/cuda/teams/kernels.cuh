@@ -13,10 +13,10 @@ struct TeamParameter {
 };
 
 /// turn_slice_again out of line, so that nothing lives on over it: the common way keeps its registers.
-template <DType dtype, Pairing pairing, class Team>
-__device__ __noinline__ void turn_out_of_line(TeamWorkAt work, TeamPlace place, CosSin<typename Element<dtype>::Value>* shared) {
+template <class Knows, Pairing pairing, class Team>
+__device__ __noinline__ void turn_out_of_line(TeamWorkAt work, TeamPlace place, typename TeamTurner<Knows, pairing>::Shared shared) {
   Team team;
-  turn_slice_again<dtype, pairing>(work, place, shared, team);
+  turn_slice_again<Knows, pairing>(work, place, shared, team);
 }
 
 template <class State>
@@ -45,9 +45,9 @@ struct DeviceWarp {
     __syncwarp();
     return any;
   }
-  template <DType dtype, Pairing pairing>
-  __device__ void again(const TeamWorkAt& work, const TeamPlace& place, CosSin<typename Element<dtype>::Value>* shared) {
-    turn_out_of_line<dtype, pairing, DeviceWarp>(work, place, shared);
+  template <class Knows, Pairing pairing>
+  __device__ void again(const TeamWorkAt& work, const TeamPlace& place, typename TeamTurner<Knows, pairing>::Shared shared) {
+    turn_out_of_line<Knows, pairing, DeviceWarp>(work, place, shared);
   }
 };
 struct DeviceBlockTeam {
@@ -67,9 +67,9 @@ struct DeviceBlockTeam {
   __device__ bool any(const Body& body) {
     return __syncthreads_or(body(static_cast<int>(threadIdx.x))) != 0;
   }
-  template <DType dtype, Pairing pairing>
-  __device__ void again(const TeamWorkAt& work, const TeamPlace& place, CosSin<typename Element<dtype>::Value>* shared) {
-    turn_out_of_line<dtype, pairing, DeviceBlockTeam>(work, place, shared);
+  template <class Knows, Pairing pairing>
+  __device__ void again(const TeamWorkAt& work, const TeamPlace& place, typename TeamTurner<Knows, pairing>::Shared shared) {
+    turn_out_of_line<Knows, pairing, DeviceBlockTeam>(work, place, shared);
   }
 };
 
@@ -101,18 +101,21 @@ const void* team_kernel_of(Pairing pairing) {
   return pairing == Pairing::half ? reinterpret_cast<const void*>(&turn_by_teams<dtype, Pairing::half, kind, plain>)
                                   : reinterpret_cast<const void*>(&turn_by_teams<dtype, Pairing::interleaved, kind, plain>);
 }
-template <DType dtype, bool plain>
-const void* team_kernel_of(Pairing pairing, TeamKind kind) {
-  if (kind == TeamKind::few) return team_kernel_of<dtype, TeamKind::few, plain>(pairing);
-  if constexpr (dtype != DType::f64) {
-    if (kind == TeamKind::some) return team_kernel_of<dtype, TeamKind::some, plain>(pairing);
-    if (kind == TeamKind::many) return team_kernel_of<dtype, TeamKind::many, plain>(pairing);
+template <DType dtype, TeamKind kind>
+const void* team_kernel_of(const TeamCall& call) {
+  if constexpr (knows_plain(kind)) {
+    if (call.plain) return team_kernel_of<dtype, kind, true>(call.pairing);
   }
-  return team_kernel_of<dtype, TeamKind::most, plain>(pairing);
+  return team_kernel_of<dtype, kind, false>(call.pairing);
 }
 template <DType dtype>
 const void* team_kernel(const TeamCall& call) {
-  return call.plain ? team_kernel_of<dtype, true>(call.pairing, call.kind) : team_kernel_of<dtype, false>(call.pairing, call.kind);
+  if (call.kind == TeamKind::few) return team_kernel_of<dtype, TeamKind::few>(call);
+  if constexpr (dtype != DType::f64) {
+    if (call.kind == TeamKind::some) return team_kernel_of<dtype, TeamKind::some>(call);
+    if (call.kind == TeamKind::many) return team_kernel_of<dtype, TeamKind::many>(call);
+  }
+  return team_kernel_of<dtype, TeamKind::most>(call);
 }
 
 // A file each.

@@ -37,9 +37,11 @@ PHASOR_HD constexpr TeamTuning tuning_of(TeamKind kind, DType dtype) {
     case TeamKind::many:
       return {64, 64, 64, 5, 8, true, false, false};
     default:
-      return {160, 160, 64, 2, 6, false, true, true};
+      return {160, 160, 64, 2, 7, false, true, true};
   }
 }
+/// Whether plain calls (TeamKnows) have kernels of their own: few tokens wait for instructions, many for memory, and then they were slower.
+PHASOR_HD constexpr bool knows_plain(TeamKind kind) { return kind == TeamKind::few || kind == TeamKind::some; }
 /// Up to so many tokens.
 constexpr std::int64_t kFewTokens = 512;
 constexpr std::int64_t kSomeTokens = 1100;

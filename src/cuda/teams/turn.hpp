@@ -146,8 +146,10 @@ PHASOR_HD inline void turn_again(const TeamWorkAt& work, const TeamPlace& place,
   const int64_t y = pairing == Pairing::half ? x + work.work->rotate.segment_pairs : x + 1;
   const auto& first = shared[in_slice];
   const auto& second = shared[shape.slice_pairs + in_slice];
+  const bool rests = math::is_identity(first.cos, first.sin) && math::is_identity(second.cos, second.sin);
+  if (rests && in == out) return;
   const Storage is[2] = {in[x], in[y]};
-  if (math::is_identity(first.cos, first.sin) && math::is_identity(second.cos, second.sin)) {
+  if (rests) {
     out[x] = is[0];
     out[y] = is[1];
     return;
@@ -157,22 +159,38 @@ PHASOR_HD inline void turn_again(const TeamWorkAt& work, const TeamPlace& place,
   out[y] = E::narrow(turned.y);
 }
 
-template <DType dtype, Pairing pairing, class Team>
-PHASOR_HD inline void turn_slice_again(const TeamWorkAt& work, const TeamPlace& place, CosSin<typename Element<dtype>::Value>* shared,
-                                       Team& team) {
-  using T = typename Element<dtype>::Value;
+/// The row by the definition. True where a pair rests or its lanes differ: those pairs are turned one by one.
+template <class T, class Team>
+PHASOR_HD inline bool make_row_again(const TeamWorkAt& work, const TeamPlace& place, CosSin<T>* shared, Team& team) {
   const int threads = team.threads();
-  team.each([&](int thread) {
+  return team.any([&](int thread) {
+    bool odd = false;
     for (int i = thread; i < place.pairs; i += threads) {
-      const int pair = place.first_pair + i;
-      const PairRow<T> row = common_row<T>(work, place, pair);
+      const PairRow<T> row = common_row<T>(work, place, place.first_pair + i);
       shared[i] = row.lane[0];
       shared[work.shape().slice_pairs + i] = row.lane[1];
+      odd = odd || math::is_identity(row.lane[0].cos, row.lane[0].sin) || !same_bits(row.lane[0].cos, row.lane[1].cos) ||
+            !same_bits(row.lane[0].sin, row.lane[1].sin);
     }
+    return odd;
   });
+}
+/// What was in doubt is made anew; then the slice is turned by vectors, which are read once more, or pair by pair: that waits for memory at
+/// every step, and one token of it takes longer than a thousand others.
+template <class Knows, Pairing pairing, class Team>
+PHASOR_HD inline void turn_slice_again(const TeamWorkAt& work, const TeamPlace& place, typename TeamTurner<Knows, pairing>::Shared shared,
+                                       Team& team) {
+  using Turner = TeamTurner<Knows, pairing>;
+  if (!make_row_again(work, place, shared, team)) {
+    const Turner turner = {work, place, shared};
+    typename Team::template PerThread<typename Turner::Held> held;
+    team.last([&](int thread) { turner.load(thread, held.of(thread)); });
+    team.last([&](int thread) { turner.finish(thread, held.of(thread)); });
+    return;
+  }
   team.last([&](int thread) {
     const int items = (place.end_head - place.first_head) * place.pairs;
-    for (int item = thread; item < items; item += threads) turn_again<dtype, pairing>(work, place, shared, item);
+    for (int item = thread; item < items; item += team.threads()) turn_again<Knows::dtype, pairing>(work, place, shared, item);
   });
 }
 
@@ -201,7 +219,6 @@ template <class Knows, Pairing pairing, class Team>
 PHASOR_HD inline void turn_slice(const TeamWorkAt& work, const TeamPlace& place, typename TeamTurner<Knows, pairing>::Shared shared,
                                  Team& team) {
   using Turner = TeamTurner<Knows, pairing>;
-  constexpr DType dtype = Knows::dtype;
   constexpr bool kAsksFirst = Knows::tuning.asks_first;
   const Turner turner = {work, place, shared};
   typename Team::template PerThread<typename Turner::Held> held;
@@ -213,12 +230,12 @@ PHASOR_HD inline void turn_slice(const TeamWorkAt& work, const TeamPlace& place,
     return turner.make(thread, asked);
   });
   if (again) {
-    team.template again<dtype, pairing>(work, place, shared);
+    team.template again<Knows, pairing>(work, place, shared);
   } else {
     team.last([&](int thread) { turner.finish(thread, held.of(thread)); });
   }
   if (Knows::plain || !work.shape().copies_rest || place.first_pair != 0) return;
-  team.last([&](int thread) { copy_rest_of_heads<dtype>(work, place, thread, team.threads()); });
+  team.last([&](int thread) { copy_rest_of_heads<Knows::dtype>(work, place, thread, team.threads()); });
 }
 
 }  // namespace phasor::cuda

@@ -157,8 +157,8 @@ TeamWork team_work(const RotateWork& rotate, TeamKind kind) {
 TeamCall team_call(const TeamWork& work, TeamKind kind) {
   const TeamShape& shape = work.shape;
   const bool whole = shape.pairs == tuning_of(kind, work.rotate.job.dtype).slice_pairs << shape.slice_shift;
-  const bool plain =
-      whole && work.rotate.job.batch == 1 && shape.segment_pairs == 0 && !shape.by_tables && !shape.sines.many_axes && !shape.copies_rest;
+  const bool plain = knows_plain(kind) && whole && work.rotate.job.batch == 1 && shape.segment_pairs == 0 && !shape.by_tables &&
+                     !shape.sines.many_axes && !shape.copies_rest;
   return {work.rotate.job.read, kind, plain};
 }
 

@@ -95,9 +95,12 @@ TEST(CudaPrepareOnHost, hundreds_of_random_calls_give_the_bytes_of_the_cpu) { ex
 
 TEST(CudaPrepareOnHost, calls_of_models_are_for_squads_and_give_the_bytes_of_the_cpu) {
   squad_calls = 0;
-  expect_bytes_of_the_cpu(1, 400, true);
-  EXPECT_GE(squad_calls, 300U);
+  squad_rows_again = 0;
+  expect_bytes_of_the_cpu(1, 40, true);
+  EXPECT_GE(squad_calls, 30U);
+  EXPECT_GE(squad_rows_again, 10U);  // at position 0 nothing is proven
 }
+TEST(CudaPrepareOnHost, hundreds_of_calls_of_models_give_the_bytes_of_the_cpu) { expect_bytes_of_the_cpu(40, 400, true); }
 
 /// Divided by a scale and stored in 8 bits, it is what a division and then a rounding give; also where products overflow or vanish.
 TEST(CudaPrepareOnHost, quotients_of_squads_are_divisions) {

@@ -39,9 +39,9 @@ struct HostTeam {
     for (int thread = count - 1; thread >= 0; --thread) one = body(thread) || one;
     return one;
   }
-  template <DType dtype, Pairing pairing>
-  void again(const cuda::TeamWorkAt& work, const cuda::TeamPlace& place, cuda::CosSin<typename cuda::Element<dtype>::Value>* shared) {
-    cuda::turn_slice_again<dtype, pairing>(work, place, shared, *this);
+  template <class Knows, Pairing pairing>
+  void again(const cuda::TeamWorkAt& work, const cuda::TeamPlace& place, typename cuda::TeamTurner<Knows, pairing>::Shared shared) {
+    cuda::turn_slice_again<Knows, pairing>(work, place, shared, *this);
   }
 };
 
@@ -72,10 +72,13 @@ void turn_on_host(const cuda::TeamWork& work, cuda::TeamKind kind) {
 template <DType dtype, Pairing pairing, cuda::TeamKind kind>
 void turn_on_host(const cuda::RotateWork& rotate) {
   const cuda::TeamWork work = cuda::team_work(rotate, kind);
-  const bool plain = cuda::team_call(work, kind).plain;
-  plain_calls += plain ? 1U : 0U;
-  plain ? turn_on_host<cuda::TeamKnows<dtype, kind, true>, pairing>(work, kind)
-        : turn_on_host<cuda::TeamKnows<dtype, kind, false>, pairing>(work, kind);
+  if constexpr (cuda::knows_plain(kind)) {
+    if (cuda::team_call(work, kind).plain) {
+      ++plain_calls;
+      return turn_on_host<cuda::TeamKnows<dtype, kind, true>, pairing>(work, kind);
+    }
+  }
+  turn_on_host<cuda::TeamKnows<dtype, kind, false>, pairing>(work, kind);
 }
 
 template <DType dtype, Pairing pairing>
