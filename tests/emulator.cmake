@@ -137,8 +137,3 @@ set(left_out
   # spec/serialised_test.cpp
   Serialised.what_would_be_too_long_to_read_is_not_written
 )
-# Node 20's optimising compiler aborts on aarch64 while it compiles this one ("unreachable code" in its instruction selection); with --no-wasm-tier-up
-# it passes. No CUDA kernel is for WebAssembly.
-if(EMSCRIPTEN)
-  list(APPEND left_out CudaOnHost.random_calls_give_the_bits_of_the_cpu)
-endif()
