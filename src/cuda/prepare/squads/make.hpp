@@ -99,9 +99,9 @@ PHASOR_HD inline void make_row_again(const SquadWorkAt& work, const SquadPlace& 
   });
 }
 
-/// Block: `each(body)` runs body(thread) for every thread; `either(body)` does, waits for all, and gives the bits that one of them
-/// returned; `wait()`; `fold<count, squad>(held, numbers, op)` makes of each of `count` numbers, numbers(state)[i], that of all threads of
-/// a squad; PerThread<S> is a thread's own S; `again` is make_row_again out of line.
+/// Block: `each(body)` runs body(thread) for every thread; `either(body)` does, waits for all, and gives the two bits that one of
+/// them returned; `wait()`; `fold<count, squad>(held, numbers, op)` makes of each of `count` numbers, numbers(state)[i], that of all
+/// threads of a squad; PerThread<S> is a thread's own S; `again` is make_row_again out of line.
 template <DType dtype, Pairing pairing, int vectors, bool norms, class Block>
 PHASOR_HD inline void prepare_heads(const SquadWorkAt& work, const SquadPlace& place, SquadShared& shared, Block& block) {
   using Maker = SquadMaker<dtype, pairing, vectors, norms>;
