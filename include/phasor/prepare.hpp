@@ -65,7 +65,7 @@ PrepareInputs unpack_qkv(const ConstTensorView& packed, const PackedHeads& heads
 
 /// q and k are rotated by one spec, or by the one of `rotaries` that `spec_of` names, for each batch row (B of them) or each token (B T).
 /// Specs of one call agree in all but base, scaling and the axes' ladders. No rotaries: not rotated. Without norms and in place (outputs
-/// are tensor_cache of the inputs) this is Rotary::apply for requests with specs of their own.
+/// are tensor_cache of the inputs) this is apply_rotaries (but a GPU may give a NaN other bits).
 struct PrepareRotation {
   std::span<const Rotary> rotaries{};
   Positions positions{};

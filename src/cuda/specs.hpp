@@ -66,8 +66,12 @@ Status each_part(TableRoom& room, const job::SpecList& all, const Copy& copy, co
 template <class Launch>
 Status launch_specs(const char* where, Device device, TableRoom& room, const job::SpecList& all, const Launch& launch) {
   Status copied;
-  return each_part(room, all, CopyTables{where, device, copied},
-                   [&](const job::SpecList& some) { return copied.ok() ? launch(some) : copied; });
+  const CopyTables copy = {where, device, copied};
+  // Where there are several parts, all tables come first: a copy that fails then fails before anything is launched.
+  if (all.count > static_cast<std::int64_t>(kTableBytes / sizeof(job::RowSource))) {
+    if (Status s = each_part(room, all, copy, [&](const job::SpecList&) { return copied; }); !s) return s;
+  }
+  return each_part(room, all, copy, [&](const job::SpecList& some) { return copied.ok() ? launch(some) : copied; });
 }
 
 }  // namespace phasor::cuda

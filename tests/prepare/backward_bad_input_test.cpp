@@ -2,6 +2,7 @@
 // A call of prepare_attention_backward that does not fit is an error that says where, what is and what is wanted; nothing is written then.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "phasor/prepare.hpp"
@@ -45,12 +46,13 @@ void check_cases(const std::vector<Case>& cases, ErrorKind kind = ErrorKind::inv
     Attempt call;
     c.spoil(call);
     const std::vector<float> before = call.memory;
+    const std::vector<double> work = call.work;
     const Status status = prepare_attention_backward(call.inputs, call.rotation, call.gradients, call.spec);
     EXPECT_EQ(status.kind(), kind);
     EXPECT_EQ(status.message().find("prepare_attention_backward: "), 0U) << status.message();
     EXPECT_NE(status.message().find(c.wanted), std::string::npos) << status.message();
     EXPECT_EQ(call.memory, before);
-    EXPECT_EQ(call.work, std::vector<double>(200, 0.5));
+    EXPECT_EQ(call.work, work);
   }
 }
 
@@ -61,6 +63,14 @@ TEST(BackwardInput, tensors_that_do_not_fit_are_refused) {
          c.inputs = {};
          c.gradients = {};
          c.spec = {};
+       }},
+      {"q has 4294967296 x 4294967296 tokens, wanted 2^56 at most",
+       [](Attempt& c) {
+         const std::int64_t many = std::int64_t{1} << 32;
+         c.inputs = {c.inputs.q, {}, {}, {}};
+         c.inputs.q.shape = {many, many, 3, 16};
+         c.inputs.q.strides = {0, 0, 16, 1};
+         c.gradients = {{c.inputs.q, {}, {}}, {}, {}, {}};
        }},
       {"v is not given and has a gradient, wanted both", [](Attempt& c) { c.inputs.v = {}; }},
       {"by_output of q has null data", [](Attempt& c) { c.gradients.q.by_output.data = nullptr; }},
@@ -119,6 +129,16 @@ TEST(BackwardInput, memory_that_is_not_apart_is_refused) {
       {"by_weight of q overlaps by_input of q", [](Attempt& c) { c.gradients.q.by_weight.data = c.memory.data() + 2000; }},
       {"workspace overlaps by_output of k",
        [](Attempt& c) { c.gradients.workspace = {c.memory.data() + 1400, DType::f64, {1, 1, 1, 66}, {0, 0, 0, 1}, {}}; }},
+      {"workspace overlaps positions",
+       [](Attempt& c) { c.rotation.positions = positions(reinterpret_cast<const std::int64_t*>(c.work.data() + 60), 1, 2, 3); }},
+      {"by_weight of q overlaps positions",
+       [](Attempt& c) { c.rotation.positions = positions(reinterpret_cast<const std::int32_t*>(c.memory.data() + 3040), 1, 2, 3); }},
+      {"workspace overlaps spec_of",
+       [](Attempt& c) {
+         std::fill_n(c.work.data(), 2, 0.0);  // indices of the first
+         c.rotation.rotaries = c.rotaries;
+         c.rotation.spec_of = integers(reinterpret_cast<const std::int64_t*>(c.work.data()), 2);
+       }},
   });
 }
 

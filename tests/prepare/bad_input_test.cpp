@@ -129,6 +129,26 @@ TEST(PrepareInput, caches_that_do_not_fit_are_refused) {
          c.v().scales.data = c.memory.data() + 3500;
          c.v().scales.strides = {1, 0, 0, 0};
        }},
+      {"scales of v have strides by which they repeat",  // groups of one token
+       [](Attempt& c) {
+         c.v().scales.kind = CacheScales::Kind::made;
+         c.v().scales.data = c.memory.data() + 3500;
+         c.v().scales.strides = {2, 1, 1, 0};
+         c.v().scales.group = 8;
+       }},
+      {"scales of v have strides by which they repeat",  // a group and the next token
+       [](Attempt& c) {
+         c.v().scales.kind = CacheScales::Kind::made;
+         c.v().scales.data = c.memory.data() + 3500;
+         c.v().scales.strides = {4, 1, 1, 1};
+         c.v().scales.group = 8;
+       }},
+      {"q has 4294967296 x 4294967296 tokens, wanted 2^56 at most",
+       [](Attempt& c) {
+         const std::int64_t many = std::int64_t{1} << 32;
+         c.inputs.q.shape = {many, many, 3, 16};
+         c.inputs.q.strides = {0, 0, 16, 1};
+       }},
       {"null data", [](Attempt& c) { c.outputs.q = tensor_cache({c.memory.data() + 1000, DType::f64, {2, 3, 3, 16}, {144, 48, 16, 1}}); }},
       {"null data", [](Attempt& c) { c.outputs.k = mla_584_cache(c.memory.data() + 2000, 1, 2, 1169); }},
       {"null data", [](Attempt& c) { c.outputs.k = mla_584_cache(c.memory.data() + 2000, 1, 2, 1160); }},

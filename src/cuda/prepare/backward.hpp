@@ -63,6 +63,7 @@ struct BackwardBlock {
     block.teams([&](auto& team, int t, int /*teams*/) { clear_weights(team, t, first_head, part); });
     for (int64_t row = part * at->block_tokens; row < end; ++row) {
       const job::BackwardToken token = token_at(row);
+      if (at->turns && rows_of(row).source == nullptr) continue;
       if (!at->by_head) {
         if (at->turns) fill(row, 0);
         block.teams([&](auto& team, int t, int /*teams*/) { make_head(team, t, token, head_at(first_head + t), part); });
@@ -83,6 +84,7 @@ struct BackwardBlock {
   PHASOR_HD void make_of_all(int64_t row) const {
     const job::PrepareBackwardJob& job = at->job;
     const job::BackwardToken token = token_at(row);
+    if (at->turns && rows_of(row).source == nullptr) return;
     for (int o = 0; o < job.step.operand_count; ++o) {
       const job::PrepareOperand& operand = job.step.operands[o];
       if (!job::norms_over_all(operand)) continue;
@@ -130,16 +132,20 @@ struct BackwardBlock {
     const job::PreparedRow back = {{first, second}, {first + pairs, second + pairs}};
     return {row / tokens, row % tokens, back, job::opposite_row(back, second + 2 * pairs, first + 2 * pairs)};
   }
+  /// Null: the token's spec is none of the list's, and the token is left alone.
+  PHASOR_HD Rows rows_of(int64_t row) const {
+    const job::PrepareJob& step = at->job.step;
+    const Rows one = {&step.turn.rows, at.tables};
+    const job::RowSource* const list =
+        step.specs.rows == nullptr ? nullptr : one.table(static_cast<const job::RowSource*>(step.specs.rows));
+    return rows_at({&step.specs, list, at.tables}, one, row / step.turn.tokens, row % step.turn.tokens);
+  }
   /// Cosines, sines and negated sines of each lane of a head's row.
   PHASOR_HD void fill(int64_t row, int64_t head) const {
     const job::PrepareJob& step = at->job.step;
     const int64_t pairs = step.turn.pairs;
     const RowPlace place = {row / step.turn.tokens, row % step.turn.tokens, head, 0};
-    Rows rows = {&step.turn.rows, at.tables};
-    if (step.specs.rows != nullptr) {
-      const int64_t spec = job::spec_at(step.specs, place.batch, place.token);
-      rows = {rows.table(static_cast<const job::RowSource*>(step.specs.rows)) + spec, at.tables};
-    }
+    const Rows rows = rows_of(row);
     float* const to = row_memory();
     block.each([&](int thread, int threads) {
       for (int64_t p = thread; p < pairs; p += threads) {

@@ -68,8 +68,7 @@ Status launch_rotation(const char* where, RotateParameter& parameter, const Exec
                 &parameter);
 }
 
-Status rotate(const job::RotateJob& job, const Execution& execution) {
-  const char* const where = "apply_rotary";
+Status rotate(const char* where, const job::RotateJob& job, const Execution& execution) {
   if (is_empty(job)) return {};
   const RotateWork work = work_of(job);
   const CurrentDevice current(where, job.device);
@@ -84,12 +83,12 @@ Status rotate(const job::RotateJob& job, const Execution& execution) {
 
 bool is_built() { return true; }
 
-Status run_rotate(job::RotateJob& job, const Execution& execution) { return rotate(job, execution); }
+Status run_rotate(job::RotateJob& job, const Execution& execution) { return rotate("apply_rotary", job, execution); }
 
 Status run_rotate_specs(job::RotateSpecsJob& job, const Execution& execution) {
   const char* const where = "apply_rotaries";
   if (is_empty(job.rotate)) return {};
-  if (job.specs.count == 0) return rotate(job.rotate, execution);
+  if (job.specs.count == 0) return rotate(where, job.rotate, execution);
   const CurrentDevice current(where, job.device);
   if (!current.status().ok()) return current.status();
   RotateParameter parameter;
@@ -100,7 +99,7 @@ Status run_rotate_specs(job::RotateSpecsJob& job, const Execution& execution) {
   });
 }
 
-Status run_rerotate(job::RerotateJob& job, const Execution& execution) { return rotate(job.link(), execution); }
+Status run_rerotate(job::RerotateJob& job, const Execution& execution) { return rotate("rerotate", job.link(), execution); }
 
 Status run_rows(job::RowsJob& job, const Execution& execution) {
   const char* const where = "cos_sin";

@@ -114,4 +114,19 @@ Status check_backward_apart(const PrepareBackwardCall& call) {
   return {};
 }
 
+/// Integers are no tensors: on bytes.
+Status check_backward_lists(const PrepareBackwardCall& call) {
+  const PrepareRotation& rotation = call.rotation;
+  const Pieces written = pieces_of(call)[0];
+  for (std::size_t w = 0; w < written.count; ++w) {
+    const Piece& out = written.all[w];
+    const bool positions = rotation.positions.data != nullptr && share_bytes(strided(view_of(rotation.positions)), strided(out.view));
+    const bool specs = rotation.spec_of.data != nullptr && share_bytes(bytes_of_list(rotation.spec_of), strided(out.view));
+    if (positions || specs) {
+      return error(kBackward, "{} overlaps {}, wanted memory apart", out.name, positions ? "positions" : "spec_of");
+    }
+  }
+  return {};
+}
+
 }  // namespace phasor::job

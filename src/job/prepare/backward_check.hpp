@@ -36,5 +36,7 @@ Status check_side(const BackwardSide& side);
 Status check_workspace(const TensorView& workspace, std::int64_t size, Device device);
 /// What is written has each element once, and is apart from all else but for gradients in place.
 Status check_backward_apart(const PrepareBackwardCall& call);
+/// And from positions and spec_of, which have been checked.
+Status check_backward_lists(const PrepareBackwardCall& call);
 
 }  // namespace phasor::job

@@ -13,6 +13,7 @@ namespace {
 
 /// A message of the checks that both directions share, under the name of this one.
 Status under_own_name(const Status& status) {
+  if (!status.message().starts_with(kPrepare)) return status;
   const std::string own = kBackward + status.message().substr(std::string_view(kPrepare).size());
   return status.kind() == ErrorKind::unsupported ? Status::unsupported(own) : Status::invalid(own);
 }
@@ -66,6 +67,7 @@ Status check_sides(const PrepareInputs& inputs, const PrepareGradients& gradient
   for (const BackwardSide& side : sides_of(inputs, gradients, spec)) {
     if (is_there(side.in)) {
       if (Status s = check_view(kBackward, side.name, side.in); !s) return s;
+      if (Status s = check_tokens(kBackward, side.name, side.in.shape); !s) return s;
     }
     if (Status s = check_side(side); !s) return s;
   }
@@ -96,6 +98,7 @@ Result<PrepareBackwardJob> make_prepare_backward_job(const PrepareBackwardCall& 
   if (Status s = check_backward_apart(call); !s) return s;
   const Result<PrepareJob> step = make_step(call, rows);
   if (!step.ok()) return step.status();
+  if (Status s = check_backward_lists(call); !s) return s;
   const Room room = room_of(call.inputs, call.gradients, call.spec);
   if (Status s = check_workspace(call.gradients.workspace, room.size(), step->device); !s) return s;
   Result<PrepareBackwardJob> job(std::in_place);

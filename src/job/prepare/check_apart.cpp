@@ -39,12 +39,6 @@ StridedBytes bytes_of_scales(const CacheView& cache) {
   return bytes;
 }
 
-StridedBytes bytes_of_list(const IntegerList& list) {
-  StridedBytes bytes{list.data, list.type == PositionType::i32 ? 4 : 8};
-  bytes.add(list.size, bytes.size);
-  return bytes;
-}
-
 /// Memory of a call: what it is, and whose.
 struct Piece {
   const char* what;
@@ -155,6 +149,12 @@ Status check_inputs(const PrepareCall& call, const Pieces& written) {
 }
 
 }  // namespace
+
+StridedBytes bytes_of_list(const IntegerList& list) {
+  StridedBytes bytes{list.data, list.type == PositionType::i32 ? 4 : 8};
+  bytes.add(list.size, bytes.size);
+  return bytes;
+}
 
 Status check_apart(const PrepareCall& call) {
   const Pieces written = written_by(call);

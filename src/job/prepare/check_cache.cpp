@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <iterator>
+#include <span>
 
 #include "job/overlap.hpp"
 #include "job/prepare/check.hpp"
@@ -31,24 +32,21 @@ Status check_extents(const char* name, const CacheView& cache) {
 }
 
 /// How far the axes of smaller strides reach; of two with the same stride the first counts.
-Wide reach_below(const CacheView& cache, std::size_t axis) {
-  const std::int64_t stride = std::abs(cache.strides[axis]);
+Wide reach_below(std::span<const std::int64_t> extents, std::span<const std::int64_t> strides, std::size_t axis) {
+  const std::int64_t stride = std::abs(strides[axis]);
   Wide reach = 0;
-  for (std::size_t a = 0; a < kCacheAxes; ++a) {
-    const std::int64_t other = std::abs(cache.strides[a]);
-    if (cache.shape[a] > 1 && (other < stride || (other == stride && a < axis))) reach += Wide{cache.shape[a] - 1} * other;
+  for (std::size_t a = 0; a < extents.size(); ++a) {
+    const std::int64_t other = std::abs(strides[a]);
+    if (extents[a] > 1 && (other < stride || (other == stride && a < axis))) reach += Wide{extents[a] - 1} * other;
   }
   return reach;
 }
-
 /// Each axis beyond the reach of those of smaller strides: then every element is there once.
-Status check_each_once(const char* name, const CacheView& cache) {
-  for (std::size_t a = 0; a < kCacheAxes; ++a) {
-    if (cache.shape[a] > 1 && std::abs(cache.strides[a]) <= reach_below(cache, a)) {
-      return error(kPrepare, "cache of {} has strides by which elements repeat, wanted each element once", name);
-    }
+bool is_each_once(std::span<const std::int64_t> extents, std::span<const std::int64_t> strides) {
+  for (std::size_t a = 0; a < extents.size(); ++a) {
+    if (extents[a] > 1 && std::abs(strides[a]) <= reach_below(extents, strides, a)) return false;
   }
-  return {};
+  return true;
 }
 
 Status check_memory(const char* name, const CacheView& cache) {
@@ -101,6 +99,12 @@ Status check_scales(const char* name, const CacheView& cache) {
                    kCacheAxisNames[static_cast<std::size_t>(of_scales[a])], extent(cache, of_scales[a]));
     }
   }
+  const std::int64_t channels = extent(cache, CacheAxis::outer) * extent(cache, CacheAxis::inner);
+  const std::int64_t groups = scales.group == 0 || scales.group >= channels ? 1 : (channels - 1) / scales.group + 1;
+  const std::int64_t extents[] = {extent(cache, CacheAxis::block), extent(cache, CacheAxis::token), extent(cache, CacheAxis::head), groups};
+  if (made && !is_each_once(extents, scales.strides)) {
+    return error(kPrepare, "scales of {} have strides by which they repeat, wanted each once", name);
+  }
   return {};
 }
 
@@ -114,7 +118,9 @@ Status check_cache(const PreparedTensor& tensor, const CacheView& cache) {
                  name_of(tensor.in.device));
   }
   if (Status s = check_extents(name, cache); !s) return s;
-  if (Status s = check_each_once(name, cache); !s) return s;
+  if (!is_each_once(cache.shape, cache.strides)) {
+    return error(kPrepare, "cache of {} has strides by which elements repeat, wanted each element once", name);
+  }
   if (extent(cache, CacheAxis::head) != tensor.in.shape[2]) {
     return error(kPrepare, "cache of {} has {} heads, wanted {}", name, extent(cache, CacheAxis::head), tensor.in.shape[2]);
   }

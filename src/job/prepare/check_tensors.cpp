@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of norms.
+// Checks of norms and sizes.
 #include <cmath>
 
 #include "job/prepare/check.hpp"
@@ -43,6 +43,12 @@ Status check_norm(const PreparedTensor& tensor, bool after_rotation) {
                                             kPrepare, tensor.name));
   }
   return norm.weight.data == nullptr ? Status() : check_weight(tensor, norm.width == 0 ? tensor.in.shape[3] : norm.width);
+}
+
+Status check_tokens(const char* where, const char* name, const Extents& shape) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 56;
+  if (shape[0] == 0 || shape[1] <= kMost / shape[0]) return {};
+  return error(where, "{} has {} x {} tokens, wanted 2^56 at most", name, shape[0], shape[1]);
 }
 
 }  // namespace phasor::job

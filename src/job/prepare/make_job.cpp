@@ -26,6 +26,7 @@ bool is_prepared_dtype(DType dtype) { return dtype == DType::f32 || dtype == DTy
 /// One tensor by itself and against the first of the call.
 Status check_tensor(const PreparedTensor& tensor, const ConstTensorView& first) {
   if (Status s = check_view(kPrepare, tensor.name, tensor.in); !s) return s;
+  if (Status s = check_tokens(kPrepare, tensor.name, tensor.in.shape); !s) return s;
   const auto& [batch, tokens, heads, head_dim] = tensor.in.shape;
   if (!is_prepared_dtype(tensor.in.dtype)) {
     return error(kPrepare, "{} is {}, wanted f32, f16 or bf16", tensor.name, name_of(tensor.in.dtype));

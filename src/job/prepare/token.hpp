@@ -56,8 +56,11 @@ PHASOR_HD inline void write_scale(const PrepareSink& sink, const MadeScale& made
   if (!sink.powers_of_two) *reinterpret_cast<float*>(to) = made.scale;
 }
 /// What a norm multiplies a head by.
+PHASOR_HD inline float norm_factor(HeadNorm::Kind kind, float epsilon, float sum, std::int64_t count) {
+  return kind == HeadNorm::Kind::rms ? math::rms_factor(sum, count, epsilon) : math::l2_factor(sum, epsilon);
+}
 PHASOR_HD inline float norm_factor(const PrepareNorm& norm, float sum, std::int64_t count) {
-  return norm.kind == HeadNorm::Kind::rms ? math::rms_factor(sum, count, norm.epsilon) : math::l2_factor(sum, norm.epsilon);
+  return norm_factor(norm.kind, norm.epsilon, sum, count);
 }
 /// Whether a step's result is rounded to the dtype: what follows reads it as if it had been stored. Where the last step's is stored in this
 /// dtype, storing rounds it.
