@@ -116,7 +116,7 @@ Range range(const StridedBytes& a) {
 
 std::uintptr_t at_address(const StridedBytes& a) { return reinterpret_cast<std::uintptr_t>(a.data); }
 
-bool is_empty(const StridedBytes& a) {
+bool has_no_element(const StridedBytes& a) {
   for (int i = 0; i < a.axes; ++i) {
     if (a.extents[i] == 0) return true;
   }
@@ -174,7 +174,7 @@ StridedBytes strided(const ConstTensorView& a) {
 }
 
 bool share_bytes(const StridedBytes& a, const StridedBytes& b) {
-  if (is_empty(a) || is_empty(b)) return false;
+  if (has_no_element(a) || has_no_element(b)) return false;
   const Range at_a = range(a);
   const Range at_b = range(b);
   if (at_a.high <= at_b.low || at_b.high <= at_a.low) return false;

@@ -34,21 +34,21 @@ Status check_by_weight(const BackwardSide& side) {
 }
 
 /// A piece of memory of a call; `side` says whose it is, 0 to 2 where gradients in place are allowed.
-struct Piece {
+struct BackwardPiece {
   const char* name = nullptr;
   ConstTensorView view{};
   int side = -1;
 };
-struct Pieces {
-  std::array<Piece, 10> all{};
+struct BackwardPieces {
+  std::array<BackwardPiece, 10> all{};
   std::size_t count = 0;
   void add(const char* name, const ConstTensorView& view, int side = -1) {
     if (view.data != nullptr && !is_empty(view)) all[count++] = {name, view, side};
   }
 };
 /// What is written, then what is only read.
-std::array<Pieces, 2> pieces_of(const PrepareBackwardCall& call) {
-  std::array<Pieces, 2> pieces;
+std::array<BackwardPieces, 2> pieces_of(const PrepareBackwardCall& call) {
+  std::array<BackwardPieces, 2> pieces;
   auto& [written, read] = pieces;
   int index = 0;
   for (const BackwardSide& side : sides_of(call.inputs, call.gradients, call.spec)) {
@@ -90,18 +90,18 @@ Status check_workspace(const TensorView& workspace, std::int64_t size, Device de
 
 Status check_backward_apart(const PrepareBackwardCall& call) {
   const auto [written, read] = pieces_of(call);
-  for (const Pieces* const pieces : {&written, &read}) {
+  for (const BackwardPieces* const pieces : {&written, &read}) {
     for (std::size_t p = 0; p < pieces->count; ++p) {
       if (Status s = check_view(kBackward, pieces->all[p].name, pieces->all[p].view); !s) return s;
     }
   }
   for (std::size_t w = 0; w < written.count; ++w) {
-    const Piece& out = written.all[w];
+    const BackwardPiece& out = written.all[w];
     if (self_overlap(out.view) != Overlap::none) {
       return error(kBackward, "{} has strides by which elements repeat, wanted each element once", out.name);
     }
     for (std::size_t r = 0; r < read.count; ++r) {
-      const Piece& in = read.all[r];
+      const BackwardPiece& in = read.all[r];
       const Overlap shared = overlap(in.view, out.view);
       if (shared == Overlap::none || (shared == Overlap::exact && in.side == out.side && out.side >= 0)) continue;
       return error(kBackward, "{} overlaps {}, wanted memory apart, or each element in its place", out.name, in.name);
@@ -117,9 +117,9 @@ Status check_backward_apart(const PrepareBackwardCall& call) {
 /// Integers are no tensors: on bytes.
 Status check_backward_lists(const PrepareBackwardCall& call) {
   const PrepareRotation& rotation = call.rotation;
-  const Pieces written = pieces_of(call)[0];
+  const BackwardPieces written = pieces_of(call)[0];
   for (std::size_t w = 0; w < written.count; ++w) {
-    const Piece& out = written.all[w];
+    const BackwardPiece& out = written.all[w];
     const bool positions = rotation.positions.data != nullptr && share_bytes(strided(view_of(rotation.positions)), strided(out.view));
     const bool specs = rotation.spec_of.data != nullptr && share_bytes(bytes_of_list(rotation.spec_of), strided(out.view));
     if (positions || specs) {
