@@ -87,8 +87,8 @@ def prepare_attention(
     as_list = _list if backend is None else backend.list_beside(first)
     call = Lists()
     call.spec((q_norm, k_norm, v_norm), order, between, query_scale, q_rotary_offset)
-    call.numbers.append(call.index(query_factors, call.read))
-    call.numbers.append(call.index(as_list(spec_of, "spec_of"), call.read))
+    call.numbers.append(call.reads(query_factors, "query_factors"))
+    call.numbers.append(call.reads(as_list(spec_of, "spec_of"), "spec_of"))
     if q_out is None and k_cache is None and v_cache is None and all([values is None for values in lists.values()]):
         outs = _into_new(heads, rotaries, positions, call) if backend is None else backend.prepared(heads, rotaries, positions, call)
         return outs[0] if len(outs) == 1 else outs

@@ -104,15 +104,26 @@ class Lists:
     def __init__(self) -> None:
         self.read: list[Any] = []
         self.written: list[Any] = []
+        self.read_names: list[str] = []
+        self.written_names: list[str] = []
         self.numbers: list[int] = []
         self.reals: list[float] = []
 
-    def index(self, array: Any, into: list[Any]) -> int:
-        """The number that the array gets in a list; -1 for None."""
+    def reads(self, array: Any, name: str) -> int:
+        """The number that an array gets in the list of those that are read; -1 for None. Messages call it by its name."""
         if array is None:
             return -1
-        into.append(array)
-        return len(into) - 1
+        self.read.append(array)
+        self.read_names.append(name)
+        return len(self.read) - 1
+
+    def writes(self, array: Any, name: str) -> int:
+        """The same of what is written."""
+        if array is None:
+            return -1
+        self.written.append(array)
+        self.written_names.append(name)
+        return len(self.written) - 1
 
     def axes(self, array: Array, axes: str, names: tuple[str, ...], name: str) -> None:
         extents = len(array.shape)
@@ -126,7 +137,7 @@ class Lists:
         self.numbers.append(extents)
         self.numbers.extend([names.index(axis) for axis in given])
 
-    def norm(self, norm: HeadNorm | None) -> None:
+    def norm(self, norm: HeadNorm | None, name: str) -> None:
         if norm is None:
             self.numbers.append(0)
             return
@@ -136,34 +147,37 @@ class Lists:
         self.numbers.append(number("cast", norm.cast, ("after_weight", "before_weight")))
         self.numbers.append(norm.width)
         self.reals.append(norm.epsilon)
-        self.numbers.append(self.index(norm.weight, self.read))
+        self.numbers.append(self.reads(norm.weight, name))
 
-    def scales(self, scales: CacheScales | None) -> None:
+    def scales(self, scales: CacheScales | None, name: str) -> None:
         if scales is None:
             self.numbers.append(0)
             return
         self.numbers.append(1 + number("kind of scales", scales.kind, ("given", "made")))
         self.numbers.append(number("use of scales", scales.use, ("divide", "multiply")))
         self.reals.extend([scales.value, scales.least])
-        self.numbers.append(self.index(scales.array, self.written if scales.kind == "made" else self.read))
+        self.numbers.append((self.writes if scales.kind == "made" else self.reads)(scales.array, f"scales of {name}"))
         if scales.array is not None:
             self.axes(scales.array, scales.axes, _SCALE_AXES, "scales")
             self.numbers.append(scales.group)
 
     def cache(self, cache: Cache, name: str) -> None:
-        storage = number(f"storage of {name}", cache.storage or _dtype_name(cache.array), _STORAGES)
-        self.numbers.extend([self.index(_as_numbers(cache.array), self.written), storage])
+        dtype = _dtype_name(cache.array)
+        storage = number(f"storage of {name}", cache.storage or dtype, _STORAGES)
+        if cache.storage and dtype not in ("uint8", cache.storage):
+            raise ValueError(f"prepare_attention: {name} is of {dtype} and its storage is {cache.storage!r}, wanted that dtype, or uint8 for its bits")
+        self.numbers.extend([self.writes(_as_numbers(cache.array), name), storage])
         self.axes(cache.array, cache.axes, _AXES, name)
         self.numbers.extend([cache.layer, cache.first_channel])
-        self.scales(cache.scales)
+        self.scales(cache.scales, name)
 
     def caches(self, caches: Any, name: str) -> None:
         given = _caches(caches)
         if len(given) > 2:
             raise ValueError(f"prepare_attention: {name} has {len(given)} parts, wanted 1 or 2")
         self.numbers.append(len(given))
-        for cache in given:
-            self.cache(cache, name)
+        for i, cache in enumerate(given):
+            self.cache(cache, name if len(given) == 1 else f"{name}[{i}]")
 
     def spec(self, norms: tuple[Any, Any, Any], order: str, between: str, query_scale: float, q_rotary_offset: int | None) -> None:
         """What happens to heads."""
@@ -171,8 +185,8 @@ class Lists:
         self.numbers.append(number("between", between, ("rounded", "kept")))
         self.numbers.extend([0] if q_rotary_offset is None else [1, q_rotary_offset])
         self.reals.append(query_scale)
-        for norm in norms:
-            self.norm(norm)
+        for norm, name in zip(norms, ("weight of q_norm", "weight of k_norm", "weight of v_norm")):
+            self.norm(norm, name)
 
     def places(self, lists: dict[str, Any], pages_per_request: int) -> None:
         """In order, by slots or by pages; a list that the kind does not read is refused."""
@@ -181,7 +195,7 @@ class Lists:
         if True not in fits:
             raise ValueError(f"prepare_attention: {', '.join(sorted(given))} are given, wanted starts, or slots, or places with lists of pages")
         self.numbers.extend([fits.index(True), pages_per_request])
-        self.numbers.extend([self.index(lists[name], self.read) for name in _LISTS])
+        self.numbers.extend([self.reads(lists[name], name) for name in _LISTS])
 
     def tensors(self, outs: Sequence[Any]) -> None:
         """Places and outputs of a call without caches: a tensor for each of q, k and v, or None."""

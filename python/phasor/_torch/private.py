@@ -73,6 +73,19 @@ def forward_gradients() -> bool:
     return getattr(forward_ad, "_current_level", 0) >= 0
 
 
+def has_tangent(tensors: Iterable[Any]) -> bool:
+    """Whether a forward-mode gradient comes with one of them."""
+    return forward_gradients() and any([isinstance(x, Tensor) and forward_ad.unpack_dual(x).tangent is not None for x in tensors])
+
+
+def refuse_forward(where: str, tensors: Iterable[Any]) -> None:
+    """Refuses what an operator with gradients backward alone would lose, or what PyTorch would refuse in words of its own."""
+    if _transforms is not None and _transforms():
+        raise NotImplementedError(f"{where}: called inside of a transform of torch.func (grad, vmap, jvp, ...), wanted torch.autograd")
+    if has_tangent(tensors):
+        raise NotImplementedError(f"{where}: a tensor has a forward-mode gradient, of which there is none here; wanted torch.autograd's backward one")
+
+
 def nobody_watches() -> bool:
     """Whether no transform, mode, trace or forward-mode gradient looks on at a call."""
     return CAN_ASK and not (_transforms() or _modes() or _function_modes() or _tracing() or forward_ad._current_level >= 0)
@@ -104,7 +117,7 @@ def guarded(kernel: Callable[..., Any]) -> Callable[..., Any]:
         return kernel
 
     def refusing(*args: Any) -> Any:
-        if forward_gradients() and any(isinstance(x, Tensor) and forward_ad.unpack_dual(x).tangent is not None for x in args):
+        if has_tangent([x for arg in args for x in (arg if isinstance(arg, (list, tuple)) else (arg,))]):
             raise NotImplementedError("phasor: this PyTorch has no way to forward-mode gradients of our operators; use backward ones")
         return kernel(*args)
 

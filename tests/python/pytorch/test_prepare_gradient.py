@@ -244,6 +244,103 @@ def test_gradients_that_there_are_none_of_are_refused() -> None:
         first.sum().backward()
 
 
+def tangent_calls() -> dict[str, Callable[[Tensor], Any]]:
+    """Calls whose forward-mode gradient would be lost: into a new tensor, in place, to a cache, by a weight, the operators themselves."""
+    q = tensors((TOKENS,))["q"]
+
+    def by_operator(x: Tensor) -> Tensor:
+        (args,) = [args for function, args in seen if function is torch.ops.phasor.prepare_attention.default]
+        return torch.ops.phasor.prepare_attention(x, *args[1:])[0]
+
+    def to_cache(x: Tensor) -> Tensor:
+        return phasor.prepare_attention(x, k=x, rotary=ROPE, k_cache=phasor.Cache(torch.zeros(1, TOKENS, HEADS, DIM)))
+
+    def by_operator_in_place(x: Tensor) -> Tensor:
+        (args,) = [args for function, args in seen if function is torch.ops.phasor.prepare_attention_.default]
+        torch.ops.phasor.prepare_attention_(x, *args[1:])
+        return x
+
+    with Watch() as watch:
+        phasor.prepare_attention(q, rotary=ROPE)
+        phasor.prepare_attention(q, rotary=ROPE, q_out=torch.empty_like(q))
+    seen = watch.seen
+    return {
+        "new": lambda x: phasor.prepare_attention(x, rotary=ROPE),
+        "in place": lambda x: phasor.prepare_attention(x, rotary=ROPE, q_out=x),
+        "to a cache": to_cache,
+        "weight": lambda x: phasor.prepare_attention(q, rotary=ROPE, q_norm=phasor.HeadNorm(weight=x[0, 0])),
+        "operator": by_operator,
+        "operator in place": by_operator_in_place,
+    }
+
+
+@pytest.mark.parametrize("name", tangent_calls())
+def test_forward_gradients_and_transforms_are_refused_rather_than_lost(name: str) -> None:
+    call, q = tangent_calls()[name], tensors((TOKENS,))["q"]
+    call(q.clone())  # without them it is taken
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(q.clone(), torch.ones_like(q))
+        with pytest.raises(NotImplementedError, match="prepare_attention: a tensor has a forward-mode gradient"):
+            call(dual)
+        assert torch.equal(torch.autograd.forward_ad.unpack_dual(dual).primal, q)  # nothing was written
+        call(q.clone())
+    in_func = pytest.raises(NotImplementedError, match="prepare_attention: called inside of (a transform of torch.func|vmap)")
+    with in_func:
+        torch.func.jvp(call, (q.clone(),), (torch.ones_like(q),))
+    with in_func:
+        torch.func.jacfwd(call)(q.clone())
+    with in_func:
+        torch.func.grad(lambda x: call(x).sum())(q.clone())
+    with in_func:
+        torch.func.vmap(call)(torch.stack((q, q)))
+
+
+def test_forward_gradients_of_a_gradient_are_refused_rather_than_lost() -> None:
+    q = tensors((TOKENS,))["q"].requires_grad_()
+    out = phasor.prepare_attention(q, rotary=ROPE)
+    with torch.autograd.forward_ad.dual_level():
+        by = torch.autograd.forward_ad.make_dual(torch.ones_like(out), torch.ones_like(out))
+        with pytest.raises(NotImplementedError, match="forward-mode gradient"):
+            torch.autograd.grad(out, q, by)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_result_of_a_head_that_does_not_learn_does_not_either(compiled: bool) -> None:
+    def call(q: Tensor, k: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
+        return phasor.prepare_attention(q, k, rotary=ROPE, positions=4, q_norm=phasor.HeadNorm(weight=weight))
+
+    run = torch.compile(call, fullgraph=True, backend="aot_eager") if compiled else call
+    q, k, weight = (tensors((TOKENS,))[name] for name in ("q", "k", "q_weight"))
+    assert [x.requires_grad for x in run(q, k.clone().requires_grad_(), weight)] == [False, True]
+    assert [x.requires_grad for x in run(q.clone().requires_grad_(), k, None)] == [True, False]
+    assert [x.requires_grad for x in run(q, k, weight.clone().requires_grad_())] == [True, False]
+
+
+@pytest.mark.parametrize("learns", [False, True])
+def test_channels_that_do_not_lie_side_by_side_are_taken(learns: bool) -> None:
+    q = numbers(TOKENS, DIM, HEADS).transpose(1, 2).requires_grad_(learns)
+    wanted = phasor.prepare_attention(q.detach().contiguous(), rotary=ROPE, positions=3)
+    assert torch.equal(phasor.prepare_attention(q, rotary=ROPE, positions=3), wanted)
+    assert torch.equal(torch.compile(lambda x: phasor.prepare_attention(x, rotary=ROPE, positions=3), backend="aot_eager")(q), wanted)
+
+
+def test_arrays_of_the_host_beside_tensors_that_learn() -> None:
+    given = tensors((TOKENS,))
+    factors, weight, ropes = np.linspace(1, 2, TOKENS, dtype=np.float32), given["q_weight"].numpy(), [ROPE, ROPE]
+    factors.flags.writeable = False
+
+    def call(q: Tensor, spec_of: Any, factors: Any, weight: Any) -> Tensor:
+        norm = phasor.HeadNorm(weight=weight)
+        return phasor.prepare_attention(q, rotary=ropes, spec_of=spec_of, query_factors=factors, q_norm=norm, positions=5)
+
+    wanted = call(given["q"], torch.tensor([1]), torch.from_numpy(factors.copy()), given["q_weight"])
+    for q in (given["q"], given["q"].clone().requires_grad_()):
+        out = call(q, [1], factors, weight)
+        assert torch.equal(out, wanted) and out.requires_grad == q.requires_grad
+    out.sum().backward()
+    assert q.grad is not None
+
+
 def test_strides_and_packed_rows() -> None:
     packed = numbers(2, TOKENS, (HEADS + 2 * KEY_HEADS) * DIM).requires_grad_()
 

@@ -209,17 +209,46 @@ def test_gradients_are_refused_rather_than_lost() -> None:
         step(**{**inputs(), "kv": cache})
 
 
-@pytest.mark.parametrize("moved", ["k", "v", "weight", "kv", "slots"])
+NAMES = {"k": "k", "v": "v", "weight": "weight of q_norm", "kv": "k_cache", "slots": "slots"}
+
+
+@pytest.mark.parametrize("moved", NAMES)
 def test_one_tensor_on_another_device_is_refused(moved: str) -> None:
     given = inputs()
     given[moved] = given[moved].to("meta")
-    with pytest.raises(ValueError, match="wanted one device"):
+    with pytest.raises(ValueError, match=f"prepare_attention: {NAMES[moved]} on meta and q on cpu, wanted one device"):
         step(**given)
     with pytest.raises(ValueError, match="wanted one device"):
         step(**inputs(), at=torch.arange(7, device="meta"))
 
 
-def test_a_subclass_goes_through_the_operator() -> None:
+class Wrapped(torch.Tensor):
+    """A subclass that sees the operators of its tensors."""
+
+    seen: list[str] = []
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        cls.seen.append(str(function))
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+@pytest.mark.parametrize("name", ["q", "k", "kv"])
+@pytest.mark.parametrize("slots", ["tensor", "list", "array"])
+def test_a_subclass_goes_through_the_operator(name: str, slots: str) -> None:
+    eager, wrapped = inputs(), inputs()
+    want = step(**eager)
+    wrapped["slots"] = {"tensor": wrapped["slots"], "list": wrapped["slots"].tolist(), "array": wrapped["slots"].numpy()}[slots]
+    kv = wrapped["kv"]
+    wrapped[name] = wrapped[name].as_subclass(Wrapped)
+    Wrapped.seen.clear()
+    got = step(**wrapped)
+    assert any("phasor.prepare_attention_" in name for name in Wrapped.seen)
+    assert torch.equal(got.as_subclass(Tensor), want) and torch.equal(kv, eager["kv"])
+
+
+@pytest.mark.parametrize("slots", ["tensor", "list", "array"])
+def test_whoever_looks_on_sees_the_operator(slots: str) -> None:
     seen: list[Any] = []
 
     class Watch(torch.utils._python_dispatch.TorchDispatchMode):
@@ -227,12 +256,19 @@ def test_a_subclass_goes_through_the_operator() -> None:
             seen.append(function)
             return function(*args, **(kwargs or {}))
 
-    eager, watched = inputs(), inputs()
+    eager, watched, counted, placed = inputs(), inputs(), inputs(), inputs()
     want = step(**eager)
+    for given in (watched, counted, placed):
+        given["slots"] = {"tensor": given["slots"], "list": given["slots"].tolist(), "array": given["slots"].numpy()}[slots]
     with Watch():
-        got = step(**watched)
+        got = [step(**watched)]
     assert torch.ops.phasor.prepare_attention_.default in seen
-    assert torch.equal(got, want) and torch.equal(watched["kv"], eager["kv"])
+    with torch.utils.flop_counter.FlopCounterMode(display=False):
+        got.append(step(**counted))
+    with torch.device("cpu"):
+        got.append(step(**placed))
+    assert all(torch.equal(x, want) for x in got)
+    assert all(torch.equal(given["kv"], eager["kv"]) for given in (watched, counted, placed))
 
 
 def test_specs_by_token_are_compiled() -> None:

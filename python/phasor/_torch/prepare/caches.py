@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,7 +20,8 @@ from phasor._torch import checks, private
 from phasor._torch.eager import _beside_fake, positions_and_first, words_of
 from phasor._torch.kernels import rotary_of
 from phasor._torch.operators import LIBRARY
-from phasor._torch.plain import TYPES
+from phasor._torch.plain import TYPES, dense
+from phasor._torch.prepare.gradient import no_vmap
 from phasor._torch.recorded import below_autograd
 
 _WHERE = "prepare_attention"
@@ -36,16 +38,21 @@ _increment_version = private.increment_version
 
 
 def _named(heads: tuple[Any, ...], positions: Any, read: list[Any], written: list[Any]) -> dict[str, Any]:
-    """Every tensor of a call, by what messages call it."""
+    """Every tensor of a call of the operator, which knows no names but of the heads, by what messages call it."""
     found: dict[str, Any] = {name: x for name, x in zip("qkv", heads) if x is not None}
     found |= {} if positions is None else {"positions": positions}
     found |= {f"array {i} that is read": x for i, x in enumerate(read)}
     return found | {f"array {i} that is written": x for i, x in enumerate(written)}
 
 
-def _check(heads: tuple[Any, ...], positions: Any, read: list[Any], written: list[Any]) -> None:
+def _named_call(heads: tuple[Any, ...], positions: Any, call: Any) -> dict[str, Any]:
+    """Every tensor of a call by the name of its argument."""
+    found = _named(heads, positions, [], [])
+    return found | dict(zip(call.read_names, call.read)) | dict(zip(call.written_names, call.written))
+
+
+def _check(named: dict[str, Any]) -> None:
     """What can be known without values: kinds of tensors, one device."""
-    named = _named(heads, positions, read, written)
     for name, x in named.items():
         checks.kind(_WHERE, name, x)
     checks.one_device(_WHERE, **named)
@@ -63,7 +70,7 @@ def _kernel(
     numbers: list[int],
     reals: list[float],
 ) -> None:
-    _check((q, k, v), positions, read, written)
+    _check(_named((q, k, v), positions, read, written))
     where = first if positions is None else positions
     _core.prepare_attention((q, k, v), [rotary_of(one) for one in words], where, (read, written, numbers, reals))
     if written:
@@ -75,7 +82,7 @@ LIBRARY.impl("prepare_attention_", private.guarded(_kernel), "CompositeExplicitA
 
 @torch.library.register_fake("phasor::prepare_attention_", lib=LIBRARY)
 def _(q: Any, k: Any, v: Any, words: Any, positions: Any, first: Any, read: Any, written: Any, numbers: Any, reals: Any) -> None:
-    _check((q, k, v), positions, read, written)
+    _check(_named((q, k, v), positions, read, written))
 
 
 def _learns(x: Any) -> bool:
@@ -94,16 +101,19 @@ if private.OWN_KERNELS:
 
     def _autograd(keyset: Any, *args: Any) -> None:
         q, k, v, _, positions, _, read, written, _, _ = args
-        _refuse_gradients([q, k, v, positions, *read, *written], written)
+        tensors = [q, k, v, positions, *read, *written]
+        private.refuse_forward(_WHERE, tensors)
+        _refuse_gradients(tensors, written)
         below_autograd(_OVERLOAD, keyset)(*args)
 
     LIBRARY.impl("prepare_attention_", _autograd, "Autograd", with_keyset=True)
+    torch.library.register_vmap("phasor::prepare_attention_", no_vmap, lib=LIBRARY)
 
 
 # ---- What phasor.prepare_attention calls ----
 
 
-def list_beside(first: Tensor) -> Callable[[Any, str], Any]:
+def list_beside(first: Tensor, where: str = _WHERE) -> Callable[[Any, str], Any]:
     """Makes integers of the host, which are on no device, a tensor where the heads are; on the CPU an array does."""
 
     def made(values: Any, name: str) -> Any:
@@ -113,11 +123,11 @@ def list_beside(first: Tensor) -> Callable[[Any, str], Any]:
             return torch.as_tensor(values, device=first.device)
         if gpu_of(values) is not None:
             return torch.from_dlpack(values)  # its library lets our stream wait for what is still to be written to it
-        array = integers(values, f"{_WHERE}: {name}")
+        array = integers(values, f"{where}: {name}")
         if type(first) in TYPES and first.is_cpu:
             return array
         if first.is_cuda and torch.cuda.is_current_stream_capturing():
-            raise ValueError(f"{_WHERE}: {name} is on the CPU while a CUDA graph is captured, wanted a tensor on {first.device}")
+            raise ValueError(f"{where}: {name} is on the CPU while a CUDA graph is captured, wanted a tensor on {first.device}")
         return torch.from_numpy(array).to(first.device)
 
     return made
@@ -128,6 +138,24 @@ def _plain(x: Tensor) -> bool:
     return type(x) in TYPES and (x.is_cpu or x.is_cuda) and not x.is_neg()
 
 
+def _tensor_of(x: Any) -> Any:
+    """An array of NumPy as a tensor, which an operator takes alone; its memory is shared where it can be."""
+    if not isinstance(x, np.ndarray):
+        return x
+    if _compiling():
+        return torch.as_tensor(x)
+    shared = x.flags.writeable and x.dtype.isnative and all(stride >= 0 for stride in x.strides)
+    return torch.from_numpy(x if shared else x.astype(x.dtype.newbyteorder("="), order="C"))
+
+
+def _for_operator(heads: tuple[Any, ...], at: Any, call: Any) -> None:
+    """Makes a call one that operators take, or says why it is none."""
+    call.read = [_tensor_of(x) for x in call.read]
+    if not _compiling():  # which has transforms of its own
+        private.refuse_forward(_WHERE, (*heads, at, *call.read, *call.written))
+    _check(_named_call(heads, at, call))
+
+
 def _checked(heads: tuple[Any, ...], positions: Any, call: Any) -> tuple[Any, Any, bool]:
     """Positions as a tensor, or None and the first of them; and whether the call may go past the dispatcher."""
     beside = next(x for x in heads if x is not None)
@@ -135,7 +163,7 @@ def _checked(heads: tuple[Any, ...], positions: Any, call: Any) -> tuple[Any, An
     tensors = [x for x in (*heads, at, *call.read, *call.written) if isinstance(x, Tensor)]
     device = beside.device
     if not all([x.device == device for x in tensors]):  # names take as long as the rest of the questions
-        checks.one_device(_WHERE, **_named(heads, at, call.read, call.written))
+        checks.one_device(_WHERE, **_named_call(heads, at, call))
     return at, first, not _compiling() and private.nobody_watches() and all([_plain(x) for x in tensors])
 
 
@@ -157,11 +185,12 @@ def _directly(heads: tuple[Any, ...], rotaries: list[Any], where: Any, call: Any
 def prepare_attention(heads: tuple[Any, ...], rotaries: list[Any], positions: Any, call: Any) -> None:
     """Norm, rotation and storage of heads; `call` are the lists of the rest."""
     at, first, direct = _checked(heads, positions, call)
+    if not direct:
+        _for_operator(heads, at, call)
     _refuse_gradients([*heads, at, *call.read, *call.written], call.written)
     if direct:
         _directly(heads, rotaries, first if at is None else at, call)
         return
-    _check(heads, at, call.read, call.written)
     torch.ops.phasor.prepare_attention_(*heads, _words(heads, rotaries), at, first, call.read, call.written, call.numbers, call.reals)
 
 
@@ -169,9 +198,10 @@ def prepared(heads: tuple[Any, ...], rotaries: list[Any], positions: Any, call: 
     """The heads that are given, normed and rotated into new tensors, with gradients."""
     at, first, direct = _checked(heads, positions, call)
     if direct and not (torch.is_grad_enabled() and any([_learns(x) for x in (*heads, at, *call.read)])):
+        heads = tuple([None if x is None else dense(x) for x in heads])
         outs = [None if x is None else torch.empty_like(x, requires_grad=False) for x in heads]
         call.tensors(outs)
         _directly(heads, rotaries, first if at is None else at, call)
         return tuple([out for out in outs if out is not None])
-    _check(heads, at, call.read, [])
+    _for_operator(heads, at, call)
     return tuple(torch.ops.phasor.prepare_attention(*heads, _words(heads, rotaries), at, first, call.read, call.numbers, call.reals))

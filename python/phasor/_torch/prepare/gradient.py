@@ -11,9 +11,11 @@ from torch import Tensor
 from phasor import _core
 from phasor._prepare_call import Lists
 from phasor._torch import checks, private
+from phasor._torch.autograd import without_gradient
 from phasor._torch.kernels import rotary_of
 from phasor._torch.operators import LIBRARY
 from phasor._torch.plain import dense
+from phasor._torch.recorded import below_autograd
 
 _WHERE = "prepare_attention"
 _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
@@ -81,7 +83,7 @@ def _backward_kernel(*args: Any) -> list[Tensor]:
 
 
 LIBRARY.impl("prepare_attention", private.guarded(_kernel), "CompositeExplicitAutograd")
-LIBRARY.impl("prepare_attention_backward", _backward_kernel, "CompositeExplicitAutograd")
+LIBRARY.impl("prepare_attention_backward", private.guarded(_backward_kernel), "CompositeExplicitAutograd")
 
 
 @torch.library.register_fake("phasor::prepare_attention", lib=LIBRARY)
@@ -100,7 +102,8 @@ def _(*args: Any) -> list[Tensor]:
 # ---- Gradients ----
 
 
-def _setup(ctx: Any, inputs: Any, output: Any) -> None:
+def _keep(ctx: Any, inputs: Any, outs: Any) -> None:
+    """Keeps what the gradients need, and lets the result of a head that does not learn not learn either."""
     q, k, v, words, positions, ctx.first, read, ctx.numbers, ctx.reals = inputs
     norms = _norms(ctx.numbers)
     others = [x for n, x in enumerate(read) if n not in norms]
@@ -110,35 +113,98 @@ def _setup(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.words = len(words)
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(*(x if norm is not None else None for x, norm in zip((q, k, v), norms)), positions, *words, *read)
+    weights = [None if norm is None or norm < 0 else read[norm] for norm in norms]
+    learning = [x.requires_grad or (w is not None and w.requires_grad) for x, w in zip((q, k, v), weights) if x is not None]
+    without_gradient(ctx, tuple(outs), tuple(learning))
 
 
-def _backward(ctx: Any, gradients: Any) -> Any:
+def _gradients(ctx: Any, needs: Any, read_needs: Any, gradients: Any) -> tuple[list[Any], list[Any]]:
+    """By q, k and v, and by what is read."""
     q, k, v, positions, *rest = ctx.saved_tensors
     words, read = rest[: ctx.words], rest[ctx.words :]
-    norms, needs = _norms(ctx.numbers), ctx.needs_input_grad
+    norms = _norms(ctx.numbers)
     left = iter(gradients)
     by_outputs = [next(left) if given else None for given in ctx.given]
-    by_weights = [norm is not None and norm >= 0 and needs[6][norm] and by is not None for norm, by in zip(norms, by_outputs)]
+    by_weights = [norm is not None and norm >= 0 and read_needs[norm] and by is not None for norm, by in zip(norms, by_outputs)]
     wanted = [by if need or by_weight else None for by, need, by_weight in zip(by_outputs, needs, by_weights)]
-    of_words: list[Any] = [None] * ctx.words
     of_read: list[Any] = [None] * len(read)
     if all(by is None for by in wanted):
-        return None, None, None, of_words, None, None, of_read, None, None
+        return [None, None, None], of_read
     made = torch.ops.phasor.prepare_attention_backward(
         *wanted, q, k, v, words, positions, ctx.first, read, ctx.numbers, ctx.reals, by_weights
     )
     for norm, wants, x in zip(norms, by_weights, made[3:]):
         if norm is not None and wants:  # one weight may be the norm of q and of k
             of_read[norm] = x if of_read[norm] is None else of_read[norm] + x
-    by_heads = [x if need and by is not None else None for x, need, by in zip(made, needs, wanted)]
-    return *by_heads, of_words, None, None, of_read, None, None
-
-
-torch.library.register_autograd("phasor::prepare_attention", _backward, setup_context=_setup, lib=LIBRARY)
+    return [x if need and by is not None else None for x, need, by in zip(made, needs, wanted)], of_read
 
 
 def _no_second(ctx: Any, *gradients: Any) -> Any:
     raise NotImplementedError(f"{_WHERE}: the gradient of its gradient is wanted, which it has not; use PyTorch's own norm and a rotation for that")
 
 
-torch.library.register_autograd("phasor::prepare_attention_backward", _no_second, lib=LIBRARY)
+class Prepared(torch.autograd.Function):
+    """The operator, below which the dispatcher goes on. Autograd sees the tensors of its lists only where they stand by themselves."""
+
+    @staticmethod
+    def forward(ctx: Any, below: Any, args: tuple[Any, ...], *tensors: Any) -> Any:
+        outs = tuple(below(*args))
+        _keep(ctx, args, outs)
+        return outs
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        needs = ctx.needs_input_grad[2:]
+        by_heads, of_read = _gradients(ctx, needs[:3], needs[4:], gradients)
+        return None, None, *by_heads, None, *of_read
+
+
+class PreparedBackward(torch.autograd.Function):
+    """The operator of its gradient, which has none."""
+
+    @staticmethod
+    def forward(ctx: Any, below: Any, args: tuple[Any, ...], *tensors: Any) -> Any:
+        return tuple(below(*args))
+
+    backward = staticmethod(_no_second)
+
+
+def _register(overload: Any, function: Any, tensors_of: Any) -> None:
+    """Gradients of an operator by an autograd function; others than backward ones are refused."""
+
+    def kernel(keyset: Any, *args: Any) -> list[Tensor]:
+        tensors = tensors_of(args)
+        private.refuse_forward(_WHERE, tensors)
+        below = below_autograd(overload, keyset)
+        recording = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
+        return list(function.apply(below, args, *tensors) if recording else below(*args))
+
+    LIBRARY.impl(overload.name().removeprefix("phasor::"), kernel, "Autograd", with_keyset=True)
+
+
+def _register_by_library() -> None:
+    """The same by what PyTorch publishes."""
+
+    def backward(ctx: Any, gradients: Any) -> Any:
+        needs = ctx.needs_input_grad
+        by_heads, of_read = _gradients(ctx, needs[:3], needs[6], gradients)
+        return *by_heads, [None] * ctx.words, None, None, of_read, None, None
+
+    torch.library.register_autograd("phasor::prepare_attention", backward, setup_context=_keep, lib=LIBRARY)
+    torch.library.register_autograd("phasor::prepare_attention_backward", _no_second, lib=LIBRARY)
+
+
+if private.OWN_KERNELS:
+    _register(torch.ops.phasor.prepare_attention.default, Prepared, lambda args: (*args[:3], args[4], *args[6]))
+    _register(torch.ops.phasor.prepare_attention_backward.default, PreparedBackward, lambda args: (*args[:6], args[7], *args[9]))
+else:
+    _register_by_library()
+
+
+def no_vmap(*_: Any) -> Any:
+    """The rule of operators that have none."""
+    raise NotImplementedError(f"{_WHERE}: called inside of vmap, wanted the mapped axis as batch rows or tokens")
+
+
+for _name in ("prepare_attention", "prepare_attention_backward"):
+    torch.library.register_vmap(f"phasor::{_name}", no_vmap, lib=LIBRARY)
