@@ -6,36 +6,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from phasor import _core
 from phasor._arrays import Array, Positions, is_torch, positions_argument, returned, torch_backend
 from phasor._numbers import integers, new_like, ungraded, written
 from phasor._rotary import Rotary, check_kinds, direction_number
 
 
-def _apply(where: str, rotaries: Sequence[Rotary], spec_of: Any, operands: tuple[Any, ...], positions: Positions, turn: int) -> None:
-    q, k = operands[:2]
-    ungraded(where, q, k)
+def _checked(where: str, spec_of: Any, q: Array, k: Array | None, positions: Positions, in_place: bool) -> tuple[Any, Positions]:
+    """Indices and positions as the core takes them; lists and NumPy's arrays lie where q does."""
+    ungraded(where, q, k, positions)
+    if is_torch(q):
+        return torch_backend().rows(where, spec_of, q, k, positions, in_place)
+    check_kinds(where, q, k)
     if spec_of is not None and not hasattr(spec_of, "__dlpack__"):
         spec_of = integers(spec_of, f"{where}: spec_of")
-    if is_torch(q):
-        if k is not None and not is_torch(k):
-            raise TypeError(f"{where}: q is a PyTorch tensor and k is {type(k).__name__}, wanted both of one library")
-        spec_of, positions = _beside(q, spec_of, positions)
-    else:
-        check_kinds(where, q, k)
-    _core.apply_rotaries([rotary._core for rotary in rotaries], spec_of, operands, positions_argument(positions), turn)
-
-
-def _beside(q: Array, spec_of: Any, positions: Positions) -> tuple[Any, Positions]:
-    """Lists and NumPy's arrays beside a tensor of PyTorch: on its device. Tensors stay where they are."""
-    import torch
-
-    tensor, first = torch_backend().positions_and_first(positions, q)
-    if isinstance(spec_of, np.ndarray) and q.is_cuda:
-        spec_of = torch.from_numpy(np.ascontiguousarray(spec_of)).to(q.device)
-    return spec_of, first if tensor is None else tensor
+    return spec_of, positions_argument(positions)
 
 
 def apply_rotaries(
@@ -60,8 +45,10 @@ def apply_rotaries(
     >>> bool((rotated[0] == ropes[1](q[:1])[0]).all() and (rotated[1] == ropes[0](q[1:])[0]).all())
     True
     """
+    spec_of, positions = _checked("apply_rotaries", spec_of, q, k, positions, False)
     q_out, k_out = new_like(q), None if k is None else new_like(k)
-    _apply("apply_rotaries", rotaries, spec_of, (q, k, q_out, k_out), positions, direction_number(inverse, direction))
+    cores = [rotary._core for rotary in rotaries]
+    _core.apply_rotaries(cores, spec_of, (q, k, q_out, k_out), positions, direction_number(inverse, direction))
     return returned(q, q_out) if k is None else (returned(q, q_out), returned(k, k_out))
 
 
@@ -76,6 +63,8 @@ def apply_rotaries_(
     direction: str | None = None,
 ) -> Any:
     """q, or q and k, rotated in place and given back; see apply_rotaries."""
-    _apply("apply_rotaries_", rotaries, spec_of, (q, k, None, None), positions, direction_number(inverse, direction))
+    spec_of, positions = _checked("apply_rotaries_", spec_of, q, k, positions, True)
+    cores = [rotary._core for rotary in rotaries]
+    _core.apply_rotaries(cores, spec_of, (q, k, None, None), positions, direction_number(inverse, direction))
     written(q)
     return q if k is None else (q, written(k))

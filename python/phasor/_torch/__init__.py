@@ -29,7 +29,7 @@ from phasor._torch.eager import (  # noqa: E402
     words_of_core,
 )
 from phasor._torch.plain import TYPES  # noqa: E402
-from phasor._torch.prepare import list_beside, prepare_attention, prepared  # noqa: E402
+from phasor._torch.prepare import list_beside, prepare_attention, prepared, rows  # noqa: E402
 from phasor._torch.spec_text import text_of  # noqa: E402
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "rerotate_",
     "rotary",
     "rotary_",
+    "rows",
     "tables",
     "tables_",
     "text_of",

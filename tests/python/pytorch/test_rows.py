@@ -54,9 +54,73 @@ def test_tensors_of_pytorch_have_the_bits_of_numpys_arrays():
     assert torch.equal(halves[1], ROPES[0](tensor.bfloat16()[1:2])[0])
 
 
-def test_a_tensor_that_wants_a_gradient_is_refused():
-    with pytest.raises(ValueError, match="requires a gradient"):
-        phasor.apply_rotaries(ROPES, BY_ROW, torch.from_numpy(heads(1)).requires_grad_())
+CALLS = {"apply_rotaries": phasor.apply_rotaries, "apply_rotaries_": phasor.apply_rotaries_}
+
+
+def test_lists_follow_a_tensor():
+    q = torch.from_numpy(heads(2))
+    wanted = phasor.apply_rotaries(ROPES, torch.tensor(BY_ROW), q)
+    strided = np.array([2, 9, 0, 9, 1, 9])[::2]
+    for spec_of in (BY_ROW, tuple(BY_ROW), np.array(BY_ROW, np.int16), strided, np.array(BY_ROW, np.int32)):
+        assert torch.equal(phasor.apply_rotaries(ROPES, spec_of, q), wanted)
+    with pytest.raises(TypeError, match="apply_rotaries: spec_of: is of float64, wanted integers"):
+        phasor.apply_rotaries(ROPES, [0.5, 1, 2], q)
+    with pytest.raises(TypeError, match="apply_rotaries: q is a PyTorch tensor and k is ndarray"):
+        phasor.apply_rotaries(ROPES, BY_ROW, q, q.numpy())
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_tensor_that_wants_a_gradient_is_refused(call):
+    at = torch.arange(T, dtype=torch.float64).requires_grad_()
+    q, k = torch.from_numpy(heads(1)), torch.from_numpy(heads(2))
+    for given in ((q.clone().requires_grad_(),), (q, k.clone().requires_grad_()), (q, None, at), (q.numpy(), None, at)):
+        with pytest.raises(ValueError, match=f"{call}: a tensor requires a gradient"):
+            CALLS[call](ROPES, BY_ROW, *given)
+    with torch.no_grad():
+        CALLS[call](ROPES, BY_ROW, q.clone().requires_grad_(), None, at)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_whoever_looks_on_is_refused_with_words_and_nothing_is_written(call):
+    given = torch.from_numpy(heads(1))
+
+    def run(q):
+        out = CALLS[call](ROPES, BY_ROW, q)
+        return out.sum()
+
+    def refused():
+        return pytest.raises(NotImplementedError, match=f"{call}: ")
+
+    ways = {
+        "jit.trace": lambda q: torch.jit.trace(run, (q,), check_trace=False),
+        "make_fx": lambda q: torch.fx.experimental.proxy_tensor.make_fx(run)(q),
+        "jvp": lambda q: torch.func.jvp(run, (q,), (torch.ones_like(q),)),
+        "vmap": lambda q: torch.func.vmap(run)(q[None]),
+        "meta": lambda q: run(q.to("meta")),
+        "sparse": lambda q: run(q.to_sparse()),
+        "nested": lambda q: run(torch.nested.nested_tensor(list(q))),
+        "subclass": lambda q: run(q.as_subclass(type("Other", (torch.Tensor,), {}))),
+    }
+    for name, way in ways.items():
+        q = given.clone()
+        with refused():
+            way(q)
+            raise AssertionError(name)
+        assert torch.equal(q, given)
+    forward = torch.autograd.forward_ad
+    with forward.dual_level(), refused():
+        run(forward.make_dual(given.clone(), torch.ones_like(given)))
+    assert torch.equal(torch.compile(run, backend="eager")(given.clone()), run(given.clone()))  # by a break of the graph
+
+
+def test_a_tensor_of_inference_mode_is_not_written_outside_of_it():
+    with torch.inference_mode():
+        q = torch.from_numpy(heads(1)).clone()
+        phasor.apply_rotaries_(ROPES, BY_ROW, q)
+    before = q.clone()
+    with pytest.raises(RuntimeError, match="inference tensor"):
+        phasor.apply_rotaries_(ROPES, BY_ROW, q)
+    assert torch.equal(q, before)
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,14 @@ def merged(**parts: Any) -> Any:
     return phasor.merge_attention([(parts["out"], parts["lse"]), (parts["other"], parts["other_lse"])])
 
 
+def several(**tensors: Any) -> Any:
+    return phasor.apply_rotaries([ROPE] * 5, **tensors)
+
+
+def several_(**tensors: Any) -> Any:
+    return phasor.apply_rotaries_([ROPE] * 5, **tensors)
+
+
 # name: the function, its tensors by name
 CALLS: dict[str, tuple[Callable[..., Any], dict[str, Callable[[], torch.Tensor]]]] = {
     "rotary": (ROPE, {"q": q, "k": q, "positions": at}),
@@ -59,6 +67,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Callable[[], torch.Tensor]]
     "rerotate_": (ROPE.rerotate_, {"k": q, "from_positions": at, "to_positions": at}),
     "apply_rotary": (phasor.apply_rotary, {"q": q, "k": q, "cos": table, "sin": table}),
     "apply_rotary_": (phasor.apply_rotary_, {"q": q, "k": q, "cos": table, "sin": table}),
+    "apply_rotaries": (several, {"q": q, "k": q, "positions": at, "spec_of": at}),
+    "apply_rotaries_": (several_, {"q": q, "k": q, "positions": at, "spec_of": at}),
     "add": (SINUSOID.add, {"x": x, "positions": at, "amplitude": lambda: torch.ones((), dtype=torch.float64)}),
     "add_": (SINUSOID.add_, {"x": x, "positions": at}),
     "lookup_add": (phasor.lookup_add, {"x": x, "table": lambda: torch.ones(9, 8), "positions": at}),
@@ -82,8 +92,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Callable[[], torch.Tensor]]
     "nn.Sinusoidal": (phasor.nn.Sinusoidal(8), {"x": x, "positions": at}),
     "nn.Learned": (phasor.nn.Learned(9, 8), {"x": x, "positions": at}),
 }
-# Leaves are not written in place, positions of a bias do not learn: refused for that, in other tests.
-LEARNING = [name for name in CALLS if not name.endswith("_") and name != "bias"]
+# Leaves are not written in place, positions of a bias and what several rotaries turn do not learn: refused for that, in other tests.
+LEARNING = [name for name in CALLS if not name.endswith("_") and name not in ("bias", "apply_rotaries")]
 EACH = [(name, moved, learns) for name, (_, made) in CALLS.items() for moved in made for learns in {False, name in LEARNING}]
 
 
