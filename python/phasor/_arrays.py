@@ -132,13 +132,24 @@ def empty_like(x: Array) -> Array:
     raise TypeError(f"q: is {type(x).__name__}, wanted an array (NumPy, PyTorch, JAX, CuPy, DLPack)")
 
 
+def read(*arrays: Array) -> None:
+    """After work that reads them: waits for it where one is JAX's and on a GPU, since JAX cannot be told until when its memory is read."""
+    index = next((gpu_of(x) for x in arrays if _is_jax(x) and gpu_of(x) is not None), None)
+    if index is None:
+        return
+    if _torch_backend is not None:  # the core works on the streams of PyTorch then, else on CuPy's
+        sys.modules["torch"].cuda.current_stream(index).synchronize()
+    elif (cupy := sys.modules.get("cupy")) is not None:
+        with cupy.cuda.Device(index):
+            cupy.cuda.get_current_stream().synchronize()
+
+
 def returned(x: Array, out: Array) -> Array:
     """The result as an array of x's library."""
     if _is_jax(x) and is_torch(out):
-        import torch
         from jax import dlpack
 
-        torch.cuda.current_stream(out.device).synchronize()  # JAX cannot be told until when its memory is read
+        read(x)
         return dlpack.from_dlpack(out)
     if _is_jax(x) and isinstance(out, np.ndarray):
         import jax.numpy as jnp

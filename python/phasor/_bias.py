@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from phasor import _core
-from phasor._arrays import Array, Positions, gpu_of, is_torch, positions_argument, returned, torch_backend
+from phasor._arrays import Array, Positions, gpu_of, is_torch, positions_argument, read, returned, torch_backend
 from phasor._bias_specs import Alibi, BiasSpec, T5Buckets, XlSinusoids
 from phasor._numbers import empty, integers, one_device, ungraded, written
 
@@ -69,6 +69,7 @@ class Bias:
         elif is_torch(out):
             torch_backend().output("Bias", out)
         self._core.fill(out, queries, keys, first)
+        read(queries, keys)
         return written(out) if given else returned(queries, out)
 
     def diagonal(
@@ -97,6 +98,7 @@ class Bias:
         total = np.zeros(size) if gpu_of(diagonal) is None else empty(size, np.float64, diagonal)
         total[:] = 0
         self._core.gradient(total, diagonal, first_distance, (first_head, query_position))
+        read(diagonal)
         return total
 
     def row(self, distances: Any) -> Any:
@@ -185,4 +187,5 @@ def xl_sinusoids(distances: Positions, spec: XlSinusoids, dtype: Any = None, *, 
     elif is_torch(out):
         torch_backend().output("xl_sinusoids", out)
     _core.fill_xl_sinusoids(out, spec, at)
+    read(at)
     return written(out) if given else returned(at, out)

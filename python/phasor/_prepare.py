@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from phasor import _core
-from phasor._arrays import Array, Positions, gpu_of, is_torch, positions_argument, returned, torch_backend
+from phasor._arrays import Array, Positions, gpu_of, is_torch, positions_argument, read, returned, torch_backend
 from phasor._numbers import integers, new_like, ungraded, written
 from phasor._prepare_call import Cache, CacheScales, HeadNorm, Lists, is_cache, tensor_cache
 from phasor._rotary import Rotary
@@ -26,6 +26,7 @@ def _run(heads: tuple[Any, ...], rotaries: list[Rotary], positions: Positions, c
     ungraded("prepare_attention", *heads, *call.read)
     given = (call.read, call.written, call.numbers, call.reals)
     _core.prepare_attention(heads, [one._core for one in rotaries], positions_argument(positions), given)
+    read(*heads, positions, *call.read)
     for array in call.written:
         written(array)
 

@@ -159,6 +159,8 @@ def test_positions_are_built_where_their_lists_are() -> None:
         ]
 
     for got, wanted in zip(built(DEVICE), built("cpu")):
+        if ON_GPU:
+            assert got.device.type == DEVICE
         assert same_bits(torch.as_tensor(got), torch.as_tensor(wanted))
     if ON_GPU:
         with raises(ValueError, "wanted out="):

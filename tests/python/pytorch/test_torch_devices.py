@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -132,6 +133,37 @@ def test_all_on_the_meta_device_gives_shapes() -> None:
         function, makers = CALLS[name]
         got = function(**{key: make().to("meta") for key, make in makers.items()})
         assert (got[0] if isinstance(got, tuple) else got).is_meta
+
+
+class OfJax(FakeGpuArray):
+    """What says that it is an array of JAX."""
+
+
+OfJax.__module__ = "jaxlib.fake"
+
+
+def test_work_that_read_arrays_of_jax_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """JAX cannot be told until when its memory is read; a call into outputs of PyTorch alone came back before that."""
+    waited: list[int] = []
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda index: SimpleNamespace(synchronize=lambda: waited.append(index)))
+    monkeypatch.setattr(phasor._core, "prepare_attention", lambda *_: None)
+    heads, factors = np.ones((5, 2, 8), np.float32), np.ones(5, np.float32)
+    given = {"k_cache": phasor.Cache(torch.zeros(1, 5, 2, 8))}
+    phasor.prepare_attention(k=heads, **given)
+    assert waited == []  # NumPy's memory is the CPU's
+    phasor.prepare_attention(k=OfJax(heads, 3), **given)
+    assert waited == [3]
+    phasor.prepare_attention(k=heads, query_factors=OfJax(factors, 2), **given)
+    phasor.prepare_attention(q(), query_factors=OfJax(factors, 0))
+    assert waited.pop() == 0
+    phasor.prepare_attention(k=heads, positions=OfJax(np.arange(5), 1), **given)
+    assert waited == [3, 2, 1]
+    bias = phasor.Bias(phasor.Alibi(heads=1))
+    bias._core = SimpleNamespace(parameter_count=1, gradient=lambda *_: None, heads=1, fill=lambda *_: None)
+    monkeypatch.setattr(phasor._bias, "empty", lambda shape, *_: np.empty(shape))
+    bias.gradient(OfJax(np.ones((1, 4)), 4), 0)
+    bias(OfJax(np.arange(4), 5), 0, out=np.empty((1, 4, 4)))
+    assert waited == [3, 2, 1, 4, 5]
 
 
 def test_arrays_on_a_gpu_come_by_the_protocol_that_orders_streams(monkeypatch: pytest.MonkeyPatch) -> None:

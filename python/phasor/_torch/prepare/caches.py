@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from phasor import _core
-from phasor._arrays import gpu_of
+from phasor._arrays import gpu_of, read
 from phasor._numbers import integers
 from phasor._torch import checks, private
 from phasor._torch.eager import _beside_fake, positions_and_first, words_of
@@ -177,6 +177,7 @@ def _directly(heads: tuple[Any, ...], rotaries: list[Any], where: Any, call: Any
         words_of(one)  # for a compiler that looks at a later call
     given = (call.read, call.written, call.numbers, call.reals)
     _core.prepare_attention(heads, [one._core for one in rotaries], where, given)
+    read(*[x for x in call.read if not isinstance(x, Tensor)])
     changed = [x for x in call.written if isinstance(x, Tensor)]
     if changed:
         _increment_version(changed)
