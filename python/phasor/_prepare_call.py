@@ -165,7 +165,7 @@ class Lists:
         dtype = _dtype_name(cache.array)
         storage = number(f"storage of {name}", cache.storage or dtype, _STORAGES)
         if cache.storage and dtype not in ("uint8", cache.storage):
-            raise ValueError(f"prepare_attention: {name} is of {dtype} and its storage is {cache.storage!r}, wanted that dtype, or uint8 for its bits")
+            raise ValueError(f"prepare_attention: {name} is of {dtype} and its storage is {cache.storage!r}, wanted that dtype, or uint8")
         self.numbers.extend([self.writes(_as_numbers(cache.array), name), storage])
         self.axes(cache.array, cache.axes, _AXES, name)
         self.numbers.extend([cache.layer, cache.first_channel])

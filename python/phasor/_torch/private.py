@@ -83,7 +83,7 @@ def refuse_forward(where: str, tensors: Iterable[Any]) -> None:
     if _transforms is not None and _transforms():
         raise NotImplementedError(f"{where}: called inside of a transform of torch.func (grad, vmap, jvp, ...), wanted torch.autograd")
     if has_tangent(tensors):
-        raise NotImplementedError(f"{where}: a tensor has a forward-mode gradient, of which there is none here; wanted torch.autograd's backward one")
+        raise NotImplementedError(f"{where}: a tensor has a forward-mode gradient, which would be lost; wanted torch.autograd's backward one")
 
 
 def nobody_watches() -> bool:

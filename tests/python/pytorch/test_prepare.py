@@ -191,7 +191,8 @@ def test_what_does_not_fit_is_refused_with_words():
         phasor.prepare_attention(k=k, k_cache=phasor.Cache(cache.double()), slots=[0])
     with pytest.raises(ValueError, match="k_cache is of uint8, wanted elements of 2 bytes for bf16"):
         phasor.prepare_attention(k=k, k_cache=phasor.Cache(torch.zeros(4, 2, KEY_HEADS, DIM, dtype=torch.uint8), storage="bfloat16"), slots=[0])
-    for dtype, storage in ((torch.int8, "float8_e4m3fn"), (torch.float8_e5m2, "float8_e4m3fn"), (torch.float16, "bfloat16"), (torch.int32, "float32")):
+    eight = "float8_e4m3fn"
+    for dtype, storage in ((torch.int8, eight), (torch.float8_e5m2, eight), (torch.float16, "bfloat16"), (torch.int32, "float32")):
         other = torch.zeros(4, 2, KEY_HEADS, DIM, dtype=dtype)
         with pytest.raises(ValueError, match=f"k_cache is of {str(dtype)[6:]} and its storage is '{storage}', wanted that dtype, or uint8"):
             phasor.prepare_attention(k=k, k_cache=phasor.Cache(other, storage=storage), slots=[0])

@@ -284,6 +284,8 @@ def test_forward_gradients_and_transforms_are_refused_rather_than_lost(name: str
             call(dual)
         assert torch.equal(torch.autograd.forward_ad.unpack_dual(dual).primal, q)  # nothing was written
         call(q.clone())
+        both = phasor.prepare_attention(q, q.clone().requires_grad_(), rotary=ROPE)
+        assert [x.requires_grad for x in both] == [False, True]
     in_func = pytest.raises(NotImplementedError, match="prepare_attention: called inside of (a transform of torch.func|vmap)")
     with in_func:
         torch.func.jvp(call, (q.clone(),), (torch.ones_like(q),))

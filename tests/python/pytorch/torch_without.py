@@ -106,6 +106,23 @@ def cases(phasor: Any) -> dict[str, Callable[[], Any]]:
         out, lse = phasor.attention(q, k, v[:, :, :1], scheme=[phasor.Shaw(keys), phasor.Rope(rope)], causal=True, return_lse=True)
         return out, lse, *torch.autograd.grad(out.square().sum() + lse.sum(), (q, k, v, keys))
 
+    def prepared() -> Any:
+        """With a list of the host and a head that does not learn; then to a cache; then what is refused, whose kind is the result."""
+        q, k, by = tensors()
+        weight = torch.ones(8, requires_grad=True)
+        given = {"rotary": [rope, rope], "spec_of": [1, 0], "positions": at, "q_norm": phasor.HeadNorm(weight=weight)}
+        outs = phasor.prepare_attention(q.requires_grad_(), k, **given)
+        cache = torch.zeros(2, 5, 1, 8)
+        phasor.prepare_attention(k=k, rotary=rope, positions=at, k_cache=phasor.Cache(cache))
+        refused = []
+        for out in ({}, {"q_out": torch.zeros_like(q)}):
+            with forward_ad.dual_level():
+                try:
+                    phasor.prepare_attention(forward_ad.make_dual(q.detach(), by), rotary=rope, **out)
+                except NotImplementedError:
+                    refused.append(True)
+        return *outs, *torch.autograd.grad(outs[0], (q, weight), by), cache, str([x.requires_grad for x in outs]), str(refused)
+
     def mapped() -> Any:
         q, k, _ = tensors()
         return torch.func.vmap(lambda q, k: rope(q, k, at))(q, k)
@@ -131,7 +148,7 @@ def cases(phasor: Any) -> dict[str, Callable[[], Any]]:
             primal, tangent = forward_ad.unpack_dual(rope(forward_ad.make_dual(q, by), positions=at))
             return primal, tangent
 
-    found = (gradients, in_place, noticed, tables, learned, additive, attention, mapped, fake_and_meta, functional_gradient, forward_mode)
+    found = (gradients, in_place, noticed, tables, learned, additive, attention, prepared, mapped, fake_and_meta, functional_gradient, forward_mode)
     return {function.__name__: function for function in found}
 
 

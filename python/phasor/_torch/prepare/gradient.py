@@ -11,7 +11,6 @@ from torch import Tensor
 from phasor import _core
 from phasor._prepare_call import Lists
 from phasor._torch import checks, private
-from phasor._torch.autograd import without_gradient
 from phasor._torch.kernels import rotary_of
 from phasor._torch.operators import LIBRARY
 from phasor._torch.plain import dense
@@ -102,7 +101,7 @@ def _(*args: Any) -> list[Tensor]:
 # ---- Gradients ----
 
 
-def _keep(ctx: Any, inputs: Any, outs: Any) -> None:
+def _keep(ctx: Any, inputs: Any, output: Any) -> None:
     """Keeps what the gradients need, and lets the result of a head that does not learn not learn either."""
     q, k, v, words, positions, ctx.first, read, ctx.numbers, ctx.reals = inputs
     norms = _norms(ctx.numbers)
@@ -115,7 +114,7 @@ def _keep(ctx: Any, inputs: Any, outs: Any) -> None:
     ctx.save_for_backward(*(x if norm is not None else None for x, norm in zip((q, k, v), norms)), positions, *words, *read)
     weights = [None if norm is None or norm < 0 else read[norm] for norm in norms]
     learning = [x.requires_grad or (w is not None and w.requires_grad) for x, w in zip((q, k, v), weights) if x is not None]
-    without_gradient(ctx, tuple(outs), tuple(learning))
+    ctx.mark_non_differentiable(*(out for out, learns in zip(output, learning) if not learns))
 
 
 def _gradients(ctx: Any, needs: Any, read_needs: Any, gradients: Any) -> tuple[list[Any], list[Any]]:

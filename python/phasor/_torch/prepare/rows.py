@@ -27,7 +27,7 @@ def rows(where: str, spec_of: Any, q: Tensor, k: Any, positions: Any, in_place: 
     checks.one_device(where, q=q, k=k, positions=at, spec_of=of)
     given = first if at is None else at.detach().resolve_neg()  # a gradient was refused before
     if _compiling() or not direct(q, k, given) or (isinstance(of, Tensor) and type(of) not in TYPES):
-        raise NotImplementedError(f"{where}: a tensor is not a plain one of an eager call, wanted no transform, trace, mode or subclass of tensors")
+        raise NotImplementedError(f"{where}: a tensor is not a plain one of an eager call, wanted no transform, trace, mode or subclass")
     if in_place:
         checks.writable(tensors)
     return of, given
