@@ -99,6 +99,7 @@ def test_whoever_looks_on_is_refused_with_words_and_nothing_is_written(call):
         "meta": lambda q: run(q.to("meta")),
         "sparse": lambda q: run(q.to_sparse()),
         "nested": lambda q: run(torch.nested.nested_tensor(list(q))),
+        "subclass of indices": lambda q: CALLS[call](ROPES, torch.tensor(BY_ROW).as_subclass(type("Other", (torch.Tensor,), {})), q),
         "subclass": lambda q: run(q.as_subclass(type("Other", (torch.Tensor,), {}))),
     }
     for name, way in ways.items():

@@ -164,6 +164,7 @@ def test_work_that_read_arrays_of_jax_is_waited_for(monkeypatch: pytest.MonkeyPa
     bias.gradient(OfJax(np.ones((1, 4)), 4), 0)
     bias(OfJax(np.arange(4), 5), 0, out=np.empty((1, 4, 4)))
     assert waited == [3, 2, 1, 4, 5]
+    assert phasor._arrays.returned(OfJax(factors, 6), torch.ones(2)).tolist() == [1, 1] and waited.pop() == 6
 
 
 def test_arrays_on_a_gpu_come_by_the_protocol_that_orders_streams(monkeypatch: pytest.MonkeyPatch) -> None:
