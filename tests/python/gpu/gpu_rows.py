@@ -41,7 +41,7 @@ def test_more_rotaries_than_a_launch_takes() -> None:
 def test_indices_elsewhere_are_refused() -> None:
     needs_gpu()
     q = moved(numbers(2, 5, 3, 64))[0]
-    with raises(ValueError, "spec_of on cpu, wanted cuda:0"):
+    with raises(ValueError, "spec_of on cpu and q on cuda:0, wanted one device"):
         phasor.apply_rotaries_(ROPES, torch.tensor([0, 1]), q)
 
 
