@@ -30,7 +30,8 @@ struct SquadMaker {
     shared.query = job::query_factor(job, place.batch, place.token);
   }
   /// Whether a pair rests, and whether a value is in doubt.
-  enum : unsigned { kRests = 1, kDoubts = 2 };
+  static constexpr unsigned kRests = 1;
+  static constexpr unsigned kDoubts = 2;
   PHASOR_HD unsigned make_values(int thread, int threads) const {
     unsigned seen = 0;
     const SineSource& sines = work.shape().sines;
