@@ -209,7 +209,7 @@ def explain_attention(qkv: object, plan: Attention, tensors: dict) -> dict:
 
 def prepare_attention(heads: tuple, rotaries: list, positions: object | None, lists: tuple) -> None:
     """
-    Makes heads (q, k, v) ready for attention. Lists: arrays that are read, arrays that are written, integers and reals, in the order of phasor/_prepare_call.py.
+    Makes heads (q, k, v) ready for attention. Lists: arrays that are read, arrays that are written, integers and reals, in the order of phasor/_prepare/call.py.
     """
 
 def prepare_attention_backward(call: tuple, gradients: tuple, workspace: Callable) -> None:

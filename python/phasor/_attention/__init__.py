@@ -87,7 +87,7 @@ class Call:
     """What a call of attention is beside q, k and v."""
 
     scheme: AttentionScheme
-    tensors: dict[str, Any]  # `terms`: a list of dicts; the others as python/src/attention_call.hpp names them
+    tensors: dict[str, Any]  # `terms`: a list of dicts; the others as python/src/attention/call.hpp names them
     out_dtype: str | None = None
 
 

@@ -41,7 +41,7 @@ DebertaReading = Literal["hf", "microsoft", "hf_swapped"]
 
 @dataclass
 class Pieces:
-    """What a scheme is made of: the values of each term, and its tensors as the core names them (python/src/attention_call.hpp)."""
+    """What a scheme is made of: the values of each term, and its tensors as the core names them (python/src/attention/call.hpp)."""
 
     heads: int  # of q
     content: types.ContentScheme

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import phasor
-from phasor._prepare_call import Lists, tensor_cache
+from phasor._prepare.call import Lists, tensor_cache
 from phasor._torch import words_of
 
 HEADS, KEY_HEADS, DIM, BLOCK = 4, 2, 32, 3

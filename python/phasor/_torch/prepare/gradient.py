@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from phasor import _core
-from phasor._prepare_call import Lists
+from phasor._prepare.call import Lists
 from phasor._torch import checks, private
 from phasor._torch.kernels import rotary_of
 from phasor._torch.operators import LIBRARY

@@ -9,7 +9,7 @@ from typing import Any
 from phasor import _core
 from phasor._arrays import Array, Positions, gpu_of, is_torch, positions_argument, read, returned, torch_backend
 from phasor._numbers import integers, new_like, ungraded, written
-from phasor._prepare_call import Cache, CacheScales, HeadNorm, Lists, is_cache, tensor_cache
+from phasor._prepare.call import Cache, CacheScales, HeadNorm, Lists, is_cache, tensor_cache
 from phasor._rotary import Rotary
 
 __all__ = ["Cache", "CacheScales", "HeadNorm", "prepare_attention"]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tensors of a call of attention, read.
-#include "attention_call.hpp"
+#include "attention/call.hpp"
 
 #include <string>
 #include <utility>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A call of the step before attention as Python hands it over: heads, and lists of arrays, integers and reals, in which
-// phasor/_prepare_call.py writes what prepare_call.cpp reads, in this order. Lists, because an operator of PyTorch can carry them.
+// phasor/_prepare/call.py writes what call.cpp reads, in this order. Lists, because an operator of PyTorch can carry them.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A call of the step before attention as lists of arrays, integers and reals, in the order in which python/src/prepare_call.hpp reads them.
+"""A call of the step before attention as lists of arrays, integers and reals, in the order in which python/src/prepare/call.hpp reads them.
 
 An operator of PyTorch carries the same lists, so all of this is plain Python that a compiler of such programs follows.
 """

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a call of the step before attention is made of.
-#include "prepare_call.hpp"
+#include "prepare/call.hpp"
 
 #include <array>
 #include <string>

@@ -8,7 +8,7 @@
 
 #include "arrays/arguments.hpp"
 #include "bindings.hpp"
-#include "prepare_call.hpp"
+#include "prepare/call.hpp"
 #include "threads/threads.hpp"
 
 namespace phasor::python {
@@ -110,7 +110,7 @@ void prepare_backward(const nb::tuple& call, const nb::tuple& by, const nb::call
 void bind_prepare(nb::module_& m) {
   m.def("prepare_attention", &prepare, nb::arg("heads"), nb::arg("rotaries"), nb::arg("positions").none(), nb::arg("lists"),
         "Makes heads (q, k, v) ready for attention. Lists: arrays that are read, arrays that are written, integers and reals, in the order "
-        "of phasor/_prepare_call.py.");
+        "of phasor/_prepare/call.py.");
   m.def("prepare_attention_backward", &prepare_backward, nb::arg("call"), nb::arg("gradients"), nb::arg("workspace"),
         "Gradients of the step before attention, whose arguments are `call`, lists without outputs: for each of q, k and v (by its result, "
         "by it, by its weight or None), or None. `workspace` makes an array of so many float64.");

@@ -10,7 +10,7 @@
 #include <span>
 #include <string_view>
 
-#include "attention_call.hpp"
+#include "attention/call.hpp"
 #include "bindings.hpp"
 #include "phasor/serialised.hpp"
 
