@@ -126,8 +126,9 @@ set(left_out
   # cuda/host/prepare_test.cpp
   CudaPrepareOnHost.hundreds_of_random_calls_give_the_bytes_of_the_cpu
   CudaPrepareOnHost.hundreds_of_calls_of_models_give_the_bytes_of_the_cpu
-  # prepare/backward_cuda_test.cpp, prepare/backward_random_test.cpp, prepare/backward_test.cpp
+  # cuda/host/backward_test.cpp
   CudaBackwardOnHost.hundreds_of_random_calls_give_the_bytes_of_the_cpu
+  # prepare/backward_random_test.cpp, prepare/backward_test.cpp
   RandomBackwards.by_hundreds_give_what_the_naive_one_gives
   NaiveBackward.is_the_slope_of_what_the_naive_step_gives
   Backward.is_close_to_the_gradient_without_rounding

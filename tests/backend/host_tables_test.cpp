@@ -149,14 +149,20 @@ TEST(HostTables, of_several_specs_may_lie_elsewhere) {
   EXPECT_EQ(tables_of("two specs", call), 10);
 }
 
+/// Three tokens by the first specs of a list.
+PrepareRotation rotation_of(Memory& m, const std::vector<Rotary>& rotaries, std::size_t specs) {
+  const Slots of = m.slots({1, 0, 1});
+  PrepareRotation rotation = {{rotaries.data(), specs}, m.at(7, 3), {}};
+  if (specs > 1) rotation.spec_of = {of.data, PositionType::i64, of.size, of.device};
+  return rotation;
+}
+
 TEST(HostTables, of_heads_made_ready_may_lie_elsewhere) {
   const std::vector<Rotary> rotaries = {*Rotary::make({.head_dim = 12}), *Rotary::make({.head_dim = 12, .base = 500000})};
   const auto call = [&](Memory& m, std::size_t specs) {
     PrepareInputs inputs;
     inputs.k = m.tensor({1, 3, 2, 12});
-    const Slots of = m.slots({1, 0, 1});
-    PrepareRotation rotation = {{rotaries.data(), specs}, m.at(7, 3), {}};
-    if (specs > 1) rotation.spec_of = {of.data, PositionType::i64, of.size, of.device};
+    const PrepareRotation rotation = rotation_of(m, rotaries, specs);
     return prepare_attention(inputs, rotation, {{}, tensor_cache(m.tensor({1, 3, 2, 12})), {}, {}});
   };
   EXPECT_EQ(tables_of("one spec", [&](Memory& m) { return call(m, 1); }), 3);
@@ -168,9 +174,7 @@ TEST(HostTables, of_gradients_of_heads_made_ready_may_lie_elsewhere) {
   const auto call = [&](Memory& m, std::size_t specs) {
     PrepareInputs inputs;
     inputs.k = m.tensor({1, 3, 2, 12});
-    const Slots of = m.slots({1, 0, 1});
-    PrepareRotation rotation = {{rotaries.data(), specs}, m.at(7, 3), {}};
-    if (specs > 1) rotation.spec_of = {of.data, PositionType::i64, of.size, of.device};
+    const PrepareRotation rotation = rotation_of(m, rotaries, specs);
     PrepareGradients gradients;
     gradients.k = {m.tensor({1, 3, 2, 12}), m.tensor({1, 3, 2, 12}), {}};
     PrepareSpec spec = {.order = PrepareSpec::Order::rotation_first};

@@ -5,6 +5,7 @@
 #include "cuda/device.hpp"
 #include "cuda/prepare/backward.hpp"
 #include "cuda/prepare/run.hpp"
+#include "cuda/prepare/threads.cuh"
 #include "cuda/tables.hpp"
 #include "cuda/threads.hpp"
 #include "cuda/tuning.hpp"
@@ -14,35 +15,7 @@ namespace {
 
 constexpr const char* kWhere = "prepare_attention_backward";
 
-/// A warp as job/prepare/backward_token.hpp wants a team.
-struct GradientTeam {
-  using Spans = job::BackwardOneByOne;
-  using Lane = job::TeamLane;
-  static constexpr bool kAlone = false;
-  template <class Body>
-  __device__ void each(const Body& body) const {
-    body(Lane{static_cast<int>(threadIdx.x) % kTeamLanes, kTeamLanes});
-    __syncwarp();
-  }
-};
-
-struct GradientThreads {
-  template <class T>
-  static __device__ __noinline__ PairRow<T> any_row(const Rows& rows, const RowPlace& place, std::int64_t pair) {
-    return pair_row<T>(rows, place, pair);
-  }
-  template <class Body>
-  __device__ void each(const Body& body) const {
-    body(static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
-    __syncthreads();
-  }
-  template <class Body>
-  __device__ void teams(const Body& body) const {
-    GradientTeam team;
-    body(team, static_cast<int>(threadIdx.x) / kTeamLanes, static_cast<int>(blockDim.x) / kTeamLanes);
-    __syncthreads();
-  }
-};
+using GradientThreads = BlockOfWarps<job::BackwardOneByOne>;
 
 struct BackwardParameter {
   BackwardWork work;

@@ -6,42 +6,14 @@
 #include "cuda/prepare/places.hpp"
 #include "cuda/prepare/prepare.hpp"
 #include "cuda/prepare/squads/kernels.cuh"
+#include "cuda/prepare/threads.cuh"
 #include "cuda/specs.hpp"
 #include "cuda/tuning.hpp"
 
 namespace phasor::cuda {
 namespace {
 
-/// A warp as job/prepare/token.hpp wants a team.
-struct WarpTeam {
-  using Spans = job::OneByOne;
-  using Lane = job::TeamLane;
-  static constexpr bool kAlone = false;
-  static PHASOR_HD int lanes() { return kTeamLanes; }
-  template <class Body>
-  __device__ void each(const Body& body) const {
-    body(Lane{static_cast<int>(threadIdx.x) % kTeamLanes, kTeamLanes});
-    __syncwarp();
-  }
-};
-
-struct PreparingThreads {
-  template <class T>
-  static __device__ __noinline__ PairRow<T> any_row(const Rows& rows, const RowPlace& place, std::int64_t pair) {
-    return pair_row<T>(rows, place, pair);
-  }
-  template <class Body>
-  __device__ void each(const Body& body) const {
-    body(static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
-    __syncthreads();
-  }
-  template <class Body>
-  __device__ void teams(const Body& body) const {
-    WarpTeam team;
-    body(team, static_cast<int>(threadIdx.x) / kTeamLanes, static_cast<int>(blockDim.x) / kTeamLanes);
-    __syncthreads();
-  }
-};
+using PreparingThreads = BlockOfWarps<job::OneByOne>;
 
 struct PrepareParameter {
   PrepareWork work;

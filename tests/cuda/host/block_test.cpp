@@ -5,30 +5,23 @@
 #include <cstring>
 #include <map>
 
-#include "backend/backend.hpp"
+#include "backend/replaced.hpp"
 #include "cuda/host/block.hpp"
 #include "cuda/random_calls.hpp"
 
 namespace phasor::test {
 namespace {
 
-/// The CPU's backend, with the kernels of CUDA in the place of its rotations, while it lives.
-class CudaKernels {
- public:
-  CudaKernels() : backend_(**backend::choose({})) {
-    backend_.rotate = [](job::RotateJob& job, const Execution& execution) { return rotate_on_host(job, execution); };
-    backend_.rotate_specs = rotate_specs_on_host;
-    backend_.rerotate = rerotate_on_host;
-    backend_.rows = rows_on_host;
-    before_ = backend::replace(DeviceKind::cpu, &backend_);
-  }
-  ~CudaKernels() { backend::replace(DeviceKind::cpu, before_); }
-  CudaKernels(const CudaKernels&) = delete;
-  CudaKernels& operator=(const CudaKernels&) = delete;
+struct CudaKernels : ReplacedBackend {
+  CudaKernels() : ReplacedBackend(replace_rotations) {}
 
  private:
-  backend::Backend backend_;
-  const backend::Backend* before_;
+  static void replace_rotations(backend::Backend& backend) {
+    backend.rotate = [](job::RotateJob& job, const Execution& execution) { return rotate_on_host(job, execution); };
+    backend.rotate_specs = rotate_specs_on_host;
+    backend.rerotate = rerotate_on_host;
+    backend.rows = rows_on_host;
+  }
 };
 
 struct Outcome {

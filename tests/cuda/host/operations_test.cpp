@@ -5,36 +5,29 @@
 
 #include <map>
 
-#include "backend/backend.hpp"
+#include "backend/replaced.hpp"
 #include "cuda/host/operations.hpp"
 #include "cuda/random_operations.hpp"
 
 namespace phasor::test {
 namespace {
 
-/// The CPU's backend, with the kernels of CUDA in the place of its operations, while it lives.
-class CudaOperations {
- public:
-  CudaOperations() : backend_(**backend::choose({})) {
-    backend_.add = add_on_host;
-    backend_.lookup = lookup_on_host;
-    backend_.scatter = scatter_on_host;
-    backend_.phase_gradient = phase_gradient_on_host;
-    backend_.frequency_gradient = frequency_gradient_on_host;
-    backend_.position_gradient = position_gradient_on_host;
-    backend_.bias_diagonal = diagonal_on_host;
-    backend_.bias_gradient = bias_gradient_on_host;
-    backend_.bias_fill = block_on_host;
-    backend_.build_positions = build_on_host;
-    before_ = backend::replace(DeviceKind::cpu, &backend_);
-  }
-  ~CudaOperations() { backend::replace(DeviceKind::cpu, before_); }
-  CudaOperations(const CudaOperations&) = delete;
-  CudaOperations& operator=(const CudaOperations&) = delete;
+struct CudaOperations : ReplacedBackend {
+  CudaOperations() : ReplacedBackend(replace_operations) {}
 
  private:
-  backend::Backend backend_;
-  const backend::Backend* before_;
+  static void replace_operations(backend::Backend& backend) {
+    backend.add = add_on_host;
+    backend.lookup = lookup_on_host;
+    backend.scatter = scatter_on_host;
+    backend.phase_gradient = phase_gradient_on_host;
+    backend.frequency_gradient = frequency_gradient_on_host;
+    backend.position_gradient = position_gradient_on_host;
+    backend.bias_diagonal = diagonal_on_host;
+    backend.bias_gradient = bias_gradient_on_host;
+    backend.bias_fill = block_on_host;
+    backend.build_positions = build_on_host;
+  }
 };
 
 Status run_on(const RandomCall& call, std::vector<std::vector<std::byte>>& buffers) {

@@ -5,8 +5,9 @@
 #include <cmath>
 #include <optional>
 
-#include "backend/backend.hpp"
+#include "backend/replaced.hpp"
 #include "cuda/host/squads.hpp"
+#include "cuda/host/warps.hpp"
 #include "cuda/prepare/prepare.hpp"
 #include "prepare/random_prepare.hpp"
 #include "tensor.hpp"
@@ -14,34 +15,7 @@
 namespace phasor::test {
 namespace {
 
-/// The last lanes and teams go first: nothing may depend on their order.
-struct HostTeam {
-  using Spans = job::OneByOne;
-  using Lane = job::TeamLane;
-  static constexpr bool kAlone = false;
-  static int lanes() { return cuda::kTeamLanes; }
-  template <class Body>
-  void each(const Body& body) const {
-    for (int lane = cuda::kTeamLanes - 1; lane >= 0; --lane) body(Lane{lane, cuda::kTeamLanes});
-  }
-};
-struct HostThreads {
-  int threads;
-
-  template <class T>
-  static cuda::PairRow<T> any_row(const cuda::Rows& rows, const cuda::RowPlace& place, std::int64_t pair) {
-    return cuda::pair_row<T>(rows, place, pair);
-  }
-  template <class Body>
-  void each(const Body& body) const {
-    for (int thread = threads - 1; thread >= 0; --thread) body(thread, threads);
-  }
-  template <class Body>
-  void teams(const Body& body) const {
-    HostTeam team;
-    for (int index = threads / cuda::kTeamLanes - 1; index >= 0; --index) body(team, index, threads / cuda::kTeamLanes);
-  }
-};
+using HostThreads = HostBlockOfWarps<job::OneByOne>;
 
 Status prepare_on_host(job::PrepareJob& job, const Execution& /*execution*/) {
   if (cuda::is_for_squads(job)) {
@@ -58,20 +32,8 @@ Status prepare_on_host(job::PrepareJob& job, const Execution& /*execution*/) {
   return {};
 }
 
-/// The CPU's backend with the kernel of CUDA, while it lives.
-class CudaPrepare {
- public:
-  CudaPrepare() : backend_(**backend::choose({})) {
-    backend_.prepare = prepare_on_host;
-    before_ = backend::replace(DeviceKind::cpu, &backend_);
-  }
-  ~CudaPrepare() { backend::replace(DeviceKind::cpu, before_); }
-  CudaPrepare(const CudaPrepare&) = delete;
-  CudaPrepare& operator=(const CudaPrepare&) = delete;
-
- private:
-  backend::Backend backend_;
-  const backend::Backend* before_;
+struct CudaPrepare : ReplacedBackend {
+  CudaPrepare() : ReplacedBackend([](backend::Backend& backend) { backend.prepare = prepare_on_host; }) {}
 };
 
 Status prepared(const PrepareInputs& inputs, const PrepareRotation& rotation, const PrepareOutputs& outputs, const PrepareSpec& spec) {

@@ -5,7 +5,8 @@
 #include <cmath>
 #include <optional>
 
-#include "backend/backend.hpp"
+#include "backend/replaced.hpp"
+#include "cuda/host/warps.hpp"
 #include "cuda/prepare/backward.hpp"
 #include "prepare/random_backward.hpp"
 #include "tensor.hpp"
@@ -13,33 +14,7 @@
 namespace phasor::test {
 namespace {
 
-/// The last lanes, teams and threads go first: nothing may depend on their order.
-struct GradientLanes {
-  using Spans = job::BackwardOneByOne;
-  using Lane = job::TeamLane;
-  static constexpr bool kAlone = false;
-  template <class Body>
-  void each(const Body& body) const {
-    for (int lane = cuda::kTeamLanes - 1; lane >= 0; --lane) body(Lane{lane, cuda::kTeamLanes});
-  }
-};
-struct GradientThreads {
-  int threads;
-
-  template <class T>
-  static cuda::PairRow<T> any_row(const cuda::Rows& rows, const cuda::RowPlace& place, std::int64_t pair) {
-    return cuda::pair_row<T>(rows, place, pair);
-  }
-  template <class Body>
-  void each(const Body& body) const {
-    for (int thread = threads - 1; thread >= 0; --thread) body(thread, threads);
-  }
-  template <class Body>
-  void teams(const Body& body) const {
-    GradientLanes team;
-    for (int index = threads / cuda::kTeamLanes - 1; index >= 0; --index) body(team, index, threads / cuda::kTeamLanes);
-  }
-};
+using GradientThreads = HostBlockOfWarps<job::BackwardOneByOne>;
 
 template <class Body>
 void each_block(const cuda::BackwardWork& work, const cuda::PrepareLaunch& shape, const Body& body) {
@@ -62,20 +37,8 @@ Status backward_on_host(job::PrepareBackwardJob& job, const Execution& /*executi
   return {};
 }
 
-/// The CPU's backend with the kernels of CUDA, while it lives.
-class CudaBackward {
- public:
-  CudaBackward() : backend_(**backend::choose({})) {
-    backend_.prepare_backward = backward_on_host;
-    before_ = backend::replace(DeviceKind::cpu, &backend_);
-  }
-  ~CudaBackward() { backend::replace(DeviceKind::cpu, before_); }
-  CudaBackward(const CudaBackward&) = delete;
-  CudaBackward& operator=(const CudaBackward&) = delete;
-
- private:
-  backend::Backend backend_;
-  const backend::Backend* before_;
+struct CudaBackward : ReplacedBackend {
+  CudaBackward() : ReplacedBackend([](backend::Backend& backend) { backend.prepare_backward = backward_on_host; }) {}
 };
 
 Status library(const PrepareInputs& inputs, const PrepareRotation& rotation, const PrepareGradients& gradients, const PrepareSpec& spec) {
