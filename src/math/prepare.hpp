@@ -61,6 +61,19 @@ PHASOR_HD inline float value_of_ue8m0(u32 code) {
 /// A value before it is stored: times a scale or divided by it.
 PHASOR_HD inline float scaled(float value, float scale, bool multiplies) { return multiplies ? value * scale : value / scale; }
 
+/// The same without a division, for what is stored in 8 bits: two corrections by the remainder, which a fused product gives exactly. The
+/// second is of a number that is off by less than an ulp, and then it is correctly rounded (Markstein); only what 8 bits store as 0 or as
+/// their largest may be another. `reciprocal` is 1 / scale.
+PHASOR_HD inline float quotient(float x, float scale, float reciprocal) {
+  const float first = x * reciprocal;
+  const float second = fmaf(fmaf(-first, scale, x), reciprocal, first);
+  const float third = fmaf(fmaf(-second, scale, x), reciprocal, second);
+  // Where the first overflows the others are NaN, and where it is 0 its sign is lost.
+  return fabsf(first) < 0x1p60F && fabsf(first) > 0x1p-60F ? third : first;
+}
+/// Whether a scale is so far from the ends of float32 that it is.
+PHASOR_HD inline bool has_quotients(float scale) { return scale > 0x1p-40F && scale < 0x1p40F; }
+
 /// A NaN of the caller's without its payload: low bits of it would be in the way of rounding (round_bf16).
 PHASOR_HD inline float plain_nan(float x) { return x == x ? x : bit_cast<float>(u32{0x7fc00000}); }
 

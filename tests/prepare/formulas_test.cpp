@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "job/prepare/spans.hpp"
 #include "math/prepare.hpp"
 #include "prepare/float8_reference.hpp"
 #include "tensor.hpp"
@@ -89,6 +90,24 @@ TEST(Norms, sums_fold_the_upper_half_on_the_lower_one) {
 TEST(Norms, factors_are_reciprocal_roots) {
   EXPECT_EQ(math::rms_factor(64, 4, 0), 0.25F);
   EXPECT_EQ(math::l2_factor(60, 4), 0.125F);
+}
+
+/// Divided by a scale and stored in 8 bits, it is what a division and then a rounding give; also where products overflow or vanish.
+TEST(PrepareFormulas, quotients_are_divisions) {
+  Random random(11);
+  for (int i = 0; i < 200000; ++i) {
+    const float scale = std::ldexp(0.5F + 0.5F * std::fabs(random.number()), static_cast<int>(random.bits() % 80) - 40);
+    float x = std::ldexp(random.number(), static_cast<int>(random.bits() % 240) - 120);
+    if (i % 3 == 0) x = scale * (1.0F + static_cast<float>(random.bits() % 64) / 16.0F);  // near what lies between two codes
+    if (i % 1000 == 1) x = i % 2000 == 1 ? 0.0F : -0.0F;
+    if (!math::has_quotients(scale)) continue;
+    const float quotient = math::quotient(x, scale, 1.0F / scale);
+    for (const Storage storage : {Storage::f8_e4m3, Storage::f8_e5m2, Storage::i8}) {
+      ASSERT_EQ(job::stored_bits(storage, quotient), job::stored_bits(storage, x / scale)) << x << " / " << scale;
+    }
+    const bool normal = std::fabs(x / scale) > 0x1p-20F && std::fabs(x / scale) < 0x1p20F;
+    ASSERT_TRUE(!normal || quotient == x / scale) << x << " / " << scale;
+  }
 }
 
 }  // namespace

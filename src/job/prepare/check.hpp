@@ -3,7 +3,6 @@
 #pragma once
 
 #include "job/check.hpp"
-#include "job/overlap.hpp"
 #include "job/prepare/job.hpp"
 #include "job/specs/check.hpp"
 
@@ -24,7 +23,6 @@ inline bool is_there(const ConstTensorView& v) { return v.data != nullptr || v.s
 
 /// So many tokens that they can be counted.
 Status check_tokens(const char* where, const char* name, const Extents& shape);
-StridedBytes bytes_of_list(const IntegerList& list);
 /// A view of a cache against the heads that it is to hold.
 Status check_cache(const PreparedTensor& tensor, const CacheView& cache);
 /// Which channels each part holds, blocks and tokens.

@@ -150,12 +150,6 @@ Status check_inputs(const PrepareCall& call, const Pieces& written) {
 
 }  // namespace
 
-StridedBytes bytes_of_list(const IntegerList& list) {
-  StridedBytes bytes{list.data, list.type == PositionType::i32 ? 4 : 8};
-  bytes.add(list.size, bytes.size);
-  return bytes;
-}
-
 Status check_apart(const PrepareCall& call) {
   const Pieces written = written_by(call);
   if (Status s = check_inputs(call, written); !s) return s;

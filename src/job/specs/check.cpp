@@ -37,6 +37,12 @@ Status check_list(const char* where, const char* name, const IntegerList& list, 
   return check_device(where, name, list.device, device);
 }
 
+StridedBytes bytes_of_list(const IntegerList& list) {
+  StridedBytes bytes{list.data, list.type == PositionType::i32 ? 4 : 8};
+  bytes.add(list.size, bytes.size);
+  return bytes;
+}
+
 Status fill_specs(const SpecsCall& call, std::span<RowSource> rows, SpecList& list) {
   if (Status s = check_list(call.where, "spec_of", call.spec_of, call.shape.device); !s) return s;
   if (call.rotaries.size() < 2 && call.spec_of.data == nullptr) return {};

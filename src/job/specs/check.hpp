@@ -5,6 +5,7 @@
 #include <span>
 
 #include "job/check.hpp"
+#include "job/overlap.hpp"
 #include "job/specs/list.hpp"
 #include "phasor/rotary.hpp"
 
@@ -12,6 +13,7 @@ namespace phasor::job {
 
 /// A list of integers, where there is one.
 Status check_list(const char* where, const char* name, const IntegerList& list, Device device);
+StridedBytes bytes_of_list(const IntegerList& list);
 
 /// Several specs of a call on tensors of (batch, tokens).
 struct SpecsCall {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // A call of apply_rotaries, checked and made plain data.
-#include "job/overlap.hpp"
 #include "job/specs/check.hpp"
 #include "job/specs/job.hpp"
 
@@ -10,11 +9,8 @@ namespace {
 /// The list is read while outputs are written.
 Status check_list_apart(const RotateOperands& operands, const IntegerList& list) {
   if (list.data == nullptr || list.size == 0) return {};
-  // As a tensor of elements of the same size: the dtype counts only by that.
-  const DType dtype = list.type == PositionType::i32 ? DType::f32 : DType::f64;
-  const ConstTensorView view(list.data, dtype, {1, 1, 1, list.size}, {list.size, list.size, list.size, 1}, list.device);
   for (const auto& [name, x] : {std::pair<const char*, const InOut*>{"q", operands.q}, {"k", operands.k}}) {
-    if (x != nullptr && overlap(x->out, view) != Overlap::none)
+    if (x != nullptr && share_bytes(strided(x->out), bytes_of_list(list)))
       return error(operands.where, "spec_of overlaps {}'s output, wanted memory apart", name);
   }
   return {};

@@ -2,6 +2,7 @@
 // What CUDA's kernels of prepare_attention_backward compute, run by the host, is what the CPU computes, byte for byte.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -71,6 +72,35 @@ TEST(CudaBackwardOnHost, sums_are_added_in_the_order_of_the_cpu) {
     EXPECT_EQ(gpu.by_weight, cpu.by_weight);
     EXPECT_EQ(gpu.workspace, cpu.workspace);
   }
+}
+
+/// On a GPU nobody looks at indices: a token whose spec is not in the list is left alone, the others are as they are.
+TEST(CudaBackwardOnHost, a_token_of_no_spec_is_left_alone) {
+  const std::vector<Rotary> rotaries = {*Rotary::make({.head_dim = 16}), *Rotary::make({.head_dim = 16, .base = 100})};
+  const std::vector<std::int64_t> right = {0, 1};
+  static const std::vector<std::int64_t> wrong = {0, 7};
+  const auto gradients_of = [&] {
+    std::vector<float> memory(2 * 3 * 16 * 3, 0.5F);  // x, the gradient, the result: two rows of three tokens each
+    for (std::size_t i = 0; i < 2 * 2 * 3 * 16; ++i) memory[i] = static_cast<float>(i % 7) - 3;
+    PrepareGradients gradients;
+    gradients.q = {view(memory.data() + 96, {2, 3, 1, 16}), view(memory.data() + 192, {2, 3, 1, 16}), {}};
+    PrepareSpec spec;
+    spec.q_norm.kind = HeadNorm::Kind::rms;
+    const PrepareInputs inputs = {view(memory.data(), {2, 3, 1, 16}), {}, {}, {}};
+    EXPECT_TRUE(prepare_attention_backward(inputs, {rotaries, positions_from(5), integers(right.data(), 2)}, gradients, spec).ok());
+    return memory;
+  };
+  const std::vector<float> cpu = gradients_of();
+  const ReplacedBackend kernels([](backend::Backend& backend) {
+    backend.prepare_backward = [](job::PrepareBackwardJob& job, const Execution& execution) {
+      job.step.specs.spec_of.data = wrong.data();
+      return backward_on_host(job, execution);
+    };
+  });
+  const std::vector<float> gpu = gradients_of();
+  EXPECT_TRUE(std::equal(cpu.begin(), cpu.begin() + 240, gpu.begin()));
+  EXPECT_NE(cpu[240], 0.5F);
+  EXPECT_EQ(std::vector<float>(gpu.begin() + 240, gpu.end()), std::vector<float>(48, 0.5F));
 }
 
 /// Rows per head, lanes that differ, a profile that rounds: with norms before and after, over a head and over all of them.

@@ -64,24 +64,6 @@ TEST(CudaPrepareOnHost, calls_of_models_are_for_squads_and_give_the_bytes_of_the
 }
 TEST(CudaPrepareOnHost, hundreds_of_calls_of_models_give_the_bytes_of_the_cpu) { expect_bytes_of_the_cpu(40, 400, true); }
 
-/// Divided by a scale and stored in 8 bits, it is what a division and then a rounding give; also where products overflow or vanish.
-TEST(CudaPrepareOnHost, quotients_of_squads_are_divisions) {
-  Random random(11);
-  for (int i = 0; i < 200000; ++i) {
-    const float scale = std::ldexp(0.5F + 0.5F * std::fabs(random.number()), static_cast<int>(random.bits() % 80) - 40);
-    float x = std::ldexp(random.number(), static_cast<int>(random.bits() % 240) - 120);
-    if (i % 3 == 0) x = scale * (1.0F + static_cast<float>(random.bits() % 64) / 16.0F);  // near what lies between two codes
-    if (i % 1000 == 1) x = i % 2000 == 1 ? 0.0F : -0.0F;
-    if (!(scale > 0x1p-40F && scale < 0x1p40F)) continue;
-    const float quotient = cuda::quotient(x, scale, 1.0F / scale);
-    for (const Storage storage : {Storage::f8_e4m3, Storage::f8_e5m2, Storage::i8}) {
-      ASSERT_EQ(job::stored_bits(storage, quotient), job::stored_bits(storage, x / scale)) << x << " / " << scale;
-    }
-    const bool normal = std::fabs(x / scale) > 0x1p-20F && std::fabs(x / scale) < 0x1p20F;
-    ASSERT_TRUE(!normal || quotient == x / scale) << x << " / " << scale;
-  }
-}
-
 /// Directions of heads of their own, tiled lanes, a norm over all heads in place.
 TEST(CudaPrepareOnHost, rare_rows_give_the_bytes_of_the_cpu) {
   GivenDirections directions{.heads = 3};

@@ -77,23 +77,14 @@ PHASOR_HD inline void put_values(const float* x, const SinkPlace& place, int cha
   put_words<dtype>(words, place, channel);
 }
 
-/// x / scale, correctly rounded, for what is stored in 8 bits (beyond their range it may be anything that is, too): two corrections by the
-/// remainder, which a fused product gives exactly. `reciprocal` is that of the scale, which is not near the ends of float32.
-PHASOR_HD inline float quotient(float x, float scale, float reciprocal) {
-  const float first = x * reciprocal;
-  const float second = fmaf(fmaf(-first, scale, x), reciprocal, first);
-  const float third = fmaf(fmaf(-second, scale, x), reciprocal, second);
-  // Where the first overflows the others are NaN, and where it is 0 its sign is lost.
-  return fabsf(first) < 0x1p60F && fabsf(first) > 0x1p-60F ? third : first;
-}
 template <DType dtype, int vectors, bool norms>
 PHASOR_HD inline void scale_values(SquadHead<dtype, vectors, norms>& head, const SquadOperand& operand, float scale) {
   constexpr int kCount = vectors * Squad<dtype>::kWidth;
   if (operand.multiplies) {
     unrolled<kCount>([&](auto i) { head.x[i] = head.x[i] * scale; });
-  } else if (operand.storage >= Storage::f8_e4m3 && scale > 0x1p-40F && scale < 0x1p40F) {
+  } else if (bytes_of(operand.storage) == 1 && math::has_quotients(scale)) {
     const float reciprocal = 1.0F / scale;
-    unrolled<kCount>([&](auto i) { head.x[i] = quotient(head.x[i], scale, reciprocal); });
+    unrolled<kCount>([&](auto i) { head.x[i] = math::quotient(head.x[i], scale, reciprocal); });
   } else {
     unrolled<kCount>([&](auto i) { head.x[i] = head.x[i] / scale; });
   }
