@@ -27,7 +27,7 @@ inline i64 qwen3_audio_tokens(i64 features, i64 window) {
 }
 
 /// The quotient to 2^-100 of itself.
-inline DoubleDouble divide(DoubleDouble a, DoubleDouble b) {
+PHASOR_HD inline DoubleDouble divide(DoubleDouble a, DoubleDouble b) {
   const double q = a.high / b.high;
   const DoubleDouble rest = a + -(b * DoubleDouble{q, 0});
   const double q2 = rest.high / b.high;

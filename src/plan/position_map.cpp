@@ -11,36 +11,6 @@
 namespace phasor::plan {
 namespace {
 
-using math::DoubleDouble;
-
-DoubleDouble whole(std::int64_t n) {
-  const DoubleDouble magnitude = math::exact(n < 0 ? 0 - static_cast<std::uint64_t>(n) : static_cast<std::uint64_t>(n));
-  return n < 0 ? -magnitude : magnitude;
-}
-DoubleDouble number(double x) { return {x, 0}; }
-
-PassPosition position(const ReRope& map, const MapPass& pass, std::int64_t p) {
-  if (pass.pass == 0) return {.base = p};
-  return {.base = pass.side == MapSide::queries ? map.window : 0};
-}
-/// Far: (m + window (factor - 1)) / factor and n / factor, whose difference is window + (r - window) / factor.
-PassPosition position(const LeakyReRope& map, const MapPass& pass, std::int64_t p) {
-  if (pass.pass == 0) return {.base = p};
-  const DoubleDouble ahead = whole(map.window) * (number(map.factor) + number(-1));
-  const DoubleDouble stretched = pass.side == MapSide::queries ? whole(p) + ahead : whole(p);
-  return {.fraction = math::divide(stretched, number(map.factor)).high, .whole = false};
-}
-PassPosition position(const SelfExtend& map, const MapPass& pass, std::int64_t p) {
-  if (pass.pass == 0) return {.base = p};
-  return {.base = p / map.group, .n = pass.side == MapSide::queries ? map.window - map.window / map.group : 0};
-}
-PassPosition position(const DualChunk& map, const MapPass& pass, std::int64_t p) {
-  const std::int64_t c = map.chunk - map.local;
-  if (pass.side == MapSide::keys || pass.pass == 0) return {.base = p % c};
-  if (map.critical) return {.base = p % c, .n = pass.pass == 1 ? c : map.chunk};
-  return {.base = std::min(pass.pass == 1 ? p % c + c : 2 * c - 1, map.chunk)};
-}
-
 /// Near and far.
 KeyRange window_keys(std::int64_t window, int pass, std::int64_t query) {
   const std::int64_t first_near = query < window ? 0 : query - window + 1;
@@ -59,13 +29,13 @@ KeyRange keys(const DualChunk& map, int pass, std::int64_t query) {
 
 /// As a sum of parts, so that the fractions of LeakyReRope are rounded once.
 double far_distance(const LeakyReRope& map, std::int64_t r) {
-  return (whole(map.window) + math::divide(whole(r - map.window), number(map.factor))).high;
+  return (whole_number(map.window) + math::divide(whole_number(r - map.window), math::DoubleDouble{map.factor, 0})).high;
 }
 
 }  // namespace
 
 PassPosition pass_position(const PositionMap& map, const MapPass& pass, std::int64_t p) {
-  return std::visit([&](const auto& m) { return position(m, pass, p); }, map);
+  return std::visit([&](const auto& m) { return position_in(m, pass, p); }, map);
 }
 
 }  // namespace phasor::plan

@@ -26,6 +26,12 @@ PHASOR_HD inline double alibi_value(const BiasSource& bias, std::int64_t head, s
   return 0 - bias.slopes[head] * alibi_length(bias.form, distance);  // 0 - 0 is not -0
 }
 
+/// A slope as its spec rounds it.
+PHASOR_HD inline double rounded_slope(double slope, SlopeRounding rounding) {
+  if (rounding == SlopeRounding::float64) return slope;
+  return math::widen_bf16(math::One<float>(), static_cast<math::u32>(math::bf16_of(slope)));
+}
+
 PHASOR_HD inline double kerple_value(const BiasSource& bias, std::int64_t head, std::int64_t distance) {
   const double a = length_of(distance);
   if (a == 0) return 0.0;

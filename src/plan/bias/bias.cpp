@@ -5,6 +5,7 @@
 #include <string>
 
 #include "math/elementary.hpp"
+#include "plan/bias/at_distance.hpp"
 #include "plan/bias/buckets.hpp"
 #include "plan/profile/float32.hpp"
 #include "plan/real.hpp"
@@ -22,18 +23,13 @@ double slope_of(const Alibi& s, std::int64_t head) {
   return nearest_double(power(Real(2), Real(-s.max_bias) * share));
 }
 
-double rounded(double slope, SlopeRounding rounding) {
-  if (rounding == SlopeRounding::float64) return slope;
-  return static_cast<double>(math::widen_bf16(math::One<float>(), static_cast<math::u32>(math::bf16_of(slope))));
-}
-
 struct AddNumbers {
   BiasPlan& plan;
 
   void operator()(const Alibi& s) const {
     for (std::int64_t head = 0; head < s.heads; ++head) {
       const double slope = s.slopes.empty() ? slope_of(s, head) : s.slopes[static_cast<std::size_t>(head)];
-      plan.slopes.push_back(rounded(slope, s.rounding));
+      plan.slopes.push_back(rounded_slope(slope, s.rounding));
     }
   }
   void operator()(const T5Buckets& s) const { plan.thresholds = t5_thresholds(s); }
@@ -149,7 +145,7 @@ BiasSource with_parameters(const BiasSource& bias, std::span<double> numbers) {
   other.copies = nullptr;  // the numbers are those of a call
   switch (bias.scheme) {
     case BiasSource::Scheme::alibi:
-      for (double& slope : numbers) slope = rounded(slope, bias.rounding);
+      for (double& slope : numbers) slope = rounded_slope(slope, bias.rounding);
       other.slopes = numbers.data();
       break;
     case BiasSource::Scheme::table:

@@ -102,10 +102,10 @@ std::vector<double> log_zeta(const job::ContentJob& content, std::int64_t padded
   const bool interleaved = rotation.write == Pairing::interleaved;
   std::vector<double> result(static_cast<std::size_t>(padded_width), 0);
   for (std::int64_t p = 0; p < rotation.pairs; ++p) {
-    const double zeta = (static_cast<double>(p) / static_cast<double>(rotation.pairs) + content.gamma) / (1 + content.gamma);
+    const double log = plan::xpos_log_zeta(p, rotation.pairs, content.gamma);
     for (const std::int64_t lane : {0, 1}) {
       const std::int64_t channel = rotation.offset + math::channel_of(p, lane, rotation.pairs, interleaved);
-      result[static_cast<std::size_t>(channel)] = std::log(zeta) / content.scale_base;
+      result[static_cast<std::size_t>(channel)] = log / content.scale_base;
     }
   }
   return result;

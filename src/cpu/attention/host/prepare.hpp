@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cpu/attention/host/arena.hpp"
+#include "job/arena.hpp"
 #include "cpu/attention/host/terms.hpp"
 #include "cpu/attention/job/attention.hpp"
 #include "job/attention/job.hpp"

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "cpu/attention/host/arena.hpp"
+#include "job/arena.hpp"
 #include "cpu/attention/host_tables/ranges.hpp"
 #include "cpu/attention/job/attention.hpp"
 #include "job/attention/call.hpp"

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "cpu/attention/host/arena.hpp"
+#include "job/arena.hpp"
 #include "cpu/attention/host_terms/bias_numbers.hpp"
 #include "cpu/attention/job/attention.hpp"
 #include "job/attention/job.hpp"

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "cpu/attention/host/arena.hpp"
+#include "job/arena.hpp"
 #include "cpu/attention/host/terms.hpp"
 #include "phasor/attention.hpp"
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "cpu/attention/host/arena.hpp"
+#include "job/arena.hpp"
 #include "cpu/attention/host/prepare.hpp"
 #include "cpu/attention/host/terms.hpp"
 #include "cpu/attention/host_tables/ranges.hpp"

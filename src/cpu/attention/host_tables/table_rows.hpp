@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "cpu/attention/host/arena.hpp"
+#include "job/arena.hpp"
 #include "cpu/attention/host/terms.hpp"
 #include "cpu/attention/job/table_rows.hpp"
 #include "phasor/attention.hpp"

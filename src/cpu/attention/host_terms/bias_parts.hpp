@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "cpu/attention/host/arena.hpp"
+#include "job/arena.hpp"
 #include "cpu/attention/host/term_tensors.hpp"
 #include "cpu/attention/host/terms.hpp"
 #include "cpu/attention/host_tables/slots.hpp"

@@ -7,6 +7,7 @@
 #include "cpu/attention/host/terms.hpp"
 #include "cpu/attention/host_terms/grid.hpp"
 #include "job/check.hpp"
+#include "plan/attention.hpp"
 
 namespace phasor::attend {
 namespace {
@@ -36,16 +37,6 @@ Status check(const DecomposedTerm& term, const TermContext& context) {
   return check_tokens(context.where, "key", key_range(*context.asked, s), keys);
 }
 
-/// Both coordinates in units of the finer grid, as MViTv2 rounds them: towards zero, in float64. A quotient of whole numbers.
-std::int32_t row_at(std::int64_t query, std::int64_t key, const Axis& axis) {
-  const auto queries = static_cast<double>(axis.queries);
-  const auto keys = static_cast<double>(axis.keys);
-  const double query_step = std::max(keys / queries, 1.0);
-  const double key_step = std::max(queries / keys, 1.0);
-  const double offset = static_cast<double>(query) * query_step - static_cast<double>(key) * key_step;
-  return static_cast<std::int32_t>(offset + (keys - 1) * key_step);
-}
-
 AxisJob make_axis(const Axis& axis, const DecomposedTerm& term, const TermContext& context, Arena& arena) {
   const AttentionJob& job = *context.job;
   AxisJob made;
@@ -56,7 +47,9 @@ AxisJob make_axis(const Axis& axis, const DecomposedTerm& term, const TermContex
   made.shares_heads = heads_of(*axis.table) == 1;
   made.columns = pack_columns(*axis.table, {.padded = made.padded_rows, .factor = term.scale}, job, arena);
   std::int32_t* const row_of = arena.take<std::int32_t>(axis.queries * axis.keys);
-  for (std::int64_t n = 0; row_of != nullptr && n < axis.queries * axis.keys; ++n) row_of[n] = row_at(n / axis.keys, n % axis.keys, axis);
+  for (std::int64_t n = 0; row_of != nullptr && n < axis.queries * axis.keys; ++n) {
+    row_of[n] = static_cast<std::int32_t>(plan::grid_axis_row(n / axis.keys, n % axis.keys, axis.queries, axis.keys));
+  }
   made.row_of = row_of;
   if (context.gradient != nullptr) {
     const std::int64_t width = job.shape.padded_width;

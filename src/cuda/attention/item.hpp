@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// What threads do by themselves before and after the blocks of attention, an item each.
+#pragma once
+
+#include "cuda/attention/forward.hpp"
+#include "plan/position_map.hpp"
+
+namespace phasor::cuda::attention {
+
+enum class ItemKind : std::uint8_t { parameters, diagonal, positions, copy, merge };
+
+struct ItemWork {
+  ItemKind kind = ItemKind::parameters;
+  int64_t count = 0;
+  int term = 0;                     // parameters, diagonal
+  MapSide side = MapSide::queries;  // positions
+  int pass = 0;
+  job::MapJob map = {};
+  PositionsView to = {};  // (1, B or 1, T)
+  ConstTensorView from = {};
+  TensorView copy = {};
+};
+
+/// The sequence of a token of a batch row; `of` says where sequences begin.
+PHASOR_HD inline int64_t sequence_of(const AttentionWork& work, const Integers& of, int64_t batch, int64_t token) {
+  if (!is_varlen(work)) return batch;
+  int64_t low = 0;
+  int64_t high = work.sequences - 1;
+  while (low < high) {  // the last that begins at or before it: empty ones begin where the next does
+    const int64_t middle = (low + high + 1) / 2;
+    if (at_list(of, middle) <= token) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
+PHASOR_HD inline plan::PassPosition mapped_position(const job::MapJob& map, const MapPass& pass, int64_t at) {
+  switch (map.kind) {
+    case job::MapKind::rerope:
+      return plan::position_in(ReRope{map.window}, pass, at);
+    case job::MapKind::leaky_rerope:
+      return plan::position_in(LeakyReRope{map.window, map.factor}, pass, at);
+    case job::MapKind::self_extend:
+      return plan::position_in(SelfExtend{map.window, map.group}, pass, at);
+    case job::MapKind::dual_chunk:
+      return plan::position_in(DualChunk{map.chunk, map.local, map.critical}, pass, at);
+    case job::MapKind::none:
+      break;
+  }
+  return {.base = at};
+}
+
+/// Where a token is rotated.
+PHASOR_HD inline void write_position(const AttentionWork& work, const ItemWork& item, int64_t n) {
+  const int64_t tokens = item.to.shape[2];
+  const int64_t batch = n / tokens;
+  const int64_t token = n % tokens;
+  const bool queries = item.side == MapSide::queries;
+  const Sequence s = sequence_at(work, sequence_of(work, queries ? work.see.query_starts : work.see.key_starts, batch, token));
+  const int64_t at = queries ? query_position(work, s, token) : key_position(work, s, token);
+  const plan::PassPosition position = mapped_position(item.map, {item.pass, item.side}, at);
+  if (item.to.type == PositionType::f64) {
+    static_cast<double*>(item.to.data)[n] = position.whole ? static_cast<double>(position.base + position.n) : position.fraction;
+  } else {
+    static_cast<int64_t*>(item.to.data)[n] = position.base + position.n;
+  }
+}
+
+/// Element n of a tensor, widened; the copy is contiguous.
+template <class T>
+PHASOR_HD inline void copy_element(const ItemWork& item, int64_t n) {
+  const Extents& s = item.from.shape;
+  const int64_t token = n / s[3] / s[2];
+  static_cast<T*>(item.copy.data)[n] = element_at<T>(item.from, token / s[1], token % s[1], n / s[3] % s[2], n % s[3]);
+}
+
+template <class T>
+PHASOR_HD inline void do_item(const AttentionWork& work, const ItemWork& item, int64_t n) {
+  switch (item.kind) {
+    case ItemKind::parameters:
+      return widen_parameter(work.terms[item.term].bias, n);
+    case ItemKind::diagonal:
+      return fill_diagonal<T>(work.terms[item.term].bias, n);
+    case ItemKind::positions:
+      return write_position(work, item, n);
+    case ItemKind::copy:
+      return copy_element<T>(item, n);
+    case ItemKind::merge:
+      return merge_splits<T>(work, n);
+  }
+}
+
+}  // namespace phasor::cuda::attention

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contents, positions and the numbers of a call, laid out for the general kernels.
+#include "cuda/attention/layout.hpp"
+
+#include <algorithm>
+
+#include "cuda/attention/layout_terms.hpp"
+#include "math/philox.hpp"
+
+namespace phasor::cuda::attention {
+namespace {
+
+struct Side {
+  MapSide side;
+  int pass;
+  const job::SidePositions* given;
+  int64_t tokens;
+};
+
+/// Where a side is rotated: at the caller's positions, at those of tokens that follow each other, or at what a kernel writes.
+Positions rotary_positions(const job::AttentionJob& job, const Side& side, const AttentionWork& work, attend::Arena& arena,
+                           ItemWork& item) {
+  const job::MapJob& map = job.content.map;
+  if (map.kind == job::MapKind::none && side.given->given) return side.given->at;
+  const bool queries = side.side == MapSide::queries;
+  if (map.kind == job::MapKind::none && !is_varlen(work)) return positions_from(queries ? work.shape.keys - work.shape.queries : 0);
+  const bool shared = !side.given->given || side.given->at.data == nullptr || side.given->at.strides[1] == 0;
+  const int64_t batch = shared ? 1 : work.shape.batch;
+  const bool fractions = map.kind == job::MapKind::leaky_rerope && side.pass == 1;
+  item = {.kind = ItemKind::positions,
+          .count = batch * side.tokens,
+          .side = side.side,
+          .pass = side.pass,
+          .map = map,
+          .to = {.data = arena.take<int64_t>(batch * side.tokens),
+                 .type = fractions ? PositionType::f64 : PositionType::i64,
+                 .shape = {1, batch, side.tokens},
+                 .strides = {0, shared ? 0 : side.tokens, 1},
+                 .device = job.device}};
+  return item.to;
+}
+
+ConstTensorView add_copy(const job::AttentionJob& job, const Side& side, attend::Arena& arena, Layout& out) {
+  const job::ContentJob& content = job.content;
+  const bool queries = side.side == MapSide::queries;
+  RotatedCopy copy = {.rotation = queries ? &content.queries : &content.keys,
+                      .back = queries ? &content.queries_back : &content.keys_back,
+                      .from = queries ? job.q : job.k,
+                      .to = {},
+                      .at = {},
+                      .positions = {}};
+  const Extents& s = copy.from.shape;
+  copy.at = rotary_positions(job, side, out.work, arena, copy.positions);
+  copy.to = {arena.take_bytes(s[0] * s[1] * s[2] * s[3] * bytes_of(content.dtype)), content.dtype, s, contiguous_strides(s), job.device};
+  if (!job::is_empty(copy.from)) out.copies.push_back(copy);
+  return copy.to;
+}
+
+void lay_out_contents(const job::AttentionJob& job, attend::Arena& arena, Layout& out) {
+  const job::ContentJob& content = job.content;
+  AttentionWork& work = out.work;
+  work.contents[0] = {job.q, job.k};
+  if (content.kind == job::ContentKind::plain) return;
+  const bool chunks = content.map.kind == job::MapKind::dual_chunk;
+  if (content.map.kind != job::MapKind::none) {
+    work.content_count = chunks ? 3 : 2;
+    work.rule = chunks ? ContentRule::chunk : ContentRule::window;
+    work.rule_size = chunks ? content.map.chunk - content.map.local : content.map.window;
+  }
+  for (int c = 0; c < work.content_count; ++c) {
+    work.contents[c] = {job.q, job.k};
+    work.contents[c].q = add_copy(job, {MapSide::queries, c, &job.query_positions, work.shape.queries}, arena, out);
+    if (content.keys_rotated) continue;
+    if (chunks && c > 0) {
+      work.contents[c].k = work.contents[0].k;  // a dual chunk has its keys at one place for every pass
+    } else {
+      work.contents[c].k = add_copy(job, {MapSide::keys, c, &job.key_positions, work.shape.keys}, arena, out);
+    }
+  }
+  if (content.kind != job::ContentKind::xpos) return;
+  const job::RotateJob& rotation = content.queries;
+  work.decay = {true, content.gamma, content.scale_base, rotation.pairs, rotation.offset, rotation.write == Pairing::interleaved};
+}
+
+DropoutWork dropout_of(const Dropout& dropout) {
+  return {.present = dropout.probability > 0,
+          .threshold = math::dropout_threshold(dropout.probability),
+          .factor = math::dropout_factor(dropout.probability),
+          .seed = dropout.seed,
+          .offset = dropout.offset,
+          .first_head = static_cast<math::u32>(dropout.first_head),
+          .first_sequence = static_cast<math::u32>(dropout.first_sequence)};
+}
+
+bool has_cope(const AttentionWork& work) {
+  return std::any_of(work.terms, work.terms + work.term_count, [](const TermWork& term) { return term.use == TermUse::cope; });
+}
+
+}  // namespace
+
+Status lay_out(const job::AttentionJob& job, const char* where, attend::Arena& arena, Layout& out) {
+  AttentionWork& work = out.work;
+  out.arithmetic = job.q.dtype == DType::f64 ? DType::f64 : DType::f32;
+  work.shape = job::shape_of(job);
+  work.see = job.visibility;
+  work.sequences = is_varlen(work) ? work.see.query_starts.size - 1 : work.shape.batch;
+  for (int side = 0; side < 2; ++side) {
+    const job::SidePositions& given = side == 0 ? job.query_positions : job.key_positions;
+    work.has_positions[side] = given.given;
+    if (given.given) work.positions[side] = job::source_of(given.at, 1);
+  }
+  work.q = job.q;
+  work.k = job.k;
+  work.v = job.v;
+  work.content_shift = job.content_shift;
+  work.sinks = job.sinks;
+  work.scale = job.scale;
+  work.softcap = job.softcap;
+  work.dropout = dropout_of(job.dropout);
+  work.outputs = job.outputs;
+  lay_out_contents(job, arena, out);
+  return lay_out_terms(job, where, arena, out);
+}
+
+void lay_out_forward(attend::Arena& arena, Layout& out) {
+  // Blocks that keep a large GPU busy. Of the call alone, not of the device: the same bits everywhere.
+  constexpr int64_t kBlocks = 512;
+  constexpr int64_t kTilesAtLeast = 2;
+  AttentionWork& work = out.work;
+  const bool wide = out.arithmetic == DType::f64;
+  const int64_t blocks = wide ? forward_blocks<double>(work) : forward_blocks<float>(work);
+  if (blocks == 0 || blocks * 2 > kBlocks || has_cope(work)) return;
+  work.partial.splits = std::max<int64_t>(1, std::min(kBlocks / blocks, tiles_of(work.shape.keys) / kTilesAtLeast));
+  if (work.partial.splits == 1) return;
+  const int64_t rows = work.partial.splits * work.shape.batch * work.shape.queries * work.shape.heads;
+  const int64_t bytes = bytes_of(out.arithmetic);
+  work.partial.out = arena.take_bytes(rows * work.shape.value_width * bytes);
+  work.partial.max = arena.take_bytes(rows * bytes);
+  work.partial.sum = arena.take_bytes(rows * bytes);
+}
+
+Result<int64_t> forward_workspace(const job::AttentionJob& job) {
+  attend::Arena measure;
+  Layout layout;
+  if (Status s = lay_out(job, "attention", measure, layout); !s) return s;
+  lay_out_forward(measure, layout);
+  return measure.needed();
+}
+
+}  // namespace phasor::cuda::attention

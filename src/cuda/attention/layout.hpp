@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// A job of attention laid out in the caller's workspace: what kernels get, and what is put there before they run. Nothing of it reads
+// memory of the device.
+#pragma once
+
+#include <vector>
+
+#include "cuda/attention/item.hpp"
+#include "job/arena.hpp"
+#include "job/attention/make_job.hpp"
+
+namespace phasor::cuda::attention {
+
+/// A rotated copy of queries or keys.
+struct RotatedCopy {
+  const job::RotateJob* rotation;
+  const job::RotateJob* back;
+  ConstTensorView from;
+  TensorView to;
+  Positions at;
+  ItemWork positions;  // that fills them; count 0: they are the caller's
+};
+
+struct Layout {
+  AttentionWork work;
+  DType arithmetic = DType::f32;
+  std::vector<std::byte> tables;  // lists of the host, as they will lie in the workspace
+  std::byte* tables_at = nullptr;
+  std::vector<RotatedCopy> copies;
+  std::vector<ItemWork> items;  // parameters first, then diagonals
+};
+
+Status lay_out(const job::AttentionJob& job, const char* where, attend::Arena& arena, Layout& out);
+/// What a forward needs besides.
+void lay_out_forward(attend::Arena& arena, Layout& out);
+
+/// Puts everything there that blocks read. A Machine has put(bytes, to), items(layout, item), rotate(job).
+template <class Machine>
+Status prepare(const Layout& layout, Machine& machine) {
+  if (Status s = machine.put(layout.tables, layout.tables_at); !s) return s;
+  for (const ItemWork& item : layout.items) {
+    if (Status s = machine.items(layout, item); !s) return s;
+  }
+  for (const RotatedCopy& copy : layout.copies) {
+    if (Status s = machine.items(layout, copy.positions); !s) return s;
+    const bool widened = copy.to.dtype != copy.from.dtype;
+    const Extents& shape = copy.from.shape;
+    const ItemWork widen = {.kind = ItemKind::copy, .count = shape[0] * shape[1] * shape[2] * shape[3], .from = copy.from, .copy = copy.to};
+    if (widened) {
+      if (Status s = machine.items(layout, widen); !s) return s;
+    }
+    job::RotateJob rotation = job::rotation_of(*copy.rotation, widened ? InOut(copy.to) : InOut(copy.from, copy.to), copy.at);
+    if (Status s = machine.rotate(rotation); !s) return s;
+  }
+  return {};
+}
+
+/// Tables, copies, blocks, and the merge of their parts. A Machine has forward(layout), too.
+template <class Machine>
+Status run_forward(const Layout& layout, Machine& machine) {
+  if (Status s = prepare(layout, machine); !s) return s;
+  if (Status s = machine.forward(layout); !s) return s;
+  const AttentionWork& work = layout.work;
+  if (work.partial.splits == 1) return {};
+  const int64_t rows = work.shape.batch * work.shape.queries * work.shape.heads;
+  return machine.items(layout, {.kind = ItemKind::merge, .count = rows * most(1, work.shape.value_width)});
+}
+
+/// Bytes that a call works in.
+Result<int64_t> forward_workspace(const job::AttentionJob& job);
+
+template <class Machine>
+Status attention_on(Machine& machine, const job::AttentionJob& job, const Workspace& workspace) {
+  attend::Arena arena(workspace);
+  Layout layout;
+  if (Status s = lay_out(job, "attention", arena, layout); !s) return s;
+  lay_out_forward(arena, layout);
+  if (Status s = arena.check("attention"); !s) return s;
+  return job::is_empty(job.outputs.out) ? Status() : run_forward(layout, machine);
+}
+
+}  // namespace phasor::cuda::attention

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// A call of attention as the general kernels see it: the job's numbers, what the launch has laid out in the workspace, and terms of few
+// kinds. Tables of rows are one kind, whoever says which row a query and a key read.
+#pragma once
+
+#include "job/attention/job.hpp"
+#include "math/philox.hpp"
+
+namespace phasor::cuda::attention {
+
+using std::int64_t;
+
+/// Queries and keys of a tile, and channels that a block holds of each at a time.
+constexpr int kTile = 32;
+constexpr int kChunk = 64;
+/// Rows of a table that a block multiplies with a tile at a time: those of consecutive positions fit.
+constexpr int kWindow = 2 * kTile;
+constexpr int kThreads = 128;
+/// More than any scheme has; a kernel's parameter holds them.
+constexpr int kMostTerms = 8;
+
+// ---- Terms ----
+
+/// What a row of a table is for: its product with queries or keys, added to a score; itself added to a value; a number added to a score.
+enum class RowUse : std::uint8_t { query, key, value, number };
+/// Which row: by distance, by segments, by coordinates of grids.
+enum class RowKind : std::uint8_t { distance, segment, axis_y, axis_x, grid };
+
+struct TableWork {
+  RowUse use = RowUse::query;
+  RowKind kind = RowKind::distance;
+  ConstTensorView table = {};     // (B or 1, rows, H or 1, width)
+  ConstTensorView features = {};  // what meets rows: q, k, or given
+  ConstTensorView shift = {};     // added to features; data null: none
+  double scale = 1;
+  job::RowMap map = {};                  // by distance
+  job::PositionSource segments[2] = {};  // of queries, of keys
+  Window query_grid = {};                // axes, and the window of a grid
+  Window key_grid = {};
+  bool class_token = false;
+  bool own_features = false;  // not q or k
+  TensorView gradient = {};
+  TensorView features_gradient = {};
+  TensorView shift_gradient = {};
+};
+
+struct BiasWork {
+  plan::BiasSource bias;
+  int64_t first_head = 0;
+  int64_t parameter_count = 0;
+  ConstTensorView gate = {};
+  ConstTensorView parameters = {};  // those of the call; data null: the source's own
+  double* numbers = nullptr;        // the same, in float64
+  void* diagonal = nullptr;         // (heads, distances) of arithmetic; null: by the formula, at every score
+  int64_t first_distance = 0;
+  int64_t distances = 0;
+  TensorView gate_gradient = {};
+  TensorView gradient = {};
+};
+
+enum class TermUse : std::uint8_t { table, bias, dense, cope };
+struct TermWork {
+  TermUse use = TermUse::table;
+  TableWork table;
+  BiasWork bias;
+  ConstTensorView dense = {};
+  TensorView dense_gradient = {};
+  CopeTerm cope = {};
+  int64_t slot = 0;  // backward: where its sums begin among a block's
+};
+
+// ---- The call ----
+
+struct Content {
+  ConstTensorView q;
+  ConstTensorView k;
+};
+/// Which content a score takes: the only one, near or far of a window, by chunks.
+enum class ContentRule : std::uint8_t { one, window, chunk };
+
+/// xPos: ln(zeta) / scale_base of a channel by its pair.
+struct DecayWork {
+  bool present = false;
+  double gamma = 0;
+  double scale_base = 1;
+  int64_t pairs = 0;
+  int64_t offset = 0;
+  bool interleaved = false;
+};
+
+struct DropoutWork {
+  bool present = false;
+  math::u32 threshold = 0;
+  double factor = 1;
+  math::u64 seed = 0;
+  math::u64 offset = 0;
+  math::u32 first_head = 0;
+  math::u32 first_sequence = 0;
+};
+
+/// Sums of a softmax over a part of the keys, before they are made one.
+struct PartialWork {
+  int64_t splits = 1;
+  void* out = nullptr;  // (splits, rows, Dv) of arithmetic, rows (B, Tq, H)
+  void* max = nullptr;  // (splits, rows)
+  void* sum = nullptr;
+};
+
+struct AttentionWork {
+  job::AttentionShape shape;
+  int64_t sequences = 0;
+  job::VisibilityJob see;
+  bool has_positions[2] = {false, false};  // of queries, of keys
+  job::PositionSource positions[2] = {};
+  int content_count = 1;
+  Content contents[3] = {};
+  ContentRule rule = ContentRule::one;
+  int64_t rule_size = 0;
+  DecayWork decay;
+  ConstTensorView q;  // as given
+  ConstTensorView k;
+  ConstTensorView v;
+  ConstTensorView content_shift;
+  ConstTensorView sinks;
+  double scale = 1;
+  double softcap = 0;
+  DropoutWork dropout;
+  int term_count = 0;
+  TermWork terms[kMostTerms];
+  AttentionOutputs outputs = {};
+  PartialWork partial;
+};
+
+PHASOR_HD inline bool is_varlen(const AttentionWork& work) { return work.see.query_starts.size > 0; }
+
+}  // namespace phasor::cuda::attention

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The general kernels of attention run by the host, block after block, in the place of the CPU's: what they compute is held against the
+// double reference where there is no GPU.
+#pragma once
+
+#include <cstring>
+#include <memory>
+
+#include "backend/replaced.hpp"
+#include "cpu/run.hpp"
+#include "cuda/attention/layout.hpp"
+#include "cuda/host/block.hpp"
+
+namespace phasor::test {
+
+struct AttentionMachine {
+  Status put(const std::vector<std::byte>& bytes, std::byte* to) const {
+    if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+    return {};
+  }
+  template <class Body>
+  static void with_type(const cuda::attention::Layout& layout, const Body& body) {
+    if (layout.arithmetic == DType::f64) {
+      body(double{});
+    } else {
+      body(float{});
+    }
+  }
+  Status items(const cuda::attention::Layout& layout, const cuda::attention::ItemWork& item) const {
+    with_type(layout, [&](auto type) {
+      for (std::int64_t n = item.count - 1; n >= 0; --n) cuda::attention::do_item<decltype(type)>(layout.work, item, n);
+    });
+    return {};
+  }
+  Status rotate(job::RotateJob& job) const { return cpu::run_rotate(job, {}); }
+  Status forward(const cuda::attention::Layout& layout) const {
+    with_type(layout, [&](auto type) {
+      using T = decltype(type);
+      const auto room = std::make_unique<cuda::attention::Room<T>>();
+      HostBlock block{cuda::attention::kThreads};
+      for (std::int64_t n = cuda::attention::forward_blocks<T>(layout.work) - 1; n >= 0; --n) {
+        cuda::attention::forward_block(layout.work, n, *room, block);
+      }
+    });
+    return {};
+  }
+};
+
+/// While it lives, attention is that of the general kernels.
+inline ReplacedBackend general_attention() {
+  return ReplacedBackend([](backend::Backend& backend) {
+    backend.attention_workspace = cuda::attention::forward_workspace;
+    backend.attention = [](job::AttentionJob& job, const Workspace& workspace, const Execution&) {
+      AttentionMachine machine;
+      return cuda::attention::attention_on(machine, job, workspace);
+    };
+  });
+}
+
+}  // namespace phasor::test
