@@ -2,8 +2,10 @@
 // CUDA's general kernels of attention, run on the host, against the double reference.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "attention/support/held.hpp"
-#include "cuda/host/attention_machine.hpp"
+#include "attention/general/machine.hpp"
 
 namespace phasor::test {
 namespace {
@@ -35,6 +37,13 @@ TEST(CudaAttentionOnHost, every_mask_and_shape_is_the_reference) {
     }
   }
 }
+
+/// PHASOR_TEST_GENERAL=1: every other test of attention with these kernels, too.
+const bool everywhere = [] {
+  if (std::getenv("PHASOR_TEST_GENERAL") == nullptr) return false;
+  static const ReplacedBackend general = general_attention();
+  return true;
+}();
 
 }  // namespace
 }  // namespace phasor::test
