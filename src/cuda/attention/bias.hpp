@@ -14,17 +14,38 @@ PHASOR_HD inline int64_t bias_distance(const plan::BiasSource& bias, int64_t que
   return (by_key ? 0 : query) - key;
 }
 
-/// What a perceptron of at most one hidden layer gives a head: a unit after the other, with no memory.
-PHASOR_HD inline double perceptron_at(const plan::BiasSource& bias, int64_t head, const plan::MlpInputs& in) {
-  const plan::MlpSource& mlp = bias.mlp;
-  const plan::MlpLayer first = plan::first_layer(mlp);
-  if (plan::layer_count(mlp) == 1) return plan::perceptron_value(bias, plan::unit_sum(mlp, first, head, in.values));
-  const plan::MlpLayer last = plan::next_layer(mlp, first, 0);
-  double sum = mlp.parameters[last.bias + head];
-  for (int64_t u = 0; u < first.out; ++u) {
-    sum += mlp.parameters[last.weights + head * last.in + u] * plan::activate(mlp.activation, plan::unit_sum(mlp, first, u, in.values));
+/// Layers of a perceptron, at most.
+constexpr int kMostLayers = 4;
+
+/// What unit `o` of layer `l` sums. Units of the layer before are computed where they are read, again for each unit: that takes no memory,
+/// which threads do not have, and perceptrons of biases are small.
+template <int kLayer>
+PHASOR_HD inline double unit_at(const plan::MlpSource& mlp, int64_t o, const plan::MlpInputs& in) {
+  plan::MlpLayer layer = plan::first_layer(mlp);
+  for (int l = 0; l < kLayer; ++l) layer = plan::next_layer(mlp, layer, l);
+  if constexpr (kLayer == 0) {
+    return plan::unit_sum(mlp, layer, o, in.values);
+  } else {
+    double sum = mlp.parameters[layer.bias + o];
+    for (int64_t i = 0; i < layer.in; ++i) {
+      sum += mlp.parameters[layer.weights + o * layer.in + i] * plan::activate(mlp.activation, unit_at<kLayer - 1>(mlp, i, in));
+    }
+    return sum;
   }
-  return plan::perceptron_value(bias, sum);
+}
+
+/// What a perceptron gives a head.
+PHASOR_HD inline double perceptron_at(const plan::BiasSource& bias, int64_t head, const plan::MlpInputs& in) {
+  switch (plan::layer_count(bias.mlp)) {
+    case 1:
+      return plan::perceptron_value(bias, unit_at<0>(bias.mlp, head, in));
+    case 2:
+      return plan::perceptron_value(bias, unit_at<1>(bias.mlp, head, in));
+    case 3:
+      return plan::perceptron_value(bias, unit_at<2>(bias.mlp, head, in));
+    default:
+      return plan::perceptron_value(bias, unit_at<kMostLayers - 1>(bias.mlp, head, in));
+  }
 }
 
 /// FIRE's curve: its numbers may come with the call.

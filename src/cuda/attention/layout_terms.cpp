@@ -175,11 +175,10 @@ void lay_out_lists(const Call& call) {
   }
 }
 
-/// At a score the perceptron is computed without memory: it may have one hidden layer. Vectors by distance are made the same way.
 Status check_perceptron(const job::AttentionTermJob& term, const char* where, int64_t index) {
-  if (term.kind != job::TermKind::bias || term.bias.bias.mlp.width_count <= 3) return {};
-  return Status::unsupported(spec::format("{}: terms[{}]: a perceptron of {} layers is not on CUDA yet, wanted at most 2", where, index,
-                                          term.bias.bias.mlp.width_count - 1));
+  if (term.kind != job::TermKind::bias || term.bias.bias.mlp.width_count <= kMostLayers + 1) return {};
+  return Status::unsupported(spec::format("{}: terms[{}]: a perceptron of {} layers is more than CUDA takes, wanted at most {}", where,
+                                          index, term.bias.bias.mlp.width_count - 1, kMostLayers));
 }
 
 }  // namespace
