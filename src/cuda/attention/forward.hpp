@@ -137,19 +137,20 @@ struct RowEnd {
   T lse;
   T factor;
 };
+/// e^(logit - top), also where both are infinite.
+template <class T>
+PHASOR_HD inline T weight_under(T logit, T top) {
+  return logit == top ? T{1} : plan::exponential(logit - top);
+}
 template <class T>
 PHASOR_HD inline RowEnd<T> end_of_row(const AttentionWork& work, int64_t head, T max, T sum) {
-  T high = max;
-  if (work.sinks.data != nullptr) {
-    const T sink = element_at<T>(work.sinks, 0, 0, head, 0);
-    high = max > sink ? max : sink;
-    const T of_keys = max == -infinity<T>() ? T{0} : plan::exponential(max - high);
-    const T all = sink == -infinity<T>() ? sum * of_keys : sum * of_keys + plan::exponential(sink - high);
-    if (all == 0) return {-infinity<T>(), T{0}};
-    return {high + plan::logarithm(all), of_keys / all};
-  }
-  if (sum == 0) return {-infinity<T>(), T{0}};
-  return {high + plan::logarithm(sum), 1 / sum};
+  const T sink = work.sinks.data == nullptr ? -infinity<T>() : element_at<T>(work.sinks, 0, 0, head, 0);
+  if (sink == -infinity<T>()) return sum == 0 ? RowEnd<T>{-infinity<T>(), T{0}} : RowEnd<T>{max + plan::logarithm(sum), 1 / sum};
+  const T of_keys = sum == 0 ? -infinity<T>() : max;
+  const T top = of_keys < sink ? sink : of_keys;
+  const T factor = weight_under(of_keys, top);
+  const T all = sum * factor + weight_under(sink, top);
+  return {top + plan::logarithm(all), factor / all};
 }
 
 /// Of a tensor (B, T, H, D).

@@ -17,7 +17,7 @@ constexpr int kChunk = 64;
 constexpr int kWindow = 2 * kTile;
 constexpr int kThreads = 128;
 /// More than any scheme has; a kernel's parameter holds them.
-constexpr int kMostTerms = 8;
+constexpr int kMostTerms = 12;
 
 // ---- Terms ----
 
