@@ -6,6 +6,7 @@
 #include "cpu/attention/host/run.hpp"
 #include "cpu/prepare/run.hpp"
 #include "cpu/run.hpp"
+#include "cuda/attention/run.hpp"
 #include "cuda/prepare/run.hpp"
 #include "cuda/run.hpp"
 #include "job/check.hpp"
@@ -60,6 +61,12 @@ constexpr Backend kCuda = {
     .prepare = cuda::run_prepare,
     .prepare_backward = cuda::run_prepare_backward,
     .build_positions = cuda::run_build_positions,
+    .attention_workspace = cuda::attention_workspace,
+    .attention = cuda::run_attention,
+    .attention_weights_workspace = cuda::attention_weights_workspace,
+    .attention_weights = cuda::run_attention_weights,
+    .merge = cuda::run_merge,
+    .explain_attention = cuda::explain_attention,
 };
 
 /// By DeviceKind.

@@ -2,6 +2,7 @@
 // Where nvcc is not: the backend that is not there. Nothing calls these but by mistake, since is_built says no.
 #include "cuda/run.hpp"
 
+#include "cuda/attention/run.hpp"
 #include "cuda/prepare/run.hpp"
 
 namespace phasor::cuda {
@@ -28,6 +29,14 @@ Status run_bias_gradient(job::DiagonalGradientJob& /*job*/, const Execution& /*e
 Status run_bias_fill(job::BlockJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
 Status run_prepare(job::PrepareJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
 Status run_prepare_backward(job::PrepareBackwardJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
+Result<std::int64_t> attention_workspace(const job::AttentionJob& /*job*/) { return not_built(); }
+Status run_attention(job::AttentionJob& /*job*/, const Workspace& /*workspace*/, const Execution& /*execution*/) { return not_built(); }
+Result<std::int64_t> attention_weights_workspace(const job::AttentionWeightsJob& /*job*/) { return not_built(); }
+Status run_attention_weights(job::AttentionWeightsJob& /*job*/, const Workspace& /*workspace*/, const Execution& /*execution*/) {
+  return not_built();
+}
+Status run_merge(job::MergeJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
+Result<AttentionReport> explain_attention(const job::AttentionJob& /*job*/) { return not_built(); }
 Status run_build_positions(job::BuildJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
 
 }  // namespace phasor::cuda

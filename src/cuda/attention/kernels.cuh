@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The general kernels of attention, and the machine that puts them on a stream. A file per arithmetic compiles them.
+// The general kernels of attention. A file per arithmetic compiles them.
 #pragma once
 
 #include "cuda/attention/item.hpp"
+#include "cuda/attention/kernels.hpp"
+#include "cuda/attention/weights.hpp"
 #include "cuda/threads.hpp"
 
 namespace phasor::cuda::attention {
 
-struct ItemParameter {
-  AttentionWork work;
-  ItemWork item;
-};
+template <class T>
+__device__ Room<T>& room_of_block() {
+  extern __shared__ __align__(16) unsigned char memory[];
+  return *reinterpret_cast<Room<T>*>(memory);
+}
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) item_kernel(const __grid_constant__ ItemParameter parameter) {
@@ -22,12 +25,22 @@ __global__ void __launch_bounds__(kThreads) item_kernel(const __grid_constant__ 
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) forward_kernel(const __grid_constant__ AttentionWork work) {
-  extern __shared__ __align__(16) unsigned char memory[];
   BlockThreads block;
-  const int64_t count = forward_blocks<T>(work);
-  for (int64_t n = blockIdx.x; n < count; n += gridDim.x) {
-    forward_block(work, n, *reinterpret_cast<Room<T>*>(memory), block);
-  }
+  for (int64_t n = blockIdx.x; n < forward_blocks<T>(work); n += gridDim.x) forward_block(work, n, room_of_block<T>(), block);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads) weights_kernel(const __grid_constant__ WeightsWork work) {
+  BlockThreads block;
+  for (int64_t n = blockIdx.x; n < weights_blocks(work); n += gridDim.x) weights_block(work, n, room_of_block<T>(), block);
+}
+
+template <class T>
+Kernels kernels_of() {
+  return {.item = reinterpret_cast<const void*>(&item_kernel<T>),
+          .forward = reinterpret_cast<const void*>(&forward_kernel<T>),
+          .weights = reinterpret_cast<const void*>(&weights_kernel<T>),
+          .room = sizeof(Room<T>)};
 }
 
 }  // namespace phasor::cuda::attention

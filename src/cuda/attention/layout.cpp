@@ -6,6 +6,7 @@
 
 #include "cuda/attention/layout_terms.hpp"
 #include "math/philox.hpp"
+#include "spec/format.hpp"
 
 namespace phasor::cuda::attention {
 namespace {
@@ -96,6 +97,18 @@ bool has_cope(const AttentionWork& work) {
   return std::any_of(work.terms, work.terms + work.term_count, [](const TermWork& term) { return term.use == TermUse::cope; });
 }
 
+/// Per score: a row's product counts twice where a tile makes products with a window of rows.
+double operations_of_terms(const AttentionWork& work) {
+  double sum = 0;
+  for (int t = 0; t < work.term_count; ++t) {
+    const TermWork& term = work.terms[t];
+    const auto width = static_cast<double>(term.table.table.shape[3]);
+    if (term.use == TermUse::cope) sum += 6 * static_cast<double>(work.shape.width);
+    sum += term.use == TermUse::table && term.table.use != RowUse::number ? 4 * width : 1;
+  }
+  return sum;
+}
+
 }  // namespace
 
 Status lay_out(const job::AttentionJob& job, const char* where, attend::Arena& arena, Layout& out) {
@@ -145,6 +158,49 @@ Result<int64_t> forward_workspace(const job::AttentionJob& job) {
   if (Status s = lay_out(job, "attention", measure, layout); !s) return s;
   lay_out_forward(measure, layout);
   return measure.needed();
+}
+
+Result<int64_t> weights_workspace(const job::AttentionWeightsJob& job) {
+  attend::Arena measure;
+  Layout layout;
+  if (Status s = lay_out(job.forward, "attention_weights", measure, layout); !s) return s;
+  return measure.needed();
+}
+
+Result<AttentionReport> explain(const job::AttentionJob& job) {
+  attend::Arena measure;
+  Layout layout;
+  if (Status s = lay_out(job, "explain_attention", measure, layout); !s) return s;
+  lay_out_forward(measure, layout);
+  const AttentionWork& work = layout.work;
+  AttentionReport report = {.query_tile = kTile, .key_tile = kTile, .workspace = measure.needed()};
+  // Lengths and positions in memory of the device are not read: then as many tiles as there may be.
+  if (is_varlen(work)) {
+    report.band_tiles = most_query_tiles(work) * tiles_of(work.shape.keys);
+  } else {
+    for (int64_t t = 0; t < most_query_tiles(work); ++t) {
+      const KeySpan seen = seen_keys(work, query_tile_at(work, t));
+      const int64_t tiles = tiles_of(seen.end) - seen.first / kTile;
+      report.band_tiles += tiles;
+      report.unseen_tiles += tiles_of(work.shape.keys) - tiles;
+    }
+  }
+  report.band_tiles *= work.shape.heads;
+  report.unseen_tiles *= work.shape.heads;
+  const double scores = static_cast<double>(report.band_tiles) * kTile * kTile;
+  report.plain_operations = scores * 2 * static_cast<double>(work.shape.width + work.shape.value_width);
+  report.operations = report.plain_operations + scores * operations_of_terms(work);
+  for (const ConstTensorView& view : {job.q, job.k, job.v}) {
+    const Extents& s = view.shape;
+    report.bytes += static_cast<double>(s[0] * s[1] * s[2] * s[3] * bytes_of(view.dtype));
+  }
+  report.bytes +=
+      static_cast<double>(work.shape.batch * work.shape.queries * work.shape.heads * work.shape.value_width * bytes_of(job.q.dtype));
+  report.words = spec::format(
+      "CUDA's general kernel, in {}: {} tiles of {} x {} scores, {} of them unseen; {} terms; keys in {} parts; {} bytes of workspace",
+      layout.arithmetic == DType::f64 ? "float64" : "float32", report.band_tiles + report.unseen_tiles, kTile, kTile, report.unseen_tiles,
+      work.term_count, work.partial.splits, report.workspace);
+  return report;
 }
 
 }  // namespace phasor::cuda::attention

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cuda/attention/item.hpp"
+#include "cuda/attention/weights.hpp"
 #include "job/arena.hpp"
 #include "job/attention/make_job.hpp"
 
@@ -78,5 +79,22 @@ Status attention_on(Machine& machine, const job::AttentionJob& job, const Worksp
   if (Status s = arena.check("attention"); !s) return s;
   return job::is_empty(job.outputs.out) ? Status() : run_forward(layout, machine);
 }
+
+Result<int64_t> weights_workspace(const job::AttentionWeightsJob& job);
+
+/// A Machine has weights(layout, work).
+template <class Machine>
+Status weights_on(Machine& machine, const job::AttentionWeightsJob& job, const Workspace& workspace) {
+  attend::Arena arena(workspace);
+  Layout layout;
+  if (Status s = lay_out(job.forward, "attention_weights", arena, layout); !s) return s;
+  if (Status s = arena.check("attention_weights"); !s) return s;
+  if (job::is_empty(job.weights.weights)) return {};
+  if (Status s = prepare(layout, machine); !s) return s;
+  return machine.weights(layout, WeightsWork{layout.work, job.rows, job.weights});
+}
+
+/// What the general kernels would do.
+Result<AttentionReport> explain(const job::AttentionJob& job);
 
 }  // namespace phasor::cuda::attention

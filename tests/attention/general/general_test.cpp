@@ -4,8 +4,8 @@
 
 #include <cstdlib>
 
-#include "attention/support/held.hpp"
 #include "attention/general/machine.hpp"
+#include "attention/support/held.hpp"
 
 namespace phasor::test {
 namespace {

@@ -3,6 +3,7 @@
 // double reference where there is no GPU.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -32,6 +33,14 @@ struct AttentionMachine {
     });
     return {};
   }
+  Status weights(const cuda::attention::Layout& layout, const cuda::attention::WeightsWork& work) const {
+    with_type(layout, [&](auto type) {
+      const auto room = std::make_unique<cuda::attention::Room<decltype(type)>>();
+      HostBlock block{cuda::attention::kThreads};
+      for (std::int64_t n = cuda::attention::weights_blocks(work) - 1; n >= 0; --n) cuda::attention::weights_block(work, n, *room, block);
+    });
+    return {};
+  }
   Status rotate(job::RotateJob& job) const { return cpu::run_rotate(job, {}); }
   Status forward(const cuda::attention::Layout& layout) const {
     with_type(layout, [&](auto type) {
@@ -46,6 +55,17 @@ struct AttentionMachine {
   }
 };
 
+inline Status general_merge(job::MergeJob& job, const Execution& /*execution*/) {
+  auto work = std::make_unique<cuda::attention::MergeWork>();
+  std::copy_n(job.parts, job.part_count, work->parts);
+  work->count = job.part_count;
+  work->outputs = job.outputs;
+  double lse = 0;
+  HostBlock block{cuda::attention::kThreads};
+  for (std::int64_t n = cuda::attention::merge_rows(*work) - 1; n >= 0; --n) cuda::attention::merge_block(*work, n, lse, block);
+  return {};
+}
+
 /// While it lives, attention is that of the general kernels.
 inline ReplacedBackend general_attention() {
   return ReplacedBackend([](backend::Backend& backend) {
@@ -54,6 +74,12 @@ inline ReplacedBackend general_attention() {
       AttentionMachine machine;
       return cuda::attention::attention_on(machine, job, workspace);
     };
+    backend.attention_weights_workspace = cuda::attention::weights_workspace;
+    backend.attention_weights = [](job::AttentionWeightsJob& job, const Workspace& workspace, const Execution&) {
+      AttentionMachine machine;
+      return cuda::attention::weights_on(machine, job, workspace);
+    };
+    backend.merge = general_merge;
   });
 }
 

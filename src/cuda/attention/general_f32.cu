@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// The general attention in float.
+#include "cuda/attention/kernels.cuh"
+
+namespace phasor::cuda::attention {
+
+Kernels kernels_f32() { return kernels_of<float>(); }
+
+}  // namespace phasor::cuda::attention

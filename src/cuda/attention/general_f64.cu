@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// The general attention in double.
+#include "cuda/attention/kernels.cuh"
+
+namespace phasor::cuda::attention {
+
+Kernels kernels_f64() { return kernels_of<double>(); }
+
+}  // namespace phasor::cuda::attention

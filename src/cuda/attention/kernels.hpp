@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which kernels an arithmetic has, and what they take.
+#pragma once
+
+#include "cuda/attention/item.hpp"
+
+namespace phasor::cuda::attention {
+
+struct ItemParameter {
+  AttentionWork work;
+  ItemWork item;
+};
+
+struct Kernels {
+  const void* item;
+  const void* forward;
+  const void* weights;
+  std::size_t room;  // shared memory of a block
+};
+Kernels kernels_f32();
+Kernels kernels_f64();
+
+}  // namespace phasor::cuda::attention

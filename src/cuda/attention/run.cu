@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention put on a stream.
+#include "cuda/attention/run.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "cuda/attention/kernels.hpp"
+#include "cuda/attention/layout.hpp"
+#include "cuda/attention/weights.hpp"
+#include "cuda/device.hpp"
+#include "cuda/run.hpp"
+#include "cuda/threads.hpp"
+
+namespace phasor::cuda {
+namespace attention {
+namespace {
+
+/// Bytes of the host on their way to the workspace: a parameter is copied when it is launched, also into a graph.
+struct Bytes {
+  static constexpr std::size_t kMost = 24 * 1024;
+  std::byte* to = nullptr;
+  std::size_t count = 0;
+  std::byte bytes[kMost];
+};
+__global__ void __launch_bounds__(kThreads) put_bytes(const __grid_constant__ Bytes from) {
+  for (std::size_t n = threadIdx.x; n < from.count; n += kThreads) from.to[n] = from.bytes[n];
+}
+
+__global__ void __launch_bounds__(kThreads) merge_parts(const __grid_constant__ MergeWork work) {
+  __shared__ double lse;
+  BlockThreads block;
+  for (int64_t n = blockIdx.x; n < merge_rows(work); n += gridDim.x) merge_block(work, n, lse, block);
+}
+
+/// Steps of a call as launches on its stream.
+struct Stream {
+  const char* where;
+  const Execution& execution;
+  DType arithmetic;
+  Kernels kernels = arithmetic == DType::f64 ? kernels_f64() : kernels_f32();
+
+  Status put(const std::vector<std::byte>& bytes, std::byte* to) const {
+    Bytes parameter;
+    for (std::size_t at = 0; at < bytes.size(); at += Bytes::kMost) {
+      parameter.to = to + at;
+      parameter.count = std::min(Bytes::kMost, bytes.size() - at);
+      std::memcpy(parameter.bytes, bytes.data() + at, parameter.count);
+      const auto kernel = reinterpret_cast<const void*>(&put_bytes);
+      if (Status s = launch(where, {kernel, {1}, kThreads, 0, execution.stream}, &parameter); !s) return s;
+    }
+    return {};
+  }
+  Status items(const Layout& layout, const ItemWork& item) const {
+    if (item.count == 0) return {};
+    ItemParameter parameter = {layout.work, item};
+    return launch(where, {kernels.item, {blocks_for(item.count, kThreads)}, kThreads, 0, execution.stream}, &parameter);
+  }
+  Status rotate(job::RotateJob& job) const { return run_rotate(job, execution); }
+  Status blocks(const void* kernel, int64_t count, void* parameter) const {
+    if (count == 0) return {};
+    return launch(where, {kernel, {blocks_for(count, 1)}, kThreads, kernels.room, execution.stream}, parameter);
+  }
+  Status forward(const Layout& layout) const {
+    AttentionWork work = layout.work;
+    return blocks(kernels.forward, arithmetic == DType::f64 ? forward_blocks<double>(work) : forward_blocks<float>(work), &work);
+  }
+  Status weights(const Layout& /*layout*/, WeightsWork work) const { return blocks(kernels.weights, weights_blocks(work), &work); }
+};
+
+DType arithmetic_of(const job::AttentionJob& job) { return job.q.dtype == DType::f64 ? DType::f64 : DType::f32; }
+
+}  // namespace
+}  // namespace attention
+
+Result<std::int64_t> attention_workspace(const job::AttentionJob& job) { return attention::forward_workspace(job); }
+
+Status run_attention(job::AttentionJob& job, const Workspace& workspace, const Execution& execution) {
+  const CurrentDevice current("attention", job.device);
+  if (!current.status().ok()) return current.status();
+  attention::Stream stream = {"attention", execution, attention::arithmetic_of(job)};
+  return attention::attention_on(stream, job, workspace);
+}
+
+Result<std::int64_t> attention_weights_workspace(const job::AttentionWeightsJob& job) { return attention::weights_workspace(job); }
+
+Status run_attention_weights(job::AttentionWeightsJob& job, const Workspace& workspace, const Execution& execution) {
+  const char* const where = "attention_weights";
+  const CurrentDevice current(where, job.forward.device);
+  if (!current.status().ok()) return current.status();
+  attention::Stream stream = {where, execution, attention::arithmetic_of(job.forward)};
+  return attention::weights_on(stream, job, workspace);
+}
+
+Status run_merge(job::MergeJob& job, const Execution& execution) {
+  const char* const where = "merge_attention";
+  const CurrentDevice current(where, job.device);
+  if (!current.status().ok()) return current.status();
+  if (job.part_count > attention::kMostParts) {
+    return Status::unsupported(std::string(where) + ": " + std::to_string(job.part_count) +
+                               " parts are more than CUDA takes, wanted at most " + std::to_string(attention::kMostParts));
+  }
+  attention::MergeWork work;
+  std::copy_n(job.parts, job.part_count, work.parts);
+  work.count = job.part_count;
+  work.outputs = job.outputs;
+  if (attention::merge_rows(work) == 0) return {};
+  const auto kernel = reinterpret_cast<const void*>(&attention::merge_parts);
+  return launch(where, {kernel, {blocks_for(attention::merge_rows(work), 1)}, attention::kThreads, 0, execution.stream}, &work);
+}
+
+Result<AttentionReport> explain_attention(const job::AttentionJob& job) { return attention::explain(job); }
+
+}  // namespace phasor::cuda

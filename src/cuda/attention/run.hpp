@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// CUDA's side of attention in the table of backends.
+#pragma once
+
+#include "job/attention/job.hpp"
+#include "phasor/attention.hpp"
+
+namespace phasor::cuda {
+
+Result<std::int64_t> attention_workspace(const job::AttentionJob& job);
+Status run_attention(job::AttentionJob& job, const Workspace& workspace, const Execution& execution);
+Result<std::int64_t> attention_weights_workspace(const job::AttentionWeightsJob& job);
+Status run_attention_weights(job::AttentionWeightsJob& job, const Workspace& workspace, const Execution& execution);
+Status run_merge(job::MergeJob& job, const Execution& execution);
+Result<AttentionReport> explain_attention(const job::AttentionJob& job);
+
+}  // namespace phasor::cuda
