@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "job/views.hpp"
 #include "phasor/positions.hpp"
 #include "phasor/result.hpp"
 #include "phasor/tensor_view.hpp"
@@ -14,8 +15,6 @@
 namespace phasor::job {
 
 inline constexpr const char* kAxisNames[] = {"batch", "tokens", "heads", "head_dim"};
-
-inline bool is_empty(const ConstTensorView& v) { return std::find(v.shape.begin(), v.shape.end(), 0) != v.shape.end(); }
 
 /// "where: what is, what is wanted".
 template <class... Args>
@@ -58,8 +57,5 @@ struct PositionShape {
   Device device{};  // of the tensors
 };
 Status check_positions(const char* where, const Positions& p, const PositionShape& wanted);
-
-/// The memory of positions that have some, as a tensor of elements of the same size: (axes, B, T, 1).
-ConstTensorView view_of(const Positions& p);
 
 }  // namespace phasor::job

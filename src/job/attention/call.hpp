@@ -7,7 +7,7 @@
 #include <span>
 
 #include "job/attention/shape.hpp"
-#include "job/check.hpp"
+#include "job/views.hpp"
 #include "phasor/attention.hpp"
 
 namespace phasor::job {

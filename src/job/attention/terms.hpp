@@ -6,9 +6,9 @@
 #include <cstdint>
 
 #include "job/bias.hpp"
-#include "job/check.hpp"
 #include "job/plain.hpp"
 #include "job/positions/build.hpp"
+#include "job/views.hpp"
 #include "phasor/attention.hpp"
 
 namespace phasor {
