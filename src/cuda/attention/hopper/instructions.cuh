@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// The instructions of Hopper that attention needs, one small function each: barriers, copies of tensors, products of warpgroups. Nothing
+// else of the library writes PTX for them.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace phasor::cuda::hopper {
+
+__device__ __forceinline__ std::uint32_t shared_address(const void* p) { return static_cast<std::uint32_t>(__cvta_generic_to_shared(p)); }
+
+// ---- Barriers in shared memory: a phase ends when every expected arrival came and every expected byte landed ----
+
+__device__ __forceinline__ void barrier_init(std::uint64_t* barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals));
+}
+__device__ __forceinline__ void barrier_fence_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void barrier_arrive(std::uint64_t* barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
+/// Arrives, and says how many bytes copies will bring.
+__device__ __forceinline__ void barrier_expect(std::uint64_t* barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void barrier_wait(std::uint64_t* barrier, std::uint32_t parity) {
+  asm volatile(
+      "{\n.reg .pred done;\nagain:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n@done bra over;\nbra again;\nover:\n}" ::"r"(
+          shared_address(barrier)),
+      "r"(parity)
+      : "memory");
+}
+
+// ---- Named barriers, between warpgroups ----
+
+__device__ __forceinline__ void named_sync(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+__device__ __forceinline__ void named_arrive(int id, int threads) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+
+/// Of a thread of the calling warpgroup, from now on.
+template <int kCount>
+__device__ __forceinline__ void registers_raise() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+template <int kCount>
+__device__ __forceinline__ void registers_lower() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+
+// ---- The copy engine. Coordinates of a tensor are (channel, token, panel, head, batch row): tensor_map.hpp ----
+
+__device__ __forceinline__ void copy_in(void* to, const CUtensorMap* map, std::uint64_t* full, int channel, int token, int panel, int head,
+                                        int batch) {
+  asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(
+                   shared_address(to)),
+               "l"(map), "r"(shared_address(full)), "r"(channel), "r"(token), "r"(panel), "r"(head), "r"(batch)
+               : "memory");
+}
+/// 16 bytes are the unit, of both addresses, too.
+__device__ __forceinline__ void copy_in_bytes(void* to, const void* from, int bytes, std::uint64_t* full) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_address(to)),
+               "l"(from), "r"(bytes), "r"(shared_address(full))
+               : "memory");
+}
+__device__ __forceinline__ void copy_out(const void* from, const CUtensorMap* map, int channel, int token, int panel, int head, int batch) {
+  asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(map), "r"(shared_address(from)),
+               "r"(channel), "r"(token), "r"(panel), "r"(head), "r"(batch)
+               : "memory");
+}
+__device__ __forceinline__ void copy_out_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+/// Until the shared memory may be written again.
+__device__ __forceinline__ void copy_out_wait() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+/// Ordinary stores to shared memory become visible to the copy engine.
+__device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+/// Four 8 x 8 blocks of 16-bit numbers, from the accumulators' layout to rows in shared memory.
+__device__ __forceinline__ void store_blocks(std::uint32_t to, const std::uint32_t (&x)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
+               : "memory");
+}
+
+// ---- Numbers ----
+
+__device__ __forceinline__ float exp2_approximate(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+/// Two numbers rounded to 16 bits, the first in the low half.
+template <class Element>
+__device__ __forceinline__ std::uint32_t pack(float low, float high) {
+  if constexpr (std::is_same_v<Element, __half>) {
+    const __half2 v = __floats2half2_rn(low, high);
+    return reinterpret_cast<const std::uint32_t&>(v);
+  } else {
+    const __nv_bfloat162 v = __floats2bfloat162_rn(low, high);
+    return reinterpret_cast<const std::uint32_t&>(v);
+  }
+}
+
+// ---- Products of a warpgroup: d (64 x N, f32 in registers) += a (64 x 16) b (16 x N), asked for and not waited for ----
+
+__device__ __forceinline__ void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+/// Until at most so many groups of products are under way.
+template <int kPending>
+__device__ __forceinline__ void products_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+/// The compiler neither moves nor keeps copies of these registers across this point: products read and write them unseen.
+template <class T, int kCount>
+__device__ __forceinline__ void pin(T (&registers)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    if constexpr (std::is_same_v<T, float>) {
+      asm volatile("" : "+f"(registers[i])::"memory");
+    } else {
+      asm volatile("" : "+r"(registers[i])::"memory");
+    }
+  }
+}
+
+/// A matrix in shared memory in the copy engine's swizzle of 128 bytes: panels of 64 channels, a row of a panel after the other.
+/// `panel_bytes` lie between panels; it is read only where the product's N runs along channels.
+__device__ __forceinline__ std::uint64_t matrix(const void* p, int panel_bytes) {
+  constexpr std::uint64_t kSwizzle128 = std::uint64_t{1} << 62, kEightRows = std::uint64_t{1024 >> 4} << 32;
+  return std::uint64_t((shared_address(p) & 0x3FFFF) >> 4) | std::uint64_t(panel_bytes >> 4) << 16 | kEightRows | kSwizzle128;
+}
+/// So many bytes further on in it.
+__device__ __forceinline__ std::uint64_t further(std::uint64_t matrix, int bytes) { return matrix + (bytes >> 4); }
+
+/// `shared`: a and b from shared memory, channels along K in both; keep 0: what d held is not added to. `registers`: a from registers, b
+/// from shared memory with channels along N.
+template <class Element, int kColumns>
+struct Product;
+
+// Lists of registers: eight more in each line, by their numbers in the instruction and as its operands.
+#define PHASOR_R8 "%0,%1,%2,%3,%4,%5,%6,%7"
+#define PHASOR_R16 PHASOR_R8 ",%8,%9,%10,%11,%12,%13,%14,%15"
+#define PHASOR_R32 PHASOR_R16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define PHASOR_R48 PHASOR_R32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
+#define PHASOR_R64 PHASOR_R48 ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define PHASOR_R80 PHASOR_R64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
+#define PHASOR_R88 PHASOR_R80 ",%80,%81,%82,%83,%84,%85,%86,%87"
+#define PHASOR_R128                                                                                              \
+  PHASOR_R88                                                                                                     \
+  ",%88,%89,%90,%91,%92,%93,%94,%95,%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111" \
+  ",%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
+#define PHASOR_O8(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
+#define PHASOR_O32 PHASOR_O8(0), PHASOR_O8(8), PHASOR_O8(16), PHASOR_O8(24)
+#define PHASOR_O64 PHASOR_O32, PHASOR_O8(32), PHASOR_O8(40), PHASOR_O8(48), PHASOR_O8(56)
+#define PHASOR_O88 PHASOR_O64, PHASOR_O8(64), PHASOR_O8(72), PHASOR_O8(80)
+#define PHASOR_O128 PHASOR_O88, PHASOR_O8(88), PHASOR_O8(96), PHASOR_O8(104), PHASOR_O8(112), PHASOR_O8(120)
+// element and its name in PTX; columns; registers; the numbers of the five operands that follow these.
+#define PHASOR_PRODUCT(element, name, columns, count, a, b, c, e, f)                                                                        \
+  template <>                                                                                                                              \
+  struct Product<element, columns> {                                                                                                       \
+    static __device__ __forceinline__ void shared(float (&d)[count], std::uint64_t x, std::uint64_t y, int keep) {                         \
+      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #c ", 0;\nwgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." name "." name " {" \
+                   PHASOR_R##count "}, %" #a ", %" #b ", p, 1, 1, 0, 0;\n}"                                                                \
+                   : PHASOR_O##count                                                                                                       \
+                   : "l"(x), "l"(y), "r"(keep));                                                                                           \
+    }                                                                                                                                      \
+    static __device__ __forceinline__ void registers(float (&d)[count], const std::uint32_t* x, std::uint64_t y) {                         \
+      asm volatile("wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." name "." name " {" PHASOR_R##count "}, {%" #a ",%" #b ",%" #c   \
+                   ",%" #e "}, %" #f ", 1, 1, 1, 1;"                                                                                       \
+                   : PHASOR_O##count                                                                                                       \
+                   : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "l"(y));                                                                  \
+    }                                                                                                                                      \
+  };
+#define PHASOR_PRODUCTS(element, name)                                \
+  PHASOR_PRODUCT(element, name, 64, 32, 32, 33, 34, 35, 36)           \
+  PHASOR_PRODUCT(element, name, 128, 64, 64, 65, 66, 67, 68)          \
+  PHASOR_PRODUCT(element, name, 176, 88, 88, 89, 90, 91, 92)          \
+  PHASOR_PRODUCT(element, name, 256, 128, 128, 129, 130, 131, 132)
+PHASOR_PRODUCTS(__nv_bfloat16, "bf16")
+PHASOR_PRODUCTS(__half, "f16")
+#undef PHASOR_PRODUCTS
+#undef PHASOR_PRODUCT
+#undef PHASOR_O128
+#undef PHASOR_O88
+#undef PHASOR_O64
+#undef PHASOR_O32
+#undef PHASOR_O8
+#undef PHASOR_R128
+#undef PHASOR_R88
+#undef PHASOR_R80
+#undef PHASOR_R64
+#undef PHASOR_R48
+#undef PHASOR_R32
+#undef PHASOR_R16
+#undef PHASOR_R8
+
+}  // namespace phasor::cuda::hopper

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the forward kernels get: tensors as the copy engine sees them, how the call is cut, a bias by distance.
+#pragma once
+
+#include <cuda.h>
+
+#include "cuda/attention/hopper/tiles.hpp"
+#include "phasor/tensor_view.hpp"
+
+namespace phasor::cuda::hopper {
+
+struct ForwardParameter {
+  CUtensorMap q;
+  CUtensorMap k;
+  CUtensorMap v;
+  CUtensorMap out;
+  bool whole;         // q and k are mapped by whole panels of 64 channels: a tile is one copy
+  bool whole_values;  // v and out
+  Tiles tiles;
+  Windows windows;
+  float scale;
+  float scale_log2;  // times log2 e
+  float cap;         // raw: divided by the scale
+  float* lse;        // null: not wanted
+  std::int64_t lse_strides[3];
+  int* next;  // of the work that nobody has claimed yet, counted from the number of blocks; 0 at the start
+};
+
+/// A kernel and what its launch needs.
+struct ForwardKernel {
+  const void* kernel;
+  unsigned threads;
+  int shared_bytes;
+};
+struct KernelWish {
+  DType dtype;
+  bool diagonal;
+  bool capped;
+};
+/// Of kWidths[0] to kWidths[3].
+ForwardKernel kernel_64(const KernelWish& wish);
+ForwardKernel kernel_128(const KernelWish& wish);
+ForwardKernel kernel_192(const KernelWish& wish);
+ForwardKernel kernel_256(const KernelWish& wish);
+
+}  // namespace phasor::cuda::hopper

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention forward on Hopper put on a stream: the bias by distance made ready, then one kernel that stays on every multiprocessor.
+#include "cuda/attention/hopper/run.hpp"
+
+#include <cmath>
+
+#include "cuda/attention/hopper/parameter.cuh"
+#include "cuda/attention/hopper/tensor_map.hpp"
+#include "cuda/attention/hopper/work.hpp"
+#include "cuda/device.hpp"
+
+namespace phasor::cuda::hopper {
+namespace {
+
+/// Values by distance as they were given, and as they are to be.
+struct WindowsWork {
+  Windows to;
+  const float* diagonal;
+  std::int64_t of_head;
+  int first_distance;
+  int last_distance;
+  int offset;
+  int heads;  // 1: shared
+  float scale;
+  int* next;  // of the work: 0 from here on
+};
+
+__device__ float raw_value(const WindowsWork& w, int head, int distance) {
+  const int r = min(max(distance, w.first_distance), w.last_distance);
+  return w.diagonal[head * w.of_head + r - w.first_distance] / w.scale;
+}
+/// A thread per value; key - row falls with the distance.
+__global__ void fill_windows(const __grid_constant__ WindowsWork w) {
+  const int x = blockIdx.x * blockDim.x + threadIdx.x;
+  const int head = blockIdx.y;
+  if (x == 0 && head == 0) *w.next = 0;
+  if (x < 2) const_cast<float*>(w.to.far)[head * w.to.far_of_head + x] = raw_value(w, head, x == 0 ? w.to.far_left : -w.to.far_right);
+  if (x >= w.to.length) return;
+  const int distance = w.offset - (w.to.first + x);
+  float* const values = const_cast<float*>(w.to.values) + head * w.to.of_head;
+  values[x] = raw_value(w, head, distance);
+  values[w.to.length + x] = raw_value(w, head, distance - 1);
+}
+
+Status make_windows(const char* where, const Forward& f, const ForwardParameter& p, void* stream) {
+  if (f.diagonal == nullptr) {
+    return status_of(where, cudaMemsetAsync(p.next, 0, sizeof(int), static_cast<cudaStream_t>(stream)));
+  }
+  WindowsWork work = {.to = p.windows,
+                      .diagonal = f.diagonal,
+                      .of_head = f.diagonal_stride,
+                      .first_distance = static_cast<int>(f.first_distance),
+                      .last_distance = static_cast<int>(f.first_distance + f.distances - 1),
+                      .offset = p.tiles.offset(),
+                      .heads = f.diagonal_stride == 0 ? 1 : p.tiles.heads,
+                      .scale = p.scale,
+                      .next = p.next};
+  constexpr unsigned kThreadsOfFill = 256;
+  const unsigned blocks = (static_cast<unsigned>(p.windows.length) + kThreadsOfFill - 1) / kThreadsOfFill;
+  return launch(where, {reinterpret_cast<const void*>(&fill_windows), {blocks, static_cast<unsigned>(work.heads)}, kThreadsOfFill, 0, stream},
+                &work);
+}
+
+Status make_maps(const char* where, const Forward& f, ForwardParameter& p) {
+  const Widths& widths = kWidths[widths_for(f.q.shape[3], f.v.shape[3])];
+  const int panels = p.whole ? widths.width / 64 : 1;
+  if (Status s = make_map(where, f.q, p.tiles.block_queries, panels, p.q); !s) return s;
+  if (Status s = make_map(where, f.k, p.tiles.tile_keys, panels, p.k); !s) return s;
+  if (Status s = make_map(where, f.v, p.tiles.tile_keys, p.whole_values ? widths.value_width / 64 : 1, p.v); !s) return s;
+  return make_map(where, f.out, 64, 1, p.out);
+}
+
+/// All of a parameter but its maps.
+void fill_parameter(const Forward& f, void* workspace, ForwardParameter& p) {
+  constexpr double kLog2E = 1.4426950408889634;
+  p.whole = is_whole(f.q);
+  p.whole_values = is_whole(f.v);
+  p.tiles = tiles_of(f);
+  p.windows = windows_of(f, p.tiles);
+  const Layout layout = layout_of(p.windows, p.tiles.heads);
+  const std::uintptr_t begin = (reinterpret_cast<std::uintptr_t>(workspace) + kAlignment - 1) / kAlignment * kAlignment;
+  p.next = reinterpret_cast<int*>(begin);
+  p.windows.values = reinterpret_cast<const float*>(begin + layout.windows);
+  p.windows.far = reinterpret_cast<const float*>(begin + layout.far);
+  p.scale = static_cast<float>(f.scale);
+  p.scale_log2 = static_cast<float>(f.scale * kLog2E);
+  p.cap = static_cast<float>(f.softcap / f.scale);
+  p.lse = f.lse;
+  for (int i = 0; i < 3; ++i) p.lse_strides[i] = f.lse_strides[i];
+}
+
+ForwardKernel kernel_for(const Forward& f) {
+  constexpr ForwardKernel (*kKernels[kWidthsCount])(const KernelWish&) = {kernel_64, kernel_128, kernel_192, kernel_256};
+  return kKernels[widths_for(f.q.shape[3], f.v.shape[3])]({f.q.dtype, f.diagonal != nullptr, f.softcap != 0});
+}
+
+}  // namespace
+
+Status run(const char* where, const Forward& f, void* workspace, void* stream) {
+  const CurrentDevice current(where, f.q.device);
+  if (!current.status().ok()) return current.status();
+  ForwardParameter parameter;
+  fill_parameter(f, workspace, parameter);
+  if (Status s = make_maps(where, f, parameter); !s) return s;
+  if (Status s = make_windows(where, f, parameter, stream); !s) return s;
+  const ForwardKernel kernel = kernel_for(f);
+  int multiprocessors = 0;
+  if (Status s = status_of(where, cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, f.q.device.index)); !s) return s;
+  const cudaError_t error = cudaFuncSetAttribute(kernel.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kernel.shared_bytes);
+  if (error != cudaSuccess) return status_of(where, error);
+  const int blocks = parameter.tiles.work() < multiprocessors ? parameter.tiles.work() : multiprocessors;
+  void* parameters[] = {&parameter};
+  return status_of(where, cudaLaunchKernel(kernel.kernel, dim3(static_cast<unsigned>(blocks)), dim3(kernel.threads), parameters,
+                                           static_cast<std::size_t>(kernel.shared_bytes), static_cast<cudaStream_t>(stream)));
+}
+
+}  // namespace phasor::cuda::hopper

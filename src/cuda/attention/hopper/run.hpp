@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention forward on Hopper (sm_90a): what it is asked, whether it takes it, and how it is put on a stream.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+
+#include "phasor/result.hpp"
+#include "phasor/tensor_view.hpp"
+
+namespace phasor::cuda::hopper {
+
+constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+
+/// Plain contents, one bias by distance at most. Query i stands at i + Tk - Tq, key j at j; the distance r is query - key. All memory is of
+/// the device, but for this struct.
+struct Forward {
+  ConstTensorView q;  // (B, Tq, H, D)
+  ConstTensorView k;  // (B, Tk, Hk, D)
+  ConstTensorView v;  // (B, Tk, Hk, Dv)
+  TensorView out;     // (B, Tq, H, Dv), of the inputs' dtype
+  float* lse = nullptr;
+  std::array<std::int64_t, 3> lse_strides{};  // batch row, token, head; in elements
+  double scale = 1;
+  double softcap = 0;  // 0: none
+  bool causal = false;
+  std::int64_t left = kNoLimit;   // r <= left is seen
+  std::int64_t right = kNoLimit;  // -r <= right
+  /// Added to the scaled score: diagonal[head * diagonal_stride + r - first_distance], r clamped to the `distances` that there are. Null:
+  /// nothing is added.
+  const float* diagonal = nullptr;
+  std::int64_t diagonal_stride = 0;
+  std::int64_t first_distance = 0;
+  std::int64_t distances = 0;
+  std::int64_t far_left = kNoLimit;   // one value for all r >= far_left
+  std::int64_t far_right = kNoLimit;  // one value for all r <= -far_right
+};
+
+/// Whether `run` can do it on a device of this compute capability. Shapes are sound: `attention` has checked them.
+bool takes(const Forward& forward, int compute_major);
+/// Of a call that is taken.
+std::int64_t workspace_bytes(const Forward& forward);
+/// Puts it on a stream: neither allocates nor waits, may be captured. The workspace may have any alignment; whatever it holds is
+/// overwritten, and nothing of it is kept. A value of v in a row that a query does not see must be finite nevertheless.
+Status run(const char* where, const Forward& forward, void* workspace, void* stream);
+
+}  // namespace phasor::cuda::hopper

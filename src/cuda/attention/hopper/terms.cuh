@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// What positions add to a score, in two small functions: the producer brings what a tile needs, the consumer puts it into the accumulators
+// before the product q . k, which then adds to it and costs nothing more. Where a tile's term is one number per row, that number is the
+// row's shift, and the scores are left alone.
+// Scores are raw, before the scale: a term that is not scaled comes divided by it.
+//
+// A thread of a warpgroup has rows r and r + 8 of its 64, and of every 8 columns the two at 2 (lane % 4): s[4c], s[4c + 1] of row r,
+// s[4c + 2], s[4c + 3] of row r + 8.
+#pragma once
+
+#include "cuda/attention/hopper/instructions.cuh"
+#include "cuda/attention/hopper/tiles.hpp"
+
+namespace phasor::cuda::hopper {
+
+/// A tile of scores as a thread sees it.
+struct Place {
+  int block_row;  // number of the block's first query
+  int group_row;  // of the warpgroup's
+  int row;        // of the thread's
+  int key;        // number of the tile's first key
+};
+
+struct Plain {
+  template <int kQueries, int kKeys, int kStages>
+  struct Shared {};
+
+  template <int kQueries, int kKeys>
+  static __device__ __forceinline__ int bytes(const Tiles&, const Windows&, const Work&, int) {
+    return 0;
+  }
+  template <int kQueries, int kKeys, class S>
+  static __device__ __forceinline__ void bring(const Tiles&, const Windows&, const Work&, int, S&, int, std::uint64_t*) {}
+
+  /// Of one head, for one thread.
+  template <int kQueries, int kKeys, class S>
+  struct Presets {
+    __device__ __forceinline__ Presets(const Windows&, const S&, const Work&) {}
+    /// Presets the scores and returns true, or leaves them and sets the shift of every row.
+    __device__ __forceinline__ bool operator()(const Tiles&, const Windows&, const Place&, int, float (&)[kKeys / 2], float&) const {
+      return false;
+    }
+  };
+};
+
+/// One number per distance: ALiBi, T5, KERPLE, learned. A tile that lies wholly where the number is constant brings nothing.
+struct Diagonal {
+  template <int kQueries, int kKeys, int kStages>
+  struct Shared {
+    alignas(16) float window[kStages][2][kQueries + kKeys];  // by key - row from -queries on, and one place earlier
+  };
+
+  template <int kQueries, int kKeys>
+  static __device__ __forceinline__ int bytes(const Tiles& t, const Windows& w, const Work& at, int key) {
+    const bool far = is_far_left(t, w, at.row, key) || is_far_right(t, w, at.row, kQueries, key);
+    return far ? 0 : 2 * (kQueries + kKeys) * int(sizeof(float));
+  }
+  template <int kQueries, int kKeys, class S>
+  static __device__ __forceinline__ void bring(const Tiles& t, const Windows& w, const Work& at, int key, S& to, int stage, std::uint64_t* full) {
+    const int size = bytes<kQueries, kKeys>(t, w, at, key);
+    if (size == 0) return;
+    const float* const from = w.values + at.head * w.of_head + (key - at.row - kQueries - w.first);
+    copy_in_bytes(to.window[stage][0], from, size / 2, full);
+    copy_in_bytes(to.window[stage][1], from + w.length, size / 2, full);
+  }
+
+  template <int kQueries, int kKeys, class S>
+  struct Presets {
+    const S& shared;
+    float far_left, far_right;
+
+    __device__ __forceinline__ Presets(const Windows& w, const S& from, const Work& at) : shared(from) {
+      const float2 far = *reinterpret_cast<const float2*>(w.far + at.head * w.far_of_head);
+      far_left = far.x, far_right = far.y;
+    }
+    __device__ __forceinline__ bool operator()(const Tiles& t, const Windows& w, const Place& at, int stage, float (&s)[kKeys / 2],
+                                               float& shift) const {
+      const bool on_left = is_far_left(t, w, at.group_row, at.key);
+      if (on_left || is_far_right(t, w, at.group_row, 64, at.key)) {
+        shift = on_left ? far_left : far_right;
+        return false;
+      }
+      shift = 0;
+      const int row = at.row - at.block_row;
+      const int odd = row & 1;  // pairs of odd rows begin at odd places: they are read from the second copy
+      const float* const v = shared.window[stage][odd] - odd + 2 * (threadIdx.x % 4) - row + kQueries;
+      // Row r + 8 at column c + 8 has the distance of row r at column c: each pair serves twice.
+      float2 before = *reinterpret_cast<const float2*>(v - 8);
+#pragma unroll
+      for (int c = 0; c < kKeys / 8; ++c) {
+        const float2 now = *reinterpret_cast<const float2*>(v + 8 * c);
+        s[4 * c] = now.x, s[4 * c + 1] = now.y;
+        s[4 * c + 2] = before.x, s[4 * c + 3] = before.y;
+        before = now;
+      }
+      return true;
+    }
+  };
+};
+
+}  // namespace phasor::cuda::hopper

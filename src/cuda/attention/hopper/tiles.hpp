@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a call is cut into blocks of queries and tiles of keys, and which tiles a block visits: host and device.
+#pragma once
+
+#include <cstdint>
+
+#include "math/portable.hpp"
+
+namespace phasor::cuda::hopper {
+
+/// What one kernel is made for: widths up to these (missing channels are zeros), keys of a tile, consumer warpgroups of 64 queries each.
+struct Widths {
+  int width;
+  int value_width;
+  int keys;
+  int warpgroups;
+
+  constexpr int queries() const { return 64 * warpgroups; }
+};
+/// By what fits into 227 KiB and 512 threads' registers; 192 / 128 is MLA's. Measured on an H200: docs/design/cuda.md.
+inline constexpr Widths kWidths[] = {{64, 64, 128, 3}, {128, 128, 176, 2}, {192, 128, 128, 2}, {256, 256, 64, 2}};
+inline constexpr int kWidthsCount = sizeof(kWidths) / sizeof(kWidths[0]);
+
+/// No token is further away, and sums of three such numbers are still integers of 32 bits.
+constexpr int kFar = 1 << 29;
+
+struct Tiles {
+  int queries;
+  int keys;
+  int heads;
+  int batch;
+  int heads_of_key;  // query heads that share a key head
+  int together;      // heads walked together, so that their keys and values stay in the L2
+  int left;          // key >= query position - left; kFar: any
+  int right;         // key <= query position + right
+  int block_queries;
+  int tile_keys;
+
+  PHASOR_HD int offset() const { return keys - queries; }  // query i stands there beyond i
+  PHASOR_HD int blocks() const { return (queries + block_queries - 1) / block_queries; }
+  PHASOR_HD int work() const { return blocks() * heads * batch; }
+};
+
+/// A block of queries of one head.
+struct Work {
+  int row;
+  int head;
+  int batch;
+};
+PHASOR_HD inline Work work_at(const Tiles& t, int number) {
+  const int blocks = t.blocks();
+  const int all = t.heads * t.batch;
+  const int first = number / (blocks * t.together) * t.together;
+  const int width = t.together < all - first ? t.together : all - first;
+  const int inside = number - first * blocks;
+  const int block = inside / width;
+  const int head = first + inside % width;
+  // Under a causal mask later blocks see more keys: the longest first, so that the last blocks to run are short.
+  return {(t.right < t.keys ? blocks - 1 - block : block) * t.block_queries, head % t.heads, head / t.heads};
+}
+
+/// Tiles of keys [first, end) that some query of a block sees; at least one, which is masked wholly where none sees any.
+struct TileSpan {
+  int first;
+  int end;
+};
+PHASOR_HD inline TileSpan tiles_of(const Tiles& t, int row) {
+  const int last_row = (row + t.block_queries < t.queries ? row + t.block_queries : t.queries) - 1;
+  int first = row + t.offset() - t.left;
+  int last = last_row + t.offset() + t.right;
+  if (first < 0) first = 0;
+  if (last > t.keys - 1) last = t.keys - 1;
+  if (last < first) return {0, 1};
+  return {first / t.tile_keys, last / t.tile_keys + 1};
+}
+
+/// Whether some of `rows` queries from `row` on do not see some key of the tile that begins at `key`.
+PHASOR_HD inline bool is_partial(const Tiles& t, int row, int rows, int key) {
+  const int position = row + t.offset();
+  const int last = position + t.right < t.keys - 1 ? position + t.right : t.keys - 1;
+  return key + t.tile_keys - 1 > last || key < position + rows - 1 - t.left;
+}
+
+/// A bias by distance as kernels read it: values of key - row (the query's number, not its position) from `first` on, `length` of them, in
+/// two copies, the second one place earlier; so a pair that begins at an odd place is aligned in one of them.
+struct Windows {
+  const float* values;     // (heads or 1, 2, length), divided by the scale
+  const float* far;        // (heads or 1, 2): the value of all distances beyond the left, and the right, end
+  std::int64_t of_head;    // stride of values, 0: shared
+  std::int64_t far_of_head;
+  int first;
+  int length;
+  int far_left;   // in distances
+  int far_right;
+};
+/// Whether all of `rows` queries from `row` on are so far from every key of the tile at `key` that one value serves.
+PHASOR_HD inline bool is_far_left(const Tiles& t, const Windows& w, int row, int key) {
+  return row + t.offset() - (key + t.tile_keys - 1) >= w.far_left;
+}
+PHASOR_HD inline bool is_far_right(const Tiles& t, const Windows& w, int row, int rows, int key) {
+  return key - (row + rows - 1 + t.offset()) >= w.far_right;
+}
+
+}  // namespace phasor::cuda::hopper

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a launch of attention on Hopper decides: whether it is taken, how it is cut, what the workspace holds.
+#include "cuda/attention/hopper/work.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace phasor::cuda::hopper {
+namespace {
+
+/// Tokens, and distances that count, are below this: the kernel's numbers of tokens have 32 bits.
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 28;
+/// Blocks of queries: with those that are asked for beyond the end they have 31 bits.
+constexpr std::int64_t kMostWork = std::int64_t{1} << 30;
+/// Bytes of keys and values that stay in the L2 while the blocks of some heads run; an H200 has 50 MiB.
+constexpr std::int64_t kTogetherBytes = std::int64_t{32} << 20;
+/// Key heads walked together, at most: with more, causal blocks gain nothing.
+constexpr std::int64_t kMostTogether = 8;
+
+/// What a tensor map can have: 16-byte units, strides below 2^40 bytes.
+bool is_mappable(const ConstTensorView& v) {
+  constexpr std::int64_t kUnit = 16, kMostStride = std::int64_t{1} << 40;
+  if (v.data == nullptr || reinterpret_cast<std::uintptr_t>(v.data) % kUnit != 0) return false;
+  if (v.shape[3] % 8 != 0 || v.strides[3] != 1) return false;
+  for (int axis = 0; axis < 3; ++axis) {
+    const std::int64_t bytes = v.strides[axis] * 2;
+    if (v.shape[axis] < 1 || v.shape[axis] >= kMostTokens) return false;
+    if (v.shape[axis] > 1 && (bytes <= 0 || bytes % kUnit != 0 || bytes >= kMostStride)) return false;
+  }
+  return true;
+}
+/// A score is multiplied after it was looked for the greatest, and a bias is divided by it.
+bool is_scale(double scale) { return scale >= 0x1p-60 && scale <= 0x1p60; }
+int clamped(std::int64_t limit) { return static_cast<int>(std::clamp<std::int64_t>(limit, -kFar, kFar)); }
+int rounded_down(int x) { return x & ~3; }
+
+}  // namespace
+
+int widths_for(std::int64_t width, std::int64_t value_width) {
+  int i = 0;
+  while (i < kWidthsCount && (kWidths[i].width < width || kWidths[i].value_width < value_width)) ++i;
+  return i;
+}
+
+bool takes(const Forward& f, int compute_major) {
+  if (compute_major != 9) return false;  // later devices have other instructions
+  for (const ConstTensorView& v : {f.q, f.k, f.v, ConstTensorView(f.out)}) {
+    if (v.device.kind != DeviceKind::cuda || v.device != f.q.device || v.dtype != f.q.dtype || !is_mappable(v)) return false;
+  }
+  if (f.q.dtype != DType::bf16 && f.q.dtype != DType::f16) return false;
+  if (widths_for(f.q.shape[3], f.v.shape[3]) == kWidthsCount || f.q.shape[2] % f.k.shape[2] != 0) return false;
+  if (!is_scale(f.scale) || (f.softcap != 0 && !is_scale(f.softcap / f.scale))) return false;
+  if (f.diagonal != nullptr && (f.distances < 1 || f.softcap != 0)) return false;
+  // Distances that go beyond the numbers of the kernel: nobody has them.
+  const auto is_near = [](std::int64_t x) { return x > -kMostTokens && x < kMostTokens; };
+  if (f.diagonal != nullptr && (!is_near(f.first_distance) || !is_near(f.distances))) return false;
+  const std::int64_t blocks = (f.q.shape[1] + 63) / 64;
+  return blocks * f.q.shape[2] < kMostWork && blocks * f.q.shape[2] * f.q.shape[0] < kMostWork;
+}
+
+Tiles tiles_of(const Forward& f) {
+  const Widths& widths = kWidths[widths_for(f.q.shape[3], f.v.shape[3])];
+  const std::int64_t heads_of_key = f.q.shape[2] / f.k.shape[2];
+  const std::int64_t bytes = f.k.shape[1] * (f.q.shape[3] + f.v.shape[3]) * 2;
+  const std::int64_t together = std::clamp<std::int64_t>(kTogetherBytes / bytes, 1, kMostTogether) * heads_of_key;
+  return {.queries = static_cast<int>(f.q.shape[1]),
+          .keys = static_cast<int>(f.k.shape[1]),
+          .heads = static_cast<int>(f.q.shape[2]),
+          .batch = static_cast<int>(f.q.shape[0]),
+          .heads_of_key = static_cast<int>(heads_of_key),
+          .together = static_cast<int>(std::min(together, f.q.shape[2] * f.q.shape[0])),
+          .left = clamped(f.left),
+          .right = clamped(f.causal ? std::min<std::int64_t>(f.right, 0) : f.right),
+          .block_queries = widths.queries(),
+          .tile_keys = widths.keys};
+}
+
+Windows windows_of(const Forward& f, const Tiles& t) {
+  Windows w = {};
+  if (f.diagonal == nullptr) return w;
+  // Clamped distances are constant beyond the ends of what is given, too.
+  w.far_left = clamped(std::min(f.far_left, f.first_distance + f.distances - 1));
+  w.far_right = clamped(std::min(f.far_right, -f.first_distance));
+  // A tile's window begins M below its key - row. Both are multiples of four, so that windows are aligned if `first` is, too. Tiles that
+  // are not far are at most M + N beyond the ends.
+  const int around = t.block_queries + t.tile_keys;
+  const int tiles = (t.keys + t.tile_keys - 1) / t.tile_keys;
+  w.first = std::max(rounded_down(t.offset() - w.far_left - around), -t.blocks() * t.block_queries);
+  const int end = std::min(rounded_down(t.offset() + w.far_right + around + 3), tiles * t.tile_keys);
+  w.length = std::max(end - w.first, 4);
+  w.of_head = f.diagonal_stride == 0 ? 0 : 2 * std::int64_t{w.length};
+  w.far_of_head = f.diagonal_stride == 0 ? 0 : 2;
+  return w;
+}
+
+Layout layout_of(const Windows& w, int heads) {
+  const std::int64_t rows = w.of_head == 0 ? 1 : heads;
+  Layout layout = {.windows = kAlignment, .far = kAlignment, .bytes = kAlignment};
+  if (w.length == 0) return layout;
+  layout.far = layout.windows + rows * 2 * w.length * std::int64_t{sizeof(float)};
+  layout.bytes = layout.far + rows * 2 * std::int64_t{sizeof(float)};
+  return layout;
+}
+
+std::int64_t workspace_bytes(const Forward& forward) {
+  const Tiles tiles = tiles_of(forward);
+  return layout_of(windows_of(forward, tiles), tiles.heads).bytes + kAlignment - 1;
+}
+
+MapShape map_shape(const ConstTensorView& v) {
+  constexpr std::uint64_t kAny = 16, kPanelBytes = 128;
+  const auto size = [&](int axis) { return static_cast<std::uint64_t>(v.shape[axis]); };
+  const auto stride = [&](int axis) { return v.shape[axis] == 1 ? kAny : static_cast<std::uint64_t>(v.strides[axis]) * 2; };
+  return {.sizes = {is_whole(v) ? 64 : size(3), size(1), is_whole(v) ? size(3) / 64 : 1, size(2), size(0)},
+          .strides = {stride(1), kPanelBytes, stride(2), stride(0)}};
+}
+
+}  // namespace phasor::cuda::hopper

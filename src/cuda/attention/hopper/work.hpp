@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a launch of attention on Hopper decides on the host.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cuda/attention/hopper/run.hpp"
+#include "cuda/attention/hopper/tiles.hpp"
+
+namespace phasor::cuda::hopper {
+
+/// Index into kWidths of the least that has room; kWidthsCount: there is none.
+int widths_for(std::int64_t width, std::int64_t value_width);
+
+Tiles tiles_of(const Forward& forward);
+
+/// Where in the workspace, once that is aligned to kAlignment, things are.
+constexpr std::int64_t kAlignment = 16;
+struct Layout {
+  std::int64_t windows;  // behind the counter of work
+  std::int64_t far;
+  std::int64_t bytes;
+};
+/// Extents and ends alone; the pointers are null.
+Windows windows_of(const Forward& forward, const Tiles& tiles);
+Layout layout_of(const Windows& windows, int heads);
+
+/// Whether a head is a number of panels of 64 channels.
+inline bool is_whole(const ConstTensorView& view) { return view.shape[3] % 64 == 0; }
+/// A tensor as a map of the copy engine has it: (channel in a panel, token, panel, head, batch row), strides in bytes, but for channels.
+struct MapShape {
+  std::uint64_t sizes[5];
+  std::uint64_t strides[4];
+};
+/// An axis of one element has a stride that any map takes.
+MapShape map_shape(const ConstTensorView& view);
+
+}  // namespace phasor::cuda::hopper
