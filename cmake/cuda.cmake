@@ -1,14 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 # The CUDA backend inside of the library, and the programs that test it on a GPU: cuda_proof (src/math gives the same bits there) and
-# gpu_rotary and gpu_operations (so do the rotary functions, and all others); gpu_large (tensors of more than 2^31 elements).
+# gpu_rotary and gpu_operations (so do the rotary functions, and all others); gpu_hopper (attention there); gpu_large (tensors of more than 2^31 elements).
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
 # --fmad=false and -ffp-contract=off: the rotation is never fused, on either side. CMake 3.25 does not know the standards of nvcc 13.
 set(phasor_cuda_options $<$<COMPILE_LANGUAGE:CUDA>:--std=c++20;--fmad=false;--expt-relaxed-constexpr;-Xcompiler=-ffp-contract=off>)
 target_compile_options(phasor PRIVATE ${phasor_cuda_options})
 target_link_libraries(phasor PRIVATE $<LINK_ONLY:CUDA::cudart_static>)  # its headers are nvcc's own: all else compiles as without CUDA
+# Kernels of Hopper: its instructions are those of sm_90a, whatever else is built for, and code that no other device runs. Attention has no bits to
+# keep, so multiplications and additions may be fused there.
+file(GLOB hopper_sources CONFIGURE_DEPENDS src/cuda/attention/hopper/*.cu)
+add_library(phasor_hopper OBJECT ${hopper_sources})
+set_target_properties(phasor_hopper PROPERTIES CUDA_ARCHITECTURES OFF POSITION_INDEPENDENT_CODE ON
+                                               CUDA_COMPILER_LAUNCHER ${PROJECT_SOURCE_DIR}/tools/hopper_nvcc.sh)
+target_include_directories(phasor_hopper PRIVATE include src)
+target_compile_options(phasor_hopper PRIVATE --std=c++20 -gencode=arch=compute_90a,code=sm_90a --fmad=true --expt-relaxed-constexpr)
+target_sources(phasor PRIVATE $<TARGET_OBJECTS:phasor_hopper>)
 file(GLOB phasor_random_calls CONFIGURE_DEPENDS tests/cuda/random_*.cpp)
-foreach(program proof gpu_rotary gpu_operations gpu_prepare gpu_large)
+foreach(program proof gpu_rotary gpu_operations gpu_prepare gpu_hopper gpu_large)
   add_executable(${program} tests/cuda/${program}.cu ${phasor_random_calls})
   target_include_directories(${program} PRIVATE src tests)
   target_link_libraries(${program} PRIVATE phasor::phasor CUDA::cudart_static)

@@ -12,27 +12,31 @@ version=$(sed -n 's/^project(phasor VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 flags=(-std=c++20 -O2 -fPIC -ffp-contract=off -fno-tree-vectorize -fno-tree-slp-vectorize -fopenmp -DFMT_HEADER_ONLY "-DPHASOR_VERSION=\"$version\"" "${includes[@]}")
 device_flags=(-std=c++20 -O3 "-arch=sm_${CUDA_ARCH:-90}" --expt-relaxed-constexpr --fmad=false -Xcompiler=-ffp-contract=off,-fPIC -DFMT_HEADER_ONLY "${includes[@]}")
 
+# Kernels of Hopper, as cmake/cuda.cmake.
+hopper_flags=(-std=c++20 -O3 -gencode=arch=compute_90a,code=sm_90a --fmad=true --expt-relaxed-constexpr -Xcompiler=-fPIC "${includes[@]}")
+
 compile() { # SOURCE: an object in $build
   local to=$build/$(tr / _ <<<"$1").o begin=$SECONDS
   if [ "$to" -nt "$build/newest" ]; then return; fi
   case $1 in
+    src/cuda/attention/hopper/*.cu) tools/hopper_nvcc.sh "$nvcc" "${hopper_flags[@]}" -c "$1" -o "$to" || { rm -f "$to"; return 1; } ;;
     *.cu) "$nvcc" "${device_flags[@]}" -c "$1" -o "$to" ;;
     *) g++ "${flags[@]}" -c "$1" -o "$to" ;;
   esac && echo "seconds: $((SECONDS - begin)) $1"
 }
 export -f compile
 export build nvcc
-export FLAGS="${flags[*]@Q}" DEVICE_FLAGS="${device_flags[*]@Q}"
+export FLAGS="${flags[*]@Q}" DEVICE_FLAGS="${device_flags[*]@Q}" HOPPER_FLAGS="${hopper_flags[*]@Q}"
 
 compile_all() { # SOURCES... on standard input
-  xargs -P "$jobs" -I{} bash -c 'eval "flags=($FLAGS)"; eval "device_flags=($DEVICE_FLAGS)"; compile {} || exit 255' > "$build/log.txt" 2>&1 ||
+  xargs -P "$jobs" -I{} bash -c 'eval "flags=($FLAGS)"; eval "device_flags=($DEVICE_FLAGS)"; eval "hopper_flags=($HOPPER_FLAGS)"; compile {} || exit 255' > "$build/log.txt" 2>&1 ||
     { say "FAIL: does not build"; grep -E 'error' "$build/log.txt" | head -20; exit 1; }
 }
 
 # The newest source, as a file of its age.
 gpu_newest() {
   local newest
-  newest=$(find include src tests/cuda tests/prepare tests/attention bench/gpu tools/gpu_build.sh -type f ! -name '*.py' -printf '%T@ %p\n' | sort -n | tail -1 | cut -d' ' -f2-)
+  newest=$(find include src tests/cuda tests/prepare tests/attention bench/gpu tools/gpu_build.sh tools/hopper_nvcc.sh -type f ! -name '*.py' -printf '%T@ %p\n' | sort -n | tail -1 | cut -d' ' -f2-)
   touch -r "$newest" "$build/newest"
 }
 

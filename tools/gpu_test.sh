@@ -19,6 +19,7 @@ program() { # NAME OBJECTS...
 program gpu_rotary "$build/tests_cuda_gpu_rotary.cu.o" "$build/tests_cuda_random_calls.cpp.o"
 program gpu_operations "$build/tests_cuda_gpu_operations.cu.o" "$build/tests_cuda_random_calls.cpp.o" "$build/tests_cuda_random_operations.cpp.o"
 program gpu_prepare "$build/tests_cuda_gpu_prepare.cu.o"
+program gpu_hopper "$build/tests_cuda_gpu_hopper.cu.o"
 program gpu_large "$build/tests_cuda_gpu_large.cu.o"
 program gpu_attention "$build/tests_cuda_gpu_attention.cpp.o" "$build"/tests_attention_*.o "$build/.carry_googletest_src_gtest-all.cc.o"
 program cuda_proof "$build/tests_cuda_proof.cu.o"
@@ -34,6 +35,7 @@ run() { # NAME COMMAND...
 run gpu_rotary "$build/gpu_rotary" "${CALLS:-20000}"
 run gpu_operations "$build/gpu_operations" "${CALLS:-20000}"
 run gpu_prepare "$build/gpu_prepare" "${CALLS:-20000}"
+run gpu_hopper "$build/gpu_hopper" $((${CALLS:-20000} / 20))
 run gpu_large "$build/gpu_large"
 # Not: what the host looks at in memory (positions, segments), which is the caller's word on a GPU; what asks for the CPU's threads.
 run gpu_attention "$build/gpu_attention" --gtest_brief=1 --gtest_filter='-*what_does_not_fit*:*any_runner*:*on_every_target*'
@@ -48,6 +50,8 @@ elif [ -n "$sanitizer" ]; then
       run "${tool}_$program" "$sanitizer" --tool "$tool" --report-api-errors no --error-exitcode 9 "$build/$program" 300
     done
   done
+  # The other tools do not follow copies and products that go on by themselves.
+  run memcheck_gpu_hopper "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 9 "$build/gpu_hopper" 30
 else
   say "NOT RUN: compute-sanitizer is not here"
 fi

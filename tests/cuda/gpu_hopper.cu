@@ -100,9 +100,9 @@ double compare(const HopperProblem& p, const Outcome& is) {
     }
     const std::lock_guard lock(mutex);
     if (share > 1) {
-      expect(false, p.text() + ": row " + std::to_string(b) + " " + std::to_string(i) + " " + std::to_string(h) + ", lse " + std::to_string(lse) +
-                        " wanted " + std::to_string(want.lse) + ", out " + std::to_string(value_of(p.dtype, is.out[p.out.at(b, i, h, 0)])) +
-                        " wanted " + std::to_string(want.out[0]));
+      expect(false, p.text() + ": row " + std::to_string(b) + " " + std::to_string(i) + " " + std::to_string(h) + ", lse " +
+                        std::to_string(lse) + " wanted " + std::to_string(want.lse) + ", out " +
+                        std::to_string(value_of(p.dtype, is.out[p.out.at(b, i, h, 0)])) + " wanted " + std::to_string(want.out[0]));
     }
     worst = std::max(worst, share);
   });

@@ -99,18 +99,32 @@ class RandomHopper {
 
  private:
   std::int64_t length() {
-    return chance(3) ? static_cast<std::int64_t>(random_() % 520 + 1) : any<std::int64_t>({1, 2, 63, 64, 65, 127, 128, 129, 175, 176, 177, 192, 193, 256, 352, 353, 385});
+    return chance(3) ? static_cast<std::int64_t>(random_() % 520 + 1)
+                     : any<std::int64_t>({1, 2, 63, 64, 65, 127, 128, 129, 175, 176, 177, 192, 193, 256, 352, 353, 385});
   }
   std::pair<std::int64_t, std::int64_t> widths() {
     using Pair = std::pair<std::int64_t, std::int64_t>;
-    return any<Pair>({{128, 128}, {64, 64}, {128, 128}, {64, 64}, {32, 32}, {96, 96}, {80, 80}, {192, 128}, {256, 256}, {64, 128}, {40, 8}, {200, 256}, {160, 104}});
+    return any<Pair>({{128, 128},
+                      {64, 64},
+                      {128, 128},
+                      {64, 64},
+                      {32, 32},
+                      {96, 96},
+                      {80, 80},
+                      {192, 128},
+                      {256, 256},
+                      {64, 128},
+                      {40, 8},
+                      {200, 256},
+                      {160, 104}});
   }
   /// Tokens or heads outermost, packed or with room between.
   Tensor16 tensor(DType dtype, const Extents& shape) {
     Tensor16 x;
     x.shape = shape;
     const std::int64_t row = shape[3] + 8 * any({0, 0, 1, 5});
-    x.strides = chance(2) ? Extents{shape[1] * shape[2] * row, shape[2] * row, row, 1} : Extents{shape[1] * shape[2] * row, row, shape[1] * row, 1};
+    x.strides =
+        chance(2) ? Extents{shape[1] * shape[2] * row, shape[2] * row, row, 1} : Extents{shape[1] * shape[2] * row, row, shape[1] * row, 1};
     x.strides[0] += 8 * any({0, 3});
     x.begin = 8 * any({0, 1, 4});
     x.memory = numbers(dtype, static_cast<std::size_t>(x.begin + shape[0] * x.strides[0] + 24));
@@ -162,7 +176,8 @@ inline ExpectedRow expected_row(const HopperProblem& p, std::int64_t b, std::int
     double s = dot * p.scale;
     sizes *= p.scale;
     if (!p.diagonal.empty()) {
-      const double bias = p.diagonal[h * p.diagonal_stride + std::clamp(r, p.first_distance, p.first_distance + p.distances - 1) - p.first_distance];
+      const double bias =
+          p.diagonal[h * p.diagonal_stride + std::clamp(r, p.first_distance, p.first_distance + p.distances - 1) - p.first_distance];
       s += bias, sizes += std::abs(bias);
     }
     if (p.softcap != 0) s = p.softcap * std::tanh(s / p.softcap), sizes += p.softcap;
@@ -180,7 +195,7 @@ inline ExpectedRow expected_row(const HopperProblem& p, std::int64_t b, std::int
   const double of_weight = 2 * of_score + 0x1p-21 + static_cast<double>(tk) / 16 * 0x1p-23;
   row.lse_bound = of_weight + std::abs(row.lse) * 0x1p-22;
   const double rounding = p.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;  // half a unit: 8 bits, 11 bits
-  const double least = p.dtype == DType::bf16 ? 0x1p-134 : 0x1p-25;  // half of the smallest number
+  const double least = p.dtype == DType::bf16 ? 0x1p-134 : 0x1p-25;   // half of the smallest number
   std::vector<double> sizes(dv, 0.0), all(dv, 0.0);
   for (std::int64_t j = 0; j < tk; ++j) {
     if (score[j] == -INFINITY) continue;

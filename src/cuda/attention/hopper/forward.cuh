@@ -3,116 +3,28 @@
 //
 // One thread, the producer, drives the copy engine. Each consumer warpgroup runs one tile ahead: it asks the tensor cores for the next
 // scores and for this tile's weighted values together, and does the softmax of the next scores while the values are still being summed.
-// The warpgroups take turns at asking, so that one's softmax falls into the other's products. Blocks stay on their multiprocessor and
+// Where there are three, the warpgroups take turns at asking, so that one's softmax falls into the others' products; two do that better by
+// themselves. Blocks stay on their multiprocessor and
 // claim work by a counter.
 #pragma once
 
-#include "cuda/attention/hopper/parameter.cuh"
+#include "cuda/attention/hopper/body.cuh"
+#include "cuda/attention/hopper/producer.cuh"
 #include "cuda/attention/hopper/softmax.cuh"
-#include "cuda/attention/hopper/terms.cuh"
 
 namespace phasor::cuda::hopper {
-
-template <class Element_, int kOfWidths, class Term_, bool kCapped_>
-struct Body {
-  using Element = Element_;
-  using Term = Term_;
-  static constexpr Widths kOf = kWidths[kOfWidths];
-  static constexpr bool kCapped = kCapped_;
-  static constexpr int kQueries = kOf.queries(), kKeys = kOf.keys, kGroups = kOf.warpgroups, kStages = 2;
-  static constexpr int kPanels = kOf.width / 64, kValuePanels = kOf.value_width / 64;  // of 64 channels: 128 bytes, the swizzle's width
-  static constexpr int kThreads = 128 * (kGroups + 1);
-  static constexpr int kProducerRegisters = kGroups == 2 ? 40 : 32, kConsumerRegisters = kGroups == 2 ? 232 : 160;
-
-  struct Shared {
-    alignas(1024) Element q[kPanels][kQueries][64];  // the output leaves through it
-    alignas(1024) Element k[kStages][kPanels][kKeys][64];
-    alignas(1024) Element v[kStages][kValuePanels][kKeys][64];
-    typename Term::template Shared<kQueries, kKeys, kStages> term;
-    alignas(8) std::uint64_t q_full, q_empty, k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
-    int work;  // its number; -1: there is no more
-  };
-  static_assert(sizeof(Shared) <= 227 * 1024 && kValuePanels <= kPanels);
-  using Presets = typename Term::template Presets<kQueries, kKeys, decltype(Shared::term)>;
-};
-
-/// A place in a ring of stages: which one, and the parity of its barriers.
-template <int kStages>
-struct Ring {
-  int stage = 0;
-  std::uint32_t parity = 0;
-
-  __device__ __forceinline__ void next() {
-    if (++stage == kStages) stage = 0, parity ^= 1;
-  }
-};
-
-// ---- The producer ----
-
-/// All panels of a tile.
-template <class Panels>
-__device__ __forceinline__ void copy_tile(Panels& to, const CUtensorMap* map, bool whole, std::uint64_t* full, int token, int head, int batch) {
-  if (whole) return copy_in(to, map, full, 0, token, 0, head, batch);
-  for (int x = 0; x < int(sizeof(to) / sizeof(to[0])); ++x) copy_in(to[x], map, full, 64 * x, token, 0, head, batch);
-}
-
-template <class B>
-struct Producer {
-  typename B::Shared& shared;
-  const ForwardParameter& p;
-  Ring<B::kStages> k, v;
-
-  __device__ __forceinline__ void bring_keys(const Work& at, int key) {
-    std::uint64_t* const full = &shared.k_full[k.stage];
-    barrier_wait(&shared.k_empty[k.stage], k.parity ^ 1);
-    barrier_expect(full, int(sizeof(shared.k[0])) + B::Term::template bytes<B::kQueries, B::kKeys>(p.tiles, p.windows, at, key));
-    copy_tile(shared.k[k.stage], &p.k, p.whole, full, key, at.head / p.tiles.heads_of_key, at.batch);
-    B::Term::template bring<B::kQueries, B::kKeys>(p.tiles, p.windows, at, key, shared.term, k.stage, full);
-    k.next();
-  }
-  __device__ __forceinline__ void bring_values(const Work& at, int key) {
-    std::uint64_t* const full = &shared.v_full[v.stage];
-    barrier_wait(&shared.v_empty[v.stage], v.parity ^ 1);
-    barrier_expect(full, sizeof(shared.v[0]));
-    copy_tile(shared.v[v.stage], &p.v, p.whole_values, full, key, at.head / p.tiles.heads_of_key, at.batch);
-    v.next();
-  }
-  __device__ __forceinline__ void run() {
-    std::uint32_t q_parity = 1;
-    const int all = p.tiles.work();
-    for (int number = blockIdx.x;;) {
-      const int after = gridDim.x + atomicAdd(p.next, 1);  // asked for early: the answer takes long
-      barrier_wait(&shared.q_empty, q_parity);
-      q_parity ^= 1;
-      shared.work = number < all ? number : -1;
-      if (number >= all) {
-        barrier_arrive(&shared.q_full);
-        return;
-      }
-      const Work at = work_at(p.tiles, number);
-      barrier_expect(&shared.q_full, sizeof(shared.q));
-      copy_tile(shared.q, &p.q, p.whole, &shared.q_full, at.row, at.head, at.batch);
-      const TileSpan span = tiles_of(p.tiles, at.row);
-      for (int j = span.end; j >= span.first; --j) {  // the keys one tile ahead of the values
-        if (j > span.first) bring_keys(at, (j - 1) * B::kKeys);
-        if (j < span.end) bring_values(at, j * B::kKeys);
-      }
-      number = after;
-    }
-  }
-};
 
 // ---- Products, asked for and not waited for ----
 
 /// s = q k^T, or s += q k^T where it was preset.
-template <class B>
-__device__ __forceinline__ void ask_scores(float (&s)[B::kKeys / 2], std::uint64_t q, std::uint64_t k, bool preset) {
+template <class B, int kCount>
+__device__ __forceinline__ void ask_scores(float (&s)[kCount], std::uint64_t q, std::uint64_t k, bool preset) {
   pin(s);
   products_begin();
 #pragma unroll
   for (int x = 0; x < 4 * B::kPanels; ++x) {
-    Product<typename B::Element, B::kKeys>::shared(s, further(q, x / 4 * (B::kQueries * 128) + x % 4 * 32),
-                                                   further(k, x / 4 * (B::kKeys * 128) + x % 4 * 32), x != 0 || preset);
+    Product<typename B::Element, 2 * kCount>::shared(s, further(q, x / 4 * (B::kQueries * 128) + x % 4 * 32),
+                                                     further(k, x / 4 * (B::kKeys * 128) + x % 4 * 32), x != 0 || preset);
   }
   products_commit();
 }
@@ -156,22 +68,46 @@ struct Consumer {
   }
   __device__ __forceinline__ std::uint64_t values() const { return matrix(shared.v[v.stage], B::kKeys * 128); }
 
+  /// After the last scores of a block, `last`.
+  __device__ __forceinline__ void release_queries(bool last) {
+    __syncwarp();
+    if (lane == 0 && last) barrier_arrive(&shared.q_empty);
+  }
+
   /// Scores become weights.
-  __device__ __forceinline__ void weigh(float (&s)[B::kKeys / 2], const Place& at) {
+  template <int kCount>
+  __device__ __forceinline__ void weigh(float (&s)[kCount], const Place& at, bool masked) {
     release_keys();
     if constexpr (B::kCapped) {
-      cap_scores<B::kKeys>(s, p.cap, shift);
+      cap_scores<2 * kCount>(s, p.cap, shift);
       shift = 0;
     }
-    if (is_partial(p.tiles, at.group_row, 64, at.key)) mask_scores<B::kKeys>(s, p.tiles, at.row, at.key + 2 * (lane % 4));
-    update_softmax<B::kKeys>(s, rows, shrink, shift, p.scale_log2);
+    if (masked) mask_scores<2 * kCount>(s, p.tiles, at.row, at.key + 2 * (lane % 4));
+    update_softmax<2 * kCount>(s, rows, shrink, shift, p.scale_log2);
   }
   /// Waits for a stage of keys and asks for its scores.
-  __device__ __forceinline__ void ask(float (&s)[B::kKeys / 2], const typename B::Presets& presets, const Place& at, bool by_turns) {
+  template <int kCount>
+  __device__ __forceinline__ void ask(float (&s)[kCount], const typename B::Presets& presets, const Place& at, bool by_turns) {
     barrier_wait(&shared.k_full[k.stage], k.parity);
     const bool preset = presets(p.tiles, p.windows, at, k.stage, s, shift);
-    if (by_turns) named_sync(1 + group, 256);
+    if (B::kOf.turns && by_turns) named_sync(1 + group, 256);
     ask_scores<B>(s, matrix(shared.q[0][64 * group], 0), matrix(shared.k[k.stage], 0), preset);
+  }
+  /// Scores of the first tile, which nothing overlaps; of its first columns alone, where no query sees the others.
+  template <int kCount>
+  __device__ __forceinline__ void first_tile(float (&s)[B::kKeys / 2], std::uint32_t (&weights)[B::kKeys / 4],
+                                             const typename B::Presets& presets, const Place& at, bool masked, bool only) {
+    auto& seen = reinterpret_cast<float(&)[kCount]>(s);
+    ask(seen, presets, at, false);
+    products_wait<0>();
+    pin(seen);
+    release_queries(only);
+    weigh(seen, at, masked);
+    round_weights<typename B::Element, 2 * kCount>(reinterpret_cast<std::uint32_t(&)[kCount / 2]>(weights), seen);
+#pragma unroll
+    for (int i = kCount / 2; i < B::kKeys / 4; ++i) weights[i] = 0;
+#pragma unroll
+    for (int i = kCount; i < B::kKeys / 2; ++i) s[i] = 0;  // defined on every way, as `block` says
   }
   /// The registers come from outside: declared here, a tile whose scores are not preset would leave them undefined, and the compiler then
   /// makes so many copies of them that products wait for each other (C7512).
@@ -182,11 +118,12 @@ struct Consumer {
     const auto place = [&](int j) { return Place{w.row, w.row + 64 * group, w.row + row_in_block, j * B::kKeys}; };
     rows = {};
     Place at = place(span.end - 1);
-    ask(s, presets, at, false);
-    products_wait<0>();
-    pin(s);
-    weigh(s, at);
-    round_weights<typename B::Element, B::kKeys>(weights, s);
+    const bool only = span.end - 1 == span.first;
+    if (B::kShortKeys > 0 && span.keys_in_last <= B::kShortKeys) {
+      first_tile<(B::kShortKeys > 0 ? B::kShortKeys : B::kKeys) / 2>(s, weights, presets, at, true, only);
+    } else {
+      first_tile<B::kKeys / 2>(s, weights, presets, at, is_partial(p.tiles, at.group_row, 64, at.key), only);
+    }
 #pragma unroll
     for (float& x : o) x = 0;
     for (int j = span.end - 2; j >= span.first; --j) {
@@ -194,10 +131,11 @@ struct Consumer {
       ask(s, presets, at, true);
       barrier_wait(&shared.v_full[v.stage], v.parity);
       ask_values<B>(o, weights, values());
-      named_arrive(1 + (group + 1) % B::kGroups, 256);
+      if (B::kOf.turns) named_arrive(1 + (group + 1) % B::kGroups, 256);
       products_wait<1>();
       pin(s);
-      weigh(s, at);
+      release_queries(j == span.first);
+      weigh(s, at, is_partial(p.tiles, at.group_row, 64, at.key));
       products_wait<0>();
       pin(o), pin(weights);
       release_values();
@@ -222,37 +160,30 @@ struct Consumer {
     }
     return sum == 0 ? 0 : 1 / sum;  // a NaN stays one
   }
+  /// Straight from the registers, 16 bytes a thread, so that q's shared memory is free for the next queries long before.
   __device__ __forceinline__ void finish(const Work& w, float (&o)[B::kOf.value_width / 2]) {
     const float factor[2] = {finish_row(w, 0), finish_row(w, 1)};
     rescale(o, factor);
-    // Through the warpgroup's own rows of q, which nobody reads any more, in the swizzle that the copy engine undoes.
-    const int row = 64 * group + threadIdx.x / 32 % 4 * 16 + lane % 16;
 #pragma unroll
-    for (int c = 0; c < B::kOf.value_width / 8; c += 2) {
-      const int chunk = c % 8 + lane / 16;
-      std::uint32_t pairs[4];
+    for (int r = 0; r < 2; ++r) {
+      const int row = w.row + row_in_block + 8 * r;
+      unsigned char* const to = p.out + w.batch * p.out_strides[0] + row * p.out_strides[1] + w.head * p.out_strides[2];
 #pragma unroll
-      for (int i = 0; i < 4; ++i) pairs[i] = pack<typename B::Element>(o[4 * c + 2 * i], o[4 * c + 2 * i + 1]);
-      store_blocks(shared_address(shared.q[c / 8][row]) + ((chunk ^ (row & 7)) << 4), pairs);
-    }
-    fence_async();
-    named_sync(8 + group, 128);
-    if (threadIdx.x % 128 == 0) {
-      if (w.row + 64 * group < p.tiles.queries) {
-        for (int x = 0; x < B::kValuePanels; ++x) {
-          copy_out(shared.q[x][64 * group], &p.out, p.whole_values ? 0 : 64 * x, w.row + 64 * group, p.whole_values ? x : 0, w.head, w.batch);
-        }
+      for (int c = 0; c < B::kOf.value_width / 8; c += 4) {  // 32 channels: eight for each thread of the quad
+        std::uint32_t x[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) x[i] = pack<typename B::Element>(o[4 * (c + i) + 2 * r], o[4 * (c + i) + 2 * r + 1]);
+        transpose_in_quad(x, lane);
+        const int channel = 8 * (c + lane % 4);
+        if (row < p.tiles.queries && channel < p.value_width) *reinterpret_cast<uint4*>(to + 2 * channel) = {x[0], x[1], x[2], x[3]};
       }
-      copy_out_commit();
-      copy_out_wait();
-      barrier_arrive(&shared.q_empty);
     }
   }
   __device__ __forceinline__ void run() {
     float s[B::kKeys / 2], o[B::kOf.value_width / 2];
     std::uint32_t weights[B::kKeys / 4];
     std::uint32_t q_parity = 0;
-    if (group == B::kGroups - 1) named_arrive(1, 256);  // the first turn
+    if (B::kOf.turns && group == B::kGroups - 1) named_arrive(1, 256);  // the first turn
     for (;;) {
       barrier_wait(&shared.q_full, q_parity);
       q_parity ^= 1;
@@ -269,7 +200,7 @@ __global__ void __launch_bounds__(B::kThreads, 1) attend(const __grid_constant__
   auto& shared = *reinterpret_cast<typename B::Shared*>(memory);
   if (threadIdx.x == 0) {
     if (shared_address(memory) % 1024 != 0) __trap();
-    barrier_init(&shared.q_full, 1), barrier_init(&shared.q_empty, B::kGroups);
+    barrier_init(&shared.q_full, 1), barrier_init(&shared.q_empty, 4 * B::kGroups);
     for (int i = 0; i < B::kStages; ++i) {
       barrier_init(&shared.k_full[i], 1), barrier_init(&shared.k_empty[i], 4 * B::kGroups);
       barrier_init(&shared.v_full[i], 1), barrier_init(&shared.v_empty[i], B::kGroups);

@@ -65,23 +65,6 @@ __device__ __forceinline__ void copy_in_bytes(void* to, const void* from, int by
                "l"(from), "r"(bytes), "r"(shared_address(full))
                : "memory");
 }
-__device__ __forceinline__ void copy_out(const void* from, const CUtensorMap* map, int channel, int token, int panel, int head, int batch) {
-  asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(map), "r"(shared_address(from)),
-               "r"(channel), "r"(token), "r"(panel), "r"(head), "r"(batch)
-               : "memory");
-}
-__device__ __forceinline__ void copy_out_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-/// Until the shared memory may be written again.
-__device__ __forceinline__ void copy_out_wait() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
-/// Ordinary stores to shared memory become visible to the copy engine.
-__device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
-/// Four 8 x 8 blocks of 16-bit numbers, from the accumulators' layout to rows in shared memory.
-__device__ __forceinline__ void store_blocks(std::uint32_t to, const std::uint32_t (&x)[4]) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
-               : "memory");
-}
-
 // ---- Numbers ----
 
 __device__ __forceinline__ float exp2_approximate(float x) {
@@ -149,32 +132,33 @@ struct Product;
   PHASOR_R88                                                                                                     \
   ",%88,%89,%90,%91,%92,%93,%94,%95,%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111" \
   ",%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
-#define PHASOR_O8(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
+#define PHASOR_O8(i) \
+  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
 #define PHASOR_O32 PHASOR_O8(0), PHASOR_O8(8), PHASOR_O8(16), PHASOR_O8(24)
 #define PHASOR_O64 PHASOR_O32, PHASOR_O8(32), PHASOR_O8(40), PHASOR_O8(48), PHASOR_O8(56)
 #define PHASOR_O88 PHASOR_O64, PHASOR_O8(64), PHASOR_O8(72), PHASOR_O8(80)
 #define PHASOR_O128 PHASOR_O88, PHASOR_O8(88), PHASOR_O8(96), PHASOR_O8(104), PHASOR_O8(112), PHASOR_O8(120)
 // element and its name in PTX; columns; registers; the numbers of the five operands that follow these.
-#define PHASOR_PRODUCT(element, name, columns, count, a, b, c, e, f)                                                                        \
-  template <>                                                                                                                              \
-  struct Product<element, columns> {                                                                                                       \
-    static __device__ __forceinline__ void shared(float (&d)[count], std::uint64_t x, std::uint64_t y, int keep) {                         \
-      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #c ", 0;\nwgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." name "." name " {" \
-                   PHASOR_R##count "}, %" #a ", %" #b ", p, 1, 1, 0, 0;\n}"                                                                \
-                   : PHASOR_O##count                                                                                                       \
-                   : "l"(x), "l"(y), "r"(keep));                                                                                           \
-    }                                                                                                                                      \
-    static __device__ __forceinline__ void registers(float (&d)[count], const std::uint32_t* x, std::uint64_t y) {                         \
-      asm volatile("wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." name "." name " {" PHASOR_R##count "}, {%" #a ",%" #b ",%" #c   \
-                   ",%" #e "}, %" #f ", 1, 1, 1, 1;"                                                                                       \
-                   : PHASOR_O##count                                                                                                       \
-                   : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "l"(y));                                                                  \
-    }                                                                                                                                      \
+#define PHASOR_PRODUCT(element, name, columns, count, a, b, c, e, f)                                                                   \
+  template <>                                                                                                                          \
+  struct Product<element, columns> {                                                                                                   \
+    static __device__ __forceinline__ void shared(float (&d)[count], std::uint64_t x, std::uint64_t y, int keep) {                     \
+      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #c ", 0;\nwgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." name "." name \
+                   " {" PHASOR_R##count "}, %" #a ", %" #b ", p, 1, 1, 0, 0;\n}"                                                       \
+                   : PHASOR_O##count                                                                                                   \
+                   : "l"(x), "l"(y), "r"(keep));                                                                                       \
+    }                                                                                                                                  \
+    static __device__ __forceinline__ void registers(float (&d)[count], const std::uint32_t* x, std::uint64_t y) {                     \
+      asm volatile("wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." name "." name " {" PHASOR_R##count                          \
+                   "}, {%" #a ",%" #b ",%" #c ",%" #e "}, %" #f ", 1, 1, 1, 1;"                                                        \
+                   : PHASOR_O##count                                                                                                   \
+                   : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "l"(y));                                                              \
+    }                                                                                                                                  \
   };
-#define PHASOR_PRODUCTS(element, name)                                \
-  PHASOR_PRODUCT(element, name, 64, 32, 32, 33, 34, 35, 36)           \
-  PHASOR_PRODUCT(element, name, 128, 64, 64, 65, 66, 67, 68)          \
-  PHASOR_PRODUCT(element, name, 176, 88, 88, 89, 90, 91, 92)          \
+#define PHASOR_PRODUCTS(element, name)                       \
+  PHASOR_PRODUCT(element, name, 64, 32, 32, 33, 34, 35, 36)  \
+  PHASOR_PRODUCT(element, name, 128, 64, 64, 65, 66, 67, 68) \
+  PHASOR_PRODUCT(element, name, 176, 88, 88, 89, 90, 91, 92) \
   PHASOR_PRODUCT(element, name, 256, 128, 128, 129, 130, 131, 132)
 PHASOR_PRODUCTS(__nv_bfloat16, "bf16")
 PHASOR_PRODUCTS(__half, "f16")

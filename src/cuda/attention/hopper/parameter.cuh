@@ -13,9 +13,8 @@ struct ForwardParameter {
   CUtensorMap q;
   CUtensorMap k;
   CUtensorMap v;
-  CUtensorMap out;
   bool whole;         // q and k are mapped by whole panels of 64 channels: a tile is one copy
-  bool whole_values;  // v and out
+  bool whole_values;  // v
   Tiles tiles;
   Windows windows;
   float scale;
@@ -23,6 +22,9 @@ struct ForwardParameter {
   float cap;         // raw: divided by the scale
   float* lse;        // null: not wanted
   std::int64_t lse_strides[3];
+  unsigned char* out;
+  std::int64_t out_strides[3];  // batch row, token, head; in bytes
+  int value_width;
   int* next;  // of the work that nobody has claimed yet, counted from the number of blocks; 0 at the start
 };
 

@@ -57,8 +57,8 @@ Status make_windows(const char* where, const Forward& f, const ForwardParameter&
                       .next = p.next};
   constexpr unsigned kThreadsOfFill = 256;
   const unsigned blocks = (static_cast<unsigned>(p.windows.length) + kThreadsOfFill - 1) / kThreadsOfFill;
-  return launch(where, {reinterpret_cast<const void*>(&fill_windows), {blocks, static_cast<unsigned>(work.heads)}, kThreadsOfFill, 0, stream},
-                &work);
+  return launch(
+      where, {reinterpret_cast<const void*>(&fill_windows), {blocks, static_cast<unsigned>(work.heads)}, kThreadsOfFill, 0, stream}, &work);
 }
 
 Status make_maps(const char* where, const Forward& f, ForwardParameter& p) {
@@ -66,8 +66,7 @@ Status make_maps(const char* where, const Forward& f, ForwardParameter& p) {
   const int panels = p.whole ? widths.width / 64 : 1;
   if (Status s = make_map(where, f.q, p.tiles.block_queries, panels, p.q); !s) return s;
   if (Status s = make_map(where, f.k, p.tiles.tile_keys, panels, p.k); !s) return s;
-  if (Status s = make_map(where, f.v, p.tiles.tile_keys, p.whole_values ? widths.value_width / 64 : 1, p.v); !s) return s;
-  return make_map(where, f.out, 64, 1, p.out);
+  return make_map(where, f.v, p.tiles.tile_keys, p.whole_values ? widths.value_width / 64 : 1, p.v);
 }
 
 /// All of a parameter but its maps.
@@ -86,7 +85,9 @@ void fill_parameter(const Forward& f, void* workspace, ForwardParameter& p) {
   p.scale_log2 = static_cast<float>(f.scale * kLog2E);
   p.cap = static_cast<float>(f.softcap / f.scale);
   p.lse = f.lse;
-  for (int i = 0; i < 3; ++i) p.lse_strides[i] = f.lse_strides[i];
+  p.out = static_cast<unsigned char*>(f.out.data);
+  p.value_width = static_cast<int>(f.v.shape[3]);
+  for (int i = 0; i < 3; ++i) p.lse_strides[i] = f.lse_strides[i], p.out_strides[i] = f.out.strides[i] * 2;
 }
 
 ForwardKernel kernel_for(const Forward& f) {

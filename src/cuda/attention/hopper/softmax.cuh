@@ -80,4 +80,19 @@ __device__ __forceinline__ void round_weights(std::uint32_t (&p)[kKeys / 4], con
   for (int i = 0; i < kKeys / 4; ++i) p[i] = pack<Element>(s[2 * i], s[2 * i + 1]);
 }
 
+/// x[i] of thread t of a quad becomes x[t] of thread i.
+__device__ __forceinline__ void transpose_in_quad(std::uint32_t (&x)[4], int lane) {
+  const bool odd = lane & 1, high = lane & 2;
+#pragma unroll
+  for (int i = 0; i < 4; i += 2) {
+    const std::uint32_t other = __shfl_xor_sync(~0u, odd ? x[i] : x[i + 1], 1);
+    (odd ? x[i] : x[i + 1]) = other;
+  }
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const std::uint32_t other = __shfl_xor_sync(~0u, high ? x[i] : x[i + 2], 2);
+    (high ? x[i] : x[i + 2]) = other;
+  }
+}
+
 }  // namespace phasor::cuda::hopper

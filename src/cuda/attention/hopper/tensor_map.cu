@@ -24,7 +24,8 @@ Encode find_encode() {
 
 Status make_map(const char* where, const ConstTensorView& view, int tokens, int panels, CUtensorMap& map) {
   static const Encode encode = find_encode();
-  if (encode == nullptr) return Status::unsupported(std::string(where) + ": the driver has no cuTensorMapEncodeTiled, wanted one of CUDA 12");
+  if (encode == nullptr)
+    return Status::unsupported(std::string(where) + ": the driver has no cuTensorMapEncodeTiled, wanted one of CUDA 12");
   const MapShape shape = map_shape(view);
   const cuuint64_t sizes[5] = {shape.sizes[0], shape.sizes[1], shape.sizes[2], shape.sizes[3], shape.sizes[4]};
   const cuuint64_t strides[4] = {shape.strides[0], shape.strides[1], shape.strides[2], shape.strides[3]};

@@ -36,8 +36,9 @@ struct Plain {
   template <int kQueries, int kKeys, class S>
   struct Presets {
     __device__ __forceinline__ Presets(const Windows&, const S&, const Work&) {}
-    /// Presets the scores and returns true, or leaves them and sets the shift of every row.
-    __device__ __forceinline__ bool operator()(const Tiles&, const Windows&, const Place&, int, float (&)[kKeys / 2], float&) const {
+    /// Presets the scores of as many columns as there are and returns true, or leaves them and sets the shift of every row.
+    template <int kCount>
+    __device__ __forceinline__ bool operator()(const Tiles&, const Windows&, const Place&, int, float (&)[kCount], float&) const {
       return false;
     }
   };
@@ -47,7 +48,10 @@ struct Plain {
 struct Diagonal {
   template <int kQueries, int kKeys, int kStages>
   struct Shared {
-    alignas(16) float window[kStages][2][kQueries + kKeys];  // by key - row from -queries on, and one place earlier
+    /// By key - row from -queries on, and one place earlier. Even rows read the one, odd rows the other at the same time: half of the banks
+    /// lie between them.
+    static constexpr int kLength = kQueries + kKeys, kPitch = kLength + (kLength % 32 + 16) % 32;
+    alignas(16) float window[kStages][2][kPitch];
   };
 
   template <int kQueries, int kKeys>
@@ -56,7 +60,8 @@ struct Diagonal {
     return far ? 0 : 2 * (kQueries + kKeys) * int(sizeof(float));
   }
   template <int kQueries, int kKeys, class S>
-  static __device__ __forceinline__ void bring(const Tiles& t, const Windows& w, const Work& at, int key, S& to, int stage, std::uint64_t* full) {
+  static __device__ __forceinline__ void bring(const Tiles& t, const Windows& w, const Work& at, int key, S& to, int stage,
+                                               std::uint64_t* full) {
     const int size = bytes<kQueries, kKeys>(t, w, at, key);
     if (size == 0) return;
     const float* const from = w.values + at.head * w.of_head + (key - at.row - kQueries - w.first);
@@ -73,7 +78,8 @@ struct Diagonal {
       const float2 far = *reinterpret_cast<const float2*>(w.far + at.head * w.far_of_head);
       far_left = far.x, far_right = far.y;
     }
-    __device__ __forceinline__ bool operator()(const Tiles& t, const Windows& w, const Place& at, int stage, float (&s)[kKeys / 2],
+    template <int kCount>
+    __device__ __forceinline__ bool operator()(const Tiles& t, const Windows& w, const Place& at, int stage, float (&s)[kCount],
                                                float& shift) const {
       const bool on_left = is_far_left(t, w, at.group_row, at.key);
       if (on_left || is_far_right(t, w, at.group_row, 64, at.key)) {
@@ -87,7 +93,7 @@ struct Diagonal {
       // Row r + 8 at column c + 8 has the distance of row r at column c: each pair serves twice.
       float2 before = *reinterpret_cast<const float2*>(v - 8);
 #pragma unroll
-      for (int c = 0; c < kKeys / 8; ++c) {
+      for (int c = 0; c < kCount / 4; ++c) {
         const float2 now = *reinterpret_cast<const float2*>(v + 8 * c);
         s[4 * c] = now.x, s[4 * c + 1] = now.y;
         s[4 * c + 2] = before.x, s[4 * c + 3] = before.y;

@@ -8,17 +8,20 @@
 
 namespace phasor::cuda::hopper {
 
-/// What one kernel is made for: widths up to these (missing channels are zeros), keys of a tile, consumer warpgroups of 64 queries each.
+/// What one kernel is made for, and what suits it.
 struct Widths {
-  int width;
+  int width;  // up to it: missing channels are zeros
   int value_width;
-  int keys;
-  int warpgroups;
+  int keys;        // of a tile
+  int warpgroups;  // consumers, of 64 queries each
+  bool turns;      // they take turns at asking for products
+  int short_keys;  // where no more keys of the first tile are seen, it has so many: the others are not computed; 0: never
 
   constexpr int queries() const { return 64 * warpgroups; }
 };
 /// By what fits into 227 KiB and 512 threads' registers; 192 / 128 is MLA's. Measured on an H200: docs/design/cuda.md.
-inline constexpr Widths kWidths[] = {{64, 64, 128, 3}, {128, 128, 176, 2}, {192, 128, 128, 2}, {256, 256, 64, 2}};
+inline constexpr Widths kWidths[] = {
+    {64, 64, 128, 3, true, 64}, {128, 128, 176, 2, false, 64}, {192, 128, 128, 2, false, 0}, {256, 256, 64, 2, false, 0}};
 inline constexpr int kWidthsCount = sizeof(kWidths) / sizeof(kWidths[0]);
 
 /// No token is further away, and sums of three such numbers are still integers of 32 bits.
@@ -59,10 +62,12 @@ PHASOR_HD inline Work work_at(const Tiles& t, int number) {
   return {(t.right < t.keys ? blocks - 1 - block : block) * t.block_queries, head % t.heads, head / t.heads};
 }
 
-/// Tiles of keys [first, end) that some query of a block sees; at least one, which is masked wholly where none sees any.
+/// Tiles of keys [first, end) that some query of a block sees; at least one, which is masked wholly where none sees any. In the last tile
+/// only so many keys are seen.
 struct TileSpan {
   int first;
   int end;
+  int keys_in_last;
 };
 PHASOR_HD inline TileSpan tiles_of(const Tiles& t, int row) {
   const int last_row = (row + t.block_queries < t.queries ? row + t.block_queries : t.queries) - 1;
@@ -70,8 +75,8 @@ PHASOR_HD inline TileSpan tiles_of(const Tiles& t, int row) {
   int last = last_row + t.offset() + t.right;
   if (first < 0) first = 0;
   if (last > t.keys - 1) last = t.keys - 1;
-  if (last < first) return {0, 1};
-  return {first / t.tile_keys, last / t.tile_keys + 1};
+  if (last < first) return {0, 1, 0};
+  return {first / t.tile_keys, last / t.tile_keys + 1, last % t.tile_keys + 1};
 }
 
 /// Whether some of `rows` queries from `row` on do not see some key of the tile that begins at `key`.
@@ -84,13 +89,13 @@ PHASOR_HD inline bool is_partial(const Tiles& t, int row, int rows, int key) {
 /// A bias by distance as kernels read it: values of key - row (the query's number, not its position) from `first` on, `length` of them, in
 /// two copies, the second one place earlier; so a pair that begins at an odd place is aligned in one of them.
 struct Windows {
-  const float* values;     // (heads or 1, 2, length), divided by the scale
-  const float* far;        // (heads or 1, 2): the value of all distances beyond the left, and the right, end
-  std::int64_t of_head;    // stride of values, 0: shared
+  const float* values;   // (heads or 1, 2, length), divided by the scale
+  const float* far;      // (heads or 1, 2): the value of all distances beyond the left, and the right, end
+  std::int64_t of_head;  // stride of values, 0: shared
   std::int64_t far_of_head;
   int first;
   int length;
-  int far_left;   // in distances
+  int far_left;  // in distances
   int far_right;
 };
 /// Whether all of `rows` queries from `row` on are so far from every key of the tile at `key` that one value serves.

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a launch of attention on Hopper decides, against definitions written out: what is taken, who sees which tile, where a bias lies.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "cuda/attention/hopper/work.hpp"
+
+namespace phasor::test {
+namespace {
+
+using namespace cuda::hopper;
+
+constexpr Device kOnGpu = {DeviceKind::cuda, 0};
+
+alignas(16) std::byte some_memory[64];
+
+TensorView tensor(const Extents& shape, DType dtype = DType::bf16) {
+  return {some_memory, dtype, shape, contiguous_strides(shape), kOnGpu};
+}
+
+Forward plain(std::int64_t queries, std::int64_t keys, std::int64_t width = 128, std::int64_t value_width = 128) {
+  Forward f;
+  f.q = tensor({2, queries, 6, width}), f.k = tensor({2, keys, 3, width});
+  f.v = tensor({2, keys, 3, value_width}), f.out = tensor({2, queries, 6, value_width});
+  f.scale = 0.1;
+  return f;
+}
+
+TEST(HopperWork, takes_what_a_tensor_map_can_have) {
+  EXPECT_TRUE(takes(plain(177, 129), 9));
+  EXPECT_FALSE(takes(plain(177, 129), 8));
+  EXPECT_FALSE(takes(plain(177, 129), 10));
+  EXPECT_TRUE(takes(plain(1, 1, 8, 8), 9));
+  EXPECT_TRUE(takes(plain(1, 1, 256, 256), 9));
+  EXPECT_TRUE(takes(plain(1, 1, 192, 128), 9));
+  EXPECT_FALSE(takes(plain(1, 1, 264, 128), 9));
+  EXPECT_FALSE(takes(plain(1, 1, 60, 64), 9));
+  EXPECT_FALSE(takes(plain(0, 5), 9));
+  EXPECT_FALSE(takes(plain(5, 0), 9));
+  const auto refused = [](auto&& change) {
+    Forward f = plain(5, 7);
+    change(f);
+    return !takes(f, 9);
+  };
+  EXPECT_TRUE(refused([](Forward& f) { f.q.dtype = DType::f16; }));
+  EXPECT_TRUE(refused([](Forward& f) { f.q.dtype = f.k.dtype = f.v.dtype = f.out.dtype = DType::f32; }));
+  EXPECT_TRUE(refused([](Forward& f) { f.out.dtype = DType::f32; }));
+  EXPECT_TRUE(refused([](Forward& f) { f.k.data = some_memory + 2; }));
+  EXPECT_TRUE(refused([](Forward& f) { f.k.strides[1] += 1; }));
+  EXPECT_TRUE(refused([](Forward& f) { f.v.strides[2] = 0; }));
+  EXPECT_TRUE(refused([](Forward& f) { f.q.strides[3] = 2; }));
+  EXPECT_TRUE(refused([](Forward& f) { f.v.device = {}; }));
+  EXPECT_TRUE(refused([](Forward& f) { f.scale = 0; }));
+  EXPECT_TRUE(refused([](Forward& f) { f.scale = -1; }));
+  const float value = 0;
+  EXPECT_TRUE(refused([&](Forward& f) { f.diagonal = &value, f.distances = 0; }));
+  EXPECT_FALSE(refused([&](Forward& f) { f.diagonal = &value, f.distances = 1; }));
+  EXPECT_FALSE(refused([](Forward& f) { f.q.dtype = f.k.dtype = f.v.dtype = f.out.dtype = DType::f16; }));
+  EXPECT_FALSE(refused([](Forward& f) { f.softcap = 30; }));
+  EXPECT_FALSE(refused([](Forward& f) { f.q.shape[0] = f.k.shape[0] = f.v.shape[0] = f.out.shape[0] = 1, f.k.strides[0] = 1; }));
+}
+
+TEST(HopperWork, every_block_of_every_head_is_worked_on_once) {
+  for (const std::int64_t queries : {1, 127, 128, 129, 700}) {
+    for (const bool causal : {false, true}) {
+      Forward f = plain(queries, 4000);
+      f.causal = causal;
+      const Tiles t = tiles_of(f);
+      std::vector<int> count(static_cast<std::size_t>(t.work()));
+      for (int n = 0; n < t.work(); ++n) {
+        const Work w = work_at(t, n);
+        ASSERT_TRUE(w.row % t.block_queries == 0 && w.row < t.queries && w.head < t.heads && w.batch < t.batch);
+        ++count[static_cast<std::size_t>((w.batch * t.heads + w.head) * t.blocks() + w.row / t.block_queries)];
+      }
+      EXPECT_EQ(std::count(count.begin(), count.end(), 1), t.work());
+    }
+  }
+}
+
+/// A call with random lengths, masks and clips.
+struct RandomCut {
+  std::mt19937_64 random;
+  Forward forward;
+  std::vector<float> values;
+
+  explicit RandomCut(std::uint64_t seed) : random(seed) {
+    const auto any = [&](std::int64_t most) { return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most)); };
+    const std::int64_t widths[] = {64, 128, 192, 256};
+    const std::int64_t width = widths[any(4)];
+    forward = plain(any(700) + 1, any(700) + 1, width, width == 192 ? 128 : width);
+    forward.causal = any(2) == 0;
+    if (any(2) == 0) forward.left = any(300);
+    if (any(2) == 0) forward.right = any(300);
+    forward.first_distance = any(900) - 700;
+    forward.distances = any(900) + 1;
+    forward.diagonal_stride = any(2) * forward.distances;
+    values.resize(static_cast<std::size_t>(6 * forward.distances));
+    forward.diagonal = values.data();
+  }
+  bool sees(std::int64_t query, std::int64_t key) const {
+    const std::int64_t r = query + forward.k.shape[1] - forward.q.shape[1] - key;
+    return (!forward.causal || r >= 0) && r <= forward.left && -r <= forward.right;
+  }
+};
+
+TEST(HopperWork, tiles_hold_every_key_that_is_seen_and_whole_ones_are_not_masked) {
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    const RandomCut cut(seed);
+    const Tiles t = tiles_of(cut.forward);
+    for (int row = 0; row < t.queries; row += t.block_queries) {
+      const TileSpan span = tiles_of(t, row);
+      ASSERT_TRUE(span.first >= 0 && span.end > span.first && (span.end - 1) * t.tile_keys < t.keys);
+      const int rows = std::min(t.block_queries, t.queries - row);
+      std::vector<int> seen(static_cast<std::size_t>(t.keys + t.tile_keys));  // by how many of the rows
+      for (int i = row; i < row + rows; ++i) {
+        for (int j = 0; j < t.keys; ++j) seen[static_cast<std::size_t>(j)] += cut.sees(i, j) ? 1 : 0;
+      }
+      for (int j = 0; j < t.keys; ++j) {
+        if (seen[static_cast<std::size_t>(j)] == 0) continue;
+        ASSERT_TRUE(j >= span.first * t.tile_keys && j < (span.end - 1) * t.tile_keys + span.keys_in_last) << "seed " << seed;
+      }
+      for (int tile = span.first; tile < span.end; ++tile) {
+        bool whole = true;
+        for (int j = 0; j < t.tile_keys; ++j) whole = whole && seen[static_cast<std::size_t>(tile * t.tile_keys + j)] == rows;
+        if (rows == t.block_queries) {
+          ASSERT_EQ(is_partial(t, row, rows, tile * t.tile_keys), !whole) << "seed " << seed;
+        }
+        if (!whole) {
+          ASSERT_TRUE(is_partial(t, row, t.block_queries, tile * t.tile_keys)) << "seed " << seed;
+        }
+      }
+    }
+  }
+}
+
+TEST(HopperWork, tiles_that_are_not_far_have_their_window) {
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    const RandomCut cut(seed);
+    const Forward& f = cut.forward;
+    const Tiles t = tiles_of(f);
+    const Windows w = windows_of(f, t);
+    const Layout layout = layout_of(w, t.heads);
+    ASSERT_EQ(w.first % 4, 0);
+    ASSERT_EQ(w.length % 4, 0);
+    ASSERT_EQ(layout.windows % 16, 0);
+    ASSERT_EQ(layout.far - layout.windows, (f.diagonal_stride == 0 ? 1 : 6) * 2 * w.length * 4);
+    ASSERT_EQ(workspace_bytes(f), layout.bytes + kAlignment - 1);
+    for (int row = 0; row < t.queries; row += t.block_queries) {
+      for (int key = 0; key < t.keys; key += t.tile_keys) {
+        // Distances of the tile: constant if all lie beyond one end of those that are given.
+        const std::int64_t least = row + t.offset() - (key + t.tile_keys - 1);
+        const std::int64_t most = row + t.block_queries - 1 + t.offset() - key;
+        ASSERT_EQ(is_far_left(t, w, row, key), least >= f.first_distance + f.distances - 1);
+        ASSERT_EQ(is_far_right(t, w, row, t.block_queries, key), most <= f.first_distance);
+        if (is_far_left(t, w, row, key) || is_far_right(t, w, row, t.block_queries, key)) continue;
+        ASSERT_GE(key - row - t.block_queries, w.first) << "seed " << seed;
+        ASSERT_LE(key - row + t.tile_keys, w.first + w.length) << "seed " << seed;
+      }
+    }
+  }
+}
+
+TEST(HopperWork, maps_have_panels_of_64_channels_where_heads_are_made_of_them) {
+  const MapShape whole = map_shape(tensor({2, 5, 3, 192}));
+  EXPECT_TRUE(std::equal(whole.sizes, whole.sizes + 5, std::vector<std::uint64_t>{64, 5, 3, 3, 2}.begin()));
+  EXPECT_TRUE(std::equal(whole.strides, whole.strides + 4, std::vector<std::uint64_t>{1152, 128, 384, 5760}.begin()));
+  const MapShape odd = map_shape(tensor({1, 5, 1, 40}));
+  EXPECT_TRUE(std::equal(odd.sizes, odd.sizes + 5, std::vector<std::uint64_t>{40, 5, 1, 1, 1}.begin()));
+  EXPECT_TRUE(std::equal(odd.strides, odd.strides + 4, std::vector<std::uint64_t>{80, 128, 16, 16}.begin()));
+}
+
+}  // namespace
+}  // namespace phasor::test
