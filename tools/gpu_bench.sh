@@ -42,7 +42,8 @@ PYTHONPATH=$PWD/python:$PWD/python/cuda13 "${PYTHON:-python3}" bench/gpu/peers.p
   { say "FAIL: peers.py"; failed=1; }
 # Attention of Hopper beside cuDNN and PyTorch's flash.
 begin=$SECONDS
-"$nvcc" -shared -cudart static "$build/bench_gpu_hopper_ours.cu.o" "${backend[@]}" "$build/libphasor.a" -lgomp -Xlinker --exclude-libs,ALL -o "$build/hopper_ours.so" || exit 1
+compile tests/cuda/hopper_ours.cu || exit 1
+"$nvcc" -shared -cudart static "$build/tests_cuda_hopper_ours.cu.o" "${backend[@]}" "$build/libphasor.a" -lgomp -Xlinker --exclude-libs,ALL -o "$build/hopper_ours.so" || exit 1
 "${PYTHON:-python3}" bench/gpu/attention_bench.py "$build/hopper_ours.so" "$out/attention_bench.json" || { say "FAIL: attention_bench.py"; failed=1; }
 say "attention_bench.py: $((SECONDS - begin)) s"
 if [ -e "$out/gpu_peers.json" ]; then files+=("$out/gpu_peers.json"); fi  # of those that were right

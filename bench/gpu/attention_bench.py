@@ -3,7 +3,7 @@
 
   attention_bench.py LIBRARY JSON [ROUNDS]
 
-LIBRARY exports hopper_forward (bench/gpu/hopper_ours.cu). Each of ours is held against float32 before anything is timed. Variants are timed by turns,
+LIBRARY exports hopper_forward (tests/cuda/hopper_ours.cu). Each of ours is held against float32 before anything is timed. Variants are timed by turns,
 so that a chip that grows warm slows all of them alike; the median of all turns counts. Ratios: `cudnn` is cuDNN's time over ours (more is better),
 `plain` ours over our own without a bias (less is better).
 """

@@ -4,8 +4,7 @@
 // One thread, the producer, drives the copy engine. Each consumer warpgroup runs one tile ahead: it asks the tensor cores for the next
 // scores and for this tile's weighted values together, and does the softmax of the next scores while the values are still being summed.
 // Where there are three, the warpgroups take turns at asking, so that one's softmax falls into the others' products; two do that better by
-// themselves. Blocks stay on their multiprocessor and
-// claim work by a counter.
+// themselves. Blocks stay on their multiprocessor and claim work by a counter.
 #pragma once
 
 #include "cuda/attention/hopper/body.cuh"
@@ -89,7 +88,7 @@ struct Consumer {
   template <int kCount>
   __device__ __forceinline__ void ask(float (&s)[kCount], const typename B::Presets& presets, const Place& at, bool by_turns) {
     barrier_wait(&shared.k_full[k.stage], k.parity);
-    const bool preset = presets(p.tiles, p.windows, at, k.stage, s, shift);
+    const bool preset = presets(p, at, k.stage, s, shift);
     if (B::kOf.turns && by_turns) named_sync(1 + group, 256);
     ask_scores<B>(s, matrix(shared.q[0][64 * group], 0), matrix(shared.k[k.stage], 0), preset);
   }

@@ -52,11 +52,13 @@ __device__ __forceinline__ void registers_lower() {
 
 // ---- The copy engine. Coordinates of a tensor are (channel, token, panel, head, batch row): tensor_map.hpp ----
 
-__device__ __forceinline__ void copy_in(void* to, const CUtensorMap* map, std::uint64_t* full, int channel, int token, int panel, int head,
-                                        int batch) {
+struct BoxPlace {
+  int channel, token, panel, head, batch;
+};
+__device__ __forceinline__ void copy_in(void* to, const CUtensorMap* map, std::uint64_t* full, const BoxPlace& at) {
   asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(
                    shared_address(to)),
-               "l"(map), "r"(shared_address(full)), "r"(channel), "r"(token), "r"(panel), "r"(head), "r"(batch)
+               "l"(map), "r"(shared_address(full)), "r"(at.channel), "r"(at.token), "r"(at.panel), "r"(at.head), "r"(at.batch)
                : "memory");
 }
 /// 16 bytes are the unit, of both addresses, too.

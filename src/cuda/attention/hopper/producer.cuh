@@ -6,12 +6,11 @@
 
 namespace phasor::cuda::hopper {
 
-/// All panels of a tile.
+/// All panels of a tile, from a token of a head on.
 template <class Panels>
-__device__ __forceinline__ void copy_tile(Panels& to, const CUtensorMap* map, bool whole, std::uint64_t* full, int token, int head,
-                                          int batch) {
-  if (whole) return copy_in(to, map, full, 0, token, 0, head, batch);
-  for (int x = 0; x < int(sizeof(to) / sizeof(to[0])); ++x) copy_in(to[x], map, full, 64 * x, token, 0, head, batch);
+__device__ __forceinline__ void copy_tile(Panels& to, const CUtensorMap* map, bool whole, std::uint64_t* full, const Work& from) {
+  if (whole) return copy_in(to, map, full, {0, from.row, 0, from.head, from.batch});
+  for (int x = 0; x < int(sizeof(to) / sizeof(to[0])); ++x) copy_in(to[x], map, full, {64 * x, from.row, 0, from.head, from.batch});
 }
 
 template <class B>
@@ -23,16 +22,16 @@ struct Producer {
   __device__ __forceinline__ void bring_keys(const Work& at, int key) {
     std::uint64_t* const full = &shared.k_full[k.stage];
     barrier_wait(&shared.k_empty[k.stage], k.parity ^ 1);
-    barrier_expect(full, int(sizeof(shared.k[0])) + B::Term::template bytes<B::kQueries, B::kKeys>(p.tiles, p.windows, at, key));
-    copy_tile(shared.k[k.stage], &p.k, p.whole, full, key, at.head / p.tiles.heads_of_key, at.batch);
-    B::Term::template bring<B::kQueries, B::kKeys>(p.tiles, p.windows, at, key, shared.term, k.stage, full);
+    barrier_expect(full, int(sizeof(shared.k[0])) + B::Term::template bytes<B::kQueries, B::kKeys>(p, at, key));
+    copy_tile(shared.k[k.stage], &p.k, p.whole, full, {key, at.head / p.tiles.heads_of_key, at.batch});
+    B::Term::template bring<B::kQueries, B::kKeys>(p, at, key, shared.term, k.stage, full);
     k.next();
   }
   __device__ __forceinline__ void bring_values(const Work& at, int key) {
     std::uint64_t* const full = &shared.v_full[v.stage];
     barrier_wait(&shared.v_empty[v.stage], v.parity ^ 1);
     barrier_expect(full, sizeof(shared.v[0]));
-    copy_tile(shared.v[v.stage], &p.v, p.whole_values, full, key, at.head / p.tiles.heads_of_key, at.batch);
+    copy_tile(shared.v[v.stage], &p.v, p.whole_values, full, {key, at.head / p.tiles.heads_of_key, at.batch});
     v.next();
   }
   __device__ __forceinline__ void run() {
@@ -49,7 +48,7 @@ struct Producer {
       }
       const Work at = work_at(p.tiles, number);
       barrier_expect(&shared.q_full, sizeof(shared.q));
-      copy_tile(shared.q, &p.q, p.whole, &shared.q_full, at.row, at.head, at.batch);
+      copy_tile(shared.q, &p.q, p.whole, &shared.q_full, at);
       const TileSpan span = tiles_of(p.tiles, at.row);
       for (int j = span.end; j >= span.first; --j) {  // the keys one tile ahead of the values
         if (j > span.first) bring_keys(at, (j - 1) * B::kKeys);

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "cuda/attention/hopper/instructions.cuh"
-#include "cuda/attention/hopper/tiles.hpp"
+#include "cuda/attention/hopper/parameter.cuh"
 
 namespace phasor::cuda::hopper {
 
@@ -26,11 +26,11 @@ struct Plain {
   struct Shared {};
 
   template <int kQueries, int kKeys>
-  static __device__ __forceinline__ int bytes(const Tiles&, const Windows&, const Work&, int) {
+  static __device__ __forceinline__ int bytes(const ForwardParameter&, const Work&, int) {
     return 0;
   }
   template <int kQueries, int kKeys, class S>
-  static __device__ __forceinline__ void bring(const Tiles&, const Windows&, const Work&, int, S&, int, std::uint64_t*) {}
+  static __device__ __forceinline__ void bring(const ForwardParameter&, const Work&, int, S&, int, std::uint64_t*) {}
 
   /// Of one head, for one thread.
   template <int kQueries, int kKeys, class S>
@@ -38,7 +38,7 @@ struct Plain {
     __device__ __forceinline__ Presets(const Windows&, const S&, const Work&) {}
     /// Presets the scores of as many columns as there are and returns true, or leaves them and sets the shift of every row.
     template <int kCount>
-    __device__ __forceinline__ bool operator()(const Tiles&, const Windows&, const Place&, int, float (&)[kCount], float&) const {
+    __device__ __forceinline__ bool operator()(const ForwardParameter&, const Place&, int, float (&)[kCount], float&) const {
       return false;
     }
   };
@@ -55,15 +55,15 @@ struct Diagonal {
   };
 
   template <int kQueries, int kKeys>
-  static __device__ __forceinline__ int bytes(const Tiles& t, const Windows& w, const Work& at, int key) {
-    const bool far = is_far_left(t, w, at.row, key) || is_far_right(t, w, at.row, kQueries, key);
+  static __device__ __forceinline__ int bytes(const ForwardParameter& p, const Work& at, int key) {
+    const bool far = is_far_left(p.tiles, p.windows, at.row, key) || is_far_right(p.tiles, p.windows, at.row, kQueries, key);
     return far ? 0 : 2 * (kQueries + kKeys) * int(sizeof(float));
   }
   template <int kQueries, int kKeys, class S>
-  static __device__ __forceinline__ void bring(const Tiles& t, const Windows& w, const Work& at, int key, S& to, int stage,
-                                               std::uint64_t* full) {
-    const int size = bytes<kQueries, kKeys>(t, w, at, key);
+  static __device__ __forceinline__ void bring(const ForwardParameter& p, const Work& at, int key, S& to, int stage, std::uint64_t* full) {
+    const int size = bytes<kQueries, kKeys>(p, at, key);
     if (size == 0) return;
+    const Windows& w = p.windows;
     const float* const from = w.values + at.head * w.of_head + (key - at.row - kQueries - w.first);
     copy_in_bytes(to.window[stage][0], from, size / 2, full);
     copy_in_bytes(to.window[stage][1], from + w.length, size / 2, full);
@@ -79,10 +79,10 @@ struct Diagonal {
       far_left = far.x, far_right = far.y;
     }
     template <int kCount>
-    __device__ __forceinline__ bool operator()(const Tiles& t, const Windows& w, const Place& at, int stage, float (&s)[kCount],
+    __device__ __forceinline__ bool operator()(const ForwardParameter& p, const Place& at, int stage, float (&s)[kCount],
                                                float& shift) const {
-      const bool on_left = is_far_left(t, w, at.group_row, at.key);
-      if (on_left || is_far_right(t, w, at.group_row, 64, at.key)) {
+      const bool on_left = is_far_left(p.tiles, p.windows, at.group_row, at.key);
+      if (on_left || is_far_right(p.tiles, p.windows, at.group_row, 64, at.key)) {
         shift = on_left ? far_left : far_right;
         return false;
       }
