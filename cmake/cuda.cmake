@@ -12,7 +12,7 @@ target_link_libraries(phasor PRIVATE $<LINK_ONLY:CUDA::cudart_static>)  # its he
 file(GLOB hopper_sources CONFIGURE_DEPENDS src/cuda/attention/hopper/*.cu)
 add_library(phasor_hopper OBJECT ${hopper_sources})
 set_target_properties(phasor_hopper PROPERTIES CUDA_ARCHITECTURES OFF POSITION_INDEPENDENT_CODE ON
-                                               CUDA_COMPILER_LAUNCHER ${PROJECT_SOURCE_DIR}/tools/hopper_nvcc.sh)
+                                               CUDA_COMPILER_LAUNCHER ${PROJECT_SOURCE_DIR}/cmake/hopper_nvcc.sh)
 target_include_directories(phasor_hopper PRIVATE include src)
 target_compile_options(phasor_hopper PRIVATE --std=c++20 -gencode=arch=compute_90a,code=sm_90a --fmad=true --expt-relaxed-constexpr)
 target_sources(phasor PRIVATE $<TARGET_OBJECTS:phasor_hopper>)

@@ -21,7 +21,7 @@ object_of() { echo "$folder/$(tr / _ <<<"$1").o"; }
 for source in "${sources[@]}" tests/cuda/random_calls.cpp tests/cuda/random_operations.cpp; do printf '%s\0%s\0' "$source" "$(object_of "$source")"; done |
   xargs -0 -P "$(nproc)" -n 2 bash -c '"${@:1:$#-2}" -c "${@: -2:1}" -o "${@: -1}" || exit 255' - "$nvcc" "${flags[@]}"
 for source in "${hopper[@]}"; do printf '%s\0%s\0' "$source" "$(object_of "$source")"; done |
-  xargs -0 -P "$(nproc)" -n 2 bash -c '"${@:1:$#-2}" -c "${@: -2:1}" -o "${@: -1}" || exit 255' - tools/hopper_nvcc.sh "$nvcc" "${hopper_flags[@]}"
+  xargs -0 -P "$(nproc)" -n 2 bash -c '"${@:1:$#-2}" -c "${@: -2:1}" -o "${@: -1}" || exit 255' - cmake/hopper_nvcc.sh "$nvcc" "${hopper_flags[@]}"
 
 # program NAME OBJECTS...: those of the backend come before the library, whose part for builds without CUDA then is not taken.
 program() { "$nvcc" "$arch" "${@:2}" "$folder"/src_*.o "$library" -lgomp -o "$folder/$1"; }

@@ -19,7 +19,7 @@ compile() { # SOURCE: an object in $build
   local to=$build/$(tr / _ <<<"$1").o begin=$SECONDS
   if [ "$to" -nt "$build/newest" ]; then return; fi
   case $1 in
-    src/cuda/attention/hopper/*.cu) tools/hopper_nvcc.sh "$nvcc" "${hopper_flags[@]}" -c "$1" -o "$to" || { rm -f "$to"; return 1; } ;;
+    src/cuda/attention/hopper/*.cu) cmake/hopper_nvcc.sh "$nvcc" "${hopper_flags[@]}" -c "$1" -o "$to" || { rm -f "$to"; return 1; } ;;
     *.cu) "$nvcc" "${device_flags[@]}" -c "$1" -o "$to" ;;
     *) g++ "${flags[@]}" -c "$1" -o "$to" ;;
   esac && echo "seconds: $((SECONDS - begin)) $1"
@@ -36,7 +36,7 @@ compile_all() { # SOURCES... on standard input
 # The newest source, as a file of its age.
 gpu_newest() {
   local newest
-  newest=$(find include src tests/cuda tests/prepare tests/attention bench/gpu tools/gpu_build.sh tools/hopper_nvcc.sh -type f ! -name '*.py' -printf '%T@ %p\n' | sort -n | tail -1 | cut -d' ' -f2-)
+  newest=$(find include src tests/cuda tests/prepare tests/attention bench/gpu tools/gpu_build.sh cmake/hopper_nvcc.sh -type f ! -name '*.py' -printf '%T@ %p\n' | sort -n | tail -1 | cut -d' ' -f2-)
   touch -r "$newest" "$build/newest"
 }
 

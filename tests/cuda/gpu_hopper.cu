@@ -59,7 +59,7 @@ class OnHopper {
   void write_q(const std::vector<std::uint16_t>& list) {
     must(cudaMemcpy(device_.memory[0], list.data(), list.size() * 2, cudaMemcpyHostToDevice), "q");
   }
-  hopper_Forward forward;
+  HopperForward forward;
 
  private:
   std::size_t rows() const { return static_cast<std::size_t>(problem_.q.shape[0] * problem_.q.shape[1] * problem_.q.shape[2]); }

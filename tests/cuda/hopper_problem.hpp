@@ -17,7 +17,7 @@
 
 namespace phasor::test {
 
-using hopper_Forward = cuda::hopper::Forward;
+using HopperForward = cuda::hopper::Forward;
 using cuda::hopper::kNoLimit;
 
 inline double value_of(DType dtype, std::uint16_t bits) {
