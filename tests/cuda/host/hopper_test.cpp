@@ -65,9 +65,9 @@ TEST(HopperWork, takes_what_a_tensor_map_can_have) {
 
 TEST(HopperWork, every_block_of_every_head_is_worked_on_once) {
   for (const std::int64_t queries : {1, 127, 128, 129, 700}) {
-    for (const bool causal : {false, true}) {
-      Forward f = plain(queries, 4000);
-      f.causal = causal;
+    for (const std::int64_t keys : {4000, 16000, 40000}) {  // 12, 8 and 2 of the 12 heads together
+      Forward f = plain(queries, keys);
+      f.causal = queries % 2 == 0;
       const Tiles t = tiles_of(f);
       std::vector<int> count(static_cast<std::size_t>(t.work()));
       for (int n = 0; n < t.work(); ++n) {
@@ -94,6 +94,11 @@ struct RandomCut {
     forward.causal = any(2) == 0;
     if (any(2) == 0) forward.left = any(300);
     if (any(2) == 0) forward.right = any(300);
+    if (any(2) == 0) {  // windows that end where tiles do, or beside
+      const Tiles t = tiles_of(forward);
+      forward.left = t.offset() + t.block_queries - 1 + any(3) * t.tile_keys + any(3) - 1;
+      forward.right = any(3) * t.tile_keys - t.offset() + any(3) - 2;
+    }
     forward.first_distance = any(900) - 700;
     forward.distances = any(900) + 1;
     forward.diagonal_stride = any(2) * forward.distances;

@@ -22,7 +22,7 @@ bool is_mappable(const ConstTensorView& v) {
   constexpr std::int64_t kUnit = 16, kMostStride = std::int64_t{1} << 40;
   if (v.data == nullptr || reinterpret_cast<std::uintptr_t>(v.data) % kUnit != 0) return false;
   if (v.shape[3] % 8 != 0 || v.strides[3] != 1) return false;
-  for (int axis = 0; axis < 3; ++axis) {
+  for (std::size_t axis = 0; axis < 3; ++axis) {
     const std::int64_t bytes = v.strides[axis] * 2;
     if (v.shape[axis] < 1 || v.shape[axis] >= kMostTokens) return false;
     if (v.shape[axis] > 1 && (bytes <= 0 || bytes % kUnit != 0 || bytes >= kMostStride)) return false;
@@ -109,8 +109,8 @@ std::int64_t workspace_bytes(const Forward& forward) {
 
 MapShape map_shape(const ConstTensorView& v) {
   constexpr std::uint64_t kAny = 16, kPanelBytes = 128;
-  const auto size = [&](int axis) { return static_cast<std::uint64_t>(v.shape[axis]); };
-  const auto stride = [&](int axis) { return v.shape[axis] == 1 ? kAny : static_cast<std::uint64_t>(v.strides[axis]) * 2; };
+  const auto size = [&](std::size_t axis) { return static_cast<std::uint64_t>(v.shape[axis]); };
+  const auto stride = [&](std::size_t axis) { return v.shape[axis] == 1 ? kAny : static_cast<std::uint64_t>(v.strides[axis]) * 2; };
   return {.sizes = {is_whole(v) ? 64 : size(3), size(1), is_whole(v) ? size(3) / 64 : 1, size(2), size(0)},
           .strides = {stride(1), kPanelBytes, stride(2), stride(0)}};
 }
