@@ -2,6 +2,7 @@
 // Devices and launches.
 #include "cuda/device.hpp"
 
+#include <atomic>
 #include <string>
 
 namespace phasor::cuda {
@@ -45,6 +46,26 @@ CurrentDevice::~CurrentDevice() {
   if (pending_ == cudaSuccess) (void)cudaGetLastError();
 }
 
+namespace {
+
+/// Whether the code that the current device runs of a kernel has wait_for_earlier() in it: code of sm_90 and newer, not what a driver makes
+/// of older PTX. Kernels are built for the same devices, so one speaks for all; asking costs microseconds.
+bool waits_for_earlier(const void* kernel) {
+  constexpr int kDevices = 64;
+  constexpr int kLeast = 90;
+  static std::atomic<signed char> known[kDevices];  // 0: not asked yet, 1: yes, -1: no
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess || device >= kDevices) return false;
+  if (const signed char is = known[device].load(std::memory_order_relaxed); is != 0) return is > 0;
+  cudaFuncAttributes attributes = {};
+  if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess) return false;
+  const bool waits = attributes.ptxVersion >= kLeast;
+  known[device].store(waits ? 1 : -1, std::memory_order_relaxed);
+  return waits;
+}
+
+}  // namespace
+
 Status launch(const char* where, const Launch& launch, void* parameter) {
   constexpr std::size_t kWithoutAsking = 48 * 1024;
   constexpr int kMost = 96 * 1024;  // one number, so that threads that launch a kernel with different needs do not take it from each other
@@ -55,6 +76,22 @@ Status launch(const char* where, const Launch& launch, void* parameter) {
   void* parameters[] = {parameter};
   return status_of(where, cudaLaunchKernel(launch.kernel, dim3(launch.blocks.x, launch.blocks.y, launch.blocks.z), dim3(launch.threads),
                                            parameters, launch.shared_bytes, static_cast<cudaStream_t>(launch.stream)));
+}
+
+Status launch_early(const char* where, const Launch& launch, void* parameter) {
+  if (!waits_for_earlier(launch.kernel)) return cuda::launch(where, launch, parameter);
+  void* parameters[] = {parameter};
+  cudaLaunchAttribute overlaps = {};
+  overlaps.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlaps.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(launch.blocks.x, launch.blocks.y, launch.blocks.z);
+  config.blockDim = dim3(launch.threads);
+  config.dynamicSmemBytes = launch.shared_bytes;
+  config.stream = static_cast<cudaStream_t>(launch.stream);
+  config.attrs = &overlaps;
+  config.numAttrs = 1;
+  return status_of(where, cudaLaunchKernelExC(&config, launch.kernel, parameters));
 }
 
 }  // namespace phasor::cuda

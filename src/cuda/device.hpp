@@ -42,5 +42,7 @@ struct Launch {
 };
 /// Puts a kernel of one parameter on a stream.
 Status launch(const char* where, const Launch& launch, void* parameter);
+/// The same, of a kernel that may begin before the one before it ends (dependent.cuh); it needs no more shared memory than others have.
+Status launch_early(const char* where, const Launch& launch, void* parameter);
 
 }  // namespace phasor::cuda

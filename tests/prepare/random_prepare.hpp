@@ -28,12 +28,17 @@ class RandomPrepare {
   enum Buffer { kPacked, kQ, kK, kV, kScales, kWeights, kLists, kFactors, kBuffers };
   enum class Layout : std::uint8_t { contiguous, vllm, flash, nhd, hnd, sglang, mla_656, mla_584 };
 
-  /// `of_models`: heads, norms and rotations of common models, which CUDA has kernels of its own for.
-  explicit RandomPrepare(std::uint64_t seed, bool of_models = false) : random_(seed), of_models_(of_models) {
+  /// `of_models`: heads, norms and rotations of common models, which CUDA has kernels of its own for; `plain`: of the most common ones, which
+  /// have more of them, with many tokens, too.
+  explicit RandomPrepare(std::uint64_t seed, bool of_models = false, bool plain = false)
+      : random_(seed), of_models_(of_models || plain), plain_(plain) {
     layout_ = static_cast<Layout>(pick(of_models_ ? 6 : 8));
+    if (plain_ && layout_ == Layout::vllm) layout_ = Layout::flash;
     dtype_ = static_cast<DType>(std::array{0, 2, 3}[static_cast<std::size_t>(pick(3))]);
     batch_ = 1 + pick(3);
     tokens_ = 1 + pick(9);
+    if (plain_) dtype_ = coin() ? DType::f16 : DType::bf16;
+    if (plain_ && pick(6) == 0) tokens_ = 520 + pick(30);
     choose_heads();
     choose_specs();
     choose_norms();
@@ -115,6 +120,14 @@ class RandomPrepare {
     if (of_models_) q_storage_ = of_model();
     k_scaling_ = pick(4);
     q_scaling_ = pick(4);
+    if (!plain_) return;
+    head_dim_ = q_dim_ = 128;
+    row_ = (heads_ + 2 * k_heads_ + pick(2)) * head_dim_;
+    extra_ = 0;
+    q_storage_ = coin() ? own : Storage::f8_e4m3;
+    k_storage_ = v_storage_ = coin() ? own : Storage::f8_e4m3;
+    k_scaling_ = k_storage_ == own ? 0 : pick(2);
+    q_scaling_ = q_storage_ == own ? 0 : pick(2);
   }
 
   void choose_specs() {
@@ -134,6 +147,11 @@ class RandomPrepare {
       spec.rotary_offset = spec.pairing == Pairing::half ? 0 : pick((head_dim_ - spec.rotary_width) / 8 + 1) * 8;
       if (pick(3) == 0) spec.scaling = YarnScaling{.factor = 4, .original_length = 4096};
     }
+    if (plain_) {
+      rotates_ = true;
+      spec.pairing = Pairing::half;
+      spec.rotary_width = spec.rotary_offset = 0;
+    }
     if (!of_models_ && pick(4) == 0) spec.output_pairing = coin() ? Pairing::half : Pairing::interleaved;
     if (pick(8) == 0) spec.sense = Sense::clockwise;
     const std::int64_t specs = of_models_ ? 1 : 1 + pick(3);
@@ -147,6 +165,10 @@ class RandomPrepare {
     if (coin()) spec_.between = PrepareSpec::Between::kept;
     if (coin()) spec_.query_scale = 0.3F;
     has_factors_ = pick(3) == 0;
+    if (!plain_) return;
+    spec_.between = {};
+    spec_.query_scale = 1;
+    has_factors_ = false;
   }
 
   HeadNorm random_norm(bool over_all_allowed) {
@@ -157,6 +179,9 @@ class RandomPrepare {
     norm.weight_as = static_cast<HeadNorm::Weight>(pick(2));
     norm.cast = static_cast<HeadNorm::Cast>(pick(2));
     norm.epsilon = coin() ? 1e-6F : 1e-5F;
+    if (plain_) norm.kind = HeadNorm::Kind::rms;
+    if (plain_) norm.weight_as = {};
+    if (plain_) norm.cast = HeadNorm::Cast::before_weight;
     return norm;
   }
   void choose_norms() {
@@ -167,6 +192,7 @@ class RandomPrepare {
     if (!is_mla()) spec_.v_norm = random_norm(true);
     if (layout_ == Layout::mla_656 && spec_.k_norm.kind != HeadNorm::Kind::none) spec_.k_norm.width = 512;
     weights_ = pick(4);  // 0: none; 1, 2: one for all heads; 3: one for each
+    if (plain_) weights_ = 1;
   }
 
   void choose_places() {
@@ -357,6 +383,7 @@ class RandomPrepare {
 
   Draw random_;
   bool of_models_ = false;
+  bool plain_ = false;
   Layout layout_ = Layout::contiguous;
   DType dtype_ = DType::f32;
   std::int64_t batch_ = 1, tokens_ = 1, heads_ = 1, k_heads_ = 1, head_dim_ = 16, q_dim_ = 16, extra_ = 0, row_ = 0;

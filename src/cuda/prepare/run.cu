@@ -4,6 +4,7 @@
 
 #include "cuda/device.hpp"
 #include "cuda/prepare/places.hpp"
+#include "cuda/prepare/plain/kernels.cuh"
 #include "cuda/prepare/prepare.hpp"
 #include "cuda/prepare/squads/kernels.cuh"
 #include "cuda/prepare/threads.cuh"
@@ -39,6 +40,12 @@ Status prepare_by_squads(const char* where, const job::PrepareJob& job, const Ex
   parameter.work = squad_work(job);
   TablePacker packer(parameter.tables, kTeamTableBytes);
   pack_tables(parameter.work.job.turn.rows, packer);
+  if (is_plain(parameter.work)) {
+    const PlainCall call = plain_call(parameter.work, has_few_tokens(job));
+    const void* const kernel = job.turn.dtype == DType::f16 ? plain_kernel_f16(call) : plain_kernel_bf16(call);
+    const unsigned(&blocks)[3] = call.launch.blocks;
+    return launch_early(where, {kernel, {blocks[0], blocks[1], blocks[2]}, call.launch.threads, 0, execution.stream}, &parameter);
+  }
   const SquadLaunch grid = squad_launch(parameter.work);
   return launch(where,
                 {squad_kernel_of(parameter.work), {grid.blocks[0], grid.blocks[1], grid.blocks[2]}, grid.threads, 0, execution.stream},

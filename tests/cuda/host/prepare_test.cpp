@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "backend/replaced.hpp"
-#include "cuda/host/squads.hpp"
+#include "cuda/host/plain.hpp"
 #include "cuda/host/warps.hpp"
 #include "cuda/prepare/prepare.hpp"
 #include "prepare/random_prepare.hpp"
@@ -17,9 +17,18 @@ namespace {
 
 using HostThreads = HostBlockOfWarps<job::OneByOne>;
 
+/// Plain calls by kernels of their own, cut as if they had few tokens or many.
+bool by_plain_kernels = true;
+bool as_few = true;
+
 Status prepare_on_host(job::PrepareJob& job, const Execution& /*execution*/) {
   if (cuda::is_for_squads(job)) {
-    squads_on_host(job);
+    const cuda::SquadWork work = cuda::squad_work(job);
+    if (by_plain_kernels && cuda::is_plain(work)) {
+      plain_on_host(work, as_few);
+    } else {
+      squads_on_host(job);
+    }
     return {};
   }
   const cuda::PrepareWork work = cuda::work_of(job);
@@ -40,9 +49,9 @@ Status prepared(const PrepareInputs& inputs, const PrepareRotation& rotation, co
   return prepare_attention(inputs, rotation, outputs, spec);
 }
 
-void expect_bytes_of_the_cpu(std::uint64_t first, std::uint64_t end, bool of_models = false) {
+void expect_bytes_of_the_cpu(std::uint64_t first, std::uint64_t end, bool of_models = false, bool plain = false) {
   for (std::uint64_t seed = first; seed < end; ++seed) {
-    const RandomPrepare call(seed, of_models);
+    const RandomPrepare call(seed, of_models, plain);
     Memory8 cpu = call.memory();
     ASSERT_TRUE(call.run(cpu, prepared).ok());
     Memory8 gpu = call.memory();
@@ -63,6 +72,23 @@ TEST(CudaPrepareOnHost, calls_of_models_are_for_squads_and_give_the_bytes_of_the
   EXPECT_GE(squad_rows_again, 10U);  // at position 0 nothing is proven
 }
 TEST(CudaPrepareOnHost, hundreds_of_calls_of_models_give_the_bytes_of_the_cpu) { expect_bytes_of_the_cpu(40, 400, true); }
+
+TEST(CudaPrepareOnHost, plain_calls_have_kernels_of_their_own_and_give_the_bytes_of_the_cpu) {
+  plain_calls = 0;
+  squad_rows_again = 0;
+  for (const bool few : {true, false}) {
+    as_few = few;
+    expect_bytes_of_the_cpu(1, 60, true, true);
+  }
+  as_few = true;
+  EXPECT_GE(plain_calls, 100U);
+  EXPECT_GE(squad_rows_again, 10U);
+}
+TEST(CudaPrepareOnHost, squads_give_plain_calls_the_bytes_of_the_cpu_too) {
+  by_plain_kernels = false;
+  expect_bytes_of_the_cpu(60, 90, true, true);
+  by_plain_kernels = true;
+}
 
 /// Directions of heads of their own, tiled lanes, a norm over all heads in place.
 TEST(CudaPrepareOnHost, rare_rows_give_the_bytes_of_the_cpu) {

@@ -44,6 +44,15 @@ struct SquadOperand {
   std::byte* out = nullptr;
 };
 
+/// Slots of tokens in blocks of 1 << shift; no data: tokens have their places in another way.
+struct SlotSource {
+  const void* data = nullptr;
+  int64_t size = 0;
+  int64_t tokens = 0;  // of a batch row
+  int shift = 0;
+  bool narrow = false;  // int32
+};
+
 /// What a launch has decided: a block has some heads of one token, counted through q, k and v.
 struct SquadShape {
   int ends[job::kPrepareOperands] = {};  // heads up to the end of each operand
@@ -51,7 +60,9 @@ struct SquadShape {
   bool norms = false;
   bool makes_scales = false;
   int pairs = 0;
+  int turning_heads = 0;  // up to the end of the last operand that turns
   SineSource sines;
+  SlotSource slots;
   SquadOperand operands[job::kPrepareOperands];
 };
 struct SquadWork {

@@ -152,12 +152,17 @@ SquadWork squad_work(const job::PrepareJob& job) {
     if (o < job.operand_count) heads += static_cast<int>(operand.heads);
     shape.ends[o] = heads;
     if (o >= job.operand_count) continue;
+    if (operand.turns) shape.turning_heads = heads;
     shape.norms |= operand.norm.kind != HeadNorm::Kind::none;
     shape.makes_scales |= operand.sinks[0].scales == CacheScales::Kind::made;
     shape.operands[o] = squad_operand(job, operand);
   }
   shape.sines = sines_of(job.turn.rows);
   shape.pairs = static_cast<int>(job.turn.pairs);
+  const job::PlaceSource& places = job.places;
+  if (places.kind == TokenPlaces::Kind::slots && places.block_shift >= 0) {
+    shape.slots = {places.slots.data, places.slots.size, job.turn.tokens, places.block_shift, places.slots.narrow};
+  }
   const int threads = job.turn.batch * job.turn.tokens <= kFewSquadTokens ? kFewSquadThreads : kMostSquadThreads;
   const int most = threads / squad_threads(job.turn.dtype);
   const int groups = (heads + most - 1) / most;

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of plain calls of prepare_attention.
+#pragma once
+
+#include "cuda/dependent.cuh"
+#include "cuda/prepare/plain/work.hpp"
+#include "cuda/prepare/squads/kernels.cuh"
+
+namespace phasor::cuda {
+
+struct PlainBlock : SquadBlock {
+  __device__ static void depend() { wait_for_earlier(); }
+  __device__ static __noinline__ void plain_again(SquadWorkAt work, SquadPlace place, PlainShared& shared) {
+    SquadBlock block;
+    make_plain_row_again(work, place, shared, block);
+  }
+  /// One barrier where nothing was seen.
+  template <class Body>
+  __device__ unsigned either(const Body& body) {
+    const unsigned own = body(static_cast<int>(threadIdx.x));
+    if (__syncthreads_or(static_cast<int>(own)) == 0) return 0;
+    const bool doubts = __syncthreads_or(static_cast<int>(own & 2)) != 0;
+    return (__syncthreads_or(static_cast<int>(own & 1)) != 0 ? 1U : 0U) | (doubts ? 2U : 0U);
+  }
+  template <int apart, class Held, class Numbers>
+  __device__ void swap(Held& held, const Numbers& words) {
+    std::uint32_t* const own = words(held.state);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) own[i] = __shfl_xor_sync(0xffffffff, own[i], apart);
+  }
+  template <int apart, class Held, class Numbers>
+  __device__ void add(Held& held, const Numbers& sums) {
+    float* const own = sums(held.state);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) own[i] += __shfl_xor_sync(0xffffffff, own[i], apart);
+  }
+};
+
+/// Blocks of a multiprocessor at a time: how many registers a thread may have.
+PHASOR_HD constexpr int plain_blocks(int each, bool norms) { return each == 1 ? 8 : norms ? 4 : 5; }
+
+template <DType dtype, int each, bool norms, bool codes>
+__global__ void __launch_bounds__(each == 1 ? kFewPlainThreads : kMostPlainThreads, plain_blocks(each, norms))
+    prepare_plainly(const __grid_constant__ SquadParameter parameter) {
+  __shared__ PlainShared shared;
+  let_later_begin();
+  // By a pointer that the compiler does not know to be the parameter's, as in teams/kernels.cuh.
+  const std::byte* tables = parameter.tables;
+  asm("" : "+l"(tables));
+  const auto* const steps = reinterpret_cast<const math::Step*>(tables);
+  const auto* const axes = reinterpret_cast<const std::uint8_t*>(steps + parameter.work.job.turn.rows.step_count);
+  const SquadWorkAt work = {&parameter.work, {&parameter.work.job.turn.rows, tables}, steps, axes};
+  const SquadPlace place = {static_cast<int>(blockIdx.z), static_cast<int>(blockIdx.x),
+                            static_cast<int>(blockIdx.y) * parameter.work.shape.group_heads};
+  PlainBlock block;
+  prepare_plain<PlainKnows<dtype, each, norms, codes>>(work, place, shared, block);
+}
+
+template <DType dtype, int each, bool norms>
+const void* plain_kernel_of(const PlainCall& call) {
+  return call.codes ? reinterpret_cast<const void*>(&prepare_plainly<dtype, each, norms, true>)
+                    : reinterpret_cast<const void*>(&prepare_plainly<dtype, each, norms, false>);
+}
+template <DType dtype, int each>
+const void* plain_kernel_of(const PlainCall& call) {
+  return call.norms ? plain_kernel_of<dtype, each, true>(call) : plain_kernel_of<dtype, each, false>(call);
+}
+template <DType dtype>
+const void* plain_kernel(const PlainCall& call) {
+  return call.each == 1 ? plain_kernel_of<dtype, 1>(call) : plain_kernel_of<dtype, 2>(call);
+}
+
+// A file each.
+const void* plain_kernel_f16(const PlainCall& call);
+const void* plain_kernel_bf16(const PlainCall& call);
+
+}  // namespace phasor::cuda

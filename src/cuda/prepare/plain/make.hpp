@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// What most models ask of prepare_attention (plain/work.hpp says which calls these are), at the speed of memory: a block has some heads of
+// a token, eight threads each. What is known is neither read nor asked. Written for any executor of a block; tests run it on the host.
+#pragma once
+
+#include "cuda/prepare/plain/head.hpp"
+#include "cuda/prepare/squads/make.hpp"
+
+namespace phasor::cuda {
+
+template <class Knows>
+struct PlainMaker {
+  static constexpr DType dtype = Knows::dtype;
+  static constexpr int kEach = Knows::each;
+  using Head = PlainHead<dtype>;
+  struct State {
+    Head heads[kEach];
+    TwoVectors weights[Knows::holds_weights ? kEach : 1];
+    math::u64 slot;  // few tokens
+  };
+  struct Spot {
+    int operand;  // -1: nobody's
+    int head;
+  };
+  SquadWorkAt work;
+  SquadPlace place;
+  PlainShared& shared;
+  int rows;  // heads that the block's threads have at a time
+
+  PHASOR_HD static int lane(int thread) { return thread % kPlainLanes; }
+  PHASOR_HD Spot spot_of(int thread, int i) const {
+    const SquadShape& shape = work.shape();
+    const int in_block = static_cast<int>(static_cast<unsigned>(thread) / kPlainLanes) + i * rows;
+    const int head = place.first_head + in_block;
+    if (in_block >= shape.group_heads || head >= shape.ends[2]) return {-1, 0};
+    const int operand = (head >= shape.ends[0] ? 1 : 0) + (head >= shape.ends[1] ? 1 : 0);
+    return {operand, operand == 0 ? head : head - shape.ends[operand - 1]};
+  }
+  PHASOR_HD const SquadOperand& operand(const Spot& spot) const { return work.shape().operands[spot.operand]; }
+
+  /// What is in the parameter is read before `depend`, which waits for whoever wrote the rest.
+  template <class Block>
+  PHASOR_HD unsigned begin(int thread, State& state, Block& block) const {
+    const bool turns = place.first_head < work.shape().turning_heads && thread < kPlainPairs;
+    Asked asked{};
+    if (turns) asked.step = work.steps[thread];
+    block.depend();
+    const SineSource& sines = work.shape().sines;
+    const unsigned axis = turns && sines.many_axes ? work.axis_of_pair[thread] : 0U;
+    if (turns) asked.position = position_bits(sines, axis, place.batch, place.token);
+    load(thread, state);
+    if constexpr (Knows::few) {
+      state.slot = asked_slot();
+    } else if (thread == block.threads() - 1) {
+      shared.place = job::place_of(work.job().places, place.batch, place.token, work.job().turn.tokens);
+    }
+    return turns ? make_value(thread, asked) : 0U;
+  }
+  PHASOR_HD void load(int thread, State& state) const {
+    unrolled<kEach>([&](auto i) {
+      const Spot spot = spot_of(thread, i);
+      state.heads[i].words = {};
+      if (spot.operand < 0) return;
+      const SquadOperand& of = operand(spot);
+      const math::u64 before =
+          math::u64{static_cast<unsigned>(place.batch)} * of.in_batch + math::u64{static_cast<unsigned>(place.token)} * of.in_token;
+      state.heads[i].words = two_vectors(of.in + before * sizeof(Words) + spot.head * of.in_head + lane(thread) * sizeof(Words));
+      if constexpr (Knows::holds_weights) {
+        state.weights[i] = {};
+        if (of.weight != nullptr) state.weights[i] = two_vectors(of.weight + lane(thread) * sizeof(Words));
+      }
+    });
+  }
+  static constexpr unsigned kRests = 1;
+  static constexpr unsigned kDoubts = 2;
+  PHASOR_HD unsigned make_value(int pair, const Asked& asked) const {
+    CosSin<float> value;
+    const bool doubt = sine_of(work.shape().sines, asked, value);
+    shared.cos[value_at(pair)] = value.cos;
+    shared.sin[value_at(pair)] = value.sin;
+    return (doubt ? kDoubts : 0U) | (math::is_identity(value.cos, value.sin) ? kRests : 0U);
+  }
+
+  // The token's place. With few tokens every thread asks for the slot, as it lies in memory: nothing is done to it before it is needed,
+  // which would wait for it. Else a thread finds the place while others make sines; where there are fewer registers, a slot was spilled.
+  PHASOR_HD math::u64 asked_slot() const {
+    const SlotSource& slots = work.shape().slots;
+    if (slots.data == nullptr) return 0;
+    const int64_t index = int64_t{place.batch} * slots.tokens + place.token;
+    if (index >= slots.size) return ~math::u64{0};
+    return slots.narrow ? static_cast<const math::u32*>(slots.data)[index] : static_cast<const math::u64*>(slots.data)[index];
+  }
+  PHASOR_HD job::TokenPlace place_of(math::u64 bits) const {
+    const SlotSource& slots = work.shape().slots;
+    if (slots.data == nullptr) return job::place_of(work.job().places, place.batch, place.token, work.job().turn.tokens);
+    const int64_t slot = slots.narrow ? int64_t{static_cast<std::int32_t>(bits)} : static_cast<int64_t>(bits);
+    if (slot < 0) return {-1, 0};
+    return {slot >> slots.shift, slot & ((int64_t{1} << slots.shift) - 1)};
+  }
+
+  PHASOR_HD void norm(int thread, State& state) const {
+    forget(thread);
+    unrolled<kEach>([&](auto i) {
+      const Spot spot = spot_of(thread, i);
+      if (spot.operand < 0) return;
+      const SquadOperand& of = operand(spot);
+      if (of.norm == HeadNorm::Kind::none) return;
+      const float factor = math::rms_factor(state.heads[i].sum(), kPlainChannels, of.epsilon);
+      if constexpr (Knows::holds_weights) {
+        state.heads[i].norm(factor, state.weights[i]);
+      } else {
+        state.heads[i].norm(factor, two_vectors(of.weight + lane(thread) * sizeof(Words)));
+      }
+    });
+  }
+
+  template <bool rests>
+  PHASOR_HD void finish(int thread, State& state) const {
+    forget(thread);  // where a head is, is found anew: kept over the sines it would be spilled
+    const bool turns = place.first_head < work.shape().turning_heads;
+    const PlainValues values(shared, lane(thread));
+    const job::TokenPlace placed = Knows::few ? place_of(state.slot) : shared.place;
+    unrolled<kEach>([&](auto i) {
+      const Spot spot = spot_of(thread, i);
+      if (spot.operand < 0) return;
+      const SquadOperand& of = operand(spot);
+      const job::TokenPlace token = of.placed ? placed : job::TokenPlace{place.batch, place.token};
+      if (token.block < 0) return;
+      still_narrow(state.heads[i].words.first);
+      still_narrow(state.heads[i].words.second);
+      if (turns && of.turns) state.heads[i].template turn_by<rests>(values);
+      std::byte* const to = of.out + token.block * of.out_block + token.token * of.out_token + int64_t{spot.head} * of.out_head;
+      store(of, to, lane(thread), state.heads[i]);
+    });
+  }
+
+ private:
+  PHASOR_HD static void store(const SquadOperand& of, std::byte* to, int lane, const Head& head) {
+    if (!Knows::codes || of.storage != Storage::f8_e4m3) return head.store(to + lane * static_cast<int>(sizeof(Words)));
+    std::byte* const codes = to + lane * static_cast<int>(sizeof(Words) / 2);
+    if (of.scales == CacheScales::Kind::none) return head.store_codes(codes, [](float x) { return x; });
+    if (of.multiplies) return head.store_codes(codes, [&](float x) { return x * of.scale; });
+    if (!math::has_quotients(of.scale)) return head.store_codes(codes, [&](float x) { return x / of.scale; });
+    const float reciprocal = 1.0F / of.scale;
+    head.store_codes(codes, [&](float x) { return math::quotient(x, of.scale, reciprocal); });
+  }
+};
+
+/// The row by the definition.
+template <class Block>
+PHASOR_HD inline void make_plain_row_again(const SquadWorkAt& work, const SquadPlace& place, PlainShared& shared, Block& block) {
+  block.each([&](int thread) {
+    for (int pair = thread; pair < kPlainPairs; pair += block.threads()) {
+      const auto positions = positions_of<int64_t>(work.rows->positions, place.batch, place.token);
+      const CosSin<float> value = phase_value<float>(work.rows, positions, pair, {});
+      shared.cos[value_at(pair)] = value.cos;
+      shared.sin[value_at(pair)] = value.sin;
+    }
+  });
+}
+
+/// Block: as of prepare_heads, and `depend()` waits for whoever wrote what is read; `swap<apart>(held, words)` makes of words(state), four
+/// words, those of the thread `apart` away; `add<apart>(held, sums)` adds its four numbers.
+template <class Knows, class Block>
+PHASOR_HD inline void prepare_plain(const SquadWorkAt& work, const SquadPlace& place, PlainShared& shared, Block& block) {
+  using Maker = PlainMaker<Knows>;
+  using State = typename Maker::State;
+  const Maker maker = {work, place, shared, static_cast<int>(static_cast<unsigned>(block.threads()) / kPlainLanes)};
+  typename Block::template PerThread<State> held;
+  const unsigned seen = block.either([&](int thread) { return maker.begin(thread, held.of(thread), block); });
+  // Vectors are read once more then: kept over a call they would be spilled, and a spill waits for its load, in every call.
+  if ((seen & Maker::kDoubts) != 0) {
+    block.plain_again(work, place, shared);
+    block.wait();
+    block.each([&](int thread) { maker.load(thread, held.of(thread)); });
+  }
+  if constexpr (Knows::norms) {
+    unrolled<Knows::each>([&](auto index) {
+      constexpr int i = decltype(index)::value;
+      block.each([&](int thread) { held.of(thread).heads[i].offer(Maker::lane(thread)); });
+      block.template swap<4>(held, [](State& state) { return state.heads[i].swapped; });
+      block.each([&](int thread) { held.of(thread).heads[i].add_squares(Maker::lane(thread)); });
+      const auto sums = [](State& state) { return state.heads[i].sums; };
+      block.template add<2>(held, sums);  // the tree: sums 16 apart, 8, and 4
+      block.template add<1>(held, sums);
+      block.template add<4>(held, sums);
+    });
+    block.each([&](int thread) { maker.norm(thread, held.of(thread)); });
+  }
+  asked_once(seen != 0,
+             [&](auto rests) { block.each([&](int thread) { maker.template finish<decltype(rests)::value>(thread, held.of(thread)); }); });
+}
+
+}  // namespace phasor::cuda

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plain calls of prepare_attention in bf16.
+#include "cuda/prepare/plain/kernels.cuh"
+
+namespace phasor::cuda {
+
+const void* plain_kernel_bf16(const PlainCall& call) { return plain_kernel<DType::bf16>(call); }
+
+}  // namespace phasor::cuda

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which calls of prepare_attention are plain, and how they are cut.
+#include "cuda/prepare/plain/work.hpp"
+
+#include <algorithm>
+
+namespace phasor::cuda {
+namespace {
+
+bool has_plain_norm(const SquadOperand& operand) {
+  if (operand.norm == HeadNorm::Kind::none) return true;
+  return operand.norm == HeadNorm::Kind::rms && operand.weight != nullptr && operand.weight_head == 0 && !operand.wide_weight &&
+         !operand.one_plus && operand.casts_before_weight;
+}
+bool has_plain_sink(const SquadOperand& operand, const job::PrepareSink& sink, DType dtype) {
+  const std::int64_t size = bytes_of(operand.storage);
+  const bool whole = sink.inner >= sink.count || sink.strides[3] == sink.inner * size;  // one run of channels
+  if (!operand.by_vectors || !whole) return false;
+  if (operand.storage == job::storage_of(dtype)) return operand.scales == CacheScales::Kind::none;
+  const bool one_scale =
+      operand.scales == CacheScales::Kind::none || (operand.scales == CacheScales::Kind::given && sink.scale_data == nullptr);
+  return operand.storage == Storage::f8_e4m3 && one_scale;
+}
+
+}  // namespace
+
+bool is_plain(const SquadWork& work) {
+  const job::PrepareJob& job = work.job;
+  const SquadShape& shape = work.shape;
+  if (bytes_of(job.turn.dtype) != 2 || job.kept || job.turn.pairs != kPlainPairs || job.turn.read != Pairing::half) return false;
+  for (int o = 0; o < job.operand_count; ++o) {
+    const SquadOperand& operand = shape.operands[o];
+    if (job.operands[o].head_dim != kPlainChannels || operand.queries || !has_plain_norm(operand)) return false;
+    if (!has_plain_sink(operand, job.operands[o].sinks[0], job.turn.dtype)) return false;
+  }
+  return true;
+}
+
+PlainCall plain_call(SquadWork& work, bool few) {
+  const job::PrepareJob& job = work.job;
+  SquadShape& shape = work.shape;
+  PlainCall call = {2, shape.norms, false, {}};
+  for (int o = 0; o < job.operand_count; ++o) call.codes |= shape.operands[o].storage == Storage::f8_e4m3;
+  if (few) call.each = 1;
+  const int most = (few ? kFewPlainThreads : kMostPlainThreads) / kPlainLanes * call.each;
+  const int heads = shape.ends[job::kPrepareOperands - 1];
+  const int groups = (heads + most - 1) / most;
+  shape.group_heads = (heads + groups - 1) / groups;
+  const int rows = (shape.group_heads + call.each - 1) / call.each;
+  // A thread for each pair, and whole warps.
+  const int threads = std::max(kPlainPairs, (rows * kPlainLanes + 31) / 32 * 32);
+  call.launch = {{static_cast<unsigned>(job.turn.tokens), static_cast<unsigned>(groups), static_cast<unsigned>(job.turn.batch)},
+                 static_cast<unsigned>(threads)};
+  return call;
+}
+
+}  // namespace phasor::cuda

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which calls of prepare_attention are plain, and how they are cut.
+#pragma once
+
+#include "cuda/prepare/plain/make.hpp"
+#include "cuda/prepare/squads/work.hpp"
+
+namespace phasor::cuda {
+
+// Measured on an H200 (docs/design/prepare.md).
+constexpr int kFewPlainThreads = 64;
+constexpr int kMostPlainThreads = 192;
+/// Up to so many tokens a thread has one head, and blocks are small.
+constexpr std::int64_t kFewPlainTokens = 512;
+
+/// Of the work of squads: heads of 128 channels of 16 bits, all of them rotated by halves, norms as of Llama and Qwen (rms, a weight of the
+/// tensor's dtype for all heads, which rounded values are multiplied with) or none, caches of the tensor's dtype or e4m3 whose channels are
+/// neighbours, scales that are one number, every step rounded.
+bool is_plain(const SquadWork& work);
+
+/// How a plain call is cut; it changes the shape.
+struct PlainCall {
+  int each;
+  bool norms;
+  bool codes;
+  SquadLaunch launch;
+};
+PlainCall plain_call(SquadWork& work, bool few);
+inline bool has_few_tokens(const job::PrepareJob& job) { return job.turn.batch * job.turn.tokens <= kFewPlainTokens; }
+
+}  // namespace phasor::cuda
