@@ -122,6 +122,9 @@ class RandomPrepare {
     q_scaling_ = pick(4);
     if (!plain_) return;
     head_dim_ = q_dim_ = 128;
+    if (tokens_ > 100) heads_ = 1 + pick(6);
+    if (coin()) k_heads_ = 2;
+    if (coin()) heads_ += heads_ % 2;
     row_ = (heads_ + 2 * k_heads_ + pick(2)) * head_dim_;
     extra_ = 0;
     q_storage_ = coin() ? own : Storage::f8_e4m3;

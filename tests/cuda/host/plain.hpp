@@ -16,24 +16,13 @@ struct HostPlainBlock : HostSquadBlock {
     ++squad_rows_again;
     cuda::make_plain_row_again(work, place, shared, *this);
   }
-  /// op(own, other) of four numbers of every thread, which all threads had before it.
-  template <int apart, class Held, class Numbers, class Op>
-  void exchange(Held& held, const Numbers& numbers, const Op& op) {
+  /// Numbers that all threads had before it.
+  template <int apart, int numbers_each, class Held, class Numbers>
+  void swap(Held& held, const Numbers& numbers) {
     using Number = std::remove_pointer_t<decltype(numbers(held.of(0)))>;
-    std::vector<std::array<Number, 4>> before(static_cast<std::size_t>(count));
-    for (int t = 0; t < count; ++t) std::copy_n(numbers(held.of(t)), 4, before[static_cast<std::size_t>(t)].begin());
-    for (int t = 0; t < count; ++t) {
-      for (std::size_t i = 0; i < 4; ++i)
-        numbers(held.of(t))[i] = op(numbers(held.of(t))[i], before[static_cast<std::size_t>(t ^ apart)][i]);
-    }
-  }
-  template <int apart, class Held, class Numbers>
-  void swap(Held& held, const Numbers& words) {
-    exchange<apart>(held, words, [](std::uint32_t /*own*/, std::uint32_t other) { return other; });
-  }
-  template <int apart, class Held, class Numbers>
-  void add(Held& held, const Numbers& sums) {
-    exchange<apart>(held, sums, [](float own, float other) { return own + other; });
+    std::vector<std::array<Number, numbers_each>> before(static_cast<std::size_t>(count));
+    for (int t = 0; t < count; ++t) std::copy_n(numbers(held.of(t)), numbers_each, before[static_cast<std::size_t>(t)].begin());
+    for (int t = 0; t < count; ++t) std::copy_n(before[static_cast<std::size_t>(t ^ apart)].begin(), numbers_each, numbers(held.of(t)));
   }
 };
 

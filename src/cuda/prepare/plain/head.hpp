@@ -28,7 +28,7 @@ struct PlainKnows {
 struct alignas(16) PlainShared {
   float cos[kPlainPairs];
   float sin[kPlainPairs];
-  job::TokenPlace place;
+  std::byte* out[job::kPrepareOperands];  // where the token goes; null: nowhere
 };
 PHASOR_HD constexpr int value_at(int pair) { return ((pair >> 2 & 1) * kPlainLanes + (pair >> 3)) * 4 + (pair & 3); }
 
@@ -85,39 +85,6 @@ PHASOR_HD inline TwoVectors two_vectors(const std::byte* first) {
 template <DType dtype>
 struct PlainHead {
   TwoVectors words;
-  std::uint32_t swapped[4];  // with the thread of the head that has the channels 32 apart
-  float sums[4];
-
-  // The norm's 32 partial sums have every 32nd channel each, in order. Lanes 0 to 3 have the first and third of their channels, lanes 4 to
-  // 7 the second and fourth of the same sums. So they swap: a lane of 0 to 3 gets what it needs for the first four of its eight sums.
-  PHASOR_HD static bool is_upper(int lane) { return lane >= kPlainLanes / 2; }
-  PHASOR_HD void offer(int lane) {
-    const bool upper = is_upper(lane);
-    unrolled<2>([&](auto k) {
-      swapped[k] = upper ? words.first.at[k] : words.first.at[k + 2];
-      swapped[k + 2] = upper ? words.second.at[k] : words.second.at[k + 2];
-    });
-  }
-  PHASOR_HD void add_squares(int lane) {
-    const bool upper = is_upper(lane);
-    unrolled<2>([&](auto k) {
-      const std::uint32_t first = upper ? words.first.at[k + 2] : words.first.at[k];
-      const std::uint32_t second = upper ? words.second.at[k + 2] : words.second.at[k];
-      const TwoFloats<dtype> terms[4] = {TwoFloats<dtype>(first), TwoFloats<dtype>(swapped[k]),
-                                         TwoFloats<dtype>(upper ? swapped[k + 2] : second),
-                                         TwoFloats<dtype>(upper ? second : swapped[k + 2])};
-      float low = terms[0].low * terms[0].low;
-      float high = terms[0].high * terms[0].high;
-      unrolled<3>([&](auto i) {
-        low += terms[i + 1].low * terms[i + 1].low;
-        high += terms[i + 1].high * terms[i + 1].high;
-      });
-      sums[2 * k] = low;
-      sums[2 * k + 1] = high;
-    });
-  }
-  /// The sums are those of four of the head's eight columns here: the last two steps of the tree.
-  PHASOR_HD float sum() const { return (sums[0] + sums[2]) + (sums[1] + sums[3]); }
 
   /// Rounded before the weight and behind it.
   PHASOR_HD void norm(float factor, const TwoVectors& weights) {

@@ -22,25 +22,19 @@ struct PlainBlock : SquadBlock {
     const bool doubts = __syncthreads_or(static_cast<int>(own & 2)) != 0;
     return (__syncthreads_or(static_cast<int>(own & 1)) != 0 ? 1U : 0U) | (doubts ? 2U : 0U);
   }
-  template <int apart, class Held, class Numbers>
-  __device__ void swap(Held& held, const Numbers& words) {
-    std::uint32_t* const own = words(held.state);
+  template <int apart, int count, class Held, class Numbers>
+  __device__ void swap(Held& held, const Numbers& numbers) {
+    auto* const own = numbers(held.state);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) own[i] = __shfl_xor_sync(0xffffffff, own[i], apart);
-  }
-  template <int apart, class Held, class Numbers>
-  __device__ void add(Held& held, const Numbers& sums) {
-    float* const own = sums(held.state);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) own[i] += __shfl_xor_sync(0xffffffff, own[i], apart);
+    for (int i = 0; i < count; ++i) own[i] = __shfl_xor_sync(0xffffffff, own[i], apart);
   }
 };
 
 /// Blocks of a multiprocessor at a time: how many registers a thread may have.
-PHASOR_HD constexpr int plain_blocks(int each, bool norms) { return each == 1 ? 8 : norms ? 4 : 5; }
+PHASOR_HD constexpr int plain_blocks(int each) { return each == 1 ? 8 : 6; }
 
 template <DType dtype, int each, bool norms, bool codes>
-__global__ void __launch_bounds__(each == 1 ? kFewPlainThreads : kMostPlainThreads, plain_blocks(each, norms))
+__global__ void __launch_bounds__(each == 1 ? kFewPlainThreads : kMostPlainThreads, plain_blocks(each))
     prepare_plainly(const __grid_constant__ SquadParameter parameter) {
   __shared__ PlainShared shared;
   let_later_begin();

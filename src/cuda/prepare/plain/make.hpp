@@ -3,7 +3,7 @@
 // a token, eight threads each. What is known is neither read nor asked. Written for any executor of a block; tests run it on the host.
 #pragma once
 
-#include "cuda/prepare/plain/head.hpp"
+#include "cuda/prepare/plain/sums.hpp"
 #include "cuda/prepare/squads/make.hpp"
 
 namespace phasor::cuda {
@@ -15,22 +15,24 @@ struct PlainMaker {
   using Head = PlainHead<dtype>;
   struct State {
     Head heads[kEach];
-    TwoVectors weights[Knows::holds_weights ? kEach : 1];
+    TwoVectors weights;  // few tokens
+    PlainSums<dtype, kEach> sums;
+    float factors[kEach];
     math::u64 slot;  // few tokens
   };
+  /// A thread's heads are neighbours, of one operand.
   struct Spot {
     int operand;  // -1: nobody's
-    int head;
+    int head;     // the first
   };
   SquadWorkAt work;
   SquadPlace place;
   PlainShared& shared;
-  int rows;  // heads that the block's threads have at a time
 
   PHASOR_HD static int lane(int thread) { return thread % kPlainLanes; }
-  PHASOR_HD Spot spot_of(int thread, int i) const {
+  PHASOR_HD Spot spot_of(int thread) const {
     const SquadShape& shape = work.shape();
-    const int in_block = static_cast<int>(static_cast<unsigned>(thread) / kPlainLanes) + i * rows;
+    const int in_block = static_cast<int>(static_cast<unsigned>(thread) / kPlainLanes) * kEach;
     const int head = place.first_head + in_block;
     if (in_block >= shape.group_heads || head >= shape.ends[2]) return {-1, 0};
     const int operand = (head >= shape.ends[0] ? 1 : 0) + (head >= shape.ends[1] ? 1 : 0);
@@ -52,24 +54,29 @@ struct PlainMaker {
     if constexpr (Knows::few) {
       state.slot = asked_slot();
     } else if (thread == block.threads() - 1) {
-      shared.place = job::place_of(work.job().places, place.batch, place.token, work.job().turn.tokens);
+      const job::TokenPlace placed = job::place_of(work.job().places, place.batch, place.token, work.job().turn.tokens);
+      for (int o = 0; o < job::kPrepareOperands; ++o) shared.out[o] = out_of(work.shape().operands[o], placed);
     }
     return turns ? make_value(thread, asked) : 0U;
   }
   PHASOR_HD void load(int thread, State& state) const {
-    unrolled<kEach>([&](auto i) {
-      const Spot spot = spot_of(thread, i);
-      state.heads[i].words = {};
-      if (spot.operand < 0) return;
-      const SquadOperand& of = operand(spot);
-      const math::u64 before =
-          math::u64{static_cast<unsigned>(place.batch)} * of.in_batch + math::u64{static_cast<unsigned>(place.token)} * of.in_token;
-      state.heads[i].words = two_vectors(of.in + before * sizeof(Words) + spot.head * of.in_head + lane(thread) * sizeof(Words));
-      if constexpr (Knows::holds_weights) {
-        state.weights[i] = {};
-        if (of.weight != nullptr) state.weights[i] = two_vectors(of.weight + lane(thread) * sizeof(Words));
-      }
-    });
+    const Spot spot = spot_of(thread);
+    if (spot.operand < 0) return clear(state);
+    const SquadOperand& of = operand(spot);
+    const math::u64 before =
+        math::u64{static_cast<unsigned>(place.batch)} * of.in_batch + math::u64{static_cast<unsigned>(place.token)} * of.in_token;
+    const std::byte* const first =
+        of.in + before * sizeof(Words) + (spot.head * of.in_head + lane(thread) * static_cast<int>(sizeof(Words)));
+    unrolled<kEach>([&](auto i) { state.heads[i].words = two_vectors(first + i * of.in_head); });
+    if constexpr (Knows::holds_weights) {
+      state.weights = {};
+      if (of.weight != nullptr) state.weights = two_vectors(of.weight + lane(thread) * sizeof(Words));
+    }
+  }
+  /// What is not loaded is nothing: else what was there before would be kept for it.
+  static PHASOR_HD void clear(State& state) {
+    unrolled<kEach>([&](auto i) { state.heads[i].words = {}; });
+    state.weights = {};
   }
   static constexpr unsigned kRests = 1;
   static constexpr unsigned kDoubts = 2;
@@ -98,40 +105,51 @@ struct PlainMaker {
     return {slot >> slots.shift, slot & ((int64_t{1} << slots.shift) - 1)};
   }
 
+  PHASOR_HD std::byte* out_of(const SquadOperand& of, const job::TokenPlace& placed) const {
+    const job::TokenPlace token = of.placed ? placed : job::TokenPlace{place.batch, place.token};
+    return token.block < 0 ? nullptr : of.out + token.block * of.out_block + token.token * of.out_token;
+  }
+
+  /// Each lane the factor of a head whose sum it has.
+  PHASOR_HD void make_factor(int thread, State& state) const {
+    const Spot spot = spot_of(thread);
+    const float epsilon = spot.operand < 0 ? 1 : operand(spot).epsilon;
+    state.factors[0] = state.sums.numbers[0] = math::rms_factor(state.sums.sum(), kPlainChannels, epsilon);
+  }
   PHASOR_HD void norm(int thread, State& state) const {
     forget(thread);
-    unrolled<kEach>([&](auto i) {
-      const Spot spot = spot_of(thread, i);
-      if (spot.operand < 0) return;
-      const SquadOperand& of = operand(spot);
-      if (of.norm == HeadNorm::Kind::none) return;
-      const float factor = math::rms_factor(state.heads[i].sum(), kPlainChannels, of.epsilon);
-      if constexpr (Knows::holds_weights) {
-        state.heads[i].norm(factor, state.weights[i]);
-      } else {
-        state.heads[i].norm(factor, two_vectors(of.weight + lane(thread) * sizeof(Words)));
-      }
-    });
+    const Spot spot = spot_of(thread);
+    if (spot.operand < 0) return;
+    const SquadOperand& of = operand(spot);
+    if (of.norm == HeadNorm::Kind::none) return;
+    if constexpr (!Knows::holds_weights) state.weights = two_vectors(of.weight + lane(thread) * sizeof(Words));
+    if constexpr (kEach == 2) {
+      const bool upper = has_bit(lane(thread), 4);
+      const float own = state.factors[0];
+      const float other = state.sums.numbers[0];
+      state.factors[0] = kept(upper, own, other);
+      state.factors[1] = kept(upper, other, own);
+    }
+    unrolled<kEach>([&](auto i) { state.heads[i].norm(state.factors[i], state.weights); });
   }
 
   template <bool rests>
   PHASOR_HD void finish(int thread, State& state) const {
     forget(thread);  // where a head is, is found anew: kept over the sines it would be spilled
-    const bool turns = place.first_head < work.shape().turning_heads;
-    const PlainValues values(shared, lane(thread));
-    const job::TokenPlace placed = Knows::few ? place_of(state.slot) : shared.place;
-    unrolled<kEach>([&](auto i) {
-      const Spot spot = spot_of(thread, i);
-      if (spot.operand < 0) return;
-      const SquadOperand& of = operand(spot);
-      const job::TokenPlace token = of.placed ? placed : job::TokenPlace{place.batch, place.token};
-      if (token.block < 0) return;
-      still_narrow(state.heads[i].words.first);
-      still_narrow(state.heads[i].words.second);
-      if (turns && of.turns) state.heads[i].template turn_by<rests>(values);
-      std::byte* const to = of.out + token.block * of.out_block + token.token * of.out_token + int64_t{spot.head} * of.out_head;
-      store(of, to, lane(thread), state.heads[i]);
-    });
+    const Spot spot = spot_of(thread);
+    if (spot.operand < 0) return;
+    const SquadOperand& of = operand(spot);
+    std::byte* const out = Knows::few ? out_of(of, place_of(state.slot)) : shared.out[spot.operand];
+    if (out == nullptr) return;
+    if (of.turns) {
+      const PlainValues values(shared, lane(thread));
+      unrolled<kEach>([&](auto i) {
+        still_narrow(state.heads[i].words.first);
+        still_narrow(state.heads[i].words.second);
+        state.heads[i].template turn_by<rests>(values);
+      });
+    }
+    unrolled<kEach>([&](auto i) { store(of, out + int64_t{spot.head + i} * of.out_head, lane(thread), state.heads[i]); });
   }
 
  private:
@@ -159,13 +177,13 @@ PHASOR_HD inline void make_plain_row_again(const SquadWorkAt& work, const SquadP
   });
 }
 
-/// Block: as of prepare_heads, and `depend()` waits for whoever wrote what is read; `swap<apart>(held, words)` makes of words(state), four
-/// words, those of the thread `apart` away; `add<apart>(held, sums)` adds its four numbers.
+/// Block: as of prepare_heads, and `depend()` waits for whoever wrote what is read; `swap<apart, count>(held, numbers)` makes of the first
+/// of numbers(state) those of the thread `apart` away.
 template <class Knows, class Block>
 PHASOR_HD inline void prepare_plain(const SquadWorkAt& work, const SquadPlace& place, PlainShared& shared, Block& block) {
   using Maker = PlainMaker<Knows>;
   using State = typename Maker::State;
-  const Maker maker = {work, place, shared, static_cast<int>(static_cast<unsigned>(block.threads()) / kPlainLanes)};
+  const Maker maker = {work, place, shared};
   typename Block::template PerThread<State> held;
   const unsigned seen = block.either([&](int thread) { return maker.begin(thread, held.of(thread), block); });
   // Vectors are read once more then: kept over a call they would be spilled, and a spill waits for its load, in every call.
@@ -175,16 +193,13 @@ PHASOR_HD inline void prepare_plain(const SquadWorkAt& work, const SquadPlace& p
     block.each([&](int thread) { maker.load(thread, held.of(thread)); });
   }
   if constexpr (Knows::norms) {
-    unrolled<Knows::each>([&](auto index) {
-      constexpr int i = decltype(index)::value;
-      block.each([&](int thread) { held.of(thread).heads[i].offer(Maker::lane(thread)); });
-      block.template swap<4>(held, [](State& state) { return state.heads[i].swapped; });
-      block.each([&](int thread) { held.of(thread).heads[i].add_squares(Maker::lane(thread)); });
-      const auto sums = [](State& state) { return state.heads[i].sums; };
-      block.template add<2>(held, sums);  // the tree: sums 16 apart, 8, and 4
-      block.template add<1>(held, sums);
-      block.template add<4>(held, sums);
-    });
+    using Sums = PlainSums<Knows::dtype, Knows::each>;
+    block.each([&](int thread) { held.of(thread).sums.offer(Maker::lane(thread), held.of(thread).heads); });
+    block.template swap<4, 4 * Knows::each>(held, [](State& state) { return state.sums.words; });
+    block.each([&](int thread) { held.of(thread).sums.square(Maker::lane(thread), held.of(thread).heads); });
+    Sums::fold(block, held, [](State& state) -> Sums& { return state.sums; });
+    block.each([&](int thread) { maker.make_factor(thread, held.of(thread)); });
+    if constexpr (Knows::each == 2) block.template swap<4, 1>(held, [](State& state) { return state.sums.numbers; });
     block.each([&](int thread) { maker.norm(thread, held.of(thread)); });
   }
   asked_once(seen != 0,

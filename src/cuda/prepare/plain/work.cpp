@@ -41,12 +41,15 @@ PlainCall plain_call(SquadWork& work, bool few) {
   SquadShape& shape = work.shape;
   PlainCall call = {2, shape.norms, false, {}};
   for (int o = 0; o < job.operand_count; ++o) call.codes |= shape.operands[o].storage == Storage::f8_e4m3;
-  if (few) call.each = 1;
-  const int most = (few ? kFewPlainThreads : kMostPlainThreads) / kPlainLanes * call.each;
+  // A thread's two heads are of one operand.
+  for (const int end : shape.ends) {
+    if (few || end % 2 != 0) call.each = 1;
+  }
+  const int most = (call.each == 1 ? kFewPlainThreads : kMostPlainThreads) / kPlainLanes * call.each;
   const int heads = shape.ends[job::kPrepareOperands - 1];
   const int groups = (heads + most - 1) / most;
-  shape.group_heads = (heads + groups - 1) / groups;
-  const int rows = (shape.group_heads + call.each - 1) / call.each;
+  const int rows = (heads + groups * call.each - 1) / (groups * call.each);
+  shape.group_heads = rows * call.each;
   // A thread for each pair, and whole warps.
   const int threads = std::max(kPlainPairs, (rows * kPlainLanes + 31) / 32 * 32);
   call.launch = {{static_cast<unsigned>(job.turn.tokens), static_cast<unsigned>(groups), static_cast<unsigned>(job.turn.batch)},
