@@ -137,6 +137,100 @@ void checked_places() {
   std::printf("     4 calls with places that are checked\n");
 }
 
+/// Takes its time before it writes.
+__global__ void advance(std::int64_t* positions, int count) {
+  const long long begin = clock64();
+  while (clock64() - begin < 40000) {
+  }
+  for (int i = 0; i < count; ++i) ++positions[i];
+}
+
+/// Heads in place, again and again, at positions that go on: a call that began too early would read what is not there yet.
+struct Chain {
+  static constexpr int kCalls = 30;
+  std::int64_t tokens;
+  Rotary rotary = *Rotary::make({.head_dim = 128});
+  std::vector<std::vector<std::byte>> buffers;
+
+  explicit Chain(std::int64_t count) : tokens(count), buffers(2) {
+    Draw random(5);
+    for (std::int64_t i = 0; i < tokens * 12 * 128; ++i) {
+      const std::uint16_t bits = reference::Element<BFloat16>::narrow(static_cast<float>(random.real()) - 0.5F).bits;
+      const auto* const bytes = reinterpret_cast<const std::byte*>(&bits);
+      buffers[0].insert(buffers[0].end(), bytes, bytes + 2);
+    }
+    for (std::int64_t i = 0; i < tokens; ++i) {
+      const std::int64_t position = 1000 + 3 * i;
+      const auto* const bytes = reinterpret_cast<const std::byte*>(&position);
+      buffers[1].insert(buffers[1].end(), bytes, bytes + 8);
+    }
+  }
+  Status prepare(const std::vector<std::byte*>& memory, Device device, void* stream) const {
+    const TensorView q = {memory[0], DType::bf16, {1, tokens, 12, 128}, {tokens * 1536, 1536, 128, 1}, device};
+    Positions at = positions(reinterpret_cast<const std::int64_t*>(memory[1]), 1, 1, tokens);
+    at.device = device;
+    PrepareInputs inputs;
+    inputs.q = q;
+    return prepare_attention(inputs, {{&rotary, 1}, at, {}}, {tensor_cache(q), {}, {}, {}}, {}, {.stream = stream});
+  }
+  /// Every third call is followed by a kernel on its stream, every third by one on another stream, which it waits for.
+  void put(const OnDevice& device, cudaStream_t stream, cudaStream_t other) const {
+    auto* const list = reinterpret_cast<std::int64_t*>(device.memory[1]);
+    cudaEvent_t event = nullptr;
+    must(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "event");
+    for (int i = 0; i < kCalls; ++i) {
+      const Status status = prepare(device.memory, kGpu, stream);
+      expect(status.ok(), "a chain of calls: " + status.message());
+      if (i % 3 == 0) advance<<<1, 1, 0, stream>>>(list, static_cast<int>(tokens));
+      if (i % 3 != 1) continue;
+      must(cudaEventRecord(event, stream), "record");
+      must(cudaStreamWaitEvent(other, event), "wait");
+      advance<<<1, 1, 0, other>>>(list, static_cast<int>(tokens));
+      must(cudaEventRecord(event, other), "record");
+      must(cudaStreamWaitEvent(stream, event), "wait");
+    }
+    must(cudaEventDestroy(event), "cudaEventDestroy");
+  }
+  void put_on_host(std::vector<std::vector<std::byte>>& memory) const {
+    auto* const list = reinterpret_cast<std::int64_t*>(memory[1].data());
+    for (int i = 0; i < kCalls; ++i) {
+      expect(prepare(pointers(memory), {}, nullptr).ok(), "a chain of calls on the CPU");
+      for (std::int64_t t = 0; i % 3 != 2 && t < tokens; ++t) ++list[t];
+    }
+  }
+};
+
+/// Kernels that begin while others end find what those write, on streams and in graphs.
+void early_launches() {
+  cudaStream_t other = nullptr;
+  must(cudaStreamCreate(&other), "cudaStreamCreate");
+  for (const std::int64_t tokens : {1, 7, 700, 9000}) {
+    const Chain chain(tokens);
+    auto wanted = chain.buffers;
+    chain.put_on_host(wanted);
+    {
+      const OnDevice device(chain.buffers);
+      cudaStream_t stream = nullptr;
+      must(cudaStreamCreate(&stream), "cudaStreamCreate");
+      chain.put(device, stream, other);
+      must(cudaStreamSynchronize(stream), "a chain of calls");
+      must(cudaStreamDestroy(stream), "cudaStreamDestroy");
+      expect(device.read(0, wanted[0].size()) == wanted[0], "a chain of calls of " + std::to_string(tokens) + " tokens on a stream");
+    }
+    const OnDevice device(chain.buffers);
+    Captured captured;
+    chain.put(device, captured.stream, other);
+    captured.end();
+    captured.replay();
+    expect(device.read(0, wanted[0].size()) == wanted[0], "a chain of calls of " + std::to_string(tokens) + " tokens in a graph");
+    chain.put_on_host(wanted);
+    captured.replay();
+    expect(device.read(0, wanted[0].size()) == wanted[0], "a chain of calls of " + std::to_string(tokens) + " tokens in a graph, replayed");
+  }
+  must(cudaStreamDestroy(other), "cudaStreamDestroy");
+  std::printf("    12 chains of %d calls\n", Chain::kCalls);
+}
+
 }  // namespace
 }  // namespace phasor::test
 
@@ -146,6 +240,7 @@ int main(int argc, char** argv) {
   random_calls(calls);
   random_gradients(calls);
   checked_places();
+  early_launches();
   std::printf("gpu_prepare: %s\n", failures == 0 ? "PASS" : "FAIL");
   return failures == 0 ? 0 : 1;
 }

@@ -41,13 +41,15 @@ Status rotate_by_teams(const char* where, const RotateWork& work, const Executio
   TablePacker packer(parameter.tables, kTeamTableBytes);
   pack_tables(parameter.work.rotate.job.rows, packer);
   const TeamGrid grid = team_grid(parameter.work, kind);
-  return launch(where,
-                {team_kernel_of(work.job.dtype, team_call(parameter.work, kind)),
-                 {grid.blocks[0], grid.blocks[1], grid.blocks[2]},
-                 grid.threads,
-                 0,
-                 execution.stream},
-                &parameter);
+  // Those of some thousand warps are slower when they begin early: 1024 tokens took 4.8 us instead of 4.5.
+  const auto put = kind == TeamKind::some ? launch : launch_early;
+  return put(where,
+             {team_kernel_of(work.job.dtype, team_call(parameter.work, kind)),
+              {grid.blocks[0], grid.blocks[1], grid.blocks[2]},
+              grid.threads,
+              0,
+              execution.stream},
+             &parameter);
 }
 
 bool is_empty(const job::RotateJob& job) {

@@ -2,6 +2,7 @@
 // The kernels of the common rotation: teams that are warps, for few tokens (nobody waits for another warp), and teams that are blocks.
 #pragma once
 
+#include "cuda/dependent.cuh"
 #include "cuda/teams/turn.hpp"
 #include "cuda/teams/work.hpp"
 
@@ -80,6 +81,7 @@ __global__ void __launch_bounds__(tuning_of(kind, dtype).threads, tuning_of(kind
   using Knows = TeamKnows<dtype, kind, plain>;
   constexpr int kTeams = Knows::teams;
   __shared__ __align__(16) CosSin<T> shared[kTeams][2 * Knows::tuning.slice_pairs];
+  let_later_begin();
   // By a pointer that the compiler does not know to be the parameter's: each lane reads another step, and constant memory gives one
   // address at a time.
   const std::byte* tables = parameter.tables;
@@ -92,6 +94,7 @@ __global__ void __launch_bounds__(tuning_of(kind, dtype).threads, tuning_of(kind
   TeamPlace place;
   if (!place_in_grid<Knows>(work.shape(), block, index, place)) return;
   std::conditional_t<(kTeams > 1), DeviceWarp, DeviceBlockTeam> team;
+  wait_for_earlier();
   turn_slice<Knows, pairing>(work, place, shared[index], team);
 }
 
