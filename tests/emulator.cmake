@@ -126,6 +126,8 @@ set(left_out
   # cuda/host/prepare_test.cpp
   CudaPrepareOnHost.hundreds_of_random_calls_give_the_bytes_of_the_cpu
   CudaPrepareOnHost.hundreds_of_calls_of_models_give_the_bytes_of_the_cpu
+  CudaPrepareOnHost.plain_calls_have_kernels_of_their_own_and_give_the_bytes_of_the_cpu
+  CudaPrepareOnHost.squads_give_plain_calls_the_bytes_of_the_cpu_too
   # cuda/host/backward_test.cpp
   CudaBackwardOnHost.hundreds_of_random_calls_give_the_bytes_of_the_cpu
   # prepare/backward_random_test.cpp, prepare/backward_test.cpp
