@@ -102,6 +102,19 @@ PHASOR_HD inline ReducedPair reduce_to_pair(Phase128 phase) {
           word[0]};
 }
 
+/// Sine and cosine of an angle in quarter turns, half of one at most.
+PHASOR_HD inline void sincos_of(FloatPair u, FloatPair& s, FloatPair& c) {
+  FloatPair z;
+  z.high = u.high * u.high;
+  z.low = fmaf(u.high + u.high, u.low, fmaf(u.high, u.high, -z.high));
+  const FloatPair sine_over_u = pair_polynomial<LongSine>(z);
+  const FloatPair raw_cosine = next_term(pair_polynomial<LongCosine>(z), z, {1.0F, 0.0F});
+  const float product = u.high * sine_over_u.high;
+  const float lost = fmaf(u.low, sine_over_u.high, fmaf(u.high, sine_over_u.low, fmaf(u.high, sine_over_u.high, -product)));
+  s = quick_pair(product, lost);
+  c = quick_pair(raw_cosine.high, raw_cosine.low);
+}
+
 /// Whether `high` is the float32 nearest to the number that the pair stands for, which may be off by its bound (below): with |low| at most
 /// half an ulp, adding a little more of it than there is must not round to another float32.
 PHASOR_HD inline bool is_rounded(FloatPair x, float more) { return fmaf(x.low, more, x.high) == x.high; }
@@ -123,15 +136,9 @@ PHASOR_HD inline u32 least_top(i64 position) {
 /// Level 1 for one pair, float32 only: the nearest to amplitude * cos and amplitude * sin. Returns whether a rounding is in doubt.
 PHASOR_HD inline bool sincos_by_pairs(Phase128 phase, i64 position, FloatPair amplitude, float& cos, float& sin) {
   const detail::ReducedPair r = detail::reduce_to_pair(phase);
-  FloatPair z;
-  z.high = r.u.high * r.u.high;
-  z.low = fmaf(r.u.high + r.u.high, r.u.low, fmaf(r.u.high, r.u.high, -z.high));
-  const FloatPair sine_over_u = detail::pair_polynomial<LongSine>(z);
-  const FloatPair raw_cosine = detail::next_term(detail::pair_polynomial<LongCosine>(z), z, {1.0F, 0.0F});
-  const float product = r.u.high * sine_over_u.high;
-  const float lost = fmaf(r.u.low, sine_over_u.high, fmaf(r.u.high, sine_over_u.low, fmaf(r.u.high, sine_over_u.high, -product)));
-  FloatPair s = detail::quick_pair(product, lost);
-  FloatPair c = detail::quick_pair(raw_cosine.high, raw_cosine.low);
+  FloatPair s;
+  FloatPair c;
+  detail::sincos_of(r.u, s, c);
   float more = 1.0F + 0x1p-18F;
   bool small = false;
   if (amplitude.high != 1 || amplitude.low != 0) {

@@ -119,9 +119,9 @@ std::optional<RandomCall> lookup(Draw& draw, Builder& builder) {
 }
 
 std::optional<RandomCall> scatter(Draw& draw, Builder& builder) {
-  const int64_t tokens = draw.one_in(5) ? 700 : any_tokens(draw);
+  const int64_t tokens = draw.one_in(5) ? draw.of<int64_t>({700, 2100}) : any_tokens(draw);
   const int64_t rows = tokens + draw.between(1, 60);
-  const Extents shape = {draw.between(1, 3), tokens, 1, draw.of<int64_t>({1, 7, 128, 150})};
+  const Extents shape = {draw.between(1, 3), tokens, 1, draw.of<int64_t>({1, 7, 128, 150, 1100})};
   const Placed table = builder.tensor(any_dtype(draw), {1, rows, 1, shape[3]});
   const Placed gradient = builder.tensor(any_dtype(draw), shape);
   ScatterOptions options = {.offset = draw.of<int64_t>({0, 2})};
@@ -270,8 +270,8 @@ PlacedPositions bias_positions(Draw& draw, Builder& builder, const Window& windo
 std::optional<RandomCall> block(Draw& draw, Builder& builder, const Bias& bias) {
   const Window window = window_of(bias.spec());
   const HeadsAsked heads = some_heads(draw, bias.heads());
-  const Placed out =
-      builder.tensor(any_dtype(draw), {draw.between(1, 2), heads.count, draw.of<int64_t>({1, 3, 17}), draw.of<int64_t>({1, 5, 33})});
+  const Placed out = builder.tensor(
+      any_dtype(draw), {draw.between(1, 2), heads.count, draw.of<int64_t>({1, 3, 17, 40}), draw.of<int64_t>({1, 5, 33, 1100})});
   const PlacedPositions queries = bias_positions(draw, builder, window, out.shape[0], out.shape[2]);
   const PlacedPositions keys = bias_positions(draw, builder, window, out.shape[0], out.shape[3]);
   return ended("bias fill", builder, [=](const Pointers& memory, const Execution& execution, Device device) {

@@ -14,32 +14,41 @@ struct BiasPlace {
   int64_t query;
   int64_t index;  // of head 0 in `out`
 };
+/// ALiBi's form whose value is the key's: every query stands at 0.
+PHASOR_HD inline bool is_by_key(const BiasWork& work) {
+  return work.bias.scheme == plan::BiasSource::Scheme::alibi && work.bias.form == AlibiForm::key_position;
+}
+PHASOR_HD inline int64_t query_at(const BiasWork& work, int64_t batch, int64_t query) {
+  return is_by_key(work) ? 0 : whole_position(work.queries, 0, batch, query);
+}
 PHASOR_HD inline BiasPlace place_of(const BiasWork& work, int64_t n) {
   if (work.is_diagonal) return {work.first_distance + n, work.query_position, n};
   const int64_t key = n % work.out.shape[3];
   const int64_t query = n / work.out.shape[3] % work.out.shape[2];
   const int64_t batch = n / work.out.shape[3] / work.out.shape[2];
-  const bool by_key = work.bias.scheme == plan::BiasSource::Scheme::alibi && work.bias.form == AlibiForm::key_position;
-  const int64_t at = by_key ? 0 : whole_position(work.queries, 0, batch, query);  // then every query stands at 0
+  const int64_t at = query_at(work, batch, query);
   const int64_t index = batch * work.out.strides[0] + query * work.out.strides[2] + key;
   return {at - whole_position(work.keys, 0, batch, key), at, index};
 }
 
-/// Rounded once.
+/// Rounded once, as it is stored.
+template <class Storage>
+PHASOR_HD inline Storage stored(double value, DType dtype) {
+  if constexpr (sizeof(Storage) == 2) {
+    return dtype == DType::f16 ? job::element_of<Float16>(value).bits : job::element_of<BFloat16>(value).bits;
+  } else {
+    return job::element_of<Storage>(value);
+  }
+}
 PHASOR_HD inline void store_bias(const BiasWork& work, int64_t head, int64_t index, double value) {
   const int64_t at = head * work.out.strides[1] + index;
-  switch (work.out.dtype) {
-    case DType::f64:
-      static_cast<double*>(work.out.data)[at] = value;
-      return;
-    case DType::f32:
-      static_cast<float*>(work.out.data)[at] = job::element_of<float>(value);
-      return;
-    case DType::f16:
-      static_cast<Float16*>(work.out.data)[at] = job::element_of<Float16>(value);
-      return;
-    case DType::bf16:
-      static_cast<BFloat16*>(work.out.data)[at] = job::element_of<BFloat16>(value);
+  const DType dtype = work.out.dtype;
+  if (dtype == DType::f64) {
+    static_cast<double*>(work.out.data)[at] = value;
+  } else if (dtype == DType::f32) {
+    static_cast<float*>(work.out.data)[at] = stored<float>(value, dtype);
+  } else {
+    static_cast<std::uint16_t*>(work.out.data)[at] = stored<std::uint16_t>(value, dtype);
   }
 }
 
@@ -50,7 +59,15 @@ PHASOR_HD inline double table_bias(const plan::BiasSource& bias, int64_t head, i
   return row < 0 ? math::bit_cast<double>(math::u64{0x7ff8} << 48) : bias.table[head * bias.rows + row];
 }
 
-/// The schemes that are long out of line: Long::kerple and Long::sandwich_sum are plan's.
+/// One head of the schemes without a perceptron or a sum over pairs. Those that are long are out of line: Long::kerple and
+/// Long::sandwich_sum are plan's.
+template <class Long>
+PHASOR_HD inline double bias_value(const plan::BiasSource& bias, int64_t head, int64_t distance) {
+  if (bias.scheme == plan::BiasSource::Scheme::alibi) return plan::alibi_value(bias, head, distance);
+  if (bias.scheme == plan::BiasSource::Scheme::kerple) return Long::kerple(bias, head, distance);
+  return table_bias(bias, head, distance);
+}
+
 template <class Long>
 PHASOR_HD inline void fill_item(const BiasWork& work, int64_t item) {
   const plan::BiasSource& bias = work.bias;
@@ -64,16 +81,7 @@ PHASOR_HD inline void fill_item(const BiasWork& work, int64_t item) {
     return;
   }
   const int64_t head = item / places;
-  const int64_t spec_head = work.first_head + head;
-  double value = 0;
-  if (bias.scheme == plan::BiasSource::Scheme::alibi) {
-    value = plan::alibi_value(bias, spec_head, place.distance);
-  } else if (bias.scheme == plan::BiasSource::Scheme::kerple) {
-    value = Long::kerple(bias, spec_head, place.distance);
-  } else {
-    value = table_bias(bias, spec_head, place.distance);
-  }
-  store_bias(work, head, place.index, value);
+  store_bias(work, head, place.index, bias_value<Long>(bias, work.first_head + head, place.distance));
 }
 
 /// The places from index * together on.

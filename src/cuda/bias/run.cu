@@ -4,6 +4,7 @@
 
 #include "cuda/bias/fill.hpp"
 #include "cuda/bias/gradient.hpp"
+#include "cuda/bias/tile.hpp"
 #include "cuda/copies.hpp"
 #include "cuda/device.hpp"
 #include "cuda/job.cuh"
@@ -29,6 +30,25 @@ __global__ void __launch_bounds__(kItemThreads) fill_places(const __grid_constan
   for (int64_t item = int64_t{blockIdx.x} * kItemThreads + threadIdx.x; item < fill_items(work); item += step) {
     fill_item<Long>(work, item);
   }
+}
+
+template <DType dtype, int width>
+__global__ void __launch_bounds__(kTileThreads) fill_tiles(const __grid_constant__ Parameter<BiasWork> parameter) {
+  __shared__ TileRoom room;
+  const BiasWork& work = job_of(parameter);
+  BlockThreads block;
+  for (int64_t index = blockIdx.x; index < tile_count(work); index += gridDim.x) fill_tile<dtype, width, Long>(work, index, room, block);
+}
+template <DType dtype>
+const void* tile_kernel_of(bool vectors) {
+  constexpr int kWidth = static_cast<int>(kVectorBytes / bytes_of(dtype));
+  return vectors ? reinterpret_cast<const void*>(&fill_tiles<dtype, kWidth>) : reinterpret_cast<const void*>(&fill_tiles<dtype, 1>);
+}
+const void* tile_kernel_of(const BiasWork& work) {
+  const bool vectors = takes_vectors(work);
+  if (work.out.dtype == DType::f64) return tile_kernel_of<DType::f64>(vectors);
+  if (work.out.dtype == DType::f16) return tile_kernel_of<DType::f16>(vectors);
+  return work.out.dtype == DType::bf16 ? tile_kernel_of<DType::bf16>(vectors) : tile_kernel_of<DType::f32>(vectors);
 }
 
 __global__ void __launch_bounds__(kPerceptronThreads) fill_perceptrons(const __grid_constant__ Parameter<BiasWork> parameter) {
@@ -79,6 +99,9 @@ Status fill(const char* where, Device device, const BiasWork& work, const Execut
   if (perceptron) placed.together = distances_together(numbers);
   if (perceptron && placed.together == 0) return too_wide(where);
   if (Status s = place_tables(where, device, parameter.tables, placed); !s) return s;
+  if (takes_tiles(work)) {
+    return launch(where, {tile_kernel_of(work), {blocks_for(tile_count(work), 1)}, kTileThreads, 0, execution.stream}, &parameter);
+  }
   if (!perceptron) {
     const auto kernel = reinterpret_cast<const void*>(&fill_places);
     return launch(where, {kernel, {blocks_for(fill_items(work), kItemThreads)}, kItemThreads, 0, execution.stream}, &parameter);

@@ -5,12 +5,14 @@
 
 #include "cuda/gradient/phase.hpp"
 #include "cuda/position.hpp"
+#include "cuda/rotary/element.hpp"
 
 namespace phasor::cuda {
 
-/// A sector of memory has eight float32.
-constexpr int kFrequencies = 8;
-constexpr int kParts = 32;
+constexpr int kFrequencies = 4;
+constexpr int kParts = 64;
+/// Terms that a thread asks for before it adds the first: additions wait for each other, memory need not.
+constexpr int kTermsAhead = 16;
 constexpr int kFrequencyThreads = kFrequencies * kParts;
 
 struct FrequencyRoom {
@@ -39,19 +41,41 @@ PHASOR_HD inline FrequencyAt frequency_at(const job::FrequencyGradientJob& job, 
   return {index % pairs, index / pairs / ladder.heads, own ? head : 0, own ? head + 1 : heads};
 }
 
+/// A token and a head of a partial sum, in the order of its additions.
+struct TermAt {
+  int64_t batch;
+  int64_t token;
+  int64_t head;
+};
+PHASOR_HD inline void step_to_next(const FrequencyAt& at, int64_t tokens, TermAt& term) {
+  if (++term.head < at.end_head) return;
+  term.head = at.first_head;
+  if (++term.token < tokens) return;
+  term.token = 0;
+  ++term.batch;
+}
+
 PHASOR_HD inline double frequency_part(const job::FrequencyGradientJob& job, const FrequencyAt& at, int64_t part) {
   const Extents& shape = job.gradient.shape;
   const int64_t tokens = shape[0] * shape[1];
-  const int64_t end = (part + 1) * job::kGradientTokens < tokens ? (part + 1) * job::kGradientTokens : tokens;
+  const int64_t first = part * job::kGradientTokens;
+  const int64_t left = tokens - first < job::kGradientTokens ? tokens - first : job::kGradientTokens;
+  const int64_t count = left * (at.end_head - at.first_head);
+  TermAt term = {first / shape[1], first % shape[1], at.first_head};
   double sum = 0;
-  for (int64_t row = part * job::kGradientTokens; row < end; ++row) {
-    const int64_t batch = row / shape[1];
-    const int64_t token = row % shape[1];
-    const double position = position_as_double(job.positions, at.axis, batch, token);
-    for (int64_t head = at.first_head; head < at.end_head; ++head) {
-      const int64_t index = index_of(job.gradient, batch, token, head) + at.pair;
-      sum += math::chained(position, job::load_element(job.gradient.data, job.gradient.dtype, index));
-    }
+  for (int64_t n = 0; n < count; n += kTermsAhead) {
+    double positions[kTermsAhead];
+    double values[kTermsAhead];
+    unrolled<kTermsAhead>([&](auto i) {
+      if (n + i >= count) return;
+      positions[i] = position_as_double(job.positions, at.axis, term.batch, term.token);
+      values[i] =
+          job::load_element(job.gradient.data, job.gradient.dtype, index_of(job.gradient, term.batch, term.token, term.head) + at.pair);
+      step_to_next(at, shape[1], term);
+    });
+    unrolled<kTermsAhead>([&](auto i) {
+      if (n + i < count) sum += math::chained(positions[i], values[i]);
+    });
   }
   return sum;
 }

@@ -36,6 +36,12 @@ PHASOR_HD inline double pair_gradient(const job::PhaseGradientJob& job, int64_t 
                               value(job.gradient, g + at.second));
 }
 
+/// A sum over heads, at its element of `out`.
+PHASOR_HD inline void put_phase_gradient(const job::PhaseGradientJob& job, int64_t to, double sum) {
+  sum = job.clockwise ? -sum : sum;
+  job::store_element(job.out.data, job.out.dtype, to, job.add ? job::load_element(job.out.data, job.out.dtype, to) + sum : sum);
+}
+
 PHASOR_HD inline void phase_gradient_item(const job::PhaseGradientJob& job, int64_t item) {
   const int64_t pair = item % job.pairs;
   const int64_t out_head = item / job.pairs % job.out.shape[2];
@@ -47,9 +53,7 @@ PHASOR_HD inline void phase_gradient_item(const job::PhaseGradientJob& job, int6
   const PairAt at = pair_channels(job, pair);
   double sum = 0;
   for (int64_t head = own ? out_head : 0; head < end; ++head) sum += pair_gradient(job, batch, token, head, at);
-  sum = job.clockwise ? -sum : sum;
-  const int64_t to = index_of(job.out, batch, token, out_head) + pair;
-  job::store_element(job.out.data, job.out.dtype, to, job.add ? job::load_element(job.out.data, job.out.dtype, to) + sum : sum);
+  put_phase_gradient(job, index_of(job.out, batch, token, out_head) + pair, sum);
 }
 
 }  // namespace phasor::cuda

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of learned rotations on a stream: by phases a thread per pair, by frequencies a block per few of them, by positions a thread
-// per token.
+// Gradients of learned rotations on a stream: by phases a thread per pair or vector of pairs, by frequencies a block per few of them, by
+// positions a thread per token.
 #include "cuda/copies.hpp"
 #include "cuda/device.hpp"
 #include "cuda/gradient/frequency.hpp"
 #include "cuda/gradient/phase.hpp"
+#include "cuda/gradient/phase_vectors.hpp"
 #include "cuda/gradient/position.hpp"
 #include "cuda/job.cuh"
 #include "cuda/run.hpp"
@@ -18,6 +19,24 @@ __global__ void __launch_bounds__(kItemThreads) phase_gradients(const __grid_con
   for (int64_t item = int64_t{blockIdx.x} * kItemThreads + threadIdx.x; item < phase_items(job); item += step) {
     phase_gradient_item(job, item);
   }
+}
+
+template <DType dtype, Pairing pairing>
+__global__ void __launch_bounds__(kItemThreads) phase_gradients_by_vectors(const __grid_constant__ job::PhaseGradientJob job) {
+  const int64_t step = int64_t{gridDim.x} * kItemThreads;
+  for (int64_t index = int64_t{blockIdx.x} * kItemThreads + threadIdx.x; index < phase_vectors<dtype>(job); index += step) {
+    phase_gradient_vector<dtype, pairing>(job, index);
+  }
+}
+template <DType dtype>
+const void* phase_kernel_of(bool interleaved) {
+  return interleaved ? reinterpret_cast<const void*>(&phase_gradients_by_vectors<dtype, Pairing::interleaved>)
+                     : reinterpret_cast<const void*>(&phase_gradients_by_vectors<dtype, Pairing::half>);
+}
+const void* phase_kernel_of(DType dtype, bool interleaved) {
+  if (dtype == DType::f64) return phase_kernel_of<DType::f64>(interleaved);
+  if (dtype == DType::f16) return phase_kernel_of<DType::f16>(interleaved);
+  return dtype == DType::bf16 ? phase_kernel_of<DType::bf16>(interleaved) : phase_kernel_of<DType::f32>(interleaved);
 }
 
 __global__ void __launch_bounds__(kFrequencyThreads)
@@ -44,6 +63,11 @@ Status run_phase_gradient(job::PhaseGradientJob& job, const Execution& execution
   if (is_empty(job.out.shape)) return {};
   const CurrentDevice current(where, job.device);
   if (!current.status().ok()) return current.status();
+  if (takes_vectors(job)) {
+    const int64_t threads = phase_items(job) / (kVectorBytes / bytes_of(job.rotated.dtype));
+    const void* const kernel = phase_kernel_of(job.rotated.dtype, job.interleaved);
+    return launch(where, {kernel, {blocks_for(threads, kItemThreads)}, kItemThreads, 0, execution.stream}, &job);
+  }
   const auto kernel = reinterpret_cast<const void*>(&phase_gradients);
   return launch(where, {kernel, {blocks_for(phase_items(job), kItemThreads)}, kItemThreads, 0, execution.stream}, &job);
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Learned tables on a stream: a thread per channel looked up, a block per row whose gradients are summed.
+// Learned tables on a stream: a thread per channel or vector looked up, a block per row whose gradients are summed.
 #include "cuda/device.hpp"
 #include "cuda/learned/lookup.hpp"
 #include "cuda/learned/scatter.hpp"
+#include "cuda/learned/vectors.hpp"
 #include "cuda/run.hpp"
 #include "cuda/threads.hpp"
 #include "cuda/tuning.hpp"
@@ -18,6 +19,22 @@ __global__ void __launch_bounds__(kItemThreads) lookup_channels(const __grid_con
   }
 }
 
+template <DType dtype>
+__global__ void __launch_bounds__(kItemThreads) lookup_by_vectors(const __grid_constant__ job::LookupJob job) {
+  const WalkShape shape = lookup_shape(job);
+  const int64_t threads = shape.items * shape.walks * job.batch;
+  const int64_t step = int64_t{gridDim.x} * kItemThreads;
+  for (int64_t index = int64_t{blockIdx.x} * kItemThreads + threadIdx.x; index < threads; index += step) {
+    lookup_vectors<dtype>(job, shape, index);
+  }
+}
+
+const void* vector_kernel_of(DType dtype) {
+  if (dtype == DType::f64) return reinterpret_cast<const void*>(&lookup_by_vectors<DType::f64>);
+  if (dtype == DType::f16) return reinterpret_cast<const void*>(&lookup_by_vectors<DType::f16>);
+  if (dtype == DType::bf16) return reinterpret_cast<const void*>(&lookup_by_vectors<DType::bf16>);
+  return reinterpret_cast<const void*>(&lookup_by_vectors<DType::f32>);
+}
 const void* kernel_of(DType dtype) {
   if (dtype == DType::f64) return reinterpret_cast<const void*>(&lookup_channels<DType::f64>);
   if (dtype == DType::f16) return reinterpret_cast<const void*>(&lookup_channels<DType::f16>);
@@ -40,6 +57,10 @@ Status run_lookup(job::LookupJob& job, const Execution& execution) {
   if (job.target.out == nullptr || lookup_items(job) == 0) return {};
   const CurrentDevice current(where, job.device);
   if (!current.status().ok()) return current.status();
+  if (takes_vectors(job)) {
+    const unsigned blocks = blocks_for(walk_threads(lookup_shape(job), job.batch), kItemThreads);
+    return launch(where, {vector_kernel_of(job.target.dtype), {blocks}, kItemThreads, 0, execution.stream}, &job);
+  }
   const unsigned blocks = blocks_for(lookup_items(job), kItemThreads);
   return launch(where, {kernel_of(job.target.dtype), {blocks}, kItemThreads, 0, execution.stream}, &job);
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "cuda/rotary/element.hpp"
+#include "cuda/rotary/quick_value.hpp"
 #include "cuda/rotary/row_value.hpp"
 #include "cuda/rotary/specs.hpp"
 #include "cuda/tuning.hpp"
@@ -58,6 +59,14 @@ template <class Block, class T>
 PHASOR_HD inline void fill_part(const WorkAt& work, const RowPart& part, const HeldRow<T>& held, int thread, int threads) {
   for (int64_t i = thread; i < part.count; i += threads) {
     const int64_t pair = part.place.segment + part.first + i;
+    if constexpr (sizeof(T) == sizeof(float)) {
+      CosSin<float> value{};
+      if (!work->differ && quick_value(work.rows, part.place, pair, value)) {
+        held.cos(0, i) = value.cos;
+        held.sin(0, i) = value.sin;
+        continue;
+      }
+    }
     const PairRow<T> row = Block::template any_row<T>(work.rows, part.place, pair);
     held.cos(0, i) = row.lane[0].cos;
     held.sin(0, i) = row.lane[0].sin;

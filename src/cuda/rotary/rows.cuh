@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of cos_sin: a thread per value.
+// The kernels of cos_sin: a thread per value, or per pair of some rows.
 #pragma once
 
 #include <algorithm>
@@ -26,6 +26,30 @@ __global__ void __launch_bounds__(kRowsThreads) write_rows(const __grid_constant
   for (int64_t thread = int64_t{blockIdx.x} * kRowsThreads + threadIdx.x; thread < rows_threads(job); thread += step) {
     write_row_value<T>(job, parameter.tables.data(), thread);
   }
+}
+
+/// Out of line: it is rare.
+struct RowSines {
+  static __device__ __noinline__ CosSin<float> sure(const Rows& rows, const RowPlace& place, int64_t pair, int64_t axis) {
+    return sure_row_value(rows, place, pair, axis);
+  }
+};
+
+template <int run>
+__global__ void __launch_bounds__(kRowsThreads) write_walks(const __grid_constant__ RowsParameter parameter) {
+  const job::RowsJob& job = parameter.job;
+  const std::byte* tables = parameter.tables.data();
+  asm("" : "+l"(tables));  // not known to be the parameter's: each lane reads another step
+  const WalkShape shape = walk_shape(job.pairs, job.tokens, run);
+  const int64_t step = int64_t{gridDim.x} * kRowsThreads;
+  const int64_t threads = shape.items * shape.walks * job.batch;
+  for (int64_t index = int64_t{blockIdx.x} * kRowsThreads + threadIdx.x; index < threads; index += step) {
+    write_walk<run, RowSines>(job, {&job.rows, tables}, shape, index);
+  }
+}
+
+inline const void* walks_kernel(bool far) {
+  return far ? reinterpret_cast<const void*>(&write_walks<kWalk>) : reinterpret_cast<const void*>(&write_walks<1>);
 }
 
 inline const void* rows_kernel(bool wide) {

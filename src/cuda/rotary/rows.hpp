@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// cos_sin: one value of a row written out, which is what a thread does.
+// cos_sin: one value of a row written out, or one pair of some rows, which is what a thread does.
 #pragma once
 
 #include "cuda/rotary/row_value.hpp"
+#include "cuda/rotary/walk.hpp"
 
 namespace phasor::cuda {
 
@@ -28,6 +29,33 @@ PHASOR_HD inline void write_row_value(const job::RowsJob& job, const std::byte* 
   cos[index] = value.cos;
   // The transpose of tiled lanes takes the sine of the other channel.
   sin[job.tile != 0 && job.rows.swap_sines ? index ^ 1 : index] = value.sin;
+}
+
+// ---- By walks: one pair of some tokens ----
+
+inline bool walks(const job::RowsJob& job) { return job.dtype == DType::f32 && job.tile == 0 && job.heads == 1 && can_walk(job.rows); }
+
+/// A value by level 1, or by the definition. Long: kernels call it out of line.
+PHASOR_HD inline CosSin<float> sure_row_value(const Rows& rows, const RowPlace& place, int64_t pair, int64_t axis) {
+  const int64_t position = whole_position(rows->positions, axis, place.batch, place.token);
+  return surely(*rows.source, rows.steps()[pair], position, [&] { return lane_value<float>(rows, place, pair, 0); });
+}
+
+/// Sines::sure is sure_row_value, out of line.
+template <int run, class Sines>
+PHASOR_HD inline void write_walk(const job::RowsJob& job, const Rows& rows, const WalkShape& shape, int64_t index) {
+  int64_t pair = 0;
+  const WalkPlace place = walk_at<run>(shape, index, pair);
+  const int64_t axis = axis_of(rows, pair, {});
+  float* const cos = reinterpret_cast<float*>(job.cos) + place.batch * job.cos_strides[0] + place.token * job.cos_strides[1] + pair;
+  float* const sin = reinterpret_cast<float*>(job.sin) + place.batch * job.sin_strides[0] + place.token * job.sin_strides[1] + pair;
+  const Walk walk = {job.rows, rows.steps()[pair], axis, place};
+  const auto write = [&](int j, const CosSin<float>& value) {
+    cos[j * job.cos_strides[1]] = value.cos;
+    sin[j * job.sin_strides[1]] = value.sin;
+  };
+  const std::uint32_t rest = walk_pair<run>(walk, write);
+  each_bit(rest, [&](int j) { write(j, Sines::sure(rows, {place.batch, place.token + j}, pair, axis)); });
 }
 
 }  // namespace phasor::cuda

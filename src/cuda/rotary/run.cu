@@ -110,6 +110,11 @@ Status run_rows(job::RowsJob& job, const Execution& execution) {
   if (!current.status().ok()) return current.status();
   RowsParameter parameter(job);
   if (Status s = place_tables(where, job.device, parameter.tables, parameter.job.rows); !s) return s;
+  if (walks(job)) {
+    const bool far = walks_far(job.pairs, job.batch, job.tokens);
+    const int64_t threads = walk_threads(walk_shape(job.pairs, job.tokens, far ? kWalk : 1), job.batch);
+    return launch(where, {walks_kernel(far), {blocks_for(threads, kRowsThreads)}, kRowsThreads, 0, execution.stream}, &parameter);
+  }
   return launch(where, {rows_kernel(job.dtype == DType::f64), {rows_blocks(job)}, kRowsThreads, 0, execution.stream}, &parameter);
 }
 

@@ -115,7 +115,27 @@ inline Status rerotate_on_host(job::RerotateJob& job, const Execution& execution
   return rotate_on_host(job.rotate, execution);
 }
 
+struct HostRowSines {
+  static cuda::CosSin<float> sure(const cuda::Rows& rows, const cuda::RowPlace& place, std::int64_t pair, std::int64_t axis) {
+    return cuda::sure_row_value(rows, place, pair, axis);
+  }
+};
+/// Calls by walks, far ones and short ones in turn.
+inline std::size_t row_walk_calls = 0;
+
+template <int run>
+void write_walks_on_host(const job::RowsJob& job) {
+  const cuda::WalkShape shape = cuda::walk_shape(job.pairs, job.tokens, run);
+  for (std::int64_t index = cuda::walk_threads(shape, job.batch); index-- > 0;) {
+    cuda::write_walk<run, HostRowSines>(job, {&job.rows}, shape, index);
+  }
+}
+
 inline Status rows_on_host(job::RowsJob& job, const Execution& /*execution*/) {
+  if (cuda::walks(job)) {
+    row_walk_calls++ % 2 == 0 ? write_walks_on_host<cuda::kWalk>(job) : write_walks_on_host<1>(job);
+    return {};
+  }
   const std::int64_t threads = job.batch * job.tokens * job.heads * cuda::row_values(job);
   for (std::int64_t thread = 0; thread < threads; ++thread) {
     job.dtype == DType::f64 ? cuda::write_row_value<double>(job, nullptr, thread) : cuda::write_row_value<float>(job, nullptr, thread);

@@ -7,14 +7,18 @@
 #include <vector>
 
 #include "cuda/additive/add.hpp"
+#include "cuda/additive/walk.hpp"
 #include "cuda/bias/fill.hpp"
 #include "cuda/bias/gradient.hpp"
+#include "cuda/bias/tile.hpp"
 #include "cuda/gradient/frequency.hpp"
 #include "cuda/gradient/phase.hpp"
+#include "cuda/gradient/phase_vectors.hpp"
 #include "cuda/gradient/position.hpp"
 #include "cuda/host/block.hpp"
 #include "cuda/learned/lookup.hpp"
 #include "cuda/learned/scatter.hpp"
+#include "cuda/learned/vectors.hpp"
 #include "cuda/positions/build.hpp"
 #include "cuda/tables.hpp"
 #include "cuda/threads.hpp"
@@ -38,6 +42,11 @@ struct HostSines {
   static cuda::CosSin<T> of(const job::RowSource& rows, std::int64_t pair, std::int64_t axis, const cuda::RowPlace& place) {
     return cuda::sinusoid<T>(rows, pair, axis, place);
   }
+  static cuda::CosSin<float> sure(const job::RowSource& rows, const math::Step& step, std::int64_t pair, std::int64_t axis,
+                                  const cuda::RowPlace& place) {
+    return cuda::surely(rows, step, cuda::whole_position(rows.positions, axis, place.batch, place.token),
+                        [&] { return of<float>(rows, pair, axis, place); });
+  }
 };
 struct HostLong {
   static double kerple(const plan::BiasSource& bias, std::int64_t head, std::int64_t distance) {
@@ -52,10 +61,35 @@ void each_item(std::int64_t items, const Body& body) {
   for (std::int64_t item = items; item-- > 0;) body(item);
 }
 
+/// Calls by walks, far ones and short ones in turn, whatever the number of tokens.
+inline std::size_t add_walk_calls = 0;
+
+template <DType dtype, bool words, int run>
+void add_walks_on_host(const job::AddJob& job) {
+  const cuda::WalkShape shape = cuda::walk_shape(cuda::token_items(job), job.tokens, run);
+  each_item(cuda::walk_threads(shape, job.batch),
+            [&](std::int64_t index) { cuda::add_walk<dtype, words, run, HostSines>(job, shape, index); });
+}
+template <DType dtype>
+void add_walks_on_host(const job::AddJob& job) {
+  const bool far = add_walk_calls++ % 2 == 0;
+  if (cuda::has_words(job)) {
+    far ? add_walks_on_host<dtype, true, cuda::kWalk>(job) : add_walks_on_host<dtype, true, 1>(job);
+  } else {
+    far ? add_walks_on_host<dtype, false, cuda::kWalk>(job) : add_walks_on_host<dtype, false, 1>(job);
+  }
+}
+
 inline Status add_on_host(job::AddJob& given, const Execution& /*execution*/) {
   const PlacedJob<job::AddJob> placed(given);
   const job::AddJob& job = placed.job;
   const std::int64_t items = cuda::token_items(job);
+  if (job.target.out != nullptr && cuda::walks(job)) {
+    if (job.target.dtype == DType::f32) add_walks_on_host<DType::f32>(job);
+    if (job.target.dtype == DType::f16) add_walks_on_host<DType::f16>(job);
+    if (job.target.dtype == DType::bf16) add_walks_on_host<DType::bf16>(job);
+    return {};
+  }
   each_item(job.target.out == nullptr ? 0 : job.batch * job.tokens * items, [&](std::int64_t item) {
     if (job.target.dtype == DType::f32) cuda::add_item<DType::f32, HostSines>(job, items, item);
     if (job.target.dtype == DType::f64) cuda::add_item<DType::f64, HostSines>(job, items, item);
@@ -65,7 +99,25 @@ inline Status add_on_host(job::AddJob& given, const Execution& /*execution*/) {
   return {};
 }
 
+/// Calls by vectors.
+inline std::size_t lookup_vector_calls = 0;
+
+inline void lookup_vectors_on_host(const job::LookupJob& job) {
+  ++lookup_vector_calls;
+  const cuda::WalkShape shape = cuda::lookup_shape(job);
+  each_item(cuda::walk_threads(shape, job.batch), [&](std::int64_t index) {
+    if (job.target.dtype == DType::f32) cuda::lookup_vectors<DType::f32>(job, shape, index);
+    if (job.target.dtype == DType::f64) cuda::lookup_vectors<DType::f64>(job, shape, index);
+    if (job.target.dtype == DType::f16) cuda::lookup_vectors<DType::f16>(job, shape, index);
+    if (job.target.dtype == DType::bf16) cuda::lookup_vectors<DType::bf16>(job, shape, index);
+  });
+}
+
 inline Status lookup_on_host(job::LookupJob& job, const Execution& /*execution*/) {
+  if (job.target.out != nullptr && cuda::takes_vectors(job)) {
+    lookup_vectors_on_host(job);
+    return {};
+  }
   each_item(job.target.out == nullptr ? 0 : cuda::lookup_items(job), [&](std::int64_t item) {
     if (job.target.dtype == DType::f32) cuda::lookup_channel<DType::f32>(job, item);
     if (job.target.dtype == DType::f64) cuda::lookup_channel<DType::f64>(job, item);
@@ -83,7 +135,26 @@ inline Status scatter_on_host(job::ScatterJob& job, const Execution& /*execution
   return {};
 }
 
+/// Calls by vectors.
+inline std::size_t phase_vector_calls = 0;
+
+template <DType dtype>
+void phase_vectors_on_host(const job::PhaseGradientJob& job) {
+  ++phase_vector_calls;
+  each_item(cuda::phase_vectors<dtype>(job), [&](std::int64_t index) {
+    job.interleaved ? cuda::phase_gradient_vector<dtype, Pairing::interleaved>(job, index)
+                    : cuda::phase_gradient_vector<dtype, Pairing::half>(job, index);
+  });
+}
+
 inline Status phase_gradient_on_host(job::PhaseGradientJob& job, const Execution& /*execution*/) {
+  if (!cuda::is_empty(job.out.shape) && cuda::takes_vectors(job)) {
+    if (job.rotated.dtype == DType::f32) phase_vectors_on_host<DType::f32>(job);
+    if (job.rotated.dtype == DType::f64) phase_vectors_on_host<DType::f64>(job);
+    if (job.rotated.dtype == DType::f16) phase_vectors_on_host<DType::f16>(job);
+    if (job.rotated.dtype == DType::bf16) phase_vectors_on_host<DType::bf16>(job);
+    return {};
+  }
   each_item(cuda::is_empty(job.out.shape) ? 0 : cuda::phase_items(job), [&](std::int64_t item) { cuda::phase_gradient_item(job, item); });
   return {};
 }
@@ -106,9 +177,34 @@ inline Status position_gradient_on_host(job::PositionGradientJob& given, const E
   return {};
 }
 
+/// Blocks of a bias by tiles, and those by vectors.
+inline std::size_t tile_calls = 0;
+inline std::size_t tile_vector_calls = 0;
+
+template <DType dtype>
+void fill_tiles_on_host(const cuda::BiasWork& work) {
+  constexpr int kWidth = static_cast<int>(cuda::kVectorBytes / bytes_of(dtype));
+  const auto room = std::make_unique<cuda::TileRoom>();
+  HostBlock block{cuda::kTileThreads};
+  const bool vectors = cuda::takes_vectors(work);
+  ++tile_calls;
+  tile_vector_calls += vectors ? 1 : 0;
+  each_item(cuda::tile_count(work), [&](std::int64_t index) {
+    vectors ? cuda::fill_tile<dtype, kWidth, HostLong>(work, index, *room, block)
+            : cuda::fill_tile<dtype, 1, HostLong>(work, index, *room, block);
+  });
+}
+
 inline Status fill_bias_on_host(const cuda::BiasWork& given) {
   PlacedJob<cuda::BiasWork> placed(given);
   cuda::BiasWork& work = placed.job;
+  if (cuda::takes_tiles(work)) {
+    if (work.out.dtype == DType::f32) fill_tiles_on_host<DType::f32>(work);
+    if (work.out.dtype == DType::f64) fill_tiles_on_host<DType::f64>(work);
+    if (work.out.dtype == DType::f16) fill_tiles_on_host<DType::f16>(work);
+    if (work.out.dtype == DType::bf16) fill_tiles_on_host<DType::bf16>(work);
+    return {};
+  }
   if (!plan::has_perceptron(work.bias)) {
     each_item(cuda::fill_items(work), [&](std::int64_t item) { cuda::fill_item<HostLong>(work, item); });
     return {};
