@@ -103,8 +103,9 @@ std::optional<RandomCall> lookup(Draw& draw, Builder& builder) {
   std::vector<Placed> tables;
   Extents shape = {draw.between(1, 3), tokens, 1, 0};
   for (int64_t a = 0; a < axes; ++a) {
-    const DType of_table = dtype == DType::f64 ? any_dtype(draw) : draw.of({DType::f32, DType::f16, DType::bf16});
-    tables.push_back(builder.tensor(of_table, {1, rows, 1, draw.between(1, 150)}));
+    const DType other = dtype == DType::f64 ? any_dtype(draw) : draw.of({DType::f32, DType::f16, DType::bf16});
+    const int64_t width = draw.one_in(2) ? 8 * draw.between(1, 40) : draw.between(1, 150);
+    tables.push_back(builder.tensor(draw.one_in(2) ? dtype : other, {1, rows, 1, width}));
     shape[3] += tables.back().shape[3];
   }
   const Placed in = builder.tensor(dtype, shape);
