@@ -24,8 +24,34 @@ PHASOR_HD inline double fractional_position(const job::PositionSource& p, int64_
   return static_cast<const double*>(p.data)[axis * p.axis_stride + batch * p.batch_stride + token * p.token_stride];
 }
 
-PHASOR_HD inline double position_as_double(const job::PositionSource& p, int64_t axis, int64_t batch, int64_t token) {
-  return has_fractions(p) ? fractional_position(p, axis, batch, token) : static_cast<double>(whole_position(p, axis, batch, token));
+/// Positions of one axis whose type is known before it runs: what reads some of them together asks for all before it waits for one.
+template <class T>
+struct PositionsOf {
+  const T* data;
+  int64_t batch_stride;
+  int64_t token_stride;
+  PHASOR_HD T at(int64_t batch, int64_t token) const { return data[batch * batch_stride + token * token_stride]; }
+};
+struct CountedPositions {
+  int64_t offset;
+  PHASOR_HD int64_t at(int64_t /*batch*/, int64_t token) const {
+    return static_cast<int64_t>(static_cast<math::u64>(offset) + static_cast<math::u64>(token));
+  }
+};
+/// body(positions of an axis), which are not f64.
+template <class Body>
+PHASOR_HD inline auto with_whole_positions(const job::PositionSource& p, int64_t axis, const Body& body) {
+  if (p.data == nullptr) return body(CountedPositions{p.offset});
+  const int64_t first = axis * p.axis_stride;
+  if (p.type == PositionType::i32) {
+    return body(PositionsOf<std::int32_t>{static_cast<const std::int32_t*>(p.data) + first, p.batch_stride, p.token_stride});
+  }
+  return body(PositionsOf<int64_t>{static_cast<const int64_t*>(p.data) + first, p.batch_stride, p.token_stride});
+}
+template <class Body>
+PHASOR_HD inline auto with_positions(const job::PositionSource& p, int64_t axis, const Body& body) {
+  if (!has_fractions(p)) return with_whole_positions(p, axis, body);
+  return body(PositionsOf<double>{static_cast<const double*>(p.data) + axis * p.axis_stride, p.batch_stride, p.token_stride});
 }
 
 }  // namespace phasor::cuda

@@ -25,4 +25,10 @@ constexpr std::size_t kPerceptronBytes = 96 * 1024;
 /// Distances that such a block takes together, at most.
 constexpr std::int64_t kPerceptronDistances = 32;
 
+/// Tokens of a walk (cuda/rotary/walk.hpp), threads below which every token has one of its own, and blocks of a multiprocessor that add:
+/// how many registers a thread may have.
+constexpr int kWalk = 16;
+constexpr std::int64_t kWalkThreads = 65536;
+constexpr int kWalkBlocks = 5;
+
 }  // namespace phasor::cuda

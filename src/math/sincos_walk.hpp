@@ -55,6 +55,8 @@ PHASOR_HD inline WalkedPair turned(const WalkedPair& point, const WalkedPair& by
           detail::sum_of_products(point.sin, by.cos, point.cos, by.sin)};
 }
 
+PHASOR_HD inline WalkedPair reversed(const WalkedPair& by) { return {by.cos, detail::with_sign(by.sin, 0x80000000U)}; }
+
 // Errors of a point as a vector, with u = 2^-24 and a circle of radius 1. A point and a turn begin with 2^-43.5 = 23 u^2
 // (sincos_pairs.hpp); an amplitude adds 8 u^2. A step adds the turn's 23 u^2 and its own: each product 2 + 3 + 1 of u^2 (two roundings, and
 // the product of the low parts that is dropped), weighted by |a b| + |c d| <= 1; the sum of the low parts 3 + 4, the last pair 4 where the

@@ -17,11 +17,6 @@ struct Sines {
   static __device__ __noinline__ CosSin<T> of(const job::RowSource& rows, int64_t pair, int64_t axis, const RowPlace& place) {
     return sinusoid<T>(rows, pair, axis, place);
   }
-  static __device__ __noinline__ CosSin<float> sure(const job::RowSource& rows, const math::Step& step, int64_t pair, int64_t axis,
-                                                    const RowPlace& place) {
-    return surely(rows, step, whole_position(rows.positions, axis, place.batch, place.token),
-                  [&] { return of<float>(rows, pair, axis, place); });
-  }
 };
 
 template <DType dtype>
@@ -35,7 +30,7 @@ __global__ void __launch_bounds__(kItemThreads) add_pairs(const __grid_constant_
 }
 
 template <DType dtype, bool words, int run>
-__global__ void __launch_bounds__(kItemThreads) add_walks(const __grid_constant__ Parameter<job::AddJob> parameter) {
+__global__ void __launch_bounds__(kItemThreads, kWalkBlocks) add_walks(const __grid_constant__ Parameter<job::AddJob> parameter) {
   const job::AddJob& job = job_of(parameter);
   const WalkShape shape = walk_shape(token_items(job), job.tokens, run);
   const int64_t step = int64_t{gridDim.x} * kItemThreads;

@@ -49,7 +49,7 @@ struct PairMemory {
   }
 };
 
-/// Sines::sure(rows, step, pair, axis, place) is `surely` with `sinusoid`, out of line.
+/// Sines::of<T> is sinusoid<T>, out of line.
 template <DType dtype, bool words, int run, class Sines>
 PHASOR_HD inline void add_walk(const job::AddJob& job, const WalkShape& shape, int64_t index) {
   using E = Element<dtype>;
@@ -58,30 +58,33 @@ PHASOR_HD inline void add_walk(const job::AddJob& job, const WalkShape& shape, i
   const WalkPlace place = walk_at<run>(shape, index, i);
   const spec::AxisPart* part = job.parts;
   for (; i >= part->pairs; ++part) i -= part->pairs;
+  const int64_t pair = part->pair + i;
+  const int64_t axis = part->axis;
   const plan::PairChannels at = plan::channels_of(*part, job.order, i);
   const Memory memory = {at.sin, at.cos};
-  const job::AddTarget& x = job.target;
+  const job::AddTarget x = job.target;  // copies: the job is in memory, and what is written might be it
   const bool adds = x.in != nullptr;
+  const bool has_zero = job.has_zero;
+  const float sign = job.negative ? -1.0F : 1.0F;
   typename Memory::Word held[run] = {};
   const std::byte* const in = adds ? x.in + place.batch * x.in_strides[0] + place.token * x.in_strides[1] : nullptr;
   std::byte* const out = x.out + place.batch * x.out_strides[0] + place.token * x.out_strides[1];
   unrolled<run>([&](auto j) {
-    if (adds && j < place.count) held[j] = memory.load(in + j * x.in_strides[1]);
+    if (run > 1 && adds && place.count == run) held[j] = memory.load(in + j * x.in_strides[1]);
   });
   const auto write = [&](int j, typename Memory::Word word, const CosSin<float>& value) {
-    if (!is_zero_position(job, part->axis, place.batch, place.token + j)) {
-      const float sin = job.negative ? -value.sin : value.sin;
-      const float cos = job.negative ? -value.cos : value.cos;
-      word.at[0] = E::narrow(adds ? E::widen(word.at[0]) + sin : sin);
-      word.at[1] = E::narrow(adds ? E::widen(word.at[1]) + cos : cos);
+    if (!has_zero || !is_zero_position(job, axis, place.batch, place.token + j)) {
+      word.at[0] = E::narrow(adds ? E::widen(word.at[0]) + sign * value.sin : sign * value.sin);
+      word.at[1] = E::narrow(adds ? E::widen(word.at[1]) + sign * value.cos : sign * value.cos);
     }
     memory.store(out + j * x.out_strides[1], word);
   };
-  const Walk walk = {job.rows, job.rows.steps[part->pair + i], part->axis, place};
+  const Walk walk = {job.rows, job.rows.steps[pair], axis, place};
   const std::uint32_t rest = walk_pair<run>(walk, [&](auto j, const CosSin<float>& value) { write(j, held[j], value); });
   each_bit(rest, [&](int j) {  // reads once more: what is indexed by a number that the compiler does not know is not in registers
     const typename Memory::Word word = adds ? memory.load(in + j * x.in_strides[1]) : typename Memory::Word{};
-    write(j, word, Sines::sure(job.rows, walk.step, part->pair + i, part->axis, {place.batch, place.token + j}));
+    const RowPlace row = {place.batch, place.token + j};
+    write(j, word, value_apart(walk, j, [&] { return Sines::template of<float>(job.rows, pair, axis, row); }));
   });
 }
 

@@ -9,7 +9,7 @@
 namespace phasor::cuda {
 
 constexpr int kTileThreads = 256;
-constexpr int kTileQueries = 32;
+constexpr int kTileQueries = 64;
 constexpr int kTileKeys = 1024;
 /// Distances of a tile, and what vectors of the last may read behind them.
 constexpr int kTileDistances = kTileQueries + kTileKeys + 16;

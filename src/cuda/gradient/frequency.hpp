@@ -55,29 +55,38 @@ PHASOR_HD inline void step_to_next(const FrequencyAt& at, int64_t tokens, TermAt
   ++term.batch;
 }
 
-PHASOR_HD inline double frequency_part(const job::FrequencyGradientJob& job, const FrequencyAt& at, int64_t part) {
+/// The terms of a partial sum. T is the gradient's element, `positions` those of the frequency's axis: with types known, a thread asks for
+/// many of each before it waits.
+template <class T, class PositionsAt>
+PHASOR_HD inline double sum_of_part(const job::FrequencyGradientJob& job, const FrequencyAt& at, int64_t part,
+                                    const PositionsAt& positions) {
   const Extents& shape = job.gradient.shape;
   const int64_t tokens = shape[0] * shape[1];
   const int64_t first = part * job::kGradientTokens;
   const int64_t left = tokens - first < job::kGradientTokens ? tokens - first : job::kGradientTokens;
   const int64_t count = left * (at.end_head - at.first_head);
+  const T* const gradient = static_cast<const T*>(job.gradient.data) + at.pair;
   TermAt term = {first / shape[1], first % shape[1], at.first_head};
   double sum = 0;
   for (int64_t n = 0; n < count; n += kTermsAhead) {
-    double positions[kTermsAhead];
-    double values[kTermsAhead];
+    decltype(positions.at(0, 0)) position[kTermsAhead];
+    T value[kTermsAhead];
     unrolled<kTermsAhead>([&](auto i) {
       if (n + i >= count) return;
-      positions[i] = position_as_double(job.positions, at.axis, term.batch, term.token);
-      values[i] =
-          job::load_element(job.gradient.data, job.gradient.dtype, index_of(job.gradient, term.batch, term.token, term.head) + at.pair);
+      position[i] = positions.at(term.batch, term.token);
+      value[i] = gradient[index_of(job.gradient, term.batch, term.token, term.head)];
       step_to_next(at, shape[1], term);
     });
     unrolled<kTermsAhead>([&](auto i) {
-      if (n + i < count) sum += math::chained(positions[i], values[i]);
+      if (n + i < count) sum += math::chained(static_cast<double>(position[i]), job::number_of(value[i]));
     });
   }
   return sum;
+}
+PHASOR_HD inline double frequency_part(const job::FrequencyGradientJob& job, const FrequencyAt& at, int64_t part) {
+  return with_positions(job.positions, at.axis, [&](const auto& positions) {
+    return job.gradient.dtype == DType::f64 ? sum_of_part<double>(job, at, part, positions) : sum_of_part<float>(job, at, part, positions);
+  });
 }
 
 template <class Block>

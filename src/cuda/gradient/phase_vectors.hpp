@@ -3,6 +3,7 @@
 // cuda/gradient/phase.hpp, which has what is not aligned.
 #pragma once
 
+#include "cuda/divided.hpp"
 #include "cuda/gradient/phase.hpp"
 #include "cuda/rotary/rotate.hpp"
 
@@ -20,7 +21,7 @@ inline bool takes_vectors(const job::PhaseGradientJob& job) {
 }
 
 /// Heads whose vectors a thread asks for together.
-constexpr int kPhaseHeads = 2;
+constexpr int kPhaseHeads = 4;
 
 template <DType dtype>
 constexpr int kPhaseWidth = static_cast<int>(kVectorBytes / bytes_of(dtype));

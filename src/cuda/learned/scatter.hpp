@@ -3,9 +3,10 @@
 // itself, which needs no memory beside the tensors; the time is that of rows times tokens.
 #pragma once
 
+#include "cuda/bits.hpp"
+#include "cuda/divided.hpp"
 #include "cuda/position.hpp"
 #include "cuda/rotary/element.hpp"
-#include "cuda/rotary/rotate.hpp"
 #include "job/element.hpp"
 #include "job/learned.hpp"
 
@@ -35,57 +36,77 @@ PHASOR_HD inline int64_t scatter_parts(const job::ScatterJob& job) {
 }
 PHASOR_HD inline int64_t scatter_blocks(const job::ScatterJob& job) { return job.table.shape[1] * scatter_parts(job); }
 
-PHASOR_HD inline int bit_count(std::uint32_t bits) {
-#ifdef __CUDA_ARCH__
-  return __popc(bits);
-#else
-  return __builtin_popcount(bits);
-#endif
-}
+/// Tokens that a thread asks for together.
+constexpr int kLooksAhead = 16;
 
 /// Bits of the tokens from `first` on that are of a row.
 PHASOR_HD inline std::uint32_t tokens_of_row(const job::ScatterJob& job, int64_t first, int64_t row) {
   const int64_t in_batch = job.gradient.shape[1];
   const int64_t left = job.gradient.shape[0] * in_batch - first;
-  int64_t batch = divided(first, in_batch);
-  int64_t token = first - batch * in_batch;
-  std::uint32_t bits = 0;
-  for (int i = 0; i < kTokensOfThread && i < left; ++i) {
-    if (whole_position(job.positions, 0, batch, token) + job.offset == row) bits |= 1U << i;
-    if (++token == in_batch) {
-      token = 0;
-      ++batch;
+  return with_whole_positions(job.positions, 0, [&](const auto& positions) {
+    int64_t batch = divided(first, in_batch);
+    int64_t token = first - batch * in_batch;
+    std::uint32_t bits = 0;
+    for (int n = 0; n < kTokensOfThread && n < left; n += kLooksAhead) {
+      int64_t at[kLooksAhead];
+      unrolled<kLooksAhead>([&](auto i) {
+        if (n + i >= left) return;
+        at[i] = positions.at(batch, token);
+        if (++token < in_batch) return;
+        token = 0;
+        ++batch;
+      });
+      unrolled<kLooksAhead>([&](auto i) {
+        if (n + i < left && at[i] + job.offset == row) bits |= 1U << (n + i);
+      });
     }
-  }
-  return bits;
+    return bits;
+  });
 }
 
 /// Puts a thread's tokens behind those of the threads before it.
 PHASOR_HD inline void list_found(int thread, ScatterRoom& room) {
+  const bool last = thread + 1 == kScatterThreads;
+  if (room.bits[thread] == 0 && !last) return;
   int at = 0;
   for (int before = 0; before < thread; ++before) at += bit_count(room.bits[before]);
-  for (int i = 0; i < kTokensOfThread; ++i) {
-    if ((room.bits[thread] >> i & 1) != 0) room.found[at++] = static_cast<std::uint16_t>(thread * kTokensOfThread + i);
-  }
-  if (thread + 1 == kScatterThreads) room.count = at;
+  each_bit(room.bits[thread], [&](int i) { room.found[at++] = static_cast<std::uint16_t>(thread * kTokensOfThread + i); });
+  if (last) room.count = at;
 }
 
-/// Adds the tokens found to the sum of one channel.
-PHASOR_HD inline double add_found(const job::ScatterJob& job, int64_t first_token, int64_t channel, const ScatterRoom& room, double sum) {
+/// Adds the tokens found to the sum of each channel of a thread.
+template <DType dtype>
+PHASOR_HD inline void add_found(const job::ScatterJob& job, int64_t first_token, int64_t channel, int thread, ScatterRoom& room) {
+  using E = Element<dtype>;
+  using Storage = typename E::Storage;
   const int64_t in_batch = job.gradient.shape[1];
+  const int64_t width = job.gradient.shape[3];
   for (int n = 0; n < room.count; n += kScatterAhead) {
-    double values[kScatterAhead];
+    Storage values[kScatterAhead][kScatterChannels] = {};
     unrolled<kScatterAhead>([&](auto i) {
       if (n + i >= room.count) return;
       const int64_t token = first_token + room.found[n + i];
       const int64_t batch = divided(token, in_batch);
-      values[i] = job::value_at(job.gradient, batch, token - batch * in_batch, channel);
+      const auto* const from =
+          static_cast<const Storage*>(job.gradient.data) + job::index_of(job.gradient, batch, token - batch * in_batch, channel);
+      unrolled<kScatterChannels>([&](auto c) {
+        if (channel + c * kScatterThreads < width) values[i][c] = from[c * kScatterThreads];
+      });
     });
-    unrolled<kScatterAhead>([&](auto i) {
-      if (n + i < room.count) sum += values[i];
+    unrolled<kScatterChannels>([&](auto c) {
+      double sum = room.sums[c][thread];
+      unrolled<kScatterAhead>([&](auto i) {
+        if (n + i < room.count) sum += static_cast<double>(E::widen(values[i][c]));
+      });
+      room.sums[c][thread] = sum;
     });
   }
-  return sum;
+}
+PHASOR_HD inline void add_found(const job::ScatterJob& job, int64_t first_token, int64_t channel, int thread, ScatterRoom& room) {
+  if (job.gradient.dtype == DType::f64) return add_found<DType::f64>(job, first_token, channel, thread, room);
+  if (job.gradient.dtype == DType::f32) return add_found<DType::f32>(job, first_token, channel, thread, room);
+  if (job.gradient.dtype == DType::f16) return add_found<DType::f16>(job, first_token, channel, thread, room);
+  add_found<DType::bf16>(job, first_token, channel, thread, room);
 }
 
 template <class Block>
@@ -101,7 +122,7 @@ PHASOR_HD inline void scatter_block(const job::ScatterJob& job, int64_t index, S
     }
   };
   block.each([&](int thread, int) {
-    each_channel(thread, [](int64_t, double& sum) { sum = 0; });
+    for (auto& sums : room.sums) sums[thread] = 0;
     if (thread == 0) room.any = false;
   });
   for (int64_t first = 0; first < tokens; first += kScatterTokens) {
@@ -110,7 +131,7 @@ PHASOR_HD inline void scatter_block(const job::ScatterJob& job, int64_t index, S
     block.each([&](int thread, int) {
       if (room.count == 0) return;
       if (thread == 0) room.any = true;
-      each_channel(thread, [&](int64_t channel, double& sum) { sum = add_found(job, first, channel, room, sum); });
+      add_found(job, first, first_channel + thread, thread, room);
     });
   }
   block.each([&](int thread, int) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "cuda/divided.hpp"
 #include "cuda/rotary/element.hpp"
 #include "cuda/rotary/quick_value.hpp"
 #include "cuda/rotary/row_value.hpp"
@@ -191,11 +192,6 @@ template <int width>
 PHASOR_HD inline int64_t items_of(const WorkAt& work, const RowPart& part) {
   const int64_t heads = work->by_head ? work->job.operand_count : work->job.operands[0].heads + work->job.operands[1].heads;
   return heads * (part.count / width);
-}
-/// n / by; a GPU divides 32 bits much faster than 64, and nearly every row has fewer items.
-PHASOR_HD inline int64_t divided(int64_t n, int64_t by) {
-  const auto narrow = static_cast<std::uint32_t>(n);
-  return n == narrow ? narrow / static_cast<std::uint32_t>(by) : n / by;
 }
 template <int width>
 PHASOR_HD inline Item item_at(const WorkAt& work, const RowPart& part, int64_t index) {

@@ -30,8 +30,8 @@ __global__ void __launch_bounds__(kRowsThreads) write_rows(const __grid_constant
 
 /// Out of line: it is rare.
 struct RowSines {
-  static __device__ __noinline__ CosSin<float> sure(const Rows& rows, const RowPlace& place, int64_t pair, int64_t axis) {
-    return sure_row_value(rows, place, pair, axis);
+  static __device__ __noinline__ CosSin<float> of(const Rows& rows, const RowPlace& place, int64_t pair) {
+    return lane_value<float>(rows, place, pair, 0);
   }
 };
 

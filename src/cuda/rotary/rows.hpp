@@ -35,13 +35,7 @@ PHASOR_HD inline void write_row_value(const job::RowsJob& job, const std::byte* 
 
 inline bool walks(const job::RowsJob& job) { return job.dtype == DType::f32 && job.tile == 0 && job.heads == 1 && can_walk(job.rows); }
 
-/// A value by level 1, or by the definition. Long: kernels call it out of line.
-PHASOR_HD inline CosSin<float> sure_row_value(const Rows& rows, const RowPlace& place, int64_t pair, int64_t axis) {
-  const int64_t position = whole_position(rows->positions, axis, place.batch, place.token);
-  return surely(*rows.source, rows.steps()[pair], position, [&] { return lane_value<float>(rows, place, pair, 0); });
-}
-
-/// Sines::sure is sure_row_value, out of line.
+/// Sines::of is lane_value<float> of lane 0, out of line.
 template <int run, class Sines>
 PHASOR_HD inline void write_walk(const job::RowsJob& job, const Rows& rows, const WalkShape& shape, int64_t index) {
   int64_t pair = 0;
@@ -50,12 +44,17 @@ PHASOR_HD inline void write_walk(const job::RowsJob& job, const Rows& rows, cons
   float* const cos = reinterpret_cast<float*>(job.cos) + place.batch * job.cos_strides[0] + place.token * job.cos_strides[1] + pair;
   float* const sin = reinterpret_cast<float*>(job.sin) + place.batch * job.sin_strides[0] + place.token * job.sin_strides[1] + pair;
   const Walk walk = {job.rows, rows.steps()[pair], axis, place};
+  const int64_t cos_stride = job.cos_strides[1];
+  const int64_t sin_stride = job.sin_strides[1];
   const auto write = [&](int j, const CosSin<float>& value) {
-    cos[j * job.cos_strides[1]] = value.cos;
-    sin[j * job.sin_strides[1]] = value.sin;
+    cos[j * cos_stride] = value.cos;
+    sin[j * sin_stride] = value.sin;
   };
   const std::uint32_t rest = walk_pair<run>(walk, write);
-  each_bit(rest, [&](int j) { write(j, Sines::sure(rows, {place.batch, place.token + j}, pair, axis)); });
+  each_bit(rest, [&](int j) {
+    const RowPlace row = {place.batch, place.token + j};
+    write(j, value_apart(walk, j, [&] { return Sines::of(rows, row, pair); }));
+  });
 }
 
 }  // namespace phasor::cuda

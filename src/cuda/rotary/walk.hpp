@@ -6,17 +6,15 @@
 
 #include <cstdint>
 
+#include "cuda/bits.hpp"
+#include "cuda/divided.hpp"
 #include "cuda/position.hpp"
 #include "cuda/rotary/element.hpp"
 #include "cuda/rotary/row_value.hpp"
+#include "cuda/tuning.hpp"
 #include "math/sincos_walk.hpp"
 
 namespace phasor::cuda {
-
-/// Tokens of a thread where there are many.
-constexpr int kWalk = 16;
-/// Threads below which shorter walks are worth it.
-constexpr int64_t kWalkThreads = 65536;
 
 /// Whether a source's values are of walks: exact values at whole positions, one axis for each pair.
 inline bool can_walk(const job::RowSource& rows) {
@@ -31,22 +29,17 @@ struct WalkPlace {
   int64_t token;
   int count;
 };
-/// How walks of `tokens` and `items` of each token are cut into threads.
+/// How tokens, each of so many items, are cut into threads.
 struct WalkShape {
   int64_t items;   // of a token
   int64_t walks;   // of a batch row
   int64_t tokens;  // of a batch row
 };
-PHASOR_HD inline int64_t narrow_quotient(int64_t n, int64_t by) {
-  const auto narrow = static_cast<std::uint32_t>(n);
-  const auto narrow_by = static_cast<std::uint32_t>(by);
-  return n == narrow && by == narrow_by ? narrow / narrow_by : n / by;
-}
 template <int run>
 PHASOR_HD inline WalkPlace walk_at(const WalkShape& shape, int64_t index, int64_t& item) {
-  const int64_t walk = narrow_quotient(index, shape.items);
+  const int64_t walk = divided(index, shape.items);
   item = index - walk * shape.items;
-  const int64_t batch = narrow_quotient(walk, shape.walks);
+  const int64_t batch = divided(walk, shape.walks);
   const int64_t token = (walk - batch * shape.walks) * run;
   const int64_t left = shape.tokens - token;
   return {batch, token, left < run ? static_cast<int>(left) : run};
@@ -58,17 +51,22 @@ inline bool walks_far(int64_t items, int64_t batch, int64_t tokens) {
   return walk_threads(walk_shape(items, tokens, kWalk), batch) >= kWalkThreads;
 }
 
-/// Whether the positions of a walk are evenly apart, and how far. Not so far that a sum of them wraps.
+/// Whether a whole walk's positions are evenly apart: how far, and the one in the middle. Not so far that a sum of them wraps.
+struct EvenPositions {
+  bool even;
+  int64_t middle;
+  int64_t apart;
+};
 template <int run>
-PHASOR_HD inline bool is_even(const job::PositionSource& positions, int64_t axis, const WalkPlace& place, int64_t first, int64_t& apart) {
-  if (place.count < 2) return false;
-  const int64_t second = whole_position(positions, axis, place.batch, place.token + 1);
-  if (!subtract(second, first, apart) || apart >> 31 != apart >> 63 || first >> 62 != first >> 63) return false;
-  bool even = true;
-  unrolled<run>([&](auto j) {
-    if (j >= 2 && j < place.count) even = even && whole_position(positions, axis, place.batch, place.token + j) == first + j * apart;
+PHASOR_HD inline EvenPositions even_positions(const job::PositionSource& positions, int64_t axis, const WalkPlace& place) {
+  return with_whole_positions(positions, axis, [&](const auto& source) {
+    int64_t at[run];
+    unrolled<run>([&](auto j) { at[j] = source.at(place.batch, place.token + j); });
+    EvenPositions found{true, at[run / 2], 0};
+    found.even = subtract(at[1], at[0], found.apart) && found.apart >> 31 == found.apart >> 63 && at[0] >> 62 == at[0] >> 63;
+    unrolled<run>([&](auto j) { found.even = found.even && at[j] == at[0] + j * found.apart; });
+    return found;
   });
-  return even;
 }
 
 /// A pair of a source, its axis and its tokens.
@@ -79,58 +77,58 @@ struct Walk {
   WalkPlace place;
 };
 
+/// A walk of all its tokens, from the middle to both sides: errors grow with the steps, and two chains wait less than one.
+template <int run, class Each>
+PHASOR_HD inline std::uint32_t walk_all(const Walk& walk, std::uint32_t all, const Each& each) {
+  constexpr int kMiddle = run / 2;
+  const EvenPositions at = even_positions<run>(walk.rows.positions, walk.axis, walk.place);
+  math::WalkedPair point{};
+  math::WalkedPair by{};
+  if (!at.even || !math::point_of(math::phase128_of(walk.step, at.middle), at.middle, point) ||
+      !math::point_of(math::phase128_of(walk.step, at.apart), at.apart, by)) {
+    return all;
+  }
+  const math::FloatPair amplitude = math::pair_of(walk.rows.amplitude);
+  const auto sign = static_cast<float>(walk.rows.sine_sign);
+  if (amplitude.high != 1 || amplitude.low != 0) point = math::times(point, amplitude);
+  std::uint32_t rest = 0;
+  const auto emit = [&](auto j, const math::WalkedPair& value, float error) {
+    if (math::is_rounded_within(value.cos, error) && math::is_rounded_within(value.sin, error)) {
+      each(j, CosSin<float>{value.cos.high, value.sin.high * sign});
+    } else {
+      rest |= 1U << j;
+    }
+  };
+  math::WalkedPair before = point;
+  unrolled<kMiddle>([&](auto n) {
+    before = math::turned(before, math::reversed(by));
+    emit(std::integral_constant<int, kMiddle + n>(), point, math::walk_error(n) * amplitude.high);
+    emit(std::integral_constant<int, kMiddle - 1 - n>(), before, math::walk_error(n + 1) * amplitude.high);
+    point = math::turned(point, by);
+  });
+  return rest;
+}
+
 /// each(j, value) with the value at token j where it is proven. Returns bits of the other tokens, which are done apart: what is called out
 /// of line would take the registers of those that are on their way.
 template <int run, class Each>
 PHASOR_HD inline std::uint32_t walk_pair(const Walk& walk, const Each& each) {
-  const math::FloatPair amplitude = math::pair_of(walk.rows.amplitude);
-  const auto sign = static_cast<float>(walk.rows.sine_sign);
-  const int64_t first = whole_position(walk.rows.positions, walk.axis, walk.place.batch, walk.place.token);
-  if constexpr (run == 1) {
-    CosSin<float> value{};
-    if (math::sincos_by_pairs(math::phase128_of(walk.step, first), first, amplitude, value.cos, value.sin)) return 1;
-    value.sin *= sign;
-    each(std::integral_constant<int, 0>(), value);
-    return 0;
-  } else {
-    int64_t apart = 0;
-    math::WalkedPair point{};
-    math::WalkedPair by{};
-    const bool walks = is_even<run>(walk.rows.positions, walk.axis, walk.place, first, apart) &&
-                       math::point_of(math::phase128_of(walk.step, first), first, point) &&
-                       math::point_of(math::phase128_of(walk.step, apart), apart, by);
-    if (!walks) return (1U << walk.place.count) - 1;
-    if (amplitude.high != 1 || amplitude.low != 0) point = math::times(point, amplitude);
-    std::uint32_t rest = 0;
-    unrolled<run>([&](auto j) {
-      if (j >= walk.place.count) return;
-      const float error = math::walk_error(j) * amplitude.high;
-      if (math::is_rounded_within(point.cos, error) && math::is_rounded_within(point.sin, error)) {
-        each(j, CosSin<float>{point.cos.high, point.sin.high * sign});
-      } else {
-        rest |= 1U << j;
-      }
-      if (j + 1 < run) point = math::turned(point, by);
-    });
-    return rest;
+  const std::uint32_t all = (1U << walk.place.count) - 1;
+  if constexpr (run > 1) {
+    if (walk.place.count == run) return walk_all<run>(walk, all, each);
   }
+  return all;
 }
 
-/// body(j) for each bit.
-template <class Body>
-PHASOR_HD inline void each_bit(std::uint32_t bits, const Body& body) {
-  for (; bits != 0; bits &= bits - 1) body(31 - math::detail::leading_zeros(bits & (0U - bits)));
-}
-
-/// Level 1, then the definition, of one pair at one token: what the rest of a walk is made by, out of line.
-template <class ByDefinition>
-PHASOR_HD inline CosSin<float> surely(const job::RowSource& rows, const math::Step& step, int64_t position,
-                                      const ByDefinition& by_definition) {
+/// The value at token j by level 1; in doubt by definition(), out of line.
+template <class Definition>
+PHASOR_HD inline CosSin<float> value_apart(const Walk& walk, int j, const Definition& definition) {
+  const int64_t position = whole_position(walk.rows.positions, walk.axis, walk.place.batch, walk.place.token + j);
   CosSin<float> value{};
-  if (math::sincos_by_pairs(math::phase128_of(step, position), position, math::pair_of(rows.amplitude), value.cos, value.sin)) {
-    return by_definition();
+  if (math::sincos_by_pairs(math::phase128_of(walk.step, position), position, math::pair_of(walk.rows.amplitude), value.cos, value.sin)) {
+    return definition();
   }
-  value.sin *= static_cast<float>(rows.sine_sign);
+  value.sin *= static_cast<float>(walk.rows.sine_sign);
   return value;
 }
 

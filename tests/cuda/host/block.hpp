@@ -116,8 +116,8 @@ inline Status rerotate_on_host(job::RerotateJob& job, const Execution& execution
 }
 
 struct HostRowSines {
-  static cuda::CosSin<float> sure(const cuda::Rows& rows, const cuda::RowPlace& place, std::int64_t pair, std::int64_t axis) {
-    return cuda::sure_row_value(rows, place, pair, axis);
+  static cuda::CosSin<float> of(const cuda::Rows& rows, const cuda::RowPlace& place, std::int64_t pair) {
+    return cuda::lane_value<float>(rows, place, pair, 0);
   }
 };
 /// Calls by walks, far ones and short ones in turn.

@@ -42,11 +42,6 @@ struct HostSines {
   static cuda::CosSin<T> of(const job::RowSource& rows, std::int64_t pair, std::int64_t axis, const cuda::RowPlace& place) {
     return cuda::sinusoid<T>(rows, pair, axis, place);
   }
-  static cuda::CosSin<float> sure(const job::RowSource& rows, const math::Step& step, std::int64_t pair, std::int64_t axis,
-                                  const cuda::RowPlace& place) {
-    return cuda::surely(rows, step, cuda::whole_position(rows.positions, axis, place.batch, place.token),
-                        [&] { return of<float>(rows, pair, axis, place); });
-  }
 };
 struct HostLong {
   static double kerple(const plan::BiasSource& bias, std::int64_t head, std::int64_t distance) {
