@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Points turned again and again, in pairs of float32, against level 2: they stay within their bound, what is proven is the nearest float32.
-#include "math/sincos_walk.hpp"
+#include "math/phase/walk.hpp"
 
 #include <gtest/gtest.h>
 

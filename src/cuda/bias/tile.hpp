@@ -61,13 +61,20 @@ PHASOR_HD inline Tile tile_at(const BiasWork& work, int64_t index) {
   return tile;
 }
 
-/// Whether positions [first, first + count) of a batch row follow each other, as far as one thread looks.
-PHASOR_HD inline bool follow(const job::PositionSource& positions, int64_t batch, int64_t first, int count, int thread, int threads) {
-  if (positions.data == nullptr) return true;
-  const int64_t begin = whole_position(positions, 0, batch, first);
+/// Positions [first, first + count) of a batch row.
+struct PositionSpan {
+  const job::PositionSource& positions;
+  int64_t batch;
+  int64_t first;
+  int count;
+};
+/// Whether they follow each other, as far as one thread looks.
+PHASOR_HD inline bool follow(const PositionSpan& span, int thread, int threads) {
+  if (span.positions.data == nullptr) return true;
+  const int64_t begin = whole_position(span.positions, 0, span.batch, span.first);
   bool even = true;
-  for (int i = thread; i < count; i += threads) {
-    even = even && static_cast<math::u64>(whole_position(positions, 0, batch, first + i)) ==
+  for (int i = thread; i < span.count; i += threads) {
+    even = even && static_cast<math::u64>(whole_position(span.positions, 0, span.batch, span.first + i)) ==
                        static_cast<math::u64>(begin) + static_cast<math::u64>(i);
   }
   return even;
@@ -130,8 +137,8 @@ PHASOR_HD inline void fill_tile(const BiasWork& work, int64_t index, TileRoom& r
   const Tile tile = tile_at(work, index);
   const Filler filler = {work, tile, is_by_key(work) ? 1 : tile.queries, reinterpret_cast<typename Filler::Storage*>(room.values)};
   block.each([&](int thread, int threads) {
-    room.is_even[thread] = follow(work.queries, tile.batch, tile.query, filler.rows, thread, threads) &&
-                           follow(work.keys, tile.batch, tile.key, tile.keys, thread, threads);
+    room.is_even[thread] = follow({work.queries, tile.batch, tile.query, filler.rows}, thread, threads) &&
+                           follow({work.keys, tile.batch, tile.key, tile.keys}, thread, threads);
     filler.make(thread, threads);  // of no use where positions do not follow each other, but most do
   });
   bool even = true;

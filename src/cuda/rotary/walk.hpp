@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cosines and sines of one pair at some tokens, one after the other, which is what a thread makes where many rows are written: where the
-// positions are evenly apart, each from the one before it (math/sincos_walk.hpp). Float32, whole positions. Whatever is not proven is made
+// positions are evenly apart, each from the one before it (math/phase/walk.hpp). Float32, whole positions. Whatever is not proven is made
 // by the definition.
 #pragma once
 
@@ -12,7 +12,7 @@
 #include "cuda/rotary/element.hpp"
 #include "cuda/rotary/row_value.hpp"
 #include "cuda/tuning.hpp"
-#include "math/sincos_walk.hpp"
+#include "math/phase/walk.hpp"
 
 namespace phasor::cuda {
 
