@@ -2,12 +2,26 @@
 // What threads do by themselves before and after the blocks of attention, an item each.
 #pragma once
 
+#include "cuda/attention/backward/items.hpp"
 #include "cuda/attention/forward.hpp"
 #include "plan/position_map.hpp"
 
 namespace phasor::cuda::attention {
 
-enum class ItemKind : std::uint8_t { parameters, diagonal, positions, copy, merge };
+enum class ItemKind : std::uint8_t {
+  parameters,
+  diagonal,
+  positions,
+  copy,
+  merge,
+  clear,      // of a backward: sums
+  delta,      // what the softmax subtracts
+  sink_rows,  // the gradient of sinks by some rows
+  add_parts,  // of sums, to the first part
+  add_slots,  // of blocks, to a tensor
+  add_sums,   // of the call, to a tensor
+  store       // sums, as a tensor
+};
 
 struct ItemWork {
   ItemKind kind = ItemKind::parameters;
@@ -19,6 +33,7 @@ struct ItemWork {
   PositionsView to = {};  // (1, B or 1, T)
   ConstTensorView from = {};
   TensorView copy = {};
+  SumWork sum = {};
 };
 
 /// The sequence of a token of a batch row; `of` says where sequences begin.
@@ -90,6 +105,21 @@ PHASOR_HD inline void do_item(const AttentionWork& work, const ItemWork& item, i
       return copy_element<T>(item, n);
     case ItemKind::merge:
       return merge_splits<T>(work, n);
+    case ItemKind::clear:
+      static_cast<T*>(work.backward.sums)[n] = 0;
+      return;
+    case ItemKind::delta:
+      return write_delta<T>(work, n);
+    case ItemKind::sink_rows:
+      return add_sink_rows<T>(work, item.sum, n);
+    case ItemKind::add_parts:
+      return add_parts<T>(work, item.sum, n);
+    case ItemKind::add_slots:
+      return add_slots<T>(work, item.sum, n);
+    case ItemKind::add_sums:
+      return add_sums<T>(work, item.sum, n);
+    case ItemKind::store:
+      return store_sums<T>(work, item.sum, n);
   }
 }
 

@@ -44,7 +44,9 @@ Positions rotary_positions(const job::AttentionJob& job, const Side& side, const
 ConstTensorView add_copy(const job::AttentionJob& job, const Side& side, attend::Arena& arena, Layout& out) {
   const job::ContentJob& content = job.content;
   const bool queries = side.side == MapSide::queries;
-  RotatedCopy copy = {.rotation = queries ? &content.queries : &content.keys,
+  RotatedCopy copy = {.side = side.side,
+                      .content = side.pass,
+                      .rotation = queries ? &content.queries : &content.keys,
                       .back = queries ? &content.queries_back : &content.keys_back,
                       .from = queries ? job.q : job.k,
                       .to = {},

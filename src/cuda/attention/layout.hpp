@@ -14,6 +14,8 @@ namespace phasor::cuda::attention {
 
 /// A rotated copy of queries or keys.
 struct RotatedCopy {
+  MapSide side;
+  int content;
   const job::RotateJob* rotation;
   const job::RotateJob* back;
   ConstTensorView from;

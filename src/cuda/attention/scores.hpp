@@ -94,7 +94,7 @@ PHASOR_HD inline void add_term(Block& block, const AttentionWork& work, const Te
   } else if (term.use == TermUse::cope) {
     add_cope(block, work, term.cope, tile, room);
   } else if (term.table.use != RowUse::value) {
-    add_table(block, term.table, tile, room);
+    add_table(block, term.table, tile, room, room.scores);
   }
 }
 

@@ -90,8 +90,9 @@ PHASOR_HD inline T row_product(const TableWork& term, const ScoreTile& tile, int
   return sum;
 }
 
+/// to (queries, keys) += the products of a tile.
 template <class T, class Block>
-PHASOR_HD inline void add_table(Block& block, const TableWork& term, const ScoreTile& tile, Room<T>& room) {
+PHASOR_HD inline void add_table(Block& block, const TableWork& term, const ScoreTile& tile, Room<T>& room, T* to) {
   const RowWindow window = find_rows(block, term, tile, room);
   if (window.count == 0) return;
   const bool is_number = term.use == RowUse::number;
@@ -110,7 +111,7 @@ PHASOR_HD inline void add_table(Block& block, const TableWork& term, const Score
     } else {
       x = row_product<T>(term, tile, of, row);
     }
-    room.scores[i * kScoreRow + j] += scale * x;
+    to[i * kScoreRow + j] += scale * x;
   });
 }
 

@@ -58,6 +58,13 @@ struct BiasWork {
   TensorView gradient = {};
 };
 
+/// Where a backward adds up what a term learns by: places among a block's own sums, or among those of the call; -1: not wanted.
+struct TermSums {
+  int64_t slot = -1;      // of a table or of distances: a block's
+  int64_t shift = -1;     // a block's
+  int64_t features = -1;  // the call's: (parts, B, T, heads, width) of features, (B, Tq, H, 1) of a gate, (parts, ...) of a dense bias
+};
+
 enum class TermUse : std::uint8_t { table, bias, dense, cope };
 struct TermWork {
   TermUse use = TermUse::table;
@@ -66,7 +73,7 @@ struct TermWork {
   ConstTensorView dense = {};
   TensorView dense_gradient = {};
   CopeTerm cope = {};
-  int64_t slot = 0;  // backward: where its sums begin among a block's
+  TermSums sums = {};
 };
 
 // ---- The call ----
@@ -106,6 +113,26 @@ struct PartialWork {
   void* sum = nullptr;
 };
 
+/// What a backward reads and adds up. All sums are one piece of memory of arithmetic, cleared first; places in it, -1: not wanted.
+struct BackwardWork {
+  int64_t groups = 1;      // of sequences
+  int64_t key_groups = 1;  // of key heads
+  int64_t parts = 1;       // of the tiles of queries of a sequence
+  AttentionSaved saved = {};
+  void* sums = nullptr;
+  int64_t delta = -1;           // (B, Tq, H)
+  int64_t q[3] = {-1, -1, -1};  // of each content, (B, Tq, H, D); contents may share
+  int64_t k[3] = {-1, -1, -1};  // (parts, B, Tk, Hk, D)
+  int64_t q_raw = -1;           // by terms that take q as given
+  int64_t k_raw = -1;
+  int64_t v = -1;             // (parts, B, Tk, Hk, Dv)
+  bool wants_scores = false;  // some gradient goes through the scores
+  int64_t slots = -1;         // (blocks, slot_size): what blocks have for themselves
+  int64_t slot_size = 0;
+  int64_t content_shift = -1;  // in a slot: (heads or 1, D)
+  int64_t carry = -1;          // in a slot: CoPE's sums at each tile of keys
+};
+
 struct AttentionWork {
   job::AttentionShape shape;
   int64_t sequences = 0;
@@ -129,6 +156,7 @@ struct AttentionWork {
   TermWork terms[kMostTerms];
   AttentionOutputs outputs = {};
   PartialWork partial;
+  BackwardWork backward;
 };
 
 PHASOR_HD inline bool is_varlen(const AttentionWork& work) { return work.see.query_starts.size > 0; }

@@ -9,7 +9,7 @@
 
 #include "backend/replaced.hpp"
 #include "cpu/run.hpp"
-#include "cuda/attention/layout.hpp"
+#include "cuda/attention/backward/layout.hpp"
 #include "cuda/host/block.hpp"
 
 namespace phasor::test {
@@ -53,6 +53,25 @@ struct AttentionMachine {
     });
     return {};
   }
+  Status backward(const cuda::attention::BackwardLayout& layout) const {
+    with_type(layout, [&](auto type) {
+      using T = decltype(type);
+      const auto room = std::make_unique<cuda::attention::Room<T>>();
+      HostBlock block{cuda::attention::kThreads};
+      for (std::int64_t n = cuda::attention::backward_blocks(layout.work) - 1; n >= 0; --n) {
+        cuda::attention::backward_block(layout.work, n, *room, block);
+      }
+    });
+    return {};
+  }
+  Status parameters(const cuda::attention::ParameterGradient& gradient) const {
+    std::vector<double> memory(static_cast<std::size_t>(gradient.memory) / sizeof(double) + 1);
+    HostBlock block{cuda::attention::kThreads};
+    for (std::int64_t n = cuda::attention::parameter_blocks(gradient) - 1; n >= 0; --n) {
+      cuda::attention::parameter_block(gradient, n, memory.data(), block);
+    }
+    return {};
+  }
 };
 
 inline Status general_merge(job::MergeJob& job, const Execution& /*execution*/) {
@@ -80,6 +99,11 @@ inline ReplacedBackend general_attention() {
       return cuda::attention::weights_on(machine, job, workspace);
     };
     backend.merge = general_merge;
+    backend.attention_backward_workspace = cuda::attention::backward_workspace;
+    backend.attention_backward = [](job::AttentionBackwardJob& job, const Workspace& workspace, const Execution&) {
+      AttentionMachine machine;
+      return cuda::attention::attention_backward_on(machine, job, workspace);
+    };
   });
 }
 

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/attention/backward/layout.hpp"
+
+#include <algorithm>
+
+#include "cuda/attention/backward/layout_terms.hpp"
+
+namespace phasor::cuda::attention {
+namespace {
+
+/// Enough blocks for any device, and bytes that sums kept apart for them may take. Of the call's shape alone: bits do not depend on the
+/// device.
+constexpr int64_t kEnoughBlocks = 512;
+constexpr int64_t kMostBytes = int64_t{256} << 20;
+
+int64_t quotient_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// What is kept for every part of the queries of the call.
+int64_t part_size(const job::AttentionBackwardJob& job, const TermNeeds& needs, const AttentionWork& work) {
+  const job::AttentionShape& s = work.shape;
+  const bool own_raw = needs.raw_k && job.forward.content.kind != job::ContentKind::plain && !job.forward.content.keys_rotated;
+  int64_t width = is_asked(job.v) ? s.value_width : 0;
+  if (is_asked(job.k)) width += s.width * ((work.rule == ContentRule::window ? 2 : 1) + (own_raw ? 1 : 0));
+  int64_t size = s.batch * s.keys * s.key_heads * width;
+  for (int t = 0; t < work.term_count; ++t) {
+    const TermWork& term = work.terms[t];
+    if (term.use == TermUse::table && term.table.use == RowUse::key && is_asked(term.table.features_gradient)) {
+      size += s.batch * s.keys * s.key_heads * term.table.table.shape[3];
+    }
+    if (term.use == TermUse::dense && term.dense_gradient.shape[1] == 1) size += element_count(term.dense_gradient.shape);
+  }
+  return size;
+}
+
+/// What a block has for itself; where it begins is known when all blocks are.
+void lay_out_slots(const job::AttentionBackwardJob& job, AttentionWork& work) {
+  SumPlaces slot;
+  lay_out_slot(work, slot);
+  work.backward.content_shift = slot.take(slot_extent(work, work.content_shift.shape), is_asked(job.content_shift));
+  work.backward.slot_size = slot.used();
+}
+
+/// How the call is cut: more blocks while what they keep apart is within bounds.
+void cut(const job::AttentionBackwardJob& job, const TermNeeds& needs, int64_t bytes, AttentionWork& work) {
+  BackwardWork& b = work.backward;
+  const int64_t most_sums = kMostBytes / bytes;
+  const int64_t sequences = work.shape.heads == 0 ? 0 : work.sequences;
+  b.key_groups = needs.one_key_group ? 1 : work.shape.key_heads;
+  b.groups = std::min<int64_t>(sequences, needs.by_batch && !needs.one_group ? sequences : 1);
+  lay_out_slots(job, work);
+  if (b.groups == 0) return;
+  const int64_t slots = std::max<int64_t>(1, b.key_groups * b.slot_size);  // of a group
+  if (!needs.one_group && !needs.by_batch) {
+    b.groups = std::clamp<int64_t>(std::min(quotient_up(kEnoughBlocks, b.key_groups), most_sums / slots), 1, sequences);
+  }
+  const int64_t part = b.groups * slots + part_size(job, needs, work);
+  const int64_t enough = quotient_up(kEnoughBlocks, b.groups * b.key_groups);
+  b.parts = std::max<int64_t>(1, std::min({enough, tiles_of(work.shape.queries), most_sums / part}));
+}
+
+void take_operands(const job::AttentionBackwardJob& job, const TermNeeds& needs, SumPlaces& sums, AttentionWork& work) {
+  const job::AttentionShape& s = work.shape;
+  BackwardWork& b = work.backward;
+  const int64_t q = s.batch * s.queries * s.heads * s.width;
+  const int64_t k = b.parts * s.batch * s.keys * s.key_heads * s.width;
+  const bool plain = job.forward.content.kind == job::ContentKind::plain;
+  const bool keys_as_given = plain || job.forward.content.keys_rotated;
+  b.q_raw = sums.take(q, is_asked(job.q) && (plain || needs.raw_q));
+  b.k_raw = sums.take(k, is_asked(job.k) && (keys_as_given || needs.raw_k));
+  for (int c = 0; c < work.content_count; ++c) {
+    b.q[c] = plain ? b.q_raw : sums.take(q, is_asked(job.q));
+    const bool shared = c > 0 && work.rule == ContentRule::chunk;  // a dual chunk has its keys at one place for every pass
+    b.k[c] = keys_as_given ? b.k_raw : shared ? b.k[0] : sums.take(k, is_asked(job.k));
+  }
+  b.v = sums.take(b.parts * s.batch * s.keys * s.key_heads * s.value_width, is_asked(job.v));
+}
+
+/// The different ones among sums of contents and of what is given.
+SumWork different_sums(const int64_t (&of_contents)[3], int64_t raw) {
+  SumWork sum = {};
+  sum.count = 0;
+  const auto add = [&](int64_t at) {
+    if (at >= 0 && std::find(sum.at, sum.at + sum.count, at) == sum.at + sum.count) sum.at[sum.count++] = at;
+  };
+  for (const int64_t at : of_contents) add(at);
+  add(raw);
+  return sum;
+}
+
+/// Sums of an operand: their parts added up, then all of them stored.
+void end_operand(SumWork sums, const TensorView& to, int64_t parts, BackwardLayout& out) {
+  if (!is_asked(to)) return;
+  for (int n = 0; n < sums.count && parts > 1; ++n) {
+    SumWork one = {};
+    one.at[0] = sums.at[n];
+    one.parts = parts;
+    one.shape = to.shape;
+    out.parts.push_back(item_of(ItemKind::add_parts, element_count(to.shape), one));
+  }
+  sums.to = to;
+  out.finish.push_back(item_of(ItemKind::store, element_count(to.shape), sums));
+}
+
+void end_operands(const job::AttentionBackwardJob& job, BackwardLayout& out) {
+  const BackwardWork& b = out.work.backward;
+  end_operand(different_sums(b.q, b.q_raw), job.q, 1, out);
+  end_operand(different_sums(b.k, b.k_raw), job.k, b.parts, out);
+  const int64_t none[3] = {-1, -1, -1};
+  end_operand(different_sums(none, b.v), job.v, b.parts, out);
+  for (const RotatedCopy& copy : out.copies) {
+    const int64_t at = copy.side == MapSide::queries ? b.q[copy.content] : b.k[copy.content];
+    if (at < 0 || b.sums == nullptr) continue;
+    const TensorView view = {static_cast<std::byte*>(b.sums) + at * bytes_of(out.arithmetic), out.arithmetic, copy.from.shape,
+                             contiguous_strides(copy.from.shape), copy.from.device};
+    out.turned.push_back({copy.back, view, copy.at});
+  }
+  if (b.content_shift >= 0) {
+    SumWork shift = {};
+    shift.at[0] = b.content_shift;
+    shift.to = job.content_shift;
+    out.finish.push_back(item_of(ItemKind::add_slots, element_count(shift.to.shape), shift));
+  }
+}
+
+void lay_out_sinks(const job::AttentionBackwardJob& job, SumPlaces& sums, BackwardLayout& out) {
+  if (!is_asked(job.sinks)) return;
+  const job::AttentionShape& s = out.work.shape;
+  SumWork sum = {};
+  sum.parts = quotient_up(s.batch * s.queries, kSinkRows);
+  sum.shape = {1, 1, s.heads, 1};
+  sum.at[0] = sums.take(sum.parts * s.heads);
+  sum.to = job.sinks;
+  out.before.push_back(item_of(ItemKind::sink_rows, sum.parts * s.heads, sum));
+  out.finish.push_back(item_of(ItemKind::add_sums, element_count(sum.to.shape), sum));
+}
+
+/// Everything that says where in the sums, and how many there are.
+Status lay_out_sums(const job::AttentionBackwardJob& job, BackwardLayout& out, int64_t& count) {
+  AttentionWork& work = out.work;
+  SumPlaces sums;
+  const TermNeeds needs = begin_terms(job, work);
+  cut(job, needs, bytes_of(out.arithmetic), work);
+  BackwardWork& b = work.backward;
+  b.wants_scores = is_asked(job.q) || is_asked(job.k) || is_asked(job.content_shift) || needs.any;
+  take_operands(job, needs, sums, work);
+  b.slots = sums.take(backward_blocks(work) * b.slot_size);
+  lay_out_term_sums(work, sums);
+  const job::AttentionShape& s = work.shape;
+  b.delta = sums.take(s.batch * s.queries * s.heads);
+  out.before.push_back(item_of(ItemKind::delta, s.batch * s.queries * s.heads, {}));
+  lay_out_sinks(job, sums, out);
+  end_operands(job, out);
+  if (Status status = lay_out_term_ends(job, sums, out); !status) return status;
+  count = sums.used();
+  out.before.insert(out.before.begin(), item_of(ItemKind::clear, count, {}));
+  return {};
+}
+
+}  // namespace
+
+Status lay_out_backward(const job::AttentionBackwardJob& job, attend::Arena& arena, BackwardLayout& out) {
+  if (Status s = lay_out(job.forward, "attention_backward", arena, out); !s) return s;
+  out.work.backward.saved = job.saved;
+  BackwardLayout measured = out;  // places come first, their memory then
+  int64_t count = 0;
+  if (Status s = lay_out_sums(job, measured, count); !s) return s;
+  out.work.backward.sums = arena.take_bytes(count * bytes_of(out.arithmetic));
+  return lay_out_sums(job, out, count);
+}
+
+Result<int64_t> backward_workspace(const job::AttentionBackwardJob& job) {
+  attend::Arena measure;
+  BackwardLayout layout;
+  if (Status s = lay_out_backward(job, measure, layout); !s) return s;
+  return measure.needed();
+}
+
+}  // namespace phasor::cuda::attention

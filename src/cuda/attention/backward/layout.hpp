@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// A backward of attention laid out in the caller's workspace: how it is cut into blocks, where each gradient is added up, and what is done
+// with the sums.
+#pragma once
+
+#include "cuda/attention/backward/backward.hpp"
+#include "cuda/attention/backward/parameters.hpp"
+#include "cuda/attention/layout.hpp"
+
+namespace phasor::cuda::attention {
+
+/// Sums of rotated queries or keys, to be turned back.
+struct TurnedSums {
+  const job::RotateJob* rotation;
+  TensorView sums;
+  Positions at;
+};
+
+struct BackwardLayout : Layout {
+  std::vector<ItemWork> before;               // the blocks
+  std::vector<ItemWork> parts;                // those of keys and values, added up
+  std::vector<TurnedSums> turned;             // then
+  std::vector<ItemWork> finish;               // to the caller's tensors, or to diagonals
+  std::vector<ParameterGradient> parameters;  // from those
+  std::vector<ItemWork> after;                // to the caller's
+};
+
+Status lay_out_backward(const job::AttentionBackwardJob& job, attend::Arena& arena, BackwardLayout& out);
+
+/// Bytes that a call works in.
+Result<int64_t> backward_workspace(const job::AttentionBackwardJob& job);
+
+template <class Machine>
+Status run_items(const BackwardLayout& layout, const std::vector<ItemWork>& items, Machine& machine) {
+  for (const ItemWork& item : items) {
+    if (Status s = machine.items(layout, item); !s) return s;
+  }
+  return {};
+}
+
+/// A Machine has backward(layout) and parameters(work), too.
+template <class Machine>
+Status run_backward(const BackwardLayout& layout, Machine& machine) {
+  if (Status s = prepare(layout, machine); !s) return s;
+  if (Status s = run_items(layout, layout.before, machine); !s) return s;
+  if (Status s = machine.backward(layout); !s) return s;
+  if (Status s = run_items(layout, layout.parts, machine); !s) return s;
+  for (const TurnedSums& turned : layout.turned) {
+    job::RotateJob back = job::rotation_of(*turned.rotation, InOut(turned.sums), turned.at);
+    if (Status s = machine.rotate(back); !s) return s;
+  }
+  if (Status s = run_items(layout, layout.finish, machine); !s) return s;
+  for (const ParameterGradient& gradient : layout.parameters) {
+    if (Status s = machine.parameters(gradient); !s) return s;
+  }
+  return run_items(layout, layout.after, machine);
+}
+
+template <class Machine>
+Status attention_backward_on(Machine& machine, const job::AttentionBackwardJob& job, const Workspace& workspace) {
+  attend::Arena arena(workspace);
+  BackwardLayout layout;
+  if (Status s = lay_out_backward(job, arena, layout); !s) return s;
+  if (Status s = arena.check("attention_backward"); !s) return s;
+  return run_backward(layout, machine);
+}
+
+}  // namespace phasor::cuda::attention

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/attention/backward/layout_terms.hpp"
+
+#include "cuda/attention/layout_terms.hpp"
+#include "job/check.hpp"
+
+namespace phasor::cuda::attention {
+namespace {
+
+bool wants_parameters(const BiasWork& bias) { return is_asked(bias.gradient); }
+
+void begin_dense(const TensorView& gradient, const AttentionWork& work, TermNeeds& needs) {
+  if (!is_asked(gradient)) return;
+  // Sequences of a varlen batch have queries of their own.
+  if (gradient.shape[0] == 1 && !(is_varlen(work) && gradient.shape[1] != 1)) needs.one_group = true;
+  if (gradient.shape[2] == 1) needs.one_key_group = true;
+  needs.any = true;
+}
+
+void begin_table(const TermWork& term, TermNeeds& needs) {
+  const TableWork& table = term.table;
+  if (is_asked(table.gradient) && table.gradient.shape[0] > 1) needs.by_batch = true;
+  if (is_asked(table.gradient) || is_asked(table.features_gradient) || is_asked(table.shift_gradient)) needs.any = true;
+  if (table.use == RowUse::query && !table.own_features) needs.raw_q = true;
+  if (table.use == RowUse::key && !table.own_features) needs.raw_k = true;
+}
+
+}  // namespace
+
+ItemWork item_of(ItemKind kind, int64_t count, const SumWork& sum) {
+  ItemWork item = {};
+  item.kind = kind;
+  item.count = count;
+  item.sum = sum;
+  return item;
+}
+
+TermNeeds begin_terms(const job::AttentionBackwardJob& job, AttentionWork& work) {
+  TermNeeds needs;
+  for (int t = 0; t < work.term_count; ++t) {
+    TermWork& term = work.terms[t];
+    if (term.use == TermUse::table && term.table.use == RowUse::value) {
+      term.table.features = job.saved.out_gradient;  // what meets its rows on the way back
+      term.table.scale = 1;
+    }
+    if (term.use == TermUse::cope) {
+      term.table.features = work.q;
+      term.table.scale = term.cope.scale;
+      needs.raw_k = true;
+    }
+    if (term.use == TermUse::table || term.use == TermUse::cope) begin_table(term, needs);
+    if (term.use == TermUse::dense) begin_dense(term.dense_gradient, work, needs);
+    if (term.use == TermUse::bias) needs.any = needs.any || wants_parameters(term.bias) || is_asked(term.bias.gate_gradient);
+  }
+  return needs;
+}
+
+void lay_out_slot(AttentionWork& work, SumPlaces& slot) {
+  for (int t = 0; t < work.term_count; ++t) {
+    TermWork& term = work.terms[t];
+    const TableWork& table = term.table;
+    if (term.use == TermUse::table || term.use == TermUse::cope) {
+      term.sums.slot = slot.take(slot_extent(work, table.table.shape), is_asked(table.gradient));
+      term.sums.shift = slot.take(slot_extent(work, table.shift.shape), is_asked(table.shift_gradient));
+    } else if (term.use == TermUse::bias) {
+      term.sums.slot = slot.take(slot_extent(work, bias_sums(work, term.bias)), wants_parameters(term.bias));
+    }
+    if (term.use == TermUse::cope) work.backward.carry = slot.take(tiles_of(work.shape.keys) * kTile);
+  }
+}
+
+void lay_out_term_sums(AttentionWork& work, SumPlaces& sums) {
+  const job::AttentionShape& s = work.shape;
+  for (int t = 0; t < work.term_count; ++t) {
+    TermWork& term = work.terms[t];
+    if (term.use == TermUse::table && term.table.own_features) {
+      const int64_t width = term.table.table.shape[3];
+      const int64_t count = term.table.use == RowUse::key ? work.backward.parts * s.batch * s.keys * s.key_heads * width
+                                                          : s.batch * s.queries * s.heads * width;
+      term.sums.features = sums.take(count, is_asked(term.table.features_gradient));
+    } else if (term.use == TermUse::bias) {
+      term.sums.features = sums.take(s.batch * s.queries * s.heads, is_asked(term.bias.gate_gradient));
+    } else if (term.use == TermUse::dense && is_asked(term.dense_gradient) && term.dense_gradient.shape[1] == 1) {
+      term.sums.features = sums.take(work.backward.parts * element_count(term.dense_gradient.shape));
+    }
+  }
+}
+
+namespace {
+
+/// A bias's term, and what it is of.
+struct BiasEnd {
+  const job::AttentionBackwardJob& job;
+  const char* where;
+  int64_t index;  // of the term
+  const TermWork& term;
+  const plan::BiasSource& host;  // its lists are the host's
+};
+
+void add_slots_to(const TensorView& to, int64_t slot, BackwardLayout& out) {
+  SumWork sum = {};
+  sum.at[0] = slot;
+  sum.to = to;
+  out.finish.push_back(item_of(ItemKind::add_slots, element_count(to.shape), sum));
+}
+void add_sums_to(const TensorView& to, int64_t at, int64_t parts, const Extents& shape, std::vector<ItemWork>& items) {
+  SumWork sum = {};
+  sum.at[0] = at;
+  sum.parts = parts;
+  sum.shape = shape;
+  sum.to = to;
+  items.push_back(item_of(ItemKind::add_sums, element_count(to.shape), sum));
+}
+
+/// Some of the parameters as a tensor: from `first` on, with these strides in numbers.
+TensorView some_parameters(const TensorView& all, int64_t first, const Extents& shape, const Extents& strides) {
+  TensorView v = all;
+  const int64_t step = all.strides[3];
+  v.data = static_cast<std::byte*>(all.data) + first * step * bytes_of(all.dtype);
+  v.shape = shape;
+  for (std::size_t axis = 0; axis < 4; ++axis) v.strides[axis] = strides[axis] * step;
+  return v;
+}
+
+/// Sums of the call as a tensor; data null while measuring.
+TensorView sums_view(const BackwardLayout& out, int64_t at, const Extents& shape) {
+  void* const data =
+      out.work.backward.sums == nullptr ? nullptr : static_cast<std::byte*>(out.work.backward.sums) + at * bytes_of(out.arithmetic);
+  return {data, out.arithmetic, shape, contiguous_strides(shape), out.work.q.device};
+}
+
+Status end_distances(const BiasEnd& end, SumPlaces& sums, BackwardLayout& out) {
+  const BiasWork& bias = end.term.bias;
+  const int64_t heads = out.work.shape.heads;
+  ParameterGradient gradient = {};
+  if (plan::has_perceptron(end.host)) {
+    const int64_t numbers = backward_size(end.host.mlp, heads);
+    gradient.together = distances_together(numbers);
+    gradient.memory = (numbers * gradient.together + kPerceptronThreads) * static_cast<int64_t>(sizeof(double));
+    if (gradient.together == 0) {
+      return Status::unsupported(
+          spec::format("{}: terms[{}]: the layers of mlp are too wide for CUDA: what one distance needs takes more "
+                       "than {} bytes",
+                       end.where, end.index, kPerceptronBytes));
+    }
+  } else {
+    gradient.memory = static_cast<int64_t>(sizeof(TermRoom));
+  }
+  const Extents shape = bias_sums(out.work, bias);
+  const int64_t diagonal = sums.take(element_count(shape));
+  const int64_t parameters = sums.take(bias.parameter_count);
+  add_slots_to(sums_view(out, diagonal, shape), end.term.sums.slot, out);
+  const Extents by_head = {1, heads, 1, bias.distances};
+  const Extents list = {1, 1, 1, bias.parameter_count};
+  gradient.job = {out.work.q.device,
+                  bias.bias,
+                  sums_view(out, diagonal, by_head),
+                  bias.first_distance,
+                  {.first_head = bias.first_head, .query_position = 0},
+                  sums_view(out, parameters, list)};
+  out.parameters.push_back(gradient);
+  add_sums_to(bias.gradient, parameters, 1, list, out.after);
+  return {};
+}
+
+Status end_parameters(const BiasEnd& end, SumPlaces& sums, BackwardLayout& out) {
+  const BiasWork& bias = end.term.bias;
+  const int64_t heads = out.work.shape.heads;
+  switch (way_of(bias)) {
+    case BiasWay::distances:
+      return end_distances(end, sums, out);
+    case BiasWay::rows: {
+      const int64_t rows = bias.bias.rows;
+      add_slots_to(some_parameters(bias.gradient, bias.first_head * rows, {1, 1, heads, rows}, {0, 0, rows, 1}), end.term.sums.slot, out);
+      return {};
+    }
+    case BiasWay::numbers: {
+      const Extents shape = bias_sums(out.work, bias);
+      add_slots_to(some_parameters(bias.gradient, bias.first_head, shape, {0, bias.bias.heads, 1, 0}), end.term.sums.slot, out);
+      return {};
+    }
+    case BiasWay::none:
+      break;
+  }
+  return Status::unsupported(
+      spec::format("{}: terms[{}]: on CUDA there is no gradient of the parameters of a perceptron where positions are given, nor of FIRE's "
+                   "where keys may be beyond its length or its parameters come with the call",
+                   end.where, end.index));
+}
+
+Status end_bias(const BiasEnd& end, SumPlaces& sums, BackwardLayout& out) {
+  const job::AttentionShape& s = out.work.shape;
+  const BiasWork& bias = end.term.bias;
+  if (end.term.sums.features >= 0) {
+    add_sums_to(bias.gate_gradient, end.term.sums.features, 1, {s.batch, s.queries, s.heads, 1}, out.finish);
+  }
+  return wants_parameters(bias) ? end_parameters(end, sums, out) : Status();
+}
+
+void end_table(const TermWork& term, BackwardLayout& out) {
+  const job::AttentionShape& s = out.work.shape;
+  const TableWork& table = term.table;
+  if (term.sums.slot >= 0) add_slots_to(table.gradient, term.sums.slot, out);
+  if (term.sums.shift >= 0) add_slots_to(table.shift_gradient, term.sums.shift, out);
+  if (term.sums.features < 0) return;
+  const bool keys = table.use == RowUse::key;
+  const Extents shape = {s.batch, keys ? s.keys : s.queries, keys ? s.key_heads : s.heads, table.table.shape[3]};
+  add_sums_to(table.features_gradient, term.sums.features, keys ? out.work.backward.parts : 1, shape, out.finish);
+}
+
+void end_dense(const TermWork& term, BackwardLayout& out) {
+  if (term.sums.features < 0) return;
+  add_sums_to(term.dense_gradient, term.sums.features, out.work.backward.parts, term.dense_gradient.shape, out.finish);
+}
+
+}  // namespace
+
+Status lay_out_term_ends(const job::AttentionBackwardJob& job, SumPlaces& sums, BackwardLayout& out) {
+  const char* const where = "attention_backward";
+  int at = 0;
+  for (int64_t t = 0; t < job.forward.term_count; ++t) {
+    const job::AttentionTermJob& asked = job.forward.terms[t];
+    const int count = asked.kind == job::TermKind::decomposed ? 2 : 1;
+    for (int n = 0; n < count; ++n, ++at) {
+      const TermWork& term = out.work.terms[at];
+      if (term.use == TermUse::bias) {
+        if (Status s = end_bias({job, where, t, term, asked.bias.bias}, sums, out); !s) return s;
+      } else if (term.use == TermUse::dense) {
+        end_dense(term, out);
+      } else {
+        end_table(term, out);
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace phasor::cuda::attention

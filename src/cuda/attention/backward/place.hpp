@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// A block of the backward: some sequences, some key heads with the heads that read them, and every so many tiles of queries. What others
+// add to as well has a place per block or per part; all places are in one piece of memory.
+#pragma once
+
+#include "cuda/attention/tile.hpp"
+
+namespace phasor::cuda::attention {
+
+struct BackwardPlace {
+  int64_t index;
+  int64_t group;
+  int64_t key_group;
+  int64_t part;
+};
+PHASOR_HD inline int64_t backward_blocks(const AttentionWork& work) {
+  return work.backward.groups * work.backward.key_groups * work.backward.parts;
+}
+PHASOR_HD inline BackwardPlace backward_place(const AttentionWork& work, int64_t index) {
+  const BackwardWork& b = work.backward;
+  return {index, index / b.parts / b.key_groups, index / b.parts % b.key_groups, index % b.parts};
+}
+
+/// Heads of queries that a block has.
+PHASOR_HD inline int64_t heads_of_block(const AttentionWork& work) { return work.shape.heads / work.backward.key_groups; }
+
+/// What a call adds up; null: not wanted.
+template <class T>
+PHASOR_HD inline T* sums_at(const AttentionWork& work, int64_t at) {
+  return at < 0 ? nullptr : static_cast<T*>(work.backward.sums) + at;
+}
+/// What a block adds up for itself.
+template <class T>
+PHASOR_HD inline T* slot_at(const AttentionWork& work, int64_t index, int64_t at) {
+  return at < 0 ? nullptr : sums_at<T>(work, work.backward.slots + index * work.backward.slot_size + at);
+}
+
+// ---- Sums of a tensor (B or 1, rows, H or 1, width) in a slot: (batch rows, rows, heads or 1, width) ----
+
+/// A tensor of every batch row: a group that is one sequence needs no more than its own.
+PHASOR_HD inline int64_t slot_batches(const AttentionWork& work, const Extents& shape) {
+  return work.backward.groups == work.sequences ? 1 : shape[0];
+}
+PHASOR_HD inline int64_t slot_heads(const AttentionWork& work, const Extents& shape) { return shape[2] == 1 ? 1 : heads_of_block(work); }
+PHASOR_HD inline int64_t slot_extent(const AttentionWork& work, const Extents& shape) {
+  return slot_batches(work, shape) * shape[1] * slot_heads(work, shape) * shape[3];
+}
+/// Of a row, counted from the slot's sums of the tensor.
+PHASOR_HD inline int64_t slot_row(const AttentionWork& work, const Extents& shape, int64_t batch, int64_t row, int64_t head) {
+  const int64_t b = slot_batches(work, shape) == 1 ? 0 : batch;
+  const int64_t heads = slot_heads(work, shape);
+  return ((b * shape[1] + row) * heads + head % heads) * shape[3];
+}
+
+// ---- Rows of sums of the call ----
+
+/// Rows (B, T, heads, width) of one head; null data: not wanted.
+template <class T>
+struct SumRows {
+  T* data;
+  int row;  // from one token to the next
+};
+template <class T>
+PHASOR_HD inline SumRows<T> query_sums(const AttentionWork& work, int64_t at, const ScoreTile& tile, int64_t width) {
+  T* const sums = sums_at<T>(work, at);
+  if (sums == nullptr) return {nullptr, 0};
+  const int64_t token = tile.queries.sequence.batch * work.shape.queries + tile.queries.first;
+  return {sums + (token * work.shape.heads + tile.head) * width, static_cast<int>(work.shape.heads * width)};
+}
+template <class T>
+PHASOR_HD inline SumRows<T> key_sums(const AttentionWork& work, int64_t at, const BackwardPlace& place, const ScoreTile& tile,
+                                     int64_t width) {
+  T* const sums = sums_at<T>(work, at);
+  if (sums == nullptr) return {nullptr, 0};
+  const int64_t token = (place.part * work.shape.batch + tile.queries.sequence.batch) * work.shape.keys + tile.first_key;
+  return {sums + (token * work.shape.key_heads + tile.key_head) * width, static_cast<int>(work.shape.key_heads * width)};
+}
+
+/// A tile of a block of the backward.
+template <class T>
+struct BackwardTile {
+  const AttentionWork& work;
+  const BackwardPlace& place;
+  const ScoreTile& tile;
+  Room<T>& room;
+};
+
+/// to[c] += factor (column sums of a (kTile, columns)) . b (columns, channels): what a shift of all queries gets.
+template <class T, class Block>
+PHASOR_HD inline void add_column_product(Block& block, const Matrix<const T>& a, const T* b, Extent extent, T factor, Room<T>& room,
+                                         T* to) {
+  block.each([&](int thread, int threads) {
+    for (int k = thread; k < extent.k; k += threads) {
+      T sum = 0;
+      for (int i = 0; i < extent.m; ++i) sum += a.data[i * a.row + k * a.column];
+      room.part[k] = sum;
+    }
+  });
+  block.each([&](int thread, int threads) {
+    for (int c = thread; c < extent.n; c += threads) {
+      T sum = 0;
+      for (int k = 0; k < extent.k; ++k) {
+        if (room.part[k] != 0) sum += room.part[k] * b[k * kRow + c];
+      }
+      to[c] += factor * sum;
+    }
+  });
+}
+
+/// add(i, the sum of value(i, j) over the keys) for every query of the tile, in one order whatever the threads.
+template <class T, class Block, class Value, class Add>
+PHASOR_HD inline void sum_rows(Block& block, const ScoreTile& tile, Room<T>& room, const Value& value, const Add& add) {
+  constexpr int kKeys = kTile / kShare;
+  block.each([&](int thread, int threads) {
+    for (int n = thread; n < kTile * kShare; n += threads) {
+      const int i = n / kShare;
+      T sum = 0;
+      for (int j = n % kShare * kKeys; j < (n % kShare + 1) * kKeys; ++j) {
+        if (i < tile.queries.count && j < tile.keys) sum += value(i, j);
+      }
+      room.part[n] = sum;
+    }
+  });
+  block.each([&](int thread, int threads) {
+    for (int i = thread; i < tile.queries.count; i += threads) {
+      T sum = 0;
+      for (int s = 0; s < kShare; ++s) sum += room.part[i * kShare + s];
+      add(i, sum);
+    }
+  });
+}
+
+}  // namespace phasor::cuda::attention
