@@ -62,6 +62,8 @@ struct BiasWork {
 struct TermSums {
   int64_t slot = -1;      // of a table or of distances: a block's
   int64_t shift = -1;     // a block's
+  int64_t memory = -1;    // a block's: what perceptrons work in
+  int64_t numbers = 0;    // of float64, that a perceptron works in at a score
   int64_t features = -1;  // the call's: (parts, B, T, heads, width) of features, (B, Tq, H, 1) of a gate, (parts, ...) of a dense bias
 };
 

@@ -4,26 +4,29 @@
 #pragma once
 
 #include "cuda/attention/backward/items.hpp"
+#include "cuda/attention/backward/perceptron.hpp"
 #include "cuda/attention/backward/tables.hpp"
 #include "cuda/attention/bias.hpp"
 #include "plan/bias/gradient_terms.hpp"
 
 namespace phasor::cuda::attention {
 
-/// How the parameters of a bias are summed: by distance; by rows of a table; a number or two of each head.
-enum class BiasWay : std::uint8_t { distances, rows, numbers, none };
+/// How the parameters of a bias are summed: by distance; by rows of a table; a number or two of each head; all of them, at every score.
+enum class BiasWay : std::uint8_t { distances, rows, numbers, perceptron };
 PHASOR_HD inline BiasWay way_of(const BiasWork& term) {
   using Scheme = plan::BiasSource::Scheme;
   if (term.distances > 0) return BiasWay::distances;
   if (term.bias.scheme == Scheme::table) return BiasWay::rows;
-  return term.bias.scheme == Scheme::alibi || term.bias.scheme == Scheme::kerple ? BiasWay::numbers : BiasWay::none;
+  return term.bias.scheme == Scheme::alibi || term.bias.scheme == Scheme::kerple ? BiasWay::numbers : BiasWay::perceptron;
 }
-/// The sums of a slot, as a tensor of all heads: (1, 1, H, distances or rows), (1, numbers, H, 1).
+/// The sums of a slot, as a tensor of all heads: (1, 1, H, distances or rows), (1, numbers, H, 1); of parameters that heads share (1, 1, 1,
+/// parameters).
 PHASOR_HD inline Extents bias_sums(const AttentionWork& work, const BiasWork& term) {
   const int64_t heads = work.shape.heads;
   const BiasWay way = way_of(term);
   if (way == BiasWay::distances) return {1, 1, heads, term.distances};
   if (way == BiasWay::rows) return {1, 1, heads, term.bias.rows};
+  if (way == BiasWay::perceptron) return {1, 1, 1, term.parameter_count};
   return {1, term.bias.scheme == plan::BiasSource::Scheme::kerple ? 2 : 1, heads, 1};
 }
 
@@ -108,6 +111,9 @@ PHASOR_HD PHASOR_OUT_OF_LINE inline void take_bias(Block& block, const BackwardT
     if (way == BiasWay::distances) take_diagonals(block, at, bias, of_head);
     if (way == BiasWay::rows) take_bias_rows(block, at, bias, of_head);
     if (way == BiasWay::numbers) take_numbers(block, at, bias, shape, to);
+    if (way == BiasWay::perceptron) {
+      take_perceptron(block, at, bias, reinterpret_cast<double*>(slot_at<T>(at.work, at.place.index, term.sums.memory)), of_head);
+    }
   }
   const SumRows<T> gates = query_sums<T>(at.work, term.sums.features, at.tile, 1);
   if (gates.data == nullptr) return;

@@ -33,9 +33,9 @@ int64_t part_size(const job::AttentionBackwardJob& job, const TermNeeds& needs, 
 }
 
 /// What a block has for itself; where it begins is known when all blocks are.
-void lay_out_slots(const job::AttentionBackwardJob& job, AttentionWork& work) {
+void lay_out_slots(const job::AttentionBackwardJob& job, int64_t bytes, AttentionWork& work) {
   SumPlaces slot;
-  lay_out_slot(work, slot);
+  lay_out_slot(work, bytes, slot);
   work.backward.content_shift = slot.take(slot_extent(work, work.content_shift.shape), is_asked(job.content_shift));
   work.backward.slot_size = slot.used();
 }
@@ -47,7 +47,7 @@ void cut(const job::AttentionBackwardJob& job, const TermNeeds& needs, int64_t b
   const int64_t sequences = work.shape.heads == 0 ? 0 : work.sequences;
   b.key_groups = needs.one_key_group ? 1 : work.shape.key_heads;
   b.groups = std::min<int64_t>(sequences, needs.by_batch && !needs.one_group ? sequences : 1);
-  lay_out_slots(job, work);
+  lay_out_slots(job, bytes, work);
   if (b.groups == 0) return;
   const int64_t slots = std::max<int64_t>(1, b.key_groups * b.slot_size);  // of a group
   if (!needs.one_group && !needs.by_batch) {

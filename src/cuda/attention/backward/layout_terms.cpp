@@ -9,6 +9,17 @@ namespace {
 
 bool wants_parameters(const BiasWork& bias) { return is_asked(bias.gradient); }
 
+/// body(as it was asked, its number, the term): a decomposed one has become two.
+template <class Body>
+void each_term(const job::AttentionBackwardJob& job, AttentionWork& work, const Body& body) {
+  int at = 0;
+  for (int64_t t = 0; t < job.forward.term_count; ++t) {
+    const job::AttentionTermJob& asked = job.forward.terms[t];
+    const int end = at + (asked.kind == job::TermKind::decomposed ? 2 : 1);
+    while (at < end) body(asked, t, work.terms[at++]);
+  }
+}
+
 void begin_dense(const TensorView& gradient, const AttentionWork& work, TermNeeds& needs) {
   if (!is_asked(gradient)) return;
   // Sequences of a varlen batch have queries of their own.
@@ -37,6 +48,10 @@ ItemWork item_of(ItemKind kind, int64_t count, const SumWork& sum) {
 
 TermNeeds begin_terms(const job::AttentionBackwardJob& job, AttentionWork& work) {
   TermNeeds needs;
+  each_term(job, work, [](const job::AttentionTermJob& asked, int64_t, TermWork& term) {
+    const plan::BiasSource& host = asked.bias.bias;  // its lists are the host's
+    if (term.use == TermUse::bias && plan::has_perceptron(host)) term.sums.numbers = backward_size(host.mlp, 1);
+  });
   for (int t = 0; t < work.term_count; ++t) {
     TermWork& term = work.terms[t];
     if (term.use == TermUse::table && term.table.use == RowUse::value) {
@@ -55,7 +70,7 @@ TermNeeds begin_terms(const job::AttentionBackwardJob& job, AttentionWork& work)
   return needs;
 }
 
-void lay_out_slot(AttentionWork& work, SumPlaces& slot) {
+void lay_out_slot(AttentionWork& work, int64_t bytes, SumPlaces& slot) {
   for (int t = 0; t < work.term_count; ++t) {
     TermWork& term = work.terms[t];
     const TableWork& table = term.table;
@@ -64,6 +79,8 @@ void lay_out_slot(AttentionWork& work, SumPlaces& slot) {
       term.sums.shift = slot.take(slot_extent(work, table.shift.shape), is_asked(table.shift_gradient));
     } else if (term.use == TermUse::bias) {
       term.sums.slot = slot.take(slot_extent(work, bias_sums(work, term.bias)), wants_parameters(term.bias));
+      const bool at_scores = wants_parameters(term.bias) && way_of(term.bias) == BiasWay::perceptron;
+      term.sums.memory = slot.take(kPlaces * term.sums.numbers * static_cast<int64_t>(sizeof(double)) / bytes, at_scores);
     }
     if (term.use == TermUse::cope) work.backward.carry = slot.take(tiles_of(work.shape.keys) * kTile);
   }
@@ -90,7 +107,6 @@ namespace {
 
 /// A bias's term, and what it is of.
 struct BiasEnd {
-  const job::AttentionBackwardJob& job;
   const char* where;
   int64_t index;  // of the term
   const TermWork& term;
@@ -179,13 +195,11 @@ Status end_parameters(const BiasEnd& end, SumPlaces& sums, BackwardLayout& out) 
       add_slots_to(some_parameters(bias.gradient, bias.first_head, shape, {0, bias.bias.heads, 1, 0}), end.term.sums.slot, out);
       return {};
     }
-    case BiasWay::none:
+    case BiasWay::perceptron:
       break;
   }
-  return Status::unsupported(
-      spec::format("{}: terms[{}]: on CUDA there is no gradient of the parameters of a perceptron where positions are given, nor of FIRE's "
-                   "where keys may be beyond its length or its parameters come with the call",
-                   end.where, end.index));
+  add_slots_to(bias.gradient, end.term.sums.slot, out);
+  return {};
 }
 
 Status end_bias(const BiasEnd& end, SumPlaces& sums, BackwardLayout& out) {
@@ -216,23 +230,17 @@ void end_dense(const TermWork& term, BackwardLayout& out) {
 }  // namespace
 
 Status lay_out_term_ends(const job::AttentionBackwardJob& job, SumPlaces& sums, BackwardLayout& out) {
-  const char* const where = "attention_backward";
-  int at = 0;
-  for (int64_t t = 0; t < job.forward.term_count; ++t) {
-    const job::AttentionTermJob& asked = job.forward.terms[t];
-    const int count = asked.kind == job::TermKind::decomposed ? 2 : 1;
-    for (int n = 0; n < count; ++n, ++at) {
-      const TermWork& term = out.work.terms[at];
-      if (term.use == TermUse::bias) {
-        if (Status s = end_bias({job, where, t, term, asked.bias.bias}, sums, out); !s) return s;
-      } else if (term.use == TermUse::dense) {
-        end_dense(term, out);
-      } else {
-        end_table(term, out);
-      }
+  Status status;
+  each_term(job, out.work, [&](const job::AttentionTermJob& asked, int64_t t, const TermWork& term) {
+    if (term.use == TermUse::bias) {
+      if (status.ok()) status = end_bias({"attention_backward", t, term, asked.bias.bias}, sums, out);
+    } else if (term.use == TermUse::dense) {
+      end_dense(term, out);
+    } else {
+      end_table(term, out);
     }
-  }
-  return {};
+  });
+  return status;
 }
 
 }  // namespace phasor::cuda::attention

@@ -36,11 +36,11 @@ struct TermNeeds {
 };
 /// Terms made ready for a backward.
 TermNeeds begin_terms(const job::AttentionBackwardJob& job, AttentionWork& work);
-/// What terms add up in a block.
-void lay_out_slot(AttentionWork& work, SumPlaces& slot);
+/// What terms add up in a block, in numbers of so many bytes.
+void lay_out_slot(AttentionWork& work, int64_t bytes, SumPlaces& slot);
 /// What terms add up in a call.
 void lay_out_term_sums(AttentionWork& work, SumPlaces& sums);
-/// What is done with those. `take_sums` for what that takes besides.
+/// What is done with those, and the sums that this takes besides.
 Status lay_out_term_ends(const job::AttentionBackwardJob& job, SumPlaces& sums, BackwardLayout& out);
 
 ItemWork item_of(ItemKind kind, int64_t count, const SumWork& sum);
