@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 #include "backend/replaced.hpp"
 #include "cpu/run.hpp"
@@ -13,6 +14,13 @@
 #include "cuda/host/block.hpp"
 
 namespace phasor::test {
+
+/// In which order the machine runs blocks and items: nothing may depend on it.
+inline bool first_blocks_first = false;
+template <class Body>
+void each_block(std::int64_t count, const Body& body) {
+  for (std::int64_t n = 0; n < count; ++n) body(first_blocks_first ? n : count - 1 - n);
+}
 
 struct AttentionMachine {
   Status put(const std::vector<std::byte>& bytes, std::byte* to) const {
@@ -29,7 +37,7 @@ struct AttentionMachine {
   }
   Status items(const cuda::attention::Layout& layout, const cuda::attention::ItemWork& item) const {
     with_type(layout, [&](auto type) {
-      for (std::int64_t n = item.count - 1; n >= 0; --n) cuda::attention::do_item<decltype(type)>(layout.work, item, n);
+      each_block(item.count, [&](std::int64_t n) { cuda::attention::do_item<decltype(type)>(layout.work, item, n); });
     });
     return {};
   }
@@ -58,18 +66,16 @@ struct AttentionMachine {
       using T = decltype(type);
       const auto room = std::make_unique<cuda::attention::Room<T>>();
       HostBlock block{cuda::attention::kThreads};
-      for (std::int64_t n = cuda::attention::backward_blocks(layout.work) - 1; n >= 0; --n) {
-        cuda::attention::backward_block(layout.work, n, *room, block);
-      }
+      each_block(cuda::attention::backward_blocks(layout.work),
+                 [&](std::int64_t n) { cuda::attention::backward_block(layout.work, n, *room, block); });
     });
     return {};
   }
   Status parameters(const cuda::attention::ParameterGradient& gradient) const {
     std::vector<double> memory(static_cast<std::size_t>(gradient.memory) / sizeof(double) + 1);
     HostBlock block{cuda::attention::kThreads};
-    for (std::int64_t n = cuda::attention::parameter_blocks(gradient) - 1; n >= 0; --n) {
-      cuda::attention::parameter_block(gradient, n, memory.data(), block);
-    }
+    each_block(cuda::attention::parameter_blocks(gradient),
+               [&](std::int64_t n) { cuda::attention::parameter_block(gradient, n, memory.data(), block); });
     return {};
   }
 };

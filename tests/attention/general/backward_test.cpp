@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// The backward of CUDA's general kernels, run on the host, against the double reference: several terms at once, sequences, positions,
+// sinks, dropout, 16 bits; and what must not matter.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "attention/general/machine.hpp"
+#include "attention/support/held.hpp"
+
+namespace phasor::test {
+namespace {
+
+constexpr ref::Shape kShape{.batch = 2, .queries = 70, .keys = 101, .heads = 4, .key_heads = 2, .width = 10, .value_width = 7};
+constexpr ref::Dropout kThird = {.probability = 0.3, .seed = 0x1234567890abcdef, .offset = 0x500000003};
+
+/// Tables on every side, rows that batch rows have for themselves, biases with and without a gate, dense ones that heads, batch rows or
+/// queries share, features of their own.
+std::vector<ref::Scheme> table_terms(const ref::Shape& s) {
+  Numbers random(4);
+  return {ref::Rope{{.rotary_width = 4, .base = 50}},
+          random_t5(s, random, true),
+          ref::WavLm{random_t5(s, random, false), random.values(s.batch * s.queries * s.heads)},
+          ref::Dense{.extents = {1, 1, s.queries, s.keys}, .bias = random.values(s.queries * s.keys)},
+          ref::Shaw{.left = 20, .right = 9, .keys = random.values(30 * s.width), .values = random.values(30 * s.value_width)},
+          random_deberta(s, random, 4, ref::DebertaReading::hf),
+          ref::Inkling{.extent = 40,
+                       .feature_width = 3,
+                       .features = random.values(s.batch * s.queries * s.heads * 3),
+                       .table = random.values(120),
+                       .alpha = 0.4,
+                       .floor = 2}};
+}
+/// The rest, without a table of values.
+std::vector<ref::Scheme> other_terms(const ref::Shape& s) {
+  Numbers random(5);
+  return {ref::Alibi{random.values(s.heads, 0.01, 0.1)}, ref::LearnedDiagonal{.left = 30, .right = 4, .table = random.values(s.heads * 35)},
+          ref::Dense{.extents = {1, s.heads, 1, s.keys}, .bias = random.values(s.heads * s.keys)},
+          ref::Dense{.extents = {s.batch, 1, s.queries, 1}, .bias = random.values(s.batch * s.queries)}, random_xlnet(s, random)};
+}
+
+ref::Problem problem_of(const std::vector<ref::Scheme>& schemes) {
+  ref::Problem p = random_problem(kShape, 5);
+  p.schemes = schemes;
+  return p;
+}
+ref::Integers scattered(std::int64_t count, std::int64_t step) {
+  ref::Integers all;
+  for (std::int64_t n = 0; n < count; ++n) all.push_back(n * step % 97 - 20);
+  return all;
+}
+
+TEST(CudaAttentionBackwardOnHost, many_terms_are_the_reference) {
+  const ReplacedBackend general = general_attention();
+  for (const bool tables : {true, false}) {
+    ref::Problem p = problem_of(tables ? table_terms(kShape) : other_terms(kShape));
+    p.softcap = 6;
+    p.visibility = every_mask(kShape)[7].visibility;
+    expect_as_reference(p, tables ? "tables" : "others");
+  }
+}
+
+TEST(CudaAttentionBackwardOnHost, sinks_and_dropout_in_every_dtype) {
+  const ReplacedBackend general = general_attention();
+  ref::Problem p = problem_of({ref::Rope{{.rotary_width = 4, .base = 50}}});
+  p.sinks = Numbers(9).values(kShape.heads, -2, 4);
+  p.dropout = kThird;
+  p.visibility = {.causal = true, .left = 30};
+  for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16}) expect_as_reference(p, dtype, "sinks and dropout");
+  p.sinks = {0.3};
+  expect_as_reference(p, DType::f64, "a shared sink");
+}
+
+TEST(CudaAttentionBackwardOnHost, sequences_of_a_varlen_batch) {
+  const ReplacedBackend general = general_attention();
+  const ref::Shape ragged{.batch = 1, .queries = 130, .keys = 160, .heads = 4, .key_heads = 2, .width = 12, .value_width = 5};
+  ref::Problem p = random_problem(ragged, 7);
+  p.schemes = table_terms(ragged);
+  p.visibility = {.query_starts = {0, 50, 50, 80, 130}, .key_starts = {0, 70, 90, 90, 160}};
+  expect_as_reference(p, "varlen");
+  p.schemes = {ref::Dense{.extents = {1, 1, 1, 160}, .bias = Numbers(3).values(160)}, ref::Alibi{Numbers(4).values(4, 0.01, 0.1)}};
+  expect_as_reference(p, "varlen, a shared bias");
+}
+
+/// Positions in any order: tables by rows, slopes and perceptrons score by score.
+TEST(CudaAttentionBackwardOnHost, positions_that_are_given) {
+  const ReplacedBackend general = general_attention();
+  const ref::Shape shape{.batch = 2, .queries = 35, .keys = 41, .heads = 4, .key_heads = 2, .width = 4, .value_width = 3};
+  for (const NamedScheme& one : every_scheme(shape, 1)) {
+    const bool counts = std::holds_alternative<ref::Cope>(one.scheme);
+    if (std::holds_alternative<ref::Xpos>(one.scheme) && std::get<ref::Xpos>(one.scheme).keys_rotated) continue;  // the library has none
+    ref::Problem p = random_problem(shape, 2);
+    p.schemes = {one.scheme};
+    p.visibility.causal = one.causal_only || counts;
+    for (std::int64_t n = 0; n < shape.batch * shape.queries; ++n) p.query_positions.push_back(counts ? n * 5 % 40 : n * 5 % 8);
+    for (std::int64_t n = 0; n < shape.batch * shape.keys; ++n) p.key_positions.push_back(counts ? n % shape.keys : n * 3 % 8);
+    expect_as_reference(p, DType::f64, one.name);
+  }
+  ref::Problem far = problem_of(table_terms(kShape));
+  far.query_positions = scattered(kShape.batch * kShape.queries, 37);
+  far.key_positions = scattered(kShape.batch * kShape.keys, 53);
+  far.visibility.left = 60;
+  expect_as_reference(far, "far apart");
+}
+
+/// Queries, keys and values of memory that nobody sees.
+TEST(CudaAttentionBackwardOnHost, what_nobody_sees_takes_no_part) {
+  const ReplacedBackend general = general_attention();
+  ref::Problem p = problem_of(table_terms(kShape));
+  p.visibility.key_mask.assign(static_cast<std::size_t>(kShape.batch * kShape.keys), 1);
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (std::int64_t b = 0; b < kShape.batch; ++b) {
+    const std::int64_t key = b * kShape.keys + 40;
+    p.visibility.key_mask[static_cast<std::size_t>(key)] = 0;
+    for (std::int64_t c = 0; c < kShape.key_heads * kShape.width; ++c) {
+      p.k[static_cast<std::size_t>(key * kShape.key_heads * kShape.width + c)] = nan;
+    }
+    for (std::int64_t c = 0; c < kShape.key_heads * kShape.value_width; ++c) {
+      p.v[static_cast<std::size_t>(key * kShape.key_heads * kShape.value_width + c)] = nan;
+    }
+  }
+  Bridge bridge(p, DType::f32);
+  ASSERT_TRUE(bridge.forward().ok());
+  ASSERT_TRUE(bridge.backward(Numbers(3).values(kShape.batch * kShape.queries * kShape.heads * kShape.value_width)).ok());
+  ref::Gradients is = bridge.reference_gradients();
+  const auto expect_finite = [](const auto& values, const std::string& name) {
+    for (const double x : values) ASSERT_TRUE(std::isfinite(x)) << name;
+  };
+  expect_finite(is.q, "q");
+  expect_finite(is.k, "k");
+  expect_finite(is.v, "v");
+  for (ref::Scheme& scheme : is.schemes) {
+    for (const ref::Parameter& one : parameters_of(scheme)) expect_finite(one.values, one.name);
+  }
+}
+
+TEST(CudaAttentionBackwardOnHost, the_order_of_blocks_does_not_change_a_bit) {
+  const ReplacedBackend general = general_attention();
+  for (const bool tables : {true, false}) {
+    const ref::Problem p = problem_of(tables ? table_terms(kShape) : other_terms(kShape));
+    std::vector<ref::Values> before;
+    for (const bool first : {true, false}) {
+      first_blocks_first = first;
+      Bridge bridge(p, DType::f32);
+      ASSERT_TRUE(bridge.forward().ok());
+      ASSERT_TRUE(bridge.backward(Numbers(3).values(kShape.batch * kShape.queries * kShape.heads * kShape.value_width)).ok());
+      ref::Gradients is = bridge.reference_gradients();
+      std::vector<ref::Values> all = {is.q, is.k, is.v};
+      for (ref::Scheme& scheme : is.schemes) {
+        for (const ref::Parameter& one : parameters_of(scheme)) all.emplace_back(one.values.begin(), one.values.end());
+      }
+      if (first) before = all;
+      EXPECT_EQ(all, before);
+    }
+    first_blocks_first = false;
+  }
+}
+
+}  // namespace
+}  // namespace phasor::test
