@@ -7,6 +7,7 @@
 #include <span>
 
 #include "job/attention/call.hpp"
+#include "job/check.hpp"
 #include "job/rotary.hpp"
 
 namespace phasor::job {
