@@ -31,6 +31,10 @@ Status run_prepare(job::PrepareJob& /*job*/, const Execution& /*execution*/) { r
 Status run_prepare_backward(job::PrepareBackwardJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
 Result<std::int64_t> attention_workspace(const job::AttentionJob& /*job*/) { return not_built(); }
 Status run_attention(job::AttentionJob& /*job*/, const Workspace& /*workspace*/, const Execution& /*execution*/) { return not_built(); }
+Result<std::int64_t> attention_backward_workspace(const job::AttentionBackwardJob& /*job*/) { return not_built(); }
+Status run_attention_backward(job::AttentionBackwardJob& /*job*/, const Workspace& /*workspace*/, const Execution& /*execution*/) {
+  return not_built();
+}
 Result<std::int64_t> attention_weights_workspace(const job::AttentionWeightsJob& /*job*/) { return not_built(); }
 Status run_attention_weights(job::AttentionWeightsJob& /*job*/, const Workspace& /*workspace*/, const Execution& /*execution*/) {
   return not_built();

@@ -89,6 +89,10 @@ int main(int count, char** words) {
     backend.attention = [](phasor::job::AttentionJob& job, const phasor::Workspace& workspace, const phasor::Execution&) {
       return ended(phasor::cuda::run_attention(job, workspace, {}));
     };
+    backend.attention_backward_workspace = phasor::cuda::attention_backward_workspace;
+    backend.attention_backward = [](phasor::job::AttentionBackwardJob& job, const phasor::Workspace& workspace, const phasor::Execution&) {
+      return ended(phasor::cuda::run_attention_backward(job, workspace, {}));
+    };
     backend.attention_weights_workspace = phasor::cuda::attention_weights_workspace;
     backend.attention_weights = [](phasor::job::AttentionWeightsJob& job, const phasor::Workspace& workspace, const phasor::Execution&) {
       return ended(phasor::cuda::run_attention_weights(job, workspace, {}));

@@ -4,6 +4,6 @@
 
 namespace phasor::cuda::attention {
 
-Kernels kernels_f32() { return kernels_of<float>(); }
+Kernels kernels_f32() { return kernels_of<float>(backward_f32()); }
 
 }  // namespace phasor::cuda::attention

@@ -4,6 +4,6 @@
 
 namespace phasor::cuda::attention {
 
-Kernels kernels_f64() { return kernels_of<double>(); }
+Kernels kernels_f64() { return kernels_of<double>(backward_f64()); }
 
 }  // namespace phasor::cuda::attention

@@ -36,10 +36,11 @@ __global__ void __launch_bounds__(kThreads) weights_kernel(const __grid_constant
 }
 
 template <class T>
-Kernels kernels_of() {
+Kernels kernels_of(const void* backward) {
   return {.item = reinterpret_cast<const void*>(&item_kernel<T>),
           .forward = reinterpret_cast<const void*>(&forward_kernel<T>),
           .weights = reinterpret_cast<const void*>(&weights_kernel<T>),
+          .backward = backward,
           .room = sizeof(Room<T>)};
 }
 

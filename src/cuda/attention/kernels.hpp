@@ -15,9 +15,12 @@ struct Kernels {
   const void* item;
   const void* forward;
   const void* weights;
+  const void* backward;
   std::size_t room;  // shared memory of a block
 };
 Kernels kernels_f32();
 Kernels kernels_f64();
+const void* backward_f32();
+const void* backward_f64();
 
 }  // namespace phasor::cuda::attention

@@ -137,11 +137,17 @@ Status lay_out(const job::AttentionJob& job, const char* where, attend::Arena& a
   return lay_out_terms(job, where, arena, out);
 }
 
-void lay_out_forward(attend::Arena& arena, Layout& out) {
+void lay_out_forward(attend::Arena& arena, int compute_major, Layout& out) {
   // Blocks that keep a large GPU busy. Of the call alone, not of the device: the same bits everywhere.
   constexpr int64_t kBlocks = 512;
   constexpr int64_t kTilesAtLeast = 2;
   AttentionWork& work = out.work;
+  const std::optional<hopper::Forward> fast = hopper_forward(work);
+  if (fast && hopper::takes(*fast, compute_major)) {
+    out.hopper = fast;
+    out.hopper_workspace = arena.take_bytes(hopper::workspace_bytes(*fast));
+    return;
+  }
   const bool wide = out.arithmetic == DType::f64;
   const int64_t blocks = wide ? forward_blocks<double>(work) : forward_blocks<float>(work);
   if (blocks == 0 || blocks * 2 > kBlocks || has_cope(work)) return;
@@ -154,12 +160,25 @@ void lay_out_forward(attend::Arena& arena, Layout& out) {
   work.partial.sum = arena.take_bytes(rows * bytes);
 }
 
+namespace {
+
+/// What Hopper's kernel would work in: what is measured does not know the outputs yet, so this is besides all else.
+int64_t hopper_bytes(const job::AttentionJob& job, AttentionWork work) {
+  static std::byte somewhere[16];
+  work.outputs.out = {somewhere, job.q.dtype, job.q.shape, job.q.strides, job.device};
+  for (int t = 0; t < work.term_count; ++t) work.terms[t].bias.diagonal = somewhere;
+  const std::optional<hopper::Forward> fast = hopper_forward(work);
+  return fast && hopper::takes(*fast, hopper::kComputeMajor) ? hopper::workspace_bytes(*fast) + 64 : 0;
+}
+
+}  // namespace
+
 Result<int64_t> forward_workspace(const job::AttentionJob& job) {
   attend::Arena measure;
   Layout layout;
   if (Status s = lay_out(job, "attention", measure, layout); !s) return s;
-  lay_out_forward(measure, layout);
-  return measure.needed();
+  lay_out_forward(measure, 0, layout);
+  return measure.needed() + hopper_bytes(job, layout.work);
 }
 
 Result<int64_t> weights_workspace(const job::AttentionWeightsJob& job) {
@@ -173,7 +192,7 @@ Result<AttentionReport> explain(const job::AttentionJob& job) {
   attend::Arena measure;
   Layout layout;
   if (Status s = lay_out(job, "explain_attention", measure, layout); !s) return s;
-  lay_out_forward(measure, layout);
+  lay_out_forward(measure, 0, layout);
   const AttentionWork& work = layout.work;
   AttentionReport report = {.query_tile = kTile, .key_tile = kTile, .workspace = measure.needed()};
   // Lengths and positions in memory of the device are not read: then as many tiles as there may be.

@@ -3,8 +3,10 @@
 // memory of the device.
 #pragma once
 
+#include <optional>
 #include <vector>
 
+#include "cuda/attention/hopper_call.hpp"
 #include "cuda/attention/item.hpp"
 #include "cuda/attention/weights.hpp"
 #include "job/arena.hpp"
@@ -30,12 +32,14 @@ struct Layout {
   std::vector<std::byte> tables;  // lists of the host, as they will lie in the workspace
   std::byte* tables_at = nullptr;
   std::vector<RotatedCopy> copies;
-  std::vector<ItemWork> items;  // parameters first, then diagonals
+  std::vector<ItemWork> items;                           // parameters first, then diagonals
+  std::optional<hopper::Forward> hopper = std::nullopt;  // the forward is Hopper's own kernel's
+  void* hopper_workspace = nullptr;
 };
 
 Status lay_out(const job::AttentionJob& job, const char* where, attend::Arena& arena, Layout& out);
-/// What a forward needs besides.
-void lay_out_forward(attend::Arena& arena, Layout& out);
+/// What a forward needs besides. compute_major: of the device; 0: any, by the general kernels.
+void lay_out_forward(attend::Arena& arena, int compute_major, Layout& out);
 
 /// Puts everything there that blocks read. A Machine has put(bytes, to), items(layout, item), rotate(job).
 template <class Machine>
@@ -58,7 +62,7 @@ Status prepare(const Layout& layout, Machine& machine) {
   return {};
 }
 
-/// Tables, copies, blocks, and the merge of their parts. A Machine has forward(layout), too.
+/// Tables, copies, blocks, and the merge of their parts. A Machine has forward(layout), and compute_major(), too.
 template <class Machine>
 Status run_forward(const Layout& layout, Machine& machine) {
   if (Status s = prepare(layout, machine); !s) return s;
@@ -69,7 +73,7 @@ Status run_forward(const Layout& layout, Machine& machine) {
   return machine.items(layout, {.kind = ItemKind::merge, .count = rows * most(1, work.shape.value_width)});
 }
 
-/// Bytes that a call works in.
+/// Bytes that a call works in, on whatever device.
 Result<int64_t> forward_workspace(const job::AttentionJob& job);
 
 template <class Machine>
@@ -77,7 +81,7 @@ Status attention_on(Machine& machine, const job::AttentionJob& job, const Worksp
   attend::Arena arena(workspace);
   Layout layout;
   if (Status s = lay_out(job, "attention", arena, layout); !s) return s;
-  lay_out_forward(arena, layout);
+  lay_out_forward(arena, machine.compute_major(), layout);
   if (Status s = arena.check("attention"); !s) return s;
   return job::is_empty(job.outputs.out) ? Status() : run_forward(layout, machine);
 }

@@ -127,6 +127,8 @@ void lay_out_term(const job::BiasTermJob& term, const TermGradient& gradient, co
           .parameters = term.parameters,
           .gate_gradient = gradient.features,
           .gradient = gradient.parameters};
+  const plan::RowRule& rule = term.bias.row;
+  if (rule.threshold_count > 0) bias.last_threshold = rule.thresholds[rule.threshold_count - 1];
   if (term.parameters.data != nullptr) {
     bias.numbers = call.arena.take<double>(term.parameter_count);
     bias.bias = with_numbers(bias.bias, nullptr);  // the plan's own do not travel

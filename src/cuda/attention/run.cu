@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 
+#include "cuda/attention/backward/layout.hpp"
 #include "cuda/attention/kernels.hpp"
 #include "cuda/attention/layout.hpp"
 #include "cuda/attention/weights.hpp"
@@ -26,6 +27,12 @@ struct Bytes {
 };
 __global__ void __launch_bounds__(kThreads) put_bytes(const __grid_constant__ Bytes from) {
   for (std::size_t n = threadIdx.x; n < from.count; n += kThreads) from.to[n] = from.bytes[n];
+}
+
+__global__ void __launch_bounds__(kThreads) sum_parameters(const __grid_constant__ ParameterGradient work) {
+  extern __shared__ double memory[];
+  BlockThreads block;
+  for (int64_t n = blockIdx.x; n < parameter_blocks(work); n += gridDim.x) parameter_block(work, n, memory, block);
 }
 
 __global__ void __launch_bounds__(kThreads) merge_parts(const __grid_constant__ MergeWork work) {
@@ -62,9 +69,28 @@ struct Stream {
     if (count == 0) return {};
     return launch(where, {kernel, {blocks_for(count, 1)}, kThreads, kernels.room, execution.stream}, parameter);
   }
+  /// 0 where CUDA does not say: then the launch will.
+  int compute_major() const {
+    int major = 0;
+    int device = 0;
+    if (cudaGetDevice(&device) != cudaSuccess) return 0;
+    return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess ? major : 0;
+  }
   Status forward(const Layout& layout) const {
+    if (layout.hopper) return hopper::run(where, *layout.hopper, layout.hopper_workspace, execution.stream);
     AttentionWork work = layout.work;
     return blocks(kernels.forward, arithmetic == DType::f64 ? forward_blocks<double>(work) : forward_blocks<float>(work), &work);
+  }
+  Status backward(const BackwardLayout& layout) const {
+    AttentionWork work = layout.work;
+    return blocks(kernels.backward, backward_blocks(work), &work);
+  }
+  Status parameters(const ParameterGradient& gradient) const {
+    ParameterGradient work = gradient;
+    if (parameter_blocks(work) == 0) return {};
+    const auto kernel = reinterpret_cast<const void*>(&sum_parameters);
+    const auto bytes = static_cast<std::size_t>(work.memory);
+    return launch(where, {kernel, {blocks_for(parameter_blocks(work), 1)}, kThreads, bytes, execution.stream}, &work);
   }
   Status weights(const Layout& /*layout*/, WeightsWork work) const { return blocks(kernels.weights, weights_blocks(work), &work); }
 };
@@ -81,6 +107,16 @@ Status run_attention(job::AttentionJob& job, const Workspace& workspace, const E
   if (!current.status().ok()) return current.status();
   attention::Stream stream = {"attention", execution, attention::arithmetic_of(job)};
   return attention::attention_on(stream, job, workspace);
+}
+
+Result<std::int64_t> attention_backward_workspace(const job::AttentionBackwardJob& job) { return attention::backward_workspace(job); }
+
+Status run_attention_backward(job::AttentionBackwardJob& job, const Workspace& workspace, const Execution& execution) {
+  const char* const where = "attention_backward";
+  const CurrentDevice current(where, job.forward.device);
+  if (!current.status().ok()) return current.status();
+  attention::Stream stream = {where, execution, attention::arithmetic_of(job.forward)};
+  return attention::attention_backward_on(stream, job, workspace);
 }
 
 Result<std::int64_t> attention_weights_workspace(const job::AttentionWeightsJob& job) { return attention::weights_workspace(job); }

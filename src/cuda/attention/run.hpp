@@ -9,6 +9,8 @@ namespace phasor::cuda {
 
 Result<std::int64_t> attention_workspace(const job::AttentionJob& job);
 Status run_attention(job::AttentionJob& job, const Workspace& workspace, const Execution& execution);
+Result<std::int64_t> attention_backward_workspace(const job::AttentionBackwardJob& job);
+Status run_attention_backward(job::AttentionBackwardJob& job, const Workspace& workspace, const Execution& execution);
 Result<std::int64_t> attention_weights_workspace(const job::AttentionWeightsJob& job);
 Status run_attention_weights(job::AttentionWeightsJob& job, const Workspace& workspace, const Execution& execution);
 Status run_merge(job::MergeJob& job, const Execution& execution);

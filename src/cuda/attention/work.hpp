@@ -54,6 +54,7 @@ struct BiasWork {
   void* diagonal = nullptr;         // (heads, distances) of arithmetic; null: by the formula, at every score
   int64_t first_distance = 0;
   int64_t distances = 0;
+  int64_t last_threshold = 0;  // of T5's buckets: the list itself is on the device
   TensorView gate_gradient = {};
   TensorView gradient = {};
 };

@@ -49,6 +49,7 @@ struct AttentionMachine {
     });
     return {};
   }
+  static int compute_major() { return 0; }
   Status rotate(job::RotateJob& job) const { return cpu::run_rotate(job, {}); }
   Status forward(const cuda::attention::Layout& layout) const {
     with_type(layout, [&](auto type) {

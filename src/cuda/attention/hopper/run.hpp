@@ -37,6 +37,9 @@ struct Forward {
   std::int64_t far_right = kNoLimit;  // one value for all r <= -far_right
 };
 
+/// The compute capability that it is for.
+constexpr int kComputeMajor = 9;
+
 /// Whether `run` can do it on a device of this compute capability. Shapes are sound: `attention` has checked them.
 bool takes(const Forward& forward, int compute_major);
 /// Of a call that is taken.

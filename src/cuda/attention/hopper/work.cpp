@@ -43,7 +43,7 @@ int widths_for(std::int64_t width, std::int64_t value_width) {
 }
 
 bool takes(const Forward& f, int compute_major) {
-  if (compute_major != 9) return false;  // later devices have other instructions
+  if (compute_major != kComputeMajor) return false;  // later devices have other instructions
   for (const ConstTensorView& v : {f.q, f.k, f.v, ConstTensorView(f.out)}) {
     if (v.device.kind != DeviceKind::cuda || v.device != f.q.device || v.dtype != f.q.dtype || !is_mappable(v)) return false;
   }

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which calls Hopper's own kernel can take, said in its words.
+#pragma once
+
+#include <optional>
+
+#include "cuda/attention/hopper/run.hpp"
+#include "cuda/attention/work.hpp"
+
+namespace phasor::cuda::attention {
+
+/// A call that has been laid out, as Hopper's kernel takes it; nullopt: it has what that kernel does not know. Whether it takes these
+/// shapes on a device is hopper::takes's to say.
+std::optional<hopper::Forward> hopper_forward(const AttentionWork& work);
+
+}  // namespace phasor::cuda::attention
