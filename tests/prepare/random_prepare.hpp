@@ -28,8 +28,8 @@ class RandomPrepare {
   enum Buffer { kPacked, kQ, kK, kV, kScales, kWeights, kLists, kFactors, kBuffers };
   enum class Layout : std::uint8_t { contiguous, vllm, flash, nhd, hnd, sglang, mla_656, mla_584 };
 
-  /// `of_models`: heads, norms and rotations of common models, which CUDA has kernels of its own for; `plain`: of the most common ones, which
-  /// have more of them, with many tokens, too.
+  /// `of_models`: heads, norms and rotations of common models, which CUDA has kernels of its own for; `plain`: of the most common ones,
+  /// which have more of them, with many tokens, too.
   explicit RandomPrepare(std::uint64_t seed, bool of_models = false, bool plain = false)
       : random_(seed), of_models_(of_models || plain), plain_(plain) {
     layout_ = static_cast<Layout>(pick(of_models_ ? 6 : 8));
