@@ -11,14 +11,16 @@ namespace phasor::cuda::attention {
 
 /// room.max = lse, room.sum = delta of the queries of a tile.
 template <class T, class Block>
-PHASOR_HD inline void bring_saved(Block& block, const AttentionWork& work, const QueryTile& queries, int64_t head, Room<T>& room) {
-  const int64_t batch = queries.sequence.batch;
+PHASOR_HD inline void bring_saved(Block& block, const BackwardRows<T>& at) {
+  const AttentionWork& work = at.work;
+  const int64_t batch = at.queries.sequence.batch;
   const T* const delta = sums_at<T>(work, work.backward.delta);
   block.each([&](int thread, int threads) {
     for (int i = thread; i < kTile; i += threads) {
-      const bool is_there = i < queries.count;
-      room.max[i] = is_there ? element_at<T>(work.backward.saved.lse, batch, queries.first + i, head, 0) : -infinity<T>();
-      room.sum[i] = is_there ? delta[row_number(work, batch, queries.first + i, head)] : T{0};
+      const bool is_there = i < at.queries.count;
+      const int64_t token = at.queries.first + i;
+      at.room.max[i] = is_there ? element_at<T>(work.backward.saved.lse, batch, token, at.head, 0) : -infinity<T>();
+      at.room.sum[i] = is_there ? delta[row_number(work, batch, token, at.head)] : T{0};
     }
   });
 }
@@ -116,20 +118,20 @@ PHASOR_HD inline void backward_tile(Block& block, const BackwardTile<T>& at) {
 
 /// A tile of queries of one head against all keys that it may see, from the first to the last.
 template <class T, class Block>
-PHASOR_HD inline void backward_rows(Block& block, const AttentionWork& work, const BackwardPlace& place, const QueryTile& queries,
-                                    int64_t head, Room<T>& room) {
-  const KeySpan seen = seen_keys(work, queries);
+PHASOR_HD inline void backward_rows(Block& block, const BackwardRows<T>& at) {
+  const AttentionWork& work = at.work;
+  const KeySpan seen = seen_keys(work, at.queries);
   if (seen.first >= seen.end) return;
-  bring_saved(block, work, queries, head, room);
+  bring_saved(block, at);
   for (int t = 0; t < work.term_count; ++t) {
-    if (work.terms[t].use == TermUse::cope) begin_cope(block, work, place, work.terms[t].cope, queries, head, room);
+    if (work.terms[t].use == TermUse::cope) begin_cope(block, at, work.terms[t].cope);
   }
-  const int64_t begin = queries.sequence.first_key;
-  const int64_t last = begin + queries.sequence.keys;
+  const int64_t begin = at.queries.sequence.first_key;
+  const int64_t last = begin + at.queries.sequence.keys;
   for (int64_t k = (seen.first - begin) / kTile; k < tiles_of(seen.end - begin); ++k) {
     const int64_t first = begin + k * kTile;
-    const ScoreTile tile = {queries, head, key_head_of(work, head), first, least(kTile, last - first)};
-    backward_tile(block, BackwardTile<T>{work, place, tile, room});
+    const ScoreTile tile = {at.queries, at.head, key_head_of(work, at.head), first, least(kTile, last - first)};
+    backward_tile(block, BackwardTile<T>{work, at.place, tile, at.room});
   }
 }
 
@@ -143,7 +145,7 @@ PHASOR_HD inline void backward_block(const AttentionWork& work, int64_t index, R
     for (int64_t head = place.key_group * heads; head < (place.key_group + 1) * heads; ++head) {
       for (int64_t t = place.part; t < tiles_of(sequence.queries); t += work.backward.parts) {
         const QueryTile queries = {sequence, sequence.first_query + t * kTile, least(kTile, sequence.queries - t * kTile)};
-        backward_rows(block, work, place, queries, head, room);
+        backward_rows(block, BackwardRows<T>{work, place, queries, head, room});
       }
     }
   }

@@ -73,7 +73,7 @@ PHASOR_HD inline void send_content(Block& block, const BackwardTile<T>& at, cons
       add_product<Left::weights, T>(block, {room.other, 1, kScoreRow}, {room.a, kRow, 1}, {to.k.data + c, to.k.row, 1},
                                     {keys, wide, queries}, scale);
     if (to.shift != nullptr)
-      add_column_product<T>(block, {room.other, kScoreRow, 1}, room.b, {queries, wide, keys}, scale, room, to.shift + c);
+      add_column_product<T>(block, {{room.other, kScoreRow, 1}, room.b, {queries, wide, keys}, scale}, room, to.shift + c);
   }
 }
 

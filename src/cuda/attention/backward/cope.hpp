@@ -26,18 +26,18 @@ PHASOR_HD inline void bring_carry(Block& block, const BackwardTile<T>& at) {
 
 /// The forward's walk. room.factor is where gradients by counts will add up.
 template <class T, class Block>
-PHASOR_HD inline void begin_cope(Block& block, const AttentionWork& work, const BackwardPlace& place, const CopeTerm& term,
-                                 const QueryTile& queries, int64_t head, Room<T>& room) {
+PHASOR_HD inline void begin_cope(Block& block, const BackwardRows<T>& at, const CopeTerm& term) {
+  Room<T>& room = at.room;
   block.each([&](int thread, int threads) {
     for (int i = thread; i < kTile; i += threads) room.carry[i] = room.factor[i] = 0;
   });
-  const Sequence& s = queries.sequence;
-  each_key_tile(block, work, queries, head, {s.first_key, s.first_key + s.keys}, room, [&](const ScoreTile& tile) {
-    T* const to = carry_at<T>(work, place, tile);
+  const Sequence& s = at.queries.sequence;
+  each_key_tile(block, at.work, at.queries, at.head, {s.first_key, s.first_key + s.keys}, room, [&](const ScoreTile& tile) {
+    T* const to = carry_at<T>(at.work, at.place, tile);
     block.each([&](int thread, int threads) {
       for (int i = thread; i < kTile; i += threads) to[i] = room.carry[i];
     });
-    cope_gates(block, work, term, tile, room);
+    cope_gates(block, at.work, term, tile, room);
     cope_counts(block, term, tile, room);
   });
 }

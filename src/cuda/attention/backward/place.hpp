@@ -76,7 +76,15 @@ PHASOR_HD inline SumRows<T> key_sums(const AttentionWork& work, int64_t at, cons
   return {sums + (token * work.shape.key_heads + tile.key_head) * width, static_cast<int>(work.shape.key_heads * width)};
 }
 
-/// A tile of a block of the backward.
+/// A tile of queries of one head, of a block of the backward; and with one of keys.
+template <class T>
+struct BackwardRows {
+  const AttentionWork& work;
+  const BackwardPlace& place;
+  const QueryTile& queries;
+  int64_t head;
+  Room<T>& room;
+};
 template <class T>
 struct BackwardTile {
   const AttentionWork& work;
@@ -85,14 +93,22 @@ struct BackwardTile {
   Room<T>& room;
 };
 
-/// to[c] += factor (column sums of a (kTile, columns)) . b (columns, channels): what a shift of all queries gets.
+/// factor (column sums of a (m, k)) . b (k, n): what a shift of all queries gets.
+template <class T>
+struct ColumnProduct {
+  Matrix<const T> a;
+  const T* b;
+  Extent extent;
+  T factor;
+};
+/// to += that.
 template <class T, class Block>
-PHASOR_HD inline void add_column_product(Block& block, const Matrix<const T>& a, const T* b, Extent extent, T factor, Room<T>& room,
-                                         T* to) {
+PHASOR_HD inline void add_column_product(Block& block, const ColumnProduct<T>& of, Room<T>& room, T* to) {
+  const Extent& extent = of.extent;
   block.each([&](int thread, int threads) {
     for (int k = thread; k < extent.k; k += threads) {
       T sum = 0;
-      for (int i = 0; i < extent.m; ++i) sum += a.data[i * a.row + k * a.column];
+      for (int i = 0; i < extent.m; ++i) sum += of.a.data[i * of.a.row + k * of.a.column];
       room.part[k] = sum;
     }
   });
@@ -100,9 +116,9 @@ PHASOR_HD inline void add_column_product(Block& block, const Matrix<const T>& a,
     for (int c = thread; c < extent.n; c += threads) {
       T sum = 0;
       for (int k = 0; k < extent.k; ++k) {
-        if (room.part[k] != 0) sum += room.part[k] * b[k * kRow + c];
+        if (room.part[k] != 0) sum += room.part[k] * of.b[k * kRow + c];
       }
-      to[c] += factor * sum;
+      to[c] += of.factor * sum;
     }
   });
 }

@@ -117,7 +117,7 @@ PHASOR_HD inline void send_window(Block& block, const BackwardTile<T>& at, const
                                       {count, wide, rows}, scale);
       }
       if (to.shift != nullptr) {
-        add_column_product<T>(block, {sums, kRowOf, 1}, room.b, {count, wide, rows}, scale, room, to.shift + c);
+        add_column_product<T>(block, {{sums, kRowOf, 1}, room.b, {count, wide, rows}, scale}, room, to.shift + c);
       }
     }
   }
