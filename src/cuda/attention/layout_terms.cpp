@@ -188,7 +188,12 @@ Status check_perceptron(const job::AttentionTermJob& term, const char* where, in
 Status lay_out_terms(const job::AttentionJob& job, const char* where, attend::Arena& arena, Layout& out) {
   const Call call = {job, arena, out};
   int64_t terms = 0;
+  int64_t counting = 0;
   for (int64_t t = 0; t < job.term_count; ++t) {
+    counting += job.terms[t].kind == job::TermKind::cope ? 1 : 0;
+    if (counting > 1) {  // a block has room for the counts of one
+      return Status::unsupported(spec::format("{}: terms[{}] is a second CoPE, CUDA takes one", where, t));
+    }
     terms += job.terms[t].kind == job::TermKind::decomposed ? 2 : 1;
     if (Status s = check_perceptron(job.terms[t], where, t); !s) return s;
   }

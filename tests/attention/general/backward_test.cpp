@@ -158,5 +158,20 @@ TEST(CudaAttentionBackwardOnHost, the_order_of_blocks_does_not_change_a_bit) {
   }
 }
 
+/// Their counts would need a place each.
+TEST(CudaAttentionBackwardOnHost, a_second_cope_is_refused_with_words) {
+  const ReplacedBackend general = general_attention();
+  ref::Problem p = random_problem(kShape, 5);
+  for (const NamedScheme& one : every_scheme(kShape, 1)) {
+    if (one.name == "cope") p.schemes = {one.scheme, one.scheme};
+  }
+  ASSERT_EQ(p.schemes.size(), 2U);
+  p.visibility.causal = true;
+  Bridge bridge(p, DType::f32);
+  const Status status = bridge.forward();
+  EXPECT_EQ(status.kind(), ErrorKind::unsupported);
+  EXPECT_EQ(status.message(), "attention: terms[1] is a second CoPE, CUDA takes one");
+}
+
 }  // namespace
 }  // namespace phasor::test
