@@ -192,13 +192,15 @@ class Attention:
 def attention_from_json(text: str) -> Attention:
     """The Attention of a scheme's text."""
 
-def attention(qkv: object, plan: Attention, tensors: dict, out: object, lse: object | None) -> None:
-    """Writes out (B, Tq, H, Dv) and lse (B, Tq, H, 1)."""
+def attention(qkv: object, plan: Attention, tensors: dict, out: object, lse: object | None, workspace: object | None = None) -> None:
+    """
+    Writes out (B, Tq, H, Dv) and lse (B, Tq, H, 1). `workspace` makes an array of so many bytes where the tensors are.
+    """
 
-def attention_backward(qkv: object, plan: Attention, tensors: dict, saved: object, gradients: object, terms: object | None) -> None:
+def attention_backward(qkv: object, plan: Attention, tensors: dict, saved: object, gradients: object, terms: object | None, workspace: object | None = None) -> None:
     """Writes the gradients of q, k, v; adds those of the rest."""
 
-def attention_weights(qkv: object, plan: Attention, tensors: dict, first: object, out: object, factors: object | None) -> None:
+def attention_weights(qkv: object, plan: Attention, tensors: dict, first: object, out: object, factors: object | None, workspace: object | None = None) -> None:
     """Writes the weights of some rows, and what dropout multiplies them by."""
 
 def merge_attention(parts: object, out: object, lse: object | None) -> None:

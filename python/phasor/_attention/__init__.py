@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""phasor.attention: softmax attention whose scores know positions, in O(n) memory, on NumPy arrays and (with gradients) PyTorch tensors."""
+"""phasor.attention: softmax attention whose scores know positions, in O(n) memory, on arrays and (with gradients) PyTorch tensors, CPU or CUDA."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 
 from phasor import _core
-from phasor._arrays import Array, is_torch, positions_argument, returned, torch_backend
+from phasor._arrays import Array, is_torch, positions_argument, read, returned, torch_backend
+from phasor._attention.arrays import dense, integer_list, on_host_or_gpu, workspace_beside
 from phasor._attention.schemes import pieces_of
 from phasor._attention.types import AttentionScheme
-from phasor._numbers import integers
+from phasor._numbers import empty
 
 __all__ = ["AttentionOptions", "attention", "attention_weights", "explain_attention", "merge_attention", "scheme_of"]
 
@@ -57,7 +58,7 @@ def _starts(cu_seqlens: Any) -> tuple[Any, Any]:
 def _sinks(sinks: Any) -> Any:
     """(H) or (1) as (1, 1, H, 1)."""
     if not is_torch(sinks):
-        sinks = np.asarray(sinks)
+        sinks = on_host_or_gpu(sinks)
     if sinks.ndim != 1:
         raise ValueError(f"attention: sinks have {sinks.ndim} axes, wanted 1: (H) or (1)")
     return sinks[None, None, :, None]
@@ -152,7 +153,7 @@ def core_tensors(tensors: dict[str, Any]) -> dict[str, Any]:
     result = {name: value for name, value in tensors.items() if value is not None}
     for name in ("prefix", "query_starts", "key_starts"):
         if name in result:
-            result[name] = integers(result[name], name)
+            result[name] = integer_list(result[name], name)
     for name in ("query_positions", "key_positions"):
         if name in result:
             result[name] = positions_argument(result[name])
@@ -173,8 +174,9 @@ def _batched(q: Array, k: Array, v: Array) -> tuple[tuple[Array, Array, Array], 
     return (q, k, v), False
 
 
-def _last_axis_dense(x: np.ndarray) -> np.ndarray:
-    return x if x.shape[-1] <= 1 or x.strides[-1] == x.itemsize else np.ascontiguousarray(x)
+def _read(*arrays: Any, tensors: dict[str, Any]) -> None:
+    """After a call that reads these, and its tensors: see phasor._arrays.read."""
+    read(*arrays, *(x for term in (tensors, *tensors["terms"]) for x in term.values()))
 
 
 def _want_seed(call: Call) -> None:
@@ -213,10 +215,12 @@ def attention(
         out, lse = torch_backend().attention(q, k, v, call)
     else:
         _want_seed(call)
-        given, (q, k, v) = q, (_last_axis_dense(np.asarray(x)) for x in (q, k, v))
-        out = np.empty((*q.shape[:3], v.shape[3]), call.out_dtype or q.dtype)
-        lse = np.empty((*q.shape[:3], 1), np.float64 if q.dtype == np.float64 else np.float32)
-        _core.attention((q, k, v), plan_of(call.scheme), core_tensors(call.tensors), out, lse)
+        given, (q, k, v) = q, (dense(on_host_or_gpu(x)) for x in (q, k, v))
+        out = empty((*q.shape[:3], v.shape[3]), call.out_dtype or q.dtype, q)
+        lse = empty((*q.shape[:3], 1), np.float64 if q.dtype == np.float64 else np.float32, q)
+        tensors = core_tensors(call.tensors)
+        _core.attention((q, k, v), plan_of(call.scheme), tensors, out, lse, workspace_beside(q))
+        _read(q, k, v, tensors=tensors)
         out, lse = returned(given, out), returned(given, lse[..., 0])
     if added:
         out, lse = out[0], lse[0]
@@ -259,14 +263,14 @@ def attention_weights(
     call = call_of(q.shape[2], scheme, causal, scale, dict(options))
     _want_seed(call)
     given = q
-    q, k = torch_backend().detached(q, k) if is_torch(q) else (_last_axis_dense(np.asarray(x)) for x in (q, k))
+    q, k = torch_backend().placed(call, q, k) if is_torch(q) else (dense(on_host_or_gpu(x)) for x in (q, k))
     blocks = [_block(which, q.shape[axis], name) for axis, (which, name) in enumerate(((batch, "batch"), (queries, "queries"), (heads, "heads")))]
     shape, wide = (*(len(block) for block in blocks), k.shape[1]), "float64" in str(q.dtype)
-    made = [np.empty(shape, np.float64 if wide else np.float32) for _ in range(2 if return_factors else 1)]
-    tensors = core_tensors(call.tensors)
-    _core.attention_weights((q, k, k), plan_of(call.scheme), tensors, tuple(block.start for block in blocks), made[0], made[1] if return_factors else None)
-    found = [torch_backend().from_numpy(x) if is_torch(given) else returned(given, x) for x in made]
-    found = [x[0] if added else x for x in found]
+    made = [empty(shape, np.float64 if wide else np.float32, q) for _ in range(2 if return_factors else 1)]
+    tensors, first = core_tensors(call.tensors), tuple(block.start for block in blocks)
+    _core.attention_weights((q, k, k), plan_of(call.scheme), tensors, first, made[0], made[1] if return_factors else None, workspace_beside(q))
+    _read(q, k, tensors=tensors)
+    found = [returned(given, x)[0] if added else returned(given, x) for x in made]
     return tuple(found) if return_factors else found[0]
 
 
@@ -290,10 +294,11 @@ def merge_attention(parts: Any, out_dtype: Any = None) -> tuple[Array, Array]:
         return out[0], lse[0]
     if is_torch(first):
         return torch_backend().merge_attention(parts, None if out_dtype is None else dtype_name(out_dtype))
-    parts = [(np.asarray(out), np.asarray(lse)) for out, lse in parts]
-    out = np.empty(first.shape, first.dtype if out_dtype is None else dtype_name(out_dtype))
-    lse = np.empty((*first_lse.shape, 1), first_lse.dtype)
-    _core.merge_attention([(_last_axis_dense(out), lse[..., None]) for out, lse in parts], out, lse)
+    parts = [(dense(on_host_or_gpu(out)), on_host_or_gpu(lse)) for out, lse in parts]
+    out = empty(first.shape, first.dtype if out_dtype is None else dtype_name(out_dtype), first)
+    lse = empty((*first_lse.shape, 1), first_lse.dtype, first)
+    _core.merge_attention([(out, lse[..., None]) for out, lse in parts], out, lse)
+    read(*(x for part in parts for x in part))
     return returned(first, out), returned(first, lse[..., 0])
 
 
@@ -316,5 +321,5 @@ def explain_attention(
     (q, k, v), _ = _batched(q, k, v)
     call = call_of(q.shape[2], scheme, causal, scale, dict(options))
     if is_torch(q):
-        q, k, v = torch_backend().detached(q, k, v)
+        q, k, v = torch_backend().placed(call, q, k, v)
     return _core.explain_attention((q, k, v), plan_of(call.scheme), core_tensors(call.tensors))

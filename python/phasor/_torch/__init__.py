@@ -14,7 +14,7 @@ if private.CAN_ASK:
     )
 
 from phasor._torch import additive, autograd, bias, learned, vmap  # noqa: E402, F401  (importing registers)
-from phasor._torch.attention import attention, detached, from_numpy, merge_attention  # noqa: E402
+from phasor._torch.attention import attention, merge_attention, placed  # noqa: E402
 from phasor._torch.eager import (  # noqa: E402
     cos_sin,
     learned_rotary,
@@ -36,12 +36,11 @@ __all__ = [
     "TYPES",
     "attention",
     "cos_sin",
-    "detached",
-    "from_numpy",
     "learned_rotary",
     "list_beside",
     "merge_attention",
     "output",
+    "placed",
     "positions_and_first",
     "prepare_attention",
     "prepared",

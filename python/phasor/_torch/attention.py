@@ -11,7 +11,9 @@ from torch import Tensor
 
 from phasor import _core
 from phasor._attention import Call, core_tensors, plan_of
+from phasor._attention.arrays import workspace_beside
 from phasor._torch import checks, private
+from phasor._torch.attention_place import put_beside, seed_beside
 from phasor._torch.attention_text import Template, encoded, template
 from phasor._torch.operators import LIBRARY
 from phasor._torch.plain import direct
@@ -39,10 +41,15 @@ def _out_dtype(q: Tensor, name: str | None) -> torch.dtype:
     return q.dtype if name is None else getattr(torch, name)
 
 
+def _workspace(q: Tensor) -> Any:
+    """Memory by PyTorch's allocator: in the order of its stream, and of a graph's own where one is captured."""
+    return workspace_beside(q) if q.is_cuda else None
+
+
 def _by_core(q: Tensor, k: Tensor, v: Tensor, plan: Any, tensors: dict[str, Any], out_dtype: str | None) -> tuple[Tensor, Tensor]:
     out = q.new_empty((*q.shape[:3], v.shape[3]), dtype=_out_dtype(q, out_dtype))
     lse = q.new_empty((*q.shape[:3], 1), dtype=_lse_dtype(q))
-    _core.attention((_dense(q), _dense(k), _dense(v)), plan, tensors, out, lse)
+    _core.attention((_dense(q), _dense(k), _dense(v)), plan, tensors, out, lse, _workspace(q))
     return out, lse
 
 
@@ -90,7 +97,7 @@ def _attention_backward(
     saved = (_dense(out), lse.detach(), out_gradient, None if lse_gradient is None else _dense(lse_gradient))
     alone = (made.alone.get("content_shift"), made.alone.get("sinks"))
     qkv = (_dense(q), _dense(k), _dense(v))
-    _core.attention_backward(qkv, call.plan, core_tensors(call.filled(tensors)), saved, (*by_qkv, *alone), made.terms)
+    _core.attention_backward(qkv, call.plan, core_tensors(call.filled(tensors)), saved, (*by_qkv, *alone), made.terms, _workspace(q))
     rest = [made.by_tensor[n].to(x.dtype) if n in made.by_tensor else x.new_empty(0) for n, x in enumerate(tensors)]
     return [q.new_empty(0) if x is None else x for x in by_qkv] + rest
 
@@ -159,7 +166,7 @@ def _tensors_of(call: Call) -> dict[str, Tensor]:
         f"{name} of term {number - 1}" if number else name: value
         for number, term in enumerate((call.tensors, *call.tensors["terms"]))
         for name, value in term.items()
-        if isinstance(value, Tensor)
+        if isinstance(value, Tensor) and name != "dropout_seed"  # which stays on the CPU
     }
 
 
@@ -168,15 +175,18 @@ def _nobody_looks(q: Tensor, k: Tensor, v: Tensor, call: Call) -> bool:
     if torch.compiler.is_compiling():
         return False
     recording = torch.is_grad_enabled()
-    return all(direct(x, None, None) and not (recording and x.requires_grad) for x in (q, k, v, *_tensors_of(call).values()))
+    seed = call.tensors.get("dropout_seed")
+    tensors = (q, k, v, *_tensors_of(call).values(), *((seed,) if isinstance(seed, Tensor) else ()))
+    return all(direct(x, None, None) and not (recording and x.requires_grad) for x in tensors)
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, call: Call) -> tuple[Tensor, Tensor]:
     """out and lse (B, T, H), with gradients."""
+    put_beside(call, q, k)
     checks.one_device("attention", q=q, k=k, v=v, **_tensors_of(call))
     q, k, v = _cast(q, k, v)
-    if call.scheme.dropout and call.tensors["dropout_seed"] is None:
-        call.tensors["dropout_seed"] = torch.randint(0, 2**63 - 1, (2,))  # by PyTorch's generator: what is run again drops the same
+    if call.scheme.dropout:
+        call.tensors["dropout_seed"] = seed_beside(q, call.tensors["dropout_seed"])
     if _nobody_looks(q, k, v, call):
         out, lse = _by_core(q, k, v, plan_of(call.scheme), core_tensors(call.tensors), call.out_dtype)
     else:
@@ -203,10 +213,7 @@ def merge_attention(parts: list[tuple[Tensor, Tensor]], out_dtype: str | None = 
     return out, lse[..., 0]
 
 
-def detached(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """What the core can read."""
-    return tuple(_dense(x) for x in tensors)
-
-
-def from_numpy(x: Any) -> Tensor:
-    return torch.from_numpy(x)
+def placed(call: Call, q: Tensor, k: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
+    """q, k and others as the core can read them; what the call holds is put where they are."""
+    put_beside(call, q, k)
+    return tuple(_dense(x) for x in (q, k, *rest))

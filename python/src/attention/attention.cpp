@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention for Python: what phasor/_attention.py is made of. The workspace is made here, for one call, as it asks for it.
+// Attention for Python: what phasor/_attention is made of.
 #include "phasor/attention.hpp"
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 
 #include <deque>
-#include <memory>
-#include <span>
 #include <string_view>
+#include <vector>
 
+#include "attention/blocks.hpp"
 #include "attention/call.hpp"
 #include "bindings.hpp"
 #include "phasor/serialised.hpp"
@@ -42,36 +42,31 @@ std::int64_t work_of(const AttentionInputs& inputs) {
   return inputs.q.shape[0] * inputs.q.shape[1] * inputs.q.shape[2] * inputs.k.shape[1];
 }
 
-/// What a call works in: blocks that it asks for while it is laid out, kept until it ends. Not cleared: a vector would write it all once
-/// more.
-class Blocks {
- public:
-  Workspace workspace() {
-    return {{}, [this](std::int64_t bytes) { return block_of(static_cast<std::size_t>(bytes)); }};
-  }
+/// Runs `work(workspace)` for a call whose tensors are known, where they are.
+template <class Work>
+void run_call(AttentionCall& call, const Tensors& tensors, const AttentionInputs& inputs, nb::handle workspace, const Work& work) {
+  const Place place = common_place({tensors.place(), call.place()});
+  Blocks blocks(place, workspace);
+  run_unlocked(place, work_of(inputs), [&](const Execution& execution) {
+    call.spec.execution = execution;
+    return blocks.status_of(work(blocks.workspace()));
+  });
+  blocks.raise_failure();
+}
 
- private:
-  std::span<std::byte> block_of(std::size_t bytes) { return {blocks_.emplace_back(new std::byte[bytes]).get(), bytes}; }
-
-  std::deque<std::unique_ptr<std::byte[]>> blocks_;  // NOLINT(modernize-avoid-c-arrays)
-};
-
-void forward(nb::handle qkv, const Attention& plan, const nb::dict& given, nb::handle out, nb::handle lse) {
+void forward(nb::handle qkv, const Attention& plan, const nb::dict& given, nb::handle out, nb::handle lse, nb::handle workspace) {
   AttentionCall call(plan, given);
   Tensors tensors;
   const AttentionInputs inputs = tensors.inputs(qkv);
   call.check_mask(inputs);
   const AttentionOutputs outputs = {tensors.write(out, "out"), tensors.write(lse, "lse")};
-  run_unlocked(tensors.place(), work_of(inputs), [&](const Execution& execution) {
-    call.spec.execution = execution;
-    Blocks blocks;
-    return attention(inputs, call.spec, outputs, blocks.workspace());
-  });
+  run_call(call, tensors, inputs, workspace, [&](const Workspace& memory) { return attention(inputs, call.spec, outputs, memory); });
 }
 
 /// saved: out, lse, gradient of out, gradient of lse or None. gradients: of q, k, v, the content shift and the sinks, None where not
 /// wanted.
-void backward(nb::handle qkv, const Attention& plan, const nb::dict& dict, nb::handle saved, nb::handle gradients, nb::handle terms) {
+void backward(nb::handle qkv, const Attention& plan, const nb::dict& dict, nb::handle saved, nb::handle gradients, nb::handle terms,
+              nb::handle workspace) {
   AttentionCall call(plan, dict);
   call.set_gradients(terms);
   Tensors tensors;
@@ -85,26 +80,21 @@ void backward(nb::handle qkv, const Attention& plan, const nb::dict& dict, nb::h
                                      .content_shift = tensors.write(gradients[3], "content_shift gradient"),
                                      .sinks = tensors.write(gradients[4], "sinks gradient"),
                                      .terms = call.gradients};
-  run_unlocked(tensors.place(), work_of(inputs), [&](const Execution& execution) {
-    call.spec.execution = execution;
-    Blocks blocks;
-    return attention_backward(inputs, call.spec, given, wanted, blocks.workspace());
-  });
+  run_call(call, tensors, inputs, workspace,
+           [&](const Workspace& memory) { return attention_backward(inputs, call.spec, given, wanted, memory); });
 }
 
 /// first: batch row, query and head of the block.
-void weights(nb::handle qkv, const Attention& plan, const nb::dict& given, nb::handle first, nb::handle out, nb::handle factors) {
+void weights(nb::handle qkv, const Attention& plan, const nb::dict& given, nb::handle first, nb::handle out, nb::handle factors,
+             nb::handle workspace) {
   AttentionCall call(plan, given);
   Tensors tensors;
   const AttentionInputs inputs = tensors.inputs(qkv);
   call.check_mask(inputs);
   const AttentionRows rows = {nb::cast<std::int64_t>(first[0]), nb::cast<std::int64_t>(first[1]), nb::cast<std::int64_t>(first[2])};
   const AttentionWeights wanted = {tensors.write(out, "weights"), tensors.write(factors, "factors")};
-  run_unlocked(tensors.place(), work_of(inputs), [&](const Execution& execution) {
-    call.spec.execution = execution;
-    Blocks blocks;
-    return attention_weights(inputs, call.spec, rows, wanted, blocks.workspace());
-  });
+  run_call(call, tensors, inputs, workspace,
+           [&](const Workspace& memory) { return attention_weights(inputs, call.spec, rows, wanted, memory); });
 }
 
 void merge(nb::handle parts, nb::handle out, nb::handle lse) {
@@ -149,11 +139,13 @@ void bind_attention(nb::module_& m) {
   m.def(
       "attention_from_json", [](std::string_view text) { return value_of(Attention::make(value_of(attention_scheme_from_json(text)))); },
       "text"_a, "The Attention of a scheme's text.");
-  m.def("attention", &forward, "qkv"_a, "plan"_a, "tensors"_a, "out"_a, "lse"_a.none(), "Writes out (B, Tq, H, Dv) and lse (B, Tq, H, 1).");
+  // `workspace` makes an array of so many bytes where the tensors are; None: memory of the host, made here.
+  m.def("attention", &forward, "qkv"_a, "plan"_a, "tensors"_a, "out"_a, "lse"_a.none(), "workspace"_a.none() = nb::none(),
+        "Writes out (B, Tq, H, Dv) and lse (B, Tq, H, 1). `workspace` makes an array of so many bytes where the tensors are.");
   m.def("attention_backward", &backward, "qkv"_a, "plan"_a, "tensors"_a, "saved"_a, "gradients"_a, "terms"_a.none(),
-        "Writes the gradients of q, k, v; adds those of the rest.");
+        "workspace"_a.none() = nb::none(), "Writes the gradients of q, k, v; adds those of the rest.");
   m.def("attention_weights", &weights, "qkv"_a, "plan"_a, "tensors"_a, "first"_a, "out"_a, "factors"_a.none(),
-        "Writes the weights of some rows, and what dropout multiplies them by.");
+        "workspace"_a.none() = nb::none(), "Writes the weights of some rows, and what dropout multiplies them by.");
   m.def("merge_attention", &merge, "parts"_a, "out"_a, "lse"_a.none(), "Outputs over disjoint sets of keys, made one.");
   m.def("explain_attention", &explain, "qkv"_a, "plan"_a, "tensors"_a, "What a call would do.");
 }

@@ -19,6 +19,7 @@ void read_seed(nb::handle object, AttentionTensors& out) {
   if (array.dtype.bits != 64 || array.ndim != 1 || array.shape[0] != 2) {
     raise(PyExc_ValueError, "attention: dropout_seed is another array than two integers of 64 bits, wanted seed and offset");
   }
+  // A job carries its numbers: reading them from a GPU would wait for it.
   if (array.place.on_gpu()) raise(PyExc_ValueError, "attention: dropout_seed is on a GPU, wanted memory of the CPU");
   const auto* const pair = static_cast<const std::int64_t*>(array.data);
   out.dropout_seed = static_cast<std::uint64_t>(pair[0]);
@@ -70,6 +71,13 @@ void AttentionCall::check_mask(const AttentionInputs& inputs) const {
   if (spec.visibility.key_mask.data == nullptr || mask_shape_ == wanted) return;
   const auto text = [](const std::array<std::int64_t, 2>& s) { return "(" + std::to_string(s[0]) + ", " + std::to_string(s[1]) + ")"; };
   raise(PyExc_ValueError, "attention: key_mask has shape " + text(mask_shape_) + ", wanted " + text(wanted));
+}
+
+Place AttentionCall::place() const {
+  Place common{};
+  for (const Array& array : arrays_) common = common_place({common, array.place});
+  for (const IntegersArgument& list : integers_) common = common_place({common, list.place()});
+  return common;
 }
 
 AttentionCall::AttentionCall(const Attention& plan, const nb::dict& dict) {

@@ -21,6 +21,8 @@ class AttentionCall {
   void set_gradients(nb::handle gradients);
   /// The key mask is (B, Tk), which the library cannot see.
   void check_mask(const AttentionInputs& inputs) const;
+  /// Where its arrays are, those of gradients included.
+  Place place() const;
 
   AttentionSpec spec = {};
   std::vector<TermGradient> gradients = {};
