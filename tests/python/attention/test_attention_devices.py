@@ -153,9 +153,9 @@ def on_cuda() -> Any:
 
 
 def test_what_the_host_has_is_refused_while_a_graph_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    q, k = on_cuda()
     for name in ("is_initialized", "is_current_stream_capturing"):
         monkeypatch.setattr(torch.cuda, name, lambda: True)
-    q, k = on_cuda()
     for name, value in (("prefix", [1, 2]), ("key_mask", np.ones((B, TK), bool)), ("sinks", np.zeros(H, np.float32))):
         with pytest.raises(ValueError, match=f"attention: {name} is on the CPU while a CUDA graph is captured, wanted a tensor on cuda"):
             attention_place.put_beside(call_of(H, None, True, None, {name: value}), q, k)
