@@ -60,8 +60,11 @@ def test_two_devices_are_refused_before_anything_is_asked_of_cuda() -> None:
         ROPE.apply_(q, FakeGpuArray(np.ones((3, 2, 8), np.float32), 0))
 
 
-def test_operations_that_are_not_on_cuda_say_so() -> None:
+def test_attention_asks_for_a_driver_before_it_asks_for_memory() -> None:
     q, k, v, out = (FakeGpuArray(np.ones((1, 3, 2, 8), np.float32)) for _ in range(4))
-    plan = _core.Attention(phasor.scheme_of(None))
-    with pytest.raises(NotImplementedError, match="this operation is not on cuda yet"):
-        _core.attention((q, k, v), plan, {"terms": []}, out, None)
+    plan, asked = _core.Attention(phasor.scheme_of(None)), []
+    with pytest.raises(NotImplementedError, match=DRIVER):
+        _core.attention((q, k, v), plan, {"terms": []}, out, None, asked.append)
+    with pytest.raises(ValueError, match="attention: k is on cpu.*cuda:0"):
+        _core.attention((q, np.ones((1, 3, 2, 8), np.float32), v), plan, {"terms": []}, out, None, asked.append)
+    assert asked == []

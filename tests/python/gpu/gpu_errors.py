@@ -41,10 +41,3 @@ def test_shapes_are_refused_before_anything_is_written() -> None:
     with raises(TypeError, "wanted int32, int64 or float64"):
         ROPE.apply_(there, positions=torch.arange(5, device=DEVICE, dtype=torch.int16))
     assert same_bits(there, q)
-
-
-def test_operations_that_are_not_there_say_so() -> None:
-    needs_gpu()
-    q = moved(numbers(1, 5, 2, 16))[0]
-    with raises(NotImplementedError, "cuda"):
-        phasor.attention(q, q, q)
