@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import phasor
 from phasor import _core
 from phasor._attention import arrays, call_of, core_tensors, plan_of
-from phasor._torch import attention_place
+from phasor._torch.attention import place as attention_place
 
 
 def arrays_of(dtype: type = np.float64) -> list[np.ndarray]:

@@ -10,7 +10,7 @@ import torch
 import phasor
 from phasor import _core
 from phasor._attention import call_of, plan_of, types
-from phasor._torch.attention_text import encoded, template
+from phasor._torch.attention.text import encoded, template
 
 H, D = 4, 8
 TABLE = np.zeros((H, 32), np.float32)

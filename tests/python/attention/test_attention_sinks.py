@@ -87,7 +87,7 @@ def test_compiled_is_the_same_to_the_bit():
 
 def test_opcheck_accepts_the_operator():
     from phasor._attention import call_of
-    from phasor._torch.attention_text import encoded
+    from phasor._torch.attention.text import encoded
 
     options = {"sinks": sinks_of(dtype=torch.float32), "out_dtype": torch.float32}
     torch.library.opcheck(torch.ops.phasor.attention.default, (*qkv(torch.bfloat16), *encoded(call_of(H, None, True, None, options))))

@@ -131,7 +131,7 @@ def test_inductor_compiles_it():
 
 def _operands(name):
     from phasor._attention import call_of
-    from phasor._torch.attention_text import encoded
+    from phasor._torch.attention.text import encoded
 
     case = CASES[name]
     q, k, v = qkv(*case.tokens)

@@ -180,7 +180,7 @@ def test_compiled_with_masks_lengths_that_change_and_dropout() -> None:
 
 def test_operators_pass_opcheck() -> None:
     from phasor._attention import call_of
-    from phasor._torch.attention_text import encoded
+    from phasor._torch.attention.text import encoded
 
     _, (q, k, v) = layer()
     table = numbers(H, 32).to(DEVICE).requires_grad_()

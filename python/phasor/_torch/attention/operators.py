@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators of attention, whose calls are lists and a text (attention_text.py), so that compiled programs hold them; and their gradients."""
+"""The operators of attention, whose calls are lists and a text (text.py), so that compiled programs hold them; and their gradients."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from phasor import _core
 from phasor._attention import Call, core_tensors, plan_of
 from phasor._attention.arrays import workspace_beside
 from phasor._torch import checks, private
-from phasor._torch.attention_place import put_beside, seed_beside
-from phasor._torch.attention_text import Template, encoded, template
+from phasor._torch.attention.place import put_beside, seed_beside
+from phasor._torch.attention.text import Template, encoded, template
 from phasor._torch.operators import LIBRARY
 from phasor._torch.plain import direct
 
