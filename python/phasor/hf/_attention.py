@@ -46,7 +46,8 @@ def _rules_of(function: Any) -> Rules | None:
     code = getattr(function, "__code__", None)
     if code is masks.sliding_window_overlay(1).__code__:
         return {"window": (_closure(function)["sliding_window"] - 1, None)}  # keys nearer than the window
-    if code is masks.sliding_window_bidirectional_overlay(1).__code__:
+    both_ways = getattr(masks, "sliding_window_bidirectional_overlay", None)
+    if both_ways is not None and code is both_ways(1).__code__:
         return {"window": (_closure(function)["sliding_window"],) * 2}
     if code is masks.and_masks().__code__:
         parts = [_rules_of(part) for part in _closure(function)["mask_functions"]]
@@ -55,17 +56,20 @@ def _rules_of(function: Any) -> Rules | None:
     return None
 
 
-def mask(
-    batch_size: int,
-    q_length: int,
-    kv_length: int,
-    q_offset: Any = 0,
-    kv_offset: Any = 0,
-    mask_function: Any = None,
-    attention_mask: Any = None,
-    **more: Any,
-) -> Any:
-    """What transformers calls for a mask: rules where they say it all, else its own tensor of every pair (packed sequences, blocks, chunks)."""
+def _padding(given: Tensor | None, kv_length: int, kv_offset: int) -> Tensor | None:
+    """The part of (B, tokens) that says which of the keys are padding; tokens that are still to come are not there."""
+    if given is None:
+        return None
+    missing = kv_length + kv_offset - given.shape[-1]
+    whole = torch.nn.functional.pad(given, (0, missing)) if missing > 0 else given
+    return whole[:, kv_offset : kv_offset + kv_length]
+
+
+def mask(*, kv_length: int, kv_offset: Any = 0, mask_function: Any = None, attention_mask: Any = None, **more: Any) -> Any:
+    """What transformers calls for a mask: rules where they say it all, else its own tensor of every pair (packed sequences, blocks, chunks).
+
+    Where queries are: q_length and q_offset, a tensor for a static cache; before transformers 5 cache_position.
+    """
     from transformers import masking_utils as masks
 
     if isinstance(attention_mask, Seen):  # generation makes it before the model is called
@@ -73,14 +77,14 @@ def mask(
     function = masks.causal_mask_function if mask_function is None else mask_function
     rules = _rules_of(function)
     if rules is None:
-        more |= {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
-        return masks.sdpa_mask(
-            batch_size, q_length, kv_length, q_offset, kv_offset, mask_function=function, attention_mask=attention_mask, **more
-        )
-    padding = masks.prepare_padding_mask(attention_mask, kv_length, kv_offset)
+        more |= {"kv_length": kv_length, "kv_offset": kv_offset, "mask_function": function, "attention_mask": attention_mask}
+        return masks.sdpa_mask(**more | {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False})
+    padding = _padding(attention_mask, kv_length, kv_offset)
     if padding is not None:
-        rules["key_mask"] = padding[:, kv_offset : kv_offset + kv_length]
-    first = torch.arange(q_length, device=q_offset.device) + q_offset if isinstance(q_offset, Tensor) else q_offset  # of a static cache
+        rules["key_mask"] = padding
+    first = more.get("cache_position", more.get("q_offset", 0))
+    if isinstance(first, Tensor) and first.ndim == 0:
+        first = torch.arange(more["q_length"], device=first.device) + first
     return Seen({**rules, "query_positions": first, "key_positions": kv_offset})
 
 

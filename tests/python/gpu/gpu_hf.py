@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""phasor.hf.patch on a model that is on a GPU: its logits and gradients stay bit for bit, and the report says what was replaced."""
+"""phasor.hf on models that are on a GPU: patched ones stay bit for bit, and the report says what was replaced; phasor as their attention."""
 
 from __future__ import annotations
 
@@ -130,3 +130,19 @@ def test_a_patched_model_is_captured() -> None:
     assert same_bits(out, run())
 
 
+def test_attention_of_transformers() -> None:
+    """attn_implementation="phasor" beside eager: logits and gradients within roundings to float32."""
+    phasor.hf.register_attention()
+    for kind in ("llama", "qwen3", "gemma2"):
+        eager = model_of(kind, torch.float32).to(DEVICE)
+        eager.set_attn_implementation("eager")
+        ours = model_of(kind, torch.float32).to(DEVICE)
+        ours.set_attn_implementation("phasor")
+        tokens = torch.randint(3, 128, (2, 70), generator=torch.Generator().manual_seed(1)).to(DEVICE)
+        found = []
+        for model in (eager, ours):
+            logits = model(input_ids=tokens).logits
+            logits.sin().sum().backward()
+            found.append([logits.detach(), *(p.grad for p in model.parameters() if p.grad is not None)])
+        for want, got in zip(*found):
+            assert (got - want).abs().max() <= 1000 * 2.0**-24 * want.abs().max(), kind

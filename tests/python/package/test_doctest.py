@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples in docstrings, in README.md and in docs/python.md do what they say."""
+"""The examples in docstrings, in README.md and on the pages of docs do what they say."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_public_classes_and_functions_that_compute_have_examples() -> None:
         assert sum(len(test.examples) for test in finder.find(thing)) > 0
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/spec-format.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/spec-format.md", "docs/flex-attention.md"])
 def test_examples_on(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = re.sub(r"^```.*$", "", (ROOT / page).read_text(), flags=re.MULTILINE)  # a fence would count as output
