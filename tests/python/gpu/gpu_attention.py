@@ -40,7 +40,7 @@ def oracle_results(name: str, dtype: torch.dtype) -> tuple[dict[str, Tensor], di
     inputs, x = oracle.qkv(*case.tokens, dtype=dtype), case.tensors(dtype=dtype)
     mask = oracle.Mask(**case.mask)
     exact_inputs, exact_x = ([t.detach().double().requires_grad_() for t in inputs], {k: t.detach().double().requires_grad_() for k, t in x.items()})
-    wanted = results(lambda *qkv: oracle.naive(case, *qkv, exact_x, mask), exact_inputs, exact_x)
+    wanted = results(lambda *qkv: oracle.naive(case, *qkv, exact_x, mask), exact_inputs, exact_x, dtype)
     inputs, x = on(DEVICE, inputs), on(DEVICE, x)
 
     def attend(*qkv: Tensor) -> Any:
@@ -49,7 +49,7 @@ def oracle_results(name: str, dtype: torch.dtype) -> tuple[dict[str, Tensor], di
             scheme = phasor.XLNet(scheme.xl, x["e"], x["s"], *(of.contiguous().to(DEVICE) for of in (oracle.QUERY_SEGMENTS, oracle.KEY_SEGMENTS)))
         return phasor.attention(*qkv, scheme, return_lse=True, **mask.options())
 
-    return results(attend, inputs, x), wanted
+    return results(attend, inputs, x, dtype), wanted
 
 
 def test_every_scheme_is_its_formula() -> None:
@@ -139,7 +139,8 @@ def test_strides_and_few_axes() -> None:
     packed = numbers(TQ, H + 2 * HK, 2 * D, dtype=torch.bfloat16).to(DEVICE)
     q, k, v = packed[:, :H, :D], packed[:, H : H + HK, D:], packed[:, H + HK :, ::2]
     want = phasor.attention(*(x.contiguous() for x in (q, k, v)), phasor.Alibi(), True)
-    assert same_bits(phasor.attention(q, k, v, phasor.Alibi(), True), want) and want.shape == (TQ, H, D)
+    got = phasor.attention(q, k, v, phasor.Alibi(), True)
+    assert got.shape == (TQ, H, D) and (got - want).abs().max() <= 4 * UNIT[torch.bfloat16] * want.abs().max()  # perhaps by another kernel
 
 
 # ---- Dropout and weights ----
@@ -150,9 +151,8 @@ def test_dropout_drops_what_the_cpu_drops() -> None:
         for seed in (11, (2**63 + 5, 7), torch.tensor([3, 4])):
             options = {"causal": True, "dropout": 0.3, "dropout_seed": seed}
             inputs = qkv(dtype)
-            exact, by_cpu = (results(lambda *x: phasor.attention(*x, return_lse=True, **options), given, {}) for given in (
-                [x.detach().double().requires_grad_() for x in inputs], inputs))  # fmt: skip
-            got = results(lambda *x: phasor.attention(*x, return_lse=True, **options), on(DEVICE, inputs), {})  # the seed stays on the CPU
+            given = ([x.detach().double().requires_grad_() for x in inputs], inputs, on(DEVICE, inputs))  # the seed stays on the CPU
+            exact, by_cpu, got = (results(lambda *x: phasor.attention(*x, return_lse=True, **options), xs, {}, dtype) for xs in given)  # noqa: B023
             hold(got, by_cpu, exact, dtype, torch.float64 if dtype == torch.float64 else torch.float32)
 
 
