@@ -199,6 +199,15 @@ def test_parts_merge() -> None:
         assert all(o.grad.device.type == DEVICE for o, _ in learning)
 
 
+def test_any_number_of_parts_merges() -> None:
+    q, k, v = on(DEVICE, [x.detach() for x in qkv(torch.float32)])
+    whole, whole_lse = phasor.attention(q, k, v, return_lse=True)
+    for each in (1, 2, 50):  # 131 parts, 66, 3
+        parts = [phasor.attention(q, k[:, n : n + each], v[:, n : n + each], return_lse=True) for n in range(0, TK, each)]
+        out, lse = phasor.merge_attention(parts)
+        assert (out - whole).abs().max() < 256 * UNIT[torch.float32] and (lse - whole_lse).abs().max() < 256 * UNIT[torch.float32], each
+
+
 def test_rows_that_see_nothing() -> None:
     for sinks in (None, numbers(H)):
         q, k, v = on(DEVICE, qkv(torch.float32))

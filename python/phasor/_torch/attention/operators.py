@@ -19,6 +19,7 @@ from phasor._torch.operators import LIBRARY
 from phasor._torch.plain import direct
 
 _OUT_DTYPE = re.compile(r'"out_dtype":"(\w+)"')  # in the text of a spec
+_MOST_PARTS_OF_A_LAUNCH = 64  # that are merged on CUDA
 _TAGS = (torch.Tag.pt2_compliant_tag,)
 _SPEC = "Tensor[] tensors, SymInt[] sizes, str spec"
 _SAVED = "Tensor out, Tensor lse, Tensor? out_gradient, Tensor? lse_gradient, bool[] wanted"
@@ -196,11 +197,12 @@ def attention(q: Tensor, k: Tensor, v: Tensor, call: Call) -> tuple[Tensor, Tens
 
 
 def merge_attention(parts: list[tuple[Tensor, Tensor]], out_dtype: str | None = None) -> tuple[Tensor, Tensor]:
-    """By the core; made of PyTorch's own operations where a gradient is wanted or somebody looks on."""
+    """By the core; made of PyTorch's own operations where a gradient is wanted, somebody looks on, or a launch cannot carry so many parts."""
     tensors = [x for part in parts for x in part]
     checks.one_device("merge_attention", **{f"{('out', 'lse')[i % 2]} of part {i // 2}": x for i, x in enumerate(tensors)})
     recorded = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
-    if recorded or torch.compiler.is_compiling() or not all(direct(x, None, None) for x in tensors):
+    many = len(parts) > _MOST_PARTS_OF_A_LAUNCH and parts[0][0].is_cuda
+    if recorded or many or torch.compiler.is_compiling() or not all(direct(x, None, None) for x in tensors):
         lses = torch.stack([lse for _, lse in parts])
         lse = torch.logsumexp(lses, 0)
         weights = torch.softmax(torch.where(torch.isneginf(lse), 0.0, lses), 0)  # of rows that see no key: any
