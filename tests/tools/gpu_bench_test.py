@@ -34,11 +34,13 @@ class GpuBench(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
         self.root = Path(self.folder.name)
-        for part in ("bench/gpu", "include", "src/cuda", "tests/cuda", "tests/prepare"):
+        for part in ("bench/gpu", "include", "src/cuda", "tests/attention", "tests/cuda", "tests/prepare"):
             shutil.copytree(ROOT / part, self.root / part)
         (self.root / "tools").mkdir()
         for script in ("gpu_bench.sh", "gpu_build.sh"):
             shutil.copy(ROOT / "tools" / script, self.root / "tools")
+        (self.root / "cmake").mkdir()
+        shutil.copy(ROOT / "cmake" / "hopper_nvcc.sh", self.root / "cmake")
         shutil.copy(ROOT / "CMakeLists.txt", self.root)
         (self.root / ".carry" / "include").mkdir(parents=True)
         (self.root / ".carry" / "libphasor.a").touch()
