@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "job/arena.hpp"
 #include "cpu/attention/host/terms.hpp"
 #include "cpu/attention/job/attention.hpp"
+#include "job/arena.hpp"
 #include "job/attention/job.hpp"
 
 namespace phasor::attend {

@@ -5,9 +5,9 @@
 #include <array>
 #include <cstdint>
 
-#include "job/arena.hpp"
 #include "cpu/attention/host_tables/ranges.hpp"
 #include "cpu/attention/job/attention.hpp"
+#include "job/arena.hpp"
 #include "job/attention/call.hpp"
 #include "job/attention/job.hpp"
 #include "phasor/attention.hpp"

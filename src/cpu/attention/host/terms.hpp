@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "job/arena.hpp"
 #include "cpu/attention/host_terms/bias_numbers.hpp"
 #include "cpu/attention/job/attention.hpp"
+#include "job/arena.hpp"
 #include "job/attention/job.hpp"
 #include "phasor/execution.hpp"
 #include "phasor/result.hpp"

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "job/arena.hpp"
 #include "cpu/attention/host/terms.hpp"
+#include "job/arena.hpp"
 #include "phasor/attention.hpp"
 
 namespace phasor::attend {

@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <functional>
 
-#include "job/arena.hpp"
 #include "cpu/attention/host/prepare.hpp"
 #include "cpu/attention/host/terms.hpp"
 #include "cpu/attention/host_tables/ranges.hpp"
 #include "cpu/attention/job/attention.hpp"
+#include "job/arena.hpp"
 
 namespace phasor::attend {
 

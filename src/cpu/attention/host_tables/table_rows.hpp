@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "job/arena.hpp"
 #include "cpu/attention/host/terms.hpp"
 #include "cpu/attention/job/table_rows.hpp"
+#include "job/arena.hpp"
 #include "phasor/attention.hpp"
 #include "phasor/result.hpp"
 

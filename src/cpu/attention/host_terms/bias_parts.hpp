@@ -5,11 +5,11 @@
 #include <span>
 #include <vector>
 
-#include "job/arena.hpp"
 #include "cpu/attention/host/term_tensors.hpp"
 #include "cpu/attention/host/terms.hpp"
 #include "cpu/attention/host_tables/slots.hpp"
 #include "cpu/attention/job/bias.hpp"
+#include "job/arena.hpp"
 
 namespace phasor::attend {
 
