@@ -131,7 +131,7 @@ class TablePacker {
     used_ = (used_ + 15) / 16 * 16;
     const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
     if (used_ + bytes <= room_) std::memcpy(to_ + used_, table, bytes);
-    table = reinterpret_cast<const T*>(before_ + used_ + 1);
+    table = reinterpret_cast<const T*>(before_ + used_ + 1);  // NOLINT(performance-no-int-to-ptr): a place, not an address
     used_ += bytes;
   }
   bool fits() const { return used_ <= room_; }

@@ -9,8 +9,8 @@
 #include "cuda/attention/hopper_call.hpp"
 #include "cuda/attention/item.hpp"
 #include "cuda/attention/weights.hpp"
-#include "job/arena.hpp"
 #include "job/attention/make_job.hpp"
+#include "job/memory/arena.hpp"
 
 namespace phasor::cuda::attention {
 

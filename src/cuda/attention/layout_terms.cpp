@@ -4,12 +4,10 @@
 #include <cstring>
 
 #include "cuda/tables.hpp"
-#include "job/check.hpp"
+#include "spec/format.hpp"
 
 namespace phasor::cuda::attention {
 namespace {
-
-using job::error;
 
 /// A term to be laid out, and what for.
 struct Call {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "cuda/attention/backward/layout.hpp"
-#include "cuda/attention/kernels.hpp"
+#include "cuda/attention/kernels/kernels.hpp"
 #include "cuda/attention/layout.hpp"
 #include "cuda/attention/weights.hpp"
 #include "cuda/device.hpp"

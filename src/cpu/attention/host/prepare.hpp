@@ -9,8 +9,8 @@
 
 #include "cpu/attention/host/terms.hpp"
 #include "cpu/attention/job/attention.hpp"
-#include "job/arena.hpp"
 #include "job/attention/job.hpp"
+#include "job/memory/arena.hpp"
 
 namespace phasor::attend {
 

@@ -7,9 +7,9 @@
 
 #include "cpu/attention/host_tables/ranges.hpp"
 #include "cpu/attention/job/attention.hpp"
-#include "job/arena.hpp"
 #include "job/attention/call.hpp"
 #include "job/attention/job.hpp"
+#include "job/memory/arena.hpp"
 #include "phasor/attention.hpp"
 #include "phasor/result.hpp"
 

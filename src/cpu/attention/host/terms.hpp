@@ -6,8 +6,8 @@
 
 #include "cpu/attention/host_terms/bias_numbers.hpp"
 #include "cpu/attention/job/attention.hpp"
-#include "job/arena.hpp"
 #include "job/attention/job.hpp"
+#include "job/memory/arena.hpp"
 #include "phasor/execution.hpp"
 #include "phasor/result.hpp"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "cpu/attention/host/terms.hpp"
-#include "job/arena.hpp"
+#include "job/memory/arena.hpp"
 #include "phasor/attention.hpp"
 
 namespace phasor::attend {

@@ -13,7 +13,7 @@
 #include "cpu/attention/host/terms.hpp"
 #include "cpu/attention/host_tables/ranges.hpp"
 #include "cpu/attention/job/attention.hpp"
-#include "job/arena.hpp"
+#include "job/memory/arena.hpp"
 
 namespace phasor::attend {
 

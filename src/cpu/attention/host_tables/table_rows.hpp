@@ -7,7 +7,7 @@
 
 #include "cpu/attention/host/terms.hpp"
 #include "cpu/attention/job/table_rows.hpp"
-#include "job/arena.hpp"
+#include "job/memory/arena.hpp"
 #include "phasor/attention.hpp"
 #include "phasor/result.hpp"
 

@@ -9,7 +9,7 @@
 #include "cpu/attention/host/terms.hpp"
 #include "cpu/attention/host_tables/slots.hpp"
 #include "cpu/attention/job/bias.hpp"
-#include "job/arena.hpp"
+#include "job/memory/arena.hpp"
 
 namespace phasor::attend {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The general backward of attention in double.
 #include "cuda/attention/backward/backward.hpp"
-#include "cuda/attention/kernels.hpp"
+#include "cuda/attention/kernels/kernels.hpp"
 #include "cuda/threads.hpp"
 
 namespace phasor::cuda::attention {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The general attention in double.
-#include "cuda/attention/kernels.cuh"
+#include "cuda/attention/kernels/kernels.cuh"
 
 namespace phasor::cuda::attention {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "job/arena.hpp"
+#include "job/memory/arena.hpp"
 
 #include "job/check.hpp"
 

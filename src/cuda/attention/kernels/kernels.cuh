@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cuda/attention/item.hpp"
-#include "cuda/attention/kernels.hpp"
+#include "cuda/attention/kernels/kernels.hpp"
 #include "cuda/attention/weights.hpp"
 #include "cuda/threads.hpp"
 
