@@ -12,7 +12,7 @@ bool is_simple(const AttentionWork& work) {
   return work.contents[0].q.data == work.q.data && work.contents[0].k.data == work.k.data && work.content_count == 1 &&
          work.content_shift.data == nullptr && work.sinks.data == nullptr && !work.dropout.present && !work.has_positions[0] &&
          !work.has_positions[1] && see.prefix.size == 0 && see.query_starts.size == 0 && see.key_mask.data == nullptr &&
-         work.outputs.out.dtype == work.q.dtype && work.outputs.lse.dtype == DType::f32;
+         work.outputs.out.dtype == work.q.dtype;
 }
 
 /// Where a table stops changing: one row for all r >= left, and for all r <= -right.
