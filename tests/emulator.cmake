@@ -24,6 +24,13 @@ set(left_out
   attention_content.every_content_is_the_reference_at_positions_in_any_order
   attention_content.every_content_is_the_reference_in_16_bits
   attention_content.plain_is_the_reference_with_every_mask_and_shape
+  # attention/general/backward_test.cpp
+  CudaAttentionBackwardOnHost.many_terms_are_the_reference
+  CudaAttentionBackwardOnHost.positions_that_are_given
+  CudaAttentionBackwardOnHost.sequences_of_a_varlen_batch
+  CudaAttentionBackwardOnHost.sinks_and_dropout_in_every_dtype
+  # attention/general/general_test.cpp
+  CudaAttentionOnHost.every_mask_and_shape_is_the_reference
   # attention/terms/cope_test.cpp
   attention_cope.a_few_queries_against_a_cache
   attention_cope.many_tiles_beyond_saturation
