@@ -164,7 +164,7 @@ namespace {
 
 /// What Hopper's kernel would work in: what is measured does not know the outputs yet, so this is besides all else.
 int64_t hopper_bytes(const job::AttentionJob& job, AttentionWork work) {
-  static std::byte somewhere[16];
+  alignas(16) static std::byte somewhere[16];  // as a tensor map wants it
   work.outputs.out = {somewhere, job.q.dtype, job.q.shape, job.q.strides, job.device};
   for (int t = 0; t < work.term_count; ++t) work.terms[t].bias.diagonal = somewhere;
   const std::optional<hopper::Forward> fast = hopper_forward(work);
