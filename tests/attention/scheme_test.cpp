@@ -7,19 +7,7 @@
 namespace phasor::test {
 namespace {
 
-TEST(attention_scheme, every_scheme_is_the_reference_forward_and_backward) {
-  for (const std::int64_t queries : {5, 8}) {
-    const ref::Shape shape{.batch = 2, .queries = queries, .keys = 8, .heads = 4, .key_heads = 2, .width = 4, .value_width = 3};
-    for (const NamedScheme& one : every_scheme(shape, 1)) {
-      const auto* xpos = std::get_if<ref::Xpos>(&one.scheme);
-      if (xpos != nullptr && xpos->keys_rotated) continue;  // the library has none
-      ref::Problem p = random_problem(shape, 2);
-      p.schemes = {one.scheme};
-      p.visibility.causal = one.causal_only || std::holds_alternative<ref::Cope>(one.scheme);
-      for (const DType dtype : {DType::f64, DType::f32}) expect_as_reference(p, dtype, one.name);
-    }
-  }
-}
+TEST(attention_scheme, every_scheme_is_the_reference_forward_and_backward) { expect_every_scheme_as_reference(); }
 
 /// What has a value at any distance.
 std::vector<ref::Scheme> many_terms(const ref::Shape& s) {

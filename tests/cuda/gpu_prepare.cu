@@ -38,7 +38,9 @@ void random_calls(std::uint64_t calls) {
   must(cudaStreamCreate(&stream), "cudaStreamCreate");
   std::uint64_t compared = 0;
   for (std::uint64_t seed = 1; seed <= calls; ++seed) {
-    const RandomPrepare call(seed, seed % 2 == 0, seed % 4 == 0);  // every other one for squads, half of those plain
+    const RandomPrepare call(seed, seed % 4 == 0   ? CallsOf::plain
+                                   : seed % 2 == 0 ? CallsOf::models
+                                                   : CallsOf::any);  // every other one for squads, half of those plain
     Memory8 host = call.memory();
     const auto on = [seed](void* with) {
       return [seed, with](const PrepareInputs& inputs, const PrepareRotation& rotation, PrepareOutputs outputs, const PrepareSpec& spec) {

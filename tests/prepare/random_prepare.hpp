@@ -3,17 +3,14 @@
 // (buffers that are full of odd bytes) and a way to make its views, so that it can run several times on copies.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
 #include <functional>
-#include <numeric>
 #include <string>
 #include <vector>
 
-#include "cuda/random_specs.hpp"
-#include "phasor/prepare.hpp"
+#include "prepare/prepare_choices.hpp"
 #include "reference.hpp"
 
 namespace phasor::test {
@@ -23,28 +20,11 @@ using Memory8 = std::vector<std::vector<std::byte>>;
 /// Whoever runs it.
 using RunPrepare = std::function<Status(const PrepareInputs&, const PrepareRotation&, const PrepareOutputs&, const PrepareSpec&)>;
 
-class RandomPrepare {
+class RandomPrepare : private PrepareChoices {
  public:
   enum Buffer { kPacked, kQ, kK, kV, kScales, kWeights, kLists, kFactors, kBuffers };
-  enum class Layout : std::uint8_t { contiguous, vllm, flash, nhd, hnd, sglang, mla_656, mla_584 };
 
-  /// `of_models`: heads, norms and rotations of common models, which CUDA has kernels of its own for; `plain`: of the most common ones,
-  /// which have more of them, with many tokens, too.
-  explicit RandomPrepare(std::uint64_t seed, bool of_models = false, bool plain = false)
-      : random_(seed), of_models_(of_models || plain), plain_(plain) {
-    layout_ = static_cast<Layout>(pick(of_models_ ? 6 : 8));
-    if (plain_ && layout_ == Layout::vllm) layout_ = Layout::flash;
-    dtype_ = static_cast<DType>(std::array{0, 2, 3}[static_cast<std::size_t>(pick(3))]);
-    batch_ = 1 + pick(3);
-    tokens_ = 1 + pick(9);
-    if (plain_) dtype_ = coin() ? DType::f16 : DType::bf16;
-    if (plain_ && pick(6) == 0) tokens_ = 520 + pick(30);
-    choose_heads();
-    choose_specs();
-    choose_norms();
-    choose_places();
-    fill_memory();
-  }
+  explicit RandomPrepare(std::uint64_t seed, CallsOf calls = CallsOf::any) : PrepareChoices(seed, calls) { fill_memory(); }
 
   const Memory8& memory() const { return memory_; }
   Storage k_storage() const { return k_storage_; }
@@ -91,164 +71,6 @@ class RandomPrepare {
  private:
   /// In [-4, 4).
   static float number(Draw& random) { return static_cast<float>(8 * random.real() - 4); }
-  std::int64_t pick(std::int64_t n) { return static_cast<std::int64_t>(random_.bits() % static_cast<std::uint64_t>(n)); }
-  bool coin() { return pick(2) == 0; }
-  bool is_mla() const { return layout_ == Layout::mla_656 || layout_ == Layout::mla_584; }
-
-  void choose_heads() {
-    heads_ = 1 + pick(5);
-    k_heads_ = 1 + pick(3);
-    head_dim_ = std::array<std::int64_t, 6>{16, 32, 48, 64, 80, 128}[static_cast<std::size_t>(pick(6))];
-    if (of_models_) head_dim_ = std::array<std::int64_t, 3>{64, 128, 256}[static_cast<std::size_t>(pick(3))];
-    if (of_models_) heads_ = 1 + pick(40);
-    q_dim_ = head_dim_;
-    if (is_mla()) {
-      k_heads_ = 1;
-      head_dim_ = layout_ == Layout::mla_656 ? 576 : 512;
-      q_dim_ = 192;
-      heads_ = 1 + pick(2);
-    }
-    extra_ = pick(3) * head_dim_;
-    row_ = extra_ + (heads_ + 2 * k_heads_) * head_dim_ + pick(2) * head_dim_;
-    const auto any = [&] { return static_cast<Storage>(pick(6)); };
-    k_storage_ = any();
-    v_storage_ = layout_ == Layout::contiguous || layout_ == Layout::vllm ? any() : k_storage_;
-    q_storage_ = coin() ? static_cast<Storage>(std::array{0, 0, 1, 2}[static_cast<std::size_t>(dtype_)]) : any();
-    const auto own = static_cast<Storage>(std::array{0, 0, 1, 2}[static_cast<std::size_t>(dtype_)]);
-    const auto of_model = [&] { return coin() ? own : static_cast<Storage>(3 + pick(3)); };
-    if (of_models_) k_storage_ = v_storage_ = of_model();
-    if (of_models_) q_storage_ = of_model();
-    k_scaling_ = pick(4);
-    q_scaling_ = pick(4);
-    if (!plain_) return;
-    head_dim_ = q_dim_ = 128;
-    if (tokens_ > 100) heads_ = 1 + pick(6);
-    if (coin()) k_heads_ = 2;
-    if (coin()) heads_ += heads_ % 2;
-    row_ = (heads_ + 2 * k_heads_ + pick(2)) * head_dim_;
-    extra_ = 0;
-    q_storage_ = coin() ? own : Storage::f8_e4m3;
-    k_storage_ = v_storage_ = coin() ? own : Storage::f8_e4m3;
-    k_scaling_ = k_storage_ == own ? 0 : pick(2);
-    q_scaling_ = q_storage_ == own ? 0 : pick(2);
-  }
-
-  void choose_specs() {
-    rotates_ = pick(8) != 0;
-    RotarySpec spec{.head_dim = head_dim_};
-    if (is_mla()) {
-      spec.rotary_width = 64;
-      spec.rotary_offset = head_dim_ - 64;
-      if (rotates_) spec_.q_rotary_offset = q_dim_ - 64;
-    } else if (coin()) {
-      spec.rotary_width = 2 * (1 + pick(head_dim_ / 2));
-      spec.rotary_offset = pick(head_dim_ - spec.rotary_width + 1);
-    }
-    spec.pairing = coin() ? Pairing::half : Pairing::interleaved;
-    if (of_models_) {
-      spec.rotary_width = coin() ? head_dim_ : 64;
-      spec.rotary_offset = spec.pairing == Pairing::half ? 0 : pick((head_dim_ - spec.rotary_width) / 8 + 1) * 8;
-      if (pick(3) == 0) spec.scaling = YarnScaling{.factor = 4, .original_length = 4096};
-    }
-    if (plain_) {
-      rotates_ = true;
-      spec.pairing = Pairing::half;
-      spec.rotary_width = spec.rotary_offset = 0;
-    }
-    if (!of_models_ && pick(4) == 0) spec.output_pairing = coin() ? Pairing::half : Pairing::interleaved;
-    if (pick(8) == 0) spec.sense = Sense::clockwise;
-    const std::int64_t specs = of_models_ ? 1 : 1 + pick(3);
-    for (std::int64_t s = 0; s < specs; ++s) {
-      spec.base = std::array{10000.0, 500000.0, 100.0}[static_cast<std::size_t>(s)];
-      if (s == 2) spec.scaling = LinearScaling{.factor = 4};
-      rotaries_.push_back(*Rotary::make(spec));
-    }
-    offset_ = pick(3) == 0 ? 0 : pick(100000);
-    by_token_ = coin();
-    if (coin()) spec_.between = PrepareSpec::Between::kept;
-    if (coin()) spec_.query_scale = 0.3F;
-    has_factors_ = pick(3) == 0;
-    if (!plain_) return;
-    spec_.between = {};
-    spec_.query_scale = 1;
-    has_factors_ = false;
-  }
-
-  HeadNorm random_norm(bool over_all_allowed) {
-    HeadNorm norm;
-    norm.kind = static_cast<HeadNorm::Kind>(pick(3));
-    if (norm.kind == HeadNorm::Kind::none) return norm;
-    if (over_all_allowed && !of_models_ && coin()) norm.over = HeadNorm::Over::all_heads;
-    norm.weight_as = static_cast<HeadNorm::Weight>(pick(2));
-    norm.cast = static_cast<HeadNorm::Cast>(pick(2));
-    norm.epsilon = coin() ? 1e-6F : 1e-5F;
-    if (plain_) norm.kind = HeadNorm::Kind::rms;
-    if (plain_) norm.weight_as = {};
-    if (plain_) norm.cast = HeadNorm::Cast::before_weight;
-    return norm;
-  }
-  void choose_norms() {
-    if (!of_models_ && coin()) spec_.order = PrepareSpec::Order::rotation_first;
-    const bool over_all = spec_.order == PrepareSpec::Order::norm_first || !rotates_;
-    spec_.q_norm = random_norm(over_all);
-    spec_.k_norm = random_norm(over_all);
-    if (!is_mla()) spec_.v_norm = random_norm(true);
-    if (layout_ == Layout::mla_656 && spec_.k_norm.kind != HeadNorm::Kind::none) spec_.k_norm.width = 512;
-    weights_ = pick(4);  // 0: none; 1, 2: one for all heads; 3: one for each
-    if (plain_) weights_ = 1;
-  }
-
-  void choose_places() {
-    const std::int64_t all = batch_ * tokens_;
-    block_ = layout_ == Layout::sglang ? 1 : 1 + pick(5);
-    blocks_ = all / block_ + 2 + pick(3);
-    kind_ = static_cast<TokenPlaces::Kind>(pick(3));
-    if (kind_ == TokenPlaces::Kind::in_order) {
-      block_ = layout_ == Layout::sglang ? 1 : tokens_ + pick(4);
-      if (block_ < tokens_) kind_ = TokenPlaces::Kind::slots;
-      blocks_ = std::max(batch_ + pick(2), kind_ == TokenPlaces::Kind::slots ? all : 0);
-    }
-    slot_list_ = add_list(shuffled(blocks_ * block_, all));
-    for (std::int64_t& slot : lists_[slot_list_]) slot = pick(5) == 0 ? -1 : slot;
-    // One request per batch row with pages of its own.
-    const std::int64_t pages = (tokens_ + block_ - 1) / block_ + 1;
-    const bool fits = pages * batch_ <= blocks_;
-    if (kind_ == TokenPlaces::Kind::pages && !fits) kind_ = TokenPlaces::Kind::slots;
-    pages_ = pages;
-    index_list_ = add_list(shuffled(blocks_, std::min(pages * batch_, blocks_)));
-    std::vector<std::int64_t> indptr;
-    std::vector<std::int64_t> requests;
-    std::vector<std::int64_t> places;
-    for (std::int64_t b = 0; b <= batch_; ++b) indptr.push_back(b * pages);
-    for (std::int64_t i = 0; i < all; ++i) {
-      requests.push_back(batch_ - 1 - i / tokens_);
-      places.push_back(i % tokens_);
-    }
-    indptr_list_ = add_list(indptr);
-    request_list_ = add_list(requests);
-    place_list_ = add_list(places);
-    std::vector<std::int64_t> starts;
-    for (std::int64_t b = 0; b < batch_; ++b) starts.push_back(pick(std::max<std::int64_t>(block_ - tokens_, 0) + 1));
-    start_list_ = add_list(starts);
-    std::vector<std::int64_t> specs;
-    for (std::int64_t i = 0; i < all; ++i) specs.push_back(pick(static_cast<std::int64_t>(rotaries_.size())));
-    spec_list_ = add_list(specs);
-    shorter_ = pick(3) == 0 ? 1 : 0;
-    packed_pages_ = coin();
-    has_starts_ = coin();
-  }
-  std::vector<std::int64_t> shuffled(std::int64_t n, std::int64_t count) {
-    std::vector<std::int64_t> list(static_cast<std::size_t>(n));
-    std::iota(list.begin(), list.end(), 0);
-    for (std::size_t i = list.size(); i > 1; --i)
-      std::swap(list[i - 1], list[static_cast<std::size_t>(pick(static_cast<std::int64_t>(i)))]);
-    list.resize(static_cast<std::size_t>(std::min(count, n)));
-    return list;
-  }
-  std::size_t add_list(const std::vector<std::int64_t>& list) {
-    lists_.push_back(list);
-    return lists_.size() - 1;
-  }
 
   const std::int64_t* integers_at(const Pointers& memory, std::size_t list) const {
     std::size_t before = 0;
@@ -384,20 +206,6 @@ class RandomPrepare {
     }
   }
 
-  Draw random_;
-  bool of_models_ = false;
-  bool plain_ = false;
-  Layout layout_ = Layout::contiguous;
-  DType dtype_ = DType::f32;
-  std::int64_t batch_ = 1, tokens_ = 1, heads_ = 1, k_heads_ = 1, head_dim_ = 16, q_dim_ = 16, extra_ = 0, row_ = 0;
-  Storage q_storage_ = Storage::f32, k_storage_ = Storage::f32, v_storage_ = Storage::f32;
-  std::int64_t k_scaling_ = 0, q_scaling_ = 0, offset_ = 0, weights_ = 0, block_ = 1, blocks_ = 1, pages_ = 1, shorter_ = 0;
-  bool rotates_ = true, by_token_ = false, has_factors_ = false, packed_pages_ = false, has_starts_ = false;
-  PrepareSpec spec_;
-  std::vector<Rotary> rotaries_;
-  TokenPlaces::Kind kind_ = TokenPlaces::Kind::in_order;
-  std::vector<std::vector<std::int64_t>> lists_;
-  std::size_t slot_list_ = 0, index_list_ = 0, indptr_list_ = 0, request_list_ = 0, place_list_ = 0, start_list_ = 0, spec_list_ = 0;
   Memory8 memory_;
 };
 

@@ -13,23 +13,17 @@ struct RowWindow {
   int64_t count;
 };
 
-/// Fills room.rows; the window that holds them all, count 0: there is none.
+/// The rows in room.rows from the first one at or behind `from` to the last; count 0: there is none.
 template <class T, class Block>
-PHASOR_HD inline RowWindow find_rows(Block& block, const TableWork& term, const ScoreTile& tile, Room<T>& room) {
+PHASOR_HD inline RowWindow rows_from(Block& block, int64_t from, Room<T>& room) {
   constexpr std::int32_t kNone = INT32_MAX;
   block.each([&](int thread, int threads) {
     std::int32_t low = kNone;
     std::int32_t high = -1;
     for (int n = thread; n < kTile * kTile; n += threads) {
-      const int i = n / kTile;
-      const int j = n % kTile;
-      const bool is_there = i < tile.queries.count && j < tile.keys;
-      const auto row =
-          static_cast<std::int32_t>(is_there ? row_at(term, pair_of(tile, room.query_positions, room.key_positions, i, j)) : -1);
-      const bool is_row = row >= 0 && row < term.table.shape[1];
-      room.rows[n] = is_row ? row : -1;
-      if (is_row && row < low) low = row;
-      if (is_row && row > high) high = row;
+      const std::int32_t row = room.rows[n];
+      if (row >= from && row < low) low = row;
+      if (row > high) high = row;
     }
     room.ends[2 * thread] = low;
     room.ends[2 * thread + 1] = high;
@@ -46,8 +40,22 @@ PHASOR_HD inline RowWindow find_rows(Block& block, const TableWork& term, const 
     room.row_ends[1] = high;
   });
   const std::int32_t low = room.row_ends[0];
-  const std::int32_t high = room.row_ends[1];
-  return high < 0 ? RowWindow{0, 0} : RowWindow{low, int64_t{high} - low + 1};
+  return low == kNone ? RowWindow{0, 0} : RowWindow{low, int64_t{room.row_ends[1]} - low + 1};
+}
+
+/// Fills room.rows; the window that holds them all, count 0: there is none.
+template <class T, class Block>
+PHASOR_HD inline RowWindow find_rows(Block& block, const TableWork& term, const ScoreTile& tile, Room<T>& room) {
+  block.each([&](int thread, int threads) {
+    for (int n = thread; n < kTile * kTile; n += threads) {
+      const int i = n / kTile;
+      const int j = n % kTile;
+      const bool is_there = i < tile.queries.count && j < tile.keys;
+      const int64_t row = is_there ? row_at(term, pair_of(tile, room.query_positions, room.key_positions, i, j)) : -1;
+      room.rows[n] = row >= 0 && row < term.table.shape[1] ? static_cast<std::int32_t>(row) : -1;
+    }
+  });
+  return rows_from(block, 0, room);
 }
 
 /// Rows of the table, kTile of them from first + `part` kTile on.

@@ -177,6 +177,20 @@ void expect_as_reference(const ref::Problem& problem, const std::string& name) {
   expect_as_reference(problem, DType::f32, name);
 }
 
+void expect_every_scheme_as_reference() {
+  for (const std::int64_t queries : {5, 8}) {
+    const ref::Shape shape{.batch = 2, .queries = queries, .keys = 8, .heads = 4, .key_heads = 2, .width = 4, .value_width = 3};
+    for (const NamedScheme& one : every_scheme(shape, 1)) {
+      const auto* xpos = std::get_if<ref::Xpos>(&one.scheme);
+      if (xpos != nullptr && xpos->keys_rotated) continue;  // the library has none
+      ref::Problem p = random_problem(shape, 2);
+      p.schemes = {one.scheme};
+      p.visibility.causal = one.causal_only || std::holds_alternative<ref::Cope>(one.scheme);
+      expect_as_reference(p, one.name);
+    }
+  }
+}
+
 std::vector<ref::Shape> edge_shapes() {
   std::vector<ref::Shape> shapes;
   for (const auto& [queries, keys] : {std::pair{1, 1}, {1, 65}, {8, 600}, {9, 63}, {95, 64}, {96, 96}, {97, 129}, {160, 31}}) {

@@ -42,6 +42,9 @@ void expect_forward(const ref::Problem& problem, DType dtype, const std::string&
 void expect_as_reference(const ref::Problem& problem, DType dtype, const std::string& name);
 void expect_as_reference(const ref::Problem& problem, const std::string& name);
 
+/// Every scheme that the library has, forward and backward, in float64 and float32; few tokens.
+void expect_every_scheme_as_reference();
+
 /// Shapes around the edges of tiles, with GQA, widths that are no multiples of anything, and fewer or more queries than keys.
 std::vector<ref::Shape> edge_shapes();
 

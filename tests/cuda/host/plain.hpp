@@ -8,7 +8,7 @@
 namespace phasor::test {
 
 /// How many calls were plain.
-inline unsigned plain_calls = 0;
+inline unsigned plain_prepare_calls = 0;
 
 struct HostPlainBlock : HostSquadBlock {
   static void depend() {}
@@ -55,7 +55,7 @@ void plain_on_host(const cuda::SquadWork& work, const cuda::PlainCall& call) {
 }
 /// As calls of `few` tokens are cut, or as the others.
 inline void plain_on_host(cuda::SquadWork work, bool few) {
-  ++plain_calls;
+  ++plain_prepare_calls;
   const cuda::PlainCall call = cuda::plain_call(work, few);
   work.job.turn.dtype == DType::f16 ? plain_on_host<DType::f16>(work, call) : plain_on_host<DType::bf16>(work, call);
 }

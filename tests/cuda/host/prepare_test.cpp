@@ -49,9 +49,9 @@ Status prepared(const PrepareInputs& inputs, const PrepareRotation& rotation, co
   return prepare_attention(inputs, rotation, outputs, spec);
 }
 
-void expect_bytes_of_the_cpu(std::uint64_t first, std::uint64_t end, bool of_models = false, bool plain = false) {
+void expect_bytes_of_the_cpu(std::uint64_t first, std::uint64_t end, CallsOf calls = CallsOf::any) {
   for (std::uint64_t seed = first; seed < end; ++seed) {
-    const RandomPrepare call(seed, of_models, plain);
+    const RandomPrepare call(seed, calls);
     Memory8 cpu = call.memory();
     ASSERT_TRUE(call.run(cpu, prepared).ok());
     Memory8 gpu = call.memory();
@@ -67,26 +67,26 @@ TEST(CudaPrepareOnHost, hundreds_of_random_calls_give_the_bytes_of_the_cpu) { ex
 TEST(CudaPrepareOnHost, calls_of_models_are_for_squads_and_give_the_bytes_of_the_cpu) {
   squad_calls = 0;
   squad_rows_again = 0;
-  expect_bytes_of_the_cpu(1, 40, true);
+  expect_bytes_of_the_cpu(1, 40, CallsOf::models);
   EXPECT_GE(squad_calls, 30U);
   EXPECT_GE(squad_rows_again, 10U);  // at position 0 nothing is proven
 }
-TEST(CudaPrepareOnHost, hundreds_of_calls_of_models_give_the_bytes_of_the_cpu) { expect_bytes_of_the_cpu(40, 400, true); }
+TEST(CudaPrepareOnHost, hundreds_of_calls_of_models_give_the_bytes_of_the_cpu) { expect_bytes_of_the_cpu(40, 400, CallsOf::models); }
 
 TEST(CudaPrepareOnHost, plain_calls_have_kernels_of_their_own_and_give_the_bytes_of_the_cpu) {
-  plain_calls = 0;
+  plain_prepare_calls = 0;
   squad_rows_again = 0;
   for (const bool few : {true, false}) {
     as_few = few;
-    expect_bytes_of_the_cpu(1, 40, true, true);
+    expect_bytes_of_the_cpu(1, 40, CallsOf::plain);
   }
   as_few = true;
-  EXPECT_GE(plain_calls, 70U);
+  EXPECT_GE(plain_prepare_calls, 70U);
   EXPECT_GE(squad_rows_again, 10U);
 }
 TEST(CudaPrepareOnHost, squads_give_plain_calls_the_bytes_of_the_cpu_too) {
   by_plain_kernels = false;
-  expect_bytes_of_the_cpu(60, 90, true, true);
+  expect_bytes_of_the_cpu(60, 90, CallsOf::plain);
   by_plain_kernels = true;
 }
 

@@ -8,42 +8,13 @@
 
 namespace phasor::cuda::attention {
 
-/// The window of rows from the first one at or behind `from` that some score of the tile reads; count 0: there is none.
-template <class T, class Block>
-PHASOR_HD inline RowWindow next_window(Block& block, int64_t from, Room<T>& room) {
-  constexpr std::int32_t kNone = INT32_MAX;
-  block.each([&](int thread, int threads) {
-    std::int32_t low = kNone;
-    std::int32_t high = -1;
-    for (int n = thread; n < kTile * kTile; n += threads) {
-      const std::int32_t row = room.rows[n];
-      if (row >= from && row < low) low = row;
-      if (row > high) high = row;
-    }
-    room.ends[2 * thread] = low;
-    room.ends[2 * thread + 1] = high;
-  });
-  block.each([&](int thread, int) {
-    if (thread != 0) return;
-    std::int32_t low = kNone;
-    std::int32_t high = -1;
-    for (int n = 0; n < kThreads; ++n) {
-      if (room.ends[2 * n] < low) low = room.ends[2 * n];
-      if (room.ends[2 * n + 1] > high) high = room.ends[2 * n + 1];
-    }
-    room.row_ends[0] = low;
-    room.row_ends[1] = high;
-  });
-  const std::int32_t low = room.row_ends[0];
-  const std::int32_t high = room.row_ends[1];
-  return low == kNone ? RowWindow{0, 0} : RowWindow{low, least(kWindow, int64_t{high} - low + 1)};
-}
-
 /// body(window) for every window of rows that the tile reads; room.rows are there.
 template <class T, class Block, class Body>
 PHASOR_HD inline void each_window(Block& block, Room<T>& room, const Body& body) {
-  for (RowWindow window = next_window(block, 0, room); window.count > 0; window = next_window(block, window.first + window.count, room)) {
+  for (RowWindow rest = rows_from(block, 0, room); rest.count > 0;) {
+    const RowWindow window = {rest.first, least(kWindow, rest.count)};
     body(window);
+    rest = rows_from(block, window.first + window.count, room);
   }
 }
 

@@ -4,16 +4,11 @@
 
 #include "cuda/attention/item.hpp"
 #include "cuda/attention/kernels/kernels.hpp"
+#include "cuda/attention/kernels/room.cuh"
 #include "cuda/attention/weights.hpp"
 #include "cuda/threads.hpp"
 
 namespace phasor::cuda::attention {
-
-template <class T>
-__device__ Room<T>& room_of_block() {
-  extern __shared__ __align__(16) unsigned char memory[];
-  return *reinterpret_cast<Room<T>*>(memory);
-}
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) item_kernel(const __grid_constant__ ItemParameter parameter) {
