@@ -18,9 +18,7 @@ struct PlainBlock : SquadBlock {
   template <class Body>
   __device__ unsigned either(const Body& body) {
     const unsigned own = body(static_cast<int>(threadIdx.x));
-    if (__syncthreads_or(static_cast<int>(own)) == 0) return 0;
-    const bool doubts = __syncthreads_or(static_cast<int>(own & 2)) != 0;
-    return (__syncthreads_or(static_cast<int>(own & 1)) != 0 ? 1U : 0U) | (doubts ? 2U : 0U);
+    return __syncthreads_or(static_cast<int>(own)) == 0 ? 0 : of_all(own);
   }
   template <int apart, int count, class Held, class Numbers>
   __device__ void swap(Held& held, const Numbers& numbers) {
@@ -38,16 +36,9 @@ __global__ void __launch_bounds__(each == 1 ? kFewPlainThreads : kMostPlainThrea
     prepare_plainly(const __grid_constant__ SquadParameter parameter) {
   __shared__ PlainShared shared;
   let_later_begin();
-  // By a pointer that the compiler does not know to be the parameter's, as in teams/kernels.cuh.
-  const std::byte* tables = parameter.tables;
-  asm("" : "+l"(tables));
-  const auto* const steps = reinterpret_cast<const math::Step*>(tables);
-  const auto* const axes = reinterpret_cast<const std::uint8_t*>(steps + parameter.work.job.turn.rows.step_count);
-  const SquadWorkAt work = {&parameter.work, {&parameter.work.job.turn.rows, tables}, steps, axes};
-  const SquadPlace place = {static_cast<int>(blockIdx.z), static_cast<int>(blockIdx.x),
-                            static_cast<int>(blockIdx.y) * parameter.work.shape.group_heads};
+  const SquadEntry at = squad_entry(parameter);
   PlainBlock block;
-  prepare_plain<PlainKnows<dtype, each, norms, codes>>(work, place, shared, block);
+  prepare_plain<PlainKnows<dtype, each, norms, codes>>(at.work, at.place, shared, block);
 }
 
 template <DType dtype, int each, bool norms>

@@ -26,7 +26,10 @@ struct SquadBlock {
   }
   template <class Body>
   __device__ unsigned either(const Body& body) {
-    const unsigned own = body(static_cast<int>(threadIdx.x));
+    return of_all(body(static_cast<int>(threadIdx.x)));
+  }
+  /// What any thread has.
+  __device__ static unsigned of_all(unsigned own) {
     const bool doubts = __syncthreads_or(static_cast<int>(own & 2)) != 0;
     return (__syncthreads_or(static_cast<int>(own & 1)) != 0 ? 1U : 0U) | (doubts ? 2U : 0U);
   }
@@ -45,20 +48,28 @@ struct SquadBlock {
   }
 };
 
-template <DType dtype, Pairing pairing, int vectors, bool norms>
-__global__ void __launch_bounds__(kMostSquadThreads, squad_blocks(vectors, norms))
-    prepare_by_squads(const __grid_constant__ SquadParameter parameter) {
-  __shared__ SquadShared shared;
+/// What a block works on, and where.
+struct SquadEntry {
+  SquadWorkAt work;
+  SquadPlace place;
+};
+__device__ __forceinline__ SquadEntry squad_entry(const SquadParameter& parameter) {
   // By a pointer that the compiler does not know to be the parameter's, as in teams/kernels.cuh.
   const std::byte* tables = parameter.tables;
   asm("" : "+l"(tables));
   const auto* const steps = reinterpret_cast<const math::Step*>(tables);
   const auto* const axes = reinterpret_cast<const std::uint8_t*>(steps + parameter.work.job.turn.rows.step_count);
-  const SquadWorkAt work = {&parameter.work, {&parameter.work.job.turn.rows, tables}, steps, axes};
-  const SquadPlace place = {static_cast<int>(blockIdx.z), static_cast<int>(blockIdx.x),
-                            static_cast<int>(blockIdx.y) * parameter.work.shape.group_heads};
+  return {{&parameter.work, {&parameter.work.job.turn.rows, tables}, steps, axes},
+          {static_cast<int>(blockIdx.z), static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y) * parameter.work.shape.group_heads}};
+}
+
+template <DType dtype, Pairing pairing, int vectors, bool norms>
+__global__ void __launch_bounds__(kMostSquadThreads, squad_blocks(vectors, norms))
+    prepare_by_squads(const __grid_constant__ SquadParameter parameter) {
+  __shared__ SquadShared shared;
+  const SquadEntry at = squad_entry(parameter);
   SquadBlock block;
-  prepare_heads<dtype, pairing, vectors, norms>(work, place, shared, block);
+  prepare_heads<dtype, pairing, vectors, norms>(at.work, at.place, shared, block);
 }
 
 template <DType dtype, Pairing pairing, bool norms>
