@@ -196,7 +196,7 @@ void rotate(Bytes& in, const Rotary& rotary, DType dtype) {
   const TensorView view{x.data(), dtype, shape, contiguous_strides(shape)};
   const Status status = rotary.apply(view, at, options);
   if (!status.ok() && status.message().empty()) __builtin_trap();
-  const std::int64_t width = spec.rotary_width / (spec.lanes == Lanes::tiled ? 1 : 2);
+  const std::int64_t width = spec.rotary_width / (spec.lanes == Lanes::per_channel_frequencies ? 1 : 2);
   const Extents rows{1, kTokens, given == nullptr ? 1 : given->heads, width};
   std::vector<float> cos(static_cast<std::size_t>(kTokens * rows[2] * width));
   std::vector<float> sin(cos.size());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzing spec_from_json: whatever the text, it answers; what it reads is written, reads again as the same and has the same text then. The
-// same bytes as words: they are refused, or are the words of their text.
+// Fuzzing spec_from_json: whatever the text, it answers; what it reads is written, reads again as the same and has the same text then. So
+// is its binary form. The same bytes as integers and as a binary form: they are refused, or mean what they say.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -42,14 +42,24 @@ void read(std::string_view text) {
   if (!again) found("what was written is not read");
   if (test::bits(*again) != test::bits(*spec)) found("another spec came back");
   if (written(*again) != once) found("another text of the same spec");
+  const auto binary = cbor_of_json(once);
+  if (!binary) found("a spec without a binary form");
+  const auto unpacked = spec_from_cbor(*binary);
+  if (!unpacked || written(*unpacked) != once) found("another spec came back from its binary form");
+}
+
+void read_binary(const std::uint8_t* data, std::size_t size) {
+  const auto spec = spec_from_cbor({reinterpret_cast<const std::byte*>(data), size});
+  if (!spec) return check_message(spec.status());
+  if (!spec_from_json(written(*spec))) found("what was read from the binary form is not read as text");
 }
 
 void read_words(const std::uint8_t* data, std::size_t size) {
   std::vector<std::int64_t> words(size / sizeof(std::int64_t));
   if (!words.empty()) std::memcpy(words.data(), data, words.size() * sizeof(std::int64_t));
-  const auto text = text_of_words(words);
+  const auto text = json_of_integers(words);
   if (!text) return check_message(text.status());
-  const auto back = words_of_text(*text);
+  const auto back = integers_of_json(*text);
   if (!back || *back != words) found("other words of the same text");
 }
 
@@ -58,5 +68,6 @@ void read_words(const std::uint8_t* data, std::size_t size) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   read({reinterpret_cast<const char*>(data), size});
   read_words(data, size);
+  read_binary(data, size);
   return 0;
 }

@@ -40,12 +40,23 @@ begin=$SECONDS
 rm -f "$out/gpu_peers.json"
 PYTHONPATH=$PWD/python:$PWD/python/cuda13 "${PYTHON:-python3}" bench/gpu/peers.py --phasor "$build/ours.so" "${peers[@]}" "$out/gpu_peers.json" ||
   { say "FAIL: peers.py"; failed=1; }
+# Decoding over pages, beside a copy of the bytes that it reads.
+compile tests/cuda/attention/decode_bench.cu || exit 1
+"$nvcc" "-arch=sm_${CUDA_ARCH:-90}" "$build/tests_cuda_attention_decode_bench.cu.o" "${backend[@]}" "$build/libphasor.a" -lgomp -o "$build/decode_bench" || exit 1
+if "$build/decode_bench" "$out/decode_bench.json" "$only"; then files+=("$out/decode_bench.json"); else say "FAIL: decode_bench"; failed=1; fi
 # Attention of Hopper beside cuDNN and PyTorch's flash.
 begin=$SECONDS
-compile tests/cuda/hopper_ours.cu || exit 1
-"$nvcc" -shared -cudart static "$build/tests_cuda_hopper_ours.cu.o" "${backend[@]}" "$build/libphasor.a" -lgomp -Xlinker --exclude-libs,ALL -o "$build/hopper_ours.so" || exit 1
+compile tests/cuda/attention/hopper_ours.cu || exit 1
+compile tests/cuda/attention/mma_ours.cu || exit 1
+"$nvcc" -shared -cudart static "$build/tests_cuda_attention_hopper_ours.cu.o" "$build/tests_cuda_attention_mma_ours.cu.o" "${backend[@]}" "$build/libphasor.a" -lgomp -Xlinker --exclude-libs,ALL -o "$build/hopper_ours.so" || exit 1
 "${PYTHON:-python3}" bench/gpu/attention_bench.py "$build/hopper_ours.so" "$out/attention_bench.json" || { say "FAIL: attention_bench.py"; failed=1; }
 say "attention_bench.py: $((SECONDS - begin)) s"
+# Encoders of transformers with our attention beside theirs, where tools/gpu_python.sh has made the module.
+if ls python/cuda13/phasor_cuda13/_core*.so > /dev/null 2>&1; then
+  PYTHONPATH=$PWD/python:$PWD/python/cuda13 "${PYTHON:-python3}" bench/gpu/training.py "$out/training.json" || { say "FAIL: training.py"; failed=1; }
+else
+  say "NOT RUN: training.py, since tools/gpu_python.sh has not made the module"
+fi
 if [ -e "$out/gpu_peers.json" ]; then files+=("$out/gpu_peers.json"); fi  # of those that were right
 say "peers.py: $((SECONDS - begin)) s"
 python3 bench/gpu/table.py "${files[@]}" | tee "$out/gpu_table.md"

@@ -50,7 +50,7 @@ gpu_build() {
     if [ -z "${1:-}" ]; then
       find tests/cuda -name '*.cu' -o -name 'random_*.cpp' -o -name 'gpu_*.cpp'
       # The tests of attention, which gpu_attention runs with the kernels of the GPU; not what tests the CPU's own tiles and threads.
-      find tests/attention -name '*.cpp' ! -name threads_test.cpp ! -name workspace_test.cpp ! -name bias_tile_test.cpp ! -path '*/reference_tests/*'
+      find tests/attention -name '*.cpp' ! -name cached_test.cpp ! -name threads_test.cpp ! -name workspace_test.cpp ! -name bias_tile_test.cpp ! -path '*/reference_tests/*'
       echo .carry/googletest/src/gtest-all.cc
     fi
     if [ ! -e .carry/libphasor.a ]; then find src -name '*.cpp' ! -path 'src/no_cuda/*'; fi

@@ -19,9 +19,12 @@ program() { # NAME OBJECTS...
 program gpu_rotary "$build/tests_cuda_gpu_rotary.cu.o" "$build/tests_cuda_random_calls.cpp.o"
 program gpu_operations "$build/tests_cuda_gpu_operations.cu.o" "$build/tests_cuda_random_calls.cpp.o" "$build/tests_cuda_random_operations.cpp.o"
 program gpu_prepare "$build/tests_cuda_gpu_prepare.cu.o"
-program gpu_hopper "$build/tests_cuda_gpu_hopper.cu.o"
+program gpu_hopper "$build/tests_cuda_attention_gpu_hopper.cu.o"
+program gpu_mma "$build/tests_cuda_attention_gpu_mma.cu.o"
+program gpu_hopper_backward "$build/tests_cuda_attention_gpu_hopper_backward.cu.o"
+program gpu_decode "$build/tests_cuda_attention_gpu_decode.cu.o"
 program gpu_large "$build/tests_cuda_gpu_large.cu.o"
-program gpu_attention "$build/tests_cuda_gpu_attention.cpp.o" "$build"/tests_attention_*.o "$build/.carry_googletest_src_gtest-all.cc.o"
+program gpu_attention "$build/tests_cuda_attention_gpu_attention.cpp.o" "$build"/tests_attention_*.o "$build/.carry_googletest_src_gtest-all.cc.o"
 program cuda_proof "$build/tests_cuda_proof.cu.o"
 program rotary_bench "$build/bench_gpu_rotary_bench.cu.o"
 
@@ -36,9 +39,11 @@ run gpu_rotary "$build/gpu_rotary" "${CALLS:-20000}"
 run gpu_operations "$build/gpu_operations" "${CALLS:-20000}"
 run gpu_prepare "$build/gpu_prepare" "${CALLS:-20000}"
 run gpu_hopper "$build/gpu_hopper" $((${CALLS:-20000} / 20))
+run gpu_mma "$build/gpu_mma" $((${CALLS:-20000} / 40))
+run gpu_hopper_backward "$build/gpu_hopper_backward" $((${CALLS:-20000} / 50))
+run gpu_decode "$build/gpu_decode" $((${CALLS:-20000} / 50))
 run gpu_large "$build/gpu_large"
-# Not: what the host looks at in memory (positions, segments), which is the caller's word on a GPU; what asks for the CPU's threads.
-run gpu_attention "$build/gpu_attention" --gtest_brief=1 --gtest_filter='-*what_does_not_fit*:*any_runner*:*on_every_target*'
+run gpu_attention tools/gpu_attention.sh "$build/gpu_attention"
 run cuda_proof "$build/cuda_proof"
 sanitizer=$(PATH=$PATH:/usr/local/cuda/bin command -v compute-sanitizer || true)
 if [ -n "${QUICK:-}" ]; then
@@ -51,7 +56,12 @@ elif [ -n "$sanitizer" ]; then
     done
   done
   # The other tools do not follow copies and products that go on by themselves.
+  run memcheck_gpu_decode "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 9 "$build/gpu_decode" 20
   run memcheck_gpu_hopper "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 9 "$build/gpu_hopper" 30
+  for tool in memcheck racecheck synccheck; do
+    run "${tool}_gpu_mma" "$sanitizer" --tool "$tool" --report-api-errors no --error-exitcode 9 "$build/gpu_mma" 5
+  done
+  run memcheck_gpu_hopper_backward "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 9 "$build/gpu_hopper_backward" 15
 else
   say "NOT RUN: compute-sanitizer is not here"
 fi

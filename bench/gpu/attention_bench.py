@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention forward on Hopper beside PyTorch's cuDNN and flash backends: B 4, H 32, n 4096, bf16, all in one run.
+"""Attention forward and backward on Hopper beside PyTorch's cuDNN and flash backends: B 4, H 32, n 4096, bf16, all in one run.
 
-  attention_bench.py LIBRARY JSON [ROUNDS]
+  attention_bench.py LIBRARY JSON [ROUNDS] [forward | backward]
 
-LIBRARY exports hopper_forward (tests/cuda/hopper_ours.cu). Each of ours is held against float32 before anything is timed. Variants are timed by turns,
+LIBRARY exports hopper_forward, hopper_backward and mma_forward (tests/cuda/attention/hopper_ours.cu, mma_ours.cu). Each of ours is held against float32 before anything is timed. Variants are timed by turns,
 so that a chip that grows warm slows all of them alike; the median of all turns counts. Ratios: `cudnn` is cuDNN's time over ours (more is better),
-`plain` ours over our own without a bias (less is better).
+`plain` ours over our own without a bias (less is better), `flash` is PyTorch's flash backend's time over ours.
 """
 
 from __future__ import annotations
@@ -21,17 +21,19 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-BATCH, HEADS, TOKENS, CLIP = 4, 32, 4096, 91
+BATCH, HEADS, TOKENS, CLIP, SHAW_CLIP = 4, 32, 4096, 91, 64
 POINTERS = ("q", "k", "v", "out", "lse")
+GRADIENTS = ("out_gradient", "dq", "dk", "dv", "distances_gradient")
 SIZES = ("batch", "heads", "key_heads", "tokens", "width", "causal")
 BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
 
 
-class HopperCall(ctypes.Structure):
+class BenchCall(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_void_p) for name in POINTERS), *((name, ctypes.c_int64) for name in SIZES), ("scale", ctypes.c_double),
-        ("diagonal", ctypes.c_void_p), ("first_distance", ctypes.c_int64), ("distances", ctypes.c_int64), ("workspace", ctypes.c_void_p),
-        ("stream", ctypes.c_void_p),
+        ("diagonal", ctypes.c_void_p), ("first_distance", ctypes.c_int64), ("distances", ctypes.c_int64), ("skip", ctypes.c_int64),
+        ("table", ctypes.c_void_p), ("table_rows", ctypes.c_int64), ("workspace", ctypes.c_void_p), ("stream", ctypes.c_void_p),
+        *((name, ctypes.c_void_p) for name in GRADIENTS), ("deterministic", ctypes.c_int64),
     ]  # fmt: skip
 
 
@@ -45,28 +47,43 @@ def unclipped(heads: int, tokens: int, generator: torch.Generator) -> tuple[torc
     return torch.randn(heads, 2 * tokens - 1, device="cuda", generator=generator), 1 - tokens
 
 
-BIASES = {"plain": None, "t5": t5, "unclipped": unclipped}
+def alibi(heads: int, tokens: int, generator: torch.Generator) -> tuple[torch.Tensor, int]:
+    del generator
+    slopes = 2.0 ** (-8.0 * torch.arange(1, heads + 1, device="cuda") / heads)
+    return -slopes[:, None] * torch.arange(1 - tokens, tokens, device="cuda").abs(), 1 - tokens
+
+
+OURS = {
+    "plain": ("hopper", None), "t5": ("hopper", t5), "unclipped": ("hopper", unclipped), "mma": ("mma", None), "mma_bias": ("mma", unclipped)
+}  # fmt: skip
+LONG = {"plain": None, "alibi": alibi, "skip": alibi}  # skip: tiles that cannot matter are left out
 
 
 class Ours:
-    def __init__(self, library: ctypes.CDLL, tensors: list[torch.Tensor], causal: bool, bias: tuple[torch.Tensor, int] | None) -> None:
+    def __init__(
+        self, library: ctypes.CDLL, kernel: str, tensors: list[torch.Tensor], causal: bool, bias: tuple[torch.Tensor, int] | None, skip: bool = False,
+        table: torch.Tensor | None = None,
+    ) -> None:  # fmt: skip
         q, k, v = tensors
         batch, heads, tokens, width = q.shape
         self.out, self.lse = torch.full_like(q, math.nan), torch.full((batch, heads, tokens), math.nan, device="cuda")
         values, first = bias if bias is not None else (None, 0)
-        self.library, self.kept, self.causal, self.bias = library, [*tensors, values], causal, bias
-        self.call_ = HopperCall(
+        self.forward, self.kept, self.causal, self.bias = getattr(library, f"{kernel}_forward"), [*tensors, values], causal, bias
+        self.library, self.table = library, table
+        self.call_ = BenchCall(
             **{name: x.data_ptr() for name, x in zip(POINTERS, (q, k, v, self.out, self.lse), strict=True)},
             batch=batch, heads=heads, key_heads=k.shape[1], tokens=tokens, width=width, causal=int(causal), scale=width**-0.5,
             diagonal=None if values is None else values.data_ptr(), first_distance=first, distances=0 if values is None else values.shape[1],
+            skip=int(skip), table=None if table is None else table.data_ptr(), table_rows=0 if table is None else table.shape[1],
         )  # fmt: skip
-        library.hopper_workspace_bytes.restype = ctypes.c_int64
-        self.workspace = torch.empty(library.hopper_workspace_bytes(ctypes.byref(self.call_)), dtype=torch.uint8, device="cuda")
+        workspace_bytes = getattr(library, f"{kernel}_workspace_bytes")
+        workspace_bytes.restype = ctypes.c_int64
+        self.workspace = torch.empty(workspace_bytes(ctypes.byref(self.call_)), dtype=torch.uint8, device="cuda")
         self.call_.workspace = self.workspace.data_ptr()
 
     def __call__(self) -> None:
         self.call_.stream = torch.cuda.current_stream().cuda_stream
-        if self.library.hopper_forward(ctypes.byref(self.call_)) != 0:
+        if self.forward(ctypes.byref(self.call_)) != 0:
             raise SystemExit("attention_bench: refused")
 
     def error(self) -> float:
@@ -79,11 +96,59 @@ class Ours:
         if self.bias is not None:
             values, first = self.bias
             scores += values[:2][:, (distance - first).clamp(0, values.shape[1] - 1)]
+        if self.table is not None:
+            rows = self.table.shape[1]
+            products = q @ self.table[:2].float().transpose(-1, -2) * self.call_.scale
+            scores += products.gather(-1, (rows // 2 - distance).clamp(0, rows - 1).expand(1, 2, -1, -1))
         if self.causal:
             scores.masked_fill_(distance < 0, -math.inf)
         want, out = scores.softmax(-1) @ v, self.out[:1, :2].float()
         off = (self.lse[:1, :2] - scores.logsumexp(-1)).abs().max().item()
         return max(((out - want).norm() / want.norm()).item(), off) if out.isfinite().all() and self.out.isfinite().all() else math.inf
+
+
+class OursBackward:
+    """The gradients of a call that has run."""
+
+    def __init__(self, ours: Ours, gradient: torch.Tensor, deterministic: bool, learned: bool) -> None:
+        q, k, v, values = ours.kept
+        self.ours, self.gradient, self.learned = ours, gradient, learned
+        self.gradients = [torch.full_like(x, math.nan) for x in (q, k, v)]
+        self.by_distance = torch.full_like(values, math.nan) if learned and values is not None else None
+        call = self.call_ = BenchCall.from_buffer_copy(ours.call_)
+        call.out_gradient, call.deterministic = gradient.data_ptr(), int(deterministic)
+        call.dq, call.dk, call.dv = (x.data_ptr() for x in self.gradients)
+        call.distances_gradient = None if self.by_distance is None else self.by_distance.data_ptr()
+        library = ours.library
+        library.hopper_backward_workspace_bytes.restype = ctypes.c_int64
+        self.workspace = torch.empty(library.hopper_backward_workspace_bytes(ctypes.byref(call)), dtype=torch.uint8, device="cuda")
+        call.workspace = self.workspace.data_ptr()
+
+    def __call__(self) -> None:
+        self.call_.stream = torch.cuda.current_stream().cuda_stream
+        if self.ours.library.hopper_backward(ctypes.byref(self.call_)) != 0:
+            raise SystemExit("attention_bench: refused")
+
+    def error(self) -> float:
+        """Of all gradients, relative, against float32; of one head of every batch row."""
+        self()
+        ours, want = self.ours, []
+        q, k, v = (x[:, :1].float().requires_grad_() for x in ours.kept[:3])
+        tokens = q.shape[2]
+        scores = q @ k.transpose(-1, -2) * self.call_.scale
+        distance = torch.arange(tokens, device="cuda")[:, None] - torch.arange(tokens, device="cuda")[None]
+        inputs, values = [q, k, v], None
+        if ours.bias is not None:
+            values = ours.bias[0][:1].clone().requires_grad_()
+            scores = scores + values[:, (distance - ours.bias[1]).clamp(0, values.shape[1] - 1)]
+            inputs.append(values)
+        if ours.causal:
+            scores = scores.masked_fill(distance < 0, -math.inf)
+        want = list(torch.autograd.grad(scores.softmax(-1) @ v, inputs, self.gradient[:, :1].float()))
+        got = [x[:, :1].float() for x in self.gradients]
+        if self.by_distance is not None:
+            got.append(self.by_distance[:1])
+        return max(((x - y).norm() / y.norm()).item() if x.isfinite().all() else math.inf for x, y in zip(got, want, strict=False))
 
 
 def times_by_turns(jobs: list[Callable[[], object]], rounds: int, calls: int = 3) -> list[float]:
@@ -111,32 +176,96 @@ def sdpa(backend: SDPBackend, tensors: list[torch.Tensor], causal: bool) -> Call
     return call
 
 
+def sdpa_backward(backend: SDPBackend, tensors: list[torch.Tensor], causal: bool, gradient: torch.Tensor) -> Callable[[], object]:
+    leaves = [x.detach().requires_grad_() for x in tensors]
+    with sdpa_kernel(backend):
+        out = scaled_dot_product_attention(*leaves, is_causal=causal)
+
+    def call() -> None:
+        torch.autograd.grad(out, leaves, gradient, retain_graph=True)
+
+    return call
+
+
+def backward_of_width(library: ctypes.CDLL, width: int, causal: bool, rounds: int) -> list[dict[str, object]]:
+    generator = torch.Generator("cuda").manual_seed(1)
+    q, k, v, gradient = (torch.randn(BATCH, HEADS, TOKENS, width, device="cuda", generator=generator).bfloat16() for _ in range(4))
+    names = list(BACKENDS)
+    jobs = [sdpa_backward(backend, [q, k, v], causal, gradient) for backend in BACKENDS.values()]
+    for name, (kernel, bias) in OURS.items():
+        if kernel != "hopper":
+            continue
+        ours = Ours(library, "hopper", [q, k, v], causal, None if bias is None else bias(HEADS, TOKENS, generator))
+        ours()
+        for learned in (False, True) if bias is not None else (False,):
+            for deterministic in (True, False):
+                job = OursBackward(ours, gradient, deterministic, learned)
+                full = name + (" learned" if learned else "") + ("" if deterministic else " any order")
+                error = job.error()
+                if not error < 2e-2:
+                    raise SystemExit(f"attention_bench: backward D {width} causal {causal} {full}: off by {error:.1e}")
+                names.append(full)
+                jobs.append(job)
+    milliseconds = dict(zip(names, times_by_turns(jobs, rounds), strict=True))
+    flops = 10.0 * BATCH * HEADS * TOKENS * TOKENS * width / (2 if causal else 1)
+    rows = []
+    for name, ms in milliseconds.items():
+        plain = milliseconds["plain any order" if name.endswith("any order") else "plain"]
+        rows.append({"width": width, "causal": causal, "name": "backward " + name, "ms": ms, "tflops": flops / ms / 1e9, "cudnn": milliseconds["cudnn"] / ms, "plain": ms / plain})
+        print(f"D{width} {'causal' if causal else 'full  '} {name:27} {ms:7.3f} ms {flops / ms / 1e9:5.0f} TFLOP/s  cudnn {milliseconds['cudnn'] / ms:.3f}  plain {ms / plain:.3f}", flush=True)
+    return rows
+
+
 def of_width(library: ctypes.CDLL, width: int, causal: bool, rounds: int) -> list[dict[str, object]]:
     generator = torch.Generator("cuda").manual_seed(1)
     tensors = [torch.randn(BATCH, HEADS, TOKENS, width, device="cuda", generator=generator).bfloat16() for _ in range(3)]
-    names, jobs = list(BACKENDS), [sdpa(backend, tensors, causal) for backend in BACKENDS.values()]
-    for name, bias in BIASES.items():
-        ours = Ours(library, tensors, causal, None if bias is None else bias(HEADS, TOKENS, generator))
-        error = ours.error()
-        if not error < 6e-3:
-            raise SystemExit(f"attention_bench: D {width} causal {causal} {name}: off by {error:.1e}")
-        names.append(name)
-        jobs.append(ours)
-    milliseconds = dict(zip(names, times_by_turns(jobs, rounds), strict=True))
-    flops = 4.0 * BATCH * HEADS * TOKENS * TOKENS * width / (2 if causal else 1)
+    jobs: dict[str, Callable[[], object]] = {name: sdpa(backend, tensors, causal) for name, backend in BACKENDS.items()}
+    for name, (kernel, bias) in OURS.items():
+        jobs[name] = checked(name, Ours(library, kernel, tensors, causal, None if bias is None else bias(HEADS, TOKENS, generator)))
+    table = torch.randn(HEADS, 2 * SHAW_CLIP + 1, width, device="cuda", generator=generator).bfloat16()
+    jobs["shaw"] = checked("shaw", Ours(library, "hopper", tensors, causal, None, table=table))
+    return timed(jobs, rounds, tensors[0], causal)
+
+
+def long(library: ctypes.CDLL, rounds: int) -> list[dict[str, object]]:
+    """ALiBi over many tokens: most tiles of most heads cannot matter."""
+    generator = torch.Generator("cuda").manual_seed(2)
+    tensors = [torch.randn(1, HEADS, 4 * TOKENS, 128, device="cuda", generator=generator).bfloat16() for _ in range(3)]
+    jobs: dict[str, Callable[[], object]] = {"cudnn": sdpa(BACKENDS["cudnn"], tensors, True)}
+    for name, bias in LONG.items():
+        values = None if bias is None else bias(HEADS, 4 * TOKENS, generator)
+        jobs[name] = checked(name, Ours(library, "hopper", tensors, True, values, name == "skip"))
+    return timed(jobs, rounds, tensors[0], True)
+
+
+def checked(name: str, ours: Ours) -> Ours:
+    error = ours.error()
+    if not error < 6e-3:
+        raise SystemExit(f"attention_bench: {tuple(ours.out.shape)} causal {ours.causal} {name}: off by {error:.1e}")
+    return ours
+
+
+def timed(jobs: dict[str, Callable[[], object]], rounds: int, q: torch.Tensor, causal: bool) -> list[dict[str, object]]:
+    batch, heads, tokens, width = q.shape
+    milliseconds = dict(zip(jobs, times_by_turns(list(jobs.values()), rounds), strict=True))
+    flops = 4.0 * batch * heads * tokens * tokens * width / (2 if causal else 1)
     rows = [
-        {"width": width, "causal": causal, "name": name, "ms": ms, "tflops": flops / ms / 1e9, "cudnn": milliseconds["cudnn"] / ms, "plain": ms / milliseconds["plain"]}
+        {"width": width, "tokens": tokens, "causal": causal, "name": name, "ms": ms, "tflops": flops / ms / 1e9, "cudnn": milliseconds["cudnn"] / ms, "plain": ms / milliseconds["plain"], "flash": milliseconds.get("flash", math.nan) / ms}
         for name, ms in milliseconds.items()
     ]
     for row in rows:
-        print(f"D{width} {'causal' if causal else 'full  '} {row['name']:9} {row['ms']:7.3f} ms {row['tflops']:5.0f} TFLOP/s  cudnn {row['cudnn']:.3f}  plain {row['plain']:.3f}", flush=True)
+        print(f"D{width} n{tokens} {'causal' if causal else 'full  '} {row['name']:9} {row['ms']:7.3f} ms {row['tflops']:5.0f} TFLOP/s  cudnn {row['cudnn']:.3f}  plain {row['plain']:.3f}  flash {row['flash']:.3f}", flush=True)
     return rows
 
 
 def main() -> None:
     library, path = ctypes.CDLL(sys.argv[1]), sys.argv[2]
     rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 12
-    rows = [row for width in (128, 64) for causal in (False, True) for row in of_width(library, width, causal, rounds)]
+    only = sys.argv[4] if len(sys.argv) > 4 else ""
+    benches = [bench for name, bench in (("forward", of_width), ("backward", backward_of_width)) if only in ("", name)]
+    rows = [row for bench in benches for width in (128, 64) for causal in (False, True) for row in bench(library, width, causal, rounds)]
+    if only in ("", "forward"):
+        rows += long(library, rounds)
     with open(path, "w", encoding="utf-8") as file:
         json.dump({"device": torch.cuda.get_device_name(), "batch": BATCH, "heads": HEADS, "tokens": TOKENS, "rows": rows}, file, indent=1)
 

@@ -24,7 +24,7 @@ struct Matrix {
 Result<Matrix> rotation_matrix(const Rotary& rotary, std::int64_t position);
 
 /// The operator between query and key: R(query)^T R(key) = amplitude^2 R(key - query), so that score = q^T M k.
-/// An error when key - query does not fit in 64 bits, and for tiled lanes, whose scores depend on more than the distance.
+/// An error when key - query does not fit in 64 bits, and for per-channel frequencies, whose scores depend on more than the distance.
 Result<Matrix> relative_matrix(const Rotary& rotary, std::int64_t query_position, std::int64_t key_position);
 
 /// Positions in a full turn of each pair, 2 pi / |frequency|; infinite for a pair that never turns. One for each of `frequencies()`.
@@ -64,7 +64,7 @@ Result<DistanceCheck> distance_check(const Rotary& rotary, const ConstTensorView
 
 // ---- By distance: q and k of length 1 in each pair, every other channel 0. Angles are exact whatever the numerics. ----
 /// S(distance) = amplitude^2 * sum over the pairs of cos(distance * frequency): what q and k score before any scale. Rows are distances,
-/// columns are specs. Summed to within P * 2^-90 * amplitude^2 from exact phases, then rounded once. Tiled lanes are an error.
+/// columns are specs. Summed to within P * 2^-90 * amplitude^2 from exact phases, then rounded once. Per-channel frequencies are an error.
 Result<Matrix> decay(std::span<const Rotary> rotaries, std::span<const std::int64_t> distances);
 Result<std::vector<double>> decay(const Rotary& rotary, std::span<const std::int64_t> distances);
 /// The smallest distance below `length` at which S is below 0, if there is one.

@@ -105,7 +105,7 @@ struct CopeTerm {
 
 using AttentionTerm = std::variant<BiasTerm, TableTerm, SegmentTerm, GridTerm, DecomposedTerm, DenseTerm, CopeTerm>;
 
-// ---- Content: how q meets k ----
+// ---- Content: how the q.k score is formed ----
 
 struct PlainContent {};
 /// rotated: keys come from the cache rotated (amplitude included).
@@ -244,6 +244,9 @@ struct AttentionGradients {
   TensorView content_shift = {};         // f32 or f64, added to
   TensorView sinks = {};                 // the same
   std::vector<TermGradient> terms = {};  // as many as terms, or none
+  /// The same bits in every run, and of a batch row whatever else is in the batch. False: what is faster on a GPU, where blocks may then
+  /// add to a gradient in any order; the CPU does not make use of it.
+  bool deterministic = true;
 };
 Result<std::int64_t> attention_backward_workspace(const AttentionInputs& inputs, const AttentionSpec& spec,
                                                   const AttentionGradients& gradients);

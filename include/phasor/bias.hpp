@@ -21,7 +21,7 @@ struct BiasPlan;
 
 // ---- Schemes. r is the distance, query position - key position; h counts from 0; tables are (H, rows), row by row. ----
 
-/// symmetric: -s_h |r|. causal: -s_h r, keys ahead 0 (they are the mask's matter). key_position: +s_h times the key's position, which is
+/// symmetric: -s_h |r|. causal: -s_h r, 0 for future keys: mask them yourself. key_position: +s_h times the key's position, which is
 /// -s_h r but for a constant of the row that softmax does not see: Bloom and Falcon with keys by fill_from_mask, MPT with keys at 1 - Tk,
 /// ..., 0.
 enum class AlibiForm : std::uint8_t { symmetric, causal, key_position };
@@ -171,7 +171,7 @@ class Bias {
   std::int64_t rows() const;
   /// The row of the table that a distance reads; -1 for schemes without one and outside a window.
   std::int64_t row(std::int64_t distance) const;
-  /// The library's own.
+  /// Internal; do not use.
   const plan::BiasPlan& plan() const { return *plan_; }
 
  private:

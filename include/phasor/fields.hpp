@@ -57,7 +57,7 @@ constexpr auto values_of(std::type_identity<AxisOrder> /*type*/) { return detail
 constexpr auto values_of(std::type_identity<AxisLadder> /*type*/) { return detail::texts("shared", "own", "dealt"); }
 constexpr auto values_of(std::type_identity<Pairing> /*type*/) { return detail::texts("half", "interleaved"); }
 constexpr auto values_of(std::type_identity<Sense> /*type*/) { return detail::texts("counterclockwise", "clockwise"); }
-constexpr auto values_of(std::type_identity<Lanes> /*type*/) { return detail::texts("alike", "tiled"); }
+constexpr auto values_of(std::type_identity<Lanes> /*type*/) { return detail::texts("alike", "per_channel_frequencies"); }
 constexpr auto values_of(std::type_identity<FrequencyUnit> /*type*/) { return detail::texts("radians", "turns"); }
 constexpr auto values_of(std::type_identity<Numerics> /*type*/) { return detail::texts("exact", "hf", "hf_float32", "vllm", "ggml"); }
 

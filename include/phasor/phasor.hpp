@@ -8,6 +8,7 @@
 #include "phasor/attention.hpp"
 #include "phasor/bias.hpp"
 #include "phasor/cache.hpp"
+#include "phasor/cached_attention.hpp"
 #include "phasor/execution.hpp"
 #include "phasor/fields.hpp"
 #include "phasor/learned.hpp"

@@ -148,8 +148,9 @@ struct Axes {
 enum class Pairing : std::uint8_t { half, interleaved };
 /// Which way a positive frequency turns: counterclockwise is (x cos - y sin, x sin + y cos); nanochat turns clockwise.
 enum class Sense : std::uint8_t { counterclockwise, clockwise };
-/// tiled: channel c turns by the frequency of pair c mod R/2 (of its segment), so the two lanes of an interleaved pair differ (V-JEPA 2).
-enum class Lanes : std::uint8_t { alike, tiled };
+/// per_channel_frequencies: channel c turns by the frequency of pair c mod R/2 (of its segment), so the two lanes of an interleaved pair
+/// differ (V-JEPA 2).
+enum class Lanes : std::uint8_t { alike, per_channel_frequencies };
 /// What a position of 1 at frequency 1 turns by; DINOv3's coordinates are in turns.
 enum class FrequencyUnit : std::uint8_t { radians, turns };
 /// Whose rounding. exact: nearest values of true angles. The others form a peer's float32 angles, each step of its formula rounded and
@@ -178,7 +179,7 @@ struct RotarySpec {
 
 /// forward: amplitude * R(position). inverse undoes forward. transpose is the gradient: amplitude * R(-position).
 /// inverse and transpose are the same bits when the amplitude is 1; both read `output_pairing` and write `pairing`.
-/// Tiled lanes have no inverse (a pair may collapse into a line): there `inverse` is an error.
+/// Per-channel frequencies have no inverse (a pair may collapse into a line): there `inverse` is an error.
 enum class Direction : std::uint8_t { forward, inverse, transpose };
 
 struct ApplyOptions {
@@ -202,7 +203,7 @@ class Rotary {
   Status apply(const InOut& q, const Positions& positions, const ApplyOptions& options = {}) const;
 
   /// Fills cos and sin, (B, T, 1, R/2) or (1, T, 1, R/2), f32 or f64, with the values nearest to amplitude * cos and amplitude * sin.
-  /// `apply_rotary` with these rows gives bitwise what `apply` gives. Tiled lanes: a value for each channel, R instead of R/2.
+  /// `apply_rotary` with these rows gives bitwise what `apply` gives. Per-channel frequencies: a value for each channel, R instead of R/2.
   /// Directions of heads of their own: (B, T, heads, R/2). In a numerics profile: its float32 values, for f64 widened; for
   /// 16-bit tensors hf and vllm want them rounded to the tensor's dtype before they are applied.
   Status cos_sin(const Positions& positions, const TensorView& cos, const TensorView& sin, const ApplyOptions& options = {}) const;
@@ -210,8 +211,8 @@ class Rotary {
   /// Adds the gradient by frequencies() to `sum`, (1, 1, 1, as many) in their order, f32 or f64, on the device of the call: the sum over
   /// tokens of position times `phase_gradient`, (B, T, H or 1, R/2), f32 or f64, as the function of that name gives it, whatever the
   /// scaling. Always by radians per position: the gradient by a frequency given in turns is 2 pi times as large. In float64, in an order
-  /// that no runner changes, rounded once; allocates. Tiled lanes are unsupported. With directions of heads of their own the heads must be
-  /// as many, otherwise all heads go into one sum.
+  /// that no runner changes, rounded once; allocates. Per-channel frequencies are unsupported. With directions of heads of their own the
+  /// heads must be as many, otherwise all heads go into one sum.
   Status frequency_gradient(const TensorView& sum, const ConstTensorView& phase_gradient, const Positions& positions,
                             const Execution& execution = {}) const;
   /// The same into numbers of the host.
@@ -233,7 +234,7 @@ class Rotary {
   double amplitude() const;
   /// Factor on the attention's own scale (1 unless the scaling says otherwise).
   double softmax_scale() const;
-  /// The library's own.
+  /// Internal; do not use.
   const plan::RotaryPlan& plan() const { return *plan_; }
 
  private:

@@ -56,7 +56,7 @@ struct CopeScheme {
 };
 using TermScheme = std::variant<BiasScheme, TableScheme, SegmentScheme, GridScheme, DecomposedScheme, DenseScheme, CopeScheme>;
 
-// ---- Content: how q meets k ----
+// ---- Content: how the q.k score is formed ----
 
 struct PlainScheme {};
 struct RotaryScheme {
@@ -128,9 +128,9 @@ class Attention {
   Result<AttentionSpec> spec(const AttentionTensors& tensors) const;
 
   const AttentionScheme& scheme() const;
-  /// The scheme as text, as spec_to_json writes it: equal schemes have equal texts.
-  const std::string& text() const;
-  bool operator==(const Attention& other) const { return text() == other.text(); }
+  /// The scheme serialised, as spec_to_json writes it: equal schemes have equal ones.
+  const std::string& serialised() const;
+  bool operator==(const Attention& other) const { return serialised() == other.serialised(); }
 
  private:
   struct Plan;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Specs as text and back: one form for files, for operators that carry a spec as data, and for other languages (docs/spec-format.md).
+// Serialised specs: one form for files, for operators that carry a spec as data, and for other languages (docs/spec-format.md).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -38,10 +39,14 @@ Result<SinusoidalSpec> sinusoidal_spec_from_json(std::string_view text);
 Result<BiasSpec> bias_spec_from_json(std::string_view text);
 Result<AttentionScheme> attention_scheme_from_json(std::string_view text);
 
-/// A text as 64-bit integers, for operators whose data are integers: its bytes in number, then eight bytes per word, the first in the
-/// lowest bits, zeros behind the last.
-Result<std::vector<std::int64_t>> words_of_text(std::string_view text);
-/// Words that no text has are an error: a length that they do not hold, or anything behind it.
-Result<std::string> text_of_words(std::span<const std::int64_t> words);
+/// The binary form: the same object as CBOR (RFC 8949), of any text that spec_from_json reads. Equal specs have equal bytes.
+Result<std::vector<std::byte>> cbor_of_json(std::string_view serialised);
+Result<AnySpec> spec_from_cbor(std::span<const std::byte> bytes);
+
+/// Any text as 64-bit integers, for operators whose data are integers: the number of its bytes, then eight bytes per integer, the first in
+/// the lowest bits, zeros behind the last.
+Result<std::vector<std::int64_t>> integers_of_json(std::string_view text);
+/// Integers that no text has are an error: a length that they do not hold, or anything behind it.
+Result<std::string> json_of_integers(std::span<const std::int64_t> integers);
 
 }  // namespace phasor

@@ -197,7 +197,7 @@ def attention(qkv: object, plan: Attention, tensors: dict, out: object, lse: obj
     Writes out (B, Tq, H, Dv) and lse (B, Tq, H, 1). `workspace` makes an array of so many bytes where the tensors are.
     """
 
-def attention_backward(qkv: object, plan: Attention, tensors: dict, saved: object, gradients: object, terms: object | None, workspace: object | None = None) -> None:
+def attention_backward(qkv: object, plan: Attention, tensors: dict, saved: object, gradients: object, terms: object | None, workspace: object | None = None, deterministic: bool = True) -> None:
     """Writes the gradients of q, k, v; adds those of the rest."""
 
 def attention_weights(qkv: object, plan: Attention, tensors: dict, first: object, out: object, factors: object | None, workspace: object | None = None) -> None:

@@ -158,7 +158,7 @@ class Rotary:
         at = positions_argument(positions)
         if at is None:
             raise ValueError("cos_sin: positions are None, wanted an array or an int")
-        values = self._spec.rotary_width // (1 if self._spec.lanes == "tiled" else 2)
+        values = self._spec.rotary_width // (1 if self._spec.lanes == "per_channel_frequencies" else 2)
         backend = torch_backend_of(at)
         if backend is not None:
             return backend.cos_sin(self, at, values, torch_dtype(dtype))

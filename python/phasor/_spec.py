@@ -198,7 +198,7 @@ class RotarySpec:
     sense: str = "counterclockwise"  # or "clockwise"
     axes: Axes = field(default_factory=Axes)
     segments: int = 1
-    lanes: str = "alike"  # or "tiled"
+    lanes: str = "alike"  # or "per_channel_frequencies"
     unit: str = "radians"  # or "turns"
     numerics: str = "exact"  # or "hf", "hf_float32", "vllm", "ggml"
 

@@ -122,7 +122,7 @@ void move_keys(const Rotary& from, const Rotary& to, nb::handle k, nb::handle fr
   });
 }
 
-std::vector<std::int64_t> words_of(const Rotary& rotary) { return value_of(words_of_text(value_of(spec_to_json(rotary.spec())))); }
+std::vector<std::int64_t> words_of(const Rotary& rotary) { return value_of(integers_of_json(value_of(spec_to_json(rotary.spec())))); }
 
 /// The Rotary that these words (a contiguous int64 array) are the spec of; made once for each content.
 nb::object rotary_from_words(nb::handle object, nb::dict cache) {
@@ -133,7 +133,7 @@ nb::object rotary_from_words(nb::handle object, nb::dict cache) {
   const nb::bytes key(static_cast<const char*>(array.data), static_cast<std::size_t>(array.shape[0]) * sizeof(std::int64_t));
   if (PyObject* found = PyDict_GetItemWithError(cache.ptr(), key.ptr()); found != nullptr) return nb::borrow(found);
   const std::span<const std::int64_t> content(static_cast<const std::int64_t*>(array.data), static_cast<std::size_t>(array.shape[0]));
-  const RotarySpec spec = value_of(rotary_spec_from_json(value_of(text_of_words(content))));
+  const RotarySpec spec = value_of(rotary_spec_from_json(value_of(json_of_integers(content))));
   nb::object made = nb::cast(value_of(Rotary::make(spec)));
   constexpr Py_ssize_t kMost = 1024;  // specs of learned frequencies are new at every step
   if (PyDict_Size(cache.ptr()) >= kMost) PyDict_Clear(cache.ptr());

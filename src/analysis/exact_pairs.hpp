@@ -16,7 +16,7 @@ struct ExactPairs {
   double amplitude = 1;
 };
 
-/// An error for tiled lanes and for heads with directions of their own.
+/// An error for per-channel frequencies and for heads with directions of their own.
 Result<ExactPairs> exact_pairs(const char* where, const Rotary& rotary);
 
 /// S(distance) = amplitude^2 sum cos, to within P 2^-90 amplitude^2 and one rounding: a cosine is good to 2^-95, and adding P of them to

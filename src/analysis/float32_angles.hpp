@@ -40,7 +40,8 @@ inline Status check_heads(const char* where, const Rotary& rotary) {
 /// Where a score is not a function of the distance.
 inline Status check_relative(const char* where, const Rotary& rotary) {
   if (rotary.spec().lanes == Lanes::alike) return {};
-  return Status::unsupported(std::string(where) + ": lanes are tiled, so that scores depend on both positions, wanted lanes alike");
+  return Status::unsupported(std::string(where) +
+                             ": lanes are per_channel_frequencies, so that scores depend on both positions, wanted lanes alike");
 }
 
 }  // namespace phasor::analysis

@@ -26,7 +26,7 @@ struct Row {
 
 std::int64_t pairs_of_segment(const RotarySpec& spec) { return spec.rotary_width / 2 / spec.segments; }
 
-/// A tiled row has each segment's values twice: once is enough.
+/// A row of per-channel frequencies has each segment's values twice: once is enough.
 template <class T>
 void keep_once(std::vector<T>& values, const RotarySpec& spec) {
   const auto pairs = static_cast<std::size_t>(pairs_of_segment(spec));
@@ -38,13 +38,13 @@ void keep_once(std::vector<T>& values, const RotarySpec& spec) {
 template <class T>
 Result<Row<T>> row_at(const char* where, const Rotary& rotary, std::int64_t position) {
   if (Status status = analysis::check_heads(where, rotary); !status) return status;
-  const bool tiled = rotary.spec().lanes == Lanes::tiled;
-  const std::int64_t width = rotary.rotary_width() / (tiled ? 1 : 2);
+  const bool per_channel = rotary.spec().lanes == Lanes::per_channel_frequencies;
+  const std::int64_t width = rotary.rotary_width() / (per_channel ? 1 : 2);
   Row<T> row{std::vector<T>(static_cast<std::size_t>(width)), std::vector<T>(static_cast<std::size_t>(width))};
   const Extents shape{1, 1, 1, width};
   const Status status = rotary.cos_sin(positions_from(position), view(row.cos.data(), shape), view(row.sin.data(), shape));
   if (!status.ok()) return status;
-  if (tiled) {
+  if (per_channel) {
     keep_once(row.cos, rotary.spec());
     keep_once(row.sin, rotary.spec());
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "job/additive.hpp"
+#include "job/attention/cached_job.hpp"
 #include "job/attention/job.hpp"
 #include "job/bias.hpp"
 #include "job/learned.hpp"
@@ -57,6 +58,8 @@ struct Backend {
   RunIn<job::AttentionBackwardJob> attention_backward = nullptr;
   Result<std::int64_t> (*attention_weights_workspace)(const job::AttentionWeightsJob& job) = nullptr;
   RunIn<job::AttentionWeightsJob> attention_weights = nullptr;
+  Result<std::int64_t> (*cached_attention_workspace)(const job::CachedAttentionJob& job) = nullptr;
+  RunIn<job::CachedAttentionJob> cached_attention = nullptr;
   Run<job::MergeJob> merge = nullptr;
   Result<AttentionReport> (*explain_attention)(const job::AttentionJob& job) = nullptr;
 };
@@ -66,6 +69,15 @@ Result<const Backend*> choose(Device device);
 
 /// What a call of an operation that a backend does not have says.
 Status not_there(const Backend& backend);
+
+/// The backend that takes a call to `operation`, which has passed its checks.
+template <typename Operation>
+Result<const Backend*> choose_for(Operation Backend::* operation, const Status& checked, Device device) {
+  if (!checked) return checked;
+  Result<const Backend*> chosen = choose(device);
+  if (chosen.ok() && (*chosen)->*operation == nullptr) return not_there(**chosen);
+  return chosen;
+}
 
 /// Puts another backend in the place of a kind of device's, null for none, and returns the one before: for tests, which watch it.
 const Backend* replace(DeviceKind kind, const Backend* by);

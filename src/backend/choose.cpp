@@ -39,6 +39,8 @@ constexpr Backend kCpu = {
     .attention_backward = cpu::run_attention_backward,
     .attention_weights_workspace = cpu::attention_weights_workspace,
     .attention_weights = cpu::run_attention_weights,
+    .cached_attention_workspace = cpu::cached_attention_workspace,
+    .cached_attention = cpu::run_cached_attention,
     .merge = cpu::run_merge,
     .explain_attention = cpu::explain_attention,
 };
@@ -67,6 +69,8 @@ constexpr Backend kCuda = {
     .attention_backward = cuda::run_attention_backward,
     .attention_weights_workspace = cuda::attention_weights_workspace,
     .attention_weights = cuda::run_attention_weights,
+    .cached_attention_workspace = cuda::cached_attention_workspace,
+    .cached_attention = cuda::run_cached_attention,
     .merge = cuda::run_merge,
     .explain_attention = cuda::explain_attention,
 };

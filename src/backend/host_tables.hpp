@@ -5,6 +5,7 @@
 #pragma once
 
 #include "job/additive.hpp"
+#include "job/attention/cached_job.hpp"
 #include "job/attention/job.hpp"
 #include "job/bias.hpp"
 #include "job/learned.hpp"
@@ -142,6 +143,10 @@ void each_host_table(job::AttentionBackwardJob& job, const Table& table) {
 template <class Table>
 void each_host_table(job::AttentionWeightsJob& job, const Table& table) {
   each_host_table(job.forward, table);
+}
+template <class Table>
+void each_host_table(job::CachedAttentionJob& job, const Table& table) {
+  each_host_table(job.attention, table);
 }
 template <class Table>
 void each_host_table(job::MergeJob& job, const Table& table) {

@@ -49,8 +49,9 @@ Status check_out(const char* where, const TensorView& out, const ConstTensorView
 
 /// A phase gradient that is read, against the spec whose phases it is by.
 Status check_phase_gradient(const char* where, const plan::RotaryPlan& plan, const ConstTensorView& gradient) {
-  if (plan.spec.lanes == Lanes::tiled) {
-    return Status::unsupported(spec::format("{}: lanes are tiled, the two of a pair have no angle in common, wanted alike", where));
+  if (plan.spec.lanes == Lanes::per_channel_frequencies) {
+    return Status::unsupported(
+        spec::format("{}: lanes are per_channel_frequencies, the two of a pair have no angle in common, wanted alike", where));
   }
   if (Status s = check_view(where, "phase_gradient", gradient); !s) return s;
   if (Status s = check_float(where, "phase_gradient", gradient.dtype); !s) return s;

@@ -26,8 +26,8 @@ Status check_composes(const char* name, const RotarySpec& spec) {
         spec::format("{}: {} has a numerics profile, wanted exact: phases that were rounded have no exact difference", kWhere, name));
   }
   if (spec.lanes != Lanes::alike) {
-    return Status::unsupported(
-        spec::format("{}: {} has tiled lanes, wanted lanes alike: their pairs do not rotate, so two turns are not one", kWhere, name));
+    return Status::unsupported(spec::format(
+        "{}: {} has per-channel frequencies, wanted lanes alike: their pairs do not rotate, so two turns are not one", kWhere, name));
   }
   if (std::holds_alternative<GivenDirections>(spec.scaling)) {
     return Status::unsupported(spec::format("{}: {} has given directions, wanted one frequency per pair", kWhere, name));

@@ -57,7 +57,7 @@ ProfileSource profile_source(const plan::Profile& profile) {
           .position_factor = profile.position_factor};
 }
 
-/// The lists of a plan, or of its tiled lanes.
+/// The lists of a plan, or of its per-channel frequencies.
 template <class Lists>
 void fill_lists_of(const Lists& lists, RowSource& rows) {
   rows.steps = lists.steps.data();
@@ -67,12 +67,12 @@ void fill_lists_of(const Lists& lists, RowSource& rows) {
   if (lists.profile) rows.profile = profile_source(*lists.profile);
 }
 
-/// Several axes, heads with ladders of their own, tiled lanes.
+/// Several axes, heads with ladders of their own, per-channel frequencies.
 void fill_axes_of(const plan::RotaryPlan& plan, const Positions& positions, Direction direction, RowSource& rows) {
   const std::int64_t pairs = plan.spec.rotary_width / 2;
-  const bool tiled = plan.spec.lanes == Lanes::tiled;
-  if (tiled) {
-    fill_lists_of(plan.tiled, rows);
+  const bool per_channel = plan.spec.lanes == Lanes::per_channel_frequencies;
+  if (per_channel) {
+    fill_lists_of(plan.per_channel, rows);
     rows.turning_pairs = pairs;
     rows.step_lane_stride = pairs;
     rows.swap_sines = direction != Direction::forward;
@@ -81,7 +81,8 @@ void fill_axes_of(const plan::RotaryPlan& plan, const Positions& positions, Dire
   if (plan.heads > 1) rows.step_head_stride = pairs;
   // Axes that share their positions are one axis, and as fast.
   const bool apart = positions.data != nullptr && positions.shape[0] > 1;
-  if (apart && !plan.axis_of_pair.empty()) rows.axis_of_pair = tiled ? plan.tiled.axis_of_pair.data() : plan.axis_of_pair.data();
+  if (apart && !plan.axis_of_pair.empty())
+    rows.axis_of_pair = per_channel ? plan.per_channel.axis_of_pair.data() : plan.axis_of_pair.data();
 }
 
 void fill_rows_of(const plan::RotaryPlan& plan, const Positions& positions, Direction direction, RowSource& rows) {
@@ -94,7 +95,7 @@ void fill_rows_of(const plan::RotaryPlan& plan, const Positions& positions, Dire
   if (plan.profile) {
     rows.amplitude = direction == Direction::inverse ? plan.profile->inverse_amplitude : plan.profile->amplitude;
   }
-  if (plan.axes > 1 || plan.heads > 1 || plan.spec.lanes == Lanes::tiled) fill_axes_of(plan, positions, direction, rows);
+  if (plan.axes > 1 || plan.heads > 1 || plan.spec.lanes == Lanes::per_channel_frequencies) fill_axes_of(plan, positions, direction, rows);
   rows.positions = source_of(positions, plan.axes > 1 && needs_axes(rows) ? plan.axes : 1);
   rows.shared = rows.positions.data == nullptr || rows.positions.batch_stride == 0;
 }
@@ -178,10 +179,10 @@ Status check_heads(const RotateOperands& operands, std::int64_t heads) {
   return {};
 }
 
-/// Tiled lanes turn the two channels of a pair by different angles: undone only where those are not a quarter turn apart.
+/// Per-channel frequencies turn the two channels of a pair by different angles: undone only where those are not a quarter turn apart.
 Status check_inverse(const char* where, const plan::RotaryPlan& plan, Direction direction) {
-  if (plan.spec.lanes != Lanes::tiled || direction != Direction::inverse) return {};
-  return error(where, "direction is inverse and lanes are tiled, wanted forward or transpose");
+  if (plan.spec.lanes != Lanes::per_channel_frequencies || direction != Direction::inverse) return {};
+  return error(where, "direction is inverse and lanes are per_channel_frequencies, wanted forward or transpose");
 }
 
 Status check_direction(const char* where, Direction direction) {
@@ -238,9 +239,9 @@ void fill_rows_of(const ConstTensorView& cos, const ConstTensorView& sin, const 
   rows.shared = rows.tables.cos_strides[0] == 0 && rows.tables.sin_strides[0] == 0;
 }
 
-/// cos and sin to be filled: (B, T, heads, R/2), or R values per row of tiled lanes.
+/// cos and sin to be filled: (B, T, heads, R/2), or R values per row of per-channel frequencies.
 Status check_rows(const char* where, const plan::RotaryPlan& plan, const TensorView& cos, const TensorView& sin) {
-  const std::int64_t width = plan.spec.rotary_width / (plan.spec.lanes == Lanes::tiled ? 1 : 2);
+  const std::int64_t width = plan.spec.rotary_width / (plan.spec.lanes == Lanes::per_channel_frequencies ? 1 : 2);
   for (const auto& [name, table] : {std::pair<const char*, const TensorView&>{"cos", cos}, {"sin", sin}}) {
     if (Status s = check_view(where, name, table); !s) return s;
     if (table.dtype != DType::f32 && table.dtype != DType::f64)
@@ -255,7 +256,7 @@ Status check_rows(const char* where, const plan::RotaryPlan& plan, const TensorV
   return {};
 }
 
-/// Rows of tiled lanes are the segments' ladders, each written twice: no lane is made by itself.
+/// Rows of per-channel frequencies are the segments' ladders, each written twice: no lane is made by itself.
 void tile_rows(const plan::RotaryPlan& plan, RowsJob& job) {
   job.tile = job.pairs / plan.spec.segments;
   fill_lists_of(plan, job.rows);
@@ -385,7 +386,7 @@ Result<RowsJob> make_rows_job(const plan::RotaryPlan& plan, const Positions& pos
   job.tokens = cos.shape[1];
   job.heads = plan.heads;
   job.pairs = plan.spec.rotary_width / 2;
-  if (plan.spec.lanes == Lanes::tiled) tile_rows(plan, job);
+  if (plan.spec.lanes == Lanes::per_channel_frequencies) tile_rows(plan, job);
   for (int i = 0; i < 3; ++i) {
     job.cos_strides[i] = cos.strides[i];
     job.sin_strides[i] = sin.strides[i];

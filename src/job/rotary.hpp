@@ -68,7 +68,7 @@ struct RowSource {
   std::int64_t step_count = 0;                 // of each of these
   std::int64_t step_head_stride = 0;           // in steps; 0: one ladder for every head
   std::int64_t step_axis_stride = 0;           // in steps; not 0: a phase is the sum over the axes of position times step (directions)
-  std::int64_t step_lane_stride = 0;           // in steps; not 0: lane 1 of each pair has steps of its own (tiled lanes)
+  std::int64_t step_lane_stride = 0;           // in steps; not 0: lane 1 of each pair has steps of its own (per-channel frequencies)
   const std::uint8_t* axis_of_pair = nullptr;  // null: axis 0
   const double* turn_cos = nullptr;
   const double* turn_sin = nullptr;
@@ -128,7 +128,7 @@ struct RowsJob {
   std::int64_t tokens = 0;
   std::int64_t pairs = 0;
   std::int64_t heads = 1;
-  std::int64_t tile = 0;                    // tiled lanes: pairs of a segment, whose values are written twice, one after the other
+  std::int64_t tile = 0;  // per-channel frequencies: pairs of a segment, whose values are written twice, one after the other
   std::int64_t cos_strides[3] = {0, 0, 0};  // batch, token, head
   std::int64_t sin_strides[3] = {0, 0, 0};
 };

@@ -39,6 +39,10 @@ Result<std::int64_t> attention_weights_workspace(const job::AttentionWeightsJob&
 Status run_attention_weights(job::AttentionWeightsJob& /*job*/, const Workspace& /*workspace*/, const Execution& /*execution*/) {
   return not_built();
 }
+Result<std::int64_t> cached_attention_workspace(const job::CachedAttentionJob& /*job*/) { return not_built(); }
+Status run_cached_attention(job::CachedAttentionJob& /*job*/, const Workspace& /*workspace*/, const Execution& /*execution*/) {
+  return not_built();
+}
 Status run_merge(job::MergeJob& /*job*/, const Execution& /*execution*/) { return not_built(); }
 Result<AttentionReport> explain_attention(const job::AttentionJob& /*job*/) { return not_built(); }
 Status run_build_positions(job::BuildJob& /*job*/, const Execution& /*execution*/) { return not_built(); }

@@ -51,7 +51,27 @@ const SinusoidalSpec& Sinusoidal::spec() const { return plan_->spec; }
 std::int64_t Sinusoidal::axes() const { return static_cast<std::int64_t>(plan_->parts.size()); }
 const std::vector<double>& Sinusoidal::frequencies() const { return plan_->frequencies; }
 
+namespace {
+
+/// An operator may be made by hand: its channels must be there.
+Status check_shift(const char* where, const ShiftOperator& shift) {
+  constexpr std::int64_t widest = std::int64_t{1} << 20;
+  if (shift.width < 0 || shift.width > widest) {
+    return Status::invalid(spec::format("{}: the width is {}, wanted 0 to {}", where, shift.width, widest));
+  }
+  for (const ShiftOperator::Pair& pair : shift.pairs) {
+    for (const std::int64_t channel : {pair.sin_channel, pair.cos_channel}) {
+      if (channel >= 0 && channel < shift.width) continue;
+      return Status::invalid(spec::format("{}: a pair has channel {}, wanted 0 to {}", where, channel, shift.width - 1));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 Status apply_shift(const ShiftOperator& shift, std::span<const double> from, std::span<double> to) {
+  if (Status s = check_shift("apply_shift", shift); !s) return s;
   const auto width = static_cast<std::size_t>(shift.width);
   if (from.size() != width || to.size() != width) {
     return Status::invalid(spec::format("apply_shift: {} channels become {}, wanted {}", from.size(), to.size(), width));
@@ -69,6 +89,7 @@ Status apply_shift(const ShiftOperator& shift, std::span<const double> from, std
 
 Result<std::vector<double>> matrix_of(const ShiftOperator& shift) {
   return spec::without_exceptions([&]() -> Result<std::vector<double>> {
+    if (Status s = check_shift("matrix_of", shift); !s) return s;
     const auto width = static_cast<std::size_t>(shift.width);
     std::vector<double> matrix(width * width, 0);
     for (std::size_t i = 0; i < width; ++i) matrix[i * width + i] = 1;

@@ -19,14 +19,6 @@ using backend::Backend;
 using job::AttentionCall;
 using job::WeightsCall;
 
-/// The backend of a call that has passed its checks.
-Result<const Backend*> backend_of(const Status& checked, Device device) {
-  if (!checked) return checked;
-  Result<const Backend*> chosen = backend::choose(device);
-  if (chosen.ok() && (*chosen)->attention == nullptr) return backend::not_there(**chosen);
-  return chosen;
-}
-
 /// Of a forward call; outputs null: they are not known.
 Status check_forward(const AttentionCall& call, const AttentionOutputs* outputs, std::span<const std::byte> workspace) {
   if (Status s = job::check_devices({call.where, *call.inputs, *call.spec, outputs}); !s) return s;
@@ -59,7 +51,7 @@ struct Made {
 Result<std::int64_t> attention_workspace(const AttentionInputs& inputs, const AttentionSpec& spec) {
   return spec::without_exceptions([&]() -> Result<std::int64_t> {
     const AttentionCall call = {&inputs, &spec, nullptr, "attention"};
-    const Result<const Backend*> chosen = backend_of(check_forward(call, nullptr, {}), inputs.q.device);
+    const Result<const Backend*> chosen = backend::choose_for(&Backend::attention, check_forward(call, nullptr, {}), inputs.q.device);
     if (!chosen.ok()) return chosen.status();
     Made<job::AttentionJob> made;
     job::make_attention_job(call, made.terms, made.job);
@@ -70,7 +62,8 @@ Result<std::int64_t> attention_workspace(const AttentionInputs& inputs, const At
 Status attention(const AttentionInputs& inputs, const AttentionSpec& spec, const AttentionOutputs& outputs, const Workspace& workspace) {
   return spec::without_exceptions([&]() -> Status {
     const AttentionCall call = {&inputs, &spec, nullptr, "attention"};
-    const Result<const Backend*> chosen = backend_of(check_forward(call, &outputs, workspace.memory), inputs.q.device);
+    const Result<const Backend*> chosen =
+        backend::choose_for(&Backend::attention, check_forward(call, &outputs, workspace.memory), inputs.q.device);
     if (!chosen.ok()) return chosen.status();
     Made<job::AttentionJob> made;
     job::make_attention_job(call, made.terms, made.job);
@@ -83,7 +76,7 @@ Result<std::int64_t> attention_backward_workspace(const AttentionInputs& inputs,
                                                   const AttentionGradients& gradients) {
   return spec::without_exceptions([&]() -> Result<std::int64_t> {
     const AttentionCall call = {&inputs, &spec, &gradients, "attention_backward"};
-    const Result<const Backend*> chosen = backend_of(check_backward(call, nullptr, {}), inputs.q.device);
+    const Result<const Backend*> chosen = backend::choose_for(&Backend::attention, check_backward(call, nullptr, {}), inputs.q.device);
     if (!chosen.ok()) return chosen.status();
     Made<job::AttentionBackwardJob> made;
     job::make_backward_job(call, made.terms, made.job);
@@ -95,7 +88,8 @@ Status attention_backward(const AttentionInputs& inputs, const AttentionSpec& sp
                           const AttentionGradients& gradients, const Workspace& workspace) {
   return spec::without_exceptions([&]() -> Status {
     const AttentionCall call = {&inputs, &spec, &gradients, "attention_backward"};
-    const Result<const Backend*> chosen = backend_of(check_backward(call, &saved, workspace.memory), inputs.q.device);
+    const Result<const Backend*> chosen =
+        backend::choose_for(&Backend::attention, check_backward(call, &saved, workspace.memory), inputs.q.device);
     if (!chosen.ok()) return chosen.status();
     Made<job::AttentionBackwardJob> made;
     job::make_backward_job(call, made.terms, made.job);
@@ -109,7 +103,7 @@ Result<std::int64_t> attention_weights_workspace(const AttentionInputs& inputs, 
   return spec::without_exceptions([&]() -> Result<std::int64_t> {
     if (Status s = check_weights_devices(inputs, spec, weights); !s) return s;
     const WeightsCall of(inputs, spec, rows, weights);
-    const Result<const Backend*> chosen = backend_of(job::check_weights_call(of), inputs.q.device);
+    const Result<const Backend*> chosen = backend::choose_for(&Backend::attention, job::check_weights_call(of), inputs.q.device);
     if (!chosen.ok()) return chosen.status();
     Made<job::AttentionWeightsJob> made;
     job::make_weights_job(of, made.terms, made.job);
@@ -123,7 +117,8 @@ Status attention_weights(const AttentionInputs& inputs, const AttentionSpec& spe
     if (Status s = check_weights_devices(inputs, spec, weights); !s) return s;
     const WeightsCall of(inputs, spec, rows, weights);
     if (Status s = job::check_weights_call(of); !s) return s;
-    const Result<const Backend*> chosen = backend_of(job::check_weights(of, workspace.memory), inputs.q.device);
+    const Result<const Backend*> chosen =
+        backend::choose_for(&Backend::attention, job::check_weights(of, workspace.memory), inputs.q.device);
     if (!chosen.ok()) return chosen.status();
     Made<job::AttentionWeightsJob> made;
     job::make_weights_job(of, made.terms, made.job);
@@ -134,7 +129,7 @@ Status attention_weights(const AttentionInputs& inputs, const AttentionSpec& spe
 Status merge_attention(std::span<const AttentionPart> parts, const AttentionOutputs& outputs, const Execution& execution) {
   return spec::without_exceptions([&]() -> Status {
     if (Status s = job::check_devices("merge_attention", parts, outputs); !s) return s;
-    const Result<const Backend*> chosen = backend_of(job::check_merge(parts, outputs), outputs.out.device);
+    const Result<const Backend*> chosen = backend::choose_for(&Backend::attention, job::check_merge(parts, outputs), outputs.out.device);
     if (!chosen.ok()) return chosen.status();
     job::MergeJob merge = {outputs.out.device, parts.data(), static_cast<std::int64_t>(parts.size()), outputs};
     return (*chosen)->merge(merge, execution);
@@ -144,7 +139,7 @@ Status merge_attention(std::span<const AttentionPart> parts, const AttentionOutp
 Result<AttentionReport> explain_attention(const AttentionInputs& inputs, const AttentionSpec& spec) {
   return spec::without_exceptions([&]() -> Result<AttentionReport> {
     const AttentionCall call = {&inputs, &spec, nullptr, "explain_attention"};
-    const Result<const Backend*> chosen = backend_of(check_forward(call, nullptr, {}), inputs.q.device);
+    const Result<const Backend*> chosen = backend::choose_for(&Backend::attention, check_forward(call, nullptr, {}), inputs.q.device);
     if (!chosen.ok()) return chosen.status();
     Made<job::AttentionJob> made;
     job::make_attention_job(call, made.terms, made.job);

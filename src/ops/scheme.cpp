@@ -188,7 +188,7 @@ AttentionScheme scheme_of(const AttentionSpec& spec) {
 
 struct Attention::Plan {
   AttentionScheme scheme;
-  std::string text;
+  std::string serialised;
   AttentionSpec spec;  // without tensors
 };
 
@@ -198,7 +198,7 @@ Result<Attention> Attention::make(const AttentionScheme& scheme) {
     if (!text) return text.status();
     const auto plan = std::make_shared<Plan>();
     plan->scheme = scheme;
-    plan->text = *std::move(text);
+    plan->serialised = *std::move(text);
     if (Status s = plan_spec(scheme, plan->spec); !s) return s;
     return Attention(plan);
   });
@@ -233,6 +233,6 @@ Result<AttentionSpec> Attention::spec(const AttentionTensors& tensors) const {
 }
 
 const AttentionScheme& Attention::scheme() const { return plan_->scheme; }
-const std::string& Attention::text() const { return plan_->text; }
+const std::string& Attention::serialised() const { return plan_->serialised; }
 
 }  // namespace phasor

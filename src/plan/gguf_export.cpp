@@ -141,7 +141,8 @@ void check_rotary(const RotarySpec& spec, const GgufArchitecture& architecture) 
     cannot(spec::format("a rotary offset of {} for {}", spec.rotary_offset, architecture.name));
   }
   if (spec.sense != Sense::counterclockwise) cannot("a clockwise sense");
-  if (spec.segments != 1 || spec.lanes != Lanes::alike || spec.unit != FrequencyUnit::radians) cannot("segments, tiled lanes or turns");
+  if (spec.segments != 1 || spec.lanes != Lanes::alike || spec.unit != FrequencyUnit::radians)
+    cannot("segments, per-channel frequencies or turns");
   if (spec.axes.ladder != AxisLadder::shared) cannot("a ladder for each axis");
 }
 

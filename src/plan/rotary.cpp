@@ -47,18 +47,18 @@ Status add_profile(RotaryPlan& plan) {
 }
 
 /// Channel c of a segment of w channels turns as pair c mod w/2 of it does; lane l of its pair j is channel 2 j + l.
-void add_tiled_lanes(RotaryPlan& plan) {
+void add_per_channel_frequencies(RotaryPlan& plan) {
   const std::size_t pairs = plan.steps.size();
   const std::size_t in_segment = pairs / static_cast<std::size_t>(plan.spec.segments);
-  if (plan.profile) plan.tiled.profile = tiled(*plan.profile, plan.spec.segments);
+  if (plan.profile) plan.per_channel.profile = per_channel(*plan.profile, plan.spec.segments);
   for (std::size_t lane = 0; lane < 2; ++lane) {
     for (std::size_t pair = 0; pair < pairs; ++pair) {
       const std::size_t segment = pair / in_segment * in_segment;
       const std::size_t from = segment + (2 * (pair - segment) + lane) % in_segment;
-      plan.tiled.steps.push_back(plan.steps[from]);
-      plan.tiled.turn_cos.push_back(plan.turn_cos[from]);
-      plan.tiled.turn_sin.push_back(plan.turn_sin[from]);
-      if (!plan.axis_of_pair.empty()) plan.tiled.axis_of_pair.push_back(plan.axis_of_pair[from]);
+      plan.per_channel.steps.push_back(plan.steps[from]);
+      plan.per_channel.turn_cos.push_back(plan.turn_cos[from]);
+      plan.per_channel.turn_sin.push_back(plan.turn_sin[from]);
+      if (!plan.axis_of_pair.empty()) plan.per_channel.axis_of_pair.push_back(plan.axis_of_pair[from]);
     }
   }
 }
@@ -81,7 +81,7 @@ Result<RotaryPlan> build(const RotarySpec& spec) {
   if (spec.numerics != Numerics::exact) {
     if (Status status = add_profile(plan); !status) return status;
   }
-  if (spec.lanes == Lanes::tiled) add_tiled_lanes(plan);
+  if (spec.lanes == Lanes::per_channel_frequencies) add_per_channel_frequencies(plan);
   return plan;
 }
 

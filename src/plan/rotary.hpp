@@ -12,8 +12,8 @@
 
 namespace phasor::plan {
 
-/// Tiled lanes, as kernels read them: lane 0 of every pair, then lane 1 of every pair. Empty where lanes are alike.
-struct TiledLanes {
+/// Per-channel frequencies, as kernels read them: lane 0 of every pair, then lane 1 of every pair. Empty where lanes are alike.
+struct PerChannelLanes {
   std::vector<math::Step> steps;
   std::vector<double> turn_cos;
   std::vector<double> turn_sin;
@@ -36,7 +36,7 @@ struct RotaryPlan {
   std::int64_t axes = 1;                   // of a position
   std::int64_t heads = 1;                  // with ladders of their own; 1: every head alike
   std::vector<std::uint8_t> axis_of_pair;  // R/2; empty where one axis turns all or every axis turns each pair
-  TiledLanes tiled;
+  PerChannelLanes per_channel;
   std::optional<Profile> profile = std::nullopt;  // none: exact
   DeviceCopies copies;                            // of the lists, on devices
 };

@@ -111,7 +111,7 @@ Status check_directions(const RotarySpec& spec) {
       !spec.axes.axis_of_pair.empty()) {
     return wrong("axes are given and the scaling has directions, wanted axes {{}} with GivenDirections");
   }
-  if (spec.lanes != Lanes::alike) return wrong("lanes is tiled and the scaling has directions, wanted alike");
+  if (spec.lanes != Lanes::alike) return wrong("lanes is per_channel_frequencies and the scaling has directions, wanted alike");
   return {};
 }
 
@@ -119,10 +119,13 @@ Status check_parts(const RotarySpec& spec) {
   if (spec.segments < 1 || pairs_of(spec) % spec.segments != 0) {
     return wrong("segments is {}, wanted a divisor of {}, half the rotary width", spec.segments, pairs_of(spec));
   }
-  if (spec.lanes > Lanes::tiled) return wrong("lanes is {}, wanted alike or tiled", static_cast<int>(spec.lanes));
-  if (spec.lanes == Lanes::tiled &&
+  if (spec.lanes > Lanes::per_channel_frequencies)
+    return wrong("lanes is {}, wanted alike or per_channel_frequencies", static_cast<int>(spec.lanes));
+  if (spec.lanes == Lanes::per_channel_frequencies &&
       (spec.pairing != Pairing::interleaved || spec.output_pairing.value_or(spec.pairing) != Pairing::interleaved)) {
-    return wrong("lanes is tiled and a pairing is half, wanted interleaved: in half pairing both lanes of a pair have one frequency");
+    return wrong(
+        "lanes is per_channel_frequencies and a pairing is half, wanted interleaved: in half pairing both lanes of a pair have one "
+        "frequency");
   }
   return {};
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Analysis of specs with several axes, segments, tiled lanes and directions: right where there is an answer, an error where there is none.
+// Analysis of specs with several axes, segments, per-channel frequencies and directions: right where there is an answer, an error where
+// there is none.
 #include <gtest/gtest.h>
 
 #include "../tolerance.hpp"
@@ -64,19 +65,20 @@ TEST(AxesAnalysis, heads_with_directions_of_their_own_are_unsupported) {
   }
 }
 
-TEST(AxesAnalysis, tiled_lanes_have_no_relative_matrix_and_no_distance) {
+TEST(AxesAnalysis, per_channel_frequencies_have_no_relative_matrix_and_no_distance) {
   const Rotary rotary = make_rotary(vjepa2().spec);
   std::vector<float> memory(64, 1);
   const ConstTensorView q = view(memory.data(), {1, 1, 1, 64});
   for (const Status& status : {relative_matrix(rotary, 1, 2).status(), distance_check(rotary, q, q, 10).status()}) {
     EXPECT_EQ(status.kind(), ErrorKind::unsupported);
-    EXPECT_NE(status.message().find("lanes are tiled, so that scores depend on both positions"), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find("lanes are per_channel_frequencies, so that scores depend on both positions"), std::string::npos)
+        << status.message();
   }
 }
 
 TEST(AxesAnalysis, relative_matrices_are_those_of_the_distance) {
   for (const Model& model : recorded_models()) {
-    if (model.spec.lanes == Lanes::tiled) continue;
+    if (model.spec.lanes == Lanes::per_channel_frequencies) continue;
     const Rotary rotary = make_rotary(model.spec);
     const Result<Matrix> relative = relative_matrix(rotary, 1000, 1007);
     const Result<Matrix> wanted = rotation_matrix(rotary, 7);
@@ -97,7 +99,7 @@ TEST(AxesAnalysis, angle_errors_and_distances_are_there_for_every_model) {
     ASSERT_TRUE(error.ok()) << error.status().message();
     EXPECT_LE(error->exact, tolerance_of(DType::f32).epsilon / 2);
     EXPECT_GT(error->float32, 100 * error->exact);
-    if (model.spec.lanes == Lanes::tiled) continue;
+    if (model.spec.lanes == Lanes::per_channel_frequencies) continue;
     const ConstTensorView q = view(memory.data(), {1, 3, 2, model.spec.head_dim});
     const Result<DistanceCheck> check = distance_check(rotary, q, q, 1000003);
     ASSERT_TRUE(check.ok()) << check.status().message();

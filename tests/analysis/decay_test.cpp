@@ -98,15 +98,15 @@ TEST(Decay, of_two_specs_stands_side_by_side) {
 }
 
 TEST(Decay, refuses_what_has_no_score_by_distance) {
-  RotarySpec tiled{.head_dim = 8, .pairing = Pairing::interleaved};
-  tiled.lanes = Lanes::tiled;
+  RotarySpec per_channel{.head_dim = 8, .pairing = Pairing::interleaved};
+  per_channel.lanes = Lanes::per_channel_frequencies;
   const std::int64_t one[] = {1};
-  EXPECT_EQ(decay(make(tiled), one).status().message(),
-            "decay: lanes are tiled, so that scores depend on both positions, wanted lanes alike");
+  EXPECT_EQ(decay(make(per_channel), one).status().message(),
+            "decay: lanes are per_channel_frequencies, so that scores depend on both positions, wanted lanes alike");
   const RotarySpec directions{.head_dim = 2, .scaling = GivenDirections{.axes = 2, .heads = 3, .frequencies = {1, 2, 3, 4, 5, 6}}};
   EXPECT_EQ(decay(make(directions), one).status().message(), "decay: 3 heads have directions of their own, wanted one for all");
-  EXPECT_EQ(first_negative(make(tiled), 10).status().kind(), ErrorKind::unsupported);
-  EXPECT_EQ(distance_weights(make(tiled), 10).status().kind(), ErrorKind::unsupported);
+  EXPECT_EQ(first_negative(make(per_channel), 10).status().kind(), ErrorKind::unsupported);
+  EXPECT_EQ(distance_weights(make(per_channel), 10).status().kind(), ErrorKind::unsupported);
   EXPECT_EQ(first_negative(make(kSeed), 0).status().message(), "first_negative: length is 0, wanted at least 1");
 }
 

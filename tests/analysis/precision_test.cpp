@@ -157,10 +157,10 @@ TEST(PrecisionReport, refuses_what_has_no_score_by_distance) {
             "precision_report: position is 9223372036854775807 and distance 1, wanted a sum that fits in 64 bits");
   const std::int64_t first[] = {std::numeric_limits<std::int64_t>::min()};
   EXPECT_FALSE(precision_report({.head_dim = 4}, first, -1).ok());
-  RotarySpec tiled{.head_dim = 8, .pairing = Pairing::interleaved};
-  tiled.lanes = Lanes::tiled;
-  EXPECT_EQ(precision_report(tiled, last, 0).status().message(),
-            "precision_report: lanes are tiled, so that scores depend on both positions, wanted lanes alike");
+  RotarySpec per_channel{.head_dim = 8, .pairing = Pairing::interleaved};
+  per_channel.lanes = Lanes::per_channel_frequencies;
+  EXPECT_EQ(precision_report(per_channel, last, 0).status().message(),
+            "precision_report: lanes are per_channel_frequencies, so that scores depend on both positions, wanted lanes alike");
   EXPECT_EQ(precision_report({.head_dim = 4, .base = -1}, last, 0).status().kind(), ErrorKind::invalid);
 }
 

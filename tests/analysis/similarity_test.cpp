@@ -105,10 +105,10 @@ TEST(Similarity, of_positions_refuses_what_has_no_distance) {
   EXPECT_EQ(similarity(rotary, widest, Similarity::inner_product)->values[1], decay(rotary, {widest.data(), 1})->front());
   EXPECT_EQ(similarity(rotary, std::vector<std::int64_t>{}).status().message(), "similarity: there are 0 positions, wanted 1 to 4096");
   EXPECT_FALSE(similarity(rotary, std::vector<std::int64_t>(4097)).ok());
-  RotarySpec tiled{.head_dim = 8, .pairing = Pairing::interleaved};
-  tiled.lanes = Lanes::tiled;
-  EXPECT_EQ(similarity(make(tiled), widest).status().kind(), ErrorKind::unsupported);
-  EXPECT_EQ(smallest_gap(make(tiled), 9).status().kind(), ErrorKind::unsupported);
+  RotarySpec per_channel{.head_dim = 8, .pairing = Pairing::interleaved};
+  per_channel.lanes = Lanes::per_channel_frequencies;
+  EXPECT_EQ(similarity(make(per_channel), widest).status().kind(), ErrorKind::unsupported);
+  EXPECT_EQ(smallest_gap(make(per_channel), 9).status().kind(), ErrorKind::unsupported);
 }
 
 TEST(Similarity, of_rows_names_what_does_not_fit) {

@@ -161,7 +161,7 @@ TEST(attention_call, contents_that_cannot_be) {
   EXPECT_EQ(content(XposContent{six, 0.0}), "attention: content.gamma is 0, wanted above 0");
   EXPECT_EQ(content(XposContent{six, 0.4, -1}), "attention: content.scale_base is -1, wanted above 0");
   EXPECT_EQ(content(XposContent{rotary({.head_dim = 6, .axes = {.sections = {1, 2}}})}),
-            "attention: xPos has a rotary of several axes, segments, tiled lanes or directions, wanted a plain one");
+            "attention: xPos has a rotary of several axes, segments, per-channel frequencies or directions, wanted a plain one");
   EXPECT_EQ(message_of([&](Bridge& b) {
               b.spec.content = RotaryContent{six, KeyState::unrotated, ReRope{4}};
               b.spec.visibility.mask = Mask::causal;

@@ -46,7 +46,7 @@ AttentionTensors tensors_of(const AttentionSpec& spec, std::span<const TermTenso
 AttentionSpec by_plan(const AttentionSpec& spec, const std::string& name) {
   const auto made = Attention::make(scheme_of(spec));
   EXPECT_EQ(made.status().message(), "") << name;
-  const auto read = attention_scheme_from_json(made->text());
+  const auto read = attention_scheme_from_json(made->serialised());
   EXPECT_EQ(read.status().message(), "") << name;
   const auto sent = Attention::make(*read);
   EXPECT_TRUE(*sent == *made) << name;
@@ -93,7 +93,7 @@ TEST(attention_plan, equal_schemes_are_equal_and_others_are_not) {
   const auto of = [](double softcap) { return *Attention::make({.terms = {DenseScheme{}}, .softcap = softcap}); };
   EXPECT_TRUE(of(3) == of(3));
   EXPECT_FALSE(of(3) == of(4));
-  EXPECT_EQ(of(3).text(), R"({"phasor":1,"type":"AttentionScheme","terms":[{"type":"DenseScheme"}],"softcap":3})");
+  EXPECT_EQ(of(3).serialised(), R"({"phasor":1,"type":"AttentionScheme","terms":[{"type":"DenseScheme"}],"softcap":3})");
   EXPECT_EQ(of(3).scheme().softcap, 3);
 }
 

@@ -175,11 +175,11 @@ TEST(AttentionReview, CopeBesideShortTiles) {
 TEST(AttentionReview, EveryKeyExemptAlsoAtNegativePositions) {
   std::vector<std::int64_t> positions(20);
   for (std::size_t i = 0; i < 20; ++i) positions[i] = static_cast<std::int64_t>(i) - 19;
-  const std::int64_t far = INT64_MAX;
+  const std::vector<std::int64_t> far = {INT64_MAX};
   Case full = {.queries = 20, .keys = 20};
   Case exempt = full;
   exempt.spec.visibility.mask = Mask::causal;
-  exempt.spec.visibility.prefix = Integers(&far, 1);
+  exempt.spec.visibility.prefix = Integers(far.data(), 1);
   exempt.spec.query_positions = exempt.spec.key_positions = at(positions);
   full.run();
   exempt.run();

@@ -126,6 +126,7 @@ inline Backend relocating_backend() {
   b.build_positions = run_elsewhere<&Backend::build_positions, job::BuildJob, Execution>;
   b.attention = run_elsewhere<&Backend::attention, job::AttentionJob, Workspace, Execution>;
   b.attention_backward = run_elsewhere<&Backend::attention_backward, job::AttentionBackwardJob, Workspace, Execution>;
+  b.cached_attention = run_elsewhere<&Backend::cached_attention, job::CachedAttentionJob, Workspace, Execution>;
   b.attention_weights = run_elsewhere<&Backend::attention_weights, job::AttentionWeightsJob, Workspace, Execution>;
   b.merge = run_elsewhere<&Backend::merge, job::MergeJob, Execution>;
   return b;
@@ -168,14 +169,14 @@ inline std::vector<NamedRotary> rotations() {
   const RotarySpec plain = {.head_dim = 12};
   RotarySpec axes = plain;
   axes.axes = {.sections = {1, 2, 3}};
-  RotarySpec tiled = axes;
-  tiled.pairing = Pairing::interleaved;
-  tiled.lanes = Lanes::tiled;
+  RotarySpec per_channel = axes;
+  per_channel.pairing = Pairing::interleaved;
+  per_channel.lanes = Lanes::per_channel_frequencies;
   RotarySpec hf = plain;
   hf.numerics = Numerics::hf;
   RotarySpec ggml = plain;
   ggml.numerics = Numerics::ggml;
-  return {{"plain", plain}, {"axes", axes, 3, 4}, {"tiled", tiled, 3, 4}, {"directions", directions(), 2},
+  return {{"plain", plain}, {"axes", axes, 3, 4}, {"per_channel", per_channel, 3, 4}, {"directions", directions(), 2},
           {"hf", hf, 1, 4}, {"ggml", ggml, 1, 4}};
 }
 

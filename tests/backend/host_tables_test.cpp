@@ -101,7 +101,7 @@ TEST(HostTables, of_rotations_may_lie_elsewhere) {
     const Rotary rotary = *Rotary::make(r.spec);
     EXPECT_EQ(tables_of(r.name, [&](Memory& m) { return rotary.apply(m.tensor({1, kTokens, 3, 12}), m.at(-7, r.axes, kTokens)); }),
               r.tables);
-    const bool own = r.spec.lanes == Lanes::tiled;
+    const bool own = r.spec.lanes == Lanes::per_channel_frequencies;
     const Extents rows = {1, kTokens, r.axes == 2 ? 3 : 1, own ? 12 : 6};
     EXPECT_EQ(tables_of(r.name, [&](Memory& m) { return rotary.cos_sin(m.at(-7, r.axes, kTokens), m.tensor(rows), m.tensor(rows)); }),
               r.tables);
@@ -125,7 +125,7 @@ TEST(HostTables, of_keys_that_move_may_lie_elsewhere) {
 
 TEST(HostTables, of_gradients_of_rotations_may_lie_elsewhere) {
   for (const NamedRotary& r : rotations()) {
-    if (r.spec.lanes == Lanes::tiled) continue;
+    if (r.spec.lanes == Lanes::per_channel_frequencies) continue;
     const Rotary rotary = *Rotary::make(r.spec);
     const Extents phases = {1, kTokens, 3, 6};
     const auto count = static_cast<std::int64_t>(rotary.frequencies().size());

@@ -69,6 +69,8 @@ Backend recording_backend() {
   b.attention_backward = PHASOR_RECORD_IN(attention_backward);
   b.attention_weights_workspace = PHASOR_RECORD_ASKED(attention_weights_workspace, std::int64_t{0});
   b.attention_weights = PHASOR_RECORD_IN(attention_weights);
+  b.cached_attention_workspace = PHASOR_RECORD_ASKED(cached_attention_workspace, std::int64_t{0});
+  b.cached_attention = PHASOR_RECORD_IN(cached_attention);
   b.merge = PHASOR_RECORD(merge);
   b.explain_attention = PHASOR_RECORD_ASKED(explain_attention, AttentionReport{});
   return b;
@@ -88,6 +90,14 @@ Bias alibi() { return *Bias::make(Alibi{.heads = 2}); }
 
 AttentionInputs inputs_of(Memory& m) { return {m.tensor(kTokens), m.tensor(kTokens), m.tensor(kTokens)}; }
 AttentionOutputs outputs_of(Memory& m) { return {m.tensor(kTokens), m.tensor({1, 3, 1, 1})}; }
+
+/// One sequence of two pages.
+CachedInputs cached_of(Memory& m) {
+  return {m.tensor(kTokens),
+          tensor_cache(m.tensor({3, 4, 1, 16})),
+          tensor_cache(m.tensor({3, 4, 1, 16})),
+          {.blocks = m.integers({2, 0}), .lengths = m.integers({7}), .page_size = 4}};
+}
 
 /// Everything that a call may have, each piece from the same memory.
 Status prepare(Memory& m) {
@@ -215,6 +225,15 @@ std::vector<Operation> attentions() {
        [](Memory& m) {
          std::vector<std::byte> workspace(1 << 20);
          return attention_weights(inputs_of(m), {}, {}, {m.tensor({1, 2, 1, 3}), m.tensor({1, 2, 1, 3})}, workspace);
+       }},
+      {"cached_attention_workspace",
+       {"cached_attention_workspace"},
+       [](Memory& m) { return cached_attention_workspace(cached_of(m), {}).status(); }},
+      {"cached_attention",
+       {"cached_attention"},
+       [](Memory& m) {
+         std::vector<std::byte> workspace(1 << 20);
+         return cached_attention(cached_of(m), {}, outputs_of(m), workspace);
        }},
       {"merge_attention",
        {"merge"},

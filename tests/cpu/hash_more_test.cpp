@@ -82,11 +82,11 @@ std::vector<RotarySpec> specs_with_axes() {
   RotarySpec own{.head_dim = 72, .axes = {.sections = {18, 18}, .ladder = AxisLadder::own}};
   RotarySpec dealt{.head_dim = 64, .axes = {.sections = {16, 16}, .ladder = AxisLadder::dealt}};
   RotarySpec segments{.head_dim = 64, .axes = {.sections = {16, 16}, .ladder = AxisLadder::own}, .segments = 2};
-  RotarySpec tiled{.head_dim = 66, .rotary_width = 60, .pairing = Pairing::interleaved};
-  tiled.axes = {.sections = {10, 10, 10}, .ladder = AxisLadder::own};
-  tiled.segments = 3;
-  tiled.lanes = Lanes::tiled;
-  return {chunked, mixed, own, dealt, segments, tiled};
+  RotarySpec per_channel{.head_dim = 66, .rotary_width = 60, .pairing = Pairing::interleaved};
+  per_channel.axes = {.sections = {10, 10, 10}, .ladder = AxisLadder::own};
+  per_channel.segments = 3;
+  per_channel.lanes = Lanes::per_channel_frequencies;
+  return {chunked, mixed, own, dealt, segments, per_channel};
 }
 
 u64 hash_of_axes() {

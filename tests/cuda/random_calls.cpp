@@ -109,7 +109,8 @@ std::optional<RandomCall> rows(Draw& draw, Builder& builder, Made made, const Ex
   const auto* directions = std::get_if<GivenDirections>(&spec.scaling);
   const int64_t heads = directions == nullptr ? 1 : directions->heads;
   const DType dtype = draw.of({DType::f32, DType::f64});
-  const Extents wanted = {shape[0], shape[1], heads, spec.lanes == Lanes::tiled ? spec.rotary_width : spec.rotary_width / 2};
+  const Extents wanted = {shape[0], shape[1], heads,
+                          spec.lanes == Lanes::per_channel_frequencies ? spec.rotary_width : spec.rotary_width / 2};
   made.tables = {builder.tensor(dtype, wanted), builder.tensor(dtype, wanted)};
   made.positions = any_positions(draw, builder, axes_of(spec), shape[0], shape[1]);
   return finished("cos_sin", builder, [made](const std::vector<std::byte*>& memory, const Execution& execution, Device device) {

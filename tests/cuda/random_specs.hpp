@@ -114,7 +114,7 @@ inline RotarySpec any_spec(Draw& draw) {
   add_axes(draw, spec, pairs);
   if (pairs % 2 == 0 && draw.one_in(5)) spec.segments = 2;
   if (draw.one_in(8)) {
-    spec.lanes = Lanes::tiled;
+    spec.lanes = Lanes::per_channel_frequencies;
     spec.pairing = Pairing::interleaved;
     spec.output_pairing = std::nullopt;
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that do not fit a spec of several axes, heads of their own, tiled lanes or segments: what is, what is wanted, nothing written.
+// Calls that do not fit a spec of several axes, heads of their own, per-channel frequencies or segments: what is, what is wanted, nothing
+// written.
 #include "job/rotary.hpp"
 #include "ops/rotary/rotary_call.hpp"
 
@@ -97,18 +98,18 @@ TEST(AxesCalls, segments_of_a_table_layout_divide_the_pairs) {
   }
 }
 
-TEST(AxesCalls, tiled_lanes_have_no_inverse_and_rows_as_wide_as_the_rotation) {
+TEST(AxesCalls, per_channel_frequencies_have_no_inverse_and_rows_as_wide_as_the_rotation) {
   RotarySpec spec{.head_dim = 12, .pairing = Pairing::interleaved};
-  spec.lanes = Lanes::tiled;
+  spec.lanes = Lanes::per_channel_frequencies;
   const Rotary rotary = make_rotary(spec);
   Attempt attempt;
   expect_error(rotary.apply(attempt.q, positions_from(0), {.direction = Direction::inverse}),
-               "apply_rotary: direction is inverse and lanes are tiled, wanted forward or transpose", attempt);
+               "apply_rotary: direction is inverse and lanes are per_channel_frequencies, wanted forward or transpose", attempt);
   const TensorView full = view(attempt.memory.data() + 500, {1, 3, 1, 12});
   const TensorView other = view(attempt.memory.data() + 700, {1, 3, 1, 12});
   const TensorView half = view(attempt.memory.data() + 900, {1, 3, 1, 6});
   expect_error(rotary.cos_sin(positions_from(0), full, other, {.direction = Direction::inverse}),
-               "cos_sin: direction is inverse and lanes are tiled, wanted forward or transpose", attempt);
+               "cos_sin: direction is inverse and lanes are per_channel_frequencies, wanted forward or transpose", attempt);
   expect_error(rotary.cos_sin(positions_from(0), half, half), "cos_sin: cos has width 6, wanted 12", attempt);
   EXPECT_TRUE(rotary.cos_sin(positions_from(0), full, other).ok());
 }

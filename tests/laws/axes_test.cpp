@@ -220,11 +220,11 @@ RC_GTEST_PROP(AxesLaws, segments_are_a_permutation_of_channels_bit_for_bit, ()) 
   });
 }
 
-/// <R x, y> = <x, R^T y>, pair by pair, although tiled lanes are no rotation.
-RC_GTEST_PROP(AxesLaws, the_transpose_of_tiled_lanes_is_their_adjoint, ()) {
+/// <R x, y> = <x, R^T y>, pair by pair, although per-channel frequencies are no rotation.
+RC_GTEST_PROP(AxesLaws, the_transpose_of_per_channel_frequencies_is_their_adjoint, ()) {
   AxesCase c = *any_ladder_case();
   c.base.spec.pairing = Pairing::interleaved;
-  c.base.spec.lanes = Lanes::tiled;
+  c.base.spec.lanes = Lanes::per_channel_frequencies;
   const Rotary rotary = made(c.base.spec);
   const Tensor x = drawn(c.base);
   const Tensor y = drawn(c.base, 1);

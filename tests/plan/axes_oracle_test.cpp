@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of several axes against MPFR at 512 bits: own and dealt ladders under every scaling they allow, turns, directions, tiled lanes.
+// Plans of several axes against MPFR at 512 bits: own and dealt ladders under every scaling they allow, turns, directions, per-channel
+// frequencies.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -141,19 +142,19 @@ TEST(AxesPlanOracle, directions_are_taken_as_they_are) {
 }
 
 /// Lane l of pair j of a segment is channel 2 j + l, which turns as pair (2 j + l) mod 5 of its segment does.
-TEST(AxesPlanOracle, tiled_lanes_are_the_channels_of_a_segment_modulo_its_pairs) {
+TEST(AxesPlanOracle, per_channel_frequencies_are_the_channels_of_a_segment_modulo_its_pairs) {
   RotarySpec spec{.head_dim = 20, .pairing = Pairing::interleaved, .axes = {.sections = {5, 5}, .ladder = AxisLadder::own}};
   spec.segments = 2;
-  spec.lanes = Lanes::tiled;
+  spec.lanes = Lanes::per_channel_frequencies;
   const plan::RotaryPlan plan = plan_of(spec);
-  ASSERT_EQ(plan.tiled.steps.size(), 20U);
+  ASSERT_EQ(plan.per_channel.steps.size(), 20U);
   for (std::size_t lane = 0; lane < 2; ++lane) {
     for (std::size_t pair = 0; pair < 10; ++pair) {
       const std::size_t from = pair / 5 * 5 + (2 * (pair % 5) + lane) % 5;
-      EXPECT_TRUE(same(plan.tiled.steps[lane * 10 + pair], oracle::step_of(rung(1e4, 10, static_cast<std::int64_t>(from % 5)))));
-      EXPECT_EQ(plan.tiled.axis_of_pair[lane * 10 + pair], pair / 5);
-      EXPECT_EQ(plan.tiled.turn_cos[lane * 10 + pair], plan.turn_cos[from]);
-      EXPECT_EQ(plan.tiled.turn_sin[lane * 10 + pair], plan.turn_sin[from]);
+      EXPECT_TRUE(same(plan.per_channel.steps[lane * 10 + pair], oracle::step_of(rung(1e4, 10, static_cast<std::int64_t>(from % 5)))));
+      EXPECT_EQ(plan.per_channel.axis_of_pair[lane * 10 + pair], pair / 5);
+      EXPECT_EQ(plan.per_channel.turn_cos[lane * 10 + pair], plan.turn_cos[from]);
+      EXPECT_EQ(plan.per_channel.turn_sin[lane * 10 + pair], plan.turn_sin[from]);
     }
   }
 }

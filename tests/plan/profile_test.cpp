@@ -154,11 +154,11 @@ TEST(ProfileRungs, a_pair_is_on_a_ladder_of_all_pairs_of_its_axis_or_on_one_deal
   EXPECT_EQ(rungs(AxisLadder::dealt, {0, 0, 1, 1}), (List{{0, 4}, {2, 4}, {1, 4}, {3, 4}}));
 }
 
-TEST(ProfileRungs, tiled_lanes_take_the_numbers_of_their_channel) {
+TEST(ProfileRungs, per_channel_frequencies_take_the_numbers_of_their_channel) {
   plan::Profile profile;
   profile.frequencies = {0, 1, 2, 3, 4, 5};
-  EXPECT_EQ(plan::tiled(profile, 1).frequencies, (std::vector<float>{0, 2, 4, 0, 2, 4, 1, 3, 5, 1, 3, 5}));
-  EXPECT_EQ(plan::tiled(profile, 2).frequencies, (std::vector<float>{0, 2, 1, 3, 5, 4, 1, 0, 2, 4, 3, 5}));
+  EXPECT_EQ(plan::per_channel(profile, 1).frequencies, (std::vector<float>{0, 2, 4, 0, 2, 4, 1, 3, 5, 1, 3, 5}));
+  EXPECT_EQ(plan::per_channel(profile, 2).frequencies, (std::vector<float>{0, 2, 1, 3, 5, 4, 1, 0, 2, 4, 3, 5}));
 }
 
 TEST(ProfileRungs, positions_in_turns_are_multiplied_by_two_pi_in_hf_and_refused_elsewhere) {

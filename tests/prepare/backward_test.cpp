@@ -109,7 +109,7 @@ TYPED_TEST(BackwardOf, heads_without_a_norm_is_the_transposed_rotation_bit_for_b
   for (const RotarySpec& spec : {RotarySpec{.head_dim = 24, .scaling = YarnScaling{.factor = 8, .original_length = 4096}},
                                  RotarySpec{.head_dim = 24, .pairing = Pairing::interleaved, .output_pairing = Pairing::half},
                                  RotarySpec{.head_dim = 24, .rotary_width = 10, .rotary_offset = 3, .sense = Sense::clockwise},
-                                 RotarySpec{.head_dim = 24, .pairing = Pairing::interleaved, .lanes = Lanes::tiled},
+                                 RotarySpec{.head_dim = 24, .pairing = Pairing::interleaved, .lanes = Lanes::per_channel_frequencies},
                                  RotarySpec{.head_dim = 24, .numerics = Numerics::hf}}) {
     const Rotary rotary = *Rotary::make(spec);
     const Positions at = positions(static_cast<const std::int64_t*>(position_list), 7);

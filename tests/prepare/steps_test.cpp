@@ -43,7 +43,7 @@ std::vector<RotarySpec> specs() {
                                   {.head_dim = kDim, .pairing = Pairing::interleaved, .output_pairing = Pairing::half},
                                   {.head_dim = kDim, .sense = Sense::clockwise, .segments = 3},
                                   {.head_dim = kDim, .scaling = YarnScaling{.factor = 4, .original_length = 4096}},
-                                  {.head_dim = kDim, .pairing = Pairing::interleaved, .lanes = Lanes::tiled}};
+                                  {.head_dim = kDim, .pairing = Pairing::interleaved, .lanes = Lanes::per_channel_frequencies}};
   for (const Numerics numerics : {Numerics::hf, Numerics::hf_float32, Numerics::vllm, Numerics::ggml})
     list.push_back({.head_dim = kDim, .numerics = numerics});
   return list;

@@ -168,7 +168,7 @@ def test_targets_give_the_same_bits():
     [
         (lambda: analysis.rotation_matrix(phasor.Rotary(head_dim=4098), 1), ValueError, "4096"),
         (lambda: analysis.relative_matrix(ROPE, -(2**63), 2**62), ValueError, "64"),
-        (lambda: analysis.decay(phasor.Rotary(head_dim=8, pairing="interleaved", lanes="tiled"), [1]), NotImplementedError, "tiled"),
+        (lambda: analysis.decay(phasor.Rotary(head_dim=8, pairing="interleaved", lanes="per_channel_frequencies"), [1]), NotImplementedError, "per_channel_frequencies"),
         (lambda: analysis.decay(ROPE, [0.5]), TypeError, "integers"),
         (lambda: analysis.decay(7, [1]), TypeError, "wanted a path"),
         (lambda: analysis.distance_weights(ROPE, 5, [1.0]), ValueError, "bias"),

@@ -183,6 +183,6 @@ def test_sums_that_do_not_fit_are_refused() -> None:
         _core.frequency_gradient(rotary, np.zeros(7), phase, np.arange(4))
     with pytest.raises(ValueError, match="position_gradient: out is i64, wanted f64"):
         _core.position_gradient(rotary, np.zeros((2, 5), np.int64), phase)
-    tiled = phasor.Rotary(head_dim=14, pairing="interleaved", lanes="tiled")._core
-    with pytest.raises(NotImplementedError, match="frequency_gradient: lanes are tiled"):
-        _core.frequency_gradient(tiled, np.zeros(7), phase, None)
+    per_channel = phasor.Rotary(head_dim=14, pairing="interleaved", lanes="per_channel_frequencies")._core
+    with pytest.raises(NotImplementedError, match="frequency_gradient: lanes are per_channel_frequencies"):
+        _core.frequency_gradient(per_channel, np.zeros(7), phase, None)

@@ -81,7 +81,7 @@ def test_words_that_are_no_spec_are_refused() -> None:
     sinusoidal = phasor.spec_to_json(phasor.SinusoidalSpec(width=8)).encode()
     packed = [int.from_bytes(sinusoidal[i : i + 8], "little") for i in range(0, len(sinusoidal), 8)]
     for bad, message in (
-        ([], "there are no words"),
+        ([], "there are no integers"),
         (words[:-1], "wanted as many as hold it"),
         ([*words, 0], "wanted as many as hold it"),
         ([-1, *words[1:]], "the length is -1 bytes"),

@@ -68,17 +68,20 @@ TEST(AxesCheck, given_axes_that_do_not_fit_are_named) {
 }
 
 TEST(AxesCheck, segments_lanes_and_units_that_do_not_fit_are_named) {
-  const std::string tiled =
-      "lanes is tiled and a pairing is half, wanted interleaved: in half pairing both lanes of a pair have one frequency";
+  const std::string per_channel =
+      "lanes is per_channel_frequencies and a pairing is half, wanted interleaved: in half pairing both lanes of a pair have one frequency";
   expect_messages({
       {changed([](RotarySpec& s) { s.segments = 0; }), "segments is 0, wanted a divisor of 8, half the rotary width"},
       {changed([](RotarySpec& s) { s.segments = -2; }), "segments is -2, wanted a divisor of 8, half the rotary width"},
       {changed([](RotarySpec& s) { s.segments = 3; }), "segments is 3, wanted a divisor of 8, half the rotary width"},
       {changed([](RotarySpec& s) { s.segments = 16; }), "segments is 16, wanted a divisor of 8, half the rotary width"},
       {changed([](RotarySpec& s) { s.segments = huge; }), "segments is 9223372036854775807, wanted a divisor of 8, half the rotary width"},
-      {changed([](RotarySpec& s) { s.lanes = Lanes{7}; }), "lanes is 7, wanted alike or tiled"},
-      {changed([](RotarySpec& s) { s.lanes = Lanes::tiled; }), tiled},
-      {changed([](RotarySpec& s) { s.lanes = Lanes::tiled, s.pairing = Pairing::interleaved, s.output_pairing = Pairing::half; }), tiled},
+      {changed([](RotarySpec& s) { s.lanes = Lanes{7}; }), "lanes is 7, wanted alike or per_channel_frequencies"},
+      {changed([](RotarySpec& s) { s.lanes = Lanes::per_channel_frequencies; }), per_channel},
+      {changed([](RotarySpec& s) {
+         s.lanes = Lanes::per_channel_frequencies, s.pairing = Pairing::interleaved, s.output_pairing = Pairing::half;
+       }),
+       per_channel},
       {changed([](RotarySpec& s) { s.unit = FrequencyUnit{2}; }), "unit is 2, wanted radians or turns"},
       {changed([](RotarySpec& s) { s.unit = FrequencyUnit::turns, s.scaling = Llama3Scaling{}; }),
        "unit is turns, wanted radians for a scaling by wavelength"},
@@ -117,9 +120,9 @@ TEST(AxesCheck, directions_that_do_not_fit_are_named) {
   with_sections.axes.sections = {4, 4};
   RotarySpec with_ladder = given(2, 1, 16);
   with_ladder.axes.ladder = AxisLadder::own;
-  RotarySpec tiled = given(2, 1, 16);
-  tiled.pairing = Pairing::interleaved;
-  tiled.lanes = Lanes::tiled;
+  RotarySpec per_channel = given(2, 1, 16);
+  per_channel.pairing = Pairing::interleaved;
+  per_channel.lanes = Lanes::per_channel_frequencies;
   RotarySpec fast = given(2, 1, 16);
   std::get<GivenDirections>(fast.scaling).frequencies[9] = std::numeric_limits<double>::infinity();
   expect_messages({
@@ -130,7 +133,7 @@ TEST(AxesCheck, directions_that_do_not_fit_are_named) {
       {given(2, 3, 16), "scaling.frequencies has 16 entries, wanted 48, axes * heads * half the rotary width"},
       {with_sections, "axes are given and the scaling has directions, wanted axes {} with GivenDirections"},
       {with_ladder, "axes are given and the scaling has directions, wanted axes {} with GivenDirections"},
-      {tiled, "lanes is tiled and the scaling has directions, wanted alike"},
+      {per_channel, "lanes is per_channel_frequencies and the scaling has directions, wanted alike"},
       {fast, "scaling.frequencies[9] is inf, wanted a finite number, less than 2^64 either way"},
   });
 }

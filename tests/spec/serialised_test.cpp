@@ -182,28 +182,59 @@ TEST(Serialised, what_would_be_too_long_to_read_is_not_written) {
   EXPECT_EQ(more.status().message().substr(0, 41), "spec_to_json: the spec has 1048584 values") << more.status().message();
 }
 
-// ---- Words ----
+// ---- The binary form ----
 
-TEST(Serialised, words_are_a_length_and_eight_bytes_each) {
-  EXPECT_EQ(*words_of_text(""), std::vector<std::int64_t>{0});
-  EXPECT_EQ(*words_of_text("abc"), (std::vector<std::int64_t>{3, 0x636261}));
-  EXPECT_EQ(*words_of_text("\x80"
-                           "2345678A"),
-            (std::vector<std::int64_t>{9, 0x3837363534333280, 0x41}));
+std::vector<std::byte> bytes_of(std::string_view text) {
+  const auto* data = reinterpret_cast<const std::byte*>(text.data());
+  return {data, data + text.size()};
+}
+
+TEST(Serialised, the_binary_form_is_cbor_of_the_same_object) {
+  const auto binary = cbor_of_json(R"({"type": "RotarySpec", "head_dim": 8, "phasor": 1})");
+  ASSERT_TRUE(binary.ok()) << binary.status().message();
+  EXPECT_EQ(*binary, bytes_of("\xa3\x66phasor\x01\x64type\x6aRotarySpec\x68head_dim\x08"));
   for (const auto& [name, spec] : any_specs()) {
-    const std::string text = written(spec);
-    EXPECT_EQ(*text_of_words(*words_of_text(text)), text) << name;
+    const auto back = spec_from_cbor(*cbor_of_json(written(spec)));
+    ASSERT_TRUE(back.ok()) << name << ": " << back.status().message();
+    EXPECT_EQ(written(*back), written(spec)) << name;
   }
 }
 
-TEST(Serialised, words_that_no_text_has_are_refused) {
-  const auto error_of = [](std::vector<std::int64_t> words) { return text_of_words(words).status().message(); };
-  EXPECT_EQ(error_of({}), "text_of_words: there are no words, wanted a length and a text");
-  EXPECT_EQ(error_of({3}), "text_of_words: the length is 3 bytes and 0 words follow, wanted as many as hold it");
-  EXPECT_EQ(error_of({-1, 0}), "text_of_words: the length is -1 bytes and 1 words follow, wanted as many as hold it");
-  EXPECT_EQ(error_of({INT64_MAX, 0}).substr(0, 43), "text_of_words: the length is 92233720368547");
-  EXPECT_EQ(error_of({8, 0, 0}), "text_of_words: the length is 8 bytes and 2 words follow, wanted as many as hold it");
-  EXPECT_EQ(error_of({2, 0x636261}), "text_of_words: byte 2 lies behind the text, wanted 0");
+TEST(Serialised, bytes_that_are_no_spec_are_refused) {
+  const auto error_of = [](std::string_view bytes) { return spec_from_cbor(bytes_of(bytes)).status().message(); };
+  EXPECT_NE(error_of("").find("spec_from_cbor: byte 0: "), std::string::npos) << error_of("");
+  EXPECT_EQ(error_of("\x01"), "spec_from_json: the text is 1, wanted an object, a spec as phasor writes it");
+  EXPECT_EQ(error_of("\xa1\x66phasor\x02"), "spec_from_json: phasor is 2, wanted 1, the version of the form that this library reads");
+  EXPECT_NE(error_of("\xa2\x61x\x01\x61x\x01").find("the key \"x\" a second time, wanted each key once"), std::string::npos);
+  EXPECT_NE(error_of("\xa1\x61x\x42zz").find("has binary data, wanted text"), std::string::npos);
+  EXPECT_NE(error_of(std::string(100, '\x81')).find("more than 64 deep"), std::string::npos);
+  EXPECT_NE(error_of("\x9b\x7f\xff\xff\xff\xff\xff\xff\xff").find("spec_from_cbor: byte 9: "),
+            std::string::npos);  // a length that is not there
+  EXPECT_EQ(cbor_of_json("{}").status().kind(), ErrorKind::invalid);
+}
+
+// ---- As integers ----
+
+TEST(Serialised, integers_are_a_length_and_eight_bytes_each) {
+  EXPECT_EQ(*integers_of_json(""), std::vector<std::int64_t>{0});
+  EXPECT_EQ(*integers_of_json("abc"), (std::vector<std::int64_t>{3, 0x636261}));
+  EXPECT_EQ(*integers_of_json("\x80"
+                              "2345678A"),
+            (std::vector<std::int64_t>{9, 0x3837363534333280, 0x41}));
+  for (const auto& [name, spec] : any_specs()) {
+    const std::string text = written(spec);
+    EXPECT_EQ(*json_of_integers(*integers_of_json(text)), text) << name;
+  }
+}
+
+TEST(Serialised, integers_that_no_text_has_are_refused) {
+  const auto error_of = [](std::vector<std::int64_t> integers) { return json_of_integers(integers).status().message(); };
+  EXPECT_EQ(error_of({}), "json_of_integers: there are no integers, wanted a length and a text");
+  EXPECT_EQ(error_of({3}), "json_of_integers: the length is 3 bytes and 0 integers follow, wanted as many as hold it");
+  EXPECT_EQ(error_of({-1, 0}), "json_of_integers: the length is -1 bytes and 1 integers follow, wanted as many as hold it");
+  EXPECT_EQ(error_of({INT64_MAX, 0}).substr(0, 46), "json_of_integers: the length is 92233720368547");
+  EXPECT_EQ(error_of({8, 0, 0}), "json_of_integers: the length is 8 bytes and 2 integers follow, wanted as many as hold it");
+  EXPECT_EQ(error_of({2, 0x636261}), "json_of_integers: byte 2 lies behind the text, wanted 0");
 }
 
 // ---- Version 1 stays readable ----

@@ -67,7 +67,7 @@ class GpuBench(unittest.TestCase):
         self.assertLessEqual(len(list((self.root / "results").iterdir())), 8)  # as many files as come back from another machine
         compiled = (self.root / "compiled.txt").read_text(encoding="utf-8").split()
         self.assertIn("bench/gpu/ours.cu", compiled)
-        self.assertEqual([name for name in compiled if name.startswith("tests/")], ["tests/cuda/hopper_ours.cu"])
+        self.assertEqual([name for name in compiled if name.startswith("tests/")], [f"tests/cuda/attention/{name}.cu" for name in ("decode_bench", "hopper_ours", "mma_ours")])
 
     def test_what_is_newer_than_the_sources_is_not_compiled_again(self):
         self.assertEqual(self.run_bench().returncode, 0)

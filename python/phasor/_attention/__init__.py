@@ -35,6 +35,7 @@ class AttentionOptions(TypedDict, total=False):
     skip: bool  # leaves out what ALiBi makes smaller than float32 can tell
     dropout: float  # weights are dropped with this probability after the softmax, the others divided by 1 - dropout
     dropout_seed: Any  # an integer, or two (seed, offset): the same ones drop the same weights; PyTorch's generator draws them unless given
+    deterministic: bool  # False: gradients on a GPU may add up in any order, which is faster there
 
 
 def _window(window: Any) -> tuple[int | None, int | None]:
@@ -90,16 +91,18 @@ class Call:
     scheme: AttentionScheme
     tensors: dict[str, Any]  # `terms`: a list of dicts; the others as python/src/attention/call.hpp names them
     out_dtype: str | None = None
+    deterministic: bool = True  # of gradients
 
 
 _KNOWN = ("softcap", "prefix", "key_mask", "query_positions", "key_positions", "skip", "dropout", "dropout_seed")
+_OTHERS = ("window", "cu_seqlens", "sinks", "out_dtype", "deterministic")
 
 
 def call_of(heads: int, scheme: Any, causal: bool, scale: float | None, options: dict[str, Any]) -> Call:
     """The call of a scheme: its values, and its tensors beside them."""
     for name in options:
-        if name not in ("window", "cu_seqlens", "sinks", "out_dtype", *_KNOWN):
-            raise TypeError(f"attention: has no option {name!r}, wanted one of {', '.join(('window', 'cu_seqlens', 'sinks', 'out_dtype', *_KNOWN))}")
+        if name not in (*_OTHERS, *_KNOWN):
+            raise TypeError(f"attention: has no option {name!r}, wanted one of {', '.join((*_OTHERS, *_KNOWN))}")
     pieces = pieces_of(scheme, heads)
     left, right = _window(options.get("window"))
     query_starts, key_starts = _starts(options.get("cu_seqlens"))
@@ -123,7 +126,7 @@ def call_of(heads: int, scheme: Any, causal: bool, scale: float | None, options:
     tensors |= {name: options.get(name) for name in ("prefix", "key_mask", "query_positions", "key_positions")}
     if values.dropout:
         tensors["dropout_seed"] = None if seed is None else _seed(seed)
-    return Call(values, tensors, None if out_dtype is None else dtype_name(out_dtype))
+    return Call(values, tensors, None if out_dtype is None else dtype_name(out_dtype), options.get("deterministic") is not False)
 
 
 def scheme_of(scheme: Any = None, causal: bool = False, *, heads: int = 0, scale: float | None = None, **options: Any) -> AttentionScheme:
@@ -201,7 +204,8 @@ def attention(
     scale: 1 / sqrt(D) unless given. k and v may have fewer heads. return_lse: the logarithms of the sums, (B, T, H), too.
     Options: softcap; window (left, or (left, right)); cu_seqlens, or a tuple of those of queries and keys; prefix, key_mask (B, Tk), query_positions,
     key_positions; sinks (H), a logit per head that takes part in the softmax and brings no value; out_dtype, float32 for 16-bit inputs; skip=True
-    leaves out what ALiBi makes smaller than float32 can tell; dropout, with dropout_seed, which NumPy arrays need. PyTorch tensors have gradients,
+    leaves out what ALiBi makes smaller than float32 can tell; dropout, with dropout_seed, which NumPy arrays need; deterministic=False
+    lets gradients on a GPU add up in any order. PyTorch tensors have gradients,
     tables, slopes and sinks too.
 
     >>> import numpy as np, phasor

@@ -368,7 +368,7 @@ class Xpos(Scheme):
 
 def _set_content(pieces: Pieces, content: types.ContentScheme) -> None:
     if pieces.content is not PLAIN:
-        raise ValueError("attention: two schemes say how q meets k, wanted one of Rope and Xpos")
+        raise ValueError("attention: two schemes say how the q.k score is formed, wanted one of Rope and Xpos")
     pieces.content = content
 
 

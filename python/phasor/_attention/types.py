@@ -142,7 +142,7 @@ class AttentionScheme:
     ()
     """
 
-    content: ContentScheme = PLAIN
+    content: ContentScheme = field(default_factory=lambda: PLAIN)  # PyTorch 2.11 does not follow an object as a default
     content_shift: bool = False
     terms: tuple[TermScheme, ...] = ()
     scale: float | None = None

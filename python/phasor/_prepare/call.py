@@ -47,8 +47,8 @@ class HeadNorm:
 class CacheScales:
     """Scales of a cache. given: `value`, or `array` with the axis "head". made: for each token, head and group, written to `array`.
 
-    `axes` names the axes of the array, of block, token, head and group. An array of uint8 holds powers of two (ue8m0), else float32. use
-    says whether values are divided by a scale or multiplied with it (made ones: with its reciprocal).
+    `axes` names the axes of the array, of block, token, head and group. An array of uint8 holds powers of two (ue8m0) or, where
+    storage is "float32", the bytes of such numbers along its last axis; any other is float32. use says whether values are divided by a scale or multiplied with it (made ones: with its reciprocal).
     """
 
     kind: str = "given"
@@ -58,6 +58,7 @@ class CacheScales:
     use: str = "divide"
     group: int = 0
     least: float = 2.0**-126
+    storage: str | None = None
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ class Cache:
     vLLM's flash layout (2, blocks, block, H, D) is Cache(kv[0]) and Cache(kv[1]); its older keys (blocks, H, D / x, block, x) are
     Cache(keys, "block head outer token inner"), values Cache(values, "block head inner token"); FlashInfer's HND pages are
     Cache(pages[:, 0], "block head token inner"); SGLang's slots Cache(slots, "block head inner"). `storage` is the dtype of the array,
-    or given where that is uint8: float8_e4m3fn, float8_e5m2, int8. A part of a head begins with `first_channel`.
+    or given where that is uint8: the last axis then holds the bytes of its numbers. A part of a head begins with `first_channel`. Parts of one
+    row (MLA's) are slices of uint8 with a storage each: views of other dtypes are refused under torch.compile, which loses what is around them.
     """
 
     array: Any
@@ -158,6 +160,9 @@ class Lists:
         self.reals.extend([scales.value, scales.least])
         self.numbers.append((self.writes if scales.kind == "made" else self.reads)(scales.array, f"scales of {name}"))
         if scales.array is not None:
+            if scales.storage not in (None, "float32"):
+                raise ValueError(f"prepare_attention: storage of scales is {scales.storage!r}, wanted 'float32', or None")
+            self.numbers.append(int(scales.storage is not None))
             self.axes(scales.array, scales.axes, _SCALE_AXES, "scales")
             self.numbers.append(scales.group)
 

@@ -66,7 +66,7 @@ void forward(nb::handle qkv, const Attention& plan, const nb::dict& given, nb::h
 /// saved: out, lse, gradient of out, gradient of lse or None. gradients: of q, k, v, the content shift and the sinks, None where not
 /// wanted.
 void backward(nb::handle qkv, const Attention& plan, const nb::dict& dict, nb::handle saved, nb::handle gradients, nb::handle terms,
-              nb::handle workspace) {
+              nb::handle workspace, bool deterministic) {
   AttentionCall call(plan, dict);
   call.set_gradients(terms);
   Tensors tensors;
@@ -79,7 +79,8 @@ void backward(nb::handle qkv, const Attention& plan, const nb::dict& dict, nb::h
                                      .v = tensors.write(gradients[2], "v gradient"),
                                      .content_shift = tensors.write(gradients[3], "content_shift gradient"),
                                      .sinks = tensors.write(gradients[4], "sinks gradient"),
-                                     .terms = call.gradients};
+                                     .terms = call.gradients,
+                                     .deterministic = deterministic};
   run_call(call, tensors, inputs, workspace,
            [&](const Workspace& memory) { return attention_backward(inputs, call.spec, given, wanted, memory); });
 }
@@ -135,7 +136,7 @@ void bind_attention(nb::module_& m) {
             new (self) Attention(value_of(Attention::make(read<AttentionScheme>(scheme, "AttentionScheme"))));
           },
           "scheme"_a)
-      .def_prop_ro("text", [](const Attention& self) { return self.text(); }, "The scheme as text.");
+      .def_prop_ro("text", [](const Attention& self) { return self.serialised(); }, "The scheme as text.");
   m.def(
       "attention_from_json", [](std::string_view text) { return value_of(Attention::make(value_of(attention_scheme_from_json(text)))); },
       "text"_a, "The Attention of a scheme's text.");
@@ -143,7 +144,7 @@ void bind_attention(nb::module_& m) {
   m.def("attention", &forward, "qkv"_a, "plan"_a, "tensors"_a, "out"_a, "lse"_a.none(), "workspace"_a.none() = nb::none(),
         "Writes out (B, Tq, H, Dv) and lse (B, Tq, H, 1). `workspace` makes an array of so many bytes where the tensors are.");
   m.def("attention_backward", &backward, "qkv"_a, "plan"_a, "tensors"_a, "saved"_a, "gradients"_a, "terms"_a.none(),
-        "workspace"_a.none() = nb::none(), "Writes the gradients of q, k, v; adds those of the rest.");
+        "workspace"_a.none() = nb::none(), "deterministic"_a = true, "Writes the gradients of q, k, v; adds those of the rest.");
   m.def("attention_weights", &weights, "qkv"_a, "plan"_a, "tensors"_a, "first"_a, "out"_a, "factors"_a.none(),
         "workspace"_a.none() = nb::none(), "Writes the weights of some rows, and what dropout multiplies them by.");
   m.def("merge_attention", &merge, "parts"_a, "out"_a, "lse"_a.none(), "Outputs over disjoint sets of keys, made one.");

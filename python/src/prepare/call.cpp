@@ -41,6 +41,24 @@ ByAxis<count> read_axes(CallNumbers& numbers, const Array& array, const char* na
 bool is_float32(const Array& array) { return array.dtype == nb::dtype<float>(); }
 bool is_byte(const Array& array) { return array.dtype == nb::dtype<std::uint8_t>(); }
 
+/// An array of bytes as one of elements of so many: its last axis holds their bytes. Slices of one array of bytes stay views of it to
+/// whoever follows them, which views of another dtype do not (PyTorch's compiler loses what lies around those).
+Array as_elements(Array array, std::int64_t bytes, const nb::dlpack::dtype& dtype, const char* name) {
+  const auto last = static_cast<std::size_t>(array.ndim - 1);
+  if (array.ndim == 0 || array.strides[last] != 1 || array.shape[last] % bytes != 0) {
+    refuse(std::string(name) + " is of uint8, wanted a last axis whose bytes follow each other, a multiple of " + std::to_string(bytes));
+  }
+  bool aligned = reinterpret_cast<std::uintptr_t>(array.data) % static_cast<std::uintptr_t>(bytes) == 0;
+  for (std::size_t a = 0; a < last; ++a) {
+    aligned = aligned && (array.shape[a] < 2 || array.strides[a] % bytes == 0);
+    array.strides[a] /= bytes;
+  }
+  if (!aligned) refuse(std::string(name) + " is of uint8, wanted rows that begin at multiples of " + std::to_string(bytes) + " bytes");
+  array.shape[last] /= bytes;
+  array.dtype = dtype;
+  return array;
+}
+
 void check_scale_extents(const CacheView& cache, const std::array<std::int64_t, 4>& shape) {
   const bool made = cache.scales.kind == CacheScales::Kind::made;
   const auto& [layers, blocks, block, heads, outer, inner] = cache.shape;
@@ -59,7 +77,8 @@ void check_scale_extents(const CacheView& cache, const std::array<std::int64_t, 
 void read_scale_array(CallNumbers& numbers, CallArrays& arrays, CacheView& cache, std::int64_t index) {
   CacheScales& scales = cache.scales;
   const bool made = scales.kind == CacheScales::Kind::made;
-  const Array& array = arrays.get(index, "scales", made ? Access::write : Access::read);
+  Array array = arrays.get(index, "scales", made ? Access::write : Access::read);
+  if (numbers.up_to(1) == 1 && is_byte(array)) array = as_elements(array, sizeof(float), nb::dtype<float>(), "scales");
   if (!is_float32(array) && !(made && is_byte(array))) {
     refuse("dtype of scales is '" + text_of_dtype(array.dtype) + "', wanted 'float32'" + (made ? " or 'uint8'" : ""));
   }
@@ -83,14 +102,18 @@ void read_scales(CallNumbers& numbers, CallArrays& arrays, CacheView& cache) {
 }
 
 CacheView read_cache(CallNumbers& numbers, CallArrays& arrays, const char* name) {
-  const Array& array = arrays.get(numbers.integer(), name, Access::write, kMostAxes);
+  Array array = arrays.get(numbers.integer(), name, Access::write, kMostAxes);
   CacheView cache;
   cache.data = array.data;
   cache.storage = numbers.choice(Storage::i8);
+  const std::int64_t bytes = bytes_of(cache.storage);
+  if (bytes > 1 && is_byte(array)) {
+    array = as_elements(array, bytes, {array.dtype.code, static_cast<std::uint8_t>(8 * bytes), 1}, name);
+  }
   cache.device = array.place.device;
-  if (array.dtype.lanes != 1 || array.dtype.bits != 8 * bytes_of(cache.storage)) {
-    refuse(std::string(name) + " is of " + text_of_dtype(array.dtype) + ", wanted elements of " + std::to_string(bytes_of(cache.storage)) +
-           " bytes for " + name_of(cache.storage));
+  if (array.dtype.lanes != 1 || array.dtype.bits != 8 * bytes) {
+    refuse(std::string(name) + " is of " + text_of_dtype(array.dtype) + ", wanted elements of " + std::to_string(bytes) + " bytes for " +
+           name_of(cache.storage));
   }
   const ByAxis<kCacheAxes> by = read_axes<kCacheAxes>(numbers, array, name);
   cache.shape = by.shape;

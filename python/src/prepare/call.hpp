@@ -63,7 +63,7 @@ PrepareSpec read_spec(CallNumbers& numbers, CallArrays& arrays);
 /// The kind of places, pages_per_request, and the numbers of the lists: starts, slots, kv_indptr, kv_indices, requests, places (-1
 /// without); then for q, k and v how many caches, and those. A cache is the number of its array, its storage, how many axes and which,
 /// layer, first channel, and the kind of its scales (0: none). Scales are use, the number of their array (-1 without; made ones are among
-/// those that are written), how many axes and which, and the group; reals: value, least.
+/// those that are written), 1 where bytes hold float32, how many axes and which, and the group; reals: value, least.
 PrepareOutputs read_outputs(CallNumbers& numbers, CallArrays& arrays);
 
 /// A weight (D) or (H, D) as (1, 1, 1 or H, D).

@@ -144,7 +144,7 @@ void diff_widths(const RotaryPair& pair, DiffPen& pen) {
     pen.matters("segments", sides(left.segments, right.segments), "other channels turn together");
   }
   if (left.lanes != right.lanes) {
-    const auto name = [](Lanes lanes) { return lanes == Lanes::tiled ? "tiled" : "alike"; };
+    const auto name = [](Lanes lanes) { return lanes == Lanes::per_channel_frequencies ? "per_channel_frequencies" : "alike"; };
     pen.matters("lanes", {name(left.lanes), name(right.lanes)}, "the two channels of a pair turn alike on one side only");
   }
 }

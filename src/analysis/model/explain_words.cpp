@@ -126,7 +126,7 @@ std::string pairing_words(const RotarySpec& spec) {
     text += spec::format("; read so, but written {}, {}", name_of(written), channels(written, spec.rotary_offset, part));
   }
   if (spec.sense == Sense::clockwise) text += "; turned clockwise";
-  if (spec.lanes == Lanes::tiled) text += "; the two channels of a pair turn by different angles (tiled tables)";
+  if (spec.lanes == Lanes::per_channel_frequencies) text += "; the two channels of a pair turn by different angles (per_channel tables)";
   return text;
 }
 

@@ -111,7 +111,7 @@ Json rotary_json(const RotarySpec& spec) {
           {"sense", spec.sense == Sense::clockwise ? "clockwise" : "counterclockwise"},
           {"axes", axes_json(spec.axes)},
           {"segments", spec.segments},
-          {"lanes", spec.lanes == Lanes::tiled ? "tiled" : "alike"},
+          {"lanes", spec.lanes == Lanes::per_channel_frequencies ? "per_channel_frequencies" : "alike"},
           {"unit", spec.unit == FrequencyUnit::turns ? "turns" : "radians"},
           {"numerics", name_of(spec.numerics)}};
 }

@@ -28,7 +28,7 @@ class AngleRow {
 
   float product(std::int64_t pair) const { return position_[axis_of(pair)] * profile_.frequencies[profile_.first + pair]; }
 
-  /// A ladder that begins anew (axes that share their positions, tiled lanes) begins its product anew.
+  /// A ladder that begins anew (axes that share their positions, per-channel frequencies) begins its product anew.
   float running(std::int64_t pair) {
     const math::RunningPair& p = profile_.running[profile_.first + pair];
     const std::int64_t axis = axis_of(pair);

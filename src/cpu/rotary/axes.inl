@@ -157,9 +157,10 @@ void fill_from_axes(const job::RowSource& source, const RowRange& rows, const Ro
   for (std::int64_t r = 0; r < rows.count; ++r) fill_along_directions(source, positions[r], block.part(r, 0, block.count));
 }
 
-/// Rows of tiled lanes, a value for each channel: each segment's ladder twice. Their transpose takes the sine of the other lane.
+/// Rows of per-channel frequencies, a value for each channel: each segment's ladder twice. Their transpose takes the sine of the other
+/// lane.
 template <class T>
-void write_tiled_rows(const job::RowsJob& job, const RowRange& rows, const RowBlock<T>& block) {
+void write_per_channel_rows(const job::RowsJob& job, const RowRange& rows, const RowBlock<T>& block) {
   for (std::int64_t first = 0; first < job.pairs; first += job.tile) {
     fill_rows(job.rows, rows, RowBlock<T>{first, job.tile, block.cos + 2 * first, block.sin + 2 * first, block.stride});
   }

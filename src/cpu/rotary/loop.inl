@@ -308,7 +308,7 @@ void write_head_rows(const job::RowsJob& job, const job::RowSource& source, cons
     T* cos = out.cos + rows.token * job.cos_strides[1];
     T* sin = out.sin + rows.token * job.sin_strides[1];
     if (job.tile != 0) {
-      write_tiled_rows(job, rows, RowBlock<T>{0, job.pairs, cos, sin, job.cos_strides[1]});
+      write_per_channel_rows(job, rows, RowBlock<T>{0, job.pairs, cos, sin, job.cos_strides[1]});
     } else {
       fill_rows(source, rows, RowBlock<T>{0, job.pairs, cos, sin, job.cos_strides[1]});
     }

@@ -17,7 +17,7 @@ inline job::RowSource source_of_head(const job::RowSource& source, std::int64_t 
   return of_head;
 }
 
-/// Lane 1 of tiled lanes, as if it were lane 0.
+/// Lane 1 of per-channel frequencies, as if it were lane 0.
 inline job::RowSource source_of_second_lane(const job::RowSource& source) {
   job::RowSource second = source;
   second.steps += source.step_lane_stride;

@@ -58,29 +58,41 @@ PHASOR_HD inline plan::FireCurve curve_of(const BiasWork& term) {
   return curve;
 }
 
+/// ALiBi and tables: kernels whose registers are full have these in line, and call nothing.
+PHASOR_HD inline bool has_short_formula(const plan::BiasSource& bias) {
+  return bias.scheme == plan::BiasSource::Scheme::alibi || bias.scheme == plan::BiasSource::Scheme::table;
+}
+PHASOR_HD inline double short_formula(const BiasWork& term, int64_t head, int64_t query, int64_t key) {
+  const plan::BiasSource& bias = term.bias;
+  const int64_t distance = bias_distance(bias, query, key);
+  const int64_t of = term.first_head + head;
+  if (bias.scheme == plan::BiasSource::Scheme::alibi) return plan::alibi_value(bias, of, distance);
+  const int64_t row = plan::row_of(bias.row, distance);
+  return row < 0 || bias.table == nullptr ? 0 : bias.table[of * bias.rows + row];
+}
+
 /// Out of line: it is long, and of many schemes.
 PHASOR_HD PHASOR_OUT_OF_LINE inline double bias_by_formula(const BiasWork& term, int64_t head, int64_t query, int64_t key) {
   using Scheme = plan::BiasSource::Scheme;
   const plan::BiasSource& bias = term.bias;
+  if (has_short_formula(bias)) return short_formula(term, head, query, key);
   const int64_t distance = bias_distance(bias, query, key);
   const int64_t of = term.first_head + head;
-  if (bias.scheme == Scheme::alibi) return plan::alibi_value(bias, of, distance);
   if (bias.scheme == Scheme::kerple) return plan::kerple_value(bias, of, distance);
   if (bias.scheme == Scheme::sandwich) return plan::sandwich_value(plan::sandwich_sum(bias, distance), of);
-  if (bias.scheme == Scheme::table) {
-    const int64_t row = plan::row_of(bias.row, distance);
-    return row < 0 || bias.table == nullptr ? 0 : bias.table[of * bias.rows + row];
-  }
   if (bias.scheme != Scheme::fire) return perceptron_at(bias, of, plan::mlp_inputs(bias, distance));
   const plan::FireCurve curve = curve_of(term);
   return perceptron_at(bias, of, {{plan::fire_psi(curve, distance) / plan::fire_scale(curve, query).divisor, 0}});
 }
 
 template <class T>
-PHASOR_HD inline T bias_at(const BiasWork& term, int64_t head, int64_t query, int64_t key) {
-  if (term.diagonal == nullptr) return static_cast<T>(bias_by_formula(term, head, query, key));
+PHASOR_HD inline T diagonal_at(const BiasWork& term, int64_t head, int64_t query, int64_t key) {
   const int64_t at = bias_distance(term.bias, query, key) - term.first_distance;
   return static_cast<const T*>(term.diagonal)[head * term.distances + at];
+}
+template <class T>
+PHASOR_HD inline T bias_at(const BiasWork& term, int64_t head, int64_t query, int64_t key) {
+  return term.diagonal == nullptr ? static_cast<T>(bias_by_formula(term, head, query, key)) : diagonal_at<T>(term, head, query, key);
 }
 template <class T>
 PHASOR_HD inline T gate_at(const BiasWork& term, int64_t batch, int64_t query, int64_t head) {

@@ -30,9 +30,9 @@ PHASOR_HD inline ForwardPlace forward_place(const AttentionWork& work, int64_t i
   return {rest / work.shape.heads, rest % work.shape.heads, index % splits, {first, least(work.shape.value_width, first + kValues<T>)}};
 }
 
-/// The keys of a split: whole tiles.
-PHASOR_HD inline KeySpan keys_of_split(const AttentionWork& work, const Sequence& s, int64_t split) {
-  const int64_t tiles = (tiles_of(s.keys) + work.partial.splits - 1) / work.partial.splits * kTile;
+/// The keys of a split: whole tiles of `size`.
+PHASOR_HD inline KeySpan keys_of_split(const AttentionWork& work, const Sequence& s, int64_t split, int64_t size = kTile) {
+  const int64_t tiles = (tiles_of(s.keys, size) + work.partial.splits - 1) / work.partial.splits * size;
   return {s.first_key + split * tiles, least(s.first_key + s.keys, s.first_key + (split + 1) * tiles)};
 }
 

@@ -6,13 +6,24 @@
 namespace phasor::cuda::attention {
 namespace {
 
-/// Tokens in the place of positions, no other rules than distances, no numbers after the softmax, no rotated copies (they are float32).
+/// One product of q and k in their own dtype. Rotated copies are so in a numerics profile; exact ones are float32, as attention.hpp says,
+/// and no tensor map has them.
+bool has_plain_scores(const AttentionWork& work) {
+  const Content& content = work.contents[0];
+  return work.content_count == 1 && content.q.dtype == work.q.dtype && content.k.dtype == work.k.dtype && !work.decay.present &&
+         work.content_shift.data == nullptr;
+}
+/// Where nothing goes by distances, positions are those of rotations alone.
+bool goes_by_distances(const AttentionWork& work) {
+  const job::VisibilityJob& see = work.see;
+  return see.causal || see.left != INT64_MAX || see.right != INT64_MAX || work.term_count > 0;
+}
+/// Tokens in the place of positions, no other rules than distances, no numbers after the softmax.
 bool is_simple(const AttentionWork& work) {
   const job::VisibilityJob& see = work.see;
-  return work.contents[0].q.data == work.q.data && work.contents[0].k.data == work.k.data && work.content_count == 1 &&
-         work.content_shift.data == nullptr && work.sinks.data == nullptr && !work.dropout.present && !work.has_positions[0] &&
-         !work.has_positions[1] && see.prefix.size == 0 && see.query_starts.size == 0 && see.key_mask.data == nullptr &&
-         work.outputs.out.dtype == work.q.dtype;
+  if ((work.has_positions[0] || work.has_positions[1]) && goes_by_distances(work)) return false;
+  return has_plain_scores(work) && work.sinks.data == nullptr && !work.dropout.present && see.prefix.size == 0 &&
+         see.query_starts.size == 0 && see.key_mask.data == nullptr && work.outputs.out.dtype == work.q.dtype;
 }
 
 /// Where a table stops changing: one row for all r >= left, and for all r <= -right.
@@ -29,13 +40,25 @@ FarRows far_rows(const plan::BiasSource& bias, int64_t last_threshold) {
   return {last, rule.both ? last : 0};
 }
 
+/// Shaw's table of keys: clipped rows that meet q as it is given, in its dtype.
+std::optional<hopper::Forward> with_table(hopper::Forward f, const AttentionWork& work) {
+  const TableWork& term = work.terms[0].table;
+  const bool clipped = term.use == RowUse::query && term.kind == RowKind::distance && !term.map.has_buckets && !term.map.zero_outside;
+  if (!clipped || term.own_features || term.shift.data != nullptr || f.q.data != work.q.data) return std::nullopt;
+  f.table = term.table;
+  f.table_left = term.map.left;
+  f.table_right = term.map.right;
+  f.table_scale = term.scale;
+  return f;
+}
+
 }  // namespace
 
 std::optional<hopper::Forward> hopper_forward(const AttentionWork& work) {
   if (!is_simple(work) || work.term_count > 1) return std::nullopt;
   hopper::Forward f;
-  f.q = work.q;
-  f.k = work.k;
+  f.q = work.contents[0].q;
+  f.k = work.contents[0].k;
   f.v = work.v;
   f.out = work.outputs.out;
   f.lse = static_cast<float*>(work.outputs.lse.data);
@@ -46,6 +69,7 @@ std::optional<hopper::Forward> hopper_forward(const AttentionWork& work) {
   f.left = work.see.left;
   f.right = work.see.right;
   if (work.term_count == 0) return f;
+  if (work.terms[0].use == TermUse::table) return with_table(f, work);
   const BiasWork& bias = work.terms[0].bias;
   // Of queries that all stand at 0 nothing is a function of the distance; with a NaN in the place of a row nothing is right anyway.
   const bool by_key = bias_distance(bias.bias, 1, 0) == 0;
@@ -57,7 +81,34 @@ std::optional<hopper::Forward> hopper_forward(const AttentionWork& work) {
   const FarRows far = far_rows(bias.bias, bias.last_threshold);
   f.far_left = far.left;
   f.far_right = far.right;
+  f.skip = work.certified_skip;  // checked: of a falling ALiBi alone; one that rises leaves nothing out
   return f;
+}
+
+std::optional<hopper::Backward> hopper_backward(const AttentionWork& work, const job::AttentionBackwardJob& job) {
+  const AttentionSaved& saved = job.saved;
+  const auto is_float = [](const ConstTensorView& v) { return v.data == nullptr || v.dtype == DType::f32; };
+  if (!is_float(saved.lse) || !is_float(saved.lse_gradient)) return std::nullopt;
+  AttentionWork done = work;  // its outputs are what the forward saved
+  done.outputs.out = {const_cast<void*>(saved.out.data), saved.out.dtype, saved.out.shape, saved.out.strides, saved.out.device};
+  const std::optional<hopper::Forward> forward = hopper_forward(done);
+  if (!forward) return std::nullopt;
+  hopper::Backward b;
+  b.forward = *forward;
+  b.out = saved.out;
+  b.out_gradient = saved.out_gradient;
+  b.lse = static_cast<const float*>(saved.lse.data);
+  b.lse_gradient = static_cast<const float*>(saved.lse_gradient.data);
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    b.lse_strides[axis] = saved.lse.strides[axis];
+    b.lse_gradient_strides[axis] = saved.lse_gradient.strides[axis];
+  }
+  b.q = job.q;
+  b.k = job.k;
+  b.v = job.v;
+  if (work.term_count > 0) b.diagonal = static_cast<float*>(work.terms[0].bias.gradient.data);
+  b.deterministic = job.deterministic;
+  return b;
 }
 
 }  // namespace phasor::cuda::attention

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "cuda/attention/hopper/backward/run.hpp"
 #include "cuda/attention/hopper/run.hpp"
 #include "cuda/attention/work.hpp"
 
@@ -12,5 +13,7 @@ namespace phasor::cuda::attention {
 /// A call that has been laid out, as Hopper's kernel takes it; nullopt: it has what that kernel does not know. Whether it takes these
 /// shapes on a device is hopper::takes's to say.
 std::optional<hopper::Forward> hopper_forward(const AttentionWork& work);
+/// The same of a backward. Where the gradient of a bias is wanted, `diagonal` is not null, and yet to be laid out.
+std::optional<hopper::Backward> hopper_backward(const AttentionWork& work, const job::AttentionBackwardJob& job);
 
 }  // namespace phasor::cuda::attention

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "cuda/attention/hopper/work.hpp"
 #include "cuda/attention/layout_terms.hpp"
+#include "cuda/attention/mma/call.hpp"
 #include "math/philox.hpp"
 #include "spec/format.hpp"
 
@@ -131,27 +133,23 @@ Status lay_out(const job::AttentionJob& job, const char* where, attend::Arena& a
   work.sinks = job.sinks;
   work.scale = job.scale;
   work.softcap = job.softcap;
+  work.certified_skip = job.certified_skip;
   work.dropout = dropout_of(job.dropout);
   work.outputs = job.outputs;
   lay_out_contents(job, arena, out);
   return lay_out_terms(job, where, arena, out);
 }
 
-void lay_out_forward(attend::Arena& arena, int compute_major, Layout& out) {
-  // Blocks that keep a large GPU busy. Of the call alone, not of the device: the same bits everywhere.
-  constexpr int64_t kBlocks = 512;
+namespace {
+
+/// Few blocks: keys are cut into parts. Of the call alone, not of the device: the same bits everywhere. `blocks` without that, tiles of
+/// keys.
+void lay_out_splits(attend::Arena& arena, int64_t blocks, int64_t tiles, Layout& out) {
+  constexpr int64_t kBlocks = 512;  // that keep a large GPU busy
   constexpr int64_t kTilesAtLeast = 2;
   AttentionWork& work = out.work;
-  const std::optional<hopper::Forward> fast = hopper_forward(work);
-  if (fast && hopper::takes(*fast, compute_major)) {
-    out.hopper = fast;
-    out.hopper_workspace = arena.take_bytes(hopper::workspace_bytes(*fast));
-    return;
-  }
-  const bool wide = out.arithmetic == DType::f64;
-  const int64_t blocks = wide ? forward_blocks<double>(work) : forward_blocks<float>(work);
   if (blocks == 0 || blocks * 2 > kBlocks || has_cope(work)) return;
-  work.partial.splits = std::max<int64_t>(1, std::min(kBlocks / blocks, tiles_of(work.shape.keys) / kTilesAtLeast));
+  work.partial.splits = std::max<int64_t>(1, std::min(kBlocks / blocks, tiles / kTilesAtLeast));
   if (work.partial.splits == 1) return;
   const int64_t rows = work.partial.splits * work.shape.batch * work.shape.queries * work.shape.heads;
   const int64_t bytes = bytes_of(out.arithmetic);
@@ -160,15 +158,49 @@ void lay_out_forward(attend::Arena& arena, int compute_major, Layout& out) {
   work.partial.sum = arena.take_bytes(rows * bytes);
 }
 
+}  // namespace
+
+void lay_out_forward(attend::Arena& arena, int compute_major, Layout& out) {
+  AttentionWork& work = out.work;
+  const std::optional<hopper::Forward> fast = hopper_forward(work);
+  if (fast && hopper::takes(*fast, compute_major)) {
+    out.hopper = fast;
+    out.hopper_workspace = arena.take_bytes(hopper::workspace_bytes(*fast));
+    return;
+  }
+  if (compute_major >= mma::kComputeMajor && mma::why_not(work) == nullptr) {
+    const mma::Cut cut = mma::cut_of(work);
+    out.by_mma = true;
+    lay_out_splits(arena, mma::block_count(work, cut), tiles_of(work.shape.keys, cut.keys), out);
+    return;
+  }
+  const bool wide = out.arithmetic == DType::f64;
+  lay_out_splits(arena, wide ? forward_blocks<double>(work) : forward_blocks<float>(work), tiles_of(work.shape.keys), out);
+}
+
 namespace {
 
-/// What Hopper's kernel would work in: what is measured does not know the outputs yet, so this is besides all else.
-int64_t hopper_bytes(const job::AttentionJob& job, AttentionWork work) {
+/// What is measured does not know the outputs yet: some that every kernel takes.
+TensorView some_outputs(const job::AttentionJob& job) {
   alignas(16) static std::byte somewhere[16];  // as a tensor map wants it
-  work.outputs.out = {somewhere, job.q.dtype, job.q.shape, job.q.strides, job.device};
+  return {somewhere, job.q.dtype, job.q.shape, job.q.strides, job.device};
+}
+
+/// A call that is measured has neither outputs nor workspace: what Hopper's kernel would be asked with some memory in their places.
+std::optional<hopper::Forward> hopper_measured(const job::AttentionJob& job, AttentionWork work) {
+  work.outputs.out = some_outputs(job);
+  void* const somewhere = work.outputs.out.data;
+  for (ConstTensorView* const view : {&work.contents[0].q, &work.contents[0].k}) {
+    if (view->data == nullptr) view->data = somewhere;
+  }
   for (int t = 0; t < work.term_count; ++t) work.terms[t].bias.diagonal = somewhere;
   const std::optional<hopper::Forward> fast = hopper_forward(work);
-  return fast && hopper::takes(*fast, hopper::kComputeMajor) ? hopper::workspace_bytes(*fast) + 64 : 0;
+  return fast && hopper::takes(*fast, hopper::kComputeMajor) ? fast : std::nullopt;
+}
+/// What it works in, besides all else.
+int64_t hopper_bytes(const job::AttentionJob& job, const AttentionWork& work) {
+  const std::optional<hopper::Forward> fast = hopper_measured(job, work);
+  return fast ? hopper::workspace_bytes(*fast) + 64 : 0;
 }
 
 }  // namespace
@@ -177,8 +209,12 @@ Result<int64_t> forward_workspace(const job::AttentionJob& job) {
   attend::Arena measure;
   Layout layout;
   if (Status s = lay_out(job, "attention", measure, layout); !s) return s;
+  layout.work.outputs.out = some_outputs(job);
+  attend::Arena by_mma = measure;
+  Layout other = layout;
+  lay_out_forward(by_mma, mma::kComputeMajor, other);
   lay_out_forward(measure, 0, layout);
-  return measure.needed() + hopper_bytes(job, layout.work);
+  return std::max(measure.needed(), by_mma.needed()) + hopper_bytes(job, layout.work);
 }
 
 Result<int64_t> weights_workspace(const job::AttentionWeightsJob& job) {
@@ -188,15 +224,12 @@ Result<int64_t> weights_workspace(const job::AttentionWeightsJob& job) {
   return measure.needed();
 }
 
-Result<AttentionReport> explain(const job::AttentionJob& job) {
-  attend::Arena measure;
-  Layout layout;
-  if (Status s = lay_out(job, "explain_attention", measure, layout); !s) return s;
-  lay_out_forward(measure, 0, layout);
-  const AttentionWork& work = layout.work;
-  AttentionReport report = {.query_tile = kTile, .key_tile = kTile, .workspace = measure.needed()};
-  // Lengths and positions in memory of the device are not read: then as many tiles as there may be.
-  if (is_varlen(work)) {
+namespace {
+
+/// Lists in memory of the device are not read: then as many tiles as there may be.
+void count_tiles(const AttentionWork& work, AttentionReport& report) {
+  report.query_tile = report.key_tile = kTile;
+  if (is_varlen(work) || work.see.prefix.size > 0) {
     report.band_tiles = most_query_tiles(work) * tiles_of(work.shape.keys);
   } else {
     for (int64_t t = 0; t < most_query_tiles(work); ++t) {
@@ -208,7 +241,33 @@ Result<AttentionReport> explain(const job::AttentionJob& job) {
   }
   report.band_tiles *= work.shape.heads;
   report.unseen_tiles *= work.shape.heads;
-  const double scores = static_cast<double>(report.band_tiles) * kTile * kTile;
+}
+void count_tiles(const hopper::Tiles& tiles, AttentionReport& report) {
+  report.query_tile = tiles.block_queries;
+  report.key_tile = tiles.tile_keys;
+  for (int row = 0; row < tiles.queries; row += tiles.block_queries) {
+    const hopper::TileSpan span = hopper::tiles_of(tiles, row);
+    report.band_tiles += span.end - span.first;
+    report.unseen_tiles += (tiles.keys + tiles.tile_keys - 1) / tiles.tile_keys - (span.end - span.first);
+  }
+  report.band_tiles *= int64_t{tiles.heads} * tiles.batch;
+  report.unseen_tiles *= int64_t{tiles.heads} * tiles.batch;
+}
+
+}  // namespace
+
+Result<AttentionReport> explain(const job::AttentionJob& job, int compute_major) {
+  attend::Arena measure;
+  Layout layout;
+  if (Status s = lay_out(job, "explain_attention", measure, layout); !s) return s;
+  lay_out_forward(measure, 0, layout);
+  const AttentionWork& work = layout.work;
+  AttentionReport report = {.workspace = measure.needed() + hopper_bytes(job, work)};
+  std::optional<hopper::Forward> fast = hopper_measured(job, work);
+  if (compute_major != hopper::kComputeMajor) fast.reset();
+  if (fast) count_tiles(hopper::tiles_of(*fast), report);
+  if (!fast) count_tiles(work, report);
+  const double scores = static_cast<double>(report.band_tiles) * static_cast<double>(report.query_tile * report.key_tile);
   report.plain_operations = scores * 2 * static_cast<double>(work.shape.width + work.shape.value_width);
   report.operations = report.plain_operations + scores * operations_of_terms(work);
   for (const ConstTensorView& view : {job.q, job.k, job.v}) {
@@ -217,10 +276,17 @@ Result<AttentionReport> explain(const job::AttentionJob& job) {
   }
   report.bytes +=
       static_cast<double>(work.shape.batch * work.shape.queries * work.shape.heads * work.shape.value_width * bytes_of(job.q.dtype));
+  AttentionWork with_outputs = work;
+  with_outputs.outputs.out = some_outputs(job);
+  const char* const why_not = mma::why_not(with_outputs);
+  const std::string kernel = fast ? "kernel for Hopper, on tensor cores" : "general kernel";
+  const std::string others = fast                 ? std::string()
+                             : why_not == nullptr ? "; tensor cores of compute capability 8 and newer take it"
+                                                  : spec::format("; tensor cores do not take {}", why_not);
   report.words = spec::format(
-      "CUDA's general kernel, in {}: {} tiles of {} x {} scores, {} of them unseen; {} terms; keys in {} parts; {} bytes of workspace",
-      layout.arithmetic == DType::f64 ? "float64" : "float32", report.band_tiles + report.unseen_tiles, kTile, kTile, report.unseen_tiles,
-      work.term_count, work.partial.splits, report.workspace);
+      "CUDA's {}, in {}: {} tiles of {} x {} scores, {} of them unseen; {} terms; keys in {} parts; {} bytes of workspace{}", kernel,
+      layout.arithmetic == DType::f64 ? "float64" : "float32", report.band_tiles + report.unseen_tiles, report.query_tile, report.key_tile,
+      report.unseen_tiles, work.term_count, fast ? 1 : work.partial.splits, report.workspace, others);
   return report;
 }
 

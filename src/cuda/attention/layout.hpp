@@ -35,10 +35,11 @@ struct Layout {
   std::vector<ItemWork> items;                           // parameters first, then diagonals
   std::optional<hopper::Forward> hopper = std::nullopt;  // the forward is Hopper's own kernel's
   void* hopper_workspace = nullptr;
+  bool by_mma = false;  // the forward is that of mma/call.hpp
 };
 
 Status lay_out(const job::AttentionJob& job, const char* where, attend::Arena& arena, Layout& out);
-/// What a forward needs besides. compute_major: of the device; 0: any, by the general kernels.
+/// What a forward needs besides, and by which kernel. compute_major: of the device; 0: any, by the general kernels.
 void lay_out_forward(attend::Arena& arena, int compute_major, Layout& out);
 
 /// Puts everything there that blocks read. A Machine has put(bytes, to), items(layout, item), rotate(job).
@@ -100,7 +101,7 @@ Status weights_on(Machine& machine, const job::AttentionWeightsJob& job, const W
   return machine.weights(layout, WeightsWork{layout.work, job.rows, job.weights});
 }
 
-/// What the general kernels would do.
-Result<AttentionReport> explain(const job::AttentionJob& job);
+/// What the general kernels would do, and which other kernel a device of this compute capability takes in their place.
+Result<AttentionReport> explain(const job::AttentionJob& job, int compute_major);
 
 }  // namespace phasor::cuda::attention

@@ -21,7 +21,7 @@ PHASOR_HD inline T infinity() {
 }
 PHASOR_HD inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 PHASOR_HD inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-PHASOR_HD inline int64_t tiles_of(int64_t tokens) { return (tokens + kTile - 1) / kTile; }
+PHASOR_HD inline int64_t tiles_of(int64_t tokens, int64_t tile = kTile) { return (tokens + tile - 1) / tile; }
 
 /// A sequence: a batch row, or a part of the only one.
 struct Sequence {
@@ -46,9 +46,9 @@ PHASOR_HD inline Sequence sequence_at(const AttentionWork& work, int64_t index) 
 
 PHASOR_HD inline int64_t key_head_of(const AttentionWork& work, int64_t head) { return head / (work.shape.heads / work.shape.key_heads); }
 
-/// How many tiles of queries there may be: lengths of sequences are known on the device alone.
-PHASOR_HD inline int64_t most_query_tiles(const AttentionWork& work) {
-  return is_varlen(work) ? work.shape.queries / kTile + work.sequences : work.sequences * tiles_of(work.shape.queries);
+/// How many tiles of `size` queries there may be: lengths of sequences are known on the device alone.
+PHASOR_HD inline int64_t most_query_tiles(const AttentionWork& work, int64_t size = kTile) {
+  return is_varlen(work) ? work.shape.queries / size + work.sequences : work.sequences * tiles_of(work.shape.queries, size);
 }
 
 /// A tile of queries; count 0: there is none of that number.
@@ -57,16 +57,16 @@ struct QueryTile {
   int64_t first;  // token of the batch row
   int64_t count;
 };
-PHASOR_HD inline QueryTile query_tile_at(const AttentionWork& work, int64_t number) {
+PHASOR_HD inline QueryTile query_tile_at(const AttentionWork& work, int64_t number, int64_t size = kTile) {
   if (!is_varlen(work)) {
-    const int64_t tiles = tiles_of(work.shape.queries);
-    const int64_t first = number % tiles * kTile;
-    return {sequence_at(work, number / tiles), first, least(kTile, work.shape.queries - first)};
+    const int64_t tiles = tiles_of(work.shape.queries, size);
+    const int64_t first = number % tiles * size;
+    return {sequence_at(work, number / tiles), first, least(size, work.shape.queries - first)};
   }
   for (int64_t s = 0; s < work.sequences; ++s) {
     const Sequence sequence = sequence_at(work, s);
-    const int64_t tiles = tiles_of(sequence.queries);
-    if (number < tiles) return {sequence, sequence.first_query + number * kTile, least(kTile, sequence.queries - number * kTile)};
+    const int64_t tiles = tiles_of(sequence.queries, size);
+    if (number < tiles) return {sequence, sequence.first_query + number * size, least(size, sequence.queries - number * size)};
     number -= tiles;
   }
   return {{}, 0, 0};

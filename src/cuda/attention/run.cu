@@ -9,6 +9,8 @@
 #include "cuda/attention/backward/layout.hpp"
 #include "cuda/attention/kernels/kernels.hpp"
 #include "cuda/attention/layout.hpp"
+#include "cuda/attention/mma/call.hpp"
+#include "cuda/attention/prepare_terms.hpp"
 #include "cuda/attention/weights.hpp"
 #include "cuda/device.hpp"
 #include "cuda/run.hpp"
@@ -41,11 +43,18 @@ __global__ void __launch_bounds__(kThreads) merge_parts(const __grid_constant__ 
   for (int64_t n = blockIdx.x; n < merge_rows(work); n += gridDim.x) merge_block(work, n, lse, block);
 }
 
+/// 0 where CUDA does not say: then the launch will.
+int compute_major_of(int device) {
+  int major = 0;
+  return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess ? major : 0;
+}
+
 /// Steps of a call as launches on its stream.
 struct Stream {
   const char* where;
   const Execution& execution;
   DType arithmetic;
+  int as_major = -1;  // compute capability that calls are laid out for; below 0: that of the device
   Kernels kernels = arithmetic == DType::f64 ? kernels_f64() : kernels_f32();
 
   Status put(const std::vector<std::byte>& bytes, std::byte* to) const {
@@ -69,19 +78,19 @@ struct Stream {
     if (count == 0) return {};
     return launch(where, {kernel, {blocks_for(count, 1)}, kThreads, kernels.room, execution.stream}, parameter);
   }
-  /// 0 where CUDA does not say: then the launch will.
   int compute_major() const {
-    int major = 0;
+    if (as_major >= 0) return as_major;
     int device = 0;
-    if (cudaGetDevice(&device) != cudaSuccess) return 0;
-    return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess ? major : 0;
+    return cudaGetDevice(&device) == cudaSuccess ? compute_major_of(device) : 0;
   }
   Status forward(const Layout& layout) const {
     if (layout.hopper) return hopper::run(where, *layout.hopper, layout.hopper_workspace, execution.stream);
+    if (layout.by_mma) return mma::run(where, layout.work, execution.stream);
     AttentionWork work = layout.work;
     return blocks(kernels.forward, arithmetic == DType::f64 ? forward_blocks<double>(work) : forward_blocks<float>(work), &work);
   }
   Status backward(const BackwardLayout& layout) const {
+    if (layout.hopper_backward) return hopper::run(where, *layout.hopper_backward, layout.hopper_workspace, execution.stream);
     AttentionWork work = layout.work;
     return blocks(kernels.backward, backward_blocks(work), &work);
   }
@@ -98,14 +107,24 @@ struct Stream {
 DType arithmetic_of(const job::AttentionJob& job) { return job.q.dtype == DType::f64 ? DType::f64 : DType::f32; }
 
 }  // namespace
+
+Status prepare_terms(const Layout& layout, const char* where, const Execution& execution) {
+  Stream stream = {where, execution, layout.arithmetic};
+  return prepare(layout, stream);
+}
+
 }  // namespace attention
 
 Result<std::int64_t> attention_workspace(const job::AttentionJob& job) { return attention::forward_workspace(job); }
 
 Status run_attention(job::AttentionJob& job, const Workspace& workspace, const Execution& execution) {
+  return run_attention_as(-1, job, workspace, execution);
+}
+
+Status run_attention_as(int compute_major, job::AttentionJob& job, const Workspace& workspace, const Execution& execution) {
   const CurrentDevice current("attention", job.device);
   if (!current.status().ok()) return current.status();
-  attention::Stream stream = {"attention", execution, attention::arithmetic_of(job)};
+  attention::Stream stream = {"attention", execution, attention::arithmetic_of(job), compute_major};
   return attention::attention_on(stream, job, workspace);
 }
 
@@ -146,6 +165,8 @@ Status run_merge(job::MergeJob& job, const Execution& execution) {
   return launch(where, {kernel, {blocks_for(attention::merge_rows(work), 1)}, attention::kThreads, 0, execution.stream}, &work);
 }
 
-Result<AttentionReport> explain_attention(const job::AttentionJob& job) { return attention::explain(job); }
+Result<AttentionReport> explain_attention(const job::AttentionJob& job) {
+  return attention::explain(job, attention::compute_major_of(job.device.index));
+}
 
 }  // namespace phasor::cuda

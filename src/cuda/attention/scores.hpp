@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tile of scores: how q meets k, the terms, the soft cap, and who is not seen.
+// A tile of scores: how the q.k score is formed, the terms, the soft cap, and who is not seen.
 #pragma once
 
 #include "cuda/attention/bias.hpp"
@@ -126,15 +126,21 @@ PHASOR_HD inline void make_scores(Block& block, const AttentionWork& work, const
 
 // ---- Dropout ----
 
+/// The numbers of a row of weights; `sequence` by its number.
+PHASOR_HD inline math::PhiloxKey dropout_key_of(const AttentionWork& work, int64_t head, int64_t sequence, int64_t query) {
+  const DropoutWork& dropout = work.dropout;
+  return math::dropout_row_key(dropout.seed, query, dropout.first_head + static_cast<math::u32>(head),
+                               dropout.first_sequence + static_cast<math::u32>(sequence));
+}
+PHASOR_HD inline bool is_kept(const DropoutWork& dropout, const math::PhiloxKey& row, int64_t key) {
+  const math::PhiloxBlock words = math::dropout_words(row, math::dropout_block(key), dropout.offset);
+  return words.word[math::dropout_word(key)] >= dropout.threshold;
+}
 /// What a weight is multiplied by.
 template <class T>
 PHASOR_HD inline T kept(const AttentionWork& work, const ScoreTile& tile, int64_t query, int64_t key) {
-  const DropoutWork& dropout = work.dropout;
-  const auto head = dropout.first_head + static_cast<math::u32>(tile.head);
-  const auto sequence = dropout.first_sequence + static_cast<math::u32>(tile.queries.sequence.index);
-  const math::PhiloxKey row = math::dropout_row_key(dropout.seed, query, head, sequence);
-  const math::PhiloxBlock words = math::dropout_words(row, math::dropout_block(key), dropout.offset);
-  return words.word[math::dropout_word(key)] >= dropout.threshold ? static_cast<T>(dropout.factor) : T{0};
+  const math::PhiloxKey row = dropout_key_of(work, tile.head, tile.queries.sequence.index, query);
+  return is_kept(work.dropout, row, key) ? static_cast<T>(work.dropout.factor) : T{0};
 }
 
 }  // namespace phasor::cuda::attention

@@ -154,6 +154,7 @@ struct AttentionWork {
   ConstTensorView sinks;
   double scale = 1;
   double softcap = 0;
+  bool certified_skip = false;  // tiles may be left out that cannot matter
   DropoutWork dropout;
   int term_count = 0;
   TermWork terms[kMostTerms];

@@ -22,7 +22,7 @@ struct CosSin {
   T cos;
   T sin;
 };
-/// Of both lanes of a pair: they differ in full-width tables and tiled lanes alone.
+/// Of both lanes of a pair: they differ in full-width tables and per-channel frequencies alone.
 template <class T>
 struct PairRow {
   CosSin<T> lane[2];
@@ -82,7 +82,7 @@ PHASOR_HD inline RowPositions<Position> positions_of(const job::PositionSource& 
 PHASOR_HD inline bool is_sound(int64_t /*position*/) { return true; }
 PHASOR_HD inline bool is_sound(double position) { return math::is_position(position); }
 
-/// Which numbers of a source's lists a value reads: those of a head, and of lane 1 of tiled lanes.
+/// Which numbers of a source's lists a value reads: those of a head, and of lane 1 of per-channel frequencies.
 struct ListPart {
   int64_t steps = 0;  // before the first pair's
   int64_t lane = 0;   // the same of lists without heads

@@ -33,6 +33,8 @@ Status check_gradients(const AttentionCall& call);
 
 // ---- Results: where they go, and that this is apart from itself, from what is read and from the workspace ----
 
+/// Shapes and dtypes of them alone.
+Status check_output_views(const AttentionCall& call, const AttentionOutputs& outputs);
 Status check_outputs(const AttentionCall& call, const AttentionOutputs& outputs, std::span<const std::byte> workspace);
 /// What the forward gave, beside gradients.
 Status check_saved(const AttentionCall& call, const AttentionSaved& saved, std::span<const std::byte> workspace);

@@ -85,6 +85,7 @@ struct AttentionBackwardJob {
   TensorView v;
   TensorView content_shift;
   TensorView sinks;
+  bool deterministic = true;
 };
 
 struct AttentionWeightsJob {
@@ -109,7 +110,7 @@ PHASOR_MEMBERS(ContentJob, kind, keys_rotated, dtype, queries, queries_back, key
 PHASOR_MEMBERS(VisibilityJob, causal, left, right, prefix, query_starts, key_starts, key_mask)
 PHASOR_MEMBERS(AttentionJob, device, q, k, v, content, content_shift, terms, term_count, scale, softcap, sinks, visibility, query_positions,
                key_positions, certified_skip, dropout, outputs)
-PHASOR_MEMBERS(AttentionBackwardJob, forward, saved, q, k, v, content_shift, sinks)
+PHASOR_MEMBERS(AttentionBackwardJob, forward, saved, q, k, v, content_shift, sinks, deterministic)
 PHASOR_MEMBERS(AttentionWeightsJob, forward, rows, weights)
 PHASOR_MEMBERS(MergeJob, device, parts, part_count, outputs)
 

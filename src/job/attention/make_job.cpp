@@ -133,6 +133,7 @@ void make_backward_job(const AttentionCall& call, std::vector<AttentionTermJob>&
   job.v = call.gradients->v;
   job.content_shift = call.gradients->content_shift;
   job.sinks = call.gradients->sinks;
+  job.deterministic = call.gradients->deterministic;
 }
 
 void make_weights_job(const WeightsCall& of, std::vector<AttentionTermJob>& terms, AttentionWeightsJob& job) {

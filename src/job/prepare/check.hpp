@@ -23,6 +23,8 @@ inline bool is_there(const ConstTensorView& v) { return v.data != nullptr || v.s
 
 /// So many tokens that they can be counted.
 Status check_tokens(const char* where, const char* name, const Extents& shape);
+/// A view of a cache by itself: memory, extents, scales.
+Status check_cache_view(const char* where, const char* name, const CacheView& cache);
 /// A view of a cache against the heads that it is to hold.
 Status check_cache(const PreparedTensor& tensor, const CacheView& cache);
 /// Which channels each part holds, blocks and tokens.

@@ -18,14 +18,14 @@ __extension__ typedef __int128 Wide;
 
 std::int64_t extent(const CacheView& cache, CacheAxis axis) { return cache.shape[static_cast<std::size_t>(axis)]; }
 
-Status check_extents(const char* name, const CacheView& cache) {
+Status check_extents(const char* where, const char* name, const CacheView& cache) {
   for (std::size_t a = 0; a < kCacheAxes; ++a) {
     if (cache.shape[a] < 1 || cache.shape[a] > kLargest) {
-      return error(kPrepare, "cache of {} has extent {} on its {} axis, wanted 1 to 2^56", name, cache.shape[a], kCacheAxisNames[a]);
+      return error(where, "cache of {} has extent {} on its {} axis, wanted 1 to 2^56", name, cache.shape[a], kCacheAxisNames[a]);
     }
     const Wide reach = Wide{cache.shape[a]} * cache.strides[a];
     if (cache.shape[a] > 1 && (reach > kLargest || reach < -kLargest)) {
-      return error(kPrepare, "cache of {} reaches beyond 2^56 elements on its {} axis", name, kCacheAxisNames[a]);
+      return error(where, "cache of {} reaches beyond 2^56 elements on its {} axis", name, kCacheAxisNames[a]);
     }
   }
   return {};
@@ -49,53 +49,53 @@ bool is_each_once(std::span<const std::int64_t> extents, std::span<const std::in
   return true;
 }
 
-Status check_memory(const char* name, const CacheView& cache) {
+Status check_memory(const char* where, const char* name, const CacheView& cache) {
   if (cache.storage > Storage::i8) {
-    return error(kPrepare, "cache of {} has an unknown storage ({}), wanted f32, f16, bf16, f8_e4m3, f8_e5m2 or i8", name,
+    return error(where, "cache of {} has an unknown storage ({}), wanted f32, f16, bf16, f8_e4m3, f8_e5m2 or i8", name,
                  static_cast<int>(cache.storage));
   }
-  if (cache.data == nullptr) return error(kPrepare, "cache of {} has null data, wanted memory", name);
+  if (cache.data == nullptr) return error(where, "cache of {} has null data, wanted memory", name);
   if (reinterpret_cast<std::uintptr_t>(cache.data) % static_cast<std::uintptr_t>(bytes_of(cache.storage)) != 0) {
-    return error(kPrepare, "cache of {} is not aligned to its elements of {} bytes", name, bytes_of(cache.storage));
+    return error(where, "cache of {} is not aligned to its elements of {} bytes", name, bytes_of(cache.storage));
   }
   if (cache.layer < 0 || cache.layer >= extent(cache, CacheAxis::layer)) {
-    return error(kPrepare, "cache of {} has layer {}, wanted 0 to {}", name, cache.layer, extent(cache, CacheAxis::layer) - 1);
+    return error(where, "cache of {} has layer {}, wanted 0 to {}", name, cache.layer, extent(cache, CacheAxis::layer) - 1);
   }
   return {};
 }
 
-Status check_scales(const char* name, const CacheView& cache) {
+Status check_scales(const char* where, const char* name, const CacheView& cache) {
   const CacheScales& scales = cache.scales;
   if (scales.kind > CacheScales::Kind::made || scales.use > CacheScales::Use::multiply || scales.encoding > CacheScales::Encoding::ue8m0) {
-    return error(kPrepare, "scales of {} have an unknown kind, use or encoding", name);
+    return error(where, "scales of {} have an unknown kind, use or encoding", name);
   }
   if (scales.kind == CacheScales::Kind::none) return {};
   const bool made = scales.kind == CacheScales::Kind::made;
-  if (made && scales.data == nullptr) return error(kPrepare, "scales of {} are to be made and have null data, wanted memory", name);
+  if (made && scales.data == nullptr) return error(where, "scales of {} are to be made and have null data, wanted memory", name);
   if (!made && scales.data == nullptr && !(std::isfinite(scales.value) && scales.value > 0)) {
-    return error(kPrepare, "scales of {} have the value {}, wanted a finite one above 0", name, scales.value);
+    return error(where, "scales of {} have the value {}, wanted a finite one above 0", name, scales.value);
   }
   const bool bytes = made && scales.encoding == CacheScales::Encoding::ue8m0;
   if (!bytes && reinterpret_cast<std::uintptr_t>(scales.data) % sizeof(float) != 0) {
-    return error(kPrepare, "scales of {} are not aligned to float32", name);
+    return error(where, "scales of {} are not aligned to float32", name);
   }
-  if (scales.group < 0) return error(kPrepare, "scales of {} have a group of {} channels, wanted 0 (all) or more", name, scales.group);
+  if (scales.group < 0) return error(where, "scales of {} have a group of {} channels, wanted 0 (all) or more", name, scales.group);
   if (made && !(std::isfinite(scales.least) && scales.least > 0)) {
-    return error(kPrepare, "scales of {} have the least value {}, wanted a finite one above 0", name, scales.least);
+    return error(where, "scales of {} have the least value {}, wanted a finite one above 0", name, scales.least);
   }
   if (made && cache.storage <= Storage::bf16) {
-    return error(kPrepare, "scales of {} are to be made and its cache is {}, wanted a storage of 8 bits", name, name_of(cache.storage));
+    return error(where, "scales of {} are to be made and its cache is {}, wanted a storage of 8 bits", name, name_of(cache.storage));
   }
   const CacheAxis of_scales[] = {CacheAxis::block, CacheAxis::token, CacheAxis::head};
   for (std::size_t a = 0; a < scales.strides.size(); ++a) {
     const std::int64_t steps =
         a < std::size(of_scales) ? extent(cache, of_scales[a]) : extent(cache, CacheAxis::outer) * extent(cache, CacheAxis::inner);
     const Wide reach = Wide{steps} * scales.strides[a];
-    if (reach > kLargest || reach < -kLargest) return error(kPrepare, "scales of {} reach beyond 2^56 elements", name);
+    if (reach > kLargest || reach < -kLargest) return error(where, "scales of {} reach beyond 2^56 elements", name);
   }
   for (std::size_t a = 0; made && a < std::size(of_scales); ++a) {
     if (scales.strides[a] == 0 && extent(cache, of_scales[a]) > 1) {
-      return error(kPrepare, "scales of {} have stride 0 on the {} axis, wanted one for each of its {}", name,
+      return error(where, "scales of {} have stride 0 on the {} axis, wanted one for each of its {}", name,
                    kCacheAxisNames[static_cast<std::size_t>(of_scales[a])], extent(cache, of_scales[a]));
     }
   }
@@ -103,28 +103,34 @@ Status check_scales(const char* name, const CacheView& cache) {
   const std::int64_t groups = scales.group == 0 || scales.group >= channels ? 1 : (channels - 1) / scales.group + 1;
   const std::int64_t extents[] = {extent(cache, CacheAxis::block), extent(cache, CacheAxis::token), extent(cache, CacheAxis::head), groups};
   if (made && !is_each_once(extents, scales.strides)) {
-    return error(kPrepare, "scales of {} have strides by which they repeat, wanted each once", name);
+    return error(where, "scales of {} have strides by which they repeat, wanted each once", name);
   }
   return {};
 }
 
 }  // namespace
 
+Status check_cache_view(const char* where, const char* name, const CacheView& cache) {
+  if (Status s = check_memory(where, name, cache); !s) return s;
+  if (Status s = check_extents(where, name, cache); !s) return s;
+  return check_scales(where, name, cache);
+}
+
 Status check_cache(const PreparedTensor& tensor, const CacheView& cache) {
   const char* const name = tensor.name;
-  if (Status s = check_memory(name, cache); !s) return s;
+  if (Status s = check_memory(kPrepare, name, cache); !s) return s;
   if (cache.device != tensor.in.device) {
     return error(kPrepare, "cache of {} is on {} and {} on {}, wanted one device", name, name_of(cache.device), name,
                  name_of(tensor.in.device));
   }
-  if (Status s = check_extents(name, cache); !s) return s;
+  if (Status s = check_extents(kPrepare, name, cache); !s) return s;
   if (!is_each_once(cache.shape, cache.strides)) {
     return error(kPrepare, "cache of {} has strides by which elements repeat, wanted each element once", name);
   }
   if (extent(cache, CacheAxis::head) != tensor.in.shape[2]) {
     return error(kPrepare, "cache of {} has {} heads, wanted {}", name, extent(cache, CacheAxis::head), tensor.in.shape[2]);
   }
-  return check_scales(name, cache);
+  return check_scales(kPrepare, name, cache);
 }
 
 Status check_parts(const PreparedTensor& tensor, const TokenPlaces& places) {

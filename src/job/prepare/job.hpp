@@ -108,6 +108,9 @@ PHASOR_MEMBERS(PrepareOperand, in, in_strides, heads, head_dim, rotary_offset, t
 PHASOR_MEMBERS(PrepareJob, device, turn, rotation_first, kept, operands, operand_count, query_scale, query_factors, factor_strides, places,
                specs)
 
+/// A view of a cache that was checked, as kernels see it.
+PrepareSink sink_of(const CacheView& cache);
+
 /// A call of prepare_attention.
 struct PrepareCall {
   const PrepareInputs& inputs;

@@ -63,29 +63,6 @@ Status check_factors(const ConstTensorView& factors, const ConstTensorView& firs
   return check_device(kPrepare, "query_factors are", factors.device, first.device);
 }
 
-PrepareSink sink_of(const CacheView& cache) {
-  const std::int64_t size = bytes_of(cache.storage);
-  PrepareSink sink;
-  sink.data = static_cast<std::byte*>(cache.data) + cache.layer * cache.strides[at(CacheAxis::layer)] * size;
-  sink.storage = cache.storage;
-  sink.first = cache.first_channel;
-  sink.inner = cache.shape[at(CacheAxis::inner)];
-  sink.count = cache.shape[at(CacheAxis::outer)] * sink.inner;
-  constexpr CacheAxis kOrder[] = {CacheAxis::block, CacheAxis::token, CacheAxis::head, CacheAxis::outer, CacheAxis::inner};
-  for (int i = 0; i < 5; ++i) sink.strides[i] = cache.strides[at(kOrder[i])] * size;
-  const CacheScales& scales = cache.scales;
-  const std::int64_t scale_size = scales.encoding == CacheScales::Encoding::ue8m0 ? 1 : 4;
-  sink.scales = scales.kind;
-  sink.multiplies = scales.use == CacheScales::Use::multiply;
-  sink.powers_of_two = scales.encoding == CacheScales::Encoding::ue8m0;
-  sink.scale = scales.value;
-  sink.scale_data = static_cast<std::byte*>(scales.data);
-  for (std::size_t i = 0; i < 4; ++i) sink.scale_strides[i] = scales.strides[i] * scale_size;
-  sink.group = scales.group == 0 ? sink.count : scales.group;
-  sink.least_scale = scales.least;
-  return sink;
-}
-
 PrepareNorm norm_of(const HeadNorm& norm, std::int64_t head_dim) {
   PrepareNorm made;
   made.kind = norm.kind;
@@ -233,6 +210,29 @@ void fill_steps(const PrepareCall& call, PrepareJob& job) {
 }
 
 }  // namespace
+
+PrepareSink sink_of(const CacheView& cache) {
+  const std::int64_t size = bytes_of(cache.storage);
+  PrepareSink sink;
+  sink.data = static_cast<std::byte*>(cache.data) + cache.layer * cache.strides[at(CacheAxis::layer)] * size;
+  sink.storage = cache.storage;
+  sink.first = cache.first_channel;
+  sink.inner = cache.shape[at(CacheAxis::inner)];
+  sink.count = cache.shape[at(CacheAxis::outer)] * sink.inner;
+  constexpr CacheAxis kOrder[] = {CacheAxis::block, CacheAxis::token, CacheAxis::head, CacheAxis::outer, CacheAxis::inner};
+  for (int i = 0; i < 5; ++i) sink.strides[i] = cache.strides[at(kOrder[i])] * size;
+  const CacheScales& scales = cache.scales;
+  const std::int64_t scale_size = scales.encoding == CacheScales::Encoding::ue8m0 ? 1 : 4;
+  sink.scales = scales.kind;
+  sink.multiplies = scales.use == CacheScales::Use::multiply;
+  sink.powers_of_two = scales.encoding == CacheScales::Encoding::ue8m0;
+  sink.scale = scales.value;
+  sink.scale_data = static_cast<std::byte*>(scales.data);
+  for (std::size_t i = 0; i < 4; ++i) sink.scale_strides[i] = scales.strides[i] * scale_size;
+  sink.group = scales.group == 0 ? sink.count : scales.group;
+  sink.least_scale = scales.least;
+  return sink;
+}
 
 Result<PrepareJob> make_prepare_job(const PrepareCall& call, std::span<RowSource> rows) {
   const std::array<PreparedTensor, 3> tensors = tensors_of(call);

@@ -70,7 +70,7 @@ std::vector<Rung> rungs_of(const RotarySpec& spec, const std::vector<std::uint8_
   return rungs;
 }
 
-Profile tiled(const Profile& profile, std::int64_t segments) {
+Profile per_channel(const Profile& profile, std::int64_t segments) {
   Profile lanes = profile;
   const std::size_t pairs = std::max(profile.frequencies.size(), profile.running.size());
   const std::size_t in_segment = pairs / static_cast<std::size_t>(segments);

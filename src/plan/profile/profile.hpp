@@ -31,8 +31,9 @@ struct Rung {
 /// entry for each pair, or none where there is one axis.
 std::vector<Rung> rungs_of(const RotarySpec& spec, const std::vector<std::uint8_t>& axis_of_pair);
 
-/// Tiled lanes: the numbers of lane 0 of every pair, then those of lane 1; channel c of a segment has those of its pair c mod pairs.
-Profile tiled(const Profile& profile, std::int64_t segments);
+/// Per-channel frequencies: the numbers of lane 0 of every pair, then those of lane 1; channel c of a segment has those of its pair c mod
+/// pairs.
+Profile per_channel(const Profile& profile, std::int64_t segments);
 
 /// Needs a spec that passes spec::check, and numerics other than exact; a rung for every pair. An error where the peer has no such scaling.
 Result<Profile> make_profile(const RotarySpec& spec, const std::vector<Rung>& rungs);

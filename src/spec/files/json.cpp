@@ -267,6 +267,19 @@ Result<Json> parse(std::string_view text, std::string_view where) {
   return handler.take();
 }
 
+Result<Json> parse_binary(std::span<const std::byte> bytes, std::string_view where) {
+  if (bytes.size() > largest_json_text) {
+    return Status::invalid(spec::format("{}: there are {} bytes, wanted at most {}", where, bytes.size(), largest_json_text));
+  }
+  std::size_t read = 0;
+  Handler handler(&read);
+  const char* begin = reinterpret_cast<const char*>(bytes.data());
+  if (!Base::sax_parse(Cursor(begin, &read), Cursor(begin + bytes.size(), &read), &handler, Base::input_format_t::cbor)) {
+    return Status::invalid(spec::format("{}: byte {}: {}", where, std::min(handler.error_at(), bytes.size()), handler.error()));
+  }
+  return handler.take();
+}
+
 }  // namespace
 
 const Json* Json::find(std::string_view key) const {
@@ -296,6 +309,16 @@ std::string Json::describe() const {
 
 Result<Json> parse_json(std::string_view text, std::string_view where) {
   return without_exceptions(where, [&] { return parse(text, where); });
+}
+
+Result<Json> parse_cbor(std::span<const std::byte> bytes, std::string_view where) {
+  return without_exceptions(where, [&] { return parse_binary(bytes, where); });
+}
+
+std::vector<std::byte> cbor_of(std::string_view json) {
+  const std::vector<std::uint8_t> bytes = nlohmann::ordered_json::to_cbor(nlohmann::ordered_json::parse(json));
+  const auto* data = reinterpret_cast<const std::byte*>(bytes.data());
+  return {data, data + bytes.size()};
 }
 
 std::string json_string(std::string_view text) { return Base(std::string(text)).dump(-1, ' ', true, Base::error_handler_t::replace); }

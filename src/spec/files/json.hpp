@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,6 +39,10 @@ inline constexpr std::size_t most_json_values = std::size_t{1} << 20;
 /// Python's JSON: as the standard has it, and bare Infinity, -Infinity and NaN; {"__float__": "Infinity"} is that number too.
 /// At most 64 MiB, 64 levels and 2^20 values. An error begins with `where` and says line and byte.
 Result<Json> parse_json(std::string_view text, std::string_view where);
+/// The same of CBOR (RFC 8949), within the same limits. An error says the byte.
+Result<Json> parse_cbor(std::span<const std::byte> bytes, std::string_view where);
+/// A valid JSON text as CBOR, members in their order. Throws where memory ends.
+std::vector<std::byte> cbor_of(std::string_view json);
 
 /// A string as JSON writes it, in quotes; bytes that are not printable ASCII as \u escapes (each byte of what is not UTF-8 as U+FFFD).
 std::string json_string(std::string_view text);

@@ -21,7 +21,7 @@ enum class Encoding : std::uint8_t {
   llama4_vision,  // rotary by x and y, from 1 on
   gemma4_vision,  // rotary by x and y, each inside its half of the head
   sam2_memory,    // rotary by x and y in memory attention
-  vjepa2,         // rotary by time, height and width, lanes tiled
+  vjepa2,         // rotary by time, height and width, per-channel frequencies
   dinov3,         // rotary by patch centres in turns
   // Biases on scores.
   bloom,

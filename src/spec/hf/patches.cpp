@@ -74,7 +74,7 @@ LayerPositions vjepa2(const Section&, const Model& model, const Shape& shape) {
   layer.rotary = split_evenly(shape, 3, model.base);
   held(layer.rotary).pairing = Pairing::interleaved;
   held(layer.rotary).segments = 3;
-  held(layer.rotary).lanes = Lanes::tiled;
+  held(layer.rotary).lanes = Lanes::per_channel_frequencies;
   return layer;
 }
 

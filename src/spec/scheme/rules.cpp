@@ -78,7 +78,7 @@ Status check_xpos(std::string_view where, const RotarySpec& rotary, double gamma
       !std::holds_alternative<GivenDirections>(rotary.scaling)) {
     return {};
   }
-  return wrong(where, "xPos has a rotary of several axes, segments, tiled lanes or directions, wanted a plain one");
+  return wrong(where, "xPos has a rotary of several axes, segments, per-channel frequencies or directions, wanted a plain one");
 }
 
 Status check_clip(std::string_view where, const ClipRows& clip) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Specs as text, from text, and a text as words.
+// Specs serialised and read: as JSON, as CBOR, and JSON as integers.
 #include "phasor/serialised.hpp"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace spec {
 namespace {
 
 constexpr const char* kReader = "spec_from_json";
-constexpr std::size_t kBytes = sizeof(std::int64_t);  // of a word
+constexpr std::size_t kBytes = sizeof(std::int64_t);  // of an integer
 
 template <class Spec>
 Status check_spec(const Spec& value) {
@@ -66,8 +66,7 @@ void check_version(const Json& json) {
 }
 
 template <class Spec>
-Result<Spec> spec_of(std::string_view text) {
-  const Result<Json> json = parse_json(text, kReader);
+Result<Spec> spec_of(const Result<Json>& json) {
   if (!json) return json.status();
   check_version(*json);
   Result<Spec> value{std::in_place};
@@ -76,10 +75,10 @@ Result<Spec> spec_of(std::string_view text) {
 }
 
 template <class Spec>
-Result<Spec> from_text(std::string_view text) {
+Result<Spec> checked_spec_of(const Result<Json>& json) {
   return without_exceptions(kReader, [&]() -> Result<Spec> {
     try {
-      Result<Spec> value = spec_of<Spec>(text);
+      Result<Spec> value = spec_of<Spec>(json);
       if (!value) return value;
       if (Status status = check_spec(*value); !status) return status;
       return value;
@@ -89,7 +88,12 @@ Result<Spec> from_text(std::string_view text) {
   });
 }
 
-// ---- Words ----
+template <class Spec>
+Result<Spec> from_json(std::string_view text) {
+  return checked_spec_of<Spec>(parse_json(text, kReader));
+}
+
+// ---- As integers ----
 
 /// Byte i of words whose first byte is in the lowest bits, on any machine.
 char byte_of(std::span<const std::int64_t> words, std::size_t i) {
@@ -106,19 +110,19 @@ std::vector<std::int64_t> packed(std::string_view text) {
 }
 
 Result<std::string> unpacked(std::span<const std::int64_t> words) {
-  if (words.empty()) return Status::invalid("text_of_words: there are no words, wanted a length and a text");
+  if (words.empty()) return Status::invalid("json_of_integers: there are no integers, wanted a length and a text");
   const std::int64_t length = words[0];
   const std::span<const std::int64_t> rest = words.subspan(1);
   const std::size_t held = rest.size() * kBytes;
   // Compared with what is there before anything is asked for: a length may be any number.
   if (length < 0 || static_cast<std::uint64_t>(length) > held || held - static_cast<std::size_t>(length) >= kBytes) {
     return Status::invalid(
-        spec::format("text_of_words: the length is {} bytes and {} words follow, wanted as many as hold it", length, rest.size()));
+        spec::format("json_of_integers: the length is {} bytes and {} integers follow, wanted as many as hold it", length, rest.size()));
   }
   std::string text(static_cast<std::size_t>(length), '\0');
   for (std::size_t i = 0; i < text.size(); ++i) text[i] = byte_of(rest, i);
   for (std::size_t i = text.size(); i < held; ++i) {
-    if (byte_of(rest, i) != 0) return Status::invalid(spec::format("text_of_words: byte {} lies behind the text, wanted 0", i));
+    if (byte_of(rest, i) != 0) return Status::invalid(spec::format("json_of_integers: byte {} lies behind the text, wanted 0", i));
   }
   return text;
 }
@@ -131,17 +135,30 @@ Result<std::string> spec_to_json(const SinusoidalSpec& spec) { return spec::writ
 Result<std::string> spec_to_json(const BiasSpec& spec) { return spec::written(spec); }
 Result<std::string> spec_to_json(const AttentionScheme& scheme) { return spec::written(scheme); }
 
-Result<AnySpec> spec_from_json(std::string_view text) { return spec::from_text<AnySpec>(text); }
-Result<RotarySpec> rotary_spec_from_json(std::string_view text) { return spec::from_text<RotarySpec>(text); }
-Result<SinusoidalSpec> sinusoidal_spec_from_json(std::string_view text) { return spec::from_text<SinusoidalSpec>(text); }
-Result<BiasSpec> bias_spec_from_json(std::string_view text) { return spec::from_text<BiasSpec>(text); }
-Result<AttentionScheme> attention_scheme_from_json(std::string_view text) { return spec::from_text<AttentionScheme>(text); }
+Result<AnySpec> spec_from_json(std::string_view text) { return spec::from_json<AnySpec>(text); }
+Result<RotarySpec> rotary_spec_from_json(std::string_view text) { return spec::from_json<RotarySpec>(text); }
+Result<SinusoidalSpec> sinusoidal_spec_from_json(std::string_view text) { return spec::from_json<SinusoidalSpec>(text); }
+Result<BiasSpec> bias_spec_from_json(std::string_view text) { return spec::from_json<BiasSpec>(text); }
+Result<AttentionScheme> attention_scheme_from_json(std::string_view text) { return spec::from_json<AttentionScheme>(text); }
 
-Result<std::vector<std::int64_t>> words_of_text(std::string_view text) {
-  return spec::without_exceptions("words_of_text", [&]() -> Result<std::vector<std::int64_t>> { return spec::packed(text); });
+Result<std::vector<std::byte>> cbor_of_json(std::string_view serialised) {
+  return spec::without_exceptions("cbor_of_json", [&]() -> Result<std::vector<std::byte>> {
+    const Result<AnySpec> spec = spec_from_json(serialised);
+    if (!spec) return spec.status();
+    const Result<std::string> written = std::visit([](const auto& one) { return spec_to_json(one); }, *spec);
+    if (!written) return written.status();
+    return spec::cbor_of(*written);
+  });
 }
-Result<std::string> text_of_words(std::span<const std::int64_t> words) {
-  return spec::without_exceptions("text_of_words", [&] { return spec::unpacked(words); });
+Result<AnySpec> spec_from_cbor(std::span<const std::byte> bytes) {
+  return spec::checked_spec_of<AnySpec>(spec::parse_cbor(bytes, "spec_from_cbor"));
+}
+
+Result<std::vector<std::int64_t>> integers_of_json(std::string_view text) {
+  return spec::without_exceptions("integers_of_json", [&]() -> Result<std::vector<std::int64_t>> { return spec::packed(text); });
+}
+Result<std::string> json_of_integers(std::span<const std::int64_t> words) {
+  return spec::without_exceptions("json_of_integers", [&] { return spec::unpacked(words); });
 }
 
 }  // namespace phasor

@@ -52,7 +52,7 @@ struct Problem {
   Integers query_positions = {};  // (B, Tq); empty: bottom-right, i + Tk - Tq of its sequence
   Integers key_positions = {};    // (B, Tk); empty: j of its sequence
   Visibility visibility = {};
-  std::vector<Scheme> schemes = {};  // their terms add up; at most one says how q meets k
+  std::vector<Scheme> schemes = {};  // their terms add up; at most one says how the q.k score is formed
   Dropout dropout = {};
   /// Set: this problem has the magnitudes of that one's numbers, and sums add magnitudes; see `magnitudes`.
   const Problem* magnitudes_of = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The schemes of the reference: one struct each, with its parameters as plain float64. Members:
-// term and term_gradient add to a score; content and content_gradient say how q meets k; value and value_gradient add to v.
+// term and term_gradient add to a score; content and content_gradient say how the q.k score is formed; value and value_gradient add to v.
 #pragma once
 
 #include <array>

@@ -8,6 +8,7 @@
 //   Output: w |y| + u (8 (2 + S) + 3 sqrt(n)) M. Log-sum-exp: the same error without M, since the logarithm makes relative errors absolute.
 //   A score's gradient is a weight times a difference of two sums, each as uncertain as an output: twice that; the sum of n of them and the
 //   rounding of the result come as before. Where outputs are stored in 16 bits, the backward reads them so: w M more.
+//   Weights that tensor cores of a GPU take are rounded to the dtype: w M more of an output, and of gradients that read it.
 //   bf16 on AMX has weights as two bf16 numbers: 2^-15 M more. Weights below 2^-64 of a row's largest are 0 in 32-bit arithmetic.
 #include "attention/support/held.hpp"
 
@@ -104,6 +105,8 @@ void expect_output(const ref::Output& is, const ref::Output& wanted, const ref::
                    const std::string& name) {
   const double u = arithmetic_roundoff(as.dtype);
   const double before = stored_roundoff(as.dtype) * as.roundings_before + (as.dtype == DType::bf16 ? 0x1p-15 : 0);
+  const bool narrow = as.dtype != wide_of(as.dtype);
+  const double of_weights = narrow && weights_are_rounded ? stored_roundoff(as.dtype) : 0;
   const auto keys = static_cast<double>(as.shape.keys);
   const auto score_of = [&](std::size_t n) {  // (B, Tq, H, Dv) to (B, H, Tq)
     const auto row = static_cast<std::int64_t>(n) / as.shape.value_width;
@@ -113,7 +116,7 @@ void expect_output(const ref::Output& is, const ref::Output& wanted, const ref::
   };
   expect_within(
       is.out, {wanted.out, magnitudes.out, as.dtype},
-      [&](std::size_t n) { return (before + u * roundings(score_of(n), keys)) * magnitudes.out[n]; }, name + ", out");
+      [&](std::size_t n) { return (before + of_weights + u * roundings(score_of(n), keys)) * magnitudes.out[n]; }, name + ", out");
   expect_within(
       is.lse, {wanted.lse, magnitudes.scores, wide_of(as.dtype)},
       [&](std::size_t n) { return before + u * roundings(magnitudes.scores[n], keys); }, name + ", lse");
@@ -123,7 +126,7 @@ void expect_gradients(ref::Gradients& is, Wanted& wanted, const HeldAs& as, cons
   const ref::Shape& s = as.shape;
   const bool narrow = as.dtype != wide_of(as.dtype);
   const double u = arithmetic_roundoff(as.dtype);
-  const double outputs = narrow ? stored_roundoff(as.dtype) : 0;
+  const double outputs = narrow ? stored_roundoff(as.dtype) * (weights_are_rounded ? 2 : 1) : 0;
   const double score = largest_of(wanted.magnitudes.scores);
   const auto expect = [&](const ref::Values& x, const Sought& sought, std::int64_t summands, const std::string& what) {
     const double part = outputs + u * (2 * roundings(score, static_cast<double>(s.keys)) + 3 * std::sqrt(static_cast<double>(summands)));

@@ -30,6 +30,8 @@ struct HeldAs {
   DType dtype;
   int roundings_before = 0;
 };
+/// Set where weights are rounded to a 16-bit dtype before they meet values, as tensor cores take them: on a GPU.
+inline bool weights_are_rounded = false;
 void expect_output(const ref::Output& is, const ref::Output& wanted, const ref::Magnitudes& magnitudes, const HeldAs& as,
                    const std::string& name);
 void expect_gradients(ref::Gradients& is, Wanted& wanted, const HeldAs& as, const std::string& name);

@@ -108,7 +108,7 @@ TEST(CudaBackwardOnHost, every_kind_of_row_gives_the_bits_of_the_cpu) {
   GivenDirections directions{.heads = 3};
   for (int i = 0; i < 2 * 3 * 8; ++i) directions.frequencies.push_back(0.1 + 0.01 * i);
   for (const RotarySpec& spec : {RotarySpec{.head_dim = 16, .scaling = directions},
-                                 RotarySpec{.head_dim = 16, .pairing = Pairing::interleaved, .lanes = Lanes::tiled},
+                                 RotarySpec{.head_dim = 16, .pairing = Pairing::interleaved, .lanes = Lanes::per_channel_frequencies},
                                  RotarySpec{.head_dim = 16, .numerics = Numerics::hf}}) {
     for (const auto over : {HeadNorm::Over::all_heads, HeadNorm::Over::head}) {
       for (const auto order : {PrepareSpec::Order::norm_first, PrepareSpec::Order::rotation_first}) {

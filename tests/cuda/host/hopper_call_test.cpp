@@ -2,6 +2,7 @@
 // Which calls of attention go to Hopper's kernel, and in which words.
 #include <gtest/gtest.h>
 
+#include "cuda/attention/backward/layout.hpp"
 #include "cuda/attention/layout.hpp"
 #include "job/attention/make_job.hpp"
 
@@ -35,6 +36,17 @@ Layout laid_out(const AttentionSpec& spec, int compute_major = 9, DType dtype = 
   return layout;
 }
 
+AttentionReport explained(const AttentionSpec& spec, int compute_major) {
+  const AttentionInputs inputs = {on_gpu({2, 33, 8, 128}), on_gpu({2, 70, 4, 128}), on_gpu({2, 70, 4, 128})};
+  const job::AttentionCall call = {&inputs, &spec, nullptr, "explain_attention"};
+  std::vector<job::AttentionTermJob> terms;
+  job::AttentionJob job;
+  job::make_attention_job(call, terms, job);
+  const Result<AttentionReport> report = cuda::attention::explain(job, compute_major);
+  EXPECT_TRUE(report.ok());
+  return *report;
+}
+
 TEST(HopperCall, is_plain_attention_of_16_bits) {
   AttentionSpec spec;
   spec.visibility = {.mask = Mask::causal, .left = 20};
@@ -60,8 +72,10 @@ TEST(HopperCall, has_nothing_that_the_kernel_does_not_know) {
   EXPECT_FALSE(taken([](AttentionSpec& s) { s.dropout.probability = 0.5; }));
   EXPECT_FALSE(taken([](AttentionSpec& s) { s.sinks = on_gpu({1, 1, 8, 1}, DType::f32); }));
   EXPECT_FALSE(taken([](AttentionSpec& s) { s.content_shift = on_gpu({1, 1, 8, 128}, DType::f32); }));
-  EXPECT_FALSE(taken([](AttentionSpec& s) { s.query_positions = positions_from(5); }));
-  EXPECT_FALSE(taken([](AttentionSpec& s) { s.key_positions = positions_from(5); }));
+  EXPECT_FALSE(taken([](AttentionSpec& s) { s.query_positions = positions_from(5), s.visibility.mask = Mask::causal; }));
+  EXPECT_FALSE(taken([](AttentionSpec& s) { s.key_positions = positions_from(5), s.visibility.left = 7; }));
+  EXPECT_FALSE(taken([](AttentionSpec& s) { s.key_positions = positions_from(5), s.visibility.right = 7; }));
+  EXPECT_TRUE(taken([](AttentionSpec& s) { s.query_positions = s.key_positions = positions_from(5); }));  // nothing goes by them
   EXPECT_FALSE(taken([](AttentionSpec& s) { s.terms = {DenseTerm{on_gpu({1, 33, 8, 70}, DType::f32)}}; }));
   EXPECT_FALSE(taken([&](AttentionSpec& s) {
     s.visibility.query_starts = Integers(starts, 2, kGpu);
@@ -69,6 +83,38 @@ TEST(HopperCall, has_nothing_that_the_kernel_does_not_know) {
   }));
   EXPECT_FALSE(taken([](AttentionSpec& s) { s.visibility.key_mask = {reinterpret_cast<std::uint8_t*>(some_memory), {70, 1}, kGpu}; }));
   EXPECT_FALSE(taken([](AttentionSpec& s) { s.content = RotaryContent{*Rotary::make({.head_dim = 128})}; }));
+}
+
+/// In a profile's roundings rotated copies have the tensors' dtype, and are q and k then; exact ones are float32, which no map has.
+TEST(HopperCall, takes_rotated_copies_of_16_bits) {
+  for (const KeyState keys : {KeyState::unrotated, KeyState::rotated}) {
+    AttentionSpec spec;
+    spec.visibility.mask = Mask::causal;
+    spec.content = RotaryContent{*Rotary::make({.head_dim = 128, .numerics = Numerics::hf}), keys};
+    const Layout layout = laid_out(spec);
+    ASSERT_TRUE(layout.hopper.has_value());
+    ASSERT_EQ(layout.copies.size(), keys == KeyState::rotated ? 1 : 2);
+    EXPECT_EQ(layout.hopper->q.data, layout.copies[0].to.data);
+    EXPECT_EQ(layout.hopper->q.dtype, DType::bf16);
+    EXPECT_EQ(layout.hopper->k.data, keys == KeyState::rotated ? some_memory : layout.copies[1].to.data);
+    spec.content = RotaryContent{*Rotary::make({.head_dim = 128}), keys};
+    EXPECT_FALSE(laid_out(spec).hopper.has_value());
+  }
+  AttentionSpec mapped;
+  mapped.visibility.mask = Mask::causal;
+  mapped.content = RotaryContent{*Rotary::make({.head_dim = 128, .numerics = Numerics::hf}), KeyState::unrotated, ReRope{.window = 8}};
+  EXPECT_FALSE(laid_out(mapped).hopper.has_value());
+}
+
+/// What is said is what is done.
+TEST(HopperCall, is_named_by_explain) {
+  for (const int major : {8, 9}) {
+    const AttentionReport report = explained({}, major);
+    EXPECT_EQ(report.words.find("kernel for Hopper") != std::string::npos, major == 9) << report.words;
+    EXPECT_EQ(report.query_tile, major == 9 ? 128 : 32);
+    EXPECT_EQ(report.key_tile, major == 9 ? 176 : 32);
+    EXPECT_EQ(report.band_tiles, 16 * (major == 9 ? 1 : 2 * 3));
+  }
 }
 
 AttentionSpec with_bias(const BiasSpec& bias) {
@@ -91,6 +137,44 @@ TEST(HopperCall, has_one_bias_by_distance) {
   EXPECT_FALSE(laid_out(two).hopper.has_value());
 }
 
+TEST(HopperCall, has_one_table_of_clipped_rows) {
+  const auto with_table = [](const TableTerm& term) {
+    AttentionSpec spec;
+    spec.terms = {term};
+    return laid_out(spec);
+  };
+  const TableTerm shaw = {.table = on_gpu({1, 25, 8, 128}), .rows = ClipRows{.left = 16, .right = 8}, .scale = 0.5};
+  const Layout layout = with_table(shaw);
+  ASSERT_TRUE(layout.hopper.has_value());
+  EXPECT_EQ(layout.hopper->table.shape[1], 25);
+  EXPECT_EQ(layout.hopper->table_left, 16);
+  EXPECT_EQ(layout.hopper->table_right, 8);
+  EXPECT_EQ(layout.hopper->table_scale, 0.5);
+  const auto taken = [&](const auto& change) {
+    TableTerm term = shaw;
+    change(term);
+    return with_table(term).hopper.has_value();
+  };
+  EXPECT_TRUE(taken([](TableTerm& t) { t.table = on_gpu({1, 25, 1, 128}); }));
+  EXPECT_FALSE(taken([](TableTerm& t) { t.table = on_gpu({1, 25, 8, 128}, DType::f32); }));
+  EXPECT_FALSE(taken([](TableTerm& t) { t.table = on_gpu({2, 25, 8, 128}); }));
+  EXPECT_FALSE(taken([](TableTerm& t) { t.side = TableSide::key; }));
+  EXPECT_FALSE(taken([](TableTerm& t) { t.side = TableSide::value; }));
+  EXPECT_FALSE(taken([](TableTerm& t) { t.shift = on_gpu({1, 1, 8, 128}); }));
+  EXPECT_FALSE(taken([](TableTerm& t) { t.features = on_gpu({2, 33, 8, 128}); }));
+  EXPECT_FALSE(taken([](TableTerm& t) { t.rows = ClipRows{.left = 16, .right = 8, .outside = OutsideRows::zero}; }));
+  EXPECT_TRUE(taken([](TableTerm& t) { t.table = on_gpu({1, 129, 8, 128}), t.rows = ClipRows{.left = 64, .right = 64}; }));
+  EXPECT_FALSE(taken([](TableTerm& t) { t.table = on_gpu({1, 130, 8, 128}), t.rows = ClipRows{.left = 65, .right = 64}; }));
+}
+
+TEST(HopperCall, leaves_out_tiles_where_that_is_asked_for) {
+  AttentionSpec spec = with_bias(Alibi{.heads = 8});
+  spec.visibility.mask = Mask::causal;
+  EXPECT_FALSE(laid_out(spec).hopper->skip);
+  spec.skip = TileSkip::certified;
+  EXPECT_TRUE(laid_out(spec).hopper->skip);
+}
+
 /// Beyond `far` there is one row, and not before.
 TEST(HopperCall, knows_where_buckets_end) {
   for (const bool both : {false, true}) {
@@ -108,6 +192,68 @@ TEST(HopperCall, knows_where_buckets_end) {
     EXPECT_NE(bias.row(left - 1), bias.row(left));
     EXPECT_NE(bias.row(-right + 1), bias.row(-right));
   }
+}
+
+/// A backward laid out in as much memory as it asks for.
+cuda::attention::BackwardLayout laid_out_backward(const AttentionSpec& spec, const AttentionGradients& gradients, int compute_major = 9,
+                                                  DType dtype = DType::bf16) {
+  const AttentionInputs inputs = {on_gpu({2, 33, 8, 128}, dtype), on_gpu({2, 70, 4, 128}, dtype), on_gpu({2, 70, 4, 128}, dtype)};
+  const job::AttentionCall call = {&inputs, &spec, &gradients, "attention_backward"};
+  std::vector<job::AttentionTermJob> terms;
+  job::AttentionBackwardJob job;
+  job::make_backward_job(call, terms, job);
+  const Result<std::int64_t> wanted = cuda::attention::backward_workspace(job);
+  EXPECT_TRUE(wanted.ok());
+  job.saved = {on_gpu({2, 33, 8, 128}, dtype), on_gpu({2, 33, 8, 1}, DType::f32), on_gpu({2, 33, 8, 128}, dtype)};
+  std::vector<std::byte> memory(static_cast<std::size_t>(wanted.ok() ? *wanted : 0));
+  const Workspace workspace(memory);
+  attend::Arena arena(workspace);
+  cuda::attention::BackwardLayout layout;
+  EXPECT_TRUE(cuda::attention::lay_out_backward(job, compute_major, arena, layout).ok());
+  EXPECT_TRUE(arena.check("attention_backward").ok());
+  return layout;
+}
+AttentionGradients all_gradients(DType dtype = DType::bf16) {
+  AttentionGradients gradients;
+  gradients.q = on_gpu({2, 33, 8, 128}, dtype);
+  gradients.k = gradients.v = on_gpu({2, 70, 4, 128}, dtype);
+  return gradients;
+}
+
+TEST(HopperCall, has_a_backward) {
+  AttentionSpec spec;
+  spec.visibility = {.mask = Mask::causal, .left = 20};
+  AttentionGradients gradients = all_gradients();
+  const auto layout = laid_out_backward(spec, gradients);
+  ASSERT_TRUE(layout.hopper_backward.has_value());
+  EXPECT_NE(layout.hopper_workspace, nullptr);
+  EXPECT_TRUE(layout.hopper_backward->deterministic);
+  EXPECT_EQ(layout.hopper_backward->forward.left, 20);
+  EXPECT_EQ(layout.hopper_backward->diagonal, nullptr);
+  gradients.deterministic = false;
+  EXPECT_FALSE(laid_out_backward(spec, gradients).hopper_backward->deterministic);
+  EXPECT_FALSE(laid_out_backward(spec, gradients, 8).hopper_backward.has_value());
+  EXPECT_FALSE(laid_out_backward(spec, all_gradients(DType::f32), 9, DType::f32).hopper_backward.has_value());
+  gradients.k = on_gpu({2, 70, 4, 128}, DType::f32);
+  EXPECT_FALSE(laid_out_backward(spec, gradients).hopper_backward.has_value());
+  spec.softcap = 20;
+  EXPECT_FALSE(laid_out_backward(spec, all_gradients()).hopper_backward.has_value());
+}
+
+/// Hopper's kernels write the gradient by distance where the general ones would have added up their slots.
+TEST(HopperCall, has_the_gradient_of_a_bias) {
+  const T5Buckets buckets = {.heads = 8, .buckets = 32, .max_distance = 128, .sides = BucketSides::both};
+  AttentionGradients gradients = all_gradients();
+  const AttentionSpec spec = with_bias(buckets);
+  EXPECT_EQ(laid_out_backward(spec, gradients).hopper_backward->diagonal, nullptr);
+  gradients.terms = {TermGradient{.parameters = on_gpu({1, 1, 1, Bias::make(buckets)->parameter_count()}, DType::f32)}};
+  const auto layout = laid_out_backward(spec, gradients);
+  ASSERT_TRUE(layout.hopper_backward.has_value());
+  ASSERT_EQ(layout.parameters.size(), 1u);
+  EXPECT_EQ(layout.hopper_backward->diagonal, layout.parameters[0].job.diagonal.data);
+  EXPECT_NE(static_cast<void*>(layout.hopper_backward->diagonal), gradients.terms[0].parameters.data);
+  EXPECT_TRUE(layout.finish.empty());
+  EXPECT_EQ(layout.after.size(), 1u);
 }
 
 }  // namespace

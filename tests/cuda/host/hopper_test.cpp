@@ -147,10 +147,11 @@ TEST(HopperWork, tiles_that_are_not_far_have_their_window) {
     const Forward& f = cut.forward;
     const Tiles t = tiles_of(f);
     const Windows w = windows_of(f, t);
-    const Layout layout = layout_of(w, t.heads);
+    const Layout layout = layout_of(f, t);
     ASSERT_EQ(w.first % 4, 0);
     ASSERT_EQ(w.length % 4, 0);
     ASSERT_EQ(layout.windows % 16, 0);
+    ASSERT_EQ(layout.norms - layout.far, (f.diagonal_stride == 0 ? 1 : 6) * 2 * 4);
     ASSERT_EQ(layout.far - layout.windows, (f.diagonal_stride == 0 ? 1 : 6) * 2 * w.length * 4);
     ASSERT_EQ(workspace_bytes(f), layout.bytes + kAlignment - 1);
     for (int row = 0; row < t.queries; row += t.block_queries) {
@@ -166,6 +167,51 @@ TEST(HopperWork, tiles_that_are_not_far_have_their_window) {
       }
     }
   }
+}
+
+TEST(HopperWork, skips_where_queries_see_their_own_keys) {
+  const float value = 0;
+  const auto skips = [&](auto&& change) {
+    Forward f = plain(500, 700);
+    f.diagonal = &value, f.distances = 1, f.causal = f.skip = true;
+    change(f);
+    const Tiles t = tiles_of(f);
+    const Layout layout = layout_of(f, t);
+    EXPECT_EQ(layout.first_tiles - layout.norms, may_skip(f) ? 2 * 3 * 4 : 0);
+    EXPECT_EQ(layout.bytes - layout.first_tiles, may_skip(f) ? t.work() * 4 : 0);
+    return may_skip(f);
+  };
+  EXPECT_TRUE(skips([](Forward&) {}));
+  EXPECT_FALSE(skips([](Forward& f) { f.skip = false; }));
+  EXPECT_FALSE(skips([](Forward& f) { f.causal = false; }));
+  EXPECT_FALSE(skips([](Forward& f) { f.right = -1; }));
+  EXPECT_FALSE(skips([](Forward& f) { f.first_distance = 1; }));
+  EXPECT_FALSE(skips([](Forward& f) { f.diagonal = nullptr; }));
+  const TileSpan span = {2, 7, 5};
+  EXPECT_EQ(from_tile(span, 0).first, 2);
+  EXPECT_EQ(from_tile(span, 4).first, 4);
+  EXPECT_EQ(from_tile(span, 9).first, 6);  // one is always visited
+}
+
+TEST(HopperWork, far_tiles_of_a_table_have_one_row_of_it) {
+  for (const std::int64_t width : {64, 128}) {
+    Forward f = plain(700, 900, width, width);
+    f.table = tensor({1, 50, 6, width}), f.table_left = 40, f.table_right = 9;
+    ASSERT_TRUE(takes(f, 9));
+    const Tiles t = tiles_of(f);
+    const Clips clips = {40, 9, true, 1};
+    for (int row = 0; row < t.queries; row += 64) {
+      for (int key = 0; key < t.keys; key += t.tile_keys) {
+        const int most = row + 63 + t.offset() - key;  // distances of the tile
+        const int least = row + t.offset() - (key + t.tile_keys - 1);
+        EXPECT_EQ(is_left_of_clips(t, clips, row, key), least >= 40);
+        EXPECT_EQ(is_right_of_clips(t, clips, row, 64, key), most <= -9);
+      }
+    }
+  }
+  Forward wide = plain(7, 9, 192, 128);
+  wide.table = tensor({1, 50, 6, 192}), wide.table_left = 40, wide.table_right = 9;
+  EXPECT_FALSE(takes(wide, 9));
 }
 
 TEST(HopperWork, maps_have_panels_of_64_channels_where_heads_are_made_of_them) {

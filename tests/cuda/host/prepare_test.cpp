@@ -90,12 +90,12 @@ TEST(CudaPrepareOnHost, squads_give_plain_calls_the_bytes_of_the_cpu_too) {
   by_plain_kernels = true;
 }
 
-/// Directions of heads of their own, tiled lanes, a norm over all heads in place.
+/// Directions of heads of their own, per-channel frequencies, a norm over all heads in place.
 TEST(CudaPrepareOnHost, rare_rows_give_the_bytes_of_the_cpu) {
   GivenDirections directions{.heads = 3};
   for (int i = 0; i < 2 * 3 * 8; ++i) directions.frequencies.push_back(0.1 + 0.01 * i);
   for (const RotarySpec& spec : {RotarySpec{.head_dim = 16, .scaling = directions},
-                                 RotarySpec{.head_dim = 16, .pairing = Pairing::interleaved, .lanes = Lanes::tiled},
+                                 RotarySpec{.head_dim = 16, .pairing = Pairing::interleaved, .lanes = Lanes::per_channel_frequencies},
                                  RotarySpec{.head_dim = 16, .numerics = Numerics::hf}}) {
     const Rotary rotary = *Rotary::make(spec);
     std::vector<float> memory[2];

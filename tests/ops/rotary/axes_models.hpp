@@ -18,7 +18,7 @@ namespace phasor::test {
 /// What turns one channel of a pair: radians per position along each axis.
 using Direction4 = std::array<long double, 4>;
 
-/// A pair's two channels, and what turns each. They differ in tiled lanes only.
+/// A pair's two channels, and what turns each. They differ in per-channel frequencies only.
 struct NaivePair {
   std::int64_t x;
   std::int64_t y;
@@ -143,7 +143,7 @@ inline Model vjepa2() {
            .pairing = Pairing::interleaved,
            .axes = {.sections = {10, 10, 10}, .ladder = AxisLadder::own},
            .segments = 3,
-           .lanes = Lanes::tiled},
+           .lanes = Lanes::per_channel_frequencies},
           3,
           {}};
   for (int i = 0; i < 30; ++i) {

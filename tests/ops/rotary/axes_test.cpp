@@ -30,7 +30,7 @@ struct RowTensors {
 template <class V>
 RowTensors<V> filled_rows(const Rotary& rotary, const Positions& at, std::int64_t tokens, Direction direction) {
   const auto* directions = std::get_if<GivenDirections>(&rotary.spec().scaling);
-  const std::int64_t width = rotary.rotary_width() / (rotary.spec().lanes == Lanes::tiled ? 1 : 2);
+  const std::int64_t width = rotary.rotary_width() / (rotary.spec().lanes == Lanes::per_channel_frequencies ? 1 : 2);
   const Extents shape = {1, tokens, directions == nullptr ? 1 : directions->heads, width};
   RowTensors<V> rows = {Tensor<V>(shape, 31), Tensor<V>(shape, 32)};
   const Status status = rotary.cos_sin(at, rows.cos.view(), rows.sin.view(), {.direction = direction});

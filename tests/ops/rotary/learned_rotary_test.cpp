@@ -308,7 +308,8 @@ std::vector<Case> cases_of_both() {
          c.spec.scaling = GivenDirections{2, 1, any_frequencies(14)};
          c.gradient.shape[2] = 0;
        }},
-      {"lanes are tiled", [](Attempt& c) { c.spec = {.head_dim = 14, .pairing = Pairing::interleaved, .lanes = Lanes::tiled}; },
+      {"lanes are per_channel_frequencies",
+       [](Attempt& c) { c.spec = {.head_dim = 14, .pairing = Pairing::interleaved, .lanes = Lanes::per_channel_frequencies}; },
        ErrorKind::unsupported},
   };
 }

@@ -151,6 +151,20 @@ def test_opcheck_accepts_the_operators(name):
     torch.library.opcheck(torch.ops.phasor.attention_backward.default, (*detached, *saved), test_utils=tests)
 
 
+def test_an_order_of_sums_reaches_the_core(monkeypatch):
+    seen = []
+    backward = phasor._core.attention_backward
+    monkeypatch.setattr(phasor._core, "attention_backward", lambda *given: (seen.append(given[-1]), backward(*given))[1])
+    for options in ({}, {"deterministic": True}, {"deterministic": False}):
+        phasor.attention(*qkv(TQ, TK), causal=True, **options).sum().backward()
+    torch.use_deterministic_algorithms(True)
+    try:
+        phasor.attention(*qkv(TQ, TK), causal=True, deterministic=False).sum().backward()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert seen == [True, True, False, True]
+
+
 def test_a_second_gradient_is_refused():
     q, k, v = qkv()
     (gradient,) = torch.autograd.grad(phasor.attention(q, k, v).sin().sum(), q, create_graph=True)

@@ -226,6 +226,26 @@ def test_deterministic() -> None:
         torch.use_deterministic_algorithms(False)
 
 
+def test_gradients_in_any_order() -> None:
+    """What Hopper's kernels take: the same gradients but for the order of sums, and the same bits again where PyTorch asks for them."""
+
+    def gradients(**options: Any) -> tuple[Tensor, ...]:
+        q, k, v = (numbers(1, 700, 4, 64, dtype=torch.bfloat16, seed=i).to(DEVICE).requires_grad_() for i in range(3))
+        table = numbers(4, 32, seed=3).to(DEVICE).requires_grad_()
+        out = phasor.attention(q, k, v, phasor.T5(table), True, **options)
+        return torch.autograd.grad(out, (q, k, v, table), numbers(*out.shape, dtype=torch.bfloat16, seed=4).to(DEVICE))
+
+    wanted = gradients()
+    assert same_bits(gradients(), wanted)
+    for got, want in zip(gradients(deterministic=False), wanted, strict=True):
+        assert (got.float() - want.float()).norm() <= 2**-8 * want.float().norm()
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert same_bits(gradients(deterministic=False), wanted)
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
 def test_gradients_are_added_up_over_steps() -> None:
     module, inputs = layer()
     for _ in range(2):

@@ -120,14 +120,14 @@ def rows(q: Tensor, k: Tensor, cache: Tensor, weight: Tensor, spec_of: Tensor, a
 
 def mla_tensors(dtype: torch.dtype) -> Tensors:
     kv, weight = heads(torch.bfloat16, 1, dim=576), numbers(512, dtype=torch.bfloat16, seed=3)
-    return {"kv": kv, "weight": weight, "stored": torch.zeros(8, BLOCK, 656, dtype=torch.uint8), "slots": SLOTS}
+    return {"kv": kv, "weight": weight, "stored": (torch.arange(8 * BLOCK * 656) % 251).to(torch.uint8).view(8, BLOCK, 656), "slots": SLOTS}
 
 
 def mla(kv: Tensor, weight: Tensor, stored: Tensor, slots: Tensor) -> Made:
     """DeepSeek's rows of 656 bytes: float8 with four scales, and 64 rotated channels."""
-    scales = phasor.CacheScales(kind="made", array=stored[..., 512:528].view(torch.float32), axes="block token group", group=128)
-    latent = phasor.Cache(stored[..., :512].view(torch.float8_e4m3fn), "block token inner", scales=scales)
-    rotated = phasor.Cache(stored[..., 528:].view(torch.bfloat16), "block token inner", first_channel=512)
+    scales = phasor.CacheScales(kind="made", array=stored[..., 512:528], storage="float32", axes="block token group", group=128)
+    latent = phasor.Cache(stored[..., :512], "block token inner", storage="float8_e4m3fn", scales=scales)
+    rotated = phasor.Cache(stored[..., 528:], "block token inner", storage="bfloat16", first_channel=512)
     norm = phasor.HeadNorm(weight=weight, width=512, cast="before_weight")
     phasor.prepare_attention(k=kv, rotary=MLA, positions=50, k_cache=(latent, rotated), k_norm=norm, slots=slots)
     return (stored,)

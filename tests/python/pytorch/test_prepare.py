@@ -138,7 +138,13 @@ def test_rows_of_mla_in_656_bytes():
     latent = phasor.Cache(rows[..., :512].view(torch.float8_e4m3fn), "block token inner", scales=scales)
     rotated = phasor.Cache(rows[..., 528:].view(torch.bfloat16), "block token inner", first_channel=512)
     norm = phasor.HeadNorm(weight=weight, width=512, cast="before_weight")
-    phasor.prepare_attention(k=kv, rotary=rope, positions=50, k_cache=(latent, rotated), k_norm=norm, slots=torch.arange(TOKENS))
+    call = lambda *caches: phasor.prepare_attention(k=kv, rotary=rope, positions=50, k_cache=caches, k_norm=norm, slots=torch.arange(TOKENS))  # noqa: E731
+    call(latent, rotated)
+    given = torch.zeros_like(rows)  # the same by slices of bytes
+    scales = phasor.CacheScales(kind="made", array=given[..., 512:528], storage="float32", axes="block token group", group=128)
+    latent = phasor.Cache(given[..., :512], "block token inner", storage="float8_e4m3fn", scales=scales)
+    call(latent, phasor.Cache(given[..., 528:], "block token inner", storage="bfloat16", first_channel=512))
+    assert torch.equal(given, rows)
     normed = rms(kv[..., :512], weight, 1e-6, True)
     tiles = normed.float().reshape(TOKENS, 4, 128)
     wanted = tiles.abs().amax(-1, keepdim=True) / 448
@@ -146,6 +152,26 @@ def test_rows_of_mla_in_656_bytes():
     assert torch.equal(flat[:, 512:528].contiguous().view(torch.float32), wanted[..., 0])
     assert torch.equal(flat[:, :512].contiguous(), (tiles / wanted).to(torch.float8_e4m3fn).view(torch.uint8).reshape(TOKENS, 512))
     assert torch.equal(flat[:, 528:].contiguous().view(torch.bfloat16), rope(kv, positions=50)[:, 0, 512:])
+
+
+def test_bytes_that_are_no_numbers_are_refused():
+    k = np.ones((2, 3, 4), np.float32)
+    call = lambda array, **more: phasor.prepare_attention(k=k, k_cache=phasor.Cache(array, storage="float32", **more))  # noqa: E731
+    memory = np.zeros(2 * 3 * 4 * 4 * 2 + 8, np.uint8)
+    whole = memory[:96].reshape(1, 2, 3, 16)
+    call(whole)
+    assert (whole.view(np.float32) == 1).all()
+    with pytest.raises(ValueError, match="whose bytes follow each other, a multiple of 4"):
+        call(memory[:192].reshape(1, 2, 3, 32)[..., ::2])
+    with pytest.raises(ValueError, match="whose bytes follow each other, a multiple of 4"):
+        call(memory[:102].reshape(1, 2, 3, 17))
+    with pytest.raises(ValueError, match="rows that begin at multiples of 4 bytes"):
+        call(memory[1:97].reshape(1, 2, 3, 16))
+    with pytest.raises(ValueError, match="rows that begin at multiples of 4 bytes"):
+        call(memory[:108].reshape(1, 2, 3, 18)[..., :16])
+    with pytest.raises(ValueError, match="storage of scales is 'float16', wanted 'float32'"):
+        scales = phasor.CacheScales(kind="made", array=memory[:12].reshape(1, 1, 3, 4), storage="float16", axes="block token head group", group=4)
+        phasor.prepare_attention(k=k[:1], k_cache=phasor.Cache(np.zeros((1, 1, 3, 4), np.int8), scales=scales))
 
 
 def test_specs_by_token_are_calls_one_by_one():
@@ -189,7 +215,7 @@ def test_what_does_not_fit_is_refused_with_words():
         phasor.prepare_attention(k=k, k_cache=phasor.Cache(cache, "block head inner"), slots=[0])
     with pytest.raises(ValueError, match="storage of k_cache is 'float64'"):
         phasor.prepare_attention(k=k, k_cache=phasor.Cache(cache.double()), slots=[0])
-    with pytest.raises(ValueError, match="k_cache is of uint8, wanted elements of 2 bytes for bf16"):
+    with pytest.raises(ValueError, match="cache of k holds 16 channels, wanted 32"):  # bytes of half as many
         phasor.prepare_attention(k=k, k_cache=phasor.Cache(torch.zeros(4, 2, KEY_HEADS, DIM, dtype=torch.uint8), storage="bfloat16"), slots=[0])
     eight = "float8_e4m3fn"
     for dtype, storage in ((torch.int8, eight), (torch.float8_e5m2, eight), (torch.float16, "bfloat16"), (torch.int32, "float32")):

@@ -52,11 +52,11 @@ def step(q: Tensor, k: Tensor, v: Tensor, weight: Tensor, kv: Tensor, slots: Any
 
 
 def mla(kv: Tensor, weight: Tensor, rows: Tensor, slots: Tensor) -> Tensor:
-    """DeepSeek's rows of 656 bytes: three views of one tensor, of three dtypes, are written."""
+    """DeepSeek's rows of 656 bytes: three slices of one tensor, of three storages, are written."""
     rope = MLA_ROPE
-    scales = phasor.CacheScales(kind="made", array=rows[..., 512:528].view(torch.float32), axes="block token group", group=128)
-    latent = phasor.Cache(rows[..., :512].view(torch.float8_e4m3fn), "block token inner", scales=scales)
-    rotated = phasor.Cache(rows[..., 528:].view(torch.bfloat16), "block token inner", first_channel=512)
+    scales = phasor.CacheScales(kind="made", array=rows[..., 512:528], storage="float32", axes="block token group", group=128)
+    latent = phasor.Cache(rows[..., :512], "block token inner", storage="float8_e4m3fn", scales=scales)
+    rotated = phasor.Cache(rows[..., 528:], "block token inner", storage="bfloat16", first_channel=512)
     norm = phasor.HeadNorm(weight=weight, width=512, cast="before_weight")
     phasor.prepare_attention(k=kv, rotary=rope, positions=50, k_cache=(latent, rotated), k_norm=norm, slots=slots)
     return rows.int().sum()
@@ -86,10 +86,24 @@ def test_compiled_in_place_and_in_rows_of_several_dtypes(backend: str) -> None:
     assert torch.equal(torch.compile(in_place, fullgraph=True, backend=backend)(compiled), in_place(eager))
     assert torch.equal(compiled, eager)
     kv, weight = heads(1, dim=576, dtype=torch.bfloat16), torch.rand(512).to(torch.bfloat16)
-    rows = [torch.zeros(4, 2, 656, dtype=torch.uint8) for _ in range(2)]
-    want = mla(kv, weight, rows[0], torch.arange(7))
-    assert torch.compile(mla, fullgraph=True, backend=backend)(kv, weight, rows[1], torch.arange(7)) == want
-    assert torch.equal(rows[0], rows[1]) and rows[0].any()
+    before = (torch.arange(4 * 2 * 656) % 251).to(torch.uint8).view(4, 2, 656)  # which must stay in rows that are not written
+    rows = [before.clone() for _ in range(2)]
+    slots = torch.tensor([5, -1, 0, 3])
+    want = mla(kv, weight, rows[0], slots)
+    assert torch.compile(mla, fullgraph=True, backend=backend)(kv, weight, rows[1], slots) == want
+    assert torch.equal(rows[0], rows[1]) and not torch.equal(rows[0], before)
+
+
+def test_compiled_views_of_other_dtypes_are_refused() -> None:
+    def views(k: Tensor, rows: Tensor) -> Tensor:
+        parts = (phasor.Cache(rows[..., :64].view(torch.bfloat16), "block token inner"), phasor.Cache(rows[..., 64:], "block token inner", "int8", first_channel=32))
+        phasor.prepare_attention(k=k, k_cache=parts, slots=torch.tensor([1]))
+        return rows
+
+    k, rows = heads(1, dim=64, dtype=torch.bfloat16), torch.zeros(4, 2, 96, dtype=torch.uint8)
+    views(k, rows)
+    with pytest.raises(Exception, match="wanted slices of uint8, each with its storage"):
+        torch.compile(views, fullgraph=True, backend="aot_eager")(k, rows)
 
 
 def test_one_graph_serves_every_length() -> None:

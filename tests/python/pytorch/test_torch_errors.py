@@ -176,7 +176,7 @@ def test_positions_and_an_offset_contradict_each_other():
 
 def test_words_of_nobody_are_refused():
     q = torch.randn(5, 3, 8)
-    with pytest.raises(ValueError, match="the length is 99 bytes and 2 words follow"):
+    with pytest.raises(ValueError, match="the length is 99 bytes and 2 integers follow"):
         torch.ops.phasor.rotary(q, torch.tensor([99, 1, 2]), None, 0, 0)
     with pytest.raises(TypeError, match="int64"):
         torch.ops.phasor.rotary(q, WORDS.double(), None, 0, 0)

@@ -56,7 +56,7 @@ TEST(HfParts, vision_models_of_their_own_are_read) {
   const RotarySpec vjepa2 = layer_of(test::parsed_golden("vjepa2"), 0).rotary.value();
   EXPECT_EQ(vjepa2.rotary_width, 60);
   EXPECT_EQ(vjepa2.segments, 3);
-  EXPECT_EQ(vjepa2.lanes, Lanes::tiled);
+  EXPECT_EQ(vjepa2.lanes, Lanes::per_channel_frequencies);
   EXPECT_EQ(vjepa2.axes.sections, (std::vector<std::int64_t>{10, 10, 10}));
   const LayerPositions dinov3 = layer_of(test::parsed_golden("dinov3_vit"), 0);
   EXPECT_EQ(dinov3.rotary->unit, FrequencyUnit::turns);

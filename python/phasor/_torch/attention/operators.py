@@ -98,7 +98,9 @@ def _attention_backward(
     saved = (_dense(out), lse.detach(), out_gradient, None if lse_gradient is None else _dense(lse_gradient))
     alone = (made.alone.get("content_shift"), made.alone.get("sinks"))
     qkv = (_dense(q), _dense(k), _dense(v))
-    _core.attention_backward(qkv, call.plan, core_tensors(call.filled(tensors)), saved, (*by_qkv, *alone), made.terms, _workspace(q))
+    deterministic = call.deterministic or torch.are_deterministic_algorithms_enabled()
+    given = core_tensors(call.filled(tensors))
+    _core.attention_backward(qkv, call.plan, given, saved, (*by_qkv, *alone), made.terms, _workspace(q), deterministic)
     rest = [made.by_tensor[n].to(x.dtype) if n in made.by_tensor else x.new_empty(0) for n, x in enumerate(tensors)]
     return [q.new_empty(0) if x is None else x for x in by_qkv] + rest
 

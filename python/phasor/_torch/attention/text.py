@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A call of attention as operators carry it: tensors in one list, integers in another (they may be symbols), the rest in a text that is JSON.
 
-The text is {"scheme": ..., "tensors": ..., "out_dtype": ...}: the scheme has the form of docs/spec-format.md, but for the version and for integers,
+The text is {"scheme": ..., "tensors": ..., "out_dtype": ..., "deterministic": ...}: the scheme has the form of docs/spec-format.md, but for the version and for integers,
 which are in the list; the tensors are named as the core names them. Texts are made by plain operations on strings, which compilers of Python
 programs follow where they do not follow the json module.
 """
@@ -79,7 +79,7 @@ def encoded(call: Call) -> tuple[list[Tensor], list[int], str]:
     terms = "[" + ",".join([_tensors(term, lists) for term in call.tensors["terms"]]) + "]"
     alone = _tensors({name: value for name, value in call.tensors.items() if name != "terms"}, lists)
     dtype = "null" if call.out_dtype is None else f'"{call.out_dtype}"'
-    return tensors, sizes, f'{{"scheme":{scheme},"terms":{terms},"tensors":{alone},"out_dtype":{dtype}}}'
+    return tensors, sizes, f'{{"scheme":{scheme},"terms":{terms},"tensors":{alone},"out_dtype":{dtype},"deterministic":{"true" if call.deterministic else "false"}}}'
 
 
 # ---- And back ----
@@ -102,6 +102,7 @@ class Template:
     terms: list[dict[str, int]]
     tensors: dict[str, Any]
     out_dtype: str | None
+    deterministic: bool
 
     def filled(self, tensors: list[Tensor]) -> dict[str, Any]:
         """What the core takes."""
@@ -118,7 +119,7 @@ def template(text: str, sizes: tuple[int, ...]) -> Template:
         read = json.loads(text)
         scheme = {"phasor": 1, **_sized(read["scheme"], sizes)}
         tensors = {name: [sizes[n["size"]]] if isinstance(n, dict) else n for name, n in read["tensors"].items()}
-        made = (read["terms"], tensors, read["out_dtype"])
+        made = (read["terms"], tensors, read["out_dtype"], read["deterministic"])
     except (KeyError, TypeError, IndexError, json.JSONDecodeError):
         shown = text if len(text) < 80 else text[:77] + "..."
         raise ValueError(f"attention: spec is {shown!r}, wanted the text that phasor.attention makes") from None

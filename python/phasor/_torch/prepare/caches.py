@@ -80,9 +80,18 @@ def _kernel(
 LIBRARY.impl("prepare_attention_", private.guarded(_kernel), "CompositeExplicitAutograd")
 
 
+def _refuse_other_dtypes(written: list[Tensor]) -> None:
+    """A view of another dtype is no view to a compiler: of a tensor that is written through two of them it keeps one's numbers."""
+    found: dict[int, torch.dtype] = {}
+    for x in written:
+        if found.setdefault(x.untyped_storage()._cdata, x.dtype) != x.dtype:
+            raise ValueError(f"{_WHERE}: arrays of {found[x.untyped_storage()._cdata]} and {x.dtype} are written in one tensor, wanted slices of uint8, each with its storage")
+
+
 @torch.library.register_fake("phasor::prepare_attention_", lib=LIBRARY)
 def _(q: Any, k: Any, v: Any, words: Any, positions: Any, first: Any, read: Any, written: Any, numbers: Any, reals: Any) -> None:
     _check(_named((q, k, v), positions, read, written))
+    _refuse_other_dtypes(written)
 
 
 def _learns(x: Any) -> bool:

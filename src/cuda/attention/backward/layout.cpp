@@ -156,11 +156,34 @@ Status lay_out_sums(const job::AttentionBackwardJob& job, BackwardLayout& out, i
   return {};
 }
 
+/// What follows Hopper's kernels: parameters of a bias from the gradient by distance, which those write.
+Status lay_out_after_hopper(const job::AttentionBackwardJob& job, BackwardLayout& out, int64_t& count) {
+  SumPlaces sums;
+  if (Status status = lay_out_term_ends(job, sums, out); !status) return status;
+  out.finish.clear();  // slots of the general kernels
+  count = sums.used();
+  out.before = {item_of(ItemKind::clear, count, {})};
+  return {};
+}
+Status lay_out_hopper(const job::AttentionBackwardJob& job, const hopper::Backward& fast, attend::Arena& arena, BackwardLayout& out) {
+  BackwardLayout measured = out;
+  int64_t count = 0;
+  if (Status s = lay_out_after_hopper(job, measured, count); !s) return s;
+  out.work.backward.sums = arena.take_bytes(count * bytes_of(out.arithmetic));
+  if (Status s = lay_out_after_hopper(job, out, count); !s) return s;
+  out.hopper_backward = fast;
+  if (!out.parameters.empty()) out.hopper_backward->diagonal = static_cast<float*>(const_cast<void*>(out.parameters[0].job.diagonal.data));
+  out.hopper_workspace = arena.take_bytes(hopper::workspace_bytes(fast));
+  return {};
+}
+
 }  // namespace
 
-Status lay_out_backward(const job::AttentionBackwardJob& job, attend::Arena& arena, BackwardLayout& out) {
+Status lay_out_backward(const job::AttentionBackwardJob& job, int compute_major, attend::Arena& arena, BackwardLayout& out) {
   if (Status s = lay_out(job.forward, "attention_backward", arena, out); !s) return s;
   out.work.backward.saved = job.saved;
+  const std::optional<hopper::Backward> fast = hopper_backward(out.work, job);
+  if (fast && hopper::takes(*fast, compute_major)) return lay_out_hopper(job, *fast, arena, out);
   BackwardLayout measured = out;  // places come first, their memory then
   int64_t count = 0;
   if (Status s = lay_out_sums(job, measured, count); !s) return s;
@@ -168,11 +191,34 @@ Status lay_out_backward(const job::AttentionBackwardJob& job, attend::Arena& are
   return lay_out_sums(job, out, count);
 }
 
+namespace {
+
+/// By Hopper's kernels, whatever the forward will have saved: what is measured does not know it yet.
+Result<int64_t> hopper_workspace(job::AttentionBackwardJob job) {
+  alignas(16) static std::byte somewhere[16];  // as a tensor map wants it
+  const job::AttentionShape s = job::shape_of(job.forward);
+  const Extents shape = {s.batch, s.queries, s.heads, s.value_width};
+  job.saved.out = job.saved.out_gradient = {somewhere, job.forward.q.dtype, shape, contiguous_strides(shape), job.forward.device};
+  job.saved.lse = {somewhere, DType::f32, {s.batch, s.queries, s.heads, 1}, {}, job.forward.device};
+  attend::Arena measure;
+  BackwardLayout layout;
+  if (Status status = lay_out(job.forward, "attention_backward", measure, layout); !status) return status;
+  for (int t = 0; t < layout.work.term_count; ++t) layout.work.terms[t].bias.diagonal = somewhere;
+  const std::optional<hopper::Backward> fast = hopper_backward(layout.work, job);
+  if (!fast || !hopper::takes(*fast, hopper::kComputeMajor)) return 0;
+  if (Status status = lay_out_hopper(job, *fast, measure, layout); !status) return status;
+  return measure.needed();
+}
+
+}  // namespace
+
 Result<int64_t> backward_workspace(const job::AttentionBackwardJob& job) {
   attend::Arena measure;
   BackwardLayout layout;
-  if (Status s = lay_out_backward(job, measure, layout); !s) return s;
-  return measure.needed();
+  if (Status s = lay_out_backward(job, 0, measure, layout); !s) return s;
+  const Result<int64_t> by_hopper = hopper_workspace(job);
+  if (!by_hopper.ok()) return by_hopper.status();
+  return std::max(measure.needed(), *by_hopper);
 }
 
 }  // namespace phasor::cuda::attention

@@ -17,15 +17,17 @@ struct TurnedSums {
 };
 
 struct BackwardLayout : Layout {
-  std::vector<ItemWork> before;               // the blocks
-  std::vector<ItemWork> parts;                // those of keys and values, added up
-  std::vector<TurnedSums> turned;             // then
-  std::vector<ItemWork> finish;               // to the caller's tensors, or to diagonals
-  std::vector<ParameterGradient> parameters;  // from those
-  std::vector<ItemWork> after;                // to the caller's
+  std::vector<ItemWork> before;                                    // the blocks
+  std::vector<ItemWork> parts;                                     // those of keys and values, added up
+  std::vector<TurnedSums> turned;                                  // then
+  std::vector<ItemWork> finish;                                    // to the caller's tensors, or to diagonals
+  std::vector<ParameterGradient> parameters;                       // from those
+  std::vector<ItemWork> after;                                     // to the caller's
+  std::optional<hopper::Backward> hopper_backward = std::nullopt;  // Hopper's own kernels do it, up to the gradient by distance
 };
 
-Status lay_out_backward(const job::AttentionBackwardJob& job, attend::Arena& arena, BackwardLayout& out);
+/// compute_major: of the device; 0: any, by the general kernels.
+Status lay_out_backward(const job::AttentionBackwardJob& job, int compute_major, attend::Arena& arena, BackwardLayout& out);
 
 /// Bytes that a call works in.
 Result<int64_t> backward_workspace(const job::AttentionBackwardJob& job);
@@ -60,7 +62,7 @@ template <class Machine>
 Status attention_backward_on(Machine& machine, const job::AttentionBackwardJob& job, const Workspace& workspace) {
   attend::Arena arena(workspace);
   BackwardLayout layout;
-  if (Status s = lay_out_backward(job, arena, layout); !s) return s;
+  if (Status s = lay_out_backward(job, machine.compute_major(), arena, layout); !s) return s;
   if (Status s = arena.check("attention_backward"); !s) return s;
   return run_backward(layout, machine);
 }

@@ -67,12 +67,65 @@ __device__ __forceinline__ void copy_in_bytes(void* to, const void* from, int by
                "l"(from), "r"(bytes), "r"(shared_address(full))
                : "memory");
 }
+/// What ordinary stores wrote to shared memory becomes visible to the copy engine and to products.
+__device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// ---- Numbers that blocks pass to each other through global memory ----
+
+/// Four float32, aligned to 16 bytes.
+__device__ __forceinline__ void add_to(float* to, float a, float b, float c, float d) {
+  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
+}
+/// What was written before the number that is read, by whom the writer knew of, is seen from here on.
+__device__ __forceinline__ int load_acquired(const int* from) {
+  int x;
+  asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(x) : "l"(from) : "memory");
+  return x;
+}
+/// Whoever sees the number sees what this thread wrote before, and what it knows others of the block to have written.
+__device__ __forceinline__ void store_released(int* to, int x) {
+  asm volatile("fence.acq_rel.gpu;\nst.relaxed.gpu.global.b32 [%0], %1;" ::"l"(to), "r"(x) : "memory");
+}
+
+// ---- Blocks of 8 x 8 numbers of 16 bits, by a warp ----
+
+/// Four of them from the accumulators' layout to rows of 16 bytes in shared memory, a row for each thread.
+__device__ __forceinline__ void store_blocks(std::uint32_t to, std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+}
+/// The way back, each transposed.
+__device__ __forceinline__ void load_blocks_across(std::uint32_t (&x)[4], std::uint32_t from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+               : "r"(from)
+               : "memory");
+}
+/// d (8 x 8, two numbers a thread) += a x + b y, all 8 x 8: half of a product of a warp, whose lower rows are zeros.
+template <class Element>
+__device__ __forceinline__ void small_product(float (&d)[4], std::uint32_t a, std::uint32_t b, std::uint32_t x, std::uint32_t y) {
+  if constexpr (std::is_same_v<Element, __half>) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %5}, {%7, %8}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a), "r"(0), "r"(b), "r"(x), "r"(y));
+  } else {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %5}, {%7, %8}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a), "r"(0), "r"(b), "r"(x), "r"(y));
+  }
+}
+
 // ---- Numbers ----
 
 __device__ __forceinline__ float exp2_approximate(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
+}
+/// To float16; what is beyond its largest number becomes that.
+__device__ __forceinline__ __half half_of(float x) {
+  std::uint16_t y;
+  asm("cvt.rn.satfinite.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return reinterpret_cast<const __half&>(y);
 }
 /// Two numbers rounded to 16 bits, the first in the low half.
 template <class Element>
@@ -118,7 +171,7 @@ __device__ __forceinline__ std::uint64_t matrix(const void* p, int panel_bytes) 
 __device__ __forceinline__ std::uint64_t further(std::uint64_t matrix, int bytes) { return matrix + (bytes >> 4); }
 
 /// `shared`: a and b from shared memory, channels along K in both; keep 0: what d held is not added to. `registers`: a from registers, b
-/// from shared memory with channels along N.
+/// from shared memory with channels along N. `across`: a from shared memory with its rows along a panel, b with channels along N.
 template <class Element, int kColumns>
 struct Product;
 
@@ -128,7 +181,8 @@ struct Product;
 #define PHASOR_R32 PHASOR_R16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
 #define PHASOR_R48 PHASOR_R32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
 #define PHASOR_R64 PHASOR_R48 ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
-#define PHASOR_R80 PHASOR_R64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
+#define PHASOR_R72 PHASOR_R64 ",%64,%65,%66,%67,%68,%69,%70,%71"
+#define PHASOR_R80 PHASOR_R72 ",%72,%73,%74,%75,%76,%77,%78,%79"
 #define PHASOR_R88 PHASOR_R80 ",%80,%81,%82,%83,%84,%85,%86,%87"
 #define PHASOR_R128                                                                                              \
   PHASOR_R88                                                                                                     \
@@ -138,7 +192,8 @@ struct Product;
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
 #define PHASOR_O32 PHASOR_O8(0), PHASOR_O8(8), PHASOR_O8(16), PHASOR_O8(24)
 #define PHASOR_O64 PHASOR_O32, PHASOR_O8(32), PHASOR_O8(40), PHASOR_O8(48), PHASOR_O8(56)
-#define PHASOR_O88 PHASOR_O64, PHASOR_O8(64), PHASOR_O8(72), PHASOR_O8(80)
+#define PHASOR_O72 PHASOR_O64, PHASOR_O8(64)
+#define PHASOR_O88 PHASOR_O72, PHASOR_O8(72), PHASOR_O8(80)
 #define PHASOR_O128 PHASOR_O88, PHASOR_O8(88), PHASOR_O8(96), PHASOR_O8(104), PHASOR_O8(112), PHASOR_O8(120)
 // element and its name in PTX; columns; registers; the numbers of the five operands that follow these.
 #define PHASOR_PRODUCT(element, name, columns, count, a, b, c, e, f)                                                                   \
@@ -156,10 +211,17 @@ struct Product;
                    : PHASOR_O##count                                                                                                   \
                    : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "l"(y));                                                              \
     }                                                                                                                                  \
+    static __device__ __forceinline__ void across(float (&d)[count], std::uint64_t x, std::uint64_t y, int keep) {                     \
+      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #c ", 0;\nwgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." name "." name \
+                   " {" PHASOR_R##count "}, %" #a ", %" #b ", p, 1, 1, 1, 1;\n}"                                                       \
+                   : PHASOR_O##count                                                                                                   \
+                   : "l"(x), "l"(y), "r"(keep));                                                                                       \
+    }                                                                                                                                  \
   };
 #define PHASOR_PRODUCTS(element, name)                       \
   PHASOR_PRODUCT(element, name, 64, 32, 32, 33, 34, 35, 36)  \
   PHASOR_PRODUCT(element, name, 128, 64, 64, 65, 66, 67, 68) \
+  PHASOR_PRODUCT(element, name, 144, 72, 72, 73, 74, 75, 76) \
   PHASOR_PRODUCT(element, name, 176, 88, 88, 89, 90, 91, 92) \
   PHASOR_PRODUCT(element, name, 256, 128, 128, 129, 130, 131, 132)
 PHASOR_PRODUCTS(__nv_bfloat16, "bf16")
@@ -168,12 +230,14 @@ PHASOR_PRODUCTS(__half, "f16")
 #undef PHASOR_PRODUCT
 #undef PHASOR_O128
 #undef PHASOR_O88
+#undef PHASOR_O72
 #undef PHASOR_O64
 #undef PHASOR_O32
 #undef PHASOR_O8
 #undef PHASOR_R128
 #undef PHASOR_R88
 #undef PHASOR_R80
+#undef PHASOR_R72
 #undef PHASOR_R64
 #undef PHASOR_R48
 #undef PHASOR_R32

@@ -13,10 +13,13 @@ struct ForwardParameter {
   CUtensorMap q;
   CUtensorMap k;
   CUtensorMap v;
+  CUtensorMap table;
   bool whole;         // q and k are mapped by whole panels of 64 channels: a tile is one copy
   bool whole_values;  // v
   Tiles tiles;
   Windows windows;
+  Clips clips;
+  const int* first_tiles;  // (batch, heads, blocks of queries): tiles before it do not matter; null: all do
   float scale;
   float scale_log2;  // times log2 e
   float cap;         // raw: divided by the scale
@@ -44,5 +47,8 @@ ForwardKernel kernel_64(const KernelWish& wish);
 ForwardKernel kernel_128(const KernelWish& wish);
 ForwardKernel kernel_192(const KernelWish& wish);
 ForwardKernel kernel_256(const KernelWish& wish);
+/// With a table: of kWidths[0] and kWidths[kTableWidths].
+ForwardKernel table_kernel_64(DType dtype);
+ForwardKernel table_kernel_128(DType dtype);
 
 }  // namespace phasor::cuda::hopper

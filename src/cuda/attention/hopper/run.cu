@@ -2,9 +2,11 @@
 // Attention forward on Hopper put on a stream: the bias by distance made ready, then one kernel that stays on every multiprocessor.
 #include "cuda/attention/hopper/run.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "cuda/attention/hopper/parameter.cuh"
+#include "cuda/attention/hopper/skip.hpp"
 #include "cuda/attention/hopper/tensor_map.hpp"
 #include "cuda/attention/hopper/work.hpp"
 #include "cuda/device.hpp"
@@ -62,10 +64,13 @@ Status make_windows(const char* where, const Forward& f, const ForwardParameter&
 }
 
 Status make_maps(const char* where, const Forward& f, ForwardParameter& p) {
-  const Widths& widths = kWidths[widths_for(f.q.shape[3], f.v.shape[3])];
+  const Widths& widths = kWidths[widths_for(f)];
   const int panels = p.whole ? widths.width / 64 : 1;
   if (Status s = make_map(where, f.q, p.tiles.block_queries, panels, p.q); !s) return s;
   if (Status s = make_map(where, f.k, p.tiles.tile_keys, panels, p.k); !s) return s;
+  if (f.table.data != nullptr) {
+    if (Status s = make_map(where, f.table, p.tiles.tile_keys, panels, p.table); !s) return s;
+  }
   return make_map(where, f.v, p.tiles.tile_keys, p.whole_values ? widths.value_width / 64 : 1, p.v);
 }
 
@@ -76,11 +81,15 @@ void fill_parameter(const Forward& f, void* workspace, ForwardParameter& p) {
   p.whole_values = is_whole(f.v);
   p.tiles = tiles_of(f);
   p.windows = windows_of(f, p.tiles);
-  const Layout layout = layout_of(p.windows, p.tiles.heads);
-  const std::uintptr_t begin = (reinterpret_cast<std::uintptr_t>(workspace) + kAlignment - 1) / kAlignment * kAlignment;
+  // Rows beyond what is seen are not wanted: half of them under a causal mask.
+  p.clips = {static_cast<int>(f.table_left), static_cast<int>(std::clamp<std::int64_t>(p.tiles.right, 0, f.table_right)),
+             f.table.shape[2] > 1, static_cast<float>(f.table_scale / f.scale)};
+  const Layout layout = layout_of(f, p.tiles);
+  const std::uintptr_t begin = aligned(workspace);
   p.next = reinterpret_cast<int*>(begin);
   p.windows.values = reinterpret_cast<const float*>(begin + layout.windows);
   p.windows.far = reinterpret_cast<const float*>(begin + layout.far);
+  p.first_tiles = may_skip(f) ? reinterpret_cast<const int*>(begin + layout.first_tiles) : nullptr;
   p.scale = static_cast<float>(f.scale);
   p.scale_log2 = static_cast<float>(f.scale * kLog2E);
   p.cap = static_cast<float>(f.softcap / f.scale);
@@ -91,8 +100,9 @@ void fill_parameter(const Forward& f, void* workspace, ForwardParameter& p) {
 }
 
 ForwardKernel kernel_for(const Forward& f) {
-  constexpr ForwardKernel (*kKernels[kWidthsCount])(const KernelWish&) = {kernel_64, kernel_128, kernel_192, kernel_256};
-  return kKernels[widths_for(f.q.shape[3], f.v.shape[3])]({f.q.dtype, f.diagonal != nullptr, f.softcap != 0});
+  constexpr ForwardKernel (*kKernels[])(const KernelWish&) = {kernel_64, kernel_128, kernel_192, kernel_256};
+  if (f.table.data != nullptr) return widths_for(f) == kTableWidths ? table_kernel_128(f.q.dtype) : table_kernel_64(f.q.dtype);
+  return kKernels[widths_for(f)]({f.q.dtype, f.diagonal != nullptr, f.softcap != 0});
 }
 
 }  // namespace
@@ -104,6 +114,7 @@ Status run(const char* where, const Forward& f, void* workspace, void* stream) {
   fill_parameter(f, workspace, parameter);
   if (Status s = make_maps(where, f, parameter); !s) return s;
   if (Status s = make_windows(where, f, parameter, stream); !s) return s;
+  if (Status s = find_first_tiles(where, f, workspace, stream); !s) return s;
   const ForwardKernel kernel = kernel_for(f);
   int multiprocessors = 0;
   if (Status s = status_of(where, cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, f.q.device.index)); !s) return s;

@@ -13,8 +13,8 @@ namespace phasor::cuda::hopper {
 
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
-/// Plain contents, one bias by distance at most. Query i stands at i + Tk - Tq, key j at j; the distance r is query - key. All memory is of
-/// the device, but for this struct.
+/// Plain contents, one bias by distance or one table at most. Query i stands at i + Tk - Tq, key j at j; the distance r is query - key. All
+/// memory is of the device, but for this struct.
 struct Forward {
   ConstTensorView q;  // (B, Tq, H, D)
   ConstTensorView k;  // (B, Tk, Hk, D)
@@ -35,6 +35,15 @@ struct Forward {
   std::int64_t distances = 0;
   std::int64_t far_left = kNoLimit;   // one value for all r >= far_left
   std::int64_t far_right = kNoLimit;  // one value for all r <= -far_right
+  /// The bias does not rise with the distance from 0 on, so tiles of keys may be left out whose weights add up to less than 2^-24 of the
+  /// row's sum, whatever the keys are. Of causal calls.
+  bool skip = false;
+  /// Added to the score: table_scale q . table[clamp(-r, -table_left, table_right) + table_left]. No data: nothing. Products with it are
+  /// rounded to float16 (2^-11 of each), and those beyond 65504 become that.
+  ConstTensorView table = {};  // (1, rows, H or 1, D), of the inputs' dtype
+  std::int64_t table_left = 0;
+  std::int64_t table_right = 0;
+  double table_scale = 1;
 };
 
 /// The compute capability that it is for.

@@ -10,6 +10,7 @@
 
 #include "cuda/attention/hopper/instructions.cuh"
 #include "cuda/attention/hopper/parameter.cuh"
+#include "cuda/attention/hopper/forward/softmax.cuh"
 
 namespace phasor::cuda::hopper {
 
@@ -22,8 +23,13 @@ struct Place {
 };
 
 struct Plain {
+  using Shift = float;
+  static constexpr bool kHasTable = false;
   template <int kQueries, int kKeys, int kStages>
   struct Shared {};
+
+  /// Tiles that a block visits.
+  static __device__ __forceinline__ TileSpan span(const ForwardParameter& p, const Work& at) { return tiles_of(p.tiles, at.row); }
 
   template <int kQueries, int kKeys>
   static __device__ __forceinline__ int bytes(const ForwardParameter&, const Work&, int) {
@@ -46,6 +52,8 @@ struct Plain {
 
 /// One number per distance: ALiBi, T5, KERPLE, learned. A tile that lies wholly where the number is constant brings nothing.
 struct Diagonal {
+  using Shift = float;
+  static constexpr bool kHasTable = false;
   template <int kQueries, int kKeys, int kStages>
   struct Shared {
     /// By key - row from -queries on, and one place earlier. Even rows read the one, odd rows the other at the same time: half of the banks
@@ -53,6 +61,11 @@ struct Diagonal {
     static constexpr int kLength = kQueries + kKeys, kPitch = kLength + (kLength % 32 + 16) % 32;
     alignas(16) float window[kStages][2][kPitch];
   };
+
+  static __device__ __forceinline__ TileSpan span(const ForwardParameter& p, const Work& at) {
+    const TileSpan seen = tiles_of(p.tiles, at.row);
+    return p.first_tiles == nullptr ? seen : from_tile(seen, p.first_tiles[block_index(p.tiles, at)]);
+  }
 
   template <int kQueries, int kKeys>
   static __device__ __forceinline__ int bytes(const ForwardParameter& p, const Work& at, int key) {
@@ -98,6 +111,82 @@ struct Diagonal {
         s[4 * c] = now.x, s[4 * c + 1] = now.y;
         s[4 * c + 2] = before.x, s[4 * c + 3] = before.y;
         before = now;
+      }
+      return true;
+    }
+  };
+};
+
+/// q . table[clip(key - query)]: Shaw's keys. The rows of the table pass through the keys' stages before the keys do; their products with
+/// the queries stay in shared memory as float16, a row for a query, and are read back along it. A quad of threads writes and reads rows of
+/// its own only.
+struct Clipped : Plain {
+  using Shift = RowShifts;
+  static constexpr bool kHasTable = true;
+  /// Two places before the first product and as many behind the last repeat them; odd rows begin one place later, so that a thread's
+  /// pairs are aligned in every row.
+  static constexpr int kPitch = 136;
+  template <int kQueries, int kKeys, int kStages>
+  struct Shared {
+    alignas(16) __half products[kQueries][kPitch];
+  };
+
+  template <int kQueries, int kKeys, class S>
+  struct Presets {
+    __half* row;  // of the thread's first query; the other is eight further on
+    int odd = 0;
+    float far_left[2], far_right[2];
+
+    __device__ __forceinline__ Presets(const Windows&, S& shared, const Work&)
+        : row(shared.products[(threadIdx.x / 128 - 1) * 64 + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4]) {}
+
+    /// Which of two neighbours begins a pair: that whose key - query and the row's number are even together.
+    __device__ __forceinline__ void begin(const ForwardParameter& p, int query) { odd = (query + p.tiles.offset() + p.clips.left) & 1; }
+    /// Products with rows of the table from kKeys `tile` on.
+    __device__ __forceinline__ void keep(const Clips& c, const float (&s)[kKeys / 2], int tile) {
+#pragma unroll
+      for (int i = 0; i < kKeys / 2; ++i) {
+        const int x = tile * kKeys + 8 * (i / 4) + 2 * (threadIdx.x % 4) + (i & 1);
+        if (x < c.rows()) row[(i & 2 ? 8 * kPitch : 0) + x + 2 + odd] = half_of(s[i] * c.factor);
+      }
+    }
+    /// All are kept: the ends are repeated outwards.
+    __device__ __forceinline__ void ready(const Clips& c) {
+      __syncwarp();
+      const int last = c.rows() + 1 + odd;
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        __half* const to = row + r * 8 * kPitch;
+        const __half left = to[2 + odd], right = to[last];
+        far_left[r] = __half2float(left), far_right[r] = __half2float(right);
+        if (threadIdx.x % 4 == 0) to[0] = to[1] = to[1 + odd] = left;
+        if (threadIdx.x % 4 == 1) {
+          for (int x = last + 1; x <= end(c) + 1; ++x) to[x] = right;
+        }
+      }
+      __syncwarp();
+    }
+    /// The last pair that may be read.
+    static __device__ __forceinline__ int end(const Clips& c) { return (c.rows() + 3) & ~1; }
+
+    template <int kCount>
+    __device__ __forceinline__ bool operator()(const ForwardParameter& p, const Place& at, int, float (&s)[kCount],
+                                               RowShifts& shift) const {
+      const Clips& c = p.clips;
+      const bool on_left = is_left_of_clips(p.tiles, c, at.group_row, at.key);
+      if (on_left || is_right_of_clips(p.tiles, c, at.group_row, 64, at.key)) {
+        shift.of[0] = on_left ? far_left[0] : far_right[0], shift.of[1] = on_left ? far_left[1] : far_right[1];
+        return false;
+      }
+      shift.of[0] = shift.of[1] = 0;
+      const int last = end(c);
+      const int first = at.key + 2 * int(threadIdx.x % 4) - (at.row + p.tiles.offset()) + c.left + 2 + odd;
+#pragma unroll
+      for (int x = 0; x < kCount / 4; ++x) {
+        const float2 a = __half22float2(*reinterpret_cast<const __half2*>(row + min(max(first + 8 * x, 0), last)));
+        const float2 b = __half22float2(*reinterpret_cast<const __half2*>(row + 8 * kPitch + min(max(first + 8 * x - 8, 0), last)));
+        s[4 * x] = a.x, s[4 * x + 1] = a.y;
+        s[4 * x + 2] = b.x, s[4 * x + 3] = b.y;
       }
       return true;
     }

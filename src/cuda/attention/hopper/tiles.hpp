@@ -20,9 +20,13 @@ struct Widths {
   constexpr int queries() const { return 64 * warpgroups; }
 };
 /// By what fits into 227 KiB and 512 threads' registers; 192 / 128 is MLA's. Measured on an H200: docs/design/cuda.md.
-inline constexpr Widths kWidths[] = {
-    {64, 64, 128, 3, true, 64}, {128, 128, 176, 2, false, 64}, {192, 128, 128, 2, false, 0}, {256, 256, 64, 2, false, 0}};
+inline constexpr Widths kWidths[] = {{64, 64, 128, 3, true, 64},
+                                     {128, 128, 176, 2, false, 64},
+                                     {192, 128, 128, 2, false, 0},
+                                     {256, 256, 64, 2, false, 0},
+                                     {128, 128, 144, 2, false, 0}};  // the last one: beside products with a table
 inline constexpr int kWidthsCount = sizeof(kWidths) / sizeof(kWidths[0]);
+inline constexpr int kTableWidths = kWidthsCount - 1;
 
 /// No token is further away, and sums of three such numbers are still integers of 32 bits.
 constexpr int kFar = 1 << 29;
@@ -62,6 +66,11 @@ PHASOR_HD inline Work work_at(const Tiles& t, int number) {
   return {(t.right < t.keys ? blocks - 1 - block : block) * t.block_queries, head % t.heads, head / t.heads};
 }
 
+/// Of (batch, heads, blocks).
+PHASOR_HD inline int block_index(const Tiles& t, const Work& w) {
+  return (w.batch * t.heads + w.head) * t.blocks() + w.row / t.block_queries;
+}
+
 /// Tiles of keys [first, end) that some query of a block sees; at least one, which is masked wholly where none sees any. In the last tile
 /// only so many keys are seen.
 struct TileSpan {
@@ -77,6 +86,13 @@ PHASOR_HD inline TileSpan tiles_of(const Tiles& t, int row) {
   if (last > t.keys - 1) last = t.keys - 1;
   if (last < first) return {0, 1, 0};
   return {first / t.tile_keys, last / t.tile_keys + 1, last % t.tile_keys + 1};
+}
+
+/// The same without tiles before `first`; the last one stays.
+PHASOR_HD inline TileSpan from_tile(TileSpan span, int first) {
+  if (first > span.end - 1) first = span.end - 1;
+  if (first > span.first) span.first = first;
+  return span;
 }
 
 /// Whether some of `rows` queries from `row` on do not see some key of the tile that begins at `key`.
@@ -98,6 +114,23 @@ struct Windows {
   int far_left;  // in distances
   int far_right;
 };
+/// A table by key - query: rows -left to right, those at the ends for all beyond.
+struct Clips {
+  static constexpr int kMostRows = 129;
+  int left;
+  int right;
+  bool by_head;
+  float factor;  // its scale over that of q . k
+
+  PHASOR_HD int rows() const { return left + right + 1; }
+};
+PHASOR_HD inline bool is_left_of_clips(const Tiles& t, const Clips& c, int row, int key) {
+  return row + t.offset() - (key + t.tile_keys - 1) >= c.left;
+}
+PHASOR_HD inline bool is_right_of_clips(const Tiles& t, const Clips& c, int row, int rows, int key) {
+  return key - (row + rows - 1 + t.offset()) >= c.right;
+}
+
 /// Whether all of `rows` queries from `row` on are so far from every key of the tile at `key` that one value serves.
 PHASOR_HD inline bool is_far_left(const Tiles& t, const Windows& w, int row, int key) {
   return row + t.offset() - (key + t.tile_keys - 1) >= w.far_left;

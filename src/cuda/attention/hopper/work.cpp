@@ -38,9 +38,28 @@ int rounded_down(int x) { return x & ~3; }
 
 int widths_for(std::int64_t width, std::int64_t value_width) {
   int i = 0;
-  while (i < kWidthsCount && (kWidths[i].width < width || kWidths[i].value_width < value_width)) ++i;
-  return i;
+  while (i < kTableWidths && (kWidths[i].width < width || kWidths[i].value_width < value_width)) ++i;
+  return i < kTableWidths ? i : kWidthsCount;
 }
+
+int widths_for(const Forward& f) {
+  const int found = widths_for(f.q.shape[3], f.v.shape[3]);
+  if (f.table.data == nullptr || found == 0) return found;
+  return found == 1 ? kTableWidths : kWidthsCount;
+}
+
+namespace {
+
+bool takes_table(const Forward& f) {
+  if (f.table.data == nullptr) return true;
+  const Extents& s = f.table.shape;
+  if (f.diagonal != nullptr || f.softcap != 0 || f.table.dtype != f.q.dtype || f.table.device != f.q.device) return false;
+  return is_mappable(f.table) && f.table_left >= 0 && f.table_right >= 0 && f.table_left < Clips::kMostRows &&
+         f.table_right < Clips::kMostRows && f.table_left + f.table_right < Clips::kMostRows && s[0] == 1 &&
+         s[1] == f.table_left + f.table_right + 1 && (s[2] == 1 || s[2] == f.q.shape[2]) && s[3] == f.q.shape[3];
+}
+
+}  // namespace
 
 bool takes(const Forward& f, int compute_major) {
   if (compute_major != kComputeMajor) return false;  // later devices have other instructions
@@ -48,7 +67,7 @@ bool takes(const Forward& f, int compute_major) {
     if (v.device.kind != DeviceKind::cuda || v.device != f.q.device || v.dtype != f.q.dtype || !is_mappable(v)) return false;
   }
   if (f.q.dtype != DType::bf16 && f.q.dtype != DType::f16) return false;
-  if (widths_for(f.q.shape[3], f.v.shape[3]) == kWidthsCount || f.q.shape[2] % f.k.shape[2] != 0) return false;
+  if (widths_for(f) == kWidthsCount || f.q.shape[2] % f.k.shape[2] != 0 || !takes_table(f)) return false;
   if (!is_scale(f.scale) || (f.softcap != 0 && !is_scale(f.softcap / f.scale))) return false;
   if (f.diagonal != nullptr && (f.distances < 1 || f.softcap != 0)) return false;
   // Distances that go beyond the numbers of the kernel: nobody has them.
@@ -59,7 +78,7 @@ bool takes(const Forward& f, int compute_major) {
 }
 
 Tiles tiles_of(const Forward& f) {
-  const Widths& widths = kWidths[widths_for(f.q.shape[3], f.v.shape[3])];
+  const Widths& widths = kWidths[widths_for(f)];
   const std::int64_t heads_of_key = f.q.shape[2] / f.k.shape[2];
   const std::int64_t bytes = f.k.shape[1] * (f.q.shape[3] + f.v.shape[3]) * 2;
   const std::int64_t together = std::clamp<std::int64_t>(kTogetherBytes / bytes, 1, kMostTogether) * heads_of_key;
@@ -93,19 +112,27 @@ Windows windows_of(const Forward& f, const Tiles& t) {
   return w;
 }
 
-Layout layout_of(const Windows& w, int heads) {
-  const std::int64_t rows = w.of_head == 0 ? 1 : heads;
-  Layout layout = {.windows = kAlignment, .far = kAlignment, .bytes = kAlignment};
+bool may_skip(const Forward& f) {
+  constexpr std::int64_t kMostBlocks = 65535;  // of a grid's second and third axis
+  return f.skip && f.diagonal != nullptr && f.causal && f.left >= 0 && f.right >= 0 && f.first_distance <= 0 &&
+         f.q.shape[2] <= kMostBlocks && f.q.shape[0] <= kMostBlocks;
+}
+
+Layout layout_of(const Forward& f, const Tiles& t) {
+  const Windows w = windows_of(f, t);
+  Layout layout = {.windows = kAlignment, .far = kAlignment, .norms = kAlignment, .first_tiles = kAlignment, .bytes = kAlignment};
   if (w.length == 0) return layout;
+  const std::int64_t rows = w.of_head == 0 ? 1 : t.heads;
   layout.far = layout.windows + rows * 2 * w.length * std::int64_t{sizeof(float)};
-  layout.bytes = layout.far + rows * 2 * std::int64_t{sizeof(float)};
+  layout.norms = layout.far + rows * 2 * std::int64_t{sizeof(float)};
+  layout.first_tiles = layout.bytes = layout.norms;
+  if (!may_skip(f)) return layout;
+  layout.first_tiles += std::int64_t{t.batch} * (t.heads / t.heads_of_key) * std::int64_t{sizeof(float)};
+  layout.bytes = layout.first_tiles + std::int64_t{t.work()} * std::int64_t{sizeof(int)};
   return layout;
 }
 
-std::int64_t workspace_bytes(const Forward& forward) {
-  const Tiles tiles = tiles_of(forward);
-  return layout_of(windows_of(forward, tiles), tiles.heads).bytes + kAlignment - 1;
-}
+std::int64_t workspace_bytes(const Forward& forward) { return layout_of(forward, tiles_of(forward)).bytes + kAlignment - 1; }
 
 MapShape map_shape(const ConstTensorView& v) {
   constexpr std::uint64_t kAny = 16, kPanelBytes = 128;

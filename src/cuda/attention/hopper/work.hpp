@@ -13,18 +13,28 @@ namespace phasor::cuda::hopper {
 /// Index into kWidths of the least that has room; kWidthsCount: there is none.
 int widths_for(std::int64_t width, std::int64_t value_width);
 
+/// Of a call: a table needs room beside the keys.
+int widths_for(const Forward& forward);
+
 Tiles tiles_of(const Forward& forward);
 
 /// Where in the workspace, once that is aligned to kAlignment, things are.
 constexpr std::int64_t kAlignment = 16;
+inline std::uintptr_t aligned(const void* workspace) {
+  return (reinterpret_cast<std::uintptr_t>(workspace) + kAlignment - 1) / kAlignment * kAlignment;
+}
 struct Layout {
   std::int64_t windows;  // behind the counter of work
   std::int64_t far;
+  std::int64_t norms;        // (batch, key heads): the largest of any key
+  std::int64_t first_tiles;  // (batch, heads, blocks of queries)
   std::int64_t bytes;
 };
 /// Extents and ends alone; the pointers are null.
 Windows windows_of(const Forward& forward, const Tiles& tiles);
-Layout layout_of(const Windows& windows, int heads);
+Layout layout_of(const Forward& forward, const Tiles& tiles);
+/// Whether tiles are looked for that need not be visited: where every query that sees a key sees its own.
+bool may_skip(const Forward& forward);
 
 /// Whether a head is a number of panels of 64 channels.
 inline bool is_whole(const ConstTensorView& view) { return view.shape[3] % 64 == 0; }

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention over a cache put on a stream: by the decoding kernel, or gathered for the general ones.
+#include "cuda/attention/cached/layout.hpp"
+#include "cuda/attention/decode/call.hpp"
+#include "cuda/attention/prepare_terms.hpp"
+#include "cuda/attention/run.hpp"
+#include "cuda/device.hpp"
+#include "cuda/run.hpp"
+#include "cuda/threads.hpp"
+#include "job/attention/make_job.hpp"
+
+namespace phasor::cuda {
+namespace {
+
+constexpr const char* kWhere = "cached_attention";
+constexpr int kThreads = 256;
+
+__global__ void __launch_bounds__(kThreads) gather_cache(const __grid_constant__ attention::GatherWork work, std::int64_t items) {
+  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
+  for (std::int64_t n = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; n < items; n += step) attention::gather_item(work, n);
+}
+Status gather(const attention::GatherWork& work, const Execution& execution) {
+  constexpr std::int64_t kMostBlocks = 8192;
+  std::int64_t items = attention::gather_items(work);
+  const auto blocks = static_cast<unsigned>(std::min((items + kThreads - 1) / kThreads, kMostBlocks));
+  attention::GatherWork parameter = work;
+  void* parameters[] = {&parameter, &items};
+  const auto kernel = reinterpret_cast<const void*>(&gather_cache);
+  return status_of(kWhere,
+                   cudaLaunchKernel(kernel, dim3(blocks), dim3(kThreads), parameters, 0, static_cast<cudaStream_t>(execution.stream)));
+}
+
+struct Widen {
+  ConstTensorView from;
+  float* to;
+  std::int64_t count;
+};
+__global__ void __launch_bounds__(kThreads) widen_queries(const __grid_constant__ Widen work) {
+  const std::int64_t n = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (n >= work.count) return;
+  const Extents& s = work.from.shape;
+  const std::int64_t token = n / s[3] / s[2];
+  const std::int64_t at =
+      token / s[1] * work.from.strides[0] + token % s[1] * work.from.strides[1] + n / s[3] % s[2] * work.from.strides[2];
+  work.to[n] = static_cast<float>(job::load_element(work.from.data, work.from.dtype, at + n % s[3]));
+}
+
+/// q at its positions, which lengths on the device decide.
+Status rotate_queries(const job::CachedAttentionJob& job, const decode::DecodeLayout& layout, const Execution& execution) {
+  const ConstTensorView& q = job.attention.q;
+  attention::GatherWork positions = {.lengths = job.lengths, .sequences = job.sequences, .room = job::room_of(job), .queries = q.shape[1]};
+  positions.query_positions = static_cast<std::int64_t*>(layout.positions.data);
+  if (Status s = gather(positions, execution); !s) return s;
+  const bool widened = layout.rotated.dtype != q.dtype;
+  if (widened) {
+    Widen widen = {q, static_cast<float*>(layout.rotated.data), q.shape[0] * q.shape[1] * q.shape[2] * q.shape[3]};
+    const auto blocks = static_cast<unsigned>((widen.count + kThreads - 1) / kThreads);
+    const auto kernel = reinterpret_cast<const void*>(&widen_queries);
+    if (Status s = launch(kWhere, {kernel, {blocks}, kThreads, 0, execution.stream}, &widen); !s) return s;
+  }
+  const InOut turned = widened ? InOut(layout.rotated) : InOut(q, layout.rotated);
+  job::RotateJob rotation = job::rotation_of(job.attention.content.queries, turned, layout.positions);
+  return run_rotate(rotation, execution);
+}
+
+Status run_decode(const job::CachedAttentionJob& job, const decode::DecodeLayout& layout, const Execution& execution) {
+  if (job.attention.term_count > 0) {
+    if (Status s = attention::prepare_terms(layout.terms, kWhere, execution); !s) return s;
+  }
+  if (layout.rotates) {
+    if (Status s = rotate_queries(job, layout, execution); !s) return s;
+  }
+  return decode::run(kWhere, layout.work, execution.stream);
+}
+
+/// A call for the decoding kernel; nullopt: it is not, or the device is too small.
+std::optional<decode::DecodeLayout> decoding(const job::CachedAttentionJob& job, attend::Arena& arena) {
+  std::optional<decode::DecodeLayout> layout = decode::lay_out(job, arena);
+  if (layout && !decode::fits(layout->work, job.attention.device)) layout.reset();
+  return layout;
+}
+
+}  // namespace
+
+Result<std::int64_t> cached_attention_workspace(const job::CachedAttentionJob& job) {
+  attend::Arena measure;
+  if (decoding(job, measure)) return measure.needed();
+  attend::Arena gathered;
+  attention::CachedLayout layout;
+  if (Status s = attention::lay_out_cached(job, gathered, layout); !s) return s;
+  return gathered.needed();
+}
+
+Status run_cached_attention(job::CachedAttentionJob& job, const Workspace& workspace, const Execution& execution) {
+  const CurrentDevice current(kWhere, job.attention.device);
+  if (!current.status().ok()) return current.status();
+  {
+    attend::Arena measure;
+    if (decoding(job, measure)) {
+      attend::Arena arena(workspace);
+      const std::optional<decode::DecodeLayout> decoded = decode::lay_out(job, arena);
+      if (Status s = arena.check(kWhere); !s) return s;
+      return run_decode(job, *decoded, execution);
+    }
+  }
+  attend::Arena arena(workspace);
+  attention::CachedLayout layout;
+  if (Status s = attention::lay_out_cached(job, arena, layout); !s) return s;
+  if (Status s = arena.check(kWhere); !s) return s;
+  if (job::is_empty(job.attention.outputs.out)) return {};
+  if (Status s = gather(layout.gather, execution); !s) return s;
+  return run_attention(layout.job, Workspace(layout.workspace), execution);
+}
+
+}  // namespace phasor::cuda

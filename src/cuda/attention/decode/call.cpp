@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/attention/decode/call.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "cuda/attention/hopper_call.hpp"
+
+namespace phasor::cuda::decode {
+namespace {
+
+constexpr int64_t kMost = int64_t{1} << 30;
+/// Of windows: differences with positions stay numbers.
+constexpr int64_t kFarthest = int64_t{1} << 60;
+
+/// Whole vectors of 16 bytes, wherever a row begins.
+bool is_aligned(const job::CacheSource& cache) {
+  const int64_t size = bytes_of(cache.storage);
+  const bool contiguous = cache.strides[4] == size && (cache.inner == cache.count || cache.strides[3] == cache.inner * size);
+  if (!contiguous || reinterpret_cast<std::uintptr_t>(cache.data) % 16 != 0) return false;
+  return std::all_of(cache.strides, cache.strides + 3, [](int64_t stride) { return stride % 16 == 0; });
+}
+bool is_storage(Storage storage, DType q) {
+  if (storage == Storage::f8_e4m3 || storage == Storage::f8_e5m2) return q == DType::f16 || q == DType::bf16;
+  return storage != Storage::f32 && storage == job::storage_of(q);
+}
+bool takes_cache(const job::CacheSource& cache, const job::CachedAttentionJob& job) {
+  return cache.scales != CacheScales::Kind::made && is_aligned(cache) && cache.storage == job.k.storage &&
+         (cache.count == 64 || cache.count == 128 || cache.count == 256) && cache.count == job.k.count;
+}
+bool takes_content(const job::ContentJob& content) {
+  if (content.kind == job::ContentKind::plain) return true;
+  return content.kind == job::ContentKind::rotary && content.keys_rotated && content.map.kind == job::MapKind::none;
+}
+bool takes(const job::CachedAttentionJob& job) {
+  const job::AttentionJob& a = job.attention;
+  const job::VisibilityJob& see = a.visibility;
+  const Extents& s = a.q.shape;
+  if (!is_storage(job.k.storage, a.q.dtype) || !takes_cache(job.k, job) || !takes_cache(job.v, job)) return false;
+  if (!takes_content(a.content) || a.content_shift.data != nullptr || a.term_count > 1 || a.dropout.probability > 0) return false;
+  if (a.query_positions.given || a.key_positions.given || see.prefix.size > 0 || see.query_starts.size > 0) return false;
+  const int64_t group = a.k.shape[2] == 0 ? 1 : s[2] / a.k.shape[2];
+  if (s[1] > kMostQueries || s[0] > 65535 || a.k.shape[2] > 65535 || group > 1024) return false;
+  return job::room_of(job) < kMost && job.cache_blocks < kMost && s[0] > 0 && s[1] > 0 && s[2] > 0;
+}
+
+CacheWork cache_of(const job::CacheSource& cache) {
+  CacheWork work = {.data = cache.data};
+  std::copy_n(cache.strides, 3, work.strides);
+  if (cache.scales == CacheScales::Kind::none) return work;
+  work.scales = reinterpret_cast<const float*>(cache.scale_data);
+  work.scale_stride = cache.scale_strides[2] / static_cast<int64_t>(sizeof(float));
+  work.scale = cache.scale;
+  work.divides = cache.multiplies;
+  return work;
+}
+
+DecodeWork work_of(const job::CachedAttentionJob& job) {
+  const job::AttentionJob& a = job.attention;
+  const job::VisibilityJob& see = a.visibility;
+  DecodeWork work = {
+      .q = a.q, .storage = job.k.storage, .k = cache_of(job.k), .v = cache_of(job.v), .blocks = job.blocks, .lengths = job.lengths};
+  work.pages = job.pages;
+  work.room = job::room_of(job);
+  work.page_size = static_cast<int>(job.page_size);
+  const auto page = static_cast<unsigned>(job.page_size);
+  work.page_shift = std::has_single_bit(page) ? std::countr_zero(page) : -1;
+  work.width = static_cast<int>(job.k.count);
+  work.batch = static_cast<int>(a.q.shape[0]);
+  work.queries = static_cast<int>(a.q.shape[1]);
+  work.heads = static_cast<int>(a.q.shape[2]);
+  work.key_heads = static_cast<int>(a.k.shape[2]);
+  work.group = work.heads / work.key_heads;
+  work.splits = static_cast<int>((work.room + kSplit - 1) / kSplit);
+  work.scale = static_cast<float>(a.scale);
+  work.softcap = static_cast<float>(a.softcap);
+  work.left = std::clamp(see.left, -kFarthest, kFarthest);
+  work.right = std::clamp(see.causal ? std::min<int64_t>(see.right, 0) : see.right, -kFarthest, kFarthest);
+  work.mask = see.key_mask;
+  work.sinks = a.sinks;
+  work.outputs = a.outputs;
+  return work;
+}
+
+/// The bias of a call, by distance; false: it is not, or the term is another.
+bool lay_out_bias(const job::AttentionJob& asked, attend::Arena& arena, DecodeLayout& out) {
+  job::AttentionJob bias = asked;  // all that is not its term is the decoding kernel's own
+  bias.content = {};
+  bias.sinks = {};
+  bias.softcap = 0;
+  bias.visibility = {};
+  bias.outputs.out.dtype = bias.q.dtype;
+  if (!attention::lay_out(bias, "cached_attention", arena, out.terms).ok()) return false;
+  const std::optional<hopper::Forward> by_distance = attention::hopper_forward(out.terms.work);
+  if (!by_distance) return false;
+  out.work.diagonal = by_distance->diagonal;
+  out.work.first_distance = by_distance->first_distance;
+  out.work.distances = by_distance->distances;
+  out.work.far_left = std::min(by_distance->far_left, by_distance->first_distance + by_distance->distances - 1);
+  return true;
+}
+
+void lay_out_rotation(const job::AttentionJob& asked, attend::Arena& arena, DecodeLayout& out) {
+  const Extents& s = asked.q.shape;
+  const DType dtype = asked.content.dtype;
+  out.rotates = true;
+  out.positions = {arena.take<int64_t>(s[0] * s[1]), PositionType::i64, {1, s[0], s[1]}, {0, s[1], 1}, asked.device};
+  out.rotated = {arena.take_bytes(s[0] * s[1] * s[2] * s[3] * bytes_of(dtype)), dtype, s, contiguous_strides(s), asked.device};
+  out.work.q = out.rotated;
+}
+
+}  // namespace
+
+std::optional<DecodeLayout> lay_out(const job::CachedAttentionJob& job, attend::Arena& arena) {
+  if (!takes(job)) return std::nullopt;
+  std::optional<DecodeLayout> out(std::in_place);
+  out->work = work_of(job);
+  if (job.attention.term_count > 0 && !lay_out_bias(job.attention, arena, *out)) return std::nullopt;
+  if (job.attention.content.kind == job::ContentKind::rotary) lay_out_rotation(job.attention, arena, *out);
+  const int64_t numbers = partial_numbers(out->work);
+  out->work.partial_out = arena.take<float>(numbers);
+  const int64_t rows = numbers / (out->work.width + 2);
+  out->work.partial_sum = out->work.partial_out == nullptr ? nullptr : out->work.partial_out + rows * out->work.width;
+  return out;
+}
+
+}  // namespace phasor::cuda::decode

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which calls over a cache the decoding kernel takes, said in its words, and what they work in.
+#pragma once
+
+#include <optional>
+
+#include "cuda/attention/decode/run.hpp"
+#include "cuda/attention/layout.hpp"
+#include "job/attention/cached_job.hpp"
+
+namespace phasor::cuda::decode {
+
+struct DecodeLayout {
+  DecodeWork work;
+  attention::Layout terms;  // of a bias: values by distance
+  TensorView rotated;       // q, rotated; data null: it is not, or it has no memory yet
+  PositionsView positions;  // (B, Tq): where it is
+  bool rotates = false;
+};
+
+/// Lays a call out in the arena; nullopt: it has what the kernel does not know.
+std::optional<DecodeLayout> lay_out(const job::CachedAttentionJob& job, attend::Arena& arena);
+
+}  // namespace phasor::cuda::decode

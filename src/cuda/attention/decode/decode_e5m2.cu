@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/attention/decode/kernels.cuh"
+
+namespace phasor::cuda::decode {
+
+Kernel kernel_e5m2(int width, int rows) { return kernel_of<Storage::f8_e5m2>(width, rows); }
+
+}  // namespace phasor::cuda::decode

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the backward kernels get.
+#pragma once
+
+#include <cuda.h>
+
+#include "cuda/attention/hopper/backward/tiles.hpp"
+#include "phasor/tensor_view.hpp"
+
+namespace phasor::cuda::hopper {
+
+/// Rows of a tensor of 16-bit numbers, written 16 bytes at a time.
+struct OutputRows {
+  unsigned char* data;      // null: not wanted
+  std::int64_t strides[3];  // batch row, token, head; in bytes
+  int width;
+
+  __device__ __forceinline__ unsigned char* row(int batch, int token, int head) const {
+    return data + batch * strides[0] + token * strides[1] + head * strides[2];
+  }
+};
+
+/// Sums of the gradients of scores by distance, of blocks that share slots and of one tile after the other. Null: not wanted.
+struct DistanceSums {
+  float* slots;  // (B, H, slots, length of the windows), zeros at the start
+  float* far;    // (B, H, blocks, 2): on the left, on the right; zeros at the start, since not all blocks see queries
+  int* done;     // (B, Hk, blocks): 1 once a block has added all of its sums; zeros at the start
+};
+
+struct BackwardParameter {
+  CUtensorMap q;
+  CUtensorMap k;
+  CUtensorMap v;
+  CUtensorMap g;      // the gradient of the outputs
+  bool whole;         // q and k are mapped by whole panels of 64 channels: a tile is one copy
+  bool whole_values;  // v and g
+  KeyTiles tiles;
+  Windows windows;
+  float scale;
+  float scale_log2;    // times log2 e
+  const float* lse;    // (B, H, rows) in powers of 2; infinite where nothing is seen and beyond the last query
+  const float* delta;  // (B, H, rows): the gradient of the row's log-sum-exp, negated
+  float* dq;           // (B, H, tiles, 2, 8, 128, 4): a warpgroup's registers, for every tile
+  int* turns;          // (B, H, tiles): how many blocks have added to dq's tile, zeros at the start; null: they add in any order
+  int* next;           // of the work that nobody has claimed, 0 at the start
+  OutputRows dk;
+  OutputRows dv;
+  DistanceSums sums;
+
+  __device__ __forceinline__ std::int64_t row_number(int batch, int head, int row) const {
+    return (std::int64_t{batch} * tiles.heads + head) * tiles.rows() + row;
+  }
+  /// `takes` keeps it within 30 bits.
+  __device__ __forceinline__ int tile_number(int batch, int head, int tile) const {
+    return (batch * tiles.heads + head) * tiles.tiles() + tile;
+  }
+};
+
+struct BackwardKernel {
+  const void* kernel;
+  unsigned threads;
+  int shared_bytes;
+};
+struct BackwardWish {
+  DType dtype;
+  bool diagonal;
+  bool sums;  // by distance
+};
+/// Of kBackwardWidths[0] and [1].
+BackwardKernel backward_kernel_64(const BackwardWish& wish);
+BackwardKernel backward_kernel_128(const BackwardWish& wish);
+
+}  // namespace phasor::cuda::hopper

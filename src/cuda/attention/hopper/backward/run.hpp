@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention backward on Hopper (sm_90a): what it is asked, whether it takes it, and how it is put on a stream.
+#pragma once
+
+#include "cuda/attention/hopper/run.hpp"
+
+namespace phasor::cuda::hopper {
+
+/// Gradients of what `forward` computes, whose own out and lse are not looked at. A gradient without data is not wanted. All memory is of
+/// the device, but for this struct.
+struct Backward {
+  Forward forward;
+  ConstTensorView out;                        // (B, Tq, H, Dv), what the forward gave
+  ConstTensorView out_gradient;               // the same shape; both of the inputs' dtype
+  const float* lse = nullptr;                 // what the forward gave
+  std::array<std::int64_t, 3> lse_strides{};  // batch row, token, head; in elements
+  const float* lse_gradient = nullptr;        // null: zeros
+  std::array<std::int64_t, 3> lse_gradient_strides{};
+  TensorView q;  // of the inputs' dtype and shape
+  TensorView k;
+  TensorView v;
+  /// (H, distances) of forward.diagonal's distances, written: of one head also where heads share the bias. What distances beyond the ends,
+  /// or beyond far_left and far_right, have is in the sums of those.
+  float* diagonal = nullptr;
+  /// The same bits in every run, whatever else is in the batch; else blocks add to dq in any order.
+  bool deterministic = true;
+};
+
+/// Whether `run` can do it on a device of this compute capability.
+bool takes(const Backward& backward, int compute_major);
+/// Of a call that is taken.
+std::int64_t workspace_bytes(const Backward& backward);
+/// As `run` of the forward. Values and gradients of outputs in rows that see nothing, or that nobody sees, must be finite nevertheless.
+Status run(const char* where, const Backward& backward, void* workspace, void* stream);
+
+}  // namespace phasor::cuda::hopper

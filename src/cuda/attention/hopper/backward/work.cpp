@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a launch of a backward on Hopper decides: whether it is taken, how it is cut, what the workspace holds.
+#include "cuda/attention/hopper/backward/work.hpp"
+
+#include <algorithm>
+
+namespace phasor::cuda::hopper {
+namespace {
+
+/// Key heads walked together: consecutive blocks of keys of one head are claimed so far apart that the later one seldom waits for the
+/// earlier one's turn, and what heads share stays in the L2.
+constexpr std::int64_t kTogether = 8;
+
+int clamped(std::int64_t limit) { return static_cast<int>(std::clamp<std::int64_t>(limit, -kFar, kFar)); }
+int rounded_down(int x) { return x & ~3; }
+
+}  // namespace
+
+int backward_widths_for(std::int64_t width, std::int64_t value_width) {
+  int i = 0;
+  while (i < kBackwardWidthsCount && kBackwardWidths[i].width < std::max(width, value_width)) ++i;
+  return i;
+}
+
+bool takes(const Backward& b, int compute_major) {
+  Forward f = b.forward;
+  // Tensors of the outputs' shape that are read or written by vectors or maps, in the place of the output.
+  for (const ConstTensorView& v : {b.out, b.out_gradient}) {
+    f.out = {const_cast<void*>(v.data), v.dtype, v.shape, v.strides, v.device};
+    if (!takes(f, compute_major)) return false;
+  }
+  const auto fits = [&](const TensorView& gradient, ConstTensorView Forward::* of) {
+    if (gradient.data == nullptr) return true;
+    Forward g = f;
+    g.*of = gradient;
+    return gradient.dtype == f.q.dtype && takes(g, compute_major);
+  };
+  if (!fits(b.q, &Forward::q) || !fits(b.k, &Forward::k) || !fits(b.v, &Forward::v)) return false;
+  if (b.lse == nullptr || f.softcap != 0 || (b.diagonal != nullptr && f.diagonal == nullptr)) return false;
+  return backward_widths_for(f.q.shape[3], f.v.shape[3]) < kBackwardWidthsCount;
+}
+
+KeyTiles key_tiles_of(const Backward& b) {
+  const Forward& f = b.forward;
+  const int tile_queries = kBackwardWidths[backward_widths_for(f.q.shape[3], f.v.shape[3])].queries;
+  return {.queries = static_cast<int>(f.q.shape[1]),
+          .keys = static_cast<int>(f.k.shape[1]),
+          .heads = static_cast<int>(f.q.shape[2]),
+          .batch = static_cast<int>(f.q.shape[0]),
+          .heads_of_key = static_cast<int>(f.q.shape[2] / f.k.shape[2]),
+          .together = static_cast<int>(std::min(kTogether, f.k.shape[2] * f.q.shape[0])),
+          .left = clamped(f.left),
+          .right = clamped(f.causal ? std::min<std::int64_t>(f.right, 0) : f.right),
+          .tile_queries = tile_queries,
+          .tile_count = static_cast<int>((f.q.shape[1] + tile_queries - 1) / tile_queries)};
+}
+
+Windows windows_of(const Backward& b, const KeyTiles& t) {
+  const Forward& f = b.forward;
+  Windows w = {};
+  if (f.diagonal == nullptr) return w;
+  // Clamped distances are constant beyond the ends of what is given, too.
+  w.far_left = clamped(std::min(f.far_left, f.first_distance + f.distances - 1));
+  w.far_right = clamped(std::min(f.far_right, -f.first_distance));
+  // A tile's window begins a block of keys below its row - key; tiles that are not far are at most so much beyond the ends.
+  const int around = kBlockKeys + t.tile_queries;
+  w.first = std::max(rounded_down(-t.offset() - w.far_right - around), -t.blocks() * kBlockKeys);
+  const int end = std::min(rounded_down(w.far_left - t.offset() + around + 3), t.rows());
+  w.length = std::max(end - w.first, 4);
+  w.of_head = f.diagonal_stride == 0 ? 0 : 2 * std::int64_t{w.length};
+  w.far_of_head = f.diagonal_stride == 0 ? 0 : 2;
+  return w;
+}
+
+BackwardLayout layout_of(const Backward& b, const KeyTiles& t, const Windows& w) {
+  std::int64_t used = kAlignment;
+  const auto take = [&](std::int64_t numbers, bool wanted = true) {
+    const std::int64_t at = used;
+    if (wanted) used += (numbers * 4 + kAlignment - 1) / kAlignment * kAlignment;
+    return at;
+  };
+  const std::int64_t heads = std::int64_t{t.batch} * t.heads;
+  const std::int64_t bias_heads = w.of_head == 0 ? 1 : t.heads;
+  const bool sums = b.diagonal != nullptr;
+  BackwardLayout layout = {};
+  layout.turns = take(heads * t.tiles(), b.deterministic);
+  layout.done = take(std::int64_t{t.batch} * t.key_heads() * t.blocks(), sums);
+  layout.slots = take(heads * slots_of(t) * w.length, sums);
+  layout.far = take(heads * t.blocks() * 2, sums);
+  layout.zeros = used;
+  layout.lse = take(heads * t.rows());
+  layout.delta = take(heads * t.rows());
+  layout.windows = take(bias_heads * 2 * w.length, w.length > 0);
+  layout.far_values = take(bias_heads * 2, w.length > 0);
+  layout.dq = take(heads * t.rows() * kBackwardWidths[backward_widths_for(b.forward.q.shape[3], b.forward.v.shape[3])].width);
+  layout.bytes = used;
+  return layout;
+}
+
+std::int64_t workspace_bytes(const Backward& backward) {
+  const KeyTiles tiles = key_tiles_of(backward);
+  return layout_of(backward, tiles, windows_of(backward, tiles)).bytes + kAlignment - 1;
+}
+
+}  // namespace phasor::cuda::hopper

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a launch of a backward on Hopper decides on the host.
+#pragma once
+
+#include "cuda/attention/hopper/backward/run.hpp"
+#include "cuda/attention/hopper/backward/tiles.hpp"
+#include "cuda/attention/hopper/work.hpp"
+
+namespace phasor::cuda::hopper {
+
+/// Index into kBackwardWidths of the least that has room; kBackwardWidthsCount: there is none.
+int backward_widths_for(std::int64_t width, std::int64_t value_width);
+KeyTiles key_tiles_of(const Backward& backward);
+/// Extents and ends alone; the pointers are null.
+Windows windows_of(const Backward& backward, const KeyTiles& tiles);
+
+/// Where in the workspace, once that is aligned to kAlignment, things are. What is to be zeros lies together, at the beginning.
+struct BackwardLayout {
+  std::int64_t turns;  // behind the counter of work
+  std::int64_t done;
+  std::int64_t slots;
+  std::int64_t far;
+  std::int64_t zeros;  // so many bytes
+  std::int64_t lse;
+  std::int64_t delta;
+  std::int64_t windows;
+  std::int64_t far_values;
+  std::int64_t dq;
+  std::int64_t bytes;
+};
+BackwardLayout layout_of(const Backward& backward, const KeyTiles& tiles, const Windows& windows);
+
+}  // namespace phasor::cuda::hopper

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/attention/mma/call.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "cuda/attention/bias.hpp"
+#include "cuda/attention/mma/kernels.hpp"
+#include "cuda/attention/place.hpp"
+
+namespace phasor::cuda::attention::mma {
+namespace {
+
+/// Tokens of a row are below this, and blocks below their own bound: numbers of the kernels have 32 bits.
+constexpr int64_t kMostTokens = int64_t{1} << 28;
+constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;
+constexpr int kMostWidth = 256;
+
+/// Channels side by side in pieces of 16 bytes, as copies want them.
+bool is_in_pieces(const ConstTensorView& v) {
+  constexpr int64_t kPiece = 8;
+  if (v.shape[3] % kPiece != 0 || v.strides[3] != 1 || reinterpret_cast<std::uintptr_t>(v.data) % 16 != 0) return false;
+  return std::all_of(v.strides.begin(), v.strides.begin() + 3, [](int64_t stride) { return stride % kPiece == 0; });
+}
+
+const char* why_not(const TermWork& term, DType dtype) {
+  if (term.use == TermUse::cope) return "CoPE";
+  if (term.use == TermUse::bias && term.bias.distances == 0 && !has_short_formula(term.bias.bias)) {
+    return "a bias that is computed at every score, and neither ALiBi nor a table";
+  }
+  if (term.use != TermUse::table || term.table.use == RowUse::number) return nullptr;
+  const TableWork& table = term.table;
+  if (table.use == RowUse::value) return "a value-side table";
+  if (table.table.dtype != dtype || table.features.dtype != dtype) return "a table of another dtype";
+  return table.table.shape[3] > kMostWidth ? "a table of more than 256 channels" : nullptr;
+}
+
+/// Positions of tokens, at most one bias by distance without a gate, nothing that is added to q, no dropout.
+ScoresIn scores_in(const AttentionWork& work) {
+  const TermWork& term = work.terms[0];
+  const bool by_distance = work.term_count == 0 ||
+                           (work.term_count == 1 && term.use == TermUse::bias && term.bias.distances > 0 && term.bias.gate.data == nullptr);
+  const bool plain = by_distance && !work.has_positions[0] && !work.has_positions[1] && work.content_shift.data == nullptr;
+  if (!plain || work.dropout.present) return ScoresIn::shared;
+  return work.term_count == 0 && work.softcap == 0 && work.scale > 0 ? ScoresIn::registers : ScoresIn::changed_in_registers;
+}
+
+int64_t widest(const AttentionWork& work) {
+  int64_t width = std::max(work.shape.width, work.shape.value_width);
+  for (int t = 0; t < work.term_count; ++t) {
+    const TermWork& term = work.terms[t];
+    if (term.use == TermUse::table && term.table.use != RowUse::number) width = std::max(width, term.table.table.shape[3]);
+  }
+  return width;
+}
+
+}  // namespace
+
+Cut cut_of(const AttentionWork& work) {
+  const int64_t width = widest(work);
+  const int* const fits = std::find_if(std::begin(kWidths), std::end(kWidths) - 1, [&](int w) { return w >= width; });
+  return cut_for(*fits, scores_in(work));
+}
+
+int64_t block_count(const AttentionWork& work, const Cut& cut) {
+  return most_query_tiles(work, cut.queries) * work.shape.heads * work.partial.splits;
+}
+
+const char* why_not(const AttentionWork& work) {
+  const DType dtype = work.q.dtype;
+  if (dtype != DType::bf16 && dtype != DType::f16) return "tensors of more than 16 bits";
+  if (work.outputs.out.dtype != dtype) return "outputs of more than 16 bits";
+  const bool plain = work.contents[0].q.data == work.q.data && work.contents[0].k.data == work.k.data;
+  if (work.content_count != 1 || work.decay.present || !plain) return "queries or keys that are rotated here";
+  for (const ConstTensorView& v : {work.q, work.k, work.v}) {
+    if (!is_in_pieces(v)) return "channels that do not lie in aligned pieces of 16 bytes";
+    if (v.shape[3] < 1 || v.shape[3] > kMostWidth) return "heads of no channels, or of more than 256";
+    if (v.shape[0] < 1 || v.shape[1] < 1 || v.shape[1] >= kMostTokens || v.shape[2] < 1) return "an empty tensor, or one of 2^28 tokens";
+  }
+  for (int t = 0; t < work.term_count; ++t) {
+    if (const char* const why = why_not(work.terms[t], dtype); why != nullptr) return why;
+  }
+  return block_count(work, cut_of(work)) > kMostBlocks ? "more than 2^31 blocks" : nullptr;
+}
+
+}  // namespace phasor::cuda::attention::mma

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which calls of attention the kernels of mma.sync take, how those are cut into blocks, and the launch. 16-bit tensors on compute
+// capability 8 and newer, every scheme but those that why_not names.
+#pragma once
+
+#include <cstddef>
+
+#include "cuda/attention/work.hpp"
+#include "phasor/result.hpp"
+
+namespace phasor::cuda::attention::mma {
+
+/// The least that has the instructions.
+constexpr int kComputeMajor = 8;
+
+/// Channels of a row in shared memory: those of queries, keys, values and tables, and zeros.
+constexpr int kWidths[] = {64, 128, 256};
+
+/// How scores become what the softmax takes: in the registers of products (at tokens' own positions, without terms), there with one bias by
+/// distance or a soft cap, or by way of shared memory, where threads add every other term.
+enum class ScoresIn : std::uint8_t { registers, changed_in_registers, shared };
+
+/// A block has so many queries of a head, and walks tiles of so many keys.
+struct Cut {
+  int width = 0;
+  int queries = 0;
+  int keys = 0;
+  ScoresIn scores = ScoresIn::registers;
+};
+
+/// nullptr: a call that has been laid out is taken; else what of it is not, in words.
+const char* why_not(const AttentionWork& work);
+/// Of a call that is taken.
+Cut cut_of(const AttentionWork& work);
+int64_t block_count(const AttentionWork& work, const Cut& cut);
+
+/// Puts it on a stream: one kernel, which neither allocates nor waits. A value of v in a row that a query does not see must be finite
+/// nevertheless, unless it is masked as padding.
+Status run(const char* where, const AttentionWork& work, void* stream);
+
+}  // namespace phasor::cuda::attention::mma

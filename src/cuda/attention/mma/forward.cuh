@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention forward by mma.sync: four warps have the queries of a block, 16 or 32 rows each, and walk tiles of keys from the last to the
+// first. A tile of keys and one of values are in shared memory at a time; each is asked for while the other is worked with.
+#pragma once
+
+#include "cuda/attention/mma/kernels.hpp"
+#include "cuda/attention/mma/registers.cuh"
+#include "cuda/attention/mma/rows.cuh"
+#include "cuda/attention/mma/shared.cuh"
+
+namespace phasor::cuda::attention::mma {
+
+template <class Element_, int kWidth_, ScoresIn kScores_>
+struct Kind {
+  using Element = Element_;
+  static constexpr int kWidth = kWidth_;
+  static constexpr int kKeys = cut_for(kWidth, kScores_).keys;
+  static constexpr int kQueries = cut_for(kWidth, kScores_).queries;
+  static constexpr int kRowTiles = kQueries / (kBlockThreads / 32 * 16);  // of 16 rows, of a warp
+  static constexpr bool kShared = kScores_ == ScoresIn::shared;
+  static constexpr bool kChanged = kScores_ == ScoresIn::changed_in_registers;
+  static constexpr int kBlocks = kWidth == 64 && kScores_ == ScoresIn::registers ? 3 : 1;  // of a multiprocessor, at least
+  using Room = TermRoom<kQueries, kKeys>;
+  static constexpr int kQueryBytes = kQueries * kWidth * 2;
+  static constexpr int kKeyBytes = kKeys * kWidth * 2;
+  static constexpr int kRowBytes = kQueryBytes + 2 * kKeyBytes;
+  static constexpr std::size_t kSharedBytes = kRowBytes + (kShared ? sizeof(Room) : 0);
+  static_assert(kSharedBytes <= 96 * 1024);  // what every device since sm_80 has
+};
+
+/// A row of a warp is at an end: stored, or kept for the merge of splits.
+template <class K>
+__device__ inline void store_rows(const AttentionWork& work, const QueryTile& tile, const BlockPlace& place, float scale,
+                                  const Rows<K::kRowTiles>& rows, const float (&o)[K::kRowTiles][K::kWidth / 8][4]) {
+  const int lane = static_cast<int>(threadIdx.x) & 31;
+  const int first = static_cast<int>(threadIdx.x) / 32 * 16 * K::kRowTiles + lane / 4;
+  const TensorView& out = work.outputs.out;
+  const TensorView& lse = work.outputs.lse;
+  const int64_t batch = tile.sequence.batch;
+  const auto width = static_cast<int>(work.shape.value_width);
+  const float kept = work.dropout.present ? static_cast<float>(work.dropout.factor) : 1.0F;
+  const bool pairs = out.strides[3] == 1 && out.strides[0] % 2 == 0 && out.strides[1] % 2 == 0 && out.strides[2] % 2 == 0 &&
+                     reinterpret_cast<std::uintptr_t>(out.data) % 4 == 0;
+#pragma unroll
+  for (int r = 0; r < 2 * K::kRowTiles; ++r) {
+    const int i = first + 8 * r;
+    if (i >= tile.count) continue;
+    const float greatest = rows.greatest[r] * scale;
+    if (work.partial.splits > 1) {
+      const int64_t of_call = work.shape.batch * work.shape.queries * work.shape.heads;
+      const int64_t row = place.split * of_call + row_number(work, batch, tile.first + i, place.head);
+      float* const to = static_cast<float*>(work.partial.out) + row * width;
+#pragma unroll
+      for (int n = 0; n < K::kWidth / 8; ++n) {
+        const int c = 8 * n + 2 * (lane & 3);
+        if (c < width) to[c] = o[r / 2][n][2 * (r & 1)] * kept, to[c + 1] = o[r / 2][n][2 * (r & 1) + 1] * kept;
+      }
+      if ((lane & 3) != 0) continue;
+      static_cast<float*>(work.partial.max)[row] = greatest;
+      static_cast<float*>(work.partial.sum)[row] = rows.sum[r];
+      continue;
+    }
+    const RowEnd<float> end = end_of_row(work, place.head, greatest, rows.sum[r]);
+    const float factor = end.factor * kept;
+    auto* const to = static_cast<std::uint16_t*>(out.data) + place_in(out, batch, tile.first + i, place.head);
+#pragma unroll
+    for (int n = 0; n < K::kWidth / 8; ++n) {
+      const int c = 8 * n + 2 * (lane & 3);
+      const std::uint32_t two = pack<typename K::Element>(o[r / 2][n][2 * (r & 1)] * factor, o[r / 2][n][2 * (r & 1) + 1] * factor);
+      if (c >= width) continue;
+      if (pairs) {
+        *reinterpret_cast<std::uint32_t*>(to + c) = two;
+      } else {
+        to[c * out.strides[3]] = static_cast<std::uint16_t>(two);
+        to[(c + 1) * out.strides[3]] = static_cast<std::uint16_t>(two >> 16);
+      }
+    }
+    if (lse.data == nullptr || (lane & 3) != 0) continue;
+    job::store_element(lse.data, lse.dtype, place_in(lse, batch, tile.first + i, place.head), end.lse);
+  }
+}
+
+/// Whether a table of rows is staged where values go.
+__device__ inline bool has_tables(const AttentionWork& work) {
+  for (int t = 0; t < work.term_count; ++t) {
+    if (work.terms[t].use == TermUse::table && work.terms[t].table.use != RowUse::number) return true;
+  }
+  return false;
+}
+
+/// What a block does while it walks tiles of keys.
+template <class K>
+struct Walk {
+  const AttentionWork& work;
+  QueryTile queries;
+  BlockPlace place;
+  int64_t key_head;
+  int64_t end;  // of keys, tokens of the batch row
+  unsigned char* memory;
+
+  __device__ unsigned char* q() const { return memory; }
+  __device__ unsigned char* k() const { return memory + K::kQueryBytes; }
+  __device__ unsigned char* v() const { return memory + K::kQueryBytes + K::kKeyBytes; }
+  __device__ int count_at(int64_t key) const { return static_cast<int>(least(K::kKeys, end - key)); }
+
+  __device__ __forceinline__ void bring_queries() const {
+    bring_rows<K::kQueries, K::kWidth>(shared_address(q()),
+                                       head_rows(work.contents[0].q, queries.sequence.batch, place.head, queries.first, queries.count));
+  }
+  __device__ __forceinline__ void bring_keys(int64_t key) const {
+    bring_rows<K::kKeys, K::kWidth>(shared_address(k()),
+                                    head_rows(work.contents[0].k, queries.sequence.batch, key_head, key, count_at(key)));
+    copies_commit();
+  }
+  /// Zeros for padding: its values may be anything.
+  __device__ __forceinline__ void bring_values(int64_t key) const {
+    const HeadRows rows = head_rows(work.v, queries.sequence.batch, key_head, key, count_at(key));
+    if (work.see.key_mask.data == nullptr) {
+      bring_rows<K::kKeys, K::kWidth>(shared_address(v()), rows);
+    } else {
+      bring_rows<K::kKeys, K::kWidth>(shared_address(v()), rows, [&](int row) { return !is_masked(work, queries.sequence, key + row); });
+    }
+    copies_commit();
+  }
+};
+
+template <class K>
+__device__ __forceinline__ void forward_block(const AttentionWork& work, int64_t index, unsigned char* memory) {
+  constexpr int kRowTiles = K::kRowTiles;
+  const BlockPlace place = block_place(work, K::kQueries, index);
+  const QueryTile queries = query_tile_at(work, place.tile, K::kQueries);
+  if (queries.count == 0) return;
+  const KeySpan seen = seen_keys(work, queries);
+  const KeySpan part = keys_of_split(work, queries.sequence, place.split, K::kKeys);
+  const int64_t begin = queries.sequence.first_key;
+  const int64_t first = most(seen.first, part.first);
+  const int64_t end = least(seen.end, part.end);
+  const Walk<K> walk = {work, queries, place, key_head_of(work, place.head), part.end, memory};
+  auto& room = *reinterpret_cast<typename K::Room*>(memory + K::kRowBytes);
+  const SharedRows at = {shared_address(walk.q()), shared_address(walk.k()), shared_address(walk.v()), walk.v(), walk.k()};
+  const bool staged = K::kShared && has_tables(work);
+  const int row = static_cast<int>(threadIdx.x) / 32 * 16 * kRowTiles;
+
+  const WarpScores scores = K::kShared ? WarpScores{} : warp_scores(work, queries, place.head, 16 * kRowTiles);
+  const float factor = K::kShared || K::kChanged ? kLog2E : scores.scale * kLog2E;  // of scores that are scaled already, or not yet
+  Rows<kRowTiles> rows;
+  float o[kRowTiles][K::kWidth / 8][4] = {};
+  int64_t key = begin + (tiles_of(end - begin, K::kKeys) - 1) * K::kKeys;
+  if (first < end) {
+    walk.bring_queries();
+    walk.bring_keys(key);
+    if (K::kShared) begin_room(work, queries, place.head, room);
+  }
+  for (; first < end && key + K::kKeys > first && key >= begin; key -= K::kKeys) {
+    copies_wait<0>();
+    __syncthreads();  // keys are there; nobody reads the values before any more
+    if (!staged) walk.bring_values(key);
+    float s[kRowTiles][K::kKeys / 8][4] = {};
+    multiply_rows<typename K::Element, K::kWidth, K::kKeys, kRowTiles>(s, at.q, row, at.k);
+    if constexpr (K::kShared) {
+      const ScoreTile tile = {queries, place.head, walk.key_head, key, walk.count_at(key)};
+      make_shared_scores<typename K::Element, K::kWidth>(work, tile, at, room, s[0]);
+      if (staged) walk.bring_values(key);
+    } else {
+      finish_scores<K::kChanged>(s, scores, static_cast<int>(key - begin));
+    }
+    update_softmax(s, o, rows, factor);
+    if constexpr (K::kShared) {
+      if (work.dropout.present) drop_own_weights(room, s[0]);
+    }
+    copies_wait<0>();
+    __syncthreads();  // values are there; nobody reads the keys any more
+    if (key - K::kKeys >= begin && key > first) walk.bring_keys(key - K::kKeys);
+    add_values<typename K::Element, K::kWidth, K::kKeys, kRowTiles>(o, s, at.values);
+  }
+  add_up_lanes(rows);
+  store_rows<K>(work, queries, place, factor / kLog2E, rows, o);
+}
+
+template <class K>
+__global__ void __launch_bounds__(kBlockThreads, K::kBlocks) forward_kernel(const __grid_constant__ AttentionWork work) {
+  extern __shared__ __align__(128) unsigned char shared_memory[];
+  forward_block<K>(work, blockIdx.x, shared_memory);
+}
+
+}  // namespace phasor::cuda::attention::mma

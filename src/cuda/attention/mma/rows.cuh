@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of 16-bit tensors in shared memory, and products of them. A row has kWidth channels in pieces of 16 bytes; piece c of row r lies at
+// place c ^ (r % 8), so that eight rows' pieces are in different banks.
+#pragma once
+
+#include "cuda/attention/mma/instructions.cuh"
+#include "cuda/attention/tile.hpp"
+
+namespace phasor::cuda::attention::mma {
+
+/// Threads of a block: four warps.
+constexpr int kBlockThreads = 128;
+
+template <int kWidth>
+__device__ __forceinline__ std::uint32_t piece_offset(int row, int piece) {
+  return static_cast<std::uint32_t>(row * kWidth * 2 + ((piece ^ (row & 7)) << 4));
+}
+
+/// Rows of one head, channels side by side: element (row, c) at data + row * stride + c.
+struct HeadRows {
+  const std::uint16_t* data;
+  int64_t stride;
+  int count;
+  int width;
+};
+__device__ inline HeadRows head_rows(const ConstTensorView& v, int64_t batch, int64_t head, int64_t first, int64_t count) {
+  const int64_t at = shared_or(v, 0, batch) * v.strides[0] + first * v.strides[1] + shared_or(v, 2, head) * v.strides[2];
+  return {static_cast<const std::uint16_t*>(v.data) + at, v.strides[1], static_cast<int>(count), static_cast<int>(v.shape[3])};
+}
+
+/// Asks for kRows rows; zeros beyond their count and width, and where is_there(row) is false.
+template <int kRows, int kWidth, class IsThere>
+__device__ __forceinline__ void bring_rows(std::uint32_t to, const HeadRows& rows, const IsThere& is_there) {
+  constexpr int kPieces = kWidth / 8;
+#pragma unroll
+  for (int n = 0; n < kRows * kPieces / kBlockThreads; ++n) {
+    const int at = n * kBlockThreads + static_cast<int>(threadIdx.x);
+    const int row = at / kPieces;
+    const int piece = at % kPieces;
+    const bool wanted = row < rows.count && piece * 8 < rows.width && is_there(row);
+    copy_in(to + piece_offset<kWidth>(row, piece), wanted ? rows.data + row * rows.stride + piece * 8 : rows.data, wanted);
+  }
+}
+template <int kRows, int kWidth>
+__device__ __forceinline__ void bring_rows(std::uint32_t to, const HeadRows& rows) {
+  bring_rows<kRows, kWidth>(to, rows, [](int) { return true; });
+}
+
+/// Matrices of 16 rows from `row` on and 16 channels from 16 `step` on, as the left operand.
+template <int kWidth>
+__device__ __forceinline__ void left_operand(std::uint32_t (&a)[4], std::uint32_t memory, int row, int step) {
+  const int lane = static_cast<int>(threadIdx.x) & 31;
+  load_matrices(a, memory + piece_offset<kWidth>(row + (lane & 15), 2 * step + (lane >> 4)));
+}
+
+/// d (16 kRowTiles rows from `row` on of a) x (kColumns rows of b) += their products over channels.
+template <class Element, int kWidth, int kColumns, int kRowTiles>
+__device__ __forceinline__ void multiply_rows(float (&d)[kRowTiles][kColumns / 8][4], std::uint32_t a, int row, std::uint32_t b) {
+  const int lane = static_cast<int>(threadIdx.x) & 31;
+  const int of_b = (lane & 7) + ((lane >> 4) << 3);
+#pragma unroll
+  for (int step = 0; step < kWidth / 16; ++step) {
+    std::uint32_t left[kRowTiles][4];
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) left_operand<kWidth>(left[m], a, row + 16 * m, step);
+#pragma unroll
+    for (int n = 0; n < kColumns / 16; ++n) {
+      std::uint32_t right[4];
+      load_matrices(right, b + piece_offset<kWidth>(16 * n + of_b, 2 * step + (lane >> 3 & 1)));
+#pragma unroll
+      for (int m = 0; m < kRowTiles; ++m) {
+        add_product<Element>(d[m][2 * n], left[m], right[0], right[1]);
+        add_product<Element>(d[m][2 * n + 1], left[m], right[2], right[3]);
+      }
+    }
+  }
+}
+
+/// o += weights (in the registers of a product) x rows of v.
+template <class Element, int kWidth, int kKeys, int kRowTiles>
+__device__ __forceinline__ void add_values(float (&o)[kRowTiles][kWidth / 8][4], const float (&p)[kRowTiles][kKeys / 8][4],
+                                           std::uint32_t v) {
+  const int lane = static_cast<int>(threadIdx.x) & 31;
+#pragma unroll
+  for (int step = 0; step < kKeys / 16; ++step) {
+    std::uint32_t left[kRowTiles][4];
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+      const float(&even)[4] = p[m][2 * step];
+      const float(&odd)[4] = p[m][2 * step + 1];
+      left[m][0] = pack<Element>(even[0], even[1]);
+      left[m][1] = pack<Element>(even[2], even[3]);
+      left[m][2] = pack<Element>(odd[0], odd[1]);
+      left[m][3] = pack<Element>(odd[2], odd[3]);
+    }
+#pragma unroll
+    for (int n = 0; n < kWidth / 16; ++n) {
+      std::uint32_t right[4];
+      load_transposed(right, v + piece_offset<kWidth>(16 * step + (lane & 15), 2 * n + (lane >> 4)));
+#pragma unroll
+      for (int m = 0; m < kRowTiles; ++m) {
+        add_product<Element>(o[m][2 * n], left[m], right[0], right[1]);
+        add_product<Element>(o[m][2 * n + 1], left[m], right[2], right[3]);
+      }
+    }
+  }
+}
+
+}  // namespace phasor::cuda::attention::mma

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which work a block has, and which keys its queries see, by numbers of 32 bits.
+#pragma once
+
+#include "cuda/attention/forward.hpp"
+
+namespace phasor::cuda::attention::mma {
+
+/// Positions beyond this are as good as this: tensors are shorter (call.cpp).
+constexpr int kFar = 1 << 29;
+PHASOR_HD inline int near(int64_t x) { return static_cast<int>(most(-kFar, least(kFar, x))); }
+
+struct BlockPlace {
+  int64_t tile;
+  int64_t head;
+  int64_t split;
+};
+/// Splits side by side, then tiles of queries from the last to the first (under a causal mask those have the most to do), then heads.
+PHASOR_HD inline BlockPlace block_place(const AttentionWork& work, int queries, int64_t index) {
+  const int64_t splits = work.partial.splits;
+  const int64_t tiles = most_query_tiles(work, queries);
+  const int64_t rest = index / splits;
+  const int64_t of_sequence = is_varlen(work) ? tiles : tiles / work.sequences;
+  const int64_t tile = of_sequence - 1 - rest % of_sequence;
+  const int64_t head = rest / of_sequence % work.shape.heads;
+  const int64_t sequence = rest / of_sequence / work.shape.heads;
+  return {sequence * of_sequence + tile, head, index % splits};
+}
+
+/// The keys that a query at a position sees, by number in its sequence: first to first + count - 1.
+struct Band {
+  int first;
+  int count;
+};
+/// What decides it, of a sequence.
+struct Bands {
+  int left;
+  int right;
+  int keys;
+  int ahead;  // keys below are seen whatever the causal mask says; beyond the last: there is none
+  PHASOR_HD Band at(int position) const {
+    const int first = position - left > 0 ? position - left : 0;
+    const int behind = position + 1 > ahead ? position + 1 : ahead;
+    int end = position + right + 1 < keys ? position + right + 1 : keys;
+    end = end < behind ? end : behind;
+    return {first, end > first ? end - first : 0};
+  }
+};
+PHASOR_HD inline Bands bands_of(const AttentionWork& work, const Sequence& s) {
+  return {near(work.see.left), near(work.see.right), static_cast<int>(s.keys), work.see.causal ? near(s.prefix) : kFar};
+}
+
+}  // namespace phasor::cuda::attention::mma

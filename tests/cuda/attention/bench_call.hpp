@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// A call of attention as bench/gpu/attention_bench.py writes it down.
+#pragma once
+
+#include <cstdint>
+
+/// (B, H, T, D) in memory, bf16, contiguous; pointers are of the device.
+struct BenchCall {
+  void* q;
+  void* k;
+  void* v;
+  void* out;
+  float* lse;
+  std::int64_t batch;
+  std::int64_t heads;
+  std::int64_t key_heads;
+  std::int64_t tokens;
+  std::int64_t width;
+  std::int64_t causal;
+  double scale;
+  const float* diagonal;  // (heads, distances); null: none
+  std::int64_t first_distance;
+  std::int64_t distances;
+  std::int64_t skip;
+  void* table;  // (heads, table_rows, width), as far to the left as to the right; null: none
+  std::int64_t table_rows;
+  void* workspace;
+  void* stream;
+  // Of the backward alone.
+  void* out_gradient;
+  void* dq;
+  void* dk;
+  void* dv;
+  float* distances_gradient;  // (heads, distances); null: not wanted
+  std::int64_t deterministic;
+};

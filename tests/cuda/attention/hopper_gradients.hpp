@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// Problems for the backward of attention on Hopper, a naive reference in double, and how far from it the arithmetic may be.
+#pragma once
+
+#include <mutex>
+
+#include "cuda/attention/hopper/backward/run.hpp"
+#include "cuda/attention/hopper_problem.hpp"
+
+namespace phasor::test {
+
+/// What the forward gave is part of the problem, rounded: the reference begins with the same numbers.
+struct BackwardProblem {
+  HopperProblem forward;
+  Tensor16 gradient;                // of the outputs
+  std::vector<float> lse;           // (B, H, Tq)
+  std::vector<float> lse_gradient;  // the same; empty: none
+  bool wants_distances = false;
+
+  std::int64_t row(std::int64_t b, std::int64_t i, std::int64_t h) const { return (b * forward.q.shape[2] + h) * forward.q.shape[1] + i; }
+  std::string text() const { return forward.text() + (lse_gradient.empty() ? "" : " dlse") + (wants_distances ? " distances" : ""); }
+};
+
+/// What a score is, and -infinity where it is not seen; `size`: of what is summed to it.
+struct ReferenceScore {
+  double value = -INFINITY, size = 0;
+  std::int64_t distance = 0;  // as far as the bias has it
+};
+/// From the first one on; beyond the ends, and where the bias is one value, they are one.
+inline std::int64_t clipped_distance(const HopperProblem& p, std::int64_t r) {
+  const std::int64_t inside = std::clamp(r, p.first_distance, p.first_distance + p.distances - 1);
+  return std::clamp(inside, p.far_right == kNoLimit ? inside : -p.far_right, p.far_left) - p.first_distance;
+}
+inline ReferenceScore score_of(const HopperProblem& p, std::int64_t b, std::int64_t i, std::int64_t h, std::int64_t j) {
+  const std::int64_t r = i + p.k.shape[1] - p.q.shape[1] - j, key_head = h / (p.q.shape[2] / p.k.shape[2]);
+  if ((p.causal && r < 0) || r > p.left || -r > p.right) return {};
+  ReferenceScore s = {0, 0, 0};
+  for (std::int64_t c = 0; c < p.q.shape[3]; ++c) {
+    const double x = value_of(p.dtype, p.q.memory[p.q.at(b, i, h, c)]) * value_of(p.dtype, p.k.memory[p.k.at(b, j, key_head, c)]);
+    s.value += x * p.scale, s.size += std::abs(x) * p.scale;
+  }
+  if (p.diagonal.empty()) return s;
+  s.distance = clipped_distance(p, r);
+  const double bias = p.diagonal[static_cast<std::size_t>(h * p.diagonal_stride + s.distance)];
+  s.value += bias, s.size += std::abs(bias);
+  return s;
+}
+
+/// A number and by how much it may differ.
+struct Bounded {
+  double value = 0, bound = 0;
+};
+struct ReferenceGradients {
+  std::vector<Bounded> q, k, v;    // (B, T, heads, width), packed
+  std::vector<Bounded> distances;  // (H, distances)
+};
+
+inline double half_unit(DType dtype) { return dtype == DType::bf16 ? 0x1p-8 : 0x1p-11; }
+inline double half_of_least(DType dtype) { return dtype == DType::bf16 ? 0x1p-134 : 0x1p-25; }
+
+/// Weights of one row and the gradients of its scores, with their errors before and after they are rounded to 16 bits.
+struct ReferenceRow {
+  std::vector<Bounded> weight, gradient;
+  std::vector<std::int64_t> distance;
+};
+inline ReferenceRow reference_row(const BackwardProblem& of, std::int64_t b, std::int64_t i, std::int64_t h) {
+  const HopperProblem& p = of.forward;
+  const std::int64_t keys = p.k.shape[1], key_head = h / (p.q.shape[2] / p.k.shape[2]);
+  const double rounding = half_unit(p.dtype), least = half_of_least(p.dtype);
+  ReferenceRow row;
+  row.weight.resize(static_cast<std::size_t>(keys)), row.gradient.resize(static_cast<std::size_t>(keys));
+  row.distance.resize(static_cast<std::size_t>(keys));
+  const double lse = of.lse[static_cast<std::size_t>(of.row(b, i, h))];
+  if (lse == -INFINITY) return row;
+  double delta = 0, delta_size = 0;
+  for (std::int64_t c = 0; c < p.v.shape[3]; ++c) {
+    const double x =
+        value_of(p.dtype, p.out.memory[p.out.at(b, i, h, c)]) * value_of(p.dtype, of.gradient.memory[of.gradient.at(b, i, h, c)]);
+    delta += x, delta_size += std::abs(x);
+  }
+  if (!of.lse_gradient.empty()) {
+    const double x = of.lse_gradient[static_cast<std::size_t>(of.row(b, i, h))];
+    delta -= x, delta_size += std::abs(x);
+  }
+  // Tensor cores add 16 channels at a time and may lose 2 units of the 24th bit of the largest; ordinary sums a unit each.
+  const double steps = static_cast<double>(p.q.shape[3] + 15) / 16 + 4, value_steps = static_cast<double>(p.v.shape[3] + 15) / 16 + 4;
+  for (std::int64_t j = 0; j < keys; ++j) {
+    const ReferenceScore s = score_of(p, b, i, h, j);
+    if (s.value == -INFINITY) continue;
+    double dot = 0, size = 0;
+    for (std::int64_t c = 0; c < p.v.shape[3]; ++c) {
+      const double x =
+          value_of(p.dtype, p.v.memory[p.v.at(b, j, key_head, c)]) * value_of(p.dtype, of.gradient.memory[of.gradient.at(b, i, h, c)]);
+      dot += x, size += std::abs(x);
+    }
+    const double weight = std::exp(s.value - lse);
+    // Of the exponent: that of the score, of the log-sum-exp in powers of two, of the far value; and of the exponential itself.
+    const double of_weight = s.size * steps * 0x1p-23 + (std::abs(lse) + std::abs(s.value) + s.size) * 0x1p-22 + 0x1p-21;
+    const double difference = dot - delta;
+    const double of_difference = size * value_steps * 0x1p-23 + delta_size * 32 * 0x1p-24 + std::abs(difference) * 0x1p-23;
+    const double ds = weight * difference;
+    const double of_ds = weight * (of_difference + (std::abs(difference) + of_difference) * of_weight);
+    row.weight[static_cast<std::size_t>(j)] = {weight, weight * (of_weight + rounding * (1 + of_weight)) + least};
+    row.gradient[static_cast<std::size_t>(j)] = {ds, of_ds + (std::abs(ds) + of_ds) * rounding + least};
+    row.distance[static_cast<std::size_t>(j)] = s.distance;
+  }
+  return row;
+}
+
+/// A sum of products of numbers with errors and exact ones.
+struct BoundedSum {
+  double value = 0, error = 0, size = 0;
+
+  void add(const Bounded& x, double by) {
+    value += x.value * by, error += x.bound * std::abs(by), size += (std::abs(x.value) + x.bound) * std::abs(by);
+  }
+  /// Summed in float32 by so many steps; then multiplied, and rounded to 16 bits.
+  Bounded rounded(double steps, double factor, DType dtype) const {
+    const double before = (error + size * steps * 0x1p-23) * factor;
+    return {value * factor, before + (std::abs(value) * factor + before) * half_unit(dtype) + half_of_least(dtype)};
+  }
+};
+
+inline ReferenceGradients reference_gradients(const BackwardProblem& of) {
+  const HopperProblem& p = of.forward;
+  const std::int64_t queries = p.q.shape[1], keys = p.k.shape[1], heads = p.q.shape[2], key_heads = p.k.shape[2], d = p.q.shape[3],
+                     dv = p.v.shape[3];
+  std::vector<ReferenceRow> rows(of.lse.size());
+  ReferenceGradients to;
+  to.q.resize(static_cast<std::size_t>(p.q.shape[0] * queries * heads * d));
+  to.k.resize(static_cast<std::size_t>(p.q.shape[0] * keys * key_heads * d)),
+      to.v.resize(static_cast<std::size_t>(p.q.shape[0] * keys * key_heads * dv));
+  const double query_steps = static_cast<double>(queries * heads / key_heads) / 16 + static_cast<double>(heads) + 8;
+  const double key_steps = static_cast<double>(keys) / 16 + static_cast<double>(keys) / 128 + 8;
+  each_row(p.q.shape, [&](std::int64_t b, std::int64_t i, std::int64_t h) {
+    ReferenceRow& row = rows[static_cast<std::size_t>(of.row(b, i, h))] = reference_row(of, b, i, h);
+    std::vector<BoundedSum> sums(static_cast<std::size_t>(d));
+    for (std::int64_t j = 0; j < keys; ++j) {
+      for (std::int64_t c = 0; c < d; ++c) {
+        sums[static_cast<std::size_t>(c)].add(row.gradient[static_cast<std::size_t>(j)],
+                                              value_of(p.dtype, p.k.memory[p.k.at(b, j, h / (heads / key_heads), c)]));
+      }
+    }
+    for (std::int64_t c = 0; c < d; ++c) {
+      to.q[static_cast<std::size_t>(((b * queries + i) * heads + h) * d + c)] =
+          sums[static_cast<std::size_t>(c)].rounded(key_steps, p.scale, p.dtype);
+    }
+  });
+  each_row(p.k.shape, [&](std::int64_t b, std::int64_t j, std::int64_t kh) {
+    std::vector<BoundedSum> k(static_cast<std::size_t>(d)), v(static_cast<std::size_t>(dv));
+    for (std::int64_t h = kh * (heads / key_heads); h < (kh + 1) * (heads / key_heads); ++h) {
+      for (std::int64_t i = 0; i < queries; ++i) {
+        const ReferenceRow& row = rows[static_cast<std::size_t>(of.row(b, i, h))];
+        const Bounded &ds = row.gradient[static_cast<std::size_t>(j)], &weight = row.weight[static_cast<std::size_t>(j)];
+        if (weight.value == 0) continue;
+        for (std::int64_t c = 0; c < d; ++c) k[static_cast<std::size_t>(c)].add(ds, value_of(p.dtype, p.q.memory[p.q.at(b, i, h, c)]));
+        for (std::int64_t c = 0; c < dv; ++c) {
+          v[static_cast<std::size_t>(c)].add(weight, value_of(p.dtype, of.gradient.memory[of.gradient.at(b, i, h, c)]));
+        }
+      }
+    }
+    const std::int64_t token = (b * keys + j) * key_heads + kh;
+    for (std::int64_t c = 0; c < d; ++c)
+      to.k[static_cast<std::size_t>(token * d + c)] = k[static_cast<std::size_t>(c)].rounded(query_steps, p.scale, p.dtype);
+    for (std::int64_t c = 0; c < dv; ++c)
+      to.v[static_cast<std::size_t>(token * dv + c)] = v[static_cast<std::size_t>(c)].rounded(query_steps, 1, p.dtype);
+  });
+  if (!of.wants_distances) return to;
+  std::vector<BoundedSum> sums(static_cast<std::size_t>(heads * p.distances));
+  for (std::int64_t b = 0; b < p.q.shape[0]; ++b) {
+    for (std::int64_t h = 0; h < heads; ++h) {
+      for (std::int64_t i = 0; i < queries; ++i) {
+        const ReferenceRow& row = rows[static_cast<std::size_t>(of.row(b, i, h))];
+        for (std::size_t j = 0; j < row.gradient.size(); ++j) {
+          if (row.gradient[j].bound != 0) sums[static_cast<std::size_t>(h * p.distances + row.distance[j])].add(row.gradient[j], 1);
+        }
+      }
+    }
+  }
+  const double all_steps = static_cast<double>(queries + keys + 64) + static_cast<double>(p.q.shape[0] * (keys / 128 + 16));
+  for (const BoundedSum& s : sums) to.distances.push_back({s.value, s.error + s.size * all_steps * 0x1p-23 + 0x1p-140});
+  return to;
+}
+
+/// What the kernels of the backward take: two widths, no soft cap.
+inline BackwardProblem backward_problem(std::uint64_t seed) {
+  RandomHopper random(seed);
+  BackwardProblem p;
+  do p.forward = random.make();
+  while (p.forward.softcap != 0 || std::max(p.forward.q.shape[3], p.forward.v.shape[3]) > 128);
+  HopperProblem& f = p.forward;
+  p.gradient = f.out;
+  p.gradient.memory = random.numbers(f.dtype, f.out.memory.size());
+  p.wants_distances = !f.diagonal.empty() && random.chance(2);
+  p.lse.resize(static_cast<std::size_t>(f.q.shape[0] * f.q.shape[1] * f.q.shape[2]));
+  if (random.chance(4)) {
+    p.lse_gradient.resize(p.lse.size());
+    for (float& x : p.lse_gradient) x = random.normal();
+  }
+  each_row(f.q.shape, [&](std::int64_t b, std::int64_t i, std::int64_t h) {
+    const ExpectedRow row = expected_row(f, b, i, h);
+    p.lse[static_cast<std::size_t>(p.row(b, i, h))] = static_cast<float>(row.lse);
+    for (std::int64_t c = 0; c < f.out.shape[3]; ++c)
+      f.out.memory[static_cast<std::size_t>(f.out.at(b, i, h, c))] =
+          bits_of(f.dtype, static_cast<float>(row.out[static_cast<std::size_t>(c)]));
+  });
+  return p;
+}
+
+}  // namespace phasor::test

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Phasor's attention on Hopper as bench/gpu/attention_bench.py calls it: C functions of a shared library.
+#include <cstdint>
+#include <cstdio>
+
+#include "cuda/attention/bench_call.hpp"
+#include "cuda/attention/hopper/backward/run.hpp"
+#include "cuda/attention/hopper/run.hpp"
+
+namespace {
+
+phasor::TensorView view_of(const BenchCall& c, void* data, int64_t heads) {
+  using namespace phasor;
+  return {data,
+          DType::bf16,
+          {c.batch, c.tokens, heads, c.width},
+          {heads * c.tokens * c.width, c.width, c.tokens * c.width, 1},
+          {DeviceKind::cuda, 0}};
+}
+phasor::cuda::hopper::Forward forward_of(const BenchCall& c) {
+  using namespace phasor;
+  phasor::cuda::hopper::Forward f;
+  f.q = view_of(c, c.q, c.heads), f.k = view_of(c, c.k, c.key_heads);
+  f.v = view_of(c, c.v, c.key_heads), f.out = view_of(c, c.out, c.heads);
+  f.lse = c.lse;
+  f.lse_strides = {c.heads * c.tokens, 1, c.tokens};
+  f.scale = c.scale;
+  f.causal = c.causal != 0;
+  f.diagonal = c.diagonal;
+  f.diagonal_stride = c.distances;
+  f.first_distance = c.first_distance;
+  f.distances = c.distances;
+  f.skip = c.skip != 0;
+  if (c.table != nullptr) {
+    f.table = TensorView{c.table,
+                         DType::bf16,
+                         {1, c.table_rows, c.heads, c.width},
+                         {c.heads * c.table_rows * c.width, c.width, c.table_rows * c.width, 1},
+                         {DeviceKind::cuda, 0}};
+    f.table_left = f.table_right = c.table_rows / 2;
+    f.table_scale = c.scale;
+  }
+  return f;
+}
+phasor::cuda::hopper::Backward backward_of(const BenchCall& c) {
+  phasor::cuda::hopper::Backward b;
+  b.forward = forward_of(c);
+  b.out = b.forward.out, b.out_gradient = view_of(c, c.out_gradient, c.heads);
+  b.lse = c.lse, b.lse_strides = b.forward.lse_strides;
+  b.q = view_of(c, c.dq, c.heads), b.k = view_of(c, c.dk, c.key_heads), b.v = view_of(c, c.dv, c.key_heads);
+  b.diagonal = c.distances_gradient;
+  b.deterministic = c.deterministic != 0;
+  return b;
+}
+
+}  // namespace
+
+extern "C" int64_t hopper_workspace_bytes(const BenchCall* call) { return phasor::cuda::hopper::workspace_bytes(forward_of(*call)); }
+
+/// 0, or 1 where it is refused, which is said.
+extern "C" int hopper_forward(const BenchCall* call) {
+  const phasor::cuda::hopper::Forward forward = forward_of(*call);
+  if (!phasor::cuda::hopper::takes(forward, 9)) return std::fputs("hopper_forward: not taken\n", stderr), 1;
+  const phasor::Status s = phasor::cuda::hopper::run("hopper_forward", forward, call->workspace, call->stream);
+  if (!s.ok()) std::fprintf(stderr, "%s\n", s.message().c_str());
+  return s.ok() ? 0 : 1;
+}
+
+extern "C" int64_t hopper_backward_workspace_bytes(const BenchCall* call) {
+  return phasor::cuda::hopper::workspace_bytes(backward_of(*call));
+}
+extern "C" int hopper_backward(const BenchCall* call) {
+  const phasor::cuda::hopper::Backward backward = backward_of(*call);
+  if (!phasor::cuda::hopper::takes(backward, 9)) return std::fputs("hopper_backward: not taken\n", stderr), 1;
+  const phasor::Status s = phasor::cuda::hopper::run("hopper_backward", backward, call->workspace, call->stream);
+  if (!s.ok()) std::fprintf(stderr, "%s\n", s.message().c_str());
+  return s.ok() ? 0 : 1;
+}

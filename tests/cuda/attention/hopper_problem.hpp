@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random problems for attention on Hopper, a naive reference in double, and how far from it the arithmetic may be.
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cuda/attention/hopper/run.hpp"
+
+namespace phasor::test {
+
+using HopperForward = cuda::hopper::Forward;
+using cuda::hopper::kNoLimit;
+
+inline double value_of(DType dtype, std::uint16_t bits) {
+  if (dtype == DType::bf16) return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+  return __half2float(std::bit_cast<__half>(bits));
+}
+inline std::uint16_t bits_of(DType dtype, float x) {
+  if (dtype == DType::bf16) return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16);
+  return std::bit_cast<std::uint16_t>(__float2half_rn(x));
+}
+
+/// 16-bit numbers in one buffer, of which a tensor takes some; the rest is not to be touched.
+struct Tensor16 {
+  std::vector<std::uint16_t> memory;
+  Extents shape{};
+  Extents strides{};
+  std::int64_t begin = 0;
+  std::vector<float> values;  // the same numbers: a reference reads each thousands of times
+
+  void widen(DType dtype) {
+    values.resize(memory.size());
+    for (std::size_t i = 0; i < memory.size(); ++i) values[i] = static_cast<float>(value_of(dtype, memory[i]));
+  }
+  std::int64_t at(std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t d) const {
+    return begin + b * strides[0] + t * strides[1] + h * strides[2] + d;
+  }
+};
+
+struct HopperProblem {
+  DType dtype = DType::bf16;
+  Tensor16 q, k, v, out;
+  double scale = 1, softcap = 0;
+  bool causal = false;
+  std::int64_t left = kNoLimit, right = kNoLimit;
+  std::vector<float> diagonal;  // (heads or 1, distances); empty: none
+  std::int64_t diagonal_stride = 0, first_distance = 0, distances = 0, far_left = kNoLimit, far_right = kNoLimit;
+  bool skip = false;
+  Tensor16 table;  // (1, rows, heads or 1, D); no memory: none
+  std::int64_t table_left = 0, table_right = 0;
+  double table_scale = 0;
+
+  void widen() {
+    for (Tensor16* const x : {&q, &k, &v, &table}) x->widen(dtype);
+  }
+  std::string text() const {
+    const auto of = [](const Tensor16& x) {
+      std::string s;
+      for (const std::int64_t n : x.shape) s += (s.empty() ? "(" : ", ") + std::to_string(n);
+      return s + ")";
+    };
+    return std::string(name_of(dtype)) + " q " + of(q) + " k " + of(k) + " v " + of(v) + (causal ? " causal" : "") + " left " +
+           std::to_string(left) + " right " + std::to_string(right) + " cap " + std::to_string(softcap) + " distances " +
+           std::to_string(first_distance) + " + " + std::to_string(distances) + " far " + std::to_string(far_left) + " " +
+           std::to_string(far_right) + (skip ? " skip" : "") +
+           (table.memory.empty() ? "" : " table " + of(table) + " left " + std::to_string(table_left));
+  }
+};
+
+/// Makes problems with awkward lengths, edges of tiles and clips, and strides.
+class RandomHopper {
+ public:
+  explicit RandomHopper(std::uint64_t seed) : random_(seed) {}
+
+  HopperProblem make() {
+    HopperProblem p;
+    p.dtype = chance(2) ? DType::bf16 : DType::f16;
+    const std::int64_t batch = any({1, 2, 3}), key_heads = any({1, 2, 3}), group = any({1, 1, 2, 4});
+    const std::int64_t tq = length(), tk = chance(2) ? tq : length();
+    const auto [d, dv] = widths();
+    p.q = tensor(p.dtype, {batch, tq, key_heads * group, d}), p.k = tensor(p.dtype, {batch, tk, key_heads, d});
+    p.v = tensor(p.dtype, {batch, tk, key_heads, dv}), p.out = tensor(p.dtype, {batch, tq, key_heads * group, dv});
+    std::fill(p.out.memory.begin(), p.out.memory.end(), std::uint16_t{0x7fed});  // NaN: what is not written shows
+    p.scale = any({1.0, 0.3, 2.0}) / std::sqrt(static_cast<double>(d));
+    p.causal = chance(2);
+    if (chance(3)) p.left = any({0, 1, 63, 64, 127, 128, 175, 176, 200});
+    if (chance(4)) p.right = any({0, 1, 64, 127, 177});
+    if (chance(6)) p.softcap = any({5.0, 30.0});
+    if (p.softcap == 0 && chance(2)) add_bias(p, tq, tk);
+    if (p.diagonal.empty() && p.softcap == 0 && p.causal && chance(2)) add_falling(p, tq, tk);
+    if (p.diagonal.empty() && p.softcap == 0 && d <= 128 && dv <= 128 && chance(2)) add_table(p);
+    return p;
+  }
+  /// Causal, many keys, one slope for all heads.
+  HopperProblem steep(float slope) {
+    HopperProblem p;
+    p.q = tensor(p.dtype, {2, 400, 4, 128}), p.k = tensor(p.dtype, {2, 900, 2, 128});
+    p.v = tensor(p.dtype, p.k.shape), p.out = tensor(p.dtype, p.q.shape);
+    p.scale = 1 / std::sqrt(128.0);
+    p.causal = p.skip = true;
+    p.first_distance = -400, p.distances = 1300;
+    for (std::int64_t r = p.first_distance; r < p.first_distance + p.distances; ++r)
+      p.diagonal.push_back(-slope * std::abs(static_cast<float>(r)));
+    return p;
+  }
+  bool chance(int of) { return random_() % static_cast<std::uint64_t>(of) == 0; }
+  template <class T>
+  T any(std::initializer_list<T> list) {
+    return list.begin()[random_() % list.size()];
+  }
+  float normal() { return normal_(random_); }
+  std::vector<std::uint16_t> numbers(DType dtype, std::size_t count) {
+    std::vector<std::uint16_t> list(count);
+    for (auto& x : list) x = bits_of(dtype, normal());
+    return list;
+  }
+
+ private:
+  std::int64_t length() {
+    return chance(3) ? static_cast<std::int64_t>(random_() % 520 + 1)
+                     : any<std::int64_t>({1, 2, 63, 64, 65, 127, 128, 129, 175, 176, 177, 192, 193, 256, 352, 353, 385});
+  }
+  std::pair<std::int64_t, std::int64_t> widths() {
+    using Pair = std::pair<std::int64_t, std::int64_t>;
+    return any<Pair>({{128, 128},
+                      {64, 64},
+                      {128, 128},
+                      {64, 64},
+                      {32, 32},
+                      {96, 96},
+                      {80, 80},
+                      {192, 128},
+                      {256, 256},
+                      {64, 128},
+                      {40, 8},
+                      {200, 256},
+                      {160, 104}});
+  }
+  /// Tokens or heads outermost, packed or with room between.
+  Tensor16 tensor(DType dtype, const Extents& shape) {
+    Tensor16 x;
+    x.shape = shape;
+    const std::int64_t row = shape[3] + 8 * any({0, 0, 1, 5});
+    x.strides =
+        chance(2) ? Extents{shape[1] * shape[2] * row, shape[2] * row, row, 1} : Extents{shape[1] * shape[2] * row, row, shape[1] * row, 1};
+    x.strides[0] += 8 * any({0, 3});
+    x.begin = 8 * any({0, 1, 4});
+    x.memory = numbers(dtype, static_cast<std::size_t>(x.begin + shape[0] * x.strides[0] + 24));
+    return x;
+  }
+  void add_bias(HopperProblem& p, std::int64_t tq, std::int64_t tk) {
+    const std::int64_t heads = p.q.shape[2];
+    const bool clipped = chance(2);
+    const std::int64_t clip_left = clipped ? any({0, 1, 15, 48, 63, 64, 91, 128, 176, 177}) : tk - 1;
+    const std::int64_t clip_right = clipped ? any({0, 1, 15, 63, 64, 91, 129}) : std::max(tq - tk, tk - 1) + tq;
+    // Given whole with its clips named, or the part between them alone.
+    const bool whole = clipped && chance(2);
+    p.first_distance = whole ? -(tq + tk) : -clip_right;
+    p.distances = (whole ? tq + tk : clip_left) - p.first_distance + 1;
+    if (whole) p.far_left = clip_left, p.far_right = clip_right;
+    const std::int64_t rows = chance(4) ? 1 : heads;
+    p.diagonal_stride = rows == 1 ? 0 : p.distances + any({0, 3});
+    p.diagonal.resize(static_cast<std::size_t>((rows - 1) * p.diagonal_stride + p.distances));
+    for (float& x : p.diagonal) x = 2 * normal();
+    if (!whole) return;
+    for (std::int64_t h = 0; h < rows; ++h) {
+      float* const of = p.diagonal.data() + h * p.diagonal_stride - p.first_distance;
+      for (std::int64_t r = p.first_distance; r < p.first_distance + p.distances; ++r) of[r] = of[std::clamp(r, -clip_right, clip_left)];
+    }
+  }
+  /// ALiBi of slopes that leave out many tiles, some, or none.
+  void add_falling(HopperProblem& p, std::int64_t tq, std::int64_t tk) {
+    p.first_distance = -tq, p.distances = p.diagonal_stride = tq + tk;
+    for (std::int64_t h = 0; h < p.q.shape[2]; ++h) {
+      const float slope = any({4.0f, 1.0f, 0.25f, 0.0625f, -0.5f});
+      for (std::int64_t x = 0; x < p.distances; ++x) p.diagonal.push_back(-slope * static_cast<float>(std::abs(x + p.first_distance)));
+    }
+    p.skip = true;
+  }
+  void add_table(HopperProblem& p) {
+    p.table_left = any({0, 1, 7, 31, 63, 64}), p.table_right = any({0, 1, 16, 63, 64});
+    p.table = tensor(p.dtype, {1, p.table_left + p.table_right + 1, chance(3) ? 1 : p.q.shape[2], p.q.shape[3]});
+    p.table_scale = chance(3) ? 0.7 * p.scale : p.scale;
+  }
+  std::mt19937_64 random_;
+  std::normal_distribution<float> normal_;
+};
+
+/// What a row should be, and by how much it may differ.
+struct ExpectedRow {
+  std::vector<double> out, out_bound;
+  double lse = 0, lse_bound = 0;
+};
+
+/// Scores of a row; at most: the greatest, what is summed to one by magnitude, a product with a table by magnitude.
+struct RowScores {
+  std::vector<double> score;
+  double greatest = -INFINITY, size = 0, kept = 0;
+};
+/// Of a problem whose inputs are widened.
+inline RowScores scores_of_row(const HopperProblem& p, std::int64_t b, std::int64_t i, std::int64_t h) {
+  const std::int64_t tk = p.k.shape[1], d = p.q.shape[3], key_head = h / (p.q.shape[2] / p.k.shape[2]);
+  const std::int64_t position = i + tk - p.q.shape[1];
+  RowScores row = {std::vector<double>(static_cast<std::size_t>(tk), -INFINITY)};
+  for (std::int64_t j = 0; j < tk; ++j) {
+    const std::int64_t r = position - j;
+    if ((p.causal && r < 0) || r > p.left || -r > p.right) continue;
+    double dot = 0, sizes = 0;
+    for (std::int64_t c = 0; c < d; ++c) {
+      const double x = static_cast<double>(p.q.values[p.q.at(b, i, h, c)]) * static_cast<double>(p.k.values[p.k.at(b, j, key_head, c)]);
+      dot += x, sizes += std::abs(x);
+    }
+    double s = dot * p.scale;
+    sizes *= p.scale;
+    if (!p.diagonal.empty()) {
+      const double bias =
+          p.diagonal[h * p.diagonal_stride + std::clamp(r, p.first_distance, p.first_distance + p.distances - 1) - p.first_distance];
+      s += bias, sizes += std::abs(bias);
+    }
+    if (!p.table.memory.empty()) {
+      const std::int64_t at = std::clamp(-r, -p.table_left, p.table_right) + p.table_left, of = p.table.shape[2] == 1 ? 0 : h;
+      double product = 0;
+      for (std::int64_t c = 0; c < d; ++c) {
+        const double x =
+            static_cast<double>(p.q.values[p.q.at(b, i, h, c)]) * static_cast<double>(p.table.values[p.table.at(0, at, of, c)]);
+        product += x, sizes += std::abs(x) * p.table_scale;
+      }
+      s += product * p.table_scale, row.kept = std::max(row.kept, std::abs(product) * p.table_scale);
+    }
+    if (p.softcap != 0) s = p.softcap * std::tanh(s / p.softcap), sizes += p.softcap;
+    row.score[j] = s, row.greatest = std::max(row.greatest, s), row.size = std::max(row.size, sizes);
+  }
+  return row;
+}
+
+inline ExpectedRow expected_row(const HopperProblem& p, std::int64_t b, std::int64_t i, std::int64_t h) {
+  const std::int64_t tk = p.k.shape[1], d = p.q.shape[3], dv = p.v.shape[3], key_head = h / (p.q.shape[2] / p.k.shape[2]);
+  const auto [score, greatest, size, kept] = scores_of_row(p, b, i, h);
+  ExpectedRow row = {std::vector<double>(dv, 0.0), std::vector<double>(dv, 0.0), -INFINITY, 0};
+  if (greatest == -INFINITY) return row;
+  double sum = 0;
+  for (const double s : score) sum += std::exp(s - greatest);
+  row.lse = greatest + std::log(sum);
+  // A score is summed in float32 by steps of 16 channels, each of which may lose 2 units of the 24th bit of the largest (tensor cores cut
+  // off), then scaled and shifted (4 roundings). Then the exponential (2^-22) and float32 sums over tiles.
+  const double steps = static_cast<double>(d + 15) / 16 + 4;
+  // A product with a table is summed in the same way and kept as float16: half a unit of 11 bits, or of the smallest number.
+  const double of_table = p.table.memory.empty() ? 0 : kept * (1 + steps * 0x1p-23) * 0x1p-11 + p.scale * 0x1p-25;
+  const double of_score = size * steps * 0x1p-23 + of_table;
+  const double left_out = p.skip ? 0x1p-24 : 0;  // of the sum of weights, and beside it of the largest value
+  const double of_weight = 2 * of_score + 0x1p-21 + static_cast<double>(tk) / 16 * 0x1p-23 + left_out;
+  row.lse_bound = of_weight + std::abs(row.lse) * 0x1p-22;
+  const double rounding = p.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;  // half a unit: 8 bits, 11 bits
+  const double least = p.dtype == DType::bf16 ? 0x1p-134 : 0x1p-25;   // half of the smallest number
+  std::vector<double> sizes(dv, 0.0), all(dv, 0.0);
+  for (std::int64_t j = 0; j < tk; ++j) {
+    if (score[j] == -INFINITY) continue;
+    const double weight = std::exp(score[j] - row.lse);
+    for (std::int64_t c = 0; c < dv; ++c) {
+      const double x = static_cast<double>(p.v.values[p.v.at(b, j, key_head, c)]);
+      row.out[c] += weight * x, sizes[c] += weight * std::abs(x), all[c] += std::abs(x);
+    }
+  }
+  for (std::int64_t c = 0; c < dv; ++c) {
+    const double before = sizes[c] * (rounding + of_weight) + all[c] * (least + left_out);  // weights are rounded before they meet values
+    row.out_bound[c] = before + (std::abs(row.out[c]) + before) * rounding + least;
+  }
+  return row;
+}
+
+/// body(b, i, h) for every row of queries, by all processors.
+template <class Body>
+void each_row(const Extents& shape, const Body& body) {
+  const std::int64_t rows = shape[0] * shape[1] * shape[2], threads = std::clamp<std::int64_t>(std::thread::hardware_concurrency(), 1, 16);
+  std::vector<std::thread> running;
+  for (std::int64_t n = 0; n < threads; ++n) {
+    running.emplace_back([&, n] {
+      for (std::int64_t x = n; x < rows; x += threads) body(x / (shape[1] * shape[2]), x / shape[2] % shape[1], x % shape[2]);
+    });
+  }
+  for (std::thread& t : running) t.join();
+}
+
+}  // namespace phasor::test

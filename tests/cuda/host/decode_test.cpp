@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// What decoding on a GPU decides on the host: which keys and splits a sequence has, and which calls are taken.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "cuda/attention/decode/call.hpp"
+#include "phasor/phasor.hpp"
+
+namespace phasor::cuda::decode {
+namespace {
+
+TEST(Decode, seen_keys_are_those_that_some_query_sees) {
+  DecodeWork work;
+  for (const int queries : {1, 3, 16}) {
+    for (const int64_t keys : {0, 1, 2, 15, 16, 17, 40}) {
+      for (const int64_t left : {int64_t{0}, int64_t{5}, int64_t{100}, INT64_MAX}) {
+        for (const int64_t right : {int64_t{-3}, int64_t{0}, int64_t{4}, INT64_MAX}) {
+          work.queries = queries, work.left = left, work.right = right;
+          const KeyRange range = seen_keys(work, keys);
+          for (int64_t key = 0; key < keys; ++key) {
+            bool seen = false;
+            for (int64_t i = 0; i < queries; ++i) {
+              const int64_t r = keys - queries + i - key;
+              seen = seen || (r <= left && -r <= right);
+            }
+            EXPECT_TRUE(!seen || (key >= range.first && key < range.end)) << queries << " " << keys << " " << left << " " << right;
+          }
+          EXPECT_TRUE(range.first >= 0 && range.end <= std::max<int64_t>(keys, range.first));
+        }
+      }
+    }
+  }
+}
+
+TEST(Decode, seen_splits_hold_the_keys_and_no_more) {
+  EXPECT_EQ(seen_splits({0, 0}).end, 0);
+  EXPECT_EQ(seen_splits({0, 1}).end, 1);
+  EXPECT_EQ(seen_splits({0, kSplit}).end, 1);
+  EXPECT_EQ(seen_splits({0, kSplit + 1}).end, 2);
+  EXPECT_EQ(seen_splits({kSplit - 1, kSplit + 1}).first, 0);
+  EXPECT_EQ(seen_splits({kSplit, kSplit + 1}).first, 1);
+}
+
+/// Memory of nobody: nothing of it is read.
+struct Call {
+  alignas(16) std::byte memory[64] = {};
+  std::int32_t lengths[2] = {5, 9};
+  CachedInputs inputs;
+  AttentionOutputs outputs;
+  Call() {
+    const Extents q = {2, 1, 8, 128};
+    inputs.q = {memory, DType::bf16, q, contiguous_strides(q)};
+    inputs.k = contiguous_cache(memory, Storage::bf16, {4, 64, 2, 128});
+    inputs.v = inputs.k;
+    inputs.pages.lengths = Integers(lengths, 2);
+  }
+  bool is_taken(const AttentionSpec& spec = {}) const {
+    std::vector<job::AttentionTermJob> terms;
+    job::CachedAttentionJob job;
+    const Status s = job::make_cached_job({inputs, spec, nullptr, {}}, terms, job);
+    EXPECT_TRUE(s.ok()) << s.message();
+    attend::Arena measure;
+    return lay_out(job, measure).has_value();
+  }
+};
+
+TEST(Decode, takes_what_models_decode_with) {
+  const Call call;
+  const Rotary rope = *Rotary::make({.head_dim = 128});
+  EXPECT_TRUE(call.is_taken());
+  EXPECT_TRUE(call.is_taken({.softcap = 30, .visibility = {.mask = Mask::causal, .left = 4096}}));
+  EXPECT_TRUE(call.is_taken({.terms = {BiasTerm{*Bias::make(Alibi{.heads = 8})}}}));
+  EXPECT_TRUE(call.is_taken({.terms = {BiasTerm{*Bias::make(T5Buckets{.heads = 8})}}}));
+  EXPECT_TRUE(call.is_taken({.content = RotaryContent{rope, KeyState::rotated}}));
+  EXPECT_FALSE(call.is_taken({.content = RotaryContent{rope}}));
+  EXPECT_FALSE(call.is_taken({.dropout = {.probability = 0.5}}));
+  EXPECT_FALSE(call.is_taken({.query_positions = positions_from(3)}));
+}
+
+TEST(Decode, takes_caches_of_whole_vectors_in_16_and_8_bits) {
+  Call call;
+  call.inputs.k.storage = call.inputs.v.storage = Storage::f8_e4m3;
+  EXPECT_TRUE(call.is_taken());
+  call.inputs.k.scales = {.kind = CacheScales::Kind::given, .value = 2};
+  EXPECT_TRUE(call.is_taken());
+  call.inputs.k.storage = call.inputs.v.storage = Storage::i8;
+  EXPECT_FALSE(call.is_taken());
+  call = Call();
+  call.inputs.k.storage = call.inputs.v.storage = Storage::f16;
+  EXPECT_FALSE(call.is_taken());
+  call = Call();
+  call.inputs.k.data = call.memory + 8;
+  EXPECT_FALSE(call.is_taken());
+  call = Call();
+  call.inputs.k = call.inputs.v = vllm_key_cache(call.memory, Storage::bf16, {4, 64, 2, 128});
+  EXPECT_FALSE(call.is_taken());
+}
+
+}  // namespace
+}  // namespace phasor::cuda::decode

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a launch of a backward on Hopper decides, against definitions written out: who visits which tile, in which order, and where a bias
+// lies.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include "cuda/attention/hopper/backward/work.hpp"
+
+namespace phasor::test {
+namespace {
+
+using namespace cuda::hopper;
+
+constexpr Device kOnGpu = {DeviceKind::cuda, 0};
+alignas(16) std::byte some_memory[64];
+
+TensorView tensor(const Extents& shape) { return {some_memory, DType::bf16, shape, contiguous_strides(shape), kOnGpu}; }
+
+Backward plain(std::int64_t queries, std::int64_t keys, std::int64_t width = 128) {
+  Backward b;
+  b.forward.q = b.q = tensor({2, queries, 6, width});
+  b.forward.k = b.forward.v = b.k = b.v = tensor({2, keys, 3, width});
+  b.out = b.out_gradient = tensor({2, queries, 6, width});
+  b.lse = reinterpret_cast<const float*>(some_memory);
+  b.forward.scale = 0.1;
+  return b;
+}
+
+Backward random_backward(std::mt19937& random) {
+  const auto any = [&](std::initializer_list<std::int64_t> list) { return list.begin()[random() % list.size()]; };
+  Backward b = plain(any({1, 63, 64, 129, 300, 700}), any({1, 127, 128, 129, 300, 700}), any({40, 64, 96, 128}));
+  b.forward.causal = random() % 2 == 0;
+  if (random() % 2 == 0) b.forward.left = any({0, 1, 63, 64, 200});
+  if (random() % 3 == 0) b.forward.right = any({0, 5, 130});
+  return b;
+}
+bool sees(const KeyTiles& t, int query, int key) {
+  const int position = query + t.offset();
+  return query < t.queries && key < t.keys && key >= position - t.left && key <= position + t.right;
+}
+
+TEST(HopperBackward, takes_two_widths) {
+  EXPECT_TRUE(takes(plain(177, 129), 9));
+  EXPECT_TRUE(takes(plain(1, 1, 8), 9));
+  EXPECT_FALSE(takes(plain(177, 129), 8));
+  EXPECT_FALSE(takes(plain(177, 129, 136), 9));
+  const auto refused = [](auto&& change) {
+    Backward b = plain(5, 7);
+    change(b);
+    return !takes(b, 9);
+  };
+  EXPECT_TRUE(refused([](Backward& b) { b.forward.softcap = 30; }));
+  EXPECT_TRUE(refused([](Backward& b) { b.lse = nullptr; }));
+  EXPECT_TRUE(refused([](Backward& b) { b.out_gradient.dtype = DType::f32; }));
+  EXPECT_TRUE(refused([](Backward& b) { b.out_gradient.strides[1] += 1; }));
+  EXPECT_TRUE(refused([](Backward& b) { b.k.dtype = DType::f32; }));
+  EXPECT_TRUE(refused([](Backward& b) { b.q.data = some_memory + 2; }));
+  EXPECT_TRUE(refused([](Backward& b) { b.diagonal = reinterpret_cast<float*>(some_memory); }));
+  EXPECT_FALSE(refused([](Backward& b) { b.q = {}, b.v = {}; }));
+}
+
+TEST(HopperBackward, every_block_is_claimed_once_and_after_those_before_it) {
+  std::mt19937 random(1);
+  for (int n = 0; n < 100; ++n) {
+    const KeyTiles t = key_tiles_of(random_backward(random));
+    std::vector<int> next(static_cast<std::size_t>(t.key_heads() * t.batch), 0);
+    for (int number = 0; number < t.work(); ++number) {
+      const KeyWork at = key_work_at(t, number);
+      ASSERT_TRUE(at.key_head < t.key_heads() && at.batch < t.batch);
+      ASSERT_EQ(at.block, next[static_cast<std::size_t>(at.batch * t.key_heads() + at.key_head)]++);
+    }
+    for (const int blocks : next) ASSERT_EQ(blocks, t.blocks());
+  }
+}
+
+TEST(HopperBackward, tiles_and_blocks_agree_on_who_visits_whom_and_miss_nobody) {
+  std::mt19937 random(2);
+  for (int n = 0; n < 60; ++n) {
+    const KeyTiles t = key_tiles_of(random_backward(random));
+    for (int block = 0; block < t.blocks(); ++block) {
+      const Span tiles = query_tiles(t, block);
+      for (int tile = 0; tile < t.tiles(); ++tile) {
+        const bool visits = tile >= tiles.first && tile < tiles.end;
+        const Span blocks = key_blocks(t, tile);
+        ASSERT_EQ(visits, block >= blocks.first && block < blocks.end);
+        for (int group = 0; group < 2; ++group) {
+          bool some = false, all = true;
+          for (int key = block * kBlockKeys + 64 * group; key < block * kBlockKeys + 64 * (group + 1); ++key) {
+            for (int query = tile * t.tile_queries; query < (tile + 1) * t.tile_queries; ++query) {
+              some = some || sees(t, query, key);
+              all = all && (query >= t.queries || sees(t, query, key));
+            }
+          }
+          ASSERT_TRUE(visits || !some);
+          ASSERT_TRUE(all || is_partial(t, block * kBlockKeys + 64 * group, tile * t.tile_queries));
+        }
+      }
+    }
+  }
+}
+
+TEST(HopperBackward, a_walk_has_every_tile_of_every_head_from_the_last_on) {
+  std::mt19937 random(3);
+  for (int n = 0; n < 60; ++n) {
+    const KeyTiles t = key_tiles_of(random_backward(random));
+    for (int number = 0; number < t.work(); ++number) {
+      const KeyWork at = key_work_at(t, number);
+      const Span tiles = query_tiles(t, at.block);
+      Walk walk(t, at);
+      for (int head = at.key_head * t.heads_of_key; head < (at.key_head + 1) * t.heads_of_key; ++head) {
+        for (int tile = tiles.end - 1; tile >= tiles.first; --tile) {
+          ASSERT_TRUE(walk.is_there() && walk.head == head && walk.tile == tile);
+          ASSERT_EQ(walk.is_last_of_head(), tile == tiles.first);
+          ASSERT_EQ(walk.is_last(), tile == tiles.first && head + 1 == (at.key_head + 1) * t.heads_of_key);
+          walk.next();
+        }
+      }
+      ASSERT_FALSE(walk.is_there());
+    }
+  }
+}
+
+/// The window of every tile that is not far lies within what is kept, aligned as copies want it; of a far tile all distances are far.
+TEST(HopperBackward, windows_hold_what_tiles_read) {
+  std::mt19937 random(4);
+  const float value = 0;
+  for (int n = 0; n < 200; ++n) {
+    Backward b = random_backward(random);
+    b.forward.diagonal = &value;
+    b.forward.first_distance = -static_cast<std::int64_t>(random() % 300);
+    b.forward.distances = static_cast<std::int64_t>(random() % 600) + 1 - b.forward.first_distance;
+    if (random() % 2 == 0) b.forward.far_left = static_cast<std::int64_t>(random() % 100);
+    const KeyTiles t = key_tiles_of(b);
+    const Windows w = windows_of(b, t);
+    ASSERT_EQ(w.first % 4, 0);
+    ASSERT_EQ(w.length % 4, 0);
+    for (int block = 0; block < t.blocks(); ++block) {
+      const Span tiles = query_tiles(t, block);
+      for (int tile = tiles.first; tile < tiles.end; ++tile) {
+        const int key = block * kBlockKeys, row = tile * t.tile_queries;
+        const int side = far_side(t, w, key, row);
+        const int least = row + t.offset() - (key + kBlockKeys - 1), most = row + t.tile_queries - 1 + t.offset() - key;
+        ASSERT_TRUE(side >= 0 || least >= w.far_left);
+        ASSERT_TRUE(side <= 0 || most <= -w.far_right);
+        if (side != 0) continue;
+        ASSERT_GE(row - key - kBlockKeys, w.first);
+        ASSERT_LE(row - key + t.tile_queries, w.first + w.length);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace phasor::test

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which calls of attention go to the kernels of mma.sync, how they are cut, and which keys those kernels' bands hold.
+#include <gtest/gtest.h>
+
+#include "cuda/attention/layout.hpp"
+#include "cuda/attention/mma/call.hpp"
+#include "cuda/attention/mma/tiles.hpp"
+#include "job/attention/make_job.hpp"
+
+namespace phasor::test {
+namespace {
+
+using cuda::attention::Layout;
+using cuda::attention::mma::Bands;
+using cuda::attention::mma::ScoresIn;
+
+alignas(64) std::byte memory_of_device[256];
+constexpr Device kGpu = {DeviceKind::cuda, 0};
+
+TensorView on_gpu(const Extents& shape, DType dtype = DType::bf16) {
+  return {memory_of_device, dtype, shape, contiguous_strides(shape), kGpu};
+}
+
+struct Case {
+  int compute_major = 8;
+  DType dtype = DType::bf16;
+  DType out = DType::bf16;
+  std::int64_t width = 128;
+  std::int64_t queries = 33;
+};
+/// A call laid out for a device.
+Layout laid_out(const AttentionSpec& spec, const Case& of = {}) {
+  const Extents q = {2, of.queries, 8, of.width};
+  const Extents k = {2, 700, 4, of.width};
+  const AttentionInputs inputs = {on_gpu(q, of.dtype), on_gpu(k, of.dtype), on_gpu(k, of.dtype)};
+  const job::AttentionCall call = {&inputs, &spec, nullptr, "attention"};
+  std::vector<job::AttentionTermJob> terms;
+  job::AttentionJob job;
+  job::make_attention_job(call, terms, job);
+  job.outputs = {on_gpu(q, of.out), on_gpu({2, of.queries, 8, 1}, DType::f32)};
+  std::vector<std::byte> memory(1 << 24);
+  const Workspace workspace(memory);
+  attend::Arena arena(workspace);
+  Layout layout;
+  EXPECT_TRUE(cuda::attention::lay_out(job, "attention", arena, layout).ok());
+  cuda::attention::lay_out_forward(arena, of.compute_major, layout);
+  EXPECT_TRUE(arena.check("attention").ok());
+  const Result<std::int64_t> wanted = cuda::attention::forward_workspace(job);
+  EXPECT_TRUE(wanted.ok() && arena.needed() <= *wanted);
+  return layout;
+}
+
+TEST(MmaCall, is_of_16_bits_on_devices_that_have_the_instructions) {
+  const AttentionSpec spec;
+  EXPECT_TRUE(laid_out(spec).by_mma);
+  EXPECT_TRUE(laid_out(spec, {.dtype = DType::f16, .out = DType::f16}).by_mma);
+  EXPECT_TRUE(laid_out(spec, {.compute_major = 12}).by_mma);
+  EXPECT_FALSE(laid_out(spec, {.compute_major = 9}).by_mma);  // Hopper's own
+  EXPECT_FALSE(laid_out(spec, {.compute_major = 7}).by_mma);
+  EXPECT_FALSE(laid_out(spec, {.compute_major = 0}).by_mma);
+  EXPECT_FALSE(laid_out(spec, {.dtype = DType::f32, .out = DType::f32}).by_mma);
+  EXPECT_FALSE(laid_out(spec, {.out = DType::f32}).by_mma);
+  EXPECT_FALSE(laid_out(spec, {.width = 100}).by_mma);
+  EXPECT_FALSE(laid_out(spec, {.width = 264}).by_mma);
+}
+
+TEST(MmaCall, has_scores_in_registers_or_in_shared_memory) {
+  const auto scores = [](const auto& change) {
+    AttentionSpec spec;
+    change(spec);
+    const Layout layout = laid_out(spec);
+    EXPECT_TRUE(layout.by_mma);
+    return cuda::attention::mma::cut_of(layout.work).scores;
+  };
+  const BiasTerm alibi = {*Bias::make(Alibi{.heads = 8})};
+  EXPECT_EQ(scores([](AttentionSpec&) {}), ScoresIn::registers);
+  EXPECT_EQ(scores([](AttentionSpec& s) { s.sinks = on_gpu({1, 1, 8, 1}, DType::f32); }), ScoresIn::registers);
+  EXPECT_EQ(scores([](AttentionSpec& s) { s.visibility.key_mask = {reinterpret_cast<std::uint8_t*>(memory_of_device), {700, 1}, kGpu}; }),
+            ScoresIn::registers);
+  EXPECT_EQ(scores([&](AttentionSpec& s) { s.terms = {alibi}; }), ScoresIn::changed_in_registers);
+  EXPECT_EQ(scores([&](AttentionSpec& s) { s.terms = {alibi, alibi}; }), ScoresIn::shared);
+  EXPECT_EQ(scores([&](AttentionSpec& s) {
+              s.terms = {alibi};
+              s.key_positions = positions_from(5);
+            }),
+            ScoresIn::shared);
+  EXPECT_EQ(scores([](AttentionSpec& s) { s.dropout.probability = 0.5; }), ScoresIn::shared);
+  EXPECT_EQ(scores([](AttentionSpec& s) { s.terms = {DenseTerm{on_gpu({1, 33, 8, 700}, DType::f32)}}; }), ScoresIn::shared);
+  EXPECT_EQ(scores([](AttentionSpec& s) {
+              s.terms = {TableTerm{.side = TableSide::key, .table = on_gpu({1, 9, 8, 128}), .rows = ClipRows{4, 4}}};
+            }),
+            ScoresIn::shared);
+}
+
+TEST(MmaCall, leaves_to_the_general_kernels_what_it_does_not_know) {
+  const auto why_not = [](const auto& change) {
+    AttentionSpec spec;
+    change(spec);
+    const Layout layout = laid_out(spec);
+    const char* const why = cuda::attention::mma::why_not(layout.work);
+    EXPECT_EQ(layout.by_mma, why == nullptr);
+    return std::string(why == nullptr ? "" : why);
+  };
+  const ClipRows rows{4, 4};
+  EXPECT_EQ(
+      why_not([&](AttentionSpec& s) { s.terms = {TableTerm{.side = TableSide::value, .table = on_gpu({1, 9, 8, 128}), .rows = rows}}; }),
+      "a value-side table");
+  EXPECT_EQ(why_not([&](AttentionSpec& s) {
+              s.terms = {TableTerm{.side = TableSide::query, .table = on_gpu({1, 9, 8, 128}, DType::f32), .rows = rows}};
+            }),
+            "a table of another dtype");
+  EXPECT_EQ(why_not([](AttentionSpec& s) { s.content = RotaryContent{*Rotary::make({.head_dim = 128})}; }),
+            "queries or keys that are rotated here");
+  EXPECT_EQ(why_not([](AttentionSpec& s) {
+              s.terms = {BiasTerm{*Bias::make(Kerple{.r1 = std::vector<double>(8, 1), .r2 = std::vector<double>(8, 1)})}};
+              s.key_positions = positions_from(5);
+            }),
+            "a bias that is computed at every score, and neither ALiBi nor a table");
+  EXPECT_EQ(why_not([](AttentionSpec&) {}), "");
+}
+
+TEST(MmaCall, cuts_keys_of_few_queries_into_parts) {
+  const Layout few = laid_out({}, {.queries = 1});
+  EXPECT_TRUE(few.by_mma);
+  EXPECT_GT(few.work.partial.splits, 1);
+  EXPECT_NE(few.work.partial.out, nullptr);
+  EXPECT_EQ(laid_out({}, {.queries = 128 * 32}).work.partial.splits, 1);
+}
+
+TEST(MmaCall, has_every_block_of_queries_once) {
+  const Layout layout = laid_out({}, {.queries = 300});
+  const cuda::attention::mma::Cut cut = cuda::attention::mma::cut_of(layout.work);
+  const std::int64_t splits = layout.work.partial.splits;
+  std::vector<int> found(static_cast<std::size_t>(3 * 2 * 8 * splits), 0);
+  ASSERT_EQ(cuda::attention::mma::block_count(layout.work, cut), static_cast<std::int64_t>(found.size()));
+  for (std::int64_t n = 0; n < static_cast<std::int64_t>(found.size()); ++n) {
+    const cuda::attention::mma::BlockPlace place = cuda::attention::mma::block_place(layout.work, cut.queries, n);
+    ++found.at(static_cast<std::size_t>((place.tile * 8 + place.head) * splits + place.split));
+  }
+  for (const int times : found) EXPECT_EQ(times, 1);
+}
+
+/// Against the definition, key by key.
+TEST(MmaCall, has_bands_of_keys) {
+  for (const std::int64_t left : {std::int64_t{-9}, std::int64_t{0}, std::int64_t{5}, INT64_MAX}) {
+    for (const std::int64_t right : {std::int64_t{-3}, std::int64_t{0}, std::int64_t{4}, INT64_MAX}) {
+      for (const std::int64_t prefix : {INT64_MIN, std::int64_t{0}, std::int64_t{6}, std::int64_t{100}}) {
+        for (const bool causal : {false, true}) {
+          cuda::attention::AttentionWork work = {};
+          work.see.causal = causal;
+          work.see.left = left;
+          work.see.right = right;
+          const cuda::attention::Sequence s = {0, 0, 0, 20, 0, 12, prefix};
+          const Bands bands = cuda::attention::mma::bands_of(work, s);
+          for (int query = -8; query < 12; ++query) {
+            const cuda::attention::mma::Band band = bands.at(query);
+            for (int key = 0; key < 12; ++key) {
+              const bool in_band = key >= band.first && key < band.first + band.count;
+              EXPECT_EQ(in_band, cuda::attention::sees_distance(work.see, prefix, query, key)) << query << " " << key;
+            }
+            EXPECT_LE(band.first + band.count, std::max(12, band.first));
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace phasor::test
