@@ -13,8 +13,8 @@ export CCACHE_COMMENTS := 1
 endif
 FUZZ_SECONDS ?= 120
 FOREIGN := $(if $(filter aarch64,$(shell uname -m)),foreign-x86_64,foreign-aarch64)
-FORMATTED = $(shell git ls-files '*.hpp' '*.cpp' '*.inl' '*.cu' '*.h')
-CHECKS := lint test-clang test-asan test-tsan test-foreign test-wasm test-cuda-build
+FORMATTED = $(shell git ls-files '*.hpp' '*.cpp' '*.inl' '*.cu' '*.h' '*.c')
+CHECKS := lint check-c test-clang test-asan test-tsan test-foreign test-wasm test-cuda-build
 
 # $(call build,PRESET): configure quietly, build.
 build = cmake --preset $(1) --log-level=WARNING && cmake --build --preset $(1) -j $(JOBS)
@@ -142,6 +142,10 @@ test-foreign:
 test-wasm:
 	@$(call build_and_test,wasm)
 	@$(call left_out,wasm)
+
+# bindgen reads the headers of C, and the binary interface is that of the last release.
+check-c:
+	@$(call build,dev) && tools/check_c.sh
 
 # Every .cu file, and the proof's half that needs no GPU, on the library of the dev build.
 test-cuda-build:

@@ -1,11 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-# Installation, and the package that find_package(phasor) finds.
+# Installation, and what other projects find: find_package(phasor) and pkg-config.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/phasor)
 
 install(TARGETS phasor EXPORT phasor_targets)
+if(TARGET phasor_c)
+  install(TARGETS phasor_c EXPORT phasor_targets)
+endif()
 install(DIRECTORY include/phasor DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT phasor_targets NAMESPACE phasor:: DESTINATION ${package_dir})
 configure_package_config_file(cmake/phasor-config.cmake.in phasor-config.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(phasor-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/phasor-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/phasor-config-version.cmake DESTINATION ${package_dir})
+
+# pkg-config: phasor is the C++ library (static unless BUILD_SHARED_LIBS), phasor_c the shared one of C.
+set(pkgconfig_libs "-lphasor")
+if(OpenMP_CXX_FOUND AND PHASOR_OPENMP)
+  list(JOIN OpenMP_CXX_FLAGS " " openmp_flags)
+  string(APPEND pkgconfig_libs " ${openmp_flags}")
+endif()
+if(PHASOR_CUDA)
+  string(APPEND pkgconfig_libs " -lcudart_static -ldl -lrt -lpthread")
+endif()
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_INCLUDEDIR BASE_DIRECTORY ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig OUTPUT_VARIABLE pkgconfig_includedir)
+set(pkgconfig_includedir "\${pcfiledir}/${pkgconfig_includedir}")
+foreach(name phasor phasor_c)
+  configure_file(cmake/${name}.pc.in ${name}.pc @ONLY)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()

@@ -16,7 +16,7 @@ cross_compiler() {
 packages_for() {
   local build="g++ make cmake ninja-build ccache libhwy-dev libboost-dev libfmt-dev libcli11-dev nlohmann-json3-dev"
   local python="python3 python3-venv python3-dev"
-  local test="$build $python libgtest-dev googletest librapidcheck-dev libmpfr-dev libgmp-dev gnuplot-nox chromium zsh groff-base"
+  local test="$build $python libgtest-dev googletest librapidcheck-dev libmpfr-dev libgmp-dev gnuplot-nox chromium zsh groff-base libdlpack-dev pkg-config"
   case $1 in
     demo) echo "$build" ;;
     gallery) echo "$build gnuplot-nox python3" ;;
@@ -24,7 +24,7 @@ packages_for() {
     bench-python | lab) echo "$build $python" ;;
     test) echo "$test" ;;
     fuzz) echo "$build clang-19 libclang-rt-19-dev" ;;
-    check) echo "$test clang-19 libomp-19-dev clang-format-19 clang-tidy-19 qemu-user $(cross_compiler) emscripten nodejs" ;;
+    check) echo "$test clang-19 libomp-19-dev clang-format-19 clang-tidy-19 qemu-user $(cross_compiler) emscripten nodejs bindgen abigail-tools" ;;
     *) usage ;;
   esac
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A user's program, built with and without exceptions. Nothing here sets the language standard: the package must bring it.
+# A user's program in C++, with and without exceptions, and one in C. Nothing here sets the language standard: the package must bring it.
 enable_testing()
 foreach(name consumer consumer_without_exceptions)
   add_executable(${name} ${CMAKE_CURRENT_LIST_DIR}/consumer.cpp)
@@ -7,3 +7,6 @@ foreach(name consumer consumer_without_exceptions)
   add_test(NAME ${name} COMMAND ${name})
 endforeach()
 target_compile_options(consumer_without_exceptions PRIVATE -fno-exceptions)
+add_executable(consumer_c ${CMAKE_CURRENT_LIST_DIR}/consumer.c)
+target_link_libraries(consumer_c PRIVATE phasor::c m)
+add_test(NAME consumer_c COMMAND consumer_c)
