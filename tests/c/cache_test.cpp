@@ -178,7 +178,7 @@ TEST(CCache, bad_memory_is_refused_and_no_view_is_written) {
   memory.heads = 0;
   EXPECT_EQ(contiguous(), "contiguous_cache: the memory has an extent of 0, wanted 1 or more");
   memory.heads = std::int64_t{1} << 60;
-  EXPECT_EQ(contiguous(), "contiguous_cache: the memory has more than 2^56 elements");
+  EXPECT_EQ(contiguous(), "contiguous_cache: the memory has more than 2^56 elements, wanted fewer");
   memory = memory_at(data);
   memory.storage = 6;
   EXPECT_EQ(contiguous(), "contiguous_cache: storage is 6, wanted 0 to 5");
@@ -203,7 +203,7 @@ TEST(CCache, bad_memory_is_refused_and_no_view_is_written) {
             "mla_584_cache: block_bytes is 584, wanted 0 or an even number that holds the block's tokens");
   latent.block_bytes = std::int64_t{1} << 60;
   EXPECT_EQ(failure(PHASOR_INVALID, [&](phasor_error* error) { return phasor_mla_584_cache(&latent, &view, &second, error); }),
-            "mla_584_cache: the memory has more than 2^56 elements");
+            "mla_584_cache: the memory has more than 2^56 elements, wanted fewer");
   memory.head_dim = 12;
   EXPECT_EQ(failure(PHASOR_INVALID, [&](phasor_error* error) { return phasor_vllm_key_cache(&memory, &view, error); }),
             "vllm_key_cache: head_dim is 12, wanted a multiple of 8, 16 bytes");

@@ -304,7 +304,7 @@ TEST(CPrepare, bad_arguments_are_refused_and_nothing_is_written) {
   EXPECT_EQ(refused(), "prepare_attention: scales.group is given, and a cache without scales has none, wanted 0");
   q_view.scales.group = 0;
   q_view.scales.reserved = 1;
-  EXPECT_EQ(refused(), "prepare_attention: `reserved` of the scales is not 0");
+  EXPECT_EQ(refused(), "prepare_attention: `reserved` of the scales is 1, wanted 0");
   q_view.scales.reserved = 0;
   q_view.storage = 9;
   EXPECT_EQ(refused(), "prepare_attention: storage is 9, wanted 0 to 5");

@@ -64,7 +64,7 @@ void ProfileLayout::expect_same_bits_on_every_target(std::initializer_list<std::
 }
 
 TEST_F(ProfileLayout, every_target_gives_the_same_bits) { expect_same_bits_on_every_target({2, 34}); }
-/// By itself because it takes an emulator a minute (tests/emulator.cmake). 4200: pairs in two blocks.
+/// By itself because it takes an emulator a minute (tests/sweeps.cmake). 4200: pairs in two blocks.
 TEST_F(ProfileLayout, every_target_gives_the_same_bits_of_wide_heads) { expect_same_bits_on_every_target({128, 4200}); }
 
 /// Runs the tasks backwards.

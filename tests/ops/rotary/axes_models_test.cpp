@@ -135,7 +135,7 @@ void check_every_dtype(const Model& model, Direction direction) {
   });
 }
 
-/// One model by itself: what an emulator has the time for (tests/emulator.cmake).
+/// One model by itself: what an emulator has the time for (tests/sweeps.cmake).
 TEST_F(AxesModels, every_dtype_of_gemma4_vision_is_the_formula_bit_for_bit_on_every_target) {
   on_every_target([] { check_every_dtype(gemma4_vision(), Direction::forward); });
 }

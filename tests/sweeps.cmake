@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# The tests that emulators (qemu, Node) do not run: they took over half a second on a Neoverse-N1, so they take an emulator over ten. They are
-# sweeps over many inputs, of which the others hold a few of every kind, and they run natively on either architecture. What promises the same bits
-# on every target keeps a part: the hash, ProfileLayout.every_target_gives_the_same_bits and AxesModels.every_dtype_of_gemma4_vision_...; of
-# attention's gradients attention_packed.on_every_target. Times: build/dev/Testing/Temporary/CTestCostData.txt after make test. A name that is no
-# test's fails tests/tools/ci_scripts_test.py.
-set(left_out
+# The sweeps: tests that took over half a second on a Neoverse-N1, over many inputs of which the other tests hold a few of every kind. `make test` runs
+# them, natively on either architecture. Emulators (qemu, Node), the address sanitizer and clang do not: they take ten times as long there, or show
+# nothing that the short ones do not. What promises the same bits on every target keeps a part everywhere: the hash,
+# ProfileLayout.every_target_gives_the_same_bits and AxesModels.every_dtype_of_gemma4_vision_...; of attention's gradients
+# attention_packed.on_every_target. Times: build/dev/Testing/Temporary/CTestCostData.txt after make test. A name that is no test's fails
+# tests/tools/ci_scripts_test.py.
+set(sweeps
   # attention/terms/backward_terms_test.cpp
   attention_backward_terms.together_are_the_reference
   # attention/backward_test.cpp
@@ -119,6 +120,10 @@ set(left_out
   AxesModels.the_transpose_is_the_adjoint_of_each_pair
   # ops/bias/bias_golden_test.cpp
   bias_golden.t5_buckets_are_those_of_transformers_but_where_its_float32_logarithm_errs
+  # plan/bias_oracle_test.cpp
+  bias_oracle.deberta_rows_of_every_reading_are_the_logarithm_at_every_distance_to_a_million
+  bias_oracle.t5_buckets_behind_are_the_logarithm_at_every_distance_to_a_million
+  bias_oracle.t5_buckets_of_both_sides_are_the_logarithm_at_every_distance_to_a_million
   # ops/rotary/rotaries_test.cpp
   Rotaries.hundreds_of_random_calls_give_each_row_what_a_call_of_its_spec_gives
   # ops/rotary/directions_test.cpp
