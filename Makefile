@@ -131,8 +131,8 @@ test-clang:
 	@$(call build,dev) && cmake --preset clang --log-level=WARNING && cmake --build --preset clang -j $(JOBS) --target phasor_all_tests
 	@ctest --preset clang -j $(JOBS)
 
-# $(call left_out,PRESET): which tests the emulator did not run (tests/emulator.cmake says why).
-left_out = sed 's/;/ /g; s/^/left out in the emulator, by tests\/emulator.cmake: /' build/$(1)/left_out.txt
+# $(call left_out,PRESET): which tests the emulator did not run (tests/sweeps.cmake says why).
+left_out = sed 's/;/ /g; s/^/left out in the emulator, by tests\/sweeps.cmake: /' build/$(1)/left_out.txt
 
 # Every test for the other architecture: all compiled, the fast ones run.
 test-foreign:

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# Headers of others that the sources use: Highway, Boost, fmt and nlohmann-json, never their libraries, so that nothing leaks into what users link.
+# Headers of others that the sources use: Highway, Boost, fmt, nlohmann-json and, for the tool, CLI11. Never their libraries, so that nothing leaks
+# into what users link.
 add_library(phasor_third_party INTERFACE)
 
-foreach(probe hwy/highway.h boost/multiprecision/cpp_int.hpp fmt/format.h nlohmann/json.hpp)
+set(probes hwy/highway.h boost/multiprecision/cpp_int.hpp fmt/format.h nlohmann/json.hpp)
+if(PHASOR_BUILD_CLI)
+  list(APPEND probes CLI/CLI.hpp)
+endif()
+foreach(probe ${probes})
   get_filename_component(name ${probe} DIRECTORY)
   string(REGEX REPLACE "/.*" "" name ${name})
   find_path(${name}_headers NAMES ${probe} PATHS /usr/include NO_CMAKE_FIND_ROOT_PATH REQUIRED)
@@ -17,11 +22,8 @@ foreach(probe hwy/highway.h boost/multiprecision/cpp_int.hpp fmt/format.h nlohma
   endif()
 endforeach()
 
-# fmt for programs (the tool, the benchmarks): its library where there is one, because its code in every file takes 8 s per file to compile.
-add_library(phasor_fmt INTERFACE)
-find_package(fmt CONFIG QUIET)
-if(fmt_FOUND AND NOT CMAKE_CROSSCOMPILING)
-  target_link_libraries(phasor_fmt INTERFACE fmt::fmt)
-else()
-  target_compile_definitions(phasor_fmt INTERFACE FMT_HEADER_ONLY)
-endif()
+# fmt for programs (the tool, the benchmarks): its code in every file would take 8 s per file to compile.
+add_library(phasor_fmt STATIC EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/fmt.cpp)
+target_compile_features(phasor_fmt PUBLIC cxx_std_20)
+target_compile_definitions(phasor_fmt PRIVATE FMT_HEADER_ONLY)
+target_link_libraries(phasor_fmt PUBLIC phasor_third_party)

@@ -11,7 +11,7 @@
 #include "models.hpp"
 #include "phasor/targets.hpp"
 #include "plot/figures.hpp"
-#include "plot/gnuplot.hpp"
+#include "plot/draw.hpp"
 #include "progress.hpp"
 
 namespace phasor::cli {

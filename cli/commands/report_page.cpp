@@ -6,7 +6,7 @@
 
 #include <regex>
 
-#include "plot/gnuplot.hpp"
+#include "plot/draw.hpp"
 
 namespace phasor::cli {
 namespace {
@@ -21,12 +21,13 @@ constexpr const char* kStyle =
     "details{margin:1em 0}summary{cursor:pointer}figure{margin:1.5em 0}figure svg{max-width:100%;height:auto}\n"
     "figcaption{font-size:14px;color:#555}\n";
 
-/// gnuplot's document as a part of a page: no prolog, and names that no other picture has.
+/// A drawn document as a part of a page: no prolog, and names that no other picture has.
 std::string inlined(const std::string& svg, int number) {
   const std::size_t begin = svg.find("<svg");
   std::string part = begin == std::string::npos ? svg : svg.substr(begin);
-  part = std::regex_replace(part, std::regex(R"((id=|href=|url\()(['"]?)(#?)(gp\w+|textbox|greybox|gnuplot_\w+))"),
-                            fmt::format("$1$2$3f{}_$4", number));
+  const std::string own = fmt::format("$1f{}_$2", number);
+  part = std::regex_replace(part, std::regex(R"((\bid=['"])([\w-]+))"), own);
+  part = std::regex_replace(part, std::regex(R"(((?:href=|url\()['"]?#)([\w-]+))"), own);
   part = std::regex_replace(part, std::regex("<title>Gnuplot</title>\\s*"), "");
   return std::regex_replace(part, std::regex("<desc>[^<]*</desc>\\s*"), "");
 }

@@ -68,7 +68,7 @@ struct Canvas {
 /// The script that makes gnuplot draw the figure into the file `output` (text: onto standard output). Data is in the script.
 std::string gnuplot_script(const Figure& figure, const Canvas& canvas, const std::string& output);
 
-/// The numbers and words of the figure.
+/// Everything of the figure: matplotlib draws from it where there is no gnuplot.
 std::string to_json(const Figure& figure);
 
 }  // namespace phasor::cli

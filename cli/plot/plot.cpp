@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// phasor plot: pictures through gnuplot, into a file or onto the terminal.
+// phasor plot: pictures into a file or onto the terminal.
 #include <fmt/core.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <filesystem>
 
-#include "plot/gnuplot.hpp"
+#include "plot/draw.hpp"
 #include "plot/options.hpp"
 #include "progress.hpp"
 
@@ -70,7 +70,7 @@ Status finish_plot(const Result<Figure>& figure, const PlotOptions& options, std
 }
 
 void add_plot(const Command& tool, Run& run) {
-  const Command plot = tool.subcommand("plot", "Pictures: SVG, PNG or on the terminal, through gnuplot");
+  const Command plot = tool.subcommand("plot", "Pictures: SVG, PNG or on the terminal, by gnuplot (files also by matplotlib)");
   plot.require_subcommand();
   plot.footer("Example:\n  phasor plot decay --model llama3.1 --out decay.svg");
   for (const auto add :

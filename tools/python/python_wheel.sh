@@ -17,7 +17,7 @@ fi
 
 built() {
   compgen -G "$wheels/phasor-*.whl" >/dev/null &&
-    [[ -z $(find python src include cmake CMakeLists.txt pyproject.toml README.md LICENSE "$builder/stamp" -type f -newer "$wheels/stamp" \
+    [[ -z $(find python src include cli man completions cmake CMakeLists.txt pyproject.toml README.md LICENSE packaging/THIRD_PARTY_LICENSES.txt "$builder/stamp" -type f -newer "$wheels/stamp" \
       ! -path '*/__pycache__/*' ! -name '_core*.so' -print -quit) ]]
 }
 

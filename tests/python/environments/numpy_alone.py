@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import phasor
+from phasor.__main__ import tool
 
 
 def test_pytorch_is_not_here() -> None:
@@ -85,3 +89,10 @@ def test_attention_with_a_scheme_is_its_sum() -> None:
     out, lse = phasor.attention(q, k, v, scheme=phasor.Alibi(), causal=True, return_lse=True)
     np.testing.assert_allclose(out, wanted, rtol=0, atol=1e-13)
     np.testing.assert_allclose(lse, np.log(weights.sum(-1)).transpose(0, 2, 1), rtol=0, atol=1e-13)
+
+
+def test_the_tool_says_that_matplotlib_is_missing(tmp_path: Path) -> None:
+    command = [tool(), "plot", "decay", "--out", tmp_path / "a.svg"]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PATH": "/nowhere"})
+    assert done.returncode == 1 and "(No module named 'matplotlib'), wanted one of the two" in done.stderr, done.stderr
+    assert list(tmp_path.iterdir()) == []

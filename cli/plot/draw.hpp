@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs gnuplot on figures, and writes files whole or not at all.
+// Draws figures by gnuplot or matplotlib, and writes files whole or not at all.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@
 
 namespace phasor::cli {
 
-/// The drawn figure: an SVG document, the bytes of a PNG, or lines of text. An error when gnuplot is missing or refuses.
+/// The drawn figure: an SVG document, the bytes of a PNG, or lines of text. By gnuplot; where there is none, SVG and PNG by the matplotlib
+/// of a Python that has the package phasor. An error when neither is there, or the one that is refuses.
 Result<std::string> draw(const Figure& figure, const Canvas& canvas);
 
 /// Written beside `path` and renamed: a file that exists is replaced in one step, and no half of one is left. Links are replaced.
