@@ -10,8 +10,8 @@
 #include "json.hpp"
 #include "models.hpp"
 #include "phasor/targets.hpp"
-#include "plot/figures.hpp"
 #include "plot/draw.hpp"
+#include "plot/figures.hpp"
 #include "progress.hpp"
 
 namespace phasor::cli {
