@@ -14,14 +14,18 @@ endif
 FUZZ_SECONDS ?= 120
 FOREIGN := $(if $(filter aarch64,$(shell uname -m)),foreign-x86_64,foreign-aarch64)
 FORMATTED = $(shell git ls-files '*.hpp' '*.cpp' '*.inl' '*.cu' '*.h' '*.c')
+PREFIX ?= /usr/local
+PACKAGES := install debian conan reproducible workflows
 CHECKS := lint check-c test-clang test-asan test-tsan test-foreign test-wasm test-cuda-build
 
 # $(call build,PRESET): configure quietly, build.
 build = cmake --preset $(1) --log-level=WARNING && cmake --build --preset $(1) -j $(JOBS)
+# Every snippet of README and of the site's pages, on what make test has built.
+snippets = build/venv/bin/python -P -m pytest -q -p no:cacheprovider tests/docs
 # $(call build_and_test,PRESET)
 build_and_test = $(call build,$(1)) && ctest --preset $(1) -j $(JOBS)
 
-.PHONY: help demo test test-python test-gpu test-gpu-python test-cuda-wheel check bench bench-gpu bench-python lab fuzz gallery test-exhaustive format lint clean
+.PHONY: help demo install test test-python test-gpu test-gpu-python test-cuda-wheel test-packages check bench bench-gpu bench-python lab fuzz docs test-docs gallery test-exhaustive format lint clean
 .PHONY: setup-% check-includes check-formulas check-format check-tidy budgets $(CHECKS)
 
 help:  ## list the commands
@@ -30,11 +34,16 @@ help:  ## list the commands
 demo: setup-demo  ## build the release and run phasor demo
 	@$(call build,release) && build/release/phasor demo
 
+install: setup-demo  ## build the release and install it under PREFIX (/usr/local), all of it below DESTDIR (nothing)
+	@cmake --preset release --log-level=WARNING -DCMAKE_INSTALL_PREFIX="$(PREFIX)" && cmake --build --preset release -j $(JOBS)
+	@DESTDIR="$(DESTDIR)" cmake --install build/release
+
 test: setup-test  ## build and run every test, C++ and Python
 	@tools/timed.sh --begin
 	@tools/timed.sh "build" $(SHELL) -c '$(call build,dev)'
 	@tools/timed.sh "C++ tests" ctest --preset dev -j $(JOBS)
 	@tools/python/python_test.sh
+	@tools/timed.sh "snippets of documents" $(snippets)
 	@tools/timed.sh --all "make test"
 
 test-python: setup-test  ## only the tests of the Python package, on its wheel, in virtual environments under build/
@@ -72,6 +81,12 @@ fuzz: setup-fuzz  ## run every fuzz harness for FUZZ_SECONDS (120): corpus and c
 	  $$f -max_total_time=$(FUZZ_SECONDS) -timeout=20 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1 \
 	    -artifact_prefix=build/fuzz/crashes/$$name- build/fuzz/corpus/$$name fuzz/corpus/$$name || exit 1; done
 
+docs: setup-docs  ## the documentation site, build/docs/html: works offline, with search
+	@tools/docs/build.sh
+
+test-docs: setup-test  ## every snippet of README and the site's pages, compiled or run, on build/dev and build/venv
+	@$(snippets)
+
 gallery: setup-gallery  ## draw docs/gallery again, and the completions and man page from --help
 	@$(call build,release) && python3 tools/make_gallery.py build/release/phasor && python3 tools/make_cli_docs.py build/release/phasor
 
@@ -88,6 +103,11 @@ test-cuda-wheel: setup-test  ## build the wheel of phasor-cuda13 where nvcc is, 
 	@tools/python/python_venv.sh venv tests/python/requirements.txt
 	@tools/python/python_wheel.sh test venv
 	@tools/python/cuda_wheel_test.sh build/venv/bin/python
+
+test-packages: setup-packages  ## build every package (docs/packages.md) and use it: installed trees, Debian, Conan, the same bytes twice
+	@tools/timed.sh --begin
+	@for part in $(PACKAGES); do tools/timed.sh "package: $$part" tools/packages/$$part.sh || exit 1; done
+	@tools/timed.sh --all "make test-packages"
 
 test-exhaustive: setup-test  ## the long sweeps against MPFR
 	@$(call build,exhaustive) && build/exhaustive/tests/phasor_exhaustive

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the distribution's packages that a make target needs (demo, test, check, bench, bench-python, lab, fuzz, gallery). Silent when nothing is missing.
+# Installs the distribution's packages that a make target needs (demo, test, check, packages, bench, bench-python, lab, fuzz, gallery, docs). Silent when nothing is missing.
 set -euo pipefail
 
 usage() {
-  echo "usage: tools/setup.sh demo|test|check|bench|bench-python|lab|fuzz|gallery" >&2
+  echo "usage: tools/setup.sh demo|test|check|packages|bench|bench-python|lab|fuzz|gallery|docs" >&2
   exit 2
 }
 
@@ -20,9 +20,11 @@ packages_for() {
   case $1 in
     demo) echo "$build" ;;
     gallery) echo "$build gnuplot-nox python3" ;;
+    docs) echo "$build $python doxygen" ;;
     bench) echo "$build libbenchmark-dev python3" ;;
     bench-python | lab) echo "$build $python" ;;
     test) echo "$test" ;;
+    packages) echo "$build $python pkg-config dpkg-dev debhelper lintian" ;;
     fuzz) echo "$build clang-19 libclang-rt-19-dev" ;;
     check) echo "$test clang-19 libomp-19-dev clang-format-19 clang-tidy-19 qemu-user $(cross_compiler) emscripten nodejs bindgen abigail-tools" ;;
     *) usage ;;
