@@ -45,6 +45,7 @@ int start(std::vector<std::string> arguments, const std::string& words, pid_t& c
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, words.c_str(), O_WRONLY | O_CREAT | O_APPEND, S_IRUSR | S_IWUSR);
   posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
   std::vector<char*> pointers;
+  pointers.reserve(arguments.size() + 1);
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
   const int error = posix_spawnp(&child, pointers.front(), &actions, nullptr, pointers.data(), environ);
