@@ -25,7 +25,7 @@ snippets = build/venv/bin/python -P -m pytest -q -p no:cacheprovider tests/docs
 # $(call build_and_test,PRESET)
 build_and_test = $(call build,$(1)) && ctest --preset $(1) -j $(JOBS)
 
-.PHONY: help demo install test test-python test-gpu test-gpu-python test-cuda-wheel test-packages check bench bench-gpu bench-python lab fuzz docs test-docs gallery test-exhaustive format lint clean
+.PHONY: help demo install test test-python test-gpu test-gpu-python test-cuda-wheel test-packages check bench bench-gpu bench-python lab fuzz wheels docs test-docs gallery test-exhaustive format lint clean
 .PHONY: setup-% check-includes check-formulas check-format check-tidy budgets $(CHECKS)
 
 help:  ## list the commands
@@ -80,6 +80,9 @@ fuzz: setup-fuzz  ## run every fuzz harness for FUZZ_SECONDS (120): corpus and c
 	  echo "fuzz: $$name for $(FUZZ_SECONDS) s"; \
 	  $$f -max_total_time=$(FUZZ_SECONDS) -timeout=20 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1 \
 	    -artifact_prefix=build/fuzz/crashes/$$name- build/fuzz/corpus/$$name fuzz/corpus/$$name || exit 1; done
+
+wheels: setup-wheels  ## the wheels and the sdist as they are published, audited, in build/dist; WHEELS="sdist x86_64 aarch64", PYTHON=python3.12 for 3.12 and newer
+	@tools/python/wheels.sh $(WHEELS)
 
 docs: setup-docs  ## the documentation site, build/docs/html: works offline, with search
 	@tools/docs/build.sh

@@ -3,6 +3,9 @@
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/phasor)
 
+# With BUILD_SHARED_LIBS: the binary interface of C++ is that of one minor version until 1.0. No symbol is defined while it is compiled, so that its
+# objects are those of the static library, which ccache has.
+set_target_properties(phasor PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} DEFINE_SYMBOL "")
 install(TARGETS phasor EXPORT phasor_targets)
 if(TARGET phasor_c)
   install(TARGETS phasor_c EXPORT phasor_targets)
@@ -15,11 +18,11 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/phasor-config.cmake ${CMAKE_CURRENT_BI
 
 # pkg-config: phasor is the C++ library (static unless BUILD_SHARED_LIBS), phasor_c the shared one of C.
 set(pkgconfig_libs "-lphasor")
-if(OpenMP_CXX_FOUND AND PHASOR_OPENMP)
+if(OpenMP_CXX_FOUND AND PHASOR_OPENMP AND NOT BUILD_SHARED_LIBS)  # a shared library brings its own
   list(JOIN OpenMP_CXX_FLAGS " " openmp_flags)
   string(APPEND pkgconfig_libs " ${openmp_flags}")
 endif()
-if(PHASOR_CUDA)
+if(PHASOR_CUDA AND NOT BUILD_SHARED_LIBS)
   string(APPEND pkgconfig_libs " -lcudart_static -ldl -lrt -lpthread")
 endif()
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_INCLUDEDIR BASE_DIRECTORY ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig OUTPUT_VARIABLE pkgconfig_includedir)

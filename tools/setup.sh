@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the distribution's packages that a make target needs (demo, test, check, packages, bench, bench-python, lab, fuzz, gallery, docs). Silent when nothing is missing.
+# Installs the distribution's packages that a make target needs (demo, test, check, packages, bench, bench-python, lab, fuzz, gallery, wheels, docs). Silent when nothing is missing.
 set -euo pipefail
 
 usage() {
-  echo "usage: tools/setup.sh demo|test|check|packages|bench|bench-python|lab|fuzz|gallery|docs" >&2
+  echo "usage: tools/setup.sh demo|test|check|packages|bench|bench-python|lab|fuzz|gallery|wheels|docs" >&2
   exit 2
 }
 
@@ -20,6 +20,7 @@ packages_for() {
   case $1 in
     demo) echo "$build" ;;
     gallery) echo "$build gnuplot-nox python3" ;;
+    wheels) echo "$build $python qemu-user $(cross_compiler)" ;;  # of the cross compiler the C library, for the foreign tool in qemu
     docs) echo "$build $python doxygen" ;;
     bench) echo "$build libbenchmark-dev python3" ;;
     bench-python | lab) echo "$build $python" ;;

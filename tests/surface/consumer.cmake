@@ -10,3 +10,6 @@ target_compile_options(consumer_without_exceptions PRIVATE -fno-exceptions)
 add_executable(consumer_c ${CMAKE_CURRENT_LIST_DIR}/consumer.c)
 target_link_libraries(consumer_c PRIVATE phasor::c m)
 add_test(NAME consumer_c COMMAND consumer_c)
+if(TARGET phasor_c_objects)  # compiled along with this: as the build that runs it, so that ccache has its objects
+  target_compile_options(phasor_c_objects PRIVATE ${LIBRARY_WARNINGS})
+endif()
