@@ -6,6 +6,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 library=build/dev/libphasor.a folder=build/cuda
 nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc) || { echo "cuda: NOT COMPILED: no nvcc on the PATH nor in /usr/local/cuda/bin"; exit 0; }
+launcher=()  # a compiler cache knows nvcc, too
+[[ -z ${CMAKE_CXX_COMPILER_LAUNCHER:-} ]] || launcher=("$CMAKE_CXX_COMPILER_LAUNCHER")
 mkdir -p "$folder"
 rm -f "$folder"/*.o  # those of sources that are gone
 # Code of the virtual machine only: nothing of it runs here, and the assembler would take five minutes. tools/gpu_test.sh makes real code.
@@ -19,9 +21,9 @@ mapfile -t hopper < <(find src/cuda/attention/hopper -name '*.cu' | sort)
 hopper_flags=(-std=c++20 -O3 -gencode=arch=compute_90a,code=sm_90a --fmad=true --expt-relaxed-constexpr -Iinclude -Isrc)
 object_of() { echo "$folder/$(tr / _ <<<"$1").o"; }
 for source in "${sources[@]}" tests/cuda/random_calls.cpp tests/cuda/random_operations.cpp; do printf '%s\0%s\0' "$source" "$(object_of "$source")"; done |
-  xargs -0 -P "$(nproc)" -n 2 bash -c '"${@:1:$#-2}" -c "${@: -2:1}" -o "${@: -1}" || exit 255' - "$nvcc" "${flags[@]}"
+  xargs -0 -P "$(nproc)" -n 2 bash -c '"${@:1:$#-2}" -c "${@: -2:1}" -o "${@: -1}" || exit 255' - "${launcher[@]}" "$nvcc" "${flags[@]}"
 for source in "${hopper[@]}"; do printf '%s\0%s\0' "$source" "$(object_of "$source")"; done |
-  xargs -0 -P "$(nproc)" -n 2 bash -c '"${@:1:$#-2}" -c "${@: -2:1}" -o "${@: -1}" || exit 255' - cmake/hopper_nvcc.sh "$nvcc" "${hopper_flags[@]}"
+  xargs -0 -P "$(nproc)" -n 2 bash -c '"${@:1:$#-2}" -c "${@: -2:1}" -o "${@: -1}" || exit 255' - cmake/hopper_nvcc.sh "${launcher[@]}" "$nvcc" "${hopper_flags[@]}"
 
 # program NAME OBJECTS...: those of the backend come before the library, whose part for builds without CUDA then is not taken.
 program() { "$nvcc" "$arch" "${@:2}" "$folder"/src_*.o "$library" -lgomp -o "$folder/$1"; }
