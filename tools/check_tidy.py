@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TIDY = "clang-tidy-19"
 FOLDERS = ("src", "cli", "include", "tests/attention/reference")
-OLDEST = 20
+OLDEST = 10
 HEAVY = ("cli/parser.cpp", "cli/json.cpp")  # half a minute each: they include CLI11 and nlohmann-json
 
 
