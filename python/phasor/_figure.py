@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from pathlib import Path
@@ -45,6 +46,10 @@ def _axes(ax: Any, panel: dict[str, Any]) -> None:
         axis = panel[name]
         ax.set(**{f"{name}label": axis["label"], f"{name}scale": "log" if axis["log"] else "linear"})
         getattr(ax, f"set_{name}lim")(axis.get("low"), axis.get("high"))
+        if axis["log"]:  # matplotlib's own powers of ten are formulas, which are off
+            drawn = getattr(ax, f"{name}axis")
+            drawn.set_major_formatter(lambda value, _: f"1e{round(math.log10(value))}")
+            drawn.set_minor_formatter(lambda value, _: "")
     ax.margins(x=0)
     ax.grid(color="#dddddd")
     ax.set_axisbelow(True)
