@@ -57,7 +57,7 @@ int start(std::vector<std::string> arguments, const std::string& words, pid_t& c
 
 WorkFolder::WorkFolder() {
   std::error_code error;
-  std::string name = (files::temp_directory_path(error) / "phasor-XXXXXX").string();  // mkdtemp writes a name of its own over the X
+  std::string name = (files::temp_directory_path(error) / ("phasor-" + kUnique)).string();
   if (!error && mkdtemp(name.data()) != nullptr) path_ = name;
 }
 

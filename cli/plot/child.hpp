@@ -8,6 +8,9 @@
 
 namespace phasor::cli {
 
+/// The end of a name that mkdtemp and mkstemp write an own one over.
+inline const std::string kUnique(6, 'X');
+
 /// A new folder for temporary files, gone with everything in it at the end.
 class WorkFolder {
  public:

@@ -82,7 +82,7 @@ Result<std::string> draw(const Figure& figure, const Canvas& canvas) {
 }
 
 Status write_file(const std::string& path, const std::string& bytes) {
-  std::string temporary = path + ".XXXXXX";  // mkstemp writes a name of its own over the X
+  std::string temporary = path + "." + kUnique;
   const int made = mkstemp(temporary.data());
   const auto failed = [&](int error) {
     if (made >= 0) unlink(temporary.c_str());

@@ -52,18 +52,6 @@ from phasor._model import (
     to_gguf_keys,
     to_hf_config,
 )
-from phasor._model_types import (
-    Difference,
-    LayerPositions,
-    ModelAdditive,
-    ModelBias,
-    ModelDualChunk,
-    ModelPositions,
-    ModelTower,
-    PermuteOptions,
-    PermuteReport,
-    QueryTemperature,
-)
 from phasor._prepare import Cache, CacheScales, HeadNorm, prepare_attention
 from phasor._rotary import Rotary, apply_rotary, apply_rotary_
 from phasor._rows import apply_rotaries, apply_rotaries_
@@ -107,6 +95,18 @@ from phasor._spec import (
     spec_to_json,
 )
 from phasor._targets import active_target, force_target, targets, version
+from phasor._types.model import (
+    Difference,
+    LayerPositions,
+    ModelAdditive,
+    ModelBias,
+    ModelDualChunk,
+    ModelPositions,
+    ModelTower,
+    PermuteOptions,
+    PermuteReport,
+    QueryTemperature,
+)
 
 __all__ = [
     "Alibi",

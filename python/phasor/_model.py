@@ -8,8 +8,8 @@ import os
 from typing import Any
 
 from phasor import _core
-from phasor._model_types import Difference, LayerPositions, ModelPositions, PermuteOptions, PermuteReport
 from phasor._spec import RotarySpec
+from phasor._types.model import Difference, LayerPositions, ModelPositions, PermuteOptions, PermuteReport
 
 __all__ = [
     "detect_pairing",

@@ -13,7 +13,11 @@ import numpy as np
 
 from phasor import _core
 from phasor._additive import Sinusoidal, SinusoidalSpec
-from phasor._analysis_types import (
+from phasor._arrays import Array
+from phasor._numbers import integers, reals
+from phasor._rotary import Rotary
+from phasor._spec import RotarySpec, Scaling
+from phasor._types.analysis import (
     AddingConcatenating,
     AngleError,
     DistanceCheck,
@@ -28,10 +32,6 @@ from phasor._analysis_types import (
     ProfileError,
     ScoreTerms,
 )
-from phasor._arrays import Array
-from phasor._numbers import integers, reals
-from phasor._rotary import Rotary
-from phasor._spec import RotarySpec, Scaling
 
 __all__ = [
     "AddingConcatenating",

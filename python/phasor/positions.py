@@ -18,7 +18,7 @@ from phasor import _core
 from phasor._arrays import Array, Positions, empty_on_gpu, gpu_of, positions_argument
 from phasor._bias_specs import Window
 from phasor._numbers import host_array, integers
-from phasor._position_types import (
+from phasor._types.positions import (
     DualChunk,
     GridLayout,
     ImageGrid,

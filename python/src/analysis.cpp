@@ -19,7 +19,7 @@ namespace {
 using nb::literals::operator""_a;
 using Numbers = std::vector<std::int64_t>;
 
-constexpr const char* kDataclasses = "phasor._analysis_types";
+constexpr const char* kDataclasses = "phasor._types.analysis";
 
 nb::any array_from(Matrix matrix) { return numpy_array(std::move(matrix.values), {matrix.rows, matrix.columns}); }
 

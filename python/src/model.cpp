@@ -20,7 +20,7 @@ namespace {
 
 using nb::literals::operator""_a;
 
-constexpr const char* kDataclasses = "phasor._model_types";
+constexpr const char* kDataclasses = "phasor._types.model";
 
 ModelPositions model_of(nb::handle model) { return read<ModelPositions>(model, "model"); }
 

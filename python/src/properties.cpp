@@ -16,7 +16,7 @@ namespace {
 
 nb::any measured(const EncodingRows& rows, std::int64_t length, std::int64_t trained_length) {
   const auto properties = value_unlocked([&] { return measure_encoding(rows, length, trained_length); });
-  return dataclass_of(properties, "phasor._analysis_types");
+  return dataclass_of(properties, "phasor._types.analysis");
 }
 
 EncodingRows named_rows(const std::string& name, std::int64_t digits) {

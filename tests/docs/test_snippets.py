@@ -115,8 +115,7 @@ def test_specs_as_json_are_where_they_are_tested():
 
 @pytest.mark.parametrize("snippet", of("console"), ids=lambda s: s.place)
 def test_console(snippet, tmp_path):
-    if not TOOL.exists():
-        pytest.skip("build/dev has no tool")
+    assert TOOL.exists(), "build/dev has no tool, wanted one: make test builds it"
     for part in snippet.code.split("$ ")[1:]:
         command, _, wanted = part.partition("\n")
         words = shlex.split(command)

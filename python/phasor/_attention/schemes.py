@@ -13,8 +13,8 @@ from phasor._attention import types
 from phasor._attention.arrays import column, parameter_list, rows_of_heads, vector_of_heads
 from phasor._attention.types import DENSE, PLAIN, ClipRows, TableScheme
 from phasor._bias import Bias
-from phasor._position_types import PositionMap
 from phasor._rotary import Rotary
+from phasor._types.positions import PositionMap
 
 __all__ = [
     "BiasTerm",

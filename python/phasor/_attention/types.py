@@ -9,9 +9,9 @@ from typing import Literal
 # The core looks for every part of a scheme here.
 from phasor._bias_specs import *  # noqa: F403
 from phasor._bias_specs import BiasSpec, Mlp, Window
-from phasor._position_types import DualChunk, LeakyReRope, PositionMap, ReRope, SelfExtend
 from phasor._spec import *  # noqa: F403
 from phasor._spec import RotarySpec
+from phasor._types.positions import DualChunk, LeakyReRope, PositionMap, ReRope, SelfExtend
 
 __all__ = [
     "AttentionScheme",

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from phasor import _additive, _learned, _torch
 from phasor._model import ModelSource, _layers_of, read_model
-from phasor._model_types import ModelAdditive
+from phasor._types.model import ModelAdditive
 
 
 def _additive_of(config: ModelSource, tower: str | None, kind: str) -> ModelAdditive:

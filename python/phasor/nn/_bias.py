@@ -12,7 +12,7 @@ from torch import Tensor
 from phasor import _bias, _torch
 from phasor._bias_specs import Alibi, T5Buckets
 from phasor._model import ModelSource, _layers_of, read_model
-from phasor._model_types import ModelBias
+from phasor._types.model import ModelBias
 
 
 def _bias_config(config: ModelSource, layer: int, tower: str | None, kind: str) -> ModelBias:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from phasor._model_types import QueryTemperature
+from phasor._types.model import QueryTemperature
 
 __all__ = [
     "DualChunk",
