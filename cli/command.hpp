@@ -24,6 +24,7 @@ void add_explain(const Command& tool, Run& run);
 void add_export(const Command& tool, Run& run);
 void add_permute(const Command& tool, Run& run);
 void add_plan(const Command& tool, Run& run);
+void add_playground(const Command& tool, Run& run);
 void add_plot(const Command& tool, Run& run);
 void add_report(const Command& tool, Run& run);
 void add_similarity(const Command& tool, Run& run);

@@ -51,7 +51,7 @@ int run_tool(int argc, const char* const* argv) {
       "  phasor plot decay --model llama3.1 --out decay.svg\n  phasor report config.json -o report.html\n\n"
       "Exit codes: 0 good, 1 failed (diff: something that matters differs), 2 used wrongly.");
   for (const auto add : {add_demo, add_explain, add_diff, add_report, add_table, add_decay, add_similarity, add_plot, add_accuracy,
-                         add_plan, add_bench, add_export, add_permute, add_targets}) {
+                         add_plan, add_bench, add_export, add_permute, add_playground, add_targets}) {
     add(tool, run);
   }
   try {

@@ -12,7 +12,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "joined.hpp"
+#include "figures/joined.hpp"
+#include "uses.hpp"
 
 namespace phasor::cli {
 namespace {

@@ -50,14 +50,4 @@ std::vector<NamedSpec> specs_of(const SpecList& list) {
   return specs;
 }
 
-Result<std::vector<Rotary>> rotaries_of(const std::vector<NamedSpec>& specs) {
-  std::vector<Rotary> rotaries;
-  for (const NamedSpec& one : specs) {
-    const auto rotary = Rotary::make(one.spec);
-    if (!rotary.ok()) return rotary.status();
-    rotaries.push_back(*rotary);
-  }
-  return rotaries;
-}
-
 }  // namespace phasor::cli

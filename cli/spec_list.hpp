@@ -14,16 +14,9 @@ struct SpecList {
   std::vector<std::string> others;
 };
 
-struct NamedSpec {
-  std::string name;  // for a legend
-  RotarySpec spec;
-};
-
 void add_spec_list(const Command& command, SpecList& list);
 
 /// Throws as spec_of does.
 std::vector<NamedSpec> specs_of(const SpecList& list);
-
-Result<std::vector<Rotary>> rotaries_of(const std::vector<NamedSpec>& specs);
 
 }  // namespace phasor::cli

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "joined.hpp"
+#include "figures/joined.hpp"
 #include "models.hpp"
 
 namespace phasor::cli {
@@ -176,16 +176,6 @@ Given given_for(const std::string& taker, const SpecOptions& o) {
   return given;
 }
 
-const std::vector<std::string>& order_names() {
-  static const std::vector<std::string> names{"chunked", "interleaved", "alternating"};
-  return names;
-}
-
-const std::vector<std::string>& ladder_names() {
-  static const std::vector<std::string> names{"shared", "own", "dealt"};
-  return names;
-}
-
 /// The enumerator of a name; the parser has checked that it is one of them.
 template <class Enum>
 Enum value_of(const std::vector<std::string>& names, const std::string& name) {
@@ -227,21 +217,6 @@ RotarySpec free_spec(const SpecOptions& o) {
   given.check_all_used();
   return spec;
 }
-
-}  // namespace
-
-const std::vector<std::string>& numerics_names() {
-  static const std::vector<std::string> names{"exact", "hf", "hf_float32", "vllm", "ggml"};
-  return names;
-}
-
-const char* name_of(Numerics numerics) { return numerics_names().at(static_cast<std::size_t>(numerics)).c_str(); }
-const char* name_of(AxisOrder order) {
-  return order == AxisOrder::given ? "given" : order_names().at(static_cast<std::size_t>(order)).c_str();
-}
-const char* name_of(AxisLadder ladder) { return ladder_names().at(static_cast<std::size_t>(ladder)).c_str(); }
-
-namespace {
 
 /// Adds options of one group.
 struct Adder {

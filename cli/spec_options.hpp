@@ -8,8 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "figures/spec_words.hpp"
 #include "parser.hpp"
 #include "phasor/rotary.hpp"
+#include "uses.hpp"
 
 namespace phasor::cli {
 
@@ -51,26 +53,11 @@ struct SpecOptions {
   std::string numerics = "exact";
 };
 
-/// Names as people type them, in the order of the enum.
-const std::vector<std::string>& numerics_names();
-const char* name_of(Numerics numerics);
-const char* name_of(AxisOrder order);
-const char* name_of(AxisLadder ladder);
-
 /// `options` must outlive the parsing.
 void add_spec_options(const Command& command, SpecOptions& options);
 
 /// Throws UsageError (used wrongly) for an option that the chosen model or scaling does not take or misses, and
 /// std::runtime_error for a model that cannot be read.
 RotarySpec spec_of(const SpecOptions& options);
-
-/// The spec in one line, for people: "head_dim 128, base 500000, llama3 (factor 8, ...), half".
-std::string describe(const RotarySpec& spec);
-
-/// The same in a few words, for a legend: "base 500000, llama3, factor 8".
-std::string label_of(const RotarySpec& spec);
-
-/// The same as a JSON object.
-std::string to_json(const RotarySpec& spec);
 
 }  // namespace phasor::cli

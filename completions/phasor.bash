@@ -4,7 +4,7 @@ _phasor() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command="" words="" files="" i
   for ((i = 1; i < COMP_CWORD; ++i)); do
     case "$command ${COMP_WORDS[i]}" in
-      " demo"|" explain"|" diff"|" report"|" table"|" decay"|" similarity"|" plot"|" plot decay"|" plot similarity"|" plot sinusoid"|" plot clocks"|" plot scaling"|" plot error"|" plot bias"|" accuracy"|" plan"|" bench"|" export"|" permute"|" targets") command="$command ${COMP_WORDS[i]}" ;;
+      " demo"|" explain"|" diff"|" report"|" table"|" decay"|" similarity"|" plot"|" plot decay"|" plot similarity"|" plot sinusoid"|" plot clocks"|" plot scaling"|" plot error"|" plot bias"|" accuracy"|" plan"|" bench"|" export"|" permute"|" playground"|" targets") command="$command ${COMP_WORDS[i]}" ;;
     esac
   done
   case "$command $previous" in
@@ -490,7 +490,7 @@ _phasor() {
     " permute --prefix") COMPREPLY=($(compgen -f -- "$current")); return ;;
     *)
       case "$command" in
-        "") words="demo explain diff report table decay similarity plot accuracy plan bench export permute targets -h --help --version" ;;
+        "") words="demo explain diff report table decay similarity plot accuracy plan bench export permute playground targets -h --help --version" ;;
         " demo") words="-h --help --tokens --json" ;;
         " explain") words="-h --help --length --layer --json gpt-oss llama2 llama3.1 qwen2.5" files=1 ;;
         " diff") words="-h --help --length --json gpt-oss llama2 llama3.1 qwen2.5" files=1 ;;
@@ -511,6 +511,7 @@ _phasor() {
         " bench") words="-h --help --tokens --heads --key-heads --position --dtypes --json --csv --model --config --layer --pairing --numerics --head-dim --rotary-width --rotary-offset --base --sections --axis-order --axis-ladder --segments --sense --scaling --factor --alpha --original-length --length --beta-fast --beta-slow --attention-factor --mscale --mscale-all-dim --ramp --low-freq-factor --high-freq-factor --mixed-exponent --share --short-factors --long-factors --factors --frequencies --amplitude" ;;
         " export") words="-h --help --to --arch --length -o --output --json gpt-oss llama2 llama3.1 qwen2.5" files=1 ;;
         " permute") words="-h --help --from --to --heads --kv-heads --head-dim --rotary-width --rotary-offset --config --prefix --detect --json" ;;
+        " playground") words="-h --help --print-path" ;;
         " targets") words="-h --help --json" ;;
       esac ;;
   esac

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "command.hpp"
-#include "joined.hpp"
+#include "figures/joined.hpp"
 #include "number_list.hpp"
 #include "phasor/analysis.hpp"
 #include "spec_options.hpp"

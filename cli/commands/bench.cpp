@@ -7,7 +7,7 @@
 
 #include "command.hpp"
 #include "commands/demo_measure.hpp"
-#include "json.hpp"
+#include "figures/json.hpp"
 #include "phasor/targets.hpp"
 #include "progress.hpp"
 #include "spec_options.hpp"

@@ -113,7 +113,7 @@ std::string to_json(const DemoReport& report) {
       "{{\"version\": \"{}\", \"target\": \"{}\", \"hardware_threads\": {},\n \"spec\": {},\n"
       " \"tokens\": {}, \"query_heads\": {}, \"key_heads\": {}, \"far\": {},\n \"distances\": {},\n \"accuracy\": {},\n \"speed\": {},\n"
       " \"same_bits\": {}, \"ok\": {}}}\n",
-      version(), report.target, report.hardware_threads, to_json(report.spec), report.tokens, report.query_heads, report.key_heads,
+      version(), report.target, report.hardware_threads, figures::to_json(report.spec), report.tokens, report.query_heads, report.key_heads,
       report.far, json_list(report.distances, distance_json), json_list(report.accuracies, accuracy_json),
       json_list(report.speeds, speed_json), report.same_bits, verdict(report).ok());
 }

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "command.hpp"
-#include "json.hpp"
+#include "figures/json.hpp"
 #include "models.hpp"
 
 namespace phasor::cli {

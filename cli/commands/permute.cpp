@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "command.hpp"
-#include "json.hpp"
+#include "figures/json.hpp"
 #include "models.hpp"
 #include "phasor/weights.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "command.hpp"
 #include "commands/plan_options.hpp"
-#include "json.hpp"
+#include "figures/json.hpp"
 
 namespace phasor::cli {
 namespace {

@@ -7,11 +7,11 @@
 
 #include "command.hpp"
 #include "commands/report_page.hpp"
-#include "json.hpp"
+#include "figures/figures.hpp"
+#include "figures/json.hpp"
 #include "models.hpp"
 #include "phasor/targets.hpp"
 #include "plot/draw.hpp"
-#include "plot/figures.hpp"
 #include "progress.hpp"
 
 namespace phasor::cli {
@@ -45,19 +45,6 @@ std::vector<RotaryGroup> groups_of(const ModelPositions& model) {
     group.layers.push_back(static_cast<std::int64_t>(i));
   }
   return groups;
-}
-
-/// "layers 0-4, 6-10".
-std::string layers_of(const Numbers& layers) {
-  std::string text;
-  for (std::size_t i = 0; i < layers.size();) {
-    std::size_t last = i;
-    while (last + 1 < layers.size() && layers[last + 1] == layers[last] + 1) ++last;
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", layers[i]);
-    if (last > i) text += fmt::format("-{}", layers[last]);
-    i = last + 1;
-  }
-  return fmt::format("{} {}", layers.size() == 1 ? "layer" : "layers", text);
 }
 
 std::int64_t trained_of(const ModelPositions& model) {
@@ -134,7 +121,7 @@ Result<std::string> make_page(const ReportOptions& o) {
   const std::vector<RotaryGroup> groups = groups_of(*model);
   if (groups.empty()) page.paragraph("No layer rotates: there are no wavelengths to show.");
   for (const RotaryGroup& group : groups) {
-    page.heading(fmt::format("Rotary encoding of {}", layers_of(group.layers)));
+    page.heading(fmt::format("Rotary encoding of {}", layer_words(group.layers)));
     page.paragraph(describe(group.spec));
     const auto rotary = Rotary::make(group.spec);
     if (!rotary.ok()) return rotary.status();

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "phasor/result.hpp"
-#include "plot/figure.hpp"
+#include "plot/canvas.hpp"
 
 namespace phasor::cli {
 

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "command.hpp"
-#include "json.hpp"
+#include "figures/json.hpp"
 #include "number_list.hpp"
 #include "phasor/analysis.hpp"
 #include "spec_options.hpp"

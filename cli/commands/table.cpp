@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "command.hpp"
-#include "joined.hpp"
+#include "figures/joined.hpp"
 #include "number_list.hpp"
 #include "phasor/analysis.hpp"
 #include "spec_options.hpp"

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // phasor plot decay: S by distance, of one encoding or of several.
-#include <fmt/core.h>
-
 #include <memory>
 
+#include "figures/figures.hpp"
 #include "number_list.hpp"
-#include "plot/figures.hpp"
 #include "plot/options.hpp"
+#include "spec_list.hpp"
 
 namespace phasor::cli {
 namespace {
@@ -18,26 +17,7 @@ struct PlotDecayOptions {
   PlotOptions plot;
 };
 
-Result<Figure> make_figure(const std::vector<NamedSpec>& specs, const Numbers& distances, bool log) {
-  auto figure = decay_figure(specs, distances);
-  if (figure.ok()) figure->panels.front().x.log = log;
-  return figure;
-}
-
 }  // namespace
-
-Result<Figure> decay_figure(const std::vector<NamedSpec>& specs, const Numbers& distances) {
-  const auto rotaries = rotaries_of(specs);
-  if (!rotaries.ok()) return rotaries.status();
-  Panel panel{.x = {.label = "distance (positions)"}, .y = {.label = "S: score of q and k, length 1 in each pair"}};
-  const std::vector<double> x(distances.begin(), distances.end());
-  for (std::size_t i = 0; i < specs.size(); ++i) {
-    auto sums = decay((*rotaries)[i], distances);
-    if (!sums.ok()) return sums.status();
-    panel.curves.push_back({.name = specs[i].name, .x = x, .y = *std::move(sums)});
-  }
-  return Figure{.title = "Decay of the score with distance", .panels = {std::move(panel)}};
-}
 
 void add_plot_decay(const Command& plot, Run& run) {
   const Command command = plot.subcommand("decay", "S by distance, a curve for each encoding");
@@ -51,7 +31,7 @@ void add_plot_decay(const Command& plot, Run& run) {
     const std::vector<NamedSpec> specs = specs_of(o->specs);
     const Numbers distances = parse_numbers("--distances", o->distances);
     (void)format_of(o->plot);
-    run = [o, specs, distances](std::string& out) { return finish_plot(make_figure(specs, distances, o->log), o->plot, out); };
+    run = [o, specs, distances](std::string& out) { return finish_plot(decay_figure(specs, distances, o->log), o->plot, out); };
   });
 }
 

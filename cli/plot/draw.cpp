@@ -55,7 +55,7 @@ Status without_gnuplot(const Figure& figure, const Canvas& canvas, const WorkFol
   const std::string why = ended.found ? " (" + ended.message + ")" : "";
   return Status::unsupported(fmt::format(
       "plot: gnuplot is not installed, and no Python stands in for it{}, wanted one of the two: the package gnuplot-nox (or gnuplot), "
-      "or phasor's wheel and matplotlib",
+      "or matplotlib beside phasor's wheel (pip install matplotlib)",
       why));
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "phasor/result.hpp"
-#include "plot/figure.hpp"
+#include "plot/canvas.hpp"
 
 namespace phasor::cli {
 

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <string_view>
 
-#include "joined.hpp"
-#include "plot/figure.hpp"
+#include "figures/joined.hpp"
+#include "plot/canvas.hpp"
 
 namespace phasor::cli {
 namespace {

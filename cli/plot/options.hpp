@@ -7,7 +7,7 @@
 #include <string>
 
 #include "command.hpp"
-#include "plot/figure.hpp"
+#include "plot/canvas.hpp"
 
 namespace phasor::cli {
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // phasor plot similarity: every position with every other, in colour.
-#include <fmt/core.h>
-
 #include <memory>
 
+#include "figures/figures.hpp"
 #include "number_list.hpp"
-#include "plot/figures.hpp"
 #include "plot/options.hpp"
+#include "spec_options.hpp"
 
 namespace phasor::cli {
 namespace {
@@ -18,19 +17,6 @@ struct PlotSimilarityOptions {
 };
 
 }  // namespace
-
-Result<Figure> similarity_figure(const NamedSpec& spec, const Numbers& positions) {
-  const auto rotary = Rotary::make(spec.spec);
-  if (!rotary.ok()) return rotary.status();
-  auto matrix = similarity(*rotary, positions);
-  if (!matrix.ok()) return matrix.status();
-  std::vector<std::string> names;
-  names.reserve(positions.size());
-  for (const std::int64_t position : positions) names.push_back(fmt::format("{}", position));
-  Panel panel{.x = {.label = "position"}, .y = {.label = "position"}, .square = true};
-  panel.cells = Cells{.values = std::move(matrix->values), .row_names = names, .column_names = names, .label = "cosine similarity"};
-  return Figure{.title = "Similarity of positions: " + spec.name, .panels = {std::move(panel)}};
-}
 
 void add_plot_similarity(const Command& plot, Run& run) {
   const Command command = plot.subcommand("similarity", "Cosine similarity of every position with every other, as a heat map");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "analysis/exact_pairs.hpp"
@@ -16,15 +17,42 @@ namespace {
 /// Keeps a list of weights below 1 GiB.
 constexpr std::int64_t kLongestContext = 1 << 24;
 
+/// Distances that begin so and are all as far apart; nothing where they are not.
+std::optional<analysis::EvenDistances> even(std::span<const std::int64_t> distances) {
+  constexpr std::int64_t farthest = std::int64_t{1} << 61;  // so that no difference overflows
+  const auto is_far = [](std::int64_t distance) { return distance < -farthest || distance > farthest; };
+  if (distances.size() < 2 || is_far(distances.front()) || is_far(distances.back())) return std::nullopt;
+  const auto last = static_cast<std::int64_t>(distances.size()) - 1;
+  const std::int64_t step = (distances.back() - distances.front()) / last;
+  for (std::int64_t i = 0; i <= last; ++i) {
+    if (distances[static_cast<std::size_t>(i)] != distances.front() + i * step) return std::nullopt;
+  }
+  return analysis::EvenDistances{last + 1, distances.front(), step};
+}
+
+std::vector<double> score_sums(const analysis::ExactPairs& pairs, std::span<const std::int64_t> distances) {
+  std::vector<double> sums;
+  sums.reserve(distances.size());
+  if (const auto at = even(distances)) {
+    analysis::DistanceWalk walk(pairs, *at);
+    while (sums.size() < distances.size()) {
+      walk.advance();
+      sums.push_back(walk.score());
+    }
+    return sums;
+  }
+  for (const std::int64_t distance : distances) sums.push_back(analysis::score_sum(pairs, distance));
+  return sums;
+}
+
 Result<Matrix> decay_matrix(std::span<const Rotary> rotaries, std::span<const std::int64_t> distances) {
   Matrix matrix{static_cast<std::int64_t>(distances.size()), static_cast<std::int64_t>(rotaries.size()), {}};
   matrix.values.resize(distances.size() * rotaries.size());
   for (std::size_t column = 0; column < rotaries.size(); ++column) {
     const auto pairs = analysis::exact_pairs("decay", rotaries[column]);
     if (!pairs.ok()) return pairs.status();
-    for (std::size_t row = 0; row < distances.size(); ++row) {
-      matrix.values[row * rotaries.size() + column] = analysis::score_sum(*pairs, distances[row]);
-    }
+    const std::vector<double> sums = score_sums(*pairs, distances);
+    for (std::size_t row = 0; row < sums.size(); ++row) matrix.values[row * rotaries.size() + column] = sums[row];
   }
   return matrix;
 }
@@ -32,7 +60,7 @@ Result<Matrix> decay_matrix(std::span<const Rotary> rotaries, std::span<const st
 Result<std::optional<std::int64_t>> negative_below(const Rotary& rotary, std::int64_t length) {
   const auto pairs = analysis::exact_pairs("first_negative", rotary);
   if (!pairs.ok()) return pairs.status();
-  analysis::DistanceWalk walk(*pairs);
+  analysis::DistanceWalk walk(*pairs, {});
   for (std::int64_t distance = 0; distance < length; ++distance) {
     walk.advance();
     if (walk.score() < 0) return std::optional<std::int64_t>(distance);
@@ -67,7 +95,7 @@ Result<std::vector<DistanceWeight>> weights_by_distance(const Rotary& rotary, st
   const auto pairs = analysis::exact_pairs("distance_weights", rotary);
   if (!pairs.ok()) return pairs.status();
   const double scale = rotary.softmax_scale() / std::sqrt(static_cast<double>(rotary.spec().head_dim));
-  analysis::DistanceWalk walk(*pairs);
+  analysis::DistanceWalk walk(*pairs, {});
   std::vector<DistanceWeight> list(static_cast<std::size_t>(context));
   std::vector<double> scores;
   scores.reserve(list.size());

@@ -23,11 +23,18 @@ Result<ExactPairs> exact_pairs(const char* where, const Rotary& rotary);
 /// P^2 2^-104, which is less while P is at most 2^14.
 double score_sum(const ExactPairs& pairs, std::int64_t distance);
 
-/// Sums at distances 0, 1, 2, ...: angles of a block's start and of the offset into it are added, which costs two products a cosine.
+/// first, first + step, ...; what is between the first and the last one of them fits into 64 bits.
+struct EvenDistances {
+  std::int64_t count = 4096;  // how many will be visited; blocks go by it, and more than this make no difference
+  std::int64_t first = 0;
+  std::int64_t step = 1;
+};
+
+/// Sums at even distances: angles of a block's start and of the offset into it are added, which costs two products a cosine.
 class DistanceWalk {
  public:
-  explicit DistanceWalk(const ExactPairs& pairs);
-  /// To the next distance; the first call goes to 0.
+  DistanceWalk(const ExactPairs& pairs, const EvenDistances& at);
+  /// To the next distance; the first call goes to the first.
   void advance();
   /// S(distance), as good as score_sum.
   double score() const;
@@ -39,8 +46,9 @@ class DistanceWalk {
   CosSin turned(std::int64_t pair) const;
 
   const ExactPairs& pairs_;
+  EvenDistances at_;
   std::int64_t block_;
-  std::int64_t distance_ = -1;
+  std::int64_t number_ = -1;     // of the distance
   std::vector<CosSin> offsets_;  // (block, P)
   std::vector<CosSin> start_;    // (P)
 };

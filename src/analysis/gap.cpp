@@ -27,7 +27,7 @@ Result<Gap> gap_by_distance(const Rotary& rotary, std::int64_t length) {
   Result<analysis::ExactPairs> pairs = analysis::exact_pairs("smallest_gap", rotary);
   if (!pairs.ok()) return pairs.status();
   for (math::Step& step : pairs->steps) halve(step);
-  analysis::DistanceWalk walk(*pairs);
+  analysis::DistanceWalk walk(*pairs, {});
   walk.advance();
   double smallest = std::numeric_limits<double>::infinity();
   std::int64_t at = 0;

@@ -67,6 +67,29 @@ TEST(DecayOracle, every_sum_is_the_nearest_float64_at_any_distance) {
   }
 }
 
+/// Such lists are walked, by sums of angles.
+TEST(DecayOracle, every_sum_of_even_distances_is_the_nearest_float64) {
+  constexpr std::int64_t far = std::int64_t{1} << 61;
+  struct Even {
+    std::int64_t first;
+    std::int64_t step;
+    int count;
+  };
+  for (const Ladder& ladder : kLadders) {
+    const std::vector<MpfrReal> w = frequencies(ladder);
+    for (const Even& even :
+         {Even{0, 16, 129}, Even{5, 0, 3}, Even{-7, 1, 2}, Even{4096, -63, 70}, Even{10'000'000, 999'983, 40}, Even{-far, far, 3}}) {
+      std::vector<std::int64_t> distances;
+      for (int i = 0; i < even.count; ++i) distances.push_back(even.first + i * even.step);
+      const auto sums = decay(make(ladder), distances);
+      ASSERT_TRUE(sums.ok());
+      for (std::size_t i = 0; i < distances.size(); ++i) {
+        EXPECT_EQ((*sums)[i], truth(w, ladder.amplitude, distances[i])) << ladder.width << " at " << distances[i];
+      }
+    }
+  }
+}
+
 TEST(DecayOracle, every_sum_of_a_context_is_the_nearest_float64) {
   for (const Ladder& ladder : kLadders) {
     const std::vector<MpfrReal> w = frequencies(ladder);

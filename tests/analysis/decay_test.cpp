@@ -97,6 +97,17 @@ TEST(Decay, of_two_specs_stands_side_by_side) {
   EXPECT_EQ(decay(both, {})->values.size(), 0U);
 }
 
+TEST(Decay, of_a_list_that_is_even_or_nearly_so_is_that_of_its_distances) {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  const std::vector<std::int64_t> lists[] = {{0, 5, 10, 15, 20}, {7, -9, -25},         {0, 2, 4, 7},      {0, 3, 4, 6},
+                                             {0, most, 8},       {-most - 1, 0, most}, {0, -most - 1, 0}, {9}};
+  for (const std::vector<std::int64_t>& distances : lists) {
+    const auto sums = decay(make(kSeed), distances);
+    ASSERT_TRUE(sums.ok());
+    for (std::size_t i = 0; i < distances.size(); ++i) EXPECT_EQ((*sums)[i], decay_at(kSeed, distances[i])) << distances[i];
+  }
+}
+
 TEST(Decay, refuses_what_has_no_score_by_distance) {
   RotarySpec per_channel{.head_dim = 8, .pairing = Pairing::interleaved};
   per_channel.lanes = Lanes::per_channel_frequencies;

@@ -129,7 +129,7 @@ std::string plain(std::string_view what) {
   return text;
 }
 
-using Base = nlohmann::json;
+using Base = nlohmann::ordered_json;  // as everywhere else: its code is in a program once
 
 class Handler {
  public:
