@@ -116,6 +116,9 @@ std::vector<Part> parts_of(const SafetensorsFile& file, const PermuteOptions& op
 
 PermuteReport permute(const std::string& from_path, const std::string& to_path, const PermuteOptions& options) {
   ops::check_shape(options);
+  if (options.from == options.to) {
+    fail(spec::format("permute: from and to are both {}, wanted one of each", options.from == Pairing::half ? "half" : "interleaved"));
+  }
   const spec::MappedFile file = open_file(from_path);
   const SafetensorsFile header = spec::read_safetensors(file.bytes());
   const std::vector<Part> parts = parts_of(header, options);

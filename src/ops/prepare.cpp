@@ -12,9 +12,11 @@
 namespace phasor {
 
 PrepareInputs unpack_qkv(const ConstTensorView& packed, const PackedHeads& heads) {
-  // Bounds one by one, so that nothing overflows. What does not fit gives nothing, which prepare_attention refuses.
+  // Bounds one by one, so that nothing overflows. What does not fit gives nothing, which prepare_attention refuses; nor does a row of
+  // several heads, or of channels apart.
   const std::int64_t channels = packed.shape[3];
-  const bool sound = heads.first >= 0 && heads.q_heads >= 0 && heads.k_heads >= 0 && heads.head_dim > 0 && heads.first <= channels &&
+  const bool row = packed.shape[2] == 1 && (channels <= 1 || packed.strides[3] == 1);
+  const bool sound = row && heads.first >= 0 && heads.q_heads >= 0 && heads.k_heads >= 0 && heads.head_dim > 0 && heads.first <= channels &&
                      heads.q_heads <= channels && heads.k_heads <= channels && heads.head_dim <= channels;
   if (!sound || (heads.q_heads + 2 * heads.k_heads) > (channels - heads.first) / heads.head_dim) return {};
   const auto part = [&](std::int64_t first, std::int64_t count) {

@@ -3,10 +3,14 @@
 #include "plan/scaling.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <variant>
 
 #include "plan/ladder.hpp"
+#include "spec/format.hpp"
 #include "spec/rotary.hpp"
 
 namespace phasor::plan {
@@ -163,6 +167,28 @@ Result<Scaled> scale_by(const Ladder&, const GivenFrequencies& s) {
   return Scaled{.frequencies = {s.frequencies.begin(), s.frequencies.end()}, .amplitude = s.amplitude};
 }
 
+Real power_of_ten(int n) {
+  Real power = 1;
+  Real square = n < 0 ? Real(1) / Real(10) : Real(10);
+  for (int rest = std::abs(n); rest > 0; rest /= 2) {
+    if (rest % 2 != 0) power *= square;
+    square *= square;
+  }
+  return power;
+}
+
+/// Six digits for a message, as Real::str has them; that would bring Boost's streams into every program, a tenth of a page's module.
+std::string words(const Real& x) {
+  const auto value = static_cast<double>(x);
+  const bool is_finite = x * Real(0) == Real(0);
+  if (std::isnormal(value) || x == Real(0) || !is_finite) return spec::format("{:.6g}", value);
+  // Beyond float64: the digits as a whole number of six places, the exponent first to within one.
+  int exponent = static_cast<int>(std::floor(x.parts().exponent * std::log10(2.0)));
+  const auto digits_at = [&](int e) { return static_cast<std::int64_t>(abs(x) * power_of_ten(5 - e) + Real(0.5)); };
+  while (digits_at(exponent) >= 1'000'000) ++exponent;
+  return spec::format("{}{:.6g}e{:+}", x.parts().negative ? "-" : "", static_cast<double>(digits_at(exponent)) / 1e5, exponent);
+}
+
 /// Valid fields can still multiply to nonsense: a base of 1e-300, an mscale of 1e300.
 Status check_range(const Scaled& scaled, FrequencyUnit unit) {
   static const Real fastest = ldexp(Real(1), 64);  // radians per position: below 2^62 turns
@@ -174,15 +200,15 @@ Status check_range(const Scaled& scaled, FrequencyUnit unit) {
     const Real frequency = unit == FrequencyUnit::turns ? Real(scaled.frequencies[i] * radians_per_turn()) : scaled.frequencies[i];
     const Real speed = abs(frequency);
     if (speed == 0 || (speed >= slowest && speed < fastest)) continue;
-    return Status::invalid("RotarySpec: the frequency of pair " + std::to_string(i) + " is " + frequency.str(6) +
+    return Status::invalid("RotarySpec: the frequency of pair " + std::to_string(i) + " is " + words(frequency) +
                            ", wanted 0 or 2^-130 to 2^64 radians per position");
   }
   const auto fits = [](const Real& x) { return x >= smallest && x <= largest; };
   if (!fits(scaled.amplitude)) {
-    return Status::invalid("RotarySpec: the amplitude of the scaling is " + scaled.amplitude.str(6) + ", wanted 2^-64 to 2^64");
+    return Status::invalid("RotarySpec: the amplitude of the scaling is " + words(scaled.amplitude) + ", wanted 2^-64 to 2^64");
   }
   if (!fits(scaled.softmax_scale)) {
-    return Status::invalid("RotarySpec: the softmax scale of the scaling is " + scaled.softmax_scale.str(6) + ", wanted 2^-64 to 2^64");
+    return Status::invalid("RotarySpec: the softmax scale of the scaling is " + words(scaled.softmax_scale) + ", wanted 2^-64 to 2^64");
   }
   return {};
 }

@@ -327,19 +327,27 @@ void merge_strip_of(const attend::AttentionJob& job, std::int64_t strip) {
   each_task<T>(job, tasks, strip, [&](std::int64_t task, T* base) { merge_task(job, task, base); });
 }
 
-void pack_panel(const attend::AttentionJob& job, std::int64_t task) {
-  if (amx_serves(job)) return amx_pack_task(job, task);
-  job.arithmetic == DType::f64 ? pack_task<double>(job, task) : pack_task<float>(job, task);
-}
-void forward_strip(const attend::AttentionJob& job, std::int64_t strip) {
-  job.arithmetic == DType::f64 ? forward_strip_of<double>(job, strip) : forward_strip_of<float>(job, strip);
-}
-void merge_strip(const attend::AttentionJob& job, std::int64_t strip) {
-  job.arithmetic == DType::f64 ? merge_strip_of<double>(job, strip) : merge_strip_of<float>(job, strip);
+/// Calls `body` with a number of the type that the call computes in. A page's module has float32 alone: its choose.cpp refuses the other.
+template <class Body>
+void with_arithmetic([[maybe_unused]] const attend::AttentionJob& job, const Body& body) {
+#ifndef PHASOR_ONE_TARGET
+  if (job.arithmetic == DType::f64) return body(double{});
+#endif
+  body(float{});
 }
 
+void pack_panel(const attend::AttentionJob& job, std::int64_t task) {
+  if (amx_serves(job)) return amx_pack_task(job, task);
+  with_arithmetic(job, [&](auto type) { pack_task<decltype(type)>(job, task); });
+}
+void forward_strip(const attend::AttentionJob& job, std::int64_t strip) {
+  with_arithmetic(job, [&](auto type) { forward_strip_of<decltype(type)>(job, strip); });
+}
+void merge_strip(const attend::AttentionJob& job, std::int64_t strip) {
+  with_arithmetic(job, [&](auto type) { merge_strip_of<decltype(type)>(job, strip); });
+}
 void weights_strip(const attend::AttentionJob& job, std::int64_t strip) {
-  job.arithmetic == DType::f64 ? weights_strip_of<double>(job, strip) : weights_strip_of<float>(job, strip);
+  with_arithmetic(job, [&](auto type) { weights_strip_of<decltype(type)>(job, strip); });
 }
 
 constexpr AttentionKernels kKernels = {pack_panel, forward_strip, merge_strip, weights_strip};

@@ -58,6 +58,7 @@ Status find_slot(const job::BuildJob& job, const PagedToken& token, std::int64_t
 }
 
 std::int64_t position_of(const job::PositionSource& p, std::int64_t b, std::int64_t t) {
+  if (p.data == nullptr) return static_cast<std::int64_t>(static_cast<std::uint64_t>(p.offset) + static_cast<std::uint64_t>(t));
   const std::int64_t i = b * p.batch_stride + t * p.token_stride;
   return p.type == PositionType::i32 ? static_cast<const std::int32_t*>(p.data)[i] : static_cast<const std::int64_t*>(p.data)[i];
 }

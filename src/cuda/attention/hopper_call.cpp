@@ -10,8 +10,7 @@ namespace {
 /// and no tensor map has them.
 bool has_plain_scores(const AttentionWork& work) {
   const Content& content = work.contents[0];
-  return work.content_count == 1 && content.q.dtype == work.q.dtype && content.k.dtype == work.k.dtype && !work.decay.present &&
-         work.content_shift.data == nullptr;
+  return work.content_count == 1 && content.q.dtype == work.q.dtype && content.k.dtype == work.k.dtype && !work.decay.present;
 }
 /// Where nothing goes by distances, positions are those of rotations alone.
 bool goes_by_distances(const AttentionWork& work) {
@@ -40,12 +39,16 @@ FarRows far_rows(const plan::BiasSource& bias, int64_t last_threshold) {
   return {last, rule.both ? last : 0};
 }
 
-/// Shaw's table of keys: clipped rows that meet q as it is given, in its dtype.
+/// Tables of Shaw's keys, of Transformer-XL, XLNet and Conformers: rows by distance that meet q as it is given, in its dtype, and what is
+/// added to it.
 std::optional<hopper::Forward> with_table(hopper::Forward f, const AttentionWork& work) {
   const TableWork& term = work.terms[0].table;
-  const bool clipped = term.use == RowUse::query && term.kind == RowKind::distance && !term.map.has_buckets && !term.map.zero_outside;
-  if (!clipped || term.own_features || term.shift.data != nullptr || f.q.data != work.q.data) return std::nullopt;
+  const bool by_distance = term.use == RowUse::query && term.kind == RowKind::distance && !term.map.has_buckets;
+  if (!by_distance || term.own_features || f.q.data != work.q.data) return std::nullopt;
   f.table = term.table;
+  f.table_shift = term.shift;
+  f.content_shift = work.content_shift;
+  f.zero_outside = term.map.zero_outside;
   f.table_left = term.map.left;
   f.table_right = term.map.right;
   f.table_scale = term.scale;
@@ -68,8 +71,9 @@ std::optional<hopper::Forward> hopper_forward(const AttentionWork& work) {
   f.causal = work.see.causal;
   f.left = work.see.left;
   f.right = work.see.right;
+  if (work.term_count == 1 && work.terms[0].use == TermUse::table) return with_table(f, work);
+  if (work.content_shift.data != nullptr) return std::nullopt;
   if (work.term_count == 0) return f;
-  if (work.terms[0].use == TermUse::table) return with_table(f, work);
   const BiasWork& bias = work.terms[0].bias;
   // Of queries that all stand at 0 nothing is a function of the distance; with a NaN in the place of a row nothing is right anyway.
   const bool by_key = bias_distance(bias.bias, 1, 0) == 0;
@@ -92,7 +96,9 @@ std::optional<hopper::Backward> hopper_backward(const AttentionWork& work, const
   AttentionWork done = work;  // its outputs are what the forward saved
   done.outputs.out = {const_cast<void*>(saved.out.data), saved.out.dtype, saved.out.shape, saved.out.strides, saved.out.device};
   const std::optional<hopper::Forward> forward = hopper_forward(done);
-  if (!forward) return std::nullopt;
+  // Its kernels know neither tables nor the way back from rotated copies to what was rotated.
+  const bool copied = work.contents[0].q.data != work.q.data || work.contents[0].k.data != work.k.data;
+  if (!forward || copied || forward->table.data != nullptr) return std::nullopt;
   hopper::Backward b;
   b.forward = *forward;
   b.out = saved.out;

@@ -9,6 +9,7 @@
 #include "cuda/attention/backward/layout.hpp"
 #include "cuda/attention/kernels/kernels.hpp"
 #include "cuda/attention/layout.hpp"
+#include "cuda/attention/mma/backward/call.hpp"
 #include "cuda/attention/mma/call.hpp"
 #include "cuda/attention/prepare_terms.hpp"
 #include "cuda/attention/weights.hpp"
@@ -91,6 +92,7 @@ struct Stream {
   }
   Status backward(const BackwardLayout& layout) const {
     if (layout.hopper_backward) return hopper::run(where, *layout.hopper_backward, layout.hopper_workspace, execution.stream);
+    if (layout.by_mma_backward) return mma::backward::run(where, layout.work, execution.stream);
     AttentionWork work = layout.work;
     return blocks(kernels.backward, backward_blocks(work), &work);
   }

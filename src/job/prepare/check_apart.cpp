@@ -129,10 +129,21 @@ bool in_place(const ConstTensorView& in, const CacheParts& out) {
   return tensor && tensor->data == in.data && tensor->dtype == in.dtype && overlap(in, *tensor) == Overlap::exact;
 }
 
+/// Whether every token of k and v goes to the place of its number. Starts in a device's memory are not looked at.
+bool keeps_order(const TokenPlaces& places) {
+  if (places.kind != TokenPlaces::Kind::in_order) return false;
+  if (places.starts.data == nullptr) return true;
+  if (places.starts.device.kind != DeviceKind::cpu) return false;
+  const IntegerSource starts = source_of(places.starts);
+  for (std::int64_t b = 0; b < places.starts.size; ++b) {
+    if (integer_at(starts, b) != 0) return false;
+  }
+  return true;
+}
+
 /// q, k and v may be written where they are, each token in its place.
 Status check_inputs(const PrepareCall& call, const Pieces& written) {
-  const TokenPlaces& places = call.outputs.places;
-  const bool in_order = places.kind == TokenPlaces::Kind::in_order && places.starts.data == nullptr;
+  const bool in_order = keeps_order(call.outputs.places);
   const bool stays[] = {in_place(call.inputs.q, call.outputs.q), in_order && in_place(call.inputs.k, call.outputs.k),
                         in_order && in_place(call.inputs.v, call.outputs.v)};
   const std::pair<const char*, const ConstTensorView&> inputs[] = {{"q", call.inputs.q}, {"k", call.inputs.k}, {"v", call.inputs.v}};

@@ -54,7 +54,10 @@ Status check_memory(const char* where, const char* name, const CacheView& cache)
     return error(where, "cache of {} has an unknown storage ({}), wanted f32, f16, bf16, f8_e4m3, f8_e5m2 or i8", name,
                  static_cast<int>(cache.storage));
   }
-  if (cache.data == nullptr) return error(where, "cache of {} has null data, wanted memory", name);
+  if (cache.data == nullptr) {
+    return error(where, "cache of {} has null data, wanted memory (a function of a layout gives none for a shape that it cannot have)",
+                 name);
+  }
   if (reinterpret_cast<std::uintptr_t>(cache.data) % static_cast<std::uintptr_t>(bytes_of(cache.storage)) != 0) {
     return error(where, "cache of {} is not aligned to its elements of {} bytes", name, bytes_of(cache.storage));
   }

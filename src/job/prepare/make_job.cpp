@@ -240,7 +240,9 @@ Result<PrepareJob> make_prepare_job(const PrepareCall& call, std::span<RowSource
   for (const PreparedTensor& tensor : tensors) {
     if (first == nullptr && is_there(tensor.in)) first = &tensor.in;
   }
-  if (first == nullptr) return error(kPrepare, "neither q nor k nor v is given, wanted one at least");
+  if (first == nullptr)
+    return error(kPrepare,
+                 "neither q nor k nor v is given, wanted one at least (unpack_qkv gives none where the row is not what it wants)");
   if (Status s = check_spec(call.spec); !s) return s;
   if (Status s = check_tensors(call, tensors, *first); !s) return s;
   if (Status s = check_factors(call.inputs.query_factors, *first); !s) return s;

@@ -3,10 +3,9 @@
 // sinks, dropout, 16 bits; and what must not matter.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <limits>
 #include <string>
 
+#include "attention/general/hidden_keys.hpp"
 #include "attention/general/machine.hpp"
 #include "attention/support/held.hpp"
 
@@ -109,31 +108,8 @@ TEST(CudaAttentionBackwardOnHost, positions_that_are_given) {
 TEST(CudaAttentionBackwardOnHost, what_nobody_sees_takes_no_part) {
   const ReplacedBackend general = general_attention();
   ref::Problem p = problem_of(table_terms(kShape));
-  p.visibility.key_mask.assign(static_cast<std::size_t>(kShape.batch * kShape.keys), 1);
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  for (std::int64_t b = 0; b < kShape.batch; ++b) {
-    const std::int64_t key = b * kShape.keys + 40;
-    p.visibility.key_mask[static_cast<std::size_t>(key)] = 0;
-    for (std::int64_t c = 0; c < kShape.key_heads * kShape.width; ++c) {
-      p.k[static_cast<std::size_t>(key * kShape.key_heads * kShape.width + c)] = nan;
-    }
-    for (std::int64_t c = 0; c < kShape.key_heads * kShape.value_width; ++c) {
-      p.v[static_cast<std::size_t>(key * kShape.key_heads * kShape.value_width + c)] = nan;
-    }
-  }
-  Bridge bridge(p, DType::f32);
-  ASSERT_TRUE(bridge.forward().ok());
-  ASSERT_TRUE(bridge.backward(Numbers(3).values(kShape.batch * kShape.queries * kShape.heads * kShape.value_width)).ok());
-  ref::Gradients is = bridge.reference_gradients();
-  const auto expect_finite = [](const auto& values, const std::string& name) {
-    for (const double x : values) ASSERT_TRUE(std::isfinite(x)) << name;
-  };
-  expect_finite(is.q, "q");
-  expect_finite(is.k, "k");
-  expect_finite(is.v, "v");
-  for (ref::Scheme& scheme : is.schemes) {
-    for (const ref::Parameter& one : parameters_of(scheme)) expect_finite(one.values, one.name);
-  }
+  hide_keys_of_nan(p, 40);
+  expect_finite_gradients(p, DType::f32);
 }
 
 TEST(CudaAttentionBackwardOnHost, the_order_of_blocks_does_not_change_a_bit) {

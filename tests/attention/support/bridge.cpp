@@ -9,12 +9,14 @@ namespace {
 
 /// Tensors of terms are never 16-bit here: their rounding would hide what is looked for.
 DType parameter_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+/// Of what schemes learn.
+DType learned_dtype(DType dtype) { return parameters_are_narrow ? dtype : parameter_dtype(dtype); }
 
 ref::Problem rounded_problem(ref::Problem p, DType dtype) {
   for (ref::Values* x : {&p.q, &p.k, &p.v}) round_all(*x, dtype);
   round_all(p.sinks, parameter_dtype(dtype));
   for (ref::Scheme& scheme : p.schemes) {
-    for (const ref::Parameter& parameter : parameters_of(scheme)) round_all(parameter.values, parameter_dtype(dtype));
+    for (const ref::Parameter& parameter : parameters_of(scheme)) round_all(parameter.values, learned_dtype(dtype));
   }
   return p;
 }
@@ -41,7 +43,7 @@ Bridge::Bridge(const ref::Problem& given, DType dtype, Order order)
     : problem(rounded_problem(given, dtype)),
       dtype_(dtype),
       order_(order),
-      schemes_(std::make_unique<SchemeBridge>(problem, parameter_dtype(dtype))) {
+      schemes_(std::make_unique<SchemeBridge>(problem, learned_dtype(dtype))) {
   own_.schemes = problem.schemes;
   for (std::size_t n = 0; n < own_.schemes.size(); ++n) {
     for (const ref::Parameter& parameter : parameters_of(own_.schemes[n])) std::fill(parameter.values.begin(), parameter.values.end(), 0);

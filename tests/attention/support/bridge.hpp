@@ -15,6 +15,9 @@ class SchemeBridge;
 /// How q, k, v, out and their gradients lie in memory.
 enum class Order : std::uint8_t { tokens_first, heads_first };
 
+/// Set where tables and other learned numbers are held in the dtype of the call, not in float32: as models are trained.
+inline bool parameters_are_narrow = false;
+
 /// Owns every tensor of a call. What it holds may be changed before the call: spec, inputs, outputs, gradients. Throws
 /// std::invalid_argument for what the library does not have (xPos with rotated keys, Transformer-XL's u beside a rotation).
 /// Hold its results against the reference's of `problem`, whose numbers are those that the tensors have after rounding.

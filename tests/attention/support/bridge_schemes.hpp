@@ -39,7 +39,7 @@ class SchemeBridge {
 
   /// A tensor of parameters, and where its gradient goes; `own` gets it.
   std::pair<ConstTensorView, TensorView> parameter(const ref::Values& values, const Seen& seen, ref::Values& own) {
-    Numbered& gradient = store_.make(static_cast<std::int64_t>(values.size()), dtype_);
+    Numbered& gradient = store_.make(static_cast<std::int64_t>(values.size()), dtype_ == DType::f64 ? DType::f64 : DType::f32);
     back.emplace_back([&gradient, &own] { own = gradient.values(); });
     return {store_.hold(values, dtype_).view(seen), gradient.view(seen)};
   }

@@ -24,6 +24,8 @@ struct BenchCall {
   std::int64_t skip;
   void* table;  // (heads, table_rows, width), as far to the left as to the right; null: none
   std::int64_t table_rows;
+  const float* table_shift;    // (heads, width), added to q where it meets the table; null: none
+  const float* content_shift;  // the same where it meets keys
   void* workspace;
   void* stream;
   // Of the backward alone.

@@ -96,11 +96,13 @@ inline ReferenceRow reference_row(const BackwardProblem& of, std::int64_t b, std
     const double weight = std::exp(s.value - lse);
     // Of the exponent: that of the score, of the log-sum-exp in powers of two, of the far value; and of the exponential itself.
     const double of_weight = s.size * steps * 0x1p-23 + (std::abs(lse) + std::abs(s.value) + s.size) * 0x1p-22 + 0x1p-21;
+    // The kernels' exponential gives 0 for what is below the least normal number.
+    const double lost = weight * (1 - of_weight) < 0x1p-126 ? weight : 0;
     const double difference = dot - delta;
     const double of_difference = size * value_steps * 0x1p-23 + delta_size * 32 * 0x1p-24 + std::abs(difference) * 0x1p-23;
     const double ds = weight * difference;
-    const double of_ds = weight * (of_difference + (std::abs(difference) + of_difference) * of_weight);
-    row.weight[static_cast<std::size_t>(j)] = {weight, weight * (of_weight + rounding * (1 + of_weight)) + least};
+    const double of_ds = weight * (of_difference + (std::abs(difference) + of_difference) * of_weight) + lost * std::abs(difference);
+    row.weight[static_cast<std::size_t>(j)] = {weight, weight * (of_weight + rounding * (1 + of_weight)) + lost + least};
     row.gradient[static_cast<std::size_t>(j)] = {ds, of_ds + (std::abs(ds) + of_ds) * rounding + least};
     row.distance[static_cast<std::size_t>(j)] = s.distance;
   }
@@ -182,13 +184,15 @@ inline ReferenceGradients reference_gradients(const BackwardProblem& of) {
   return to;
 }
 
-/// What the kernels of the backward take: two widths, no soft cap.
+/// What the kernels of the backward take: two widths, no soft cap, no table.
 inline BackwardProblem backward_problem(std::uint64_t seed) {
   RandomHopper random(seed);
   BackwardProblem p;
   do p.forward = random.make();
-  while (p.forward.softcap != 0 || std::max(p.forward.q.shape[3], p.forward.v.shape[3]) > 128);
+  while (p.forward.softcap != 0 || !p.forward.table.memory.empty() || std::max(p.forward.q.shape[3], p.forward.v.shape[3]) > 128);
   HopperProblem& f = p.forward;
+  f.skip = false;  // of the forward alone
+  f.widen();
   p.gradient = f.out;
   p.gradient.memory = random.numbers(f.dtype, f.out.memory.size());
   p.wants_distances = !f.diagonal.empty() && random.chance(2);

@@ -17,6 +17,11 @@ phasor::TensorView view_of(const BenchCall& c, void* data, int64_t heads) {
           {heads * c.tokens * c.width, c.width, c.tokens * c.width, 1},
           {DeviceKind::cuda, 0}};
 }
+phasor::ConstTensorView shift_of(const BenchCall& c, const float* data) {
+  using namespace phasor;
+  if (data == nullptr) return {};
+  return {data, DType::f32, {1, 1, c.heads, c.width}, {c.heads * c.width, c.heads * c.width, c.width, 1}, {DeviceKind::cuda, 0}};
+}
 phasor::cuda::hopper::Forward forward_of(const BenchCall& c) {
   using namespace phasor;
   phasor::cuda::hopper::Forward f;
@@ -39,6 +44,8 @@ phasor::cuda::hopper::Forward forward_of(const BenchCall& c) {
                          {DeviceKind::cuda, 0}};
     f.table_left = f.table_right = c.table_rows / 2;
     f.table_scale = c.scale;
+    f.table_shift = shift_of(c, c.table_shift);
+    f.content_shift = shift_of(c, c.content_shift);
   }
   return f;
 }

@@ -58,7 +58,14 @@ struct HopperProblem {
   Tensor16 table;  // (1, rows, heads or 1, D); no memory: none
   std::int64_t table_left = 0, table_right = 0;
   double table_scale = 0;
+  bool zero_outside = false;
+  std::vector<float> table_shift, content_shift;  // (heads or 1, D); empty: none
 
+  /// Channel c of what is added for a head.
+  double shift_at(const std::vector<float>& shift, std::int64_t h, std::int64_t c) const {
+    const auto d = static_cast<std::size_t>(q.shape[3]);
+    return shift.empty() ? 0 : shift[(shift.size() == d ? 0 : static_cast<std::size_t>(h)) * d + static_cast<std::size_t>(c)];
+  }
   void widen() {
     for (Tensor16* const x : {&q, &k, &v, &table}) x->widen(dtype);
   }
@@ -72,7 +79,8 @@ struct HopperProblem {
            std::to_string(left) + " right " + std::to_string(right) + " cap " + std::to_string(softcap) + " distances " +
            std::to_string(first_distance) + " + " + std::to_string(distances) + " far " + std::to_string(far_left) + " " +
            std::to_string(far_right) + (skip ? " skip" : "") +
-           (table.memory.empty() ? "" : " table " + of(table) + " left " + std::to_string(table_left));
+           (table.memory.empty() ? "" : " table " + of(table) + " left " + std::to_string(table_left)) + (zero_outside ? " zeros" : "") +
+           (table_shift.empty() ? "" : " shift") + (content_shift.empty() ? "" : " content shift");
   }
 };
 
@@ -97,7 +105,22 @@ class RandomHopper {
     if (chance(6)) p.softcap = any({5.0, 30.0});
     if (p.softcap == 0 && chance(2)) add_bias(p, tq, tk);
     if (p.diagonal.empty() && p.softcap == 0 && p.causal && chance(2)) add_falling(p, tq, tk);
-    if (p.diagonal.empty() && p.softcap == 0 && d <= 128 && dv <= 128 && chance(2)) add_table(p);
+    if (p.diagonal.empty() && p.softcap == 0 && d <= 128 && dv <= 128 && chance(2)) {
+      if (chance(2)) {
+        add_table(p);
+      } else {
+        add_long_table(p);
+      }
+    }
+    return p;
+  }
+  /// One with a long table.
+  HopperProblem make_long() {
+    HopperProblem p = make();
+    while (p.q.shape[3] > 128 || p.v.shape[3] > 128) p = make();
+    p.diagonal.clear(), p.softcap = 0, p.skip = false;
+    p.table_shift.clear(), p.content_shift.clear();
+    add_long_table(p);
     return p;
   }
   /// Causal, many keys, one slope for all heads.
@@ -191,6 +214,23 @@ class RandomHopper {
     p.table = tensor(p.dtype, {1, p.table_left + p.table_right + 1, chance(3) ? 1 : p.q.shape[2], p.q.shape[3]});
     p.table_scale = chance(3) ? 0.7 * p.scale : p.scale;
   }
+  /// A table that is longer, or met by more than q: as long as the call, or shorter, with an end that is repeated or zeros beyond it.
+  void add_long_table(HopperProblem& p) {
+    const std::int64_t d = p.q.shape[3], heads = p.q.shape[2];
+    const bool whole = chance(2);
+    p.table_left = whole ? p.k.shape[1] - 1 + any({0, 5}) : any({0, 3, 63, 130, 190});
+    p.table_right = whole ? p.q.shape[1] - 1 + any({0, 9}) : any({0, 1, 64, 140});
+    p.table = tensor(p.dtype, {1, p.table_left + p.table_right + 1, chance(3) ? 1 : heads, d});
+    p.table_scale = chance(3) ? 0.7 * p.scale : p.scale;
+    p.zero_outside = chance(3);
+    const auto shift = [&] {
+      std::vector<float> list(static_cast<std::size_t>((chance(3) ? 1 : heads) * d));
+      for (float& x : list) x = normal();
+      return list;
+    };
+    if (chance(2)) p.table_shift = shift();
+    if (chance(2)) p.content_shift = shift();
+  }
   std::mt19937_64 random_;
   std::normal_distribution<float> normal_;
 };
@@ -216,8 +256,9 @@ inline RowScores scores_of_row(const HopperProblem& p, std::int64_t b, std::int6
     if ((p.causal && r < 0) || r > p.left || -r > p.right) continue;
     double dot = 0, sizes = 0;
     for (std::int64_t c = 0; c < d; ++c) {
-      const double x = static_cast<double>(p.q.values[p.q.at(b, i, h, c)]) * static_cast<double>(p.k.values[p.k.at(b, j, key_head, c)]);
-      dot += x, sizes += std::abs(x);
+      const double of_key = static_cast<double>(p.k.values[p.k.at(b, j, key_head, c)]);
+      const double x = static_cast<double>(p.q.values[p.q.at(b, i, h, c)]) * of_key, y = p.shift_at(p.content_shift, h, c) * of_key;
+      dot += x + y, sizes += std::abs(x) + std::abs(y);
     }
     double s = dot * p.scale;
     sizes *= p.scale;
@@ -226,13 +267,14 @@ inline RowScores scores_of_row(const HopperProblem& p, std::int64_t b, std::int6
           p.diagonal[h * p.diagonal_stride + std::clamp(r, p.first_distance, p.first_distance + p.distances - 1) - p.first_distance];
       s += bias, sizes += std::abs(bias);
     }
-    if (!p.table.memory.empty()) {
+    const bool outside = -r < -p.table_left || -r > p.table_right;
+    if (!p.table.memory.empty() && !(outside && p.zero_outside)) {
       const std::int64_t at = std::clamp(-r, -p.table_left, p.table_right) + p.table_left, of = p.table.shape[2] == 1 ? 0 : h;
       double product = 0;
       for (std::int64_t c = 0; c < d; ++c) {
-        const double x =
-            static_cast<double>(p.q.values[p.q.at(b, i, h, c)]) * static_cast<double>(p.table.values[p.table.at(0, at, of, c)]);
-        product += x, sizes += std::abs(x) * p.table_scale;
+        const double of_row = static_cast<double>(p.table.values[p.table.at(0, at, of, c)]);
+        const double x = static_cast<double>(p.q.values[p.q.at(b, i, h, c)]) * of_row, y = p.shift_at(p.table_shift, h, c) * of_row;
+        product += x + y, sizes += (std::abs(x) + std::abs(y)) * p.table_scale;
       }
       s += product * p.table_scale, row.kept = std::max(row.kept, std::abs(product) * p.table_scale);
     }
@@ -252,7 +294,9 @@ inline ExpectedRow expected_row(const HopperProblem& p, std::int64_t b, std::int
   row.lse = greatest + std::log(sum);
   // A score is summed in float32 by steps of 16 channels, each of which may lose 2 units of the 24th bit of the largest (tensor cores cut
   // off), then scaled and shifted (4 roundings). Then the exponential (2^-22) and float32 sums over tiles.
-  const double steps = static_cast<double>(d + 15) / 16 + 4;
+  // What is added to q is multiplied by threads: eight products and four sums, of half a unit each.
+  const bool shifted = !p.table_shift.empty() || !p.content_shift.empty();
+  const double steps = static_cast<double>(d + 15) / 16 + 4 + (shifted ? 6 : 0);
   // A product with a table is summed in the same way and kept as float16: half a unit of 11 bits, or of the smallest number.
   const double of_table = p.table.memory.empty() ? 0 : kept * (1 + steps * 0x1p-23) * 0x1p-11 + p.scale * 0x1p-25;
   const double of_score = size * steps * 0x1p-23 + of_table;

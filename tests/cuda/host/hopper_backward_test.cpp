@@ -109,6 +109,7 @@ TEST(HopperBackward, a_walk_has_every_tile_of_every_head_from_the_last_on) {
       const KeyWork at = key_work_at(t, number);
       const Span tiles = query_tiles(t, at.block);
       Walk walk(t, at);
+      ASSERT_EQ(walk.steps(), t.heads_of_key * (tiles.end - tiles.first));
       for (int head = at.key_head * t.heads_of_key; head < (at.key_head + 1) * t.heads_of_key; ++head) {
         for (int tile = tiles.end - 1; tile >= tiles.first; --tile) {
           ASSERT_TRUE(walk.is_there() && walk.head == head && walk.tile == tile);

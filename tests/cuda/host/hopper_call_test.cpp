@@ -160,11 +160,31 @@ TEST(HopperCall, has_one_table_of_clipped_rows) {
   EXPECT_FALSE(taken([](TableTerm& t) { t.table = on_gpu({2, 25, 8, 128}); }));
   EXPECT_FALSE(taken([](TableTerm& t) { t.side = TableSide::key; }));
   EXPECT_FALSE(taken([](TableTerm& t) { t.side = TableSide::value; }));
-  EXPECT_FALSE(taken([](TableTerm& t) { t.shift = on_gpu({1, 1, 8, 128}); }));
+  EXPECT_TRUE(taken([](TableTerm& t) { t.shift = on_gpu({1, 1, 8, 128}, DType::f32); }));
   EXPECT_FALSE(taken([](TableTerm& t) { t.features = on_gpu({2, 33, 8, 128}); }));
-  EXPECT_FALSE(taken([](TableTerm& t) { t.rows = ClipRows{.left = 16, .right = 8, .outside = OutsideRows::zero}; }));
+  EXPECT_TRUE(taken([](TableTerm& t) { t.rows = ClipRows{.left = 16, .right = 8, .outside = OutsideRows::zero}; }));
   EXPECT_TRUE(taken([](TableTerm& t) { t.table = on_gpu({1, 129, 8, 128}), t.rows = ClipRows{.left = 64, .right = 64}; }));
-  EXPECT_FALSE(taken([](TableTerm& t) { t.table = on_gpu({1, 130, 8, 128}), t.rows = ClipRows{.left = 65, .right = 64}; }));
+  EXPECT_TRUE(taken([](TableTerm& t) { t.table = on_gpu({1, 130, 8, 128}), t.rows = ClipRows{.left = 65, .right = 64}; }));
+}
+
+/// Transformer-XL: a row for each distance, u added to q where it meets keys, v where it meets rows.
+TEST(HopperCall, has_what_is_added_to_queries_beside_a_table) {
+  AttentionSpec spec;
+  spec.content_shift = on_gpu({1, 1, 8, 128}, DType::f32);
+  EXPECT_FALSE(laid_out(spec).hopper.has_value());
+  spec.terms = {TableTerm{.table = on_gpu({1, 201, 8, 128}),
+                          .rows = ClipRows{.left = 100, .right = 100, .outside = OutsideRows::zero},
+                          .shift = on_gpu({1, 1, 8, 128})}};
+  const Layout layout = laid_out(spec);
+  ASSERT_TRUE(layout.hopper.has_value());
+  EXPECT_NE(layout.hopper->content_shift.data, nullptr);
+  EXPECT_NE(layout.hopper->table_shift.data, nullptr);
+  EXPECT_TRUE(layout.hopper->zero_outside);
+  spec.softcap = 30;
+  EXPECT_FALSE(laid_out(spec).hopper.has_value());
+  spec.softcap = 0;
+  spec.terms.push_back(BiasTerm{*Bias::make(Alibi{.heads = 8})});
+  EXPECT_FALSE(laid_out(spec).hopper.has_value());
 }
 
 TEST(HopperCall, leaves_out_tiles_where_that_is_asked_for) {
@@ -233,6 +253,12 @@ TEST(HopperCall, has_a_backward) {
   gradients.deterministic = false;
   EXPECT_FALSE(laid_out_backward(spec, gradients).hopper_backward->deterministic);
   EXPECT_FALSE(laid_out_backward(spec, gradients, 8).hopper_backward.has_value());
+  AttentionSpec other = spec;  // Hopper's forward takes these
+  other.terms = {TableTerm{.table = on_gpu({1, 25, 8, 128}), .rows = ClipRows{.left = 16, .right = 8}}};
+  EXPECT_FALSE(laid_out_backward(other, gradients).hopper_backward.has_value());
+  other = spec;
+  other.content = RotaryContent{*Rotary::make({.head_dim = 128, .numerics = Numerics::hf})};
+  EXPECT_FALSE(laid_out_backward(other, gradients).hopper_backward.has_value());
   EXPECT_FALSE(laid_out_backward(spec, all_gradients(DType::f32), 9, DType::f32).hopper_backward.has_value());
   gradients.k = on_gpu({2, 70, 4, 128}, DType::f32);
   EXPECT_FALSE(laid_out_backward(spec, gradients).hopper_backward.has_value());

@@ -214,6 +214,95 @@ TEST(HopperWork, far_tiles_of_a_table_have_one_row_of_it) {
   EXPECT_FALSE(takes(wide, 9));
 }
 
+/// A call with a table whose rows pass with the keys, and random lengths and masks.
+Forward random_windows(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto any = [&](std::int64_t most) { return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most)); };
+  Forward f = plain(any(500) + 1, any(500) + 1, any(2) == 0 ? 64 : 128, 64);
+  f.causal = any(2) == 0;
+  if (any(2) == 0) f.left = any(300);
+  if (any(2) == 0) f.right = any(300);
+  f.table_left = any(400), f.table_right = any(400);
+  f.table = tensor({1, f.table_left + f.table_right + 1, any(2) == 0 ? 1 : 6, f.q.shape[3]});
+  f.table_shift = tensor({1, 1, 6, f.q.shape[3]});
+  return f;
+}
+
+TEST(HopperWork, windows_have_the_row_of_every_key_that_is_seen) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    const Forward f = random_windows(seed);
+    ASSERT_TRUE(takes(f, 9) && has_windows(f));
+    const Tiles t = tiles_of(f);
+    const ShiftSums sums = sums_of(f, t);
+    const int blocks = window_blocks(t.block_queries, t.tile_keys);
+    ASSERT_TRUE(sums.first % 4 == 0 && sums.lines_length % 4 == 0 && sums.columns_length % 4 == 0);
+    for (int row = 0; row < t.queries; row += t.block_queries) {
+      const TileSpan span = tiles_of(t, row);
+      const int first = first_window_block(t, row, span);
+      for (int tile = span.end - 1; tile >= span.first; --tile) {
+        const int number = span.end - 1 - tile;
+        // The blocks that this tile reads, and the next one, which is made meanwhile.
+        for (int n = number; n <= number + blocks; ++n) {
+          const int begin = block_begin(t, row, span, n);
+          ASSERT_GE(begin - 1, sums.first);
+          ASSERT_LE(begin + t.tile_keys, sums.first + sums.lines_length);
+          ASSERT_EQ((begin - sums.first) % 4, 0);
+        }
+        for (int i = row; i < std::min(row + t.block_queries, t.queries); ++i) {
+          for (int j = tile * t.tile_keys; j < std::min((tile + 1) * t.tile_keys, t.keys); ++j) {
+            const int distance = j - i - t.offset();
+            if (distance > t.right || -distance > t.left) continue;
+            // As the kernel: odd queries are one place earlier in a block.
+            const int place = j - i + i % 2;
+            const int n = (block_begin(t, row, span, 0) + t.tile_keys - 1 - place) / t.tile_keys;
+            ASSERT_TRUE(n >= first && n >= number && n < number + blocks) << "seed " << seed;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(HopperWork, tables_are_spread_where_more_distances_are_seen_than_they_have) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    Forward f = random_windows(seed);
+    const Tiles t = tiles_of(f);
+    std::int64_t left = 0, right = 0;
+    for (int i = 0; i < t.queries; ++i) {
+      for (int j = 0; j < t.keys; ++j) {
+        const std::int64_t distance = j - i - t.offset();
+        if (distance > t.right || -distance > t.left) continue;
+        left = std::max(left, -distance), right = std::max(right, distance);
+      }
+    }
+    const Seen seen = seen_by(f);
+    ASSERT_TRUE(seen.left >= left && seen.right >= right) << "seed " << seed;
+    const bool spread = seen.left > f.table_left || seen.right > f.table_right;
+    EXPECT_EQ(needs_spread(f), spread);
+    const Layout layout = layout_of(f, t);
+    EXPECT_EQ(layout.rows % 16, 0);
+    EXPECT_EQ(layout.bytes - layout.rows, spread ? f.table.shape[2] * (seen.left + seen.right + 1) * f.table.shape[3] * 2 : 0);
+    f.zero_outside = true;
+    EXPECT_FALSE(needs_spread(f));
+  }
+}
+
+TEST(HopperWork, a_short_table_is_kept_whole) {
+  Forward f = plain(70, 90, 64, 64);
+  f.table = tensor({1, 129, 6, 64}), f.table_left = f.table_right = 64;
+  EXPECT_FALSE(has_windows(f));
+  f.table = tensor({1, 130, 6, 64}), f.table_left = 65;
+  EXPECT_TRUE(has_windows(f) && takes(f, 9));
+  EXPECT_EQ(layout_of(f, tiles_of(f)).bytes - layout_of(f, tiles_of(f)).rows, 6 * 159 * 64 * 2);
+  f.content_shift = tensor({1, 1, 1, 64});
+  EXPECT_TRUE(takes(f, 9));
+  f.content_shift = tensor({1, 1, 2, 64});
+  EXPECT_FALSE(takes(f, 9));
+  f = plain(70, 90, 64, 64);
+  f.content_shift = tensor({1, 1, 1, 64});
+  EXPECT_FALSE(takes(f, 9));
+}
+
 TEST(HopperWork, maps_have_panels_of_64_channels_where_heads_are_made_of_them) {
   const MapShape whole = map_shape(tensor({2, 5, 3, 192}));
   EXPECT_TRUE(std::equal(whole.sizes, whole.sizes + 5, std::vector<std::uint64_t>{64, 5, 3, 3, 2}.begin()));

@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "cuda/attention/backward/layout_terms.hpp"
+#include "cuda/attention/mma/backward/call.hpp"
+#include "cuda/attention/mma/call.hpp"
 
 namespace phasor::cuda::attention {
 namespace {
@@ -40,10 +42,22 @@ void lay_out_slots(const job::AttentionBackwardJob& job, int64_t bytes, Attentio
   work.backward.slot_size = slot.used();
 }
 
+/// What kernels ask of the cut.
+struct CutRules {
+  int64_t most_bytes;
+  int64_t blocks;
+  bool at_most;     // no more blocks than those, if possible: all run at once; else no less
+  int64_t queries;  // of a tile
+};
+CutRules rules_of(const BackwardLayout& out) {
+  if (!out.by_mma_backward) return {kMostBytes, kEnoughBlocks, false, kTile};
+  return {mma::backward::kMostBytes, mma::backward::kBlocks, true, mma::backward::queries_for(mma::backward::width_of(out.work))};
+}
+
 /// How the call is cut: more blocks while what they keep apart is within bounds.
-void cut(const job::AttentionBackwardJob& job, const TermNeeds& needs, int64_t bytes, AttentionWork& work) {
+void cut(const job::AttentionBackwardJob& job, const TermNeeds& needs, const CutRules& rules, int64_t bytes, AttentionWork& work) {
   BackwardWork& b = work.backward;
-  const int64_t most_sums = kMostBytes / bytes;
+  const int64_t most_sums = rules.most_bytes / bytes;
   const int64_t sequences = work.shape.heads == 0 ? 0 : work.sequences;
   b.key_groups = needs.one_key_group ? 1 : work.shape.key_heads;
   b.groups = std::min<int64_t>(sequences, needs.by_batch && !needs.one_group ? sequences : 1);
@@ -51,11 +65,12 @@ void cut(const job::AttentionBackwardJob& job, const TermNeeds& needs, int64_t b
   if (b.groups == 0) return;
   const int64_t slots = std::max<int64_t>(1, b.key_groups * b.slot_size);  // of a group
   if (!needs.one_group && !needs.by_batch) {
-    b.groups = std::clamp<int64_t>(std::min(quotient_up(kEnoughBlocks, b.key_groups), most_sums / slots), 1, sequences);
+    b.groups = std::clamp<int64_t>(std::min(quotient_up(rules.blocks, b.key_groups), most_sums / slots), 1, sequences);
   }
   const int64_t part = b.groups * slots + part_size(job, needs, work);
-  const int64_t enough = quotient_up(kEnoughBlocks, b.groups * b.key_groups);
-  b.parts = std::max<int64_t>(1, std::min({enough, tiles_of(work.shape.queries), most_sums / part}));
+  const int64_t others = b.groups * b.key_groups;
+  const int64_t enough = rules.at_most ? rules.blocks / others : quotient_up(rules.blocks, others);
+  b.parts = std::max<int64_t>(1, std::min({enough, tiles_of(work.shape.queries, rules.queries), most_sums / part}));
 }
 
 void take_operands(const job::AttentionBackwardJob& job, const TermNeeds& needs, SumPlaces& sums, AttentionWork& work) {
@@ -139,7 +154,7 @@ Status lay_out_sums(const job::AttentionBackwardJob& job, BackwardLayout& out, i
   AttentionWork& work = out.work;
   SumPlaces sums;
   const TermNeeds needs = begin_terms(job, work);
-  cut(job, needs, bytes_of(out.arithmetic), work);
+  cut(job, needs, rules_of(out), bytes_of(out.arithmetic), work);
   BackwardWork& b = work.backward;
   b.wants_scores = is_asked(job.q) || is_asked(job.k) || is_asked(job.content_shift) || needs.any;
   take_operands(job, needs, sums, work);
@@ -177,6 +192,15 @@ Status lay_out_hopper(const job::AttentionBackwardJob& job, const hopper::Backwa
   return {};
 }
 
+/// Places come first, their memory then.
+Status lay_out_with_memory(const job::AttentionBackwardJob& job, attend::Arena& arena, BackwardLayout& out) {
+  BackwardLayout measured = out;
+  int64_t count = 0;
+  if (Status s = lay_out_sums(job, measured, count); !s) return s;
+  out.work.backward.sums = arena.take_bytes(count * bytes_of(out.arithmetic));
+  return lay_out_sums(job, out, count);
+}
+
 }  // namespace
 
 Status lay_out_backward(const job::AttentionBackwardJob& job, int compute_major, attend::Arena& arena, BackwardLayout& out) {
@@ -184,22 +208,24 @@ Status lay_out_backward(const job::AttentionBackwardJob& job, int compute_major,
   out.work.backward.saved = job.saved;
   const std::optional<hopper::Backward> fast = hopper_backward(out.work, job);
   if (fast && hopper::takes(*fast, compute_major)) return lay_out_hopper(job, *fast, arena, out);
-  BackwardLayout measured = out;  // places come first, their memory then
-  int64_t count = 0;
-  if (Status s = lay_out_sums(job, measured, count); !s) return s;
-  out.work.backward.sums = arena.take_bytes(count * bytes_of(out.arithmetic));
-  return lay_out_sums(job, out, count);
+  out.by_mma_backward = compute_major >= mma::kComputeMajor && mma::backward::why_not(out.work, job) == nullptr;
+  return lay_out_with_memory(job, arena, out);
 }
 
 namespace {
 
-/// By Hopper's kernels, whatever the forward will have saved: what is measured does not know it yet.
-Result<int64_t> hopper_workspace(job::AttentionBackwardJob job) {
-  alignas(16) static std::byte somewhere[16];  // as a tensor map wants it
+alignas(16) std::byte somewhere[16];  // as a tensor map wants it
+
+/// Whatever the forward will have saved: what is measured does not know it yet.
+job::AttentionBackwardJob with_some_saved(job::AttentionBackwardJob job) {
   const job::AttentionShape s = job::shape_of(job.forward);
   const Extents shape = {s.batch, s.queries, s.heads, s.value_width};
   job.saved.out = job.saved.out_gradient = {somewhere, job.forward.q.dtype, shape, contiguous_strides(shape), job.forward.device};
   job.saved.lse = {somewhere, DType::f32, {s.batch, s.queries, s.heads, 1}, {}, job.forward.device};
+  return job;
+}
+
+Result<int64_t> hopper_workspace(const job::AttentionBackwardJob& job) {
   attend::Arena measure;
   BackwardLayout layout;
   if (Status status = lay_out(job.forward, "attention_backward", measure, layout); !status) return status;
@@ -210,15 +236,27 @@ Result<int64_t> hopper_workspace(job::AttentionBackwardJob job) {
   return measure.needed();
 }
 
+Result<int64_t> mma_workspace(const job::AttentionBackwardJob& job) {
+  attend::Arena measure;
+  BackwardLayout layout;
+  if (Status status = lay_out(job.forward, "attention_backward", measure, layout); !status) return status;
+  layout.by_mma_backward = mma::backward::why_not(layout.work, job) == nullptr;
+  if (!layout.by_mma_backward) return 0;
+  if (Status status = lay_out_with_memory(job, measure, layout); !status) return status;
+  return measure.needed();
+}
+
 }  // namespace
 
 Result<int64_t> backward_workspace(const job::AttentionBackwardJob& job) {
   attend::Arena measure;
   BackwardLayout layout;
   if (Status s = lay_out_backward(job, 0, measure, layout); !s) return s;
-  const Result<int64_t> by_hopper = hopper_workspace(job);
+  const Result<int64_t> by_hopper = hopper_workspace(with_some_saved(job));
   if (!by_hopper.ok()) return by_hopper.status();
-  return std::max(measure.needed(), *by_hopper);
+  const Result<int64_t> by_mma = mma_workspace(with_some_saved(job));
+  if (!by_mma.ok()) return by_mma.status();
+  return std::max({measure.needed(), *by_hopper, *by_mma});
 }
 
 }  // namespace phasor::cuda::attention

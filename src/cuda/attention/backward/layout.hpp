@@ -24,6 +24,7 @@ struct BackwardLayout : Layout {
   std::vector<ParameterGradient> parameters;                       // from those
   std::vector<ItemWork> after;                                     // to the caller's
   std::optional<hopper::Backward> hopper_backward = std::nullopt;  // Hopper's own kernels do it, up to the gradient by distance
+  bool by_mma_backward = false;                                    // the blocks are those of mma/backward/call.hpp
 };
 
 /// compute_major: of the device; 0: any, by the general kernels.

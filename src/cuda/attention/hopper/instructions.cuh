@@ -67,15 +67,26 @@ __device__ __forceinline__ void copy_in_bytes(void* to, const void* from, int by
                "l"(from), "r"(bytes), "r"(shared_address(full))
                : "memory");
 }
+/// The way back: stored, or added to what is there, number by number. What a thread asked for since its last commit is waited for together.
+__device__ __forceinline__ void copy_out_bytes(void* to, const void* from, int bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(shared_address(from)), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void add_floats(float* to, const float* from, int bytes) {
+  asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to), "r"(shared_address(from)), "r"(bytes)
+               : "memory");
+}
+__device__ __forceinline__ void copies_out_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+/// Until what they read may be written again.
+__device__ __forceinline__ void copies_out_wait_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+/// Until what they write is there.
+__device__ __forceinline__ void copies_out_wait() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+/// Global memory as ordinary loads and stores of this thread see it, and as its copies do: what came before is seen by what follows.
+__device__ __forceinline__ void fence_copies() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 /// What ordinary stores wrote to shared memory becomes visible to the copy engine and to products.
 __device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // ---- Numbers that blocks pass to each other through global memory ----
 
-/// Four float32, aligned to 16 bytes.
-__device__ __forceinline__ void add_to(float* to, float a, float b, float c, float d) {
-  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
-}
 /// What was written before the number that is read, by whom the writer knew of, is seen from here on.
 __device__ __forceinline__ int load_acquired(const int* from) {
   int x;
@@ -89,28 +100,41 @@ __device__ __forceinline__ void store_released(int* to, int x) {
 
 // ---- Blocks of 8 x 8 numbers of 16 bits, by a warp ----
 
+/// Two of float16, by the address in shared memory.
+__device__ __forceinline__ float2 halves_at(std::uint32_t from) {
+  __half2 x;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(reinterpret_cast<std::uint32_t&>(x)) : "r"(from) : "memory");
+  return __half22float2(x);
+}
 /// Four of them from the accumulators' layout to rows of 16 bytes in shared memory, a row for each thread.
 __device__ __forceinline__ void store_blocks(std::uint32_t to, std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
 }
-/// The way back, each transposed.
+/// The way back: rows of 16 bytes, a row for each thread, to the layout of a product's left operand.
+__device__ __forceinline__ void load_blocks(std::uint32_t* x, std::uint32_t from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+               : "r"(from)
+               : "memory");
+}
+/// The same, each transposed.
 __device__ __forceinline__ void load_blocks_across(std::uint32_t (&x)[4], std::uint32_t from) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
                : "r"(from)
                : "memory");
 }
-/// d (8 x 8, two numbers a thread) += a x + b y, all 8 x 8: half of a product of a warp, whose lower rows are zeros.
+/// a += x, b += y, two numbers of each a thread: a product of a warp with the unit matrix, a half of which is `unit`.
 template <class Element>
-__device__ __forceinline__ void small_product(float (&d)[4], std::uint32_t a, std::uint32_t b, std::uint32_t x, std::uint32_t y) {
+__device__ __forceinline__ void add_blocks(float (&a)[2], float (&b)[2], std::uint32_t unit, std::uint32_t x, std::uint32_t y) {
   if constexpr (std::is_same_v<Element, __half>) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %5}, {%7, %8}, {%0, %1, %2, %3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a), "r"(0), "r"(b), "r"(x), "r"(y));
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %5, %4}, {%6, %7}, {%0, %1, %2, %3};"
+                 : "+f"(a[0]), "+f"(a[1]), "+f"(b[0]), "+f"(b[1])
+                 : "r"(unit), "r"(0), "r"(x), "r"(y));
   } else {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %5}, {%7, %8}, {%0, %1, %2, %3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a), "r"(0), "r"(b), "r"(x), "r"(y));
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %5, %4}, {%6, %7}, {%0, %1, %2, %3};"
+                 : "+f"(a[0]), "+f"(a[1]), "+f"(b[0]), "+f"(b[1])
+                 : "r"(unit), "r"(0), "r"(x), "r"(y));
   }
 }
 
@@ -127,6 +151,12 @@ __device__ __forceinline__ __half half_of(float x) {
   asm("cvt.rn.satfinite.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
   return reinterpret_cast<const __half&>(y);
 }
+/// The same of two, the first in the low half.
+__device__ __forceinline__ std::uint32_t halves_of(float low, float high) {
+  std::uint32_t y;
+  asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+  return y;
+}
 /// Two numbers rounded to 16 bits, the first in the low half.
 template <class Element>
 __device__ __forceinline__ std::uint32_t pack(float low, float high) {
@@ -136,6 +166,14 @@ __device__ __forceinline__ std::uint32_t pack(float low, float high) {
   } else {
     const __nv_bfloat162 v = __floats2bfloat162_rn(low, high);
     return reinterpret_cast<const std::uint32_t&>(v);
+  }
+}
+template <class Element>
+__device__ __forceinline__ float2 unpack(std::uint32_t x) {
+  if constexpr (std::is_same_v<Element, __half>) {
+    return __half22float2(reinterpret_cast<const __half2&>(x));
+  } else {
+    return __bfloat1622float2(reinterpret_cast<const __nv_bfloat162&>(x));
   }
 }
 
@@ -171,7 +209,8 @@ __device__ __forceinline__ std::uint64_t matrix(const void* p, int panel_bytes) 
 __device__ __forceinline__ std::uint64_t further(std::uint64_t matrix, int bytes) { return matrix + (bytes >> 4); }
 
 /// `shared`: a and b from shared memory, channels along K in both; keep 0: what d held is not added to. `registers`: a from registers, b
-/// from shared memory with channels along N. `across`: a from shared memory with its rows along a panel, b with channels along N.
+/// from shared memory with channels along N. `by_rows`: the same with channels along K. `across`: a from shared memory with its rows along
+/// a panel, b with channels along N.
 template <class Element, int kColumns>
 struct Product;
 
@@ -179,7 +218,8 @@ struct Product;
 #define PHASOR_R8 "%0,%1,%2,%3,%4,%5,%6,%7"
 #define PHASOR_R16 PHASOR_R8 ",%8,%9,%10,%11,%12,%13,%14,%15"
 #define PHASOR_R32 PHASOR_R16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
-#define PHASOR_R48 PHASOR_R32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
+#define PHASOR_R40 PHASOR_R32 ",%32,%33,%34,%35,%36,%37,%38,%39"
+#define PHASOR_R48 PHASOR_R40 ",%40,%41,%42,%43,%44,%45,%46,%47"
 #define PHASOR_R64 PHASOR_R48 ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
 #define PHASOR_R72 PHASOR_R64 ",%64,%65,%66,%67,%68,%69,%70,%71"
 #define PHASOR_R80 PHASOR_R72 ",%72,%73,%74,%75,%76,%77,%78,%79"
@@ -191,7 +231,9 @@ struct Product;
 #define PHASOR_O8(i) \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
 #define PHASOR_O32 PHASOR_O8(0), PHASOR_O8(8), PHASOR_O8(16), PHASOR_O8(24)
-#define PHASOR_O64 PHASOR_O32, PHASOR_O8(32), PHASOR_O8(40), PHASOR_O8(48), PHASOR_O8(56)
+#define PHASOR_O40 PHASOR_O32, PHASOR_O8(32)
+#define PHASOR_O48 PHASOR_O40, PHASOR_O8(40)
+#define PHASOR_O64 PHASOR_O48, PHASOR_O8(48), PHASOR_O8(56)
 #define PHASOR_O72 PHASOR_O64, PHASOR_O8(64)
 #define PHASOR_O88 PHASOR_O72, PHASOR_O8(72), PHASOR_O8(80)
 #define PHASOR_O128 PHASOR_O88, PHASOR_O8(88), PHASOR_O8(96), PHASOR_O8(104), PHASOR_O8(112), PHASOR_O8(120)
@@ -211,6 +253,12 @@ struct Product;
                    : PHASOR_O##count                                                                                                   \
                    : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "l"(y));                                                              \
     }                                                                                                                                  \
+    static __device__ __forceinline__ void by_rows(float (&d)[count], const std::uint32_t* x, std::uint64_t y) {                       \
+      asm volatile("wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." name "." name " {" PHASOR_R##count                          \
+                   "}, {%" #a ",%" #b ",%" #c ",%" #e "}, %" #f ", 1, 1, 1, 0;"                                                        \
+                   : PHASOR_O##count                                                                                                   \
+                   : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "l"(y));                                                              \
+    }                                                                                                                                  \
     static __device__ __forceinline__ void across(float (&d)[count], std::uint64_t x, std::uint64_t y, int keep) {                     \
       asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #c ", 0;\nwgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." name "." name \
                    " {" PHASOR_R##count "}, %" #a ", %" #b ", p, 1, 1, 1, 1;\n}"                                                       \
@@ -220,6 +268,8 @@ struct Product;
   };
 #define PHASOR_PRODUCTS(element, name)                       \
   PHASOR_PRODUCT(element, name, 64, 32, 32, 33, 34, 35, 36)  \
+  PHASOR_PRODUCT(element, name, 80, 40, 40, 41, 42, 43, 44)  \
+  PHASOR_PRODUCT(element, name, 96, 48, 48, 49, 50, 51, 52)  \
   PHASOR_PRODUCT(element, name, 128, 64, 64, 65, 66, 67, 68) \
   PHASOR_PRODUCT(element, name, 144, 72, 72, 73, 74, 75, 76) \
   PHASOR_PRODUCT(element, name, 176, 88, 88, 89, 90, 91, 92) \
@@ -232,6 +282,8 @@ PHASOR_PRODUCTS(__half, "f16")
 #undef PHASOR_O88
 #undef PHASOR_O72
 #undef PHASOR_O64
+#undef PHASOR_O48
+#undef PHASOR_O40
 #undef PHASOR_O32
 #undef PHASOR_O8
 #undef PHASOR_R128
@@ -240,6 +292,7 @@ PHASOR_PRODUCTS(__half, "f16")
 #undef PHASOR_R72
 #undef PHASOR_R64
 #undef PHASOR_R48
+#undef PHASOR_R40
 #undef PHASOR_R32
 #undef PHASOR_R16
 #undef PHASOR_R8

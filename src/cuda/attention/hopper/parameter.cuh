@@ -19,6 +19,7 @@ struct ForwardParameter {
   Tiles tiles;
   Windows windows;
   Clips clips;
+  ShiftSums sums;
   const int* first_tiles;  // (batch, heads, blocks of queries): tiles before it do not matter; null: all do
   float scale;
   float scale_log2;  // times log2 e
@@ -50,5 +51,8 @@ ForwardKernel kernel_256(const KernelWish& wish);
 /// With a table: of kWidths[0] and kWidths[kTableWidths].
 ForwardKernel table_kernel_64(DType dtype);
 ForwardKernel table_kernel_128(DType dtype);
+/// With windows of a table: of kWidths[kWindowWidths] and the next.
+ForwardKernel window_kernel_64(DType dtype);
+ForwardKernel window_kernel_128(DType dtype);
 
 }  // namespace phasor::cuda::hopper

@@ -8,6 +8,7 @@
 #include "cuda/attention/hopper/parameter.cuh"
 #include "cuda/attention/hopper/skip.hpp"
 #include "cuda/attention/hopper/tensor_map.hpp"
+#include "cuda/attention/hopper/window/before.hpp"
 #include "cuda/attention/hopper/work.hpp"
 #include "cuda/device.hpp"
 
@@ -63,13 +64,14 @@ Status make_windows(const char* where, const Forward& f, const ForwardParameter&
       where, {reinterpret_cast<const void*>(&fill_windows), {blocks, static_cast<unsigned>(work.heads)}, kThreadsOfFill, 0, stream}, &work);
 }
 
-Status make_maps(const char* where, const Forward& f, ForwardParameter& p) {
+Status make_maps(const char* where, const Forward& f, void* workspace, ForwardParameter& p) {
   const Widths& widths = kWidths[widths_for(f)];
   const int panels = p.whole ? widths.width / 64 : 1;
   if (Status s = make_map(where, f.q, p.tiles.block_queries, panels, p.q); !s) return s;
   if (Status s = make_map(where, f.k, p.tiles.tile_keys, panels, p.k); !s) return s;
   if (f.table.data != nullptr) {
-    if (Status s = make_map(where, f.table, p.tiles.tile_keys, panels, p.table); !s) return s;
+    const int rows = p.tiles.tile_keys + (has_windows(f) ? 8 : 0);  // WindowBody::kRows
+    if (Status s = make_map(where, window_table(f, workspace), rows, panels, p.table); !s) return s;
   }
   return make_map(where, f.v, p.tiles.tile_keys, p.whole_values ? widths.value_width / 64 : 1, p.v);
 }
@@ -84,10 +86,16 @@ void fill_parameter(const Forward& f, void* workspace, ForwardParameter& p) {
   // Rows beyond what is seen are not wanted: half of them under a causal mask.
   p.clips = {static_cast<int>(f.table_left), static_cast<int>(std::clamp<std::int64_t>(p.tiles.right, 0, f.table_right)),
              f.table.shape[2] > 1, static_cast<float>(f.table_scale / f.scale)};
+  if (needs_spread(f)) p.clips.left = static_cast<int>(seen_by(f).left);
   const Layout layout = layout_of(f, p.tiles);
   const std::uintptr_t begin = aligned(workspace);
   p.next = reinterpret_cast<int*>(begin);
   p.windows.values = reinterpret_cast<const float*>(begin + layout.windows);
+  p.sums = sums_of(f, p.tiles);
+  if (p.sums.columns_length > 0) {
+    p.sums.columns = reinterpret_cast<const float*>(begin + layout.columns);
+    p.sums.lines = reinterpret_cast<const float*>(begin + layout.lines);
+  }
   p.windows.far = reinterpret_cast<const float*>(begin + layout.far);
   p.first_tiles = may_skip(f) ? reinterpret_cast<const int*>(begin + layout.first_tiles) : nullptr;
   p.scale = static_cast<float>(f.scale);
@@ -101,6 +109,7 @@ void fill_parameter(const Forward& f, void* workspace, ForwardParameter& p) {
 
 ForwardKernel kernel_for(const Forward& f) {
   constexpr ForwardKernel (*kKernels[])(const KernelWish&) = {kernel_64, kernel_128, kernel_192, kernel_256};
+  if (has_windows(f)) return widths_for(f) == kWindowWidths ? window_kernel_64(f.q.dtype) : window_kernel_128(f.q.dtype);
   if (f.table.data != nullptr) return widths_for(f) == kTableWidths ? table_kernel_128(f.q.dtype) : table_kernel_64(f.q.dtype);
   return kKernels[widths_for(f)]({f.q.dtype, f.diagonal != nullptr, f.softcap != 0});
 }
@@ -112,7 +121,10 @@ Status run(const char* where, const Forward& f, void* workspace, void* stream) {
   if (!current.status().ok()) return current.status();
   ForwardParameter parameter;
   fill_parameter(f, workspace, parameter);
-  if (Status s = make_maps(where, f, parameter); !s) return s;
+  if (Status s = make_maps(where, f, workspace, parameter); !s) return s;
+  if (has_windows(f)) {
+    if (Status s = make_window_rows(where, f, parameter, workspace, stream); !s) return s;
+  }
   if (Status s = make_windows(where, f, parameter, stream); !s) return s;
   if (Status s = find_first_tiles(where, f, workspace, stream); !s) return s;
   const ForwardKernel kernel = kernel_for(f);

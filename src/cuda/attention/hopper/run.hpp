@@ -38,12 +38,16 @@ struct Forward {
   /// The bias does not rise with the distance from 0 on, so tiles of keys may be left out whose weights add up to less than 2^-24 of the
   /// row's sum, whatever the keys are. Of causal calls.
   bool skip = false;
-  /// Added to the score: table_scale q . table[clamp(-r, -table_left, table_right) + table_left]. No data: nothing. Products with it are
-  /// rounded to float16 (2^-11 of each), and those beyond 65504 become that.
+  /// Added to the score: table_scale (q + table_shift) . table[clamp(-r, -table_left, table_right) + table_left]. No data: nothing.
+  /// Products with it are rounded to float16 (2^-11 of each), and those beyond 65504 become that.
   ConstTensorView table = {};  // (1, rows, H or 1, D), of the inputs' dtype
   std::int64_t table_left = 0;
   std::int64_t table_right = 0;
+  bool zero_outside = false;  // beyond the table's rows nothing is added
   double table_scale = 1;
+  /// (1, 1, H or 1, D), of any dtype; no data: 0. Neither is rounded into q.
+  ConstTensorView table_shift = {};
+  ConstTensorView content_shift = {};  // scale content_shift . k is added, too; with a table alone
 };
 
 /// The compute capability that it is for.

@@ -20,13 +20,17 @@ struct Widths {
   constexpr int queries() const { return 64 * warpgroups; }
 };
 /// By what fits into 227 KiB and 512 threads' registers; 192 / 128 is MLA's. Measured on an H200: docs/design/cuda.md.
-inline constexpr Widths kWidths[] = {{64, 64, 128, 3, true, 64},
-                                     {128, 128, 176, 2, false, 64},
-                                     {192, 128, 128, 2, false, 0},
-                                     {256, 256, 64, 2, false, 0},
-                                     {128, 128, 144, 2, false, 0}};  // the last one: beside products with a table
+inline constexpr Widths kWidths[] = {
+    {64, 64, 128, 3, true, 64},     // plain, or with a bias: this one and the next three
+    {128, 128, 176, 2, false, 64},  //
+    {192, 128, 128, 2, false, 0},   //
+    {256, 256, 64, 2, false, 0},    //
+    {128, 128, 144, 2, false, 0},   // beside products with a clipped table
+    {64, 64, 96, 2, false, 0},      // beside windows of a table, and the next
+    {128, 128, 80, 2, false, 0},
+};
 inline constexpr int kWidthsCount = sizeof(kWidths) / sizeof(kWidths[0]);
-inline constexpr int kTableWidths = kWidthsCount - 1;
+inline constexpr int kPlainWidths = 4, kTableWidths = 4, kWindowWidths = 5;
 
 /// No token is further away, and sums of three such numbers are still integers of 32 bits.
 constexpr int kFar = 1 << 29;
@@ -130,6 +134,30 @@ PHASOR_HD inline bool is_left_of_clips(const Tiles& t, const Clips& c, int row, 
 PHASOR_HD inline bool is_right_of_clips(const Tiles& t, const Clips& c, int row, int rows, int key) {
   return key - (row + rows - 1 + t.offset()) >= c.right;
 }
+
+/// A table whose rows pass with the keys: queries meet its rows in blocks of as many as a tile has keys. Block 0 begins at the distance of
+/// a block of queries' first one from the first key of its last tile, the one that is visited first; each next one lies before it. A query
+/// that is i behind the first reads i further down, so a tile reads so many blocks, from its own number on.
+PHASOR_HD constexpr int window_blocks(int queries, int keys) { return 1 + (queries - 2 + keys - 1) / keys; }
+/// Where block n begins, as key - row; queries of odd number read one place earlier.
+PHASOR_HD inline int block_begin(const Tiles& t, int row, const TileSpan& span, int n) { return (span.end - 1 - n) * t.tile_keys - row; }
+/// The first block that some query sees a row of, among those that the first tile reads.
+PHASOR_HD inline int first_window_block(const Tiles& t, int row, const TileSpan& span) {
+  const int blocks = window_blocks(t.block_queries, t.tile_keys);
+  int n = 0;
+  while (n < blocks && block_begin(t, row, span, n) - 1 - t.offset() > t.right) ++n;
+  return n;
+}
+
+/// Sums that what is added to queries makes with keys, and with rows of a table: numbers of a key, and of key - row from `first` on, these
+/// in two copies, the second one place later.
+struct ShiftSums {
+  const float* columns;  // (batch, heads, columns_length); null: nothing is added
+  const float* lines;    // (heads, 2, lines_length)
+  int columns_length;
+  int lines_length;
+  int first;
+};
 
 /// Whether all of `rows` queries from `row` on are so far from every key of the tile at `key` that one value serves.
 PHASOR_HD inline bool is_far_left(const Tiles& t, const Windows& w, int row, int key) {

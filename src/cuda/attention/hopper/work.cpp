@@ -38,25 +38,45 @@ int rounded_down(int x) { return x & ~3; }
 
 int widths_for(std::int64_t width, std::int64_t value_width) {
   int i = 0;
-  while (i < kTableWidths && (kWidths[i].width < width || kWidths[i].value_width < value_width)) ++i;
-  return i < kTableWidths ? i : kWidthsCount;
+  while (i < kPlainWidths && (kWidths[i].width < width || kWidths[i].value_width < value_width)) ++i;
+  return i < kPlainWidths ? i : kWidthsCount;
 }
 
 int widths_for(const Forward& f) {
   const int found = widths_for(f.q.shape[3], f.v.shape[3]);
-  if (f.table.data == nullptr || found == 0) return found;
-  return found == 1 ? kTableWidths : kWidthsCount;
+  if (f.table.data == nullptr) return found;
+  if (found > 1) return kWidthsCount;
+  if (has_windows(f)) return kWindowWidths + found;
+  return found == 0 ? found : kTableWidths;
+}
+
+bool has_windows(const Forward& f) {
+  const bool shifted = f.content_shift.data != nullptr || f.table_shift.data != nullptr;
+  return f.table.data != nullptr && (shifted || f.zero_outside || f.table.shape[1] > Clips::kMostRows);
+}
+Seen seen_by(const Forward& f) {
+  const std::int64_t right = f.causal ? std::min<std::int64_t>(f.right, 0) : f.right;
+  return {std::clamp<std::int64_t>(f.left, 0, f.k.shape[1] - 1), std::clamp<std::int64_t>(right, 0, f.q.shape[1] - 1)};
+}
+bool needs_spread(const Forward& f) {
+  const Seen seen = seen_by(f);
+  return has_windows(f) && !f.zero_outside && (seen.left > f.table_left || seen.right > f.table_right);
 }
 
 namespace {
 
 bool takes_table(const Forward& f) {
-  if (f.table.data == nullptr) return true;
+  if (f.table.data == nullptr) return f.content_shift.data == nullptr;
   const Extents& s = f.table.shape;
   if (f.diagonal != nullptr || f.softcap != 0 || f.table.dtype != f.q.dtype || f.table.device != f.q.device) return false;
-  return is_mappable(f.table) && f.table_left >= 0 && f.table_right >= 0 && f.table_left < Clips::kMostRows &&
-         f.table_right < Clips::kMostRows && f.table_left + f.table_right < Clips::kMostRows && s[0] == 1 &&
-         s[1] == f.table_left + f.table_right + 1 && (s[2] == 1 || s[2] == f.q.shape[2]) && s[3] == f.q.shape[3];
+  constexpr std::int64_t kMostBlocks = 65535;  // of a grid's second and third axis
+  if (has_windows(f) && (f.q.shape[2] > kMostBlocks || f.q.shape[0] > kMostBlocks)) return false;
+  const auto is_shift = [&](const ConstTensorView& v) {
+    return v.data == nullptr || (v.device == f.q.device && (v.shape[2] == 1 || v.shape[2] == f.q.shape[2]) && v.shape[3] == f.q.shape[3]);
+  };
+  if (!is_shift(f.content_shift) || !is_shift(f.table_shift)) return false;
+  return is_mappable(f.table) && f.table_left >= 0 && f.table_right >= 0 && f.table_left < kMostTokens && f.table_right < kMostTokens &&
+         s[0] == 1 && s[1] == f.table_left + f.table_right + 1 && (s[2] == 1 || s[2] == f.q.shape[2]) && s[3] == f.q.shape[3];
 }
 
 }  // namespace
@@ -118,9 +138,42 @@ bool may_skip(const Forward& f) {
          f.q.shape[2] <= kMostBlocks && f.q.shape[0] <= kMostBlocks;
 }
 
+ShiftSums sums_of(const Forward& f, const Tiles& t) {
+  ShiftSums sums = {};
+  if (f.content_shift.data == nullptr && f.table_shift.data == nullptr) return sums;
+  // All are multiples of four, so that copies are aligned. The first block of queries begins at 0, the last tile's block is the highest.
+  sums.columns_length = (t.keys + t.tile_keys - 1) / t.tile_keys * t.tile_keys;
+  sums.first = -t.blocks() * t.block_queries - window_blocks(t.block_queries, t.tile_keys) * t.tile_keys;
+  sums.lines_length = sums.columns_length - sums.first;
+  return sums;
+}
+
+namespace {
+
+/// Of a call with a table whose rows pass with the keys.
+void lay_out_window(const Forward& f, const Tiles& t, Layout& layout) {
+  const ShiftSums sums = sums_of(f, t);
+  const Seen seen = seen_by(f);
+  constexpr auto kBytes = std::int64_t{sizeof(float)};
+  layout.lines = layout.columns + std::int64_t{t.batch} * t.heads * sums.columns_length * kBytes;
+  layout.rows = layout.lines + 2 * std::int64_t{t.heads} * sums.lines_length * kBytes;
+  layout.bytes = layout.rows;
+  if (needs_spread(f)) layout.bytes += f.table.shape[2] * (seen.left + seen.right + 1) * f.table.shape[3] * 2;
+}
+
+}  // namespace
+
 Layout layout_of(const Forward& f, const Tiles& t) {
   const Windows w = windows_of(f, t);
-  Layout layout = {.windows = kAlignment, .far = kAlignment, .norms = kAlignment, .first_tiles = kAlignment, .bytes = kAlignment};
+  Layout layout = {.windows = kAlignment,
+                   .far = kAlignment,
+                   .norms = kAlignment,
+                   .first_tiles = kAlignment,
+                   .columns = kAlignment,
+                   .lines = kAlignment,
+                   .rows = kAlignment,
+                   .bytes = kAlignment};
+  if (has_windows(f)) lay_out_window(f, t, layout);
   if (w.length == 0) return layout;
   const std::int64_t rows = w.of_head == 0 ? 1 : t.heads;
   layout.far = layout.windows + rows * 2 * w.length * std::int64_t{sizeof(float)};

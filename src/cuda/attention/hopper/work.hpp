@@ -16,6 +16,17 @@ int widths_for(std::int64_t width, std::int64_t value_width);
 /// Of a call: a table needs room beside the keys.
 int widths_for(const Forward& forward);
 
+/// Whether rows of the table pass with the keys (window/); else `Clipped` keeps all products with it.
+bool has_windows(const Forward& forward);
+/// The furthest distances that are seen: of keys before queries, and behind.
+struct Seen {
+  std::int64_t left;
+  std::int64_t right;
+};
+Seen seen_by(const Forward& forward);
+/// Whether windows read a copy of the table that has a row for each of them, since there are more than rows.
+bool needs_spread(const Forward& forward);
+
 Tiles tiles_of(const Forward& forward);
 
 /// Where in the workspace, once that is aligned to kAlignment, things are.
@@ -28,10 +39,14 @@ struct Layout {
   std::int64_t far;
   std::int64_t norms;        // (batch, key heads): the largest of any key
   std::int64_t first_tiles;  // (batch, heads, blocks of queries)
+  std::int64_t columns;      // of ShiftSums
+  std::int64_t lines;
+  std::int64_t rows;  // of a table: (heads or 1, distances that are seen, channels)
   std::int64_t bytes;
 };
 /// Extents and ends alone; the pointers are null.
 Windows windows_of(const Forward& forward, const Tiles& tiles);
+ShiftSums sums_of(const Forward& forward, const Tiles& tiles);
 Layout layout_of(const Forward& forward, const Tiles& tiles);
 /// Whether tiles are looked for that need not be visited: where every query that sees a key sees its own.
 bool may_skip(const Forward& forward);

@@ -16,13 +16,6 @@ constexpr int64_t kMostTokens = int64_t{1} << 28;
 constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;
 constexpr int kMostWidth = 256;
 
-/// Channels side by side in pieces of 16 bytes, as copies want them.
-bool is_in_pieces(const ConstTensorView& v) {
-  constexpr int64_t kPiece = 8;
-  if (v.shape[3] % kPiece != 0 || v.strides[3] != 1 || reinterpret_cast<std::uintptr_t>(v.data) % 16 != 0) return false;
-  return std::all_of(v.strides.begin(), v.strides.begin() + 3, [](int64_t stride) { return stride % kPiece == 0; });
-}
-
 const char* why_not(const TermWork& term, DType dtype) {
   if (term.use == TermUse::cope) return "CoPE";
   if (term.use == TermUse::bias && term.bias.distances == 0 && !has_short_formula(term.bias.bias)) {
@@ -55,6 +48,12 @@ int64_t widest(const AttentionWork& work) {
 }
 
 }  // namespace
+
+bool is_in_pieces(const ConstTensorView& v) {
+  constexpr int64_t kPiece = 8;
+  if (v.shape[3] % kPiece != 0 || v.strides[3] != 1 || reinterpret_cast<std::uintptr_t>(v.data) % 16 != 0) return false;
+  return std::all_of(v.strides.begin(), v.strides.begin() + 3, [](int64_t stride) { return stride % kPiece == 0; });
+}
 
 Cut cut_of(const AttentionWork& work) {
   const int64_t width = widest(work);

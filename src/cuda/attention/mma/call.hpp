@@ -28,6 +28,8 @@ struct Cut {
   ScoresIn scores = ScoresIn::registers;
 };
 
+/// Channels side by side in pieces of 16 bytes, as copies want them.
+bool is_in_pieces(const ConstTensorView& v);
 /// nullptr: a call that has been laid out is taken; else what of it is not, in words.
 const char* why_not(const AttentionWork& work);
 /// Of a call that is taken.

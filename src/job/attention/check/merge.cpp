@@ -56,6 +56,7 @@ Status check_outputs(const AttentionOutputs& outputs) {
 }  // namespace
 
 Status check_merge(std::span<const AttentionPart> parts, const AttentionOutputs& outputs) {
+  if (parts.empty()) return error(kMerge, "no parts are given, wanted one at least");
   const Merge merge = {parts, outputs};
   if (Status s = check_outputs(merge.outputs); !s) return s;
   for (std::size_t n = 0; n < merge.parts.size(); ++n) {

@@ -2,8 +2,8 @@
 // Attention backward on Hopper: a block of 128 keys stays, tiles of queries pass through two stages; each of two warpgroups has 64 keys.
 //
 // Scores are computed transposed (keys are rows), so that weights and their gradients leave the softmax as the left operands that dv and dk
-// need, in registers. Only dq mixes the warpgroups: ds goes through shared memory, each computes a half of the tile's dq and adds it to
-// float32 numbers in global memory that lie as the registers do.
+// need, in registers. Only dq mixes the warpgroups: ds goes through shared memory, each computes a half of the tile's dq and leaves it in
+// shared memory, from where the copy engine adds it to float32 numbers in global memory that lie as the registers do.
 #pragma once
 
 #include "cuda/attention/hopper/backward/distances.cuh"
@@ -12,15 +12,15 @@
 
 namespace phasor::cuda::hopper {
 
-/// d (64 x queries) = a b^T, or d += a b^T where it was preset: channels along K.
+/// d (64 x queries) = a b^T: channels along K.
 template <class B>
-__device__ __forceinline__ void ask_dot(float (&d)[B::kQueries / 2], std::uint64_t a, std::uint64_t b, bool preset) {
+__device__ __forceinline__ void ask_dot(float (&d)[B::kQueries / 2], std::uint64_t a, std::uint64_t b) {
   pin(d);
   products_begin();
 #pragma unroll
   for (int x = 0; x < 4 * B::kPanels; ++x) {
     Product<typename B::Element, B::kQueries>::shared(d, further(a, x / 4 * (B::kKeys * 128) + x % 4 * 32),
-                                                      further(b, x / 4 * (B::kQueries * 128) + x % 4 * 32), x != 0 || preset);
+                                                      further(b, x / 4 * (B::kQueries * 128) + x % 4 * 32), x != 0);
   }
   products_commit();
 }
@@ -46,54 +46,51 @@ struct BackwardConsumer {
   const int lane = threadIdx.x % 32;
   const int key_in_block = 64 * group + threadIdx.x / 32 % 4 * 16 + lane / 4;
   Ring<B::kStages> stage = {};
-  std::uint32_t turn_parity = 0;
-  int buffer = 0;
   int odd_head = 0;  // of the heads that were walked: which sums of far tiles are theirs
 
   __device__ __forceinline__ BackwardConsumer(typename B::Shared& of, const BackwardParameter& parameter, int number)
       : shared(of), p(parameter), group(number) {}
 
-  /// Zeros where there is nothing to preset, rather than a product that begins afresh at run time: else the scores would have to be kept
-  /// through the whole loop.
-  __device__ __forceinline__ void preset(Scores& s, const KeyWork& at, int row) {
-    if constexpr (!B::kBias) return;
-    const Windows& w = p.windows;
-    const int side = far_side(p.tiles, w, at.key(), row);
-    if (side != 0) {
+  __device__ __forceinline__ float weight(float score, float minus) const { return exp2_approximate(fmaf(score, p.scale_log2, minus)); }
+  /// Of a tile where one number serves, or nothing is added.
+  __device__ __forceinline__ void weigh_shifted(Scores& s, const float* lse) const {
+    const float shift = B::kBias ? shared.shift[stage.stage] : 0;
 #pragma unroll
-      for (float& x : s) x = 0;
-      return;
+    for (int c = 0; c < B::kQueries / 8; ++c) {
+      const float2 of = *reinterpret_cast<const float2*>(lse + 8 * c);
+      const float x = B::kBias ? shift - of.x : -of.x, y = B::kBias ? shift - of.y : -of.y;
+      s[4 * c] = weight(s[4 * c], x), s[4 * c + 1] = weight(s[4 * c + 1], y);
+      s[4 * c + 2] = weight(s[4 * c + 2], x), s[4 * c + 3] = weight(s[4 * c + 3], y);
     }
+  }
+  __device__ __forceinline__ void weigh_biased(Scores& s, const float* lse) const {
     const int odd = key_in_block & 1;  // pairs of odd rows begin at odd places: they are read from the second copy
     const float* const v = shared.window[stage.stage][odd] - odd + 2 * (lane % 4) - key_in_block + B::kKeys;
     // Key r + 8 with query c + 8 has the distance of key r with query c: each pair serves twice.
     float2 before = *reinterpret_cast<const float2*>(v - 8);
 #pragma unroll
     for (int c = 0; c < B::kQueries / 8; ++c) {
-      const float2 now = *reinterpret_cast<const float2*>(v + 8 * c);
-      s[4 * c] = now.x, s[4 * c + 1] = now.y;
-      s[4 * c + 2] = before.x, s[4 * c + 3] = before.y;
+      const float2 of = *reinterpret_cast<const float2*>(lse + 8 * c), now = *reinterpret_cast<const float2*>(v + 8 * c);
+      s[4 * c] = weight(s[4 * c], now.x - of.x), s[4 * c + 1] = weight(s[4 * c + 1], now.y - of.y);
+      s[4 * c + 2] = weight(s[4 * c + 2], before.x - of.x), s[4 * c + 3] = weight(s[4 * c + 3], before.y - of.y);
       before = now;
     }
   }
   /// Scores become weights; those of keys that a query does not see become 0.
-  __device__ __forceinline__ void weigh(Scores& s, const KeyWork& at, int row) {
+  __device__ __forceinline__ void weigh(Scores& s, int marks) const {
     const float* const lse = shared.lse[stage.stage] + 2 * (lane % 4);
-    const float shift = B::kBias ? shared.shift[stage.stage] : 0;
-#pragma unroll
-    for (int c = 0; c < B::kQueries / 8; ++c) {
-      const float2 of = *reinterpret_cast<const float2*>(lse + 8 * c);
-#pragma unroll
-      for (int x = 0; x < 4; ++x) {
-        s[4 * c + x] = exp2_approximate(fmaf(s[4 * c + x], p.scale_log2, shift - (x & 1 ? of.y : of.x)));
-      }
+    if (!B::kBias || (marks & (kFarLeft | kFarRight)) != 0) {
+      weigh_shifted(s, lse);
+    } else {
+      weigh_biased(s, lse);
     }
-    if (!is_partial(p.tiles, at.key() + 64 * group, row)) return;
+    if ((marks & kPartialForFirst << group) == 0) return;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const int key = at.key() + key_in_block + 8 * r;
+      const int key = shared.key + key_in_block + 8 * r;
       const unsigned seen = key < p.tiles.keys ? max(p.tiles.left + p.tiles.right + 1, 0) : 0;
-      const int query = row + 2 * (lane % 4) - (key - p.tiles.right - p.tiles.offset());  // from the first that sees the key on
+      const int query =
+          shared.row[stage.stage] + 2 * (lane % 4) - (key - p.tiles.right - p.tiles.offset());  // from the first that sees the key on
 #pragma unroll
       for (int c = 0; c < B::kQueries / 8; ++c) {
 #pragma unroll
@@ -106,35 +103,34 @@ struct BackwardConsumer {
   /// Gradients of weights become those of scores; returns their sum, where distances are summed.
   __device__ __forceinline__ float differentiate(Scores& d, const Scores& s) const {
     const float* const delta = shared.delta[stage.stage] + 2 * (lane % 4);
-    float sum[4] = {0, 0, 0, 0};
+    float sum[2] = {0, 0};
 #pragma unroll
     for (int c = 0; c < B::kQueries / 8; ++c) {
       const float2 of = *reinterpret_cast<const float2*>(delta + 8 * c);
 #pragma unroll
       for (int x = 0; x < 4; ++x) {
         d[4 * c + x] = s[4 * c + x] * (d[4 * c + x] - (x & 1 ? of.y : of.x));
-        if constexpr (B::kSums) sum[x] += d[4 * c + x];
+        if constexpr (B::kSums) sum[x & 1] += d[4 * c + x];
       }
     }
-    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    return sum[0] + sum[1];
   }
   /// 64 keys of ds to rows of 128 bytes, swizzled as the copy engine does it.
   __device__ __forceinline__ void put(const Halves& x) const {
     const int row = threadIdx.x / 32 % 4 * 16 + lane % 16;
 #pragma unroll
     for (int c = 0; c < B::kQueries / 8; c += 2) {
-      store_blocks(shared_address(shared.ds[buffer][c / 8][64 * group + row]) + ((c % 8 + lane / 16 ^ row & 7) << 4), x[2 * c],
+      store_blocks(shared_address(shared.ds[stage.stage][c / 8][64 * group + row]) + ((c % 8 + lane / 16 ^ row & 7) << 4), x[2 * c],
                    x[2 * c + 1], x[2 * c + 2], x[2 * c + 3]);
     }
   }
   /// A far tile's ds are of one distance, as far as its bias goes.
-  __device__ __forceinline__ void add_far(float sum, const KeyWork& at, int row) {
-    const int side = far_side(p.tiles, p.windows, at.key(), row);
-    if (side != 0) shared.far[odd_head][side > 0 ? 1 : 0][threadIdx.x - 128] += sum;
+  __device__ __forceinline__ void add_far(float sum, int marks) {
+    if ((marks & (kFarLeft | kFarRight)) != 0) shared.far[odd_head][marks / kFarRight % 2][threadIdx.x - 128] += sum;
   }
   /// This warpgroup's half of a tile: 64 channels of all queries, or 64 queries.
   __device__ __forceinline__ void ask_queries(float (&dq)[32]) const {
-    const std::uint64_t ds = matrix(shared.ds[buffer][B::kQueryPanels == 2 ? group : 0], 0);
+    const std::uint64_t ds = matrix(shared.ds[stage.stage][B::kQueryPanels == 2 ? group : 0], 0);
     const std::uint64_t k = matrix(shared.k[B::kPanels == 2 ? group : 0], 0);
     products_begin();
 #pragma unroll
@@ -143,28 +139,17 @@ struct BackwardConsumer {
     }
     products_commit();
   }
-  __device__ __forceinline__ void add_queries(const float (&dq)[32], const KeyWork& at, const Walk& walk) {
-    constexpr int kHalf = 64 * 64;
-    float* const to =
-        p.dq + std::int64_t{p.tile_number(at.batch, walk.head, walk.tile)} * (2 * kHalf) + group * kHalf + threadIdx.x % 128 * 4;
-    bool first = false;
-    if (p.turns != nullptr) {
-      barrier_wait(&shared.turn, turn_parity);
-      turn_parity ^= 1;
-      first = shared.first_turn != 0;
-    }
-    if (first) {
+  __device__ __forceinline__ void put_queries(const float (&dq)[32]) {
+    static_assert(B::kStages == 2);  // one is even, as a tile's number
+    barrier_wait(&shared.dq_empty, stage.stage ^ 1);
+    float* const to = shared.dq[group] + threadIdx.x % 128 * 4;
 #pragma unroll
-      for (int x = 0; x < 8; ++x) {
-        *reinterpret_cast<float4*>(to + 512 * x) = {dq[4 * x], dq[4 * x + 1], dq[4 * x + 2], dq[4 * x + 3]};
-      }
-    } else {
-#pragma unroll
-      for (int x = 0; x < 8; ++x) add_to(to + 512 * x, dq[4 * x], dq[4 * x + 1], dq[4 * x + 2], dq[4 * x + 3]);
+    for (int x = 0; x < 8; ++x) {
+      *reinterpret_cast<float4*>(to + 512 * x) = {dq[4 * x], dq[4 * x + 1], dq[4 * x + 2], dq[4 * x + 3]};
     }
-    if (p.turns == nullptr) return;
+    fence_async();
     __syncwarp();
-    if (lane == 0) barrier_arrive(&shared.added);
+    if (lane == 0) barrier_arrive(&shared.dq_full);
   }
   /// A warp at a time, since stages are read by ordinary loads, too.
   __device__ __forceinline__ void release_stage() {
@@ -176,19 +161,18 @@ struct BackwardConsumer {
   };
   /// Products that went on from one turn of a loop to the next would be serialised (C7514). Accumulators of their own for every product,
   /// undefined before: what a product begins with would have to be kept (C7512).
-  __device__ __forceinline__ void tile(Registers& r, const KeyWork& at, const Walk& walk) {
+  __device__ __forceinline__ void tile(Registers& r) {
     Scores s, d;
     float dq[32];
     Halves weights, ds;
-    const int row = walk.tile * B::kQueries;
     barrier_wait(&shared.q_full[stage.stage], stage.parity);
-    preset(s, at, row);
-    ask_dot<B>(s, matrix(shared.k[0][64 * group], 0), matrix(shared.q[stage.stage], 0), B::kBias);
+    ask_dot<B>(s, matrix(shared.k[0][64 * group], 0), matrix(shared.q[stage.stage], 0));
     barrier_wait(&shared.g_full[stage.stage], stage.parity);
-    ask_dot<B>(d, matrix(shared.v[0][64 * group], 0), matrix(shared.g[stage.stage], 0), false);
+    ask_dot<B>(d, matrix(shared.v[0][64 * group], 0), matrix(shared.g[stage.stage], 0));
+    const int marks = shared.marks[stage.stage];
     products_wait<1>();
     pin(s);
-    weigh(s, at, row);
+    weigh(s, marks);
     round_weights<Element, B::kQueries>(weights, s);
     products_wait<0>();
     pin(d);
@@ -196,18 +180,17 @@ struct BackwardConsumer {
     [[maybe_unused]] const float sum = differentiate(d, s);
     round_weights<Element, B::kQueries>(ds, d);
     put(ds);
-    if constexpr (B::kSums) add_far(sum, at, row);
+    if constexpr (B::kSums) add_far(sum, shared.marks[stage.stage]);
     fence_async();
     ask_sum<B>(r.dk, ds, matrix(shared.q[stage.stage], B::kQueries * 128));
     named_sync(1, B::kMeeting);
     ask_queries(dq);
     products_wait<0>();
     pin(r.dv), pin(r.dk), pin(dq), pin(weights), pin(ds);
+    if (B::kSums && (shared.marks[stage.stage] & kLastOfHead) != 0) odd_head ^= 1;
     release_stage();
+    put_queries(dq);
     stage.next();
-    buffer ^= 1;
-    add_queries(dq, at, walk);
-    if (B::kSums && walk.is_last_of_head()) odd_head ^= 1;
   }
   /// Straight from the registers, 16 bytes a thread.
   __device__ __forceinline__ void store(const OutputRows& to, const KeyWork& at, const Sums& x) const {
@@ -239,10 +222,10 @@ struct BackwardConsumer {
       parity ^= 1;
       const int number = shared.work;
       if (number < 0) return;
-      const KeyWork at = key_work_at(p.tiles, number);
 #pragma unroll
       for (int i = 0; i < B::kWidth / 2; ++i) r.dk[i] = r.dv[i] = 0;
-      for (Walk walk(p.tiles, at); walk.is_there(); walk.next()) tile(r, at, walk);
+      for (int n = Walk(p.tiles, key_work_at(p.tiles, number)).steps(); n > 0; --n) tile(r);
+      const KeyWork at = key_work_at(p.tiles, shared.work);  // again: no register holds it through the loop
       __syncwarp();
       if (lane == 0) barrier_arrive(&shared.kv_empty);  // the next keys come meanwhile
       store(p.dv, at, r.dv);
@@ -257,16 +240,14 @@ template <class B>
 __global__ void __launch_bounds__(B::kThreads, 1) differentiate_attention(const __grid_constant__ BackwardParameter parameter) {
   extern __shared__ __align__(1024) unsigned char memory[];  // no arithmetic on it, or the compiler forgets that it is shared memory
   auto& shared = *reinterpret_cast<typename B::Shared*>(memory);
-  const bool by_turns = parameter.turns != nullptr;
   if (threadIdx.x == 0) {
     if (shared_address(memory) % 1024 != 0) __trap();
-    barrier_init(&shared.kv_full, 1),
-        barrier_init(&shared.kv_empty, 4 * B::kGroups + (by_turns ? 1 : 0) + (B::kSums ? B::kSummers / 32 : 0));
+    barrier_init(&shared.kv_full, 1), barrier_init(&shared.kv_empty, 4 * B::kGroups + 1 + (B::kSums ? B::kSummers / 32 : 0));
     for (int i = 0; i < B::kStages; ++i) {
       barrier_init(&shared.q_full[i], 1), barrier_init(&shared.q_empty[i], 4 * B::kGroups);
       barrier_init(&shared.g_full[i], 1), barrier_init(&shared.g_empty[i], 4 * B::kGroups);
     }
-    barrier_init(&shared.turn, 1), barrier_init(&shared.added, 4 * B::kGroups);
+    barrier_init(&shared.dq_full, 4 * B::kGroups), barrier_init(&shared.dq_empty, 1);
     barrier_fence_init();
   }
   __syncthreads();
@@ -274,7 +255,7 @@ __global__ void __launch_bounds__(B::kThreads, 1) differentiate_attention(const 
   if (group < 0) {
     registers_lower<B::kHelperRegisters>();
     if (threadIdx.x == 0) BackwardProducer<B>{shared, parameter}.run();
-    if (threadIdx.x == 32 && by_turns) give_turns<B>(shared, parameter);
+    if (threadIdx.x == 32) take_queries<B>(shared, parameter);
     if constexpr (B::kSums) {
       if (threadIdx.x >= 128 - B::kSummers) DistanceSummer<B>(shared, parameter).run();
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums of ds by distance, the gradient of a bias: two warps read what the consumers leave in shared memory for dq.
 //
-// In blocks of 8 x 8 a diagonal is a diagonal of blocks. Tensor cores add the blocks of each: a matrix of zeros and ones keeps key % 8
-// apart, so that what is left are 8 rows of numbers; a distance is 8 of them, each a row lower and a column on.
-// A thread has every 64th distance of a tile. Queries come from the last to the first, so its sums move on by a tile's queries each time,
-// and those that no later tile has are added to the block's slot.
+// In blocks of 8 x 8 a diagonal of ds is a diagonal of blocks, and a distance is 8 sums along one, each a row lower and a column on. Tensor
+// cores add the blocks up, by a product with the unit matrix: two diagonals at a time, four of a warp at the same block of keys.
+// A diagonal that reaches the end of the tile goes on at its beginning: there it is one of the tile of queries before this one, which comes
+// next, and what was summed stays open until then. So a tile completes as many distances as it has queries, and warps have equal work.
 #pragma once
 
 #include "cuda/attention/hopper/backward/body.cuh"
@@ -17,9 +17,9 @@ struct DistanceSummer {
   const BackwardParameter& p;
   const int thread = threadIdx.x - (128 - B::kSummers);
   const int warp = thread / 32, lane = thread % 32;
-  static constexpr int kStep = B::kQueries / 64;  // sums of a thread that a tile completes
-  static constexpr int kOpen = B::kKeys / 64;     // that go on
-  float open[kOpen] = {};
+  static constexpr int kBlocks = B::kQueries / 8, kKeyBlocks = B::kKeys / 8, kAround = B::kAround, kFours = B::kFours;
+  /// Of four diagonals: two columns (2 (lane % 4)) of a row (lane / 4) of the sum of their blocks.
+  using Four = float[4][2];
   int buffer = 0;
   int odd_head = 0;  // as the consumers count
 
@@ -27,56 +27,102 @@ struct DistanceSummer {
 
   __device__ __forceinline__ void meet() const { named_sync(2, B::kSummers); }
 
-  /// A tile's ds along diagonals of blocks, to shared memory.
-  __device__ __forceinline__ void sum_blocks() {
-    constexpr int kFirst = 1 - B::kKeys / 8;  // block of queries - block of keys
-    constexpr std::uint32_t kOne = std::is_same_v<typename B::Element, __half> ? 0x3C00 : 0x3F80;
-    const int g = lane / 4, q = lane % 4, row = lane % 8;
-    const std::uint32_t ones = (2 * q == g ? kOne : 0) | (2 * q + 1 == g ? kOne << 16 : 0);
-    const std::uint32_t ds = shared_address(shared.ds[buffer]) + row * 128;
-#pragma unroll 2
-    for (int x = warp; x < B::kDiagonals; x += B::kSummers / 32) {
-      const int diagonal = x + kFirst, start = max(0, -diagonal), end = min(B::kKeys / 8, B::kQueries / 8 - diagonal);  // of the key blocks
-      float sum[4] = {0, 0, 0, 0};
-#pragma unroll
-      for (int y = 0; y < B::kQueries / 8; y += 4) {
-        const int key = min(start + y + lane / 8, end - 1), query = key + diagonal;
-        std::uint32_t block[4];
-        load_blocks_across(block, ds + query / 8 * int(sizeof(shared.ds[0][0])) + key * 1024 + ((query % 8 ^ row) << 4));
-#pragma unroll
-        for (int z = 0; z < 4; ++z) {
-          if (start + y + z >= end) block[z] = 0;
-        }
-        small_product<typename B::Element>(sum, ones, ones, block[0], block[1]);
-        small_product<typename B::Element>(sum, ones, ones, block[2], block[3]);
-      }
-      *reinterpret_cast<float2*>(&shared.diagonal[g][8 + 8 * x + 2 * q]) = {sum[0], sum[1]};
+  /// The key block where the first of this warp's n-th four comes to the end of the tile, its query blocks being key block - that; the
+  /// others follow one by one.
+  __device__ __forceinline__ int end_of(int n) const { return 4 * warp + n * (B::kSummers / 8); }
+  /// What is open of a diagonal, for the tile that comes next or the one after it.
+  __device__ __forceinline__ float2& open_at(int n, int next, int x) const { return shared.open[n][next - 1][x][thread]; }
+  static __device__ __forceinline__ void read(float (&sum)[2], const float2& from) { sum[0] = from.x, sum[1] = from.y; }
+  /// Sums of a diagonal, which are complete. The first eight columns of those before stay, behind them.
+  __device__ __forceinline__ void put(const float (&sum)[2], int n, int x) const {
+    const int place = kBlocks - 1 - end_of(n) - x;
+    float2* const to = reinterpret_cast<float2*>(shared.diagonal[lane / 4]) + lane % 4;
+    if (place == 0) to[B::kQueries / 2] = to[0];
+    to[4 * place] = {sum[0], sum[1]};
+  }
+  /// What was summed is complete, or open for the tile that comes next; the diagonal goes on.
+  __device__ __forceinline__ void end_of_tile(float (&sum)[2], int n, int x, bool complete) const {
+    if (complete) {
+      put(sum, n, x);
+    } else {
+      open_at(n, 1, x) = {sum[0], sum[1]};
+    }
+    if (complete && kAround == 2) {
+      read(sum, open_at(n, kAround, x));
+    } else {
+      sum[0] = sum[1] = 0;
     }
   }
-  /// A tile's sums; `slot` is that of the distance of its first query and the block's first key. What is complete is added there, all where
-  /// the next tile goes on with none of them.
-  __device__ __forceinline__ void sum_tile(float* slot, bool last) {
-    sum_blocks();
-    meet();
-    float now[kOpen + kStep];
+  /// A block of each of the four, at a block of keys.
+  __device__ __forceinline__ void load(std::uint32_t (&x)[4], int n, int key) const {
+    const int row = lane % 8, query = key - end_of(n) - lane / 8 & kBlocks - 1;
+    const std::uint32_t ds = shared_address(shared.ds[buffer]) + row * 128;
+    load_blocks_across(x, ds + query / 8 * int(sizeof(shared.ds[0][0])) + ((query & 7 ^ row) << 4) + key * 1024);
+  }
+  /// Along the warp's n-th four.
+  __device__ __forceinline__ void sum_four(int n) const {
+    constexpr std::uint32_t kOne = std::is_same_v<typename B::Element, __half> ? 0x3C00 : 0x3F80;
+    const std::uint32_t unit = lane % 4 == lane / 8 ? kOne << lane / 4 % 2 * 16 : 0;
+    constexpr int kAhead = kFours == 1 ? 2 : 4;  // loads on their way
+    std::uint32_t ahead[kAhead][4];
+    Four sum;
 #pragma unroll
-    for (int n = 0; n < kOpen + kStep; ++n) {
-      now[n] = n < kStep ? 0 : open[n - kStep];
+    for (int x = 0; x < kAhead; ++x) load(ahead[x], n, x);
 #pragma unroll
-      for (int r = 0; r < 8; ++r) now[n] += shared.diagonal[r][thread + 64 * n + r];
-    }
-    meet();  // before the next tile's sums of blocks
-    float* const to = slot + thread - B::kKeys;
+    for (int x = 0; x < 4; ++x) read(sum[x], open_at(n, 1, x));
+#pragma unroll 1
+    for (int first = 0; first < kKeyBlocks; first += 4) {
 #pragma unroll
-    for (int n = 0; n < kOpen + kStep; ++n) {
-      if (n >= kOpen || last) {
-        if (n > 0 || thread > 0) atomicAdd(to + 64 * n, now[n]);
-      } else {
-        open[n] = now[n];
+      for (int x = 0; x < 4; ++x) {
+        if ((first & kBlocks - 1) == end_of(n)) end_of_tile(sum[x], n, x, first < kBlocks);
+        std::uint32_t(&block)[4] = ahead[x % kAhead];
+        add_blocks<typename B::Element>(sum[0], sum[1], unit, block[0], block[1]);
+        add_blocks<typename B::Element>(sum[2], sum[3], unit, block[2], block[3]);
+        load(block, n, first + x + kAhead & kKeyBlocks - 1);
       }
     }
 #pragma unroll
-    for (int n = 0; n < kOpen; ++n) open[n] = last ? 0 : open[n];
+    for (int x = 0; x < 4; ++x) open_at(n, kAround, x) = {sum[x][0], sum[x][1]};
+  }
+  /// What was put, to a slot. Zeros are not added: places outside of a slot have none else.
+  __device__ __forceinline__ void add_to_slot(float* slot) const {
+    meet();
+    float sum[B::kQueries / 64];
+#pragma unroll
+    for (int n = 0; n < B::kQueries / 64; ++n) {
+      sum[n] = 0;
+#pragma unroll
+      for (int r = 0; r < 8; ++r) sum[n] += shared.diagonal[r][thread + 64 * n + r];
+    }
+    meet();  // before the next sums are put
+#pragma unroll
+    for (int n = 0; n < B::kQueries / 64; ++n) {
+      if (sum[n] != 0) atomicAdd(slot + thread + 64 * n, sum[n]);
+    }
+  }
+  /// No tile goes on with what is open: it is complete, tile by tile; then zeros, for what the last one left behind.
+  __device__ __forceinline__ void close(float* slot) const {
+#pragma unroll 1
+    for (int next = 1; next <= kAround + 1; ++next) {
+#pragma unroll
+      for (int i = 0; i < 4 * kFours; ++i) {
+        float sum[2] = {0, 0};
+        if (next <= kAround) {
+          read(sum, open_at(i / 4, next, i % 4));
+          open_at(i / 4, next, i % 4) = {0, 0};
+        }
+        put(sum, i / 4, i % 4);
+      }
+      add_to_slot(slot - next * B::kQueries);
+    }
+  }
+  /// A tile's sums; `slot` is that of the distance of its first query and the block's first key. Those of eight queries from the first on
+  /// are not complete yet.
+  __device__ __forceinline__ void sum_tile(float* slot, bool last) const {
+#pragma unroll 1  // side by side they need registers that are not there
+    for (int n = 0; n < kFours; ++n) sum_four(n);
+    add_to_slot(slot + 8);
+    if (last) close(slot + 8);
   }
   /// What consumers summed in far tiles of a head, their threads one after the other.
   __device__ __forceinline__ void store_far(const KeyWork& at, int head) {
@@ -118,8 +164,8 @@ struct DistanceSummer {
     if (thread == 0) store_released(done, 1);
   }
   __device__ __forceinline__ void run() {
-    // The margins stay zeros.
     for (int x = thread; x < 8 * B::kDiagonalPitch; x += B::kSummers) (&shared.diagonal[0][0])[x] = 0;
+    for (int x = 0; x < kFours * kAround * 4; ++x) (&shared.open[0][0][0][0])[x * B::kSummers + thread] = {0, 0};
     meet();
     std::uint32_t parity = 0;
     for (;;) {

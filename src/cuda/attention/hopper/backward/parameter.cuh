@@ -41,7 +41,8 @@ struct BackwardParameter {
   const float* lse;    // (B, H, rows) in powers of 2; infinite where nothing is seen and beyond the last query
   const float* delta;  // (B, H, rows): the gradient of the row's log-sum-exp, negated
   float* dq;           // (B, H, tiles, 2, 8, 128, 4): a warpgroup's registers, for every tile
-  int* turns;          // (B, H, tiles): how many blocks have added to dq's tile, zeros at the start; null: they add in any order
+  int* turns;          // (B, H, tiles): how many blocks have added to dq's tile, zeros at the start; 1 from the first one on in any order
+  bool deterministic;  // blocks add in order
   int* next;           // of the work that nobody has claimed, 0 at the start
   OutputRows dk;
   OutputRows dv;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two threads that serve the consumers of a backward: one drives the copy engine, one gives turns at adding to dq.
+// The two threads that serve the consumers of a backward: one brings tiles, one takes dq away.
 #pragma once
 
 #include "cuda/attention/hopper/backward/body.cuh"
@@ -13,18 +13,22 @@ struct BackwardProducer {
   const BackwardParameter& p;
   Ring<B::kStages> stage = {};
 
-  /// The window of a bias that a tile needs, in bytes of one copy; 0: it is far, or there is none.
-  __device__ __forceinline__ int window_bytes(int key, int row) const {
-    return B::kBias && far_side(p.tiles, p.windows, key, row) == 0 ? B::kWindow * int(sizeof(float)) : 0;
+  __device__ __forceinline__ int marks_of(const KeyWork& at, const Walk& walk, int side) const {
+    const int row = walk.tile * B::kQueries;
+    return (is_partial(p.tiles, at.key(), row) ? kPartialForFirst : 0) | (is_partial(p.tiles, at.key() + 64, row) ? kPartialForSecond : 0) |
+           (side < 0 ? kFarLeft : 0) | (side > 0 ? kFarRight : 0) | (walk.is_last_of_head() ? kLastOfHead : 0);
   }
-  __device__ __forceinline__ void bring_queries(const KeyWork& at, int head, int row) {
+  __device__ __forceinline__ void bring_queries(const KeyWork& at, const Walk& walk) {
     std::uint64_t* const full = &shared.q_full[stage.stage];
-    const int window = window_bytes(at.key(), row);
+    const int head = walk.head, row = walk.tile * B::kQueries;
+    const int side = B::kBias ? far_side(p.tiles, p.windows, at.key(), row) : 0;
+    const int marks = marks_of(at, walk, side);
+    const int window = B::kBias && side == 0 ? B::kWindow * int(sizeof(float)) : 0;  // bytes of one copy
+    const float shift = side == 0 ? 0 : __ldg(p.windows.far + head * p.windows.far_of_head + (side > 0 ? 1 : 0));
     barrier_wait(&shared.q_empty[stage.stage], stage.parity ^ 1);
-    if constexpr (B::kBias) {
-      const float* const far = p.windows.far + head * p.windows.far_of_head;
-      shared.shift[stage.stage] = window != 0 ? 0 : __ldg(far + (far_side(p.tiles, p.windows, at.key(), row) > 0 ? 1 : 0)) * p.scale_log2;
-    }
+    shared.shift[stage.stage] = shift;
+    shared.row[stage.stage] = row;
+    shared.marks[stage.stage] = marks;
     barrier_expect(full, int(sizeof(shared.q[0]) + sizeof(shared.lse[0])) + 2 * window);
     copy_tile(shared.q[stage.stage], &p.q, p.whole, full, {row, head, at.batch});
     copy_in_bytes(shared.lse[stage.stage], p.lse + p.row_number(at.batch, head, row), sizeof(shared.lse[0]), full);
@@ -53,11 +57,12 @@ struct BackwardProducer {
         return;
       }
       const KeyWork at = key_work_at(p.tiles, number);
+      shared.key = at.key();
       barrier_expect(&shared.kv_full, sizeof(shared.k) + sizeof(shared.v));
       copy_tile(shared.k, &p.k, p.whole, &shared.kv_full, {at.key(), at.key_head, at.batch});
       copy_tile(shared.v, &p.v, p.whole_values, &shared.kv_full, {at.key(), at.key_head, at.batch});
       for (Walk walk(p.tiles, at); walk.is_there(); walk.next()) {
-        bring_queries(at, walk.head, walk.tile * B::kQueries);
+        bring_queries(at, walk);
         bring_gradients(at, walk.head, walk.tile * B::kQueries);
         stage.next();
       }
@@ -66,9 +71,22 @@ struct BackwardProducer {
   }
 };
 
-/// Blocks add to a tile of dq in ascending order. A turn is over once everybody's additions are on their way and fenced.
+__device__ __forceinline__ void wait_for_turn(const BackwardParameter& p, const int* turns, int before) {
+  if (before == 0) return;
+  const int awaited = p.deterministic ? before : 1;
+  while (load_acquired(turns) < awaited) __nanosleep(32);
+  fence_copies();
+}
+__device__ __forceinline__ void end_turn(int* turns, int now) {
+  copies_out_wait();
+  fence_copies();
+  store_released(turns, now);
+}
+
+/// Adds tiles of dq to what is in global memory. Blocks have turns at a tile in ascending order, or come in any order but for the first
+/// one, whose numbers are stored. A turn is over once its numbers are there.
 template <class B>
-__device__ __forceinline__ void give_turns(typename B::Shared& shared, const BackwardParameter& p) {
+__device__ __forceinline__ void take_queries(typename B::Shared& shared, const BackwardParameter& p) {
   std::uint32_t kv_parity = 0, parity = 0;
   for (;;) {
     barrier_wait(&shared.kv_full, kv_parity);
@@ -78,16 +96,21 @@ __device__ __forceinline__ void give_turns(typename B::Shared& shared, const Bac
     if (number < 0) return;
     const KeyWork at = key_work_at(p.tiles, number);
     for (Walk walk(p.tiles, at); walk.is_there(); walk.next()) {
-      int* const turns = p.turns + p.tile_number(at.batch, walk.head, walk.tile);
+      const int tile = p.tile_number(at.batch, walk.head, walk.tile);
       const int before = at.block - key_blocks(p.tiles, walk.tile).first;
-      if (before > 0) {
-        while (load_acquired(turns) != before) __nanosleep(32);
-      }
-      shared.first_turn = before == 0;
-      barrier_arrive(&shared.turn);
-      barrier_wait(&shared.added, parity);
+      wait_for_turn(p, p.turns + tile, before);
+      barrier_wait(&shared.dq_full, parity);
       parity ^= 1;
-      store_released(turns, before + 1);
+      float* const to = p.dq + std::int64_t{tile} * int(sizeof(shared.dq) / sizeof(float));
+      if (before == 0) {
+        copy_out_bytes(to, shared.dq, sizeof(shared.dq));
+      } else {
+        add_floats(to, shared.dq[0], sizeof(shared.dq));
+      }
+      copies_out_commit();
+      copies_out_wait_read();
+      barrier_arrive(&shared.dq_empty);
+      if (before == 0 || p.deterministic) end_turn(p.turns + tile, before + 1);
     }
   }
 }

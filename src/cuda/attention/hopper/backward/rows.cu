@@ -34,18 +34,8 @@ struct RowsWork {
   std::int64_t lse_gradient_strides[3];
   float* lse_to;
   float* delta_to;
-  float4* clear;  // null: nothing
-  int clear_of_row;
 };
 
-template <class Element>
-__device__ float2 unpack(std::uint32_t x) {
-  if constexpr (std::is_same_v<Element, __half>) {
-    return __half22float2(reinterpret_cast<const __half2&>(x));
-  } else {
-    return __bfloat1622float2(reinterpret_cast<const __nv_bfloat162&>(x));
-  }
-}
 template <class Element>
 __device__ float dot(const uint4& a, const uint4& b) {
   float sum = 0;
@@ -76,9 +66,6 @@ __global__ void __launch_bounds__(kThreads) prepare_rows(const __grid_constant__
   }
 #pragma unroll
   for (int x = 8; x > 0; x /= 2) sum += __shfl_xor_sync(~0u, sum, x);
-  if (w.clear != nullptr) {
-    for (int x = lane; x < w.clear_of_row; x += 16) w.clear[number * w.clear_of_row + x] = {0, 0, 0, 0};
-  }
   if (lane != 0) return;
   float lse = INFINITY;
   if (is_there) lse = w.lse[batch * w.lse_strides[0] + row * w.lse_strides[1] + head * w.lse_strides[2]];
@@ -98,22 +85,22 @@ struct WindowsWork {
   int first_distance;
   int last_distance;
   int offset;
-  float scale;
 };
-__device__ float raw_value(const WindowsWork& w, int head, int distance) {
+/// In powers of 2, as the exponents that it is added to.
+__device__ float value_at(const WindowsWork& w, int head, int distance) {
   const int r = min(max(distance, w.first_distance), w.last_distance);
-  return w.diagonal[head * w.of_head + r - w.first_distance] / w.scale;
+  return w.diagonal[head * w.of_head + r - w.first_distance] * kLog2E;
 }
 /// A thread per value; row - key grows with the distance.
 __global__ void __launch_bounds__(kThreads) fill_key_windows(const __grid_constant__ WindowsWork w) {
   const int x = blockIdx.x * kThreads + threadIdx.x;
   const int head = blockIdx.y;
-  if (x < 2) const_cast<float*>(w.to.far)[head * w.to.far_of_head + x] = raw_value(w, head, x == 0 ? w.to.far_left : -w.to.far_right);
+  if (x < 2) const_cast<float*>(w.to.far)[head * w.to.far_of_head + x] = value_at(w, head, x == 0 ? w.to.far_left : -w.to.far_right);
   if (x >= w.to.length) return;
   const int distance = w.offset + w.to.first + x;
   float* const values = const_cast<float*>(w.to.values) + head * w.to.of_head;
-  values[x] = raw_value(w, head, distance);
-  values[w.to.length + x] = raw_value(w, head, distance + 1);
+  values[x] = value_at(w, head, distance);
+  values[w.to.length + x] = value_at(w, head, distance + 1);
 }
 
 struct QueriesWork {
@@ -199,7 +186,6 @@ Grid grid_of(unsigned x, const KeyTiles& t) { return {x, static_cast<unsigned>(t
 }  // namespace
 
 Status make_rows(const char* where, const Backward& b, const BackwardParameter& p, void* stream) {
-  const int width = kBackwardWidths[backward_widths_for(b.forward.q.shape[3], b.forward.v.shape[3])].width;
   RowsWork work = {.tiles = p.tiles,
                    .out = rows_of(b.out),
                    .gradient = rows_of(b.out_gradient),
@@ -210,9 +196,7 @@ Status make_rows(const char* where, const Backward& b, const BackwardParameter& 
                    .lse_gradient = b.lse_gradient,
                    .lse_gradient_strides = {b.lse_gradient_strides[0], b.lse_gradient_strides[1], b.lse_gradient_strides[2]},
                    .lse_to = const_cast<float*>(p.lse),
-                   .delta_to = const_cast<float*>(p.delta),
-                   .clear = p.turns == nullptr ? reinterpret_cast<float4*>(p.dq) : nullptr,
-                   .clear_of_row = width / 4};
+                   .delta_to = const_cast<float*>(p.delta)};
   const unsigned blocks = blocks_for(p.tiles.rows(), kThreads / 16);
   return launch(where, {reinterpret_cast<const void*>(&prepare_rows), grid_of(blocks, p.tiles), kThreads, 0, stream}, &work);
 }
@@ -225,8 +209,7 @@ Status make_windows(const char* where, const Backward& b, const BackwardParamete
                       .of_head = f.diagonal_stride,
                       .first_distance = static_cast<int>(f.first_distance),
                       .last_distance = static_cast<int>(f.first_distance + f.distances - 1),
-                      .offset = p.tiles.offset(),
-                      .scale = p.scale};
+                      .offset = p.tiles.offset()};
   const unsigned heads = f.diagonal_stride == 0 ? 1 : static_cast<unsigned>(p.tiles.heads);
   const Grid grid = {blocks_for(p.windows.length, kThreads), heads};
   return launch(where, {reinterpret_cast<const void*>(&fill_key_windows), grid, kThreads, 0, stream}, &work);

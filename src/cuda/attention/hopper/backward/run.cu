@@ -46,7 +46,8 @@ std::int64_t fill_parameter(const Backward& b, std::byte* begin, BackwardParamet
   p.lse = at(layout.lse);
   p.delta = at(layout.delta);
   p.dq = at(layout.dq);
-  p.turns = b.deterministic ? reinterpret_cast<int*>(begin + layout.turns) : nullptr;
+  p.turns = reinterpret_cast<int*>(begin + layout.turns);
+  p.deterministic = b.deterministic;
   p.next = reinterpret_cast<int*>(begin);
   p.dk = rows_of(b.k);
   p.dv = rows_of(b.v);

@@ -116,6 +116,7 @@ struct Walk {
         end_head(tiles.first < tiles.end ? head + t.heads_of_key : head),
         tile(tiles.end - 1) {}
   PHASOR_HD bool is_there() const { return head < end_head; }
+  PHASOR_HD int steps() const { return (end_head - head) * (tiles.end - tiles.first); }  // of a walk that begins
   PHASOR_HD bool is_last_of_head() const { return tile == tiles.first; }
   PHASOR_HD bool is_last() const { return is_last_of_head() && head + 1 == end_head; }
   PHASOR_HD void next() {

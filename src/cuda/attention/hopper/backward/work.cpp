@@ -7,9 +7,9 @@
 namespace phasor::cuda::hopper {
 namespace {
 
-/// Key heads walked together: consecutive blocks of keys of one head are claimed so far apart that the later one seldom waits for the
-/// earlier one's turn, and what heads share stays in the L2.
-constexpr std::int64_t kTogether = 8;
+/// Key heads walked together, by their channels: consecutive blocks of keys of one head are claimed so far apart that the later one seldom
+/// waits for the earlier one's turn, and what heads share stays in the L2.
+std::int64_t together(int width) { return 1024 / width; }
 
 int clamped(std::int64_t limit) { return static_cast<int>(std::clamp<std::int64_t>(limit, -kFar, kFar)); }
 int rounded_down(int x) { return x & ~3; }
@@ -42,13 +42,13 @@ bool takes(const Backward& b, int compute_major) {
 
 KeyTiles key_tiles_of(const Backward& b) {
   const Forward& f = b.forward;
-  const int tile_queries = kBackwardWidths[backward_widths_for(f.q.shape[3], f.v.shape[3])].queries;
+  const auto [width, tile_queries] = kBackwardWidths[backward_widths_for(f.q.shape[3], f.v.shape[3])];
   return {.queries = static_cast<int>(f.q.shape[1]),
           .keys = static_cast<int>(f.k.shape[1]),
           .heads = static_cast<int>(f.q.shape[2]),
           .batch = static_cast<int>(f.q.shape[0]),
           .heads_of_key = static_cast<int>(f.q.shape[2] / f.k.shape[2]),
-          .together = static_cast<int>(std::min(kTogether, f.k.shape[2] * f.q.shape[0])),
+          .together = static_cast<int>(std::min(together(width), f.k.shape[2] * f.q.shape[0])),
           .left = clamped(f.left),
           .right = clamped(f.causal ? std::min<std::int64_t>(f.right, 0) : f.right),
           .tile_queries = tile_queries,
@@ -83,7 +83,7 @@ BackwardLayout layout_of(const Backward& b, const KeyTiles& t, const Windows& w)
   const std::int64_t bias_heads = w.of_head == 0 ? 1 : t.heads;
   const bool sums = b.diagonal != nullptr;
   BackwardLayout layout = {};
-  layout.turns = take(heads * t.tiles(), b.deterministic);
+  layout.turns = take(heads * t.tiles());
   layout.done = take(std::int64_t{t.batch} * t.key_heads() * t.blocks(), sums);
   layout.slots = take(heads * slots_of(t) * w.length, sums);
   layout.far = take(heads * t.blocks() * 2, sums);

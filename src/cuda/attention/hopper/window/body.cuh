@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention forward on Hopper with a table of rows by distance that is as long as the call (Transformer-XL, XLNet, Conformer) or longer
+// than what `Clipped` keeps: what the kernel is made of.
+//
+// Queries of a block meet rows of the table in blocks of as many as a tile has keys (tiles.hpp): each tile of keys needs one more, which is
+// brought with it and multiplied one tile ahead. Products stay in shared memory as float16, a row for a query, some blocks in a ring, and
+// are read back shifted by the query's number into the accumulators of the scores.
+//
+// Which query a thread has is chosen for that. A warpgroup has those of one parity, so that all shifts are even and pairs stay pairs;
+// a thread's two are eight apart, so that they share places; those of a warp's eight quads are 16 apart, so that all 32 banks are read.
+#pragma once
+
+#include "cuda/attention/hopper/forward/body.cuh"
+
+namespace phasor::cuda::hopper {
+
+template <class Element_, int kOfWidths>
+struct WindowBody {
+  using Element = Element_;
+  static constexpr Widths kOf = kWidths[kOfWidths];
+  static constexpr int kQueries = kOf.queries(), kKeys = kOf.keys, kGroups = kOf.warpgroups, kStages = 2;
+  static constexpr int kPanels = kOf.width / 64, kValuePanels = kOf.value_width / 64, kSteps = kOf.width / 16;
+  static constexpr int kRows = kKeys + 8;  // of the table in a stage: one is read before the others by odd queries, in units of the swizzle
+  static constexpr int kBlocks = window_blocks(kQueries, kKeys), kKept = kBlocks * kKeys;
+  static constexpr int kPitch = kKept + 8;  // an odd multiple of four words
+  static constexpr int kThreads = 128 * (kGroups + 1);
+  static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
+  static_assert(kGroups == 2 && kKeys % 16 == 0 && kPitch / 2 % 8 == 4);
+
+  struct Shared {
+    alignas(1024) Element q[kPanels][kQueries][64];
+    alignas(1024) Element k[kStages][kPanels][kKeys][64];
+    alignas(1024) Element v[kStages][kValuePanels][kKeys][64];
+    alignas(1024) Element table[kStages][kPanels][kRows][64];
+    alignas(16) __half kept[kQueries][kPitch];  // by warpgroup and the product's row
+    alignas(16) float columns[kStages][kKeys];
+    alignas(16) float lines[kStages][kGroups][kKeys];
+    alignas(8) std::uint64_t q_full, q_empty, k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
+    int work;  // its number; -1: there is no more
+  };
+  static_assert(sizeof(Shared) <= 227 * 1024);
+};
+
+}  // namespace phasor::cuda::hopper

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The thread that drives the copy engine where rows of a table pass with the keys.
+#pragma once
+
+#include "cuda/attention/hopper/forward/producer.cuh"
+#include "cuda/attention/hopper/window/body.cuh"
+
+namespace phasor::cuda::hopper {
+
+template <class B>
+struct WindowProducer {
+  typename B::Shared& shared;
+  const ForwardParameter& p;
+  Ring<B::kStages> k, v;
+
+  /// A block of the table's rows and, with it, the keys from `key` on; below 0: none.
+  __device__ __forceinline__ void bring(const Work& at, int begin, int key) {
+    std::uint64_t* const full = &shared.k_full[k.stage];
+    const bool shifted = p.sums.columns != nullptr;
+    constexpr int kLine = int(sizeof(shared.lines[0][0])), kColumns = int(sizeof(shared.columns[0]));
+    barrier_wait(&shared.k_empty[k.stage], k.parity ^ 1);
+    int bytes = int(sizeof(shared.table[0])) + (shifted ? B::kGroups * kLine : 0);
+    if (key >= 0) bytes += int(sizeof(shared.k[0])) + (shifted ? kColumns : 0);
+    barrier_expect(full, bytes);
+    if (key >= 0) copy_tile(shared.k[k.stage], &p.k, p.whole, full, {key, at.head / p.tiles.heads_of_key, at.batch});
+    copy_tile(shared.table[k.stage], &p.table, p.whole, full,
+              {begin - 1 - p.tiles.offset() + p.clips.left, p.clips.by_head ? at.head : 0, 0});
+    if (shifted) {
+      const float* const lines = p.sums.lines + std::int64_t{2} * at.head * p.sums.lines_length + (begin - p.sums.first);
+#pragma unroll
+      for (int x = 0; x < B::kGroups; ++x)
+        copy_in_bytes(shared.lines[k.stage][x], lines + std::int64_t{x} * p.sums.lines_length, kLine, full);
+      const std::int64_t head = std::int64_t{at.batch} * p.tiles.heads + at.head;
+      if (key >= 0) copy_in_bytes(shared.columns[k.stage], p.sums.columns + head * p.sums.columns_length + key, kColumns, full);
+    }
+    k.next();
+  }
+  __device__ __forceinline__ void bring_values(const Work& at, int key) {
+    std::uint64_t* const full = &shared.v_full[v.stage];
+    barrier_wait(&shared.v_empty[v.stage], v.parity ^ 1);
+    barrier_expect(full, sizeof(shared.v[0]));
+    copy_tile(shared.v[v.stage], &p.v, p.whole_values, full, {key, at.head / p.tiles.heads_of_key, at.batch});
+    v.next();
+  }
+  __device__ __forceinline__ void run() {
+    std::uint32_t q_parity = 1;
+    const int all = p.tiles.work();
+    for (int number = blockIdx.x;;) {
+      const int after = gridDim.x + atomicAdd(p.next, 1);  // asked for early: the answer takes long
+      barrier_wait(&shared.q_empty, q_parity);
+      q_parity ^= 1;
+      shared.work = number < all ? number : -1;
+      if (number >= all) {
+        barrier_arrive(&shared.q_full);
+        return;
+      }
+      const Work at = work_at(p.tiles, number);
+      barrier_expect(&shared.q_full, sizeof(shared.q));
+      copy_tile(shared.q, &p.q, p.whole, &shared.q_full, at);
+      const TileSpan span = tiles_of(p.tiles, at.row);
+      for (int n = first_window_block(p.tiles, at.row, span); n < B::kBlocks; ++n) bring(at, block_begin(p.tiles, at.row, span, n), -1);
+      for (int j = span.end; j >= span.first; --j) {  // the keys one tile ahead of the values
+        if (j > span.first) bring(at, block_begin(p.tiles, at.row, span, span.end - j + B::kBlocks), (j - 1) * B::kKeys);
+        if (j < span.end) bring_values(at, j * B::kKeys);
+      }
+      number = after;
+    }
+  }
+};
+
+}  // namespace phasor::cuda::hopper

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention forward on Hopper with rows of a table that pass with the keys (body.cuh): the consumers and the kernel.
+//
+// A step asks the tensor cores for a tile's scores, for the weighted values of the tile before and for the products with the next rows, in
+// this order, and does the softmax while the last two run. Queries stay in registers: products of 64 x 64 that read both sides from shared
+// memory would take all of its time.
+#pragma once
+
+#include "cuda/attention/hopper/forward/outputs.cuh"
+#include "cuda/attention/hopper/window/kept.cuh"
+#include "cuda/attention/hopper/window/producer.cuh"
+
+namespace phasor::cuda::hopper {
+
+template <class B>
+struct WindowConsumer {
+  typename B::Shared& shared;
+  const ForwardParameter& p;
+  const int group;  // of the warpgroups
+  const int lane = threadIdx.x % 32;
+  const int warp = threadIdx.x / 32 % 4;
+  const int row_in_block = 16 * (lane / 4) + 2 * warp + group;  // and eight more: body.cuh says why
+  Ring<B::kStages> k = {}, v = {};
+  Rows rows = {};
+  float shrink[2];
+  Kept<B> kept;
+  // Outside of the steps, as forward.cuh says.
+  std::uint32_t q[4 * B::kSteps];
+  float s[B::kKeys / 2], z[B::kKeys / 2], o[B::kOf.value_width / 2];
+  std::uint32_t weights[B::kKeys / 4];
+
+  __device__ __forceinline__ WindowConsumer(typename B::Shared& of, const ForwardParameter& parameter, int number)
+      : shared(of), p(parameter), group(number), kept(of, number) {}
+
+  __device__ __forceinline__ void release_keys() {
+    __syncwarp();
+    if (lane == 0) barrier_arrive(&shared.k_empty[k.stage]);
+    k.next();
+  }
+  __device__ __forceinline__ void release_values() {
+    if (threadIdx.x % 128 == 0) barrier_arrive(&shared.v_empty[v.stage]);
+    v.next();
+  }
+  /// To the registers of a product's left operand; then their shared memory is free for the next ones.
+  __device__ __forceinline__ void read_queries() {
+    const int row = 16 * (lane % 8) + 8 * (lane / 8 % 2) + 2 * warp + group;
+#pragma unroll
+    for (int x = 0; x < B::kSteps; ++x) {
+      const int piece = (x % 4 * 2 + lane / 16) ^ (row % 8);
+      load_blocks(q + 4 * x, shared_address(shared.q[x / 4][row]) + 16 * piece);
+    }
+    __syncwarp();
+    if (lane == 0) barrier_arrive(&shared.q_empty);
+  }
+  /// d += q rows^T, asked for and not waited for; panels of 64 channels are so many bytes apart.
+  __device__ __forceinline__ void ask_rows(float (&d)[B::kKeys / 2], std::uint64_t of, int panel_bytes) {
+    pin(d);
+    products_begin();
+#pragma unroll
+    for (int x = 0; x < B::kSteps; ++x) {
+      Product<typename B::Element, B::kKeys>::by_rows(d, q + 4 * x, further(of, x / 4 * panel_bytes + x % 4 * 32));
+    }
+    products_commit();
+  }
+  __device__ __forceinline__ void ask_block() { ask_rows(z, matrix(shared.table[k.stage][0][1 - group], 0), B::kRows * 128); }
+  /// What is added to queries has these sums with the rows, which everybody's products begin with.
+  __device__ __forceinline__ void preset_block() {
+    if (p.sums.columns == nullptr) {
+#pragma unroll
+      for (float& x : z) x = 0;
+      return;
+    }
+    const float* const from = shared.lines[k.stage][group] + 2 * (lane % 4);
+#pragma unroll
+    for (int c = 0; c < B::kKeys / 8; ++c) {
+      const float2 x = *reinterpret_cast<const float2*>(from + 8 * c);
+      z[4 * c] = z[4 * c + 2] = x.x, z[4 * c + 1] = z[4 * c + 3] = x.y;
+    }
+  }
+  __device__ __forceinline__ void preset_scores() {
+    kept.read(s);
+    if (p.sums.columns == nullptr) return;
+    const float* const from = shared.columns[k.stage] + 2 * (lane % 4);
+#pragma unroll
+    for (int c = 0; c < B::kKeys / 8; ++c) {
+      const float2 x = *reinterpret_cast<const float2*>(from + 8 * c);
+      s[4 * c] += x.x, s[4 * c + 2] += x.x, s[4 * c + 1] += x.y, s[4 * c + 3] += x.y;
+    }
+  }
+  /// Blocks that the first tile reads; what no query of it sees is not there.
+  __device__ __forceinline__ void first_blocks(const Work& w, const TileSpan& span) {
+    kept.begin();
+    for (int n = first_window_block(p.tiles, w.row, span); n < B::kBlocks; ++n) {
+      barrier_wait(&shared.k_full[k.stage], k.parity);
+      preset_block();
+      ask_block();
+      products_wait<0>();
+      pin(z);
+      release_keys();
+      kept.write(z, kept.place - n * B::kKeys, p.clips.factor);
+    }
+  }
+  /// Everything of one tile. Whether it is masked is known to the compiler: a branch while products run would make it wait for them.
+  template <bool kFirst, bool kMasked>
+  __device__ __forceinline__ void step(const Work& w, int key) {
+    barrier_wait(&shared.k_full[k.stage], k.parity);
+    preset_scores();
+    preset_block();
+    if constexpr (!kFirst) barrier_wait(&shared.v_full[v.stage], v.parity);
+    ask_rows(s, matrix(shared.k[k.stage], 0), B::kKeys * 128);
+    if constexpr (!kFirst) ask_values<B>(o, weights, matrix(shared.v[v.stage], B::kKeys * 128));
+    ask_block();
+    products_wait<kFirst ? 1 : 2>();
+    pin(s);
+    if constexpr (kMasked) mask_scores<B::kKeys>(s, p.tiles, w.row + row_in_block, key + 2 * (lane % 4));
+    update_softmax<B::kKeys>(s, rows, shrink, 0.0f, p.scale_log2);
+    if constexpr (!kFirst) {
+      products_wait<1>();
+      pin(o), pin(weights);
+      release_values();
+      rescale(o, shrink);
+    }
+    products_wait<0>();
+    pin(z);
+    release_keys();
+    kept.write(z, kept.place, p.clips.factor);
+    kept.next();
+    round_weights<typename B::Element, B::kKeys>(weights, s);
+  }
+  __device__ __forceinline__ void block(const Work& w) {
+    read_queries();
+    const TileSpan span = tiles_of(p.tiles, w.row);
+    first_blocks(w, span);
+    rows = {};
+    step<true, true>(w, (span.end - 1) * B::kKeys);
+#pragma unroll
+    for (float& x : o) x = 0;
+    for (int j = span.end - 2; j >= span.first; --j) {
+      const int key = j * B::kKeys;
+      if (is_partial(p.tiles, w.row, B::kQueries, key)) {
+        step<false, true>(w, key);
+      } else {
+        step<false, false>(w, key);
+      }
+    }
+    barrier_wait(&shared.v_full[v.stage], v.parity);
+    ask_values<B>(o, weights, matrix(shared.v[v.stage], B::kKeys * 128));
+    products_wait<0>();
+    pin(o);
+    release_values();
+    write_outputs<B>(p, w, w.row + row_in_block, rows, o);
+  }
+  __device__ __forceinline__ void run() {
+    std::uint32_t q_parity = 0;
+    for (;;) {
+      barrier_wait(&shared.q_full, q_parity);
+      q_parity ^= 1;
+      const int number = shared.work;
+      if (number < 0) return;
+      block(work_at(p.tiles, number));
+    }
+  }
+};
+
+template <class B>
+__global__ void __launch_bounds__(B::kThreads, 1) attend_window(const __grid_constant__ ForwardParameter parameter) {
+  extern __shared__ __align__(1024) unsigned char memory[];  // no arithmetic on it, or the compiler forgets that it is shared memory
+  auto& shared = *reinterpret_cast<typename B::Shared*>(memory);
+  if (threadIdx.x == 0) {
+    if (shared_address(memory) % 1024 != 0) __trap();
+    barrier_init(&shared.q_full, 1), barrier_init(&shared.q_empty, 4 * B::kGroups);
+    for (int i = 0; i < B::kStages; ++i) {
+      barrier_init(&shared.k_full[i], 1), barrier_init(&shared.k_empty[i], 4 * B::kGroups);
+      barrier_init(&shared.v_full[i], 1), barrier_init(&shared.v_empty[i], B::kGroups);
+    }
+    barrier_fence_init();
+  }
+  __syncthreads();
+  const int group = __shfl_sync(~0u, threadIdx.x / 128, 0) - 1;  // the same for the warp, and the compiler shall know
+  if (group < 0) {
+    registers_lower<B::kProducerRegisters>();
+    if (threadIdx.x == 0) WindowProducer<B>{shared, parameter, {}, {}}.run();
+  } else {
+    registers_raise<B::kConsumerRegisters>();
+    WindowConsumer<B>(shared, parameter, group).run();
+  }
+}
+
+template <int kOfWidths>
+ForwardKernel window_kernel_of(DType dtype) {
+  using Half = WindowBody<__half, kOfWidths>;
+  using BFloat = WindowBody<__nv_bfloat16, kOfWidths>;
+  const void* const kernel =
+      dtype == DType::f16 ? reinterpret_cast<const void*>(&attend_window<Half>) : reinterpret_cast<const void*>(&attend_window<BFloat>);
+  return {kernel, unsigned{Half::kThreads}, int{sizeof(typename Half::Shared)}};
+}
+
+}  // namespace phasor::cuda::hopper

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention backward by mma.sync: four warps stay with a tile of keys, whose sums are in registers, while tiles of queries pass. Gradients
+// of queries are added to rows that are the block's own, those of tables to its slot, as in the general backward: nobody else adds there.
+#pragma once
+
+#include "cuda/attention/mma/backward/scores.cuh"
+
+namespace phasor::cuda::attention::mma::backward {
+
+/// What a warp adds up for its 16 keys, over queries and heads.
+template <class K>
+struct KeySums {
+  float k[1][K::kWidth / 8][4] = {};  // to be multiplied by the scale
+  float v[1][K::kWidth / 8][4] = {};
+  float gradients[2] = {};  // of the lane's two keys and its queries, of one head
+};
+
+// ---- What comes ----
+
+/// Zeros for padding: it may be anything.
+template <class K>
+__device__ inline void bring_keys(const AttentionWork& work, const ScoreTile& tile, typename K::Room& room) {
+  const Sequence& sequence = tile.queries.sequence;
+  const auto is_there = [&](int row) { return !is_masked(work, sequence, tile.first_key + row); };
+  bring_rows<kKeys, K::kWidth>(shared_address(room.k), head_rows(work.k, sequence.batch, tile.key_head, tile.first_key, tile.keys),
+                               is_there);
+  bring_rows<kKeys, K::kWidth>(shared_address(room.v), head_rows(work.v, sequence.batch, tile.key_head, tile.first_key, tile.keys),
+                               is_there);
+  copies_commit();
+}
+/// Zeros for queries that see nothing, too. Barriers on both sides.
+template <class K>
+__device__ inline void bring_queries(const Step<K>& at) {
+  const AttentionWork& work = at.work;
+  const QueryTile& queries = at.tile.queries;
+  const int64_t batch = queries.sequence.batch;
+  typename K::Room& room = at.room;
+  __syncthreads();  // nobody reads those before any more
+  for (int i = static_cast<int>(threadIdx.x); i < K::kQueries; i += kBlockThreads) {
+    const bool is_there = i < queries.count;
+    const int64_t token = queries.first + i;
+    const float lse = is_there ? element_at<float>(work.backward.saved.lse, batch, token, at.tile.head, 0) : -INFINITY;
+    room.lse[i] = lse == -INFINITY ? INFINITY : lse * kLog2E;
+    room.delta[i] = is_there ? sums_at<float>(work, work.backward.delta)[row_number(work, batch, token, at.tile.head)] : 0;
+  }
+  __syncthreads();
+  const auto is_there = [&](int row) { return room.lse[row] != INFINITY; };
+  bring_rows<K::kQueries, K::kWidth>(shared_address(room.q), head_rows(work.q, batch, at.tile.head, queries.first, queries.count),
+                                     is_there);
+  const HeadRows gradients = head_rows(work.backward.saved.out_gradient, batch, at.tile.head, queries.first, queries.count);
+  bring_rows<K::kQueries, K::kWidth>(shared_address(room.out_gradient), gradients, is_there);
+  copies_commit();
+  copies_wait<0>();
+  __syncthreads();
+}
+
+// ---- What goes to queries ----
+
+/// 16 queries of a warp and some of their channels, in the registers of a product.
+template <class K>
+struct QueryRows {
+  float2* at[2];  // of rows g and g + 8; null: there is none, or it is not wanted
+  int channels;   // that are there from the lane's first on
+};
+template <class K>
+__device__ inline QueryRows<K> query_rows_of(const Step<K>& at) {
+  const SumRows<float> rows = query_sums<float>(at.work, at.work.backward.q[0], at.tile, at.work.shape.width);
+  const int channel = warp_of_block() % K::kWarpsOfTile * K::kChannels + 2 * (lane_of_warp() & 3);
+  QueryRows<K> own = {{nullptr, nullptr}, static_cast<int>(at.work.shape.width) - channel};
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int query = warp_of_block() / K::kWarpsOfTile * 16 + lane_of_warp() / 4 + 8 * h;
+    if (rows.data == nullptr || query >= at.tile.queries.count) continue;
+    own.at[h] = reinterpret_cast<float2*>(rows.data + int64_t{query} * rows.row + channel);
+  }
+  return own;
+}
+template <class K>
+__device__ __forceinline__ void load_query_rows(const QueryRows<K>& rows, float (&d)[K::kChannels / 8][4]) {
+#pragma unroll
+  for (int n = 0; n < K::kChannels / 8; ++n) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const float2 old = rows.at[h] != nullptr && 8 * n < rows.channels ? rows.at[h][4 * n] : float2{0, 0};
+      d[n][2 * h] = old.x;
+      d[n][2 * h + 1] = old.y;
+    }
+  }
+}
+template <class K>
+__device__ __forceinline__ void store_query_rows(const QueryRows<K>& rows, const float (&d)[K::kChannels / 8][4]) {
+#pragma unroll
+  for (int n = 0; n < K::kChannels / 8; ++n) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      if (rows.at[h] != nullptr && 8 * n < rows.channels) rows.at[h][4 * n] = {d[n][2 * h], d[n][2 * h + 1]};
+    }
+  }
+}
+template <int kColumns>
+__device__ __forceinline__ void add_scaled(float (&d)[kColumns][4], const float (&x)[kColumns][4], float scale) {
+#pragma unroll
+  for (int n = 0; n < kColumns; ++n) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) d[n][e] = fmaf(scale, x[n][e], d[n][e]);
+  }
+}
+
+/// d += scale ds k.
+template <class K>
+__device__ __forceinline__ void add_content_gradients(const Step<K>& at, float (&d)[K::kChannels / 8][4]) {
+  float sums[K::kChannels / 8][4] = {};
+  const int row = warp_of_block() / K::kWarpsOfTile * 16;
+#pragma unroll
+  for (int step = 0; step < kKeys / 16; ++step) {
+    std::uint32_t left[4];
+    left_transposed(left, at.room.gradients, K::kGradientPitch, row, 16 * step);
+    add_rows<typename K::Element, K::kWidth>(sums, left, at.room.k, 16 * step, warp_of_block() % K::kWarpsOfTile * K::kChannels / 16);
+  }
+  add_scaled(d, sums, static_cast<float>(at.work.scale));
+}
+
+// ---- What goes to terms ----
+
+/// Sums over the warp's 16 queries, which the lanes of g = 0 add to their own places.
+template <class K>
+__device__ __forceinline__ void add_shift_sums(const float (&d)[K::kChannels / 8][4], float* to) {
+#pragma unroll
+  for (int n = 0; n < K::kChannels / 8; ++n) {
+#pragma unroll
+    for (int x = 0; x < 2; ++x) {
+      float sum = d[n][x] + d[n][2 + x];
+      for (int step = 4; step < 32; step *= 2) sum += __shfl_xor_sync(~0U, sum, step);
+      if (lane_of_warp() < 4) to[8 * n + 2 * lane_of_warp() + x] += sum;
+    }
+  }
+}
+
+/// A table that queries meet. `shifted`: how many shifted ones are before it.
+template <class K>
+__device__ __forceinline__ void take_query_table(const TermWork& term, const Step<K>& at, int shifted, float (&q)[K::kChannels / 8][4]) {
+  float sums[K::kChannels / 8][4] = {};
+  const int tile = warp_of_block() / K::kWarpsOfTile;
+  add_feature_gradients<K, RowUse::query>(sums, at.room, tile, warp_of_block() % K::kWarpsOfTile * K::kChannels / 16);
+  if (term.sums.shift >= 0) add_shift_sums<K>(sums, at.room.shift_sums[shifted][warp_of_block()]);
+  add_scaled(q, sums, static_cast<float>(term.table.scale));
+}
+/// One that keys meet: 64 channels at a time.
+template <class K>
+__device__ __forceinline__ void take_key_table(const TermWork& term, const Step<K>& at, float (&k)[K::kWidth / 8][4]) {
+  const auto ratio = static_cast<float>(term.table.scale / at.work.scale);
+#pragma unroll
+  for (int part = 0; part < K::kWidth / 64; ++part) {
+    float sums[8][4] = {};
+    add_feature_gradients<K, RowUse::key>(sums, at.room, warp_of_block(), 4 * part);
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+#pragma unroll
+      for (int x = 0; x < 4; ++x) k[8 * part + n][x] = fmaf(ratio, sums[n][x], k[8 * part + n][x]);
+    }
+  }
+}
+
+/// A bias by distance; gradients lie by queries.
+template <class K>
+__device__ __forceinline__ void take_bias(const TermWork& term, const Step<K>& at) {
+  const BiasWork& bias = term.bias;
+  const Extents shape = {1, 1, at.work.shape.heads, bias.distances};
+  float* const slot = slot_at<float>(at.work, at.place.index, term.sums.slot) + slot_row(at.work, shape, 0, 0, at.tile.head);
+  float* const to = slot - bias.first_distance + at.distance - (kKeys - 1);
+  const int queries = static_cast<int>(at.tile.queries.count);
+  const int keys = static_cast<int>(at.tile.keys);
+  for (int tile = warp_of_block(); tile < K::kDistances / 16; tile += kWarps) {
+    float sums[4] = {};
+    each_row_tile<K, RowUse::query>(at.room, tile, [&](const std::uint32_t(&left)[4], int) { add_row_sums<K>(sums, left); });
+    if ((lane_of_warp() & 3) != 0) continue;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int distance = 16 * tile + lane_of_warp() / 4 + 8 * h;  // from that of the first query and the last key on
+      if (distance >= kKeys - keys && distance < queries + kKeys - 1) to[distance] += sums[2 * h];
+    }
+  }
+}
+
+/// Terms from the last to the first: the last table's rows are there.
+template <class K, int kColumns>
+__device__ __forceinline__ void take_terms(const Step<K>& at, int staged, const std::uint32_t (&ds)[kColumns][2], KeySums<K>& keys,
+                                           float (&q)[K::kChannels / 8][4]) {
+  const AttentionWork& work = at.work;
+  int shifted = 0;
+  for (int t = 0; t < work.term_count; ++t) shifted += work.terms[t].use == TermUse::table && work.terms[t].sums.shift >= 0 ? 1 : 0;
+  for (int t = work.term_count - 1; t >= 0; --t) {
+    const TermWork& term = work.terms[t];
+    if (term.use == TermUse::bias && term.sums.slot >= 0) {
+      skew_gradients<K, RowUse::query>(at.room, ds);
+      take_bias<K>(term, at);
+    }
+    if (term.use != TermUse::table) continue;
+    if (staged != t) stage_rows<K>(term.table, at);
+    staged = t;
+    if (term.sums.shift >= 0) --shifted;
+    bool there = true;
+    if (term.table.use == RowUse::key) {
+      skew_gradients<K, RowUse::key>(at.room, ds);
+      take_key_table<K>(term, at, keys.k[0]);
+      there = add_table_gradient<K, RowUse::key>(term, at);
+    } else {
+      skew_gradients<K, RowUse::query>(at.room, ds);
+      take_query_table<K>(term, at, shifted, q);
+      there = add_table_gradient<K, RowUse::query>(term, at);
+    }
+    if (!there) staged = -1;
+  }
+}
+
+// ---- A tile ----
+
+/// Gradients of scores as pairs of queries in 16 bits, here and in shared memory; and their sums by key.
+template <class K, int kColumns>
+__device__ __forceinline__ void share_gradients(const float (&ds)[kColumns][4], typename K::Room& room, std::uint32_t (&pairs)[kColumns][2],
+                                                KeySums<K>& keys) {
+  const int key = warp_of_block() * 16 + lane_of_warp() / 4;
+#pragma unroll
+  for (int n = 0; n < kColumns; ++n) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      pairs[n][h] = pack<typename K::Element>(ds[n][2 * h], ds[n][2 * h + 1]);
+      keys.gradients[h] += ds[n][2 * h] + ds[n][2 * h + 1];
+      *reinterpret_cast<std::uint32_t*>(room.gradients + (key + 8 * h) * K::kGradientPitch + (8 * n + 2 * (lane_of_warp() & 3)) * 2) =
+          pairs[n][h];
+    }
+  }
+}
+
+template <class K>
+__device__ __forceinline__ void backward_tile(const Step<K>& at, KeySums<K>& keys) {
+  constexpr int kColumns = K::kQueries / 8;
+  typename K::Room& room = at.room;
+  bring_queries<K>(at);
+  int staged = -1;
+  std::uint32_t pairs[kColumns][2];
+  {
+    float p[1][kColumns][4] = {};
+    make_scores<K>(at, staged, p);
+    make_weights<K>(at, p[0]);
+    float ds[1][kColumns][4] = {};
+    multiply_rows<typename K::Element, K::kWidth, K::kQueries, 1>(ds, shared_address(room.v), 16 * warp_of_block(),
+                                                                  shared_address(room.out_gradient));
+    make_gradients<K>(room, p[0], ds[0]);
+    add_values<typename K::Element, K::kWidth, K::kQueries, 1>(keys.v, p, shared_address(room.out_gradient));
+    share_gradients<K>(ds[0], room, pairs, keys);
+    add_values<typename K::Element, K::kWidth, K::kQueries, 1>(keys.k, ds, shared_address(room.q));
+  }
+  const QueryRows<K> rows = query_rows_of<K>(at);
+  float q[K::kChannels / 8][4];
+  load_query_rows<K>(rows, q);
+  __syncthreads();  // all gradients are there
+  add_content_gradients<K>(at, q);
+  take_terms<K>(at, staged, pairs, keys, q);
+  store_query_rows<K>(rows, q);
+}
+
+// ---- A tile of keys ----
+
+template <class K>
+__device__ inline void begin_head(const AttentionWork& work, int64_t head, typename K::Room& room, KeySums<K>& keys) {
+  keys.gradients[0] = keys.gradients[1] = 0;
+  __syncthreads();  // nobody reads the head's before any more; keys are there
+  for (int n = static_cast<int>(threadIdx.x); n < kMostShifted * kWarps * K::kChannels; n += kBlockThreads)
+    (&room.shift_sums[0][0][0])[n] = 0;
+  if (work.content_shift.data == nullptr) return;
+  bring_shift<K>(work.content_shift, head, room);
+  __syncthreads();
+  multiply_shift<K>(room.k, kKeys, room, room.shifts_of_keys);
+}
+
+/// What the shift of the content gives to keys, and gets from them: by sums of gradients over queries.
+template <class K>
+__device__ inline void end_content_shift(const AttentionWork& work, const BackwardPlace& place, int64_t head, typename K::Room& room,
+                                         KeySums<K>& keys) {
+  const int lane = lane_of_warp();
+  __syncthreads();  // nobody reads another shift any more
+  bring_shift<K>(work.content_shift, head, room);
+  float sums[2];
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    sums[h] = keys.gradients[h];
+    sums[h] += __shfl_xor_sync(~0U, sums[h], 1);
+    sums[h] += __shfl_xor_sync(~0U, sums[h], 2);
+    if ((lane & 3) == 0) room.gradients_of_keys[warp_of_block() * 16 + lane / 4 + 8 * h] = sums[h];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int n = 0; n < K::kWidth / 8; ++n) {
+#pragma unroll
+    for (int x = 0; x < 4; ++x) {
+      keys.k[0][n][x] = fmaf(sums[x >> 1], room.shift[8 * n + 2 * (lane & 3) + (x & 1)], keys.k[0][n][x]);
+    }
+  }
+  const auto channel = static_cast<int>(threadIdx.x);
+  float* const slot = slot_at<float>(work, place.index, work.backward.content_shift);
+  if (slot == nullptr || channel >= work.shape.width) return;
+  float sum = 0;
+  for (int key = 0; key < kKeys; ++key) {
+    const unsigned char* const at = room.k + piece_offset<K::kWidth>(key, channel / 8) + 2 * (channel % 8);
+    sum = fmaf(room.gradients_of_keys[key], widened<typename K::Element>(*reinterpret_cast<const std::uint16_t*>(at)), sum);
+  }
+  slot[slot_row(work, work.content_shift.shape, 0, 0, head) + channel] += static_cast<float>(work.scale) * sum;
+}
+
+/// What shifts get of a tile of keys and a head.
+template <class K>
+__device__ inline void end_head(const AttentionWork& work, const BackwardPlace& place, int64_t head, typename K::Room& room,
+                                KeySums<K>& keys) {
+  if (work.content_shift.data != nullptr) end_content_shift<K>(work, place, head, room, keys);
+  __syncthreads();  // all sums of shifts are there
+  const auto channel = static_cast<int>(threadIdx.x);
+  int shifted = 0;
+  for (int t = 0; t < work.term_count; ++t) {
+    const TermWork& term = work.terms[t];
+    if (term.use != TermUse::table || term.sums.shift < 0) continue;
+    const auto& sums = room.shift_sums[shifted++];
+    if (channel >= term.table.shift.shape[3]) continue;
+    float sum = 0;
+    for (int tile = 0; tile < K::kQueryTiles; ++tile) {
+      sum += sums[tile * K::kWarpsOfTile + channel / K::kChannels][channel % K::kChannels];
+    }
+    float* const slot = slot_at<float>(work, place.index, term.sums.shift) + slot_row(work, term.table.shift.shape, 0, 0, head);
+    slot[channel] += static_cast<float>(term.table.scale) * sum;
+  }
+}
+
+/// Sums of 16 keys of the warp, to rows that nobody else has.
+template <int kColumns>
+__device__ __forceinline__ void store_key_rows(const SumRows<float>& to, int count, int width, float factor,
+                                               const float (&d)[kColumns][4]) {
+  const int key = warp_of_block() * 16 + lane_of_warp() / 4;
+  const int channel = 2 * (lane_of_warp() & 3);
+  if (to.data == nullptr) return;
+#pragma unroll
+  for (int n = 0; n < kColumns; ++n) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      if (key + 8 * h >= count || channel + 8 * n >= width) continue;
+      *reinterpret_cast<float2*>(to.data + int64_t{key + 8 * h} * to.row + channel + 8 * n) = {factor * d[n][2 * h],
+                                                                                               factor * d[n][2 * h + 1]};
+    }
+  }
+}
+
+/// Keys of a sequence from number `first` on, against the block's queries.
+template <class K>
+__device__ __forceinline__ void backward_keys(const AttentionWork& work, const BackwardPlace& place, const Sequence& sequence,
+                                              int64_t first, typename K::Room& room) {
+  const int64_t heads = heads_of_block(work);
+  const QueryTile none = {sequence, sequence.first_query, 0};
+  const ScoreTile own = {none, place.key_group * heads, key_head_of(work, place.key_group * heads), sequence.first_key + first,
+                         least(kKeys, sequence.keys - first)};
+  KeySums<K> keys;
+  __syncthreads();  // nobody reads the keys before any more
+  bring_keys<K>(work, own, room);
+  copies_wait<0>();
+  for (int64_t head = own.head; head < own.head + heads; ++head) {
+    begin_head<K>(work, head, room, keys);
+    for (int64_t t = place.part; t < tiles_of(sequence.queries, K::kQueries); t += work.backward.parts) {
+      const QueryTile queries = {sequence, sequence.first_query + t * K::kQueries, least(K::kQueries, sequence.queries - t * K::kQueries)};
+      const KeySpan seen = seen_keys(work, queries);
+      if (seen.end <= own.first_key || seen.first >= own.first_key + own.keys) continue;
+      const int64_t distance = query_position(work, sequence, queries.first) - first;
+      backward_tile<K>({work, place, {queries, head, own.key_head, own.first_key, own.keys}, static_cast<int>(distance), room}, keys);
+    }
+    end_head<K>(work, place, head, room, keys);
+  }
+  const auto count = static_cast<int>(own.keys);
+  store_key_rows(key_sums<float>(work, work.backward.k[0], place, own, work.shape.width), count, static_cast<int>(work.shape.width),
+                 static_cast<float>(work.scale), keys.k[0]);
+  store_key_rows(key_sums<float>(work, work.backward.v, place, own, work.shape.value_width), count,
+                 static_cast<int>(work.shape.value_width), 1, keys.v[0]);
+}
+
+template <class K>
+__device__ __forceinline__ void backward_block(const AttentionWork& work, int64_t index, typename K::Room& room) {
+  const BackwardPlace place = backward_place(work, index);
+  const int64_t groups = work.backward.groups;
+  for (int64_t s = place.group * work.sequences / groups; s < (place.group + 1) * work.sequences / groups; ++s) {
+    const Sequence sequence = sequence_at(work, s);
+    for (int64_t first = 0; first < sequence.keys; first += kKeys) backward_keys<K>(work, place, sequence, first, room);
+  }
+}
+
+}  // namespace phasor::cuda::attention::mma::backward

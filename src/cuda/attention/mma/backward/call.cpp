@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/attention/mma/backward/call.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "cuda/attention/bias.hpp"
+#include "cuda/attention/mma/call.hpp"
+#include "cuda/attention/place.hpp"
+
+namespace phasor::cuda::attention::mma::backward {
+namespace {
+
+/// Rows of the same distance lie side by side in every tile, and those of one row, too.
+const char* why_not(const TableWork& table) {
+  if (table.use == RowUse::number || table.kind != RowKind::distance) return "a table of numbers, or not by distance";
+  if (table.own_features) return "features of their own";
+  if (!is_in_pieces(table.table)) return "a table whose channels do not lie in aligned pieces of 16 bytes";
+  const plan::RowRule& rule = table.map.buckets;
+  const bool comes_again = table.map.has_buckets && rule.kind == plan::RowRule::Kind::deberta && !rule.rising;
+  return comes_again ? "buckets whose rows come again" : nullptr;
+}
+const char* why_not(const BiasWork& bias) {
+  if (bias.distances == 0) return "a bias without a value for each distance";
+  if (bias_distance(bias.bias, 1, 0) == 0) return "ALiBi by the key's position";
+  return bias.gate.data != nullptr ? "a gate" : nullptr;
+}
+const char* why_not(const TermWork& term) {
+  if (term.use == TermUse::bias) return why_not(term.bias);
+  if (term.use == TermUse::dense) return term.dense_gradient.data != nullptr ? "the gradient of a bias given in full" : nullptr;
+  return why_not(term.table);
+}
+
+int64_t widest(const AttentionWork& work) {  // of tables, features have the width of queries
+  return std::max(work.shape.width, work.shape.value_width);
+}
+
+}  // namespace
+
+const char* why_not(const AttentionWork& work, const job::AttentionBackwardJob& job) {
+  AttentionWork done = work;  // its outputs are what the forward saved
+  done.outputs.out = {const_cast<void*>(job.saved.out.data), job.saved.out.dtype, job.saved.out.shape, job.saved.out.strides,
+                      job.saved.out.device};
+  if (const char* const why = mma::why_not(done); why != nullptr) return why;
+  if (work.has_positions[0] || work.has_positions[1]) return "given positions";
+  if (work.dropout.present) return "dropout";
+  if (work.softcap != 0) return "a soft cap";
+  if (work.scale == 0) return "a scale of 0";
+  if (widest(work) > kMostWidth) return "heads of more than 128 channels";
+  const ConstTensorView& gradient = job.saved.out_gradient;
+  if (gradient.dtype != work.q.dtype) return "a gradient of another dtype";
+  if (!is_in_pieces(gradient)) return "channels that do not lie in aligned pieces of 16 bytes";
+  int64_t shifted = 0;
+  for (int t = 0; t < work.term_count; ++t) {
+    const TermWork& term = work.terms[t];
+    if (const char* const why = why_not(term); why != nullptr) return why;
+    shifted += term.use == TermUse::table && term.table.shift_gradient.data != nullptr ? 1 : 0;
+  }
+  return shifted > kMostShifted ? "gradients of more than two shifts" : nullptr;
+}
+
+int width_of(const AttentionWork& work) { return widest(work) > kWidths[0] ? kWidths[1] : kWidths[0]; }
+
+}  // namespace phasor::cuda::attention::mma::backward

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel of a width, and where it is found; a file per width compiles it.
+#pragma once
+
+#include "cuda/attention/mma/backward/backward.cuh"
+#include "cuda/attention/mma/backward/kernels.hpp"
+
+namespace phasor::cuda::attention::mma::backward {
+
+template <class K>
+__global__ void __launch_bounds__(kBlockThreads, 2) backward_kernel(const __grid_constant__ AttentionWork work) {
+  extern __shared__ __align__(128) unsigned char shared_memory[];
+  backward_block<K>(work, blockIdx.x, *reinterpret_cast<typename K::Room*>(shared_memory));
+}
+
+template <class Element, int kWidth>
+Kernel kernel_of() {
+  using K = Kind<Element, kWidth>;
+  return {reinterpret_cast<const void*>(&backward_kernel<K>), sizeof(typename K::Room)};
+}
+template <int kWidth>
+Kernel kernel_for(DType dtype) {
+  return dtype == DType::f16 ? kernel_of<__half, kWidth>() : kernel_of<__nv_bfloat16, kWidth>();
+}
+
+}  // namespace phasor::cuda::attention::mma::backward

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of the backward.
+#pragma once
+
+#include "cuda/attention/mma/kernels.hpp"
+
+namespace phasor::cuda::attention::mma::backward {
+
+Kernel kernel_64(DType dtype);
+Kernel kernel_128(DType dtype);
+
+}  // namespace phasor::cuda::attention::mma::backward

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// The shared memory of a block of the backward, where it is in the call, and operands that are read from there.
+#pragma once
+
+#include "cuda/attention/backward/place.hpp"
+#include "cuda/attention/mma/backward/call.hpp"
+#include "cuda/attention/mma/rows.cuh"
+#include "cuda/attention/mma/tiles.hpp"
+
+namespace phasor::cuda::attention::mma::backward {
+
+constexpr int kWarps = kBlockThreads / 32;
+constexpr float kLog2E = 1.4426950408889634F;
+
+/// Tiles of `rows` of the one side by `others` of the other in the order of distances: a row has a column for every distance that it and
+/// the 15 rows beside it have. Pitches: odd numbers of 16 bytes for matrices, and lanes of a product in different banks.
+template <int kRows_, int kOthers_>
+struct SkewedTile {
+  static constexpr int kRows = kRows_;
+  static constexpr int kOthers = kOthers_;
+  static constexpr int kColumns = kOthers + 16;
+  static constexpr int kPitch = kColumns + 3;        // of float32
+  static constexpr int kNarrowPitch = kColumns + 8;  // of 16 bits
+  static constexpr int kBytes = kRows * kPitch * 4;
+};
+
+template <class Element_, int kWidth_>
+struct Kind {
+  using Element = Element_;
+  static constexpr int kWidth = kWidth_;
+  static constexpr int kQueries = queries_for(kWidth);
+  static constexpr int kDistances = kQueries + kKeys;  // one more than a tile has
+  static constexpr int kQueryTiles = kQueries / 16;
+  static constexpr int kWarpsOfTile = kWarps / kQueryTiles;  // that share 16 queries
+  static constexpr int kChannels = kWidth / kWarpsOfTile;    // of them that a warp has
+  static constexpr int kGradientPitch = (kQueries + 8) * 2;  // bytes
+  using ByQuery = SkewedTile<kQueries, kKeys>;
+  using ByKey = SkewedTile<kKeys, kQueries>;
+  static constexpr int kSkewedBytes = ByQuery::kBytes > ByKey::kBytes ? ByQuery::kBytes : ByKey::kBytes;
+
+  struct Room {
+    unsigned char k[kKeys * kWidth * 2];
+    unsigned char v[kKeys * kWidth * 2];
+    unsigned char q[kQueries * kWidth * 2];
+    unsigned char out_gradient[kQueries * kWidth * 2];
+    unsigned char rows[kDistances * kWidth * 2];      // of a table, one for each distance; then sums of their gradient
+    unsigned char gradients[kKeys * kGradientPitch];  // of scores, by keys and queries
+    alignas(16) unsigned char skewed[kSkewedBytes];   // products with rows in float32, then gradients of scores in 16 bits
+    float lse[kQueries];                              // times log2(e); infinity: the query is not there, or sees nothing
+    float delta[kQueries];
+    float shift[kWidth];          // a vector that is added to features
+    float shifts_of_keys[kKeys];  // its product with keys, where it is the content's
+    float shifts_of_rows[kDistances];
+    float gradients_of_keys[kKeys];  // sums of gradients over queries
+    float shift_sums[kMostShifted][kWarps][kChannels];
+    std::int32_t table_rows[kDistances];  // -1: none
+    std::int32_t repeated;                // some row is that of several distances
+  };
+  static_assert(sizeof(Room) <= 96 * 1024);  // what every device since sm_80 has
+};
+
+/// A tile of queries and one of keys.
+template <class K>
+struct Step {
+  const AttentionWork& work;
+  const BackwardPlace& place;
+  ScoreTile tile;
+  int distance;  // of the first query and the first key
+  typename K::Room& room;
+};
+
+__device__ __forceinline__ int warp_of_block() { return static_cast<int>(threadIdx.x) / 32; }
+__device__ __forceinline__ int lane_of_warp() { return static_cast<int>(threadIdx.x) & 31; }
+
+/// body(number, query, key) for a lane's numbers of a product (16 keys of the warp) x (queries).
+template <int kColumns, class Body>
+__device__ __forceinline__ void each_of_lane(float (&s)[kColumns][4], const Body& body) {
+  const int key = warp_of_block() * 16 + lane_of_warp() / 4;
+  const int query = 2 * (lane_of_warp() & 3);
+#pragma unroll
+  for (int n = 0; n < kColumns; ++n) {
+#pragma unroll
+    for (int x = 0; x < 4; ++x) body(s[n][x], query + 8 * n + (x & 1), key + 8 * (x >> 1));
+  }
+}
+
+// ---- Operands: 16 x 16 numbers of 16 bits in rows of `pitch` bytes ----
+
+__device__ __forceinline__ void left_from(std::uint32_t (&a)[4], const void* memory, int pitch, int row, int column) {
+  const int lane = lane_of_warp();
+  load_matrices(a, shared_address(memory) + (row + (lane & 15)) * pitch + (column + 8 * (lane >> 4)) * 2);
+}
+/// Of the transpose: rows of memory are columns of the operand.
+__device__ __forceinline__ void left_transposed(std::uint32_t (&a)[4], const void* memory, int pitch, int row, int column) {
+  const int lane = lane_of_warp();
+  const int of_row = column + (lane & 7) + 8 * (lane >> 4);
+  load_transposed(a, shared_address(memory) + of_row * pitch + (row + 8 * (lane >> 3 & 1)) * 2);
+}
+
+/// d += a x 16 rows of b from `row` on, channels from 16 `first` on.
+template <class Element, int kWidth, int kColumns>
+__device__ __forceinline__ void add_rows(float (&d)[kColumns][4], const std::uint32_t (&a)[4], const void* b, int row, int first) {
+  const int lane = lane_of_warp();
+  const std::uint32_t memory = shared_address(b);
+#pragma unroll
+  for (int n = 0; n < kColumns / 2; ++n) {
+    std::uint32_t right[4];
+    load_transposed(right, memory + piece_offset<kWidth>(row + (lane & 15), 2 * (first + n) + (lane >> 4)));
+    add_product<Element>(d[2 * n], a, right[0], right[1]);
+    add_product<Element>(d[2 * n + 1], a, right[2], right[3]);
+  }
+}
+
+/// to[row] = room.shift . each row of `count`; all threads see room.shift already.
+template <class K>
+__device__ inline void multiply_shift(const unsigned char* rows, int count, const typename K::Room& room, float* to) {
+  for (int row = static_cast<int>(threadIdx.x); row < count; row += kBlockThreads) {
+    float sum = 0;
+#pragma unroll
+    for (int piece = 0; piece < K::kWidth / 8; ++piece) {
+      const uint4 eight = *reinterpret_cast<const uint4*>(rows + piece_offset<K::kWidth>(row, piece));
+      const std::uint32_t pairs[4] = {eight.x, eight.y, eight.z, eight.w};
+#pragma unroll
+      for (int x = 0; x < 8; ++x) {
+        const auto bits = static_cast<std::uint16_t>(pairs[x / 2] >> 16 * (x & 1));
+        sum = fmaf(room.shift[8 * piece + x], widened<typename K::Element>(bits), sum);
+      }
+    }
+    to[row] = sum;
+  }
+}
+/// Zeros beyond its width.
+template <class K>
+__device__ inline void bring_shift(const ConstTensorView& shift, int64_t head, typename K::Room& room) {
+  for (int c = static_cast<int>(threadIdx.x); c < K::kWidth; c += kBlockThreads) {
+    room.shift[c] = c < shift.shape[3] ? element_at<float>(shift, 0, 0, head, c) : 0;
+  }
+}
+
+}  // namespace phasor::cuda::attention::mma::backward

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keys and values of padding, which may be anything: NaN that a mask hides reaches no gradient.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "attention/general/machine.hpp"
+#include "attention/support/held.hpp"
+
+namespace phasor::test {
+
+/// Makes key and value `key` of every batch row NaN, and masks them.
+inline void hide_keys_of_nan(ref::Problem& p, std::int64_t key) {
+  const ref::Shape& s = p.shape;
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  p.visibility.key_mask.assign(static_cast<std::size_t>(s.batch * s.keys), 1);
+  for (std::int64_t b = 0; b < s.batch; ++b) {
+    const std::int64_t row = b * s.keys + key;
+    p.visibility.key_mask[static_cast<std::size_t>(row)] = 0;
+    for (std::int64_t c = 0; c < s.key_heads * s.width; ++c) p.k[static_cast<std::size_t>(row * s.key_heads * s.width + c)] = nan;
+    for (std::int64_t c = 0; c < s.key_heads * s.value_width; ++c)
+      p.v[static_cast<std::size_t>(row * s.key_heads * s.value_width + c)] = nan;
+  }
+}
+
+inline void expect_finite_gradients(const ref::Problem& p, DType dtype) {
+  const ref::Shape& s = p.shape;
+  Bridge bridge(p, dtype);
+  ASSERT_TRUE(bridge.forward().ok());
+  ASSERT_TRUE(bridge.backward(Numbers(3).values(s.batch * s.queries * s.heads * s.value_width)).ok());
+  ref::Gradients is = bridge.reference_gradients();
+  const auto expect_finite = [](const auto& values, const std::string& name) {
+    for (const double x : values) ASSERT_TRUE(std::isfinite(x)) << name;
+  };
+  expect_finite(is.q, "q");
+  expect_finite(is.k, "k");
+  expect_finite(is.v, "v");
+  for (ref::Scheme& scheme : is.schemes) {
+    for (const ref::Parameter& one : parameters_of(scheme)) expect_finite(one.values, one.name);
+  }
+}
+
+}  // namespace phasor::test

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The backward by mma.sync, its blocks run by the host, against the double reference: tables on both sides by every rule of rows, shifts,
+// biases by distance, masks, ragged batches, grouped heads, both widths and dtypes.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "attention/general/hidden_keys.hpp"
+#include "attention/general/machine.hpp"
+#include "attention/general/mma_machine.hpp"
+#include "attention/support/narrow_problems.hpp"
+#include "cuda/attention/mma/call.hpp"
+
+namespace phasor::test {
+namespace {
+
+/// How many backward passes were the emulated kernels'.
+int taken = 0;
+
+struct MmaMachine : AttentionMachine {
+  static int compute_major() { return cuda::attention::mma::kComputeMajor; }
+  Status backward(const cuda::attention::BackwardLayout& layout) const {
+    if (!layout.by_mma_backward) return AttentionMachine::backward(layout);
+    ++taken;
+    run_mma_backward(layout.work);
+    return {};
+  }
+};
+
+/// While it lives, backward passes are laid out for tensor cores.
+class MmaBackward : public testing::Test {
+ protected:
+  MmaBackward() { weights_are_rounded = true; }
+  ~MmaBackward() override { weights_are_rounded = false; }
+
+  static void expect_all(const std::vector<NarrowProblem>& problems, DType dtype) {
+    for (const NarrowProblem& one : problems) {
+      const int before = taken;
+      expect_as_reference(one.problem, dtype, one.name);
+      EXPECT_EQ(taken, before + 1) << one.name << " is not taken";
+    }
+  }
+  NarrowParameters narrow_;
+  ReplacedBackend backend_ = ReplacedBackend([](backend::Backend& backend) {
+    backend.attention_workspace = cuda::attention::forward_workspace;
+    backend.attention = [](job::AttentionJob& job, const Workspace& workspace, const Execution&) {
+      AttentionMachine machine;
+      return cuda::attention::attention_on(machine, job, workspace);
+    };
+    backend.attention_backward_workspace = cuda::attention::backward_workspace;
+    backend.attention_backward = [](job::AttentionBackwardJob& job, const Workspace& workspace, const Execution&) {
+      MmaMachine machine;
+      return cuda::attention::attention_backward_on(machine, job, workspace);
+    };
+  });
+};
+
+TEST_F(MmaBackward, every_mask_without_terms) { expect_all(masked_problems(kNarrow), DType::bf16); }
+TEST_F(MmaBackward, tables_and_biases) { expect_all(term_problems(kNarrow), DType::bf16); }
+TEST_F(MmaBackward, tables_and_biases_of_wide_heads) { expect_all(term_problems(kNarrowWide), DType::f16); }
+TEST_F(MmaBackward, many_terms_with_masks) { expect_all(mixed_problems(), DType::bf16); }
+
+/// Keys and values of padding, which may be anything.
+TEST_F(MmaBackward, what_nobody_sees_takes_no_part) {
+  ref::Problem p = mixed_problems().at(2).problem;
+  hide_keys_of_nan(p, 40);
+  expect_finite_gradients(p, DType::bf16);
+}
+
+}  // namespace
+}  // namespace phasor::test

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attention/general/mma_machine.hpp"
+
+#include <cstring>
+#include <vector>
+
+#include "cuda/attention/mma/backward/backward.cuh"
+
+namespace phasor::test {
+namespace {
+
+namespace mma = cuda::attention::mma;
+
+template <class Element, int kWidth>
+void run_blocks(const cuda::attention::AttentionWork& work) {
+  using K = mma::backward::Kind<Element, kWidth>;
+  using Room = typename K::Room;
+  std::vector<unsigned char> memory(sizeof(Room) + 128);
+  unsigned char* const begin = memory.data() + (128 - reinterpret_cast<std::uintptr_t>(memory.data()) % 128) % 128;
+  mma::shared_begin() = begin;
+  emulated::Block block;
+  for (std::int64_t n = cuda::attention::backward_blocks(work) - 1; n >= 0; --n) {
+    std::memset(begin, 0xff, sizeof(Room));  // NaN, where nothing is written
+    block.run(mma::kBlockThreads, [&] { mma::backward::backward_block<K>(work, n, *reinterpret_cast<Room*>(begin)); });
+  }
+}
+
+}  // namespace
+
+void run_mma_backward(const cuda::attention::AttentionWork& work) {
+  const bool wide = mma::backward::width_of(work) > 64;
+  if (work.q.dtype == DType::f16) {
+    wide ? run_blocks<__half, 128>(work) : run_blocks<__half, 64>(work);
+  } else {
+    wide ? run_blocks<__nv_bfloat16, 128>(work) : run_blocks<__nv_bfloat16, 64>(work);
+  }
+}
+
+}  // namespace phasor::test

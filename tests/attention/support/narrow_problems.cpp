@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attention/support/narrow_problems.hpp"
+
+namespace phasor::test {
+namespace {
+
+NarrowProblem problem_of(const std::string& name, const ref::Shape& shape, const std::vector<ref::Scheme>& schemes) {
+  ref::Problem p = random_problem(shape, 5);
+  p.schemes = schemes;
+  return {name, p};
+}
+
+ref::Deberta far_deberta(const ref::Shape& s, Numbers& random) {
+  ref::Deberta scheme = random_deberta(s, random, 16, ref::DebertaReading::hf);
+  scheme.max_distance = 50;
+  return scheme;
+}
+
+/// Rows for every distance, and u and v.
+ref::TransformerXl whole_xl(const ref::Shape& s, Numbers& random) {
+  const std::int64_t width = s.heads * s.width;
+  return {
+      .u = random.values(width), .v = random.values(width), .table = random.values(width * (2 * s.keys + 1)), .first_distance = -s.keys};
+}
+
+std::vector<ref::Scheme> many_terms(const ref::Shape& s) {
+  Numbers random(6);
+  return {random_t5(s, random, true), far_deberta(s, random), ref::Shaw{.left = 20, .right = 9, .keys = random.values(30 * s.width)},
+          whole_xl(s, random)};
+}
+
+}  // namespace
+
+std::vector<NarrowProblem> masked_problems(const ref::Shape& s) {
+  std::vector<NarrowProblem> all;
+  for (const NamedMask& mask : every_mask(s)) {
+    all.push_back(problem_of(mask.name, s, {}));
+    all.back().problem.visibility = mask.visibility;
+  }
+  return all;
+}
+
+std::vector<NarrowProblem> term_problems(const ref::Shape& s) {
+  Numbers random(4);
+  const ref::Shaw shared{.left = 20, .right = 9, .keys = random.values(30 * s.width)};
+  const ref::Shaw own{.left = 3, .right = 200, .per_head = true, .keys = random.values(s.heads * 204 * s.width)};
+  std::vector<NarrowProblem> all = {problem_of("shaw", s, {shared}),
+                                    problem_of("shaw per head", s, {own}),
+                                    problem_of("transformer-xl", s, {whole_xl(s, random)}),
+                                    problem_of("deberta", s, {far_deberta(s, random)}),
+                                    problem_of("deberta of microsoft", s, {random_deberta(s, random, 4, ref::DebertaReading::microsoft)}),
+                                    problem_of("deberta without buckets", s, {random_deberta(s, random, 0, ref::DebertaReading::hf)}),
+                                    problem_of("biases", s, {random_t5(s, random, true), ref::Alibi{random.values(s.heads, 0.01, 0.1)}})};
+  all.back().problem.visibility.causal = true;
+  return all;
+}
+
+std::vector<NarrowProblem> mixed_problems() {
+  std::vector<NarrowProblem> all;
+  for (const char* const name : {"wide window", "prefix", "padding"}) {
+    all.push_back(problem_of(name, kNarrow, many_terms(kNarrow)));
+    for (const NamedMask& mask : every_mask(kNarrow)) {
+      if (mask.name == name) all.back().problem.visibility = mask.visibility;
+    }
+    all.back().problem.sinks = Numbers(9).values(kNarrow.heads, -2, 4);
+  }
+  const ref::Shape ragged{.batch = 1, .queries = 130, .keys = 160, .heads = 2, .key_heads = 1, .width = 16, .value_width = 8};
+  all.push_back(problem_of("ragged", ragged, many_terms(ragged)));
+  all.back().problem.visibility = {.query_starts = {0, 50, 50, 60, 130}, .key_starts = {0, 70, 90, 90, 160}};
+  return all;
+}
+
+}  // namespace phasor::test

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Problems in 16 bits, their tables too, as models are trained: what tensor cores of a GPU take. Heads are of multiples of 8 channels.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "attention/support/held.hpp"
+
+namespace phasor::test {
+
+struct NarrowProblem {
+  std::string name;
+  ref::Problem problem;
+};
+
+constexpr ref::Shape kNarrow{.batch = 2, .queries = 70, .keys = 131, .heads = 2, .key_heads = 1, .width = 24, .value_width = 16};
+constexpr ref::Shape kNarrowWide{.batch = 1, .queries = 70, .keys = 90, .heads = 2, .key_heads = 2, .width = 72, .value_width = 40};
+
+/// No terms, every mask.
+std::vector<NarrowProblem> masked_problems(const ref::Shape& s);
+/// Tables that clip within a tile, within the sequence, and not at all; rows that heads share; both sides; shifts; biases by distance.
+std::vector<NarrowProblem> term_problems(const ref::Shape& s);
+/// Many terms at once, with masks, sinks, and in a ragged batch.
+std::vector<NarrowProblem> mixed_problems();
+
+/// While it lives, what schemes learn is in the dtype of the call.
+class NarrowParameters {
+ public:
+  NarrowParameters() { parameters_are_narrow = true; }
+  NarrowParameters(const NarrowParameters&) = delete;
+  NarrowParameters& operator=(const NarrowParameters&) = delete;
+  ~NarrowParameters() { parameters_are_narrow = false; }
+};
+
+}  // namespace phasor::test

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// In the place of src/cuda/attention/mma/instructions.cuh, for kernels that the host runs (block.hpp): what those instructions do, as PTX's
+// manual has it, and the words of CUDA that kernels use. A test finds it first by -iquote.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "block.hpp"
+#include "job/element.hpp"
+
+#define __device__
+#define __forceinline__ inline
+#define __align__(n) alignas(n)
+
+struct __half {};
+struct __nv_bfloat16 {};
+struct float2 {
+  float x, y;
+};
+struct alignas(16) uint4 {
+  std::uint32_t x, y, z, w;
+};
+inline const phasor::test::emulated::ThreadIndex threadIdx;
+inline void __syncthreads() { phasor::test::emulated::Block::running()->wait_for_block(); }
+inline float __ldg(const float* p) { return *p; }
+using std::max;
+using std::min;
+
+inline float __shfl_xor_sync(unsigned /*lanes*/, float x, int mask) {
+  struct Own {
+    float x;
+    int mask;
+    float y;
+  } own = {x, mask, 0};
+  phasor::test::emulated::Block::running()->with_warp<Own>(own, [](const std::array<Own*, 32>& lanes) {
+    for (std::size_t n = 0; n < 32; ++n) lanes[n]->y = lanes[n ^ static_cast<std::size_t>(lanes[n]->mask)]->x;
+  });
+  return own.y;
+}
+
+namespace phasor::cuda::attention::mma {
+
+using test::emulated::Block;
+
+/// Where shared memory begins: addresses are 32 bits from there.
+inline unsigned char*& shared_begin() {
+  static unsigned char* begin = nullptr;
+  return begin;
+}
+inline std::uint32_t shared_address(const void* p) {
+  return static_cast<std::uint32_t>(static_cast<const unsigned char*>(p) - shared_begin());
+}
+
+inline void copy_in(std::uint32_t to, const void* from, bool is_there) {
+  Block::running()->copies().push_back({shared_begin() + to, is_there ? static_cast<const unsigned char*>(from) : nullptr});
+}
+inline void copies_commit() {}
+template <int kPending>
+void copies_wait() {
+  for (const Block::Copy& copy : Block::running()->copies()) {
+    if (copy.from == nullptr) {
+      std::memset(copy.to, 0, 16);
+    } else {
+      std::memcpy(copy.to, copy.from, 16);
+    }
+  }
+  Block::running()->copies().clear();
+}
+
+struct Matrices {
+  std::uint32_t row;
+  std::uint32_t (*to)[4];
+};
+template <bool kTransposed>
+void load_four(const std::array<Matrices*, 32>& lanes) {
+  for (std::size_t m = 0; m < 4; ++m) {
+    std::uint16_t matrix[8][8];
+    for (std::size_t r = 0; r < 8; ++r) std::memcpy(matrix[r], shared_begin() + lanes[8 * m + r]->row, 16);
+    for (std::size_t lane = 0; lane < 32; ++lane) {
+      const std::size_t g = lane / 4;
+      const std::size_t t = lane % 4;
+      const std::uint32_t low = kTransposed ? matrix[2 * t][g] : matrix[g][2 * t];
+      const std::uint32_t high = kTransposed ? matrix[2 * t + 1][g] : matrix[g][2 * t + 1];
+      (*lanes[lane]->to)[m] = low | high << 16;
+    }
+  }
+}
+inline void load_matrices(std::uint32_t (&to)[4], std::uint32_t row) {
+  Matrices own = {row, &to};
+  if (row % 16 != 0) std::abort();
+  Block::running()->with_warp<Matrices>(own, &load_four<false>);
+}
+inline void load_transposed(std::uint32_t (&to)[4], std::uint32_t row) {
+  Matrices own = {row, &to};
+  if (row % 16 != 0) std::abort();
+  Block::running()->with_warp<Matrices>(own, &load_four<true>);
+}
+
+template <class Element>
+float widened(std::uint16_t bits) {
+  const math::u32 wide = bits;
+  return std::is_same_v<Element, __half> ? math::widen_f16(math::One<float>(), wide) : math::widen_bf16(math::One<float>(), wide);
+}
+template <class Element>
+std::uint32_t pack(float low, float high) {
+  const auto narrow = [](float x) {
+    return static_cast<std::uint32_t>(std::is_same_v<Element, __half> ? math::narrow_f16(math::One<float>(), x)
+                                                                      : math::narrow_bf16(math::One<float>(), x)) &
+           0xffffU;
+  };
+  return narrow(low) | narrow(high) << 16;
+}
+
+struct Product {
+  float (*d)[4];
+  const std::uint32_t (*a)[4];
+  std::uint32_t b[2];
+};
+template <class Element>
+void multiply_16(const std::array<Product*, 32>& lanes) {
+  float a[16][16], b[16][8];
+  for (std::size_t lane = 0; lane < 32; ++lane) {
+    const std::size_t g = lane / 4, t = lane % 4;
+    for (std::size_t x = 0; x < 8; ++x) {
+      const auto bits = static_cast<std::uint16_t>((*lanes[lane]->a)[x / 2] >> 16 * (x % 2));
+      a[g + 8 * (x / 2 % 2)][2 * t + x % 2 + 8 * (x / 4)] = widened<Element>(bits);
+    }
+    for (std::size_t x = 0; x < 4; ++x) {
+      b[2 * t + x % 2 + 8 * (x / 2)][g] = widened<Element>(static_cast<std::uint16_t>(lanes[lane]->b[x / 2] >> 16 * (x % 2)));
+    }
+  }
+  for (std::size_t lane = 0; lane < 32; ++lane) {
+    for (std::size_t x = 0; x < 4; ++x) {
+      float& d = (*lanes[lane]->d)[x];
+      for (std::size_t k = 0; k < 16; ++k) d += a[lane / 4 + 8 * (x / 2)][k] * b[k][2 * (lane % 4) + x % 2];
+    }
+  }
+}
+template <class Element>
+void add_product(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+  Product own = {&d, &a, {b0, b1}};
+  Block::running()->with_warp<Product>(own, &multiply_16<Element>);
+}
+
+inline float exp2_approximate(float x) { return std::exp2(x); }
+
+}  // namespace phasor::cuda::attention::mma
