@@ -16,6 +16,7 @@ import math
 import statistics
 import sys
 from collections.abc import Callable
+from random import Random
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -32,7 +33,8 @@ class BenchCall(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_void_p) for name in POINTERS), *((name, ctypes.c_int64) for name in SIZES), ("scale", ctypes.c_double),
         ("diagonal", ctypes.c_void_p), ("first_distance", ctypes.c_int64), ("distances", ctypes.c_int64), ("skip", ctypes.c_int64),
-        ("table", ctypes.c_void_p), ("table_rows", ctypes.c_int64), ("workspace", ctypes.c_void_p), ("stream", ctypes.c_void_p),
+        ("table", ctypes.c_void_p), ("table_rows", ctypes.c_int64), ("table_shift", ctypes.c_void_p), ("content_shift", ctypes.c_void_p),
+        ("workspace", ctypes.c_void_p), ("stream", ctypes.c_void_p),
         *((name, ctypes.c_void_p) for name in GRADIENTS), ("deterministic", ctypes.c_int64),
     ]  # fmt: skip
 
@@ -62,19 +64,20 @@ LONG = {"plain": None, "alibi": alibi, "skip": alibi}  # skip: tiles that cannot
 class Ours:
     def __init__(
         self, library: ctypes.CDLL, kernel: str, tensors: list[torch.Tensor], causal: bool, bias: tuple[torch.Tensor, int] | None, skip: bool = False,
-        table: torch.Tensor | None = None,
+        table: torch.Tensor | None = None, shifts: list[torch.Tensor] | None = None,
     ) -> None:  # fmt: skip
         q, k, v = tensors
         batch, heads, tokens, width = q.shape
         self.out, self.lse = torch.full_like(q, math.nan), torch.full((batch, heads, tokens), math.nan, device="cuda")
         values, first = bias if bias is not None else (None, 0)
         self.forward, self.kept, self.causal, self.bias = getattr(library, f"{kernel}_forward"), [*tensors, values], causal, bias
-        self.library, self.table = library, table
+        self.library, self.table, self.shifts = library, table, shifts
         self.call_ = BenchCall(
             **{name: x.data_ptr() for name, x in zip(POINTERS, (q, k, v, self.out, self.lse), strict=True)},
             batch=batch, heads=heads, key_heads=k.shape[1], tokens=tokens, width=width, causal=int(causal), scale=width**-0.5,
             diagonal=None if values is None else values.data_ptr(), first_distance=first, distances=0 if values is None else values.shape[1],
             skip=int(skip), table=None if table is None else table.data_ptr(), table_rows=0 if table is None else table.shape[1],
+            **({} if shifts is None else {"content_shift": shifts[0].data_ptr(), "table_shift": shifts[1].data_ptr()}),
         )  # fmt: skip
         workspace_bytes = getattr(library, f"{kernel}_workspace_bytes")
         workspace_bytes.restype = ctypes.c_int64
@@ -91,14 +94,15 @@ class Ours:
         self()
         q, k, v = (x[:1, :2].float() for x in self.kept[:3])
         tokens = q.shape[2]
-        scores = q @ k.transpose(-1, -2) * self.call_.scale
+        of_keys, of_rows = (q, q) if self.shifts is None else (q + x[:2, None] for x in self.shifts)
+        scores = of_keys @ k.transpose(-1, -2) * self.call_.scale
         distance = torch.arange(tokens, device="cuda")[:, None] - torch.arange(tokens, device="cuda")[None]
         if self.bias is not None:
             values, first = self.bias
             scores += values[:2][:, (distance - first).clamp(0, values.shape[1] - 1)]
         if self.table is not None:
             rows = self.table.shape[1]
-            products = q @ self.table[:2].float().transpose(-1, -2) * self.call_.scale
+            products = of_rows @ self.table[:2].float().transpose(-1, -2) * self.call_.scale
             scores += products.gather(-1, (rows // 2 - distance).clamp(0, rows - 1).expand(1, 2, -1, -1))
         if self.causal:
             scores.masked_fill_(distance < 0, -math.inf)
@@ -152,10 +156,13 @@ class OursBackward:
 
 
 def times_by_turns(jobs: list[Callable[[], object]], rounds: int, calls: int = 3) -> list[float]:
-    """Milliseconds of a call, each."""
+    """Milliseconds of a call, each. Every round has an order of its own: the chip is limited by its power, and what ran before decides how fast the next one may."""
     times: list[list[float]] = [[] for _ in jobs]
+    order = list(zip(jobs, times, strict=True))
+    random = Random(1)
     for turn in range(rounds + 1):
-        for job, list_ in zip(jobs, times, strict=True):
+        random.shuffle(order)
+        for job, list_ in order:
             job()
             begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             begin.record()
@@ -224,6 +231,10 @@ def of_width(library: ctypes.CDLL, width: int, causal: bool, rounds: int) -> lis
         jobs[name] = checked(name, Ours(library, kernel, tensors, causal, None if bias is None else bias(HEADS, TOKENS, generator)))
     table = torch.randn(HEADS, 2 * SHAW_CLIP + 1, width, device="cuda", generator=generator).bfloat16()
     jobs["shaw"] = checked("shaw", Ours(library, "hopper", tensors, causal, None, table=table))
+    rows = torch.randn(HEADS, 2 * TOKENS - 1, width, device="cuda", generator=generator).bfloat16()
+    shifts = [torch.randn(HEADS, width, device="cuda", generator=generator) for _ in range(2)]
+    jobs["xl"] = checked("xl", Ours(library, "hopper", tensors, causal, None, table=rows, shifts=shifts))  # Transformer-XL: a row for each distance, u and v
+    jobs["rows"] = checked("rows", Ours(library, "hopper", tensors, causal, None, table=rows))
     return timed(jobs, rounds, tensors[0], causal)
 
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-CONTENDERS = ["phasor_package", "transformers_eager", "torch_compile", "onnxruntime_op", "rotary_embedding_torch_op", "jax_jit", "mlx_rope"]
+CONTENDERS = ["phasor_package", "transformers_eager", "torch_compile", "onnxruntime_op", "rotary_embedding_torch_op", "jax_jit", "phasor_jax", "mlx_rope"]
 CASES = ["2048:f32", "2048:bf16", "2048:f16", "1:f32", "1:bf16", "1:f16"]
 Row = dict[str, object]
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads config.json and model.safetensors; plain loops for everything that is not about positions.
+// Reads config.json and model.safetensors; what is not about positions, by the device's products and norms.
 #include "model.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
+#include <cstdio>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -16,11 +15,26 @@ namespace {
 
 using nlohmann::json;
 
+/// Numbers on a device.
+class Floats {
+ public:
+  Floats(const engine_device& device, std::int64_t count)
+      : device_(device), data_(static_cast<float*>(device.take(static_cast<std::size_t>(count) * sizeof(float)))) {}
+  Floats(const Floats&) = delete;
+  Floats& operator=(const Floats&) = delete;
+  ~Floats() { device_.give_back(data_); }
+  float* get() const { return data_; }
+
+ private:
+  const engine_device& device_;
+  float* data_;
+};
+
 struct Model : engine_model {
   Model() : engine_model{} {}
   std::vector<engine_layer> layer_list;
-  std::vector<float> values;  // of all tensors
-  json tensors;               // name -> dtype, shape, data_offsets
+  std::unique_ptr<Floats> values;  // of all tensors
+  json tensors;                    // name -> dtype, shape, data_offsets
 };
 
 std::ifstream opened(const std::string& path) {
@@ -44,9 +58,11 @@ void read_tensors(const std::string& path, Model& model) {
     if (tensor.at("dtype") != "F32") throw std::runtime_error(name + " is " + tensor.at("dtype").get<std::string>() + ", wanted F32");
     bytes = std::max(bytes, tensor.at("data_offsets").at(1).get<std::uint64_t>());
   }
-  model.values.resize(bytes / sizeof(float));
-  file.read(reinterpret_cast<char*>(model.values.data()), static_cast<std::streamsize>(bytes));
+  std::vector<char> values(bytes);
+  file.read(values.data(), static_cast<std::streamsize>(bytes));
   if (!file) throw std::runtime_error(path + " ends before its tensors do");
+  model.values = std::make_unique<Floats>(*model.device, static_cast<std::int64_t>(bytes / sizeof(float)));
+  model.device->copy(model.values->get(), values.data(), bytes);
 }
 
 const float* vector_of(const Model& model, const std::string& name, std::int64_t count) {
@@ -54,7 +70,7 @@ const float* vector_of(const Model& model, const std::string& name, std::int64_t
   const auto offsets = tensor.at("data_offsets").get<std::vector<std::uint64_t>>();
   if (offsets.at(1) - offsets.at(0) != static_cast<std::uint64_t>(count) * sizeof(float))
     throw std::runtime_error(name + " has another size");
-  return model.values.data() + offsets[0] / sizeof(float);
+  return model.values->get() + offsets[0] / sizeof(float);
 }
 
 engine_matrix matrix_of(const Model& model, const std::string& name, std::int64_t in) {
@@ -63,37 +79,42 @@ engine_matrix matrix_of(const Model& model, const std::string& name, std::int64_
   return {vector_of(model, name, shape[0] * in), shape[0], in};
 }
 
+engine_norm norm_of(const Model& model, const std::string& name) {
+  return {vector_of(model, name, model.hidden), model.hidden, model.norm.epsilon};
+}
+
 engine_layer layer_of(const Model& model, std::int64_t index) {
   const std::string at = "model.layers." + std::to_string(index) + ".";
   const std::int64_t hidden = model.hidden;
   engine_layer layer{};
-  layer.input_norm = vector_of(model, at + "input_layernorm.weight", hidden);
+  layer.input_norm = norm_of(model, at + "input_layernorm.weight");
   layer.q = matrix_of(model, at + "self_attn.q_proj.weight", hidden);
   layer.k = matrix_of(model, at + "self_attn.k_proj.weight", hidden);
   layer.v = matrix_of(model, at + "self_attn.v_proj.weight", hidden);
   layer.o = matrix_of(model, at + "self_attn.o_proj.weight", model.heads * model.head_dim);
-  layer.feed_forward_norm = vector_of(model, at + "post_attention_layernorm.weight", hidden);
+  layer.feed_forward_norm = norm_of(model, at + "post_attention_layernorm.weight");
   layer.gate = matrix_of(model, at + "mlp.gate_proj.weight", hidden);
   layer.up = matrix_of(model, at + "mlp.up_proj.weight", hidden);
   layer.down = matrix_of(model, at + "mlp.down_proj.weight", layer.up.out);
   return layer;
 }
 
-std::unique_ptr<Model> loaded(const std::string& folder) {
+std::unique_ptr<Model> loaded(const std::string& folder, const engine_device* device) {
   auto model = std::make_unique<Model>();
   const json config = json::parse(opened(folder + "/config.json"));
   engine_model& shown = *model;
+  shown.device = device;
   shown.layers = config.at("num_hidden_layers");
   shown.hidden = config.at("hidden_size");
   shown.heads = config.at("num_attention_heads");
   shown.kv_heads = config.value("num_key_value_heads", shown.heads);
   shown.head_dim = config.value("head_dim", shown.hidden / shown.heads);
-  shown.epsilon = config.at("rms_norm_eps");
+  shown.norm.epsilon = config.at("rms_norm_eps");
   shown.vocabulary = config.at("vocab_size");
   read_tensors(folder + "/model.safetensors", *model);
   shown.embedding = matrix_of(*model, "model.embed_tokens.weight", shown.hidden);
   shown.head = model->tensors.contains("lm_head.weight") ? matrix_of(*model, "lm_head.weight", shown.hidden) : shown.embedding;
-  shown.norm = vector_of(*model, "model.norm.weight", shown.hidden);
+  shown.norm = norm_of(*model, "model.norm.weight");
   for (std::int64_t i = 0; i < shown.layers; ++i) model->layer_list.push_back(layer_of(*model, i));
   shown.layer = model->layer_list.data();
   return model;
@@ -101,52 +122,45 @@ std::unique_ptr<Model> loaded(const std::string& folder) {
 
 }  // namespace
 
-const engine_model* engine_load(const char* folder, char* message, size_t room) {
+const engine_model* engine_load(const char* folder, const engine_device* device, char* message, size_t room) {
   try {
-    return loaded(folder).release();
+    return loaded(folder, device).release();
   } catch (const std::exception& error) {
-    std::strncpy(message, error.what(), room - 1);
-    message[room - 1] = '\0';
+    std::snprintf(message, room, "%s", error.what());
     return nullptr;
   }
 }
 
 void engine_unload(const engine_model* model) { delete static_cast<const Model*>(model); }
 
-void engine_linear(float* y, const float* x, int64_t rows, engine_matrix matrix) {
+void engine_embed(float* x, const int64_t* tokens, int64_t rows, const engine_model* model) {
   for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t o = 0; o < matrix.out; ++o) {
-      float sum = 0;
-      for (std::int64_t i = 0; i < matrix.in; ++i) sum += matrix.values[o * matrix.in + i] * x[r * matrix.in + i];
-      y[r * matrix.out + o] = sum;
-    }
-  }
-}
-
-void engine_rms_norm(float* y, const float* x, int64_t rows, const engine_model* model, const float* weight) {
-  const std::int64_t n = model->hidden;
-  for (std::int64_t r = 0; r < rows; ++r) {
-    float squares = 0;
-    for (std::int64_t i = 0; i < n; ++i) squares += x[r * n + i] * x[r * n + i];
-    const float scale = 1 / std::sqrt(squares / static_cast<float>(n) + model->epsilon);
-    for (std::int64_t i = 0; i < n; ++i) y[r * n + i] = weight[i] * (x[r * n + i] * scale);
+    const float* const row = model->embedding.values + tokens[r] * model->hidden;
+    model->device->copy(x + r * model->hidden, row, static_cast<std::size_t>(model->hidden) * sizeof(float));
   }
 }
 
 void engine_feed_forward(float* x, int64_t rows, const engine_model* model, const engine_layer* layer) {
-  const auto sized = [rows](std::int64_t width) { return std::vector<float>(static_cast<std::size_t>(rows * width)); };
-  std::vector<float> h = sized(model->hidden), gate = sized(layer->gate.out), up = sized(layer->up.out), down = sized(model->hidden);
-  engine_rms_norm(h.data(), x, rows, model, layer->feed_forward_norm);
-  engine_linear(gate.data(), h.data(), rows, layer->gate);
-  engine_linear(up.data(), h.data(), rows, layer->up);
-  for (std::size_t i = 0; i < gate.size(); ++i) gate[i] = gate[i] / (1 + std::exp(-gate[i])) * up[i];
-  engine_linear(down.data(), gate.data(), rows, layer->down);
-  for (std::size_t i = 0; i < down.size(); ++i) x[i] += down[i];
+  const engine_device& device = *model->device;
+  const std::int64_t inner = rows * layer->gate.out;
+  const Floats h(device, rows * model->hidden), gate(device, inner), up(device, inner);
+  device.norm(h.get(), x, rows, layer->feed_forward_norm);
+  device.linear(gate.get(), h.get(), rows, layer->gate);
+  device.linear(up.get(), h.get(), rows, layer->up);
+  device.gate(gate.get(), up.get(), inner);
+  device.linear(h.get(), gate.get(), rows, layer->down);
+  device.add(x, h.get(), rows * model->hidden);
 }
 
-int64_t engine_next_token(const float* hidden, const engine_model* model) {
-  std::vector<float> normed(static_cast<std::size_t>(model->hidden)), logits(static_cast<std::size_t>(model->vocabulary));
-  engine_rms_norm(normed.data(), hidden, 1, model, model->norm);
-  engine_linear(logits.data(), normed.data(), 1, model->head);
-  return std::max_element(logits.begin(), logits.end()) - logits.begin();
+void engine_logits(float* logits, const float* hidden, const engine_model* model) {
+  const engine_device& device = *model->device;
+  const Floats normed(device, model->hidden), made(device, model->vocabulary);
+  device.norm(normed.get(), hidden, 1, model->norm);
+  device.linear(made.get(), normed.get(), 1, model->head);
+  device.copy(logits, made.get(), static_cast<std::size_t>(model->vocabulary) * sizeof(float));
+  device.wait();
+}
+
+int64_t engine_likeliest(const float* logits, const engine_model* model) {
+  return std::max_element(logits, logits + model->vocabulary) - logits;
 }

@@ -52,6 +52,7 @@ from phasor._model import (
     to_gguf_keys,
     to_hf_config,
 )
+from phasor._attention.cached import cached_attention
 from phasor._prepare import Cache, CacheScales, HeadNorm, prepare_attention
 from phasor._rotary import Rotary, apply_rotary, apply_rotary_
 from phasor._rows import apply_rotaries, apply_rotaries_
@@ -187,6 +188,7 @@ __all__ = [
     "apply_rotary_",
     "attention",
     "attention_weights",
+    "cached_attention",
     "detect_pairing",
     "diff",
     "explain",
@@ -222,7 +224,7 @@ __all__ = [
 __version__ = version()
 
 
-_ON_DEMAND = ("hf", "nn")  # these need PyTorch and are imported when they are asked for: the rest works without
+_ON_DEMAND = ("hf", "nn", "onnx", "search")  # imported when they are asked for: all but search need PyTorch, and the rest works without
 
 
 def __getattr__(name: str) -> _Any:

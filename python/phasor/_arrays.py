@@ -91,6 +91,12 @@ def _is_jax(x: object) -> bool:
     return type(x).__module__.startswith("jax")
 
 
+def is_traced(x: object) -> bool:
+    """Whether x stands for an array in a program that JAX makes. JAX is not imported for it."""
+    jax = sys.modules.get("jax")
+    return jax is not None and _is_jax(x) and isinstance(x, jax.core.Tracer)
+
+
 _GPU_KINDS = (2, 13)  # DLPack's CUDA, and its managed memory
 
 

@@ -209,6 +209,11 @@ def merge_attention(parts: object, out: object, lse: object | None) -> None:
 def explain_attention(qkv: object, plan: Attention, tensors: dict) -> dict:
     """What a call would do."""
 
+def cached_attention(q: object, caches: tuple, pages: tuple, plan: Attention, tensors: dict, out: object, lse: object, workspace: object | None = None) -> None:
+    """
+    Writes out (B, Tq, H, Dv) and lse (B, Tq, H, 1) of attention over caches: arrays, integers and reals of keys and values, in the order of phasor/_prepare/call.py; pages are (lengths, blocks or None).
+    """
+
 def prepare_attention(heads: tuple, rotaries: list, positions: object | None, lists: tuple) -> None:
     """
     Makes heads (q, k, v) ready for attention. Lists: arrays that are read, arrays that are written, integers and reals, in the order of phasor/_prepare/call.py.
@@ -359,3 +364,8 @@ def cuda_advice() -> str:
 
 def set_cuda_advice(advice: str) -> None:
     """Changes that."""
+
+def xla_handlers(cuda: bool = False) -> dict:
+    """
+    Handlers of XLA's foreign function interface by name, each in a capsule.
+    """

@@ -44,6 +44,15 @@ def _json_of(config: Any) -> str:
     )
 
 
+def _read_path(path: str, length: int) -> ModelPositions:
+    try:
+        return _core.read_model(path, length)
+    except FileNotFoundError as error:
+        if os.path.lexists(path):  # a folder without a config.json: the message says that
+            raise
+        raise FileNotFoundError(f"{error}; wanted a config.json, a folder that has one or a GGUF file (nothing is downloaded by a model's name)") from None
+
+
 def read_model(source: ModelSource, *, length: int = 0) -> ModelPositions:
     """A model's positions, layer by layer.
 
@@ -62,7 +71,7 @@ def read_model(source: ModelSource, *, length: int = 0) -> ModelPositions:
     if isinstance(source, str) and source.lstrip().startswith("{"):
         return _core.parse_hf_config(source, length)
     if isinstance(source, (str, os.PathLike)):
-        return _core.read_model(os.fspath(source), length)
+        return _read_path(os.fspath(source), length)
     return _core.parse_hf_config(_json_of(source), length)
 
 

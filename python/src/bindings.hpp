@@ -15,6 +15,7 @@ void bind_additive(nanobind::module_& m);
 void bind_learned(nanobind::module_& m);
 void bind_bias(nanobind::module_& m);
 void bind_attention(nanobind::module_& m);
+void bind_cached_attention(nanobind::module_& m);
 void bind_prepare(nanobind::module_& m);
 void bind_positions(nanobind::module_& m);
 void bind_model(nanobind::module_& m);
@@ -22,5 +23,6 @@ void bind_analysis(nanobind::module_& m);
 void bind_properties(nanobind::module_& m);
 void bind_serialised(nanobind::module_& m);
 void bind_targets(nanobind::module_& m);
+void bind_jax(nanobind::module_& m);
 
 }  // namespace phasor::python

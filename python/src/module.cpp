@@ -16,6 +16,7 @@ NB_MODULE(_core, m) {
   phasor::python::bind_learned(m);
   phasor::python::bind_bias(m);
   phasor::python::bind_attention(m);
+  phasor::python::bind_cached_attention(m);
   phasor::python::bind_prepare(m);
   phasor::python::bind_positions(m);
   phasor::python::bind_model(m);
@@ -23,4 +24,5 @@ NB_MODULE(_core, m) {
   phasor::python::bind_properties(m);
   phasor::python::bind_serialised(m);
   phasor::python::bind_targets(m);
+  phasor::python::bind_jax(m);
 }

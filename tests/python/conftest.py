@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,8 @@ import numpy as np
 import pytest
 
 import phasor
+
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=4")  # read when JAX first computes: with_jax/test_jax_sharding.py
 
 try:
     from settled import settle

@@ -41,7 +41,7 @@ def runs_of(result: Row, name: str) -> dict[float, Row]:
 
 
 def test_every_encoding_is_measured_at_every_length(result: Row) -> None:
-    scaled = {f"rotary, {name}" for name in (*SCALINGS, "longrope", *MAPS)}
+    scaled = {f"rotary, {name}" for name in (*SCALINGS, "longrope", "longrope evolved", *MAPS)}
     wanted = {*TRAINED, "hierarchical", *scaled}
     assert {row["encoding"] for row in result["runs"]} == wanted == {row["encoding"] for row in result["summary"]}
     for name in wanted:
@@ -68,10 +68,34 @@ def test_a_learned_table_ends_and_the_hierarchical_one_does_not(result: Row) -> 
 
 
 def test_at_the_trained_length_no_scaling_changes_anything(result: Row) -> None:
-    for name in (*SCALINGS, "longrope"):
+    for name in (*SCALINGS, "longrope", "longrope evolved"):
         assert runs_of(result, f"rotary, {name}")[1]["loss"] == runs_of(result, "rotary")[1]["loss"]
     for name in ("leaky rerope", "self-extend"):  # these rotate inside attention: the same but for rounding
         assert runs_of(result, f"rotary, {name}")[1]["loss"] == pytest.approx(runs_of(result, "rotary")[1]["loss"], rel=1e-5)
+
+
+def test_evolved_factors_never_fall(result: Row) -> None:
+    for multiple, row in runs_of(result, "rotary, longrope evolved").items():
+        assert len(row["factors"]) == QUICK.shape.head_dim // 2
+        assert 1 <= row["factors"][0] and row["factors"] == sorted(row["factors"]) and row["factors"][-1] <= 1.25 * multiple
+        assert multiple > 1 or row["factors"][-1] == 1
+
+
+def test_the_evolution_is_no_worse_than_what_it_begins_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the documents that it searches with: its first candidates are PI, NTK and YaRN."""
+    seen: list[Any] = []
+
+    def watched(*given: Any, **options: Any) -> Any:
+        seen.append(longrope_search(*given, **options))
+        return seen[-1]
+
+    longrope_search = measure.phasor.search.longrope
+    monkeypatch.setattr(measure.phasor.search, "longrope", watched)
+    torch.manual_seed(3)
+    measure._evolved(measure.Model(QUICK.shape, corpus.VOCABULARY, TRAINED["rotary"](QUICK.shape)), 8, QUICK)
+    (found,) = seen
+    assert len(found.evaluations) > 50
+    assert found.loss <= min(one.loss for one in found.evaluations[:3])
 
 
 def test_a_seed_gives_the_same_numbers_in_any_process(result: Row, tmp_path: Path) -> None:

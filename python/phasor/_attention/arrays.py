@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from phasor._arrays import Array, empty_on_gpu, gpu_of, is_torch
+from phasor._arrays import Array, empty_on_gpu, gpu_of, is_torch, is_traced
 from phasor._numbers import integers
 
 
@@ -35,7 +35,7 @@ def parameter_list(values: Any) -> Array:
     """Numbers as (1, 1, 1, count)."""
     if not is_torch(values):
         values = on_host_or_gpu(values)
-        if values.dtype.kind != "f":
+        if values.dtype.kind != "f" and not is_traced(values):
             values = values.astype(np.float64)
     return values.reshape(-1)[None, None, None]
 
@@ -44,8 +44,8 @@ def parameter_list(values: Any) -> Array:
 
 
 def on_host_or_gpu(x: Any) -> Array:
-    """An array of a GPU as it is, anything else as NumPy's."""
-    return x if gpu_of(x) is not None else np.asarray(x)
+    """An array of a GPU as it is, and one that JAX traces (phasor.jax), which has no values yet; anything else as NumPy's."""
+    return x if is_traced(x) or gpu_of(x) is not None else np.asarray(x)
 
 
 def dense(x: Array) -> Array:

@@ -15,6 +15,7 @@ import numpy as np
 from phasor._arrays import Array
 
 _STORAGES = ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8")
+_BYTES = (4, 2, 2, 1, 1, 1)  # of each
 _AXES = ("layer", "block", "token", "head", "outer", "inner")
 _SCALE_AXES = ("block", "token", "head", "group")
 _LISTS = ("starts", "slots", "kv_indptr", "kv_indices", "requests", "places")
@@ -80,13 +81,6 @@ class Cache:
     scales: CacheScales | None = None
 
 
-def number(where: str, value: str, names: tuple[str, ...]) -> int:
-    """The number of a name."""
-    if value not in names:
-        raise ValueError(f"prepare_attention: {where} is {value!r}, wanted {', '.join([repr(name) for name in names])}")
-    return names.index(value)
-
-
 def _dtype_name(array: Array) -> str:
     return str(array.dtype).removeprefix("torch.")
 
@@ -103,13 +97,20 @@ def _caches(caches: Any) -> Any:
 class Lists:
     """The lists of one call, while they are written."""
 
-    def __init__(self) -> None:
+    def __init__(self, where: str = "prepare_attention") -> None:
+        self.where = where  # messages begin with it
         self.read: list[Any] = []
         self.written: list[Any] = []
         self.read_names: list[str] = []
         self.written_names: list[str] = []
         self.numbers: list[int] = []
         self.reals: list[float] = []
+
+    def number(self, what: str, value: str, names: tuple[str, ...]) -> int:
+        """The number of a name."""
+        if value not in names:
+            raise ValueError(f"{self.where}: {what} is {value!r}, wanted {', '.join([repr(name) for name in names])}")
+        return names.index(value)
 
     def reads(self, array: Any, name: str) -> int:
         """The number that an array gets in the list of those that are read; -1 for None. Messages call it by its name."""
@@ -135,7 +136,7 @@ class Lists:
         given = axes.split()
         known = [axis in names and given.count(axis) == 1 for axis in given]
         if len(given) != extents or not all(known):
-            raise ValueError(f"prepare_attention: {name} has axes {axes!r} and {extents} axes, wanted each once, of {', '.join(names)}")
+            raise ValueError(f"{self.where}: {name} has axes {axes!r} and {extents} axes, wanted each once, of {', '.join(names)}")
         self.numbers.append(extents)
         self.numbers.extend([names.index(axis) for axis in given])
 
@@ -143,51 +144,51 @@ class Lists:
         if norm is None:
             self.numbers.append(0)
             return
-        self.numbers.append(1 + number("kind of a norm", norm.kind, ("rms", "l2")))
-        self.numbers.append(number("over", norm.over, ("head", "all_heads")))
-        self.numbers.append(number("weight_as", norm.weight_as, ("plain", "one_plus")))
-        self.numbers.append(number("cast", norm.cast, ("after_weight", "before_weight")))
+        self.numbers.append(1 + self.number("kind of a norm", norm.kind, ("rms", "l2")))
+        self.numbers.append(self.number("over", norm.over, ("head", "all_heads")))
+        self.numbers.append(self.number("weight_as", norm.weight_as, ("plain", "one_plus")))
+        self.numbers.append(self.number("cast", norm.cast, ("after_weight", "before_weight")))
         self.numbers.append(norm.width)
         self.reals.append(norm.epsilon)
         self.numbers.append(self.reads(norm.weight, name))
 
-    def scales(self, scales: CacheScales | None, name: str) -> None:
+    def scales(self, scales: CacheScales | None, name: str, writes: bool) -> None:
         if scales is None:
             self.numbers.append(0)
             return
-        self.numbers.append(1 + number("kind of scales", scales.kind, ("given", "made")))
-        self.numbers.append(number("use of scales", scales.use, ("divide", "multiply")))
+        self.numbers.append(1 + self.number("kind of scales", scales.kind, ("given", "made")))
+        self.numbers.append(self.number("use of scales", scales.use, ("divide", "multiply")))
         self.reals.extend([scales.value, scales.least])
-        self.numbers.append((self.writes if scales.kind == "made" else self.reads)(scales.array, f"scales of {name}"))
+        self.numbers.append((self.writes if writes and scales.kind == "made" else self.reads)(scales.array, f"scales of {name}"))
         if scales.array is not None:
             if scales.storage not in (None, "float32"):
-                raise ValueError(f"prepare_attention: storage of scales is {scales.storage!r}, wanted 'float32', or None")
+                raise ValueError(f"{self.where}: storage of scales is {scales.storage!r}, wanted 'float32', or None")
             self.numbers.append(int(scales.storage is not None))
             self.axes(scales.array, scales.axes, _SCALE_AXES, "scales")
             self.numbers.append(scales.group)
 
-    def cache(self, cache: Cache, name: str) -> None:
+    def cache(self, cache: Cache, name: str, writes: bool = True) -> None:
         dtype = _dtype_name(cache.array)
-        storage = number(f"storage of {name}", cache.storage or dtype, _STORAGES)
+        storage = self.number(f"storage of {name}", cache.storage or dtype, _STORAGES)
         if cache.storage and dtype not in ("uint8", cache.storage):
-            raise ValueError(f"prepare_attention: {name} is of {dtype} and its storage is {cache.storage!r}, wanted that dtype, or uint8")
-        self.numbers.extend([self.writes(_as_numbers(cache.array), name), storage])
+            raise ValueError(f"{self.where}: {name} is of {dtype} and its storage is {cache.storage!r}, wanted that dtype, or uint8")
+        self.numbers.extend([(self.writes if writes else self.reads)(_as_numbers(cache.array), name), storage])
         self.axes(cache.array, cache.axes, _AXES, name)
         self.numbers.extend([cache.layer, cache.first_channel])
-        self.scales(cache.scales, name)
+        self.scales(cache.scales, name, writes)
 
     def caches(self, caches: Any, name: str) -> None:
         given = _caches(caches)
         if len(given) > 2:
-            raise ValueError(f"prepare_attention: {name} has {len(given)} parts, wanted 1 or 2")
+            raise ValueError(f"{self.where}: {name} has {len(given)} parts, wanted 1 or 2")
         self.numbers.append(len(given))
         for i, cache in enumerate(given):
             self.cache(cache, name if len(given) == 1 else f"{name}[{i}]")
 
     def spec(self, norms: tuple[Any, Any, Any], order: str, between: str, query_scale: float, q_rotary_offset: int | None) -> None:
         """What happens to heads."""
-        self.numbers.append(number("order", order, ("norm_first", "rotation_first")))
-        self.numbers.append(number("between", between, ("rounded", "kept")))
+        self.numbers.append(self.number("order", order, ("norm_first", "rotation_first")))
+        self.numbers.append(self.number("between", between, ("rounded", "kept")))
         self.numbers.extend([0] if q_rotary_offset is None else [1, q_rotary_offset])
         self.reals.append(query_scale)
         for norm, name in zip(norms, ("weight of q_norm", "weight of k_norm", "weight of v_norm")):
@@ -198,7 +199,7 @@ class Lists:
         given = [name for name in _LISTS if lists[name] is not None]
         fits = [(not key or key in given) and all([name in read for name in given]) for key, read in _PLACES]
         if True not in fits:
-            raise ValueError(f"prepare_attention: {', '.join(sorted(given))} are given, wanted starts, or slots, or places with lists of pages")
+            raise ValueError(f"{self.where}: {', '.join(sorted(given))} are given, wanted starts, or slots, or places with lists of pages")
         self.numbers.extend([fits.index(True), pages_per_request])
         self.numbers.extend([self.reads(lists[name], name) for name in _LISTS])
 
@@ -207,6 +208,13 @@ class Lists:
         self.places({name: None for name in _LISTS}, 0)
         for out, name in zip(outs, ("q_out", "k_out", "v_out")):
             self.caches(None if out is None else tensor_cache(out), name)
+
+
+def channels_of(cache: Cache) -> int:
+    """How many channels of a head a cache holds."""
+    extents = dict(zip(cache.axes.split(), cache.array.shape))
+    bytes_of_one = _BYTES[_STORAGES.index(cache.storage)] if cache.storage in _STORAGES and _dtype_name(cache.array) == "uint8" else 1
+    return extents.get("outer", 1) * extents.get("inner", 1) // bytes_of_one
 
 
 def is_cache(x: Any) -> bool:

@@ -14,7 +14,7 @@ if private.CAN_ASK:
     )
 
 from phasor._torch import additive, autograd, bias, learned, vmap  # noqa: E402, F401  (importing registers)
-from phasor._torch.attention import attention, merge_attention, placed  # noqa: E402
+from phasor._torch.attention import attention, cached_attention, merge_attention, placed  # noqa: E402
 from phasor._torch.eager import (  # noqa: E402
     cos_sin,
     learned_rotary,
@@ -35,6 +35,7 @@ from phasor._torch.spec_text import text_of  # noqa: E402
 __all__ = [
     "TYPES",
     "attention",
+    "cached_attention",
     "cos_sin",
     "learned_rotary",
     "list_beside",

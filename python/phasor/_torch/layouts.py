@@ -59,20 +59,16 @@ def check(where: str, codes: Sequence[int]) -> None:
 layout_codes = lru_cache(maxsize=256)(codes_of)  # a compiler that looks at a call takes codes_of
 
 
+def decoded_fields(codes: Sequence[int]) -> dict[str, Any]:
+    """The fields of a TableLayout by name."""
+    check("rotary_tables", codes)
+    named = {name: names[code] if names and code >= 0 else code for code, (name, _, names) in zip(codes, _FIELDS)}
+    return {**named, "output_pairing": None if named["output_pairing"] == -1 else named["output_pairing"]}
+
+
 @cached
 def _decoded(codes: tuple[int, ...]) -> Any:
-    check("rotary_tables", codes)
-    width, offset, pairing, output, sense, numerics, segments = codes
-    layout = TableLayout(
-        rotary_width=width,
-        rotary_offset=offset,
-        pairing=_PAIRINGS[pairing],
-        output_pairing=None if output < 0 else _PAIRINGS[output],
-        sense=_SENSES[sense],
-        numerics=_NUMERICS[numerics],
-        segments=segments,
-    )
-    return _core.TableLayout(layout)
+    return _core.TableLayout(TableLayout(**decoded_fields(codes)))
 
 
 def decoded(codes: Sequence[int]) -> Any:

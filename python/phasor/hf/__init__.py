@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hugging Face transformers with phasor's rotation (patch, unpatch, register, the hook that transformers has itself) and its attention."""
 
+from phasor._needed import needed as _needed
+
+_needed("torch", by="phasor.hf")
+
 from ._attention import register_attention
 from ._hook import kernel_mapping
 from ._patch import patch, unpatch

@@ -41,7 +41,7 @@ def _rules_of(function: Any) -> Rules | None:
 
     if function is masks.causal_mask_function:
         return {"causal": True}
-    if function is masks.bidirectional_mask_function:
+    if function is getattr(masks, "bidirectional_mask_function", None):  # transformers 4 has none
         return {}
     code = getattr(function, "__code__", None)
     if code is masks.sliding_window_overlay(1).__code__:

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Position encodings as PyTorch modules. State dicts hold only what is learned, and no cast of a model spoils a position."""
 
+from phasor._needed import needed as _needed
+
+_needed("torch", by="phasor.nn")
+
 from phasor.nn._additive import Learned, Sinusoidal
 from phasor.nn._bias import AlibiBias, T5Bias
 from phasor.nn._rotary import LearnedRotary, Rotary

@@ -5,12 +5,10 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 
-#include <deque>
 #include <string_view>
 #include <vector>
 
-#include "attention/blocks.hpp"
-#include "attention/call.hpp"
+#include "attention/run.hpp"
 #include "bindings.hpp"
 #include "phasor/serialised.hpp"
 
@@ -20,47 +18,19 @@ namespace {
 
 using nb::literals::operator""_a;
 
-/// Arrays of a call that are read or written as they are.
-struct Tensors {
-  std::deque<Array> arrays;
-  ConstTensorView read(nb::handle object, const char* name) {
-    return object.is_none() ? ConstTensorView() : tensor_of(arrays.emplace_back(array_of(object, name, Access::read)), name);
-  }
-  TensorView write(nb::handle object, const char* name) {
-    return object.is_none() ? TensorView() : tensor_of(arrays.emplace_back(array_of(object, name, Access::write)), name);
-  }
-  Place place() const {
-    Place common{};
-    for (const Array& array : arrays) common = common_place({common, array.place});
-    return common;
-  }
-  AttentionInputs inputs(nb::handle qkv) { return {read(qkv[0], "q"), read(qkv[1], "k"), read(qkv[2], "v")}; }
-};
-
 /// Scores, so that small calls stay on one thread.
 std::int64_t work_of(const AttentionInputs& inputs) {
   return inputs.q.shape[0] * inputs.q.shape[1] * inputs.q.shape[2] * inputs.k.shape[1];
-}
-
-/// Runs `work(workspace)` for a call whose tensors are known, where they are.
-template <class Work>
-void run_call(AttentionCall& call, const Tensors& tensors, const AttentionInputs& inputs, nb::handle workspace, const Work& work) {
-  const Place place = common_place({tensors.place(), call.place()});
-  Blocks blocks(place, workspace);
-  run_unlocked(place, work_of(inputs), [&](const Execution& execution) {
-    call.spec.execution = execution;
-    return blocks.status_of(work(blocks.workspace()));
-  });
-  blocks.raise_failure();
 }
 
 void forward(nb::handle qkv, const Attention& plan, const nb::dict& given, nb::handle out, nb::handle lse, nb::handle workspace) {
   AttentionCall call(plan, given);
   Tensors tensors;
   const AttentionInputs inputs = tensors.inputs(qkv);
-  call.check_mask(inputs);
+  call.check_mask(inputs.k.shape[0], inputs.k.shape[1]);
   const AttentionOutputs outputs = {tensors.write(out, "out"), tensors.write(lse, "lse")};
-  run_call(call, tensors, inputs, workspace, [&](const Workspace& memory) { return attention(inputs, call.spec, outputs, memory); });
+  run_call(call, tensors.place(), work_of(inputs), workspace,
+           [&](const Workspace& memory) { return attention(inputs, call.spec, outputs, memory); });
 }
 
 /// saved: out, lse, gradient of out, gradient of lse or None. gradients: of q, k, v, the content shift and the sinks, None where not
@@ -71,7 +41,7 @@ void backward(nb::handle qkv, const Attention& plan, const nb::dict& dict, nb::h
   call.set_gradients(terms);
   Tensors tensors;
   const AttentionInputs inputs = tensors.inputs(qkv);
-  call.check_mask(inputs);
+  call.check_mask(inputs.k.shape[0], inputs.k.shape[1]);
   const AttentionSaved given = {tensors.read(saved[0], "out"), tensors.read(saved[1], "lse"), tensors.read(saved[2], "out gradient"),
                                 tensors.read(saved[3], "lse gradient")};
   const AttentionGradients wanted = {.q = tensors.write(gradients[0], "q gradient"),
@@ -81,7 +51,7 @@ void backward(nb::handle qkv, const Attention& plan, const nb::dict& dict, nb::h
                                      .sinks = tensors.write(gradients[4], "sinks gradient"),
                                      .terms = call.gradients,
                                      .deterministic = deterministic};
-  run_call(call, tensors, inputs, workspace,
+  run_call(call, tensors.place(), work_of(inputs), workspace,
            [&](const Workspace& memory) { return attention_backward(inputs, call.spec, given, wanted, memory); });
 }
 
@@ -91,10 +61,10 @@ void weights(nb::handle qkv, const Attention& plan, const nb::dict& given, nb::h
   AttentionCall call(plan, given);
   Tensors tensors;
   const AttentionInputs inputs = tensors.inputs(qkv);
-  call.check_mask(inputs);
+  call.check_mask(inputs.k.shape[0], inputs.k.shape[1]);
   const AttentionRows rows = {nb::cast<std::int64_t>(first[0]), nb::cast<std::int64_t>(first[1]), nb::cast<std::int64_t>(first[2])};
   const AttentionWeights wanted = {tensors.write(out, "weights"), tensors.write(factors, "factors")};
-  run_call(call, tensors, inputs, workspace,
+  run_call(call, tensors.place(), work_of(inputs), workspace,
            [&](const Workspace& memory) { return attention_weights(inputs, call.spec, rows, wanted, memory); });
 }
 
@@ -110,7 +80,7 @@ nb::dict explain(nb::handle qkv, const Attention& plan, const nb::dict& given) {
   const AttentionCall call(plan, given);
   Tensors tensors;
   const AttentionInputs inputs = tensors.inputs(qkv);
-  call.check_mask(inputs);
+  call.check_mask(inputs.k.shape[0], inputs.k.shape[1]);
   const AttentionReport report = value_of(explain_attention(inputs, call.spec));
   nb::dict result;
   result["query_tile"] = report.query_tile;

@@ -66,11 +66,11 @@ KeyMask AttentionCall::key_mask(nb::handle mask) {
   return {static_cast<const std::uint8_t*>(array.data), {array.strides[0], array.strides[1]}, array.place.device};
 }
 
-void AttentionCall::check_mask(const AttentionInputs& inputs) const {
-  const std::array<std::int64_t, 2> wanted = {inputs.k.shape[0], inputs.k.shape[1]};
+void AttentionCall::check_mask(std::int64_t batch, std::int64_t keys, const char* where) const {
+  const std::array<std::int64_t, 2> wanted = {batch, keys};
   if (spec.visibility.key_mask.data == nullptr || mask_shape_ == wanted) return;
   const auto text = [](const std::array<std::int64_t, 2>& s) { return "(" + std::to_string(s[0]) + ", " + std::to_string(s[1]) + ")"; };
-  raise(PyExc_ValueError, "attention: key_mask has shape " + text(mask_shape_) + ", wanted " + text(wanted));
+  raise(PyExc_ValueError, std::string(where) + ": key_mask has shape " + text(mask_shape_) + ", wanted " + text(wanted));
 }
 
 Place AttentionCall::place() const {

@@ -20,7 +20,7 @@ class AttentionCall {
   /// The gradients of terms: a list of dicts (table, second, features, shift, parameters), one per term, or None.
   void set_gradients(nb::handle gradients);
   /// The key mask is (B, Tk), which the library cannot see.
-  void check_mask(const AttentionInputs& inputs) const;
+  void check_mask(std::int64_t batch, std::int64_t keys, const char* where = "attention") const;
   /// Where its arrays are, those of gradients included.
   Place place() const;
 

@@ -27,10 +27,11 @@ ByAxis<count> read_axes(CallNumbers& numbers, const Array& array, const char* na
   by.shape.fill(1);
   std::array<bool, count> seen{};
   const std::int64_t axes = numbers.up_to(kMostAxes);
-  if (axes != array.ndim) refuse(std::string(name) + " has " + std::to_string(array.ndim) + " axes and names for " + std::to_string(axes));
+  if (axes != array.ndim)
+    numbers.refuse(std::string(name) + " has " + std::to_string(array.ndim) + " axes and names for " + std::to_string(axes));
   for (std::int64_t i = 0; i < axes; ++i) {
     const auto axis = static_cast<std::size_t>(numbers.up_to(count - 1));
-    if (seen[axis]) refuse(std::string(name) + " has two axes of one meaning, wanted each once");
+    if (seen[axis]) numbers.refuse(std::string(name) + " has two axes of one meaning, wanted each once");
     seen[axis] = true;
     by.shape[axis] = array.shape[static_cast<std::size_t>(i)];
     by.strides[axis] = array.strides[static_cast<std::size_t>(i)];
@@ -43,23 +44,25 @@ bool is_byte(const Array& array) { return array.dtype == nb::dtype<std::uint8_t>
 
 /// An array of bytes as one of elements of so many: its last axis holds their bytes. Slices of one array of bytes stay views of it to
 /// whoever follows them, which views of another dtype do not (PyTorch's compiler loses what lies around those).
-Array as_elements(Array array, std::int64_t bytes, const nb::dlpack::dtype& dtype, const char* name) {
+Array as_elements(const CallNumbers& numbers, Array array, std::int64_t bytes, const nb::dlpack::dtype& dtype, const char* name) {
   const auto last = static_cast<std::size_t>(array.ndim - 1);
   if (array.ndim == 0 || array.strides[last] != 1 || array.shape[last] % bytes != 0) {
-    refuse(std::string(name) + " is of uint8, wanted a last axis whose bytes follow each other, a multiple of " + std::to_string(bytes));
+    numbers.refuse(std::string(name) + " is of uint8, wanted a last axis whose bytes follow each other, a multiple of " +
+                   std::to_string(bytes));
   }
   bool aligned = reinterpret_cast<std::uintptr_t>(array.data) % static_cast<std::uintptr_t>(bytes) == 0;
   for (std::size_t a = 0; a < last; ++a) {
     aligned = aligned && (array.shape[a] < 2 || array.strides[a] % bytes == 0);
     array.strides[a] /= bytes;
   }
-  if (!aligned) refuse(std::string(name) + " is of uint8, wanted rows that begin at multiples of " + std::to_string(bytes) + " bytes");
+  if (!aligned)
+    numbers.refuse(std::string(name) + " is of uint8, wanted rows that begin at multiples of " + std::to_string(bytes) + " bytes");
   array.shape[last] /= bytes;
   array.dtype = dtype;
   return array;
 }
 
-void check_scale_extents(const CacheView& cache, const std::array<std::int64_t, 4>& shape) {
+void check_scale_extents(const CallNumbers& numbers, const CacheView& cache, const std::array<std::int64_t, 4>& shape) {
   const bool made = cache.scales.kind == CacheScales::Kind::made;
   const auto& [layers, blocks, block, heads, outer, inner] = cache.shape;
   const std::int64_t group = cache.scales.group;
@@ -68,66 +71,43 @@ void check_scale_extents(const CacheView& cache, const std::array<std::int64_t, 
   for (std::size_t a = 0; a < shape.size(); ++a) {
     const bool shared = !made && a == 2;
     if (shape[a] == wanted[a] || (shared && shape[a] == 1)) continue;
-    refuse(std::string(made ? "made" : "given") + " scales have " + std::to_string(shape[a]) + " on the axis '" + kScaleAxes[a] +
-           "', wanted " + (shared ? "1 or " : "") + std::to_string(wanted[a]));
+    numbers.refuse(std::string(made ? "made" : "given") + " scales have " + std::to_string(shape[a]) + " on the axis '" + kScaleAxes[a] +
+                   "', wanted " + (shared ? "1 or " : "") + std::to_string(wanted[a]));
   }
 }
 
 /// The array of scales, of which messages speak as "scales".
-void read_scale_array(CallNumbers& numbers, CallArrays& arrays, CacheView& cache, std::int64_t index) {
+void read_scale_array(CallNumbers& numbers, CallArrays& arrays, CacheView& cache, std::int64_t index, Access access) {
   CacheScales& scales = cache.scales;
   const bool made = scales.kind == CacheScales::Kind::made;
-  Array array = arrays.get(index, "scales", made ? Access::write : Access::read);
-  if (numbers.up_to(1) == 1 && is_byte(array)) array = as_elements(array, sizeof(float), nb::dtype<float>(), "scales");
+  Array array = arrays.get(index, "scales", made ? access : Access::read);
+  if (numbers.up_to(1) == 1 && is_byte(array)) array = as_elements(numbers, array, sizeof(float), nb::dtype<float>(), "scales");
   if (!is_float32(array) && !(made && is_byte(array))) {
-    refuse("dtype of scales is '" + text_of_dtype(array.dtype) + "', wanted 'float32'" + (made ? " or 'uint8'" : ""));
+    numbers.refuse("dtype of scales is '" + text_of_dtype(array.dtype) + "', wanted 'float32'" + (made ? " or 'uint8'" : ""));
   }
-  if (array.place.device != cache.device) refuse("scales are on another device than their cache, wanted one device");
+  if (array.place.device != cache.device) numbers.refuse("scales are on another device than their cache, wanted one device");
   scales.encoding = is_byte(array) ? CacheScales::Encoding::ue8m0 : CacheScales::Encoding::f32;
   scales.data = array.data;
   const ByAxis<4> by = read_axes<4>(numbers, array, "scales");
   scales.strides = by.strides;
   scales.group = numbers.integer();
-  check_scale_extents(cache, by.shape);
+  check_scale_extents(numbers, cache, by.shape);
 }
 
-void read_scales(CallNumbers& numbers, CallArrays& arrays, CacheView& cache) {
+void read_scales(CallNumbers& numbers, CallArrays& arrays, CacheView& cache, Access access) {
   CacheScales& scales = cache.scales;
   scales.kind = numbers.choice(CacheScales::Kind::made);
   if (scales.kind == CacheScales::Kind::none) return;
   scales.use = numbers.choice(CacheScales::Use::multiply);
   scales.value = numbers.real();
   scales.least = numbers.real();
-  if (const std::int64_t index = numbers.integer(); index >= 0) read_scale_array(numbers, arrays, cache, index);
-}
-
-CacheView read_cache(CallNumbers& numbers, CallArrays& arrays, const char* name) {
-  Array array = arrays.get(numbers.integer(), name, Access::write, kMostAxes);
-  CacheView cache;
-  cache.data = array.data;
-  cache.storage = numbers.choice(Storage::i8);
-  const std::int64_t bytes = bytes_of(cache.storage);
-  if (bytes > 1 && is_byte(array)) {
-    array = as_elements(array, bytes, {array.dtype.code, static_cast<std::uint8_t>(8 * bytes), 1}, name);
-  }
-  cache.device = array.place.device;
-  if (array.dtype.lanes != 1 || array.dtype.bits != 8 * bytes) {
-    refuse(std::string(name) + " is of " + text_of_dtype(array.dtype) + ", wanted elements of " + std::to_string(bytes) + " bytes for " +
-           name_of(cache.storage));
-  }
-  const ByAxis<kCacheAxes> by = read_axes<kCacheAxes>(numbers, array, name);
-  cache.shape = by.shape;
-  cache.strides = by.strides;
-  cache.layer = numbers.integer();
-  cache.first_channel = numbers.integer();
-  read_scales(numbers, arrays, cache);
-  return cache;
+  if (const std::int64_t index = numbers.integer(); index >= 0) read_scale_array(numbers, arrays, cache, index, access);
 }
 
 CacheParts read_parts(CallNumbers& numbers, CallArrays& arrays, const char* name) {
   CacheParts parts;
   parts.count = static_cast<int>(numbers.up_to(static_cast<std::int64_t>(parts.parts.size())));
-  for (int i = 0; i < parts.count; ++i) parts.parts[static_cast<std::size_t>(i)] = read_cache(numbers, arrays, name);
+  for (int i = 0; i < parts.count; ++i) parts.parts[static_cast<std::size_t>(i)] = read_cache(numbers, arrays, name, Access::write);
   return parts;
 }
 
@@ -146,6 +126,29 @@ HeadNorm read_norm(CallNumbers& numbers, CallArrays& arrays) {
 
 }  // namespace
 
+CacheView read_cache(CallNumbers& numbers, CallArrays& arrays, const char* name, Access access) {
+  Array array = arrays.get(numbers.integer(), name, access, kMostAxes);
+  CacheView cache;
+  cache.data = array.data;
+  cache.storage = numbers.choice(Storage::i8);
+  const std::int64_t bytes = bytes_of(cache.storage);
+  if (bytes > 1 && is_byte(array)) {
+    array = as_elements(numbers, array, bytes, {array.dtype.code, static_cast<std::uint8_t>(8 * bytes), 1}, name);
+  }
+  cache.device = array.place.device;
+  if (array.dtype.lanes != 1 || array.dtype.bits != 8 * bytes) {
+    numbers.refuse(std::string(name) + " is of " + text_of_dtype(array.dtype) + ", wanted elements of " + std::to_string(bytes) +
+                   " bytes for " + name_of(cache.storage));
+  }
+  const ByAxis<kCacheAxes> by = read_axes<kCacheAxes>(numbers, array, name);
+  cache.shape = by.shape;
+  cache.strides = by.strides;
+  cache.layer = numbers.integer();
+  cache.first_channel = numbers.integer();
+  read_scales(numbers, arrays, cache, access);
+  return cache;
+}
+
 ConstTensorView weight_of(Array array) {
   if (array.ndim != 1 && array.ndim != 2) refuse("a norm's weight has " + std::to_string(array.ndim) + " axes, wanted 1 or 2");
   if (array.ndim == 1) {
@@ -157,14 +160,15 @@ ConstTensorView weight_of(Array array) {
   return {view.data, view.dtype, {1, 1, view.shape[1], view.shape[3]}, {0, 0, view.strides[1], view.strides[3]}, view.device};
 }
 
+void CallNumbers::refuse(const std::string& message) const { raise(PyExc_ValueError, std::string(where_) + ": " + message); }
+
 std::int64_t CallNumbers::integer() {
-  if (at_ == integers_.size()) refuse("there are " + std::to_string(at_) + " numbers, wanted those that phasor.prepare_attention makes");
+  if (at_ == integers_.size()) refuse("there are " + std::to_string(at_) + " numbers, wanted those that phasor." + where_ + " makes");
   return integers_[at_++];
 }
 
 float CallNumbers::real() {
-  if (real_at_ == reals_.size())
-    refuse("there are " + std::to_string(real_at_) + " reals, wanted those that phasor.prepare_attention makes");
+  if (real_at_ == reals_.size()) refuse("there are " + std::to_string(real_at_) + " reals, wanted those that phasor." + where_ + " makes");
   return static_cast<float>(reals_[real_at_++]);
 }
 
@@ -189,7 +193,8 @@ const Array& CallArrays::take(nb::handle object, const char* name, Access access
 const Array& CallArrays::get(std::int64_t index, const char* name, Access access, int most_axes) {
   const nb::list& list = access == Access::write ? written_ : read_;
   if (index < 0 || index >= static_cast<std::int64_t>(list.size())) {
-    refuse(std::string(name) + " is array " + std::to_string(index) + " of " + std::to_string(list.size()));
+    raise(PyExc_ValueError,
+          std::string(where_) + ": " + name + " is array " + std::to_string(index) + " of " + std::to_string(list.size()));
   }
   return take(list[static_cast<std::size_t>(index)], name, access, most_axes);
 }

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <string>
 #include <vector>
 
 #include "arrays/array.hpp"
@@ -17,7 +18,10 @@ namespace phasor::python {
 /// Integers and reals, read one after the other.
 class CallNumbers {
  public:
-  CallNumbers(std::vector<std::int64_t> integers, std::vector<double> reals) : integers_(std::move(integers)), reals_(std::move(reals)) {}
+  CallNumbers(std::vector<std::int64_t> integers, std::vector<double> reals, const char* where = "prepare_attention")
+      : integers_(std::move(integers)), reals_(std::move(reals)), where_(where) {}
+  /// Raises ValueError with words that begin with the function's name.
+  [[noreturn]] void refuse(const std::string& message) const;
   std::int64_t integer();
   float real();
   /// A number from 0 to `last`.
@@ -34,6 +38,7 @@ class CallNumbers {
  private:
   std::vector<std::int64_t> integers_;
   std::vector<double> reals_;
+  const char* where_;
   std::size_t at_ = 0;
   std::size_t real_at_ = 0;
 };
@@ -41,7 +46,8 @@ class CallNumbers {
 /// The arrays of a call, which are kept while it runs, and where they are.
 class CallArrays {
  public:
-  CallArrays(nb::list read, nb::list written) : read_(std::move(read)), written_(std::move(written)) {}
+  CallArrays(nb::list read, nb::list written, const char* where = "prepare_attention")
+      : read_(std::move(read)), written_(std::move(written)), where_(where) {}
   /// Number `index` of those that are read or written.
   const Array& get(std::int64_t index, const char* name, Access access, int most_axes = kTensorAxes);
   const Array& take(nb::handle object, const char* name, Access access, int most_axes = kTensorAxes);
@@ -52,6 +58,7 @@ class CallArrays {
  private:
   nb::list read_;
   nb::list written_;
+  const char* where_;
   std::deque<Array> kept_;
   std::vector<Place> places_;
 };
@@ -65,6 +72,9 @@ PrepareSpec read_spec(CallNumbers& numbers, CallArrays& arrays);
 /// layer, first channel, and the kind of its scales (0: none). Scales are use, the number of their array (-1 without; made ones are among
 /// those that are written), 1 where bytes hold float32, how many axes and which, and the group; reals: value, least.
 PrepareOutputs read_outputs(CallNumbers& numbers, CallArrays& arrays);
+
+/// One such cache, whose array is read or written.
+CacheView read_cache(CallNumbers& numbers, CallArrays& arrays, const char* name, Access access);
 
 /// A weight (D) or (H, D) as (1, 1, 1 or H, D).
 ConstTensorView weight_of(Array array);

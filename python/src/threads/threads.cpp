@@ -8,9 +8,11 @@
 #endif
 
 #include <algorithm>
+#include <atomic>
 #include <thread>
 
 #include "status.hpp"
+#include "threads/limits.hpp"
 #include "threads/pool.hpp"
 
 namespace phasor::python {
@@ -22,10 +24,8 @@ namespace {
 // Never destroyed: its workers live until the process ends. A fork's child has none of them, so it gets a new one.
 Pool* pool = new Pool;  // NOLINT(cppcoreguidelines-owning-memory)
 
-std::int64_t wanted_threads = 0;          // 0: follow PyTorch, else the cores
-PyObject* torch_threads = nullptr;        // torch.get_num_threads, once PyTorch is there
-constexpr std::int64_t kMost = 1024;      // beyond this a mistake: every task would get a thread of its own, which stays
-constexpr std::int64_t kAlone = 1 << 15;  // elements, some 10 us: up to there another thread does not pay
+std::atomic<std::int64_t> wanted_threads = 0;  // 0: follow PyTorch, else the cores
+PyObject* torch_threads = nullptr;             // torch.get_num_threads, once PyTorch is there
 
 /// The cores that this process may use, which hardware_concurrency does not ask for everywhere.
 std::int64_t cores() {
@@ -53,7 +53,9 @@ std::int64_t thread_count() {
 
 }  // namespace
 
-Threads::Threads(std::int64_t elements) : alone_(elements <= kAlone), count_(alone_ ? 1 : std::min(thread_count(), kMost)) {}
+std::int64_t thread_limit() { return wanted_threads; }
+
+Threads::Threads(std::int64_t elements) : alone_(elements <= kAlone), count_(alone_ ? 1 : std::min(thread_count(), kMostThreads)) {}
 
 void Threads::run(void* context, std::int64_t tasks, void (*task)(void* task_context, std::int64_t index), void* task_context) {
   const std::int64_t threads = std::min(tasks, static_cast<Threads*>(context)->count_);
@@ -66,9 +68,9 @@ void bind_threads(nb::module_& m) {
   m.def(
       "set_num_threads",
       [](std::int64_t threads) {
-        if (threads < 0 || threads > kMost) {
-          raise(PyExc_ValueError,
-                "set_num_threads: is " + std::to_string(threads) + ", wanted 1 to " + std::to_string(kMost) + ", or 0 to follow PyTorch");
+        if (threads < 0 || threads > kMostThreads) {
+          raise(PyExc_ValueError, "set_num_threads: is " + std::to_string(threads) + ", wanted 1 to " + std::to_string(kMostThreads) +
+                                      ", or 0 to follow PyTorch");
         }
         wanted_threads = threads;
       },

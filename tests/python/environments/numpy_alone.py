@@ -23,6 +23,11 @@ def test_pytorch_is_not_here() -> None:
     assert "torch" not in sys.modules
 
 
+def test_what_needs_jax_says_so() -> None:
+    with pytest.raises(ModuleNotFoundError, match="phasor.jax: jax is not installed, wanted it: pip install jax"):
+        import phasor.jax  # noqa: F401
+
+
 def test_q_and_k_are_rotated_as_float64_says() -> None:
     rope = phasor.Rotary(head_dim=16, base=1e4)
     q = np.random.default_rng(0).standard_normal((5, 3, 16))
@@ -76,8 +81,9 @@ def test_configs_are_read_and_explained() -> None:
 
 
 def test_what_needs_pytorch_says_so() -> None:
-    with pytest.raises(ImportError):
-        import phasor.nn  # noqa: F401
+    for name in ("nn", "hf"):
+        with pytest.raises(ModuleNotFoundError, match=f"phasor.{name}: torch is not installed, wanted it: pip install torch"):
+            getattr(phasor, name)
 
 
 def test_attention_with_a_scheme_is_its_sum() -> None:

@@ -110,11 +110,11 @@ def test_the_package_shows_its_documented_names_and_no_others() -> None:
     """Python's own things that a module imports (Any, importlib) are no part of it. In a fresh process: tests import parts by name."""
     program = """
 import phasor
-documented = sorted([*phasor.__all__, "hf", "nn", "__version__"])
+documented = sorted([*phasor.__all__, "hf", "nn", "onnx", "search", "__version__"])
 assert dir(phasor) == documented, sorted(set(dir(phasor)) ^ set(documented))
 shown = {name for name in vars(phasor) if not name.startswith("_")}
 assert shown <= set(documented), sorted(shown - set(documented))
-for part in (phasor.hf, phasor.nn):
+for part in (phasor.hf, phasor.nn, phasor.search):
     shown = {name for name in vars(part) if not name.startswith("_")}
     assert shown == set(part.__all__), (part, shown ^ set(part.__all__))
 for part in (phasor.analysis, phasor.plot, phasor.positions):

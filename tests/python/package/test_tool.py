@@ -95,7 +95,7 @@ def test_what_matplotlib_cannot_do_says_what_is_missing(tmp_path: Path) -> None:
     broken.write_text("#!/bin/sh\necho 'No module named phasor' >&2\nexit 1\n", encoding="ascii")
     broken.chmod(0o755)
     done = run("plot", "decay", "--out", tmp_path / "a.svg", PHASOR_PYTHON=str(broken))
-    assert done.returncode == 1 and "(No module named phasor), wanted one of the two" in done.stderr
+    assert done.returncode == 1 and "(No module named phasor), wanted one of the two" in done.stderr and "pip install matplotlib" in done.stderr
     assert [file.name for file in tmp_path.iterdir()] == ["python3"]
 
 

@@ -17,6 +17,7 @@ from phasor._torch.attention.place import put_beside, seed_beside
 from phasor._torch.attention.text import Template, encoded, template
 from phasor._torch.operators import LIBRARY
 from phasor._torch.plain import direct
+from phasor._torch.sharding import any_sharded
 
 _OUT_DTYPE = re.compile(r'"out_dtype":"(\w+)"')  # in the text of a spec
 _MOST_PARTS_OF_A_LAUNCH = 64  # that are merged on CUDA
@@ -29,7 +30,7 @@ LIBRARY.define(f"attention_backward(Tensor q, Tensor k, Tensor v, {_SPEC}, {_SAV
 # ---- The operators ----
 
 
-def _dense(x: Tensor) -> Tensor:
+def dense_heads(x: Tensor) -> Tensor:
     x = x.detach().resolve_neg()
     return x if x.shape[-1] <= 1 or x.stride(-1) == 1 else x.contiguous()
 
@@ -38,19 +39,25 @@ def _lse_dtype(q: Tensor) -> torch.dtype:
     return torch.float64 if q.dtype == torch.float64 else torch.float32
 
 
-def _out_dtype(q: Tensor, name: str | None) -> torch.dtype:
+def out_dtype_of(q: Tensor, name: str | None) -> torch.dtype:
     return q.dtype if name is None else getattr(torch, name)
 
 
-def _workspace(q: Tensor) -> Any:
+def out_dtype_in(q: Tensor, spec: str) -> torch.dtype:
+    """That of a call's text."""
+    found = _OUT_DTYPE.search(spec)
+    return out_dtype_of(q, found and found[1])
+
+
+def workspace_of(q: Tensor) -> Any:
     """Memory by PyTorch's allocator: in the order of its stream, and of a graph's own where one is captured."""
     return workspace_beside(q) if q.is_cuda else None
 
 
 def _by_core(q: Tensor, k: Tensor, v: Tensor, plan: Any, tensors: dict[str, Any], out_dtype: str | None) -> tuple[Tensor, Tensor]:
-    out = q.new_empty((*q.shape[:3], v.shape[3]), dtype=_out_dtype(q, out_dtype))
+    out = q.new_empty((*q.shape[:3], v.shape[3]), dtype=out_dtype_of(q, out_dtype))
     lse = q.new_empty((*q.shape[:3], 1), dtype=_lse_dtype(q))
-    _core.attention((_dense(q), _dense(k), _dense(v)), plan, tensors, out, lse, _workspace(q))
+    _core.attention((dense_heads(q), dense_heads(k), dense_heads(v)), plan, tensors, out, lse, workspace_of(q))
     return out, lse
 
 
@@ -94,13 +101,13 @@ def _attention_backward(
     call = template(spec, tuple(sizes))
     made = _TermGradients(call, tensors, wanted[3:])
     by_qkv = [x.new_empty(x.shape) if want else None for x, want in zip((q, k, v), wanted)]
-    out_gradient = torch.zeros_like(out) if out_gradient is None else _dense(out_gradient)
-    saved = (_dense(out), lse.detach(), out_gradient, None if lse_gradient is None else _dense(lse_gradient))
+    out_gradient = torch.zeros_like(out) if out_gradient is None else dense_heads(out_gradient)
+    saved = (dense_heads(out), lse.detach(), out_gradient, None if lse_gradient is None else dense_heads(lse_gradient))
     alone = (made.alone.get("content_shift"), made.alone.get("sinks"))
-    qkv = (_dense(q), _dense(k), _dense(v))
+    qkv = (dense_heads(q), dense_heads(k), dense_heads(v))
     deterministic = call.deterministic or torch.are_deterministic_algorithms_enabled()
     given = core_tensors(call.filled(tensors))
-    _core.attention_backward(qkv, call.plan, given, saved, (*by_qkv, *alone), made.terms, _workspace(q), deterministic)
+    _core.attention_backward(qkv, call.plan, given, saved, (*by_qkv, *alone), made.terms, workspace_of(q), deterministic)
     rest = [made.by_tensor[n].to(x.dtype) if n in made.by_tensor else x.new_empty(0) for n, x in enumerate(tensors)]
     return [q.new_empty(0) if x is None else x for x in by_qkv] + rest
 
@@ -111,8 +118,7 @@ LIBRARY.impl("attention_backward", _attention_backward, "CompositeExplicitAutogr
 
 @torch.library.register_fake("phasor::attention", lib=LIBRARY)
 def _(q: Tensor, k: Tensor, v: Tensor, tensors: list[Tensor], sizes: Any, spec: str) -> tuple[Tensor, Tensor]:
-    found = _OUT_DTYPE.search(spec)
-    out = q.new_empty((*q.shape[:3], v.shape[3]), dtype=_out_dtype(q, found and found[1]))
+    out = q.new_empty((*q.shape[:3], v.shape[3]), dtype=out_dtype_in(q, spec))
     return out, q.new_empty((*q.shape[:3], 1), dtype=_lse_dtype(q))
 
 
@@ -163,7 +169,7 @@ def _cast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return q, k, v
 
 
-def _tensors_of(call: Call) -> dict[str, Tensor]:
+def tensors_of(call: Call) -> dict[str, Tensor]:
     """The tensors of a call and of its terms, by their names: several terms may have a `table`."""
     return {
         f"{name} of term {number - 1}" if number else name: value
@@ -173,24 +179,28 @@ def _tensors_of(call: Call) -> dict[str, Tensor]:
     }
 
 
-def _nobody_looks(q: Tensor, k: Tensor, v: Tensor, call: Call) -> bool:
+def nobody_looks(contents: tuple[Tensor, ...], call: Call) -> bool:
     """Whether a call may go past the dispatcher: eager, of plain tensors, and without a gradient. Generating a token is such a call."""
     if torch.compiler.is_compiling():
         return False
     recording = torch.is_grad_enabled()
     seed = call.tensors.get("dropout_seed")
-    tensors = (q, k, v, *_tensors_of(call).values(), *((seed,) if isinstance(seed, Tensor) else ()))
+    tensors = (*contents, *tensors_of(call).values(), *((seed,) if isinstance(seed, Tensor) else ()))
     return all(direct(x, None, None) and not (recording and x.requires_grad) for x in tensors)
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, call: Call) -> tuple[Tensor, Tensor]:
     """out and lse (B, T, H), with gradients."""
+    if not torch.compiler.is_compiling() and any_sharded((q, k, v)):
+        from phasor.distributed._dtensor import attention as of_shards
+
+        return of_shards(q, k, v, call)
     put_beside(call, q, k)
-    checks.one_device("attention", q=q, k=k, v=v, **_tensors_of(call))
+    checks.one_device("attention", q=q, k=k, v=v, **tensors_of(call))
     q, k, v = _cast(q, k, v)
     if call.scheme.dropout:
         call.tensors["dropout_seed"] = seed_beside(q, call.tensors["dropout_seed"])
-    if _nobody_looks(q, k, v, call):
+    if nobody_looks((q, k, v), call):
         out, lse = _by_core(q, k, v, plan_of(call.scheme), core_tensors(call.tensors), call.out_dtype)
     else:
         tensors, sizes, text = encoded(call)
@@ -210,14 +220,14 @@ def merge_attention(parts: list[tuple[Tensor, Tensor]], out_dtype: str | None = 
         weights = torch.softmax(torch.where(torch.isneginf(lse), 0.0, lses), 0)  # of rows that see no key: any
         seen = [o.to(lse.dtype).masked_fill(torch.isneginf(s)[..., None], 0.0) for o, s in parts]  # whatever a part holds that saw nothing
         out = torch.stack([o * w[..., None] for o, w in zip(seen, weights.unbind())]).sum(0)
-        return out.to(_out_dtype(parts[0][0], out_dtype)), lse
+        return out.to(out_dtype_of(parts[0][0], out_dtype)), lse
     first, first_lse = parts[0]
-    out, lse = first.new_empty(first.shape, dtype=_out_dtype(first, out_dtype)), first_lse.new_empty((*first_lse.shape, 1))
-    _core.merge_attention([(_dense(o), s.detach()[..., None]) for o, s in parts], out, lse)
+    out, lse = first.new_empty(first.shape, dtype=out_dtype_of(first, out_dtype)), first_lse.new_empty((*first_lse.shape, 1))
+    _core.merge_attention([(dense_heads(o), s.detach()[..., None]) for o, s in parts], out, lse)
     return out, lse[..., 0]
 
 
 def placed(call: Call, q: Tensor, k: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
     """q, k and others as the core can read them; what the call holds is put where they are."""
     put_beside(call, q, k)
-    return tuple(_dense(x) for x in (q, k, *rest))
+    return tuple(dense_heads(x) for x in (q, k, *rest))

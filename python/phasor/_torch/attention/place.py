@@ -15,7 +15,7 @@ from phasor._numbers import integers
 from phasor._torch.eager import positions_and_first
 
 _compiling = torch.compiler.is_compiling
-_INTEGERS = ("prefix", "query_starts", "key_starts")
+_INTEGERS = ("prefix", "query_starts", "key_starts", "lengths", "blocks")
 
 
 def _capturing(x: Tensor) -> bool:
@@ -53,6 +53,13 @@ def put_beside(call: Call, q: Tensor, k: Tensor) -> None:
         for name, value in values.items():
             if name not in ("terms", "dropout_seed"):
                 values[name] = _beside(value, name, q, k)
+
+
+def list_beside_q(value: Any, name: str, q: Tensor) -> Tensor | None:
+    """A list of integers as a tensor where q is."""
+    if value is None or isinstance(value, Tensor):
+        return value
+    return torch.as_tensor(value, device=q.device) if _compiling() else _moved(value, name, q)
 
 
 def seed_beside(q: Tensor, seed: Any) -> Any:

@@ -85,13 +85,13 @@ def encoded(call: Call) -> tuple[list[Tensor], list[int], str]:
 # ---- And back ----
 
 
-def _sized(value: Any, sizes: tuple[int, ...]) -> Any:
+def sized(value: Any, sizes: tuple[int, ...]) -> Any:
     """The same with the integers of the list."""
     if isinstance(value, list):
-        return [_sized(item, sizes) for item in value]
+        return [sized(item, sizes) for item in value]
     if not isinstance(value, dict):
         return value
-    return sizes[value["size"]] if "size" in value else {key: _sized(item, sizes) for key, item in value.items()}
+    return sizes[value["size"]] if "size" in value else {key: sized(item, sizes) for key, item in value.items()}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -117,7 +117,7 @@ def template(text: str, sizes: tuple[int, ...]) -> Template:
     """The call of a text: made once."""
     try:
         read = json.loads(text)
-        scheme = {"phasor": 1, **_sized(read["scheme"], sizes)}
+        scheme = {"phasor": 1, **sized(read["scheme"], sizes)}
         tensors = {name: [sizes[n["size"]]] if isinstance(n, dict) else n for name, n in read["tensors"].items()}
         made = (read["terms"], tensors, read["out_dtype"], read["deterministic"])
     except (KeyError, TypeError, IndexError, json.JSONDecodeError):
