@@ -22,10 +22,17 @@ CHECKS := lint check-c test-clang test-asan test-tsan test-foreign test-wasm tes
 build = cmake --preset $(1) --log-level=WARNING && cmake --build --preset $(1) -j $(JOBS)
 # Every snippet of README and of the site's pages, on what make test has built.
 snippets = build/venv/bin/python -P -m pytest -q -p no:cacheprovider tests/docs
+# The core by Emscripten, the page around it, and what they weigh.
+playground = $(call build,playground) && web/page/build.sh && python3 tools/web_sizes.py
+# $(call web_tests,OPTIONS): the playground in Chromium, its numbers beside the native tool's; on build/dev and what make playground has built.
+web_tests = tools/python/python_venv.sh venv-web tests/web/requirements.txt && cmake --build build/dev -j $(JOBS) --target phasor_web && \
+  build/venv-web/bin/python -P -m pytest -c tests/web/pytest.ini $(1) tests/web
+# Where the playground has been built: its short set, on what changed since. Elsewhere make test says so; make check builds it.
+web_short = if [ -f build/playground/site/index.html ]; then $(playground) && $(call web_tests,-m short); else echo "playground: not built here, and not tried in a browser: make test-web"; fi
 # $(call build_and_test,PRESET)
 build_and_test = $(call build,$(1)) && ctest --preset $(1) -j $(JOBS)
 
-.PHONY: help demo install test test-python test-gpu test-gpu-python test-cuda-wheel test-packages check bench bench-gpu bench-python lab fuzz wheels docs test-docs gallery test-exhaustive format lint clean
+.PHONY: help demo install test test-python test-distributed test-engines test-gpu test-gpu-python test-cuda-wheel test-packages check bench bench-gpu bench-python lab fuzz wheels docs test-docs gallery playground test-web test-exhaustive format lint clean
 .PHONY: setup-% check-includes check-formulas check-format check-tidy budgets $(CHECKS)
 
 help:  ## list the commands
@@ -38,16 +45,26 @@ install: setup-demo  ## build the release and install it under PREFIX (/usr/loca
 	@cmake --preset release --log-level=WARNING -DCMAKE_INSTALL_PREFIX="$(PREFIX)" && cmake --build --preset release -j $(JOBS)
 	@DESTDIR="$(DESTDIR)" cmake --install build/release
 
-test: setup-test  ## build and run every test, C++ and Python
+test: setup-test  ## build and run every test, C++ and Python; the playground in a browser where it was built (make test-web builds it)
 	@tools/timed.sh --begin
 	@tools/timed.sh "build" $(SHELL) -c '$(call build,dev)'
 	@tools/timed.sh "C++ tests" ctest --preset dev -j $(JOBS)
 	@tools/python/python_test.sh
 	@tools/timed.sh "snippets of documents" $(snippets)
+	@tools/timed.sh "playground, short set" $(SHELL) -c '$(web_short)'
 	@tools/timed.sh --all "make test"
+
+test-engines: setup-test  ## vLLM for the CPU with our plugin beside vLLM without (an environment of 3.5 GB); ggml with our backend
+	@tools/python/engines_test.sh
+	@tools/python/ggml_test.sh
 
 test-python: setup-test  ## only the tests of the Python package, on its wheel, in virtual environments under build/
 	@tools/python/python_test.sh
+
+test-distributed: setup-test  ## phasor.distributed on 2, 3 and 4 processes: every scheme, way and order, and the set of make test
+	@tools/python/python_venv.sh venv tests/python/requirements.txt
+	@tools/python/python_wheel.sh test venv
+	@tools/timed.sh "distributed" tools/python/python_test.sh --distributed tests/python/distributed/all_of_distributed.py
 
 check: setup-check  ## lint, clang, sanitizers, foreign machine, WebAssembly, CUDA where nvcc is
 	@tools/timed.sh --begin
@@ -67,6 +84,7 @@ bench-python: setup-bench-python  ## the Python package beside its peers, each i
 	@tools/python/python_wheel.sh release venv-bench
 	@build/venv-bench/bin/python bench/python/run.py
 	@build/venv-bench/bin/python bench/python/attention.py
+	@build/venv-bench/bin/python bench/python/distributed.py
 
 lab: setup-lab  ## train one small model with every position encoding and measure it at longer lengths: a table, a plot, JSON in out/; LAB="--quick"
 	@tools/python/python_venv.sh venv-lab lab/requirements.txt
@@ -92,6 +110,12 @@ test-docs: setup-test  ## every snippet of README and the site's pages, compiled
 
 gallery: setup-gallery  ## draw docs/gallery again, and the completions and man page from --help
 	@$(call build,release) && python3 tools/make_gallery.py build/release/phasor && python3 tools/make_cli_docs.py build/release/phasor
+
+playground: setup-playground  ## the page of what positions do, build/playground/site: index.html, and phasor-playground.html, one file that works offline
+	@$(playground)
+
+test-web: setup-test setup-playground  ## every test of the playground in Chromium, and its budgets
+	@$(call build,dev) && $(playground) && $(call web_tests,)
 
 test-gpu:  ## every test that needs a GPU, and the times of its kernels: on a machine with nvcc, g++ and what tools/make_carry.sh brought
 	@tools/gpu_test.sh
@@ -162,9 +186,11 @@ test-foreign:
 	@$(call build_and_test,$(FOREIGN))
 	@$(call left_out,$(FOREIGN))
 
+# And the playground's module and page, with the short set of its tests in a browser.
 test-wasm:
 	@$(call build_and_test,wasm)
 	@$(call left_out,wasm)
+	@$(call build,dev) && $(playground) && $(call web_tests,-m short)
 
 # bindgen reads the headers of C, and the binary interface is that of the last release.
 check-c:

@@ -138,8 +138,10 @@ phasor_status phasor_rotary_cos_sin(const phasor_rotary* rotary, const phasor_co
   return call(error, [&] {
     const Rotary& by = need(kWhere, "rotary", rotary)->value;
     const phasor_cos_sin_call c = known(kWhere, "the call", need(kWhere, "the call", call_of));
-    must(by.cos_sin(positions_of(kWhere, "positions", c.positions), tensor_of(kWhere, "cos", need(kWhere, "cos", c.cos)),
-                    tensor_of(kWhere, "sin", need(kWhere, "sin", c.sin)), options_of(kWhere, c.direction, c.execution)));
+    const Positions positions = positions_of(kWhere, "positions", c.positions);
+    const TensorView cos = tensor_of(kWhere, "cos", need(kWhere, "cos", c.cos));
+    const TensorView sin = tensor_of(kWhere, "sin", need(kWhere, "sin", c.sin));
+    must(by.cos_sin(positions, cos, sin, options_of(kWhere, c.direction, c.execution)));
   });
 }
 
@@ -178,9 +180,10 @@ phasor_status phasor_phase_gradient(const phasor_phase_gradient_call* call_of, p
     const phasor_phase_gradient_call c = known(kWhere, "the call", need(kWhere, "the call", call_of));
     const PhaseGradientOptions options{.accumulate = c.add != 0 ? Accumulate::add : Accumulate::replace,
                                        .execution = execution_of(c.execution)};
-    must(phase_gradient(tensor_of(kWhere, "out", need(kWhere, "out", c.out)),
-                        tensor_of(kWhere, "rotated", need(kWhere, "rotated", c.rotated)),
-                        tensor_of(kWhere, "gradient", need(kWhere, "gradient", c.gradient)), layout_of(kWhere, c.layout), options));
+    const TensorView out = tensor_of(kWhere, "out", need(kWhere, "out", c.out));
+    const TensorView rotated = tensor_of(kWhere, "rotated", need(kWhere, "rotated", c.rotated));
+    const TensorView gradient = tensor_of(kWhere, "gradient", need(kWhere, "gradient", c.gradient));
+    must(phase_gradient(out, rotated, gradient, layout_of(kWhere, c.layout), options));
   });
 }
 
@@ -190,9 +193,9 @@ phasor_status phasor_rotary_frequency_gradient(const phasor_rotary* rotary, cons
   return call(error, [&] {
     const Rotary& by = need(kWhere, "rotary", rotary)->value;
     const phasor_frequency_gradient_call c = known(kWhere, "the call", need(kWhere, "the call", call_of));
-    must(by.frequency_gradient(tensor_of(kWhere, "sum", need(kWhere, "sum", c.sum)),
-                               tensor_of(kWhere, "phase_gradient", need(kWhere, "phase_gradient", c.phase_gradient)),
-                               positions_of(kWhere, "positions", c.positions), execution_of(c.execution)));
+    const TensorView sum = tensor_of(kWhere, "sum", need(kWhere, "sum", c.sum));
+    const TensorView phases = tensor_of(kWhere, "phase_gradient", need(kWhere, "phase_gradient", c.phase_gradient));
+    must(by.frequency_gradient(sum, phases, positions_of(kWhere, "positions", c.positions), execution_of(c.execution)));
   });
 }
 
@@ -202,9 +205,9 @@ phasor_status phasor_rotary_position_gradient(const phasor_rotary* rotary, const
   return call(error, [&] {
     const Rotary& by = need(kWhere, "rotary", rotary)->value;
     const phasor_position_gradient_call c = known(kWhere, "the call", need(kWhere, "the call", call_of));
-    must(by.position_gradient(positions_view_of(kWhere, "out", c.out),
-                              tensor_of(kWhere, "phase_gradient", need(kWhere, "phase_gradient", c.phase_gradient)),
-                              execution_of(c.execution)));
+    const PositionsView out = positions_view_of(kWhere, "out", c.out);
+    const TensorView phases = tensor_of(kWhere, "phase_gradient", need(kWhere, "phase_gradient", c.phase_gradient));
+    must(by.position_gradient(out, phases, execution_of(c.execution)));
   });
 }
 

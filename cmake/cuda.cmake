@@ -25,3 +25,8 @@ foreach(source proof gpu_rotary gpu_operations gpu_prepare gpu_large attention/g
   target_compile_options(${program} PRIVATE ${phasor_cuda_options})
 endforeach()
 set_target_properties(proof PROPERTIES OUTPUT_NAME cuda_proof)
+# The engine of examples/ with both of its devices.
+set(engine examples/engine)
+add_executable(gpu_engine ${engine}/engine.cpp ${engine}/model.cpp ${engine}/cpu.cpp ${engine}/cuda.cu)
+target_link_libraries(gpu_engine PRIVATE phasor::phasor phasor_third_party CUDA::cudart_static)
+target_compile_options(gpu_engine PRIVATE ${phasor_cuda_options})

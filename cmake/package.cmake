@@ -10,6 +10,7 @@ install(TARGETS phasor EXPORT phasor_targets)
 if(TARGET phasor_c)
   install(TARGETS phasor_c EXPORT phasor_targets)
 endif()
+install(FILES LICENSE packaging/THIRD_PARTY_LICENSES.txt DESTINATION ${CMAKE_INSTALL_DOCDIR})  # headers of others are compiled into it
 install(DIRECTORY include/phasor DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT phasor_targets NAMESPACE phasor:: DESTINATION ${package_dir})
 configure_package_config_file(cmake/phasor-config.cmake.in phasor-config.cmake INSTALL_DESTINATION ${package_dir})

@@ -25,7 +25,7 @@ suppress_warnings = [
 
 html_theme = "furo"
 html_title = f"Phasor {release}"
-html_static_path = [str(DOCS / "_static")]
+html_static_path = [str(DOCS / "_static"), str(BUILT / "static")]  # the second: a font for formulas
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"  # at build time: nothing is loaded to show a formula
 html_show_search_summary = False  # a summary fetches the page that was found, which a browser refuses for file://

@@ -138,7 +138,7 @@ SCALINGS: dict[str, Callable[[float, Shape], Any]] = {
     "yarn": lambda factor, shape: phasor.YarnScaling(factor, shape.length),
     "llama3": lambda factor, shape: phasor.Llama3Scaling(factor, original_length=shape.length),
 }
-SEARCHED = "longrope"
+SEARCHED, EVOLVED = "longrope", "longrope evolved"
 
 
 def _squeeze(factor: float) -> float:

@@ -12,10 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+import phasor
+import phasor.search
 from lab import corpus
-from lab.encodings import MAPS, SCALINGS, SEARCHED, TRAINED, Encoding, Mapped, Rotated, Shape, extended, longrope
+from lab.encodings import EVOLVED, MAPS, SCALINGS, SEARCHED, TRAINED, Encoding, Mapped, Rotated, Shape, extended, longrope
 from lab.model import Model
 
+# Of the evolution of LongRoPE's factors: some 60 evaluations a length.
+EVOLUTION = {"population": 16, "parents": 8, "mutations": 4, "crossovers": 4, "iterations": 6}
 TEST_SEED, SEARCH_SEED, BINS_A_LENGTH = 1_000_001, 1_000_002, 2
 Row = dict[str, Any]
 Step = Callable[[], None]  # called once for every step of training
@@ -97,11 +101,26 @@ def _searched(model: Model, factor: float, settings: Settings) -> tuple[Encoding
     return candidates[kept], kept
 
 
+def _evolved(model: Model, factor: float, settings: Settings) -> tuple[Encoding, list[float]]:
+    """The paper's own search, small: a factor for each pair by evolution, on documents apart from the test's."""
+    shape = settings.shape
+    if factor == 1:  # the trained length: nothing to search for
+        plain = longrope(shape.head_dim // 2, factor, shape)
+        return Rotated(shape, plain), list(plain.long_factors)
+    apart = settings.test(factor, SEARCH_SEED, share=4)
+
+    def loss(spec: phasor.RotarySpec) -> float:
+        return float(_loss(model, Rotated(shape, spec.scaling), apart).mean())
+
+    found = phasor.search.longrope(loss, phasor.RotarySpec(shape.head_dim), factor, shape.length, **EVOLUTION).spec.scaling
+    return Rotated(shape, found), list(found.long_factors)
+
+
 def encodings_of(name: str) -> list[str]:
     """What one trained model is measured with: itself, and what needs no training of its own."""
     if name == "learned":
         return ["learned", "hierarchical"]
-    return ["rotary", *(f"rotary, {how}" for how in (*SCALINGS, SEARCHED, *MAPS))] if name == "rotary" else [name]
+    return ["rotary", *(f"rotary, {how}" for how in (*SCALINGS, SEARCHED, EVOLVED, *MAPS))] if name == "rotary" else [name]
 
 
 def _encoding(model: Model, label: str, multiple: float, settings: Settings) -> tuple[Encoding, Row]:
@@ -113,6 +132,9 @@ def _encoding(model: Model, label: str, multiple: float, settings: Settings) -> 
     if how == SEARCHED:
         found, kept = _searched(model, multiple, settings)
         return found, {"pairs_kept": kept}
+    if how == EVOLVED:
+        found, factors = _evolved(model, multiple, settings)
+        return found, {"factors": factors}
     return Mapped(shape, MAPS[how](multiple, shape)) if how in MAPS else Rotated(shape, SCALINGS[how](multiple, shape)), {}
 
 

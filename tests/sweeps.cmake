@@ -25,6 +25,17 @@ set(sweeps
   attention_content.every_content_is_the_reference_at_positions_in_any_order
   attention_content.every_content_is_the_reference_in_16_bits
   attention_content.plain_is_the_reference_with_every_mask_and_shape
+  # attention/narrow_test.cpp
+  attention_narrow.every_mask_of_wide_heads
+  attention_narrow.every_mask_without_terms
+  attention_narrow.many_terms_with_masks
+  attention_narrow.tables_and_biases
+  attention_narrow.tables_and_biases_of_wide_heads
+  # attention/general/mma_backward_test.cpp
+  MmaBackward.every_mask_without_terms
+  MmaBackward.many_terms_with_masks
+  MmaBackward.tables_and_biases
+  MmaBackward.tables_and_biases_of_wide_heads
   # attention/general/backward_test.cpp
   CudaAttentionBackwardOnHost.many_terms_are_the_reference
   CudaAttentionBackwardOnHost.positions_that_are_given

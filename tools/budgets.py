@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-FOLDERS = ["include", "src", "c", "cli", "python", "web", "bench", "fuzz", "examples", "lab", "tests", "tools"]
+FOLDERS = ["include", "src", "c", "figures", "cli", "python", "web", "bench", "fuzz", "examples", "lab", "tests", "tools"]
 CODE = {".hpp", ".cpp", ".inl", ".cu", ".cuh", ".h", ".c"}
 COUNTED = CODE | {".py", ".sh", ".js", ".html"}
 CONTROL = {"if", "for", "while", "switch", "catch", "return", "alignas", "decltype", "noexcept", "requires", "constexpr", "sizeof"}

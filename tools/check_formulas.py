@@ -5,7 +5,7 @@ import re
 import sys
 from pathlib import Path
 
-FOLDERS = ["src/spec", "src/job", "src/cpu", "src/ops", "c", "cli", "python", "web"]
+FOLDERS = ["src/spec", "src/job", "src/cpu", "src/ops", "c", "figures", "cli", "python", "web"]
 C_LIKE = {".hpp", ".cpp", ".inl", ".cu", ".cuh", ".h", ".c", ".js", ".mjs", ".ts", ".html"}
 FORMULA = re.compile(r"\b(sin|cos|exp|pow|sqrt)f?\(")
 # Strings come first so that a comment marker inside one is not taken for a comment; they stay, comments go.

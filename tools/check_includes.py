@@ -6,9 +6,11 @@ import sys
 from pathlib import Path
 
 # One step per line: a stage may include itself and every step above it. Backends do not see each other.
-STEPS = [["math"], ["spec"], ["plan"], ["job"], ["cpu", "cuda", "no_cuda"], ["backend"], ["ops"], ["analysis"]]
+STEPS = [["math"], ["spec"], ["plan"], ["job"], ["cpu", "cuda", "no_cuda"], ["backend", "one_target"], ["ops"], ["analysis"]]
+TAKES_THE_PLACE_OF = {"no_cuda": "cuda", "one_target": "backend"}
 STAGES = [stage for step in STEPS for stage in step]
-SURFACES = ["c", "python", "cli", "bench", "examples"]  # see include/phasor only
+SURFACES = ["c", "python", "figures", "bench", "examples"]  # see include/phasor only
+SHOWN = ["cli", "web"]  # see figures too, and not each other
 EXTENSIONS = {".hpp", ".cpp", ".inl", ".cu", ".cuh", ".h", ".c"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
@@ -17,7 +19,7 @@ def visible(stage):
     """The stages that `stage` may include."""
     step = next(i for i, names in enumerate(STEPS) if stage in names)
     seen = {name for names in STEPS[:step] for name in names} | {stage}
-    return seen | {"cuda"} if stage == "no_cuda" else seen  # which is what takes its place
+    return seen | {TAKES_THE_PLACE_OF[stage]} if stage in TAKES_THE_PLACE_OF else seen
 
 
 def place_of(root, file, target):
@@ -37,10 +39,10 @@ def allowed(owner, place, target):
         return True
     if owner == "phasor":
         return False
-    if owner == "web":
-        return place == "c" or target == "phasor/phasor.h"
     if owner in SURFACES:
         return place == "phasor"
+    if owner in SHOWN:
+        return place in ("phasor", "figures")
     return place == "phasor" or place in visible(owner)
 
 
@@ -54,7 +56,7 @@ def owners(root):
     yield "phasor", root / "include" / "phasor"
     for stage in STAGES:
         yield stage, root / "src" / stage
-    for surface in [*SURFACES, "web"]:
+    for surface in [*SURFACES, *SHOWN]:
         yield surface, root / surface
 
 

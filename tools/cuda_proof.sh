@@ -15,12 +15,13 @@ arch=-gencode=arch=compute_${CUDA_ARCH:-90},code=compute_${CUDA_ARCH:-90}
 # --fmad=false and -ffp-contract=off: the rotation is never fused, on either side.
 # The least optimisation of device code that keeps it inlined: it takes half of the time.
 flags=(-std=c++20 -O3 -Xcicc -O1 "$arch" --expt-relaxed-constexpr --fmad=false -Xcompiler=-ffp-contract=off -Iinclude -Isrc -Itests)
-mapfile -t sources < <(find src tests bench -name '*.cu' ! -path 'src/cuda/attention/hopper/*' | sort)
+mapfile -t sources < <(find src tests bench examples -name '*.cu' ! -path 'src/cuda/attention/hopper/*' | sort)
 # Kernels of Hopper are assembled, too: only the assembler says where it spoils them.
 mapfile -t hopper < <(find src/cuda/attention/hopper -name '*.cu' | sort)
 hopper_flags=(-std=c++20 -O3 -gencode=arch=compute_90a,code=sm_90a --fmad=true --expt-relaxed-constexpr -Iinclude -Isrc)
 object_of() { echo "$folder/$(tr / _ <<<"$1").o"; }
-for source in "${sources[@]}" tests/cuda/random_calls.cpp tests/cuda/random_operations.cpp; do printf '%s\0%s\0' "$source" "$(object_of "$source")"; done |
+engine=(examples/engine/{engine,model,cpu}.cpp)
+for source in "${sources[@]}" "${engine[@]}" tests/cuda/random_calls.cpp tests/cuda/random_operations.cpp; do printf '%s\0%s\0' "$source" "$(object_of "$source")"; done |
   xargs -0 -P "$(nproc)" -n 2 bash -c '"${@:1:$#-2}" -c "${@: -2:1}" -o "${@: -1}" || exit 255' - "${launcher[@]}" "$nvcc" "${flags[@]}"
 for source in "${hopper[@]}"; do printf '%s\0%s\0' "$source" "$(object_of "$source")"; done |
   xargs -0 -P "$(nproc)" -n 2 bash -c '"${@:1:$#-2}" -c "${@: -2:1}" -o "${@: -1}" || exit 255' - cmake/hopper_nvcc.sh "${launcher[@]}" "$nvcc" "${hopper_flags[@]}"
@@ -36,6 +37,7 @@ program gpu_mma "$(object_of tests/cuda/attention/gpu_mma.cu)"
 program gpu_decode "$(object_of tests/cuda/attention/gpu_decode.cu)"
 program gpu_hopper_backward "$(object_of tests/cuda/attention/gpu_hopper_backward.cu)"
 program gpu_large "$(object_of tests/cuda/gpu_large.cu)"
+program gpu_engine "$folder"/examples_engine_*.o
 for name in rotary_bench prepare_bench operations_bench; do program "$name" "$(object_of "bench/gpu/$name.cu")"; done
 echo "cuda: $((${#sources[@]} + ${#hopper[@]})) files compiled by $("$nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/nvcc \1/p')"
 "$folder/cuda_proof" --host

@@ -6,7 +6,7 @@
 [ -d .carry/include ] || { echo "gpu: .carry is missing; run tools/make_carry.sh where the packages are" >&2; exit 2; }
 nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc) || { echo "gpu: there is no nvcc" >&2; exit 2; }
 
-includes=(-Iinclude -Isrc -Itests -isystem .carry/include -isystem .carry/googletest/include -I.carry/googletest -isystem "$(dirname "$(dirname "$nvcc")")/include")
+includes=(-Iinclude -Isrc -Itests -Ic -isystem .carry/include -isystem .carry/googletest/include -I.carry/googletest -isystem "$(dirname "$(dirname "$nvcc")")/include")
 version=$(sed -n 's/^project(phasor VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 # As cmake/compile.cmake and cmake/cuda.cmake.
 flags=(-std=c++20 -O2 -fPIC -ffp-contract=off -fno-tree-vectorize -fno-tree-slp-vectorize -fopenmp -DFMT_HEADER_ONLY "-DPHASOR_VERSION=\"$version\"" "${includes[@]}")
@@ -21,6 +21,7 @@ compile() { # SOURCE: an object in $build
   case $1 in
     src/cuda/attention/hopper/*.cu) cmake/hopper_nvcc.sh "$nvcc" "${hopper_flags[@]}" -c "$1" -o "$to" || { rm -f "$to"; return 1; } ;;
     *.cu) "$nvcc" "${device_flags[@]}" -c "$1" -o "$to" ;;
+    *.c) gcc -std=c99 -O2 -fPIC -Iinclude -c "$1" -o "$to" ;;
     *) g++ "${flags[@]}" -c "$1" -o "$to" ;;
   esac && echo "seconds: $((SECONDS - begin)) $1"
 }
@@ -36,7 +37,7 @@ compile_all() { # SOURCES... on standard input
 # The newest source, as a file of its age.
 gpu_newest() {
   local newest
-  newest=$(find include src tests/cuda tests/prepare tests/attention bench/gpu tools/gpu_build.sh cmake/hopper_nvcc.sh -type f ! -name '*.py' -printf '%T@ %p\n' | sort -n | tail -1 | cut -d' ' -f2-)
+  newest=$(find include src c examples/engine tests/cuda tests/prepare tests/attention bench/gpu tools/gpu_build.sh cmake/hopper_nvcc.sh -type f ! -name '*.py' -printf '%T@ %p\n' | sort -n | tail -1 | cut -d' ' -f2-)
   touch -r "$newest" "$build/newest"
 }
 
@@ -49,9 +50,11 @@ gpu_build() {
     if [ "${1:-}" != library ]; then find bench/gpu -name '*.cu'; fi
     if [ -z "${1:-}" ]; then
       find tests/cuda -name '*.cu' -o -name 'random_*.cpp' -o -name 'gpu_*.cpp'
-      # The tests of attention, which gpu_attention runs with the kernels of the GPU; not what tests the CPU's own tiles and threads.
-      find tests/attention -name '*.cpp' ! -name cached_test.cpp ! -name threads_test.cpp ! -name workspace_test.cpp ! -name bias_tile_test.cpp ! -path '*/reference_tests/*'
+      # The tests of attention, which gpu_attention runs with the kernels of the GPU; not what tests the CPU's own tiles and threads, nor what runs kernels on the host with emulated instructions.
+      find tests/attention -name '*.cpp' ! -name cached_test.cpp ! -name threads_test.cpp ! -name workspace_test.cpp ! -name bias_tile_test.cpp ! -name 'mma_*.cpp' ! -path '*/reference_tests/*'
       echo .carry/googletest/src/gtest-all.cc
+      # The engine example, in C++ and, with the C API, in C.
+      find examples/engine c -name '*.cpp' ! -name no_cuda.cpp -o -name '*.cu' -o -name '*.c'
     fi
     if [ ! -e .carry/libphasor.a ]; then find src -name '*.cpp' ! -path 'src/no_cuda/*'; fi
   } | compile_all || exit 1

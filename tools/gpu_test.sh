@@ -4,7 +4,7 @@
 # the kernels: for machines with a GPU and without packages. Results under $OUT (default ./out), objects in build/gpu. A table comes last.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-out=${OUT:-out} build=build/gpu jobs=$(nproc)
+out=${OUT:-out} build=build/gpu jobs=$(nproc) python=${PYTHON:-python3}
 mkdir -p "$out" "$build"
 nvidia-smi -L || { echo "gpu_test: there is no GPU" >&2; exit 2; }
 failed=0
@@ -27,6 +27,8 @@ program gpu_large "$build/tests_cuda_gpu_large.cu.o"
 program gpu_attention "$build/tests_cuda_attention_gpu_attention.cpp.o" "$build"/tests_attention_*.o "$build/.carry_googletest_src_gtest-all.cc.o"
 program cuda_proof "$build/tests_cuda_proof.cu.o"
 program rotary_bench "$build/bench_gpu_rotary_bench.cu.o"
+program gpu_engine "$build"/examples_engine_{engine.cpp,model.cpp,cpu.cpp,cuda.cu}.o
+program gpu_engine_c "$build"/examples_engine_{engine.c,model.cpp,cpu.cpp,cuda.cu}.o "$build"/c_*.o
 
 run() { # NAME COMMAND...
   if "${@:2}" > "$out/$1.txt" 2>&1; then say "pass: $1: $(tail -1 "$out/$1.txt")"; else
@@ -45,6 +47,14 @@ run gpu_decode "$build/gpu_decode" $((${CALLS:-20000} / 50))
 run gpu_large "$build/gpu_large"
 run gpu_attention tools/gpu_attention.sh "$build/gpu_attention"
 run cuda_proof "$build/cuda_proof"
+# The engine example: models and tokens of transformers where it is, else what `engine_peer.py .carry/engine` recorded elsewhere.
+engine_check() {
+  local models=$build/engine peer=tests/python/hf
+  rm -rf "$models"
+  if "$python" -c 'import torch, transformers' 2> /dev/null; then "$python" "$peer/engine_peer.py" "$models"; else cp -r .carry/engine "$models"; fi &&
+    "$python" "$peer/engine_check.py" "$models" cuda "$build/gpu_engine" "$build/gpu_engine_c"
+}
+run gpu_engine engine_check
 sanitizer=$(PATH=$PATH:/usr/local/cuda/bin command -v compute-sanitizer || true)
 if [ -n "${QUICK:-}" ]; then
   say "NOT RUN: compute-sanitizer, since QUICK is set"
@@ -56,6 +66,7 @@ elif [ -n "$sanitizer" ]; then
     done
   done
   # The other tools do not follow copies and products that go on by themselves.
+  run memcheck_gpu_engine "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 9 "$build/gpu_engine" --device cuda "$build/engine/plain" 12 16 4 3 17 60 5 5 41 22
   run memcheck_gpu_decode "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 9 "$build/gpu_decode" 20
   run memcheck_gpu_hopper "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 9 "$build/gpu_hopper" 30
   for tool in memcheck racecheck synccheck; do

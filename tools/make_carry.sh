@@ -16,7 +16,7 @@ compiler=(g++)
 scratch=$(mktemp -d)
 list=$scratch/list
 trap 'rm -rf "$scratch"' EXIT
-for source in $(find src cli -name '*.cpp') $(find tests -name "*_test.cpp") tests/attention/{support,reference}/*.cpp bench/*.cpp; do
+for source in $(find src cli -name '*.cpp') $(find tests -name "*_test.cpp") tests/attention/{support,reference}/*.cpp bench/*.cpp examples/engine/*.cpp; do
   [ -e "$source" ] || continue
   "${compiler[@]}" -std=c++20 -O2 -fopenmp -DFMT_HEADER_ONLY -Iinclude -Isrc -Itests -I. -M -MG "$source" >> "$list" || echo "make_carry: $source was left out" >&2
 done

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the distribution's packages that a make target needs (demo, test, check, packages, bench, bench-python, lab, fuzz, gallery, wheels, docs). Silent when nothing is missing.
+# Installs the distribution's packages that a make target needs (demo, test, check, packages, bench, bench-python, lab, fuzz, gallery, wheels, docs, playground; python: what pip install . needs). Silent when nothing is missing.
 set -euo pipefail
 
 usage() {
-  echo "usage: tools/setup.sh demo|test|check|packages|bench|bench-python|lab|fuzz|gallery|wheels|docs" >&2
+  echo "usage: tools/setup.sh demo|test|check|packages|bench|bench-python|lab|fuzz|gallery|wheels|docs|playground|python" >&2
   exit 2
 }
 
@@ -17,17 +17,19 @@ packages_for() {
   local build="g++ make cmake ninja-build ccache libhwy-dev libboost-dev libfmt-dev libcli11-dev nlohmann-json3-dev"
   local python="python3 python3-venv python3-dev"
   local test="$build $python libgtest-dev googletest librapidcheck-dev libmpfr-dev libgmp-dev gnuplot-nox chromium zsh groff-base libdlpack-dev pkg-config"
+  local page="emscripten nodejs esbuild katex node-typescript node-jsdom node-d3-axis node-d3-scale node-d3-selection node-d3-shape"
   case $1 in
     demo) echo "$build" ;;
     gallery) echo "$build gnuplot-nox python3" ;;
     wheels) echo "$build $python qemu-user $(cross_compiler)" ;;  # of the cross compiler the C library, for the foreign tool in qemu
-    docs) echo "$build $python doxygen" ;;
+    docs) echo "$build $python doxygen fonts-stix" ;;
     bench) echo "$build libbenchmark-dev python3" ;;
-    bench-python | lab) echo "$build $python" ;;
+    python | bench-python | lab) echo "$build $python" ;;
     test) echo "$test" ;;
     packages) echo "$build $python pkg-config dpkg-dev debhelper lintian" ;;
+    playground) echo "$build $page python3" ;;
     fuzz) echo "$build clang-19 libclang-rt-19-dev" ;;
-    check) echo "$test clang-19 libomp-19-dev clang-format-19 clang-tidy-19 qemu-user $(cross_compiler) emscripten nodejs bindgen abigail-tools" ;;
+    check) echo "$test clang-19 libomp-19-dev clang-format-19 clang-tidy-19 qemu-user $(cross_compiler) $page bindgen abigail-tools" ;;
     *) usage ;;
   esac
 }

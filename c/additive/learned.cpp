@@ -51,8 +51,9 @@ phasor_status phasor_lookup_add(const phasor_lookup* lookup, phasor_error* error
   return call(error, [&] {
     const phasor_lookup c = known(kWhere, "the lookup", need(kWhere, "the lookup", lookup));
     const LookupOptions options{.offset = c.offset, .execution = execution_of(c.execution)};
-    must(lookup_add(in_out_of(kWhere, "x", c.x, "out", c.out), tables_of(kWhere, c), positions_of(kWhere, "positions", c.positions),
-                    options));
+    const InOut x = in_out_of(kWhere, "x", c.x, "out", c.out);
+    const auto tables = tables_of(kWhere, c);
+    must(lookup_add(x, tables, positions_of(kWhere, "positions", c.positions), options));
   });
 }
 
@@ -63,9 +64,9 @@ phasor_status phasor_scatter_gradient(const phasor_scatter* scatter, phasor_erro
     ScatterOptions options{.offset = c.offset, .execution = execution_of(c.execution)};
     const Read way(kWhere);
     way.flagged("padding_row", c.has_padding_row, c.padding_row, options.padding_row);
-    must(scatter_gradient(tensor_of(kWhere, "table_gradient", need(kWhere, "table_gradient", c.table_gradient)),
-                          tensor_of(kWhere, "gradient", need(kWhere, "gradient", c.gradient)),
-                          positions_of(kWhere, "positions", c.positions), options));
+    const TensorView sum = tensor_of(kWhere, "table_gradient", need(kWhere, "table_gradient", c.table_gradient));
+    const TensorView gradient = tensor_of(kWhere, "gradient", need(kWhere, "gradient", c.gradient));
+    must(scatter_gradient(sum, gradient, positions_of(kWhere, "positions", c.positions), options));
   });
 }
 
@@ -82,8 +83,9 @@ phasor_status phasor_resample_table(const phasor_tensor* out, const phasor_tenso
                                     phasor_error* error) {
   constexpr const char* kWhere = "resample_table";
   return call(error, [&] {
-    must(resample_table(tensor_of(kWhere, "out", need(kWhere, "out", out)), tensor_of(kWhere, "table", need(kWhere, "table", table)),
-                        resampling_of(kWhere, resampling)));
+    const TensorView to = tensor_of(kWhere, "out", need(kWhere, "out", out));
+    const TensorView from = tensor_of(kWhere, "table", need(kWhere, "table", table));
+    must(resample_table(to, from, resampling_of(kWhere, resampling)));
   });
 }
 
@@ -93,7 +95,8 @@ phasor_status phasor_read_learned_table(const char* path, const char* tensor, ph
     need(kWhere, "table", table);
     auto made = std::make_unique<phasor_learned_table>();
     LearnedTable& value = made->value;
-    value = value_of(read_learned_table(need(kWhere, "path", path), need(kWhere, "tensor", tensor)));
+    need(kWhere, "path", path);
+    value = value_of(read_learned_table(path, need(kWhere, "tensor", tensor)));
     made->shape[0] = value.rows;
     made->shape[1] = value.width;
     made->tensor = phasor_tensor_of(value.bytes.data(), static_cast<phasor_element>(value.dtype), made->shape, 2);
@@ -108,10 +111,11 @@ const phasor_tensor* phasor_learned_table_tensor(const phasor_learned_table* tab
 phasor_status phasor_fill_abacus(const phasor_tensor* out, const phasor_abacus_tokens* tokens, phasor_error* error) {
   constexpr const char* kWhere = "fill_abacus";
   return call(error, [&] {
+    const PositionsView to = positions_view_of(kWhere, "out", out);
     const phasor_abacus_tokens c = known(kWhere, "the tokens", need(kWhere, "the tokens", tokens));
-    must(fill_abacus(positions_view_of(kWhere, "out", out), {.input_ids = integers_of(kWhere, "input_ids", c.input_ids),
-                                                             .digits = integers_of(kWhere, "digits", c.digits),
-                                                             .offset = c.offset}));
+    must(fill_abacus(to, {.input_ids = integers_of(kWhere, "input_ids", c.input_ids),
+                          .digits = integers_of(kWhere, "digits", c.digits),
+                          .offset = c.offset}));
   });
 }
 

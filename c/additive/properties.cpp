@@ -142,9 +142,9 @@ phasor_status phasor_compare_adding(const phasor_adding_call* call_of, phasor_do
   constexpr const char* kWhere = "compare_adding";
   return call(error, [&] {
     const phasor_adding_call c = known(kWhere, "the call", need(kWhere, "the call", call_of));
-    const AddingConcatenating both =
-        value_of(compare_adding(span_of(kWhere, "x", c.x, c.width), span_of(kWhere, "encoding", c.encoding, c.width),
-                                span_of(kWhere, "weights", c.weights, c.weight_count)));
+    const auto x = span_of(kWhere, "x", c.x, c.width);
+    const auto encoding = span_of(kWhere, "encoding", c.encoding, c.width);
+    const AddingConcatenating both = value_of(compare_adding(x, encoding, span_of(kWhere, "weights", c.weights, c.weight_count)));
     need(kWhere, "the list", added)->count = both.added.size();
     need_room(kWhere, both.concatenated.size(), concatenated);  // before the first is written
     give(kWhere, both.added.data(), both.added.size(), added);

@@ -113,7 +113,8 @@ phasor_status phasor_sinusoidal_fill(const phasor_sinusoidal* sinusoidal, const 
     phasor_sinusoidal_call c = known(kWhere, "the call", need(kWhere, "the call", call_of));
     if (c.x != nullptr) fail(std::string(kWhere) + ": x is given, wanted `out` alone");
     const AddOptions options = add_options_of(kWhere, c);
-    must(by.fill(tensor_of(kWhere, "out", need(kWhere, "out", c.out)), positions_of(kWhere, "positions", c.positions), options));
+    const TensorView out = tensor_of(kWhere, "out", need(kWhere, "out", c.out));
+    must(by.fill(out, positions_of(kWhere, "positions", c.positions), options));
   });
 }
 
@@ -123,7 +124,8 @@ phasor_status phasor_sinusoidal_add(const phasor_sinusoidal* sinusoidal, const p
     const Sinusoidal& by = need(kWhere, "sinusoidal", sinusoidal)->value;
     phasor_sinusoidal_call c = known(kWhere, "the call", need(kWhere, "the call", call_of));
     const AddOptions options = add_options_of(kWhere, c);
-    must(by.add(in_out_of(kWhere, "x", c.x, "out", c.out), positions_of(kWhere, "positions", c.positions), options));
+    const InOut x = in_out_of(kWhere, "x", c.x, "out", c.out);
+    must(by.add(x, positions_of(kWhere, "positions", c.positions), options));
   });
 }
 
@@ -132,8 +134,9 @@ phasor_status phasor_sinusoidal_amplitude_gradient(const phasor_sinusoidal* sinu
   constexpr const char* kWhere = "amplitude_gradient";
   return call(error, [&] {
     const Sinusoidal& by = need(kWhere, "sinusoidal", sinusoidal)->value;
-    *need(kWhere, "sum", sum) = value_of(by.amplitude_gradient(tensor_of(kWhere, "gradient", need(kWhere, "gradient", gradient)),
-                                                               positions_of(kWhere, "positions", positions)));
+    const TensorView of = tensor_of(kWhere, "gradient", need(kWhere, "gradient", gradient));
+    const Positions at = positions_of(kWhere, "positions", positions);
+    *need(kWhere, "sum", sum) = value_of(by.amplitude_gradient(of, at));
   });
 }
 
@@ -151,7 +154,8 @@ phasor_status phasor_apply_shift(const phasor_shift_operator* shift, const doubl
   constexpr const char* kWhere = "apply_shift";
   return call(error, [&] {
     const ShiftOperator by = shift_of(kWhere, shift);
-    must(apply_shift(by, span_of(kWhere, "from", from, width), span_of(kWhere, "to", to, width)));
+    const auto source = span_of(kWhere, "from", from, width);
+    must(apply_shift(by, source, span_of(kWhere, "to", to, width)));
   });
 }
 

@@ -126,7 +126,8 @@ phasor_status phasor_rotary_decay(const phasor_rotary* rotary, const int64_t* di
                                   phasor_error* error) {
   constexpr const char* kWhere = "decay";
   return call(error, [&] {
-    const std::vector<double> values = value_of(decay(rotary_of(kWhere, rotary), span_of(kWhere, "distances", distances, distance_count)));
+    const Rotary& of = rotary_of(kWhere, rotary);
+    const std::vector<double> values = value_of(decay(of, span_of(kWhere, "distances", distances, distance_count)));
     give(kWhere, values.data(), values.size(), sums);
   });
 }

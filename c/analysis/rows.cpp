@@ -44,8 +44,11 @@ extern "C" {
 phasor_status phasor_similarity(const phasor_tensor* a, const phasor_tensor* b, phasor_similarity_kind kind, phasor_matrix* similarities,
                                 phasor_error* error) {
   constexpr const char* kWhere = "similarity";
-  return call(error,
-              [&] { give(kWhere, value_of(similarity(rows_of(kWhere, "a", a), rows_of(kWhere, "b", b), kind_of(kind))), similarities); });
+  return call(error, [&] {
+    const auto first = rows_of(kWhere, "a", a);
+    const auto second = rows_of(kWhere, "b", b);
+    give(kWhere, value_of(similarity(first, second, kind_of(kind))), similarities);
+  });
 }
 
 phasor_status phasor_rotary_similarity(const phasor_rotary* rotary, const int64_t* positions, size_t position_count,
@@ -53,7 +56,8 @@ phasor_status phasor_rotary_similarity(const phasor_rotary* rotary, const int64_
   constexpr const char* kWhere = "similarity";
   return call(error, [&] {
     const Rotary& by = need(kWhere, "rotary", rotary)->value;
-    give(kWhere, value_of(similarity(by, span_of(kWhere, "positions", positions, position_count), kind_of(kind))), similarities);
+    const auto at = span_of(kWhere, "positions", positions, position_count);
+    give(kWhere, value_of(similarity(by, at, kind_of(kind))), similarities);
   });
 }
 
@@ -61,7 +65,8 @@ phasor_status phasor_orthogonality(const phasor_tensor* a, const phasor_tensor* 
                                    phasor_error* error) {
   constexpr const char* kWhere = "orthogonality";
   return call(error, [&] {
-    const Orthogonality value = value_of(orthogonality(rows_of(kWhere, "a", a), rows_of(kWhere, "b", b)));
+    const auto first = rows_of(kWhere, "a", a);
+    const Orthogonality value = value_of(orthogonality(first, rows_of(kWhere, "b", b)));
     give(
         kWhere, "result",
         {.size = sizeof(*result), .cosines = value.cosines, .mean = value.mean, .mean_square = value.mean_square, .largest = value.largest},

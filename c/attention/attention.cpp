@@ -60,7 +60,8 @@ phasor_status phasor_attention(const phasor_scheme* scheme, const phasor_attenti
   constexpr const char* kWhere = "attention";
   return call(error, [&] {
     const auto of = attention_call_of(kWhere, scheme, inputs);
-    must(attention(of.inputs, of.spec, attention_outputs_of(kWhere, outputs), workspace_of(kWhere, workspace)));
+    const AttentionOutputs to = attention_outputs_of(kWhere, outputs);
+    must(attention(of.inputs, of.spec, to, workspace_of(kWhere, workspace)));
   });
 }
 
@@ -92,8 +93,9 @@ phasor_status phasor_attention_backward(const phasor_scheme* scheme, const phaso
   constexpr const char* kWhere = "attention_backward";
   return call(error, [&] {
     const auto of = attention_call_of(kWhere, scheme, inputs);
-    must(attention_backward(of.inputs, of.spec, attention_saved_of(kWhere, saved), attention_gradients_of(kWhere, gradients),
-                            workspace_of(kWhere, workspace)));
+    const AttentionSaved from = attention_saved_of(kWhere, saved);
+    const auto to = attention_gradients_of(kWhere, gradients);
+    must(attention_backward(of.inputs, of.spec, from, to, workspace_of(kWhere, workspace)));
   });
 }
 
@@ -147,7 +149,8 @@ phasor_status phasor_cached_attention(const phasor_scheme* scheme, const phasor_
   constexpr const char* kWhere = "cached_attention";
   return call(error, [&] {
     const auto of = cached_call_of(kWhere, scheme, inputs);
-    must(cached_attention(of.inputs, of.spec, attention_outputs_of(kWhere, outputs), workspace_of(kWhere, workspace)));
+    const AttentionOutputs to = attention_outputs_of(kWhere, outputs);
+    must(cached_attention(of.inputs, of.spec, to, workspace_of(kWhere, workspace)));
   });
 }
 

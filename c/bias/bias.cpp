@@ -94,8 +94,9 @@ phasor_status phasor_bias_fill(const phasor_bias* bias, const phasor_bias_fill_c
   return call(error, [&] {
     const Bias& of = need(kWhere, "bias", bias)->value;
     const phasor_bias_fill_call c = known(kWhere, "the call", need(kWhere, "the call", call_of));
-    must(of.fill(tensor_of(kWhere, "out", need(kWhere, "out", c.out)), positions_of(kWhere, "queries", c.queries),
-                 positions_of(kWhere, "keys", c.keys), c.first_head, execution_of(c.execution)));
+    const TensorView out = tensor_of(kWhere, "out", need(kWhere, "out", c.out));
+    const Positions queries = positions_of(kWhere, "queries", c.queries);
+    must(of.fill(out, queries, positions_of(kWhere, "keys", c.keys), c.first_head, execution_of(c.execution)));
   });
 }
 
@@ -104,8 +105,8 @@ phasor_status phasor_bias_gradient(const phasor_bias* bias, const phasor_bias_gr
   return call(error, [&] {
     const Bias& of = need(kWhere, "bias", bias)->value;
     const phasor_bias_gradient_call c = known(kWhere, "the call", need(kWhere, "the call", call_of));
-    must(of.gradient(tensor_of(kWhere, "sum", need(kWhere, "sum", c.sum)),
-                     tensor_of(kWhere, "diagonal", need(kWhere, "diagonal", c.diagonal)), c.first_distance,
+    const TensorView sum = tensor_of(kWhere, "sum", need(kWhere, "sum", c.sum));
+    must(of.gradient(sum, tensor_of(kWhere, "diagonal", need(kWhere, "diagonal", c.diagonal)), c.first_distance,
                      {.first_head = c.first_head, .query_position = c.query_position}, execution_of(c.execution)));
   });
 }

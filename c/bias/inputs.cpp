@@ -29,15 +29,19 @@ extern "C" {
 
 phasor_status phasor_fill_window(const phasor_tensor* out, const phasor_window* window, phasor_error* error) {
   constexpr const char* kWhere = "fill_window";
-  return call(error, [&] { must(fill_window(positions_view_of(kWhere, "out", out), window_of(*need(kWhere, "window", window)))); });
+  return call(error, [&] {
+    const PositionsView to = positions_view_of(kWhere, "out", out);
+    must(fill_window(to, window_of(*need(kWhere, "window", window))));
+  });
 }
 
 phasor_status phasor_fill_xl_sinusoids(const phasor_tensor* out, const phasor_xl_sinusoids* spec, phasor_positions distances,
                                        phasor_error* error) {
   constexpr const char* kWhere = "fill_xl_sinusoids";
   return call(error, [&] {
-    must(fill_xl_sinusoids(tensor_of(kWhere, "out", need(kWhere, "out", out)), sinusoids_of(kWhere, spec),
-                           positions_of(kWhere, "distances", distances)));
+    const TensorView to = tensor_of(kWhere, "out", need(kWhere, "out", out));
+    const auto of = sinusoids_of(kWhere, spec);
+    must(fill_xl_sinusoids(to, of, positions_of(kWhere, "distances", distances)));
   });
 }
 

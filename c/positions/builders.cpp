@@ -54,7 +54,8 @@ phasor_status phasor_fill_from_offsets(const phasor_tensor* out, const phasor_te
                                        phasor_error* error) {
   constexpr const char* kWhere = "fill_from_offsets";
   return call(error, [&] {
-    must(fill_from_offsets(positions_view_of(kWhere, "out", out), integers_of(kWhere, "offsets", offsets), execution_of(execution)));
+    const PositionsView to = positions_view_of(kWhere, "out", out);
+    must(fill_from_offsets(to, integers_of(kWhere, "offsets", offsets), execution_of(execution)));
   });
 }
 
@@ -62,8 +63,8 @@ phasor_status phasor_fill_from_cu_seqlens(const phasor_tensor* out, const phasor
                                           phasor_error* error) {
   constexpr const char* kWhere = "fill_from_cu_seqlens";
   return call(error, [&] {
-    const Ragged sequences = ragged_of(kWhere, *need(kWhere, "ragged", ragged));
-    must(fill_from_cu_seqlens(positions_view_of(kWhere, "out", out), sequences, execution_of(execution)));
+    const PositionsView to = positions_view_of(kWhere, "out", out);
+    must(fill_from_cu_seqlens(to, ragged_of(kWhere, *need(kWhere, "ragged", ragged)), execution_of(execution)));
   });
 }
 
@@ -78,14 +79,16 @@ phasor_status phasor_fill_from_mask(const phasor_tensor* out, const phasor_atten
   constexpr const char* kWhere = "fill_from_mask";
   return call(error, [&] {
     const MaskRule by = rule == nullptr ? MaskRule{} : MaskRule{.first = rule->first, .masked = rule->masked};
-    must(fill_from_mask(positions_view_of(kWhere, "out", out), attention_mask_of(kWhere, mask), by));
+    const PositionsView to = positions_view_of(kWhere, "out", out);
+    must(fill_from_mask(to, attention_mask_of(kWhere, mask), by));
   });
 }
 
 phasor_status phasor_fill_from_pages(const phasor_tensor* out, const phasor_page_table* table, int64_t empty, phasor_error* error) {
   constexpr const char* kWhere = "fill_from_pages";
   return call(error, [&] {
-    must(fill_from_pages(positions_view_of(kWhere, "out", out), page_table_of(kWhere, *need(kWhere, "table", table)), empty));
+    const PositionsView to = positions_view_of(kWhere, "out", out);
+    must(fill_from_pages(to, page_table_of(kWhere, *need(kWhere, "table", table)), empty));
   });
 }
 
@@ -93,35 +96,45 @@ phasor_status phasor_fill_slots(const phasor_slots_call* call_of, phasor_error* 
   constexpr const char* kWhere = "fill_slots";
   return call(error, [&] {
     const phasor_slots_call c = known(kWhere, "the call", need(kWhere, "the call", call_of));
-    must(fill_slots(positions_view_of(kWhere, "out", c.out), page_table_of(kWhere, c.table), positions_of(kWhere, "at", c.at),
-                    integers_of(kWhere, "cu_seqlens", c.cu_seqlens), execution_of(c.execution)));
+    const PositionsView out = positions_view_of(kWhere, "out", c.out);
+    const PageTable table = page_table_of(kWhere, c.table);
+    const Positions at = positions_of(kWhere, "at", c.at);
+    must(fill_slots(out, table, at, integers_of(kWhere, "cu_seqlens", c.cu_seqlens), execution_of(c.execution)));
   });
 }
 
 phasor_status phasor_fill_from_tree(const phasor_tensor* out, const phasor_draft_tree* tree, phasor_error* error) {
   constexpr const char* kWhere = "fill_from_tree";
   return call(error, [&] {
+    const PositionsView to = positions_view_of(kWhere, "out", out);
     need(kWhere, "tree", tree);
     const DraftTree of{.parents = integers_of(kWhere, "parents", tree->parents), .offsets = integers_of(kWhere, "offsets", tree->offsets)};
-    must(fill_from_tree(positions_view_of(kWhere, "out", out), of));
+    must(fill_from_tree(to, of));
   });
 }
 
 phasor_status phasor_fill_shard(const phasor_tensor* out, const phasor_shard* shard, phasor_error* error) {
   constexpr const char* kWhere = "fill_shard";
-  return call(error, [&] { must(fill_shard(positions_view_of(kWhere, "out", out), shard_of(kWhere, shard))); });
+  return call(error, [&] {
+    const PositionsView to = positions_view_of(kWhere, "out", out);
+    must(fill_shard(to, shard_of(kWhere, shard)));
+  });
 }
 
 phasor_status phasor_fill_shard_tokens(const phasor_tensor* out, const phasor_shard* shard, phasor_error* error) {
   constexpr const char* kWhere = "fill_shard_tokens";
-  return call(error, [&] { must(fill_shard_tokens(positions_view_of(kWhere, "out", out), shard_of(kWhere, shard))); });
+  return call(error, [&] {
+    const PositionsView to = positions_view_of(kWhere, "out", out);
+    must(fill_shard_tokens(to, shard_of(kWhere, shard)));
+  });
 }
 
 phasor_status phasor_fill_random(const phasor_tensor* out, const phasor_random_positions* random, phasor_error* error) {
   constexpr const char* kWhere = "fill_random";
   return call(error, [&] {
+    const PositionsView to = positions_view_of(kWhere, "out", out);
     const phasor_random_positions c = known(kWhere, "random", need(kWhere, "random", random));
-    must(fill_random(positions_view_of(kWhere, "out", out), {.length = c.length, .seed = c.seed}));
+    must(fill_random(to, {.length = c.length, .seed = c.seed}));
   });
 }
 

@@ -28,8 +28,9 @@ phasor_status phasor_fill_temperature(float* out, size_t count, const phasor_que
                                       phasor_error* error) {
   constexpr const char* kWhere = "fill_temperature";
   return call(error, [&] {
-    must(fill_temperature(span_of(kWhere, "out", out, count), query_temperature_of(kWhere, temperature),
-                          positions_of(kWhere, "positions", positions)));
+    const auto to = span_of(kWhere, "out", out, count);
+    const QueryTemperature by = query_temperature_of(kWhere, temperature);
+    must(fill_temperature(to, by, positions_of(kWhere, "positions", positions)));
   });
 }
 
@@ -56,9 +57,10 @@ phasor_status phasor_fill_pass_positions(const phasor_tensor* out, const phasor_
                                          phasor_positions at, phasor_error* error) {
   constexpr const char* kWhere = "fill_pass_positions";
   return call(error, [&] {
+    const PositionsView to = positions_view_of(kWhere, "out", out);
+    const PositionMap by = position_map_of(kWhere, map);
     const MapPass of{.pass = pass.pass, .side = choice_of<MapSide>(kWhere, "side", pass.side, 2)};
-    must(fill_pass_positions(positions_view_of(kWhere, "out", out), position_map_of(kWhere, map), of,
-                             positions_of(kWhere, "positions", at)));
+    must(fill_pass_positions(to, by, of, positions_of(kWhere, "positions", at)));
   });
 }
 

@@ -95,8 +95,9 @@ phasor_status phasor_fill_from_grids(const phasor_tensor* out, const phasor_imag
                                      const phasor_grid_layout* layout, phasor_error* error) {
   constexpr const char* kWhere = "fill_from_grids";
   return call(error, [&] {
-    const OwnedLayout by = grid_layout_of(kWhere, layout);
-    must(fill_from_grids(positions_view_of(kWhere, "out", out), grids_of(kWhere, "grids", grids, count), by.value));
+    const PositionsView to = positions_view_of(kWhere, "out", out);
+    const std::vector<ImageGrid> of = grids_of(kWhere, "grids", grids, count);
+    must(fill_from_grids(to, of, grid_layout_of(kWhere, layout).value));
   });
 }
 
@@ -104,9 +105,10 @@ phasor_status phasor_fill_from_patches(const phasor_tensor* out, const phasor_te
                                        const phasor_grid_layout* layout, phasor_error* error) {
   constexpr const char* kWhere = "fill_from_patches";
   return call(error, [&] {
-    const OwnedLayout by = grid_layout_of(kWhere, layout);
-    must(fill_from_patches(positions_view_of(kWhere, "out", out), integers_of(kWhere, "patches", patches),
-                           grid_of(*need(kWhere, "grid", grid)), by.value));
+    const PositionsView to = positions_view_of(kWhere, "out", out);
+    const Integers list = integers_of(kWhere, "patches", patches);
+    const ImageGrid of = grid_of(*need(kWhere, "grid", grid));
+    must(fill_from_patches(to, list, of, grid_layout_of(kWhere, layout).value));
   });
 }
 
@@ -114,6 +116,8 @@ phasor_status phasor_fill_mrope(const phasor_tensor* out, double* deltas, size_t
                                 phasor_error* error) {
   constexpr const char* kWhere = "fill_mrope";
   return call(error, [&] {
+    const PositionsView to = positions_view_of(kWhere, "out", out);
+    const auto differences = span_of(kWhere, "deltas", deltas, delta_count);
     phasor_mrope_input c = known(kWhere, "the input", need(kWhere, "the input", input));
     MropeInput value = input_of(kWhere, c);
     const std::vector<ImageGrid> images = grids_of(kWhere, "images", c.images, c.image_count);
@@ -121,7 +125,7 @@ phasor_status phasor_fill_mrope(const phasor_tensor* out, double* deltas, size_t
     value.images = images;
     value.videos = videos;
     value.seconds_per_grid = span_of(kWhere, "seconds_per_grid", c.seconds_per_grid, c.seconds_per_grid_count);
-    must(fill_mrope(positions_view_of(kWhere, "out", out), span_of(kWhere, "deltas", deltas, delta_count), value));
+    must(fill_mrope(to, differences, value));
   });
 }
 

@@ -174,7 +174,8 @@ phasor_status phasor_prepare_attention(const phasor_prepare_inputs* inputs, cons
   return call(error, [&] {
     const Inputs given = inputs_of(kPrepare, inputs);
     const Rotation by(kPrepare, rotation);
-    must(prepare_attention(given.tensors, by.get(), outputs_of(kPrepare, outputs), spec_of(kPrepare, spec), given.execution));
+    const PrepareOutputs to = outputs_of(kPrepare, outputs);
+    must(prepare_attention(given.tensors, by.get(), to, spec_of(kPrepare, spec), given.execution));
   });
 }
 
@@ -183,8 +184,9 @@ phasor_status phasor_prepare_attention_backward_workspace(const phasor_prepare_i
   constexpr const char* kWhere = "prepare_attention_backward_workspace";
   return call(error, [&] {
     need(kWhere, "numbers", numbers);
-    *numbers = value_of(
-        prepare_attention_backward_workspace(inputs_of(kWhere, inputs).tensors, gradients_of(kWhere, gradients), spec_of(kWhere, spec)));
+    const Inputs given = inputs_of(kWhere, inputs);
+    const PrepareGradients to = gradients_of(kWhere, gradients);
+    *numbers = value_of(prepare_attention_backward_workspace(given.tensors, to, spec_of(kWhere, spec)));
   });
 }
 
@@ -194,8 +196,8 @@ phasor_status phasor_prepare_attention_backward(const phasor_prepare_inputs* inp
   return call(error, [&] {
     const Inputs given = inputs_of(kBackward, inputs);
     const Rotation by(kBackward, rotation);
-    must(
-        prepare_attention_backward(given.tensors, by.get(), gradients_of(kBackward, gradients), spec_of(kBackward, spec), given.execution));
+    const PrepareGradients to = gradients_of(kBackward, gradients);
+    must(prepare_attention_backward(given.tensors, by.get(), to, spec_of(kBackward, spec), given.execution));
   });
 }
 

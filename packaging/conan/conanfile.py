@@ -56,6 +56,7 @@ class Phasor(ConanFile):
         CMake(self).install()
         for name in ("LICENSE", "packaging/THIRD_PARTY_LICENSES.txt"):
             copy(self, name, self.source_folder, os.path.join(self.package_folder, "licenses"), keep_path=False)
+        rmdir(self, os.path.join(self.package_folder, "share", "doc"))  # the same licences, where CMake puts them
         # Conan writes its own from package_info.
         for folder in ("cmake", "pkgconfig"):
             rmdir(self, os.path.join(self.package_folder, "lib", folder))

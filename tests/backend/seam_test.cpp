@@ -312,7 +312,10 @@ TEST_F(Watched, a_wrong_call_of_attention_is_refused_before_any_backend_is_asked
             "attention_backward: gradients.q overlaps saved.out, wanted memory apart");
   EXPECT_EQ(attention_weights(inputs, {}, {.query = 2}, {memory.tensor({1, 2, 1, 3})}, workspace).message(),
             "attention_weights: weights has 2 queries from 2 on, q has 3, wanted some of those");
-  EXPECT_EQ(merge_attention({}, {outputs.out, outputs.out}).message(), "merge_attention: lse has shape (1, 3, 1, 16), wanted (1, 3, 1, 1)");
+  EXPECT_EQ(merge_attention({}, outputs).message(), "merge_attention: no parts are given, wanted one at least");
+  const AttentionPart part = {outputs.out, outputs.out};
+  EXPECT_EQ(merge_attention({&part, 1}, {outputs.out, outputs.out}).message(),
+            "merge_attention: lse has shape (1, 3, 1, 16), wanted (1, 3, 1, 1)");
   EXPECT_FALSE(explain_attention(inputs, capped).ok());
   EXPECT_TRUE(asked.empty());
 }

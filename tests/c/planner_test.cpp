@@ -170,9 +170,11 @@ TEST(CPlanner, bytes_are_copied_by_the_callers_runner) {
   EXPECT_GT(ran, 0);
   EXPECT_EQ(failure(PHASOR_INVALID, [&](phasor_error* error) { return phasor_copy_bytes(nullptr, from.data(), 4, nullptr, error); }),
             "copy_bytes: to is null, wanted one");
-  EXPECT_EQ(
-      failure(PHASOR_INVALID, [&](phasor_error* error) { return phasor_copy_bytes(to.data(), from.data(), SIZE_MAX, nullptr, error); }),
-      "copy_bytes: bytes are 2^63 or more, wanted fewer");
+  if constexpr (sizeof(std::size_t) == 8) {  // a size of 32 bits (WebAssembly) cannot be so large
+    EXPECT_EQ(
+        failure(PHASOR_INVALID, [&](phasor_error* error) { return phasor_copy_bytes(to.data(), from.data(), SIZE_MAX, nullptr, error); }),
+        "copy_bytes: bytes are 2^63 or more, wanted fewer");
+  }
   succeeds([&](phasor_error* error) { return phasor_copy_bytes(nullptr, nullptr, 0, nullptr, error); });
 }
 

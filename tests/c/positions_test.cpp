@@ -103,7 +103,7 @@ TEST(CPositions, from_masks_are_those_of_cpp) {
             "fill_from_mask: pad is given and has_pad is 0, wanted 1");
   padded.size = 3;
   EXPECT_EQ(refused({1, 2, 3}, [&](auto* out, auto* error) { return phasor_fill_from_mask(out, &padded, nullptr, error); }),
-            "fill_from_mask: the size of the mask is 3, wanted its sizeof, 40 in this version");
+            "fill_from_mask: the size of the mask is 3, wanted its sizeof, " + std::to_string(sizeof padded) + " in this version");
   EXPECT_EQ(refused({1, 2, 3}, [](auto* out, auto* error) { return phasor_fill_from_mask(out, nullptr, nullptr, error); }),
             "fill_from_mask: the mask is null, wanted one");
 }

@@ -90,7 +90,8 @@ TEST(CGrids, bad_arguments_are_refused_and_nothing_is_written) {
   layout.unit = 2;
   EXPECT_EQ(fill(1, &grid), "fill_from_grids: unit is 2, wanted 0 to 1");
   layout.size = 1;
-  EXPECT_EQ(fill(1, &grid), "fill_from_grids: the size of the layout is 1, wanted its sizeof, 72 in this version");
+  EXPECT_EQ(fill(1, &grid),
+            "fill_from_grids: the size of the layout is 1, wanted its sizeof, " + std::to_string(sizeof layout) + " in this version");
   EXPECT_EQ(failure(PHASOR_INVALID,
                     [&](phasor_error* error) { return phasor_fill_from_patches(out.get(), patches.get(), nullptr, nullptr, error); }),
             "fill_from_patches: grid is null, wanted one");

@@ -156,6 +156,10 @@ TEST(Permute, what_cannot_be_permuted_is_an_error_and_leaves_no_file) {
   EXPECT_NE(message_of(one("l.q_proj.weight", 16), {.heads = 2, .rotary_width = 3}).find("an even number"), std::string::npos);
   EXPECT_NE(message_of(one("l.q_proj.weight", 16), {.heads = 2, .rotary_width = 6, .rotary_offset = 4}).find("that fits"),
             std::string::npos);
+  EXPECT_EQ(message_of(one("l.q_proj.weight", 16), {.from = Pairing::half, .to = Pairing::half, .heads = 2}),
+            "permute: from and to are both half, wanted one of each");
+  EXPECT_EQ(message_of(one("l.q_proj.weight", 16), {.from = Pairing::interleaved, .to = Pairing::interleaved, .heads = 2}),
+            "permute: from and to are both interleaved, wanted one of each");
   EXPECT_NE(message_of("no safetensors", options), "");
 }
 

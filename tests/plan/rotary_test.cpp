@@ -214,6 +214,11 @@ TEST(RotaryPlan, valid_fields_whose_numbers_leave_the_range_are_reported) {
   YarnScaling s = yarn(2.718281828459045, 4096);
   s.mscale_all_dim = 1e300;
   EXPECT_EQ(message_of(spec_of(64, 10000, s)), "RotarySpec: the softmax scale of the scaling is 1e+598, wanted 2^-64 to 2^64");
+  s.mscale_all_dim = 1.23456789e300;
+  EXPECT_EQ(message_of(spec_of(64, 10000, s)), "RotarySpec: the softmax scale of the scaling is 1.52416e+598, wanted 2^-64 to 2^64");
+  s.mscale_all_dim = 3.1622776e300;  // six nines, which six digits round up
+  EXPECT_EQ(message_of(spec_of(64, 10000, s)), "RotarySpec: the softmax scale of the scaling is 1e+599, wanted 2^-64 to 2^64");
+  s.mscale_all_dim = 1e300;
   s.mscale = 1;
   EXPECT_EQ(message_of(spec_of(64, 10000, s)), "RotarySpec: the amplitude of the scaling is 1.1e-299, wanted 2^-64 to 2^64");
 }

@@ -17,6 +17,10 @@ TEST(PrepareInput, tensors_that_do_not_fit_are_refused) {
       {"the output of k has 3 parts, wanted 1 or 2", [](Attempt& c) { c.outputs.k.count = 3; }},
       {"neither q nor k nor v is given",  // the packed row is too short for its heads
        [](Attempt& c) { c.inputs = unpack_qkv(ConstTensorView(view(c.memory.data(), {1, 3, 1, 79})), {3, 1, 16}); }},
+      {"neither q nor k nor v is given",  // heads apart from each other are no packed row
+       [](Attempt& c) { c.inputs = unpack_qkv(ConstTensorView(view(c.memory.data(), {1, 3, 2, 80})), {3, 1, 16}); }},
+      {"neither q nor k nor v is given",  // nor are channels
+       [](Attempt& c) { c.inputs = unpack_qkv(ConstTensorView(view(c.memory.data(), {1, 3, 1, 80}, {0, 160, 0, 2})), {3, 1, 16}); }},
       {"q is f64, wanted f32, f16 or bf16", [](Attempt& c) { c.inputs.q.dtype = DType::f64; }},
       {"k is bf16 and another tensor f32", [](Attempt& c) { c.inputs.k.dtype = DType::bf16; }},
       {"v has 2 x 2 tokens, wanted 2 x 3", [](Attempt& c) { c.inputs.v.shape[1] = 2; }},

@@ -106,6 +106,40 @@ TEST(CacheLayouts, a_layer_of_several_is_written_alone) {
   }
 }
 
+TEST(CacheLayouts, a_shape_that_a_layout_cannot_have_gives_null_memory) {
+  std::vector<std::byte> memory(64);
+  void* const data = memory.data();
+  const std::int64_t many = std::int64_t{1} << 40;
+  const auto refused = [&](Storage storage, const CacheShape& shape) {
+    const CachePair flash = vllm_flash_cache(data, storage, shape);
+    const CachePair both = flashinfer_cache(data, storage, shape, HeadOrder::hnd);
+    const CacheView views[] = {contiguous_cache(data, storage, shape),
+                               vllm_key_cache(data, storage, shape),
+                               vllm_value_cache(data, storage, shape),
+                               flash.k,
+                               flash.v,
+                               both.k,
+                               both.v,
+                               sglang_cache(data, storage, shape.blocks, shape.heads, shape.head_dim)};
+    int count = 0;
+    for (const CacheView& view : views) count += static_cast<int>(view.data == nullptr);
+    return count;
+  };
+  EXPECT_EQ(refused(Storage::bf16, {2, 3, 1, 16}), 0);
+  for (const CacheShape& shape : {CacheShape{0, 3, 1, 16}, {2, 3, 0, 16}, {2, 3, 1, 0}, {-2, 3, 1, 16}, {many, 3, many, 16}}) {
+    EXPECT_EQ(refused(Storage::bf16, shape), 8);
+  }
+  EXPECT_EQ(refused(Storage::bf16, {2, 0, 1, 16}), 7);  // SGLang's slots have no block
+  EXPECT_EQ(refused(static_cast<Storage>(77), {2, 3, 1, 16}), 8);
+  EXPECT_EQ(refused(Storage::bf16, {2, 3, 1, 12}), 1);  // vLLM's keys lie by 16 bytes
+  EXPECT_EQ(flashinfer_cache(data, Storage::bf16, {2, 3, 1, 16}, static_cast<HeadOrder>(5)).k.data, nullptr);
+  for (const CacheParts& parts : {mla_656_cache(data, 0, 2), mla_656_cache(data, many, many), mla_584_cache(data, 2, 0),
+                                  mla_584_cache(data, many, many), mla_584_cache(data, 2, 1, -584), mla_584_cache(data, many, 1, many)}) {
+    EXPECT_EQ(parts.parts[0].data, nullptr);
+    EXPECT_EQ(parts.parts[1].data, nullptr);
+  }
+}
+
 /// Rows of MLA: the head of one token, and what a reader makes of the bytes.
 TEST(CacheLayouts, mla_656_bytes_decode_to_the_head) {
   Tensor<BFloat16> k({1, 3, 1, 576}, 1);

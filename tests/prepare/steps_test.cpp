@@ -223,6 +223,24 @@ TEST_F(PreparedSteps, in_place_are_a_rotation_in_place) {
   EXPECT_TRUE(same_bits(fused.v.memory, apart.v.memory));
 }
 
+TEST_F(PreparedSteps, in_place_may_have_starts_that_are_all_0) {
+  const Rotary rotary = *Rotary::make({.head_dim = kDim});
+  Step<float> with;
+  Step<float> without;
+  const auto run = [&](Step<float>& step, const TokenPlaces& places) {
+    const PrepareOutputs in_place = {tensor_cache(step.q.view()), tensor_cache(step.k.view()), tensor_cache(step.v.view()), places};
+    return prepare_attention(step.inputs(), {{&rotary, 1}, positions_from(9), {}}, in_place).message();
+  };
+  std::vector<std::int64_t> starts(kBatch, 0);
+  const TokenPlaces places = {.starts = integers(starts.data(), kBatch)};
+  ASSERT_EQ(run(without, {}), "");
+  EXPECT_EQ(run(with, places), "");
+  EXPECT_TRUE(same_bits(with.k.memory, without.k.memory));
+  EXPECT_TRUE(same_bits(with.v.memory, without.v.memory));
+  starts.back() = 1;  // one batch row moves, beyond its block
+  EXPECT_NE(run(with, places), "");
+}
+
 TEST_F(PreparedSteps, of_specs_by_row_are_calls_one_by_one) {
   const std::vector<Rotary> rotaries = {*Rotary::make({.head_dim = kDim}),
                                         *Rotary::make({.head_dim = kDim, .scaling = YarnScaling{.factor = 2, .original_length = 4096}}),

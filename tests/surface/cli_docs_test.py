@@ -35,7 +35,7 @@ class Documents(unittest.TestCase):
                 self.assertTrue(all(option.name in plain for option in command.options if option.name not in ("--help", "--version")))
 
     def test_bash_completes_commands_options_and_values(self):
-        self.assertEqual(completed("pl"), ["plot", "plan"])
+        self.assertEqual(completed("pl"), ["plot", "plan", "playground"])
         self.assertEqual(completed("plot", "s"), ["similarity", "sinusoid", "scaling"])
         self.assertEqual(completed("plot", "decay", "--dist"), ["--distances"])
         self.assertEqual(completed("table", "--scaling", "l"), ["linear", "llama3", "longrope"])

@@ -6,10 +6,12 @@ import json
 import math
 import os
 import pty
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
+from pathlib import Path
 
 TOOL = sys.argv.pop(1)
 MATRIX = """head_dim 4, base 10000, unscaled, pairing interleaved
@@ -73,6 +75,26 @@ class Tool(unittest.TestCase):
 
     def test_csv(self):
         self.assertEqual(self.good("table", "--head-dim", "4", "--positions", "1,10", "--csv"), CSV)
+
+    def test_a_tool_without_its_page_says_where_it_would_be_and_one_with_it_prints_the_path(self):
+        where = Path(TOOL).resolve().parent.parent / "share" / "phasor" / "playground" / "phasor-playground.html"
+        self.bad(1, f"{where}: is not there: this tool was installed without the playground's page", "playground", "--print-path")
+        with tempfile.TemporaryDirectory() as prefix:
+            tool = shutil.copy(TOOL, os.path.join(prefix, "phasor"))
+            os.makedirs(os.path.join(prefix, "bin"))
+            tool = shutil.move(tool, os.path.join(prefix, "bin", "phasor"))
+            page = os.path.join(prefix, "share", "phasor", "playground", "phasor-playground.html")
+            os.makedirs(os.path.dirname(page))
+            Path(page).write_text("<!doctype html>", encoding="utf-8")
+            opener = os.path.join(prefix, "xdg-open")
+            Path(opener).write_text('#!/bin/sh\necho "$1" > "$0.opened"\n', encoding="utf-8")
+            os.chmod(opener, 0o755)
+            environment = {**os.environ, "PATH": prefix + os.pathsep + os.environ["PATH"]}
+            for options in (["--print-path"], []):
+                done = subprocess.run([tool, "playground", *options], capture_output=True, text=True, check=False, env=environment)
+                self.assertEqual((done.returncode, done.stdout, done.stderr), (0, os.path.realpath(page) + "\n", ""))
+                self.assertEqual(os.path.exists(opener + ".opened"), not options)
+            self.assertEqual(Path(opener + ".opened").read_text(encoding="utf-8").strip(), os.path.realpath(page))
 
     def test_json_of_each_scaling(self):
         scalings = {"unscaled": [], "linear": ["--factor", "4"], "ntk": ["--alpha", "4"], "llama3": [],
@@ -162,7 +184,7 @@ class Tool(unittest.TestCase):
         self.bad(2, "no command, wanted one of those below\n\nPosition encodings for Transformers")
         self.bad(2, "plot: no command, wanted decay, similarity, sinusoid, clocks, scaling, error or bias\ntry: phasor plot --help", "plot")
         self.bad(2, "plot: dance is no command, wanted decay, similarity, sinusoid, clocks, scaling, error or bias", "plot", "dance")
-        self.bad(2, "dance is no command, wanted demo, explain, diff, report, table, decay, similarity, plot, accuracy, plan, bench, export, permute or targets", "dance")
+        self.bad(2, "dance is no command, wanted demo, explain, diff, report, table, decay, similarity, plot, accuracy, plan, bench, export, permute, playground or targets", "dance")
         self.bad(2, "--scaling linear wants --factor", "table", "--scaling", "linear")
         self.bad(2, "--scaling linear takes no --alpha", "table", "--scaling", "linear", "--factor", "2", "--alpha", "3")
         self.bad(2, "--model llama3.1 takes no --base", "table", "--model", "llama3.1", "--base", "3")

@@ -19,9 +19,9 @@ phasor_example(read_model "layer 1: base 500000, amplitude 1, slowest pair" ${PR
 phasor_example(rerotate "position 0: 1[.]0000000 1[.]0000000")
 phasor_example(rotate "1000000: 1[.]2867457 0[.]5867586")
 
-# The engine: tests/python/hf/test_engine_example.py runs it beside transformers.
+# The engine: tests/python/hf/test_engine_example.py runs it beside transformers. With CUDA it is gpu_engine (cmake/cuda.cmake), which tests/engine/check.py runs.
 set(engine ${PROJECT_SOURCE_DIR}/examples/engine)
-add_library(phasor_engine_model STATIC ${engine}/model.cpp)
+add_library(phasor_engine_model STATIC ${engine}/model.cpp ${engine}/cpu.cpp ${engine}/no_cuda.cpp)
 target_link_libraries(phasor_engine_model PRIVATE phasor_third_party)
 phasor_compile(phasor_engine_model)
 add_executable(phasor_example_engine ${engine}/engine.cpp)

@@ -46,9 +46,14 @@ class Includes(PlantedTree):
         root = self.plant(include__phasor__rotary_hpp='#include "plan/rotary.hpp"\n', src__plan__rotary_hpp="")
         self.assertEqual(len(check_includes.violations(root)), 1)
 
-    def test_the_page_sees_the_c_interface_only(self):
-        root = self.plant(web__a_cpp='#include "phasor/phasor.h"\n', web__b_cpp='#include "phasor/rotary.hpp"\n')
-        self.assertEqual(check_includes.violations(root), ["web/b.cpp:1: includes phasor/rotary.hpp, web may not see phasor"])
+    def test_the_tool_and_the_page_see_figures_and_not_each_other(self):
+        root = self.plant(figures__f_hpp='#include "phasor/rotary.hpp"\n', include__phasor__rotary_hpp="", cli__m_hpp="",
+                          cli__a_cpp='#include "figures/f.hpp"\n', web__a_cpp='#include "figures/f.hpp"\n#include "cli/m.hpp"\n')
+        self.assertEqual(check_includes.violations(root), ["web/a.cpp:2: includes cli/m.hpp, web may not see cli"])
+
+    def test_figures_see_the_library_only(self):
+        root = self.plant(figures__f_cpp='#include "cli/m.hpp"\n#include "plan/x.hpp"\n', cli__m_hpp="", src__plan__x_hpp="")
+        self.assertEqual(len(check_includes.violations(root)), 2)
 
     def test_a_folder_that_is_no_stage_is_found(self):
         self.assertEqual(len(check_includes.violations(self.plant(src__utils__x_hpp=""))), 1)

@@ -34,7 +34,7 @@ class GpuBench(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
         self.root = Path(self.folder.name)
-        for part in ("bench/gpu", "include", "src/cuda", "tests/attention", "tests/cuda", "tests/prepare"):
+        for part in ("bench/gpu", "c", "examples/engine", "include", "src/cuda", "tests/attention", "tests/cuda", "tests/prepare"):
             shutil.copytree(ROOT / part, self.root / part)
         (self.root / "tools").mkdir()
         for script in ("gpu_bench.sh", "gpu_build.sh"):

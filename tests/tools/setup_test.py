@@ -29,7 +29,7 @@ class Setup(unittest.TestCase):
                               capture_output=True, text=True, check=False)
 
     def test_says_nothing_when_nothing_is_missing(self):
-        for mode in ("demo", "test", "check", "bench", "fuzz", "gallery"):
+        for mode in ("demo", "test", "check", "bench", "fuzz", "gallery", "playground"):
             done = self.run_setup(mode, "installed")
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""), mode)
 
@@ -40,6 +40,12 @@ class Setup(unittest.TestCase):
         self.assertEqual(len(commands), 1)
         for package in ("g++", "cmake", "libhwy-dev", "libboost-dev", "libfmt-dev", "libcli11-dev"):
             self.assertIn(f" {package}", commands[0])
+
+    def test_the_playground_gets_what_its_page_names(self):
+        named = (SETUP.parents[1] / "web" / "page" / "packages.txt").read_text(encoding="utf-8")
+        done = self.run_setup("playground", "not-installed")
+        for package in ["emscripten", *(line for line in named.splitlines() if line and not line.startswith("#"))]:
+            self.assertIn(f" {package}", done.stderr)
 
     def test_refuses_an_unknown_mode(self):
         self.assertEqual(self.run_setup("everything", "installed").returncode, 2)

@@ -18,8 +18,14 @@ doxygen_xml() {  # name, then more lines of the Doxyfile
 doxygen_xml cpp "INPUT = include/phasor" "FILE_PATTERNS = *.hpp" "EXCLUDE = include/phasor/fields.hpp"
 doxygen_xml c "INPUT = include/phasor include/phasor/c" "FILE_PATTERNS = *.h" "OPTIMIZE_OUTPUT_FOR_C = YES"
 
+# A font for formulas goes along (SIL Open Font License), so that they look the same on every machine.
+font=/usr/share/fonts/opentype/stix-word/STIXMath-Regular.otf
+mkdir -p build/docs/static
+if [[ -f $font ]]; then cp "$font" build/docs/static/math.otf; else echo "docs: no $font (fonts-stix): formulas are shown in what font a reader has"; fi
+
 "$python" tools/docs/stage.py "$source"
 "$python" tools/docs/performance.py "$source/made"
+"$python" -P tools/docs/performance_plots.py "$source/made/plots"
 "$python" -P tools/docs/tables.py "$source/made"
 "$python" -P tools/docs/figures.py "$source/made/figures"
 "$python" -P -m sphinx -a -b html -W --keep-going -n -q -c docs -d build/docs/doctrees "$source" build/docs/html

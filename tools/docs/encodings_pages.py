@@ -14,8 +14,9 @@ HEADINGS = {
         "users": "Who uses it",
         "pitfalls": "Pitfalls",
         "lab": "What the lab measured",
+        "papers": "Papers",
     },
-    "zh": {"what": None, "formula": "公式", "picture": "图", "code": "代码", "properties": "性质", "lab": "实验测到什么", "users": "更多"},
+    "zh": {"what": None, "formula": "公式", "picture": "图", "code": "代码", "properties": "性质", "lab": "实验测到什么", "papers": "论文", "users": "更多"},
 }
 WORDS = {
     "en": {
@@ -63,7 +64,7 @@ def lab_text(entry, language, rows):
     words = WORDS[language]
     if not entry.get("lab"):
         return words["not_measured"]
-    head = [words["lab"], "", words["row"], "|---|---|---|---|---|"]
+    head = [words["lab"], "", "{.numbers}", words["row"], "|---|---|---|---|---|"]
     return "\n".join(head + [rows[name] for name in entry["lab"]] + [rows["floor"]])
 
 
@@ -88,6 +89,7 @@ def parts(entry, language, rows):
         "users": WORDS["zh"]["full"].format(name=entry["name"]) if zh else entry["users"].strip(),
         "pitfalls": listed(entry["pitfalls"]),
         "lab": lab_text(entry, language, rows),
+        "papers": listed(entry["papers"]),
     }
 
 

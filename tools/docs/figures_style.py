@@ -21,6 +21,6 @@ def image(ax, values, x_label, y_label, bar=True):
         ax.figure.colorbar(drawn, ax=ax)
 
 
-def save(figure, path):
-    figure.savefig(path, metadata={"Date": None, "Creator": None}, facecolor="white")
+def save(figure, path, facecolor="white"):
+    figure.savefig(path, metadata={"Date": None, "Creator": None}, facecolor=facecolor)
     plt.close(figure)

@@ -16,7 +16,8 @@ mkdir -p "$root/var/lib/dpkg"/{info,updates,triggers}
 touch "$root/var/lib/dpkg"/{status,available}
 dpkg --root="$root" --log=/dev/null --force-depends --force-not-root -i "$folder"/*.deb >"$folder/install.log" 2>&1 || { cat "$folder/install.log" >&2; exit 1; }
 "$root/usr/bin/phasor" --version
-for file in usr/share/man/man1/phasor.1.gz usr/share/bash-completion/completions/phasor usr/share/zsh/vendor-completions/_phasor; do
+for file in usr/share/man/man1/phasor.1.gz usr/share/bash-completion/completions/phasor usr/share/zsh/vendor-completions/_phasor \
+  usr/share/doc/{libphasor-c0,libphasor-dev,phasor}/{copyright,THIRD_PARTY_LICENSES.txt.gz}; do
   [[ -s $root/$file ]] || { echo "debian: $file is not there" >&2; exit 1; }
 done
 tools/packages/consume.sh "$root/usr" "$folder/consumer" static

@@ -17,7 +17,8 @@ soname() { readelf -d "$1" | sed -n 's/.*(SONAME).*\[\(.*\)\].*/\1/p'; }
 for kind in static shared; do
   root=$folder/$kind/usr/local
   for file in bin/phasor include/phasor/phasor.hpp include/phasor/phasor.h lib/libphasor_c.so.0 lib/cmake/phasor/phasor-config.cmake lib/pkgconfig/phasor.pc \
-    lib/pkgconfig/phasor_c.pc share/man/man1/phasor.1 share/bash-completion/completions/phasor share/zsh/site-functions/_phasor; do
+    lib/pkgconfig/phasor_c.pc share/man/man1/phasor.1 share/bash-completion/completions/phasor share/zsh/site-functions/_phasor \
+    share/doc/phasor/LICENSE share/doc/phasor/THIRD_PARTY_LICENSES.txt; do
     [[ -s $root/$file ]] || fail "$kind: $file is not there"
   done
   [[ $(soname "$root/lib/libphasor_c.so") == libphasor_c.so.0 ]] || fail "$kind: libphasor_c.so has the name $(soname "$root/lib/libphasor_c.so")"

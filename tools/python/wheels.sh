@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The wheels as they are published, into build/dist: tools/python/wheels.sh [x86_64|aarch64|sdist ...] (all three). zig is the compiler, for both
 # architectures on either, with its own C++ library inside and a glibc of 2.28: manylinux_2_28. Each is audited: its tag, what it links, the stable
-# interface of Python, licences, stubs; the tool in it is run (in qemu where it is foreign).
+# interface of Python, licences, stubs; the tool in it is run (in qemu where it is foreign). Then it is installed where nothing else is, and used.
 # PYTHON names the interpreter, 3.12 or newer for one wheel that serves all of those, 3.11 for 3.11's own.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -34,6 +34,7 @@ wheel() {
   rm -f "$dist"/*"$arch.whl"
   "$python" -m auditwheel repair --plat "manylinux_2_28_$arch" -w "$dist" "$raw"/*.whl
   "$python" tools/python/wheel_audit.py "$dist"/*"$arch.whl"
+  tools/python/wheel_use.sh "$dist"/*"$arch.whl" "$python"
 }
 
 parts=("$@")

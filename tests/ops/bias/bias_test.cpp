@@ -163,6 +163,31 @@ TEST(bias, offsets_stand_for_consecutive_positions) {
   EXPECT_TRUE(same_bits(by_offset.memory, by_list.memory));
 }
 
+/// Some of the queries pass FIRE's length.
+TEST(bias, a_dense_block_is_filled_by_the_runner_and_does_not_depend_on_it) {
+  std::int64_t tasks = 0;
+  const Runner backwards = {[](void* seen, std::int64_t count, void (*task)(void*, std::int64_t), void* context) {
+                              *static_cast<std::int64_t*>(seen) += count;
+                              for (std::int64_t i = count - 1; i >= 0; --i) task(context, i);
+                            },
+                            &tasks};
+  for (const NamedBias& named : every_bias()) {
+    SCOPED_TRACE(named.name);
+    const Bias bias = made(named.spec);
+    const Tokens tokens = tokens_for(named.spec);
+    Ids queries;  // more numbers than a task has
+    for (int n = 0; n < 250; ++n) queries.insert(queries.end(), tokens.queries.begin(), tokens.queries.end());
+    const Extents shape = {2, bias.heads(), static_cast<std::int64_t>(queries.size()), static_cast<std::int64_t>(tokens.keys.size())};
+    Tensor<double> one_way(shape, 1);
+    Tensor<double> other_way(shape, 1);
+    tasks = 0;
+    ASSERT_TRUE(bias.fill(one_way.view(), at(queries), at(tokens.keys), 0, {.runner = backwards}).ok());
+    EXPECT_GT(tasks, 2);
+    ASSERT_TRUE(bias.fill(other_way.view(), at(queries), at(tokens.keys)).ok());
+    EXPECT_TRUE(same_bits(one_way.memory, other_way.memory));
+  }
+}
+
 TEST(bias, distance_zero_of_alibi_and_kerple_is_plus_zero) {
   for (const BiasSpec& spec :
        {BiasSpec(Alibi{.heads = 1}), BiasSpec(Kerple{KerpleKind::logarithmic, {1}, {1}}), BiasSpec(Kerple{KerpleKind::power, {1}, {1}})}) {

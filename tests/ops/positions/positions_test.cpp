@@ -119,6 +119,20 @@ TEST(Pages, slots_and_positions_of_places_undo_each_other) {
   EXPECT_EQ(ragged, (Ids{slots[9], slots[10], slots[11 + 8]}));
 }
 
+TEST(Pages, an_offset_stands_for_consecutive_positions) {
+  const std::vector<std::int32_t> blocks = {4, 1, 3, 5};
+  const PageTable table = {.blocks = blocks, .page_size = 4};
+  const auto slots = [&](std::int64_t offset) {
+    return filled(1, 2, 3, [&](const PositionsView& out) { return fill_slots(out, table, positions_from(offset)); });
+  };
+  EXPECT_EQ(slots(2), (Ids{4 * 4 + 2, 4 * 4 + 3, 1 * 4 + 0, 3 * 4 + 2, 3 * 4 + 3, 5 * 4 + 0}));
+  EXPECT_EQ(slots(-1), (Ids{-1, 4 * 4, 4 * 4 + 1, -1, 3 * 4, 3 * 4 + 1}));
+  Ids untouched(6, 77);
+  EXPECT_EQ(fill_slots(positions(untouched.data(), 2, 3), table, positions_from(6)).message(),
+            "fill_slots: token 2 is at 8, sequence 0 has 2 pages of 4 slots");
+  EXPECT_EQ(untouched, Ids(6, 77));
+}
+
 TEST(DraftTrees, give_every_token_its_depth_below_the_offset) {
   const Ids parents = {-1, 0, 0, 1, 3, -1, 5};
   const Ids offsets = {100, 7};
