@@ -75,7 +75,7 @@ def test_every_figure_has_a_sentence_a_table_and_patterns(playground):
             sentence = card.locator("figcaption").inner_text()
             assert re.search(r"\d", sentence) and sentence.endswith("."), (name, sentence)
             card.locator("summary").click()
-            assert card.locator("table td").count() > 0, name
+            card.locator("table td").first.wait_for(timeout=10_000)  # it is filled after the click, when the browser says that it is open
             looks = card.locator("g.curve").evaluate_all(PATTERNS)
             assert len(set(looks)) == len(looks), (name, looks)
             card.locator("summary").click()

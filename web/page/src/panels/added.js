@@ -3,7 +3,7 @@
 import {Card} from "../chart/card.js";
 import {Slider} from "../controls.js";
 import {make} from "../dom.js";
-import {cells, figure, names} from "../figures.js";
+import {cells, counting, figure, names} from "../figures.js";
 import {number} from "../numbers.js";
 import {facts, formula, Shell} from "../shell.js";
 import {say} from "../words.js";
@@ -11,7 +11,8 @@ import {say} from "../words.js";
 /** @typedef {import("../app.js").App} App */
 
 const ENCODINGS = ["sinusoidal", "raw_index", "scaled_index", "binary", "learned"];
-const MOVING = 96;
+const MOST = 400;
+const MOVING = 96;  // rows while a thumb moves: every second, third, ... position of as long a text
 
 class Added {
   /** @param {App} app */
@@ -20,7 +21,7 @@ class Added {
     this.shell = new Shell("added");
     const changed = (/** @type {boolean} */ moving) => void this.refresh(moving);
     this.width = new Slider(app, {key: "width", label: "width", low: 4, high: 256, step: 2}, changed);
-    this.length = new Slider(app, {key: "length", label: "positions", low: 4, high: 400}, changed);
+    this.length = new Slider(app, {key: "length", label: "positions", low: 4, high: MOST}, changed);
     this.shift = new Slider(app, {key: "shift", label: "shift", low: -64, high: 64}, changed);
     this.alpha = new Slider(app, {key: "alpha", label: "alpha", low: 0.05, high: 0.95, step: 0.05, words: String}, changed);
     this.rows = new Card("sinusoid");
@@ -45,8 +46,10 @@ class Added {
     const {app, shell} = this;
     const {state} = app;
     const sinusoidal = {width: Math.round(state.get("width") / 2) * 2};
-    const length = Math.min(Math.round(state.get("length")), moving ? MOVING : 400);
-    const positions = `0:${length}`;
+    const length = Math.min(Math.round(state.get("length")), MOST);
+    const step = moving ? Math.ceil(length / MOVING) : 1;
+    const positions = `0:${length}:${step}`;
+    const numbers = names(counting(Math.ceil(length / step)).map((row) => row * step));
     const asked = [
       app.askNew(moving, shell, "sinusoid", {method: "sinusoid", sinusoidal, positions}),
       app.askNew(moving, shell, "sinusoid-similarity", {method: "sinusoid.similarity", sinusoidal, positions}),
@@ -57,13 +60,13 @@ class Added {
       this.rows.update(
           figure(
               "The encoding of each position",
-              [cells({x: "channel", y: "position", label: "value", low: -1, high: 1}, rows.rows, names(rows.positions.data))].map(
+              [cells({x: "channel", y: "position", label: "value", low: -1, high: 1}, rows.rows, numbers)].map(
                   (panel) => ({...panel, square: false}))),
           moving);
     const alike = await asked[1];
     if (alike)
       this.similarity.update(
-          figure("How alike two positions are", [cells({x: "position", y: "position", label: "cosine similarity"}, alike.matrix)]), moving);
+          figure("How alike two positions are", [cells({x: "position", y: "position", label: "cosine similarity"}, alike.matrix, numbers, numbers)]), moving);
     const operator = await asked[2];
     if (operator) this.drawOperator(operator, moving);
     if (moving) return;
