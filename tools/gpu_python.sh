@@ -24,7 +24,7 @@ build_module() { # into $folder
     eval "flags=($FLAGS)"
     eval "module_flags=($MODULE_FLAGS)"
     case $1 in */nb_combined.cpp) module_flags+=(-DNB_BUILD -DNB_COMPACT_ASSERTIONS) ;; esac
-    g++ "${flags[@]}" "${module_flags[@]}" -c "$1" -o "$to"
+    g++ "${module_flags[@]}" "${flags[@]}" -c "$1" -o "$to"  # its own headers first: c/ has some of the same names
   }
   export -f compile_module
   export MODULE_FLAGS="${module_flags[*]@Q}"
