@@ -134,6 +134,19 @@ TEST(WebImages, merged_grids_say_where_each_token_is) {
   }
 }
 
+TEST(WebImages, a_query_that_is_nowhere_is_the_middle_of_the_grid) {
+  const Value tokens =
+      Value::parse(R"({"kind": "mrope", "model": "qwen2_vl", "parts": [{"text": 3}, {"image": {"rows": 5, "columns": 4}}]})");
+  for (const int query : {-1, 4000}) {
+    const Answer answer = ask("image.scores", {{"tokens", tokens}, {"query", query}});
+    const Value token = answer["token"][answer["query"].get<std::size_t>()];
+    EXPECT_EQ(token, (Value{{"part", 1}, {"kind", "image"}, {"frame", 0}, {"row", 2}, {"column", 2}})) << query;
+  }
+  EXPECT_EQ(ask("image.scores", {{"tokens", tokens}, {"query", 7}})["query"], 7);
+  const Value words = Value::parse(R"({"kind": "mrope", "model": "qwen2_vl", "parts": [{"text": 3}]})");
+  EXPECT_EQ(ask("image.scores", {{"tokens", words}, {"query", -1}})["query"], 0);
+}
+
 TEST(WebImages, scores_are_axis_scores_and_examples_have_them) {
   for (const Value& one : ask("image.specs")["specs"]) {
     const Answer answer = ask("image.scores", {{"spec", one["spec"]}, {"tokens", one["tokens"]}, {"query", 20}});

@@ -203,6 +203,33 @@ Json json_of(const std::vector<Token>& tokens) {
   return list;
 }
 
+Json json_of(Placed placed, Blocks& blocks) {
+  const Shape shape{axes_of(placed), count_of(placed)};
+  return Json::object()
+      .with("axes", axes_of(placed))
+      .with("axis_names", placed.axis_names)
+      .with("positions", blocks.add(std::move(placed.positions), shape))
+      .with("token", json_of(placed.tokens))
+      .with("delta", placed.delta ? Json(*placed.delta) : Json());
+}
+
+bool in_grid(const Token& token) { return token.kind == std::string("image") || token.kind == std::string("video"); }
+
+/// The token in the middle of the first frame of the first grid; the first token where there is no grid.
+std::int64_t middle_of(const std::vector<Token>& tokens) {
+  const auto first = std::find_if(tokens.begin(), tokens.end(), in_grid);
+  if (first == tokens.end()) return 0;
+  Token middle = *first;
+  for (const Token& token : tokens) {
+    if (!in_grid(token) || token.part != first->part) continue;
+    middle.row = std::max(middle.row, (token.row + 1) / 2);
+    middle.column = std::max(middle.column, (token.column + 1) / 2);
+  }
+  const auto found = std::find_if(
+      first, tokens.end(), [&](const Token& token) { return in_grid(token) && token.row == middle.row && token.column == middle.column; });
+  return found - tokens.begin();
+}
+
 /// RoPE-Mixed as it begins before training: frequencies of a ladder of base 10, each pair along a direction of its own.
 RotarySpec mixed_spec(std::int64_t head_dim) {
   const std::int64_t pairs = head_dim / 2;
@@ -251,28 +278,19 @@ Json image_specs(Request& /*request*/, Blocks& /*blocks*/) {
   return Json::object().with("specs", list);
 }
 
-Json image_positions(Request& request, Blocks& blocks) {
-  Placed placed = placed_of(request);
-  const Shape shape{axes_of(placed), count_of(placed)};
-  return Json::object()
-      .with("axes", axes_of(placed))
-      .with("axis_names", placed.axis_names)
-      .with("positions", blocks.add(std::move(placed.positions), shape))
-      .with("token", json_of(placed.tokens))
-      .with("delta", placed.delta ? Json(*placed.delta) : Json());
-}
+Json image_positions(Request& request, Blocks& blocks) { return json_of(placed_of(request), blocks); }
 
 Json image_scores(Request& request, Blocks& blocks) {
   const Rotary rotary = value_of(Rotary::make(request.rotary_spec("spec", kQwen2Vl)), "spec");
   Placed placed = placed_of(request);
-  const std::int64_t query = request.integer("query", 0, {0, count_of(placed) - 1});
+  const std::int64_t asked = request.integer("query", 0, {-1, kMostTokens - 1});
+  const std::int64_t query = asked < 0 || asked >= count_of(placed) ? middle_of(placed.tokens) : asked;
   const std::int64_t head = request.integer("head", 0);
   const Positions at = positions(std::as_const(placed.positions).data(), axes_of(placed), 1, count_of(placed));
   AxisScores scores = value_of(axis_scores(rotary, at, query, head), "tokens");
   const bool separable = !scores.pairs_of_axis.empty();
-  const Shape shape{axes_of(placed), count_of(placed)};
-  return Json::object()
-      .with("positions", blocks.add(std::move(placed.positions), shape))
+  return json_of(std::move(placed), blocks)
+      .with("query", query)
       .with("score", blocks.add(std::move(scores.score)))
       .with("by_axis", blocks.add(std::move(scores.by_axis)))
       .with("pairs_of_axis", scores.pairs_of_axis)

@@ -65,19 +65,12 @@ class Image {
       this.spec.show();
     }
     const {spec} = this.specs[Math.min(Math.max(app.state.get("image"), 0), this.specs.length - 1)];
-    const tokens = this.tokens();
-    const positions = await app.ask(shell, "image-positions", {method: "image.positions", tokens});
-    if (!positions) return;
-    this.grid = positions.token;
-    const count = positions.token.length;
-    this.query.limits(-1, count - 1);
-    const middle = positions.token.findIndex(
-        (/** @type {any} */ token) => IMAGES.includes(token.kind) && token.row === Math.floor(app.state.get("rows") / 2) &&
-            token.column === Math.floor(app.state.get("columns") / 2));
-    const asked = Math.round(app.state.get("query"));
-    const query = asked < 0 || asked >= count ? Math.max(middle, 0) : asked;
-    const scores = await app.ask(shell, "image-scores", {method: "image.scores", spec, tokens, query});
-    if (scores) this.draw(positions, scores, query, moving);
+    const asked = {method: "image.scores", spec, tokens: this.tokens(), query: Math.round(app.state.get("query"))};
+    const scores = await app.ask(shell, "image-scores", asked);
+    if (!scores) return;
+    this.grid = scores.token;
+    this.query.limits(-1, scores.token.length - 1);
+    this.draw(scores, moving);
   }
 
   /**
@@ -99,27 +92,28 @@ class Image {
     });
   }
 
-  /** @param {any} positions @param {any} scores @param {number} query @param {boolean} moving */
-  draw(positions, scores, query, moving) {
-    const token = positions.token[query];
+  /** @param {any} scores @param {boolean} moving */
+  draw(scores, moving) {
+    const {query} = scores;
+    const token = scores.token[query];
     const where = !IMAGES.includes(token.kind) ? say("token_text", {query}) : say("token_image", {query, row: token.row, column: token.column});
     const all = Array.from(scores.score.data, Number);
     const low = all.reduce((best, value, i) => (value < all[best] ? i : best), 0);
     const places =
-        Array.from({length: positions.axes}, (_, i) => `${figureWords(positions.axis_names[i])} ${number(rowOf(positions.positions, i)[query])}`)
+        Array.from({length: scores.axes}, (_, i) => `${figureWords(scores.axis_names[i])} ${number(rowOf(scores.positions, i)[query])}`)
             .join(", ");
     this.sentence = say("image_sum", {where, places, low: number(all[low]), token: low});
     this.pickedFrame = token.frame || 0;
     const panels = this.frames_(scores.score.data, {title: "", label: "score"});
     this.score.update(figure(say("image_title", {where}), panels, Math.min(panels.length, 2)), moving);
-    const parts = positions.axis_names.flatMap(
+    const parts = scores.axis_names.flatMap(
         (/** @type {string} */ name, /** @type {number} */ i) =>
             this.frames_(rowOf(scores.by_axis, i), {title: name, label: "part of the score"}, this.pickedFrame));
     this.parts.update(figure("The same score, axis by axis", parts, Math.min(parts.length, 3)), moving);
     if (moving) return; // a mark for each token and axis: when the thumb is let go
-    const x = Array.from({length: positions.token.length}, (_, i) => i);
-    const curves = positions.axis_names.map(
-        (/** @type {string} */ name, /** @type {number} */ i) => curve(name, x, rowOf(positions.positions, i), {mark: "points"}));
+    const x = Array.from({length: scores.token.length}, (_, i) => i);
+    const curves = scores.axis_names.map(
+        (/** @type {string} */ name, /** @type {number} */ i) => curve(name, x, rowOf(scores.positions, i), {mark: "points"}));
     this.places.update(
         figure("Positions of the tokens, in the order that the model reads", [{title: "", x: axis("token"), y: axis("position"), curves}]), moving);
   }
