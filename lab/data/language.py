@@ -155,7 +155,8 @@ def documents(count: int, length: int, seed: tuple[int, ...], near: int) -> Docu
     """Documents drawn by a seed. A recall is far when its key was given its value `near` tokens ago or more."""
     rng = np.random.default_rng(seed)
     writer = _Writer(count, near)
-    found = Documents(*(np.zeros((count, length), kind) for kind in (np.int64, np.float64, np.int8)))
+    shape = (count, length)
+    found = Documents(np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape, np.int8))
     for position in range(length):
         p = writer.chances()
         edges = p.cumsum(axis=1)

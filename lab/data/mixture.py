@@ -10,7 +10,7 @@ from lab.data.parts import Parts
 from lab.data.symbols import Symbols
 
 TEXT, LANGUAGE = 0.7, 0.1  # of the rows; the others are tasks
-CUTS = 5  # a row of tasks is one example, or 2, 4, 8 or 16 shorter ones, as often each
+CUTS = 4  # a row of tasks is one example, or 2, 4 or 8 shorter ones, as often each
 
 
 def batch(parts: Parts, symbols: Symbols, seed: tuple[int, int], rows: int, length: int) -> np.ndarray:

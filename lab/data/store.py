@@ -50,7 +50,8 @@ class Store:
             data = (folder / name).read_bytes() if (folder / name).is_file() else b""
             found = hashlib.sha256(data).hexdigest()
             if found != wanted["sha256"]:
-                raise ValueError(f"store {folder}: {name} has {len(data)} bytes and hash {found[:12]}, the manifest says {wanted['bytes']} and {wanted['sha256'][:12]}")
+                says = f"the manifest says {wanted['bytes']} and {wanted['sha256'][:12]}"
+                raise ValueError(f"store {folder}: {name} has {len(data)} bytes and hash {found[:12]}, {says}")
         arrays = {name: _read(folder, name, kind, manifest["shapes"][name]) for name, kind in ARRAYS.items()}
         return cls(Parts(manifest["text_vocabulary"], **arrays), hash_of(manifest["files"]), manifest)
 
