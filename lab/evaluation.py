@@ -64,7 +64,8 @@ class Measured:
         one = seconds * (length / before) ** 2
         most = int(self.preset.caps.measuring / one) if one > 0 else documents
         if most < min(LEAST_DOCUMENTS, documents):
-            raise ValueError(f"time: a document of {length} tokens would take about {one:.1f} s, the cap is {self.preset.caps.measuring:g} s for {LEAST_DOCUMENTS}")
+            cap = self.preset.caps.measuring
+            raise ValueError(f"time: a document of {length} tokens would take about {one:.1f} s, the cap is {cap:g} s for {LEAST_DOCUMENTS}")
         return min(documents, most)
 
     def timed(self, label: str, length: int, documents: int, work: Callable[[], Any]) -> Any:

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from lab.encodings import TRAINED, Encoding
 from lab.encodings.rotary import Rotated
-from lab.formulas.trained import FORMULAS, Case
+from lab.formulas.case import Case
 from lab.formulas.changed import CHANGED
+from lab.formulas.trained import FORMULAS
 from lab.presets import Shape
 
 TINY = Shape(width=32, heads=2, layers=4, length=32)

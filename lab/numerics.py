@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rounded angles cost: a trained rotary model with exact phases, with float32 angles and with tables in bfloat16, near and a million tokens away."""
+"""What rounded angles cost: a trained rotary model with exact phases, with angles in float32, with tables in bfloat16, near and far away."""
 
 from __future__ import annotations
 
@@ -30,4 +30,5 @@ def _row(of: Measured, label: str, length: int, shift: int, encoding: Encoding) 
     found = row_of(of.losses(of.store.long_documents(length, min(DOCUMENTS, of.documents(length))), encoding))
     asked = examples(of.store, TASK, length, distance_at(of.store, TASK, length, 0.5), min(EXAMPLES, of.preset.retrieval.most))
     accuracy, loss = answered(of, asked, encoding)
-    return {"label": label, "length": length, "shift": shift, "loss": found["loss"], "last": found["last"], "passkey_accuracy": accuracy, "passkey_loss": loss}
+    row = {"label": label, "length": length, "shift": shift, "loss": found["loss"], "last": found["last"]}
+    return {**row, "passkey_accuracy": accuracy, "passkey_loss": loss}

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lab.formulas.trained import Array, Case, attended, ladder, turned
+from lab.formulas.case import Array, Case, attended
+from lab.formulas.rotary import ladder, turned
 
 
 def scaled(case: Case, speeds: Array, amplitude: float = 1.0) -> Array:

@@ -5,70 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
-Array = np.ndarray
-
-
-@dataclass(frozen=True)
-class Case:
-    """One layer of a tiny model: tokens (T, W), projections (W, W), and what the encoding has learned, by name."""
-
-    x: Array
-    wq: Array
-    wk: Array
-    wv: Array
-    heads: int
-    length: int  # of training
-    layer: int
-    learned: dict[str, Array]
-    factor: float = 1.0  # of the length, for what is changed at evaluation
-    factors: tuple[float, ...] = ()  # LongRoPE's
-
-    @property
-    def width(self) -> int:
-        return self.wq.shape[0] // self.heads
-
-    @property
-    def away(self) -> Array:
-        """Query minus key, (T, T)."""
-        at = np.arange(len(self.x))
-        return at[:, None] - at[None, :]
-
-    def of(self, name: str) -> Array:
-        """What the encoding has learned in this layer."""
-        return self.learned[f"layers.{self.layer}.{name}"]
-
-    def projected(self, weight: Array, x: Array | None = None) -> Array:
-        """(T, H, D)."""
-        x = self.x if x is None else x
-        return (x @ weight.T).reshape(len(x), self.heads, -1)
-
-
-def weighted(case: Case, scores: Array) -> Array:
-    """Weights (H, T, T) of scores under a causal mask."""
-    scores = np.where(case.away >= 0, scores, -np.inf)
-    scores = np.exp(scores - scores.max(-1, keepdims=True))
-    return scores / scores.sum(-1, keepdims=True)
-
-
-def attended(case: Case, scores: Array, x: Array | None = None) -> Array:
-    return np.einsum("hij,jhd->ihd", weighted(case, scores), case.projected(case.wv, x))
-
-
-def products(case: Case, x: Array | None = None) -> Array:
-    """q . k, (H, T, T)."""
-    return np.einsum("ihd,jhd->hij", case.projected(case.wq, x), case.projected(case.wk, x))
-
-
-def plain(case: Case, x: Array | None = None) -> Array:
-    return attended(case, products(case, x) / math.sqrt(case.width), x)
-
-
-def biased(case: Case, bias: Array) -> Array:
-    return attended(case, products(case) / math.sqrt(case.width) + bias)
+from lab.formulas.case import Array, Case, attended, biased, plain, products, weighted
+from lab.formulas.rotary import rotary, three_of_four, xpos
 
 
 def sinusoids(position: Array, width: int) -> tuple[Array, Array]:
@@ -203,41 +144,6 @@ def cope(case: Case) -> Array:
     low, high = np.floor(position).astype(int), np.ceil(position).astype(int)
     share = position - low
     return attended(case, scaled + np.take_along_axis(by_row, low, 2) * (1 - share) + np.take_along_axis(by_row, high, 2) * share)
-
-
-def ladder(width: int, base: float = 10000.0) -> Array:
-    return base ** (-2 * np.arange(width // 2) / width)
-
-
-def turned(case: Case, speeds: Array, away: Array | None = None, adjacent: bool = False, gain: Array | float = 1.0) -> Array:
-    """Scores of rotary encoding, unscaled: pairs as complex numbers, turned by speed times distance; `gain` (T, T, P) multiplies them.
-    Channels beyond the pairs meet as they are."""
-    q, k = case.projected(case.wq), case.projected(case.wk)
-    pairs = len(speeds)
-
-    def complex_of(x: Array) -> Array:
-        first, second = (x[..., 0 : 2 * pairs : 2], x[..., 1 : 2 * pairs : 2]) if adjacent else (x[..., :pairs], x[..., pairs : 2 * pairs])
-        return first + 1j * second
-
-    away = case.away if away is None else away
-    turn = np.exp(1j * away[..., None] * speeds) * gain
-    scores = np.einsum("ihp,jhp,ijp->hij", complex_of(q), complex_of(k).conj(), turn).real
-    return scores + np.einsum("ihd,jhd->hij", q[..., 2 * pairs :], k[..., 2 * pairs :])
-
-
-def rotary(case: Case, base: float = 10000.0, share: int = 1, adjacent: bool = False) -> Array:
-    return attended(case, turned(case, ladder(case.width // share, base), adjacent=adjacent) / math.sqrt(case.width))
-
-
-def three_of_four(case: Case) -> Array:
-    return plain(case) if case.layer % 4 == 3 else rotary(case)
-
-
-def xpos(case: Case) -> Array:
-    """Pair p decays by ((2p / D + 0.4) / 1.4)^((i - j) / L)."""
-    zeta = (2 * np.arange(case.width // 2) / case.width + 0.4) / 1.4
-    gain = zeta ** (np.maximum(case.away, 0)[..., None] / case.length)
-    return attended(case, turned(case, ladder(case.width), gain=gain) / math.sqrt(case.width))
 
 
 FORMULAS: dict[str, Callable[[Case], Array]] = {

@@ -20,7 +20,8 @@ from lab.encodings import TRAINED, Encoding  # noqa: E402
 from lab.encodings.additive import hierarchical  # noqa: E402
 from lab.encodings.changed import MAPS, SCALINGS, rotary_changed  # noqa: E402
 from lab.encodings.rotary import Rotated  # noqa: E402
-from lab.formulas.trained import FORMULAS, Case  # noqa: E402
+from lab.formulas.case import Case  # noqa: E402
+from lab.formulas.trained import FORMULAS  # noqa: E402
 from lab.formulas.changed import CHANGED  # noqa: E402
 from lab.identity import TINY, NotItsLabel, check, check_changed, check_hierarchical  # noqa: E402
 

@@ -19,7 +19,7 @@ import torch
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT))
-from lab import training  # noqa: E402
+from lab import batches, training  # noqa: E402
 from lab.batches import Batches, Source, Windows, made  # noqa: E402
 from lab.checkpoint import Checkpoint  # noqa: E402
 from lab.device import settled  # noqa: E402
@@ -106,8 +106,9 @@ def test_a_slow_training_is_left_out_and_the_result_says_so(monkeypatch: pytest.
 
 
 def test_windows_made_by_several_processes_are_those_of_one() -> None:
-    asked = Windows(5, 2, 6, 3, 40)
-    assert np.array_equal(made(Source(), asked, 2), made(Source(), asked, 1))
+    asked = Windows(5, 2, batches.PART + 7, 2, 40)
+    with batches.pool_of(2) as pool:
+        assert np.array_equal(made(Source(), asked, pool), made(Source(), asked))
 
 
 def test_the_rate_rises_and_falls() -> None:
