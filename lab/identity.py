@@ -61,8 +61,8 @@ def _hold(label: str, formula: Callable[[Case], np.ndarray], encoding: Encoding,
     where = f"{label}: layer {case.layer} of {len(case.x)} tokens"
     try:
         wanted = formula(case)
-    except KeyError as missing:
-        raise NotItsLabel(f"{where}: the encoding has no {missing}, which its label needs") from None
+    except (KeyError, ValueError, IndexError) as missing:
+        raise NotItsLabel(f"{where}: the encoding has not what its label needs: {missing}") from None
     try:
         found = _computed(encoding, case)
     except ValueError as refused:

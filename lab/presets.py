@@ -85,7 +85,7 @@ MEDIUM = Preset("medium", Shape(width=768, heads=12, layers=16, length=512), ste
 QUICK = Preset(
     "quick",
     Shape(width=32, heads=2, layers=4, length=32),
-    steps=12,
+    steps=30,
     rows=8,
     rate=5e-3,
     warmup=3,

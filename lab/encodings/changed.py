@@ -34,7 +34,8 @@ MAPS: dict[str, Callable[[float, Shape], Any]] = {
     "rerope": lambda factor, shape: phasor.positions.ReRope(shape.length // 2),
     "leaky rerope": lambda factor, shape: phasor.positions.LeakyReRope(shape.length // 2, _squeeze(factor)),
     "self-extend": lambda factor, shape: phasor.positions.SelfExtend(shape.length // 2, math.ceil(_squeeze(factor))),
-    "dual chunk": lambda factor, shape: phasor.positions.DualChunk(shape.length, shape.length // 4),
+    # Chunks of three quarters; the greatest distance that it shows is the greatest that training had, as its paper has it.
+    "dual chunk": lambda factor, shape: phasor.positions.DualChunk(shape.length - 1, shape.length // 4 - 1),
 }
 TUNED = ("linear", "yarn", LONGROPE)  # whose papers train on at the new length
 
