@@ -18,9 +18,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from lab.results import RESULTS
-
 OUT = Path("out/lab")
+RESULTS = Path(__file__).resolve().parent / "results"
 
 
 def _parser(command: str, text: str) -> argparse.ArgumentParser:
@@ -87,15 +86,20 @@ def listed(words: list[str]) -> int:
 def smoke(words: list[str]) -> int:
     """Some steps of every encoding."""
     parser = _parser("smoke", "Some steps of every encoding: times and kernels.")
-    parser.add_argument("--device")
+    parser.add_argument("--device", help="cuda or cpu (default: a GPU where there is one)")
+    parser.add_argument("--profile", action="store_true", help="show where the time of rotary's steps goes")
     given = parser.parse_args(words)
     from lab.batches import Batches
     from lab.device import settled
+    from lab.smoke import profiled
     from lab.smoke import smoke as looked
 
     queue, source = _queue(given)
     device = settled(given.device)
-    failed = looked(queue.preset, Batches(source, device, 1), device, given.only)
+    batches = Batches(source, device, 1)
+    failed = looked(queue.preset, batches, device, given.only)
+    if given.profile:
+        print(profiled(queue.preset, batches, device), flush=True)
     print(f"lab smoke: {len(failed)} failed{': ' if failed else ''}{', '.join(failed)}", flush=True)
     return 1 if failed else 0
 

@@ -92,7 +92,7 @@ def attention_path(model: Model, preset: Preset, device: torch.device) -> str:
     with places.arithmetic(device, preset.dtype):
         scheme = model.encoding.scheme(0, q, shape.length)
     told = phasor.explain_attention(q, q, q, scheme, True, scale=model.encoding.scale(0, shape.head_dim))
-    return str(told["words"])
+    return "; ".join(str(told["words"]).split("\n")).rstrip("; ")
 
 
 def cost_of(model: Model, preset: Preset, device: torch.device) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from lab.presets import Preset
 
 SCHEMA = 1
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "lab" / "results"
 
 
 def path_of(results: Path, preset: Preset, encoding: str, seed: int) -> Path:

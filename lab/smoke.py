@@ -126,3 +126,22 @@ def smoke(preset: Preset, batches: Batches, device: torch.device, only: list[str
             failed.append(name)
             print(f"{name:20} FAILED after {time.monotonic() - begin:.1f} s\n{traceback.format_exc()}", flush=True)
     return failed
+
+
+def profiled(preset: Preset, batches: Batches, device: torch.device, name: str = "rotary") -> str:
+    """Where the time of some steps goes, by PyTorch's profiler."""
+    from torch.profiler import ProfilerActivity, profile
+
+    model = begun(name, 0, preset.shape, batches.source.store.vocabulary).to(device)
+    trainer = Trainer(model, Plan.of(preset), device)
+    windows = batches.of(Windows(0, 0, STEPS, preset.rows, preset.shape.length))
+    for step in range(UNTIMED):
+        trainer.step(windows[step])
+    places.waited(device)
+    kinds = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if device.type == "cuda" else [])
+    with profile(activities=kinds) as found:
+        for step in range(UNTIMED, UNTIMED + 3):
+            trainer.step(windows[step])
+        places.waited(device)
+    order = "self_cuda_time_total" if device.type == "cuda" else "self_cpu_time_total"
+    return str(found.key_averages().table(sort_by=order, row_limit=25, max_name_column_width=70))

@@ -16,6 +16,8 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from lab import queue as queues  # noqa: E402
 from lab import results  # noqa: E402
+from lab import smoke as smokes  # noqa: E402
+from lab.__main__ import main  # noqa: E402
 from lab.batches import Batches, Source  # noqa: E402
 from lab.encodings import TRAINED  # noqa: E402
 from lab.presets import QUICK, SMALL  # noqa: E402
@@ -119,3 +121,30 @@ def test_a_file_that_is_no_result_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="schema 2, wanted 1"):
         results.read(path)
     assert results.finite({"a": [float("nan"), 1.0, (float("inf"),)]}) == {"a": [None, 1.0, [None]]}
+
+
+# ---- The commands ----
+
+
+def test_smoke_tells_times_and_kernels_and_goes_on_after_a_failure(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(name: str) -> None:
+        if name == "none":
+            raise RuntimeError("no such luck")
+
+    monkeypatch.setattr(smokes, "check", wrong)
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    try:
+        assert main(["smoke", "--preset", "quick", "--device", "cpu", "--only", "none", "learned"]) == 1
+    finally:
+        torch.use_deterministic_algorithms(deterministic)
+    told = capsys.readouterr().out
+    assert "none                 FAILED" in told and "no such luck" in told and "1 failed: none" in told
+    assert "ms/step" in told and "REFUSED ValueError: lookup_add" in told and "hierarchical           512:" in told
+
+
+def test_what_the_command_does_not_know_it_says(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["lisst"]) == 2 and "--quick" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="the preset small needs --data FOLDER"):
+        main(["list"])
+    assert main(["list", "--preset", "quick", "--results", str(tmp_path)]) == 0
+    assert f"0 done, {len(TRAINED)} left" in capsys.readouterr().out
