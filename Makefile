@@ -86,10 +86,10 @@ bench-python: setup-bench-python  ## the Python package beside its peers, each i
 	@build/venv-bench/bin/python bench/python/attention.py
 	@build/venv-bench/bin/python bench/python/distributed.py
 
-lab: setup-lab  ## train one small model with every position encoding and measure it at longer lengths: a table, a plot, JSON in out/; LAB="--quick"
+lab: setup-lab  ## models trained with each position encoding, measured at longer lengths; LAB="--quick" (a minute, the default), "run --data FOLDER", "list", "report", ...
 	@tools/python/python_venv.sh venv-lab lab/requirements.txt
 	@tools/python/python_wheel.sh release venv-lab
-	@build/venv-lab/bin/python -m lab $(LAB)
+	@build/venv-lab/bin/python -m lab $(or $(LAB),--quick)
 
 fuzz: setup-fuzz  ## run every fuzz harness for FUZZ_SECONDS (120): corpus and crashes stay in build/fuzz
 	@$(call build,fuzz)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A first lab: one small model, trained at one length with every way of telling positions, measured at longer ones. `python -m lab --help`."""
+"""Models trained at one length with every way of telling positions, measured at longer ones. `python -m lab`."""

@@ -1,63 +1,145 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains one small model with every position encoding, measures each at longer lengths, and writes a table, a plot and JSON into out/."""
+"""The lab: models trained with each position encoding, measured at lengths they were not trained at. `python -m lab COMMAND --help` for each of
+
+  run     trains and measures what is left of a preset's queue, a JSON file a run
+  list    says what is done and what is left
+  smoke   some steps of every encoding: times and kernels
+  report  tables and plots from the JSON files
+  data    makes the store of tokens from packages
+  --quick all of it in about a minute on a CPU
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
-import math
 import os
 import sys
-import time
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-import torch
-
-import phasor
-from lab import corpus, report
-from lab.encodings import TRAINED, Shape
-from lab.measure import Settings
-from lab.runs import run_all
-
-QUICK = Settings(Shape(width=32, heads=4, layers=2, length=32), steps=30, batch=16, warmup=5, test_tokens=2048)
+OUT = Path("out/lab")
+RESULTS = Path(__file__).resolve().parent / "results"
 
 
-def arguments(words: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m lab", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a smaller model, some steps: seconds, to see that all works")
-    parser.add_argument("--steps", type=int, help=f"of training (default {Settings().steps})")
-    parser.add_argument("--seeds", type=int, help="runs of every encoding (default 3; with --quick 1)")
-    parser.add_argument("--only", nargs="+", choices=list(TRAINED), default=list(TRAINED), help="train these alone")
-    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes (default: the cores; 1: none but this one)")
-    parser.add_argument("--out", type=Path, default=Path("out"), help="folder of lab.json, lab.md and lab.png (default out)")
-    return parser.parse_args(words)
+def _parser(command: str, text: str) -> argparse.ArgumentParser:
+    from lab.presets import PRESETS
+
+    parser = argparse.ArgumentParser(prog=f"python -m lab {command}", description=text)
+    parser.add_argument("--preset", choices=list(PRESETS), default="small", help="sizes of the models and runs (default small)")
+    parser.add_argument("--data", help="folder of a store that `python -m lab data` made; the quick preset needs none")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results (default lab/results)")
+    parser.add_argument("--only", nargs="+", metavar="ENCODING", help="these alone")
+    parser.add_argument("--seeds", nargs="+", type=int, help="these alone")
+    return parser
 
 
-def main(words: list[str] | None = None) -> None:
-    given = arguments(words)
-    settings = QUICK if given.quick else Settings()
-    settings = settings if given.steps is None else replace(settings, steps=given.steps)
-    seeds = list(range((1 if given.quick else 3) if given.seeds is None else given.seeds))
-    begun = time.monotonic()
-    rows = run_all([(name, seed, settings) for seed in seeds for name in given.only], given.jobs)
-    result = {
-        "settings": asdict(settings),
-        "seeds": seeds,
-        "versions": {"python": sys.version.split()[0], "torch": torch.__version__, "phasor": phasor.__version__},
-        "seconds": round(time.monotonic() - begun, 1),
-        "uniform": math.log(corpus.VOCABULARY),
-        "floor": {f"{multiple:g}": float(settings.test(multiple).surprisal[:, 1:].mean()) for multiple in settings.multiples},
-        "summary": report.summary(rows),
-        "runs": rows,
-    }
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "lab.json").write_text(json.dumps(result, indent=1))
-    (given.out / "lab.md").write_text(report.text(result))
-    report.draw(result, given.out / "lab.png")
-    print(report.text(result))
-    print(f"{given.out}/lab.json, lab.md, lab.png; {result['seconds']} s")
+def _queue(given: argparse.Namespace) -> tuple:
+    from lab.batches import Source
+    from lab.presets import PRESETS
+    from lab.queue import Queue, tasks_of
+
+    preset = PRESETS[given.preset]
+    if given.data is None and preset.name != "quick":
+        raise SystemExit(f"lab: the preset {preset.name} needs --data FOLDER, a store that `python -m lab data` made")
+    source = Source(given.data)
+    if getattr(given, "steps", None):
+        preset = replace(preset, steps=given.steps)
+    return Queue(preset, source.store.hash, given.results, tasks_of(preset, given.only, given.seeds)), source
+
+
+def _processes() -> int:
+    return min(12, len(os.sched_getaffinity(0)))
+
+
+def run(words: list[str]) -> int:
+    """Trains and measures what is left."""
+    parser = _parser("run", "Trains and measures what is left of a queue.")
+    parser.add_argument("--seconds", type=float, help="begin no run that would not end in so many")
+    parser.add_argument("--steps", type=int, help="of training, instead of the preset's: a result of its own settings")
+    parser.add_argument("--device", help="cuda or cpu (default: a GPU where there is one)")
+    parser.add_argument("--checkpoints", type=Path, default=OUT / "checkpoints", help="folder of trainings that are under way")
+    parser.add_argument("--checkpoint-steps", type=int, default=0, help="write one every so many steps (default: every minute)")
+    parser.add_argument("--pack", type=Path, help="a tar.gz of all results, written anew after each run")
+    given = parser.parse_args(words)
+    from lab.batches import Batches
+    from lab.device import settled
+    from lab.queue import packed
+    from lab.run import Lab
+
+    queue, source = _queue(given)
+    device = settled(given.device)
+    processes = 1 if queue.preset.name == "quick" else _processes()
+    made = Lab(queue.preset, Batches(source, device, processes), device, given.checkpoints, given.checkpoint_steps)
+    queue.work(made, given.seconds, (lambda: packed(given.results, given.pack)) if given.pack else lambda: None)
+    return 1 if queue.failed else 0
+
+
+def listed(words: list[str]) -> int:
+    """Says what is done and what is left."""
+    from lab.queue import table
+
+    print(table(_queue(_parser("list", "What is done and what is left.").parse_args(words))[0]))
+    return 0
+
+
+def smoke(words: list[str]) -> int:
+    """Some steps of every encoding."""
+    parser = _parser("smoke", "Some steps of every encoding: times and kernels.")
+    parser.add_argument("--device", help="cuda or cpu (default: a GPU where there is one)")
+    parser.add_argument("--profile", action="store_true", help="show where the time of rotary's steps goes")
+    given = parser.parse_args(words)
+    from lab.batches import Batches
+    from lab.device import settled
+    from lab.smoke import profiled
+    from lab.smoke import smoke as looked
+
+    queue, source = _queue(given)
+    device = settled(given.device)
+    batches = Batches(source, device, 1)
+    failed = looked(queue.preset, batches, device, given.only)
+    if given.profile:
+        print(profiled(queue.preset, batches, device), flush=True)
+    print(f"lab smoke: {len(failed)} failed{': ' if failed else ''}{', '.join(failed)}", flush=True)
+    return 1 if failed else 0
+
+
+def quick(words: list[str]) -> int:
+    """Every encoding of the quick preset, then the report of it."""
+    parser = argparse.ArgumentParser(prog="python -m lab --quick")
+    parser.add_argument("--out", type=Path, default=OUT / "quick", help="folder of the results and the report (default out/lab/quick)")
+    given = parser.parse_args(words)
+    places = ["--results", str(given.out / "results"), "--checkpoints", str(given.out / "checkpoints")]
+    failed = run(["--preset", "quick", "--device", "cpu", *places])
+    return failed or report(["--results", str(given.out / "results"), "--out", str(given.out)])
+
+
+def report(words: list[str]) -> int:
+    """Tables and plots from the results."""
+    from lab.report.build import main as made
+
+    made(words)
+    return 0
+
+
+def data(words: list[str]) -> int:
+    """Makes the store."""
+    from lab.data.build import main as made
+
+    made(words)
+    return 0
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {"run": run, "list": listed, "smoke": smoke, "report": report, "data": data, "--quick": quick}
+
+
+def main(words: list[str] | None = None) -> int:
+    words = sys.argv[1:] if words is None else words
+    if not words or words[0] not in COMMANDS:
+        print(__doc__)
+        return 0 if words[:1] in ([], ["-h"], ["--help"]) else 2
+    return COMMANDS[words[0]](words[1:])
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The corpus: a small language with near and far structure, whose true probability of every next token is known, so that its floor is exact.
+"""The generated language: a small one with near and far structure, whose true probability of every next token is known, so that its floor is exact.
 
 A document is a row of items, drawn one after the other with the same chances at every position:
 - a word: letters by a Markov chain of order two, ended by a space (near: the last two tokens, and which is which);
@@ -56,9 +56,10 @@ class Documents:
     tokens: np.ndarray
     surprisal: np.ndarray
     part: np.ndarray
+    first: int = 0  # the id of the language's first token: a store has other tokens before it
 
     def text(self, document: int) -> str:
-        return "".join(NAMES[token] for token in self.tokens[document])
+        return "".join(NAMES[token - self.first] for token in self.tokens[document])
 
 
 class _Writer:
@@ -154,7 +155,8 @@ def documents(count: int, length: int, seed: tuple[int, ...], near: int) -> Docu
     """Documents drawn by a seed. A recall is far when its key was given its value `near` tokens ago or more."""
     rng = np.random.default_rng(seed)
     writer = _Writer(count, near)
-    found = Documents(*(np.zeros((count, length), kind) for kind in (np.int64, np.float64, np.int8)))
+    shape = (count, length)
+    found = Documents(np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape, np.int8))
     for position in range(length):
         p = writer.chances()
         edges = p.cumsum(axis=1)

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a run computes, and how: the same bits each time, in 16 bits by autocast where the preset says so."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# Read when cuBLAS is first used: with it, products of matrices have the same bits in every run.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+
+def settled(name: str | None = None) -> torch.device:
+    """The device of a name (CUDA where there is one, unless said), with PyTorch set to repeat itself."""
+    device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # nothing here reads what it did not write, and filling takes time
+    if device.type == "cpu":
+        torch.set_num_threads(1)  # sums of several threads depend on how many there are
+    return device
+
+
+def arithmetic(device: torch.device, dtype: str) -> AbstractContextManager[Any]:
+    """Autocast for a preset's dtype; float32 is none."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=dtype == "bfloat16")
+
+
+def waited(device: torch.device) -> None:
+    """After all that was asked of the device."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def peak_bytes(device: torch.device) -> int | None:
+    """The most that PyTorch had allocated since forget_peak; a CPU does not count."""
+    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
+
+
+def forget_peak(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def device_name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+
+
+def to_device(array: Any, device: torch.device) -> Tensor:
+    """An array of NumPy; the copy to a GPU is in the order of its stream, from memory that is not touched again."""
+    tensor = torch.from_numpy(array)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor

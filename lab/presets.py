@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes of models and runs: `small` and `medium` for a GPU, `quick` for a CPU in a minute. A result is stored with all of these numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Of the model: what encodings need to know. `length` is that of training."""
+
+    width: int
+    heads: int
+    layers: int
+    length: int
+
+    @property
+    def head_dim(self) -> int:
+        return self.width // self.heads
+
+
+@dataclass(frozen=True)
+class Retrieval:
+    """Tasks are measured at these multiples of the trained length, the answer's distance being these shares of what fits."""
+
+    multiples: tuple[float, ...] = (1, 2, 4, 16, 64)
+    shares: tuple[float, ...] = (0.1, 0.5, 0.9)
+    tokens: int = 65536  # about so many for each task, length and distance
+    most: int = 64  # examples
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What is made of a trained rotary model: the search of LongRoPE's factors, and a short fine-tune at some times the length."""
+
+    multiples: tuple[float, ...] = (2, 4, 8, 16, 32, 64)
+    evaluations: int = 40  # of a search, at each length
+    search_tokens: int = 32768  # of documents apart from the test's, in each evaluation
+    tune_steps: int = 40
+    tune_factor: int = 4
+    tune_multiples: tuple[float, ...] = (1, 2, 4, 8)
+
+
+@dataclass(frozen=True)
+class Caps:
+    """Seconds after which something is left out, and said so in the result: slow kernels must not eat the time of all others."""
+
+    training: float = 90.0  # of a whole training, as its first steps foretell
+    measuring: float = 4.0  # of one label at one length
+
+
+@dataclass(frozen=True)
+class Preset:
+    """What all runs of a name share."""
+
+    name: str
+    shape: Shape
+    steps: int
+    rows: int  # windows of `length` tokens in a batch
+    rate: float
+    warmup: int
+    dtype: str = "bfloat16"  # of arithmetic, by autocast; parameters are float32
+    decay: float = 0.1
+    multiples: tuple[float, ...] = (0.5, 1, 1.5, 2, 4, 8, 16, 32, 64)
+    test_tokens: int = 262144  # about so many at each length
+    documents: int = 128  # at most, at each length
+    seeds: tuple[int, ...] = (0, 1, 2)
+    decode_lengths: tuple[int, ...] = (512, 8192, 32768)
+    decode_rows: int = 8
+    retrieval: Retrieval = field(default_factory=Retrieval)
+    changes: Changes = field(default_factory=Changes)
+    caps: Caps = field(default_factory=Caps)
+
+    def length(self, multiple: float) -> int:
+        return round(self.shape.length * multiple)
+
+    @property
+    def tokens_a_step(self) -> int:
+        return self.rows * self.shape.length
+
+
+SMALL = Preset("small", Shape(width=512, heads=8, layers=8, length=512), steps=600, rows=64, rate=1.5e-3, warmup=60)
+MEDIUM = Preset("medium", Shape(width=768, heads=12, layers=16, length=512), steps=1500, rows=64, rate=8e-4, warmup=150, seeds=(0,), caps=Caps(300.0, 10.0))
+QUICK = Preset(
+    "quick",
+    Shape(width=32, heads=2, layers=4, length=32),
+    steps=30,
+    rows=8,
+    rate=5e-3,
+    warmup=3,
+    dtype="float32",
+    multiples=(0.5, 1, 2, 4),
+    test_tokens=256,
+    documents=4,
+    seeds=(0,),
+    decode_lengths=(32, 64),
+    decode_rows=2,
+    retrieval=Retrieval(multiples=(1, 2), shares=(0.5,), tokens=128, most=2),
+    changes=Changes((2, 4), evaluations=4, search_tokens=128, tune_steps=2, tune_factor=2, tune_multiples=(2,)),
+    caps=Caps(1000.0, 1000.0),
+)
+PRESETS = {preset.name: preset for preset in (QUICK, SMALL, MEDIUM)}

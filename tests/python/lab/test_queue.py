@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The queue: what is done is skipped, what would not end in time is not begun, a mistake of one run does not stop the others."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+from lab import queue as queues  # noqa: E402
+from lab import results  # noqa: E402
+from lab import smoke as smokes  # noqa: E402
+from lab.__main__ import main  # noqa: E402
+from lab.batches import Batches, Source  # noqa: E402
+from lab.encodings import TRAINED  # noqa: E402
+from lab.presets import QUICK, SMALL  # noqa: E402
+from lab.queue import Queue, Task, packed, table, tasks_of  # noqa: E402
+from lab.run import Lab  # noqa: E402
+
+CPU = torch.device("cpu")
+
+
+def fake(encoding: str, seed: int, seconds: float = 7.0) -> dict[str, Any]:
+    trained = {"seconds": 5.0, "tokens_per_second": 10.0, "final_loss": 3.0}
+    return {
+        "schema": 1, "encoding": encoding, "seed": seed, "settings": results.settings_of(QUICK), "data": "d", "seconds": seconds,
+        "trained": trained, "measured": [], "refused": [],
+    }  # fmt: skip
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[Task]:
+    """What is run, instead of running it."""
+    seen: list[Task] = []
+
+    def run(lab: Lab, encoding: str, seed: int, told: Any) -> dict[str, Any]:
+        seen.append(Task(encoding, seed))
+        told("trains", 0.5)
+        if encoding == "alibi":
+            raise RuntimeError("no such luck")
+        return fake(encoding, seed)
+
+    monkeypatch.setattr(queues, "run", run)
+    return seen
+
+
+def of(folder: Path, **given: Any) -> tuple[Queue, Lab]:
+    return Queue(QUICK, "d", folder, tasks_of(QUICK, **given)), Lab(QUICK, Batches(Source(), CPU), CPU)
+
+
+def test_a_seed_of_every_encoding_comes_before_the_next_seed() -> None:
+    tasks = tasks_of(SMALL)
+    assert [task.encoding for task in tasks[: len(TRAINED)]] == list(TRAINED) and {task.seed for task in tasks[: len(TRAINED)]} == {0}
+    assert len(tasks) == 3 * len(TRAINED) == len(set(tasks))
+    with pytest.raises(ValueError, match="'ropee' is no encoding"):
+        tasks_of(SMALL, only=["ropee"])
+
+
+def test_what_is_done_is_skipped_whatever_the_commit(tmp_path: Path, ran: list[Task]) -> None:
+    queue, lab = of(tmp_path, only=["none", "t5"])
+    results.write(queue.path(Task("t5", 0)), {**fake("t5", 0), "commit": "another"})
+    queue.work(lab)
+    assert ran == [Task("none", 0)] and queue.left() == []
+    other = Queue(replace(QUICK, rate=1.0), "d", tmp_path, queue.tasks)
+    assert other.left() == queue.tasks and Queue(QUICK, "e", tmp_path, queue.tasks).left() == queue.tasks
+
+
+def test_a_mistake_of_one_run_does_not_stop_the_others(tmp_path: Path, ran: list[Task], capsys: pytest.CaptureFixture[str]) -> None:
+    queue, lab = of(tmp_path, only=["rotary", "alibi", "t5"])
+    queue.work(lab)
+    assert [task.encoding for task in ran] == ["rotary", "alibi", "t5"] and queue.failed == [Task("alibi", 0)] == queue.left()
+    assert "no such luck" in capsys.readouterr().out
+
+
+def test_a_run_that_would_not_end_in_time_is_not_begun(tmp_path: Path, ran: list[Task], capsys: pytest.CaptureFixture[str]) -> None:
+    queue, lab = of(tmp_path, only=["rotary", "none", "t5"], seeds=[0, 1])
+    results.write(queue.path(Task("none", 0)), fake("none", 0, seconds=20.0))
+    assert queue.seconds(Task("none", 1)) == 20.0 == queue.seconds(Task("t5", 0)) and queue.seconds(Task("rotary", 0)) == 60.0
+    queue.work(lab, seconds=30.0)
+    assert [task.encoding for task in ran] == ["t5", "none", "t5"]
+    assert "rotary, seed 0: would take about 60 s" in capsys.readouterr().out
+
+
+def test_results_are_packed_as_they_come(tmp_path: Path, ran: list[Task]) -> None:
+    queue, lab = of(tmp_path / "results", only=["none", "t5"])
+    seen = []
+
+    def after() -> None:
+        packed(tmp_path / "results", tmp_path / "out" / "results.tar.gz")
+        with tarfile.open(tmp_path / "out/results.tar.gz") as archive:
+            seen.append(archive.getnames())
+            assert json.load(archive.extractfile("quick/none-0.json"))["encoding"] == "none"  # type: ignore[arg-type]
+
+    queue.work(lab, after=after)
+    assert seen == [["quick/none-0.json"], ["quick/none-0.json", "quick/t5-0.json"]]
+
+
+def test_the_list_says_what_is_done_left_and_left_out(tmp_path: Path) -> None:
+    queue, _ = of(tmp_path, only=["none", "t5", "cope"])
+    results.write(queue.path(Task("t5", 0)), fake("t5", 0))
+    slow = {**fake("cope", 0), "trained": None, "refused": [{"label": "cope", "length": 32, "message": "time: long"}]}
+    results.write(queue.path(Task("cope", 0)), slow)
+    lines = table(queue).splitlines()
+    assert lines[0].endswith("left") and lines[1].endswith("done") and lines[2].endswith("left out: time: long")
+    assert lines[3].startswith("2 done, 1 left")
+
+
+def test_a_file_that_is_no_result_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text("{")
+    with pytest.raises(ValueError, match="is no result of the lab"):
+        results.read(path)
+    path.write_text('{"schema": 2}')
+    with pytest.raises(ValueError, match="schema 2, wanted 1"):
+        results.read(path)
+    assert results.finite({"a": [float("nan"), 1.0, (float("inf"),)]}) == {"a": [None, 1.0, [None]]}
+
+
+# ---- The commands ----
+
+
+def test_smoke_tells_times_and_kernels_and_goes_on_after_a_failure(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(name: str) -> None:
+        if name == "none":
+            raise RuntimeError("no such luck")
+
+    monkeypatch.setattr(smokes, "check", wrong)
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    try:
+        assert main(["smoke", "--preset", "quick", "--device", "cpu", "--only", "none", "learned"]) == 1
+    finally:
+        torch.use_deterministic_algorithms(deterministic)
+    told = capsys.readouterr().out
+    assert "none                 FAILED" in told and "no such luck" in told and "1 failed: none" in told
+    assert "ms/step" in told and "REFUSED ValueError: lookup_add" in told and "hierarchical           512:" in told
+
+
+def test_what_the_command_does_not_know_it_says(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["lisst"]) == 2 and "--quick" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="the preset small needs --data FOLDER"):
+        main(["list"])
+    assert main(["list", "--preset", "quick", "--results", str(tmp_path)]) == 0
+    assert f"0 done, {len(TRAINED)} left" in capsys.readouterr().out
