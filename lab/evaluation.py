@@ -121,7 +121,7 @@ def on_language(of: Measured, label: str, multiple: float, make: Callable[[], En
         return []
 
     def work() -> Row:
-        count = min(len(held), max(1, of.preset.test_tokens // length))
+        count = min(len(held), max(1, of.preset.language_tokens // length))
         documents = of.store.language(length, count)
         losses = of.losses(documents.tokens, make())
         over, part = losses - documents.surprisal[:, 1:], documents.part[:, 1:]
