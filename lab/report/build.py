@@ -62,10 +62,10 @@ def make(results: Path, out: Path, shown: str | None = None, draw: bool = True) 
     page_before = out / "lab.md" if (out / "lab.md").is_file() else ROOT / "docs" / "lab.md"
     text = page.filled(page_before.read_text(encoding="utf-8"), made_sections(every, shown, pictures(every.get(shown), "lab")))
     (out / "lab").mkdir(parents=True, exist_ok=True)
-    if shown in every:
-        (out / "lab" / "summary.json").write_text(json.dumps(summary.summary(every[shown]), indent=1) + "\n")
-        if draw:
-            plots.draw(every[shown], out / "lab")
+    found = summary.summary(every[shown]) if shown in every else summary.NOTHING
+    (out / "lab" / "summary.json").write_text(json.dumps(found, separators=(",", ":")).replace('},"', '},\n"') + "\n")
+    if draw and shown in every:
+        plots.draw(every[shown], out / "lab")
     (out / "lab.md").write_text(text, encoding="utf-8")
     return every
 

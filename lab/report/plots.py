@@ -18,7 +18,7 @@ Panel = tuple[str, Sequence[str]]
 
 def _there(results: Results, section: str, groups: Sequence[Panel]) -> list[Panel]:
     """Panels of what was measured; rotary is in each of them, to compare with."""
-    found = []
+    found: list[Panel] = []
     for title, labels in groups:
         there = in_order(results.labels(section), tuple(labels))
         if there and there != ["rotary"]:

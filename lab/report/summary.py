@@ -11,6 +11,11 @@ from lab.report.sections import PARTS
 from lab.report.statistics import Value
 
 DIGITS = 4
+NOTHING: dict[str, Any] = {
+    **{name: {"multiples": [], "labels": {}} for name in ("text", "language")},
+    "floor": [],
+    "over": {"multiple": 8, "parts": [], "labels": {}},
+}
 
 
 def _cells(values: list[Value | None]) -> dict[str, list[float | None]]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from lab.report.labels import times
 from lab.report.results import Results
@@ -22,7 +23,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return ["{.numbers}", lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]]
 
 
-def cell(results: Results, section: str, label: str, key: str, length: int, digits: int = 3, **where: object) -> str:
+def cell(results: Results, section: str, label: str, key: str, length: int, digits: int = 3, **where: Any) -> str:
     """A mean with its interval, or why there is none."""
     value = results.value(section, label, key, length=length, **where)
     if value is not None:
@@ -39,7 +40,7 @@ def fewer(results: Results, label: str, length: int) -> bool:
     return min(own) < max(row["documents"] for other in results.labels("measured") for _, row in results.rows("measured", other, length=length))
 
 
-def by_length(results: Results, section: str, labels: Sequence[str], key: str, **where: object) -> list[str]:
+def by_length(results: Results, section: str, labels: Sequence[str], key: str, **where: Any) -> list[str]:
     """A row a label, a column a multiple of the trained length."""
     multiples = results.seen(section, "multiple", labels)
     rows = [[label, *(cell(results, section, label, key, round(one * results.length), **where) for one in multiples)] for label in labels]
