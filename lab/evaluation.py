@@ -97,7 +97,7 @@ def row_of(losses: np.ndarray) -> Row:
         "documents": len(losses),
         "loss": float(losses.mean(dtype=np.float64)),
         "last": float(losses[:, -LAST:].mean(dtype=np.float64)),
-        "by_position": [float(piece.mean()) for piece in pieces],
+        "by_position": [round(float(piece.mean()), 5) for piece in pieces],
     }
 
 
