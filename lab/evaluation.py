@@ -97,7 +97,7 @@ def row_of(losses: np.ndarray) -> Row:
         "documents": len(losses),
         "loss": float(losses.mean(dtype=np.float64)),
         "last": float(losses[:, -LAST:].mean(dtype=np.float64)),
-        "by_position": [float(piece.mean()) for piece in pieces],
+        "by_position": [round(float(piece.mean()), 5) for piece in pieces],
     }
 
 
@@ -121,7 +121,7 @@ def on_language(of: Measured, label: str, multiple: float, make: Callable[[], En
         return []
 
     def work() -> Row:
-        count = min(len(held), max(1, of.preset.test_tokens // length))
+        count = min(len(held), max(1, of.preset.language_tokens // length))
         documents = of.store.language(length, count)
         losses = of.losses(documents.tokens, make())
         over, part = losses - documents.surprisal[:, 1:], documents.part[:, 1:]

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rounded angles cost: a trained rotary model with exact phases, with angles in float32, with tables in bfloat16, near and far away."""
+"""What rounded angles cost: a trained rotary model with exact phases, with angles in float32, with tables in bfloat16, near and far away.
+
+Beyond the trained length plain rotary fails by itself, which would hide what rounding does: there YaRN, set for the length, keeps the model at work.
+"""
 
 from __future__ import annotations
 
 from lab.encodings import Encoding
+from lab.encodings.changed import SCALINGS
 from lab.encodings.rotary import Rotated
 from lab.evaluation import Measured, Row, row_of
 from lab.retrieval import answered, distance_at, examples
@@ -19,9 +23,10 @@ def on_profiles(of: Measured) -> list[Row]:
     rows: list[Row] = []
     for multiple in of.preset.retrieval.multiples:
         length = of.preset.length(multiple)
+        scaling = SCALINGS["yarn"](multiple, of.preset.shape) if multiple > 1 else None
         for label, profile in PROFILES.items():
             for shift in SHIFTS:
-                encoding = Rotated(of.preset.shape, numerics=profile, first=shift)
+                encoding = Rotated(of.preset.shape, numerics=profile, first=shift, scaling=scaling)
                 rows += of.tried(label, length, lambda: _row(of, label, length, shift, encoding))
     return rows
 

@@ -26,7 +26,7 @@ class Retrieval:
 
     multiples: tuple[float, ...] = (1, 2, 4, 16, 64)
     shares: tuple[float, ...] = (0.1, 0.5, 0.9)
-    tokens: int = 65536  # about so many for each task, length and distance
+    tokens: int = 131072  # about so many for each task, length and distance
     most: int = 64  # examples
 
 
@@ -63,8 +63,9 @@ class Preset:
     dtype: str = "bfloat16"  # of arithmetic, by autocast; parameters are float32
     decay: float = 0.1
     multiples: tuple[float, ...] = (0.5, 1, 1.5, 2, 4, 8, 16, 32, 64)
-    test_tokens: int = 262144  # about so many at each length
+    test_tokens: int = 786432  # about so many at each length
     documents: int = 128  # at most, at each length
+    language_tokens: int = 131072  # the same of the generated language
     seeds: tuple[int, ...] = (0, 1, 2)
     decode_lengths: tuple[int, ...] = (512, 8192, 32768)
     decode_rows: int = 8
@@ -93,6 +94,7 @@ QUICK = Preset(
     multiples=(0.5, 1, 2, 4),
     test_tokens=256,
     documents=4,
+    language_tokens=256,
     seeds=(0,),
     decode_lengths=(32, 64),
     decode_rows=2,

@@ -31,10 +31,17 @@ class Task:
 
 def tasks_of(preset: Preset, only: Sequence[str] | None = None, seeds: Sequence[int] | None = None) -> list[Task]:
     """All runs of a preset, a seed of every encoding before the next seed."""
-    for name in only or ():
-        if name not in TRAINED:
+    names = TRAINED if only is None else named(only)
+    return [Task(name, seed) for seed in (preset.seeds if seeds is None else seeds) for name in TRAINED if name in names]
+
+
+def named(only: Sequence[str]) -> list[str]:
+    """Labels, of which each may be given with dashes for its spaces: scripts split words."""
+    known = {label.replace(" ", "-"): label for label in TRAINED}
+    for name in only:
+        if name.replace(" ", "-") not in known:
             raise ValueError(f"lab: {name!r} is no encoding, wanted some of: {', '.join(TRAINED)}")
-    return [Task(name, seed) for seed in (preset.seeds if seeds is None else seeds) for name in TRAINED if only is None or name in only]
+    return [known[name.replace(" ", "-")] for name in only]
 
 
 @dataclass

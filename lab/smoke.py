@@ -23,6 +23,7 @@ from lab.evaluation import Measured
 from lab.identity import check
 from lab.model import Model, begun
 from lab.presets import Preset
+from lab.queue import named
 from lab.training import Plan, Trainer
 
 STEPS, UNTIMED = 15, 5
@@ -111,7 +112,7 @@ def smoke(preset: Preset, batches: Batches, device: torch.device, only: list[str
     windows, seconds = _timed(lambda: batches.of(Windows(0, 0, STEPS, preset.rows, preset.shape.length)), device)
     print(f"lab smoke: {places.device_name(device)}, {preset.name}, vocabulary {store.vocabulary}, data {store.hash[:12]}, batches {seconds:.1f} s", flush=True)
     failed = []
-    for name in only or TRAINED:
+    for name in named(only) if only else TRAINED:
         begin = time.monotonic()
         try:
             of = _one(name, preset, store, device, windows)

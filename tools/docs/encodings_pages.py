@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One page per encoding, English and Chinese, from docs/encodings/*.toml by one template. What the lab measured is taken from docs/lab.md."""
+"""One page per encoding, English and Chinese, from docs/encodings/*.toml by one template. What the lab measured is taken from docs/lab/summary.json."""
+import json
 import re
 import tomllib
 
@@ -23,15 +24,15 @@ WORDS = {
         "symbols": "Symbols: $m$ is the position of the query, $n$ that of the key, $r = m - n$ the distance; $D$ channels of a head, $R$ of them rotated; "
         "$i$ counts pairs from 0, $h$ heads from 0; $B$ is the base.",
         "not_measured": "Not measured in [the lab](../lab.md).",
-        "lab": "Loss in nats per token of a small model at 1, 1.5, 2 and 8 times its trained length, mean and deviation of three seeds. [The lab](../lab.md) has the conditions.",
-        "row": "| encoding | 1x | 1.5x | 2x | 8x |",
+        "lab": "Loss in nats per token on the last 512 tokens of long documents, of a small model that reads them at so many times its trained length: mean over seeds, ± 95 % where there are several. [The lab](../lab.md) has the conditions.",
+        "row": "encoding",
         "other": "[中文](../zh/encodings/{name}.md)",
     },
     "zh": {
         "symbols": "记号：$m$ 是 query 的位置，$n$ 是 key 的位置，$r = m - n$ 是距离；一个头有 $D$ 个通道，其中 $R$ 个参与旋转；$i$ 是从 0 数起的通道对，$h$ 是从 0 数起的头；$B$ 是底数。",
         "not_measured": "[实验](../../lab.md)中没有测。",
-        "lab": "小模型在训练长度的 1、1.5、2、8 倍处的损失（nat 每 token，三个种子的均值与标准差）。条件见[实验](../../lab.md)。",
-        "row": "| 编码 | 1x | 1.5x | 2x | 8x |",
+        "lab": "小模型以训练长度的若干倍读长文档时，最后 512 个 token 的损失（nat 每 token，种子均值；有多个种子时 ± 95 % 区间）。条件见[实验](../../lab.md)。",
+        "row": "编码",
         "other": "[English](../../encodings/{name}.md)",
         "full": "谁在用、常见的坑：见[英文页](../../encodings/{name}.md)。",
     },
@@ -40,14 +41,19 @@ HAN = re.compile(r"[\u3400-\u9fff]")
 FAMILIES = ["additive", "rotary", "scaling", "maps", "bias", "tables"]
 
 
+LAB_MULTIPLES = (1, 2, 4, 8, 16, 64)
+
+
 def lab_rows(docs):
-    """The table of docs/lab.md, line by line, by the name of the encoding; the floor too."""
-    rows = {}
-    for line in (docs / "lab.md").read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if len(cells) == 5 and re.match(r"^(\d\.\d{3}|error)", cells[1]):
-            rows[cells[0]] = "| " + " | ".join(cells) + " |"
-    return rows
+    """What the lab measured on real text, by label: a row of cells each, and the head of the table."""
+    text = json.loads((docs / "lab" / "summary.json").read_text(encoding="utf-8"))["text"]
+    shown = [number for number, multiple in enumerate(text["multiples"]) if multiple in LAB_MULTIPLES]
+
+    def cell(loss, interval):
+        return "–" if loss is None else f"{loss:.3f}" + ("" if interval is None else f" ± {interval:.3f}")
+
+    rows = {label: [cell(one["loss"][i], one["interval"][i]) for i in shown] for label, one in text["labels"].items()}
+    return rows, [f"{text['multiples'][i]:g}x" for i in shown]
 
 
 def encodings(docs):
@@ -61,11 +67,12 @@ def encodings(docs):
 
 
 def lab_text(entry, language, rows):
-    words = WORDS[language]
-    if not entry.get("lab"):
+    words, (by_label, head) = WORDS[language], rows
+    found = [[name, *by_label[name]] for name in entry.get("lab", []) if name in by_label]
+    if not found:
         return words["not_measured"]
-    head = [words["lab"], "", "{.numbers}", words["row"], "|---|---|---|---|---|"]
-    return "\n".join(head + [rows[name] for name in entry["lab"]] + [rows["floor"]])
+    lines = [[words["row"], *head], ["---"] * (1 + len(head)), *found]
+    return "\n".join([words["lab"], "", "{.numbers}", *("| " + " | ".join(line) + " |" for line in lines)])
 
 
 def listed(items):

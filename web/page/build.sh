@@ -15,7 +15,7 @@ export NODE_PATH=/usr/share/nodejs
 
 tsc -p "$here"
 node "$here/make/formulas.cjs" "$here/formulas.txt" > "$made/formulas.js"
-node "$here/make/lab.cjs" "$root/docs/lab.md" > "$made/lab.js"
+node "$here/make/lab.cjs" "$root/docs/lab/summary.json" > "$made/lab.js"
 
 bundle() { # entry, output, more
   entry=$1 output=$2

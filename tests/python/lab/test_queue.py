@@ -61,6 +61,9 @@ def test_a_seed_of_every_encoding_comes_before_the_next_seed() -> None:
     assert len(tasks) == 3 * len(TRAINED) == len(set(tasks))
     with pytest.raises(ValueError, match="'ropee' is no encoding"):
         tasks_of(SMALL, only=["ropee"])
+    assert [task.encoding for task in tasks_of(QUICK, only=["rotary-3-of-4", "transformer-xl", "rotary quarter"])] == [
+        "rotary quarter", "rotary 3 of 4", "transformer-xl",
+    ]  # fmt: skip
 
 
 def test_what_is_done_is_skipped_whatever_the_commit(tmp_path: Path, ran: list[Task]) -> None:

@@ -87,9 +87,9 @@ declare module "lab-results" {
   const results: {
     lengths: number[];
     parts: string[];
+    over_at: number;
     floor: number[];
-    encodings: { name: string; loss: (number | null)[]; deviation: (number | null)[]; over: Record<string, number> | null }[];
-    note: string;
+    encodings: { name: string; loss: (number | null)[]; interval: (number | null)[]; over: Record<string, number> | null }[];
   };
   export default results;
 }

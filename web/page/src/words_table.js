@@ -229,9 +229,9 @@ export const WORDS = {
 
   lab_name: ["Lab", "实验"],
   lab_question: ["What did training measure?", "训练测出了什么？"],
-  lab_lead: ["The same small model, trained once with each encoding at one length and read at up to eight times that length. Lower is better; the floor is the language's own entropy.", "同一个小模型用每种编码各训练一次，再在最多八倍长度上评测。越低越好；下限是语言自身的熵。"],
+  lab_lead: ["The same small model, trained once with each encoding at one length and read at lengths that it was not trained at. Lower is better; the floor is the language's own entropy.", "同一个小模型用每种编码各训练一次，再在没有训练过的长度上评测。越低越好；下限是语言自身的熵。"],
   encodings: ["Encodings", "编码"],
-  lab_note: ["One small model of 2 layers on a made-up language, three seeds: it shows what each encoding can do there, not what a large model will do.", "两层的小模型、人造语言、三个种子：它说明各编码在此能做到什么，而非大模型会怎样。"],
+  lab_note: ["Small models on a generated language whose entropy is known. The lab's page has real text, seeds, intervals and limits.", "小模型、熵已知的生成语言。真实文本、种子、区间与局限见实验页面。"],
   lab_sum: ["At {times} times the trained length {best} is best with {low} and {worst} worst with {high}; the floor is {floor}.", "在训练长度的 {times} 倍处，{best} 最好（{low}），{worst} 最差（{high}）；下限为 {floor}。"],
 
   take_name: ["Take along", "带走"],
@@ -319,7 +319,6 @@ export const FIGURES = {
   "Loss by length, trained at 1x (nats a token)": "不同长度的损失（训练于 1 倍长度，奈特每词元）",
   "loss (nats a token)": "损失（奈特每词元）",
   "length / trained length": "长度 / 训练长度",
-  "Loss over the floor at 8 times the length, by what is to be found": "8 倍长度时高出下限的损失，按任务部分",
   "loss over the floor": "高出下限的损失",
   "part of the language": "语言部分",
   encoding: "编码",
@@ -329,6 +328,10 @@ export const FIGURES = {
   learned: "可学习",
   hierarchical: "层级",
   rotary: "旋转",
+  "rotary quarter": "旋转，四分之一通道",
+  "rotary adjacent": "旋转，相邻配对",
+  "rotary bf16 tables": "旋转，bf16 表",
+  "shaw values": "shaw，含值",
   all: "全部",
   word: "词",
   close: "闭合括号",
@@ -339,6 +342,7 @@ export const FIGURES = {
 
 /** @type {[RegExp, string][]} */
 export const PATTERNS = [
+  [/^Loss over the floor at ([\d.]+) times the length, by what is to be found$/, "$1 倍长度时高出下限的损失，按任务部分"],
   [/^Scalings from (\d+) to (\d+) positions$/, "各缩放方法：从 $1 到 $2 个位置"],
   [/^as trained: seen up to (\d+)$/, "原样：见过前 $1 个"],
   [/^(.+): seen up to (\d+)$/, "$1：见过前 $2 个"],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lab: what small models trained with each encoding measured, at lengths that they were trained on and beyond. Results are those of docs/lab.md.
+// Lab: what small models trained with each encoding measured, at lengths that they were trained on and beyond. Results are those of docs/lab/summary.json.
 import results from "lab-results";
 
 import {Card} from "../chart/card.js";
@@ -71,7 +71,7 @@ class Lab {
     const values = Float64Array.from(measured.flatMap(({over}) => results.parts.map((name) => over?.[name] ?? NaN)));
     const cells = {label: "loss over the floor", rows: measured.map(({name}) => name), columns: results.parts, values, low: 0};
     this.parts.update(figure(
-        "Loss over the floor at 8 times the length, by what is to be found",
+        `Loss over the floor at ${results.over_at} times the length, by what is to be found`,
         [{title: "", x: axis("part of the language"), y: axis("encoding"), square: false, cells}]));
   }
 

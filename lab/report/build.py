@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads all results, and writes the page with its plots: every number there comes from a file in lab/results."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from lab.report import page, papers, plots, sections, short, state, summary
+from lab.report.results import Results, read_all
+
+ROOT = Path(__file__).resolve().parents[2]
+SHOWN = "small"  # the preset that the page is about
+SEEDS: dict[str, tuple[int, ...]] = {"small": (0, 1, 2), "medium": (0,)}
+PLOTS = ("last", "changed", "position", "language", "retrieval")
+
+
+def made_sections(every: dict[str, Results], shown: str, plots: Callable[[str], list[str]]) -> dict[str, Callable[[], list[str]]]:
+    """By the name of its marker, what makes each section."""
+    results = every.get(shown)
+
+    def of(make: Callable[[Results], list[str]]) -> Callable[[], list[str]]:
+        return lambda: sections.NOTHING if results is None else make(results)
+
+    found: dict[str, Callable[[], list[str]]] = {
+        "in short": of(short.lines),
+        "setup": of(state.setup),
+        "last tokens": of(sections.last),
+        "all tokens": of(sections.whole),
+        "changed": of(sections.changed),
+        "tuned": of(sections.tuned),
+        "positions": of(sections.positions),
+        "retrieval": of(sections.retrieval),
+        "numerics": of(sections.numerics),
+        "trained numerics": of(sections.trained_numerics),
+        "language": of(sections.language),
+        "cost": of(state.cost),
+        "papers": lambda: papers.lines(results),
+        "queue": lambda: state.queue(every, SEEDS),
+    }
+    return found | {f"plot {name}": lambda name=name: plots(name) for name in PLOTS}  # type: ignore[misc]
+
+
+def pictures(results: Results | None, folder: str) -> Callable[[str], list[str]]:
+    """The two images of a plot as the page shows them; the site hides one of them."""
+    there = set() if results is None else set(plots.figures(results))
+
+    def lines(name: str) -> list[str]:
+        if name not in there:
+            return sections.NOTHING
+        return "\n\n".join(f"{{.plot .only-{theme}}}\n![{plots.CAPTIONS[name]}]({folder}/{name}-{theme}.svg)" for theme in ("light", "dark")).split("\n")
+
+    return lines
+
+
+def make(results: Path, out: Path, shown: str | None = None, draw: bool = True) -> dict[str, Results]:
+    """Writes lab.md, lab/summary.json and, unless told otherwise, the plots. Words around the numbers are those of docs/lab.md."""
+    every = read_all(results)
+    shown = shown or (SHOWN if SHOWN in every or not every else next(iter(every)))
+    page_before = out / "lab.md" if (out / "lab.md").is_file() else ROOT / "docs" / "lab.md"
+    text = page.filled(page_before.read_text(encoding="utf-8"), made_sections(every, shown, pictures(every.get(shown), "lab")))
+    (out / "lab").mkdir(parents=True, exist_ok=True)
+    found = summary.summary(every[shown]) if shown in every else summary.NOTHING
+    (out / "lab" / "summary.json").write_text(json.dumps(found, separators=(",", ":")).replace('},"', '},\n"') + "\n")
+    if draw and shown in every:
+        plots.draw(every[shown], out / "lab")
+    (out / "lab.md").write_text(text, encoding="utf-8")
+    return every
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m lab report", description=__doc__)
+    parser.add_argument("--results", type=Path, default=ROOT / "lab" / "results", help="folder of result files (default lab/results)")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs", help="folder of lab.md and lab/ (default docs)")
+    parser.add_argument("--preset", help=f"whose runs are shown (default {SHOWN}, or what there is)")
+    parser.add_argument("--no-plots", action="store_true", help="leave the plots as they are")
+    given = parser.parse_args(arguments)
+    every = make(given.results, given.out, given.preset, not given.no_plots)
+    counts = ", ".join(f"{name} {len(one.runs)}" for name, one in every.items()) or "none"
+    print(f"{given.out}/lab.md: runs: {counts}")

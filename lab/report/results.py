@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Result files, read once: rows by label, one a seed, and why a row is not there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lab.report.statistics import Value, value_of
+
+Row = dict[str, Any]
+SCHEMA = 1
+KEYS = ("schema", "preset", "encoding", "seed", "commit", "data", "settings", "device", "trained", "measured", "language", "retrieval", "numerics", "cost", "refused")
+
+
+@dataclass
+class Results:
+    """Runs of one preset that can be compared: the same settings and the same data."""
+
+    preset: str
+    runs: list[Row]
+    others: int = 0  # runs of this preset with other settings or data, which are not shown
+    _rows: dict[tuple[str, str], list[tuple[int, Row]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for run in self.runs:
+            for section in ("measured", "language", "retrieval", "numerics"):
+                for row in run[section]:
+                    self._rows.setdefault((section, row["label"]), []).append((run["seed"], row))
+
+    @property
+    def length(self) -> int:
+        """That of training."""
+        return int(self.runs[0]["settings"]["shape"]["length"])
+
+    def labels(self, section: str) -> set[str]:
+        return {label for of, label in self._rows if of == section}
+
+    def rows(self, section: str, label: str, **where: Any) -> list[tuple[int, Row]]:
+        """Seed and row of all that have these fields."""
+        return [(seed, row) for seed, row in self._rows.get((section, label), []) if all(row.get(key) == value for key, value in where.items())]
+
+    def numbers(self, section: str, label: str, key: str, **where: Any) -> dict[int, float]:
+        """By seed; several rows of a seed are averaged, what is not finite is left out."""
+        found: dict[int, list[float]] = {}
+        for seed, row in self.rows(section, label, **where):
+            if row.get(key) is not None:
+                found.setdefault(seed, []).append(float(row[key]))
+        return {seed: sum(some) / len(some) for seed, some in sorted(found.items())}
+
+    def value(self, section: str, label: str, key: str, **where: Any) -> Value | None:
+        numbers = self.numbers(section, label, key, **where)
+        return value_of(list(numbers.values())) if numbers else None
+
+    def difference(self, one: dict[int, float], other: dict[int, float]) -> Value | None:
+        """one - other, seed by seed: both began alike and read the same."""
+        both = sorted(one.keys() & other.keys())
+        return value_of([one[seed] - other[seed] for seed in both]) if both else None
+
+    def over_runs(self, encoding: str, read: Callable[[Row], float | None]) -> Value | None:
+        """Of what stands once in a run."""
+        found = [number for run in self.of(encoding) if (number := read(run)) is not None]
+        return value_of(found) if found else None
+
+    def of(self, encoding: str) -> list[Row]:
+        return sorted((run for run in self.runs if run["encoding"] == encoding), key=lambda run: run["seed"])
+
+    def refused(self, label: str, length: int | None = None) -> str | None:
+        """The words with which a label was refused at a length, or at any."""
+        for run in self.runs:
+            for row in run["refused"]:
+                if row["label"] == label and length in (None, row["length"]):
+                    return str(row["message"])
+        return None
+
+    def seen(self, section: str, key: str, labels: Iterable[str] | None = None) -> list[Any]:
+        """All values of a field, in order."""
+        return sorted({row[key] for (of, label), rows in self._rows.items() if of == section and (labels is None or label in labels) for _, row in rows})
+
+
+def read(path: Path) -> Row:
+    """A result, or an error that says what is wrong with the file."""
+    try:
+        found = json.loads(path.read_text())
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}: is no JSON ({error})") from None
+    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+        raise ValueError(f"{path}: schema {found.get('schema') if isinstance(found, dict) else None}, wanted {SCHEMA}")
+    missing = [key for key in KEYS if key not in found]
+    if missing:
+        raise ValueError(f"{path}: has no {', '.join(missing)}, which a result has")
+    return found
+
+
+def read_all(folder: Path) -> dict[str, Results]:
+    """By preset. Of several settings or data those are shown that most runs have; ties go to those read last."""
+    groups: dict[str, dict[str, list[Row]]] = {}
+    for path in sorted(folder.glob("*/*.json")):
+        run = read(path)
+        key = json.dumps([run["data"], run["settings"]], sort_keys=True)
+        groups.setdefault(run["preset"], {}).setdefault(key, []).append(run)
+    found = {}
+    for preset, by_key in groups.items():
+        shown = max(sorted(by_key), key=lambda key: len(by_key[key]))
+        found[preset] = Results(preset, by_key[shown], sum(map(len, by_key.values())) - len(by_key[shown]))
+    return found

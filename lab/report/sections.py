@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of docs/lab.md that are numbers: each a list of lines, from result files alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lab.report.labels import CHANGED, PROFILES, TASKS, TRAINED, in_order, times
+from lab.report.results import Results, Row
+from lab.report.statistics import Value, value_of
+from lab.report.tables import ABSENT, FEWER, by_length, cell, counted, documents_line, refusals, table
+
+PARTS = ("word", "close", "recall near", "recall far", "copy")  # the language's; chance holds nothing to be found
+NOTHING = ["Nothing measured yet."]
+
+
+def _losses(results: Results, order: tuple[str, ...], key: str) -> list[str]:
+    labels = in_order(results.labels("measured"), order)
+    if not labels:
+        return NOTHING
+    lines = by_length(results, "measured", labels, key, tuned=False)
+    note = ["†: too slow for all documents of this length, so on the first of them alone.", ""] if any(FEWER in line for line in lines) else []
+    return [f"Nats a token; {counted(results, labels)}. Documents: {documents_line(results, labels)}.", "", *lines, "", *note]
+
+
+def last(results: Results) -> list[str]:
+    """Loss on the last 512 tokens of trained encodings."""
+    return [*_losses(results, TRAINED, "last"), *refusals(results, in_order(_all_labels(results), TRAINED))]
+
+
+def whole(results: Results) -> list[str]:
+    """Loss on all tokens of trained encodings."""
+    return _losses(results, TRAINED, "loss")
+
+
+def changed(results: Results) -> list[str]:
+    """Rotary changed at evaluation, beside rotary as it is."""
+    return [*_losses(results, ("rotary", *CHANGED), "last"), *refusals(results, in_order(_all_labels(results), CHANGED))]
+
+
+def tuned(results: Results) -> list[str]:
+    """After a short fine-tune, beside the same without."""
+    labels = [label for label in CHANGED if results.rows("measured", label, tuned=True)]
+    if not labels:
+        return NOTHING
+    settings = results.runs[0]["settings"]["changes"]
+    multiples = sorted({row["multiple"] for label in labels for _, row in results.rows("measured", label, tuned=True)})
+    rows = []
+    for label in labels:
+        for after in (False, True):
+            cells = [cell(results, "measured", label, "last", round(one * results.length), tuned=after) for one in multiples]
+            rows.append([label, "after" if after else "before", *cells])
+    head = f"{settings['tune_steps']} steps at {settings['tune_factor']} times the length, with the scaling for that length; {counted(results, labels)}."
+    note = "Before, each length has the scaling for that length; after, all have the scaling that was tuned."
+    return [f"{head} {note}", "", *table(["", "fine-tune", *map(times, multiples)], rows)]
+
+
+def _all_labels(results: Results) -> set[str]:
+    return results.labels("measured") | {row["label"] for run in results.runs for row in run["refused"]}
+
+
+def _in_bins(row: Row, length: int, begin: int, end: int) -> float | None:
+    """The mean of by_position from one position to another; None where no bin lies inside."""
+    bins = row["by_position"]
+    width = row["length"] / len(bins)
+    inside = [value for number, value in enumerate(bins) if number * width >= begin and (number + 1) * width <= end and value is not None]
+    return sum(inside) / len(inside) if inside else None
+
+
+def positions(results: Results) -> list[str]:
+    """Loss by position in the longest documents that a label was measured on."""
+    labels = in_order(results.labels("measured"), ("rotary", *TRAINED, *CHANGED))
+    if not labels:
+        return NOTHING
+    longest = max(results.seen("measured", "length"))
+    length, edges = results.length, [0.0, 1.0]
+    while edges[-1] * length < longest:
+        edges.append(edges[-1] * 2)
+    rows = []
+    for label in dict.fromkeys(labels):
+        found = results.rows("measured", label, length=longest, tuned=False)
+        values = []
+        for low, high in zip(edges, edges[1:]):
+            numbers = [number for _, row in found if (number := _in_bins(row, length, int(low * length), int(high * length))) is not None]
+            values.append(value_of(numbers).written() if numbers else ABSENT)
+        if found:
+            rows.append([label, *values])
+    head = [f"{low:g}x to {high:g}x" for low, high in zip(edges, edges[1:])]
+    return [f"Documents of {longest} tokens ({longest / length:g}x); {counted(results, labels)}.", "", *table(["", *head], rows)]
+
+
+def retrieval(results: Results) -> list[str]:
+    """A table a task: the share of examples whose whole answer is right, by length and distance."""
+    lines: list[str] = []
+    labels = in_order(results.labels("retrieval"), (*TRAINED, *CHANGED))
+    for task in TASKS:
+        places = sorted({(row["length"], row["distance"]) for label in labels for _, row in results.rows("retrieval", label, task=task)})
+        rows = []
+        for label in labels:
+            values = [results.value("retrieval", label, "accuracy", task=task, length=length, distance=distance) for length, distance in places]
+            if any(value is not None for value in values):
+                rows.append([label, *(ABSENT if value is None else _percent(value) for value in values)])
+        if rows:
+            head = [f"{times(length / results.length)}: {distance}" for length, distance in places]
+            lines += [f"**{task}**, % of answers that are right in all tokens, by length: distance.", "", *table(["", *head], rows), ""]
+    return [f"{_examples(results, labels)}; {counted(results, labels, 'retrieval')}.", "", *lines[:-1]] if lines else NOTHING
+
+
+def _examples(results: Results, labels: Sequence[str]) -> str:
+    """How many a cell is of, by length."""
+    found = {row["length"]: row["examples"] for label in labels for _, row in results.rows("retrieval", label)}
+    return "Examples a seed: " + ", ".join(f"{times(length / results.length)} {count}" for length, count in sorted(found.items()))
+
+
+def _percent(value: Value) -> str:
+    return Value(100 * value.mean, None if value.half is None else 100 * value.half, value.seeds).written(0)
+
+
+def numerics(results: Results) -> list[str]:
+    """What each profile costs over exact phases, seed by seed, on the last tokens; and the passkeys that it finds."""
+    lengths = results.seen("numerics", "length")
+    if not lengths:
+        return NOTHING
+    exact, rows = PROFILES[0], []
+    for label in in_order(results.labels("numerics"), PROFILES):
+        for shift in results.seen("numerics", "shift"):
+            cells = []
+            for length in lengths:
+                own = results.numbers("numerics", label, "last", length=length, shift=shift)
+                near = results.numbers("numerics", exact, "last", length=length, shift=0)
+                value = results.difference(own, near)
+                shown = cell(results, "numerics", exact, "last", length, 4, shift=0) if (label, shift) == (exact, 0) else None if value is None else value.written(4, True)
+                keys = results.value("numerics", label, "passkey_accuracy", length=length, shift=shift)
+                cells.append(ABSENT if shown is None else shown + ("" if keys is None else f"; {_percent(keys)} %"))
+            rows.append([label, f"{shift:,}", *cells])
+    head = f"The first row is nats a token on the last tokens; the others are what they have more than it, seed by seed; {counted(results, PROFILES, 'numerics')}."
+    return [f"{head} After each: passkeys found.", "", *table(["", "first position", *(times(one / results.length) for one in lengths)], rows)]
+
+
+def trained_numerics(results: Results) -> list[str]:
+    """Training with tables in bf16 against training with exact phases, seed by seed; the two pairings as a control."""
+    rows, multiples = [], results.seen("measured", "multiple", ("rotary",))
+    for other in ("rotary bf16 tables", "rotary adjacent"):
+        cells = []
+        for multiple in multiples:
+            one, base = (results.numbers("measured", label, "last", multiple=multiple, tuned=False) for label in (other, "rotary"))
+            value = results.difference(one, base)
+            cells.append(ABSENT if value is None else value.written(3, True))
+        if set(cells) - {ABSENT}:
+            rows.append([f"{other} less rotary", *cells])
+    return table(["", *map(times, multiples)], rows) if rows else NOTHING
+
+
+def language(results: Results) -> list[str]:
+    """Over the floor of the generated language, by length; then by part at 8 times the length."""
+    labels = in_order(results.labels("language"), (*TRAINED, *CHANGED))
+    if not labels:
+        return NOTHING
+    first = [f"Nats a token over the floor; {counted(results, labels, 'language')}.", "", *by_length(results, "language", labels, "over"), ""]
+    multiple = max((one for one in results.seen("language", "multiple") if one <= 8), default=None)
+    rows = []
+    for label in labels:
+        found = [row["parts"] for _, row in results.rows("language", label, multiple=multiple)]
+        cells = [[parts[name] for parts in found if parts.get(name) is not None] for name in PARTS]
+        if found:
+            rows.append([label, *(value_of(some).written(2) if some else ABSENT for some in cells)])
+    return [*first, f"By what is to be found, at {times(multiple)}:" if multiple else "", "", *table(["over the floor", *PARTS], rows)]

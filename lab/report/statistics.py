@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A mean over seeds with its interval, and how it is written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# Student's t for 95 % of both sides, by the number of seeds less one.
+T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
+
+
+@dataclass(frozen=True)
+class Value:
+    """`half` is half of the interval of 95 %; None of one seed, which has none."""
+
+    mean: float
+    half: float | None
+    seeds: int
+
+    def written(self, digits: int = 3, sign: bool = False) -> str:
+        shown = f"{self.mean:{'+' if sign else ''}.{digits}f}"
+        return shown if self.half is None else f"{shown} ± {self.half:.{digits}f}"
+
+
+def value_of(numbers: Sequence[float]) -> Value:
+    """Of one number a seed."""
+    count = len(numbers)
+    mean = math.fsum(numbers) / count
+    if count == 1:
+        return Value(mean, None, 1)
+    deviation = math.sqrt(math.fsum((number - mean) ** 2 for number in numbers) / (count - 1))
+    return Value(mean, T95[min(count - 1, len(T95)) - 1] * deviation / math.sqrt(count), count)
+
+
+def seeds_in_words(least: int, most: int) -> str:
+    """What an interval is of, or that there is none."""
+    if most <= 1:
+        return "one seed, so no interval is known"
+    some = f"{least} to {most} seeds" if least != most else f"{most} seeds"
+    return f"means of {some}, ± 95 % by Student's t" + ("; a number without ± is of one seed" if least == 1 else "")

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results that no model gave, with numbers that are easy to find again: for tests of the report, written to their own folders alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from lab.report.labels import CHANGED, PROFILES, RUNS, TASKS
+
+LENGTH = 512
+MULTIPLES = (0.5, 1, 1.5, 2, 4, 8, 16, 32, 64)
+SLOPE = {label: 0.02 + 0.03 * number for number, label in enumerate((*RUNS, "hierarchical", *CHANGED))}
+
+
+def loss(label: str, multiple: float, seed: int) -> float:
+    """Grows with the length, each label by its own slope; seeds are 0.01 apart."""
+    return round(3 + SLOPE[label] * max(0.0, multiple - 1) ** 0.5 + 0.01 * seed, 6)
+
+
+def measured(label: str, multiple: float, seed: int, tuned: bool = False) -> dict[str, Any]:
+    whole = loss(label, multiple, seed) - (0.5 if tuned else 0)
+    bins = [loss(label, max(multiple * (number + 1) / 64, 0.5), seed) for number in range(64)]
+    row = {"label": label, "multiple": multiple, "length": round(LENGTH * multiple), "tuned": tuned, "documents": 8}
+    return {**row, "loss": whole + 0.1, "last": whole, "by_position": bins}
+
+
+def rows(label: str, seed: int, multiples: tuple[float, ...]) -> dict[str, list[dict[str, Any]]]:
+    language = [
+        {"label": label, "multiple": one, "length": round(LENGTH * one), "loss": 1.7 + SLOPE[label] * one, "over": SLOPE[label] * one, "parts": {"word": 0.1, "copy": None}}
+        for one in multiples
+    ]
+    retrieval = [
+        {"label": label, "task": task, "length": round(LENGTH * one), "distance": round(LENGTH * one * share), "examples": 8, "accuracy": max(0.0, 1 - SLOPE[label] * one), "loss": 0.1}
+        for task in TASKS
+        for one in multiples
+        for share in (0.1, 0.9)
+        if one in (1, 4, 16)
+    ]
+    return {"measured": [measured(label, one, seed) for one in multiples], "language": language, "retrieval": retrieval}
+
+
+def result(encoding: str, seed: int, preset: str = "small", data: str = "d" * 64) -> dict[str, Any]:
+    """A run as lab.run writes it."""
+    found = rows(encoding, seed, MULTIPLES if encoding != "learned" else (0.5, 1))
+    refused = []
+    if encoding == "learned":
+        found = {name: some + rows("hierarchical", seed, MULTIPLES)[name] for name, some in found.items()}
+        refused = [{"label": "learned", "length": round(LENGTH * one), "message": f"lookup_add: the table has {LENGTH} rows"} for one in MULTIPLES[2:]]
+    numerics = []
+    if encoding == "rotary":
+        for label in CHANGED:
+            found = {name: some + rows(label, seed, MULTIPLES[3:])[name] for name, some in found.items()}
+        found["measured"] += [measured(f"rotary, {how}", one, seed, True) for how in ("linear", "yarn") for one in (1, 2, 4, 8)]
+        numerics = [
+            {"label": label, "length": LENGTH * one, "shift": shift, "loss": 3.0, "last": 3 + 0.001 * number + 1e-9 * shift, "passkey_accuracy": 0.5}
+            for number, label in enumerate(PROFILES)
+            for one in (1, 64)
+            for shift in (0, 1_000_000)
+        ]
+    shape = {"width": 512, "heads": 8, "layers": 8, "length": LENGTH}
+    settings = {"name": preset, "shape": shape, "steps": 600, "rows": 64, "dtype": "bfloat16", "seeds": [0, 1, 2], "changes": {"tune_steps": 40, "tune_factor": 4}}
+    decode = [{"device": "cuda", "keys": 512, "rows": 8, "tokens_per_second": 1000.0 / (1 + SLOPE[encoding]), "bytes": 2**30}]
+    trained = {"tokens": 19_660_800, "steps": 600, "seconds": 20.0, "tokens_per_second": 1e6 / (1 + SLOPE[encoding]), "peak_bytes": 2**32, "curve": [[10, 5.0]], "final_loss": 3.0}
+    head = {"schema": 1, "preset": preset, "encoding": encoding, "seed": seed, "commit": "c" * 40, "data": data, "settings": settings}
+    about = {"versions": {"torch": "2.11"}, "device": "a GPU that is made up", "parameters": 30_000_000, "seconds": 30.0}
+    return {**head, **about, "trained": trained, **found, "numerics": numerics, "cost": {"decode": decode, "attention_path": "plain words"}, "refused": refused}
+
+
+def write(folder: Path, seeds: tuple[int, ...] = (0, 1, 2), encodings: tuple[str, ...] = RUNS, preset: str = "small") -> Path:
+    """A folder of results."""
+    (folder / preset).mkdir(parents=True, exist_ok=True)
+    for encoding in encodings:
+        for seed in seeds:
+            (folder / preset / f"{encoding.replace(' ', '-')}-{seed}.json").write_text(json.dumps(result(encoding, seed, preset)))
+    return folder

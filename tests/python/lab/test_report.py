@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report: its numbers are those of the result files, what is not there is said, and making it again changes nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import made_up  # noqa: E402
+
+from lab.report import build, page, papers, sections, state, summary  # noqa: E402
+from lab.report.labels import RUNS  # noqa: E402
+from lab.report.results import Results, read_all  # noqa: E402
+from lab.report.statistics import T95, Value, value_of  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made_up.write(tmp_path_factory.mktemp("results"))
+
+
+@pytest.fixture(scope="module")
+def results(folder: Path) -> Results:
+    return read_all(folder)["small"]
+
+
+def cells(lines: list[str], label: str) -> list[str]:
+    """Of the row of a label in the first table that has it."""
+    return next([cell.strip() for cell in line.split("|")[2:-1]] for line in lines if line.startswith(f"| {label} "))
+
+
+def test_the_page_in_the_repository_is_what_its_results_give(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "lab.md").read_text(encoding="utf-8")
+    (tmp_path / "lab.md").write_text(text, encoding="utf-8")
+    build.make(ROOT / "lab" / "results", tmp_path, "small", draw=False)
+    assert (tmp_path / "lab.md").read_text(encoding="utf-8") == text
+    assert (tmp_path / "lab" / "summary.json").read_text() == (ROOT / "docs" / "lab" / "summary.json").read_text()
+    for name, theme in re.findall(r"\(lab/([a-z]+)-(light|dark)\.svg\)", text):
+        assert (ROOT / "docs" / "lab" / f"{name}-{theme}.svg").is_file()
+
+
+def test_all_of_it_from_made_up_results_and_again(folder: Path, tmp_path: Path) -> None:
+    build.main(["--results", str(folder), "--out", str(tmp_path), "--no-plots"])
+    first = (tmp_path / "lab.md").read_text(encoding="utf-8")
+    assert "Nothing measured yet" not in first and "2.510" in first
+    build.main(["--results", str(folder), "--out", str(tmp_path), "--no-plots"])
+    assert (tmp_path / "lab.md").read_text(encoding="utf-8") == first
+
+
+def test_no_results_are_no_numbers(tmp_path: Path) -> None:
+    (tmp_path / "none").mkdir()
+    build.main(["--results", str(tmp_path / "none"), "--out", str(tmp_path)])
+    text = (tmp_path / "lab.md").read_text(encoding="utf-8")
+    assert text.count("Nothing measured yet.") >= 10 and "0 runs are done" in text and papers.MISSING in text and papers.HOLDS + " |" not in text
+
+
+def test_means_and_intervals_by_hand(results: Results) -> None:
+    losses = [made_up.loss("alibi", 8, seed) for seed in (0, 1, 2)]
+    mean = sum(losses) / 3
+    half = 4.303 * math.sqrt(sum((one - mean) ** 2 for one in losses) / 2) / math.sqrt(3)
+    assert cells(sections.last(results), "alibi")[5] == f"{mean:.3f} ± {half:.3f}"
+    assert cells(sections.whole(results), "alibi")[5] == f"{mean + 0.1:.3f} ± {half:.3f}"
+
+
+def test_student_s_t_is_that_of_its_distribution() -> None:
+    """Half of the last digit less and the middle holds less than 95 %, half of it more and it holds more: by adding the density up."""
+
+    def middle(freedom: int, limit: float, steps: int = 5000) -> float:
+        scale = math.gamma((freedom + 1) / 2) / (math.sqrt(freedom * math.pi) * math.gamma(freedom / 2))
+        return 2 * scale * sum((1 + (limit * (i + 0.5) / steps) ** 2 / freedom) ** (-(freedom + 1) / 2) for i in range(steps)) * limit / steps
+
+    for freedom, limit in enumerate(T95, start=1):
+        assert middle(freedom, limit - 0.00051) < 0.95 < middle(freedom, limit + 0.00051)
+
+
+def test_one_seed_has_no_interval_and_says_so(tmp_path: Path) -> None:
+    one = read_all(made_up.write(tmp_path, seeds=(1,)))["small"]
+    lines = sections.last(one)
+    assert "one seed, so no interval is known" in lines[0]
+    assert cells(lines, "alibi")[5] == f"{made_up.loss('alibi', 8, 1):.3f}" and "±" not in "".join(lines)
+    assert value_of([2.0]) == Value(2.0, None, 1)
+
+
+def test_a_part_of_the_runs_is_a_part_of_the_tables(tmp_path: Path) -> None:
+    made_up.write(tmp_path, (0, 1), ("rotary",))
+    every = read_all(made_up.write(tmp_path, (0,), ("alibi",)))
+    lines = sections.last(every["small"])
+    assert "1 to 2 seeds" in lines[0] and "a number without ± is of one seed" in lines[0]
+    assert not any(line.startswith("| t5 ") for line in lines)
+    for make in build.made_sections(every, "small", lambda name: []).values():
+        make()
+    queue = state.queue(every, {"small": (0, 1, 2)})
+    assert "3 runs are done, 57 are left." in queue and cells(queue, "rotary") == ["0 done, 1 done, 2 left"]
+
+
+def test_what_is_refused_is_said_in_the_library_s_words(results: Results) -> None:
+    lines = sections.last(results)
+    assert cells(lines, "learned")[1:4] == [f"{3.01:.3f} ± 0.025", "refused", "refused"]
+    assert "- learned: lookup_add: the table has 512 rows" in lines
+
+
+def test_slow_and_infinite_ones_are_told_apart(tmp_path: Path) -> None:
+    run = made_up.result("cope", 0)
+    for row in run["measured"]:
+        row["last"] = None if row["multiple"] == 8 else row["last"]
+        row["documents"] = 2 if row["multiple"] == 4 else 8
+    run["measured"] = [row for row in run["measured"] if row["multiple"] < 16]
+    run["refused"] = [{"label": "cope", "length": 8192, "message": "time: a document of 8192 tokens would take about 9 s"}]
+    (tmp_path / "small").mkdir()
+    (tmp_path / "small" / "cope-0.json").write_text(json.dumps(run))
+    made_up.write(tmp_path, (0,), ("rotary",))
+    found = cells(sections.last(read_all(tmp_path)["small"]), "cope")
+    assert found[4].endswith("†") and found[5:] == ["not finite", "too slow", "–", "–"]
+
+
+def test_a_run_that_was_too_slow_to_train_is_in_the_queue(tmp_path: Path) -> None:
+    run = made_up.result("cope", 0) | {"trained": None, "measured": [], "language": [], "retrieval": [], "cost": {}}
+    run["refused"] = [{"label": "cope", "length": 512, "message": "training would take 300 s"}]
+    (tmp_path / "small").mkdir()
+    (tmp_path / "small" / "cope-0.json").write_text(json.dumps(run))
+    every = read_all(made_up.write(tmp_path, (0,), ("rotary",)))
+    assert cells(state.queue(every, {"small": (0,)}), "cope") == ["0 too slow"]
+    assert cells(state.cost(every["small"]), "cope") == ["–", "–", "–"]
+    for make in build.made_sections(every, "small", lambda name: []).values():
+        make()
+
+
+def test_other_data_are_not_averaged(tmp_path: Path) -> None:
+    made_up.write(tmp_path, (0, 1), ("rotary",))
+    (tmp_path / "small" / "rotary-2.json").write_text(json.dumps(made_up.result("rotary", 2, data="e" * 64)))
+    found = read_all(tmp_path)["small"]
+    assert len(found.runs) == 2 and found.others == 1
+    assert cells(state.setup(found), "not shown") == ["1 runs with other settings or other data"]
+
+
+def test_files_that_are_no_results_are_errors(tmp_path: Path) -> None:
+    (tmp_path / "small").mkdir()
+    bad = tmp_path / "small" / "x.json"
+    for text, message in (("{", "is no JSON"), ('{"schema": 2}', "schema 2, wanted 1"), ('{"schema": 1, "preset": "small"}', "has no encoding, seed")):
+        bad.write_text(text)
+        with pytest.raises(ValueError, match=message):
+            read_all(tmp_path)
+
+
+def test_numerics_are_differences_seed_by_seed(results: Results) -> None:
+    lines = sections.numerics(results)
+    assert cells(lines, "rotary, hf bf16 tables") == ["0", "+0.0020 ± 0.0000; 50 ± 0 %", "+0.0020 ± 0.0000; 50 ± 0 %"]
+    trained = cells(sections.trained_numerics(results), "rotary adjacent less rotary")
+    wanted = made_up.loss("rotary adjacent", 64, 0) - made_up.loss("rotary", 64, 0)
+    assert trained[-1] == f"{wanted:+.3f} ± 0.000"
+
+
+def test_costs_are_beside_rotary(results: Results) -> None:
+    slope, plain = made_up.SLOPE["alibi"], made_up.SLOPE["rotary"]
+    assert cells(state.cost(results), "alibi")[0] == f"{1e6 / (1 + slope):,.0f} ({(1 + plain) / (1 + slope):.2f})"
+    assert cells(state.cost(results), "rotary")[1] == "4.00"
+
+
+def test_retrieval_has_a_table_a_task(results: Results) -> None:
+    lines = sections.retrieval(results)
+    assert sum(line.startswith("**") for line in lines) == 5
+    assert cells(lines, "none") == ["98 ± 0", "98 ± 0", "92 ± 0", "92 ± 0", "68 ± 0", "68 ± 0"]
+
+
+def test_verdicts_are_computed(results: Results) -> None:
+    assert papers.verdict(Value(0.2, None, 1)) == papers.verdict(Value(0.2, 0.1, 3)) == papers.HOLDS
+    assert papers.verdict(Value(0.2, 0.3, 3)) == papers.verdict(Value(0.005, None, 1)) == papers.SAME
+    assert papers.verdict(Value(-0.2, 0.1, 3)) == papers.FAILS
+    value = papers.above("alibi", "rotary", 8).difference(results)
+    assert value is not None and value.mean == pytest.approx(made_up.loss("alibi", 8, 0) - made_up.loss("rotary", 8, 0))
+    assert papers.together([papers.HOLDS, papers.FAILS]) == "holds in part" and papers.together([papers.MISSING] * 2) == papers.MISSING
+    assert papers.together([papers.HOLDS, papers.MISSING]) == "holds (in part not measured yet)"
+    assert papers.judged(papers.stays("alibi", 8), Value(0.0, None, 1)) == papers.HOLDS
+    assert papers.judged(papers.above("alibi", "rotary", 8), Value(0.0, None, 1)) == papers.SAME
+
+
+def test_the_summary_has_what_the_tables_have(results: Results) -> None:
+    found = summary.summary(results)
+    at = found["text"]["multiples"].index(8)
+    assert found["text"]["labels"]["alibi"]["loss"][at] == round(made_up.loss("alibi", 8, 1), 4)
+    assert found["text"]["labels"]["rotary, yarn"]["loss"][1] == found["text"]["labels"]["rotary"]["loss"][1]
+    assert found["text"]["labels"]["learned"]["loss"][at] is None
+    assert set(found["floor"]) == {1.7} and found["over"]["labels"]["none"]["all"] == 0.16
+
+
+def test_markers_that_do_not_fit_are_errors() -> None:
+    made = {"one": lambda: ["1"], "two": lambda: ["2"]}
+    begin = "<!-- made by python -m lab report: {} -->"
+    whole = f"a\n{begin.format('one')}\nold\n<!-- end -->\nb\n{begin.format('two')}\n<!-- end -->\n"
+    assert page.filled(whole, made) == f"a\n{begin.format('one')}\n\n1\n\n<!-- end -->\nb\n{begin.format('two')}\n\n2\n\n<!-- end -->\n"
+    assert page.filled(page.filled(whole, made), made) == page.filled(whole, made)
+    with pytest.raises(ValueError, match="no marker '<!-- made by python -m lab report: three -->'"):
+        page.filled(whole, made | {"three": lambda: []})
+    with pytest.raises(ValueError, match="the section 'two' stands there 1 times, wanted once each of one"):
+        page.filled(whole, {"one": made["one"]})
+    with pytest.raises(ValueError, match="the section 'one' has no <!-- end --> of its own"):
+        page.filled(whole.replace("old\n<!-- end -->\n", ""), made)
+
+
+def test_labels_are_those_of_the_queue() -> None:
+    from lab.encodings import TRAINED
+    from lab.encodings.changed import LONGROPE, MAPS, SCALINGS
+    from lab.presets import PRESETS
+    from lab.report import labels
+
+    assert set(RUNS) == set(TRAINED)
+    assert set(labels.SCALINGS) == {*SCALINGS, LONGROPE} and set(labels.MAPS) == set(MAPS)
+    for name, seeds in build.SEEDS.items():
+        assert PRESETS[name].seeds == seeds
