@@ -88,6 +88,7 @@ def test_one_seed_has_no_interval_and_says_so(tmp_path: Path) -> None:
     assert "one seed, so no interval is known" in lines[0]
     assert cells(lines, "alibi")[5] == f"{made_up.loss('alibi', 8, 1):.3f}" and "±" not in "".join(lines)
     assert value_of([2.0]) == Value(2.0, None, 1)
+    assert [Value(one, None, 1).written(3, True) for one in (0.1, -0.1, -0.0001)] == ["+0.100", "-0.100", "0.000"]
 
 
 def test_a_part_of_the_runs_is_a_part_of_the_tables(tmp_path: Path) -> None:
