@@ -54,6 +54,7 @@ def _tasks(stream: np.ndarray, symbols: Symbols, size: int, rng: np.random.Gener
     for begin, end in zip(edges, edges[1:]):
         names = [name for name in tasks.TASKS if end - begin >= tasks.least_size(name)]
         name = names[int(rng.integers(len(names)))]
-        near, far = tasks.distances(name, end - begin)
-        text[begin:end], _ = tasks.example(name, symbols, text[begin:end], int(rng.integers(near, far + 1)), rng)
+        more = bool(end - begin >= tasks.least_size(name, True))
+        near, far = tasks.distances(name, end - begin, more)
+        text[begin:end], _ = tasks.example(name, symbols, text[begin:end], int(rng.integers(near, far + 1)), rng, more)
     return text
