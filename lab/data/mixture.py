@@ -9,7 +9,7 @@ from lab.data import tasks
 from lab.data.parts import Parts
 from lab.data.symbols import Symbols
 
-TEXT, LANGUAGE = 0.7, 0.1  # of the rows; the others are tasks
+TEXT, LANGUAGE = 0.6, 0.1  # of the rows; the others are tasks
 CUTS = 4  # a row of tasks is one example, or 2, 4 or 8 shorter ones, as often each
 
 
