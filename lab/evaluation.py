@@ -20,7 +20,7 @@ from lab.presets import Preset
 Row = dict[str, Any]
 TOKENS_AT_ONCE = 65536
 BINS, LAST = 64, 512
-LEAST_DOCUMENTS, SEARCHED_DOCUMENTS = 2, 4  # the last documents of a store are for searches alone
+SEARCHED_DOCUMENTS = 4  # the last documents of a store are for searches alone
 REFUSED = (ValueError, TypeError, NotImplementedError, torch.cuda.OutOfMemoryError)  # what says why a label cannot be measured
 
 
@@ -34,6 +34,7 @@ class Measured:
     device: torch.device
     refused: list[Row] = field(default_factory=list)
     _pace: dict[str, tuple[int, float]] = field(default_factory=dict)  # by label: the last length, and seconds of a document there
+    _spent: dict[tuple[str, str], float] = field(default_factory=dict)  # by section and label: seconds
 
     @torch.no_grad()
     def losses(self, tokens: np.ndarray, encoding: Encoding | None = None) -> np.ndarray:
@@ -56,17 +57,15 @@ class Measured:
         least = self.preset.test_tokens // self.preset.length(max(self.preset.multiples))
         return max(1, min(there, self.preset.documents, max(least, self.preset.test_tokens // length)))
 
-    def affordable(self, label: str, length: int, documents: int) -> int:
-        """How many documents the cap leaves, as the last length foretells: attention grows with the square."""
+    def affordable(self, label: str, length: int, documents: int) -> None:
+        """Refuses what would take longer than its cap, as the last length foretells: attention grows with the square. All documents or none: who is
+        measured on fewer is not measured on the same text."""
         if label not in self._pace:
-            return documents
+            return
         before, seconds = self._pace[label]
-        one = seconds * (length / before) ** 2
-        most = int(self.preset.caps.measuring / one) if one > 0 else documents
-        if most < min(LEAST_DOCUMENTS, documents):
-            cap = self.preset.caps.measuring
-            raise ValueError(f"time: a document of {length} tokens would take about {one:.1f} s, the cap is {cap:g} s for {LEAST_DOCUMENTS}")
-        return min(documents, most)
+        needed, cap = documents * seconds * (length / before) ** 2, self.preset.caps.measuring
+        if needed > cap:
+            raise ValueError(f"time: {documents} documents of {length} tokens would take about {needed:.1f} s, the cap is {cap:g} s")
 
     def timed(self, label: str, length: int, documents: int, work: Callable[[], Any]) -> Any:
         """What `work` gives; its time is kept for the next length."""
@@ -79,10 +78,16 @@ class Measured:
         self._pace[label] = (length, (time.monotonic() - begin) / documents)
         return found
 
-    def tried(self, label: str, length: int, work: Callable[[], Row]) -> list[Row]:
+    def tried(self, section: str, label: str, length: int, work: Callable[[], Row]) -> list[Row]:
         """A row, or none and the reason among what was refused."""
+        spent, cap, begin = self._spent.get((section, label), 0.0), self.preset.caps.section, time.monotonic()
         try:
-            return [work()]
+            if spent > cap:
+                raise ValueError(f"time: {section} of this label took {spent:.0f} s, the cap is {cap:g} s")
+            found = work()
+            places.waited(self.device)
+            self._spent[section, label] = spent + time.monotonic() - begin
+            return [found]
         except REFUSED as error:
             row = {"label": label, "length": length, "message": str(error).splitlines()[0]}
             if row not in self.refused:
@@ -106,12 +111,13 @@ def on_documents(of: Measured, label: str, multiple: float, make: Callable[[], E
     length = of.preset.length(multiple)
 
     def work() -> Row:
-        count = of.affordable(label, length, of.documents(length))
+        count = of.documents(length)
+        of.affordable(label, length, count)
         encoding = make()
         losses = of.timed(label, length, count, lambda: of.losses(of.store.long_documents(length, count), encoding))
         return {"label": label, "multiple": multiple, "length": length, "tuned": tuned, **row_of(losses)}
 
-    return of.tried(label, length, work)
+    return of.tried("measured", label, length, work)
 
 
 def on_language(of: Measured, label: str, multiple: float, make: Callable[[], Encoding | None]) -> list[Row]:
@@ -128,4 +134,4 @@ def on_language(of: Measured, label: str, multiple: float, make: Callable[[], En
         parts = {name: float(over[part == i].mean()) if (part == i).any() else None for i, name in enumerate(of.store.language_parts)}
         return {"label": label, "multiple": multiple, "length": length, "loss": float(losses.mean()), "over": float(over.mean()), "parts": parts}
 
-    return of.tried(label, length, work)
+    return of.tried("language", label, length, work)

@@ -27,7 +27,7 @@ def on_profiles(of: Measured) -> list[Row]:
         for label, profile in PROFILES.items():
             for shift in SHIFTS:
                 encoding = Rotated(of.preset.shape, numerics=profile, first=shift, scaling=scaling)
-                rows += of.tried(label, length, lambda: _row(of, label, length, shift, encoding))
+                rows += of.tried("numerics", label, length, lambda: _row(of, label, length, shift, encoding))
     return rows
 
 

@@ -48,6 +48,7 @@ class Caps:
 
     training: float = 90.0  # of a whole training, as its first steps foretell
     measuring: float = 4.0  # of one label at one length
+    section: float = 12.0  # of one label in one section of the result
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,8 @@ class Preset:
         return self.rows * self.shape.length
 
 
-SMALL = Preset("small", Shape(width=512, heads=8, layers=8, length=512), steps=600, rows=64, rate=1.5e-3, warmup=60)
-MEDIUM = Preset("medium", Shape(width=768, heads=12, layers=16, length=512), steps=1500, rows=64, rate=8e-4, warmup=150, seeds=(0,), caps=Caps(300.0, 10.0))
+SMALL = Preset("small", Shape(width=512, heads=8, layers=8, length=512), steps=2400, rows=16, rate=1e-3, warmup=150)
+MEDIUM = Preset("medium", Shape(width=768, heads=12, layers=16, length=512), steps=1500, rows=64, rate=8e-4, warmup=150, seeds=(0,), caps=Caps(300.0, 10.0, 30.0))
 QUICK = Preset(
     "quick",
     Shape(width=32, heads=2, layers=4, length=32),
@@ -100,6 +101,6 @@ QUICK = Preset(
     decode_rows=2,
     retrieval=Retrieval(multiples=(1, 2), shares=(0.5,), tokens=128, most=2),
     changes=Changes((2, 4), evaluations=4, search_tokens=128, tune_steps=2, tune_factor=2, tune_multiples=(2,)),
-    caps=Caps(1000.0, 1000.0),
+    caps=Caps(1000.0, 1000.0, 1000.0),
 )
 PRESETS = {preset.name: preset for preset in (QUICK, SMALL, MEDIUM)}

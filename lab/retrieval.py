@@ -79,7 +79,7 @@ def on_tasks(
 
         for name, share in itertools.product(names, shares):
             if _fits(of.store, name, length):
-                found = of.tried(label, length, lambda: work(name, share))
+                found = of.tried("retrieval", label, length, lambda: work(name, share))
                 if not found:  # and so it is with every other task of this length
                     break
                 rows += found

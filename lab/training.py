@@ -53,16 +53,19 @@ class Trainer:
         self.model, self.plan, self.device = model, plan, device
         self.losses = torch.zeros(plan.steps, device=device)
         self.done = 0
-        of_encoding = {id(one) for one in model.encoding.parameters()}
-        matrices = [one for one in model.parameters() if one.ndim >= 2 and id(one) not in of_encoding]
-        others = [one for one in model.parameters() if one.ndim < 2 or id(one) in of_encoding]
-        groups = [{"params": matrices, "weight_decay": plan.decay}, {"params": others, "weight_decay": 0.0}]
+        own = list(model.encoding.parameters())
+        others = [one for one in model.parameters() if id(one) not in set(map(id, own))]
+        groups = [
+            {"params": [one for one in others if one.ndim >= 2], "weight_decay": plan.decay, "factor": 1.0},
+            {"params": [one for one in others if one.ndim < 2], "weight_decay": 0.0, "factor": 1.0},
+            {"params": own, "weight_decay": 0.0, "factor": model.encoding.rate},
+        ]
         self.optimizer = torch.optim.AdamW(groups, lr=plan.rate, betas=(0.9, 0.95), fused=device.type == "cuda")
 
     def step(self, tokens: Tensor) -> None:
         """One step on windows (rows, length + 1)."""
         for group in self.optimizer.param_groups:
-            group["lr"] = self.plan.rate_at(self.done)
+            group["lr"] = self.plan.rate_at(self.done) * group["factor"]
         self.optimizer.zero_grad(set_to_none=True)
         with places.arithmetic(self.device, self.plan.dtype):
             loss = self.model.loss(tokens.long())

@@ -9,7 +9,7 @@ from lab.data import tasks
 from lab.data.parts import Parts
 from lab.data.symbols import Symbols
 
-TEXT, LANGUAGE = 0.7, 0.1  # of the rows; the others are tasks
+TEXT, LANGUAGE = 0.6, 0.1  # of the rows; the others are tasks
 CUTS = 4  # a row of tasks is one example, or 2, 4 or 8 shorter ones, as often each
 
 
@@ -54,6 +54,7 @@ def _tasks(stream: np.ndarray, symbols: Symbols, size: int, rng: np.random.Gener
     for begin, end in zip(edges, edges[1:]):
         names = [name for name in tasks.TASKS if end - begin >= tasks.least_size(name)]
         name = names[int(rng.integers(len(names)))]
-        near, far = tasks.distances(name, end - begin)
-        text[begin:end], _ = tasks.example(name, symbols, text[begin:end], int(rng.integers(near, far + 1)), rng)
+        more = bool(end - begin >= tasks.least_size(name, True))
+        near, far = tasks.distances(name, end - begin, more)
+        text[begin:end], _ = tasks.example(name, symbols, text[begin:end], int(rng.integers(near, far + 1)), rng, more)
     return text

@@ -12,6 +12,7 @@ import numpy as np
 
 from lab.data import language
 
+DRAWN = 2  # the version of what lab.data.mixture and lab.data.tasks draw: results of different batches are never averaged
 # On disk: one file each, little endian.
 ARRAYS = {
     "train": "<u2",  # (tokens): documents of text one after the other, the symbol "document" before each
@@ -58,6 +59,6 @@ def language_arrays(train: tuple[int, int], held: tuple[int, int], near: int) ->
 
 
 def hash_of(files: Mapping[str, Mapping[str, Any]]) -> str:
-    """One hash of all files: of their names and hashes in order."""
+    """One hash of all files, of their names and hashes in order, and of how batches are drawn from them."""
     lines = "".join(f"{files[name]['sha256']}  {name}\n" for name in sorted(files))
-    return hashlib.sha256(lines.encode()).hexdigest()
+    return hashlib.sha256(f"{lines}batches {DRAWN}\n".encode()).hexdigest()

@@ -7,13 +7,14 @@
     copying   ... <copy> q b f ... (16 letters) <end> ...                       <ask> <copy> q b f ...
     counting  ... <mark> ... <mark> ... (1 to 9 of them) ...                    <ask> <mark> 2
 
+In training the other needles and chains are asked for, too, before the last question; in measuring they are not.
 The distance is that from the first token of the value (for tracing of its chain's first name, for counting the first mark) to the first token of the answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import comb
 
 import numpy as np
@@ -45,11 +46,12 @@ class Plan:
     answer: Statement
     after: list[Statement] = field(default_factory=list)  # in this order, between the fact and the question
     anywhere: list[list[Statement]] = field(default_factory=list)  # each list in its order, around the fact
+    more: list[Statement] = field(default_factory=list)  # questions about these with their answers, before the question
 
     @property
     def near(self) -> int:
         """The least distance: no text between the fact and the question."""
-        return len(self.fact) - self.value + sum(map(len, self.after)) + len(self.question)
+        return len(self.fact) - self.value + sum(map(len, self.after)) + sum(map(len, self.more)) + len(self.question)
 
     @property
     def least(self) -> int:
@@ -76,8 +78,9 @@ def _needles(symbols: Symbols, rng: np.random.Generator) -> Plan:
     needle, is_, end = (symbols.word(name) for name in ("needle", "is", "end"))
     keys = [symbols.letter + int(letter) for letter in rng.choice(LETTERS, NEEDLES, replace=False)]
     pairs = [[needle, key, is_, *_digits(symbols, rng, NEEDLE_DIGITS), end] for key in keys]
-    value = pairs[0][3:-1]
-    return Plan(pairs[0], 3, [symbols.word("ask"), *pairs[0][:3]], value, anywhere=[[pair] for pair in pairs[1:]])
+    ask = symbols.word("ask")
+    more = [[ask, *pair[:-1]] for pair in pairs[1:]]
+    return Plan(pairs[0], 3, [ask, *pairs[0][:3]], pairs[0][3:-1], anywhere=[[pair] for pair in pairs[1:]], more=more)
 
 
 def _tracing(symbols: Symbols, rng: np.random.Generator) -> Plan:
@@ -89,7 +92,9 @@ def _tracing(symbols: Symbols, rng: np.random.Generator) -> Plan:
         values = [_digits(symbols, rng, TRACED_DIGITS), *([name] for name in own)]
         chains.append([[set_, name, is_, *value, end] for name, value in zip(own, values)])
     first, *links = chains[0]
-    return Plan(first, 3, [symbols.word("ask"), set_, names[NAMES - 1], is_], first[3:-1], links, chains[1:])
+    questions = [[symbols.word("ask"), *chain[-1][:3]] for chain in chains]
+    more = [[*question, *chain[0][3:-1]] for question, chain in zip(questions[1:], chains[1:])]
+    return Plan(first, 3, questions[0], first[3:-1], links, chains[1:], more)
 
 
 def _copying(symbols: Symbols, rng: np.random.Generator) -> Plan:
@@ -111,18 +116,23 @@ _PLANS: dict[str, Callable[[Symbols, np.random.Generator], Plan]] = dict(zip(TAS
 _LARGEST = {name: _marked(Symbols(0), MARKS) if name == "counting" else plan(Symbols(0), np.random.default_rng(0)) for name, plan in _PLANS.items()}
 
 
-def least_size(name: str) -> int:
-    """Tokens that an example needs: one more than its length."""
+def _largest(name: str, more: bool) -> Plan:
     if name not in _LARGEST:
         raise ValueError(f"task: {name!r} is none of {', '.join(TASKS)}")
-    return _LARGEST[name].least
+    return _LARGEST[name] if more else replace(_LARGEST[name], more=[])
 
 
-def distances(name: str, size: int) -> tuple[int, int]:
+def least_size(name: str, more: bool = False) -> int:
+    """Tokens that an example needs, with more questions or without: one more than its length."""
+    return _largest(name, more).least
+
+
+def distances(name: str, size: int, more: bool = False) -> tuple[int, int]:
     """The least and the greatest distance of an example of `size` tokens."""
-    if size < least_size(name):
-        raise ValueError(f"task {name}: {size} tokens (a length of {size - 1}), wanted {least_size(name)} or more")
-    return _LARGEST[name].near, _LARGEST[name].far(size)
+    plan = _largest(name, more)
+    if size < plan.least:
+        raise ValueError(f"task {name}: {size} tokens (a length of {size - 1}), wanted {plan.least} or more")
+    return plan.near, plan.far(size)
 
 
 def _split(chain: list[Statement], before: int, after: int, rng: np.random.Generator) -> int:
@@ -157,16 +167,17 @@ def _write(tokens: np.ndarray, free: np.ndarray, at: int, statement: Statement) 
     free[at : at + len(statement)] = False
 
 
-def example(name: str, symbols: Symbols, text: np.ndarray, distance: int, rng: np.random.Generator) -> tuple[np.ndarray, int]:
+def example(name: str, symbols: Symbols, text: np.ndarray, distance: int, rng: np.random.Generator, more: bool = False) -> tuple[np.ndarray, int]:
     """As many tokens as `text` has, and where among them the answer begins; it ends with them. The text goes on behind what is put into it."""
     size = len(text)
-    near, far = distances(name, size)
+    near, far = distances(name, size, more)
     if not near <= distance <= far:
         raise ValueError(f"task {name}: distance {distance} in {size} tokens, wanted {near} to {far}")
     plan = _PLANS[name](symbols, rng)
+    questions = [*(sum(plan.more, []) if more else []), *plan.question]
     tokens, free = np.empty(size, np.int64), np.ones(size, bool)
     answer = size - len(plan.answer)
-    fact, question = answer - distance - plan.value, answer - len(plan.question)
+    fact, question = answer - distance - plan.value, answer - len(questions)
     behind = fact + len(plan.fact)
     before, after = fact, question - behind - sum(map(len, plan.after))
     earlier, later = [], [plan.after]
@@ -177,7 +188,7 @@ def example(name: str, symbols: Symbols, text: np.ndarray, distance: int, rng: n
         before -= sum(map(len, chain[:count]))
         after -= sum(map(len, chain[count:]))
     _write(tokens, free, fact, plan.fact)
-    _write(tokens, free, question, plan.question + plan.answer)
+    _write(tokens, free, question, questions + plan.answer)
     _place(tokens, free, (0, fact), earlier, rng)
     _place(tokens, free, (behind, question), later, rng)
     tokens[free] = text[: int(free.sum())]

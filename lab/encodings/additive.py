@@ -27,7 +27,11 @@ def sinusoidal(shape: Shape) -> Encoding:
 
 
 def learned(shape: Shape) -> Encoding:
-    return Added(phasor.nn.Learned(shape.length, shape.width))
+    """Its rows begin as large as those of the tokens, which the model multiplies by sqrt(width)."""
+    table = phasor.nn.Learned(shape.length, shape.width)
+    with torch.no_grad():
+        table.weight.mul_(shape.width**0.5)
+    return Added(table)
 
 
 def hierarchical(trained: Encoding, length: int) -> Encoding:

@@ -15,6 +15,7 @@ class Encoding(torch.nn.Module):
     """No encoding at all; the others change what they need to."""
 
     first: int = 0  # the position of the first token
+    rate: float = 1.0  # of learning for its own parameters, beside the model's
     anchor: float | None = None  # the position that decays are counted from, where there are some; None: the middle of a call
 
     def add(self, x: Tensor) -> Tensor:

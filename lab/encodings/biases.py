@@ -13,6 +13,11 @@ from lab.encodings.base import Encoding, PerLayer
 from lab.presets import Shape
 
 
+# Biases are added to scores, which go from -10 to 10; Adam moves a number by no more than its rate at a step, and some thousand steps of a
+# model's own rate would leave them near zero.
+SCORES = 10.0
+
+
 class Fixed(Encoding):
     """A bias that learns nothing."""
 
@@ -26,6 +31,8 @@ class Fixed(Encoding):
 
 class Bucketed(Encoding):
     """T5: one table for all layers. Its buckets end where training does, so that none is new beyond."""
+
+    rate = SCORES
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -75,8 +82,13 @@ def sandwich(shape: Shape) -> Encoding:
 
 
 def kerple(shape: Shape) -> Encoding:
-    return PerLayer(shape.layers, lambda: phasor.nn.KerpleScheme(shape.heads))
+    return _learning(PerLayer(shape.layers, lambda: phasor.nn.KerpleScheme(shape.heads)))
 
 
 def fire(shape: Shape) -> Encoding:
-    return PerLayer(shape.layers, lambda: _Fire(shape))
+    return _learning(PerLayer(shape.layers, lambda: _Fire(shape)))
+
+
+def _learning(biases: Encoding) -> Encoding:
+    biases.rate = SCORES
+    return biases

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from lab.report import page, papers, plots, sections, short, state, summary
+from lab.report import choose, page, papers, plots, sections, short, state, summary
 from lab.report.results import Results, read_all
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,6 +26,7 @@ def made_sections(every: dict[str, Results], shown: str, plots: Callable[[str], 
 
     found: dict[str, Callable[[], list[str]]] = {
         "in short": of(short.lines),
+        "choose": of(choose.lines),
         "setup": of(state.setup),
         "last tokens": of(sections.last),
         "all tokens": of(sections.whole),

@@ -54,38 +54,38 @@ def together(verdicts: list[str]) -> str:
     return kinds.pop() if len(kinds) == 1 else "holds in part" if HOLDS in kinds else FAILS if FAILS in kinds else SAME
 
 
-def _last(results: Results, label: str, multiple: float, tuned: bool = False) -> Numbers:
+def last_loss(results: Results, label: str, multiple: float, tuned: bool = False) -> Numbers:
     """A scaling by 1 is no scaling."""
     found = results.numbers("measured", label, "last", multiple=multiple, tuned=tuned)
-    return found or (_last(results, "rotary", multiple) if label.startswith("rotary, ") and multiple <= 1 and not tuned else {})
+    return found or (last_loss(results, "rotary", multiple) if label.startswith("rotary, ") and multiple <= 1 and not tuned else {})
 
 
-def above(higher: str, lower: str, multiple: float, tuned: bool = False) -> Measure:
+def above(higher: str, lower: str, multiple: float, tuned: bool = False, even: bool = False) -> Measure:
     """The loss of one label above that of another at a length."""
-    words = f"{higher} less {lower} at {times(multiple)}{', both fine-tuned' if tuned else ''}"
-    return Measure(words, lambda results: results.difference(_last(results, higher, multiple, tuned), _last(results, lower, multiple, tuned)))
+    words = f"`{higher}` − `{lower}` at {times(multiple)}{', both fine-tuned' if tuned else ''}"
+    return Measure(words, lambda results: results.difference(last_loss(results, higher, multiple, tuned), last_loss(results, lower, multiple, tuned)), even)
 
 
 def grows(label: str, multiple: float) -> Measure:
     """Loss on the last tokens at a length above that at the trained one."""
-    return Measure(f"{label} at {times(multiple)} less at 1x", lambda results: results.difference(_last(results, label, multiple), _last(results, label, 1)))
+    return Measure(f"`{label}` at {times(multiple)} − at 1x", lambda results: results.difference(last_loss(results, label, multiple), last_loss(results, label, 1)))
 
 
 def stays(label: str, multiple: float) -> Measure:
     """The other way round, with as much as is no clear difference allowed for."""
-    return Measure(f"{label} at 1x less at {times(multiple)}", lambda results: results.difference(_last(results, label, 1), _last(results, label, multiple)), True)
+    return Measure(f"`{label}` at 1x − at {times(multiple)}", lambda results: results.difference(last_loss(results, label, 1), last_loss(results, label, multiple)), True)
 
 
 def finds(better: str, worse: str, multiple: float) -> Measure:
     """Right answers of all tasks together."""
 
     def difference(results: Results) -> Value | None:
-        return results.difference(*(_found(results, label, round(multiple * results.length)) for label in (better, worse)))
+        return results.difference(*(found_answers(results, label, round(multiple * results.length)) for label in (better, worse)))
 
-    return Measure(f"answers of {better} less {worse} at {times(multiple)}", difference)
+    return Measure(f"answers of `{better}` − `{worse}` at {times(multiple)}", difference)
 
 
-def _found(results: Results, label: str, length: int) -> Numbers:
+def found_answers(results: Results, label: str, length: int) -> Numbers:
     by_task = [results.numbers("retrieval", label, "accuracy", task=task, length=length) for task in TASKS]
     by_task = [one for one in by_task if one]
     seeds = set.intersection(*(set(one) for one in by_task)) if by_task else set()
@@ -120,7 +120,12 @@ CLAIMS = (
         (above("alibi", "kerple", 16), above("t5", "kerple", 16)),
         "OpenWebText2, GitHub and ArXiv, 162M parameters there",
     ),
-    Claim("Sandwich (Chi and others 2023)", "is as good as ALiBi, and better than rotary, beyond the length", (above("rotary", "sandwich", 4),), "the same"),
+    Claim(
+        "Sandwich (Chi and others 2023)",
+        "is as good as ALiBi, and better than rotary, beyond the length",
+        (above("alibi", "sandwich", 4, even=True), above("rotary", "sandwich", 4)),
+        "OpenWebText2, GitHub and ArXiv there",
+    ),
     Claim(
         "FIRE (Li and others 2024)",
         "is below ALiBi, KERPLE, T5 and rotary at four times the length",

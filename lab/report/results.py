@@ -13,7 +13,8 @@ from lab.report.statistics import Value, value_of
 
 Row = dict[str, Any]
 SCHEMA = 1
-KEYS = ("schema", "preset", "encoding", "seed", "commit", "data", "settings", "device", "trained", "measured", "language", "retrieval", "numerics", "cost", "refused")
+SECTIONS = ("measured", "language", "retrieval", "numerics")
+KEYS = ("schema", "preset", "encoding", "seed", "commit", "data", "settings", "device", "trained", *SECTIONS, "cost", "refused")
 
 
 @dataclass
@@ -27,7 +28,7 @@ class Results:
 
     def __post_init__(self) -> None:
         for run in self.runs:
-            for section in ("measured", "language", "retrieval", "numerics"):
+            for section in SECTIONS:
                 for row in run[section]:
                     self._rows.setdefault((section, row["label"]), []).append((run["seed"], row))
 

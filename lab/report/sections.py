@@ -121,20 +121,24 @@ def numerics(results: Results) -> list[str]:
     lengths = results.seen("numerics", "length")
     if not lengths:
         return NOTHING
-    exact, rows = PROFILES[0], []
-    for label in in_order(results.labels("numerics"), PROFILES):
-        for shift in results.seen("numerics", "shift"):
-            cells = []
-            for length in lengths:
-                own = results.numbers("numerics", label, "last", length=length, shift=shift)
-                near = results.numbers("numerics", exact, "last", length=length, shift=0)
-                value = results.difference(own, near)
-                shown = cell(results, "numerics", exact, "last", length, 4, shift=0) if (label, shift) == (exact, 0) else None if value is None else value.written(4, True)
-                keys = results.value("numerics", label, "passkey_accuracy", length=length, shift=shift)
-                cells.append(ABSENT if shown is None else shown + ("" if keys is None else f"; {_percent(keys)} %"))
-            rows.append([label, f"{shift:,}", *cells])
+    rows = [
+        [label, f"{shift:,}", *(_rounded(results, label, length, shift) for length in lengths)]
+        for label in in_order(results.labels("numerics"), PROFILES)
+        for shift in results.seen("numerics", "shift")
+    ]
     head = f"The first row is nats a token on the last tokens; the others are what they have more than it, seed by seed; {counted(results, PROFILES, 'numerics')}."
     return [f"{head} After each: passkeys found.", "", *table(["", "first position", *(times(one / results.length) for one in lengths)], rows)]
+
+
+def _rounded(results: Results, label: str, length: int, shift: int) -> str:
+    """The loss of exact phases from position 0 on, or what is over it; then the passkeys found."""
+    own, first = (results.numbers("numerics", of, "last", length=length, shift=at) for of, at in ((label, shift), (PROFILES[0], 0)))
+    value = results.difference(own, first)
+    if value is None:
+        return ABSENT
+    shown = value_of(list(own.values())).written(4) if (label, shift) == (PROFILES[0], 0) else value.written(4, True)
+    keys = results.value("numerics", label, "passkey_accuracy", length=length, shift=shift)
+    return shown + ("" if keys is None else f"; {_percent(keys)} %")
 
 
 def trained_numerics(results: Results) -> list[str]:

@@ -24,7 +24,7 @@ def setup(results: Results) -> list[str]:
     versions = sorted({", ".join(f"{name} {version}" for name, version in sorted(one.get("versions", {}).items())) for one in results.runs})
     parameters = sorted({one["parameters"] for one in results.runs if one.get("parameters")})
     rows = [
-        ["model", f"{shape['layers']} layers of width {shape['width']}, {shape['heads']} heads of {shape['width'] // shape['heads']}, {_span(parameters)} parameters"],
+        ["model", f"{shape['layers']} layers of width {shape['width']}, {shape['heads']} heads, {_span(parameters)} parameters"],
         ["training", f"{settings['steps']} steps of {settings['rows']} windows of {shape['length']} tokens ({_millions(trained)} tokens), {settings['dtype']}"],
         ["seeds", ", ".join(str(seed) for seed in sorted({one["seed"] for one in results.runs}))],
         ["device", ", ".join(sorted({one["device"] for one in results.runs}))],
@@ -111,7 +111,8 @@ def paths(results: Results, encodings: list[str]) -> list[str]:
         words = next((run["cost"]["attention_path"] for run in results.of(encoding) if run["cost"].get("attention_path")), None)
         if words:
             found.setdefault(" ".join(words.split()), []).append(encoding)
-    return ["What attention ran on in training, as `phasor.explain_attention` says:", "", *(f"- {', '.join(names)}: {words}" for words, names in found.items())] if found else []
+    lines = [f"- {', '.join(names)}: {words}" for words, names in found.items()]
+    return ["What attention ran on in training, as `phasor.explain_attention` says:", "", *lines] if lines else []
 
 
 def queue(every: dict[str, Results], seeds: dict[str, tuple[int, ...]]) -> list[str]:

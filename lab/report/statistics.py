@@ -20,7 +20,8 @@ class Value:
     seeds: int
 
     def written(self, digits: int = 3, sign: bool = False) -> str:
-        shown = f"{self.mean:{'+' if sign else ''}.{digits}f}"
+        mean = round(self.mean, digits) + 0.0  # never -0
+        shown = f"{mean:{'+' if sign and mean else ''}.{digits}f}"
         return shown if self.half is None else f"{shown} ± {self.half:.{digits}f}"
 
 

@@ -27,12 +27,12 @@ def measured(label: str, multiple: float, seed: int, tuned: bool = False) -> dic
 
 
 def rows(label: str, seed: int, multiples: tuple[float, ...]) -> dict[str, list[dict[str, Any]]]:
-    language = [
-        {"label": label, "multiple": one, "length": round(LENGTH * one), "loss": 1.7 + SLOPE[label] * one, "over": SLOPE[label] * one, "parts": {"word": 0.1, "copy": None}}
-        for one in multiples
-    ]
+    slope = SLOPE[label]
+    parts = {"word": 0.1, "copy": None}
+    language = [{"label": label, "multiple": one, "length": round(LENGTH * one), "loss": 1.7 + slope * one, "over": slope * one, "parts": parts} for one in multiples]
+    found = {"label": label, "examples": 8, "loss": 0.1}
     retrieval = [
-        {"label": label, "task": task, "length": round(LENGTH * one), "distance": round(LENGTH * one * share), "examples": 8, "accuracy": max(0.0, 1 - SLOPE[label] * one), "loss": 0.1}
+        found | {"task": task, "length": round(LENGTH * one), "distance": round(LENGTH * one * share), "accuracy": max(0.0, 1 - slope * one)}
         for task in TASKS
         for one in multiples
         for share in (0.1, 0.9)
@@ -62,7 +62,8 @@ def result(encoding: str, seed: int, preset: str = "small", data: str = "d" * 64
     shape = {"width": 512, "heads": 8, "layers": 8, "length": LENGTH}
     settings = {"name": preset, "shape": shape, "steps": 600, "rows": 64, "dtype": "bfloat16", "seeds": [0, 1, 2], "changes": {"tune_steps": 40, "tune_factor": 4}}
     decode = [{"device": "cuda", "keys": 512, "rows": 8, "tokens_per_second": 1000.0 / (1 + SLOPE[encoding]), "bytes": 2**30}]
-    trained = {"tokens": 19_660_800, "steps": 600, "seconds": 20.0, "tokens_per_second": 1e6 / (1 + SLOPE[encoding]), "peak_bytes": 2**32, "curve": [[10, 5.0]], "final_loss": 3.0}
+    trained: dict[str, Any] = {"tokens": 19_660_800, "steps": 600, "seconds": 20.0, "tokens_per_second": 1e6 / (1 + SLOPE[encoding]), "peak_bytes": 2**32}
+    trained |= {"curve": [[10, 5.0]], "final_loss": 3.0}
     head = {"schema": 1, "preset": preset, "encoding": encoding, "seed": seed, "commit": "c" * 40, "data": data, "settings": settings}
     about = {"versions": {"torch": "2.11"}, "device": "a GPU that is made up", "parameters": 30_000_000, "seconds": 30.0}
     return {**head, **about, "trained": trained, **found, "numerics": numerics, "cost": {"decode": decode, "attention_path": "plain words"}, "refused": refused}

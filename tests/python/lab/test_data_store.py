@@ -43,7 +43,7 @@ def test_the_shares_of_the_mixture(store: Store) -> None:
     assert abs(language.mean() - 0.1) < 0.04  # 4.8 deviations
     assert abs((asks > 0).mean() - 0.2) < 0.053
     assert rows.max() < store.vocabulary and store.vocabulary % 64 == 0
-    assert set(asks) == {0, 1, 2, 4}  # one example or several in a row; 8 would not fit
+    assert {0, 1, 2, 4} <= set(asks) <= set(range(7))  # one example or several in a row, some with further questions
 
 
 def test_training_has_every_task_at_distances_from_near_to_far(store: Store) -> None:

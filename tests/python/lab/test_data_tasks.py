@@ -75,6 +75,23 @@ def test_a_plain_reader_finds_every_answer_at_the_distance(store: Store, name: s
             assert begin - at == distance
 
 
+@pytest.mark.parametrize(("name", "questions", "digits"), [("needles", 4, 3), ("tracing", 3, 2)])
+def test_training_asks_for_every_fact(store: Store, name: str, questions: int, digits: int) -> None:
+    rng = np.random.default_rng(6)
+    least = tasks.least_size(name, True)
+    for size in (least, least + 1, least + 40):
+        near, far = tasks.distances(name, size, True)
+        for distance in {near, near + 7, far}:
+            tokens, answer = tasks.example(name, store.symbols, np.zeros(size, np.int64), distance, rng, more=True)
+            seen = words(store, tokens)
+            asked = [at for at, word in enumerate(seen) if word == "<ask>"]
+            assert len(asked) == questions and answer == asked[-1] + 4
+            assert len({seen[at + 2] for at in asked}) == questions
+            for at in asked:
+                assert read(name, seen[: at + 4])[0] == seen[at + 4 : at + 4 + digits]
+            assert answer - read(name, seen[:answer])[1] == distance
+
+
 @pytest.mark.parametrize("name", TASKS)
 def test_the_least_length_holds_every_distance(store: Store, name: str) -> None:
     length = tasks.least_size(name) - 1

@@ -66,15 +66,22 @@ def test_what_the_library_refuses_is_said_once(store: Store) -> None:
 
 
 def test_what_would_take_too_long_is_left_out(store: Store) -> None:
-    one = of("none", store, caps=Caps(1.0, 2.0))
+    one = of("none", store, caps=Caps(1.0, 3.0, 1000.0))
     one._pace["none"] = (32, 0.01)
-    assert one.affordable("none", 64, 4) == 4
-    assert one.affordable("none", 256, 4) == 3  # 0.64 s a document
-    with pytest.raises(ValueError, match=r"^time: a document of 512 tokens would take about 2.6 s, the cap is 2 s for 2"):
+    one.affordable("none", 256, 4)  # 0.64 s a document
+    with pytest.raises(ValueError, match=r"^time: 4 documents of 512 tokens would take about 10.2 s, the cap is 3 s"):
         one.affordable("none", 512, 4)
     one._pace["none"] = (32, 10.0)
     assert on_documents(one, "none", 2, lambda: None) == []
     assert one.refused[0]["length"] == 64 and one.refused[0]["message"].startswith("time: ")
+
+
+def test_a_section_that_took_too_long_ends_and_others_go_on(store: Store) -> None:
+    one = of("none", store, caps=Caps(1.0, 1000.0, 5.0))
+    one._spent["measured", "none"] = 6.0
+    assert on_documents(one, "none", 1, lambda: None) == []
+    assert one.refused == [{"label": "none", "length": 32, "message": "time: measured of this label took 6 s, the cap is 5 s"}]
+    assert len(on_language(one, "none", 1, lambda: None)) == 1 and one._spent["language", "none"] > 0
 
 
 def test_the_language_has_its_floor(store: Store) -> None:

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import made_up  # noqa: E402
 
-from lab.report import build, page, papers, sections, state, summary  # noqa: E402
+from lab.report import build, choose, page, papers, sections, state, summary  # noqa: E402
 from lab.report.labels import RUNS  # noqa: E402
 from lab.report.results import Results, read_all  # noqa: E402
 from lab.report.statistics import T95, Value, value_of  # noqa: E402
@@ -88,6 +88,7 @@ def test_one_seed_has_no_interval_and_says_so(tmp_path: Path) -> None:
     assert "one seed, so no interval is known" in lines[0]
     assert cells(lines, "alibi")[5] == f"{made_up.loss('alibi', 8, 1):.3f}" and "±" not in "".join(lines)
     assert value_of([2.0]) == Value(2.0, None, 1)
+    assert [Value(one, None, 1).written(3, True) for one in (0.1, -0.1, -0.0001)] == ["+0.100", "-0.100", "0.000"]
 
 
 def test_a_part_of_the_runs_is_a_part_of_the_tables(tmp_path: Path) -> None:
@@ -181,6 +182,16 @@ def test_verdicts_are_computed(results: Results) -> None:
     assert papers.together([papers.HOLDS, papers.MISSING]) == "holds (in part not measured yet)"
     assert papers.judged(papers.stays("alibi", 8), Value(0.0, None, 1)) == papers.HOLDS
     assert papers.judged(papers.above("alibi", "rotary", 8), Value(0.0, None, 1)) == papers.SAME
+
+
+def test_the_best_of_each_need_is_found(results: Results) -> None:
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in choose.lines(results)[2:]]
+    by_need = {row[0]: row[1:] for row in rows}
+    assert by_need["to train, and to read at 4x as it is"] == [f"`none` ({made_up.loss('none', 4, 1):.3f} ± 0.025)", "nobody"]
+    best, near = by_need["to train, and to read at the same length"]
+    assert best.startswith("`none` (3.010") and near.endswith("and 12 more")  # 21 labels but two controls; all are alike there
+    assert by_need["a rotary model that is there, read at 16x"][0].startswith("`rotary` (")
+    assert by_need["to train, and to find what was said far back, at 4x"][0] == "`none` (92 % of the answers)"
 
 
 def test_the_summary_has_what_the_tables_have(results: Results) -> None:

@@ -116,3 +116,12 @@ def test_the_rate_rises_and_falls() -> None:
     rates = [plan.rate_at(step) for step in range(100)]
     assert rates[0] == pytest.approx(0.1) and max(rates) == pytest.approx(rates[9], rel=0.05)
     assert rates[-1] == pytest.approx(0.1, rel=0.01) and all(a >= b for a, b in zip(rates[9:], rates[10:]))
+
+
+def test_biases_learn_at_a_rate_of_their_own() -> None:
+    trainer = Trainer(begun("t5", 0, QUICK.shape, 64), Plan.of(QUICK), CPU)
+    trainer.step(torch.arange(66).reshape(2, 33) % 64)
+    rates = {name: group["lr"] for group in trainer.optimizer.param_groups for name, one in trainer.model.named_parameters() if any(one is p for p in group["params"])}
+    assert len(rates) == len(list(trainer.model.parameters()))
+    assert {rate for name, rate in rates.items() if name == "encoding.table"} == {10 * trainer.plan.rate_at(0)}
+    assert {rate for name, rate in rates.items() if name != "encoding.table"} == {trainer.plan.rate_at(0)}
