@@ -46,7 +46,7 @@ class Changes:
 class Caps:
     """Seconds after which something is left out, and said so in the result: slow kernels must not eat the time of all others."""
 
-    training: float = 90.0  # of a whole training, as its first steps foretell
+    training: float = 150.0  # of a whole training, as its first steps foretell
     measuring: float = 4.0  # of one label at one length
     section: float = 12.0  # of one label in one section of the result
 

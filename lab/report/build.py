@@ -12,15 +12,22 @@ from lab.report import choose, page, papers, plots, sections, short, state, summ
 from lab.report.results import Results, read_all
 
 ROOT = Path(__file__).resolve().parents[2]
-SHOWN = "small"  # the preset that the page is about
+KEPT = ("first",)  # folders of runs with earlier settings
+SHOWN = KEPT[0]  # the folder that the page is about, unless a section names another: `small`, once it has more
 SEEDS: dict[str, tuple[int, ...]] = {"small": (0, 1, 2), "medium": (0,)}
 PLOTS = ("last", "changed", "position", "language", "retrieval")
 
 
-def made_sections(every: dict[str, Results], shown: str, plots: Callable[[str], list[str]]) -> dict[str, Callable[[], list[str]]]:
-    """By the name of its marker, what makes each section."""
-    results = every.get(shown)
+def made_sections(every: dict[str, Results], shown: str) -> dict[str, Callable[[], list[str]]]:
+    """By the name of its marker, what makes each section: of the folder that is shown, and of each other one with its name before it."""
+    found = _of_one(every.get(shown), pictures(every.get(shown), "lab")) | {"queue": lambda: state.queue(every, SEEDS)}
+    for folder in (*SEEDS, *KEPT):
+        sections_of = _of_one(every.get(folder), pictures(every.get(folder), f"lab/{folder}"))
+        found |= {f"{folder}: {name}": make for name, make in sections_of.items()}
+    return found
 
+
+def _of_one(results: Results | None, plots: Callable[[str], list[str]]) -> dict[str, Callable[[], list[str]]]:
     def of(make: Callable[[Results], list[str]]) -> Callable[[], list[str]]:
         return lambda: sections.NOTHING if results is None else make(results)
 
@@ -39,7 +46,6 @@ def made_sections(every: dict[str, Results], shown: str, plots: Callable[[str], 
         "language": of(sections.language),
         "cost": of(state.cost),
         "papers": lambda: papers.lines(results),
-        "queue": lambda: state.queue(every, SEEDS),
     }
     return found | {f"plot {name}": lambda name=name: plots(name) for name in PLOTS}  # type: ignore[misc]
 
@@ -61,12 +67,15 @@ def make(results: Path, out: Path, shown: str | None = None, draw: bool = True) 
     every = read_all(results)
     shown = shown or (SHOWN if SHOWN in every or not every else next(iter(every)))
     page_before = out / "lab.md" if (out / "lab.md").is_file() else ROOT / "docs" / "lab.md"
-    text = page.filled(page_before.read_text(encoding="utf-8"), made_sections(every, shown, pictures(every.get(shown), "lab")))
+    text = page.filled(page_before.read_text(encoding="utf-8"), made_sections(every, shown))
     (out / "lab").mkdir(parents=True, exist_ok=True)
     found = summary.summary(every[shown]) if shown in every else summary.NOTHING
     (out / "lab" / "summary.json").write_text(json.dumps(found, separators=(",", ":")).replace('},"', '},\n"') + "\n")
-    if draw and shown in every:
-        plots.draw(every[shown], out / "lab")
+    if draw:
+        for folder in every:
+            into = out / "lab" if folder == shown else out / "lab" / folder
+            used = [name for name in PLOTS if f"({into.relative_to(out)}/{name}-light.svg)" in text]
+            plots.draw(every[folder], into, used)
     (out / "lab.md").write_text(text, encoding="utf-8")
     return every
 
@@ -75,7 +84,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m lab report", description=__doc__)
     parser.add_argument("--results", type=Path, default=ROOT / "lab" / "results", help="folder of result files (default lab/results)")
     parser.add_argument("--out", type=Path, default=ROOT / "docs", help="folder of lab.md and lab/ (default docs)")
-    parser.add_argument("--preset", help=f"whose runs are shown (default {SHOWN}, or what there is)")
+    parser.add_argument("--preset", help=f"the folder of results that is shown (default {SHOWN}, or what there is)")
     parser.add_argument("--no-plots", action="store_true", help="leave the plots as they are")
     given = parser.parse_args(arguments)
     every = make(given.results, given.out, given.preset, not given.no_plots)

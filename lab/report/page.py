@@ -6,17 +6,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-BEGIN = re.compile(r"^<!-- made by python -m lab report: (?P<name>[a-z ]+) -->$", re.MULTILINE)
+BEGIN = re.compile(r"^<!-- made by python -m lab report: (?P<name>[a-z ]+(?:: [a-z ]+)?) -->$", re.MULTILINE)
 END = "<!-- end -->"
 
 
 def filled(text: str, sections: Mapping[str, Callable[[], list[str]]]) -> str:
-    """The page with every section made again; a section that is missing, or that nobody makes, is an error."""
+    """The page with every section made again. One that nobody makes is an error, and so is one that is missing, of the folder that is shown or of one by
+    its name ("small: retrieval")."""
     names = [match["name"] for match in BEGIN.finditer(text)]
     for name in names:
         if name not in sections or names.count(name) > 1:
             raise ValueError(f"docs/lab.md: the section {name!r} stands there {names.count(name)} times, wanted once each of {', '.join(sections)}")
-    missing = [name for name in sections if name not in names]
+    there = {name.split(": ")[-1] for name in names}
+    missing = [name for name in sections if name.split(": ")[-1] not in there]
     if missing:
         raise ValueError(f"docs/lab.md: no marker '<!-- made by python -m lab report: {missing[0]} -->'")
     made, at = [], 0

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lab.report.labels import TASKS, times
+from lab.report.labels import GUESSED, TASKS, TRAINED, times
 from lab.report.results import Results
 from lab.report.statistics import Value
 from lab.report.tables import table
@@ -86,6 +86,13 @@ def finds(better: str, worse: str, multiple: float) -> Measure:
 
 
 def found_answers(results: Results, label: str, length: int) -> Numbers:
+    """The share of right answers over all tasks. Where nobody learned to answer there is nothing to compare, and shares of a hundredth are chance."""
+    if not any(share > GUESSED for trained in TRAINED for share in _answers(results, trained, results.length).values()):
+        return {}
+    return _answers(results, label, length)
+
+
+def _answers(results: Results, label: str, length: int) -> Numbers:
     by_task = [results.numbers("retrieval", label, "accuracy", task=task, length=length) for task in TASKS]
     by_task = [one for one in by_task if one]
     seeds = set.intersection(*(set(one) for one in by_task)) if by_task else set()

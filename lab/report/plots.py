@@ -136,11 +136,13 @@ def figures(results: Results) -> dict[str, Callable[[Theme], Any]]:
     return found
 
 
-def draw(results: Results, folder: Path, kind: str = "svg") -> list[Path]:
-    """NAME-light.svg and NAME-dark.svg of each."""
+def draw(results: Results, folder: Path, names: Sequence[str] | None = None, kind: str = "svg") -> list[Path]:
+    """NAME-light.svg and NAME-dark.svg of each, or of those of some names."""
     folder.mkdir(parents=True, exist_ok=True)
     made = []
     for name, make in figures(results).items():
+        if names is not None and name not in names:
+            continue
         for theme, looks in style.THEMES.items():
             made.append(folder / f"{name}-{theme}.{kind}")
             style.saved(make(looks), made[-1])

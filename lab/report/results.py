@@ -19,7 +19,7 @@ KEYS = ("schema", "preset", "encoding", "seed", "commit", "data", "settings", "d
 
 @dataclass
 class Results:
-    """Runs of one preset that can be compared: the same settings and the same data."""
+    """Runs of one folder that can be compared: the same settings and the same data."""
 
     preset: str
     runs: list[Row]
@@ -96,13 +96,19 @@ def read(path: Path) -> Row:
     return found
 
 
+def comparable(run: Row) -> str:
+    """What two runs share whose numbers can stand side by side: data and settings, but for the caps, which only say what was left out."""
+    settings = {key: value for key, value in run["settings"].items() if key != "caps"}
+    return json.dumps([run["data"], settings], sort_keys=True)
+
+
 def read_all(folder: Path) -> dict[str, Results]:
-    """By preset. Of several settings or data those are shown that most runs have; ties go to those read last."""
+    """By folder: a preset's, or one that keeps runs of earlier settings. Of several settings or data those are shown that most runs have; ties go to
+    those read last."""
     groups: dict[str, dict[str, list[Row]]] = {}
     for path in sorted(folder.glob("*/*.json")):
         run = read(path)
-        key = json.dumps([run["data"], run["settings"]], sort_keys=True)
-        groups.setdefault(run["preset"], {}).setdefault(key, []).append(run)
+        groups.setdefault(path.parent.name, {}).setdefault(comparable(run), []).append(run)
     found = {}
     for preset, by_key in groups.items():
         shown = max(sorted(by_key), key=lambda key: len(by_key[key]))

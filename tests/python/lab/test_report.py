@@ -41,11 +41,11 @@ def cells(lines: list[str], label: str) -> list[str]:
 def test_the_page_in_the_repository_is_what_its_results_give(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "lab.md").read_text(encoding="utf-8")
     (tmp_path / "lab.md").write_text(text, encoding="utf-8")
-    build.make(ROOT / "lab" / "results", tmp_path, "small", draw=False)
+    build.make(ROOT / "lab" / "results", tmp_path, draw=False)
     assert (tmp_path / "lab.md").read_text(encoding="utf-8") == text
     assert (tmp_path / "lab" / "summary.json").read_text() == (ROOT / "docs" / "lab" / "summary.json").read_text()
-    for name, theme in re.findall(r"\(lab/([a-z]+)-(light|dark)\.svg\)", text):
-        assert (ROOT / "docs" / "lab" / f"{name}-{theme}.svg").is_file()
+    drawn = re.findall(r"\((lab/[a-z/]+-(?:light|dark)\.svg)\)", text)
+    assert drawn and all((ROOT / "docs" / one).is_file() for one in drawn)
 
 
 def test_all_of_it_from_made_up_results_and_again(folder: Path, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_part_of_the_runs_is_a_part_of_the_tables(tmp_path: Path) -> None:
     lines = sections.last(every["small"])
     assert "1 to 2 seeds" in lines[0] and "a number without ± is of one seed" in lines[0]
     assert not any(line.startswith("| t5 ") for line in lines)
-    for make in build.made_sections(every, "small", lambda name: []).values():
+    for make in build.made_sections(every, "small").values():
         make()
     queue = state.queue(every, {"small": (0, 1, 2)})
     assert "3 runs are done, 57 are left." in queue and cells(queue, "rotary") == ["0 done, 1 done, 2 left"]
@@ -131,7 +131,7 @@ def test_a_run_that_was_too_slow_to_train_is_in_the_queue(tmp_path: Path) -> Non
     every = read_all(made_up.write(tmp_path, (0,), ("rotary",)))
     assert cells(state.queue(every, {"small": (0,)}), "cope") == ["0 too slow"]
     assert cells(state.cost(every["small"]), "cope") == ["–", "–", "–"]
-    for make in build.made_sections(every, "small", lambda name: []).values():
+    for make in build.made_sections(every, "small").values():
         make()
 
 
@@ -221,9 +221,35 @@ def test_labels_are_those_of_the_queue() -> None:
     from lab.encodings import TRAINED
     from lab.encodings.changed import LONGROPE, MAPS, SCALINGS
     from lab.presets import PRESETS
+    from lab.data.tasks import CHANCE
     from lab.report import labels
 
     assert set(RUNS) == set(TRAINED)
     assert set(labels.SCALINGS) == {*SCALINGS, LONGROPE} and set(labels.MAPS) == set(MAPS)
+    assert labels.GUESSED == pytest.approx(sum(CHANCE.values()) / len(CHANCE), abs=0.005)
     for name, seeds in build.SEEDS.items():
         assert PRESETS[name].seeds == seeds
+
+
+def test_shares_of_answers_are_compared_where_somebody_answers(tmp_path: Path) -> None:
+    folder = made_up.write(tmp_path, (0,), ("none", "alibi"))
+    results = read_all(folder)["small"]
+    assert papers.found_answers(results, "alibi", results.length)
+    for run in results.runs:
+        for row in run["retrieval"]:
+            row["accuracy"] = 0.02
+    assert papers.found_answers(results, "alibi", results.length) == {}
+    assert not any("to find what was said" in line for line in choose.lines(results))
+
+
+def test_caps_do_not_part_runs_and_folders_do(tmp_path: Path) -> None:
+    made_up.write(tmp_path, (0,), ("none", "alibi"))
+    path = tmp_path / "small" / "alibi-0.json"
+    run = json.loads(path.read_text())
+    run["settings"]["caps"] = {"training": 1.0}
+    path.write_text(json.dumps(run))
+    (tmp_path / "first").mkdir()
+    run["settings"]["steps"] = 7
+    (tmp_path / "first" / "alibi-0.json").write_text(json.dumps(run))
+    every = read_all(tmp_path)
+    assert {name: (len(one.runs), one.others) for name, one in every.items()} == {"small": (2, 0), "first": (1, 0)}
