@@ -160,10 +160,18 @@ class _Given:
         _kernel.forward(Work(q, k, v, self.slots, tensors, call), self.q.dtype)
 
 
-def _settled_slots(given: _Given, shared_rows: bool, query_counts: list[int]) -> list[Slot]:
-    """A dense bias of one row on every rank is shared by queries, unless every rank has just one."""
-    alone = shared_rows and max(query_counts) > 1
-    return [replace(slot, kind="shared") if slot.kind == "dense" and alone else slot for slot in given.slots]
+def _settle_dense(given: _Given, shared_rows: bool, query: Side, key: Side) -> None:
+    """A dense bias of one row on every rank is shared by queries, unless every rank has just one; of one row on some ranks it is that of each query."""
+    alone = shared_rows and max(query.how.counts()) > 1
+    for n, (slot, x) in enumerate(zip(given.slots, given.tensors)):
+        if slot.kind != "dense":
+            continue
+        if x.shape[3] not in (1, key.length()):
+            raise ValueError(f"{_WHERE}: {slot.label()} has {x.shape[3]} columns, wanted {key.length()}, the keys of all ranks, or 1")
+        if alone:
+            given.slots[n] = replace(slot, kind="shared")
+        else:
+            given.tensors[n] = x.expand(-1, given.counts[0], -1, -1)
 
 
 def _sides(group: Group, given: _Given, order: Any, counts: list[list[int]]) -> tuple[Side, Side]:
@@ -214,8 +222,6 @@ def _checked_way(comm: str, call: Call) -> None:
         raise ValueError(f"{_WHERE}: comm is {comm!r}, wanted 'ring', 'gather' or 'ulysses'")
     if comm == "ring" and not merges(call.scheme):
         raise NotImplementedError(f"{_WHERE}: CoPE counts the keys between query and key, so parts of its keys do not merge; wanted comm='gather' or 'ulysses'")
-    if comm == "ulysses" and call.scheme.dropout:
-        raise NotImplementedError(f"{_WHERE}: dropout goes by the number of a head, which ulysses changes; wanted comm='ring' or 'gather'")
 
 
 @torch.compiler.disable(reason="phasor.distributed.attention compares arguments between ranks on the host, which no graph holds")
@@ -259,10 +265,10 @@ def attention(
 
     counts, (given, added) = agree(group, checked, 3)
     query, key = _sides(group, given, order, counts)
-    slots = _settled_slots(given, all(x[2] for x in counts), query.how.counts())
+    _settle_dense(given, all(x[2] for x in counts), query, key)
     prefix = None if given.prefix is None else integers_of(given.prefix, given.q.device)
     seed = given.call.tensors.get("dropout_seed")
-    job = Job(group, given.call.scheme, slots, query, key, prefix, seed, out_dtype_of(given.q, given.call.out_dtype), given.call.deterministic)
+    job = Job(group, given.call.scheme, given.slots, query, key, prefix, seed, out_dtype_of(given.q, given.call.out_dtype), given.call.deterministic)
     out, lse = _Attention.apply(job, _WAYS[comm], table_gradients == "sum", given.q, given.k, given.v, *given.tensors)  # type: ignore[no-untyped-call]
     lse = lse[..., 0]
     if added:

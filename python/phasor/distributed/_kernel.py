@@ -14,7 +14,7 @@ from phasor._attention import Call, core_tensors, plan_of
 from phasor._attention.arrays import workspace_beside
 from phasor.distributed._slots import Slot
 
-__all__ = ["Work", "backward", "forward", "wide"]
+__all__ = ["Saved", "Work", "backward", "forward", "merged", "wide"]
 
 
 @dataclass(eq=False)
@@ -59,6 +59,15 @@ def forward(work: Work, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         return out, lse  # a rank without queries: the core would take its features, which are empty, for none
     _core.attention((q, k, v), plan_of(work.call.scheme), _tensors(work), out, lse, _workspace(q))
     return out, lse
+
+
+def merged(total: tuple[Tensor, Tensor] | None, part: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """Two outputs of `forward` over disjoint keys made one, in the memory of the first: rounded to its type once more."""
+    if total is None:
+        return part
+    if total[1].numel():
+        _core.merge_attention([total, part], *total)
+    return total
 
 
 @dataclass(eq=False)

@@ -41,16 +41,32 @@ class Side:
 
     def whole(self, parts: list[Tensor], axis: int) -> Tensor:
         """The parts of all ranks, in the order of the whole."""
-        return torch.cat(parts, axis).index_select(axis, self.index(self.how.places))
+        shape = list(parts[0].shape)
+        shape[axis] = self.length()
+        out = parts[0].new_empty(shape)
+        for part, tokens in zip(parts, self.how.tokens):
+            out.index_copy_(axis, self.index(tokens), part)
+        return out
 
     @cached_property
     def whole_positions(self) -> Tensor:
-        if self.given is not None:
-            return self.whole(self.given, -1)
+        return self.index(self._counted_positions()) if self.given is None else self.whole(self.given, -1)
+
+    def _counted_positions(self) -> np.ndarray:
+        """From the base of each sequence on."""
         starts = self.how.whole_starts
-        tokens = np.arange(self.length(), dtype=np.int64)
-        base = np.array(self.base, np.int64) - starts[:-1]
-        return self.index(tokens + np.repeat(base, np.diff(starts)))
+        return np.arange(self.length(), dtype=np.int64) + np.repeat(np.array(self.base, np.int64) - starts[:-1], np.diff(starts))
+
+    def first_positions(self) -> np.ndarray:
+        """(T) or (B, T) on the host: those that distances go by, the first of several axes."""
+        if self.given is None:
+            return self._counted_positions()
+        at = self.whole_positions
+        return (at[0] if at.ndim > 2 else at).cpu().numpy()
+
+    def sequences(self) -> np.ndarray:
+        """The sequence of each token of the whole."""
+        return np.repeat(np.arange(len(self.base)), np.diff(self.how.whole_starts))
 
     @cached_property
     def whole_mask(self) -> Tensor | None:

@@ -69,8 +69,8 @@ class Whole:
         torch.autograd.backward([out, lse], [self.out_gradient.to(out.dtype), self.lse_gradient.to(lse.dtype)])
         return [out.detach(), lse.detach(), *self.taken()]
 
-    def by_ranks(self, group: Any, comm: str, order: Any) -> list[Tensor]:
-        """The same by ranks, made whole again."""
+    def forward_by_ranks(self, group: Any, comm: str, order: Any) -> tuple[Tensor, Tensor, Any]:
+        """out and lse of this rank, and what cuts its part of a whole."""
         orders = order if isinstance(order, tuple) else (order, order)
         starts = self.options.get("cu_seqlens")
         of_sides = dict(zip(("query", "key"), zip(orders, starts if isinstance(starts, tuple) else (starts, starts))))
@@ -87,10 +87,16 @@ class Whole:
             at = [pd.shard(torch.empty(1, n), group, 1, *of_sides[side])[1] for n, side in ((s.queries, "query"), (s.keys, "key"))]
             options |= {"query_positions": at[0] + FAR + s.keys - s.queries, "key_positions": at[1] + FAR}
         out, lse = pd.attention(q, k, v, self.scheme_of(cut), mesh=group, comm=comm, order=order, return_lse=True, **options)
+        return out, lse, cut
+
+    def by_ranks(self, group: Any, comm: str, order: Any) -> list[Tensor]:
+        """The same by ranks, made whole again."""
+        out, lse, cut = self.forward_by_ranks(group, comm, order)
         gradients = [cut(self.out_gradient, 1, "query").to(out.dtype), cut(self.lse_gradient, 1, "query").to(lse.dtype)]
         torch.autograd.backward([out, lse], gradients)
-        how, begins = of_sides["query"]
-        whole = [pd.unshard(x.detach(), group, 1, how, length=s.queries, cu_seqlens=begins) for x in (out, lse)]
+        starts = self.options.get("cu_seqlens")
+        how, begins = (x[0] if isinstance(x, tuple) else x for x in (order, starts))
+        whole = [pd.unshard(x.detach(), group, 1, how, length=self.shape.queries, cu_seqlens=begins) for x in (out, lse)]
         return [*whole, *self.taken()]
 
     def names(self) -> list[str]:
@@ -98,15 +104,16 @@ class Whole:
 
 
 def _rounding(whole: Whole, ranks: int) -> float:
-    """How far two orders of summation may be apart, of numbers of order 1: a rounding for each channel, key and query that is added up, one for each
-    part that is merged, and what magnitudes there are. In float64 that is far below what any mistake makes."""
+    """How far two orders of summation may be apart, of numbers of order 1: a rounding for each channel, key and query that is added up, three for each
+    part that is merged (its output, and its lse, which weights have twice), and what magnitudes there are. In float64 that is far below what any
+    mistake makes."""
     s = whole.shape
     leaves = [*whole.contents, *whole.numbers.learned.values(), whole.out_gradient]
     size = 1.0
     for x in leaves[:3] + leaves[-1:]:
         size *= 1 + float(x.detach().abs().max())
     size *= 1 + max([0.0, *(float(x.detach().abs().max()) for x in leaves[3:-1])])
-    terms = s.width + s.value_width + s.keys + s.queries * s.batch * s.heads + ranks + 16
+    terms = s.width + s.value_width + s.keys + s.queries * s.batch * s.heads + 3 * ranks + 16
     return 2.0**-53 * terms * size * s.keys
 
 
@@ -265,10 +272,13 @@ def by_definition(group: Any, comm: str, order: str, tokens: int) -> None:
 
 
 def rounded_once(group: Any, dtype: torch.dtype, unit: float) -> None:
-    """16-bit inputs by the ring: parts are float32, so that out is within the one rounding, and a little, of the exact one."""
+    """16-bit inputs by the ring: parts and their merge are float32, so that out is within the one rounding, and a little, of the exact one."""
+    import distributed_naive as naive
+
     q, k, v = torch.randn(3, 1, 50, 4, 16).to(dtype).unbind()
     local = [pd.shard(x, group)[0] for x in (q, k, v)]
     out = pd.unshard(pd.attention(*local, phasor.Alibi(), True, mesh=group), group)
     exact = phasor.attention(q.double(), k.double(), v.double(), phasor.Alibi(), True)
-    small = 2.0**-24 * (2 * 40 * (16 + 3) + 8 + 2 * 50 + 3 * group.size()) * float(v.abs().max())
+    greatest = 40  # of scores
+    small = 2.0**-24 * (2 * greatest * (16 + 3) + 8 + 2 * 50 + naive.of_parts(group.size(), greatest, 50)) * float(v.abs().max())
     assert out.dtype == dtype and ((out.double() - exact).abs() <= unit * exact.abs() + small).all()

@@ -115,6 +115,17 @@ def _dense(n: Numbers, cut: Cut) -> Any:
     return phasor.Dense(cut(n("bias", s.batch, s.heads, s.queries, s.keys), 2, "query"))
 
 
+def _dense_row(n: Numbers, cut: Cut) -> Any:
+    """One row for all queries, the same on every rank."""
+    return phasor.Dense(n("bias", n.shape.heads, 1, n.shape.keys))
+
+
+def _dense_column(n: Numbers, cut: Cut) -> Any:
+    """One column for all keys."""
+    s = n.shape
+    return phasor.Dense(cut(n("bias", s.batch, 1, s.queries, 1), 2, "query"))
+
+
 def _rope(n: Numbers, cut: Cut) -> Any:
     return phasor.Rope(phasor.Rotary(n.shape.width))
 
@@ -154,6 +165,8 @@ MERGEABLE: dict[str, Maker] = {
     "key_features": _key_features,
     "inkling": _inkling,
     "dense": _dense,
+    "dense_row": _dense_row,
+    "dense_column": _dense_column,
     "rope": _rope,
     "rope_rotated": _rope_rotated,
     "rope_map": _rope_map,

@@ -57,10 +57,22 @@ def test_options(ranks: Any, number: int, name: str) -> None:
     ranks.run(CASES, "same", SIZES[number % 3], ["t5", "several"], [{**SEVEN, **shape}], [options], list(COMMS), ["zigzag"])
 
 
+DROPOUT = {"causal": True, "dropout": 0.3, "dropout_seed": [5, 9]}
+
+
 def test_dropout_draws_the_same(ranks: Any) -> None:
-    """Numbers go by positions: shards drop what one device drops."""
-    options = {"causal": True, "dropout": 0.3, "dropout_seed": [5, 9]}
-    ranks.run(CASES, "same", 3, ["t5", "shaw"], [{**SEVEN, "batch": 2}], [options], ["ring", "gather"], ["zigzag"])
+    """Numbers go by positions, and by the batch row and head of the whole: shards drop what one device drops."""
+    ranks.run(CASES, "same", 3, ["t5", "shaw"], [{**SEVEN, "batch": 2}], [DROPOUT], list(COMMS), ["zigzag"])
+    packed = {**DROPOUT, "cu_seqlens": [0, 5, 5, 12]}
+    ranks.run(CASES, "same", 4, ["alibi"], [{"queries": 12, "keys": 12, "key_heads": 1}], [packed], list(COMMS), ["zigzag"])
+
+
+def test_bits_with_dropout(ranks: Any) -> None:
+    """Rows of a batch and heads that are computed by themselves, too, so that sums are those of one device."""
+    import torch
+
+    shapes = [{"batch": 3, "queries": 110, "keys": 110}, {"batch": 1, "queries": 110, "keys": 110, "heads": 3, "key_heads": 3}]
+    ranks.run(CASES, "bits", 2, ["t5"], [{**shape, "dtype": torch.float32} for shape in shapes], [DROPOUT], ["gather", "ulysses"], ["zigzag"])
 
 
 def test_any_permutation(ranks: Any) -> None:
