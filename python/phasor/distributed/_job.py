@@ -49,7 +49,7 @@ class Job:
     def columns(self, slot: Slot, x: Tensor, key_tokens: np.ndarray) -> Tensor | None:
         """Which columns of a dense bias, which has those of the whole in order, are of these keys; None: all as they are."""
         dense = slot.term >= 0 and slot.name == "table" and isinstance(self.scheme.terms[slot.term], DenseScheme)
-        if not dense or x.shape[3] == 1 or np.array_equal(key_tokens, np.arange(x.shape[3])):
+        if not dense or x.shape[3] == 1 or self.key.has_all(key_tokens):
             return None
         return self.key.index(key_tokens)
 
@@ -57,7 +57,7 @@ class Job:
         """Positions, starts, masks and segments of tokens."""
         query, key = self.query, self.key
         rows, columns = query.index(query_tokens), key.index(key_tokens)
-        all_of_both = len(query_tokens) == query.length() and len(key_tokens) == key.length()
+        all_of_both = query.has_all(query_tokens) and key.has_all(key_tokens)
         integers: dict[str, Any] = {"prefix": self.prefix, "dropout_seed": self.seed}
         if self.seed is not None:
             integers["dropout_first_head"] = self.first_head

@@ -36,6 +36,10 @@ class Side:
     def length(self) -> int:
         return int(self.how.whole_starts[-1])
 
+    def has_all(self, tokens: np.ndarray) -> bool:
+        """Whether these are all tokens of the whole, in order."""
+        return len(tokens) == self.length() and bool((np.diff(tokens) > 0).all())
+
     def index(self, values: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
 

@@ -43,6 +43,8 @@ OPTIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "prefix": ({"batch": 2}, {"causal": True, "prefix": [3, 0]}),
     "softcap and sinks": ({}, {"causal": True, "softcap": 5.0, "sinks": True}),
     "more keys than queries": ({"queries": 5, "keys": 11}, {"causal": True}),
+    "queries that see nothing": ({"queries": 9, "keys": 3}, {"causal": True}),
+    "sinks that see nothing": ({"queries": 9, "keys": 3}, {"causal": True, "sinks": True}),
     "far": ({}, {"causal": True, "far": True}),
     "packed": ({"queries": 12, "keys": 12}, {"causal": True, "cu_seqlens": [0, 5, 5, 12]}),
     "packed, two lists": ({"queries": 6, "keys": 9}, {"causal": True, "cu_seqlens": ([0, 2, 6], [0, 4, 9])}),
@@ -76,7 +78,9 @@ def test_bits_with_dropout(ranks: Any) -> None:
 
 
 def test_any_permutation(ranks: Any) -> None:
-    ranks.run(CASES, "same", 3, ["t5", "shaw", "rope"], [SEVEN], [CAUSAL], list(COMMS), [[6, 2, 4, 0, 1, 5, 3]])
+    order = [6, 2, 4, 0, 1, 5, 3]
+    for size in (1, 3):  # one rank has its tokens in that order, too
+        ranks.run(CASES, "same", size, ["t5", "shaw", "rope", "dense", "dense_row"], [SEVEN], [CAUSAL], list(COMMS), [order, (order[::-1], order)])
     assert set(MERGEABLE) < set(ALL)
 
 
