@@ -11,6 +11,7 @@ from distributed_schemes import ALL, MERGEABLE
 SIZES = (2, 3, 4)
 COMMS = ("ring", "gather", "ulysses")
 CASES = "distributed_cases"
+CACHES = "distributed_caches"
 SEVEN = {"batch": 1, "queries": 7, "keys": 7}
 CAUSAL = {"causal": True}
 
@@ -87,14 +88,14 @@ def test_any_permutation(ranks: Any) -> None:
 @pytest.mark.parametrize("size", SIZES)
 def test_caches_over_ranks(ranks: Any, size: int) -> None:
     for scheme, drafts, block in (("t5", 1, 1), ("alibi", 3, 4), ("rope", 5, 16), ("shaw", 9, 2)):
-        ranks.run(CASES, "caches", size, scheme, drafts, block)
+        ranks.run(CACHES, "caches", size, scheme, drafts, block)
 
 
 def test_paged_caches(ranks: Any) -> None:
     import torch
 
     for storage in (torch.float32, torch.bfloat16):
-        ranks.run(CASES, "paged_caches", 3, storage)
+        ranks.run(CACHES, "paged_caches", 3, storage)
 
 
 @pytest.mark.parametrize("comm", COMMS)
