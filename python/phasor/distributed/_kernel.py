@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,12 +63,20 @@ def forward(work: Work, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 
 
 def merged(total: tuple[Tensor, Tensor] | None, part: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """Two outputs of `forward` over disjoint keys made one, in the memory of the first: rounded to its type once more."""
+    """An output of `forward` taken into one over other keys, in the memory of that one, which is rounded to its type again; lse is in float64.
+
+    Only the difference of the two lse matters. It is formed before it is rounded: where it is large it is off by more, but decides less.
+    """
     if total is None:
-        return part
-    if total[1].numel():
-        _core.merge_attention([total, part], *total)
-    return total
+        return part[0], part[1].to(torch.float64)
+    (out, lse), (part_out, part_lse) = total, part
+    if lse.numel():
+        nothing = lse.isneginf()
+        mine = torch.zeros_like(part_lse).masked_fill_(nothing, -math.inf)
+        theirs = (part_lse - lse.masked_fill(nothing, 0.0)).to(part_lse.dtype)
+        _core.merge_attention([(out, mine), (part_out, theirs)], out, None)
+        torch.logaddexp(lse, part_lse.to(lse.dtype), out=lse)
+    return out, lse
 
 
 @dataclass(eq=False)

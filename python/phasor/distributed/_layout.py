@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,7 +14,13 @@ from torch import Tensor
 
 from phasor.distributed._orders import Dealt
 
-__all__ = ["Side"]
+__all__ = ["Side", "counted_positions", "integers_of"]
+
+
+def counted_positions(how: Dealt, base: Sequence[int]) -> np.ndarray:
+    """Of all tokens, from the base of each sequence on."""
+    starts = how.whole_starts
+    return np.arange(starts[-1], dtype=np.int64) + np.repeat(np.array(base, np.int64) - starts[:-1], np.diff(starts))
 
 
 @dataclass(eq=False)
@@ -54,23 +61,7 @@ class Side:
 
     @cached_property
     def whole_positions(self) -> Tensor:
-        return self.index(self._counted_positions()) if self.given is None else self.whole(self.given, -1)
-
-    def _counted_positions(self) -> np.ndarray:
-        """From the base of each sequence on."""
-        starts = self.how.whole_starts
-        return np.arange(self.length(), dtype=np.int64) + np.repeat(np.array(self.base, np.int64) - starts[:-1], np.diff(starts))
-
-    def first_positions(self) -> np.ndarray:
-        """(T) or (B, T) on the host: those that distances go by, the first of several axes."""
-        if self.given is None:
-            return self._counted_positions()
-        at = self.whole_positions
-        return (at[0] if at.ndim > 2 else at).cpu().numpy()
-
-    def sequences(self) -> np.ndarray:
-        """The sequence of each token of the whole."""
-        return np.repeat(np.arange(len(self.base)), np.diff(self.how.whole_starts))
+        return self.index(counted_positions(self.how, self.base)) if self.given is None else self.whole(self.given, -1)
 
     @cached_property
     def whole_mask(self) -> Tensor | None:

@@ -138,7 +138,6 @@ class _Sizes:
         self.logarithms = tokens * layer.query_heads * _FLOAT32
         self.wider = _FLOAT32 / layer.element_bytes
         self.keys_by_heads = self.keys * max(1, ranks / layer.key_heads)  # a head at least
-        self.part = self.queries * self.wider + self.logarithms  # an output in float32, and lse
 
 
 def _held_by_ring(size: _Sizes, ranks: int, backward: bool) -> float:
@@ -146,7 +145,9 @@ def _held_by_ring(size: _Sizes, ranks: int, backward: bool) -> float:
     q so far and that of the part; gradients of keys that go, that come and that are made."""
     keys, narrow = min(2, ranks - 1) * size.keys, size.wider > 1  # in 32 bits the output is the one that the caller gets
     if not backward:
-        return keys + size.part + (size.part if ranks > 1 else size.queries * narrow)
+        output, lse = size.queries * size.wider, size.logarithms
+        # Merged: lse so far is in float64, and there are some more where their difference is formed. One part: it is narrowed in the end.
+        return keys + (2 * output + 8 * lse if ranks > 1 else output + max(3 * lse, lse + size.queries * narrow))
     output = size.queries * size.wider * narrow
     return keys + output + 2 * size.queries * size.wider + (3 if ranks > 1 else 1) * size.keys * size.wider
 

@@ -105,7 +105,7 @@ class Whole:
 
 def _rounding(whole: Whole, ranks: int) -> float:
     """How far two orders of summation may be apart, of numbers of order 1: a rounding for each channel, key and query that is added up, three for each
-    part that is merged (its output, and its lse, which weights have twice), and what magnitudes there are. In float64 that is far below what any
+    part that is merged (its output, and the difference of two lse), and what magnitudes there are. In float64 that is far below what any
     mistake makes."""
     s = whole.shape
     leaves = [*whole.contents, *whole.numbers.learned.values(), whole.out_gradient]

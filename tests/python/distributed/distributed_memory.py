@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from typing import Any
 
@@ -104,26 +105,22 @@ def parts(group: Any, shape: dict[str, Any], options: dict[str, Any], order: Any
     return {**both, "received": counted.received}
 
 
-def merged_in_turn(group: Any, count: int) -> None:
-    """Parts merged one after the other, each time in float32, against all at once in double precision."""
-    import math
-
-    import distributed_naive as naive
-
-    lse = 8 * torch.randn(count, 1, 50, 2, 1)
+def merged_in_turn(group: Any, count: int, middle: float) -> None:
+    """Parts merged one after the other, against all at once in double precision: two halves of a unit for each merge, whatever lse are; lse has one."""
+    lse = middle + 4 * torch.randn(count, 1, 50, 2, 1)
     out = torch.randn(count, 1, 50, 2, 16)
-    out[3], lse[3, :, :20] = math.nan, -math.inf  # saw nothing
-    out[3, :, 20:] = 1.0
-    weights = torch.softmax(lse.double(), 0)
-    exact = (weights * out.double().nan_to_num()).sum(0)
-    size = (weights * out.double().nan_to_num().abs()).sum(0)
+    out[3, :, :20], lse[3, :, :20] = math.nan, -math.inf  # saw nothing
+    lse[:, :, :5] = -math.inf  # nobody does
     total = None
     for part in zip(out.clone().unbind(), lse.clone().unbind()):
         total = _kernel.merged(total, part)
-    greatest = float(lse[lse.isfinite()].abs().max())
-    bound = 2.0**-24 * naive.of_parts(count, greatest, count)
-    assert ((total[0].double() - exact).abs() <= bound * size).all()
-    assert ((total[1].double() - torch.logsumexp(lse.double(), 0)).abs() <= bound).all()
+    exact = torch.logsumexp(lse.double(), 0)
+    weights = torch.exp(lse.double() - exact.masked_fill(exact.isneginf(), 0.0))
+    out = out.double().masked_fill(weights == 0, 0.0)
+    apart = (total[0].double() - (weights * out).sum(0)).abs()
+    assert (apart <= 2.0**-24 * 2 * (count - 1) * out.abs().amax(0)).all()
+    assert torch.equal(total[1].isneginf(), exact.isneginf()) and exact[:, :5].isneginf().all()
+    assert ((total[1].float().double() - exact).nan_to_num(0.0).abs() <= 2.0**-24 * (1 + 2.0**-20) * exact.abs()).all()
 
 
 def same_bits_again(group: Any) -> None:

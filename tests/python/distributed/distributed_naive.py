@@ -66,9 +66,9 @@ def roundings(tokens: int, width: int, greatest: float, parts: int) -> float:
 
 
 def of_parts(parts: int, greatest: float, tokens: int) -> float:
-    """The same for parts that are merged one after the other, each merge rounded to float32.
+    """The same for parts that are merged one after the other.
 
-    A merge rounds an output, 1, and lse, whose magnitude is at most S + log(tokens): as an exponent it is in every weight, above and below the line.
-    In gradients a part that is added is 1 more.
+    A merge rounds an output, 1, and the difference of two lse, whose magnitudes are at most S + log(tokens): it is the exponent of their weights. In
+    gradients a part that is added is 1 more.
     """
     return parts * (2 + 2 * (greatest + math.log(max(tokens, 2))))

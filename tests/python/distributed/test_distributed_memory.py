@@ -124,7 +124,8 @@ def test_packed_sequences_on_ranks_of_their_own(ranks: Any, size: int) -> None:
 
 def test_many_parts_merged_in_turn(ranks: Any) -> None:
     for count in (4, 64):
-        ranks.run(MEMORY, "merged_in_turn", 1, count)
+        for middle in (0.0, -30.0, 1e4):
+            ranks.run(MEMORY, "merged_in_turn", 1, count, middle)
 
 
 def test_a_ring_gives_the_same_bits_again(ranks: Any) -> None:

@@ -63,7 +63,7 @@ def forward(job: Job, q: Tensor, k: Tensor, v: Tensor, tensors: list[Tensor]) ->
             total = _kernel.merged(total, _kernel.forward(keys.part(q, tensors, owner), wide(q)))
         keys.held = under_way.wait()
     assert total is not None  # of a trip every rank computes a part
-    return total
+    return total[0], total[1].to(wide(q))
 
 
 class _Sums:

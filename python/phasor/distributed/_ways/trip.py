@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from phasor._attention.types import AttentionScheme
 from phasor.distributed._exchange import all_gathered
 from phasor.distributed._group import Group
 from phasor.distributed._job import Job
-from phasor.distributed._layout import Side
+from phasor.distributed._layout import counted_positions
+from phasor.distributed._orders import Dealt
 
-__all__ = ["Trip", "keys_seen", "trip_of"]
+__all__ = ["Trip", "trip_of"]
 
 _FARTHEST = 2**62  # more than two positions can be apart: the core takes those from -2^61 to 2^61
 
@@ -41,45 +43,62 @@ class Trip:
 
 def trip_of(job: Job) -> Trip:
     """Ranks tell each other what they need: a small exchange, so that each looks at its own queries alone."""
-    group = job.group
-    if _all_visible(job):
-        needs = [[job.key.count(owner) > 0 or owner == rank for owner in range(group.size)] for rank in range(group.size)]
-        return Trip(group, needs)
-    seen = keys_seen(job, group.rank)
-    row = [bool(seen[tokens].any()) for tokens in job.key.how.tokens]
+    group, query, key = job.group, job.query, job.key
+    rules = _Rules(job.scheme.mask == "causal", job.scheme.left, job.scheme.right, query.packed)
+    if rules == _Rules(False, None, None, False) and key.mask is None:  # all is visible
+        return Trip(group, [[key.count(owner) > 0 or owner == rank for owner in range(group.size)] for rank in range(group.size)])
+    hows, prefix = (query.how, key.how), None if job.prefix is None else tuple(job.prefix.tolist())
+    if query.given is None and key.given is None and key.mask is None:
+        row = list(_needs_of_counted(group.rank, hows, (tuple(query.base), tuple(key.base)), prefix, rules))
+    else:
+        mask = None if key.whole_mask is None else key.whole_mask.cpu().numpy().astype(bool)
+        at = [x.whole_positions for x in (query, key)]
+        first = [(x[0] if x.ndim > 2 else x).cpu().numpy() for x in at]  # of several axes distances go by the first
+        row = _needs(group.rank, hows, (first[0], first[1]), mask, prefix, rules)
     row[group.rank] |= not any(row)
     return Trip(group, all_gathered(group, torch.tensor(row)).tolist())
 
 
-def _all_visible(job: Job) -> bool:
-    scheme = job.scheme
-    return scheme.mask == "full" and scheme.left is None and scheme.right is None and not job.query.packed and job.key.mask is None
+class _Rules(NamedTuple):
+    causal: bool
+    left: int | None
+    right: int | None
+    packed: bool  # sequences do not see each other
 
 
-def keys_seen(job: Job, rank: int) -> np.ndarray:
-    """Which keys of the whole a query of a rank sees, in any batch row."""
-    query, key = job.query, job.key
-    tokens, sequences = query.how.tokens[rank], query.sequences()
-    rows = [x.reshape(-1, x.shape[-1]) for x in (query.first_positions(), key.first_positions())]
-    mask = np.ones((1, key.length()), bool) if key.whole_mask is None else key.whole_mask.cpu().numpy().astype(bool)
-    prefix = None if job.prefix is None else job.prefix.cpu().numpy()
-    seen = np.zeros(key.length(), bool)
-    batch = max(len(mask), *map(len, rows), 1 if query.packed or prefix is None else len(prefix))
-    for row in range(batch):
-        at, of_keys, kept = (x[row % len(x)] for x in (*rows, mask))
-        exempt = -_FARTHEST if prefix is None else prefix[sequences[tokens]] if query.packed else prefix[row]
-        first, last = _interval(job.scheme, at[tokens], exempt)
-        places = np.flatnonzero(kept)
-        found = _within(sequences[tokens], first, last, key.sequences()[places], of_keys[places])
+@lru_cache(maxsize=64)
+def _needs_of_counted(
+    rank: int, hows: tuple[Dealt, Dealt], bases: tuple[tuple[int, ...], tuple[int, ...]], prefix: tuple[int, ...] | None, rules: _Rules
+) -> tuple[bool, ...]:
+    """The same for every layer and step: looked at once."""
+    at = counted_positions(hows[0], bases[0]), counted_positions(hows[1], bases[1])
+    return tuple(_needs(rank, hows, at, None, prefix, rules))
+
+
+def _needs(
+    rank: int, hows: tuple[Dealt, Dealt], at: tuple[np.ndarray, np.ndarray], mask: np.ndarray | None, prefix: tuple[int, ...] | None, rules: _Rules
+) -> list[bool]:
+    """Of each owner, whether a query of a rank sees one of its keys, in any batch row. Positions (T) or (B, T), mask (B, T), of the whole."""
+    tokens = hows[0].tokens[rank]
+    sequences = [np.repeat(np.arange(len(how.whole_starts) - 1), np.diff(how.whole_starts)) for how in hows]
+    queries, keys = (x.reshape(-1, x.shape[-1]) for x in at)
+    mask = np.ones((1, keys.shape[1]), bool) if mask is None else mask
+    prefixes = np.array([-_FARTHEST] * len(hows[0].whole_starts) if prefix is None else prefix)
+    seen = np.zeros(keys.shape[1], bool)
+    for row in range(max(len(queries), len(keys), len(mask), 1 if rules.packed else len(prefix or [0]))):
+        exempt = prefixes[sequences[0][tokens]] if rules.packed else prefixes[row % len(prefixes)]
+        first, last = _interval(rules, queries[row % len(queries)][tokens], exempt)
+        places = np.flatnonzero(mask[row % len(mask)])
+        found = _within(sequences[0][tokens], first, last, sequences[1][places], keys[row % len(keys)][places])
         seen[places[found]] = True
-    return seen
+    return [bool(seen[x].any()) for x in hows[1].tokens]
 
 
-def _interval(scheme: AttentionScheme, at: np.ndarray, prefix: np.ndarray | int) -> tuple[np.ndarray, np.ndarray]:
+def _interval(rules: _Rules, at: np.ndarray, prefix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The first and the last position that a query at each of these sees; those below the prefix are exempt from causality."""
-    left, right = (_FARTHEST if x is None else min(x, _FARTHEST) for x in (scheme.left, scheme.right))
+    left, right = (_FARTHEST if x is None else min(x, _FARTHEST) for x in (rules.left, rules.right))
     last = at + right
-    return at - left, np.minimum(last, np.maximum(at, prefix - 1)) if scheme.mask == "causal" else last
+    return at - left, np.minimum(last, np.maximum(at, prefix - 1)) if rules.causal else last
 
 
 def _within(of_queries: np.ndarray, first: np.ndarray, last: np.ndarray, of_keys: np.ndarray, at: np.ndarray) -> np.ndarray:
