@@ -55,8 +55,8 @@ class _Attention(torch.autograd.Function):
 
 
 def _settle_dense(given: Given, shared_rows: bool, query: Side, key: Side) -> None:
-    """A dense bias of one row on every rank is shared by queries, unless every rank has just one; of one row on some ranks it is that of each query."""
-    alone = shared_rows and max(query.how.counts()) > 1
+    """A dense bias of one row on every rank is shared by queries, unless every rank has just one of these; one row on some ranks is that of each query."""
+    alone = shared_rows and any(count != 1 for count in query.how.counts())
     for n, (slot, x) in enumerate(zip(given.slots, given.tensors)):
         if slot.kind != "dense":
             continue
