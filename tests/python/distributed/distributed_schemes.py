@@ -89,9 +89,10 @@ def _transformer_xl(n: Numbers, cut: Cut) -> Any:
 
 def _xlnet(n: Numbers, cut: Cut) -> Any:
     s = n.shape
-    segments = torch.arange(s.batch * s.keys).reshape(s.batch, s.keys) // 3 % 2
-    query = cut(segments[:, s.keys - s.queries :], 1, "query")
-    return phasor.XLNet(_transformer_xl(n, cut), n("segment", 2, s.heads, s.width), n("s", s.heads, s.width), query, cut(segments, 1, "key"))
+    most = max(s.queries, s.keys)
+    segments = torch.arange(s.batch * most).reshape(s.batch, most) // 3 % 2
+    query, key = (cut(segments[:, most - count :], 1, side) for count, side in ((s.queries, "query"), (s.keys, "key")))
+    return phasor.XLNet(_transformer_xl(n, cut), n("segment", 2, s.heads, s.width), n("s", s.heads, s.width), query, key)
 
 
 def _deberta(n: Numbers, cut: Cut) -> Any:

@@ -44,6 +44,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "prefix": ({"batch": 2}, {"causal": True, "prefix": [3, 0]}),
     "softcap and sinks": ({}, {"causal": True, "softcap": 5.0, "sinks": True}),
     "more keys than queries": ({"queries": 5, "keys": 11}, {"causal": True}),
+    "few keys": ({"queries": 9, "keys": 3}, {}),
     "queries that see nothing": ({"queries": 9, "keys": 3}, {"causal": True}),
     "sinks that see nothing": ({"queries": 9, "keys": 3}, {"causal": True, "sinks": True}),
     "far": ({}, {"causal": True, "far": True}),

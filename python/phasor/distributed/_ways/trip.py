@@ -46,7 +46,7 @@ def trip_of(job: Job) -> Trip:
     group, query, key = job.group, job.query, job.key
     rules = _Rules(job.scheme.mask == "causal", job.scheme.left, job.scheme.right, query.packed)
     if rules == _Rules(False, None, None, False) and key.mask is None:  # all is visible
-        return Trip(group, [[key.count(owner) > 0 or owner == rank for owner in range(group.size)] for rank in range(group.size)])
+        return Trip(group, [_at_least_one([n > 0 for n in key.how.counts()], job, rank) for rank in range(group.size)])
     hows, prefix = (query.how, key.how), None if job.prefix is None else tuple(job.prefix.tolist())
     if query.given is None and key.given is None and key.mask is None:
         row = list(_needs_of_counted(group.rank, hows, (tuple(query.base), tuple(key.base)), prefix, rules))
@@ -55,8 +55,14 @@ def trip_of(job: Job) -> Trip:
         at = [x.whole_positions for x in (query, key)]
         first = [(x[0] if x.ndim > 2 else x).cpu().numpy() for x in at]  # of several axes distances go by the first
         row = _needs(group.rank, hows, (first[0], first[1]), mask, prefix, rules)
-    row[group.rank] |= not any(row)
-    return Trip(group, all_gathered(group, torch.tensor(row)).tolist())
+    return Trip(group, all_gathered(group, torch.tensor(_at_least_one(row, job, group.rank))).tolist())
+
+
+def _at_least_one(row: list[bool], job: Job, rank: int) -> list[bool]:
+    """With a part for a rank that sees nothing: the next keys that there are say so (the core takes features of no keys for none)."""
+    owners = [(rank - step) % job.group.size for step in range(job.group.size)]
+    one = next((owner for owner in owners if job.key.count(owner) and job.query.count(rank)), rank)
+    return [need or (owner == one and not any(row)) for owner, need in enumerate(row)]
 
 
 class _Rules(NamedTuple):
