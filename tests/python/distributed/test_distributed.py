@@ -37,6 +37,7 @@ def test_bits_of_one_device(ranks: Any, number: int, scheme: str) -> None:
     ranks.run(CASES, "bits", SIZES[number % 3], [scheme], [{**SEVEN, "dtype": torch.float32}, shape], [CAUSAL], ["gather", "ulysses"], ["zigzag"])
 
 
+DROPOUT = {"causal": True, "dropout": 0.3, "dropout_seed": [5, 9]}
 OPTIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "window": ({}, {"causal": True, "window": 3}),
     "both sides": ({}, {"window": (2, 1)}),
@@ -51,6 +52,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "packed": ({"queries": 12, "keys": 12}, {"causal": True, "cu_seqlens": [0, 5, 5, 12]}),
     "packed, two lists": ({"queries": 6, "keys": 9}, {"causal": True, "cu_seqlens": ([0, 2, 6], [0, 4, 9])}),
     "packed with a prefix": ({"queries": 12, "keys": 12}, {"causal": True, "cu_seqlens": [0, 5, 12], "prefix": [2, 3]}),
+    "dropout": ({"batch": 2}, DROPOUT),
     "one head of keys": ({"key_heads": 1, "value_width": 5}, {"causal": True}),
 }
 
@@ -59,9 +61,6 @@ OPTIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 def test_options(ranks: Any, number: int, name: str) -> None:
     shape, options = OPTIONS[name]
     ranks.run(CASES, "same", SIZES[number % 3], ["t5", "several"], [{**SEVEN, **shape}], [options], list(COMMS), ["zigzag"])
-
-
-DROPOUT = {"causal": True, "dropout": 0.3, "dropout_seed": [5, 9]}
 
 
 def test_dropout_draws_the_same(ranks: Any) -> None:
