@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """phasor.distributed on gloo processes of this machine: bytes that a rank receives, memory and time, beside the formulas of phasor.distributed.cost.
 
-Counts and memory are what a cluster would see; times are not, since all ranks share one machine. Each way runs in processes of its own.
+Counts and memory are what a cluster would see; times are not, since all ranks share one machine. Each way runs in processes of its own. Memory is
+what the process grew by, with what kernels work in and pages that PyTorch keeps; the formula counts tensors (a test does so to the byte).
     python bench/python/distributed.py [--ranks 4] [--length 8192] [--dtype bfloat16]
 """
 
@@ -114,16 +115,19 @@ def main() -> None:
     arguments.add_argument("--out", type=Path, default=Path("out/bench_distributed.json"))
     asked = arguments.parse_args()
     layer = cost.Layer(asked.length, QUERY_HEADS, KEY_HEADS, HEAD_DIM, BYTES[asked.dtype])
+    given = (layer.query_row + layer.key_row) * asked.length / asked.ranks  # q, k and v are there before
     results = []
     print(f"{asked.length} tokens on {asked.ranks} ranks, {QUERY_HEADS} and {KEY_HEADS} heads of {HEAD_DIM}, {asked.dtype}, T5, causal; the busiest rank")
-    print(f"{'way':8} {'pass':9} {'received, MB':>13} {'formula':>9} {'memory, MB':>11} {'seconds':>8}")
+    print(f"{'way':8} {'pass':9} {'received, MB':>13} {'formula':>9} {'memory, MB':>11} {'formula':>9} {'seconds':>8}")
     for way in WAYS:
         found = measured(way, asked.ranks, asked.length, asked.dtype)
         for kind in ("forward", "backward"):
             row = {"way": way, "pass": kind, **{name: max(x[kind][name] for x in found) for name in ("received", "memory", "seconds")}}
             row["formula"] = cost.bytes_received(layer, asked.ranks, way, kind == "backward")
+            row["held"] = cost.bytes_held(layer, asked.ranks, way, kind == "backward") - given
             results.append(row)
-            print(f"{way:8} {kind:9} {row['received'] / 1e6:13.2f} {row['formula'] / 1e6:9.2f} {row['memory'] / 1e6:11.1f} {row['seconds']:8.2f}")
+            sizes = f"{row['received'] / 1e6:13.2f} {row['formula'] / 1e6:9.2f} {row['memory'] / 1e6:11.1f} {row['held'] / 1e6:9.1f}"
+            print(f"{way:8} {kind:9} {sizes} {row['seconds']:8.2f}")
     asked.out.parent.mkdir(parents=True, exist_ok=True)
     asked.out.write_text(json.dumps({"length": asked.length, "dtype": asked.dtype, "ranks": asked.ranks, "results": results}, indent=1), encoding="utf-8")
 

@@ -58,9 +58,11 @@ def _step_seconds(pairs: int, rows: float, backward: bool) -> float:
 
 
 def ring(length: int, ranks: int, order: str, window: int | None = None, backward: bool = False) -> Ring:
-    """Every rank sends on the part it uses, to the next one; a step ends when both its kernel and the next part are there."""
+    """Every rank sends on the part it uses, to the next one, as long as a rank further on needs it; a step ends when both its kernel and the next part
+    are there."""
     layer = cost.Layer(length, QUERY_HEADS, KEY_HEADS, HEAD_DIM)
     parts = cost.positions_of(order, length, ranks)
+    steps = cost.steps_of(parts, window)
     a_part = cost.bytes_received(layer, ranks, "ring", backward) / max(1, ranks - 1)
     links = [NETWORK_BYTES if ranks > GPUS_A_NODE and r % GPUS_A_NODE == 0 else NVLINK_BYTES for r in range(ranks)]  # into rank r
     ready = [0.0] * ranks
@@ -69,11 +71,9 @@ def ring(length: int, ranks: int, order: str, window: int | None = None, backwar
         work = [_step_seconds(cost.visible_pairs(parts[r], parts[(r - step) % ranks], window), length / ranks, backward) for r in range(ranks)]
         done = [ready[r] + work[r] for r in range(ranks)]
         computing = [computing[r] + work[r] for r in range(ranks)]
-        if step + 1 < ranks:
-            # A part leaves when its holder has it, and lands where a buffer is free: while the receiver computes.
-            ready = [max(done[r], max(ready[r], ready[r - 1]) + a_part / links[r]) for r in range(ranks)]
-        else:
-            ready = done
+        # A part leaves when its holder has it, and lands where a buffer is free: while the receiver computes.
+        arrives = [max(ready[r], ready[r - 1]) + a_part / links[r] if steps[(r - step - 1) % ranks] > step else 0.0 for r in range(ranks)]
+        ready = [max(done[r], arrives[r]) for r in range(ranks)]
     return Ring(max(ready), max(computing))
 
 
@@ -102,9 +102,9 @@ def traffic_table() -> str:
             layer = cost.Layer(length // (2 * ranks) * 2 * ranks, QUERY_HEADS, KEY_HEADS, HEAD_DIM)
             for comm in ("ring", "gather", "ulysses"):
                 received = [cost.bytes_received(layer, ranks, comm, backward) / 1e9 for backward in (False, True)]
-                rows.append([f"{length:,}", str(ranks), comm, f"{received[0]:.1f}", f"{received[1]:.1f}",
-                             f"{cost.bytes_held(layer, ranks, comm) / 1e9:.1f}"])
-    return _table(["tokens", "ranks", "way", "received, forward, GB", "backward, GB", "held, forward, GB"], rows)
+                held = [cost.bytes_held(layer, ranks, comm, backward) / 1e9 for backward in (False, True)]
+                rows.append([f"{length:,}", str(ranks), comm, *(f"{x:.1f}" for x in (*received, *held))])
+    return _table(["tokens", "ranks", "way", "received, forward, GB", "backward, GB", "held, forward, GB", "backward, GB"], rows)
 
 
 def balance_table() -> str:

@@ -10,24 +10,21 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from phasor._attention import AttentionOptions, Call, call_of, plan_of
-from phasor._attention.types import SegmentScheme
-from phasor._torch.attention.operators import _cast, out_dtype_of
-from phasor.distributed import _kernel
+from phasor._attention import AttentionOptions, Call
+from phasor._torch.attention.operators import out_dtype_of
 from phasor.distributed._agree import Facts, agree
 from phasor.distributed._exchange import every_part, summed
-from phasor.distributed._facts import facts_of_call, facts_of_contents, text_of
+from phasor.distributed._given import WHERE, Given, needs_batch, orders_of, starts_of_sides
 from phasor.distributed._group import Group, group_of
 from phasor.distributed._job import Job
-from phasor.distributed._kernel import Saved, Work
+from phasor.distributed._kernel import Saved
 from phasor.distributed._layout import Side, integers_of
 from phasor.distributed._orders import Order, dealt, order_name, starts_of
-from phasor.distributed._slots import Slot, call_with, merges, slots_of
+from phasor.distributed._slots import merges
 from phasor.distributed._ways import gather, ring, ulysses
 
 __all__ = ["attention"]
 
-_WHERE = "distributed.attention"
 _WAYS: dict[str, Any] = {"ring": ring, "gather": gather, "ulysses": ulysses}
 
 
@@ -57,142 +54,47 @@ class _Attention(torch.autograd.Function):
         return (None, None, None, *given)
 
 
-def _checked_contents(q: Any, k: Any, v: Any) -> bool:
-    """Whether the batch axis is to be added."""
-    for name, x in (("q", q), ("k", k), ("v", v)):
-        if not isinstance(x, Tensor):
-            raise TypeError(f"{_WHERE}: {name} is {type(x).__name__}, wanted a PyTorch tensor")
-        if x.ndim not in (3, 4) or x.ndim != q.ndim:
-            raise ValueError(f"{_WHERE}: {name} has {x.ndim} axes, wanted (B, T, H, D), or (T, H, D) of all three")
-    if k.shape[-3] != v.shape[-3]:
-        raise ValueError(f"{_WHERE}: k has {k.shape[-3]} tokens and v has {v.shape[-3]}, wanted the same")
-    return q.ndim == 3
+def _settle_dense(given: Given, shared_rows: bool, query: Side, key: Side) -> None:
+    """A dense bias of one row on every rank is shared by queries, unless every rank has just one of these; one row on some ranks is that of each query."""
+    alone = shared_rows and any(count != 1 for count in query.how.counts())
+    for n, (slot, x) in enumerate(zip(given.slots, given.tensors)):
+        if slot.kind != "dense":
+            continue
+        if x.shape[3] not in (1, key.length()):
+            raise ValueError(f"{WHERE}: {slot.label()} has {x.shape[3]} columns, wanted {key.length()}, the keys of all ranks, or 1")
+        if alone:
+            given.slots[n] = replace(slot, kind="shared")
+        else:
+            given.tensors[n] = x.expand(-1, given.counts[0], -1, -1)
 
 
-def _starts(cu_seqlens: Any) -> tuple[Any, Any]:
-    return cu_seqlens if isinstance(cu_seqlens, tuple) and not isinstance(cu_seqlens[0], int) else (cu_seqlens, cu_seqlens)
-
-
-def _orders(order: Any) -> tuple[Any, Any]:
-    """Of queries and of keys."""
-    return order if isinstance(order, tuple) and len(order) == 2 and not isinstance(order[0], int) else (order, order)
-
-
-def _token_counts(slot: Slot, x: Tensor, counts: tuple[int, int]) -> None:
-    """Whether what goes by token has as many as q or k."""
-    wanted = counts[1] if slot.kind == "key" else counts[0]
-    if slot.kind in ("query", "key") and x.shape[1] != wanted or slot.kind == "dense" and x.shape[1] not in (1, wanted):
-        raise ValueError(f"{_WHERE}: {slot.label()} has {x.shape[1]} tokens, wanted the {wanted} of this rank")
-
-
-class _Given:
-    """The arguments of this rank, checked, and what all ranks must have alike."""
-
-    def __init__(self, q: Tensor, k: Tensor, v: Tensor, scheme: Any, causal: bool, scale: float | None, options: dict[str, Any]) -> None:
-        self.q, self.k, self.v = _cast(q, k, v)
-        self.cu_seqlens = options.pop("cu_seqlens", None)
-        self.positions = {name: options.pop(f"{name}_positions", None) for name in ("query", "key")}
-        self.mask, self.prefix, seed = options.pop("key_mask", None), options.pop("prefix", None), options.get("dropout_seed")
-        self.call: Call = call_of(q.shape[2], scheme, causal, scale, options)
-        plan_of(self.call.scheme)  # tells what is wrong in its values
-        self.slots, self.tensors = slots_of(self.call)
-        for n, x in enumerate(self.tensors):
-            self.tensors[n] = x if isinstance(x, Tensor) else torch.as_tensor(x, device=q.device)
-        if self.call.scheme.dropout and seed is None:
-            raise ValueError(f"{_WHERE}: dropout is given without dropout_seed, wanted an integer, the same on every rank")
-        self.counts = (q.shape[1], k.shape[1])
-        for slot, x in zip(self.slots, self.tensors):
-            _token_counts(slot, x, self.counts)
-        self.by_token = self._by_token()
-        self.try_one_token()
-
-    def _by_token(self) -> dict[tuple[str, int], Tensor]:
-        """Integers of this rank's queries and keys: positions, segments (by term), the mask."""
-        found: dict[tuple[str, int], Any] = {}
-        for name, count in zip(("query", "key"), self.counts):
-            at = self.positions[name]
-            if at is not None and not isinstance(at, int):
-                found[name, -1] = at
-            for number, term in enumerate(self.call.scheme.terms):
-                if isinstance(term, SegmentScheme):
-                    found[name, number] = self.call.tensors["terms"][number][f"{name}_segments"]
-            for (side, number), x in found.items():
-                if side == name:
-                    found[side, number] = self._integers(x, f"{name}_{'positions' if number < 0 else 'segments'}", count)
-        if self.mask is not None:
-            mask = torch.as_tensor(self.mask, device=self.q.device)
-            if mask.shape != (self.q.shape[0], self.counts[1]):
-                raise ValueError(f"{_WHERE}: key_mask is {tuple(mask.shape)}, wanted {(self.q.shape[0], self.counts[1])}: of this rank's keys")
-            found["mask", 0] = mask.bool().to(torch.uint8)
-        return found
-
-    def _integers(self, x: Any, name: str, count: int) -> Tensor:
-        try:
-            made = integers_of(x, self.q.device)
-        except TypeError as error:
-            raise TypeError(f"{_WHERE}: {name} {error}") from None
-        if not 1 <= made.ndim <= 3 or made.shape[-1] != count:
-            raise ValueError(f"{_WHERE}: {name} is {tuple(made.shape)}, wanted the {count} tokens of this rank as its last axis")
-        return made
-
-    def facts(self) -> Facts:
-        facts = {**facts_of_contents(q=self.q, k=self.k, v=self.v), **facts_of_call(self.call, self.slots, self.tensors)}
-        facts |= {"prefix": text_of(self.prefix), "cu_seqlens": ", ".join(map(text_of, _starts(self.cu_seqlens)))}
-        for name, at in self.positions.items():
-            facts[f"{name}_positions"] = text_of(at) if at is None or isinstance(at, int) else "by token"
-        for (name, number), x in self.by_token.items():
-            what = name if name == "mask" else f"{name}_{'positions' if number < 0 else 'segments'}"
-            facts[f"axes of {what} before tokens"] = str(tuple(x.shape[:-1]))
-        learning = [torch.is_grad_enabled() and x.requires_grad for x in (self.q, self.k, self.v, *self.tensors)]
-        facts["requires_grad"] = ", ".join(map(str, learning))
-        return facts
-
-    def try_one_token(self) -> None:
-        """Whatever the core finds wrong with shapes it finds here, before anything travels."""
-        if any(slot.kind == "dense" for slot in self.slots):
-            return  # its columns are those of all keys, which nobody knows yet
-        tensors = [x.new_zeros((x.shape[0], 1, *x.shape[2:])) if slot.kind in ("query", "key") else x for slot, x in zip(self.slots, self.tensors)]
-        at = torch.zeros(1, dtype=torch.int64, device=self.q.device)
-        segments = [{f"{side}_segments": at for side in ("query", "key")} if isinstance(t, SegmentScheme) else {} for t in self.call.scheme.terms]
-        seed = {"dropout_seed": self.call.tensors.get("dropout_seed")}
-        call = call_with(self.call.scheme, self.slots, tensors, seed, segments)
-        q, k, v = (x.new_zeros((x.shape[0], 1, *x.shape[2:])) for x in (self.q, self.k, self.v))
-        _kernel.forward(Work(q, k, v, self.slots, tensors, call), self.q.dtype)
-
-
-def _settled_slots(given: _Given, shared_rows: bool, query_counts: list[int]) -> list[Slot]:
-    """A dense bias of one row on every rank is shared by queries, unless every rank has just one."""
-    alone = shared_rows and max(query_counts) > 1
-    return [replace(slot, kind="shared") if slot.kind == "dense" and alone else slot for slot in given.slots]
-
-
-def _sides(group: Group, given: _Given, order: Any, counts: list[list[int]]) -> tuple[Side, Side]:
+def _sides(group: Group, given: Given, order: Any, counts: list[list[int]]) -> tuple[Side, Side]:
     """Queries and keys of all ranks; what goes by token comes from every rank."""
-    orders, starts = _orders(order), _starts(given.cu_seqlens)
+    orders, starts = orders_of(order), starts_of_sides(given.cu_seqlens)
     sides = []
     for n, name in enumerate(("query", "key")):
         here = [x[n] for x in counts]
-        how = dealt(orders[n], starts_of(starts[n], sum(here), _WHERE), group.size, _WHERE)
+        how = dealt(orders[n], starts_of(starts[n], sum(here), WHERE), group.size, WHERE)
         if how.counts() != here:
             raise ValueError(
-                f"{_WHERE}: ranks have {here} tokens in {'q' if n == 0 else 'k'}, wanted {how.counts()} of {sum(here)} in the order {order_name(orders[n])}"
+                f"{WHERE}: ranks have {here} tokens in {'q' if n == 0 else 'k'}, wanted {how.counts()} of {sum(here)} in the order {order_name(orders[n])}"
             )
         at = given.positions[name]
         base = [at if isinstance(at, int) else 0] * (len(how.whole_starts) - 1)
         sides.append(Side(name, how, starts[n] is not None, given.q.device, base, at is None))
     query, key = sides
     if len(query.base) != len(key.base):
-        raise ValueError(f"{_WHERE}: cu_seqlens has {len(query.base)} sequences of queries and {len(key.base)} of keys, wanted as many")
+        raise ValueError(f"{WHERE}: cu_seqlens has {len(query.base)} sequences of queries and {len(key.base)} of keys, wanted as many")
     if query.counted:  # the last query is at the last key, as attention counts by itself
         lengths = [[int(b - a) for a, b in zip(s.how.whole_starts, s.how.whole_starts[1:])] for s in sides]
         query.base = [keys - queries for queries, keys in zip(*lengths)]
     _take_by_token(group, given, query, key)
-    query.check(_WHERE)
-    key.check(_WHERE)
+    query.check(WHERE)
+    key.check(WHERE)
     return query, key
 
 
-def _take_by_token(group: Group, given: _Given, query: Side, key: Side) -> None:
+def _take_by_token(group: Group, given: Given, query: Side, key: Side) -> None:
     """Positions, segments and masks of every rank: small beside keys, and all know all."""
     for side in (query, key):
         names = [x for x in given.by_token if x[0] == side.name or (side is key and x[0] == "mask")]
@@ -211,11 +113,9 @@ def _take_by_token(group: Group, given: _Given, query: Side, key: Side) -> None:
 
 def _checked_way(comm: str, call: Call) -> None:
     if comm not in _WAYS:
-        raise ValueError(f"{_WHERE}: comm is {comm!r}, wanted 'ring', 'gather' or 'ulysses'")
+        raise ValueError(f"{WHERE}: comm is {comm!r}, wanted 'ring', 'gather' or 'ulysses'")
     if comm == "ring" and not merges(call.scheme):
-        raise NotImplementedError(f"{_WHERE}: CoPE counts the keys between query and key, so parts of its keys do not merge; wanted comm='gather' or 'ulysses'")
-    if comm == "ulysses" and call.scheme.dropout:
-        raise NotImplementedError(f"{_WHERE}: dropout goes by the number of a head, which ulysses changes; wanted comm='ring' or 'gather'")
+        raise NotImplementedError(f"{WHERE}: CoPE counts the keys between query and key, so parts of its keys do not merge; wanted comm='gather' or 'ulysses'")
 
 
 @torch.compiler.disable(reason="phasor.distributed.attention compares arguments between ranks on the host, which no graph holds")
@@ -244,25 +144,25 @@ def attention(
     are those of the whole, prefix and all else are the same on every rank. table_gradients: of what is the same on every rank, summed over ranks, or
     this rank's part, where the trainer sums. timeout: seconds to wait for another rank, 60 unless given.
     """
-    group = group_of(mesh, _WHERE, timeout, q)
+    group = group_of(mesh, WHERE, timeout, q)
 
     def checked() -> tuple[Facts, list[int], Any]:
-        added = _checked_contents(q, k, v)
+        added = needs_batch(q, k, v)
         batched = [x[None] if added else x for x in (q, k, v)]
-        given = _Given(batched[0], batched[1], batched[2], scheme, causal, scale, dict(options))
+        given = Given(batched[0], batched[1], batched[2], scheme, causal, scale, dict(options))
         _checked_way(comm, given.call)
         if table_gradients not in ("sum", "local"):
-            raise ValueError(f"{_WHERE}: table_gradients is {table_gradients!r}, wanted 'sum' or 'local'")
+            raise ValueError(f"{WHERE}: table_gradients is {table_gradients!r}, wanted 'sum' or 'local'")
         dense = all(x.shape[1] == 1 for slot, x in zip(given.slots, given.tensors) if slot.kind == "dense")
-        facts = {"comm": comm, "order": ", ".join(map(order_name, _orders(order))), "table_gradients": table_gradients, **given.facts()}
+        facts = {"comm": comm, "order": ", ".join(map(order_name, orders_of(order))), "table_gradients": table_gradients, **given.facts()}
         return facts, [*given.counts, int(dense)], (given, added)
 
     counts, (given, added) = agree(group, checked, 3)
     query, key = _sides(group, given, order, counts)
-    slots = _settled_slots(given, all(x[2] for x in counts), query.how.counts())
+    _settle_dense(given, all(x[2] for x in counts), query, key)
     prefix = None if given.prefix is None else integers_of(given.prefix, given.q.device)
     seed = given.call.tensors.get("dropout_seed")
-    job = Job(group, given.call.scheme, slots, query, key, prefix, seed, out_dtype_of(given.q, given.call.out_dtype), given.call.deterministic)
+    job = Job(group, given.call.scheme, given.slots, query, key, prefix, seed, out_dtype_of(given.q, given.call.out_dtype), given.call.deterministic)
     out, lse = _Attention.apply(job, _WAYS[comm], table_gradients == "sum", given.q, given.k, given.v, *given.tensors)  # type: ignore[no-untyped-call]
     lse = lse[..., 0]
     if added:

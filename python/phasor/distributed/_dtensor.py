@@ -107,17 +107,18 @@ def attention(q: Any, k: Any, v: Any, call: Call) -> tuple[Any, Any]:
     from phasor._torch.attention.operators import attention as of_tensors
 
     _checked(q, k, v)
-    if call.scheme.dropout and any(p != Replicate() for p in q.placements):
-        raise NotImplementedError("attention: dropout of sharded DTensors, whose numbers go by the batch row and head of the whole; wanted none, or plain tensors")
+    if call.scheme.dropout and call.tensors["dropout_seed"] is None:
+        raise ValueError("attention: dropout of DTensors is given without dropout_seed, wanted an integer, the same on every rank")
     blocks = (_block(q), _block(k))
-    (_, _, heads, _), (_, _, key_heads, _) = blocks
+    (rows, _, heads, _), (_, _, key_heads, _) = blocks
     group = q.shape[2] // k.shape[2] if k.shape[2] else 1
     if (heads.start, heads.stop) != (key_heads.start * group, key_heads.stop * group):
         raise ValueError(f"attention: this rank has heads {heads.start} to {heads.stop} of q and {key_heads.start} to {key_heads.stop} of k, wanted those that belong together")
     slots, tensors = slots_of(call)
     local = [_slot_tensor(slot, x, q, k, blocks) for slot, x in zip(slots, tensors)]
     integers, segments = _integers(call, q, k, blocks)
-    integers["dropout_seed"] = call.tensors.get("dropout_seed")
+    if call.scheme.dropout:  # which goes by the batch row and head of the whole
+        integers |= {"dropout_seed": call.tensors["dropout_seed"], "dropout_first_head": heads.start, "dropout_first_sequence": rows.start}
     made = call_with(scheme_of_heads(call.scheme, heads.start), slots, local, integers, segments)
     made.out_dtype, made.deterministic = call.out_dtype, call.deterministic
     out, lse = of_tensors(q.to_local(), _local_contents(k, q), _local_contents(v, q), made)

@@ -41,8 +41,9 @@ class Transfer:
     def wait(self) -> list[Tensor]:
         for work in self._works:
             awaited(self._group, work, "tensors of another rank")
-        self._works, self._sent = [], []  # kept until now: gloo reads them as it goes
-        return [x.to(self._device) for x in self._received]
+        received = self._received
+        self._works, self._sent, self._received = [], [], []  # kept until now: gloo reads and writes them as it goes
+        return [x.to(self._device) for x in received]
 
 
 def _ready(group: Group, x: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from phasor._attention import Call, core_tensors, plan_of
 from phasor._attention.arrays import workspace_beside
 from phasor.distributed._slots import Slot
 
-__all__ = ["Work", "backward", "forward", "wide"]
+__all__ = ["Saved", "Work", "backward", "forward", "merged", "wide"]
 
 
 @dataclass(eq=False)
@@ -58,6 +59,23 @@ def forward(work: Work, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     if not q.numel():
         return out, lse  # a rank without queries: the core would take its features, which are empty, for none
     _core.attention((q, k, v), plan_of(work.call.scheme), _tensors(work), out, lse, _workspace(q))
+    return out, lse
+
+
+def merged(total: tuple[Tensor, Tensor] | None, part: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """An output of `forward` taken into one over other keys, in the memory of that one, which is rounded to its type again; lse is in float64.
+
+    Only the difference of the two lse matters. It is formed before it is rounded: where it is large it is off by more, but decides less.
+    """
+    if total is None:
+        return part[0], part[1].to(torch.float64)
+    (out, lse), (part_out, part_lse) = total, part
+    if lse.numel():
+        nothing = lse.isneginf()
+        mine = torch.zeros_like(part_lse).masked_fill_(nothing, -math.inf)
+        theirs = (part_lse - lse.masked_fill(nothing, 0.0)).to(part_lse.dtype)
+        _core.merge_attention([(out, mine), (part_out, theirs)], out, None)
+        torch.logaddexp(lse, part_lse.to(lse.dtype), out=lse)
     return out, lse
 
 

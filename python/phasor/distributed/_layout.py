@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,7 +14,13 @@ from torch import Tensor
 
 from phasor.distributed._orders import Dealt
 
-__all__ = ["Side"]
+__all__ = ["Side", "counted_positions", "integers_of"]
+
+
+def counted_positions(how: Dealt, base: Sequence[int]) -> np.ndarray:
+    """Of all tokens, from the base of each sequence on."""
+    starts = how.whole_starts
+    return np.arange(starts[-1], dtype=np.int64) + np.repeat(np.array(base, np.int64) - starts[:-1], np.diff(starts))
 
 
 @dataclass(eq=False)
@@ -36,21 +43,25 @@ class Side:
     def length(self) -> int:
         return int(self.how.whole_starts[-1])
 
+    def has_all(self, tokens: np.ndarray) -> bool:
+        """Whether these are all tokens of the whole, in order."""
+        return len(tokens) == self.length() and bool((np.diff(tokens) > 0).all())
+
     def index(self, values: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
 
     def whole(self, parts: list[Tensor], axis: int) -> Tensor:
         """The parts of all ranks, in the order of the whole."""
-        return torch.cat(parts, axis).index_select(axis, self.index(self.how.places))
+        shape = list(parts[0].shape)
+        shape[axis] = self.length()
+        out = parts[0].new_empty(shape)
+        for part, tokens in zip(parts, self.how.tokens):
+            out.index_copy_(axis, self.index(tokens), part)
+        return out
 
     @cached_property
     def whole_positions(self) -> Tensor:
-        if self.given is not None:
-            return self.whole(self.given, -1)
-        starts = self.how.whole_starts
-        tokens = np.arange(self.length(), dtype=np.int64)
-        base = np.array(self.base, np.int64) - starts[:-1]
-        return self.index(tokens + np.repeat(base, np.diff(starts)))
+        return self.index(counted_positions(self.how, self.base)) if self.given is None else self.whole(self.given, -1)
 
     @cached_property
     def whole_mask(self) -> Tensor | None:

@@ -85,8 +85,16 @@ def balance(order: Order, length: int, ranks: int, window: int | None = None) ->
     return max(counts) * ranks / sum(counts)
 
 
+def steps_of(parts: list[list[range]], window: int | None = None) -> list[int]:
+    """Over how many steps of a ring each rank's keys go under a causal mask: to the last rank behind it that has a query which sees one of them."""
+    ranks = len(parts)
+    return [
+        max(step for step in range(ranks) if step == 0 or visible_pairs(parts[(owner + step) % ranks], parts[owner], window)) for owner in range(ranks)
+    ]
+
+
 def bytes_received(layer: Layer, ranks: int, comm: Comm, backward: bool = False) -> float:
-    """What a rank receives for one pass of a layer. Shards are even.
+    """What a rank receives for one pass of a layer. Shards are even, and every rank's keys are seen by every other: `steps_of` says how far others go.
 
     Forward: `ring` and `gather` bring the keys and values of everybody else. `ulysses` brings the heads of a rank for all tokens (a key head at
     least), and the outputs of its tokens back, with a logarithm per row. Backward: `ring` and `gather` bring the same rows again, and the gradients
@@ -107,12 +115,63 @@ def bytes_received(layer: Layer, ranks: int, comm: Comm, backward: bool = False)
     return others * (4 * queries + (1 + wider) * keys + 2 * logarithms)  # q, outputs, both gradients; k, v and theirs
 
 
-def bytes_held(layer: Layer, ranks: int, comm: Comm) -> float:
-    """Memory of a rank in the forward: its q, k, v and outputs, what it received, and float32 outputs of parts where these are merged."""
-    own = layer.length / ranks * (2 * layer.query_row + layer.key_row)
-    if comm == "ring":  # the keys in use and those that arrive; outputs and a logarithm per row of every part, which wait for the one merge, and its result
-        part = layer.length / ranks * layer.query_heads * (layer.head_dim + 1) * _FLOAT32
-        return own + 2 * layer.length / ranks * layer.key_row + (ranks + 1) * part
-    if comm == "gather":
-        return own + layer.length * layer.key_row
-    return 2 * own  # q, k, v, outputs once by tokens, once by heads
+def bytes_held(layer: Layer, ranks: int, comm: Comm, backward: bool = False) -> float:
+    """The most memory that the tensors of one call take on a rank at a time, q, k and v counted; backward also outputs and their gradients.
+
+    Without tables, positions and what kernels work in. Shards are even; rows of `gather` end within tiles, which it fills up with zeros.
+    """
+    size = _Sizes(layer, ranks)
+    if comm not in _HELD:
+        raise ValueError(f"cost: comm is {comm!r}, wanted 'ring', 'gather' or 'ulysses'")
+    own = size.queries + size.keys
+    if backward:  # the output, its gradient, lse and its gradient (zeros where nobody asked)
+        own += 2 * size.queries + 2 * size.logarithms
+    return own + _HELD[comm](size, ranks, backward)
+
+
+class _Sizes:
+    """Bytes of a rank's share of a layer."""
+
+    def __init__(self, layer: Layer, ranks: int) -> None:
+        tokens = layer.length / ranks
+        self.queries, self.keys = tokens * layer.query_row, tokens * layer.key_row
+        self.logarithms = tokens * layer.query_heads * _FLOAT32
+        self.wider = _FLOAT32 / layer.element_bytes
+        self.keys_by_heads = self.keys * max(1, ranks / layer.key_heads)  # a head at least
+
+
+def _held_by_ring(size: _Sizes, ranks: int, backward: bool) -> float:
+    """Keys that are in use and that arrive. Forward: the output so far, and the part that is made. Backward: the output in float32, the gradient of
+    q so far and that of the part; gradients of keys that go, that come and that are made."""
+    keys, narrow = min(2, ranks - 1) * size.keys, size.wider > 1  # in 32 bits the output is the one that the caller gets
+    if not backward:
+        output, lse = size.queries * size.wider, size.logarithms
+        # Merged: lse so far is in float64, and there are some more where their difference is formed. One part: it is narrowed in the end.
+        return keys + (2 * output + 8 * lse if ranks > 1 else output + max(3 * lse, lse + size.queries * narrow))
+    output = size.queries * size.wider * narrow
+    return keys + output + 2 * size.queries * size.wider + (3 if ranks > 1 else 1) * size.keys * size.wider
+
+
+def _held_by_gather(size: _Sizes, ranks: int, backward: bool) -> float:
+    """Queries among rows of zeros, all keys. While those are put in order: values as they came, too. Backward: gradients of all keys, and twice on
+    their way home."""
+    everything = ranks * size.keys
+    arriving = (ranks - 1) / 2 * size.keys + everything
+    if not backward:
+        return size.queries + max(arriving, everything + size.queries + size.logarithms)
+    rows = 3 * size.queries + 2 * size.logarithms
+    return max(rows + arriving, rows + everything + size.queries + everything * size.wider, size.queries + (2 * ranks - 1) * size.keys * size.wider)
+
+
+def _held_by_ulysses(size: _Sizes, ranks: int, backward: bool) -> float:
+    """By heads what there was by tokens, as it came and in order; what is made of it, a call's and all; and that on its way back."""
+    came = 1 - 1 / ranks
+    given = size.queries + size.keys_by_heads
+    made = size.queries + size.logarithms
+    if backward:
+        given += 2 * size.queries + 2 * size.logarithms
+        made = size.queries + size.keys_by_heads * size.wider
+    return max(given * (1 + came), given + 2 * made, made * (2 + came))
+
+
+_HELD = {"ring": _held_by_ring, "gather": _held_by_gather, "ulysses": _held_by_ulysses}

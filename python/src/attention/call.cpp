@@ -12,6 +12,12 @@ namespace {
 /// The value of a key; None where it is absent.
 nb::object at(const nb::dict& dict, const char* key) { return dict.contains(key) ? nb::object(dict[key]) : nb::none(); }
 
+/// An integer; 0 where it is absent.
+std::int64_t integer_at(const nb::dict& dict, const char* key) {
+  const nb::object object = at(dict, key);
+  return object.is_none() ? 0 : nb::cast<std::int64_t>(object);
+}
+
 /// Seed and offset.
 void read_seed(nb::handle object, AttentionTensors& out) {
   if (object.is_none()) return;
@@ -95,6 +101,8 @@ AttentionCall::AttentionCall(const Attention& plan, const nb::dict& dict) {
   if (!queries.is_none()) tensors.query_positions = positions(queries, "query_positions");
   if (!keys.is_none()) tensors.key_positions = positions(keys, "key_positions");
   read_seed(at(dict, "dropout_seed"), tensors);
+  tensors.dropout_first_head = integer_at(dict, "dropout_first_head");
+  tensors.dropout_first_sequence = integer_at(dict, "dropout_first_sequence");
   spec = value_of(plan.spec(tensors));
 }
 

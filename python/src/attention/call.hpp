@@ -13,7 +13,8 @@ namespace phasor::python {
 
 /// Keys of the dict: terms, a list with a dict for each term (table, second, features, shift, parameters, query_segments, key_segments);
 /// content_shift, sinks, prefix, query_starts, key_starts, key_mask, query_positions, key_positions, dropout_seed (two int64: seed and
-/// offset). What is absent is not given. Tensors of terms have four axes, as the library wants.
+/// offset), dropout_first_head and dropout_first_sequence (integers: of the whole, for the first of a shard). What is absent is not given.
+/// Tensors of terms have four axes, as the library wants.
 class AttentionCall {
  public:
   AttentionCall(const Attention& plan, const nb::dict& tensors);

@@ -20,7 +20,7 @@ def _mesh(group: Any) -> DeviceMesh:
     return DeviceMesh.from_group(group, "cpu")
 
 
-def sharded(group: Any, scheme: str, batch: int) -> None:
+def sharded(group: Any, scheme: str, batch: int, options: dict[str, Any]) -> None:
     """By batch, heads or queries: out and every gradient are those of plain tensors."""
     mesh = _mesh(group)
     s = Shape(batch=batch, queries=7, keys=9, heads=4, key_heads=2)
@@ -32,13 +32,13 @@ def sharded(group: Any, scheme: str, batch: int) -> None:
     contents = [torch.randn(batch, *size, dtype=s.dtype, requires_grad=True) for size in sizes]
     do = torch.randn(batch, 7, s.heads, s.width, dtype=s.dtype)
     learned = list(numbers.learned.values())
-    one = phasor.attention(*contents, ALL[scheme](numbers, lambda x, axis, side: x), causal=True)
+    one = phasor.attention(*contents, ALL[scheme](numbers, lambda x, axis, side: x), causal=True, **options)
     wanted = torch.autograd.grad((one * do).sum(), [*contents, *learned])
     for name, (of_q, of_k) in PLACEMENTS.items():
         if name == "heads" and group.size() > 2:
             continue  # two heads of keys
         leaves = [distribute_tensor(x.detach(), mesh, [p]).requires_grad_() for x, p in zip(contents, (of_q, of_k, of_k))]
-        out, lse = phasor.attention(*leaves, ALL[scheme](numbers, lambda x, axis, side: x), causal=True, return_lse=True)
+        out, lse = phasor.attention(*leaves, ALL[scheme](numbers, lambda x, axis, side: x), causal=True, return_lse=True, **options)
         assert isinstance(out, DTensor) and out.placements == (of_q,) and lse.shape == (batch, 7, s.heads)
         torch.testing.assert_close(out.full_tensor().detach(), one.detach(), rtol=1e-12, atol=1e-12)
         found = torch.autograd.grad((out * distribute_tensor(do, mesh, [of_q])).sum(), [*leaves, *learned])
@@ -52,6 +52,16 @@ def refused_placements(group: Any) -> str:
     q, k, v = (distribute_tensor(torch.randn(1, 8, 4, 8), mesh, [Shard(1)]) for _ in range(3))
     try:
         phasor.attention(q, k, v)
+    except ValueError as error:
+        return str(error)
+    return "nothing"
+
+
+def refused_dropout(group: Any) -> str:
+    """Ranks would draw seeds of their own."""
+    q = distribute_tensor(torch.randn(2, 8, 4, 8), _mesh(group), [Shard(0)])
+    try:
+        phasor.attention(q, q, q, dropout=0.5)
     except ValueError as error:
         return str(error)
     return "nothing"

@@ -60,6 +60,15 @@ def roundings(tokens: int, width: int, greatest: float, parts: int) -> float:
     """How many halves of a unit in the last place what is summed may be off, relative to its magnitude.
 
     A score of magnitude S has width + 3 roundings, twice (as a score, and in lse), which weights have in full: 2 S (width + 3). An exponential and the
-    quotient: 8. A product of do and v: width. A sum over tokens: tokens. Each part that is merged or added: 3 (its weight, the product, the sum).
+    quotient: 8. A product of do and v: width. A sum over tokens: tokens. Then parts.
     """
-    return 2 * greatest * (width + 3) + 8 + 2 * width + 2 * tokens + 3 * parts
+    return 2 * greatest * (width + 3) + 8 + 2 * width + 2 * tokens + of_parts(parts, greatest, tokens)
+
+
+def of_parts(parts: int, greatest: float, tokens: int) -> float:
+    """The same for parts that are merged one after the other.
+
+    A merge rounds an output, 1, and the difference of two lse, whose magnitudes are at most S + log(tokens): it is the exponent of their weights. In
+    gradients a part that is added is 1 more.
+    """
+    return parts * (2 + 2 * (greatest + math.log(max(tokens, 2))))

@@ -89,9 +89,10 @@ def _transformer_xl(n: Numbers, cut: Cut) -> Any:
 
 def _xlnet(n: Numbers, cut: Cut) -> Any:
     s = n.shape
-    segments = torch.arange(s.batch * s.keys).reshape(s.batch, s.keys) // 3 % 2
-    query = cut(segments[:, s.keys - s.queries :], 1, "query")
-    return phasor.XLNet(_transformer_xl(n, cut), n("segment", 2, s.heads, s.width), n("s", s.heads, s.width), query, cut(segments, 1, "key"))
+    most = max(s.queries, s.keys)
+    segments = torch.arange(s.batch * most).reshape(s.batch, most) // 3 % 2
+    query, key = (cut(segments[:, most - count :], 1, side) for count, side in ((s.queries, "query"), (s.keys, "key")))
+    return phasor.XLNet(_transformer_xl(n, cut), n("segment", 2, s.heads, s.width), n("s", s.heads, s.width), query, key)
 
 
 def _deberta(n: Numbers, cut: Cut) -> Any:
@@ -113,6 +114,17 @@ def _inkling(n: Numbers, cut: Cut) -> Any:
 def _dense(n: Numbers, cut: Cut) -> Any:
     s = n.shape
     return phasor.Dense(cut(n("bias", s.batch, s.heads, s.queries, s.keys), 2, "query"))
+
+
+def _dense_row(n: Numbers, cut: Cut) -> Any:
+    """One row for all queries, the same on every rank."""
+    return phasor.Dense(n("bias", n.shape.heads, 1, n.shape.keys))
+
+
+def _dense_column(n: Numbers, cut: Cut) -> Any:
+    """One column for all keys."""
+    s = n.shape
+    return phasor.Dense(cut(n("bias", s.batch, 1, s.queries, 1), 2, "query"))
 
 
 def _rope(n: Numbers, cut: Cut) -> Any:
@@ -154,6 +166,8 @@ MERGEABLE: dict[str, Maker] = {
     "key_features": _key_features,
     "inkling": _inkling,
     "dense": _dense,
+    "dense_row": _dense_row,
+    "dense_column": _dense_column,
     "rope": _rope,
     "rope_rotated": _rope_rotated,
     "rope_map": _rope_map,

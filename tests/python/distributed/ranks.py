@@ -43,15 +43,19 @@ class Ranks:
     """`run(module, function, size, ...)`: on ranks 0 to size - 1 at once, each with the group; what each gave."""
 
     def __init__(self, world: int = WORLD) -> None:
+        self.world = world
+        self._start()
+
+    def _start(self) -> None:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["torch", "torch.distributed", "phasor", "phasor.distributed"])
-        self.folder = os.path.dirname(os.path.abspath(__file__))
+        folder = os.path.dirname(os.path.abspath(__file__))
         self.temporary = tempfile.TemporaryDirectory()
         store = os.path.join(self.temporary.name, "store")
         self.pipes, self.processes = [], []
-        for rank in range(world):
+        for rank in range(self.world):
             here, there = context.Pipe()
-            process = context.Process(target=_serve, args=(rank, store, self.folder, there, world), daemon=True)
+            process = context.Process(target=_serve, args=(rank, store, folder, there, self.world), daemon=True)
             process.start()
             there.close()
             self.pipes.append(here)
@@ -68,9 +72,14 @@ class Ranks:
 
     def run(self, module: str, name: str, size: int | None, *arguments: Any) -> list[Any]:
         self.post(module, name, size, *arguments)
-        answers = [self.answer(rank) for rank in range(len(self.pipes))]
-        failed = [text for kind, text in answers if kind == "failed"]
-        assert not failed, "\n".join(failed)
+        try:
+            answers = [self.answer(rank) for rank in range(len(self.pipes))]
+            failed = [text for kind, text in answers if kind == "failed"]
+            assert not failed, "\n".join(failed)
+        except BaseException:  # ranks that wait for each other, or are out of step, are no good to the next test
+            self.stop()
+            self._start()
+            raise
         return [value for _, value in answers]
 
     def stop(self) -> None:
@@ -82,4 +91,5 @@ class Ranks:
             process.join(10)
             if process.is_alive():
                 process.kill()
+            pipe.close()
         self.temporary.cleanup()

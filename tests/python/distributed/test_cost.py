@@ -72,8 +72,26 @@ def test_a_ring_is_never_faster_than_its_busiest_rank_or_its_bytes():
         for ranks in (2, 8, 16):
             one = scale.ring(1 << 17, ranks, order, 4096)
             layer = cost.Layer(1 << 17, scale.QUERY_HEADS, scale.KEY_HEADS, scale.HEAD_DIM)
+            steps = cost.steps_of(cost.positions_of(order, 1 << 17, ranks), 4096)
+            came = max(sum(0 < (rank - owner) % ranks <= far for owner, far in enumerate(steps)) for rank in range(ranks))
             assert one.seconds >= one.computing
-            assert one.seconds >= cost.bytes_received(layer, ranks, "ring") / scale.NVLINK_BYTES
+            assert one.seconds >= came * cost.bytes_received(layer, ranks, "ring") / (ranks - 1) / scale.NVLINK_BYTES
+
+
+def test_how_far_keys_go():
+    """Under a causal mask contiguous keys go to the last rank, and no further; with a window to a neighbour; those of two pieces all around."""
+    parts = {order: cost.positions_of(order, 64, 4) for order in ("contiguous", "zigzag", "striped")}
+    assert cost.steps_of(parts["contiguous"]) == [3, 2, 1, 0]
+    assert cost.steps_of(parts["contiguous"], 17) == [1, 1, 1, 0]
+    assert cost.steps_of(parts["contiguous"], 18) == [2, 2, 1, 0]
+    assert cost.steps_of(parts["zigzag"]) == cost.steps_of(parts["striped"]) == [3, 3, 3, 3]
+
+
+def test_a_ring_holds_no_more_for_more_ranks():
+    """The same tokens on each rank: 125,000 of 32 heads, an output in float32 and a part beside q, k, v and the keys of two ranks, and logarithms."""
+    held = [[cost.bytes_held(cost.Layer(125_000 * ranks, 32, 8, 128), ranks, "ring", backward) for ranks in (3, 8, 64)] for backward in (False, True)]
+    assert held[0] == [pytest.approx(125_000 * (8192 + 3 * 4096 + 2 * 16384 + 8 * 128))] * 3
+    assert held[1][0] == held[1][1] == held[1][2]
 
 
 @pytest.mark.parametrize(
@@ -83,6 +101,7 @@ def test_a_ring_is_never_faster_than_its_busiest_rank_or_its_bytes():
         (lambda: cost.positions_of("zigzag", 8, 0), "cost: ranks is 0, wanted 1 or more"),
         (lambda: cost.positions_of("sorted", 8, 4), "cost: order is 'sorted', wanted 'contiguous', 'zigzag' or 'striped'"),
         (lambda: cost.bytes_received(cost.Layer(8, 1, 1, 2), 4, "bus"), "cost: comm is 'bus', wanted 'ring', 'gather' or 'ulysses'"),
+        (lambda: cost.bytes_held(cost.Layer(8, 1, 1, 2), 4, "bus"), "cost: comm is 'bus', wanted 'ring', 'gather' or 'ulysses'"),
     ],
 )
 def test_bad_input(call, message):

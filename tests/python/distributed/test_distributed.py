@@ -11,6 +11,7 @@ from distributed_schemes import ALL, MERGEABLE
 SIZES = (2, 3, 4)
 COMMS = ("ring", "gather", "ulysses")
 CASES = "distributed_cases"
+CACHES = "distributed_caches"
 SEVEN = {"batch": 1, "queries": 7, "keys": 7}
 CAUSAL = {"causal": True}
 
@@ -36,6 +37,7 @@ def test_bits_of_one_device(ranks: Any, number: int, scheme: str) -> None:
     ranks.run(CASES, "bits", SIZES[number % 3], [scheme], [{**SEVEN, "dtype": torch.float32}, shape], [CAUSAL], ["gather", "ulysses"], ["zigzag"])
 
 
+DROPOUT = {"causal": True, "dropout": 0.3, "dropout_seed": [5, 9]}
 OPTIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "window": ({}, {"causal": True, "window": 3}),
     "both sides": ({}, {"window": (2, 1)}),
@@ -43,10 +45,14 @@ OPTIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "prefix": ({"batch": 2}, {"causal": True, "prefix": [3, 0]}),
     "softcap and sinks": ({}, {"causal": True, "softcap": 5.0, "sinks": True}),
     "more keys than queries": ({"queries": 5, "keys": 11}, {"causal": True}),
+    "few keys": ({"queries": 9, "keys": 3}, {}),
+    "queries that see nothing": ({"queries": 9, "keys": 3}, {"causal": True}),
+    "sinks that see nothing": ({"queries": 9, "keys": 3}, {"causal": True, "sinks": True}),
     "far": ({}, {"causal": True, "far": True}),
     "packed": ({"queries": 12, "keys": 12}, {"causal": True, "cu_seqlens": [0, 5, 5, 12]}),
     "packed, two lists": ({"queries": 6, "keys": 9}, {"causal": True, "cu_seqlens": ([0, 2, 6], [0, 4, 9])}),
     "packed with a prefix": ({"queries": 12, "keys": 12}, {"causal": True, "cu_seqlens": [0, 5, 12], "prefix": [2, 3]}),
+    "dropout": ({"batch": 2}, DROPOUT),
     "one head of keys": ({"key_heads": 1, "value_width": 5}, {"causal": True}),
 }
 
@@ -58,27 +64,38 @@ def test_options(ranks: Any, number: int, name: str) -> None:
 
 
 def test_dropout_draws_the_same(ranks: Any) -> None:
-    """Numbers go by positions: shards drop what one device drops."""
-    options = {"causal": True, "dropout": 0.3, "dropout_seed": [5, 9]}
-    ranks.run(CASES, "same", 3, ["t5", "shaw"], [{**SEVEN, "batch": 2}], [options], ["ring", "gather"], ["zigzag"])
+    """Numbers go by positions, and by the batch row and head of the whole: shards drop what one device drops."""
+    ranks.run(CASES, "same", 3, ["t5", "shaw"], [{**SEVEN, "batch": 2}], [DROPOUT], list(COMMS), ["zigzag"])
+    packed = {**DROPOUT, "cu_seqlens": [0, 5, 5, 12]}
+    ranks.run(CASES, "same", 4, ["alibi"], [{"queries": 12, "keys": 12, "key_heads": 1}], [packed], list(COMMS), ["zigzag"])
+
+
+def test_bits_with_dropout(ranks: Any) -> None:
+    """Rows of a batch and heads that are computed by themselves, too, so that sums are those of one device."""
+    import torch
+
+    shapes = [{"batch": 3, "queries": 110, "keys": 110}, {"batch": 1, "queries": 110, "keys": 110, "heads": 3, "key_heads": 3}]
+    ranks.run(CASES, "bits", 2, ["t5"], [{**shape, "dtype": torch.float32} for shape in shapes], [DROPOUT], ["gather", "ulysses"], ["zigzag"])
 
 
 def test_any_permutation(ranks: Any) -> None:
-    ranks.run(CASES, "same", 3, ["t5", "shaw", "rope"], [SEVEN], [CAUSAL], list(COMMS), [[6, 2, 4, 0, 1, 5, 3]])
+    order = [6, 2, 4, 0, 1, 5, 3]
+    for size in (1, 3):  # one rank has its tokens in that order, too
+        ranks.run(CASES, "same", size, ["t5", "shaw", "rope", "dense", "dense_row"], [SEVEN], [CAUSAL], list(COMMS), [order, (order[::-1], order)])
     assert set(MERGEABLE) < set(ALL)
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_caches_over_ranks(ranks: Any, size: int) -> None:
     for scheme, drafts, block in (("t5", 1, 1), ("alibi", 3, 4), ("rope", 5, 16), ("shaw", 9, 2)):
-        ranks.run(CASES, "caches", size, scheme, drafts, block)
+        ranks.run(CACHES, "caches", size, scheme, drafts, block)
 
 
 def test_paged_caches(ranks: Any) -> None:
     import torch
 
     for storage in (torch.float32, torch.bfloat16):
-        ranks.run(CASES, "paged_caches", 3, storage)
+        ranks.run(CACHES, "paged_caches", 3, storage)
 
 
 @pytest.mark.parametrize("comm", COMMS)

@@ -41,7 +41,7 @@ def test_ranks_that_disagree(ranks: Any, number: int, what: str) -> None:
 def test_what_is_refused(ranks: Any) -> None:
     heard = ranks.run(ERRORS, "refused", 4)
     assert all(x == heard[0] for x in heard)
-    wanted = ["NotImplementedError", "comm is 'tree'", "mesh has 2 axes", "mesh is str", "without dropout_seed", "dropout goes by", "q is ndarray"]
+    wanted = ["NotImplementedError", "comm is 'tree'", "mesh has 2 axes", "mesh is str", "without dropout_seed", "has 5 columns, wanted 7", "q is ndarray"]
     wanted += ["no option 'winddow'", "key_positions are not given", "dim is 2", "each of 0 to 2 once", "wanted [", "cu_seqlens runs"]
     for text, found in zip(wanted, heard[0], strict=True):
         assert text in found

@@ -1,144 +1,161 @@
 # SPDX-License-Identifier: Apache-2.0
-"""comm="ring": keys go round, a neighbour at a time, while each rank's queries meet those it has; parts are merged once, at the end."""
+"""comm="ring": keys go round, a neighbour at a time, while each rank's queries meet those it has; each part is merged into one output as it is made."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-import phasor
 from phasor.distributed import _kernel
 from phasor.distributed._exchange import Wanted, post
 from phasor.distributed._job import Job, without_sinks
 from phasor.distributed._kernel import Saved, Work, wide
+from phasor.distributed._ways.trip import trip_of
 
 __all__ = ["backward", "forward"]
 
 
-def _shapes(job: Job, tensors: list[Tensor], owner: int, peer: int) -> list[Wanted]:
-    """What `peer` sends of the keys of `owner`: tokens are axis 1."""
-    return [Wanted(peer, (x.shape[0], job.key.count(owner), *x.shape[2:]), x.dtype) for x in tensors]
+class _Keys:
+    """Keys, values and what else goes by key: this rank's at first, then those of the ranks before it."""
 
+    def __init__(self, job: Job, k: Tensor, v: Tensor, tensors: list[Tensor]) -> None:
+        self.job = job
+        self.held = [k, v, *(tensors[n] for n in job.key_slots())]
+        self.shapes = [(x.shape[0], *x.shape[2:]) for x in self.held]
+        self.dtypes = [x.dtype for x in self.held]
 
-def _with_keys(job: Job, tensors: list[Tensor], held: list[Tensor]) -> list[Tensor]:
-    """The tensors of slots with those that came with the keys."""
-    result = list(tensors)
-    for n, x in zip(job.key_slots(), held[2:]):
-        result[n] = x
-    return result
+    def sends(self, step: int) -> list[tuple[int, Tensor]]:
+        """Those held go on to the next rank where any further one needs them."""
+        group = self.job.group
+        return [(group.after(), x) for x in self.held] if self.job.trip.far(group.after(-step)) > step else []
 
+    def wants(self, step: int) -> list[Wanted]:
+        """Those of the next step."""
+        group = self.job.group
+        owner = group.after(-step - 1)
+        return self.of(owner, group.after(-1), self.dtypes) if self.job.trip.far(owner) > step else []
 
-def _first_owner(job: Job) -> int:
-    """The first rank that has keys."""
-    return next((rank for rank, count in enumerate(job.key.how.counts()) if count), 0)
+    def of(self, owner: int, peer: int, dtypes: list[torch.dtype]) -> list[Wanted]:
+        """What `peer` sends that goes by the keys of `owner`: tokens are axis 1."""
+        count = self.job.key.count(owner)
+        return [Wanted(peer, (batch, count, *rest), dtype) for (batch, *rest), dtype in zip(self.shapes, dtypes)]
 
-
-def _computes(job: Job, owner: int) -> bool:
-    """Whether there is anything to compute of a rank's keys."""
-    return job.key.count(owner) > 0 or owner == _first_owner(job)
-
-
-def _part(job: Job, q: Tensor, tensors: list[Tensor], held: list[Tensor], owner: int) -> Work:
-    """This rank's queries and the keys of `owner`; sinks belong to one part."""
-    tensors = _with_keys(job, tensors, held)
-    if owner != _first_owner(job):
-        job, tensors = without_sinks(job, tensors)
-    return job.work((q, held[0], held[1]), tensors, job.query.how.tokens[job.group.rank], job.key.how.tokens[owner])
+    def part(self, q: Tensor, tensors: list[Tensor], owner: int) -> Work:
+        """This rank's queries and the keys of `owner`; sinks belong to one part."""
+        job, given = self.job, list(tensors)
+        for n, x in zip(job.key_slots(), self.held[2:]):
+            given[n] = x
+        if owner != job.trip.first():
+            job, given = without_sinks(job, given)
+        return job.work((q, self.held[0], self.held[1]), given, job.query.how.tokens[job.group.rank], job.key.how.tokens[owner])
 
 
 def forward(job: Job, q: Tensor, k: Tensor, v: Tensor, tensors: list[Tensor]) -> tuple[Tensor, Tensor]:
     """out in the type of arithmetic, and lse (B, T, H, 1)."""
     group = job.group
-    held = [k, v, *(tensors[n] for n in job.key_slots())]
-    parts: dict[int, tuple[Tensor, Tensor]] = {}
+    job.trip = trip_of(job)
+    keys = _Keys(job, k, v, tensors)
+    total: tuple[Tensor, Tensor] | None = None
     for step in range(group.size):
+        under_way = post(group, keys.sends(step), keys.wants(step), q.device)
         owner = group.after(-step)
-        if step < group.size - 1:
-            sends = [(group.after(), x) for x in held]
-            under_way = post(group, sends, _shapes(job, held, group.after(-step - 1), group.after(-1)), q.device)
-        if _computes(job, owner):
-            out, lse = _kernel.forward(_part(job, q, tensors, held, owner), wide(q))
-            parts[owner] = out, lse[..., 0]
-        if step < group.size - 1:
-            held = under_way.wait()
-    out, lse = phasor.merge_attention([parts[owner] for owner in sorted(parts)])
-    return out, lse[..., None]
+        if job.trip.computes(owner):
+            total = _kernel.merged(total, _kernel.forward(keys.part(q, tensors, owner), wide(q)))
+        keys.held = under_way.wait()
+    assert total is not None  # of a trip every rank computes a part
+    return total[0], total[1].to(wide(q))
 
 
 class _Sums:
-    """Gradients by keys that travel with them, one step behind: those of this rank's keys come home at the end."""
+    """Gradients by keys, which follow them one step behind, and go home from the last rank that has the keys."""
 
-    def __init__(self, job: Job, held: list[Tensor], wanted: list[bool]) -> None:
-        self.job, self.wanted = job, wanted
-        self.dtypes = [torch.promote_types(x.dtype, torch.float32) for x in held]
-        self.shapes = [(x.shape[0], *x.shape[2:]) for x in held]
+    def __init__(self, keys: _Keys, wanted: list[bool]) -> None:
+        self.keys, self.wanted, self.job = keys, wanted, keys.job
+        self.dtypes = [torch.promote_types(x, torch.float32) for x in keys.dtypes]
         self.sums: list[Tensor] = []
+        self.home: list[Tensor] = []
 
-    def sends(self) -> list[tuple[int, Tensor]]:
-        return [(self.job.group.after(), x) for x in self.sums]
+    def sends(self, step: int) -> list[tuple[int, Tensor]]:
+        """What the step before left: on to the next rank, or to the owner."""
+        group = self.job.group
+        owner = group.after(1 - step)
+        return [(group.after() if self.job.trip.far(owner) >= step else owner, x) for x in self.sums]
 
-    def wants(self, owner: int) -> list[Wanted]:
-        count, peer = self.job.key.count(owner), self.job.group.after(-1)
-        return [
-            Wanted(peer, (batch, count, *rest), dtype)
-            for (batch, *rest), dtype, want in zip(self.shapes, self.dtypes, self.wanted)
-            if want
+    def _of(self, owner: int, peer: int) -> list[Wanted]:
+        return [x for x, want in zip(self.keys.of(owner, peer, self.dtypes), self.wanted) if want]
+
+    def passing(self, step: int) -> list[Wanted]:
+        """Those of the keys that are here in this step."""
+        group = self.job.group
+        return self._of(group.after(-step), group.after(-1)) if 0 < step <= self.job.trip.far(group.after(-step)) else []
+
+    def coming_home(self, step: int) -> list[Wanted]:
+        group = self.job.group
+        far = self.job.trip.far(group.rank)
+        return self._of(group.rank, group.after(far)) if step == far + 1 else []
+
+    def take(self, step: int, came: list[Tensor], made: list[Tensor | None]) -> None:
+        """What came with the keys of this step, and what was made of them here."""
+        group = self.job.group
+        owner = group.after(-step)
+        if step > self.job.trip.far(owner) or step == group.size:
+            self.sums = []
+            return
+        own = [x for x, want in zip(made, self.wanted) if want and x is not None]
+        for x, y in zip(came, own):
+            x += y
+        self.sums = came or own or [torch.zeros(x.shape, dtype=x.dtype, device=self.job.query.device) for x in self._of(owner, owner)]
+
+
+class _Gradients:
+    """Those of this rank's queries and of what all ranks share, added up over parts. wanted: of q, k, v and the tensors of slots."""
+
+    def __init__(self, job: Job, q: Tensor, tensors: list[Tensor], wanted: list[bool]) -> None:
+        self.job, self.q, self.tensors, self.wanted = job, q, tensors, wanted
+        kinds = ["query", "key", "key", *(slot.kind for slot in job.slots)]
+        self.sums: list[Tensor | None] = [
+            torch.zeros(x.shape, dtype=torch.promote_types(x.dtype, torch.float32), device=x.device) if want and kind != "key" else None
+            for x, kind, want in zip((q, q, q, *tensors), kinds, wanted)
         ]
 
-    def take(self, came: list[Tensor], made: list[Tensor | None]) -> None:
-        """What came and what was made here; a rank without keys has none to add."""
-        own = [x for x, want in zip(made, self.wanted) if want and x is not None]
-        self.sums = [x + y for x, y in zip(came, own)] if came and own else came or own or self._none()
+    def add_part(self, keys: _Keys, owner: int, saved: Saved) -> list[Tensor | None]:
+        """Gives back those by keys; columns of a dense bias go to their places."""
+        work = keys.part(self.q, self.tensors, owner)
+        slots = [n for n, slot in enumerate(self.job.slots) if slot in work.slots]
+        made = _kernel.backward(work, saved, self.wanted[:3] + [self.wanted[3 + n] for n in slots], self.job.deterministic)
+        by_place = dict(zip((0, 1, 2, *(3 + n for n in slots)), made))
+        for place, x in by_place.items():
+            sums = self.sums[place]
+            if sums is None or x is None:
+                continue
+            columns = None if place < 3 else self.job.columns(self.job.slots[place - 3], sums, self.job.key.how.tokens[owner])
+            if columns is None:
+                sums += x
+            else:
+                sums.index_add_(3, columns, x)
+        return [by_place[place] for place in _by_key(self.job)]
 
-    def _none(self) -> list[Tensor]:
-        return [torch.zeros(want.shape, dtype=want.dtype, device=self.job.query.device) for want in self.wants(self.job.group.rank)]
 
-
-def _add_part(
-    job: Job, q: Tensor, tensors: list[Tensor], held: list[Tensor], owner: int, saved: Saved, wanted: list[bool], result: list[Tensor | None]
-) -> list[Tensor | None]:
-    """Adds the gradients of one part to those of this rank, and gives those of its keys; columns of a dense bias go to their places."""
-    work = _part(job, q, tensors, held, owner)
-    part = [n for n, slot in enumerate(job.slots) if slot in work.slots]
-    made = _kernel.backward(work, saved, wanted[:3] + [wanted[3 + n] for n in part], job.deterministic)
-    for n, x in ((0, made[0]), *((3 + n, x) for n, x in zip(part, made[3:]) if job.slots[n].kind != "key")):
-        into = result[n]
-        if into is None or x is None:
-            continue
-        if n and job.slots[n - 3].kind == "dense" and x.shape[3] != into.shape[3]:
-            into.index_add_(3, job.key.index(job.key.how.tokens[owner]), x)
-        else:
-            into += x
-    by_slot = dict(zip(part, made[3:]))
-    return [made[1], made[2], *(by_slot[n] for n in job.key_slots())]
+def _by_key(job: Job) -> list[int]:
+    """Places of what goes by key among q, k, v and the tensors of slots."""
+    return [1, 2, *(3 + n for n in job.key_slots())]
 
 
 def backward(job: Job, q: Tensor, k: Tensor, v: Tensor, tensors: list[Tensor], saved: Saved, wanted: list[bool]) -> list[Tensor | None]:
-    group, keys = job.group, job.key_slots()
-    held = [k, v, *(tensors[n] for n in keys)]
-    travelling = [wanted[1], wanted[2], *(wanted[3 + n] for n in keys)]
-    result: list[Tensor | None] = [
-        torch.zeros_like(x, dtype=torch.promote_types(x.dtype, torch.float32), memory_format=torch.contiguous_format) if want else None
-        for x, want in zip((q, k, v, *tensors), wanted)
-    ]
-    sums = _Sums(job, held, travelling)
-    for step in range(group.size):
+    group, places = job.group, _by_key(job)
+    keys, result = _Keys(job, k, v, tensors), _Gradients(job, q, tensors, wanted)
+    sums = _Sums(keys, [wanted[n] for n in places])
+    for step in range(group.size + 1):  # the last one brings home what went all the way
+        wants = keys.wants(step), sums.passing(step), sums.coming_home(step)
+        # Keys before sums on both sides, in one batch.
+        under_way = post(group, [*keys.sends(step), *sums.sends(step)], [x for part in wants for x in part], q.device)
         owner = group.after(-step)
-        sends, wants = sums.sends(), sums.wants(owner) if step else []
-        more = step < group.size - 1
-        if more:  # keys before sums on both sides, in one batch
-            sends = [(group.after(), x) for x in held] + sends
-            wants = _shapes(job, held, group.after(-step - 1), group.after(-1)) + wants
-        under_way = post(group, sends, wants, q.device)
-        by_keys = _add_part(job, q, tensors, held, owner, saved, wanted, result) if _computes(job, owner) else []
-        came = under_way.wait()
-        if more:
-            held, came = came[: len(held)], came[len(held) :]
-        sums.take(came, by_keys)
-    if group.size > 1:
-        sums.sums = post(group, sums.sends(), sums.wants(group.rank), q.device).wait()
-    home = iter(sums.sums)
-    for place, want in zip((1, 2, *(3 + n for n in keys)), travelling):
-        if want:
-            result[place] = next(home)
-    return result
+        made = result.add_part(keys, owner, saved) if step < group.size and job.trip.computes(owner) else []
+        came = iter(under_way.wait())
+        keys.held, passed, home = ([next(came) for _ in part] for part in wants)
+        sums.take(step, passed, made)
+        sums.home = home or sums.home
+        del made, passed  # before the next part is made
+    for place, x in zip([n for n in places if wanted[n]], sums.home):
+        result.sums[place] = x
+    return result.sums

@@ -45,6 +45,8 @@ def _batch_row(work: Work, saved: Saved, row: int) -> tuple[Work, Saved]:
     made: dict[str, Any] = {name: _row(given.get(name), row, -2) for name in ("query_positions", "key_positions", "key_mask")}
     if given.get("prefix") is not None:
         made["prefix"] = given["prefix"][row : row + 1]
+    if given.get("dropout_seed") is not None:
+        made |= {"dropout_seed": given["dropout_seed"], "dropout_first_head": given["dropout_first_head"], "dropout_first_sequence": row}
     made |= {f"{name}_starts": torch.tensor([0, x.shape[1]], device=device) for name, x in (("query", q), ("key", k))}
     terms: list[dict[str, Any]] = [{name: _row(x, row, -2) for name, x in term.items() if name.endswith("_segments")} for term in given["terms"]]
     for slot, x in zip(work.slots, tensors):
@@ -76,6 +78,8 @@ def _one_key_head(work: Work, saved: Saved, head: int) -> tuple[Work, Saved, lis
     terms = [{name: x for name, x in term.items() if name.endswith("_segments")} for term in work.call.tensors["terms"]]
     for slot, x in zip(work.slots, tensors):
         (given if slot.term < 0 else terms[slot.term])[slot.name] = x
+    if "dropout_first_head" in given:
+        given["dropout_first_head"] += heads.start
     call = Call(scheme_of_heads(work.call.scheme, heads.start), {**given, "terms": terms})
     parts = [None if x is None else x[:, :, heads] for x in (saved.out, saved.lse, saved.out_gradient, saved.lse_gradient)]
     return Work(q, k, v, work.slots, tensors, call), Saved(*parts), chosen  # type: ignore[arg-type]

@@ -65,6 +65,7 @@ class _Dealing:
         if not sends:
             return []
         came = iter(post(group, sends, wants, made[0].device).wait())
+        del sends  # copies, which are there by now
         result = [x.new_zeros((x.shape[0], self._side(slot).count(group.rank), whole.shape[2], x.shape[3])) for slot, x, whole in zip(slots, made, like)]
         for peer in range(group.size):
             for slot, whole, sums in zip(slots, like, result):
@@ -83,7 +84,7 @@ class _Dealing:
                 first, end = head_slice(slot, x, (call.first, call.end), (call.first_key, call.end_key))
                 chosen.append(x[:, :, first - self._offset(slot, x) : end - self._offset(slot, x)])
             at, keys = slice(call.first - self.own.first, call.end - self.own.first), slice(call.first_key - self.own.first_key, call.end_key - self.own.first_key)
-            job = replace(self.job, scheme=scheme_of_heads(self.job.scheme, call.first))
+            job = replace(self.job, scheme=scheme_of_heads(self.job.scheme, call.first), first_head=call.first)
             contents = (q[:, :, at], k[:, :, keys], v[:, :, keys])
             every = (np.arange(job.query.length()), np.arange(job.key.length()))
             result.append((call, job.work(contents, chosen, *every)))
@@ -111,18 +112,24 @@ def _dealt(dealing: _Dealing, q: Tensor, k: Tensor, v: Tensor, tensors: list[Ten
     return came[:3], result, came[3 + len(places) :]
 
 
-def forward(job: Job, q: Tensor, k: Tensor, v: Tensor, tensors: list[Tensor]) -> tuple[Tensor, Tensor]:
-    dealing = _Dealing(job, q.shape[2], k.shape[2])
+def _computed(dealing: _Dealing, q: Tensor, k: Tensor, v: Tensor, tensors: list[Tensor]) -> list[Tensor]:
+    """out and lse of all tokens of this rank's heads."""
+    job, own = dealing.job, dealing.own
     contents, tensors, _ = _dealt(dealing, q, k, v, tensors, [])
-    shape = (q.shape[0], job.query.length(), dealing.own.end - dealing.own.first)
+    shape = (q.shape[0], job.query.length(), own.end - own.first)
     out = q.new_zeros((*shape, v.shape[3]), dtype=job.out_dtype)
     lse = q.new_zeros((*shape, 1), dtype=_kernel.wide(q))
     for call, work in dealing.works(contents[0], contents[1], contents[2], tensors):
-        at = slice(call.first - dealing.own.first, call.end - dealing.own.first)
+        at = slice(call.first - own.first, call.end - own.first)
         out[:, :, at], lse[:, :, at] = _kernel.forward(work, job.out_dtype)
+    return [out, lse]
+
+
+def forward(job: Job, q: Tensor, k: Tensor, v: Tensor, tensors: list[Tensor]) -> tuple[Tensor, Tensor]:
+    dealing = _Dealing(job, q.shape[2], k.shape[2])
     like = q[..., :1].new_empty((0, 0, q.shape[2], 0))
-    found = dealing.to_tokens([_QUERY, _QUERY], [out, lse], [like, like])
-    return found[0], found[1]
+    out, lse = dealing.to_tokens([_QUERY, _QUERY], _computed(dealing, q, k, v, tensors), [like, like])
+    return out, lse
 
 
 class _Gradients:
@@ -149,21 +156,28 @@ class _Gradients:
         return (call.first_key, call.end_key) if slot.kind == "key" else (call.first, call.end)
 
 
-def backward(job: Job, q: Tensor, k: Tensor, v: Tensor, tensors: list[Tensor], saved: Saved, wanted: list[bool]) -> list[Tensor | None]:
-    dealing = _Dealing(job, q.shape[2], k.shape[2])
+def _computed_gradients(
+    dealing: _Dealing, q: Tensor, k: Tensor, v: Tensor, tensors: list[Tensor], saved: Saved, wanted: list[bool]
+) -> list[Tensor | None]:
+    """By all tokens of this rank's heads."""
+    job, own = dealing.job, dealing.own
     more = [x for x in (saved.out, saved.lse, saved.out_gradient, saved.lse_gradient) if x is not None]
     contents, here, others = _dealt(dealing, q, k, v, tensors, more)
     gradients = _Gradients(dealing, contents, here, wanted)
     one_device = q.shape[0] if not job.query.packed else len(job.query.base)
     for call, work in dealing.works(contents[0], contents[1], contents[2], here):
-        at = slice(call.first - dealing.own.first, call.end - dealing.own.first)
+        at = slice(call.first - own.first, call.end - own.first)
         part = Saved(*(x[:, :, at] for x in others))
         gradients.add(call, as_one_device(work, part, wanted, job.deterministic, one_device * k.shape[2]))
+    return gradients.sums
+
+
+def backward(job: Job, q: Tensor, k: Tensor, v: Tensor, tensors: list[Tensor], saved: Saved, wanted: list[bool]) -> list[Tensor | None]:
+    dealing = _Dealing(job, q.shape[2], k.shape[2])
+    result = _computed_gradients(dealing, q, k, v, tensors, saved, wanted)
     places = [n for n in (0, 1, 2, *(3 + n for n in dealing.by_token())) if wanted[n]]
-    slots = [_QUERY, _KEY, _KEY, *job.slots]
-    whole = [q, k, v, *tensors]
-    home = dealing.to_tokens([slots[n] for n in places], [x for n in places if (x := gradients.sums[n]) is not None], [whole[n] for n in places])
-    result = list(gradients.sums)
-    for n, x in zip(places, home):
+    slots, whole = [_QUERY, _KEY, _KEY, *job.slots], [q, k, v, *tensors]
+    made = [x for x in (result[n] for n in places) if x is not None]
+    for n, x in zip(places, dealing.to_tokens([slots[n] for n in places], made, [whole[n] for n in places])):
         result[n] = x
     return result
