@@ -157,6 +157,32 @@ def _no_second(ctx: Any, *gradients: Any) -> Any:
 torch.library.register_autograd("phasor::attention_backward", _no_second, lib=LIBRARY)
 
 
+class Attended(torch.autograd.Function):
+    """The same for eager calls that nobody else looks at. An operator that takes a list has to be unpacked and packed by PyTorch at every step
+    of the way; that takes it longer than this takes in all."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, sizes: list[int], spec: str, *tensors: Tensor) -> tuple[Tensor, Tensor]:
+        out, lse = _attention(q, k, v, list(tensors), sizes, spec)
+        ctx.save_for_backward(q, k, v, out, lse, *tensors)
+        ctx.sizes, ctx.spec = sizes, spec
+        ctx.set_materialize_grads(False)
+        return out, lse
+
+    @staticmethod
+    def backward(ctx: Any, out_gradient: Tensor | None, lse_gradient: Tensor | None) -> Any:
+        q, k, v, out, lse, *tensors = ctx.saved_tensors
+        needs = [*ctx.needs_input_grad[:3], *ctx.needs_input_grad[5:]]
+        if out_gradient is None and lse_gradient is None:
+            return (None,) * len(ctx.needs_input_grad)
+        # Where the gradient's own gradient is recorded, and where somebody looks at backward passes alone, it is the operator again.
+        seen = torch.is_grad_enabled() or not all(direct(x, None, None) for x in (q, out_gradient, lse_gradient) if x is not None)
+        run = torch.ops.phasor.attention_backward if seen else _attention_backward
+        made = run(q, k, v, tensors, ctx.sizes, ctx.spec, out, lse, out_gradient, lse_gradient, needs)
+        given = [x if need else None for x, need in zip(made, needs)]
+        return (*given[:3], None, None, *given[3:])
+
+
 # ---- What phasor.attention calls ----
 
 
@@ -179,14 +205,22 @@ def tensors_of(call: Call) -> dict[str, Tensor]:
     }
 
 
-def nobody_looks(contents: tuple[Tensor, ...], call: Call) -> bool:
-    """Whether a call may go past the dispatcher: eager, of plain tensors, and without a gradient. Generating a token is such a call."""
+def plain_call(contents: tuple[Tensor, ...], call: Call) -> bool:
+    """Whether a call may go past the dispatcher: eager, of plain tensors."""
     if torch.compiler.is_compiling():
         return False
-    recording = torch.is_grad_enabled()
     seed = call.tensors.get("dropout_seed")
-    tensors = (*contents, *tensors_of(call).values(), *((seed,) if isinstance(seed, Tensor) else ()))
-    return all(direct(x, None, None) and not (recording and x.requires_grad) for x in tensors)
+    return all(direct(x, None, None) for x in (*contents, *tensors_of(call).values(), *((seed,) if isinstance(seed, Tensor) else ())))
+
+
+def records(contents: tuple[Tensor, ...], call: Call) -> bool:
+    """Whether a gradient is wanted. Generating a token is a call without one."""
+    return torch.is_grad_enabled() and any(x.requires_grad for x in (*contents, *tensors_of(call).values()))
+
+
+def nobody_looks(contents: tuple[Tensor, ...], call: Call) -> bool:
+    """Whether there is nothing to do but the call."""
+    return plain_call(contents, call) and not records(contents, call)
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, call: Call) -> tuple[Tensor, Tensor]:
@@ -200,10 +234,15 @@ def attention(q: Tensor, k: Tensor, v: Tensor, call: Call) -> tuple[Tensor, Tens
     q, k, v = _cast(q, k, v)
     if call.scheme.dropout:
         call.tensors["dropout_seed"] = seed_beside(q, call.tensors["dropout_seed"])
-    if nobody_looks((q, k, v), call):
+    plain = plain_call((q, k, v), call)
+    if plain and not records((q, k, v), call):
         out, lse = _by_core(q, k, v, plan_of(call.scheme), core_tensors(call.tensors), call.out_dtype)
+        return out, lse[..., 0]
+    tensors, sizes, text = encoded(call)
+    # What became a tensor only now (positions that were a list) was not looked at.
+    if plain and all(direct(x, None, None) for x in tensors):
+        out, lse = Attended.apply(q, k, v, sizes, text, *tensors)
     else:
-        tensors, sizes, text = encoded(call)
         out, lse = torch.ops.phasor.attention(q, k, v, tensors, sizes, text)
     return out, lse[..., 0]
 
