@@ -62,7 +62,10 @@ class Lab {
   draw() {
     const chosen = this.chosen();
     const x = results.lengths;
-    const curves = chosen.map(({name, loss}, i) => curve(name, x, loss.map((value) => value ?? NaN), {mark: "line and points", color: i % 6}));
+    const curves = chosen.map(({name, loss}, i) => {
+      const there = loss.flatMap((value, at) => (value === null ? [] : [at]));  // a change of rotary is not measured at every length
+      return curve(name, there.map((at) => x[at]), there.map((at) => Number(loss[at])), {mark: "line and points", color: i % 6});
+    });
     curves.push(curve("floor", x, results.floor, {color: 6, dashed: true}));
     this.curves.update(figure(
         "Loss by length, trained at 1x (nats a token)",
