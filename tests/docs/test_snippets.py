@@ -23,7 +23,7 @@ SAME_CODE = "zh/encodings/"  # these pages show the code of the English ones
 # These pages' doctests are run by tests/python/package/test_doctest.py.
 ELSEWHERE = {"README.md", "python.md", "spec-format.md", "flex-attention.md"}
 # Fences that nobody runs, and blocks that are compiled only, by page: whoever adds one says so here.
-NOT_RUN = {"README.md": 5, "c.md": 1, "gallery.md": 7, "ggml.md": 1, "packages.md": 7, "playground.md": 1, "vllm.md": 1, "start/c.md": 1, "start/cpp.md": 1, "start/python.md": 1}
+NOT_RUN = {"README.md": 5, "c.md": 1, "gallery.md": 7, "ggml.md": 1, "lab.md": 1, "packages.md": 7, "playground.md": 1, "vllm.md": 1, "start/c.md": 1, "start/cpp.md": 1, "start/python.md": 1}
 COMPILED_ONLY = {"distributed.md": 1, "hf.md": 2, "onnx.md": 2, "start/cuda.md": 1}
 
 

@@ -32,6 +32,7 @@ export const WORDS = {
   sum_nothing: ["There is nothing to show here.", "这里没有可显示的数据。"],
   here: ["here", "此处"],
   pair: ["pair", "维度对"],
+  curve: ["curve", "曲线"],
   play: ["Play", "播放"],
   pause: ["Pause", "暂停"],
   position: ["position in the text", "文中位置"],

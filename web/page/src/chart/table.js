@@ -25,7 +25,7 @@ function curvesTable(panel) {
     return {caption, head, rows: Array.from(curves[0].x, (x, i) => [x, ...curves.map((curve) => curve.y[i])])};
   }
   const rows = curves.flatMap((curve, i) => Array.from(curve.x, (x, j) => [name(i), x, curve.y[j]]));
-  return {caption, head: ["", figureWords(panel.x.label) || "x", figureWords(panel.y.label) || "y"], rows};
+  return {caption, head: [say("curve"), figureWords(panel.x.label) || "x", figureWords(panel.y.label) || "y"], rows};
 }
 
 /** @param {Panel} panel @returns {Table} */
