@@ -2,7 +2,6 @@
 // How far off the tables of each numerics profile are, pair by pair.
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "analysis/table.hpp"
 #include "job/check.hpp"
@@ -28,28 +27,20 @@ void append_row(const Rotary& profile, const Table<double>& truth, std::int64_t 
   }
 }
 
-Result<std::vector<PairErrors>> errors_of(RotarySpec spec, std::span<const std::int64_t> positions) {
-  std::vector<Rotary> profiles;
-  for (const Numerics numerics : kPairProfiles) {
-    spec.numerics = numerics;
-    Result<Rotary> rotary = Rotary::make(spec);
-    if (rotary.ok()) {
-      profiles.push_back(*std::move(rotary));
-    } else if (numerics == Numerics::exact) {
-      return rotary.status();
-    }
-  }
-  const Rotary& exact = profiles.front();
+Result<std::vector<PairErrors>> errors_of(const RotarySpec& spec, std::span<const std::int64_t> positions) {
+  const Result<std::vector<Rotary>> profiles = analysis::in_profiles(spec, kPairProfiles);
+  if (!profiles.ok()) return profiles.status();
+  const Rotary& exact = profiles->front();
   const std::int64_t pairs = exact.rotary_width() / 2;
   const auto rows = static_cast<std::int64_t>(positions.size());
   if (rows > kMostErrors / pairs) return job::error(kPairErrors, "there are {} positions, wanted at most {}", rows, kMostErrors / pairs);
   std::vector<PairErrors> list;
-  list.reserve(profiles.size());
-  for (const Rotary& profile : profiles) list.push_back({profile.spec().numerics, {rows, pairs, {}}});
+  list.reserve(profiles->size());
+  for (const Rotary& profile : *profiles) list.push_back({profile.spec().numerics, {rows, pairs, {}}});
   for (const std::int64_t position : positions) {
     const auto truth = table_at<double>(exact, position);
     if (!truth.ok()) return truth.status();
-    for (std::size_t i = 0; i < profiles.size(); ++i) append_row(profiles[i], *truth, position, list[i].errors.values);
+    for (std::size_t i = 0; i < profiles->size(); ++i) append_row((*profiles)[i], *truth, position, list[i].errors.values);
   }
   return list;
 }

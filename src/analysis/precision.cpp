@@ -86,21 +86,6 @@ Status add_errors(const Rotary& rotary, const Question& at, const Table<double>&
   return {};
 }
 
-/// Exact first; profiles whose peer does not have the scaling are left out.
-Result<std::vector<Rotary>> profiles_of(RotarySpec spec) {
-  std::vector<Rotary> profiles;
-  for (const Numerics numerics : kNumerics) {
-    spec.numerics = numerics;
-    Result<Rotary> rotary = Rotary::make(spec);
-    if (rotary.ok()) {
-      profiles.push_back(*std::move(rotary));
-    } else if (numerics == Numerics::exact) {
-      return rotary.status();
-    }
-  }
-  return profiles;
-}
-
 /// Whether a + b fits in 64 bits.
 bool sum_fits(std::int64_t a, std::int64_t b) {
   constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
@@ -109,7 +94,7 @@ bool sum_fits(std::int64_t a, std::int64_t b) {
 }
 
 Result<std::vector<PrecisionError>> report(const RotarySpec& spec, std::span<const std::int64_t> positions, std::int64_t distance) {
-  const Result<std::vector<Rotary>> profiles = profiles_of(spec);
+  const Result<std::vector<Rotary>> profiles = analysis::in_profiles(spec, kNumerics);
   if (!profiles.ok()) return profiles.status();
   const Rotary& exact = profiles->front();
   const auto pairs = analysis::exact_pairs(kWhere, exact);

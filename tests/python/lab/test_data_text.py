@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -15,11 +14,8 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
-pytest.importorskip("tokenizers", reason="lab/requirements.txt has it")
 from lab.data import build, overlap, packages, sources, tokens  # noqa: E402
 from lab.data.sources import Document, Source  # noqa: E402
-
-needs_dpkg = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="dpkg-deb makes the package that is read")
 
 
 def package(folder: Path, name: str, files: dict[str, bytes]) -> Path:
@@ -44,7 +40,6 @@ def archive(files: dict[str, bytes]) -> bytes:
     return data.getvalue()
 
 
-@needs_dpkg
 def test_a_package_s_files_are_read_as_text(tmp_path: Path) -> None:
     files = {
         "usr/share/doc/a.txt.gz": gzip.compress(b"one\r\ntwo\n"),
@@ -60,7 +55,6 @@ def test_a_package_s_files_are_read_as_text(tmp_path: Path) -> None:
     }
 
 
-@needs_dpkg
 def test_documents_are_folders_and_books(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {f"usr/doc/{folder}/{number}.txt": f"{folder} {number}\n".encode() for folder in "xyz" for number in (2, 1)}
     deb = package(tmp_path, "some", files)
@@ -136,7 +130,6 @@ def test_tokens_are_of_bytes_and_repeat(monkeypatch: pytest.MonkeyPatch) -> None
         tokens.learned(texts)
 
 
-@needs_dpkg
 def test_a_whole_build_repeats_and_leaves_out_what_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
     words = ["".join(chr(97 + letter) for letter in rng.integers(0, 26, rng.integers(2, 9))) for _ in range(400)]
