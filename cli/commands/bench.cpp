@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "command.hpp"
-#include "commands/demo_measure.hpp"
+#include "commands/demo/measure.hpp"
 #include "figures/json.hpp"
 #include "phasor/targets.hpp"
 #include "progress.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes what phasor demo found. Every number was measured in this run.
-#include "commands/demo_report.hpp"
+#include "commands/demo/report.hpp"
 
 #include <fmt/core.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes the demo's data, checks it, times it.
-#include "commands/demo_measure.hpp"
+#include "commands/demo/measure.hpp"
 
 #include <algorithm>
 #include <bit>

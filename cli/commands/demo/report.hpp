@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "commands/demo_measure.hpp"
+#include "commands/demo/measure.hpp"
 
 namespace phasor::cli {
 

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "command.hpp"
-#include "commands/demo_report.hpp"
+#include "commands/demo/report.hpp"
 #include "models.hpp"
 #include "phasor/targets.hpp"
 #include "progress.hpp"
