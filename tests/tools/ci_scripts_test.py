@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What make check relies on: a part that fails fails the run, and clang-tidy looks again at what changed and at nothing else."""
+"""What make check relies on: a part that fails fails the run, names of test modules do not clash, and clang-tidy looks again at what changed and at nothing else."""
 import contextlib
 import io
 import json
@@ -48,6 +48,17 @@ class Timed(Folder):
         self.assertEqual([line.split()[0] for line in self.run_timed("--all", ".ci/run").stdout.splitlines()], [".ci/run:", "one", "two", "in"])
         self.run_timed("--begin")
         self.assertEqual(len(self.run_timed("--all", "make test").stdout.splitlines()), 2)
+
+
+class Names(unittest.TestCase):
+    def test_pytest_can_collect_all_python_tests_at_once(self):
+        # A test module is known by its file's name alone: the second one of that name is an error, and only where one process collects both.
+        files = sorted((ROOT / "tests" / "python").rglob("test_*.py"))
+        self.assertTrue(files)
+        folders: dict[str, str] = {}
+        for file in files:
+            folder = str(file.parent.relative_to(ROOT))
+            self.assertEqual(folders.setdefault(file.name, folder), folder, f"{file.name} is in two folders")
 
 
 class Tidy(Folder):
