@@ -241,37 +241,81 @@ __device__ __forceinline__ void add_own_rows(const TermWork& term, const TableSl
   }
 }
 
-/// Sums of distances in room.rows, of channels from `channel` on, to the slot: those of one row lie side by side, and whoever has the first
-/// of them adds them all. A thread has a channel and some of the distances.
+/// A thread's part of a tile's sums by distance, which lie in room.rows, half of the channels at a time: a channel and some of the
+/// distances.
 template <class K>
-__device__ inline void add_gathered_rows(const TableSlot<K>& slot, const typename K::Room& room, int channel) {
-  constexpr int kHalf = K::kWidth / 2;
-  constexpr int kShare = K::kDistances * kHalf / kBlockThreads;
-  constexpr int kTogether = 8;
-  const int own = static_cast<int>(threadIdx.x) % kHalf;
-  const auto* const from = reinterpret_cast<const float*>(room.rows) + own;
-  if (channel + own >= slot.width) return;
-  const int begin = static_cast<int>(threadIdx.x) / kHalf * kShare;
-  for (int first = begin; first < begin + kShare; first += kTogether) {
-    float* to[kTogether];
-    float sum[kTogether];
+struct OwnDistances {
+  static constexpr int kHalf = K::kWidth / 2;
+  static constexpr int kShare = K::kDistances * kHalf / kBlockThreads;
+  static constexpr int kTogether = 8;
+  static_assert(kShare % kTogether == 0);
+  int channel;
+  int begin;
+  int end;
+};
+template <class K>
+__device__ __forceinline__ OwnDistances<K> own_distances() {
+  using Own = OwnDistances<K>;
+  const auto thread = static_cast<int>(threadIdx.x);
+  const int begin = thread / Own::kHalf * Own::kShare;
+  return {thread % Own::kHalf, begin, begin + Own::kShare};
+}
+
+/// Sums of the thread's distances that have one row, which lie side by side, come where the first of them was.
+template <class K>
+__device__ __forceinline__ void add_up_own_rows(const OwnDistances<K>& own, const std::int32_t* rows, float* sums) {
+  using Own = OwnDistances<K>;
+  int head = own.begin;
+  float sum = 0;
+  for (int first = own.begin; first < own.end; first += Own::kTogether) {
+    float x[Own::kTogether];
 #pragma unroll
-    for (int x = 0; x < kTogether; ++x) {
-      const int distance = first + x;
-      const std::int32_t row = room.table_rows[distance];
-      to[x] = nullptr;
-      sum[x] = 0;
-      if (row < 0 || (distance > 0 && room.table_rows[distance - 1] == row)) continue;
-      to[x] = slot.rows + row * slot.pitch + channel + own;
-      for (int d = distance; d < K::kDistances && room.table_rows[d] == row; ++d) sum[x] += from[d * kHalf];
+    for (int n = 0; n < Own::kTogether; ++n) x[n] = sums[(first + n) * Own::kHalf];
+#pragma unroll
+    for (int n = 0; n < Own::kTogether; ++n) {
+      const int distance = first + n;
+      if (distance > own.begin && rows[distance] != rows[distance - 1]) {
+        head = distance;
+        sum = 0;
+      }
+      sum += x[n];
+      sums[head * Own::kHalf] = sum;
+    }
+  }
+}
+
+/// Sums by distance to the slot, channels from `channel` on. Whoever has the first distance of a row takes what the threads behind have
+/// added up of it. Alone it would add up most of a tile wherever most distances have one row, which is nearly everywhere with clips and
+/// buckets.
+template <class K>
+__device__ inline void add_gathered_rows(const TableSlot<K>& slot, typename K::Room& room, int channel) {
+  using Own = OwnDistances<K>;
+  const Own own = own_distances<K>();
+  const std::int32_t* const rows = room.table_rows;
+  auto* const sums = reinterpret_cast<float*>(room.rows) + own.channel;
+  add_up_own_rows<K>(own, rows, sums);
+  __syncthreads();
+  if (channel + own.channel >= slot.width) return;
+  for (int first = own.begin; first < own.end; first += Own::kTogether) {
+    float* to[Own::kTogether];
+    float sum[Own::kTogether];
+#pragma unroll
+    for (int n = 0; n < Own::kTogether; ++n) {
+      const int distance = first + n;
+      const std::int32_t row = rows[distance];
+      to[n] = nullptr;
+      if (row < 0 || (distance > 0 && rows[distance - 1] == row)) continue;
+      to[n] = slot.rows + row * slot.pitch + channel + own.channel;
+      sum[n] = sums[distance * Own::kHalf];
+      for (int next = own.end; next < K::kDistances && rows[next] == row; next += Own::kShare) sum[n] += sums[next * Own::kHalf];
     }
 #pragma unroll
-    for (int x = 0; x < kTogether; ++x) {
-      if (to[x] != nullptr) sum[x] += *to[x];
+    for (int n = 0; n < Own::kTogether; ++n) {
+      if (to[n] != nullptr) sum[n] += *to[n];
     }
 #pragma unroll
-    for (int x = 0; x < kTogether; ++x) {
-      if (to[x] != nullptr) *to[x] = sum[x];
+    for (int n = 0; n < Own::kTogether; ++n) {
+      if (to[n] != nullptr) *to[n] = sum[n];
     }
   }
 }
