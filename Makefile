@@ -32,7 +32,7 @@ web_short = if [ -f build/playground/site/index.html ]; then $(playground) && $(
 # $(call build_and_test,PRESET)
 build_and_test = $(call build,$(1)) && ctest --preset $(1) -j $(JOBS)
 
-.PHONY: help demo install test test-python test-distributed test-engines test-gpu test-gpu-python test-cuda-wheel test-packages check bench bench-gpu bench-python lab fuzz wheels docs test-docs gallery playground test-web test-exhaustive format lint clean
+.PHONY: help demo install test test-python test-oldest-torch test-distributed test-engines test-gpu test-gpu-python test-cuda-wheel test-packages check bench bench-gpu bench-python lab fuzz wheels docs test-docs gallery playground test-web test-exhaustive format lint clean
 .PHONY: setup-% check-includes check-formulas check-format check-tidy budgets $(CHECKS)
 
 help:  ## list the commands
@@ -60,6 +60,12 @@ test-engines: setup-test  ## vLLM for the CPU with our plugin beside vLLM withou
 
 test-python: setup-test  ## only the tests of the Python package, on its wheel, in virtual environments under build/
 	@tools/python/python_test.sh
+
+test-oldest-torch: setup-test  ## the tests of PyTorch and attention with the oldest PyTorch that is supported (on x86-64 its package brings CUDA: some GB)
+	@tools/python/python_venv.sh venv tests/python/requirements.txt
+	@tools/python/python_venv.sh venv-torch-oldest tests/python/requirements-torch-oldest.txt
+	@tools/python/python_wheel.sh test venv
+	@tools/timed.sh "oldest PyTorch" tools/python/python_test.sh --oldest-torch
 
 test-distributed: setup-test  ## phasor.distributed on 2, 3 and 4 processes: every scheme, way and order, and the set of make test
 	@tools/python/python_venv.sh venv tests/python/requirements.txt

@@ -38,10 +38,16 @@ distributed() {
   OMP_NUM_THREADS=1 build/venv/bin/python -P -m pytest -q -p no:cacheprovider --durations=4 tests/python/distributed "$@"
 }
 
+# The oldest PyTorch, in the place of the newest: what is written for PyTorch alone, and attention. Arguments go to pytest.
+oldest_torch() {
+  beside venv-torch-oldest -n "$(nproc)" --dist worksteal tests/python/pytorch tests/python/attention tests/python/search "$@"
+}
+
 case ${1:-} in
   --environments) environments ;;
   --tests) shift && tests "$@" ;;
   --distributed) shift && distributed "$@" ;;
+  --oldest-torch) shift && oldest_torch "$@" ;;
   *)
     tools/timed.sh "Python environments" tools/python/python_test.sh --environments
     tools/timed.sh "Python wheel" tools/python/python_wheel.sh test venv venv-numpy venv-oldest
