@@ -9,6 +9,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "cpu/common/processor.hpp"
 #include "cpu/rotary/sources.hpp"
 #include "math/angle.hpp"
 #include "math/phase/difference.hpp"
@@ -19,16 +20,6 @@ namespace phasor::cpu {
 namespace {
 
 bool always() { return true; }
-#if defined(__x86_64__)
-bool has_avx2() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
-         __builtin_cpu_supports("f16c");
-}
-[[maybe_unused]] bool has_avx512() {
-  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512bw");
-}
-#endif
 
 }  // namespace
 }  // namespace phasor::cpu

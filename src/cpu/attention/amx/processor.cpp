@@ -3,7 +3,6 @@
 #include "cpu/attention/amx/processor.hpp"
 
 #if PHASOR_AMX
-#include <cpuid.h>
 #include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "cpu/common/processor.hpp"
 #include "hwy/base.h"
 
 // g++ 12 calls the undefined operands of its own AVX-512 intrinsics uninitialized.
@@ -22,27 +22,6 @@
 namespace phasor::cpu::amx {
 namespace {
 
-constexpr std::uint32_t bit(int n) { return std::uint32_t{1} << n; }
-
-/// AVX-512 F, DQ, BW, VL; AMX tiles and bfloat16 products.
-bool processor_has_amx() {
-  std::uint32_t a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
-  constexpr std::uint32_t kVectors = bit(16) | bit(17) | bit(30) | bit(31);
-  constexpr std::uint32_t kTiles = bit(22) | bit(24);
-  return (b & kVectors) == kVectors && (d & kTiles) == kTiles;
-}
-
-/// The system keeps vector registers and tiles for a thread that waits.
-bool system_saves_tiles() {
-  std::uint32_t a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & bit(27)) == 0) return false;  // OSXSAVE
-  std::uint32_t low = 0, high = 0;
-  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-  constexpr std::uint32_t kSaved = 0xe6 | bit(17) | bit(18);  // SSE, AVX, the three of AVX-512; tile configuration and data
-  return (low & kSaved) == kSaved;
-}
-
 /// Tile data is large, so Linux wants to be asked, once for all threads of the process.
 bool system_allows_tiles() {
   constexpr long kRequest = 0x1023;  // ARCH_REQ_XCOMP_PERM
@@ -53,7 +32,7 @@ bool system_allows_tiles() {
 }  // namespace
 
 bool available() {
-  static const bool answer = processor_has_amx() && system_saves_tiles() && system_allows_tiles();
+  static const bool answer = has_amx() && system_allows_tiles();
   return answer;
 }
 
