@@ -13,8 +13,8 @@ PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 1, "h
 WIDE = {"viewport": {"width": 1280, "height": 900}, "locale": "en-GB"}
 
 
-#: Of each curve what is left without its colour, and the colour's number: those with the same dashes have other marks.
-PATTERNS = """all => all.map(g => [g.getAttribute('class'), g.querySelector('path.line')?.getAttribute('stroke-dasharray'), g.querySelector('path.mark')?.getAttribute('d')].join(' '))"""
+#: Of each curve what is left without its colour, and the colour's number: those with the same dashes have other marks. A path of marks: M, where the mark is, its shape.
+PATTERNS = """all => all.map(g => [g.getAttribute('class'), g.querySelector('path.line')?.getAttribute('stroke-dasharray'), g.querySelector('path.mark')?.getAttribute('d').split('M')[1].replace(/^[^m]*/, '')].join(' '))"""
 
 
 def opened(browser, address, options) -> Playground:

@@ -22,11 +22,17 @@ from torch.autograd import forward_ad
 torch.set_num_threads(1)
 
 
+class Gone(property):
+    """An attribute of tensors that is not there; older compilers of PyTorch ask whose it is."""
+
+    __objclass__ = torch.Tensor
+
+
 def hide(path: str) -> None:
     """Makes the name unknown to phasor."""
     place, _, name = path.rpartition(".")
     if place == "torch.Tensor":
-        setattr(torch.Tensor, name, property(lambda self: (_ for _ in ()).throw(AttributeError(name))))
+        setattr(torch.Tensor, name, Gone(lambda self: (_ for _ in ()).throw(AttributeError(name))))
         return
     try:
         module = importlib.import_module(place)

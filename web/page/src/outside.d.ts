@@ -50,6 +50,7 @@ declare module "d3-shape" {
     (): string | null;
     type(type: object): this;
     size(size: number): this;
+    context(context: object): this;
   }
   export function symbol(): SymbolShape;
   export const symbols: object[];

@@ -247,9 +247,9 @@ function readWords(panel, row, column) {
  * A short stroke with the curve's dashes, and its mark.
  * @param {import("../types").Curve} curve @param {ReturnType<typeof stylesOf>[0]} style
  */
-function sample(curve, {color, dash, symbol}) {
+function sample(curve, {color, dash, shape}) {
   const parts = curve.mark === "points" ? [] : [svg("path", {class: "line", d: "M1,7H35", "stroke-dasharray": dash})];
-  if (curve.mark.includes("points")) parts.push(svg("path", {class: "mark", d: symbol, transform: "translate(18,7)"}));
+  if (curve.mark.includes("points")) parts.push(svg("path", {class: "mark", d: shape, transform: "translate(18,7)"}));
   return svg("svg", {class: `sample c${color}`, viewBox: "0 0 36 14", width: 36, height: 14, "aria-hidden": "true"}, ...parts);
 }
 

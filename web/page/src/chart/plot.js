@@ -2,12 +2,13 @@
 // One panel of curves as SVG. Drawn again, it changes what has changed: while a thumb moves, that is the paths alone.
 import {axisBottom, axisLeft} from "d3-axis";
 import {select} from "d3-selection";
-import {line, symbol, symbols} from "d3-shape";
+import {line} from "d3-shape";
 
 import {freshId, set, svg} from "../dom.js";
 import {tick} from "../numbers.js";
 import {figureWords} from "../words.js";
 
+import {SHAPES} from "./marks.js";
 import {scalesOf, shown, ticksOf} from "./scales.js";
 
 
@@ -18,7 +19,6 @@ import {scalesOf, shown, ticksOf} from "./scales.js";
 export const COLORS = 7;
 /** A pattern for each colour: nobody has to tell colours apart. */
 export const DASHES = ["", "7 4", "2 3", "9 3 2 3", "12 4", "4 2 1 2", "1 4"];
-const MARKS = [...symbols.slice(0, 6), symbols[0]];  // the last, a large dot, is for a single point
 const MARGIN = {
   top: 26,
   right: 14,
@@ -44,7 +44,7 @@ export function stylesOf(curves) {
 
 /** @param {Curve} curve @param {number} color @param {number} pattern */
 function styleOf(curve, color, pattern) {
-  return {color, dash: curve.dashed ? DASHES[1] : DASHES[pattern], symbol: symbol().type(MARKS[pattern]).size(pattern === 6 ? 70 : 34)() || ""};
+  return {color, dash: curve.dashed ? DASHES[1] : DASHES[pattern], shape: SHAPES[pattern]};
 }
 
 /**
@@ -180,25 +180,37 @@ export class Plot {
   }
 }
 
+/**
+ * The path of all marks.
+ * @param {Curve} curve @param {string} shape @param {Scale} x @param {Scale} y @param {Panel} panel
+ */
+function marksOf(curve, shape, x, y, panel) {
+  let text = "";
+  for (let i = 0; i < curve.x.length; i += 1) {
+    if (!shown(curve.x[i], panel.x.log) || !shown(curve.y[i], panel.y.log)) continue;
+    text += `M${x(curve.x[i]).toFixed(1)},${y(curve.y[i]).toFixed(1)}${shape}`;
+  }
+  return text;
+}
+
+/**
+ * A group's path of a class, if it is wanted.
+ * @param {Element} group @param {string} name @param {boolean} wanted
+ */
+function pathIn(group, name, wanted) {
+  const there = group.querySelector(`path.${name}`);
+  if (!wanted) there?.remove();
+  if (there || !wanted) return wanted ? there : null;
+  const path = svg("path", {class: name});
+  group.append(path);
+  return path;
+}
+
 /** @param {Element} group @param {Curve} curve @param {ReturnType<typeof stylesOf>[0]} style @param {{x: Scale, y: Scale, panel: Panel}} place */
 function drawCurve(group, curve, style, {x, y, panel}) {
-  group.setAttribute("class", `curve c${style.color}`);
-  const joined = curve.mark !== "points";
-  let path = group.querySelector("path.line");
-  if (joined && !path) {
-    path = svg("path", {class: "line"});
-    group.prepend(path);
-  }
-  if (!joined) path?.remove();
-  else {
-    path?.setAttribute("d", pathOf(curve, x, y, panel));
-    path?.setAttribute("stroke-dasharray", style.dash);
-  }
-  const marks =
-      curve.mark === "line" ? [] : Array.from(curve.x, (_, i) => i).filter((i) => shown(curve.x[i], panel.x.log) && shown(curve.y[i], panel.y.log));
-  select(group).selectAll("path.mark").data(marks).join("path").each(function place(i) {
-    this.setAttribute("class", "mark");
-    this.setAttribute("d", style.symbol);
-    this.setAttribute("transform", `translate(${x(curve.x[i]).toFixed(1)},${y(curve.y[i]).toFixed(1)})`);
-  });
+  set(group, {class: `curve c${style.color}`});
+  const path = pathIn(group, "line", curve.mark !== "points");
+  if (path) set(path, {d: pathOf(curve, x, y, panel), "stroke-dasharray": style.dash});
+  const marks = pathIn(group, "mark", curve.mark !== "line");
+  if (marks) set(marks, {d: marksOf(curve, style.shape, x, y, panel)});
 }
