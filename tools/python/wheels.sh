@@ -32,7 +32,8 @@ wheel() {
     CMAKE_TOOLCHAIN_FILE=$PWD/cmake/zig.cmake "$python" -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation \
     -C install.strip=false -C "build-dir=build/zig/wheel-$arch" -w "$raw" .
   rm -f "$dist"/*"$arch.whl"
-  "$python" -m auditwheel repair --plat "manylinux_2_28_$arch" -w "$dist" "$raw"/*.whl
+  # It knows the names of this machine's platforms alone, and takes the wheel's own architecture in the place of theirs.
+  "$python" -m auditwheel repair --plat "manylinux_2_28_$(uname -m)" -w "$dist" "$raw"/*.whl
   "$python" tools/python/wheel_audit.py "$dist"/*"$arch.whl"
   tools/python/wheel_use.sh "$dist"/*"$arch.whl" "$python"
 }
