@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The wheels as they are published, into build/dist: tools/python/wheels.sh [x86_64|aarch64|sdist ...] (all three). zig is the compiler, for both
-# architectures on either, with its own C++ library inside and a glibc of 2.28: manylinux_2_28. Each is audited: its tag, what it links, the stable
+# architectures on either, with its own C++ library inside and a glibc of 2.28: manylinux_2_28 or older. Each is audited: its tag, what it links, the stable
 # interface of Python, licences, stubs; the tool in it is run (in qemu where it is foreign). Then it is installed where nothing else is, and used.
 # PYTHON names the interpreter, 3.12 or newer for one wheel that serves all of those, 3.11 for 3.11's own.
 set -euo pipefail
@@ -32,8 +32,8 @@ wheel() {
     CMAKE_TOOLCHAIN_FILE=$PWD/cmake/zig.cmake "$python" -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation \
     -C install.strip=false -C "build-dir=build/zig/wheel-$arch" -w "$raw" .
   rm -f "$dist"/*"$arch.whl"
-  # It knows the names of this machine's platforms alone, and takes the wheel's own architecture in the place of theirs.
-  "$python" -m auditwheel repair --plat "manylinux_2_28_$(uname -m)" -w "$dist" "$raw"/*.whl
+  # With the oldest tag that fits: it can be told one of this machine's own architecture alone. wheel_audit.py sees that it is old enough.
+  "$python" -m auditwheel repair --plat auto -w "$dist" "$raw"/*.whl
   "$python" tools/python/wheel_audit.py "$dist"/*"$arch.whl"
   tools/python/wheel_use.sh "$dist"/*"$arch.whl" "$python"
 }
