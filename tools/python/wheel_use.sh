@@ -28,6 +28,8 @@ apt() {  # lists and cache of this machine stay as they are
   liblzma5 $ssl libzstd1) >"$folder/apt.log" 2>&1 || { cat "$folder/apt.log" >&2; exit 1; }
 for package in "$folder"/*.deb; do dpkg-deb -x "$package" "$folder/root"; done
 [[ -e $folder/root/lib ]] || ln -s usr/lib "$folder/root/lib"
+# Links from the root lead into this machine's otherwise: amd64's loader is one.
+find "$folder/root" -lname '/*' -printf '%p %l\n' | while read -r link target; do ln -sfn "$folder/root$target" "$link"; done
 own=$(sed -E 's/.*-([^-]*)\.whl$/\1/; s/\..*//' <<<"$wheel")  # the wheel's platform, then those of NumPy's
 "$python" -m pip install -q --disable-pip-version-check --target "$folder/site" --platform "$own" --platform "manylinux_2_28_$arch" --platform "manylinux_2_27_$arch" \
   --python-version $version --only-binary=:all: "$wheel"
