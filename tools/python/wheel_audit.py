@@ -52,6 +52,8 @@ def audit(wheel: Path) -> None:
         archive.extractall(folder)
         binaries = [path for path in Path(folder).rglob("*") if path.is_file() and path.read_bytes()[:4] == b"\x7fELF"]
         assert sorted(path.name for path in binaries)[-1] == "phasor" and len(binaries) == 2, f"{wheel.name}: binaries are {binaries}"
+        (module,) = [path.name for path in binaries if path.name != "phasor"]
+        assert module in ("_core.abi3.so", f"_core.cpython-311-{arch}-linux-gnu.so"), f"{wheel.name}: no Python of {arch} finds {module}"
         for path in binaries:
             check_binary(path, arch)
         run_tool(next(path for path in binaries if path.name == "phasor"), arch)

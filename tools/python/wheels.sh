@@ -26,9 +26,11 @@ wrappers() {
 }
 
 wheel() {
-  local arch=$1 raw=build/wheels-zig-$1
+  local arch=$1 raw=build/wheels-zig-$1 suffix
   rm -rf "$raw"
-  ZIG_ARCH=$arch ZIG_WRAPPERS=$(wrappers "$arch") _PYTHON_HOST_PLATFORM=linux-$arch CMAKE_CXX_COMPILER_LAUNCHER= \
+  # A module is found by a name that has the architecture in it; that of this machine's Python unless told otherwise.
+  suffix=$("$python" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
+  SETUPTOOLS_EXT_SUFFIX=${suffix/$(uname -m)/$arch} ZIG_ARCH=$arch ZIG_WRAPPERS=$(wrappers "$arch") _PYTHON_HOST_PLATFORM=linux-$arch CMAKE_CXX_COMPILER_LAUNCHER= \
     CMAKE_TOOLCHAIN_FILE=$PWD/cmake/zig.cmake "$python" -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation \
     -C install.strip=false -C "build-dir=build/zig/wheel-$arch" -w "$raw" .
   rm -f "$dist"/*"$arch.whl"
