@@ -60,6 +60,7 @@ def run(words: list[str]) -> int:
     parser.add_argument("--device", help="cuda or cpu (default: a GPU where there is one)")
     parser.add_argument("--checkpoints", type=Path, default=OUT / "checkpoints", help="folder of trainings that are under way")
     parser.add_argument("--checkpoint-steps", type=int, default=0, help="write one every so many steps (default: every minute)")
+    parser.add_argument("--eager", action="store_true", help="launch each step piece by piece instead of as a CUDA graph; the same bits, in more time")
     parser.add_argument("--pack", type=Path, help="a tar.gz of all results, written anew after each run")
     given = parser.parse_args(words)
     from lab.batches import Batches
@@ -70,7 +71,7 @@ def run(words: list[str]) -> int:
     queue, source = _queue(given)
     device = settled(given.device)
     processes = 1 if queue.preset.name == "quick" else _processes()
-    made = Lab(queue.preset, Batches(source, device, processes), device, given.checkpoints, given.checkpoint_steps)
+    made = Lab(queue.preset, Batches(source, device, processes), device, given.checkpoints, given.checkpoint_steps, given.eager)
     queue.work(made, given.seconds, (lambda: packed(given.results, given.pack)) if given.pack else lambda: None)
     return 1 if queue.failed else 0
 
