@@ -21,6 +21,7 @@ from lab.device import arithmetic, settled  # noqa: E402
 from lab.model import Model, begun  # noqa: E402
 from lab.presets import QUICK  # noqa: E402
 from lab.run import Lab, run  # noqa: E402
+from lab.smoke import compared  # noqa: E402
 from lab.step import Plan, Step  # noqa: E402
 from lab.training import Trainer, trained  # noqa: E402
 
@@ -202,3 +203,13 @@ def test_a_result_says_how_its_steps_were_made(tmp_path: Path) -> None:
     assert (found["captured"], found["reason"]) == (False, "a CPU has no graphs")
     assert captured.graphs_of(torch.device("cuda"), eager=True) == "asked for"
     assert lab.checkpoint("none", 0).key != replace(lab, eager=False).checkpoint("none", 0).key
+
+
+def test_smoke_holds_replayed_steps_against_launched_ones() -> None:
+    launched = {"a_step": 0.03, "losses": [9.0, 8.5], "not_captured": "asked for"}
+    assert compared({"losses": [9.0, 8.5], "not_captured": None}, launched) == "captured (30.00 ms launched; the same bits)"
+    assert compared({"losses": [9.0, 8.501], "not_captured": None}, launched).endswith("0.001 nats apart)")
+    assert compared({"losses": [9.0], "not_captured": WAITS}, launched) == f"NOT CAPTURED: {WAITS}"
+    for wrong in (8.6, float("nan")):
+        with pytest.raises(RuntimeError, match="wanted the same bits, or 0.005 at most"):
+            compared({"losses": [9.0, wrong], "not_captured": None}, launched)
