@@ -14,8 +14,8 @@ from lab.encodings.rotary import Rotated
 from lab.evaluation import Measured, Row, on_documents, on_language
 from lab.retrieval import on_tasks
 from lab.search import longrope
-from lab.step import Plan
-from lab.training import Trainer, trained
+from lab.training.step import Plan
+from lab.training.trainer import Trainer, trained
 
 TASK_MULTIPLES, TASK_SHARES = (4, 16), (0.5,)  # of labels that are no training of their own
 

@@ -24,8 +24,8 @@ from lab.encodings import TRAINED
 from lab.model import begun
 from lab.presets import Preset
 from lab.progress import Progress
-from lab.step import Plan
-from lab.training import Trainer
+from lab.training.step import Plan
+from lab.training.trainer import Trainer
 
 SCHEMA = 1
 CPU = torch.device("cpu")

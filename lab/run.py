@@ -15,7 +15,6 @@ from lab import device as places
 from lab import results
 from lab.batches import Batches, Windows
 from lab.changes import measured_changes, measured_tuned
-from lab.checkpoint import Checkpoint
 from lab.cost import attention_path, cost_of
 from lab.encodings import Encoding
 from lab.encodings.additive import hierarchical
@@ -25,8 +24,9 @@ from lab.model import Model, begun
 from lab.numerics import on_profiles
 from lab.presets import Preset
 from lab.retrieval import on_tasks
-from lab.step import Plan
-from lab.training import TooSlow, Trainer, trained
+from lab.training.checkpoint import Checkpoint
+from lab.training.step import Plan
+from lab.training.trainer import TooSlow, Trainer, trained
 
 Told = Callable[[str, float], None]  # what is done now, and the share of the run that is done before it
 TRAINING = 0.6  # of a run's time, for the progress bar

@@ -24,8 +24,8 @@ from lab.identity import check
 from lab.model import Model, begun
 from lab.presets import Preset
 from lab.queue import named
-from lab.step import Plan
-from lab.training import Trainer
+from lab.training.step import Plan
+from lab.training.trainer import Trainer
 
 STEPS, UNTIMED = 15, 5
 FAR, DOCUMENTS = 16, 2  # times the trained length

@@ -31,8 +31,8 @@ def repeatable() -> Iterator[None]:
 def trainer_of(name: str, eager: bool = False):  # noqa: ANN201  the lab is imported where it is used
     from lab.model import begun
     from lab.presets import Shape
-    from lab.step import Plan
-    from lab.training import Trainer
+    from lab.training.step import Plan
+    from lab.training.trainer import Trainer
 
     shape = Shape(width=128, heads=2, layers=4, length=256)
     plan = Plan(STEPS, rate=1e-3, warmup=3, decay=0.1, dtype="bfloat16", cap=1e6)
@@ -104,7 +104,7 @@ def test_a_step_that_waits_is_launched_and_says_so() -> None:
 def test_after_a_capture_that_broke_off_others_are_captured() -> None:
     """What CUDA forbids, found in the capture alone: calls that PyTorch does not know to wait are like this."""
     needs_gpu()
-    from lab.captured import Graphs
+    from lab.training.captured import Graphs
 
     with repeatable():
         broken = trainer_of("none")

@@ -15,15 +15,15 @@ import torch
 from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
-from lab import captured  # noqa: E402
 from lab.batches import Batches, Source, Windows  # noqa: E402
 from lab.device import arithmetic, settled  # noqa: E402
 from lab.model import Model, begun  # noqa: E402
 from lab.presets import QUICK  # noqa: E402
 from lab.run import Lab, run  # noqa: E402
 from lab.smoke import compared  # noqa: E402
-from lab.step import Plan, Step  # noqa: E402
-from lab.training import Trainer, trained  # noqa: E402
+from lab.training import captured  # noqa: E402
+from lab.training.step import Plan, Step  # noqa: E402
+from lab.training.trainer import Trainer, trained  # noqa: E402
 
 CPU = torch.device("cpu")
 STEPS = 6

@@ -15,8 +15,8 @@ from lab.encodings import TRAINED  # noqa: E402
 from lab.encodings.changed import MAPS, SCALINGS, rotary_changed  # noqa: E402
 from lab.model import begun  # noqa: E402
 from lab.presets import PRESETS, QUICK, Shape  # noqa: E402
-from lab.step import Plan  # noqa: E402
-from lab.training import Trainer  # noqa: E402
+from lab.training.step import Plan  # noqa: E402
+from lab.training.trainer import Trainer  # noqa: E402
 
 CPU, VOCABULARY = torch.device("cpu"), 64
 SHAPE = QUICK.shape

@@ -19,15 +19,16 @@ import torch
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT))
-from lab import batches, training  # noqa: E402
+from lab import batches  # noqa: E402
 from lab.batches import Batches, Source, Windows, made  # noqa: E402
-from lab.checkpoint import Checkpoint  # noqa: E402
 from lab.device import settled  # noqa: E402
 from lab.model import begun  # noqa: E402
 from lab.presets import QUICK, Caps  # noqa: E402
 from lab.run import Lab, run  # noqa: E402
-from lab.step import Plan  # noqa: E402
-from lab.training import Trainer, trained  # noqa: E402
+from lab.training import trainer as training  # noqa: E402
+from lab.training.checkpoint import Checkpoint  # noqa: E402
+from lab.training.step import Plan  # noqa: E402
+from lab.training.trainer import Trainer, trained  # noqa: E402
 
 CPU = torch.device("cpu")
 TIMES = ("seconds", "tokens_per_second", "decode_tokens_per_second", "commit", "decode")

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from lab import device as places
-from lab.step import Step
+from lab.training.step import Step
 
 WARM_UP = 3  # steps before a capture, as PyTorch wants it: kernels are loaded and libraries have their workspaces
 Work = Callable[[], None]

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lab import captured
 from lab import device as places
-from lab.checkpoint import Checkpoint
 from lab.model import Model
-from lab.step import Plan, Step
+from lab.training import captured
+from lab.training.checkpoint import Checkpoint
+from lab.training.step import Plan, Step
 
 PROBED = 12  # steps after which it is known how long all of them take; the first ones, which load kernels, do not count
 POINTS = 60  # of the curve
