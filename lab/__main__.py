@@ -3,7 +3,8 @@
 
   run     trains and measures what is left of a preset's queue, a JSON file a run
   list    says what is done and what is left
-  smoke   some steps of every encoding: times and kernels
+  smoke   some steps of every encoding: times and kernels, captured steps beside launched ones
+  cost    tokens per second of every encoding on this machine's CPU, a JSON file
   report  tables and plots from the JSON files
   data    makes the store of tokens from packages
   --quick all of it in about a minute on a CPU
@@ -60,6 +61,7 @@ def run(words: list[str]) -> int:
     parser.add_argument("--device", help="cuda or cpu (default: a GPU where there is one)")
     parser.add_argument("--checkpoints", type=Path, default=OUT / "checkpoints", help="folder of trainings that are under way")
     parser.add_argument("--checkpoint-steps", type=int, default=0, help="write one every so many steps (default: every minute)")
+    parser.add_argument("--eager", action="store_true", help="launch each step piece by piece instead of as a CUDA graph; the same bits, in more time")
     parser.add_argument("--pack", type=Path, help="a tar.gz of all results, written anew after each run")
     given = parser.parse_args(words)
     from lab.batches import Batches
@@ -70,7 +72,7 @@ def run(words: list[str]) -> int:
     queue, source = _queue(given)
     device = settled(given.device)
     processes = 1 if queue.preset.name == "quick" else _processes()
-    made = Lab(queue.preset, Batches(source, device, processes), device, given.checkpoints, given.checkpoint_steps)
+    made = Lab(queue.preset, Batches(source, device, processes), device, given.checkpoints, given.checkpoint_steps, given.eager)
     queue.work(made, given.seconds, (lambda: packed(given.results, given.pack)) if given.pack else lambda: None)
     return 1 if queue.failed else 0
 
@@ -104,6 +106,22 @@ def smoke(words: list[str]) -> int:
     return 1 if failed else 0
 
 
+def cost(words: list[str]) -> int:
+    """Tokens per second on a CPU."""
+    from lab.cpu_cost import command
+    from lab.presets import PRESETS
+
+    parser = argparse.ArgumentParser(prog="python -m lab cost", description="Tokens per second of training and decoding on this machine's CPU.")
+    parser.add_argument("--preset", choices=list(PRESETS), default="small", help="whose model (default small)")
+    parser.add_argument("--only", nargs="+", metavar="ENCODING", help="these alone, and rotary beside them")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured (default 3)")
+    parser.add_argument("--machine", help="the machine in words (default: what it says of itself)")
+    parser.add_argument("--out", type=Path, default=RESULTS / "cpu.json", help="the file (default lab/results/cpu.json, which the report shows)")
+    given = parser.parse_args(words)
+    given.only = None if given.only is None else ["rotary", *(name for name in given.only if name != "rotary")]
+    return command(given, PRESETS[given.preset])
+
+
 def quick(words: list[str]) -> int:
     """Every encoding of the quick preset, then the report of it."""
     parser = argparse.ArgumentParser(prog="python -m lab --quick")
@@ -130,7 +148,7 @@ def data(words: list[str]) -> int:
     return 0
 
 
-COMMANDS: dict[str, Callable[[list[str]], int]] = {"run": run, "list": listed, "smoke": smoke, "report": report, "data": data, "--quick": quick}
+COMMANDS: dict[str, Callable[[list[str]], int]] = {"run": run, "list": listed, "smoke": smoke, "cost": cost, "report": report, "data": data, "--quick": quick}
 
 
 def main(words: list[str] | None = None) -> int:

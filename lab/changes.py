@@ -14,7 +14,8 @@ from lab.encodings.rotary import Rotated
 from lab.evaluation import Measured, Row, on_documents, on_language
 from lab.retrieval import on_tasks
 from lab.search import longrope
-from lab.training import Plan, Trainer, trained
+from lab.training.step import Plan
+from lab.training.trainer import Trainer, trained
 
 TASK_MULTIPLES, TASK_SHARES = (4, 16), (0.5,)  # of labels that are no training of their own
 
@@ -57,7 +58,7 @@ def measured_changes(of: Measured, step_done: Callable[[str], None]) -> dict[str
     return {**rows, "longrope_factors": changed.factors(), "scalings": changed}
 
 
-def measured_tuned(of: Measured, changed: Changed, batches: Batches, seed: int, step_done: Callable[[str], None]) -> list[Row]:
+def measured_tuned(of: Measured, changed: Changed, batches: Batches, seed: int, step_done: Callable[[str], None], eager: bool = False) -> list[Row]:
     """Rows after a short fine-tune at some times the length, with the scaling for it, as the papers do."""
     settings, preset = of.preset.changes, of.preset
     rows: list[Row] = []
@@ -68,7 +69,7 @@ def measured_tuned(of: Measured, changed: Changed, batches: Batches, seed: int, 
         model = copy.deepcopy(of.model)
         model.encoding = Rotated(preset.shape, scaling=changed.scaling(how, settings.tune_factor))
         plan = Plan(settings.tune_steps, preset.rate / 5, max(1, settings.tune_steps // 10), preset.decay, preset.dtype, preset.caps.training)
-        trained(Trainer(model, plan, of.device), batches.of(windows))
+        trained(Trainer(model, plan, of.device, eager), batches.of(windows))
         after = Measured(model, of.store, preset, of.device, of.refused)
         for multiple in settings.tune_multiples:
             rows += on_documents(after, label, multiple, lambda: None, tuned=True)

@@ -24,9 +24,9 @@ def settled(name: str | None = None) -> torch.device:
     return device
 
 
-def arithmetic(device: torch.device, dtype: str) -> AbstractContextManager[Any]:
-    """Autocast for a preset's dtype; float32 is none."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=dtype == "bfloat16")
+def arithmetic(device: torch.device, dtype: str, cached: bool = True) -> AbstractContextManager[Any]:
+    """Autocast for a preset's dtype; float32 is none. Without its cache of weights in 16 bits, which must not outlive a captured graph."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=dtype == "bfloat16", cache_enabled=cached)
 
 
 def waited(device: torch.device) -> None:

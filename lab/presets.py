@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes of models and runs: `small` and `medium` for a GPU, `quick` for a CPU in a minute. A result is stored with all of these numbers."""
+"""Sizes of models and runs: `small`, `small1024` and `medium` for a GPU, `quick` for a CPU in a minute. A result is stored with all of these numbers;
+where one of them changes, results of before move to a folder of their own (lab/results/README.md)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,17 @@ class Preset:
         return self.rows * self.shape.length
 
 
-SMALL = Preset("small", Shape(width=512, heads=8, layers=8, length=512), steps=2400, rows=16, rate=1e-3, warmup=150)
+SMALL = Preset("small", Shape(width=512, heads=8, layers=8, length=512), steps=4800, rows=16, rate=1e-3, warmup=150)
+SMALL1024 = replace(  # the same model and as many tokens a step, in windows twice as long, up to the same 32768 tokens
+    SMALL,
+    name="small1024",
+    shape=replace(SMALL.shape, length=1024),
+    rows=8,
+    multiples=(0.5, 1, 1.5, 2, 4, 8, 16, 32),
+    seeds=(0,),
+    retrieval=Retrieval(multiples=(1, 2, 4, 16, 32)),
+    changes=Changes(multiples=(2, 4, 8, 16, 32)),
+)
 MEDIUM = Preset("medium", Shape(width=768, heads=12, layers=16, length=512), steps=1500, rows=64, rate=8e-4, warmup=150, seeds=(0,), caps=Caps(300.0, 10.0, 30.0))
 QUICK = Preset(
     "quick",
@@ -103,4 +114,4 @@ QUICK = Preset(
     changes=Changes((2, 4), evaluations=4, search_tokens=128, tune_steps=2, tune_factor=2, tune_multiples=(2,)),
     caps=Caps(1000.0, 1000.0, 1000.0),
 )
-PRESETS = {preset.name: preset for preset in (QUICK, SMALL, MEDIUM)}
+PRESETS = {preset.name: preset for preset in (QUICK, SMALL, SMALL1024, MEDIUM)}

@@ -15,7 +15,6 @@ from lab import device as places
 from lab import results
 from lab.batches import Batches, Windows
 from lab.changes import measured_changes, measured_tuned
-from lab.checkpoint import Checkpoint
 from lab.cost import attention_path, cost_of
 from lab.encodings import Encoding
 from lab.encodings.additive import hierarchical
@@ -25,7 +24,9 @@ from lab.model import Model, begun
 from lab.numerics import on_profiles
 from lab.presets import Preset
 from lab.retrieval import on_tasks
-from lab.training import Plan, TooSlow, Trainer, trained
+from lab.training.checkpoint import Checkpoint
+from lab.training.step import Plan
+from lab.training.trainer import TooSlow, Trainer, trained
 
 Told = Callable[[str, float], None]  # what is done now, and the share of the run that is done before it
 TRAINING = 0.6  # of a run's time, for the progress bar
@@ -40,11 +41,13 @@ class Lab:
     device: torch.device
     checkpoints: Path | None = None
     checkpoint_steps: int = 0
+    eager: bool = False  # steps launched piece by piece, where they could be captured
 
     def checkpoint(self, encoding: str, seed: int) -> Checkpoint | None:
         if self.checkpoints is None:
             return None
-        key = [results.settings_of(self.preset), self.batches.source.store.hash, encoding, seed]
+        # Who began by graphs does not go on without, nor the other way round: whatever a GPU's libraries do, a resumed run has the bits of a whole one.
+        key = [results.settings_of(self.preset), self.batches.source.store.hash, encoding, seed, "eager" if self.eager else "captured"]
         return Checkpoint(self.checkpoints / f"{self.preset.name}-{encoding.replace(' ', '-')}-{seed}.pt", repr(key), steps=self.checkpoint_steps)
 
 
@@ -70,7 +73,7 @@ def run(lab: Lab, encoding: str, seed: int, told: Told = lambda what, share: Non
     empty: dict[str, Any] = {"trained": None, "measured": [], "language": [], "retrieval": [], "numerics": [], "cost": {}}
     try:
         shown = lambda done: told("trains", TRAINING * done / preset.steps)  # noqa: E731
-        result["trained"] = trained(Trainer(model, Plan.of(preset), lab.device), windows, checkpoint, shown)
+        result["trained"] = trained(Trainer(model, Plan.of(preset), lab.device, lab.eager), windows, checkpoint, shown)
     except TooSlow as slow:
         path = {"attention_path": attention_path(model, preset, lab.device)}
         refused = [{"label": encoding, "length": preset.shape.length, "message": str(slow)}]
@@ -92,7 +95,7 @@ def measured(lab: Lab, model: Model, encoding: str, seed: int, told: Told) -> di
         changes = measured_changes(of, lambda what: told(what, 0.8))
         changed = changes.pop("scalings")
         rows = {name: rows[name] + changes.pop(name) for name in rows} | changes
-        rows["measured"] += measured_tuned(of, changed, lab.batches, seed, lambda what: told(what, 0.9))
+        rows["measured"] += measured_tuned(of, changed, lab.batches, seed, lambda what: told(what, 0.9), lab.eager)
         told("numerics", 0.95)
         rows["numerics"] = on_profiles(of)
     told("costs", 0.98)

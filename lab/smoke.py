@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A first look at a GPU: some steps of every encoding, one evaluation as in training and one far beyond, and every change of rotary; times and
-kernels of each. What fails is reported and does not stop the rest."""
+"""A first look at a GPU: some steps of every encoding, as graphs and launched, one evaluation as in training and one far beyond, and every change of
+rotary; times and kernels of each. What fails is reported and does not stop the rest."""
 
 from __future__ import annotations
 
@@ -24,16 +24,18 @@ from lab.identity import check
 from lab.model import Model, begun
 from lab.presets import Preset
 from lab.queue import named
-from lab.training import Plan, Trainer
+from lab.training.step import Plan
+from lab.training.trainer import Trainer
 
 STEPS, UNTIMED = 15, 5
 FAR, DOCUMENTS = 16, 2  # times the trained length
 MOST_SECONDS = 6.0  # of the steps of one encoding
+APART = 0.005  # nats: other roundings do less in so few steps, a batch or a rate that stands still does more
 
 
-def _steps(model: Model, preset: Preset, device: torch.device, windows: Any) -> dict[str, Any]:
+def _steps(model: Model, preset: Preset, device: torch.device, windows: Any, eager: bool = False) -> dict[str, Any]:
     """Seconds of a step; a slow encoding takes fewer of them."""
-    trainer = Trainer(model, Plan.of(preset), device)
+    trainer = Trainer(model, Plan.of(preset), device, eager)
     begin = since = time.monotonic()
     done = 0
     for step in range(min(STEPS, len(windows))):
@@ -48,7 +50,24 @@ def _steps(model: Model, preset: Preset, device: torch.device, windows: Any) -> 
     steps = trainer.done - done
     seconds = (time.monotonic() - since) / max(1, steps)
     losses = trainer.losses[: trainer.done].tolist()
-    return {"a_step": seconds, "steps": trainer.done, "first": losses[0], "last": losses[-1]}
+    return {"a_step": seconds, "losses": losses, "not_captured": trainer.not_captured}
+
+
+def compared(replayed: dict[str, Any], launched: dict[str, Any]) -> str:
+    """What replaying a step gives beside launching it, in words; refused where they are not the same training."""
+    if replayed["not_captured"] is not None:
+        return f"NOT CAPTURED: {replayed['not_captured']}"
+    each = [abs(one - other) for one, other in zip(replayed["losses"], launched["losses"])]
+    if not all(one <= APART for one in each):  # one that is no number is not
+        raise RuntimeError(f"losses of captured steps are {each} nats from those of launched ones, wanted the same bits, or {APART} at most")
+    apart = max(each)
+    return f"captured ({1e3 * launched['a_step']:.2f} ms launched; {'the same bits' if apart == 0 else f'{apart:.2g} nats apart'})"
+
+
+def _how(name: str, preset: Preset, store: Store, device: torch.device, windows: Any, found: dict[str, Any]) -> str:
+    if device.type != "cuda":
+        return f"not captured: {found['not_captured']}"
+    return compared(found, _steps(begun(name, 0, preset.shape, store.vocabulary).to(device), preset, device, windows, eager=True))
 
 
 def _timed(work: Callable[[], Any], device: torch.device) -> tuple[Any, float]:
@@ -76,6 +95,7 @@ def _one(name: str, preset: Preset, store: Store, device: torch.device, windows:
     found = _steps(model, preset, device, windows)
     rate = preset.tokens_a_step / found["a_step"]
     peak = (places.peak_bytes(device) or 0) / 2**30
+    how, losses = _how(name, preset, store, device, windows, found), found["losses"]
     of, told = Measured(model, store, preset, device), []
     for length in (preset.shape.length, preset.length(FAR)):
         _evaluated(of, name, min(length, store.parts.held.shape[1] - 1), None, told)
@@ -85,8 +105,8 @@ def _one(name: str, preset: Preset, store: Store, device: torch.device, windows:
     except Exception as error:
         told.append(f"decode: REFUSED {type(error).__name__}: {str(error).splitlines()[0][:160]}")
     print(
-        f"{name:20} {1e3 * found['a_step']:8.2f} ms/step {rate:9.0f} tokens/s {peak:5.1f} GiB  loss {found['first']:.3f} -> {found['last']:.3f} "
-        f"({found['steps']} steps)  {'; '.join(told)}\n{'':20} {attention_path(model, preset, device)}",
+        f"{name:20} {1e3 * found['a_step']:8.2f} ms/step {rate:9.0f} tokens/s {peak:5.1f} GiB  loss {losses[0]:.3f} -> {losses[-1]:.3f} "
+        f"({len(losses)} steps)  {how}; {'; '.join(told)}\n{'':20} {attention_path(model, preset, device)}",
         flush=True,
     )
     return of
@@ -134,7 +154,7 @@ def profiled(preset: Preset, batches: Batches, device: torch.device, name: str =
     from torch.profiler import ProfilerActivity, profile
 
     model = begun(name, 0, preset.shape, batches.source.store.vocabulary).to(device)
-    trainer = Trainer(model, Plan.of(preset), device)
+    trainer = Trainer(model, Plan.of(preset), device, eager=True)  # each launch with its operator
     windows = batches.of(Windows(0, 0, STEPS, preset.rows, preset.shape.length))
     for step in range(UNTIMED):
         trainer.step(windows[step])

@@ -7,20 +7,22 @@ import argparse
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from lab.report import choose, page, papers, plots, sections, short, state, summary
+from lab.report import choose, claims, cpu, page, plots, sections, short, state, summary
 from lab.report.results import Results, read_all
 
 ROOT = Path(__file__).resolve().parents[2]
-KEPT = ("first",)  # folders of runs with earlier settings
+KEPT = ("first", "second")  # folders of runs with earlier settings
 SHOWN = KEPT[0]  # the folder that the page is about, unless a section names another: `small`, once it has more
-SEEDS: dict[str, tuple[int, ...]] = {"small": (0, 1, 2), "medium": (0,)}
+SEEDS: dict[str, tuple[int, ...]] = {"small": (0, 1, 2), "small1024": (0,), "medium": (0,)}
 PLOTS = ("last", "changed", "position", "language", "retrieval")
 
 
-def made_sections(every: dict[str, Results], shown: str) -> dict[str, Callable[[], list[str]]]:
+def made_sections(every: dict[str, Results], shown: str, on_cpu: dict[str, Any] | None = None) -> dict[str, Callable[[], list[str]]]:
     """By the name of its marker, what makes each section: of the folder that is shown, and of each other one with its name before it."""
-    found = _of_one(every.get(shown), pictures(every.get(shown), "lab")) | {"queue": lambda: state.queue(every, SEEDS)}
+    found = _of_one(every.get(shown), pictures(every.get(shown), "lab"))
+    found |= {"queue": lambda: state.queue(every, SEEDS), "cost on a cpu": lambda: cpu.lines(on_cpu)}
     for folder in (*SEEDS, *KEPT):
         sections_of = _of_one(every.get(folder), pictures(every.get(folder), f"lab/{folder}"))
         found |= {f"{folder}: {name}": make for name, make in sections_of.items()}
@@ -45,7 +47,7 @@ def _of_one(results: Results | None, plots: Callable[[str], list[str]]) -> dict[
         "trained numerics": of(sections.trained_numerics),
         "language": of(sections.language),
         "cost": of(state.cost),
-        "papers": lambda: papers.lines(results),
+        "papers": lambda: claims.lines(results),
     }
     return found | {f"plot {name}": lambda name=name: plots(name) for name in PLOTS}  # type: ignore[misc]
 
@@ -67,7 +69,7 @@ def make(results: Path, out: Path, shown: str | None = None, draw: bool = True) 
     every = read_all(results)
     shown = shown or (SHOWN if SHOWN in every or not every else next(iter(every)))
     page_before = out / "lab.md" if (out / "lab.md").is_file() else ROOT / "docs" / "lab.md"
-    text = page.filled(page_before.read_text(encoding="utf-8"), made_sections(every, shown))
+    text = page.filled(page_before.read_text(encoding="utf-8"), made_sections(every, shown, cpu.read(results)))
     (out / "lab").mkdir(parents=True, exist_ok=True)
     found = summary.summary(every[shown]) if shown in every else summary.NOTHING
     (out / "lab" / "summary.json").write_text(json.dumps(found, separators=(",", ":")).replace('},"', '},\n"') + "\n")

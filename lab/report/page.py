@@ -6,13 +6,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-BEGIN = re.compile(r"^<!-- made by python -m lab report: (?P<name>[a-z ]+(?:: [a-z ]+)?) -->$", re.MULTILINE)
+BEGIN = re.compile(r"^<!-- made by python -m lab report: (?P<name>[a-z0-9 ]+(?:: [a-z ]+)?) -->$", re.MULTILINE)
 END = "<!-- end -->"
 
 
 def filled(text: str, sections: Mapping[str, Callable[[], list[str]]]) -> str:
     """The page with every section made again. One that nobody makes is an error, and so is one that is missing, of the folder that is shown or of one by
-    its name ("small: retrieval")."""
+    its name ("second: retrieval")."""
     names = [match["name"] for match in BEGIN.finditer(text)]
     for name in names:
         if name not in sections or names.count(name) > 1:

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from lab.report.labels import CHANGED, PROFILES, TASKS, TRAINED, in_order, times
+from lab.report.papers import found_answers
 from lab.report.results import Results, Row
 from lab.report.statistics import Value, value_of
 from lab.report.tables import ABSENT, FEWER, by_length, cell, counted, documents_line, refusals, table
@@ -141,18 +142,43 @@ def _rounded(results: Results, label: str, length: int, shift: int) -> str:
     return shown + ("" if keys is None else f"; {_percent(keys)} %")
 
 
+TWINS = ("rotary bf16 tables", "rotary adjacent")  # trained as rotary is, but for roundings; the second is another order of the same channels
+
+
 def trained_numerics(results: Results) -> list[str]:
-    """Training with tables in bf16 against training with exact phases, seed by seed; the two pairings as a control."""
-    rows, multiples = [], results.seen("measured", "multiple", ("rotary",))
-    for other in ("rotary bf16 tables", "rotary adjacent"):
-        cells = []
-        for multiple in multiples:
-            one, base = (results.numbers("measured", label, "last", multiple=multiple, tuned=False) for label in (other, "rotary"))
-            value = results.difference(one, base)
-            cells.append(ABSENT if value is None else value.written(3, True))
-        if set(cells) - {ABSENT}:
-            rows.append([f"{other} less rotary", *cells])
-    return table(["", *map(times, multiples)], rows) if rows else NOTHING
+    """Training with tables in bf16 against training with exact phases, seed by seed: loss in training and by length, then answers. The two pairings are
+    a control: what they are apart, chance does."""
+    multiples = results.seen("measured", "multiple", ("rotary",))
+    losses = [_less_rotary(results, other, [_final, *(_last_at(one) for one in multiples)]) for other in TWINS]
+    lengths = results.seen("retrieval", "length", ("rotary",))
+    answers = [_less_rotary(results, other, [_answers_at(one) for one in lengths], 100, 0) for other in TWINS]
+    if not any(losses):
+        return NOTHING
+    lines = [f"Nats a token, of the last steps of training and of the last tokens by length; {counted(results, ('rotary', *TWINS))}.", ""]
+    lines += table(["", "training", *map(times, multiples)], filter(None, losses))
+    if any(answers):
+        lines += ["", "Right answers over all tasks, in percent:", "", *table(["", *(times(one / results.length) for one in lengths)], filter(None, answers))]
+    return lines
+
+
+def _less_rotary(results: Results, other: str, reads: Sequence[Callable[[Results, str], dict[int, float]]], scale: float = 1, digits: int = 3) -> list[str]:
+    """A row, or nothing where nothing is measured of both."""
+    values = [results.difference(read(results, other), read(results, "rotary")) for read in reads]
+    shown = [None if one is None else Value(scale * one.mean, None if one.half is None else scale * one.half, one.seeds) for one in values]
+    cells = [ABSENT if one is None else one.written(digits, True) for one in shown]
+    return [f"{other} less rotary", *cells] if set(cells) - {ABSENT} else []
+
+
+def _final(results: Results, label: str) -> dict[int, float]:
+    return {run["seed"]: run["trained"]["final_loss"] for run in results.of(label) if run["trained"]}
+
+
+def _last_at(multiple: float) -> Callable[[Results, str], dict[int, float]]:
+    return lambda results, label: results.numbers("measured", label, "last", multiple=multiple, tuned=False)
+
+
+def _answers_at(length: int) -> Callable[[Results, str], dict[int, float]]:
+    return lambda results, label: found_answers(results, label, length)
 
 
 def language(results: Results) -> list[str]:

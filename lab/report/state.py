@@ -14,6 +14,7 @@ from lab.report.tables import ABSENT, table
 
 STORES = Path(__file__).resolve().parents[1] / "data" / "stores"
 GIB = 2**30
+OTHERWISE = " ‡"  # a number that was made otherwise than rotary's
 
 
 def setup(results: Results) -> list[str]:
@@ -88,7 +89,7 @@ def _decode(keys: int, device: str, key: str) -> Any:
 
 
 def cost(results: Results) -> list[str]:
-    """Training and decoding, in brackets as a share of rotary."""
+    """Training and decoding, in brackets as a share of rotary where its steps were made the same way."""
     encodings = in_order({run["encoding"] for run in results.runs}, RUNS)
     places = sorted({(row["device"] == "cpu", row["keys"], row["device"], row["rows"]) for run in results.runs for row in run["cost"].get("decode", [])})
     readers = [lambda run: run["trained"] and run["trained"]["tokens_per_second"], *(_decode(keys, device, "tokens_per_second") for _, keys, device, _ in places)]
@@ -97,11 +98,28 @@ def cost(results: Results) -> list[str]:
     for encoding in encodings:
         values = [results.over_runs(encoding, read) for read in readers]
         cells = [_beside(value, of, "" if value is None else f"{value.mean:,.0f}") for value, of in zip(values, base)]
+        if values[0] and base[0] and _ways(results, encoding) != _ways(results, "rotary"):  # the host's time beside the GPU's is no price of an encoding
+            cells[0] = f"{values[0].mean:,.0f}{OTHERWISE}"
         peak = results.over_runs(encoding, lambda run: run["trained"] and run["trained"]["peak_bytes"])
         memory = ABSENT if peak is None or not peak.mean else f"{peak.mean / GIB:.2f}"
         rows.append([encoding, cells[0], memory, *cells[1:]])
     head = ["", "training, tokens/s", "training, GiB", *(f"decoding, {rows} rows, {keys} keys, {device}" for _, keys, device, rows in places)]
-    return ["Means over seeds; in brackets: times that of rotary.", "", *table(head, rows), "", *paths(results, encodings)]
+    return [f"Means over seeds; in brackets: times that of rotary. {_steps(results)}", "", *table(head, rows), "", *paths(results, encodings)]
+
+
+def _ways(results: Results, encoding: str) -> set[bool]:
+    """Whether its steps were replayed as a graph."""
+    return {bool(run["trained"].get("captured")) for run in results.of(encoding) if run["trained"]}
+
+
+def _steps(results: Results) -> str:
+    """How steps of training came to the device."""
+    trained = {(run["encoding"], run["seed"]): run["trained"] for run in results.runs if run["trained"]}
+    launched = {of: one for of, one in trained.items() if not one.get("captured")}
+    if len(launched) == len(trained):
+        return "Steps of training are launched piece by piece."
+    words = "; ".join(f"{encoding}, seed {seed}: {one.get('reason', 'before graphs')}" for (encoding, seed), one in launched.items())
+    return "Steps of training are replayed as CUDA graphs" + (f", but for some, which are launched piece by piece ({words}).{OTHERWISE}: not as rotary's were." if launched else ".")
 
 
 def paths(results: Results, encodings: list[str]) -> list[str]:

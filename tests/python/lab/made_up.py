@@ -76,3 +76,16 @@ def write(folder: Path, seeds: tuple[int, ...] = (0, 1, 2), encodings: tuple[str
         for seed in seeds:
             (folder / preset / f"{encoding.replace(' ', '-')}-{seed}.json").write_text(json.dumps(result(encoding, seed, preset)))
     return folder
+
+
+def on_cpu(folder: Path) -> None:
+    """What `python -m lab cost` writes: rotary at 100 tokens a second, slower by 10 each round, and the others at their shares of it."""
+    share = {label: 1.0 if label == "rotary" else 1 / (1 + SLOPE[label]) for label in RUNS} | {"rotary again": 0.98}
+    rounds = {
+        label: [{"training": 100 * of - 10 * number * of, "decoding": {"512": 50 * of}, "refused": {"8192": "too far"} if label == "learned" else {}} for number in range(3)]
+        for label, of in share.items()
+    }
+    head = {"schema": 1, "kind": "cost on a CPU", "commit": "c" * 40, "machine": "2 cores that are made up", "threads": 2, "kernels": "NEON"}
+    shape = {"width": 512, "heads": 8, "layers": 8, "length": LENGTH}
+    settings = {"rounds": 3, "rows": 1, "keys": [512, 8192], "decode_steps": 8}
+    (folder / "cpu.json").write_text(json.dumps({**head, "shape": shape, "settings": settings, "rounds": rounds}))

@@ -15,7 +15,8 @@ from lab.encodings import TRAINED  # noqa: E402
 from lab.encodings.changed import MAPS, SCALINGS, rotary_changed  # noqa: E402
 from lab.model import begun  # noqa: E402
 from lab.presets import PRESETS, QUICK, Shape  # noqa: E402
-from lab.training import Plan, Trainer  # noqa: E402
+from lab.training.step import Plan  # noqa: E402
+from lab.training.trainer import Trainer  # noqa: E402
 
 CPU, VOCABULARY = torch.device("cpu"), 64
 SHAPE = QUICK.shape
@@ -83,7 +84,7 @@ def test_both_pairings_train_alike() -> None:
     assert (losses[0] - losses[1]).abs().max() < 2e-4
 
 
-@pytest.mark.parametrize("name, least, most", (("small", 28e6, 32e6), ("medium", 115e6, 130e6)))
+@pytest.mark.parametrize("name, least, most", (("small", 28e6, 32e6), ("small1024", 28e6, 32e6), ("medium", 115e6, 130e6)))
 def test_presets_have_the_sizes_that_they_say(name: str, least: float, most: float) -> None:
     shape: Shape = PRESETS[name].shape
     with torch.device("meta"):
@@ -92,3 +93,11 @@ def test_presets_have_the_sizes_that_they_say(name: str, least: float, most: flo
         made = Model(shape, 8192 + 128)
     assert least < sum(one.numel() for one in made.parameters()) < most
     assert shape.head_dim == 64  # which fast kernels have
+
+
+def test_small1024_is_small_in_longer_windows() -> None:
+    small, longer = PRESETS["small"], PRESETS["small1024"]
+    assert small.tokens_a_step == longer.tokens_a_step and small.steps == longer.steps == 4800
+    for lengths in (lambda one: one.multiples, lambda one: one.retrieval.multiples, lambda one: one.changes.multiples):
+        assert small.length(max(lengths(small))) == longer.length(max(lengths(longer))) == 32768
+    assert longer.shape.length == 1024 and min(longer.multiples) == 0.5

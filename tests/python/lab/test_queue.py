@@ -10,10 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import phasor
 import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+from lab import cpu_cost  # noqa: E402
 from lab import queue as queues  # noqa: E402
 from lab import results  # noqa: E402
 from lab import smoke as smokes  # noqa: E402
@@ -22,6 +24,7 @@ from lab.batches import Batches, Source  # noqa: E402
 from lab.encodings import TRAINED  # noqa: E402
 from lab.presets import QUICK, SMALL  # noqa: E402
 from lab.queue import Queue, Task, packed, table, tasks_of  # noqa: E402
+from lab.report import cpu  # noqa: E402
 from lab.run import Lab  # noqa: E402
 
 CPU = torch.device("cpu")
@@ -143,6 +146,25 @@ def test_smoke_tells_times_and_kernels_and_goes_on_after_a_failure(capsys: pytes
     told = capsys.readouterr().out
     assert "none                 FAILED" in told and "no such luck" in told and "1 failed: none" in told
     assert "ms/step" in told and "REFUSED ValueError: lookup_add" in told and "hierarchical           512:" in told
+
+
+def test_the_cost_on_a_cpu_is_measured_beside_rotary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    threads = torch.get_num_threads()
+    try:
+        assert main(["cost", "--preset", "quick", "--only", "learned", "--rounds", "2", "--machine", "a machine", "--out", str(tmp_path / "cpu.json")]) == 0
+    finally:
+        torch.set_num_threads(threads)
+        phasor.set_num_threads(0)
+    found = json.loads((tmp_path / "cpu.json").read_text())
+    assert set(found["rounds"]) == {"rotary", "learned", "rotary again"} and found["machine"] == "a machine"
+    for label, rounds in found["rounds"].items():
+        assert len(rounds) == 2 and all(one["training"] > 0 and one["decoding"]["32"] > 0 for one in rounds)
+        assert ("64" in rounds[0]["refused"]) == (label == "learned") != ("64" in rounds[0]["decoding"])
+    rows = cpu.lines(cpu.read(tmp_path))
+    assert any(row.startswith("| rotary again ") for row in rows) and "on a machine" in capsys.readouterr().out
+    orders = [cpu_cost.order("abc", number) for number in range(3)]
+    assert all(sorted(one) == ["a", "b", "c"] for one in orders) and len({one[0] for one in orders}) == 3
+    assert (cpu.AGAIN, cpu.SCHEMA, results.SCHEMA) == (cpu_cost.AGAIN, cpu_cost.SCHEMA, 1)
 
 
 def test_what_the_command_does_not_know_it_says(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -19,14 +19,16 @@ import torch
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT))
-from lab import batches, training  # noqa: E402
+from lab import batches  # noqa: E402
 from lab.batches import Batches, Source, Windows, made  # noqa: E402
-from lab.checkpoint import Checkpoint  # noqa: E402
 from lab.device import settled  # noqa: E402
 from lab.model import begun  # noqa: E402
 from lab.presets import QUICK, Caps  # noqa: E402
 from lab.run import Lab, run  # noqa: E402
-from lab.training import Plan, Trainer, trained  # noqa: E402
+from lab.training import trainer as training  # noqa: E402
+from lab.training.checkpoint import Checkpoint  # noqa: E402
+from lab.training.step import Plan  # noqa: E402
+from lab.training.trainer import Trainer, trained  # noqa: E402
 
 CPU = torch.device("cpu")
 TIMES = ("seconds", "tokens_per_second", "decode_tokens_per_second", "commit", "decode")
@@ -121,7 +123,7 @@ def test_the_rate_rises_and_falls() -> None:
 def test_biases_learn_at_a_rate_of_their_own() -> None:
     trainer = Trainer(begun("t5", 0, QUICK.shape, 64), Plan.of(QUICK), CPU)
     trainer.step(torch.arange(66).reshape(2, 33) % 64)
-    rates = {name: group["lr"] for group in trainer.optimizer.param_groups for name, one in trainer.model.named_parameters() if any(one is p for p in group["params"])}
+    rates = {name: group["lr"].item() for group in trainer.optimizer.param_groups for name, one in trainer.model.named_parameters() if any(one is p for p in group["params"])}
     assert len(rates) == len(list(trainer.model.parameters()))
-    assert {rate for name, rate in rates.items() if name == "encoding.table"} == {10 * trainer.plan.rate_at(0)}
-    assert {rate for name, rate in rates.items() if name != "encoding.table"} == {trainer.plan.rate_at(0)}
+    assert {rate for name, rate in rates.items() if name == "encoding.table"} == {torch.tensor(10 * trainer.plan.rate_at(0)).item()}
+    assert {rate for name, rate in rates.items() if name != "encoding.table"} == {torch.tensor(trainer.plan.rate_at(0)).item()}

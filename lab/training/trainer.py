@@ -3,22 +3,20 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from lab import device as places
-from lab.checkpoint import Checkpoint
 from lab.model import Model
-from lab.presets import Preset
+from lab.training import captured
+from lab.training.checkpoint import Checkpoint
+from lab.training.step import Plan, Step
 
 PROBED = 12  # steps after which it is known how long all of them take; the first ones, which load kernels, do not count
-LEAST_RATE = 0.1  # of the highest, at the end
 POINTS = 60  # of the curve
 
 
@@ -26,63 +24,46 @@ class TooSlow(Exception):
     """A training that would take more time than its cap."""
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How a model is trained: of a preset, or of a fine-tune."""
-
-    steps: int
-    rate: float
-    warmup: int
-    decay: float
-    dtype: str
-    cap: float  # seconds
-
-    @classmethod
-    def of(cls, preset: Preset) -> Plan:
-        return cls(preset.steps, preset.rate, preset.warmup, preset.decay, preset.dtype, preset.caps.training)
-
-    def rate_at(self, step: int) -> float:
-        falling = LEAST_RATE + (1 - LEAST_RATE) * (1 + math.cos(math.pi * step / self.steps)) / 2
-        return self.rate * min(1.0, (step + 1) / self.warmup) * falling
-
-
 class Trainer:
-    """A model, its optimiser, and the loss of every step, which stays on the device: nothing waits for it."""
+    """A model, its steps, and the loss of every one, which stays on the device: nothing waits for it."""
 
-    def __init__(self, model: Model, plan: Plan, device: torch.device) -> None:
+    def __init__(self, model: Model, plan: Plan, device: torch.device, eager: bool = False) -> None:
         self.model, self.plan, self.device = model, plan, device
         self.losses = torch.zeros(plan.steps, device=device)
         self.done = 0
-        own = list(model.encoding.parameters())
-        others = [one for one in model.parameters() if id(one) not in set(map(id, own))]
-        groups = [
-            {"params": [one for one in others if one.ndim >= 2], "weight_decay": plan.decay, "factor": 1.0},
-            {"params": [one for one in others if one.ndim < 2], "weight_decay": 0.0, "factor": 1.0},
-            {"params": own, "weight_decay": 0.0, "factor": model.encoding.rate},
-        ]
-        self.optimizer = torch.optim.AdamW(groups, lr=plan.rate, betas=(0.9, 0.95), fused=device.type == "cuda")
+        self.one = Step(model, plan, device)
+        self.graphs = captured.graphs_of(device, eager)
+        self._work: captured.Work | None = None
+        self.not_captured: str | None = None  # why, once a step was made
+
+    @property
+    def optimizer(self) -> torch.optim.Optimizer:
+        return self.one.optimizer
 
     def step(self, tokens: Tensor) -> None:
-        """One step on windows (rows, length + 1)."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.plan.rate_at(self.done) * group["factor"]
-        self.optimizer.zero_grad(set_to_none=True)
-        with places.arithmetic(self.device, self.plan.dtype):
-            loss = self.model.loss(tokens.long())
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimizer.step()
-        self.losses[self.done] = loss.detach()
+        """One step on windows (rows, length + 1). The first one captures it, where that can be."""
+        self.one.give(tokens, self.plan.rate_at(self.done))
+        if self._work is None:
+            self._work, self.not_captured = captured.made(self.one, self.graphs)
+        self._work()
+        self.losses[self.done] = self.one.loss
         self.done += 1
 
     def state(self) -> dict[str, Any]:
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "losses": self.losses, "done": self.done}
 
     def take(self, state: dict[str, Any]) -> None:
+        """A state that was written; its optimiser's tensors lie elsewhere, so a graph is captured anew."""
+        self._work = None
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.losses.copy_(state["losses"])
         self.done = state["done"]
+
+    def release(self) -> None:
+        """Gives back the memory of the graph and of gradients."""
+        self._work = None
+        self.optimizer.zero_grad(set_to_none=True)
 
 
 def trained(
@@ -104,7 +85,9 @@ def trained(
         step_done(trainer.done)
         if checkpoint is not None and trainer.done < plan.steps and checkpoint.due(trainer.done):
             checkpoint.write({**trainer.state(), "seconds": clock.seconds()})
-    return _summary(trainer, clock, windows.shape[1] * (windows.shape[2] - 1))
+    found = _summary(trainer, clock, windows.shape[1] * (windows.shape[2] - 1))
+    trainer.release()
+    return found
 
 
 class _Clock:
@@ -145,6 +128,8 @@ def _summary(trainer: Trainer, clock: _Clock, tokens_a_step: int) -> dict[str, A
         "seconds": seconds,
         "tokens_per_second": tokens_a_step / a_step,
         "peak_bytes": places.peak_bytes(trainer.device),
+        "captured": trainer.not_captured is None,
+        "reason": trainer.not_captured,
         "curve": curve,
         "final_loss": sum(last) / len(last),
     }
