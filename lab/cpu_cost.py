@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -82,11 +83,10 @@ def one_round(label: str, preset: Preset, settings: Settings) -> Row:
 def machine() -> str:
     """In words: the processor as it names itself, and how many of its cores there are."""
     cores, name = len(os.sched_getaffinity(0)), platform.processor() or platform.machine()
-    for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").is_file() else []:
-        if line.startswith("model name"):
-            name = line.split(":", 1)[1].strip()
-            break
-    return f"{cores} cores of a {name} ({platform.machine()})"
+    if shutil.which("lscpu"):  # it knows names that an ARM processor has as numbers alone
+        told = subprocess.run(["lscpu"], capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"}).stdout
+        name = next((line.split(":", 1)[1].strip() for line in told.splitlines() if line.startswith("Model name:")), name)
+    return f"{cores} cores, {name} ({platform.machine()})"
 
 
 def measured(preset: Preset, settings: Settings, only: Sequence[str] | None = None, words: str | None = None) -> Row:
