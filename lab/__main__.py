@@ -4,7 +4,7 @@
   run     trains and measures what is left of a preset's queue, a JSON file a run
   list    says what is done and what is left
   smoke   some steps of every encoding: times and kernels, captured steps beside launched ones
-  cost    tokens per second of every encoding on this machine's CPU, a JSON file
+  cost    tokens per second of every encoding on a CPU or a GPU, a JSON file
   report  tables and plots from the JSON files
   data    makes the store of tokens from packages
   --quick all of it in about a minute on a CPU
@@ -49,8 +49,8 @@ def _queue(given: argparse.Namespace) -> tuple:
     return Queue(preset, source.store.hash, given.results, tasks_of(preset, given.only, given.seeds)), source
 
 
-def _processes() -> int:
-    return min(12, len(os.sched_getaffinity(0)))
+def _processes(lanes: int) -> int:
+    return max(1, min(12, len(os.sched_getaffinity(0)) // lanes))
 
 
 def run(words: list[str]) -> int:
@@ -63,16 +63,25 @@ def run(words: list[str]) -> int:
     parser.add_argument("--checkpoint-steps", type=int, default=0, help="write one every so many steps (default: every minute)")
     parser.add_argument("--eager", action="store_true", help="launch each step piece by piece instead of as a CUDA graph; the same bits, in more time")
     parser.add_argument("--pack", type=Path, help="a tar.gz of all results, written anew after each run")
+    parser.add_argument("--lanes", type=int, default=1, help="so many runs at once on the device (default 1)")
+    parser.add_argument("--claims", type=Path, help=argparse.SUPPRESS)  # of a lane: where it finds what others do
     given = parser.parse_args(words)
+    from lab import lanes
+
+    if given.lanes < 1:
+        raise SystemExit(f"lab: --lanes {given.lanes}, wanted 1 or more")
+    if given.lanes > 1 and given.claims is None:
+        return lanes.run(words, given.lanes)
     from lab.batches import Batches
     from lab.device import settled
     from lab.queue import packed
     from lab.run import Lab
 
     queue, source = _queue(given)
+    queue.claims, queue.preset = lanes.Claims(given.claims), lanes.with_caps_for(queue.preset, given.lanes)
     device = settled(given.device)
-    processes = 1 if queue.preset.name == "quick" else _processes()
-    made = Lab(queue.preset, Batches(source, device, processes), device, given.checkpoints, given.checkpoint_steps, given.eager)
+    processes = 1 if queue.preset.name == "quick" else _processes(given.lanes)
+    made = Lab(queue.preset, Batches(source, device, processes), device, given.checkpoints, given.checkpoint_steps, given.eager, given.lanes)
     queue.work(made, given.seconds, (lambda: packed(given.results, given.pack)) if given.pack else lambda: None)
     return 1 if queue.failed else 0
 
@@ -107,19 +116,30 @@ def smoke(words: list[str]) -> int:
 
 
 def cost(words: list[str]) -> int:
-    """Tokens per second on a CPU."""
-    from lab.cpu_cost import command
+    """Tokens per second of every encoding, on a GPU or a CPU."""
+    parser = argparse.ArgumentParser(prog="python -m lab cost", description="Tokens per second of training and decoding, beside rotary.")
     from lab.presets import PRESETS
 
-    parser = argparse.ArgumentParser(prog="python -m lab cost", description="Tokens per second of training and decoding on this machine's CPU.")
     parser.add_argument("--preset", choices=list(PRESETS), default="small", help="whose model (default small)")
     parser.add_argument("--only", nargs="+", metavar="ENCODING", help="these alone, and rotary beside them")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured (default 3)")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where (default cpu, all its cores)")
+    parser.add_argument("--rounds", type=int, help="how often each is measured (default: 3 on a CPU, 2 on a GPU)")
     parser.add_argument("--machine", help="the machine in words (default: what it says of itself)")
-    parser.add_argument("--out", type=Path, default=RESULTS / "cpu.json", help="the file (default lab/results/cpu.json, which the report shows)")
+    parser.add_argument("--out", type=Path, help="the file (default lab/results/cpu.json or gpu.json, which the report shows)")
     given = parser.parse_args(words)
-    given.only = None if given.only is None else ["rotary", *(name for name in given.only if name != "rotary")]
-    return command(given, PRESETS[given.preset])
+    import torch
+
+    from lab import prices
+    from lab.queue import named
+    from lab.results import write
+
+    preset, device = PRESETS[given.preset], torch.device(given.device)
+    only = None if given.only is None else named(["rotary", *(name for name in given.only if name != "rotary")])
+    found = prices.measured(preset, prices.settings_for(preset, device, given.rounds), device, only, given.machine)
+    out = given.out or RESULTS / prices.file_name(device)
+    write(out, found)
+    print(f"lab: {out}: {len(found['rounds']) - 1} encodings, {found['seconds']:.0f} s, on {found['machine']}")
+    return 0
 
 
 def quick(words: list[str]) -> int:

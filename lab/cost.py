@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an encoding costs: tokens per second of decoding against caches of some lengths, memory, and the kernels that attention takes."""
+"""What an encoding costs: a step of decoding against caches of some length, and the kernels that attention takes. Prices of all of them are `lab.prices`."""
 
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,9 +13,7 @@ from lab import device as places
 from lab.encodings import Encoding
 from lab.model import Model
 from lab.presets import Preset
-
-STEPS, CPU_STEPS = 12, 2  # that are timed, after one that is not
-CPU_KEYS, CPU_ROWS = 512, 1
+from lab.training.captured import Graphs, Work
 
 
 class Decoder:
@@ -49,7 +46,7 @@ class Decoder:
         before = encoding.first, encoding.anchor
         encoding.first, encoding.anchor = self.keys - 1, self.keys / 2
         try:
-            with torch.autocast(self.device.type, self.dtype, enabled=self.dtype == torch.bfloat16):
+            with places.arithmetic(self.device, "bfloat16" if self.dtype == torch.bfloat16 else "float32", cached=False):
                 x = encoding.add(model.tokens(self.tokens) * model.tokens.embedding_dim**0.5)
                 for number, layer in enumerate(model.layers):
                     x = layer.after(x, self.attended(*layer.projected(x), encoding, number))
@@ -57,30 +54,21 @@ class Decoder:
         finally:
             encoding.first, encoding.anchor = before
 
-    def seconds(self, steps: int) -> float:
+    def captured(self, graphs: Graphs) -> tuple[Work, str | None]:
+        """A step as a CUDA graph, or launched piece by piece and why."""
+        waits = graphs.warm(self.step)
+        return (graphs.record(self.step), None) if waits is None else (self.step, waits)
+
+    def seconds(self, steps: int, work: Work | None = None) -> float:
         """Of a step, after one that loads kernels."""
-        self.step()
+        work = work or self.step
+        work()
         places.waited(self.device)
         begin = time.monotonic()
         for _ in range(steps):
-            self.step()
+            work()
         places.waited(self.device)
         return (time.monotonic() - begin) / steps
-
-
-def decoding(model: Model, preset: Preset, device: torch.device) -> list[dict[str, Any]]:
-    """A row for each length of the caches; what the library refuses has its words."""
-    rows: list[dict[str, Any]] = []
-    for keys in preset.decode_lengths:
-        places.forget_peak(device)
-        row: dict[str, Any] = {"device": device.type, "keys": keys, "rows": preset.decode_rows}
-        try:
-            seconds = Decoder(model, preset, device, keys, preset.decode_rows).seconds(STEPS if device.type == "cuda" else CPU_STEPS)
-            row |= {"tokens_per_second": preset.decode_rows / seconds, "bytes": places.peak_bytes(device)}
-        except (ValueError, TypeError, NotImplementedError, RuntimeError) as error:
-            row["refused"] = str(error)
-        rows.append(row)
-    return rows
 
 
 @torch.no_grad()
@@ -93,30 +81,3 @@ def attention_path(model: Model, preset: Preset, device: torch.device) -> str:
         scheme = model.encoding.scheme(0, q, shape.length)
     told = phasor.explain_attention(q, q, q, scheme, True, scale=model.encoding.scale(0, shape.head_dim))
     return "; ".join(str(told["words"]).split("\n")).rstrip("; ")
-
-
-def cost_of(model: Model, preset: Preset, device: torch.device) -> dict[str, Any]:
-    """The part `cost` of a result. On a GPU the same model decodes on the CPU too, one row and a short cache."""
-    rows = decoding(model, preset, device)
-    if device.type == "cuda":
-        rows.append(_on_cpu(model, preset))
-    timed = [row for row in rows if "tokens_per_second" in row]
-    first = timed[0] if timed else {"tokens_per_second": None, "bytes": None}
-    return {
-        "decode_tokens_per_second": first["tokens_per_second"],
-        "decode_bytes": first["bytes"],
-        "decode": rows,
-        "attention_path": attention_path(model, preset, device),
-    }
-
-
-def _on_cpu(model: Model, preset: Preset) -> dict[str, Any]:
-    cpu, row = torch.device("cpu"), {"device": "cpu", "keys": CPU_KEYS, "rows": CPU_ROWS}
-    device = next(model.parameters()).device
-    try:
-        seconds = Decoder(model.to(cpu), preset, cpu, CPU_KEYS, CPU_ROWS).seconds(CPU_STEPS)
-        return {**row, "tokens_per_second": CPU_ROWS / seconds, "bytes": None}
-    except (ValueError, TypeError, NotImplementedError, RuntimeError) as error:
-        return {**row, "refused": str(error)}
-    finally:
-        model.to(device)

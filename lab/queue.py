@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lab import results
-from lab.encodings import TRAINED
+from lab.encodings import TRAINED, file_name
+from lab.lanes import Claims
 from lab.presets import Preset
 from lab.progress import Progress
 from lab.run import Lab, run
@@ -52,6 +53,7 @@ class Queue:
     data: str  # the store's hash
     results: Path
     tasks: list[Task]
+    claims: Claims = Claims()
     failed: list[Task] = field(default_factory=list)
 
     def path(self, task: Task) -> Path:
@@ -60,27 +62,31 @@ class Queue:
     def left(self) -> list[Task]:
         return [task for task in self.tasks if not results.is_done(self.path(task), self.preset, self.data)]
 
-    def seconds(self, task: Task) -> float:
-        """As the same encoding took with another seed; else as others took."""
+    def seconds(self, task: Task, lanes: int = 1) -> float:
+        """As the same encoding took with another seed; else as others took. Lanes take turns on the device."""
         known: dict[str, list[float]] = {}
         for other in tasks_of(self.preset):
             found = results.read(self.path(other)) if results.is_done(self.path(other), self.preset, self.data) else None
             if found is not None:
-                known.setdefault(other.encoding, []).append(found["seconds"])
+                known.setdefault(other.encoding, []).append(found["seconds"] * lanes / found.get("lanes", 1))
         if task.encoding in known:
             return statistics.fmean(known[task.encoding])
         weights = [statistics.fmean(seconds) / WEIGHT.get(name, 1.0) for name, seconds in known.items()]
-        return WEIGHT.get(task.encoding, 1.0) * (statistics.median(weights) if weights else UNKNOWN)
+        return WEIGHT.get(task.encoding, 1.0) * (statistics.median(weights) if weights else UNKNOWN * lanes)
 
     def work(self, lab: Lab, seconds: float | None = None, after: Callable[[], None] = lambda: None) -> None:
         """All that is left, or all that ends in so many seconds: a run that would not is not begun."""
         begin, left = time.monotonic(), self.left()
         progress = Progress(SHARES * max(1, len(left)))
         for number, task in enumerate(left):
-            needed = self.seconds(task)
+            if results.is_done(self.path(task), self.preset, self.data):  # another lane did it
+                continue
+            needed = self.seconds(task, lab.lanes)
             remaining = float("inf") if seconds is None else seconds - (time.monotonic() - begin)
             if needed > remaining:
                 print(f"lab: {task.encoding}, seed {task.seed}: would take about {needed:.0f} s, {remaining:.0f} s are left: not begun", flush=True)
+                continue
+            if not self.claims.take(file_name(task.encoding, task.seed)):
                 continue
             self._one(lab, task, progress, number)
             after()
@@ -117,7 +123,7 @@ def summary(result: dict) -> str:
 def packed(folder: Path, file: Path) -> None:
     """All results of a folder as one tar.gz, whole or not at all."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_suffix(".part")
+    part = file.with_suffix(f".{os.getpid()}.part")  # lanes may write at once
     with tarfile.open(part, "w:gz") as archive:
         for path in sorted(folder.rglob("*.json")):
             archive.add(path, path.relative_to(folder))

@@ -47,10 +47,10 @@ def read(path: Path) -> dict[str, Any] | None:
 def is_done(path: Path, preset: Preset, data: str) -> bool:
     """Whether a run of these settings on these data is there, whatever the commit that made it."""
     found = read(path)
-    return found is not None and _deciding(found["settings"]) == _deciding(settings_of(preset)) and found["data"] == data
+    return found is not None and deciding(found["settings"]) == deciding(settings_of(preset)) and found["data"] == data
 
 
-def _deciding(settings: dict[str, Any]) -> dict[str, Any]:
+def deciding(settings: dict[str, Any]) -> dict[str, Any]:
     """Settings that numbers depend on: caps only say what is left out."""
     return {key: value for key, value in settings.items() if key != "caps"}
 

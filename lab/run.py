@@ -15,7 +15,7 @@ from lab import device as places
 from lab import results
 from lab.batches import Batches, Windows
 from lab.changes import measured_changes, measured_tuned
-from lab.cost import attention_path, cost_of
+from lab.cost import attention_path
 from lab.encodings import Encoding
 from lab.encodings.additive import hierarchical
 from lab.evaluation import Measured, on_documents, on_language
@@ -42,12 +42,13 @@ class Lab:
     checkpoints: Path | None = None
     checkpoint_steps: int = 0
     eager: bool = False  # steps launched piece by piece, where they could be captured
+    lanes: int = 1  # so many runs share the device: times of this one are not its own
 
     def checkpoint(self, encoding: str, seed: int) -> Checkpoint | None:
         if self.checkpoints is None:
             return None
         # Who began by graphs does not go on without, nor the other way round: whatever a GPU's libraries do, a resumed run has the bits of a whole one.
-        key = [results.settings_of(self.preset), self.batches.source.store.hash, encoding, seed, "eager" if self.eager else "captured"]
+        key = [results.deciding(results.settings_of(self.preset)), self.batches.source.store.hash, encoding, seed, "eager" if self.eager else "captured"]
         return Checkpoint(self.checkpoints / f"{self.preset.name}-{encoding.replace(' ', '-')}-{seed}.pt", repr(key), steps=self.checkpoint_steps)
 
 
@@ -65,6 +66,7 @@ def run(lab: Lab, encoding: str, seed: int, told: Told = lambda what, share: Non
         "settings": results.settings_of(preset),
         "versions": results.versions(),
         "device": places.device_name(lab.device),
+        "lanes": lab.lanes,
     }
     model = begun(encoding, seed, preset.shape, store.vocabulary).to(lab.device)
     result["parameters"] = sum(one.numel() for one in model.parameters())
@@ -98,8 +100,7 @@ def measured(lab: Lab, model: Model, encoding: str, seed: int, told: Told) -> di
         rows["measured"] += measured_tuned(of, changed, lab.batches, seed, lambda what: told(what, 0.9), lab.eager)
         told("numerics", 0.95)
         rows["numerics"] = on_profiles(of)
-    told("costs", 0.98)
-    return {**rows, "cost": cost_of(model, lab.preset, lab.device), "refused": of.refused}
+    return {**rows, "cost": {"attention_path": attention_path(model, lab.preset, lab.device)}, "refused": of.refused}
 
 
 def _own(of: Measured, label: str, make: Callable[[float], Encoding | None], told: Callable[[str], None]) -> dict[str, Any]:

@@ -7,9 +7,8 @@ import argparse
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from lab.report import choose, claims, cpu, page, plots, sections, short, state, summary
+from lab.report import choose, claims, page, plots, prices, sections, short, state, summary
 from lab.report.results import Results, read_all
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,10 +18,10 @@ SEEDS: dict[str, tuple[int, ...]] = {"small": (0, 1, 2), "small1024": (0,), "med
 PLOTS = ("last", "changed", "position", "language", "retrieval")
 
 
-def made_sections(every: dict[str, Results], shown: str, on_cpu: dict[str, Any] | None = None) -> dict[str, Callable[[], list[str]]]:
+def made_sections(every: dict[str, Results], shown: str, costs: Path | None = None) -> dict[str, Callable[[], list[str]]]:
     """By the name of its marker, what makes each section: of the folder that is shown, and of each other one with its name before it."""
     found = _of_one(every.get(shown), pictures(every.get(shown), "lab"))
-    found |= {"queue": lambda: state.queue(every, SEEDS), "cost on a cpu": lambda: cpu.lines(on_cpu)}
+    found |= {"queue": lambda: state.queue(every, SEEDS), **{f"cost on a {kind.lower()}": lambda kind=kind: prices.lines(costs and prices.read(costs, kind)) for kind in ("GPU", "CPU")}}
     for folder in (*SEEDS, *KEPT):
         sections_of = _of_one(every.get(folder), pictures(every.get(folder), f"lab/{folder}"))
         found |= {f"{folder}: {name}": make for name, make in sections_of.items()}
@@ -46,7 +45,7 @@ def _of_one(results: Results | None, plots: Callable[[str], list[str]]) -> dict[
         "numerics": of(sections.numerics),
         "trained numerics": of(sections.trained_numerics),
         "language": of(sections.language),
-        "cost": of(state.cost),
+        "paths": of(state.paths),
         "papers": lambda: claims.lines(results),
     }
     return found | {f"plot {name}": lambda name=name: plots(name) for name in PLOTS}  # type: ignore[misc]
@@ -69,7 +68,7 @@ def make(results: Path, out: Path, shown: str | None = None, draw: bool = True) 
     every = read_all(results)
     shown = shown or (SHOWN if SHOWN in every or not every else next(iter(every)))
     page_before = out / "lab.md" if (out / "lab.md").is_file() else ROOT / "docs" / "lab.md"
-    text = page.filled(page_before.read_text(encoding="utf-8"), made_sections(every, shown, cpu.read(results)))
+    text = page.filled(page_before.read_text(encoding="utf-8"), made_sections(every, shown, results))
     (out / "lab").mkdir(parents=True, exist_ok=True)
     found = summary.summary(every[shown]) if shown in every else summary.NOTHING
     (out / "lab" / "summary.json").write_text(json.dumps(found, separators=(",", ":")).replace('},"', '},\n"') + "\n")

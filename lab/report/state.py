@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was done with what: the set-up, the price of each encoding, what is done and what is left."""
+"""What was done with what: the set-up, the kernels, what is done and what is left."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from typing import Any
 
 from lab.report.labels import RUNS, in_order
 from lab.report.results import Results, Row
-from lab.report.statistics import Value
-from lab.report.tables import ABSENT, table
+from lab.report.tables import table
 
 STORES = Path(__file__).resolve().parents[1] / "data" / "stores"
-GIB = 2**30
-OTHERWISE = " ‡"  # a number that was made otherwise than rotary's
 
 
 def setup(results: Results) -> list[str]:
@@ -71,59 +68,9 @@ def _store(data: str) -> list[str]:
     ]
 
 
-def _beside(value: Value | None, base: Value | None, shown: str) -> str:
-    """A number and how many times that of rotary it is."""
-    if value is None:
-        return ABSENT
-    return shown if base is None else f"{shown} ({value.mean / base.mean:.2f})"
-
-
-def _decode(keys: int, device: str, key: str) -> Any:
-    def read(run: Row) -> float | None:
-        for row in run["cost"].get("decode", []):
-            if row["keys"] == keys and row["device"] == device and row.get(key) is not None:
-                return float(row[key])
-        return None
-
-    return read
-
-
-def cost(results: Results) -> list[str]:
-    """Training and decoding, in brackets as a share of rotary where its steps were made the same way."""
-    encodings = in_order({run["encoding"] for run in results.runs}, RUNS)
-    places = sorted({(row["device"] == "cpu", row["keys"], row["device"], row["rows"]) for run in results.runs for row in run["cost"].get("decode", [])})
-    readers = [lambda run: run["trained"] and run["trained"]["tokens_per_second"], *(_decode(keys, device, "tokens_per_second") for _, keys, device, _ in places)]
-    base = [results.over_runs("rotary", read) for read in readers]
-    rows = []
-    for encoding in encodings:
-        values = [results.over_runs(encoding, read) for read in readers]
-        cells = [_beside(value, of, "" if value is None else f"{value.mean:,.0f}") for value, of in zip(values, base)]
-        if values[0] and base[0] and _ways(results, encoding) != _ways(results, "rotary"):  # the host's time beside the GPU's is no price of an encoding
-            cells[0] = f"{values[0].mean:,.0f}{OTHERWISE}"
-        peak = results.over_runs(encoding, lambda run: run["trained"] and run["trained"]["peak_bytes"])
-        memory = ABSENT if peak is None or not peak.mean else f"{peak.mean / GIB:.2f}"
-        rows.append([encoding, cells[0], memory, *cells[1:]])
-    head = ["", "training, tokens/s", "training, GiB", *(f"decoding, {rows} rows, {keys} keys, {device}" for _, keys, device, rows in places)]
-    return [f"Means over seeds; in brackets: times that of rotary. {_steps(results)}", "", *table(head, rows), "", *paths(results, encodings)]
-
-
-def _ways(results: Results, encoding: str) -> set[bool]:
-    """Whether its steps were replayed as a graph."""
-    return {bool(run["trained"].get("captured")) for run in results.of(encoding) if run["trained"]}
-
-
-def _steps(results: Results) -> str:
-    """How steps of training came to the device."""
-    trained = {(run["encoding"], run["seed"]): run["trained"] for run in results.runs if run["trained"]}
-    launched = {of: one for of, one in trained.items() if not one.get("captured")}
-    if len(launched) == len(trained):
-        return "Steps of training are launched piece by piece."
-    words = "; ".join(f"{encoding}, seed {seed}: {one.get('reason', 'before graphs')}" for (encoding, seed), one in launched.items())
-    return "Steps of training are replayed as CUDA graphs" + (f", but for some, which are launched piece by piece ({words}).{OTHERWISE}: not as rotary's were." if launched else ".")
-
-
-def paths(results: Results, encodings: list[str]) -> list[str]:
+def paths(results: Results) -> list[str]:
     """Which kernels attention took, in the library's words."""
+    encodings = in_order({run["encoding"] for run in results.runs}, RUNS)
     found: dict[str, list[str]] = {}
     for encoding in encodings:
         words = next((run["cost"]["attention_path"] for run in results.of(encoding) if run["cost"].get("attention_path")), None)

@@ -62,6 +62,6 @@ def decoded(group: Any, dtype: str) -> dict[str, Tensor]:
     """Three drafts over a cache dealt out in blocks of 16; the same on every rank."""
     q, k, v = (x.detach() for x in inputs(DTYPES[dtype], DEVICE))
     own = pd.interleaved(T, group, 16)
-    own = own[own < T]
-    out = pd.decode(q[:, -3:], k[:, own.to(DEVICE)], v[:, own.to(DEVICE)], phasor.Alibi(), mesh=group, query_positions=T - 3, key_positions=own)
+    own = own[own < T].to(DEVICE)
+    out = pd.decode(q[:, -3:], k[:, own], v[:, own], phasor.Alibi(), mesh=group, query_positions=T - 3, key_positions=own)
     return {"out": out.cpu().double()}

@@ -61,12 +61,11 @@ def result(encoding: str, seed: int, preset: str = "small", data: str = "d" * 64
         ]
     shape = {"width": 512, "heads": 8, "layers": 8, "length": LENGTH}
     settings = {"name": preset, "shape": shape, "steps": 600, "rows": 64, "dtype": "bfloat16", "seeds": [0, 1, 2], "changes": {"tune_steps": 40, "tune_factor": 4}}
-    decode = [{"device": "cuda", "keys": 512, "rows": 8, "tokens_per_second": 1000.0 / (1 + SLOPE[encoding]), "bytes": 2**30}]
     trained: dict[str, Any] = {"tokens": 19_660_800, "steps": 600, "seconds": 20.0, "tokens_per_second": 1e6 / (1 + SLOPE[encoding]), "peak_bytes": 2**32}
     trained |= {"curve": [[10, 5.0]], "final_loss": 3.0}
     head = {"schema": 1, "preset": preset, "encoding": encoding, "seed": seed, "commit": "c" * 40, "data": data, "settings": settings}
     about = {"versions": {"torch": "2.11"}, "device": "a GPU that is made up", "parameters": 30_000_000, "seconds": 30.0}
-    return {**head, **about, "trained": trained, **found, "numerics": numerics, "cost": {"decode": decode, "attention_path": "plain words"}, "refused": refused}
+    return {**head, **about, "trained": trained, **found, "numerics": numerics, "cost": {"attention_path": "plain words"}, "refused": refused}
 
 
 def write(folder: Path, seeds: tuple[int, ...] = (0, 1, 2), encodings: tuple[str, ...] = RUNS, preset: str = "small") -> Path:
@@ -78,8 +77,8 @@ def write(folder: Path, seeds: tuple[int, ...] = (0, 1, 2), encodings: tuple[str
     return folder
 
 
-def on_cpu(folder: Path) -> None:
-    """What `python -m lab cost` writes: rotary at 100 tokens a second, slower by 10 each round, and the others at their shares of it."""
+def prices(folder: Path) -> None:
+    """What `python -m lab cost` writes on both: rotary at 100 tokens a second, slower by 10 each round, and the others at their shares of it."""
     share = {label: 1.0 if label == "rotary" else 1 / (1 + SLOPE[label]) for label in RUNS} | {"rotary again": 0.98}
     rounds = {
         label: [{"training": 100 * of - 10 * number * of, "decoding": {"512": 50 * of}, "refused": {"8192": "too far"} if label == "learned" else {}} for number in range(3)]
@@ -88,4 +87,11 @@ def on_cpu(folder: Path) -> None:
     head = {"schema": 1, "kind": "cost on a CPU", "commit": "c" * 40, "machine": "2 cores that are made up", "threads": 2, "kernels": "NEON"}
     shape = {"width": 512, "heads": 8, "layers": 8, "length": LENGTH}
     settings = {"rounds": 3, "rows": 1, "keys": [512, 8192], "decode_steps": 8}
-    (folder / "cpu.json").write_text(json.dumps({**head, "shape": shape, "settings": settings, "rounds": rounds}))
+    rest = {"shape": shape, "settings": settings, "rounds": rounds}
+    (folder / "cpu.json").write_text(json.dumps({**head, **rest}))
+    for label, own in rounds.items():
+        for one in own:
+            one |= {"training_bytes": 3 * 2**30, "launched": {"training": "RuntimeError: it waits"} if label == "cope" else {}}
+    head |= {"kind": "cost on a GPU", "machine": "a GPU that is made up", "dtype": "bfloat16", "versions": {"torch": "2.11"}}
+    del head["threads"], head["kernels"]
+    (folder / "gpu.json").write_text(json.dumps({**head, **rest, "settings": settings | {"rows": 16, "decode_rows": 8}}))

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 import tarfile
 from dataclasses import replace
@@ -14,17 +16,19 @@ import phasor
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
-from lab import cpu_cost  # noqa: E402
+ROOT = Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT))
+from lab import prices  # noqa: E402
 from lab import queue as queues  # noqa: E402
 from lab import results  # noqa: E402
 from lab import smoke as smokes  # noqa: E402
 from lab.__main__ import main  # noqa: E402
 from lab.batches import Batches, Source  # noqa: E402
 from lab.encodings import TRAINED  # noqa: E402
+from lab.lanes import Claims, with_caps_for  # noqa: E402
 from lab.presets import QUICK, SMALL  # noqa: E402
 from lab.queue import Queue, Task, packed, table, tasks_of  # noqa: E402
-from lab.report import cpu  # noqa: E402
+from lab.report import prices as shown  # noqa: E402
 from lab.run import Lab  # noqa: E402
 
 CPU = torch.device("cpu")
@@ -148,7 +152,7 @@ def test_smoke_tells_times_and_kernels_and_goes_on_after_a_failure(capsys: pytes
     assert "ms/step" in told and "REFUSED ValueError: lookup_add" in told and "hierarchical           512:" in told
 
 
-def test_the_cost_on_a_cpu_is_measured_beside_rotary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prices_on_a_cpu_are_measured_beside_rotary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     threads = torch.get_num_threads()
     try:
         assert main(["cost", "--preset", "quick", "--only", "learned", "--rounds", "2", "--machine", "a machine", "--out", str(tmp_path / "cpu.json")]) == 0
@@ -160,11 +164,11 @@ def test_the_cost_on_a_cpu_is_measured_beside_rotary(tmp_path: Path, capsys: pyt
     for label, rounds in found["rounds"].items():
         assert len(rounds) == 2 and all(one["training"] > 0 and one["decoding"]["32"] > 0 for one in rounds)
         assert ("64" in rounds[0]["refused"]) == (label == "learned") != ("64" in rounds[0]["decoding"])
-    rows = cpu.lines(cpu.read(tmp_path))
+    rows = shown.lines(shown.read(tmp_path, "CPU"))
     assert any(row.startswith("| rotary again ") for row in rows) and "on a machine" in capsys.readouterr().out
-    orders = [cpu_cost.order("abc", number) for number in range(3)]
+    orders = [prices.order("abc", number) for number in range(3)]
     assert all(sorted(one) == ["a", "b", "c"] for one in orders) and len({one[0] for one in orders}) == 3
-    assert (cpu.AGAIN, cpu.SCHEMA, results.SCHEMA) == (cpu_cost.AGAIN, cpu_cost.SCHEMA, 1)
+    assert (shown.AGAIN, shown.SCHEMA, results.SCHEMA) == (prices.AGAIN, prices.SCHEMA, 1)
 
 
 def test_what_the_command_does_not_know_it_says(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -173,3 +177,36 @@ def test_what_the_command_does_not_know_it_says(capsys: pytest.CaptureFixture[st
         main(["list"])
     assert main(["list", "--preset", "quick", "--results", str(tmp_path)]) == 0
     assert f"0 done, {len(TRAINED)} left" in capsys.readouterr().out
+
+
+def test_lanes_share_a_queue_and_end_with_the_results_of_one(tmp_path: Path) -> None:
+    words = ["run", "--preset", "quick", "--device", "cpu", "--only", "none", "alibi", "sinusoidal", "--steps", "3"]
+    told = []
+    for folder, lanes in (("one", "1"), ("two", "2")):
+        places = ["--results", str(tmp_path / folder), "--checkpoints", str(tmp_path / f"{folder} checkpoints"), "--lanes", lanes]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])}
+        told.append(subprocess.run([sys.executable, "-m", "lab", *words, *places], cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout)
+    files = [sorted(path.name for path in (tmp_path / folder / "quick").iterdir()) for folder in ("one", "two")]
+    assert files[0] == files[1] and len(files[0]) == 3
+    for name in files[0]:
+        alone, shared = (json.loads((tmp_path / folder / "quick" / name).read_text()) for folder in ("one", "two"))
+        assert (alone["lanes"], shared["lanes"]) == (1, 2) and alone["trained"]["curve"] == shared["trained"]["curve"]
+        assert alone["measured"] == shared["measured"] and alone["retrieval"] == shared["retrieval"]
+    assert all(one.count(f"lab: {name}, seed 0:") == 1 for name in ("none", "alibi", "sinusoidal") for one in told)  # nothing is run twice
+    with pytest.raises(SystemExit, match="--lanes 0, wanted 1 or more"):
+        main([*words, "--lanes", "0"])
+
+
+def test_a_claimed_run_is_left_to_its_lane(tmp_path: Path, ran: list[Task]) -> None:
+    queue, lab = of(tmp_path, only=["none", "rotary"])
+    queue.claims = Claims(tmp_path)
+    assert queue.claims.take("none-0.json") and not queue.claims.take("none-0.json")
+    queue.work(lab)
+    assert ran == [Task("rotary", 0)]
+    assert queue.seconds(Task("none", 0), lanes=3) == pytest.approx(3 * queue.seconds(Task("none", 0)))
+
+
+def test_a_lane_has_more_time_for_everything() -> None:
+    caps = with_caps_for(SMALL, 3).caps
+    assert (caps.training, caps.measuring, caps.section) == tuple(3 * one for one in (SMALL.caps.training, SMALL.caps.measuring, SMALL.caps.section))
+    assert results.deciding(results.settings_of(with_caps_for(SMALL, 3))) == results.deciding(results.settings_of(SMALL))

@@ -92,6 +92,4 @@ def test_both_pairings_end_alike(results: dict[str, Result]) -> None:
 
 def test_costs_are_there(results: dict[str, Result]) -> None:
     for name, result in results.items():
-        cost = result["cost"]
-        assert cost["attention_path"] and [row["keys"] for row in cost["decode"]] == [*QUICK.decode_lengths]
-        assert cost["decode_tokens_per_second"] > 0 and result["trained"]["tokens_per_second"] > 0, name
+        assert result["cost"]["attention_path"] and result["trained"]["tokens_per_second"] > 0 and result["lanes"] == 1, name

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import made_up  # noqa: E402
 
-from lab.report import build, choose, cpu, page, papers, sections, state, summary  # noqa: E402
+from lab.report import build, choose, page, papers, prices, sections, state, summary  # noqa: E402
 from lab.report.labels import RUNS  # noqa: E402
 from lab.report.results import Results, read_all  # noqa: E402
 from lab.report.statistics import T95, Value, value_of  # noqa: E402
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[3]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = made_up.write(tmp_path_factory.mktemp("results"))
-    made_up.on_cpu(made)
+    made_up.prices(made)
     return made_up.write(made, preset="second")  # whose sections the page has, too
 
 
@@ -132,7 +132,6 @@ def test_a_run_that_was_too_slow_to_train_is_in_the_queue(tmp_path: Path) -> Non
     (tmp_path / "small" / "cope-0.json").write_text(json.dumps(run))
     every = read_all(made_up.write(tmp_path, (0,), ("rotary",)))
     assert cells(state.queue(every, {"small": (0,)}), "cope") == ["0 too slow"]
-    assert cells(state.cost(every["small"]), "cope") == ["–", "–", "–"]
     for make in build.made_sections(every, "small").values():
         make()
 
@@ -166,35 +165,25 @@ def test_numerics_are_differences_seed_by_seed(results: Results) -> None:
     assert answers[1] == f"{both[0] - both[1]:+.0f} ± 0" and len(answers) == 3
 
 
-def test_costs_are_beside_rotary(results: Results) -> None:
-    slope, plain = made_up.SLOPE["alibi"], made_up.SLOPE["rotary"]
-    assert cells(state.cost(results), "alibi")[0] == f"{1e6 / (1 + slope):,.0f} ({(1 + plain) / (1 + slope):.2f})"
-    assert cells(state.cost(results), "rotary")[1] == "4.00"
-
-
-def test_launched_steps_are_not_compared_with_replayed_ones(tmp_path: Path) -> None:
-    made_up.write(tmp_path, (0,), ("rotary", "alibi", "cope"))
-    assert "Steps of training are launched piece by piece." in state.cost(read_all(tmp_path)["small"])[0]
-    for encoding, captured in (("rotary", True), ("alibi", True), ("cope", False)):
-        path = tmp_path / "small" / f"{encoding}-0.json"
-        run = json.loads(path.read_text())
-        run["trained"] |= {"captured": captured, "reason": None if captured else "RuntimeError: it waits"}
-        path.write_text(json.dumps(run))
-    lines = state.cost(read_all(tmp_path)["small"])
-    assert "replayed as CUDA graphs, but for some, which are launched piece by piece (cope, seed 0: RuntimeError: it waits)." in lines[0]
-    assert cells(lines, "alibi")[0].endswith(")") and cells(lines, "cope")[0] == f"{1e6 / (1 + made_up.SLOPE['cope']):,.0f} ‡"
-
-
-def test_the_price_on_a_cpu_is_beside_rotary_of_the_same_round(folder: Path, tmp_path: Path) -> None:
-    lines = cpu.lines(cpu.read(folder))
+def test_prices_are_beside_rotary_of_the_same_round(folder: Path, tmp_path: Path) -> None:
+    lines = prices.lines(prices.read(folder, "CPU"))
     share = 1 / (1 + made_up.SLOPE["alibi"])
     assert cells(lines, "alibi")[:2] == [f"{90 * share:.1f} ({share:.2f}; {share:.2f} to {share:.2f})", f"{50 * share:.1f} ({share:.2f}; {share:.2f} to {share:.2f})"]
     assert cells(lines, "rotary")[0] == "90.0 (1.00; 1.00 to 1.00)" and cells(lines, "rotary again")[0] == "88.2 (0.98; 0.98 to 0.98)"
     assert cells(lines, "learned")[2] == "–" and "- learned, 8192 keys: too far" in lines and "2 threads on 2 cores that are made up" in lines[0]
-    assert cpu.lines(cpu.read(tmp_path)) == ["Nothing measured yet."]
+    assert prices.lines(prices.read(tmp_path, "CPU")) == ["Nothing measured yet."]
     (tmp_path / "cpu.json").write_text('{"schema": 2}')
     with pytest.raises(ValueError, match="schema 2 of kind None, wanted 1"):
-        cpu.read(tmp_path)
+        prices.read(tmp_path, "CPU")
+
+
+def test_launched_steps_are_not_compared_with_replayed_ones(folder: Path) -> None:
+    lines = prices.lines(prices.read(folder, "GPU"))
+    assert "on a GPU that is made up" in lines[0] and "training, 16 x" in lines[3] and "decoding, 8 x 512 keys" in lines[3]
+    assert cells(lines, "rotary")[:2] == ["90.0 (1.00; 1.00 to 1.00)", "3.00"]
+    share = 1 / (1 + made_up.SLOPE["cope"])
+    assert cells(lines, "cope")[0] == f"{90 * share:.1f} ‡" and cells(lines, "cope")[2].endswith(")")  # its decoding is replayed
+    assert "- cope, training: RuntimeError: it waits" in lines
 
 
 def test_retrieval_has_a_table_a_task(results: Results) -> None:

@@ -31,7 +31,7 @@ from lab.training.step import Plan  # noqa: E402
 from lab.training.trainer import Trainer, trained  # noqa: E402
 
 CPU = torch.device("cpu")
-TIMES = ("seconds", "tokens_per_second", "decode_tokens_per_second", "commit", "decode")
+TIMES = ("seconds", "tokens_per_second", "commit", "lanes")
 
 
 def numbers(value: Any) -> Any:

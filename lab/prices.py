@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The price of each encoding: tokens per second of training and of decoding, and memory, on the GPU or on all cores of the machine at hand.
+`python -m lab cost`.
+
+Nothing is trained for its own sake, so no store is needed: windows are drawn. Every round has every encoding once, in an order of its own, and rotary
+a second time: what those two are apart is what the machine is apart from itself. On a GPU steps are replayed as CUDA graphs, of decoding too: launched
+one by one they would tell the price of launching.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import platform
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import phasor
+from lab import device as places
+from lab import results
+from lab.cost import Decoder
+from lab.encodings import TRAINED
+from lab.model import Model, begun
+from lab.presets import Preset
+from lab.progress import Progress
+from lab.training.captured import Graphs
+from lab.training.step import Plan
+from lab.training.trainer import Trainer
+
+SCHEMA = 1
+AGAIN = "rotary again"
+VOCABULARY = 8320  # as the stores have it
+LONG_STEP = 20.0  # seconds: a step that takes so long is timed once, cold as it is
+MOST_SECONDS = 2.0  # of the steps that are timed
+REFUSED = (ValueError, TypeError, NotImplementedError, RuntimeError)
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Defaults are a CPU's."""
+
+    rounds: int = 3
+    rows: int = 1  # windows in a step of training
+    steps: int = 1  # of training that are timed, fewer where they are slow
+    decode_rows: int = 1  # sequences that are decoded
+    keys: tuple[int, ...] = (512, 8192)  # in the caches that are decoded against
+    decode_steps: int = 8
+
+
+ON_GPU = Settings(rounds=2, rows=16, steps=40, decode_rows=8, keys=(512, 8192, 32768), decode_steps=40)
+QUICK = Settings(keys=(32, 64), decode_steps=1)
+
+
+def settings_for(preset: Preset, device: torch.device, rounds: int | None = None) -> Settings:
+    settings = QUICK if preset.name == "quick" else replace(ON_GPU, rows=preset.rows) if device.type == "cuda" else Settings()
+    return settings if rounds is None else replace(settings, rounds=rounds)
+
+
+def order(names: Sequence[str], number: int) -> list[str]:
+    """Of a round: begun elsewhere each time, so that no two always follow each other's heat."""
+    begin = (7 * number) % len(names)
+    return [*names[begin:], *names[:begin]]
+
+
+def _waited_step(trainer: Trainer, tokens: Tensor, times: int = 1) -> float:
+    """Seconds of so many steps together."""
+    begin = time.monotonic()
+    for _ in range(times):
+        trainer.step(tokens)
+    places.waited(trainer.device)
+    return time.monotonic() - begin
+
+
+def _training(model: Model, preset: Preset, settings: Settings, device: torch.device) -> Row:
+    """Tokens per second of warm steps."""
+    trainer = Trainer(model, replace(Plan.of(preset), steps=settings.steps + 2), device)
+    tokens = torch.randint(VOCABULARY, (settings.rows, preset.shape.length + 1), generator=torch.Generator().manual_seed(0)).to(device)
+    places.forget_peak(device)
+    seconds = _waited_step(trainer, tokens)
+    if seconds <= LONG_STEP:
+        if settings.steps > 1:
+            seconds = _waited_step(trainer, tokens)
+        times = max(1, min(settings.steps, int(MOST_SECONDS / seconds)))
+        seconds = _waited_step(trainer, tokens, times) / times
+    trainer.release()
+    return {"training": settings.rows * preset.shape.length / seconds, "training_bytes": places.peak_bytes(device), "not_captured": trainer.not_captured}
+
+
+def _decoding(model: Model, preset: Preset, settings: Settings, device: torch.device, keys: int) -> Row:
+    decoder = Decoder(model, preset, device, keys, settings.decode_rows)
+    work, launched = (decoder.step, None) if device.type != "cuda" else decoder.captured(Graphs(device))
+    return {"rate": settings.decode_rows / decoder.seconds(settings.decode_steps, work), "launched": launched}
+
+
+def one_round(label: str, preset: Preset, settings: Settings, device: torch.device) -> Row:
+    """Tokens per second: `training`, and by the number of keys; words where the library refuses, and where a step is launched instead of replayed."""
+    model = begun("rotary" if label == AGAIN else label, 0, preset.shape, VOCABULARY).to(device)
+    found: Row = {**_training(model, preset, settings, device), "decoding": {}, "launched": {}, "refused": {}}
+    if device.type == "cuda" and found["not_captured"] is not None:
+        found["launched"]["training"] = found["not_captured"]
+    del found["not_captured"]
+    for keys in settings.keys:
+        try:
+            one = _decoding(model, preset, settings, device, keys)
+        except REFUSED as error:
+            found["refused"][str(keys)] = str(error).splitlines()[0]
+            continue
+        found["decoding"][str(keys)] = one["rate"]
+        if one["launched"] is not None:
+            found["launched"][str(keys)] = one["launched"]
+    return found
+
+
+def machine() -> str:
+    """In words: the processor as it names itself, and how many of its cores there are."""
+    cores, name = len(os.sched_getaffinity(0)), platform.processor() or platform.machine()
+    if shutil.which("lscpu"):  # it knows names that an ARM processor has as numbers alone
+        told = subprocess.run(["lscpu"], capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"}).stdout
+        name = next((line.split(":", 1)[1].strip() for line in told.splitlines() if line.startswith("Model name:")), name)
+    return f"{cores} cores, {name} ({platform.machine()})"
+
+
+def measured(preset: Preset, settings: Settings, device: torch.device, only: Sequence[str] | None = None, words: str | None = None) -> Row:
+    """The whole of it, as it is kept."""
+    head: Row = {"schema": SCHEMA, "kind": f"cost on a {_kind(device)}", "commit": results.commit(), "versions": results.versions()}
+    if device.type == "cuda":
+        preset = replace(preset, rows=settings.rows)
+        head |= {"machine": words or places.device_name(device), "dtype": preset.dtype}
+    else:
+        preset = replace(preset, dtype="float32", rows=settings.rows)
+        threads = len(os.sched_getaffinity(0))
+        torch.set_num_threads(threads)
+        phasor.set_num_threads(threads)
+        head |= {"machine": words or machine(), "threads": threads, "kernels": phasor.active_target()}
+    begin, found = time.monotonic(), _rounds(preset, settings, device, [*(TRAINED if only is None else only), AGAIN])
+    return head | {"preset": preset.name, "shape": asdict(preset.shape), "settings": asdict(settings), "rounds": found, "seconds": time.monotonic() - begin}
+
+
+def _rounds(preset: Preset, settings: Settings, device: torch.device, labels: Sequence[str]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {label: [] for label in labels}
+    progress = Progress(settings.rounds * len(labels))
+    for number in range(settings.rounds):
+        for done, label in enumerate(order(labels, number)):
+            found[label].append(one_round(label, preset, settings, device))
+            gc.collect()  # a graph and its model go in a circle, and would count as the next one's memory
+            progress.show(number * len(labels) + done + 1, f"{label}, round {number + 1}")
+    progress.end()
+    return found
+
+
+def _kind(device: torch.device) -> str:
+    return "GPU" if device.type == "cuda" else "CPU"
+
+
+def file_name(device: torch.device) -> str:
+    return f"{_kind(device).lower()}.json"
