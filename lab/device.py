@@ -40,6 +40,11 @@ def peak_bytes(device: torch.device) -> int | None:
     return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
 
 
+def used_bytes(device: torch.device) -> int | None:
+    """What PyTorch has allocated now."""
+    return torch.cuda.memory_allocated(device) if device.type == "cuda" else None
+
+
 def forget_peak(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)

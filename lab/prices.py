@@ -96,7 +96,7 @@ def _training(model: Model, preset: Preset, settings: Settings, device: torch.de
         times = _times(settings.steps, seconds)
         seconds = _waited_step(trainer, tokens, times) / times
     trainer.release()
-    return {"training": settings.rows * preset.shape.length / seconds, "training_bytes": places.peak_bytes(device), "not_captured": trainer.not_captured}
+    return {"training": settings.rows * preset.shape.length / seconds, "peak": places.peak_bytes(device), "not_captured": trainer.not_captured}
 
 
 def _decoding(model: Model, preset: Preset, settings: Settings, device: torch.device, keys: int) -> Row:
@@ -110,11 +110,12 @@ def _decoding(model: Model, preset: Preset, settings: Settings, device: torch.de
 
 def one_round(label: str, preset: Preset, settings: Settings, device: torch.device) -> Row:
     """Tokens per second: `training`, and by the number of keys; words where the library refuses, and where a step is launched instead of replayed."""
+    before = places.used_bytes(device)
     model = begun("rotary" if label == AGAIN else label, 0, preset.shape, VOCABULARY).to(device)
     found: Row = {**_training(model, preset, settings, device), "decoding": {}, "launched": {}, "refused": {}}
-    if device.type == "cuda" and found["not_captured"] is not None:
-        found["launched"]["training"] = found["not_captured"]
-    del found["not_captured"]
+    peak, waits = found.pop("peak"), found.pop("not_captured")
+    if device.type == "cuda":
+        found |= {"own_bytes": peak - before, "launched": {} if waits is None else {"training": waits}}
     for keys in settings.keys:
         try:
             one = _decoding(model, preset, settings, device, keys)

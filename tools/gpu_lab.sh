@@ -4,6 +4,7 @@
 #   DATA=folder        a store by `python -m lab data`
 #   SECONDS_LIMIT=570  no run is begun that would not end in so many seconds, of all of this script
 #   PRESET=small, RUN="--only rotary alibi" (more words for `python -m lab run`)
+#   RUN="--lanes 3"    several runs at once
 #   SMOKE=1            instead: some steps of every encoding, with times and kernels, captured and launched: what to run first on a new machine or version
 # Results come as $OUT/results.tar.gz, written anew after each run; what was done before is in lab/results. Words are in $OUT/log.txt.
 set -uo pipefail

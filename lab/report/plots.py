@@ -46,7 +46,7 @@ def _lengths(ax: Any, multiples: Sequence[float]) -> None:
 
 
 def by_length(results: Results, groups: Sequence[Panel], section: str, key: str, theme: Theme) -> Any:
-    """Loss against the multiple of the trained length, with intervals."""
+    """Loss against the multiple of the trained length, with intervals. Rotary is in every panel, whose scale is its own: who fails must not flatten who does not."""
     groups = _there(results, section, groups)
     figure, axes = style.panels(len(groups), 2, theme)
     multiples = results.seen(section, "multiple")
@@ -56,12 +56,11 @@ def by_length(results: Results, groups: Sequence[Panel], section: str, key: str,
         for _, labels in groups
         for label in labels
     }
-    means = [value.mean for points in found.values() for _, value in points]
     for ax, (title, labels) in zip(axes, groups):
         looks = style.styles(labels, theme)
         ax.set(title=title, xlabel="length / trained length", ylabel="nats a token" + (" over the floor" if key == "over" else ""))
         _lengths(ax, multiples)
-        ax.set_ylim(min(means) - 0.05 * (max(means) - min(means)), max(means) + 0.05 * (max(means) - min(means)) + 1e-6)
+        style.limits(ax, [value.mean for label in labels for _, value in found[label]])
         ax.axvline(1, color=theme["faint"], linewidth=0.8, linestyle=":")
         for label in labels:
             xs, values = [x for x, _ in found[label]], [value for _, value in found[label]]
@@ -77,11 +76,10 @@ def by_position(results: Results, theme: Theme) -> Any:
     figure, axes = style.panels(len(groups), 2, theme)
     longest = max(results.seen("measured", "length"))
     lines = {label: line for _, labels in groups for label in labels if (line := _line(results, label, longest))}
-    low, high = min(map(min, lines.values())), max(map(max, lines.values()))
     for ax, (title, labels) in zip(axes, groups):
         looks, ends = style.styles(labels, theme), {}
         ax.set(title=title, xlabel=f"position in documents of {longest} tokens (dotted: trained length)", ylabel="nats a token")
-        ax.set_ylim(low - 0.04 * (high - low) - 0.01, high + 0.04 * (high - low) + 0.01)
+        style.limits(ax, [one for label in labels for one in lines.get(label, [])])
         style.doubling(ax, longest / 64, longest)
         ax.axvline(results.length, color=theme["faint"], linewidth=0.8, linestyle=":")
         for label in (one for one in labels if one in lines):

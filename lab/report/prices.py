@@ -44,7 +44,7 @@ def _cell(own: list[Round], base: list[Round], read_one: Reader, launched: str) 
 
 
 def _memory(own: list[Round]) -> str:
-    found = [one["training_bytes"] for one in own if one.get("training_bytes")]
+    found = [one["own_bytes"] for one in own if one.get("own_bytes")]
     return f"{statistics.median(found) / GIB:.2f}" if found else ABSENT
 
 
@@ -63,7 +63,7 @@ def lines(found: dict[str, Any] | None) -> list[str]:
     keys, decoded = [str(one) for one in settings["keys"]], settings.get("decode_rows", settings["rows"])
     columns: list[tuple[str, Reader]] = [("training", lambda one: one["training"]), *((at, lambda one, at=at: one["decoding"].get(at)) for at in keys)]
     labels = [*in_order(set(rounds), RUNS), *([AGAIN] if AGAIN in rounds else [])]
-    with_memory = any(one.get("training_bytes") for own in rounds.values() for one in own)
+    with_memory = any(one.get("own_bytes") for own in rounds.values() for one in own)
     rows = []
     for label in labels:
         cells = [_cell(rounds[label], rounds.get("rotary", []), read_one, where) for where, read_one in columns]

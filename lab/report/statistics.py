@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 # Student's t for 95 % of both sides, by the number of seeds less one.
+LEAST = 3  # seeds: with two the interval is 12.7 times their error, wider than anything that is compared
 T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
 
 
 @dataclass(frozen=True)
 class Value:
-    """`half` is half of the interval of 95 %; None of one seed, which has none."""
+    """`half` is half of the interval of 95 %; None of fewer than LEAST seeds."""
 
     mean: float
     half: float | None
@@ -29,8 +30,8 @@ def value_of(numbers: Sequence[float]) -> Value:
     """Of one number a seed."""
     count = len(numbers)
     mean = math.fsum(numbers) / count
-    if count == 1:
-        return Value(mean, None, 1)
+    if count < LEAST:
+        return Value(mean, None, count)
     deviation = math.sqrt(math.fsum((number - mean) ** 2 for number in numbers) / (count - 1))
     return Value(mean, T95[min(count - 1, len(T95)) - 1] * deviation / math.sqrt(count), count)
 
@@ -40,4 +41,6 @@ def seeds_in_words(least: int, most: int) -> str:
     if most <= 1:
         return "one seed, so no interval is known"
     some = f"{least} to {most} seeds" if least != most else f"{most} seeds"
-    return f"means of {some}, ± 95 % by Student's t" + ("; a number without ± is of one seed" if least == 1 else "")
+    if most < LEAST:
+        return f"means of {some}, too few for an interval"
+    return f"means of {some}, ± 95 % by Student's t" + (f"; a number without ± is of fewer than {LEAST}" if least < LEAST else "")

@@ -100,3 +100,9 @@ def saved(figure: Any, path: Path) -> None:
     """The same bytes each time."""
     figure.savefig(path, metadata={"Date": None, "Creator": None} if path.suffix == ".svg" else {"Software": None}, transparent=True)
     pyplot.close(figure)
+
+
+def limits(ax: Any, values: Sequence[float]) -> None:
+    """Room for all values, and a little more."""
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    ax.set_ylim(low - 0.05 * (high - low) - 0.005, high + 0.05 * (high - low) + 0.005)

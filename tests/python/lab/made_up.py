@@ -91,7 +91,7 @@ def prices(folder: Path) -> None:
     (folder / "cpu.json").write_text(json.dumps({**head, **rest}))
     for label, own in rounds.items():
         for one in own:
-            one |= {"training_bytes": 3 * 2**30, "launched": {"training": "RuntimeError: it waits"} if label == "cope" else {}}
+            one |= {"own_bytes": 3 * 2**30, "launched": {"training": "RuntimeError: it waits"} if label == "cope" else {}}
     head |= {"kind": "cost on a GPU", "machine": "a GPU that is made up", "dtype": "bfloat16", "versions": {"torch": "2.11"}}
     del head["threads"], head["kernels"]
     (folder / "gpu.json").write_text(json.dumps({**head, **rest, "settings": settings | {"rows": 16, "decode_rows": 8}}))

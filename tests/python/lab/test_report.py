@@ -97,7 +97,7 @@ def test_a_part_of_the_runs_is_a_part_of_the_tables(tmp_path: Path) -> None:
     made_up.write(tmp_path, (0, 1), ("rotary",))
     every = read_all(made_up.write(tmp_path, (0,), ("alibi",)))
     lines = sections.last(every["small"])
-    assert "1 to 2 seeds" in lines[0] and "a number without ± is of one seed" in lines[0]
+    assert "means of 1 to 2 seeds, too few for an interval" in lines[0] and "±" not in lines[0]
     assert not any(line.startswith("| t5 ") for line in lines)
     for make in build.made_sections(every, "small").values():
         make()
