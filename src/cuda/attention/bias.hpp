@@ -107,10 +107,18 @@ PHASOR_HD inline void add_bias(Block& block, const BiasWork& term, const ScoreTi
   });
 }
 
-/// Item n of (heads, distances).
+/// Item n of (heads, distances). Sandwich's sum is long, and one for all heads: items of the first head make all of them.
 template <class T>
-PHASOR_HD inline void fill_diagonal(const BiasWork& term, int64_t n) {
+PHASOR_HD inline void fill_diagonal(const BiasWork& term, int64_t heads, int64_t n) {
   const int64_t distance = term.first_distance + n % term.distances;
+  if (term.bias.scheme == plan::BiasSource::Scheme::sandwich) {
+    if (n >= term.distances) return;
+    const math::DoubleDouble sum = plan::sandwich_sum(term.bias, distance);
+    for (int64_t head = 0; head < heads; ++head) {
+      static_cast<T*>(term.diagonal)[head * term.distances + n] = static_cast<T>(plan::sandwich_value(sum, term.first_head + head));
+    }
+    return;
+  }
   static_cast<T*>(term.diagonal)[n] = static_cast<T>(bias_by_formula(term, n / term.distances, 0, -distance));
 }
 

@@ -98,7 +98,7 @@ PHASOR_HD inline void do_item(const AttentionWork& work, const ItemWork& item, i
     case ItemKind::parameters:
       return widen_parameter(work.terms[item.term].bias, n);
     case ItemKind::diagonal:
-      return fill_diagonal<T>(work.terms[item.term].bias, n);
+      return fill_diagonal<T>(work.terms[item.term].bias, item.count / work.terms[item.term].bias.distances, n);
     case ItemKind::positions:
       return write_position(work, item, n);
     case ItemKind::copy:

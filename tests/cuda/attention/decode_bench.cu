@@ -61,6 +61,7 @@ void time_case(const Case& c, std::int64_t keys, cudaStream_t stream, Table& tab
   if (c.t5) {
     w.first_distance = -(keys + 1), w.distances = 2 * keys + 2, w.far_left = 91;
     w.diagonal = reinterpret_cast<const float*>(take(kHeads * w.distances * 4));
+    w.diagonal_strides[2] = w.distances;
   }
   const std::int64_t numbers = cuda::decode::partial_numbers(w);
   w.partial_out = reinterpret_cast<float*>(take(numbers * 4));

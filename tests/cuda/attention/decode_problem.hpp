@@ -67,10 +67,14 @@ inline DecodeProblem random_decode(std::uint64_t seed) {
     w.first_distance = -(w.room + w.queries);
     w.distances = 2 * w.room + w.queries + 1;
     w.far_left = below(2) == 0 ? 100 : w.first_distance + w.distances - 1;
-    for (int h = 0; h < w.heads; ++h) {
+    const bool by_query = below(2) == 0;  // as tables that meet queries have it
+    const int rows = by_query ? w.batch * w.queries * w.heads : w.heads;
+    w.diagonal_strides[2] = w.distances;
+    if (by_query) w.diagonal_strides[1] = w.heads * w.distances, w.diagonal_strides[0] = w.queries * w.diagonal_strides[1];
+    for (int row = 0; row < rows; ++row) {
       for (int64_t n = 0; n < w.distances; ++n) {
         const int64_t r = std::min<int64_t>(w.first_distance + n, w.far_left);
-        p.diagonal.push_back(static_cast<float>(std::sin(static_cast<double>(r) * 0.37 + h)));
+        p.diagonal.push_back(static_cast<float>(std::sin(static_cast<double>(r) * 0.37 + row)));
       }
     }
   }
@@ -125,7 +129,9 @@ inline DecodedRow expected_decode(const DecodeProblem& p, int b, int i, int h, D
     // Sums of tensor cores drop bits below 2^-22 of the greatest; q in two parts of 16 bits loses 2^-16 of bf16, 2^-21 of f16.
     double error = most * w.scale * k_scale * (width / 16 * 0x1p-21 + (w.q.dtype == DType::f32 ? 0x1p-16 : 0x1p-20));
     if (!p.diagonal.empty()) {
-      s += p.diagonal[static_cast<std::size_t>(h * w.distances + std::clamp<int64_t>(r - w.first_distance, 0, w.distances - 1))];
+      const int64_t* const strides = w.diagonal_strides;
+      const int64_t n = std::clamp<int64_t>(r - w.first_distance, 0, w.distances - 1);
+      s += p.diagonal[static_cast<std::size_t>(b * strides[0] + i * strides[1] + h * strides[2] + n)];
     }
     if (w.softcap != 0) s = w.softcap * std::tanh(s / w.softcap), error += w.softcap * 0x1p-20;
     scores.push_back(s);

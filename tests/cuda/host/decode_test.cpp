@@ -2,6 +2,9 @@
 // What decoding on a GPU decides on the host: which keys and splits a sequence has, and which calls are taken.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <random>
 #include <vector>
 
 #include "cuda/attention/decode/call.hpp"
@@ -74,8 +77,58 @@ TEST(Decode, takes_what_models_decode_with) {
   EXPECT_TRUE(call.is_taken({.terms = {BiasTerm{*Bias::make(T5Buckets{.heads = 8})}}}));
   EXPECT_TRUE(call.is_taken({.content = RotaryContent{rope, KeyState::rotated}}));
   EXPECT_FALSE(call.is_taken({.content = RotaryContent{rope}}));
+  const Extents table = {1, 7, 8, 128};
+  TableTerm shaw = {.table = {call.memory, DType::bf16, table, contiguous_strides(table)}, .rows = ClipRows{3, 3}};
+  EXPECT_TRUE(call.is_taken({.terms = {shaw}}));
+  shaw.side = TableSide::key;
+  EXPECT_FALSE(call.is_taken({.terms = {shaw}}));
+  shaw.side = TableSide::value;
+  EXPECT_FALSE(call.is_taken({.terms = {shaw}}));
   EXPECT_FALSE(call.is_taken({.dropout = {.probability = 0.5}}));
   EXPECT_FALSE(call.is_taken({.query_positions = positions_from(3)}));
+}
+
+/// Tables of all batch rows and of each, of all heads and of each, with and without a shift, clipped and not there beyond their rows.
+TEST(Decode, a_table_that_meets_queries_is_a_bias_of_each_query) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 60; ++round) {
+    const auto below = [&](int n) { return static_cast<int64_t>(random() % static_cast<unsigned>(n)); };
+    const int64_t batch = 1 + below(4), queries = 1 + below(5), heads = 1 + below(3), width = 1 + below(9), left = below(6),
+                  right = below(4);
+    const auto tensor = [&](const Extents& shape, std::vector<float>& memory) {
+      memory.resize(static_cast<std::size_t>(shape[0] * shape[1] * shape[2] * shape[3]));
+      for (float& x : memory) x = static_cast<float>(below(2001) - 1000) / 500;
+      return ConstTensorView(memory.data(), DType::f32, shape, contiguous_strides(shape));
+    };
+    std::vector<float> of_table, of_features, of_shift;
+    RowBiasWork work;
+    work.batch = batch, work.queries = queries, work.heads = heads;
+    work.first_distance = -right - 2, work.distances = left + right + 5;
+    work.term.table = tensor({below(2) == 0 ? 1 : batch, left + right + 1, below(2) == 0 ? 1 : heads, width}, of_table);
+    work.term.features = tensor({batch, queries, heads, width}, of_features);
+    if (below(2) == 0) work.term.shift = tensor({1, 1, heads, width}, of_shift);
+    work.term.map = {.left = left, .right = right, .zero_outside = below(2) == 0};
+    work.term.scale = 0.3;
+    std::vector<float> got(static_cast<std::size_t>(batch * queries * heads * work.distances), NAN);
+    work.to = got.data();
+    for (int64_t n = 0; n < row_bias_items(work); ++n) make_row_bias(work, n);
+    const Extents& shape = work.term.table.shape;
+    std::size_t at = 0;
+    for (int64_t row = 0; row < batch * queries * heads; ++row) {
+      for (int64_t distance = work.first_distance; distance < work.first_distance + work.distances; ++distance, ++at) {
+        const bool is_inside = distance <= left && -distance <= right;
+        const int64_t of = std::min(std::max(-distance, -left), right) + left;
+        double sum = 0;
+        for (int64_t c = 0; c < width && (is_inside || !work.term.map.zero_outside); ++c) {
+          const int64_t b = shape[0] == 1 ? 0 : row / heads / queries, h = shape[2] == 1 ? 0 : row % heads;
+          const double x = of_table[static_cast<std::size_t>(((b * shape[1] + of) * shape[2] + h) * width + c)];
+          const double shift = of_shift.empty() ? 0 : of_shift[static_cast<std::size_t>(row % heads * width + c)];
+          sum += 0.3 * (of_features[static_cast<std::size_t>(row * width + c)] + shift) * x;
+        }
+        EXPECT_NEAR(got[at], sum, 1e-5) << round << " " << row << " " << distance;
+      }
+    }
+  }
 }
 
 TEST(Decode, takes_caches_of_whole_vectors_in_16_and_8_bits) {

@@ -22,7 +22,16 @@ SCHEMES: dict[str, tuple[Any, dict[str, Any]]] = {
     "window": (None, {"window": 100, "softcap": 5.0}),
     "rotated": (phasor.Rope(ROPE, keys_rotated=True), {}),
     "unrotated": (phasor.Rope(ROPE), {}),  # gathered
+    "shaw": (lambda put: phasor.Shaw(put(numbers(H, 33, D, seed=4) / 4)), {}),
+    "transformer-xl": (lambda put: phasor.TransformerXL(put(numbers(KEYS + 90, H, D, seed=5) / 4), KEYS - 1, *(put(numbers(H, D, seed=n) / 2) for n in (6, 7))), {}),
+    "shaw with values": (lambda put: phasor.Shaw(*(put(numbers(H, 33, D, seed=n) / 4) for n in (4, 8))), {}),  # gathered
 }
+
+
+def settled(scheme: Any, dtype: torch.dtype, device: str, wide: bool = False) -> Any:
+    """A scheme with tables is made of them: rounded to a dtype, and there."""
+    put = lambda x: x.to(dtype).to(torch.float64 if wide else dtype).to(device)  # noqa: E731
+    return scheme(put) if callable(scheme) else scheme
 
 
 class Paged:
@@ -43,6 +52,7 @@ class Paged:
 
     def attend(self, q: Tensor, lengths: Any, scheme: Any, options: dict[str, Any]) -> tuple[Tensor, Tensor]:
         lengths = torch.as_tensor(lengths, dtype=torch.int32, device=DEVICE)
+        scheme = settled(scheme, q.dtype, DEVICE)
         return phasor.cached_attention(q, *self.caches, lengths, self.table, scheme, return_lse=True, **options)
 
     def hold(self, q: Tensor, got: tuple[Tensor, Tensor], lengths: tuple[int, ...], scheme: Any, options: dict[str, Any]) -> None:
@@ -51,7 +61,7 @@ class Paged:
         for b, length in enumerate(lengths):
             at = slice(b, b + 1)
             exact = [x.double() for x in (q[at].cpu(), self.k[at, :length], self.v[at, :length])]
-            wanted, lse = phasor.attention(*exact, scheme, True, return_lse=True, **options)
+            wanted, lse = phasor.attention(*exact, settled(scheme, q.dtype, "cpu", wide=True), True, return_lse=True, **options)
             apart = (got[0][at].cpu().double() - wanted).abs().max().item() if length else 0.0
             assert apart <= 6 * u * 5, f"{scheme}, {options}, length {length}: out is {apart} off"
             assert (got[1][at].cpu().double() - lse).abs().nan_to_num(0.0).max().item() <= 2e-4, f"{scheme}, length {length}: lse"
@@ -91,7 +101,8 @@ def test_a_graph_is_right_for_other_lengths() -> None:
     pages = Paged(torch.bfloat16)
     q = numbers(B, 1, H, D, seed=9).bfloat16().to(DEVICE)
     lengths = torch.tensor(LENGTHS, dtype=torch.int32, device=DEVICE)
-    for scheme, options in SCHEMES.values():
+    for given, options in SCHEMES.values():
+        scheme = settled(given, q.dtype, DEVICE)
         call = lambda: phasor.cached_attention(q, *pages.caches, lengths, pages.table, scheme, **options)  # noqa: B023, E731
         call()  # what is kept on the device is copied by the first
         torch.cuda.synchronize()

@@ -32,6 +32,7 @@ Status gather(const attention::GatherWork& work, const Execution& execution) {
 
 struct Widen {
   ConstTensorView from;
+  ConstTensorView shift;  // (1, 1, heads or 1, channels), added; data null: none
   float* to;
   std::int64_t count;
 };
@@ -42,7 +43,18 @@ __global__ void __launch_bounds__(kThreads) widen_queries(const __grid_constant_
   const std::int64_t token = n / s[3] / s[2];
   const std::int64_t at =
       token / s[1] * work.from.strides[0] + token % s[1] * work.from.strides[1] + n / s[3] % s[2] * work.from.strides[2];
-  work.to[n] = static_cast<float>(job::load_element(work.from.data, work.from.dtype, at + n % s[3]));
+  const auto x = static_cast<float>(job::load_element(work.from.data, work.from.dtype, at + n % s[3]));
+  work.to[n] = work.shift.data == nullptr ? x : x + attention::element_at<float>(work.shift, 0, 0, n / s[3] % s[2], n % s[3]);
+}
+Status widen(const ConstTensorView& q, const ConstTensorView& shift, void* to, const Execution& execution) {
+  Widen work = {q, shift, static_cast<float*>(to), q.shape[0] * q.shape[1] * q.shape[2] * q.shape[3]};
+  const auto kernel = reinterpret_cast<const void*>(&widen_queries);
+  return launch(kWhere, {kernel, {blocks_for(work.count, kThreads)}, kThreads, 0, execution.stream}, &work);
+}
+
+__global__ void __launch_bounds__(kThreads) make_row_biases(const __grid_constant__ decode::RowBiasWork work) {
+  const std::int64_t n = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (n < decode::row_bias_items(work)) decode::make_row_bias(work, n);
 }
 
 /// q at its positions, which lengths on the device decide.
@@ -53,10 +65,7 @@ Status rotate_queries(const job::CachedAttentionJob& job, const decode::DecodeLa
   if (Status s = gather(positions, execution); !s) return s;
   const bool widened = layout.rotated.dtype != q.dtype;
   if (widened) {
-    Widen widen = {q, static_cast<float*>(layout.rotated.data), q.shape[0] * q.shape[1] * q.shape[2] * q.shape[3]};
-    const auto blocks = static_cast<unsigned>((widen.count + kThreads - 1) / kThreads);
-    const auto kernel = reinterpret_cast<const void*>(&widen_queries);
-    if (Status s = launch(kWhere, {kernel, {blocks}, kThreads, 0, execution.stream}, &widen); !s) return s;
+    if (Status s = widen(q, {}, layout.rotated.data, execution); !s) return s;
   }
   const InOut turned = widened ? InOut(layout.rotated) : InOut(q, layout.rotated);
   job::RotateJob rotation = job::rotation_of(job.attention.content.queries, turned, layout.positions);
@@ -66,6 +75,15 @@ Status rotate_queries(const job::CachedAttentionJob& job, const decode::DecodeLa
 Status run_decode(const job::CachedAttentionJob& job, const decode::DecodeLayout& layout, const Execution& execution) {
   if (job.attention.term_count > 0) {
     if (Status s = attention::prepare_terms(layout.terms, kWhere, execution); !s) return s;
+  }
+  if (layout.row_bias) {
+    decode::RowBiasWork work = *layout.row_bias;
+    const auto kernel = reinterpret_cast<const void*>(&make_row_biases);
+    if (Status s = launch(kWhere, {kernel, {blocks_for(row_bias_items(work), kThreads)}, kThreads, 0, execution.stream}, &work); !s)
+      return s;
+  }
+  if (layout.content_shift.data != nullptr) {
+    if (Status s = widen(job.attention.q, layout.content_shift, layout.rotated.data, execution); !s) return s;
   }
   if (layout.rotates) {
     if (Status s = rotate_queries(job, layout, execution); !s) return s;

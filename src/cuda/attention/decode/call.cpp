@@ -37,7 +37,9 @@ bool takes(const job::CachedAttentionJob& job) {
   const job::VisibilityJob& see = a.visibility;
   const Extents& s = a.q.shape;
   if (!is_storage(job.k.storage, a.q.dtype) || !takes_cache(job.k, job) || !takes_cache(job.v, job)) return false;
-  if (!takes_content(a.content) || a.content_shift.data != nullptr || a.term_count > 1 || a.dropout.probability > 0) return false;
+  const bool turns = a.content.kind != job::ContentKind::plain;
+  if (!takes_content(a.content) || (turns && a.content_shift.data != nullptr) || a.term_count > 1 || a.dropout.probability > 0)
+    return false;
   if (a.query_positions.given || a.key_positions.given || see.prefix.size > 0 || see.query_starts.size > 0) return false;
   const int64_t group = a.k.shape[2] == 0 ? 1 : s[2] / a.k.shape[2];
   if (s[1] > kMostQueries || s[0] > 65535 || a.k.shape[2] > 65535 || group > 1024) return false;
@@ -82,31 +84,68 @@ DecodeWork work_of(const job::CachedAttentionJob& job) {
   return work;
 }
 
-/// The bias of a call, by distance; false: it is not, or the term is another.
-bool lay_out_bias(const job::AttentionJob& asked, attend::Arena& arena, DecodeLayout& out) {
-  job::AttentionJob bias = asked;  // all that is not its term is the decoding kernel's own
-  bias.content = {};
-  bias.sinks = {};
-  bias.softcap = 0;
-  bias.visibility = {};
-  bias.outputs.out.dtype = bias.q.dtype;
-  if (!attention::lay_out(bias, "cached_attention", arena, out.terms).ok()) return false;
+/// A bias that all queries share; false: it does not go by distances.
+bool take_bias(DecodeLayout& out) {
   const std::optional<hopper::Forward> by_distance = attention::hopper_forward(out.terms.work);
   if (!by_distance) return false;
   out.work.diagonal = by_distance->diagonal;
+  out.work.diagonal_strides[2] = by_distance->distances;
   out.work.first_distance = by_distance->first_distance;
   out.work.distances = by_distance->distances;
   out.work.far_left = std::min(by_distance->far_left, by_distance->first_distance + by_distance->distances - 1);
   return true;
 }
 
-void lay_out_rotation(const job::AttentionJob& asked, attend::Arena& arena, DecodeLayout& out) {
+/// A table that meets queries, as a bias of each query: of all distances that there may be, or to where the table changes no more.
+bool take_table(attend::Arena& arena, DecodeLayout& out) {
+  constexpr int64_t kMostNumbers = int64_t{1} << 28;
+  const attention::TableWork& term = out.terms.work.terms[0].table;
+  if (term.use != attention::RowUse::query || term.kind != attention::RowKind::distance || term.map.has_buckets) return false;
+  DecodeWork& work = out.work;
+  const int64_t left = std::clamp(term.map.left, -kFarthest, kFarthest) + 1;  // from here on, and below -right: one row, or none
+  const int64_t right = std::clamp(term.map.right, -kFarthest, kFarthest) + 1;
+  RowBiasWork rows;
+  rows.term = term;
+  rows.batch = work.batch, rows.queries = work.queries, rows.heads = work.heads;
+  rows.first_distance = std::clamp<int64_t>(-right, 1 - work.queries, work.room - 1);
+  const int64_t last = std::clamp(left, rows.first_distance, std::max<int64_t>(work.room - 1, rows.first_distance));
+  rows.distances = last - rows.first_distance + 1;
+  const int64_t of_query = work.heads * rows.distances;
+  if (rows.distances > kMostNumbers / work.heads / work.queries / work.batch) return false;
+  rows.to = arena.take<float>(work.batch * work.queries * of_query);
+  work.diagonal = rows.to;
+  work.diagonal_strides[0] = work.queries * of_query, work.diagonal_strides[1] = of_query, work.diagonal_strides[2] = rows.distances;
+  work.first_distance = rows.first_distance;
+  work.distances = rows.distances;
+  work.far_left = last;
+  out.row_bias = rows;
+  return true;
+}
+
+/// The term of a call as a bias by distance; false: it is another.
+bool lay_out_term(const job::AttentionJob& asked, attend::Arena& arena, DecodeLayout& out) {
+  job::AttentionJob bias = asked;  // all that is not its term is the decoding kernel's own
+  bias.content = {};
+  bias.content_shift = {};
+  bias.sinks = {};
+  bias.softcap = 0;
+  bias.visibility = {};
+  bias.outputs.out.dtype = bias.q.dtype;
+  if (!attention::lay_out(bias, "cached_attention", arena, out.terms).ok()) return false;
+  return out.terms.work.terms[0].use == attention::TermUse::table ? take_table(arena, out) : take_bias(out);
+}
+
+/// q as it meets keys, in memory of its own.
+void lay_out_queries(const job::AttentionJob& asked, DType dtype, attend::Arena& arena, DecodeLayout& out) {
   const Extents& s = asked.q.shape;
-  const DType dtype = asked.content.dtype;
-  out.rotates = true;
-  out.positions = {arena.take<int64_t>(s[0] * s[1]), PositionType::i64, {1, s[0], s[1]}, {0, s[1], 1}, asked.device};
   out.rotated = {arena.take_bytes(s[0] * s[1] * s[2] * s[3] * bytes_of(dtype)), dtype, s, contiguous_strides(s), asked.device};
   out.work.q = out.rotated;
+}
+void lay_out_rotation(const job::AttentionJob& asked, attend::Arena& arena, DecodeLayout& out) {
+  const Extents& s = asked.q.shape;
+  out.rotates = true;
+  out.positions = {arena.take<int64_t>(s[0] * s[1]), PositionType::i64, {1, s[0], s[1]}, {0, s[1], 1}, asked.device};
+  lay_out_queries(asked, asked.content.dtype, arena, out);
 }
 
 }  // namespace
@@ -115,8 +154,13 @@ std::optional<DecodeLayout> lay_out(const job::CachedAttentionJob& job, attend::
   if (!takes(job)) return std::nullopt;
   std::optional<DecodeLayout> out(std::in_place);
   out->work = work_of(job);
-  if (job.attention.term_count > 0 && !lay_out_bias(job.attention, arena, *out)) return std::nullopt;
-  if (job.attention.content.kind == job::ContentKind::rotary) lay_out_rotation(job.attention, arena, *out);
+  const job::AttentionJob& asked = job.attention;
+  if (asked.term_count > 0 && !lay_out_term(asked, arena, *out)) return std::nullopt;
+  if (asked.content.kind == job::ContentKind::rotary) lay_out_rotation(asked, arena, *out);
+  if (asked.content_shift.data != nullptr) {
+    out->content_shift = asked.content_shift;
+    lay_out_queries(asked, DType::f32, arena, *out);
+  }
   const int64_t numbers = partial_numbers(out->work);
   out->work.partial_out = arena.take<float>(numbers);
   const int64_t rows = numbers / (out->work.width + 2);

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "cuda/attention/decode/row_bias.hpp"
 #include "cuda/attention/decode/run.hpp"
 #include "cuda/attention/layout.hpp"
 #include "job/attention/cached_job.hpp"
@@ -12,10 +13,12 @@ namespace phasor::cuda::decode {
 
 struct DecodeLayout {
   DecodeWork work;
-  attention::Layout terms;  // of a bias: values by distance
-  TensorView rotated;       // q, rotated; data null: it is not, or it has no memory yet
-  PositionsView positions;  // (B, Tq): where it is
+  attention::Layout terms;              // of a bias: values by distance
+  std::optional<RowBiasWork> row_bias;  // of a table that meets queries
+  TensorView rotated;                   // q, rotated or shifted; data null: it is not, or it has no memory yet
+  PositionsView positions;              // (B, Tq): where it is
   bool rotates = false;
+  ConstTensorView content_shift = {};  // added to q
 };
 
 /// Lays a call out in the arena; nullopt: it has what the kernel does not know.

@@ -14,16 +14,16 @@ namespace phasor::cuda::decode {
 /// A row that a thread has scores of.
 struct Row {
   int64_t position;
-  int head;
+  const float* diagonal;  // of its biases; null: there is none
   float factor;           // on products
   float far;              // the bias beyond far_left
   float factor_2, far_2;  // both for exponentials of 2
   bool there;
 };
-__device__ inline float bias_at(const DecodeWork& work, int head, int64_t distance) {
+__device__ inline float bias_at(const DecodeWork& work, const float* diagonal, int64_t distance) {
   int64_t n = distance - work.first_distance;
   n = n < 0 ? 0 : n >= work.distances ? work.distances - 1 : n;
-  return work.diagonal[head * work.distances + n];
+  return diagonal[n];
 }
 
 /// A product as a score in base 2.
@@ -32,9 +32,20 @@ __device__ inline float score_of(const DecodeWork& work, const Block& block, con
   if (!row.there || key >= block.keys || distance > work.left || -distance > work.right) return -INFINITY;
   if (work.mask.data != nullptr && work.mask.data[block.batch * work.mask.strides[0] + key * work.mask.strides[1]] == 0) return -INFINITY;
   float score = product * row.factor;
-  if (work.diagonal != nullptr) score += is_far ? row.far : bias_at(work, row.head, distance);
+  if (work.diagonal != nullptr) score += is_far ? row.far : bias_at(work, row.diagonal, distance);
   if (work.softcap != 0) score = work.softcap * tanhf(score / work.softcap);
   return score * kLog2E;
+}
+
+/// Of two rows and the keys key, key + 1, key + 8 and key + 9, all of whose distances have a number.
+__device__ inline void load_biases(const DecodeWork& work, const Row (&rows)[2], int64_t key, float (&biases)[2][4]) {
+#pragma unroll
+  for (int c = 0; c < 4; ++c) {
+    const Row& row = rows[c / 2];
+    const float* const at = row.diagonal + (row.position - key - c % 2 - work.first_distance);
+#pragma unroll
+    for (int n = 0; n < 2; ++n) biases[n][c] = row.there ? at[-8 * n] : 0;
+  }
 }
 
 template <class S>
@@ -73,14 +84,19 @@ __global__ void __launch_bounds__(kThreads, S::kBlocks) decode_block(const __gri
     const int row = block.first_row + r;
     rows[half].there = row < rows_of(work);
     rows[half].position = block.keys - work.queries + row / work.group;
-    rows[half].head = block.key_head * work.group + row % work.group;
+    const int head = block.key_head * work.group + row % work.group;
+    const bool has_bias = work.diagonal != nullptr && rows[half].there;
+    rows[half].diagonal = !has_bias ? nullptr
+                                    : work.diagonal + block.batch * work.diagonal_strides[0] + row / work.group * work.diagonal_strides[1] +
+                                          head * work.diagonal_strides[2];
     rows[half].factor = work.scale * scale_of(work.k, block.key_head) * powers[r];
-    rows[half].far = work.diagonal != nullptr && rows[half].there ? bias_at(work, rows[half].head, work.far_left) : 0;
+    rows[half].far = has_bias ? bias_at(work, rows[half].diagonal, work.far_left) : 0;
     rows[half].factor_2 = rows[half].factor * kLog2E;
     rows[half].far_2 = rows[half].far * kLog2E;
   }
   const int64_t least_position = block.keys - work.queries;
-  const bool is_plain = work.diagonal == nullptr && work.softcap == 0 && work.mask.data == nullptr;
+  const bool is_by_distance = work.softcap == 0 && work.mask.data == nullptr;
+  const bool is_plain = is_by_distance && work.diagonal == nullptr;
   // Keys that every query sees by its distance, of this split.
   const int64_t first_seen = work.left >= block.keys ? 0 : block.keys - 1 - work.left;
   const int64_t end_seen = work.right >= block.keys ? block.keys : least_position + work.right + 1;
@@ -104,10 +120,16 @@ __global__ void __launch_bounds__(kThreads, S::kBlocks) decode_block(const __gri
       const int64_t first_key = block.first + tile * kTile + row;
       if (first_key >= block.keys) continue;
       float scores[2][4] = {};
-      multiply_keys<S>(stage, queries, row, split_queries, scores);
       const bool is_far = least_position - (first_key + 15) >= work.far_left;
       const int in_split = tile * kTile + row;
       const bool is_seen = in_split >= seen_by_all && in_split + 16 <= end_by_all;
+      // Biases are asked for before products, which take as long as they need to come, where registers are left.
+      const bool is_near = S::kWidth < 256 && !S::kBytes && is_seen && is_by_distance && !is_far &&
+                           least_position - (first_key + 15) >= work.first_distance &&
+                           block.keys - 1 - first_key < work.first_distance + work.distances;
+      float biases[2][4];
+      if (is_near) load_biases(work, rows, first_key + lane % 4 * 2, biases);
+      multiply_keys<S>(stage, queries, row, split_queries, scores);
 #pragma unroll
       for (int n = 0; n < 2; ++n) {
 #pragma unroll
@@ -115,8 +137,10 @@ __global__ void __launch_bounds__(kThreads, S::kBlocks) decode_block(const __gri
           const Row& of = rows[c / 2];
           if (is_seen && is_plain) {
             scores[n][c] *= of.factor_2;
-          } else if (is_seen && is_far && work.softcap == 0 && work.mask.data == nullptr) {
+          } else if (is_seen && is_far && is_by_distance) {
             scores[n][c] = scores[n][c] * of.factor_2 + of.far_2;
+          } else if (is_near) {
+            scores[n][c] = of.there ? scores[n][c] * of.factor_2 + biases[n][c] * kLog2E : -INFINITY;
           } else {
             scores[n][c] = score_of(work, block, of, scores[n][c], first_key + n * 8 + lane % 4 * 2 + c % 2, is_far);
           }

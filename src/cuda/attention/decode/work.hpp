@@ -47,8 +47,9 @@ struct DecodeWork {
   float scale = 1;
   float softcap = 0;
   int64_t left = INT64_MAX;
-  int64_t right = INT64_MAX;        // 0 at most where it is causal
-  const float* diagonal = nullptr;  // (heads, distances)
+  int64_t right = INT64_MAX;         // 0 at most where it is causal
+  const float* diagonal = nullptr;   // a row of `distances` for each batch row, query and head, or for fewer
+  int64_t diagonal_strides[3] = {};  // of those, in numbers; 0: shared
   int64_t first_distance = 0;
   int64_t distances = 0;
   int64_t far_left = INT64_MAX;  // one value for all distances from here on
