@@ -276,7 +276,7 @@ __device__ inline void add_shared_term(const TermWork& term, const ScoreTile& ti
                           tile.queries.first * of_query + tile.first_key * of_key;
     each_score_of_thread<kQueries, kKeys, 4>(
         tile, [&](int i, int j, int place) { room.scores[place] += number_at<float>(dense, first + i * of_query + j * of_key); });
-  } else {
+  } else if (term.table.use != RowUse::value) {
     add_table_term<Element, kWidth>(term.table, tile, at, room);
   }
 }

@@ -195,7 +195,7 @@ __device__ __forceinline__ void take_terms(const Step<K>& at, int staged, const 
       skew_gradients<K, RowUse::query>(at.room, ds);
       take_bias<K>(term, at);
     }
-    if (term.use != TermUse::table) continue;
+    if (term.use != TermUse::table || is_of_values(term)) continue;
     if (staged != t) stage_rows<K>(term.table, at);
     staged = t;
     if (term.sums.shift >= 0) --shifted;
@@ -214,6 +214,27 @@ __device__ __forceinline__ void take_terms(const Step<K>& at, int staged, const 
 }
 
 // ---- A tile ----
+
+/// Tables of values: what their rows add to the gradients of weights, dp, and what rows get by the weights, p. `staged`: as in make_scores.
+template <class K, int kColumns>
+__device__ __forceinline__ void take_value_tables(const Step<K>& at, int& staged, const float (&p)[kColumns][4], float (&dp)[kColumns][4]) {
+  for (int t = 0; t < at.work.term_count; ++t) {
+    const TermWork& term = at.work.terms[t];
+    if (!is_of_values(term)) continue;
+    stage_rows<K>(term.table, at);
+    staged = t;
+    add_table_scores<K, RowUse::value>(term.table, at.room, dp);
+    if (term.sums.slot < 0) continue;
+    std::uint32_t pairs[kColumns][2];
+#pragma unroll
+    for (int n = 0; n < kColumns; ++n) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) pairs[n][h] = pack<typename K::Element>(p[n][2 * h], p[n][2 * h + 1]);
+    }
+    skew_gradients<K, RowUse::value>(at.room, pairs);
+    if (!add_table_gradient<K, RowUse::value>(term, at)) staged = -1;
+  }
+}
 
 /// Gradients of scores as pairs of queries in 16 bits, here and in shared memory; and their sums by key.
 template <class K, int kColumns>
@@ -246,6 +267,7 @@ __device__ __forceinline__ void backward_tile(const Step<K>& at, KeySums<K>& key
     float ds[1][kColumns][4] = {};
     multiply_rows<typename K::Element, K::kWidth, K::kQueries, 1>(ds, shared_address(room.v), 16 * warp_of_block(),
                                                                   shared_address(room.out_gradient));
+    if constexpr (K::kValued) take_value_tables<K>(at, staged, p[0], ds[0]);
     make_gradients<K>(room, p[0], ds[0]);
     add_values<typename K::Element, K::kWidth, K::kQueries, 1>(keys.v, p, shared_address(room.out_gradient));
     share_gradients<K>(ds[0], room, pairs, keys);

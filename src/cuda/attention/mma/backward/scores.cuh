@@ -48,7 +48,7 @@ __device__ __forceinline__ void make_scores(const Step<K>& at, int& staged, floa
       add_bias_scores<K>(term.bias, at, s[0]);
     } else if (term.use == TermUse::dense) {
       add_dense_scores<K>(term.dense, at, s[0]);
-    } else {
+    } else if (!is_of_values(term)) {
       stage_rows<K>(term.table, at);
       staged = t;
       if (term.table.use == RowUse::key) {
