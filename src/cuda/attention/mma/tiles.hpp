@@ -30,6 +30,12 @@ PHASOR_HD inline int64_t row_of_all(const job::RowMap& map, int64_t low, int64_t
   const int64_t row = row_by_distance(map, low);
   return row == row_by_distance(map, high) ? row : kSeveralRows;
 }
+/// The same of a table; only where rows are by distance, and queries or weights meet them as they are.
+PHASOR_HD inline int64_t row_of_all(const TableWork& table, int64_t low, int64_t high) {
+  const bool of_queries = table.use == RowUse::query || table.use == RowUse::value;
+  const bool known = of_queries && table.kind == RowKind::distance && !table.own_features && table.shift.data == nullptr;
+  return known ? row_of_all(table.map, low, high) : kSeveralRows;
+}
 
 // ---- Blocks and bands ----
 

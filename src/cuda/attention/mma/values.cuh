@@ -32,10 +32,7 @@ __device__ inline TileDistances distances_of(const AttentionWork& work, const Sc
 
 /// The row that a term reads at every score; -1: none; kSeveralRows: it must be asked at each.
 __device__ inline int64_t even_row(const TermWork& term, const TileDistances& distances) {
-  const TableWork& table = term.table;
-  const bool known = term.use == TermUse::table && table.use == RowUse::query && table.kind == RowKind::distance && !table.own_features &&
-                     table.shift.data == nullptr;
-  return known ? row_of_all(table.map, distances.low, distances.high) : kSeveralRows;
+  return term.use == TermUse::table ? row_of_all(term.table, distances.low, distances.high) : kSeveralRows;
 }
 /// Whether a tile's scores are q . k and one number for each query. The same for all threads.
 __device__ inline bool is_even(const AttentionWork& work, const ScoreTile& tile, int keys) {
@@ -201,7 +198,7 @@ __device__ __forceinline__ void add_value_tables(const AttentionWork& work, cons
   for (int t = 0; t < work.term_count; ++t) {
     if (!is_of_values(work.terms[t])) continue;
     const TableWork& table = work.terms[t].table;
-    const int64_t row = row_of_all(table.map, distances.low, distances.high);
+    const int64_t row = row_of_all(table, distances.low, distances.high);
     if (row >= 0) add_even_values<Element>(table, tile, row, p, o);
     if (row == kSeveralRows) add_skewed_values<Element, kWidth>(table, tile, distances.first, at, room, p, o);
   }

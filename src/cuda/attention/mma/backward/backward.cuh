@@ -145,6 +145,14 @@ __device__ __forceinline__ void take_query_table(const TermWork& term, const Ste
   if (term.sums.shift >= 0) add_shift_sums<K>(sums, at.room.shift_sums[shifted][warp_of_block()]);
   add_scaled(q, sums, static_cast<float>(term.table.scale));
 }
+/// One that queries meet, at a tile where all distances have one row.
+template <class K, int kColumns>
+__device__ __forceinline__ void take_even_table(const TermWork& term, const Step<K>& at, int64_t row,
+                                                const std::uint32_t (&ds)[kColumns][2], float (&q)[K::kChannels / 8][4]) {
+  const float* const sums = sums_over_keys<K>(ds, at.room);
+  add_even_features<K>(term.table, at, row, sums, q);
+  add_even_gradient<K, RowUse::query>(term, at, row, sums);
+}
 /// One that keys meet: 64 channels at a time.
 template <class K>
 __device__ __forceinline__ void take_key_table(const TermWork& term, const Step<K>& at, float (&k)[K::kWidth / 8][4]) {
@@ -196,6 +204,11 @@ __device__ __forceinline__ void take_terms(const Step<K>& at, int staged, const 
       take_bias<K>(term, at);
     }
     if (term.use != TermUse::table || is_of_values(term)) continue;
+    if constexpr (K::kValued) {
+      const int64_t row = even_row(term.table, at);
+      if (row >= 0) take_even_table<K>(term, at, row, ds, q);
+      if (row != kSeveralRows) continue;
+    }
     if (staged != t) stage_rows<K>(term.table, at);
     staged = t;
     if (term.sums.shift >= 0) --shifted;
@@ -221,15 +234,25 @@ __device__ __forceinline__ void take_value_tables(const Step<K>& at, int& staged
   for (int t = 0; t < at.work.term_count; ++t) {
     const TermWork& term = at.work.terms[t];
     if (!is_of_values(term)) continue;
-    stage_rows<K>(term.table, at);
-    staged = t;
-    add_table_scores<K, RowUse::value>(term.table, at.room, dp);
+    const int64_t row = even_row(term.table, at);
+    if (row == -1) continue;
+    if (row >= 0) {
+      add_even_scores<K, RowUse::value>(term.table, at, row, dp);
+    } else {
+      stage_rows<K>(term.table, at);
+      staged = t;
+      add_table_scores<K, RowUse::value>(term.table, at.room, dp);
+    }
     if (term.sums.slot < 0) continue;
     std::uint32_t pairs[kColumns][2];
 #pragma unroll
     for (int n = 0; n < kColumns; ++n) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) pairs[n][h] = pack<typename K::Element>(p[n][2 * h], p[n][2 * h + 1]);
+    }
+    if (row >= 0) {
+      add_even_gradient<K, RowUse::value>(term, at, row, sums_over_keys<K>(pairs, at.room));
+      continue;
     }
     skew_gradients<K, RowUse::value>(at.room, pairs);
     if (!add_table_gradient<K, RowUse::value>(term, at)) staged = -1;
