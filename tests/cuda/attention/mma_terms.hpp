@@ -3,12 +3,10 @@
 // row of them should be, in double and by loops of its own.
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <memory>
 #include <numeric>
 
-#include "cuda/attention/hopper_problem.hpp"
+#include "cuda/attention/managed.hpp"
 #include "cuda/attention/work.hpp"
 
 namespace phasor::test {
@@ -18,35 +16,6 @@ using cuda::attention::RowKind;
 using cuda::attention::RowUse;
 using cuda::attention::TermUse;
 using cuda::attention::TermWork;
-
-/// Lists that host and device read, until it ends.
-class ManagedMemory {
- public:
-  ManagedMemory() = default;
-  ManagedMemory(const ManagedMemory&) = delete;
-  ManagedMemory& operator=(const ManagedMemory&) = delete;
-  ~ManagedMemory() {
-    for (void* const data : taken_) cudaFree(data);
-  }
-  template <class T>
-  T* take(std::int64_t count) {
-    void* data = nullptr;
-    if (cudaMallocManaged(&data, static_cast<std::size_t>(count + 1) * sizeof(T)) != cudaSuccess) std::abort();
-    taken_.push_back(data);
-    return static_cast<T*>(data);
-  }
-
- private:
-  std::vector<void*> taken_;
-};
-
-/// A number of a 16-bit or float32 tensor.
-inline double number(const ConstTensorView& v, std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t c) {
-  const auto own = [&](int axis, std::int64_t n) { return v.shape[axis] == 1 ? 0 : n * v.strides[axis]; };
-  const std::int64_t at = own(0, b) + own(1, t) + own(2, h) + c * v.strides[3];
-  if (v.dtype == DType::f32) return static_cast<const float*>(v.data)[at];
-  return value_of(v.dtype, static_cast<const std::uint16_t*>(v.data)[at]);
-}
 
 class TermsProblem {
  public:
@@ -97,9 +66,11 @@ class TermsProblem {
   void add_table(TermWork& term);
   void add_shaw();
   std::int64_t row_of(const cuda::attention::TableWork& table, std::int64_t b, std::int64_t s, std::int64_t i, std::int64_t j) const;
-  /// What is added to a channel of a value, and its magnitude.
-  std::pair<double, double> added_value(std::int64_t b, std::int64_t s, std::int64_t i, std::int64_t j, std::int64_t h,
-                                        std::int64_t c) const;
+  /// What tables add to each channel of a value, and magnitudes of it.
+  struct Added {
+    std::vector<double> sums, sizes;
+  };
+  Added added_values(std::int64_t b, std::int64_t s, std::int64_t i, std::int64_t j, std::int64_t h) const;
 
   struct Score {
     double value = 0;
@@ -298,17 +269,20 @@ inline std::int64_t TermsProblem::row_of(const cuda::attention::TableWork& table
   if (table.map.zero_outside && (behind < -table.map.left || behind > table.map.right)) return -1;
   return std::clamp(behind, -table.map.left, table.map.right) + table.map.left;
 }
-inline std::pair<double, double> TermsProblem::added_value(std::int64_t b, std::int64_t s, std::int64_t i, std::int64_t j, std::int64_t h,
-                                                           std::int64_t c) const {
-  double sum = 0, size = 0;
+inline TermsProblem::Added TermsProblem::added_values(std::int64_t b, std::int64_t s, std::int64_t i, std::int64_t j,
+                                                      std::int64_t h) const {
+  const std::int64_t dv = work_->shape.value_width;
+  Added added = {std::vector<double>(dv, 0.0), std::vector<double>(dv, 0.0)};
   for (int t = 0; t < work_->term_count; ++t) {
     const TermWork& term = work_->terms[t];
-    if (term.use != TermUse::table || term.table.use != RowUse::value) continue;
-    const std::int64_t row = row_of(term.table, b, s, i, j);
-    const double x = row < 0 ? 0 : number(term.table.table, b, row, h, c);
-    sum += x, size += std::abs(x);
+    const bool of_values = term.use == TermUse::table && term.table.use == RowUse::value;
+    const std::int64_t row = of_values ? row_of(term.table, b, s, i, j) : -1;
+    for (std::int64_t c = 0; row >= 0 && c < dv; ++c) {
+      const double x = number(term.table.table, b, row, h, c);
+      added.sums[c] += x, added.sizes[c] += std::abs(x);
+    }
   }
-  return {sum, size};
+  return added;
 }
 
 inline TermsProblem::Score TermsProblem::score(std::int64_t b, std::int64_t s, std::int64_t i, std::int64_t j, std::int64_t h) const {
@@ -394,10 +368,10 @@ inline ExpectedRow TermsProblem::expected(std::int64_t b, std::int64_t i, std::i
       factor = words.word[math::dropout_word(key)] >= w.dropout.threshold ? w.dropout.factor : 0;
     }
     weight *= factor;
+    const Added added = added_values(b, s, i, j, h);
     for (std::int64_t c = 0; c < dv; ++c) {
-      const double v = number(w.v, b, j, h / (w.shape.heads / w.shape.key_heads), c);
-      const auto [added, size] = added_value(b, s, i, j, h, c);
-      row.out[c] += weight * (v + added), sizes[c] += weight * (std::abs(v) + size), all[c] += factor * (std::abs(v) + size);
+      const double v = number(w.v, b, j, h / (w.shape.heads / w.shape.key_heads), c), size = std::abs(v) + added.sizes[c];
+      row.out[c] += weight * (v + added.sums[c]), sizes[c] += weight * size, all[c] += factor * size;
     }
   }
   for (std::int64_t c = 0; c < dv; ++c) {

@@ -183,7 +183,7 @@ __device__ __forceinline__ void forward_block(const AttentionWork& work, int64_t
     __syncthreads();  // values are there; nobody reads the keys any more
     if (key - K::kKeys >= begin && key > first) walk.bring_keys(key - K::kKeys);
     add_values<typename K::Element, K::kWidth, K::kKeys, kRowTiles>(o, s, at.values);
-    if constexpr (K::kValued) add_value_tables<typename K::Element, K::kWidth>(work, walk.tile_at(key), at, room, s[0], o[0]);
+    if constexpr (K::kValued) add_value_tables<K>({work, walk.tile_at(key), at, room}, s[0], o[0]);
   }
   add_up_lanes(rows);
   store_rows<K>(work, queries, place, factor / kLog2E, rows, o);

@@ -154,27 +154,36 @@ __device__ __forceinline__ void skew_weights(const float (&p)[kKeys / 8][4], voi
   }
 }
 
-/// o += weights x rows of their distances, kKeys distances at a time.
+/// Where a block is when it adds what tables add to values.
+template <int kQueries, int kKeys>
+struct ValueStep {
+  const AttentionWork& work;
+  ScoreTile tile;
+  const SharedRows& at;
+  TermRoom<kQueries, kKeys>& room;
+};
+
+/// o += weights x rows of their distances (`first`: of the first query and key), kKeys distances at a time.
 template <class Element, int kWidth, int kQueries, int kKeys>
-__device__ __forceinline__ void add_skewed_values(const TableWork& table, const ScoreTile& tile, int64_t first, const SharedRows& at,
-                                                  TermRoom<kQueries, kKeys>& room, const float (&p)[kKeys / 8][4],
-                                                  float (&o)[kWidth / 8][4]) {
+__device__ __forceinline__ void add_skewed_values(const TableWork& table, const ValueStep<kQueries, kKeys>& step, int64_t first,
+                                                  const float (&p)[kKeys / 8][4], float (&o)[kWidth / 8][4]) {
   constexpr int kDistances = kQueries + kKeys;  // one more than a tile has
   static_assert(kDistances <= kBlockThreads && kDistances % kKeys == 0);
-  static_assert(kQueries * SkewedWeights<kKeys>::kPitch * 2 <= sizeof(room.window));
+  static_assert(kQueries * SkewedWeights<kKeys>::kPitch * 2 <= sizeof(step.room.window));
+  const ScoreTile& tile = step.tile;
   const auto thread = static_cast<int>(threadIdx.x);
   __syncthreads();  // nobody reads the values, weights before, or which ones are kept any more
   if (thread < kDistances) {
     const int64_t row = row_by_distance(table.map, first + thread - (kKeys - 1));
     const bool is_there = thread >= kKeys - tile.keys && thread < tile.queries.count + kKeys - 1 && row >= 0 && row < table.table.shape[1];
-    room.rows[thread] = is_there ? static_cast<std::int32_t>(row) : -1;
+    step.room.rows[thread] = is_there ? static_cast<std::int32_t>(row) : -1;
   }
-  skew_weights<Element, kKeys>(p, room.window);
+  skew_weights<Element, kKeys>(p, step.room.window);
   const HeadRows rows = head_rows(table.table, tile.queries.sequence.batch, tile.head, 0, table.table.shape[1]);
 #pragma unroll
   for (int part = 0; part < kDistances; part += kKeys) {
     __syncthreads();
-    bring_listed_rows<kKeys, kWidth>(at.values, rows, room.rows + part);
+    bring_listed_rows<kKeys, kWidth>(step.at.values, rows, step.room.rows + part);
     copies_commit();
     copies_wait<0>();
     __syncthreads();
@@ -183,24 +192,24 @@ __device__ __forceinline__ void add_skewed_values(const TableWork& table, const 
       const int row = 16 * (warp_of_block() + n) - part;
       if (row < 0 || row >= kKeys) continue;
       std::uint32_t left[4];
-      left_from(left, room.window, 2 * SkewedWeights<kKeys>::kPitch, 16 * warp_of_block(), 16 * n);
-      add_rows<Element, kWidth>(o, left, at.value_bytes, row, 0);
+      left_from(left, step.room.window, 2 * SkewedWeights<kKeys>::kPitch, 16 * warp_of_block(), 16 * n);
+      add_rows<Element, kWidth>(o, left, step.at.value_bytes, row, 0);
     }
   }
 }
 
 /// o += what tables add to values. Values have been taken already: rows come where they are.
-template <class Element, int kWidth, int kQueries, int kKeys>
-__device__ __forceinline__ void add_value_tables(const AttentionWork& work, const ScoreTile& tile, const SharedRows& at,
-                                                 TermRoom<kQueries, kKeys>& room, const float (&p)[kKeys / 8][4],
-                                                 float (&o)[kWidth / 8][4]) {
-  const TileDistances distances = distances_of(work, tile);
-  for (int t = 0; t < work.term_count; ++t) {
-    if (!is_of_values(work.terms[t])) continue;
-    const TableWork& table = work.terms[t].table;
+template <class K>
+__device__ __forceinline__ void add_value_tables(const ValueStep<K::kQueries, K::kKeys>& step, const float (&p)[K::kKeys / 8][4],
+                                                 float (&o)[K::kWidth / 8][4]) {
+  using Element = typename K::Element;
+  const TileDistances distances = distances_of(step.work, step.tile);
+  for (int t = 0; t < step.work.term_count; ++t) {
+    if (!is_of_values(step.work.terms[t])) continue;
+    const TableWork& table = step.work.terms[t].table;
     const int64_t row = row_of_all(table, distances.low, distances.high);
-    if (row >= 0) add_even_values<Element>(table, tile, row, p, o);
-    if (row == kSeveralRows) add_skewed_values<Element, kWidth>(table, tile, distances.first, at, room, p, o);
+    if (row >= 0) add_even_values<Element>(table, step.tile, row, p, o);
+    if (row == kSeveralRows) add_skewed_values<Element, K::kWidth>(table, step, distances.first, p, o);
   }
 }
 

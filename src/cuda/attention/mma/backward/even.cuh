@@ -27,7 +27,7 @@ __device__ __forceinline__ float add_eight_products(const uint4& a, const uint4&
 
 /// The product of each query's features with the row: some threads have a query. Barriers on both sides.
 template <class K, RowUse kUse>
-__device__ inline const float* multiply_even_row(const TableWork& table, const Step<K>& at, int64_t row) {
+__device__ PHASOR_OUT_OF_LINE const float* multiply_even_row(const TableWork& table, const Step<K>& at, int64_t row) {
   constexpr int kShare = kBlockThreads / K::kQueries;
   const auto thread = static_cast<int>(threadIdx.x);
   const int query = thread / kShare;
@@ -88,7 +88,7 @@ __device__ __forceinline__ const float* sums_over_keys(const std::uint32_t (&pai
 
 /// Adds to the row's gradient: `sums` of queries times their features. A thread has a channel, of some of the queries.
 template <class K, RowUse kUse>
-__device__ inline void add_even_gradient(const TermWork& term, const Step<K>& at, int64_t row, const float* sums) {
+__device__ PHASOR_OUT_OF_LINE void add_even_gradient(const TermWork& term, const Step<K>& at, int64_t row, const float* sums) {
   constexpr int kShare = kBlockThreads / K::kWidth;
   const TableSlot<K> slot = table_slot<K>(term, at);
   if (slot.rows == nullptr) return;
