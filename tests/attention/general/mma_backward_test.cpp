@@ -61,7 +61,7 @@ TEST_F(MmaBackward, tables_and_biases_of_wide_heads) { expect_all(term_problems(
 TEST_F(MmaBackward, many_terms_with_masks) { expect_all(mixed_problems(), DType::bf16); }
 TEST_F(MmaBackward, tables_of_values) { expect_all(value_problems(kNarrow), DType::bf16); }
 TEST_F(MmaBackward, tables_of_wide_values) { expect_all(value_problems(kNarrowWide), DType::f16); }
-TEST_F(MmaBackward, tables_of_values_over_many_tiles) { expect_all(long_value_problems(), DType::bf16); }
+TEST_F(MmaBackward, tables_of_values_over_many_tiles) { expect_all(long_value_problems(), DType::f16); }
 
 /// Keys and values of padding, which may be anything.
 TEST_F(MmaBackward, what_nobody_sees_takes_no_part) {
