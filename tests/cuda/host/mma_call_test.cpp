@@ -104,6 +104,23 @@ TEST(MmaCall, has_kernels_of_its_own_for_tables_of_values) {
   EXPECT_TRUE(laid_out(spec, {.compute_major = 9}).by_mma);
 }
 
+TEST(MmaCall, is_what_is_said_of_tables_of_values) {
+  const auto words = [](const AttentionSpec& spec) {
+    const AttentionInputs inputs = {on_gpu({2, 33, 8, 128}), on_gpu({2, 700, 4, 128}), on_gpu({2, 700, 4, 128})};
+    const job::AttentionCall call = {&inputs, &spec, nullptr, "explain_attention"};
+    std::vector<job::AttentionTermJob> terms;
+    job::AttentionJob job;
+    job::make_attention_job(call, terms, job);
+    const Result<AttentionReport> report = cuda::attention::explain(job, 8);
+    return report.ok() ? report->words : report.status().message();
+  };
+  AttentionSpec spec;
+  spec.terms = {TableTerm{.side = TableSide::value, .table = on_gpu({1, 9, 8, 128}), .rows = ClipRows{4, 4}}};
+  EXPECT_NE(words(spec).find("tensor cores of compute capability 8 and newer take it"), std::string::npos) << words(spec);
+  spec.key_positions = positions_from(5);
+  EXPECT_NE(words(spec).find("tensor cores do not take a value-side table at given positions"), std::string::npos) << words(spec);
+}
+
 /// Against the definition, distance by distance.
 TEST(MmaCall, knows_the_row_of_all_distances) {
   for (const std::int64_t left : {0, 3, 9}) {
