@@ -168,6 +168,7 @@ __device__ __forceinline__ void forward_block(const AttentionWork& work, int64_t
       if (even) {
         make_even_scores<typename K::Element, K::kWidth>(work, walk.tile_at(key), walk.q(), even_room);
         add_even_scores(even_room, static_cast<float>(work.scale), s[0]);
+        hide_padding(work, walk.tile_at(key), s[0]);
       } else {
         make_shared_scores<typename K::Element, K::kWidth>(work, walk.tile_at(key), at, room, s[0]);
         if (staged) walk.bring_values(key);

@@ -34,9 +34,9 @@ __device__ inline TileDistances distances_of(const AttentionWork& work, const Sc
 __device__ inline int64_t even_row(const TermWork& term, const TileDistances& distances) {
   return term.use == TermUse::table ? row_of_all(term.table, distances.low, distances.high) : kSeveralRows;
 }
-/// Whether a tile's scores are q . k and one number for each query. The same for all threads.
+/// Whether a tile's scores are q . k and one number for each query, but for padding. The same for all threads.
 __device__ inline bool is_even(const AttentionWork& work, const ScoreTile& tile, int keys) {
-  if (work.content_shift.data != nullptr || !is_ended(work, tile, keys)) return false;
+  if (work.content_shift.data != nullptr || !is_ended_but_padding(work, tile, keys)) return false;
   const TileDistances distances = distances_of(work, tile);
   for (int t = 0; t < work.term_count; ++t) {
     if (!is_of_values(work.terms[t]) && even_row(work.terms[t], distances) == kSeveralRows) return false;
@@ -93,6 +93,20 @@ __device__ __forceinline__ void add_even_scores(const EvenRoom<kQueries>& room, 
   for (int n = 0; n < kColumns; ++n) {
 #pragma unroll
     for (int x = 0; x < 4; ++x) s[n][x] = fmaf(s[n][x], scale, added[x >> 1]);
+  }
+}
+
+/// -infinity for padding.
+template <int kColumns>
+__device__ __forceinline__ void hide_padding(const AttentionWork& work, const ScoreTile& tile, float (&s)[kColumns][4]) {
+  if (work.see.key_mask.data == nullptr) return;
+#pragma unroll
+  for (int n = 0; n < kColumns; ++n) {
+#pragma unroll
+    for (int x = 0; x < 2; ++x) {
+      const int64_t key = tile.first_key + 8 * n + 2 * (lane_of_warp() & 3) + x;
+      if (is_masked(work, tile.queries.sequence, key)) s[n][x] = s[n][2 + x] = -INFINITY;
+    }
   }
 }
 
