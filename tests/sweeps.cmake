@@ -31,11 +31,25 @@ set(sweeps
   attention_narrow.many_terms_with_masks
   attention_narrow.tables_and_biases
   attention_narrow.tables_and_biases_of_wide_heads
+  attention_narrow.tables_of_values
+  attention_narrow.tables_of_values_over_many_tiles
+  attention_narrow.tables_of_wide_values
   # attention/general/mma_backward_test.cpp
   MmaBackward.every_mask_without_terms
   MmaBackward.many_terms_with_masks
   MmaBackward.tables_and_biases
   MmaBackward.tables_and_biases_of_wide_heads
+  MmaBackward.tables_of_values
+  MmaBackward.tables_of_values_over_many_tiles
+  MmaBackward.tables_of_wide_values
+  # attention/general/mma_forward_test.cpp
+  MmaForward.every_mask_without_terms
+  MmaForward.many_terms_with_masks
+  MmaForward.tables_and_biases
+  MmaForward.tables_and_biases_of_wide_heads
+  MmaForward.tables_of_values
+  MmaForward.tables_of_values_over_many_tiles
+  MmaForward.tables_of_wide_values
   # attention/general/backward_test.cpp
   CudaAttentionBackwardOnHost.many_terms_are_the_reference
   CudaAttentionBackwardOnHost.positions_that_are_given

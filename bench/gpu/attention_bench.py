@@ -3,7 +3,7 @@
 
   attention_bench.py LIBRARY JSON [ROUNDS] [forward | backward]
 
-LIBRARY exports hopper_forward, hopper_backward and mma_forward (tests/cuda/attention/hopper_ours.cu, mma_ours.cu). Each of ours is held against float32 before anything is timed. Variants are timed by turns,
+LIBRARY exports hopper_forward, hopper_backward, mma_forward and mma_backward (tests/cuda/attention/hopper_ours.cu, mma_ours.cu). Each of ours is held against float32 before anything is timed. Variants are timed by turns,
 so that a chip that grows warm slows all of them alike; the median of all turns counts. Ratios: `cudnn` is cuDNN's time over ours (more is better),
 `plain` ours over our own without a bias (less is better), `flash` is PyTorch's flash backend's time over ours.
 """
@@ -36,6 +36,7 @@ class BenchCall(ctypes.Structure):
         ("table", ctypes.c_void_p), ("table_rows", ctypes.c_int64), ("table_shift", ctypes.c_void_p), ("content_shift", ctypes.c_void_p),
         ("workspace", ctypes.c_void_p), ("stream", ctypes.c_void_p),
         *((name, ctypes.c_void_p) for name in GRADIENTS), ("deterministic", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("value_table", "table_gradient", "value_table_gradient")), ("workspace_bytes", ctypes.c_int64),
     ]  # fmt: skip
 
 
@@ -61,22 +62,31 @@ OURS = {
 LONG = {"plain": None, "alibi": alibi, "skip": alibi}  # skip: tiles that cannot matter are left out
 
 
+def by_rows(weights: torch.Tensor, rows: int) -> torch.Tensor:
+    """Sums of weights (..., tokens, tokens) by the row that their distance reads, of a table as far to the left as to the right."""
+    tokens = weights.shape[-1]
+    distance = torch.arange(tokens, device="cuda")[:, None] - torch.arange(tokens, device="cuda")[None]
+    row = (rows // 2 - distance).clamp(0, rows - 1).expand(weights.shape)
+    return weights.new_zeros(*weights.shape[:-1], rows).scatter_add(-1, row, weights)
+
+
 class Ours:
     def __init__(
         self, library: ctypes.CDLL, kernel: str, tensors: list[torch.Tensor], causal: bool, bias: tuple[torch.Tensor, int] | None, skip: bool = False,
-        table: torch.Tensor | None = None, shifts: list[torch.Tensor] | None = None,
+        table: torch.Tensor | None = None, shifts: list[torch.Tensor] | None = None, value_table: torch.Tensor | None = None,
     ) -> None:  # fmt: skip
         q, k, v = tensors
         batch, heads, tokens, width = q.shape
         self.out, self.lse = torch.full_like(q, math.nan), torch.full((batch, heads, tokens), math.nan, device="cuda")
         values, first = bias if bias is not None else (None, 0)
         self.forward, self.kept, self.causal, self.bias = getattr(library, f"{kernel}_forward"), [*tensors, values], causal, bias
-        self.library, self.table, self.shifts = library, table, shifts
+        self.library, self.table, self.shifts, self.value_table, self.kernel = library, table, shifts, value_table, kernel
         self.call_ = BenchCall(
             **{name: x.data_ptr() for name, x in zip(POINTERS, (q, k, v, self.out, self.lse), strict=True)},
             batch=batch, heads=heads, key_heads=k.shape[1], tokens=tokens, width=width, causal=int(causal), scale=width**-0.5,
             diagonal=None if values is None else values.data_ptr(), first_distance=first, distances=0 if values is None else values.shape[1],
             skip=int(skip), table=None if table is None else table.data_ptr(), table_rows=0 if table is None else table.shape[1],
+            value_table=None if value_table is None else value_table.data_ptr(),
             **({} if shifts is None else {"content_shift": shifts[0].data_ptr(), "table_shift": shifts[1].data_ptr()}),
         )  # fmt: skip
         workspace_bytes = getattr(library, f"{kernel}_workspace_bytes")
@@ -107,6 +117,8 @@ class Ours:
         if self.causal:
             scores.masked_fill_(distance < 0, -math.inf)
         want, out = scores.softmax(-1) @ v, self.out[:1, :2].float()
+        if self.value_table is not None:
+            want += by_rows(scores.softmax(-1), self.value_table.shape[1]) @ self.value_table[:2].float()
         off = (self.lse[:1, :2] - scores.logsumexp(-1)).abs().max().item()
         return max(((out - want).norm() / want.norm()).item(), off) if out.isfinite().all() and self.out.isfinite().all() else math.inf
 
@@ -123,18 +135,24 @@ class OursBackward:
         call.out_gradient, call.deterministic = gradient.data_ptr(), int(deterministic)
         call.dq, call.dk, call.dv = (x.data_ptr() for x in self.gradients)
         call.distances_gradient = None if self.by_distance is None else self.by_distance.data_ptr()
-        library = ours.library
-        library.hopper_backward_workspace_bytes.restype = ctypes.c_int64
-        self.workspace = torch.empty(library.hopper_backward_workspace_bytes(ctypes.byref(call)), dtype=torch.uint8, device="cuda")
-        call.workspace = self.workspace.data_ptr()
+        self.of_tables = [torch.zeros_like(x, dtype=torch.float32) for x in (ours.table, ours.value_table) if x is not None]
+        for name, x in zip(("table_gradient", "value_table_gradient"), self.of_tables, strict=False):
+            setattr(call, name, x.data_ptr())
+        self.backward = getattr(ours.library, f"{ours.kernel}_backward")
+        workspace_bytes = getattr(ours.library, f"{ours.kernel}_backward_workspace_bytes")
+        workspace_bytes.restype = ctypes.c_int64
+        self.workspace = torch.empty(workspace_bytes(ctypes.byref(call)), dtype=torch.uint8, device="cuda")
+        call.workspace, call.workspace_bytes = self.workspace.data_ptr(), self.workspace.numel()
 
     def __call__(self) -> None:
         self.call_.stream = torch.cuda.current_stream().cuda_stream
-        if self.ours.library.hopper_backward(ctypes.byref(self.call_)) != 0:
+        if self.backward(ctypes.byref(self.call_)) != 0:
             raise SystemExit("attention_bench: refused")
 
     def error(self) -> float:
         """Of all gradients, relative, against float32; of one head of every batch row."""
+        for x in self.of_tables:
+            x.zero_()  # they are added to
         self()
         ours, want = self.ours, []
         q, k, v = (x[:, :1].float().requires_grad_() for x in ours.kept[:3])
@@ -146,12 +164,22 @@ class OursBackward:
             values = ours.bias[0][:1].clone().requires_grad_()
             scores = scores + values[:, (distance - ours.bias[1]).clamp(0, values.shape[1] - 1)]
             inputs.append(values)
+        tables = [x[:1].float().requires_grad_() for x in (ours.table, ours.value_table) if x is not None]
+        if tables:
+            rows = tables[0].shape[1]
+            products = q @ tables[0].transpose(-1, -2) * self.call_.scale
+            scores = scores + products.gather(-1, (rows // 2 - distance).clamp(0, rows - 1).expand(scores.shape))
+            inputs += tables
         if ours.causal:
             scores = scores.masked_fill(distance < 0, -math.inf)
-        want = list(torch.autograd.grad(scores.softmax(-1) @ v, inputs, self.gradient[:, :1].float()))
+        out = scores.softmax(-1) @ v
+        if len(tables) > 1:
+            out = out + by_rows(scores.softmax(-1), tables[1].shape[1]) @ tables[1]
+        want = list(torch.autograd.grad(out, inputs, self.gradient[:, :1].float()))
         got = [x[:, :1].float() for x in self.gradients]
         if self.by_distance is not None:
             got.append(self.by_distance[:1])
+        got += [x[:1] for x in self.of_tables]
         return max(((x - y).norm() / y.norm()).item() if x.isfinite().all() else math.inf for x, y in zip(got, want, strict=False))
 
 
@@ -213,6 +241,16 @@ def backward_of_width(library: ctypes.CDLL, width: int, causal: bool, rounds: in
                     raise SystemExit(f"attention_bench: backward D {width} causal {causal} {full}: off by {error:.1e}")
                 names.append(full)
                 jobs.append(job)
+    table, of_values = (torch.randn(HEADS, 2 * SHAW_CLIP + 1, width, device="cuda", generator=generator).bfloat16() for _ in range(2))
+    for name, second in (("mma_shaw", None), ("shaw_kv", of_values)):
+        ours = Ours(library, "mma", [q, k, v], causal, None, table=table, value_table=second)
+        ours()
+        job = OursBackward(ours, gradient, True, False)
+        error = job.error()
+        if not error < 2e-2:
+            raise SystemExit(f"attention_bench: backward D {width} causal {causal} {name}: off by {error:.1e}")
+        names.append(name)
+        jobs.append(job)
     milliseconds = dict(zip(names, times_by_turns(jobs, rounds), strict=True))
     flops = 10.0 * BATCH * HEADS * TOKENS * TOKENS * width / (2 if causal else 1)
     rows = []
@@ -229,8 +267,10 @@ def of_width(library: ctypes.CDLL, width: int, causal: bool, rounds: int) -> lis
     jobs: dict[str, Callable[[], object]] = {name: sdpa(backend, tensors, causal) for name, backend in BACKENDS.items()}
     for name, (kernel, bias) in OURS.items():
         jobs[name] = checked(name, Ours(library, kernel, tensors, causal, None if bias is None else bias(HEADS, TOKENS, generator)))
-    table = torch.randn(HEADS, 2 * SHAW_CLIP + 1, width, device="cuda", generator=generator).bfloat16()
+    table, of_values = (torch.randn(HEADS, 2 * SHAW_CLIP + 1, width, device="cuda", generator=generator).bfloat16() for _ in range(2))
     jobs["shaw"] = checked("shaw", Ours(library, "hopper", tensors, causal, None, table=table))
+    jobs["mma_shaw"] = checked("mma_shaw", Ours(library, "mma", tensors, causal, None, table=table))
+    jobs["shaw_kv"] = checked("shaw_kv", Ours(library, "mma", tensors, causal, None, table=table, value_table=of_values))
     rows = torch.randn(HEADS, 2 * TOKENS - 1, width, device="cuda", generator=generator).bfloat16()
     shifts = [torch.randn(HEADS, width, device="cuda", generator=generator) for _ in range(2)]
     jobs["xl"] = checked("xl", Ours(library, "hopper", tensors, causal, None, table=rows, shifts=shifts))  # Transformer-XL: a row for each distance, u and v

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The backward by mma.sync, its blocks run by the host, against the double reference: tables on both sides by every rule of rows, shifts,
+// The backward by mma.sync, its blocks run by the host, against the double reference: tables on every side by every rule of rows, shifts,
 // biases by distance, masks, ragged batches, grouped heads, both widths and dtypes.
 #include <gtest/gtest.h>
 
@@ -59,6 +59,9 @@ TEST_F(MmaBackward, every_mask_without_terms) { expect_all(masked_problems(kNarr
 TEST_F(MmaBackward, tables_and_biases) { expect_all(term_problems(kNarrow), DType::bf16); }
 TEST_F(MmaBackward, tables_and_biases_of_wide_heads) { expect_all(term_problems(kNarrowWide), DType::f16); }
 TEST_F(MmaBackward, many_terms_with_masks) { expect_all(mixed_problems(), DType::bf16); }
+TEST_F(MmaBackward, tables_of_values) { expect_all(value_problems(kNarrow), DType::bf16); }
+TEST_F(MmaBackward, tables_of_wide_values) { expect_all(value_problems(kNarrowWide), DType::f16); }
+TEST_F(MmaBackward, tables_of_values_over_many_tiles) { expect_all(long_value_problems(), DType::f16); }
 
 /// Keys and values of padding, which may be anything.
 TEST_F(MmaBackward, what_nobody_sees_takes_no_part) {

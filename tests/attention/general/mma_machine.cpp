@@ -11,9 +11,9 @@ namespace {
 
 namespace mma = cuda::attention::mma;
 
-template <class Element, int kWidth>
+template <class Element, int kWidth, bool kValued>
 void run_blocks(const cuda::attention::AttentionWork& work) {
-  using K = mma::backward::Kind<Element, kWidth>;
+  using K = mma::backward::Kind<Element, kWidth, kValued>;
   using Room = typename K::Room;
   std::vector<unsigned char> memory(sizeof(Room) + 128);
   unsigned char* const begin = memory.data() + (128 - reinterpret_cast<std::uintptr_t>(memory.data()) % 128) % 128;
@@ -24,15 +24,19 @@ void run_blocks(const cuda::attention::AttentionWork& work) {
     block.run(mma::kBlockThreads, [&] { mma::backward::backward_block<K>(work, n, *reinterpret_cast<Room*>(begin)); });
   }
 }
+template <class Element, int kWidth>
+void run_kinds(const cuda::attention::AttentionWork& work) {
+  mma::has_values(work) ? run_blocks<Element, kWidth, true>(work) : run_blocks<Element, kWidth, false>(work);
+}
 
 }  // namespace
 
 void run_mma_backward(const cuda::attention::AttentionWork& work) {
   const bool wide = mma::backward::width_of(work) > 64;
   if (work.q.dtype == DType::f16) {
-    wide ? run_blocks<__half, 128>(work) : run_blocks<__half, 64>(work);
+    wide ? run_kinds<__half, 128>(work) : run_kinds<__half, 64>(work);
   } else {
-    wide ? run_blocks<__nv_bfloat16, 128>(work) : run_blocks<__nv_bfloat16, 64>(work);
+    wide ? run_kinds<__nv_bfloat16, 128>(work) : run_kinds<__nv_bfloat16, 64>(work);
   }
 }
 

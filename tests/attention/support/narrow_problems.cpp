@@ -23,6 +23,18 @@ ref::TransformerXl whole_xl(const ref::Shape& s, Numbers& random) {
       .u = random.values(width), .v = random.values(width), .table = random.values(width * (2 * s.keys + 1)), .first_distance = -s.keys};
 }
 
+/// Shaw's K + V, or V alone.
+struct Clip {
+  std::int64_t left;
+  std::int64_t right;
+};
+ref::Shaw valued_shaw(const ref::Shape& s, Numbers& random, const Clip& clip, bool with_keys, bool per_head) {
+  const std::int64_t rows = (clip.left + 1 + clip.right) * (per_head ? s.heads : 1);
+  ref::Shaw scheme{.left = clip.left, .right = clip.right, .per_head = per_head, .values = random.values(rows * s.value_width)};
+  if (with_keys) scheme.keys = random.values(rows * s.width);
+  return scheme;
+}
+
 std::vector<ref::Scheme> many_terms(const ref::Shape& s) {
   Numbers random(6);
   return {random_t5(s, random, true), far_deberta(s, random), ref::Shaw{.left = 20, .right = 9, .keys = random.values(30 * s.width)},
@@ -67,6 +79,44 @@ std::vector<NarrowProblem> mixed_problems() {
   const ref::Shape ragged{.batch = 1, .queries = 130, .keys = 160, .heads = 2, .key_heads = 1, .width = 16, .value_width = 8};
   all.push_back(problem_of("ragged", ragged, many_terms(ragged)));
   all.back().problem.visibility = {.query_starts = {0, 50, 50, 60, 130}, .key_starts = {0, 70, 90, 90, 160}};
+  return all;
+}
+
+std::vector<NarrowProblem> value_problems(const ref::Shape& s) {
+  Numbers random(7);
+  std::vector<NarrowProblem> all = {
+      problem_of("values", s, {valued_shaw(s, random, {20, 9}, false, false)}),
+      problem_of("one row", s, {valued_shaw(s, random, {0, 0}, true, false)}),
+      problem_of("values per head", s, {valued_shaw(s, random, {3, 40}, true, true)}),
+      problem_of("without a clip", s, {valued_shaw(s, random, {200, 200}, true, false)}),
+      problem_of("two tables", s, {valued_shaw(s, random, {7, 0}, true, false), valued_shaw(s, random, {2, 90}, false, true)}),
+      problem_of("beside others", s, {valued_shaw(s, random, {16, 2}, true, false)})};
+  all.back().problem.schemes.emplace_back(random_t5(s, random, true));
+  all.back().problem.schemes.emplace_back(far_deberta(s, random));
+  all.back().problem.sinks = random.values(s.heads, -2, 4);
+  for (const NamedMask& mask : every_mask(s)) {
+    if (mask.name == "full" || mask.name == "wide window" || mask.name == "causal padding" || mask.name == "all padding") continue;
+    all.push_back(problem_of(mask.name, s, {valued_shaw(s, random, {16, 5}, true, false)}));
+    all.back().problem.visibility = mask.visibility;
+  }
+  const ref::Shape ragged{.batch = 1, .queries = 130, .keys = 160, .heads = 2, .key_heads = 1, .width = 16, .value_width = 8};
+  all.push_back(problem_of("ragged", ragged, {valued_shaw(ragged, random, {6, 3}, true, false)}));
+  all.back().problem.visibility = {.query_starts = {0, 50, 50, 60, 130}, .key_starts = {0, 70, 90, 90, 160}};
+  return all;
+}
+
+std::vector<NarrowProblem> long_value_problems() {
+  Numbers random(8);
+  std::vector<NarrowProblem> all;
+  for (const ref::Shape& s :
+       {ref::Shape{.batch = 1, .queries = 200, .keys = 330, .heads = 1, .key_heads = 1, .width = 16, .value_width = 64},
+        ref::Shape{.batch = 1, .queries = 190, .keys = 130, .heads = 2, .key_heads = 1, .width = 72, .value_width = 96}}) {
+    all.push_back(problem_of("both sides", s, {valued_shaw(s, random, {16, 16}, true, false)}));
+    all.push_back(problem_of("causal", s, {valued_shaw(s, random, {16, 0}, true, false)}));
+    all.back().problem.visibility.causal = true;
+    all.push_back(problem_of("values in a window", s, {valued_shaw(s, random, {30, 4}, false, true)}));
+    all.back().problem.visibility = {.left = 100, .right = 50};
+  }
   return all;
 }
 

@@ -23,6 +23,11 @@ std::vector<NarrowProblem> masked_problems(const ref::Shape& s);
 std::vector<NarrowProblem> term_problems(const ref::Shape& s);
 /// Many terms at once, with masks, sinks, and in a ragged batch.
 std::vector<NarrowProblem> mixed_problems();
+/// Tables that are added to values: alone, beside one of queries, shared by heads or not, with one row, with a clip within a tile, within
+/// the sequence and beyond it; with masks, biases, other tables, sinks and in a ragged batch.
+std::vector<NarrowProblem> value_problems(const ref::Shape& s);
+/// The same with so many tokens that whole tiles are beyond the clip, on both sides, and some tiles in the middle of a sequence are not.
+std::vector<NarrowProblem> long_value_problems();
 
 /// While it lives, what schemes learn is in the dtype of the call.
 class NarrowParameters {

@@ -35,4 +35,9 @@ struct BenchCall {
   void* dv;
   float* distances_gradient;  // (heads, distances); null: not wanted
   std::int64_t deterministic;
+  // Tables by mma.sync alone.
+  void* value_table;            // as `table`, added to values; null: none
+  float* table_gradient;        // (heads, table_rows, width), added to
+  float* value_table_gradient;  // the same; null where there is no such table
+  std::int64_t workspace_bytes;
 };

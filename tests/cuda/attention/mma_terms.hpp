@@ -3,12 +3,10 @@
 // row of them should be, in double and by loops of its own.
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <memory>
 #include <numeric>
 
-#include "cuda/attention/hopper_problem.hpp"
+#include "cuda/attention/managed.hpp"
 #include "cuda/attention/work.hpp"
 
 namespace phasor::test {
@@ -19,35 +17,6 @@ using cuda::attention::RowUse;
 using cuda::attention::TermUse;
 using cuda::attention::TermWork;
 
-/// Lists that host and device read, until it ends.
-class ManagedMemory {
- public:
-  ManagedMemory() = default;
-  ManagedMemory(const ManagedMemory&) = delete;
-  ManagedMemory& operator=(const ManagedMemory&) = delete;
-  ~ManagedMemory() {
-    for (void* const data : taken_) cudaFree(data);
-  }
-  template <class T>
-  T* take(std::int64_t count) {
-    void* data = nullptr;
-    if (cudaMallocManaged(&data, static_cast<std::size_t>(count + 1) * sizeof(T)) != cudaSuccess) std::abort();
-    taken_.push_back(data);
-    return static_cast<T*>(data);
-  }
-
- private:
-  std::vector<void*> taken_;
-};
-
-/// A number of a 16-bit or float32 tensor.
-inline double number(const ConstTensorView& v, std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t c) {
-  const auto own = [&](int axis, std::int64_t n) { return v.shape[axis] == 1 ? 0 : n * v.strides[axis]; };
-  const std::int64_t at = own(0, b) + own(1, t) + own(2, h) + c * v.strides[3];
-  if (v.dtype == DType::f32) return static_cast<const float*>(v.data)[at];
-  return value_of(v.dtype, static_cast<const std::uint16_t*>(v.data)[at]);
-}
-
 class TermsProblem {
  public:
   explicit TermsProblem(std::uint64_t seed) : random_(seed), work_(std::make_unique<AttentionWork>()) {
@@ -55,6 +24,7 @@ class TermsProblem {
     make_rules();
     const int terms = any({0, 1, 1, 2, 3});
     for (int t = 0; t < terms; ++t) add_term();
+    if (!work_->has_positions[0] && chance(3)) add_shaw();
   }
   AttentionWork& work() { return *work_; }
   DType dtype() const { return dtype_; }
@@ -94,6 +64,13 @@ class TermsProblem {
   void make_rules();
   void add_term();
   void add_table(TermWork& term);
+  void add_shaw();
+  std::int64_t row_of(const cuda::attention::TableWork& table, std::int64_t b, std::int64_t s, std::int64_t i, std::int64_t j) const;
+  /// What tables add to each channel of a value, and magnitudes of it.
+  struct Added {
+    std::vector<double> sums, sizes;
+  };
+  Added added_values(std::int64_t b, std::int64_t s, std::int64_t i, std::int64_t j, std::int64_t h) const;
 
   struct Score {
     double value = 0;
@@ -215,6 +192,28 @@ inline void TermsProblem::add_table(TermWork& term) {
       std::to_string(rows) + " x " + std::to_string(width));
 }
 
+/// Rows by distance for scores, and some for values, with one clip: tiles beyond it are of one row each. Or those for values alone.
+inline void TermsProblem::add_shaw() {
+  AttentionWork& w = *work_;
+  job::RowMap map;
+  map.left = any({0, 5, 40, 300});
+  map.right = any({0, 3, 100});
+  map.zero_outside = chance(4);
+  const std::int64_t rows = map.left + 1 + map.right, heads = any<std::int64_t>({1, w.shape.heads});
+  for (const RowUse use : {RowUse::query, RowUse::value}) {
+    if (use == RowUse::query && chance(4)) continue;
+    TermWork& term = w.terms[w.term_count++];
+    term.use = TermUse::table;
+    term.table.use = use;
+    term.table.map = map;
+    term.table.features = w.q;
+    const std::int64_t width = use == RowUse::value ? w.shape.value_width : w.shape.width;
+    term.table.table = tensor(dtype_, {any<std::int64_t>({1, w.shape.batch}), rows, heads, width}, 0.5F);
+    if (use == RowUse::query) term.table.scale = w.scale;
+    say("shaw " + std::to_string(static_cast<int>(use)) + " of " + std::to_string(rows) + (map.zero_outside ? " or none" : ""));
+  }
+}
+
 inline void TermsProblem::add_term() {
   AttentionWork& w = *work_;
   TermWork& term = w.terms[w.term_count++];
@@ -259,6 +258,33 @@ inline std::int64_t TermsProblem::position(int side, std::int64_t b, std::int64_
   return token - starts_[side][n] + (side == 0 ? keys - queries : 0);
 }
 
+inline std::int64_t TermsProblem::row_of(const cuda::attention::TableWork& table, std::int64_t b, std::int64_t s, std::int64_t i,
+                                         std::int64_t j) const {
+  if (table.kind == RowKind::segment) {
+    const auto* const of_query = static_cast<const std::int64_t*>(table.segments[0].data);
+    const auto* const of_key = static_cast<const std::int64_t*>(table.segments[1].data);
+    return of_query[b * work_->shape.queries + i] == of_key[b * work_->shape.keys + j] ? 0 : 1;
+  }
+  const std::int64_t behind = position(1, b, s, j) - position(0, b, s, i);
+  if (table.map.zero_outside && (behind < -table.map.left || behind > table.map.right)) return -1;
+  return std::clamp(behind, -table.map.left, table.map.right) + table.map.left;
+}
+inline TermsProblem::Added TermsProblem::added_values(std::int64_t b, std::int64_t s, std::int64_t i, std::int64_t j,
+                                                      std::int64_t h) const {
+  const std::int64_t dv = work_->shape.value_width;
+  Added added = {std::vector<double>(dv, 0.0), std::vector<double>(dv, 0.0)};
+  for (int t = 0; t < work_->term_count; ++t) {
+    const TermWork& term = work_->terms[t];
+    const bool of_values = term.use == TermUse::table && term.table.use == RowUse::value;
+    const std::int64_t row = of_values ? row_of(term.table, b, s, i, j) : -1;
+    for (std::int64_t c = 0; row >= 0 && c < dv; ++c) {
+      const double x = number(term.table.table, b, row, h, c);
+      added.sums[c] += x, added.sizes[c] += std::abs(x);
+    }
+  }
+  return added;
+}
+
 inline TermsProblem::Score TermsProblem::score(std::int64_t b, std::int64_t s, std::int64_t i, std::int64_t j, std::int64_t h) const {
   const AttentionWork& w = *work_;
   const std::int64_t m = position(0, b, s, i), n = position(1, b, s, j), key_head = h / (w.shape.heads / w.shape.key_heads);
@@ -293,14 +319,8 @@ inline TermsProblem::Score TermsProblem::score(std::int64_t b, std::int64_t s, s
     }
     if (term.use != TermUse::table) continue;
     const cuda::attention::TableWork& table = term.table;
-    std::int64_t row = std::clamp(n - m, -table.map.left, table.map.right) + table.map.left;
-    if (table.map.zero_outside && (n - m < -table.map.left || n - m > table.map.right)) row = -1;
-    if (table.kind == RowKind::segment) {
-      const auto* const of_query = static_cast<const std::int64_t*>(table.segments[0].data);
-      const auto* const of_key = static_cast<const std::int64_t*>(table.segments[1].data);
-      row = of_query[b * w.shape.queries + i] == of_key[b * w.shape.keys + j] ? 0 : 1;
-    }
-    if (row < 0) continue;
+    const std::int64_t row = row_of(table, b, s, i, j);
+    if (row < 0 || table.use == RowUse::value) continue;
     if (table.use == RowUse::number) {
       add_number(table.scale * number(table.table, b, row, h, 0));
     } else if (table.use == RowUse::key) {
@@ -348,9 +368,10 @@ inline ExpectedRow TermsProblem::expected(std::int64_t b, std::int64_t i, std::i
       factor = words.word[math::dropout_word(key)] >= w.dropout.threshold ? w.dropout.factor : 0;
     }
     weight *= factor;
+    const Added added = added_values(b, s, i, j, h);
     for (std::int64_t c = 0; c < dv; ++c) {
-      const double v = number(w.v, b, j, h / (w.shape.heads / w.shape.key_heads), c);
-      row.out[c] += weight * v, sizes[c] += weight * std::abs(v), all[c] += factor * std::abs(v);
+      const double v = number(w.v, b, j, h / (w.shape.heads / w.shape.key_heads), c), size = std::abs(v) + added.sizes[c];
+      row.out[c] += weight * (v + added.sums[c]), sizes[c] += weight * size, all[c] += factor * size;
     }
   }
   for (std::int64_t c = 0; c < dv; ++c) {

@@ -104,11 +104,15 @@ TEST(MmaBackwardCall, takes_tables_by_distance_and_biases) {
   EXPECT_TRUE(taken({buckets}));
   EXPECT_TRUE(taken({table_of(TableSide::query), table_of(TableSide::key)}));
   EXPECT_TRUE(taken({BiasTerm{*Bias::make(Alibi{.heads = 8})}, table_of(TableSide::query)}));
+  EXPECT_TRUE(taken({table_of(TableSide::value)}));
+  EXPECT_TRUE(taken({table_of(TableSide::query), table_of(TableSide::value, 1399)}));
 }
 
 TEST(MmaBackwardCall, says_what_it_leaves_to_the_general_kernels) {
   const auto with = [](const AttentionTerm& term) { return why_not([&](Call& c) { c.spec.terms = {term}; }); };
-  EXPECT_EQ(with(table_of(TableSide::value)), "a value-side table");
+  TableTerm values = table_of(TableSide::value);
+  values.table.strides[1] += 4;
+  EXPECT_EQ(with(values), "a value-side table whose channels do not lie in aligned pieces of 16 bytes");
   TableTerm wide = table_of(TableSide::query);
   wide.table = on_gpu({1, 9, 8, 64}, DType::f32);
   EXPECT_EQ(with(wide), "a table of another dtype");

@@ -92,6 +92,62 @@ TEST(MmaCall, has_scores_in_registers_or_in_shared_memory) {
             ScoresIn::shared);
 }
 
+TEST(MmaCall, has_kernels_of_its_own_for_tables_of_values) {
+  AttentionSpec spec;
+  spec.terms = {TableTerm{.side = TableSide::query, .table = on_gpu({1, 9, 8, 128}), .rows = ClipRows{4, 4}},
+                TableTerm{.side = TableSide::value, .table = on_gpu({1, 9, 1, 128}), .rows = ClipRows{4, 4}}};
+  const Layout layout = laid_out(spec);
+  EXPECT_TRUE(layout.by_mma);
+  EXPECT_EQ(cuda::attention::mma::cut_of(layout.work).scores, ScoresIn::shared_with_values);
+  EXPECT_EQ(cuda::attention::mma::cut_of(layout.work).keys, 32);
+  // Also where Hopper's own kernels take what is there without them.
+  EXPECT_TRUE(laid_out(spec, {.compute_major = 9}).by_mma);
+}
+
+TEST(MmaCall, is_what_is_said_of_tables_of_values) {
+  const auto words = [](const AttentionSpec& spec) {
+    const AttentionInputs inputs = {on_gpu({2, 33, 8, 128}), on_gpu({2, 700, 4, 128}), on_gpu({2, 700, 4, 128})};
+    const job::AttentionCall call = {&inputs, &spec, nullptr, "explain_attention"};
+    std::vector<job::AttentionTermJob> terms;
+    job::AttentionJob job;
+    job::make_attention_job(call, terms, job);
+    const Result<AttentionReport> report = cuda::attention::explain(job, 8);
+    return report.ok() ? report->words : report.status().message();
+  };
+  AttentionSpec spec;
+  spec.terms = {TableTerm{.side = TableSide::value, .table = on_gpu({1, 9, 8, 128}), .rows = ClipRows{4, 4}}};
+  EXPECT_NE(words(spec).find("tensor cores of compute capability 8 and newer take it"), std::string::npos) << words(spec);
+  spec.key_positions = positions_from(5);
+  EXPECT_NE(words(spec).find("tensor cores do not take a value-side table at given positions"), std::string::npos) << words(spec);
+}
+
+/// Against the definition, distance by distance.
+TEST(MmaCall, knows_the_row_of_all_distances) {
+  for (const std::int64_t left : {0, 3, 9}) {
+    for (const std::int64_t right : {0, 2}) {
+      for (const bool zero_outside : {false, true}) {
+        job::RowMap map;
+        map.left = left;
+        map.right = right;
+        map.zero_outside = zero_outside;
+        for (std::int64_t low = -14; low <= 14; ++low) {
+          for (std::int64_t high = low; high <= 14; ++high) {
+            const std::int64_t first = cuda::attention::row_by_distance(map, low);
+            bool same = true;
+            for (std::int64_t r = low; r <= high; ++r) same = same && cuda::attention::row_by_distance(map, r) == first;
+            const std::int64_t row = cuda::attention::mma::row_of_all(map, low, high);
+            if (zero_outside && same && first >= 0) continue;  // of one distance: may be looked at, need not
+            EXPECT_EQ(row, same ? first : cuda::attention::mma::kSeveralRows) << left << " " << right << " " << low << " " << high;
+          }
+        }
+      }
+    }
+  }
+  job::RowMap buckets;
+  buckets.has_buckets = true;
+  EXPECT_EQ(cuda::attention::mma::row_of_all(buckets, 5, 5), cuda::attention::mma::kSeveralRows);
+}
+
 TEST(MmaCall, leaves_to_the_general_kernels_what_it_does_not_know) {
   const auto why_not = [](const auto& change) {
     AttentionSpec spec;
@@ -102,9 +158,19 @@ TEST(MmaCall, leaves_to_the_general_kernels_what_it_does_not_know) {
     return std::string(why == nullptr ? "" : why);
   };
   const ClipRows rows{4, 4};
-  EXPECT_EQ(
-      why_not([&](AttentionSpec& s) { s.terms = {TableTerm{.side = TableSide::value, .table = on_gpu({1, 9, 8, 128}), .rows = rows}}; }),
-      "a value-side table");
+  const TableTerm values = {.side = TableSide::value, .table = on_gpu({1, 9, 8, 128}), .rows = rows};
+  EXPECT_EQ(why_not([&](AttentionSpec& s) { s.terms = {values}; }), "");
+  EXPECT_EQ(why_not([&](AttentionSpec& s) {
+              s.terms = {values};
+              s.key_positions = positions_from(5);
+            }),
+            "a value-side table at given positions");
+  EXPECT_EQ(why_not([&](AttentionSpec& s) {
+              TableTerm apart = values;
+              apart.table.strides[1] += 4;
+              s.terms = {apart};
+            }),
+            "a value-side table whose channels do not lie in aligned pieces of 16 bytes");
   EXPECT_EQ(why_not([&](AttentionSpec& s) {
               s.terms = {TableTerm{.side = TableSide::query, .table = on_gpu({1, 9, 8, 128}, DType::f32), .rows = rows}};
             }),

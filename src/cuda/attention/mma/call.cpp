@@ -6,6 +6,7 @@
 
 #include "cuda/attention/bias.hpp"
 #include "cuda/attention/mma/kernels.hpp"
+#include "cuda/attention/mma/tiles.hpp"
 #include "cuda/attention/place.hpp"
 
 namespace phasor::cuda::attention::mma {
@@ -23,13 +24,15 @@ const char* why_not(const TermWork& term, DType dtype) {
   }
   if (term.use != TermUse::table || term.table.use == RowUse::number) return nullptr;
   const TableWork& table = term.table;
-  if (table.use == RowUse::value) return "a value-side table";
   if (table.table.dtype != dtype || table.features.dtype != dtype) return "a table of another dtype";
-  return table.table.shape[3] > kMostWidth ? "a table of more than 256 channels" : nullptr;
+  if (table.table.shape[3] > kMostWidth) return "a table of more than 256 channels";
+  const bool apart = table.use == RowUse::value && !is_in_pieces(table.table);
+  return apart ? "a value-side table whose channels do not lie in aligned pieces of 16 bytes" : nullptr;
 }
 
-/// Positions of tokens, at most one bias by distance without a gate, nothing that is added to q, no dropout.
+/// Positions of tokens, at most one bias by distance without a gate, nothing that is added to q or to values, no dropout.
 ScoresIn scores_in(const AttentionWork& work) {
+  if (has_values(work)) return ScoresIn::shared_with_values;
   const TermWork& term = work.terms[0];
   const bool by_distance = work.term_count == 0 ||
                            (work.term_count == 1 && term.use == TermUse::bias && term.bias.distances > 0 && term.bias.gate.data == nullptr);
@@ -79,6 +82,7 @@ const char* why_not(const AttentionWork& work) {
   for (int t = 0; t < work.term_count; ++t) {
     if (const char* const why = why_not(work.terms[t], dtype); why != nullptr) return why;
   }
+  if (has_values(work) && (work.has_positions[0] || work.has_positions[1])) return "a value-side table at given positions";
   return block_count(work, cut_of(work)) > kMostBlocks ? "more than 2^31 blocks" : nullptr;
 }
 

@@ -6,7 +6,7 @@
 #include "cuda/attention/mma/kernels.hpp"
 #include "cuda/attention/mma/registers.cuh"
 #include "cuda/attention/mma/rows.cuh"
-#include "cuda/attention/mma/shared.cuh"
+#include "cuda/attention/mma/values.cuh"
 
 namespace phasor::cuda::attention::mma {
 
@@ -17,14 +17,16 @@ struct Kind {
   static constexpr int kKeys = cut_for(kWidth, kScores_).keys;
   static constexpr int kQueries = cut_for(kWidth, kScores_).queries;
   static constexpr int kRowTiles = kQueries / (kBlockThreads / 32 * 16);  // of 16 rows, of a warp
-  static constexpr bool kShared = kScores_ == ScoresIn::shared;
+  static constexpr bool kShared = is_shared(kScores_);
+  static constexpr bool kValued = kScores_ == ScoresIn::shared_with_values;
   static constexpr bool kChanged = kScores_ == ScoresIn::changed_in_registers;
   static constexpr int kBlocks = kWidth == 64 && kScores_ == ScoresIn::registers ? 3 : 1;  // of a multiprocessor, at least
   using Room = TermRoom<kQueries, kKeys>;
+  using Even = EvenRoom<kQueries>;
   static constexpr int kQueryBytes = kQueries * kWidth * 2;
   static constexpr int kKeyBytes = kKeys * kWidth * 2;
   static constexpr int kRowBytes = kQueryBytes + 2 * kKeyBytes;
-  static constexpr std::size_t kSharedBytes = kRowBytes + (kShared ? sizeof(Room) : 0);
+  static constexpr std::size_t kSharedBytes = kRowBytes + (kShared ? sizeof(Room) : 0) + (kValued ? sizeof(Even) : 0);
   static_assert(kSharedBytes <= 96 * 1024);  // what every device since sm_80 has
 };
 
@@ -83,7 +85,8 @@ __device__ inline void store_rows(const AttentionWork& work, const QueryTile& ti
 /// Whether a table of rows is staged where values go.
 __device__ inline bool has_tables(const AttentionWork& work) {
   for (int t = 0; t < work.term_count; ++t) {
-    if (work.terms[t].use == TermUse::table && work.terms[t].table.use != RowUse::number) return true;
+    const TermWork& term = work.terms[t];
+    if (term.use == TermUse::table && term.table.use != RowUse::number && term.table.use != RowUse::value) return true;
   }
   return false;
 }
@@ -102,6 +105,7 @@ struct Walk {
   __device__ unsigned char* k() const { return memory + K::kQueryBytes; }
   __device__ unsigned char* v() const { return memory + K::kQueryBytes + K::kKeyBytes; }
   __device__ int count_at(int64_t key) const { return static_cast<int>(least(K::kKeys, end - key)); }
+  __device__ ScoreTile tile_at(int64_t key) const { return {queries, place.head, key_head, key, count_at(key)}; }
 
   __device__ __forceinline__ void bring_queries() const {
     bring_rows<K::kQueries, K::kWidth>(shared_address(q()),
@@ -137,6 +141,7 @@ __device__ __forceinline__ void forward_block(const AttentionWork& work, int64_t
   const int64_t end = least(seen.end, part.end);
   const Walk<K> walk = {work, queries, place, key_head_of(work, place.head), part.end, memory};
   auto& room = *reinterpret_cast<typename K::Room*>(memory + K::kRowBytes);
+  auto& even_room = *reinterpret_cast<typename K::Even*>(memory + K::kRowBytes + sizeof(typename K::Room));
   const SharedRows at = {shared_address(walk.q()), shared_address(walk.k()), shared_address(walk.v()), walk.v(), walk.k()};
   const bool staged = K::kShared && has_tables(work);
   const int row = static_cast<int>(threadIdx.x) / 32 * 16 * kRowTiles;
@@ -150,17 +155,24 @@ __device__ __forceinline__ void forward_block(const AttentionWork& work, int64_t
     walk.bring_queries();
     walk.bring_keys(key);
     if (K::kShared) begin_room(work, queries, place.head, room);
+    if (K::kValued) begin_even(even_room);
   }
   for (; first < end && key + K::kKeys > first && key >= begin; key -= K::kKeys) {
     copies_wait<0>();
     __syncthreads();  // keys are there; nobody reads the values before any more
-    if (!staged) walk.bring_values(key);
+    const bool even = K::kValued && is_even(work, walk.tile_at(key), K::kKeys);
+    if (!staged || even) walk.bring_values(key);
     float s[kRowTiles][K::kKeys / 8][4] = {};
     multiply_rows<typename K::Element, K::kWidth, K::kKeys, kRowTiles>(s, at.q, row, at.k);
     if constexpr (K::kShared) {
-      const ScoreTile tile = {queries, place.head, walk.key_head, key, walk.count_at(key)};
-      make_shared_scores<typename K::Element, K::kWidth>(work, tile, at, room, s[0]);
-      if (staged) walk.bring_values(key);
+      if (even) {
+        make_even_scores<typename K::Element, K::kWidth>(work, walk.tile_at(key), walk.q(), even_room);
+        add_even_scores(even_room, static_cast<float>(work.scale), s[0]);
+        hide_padding(work, walk.tile_at(key), s[0]);
+      } else {
+        make_shared_scores<typename K::Element, K::kWidth>(work, walk.tile_at(key), at, room, s[0]);
+        if (staged) walk.bring_values(key);
+      }
     } else {
       finish_scores<K::kChanged>(s, scores, static_cast<int>(key - begin));
     }
@@ -172,15 +184,10 @@ __device__ __forceinline__ void forward_block(const AttentionWork& work, int64_t
     __syncthreads();  // values are there; nobody reads the keys any more
     if (key - K::kKeys >= begin && key > first) walk.bring_keys(key - K::kKeys);
     add_values<typename K::Element, K::kWidth, K::kKeys, kRowTiles>(o, s, at.values);
+    if constexpr (K::kValued) add_value_tables<K>({work, walk.tile_at(key), at, room}, s[0], o[0]);
   }
   add_up_lanes(rows);
   store_rows<K>(work, queries, place, factor / kLog2E, rows, o);
-}
-
-template <class K>
-__global__ void __launch_bounds__(kBlockThreads, K::kBlocks) forward_kernel(const __grid_constant__ AttentionWork work) {
-  extern __shared__ __align__(128) unsigned char shared_memory[];
-  forward_block<K>(work, blockIdx.x, shared_memory);
 }
 
 }  // namespace phasor::cuda::attention::mma

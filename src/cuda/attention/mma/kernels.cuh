@@ -7,6 +7,12 @@
 
 namespace phasor::cuda::attention::mma {
 
+template <class K>
+__global__ void __launch_bounds__(kBlockThreads, K::kBlocks) forward_kernel(const __grid_constant__ AttentionWork work) {
+  extern __shared__ __align__(128) unsigned char shared_memory[];
+  forward_block<K>(work, blockIdx.x, shared_memory);
+}
+
 template <class Element, int kWidth, ScoresIn kScores>
 Kernel kernel_of() {
   using K = Kind<Element, kWidth, kScores>;
@@ -20,6 +26,7 @@ Kernel kernel_for(ScoresIn scores) {
     case ScoresIn::changed_in_registers:
       return kernel_of<Element, kWidth, ScoresIn::changed_in_registers>();
     case ScoresIn::shared:
+    case ScoresIn::shared_with_values:  // valued_kernel_for
       break;
   }
   return kernel_of<Element, kWidth, ScoresIn::shared>();
@@ -27,6 +34,11 @@ Kernel kernel_for(ScoresIn scores) {
 template <int kWidth>
 Kernel kernel_for(DType dtype, ScoresIn scores) {
   return dtype == DType::f16 ? kernel_for<__half, kWidth>(scores) : kernel_for<__nv_bfloat16, kWidth>(scores);
+}
+template <int kWidth>
+Kernel valued_kernel_for(DType dtype) {
+  return dtype == DType::f16 ? kernel_of<__half, kWidth, ScoresIn::shared_with_values>()
+                             : kernel_of<__nv_bfloat16, kWidth, ScoresIn::shared_with_values>();
 }
 
 }  // namespace phasor::cuda::attention::mma

@@ -10,6 +10,8 @@ namespace phasor::cuda::attention::mma {
 
 /// Threads of a block: four warps.
 constexpr int kBlockThreads = 128;
+__device__ __forceinline__ int warp_of_block() { return static_cast<int>(threadIdx.x) / 32; }
+__device__ __forceinline__ int lane_of_warp() { return static_cast<int>(threadIdx.x) & 31; }
 
 template <int kWidth>
 __device__ __forceinline__ std::uint32_t piece_offset(int row, int piece) {
@@ -44,6 +46,20 @@ __device__ __forceinline__ void bring_rows(std::uint32_t to, const HeadRows& row
 template <int kRows, int kWidth>
 __device__ __forceinline__ void bring_rows(std::uint32_t to, const HeadRows& rows) {
   bring_rows<kRows, kWidth>(to, rows, [](int) { return true; });
+}
+
+/// Asks for kRows rows, each the one that `numbers` says: zeros where that is below 0, and beyond the width.
+template <int kRows, int kWidth>
+__device__ __forceinline__ void bring_listed_rows(std::uint32_t to, const HeadRows& rows, const std::int32_t* numbers) {
+  constexpr int kPieces = kWidth / 8;
+#pragma unroll
+  for (int n = 0; n < kRows * kPieces / kBlockThreads; ++n) {
+    const int row = (n * kBlockThreads + static_cast<int>(threadIdx.x)) / kPieces;
+    const int piece = (n * kBlockThreads + static_cast<int>(threadIdx.x)) % kPieces;
+    const std::int32_t from = numbers[row];
+    const bool wanted = from >= 0 && piece * 8 < rows.width;
+    copy_in(to + piece_offset<kWidth>(row, piece), wanted ? rows.data + from * rows.stride + piece * 8 : rows.data, wanted);
+  }
 }
 
 /// Matrices of 16 rows from `row` on and 16 channels from 16 `step` on, as the left operand.
@@ -103,6 +119,33 @@ __device__ __forceinline__ void add_values(float (&o)[kRowTiles][kWidth / 8][4],
         add_product<Element>(o[m][2 * n + 1], left[m], right[2], right[3]);
       }
     }
+  }
+}
+
+// ---- Operands: 16 x 16 numbers of 16 bits in rows of `pitch` bytes ----
+
+__device__ __forceinline__ void left_from(std::uint32_t (&a)[4], const void* memory, int pitch, int row, int column) {
+  const int lane = lane_of_warp();
+  load_matrices(a, shared_address(memory) + (row + (lane & 15)) * pitch + (column + 8 * (lane >> 4)) * 2);
+}
+/// Of the transpose: rows of memory are columns of the operand.
+__device__ __forceinline__ void left_transposed(std::uint32_t (&a)[4], const void* memory, int pitch, int row, int column) {
+  const int lane = lane_of_warp();
+  const int of_row = column + (lane & 7) + 8 * (lane >> 4);
+  load_transposed(a, shared_address(memory) + of_row * pitch + (row + 8 * (lane >> 3 & 1)) * 2);
+}
+
+/// d += a x 16 rows of b from `row` on, channels from 16 `first` on.
+template <class Element, int kWidth, int kColumns>
+__device__ __forceinline__ void add_rows(float (&d)[kColumns][4], const std::uint32_t (&a)[4], const void* b, int row, int first) {
+  const int lane = lane_of_warp();
+  const std::uint32_t memory = shared_address(b);
+#pragma unroll
+  for (int n = 0; n < kColumns / 2; ++n) {
+    std::uint32_t right[4];
+    load_transposed(right, memory + piece_offset<kWidth>(row + (lane & 15), 2 * (first + n) + (lane >> 4)));
+    add_product<Element>(d[2 * n], a, right[0], right[1]);
+    add_product<Element>(d[2 * n + 1], a, right[2], right[3]);
   }
 }
 

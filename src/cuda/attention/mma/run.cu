@@ -5,11 +5,20 @@
 
 namespace phasor::cuda::attention::mma {
 
+namespace {
+
+Kernel kernel_for(DType dtype, const Cut& cut) {
+  if (cut.scores == ScoresIn::shared_with_values) {
+    return cut.width == 64 ? valued_kernel_64(dtype) : cut.width == 128 ? valued_kernel_128(dtype) : valued_kernel_256(dtype);
+  }
+  return cut.width == 64 ? kernel_64(dtype, cut.scores) : cut.width == 128 ? kernel_128(dtype, cut.scores) : kernel_256(dtype, cut.scores);
+}
+
+}  // namespace
+
 Status run(const char* where, const AttentionWork& work, void* stream) {
   const Cut cut = cut_of(work);
-  const Kernel kernel = cut.width == 64    ? kernel_64(work.q.dtype, cut.scores)
-                        : cut.width == 128 ? kernel_128(work.q.dtype, cut.scores)
-                                           : kernel_256(work.q.dtype, cut.scores);
+  const Kernel kernel = kernel_for(work.q.dtype, cut);
   const auto blocks = static_cast<unsigned>(block_count(work, cut));
   AttentionWork parameter = work;
   return launch(where, {kernel.kernel, {blocks}, kThreads, kernel.shared_bytes, stream}, &parameter);

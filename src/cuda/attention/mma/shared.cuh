@@ -276,15 +276,16 @@ __device__ inline void add_shared_term(const TermWork& term, const ScoreTile& ti
                           tile.queries.first * of_query + tile.first_key * of_key;
     each_score_of_thread<kQueries, kKeys, 4>(
         tile, [&](int i, int j, int place) { room.scores[place] += number_at<float>(dense, first + i * of_query + j * of_key); });
-  } else {
+  } else if (term.table.use != RowUse::value) {
     add_table_term<Element, kWidth>(term.table, tile, at, room);
   }
 }
 
-/// Whether a tile's scores need nothing more: every query sees every key, and there are no cap and no dropout. The same for all threads.
-__device__ inline bool is_ended(const AttentionWork& work, const ScoreTile& tile, int keys) {
+/// Whether a tile's scores need nothing more but for padding: every query sees every key, and there are no cap and no dropout. The same for
+/// all threads.
+__device__ inline bool is_ended_but_padding(const AttentionWork& work, const ScoreTile& tile, int keys) {
   const Sequence& s = tile.queries.sequence;
-  if (work.has_positions[0] || work.has_positions[1] || work.see.key_mask.data != nullptr) return false;
+  if (work.has_positions[0] || work.has_positions[1]) return false;
   if (work.softcap != 0 || work.dropout.present || tile.keys < keys) return false;
   const Bands bands = bands_of(work, s);
   const auto position = static_cast<int>(query_position(work, s, tile.queries.first));
@@ -292,6 +293,10 @@ __device__ inline bool is_ended(const AttentionWork& work, const ScoreTile& tile
   const Band low = bands.at(position);
   const Band high = bands.at(position + static_cast<int>(tile.queries.count) - 1);
   return low.count > 0 && low.first + low.count >= key + keys && high.first <= key;
+}
+
+__device__ inline bool is_ended(const AttentionWork& work, const ScoreTile& tile, int keys) {
+  return work.see.key_mask.data == nullptr && is_ended_but_padding(work, tile, keys);
 }
 
 /// Soft cap, and -infinity for what is not seen, the rest of the tile included; with dropout, which weights are kept.

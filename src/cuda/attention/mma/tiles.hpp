@@ -10,6 +10,35 @@ namespace phasor::cuda::attention::mma {
 constexpr int kFar = 1 << 29;
 PHASOR_HD inline int near(int64_t x) { return static_cast<int>(most(-kFar, least(kFar, x))); }
 
+// ---- Tables of values ----
+
+PHASOR_HD inline bool is_of_values(const TermWork& term) { return term.use == TermUse::table && term.table.use == RowUse::value; }
+PHASOR_HD inline bool has_values(const AttentionWork& work) {
+  for (int t = 0; t < work.term_count; ++t) {
+    if (is_of_values(work.terms[t])) return true;
+  }
+  return false;
+}
+
+/// The row of all distances from `low` to `high`: -1 where none of them has one, kSeveralRows where they differ (or are not looked at:
+/// buckets).
+constexpr int64_t kSeveralRows = -2;
+PHASOR_HD inline int64_t row_of_all(const job::RowMap& map, int64_t low, int64_t high) {
+  if (map.has_buckets) return kSeveralRows;
+  const bool is_outside = low > map.left || high < -map.right;
+  if (map.zero_outside) return is_outside ? -1 : kSeveralRows;
+  const int64_t row = row_by_distance(map, low);
+  return row == row_by_distance(map, high) ? row : kSeveralRows;
+}
+/// The same of a table; only where rows are by distance, and queries or weights meet them as they are.
+PHASOR_HD inline int64_t row_of_all(const TableWork& table, int64_t low, int64_t high) {
+  const bool of_queries = table.use == RowUse::query || table.use == RowUse::value;
+  const bool known = of_queries && table.kind == RowKind::distance && !table.own_features && table.shift.data == nullptr;
+  return known ? row_of_all(table.map, low, high) : kSeveralRows;
+}
+
+// ---- Blocks and bands ----
+
 struct BlockPlace {
   int64_t tile;
   int64_t head;

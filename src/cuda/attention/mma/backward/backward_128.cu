@@ -4,6 +4,6 @@
 
 namespace phasor::cuda::attention::mma::backward {
 
-Kernel kernel_128(DType dtype) { return kernel_for<128>(dtype); }
+Kernel kernel_128(DType dtype) { return kernel_for<128, false>(dtype); }
 
 }  // namespace phasor::cuda::attention::mma::backward

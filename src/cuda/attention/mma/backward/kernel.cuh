@@ -13,14 +13,14 @@ __global__ void __launch_bounds__(kBlockThreads, 2) backward_kernel(const __grid
   backward_block<K>(work, blockIdx.x, *reinterpret_cast<typename K::Room*>(shared_memory));
 }
 
-template <class Element, int kWidth>
+template <class Element, int kWidth, bool kValued>
 Kernel kernel_of() {
-  using K = Kind<Element, kWidth>;
+  using K = Kind<Element, kWidth, kValued>;
   return {reinterpret_cast<const void*>(&backward_kernel<K>), sizeof(typename K::Room)};
 }
-template <int kWidth>
+template <int kWidth, bool kValued>
 Kernel kernel_for(DType dtype) {
-  return dtype == DType::f16 ? kernel_of<__half, kWidth>() : kernel_of<__nv_bfloat16, kWidth>();
+  return dtype == DType::f16 ? kernel_of<__half, kWidth, kValued>() : kernel_of<__nv_bfloat16, kWidth, kValued>();
 }
 
 }  // namespace phasor::cuda::attention::mma::backward

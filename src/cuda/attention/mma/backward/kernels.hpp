@@ -8,5 +8,8 @@ namespace phasor::cuda::attention::mma::backward {
 
 Kernel kernel_64(DType dtype);
 Kernel kernel_128(DType dtype);
+/// With tables of values.
+Kernel valued_kernel_64(DType dtype);
+Kernel valued_kernel_128(DType dtype);
 
 }  // namespace phasor::cuda::attention::mma::backward

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shared memory of a block of the backward, where it is in the call, and operands that are read from there.
+// The shared memory of a block of the backward, and where it is in the call.
 #pragma once
 
 #include "cuda/attention/backward/place.hpp"
@@ -24,10 +24,12 @@ struct SkewedTile {
   static constexpr int kBytes = kRows * kPitch * 4;
 };
 
-template <class Element_, int kWidth_>
+/// kValued: some table is added to values. Kernels of their own: those without one keep their registers.
+template <class Element_, int kWidth_, bool kValued_ = false>
 struct Kind {
   using Element = Element_;
   static constexpr int kWidth = kWidth_;
+  static constexpr bool kValued = kValued_;
   static constexpr int kQueries = queries_for(kWidth);
   static constexpr int kDistances = kQueries + kKeys;  // one more than a tile has
   static constexpr int kQueryTiles = kQueries / 16;
@@ -69,9 +71,6 @@ struct Step {
   typename K::Room& room;
 };
 
-__device__ __forceinline__ int warp_of_block() { return static_cast<int>(threadIdx.x) / 32; }
-__device__ __forceinline__ int lane_of_warp() { return static_cast<int>(threadIdx.x) & 31; }
-
 /// body(number, query, key) for a lane's numbers of a product (16 keys of the warp) x (queries).
 template <int kColumns, class Body>
 __device__ __forceinline__ void each_of_lane(float (&s)[kColumns][4], const Body& body) {
@@ -81,33 +80,6 @@ __device__ __forceinline__ void each_of_lane(float (&s)[kColumns][4], const Body
   for (int n = 0; n < kColumns; ++n) {
 #pragma unroll
     for (int x = 0; x < 4; ++x) body(s[n][x], query + 8 * n + (x & 1), key + 8 * (x >> 1));
-  }
-}
-
-// ---- Operands: 16 x 16 numbers of 16 bits in rows of `pitch` bytes ----
-
-__device__ __forceinline__ void left_from(std::uint32_t (&a)[4], const void* memory, int pitch, int row, int column) {
-  const int lane = lane_of_warp();
-  load_matrices(a, shared_address(memory) + (row + (lane & 15)) * pitch + (column + 8 * (lane >> 4)) * 2);
-}
-/// Of the transpose: rows of memory are columns of the operand.
-__device__ __forceinline__ void left_transposed(std::uint32_t (&a)[4], const void* memory, int pitch, int row, int column) {
-  const int lane = lane_of_warp();
-  const int of_row = column + (lane & 7) + 8 * (lane >> 4);
-  load_transposed(a, shared_address(memory) + of_row * pitch + (row + 8 * (lane >> 3 & 1)) * 2);
-}
-
-/// d += a x 16 rows of b from `row` on, channels from 16 `first` on.
-template <class Element, int kWidth, int kColumns>
-__device__ __forceinline__ void add_rows(float (&d)[kColumns][4], const std::uint32_t (&a)[4], const void* b, int row, int first) {
-  const int lane = lane_of_warp();
-  const std::uint32_t memory = shared_address(b);
-#pragma unroll
-  for (int n = 0; n < kColumns / 2; ++n) {
-    std::uint32_t right[4];
-    load_transposed(right, memory + piece_offset<kWidth>(row + (lane & 15), 2 * (first + n) + (lane >> 4)));
-    add_product<Element>(d[2 * n], a, right[0], right[1]);
-    add_product<Element>(d[2 * n + 1], a, right[2], right[3]);
   }
 }
 

@@ -3,12 +3,16 @@
 #include "cuda/attention/backward/place.hpp"
 #include "cuda/attention/mma/backward/call.hpp"
 #include "cuda/attention/mma/backward/kernels.hpp"
+#include "cuda/attention/mma/tiles.hpp"
 #include "cuda/device.hpp"
 
 namespace phasor::cuda::attention::mma::backward {
 
 Status run(const char* where, const AttentionWork& work, void* stream) {
-  const Kernel kernel = width_of(work) == 64 ? kernel_64(work.q.dtype) : kernel_128(work.q.dtype);
+  const bool narrow = width_of(work) == 64;
+  const DType dtype = work.q.dtype;
+  const Kernel kernel =
+      has_values(work) ? (narrow ? valued_kernel_64(dtype) : valued_kernel_128(dtype)) : (narrow ? kernel_64(dtype) : kernel_128(dtype));
   const auto blocks = static_cast<unsigned>(backward_blocks(work));
   if (blocks == 0) return {};
   AttentionWork parameter = work;

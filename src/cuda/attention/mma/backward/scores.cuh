@@ -4,7 +4,7 @@
 #pragma once
 
 #include "cuda/attention/bias.hpp"
-#include "cuda/attention/mma/backward/tables.cuh"
+#include "cuda/attention/mma/backward/even.cuh"
 
 namespace phasor::cuda::attention::mma::backward {
 
@@ -48,7 +48,12 @@ __device__ __forceinline__ void make_scores(const Step<K>& at, int& staged, floa
       add_bias_scores<K>(term.bias, at, s[0]);
     } else if (term.use == TermUse::dense) {
       add_dense_scores<K>(term.dense, at, s[0]);
-    } else {
+    } else if (!is_of_values(term)) {
+      if constexpr (K::kValued) {
+        const int64_t row = even_row(term.table, at);
+        if (row >= 0) add_even_scores<K, RowUse::query>(term.table, at, row, s[0]);
+        if (row != kSeveralRows) continue;
+      }
       stage_rows<K>(term.table, at);
       staged = t;
       if (term.table.use == RowUse::key) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tables of rows by distance in a tile, whose queries and keys follow each other: rows are brought in the order of distances, products with
 // all of them are made by tensor cores, and a score finds its own by a shift along its row. On the way back gradients of scores are
-// shifted the other way, and products with rows and features give what those get.
+// shifted the other way, and products with rows and features give what those get. A table of values is met by the gradient of the outputs
+// as one of queries is by those, with gradients of weights in the place of scores, and weights in the place of gradients of scores.
 #pragma once
 
 #include "cuda/attention/backward/tables.hpp"
@@ -19,7 +20,9 @@ struct Side {
     return kOfKeys ? query - (key & 15) + 15 : (query & 15) - key + kKeys - 1;
   }
   static __device__ __forceinline__ int first_distance(int row_tile) { return kOfKeys ? kKeys - 16 - 16 * row_tile : 16 * row_tile; }
-  static __device__ __forceinline__ unsigned char* features(typename K::Room& room) { return kOfKeys ? room.k : room.q; }
+  static __device__ __forceinline__ unsigned char* features(typename K::Room& room) {
+    return kOfKeys ? room.k : kUse == RowUse::value ? room.out_gradient : room.q;
+  }
   /// Warps that share 16 rows.
   static constexpr int kShare = kOfKeys ? 1 : K::kWarpsOfTile;
 };
@@ -41,17 +44,8 @@ __device__ inline void stage_rows(const TableWork& term, const Step<K>& at) {
   if (thread > 0 && thread < K::kDistances && room.table_rows[thread] >= 0 && room.table_rows[thread] == room.table_rows[thread - 1]) {
     room.repeated = 1;
   }
-  constexpr int kPieces = K::kWidth / 8;
   const HeadRows rows = head_rows(term.table, at.tile.queries.sequence.batch, at.tile.head, 0, term.table.shape[1]);
-  const std::uint32_t to = shared_address(room.rows);
-#pragma unroll
-  for (int n = 0; n < K::kDistances * kPieces / kBlockThreads; ++n) {
-    const int row = (n * kBlockThreads + thread) / kPieces;
-    const int piece = (n * kBlockThreads + thread) % kPieces;
-    const std::int32_t from = room.table_rows[row];
-    const bool wanted = from >= 0 && piece * 8 < rows.width;
-    copy_in(to + piece_offset<K::kWidth>(row, piece), wanted ? rows.data + from * rows.stride + piece * 8 : rows.data, wanted);
-  }
+  bring_listed_rows<K::kDistances, K::kWidth>(shared_address(room.rows), rows, room.table_rows);
   copies_commit();
   copies_wait<0>();
   __syncthreads();

@@ -27,6 +27,8 @@ struct alignas(16) uint4 {
 inline const phasor::test::emulated::ThreadIndex threadIdx;
 inline void __syncthreads() { phasor::test::emulated::Block::running()->wait_for_block(); }
 inline float __ldg(const float* p) { return *p; }
+inline void atomicMin(std::int32_t* at, std::int32_t x) { *at = std::min(*at, x); }
+inline void atomicMax(std::int32_t* at, std::int32_t x) { *at = std::max(*at, x); }
 using std::max;
 using std::min;
 

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a tile of scores gives to terms, to what met their rows, and to the gradients of weights.
+#pragma once
+
+#include "cuda/attention/mma/backward/scores.cuh"
+
+namespace phasor::cuda::attention::mma::backward {
+
+/// What a warp adds up for its 16 keys, over queries and heads.
+template <class K>
+struct KeySums {
+  float k[1][K::kWidth / 8][4] = {};  // to be multiplied by the scale
+  float v[1][K::kWidth / 8][4] = {};
+  float gradients[2] = {};  // of the lane's two keys and its queries, of one head
+};
+
+template <int kColumns>
+__device__ __forceinline__ void add_scaled(float (&d)[kColumns][4], const float (&x)[kColumns][4], float scale) {
+#pragma unroll
+  for (int n = 0; n < kColumns; ++n) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) d[n][e] = fmaf(scale, x[n][e], d[n][e]);
+  }
+}
+
+// ---- By gradients of scores ----
+
+/// Sums over the warp's 16 queries, which the lanes of g = 0 add to their own places.
+template <class K>
+__device__ __forceinline__ void add_shift_sums(const float (&d)[K::kChannels / 8][4], float* to) {
+#pragma unroll
+  for (int n = 0; n < K::kChannels / 8; ++n) {
+#pragma unroll
+    for (int x = 0; x < 2; ++x) {
+      float sum = d[n][x] + d[n][2 + x];
+      for (int step = 4; step < 32; step *= 2) sum += __shfl_xor_sync(~0U, sum, step);
+      if (lane_of_warp() < 4) to[8 * n + 2 * lane_of_warp() + x] += sum;
+    }
+  }
+}
+
+/// A table that queries meet. `shifted`: how many shifted ones are before it.
+template <class K>
+__device__ __forceinline__ void take_query_table(const TermWork& term, const Step<K>& at, int shifted, float (&q)[K::kChannels / 8][4]) {
+  float sums[K::kChannels / 8][4] = {};
+  const int tile = warp_of_block() / K::kWarpsOfTile;
+  add_feature_gradients<K, RowUse::query>(sums, at.room, tile, warp_of_block() % K::kWarpsOfTile * K::kChannels / 16);
+  if (term.sums.shift >= 0) add_shift_sums<K>(sums, at.room.shift_sums[shifted][warp_of_block()]);
+  add_scaled(q, sums, static_cast<float>(term.table.scale));
+}
+/// One that queries meet, at a tile where all distances have one row.
+template <class K, int kColumns>
+__device__ __forceinline__ void take_even_table(const TermWork& term, const Step<K>& at, int64_t row,
+                                                const std::uint32_t (&ds)[kColumns][2], float (&q)[K::kChannels / 8][4]) {
+  const float* const sums = sums_over_keys<K>(ds, at.room);
+  add_even_features<K>(term.table, at, row, sums, q);
+  add_even_gradient<K, RowUse::query>(term, at, row, sums);
+}
+/// One that keys meet: 64 channels at a time.
+template <class K>
+__device__ __forceinline__ void take_key_table(const TermWork& term, const Step<K>& at, float (&k)[K::kWidth / 8][4]) {
+  const auto ratio = static_cast<float>(term.table.scale / at.work.scale);
+#pragma unroll
+  for (int part = 0; part < K::kWidth / 64; ++part) {
+    float sums[8][4] = {};
+    add_feature_gradients<K, RowUse::key>(sums, at.room, warp_of_block(), 4 * part);
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+#pragma unroll
+      for (int x = 0; x < 4; ++x) k[8 * part + n][x] = fmaf(ratio, sums[n][x], k[8 * part + n][x]);
+    }
+  }
+}
+
+/// A bias by distance; gradients lie by queries.
+template <class K>
+__device__ __forceinline__ void take_bias(const TermWork& term, const Step<K>& at) {
+  const BiasWork& bias = term.bias;
+  const Extents shape = {1, 1, at.work.shape.heads, bias.distances};
+  float* const slot = slot_at<float>(at.work, at.place.index, term.sums.slot) + slot_row(at.work, shape, 0, 0, at.tile.head);
+  float* const to = slot - bias.first_distance + at.distance - (kKeys - 1);
+  const int queries = static_cast<int>(at.tile.queries.count);
+  const int keys = static_cast<int>(at.tile.keys);
+  for (int tile = warp_of_block(); tile < K::kDistances / 16; tile += kWarps) {
+    float sums[4] = {};
+    each_row_tile<K, RowUse::query>(at.room, tile, [&](const std::uint32_t(&left)[4], int) { add_row_sums<K>(sums, left); });
+    if ((lane_of_warp() & 3) != 0) continue;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int distance = 16 * tile + lane_of_warp() / 4 + 8 * h;  // from that of the first query and the last key on
+      if (distance >= kKeys - keys && distance < queries + kKeys - 1) to[distance] += sums[2 * h];
+    }
+  }
+}
+
+/// Terms from the last to the first: the last table's rows are there.
+template <class K, int kColumns>
+__device__ __forceinline__ void take_terms(const Step<K>& at, int staged, const std::uint32_t (&ds)[kColumns][2], KeySums<K>& keys,
+                                           float (&q)[K::kChannels / 8][4]) {
+  const AttentionWork& work = at.work;
+  int shifted = 0;
+  for (int t = 0; t < work.term_count; ++t) shifted += work.terms[t].use == TermUse::table && work.terms[t].sums.shift >= 0 ? 1 : 0;
+  for (int t = work.term_count - 1; t >= 0; --t) {
+    const TermWork& term = work.terms[t];
+    if (term.use == TermUse::bias && term.sums.slot >= 0) {
+      skew_gradients<K, RowUse::query>(at.room, ds);
+      take_bias<K>(term, at);
+    }
+    if (term.use != TermUse::table || is_of_values(term)) continue;
+    if constexpr (K::kValued) {
+      const int64_t row = even_row(term.table, at);
+      if (row >= 0) take_even_table<K>(term, at, row, ds, q);
+      if (row != kSeveralRows) continue;
+    }
+    if (staged != t) stage_rows<K>(term.table, at);
+    staged = t;
+    if (term.sums.shift >= 0) --shifted;
+    bool there = true;
+    if (term.table.use == RowUse::key) {
+      skew_gradients<K, RowUse::key>(at.room, ds);
+      take_key_table<K>(term, at, keys.k[0]);
+      there = add_table_gradient<K, RowUse::key>(term, at);
+    } else {
+      skew_gradients<K, RowUse::query>(at.room, ds);
+      take_query_table<K>(term, at, shifted, q);
+      there = add_table_gradient<K, RowUse::query>(term, at);
+    }
+    if (!there) staged = -1;
+  }
+}
+
+// ---- By weights ----
+
+/// Tables of values: what their rows add to the gradients of weights, dp, and what rows get by the weights, p. `staged`: as in make_scores.
+template <class K, int kColumns>
+__device__ __forceinline__ void take_value_tables(const Step<K>& at, int& staged, const float (&p)[kColumns][4], float (&dp)[kColumns][4]) {
+  for (int t = 0; t < at.work.term_count; ++t) {
+    const TermWork& term = at.work.terms[t];
+    if (!is_of_values(term)) continue;
+    const int64_t row = even_row(term.table, at);
+    if (row == -1) continue;
+    if (row >= 0) {
+      add_even_scores<K, RowUse::value>(term.table, at, row, dp);
+    } else {
+      stage_rows<K>(term.table, at);
+      staged = t;
+      add_table_scores<K, RowUse::value>(term.table, at.room, dp);
+    }
+    if (term.sums.slot < 0) continue;
+    std::uint32_t pairs[kColumns][2];
+#pragma unroll
+    for (int n = 0; n < kColumns; ++n) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) pairs[n][h] = pack<typename K::Element>(p[n][2 * h], p[n][2 * h + 1]);
+    }
+    if (row >= 0) {
+      add_even_gradient<K, RowUse::value>(term, at, row, sums_over_keys<K>(pairs, at.room));
+      continue;
+    }
+    skew_gradients<K, RowUse::value>(at.room, pairs);
+    if (!add_table_gradient<K, RowUse::value>(term, at)) staged = -1;
+  }
+}
+
+}  // namespace phasor::cuda::attention::mma::backward

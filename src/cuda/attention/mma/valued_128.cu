@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// Heads of up to 128 channels, with tables of values.
+#include "cuda/attention/mma/kernels.cuh"
+
+namespace phasor::cuda::attention::mma {
+
+Kernel valued_kernel_128(DType dtype) { return valued_kernel_for<128>(dtype); }
+
+}  // namespace phasor::cuda::attention::mma

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The forward by mma.sync, its blocks run by the host, against the double reference: masks, tables on every side, biases, ragged batches,
+// grouped heads, both widths and dtypes, parts of keys.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "attention/general/hidden_keys.hpp"
+#include "attention/general/machine.hpp"
+#include "attention/general/mma_machine.hpp"
+#include "attention/support/narrow_problems.hpp"
+#include "cuda/attention/mma/call.hpp"
+
+namespace phasor::test {
+namespace {
+
+/// How many calls were the emulated kernels', and how many of those had their keys in parts.
+int taken = 0;
+int in_parts = 0;
+
+struct MmaMachine : AttentionMachine {
+  static int compute_major() { return cuda::attention::mma::kComputeMajor; }
+  Status forward(const cuda::attention::Layout& layout) const {
+    if (!layout.by_mma) return AttentionMachine::forward(layout);
+    ++taken;
+    in_parts += layout.work.partial.splits > 1 ? 1 : 0;
+    run_mma_forward(layout.work);
+    return {};
+  }
+};
+
+/// While it lives, calls are laid out for tensor cores.
+class MmaForward : public testing::Test {
+ protected:
+  MmaForward() { weights_are_rounded = true; }
+  ~MmaForward() override { weights_are_rounded = false; }
+
+  static void expect_all(const std::vector<NarrowProblem>& problems, DType dtype) {
+    for (const NarrowProblem& one : problems) {
+      const int before = taken;
+      expect_forward(one.problem, dtype, one.name);
+      EXPECT_EQ(taken, before + 1) << one.name << " is not taken";
+    }
+  }
+  NarrowParameters narrow_;
+  ReplacedBackend backend_ = ReplacedBackend([](backend::Backend& backend) {
+    backend.attention_workspace = cuda::attention::forward_workspace;
+    backend.attention = [](job::AttentionJob& job, const Workspace& workspace, const Execution&) {
+      MmaMachine machine;
+      return cuda::attention::attention_on(machine, job, workspace);
+    };
+  });
+};
+
+TEST_F(MmaForward, every_mask_without_terms) { expect_all(masked_problems(kNarrow), DType::bf16); }
+TEST_F(MmaForward, tables_and_biases) { expect_all(term_problems(kNarrow), DType::bf16); }
+TEST_F(MmaForward, tables_and_biases_of_wide_heads) { expect_all(term_problems(kNarrowWide), DType::f16); }
+TEST_F(MmaForward, many_terms_with_masks) { expect_all(mixed_problems(), DType::bf16); }
+TEST_F(MmaForward, tables_of_values) { expect_all(value_problems(kNarrow), DType::bf16); }
+TEST_F(MmaForward, tables_of_wide_values) { expect_all(value_problems(kNarrowWide), DType::f16); }
+TEST_F(MmaForward, tables_of_values_over_many_tiles) {
+  in_parts = 0;
+  expect_all(long_value_problems(), DType::f16);
+  EXPECT_GT(in_parts, 0);
+}
+
+/// Keys and values of padding, which may be anything.
+TEST_F(MmaForward, what_nobody_sees_takes_no_part) {
+  for (const NarrowProblem& one : value_problems(kNarrow)) {
+    if (one.name != "padding") continue;
+    ref::Problem p = one.problem;
+    hide_keys_of_nan(p, 40);
+    Bridge bridge(p, DType::bf16);
+    ASSERT_TRUE(bridge.forward().ok());
+    for (const double x : bridge.output().out) ASSERT_TRUE(std::isfinite(x));
+  }
+}
+
+}  // namespace
+}  // namespace phasor::test
