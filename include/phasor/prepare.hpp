@@ -66,10 +66,15 @@ PrepareInputs unpack_qkv(const ConstTensorView& packed, const PackedHeads& heads
 /// q and k are rotated by one spec, or by the one of `rotaries` that `spec_of` names, for each batch row (B of them) or each token (B T).
 /// Specs of one call agree in all but base, scaling and the axes' ladders. No rotaries: not rotated. Without norms and in place (outputs
 /// are tensor_cache of the inputs) this is apply_rotaries (but a GPU may give a NaN other bits).
+/// Instead of rotaries: by given tables, as apply_rotary takes them; positions and spec_of are not looked at then. `layout` is k's where q
+/// has an offset of its own; its rotary_width of 0 is k's head_dim, or q's where there is no k.
 struct PrepareRotation {
   std::span<const Rotary> rotaries{};
   Positions positions{};
   IntegerList spec_of{};
+  ConstTensorView cos{};  // (B or 1, T, 1 or H, R/2 or R), f32, f16 or bf16; null data: not given
+  ConstTensorView sin{};
+  TableLayout layout{};
 };
 
 /// Where the results go: q token by token (tensor_cache of its own input: in place), k and v to their places in caches.

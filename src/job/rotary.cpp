@@ -193,12 +193,15 @@ Status check_direction(const char* where, Direction direction) {
 bool is_pairing(Pairing p) { return p == Pairing::half || p == Pairing::interleaved; }
 
 /// cos or sin: (B or 1, T, 1 or H, R/2 or R).
-Status check_table(const char* where, const char* name, const ConstTensorView& table, const ConstTensorView& q, std::int64_t width) {
+Status check_table(const char* where, const NamedTensor& given, const NamedTensor& turned, std::int64_t width) {
+  const auto& [name, table] = given;
+  const ConstTensorView& q = turned.view;
   if (Status s = check_view(where, name, table); !s) return s;
-  if (table.device != q.device)
-    return error(where, "{} is on {} and q on {}, wanted one device", name, name_of(table.device), name_of(q.device));
+  if (table.device != q.device) {
+    return error(where, "{} is on {} and {} on {}, wanted one device", name, name_of(table.device), turned.name, name_of(q.device));
+  }
   if (table.dtype == DType::f64 && q.dtype != DType::f64)
-    return error(where, "{} is f64 and q is {}, wanted f32, f16 or bf16 tables", name, name_of(q.dtype));
+    return error(where, "{} is f64 and {} is {}, wanted f32, f16 or bf16 tables", name, turned.name, name_of(q.dtype));
   if (table.shape[0] != 1 && table.shape[0] != q.shape[0])
     return error(where, "{} has batch {}, wanted 1 or {}", name, table.shape[0], q.shape[0]);
   if (table.shape[1] != q.shape[1]) return error(where, "{} has {} tokens, wanted {}", name, table.shape[1], q.shape[1]);
@@ -211,17 +214,15 @@ Status check_table(const char* where, const char* name, const ConstTensorView& t
   return {};
 }
 
-Status check_tables(const RotateOperands& operands, const ConstTensorView& cos, const ConstTensorView& sin, std::int64_t width) {
-  const char* where = operands.where;
-  const ConstTensorView& q = operands.q->in;
-  if (Status s = check_table(where, "cos", cos, q, width); !s) return s;
-  if (Status s = check_table(where, "sin", sin, q, width); !s) return s;
+/// Both tables against a tensor and each other.
+Status check_tables(const char* where, const ConstTensorView& cos, const ConstTensorView& sin, const NamedTensor& turned,
+                    std::int64_t width) {
+  if (Status s = check_table(where, {"cos", cos}, turned, width); !s) return s;
+  if (Status s = check_table(where, {"sin", sin}, turned, width); !s) return s;
   if (cos.dtype != sin.dtype) return error(where, "cos is {} and sin is {}, wanted one dtype", name_of(cos.dtype), name_of(sin.dtype));
   if (cos.shape[3] != sin.shape[3]) return error(where, "cos has width {} and sin has {}, wanted the same", cos.shape[3], sin.shape[3]);
   if (cos.shape[2] != sin.shape[2]) return error(where, "cos has {} heads and sin has {}, wanted the same", cos.shape[2], sin.shape[2]);
-  if (Status s = check_heads(operands, cos.shape[2]); !s) return s;
-  if (Status s = check_apart(operands, "tables (cos)", cos); !s) return s;
-  return check_apart(operands, "tables (sin)", sin);
+  return {};
 }
 
 void fill_rows_of(const ConstTensorView& cos, const ConstTensorView& sin, const TableLayout& layout, Direction direction, RowSource& rows) {
@@ -237,6 +238,27 @@ void fill_rows_of(const ConstTensorView& cos, const ConstTensorView& sin, const 
   rows.tables.cos_head_stride = cos.shape[2] == 1 ? 0 : cos.strides[2];
   rows.tables.sin_head_stride = sin.shape[2] == 1 ? 0 : sin.strides[2];
   rows.shared = rows.tables.cos_strides[0] == 0 && rows.tables.sin_strides[0] == 0;
+}
+
+std::int64_t width_of(const TableLayout& layout, std::int64_t head_dim) {
+  return layout.rotary_width == 0 ? head_dim : layout.rotary_width;
+}
+
+Geometry geometry_of(const TableLayout& layout, std::int64_t head_dim) {
+  return {width_of(layout, head_dim), layout.rotary_offset, layout.segments, layout.pairing,
+          layout.output_pairing.value_or(layout.pairing)};
+}
+
+/// Rows and numerics of a job whose geometry is filled.
+void fill_tables(const GivenTables& tables, std::int64_t head_dim, Direction direction, RotateJob& job) {
+  const Geometry geometry = geometry_of(tables.layout, head_dim);
+  fill_rows_of(tables.cos, tables.sin, tables.layout, direction, job.rows);
+  fill_numerics(tables.layout.numerics, tables.cos.dtype, job);
+  if (tables.cos.shape[3] != geometry.width || geometry.width == 0) return;
+  const bool half = geometry.output_pairing == Pairing::half;
+  job.rows.pair_stride = half ? 1 : 2;
+  job.rows.second_lane = half ? geometry.width / 2 / geometry.segments : 1;
+  job.rows.swap_sines = direction != Direction::forward;
 }
 
 /// cos and sin to be filled: (B, T, heads, R/2), or R values per row of per-channel frequencies.
@@ -277,7 +299,7 @@ Status check_layout(const char* where, const TableLayout& layout, std::int64_t h
   if (layout.numerics > Numerics::ggml) {
     return error(where, "layout has unknown numerics ({}), wanted exact, hf, hf_float32, vllm or ggml", static_cast<int>(layout.numerics));
   }
-  const std::int64_t width = layout.rotary_width == 0 ? head_dim : layout.rotary_width;
+  const std::int64_t width = width_of(layout, head_dim);
   if (width < 0 || width % 2 != 0) return error(where, "rotary_width is {}, wanted an even number", width);
   if (layout.segments < 1 || (width / 2) % layout.segments != 0) {
     return error(where, "segments is {}, wanted a divisor of {}, half the rotary width", layout.segments, width / 2);
@@ -315,6 +337,21 @@ Result<RotateJob> make_rotation(const char* where, const plan::RotaryPlan& plan,
   return job;
 }
 
+Result<RotateJob> make_rotation(const char* where, const GivenTables& tables, const NamedTensor& turned, std::int64_t head_dim,
+                                Direction direction) {
+  if (Status s = check_layout(where, tables.layout, head_dim); !s) return s;
+  if (Status s = check_tables(where, tables.cos, tables.sin, turned, width_of(tables.layout, head_dim)); !s) return s;
+  Result<RotateJob> job(std::in_place);
+  job->device = turned.view.device;
+  job->dtype = turned.view.dtype;
+  job->batch = turned.view.shape[0];
+  job->tokens = turned.view.shape[1];
+  job->head_dim = head_dim;
+  fill_geometry(geometry_of(tables.layout, head_dim), direction, *job);
+  fill_tables(tables, head_dim, direction, *job);
+  return job;
+}
+
 Result<RotateJob> make_rotate_job(const RotateOperands& operands, const plan::RotaryPlan& plan, const Positions& positions,
                                   Direction direction) {
   if (Status s = check_direction(operands.where, direction); !s) return s;
@@ -346,19 +383,13 @@ Result<RotateJob> make_rotate_job(const RotateOperands& operands, const ConstTen
   if (Status s = check_direction(operands.where, direction); !s) return s;
   if (Status s = check_operands(operands, head_dim); !s) return s;
   if (Status s = check_layout(operands.where, layout, head_dim); !s) return s;
-  const std::int64_t width = layout.rotary_width == 0 ? head_dim : layout.rotary_width;
-  if (Status s = check_tables(operands, cos, sin, width); !s) return s;
-  const Geometry geometry = {width, layout.rotary_offset, layout.segments, layout.pairing, layout.output_pairing.value_or(layout.pairing)};
+  if (Status s = check_tables(operands.where, cos, sin, {operands.name, operands.q->in}, width_of(layout, head_dim)); !s) return s;
+  if (Status s = check_heads(operands, cos.shape[2]); !s) return s;
+  if (Status s = check_apart(operands, "tables (cos)", cos); !s) return s;
+  if (Status s = check_apart(operands, "tables (sin)", sin); !s) return s;
   Result<RotateJob> job(std::in_place);
-  if (Status s = fill_job(operands, geometry, direction, *job); !s) return s;
-  fill_rows_of(cos, sin, layout, direction, job->rows);
-  fill_numerics(layout.numerics, cos.dtype, *job);
-  if (cos.shape[3] == width && width > 0) {
-    const bool half = geometry.output_pairing == Pairing::half;
-    job->rows.pair_stride = half ? 1 : 2;
-    job->rows.second_lane = half ? width / 2 / layout.segments : 1;
-    job->rows.swap_sines = direction != Direction::forward;
-  }
+  if (Status s = fill_job(operands, geometry_of(layout, head_dim), direction, *job); !s) return s;
+  fill_tables({cos, sin, layout}, head_dim, direction, *job);
   return job;
 }
 

@@ -10,6 +10,7 @@
 
 #include "cuda/random_specs.hpp"
 #include "phasor/prepare.hpp"
+#include "prepare/random_tables.hpp"
 #include "reference.hpp"
 
 namespace phasor::test {
@@ -19,7 +20,7 @@ using RunBackward = std::function<Status(const PrepareInputs&, const PrepareRota
 
 class RandomBackward {
  public:
-  enum Buffer { kInputs, kGradients, kResults, kWeights, kSums, kIntegers, kFactors, kWorkspace, kBuffers };
+  enum Buffer { kInputs, kGradients, kResults, kWeights, kSums, kIntegers, kFactors, kTables, kWorkspace, kBuffers };
   using Pointers = std::array<std::byte*, kBuffers>;
   using Memory = std::vector<std::vector<std::byte>>;
 
@@ -59,6 +60,7 @@ class RandomBackward {
       rotation.spec_of = integers(integers_at + batch_ * tokens_, spec_by_token_ ? batch_ * tokens_ : batch_);
       rotation.spec_of.device = device;
     }
+    if (tables_.are_given()) rotation = tables_.rotation(memory[kTables], device);
     return backward(inputs, rotation, gradients, spec);
   }
 
@@ -113,6 +115,12 @@ class RandomBackward {
       spec.base = std::array{10000.0, 500000.0, 100.0}[static_cast<std::size_t>(s)];
       if (s == 1) spec.scaling = YarnScaling{.factor = 4, .original_length = 4096};  // has an amplitude
       rotaries_.push_back(*Rotary::make(spec));
+    }
+    if (rotates_ && draw_.one_in(4)) {
+      const bool alike = !sides_[0].there || !sides_[1].there || sides_[0].heads == sides_[1].heads;
+      const std::int64_t own_heads = alike ? (sides_[0].there ? sides_[0] : sides_[1]).heads : 0;
+      spec.head_dim = sides_[sides_[1].there ? 1 : 0].dim;
+      tables_ = RandomTables(draw_, spec, {batch_, tokens_, own_heads, dtype_, false});
     }
     offset_ = draw_.one_in(3) ? 0 : draw_.below(100000);
     lists_positions_ = draw_.one_in(3);
@@ -202,6 +210,7 @@ class RandomBackward {
     fill_numbers(kGradients, dtype_, numbers_);
     fill_numbers(kWeights, weight_dtype_, weights_);
     fill_numbers(kFactors, DType::f32, batch_ * tokens_);
+    memory_[kTables] = tables_.bytes();
     memory_[kResults].resize(static_cast<std::size_t>(batch_ * tokens_ * row_ * bytes_of(dtype_)));
     memory_[kSums].resize(static_cast<std::size_t>(weights_ * 4));
     for (const Buffer buffer : {kResults, kSums}) {
@@ -229,6 +238,7 @@ class RandomBackward {
   std::array<Side, 3> sides_;
   PrepareSpec spec_;
   std::vector<Rotary> rotaries_;
+  RandomTables tables_;  // in the place of rotaries
   Memory memory_;
 };
 

@@ -27,7 +27,7 @@ class BackwardTask {
       const std::int64_t batch = row / tokens;
       const std::int64_t first = row % tokens;
       const std::int64_t n = std::min({end - row, tokens - first, rows_.most(end - row)});
-      row += rows_.source_of(batch, first).step_head_stride != 0 ? make_by_head(batch, first) : make_together(batch, first, n);
+      row += job::has_rows_by_head(rows_.source_of(batch, first)) ? make_by_head(batch, first) : make_together(batch, first, n);
     }
   }
 

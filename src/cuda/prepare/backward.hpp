@@ -149,7 +149,7 @@ struct BackwardBlock {
     float* const to = row_memory();
     block.each([&](int thread, int threads) {
       for (int64_t p = thread; p < pairs; p += threads) {
-        const PairRow<float> values = Block::template any_row<float>(rows, place, p);
+        const PairRow<float> values = Block::template any_row<float>(rows, place_of_pair(step.turn, place, p), p);
         for (int lane = 0; lane < (at->differ ? 2 : 1); ++lane) {
           float* const of_lane = to + lane * lane_floats(*at.work);
           of_lane[p] = values.lane[lane].cos;

@@ -36,8 +36,8 @@ BackwardWork work_of(const job::PrepareBackwardJob& job) {
   const std::int64_t team_bytes = work.team_floats * 4 + work.team_doubles * 8;
   work.teams = static_cast<int>(std::clamp<std::int64_t>(kBackwardBytes / team_bytes, 1, std::min(kMostBackwardTeams, work.heads)));
   work.block_tokens = sums_weights ? job::kWeightTokens : kFewTokens;
-  work.by_head = job.step.turn.rows.step_head_stride != 0;
-  work.differ = job.step.turn.rows.step_lane_stride != 0;
+  work.by_head = job::has_rows_by_head(job.step.turn.rows);
+  work.differ = job::has_rows_by_lane(job.step.turn.rows);
   return work;
 }
 

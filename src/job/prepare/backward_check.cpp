@@ -3,6 +3,7 @@
 #include "job/prepare/backward_check.hpp"
 
 #include "job/overlap.hpp"
+#include "job/rotation.hpp"
 #include "spec/format.hpp"
 
 namespace phasor::job {
@@ -124,6 +125,11 @@ Status check_backward_lists(const PrepareBackwardCall& call) {
     const bool specs = rotation.spec_of.data != nullptr && share_bytes(bytes_of_list(rotation.spec_of), strided(out.view));
     if (positions || specs) {
       return error(kBackward, "{} overlaps {}, wanted memory apart", out.name, positions ? "positions" : "spec_of");
+    }
+    for (const NamedTensor& table : {NamedTensor{"cos", rotation.cos}, NamedTensor{"sin", rotation.sin}}) {
+      if (table.view.data != nullptr && share_bytes(strided(table.view), strided(out.view))) {
+        return error(kBackward, "{} overlaps {}, wanted memory apart", out.name, table.name);
+      }
     }
   }
   return {};
