@@ -13,6 +13,7 @@
 #include "handles.hpp"
 #include "phasor/c/prepare.h"
 #include "specs/cache.hpp"
+#include "specs/rotary.hpp"
 #include "specs/serialised.hpp"
 
 namespace {
@@ -85,6 +86,9 @@ class Rotation {
     }
     value_.positions = positions_of(where, "positions", c.positions);
     value_.spec_of = integer_list_of(where, "spec_of", c.list.spec_of);
+    value_.cos = tensor_of(where, "cos", c.cos);
+    value_.sin = tensor_of(where, "sin", c.sin);
+    value_.layout = layout_of(where, c.layout);
   }
   const PrepareRotation& get() const { return value_; }
 

@@ -37,7 +37,7 @@ struct Steps {
   std::vector<Rotary> rotaries;
   PositionsArgument positions;
   PrepareSpec spec;
-  IntegerList spec_of;
+  PrepareRotation turn;  // but for rotaries and positions
 
   Steps(const nb::tuple& heads, const nb::list& rotary, nb::handle at, const nb::tuple& given)
       : lists(given),
@@ -46,9 +46,15 @@ struct Steps {
         positions(at),
         spec(read_spec(lists.numbers, lists.arrays)) {
     inputs.query_factors = read_factors(lists.numbers, lists.arrays);
-    spec_of = read_list(lists.numbers, lists.arrays, "spec_of");
+    turn.spec_of = read_list(lists.numbers, lists.arrays, "spec_of");
+    read_tables(lists.numbers, lists.arrays, turn);
   }
-  PrepareRotation rotation() const { return {rotaries, positions.get(), spec_of}; }
+  PrepareRotation rotation() const {
+    PrepareRotation all = turn;
+    all.rotaries = rotaries;
+    all.positions = positions.get();
+    return all;
+  }
   Place place() const { return common_place({lists.arrays.place(), positions.place()}); }
   std::int64_t elements() const {
     std::int64_t count = 0;

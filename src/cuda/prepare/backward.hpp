@@ -25,6 +25,9 @@ struct BackwardWork {
 BackwardWork work_of(const job::PrepareBackwardJob& job);
 PrepareLaunch gradient_shape(const BackwardWork& work);
 PrepareLaunch of_all_shape(const BackwardWork& work);
+/// Whether launches one after the other may each take some of the specs, and leave the tokens of the others alone: not where weights are
+/// summed, token by token in their order.
+bool may_take_parts(const BackwardWork& work);
 /// Memory of a block that every GPU has (cuda/device.cu asks for it).
 constexpr std::size_t kMostBackwardBytes = 96 * 1024;
 /// Threads that sum kWeightsTogether weights.
@@ -40,6 +43,7 @@ PHASOR_HD inline int64_t backward_row_floats(const BackwardWork& work) {
 struct BackwardAt {
   const BackwardWork* work;
   const std::byte* tables;
+  SpecsAt specs;
 
   PHASOR_HD const BackwardWork* operator->() const { return work; }
 };
@@ -134,11 +138,8 @@ struct BackwardBlock {
   }
   /// Null: the token's spec is none of the list's, and the token is left alone.
   PHASOR_HD Rows rows_of(int64_t row) const {
-    const job::PrepareJob& step = at->job.step;
-    const Rows one = {&step.turn.rows, at.tables};
-    const job::RowSource* const list =
-        step.specs.rows == nullptr ? nullptr : one.table(static_cast<const job::RowSource*>(step.specs.rows));
-    return rows_at({&step.specs, list, at.tables}, one, row / step.turn.tokens, row % step.turn.tokens);
+    const job::RotateJob& turn = at->job.step.turn;
+    return rows_at(at.specs, {&turn.rows, at.tables}, row / turn.tokens, row % turn.tokens);
   }
   /// Cosines, sines and negated sines of each lane of a head's row.
   PHASOR_HD void fill(int64_t row, int64_t head) const {

@@ -41,6 +41,8 @@ BackwardWork work_of(const job::PrepareBackwardJob& job) {
   return work;
 }
 
+bool may_take_parts(const BackwardWork& work) { return job::weight_spans(work.job) == 0; }
+
 PrepareLaunch gradient_shape(const BackwardWork& work) {
   const std::int64_t tokens = work.job.step.turn.batch * work.job.step.turn.tokens;
   const std::int64_t parts = (tokens + work.block_tokens - 1) / work.block_tokens;

@@ -232,9 +232,9 @@ def test_opcheck_accepts_the_operators() -> None:
 
 def test_gradients_that_there_are_none_of_are_refused() -> None:
     given = {name: x.requires_grad_() for name, x in tensors().items()}
-    with pytest.raises(NotImplementedError, match="positions or query_factors require a gradient"):
+    with pytest.raises(NotImplementedError, match="positions, tables or query_factors require a gradient"):
         phasor.prepare_attention(given["q"], rotary=ROPE, positions=9, query_factors=torch.ones(2, TOKENS, requires_grad=True))
-    with pytest.raises(NotImplementedError, match="positions or query_factors require a gradient"):
+    with pytest.raises(NotImplementedError, match="positions, tables or query_factors require a gradient"):
         phasor.prepare_attention(given["q"], rotary=ROPE, positions=torch.arange(TOKENS, dtype=torch.float64).requires_grad_())
     with pytest.raises(ValueError, match="requires a gradient"):
         phasor.prepare_attention(given["q"], given["k"], rotary=ROPE, k_cache=phasor.Cache(torch.zeros(2, TOKENS, KEY_HEADS, DIM)))
@@ -383,3 +383,39 @@ def test_training_with_checkpoints_and_specs_by_row() -> None:
         for i, x in enumerate(x[None].clone().requires_grad_() for x in given["q"])
     ]
     assert torch.equal(wanted[0], torch.cat(rows))
+
+
+LAYOUTS = {
+    "half": phasor.TableLayout(rotary_width=16, rotary_offset=4),
+    "interleaved": phasor.TableLayout(rotary_width=16, rotary_offset=4, pairing="interleaved", sense="clockwise"),
+    "across": phasor.TableLayout(rotary_width=16, rotary_offset=4, pairing="interleaved", output_pairing="half", segments=2),
+}
+
+
+def fields_of(layout: phasor.TableLayout) -> dict[str, Any]:
+    return {name: getattr(layout, name) for name in phasor.TableLayout.__dataclass_fields__}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+@pytest.mark.parametrize("width", [8, 16])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_tables_are_those_of_apply_rotary_with_its_gradients(layout: phasor.TableLayout, width: int, compiled: bool) -> None:
+    """With a value for each pair, or each channel: a norm, then apply_rotary; by autograd the same."""
+    cos, sin = numbers(2, TOKENS, width, seed=20), numbers(2, TOKENS, width, seed=21)
+
+    def prepared(q: Tensor, k: Tensor) -> tuple[Tensor, ...]:
+        return phasor.prepare_attention(q, k, cos=cos, sin=sin, layout=layout, k_norm=phasor.HeadNorm())
+
+    given = tensors()
+    q, k = given["q"].requires_grad_(), given["k"].requires_grad_()
+    outs = (torch.compile(prepared, fullgraph=True, backend="aot_eager") if compiled else prepared)(q, k)
+    wanted = phasor.apply_rotary(q, phasor.prepare_attention(k=k, k_norm=phasor.HeadNorm()), cos, sin, **fields_of(layout))
+    by = [numbers(*out.shape, seed=30 + i) for i, out in enumerate(outs)]
+    for made, expected in zip((*outs, *torch.autograd.grad(outs, (q, k), by)), (*wanted, *torch.autograd.grad(wanted, (q, k), by))):
+        assert torch.equal(made, expected)
+
+
+def test_tables_that_learn_are_refused() -> None:
+    cos, sin = numbers(TOKENS, 12).requires_grad_(), numbers(TOKENS, 12)
+    with pytest.raises(NotImplementedError, match="positions, tables or query_factors require a gradient"):
+        phasor.prepare_attention(numbers(TOKENS, HEADS, DIM), cos=cos, sin=sin)

@@ -18,7 +18,7 @@ from phasor._torch.recorded import below_autograd
 
 _WHERE = "prepare_attention"
 _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
-# `read` are weights, factors and numbers of specs. Results are those of the heads that are given, in the order q, k, v.
+# `read` are weights, factors, numbers of specs and tables. Results are those of the heads that are given, in the order q, k, v.
 _HEADS = "Tensor? q, Tensor? k, Tensor? v"
 _REST = "Tensor[] words, Tensor? positions, SymInt first, Tensor[] read, SymInt[] numbers, float[] reals"
 LIBRARY.define(f"prepare_attention({_HEADS}, {_REST}) -> Tensor[]", tags=_TAGS)
@@ -107,7 +107,7 @@ def _keep(ctx: Any, inputs: Any, output: Any) -> None:
     norms = _norms(ctx.numbers)
     others = [x for n, x in enumerate(read) if n not in norms]
     if any(x is not None and x.requires_grad for x in (positions, *others)):
-        raise NotImplementedError(f"{_WHERE}: positions or query_factors require a gradient, which there is none by; wanted them detached")
+        raise NotImplementedError(f"{_WHERE}: positions, tables or query_factors require a gradient, which there is none by; wanted them detached")
     ctx.given = [x is not None for x in (q, k, v)]
     ctx.words = len(words)
     ctx.set_materialize_grads(False)
