@@ -280,7 +280,7 @@ TEST(CPrepare, given_tables_are_those_of_cpp) {
 
   auto layout = sized<phasor_table_layout>();
   layout.pairing = PHASOR_PAIRING_INTERLEAVED;
-  layout.sense = PHASOR_SENSE_CLOCKWISE;
+  layout.sense = PHASOR_CLOCKWISE;
   auto rotation = sized<phasor_prepare_rotation>();
   rotation.cos = cos.get();
   rotation.sin = sin.get();

@@ -16,7 +16,7 @@ class NaiveBackward {
   using Values = std::vector<Real>;
 
   NaiveBackward(const PrepareInputs& inputs, const PrepareRotation& rotation, const PrepareGradients& gradients, const PrepareSpec& spec)
-      : spec_(spec), factors_(inputs.query_factors) {
+      : spec_(spec), factors_(inputs.query_factors), to_factors_(gradients.by_query_factors) {
     add('q', inputs.q, gradients.q, spec.q_norm);
     add('k', inputs.k, gradients.k, spec.k_norm);
     add('v', inputs.v, gradients.v, spec.v_norm);
@@ -60,11 +60,20 @@ class NaiveBackward {
       std::vector<Values> terms;  // of each token: (heads, width)
       for (std::size_t row = 0; row < rows_; ++row) terms.push_back(backward(side, row));
       if (side.to.by_weight.data != nullptr) sum_weights(side, terms);
+      if (side.name != 'q' || to_factors_.data == nullptr) continue;
+      for (std::size_t row = 0; row < rows_; ++row) by_factors.push_back(by_factor(side, row));
     }
   }
 
+  std::vector<double> by_factors;  // of each token, before the last rounding
+
   /// Into the memory of the call.
   void write() const {
+    if (to_factors_.data != nullptr) {
+      each_element(to_factors_, [&](std::int64_t index, std::size_t i) {
+        static_cast<float*>(to_factors_.data)[index] = static_cast<float>(by_factors[i]);
+      });
+    }
     for (const Side& side : sides) {
       const TensorView& out = side.to.by_input;
       const Storage storage = out.dtype == DType::f32 ? Storage::f32 : out.dtype == DType::f16 ? Storage::f16 : Storage::bf16;
@@ -198,6 +207,31 @@ class NaiveBackward {
     return heads;
   }
 
+  /// A head before its factor, every step rounded as the step ahead rounds it.
+  Values before_factor(const Side& side, std::size_t row, std::size_t h) const {
+    const std::vector<Values> before = before_norm(side, row);
+    Values head = before[h];
+    const Real factor = side.norms() ? factor_of(side.norm, normed_channels(side, before, h)) : Real{1};
+    for (std::size_t c = 0; side.norms() && c < side.width(); ++c) {
+      head[c] = head[c] * factor;
+      if (side.norm.cast == HeadNorm::Cast::before_weight) head[c] = to_dtype(head[c]);
+      if (!side.weight.empty()) head[c] = head[c] * weight_at(side, h, c);
+      head[c] = round(head[c]);
+    }
+    return turns(side) && !norm_is_last(side) ? turned(side, row, h, head, false) : head;
+  }
+  /// Heads in their order, of each 32 sums of every 32nd product.
+  double by_factor(const Side& side, std::size_t row) const {
+    double sum = 0;
+    for (std::size_t h = 0; h < side.heads(); ++h) {
+      const Values head = before_factor(side, row, h);
+      std::vector<double> products;
+      for (std::size_t c = 0; c < side.dim(); ++c) products.push_back(double{head[c]} * double{side.by_output[at(side, row, h) + c]});
+      sum += sum_in_order(products);
+    }
+    return sum * double{spec_.query_scale};
+  }
+
   /// Writes the gradients of a token; returns what it adds to those of the weights.
   Values backward(Side& side, std::size_t row) const {
     std::vector<Values> gradient;
@@ -269,6 +303,7 @@ class NaiveBackward {
 
   const PrepareSpec& spec_;
   const ConstTensorView& factors_;
+  const TensorView& to_factors_;
   DType dtype_ = DType::f32;
   std::int64_t batch_ = 0;
   std::int64_t tokens_ = 0;

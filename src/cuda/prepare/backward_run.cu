@@ -56,6 +56,21 @@ Status launch_blocks(const void* kernel, const PrepareLaunch& shape, void* strea
                 &parameter);
 }
 
+/// A thread for each token.
+__global__ void __launch_bounds__(kThreads) sums_of_factors(const __grid_constant__ job::PrepareBackwardJob job) {
+  const std::int64_t rows = job.step.turn.batch * job.step.turn.tokens;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; row < rows; row += step) {
+    job::store_factor(job, row);
+  }
+}
+Status launch_factors(job::PrepareBackwardJob& job, void* stream) {
+  if (job.by_factors == nullptr) return {};
+  const std::int64_t rows = job.step.turn.batch * job.step.turn.tokens;
+  if (rows == 0) return {};
+  return launch(kWhere, {reinterpret_cast<const void*>(&sums_of_factors), {blocks_for(rows, kThreads)}, kThreads, 0, stream}, &job);
+}
+
 /// The tokens of the specs that a parameter has.
 Status launch_gradients(BackwardParameter& parameter, void* stream) {
   const BackwardWork& work = parameter.work;
@@ -93,6 +108,7 @@ Status run_gradients(job::PrepareBackwardJob& job, const Execution& execution) {
                                std::to_string(kMostBackwardBytes));
   }
   if (Status s = launch_with_tables(parameter, execution.stream); !s) return s;
+  if (Status s = launch_factors(job, execution.stream); !s) return s;
   const std::int64_t spans = job::weight_spans(job);
   if (spans == 0) return {};
   const auto kernel = reinterpret_cast<const void*>(&sums_of_weights);

@@ -57,6 +57,9 @@ void launch_all_on_host(cuda::BackwardWork& work) {
 Status backward_on_host(job::PrepareBackwardJob& job, const Execution& /*execution*/) {
   cuda::BackwardWork work = cuda::work_of(job);
   launch_all_on_host(work);
+  for (std::int64_t row = 0; job.by_factors != nullptr && row < job.step.turn.batch * job.step.turn.tokens; ++row) {
+    job::store_factor(job, row);
+  }
   GradientThreads block{cuda::kWeightThreads};
   for (std::int64_t index = job::weight_spans(job) - 1; index >= 0; --index) {
     cuda::WeightRoom room;
