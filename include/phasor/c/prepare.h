@@ -128,7 +128,8 @@ typedef struct phasor_prepare_gradients {
   phasor_prepare_gradient q;
   phasor_prepare_gradient k;
   phasor_prepare_gradient v;
-  const phasor_tensor* workspace; /* float64, as many as the workspace function says; NULL where that is 0 */
+  const phasor_tensor* workspace;        /* float64, as many as the workspace function says; NULL where that is 0 */
+  const phasor_tensor* by_query_factors; /* f32, shape of query_factors, written; NULL: not wanted */
 } phasor_prepare_gradients;
 
 /* Numbers of float64 that phasor_prepare_attention_backward works in. */

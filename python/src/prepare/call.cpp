@@ -244,9 +244,13 @@ void read_tables(CallNumbers& numbers, CallArrays& arrays, PrepareRotation& rota
 ConstTensorView read_factors(CallNumbers& numbers, CallArrays& arrays) {
   const std::int64_t index = numbers.integer();
   if (index < 0) return {};
-  const Array& array = arrays.get(index, "query_factors", Access::read);
+  return factors_of(arrays.get(index, "query_factors", Access::read), "query_factors");
+}
+
+TensorView factors_of(const Array& array, const char* name) {
   if (!is_float32(array) || array.ndim < 1 || array.ndim > 2) {
-    refuse("query_factors are " + text_of_dtype(array.dtype) + " of " + std::to_string(array.ndim) + " axes, wanted float32 (T) or (B, T)");
+    refuse(std::string(name) + " are " + text_of_dtype(array.dtype) + " of " + std::to_string(array.ndim) +
+           " axes, wanted float32 (T) or (B, T)");
   }
   const bool rows = array.ndim == 2;
   return {array.data,

@@ -257,6 +257,22 @@ def test_given_tables_have_the_bits_of_the_cpu() -> None:
                 assert same_bits(got, wanted), (dtype, width, fields)
 
 
+def test_factors_of_queries_have_gradients_with_the_bits_of_the_cpu() -> None:
+    def call(q: Tensor, k: Tensor, v: Tensor, q_weight: Tensor, k_weight: Tensor, at: Tensor, factors: Tensor) -> Made:
+        norm = phasor.HeadNorm(weight=q_weight)
+        return phasor.prepare_attention(q, rotary=YARN, positions=at, q_norm=norm, query_factors=factors, query_scale=0.5), k * k_weight, v * 1
+
+    for dtype in DTYPES:
+        made = []
+        for device in (DEVICE, "cpu"):
+            factors = numbers(TOKENS, seed=50).to(device).requires_grad_()
+            given = {name: x.to(device) for name, x in qkv(dtype).items()}
+            weight = weight_of(dtype).to(device).requires_grad_()
+            out = call(**given, q_weight=weight, k_weight=weight, at=(torch.arange(TOKENS) * 1000).to(device), factors=factors)[0]
+            made.append(torch.autograd.grad(out, (factors, weight), numbers(*out.shape, dtype=dtype, seed=30).to(device)))
+        assert same_bits(*made), dtype
+
+
 def test_a_dozen_specs_have_gradients_with_the_bits_of_the_cpu() -> None:
     """Their lists take more than a kernel's parameter has room for."""
     ropes = [phasor.Rotary(head_dim=DIM, base=1e4 + 100 * i) for i in range(48)]

@@ -232,9 +232,7 @@ def test_opcheck_accepts_the_operators() -> None:
 
 def test_gradients_that_there_are_none_of_are_refused() -> None:
     given = {name: x.requires_grad_() for name, x in tensors().items()}
-    with pytest.raises(NotImplementedError, match="positions, tables or query_factors require a gradient"):
-        phasor.prepare_attention(given["q"], rotary=ROPE, positions=9, query_factors=torch.ones(2, TOKENS, requires_grad=True))
-    with pytest.raises(NotImplementedError, match="positions, tables or query_factors require a gradient"):
+    with pytest.raises(NotImplementedError, match="positions or tables require a gradient"):
         phasor.prepare_attention(given["q"], rotary=ROPE, positions=torch.arange(TOKENS, dtype=torch.float64).requires_grad_())
     with pytest.raises(ValueError, match="requires a gradient"):
         phasor.prepare_attention(given["q"], given["k"], rotary=ROPE, k_cache=phasor.Cache(torch.zeros(2, TOKENS, KEY_HEADS, DIM)))
@@ -417,5 +415,29 @@ def test_tables_are_those_of_apply_rotary_with_its_gradients(layout: phasor.Tabl
 
 def test_tables_that_learn_are_refused() -> None:
     cos, sin = numbers(TOKENS, 12).requires_grad_(), numbers(TOKENS, 12)
-    with pytest.raises(NotImplementedError, match="positions, tables or query_factors require a gradient"):
+    with pytest.raises(NotImplementedError, match="positions or tables require a gradient"):
         phasor.prepare_attention(numbers(TOKENS, HEADS, DIM), cos=cos, sin=sin)
+
+
+@pytest.mark.parametrize("norm", [None, *NORMS.values()], ids=["none", *NORMS])
+@pytest.mark.parametrize("shape", [(TOKENS,), (2, TOKENS)])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_factors_of_queries_have_the_gradient_of_pytorch(norm: dict[str, Any] | None, shape: tuple[int, ...], compiled: bool) -> None:
+    """Alone, and beside q and the weight of its norm; q needs no gradient of its own."""
+    given = tensors(shape)
+    q, weight, factors = given["q"], given["q_weight"].requires_grad_(), numbers(*shape, seed=8).requires_grad_()
+    by = numbers(*q.shape, seed=9)
+
+    def prepared(q: Tensor, factors: Tensor) -> Tensor:
+        of_q = None if norm is None else phasor.HeadNorm(weight=weight, **norm)
+        return phasor.prepare_attention(q, rotary=ROPE, positions=9, query_factors=factors, query_scale=0.5, q_norm=of_q)
+
+    call = torch.compile(prepared, fullgraph=True, backend="aot_eager") if compiled else prepared
+    (alone,) = torch.autograd.grad(call(q, factors), (factors,), by)
+    q.requires_grad_()
+    learning = (factors, q) if norm is None else (factors, q, weight)
+    made = torch.autograd.grad(call(q, factors), learning, by)
+    out = ROPE(q if norm is None else normed(q, weight, **norm), positions=9) * (factors * 0.5)[..., None, None]
+    for x, wanted in zip(made, torch.autograd.grad(out, learning, by)):
+        torch.testing.assert_close(x, wanted, rtol=1e-5, atol=1e-5)
+    assert torch.equal(alone, made[0])
