@@ -3,8 +3,8 @@
 // something differs.
 #include <algorithm>
 
+#include "cuda/many_specs.hpp"
 #include "cuda/on_device.cuh"
-#include "prepare/many_specs.hpp"
 #include "prepare/random_backward.hpp"
 #include "prepare/random_prepare.hpp"
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "cuda/random_specs.hpp"
+#include "cuda/random_tables.hpp"
 #include "phasor/prepare.hpp"
-#include "prepare/random_tables.hpp"
 #include "reference.hpp"
 
 namespace phasor::test {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows that are given as tables: with the rows of a spec a call and its gradients are those of the spec, bit for bit; tables that do not
-// fit are refused. (Random tables against the naive step: prepare/random_tables.hpp.)
+// fit are refused. (Random tables against the naive step: cuda/random_tables.hpp.)
 #include <gtest/gtest.h>
 
 #include "phasor/prepare.hpp"

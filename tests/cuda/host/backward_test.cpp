@@ -9,9 +9,9 @@
 
 #include "backend/replaced.hpp"
 #include "cuda/host/warps.hpp"
+#include "cuda/many_specs.hpp"
 #include "cuda/prepare/backward.hpp"
 #include "cuda/specs.hpp"
-#include "prepare/many_specs.hpp"
 #include "prepare/random_backward.hpp"
 #include "tensor.hpp"
 
@@ -94,7 +94,7 @@ TEST(CudaBackwardOnHost, hundreds_of_random_calls_give_the_bytes_of_the_cpu) { e
 
 TEST(CudaBackwardOnHost, lists_of_any_length_give_the_bytes_of_the_cpu) {
   launches_with_copies = parted_launches = 0;
-  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     const ManySpecs call(seed);
     ManySpecs::Memory cpu = call.memory();
     ASSERT_TRUE(call.run(cpu.data(), {}, library).ok());
@@ -105,8 +105,8 @@ TEST(CudaBackwardOnHost, lists_of_any_length_give_the_bytes_of_the_cpu) {
     for (ManySpecs::Memory* const memory : {&cpu, &gpu}) memory->resize(static_cast<std::size_t>(call.compared()));
     ASSERT_TRUE(same_bits(gpu, cpu)) << "seed " << seed;
   }
-  EXPECT_GE(launches_with_copies, 10U);
-  EXPECT_GE(parted_launches, 10U);
+  EXPECT_GE(launches_with_copies, 8U);
+  EXPECT_GE(parted_launches, 8U);
 }
 
 TEST(CudaBackwardOnHost, sums_are_added_in_the_order_of_the_cpu) {

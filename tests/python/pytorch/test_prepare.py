@@ -260,36 +260,3 @@ def test_lists_and_scales_that_would_be_misread_are_refused():
         call(k_norm=phasor.HeadNorm(weight=np.ones((1, 3, 4), np.float32)))
     with pytest.raises(ValueError, match="weight"):
         call(k_norm=phasor.HeadNorm(weight=np.ones(8, np.float32)[::2]))
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("numerics", ["exact", "hf", "vllm"])
-@pytest.mark.parametrize("shape", [(TOKENS, DIM // 2), (TOKENS, DIM), (1, TOKENS, DIM // 2), (1, TOKENS, HEADS, DIM // 2)])
-def test_given_tables_are_those_of_apply_rotary(dtype, numerics, shape):
-    """Of torch and of NumPy; to caches, too."""
-    cos, sin = (torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype) for seed in (5, 6))
-    q, k = heads(dtype, HEADS), heads(dtype, HEADS, 1)
-    wanted = phasor.apply_rotary(q, k, cos, sin, numerics=numerics)
-    layout = phasor.TableLayout(numerics=numerics)
-    for made, expected in zip(phasor.prepare_attention(q, k, cos=cos, sin=sin, layout=layout), wanted):
-        assert torch.equal(made, expected)
-    cache = torch.zeros(1, TOKENS, HEADS, DIM, dtype=dtype)
-    phasor.prepare_attention(k=k, cos=cos, sin=sin, layout=layout, k_cache=phasor.Cache(cache))
-    assert torch.equal(cache[0], wanted[1])
-    if dtype == torch.float32:
-        made = phasor.prepare_attention(q.numpy(), cos=cos.numpy(), sin=sin.numpy(), layout=layout)
-        assert isinstance(made, np.ndarray) and (made == wanted[0].numpy()).all()
-
-
-def test_tables_that_do_not_fit_are_refused():
-    q, cos = heads(torch.float32, HEADS), torch.ones(TOKENS, DIM // 2)
-    for message, given in {
-        "one of cos and sin is given": {"cos": cos},
-        "a layout is given without tables": {"layout": phasor.TableLayout()},
-        "rotaries and tables are given": {"cos": cos, "sin": cos, "rotary": phasor.Rotary(head_dim=DIM)},
-        "cos has 6 tokens, wanted 7": {"cos": cos[1:], "sin": cos[1:]},
-        "cos is f64 and q is f32": {"cos": cos.double(), "sin": cos.double()},
-        "pairing is 'odd', wanted 'half', 'interleaved'": {"cos": cos, "sin": cos, "layout": phasor.TableLayout(pairing="odd")},
-    }.items():
-        with pytest.raises(ValueError, match=message):
-            phasor.prepare_attention(q, **given)

@@ -383,48 +383,12 @@ def test_training_with_checkpoints_and_specs_by_row() -> None:
     assert torch.equal(wanted[0], torch.cat(rows))
 
 
-LAYOUTS = {
-    "half": phasor.TableLayout(rotary_width=16, rotary_offset=4),
-    "interleaved": phasor.TableLayout(rotary_width=16, rotary_offset=4, pairing="interleaved", sense="clockwise"),
-    "across": phasor.TableLayout(rotary_width=16, rotary_offset=4, pairing="interleaved", output_pairing="half", segments=2),
-}
-
-
-def fields_of(layout: phasor.TableLayout) -> dict[str, Any]:
-    return {name: getattr(layout, name) for name in phasor.TableLayout.__dataclass_fields__}
-
-
-@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
-@pytest.mark.parametrize("width", [8, 16])
-@pytest.mark.parametrize("compiled", [False, True])
-def test_tables_are_those_of_apply_rotary_with_its_gradients(layout: phasor.TableLayout, width: int, compiled: bool) -> None:
-    """With a value for each pair, or each channel: a norm, then apply_rotary; by autograd the same."""
-    cos, sin = numbers(2, TOKENS, width, seed=20), numbers(2, TOKENS, width, seed=21)
-
-    def prepared(q: Tensor, k: Tensor) -> tuple[Tensor, ...]:
-        return phasor.prepare_attention(q, k, cos=cos, sin=sin, layout=layout, k_norm=phasor.HeadNorm())
-
-    given = tensors()
-    q, k = given["q"].requires_grad_(), given["k"].requires_grad_()
-    outs = (torch.compile(prepared, fullgraph=True, backend="aot_eager") if compiled else prepared)(q, k)
-    wanted = phasor.apply_rotary(q, phasor.prepare_attention(k=k, k_norm=phasor.HeadNorm()), cos, sin, **fields_of(layout))
-    by = [numbers(*out.shape, seed=30 + i) for i, out in enumerate(outs)]
-    for made, expected in zip((*outs, *torch.autograd.grad(outs, (q, k), by)), (*wanted, *torch.autograd.grad(wanted, (q, k), by))):
-        assert torch.equal(made, expected)
-
-
-def test_tables_that_learn_are_refused() -> None:
-    cos, sin = numbers(TOKENS, 12).requires_grad_(), numbers(TOKENS, 12)
-    with pytest.raises(NotImplementedError, match="positions or tables require a gradient"):
-        phasor.prepare_attention(numbers(TOKENS, HEADS, DIM), cos=cos, sin=sin)
-
-
 @pytest.mark.parametrize("norm", [None, *NORMS.values()], ids=["none", *NORMS])
 @pytest.mark.parametrize("shape", [(TOKENS,), (2, TOKENS)])
 @pytest.mark.parametrize("compiled", [False, True])
 def test_factors_of_queries_have_the_gradient_of_pytorch(norm: dict[str, Any] | None, shape: tuple[int, ...], compiled: bool) -> None:
     """Alone, and beside q and the weight of its norm; q needs no gradient of its own."""
-    given = tensors(shape)
+    given = tensors(shape, width=(norm or {}).get("width", DIM))
     q, weight, factors = given["q"], given["q_weight"].requires_grad_(), numbers(*shape, seed=8).requires_grad_()
     by = numbers(*q.shape, seed=9)
 
