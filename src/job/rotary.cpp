@@ -5,7 +5,7 @@
 #include "job/check.hpp"
 #include "job/overlap.hpp"
 #include "job/rotation.hpp"
-#include "job/tables.hpp"
+#include "job/tables/given.hpp"
 #include "spec/format.hpp"
 
 namespace phasor::job {

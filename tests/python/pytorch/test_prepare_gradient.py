@@ -236,8 +236,7 @@ def test_gradients_that_there_are_none_of_are_refused() -> None:
         phasor.prepare_attention(given["q"], rotary=ROPE, positions=torch.arange(TOKENS, dtype=torch.float64).requires_grad_())
     with pytest.raises(ValueError, match="requires a gradient"):
         phasor.prepare_attention(given["q"], given["k"], rotary=ROPE, k_cache=phasor.Cache(torch.zeros(2, TOKENS, KEY_HEADS, DIM)))
-    out = by_phasor({}, **given, at=9)[0]
-    (first,) = torch.autograd.grad(out.sum(), given["q"], create_graph=True)
+    (first,) = torch.autograd.grad(by_phasor({}, **given, at=9)[0].sum(), given["q"], create_graph=True)
     with pytest.raises(NotImplementedError, match="gradient of its gradient"):
         first.sum().backward()
 
@@ -383,25 +382,19 @@ def test_training_with_checkpoints_and_specs_by_row() -> None:
     assert torch.equal(wanted[0], torch.cat(rows))
 
 
-@pytest.mark.parametrize("norm", [None, *NORMS.values()], ids=["none", *NORMS])
-@pytest.mark.parametrize("shape", [(TOKENS,), (2, TOKENS)])
-@pytest.mark.parametrize("compiled", [False, True])
-def test_factors_of_queries_have_the_gradient_of_pytorch(norm: dict[str, Any] | None, shape: tuple[int, ...], compiled: bool) -> None:
-    """Alone, and beside q and the weight of its norm; q needs no gradient of its own."""
-    given = tensors(shape, width=(norm or {}).get("width", DIM))
-    q, weight, factors = given["q"], given["q_weight"].requires_grad_(), numbers(*shape, seed=8).requires_grad_()
-    by = numbers(*q.shape, seed=9)
+@pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)
+@pytest.mark.parametrize("shape, compiled", [((TOKENS,), False), ((2, TOKENS), False), ((2, TOKENS), True)])
+def test_factors_of_queries_have_the_gradient_of_pytorch(norm: dict[str, Any], shape: tuple[int, ...], compiled: bool) -> None:
+    whole, factors, of_norm = (numbers(*size, seed=8).requires_grad_() for size in ((*shape, HEADS, DIM), shape, (norm.get("width", DIM),)))
 
-    def prepared(q: Tensor, factors: Tensor) -> Tensor:
-        of_q = None if norm is None else phasor.HeadNorm(weight=weight, **norm)
-        return phasor.prepare_attention(q, rotary=ROPE, positions=9, query_factors=factors, query_scale=0.5, q_norm=of_q)
+    def prepared(q: Tensor, weight: Tensor | None) -> Tensor:
+        of = None if weight is None else phasor.HeadNorm(weight=weight, **norm)
+        return phasor.prepare_attention(q, rotary=ROPE, positions=9, query_factors=factors, query_scale=0.5, q_norm=of)
 
-    call = torch.compile(prepared, fullgraph=True, backend="aot_eager") if compiled else prepared
-    (alone,) = torch.autograd.grad(call(q, factors), (factors,), by)
-    q.requires_grad_()
-    learning = (factors, q) if norm is None else (factors, q, weight)
-    made = torch.autograd.grad(call(q, factors), learning, by)
-    out = ROPE(q if norm is None else normed(q, weight, **norm), positions=9) * (factors * 0.5)[..., None, None]
-    for x, wanted in zip(made, torch.autograd.grad(out, learning, by)):
-        torch.testing.assert_close(x, wanted, rtol=1e-5, atol=1e-5)
-    assert torch.equal(alone, made[0])
+    for weight in (of_norm, None):
+        call = torch.compile(prepared, fullgraph=True, backend="aot_eager") if compiled else prepared
+        learning = (factors, whole) if weight is None else (factors, whole, weight)
+        out = ROPE(whole if weight is None else normed(whole, weight, **norm), positions=9) * (factors * 0.5)[..., None, None]
+        made = torch.autograd.grad(call(whole, weight), learning, torch.cos(whole).detach())
+        torch.testing.assert_close(made, torch.autograd.grad(out, learning, torch.cos(whole).detach()), rtol=1e-5, atol=1e-5)
+        assert torch.equal(torch.autograd.grad(call(whole.detach(), weight), factors, torch.cos(whole).detach())[0], made[0])  # without a gradient by q

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Given tables, checked and made the source of a job's rows.
-#include "job/tables.hpp"
+#include "job/tables/given.hpp"
 
 #include "job/check.hpp"
 
