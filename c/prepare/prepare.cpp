@@ -13,6 +13,7 @@
 #include "handles.hpp"
 #include "phasor/c/prepare.h"
 #include "specs/cache.hpp"
+#include "specs/rotary.hpp"
 #include "specs/serialised.hpp"
 
 namespace {
@@ -85,6 +86,9 @@ class Rotation {
     }
     value_.positions = positions_of(where, "positions", c.positions);
     value_.spec_of = integer_list_of(where, "spec_of", c.list.spec_of);
+    value_.cos = tensor_of(where, "cos", c.cos);
+    value_.sin = tensor_of(where, "sin", c.sin);
+    value_.layout = layout_of(where, c.layout);
   }
   const PrepareRotation& get() const { return value_; }
 
@@ -106,7 +110,7 @@ PrepareGradient gradient_of(const char* where, const std::string& name, const ph
 PrepareGradients gradients_of(const char* where, const phasor_prepare_gradients* gradients) {
   const phasor_prepare_gradients c = known(where, "the gradients", need(where, "the gradients", gradients));
   return {gradient_of(where, "q", c.q), gradient_of(where, "k", c.k), gradient_of(where, "v", c.v),
-          tensor_of(where, "the workspace", c.workspace)};
+          tensor_of(where, "the workspace", c.workspace), tensor_of(where, "by_query_factors", c.by_query_factors)};
 }
 
 /// Packed rows (B, T, 1, C), (B, T, C), (T, C) or (C): heads lie in C alone, one after the other.

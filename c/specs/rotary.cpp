@@ -117,6 +117,20 @@ RotarySpec rotary_spec_of(const char* where, const phasor_rotary_spec* spec) {
   return value;
 }
 
+TableLayout layout_of(const char* where, const phasor_table_layout* layout) {
+  phasor_table_layout c = known(where, "the layout", layout);
+  TableLayout value;
+  const Read way(where);
+  way("rotary_width", c.rotary_width, value.rotary_width);
+  way("rotary_offset", c.rotary_offset, value.rotary_offset);
+  way("segments", c.segments, value.segments);
+  way.choice("pairing", c.pairing, value.pairing, 2);
+  way.flagged_choice("output_pairing", c.has_output_pairing, c.output_pairing, value.output_pairing, 2);
+  way.choice("sense", c.sense, value.sense, 2);
+  way.choice("numerics", c.numerics, value.numerics, 5);
+  return value;
+}
+
 phasor_rotary_spec c_spec_of(const RotarySpec& spec) {
   phasor_rotary_spec c{};
   c.size = sizeof(c);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotary specs and scalings between C and C++.
+// Rotary specs, scalings and layouts of tables between C and C++.
 #pragma once
 
+#include "phasor/c/rotary.h"
 #include "phasor/c/specs.h"
 #include "phasor/rotary.hpp"
 
@@ -9,6 +10,8 @@ namespace phasor::c {
 
 Scaling scaling_of(const char* where, const phasor_scaling* scaling);
 RotarySpec rotary_spec_of(const char* where, const phasor_rotary_spec* spec);
+
+TableLayout layout_of(const char* where, const phasor_table_layout* layout);
 
 /// The spec as structs of C whose lists are the spec's own.
 phasor_scaling c_scaling_of(const Scaling& scaling);

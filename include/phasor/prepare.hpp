@@ -66,10 +66,15 @@ PrepareInputs unpack_qkv(const ConstTensorView& packed, const PackedHeads& heads
 /// q and k are rotated by one spec, or by the one of `rotaries` that `spec_of` names, for each batch row (B of them) or each token (B T).
 /// Specs of one call agree in all but base, scaling and the axes' ladders. No rotaries: not rotated. Without norms and in place (outputs
 /// are tensor_cache of the inputs) this is apply_rotaries (but a GPU may give a NaN other bits).
+/// Instead of rotaries: by given tables, as apply_rotary takes them; positions and spec_of are not looked at then. `layout` is k's where q
+/// has an offset of its own; its rotary_width of 0 is k's head_dim, or q's where there is no k.
 struct PrepareRotation {
   std::span<const Rotary> rotaries{};
   Positions positions{};
   IntegerList spec_of{};
+  ConstTensorView cos{};  // (B or 1, T, 1 or H, R/2 or R), f32, f16 or bf16; null data: not given
+  ConstTensorView sin{};
+  TableLayout layout{};
 };
 
 /// Where the results go: q token by token (tensor_cache of its own input: in place), k and v to their places in caches.
@@ -98,19 +103,21 @@ struct PrepareGradients {
   PrepareGradient q{};
   PrepareGradient k{};
   PrepareGradient v{};
-  TensorView workspace{};  // (1, 1, 1, at least what prepare_attention_backward_workspace says), f64; not needed where that is 0
+  TensorView workspace{};         // (1, 1, 1, at least what prepare_attention_backward_workspace says), f64; not needed where that is 0
+  TensorView by_query_factors{};  // f32, shape of query_factors, written; null data: not wanted
 };
 
-/// Numbers of float64 that prepare_attention_backward works in: none but for gradients by weights and norms over all heads.
+/// Numbers of float64 that prepare_attention_backward works in: none but for gradients by weights or query_factors and norms over all
+/// heads.
 Result<std::int64_t> prepare_attention_backward_workspace(const PrepareInputs& inputs, const PrepareGradients& gradients,
                                                           const PrepareSpec& spec = {});
 
 /// Gradients of prepare_attention for training, from its inputs alone, on CPU or CUDA, with the same bits for any number of threads.
-/// Inputs, rotation and spec as there, outputs in the tensors' dtype; query_factors get no gradient. Roundings pass gradients on as they
-/// are; each step's gradient is rounded to the tensor's dtype unless `between` keeps float32. Without a norm this is Rotary::apply,
-/// transposed, and the input's memory is not read: by_output may be given in its place. A gradient by a weight is a sum in float64, in one
-/// order, rounded once. Nothing is written when it fails; what is written must not share memory but as PrepareGradient says. Does not
-/// allocate for one spec.
+/// Inputs, rotation and spec as there, outputs in the tensors' dtype. Roundings pass gradients on as they are; each step's gradient is
+/// rounded to the tensor's dtype unless `between` keeps float32. Without a norm this is Rotary::apply, transposed, and the input's memory
+/// is not read (unless by_query_factors is wanted): by_output may be given in its place. A gradient by a weight or by a token's factor is
+/// a sum in float64, in one order, rounded once. Nothing is written when it fails; what is written must not share memory but as
+/// PrepareGradient says. Does not allocate for one spec.
 Status prepare_attention_backward(const PrepareInputs& inputs, const PrepareRotation& rotation, const PrepareGradients& gradients,
                                   const PrepareSpec& spec = {}, const Execution& execution = {});
 

@@ -221,7 +221,7 @@ def prepare_attention(heads: tuple, rotaries: list, positions: object | None, li
 
 def prepare_attention_backward(call: tuple, gradients: tuple, workspace: Callable) -> None:
     """
-    Gradients of the step before attention, whose arguments are `call`, lists without outputs: for each of q, k and v (by its result, by it, by its weight or None), or None. `workspace` makes an array of so many float64.
+    Gradients of the step before attention, whose arguments are `call`, lists without outputs: for each of q, k and v (by its result, by it, by its weight or None), or None, and where the gradient by query_factors goes, or None. `workspace` makes an array of so many float64.
     """
 
 def fill_from_offset(out: object, offset: int) -> None: ...

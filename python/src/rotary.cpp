@@ -66,16 +66,6 @@ bool apply_past_torch(const Rotary& rotary, nb::handle q, nb::handle k, nb::hand
   return true;
 }
 
-/// (T, P), (B, T, P) or (B, T, H, P).
-TensorView table_of(const Array& array, const char* name) {
-  TensorView view = tensor_of(array, name);
-  if (array.ndim == 3) {
-    view.shape = {array.shape[0], array.shape[1], 1, array.shape[2]};
-    view.strides = {array.strides[0], array.strides[1], 0, array.strides[2]};
-  }
-  return view;
-}
-
 void cos_sin(const Rotary& rotary, nb::handle positions, nb::handle cos, nb::handle sin) {
   const Array cos_array = array_of(cos, "cos", Access::write);
   const Array sin_array = array_of(sin, "sin", Access::write);

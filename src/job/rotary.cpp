@@ -5,6 +5,7 @@
 #include "job/check.hpp"
 #include "job/overlap.hpp"
 #include "job/rotation.hpp"
+#include "job/tables/given.hpp"
 #include "spec/format.hpp"
 
 namespace phasor::job {
@@ -111,27 +112,8 @@ Operand operand_of(const InOut& x) {
   return operand;
 }
 
-/// What a spec and a table layout have in common once the widths are known.
-struct Geometry {
-  std::int64_t width;
-  std::int64_t offset;
-  std::int64_t segments;
-  Pairing pairing;
-  Pairing output_pairing;
-};
-
 Geometry geometry_of(const RotarySpec& spec) {
   return {spec.rotary_width, spec.rotary_offset, spec.segments, spec.pairing, spec.output_pairing.value_or(spec.pairing)};
-}
-
-/// Which channels of a head a job turns.
-void fill_geometry(const Geometry& g, Direction direction, RotateJob& job) {
-  job.pairs = g.width / 2;
-  job.offset = g.offset;
-  job.read = direction == Direction::forward ? g.pairing : g.output_pairing;
-  job.write = direction == Direction::forward ? g.output_pairing : g.pairing;
-  // Neighbours are neighbours in any part.
-  job.segments = job.read == Pairing::interleaved && job.write == Pairing::interleaved ? 1 : g.segments;
 }
 
 /// All of a job but its rows and what follows from them.
@@ -153,14 +135,6 @@ Status fill_job(const RotateOperands& operands, const Geometry& g, Direction dir
     }
   }
   return {};
-}
-
-bool is_16_bit(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
-
-/// How a profile rotates by tables of `table` (a plan's own: as the profile keeps them).
-void fill_numerics(Numerics numerics, DType table, RotateJob& job) {
-  job.turns_all = numerics != Numerics::exact;
-  job.rounds_products = numerics == Numerics::hf && is_16_bit(job.dtype) && table == job.dtype;
 }
 
 /// The dtype in which a profile keeps its tables for tensors of `dtype`.
@@ -190,55 +164,6 @@ Status check_direction(const char* where, Direction direction) {
   return error(where, "direction is {}, wanted forward, inverse or transpose", static_cast<int>(direction));
 }
 
-bool is_pairing(Pairing p) { return p == Pairing::half || p == Pairing::interleaved; }
-
-/// cos or sin: (B or 1, T, 1 or H, R/2 or R).
-Status check_table(const char* where, const char* name, const ConstTensorView& table, const ConstTensorView& q, std::int64_t width) {
-  if (Status s = check_view(where, name, table); !s) return s;
-  if (table.device != q.device)
-    return error(where, "{} is on {} and q on {}, wanted one device", name, name_of(table.device), name_of(q.device));
-  if (table.dtype == DType::f64 && q.dtype != DType::f64)
-    return error(where, "{} is f64 and q is {}, wanted f32, f16 or bf16 tables", name, name_of(q.dtype));
-  if (table.shape[0] != 1 && table.shape[0] != q.shape[0])
-    return error(where, "{} has batch {}, wanted 1 or {}", name, table.shape[0], q.shape[0]);
-  if (table.shape[1] != q.shape[1]) return error(where, "{} has {} tokens, wanted {}", name, table.shape[1], q.shape[1]);
-  if (table.shape[2] != 1 && table.shape[2] != q.shape[2])
-    return error(where, "{} has {} heads, wanted 1 or {}", name, table.shape[2], q.shape[2]);
-  if (table.shape[3] != width / 2 && table.shape[3] != width) {
-    return error(where, "{} has width {}, wanted {} (one value per pair) or {} (one value per channel)", name, table.shape[3], width / 2,
-                 width);
-  }
-  return {};
-}
-
-Status check_tables(const RotateOperands& operands, const ConstTensorView& cos, const ConstTensorView& sin, std::int64_t width) {
-  const char* where = operands.where;
-  const ConstTensorView& q = operands.q->in;
-  if (Status s = check_table(where, "cos", cos, q, width); !s) return s;
-  if (Status s = check_table(where, "sin", sin, q, width); !s) return s;
-  if (cos.dtype != sin.dtype) return error(where, "cos is {} and sin is {}, wanted one dtype", name_of(cos.dtype), name_of(sin.dtype));
-  if (cos.shape[3] != sin.shape[3]) return error(where, "cos has width {} and sin has {}, wanted the same", cos.shape[3], sin.shape[3]);
-  if (cos.shape[2] != sin.shape[2]) return error(where, "cos has {} heads and sin has {}, wanted the same", cos.shape[2], sin.shape[2]);
-  if (Status s = check_heads(operands, cos.shape[2]); !s) return s;
-  if (Status s = check_apart(operands, "tables (cos)", cos); !s) return s;
-  return check_apart(operands, "tables (sin)", sin);
-}
-
-void fill_rows_of(const ConstTensorView& cos, const ConstTensorView& sin, const TableLayout& layout, Direction direction, RowSource& rows) {
-  rows.kind = RowSource::Kind::tables;
-  rows.sine_sign = (layout.sense == Sense::clockwise) != (direction != Direction::forward) ? -1 : 1;
-  rows.tables.cos = static_cast<const std::byte*>(cos.data);
-  rows.tables.sin = static_cast<const std::byte*>(sin.data);
-  rows.tables.dtype = cos.dtype;
-  rows.tables.cos_strides[0] = cos.shape[0] == 1 ? 0 : cos.strides[0];
-  rows.tables.cos_strides[1] = cos.strides[1];
-  rows.tables.sin_strides[0] = sin.shape[0] == 1 ? 0 : sin.strides[0];
-  rows.tables.sin_strides[1] = sin.strides[1];
-  rows.tables.cos_head_stride = cos.shape[2] == 1 ? 0 : cos.strides[2];
-  rows.tables.sin_head_stride = sin.shape[2] == 1 ? 0 : sin.strides[2];
-  rows.shared = rows.tables.cos_strides[0] == 0 && rows.tables.sin_strides[0] == 0;
-}
-
 /// cos and sin to be filled: (B, T, heads, R/2), or R values per row of per-channel frequencies.
 Status check_rows(const char* where, const plan::RotaryPlan& plan, const TensorView& cos, const TensorView& sin) {
   const std::int64_t width = plan.spec.rotary_width / (plan.spec.lanes == Lanes::per_channel_frequencies ? 1 : 2);
@@ -266,27 +191,6 @@ void tile_rows(const plan::RotaryPlan& plan, RowsJob& job) {
 }
 
 }  // namespace
-
-Status check_layout(const char* where, const TableLayout& layout, std::int64_t head_dim) {
-  if (!is_pairing(layout.pairing) || !is_pairing(layout.output_pairing.value_or(layout.pairing))) {
-    return error(where, "layout has an unknown pairing, wanted half or interleaved");
-  }
-  if (layout.sense != Sense::counterclockwise && layout.sense != Sense::clockwise) {
-    return error(where, "layout has an unknown sense ({}), wanted counterclockwise or clockwise", static_cast<int>(layout.sense));
-  }
-  if (layout.numerics > Numerics::ggml) {
-    return error(where, "layout has unknown numerics ({}), wanted exact, hf, hf_float32, vllm or ggml", static_cast<int>(layout.numerics));
-  }
-  const std::int64_t width = layout.rotary_width == 0 ? head_dim : layout.rotary_width;
-  if (width < 0 || width % 2 != 0) return error(where, "rotary_width is {}, wanted an even number", width);
-  if (layout.segments < 1 || (width / 2) % layout.segments != 0) {
-    return error(where, "segments is {}, wanted a divisor of {}, half the rotary width", layout.segments, width / 2);
-  }
-  if (layout.rotary_offset < 0 || width > head_dim || layout.rotary_offset > head_dim - width) {
-    return error(where, "rotary_width {} at rotary_offset {} does not fit head_dim {}", width, layout.rotary_offset, head_dim);
-  }
-  return {};
-}
 
 PositionSource source_of(const Positions& p, std::int64_t axes) {
   return {.data = p.data,
@@ -346,19 +250,13 @@ Result<RotateJob> make_rotate_job(const RotateOperands& operands, const ConstTen
   if (Status s = check_direction(operands.where, direction); !s) return s;
   if (Status s = check_operands(operands, head_dim); !s) return s;
   if (Status s = check_layout(operands.where, layout, head_dim); !s) return s;
-  const std::int64_t width = layout.rotary_width == 0 ? head_dim : layout.rotary_width;
-  if (Status s = check_tables(operands, cos, sin, width); !s) return s;
-  const Geometry geometry = {width, layout.rotary_offset, layout.segments, layout.pairing, layout.output_pairing.value_or(layout.pairing)};
+  if (Status s = check_tables(operands.where, {cos, sin, layout}, {operands.name, operands.q->in}, head_dim); !s) return s;
+  if (Status s = check_heads(operands, cos.shape[2]); !s) return s;
+  if (Status s = check_apart(operands, "tables (cos)", cos); !s) return s;
+  if (Status s = check_apart(operands, "tables (sin)", sin); !s) return s;
   Result<RotateJob> job(std::in_place);
-  if (Status s = fill_job(operands, geometry, direction, *job); !s) return s;
-  fill_rows_of(cos, sin, layout, direction, job->rows);
-  fill_numerics(layout.numerics, cos.dtype, *job);
-  if (cos.shape[3] == width && width > 0) {
-    const bool half = geometry.output_pairing == Pairing::half;
-    job->rows.pair_stride = half ? 1 : 2;
-    job->rows.second_lane = half ? width / 2 / layout.segments : 1;
-    job->rows.swap_sines = direction != Direction::forward;
-  }
+  if (Status s = fill_job(operands, geometry_of(layout, head_dim), direction, *job); !s) return s;
+  fill_tables({cos, sin, layout}, head_dim, direction, *job);
   return job;
 }
 

@@ -266,6 +266,45 @@ TEST(CPrepare, q_may_begin_its_rotation_elsewhere_and_k_its_row_of_the_cache) {
   EXPECT_EQ(cache.values, want_k);
 }
 
+TEST(CPrepare, given_tables_are_those_of_cpp) {
+  const Step step;
+  const CTensor<float> cos({1, kTokens, 1, kDim}, sample(96, 9)), sin({1, kTokens, 1, kDim}, sample(96, 10));
+  const Extents table = {1, kTokens, 1, kDim};
+  PrepareRotation same;
+  same.cos = view_of(cos, table);
+  same.sin = view_of(sin, table);
+  same.layout = {.pairing = Pairing::interleaved, .sense = Sense::clockwise};
+  std::vector<float> want(288);
+  const Status status = prepare_attention({view_of(step.q, kQ), {}, {}, {}}, same, {tensor_cache(view(want.data(), kQ)), {}, {}, {}});
+  ASSERT_TRUE(status.ok()) << status.message();
+
+  auto layout = sized<phasor_table_layout>();
+  layout.pairing = PHASOR_PAIRING_INTERLEAVED;
+  layout.sense = PHASOR_CLOCKWISE;
+  auto rotation = sized<phasor_prepare_rotation>();
+  rotation.cos = cos.get();
+  rotation.sin = sin.get();
+  rotation.layout = &layout;
+  const CTensor<float> q({1, kTokens, kHeads, kDim});
+  auto to = sized<phasor_cache_view>();
+  succeeds([&](phasor_error* error) { return phasor_tensor_cache(q.get(), &to, error); });
+  auto inputs = sized<phasor_prepare_inputs>();
+  inputs.q = step.q.get();
+  auto outputs = sized<phasor_prepare_outputs>();
+  outputs.q.first = &to;
+  const auto prepare = [&](phasor_error* error) { return phasor_prepare_attention(&inputs, &rotation, &outputs, nullptr, error); };
+  rotation.sin = nullptr;
+  EXPECT_NE(failure(PHASOR_INVALID, prepare).find("one of cos and sin is given"), std::string::npos);
+  EXPECT_EQ(q.values, std::vector<float>(288));
+  rotation.sin = sin.get();
+  succeeds(prepare);
+  EXPECT_EQ(q.values, want);
+  // A struct of an older program ends before the tables: nothing is turned by them.
+  rotation.size = offsetof(phasor_prepare_rotation, cos);
+  succeeds(prepare);
+  EXPECT_EQ(q.values, step.q.values);
+}
+
 TEST(CPrepare, bad_arguments_are_refused_and_nothing_is_written) {
   const Step step;
   const std::vector<float> before = step.q.values;

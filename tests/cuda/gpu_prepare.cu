@@ -3,6 +3,7 @@
 // something differs.
 #include <algorithm>
 
+#include "cuda/many_specs.hpp"
 #include "cuda/on_device.cuh"
 #include "prepare/random_backward.hpp"
 #include "prepare/random_prepare.hpp"
@@ -82,6 +83,39 @@ void random_gradients(std::uint64_t calls) {
   }
   must(cudaStreamDestroy(stream), "cudaStreamDestroy");
   std::printf("%6llu calls of gradients\n", static_cast<unsigned long long>(calls));
+}
+
+/// Plans whose lists do not fit a parameter: copied to the device, several launches where there are hundreds of specs.
+void many_specs() {
+  cudaStream_t stream = nullptr;
+  must(cudaStreamCreate(&stream), "cudaStreamCreate");
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    ManySpecs call(seed);
+    const auto on = [](void* with) {
+      return [with](const PrepareInputs& inputs, const PrepareRotation& rotation, const PrepareGradients& gradients,
+                    const PrepareSpec& spec) { return prepare_attention_backward(inputs, rotation, gradients, spec, {.stream = with}); };
+    };
+    ManySpecs::Memory host = call.memory();
+    const auto* const bytes = reinterpret_cast<const std::byte*>(call.memory().data());
+    const OnDevice device({std::vector<std::byte>(bytes, bytes + call.memory().size() * 4)});
+    auto* const numbers = reinterpret_cast<float*>(device.memory[0]);
+    const Status by_cpu = call.run(host.data(), {}, on(nullptr));
+    const Status by_gpu = call.run(numbers, kGpu, on(stream));
+    must(cudaStreamSynchronize(stream), "the stream");
+    const auto* const made = reinterpret_cast<const std::byte*>(host.data());
+    const std::vector<std::byte> wanted(made, made + call.compared() * 4);
+    const std::vector<std::byte> is = device.read(0, wanted.size());
+    expect_same("many specs, seed " + std::to_string(seed), by_cpu, by_gpu, is == wanted ? "" : ", other bytes");
+    if (!call.has_hundreds()) continue;
+    call.want_weights();
+    const Status refused = call.run(numbers, kGpu, on(stream));
+    must(cudaStreamSynchronize(stream), "the stream");
+    expect(refused.kind() == ErrorKind::unsupported && refused.message().find("wanted at most") != std::string::npos,
+           "weights of hundreds of specs say '" + refused.message() + "'");
+    expect(device.read(0, wanted.size()) == wanted, "what is refused was written");
+  }
+  must(cudaStreamDestroy(stream), "cudaStreamDestroy");
+  std::printf("    60 calls of gradients with many specs\n");
 }
 
 /// k of four tokens to a cache of three blocks of two, by slots, or by pages of two requests.
@@ -241,6 +275,7 @@ int main(int argc, char** argv) {
   const std::uint64_t calls = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 20000;
   random_calls(calls);
   random_gradients(calls);
+  many_specs();
   checked_places();
   early_launches();
   std::printf("gpu_prepare: %s\n", failures == 0 ? "PASS" : "FAIL");

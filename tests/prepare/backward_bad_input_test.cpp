@@ -36,6 +36,49 @@ struct BackwardAttempt {
 
 void check_cases(const std::vector<Spoiled<BackwardAttempt>>& cases, ErrorKind kind = ErrorKind::invalid) { expect_refused(cases, kind); }
 
+TEST(BackwardInput, gradients_by_factors_that_do_not_fit_are_refused) {
+  const auto with_factors = [](BackwardAttempt& c) {
+    c.inputs.query_factors = view(c.memory.data() + 3300, {2, 3, 1, 1});
+    c.gradients.by_query_factors = view(c.memory.data() + 3400, {2, 3, 1, 1});
+    c.gradients.workspace = view(c.work.data(), {1, 1, 1, 84});  // 6 tokens of 3 heads more
+  };
+  BackwardAttempt right;
+  with_factors(right);
+  EXPECT_TRUE(right.run().ok()) << right.run().message();
+  check_cases({
+      {"by_query_factors is given and q or query_factors are not, wanted all three",
+       [&](BackwardAttempt& c) {
+         with_factors(c);
+         c.inputs.query_factors = {};
+       }},
+      {"by_query_factors is f16 of shape (2, 3, 1, 1), wanted f32 of (2, 3, 1, 1)",
+       [&](BackwardAttempt& c) {
+         with_factors(c);
+         c.gradients.by_query_factors.dtype = DType::f16;
+       }},
+      {"by_query_factors is f32 of shape (2, 2, 1, 1), wanted f32 of (2, 3, 1, 1)",
+       [&](BackwardAttempt& c) {
+         with_factors(c);
+         c.gradients.by_query_factors.shape[1] = 2;
+       }},
+      {"by_query_factors overlaps query_factors",
+       [&](BackwardAttempt& c) {
+         with_factors(c);
+         c.gradients.by_query_factors.data = c.memory.data() + 3302;
+       }},
+      {"by_query_factors has strides by which elements repeat",
+       [&](BackwardAttempt& c) {
+         with_factors(c);
+         c.gradients.by_query_factors.strides[1] = 0;
+       }},
+      {"wanted f64 of (1, 1, 1, 84) at least",
+       [&](BackwardAttempt& c) {
+         with_factors(c);
+         c.gradients.workspace.shape[3] = 83;
+       }},
+  });
+}
+
 TEST(BackwardInput, tensors_that_do_not_fit_are_refused) {
   check_cases({
       {"neither q nor k nor v is given",

@@ -44,6 +44,25 @@ void expect_slopes(Naive& naive, std::uint64_t seed) {
   }
 }
 
+/// Results of q are proportional to its factors, so those times the gradients by them are the loss.
+void expect_factors_give_the_loss(const PrepareInputs& inputs, const PrepareRotation& rotation, PrepareGradients gradients,
+                                  const PrepareSpec& spec) {
+  if (gradients.by_query_factors.data == nullptr) return;
+  PrepareInputs q_alone = inputs;
+  q_alone.k = q_alone.v = {};
+  gradients.k = gradients.v = {};
+  Naive naive(q_alone, rotation, gradients, spec);
+  naive.run();
+  double sum = 0;
+  double size = 1;
+  const auto* const factors = static_cast<const float*>(inputs.query_factors.data);
+  for (std::size_t row = 0; row < naive.by_factors.size(); ++row) {
+    sum += double{factors[row]} * naive.by_factors[row];
+    size += std::fabs(double{factors[row]} * naive.by_factors[row]);
+  }
+  EXPECT_NEAR(sum, naive.loss(), 1e-9 * size);
+}
+
 TEST(NaiveBackward, is_the_slope_of_what_the_naive_step_gives) {
   for (std::uint64_t seed = 1; seed < 200; ++seed) {
     const RandomBackward call(seed);
@@ -53,6 +72,9 @@ TEST(NaiveBackward, is_the_slope_of_what_the_naive_step_gives) {
       Naive naive(inputs, rotation, gradients, spec);
       naive.run();
       expect_slopes(naive, seed);
+      if (rotation.cos.data == nullptr || inputs.k.data == nullptr || !spec.q_rotary_offset) {  // k says how wide heads of tables are
+        expect_factors_give_the_loss(inputs, rotation, gradients, spec);
+      }
       return Status();
     });
   }
@@ -86,6 +108,10 @@ TEST(Backward, is_close_to_the_gradient_without_rounding) {
       Naive naive(inputs, rotation, gradients, spec);
       naive.run();
       EXPECT_TRUE(prepare_attention_backward(inputs, rotation, gradients, spec).ok());
+      if (const TensorView& by_factors = gradients.by_query_factors; by_factors.data != nullptr) {
+        const double unit = inputs.q.dtype == DType::f32 ? 0x1p-23 : inputs.q.dtype == DType::f16 ? 0x1p-10 : 0x1p-7;
+        EXPECT_LT(error_of(by_factors, naive.by_factors), 4 * unit + 64 * 0x1p-23) << "seed " << seed;
+      }
       for (const Naive::Side& side : naive.sides) {
         const DType dtype = side.in.dtype;
         const double unit = dtype == DType::f32 ? 0x1p-23 : dtype == DType::f16 ? 0x1p-10 : 0x1p-7;

@@ -9,19 +9,10 @@
 
 #include "phasor/prepare.hpp"
 #include "prepare/float8_reference.hpp"
-#include "reference.hpp"
+#include "prepare/naive_rotation.hpp"
 
 namespace phasor::reference {
 
-inline float round_to(DType dtype, float x) {
-  if (dtype == DType::f16) return Element<Float16>::widen(Element<Float16>::narrow(x));
-  return dtype == DType::bf16 ? Element<BFloat16>::widen(Element<BFloat16>::narrow(x)) : x;
-}
-inline float read_number(DType dtype, const void* data, std::int64_t index) {
-  if (dtype == DType::f32) return static_cast<const float*>(data)[index];
-  if (dtype == DType::f16) return Element<Float16>::widen(static_cast<const Float16*>(data)[index]);
-  return Element<BFloat16>::widen(static_cast<const BFloat16*>(data)[index]);
-}
 inline void write_number(Storage storage, void* data, std::int64_t index, float x) {
   static const Values8 e4m3 = values_of_e4m3();
   static const Values8 e5m2 = values_of_e5m2();
@@ -32,10 +23,6 @@ inline void write_number(Storage storage, void* data, std::int64_t index, float 
   if (storage == Storage::f8_e5m2) static_cast<std::uint8_t*>(data)[index] = nearest_of(e5m2, x);
   if (storage == Storage::i8) static_cast<std::uint8_t*>(data)[index] = nearest_i8(x);
 }
-inline std::int64_t integer_of(const IntegerList& list, std::int64_t i) {
-  return list.type == PositionType::i32 ? static_cast<const std::int32_t*>(list.data)[i] : static_cast<const std::int64_t*>(list.data)[i];
-}
-
 /// 32 sums of every 32nd channel, then the upper half on the lower one until one is left.
 inline float sum_of_squares(const std::vector<float>& x) {
   std::vector<float> sums(32);
@@ -53,15 +40,14 @@ class NaivePrepare {
  public:
   NaivePrepare(const PrepareInputs& inputs, const PrepareRotation& rotation, const PrepareOutputs& outputs, const PrepareSpec& spec)
       : inputs_(inputs),
-        rotation_(rotation),
         outputs_(outputs),
         spec_(spec),
         first_(inputs.q.data   ? inputs.q
                : inputs.k.data ? inputs.k
-                               : inputs.v) {}
+                               : inputs.v),
+        turn_(rotation, first_.shape[0], first_.shape[1], (inputs.k.data ? inputs.k : first_).shape[3], first_.dtype) {}
 
   void run() {
-    make_rows();
     for (std::int64_t b = 0; b < first_.shape[0]; ++b) {
       for (std::int64_t t = 0; t < first_.shape[1]; ++t) {
         if (inputs_.q.data != nullptr) make_heads({'q', inputs_.q, spec_.q_norm, outputs_.q}, b, t);
@@ -72,19 +58,6 @@ class NaivePrepare {
   }
 
  private:
-  /// Rows of every spec, by cos_sin.
-  void make_rows() {
-    for (const Rotary& rotary : rotation_.rotaries) {
-      const std::int64_t pairs = rotary.rotary_width() / 2;
-      const Extents shape = {first_.shape[0], first_.shape[1], 1, pairs};
-      const auto size = static_cast<std::size_t>(shape[0] * shape[1] * pairs);
-      cos_.emplace_back(size);
-      sin_.emplace_back(size);
-      Positions positions = rotation_.positions;
-      (void)rotary.cos_sin(positions, view(cos_.back().data(), shape), view(sin_.back().data(), shape));
-    }
-  }
-
   std::vector<float> head_of(const ConstTensorView& in, std::int64_t b, std::int64_t t, std::int64_t h) const {
     std::vector<float> x;
     for (std::int64_t c = 0; c < in.shape[3]; ++c) {
@@ -113,29 +86,9 @@ class NaivePrepare {
     }
   }
 
-  void turn(char name, std::vector<float>& x, std::int64_t b, std::int64_t t) const {
-    std::size_t s = 0;
-    const std::int64_t tokens = first_.shape[1];
-    if (rotation_.spec_of.data != nullptr) {
-      s = static_cast<std::size_t>(integer_of(rotation_.spec_of, rotation_.spec_of.size == first_.shape[0] ? b : b * tokens + t));
-    }
-    const RotarySpec& spec = rotation_.rotaries[s].spec();
-    const auto pairs = static_cast<std::size_t>(spec.rotary_width / 2);
-    const auto offset = static_cast<std::size_t>(name == 'q' ? spec_.q_rotary_offset.value_or(spec.rotary_offset) : spec.rotary_offset);
-    const std::size_t row = static_cast<std::size_t>(b * tokens + t) * pairs;
-    const std::vector<float> from = x;
-    const Pairing write = spec.output_pairing.value_or(spec.pairing);
-    for (std::size_t p = 0; p < pairs; ++p) {
-      const float cos = cos_[s][row + p];
-      const float sin = spec.sense == Sense::clockwise ? -sin_[s][row + p] : sin_[s][row + p];
-      const float a = from[offset + (spec.pairing == Pairing::half ? p : 2 * p)];
-      const float c = from[offset + (spec.pairing == Pairing::half ? p + pairs : 2 * p + 1)];
-      const bool same = cos == 1 && sin == 0;
-      const float first = a * cos - c * sin;
-      const float second = c * cos + a * sin;
-      x[offset + (write == Pairing::half ? p : 2 * p)] = same ? a : round(first);
-      x[offset + (write == Pairing::half ? p + pairs : 2 * p + 1)] = same ? c : round(second);
-    }
+  std::vector<float> turned(char name, const std::vector<float>& x, std::int64_t b, std::int64_t t, std::int64_t head) const {
+    const std::int64_t offset = name == 'q' ? spec_.q_rotary_offset.value_or(turn_.offset()) : turn_.offset();
+    return turn_.turned(x, {b, t, head, offset}, [&](float value) { return round(value); });
   }
 
   struct Heads {
@@ -157,14 +110,14 @@ class NaivePrepare {
     }
     for (std::int64_t h = 0; h < in.shape[2]; ++h) {
       std::vector<float> x = head_of(in, b, t, h);
-      const bool turns = name != 'v' && !rotation_.rotaries.empty();
+      const bool turns = name != 'v' && turn_.turns();
       const auto apply = [&, &with = with] {
         if (with.kind == HeadNorm::Kind::none) return;
         const std::vector<float> own(x.begin(), x.begin() + width);
         norm(with, x, with.over == HeadNorm::Over::head ? own : all, h);
       };
       if (spec_.order == PrepareSpec::Order::norm_first) apply();
-      if (turns) turn(name, x, b, t);
+      if (turns) x = turned(name, x, b, t, h);
       if (spec_.order == PrepareSpec::Order::rotation_first) apply();
       if (name == 'q') scale_query(x, b, t);
       for (int p = 0; p < out.count; ++p) store(out.parts[static_cast<std::size_t>(p)], x, block, token, h);
@@ -238,12 +191,10 @@ class NaivePrepare {
   }
 
   const PrepareInputs& inputs_;
-  const PrepareRotation& rotation_;
   const PrepareOutputs& outputs_;
   const PrepareSpec& spec_;
   const ConstTensorView& first_;
-  std::vector<std::vector<float>> cos_;
-  std::vector<std::vector<float>> sin_;
+  NaiveRotation turn_;
 };
 
 }  // namespace phasor::reference

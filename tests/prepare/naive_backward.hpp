@@ -4,7 +4,7 @@
 // finite differences are taken of.
 #pragma once
 
-#include <map>
+#include <optional>
 
 #include "prepare/naive.hpp"
 
@@ -16,11 +16,11 @@ class NaiveBackward {
   using Values = std::vector<Real>;
 
   NaiveBackward(const PrepareInputs& inputs, const PrepareRotation& rotation, const PrepareGradients& gradients, const PrepareSpec& spec)
-      : rotation_(rotation), spec_(spec), factors_(inputs.query_factors) {
+      : spec_(spec), factors_(inputs.query_factors), to_factors_(gradients.by_query_factors) {
     add('q', inputs.q, gradients.q, spec.q_norm);
     add('k', inputs.k, gradients.k, spec.k_norm);
     add('v', inputs.v, gradients.v, spec.v_norm);
-    make_rows();
+    turn_.emplace(rotation, batch_, tokens_, (inputs.k.data != nullptr ? inputs.k : sides[0].in).shape[3], dtype_);
   }
 
   /// q, k or v: everything as (B, T, H, D), and of its weight as (1 or H, width).
@@ -60,11 +60,20 @@ class NaiveBackward {
       std::vector<Values> terms;  // of each token: (heads, width)
       for (std::size_t row = 0; row < rows_; ++row) terms.push_back(backward(side, row));
       if (side.to.by_weight.data != nullptr) sum_weights(side, terms);
+      if (side.name != 'q' || to_factors_.data == nullptr) continue;
+      for (std::size_t row = 0; row < rows_; ++row) by_factors.push_back(by_factor(side, row));
     }
   }
 
+  std::vector<double> by_factors;  // of each token, before the last rounding
+
   /// Into the memory of the call.
   void write() const {
+    if (to_factors_.data != nullptr) {
+      each_element(to_factors_, [&](std::int64_t index, std::size_t i) {
+        static_cast<float*>(to_factors_.data)[index] = static_cast<float>(by_factors[i]);
+      });
+    }
     for (const Side& side : sides) {
       const TensorView& out = side.to.by_input;
       const Storage storage = out.dtype == DType::f32 ? Storage::f32 : out.dtype == DType::f16 ? Storage::f16 : Storage::bf16;
@@ -107,16 +116,6 @@ class NaiveBackward {
     if (norm.weight.data != nullptr) side.weight = numbers_of(norm.weight);
     sides.push_back(side);
   }
-  void make_rows() {
-    for (const Rotary& rotary : rotation_.rotaries) {
-      const Extents shape = {batch_, tokens_, 1, rotary.rotary_width() / 2};
-      const auto size = static_cast<std::size_t>(batch_ * tokens_ * shape[3]);
-      cos_.emplace_back(size);
-      sin_.emplace_back(size);
-      (void)rotary.cos_sin(rotation_.positions, view(cos_.back().data(), shape), view(sin_.back().data(), shape));
-    }
-  }
-
   /// To the tensor's dtype; in double nothing is rounded.
   Real to_dtype(Real x) const {
     if constexpr (std::is_same_v<Real, float>) return round_to(dtype_, x);
@@ -124,7 +123,7 @@ class NaiveBackward {
   }
   Real round(Real x) const { return spec_.between == PrepareSpec::Between::kept ? x : to_dtype(x); }
 
-  bool turns(const Side& side) const { return side.name != 'v' && !rotation_.rotaries.empty(); }
+  bool turns(const Side& side) const { return side.name != 'v' && turn_->turns(); }
   bool scales(const Side& side) const { return side.name == 'q' && (factors_.data != nullptr || spec_.query_scale != 1); }
   bool norm_is_last(const Side& side) const { return spec_.order == PrepareSpec::Order::rotation_first && turns(side); }
 
@@ -136,34 +135,12 @@ class NaiveBackward {
     return factors_.data == nullptr ? static_cast<Real>(spec_.query_scale) : own * static_cast<Real>(spec_.query_scale);
   }
 
-  /// The rotation of a head, or its transpose, which reads what the rotation writes.
-  Values turned(const Side& side, std::size_t row, const Values& from, bool transposed) const {
-    std::size_t s = 0;
-    if (rotation_.spec_of.data != nullptr) {
-      const auto i = static_cast<std::int64_t>(row);
-      s = static_cast<std::size_t>(integer_of(rotation_.spec_of, rotation_.spec_of.size == batch_ ? i / tokens_ : i));
-    }
-    const RotarySpec& spec = rotation_.rotaries[s].spec();
-    const auto pairs = static_cast<std::size_t>(spec.rotary_width / 2);
-    const auto offset =
-        static_cast<std::size_t>(side.name == 'q' ? spec_.q_rotary_offset.value_or(spec.rotary_offset) : spec.rotary_offset);
-    Pairing read = spec.pairing;
-    Pairing write = spec.output_pairing.value_or(spec.pairing);
-    if (transposed) std::swap(read, write);
-    Values to = from;
-    for (std::size_t p = 0; p < pairs; ++p) {
-      const Real cos = cos_[s][row * pairs + p];
-      Real sin = sin_[s][row * pairs + p];
-      if ((spec.sense == Sense::clockwise) != transposed) sin = -sin;
-      const Real a = from[offset + (read == Pairing::half ? p : 2 * p)];
-      const Real b = from[offset + (read == Pairing::half ? p + pairs : 2 * p + 1)];
-      const bool same = cos == 1 && sin == 0;
-      const Real first = a * cos - b * sin;
-      const Real second = b * cos + a * sin;
-      to[offset + (write == Pairing::half ? p : 2 * p)] = same ? a : round(first);
-      to[offset + (write == Pairing::half ? p + pairs : 2 * p + 1)] = same ? b : round(second);
-    }
-    return to;
+  /// The rotation of a head, or its transpose.
+  Values turned(const Side& side, std::size_t row, std::size_t head, const Values& from, bool transposed) const {
+    const std::int64_t offset = side.name == 'q' ? spec_.q_rotary_offset.value_or(turn_->offset()) : turn_->offset();
+    const auto i = static_cast<std::int64_t>(row);
+    return turn_->turned(from, {i / tokens_, i % tokens_, static_cast<std::int64_t>(head), offset, transposed},
+                         [&](Real value) { return round(value); });
   }
 
   /// 32 sums of every 32nd number, then the upper half on the lower one until one is left.
@@ -198,7 +175,7 @@ class NaiveBackward {
     for (std::size_t h = 0; h < side.heads(); ++h) {
       const auto first = side.x.begin() + static_cast<std::ptrdiff_t>(at(side, row, h));
       heads.emplace_back(first, first + static_cast<std::ptrdiff_t>(side.dim()));
-      if (norm_is_last(side)) heads.back() = turned(side, row, heads.back(), false);
+      if (norm_is_last(side)) heads.back() = turned(side, row, h, heads.back(), false);
     }
     return heads;
   }
@@ -222,12 +199,37 @@ class NaiveBackward {
           heads[h][c] = heads[h][c] * factor * (side.weight.empty() ? Real{1} : weight_at(side, h, c));
         }
       }
-      if (turns(side) && !norm_is_last(side)) heads[h] = turned(side, row, heads[h], false);
+      if (turns(side) && !norm_is_last(side)) heads[h] = turned(side, row, h, heads[h], false);
       if (scales(side)) {
         for (Real& value : heads[h]) value *= query_factor(row);
       }
     }
     return heads;
+  }
+
+  /// A head before its factor, every step rounded as the step ahead rounds it.
+  Values before_factor(const Side& side, std::size_t row, std::size_t h) const {
+    const std::vector<Values> before = before_norm(side, row);
+    Values head = before[h];
+    const Real factor = side.norms() ? factor_of(side.norm, normed_channels(side, before, h)) : Real{1};
+    for (std::size_t c = 0; side.norms() && c < side.width(); ++c) {
+      head[c] = head[c] * factor;
+      if (side.norm.cast == HeadNorm::Cast::before_weight) head[c] = to_dtype(head[c]);
+      if (!side.weight.empty()) head[c] = head[c] * weight_at(side, h, c);
+      head[c] = round(head[c]);
+    }
+    return turns(side) && !norm_is_last(side) ? turned(side, row, h, head, false) : head;
+  }
+  /// Heads in their order, of each 32 sums of every 32nd product.
+  double by_factor(const Side& side, std::size_t row) const {
+    double sum = 0;
+    for (std::size_t h = 0; h < side.heads(); ++h) {
+      const Values head = before_factor(side, row, h);
+      std::vector<double> products;
+      for (std::size_t c = 0; c < side.dim(); ++c) products.push_back(double{head[c]} * double{side.by_output[at(side, row, h) + c]});
+      sum += sum_in_order(products);
+    }
+    return sum * double{spec_.query_scale};
   }
 
   /// Writes the gradients of a token; returns what it adds to those of the weights.
@@ -239,12 +241,12 @@ class NaiveBackward {
       if (scales(side)) {
         for (Real& value : gradient[h]) value = round(value * query_factor(row));
       }
-      if (turns(side) && !(side.norms() && norm_is_last(side))) gradient[h] = turned(side, row, gradient[h], true);
+      if (turns(side) && !(side.norms() && norm_is_last(side))) gradient[h] = turned(side, row, h, gradient[h], true);
     }
     Values terms;
     if (side.norms()) terms = norm_backward(side, row, gradient);
     for (std::size_t h = 0; h < side.heads(); ++h) {
-      if (turns(side) && side.norms() && norm_is_last(side)) gradient[h] = turned(side, row, gradient[h], true);
+      if (turns(side) && side.norms() && norm_is_last(side)) gradient[h] = turned(side, row, h, gradient[h], true);
       for (std::size_t c = 0; c < side.dim(); ++c) side.by_input[at(side, row, h) + c] = gradient[h][c];
     }
     return terms;
@@ -299,15 +301,14 @@ class NaiveBackward {
     }
   }
 
-  const PrepareRotation& rotation_;
   const PrepareSpec& spec_;
   const ConstTensorView& factors_;
+  const TensorView& to_factors_;
   DType dtype_ = DType::f32;
   std::int64_t batch_ = 0;
   std::int64_t tokens_ = 0;
   std::size_t rows_ = 0;
-  std::vector<std::vector<float>> cos_;
-  std::vector<std::vector<float>> sin_;
+  std::optional<NaiveRotation> turn_;
 };
 
 }  // namespace phasor::reference

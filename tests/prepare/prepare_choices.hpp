@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cuda/random_specs.hpp"
+#include "cuda/random_tables.hpp"
 #include "phasor/prepare.hpp"
 
 namespace phasor::test {
@@ -51,6 +52,7 @@ class PrepareChoices {
   bool rotates_ = true, by_token_ = false, has_factors_ = false, packed_pages_ = false, has_starts_ = false;
   PrepareSpec spec_;
   std::vector<Rotary> rotaries_;
+  RandomTables tables_;  // in the place of rotaries
   TokenPlaces::Kind kind_ = TokenPlaces::Kind::in_order;
   std::vector<std::vector<std::int64_t>> lists_;
   std::size_t slot_list_ = 0, index_list_ = 0, indptr_list_ = 0, request_list_ = 0, place_list_ = 0, start_list_ = 0, spec_list_ = 0;
@@ -123,6 +125,10 @@ class PrepareChoices {
       spec.base = std::array{10000.0, 500000.0, 100.0}[static_cast<std::size_t>(s)];
       if (s == 2) spec.scaling = LinearScaling{.factor = 4};
       rotaries_.push_back(*Rotary::make(spec));
+    }
+    if (rotates_ && !plain_ && pick(4) == 0) {
+      const std::int64_t own_heads = heads_ == k_heads_ ? heads_ : 0;
+      tables_ = RandomTables(random_, spec, {batch_, tokens_, own_heads, dtype_, of_models_});
     }
     offset_ = pick(3) == 0 ? 0 : pick(100000);
     by_token_ = coin();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cuda/random_specs.hpp"
+#include "cuda/random_tables.hpp"
 #include "phasor/prepare.hpp"
 #include "reference.hpp"
 
@@ -19,7 +20,7 @@ using RunBackward = std::function<Status(const PrepareInputs&, const PrepareRota
 
 class RandomBackward {
  public:
-  enum Buffer { kInputs, kGradients, kResults, kWeights, kSums, kIntegers, kFactors, kWorkspace, kBuffers };
+  enum Buffer { kInputs, kGradients, kResults, kWeights, kSums, kIntegers, kFactors, kTables, kByFactors, kWorkspace, kBuffers };
   using Pointers = std::array<std::byte*, kBuffers>;
   using Memory = std::vector<std::vector<std::byte>>;
 
@@ -59,6 +60,7 @@ class RandomBackward {
       rotation.spec_of = integers(integers_at + batch_ * tokens_, spec_by_token_ ? batch_ * tokens_ : batch_);
       rotation.spec_of.device = device;
     }
+    if (tables_.are_given()) rotation = tables_.rotation(memory[kTables], device);
     return backward(inputs, rotation, gradients, spec);
   }
 
@@ -114,12 +116,19 @@ class RandomBackward {
       if (s == 1) spec.scaling = YarnScaling{.factor = 4, .original_length = 4096};  // has an amplitude
       rotaries_.push_back(*Rotary::make(spec));
     }
+    if (rotates_ && draw_.one_in(4)) {
+      const bool alike = !sides_[0].there || !sides_[1].there || sides_[0].heads == sides_[1].heads;
+      const std::int64_t own_heads = alike ? (sides_[0].there ? sides_[0] : sides_[1]).heads : 0;
+      spec.head_dim = sides_[sides_[1].there ? 1 : 0].dim;
+      tables_ = RandomTables(draw_, spec, {batch_, tokens_, own_heads, dtype_, false});
+    }
     offset_ = draw_.one_in(3) ? 0 : draw_.below(100000);
     lists_positions_ = draw_.one_in(3);
     spec_by_token_ = draw_.one_in(2);
     if (draw_.one_in(2)) spec_.between = PrepareSpec::Between::kept;
     if (draw_.one_in(2)) spec_.query_scale = 0.3F;
     has_factors_ = draw_.one_in(3);
+    wants_factors_ = has_factors_ && sides_[0].there && !draw_.one_in(4);
   }
 
   void choose_norms() {
@@ -173,6 +182,7 @@ class RandomBackward {
     if (has_factors_) {
       inputs.query_factors = ConstTensorView(memory[kFactors], DType::f32, {batch_, tokens_, 1, 1}, {tokens_, 1, 1, 1}, device);
     }
+    if (wants_factors_) gradients.by_query_factors = {memory[kByFactors], DType::f32, {batch_, tokens_, 1, 1}, {1, batch_, 1, 1}, device};
     gradients.workspace = {memory[kWorkspace], DType::f64, {1, 1, 1, workspace_}, {0, 0, 0, 1}, device};
     if (workspace_ == 0) gradients.workspace = {};
   }
@@ -202,9 +212,11 @@ class RandomBackward {
     fill_numbers(kGradients, dtype_, numbers_);
     fill_numbers(kWeights, weight_dtype_, weights_);
     fill_numbers(kFactors, DType::f32, batch_ * tokens_);
+    memory_[kTables] = tables_.bytes();
     memory_[kResults].resize(static_cast<std::size_t>(batch_ * tokens_ * row_ * bytes_of(dtype_)));
     memory_[kSums].resize(static_cast<std::size_t>(weights_ * 4));
-    for (const Buffer buffer : {kResults, kSums}) {
+    memory_[kByFactors].resize(static_cast<std::size_t>(batch_ * tokens_ * 4));
+    for (const Buffer buffer : {kResults, kSums, kByFactors}) {
       for (std::byte& byte : memory_[buffer]) byte = static_cast<std::byte>(draw_.bits());
     }
     std::vector<std::int64_t> list;
@@ -225,10 +237,12 @@ class RandomBackward {
   DType dtype_ = DType::f32;
   DType weight_dtype_ = DType::f32;
   std::int64_t batch_ = 1, tokens_ = 1, row_ = 0, numbers_ = 0, weights_ = 0, offset_ = 0, workspace_ = 0;
-  bool rotates_ = true, has_own_offset_ = false, lists_positions_ = false, spec_by_token_ = false, has_factors_ = false;
+  bool rotates_ = true, has_own_offset_ = false, lists_positions_ = false, spec_by_token_ = false, has_factors_ = false,
+       wants_factors_ = false;
   std::array<Side, 3> sides_;
   PrepareSpec spec_;
   std::vector<Rotary> rotaries_;
+  RandomTables tables_;  // in the place of rotaries
   Memory memory_;
 };
 

@@ -22,7 +22,7 @@ using RunPrepare = std::function<Status(const PrepareInputs&, const PrepareRotat
 
 class RandomPrepare : private PrepareChoices {
  public:
-  enum Buffer { kPacked, kQ, kK, kV, kScales, kWeights, kLists, kFactors, kBuffers };
+  enum Buffer { kPacked, kQ, kK, kV, kScales, kWeights, kLists, kFactors, kTables, kBuffers };
 
   explicit RandomPrepare(std::uint64_t seed, CallsOf calls = CallsOf::any) : PrepareChoices(seed, calls) { fill_memory(); }
 
@@ -53,6 +53,7 @@ class RandomPrepare : private PrepareChoices {
     if (rotates_) rotation = {rotaries_, {.offset = offset_}, {}};
     if (rotaries_.size() > 1 && rotates_)
       rotation.spec_of = integers(integers_at(memory, spec_list_), by_token_ ? batch_ * tokens_ : batch_);
+    if (tables_.are_given()) rotation = tables_.rotation(memory[kTables], device);
     for (ConstTensorView* const in :
          {&inputs.q, &inputs.k, &inputs.v, &inputs.query_factors, &spec.q_norm.weight, &spec.k_norm.weight, &spec.v_norm.weight}) {
       in->device = device;
@@ -109,6 +110,7 @@ class RandomPrepare : private PrepareChoices {
     std::memcpy(memory_[kScales].data(), scales.data(), scales.size() * 4);
     memory_[kFactors].resize(static_cast<std::size_t>(batch_ * tokens_ * 4));
     fill_numbers(memory_[kFactors], DType::f32, random_);
+    memory_[kTables] = tables_.bytes();
     std::vector<std::int64_t> all;
     for (const auto& list : lists_) all.insert(all.end(), list.begin(), list.end());
     memory_[kLists].resize(all.size() * 8);

@@ -88,11 +88,15 @@ typedef struct phasor_unpacked_qkv {
 PHASOR_API phasor_status phasor_unpack_qkv(const phasor_tensor* packed, const phasor_packed_heads* heads, phasor_unpacked_qkv* qkv,
                                            phasor_error* error);
 
-/* q and k are rotated by one rotary, or by the one that spec_of names for each batch row or each token. */
+/* q and k are rotated by one rotary, or by the one that spec_of names for each batch row or each token; or, instead, by the tables of the
+ * caller, as by phasor_apply_rotary: then positions are not looked at. */
 typedef struct phasor_prepare_rotation {
   size_t size;             /* sizeof(phasor_prepare_rotation) */
-  phasor_rotary_list list; /* count 0: not rotated */
+  phasor_rotary_list list; /* count 0: not rotated, unless by tables */
   phasor_positions positions;
+  const phasor_tensor* cos; /* NULL: no tables */
+  const phasor_tensor* sin;
+  const phasor_table_layout* layout; /* NULL: the defaults */
 } phasor_prepare_rotation;
 
 /* ---- Use ---- */
@@ -124,7 +128,8 @@ typedef struct phasor_prepare_gradients {
   phasor_prepare_gradient q;
   phasor_prepare_gradient k;
   phasor_prepare_gradient v;
-  const phasor_tensor* workspace; /* float64, as many as the workspace function says; NULL where that is 0 */
+  const phasor_tensor* workspace;        /* float64, as many as the workspace function says; NULL where that is 0 */
+  const phasor_tensor* by_query_factors; /* f32, shape of query_factors, written; NULL: not wanted */
 } phasor_prepare_gradients;
 
 /* Numbers of float64 that phasor_prepare_attention_backward works in. */

@@ -11,6 +11,7 @@ from phasor._arrays import Array, Positions, gpu_of, is_torch, positions_argumen
 from phasor._numbers import integers, new_like, ungraded, written
 from phasor._prepare.call import Cache, CacheScales, HeadNorm, Lists, is_cache, tensor_cache
 from phasor._rotary import Rotary
+from phasor._spec import TableLayout
 
 __all__ = ["Cache", "CacheScales", "HeadNorm", "prepare_attention"]
 
@@ -64,6 +65,9 @@ def prepare_attention(
     query_scale: float = 1.0,
     query_factors: Any = None,
     q_rotary_offset: int | None = None,
+    cos: Any = None,
+    sin: Any = None,
+    layout: TableLayout | None = None,
 ) -> Any:
     """Norm, rotation, scale and storage of heads (B, T, H, D) or (T, H, D), in one pass; gives q's result.
 
@@ -71,7 +75,8 @@ def prepare_attention(
     Else q goes to `q_out`: a new array where that is None, `q` itself for in place, a Cache for fp8 or int8. k and v go to caches, each a
     Cache or two with some channels each: token by token in their rows (from `starts` on), to `slots` (negative ones and tokens beyond the list
     are skipped), or to pages: of request `requests[i]` at `places[i]`, by kv_indptr and kv_indices, or pages_per_request of kv_indices.
-    Several rotaries: token or batch row i turns by rotary[spec_of[i]]. Each step is rounded to the tensor's dtype; between "kept": not.
+    Several rotaries: token or batch row i turns by rotary[spec_of[i]]. Instead of rotaries: tables `cos` and `sin`, with a TableLayout, as
+    apply_rotary takes them; positions are not looked at then. Each step is rounded to the tensor's dtype; between "kept": not.
     All arrays are on one device; on a GPU a place in the cache, and one that no other token has, is the caller's word.
 
     >>> import numpy as np, phasor
@@ -90,6 +95,7 @@ def prepare_attention(
     call.spec((q_norm, k_norm, v_norm), order, between, query_scale, q_rotary_offset)
     call.numbers.append(call.reads(query_factors, "query_factors"))
     call.numbers.append(call.reads(as_list(spec_of, "spec_of"), "spec_of"))
+    call.tables(cos, sin, layout)
     if q_out is None and k_cache is None and v_cache is None and all([values is None for values in lists.values()]):
         outs = _into_new(heads, rotaries, positions, call) if backend is None else backend.prepared(heads, rotaries, positions, call)
         return outs[0] if len(outs) == 1 else outs

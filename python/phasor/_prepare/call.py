@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from phasor._arrays import Array
+from phasor._spec import TableLayout
 
 _STORAGES = ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8")
 _BYTES = (4, 2, 2, 1, 1, 1)  # of each
@@ -193,6 +194,25 @@ class Lists:
         self.reals.append(query_scale)
         for norm, name in zip(norms, ("weight of q_norm", "weight of k_norm", "weight of v_norm")):
             self.norm(norm, name)
+
+    def tables(self, cos: Any, sin: Any, layout: TableLayout | None) -> None:
+        """Given tables, in the place of rotaries."""
+        if (cos is None) != (sin is None):
+            raise ValueError(f"{self.where}: one of cos and sin is given, wanted both")
+        if cos is None and layout is not None:
+            raise ValueError(f"{self.where}: a layout is given without tables, wanted cos and sin")
+        self.numbers.append(self.reads(cos, "cos"))
+        if cos is None:
+            return
+        chosen = TableLayout() if layout is None else layout
+        pairings = ("half", "interleaved")
+        self.numbers.extend([self.reads(sin, "sin"), chosen.rotary_width, chosen.rotary_offset])
+        self.numbers.append(self.number("pairing", chosen.pairing, pairings))
+        output = chosen.output_pairing
+        self.numbers.extend([0] if output is None else [1, self.number("output_pairing", output, pairings)])
+        self.numbers.append(self.number("sense", chosen.sense, ("counterclockwise", "clockwise")))
+        self.numbers.append(self.number("numerics", chosen.numerics, ("exact", "hf", "hf_float32", "vllm", "ggml")))
+        self.numbers.append(chosen.segments)
 
     def places(self, lists: dict[str, Any], pages_per_request: int) -> None:
         """In order, by slots or by pages; a list that the kind does not read is refused."""

@@ -197,6 +197,15 @@ TensorView tensor_of(const Array& array, const char* name) {
   return {array.data, *dtype, {n[0], n[1], n[2], n[3]}, {s[0], s[1], s[2], s[3]}, at};
 }
 
+TensorView table_of(const Array& array, const char* name) {
+  TensorView view = tensor_of(array, name);
+  if (array.ndim == 3) {
+    view.shape = {array.shape[0], array.shape[1], 1, array.shape[2]};
+    view.strides = {array.strides[0], array.strides[1], 0, array.strides[2]};
+  }
+  return view;
+}
+
 Positions positions_of(const Array& array, const char* name) {
   const std::optional<PositionType> type = position_type(array);
   if (!type) raise(PyExc_TypeError, std::string(name) + ": are of " + text_of_dtype(array.dtype) + ", wanted int32, int64 or float64");

@@ -226,12 +226,31 @@ IntegerList read_list(CallNumbers& numbers, CallArrays& arrays, const char* name
   return {array.data, narrow ? PositionType::i32 : PositionType::i64, array.shape[0], array.place.device};
 }
 
+void read_tables(CallNumbers& numbers, CallArrays& arrays, PrepareRotation& rotation) {
+  const std::int64_t cos = numbers.integer();
+  if (cos < 0) return;
+  rotation.cos = table_of(arrays.get(cos, "cos", Access::read), "cos");
+  rotation.sin = table_of(arrays.get(numbers.integer(), "sin", Access::read), "sin");
+  TableLayout& layout = rotation.layout;
+  layout.rotary_width = numbers.integer();
+  layout.rotary_offset = numbers.integer();
+  layout.pairing = numbers.choice(Pairing::interleaved);
+  if (numbers.flag()) layout.output_pairing = numbers.choice(Pairing::interleaved);
+  layout.sense = numbers.choice(Sense::clockwise);
+  layout.numerics = numbers.choice(Numerics::ggml);
+  layout.segments = numbers.integer();
+}
+
 ConstTensorView read_factors(CallNumbers& numbers, CallArrays& arrays) {
   const std::int64_t index = numbers.integer();
   if (index < 0) return {};
-  const Array& array = arrays.get(index, "query_factors", Access::read);
+  return factors_of(arrays.get(index, "query_factors", Access::read), "query_factors");
+}
+
+TensorView factors_of(const Array& array, const char* name) {
   if (!is_float32(array) || array.ndim < 1 || array.ndim > 2) {
-    refuse("query_factors are " + text_of_dtype(array.dtype) + " of " + std::to_string(array.ndim) + " axes, wanted float32 (T) or (B, T)");
+    refuse(std::string(name) + " are " + text_of_dtype(array.dtype) + " of " + std::to_string(array.ndim) +
+           " axes, wanted float32 (T) or (B, T)");
   }
   const bool rows = array.ndim == 2;
   return {array.data,

@@ -81,7 +81,11 @@ ConstTensorView weight_of(Array array);
 
 /// A list of integers, contiguous int32 or int64; -1: none.
 IntegerList read_list(CallNumbers& numbers, CallArrays& arrays, const char* name);
+/// The number of cos, -1 without tables; then the number of sin and the layout: width, offset, pairing, whether the output has another
+/// one, and that, sense, numerics, segments. Fills a rotation's.
+void read_tables(CallNumbers& numbers, CallArrays& arrays, PrepareRotation& rotation);
 /// Factors (T) or (B, T) as (B, T, 1, 1); -1: none.
 ConstTensorView read_factors(CallNumbers& numbers, CallArrays& arrays);
+TensorView factors_of(const Array& array, const char* name);
 
 }  // namespace phasor::python

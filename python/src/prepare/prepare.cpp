@@ -37,7 +37,7 @@ struct Steps {
   std::vector<Rotary> rotaries;
   PositionsArgument positions;
   PrepareSpec spec;
-  IntegerList spec_of;
+  PrepareRotation turn;  // but for rotaries and positions
 
   Steps(const nb::tuple& heads, const nb::list& rotary, nb::handle at, const nb::tuple& given)
       : lists(given),
@@ -46,9 +46,15 @@ struct Steps {
         positions(at),
         spec(read_spec(lists.numbers, lists.arrays)) {
     inputs.query_factors = read_factors(lists.numbers, lists.arrays);
-    spec_of = read_list(lists.numbers, lists.arrays, "spec_of");
+    turn.spec_of = read_list(lists.numbers, lists.arrays, "spec_of");
+    read_tables(lists.numbers, lists.arrays, turn);
   }
-  PrepareRotation rotation() const { return {rotaries, positions.get(), spec_of}; }
+  PrepareRotation rotation() const {
+    PrepareRotation all = turn;
+    all.rotaries = rotaries;
+    all.positions = positions.get();
+    return all;
+  }
   Place place() const { return common_place({lists.arrays.place(), positions.place()}); }
   std::int64_t elements() const {
     std::int64_t count = 0;
@@ -93,6 +99,9 @@ void prepare_backward(const nb::tuple& call, const nb::tuple& by, const nb::call
   gradients.q = read_gradient(by[0], "gradient of q", arrays, steps.inputs.q, steps.spec.q_norm);
   gradients.k = read_gradient(by[1], "gradient of k", arrays, steps.inputs.k, steps.spec.k_norm);
   gradients.v = read_gradient(by[2], "gradient of v", arrays, steps.inputs.v, steps.spec.v_norm);
+  if (by.size() > 3 && !by[3].is_none()) {
+    gradients.by_query_factors = factors_of(arrays.take(by[3], "by_query_factors", Access::write), "by_query_factors");
+  }
   nb::object held;  // a tensor of PyTorch lives as long as somebody holds it
   if (const std::int64_t size = value_of(prepare_attention_backward_workspace(steps.inputs, gradients, steps.spec)); size > 0) {
     held = workspace(size);
@@ -113,7 +122,8 @@ void bind_prepare(nb::module_& m) {
         "of phasor/_prepare/call.py.");
   m.def("prepare_attention_backward", &prepare_backward, nb::arg("call"), nb::arg("gradients"), nb::arg("workspace"),
         "Gradients of the step before attention, whose arguments are `call`, lists without outputs: for each of q, k and v (by its result, "
-        "by it, by its weight or None), or None. `workspace` makes an array of so many float64.");
+        "by it, by its weight or None), or None, and where the gradient by query_factors goes, or None. `workspace` makes an array of so "
+        "many float64.");
 }
 
 }  // namespace phasor::python

@@ -27,7 +27,9 @@ class BackwardTask {
       const std::int64_t batch = row / tokens;
       const std::int64_t first = row % tokens;
       const std::int64_t n = std::min({end - row, tokens - first, rows_.most(end - row)});
-      row += rows_.source_of(batch, first).step_head_stride != 0 ? make_by_head(batch, first) : make_together(batch, first, n);
+      const std::int64_t begin = row;
+      row += job::has_rows_by_head(rows_.source_of(batch, first)) ? make_by_head(batch, first) : make_together(batch, first, n);
+      for (std::int64_t r = begin; job_.by_factors != nullptr && r < row; ++r) job::store_factor(job_, r);
     }
   }
 
@@ -77,7 +79,7 @@ class BackwardTask {
     if (!turns_) return {batch, token, {}, {}};
     const job::PreparedRow back = rows_.row_at(source, r);
     const std::int64_t pairs = job_.step.turn.pairs;
-    if (job_.step.rotation_first) {
+    if (job::turns_ahead(job_)) {
       std::transform(back.sin[1], back.sin[1] + pairs, ahead_[0], [](float sine) { return -sine; });
       std::transform(back.sin[0], back.sin[0] + pairs, ahead_[1], [](float sine) { return -sine; });
     }

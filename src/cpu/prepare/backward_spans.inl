@@ -19,6 +19,10 @@ struct BackwardSpans : HeadSpans {
     for (; c < count; ++c) sums[c % kPartials] += x.x[c] * x.y[c];
   }
 
+  static void add_factor_terms(const Lane& lane, const math::Pair<const float*>& x, std::int64_t count, double* sums) {
+    job::BackwardOneByOne::add_factor_terms(lane, x, count, sums);
+  }
+
   static void add_weight_terms(const Lane& /*lane*/, const job::WeightTerms& terms, std::int64_t count, double* sums) {
     std::int64_t c = 0;
 #if HWY_HAVE_FLOAT64

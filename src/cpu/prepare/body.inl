@@ -60,7 +60,9 @@ struct BackwardMemory {
   alignas(64) float y[job::kMaxPreparedChannels];
   alignas(64) float weight[job::kMaxPreparedChannels];
 
-  job::BackwardScratch scratch(float* sums) { return {x, gradient, y, weight, sums}; }
+  alignas(64) double products[math::kNormPartials];
+
+  job::BackwardScratch scratch(float* sums) { return {x, gradient, y, weight, sums, products}; }
 };
 
 inline void add_products_of_all(const job::PrepareBackwardJob& job, const job::BackwardToken& token, const job::BackwardHeads& heads,

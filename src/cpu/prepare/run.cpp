@@ -28,7 +28,7 @@ TaskGrid prepare_grid(const job::PrepareJob& job) {
 bool only_turns(const job::PrepareJob& job, const job::PrepareOperand& operand) {
   const job::PrepareSink& sink = operand.sinks[0];
   return operand.turns && !operand.scales && !operand.rounds_last && operand.norm.kind == HeadNorm::Kind::none && operand.sink_count == 1 &&
-         sink.inner == sink.count && sink.strides[4] == bytes_of(sink.storage) && job.turn.rows.step_head_stride == 0;
+         sink.inner == sink.count && sink.strides[4] == bytes_of(sink.storage) && !job::has_rows_by_head(job.turn.rows);
 }
 
 class PrepareTask {
@@ -41,7 +41,7 @@ class PrepareTask {
     const std::int64_t most = rows_.most(count);
     for (std::int64_t t = first; t < first + count;) {
       const std::int64_t n = std::min(most, first + count - t);
-      t += rows_.source_of(batch, t).step_head_stride != 0 ? make_by_head(batch, t) : make_together(batch, t, n);
+      t += job::has_rows_by_head(rows_.source_of(batch, t)) ? make_by_head(batch, t) : make_together(batch, t, n);
     }
   }
 

@@ -28,8 +28,21 @@ inline job::RowSource source_of_second_lane(const job::RowSource& source) {
   return second;
 }
 
-/// A source whose row 0 is that of token t of batch row b, where rows are made and not given.
+/// Given tables from value `cos` and `sin` of theirs on.
+inline job::RowSource source_of_tables(const job::RowSource& source, std::int64_t cos, std::int64_t sin) {
+  job::RowSource from = source;
+  from.tables.cos += cos * bytes_of(source.tables.dtype);
+  from.tables.sin += sin * bytes_of(source.tables.dtype);
+  return from;
+}
+
+/// A source whose row 0 is that of token t of batch row b.
 inline job::RowSource source_from(const job::RowSource& source, std::int64_t b, std::int64_t t) {
+  if (source.kind == job::RowSource::Kind::tables) {
+    const job::TableSource& tables = source.tables;
+    return source_of_tables(source, b * tables.cos_strides[0] + t * tables.cos_strides[1],
+                            b * tables.sin_strides[0] + t * tables.sin_strides[1]);
+  }
   job::RowSource from = source;
   job::PositionSource& p = from.positions;
   if (p.data == nullptr) {

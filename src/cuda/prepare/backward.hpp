@@ -12,26 +12,30 @@ namespace phasor::cuda {
 /// A job with what its launches have decided.
 struct BackwardWork {
   job::PrepareBackwardJob job;
-  int teams = 1;                  // heads of a block
-  std::int64_t team_floats = 0;   // of a team's memory: a head, its gradient, its rotated part, weights, partial sums
-  std::int64_t team_doubles = 0;  // sums of its weights; 0: they are added to in the workspace
-  std::int64_t channels = 0;      // of the widest head
-  std::int64_t heads = 0;         // of all operands
-  std::int64_t block_tokens = 1;  // that a team goes through: a whole run where weights are summed
-  bool by_head = false;           // every head has a row of its own
-  bool differ = false;            // and so has every lane of a pair
-  bool turns = false;             // any operand
+  int teams = 1;                     // heads of a block
+  std::int64_t team_floats = 0;      // of a team's memory: a head, its gradient, its rotated part, weights, partial sums
+  std::int64_t team_doubles = 0;     // sums of its weights; 0: they are added to in the workspace
+  std::int64_t product_doubles = 0;  // sums of its products with gradients, where those by factors are wanted
+  std::int64_t channels = 0;         // of the widest head
+  std::int64_t heads = 0;            // of all operands
+  std::int64_t block_tokens = 1;     // that a team goes through: a whole run where weights are summed
+  bool by_head = false;              // every head has a row of its own
+  bool differ = false;               // and so has every lane of a pair
+  bool turns = false;                // any operand
 };
 BackwardWork work_of(const job::PrepareBackwardJob& job);
 PrepareLaunch gradient_shape(const BackwardWork& work);
 PrepareLaunch of_all_shape(const BackwardWork& work);
+/// Whether launches one after the other may each take some of the specs, and leave the tokens of the others alone: not where weights are
+/// summed, token by token in their order.
+bool may_take_parts(const BackwardWork& work);
 /// Memory of a block that every GPU has (cuda/device.cu asks for it).
 constexpr std::size_t kMostBackwardBytes = 96 * 1024;
 /// Threads that sum kWeightsTogether weights.
 constexpr int kWeightThreads = static_cast<int>(job::kWeightsTogether) * math::kNormPartials;
 
-/// Rows: cosines, sines of the transposed rotation, and where heads are turned before their norm negated ones; twice where lanes differ.
-PHASOR_HD inline int64_t lane_floats(const BackwardWork& work) { return work.job.step.turn.pairs * (work.job.step.rotation_first ? 3 : 2); }
+/// Rows: cosines, sines of the transposed rotation, and where heads are turned ahead negated ones; twice where lanes differ.
+PHASOR_HD inline int64_t lane_floats(const BackwardWork& work) { return work.job.step.turn.pairs * (turns_ahead(work.job) ? 3 : 2); }
 PHASOR_HD inline int64_t backward_row_floats(const BackwardWork& work) {
   return work.turns ? lane_floats(work) * (work.differ ? 2 : 1) : 0;
 }
@@ -40,11 +44,12 @@ PHASOR_HD inline int64_t backward_row_floats(const BackwardWork& work) {
 struct BackwardAt {
   const BackwardWork* work;
   const std::byte* tables;
+  SpecsAt specs;
 
   PHASOR_HD const BackwardWork* operator->() const { return work; }
 };
 
-/// `memory` holds sums of weights for each team, the rows, then what each team needs.
+/// `memory` holds sums of weights for each team, then of products, the rows, then what each team needs.
 template <class Block>
 struct BackwardBlock {
   BackwardAt at;
@@ -109,11 +114,16 @@ struct BackwardBlock {
   }
 
  private:
-  PHASOR_HD float* row_memory() const { return reinterpret_cast<float*>(memory + at->teams * at->team_doubles); }
+  PHASOR_HD float* row_memory() const { return reinterpret_cast<float*>(memory + at->teams * (at->team_doubles + at->product_doubles)); }
   PHASOR_HD job::BackwardScratch scratch(int team) const {
     float* const mine = row_memory() + backward_row_floats(*at.work) + team * at->team_floats;
     const int64_t channels = at->channels;
-    return {mine, mine + channels, mine + 2 * channels, mine + 3 * channels, mine + 4 * channels};
+    return {mine,
+            mine + channels,
+            mine + 2 * channels,
+            mine + 3 * channels,
+            mine + 4 * channels,
+            memory + at->teams * at->team_doubles + team * at->product_doubles};
   }
   template <class Team>
   PHASOR_HD job::TokenBackward<Team> backward(Team& team, int index) const {
@@ -134,11 +144,8 @@ struct BackwardBlock {
   }
   /// Null: the token's spec is none of the list's, and the token is left alone.
   PHASOR_HD Rows rows_of(int64_t row) const {
-    const job::PrepareJob& step = at->job.step;
-    const Rows one = {&step.turn.rows, at.tables};
-    const job::RowSource* const list =
-        step.specs.rows == nullptr ? nullptr : one.table(static_cast<const job::RowSource*>(step.specs.rows));
-    return rows_at({&step.specs, list, at.tables}, one, row / step.turn.tokens, row % step.turn.tokens);
+    const job::RotateJob& turn = at->job.step.turn;
+    return rows_at(at.specs, {&turn.rows, at.tables}, row / turn.tokens, row % turn.tokens);
   }
   /// Cosines, sines and negated sines of each lane of a head's row.
   PHASOR_HD void fill(int64_t row, int64_t head) const {
@@ -149,12 +156,12 @@ struct BackwardBlock {
     float* const to = row_memory();
     block.each([&](int thread, int threads) {
       for (int64_t p = thread; p < pairs; p += threads) {
-        const PairRow<float> values = Block::template any_row<float>(rows, place, p);
+        const PairRow<float> values = Block::template any_row<float>(rows, place_of_pair(step.turn, place, p), p);
         for (int lane = 0; lane < (at->differ ? 2 : 1); ++lane) {
           float* const of_lane = to + lane * lane_floats(*at.work);
           of_lane[p] = values.lane[lane].cos;
           of_lane[pairs + p] = values.lane[lane].sin;
-          if (step.rotation_first) of_lane[2 * pairs + p] = -values.lane[lane].sin;
+          if (turns_ahead(at->job)) of_lane[2 * pairs + p] = -values.lane[lane].sin;
         }
       }
     });

@@ -17,7 +17,8 @@ constexpr std::int64_t kFewTokens = 8;
 
 std::size_t bytes_of_teams(const BackwardWork& work, std::int64_t teams) {
   const std::int64_t floats = backward_row_floats(work) + teams * work.team_floats;
-  return static_cast<std::size_t>(teams * work.team_doubles) * sizeof(double) + static_cast<std::size_t>(floats) * sizeof(float);
+  return static_cast<std::size_t>(teams * (work.team_doubles + work.product_doubles)) * sizeof(double) +
+         static_cast<std::size_t>(floats) * sizeof(float);
 }
 
 }  // namespace
@@ -33,13 +34,16 @@ BackwardWork work_of(const job::PrepareBackwardJob& job) {
   }
   work.team_floats = 4 * work.channels + math::kNormPartials;
   if (sums_weights && work.channels <= kMostSums) work.team_doubles = work.channels;
-  const std::int64_t team_bytes = work.team_floats * 4 + work.team_doubles * 8;
+  if (job.by_factors != nullptr) work.product_doubles = math::kNormPartials;
+  const std::int64_t team_bytes = work.team_floats * 4 + (work.team_doubles + work.product_doubles) * 8;
   work.teams = static_cast<int>(std::clamp<std::int64_t>(kBackwardBytes / team_bytes, 1, std::min(kMostBackwardTeams, work.heads)));
   work.block_tokens = sums_weights ? job::kWeightTokens : kFewTokens;
-  work.by_head = job.step.turn.rows.step_head_stride != 0;
-  work.differ = job.step.turn.rows.step_lane_stride != 0;
+  work.by_head = job::has_rows_by_head(job.step.turn.rows);
+  work.differ = job::has_rows_by_lane(job.step.turn.rows);
   return work;
 }
+
+bool may_take_parts(const BackwardWork& work) { return job::weight_spans(work.job) == 0; }
 
 PrepareLaunch gradient_shape(const BackwardWork& work) {
   const std::int64_t tokens = work.job.step.turn.batch * work.job.step.turn.tokens;

@@ -30,6 +30,12 @@ PHASOR_HD inline Rows rows_of(const PrepareAt& at, int64_t batch, int64_t token)
   return rows_at(at.specs, {&at->job.turn.rows, at.tables}, batch, token);
 }
 
+/// The place of pair `p` of a row: tables may have segments apart.
+PHASOR_HD inline RowPlace place_of_pair(const job::RotateJob& turn, const RowPlace& row, int64_t p) {
+  const int64_t half = turn.pairs / turn.segments;
+  return {row.batch, row.token, row.head, p / half * half};
+}
+
 /// A block's share of a token. `memory` holds the row, the factors, then what each team needs.
 template <class Block>
 struct PreparingBlock {
@@ -76,7 +82,7 @@ struct PreparingBlock {
     const int64_t pairs = at->job.turn.pairs;
     block.each([&](int thread, int threads) {
       for (int64_t p = thread; p < pairs; p += threads) {
-        const PairRow<float> row = Block::template any_row<float>(rows, place, p);
+        const PairRow<float> row = Block::template any_row<float>(rows, place_of_pair(at->job.turn, place, p), p);
         memory[p] = row.lane[0].cos;
         memory[pairs + p] = row.lane[0].sin;
         if (!at->differ) continue;

@@ -25,8 +25,8 @@ PrepareWork work_of(const job::PrepareJob& job) {
   work.team_floats = 3 * work.channels + math::kNormPartials;
   work.teams = static_cast<int>(
       std::clamp<std::int64_t>(kTeamBytes / static_cast<std::int64_t>(sizeof(float)) / work.team_floats, 1, std::min(kMostTeams, heads)));
-  work.by_head = job.turn.rows.step_head_stride != 0;
-  work.differ = job.turn.rows.step_lane_stride != 0;
+  work.by_head = job::has_rows_by_head(job.turn.rows);
+  work.differ = job::has_rows_by_lane(job.turn.rows);
   return work;
 }
 

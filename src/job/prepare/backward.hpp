@@ -37,11 +37,17 @@ struct PrepareBackwardJob {
   std::int64_t run_partials = 0;
   std::int64_t runs = 0;
   NormOfAll* of_all = nullptr;  // (tokens of all batch rows, operands); null: no norm is over all heads
+  // Gradients by factors of queries: products of what a factor multiplied and the gradients by the results, exact in float64; of a head 32
+  // sums, the j-th of the channels j, j + 32, ..., and the tree; heads in their order; times query_scale, rounded once.
+  float* by_factors = nullptr;              // null: not wanted
+  std::int64_t by_factors_strides[2] = {};  // batch, token
+  double* head_sums = nullptr;              // (tokens of all batch rows, heads of q)
 };
 
 PHASOR_MEMBERS(NormOfAll, factor, along)
 PHASOR_MEMBERS(BackwardOperand, gradient, strides, by_weight, weight_heads, weight_stride, first_partial)
-PHASOR_MEMBERS(PrepareBackwardJob, device, step, ahead, operands, partials, run_partials, runs, of_all)
+PHASOR_MEMBERS(PrepareBackwardJob, device, step, ahead, operands, partials, run_partials, runs, of_all, by_factors, by_factors_strides,
+               head_sums)
 
 /// A call of prepare_attention_backward.
 struct PrepareBackwardCall {
@@ -56,6 +62,19 @@ Result<std::int64_t> backward_workspace(const PrepareInputs& inputs, const Prepa
 
 /// `rows` as for make_prepare_job.
 Result<PrepareBackwardJob> make_prepare_backward_job(const PrepareBackwardCall& call, std::span<RowSource> rows);
+
+/// Whether the rotation itself is done again, beside its transpose.
+PHASOR_HD inline bool turns_ahead(const PrepareBackwardJob& job) { return job.step.rotation_first || job.by_factors != nullptr; }
+
+/// The gradient by the factor of a token, whose heads have their sums.
+PHASOR_HD inline void store_factor(const PrepareBackwardJob& job, std::int64_t row) {
+  const std::int64_t heads = job.step.operands[0].heads;  // q is the first
+  double sum = 0;
+  for (std::int64_t h = 0; h < heads; ++h) sum += job.head_sums[row * heads + h];
+  const std::int64_t tokens = job.step.turn.tokens;
+  job.by_factors[row / tokens * job.by_factors_strides[0] + row % tokens * job.by_factors_strides[1]] =
+      static_cast<float>(sum * static_cast<double>(job.step.query_scale));
+}
 
 /// The operands that have neither norm nor factor: their gradients are made ready as heads are, by the transposed rotation. The others are
 /// what prepare_attention_backward itself does.

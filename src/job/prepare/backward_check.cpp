@@ -3,6 +3,7 @@
 #include "job/prepare/backward_check.hpp"
 
 #include "job/overlap.hpp"
+#include "job/rotation.hpp"
 #include "spec/format.hpp"
 
 namespace phasor::job {
@@ -60,6 +61,7 @@ std::array<BackwardPieces, 2> pieces_of(const PrepareBackwardCall& call) {
     ++index;
   }
   written.add("workspace", call.gradients.workspace);
+  written.add("by_query_factors", call.gradients.by_query_factors);
   read.add("query_factors", call.inputs.query_factors);
   return pieces;
 }
@@ -75,6 +77,15 @@ Status check_side(const BackwardSide& side) {
   if (Status s = check_like(side.by_output, gradient.by_output, side.in); !s) return s;
   if (Status s = check_like(side.by_input, gradient.by_input, side.in); !s) return s;
   return check_by_weight(side);
+}
+
+Status check_by_factors(const PrepareInputs& inputs, const TensorView& by_factors) {
+  constexpr const char* kName = "by_query_factors";
+  if (by_factors.data == nullptr) return {};
+  if (!is_there(inputs.q) || inputs.query_factors.data == nullptr) {
+    return error(kBackward, "{} is given and q or query_factors are not, wanted all three", kName);
+  }
+  return check_like(kName, by_factors, inputs.query_factors);
 }
 
 Status check_workspace(const TensorView& workspace, std::int64_t size, Device device) {
@@ -124,6 +135,11 @@ Status check_backward_lists(const PrepareBackwardCall& call) {
     const bool specs = rotation.spec_of.data != nullptr && share_bytes(bytes_of_list(rotation.spec_of), strided(out.view));
     if (positions || specs) {
       return error(kBackward, "{} overlaps {}, wanted memory apart", out.name, positions ? "positions" : "spec_of");
+    }
+    for (const NamedTensor& table : {NamedTensor{"cos", rotation.cos}, NamedTensor{"sin", rotation.sin}}) {
+      if (table.view.data != nullptr && share_bytes(strided(table.view), strided(out.view))) {
+        return error(kBackward, "{} overlaps {}, wanted memory apart", out.name, table.name);
+      }
     }
   }
   return {};

@@ -32,6 +32,8 @@ inline std::array<BackwardSide, 3> sides_of(const PrepareInputs& inputs, const P
 
 /// A tensor's gradients against it.
 Status check_side(const BackwardSide& side);
+/// The gradient by factors of queries against those.
+Status check_by_factors(const PrepareInputs& inputs, const TensorView& by_factors);
 /// f64, on the device of the call, of `size` numbers at least.
 Status check_workspace(const TensorView& workspace, std::int64_t size, Device device);
 /// What is written has each element once, and is apart from all else but for gradients in place.

@@ -30,13 +30,15 @@ BackwardOperand backward_of(const BackwardSide& side) {
   return operand;
 }
 
-/// How the workspace is laid out: numbers of norms over all heads, one for each token and operand, then the partial sums.
+/// How the workspace is laid out: numbers of norms over all heads, one for each token and operand, the partial sums, then sums of heads of
+/// queries.
 struct Room {
   std::int64_t tokens = 0;  // of all batch rows
   std::int64_t of_all = 0;  // numbers of float64
   std::int64_t runs = 0;
   std::int64_t run_partials = 0;
-  std::int64_t size() const { return of_all + runs * run_partials; }
+  std::int64_t head_sums = 0;
+  std::int64_t size() const { return of_all + runs * run_partials + head_sums; }
 };
 Room room_of(const PrepareInputs& inputs, const PrepareGradients& gradients, const PrepareSpec& spec) {
   Room room;
@@ -51,6 +53,7 @@ Room room_of(const PrepareInputs& inputs, const PrepareGradients& gradients, con
   }
   static_assert(sizeof(NormOfAll) == sizeof(double));
   if (over_all) room.of_all = room.tokens * operands;
+  if (gradients.by_query_factors.data != nullptr) room.head_sums = room.tokens * inputs.q.shape[2];
   room.runs = (room.tokens + kWeightTokens - 1) / kWeightTokens;
   return room;
 }
@@ -71,7 +74,7 @@ Status check_sides(const PrepareInputs& inputs, const PrepareGradients& gradient
     }
     if (Status s = check_side(side); !s) return s;
   }
-  return {};
+  return check_by_factors(inputs, gradients.by_query_factors);
 }
 
 /// The call of prepare_attention whose inputs are this one's and whose outputs the gradients by them.
@@ -117,6 +120,12 @@ Result<PrepareBackwardJob> make_prepare_backward_job(const PrepareBackwardCall& 
   job->runs = room.runs;
   if (room.of_all > 0) job->of_all = reinterpret_cast<NormOfAll*>(memory);
   if (room.run_partials > 0) job->partials = memory + room.of_all;
+  if (room.head_sums == 0) return job;
+  const TensorView& by_factors = call.gradients.by_query_factors;
+  job->by_factors = static_cast<float*>(by_factors.data);
+  job->by_factors_strides[0] = by_factors.strides[0];
+  job->by_factors_strides[1] = by_factors.strides[1];
+  job->head_sums = memory + room.of_all + room.runs * room.run_partials;
   return job;
 }
 

@@ -39,6 +39,14 @@ struct BackwardOneByOne : OneByOne {
       sums[c] += static_cast<double>(terms.gradient[c]) * static_cast<double>(normed);
     }
   }
+  /// The products of a head, added to 32 sums.
+  static PHASOR_HD void add_factor_terms(const TeamLane& lane, const math::Pair<const float*>& x, std::int64_t count, double* sums) {
+    for (int j = lane.at; j < math::kNormPartials; j += lane.of) {
+      double sum = 0;
+      for (std::int64_t c = j; c < count; c += math::kNormPartials) sum += static_cast<double>(x.x[c]) * static_cast<double>(x.y[c]);
+      sums[j] = sum;
+    }
+  }
   static PHASOR_HD void norm_back(const TeamLane& lane, const NormBack& by, std::int64_t count, float* gradient) {
     for (std::int64_t c = lane.at; c < count; c += lane.of) {
       const float value = math::norm_gradient(gradient[c], by.normed[c], by.along, by.factor);

@@ -8,16 +8,18 @@
 
 namespace phasor::job {
 
-/// Memory of a team: floats for a head and its gradient, for a rotated part that changes pairing, for a norm's weights, and partial sums.
+/// Memory of a team: floats for a head and its gradient, for a rotated part that changes pairing, for a norm's weights, and partial sums;
+/// and such sums of float64 where gradients by factors are wanted.
 struct BackwardScratch {
   float* x;
   float* gradient;
   float* y;
   float* weight;
-  float* sums;  // kNormPartials
+  float* sums;       // kNormPartials
+  double* products;  // the same
 };
 
-/// A token with its rows: the transposed rotation's, and the rotation's own where heads are turned before their norm.
+/// A token with its rows: the transposed rotation's, and the rotation's own where heads are turned once more (turns_ahead).
 struct BackwardToken {
   std::int64_t batch;
   std::int64_t token;
@@ -59,6 +61,7 @@ struct TokenBackward {
     const bool ahead = norms && operand.turns && job.step.rotation_first;  // heads were turned, then normed
     read_shared_weights(norm);
     for (std::int64_t h = heads.first; h < operand.heads; h += heads.step) {
+      if (operand.scales && job.by_factors != nullptr) add_to_factor(token, heads.operand, h, of_all);
       load_gradient(token, heads.operand, h, norms);
       if (operand.turns && !ahead) turn(token.back, operand, {scratch.gradient, rounds(norms)}, job.step.turn);
       if (norms) {
@@ -117,6 +120,47 @@ struct TokenBackward {
     }
   }
 
+  /// What a head adds to the gradient by its token's factor.
+  PHASOR_HD void add_to_factor(const BackwardToken& token, int o, std::int64_t head, const NormOfAll& of_all) const {
+    const PrepareOperand& operand = job.step.operands[o];
+    const bool norms = operand.norm.kind != HeadNorm::Kind::none;
+    load_normed(token, operand, head);
+    if (norms) norm_ahead(operand.norm, head, of_all);
+    if (operand.turns && !job.step.rotation_first) turn(token.ahead, operand, {scratch.x, rounds(true)}, job.ahead);
+    const std::byte* const in = gradient_at(token, o, head);
+    team.each([&](const Lane& lane) { Spans::widen(lane, job.step.turn.dtype, in, operand.head_dim, scratch.gradient); });
+    team.each([&](const Lane& lane) { Spans::add_factor_terms(lane, {scratch.x, scratch.gradient}, operand.head_dim, scratch.products); });
+    const double sum = folded_products();
+    team.each([&](const Lane& lane) {
+      if (lane.at == 0) job.head_sums[(token.batch * job.step.turn.tokens + token.token) * operand.heads + head] = sum;
+    });
+  }
+  /// The norm itself, as the step ahead does it.
+  PHASOR_HD void norm_ahead(const PrepareNorm& norm, std::int64_t head, const NormOfAll& of_all) const {
+    if (norm.weight != nullptr && norm.weight_head_stride != 0) {
+      team.each([&](const Lane& lane) { Spans::weights(lane, norm, head, scratch.weight); });
+    }
+    const float factor = norm.over_all_heads ? of_all.factor : own_factor(norm);
+    const NormScale by = {factor, norm.weight == nullptr ? nullptr : scratch.weight, norm.casts_before_weight, rounds(true),
+                          job.step.turn.dtype};
+    team.each([&](const Lane& lane) { Spans::scale_by_norm(lane, by, norm.width, scratch.x); });
+  }
+  /// What a norm multiplies the head by that is loaded.
+  PHASOR_HD float own_factor(const PrepareNorm& norm) const {
+    clear_sums(team, scratch.sums);
+    team.each([&](const Lane& lane) { Spans::add_squares(lane, scratch.x, norm.width, 0, scratch.sums); });
+    return norm_factor(norm, folded(team, scratch.sums), norm.width);
+  }
+  /// The tree of math::fold_partials.
+  PHASOR_HD double folded_products() const {
+    for (int half = math::kNormPartials / 2; half > 0; half /= 2) {
+      team.each([&](const Lane& lane) {
+        for (int j = lane.at; j < half; j += lane.of) scratch.products[j] += scratch.products[j + half];
+      });
+    }
+    return scratch.products[0];
+  }
+
   /// The gradient by a head, times the factor of queries.
   PHASOR_HD void load_gradient(const BackwardToken& token, int o, std::int64_t head, bool norms) const {
     const PrepareOperand& operand = job.step.operands[o];
@@ -160,11 +204,7 @@ struct TokenBackward {
     const PrepareNorm& norm = operand.norm;
     const DType dtype = job.step.turn.dtype;
     NormOfAll by = of_all;
-    if (!norm.over_all_heads) {
-      clear_sums(team, scratch.sums);
-      team.each([&](const Lane& lane) { Spans::add_squares(lane, scratch.x, norm.width, 0, scratch.sums); });
-      by.factor = norm_factor(norm, folded(team, scratch.sums), norm.width);
-    }
+    if (!norm.over_all_heads) by.factor = own_factor(norm);
     scale(scratch.x, by.factor, norm.width, false);
     if (weight_sums != nullptr) {
       const WeightTerms terms = {scratch.gradient, scratch.x, norm.casts_before_weight, dtype};

@@ -20,6 +20,9 @@ struct PreparedTensor {
 };
 
 inline bool is_there(const ConstTensorView& v) { return v.data != nullptr || v.shape != Extents{}; }
+/// Rows are given as tables, or one of the two is.
+inline bool has_tables(const PrepareRotation& rotation) { return is_there(rotation.cos) || is_there(rotation.sin); }
+inline bool turns(const PrepareRotation& rotation) { return !rotation.rotaries.empty() || has_tables(rotation); }
 
 /// So many tokens that they can be counted.
 Status check_tokens(const char* where, const char* name, const Extents& shape);

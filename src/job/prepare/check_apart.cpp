@@ -90,6 +90,8 @@ Pieces read_by(const PrepareCall& call) {
   };
   for (const auto& [name, list] : lists) pieces.add(name, nullptr, bytes_of_list(list));
   if (call.rotation.positions.data != nullptr) pieces.add("positions", nullptr, strided(view_of(call.rotation.positions)));
+  pieces.add("cos", nullptr, strided(call.rotation.cos));
+  pieces.add("sin", nullptr, strided(call.rotation.sin));
   for (const auto& [name, out] : {NamedParts{"q", call.outputs.q}, NamedParts{"k", call.outputs.k}, NamedParts{"v", call.outputs.v}}) {
     for (int p = 0; p < out.count; ++p) {
       const CacheView& cache = out.parts[static_cast<std::size_t>(p)];

@@ -108,6 +108,13 @@ PHASOR_MEMBERS(PrepareOperand, in, in_strides, heads, head_dim, rotary_offset, t
 PHASOR_MEMBERS(PrepareJob, device, turn, rotation_first, kept, operands, operand_count, query_scale, query_factors, factor_strides, places,
                specs)
 
+/// Whether heads have ladders or tables of their own.
+inline bool has_rows_by_head(const RowSource& rows) {
+  return (rows.step_head_stride | rows.tables.cos_head_stride | rows.tables.sin_head_stride) != 0;
+}
+/// Whether the two lanes of a pair have values of their own: per-channel frequencies, tables with a value for each channel.
+inline bool has_rows_by_lane(const RowSource& rows) { return rows.step_lane_stride != 0 || rows.second_lane != 0; }
+
 /// A view of a cache that was checked, as kernels see it.
 PrepareSink sink_of(const CacheView& cache);
 

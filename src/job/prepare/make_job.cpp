@@ -97,37 +97,70 @@ PrepareOperand operand_of(const PreparedTensor& tensor, const PrepareJob& job) {
   return operand;
 }
 
+/// Which heads a rotation is for.
+struct TurnedHeads {
+  std::int64_t head_dim;
+  std::int64_t width;
+  std::int64_t offset;
+  std::int64_t heads;  // 1: any; else so many, each with rows of its own
+};
+TurnedHeads turned_heads(const PrepareRotation& rotation, const RotateJob& turn) {
+  if (has_tables(rotation)) return {turn.head_dim, 2 * turn.pairs, turn.offset, rotation.cos.shape[2]};
+  const plan::RotaryPlan& plan = rotation.rotaries[0].plan();
+  return {plan.spec.head_dim, plan.spec.rotary_width, plan.spec.rotary_offset, plan.heads};
+}
+
 /// Where q and k are turned, and heads that turn by their own.
-Status place_rotation(const PrepareCall& call, const plan::RotaryPlan& plan, PrepareJob& job) {
-  const RotarySpec& spec = plan.spec;
+Status place_rotation(const PrepareCall& call, PrepareJob& job) {
+  const TurnedHeads turned = turned_heads(call.rotation, job.turn);
   for (int o = 0; o < job.operand_count; ++o) {
     PrepareOperand& operand = job.operands[o];
     if (!operand.turns) continue;
     const bool is_q = !operand.placed;
     const char* const name = is_q ? "q" : "k";
-    operand.rotary_offset = is_q ? call.spec.q_rotary_offset.value_or(spec.rotary_offset) : spec.rotary_offset;
+    operand.rotary_offset = is_q ? call.spec.q_rotary_offset.value_or(turned.offset) : turned.offset;
     const bool own = is_q && call.spec.q_rotary_offset.has_value();
-    if (!own && operand.head_dim != spec.head_dim) {
-      return error(kPrepare, "{} has head_dim {}, the spec wants {}", name, operand.head_dim, spec.head_dim);
+    if (!own && operand.head_dim != turned.head_dim) {
+      if (has_tables(call.rotation)) {
+        return error(kPrepare, "q has head_dim {} and k {}, wanted the same, or a q_rotary_offset", operand.head_dim, turned.head_dim);
+      }
+      return error(kPrepare, "{} has head_dim {}, the spec wants {}", name, operand.head_dim, turned.head_dim);
     }
-    if (operand.rotary_offset < 0 || operand.rotary_offset > operand.head_dim - spec.rotary_width) {
-      return error(kPrepare, "rotary_width {} at {} does not fit {}'s head_dim {}", spec.rotary_width, operand.rotary_offset, name,
+    if (operand.rotary_offset < 0 || operand.rotary_offset > operand.head_dim - turned.width) {
+      return error(kPrepare, "rotary_width {} at {} does not fit {}'s head_dim {}", turned.width, operand.rotary_offset, name,
                    operand.head_dim);
     }
-    if (plan.heads != 1 && operand.heads != plan.heads) {
-      return error(kPrepare, "{} has {} heads, wanted {}: each turns by its own", name, operand.heads, plan.heads);
+    if (turned.heads != 1 && operand.heads != turned.heads) {
+      return error(kPrepare, "{} has {} heads, wanted {}: each turns by its own", name, operand.heads, turned.heads);
     }
   }
   return {};
 }
 
-Status fill_rotation(const PrepareCall& call, const ConstTensorView& first, PrepareJob& job) {
+/// The rotation by given tables.
+Status fill_tables(const PrepareCall& call, const NamedTensor& first, PrepareJob& job) {
+  const PrepareRotation& rotation = call.rotation;
+  if (!rotation.rotaries.empty()) return error(kPrepare, "rotaries and tables are given, wanted one of them");
+  if (!is_there(rotation.cos) || !is_there(rotation.sin)) return error(kPrepare, "one of cos and sin is given, wanted both");
+  const ConstTensorView& k = call.inputs.k;
+  // The layout is k's: q may have wider heads, turned elsewhere.
+  const std::int64_t head_dim = is_there(k) ? k.shape[3] : first.view.shape[3];
+  Result<RotateJob> turn = make_rotation(kPrepare, {rotation.cos, rotation.sin, rotation.layout}, first, head_dim, call.direction);
+  if (!turn.ok()) return turn.status();
+  job.turn = *turn;
+  return {};
+}
+
+Status fill_rotation(const PrepareCall& call, const NamedTensor& named, PrepareJob& job) {
+  const ConstTensorView& first = named.view;
   job.turn.batch = first.shape[0];
   job.turn.tokens = first.shape[1];
   job.turn.dtype = first.dtype;
   job.turn.device = first.device;
+  if (has_tables(call.rotation)) return fill_tables(call, named, job);
   if (call.rotation.rotaries.empty()) {
-    if (call.spec.q_rotary_offset.has_value()) return error(kPrepare, "q_rotary_offset is given and nothing rotates, wanted a rotary");
+    if (call.spec.q_rotary_offset.has_value())
+      return error(kPrepare, "q_rotary_offset is given and nothing rotates, wanted a rotary or tables");
     return {};
   }
   Result<RotateJob> turn = make_rotation(kPrepare, call.rotation.rotaries[0].plan(), call.rotation.positions,
@@ -189,7 +222,7 @@ Status check_tensors(const PrepareCall& call, const std::array<PreparedTensor, 3
     }
     if (!there) continue;
     if (Status s = check_tensor(tensor, first); !s) return s;
-    const bool turned = *tensor.name != 'v' && !call.rotation.rotaries.empty();
+    const bool turned = *tensor.name != 'v' && turns(call.rotation);
     if (Status s = check_norm(tensor, turned && call.spec.order == PrepareSpec::Order::rotation_first); !s) return s;
     if (is_empty(tensor.in)) continue;
     if (Status s = check_parts(tensor, call.outputs.places); !s) return s;
@@ -237,8 +270,11 @@ PrepareSink sink_of(const CacheView& cache) {
 Result<PrepareJob> make_prepare_job(const PrepareCall& call, std::span<RowSource> rows) {
   const std::array<PreparedTensor, 3> tensors = tensors_of(call);
   const ConstTensorView* first = nullptr;
+  const char* name = nullptr;
   for (const PreparedTensor& tensor : tensors) {
-    if (first == nullptr && is_there(tensor.in)) first = &tensor.in;
+    if (first != nullptr || !is_there(tensor.in)) continue;
+    first = &tensor.in;
+    name = tensor.name;
   }
   if (first == nullptr)
     return error(kPrepare,
@@ -247,13 +283,15 @@ Result<PrepareJob> make_prepare_job(const PrepareCall& call, std::span<RowSource
   if (Status s = check_tensors(call, tensors, *first); !s) return s;
   if (Status s = check_factors(call.inputs.query_factors, *first); !s) return s;
   Result<PrepareJob> job(std::in_place);
-  if (Status s = fill_rotation(call, *first, *job); !s) return s;
+  if (Status s = fill_rotation(call, {name, *first}, *job); !s) return s;
   fill_steps(call, *job);
   for (const PreparedTensor& tensor : tensors) {
     if (is_there(tensor.in)) job->operands[job->operand_count++] = operand_of(tensor, *job);
   }
+  if (turns(call.rotation)) {
+    if (Status s = place_rotation(call, *job); !s) return s;
+  }
   if (!call.rotation.rotaries.empty()) {
-    if (Status s = place_rotation(call, call.rotation.rotaries[0].plan(), *job); !s) return s;
     const PositionShape shape = {first->shape[0], first->shape[1], 1, job->device};
     const PrepareRotation& rotation = call.rotation;
     const SpecsCall specs = {kPrepare, rotation.rotaries, rotation.spec_of, rotation.positions, shape, job->turn.dtype, call.direction};

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <optional>
 
 #include "backend/replaced.hpp"
 #include "cuda/host/warps.hpp"
+#include "cuda/many_specs.hpp"
 #include "cuda/prepare/backward.hpp"
+#include "cuda/specs.hpp"
 #include "prepare/random_backward.hpp"
 #include "tensor.hpp"
 
@@ -18,18 +21,45 @@ namespace {
 using GradientThreads = HostBlockOfWarps<job::BackwardOneByOne>;
 
 template <class Body>
-void each_block(const cuda::BackwardWork& work, const cuda::PrepareLaunch& shape, const Body& body) {
+void each_block(const cuda::BackwardAt& work, const cuda::PrepareLaunch& shape, const Body& body) {
   GradientThreads block{shape.threads};
   for (std::int64_t index = shape.blocks - 1; index >= 0; --index) {
     std::vector<double> memory(shape.shared_bytes / sizeof(double) + 1, NAN);
-    body(cuda::BackwardBlock<GradientThreads>{{&work, nullptr}, memory.data(), block}, index);
+    body(cuda::BackwardBlock<GradientThreads>{work, memory.data(), block}, index);
   }
 }
 
+void launch_on_host(const cuda::BackwardAt& work) {
+  each_block(work, cuda::of_all_shape(*work.work), [](const auto& block, std::int64_t row) { block.make_of_all(row); });
+  each_block(work, cuda::gradient_shape(*work.work), [](const auto& block, std::int64_t index) { block.make(index); });
+}
+
+/// How many launches took only some of a call's specs, and how many had their tables elsewhere.
+std::size_t parted_launches = 0;
+std::size_t launches_with_copies = 0;
+
+/// As src/cuda/prepare/backward_run.cu: specs in the room of a parameter. Tables that do not fit stay where they are: this is their device.
+void launch_all_on_host(cuda::BackwardWork& work) {
+  if (!work.turns || work.job.step.specs.count == 0) return launch_on_host({&work, nullptr, {&work.job.step.specs, nullptr, nullptr}});
+  const job::SpecList all = work.job.step.specs;
+  const auto room = std::make_unique<cuda::TableRoom>();
+  const auto stays = [](const auto& /*table*/, std::int64_t /*count*/, const plan::DeviceCopies* /*copies*/) {};
+  (void)cuda::each_part(*room, all, stays, [&](const job::SpecList& some) {
+    parted_launches += some.count < all.count ? 1 : 0;
+    launches_with_copies += room->elsewhere ? 1 : 0;
+    EXPECT_TRUE(some.count == all.count || cuda::may_take_parts(work));
+    work.job.step.specs = some;
+    launch_on_host({&work, room->data(), cuda::specs_in(*room, some)});
+    return Status();
+  });
+}
+
 Status backward_on_host(job::PrepareBackwardJob& job, const Execution& /*execution*/) {
-  const cuda::BackwardWork work = cuda::work_of(job);
-  each_block(work, cuda::of_all_shape(work), [](const auto& block, std::int64_t row) { block.make_of_all(row); });
-  each_block(work, cuda::gradient_shape(work), [](const auto& block, std::int64_t index) { block.make(index); });
+  cuda::BackwardWork work = cuda::work_of(job);
+  launch_all_on_host(work);
+  for (std::int64_t row = 0; job.by_factors != nullptr && row < job.step.turn.batch * job.step.turn.tokens; ++row) {
+    job::store_factor(job, row);
+  }
   GradientThreads block{cuda::kWeightThreads};
   for (std::int64_t index = job::weight_spans(job) - 1; index >= 0; --index) {
     cuda::WeightRoom room;
@@ -61,6 +91,23 @@ void expect_bytes_of_the_cpu(std::uint64_t first, std::uint64_t end) {
 
 TEST(CudaBackwardOnHost, random_calls_give_the_bytes_of_the_cpu) { expect_bytes_of_the_cpu(1, 30); }
 TEST(CudaBackwardOnHost, hundreds_of_random_calls_give_the_bytes_of_the_cpu) { expect_bytes_of_the_cpu(30, 400); }
+
+TEST(CudaBackwardOnHost, lists_of_any_length_give_the_bytes_of_the_cpu) {
+  launches_with_copies = parted_launches = 0;
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    const ManySpecs call(seed);
+    ManySpecs::Memory cpu = call.memory();
+    ASSERT_TRUE(call.run(cpu.data(), {}, library).ok());
+    ManySpecs::Memory gpu = call.memory();
+    const CudaBackward kernels;
+    const Status status = call.run(gpu.data(), {}, library);
+    ASSERT_TRUE(status.ok()) << status.message();
+    for (ManySpecs::Memory* const memory : {&cpu, &gpu}) memory->resize(static_cast<std::size_t>(call.compared()));
+    ASSERT_TRUE(same_bits(gpu, cpu)) << "seed " << seed;
+  }
+  EXPECT_GE(launches_with_copies, 8U);
+  EXPECT_GE(parted_launches, 8U);
+}
 
 TEST(CudaBackwardOnHost, sums_are_added_in_the_order_of_the_cpu) {
   for (const std::int64_t weight_heads : {1, 3}) {

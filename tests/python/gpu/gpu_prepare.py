@@ -241,6 +241,51 @@ def test_gradients_have_the_bits_of_the_cpu() -> None:
             assert same_bits(got, wanted), (dtype, fields)
 
 
+def tabled(q: Tensor, k: Tensor, v: Tensor, q_weight: Tensor, k_weight: Tensor, at: Tensor, **fields: Any) -> Made:
+    """By given tables: k's heads and q's alike, whose values are no cosines."""
+    layout = phasor.TableLayout(**{name: value for name, value in fields.items() if name != "width"})
+    cos, sin = (numbers(1, TOKENS, fields["width"], dtype=q.dtype, seed=seed).to(q.device) for seed in (40, 41))
+    norms = [phasor.HeadNorm(weight=weight) for weight in (q_weight, k_weight, None)]
+    return phasor.prepare_attention(q, k, v, cos=cos, sin=sin, layout=layout, q_norm=norms[0], k_norm=norms[1], v_norm=norms[2], query_scale=0.5)
+
+
+def test_given_tables_have_the_bits_of_the_cpu() -> None:
+    for dtype in DTYPES:
+        for width in (DIM // 2, DIM):  # a value for each pair, by squads; for each channel
+            for fields in ({}, {"pairing": "interleaved"}, {"sense": "clockwise", "segments": 2}, {"numerics": "hf"}):
+                got, wanted = (learned(device, dtype, tabled, width=width, **fields) for device in (DEVICE, "cpu"))
+                assert same_bits(got, wanted), (dtype, width, fields)
+
+
+def test_factors_of_queries_have_gradients_with_the_bits_of_the_cpu() -> None:
+    def call(q: Tensor, k: Tensor, v: Tensor, q_weight: Tensor, k_weight: Tensor, at: Tensor, factors: Tensor) -> Made:
+        norm = phasor.HeadNorm(weight=q_weight)
+        return phasor.prepare_attention(q, rotary=YARN, positions=at, q_norm=norm, query_factors=factors, query_scale=0.5), k * k_weight, v * 1
+
+    for dtype in DTYPES:
+        made = []
+        for device in (DEVICE, "cpu"):
+            factors = numbers(TOKENS, seed=50).to(device).requires_grad_()
+            given = {name: x.to(device) for name, x in qkv(dtype).items()}
+            weight = weight_of(dtype).to(device).requires_grad_()
+            out = call(**given, q_weight=weight, k_weight=weight, at=(torch.arange(TOKENS) * 1000).to(device), factors=factors)[0]
+            made.append(torch.autograd.grad(out, (factors, weight), numbers(*out.shape, dtype=dtype, seed=30).to(device)))
+        assert same_bits(*made), dtype
+
+
+def test_a_dozen_specs_have_gradients_with_the_bits_of_the_cpu() -> None:
+    """Their lists take more than a kernel's parameter has room for."""
+    ropes = [phasor.Rotary(head_dim=DIM, base=1e4 + 100 * i) for i in range(48)]
+
+    def call(q: Tensor, k: Tensor, v: Tensor, q_weight: Tensor, k_weight: Tensor, at: Tensor) -> Made:
+        norms = [phasor.HeadNorm(weight=weight) for weight in (q_weight, k_weight)]
+        spec_of = (torch.arange(TOKENS) * 5).to(q.device)
+        return (*phasor.prepare_attention(q, k, rotary=ropes, spec_of=spec_of, positions=at, q_norm=norms[0], k_norm=norms[1]), v * 1)
+
+    for dtype in DTYPES:
+        assert same_bits(learned(DEVICE, dtype, call), learned("cpu", dtype, call)), dtype
+
+
 def test_gradients_are_compiled_in_one_graph() -> None:
     wanted = learned("cpu", torch.float32, trained)
     for backend in ("aot_eager", "inductor") if ON_GPU else ("aot_eager",):

@@ -232,14 +232,11 @@ def test_opcheck_accepts_the_operators() -> None:
 
 def test_gradients_that_there_are_none_of_are_refused() -> None:
     given = {name: x.requires_grad_() for name, x in tensors().items()}
-    with pytest.raises(NotImplementedError, match="positions or query_factors require a gradient"):
-        phasor.prepare_attention(given["q"], rotary=ROPE, positions=9, query_factors=torch.ones(2, TOKENS, requires_grad=True))
-    with pytest.raises(NotImplementedError, match="positions or query_factors require a gradient"):
+    with pytest.raises(NotImplementedError, match="positions or tables require a gradient"):
         phasor.prepare_attention(given["q"], rotary=ROPE, positions=torch.arange(TOKENS, dtype=torch.float64).requires_grad_())
     with pytest.raises(ValueError, match="requires a gradient"):
         phasor.prepare_attention(given["q"], given["k"], rotary=ROPE, k_cache=phasor.Cache(torch.zeros(2, TOKENS, KEY_HEADS, DIM)))
-    out = by_phasor({}, **given, at=9)[0]
-    (first,) = torch.autograd.grad(out.sum(), given["q"], create_graph=True)
+    (first,) = torch.autograd.grad(by_phasor({}, **given, at=9)[0].sum(), given["q"], create_graph=True)
     with pytest.raises(NotImplementedError, match="gradient of its gradient"):
         first.sum().backward()
 
@@ -383,3 +380,21 @@ def test_training_with_checkpoints_and_specs_by_row() -> None:
         for i, x in enumerate(x[None].clone().requires_grad_() for x in given["q"])
     ]
     assert torch.equal(wanted[0], torch.cat(rows))
+
+
+@pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)
+@pytest.mark.parametrize("shape, compiled", [((TOKENS,), False), ((2, TOKENS), False), ((2, TOKENS), True)])
+def test_factors_of_queries_have_the_gradient_of_pytorch(norm: dict[str, Any], shape: tuple[int, ...], compiled: bool) -> None:
+    whole, factors, of_norm = (numbers(*size, seed=8).requires_grad_() for size in ((*shape, HEADS, DIM), shape, (norm.get("width", DIM),)))
+
+    def prepared(q: Tensor, weight: Tensor | None) -> Tensor:
+        of = None if weight is None else phasor.HeadNorm(weight=weight, **norm)
+        return phasor.prepare_attention(q, rotary=ROPE, positions=9, query_factors=factors, query_scale=0.5, q_norm=of)
+
+    for weight in (of_norm, None):
+        call = torch.compile(prepared, fullgraph=True, backend="aot_eager") if compiled else prepared
+        learning = (factors, whole) if weight is None else (factors, whole, weight)
+        out = ROPE(whole if weight is None else normed(whole, weight, **norm), positions=9) * (factors * 0.5)[..., None, None]
+        made = torch.autograd.grad(call(whole, weight), learning, torch.cos(whole).detach())
+        torch.testing.assert_close(made, torch.autograd.grad(out, learning, torch.cos(whole).detach()), rtol=1e-5, atol=1e-5)
+        assert torch.equal(torch.autograd.grad(call(whole.detach(), weight), factors, torch.cos(whole).detach())[0], made[0])  # without a gradient by q

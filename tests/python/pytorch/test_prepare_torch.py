@@ -133,6 +133,7 @@ def arguments(**more: Any) -> tuple[Any, ...]:
     call, norm = Lists(), phasor.HeadNorm(weight=given["weight"])
     call.spec((norm, norm, None), "norm_first", "rounded", 0.5, None)
     call.numbers.extend([-1, -1])
+    call.tables(None, None, None)
     call.places({"starts": None, "slots": given["slots"], "kv_indptr": None, "kv_indices": None, "requests": None, "places": None}, 0)
     call.caches(tensor_cache(torch.empty_like(given["q"])), "q_out")
     call.caches(phasor.Cache(given["kv"][0]), "k_cache")

@@ -27,7 +27,7 @@ from phasor._torch.recorded import below_autograd
 _WHERE = "prepare_attention"
 _compiling = torch.compiler.is_dynamo_compiling
 
-# `read` are weights, lists, factors and given scales; `written` the outputs, caches and made scales. A spec's words as in `rotary`.
+# `read` are weights, lists, factors, tables and given scales; `written` the outputs, caches and made scales. A spec's words as in `rotary`.
 LIBRARY.define(
     "prepare_attention_(Tensor? q, Tensor? k, Tensor? v, Tensor[] words, Tensor? positions, SymInt first, Tensor[] read,"
     " Tensor(a!)[] written, SymInt[] numbers, float[] reals) -> ()",

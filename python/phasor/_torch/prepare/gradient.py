@@ -18,25 +18,26 @@ from phasor._torch.recorded import below_autograd
 
 _WHERE = "prepare_attention"
 _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
-# `read` are weights, factors and numbers of specs. Results are those of the heads that are given, in the order q, k, v.
+# `read` are weights, factors, numbers of specs and tables. Results are those of the heads that are given, in the order q, k, v.
 _HEADS = "Tensor? q, Tensor? k, Tensor? v"
 _REST = "Tensor[] words, Tensor? positions, SymInt first, Tensor[] read, SymInt[] numbers, float[] reals"
 LIBRARY.define(f"prepare_attention({_HEADS}, {_REST}) -> Tensor[]", tags=_TAGS)
-# A gradient by a head that nobody wants is not given; then its results are empty. Results: by q, k, v, and by the weights of their norms.
+# A gradient by a head that nobody wants is not given; then its results are empty. Results: by q, k, v, by the weights of their norms, and by
+# the factors of queries; `wanted` says which of the last four.
 LIBRARY.define(
-    f"prepare_attention_backward(Tensor? q_gradient, Tensor? k_gradient, Tensor? v_gradient, {_HEADS}, {_REST}, bool[] by_weights) -> Tensor[]",
+    f"prepare_attention_backward(Tensor? q_gradient, Tensor? k_gradient, Tensor? v_gradient, {_HEADS}, {_REST}, bool[] wanted) -> Tensor[]",
     tags=_TAGS,
 )
 
 
-def _norms(numbers: list[int]) -> list[int | None]:
-    """For q, k and v the number of the weight of its norm in `read`: -1 for a norm without one, None for no norm."""
+def _numbers_of(numbers: list[int]) -> tuple[list[int | None], int]:
+    """For q, k and v the number of the weight of its norm in `read`: -1 for a norm without one, None for no norm. That of the factors, or -1."""
     at = 4 if numbers[2] else 3  # after order, between and q's offset
     found: list[int | None] = []
     for _ in range(3):
         found.append(int(numbers[at + 5]) if numbers[at] else None)
         at += 6 if numbers[at] else 1
-    return found
+    return found, int(numbers[at])
 
 
 def _where(positions: Tensor | None, first: int) -> Tensor | int:
@@ -58,27 +59,28 @@ def _kernel(q: Any, k: Any, v: Any, words: Any, positions: Any, first: int, read
     return [out for out in outs if out is not None]
 
 
-def _gradient_shapes(gradients: tuple[Any, ...], read: Any, numbers: Any, by_weights: Any) -> list[Tensor]:
-    """Memory for the six results."""
+def _gradient_shapes(gradients: tuple[Any, ...], read: Any, numbers: Any, wanted: Any) -> list[Tensor]:
+    """Memory for the seven results."""
     anywhere = next(x for x in gradients if x is not None)
-    nothing = (anywhere.new_empty(0) for _ in range(6))
+    nothing = (anywhere.new_empty(0) for _ in range(7))
+    norms, factors = _numbers_of(numbers)
     by_heads = [next(nothing) if x is None else torch.empty_like(x) for x in gradients]
-    weights = [read[n] if wanted and n is not None and n >= 0 else None for n, wanted in zip(_norms(numbers), by_weights)]
-    return by_heads + [next(nothing) if x is None else x.new_empty(x.shape) for x in weights]
+    numbered = [read[n] if wants and n is not None and n >= 0 else None for n, wants in zip((*norms, factors), wanted)]
+    return by_heads + [next(nothing) if x is None else x.new_empty(x.shape) for x in numbered]
 
 
 def _backward_kernel(*args: Any) -> list[Tensor]:
     gradients, heads = _lying(args[:3]), _lying(args[3:6])
-    words, positions, first, read, numbers, reals, by_weights = args[6:]
-    made = _gradient_shapes(gradients, read, numbers, by_weights)
-    sums = [x.new_empty(x.shape, dtype=torch.float32) if x.numel() else None for x in made[3:]]
-    by = tuple(None if g is None else (g, x, s) for g, x, s in zip(gradients, made, sums))
-    # Of a head without a norm the values are not read, and it is not kept: its gradient has the shape.
+    words, positions, first, read, numbers, reals, wanted = args[6:]
+    made = _gradient_shapes(gradients, read, numbers, wanted)
+    sums = [x.new_empty(x.shape, dtype=torch.float32) if x.numel() else None for x in made[3:6]]
+    by = (*(None if g is None else (g, x, s) for g, x, s in zip(gradients, made, sums)), made[6] if made[6].numel() else None)
+    # Of a head without a norm (nor factors that learn) the values are not read, and it is not kept: its gradient has the shape.
     inputs = tuple(g if x is None else x for g, x in zip(gradients, heads))
     place = next(x for x in gradients if x is not None)
     call: tuple[Any, ...] = (inputs, [rotary_of(one) for one in words], _where(positions, first), (list(read), [], list(numbers), list(reals)))
     _core.prepare_attention_backward(call, by, lambda size: place.new_empty(size, dtype=torch.float64))
-    return made[:3] + [x if s is None else x.copy_(s) for x, s in zip(made[3:], sums)]
+    return made[:3] + [x if s is None else x.copy_(s) for x, s in zip(made[3:6], sums)] + made[6:]
 
 
 LIBRARY.impl("prepare_attention", private.guarded(_kernel), "CompositeExplicitAutograd")
@@ -104,35 +106,43 @@ def _(*args: Any) -> list[Tensor]:
 def _keep(ctx: Any, inputs: Any, output: Any) -> None:
     """Keeps what the gradients need, and lets the result of a head that does not learn not learn either."""
     q, k, v, words, positions, ctx.first, read, ctx.numbers, ctx.reals = inputs
-    norms = _norms(ctx.numbers)
-    others = [x for n, x in enumerate(read) if n not in norms]
+    norms, factors = _numbers_of(ctx.numbers)
+    others = [x for n, x in enumerate(read) if n not in (*norms, factors)]
     if any(x is not None and x.requires_grad for x in (positions, *others)):
-        raise NotImplementedError(f"{_WHERE}: positions or query_factors require a gradient, which there is none by; wanted them detached")
+        raise NotImplementedError(f"{_WHERE}: positions or tables require a gradient, which there is none by; wanted them detached")
+    by_factors = factors >= 0 and read[factors].requires_grad
     ctx.given = [x is not None for x in (q, k, v)]
     ctx.words = len(words)
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(*(x if norm is not None else None for x, norm in zip((q, k, v), norms)), positions, *words, *read)
+    read_heads = [norm is not None or (by_factors and x is q) for x, norm in zip((q, k, v), norms)]
+    ctx.save_for_backward(*(x if reads else None for x, reads in zip((q, k, v), read_heads)), positions, *words, *read)
     weights = [None if norm is None or norm < 0 else read[norm] for norm in norms]
-    learning = [x.requires_grad or (w is not None and w.requires_grad) for x, w in zip((q, k, v), weights) if x is not None]
-    ctx.mark_non_differentiable(*(out for out, learns in zip(output, learning) if not learns))
+    learns = [w is not None and w.requires_grad for w in weights]
+    learns[0] = learns[0] or by_factors
+    learning = [x.requires_grad or more for x, more in zip((q, k, v), learns) if x is not None]
+    ctx.mark_non_differentiable(*(out for out, one in zip(output, learning) if not one))
 
 
 def _gradients(ctx: Any, needs: Any, read_needs: Any, gradients: Any) -> tuple[list[Any], list[Any]]:
     """By q, k and v, and by what is read."""
     q, k, v, positions, *rest = ctx.saved_tensors
     words, read = rest[: ctx.words], rest[ctx.words :]
-    norms = _norms(ctx.numbers)
+    norms, factors = _numbers_of(ctx.numbers)
     left = iter(gradients)
     by_outputs = [next(left) if given else None for given in ctx.given]
     by_weights = [norm is not None and norm >= 0 and read_needs[norm] and by is not None for norm, by in zip(norms, by_outputs)]
-    wanted = [by if need or by_weight else None for by, need, by_weight in zip(by_outputs, needs, by_weights)]
+    by_factors = factors >= 0 and read_needs[factors] and by_outputs[0] is not None
+    reasons = [need or by_weight for need, by_weight in zip(needs, by_weights)]
+    wanted = [by if reason else None for by, reason in zip(by_outputs, (reasons[0] or by_factors, *reasons[1:]))]
     of_read: list[Any] = [None] * len(read)
     if all(by is None for by in wanted):
         return [None, None, None], of_read
     made = torch.ops.phasor.prepare_attention_backward(
-        *wanted, q, k, v, words, positions, ctx.first, read, ctx.numbers, ctx.reals, by_weights
+        *wanted, q, k, v, words, positions, ctx.first, read, ctx.numbers, ctx.reals, [*by_weights, by_factors]
     )
-    for norm, wants, x in zip(norms, by_weights, made[3:]):
+    if by_factors:
+        of_read[factors] = made[6]
+    for norm, wants, x in zip(norms, by_weights, made[3:6]):
         if norm is not None and wants:  # one weight may be the norm of q and of k
             of_read[norm] = x if of_read[norm] is None else of_read[norm] + x
     return [x if need and by is not None else None for x, need, by in zip(made, needs, wanted)], of_read

@@ -27,7 +27,8 @@ bool has_plain_sink(const SquadOperand& operand, const job::PrepareSink& sink, D
 bool is_plain(const SquadWork& work) {
   const job::PrepareJob& job = work.job;
   const SquadShape& shape = work.shape;
-  if (bytes_of(job.turn.dtype) != 2 || job.kept || job.turn.pairs != kPlainPairs || job.turn.read != Pairing::half) return false;
+  if (shape.by_tables || bytes_of(job.turn.dtype) != 2 || job.kept || job.turn.pairs != kPlainPairs || job.turn.read != Pairing::half)
+    return false;
   for (int o = 0; o < job.operand_count; ++o) {
     const SquadOperand& operand = shape.operands[o];
     if (job.operands[o].head_dim != kPlainChannels || operand.queries || !has_plain_norm(operand)) return false;

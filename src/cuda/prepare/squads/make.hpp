@@ -33,6 +33,8 @@ struct SquadMaker {
   static constexpr unsigned kRests = 1;
   static constexpr unsigned kDoubts = 2;
   PHASOR_HD unsigned make_values(int thread, int threads) const {
+    // Tables are read out of line, as rows that are in doubt are: here they would take registers from all others.
+    if (work.shape().by_tables) return kDoubts;
     unsigned seen = 0;
     const SineSource& sines = work.shape().sines;
     for (int pair = thread; pair < work.shape().pairs; pair += threads) {
@@ -89,11 +91,15 @@ struct SquadMaker {
   }
 };
 
-/// The row by the definition.
+/// The row by the definition, or from given tables.
 template <class Block>
 PHASOR_HD inline void make_row_again(const SquadWorkAt& work, const SquadPlace& place, SquadShared& shared, Block& block) {
   block.each([&](int thread) {
     for (int pair = thread; pair < work.shape().pairs; pair += block.threads()) {
+      if (work.shape().by_tables) {
+        shared.values[pair] = table_lane<float>(work.rows, {place.batch, place.token}, pair, 0);
+        continue;
+      }
       const auto positions = positions_of<int64_t>(work.rows->positions, place.batch, place.token);
       shared.values[pair] = phase_value<float>(work.rows, positions, pair, {});
     }

@@ -62,6 +62,7 @@ struct SquadShape {
   int pairs = 0;
   int turning_heads = 0;  // up to the end of the last operand that turns
   SineSource sines;
+  bool by_tables = false;  // given ones, in the place of sines
   SlotSource slots;
   SquadOperand operands[job::kPrepareOperands];
 };

@@ -79,11 +79,16 @@ bool has_common_rotation(const job::PrepareJob& job, const job::PrepareOperand& 
   const std::int64_t pairs = job.turn.pairs;
   return operand.rotary_offset == 0 && (pairs == 32 || pairs == 64 || pairs == 128);
 }
+/// Values of one thread each: sines of whole positions, or one of a table.
+bool has_common_rows(const job::RotateJob& turn) {
+  if (turn.rows.kind != job::RowSource::Kind::tables) return has_team_sines(turn.rows, turn.pairs);
+  return turn.rows.second_lane == 0 && turn.pairs <= kMostSquadPairs;
+}
 bool has_common_turn(const job::PrepareJob& job) {
   const job::RotateJob& turn = job.turn;
   if (turn.pairs == 0) return true;
   return turn.read == turn.write && turn.segments <= 1 && !turn.turns_all && !turn.rounds_products && job.specs.rows == nullptr &&
-         turn.rows.step_head_stride == 0 && has_team_sines(turn.rows, turn.pairs);
+         !job::has_rows_by_head(turn.rows) && has_common_rows(turn);
 }
 bool is_common(const job::PrepareJob& job, const job::PrepareOperand& operand) {
   return operand.head_dim == job.operands[0].head_dim && is_read_by_vectors(job, operand) && is_near(job, operand) &&
@@ -158,6 +163,7 @@ SquadWork squad_work(const job::PrepareJob& job) {
     shape.operands[o] = squad_operand(job, operand);
   }
   shape.sines = sines_of(job.turn.rows);
+  shape.by_tables = job.turn.rows.kind == job::RowSource::Kind::tables;
   shape.pairs = static_cast<int>(job.turn.pairs);
   const job::PlaceSource& places = job.places;
   if (places.kind == TokenPlaces::Kind::slots && places.block_shift >= 0) {
