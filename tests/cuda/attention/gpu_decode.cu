@@ -151,6 +151,7 @@ void same_bits(OnGpu& on, std::uint64_t seed) {
   one.lengths.data = static_cast<const std::int32_t*>(one.lengths.data) + b;
   one.blocks.data = static_cast<const std::int32_t*>(one.blocks.data) + b * one.pages;
   if (one.mask.data != nullptr) one.mask.data += b * one.mask.strides[0];
+  if (one.diagonal != nullptr) one.diagonal += b * one.diagonal_strides[0];
   on.place_partials(one);
   run(one, nullptr, on.p.text);
   must(cudaDeviceSynchronize(), on.p.text.c_str());
