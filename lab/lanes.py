@@ -52,7 +52,8 @@ def run(words: Sequence[str], lanes: int) -> int:
         command = [sys.executable, "-m", "lab", "run", *words, "--lanes", str(lanes), "--claims", claims]
         processes = [subprocess.Popen(command) for _ in range(lanes)]
         try:
-            return max(process.wait() for process in processes)
+            codes = [process.wait() for process in processes]
+            return max(1, *codes) if any(codes) else 0  # one that a signal ended has a code below 0
         finally:
             for process in processes:
                 if process.poll() is None:

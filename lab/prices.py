@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 import os
 import platform
+import random
 import shutil
 import subprocess
 import time
@@ -65,9 +66,8 @@ def settings_for(preset: Preset, device: torch.device, rounds: int | None = None
 
 
 def order(names: Sequence[str], number: int) -> list[str]:
-    """Of a round: begun elsewhere each time, so that no two always follow each other's heat."""
-    begin = (7 * number) % len(names)
-    return [*names[begin:], *names[:begin]]
+    """Of a round: another one each time, so that no two always follow each other's heat."""
+    return random.Random(number).sample(names, len(names))
 
 
 def _times(wanted: int, seconds: float) -> int:

@@ -28,7 +28,7 @@ def lines(results: Results) -> list[str]:
         if len(trained) < 2:
             continue
         plain = next((value for label, value in trained if label == "rotary"), None)
-        text = f"- **{times(multiple)}**: best of {len(trained)} trained encodings: {_named(trained[:NAMED])}; worst: {_named(trained[-1:])}"
+        text = f"- **{times(multiple)}**: best of {len(trained)}: {_named(trained[:NAMED])}; worst: {_named(trained[-1:])}"
         text += "" if plain is None else f"; rotary as it is: {plain.written()}"
         found.append(text + (f"; rotary changed at evaluation, best: {_named(changed[:NAMED])}." if changed else "."))
     return ["Nats a token on the last 512 tokens:", "", *found] if found else ["Nothing measured yet."]

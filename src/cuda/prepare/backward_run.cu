@@ -64,6 +64,14 @@ __global__ void __launch_bounds__(kThreads) sums_of_factors(const __grid_constan
     job::store_factor(job, row);
   }
 }
+/// Tokens whose spec is none of the list's are left alone: nobody writes their sums, and their gradient is 0.
+Status clear_factors(const job::PrepareBackwardJob& job, void* stream) {
+  if (job.by_factors == nullptr || job.step.specs.rows == nullptr) return {};
+  const std::int64_t heads = job.step.operands[0].heads;
+  const std::int64_t rows = job.step.turn.batch * job.step.turn.tokens;
+  const auto bytes = static_cast<std::size_t>(rows * heads) * sizeof(double);
+  return status_of(kWhere, cudaMemsetAsync(job.head_sums, 0, bytes, static_cast<cudaStream_t>(stream)));
+}
 Status launch_factors(job::PrepareBackwardJob& job, void* stream) {
   if (job.by_factors == nullptr) return {};
   const std::int64_t rows = job.step.turn.batch * job.step.turn.tokens;
@@ -107,6 +115,7 @@ Status run_gradients(job::PrepareBackwardJob& job, const Execution& execution) {
                                std::to_string(gradient_shape(work).shared_bytes) + " bytes of a block's memory, wanted at most " +
                                std::to_string(kMostBackwardBytes));
   }
+  if (Status s = clear_factors(job, execution.stream); !s) return s;
   if (Status s = launch_with_tables(parameter, execution.stream); !s) return s;
   if (Status s = launch_factors(job, execution.stream); !s) return s;
   const std::int64_t spans = job::weight_spans(job);

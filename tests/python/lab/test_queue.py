@@ -18,7 +18,7 @@ import torch
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT))
-from lab import prices  # noqa: E402
+from lab import lanes, prices  # noqa: E402
 from lab import queue as queues  # noqa: E402
 from lab import results  # noqa: E402
 from lab import smoke as smokes  # noqa: E402
@@ -166,8 +166,11 @@ def test_prices_on_a_cpu_are_measured_beside_rotary(tmp_path: Path, capsys: pyte
         assert ("64" in rounds[0]["refused"]) == (label == "learned") != ("64" in rounds[0]["decoding"])
     rows = shown.lines(shown.read(tmp_path, "CPU"))
     assert any(row.startswith("| rotary again ") for row in rows) and "on a machine" in capsys.readouterr().out
-    orders = [prices.order("abc", number) for number in range(3)]
-    assert all(sorted(one) == ["a", "b", "c"] for one in orders) and len({one[0] for one in orders}) == 3
+    names = [str(number) for number in range(21)]
+    orders = [prices.order(names, number) for number in range(3)]
+    assert all(sorted(one) == sorted(names) for one in orders) and orders[0] == prices.order(names, 0)
+    pairs = [set(zip(one, one[1:])) for one in orders]
+    assert all(len(one & other) < 5 for one in pairs for other in pairs if one is not other)  # who comes after whom is another in every round
     assert (shown.AGAIN, shown.SCHEMA, results.SCHEMA) == (prices.AGAIN, prices.SCHEMA, 1)
 
 
@@ -210,3 +213,20 @@ def test_a_lane_has_more_time_for_everything() -> None:
     caps = with_caps_for(SMALL, 3).caps
     assert (caps.training, caps.measuring, caps.section) == tuple(3 * one for one in (SMALL.caps.training, SMALL.caps.measuring, SMALL.caps.section))
     assert results.deciding(results.settings_of(with_caps_for(SMALL, 3))) == results.deciding(results.settings_of(SMALL))
+
+
+def test_a_lane_that_a_signal_ended_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = iter((0, -9))
+
+    class Ended:
+        def __init__(self, command: list[str]) -> None:
+            self.code = next(codes)
+
+        def wait(self) -> int:
+            return self.code
+
+        poll = wait
+
+    monkeypatch.setattr(lanes.subprocess, "Popen", Ended)
+    monkeypatch.setattr(lanes.signal, "signal", lambda number, handler: None)
+    assert lanes.run(["--preset", "quick"], 2) == 1
