@@ -60,61 +60,53 @@ struct Tabled {
 };
 
 /// Per-channel frequencies have their values by channel (c mod R/2): tables of interleaved pairs have them so, too.
-class TabledRows : public EveryTarget {};
+class TabledRows : public EveryTarget {
+ protected:
+  /// make(rotation, spec) gives tensors: by every rotary spec and by its tables the same, alone and with norm, scale and the other order.
+  template <class Make>
+  void expect_same(const Make& make) {
+    const std::vector<RotarySpec> list = specs();
+    on_every_target([&] {
+      for (std::size_t i = 0; i < 4 * list.size(); ++i) {
+        SCOPED_TRACE(i);
+        const Tabled rows(list[i / 4]);
+        PrepareSpec spec;
+        if (i % 4 > 0) spec.q_norm.kind = HeadNorm::Kind::rms;
+        if (i % 4 > 1) spec.query_scale = 0.3F;
+        if (i % 4 > 2) spec.order = PrepareSpec::Order::rotation_first;
+        const std::vector<Tensor<float>> of_spec = make(rows.by_spec(), spec);
+        const std::vector<Tensor<float>> of_tables = make(rows.by_tables(), spec);
+        for (std::size_t n = 0; n < of_spec.size(); ++n) EXPECT_TRUE(same_bits(of_spec[n].memory, of_tables[n].memory)) << n;
+      }
+    });
+  }
+};
 
 TEST_F(TabledRows, of_a_spec_give_what_the_spec_gives) {
-  const std::vector<RotarySpec> list = specs();
-  on_every_target([&] {
-    for (std::size_t i = 0; i < 4 * list.size(); ++i) {
-      SCOPED_TRACE(i);
-      const Tabled rows(list[i / 4]);
-      PrepareSpec spec;
-      if (i % 4 > 0) spec.q_norm.kind = HeadNorm::Kind::rms;
-      if (i % 4 > 1) spec.query_scale = 0.3F;
-      if (i % 4 > 2) spec.order = PrepareSpec::Order::rotation_first;
-      std::vector<Tensor<float>> made;
-      for (const PrepareRotation& rotation : {rows.by_spec(), rows.by_tables()}) {
-        Tensor<float> q({kBatch, kTokens, kHeads, kDim}, 1);
-        Tensor<float> k({kBatch, kTokens, kHeads, kDim}, 2);
-        q.with_numbers(0, kDim, 7);
-        k.with_numbers(0, kDim, 8);
-        const Status status =
-            prepare_attention({q.view(), k.view(), {}, {}}, rotation, {tensor_cache(q.view()), tensor_cache(k.view()), {}, {}}, spec);
-        ASSERT_TRUE(status.ok()) << status.message();
-        made.push_back(q);
-        made.push_back(k);
-      }
-      EXPECT_TRUE(same_bits(made[0].memory, made[2].memory));
-      EXPECT_TRUE(same_bits(made[1].memory, made[3].memory));
-    }
+  expect_same([](const PrepareRotation& rotation, const PrepareSpec& spec) {
+    Tensor<float> q({kBatch, kTokens, kHeads, kDim}, 1);
+    Tensor<float> k({kBatch, kTokens, kHeads, kDim}, 2);
+    q.with_numbers(0, kDim, 7);
+    k.with_numbers(0, kDim, 8);
+    const Status status =
+        prepare_attention({q.view(), k.view(), {}, {}}, rotation, {tensor_cache(q.view()), tensor_cache(k.view()), {}, {}}, spec);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return std::vector<Tensor<float>>{q, k};
   });
 }
 
 TEST_F(TabledRows, of_a_spec_have_the_gradients_of_the_spec) {
-  const std::vector<RotarySpec> list = specs();
-  on_every_target([&] {
-    for (std::size_t i = 0; i < 4 * list.size(); ++i) {
-      SCOPED_TRACE(i);
-      const Tabled rows(list[i / 4]);
-      PrepareSpec spec;
-      if (i % 4 > 0) spec.q_norm.kind = HeadNorm::Kind::rms;
-      if (i % 4 > 1) spec.query_scale = 0.3F;
-      if (i % 4 > 2) spec.order = PrepareSpec::Order::rotation_first;
-      std::vector<Tensor<float>> made;
-      for (const PrepareRotation& rotation : {rows.by_spec(), rows.by_tables()}) {
-        Tensor<float> q({kBatch, kTokens, kHeads, kDim}, 1);
-        Tensor<float> by_output({kBatch, kTokens, kHeads, kDim}, 2);
-        Tensor<float> by_input({kBatch, kTokens, kHeads, kDim}, 3);
-        q.with_numbers(0, kDim, 7);
-        by_output.with_numbers(0, kDim, 8);
-        PrepareGradients gradients;
-        gradients.q = {by_output.view(), by_input.view(), {}};
-        const Status status = prepare_attention_backward({q.view(), {}, {}, {}}, rotation, gradients, spec);
-        ASSERT_TRUE(status.ok()) << status.message();
-        made.push_back(by_input);
-      }
-      EXPECT_TRUE(same_bits(made[0].memory, made[1].memory));
-    }
+  expect_same([](const PrepareRotation& rotation, const PrepareSpec& spec) {
+    Tensor<float> q({kBatch, kTokens, kHeads, kDim}, 1);
+    Tensor<float> by_output({kBatch, kTokens, kHeads, kDim}, 2);
+    Tensor<float> by_input({kBatch, kTokens, kHeads, kDim}, 3);
+    q.with_numbers(0, kDim, 7);
+    by_output.with_numbers(0, kDim, 8);
+    PrepareGradients gradients;
+    gradients.q = {by_output.view(), by_input.view(), {}};
+    const Status status = prepare_attention_backward({q.view(), {}, {}, {}}, rotation, gradients, spec);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return std::vector<Tensor<float>>{by_input};
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -58,13 +59,14 @@ struct Call {
     inputs.v = inputs.k;
     inputs.pages.lengths = Integers(lengths, 2);
   }
-  bool is_taken(const AttentionSpec& spec = {}) const {
+  bool is_taken(const AttentionSpec& spec = {}) const { return layout_of(spec).has_value(); }
+  std::optional<DecodeLayout> layout_of(const AttentionSpec& spec) const {
     std::vector<job::AttentionTermJob> terms;
     job::CachedAttentionJob job;
     const Status s = job::make_cached_job({inputs, spec, nullptr, {}}, terms, job);
     EXPECT_TRUE(s.ok()) << s.message();
     attend::Arena measure;
-    return lay_out(job, measure).has_value();
+    return lay_out(job, measure);
   }
 };
 
@@ -86,6 +88,40 @@ TEST(Decode, takes_what_models_decode_with) {
   EXPECT_FALSE(call.is_taken({.terms = {shaw}}));
   EXPECT_FALSE(call.is_taken({.dropout = {.probability = 0.5}}));
   EXPECT_FALSE(call.is_taken({.query_positions = positions_from(3)}));
+}
+
+/// A term that the kernel takes is in its work: a call that is taken without it would be wrong and fast. 2 queries: distances from -1 on.
+TEST(Decode, a_term_that_is_taken_is_there) {
+  Call call;
+  const Extents q = {2, 2, 8, 128};
+  call.inputs.q = {call.memory, DType::bf16, q, contiguous_strides(q)};
+  const int64_t room = call.layout_of({})->work.room;
+  const Extents table = {1, 7, 8, 128};
+  const Extents heads = {1, 1, 8, 128};
+  const TableTerm shaw = {.table = {call.memory, DType::bf16, table, contiguous_strides(table)}, .rows = ClipRows{3, 3}};
+  const std::optional<DecodeLayout> clipped = call.layout_of({.terms = {shaw}});
+  ASSERT_TRUE(clipped && clipped->row_bias);
+  EXPECT_EQ(clipped->row_bias->first_distance, -1);
+  EXPECT_EQ(clipped->row_bias->distances, 6);  // to 4, where the clip has begun
+  EXPECT_EQ(clipped->work.far_left, 4);
+  EXPECT_EQ(clipped->work.diagonal_strides[2], 6);
+  EXPECT_EQ(clipped->work.diagonal_strides[1], 8 * 6);
+  EXPECT_EQ(clipped->work.diagonal_strides[0], 2 * 8 * 6);
+  const Extents long_table = {1, room, 8, 128};  // Transformer-XL's: a row for every distance that there may be
+  const TableTerm xl = {.table = {call.memory, DType::bf16, long_table, contiguous_strides(long_table)}, .rows = ClipRows{room - 1, 0}};
+  AttentionSpec with_u = {.terms = {xl}};
+  with_u.content_shift = {call.memory, DType::bf16, heads, contiguous_strides(heads)};
+  const std::optional<DecodeLayout> shifted = call.layout_of(with_u);
+  ASSERT_TRUE(shifted && shifted->row_bias);
+  EXPECT_EQ(shifted->row_bias->distances, room + 1);  // of -1 to room - 1
+  EXPECT_EQ(shifted->work.far_left, room - 1);
+  EXPECT_EQ(shifted->content_shift.data, call.memory);
+  EXPECT_EQ(shifted->work.q.dtype, DType::f32);
+  const std::optional<DecodeLayout> biased = call.layout_of({.terms = {BiasTerm{*Bias::make(Alibi{.heads = 8})}}});
+  ASSERT_TRUE(biased && !biased->row_bias);
+  EXPECT_GE(biased->work.distances, room);
+  EXPECT_EQ(biased->work.diagonal_strides[0], 0);
+  EXPECT_EQ(biased->work.diagonal_strides[2], biased->work.distances);
 }
 
 /// Tables of all batch rows and of each, of all heads and of each, with and without a shift, clipped and not there beyond their rows.

@@ -19,6 +19,7 @@ ROPE = phasor.Rotary(D)
 SCHEMES: dict[str, tuple[Any, dict[str, Any]]] = {
     "plain": (None, {}),
     "bias": (phasor.Alibi(heads=H), {}),
+    "sandwich": (phasor.Sandwich(heads=H), {}),  # its sums are made once for all heads
     "window": (None, {"window": 100, "softcap": 5.0}),
     "rotated": (phasor.Rope(ROPE, keys_rotated=True), {}),
     "unrotated": (phasor.Rope(ROPE), {}),  # gathered

@@ -95,8 +95,8 @@ __global__ void __launch_bounds__(kThreads, S::kBlocks) decode_block(const __gri
     rows[half].far_2 = rows[half].far * kLog2E;
   }
   const int64_t least_position = block.keys - work.queries;
-  const bool is_by_distance = work.softcap == 0 && work.mask.data == nullptr;
-  const bool is_plain = is_by_distance && work.diagonal == nullptr;
+  const bool is_uncapped_unmasked = work.softcap == 0 && work.mask.data == nullptr;
+  const bool is_plain = is_uncapped_unmasked && work.diagonal == nullptr;
   // Keys that every query sees by its distance, of this split.
   const int64_t first_seen = work.left >= block.keys ? 0 : block.keys - 1 - work.left;
   const int64_t end_seen = work.right >= block.keys ? block.keys : least_position + work.right + 1;
@@ -123,8 +123,8 @@ __global__ void __launch_bounds__(kThreads, S::kBlocks) decode_block(const __gri
       const bool is_far = least_position - (first_key + 15) >= work.far_left;
       const int in_split = tile * kTile + row;
       const bool is_seen = in_split >= seen_by_all && in_split + 16 <= end_by_all;
-      // Biases are asked for before products, which take as long as they need to come, where registers are left.
-      const bool is_near = S::kWidth < 256 && !S::kBytes && is_seen && is_by_distance && !is_far &&
+      // Loads of biases begin before the products, which hide their latency; where registers would spill they do not.
+      const bool is_near = S::kWidth < 256 && !S::kBytes && is_seen && is_uncapped_unmasked && !is_far &&
                            least_position - (first_key + 15) >= work.first_distance &&
                            block.keys - 1 - first_key < work.first_distance + work.distances;
       float biases[2][4];
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(kThreads, S::kBlocks) decode_block(const __gri
           const Row& of = rows[c / 2];
           if (is_seen && is_plain) {
             scores[n][c] *= of.factor_2;
-          } else if (is_seen && is_far && is_by_distance) {
+          } else if (is_seen && is_far && is_uncapped_unmasked) {
             scores[n][c] = scores[n][c] * of.factor_2 + of.far_2;
           } else if (is_near) {
             scores[n][c] = of.there ? scores[n][c] * of.factor_2 + biases[n][c] * kLog2E : -INFINITY;
