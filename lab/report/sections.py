@@ -100,21 +100,17 @@ def retrieval(results: Results) -> list[str]:
         for label in labels:
             values = [results.value("retrieval", label, "accuracy", task=task, length=length, distance=distance) for length, distance in places]
             if any(value is not None for value in values):
-                rows.append([label, *(ABSENT if value is None else _percent(value) for value in values)])
+                rows.append([label, *(ABSENT if value is None else value.percent() for value in values)])
         if rows:
             head = [f"{times(length / results.length)}: {distance}" for length, distance in places]
             lines += [f"**{task}**, % of answers that are right in all tokens, by length: distance.", "", *table(["", *head], rows), ""]
-    return [f"{_examples(results, labels)}; {counted(results, labels, 'retrieval')}.", "", *lines[:-1]] if lines else NOTHING
+    return [f"{_examples(results, labels)}; {counted(results, labels, 'retrieval', True)}.", "", *lines[:-1]] if lines else NOTHING
 
 
 def _examples(results: Results, labels: Sequence[str]) -> str:
     """How many a cell is of, by length."""
     found = {row["length"]: row["examples"] for label in labels for _, row in results.rows("retrieval", label)}
     return "Examples a seed: " + ", ".join(f"{times(length / results.length)} {count}" for length, count in sorted(found.items()))
-
-
-def _percent(value: Value) -> str:
-    return Value(100 * value.mean, None if value.half is None else 100 * value.half, value.seeds).written(0)
 
 
 def numerics(results: Results) -> list[str]:
@@ -139,7 +135,7 @@ def _rounded(results: Results, label: str, length: int, shift: int) -> str:
         return ABSENT
     shown = value_of(list(own.values())).written(4) if (label, shift) == (PROFILES[0], 0) else value.written(4, True)
     keys = results.value("numerics", label, "passkey_accuracy", length=length, shift=shift)
-    return shown + ("" if keys is None else f"; {_percent(keys)} %")
+    return shown + ("" if keys is None else f"; {keys.percent()} %")
 
 
 TWINS = ("rotary bf16 tables", "rotary adjacent")  # trained as rotary is, but for roundings; the second is another order of the same channels

@@ -54,11 +54,11 @@ def refusals(results: Results, labels: Sequence[str]) -> list[str]:
     return ["", "What could not be measured, in the library's words or the lab's:", "", *lines] if lines else []
 
 
-def counted(results: Results, labels: Sequence[str], section: str = "measured") -> str:
+def counted(results: Results, labels: Sequence[str], section: str = "measured", shares: bool = False) -> str:
     """How many seeds there are."""
     counts = [len({seed for seed, _ in results.rows(section, label)}) for label in labels]
     counts = [count for count in counts if count]
-    return seeds_in_words(min(counts), max(counts)) if counts else "nothing measured yet"
+    return seeds_in_words(min(counts), max(counts), shares) if counts else "nothing measured yet"
 
 
 def documents_line(results: Results, labels: Sequence[str]) -> str:
