@@ -6,7 +6,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 library=build/dev/libphasor.a folder=build/cuda
 nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc) || { echo "cuda: NOT COMPILED: no nvcc on the PATH nor in /usr/local/cuda/bin"; exit 0; }
-launcher=()  # a compiler cache knows nvcc, too
+launcher=()  # a compiler cache knows nvcc, too, but would hand it an option that it does not know where comments count
+unset CCACHE_COMMENTS
 [[ -z ${CMAKE_CXX_COMPILER_LAUNCHER:-} ]] || launcher=("$CMAKE_CXX_COMPILER_LAUNCHER")
 mkdir -p "$folder"
 rm -f "$folder"/*.o  # those of sources that are gone
