@@ -51,11 +51,12 @@ compile tests/cuda/attention/mma_ours.cu || exit 1
 "$nvcc" -shared -cudart static "$build/tests_cuda_attention_hopper_ours.cu.o" "$build/tests_cuda_attention_mma_ours.cu.o" "${backend[@]}" "$build/libphasor.a" -lgomp -Xlinker --exclude-libs,ALL -o "$build/hopper_ours.so" || exit 1
 "${PYTHON:-python3}" bench/gpu/attention_bench.py "$build/hopper_ours.so" "$out/attention_bench.json" || { say "FAIL: attention_bench.py"; failed=1; }
 say "attention_bench.py: $((SECONDS - begin)) s"
-# Encoders of transformers with our attention beside theirs, where tools/gpu_python.sh has made the module.
+# Encoders of transformers with our attention beside theirs, and memory of long sequences, where tools/gpu_python.sh has made the module.
 if ls python/cuda13/phasor_cuda13/_core*.so > /dev/null 2>&1; then
   PYTHONPATH=$PWD/python:$PWD/python/cuda13 "${PYTHON:-python3}" bench/gpu/training.py "$out/training.json" || { say "FAIL: training.py"; failed=1; }
+  PYTHONPATH=$PWD/python:$PWD/python/cuda13 "${PYTHON:-python3}" bench/gpu/attention_memory.py "$out/attention_memory.json" || { say "FAIL: attention_memory.py"; failed=1; }
 else
-  say "NOT RUN: training.py, since tools/gpu_python.sh has not made the module"
+  say "NOT RUN: training.py, attention_memory.py, since tools/gpu_python.sh has not made the module"
 fi
 if [ -e "$out/gpu_peers.json" ]; then files+=("$out/gpu_peers.json"); fi  # of those that were right
 say "peers.py: $((SECONDS - begin)) s"
