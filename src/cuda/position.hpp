@@ -54,4 +54,25 @@ PHASOR_HD inline auto with_positions(const job::PositionSource& p, int64_t axis,
   return body(PositionsOf<double>{static_cast<const double*>(p.data) + axis * p.axis_stride, p.batch_stride, p.token_stride});
 }
 
+/// Positions of one axis and batch row, not f64: what is the same for all of its tokens is found once.
+struct RowOfPositions {
+  const std::byte* first;  // null: they are counted from `offset`
+  int64_t stride;          // in bytes
+  int64_t offset;
+  bool narrow;
+
+  PHASOR_HD int64_t at(int64_t token) const {
+    if (first == nullptr) return static_cast<int64_t>(static_cast<math::u64>(offset) + static_cast<math::u64>(token));
+    const std::byte* const here = first + token * stride;
+    return narrow ? int64_t{*reinterpret_cast<const std::int32_t*>(here)} : *reinterpret_cast<const int64_t*>(here);
+  }
+};
+PHASOR_HD inline RowOfPositions row_of(const job::PositionSource& p, int64_t axis, int64_t batch) {
+  const bool narrow = p.type == PositionType::i32;
+  const int64_t bytes = narrow ? 4 : 8;
+  const auto* const data = static_cast<const std::byte*>(p.data);
+  return {data == nullptr ? nullptr : data + (axis * p.axis_stride + batch * p.batch_stride) * bytes, p.token_stride * bytes, p.offset,
+          narrow};
+}
+
 }  // namespace phasor::cuda

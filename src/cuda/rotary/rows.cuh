@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "cuda/dependent.cuh"
 #include "cuda/rotary/rows.hpp"
+#include "cuda/rotary/rows_doubles.hpp"
 #include "cuda/tables.hpp"
 #include "cuda/tuning.hpp"
 
@@ -46,6 +48,30 @@ __global__ void __launch_bounds__(kRowsThreads) write_walks(const __grid_constan
   for (int64_t index = int64_t{blockIdx.x} * kRowsThreads + threadIdx.x; index < threads; index += step) {
     write_walk<run, RowSines>(job, {&job.rows, tables}, shape, index);
   }
+}
+
+/// Out of line: nothing of it takes registers of the common way.
+template <int run>
+__device__ __noinline__ void settle_out_of_line(const job::RowsJob* job, const std::byte* tables, int64_t index, int j) {
+  settle_row<run>(*job, {&job->rows, tables}, walk_shape(job->pairs, job->tokens, run), index, j);
+}
+
+template <int run>
+__global__ void __launch_bounds__(kRowsThreads) write_doubles(const __grid_constant__ RowsParameter parameter) {
+  let_later_begin();
+  const job::RowsJob& job = parameter.job;
+  const std::byte* tables = parameter.tables.data();
+  asm("" : "+l"(tables));  // as above
+  const WalkShape shape = walk_shape(job.pairs, job.tokens, run);
+  const int64_t index = int64_t{blockIdx.x} * kRowsThreads + threadIdx.x;  // a grid has threads for all that memory holds
+  if (index >= shape.items * shape.walks * job.batch) return;
+  wait_for_earlier();
+  const math::u32 doubts = write_by_doubles<run>(job, {&job.rows, tables}, shape, index);
+  each_bit(doubts, [&](int j) { settle_out_of_line<run>(&job, tables, index, j); });
+}
+
+inline const void* doubles_kernel(bool far) {
+  return far ? reinterpret_cast<const void*>(&write_doubles<kDoublesRun>) : reinterpret_cast<const void*>(&write_doubles<1>);
 }
 
 inline const void* walks_kernel(bool far) {
