@@ -39,8 +39,9 @@ constexpr std::int64_t kQuickThreads = 65536;
 constexpr std::int64_t kQuickRunThreads = 4 * kQuickThreads;
 constexpr int kQuickBlocks = 8;
 
-/// cos_sin by float64: tokens of a thread, and threads that are enough of them.
+/// cos_sin by float64: tokens of a thread, threads that are enough of them, and blocks of a multiprocessor.
 constexpr int kDoublesRun = 4;
+constexpr int kDoublesBlocks = 7;
 constexpr std::int64_t kDoublesThreads = 2 * 65536;
 
 }  // namespace phasor::cuda

@@ -91,10 +91,11 @@ Status write_rows_on(job::RowsJob& job, bool doubles, const Execution& execution
     return launch(where, {rows_kernel(job.dtype == DType::f64), {rows_blocks(job)}, kRowsThreads, 0, execution.stream}, &parameter);
   }
   const auto threads = [&](int run) { return walk_threads(walk_shape(job.pairs, job.tokens, run), job.batch); };
-  if (doubles) {
-    const bool far = threads(kDoublesRun) >= kDoublesThreads;
-    const unsigned blocks = blocks_for(threads(far ? kDoublesRun : 1), kRowsThreads);
-    return launch_early(where, {doubles_kernel(far), {blocks}, kRowsThreads, 0, execution.stream}, &parameter);
+  const bool runs = threads(kDoublesRun) >= kDoublesThreads;
+  const DoublesGrid grid = doubles_grid(job, runs ? kDoublesRun : 1, kRowsThreads / kDoublesLanes);
+  if (doubles && fits(grid)) {
+    const Grid blocks = {static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), static_cast<unsigned>(grid.z)};
+    return launch_early(where, {doubles_kernel(runs), blocks, kRowsThreads, 0, execution.stream}, &parameter);
   }
   const bool far = walks_far(job.pairs, job.batch, job.tokens);
   const unsigned blocks = blocks_for(threads(far ? kWalk : 1), kRowsThreads);
