@@ -198,10 +198,10 @@ PHASOR_HD inline math::u64 add_quickly(const QuickCall& call, int64_t index) {
     const std::byte* const in = x.in == nullptr ? nullptr : x.in + place.batch * x.in_strides[0] + token * x.in_strides[1];
     std::byte* const out = x.out + place.batch * x.out_strides[0] + token * x.out_strides[1];
     QuickWords<layout> words[ahead] = {};  // zeros where nothing is added to
-    int64_t at[ahead] = {};
+    int64_t at[ahead];
+    read_positions(positions, token, place.count - done, at);
     unrolled<ahead>([&](auto j) {
       if (ahead > 1 && done + j >= place.count) return;
-      at[j] = positions.at(token + j);
       if (in != nullptr) words[j] = place.channels.load(in + j * x.in_strides[1]);
     });
     math::u32 some = 0;

@@ -56,11 +56,9 @@ PHASOR_HD inline math::u32 write_by_doubles(const job::RowsJob& job, const Rows&
   const math::u64 low = step->fraction[1];
   const RowOfPositions positions = row_of(job.rows.positions, axis_of(rows, thread.pair, {}), thread.batch);
   const auto sign = static_cast<float>(job.rows.sine_sign);
-  int64_t at[run] = {};
+  int64_t at[run];
+  read_positions(positions, place.token, place.count, at);
   math::PhaseNear near[run];
-  unrolled<run>([&](auto j) {
-    if (j < place.count) at[j] = positions.at(place.token + j);
-  });
   unrolled<run>([&](auto j) {
     const auto narrow = static_cast<math::u32>(at[j]);
     near[j] = at[j] == int64_t{narrow} ? math::phase_near(high, low, narrow) : math::phase_near(high, low, at[j]);
