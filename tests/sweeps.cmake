@@ -160,6 +160,8 @@ set(sweeps
   CudaOnHost.thousands_of_random_calls_give_the_bits_of_the_cpu
   # cuda/host/operations_test.cpp
   CudaOperationsOnHost.thousands_of_random_calls_give_the_bits_of_the_cpu
+  # math/sincos_quick_test.cpp
+  SinCosQuick.every_angle_is_off_by_what_its_bounds_are_made_of
   # cuda/host/prepare_test.cpp
   CudaPrepareOnHost.hundreds_of_random_calls_give_the_bytes_of_the_cpu
   CudaPrepareOnHost.hundreds_of_calls_of_models_give_the_bytes_of_the_cpu

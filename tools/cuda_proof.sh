@@ -38,6 +38,7 @@ program gpu_mma "$(object_of tests/cuda/attention/gpu_mma.cu)"
 program gpu_decode "$(object_of tests/cuda/attention/gpu_decode.cu)"
 program gpu_hopper_backward "$(object_of tests/cuda/attention/gpu_hopper_backward.cu)"
 program gpu_large "$(object_of tests/cuda/gpu_large.cu)"
+program gpu_rows "$(object_of tests/cuda/gpu_rows.cu)" "$(object_of tests/cuda/random_calls.cpp)"
 program gpu_engine "$folder"/examples_engine_*.o
 for name in rotary_bench prepare_bench operations_bench; do program "$name" "$(object_of "bench/gpu/$name.cu")"; done
 echo "cuda: $((${#sources[@]} + ${#hopper[@]})) files compiled by $("$nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/nvcc \1/p')"

@@ -24,6 +24,7 @@ program gpu_mma "$build/tests_cuda_attention_gpu_mma.cu.o"
 program gpu_hopper_backward "$build/tests_cuda_attention_gpu_hopper_backward.cu.o"
 program gpu_decode "$build/tests_cuda_attention_gpu_decode.cu.o"
 program gpu_large "$build/tests_cuda_gpu_large.cu.o"
+program gpu_rows "$build/tests_cuda_gpu_rows.cu.o" "$build/tests_cuda_random_calls.cpp.o"
 program gpu_attention "$build/tests_cuda_attention_gpu_attention.cpp.o" "$build"/tests_attention_*.o "$build/.carry_googletest_src_gtest-all.cc.o"
 program cuda_proof "$build/tests_cuda_proof.cu.o"
 program rotary_bench "$build/bench_gpu_rotary_bench.cu.o"
@@ -45,6 +46,7 @@ run gpu_mma "$build/gpu_mma" $((${CALLS:-20000} / 40))
 run gpu_hopper_backward "$build/gpu_hopper_backward" $((${CALLS:-20000} / 50))
 run gpu_decode "$build/gpu_decode" $((${CALLS:-20000} / 50))
 run gpu_large "$build/gpu_large"
+run gpu_rows "$build/gpu_rows"
 run gpu_attention tools/gpu_attention.sh "$build/gpu_attention"
 run cuda_proof "$build/cuda_proof"
 # The engine example: models and tokens of transformers where it is, else what `engine_peer.py .carry/engine` recorded elsewhere.

@@ -55,6 +55,27 @@ inline OperationCall add_sinusoids(std::int64_t tokens) {
           }};
 }
 
+/// Sines before cosines; f16.
+inline OperationCall add_halves(std::int64_t tokens) {
+  const Sinusoidal sinusoidal = *Sinusoidal::make({.width = kModelWidth, .order = SinusoidOrder::sin_cos});
+  std::vector<std::uint16_t> ones(static_cast<std::size_t>(tokens * kModelWidth), 0x3c00);  // 1 of f16
+  return {{as_bytes(ones), counted(1000, tokens, 1 << 20)},
+          {bytes(tokens * kModelWidth * 2), bytes(tokens * kModelWidth * 2)},
+          [=](const On& on) {
+            return sinusoidal.add(view_on(on, 0, DType::f16, {1, tokens, 1, kModelWidth}), positions_on(on, 1, tokens),
+                                  {.execution = on.execution});
+          }};
+}
+inline OperationCall write_sinusoids(std::int64_t tokens) {
+  const Sinusoidal sinusoidal = *Sinusoidal::make({.width = kModelWidth});
+  return {{some_bf16(tokens * kModelWidth), counted(1000, tokens, 1 << 20)},
+          {bytes(tokens * 8), bytes(tokens * kModelWidth * 2)},
+          [=](const On& on) {
+            return sinusoidal.fill(view_on(on, 0, DType::bf16, {1, tokens, 1, kModelWidth}), positions_on(on, 1, tokens),
+                                   {.execution = on.execution});
+          }};
+}
+
 inline OperationCall add_rows(std::int64_t tokens) {
   const std::int64_t rows = tokens + 100;
   return {{some_bf16(tokens * kModelWidth), some_bf16(rows * kModelWidth, 2), counted(77, tokens, rows)},
@@ -158,6 +179,8 @@ inline std::vector<Operation> operations() {
   const std::vector<std::int64_t> many = {1, 64, 1024, 16384};
   const std::vector<std::int64_t> squares = {64, 1024, 4096};  // a dense bias of 16384 tokens has 16 GiB
   return {{"sinusoids added, bf16, width 4096", many, add_sinusoids},
+          {"sinusoids added by halves, f16, width 4096", many, add_halves},
+          {"sinusoids written, bf16, width 4096", many, write_sinusoids},
           {"learned rows added, bf16, width 4096", many, add_rows},
           {"learned rows' gradient, 512 of 768", many, scatter},
           {"ALiBi filled, 32 heads, bf16", squares, fill_alibi},

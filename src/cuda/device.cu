@@ -48,23 +48,51 @@ CurrentDevice::~CurrentDevice() {
 
 namespace {
 
+/// What is asked of a device once: asking costs microseconds.
+class KnownOfDevices {
+ public:
+  /// ask(device, yes) says whether it could be found out.
+  template <class Ask>
+  bool of_current(const Ask& ask) {
+    int device = 0;
+    if (cudaGetDevice(&device) != cudaSuccess || device >= kDevices) return false;
+    if (const signed char is = known_[device].load(std::memory_order_relaxed); is != 0) return is > 0;
+    bool yes = false;
+    if (!ask(device, yes)) return false;
+    known_[device].store(yes ? 1 : -1, std::memory_order_relaxed);
+    return yes;
+  }
+
+ private:
+  static constexpr int kDevices = 64;
+  std::atomic<signed char> known_[kDevices];  // 0: not asked yet, 1: yes, -1: no
+};
+
 /// Whether the code that the current device runs of a kernel has wait_for_earlier() in it: code of sm_90 and newer, not what a driver makes
-/// of older PTX. Kernels are built for the same devices, so one speaks for all; asking costs microseconds.
+/// of older PTX. Kernels are built for the same devices, so one speaks for all.
 bool waits_for_earlier(const void* kernel) {
-  constexpr int kDevices = 64;
   constexpr int kLeast = 90;
-  static std::atomic<signed char> known[kDevices];  // 0: not asked yet, 1: yes, -1: no
-  int device = 0;
-  if (cudaGetDevice(&device) != cudaSuccess || device >= kDevices) return false;
-  if (const signed char is = known[device].load(std::memory_order_relaxed); is != 0) return is > 0;
-  cudaFuncAttributes attributes = {};
-  if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess) return false;
-  const bool waits = attributes.ptxVersion >= kLeast;
-  known[device].store(waits ? 1 : -1, std::memory_order_relaxed);
-  return waits;
+  static KnownOfDevices known;
+  return known.of_current([&](int /*device*/, bool& waits) {
+    cudaFuncAttributes attributes = {};
+    if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess) return false;
+    waits = attributes.ptxVersion >= kLeast;
+    return true;
+  });
 }
 
 }  // namespace
+
+bool has_fast_float64() {
+  constexpr int kMostTimes = 4;
+  static KnownOfDevices known;
+  return known.of_current([](int device, bool& fast) {
+    int times = 0;
+    if (cudaDeviceGetAttribute(&times, cudaDevAttrSingleToDoublePrecisionPerfRatio, device) != cudaSuccess) return false;
+    fast = times <= kMostTimes;
+    return true;
+  });
+}
 
 Status launch(const char* where, const Launch& launch, void* parameter) {
   constexpr std::size_t kWithoutAsking = 48 * 1024;

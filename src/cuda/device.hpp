@@ -28,6 +28,9 @@ class CurrentDevice {
   Status status_;
 };
 
+/// Whether the current device's float64 is at most so much slower than its float32 that level 1 is faster with it: those of data centres.
+bool has_fast_float64();
+
 struct Grid {
   unsigned x = 1;
   unsigned y = 1;

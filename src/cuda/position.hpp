@@ -54,4 +54,39 @@ PHASOR_HD inline auto with_positions(const job::PositionSource& p, int64_t axis,
   return body(PositionsOf<double>{static_cast<const double*>(p.data) + axis * p.axis_stride, p.batch_stride, p.token_stride});
 }
 
+/// Positions of one axis and batch row, not f64: what is the same for all of its tokens is found once.
+struct RowOfPositions {
+  const std::byte* first;  // null: they are counted from `offset`
+  int64_t stride;          // in bytes
+  int64_t offset;
+  bool narrow;
+};
+PHASOR_HD inline RowOfPositions row_of(const job::PositionSource& p, int64_t axis, int64_t batch) {
+  const bool narrow = p.type == PositionType::i32;
+  const int64_t bytes = narrow ? 4 : 8;
+  const auto* const data = static_cast<const std::byte*>(p.data);
+  return {data == nullptr ? nullptr : data + (axis * p.axis_stride + batch * p.batch_stride) * bytes, p.token_stride * bytes, p.offset,
+          narrow};
+}
+
+/// Those of a type that lie `stride` bytes apart, the last of `count` again and again beyond it: nothing is asked between two loads.
+template <class T, int run>
+PHASOR_HD inline void read_each(const std::byte* here, int64_t stride, int count, int64_t (&at)[run]) {
+  for (int j = 0; j < run; ++j) {
+    at[j] = *reinterpret_cast<const T*>(here);
+    here += j + 1 < count ? stride : 0;
+  }
+}
+/// The positions of `count` tokens, at least one; of `run` where there are more.
+template <int run>
+PHASOR_HD inline void read_positions(const RowOfPositions& row, int64_t token, int count, int64_t (&at)[run]) {
+  if (row.first == nullptr) {
+    for (int j = 0; j < run; ++j) at[j] = static_cast<int64_t>(static_cast<math::u64>(row.offset) + static_cast<math::u64>(token + j));
+  } else if (row.narrow) {
+    read_each<std::int32_t>(row.first + token * row.stride, row.stride, count, at);
+  } else {
+    read_each<int64_t>(row.first + token * row.stride, row.stride, count, at);
+  }
+}
+
 }  // namespace phasor::cuda

@@ -22,6 +22,8 @@ Status run_rotate(job::RotateJob& job, const Execution& execution);
 Status run_rotate_specs(job::RotateSpecsJob& job, const Execution& execution);
 Status run_rerotate(job::RerotateJob& job, const Execution& execution);
 Status run_rows(job::RowsJob& job, const Execution& execution);
+/// run_rows as on devices whose float64 is slow, for tests.
+Status run_rows_by_pairs(job::RowsJob& job, const Execution& execution);
 Status run_add(job::AddJob& job, const Execution& execution);
 Status run_lookup(job::LookupJob& job, const Execution& execution);
 Status run_scatter(job::ScatterJob& job, const Execution& execution);

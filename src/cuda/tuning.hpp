@@ -31,4 +31,17 @@ constexpr int kWalk = 16;
 constexpr std::int64_t kWalkThreads = 65536;
 constexpr int kWalkBlocks = 5;
 
+/// Sinusoids of 16 bits (cuda/additive/quick.hpp): tokens that a thread asks for together, tokens of a thread where there are many, threads
+/// that are enough of either, and blocks of a multiprocessor.
+constexpr int kQuickAhead = 4;
+constexpr int kQuickRun = 16;
+constexpr std::int64_t kQuickThreads = 65536;
+constexpr std::int64_t kQuickRunThreads = 4 * kQuickThreads;
+constexpr int kQuickBlocks = 8;
+
+/// cos_sin by float64: tokens of a thread, threads that are enough of them, and blocks of a multiprocessor.
+constexpr int kDoublesRun = 4;
+constexpr int kDoublesBlocks = 7;
+constexpr std::int64_t kDoublesThreads = 2 * 65536;
+
 }  // namespace phasor::cuda

@@ -46,7 +46,7 @@ SinusoidalSpec any_sinusoidal(Draw& draw) {
   const int64_t axes = draw.of<int64_t>({1, 1, 2, 3});
   int64_t pairs = 0;
   for (int64_t a = 0; a < axes; ++a) {
-    const int64_t width = draw.one_in(20) ? 2100 : draw.between(4, 70);
+    const int64_t width = draw.one_in(20) ? 2100 : draw.one_in(2) ? 8 * draw.between(1, 9) : draw.between(4, 70);  // vectors, or not
     pairs += spec.odd == OddChannel::zero ? width / 2 : (width + 1) / 2;
     spec.width += width;
     if (axes > 1) spec.axis_widths.push_back(width);

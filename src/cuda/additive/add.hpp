@@ -29,11 +29,12 @@ PHASOR_HD inline bool is_zero_position(const job::AddJob& job, int64_t axis, int
 
 /// The cosine and sine of a pair at a token's position on an axis. Long: kernels call it out of line.
 template <class T>
-PHASOR_HD inline CosSin<T> sinusoid(const job::RowSource& rows, int64_t pair, int64_t axis, const RowPlace& place) {
-  if (has_fractions(rows.positions)) {
-    return phase_value<T>({&rows}, RowPositions<double>{{fractional_position(rows.positions, axis, place.batch, place.token)}}, pair, {});
+PHASOR_HD inline CosSin<T> sinusoid(const Rows& rows, int64_t pair, int64_t axis, const RowPlace& place) {
+  const job::PositionSource& positions = rows->positions;
+  if (has_fractions(positions)) {
+    return phase_value<T>(rows, RowPositions<double>{{fractional_position(positions, axis, place.batch, place.token)}}, pair, {});
   }
-  return phase_value<T>({&rows}, RowPositions<int64_t>{{whole_position(rows.positions, axis, place.batch, place.token)}}, pair, {});
+  return phase_value<T>(rows, RowPositions<int64_t>{{whole_position(positions, axis, place.batch, place.token)}}, pair, {});
 }
 
 /// Sines::of<T> is sinusoid<T>.
@@ -51,7 +52,7 @@ PHASOR_HD inline void add_pair(const job::AddJob& job, const spec::AxisPart& par
     if (has_cos) x.keep(at.cos);
     return;
   }
-  const CosSin<T> value = Sines::template of<T>(job.rows, part.pair + i, part.axis, place);
+  const CosSin<T> value = Sines::template of<T>({&job.rows}, part.pair + i, part.axis, place);
   if (has_sin) x.add(at.sin, job.negative ? -value.sin : value.sin);
   if (has_cos) x.add(at.cos, job.negative ? -value.cos : value.cos);
 }

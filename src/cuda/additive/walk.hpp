@@ -84,7 +84,7 @@ PHASOR_HD inline void add_walk(const job::AddJob& job, const WalkShape& shape, i
   each_bit(rest, [&](int j) {  // reads once more: what is indexed by a number that the compiler does not know is not in registers
     const typename Memory::Word word = adds ? memory.load(in + j * x.in_strides[1]) : typename Memory::Word{};
     const RowPlace row = {place.batch, place.token + j};
-    write(j, word, value_apart(walk, j, [&] { return Sines::template of<float>(job.rows, pair, axis, row); }));
+    write(j, word, value_apart(walk, j, [&] { return Sines::template of<float>({&job.rows}, pair, axis, row); }));
   });
 }
 

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "cuda/dependent.cuh"
 #include "cuda/rotary/rows.hpp"
+#include "cuda/rotary/rows_doubles.hpp"
 #include "cuda/tables.hpp"
 #include "cuda/tuning.hpp"
 
@@ -46,6 +48,35 @@ __global__ void __launch_bounds__(kRowsThreads) write_walks(const __grid_constan
   for (int64_t index = int64_t{blockIdx.x} * kRowsThreads + threadIdx.x; index < threads; index += step) {
     write_walk<run, RowSines>(job, {&job.rows, tables}, shape, index);
   }
+}
+
+__device__ inline DoublesThread doubles_thread() {
+  constexpr int kWarps = kRowsThreads / kDoublesLanes;
+  const auto warp = static_cast<int>(threadIdx.x) / kDoublesLanes;
+  const auto lane = static_cast<int>(threadIdx.x) % kDoublesLanes;
+  return {int64_t{blockIdx.y} * kDoublesLanes + lane, int64_t{blockIdx.x} * kWarps + warp, int64_t{blockIdx.z}};
+}
+/// Out of line: nothing of it takes registers of the common way.
+template <int run>
+__device__ __noinline__ void settle_out_of_line(const job::RowsJob* job, const std::byte* tables, int j) {
+  settle_row<run>(*job, {&job->rows, tables}, doubles_thread(), j);
+}
+
+template <int run>
+__global__ void __launch_bounds__(kRowsThreads, kDoublesBlocks) write_doubles(const __grid_constant__ RowsParameter parameter) {
+  let_later_begin();
+  const job::RowsJob& job = parameter.job;
+  const std::byte* tables = parameter.tables.data();
+  asm("" : "+l"(tables));  // as above
+  const DoublesThread thread = doubles_thread();
+  if (thread.pair >= job.pairs || thread.run * run >= job.tokens) return;
+  wait_for_earlier();
+  const math::u32 doubts = write_by_doubles<run>(job, {&job.rows, tables}, thread);
+  each_bit(doubts, [&](int j) { settle_out_of_line<run>(&job, tables, j); });
+}
+
+inline const void* doubles_kernel(bool far) {
+  return far ? reinterpret_cast<const void*>(&write_doubles<kDoublesRun>) : reinterpret_cast<const void*>(&write_doubles<1>);
 }
 
 inline const void* walks_kernel(bool far) {

@@ -81,6 +81,27 @@ Status rotate(const char* where, const job::RotateJob& job, const Execution& exe
   return launch_rotation(where, parameter, execution);
 }
 
+/// `doubles`: the current device is fast with float64.
+Status write_rows_on(job::RowsJob& job, bool doubles, const Execution& execution) {
+  const char* const where = "cos_sin";
+  if (job.batch == 0 || job.tokens == 0 || job.heads == 0 || job.pairs == 0) return {};
+  RowsParameter parameter(job);
+  if (Status s = place_tables(where, job.device, parameter.tables, parameter.job.rows); !s) return s;
+  if (!walks(job)) {
+    return launch(where, {rows_kernel(job.dtype == DType::f64), {rows_blocks(job)}, kRowsThreads, 0, execution.stream}, &parameter);
+  }
+  const auto threads = [&](int run) { return walk_threads(walk_shape(job.pairs, job.tokens, run), job.batch); };
+  const bool runs = threads(kDoublesRun) >= kDoublesThreads;
+  const DoublesGrid grid = doubles_grid(job, runs ? kDoublesRun : 1, kRowsThreads / kDoublesLanes);
+  if (doubles && fits(grid)) {
+    const Grid blocks = {static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), static_cast<unsigned>(grid.z)};
+    return launch_early(where, {doubles_kernel(runs), blocks, kRowsThreads, 0, execution.stream}, &parameter);
+  }
+  const bool far = walks_far(job.pairs, job.batch, job.tokens);
+  const unsigned blocks = blocks_for(threads(far ? kWalk : 1), kRowsThreads);
+  return launch(where, {walks_kernel(far), {blocks}, kRowsThreads, 0, execution.stream}, &parameter);
+}
+
 }  // namespace
 
 bool is_built() { return true; }
@@ -104,18 +125,14 @@ Status run_rotate_specs(job::RotateSpecsJob& job, const Execution& execution) {
 Status run_rerotate(job::RerotateJob& job, const Execution& execution) { return rotate("rerotate", job.link(), execution); }
 
 Status run_rows(job::RowsJob& job, const Execution& execution) {
-  const char* const where = "cos_sin";
-  if (job.batch == 0 || job.tokens == 0 || job.heads == 0 || job.pairs == 0) return {};
-  const CurrentDevice current(where, job.device);
+  const CurrentDevice current("cos_sin", job.device);
   if (!current.status().ok()) return current.status();
-  RowsParameter parameter(job);
-  if (Status s = place_tables(where, job.device, parameter.tables, parameter.job.rows); !s) return s;
-  if (walks(job)) {
-    const bool far = walks_far(job.pairs, job.batch, job.tokens);
-    const int64_t threads = walk_threads(walk_shape(job.pairs, job.tokens, far ? kWalk : 1), job.batch);
-    return launch(where, {walks_kernel(far), {blocks_for(threads, kRowsThreads)}, kRowsThreads, 0, execution.stream}, &parameter);
-  }
-  return launch(where, {rows_kernel(job.dtype == DType::f64), {rows_blocks(job)}, kRowsThreads, 0, execution.stream}, &parameter);
+  return write_rows_on(job, has_fast_float64(), execution);
+}
+Status run_rows_by_pairs(job::RowsJob& job, const Execution& execution) {
+  const CurrentDevice current("cos_sin", job.device);
+  if (!current.status().ok()) return current.status();
+  return write_rows_on(job, false, execution);
 }
 
 }  // namespace phasor::cuda

@@ -11,6 +11,7 @@
 #include "cuda/host/team.hpp"
 #include "cuda/rotary/rotate.hpp"
 #include "cuda/rotary/rows.hpp"
+#include "cuda/rotary/rows_doubles.hpp"
 #include "cuda/rotary/work.hpp"
 #include "cuda/specs.hpp"
 #include "phasor/result.hpp"
@@ -131,9 +132,30 @@ void write_walks_on_host(const job::RowsJob& job) {
   }
 }
 
+/// Calls by float64, of some tokens a thread and of one in turn.
+inline std::size_t row_double_calls = 0;
+
+template <int run>
+void write_doubles_on_host(const job::RowsJob& job) {
+  const cuda::DoublesGrid grid = cuda::doubles_grid(job, run, 1);
+  for (std::int64_t batch = 0; batch < grid.z; ++batch) {
+    for (std::int64_t x = grid.x; x-- > 0;) {
+      for (std::int64_t pair = job.pairs; pair-- > 0;) {
+        const cuda::DoublesThread thread = {pair, x, batch};
+        const math::u32 doubts = cuda::write_by_doubles<run>(job, {&job.rows}, thread);
+        cuda::each_bit(doubts, [&](int j) { cuda::settle_row<run>(job, {&job.rows}, thread, j); });
+      }
+    }
+  }
+}
+
 inline Status rows_on_host(job::RowsJob& job, const Execution& /*execution*/) {
   if (cuda::walks(job)) {
-    row_walk_calls++ % 2 == 0 ? write_walks_on_host<cuda::kWalk>(job) : write_walks_on_host<1>(job);
+    if ((row_walk_calls + row_double_calls) % 2 == 0) {
+      row_walk_calls++ % 2 == 0 ? write_walks_on_host<cuda::kWalk>(job) : write_walks_on_host<1>(job);
+    } else {
+      row_double_calls++ % 2 == 0 ? write_doubles_on_host<cuda::kDoublesRun>(job) : write_doubles_on_host<1>(job);
+    }
     return {};
   }
   const std::int64_t threads = job.batch * job.tokens * job.heads * cuda::row_values(job);

@@ -142,11 +142,12 @@ TEST(CudaOnHost, random_calls_give_the_bits_of_the_cpu) { expect_bits_of_the_cpu
 TEST(CudaOnHost, thousands_of_random_calls_give_the_bits_of_the_cpu) {
   team_calls = 0;
   parted_launches = 0;
-  row_walk_calls = 0;
+  row_walk_calls = row_double_calls = 0;
   expect_bits_of_the_cpu(240, 4000, 100);
   EXPECT_GE(team_calls, 400U);  // of each kind of team a hundred
   EXPECT_GE(parted_launches, 40U);
   EXPECT_GE(row_walk_calls, 40U);
+  EXPECT_GE(row_double_calls, 40U);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cuda/additive/add.hpp"
+#include "cuda/additive/quick.hpp"
 #include "cuda/additive/walk.hpp"
 #include "cuda/bias/fill.hpp"
 #include "cuda/bias/gradient.hpp"
@@ -39,7 +40,7 @@ struct PlacedJob {
 
 struct HostSines {
   template <class T>
-  static cuda::CosSin<T> of(const job::RowSource& rows, std::int64_t pair, std::int64_t axis, const cuda::RowPlace& place) {
+  static cuda::CosSin<T> of(const cuda::Rows& rows, std::int64_t pair, std::int64_t axis, const cuda::RowPlace& place) {
     return cuda::sinusoid<T>(rows, pair, axis, place);
   }
 };
@@ -65,24 +66,62 @@ void add_walks_on_host(const job::AddJob& job) {
   each_item(cuda::walk_threads(shape, job.batch),
             [&](std::int64_t index) { cuda::add_walk<dtype, words, run, HostSines>(job, shape, index); });
 }
-template <DType dtype>
-void add_walks_on_host(const job::AddJob& job) {
+inline void add_walks_on_host(const job::AddJob& job) {
   const bool far = add_walk_calls++ % 2 == 0;
   if (cuda::has_words(job)) {
-    far ? add_walks_on_host<dtype, true, cuda::kWalk>(job) : add_walks_on_host<dtype, true, 1>(job);
+    far ? add_walks_on_host<DType::f32, true, cuda::kWalk>(job) : add_walks_on_host<DType::f32, true, 1>(job);
   } else {
-    far ? add_walks_on_host<dtype, false, cuda::kWalk>(job) : add_walks_on_host<dtype, false, 1>(job);
+    far ? add_walks_on_host<DType::f32, false, cuda::kWalk>(job) : add_walks_on_host<DType::f32, false, 1>(job);
   }
+}
+
+/// Of 16 bits: calls of each layout, pairs that they had, and those that were settled. Every way to cut them into threads in turn, whatever
+/// the number of tokens.
+inline std::size_t quick_calls[3] = {};
+inline std::size_t quick_pairs_made = 0;
+inline std::size_t quick_pairs_settled = 0;
+
+struct HostSettle {
+  template <DType dtype, cuda::QuickLayout layout>
+  static void pair(const cuda::QuickCall& call, std::int64_t index, int which) {
+    ++quick_pairs_settled;
+    cuda::settle_pair<dtype, layout>(call, index, which);
+  }
+};
+/// The job as its parameter has it, as on a device: tables are found by their places.
+template <DType dtype, cuda::QuickLayout layout>
+void add_quick_on_host(const job::AddJob& job, const cuda::Parameter<job::AddJob>& parameter) {
+  constexpr int kRuns[] = {1, cuda::kQuickAhead, cuda::kQuickRun};
+  const int run = kRuns[quick_calls[static_cast<int>(layout)]++ % 3];
+  const cuda::QuickShape shape = cuda::quick_shape(job, layout, run);
+  const std::byte* const tables = parameter.tables.data();
+  const cuda::QuickCall call = {parameter.job, shape, {&parameter.job.rows, tables}, cuda::found_table(tables, parameter.job.parts)};
+  quick_pairs_made += static_cast<std::size_t>(cuda::token_items(job) * job.tokens * job.batch);
+  each_item(cuda::quick_threads(shape, job.batch), [&](std::int64_t index) {
+    run == 1 ? cuda::add_and_settle<dtype, layout, 1, HostSettle>(call, index)
+             : cuda::add_and_settle<dtype, layout, cuda::kQuickAhead, HostSettle>(call, index);
+  });
+}
+template <DType dtype>
+void add_quick_on_host(const job::AddJob& job, const cuda::Parameter<job::AddJob>& parameter) {
+  using cuda::QuickLayout;
+  const QuickLayout layout = cuda::quick_layout(job);
+  if (layout == QuickLayout::neighbours) return add_quick_on_host<dtype, QuickLayout::neighbours>(job, parameter);
+  if (layout == QuickLayout::halves) return add_quick_on_host<dtype, QuickLayout::halves>(job, parameter);
+  add_quick_on_host<dtype, QuickLayout::one>(job, parameter);
 }
 
 inline Status add_on_host(job::AddJob& given, const Execution& /*execution*/) {
   const PlacedJob<job::AddJob> placed(given);
   const job::AddJob& job = placed.job;
   const std::int64_t items = cuda::token_items(job);
+  if (job.target.out != nullptr && cuda::is_quick(job)) {
+    job.target.dtype == DType::f16 ? add_quick_on_host<DType::f16>(job, *placed.parameter)
+                                   : add_quick_on_host<DType::bf16>(job, *placed.parameter);
+    return {};
+  }
   if (job.target.out != nullptr && cuda::walks(job)) {
-    if (job.target.dtype == DType::f32) add_walks_on_host<DType::f32>(job);
-    if (job.target.dtype == DType::f16) add_walks_on_host<DType::f16>(job);
-    if (job.target.dtype == DType::bf16) add_walks_on_host<DType::bf16>(job);
+    add_walks_on_host(job);
     return {};
   }
   each_item(job.target.out == nullptr ? 0 : job.batch * job.tokens * items, [&](std::int64_t item) {

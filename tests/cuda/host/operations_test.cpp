@@ -66,6 +66,9 @@ TEST(CudaOperationsOnHost, thousands_of_random_calls_give_the_bits_of_the_cpu) {
   add_walk_calls = lookup_vector_calls = phase_vector_calls = tile_calls = tile_vector_calls = 0;
   expect_bits_of_the_cpu(300, 2300, 30);
   EXPECT_GE(add_walk_calls, 20U);
+  for (const std::size_t calls : quick_calls) EXPECT_GE(calls, 10U);
+  EXPECT_GE(quick_pairs_settled, 100U);  // both ways were taken
+  EXPECT_LT(quick_pairs_settled, quick_pairs_made / 2);
   EXPECT_GE(lookup_vector_calls, 20U);
   EXPECT_GE(phase_vector_calls, 20U);
   EXPECT_GE(tile_calls, 50U);
