@@ -157,6 +157,7 @@ set(sweeps
   ProfileLayout.every_target_gives_the_same_bits_of_wide_heads
   ProfileLayout.strides_batch_and_threads_do_not_matter
   # cuda/host/block_test.cpp
+  CudaOnHost.keys_that_move_have_kernels_of_their_own_and_give_the_bits_of_the_cpu
   CudaOnHost.thousands_of_random_calls_give_the_bits_of_the_cpu
   # cuda/host/operations_test.cpp
   CudaOperationsOnHost.thousands_of_random_calls_give_the_bits_of_the_cpu
