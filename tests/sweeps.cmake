@@ -160,6 +160,7 @@ set(sweeps
   CudaOnHost.keys_that_move_have_kernels_of_their_own_and_give_the_bits_of_the_cpu
   CudaOnHost.thousands_of_random_calls_give_the_bits_of_the_cpu
   # cuda/host/operations_test.cpp
+  CudaOperationsOnHost.sums_over_many_tokens_have_the_bits_of_the_cpu
   CudaOperationsOnHost.thousands_of_random_calls_give_the_bits_of_the_cpu
   # cuda/host/prepare_test.cpp
   CudaPrepareOnHost.hundreds_of_random_calls_give_the_bytes_of_the_cpu

@@ -21,9 +21,10 @@ struct MovedCache {
   int64_t elements;  // of the buffer
 };
 
-inline MovedCache any_cache(Draw& draw, DType dtype, int64_t pages, int64_t page, int64_t heads, int64_t width) {
+inline MovedCache any_cache(Draw& draw, DType dtype, const Extents& shape) {
+  const auto [pages, page, heads, width] = shape;
   const int64_t vector = 16 / bytes_of(dtype);
-  MovedCache cache = {{pages, page, heads, width}, {page * heads * width, heads * width, width, 1}, 0, pages * page * heads * width};
+  MovedCache cache = {shape, {page * heads * width, heads * width, width, 1}, 0, pages * page * heads * width};
   switch (draw.below(6)) {
     case 0:  // keys and values of a page side by side
       cache.strides[0] *= 2;
@@ -146,7 +147,7 @@ inline std::optional<RandomCall> random_move(uint64_t seed, int64_t tokens) {
   if (tokens == 0) tokens = draw.of<int64_t>({1, 2, 5, 33, 70});
   const int64_t page = draw.of<int64_t>({1, 16, 17, 64});
   const int64_t pages = (tokens + page - 1) / page + 2;
-  const MovedCache cache = any_cache(draw, dtype, pages, page, draw.of<int64_t>({1, 2, 8, 8, 40}), width);
+  const MovedCache cache = any_cache(draw, dtype, {pages, page, draw.of<int64_t>({1, 2, 8, 8, 40}), width});
   const bool narrow = draw.one_in(3);
   const MovedPositions moved = any_moves(draw, axes, tokens, narrow);
   const std::vector<int64_t> slots = any_slots(draw, tokens, pages * page);

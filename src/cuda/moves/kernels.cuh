@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(kMoveThreads, dtype == DType::f64 ? 1 : kMoveB
   const auto* const steps = reinterpret_cast<const math::Step*>(tables);
   const auto* const axes = reinterpret_cast<const std::uint8_t*>(steps + parameter.work.rotate.job.rows.step_count);
   const Rows rows = {&parameter.work.rotate.job.rows, tables, &parameter.from};
-  const Mover<dtype, pairing> mover = {move_at(parameter.work, rows, steps, axes, blockIdx.x, blockIdx.z),
+  const Mover<dtype, pairing> mover = {in_grid({&parameter.work, rows, steps, axes}, blockIdx.x, blockIdx.z),
                                        reinterpret_cast<MoveRoom<T>*>(memory)};
   DeviceMover block;
   move_tokens(mover, block);

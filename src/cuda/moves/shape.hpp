@@ -59,19 +59,20 @@ struct MoveAt {
   Rows rows;
   const math::Step* steps;
   const std::uint8_t* axis_of_pair;
-  int batch;
-  int first;  // token
-  int count;
+  int batch = 0;
+  int first = 0;  // token
+  int count = 0;
 
   PHASOR_HD const MoveShape& shape() const { return work->shape; }
   /// All pairs of a head, as teams/memory.hpp asks for them.
   PHASOR_HD TeamPlace whole() const { return {0, 0, 0, work->shape.cut.pairs, 0, 0}; }
 };
-PHASOR_HD inline MoveAt move_at(const MoveWork& work, const Rows& rows, const math::Step* steps, const std::uint8_t* axes, unsigned block,
-                                unsigned batch) {
-  const MoveShape& shape = work.shape;
-  const int first = static_cast<int>(block) * shape.block_tokens;
-  return {&work, rows, steps, axes, static_cast<int>(batch), first, lesser(shape.block_tokens, shape.tokens - first)};
+/// Which tokens a block of the grid has: sets these of `at`.
+PHASOR_HD inline MoveAt in_grid(MoveAt at, unsigned block, unsigned batch) {
+  at.batch = static_cast<int>(batch);
+  at.first = static_cast<int>(block) * at.shape().block_tokens;
+  at.count = lesser(at.shape().block_tokens, at.shape().tokens - at.first);
+  return at;
 }
 
 /// A head of one of a block's tokens.

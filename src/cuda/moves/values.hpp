@@ -34,14 +34,20 @@ PHASOR_HD inline CosSin<T> defined_value(const MoveAt& at, const MovePair& own, 
   return Block::template any_row<T>(at.rows, {at.batch, at.first + token, 0, 0}, own.pair).lane[0];
 }
 
+/// How far a token moves on a pair's axis, and whether 64 bits hold that.
+struct MovedBy {
+  int64_t by;
+  bool holds;
+};
+
 /// One value. True where it is in doubt; `careful`: then by the definition. Float64 has no other.
 template <bool careful, class Block, class T>
-PHASOR_HD inline bool make_moved(const MoveAt& at, const MovePair& own, int token, bool holds, int64_t by, CosSin<T>& value) {
+PHASOR_HD inline bool make_moved(const MoveAt& at, const MovePair& own, int token, const MovedBy& moved, CosSin<T>& value) {
   if constexpr (sizeof(T) == sizeof(float)) {
     const SineSource& sines = at.shape().cut.sines;
-    bool doubt = math::sincos_by_pairs(math::phase128_of(own.step, by), by, sines.amplitude, value.cos, value.sin);
+    bool doubt = math::sincos_by_pairs(math::phase128_of(own.step, moved.by), moved.by, sines.amplitude, value.cos, value.sin);
     value.sin *= sines.sine_sign;
-    doubt = doubt || !holds;
+    doubt = doubt || !moved.holds;
     if (!careful || !doubt) return doubt;
   }
   value = defined_value<Block, T>(at, own, token);
@@ -71,7 +77,7 @@ PHASOR_HD inline bool make_values(const MoveAt& at, const MovePair& own, MoveRoo
     const int64_t by = moved.by[own.axis];
     const bool holds = (moved.holds >> own.axis & 1) != 0;
     if (!has || !holds || by != last) {
-      again = make_moved<careful, Block>(at, own, token, holds, by, value) || math::is_identity(value.cos, value.sin) || again;
+      again = make_moved<careful, Block>(at, own, token, {by, holds}, value) || math::is_identity(value.cos, value.sin) || again;
       has = holds && by != 0 && (sizeof(T) == sizeof(float) || !shape.cut.sines.many_axes);
       last = by;
     }

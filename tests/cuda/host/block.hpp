@@ -102,7 +102,7 @@ void move_on_host(const cuda::MoveWork& work) {
   HostMover block{{static_cast<int>(grid.threads)}};
   for (unsigned batch = 0; batch < grid.batch; ++batch) {
     for (unsigned x = 0; x < grid.blocks; ++x) {
-      const cuda::MoveAt at = cuda::move_at(work, {&rows, nullptr, rows.from}, rows.steps, rows.axis_of_pair, x, batch);
+      const cuda::MoveAt at = cuda::in_grid({&work, {&rows, nullptr, rows.from}, rows.steps, rows.axis_of_pair}, x, batch);
       cuda::move_tokens(cuda::Mover<dtype, pairing>{at, room.get()}, block);
     }
   }

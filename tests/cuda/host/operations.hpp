@@ -171,10 +171,10 @@ inline Status phase_gradient_on_host(job::PhaseGradientJob& job, const Execution
 
 inline Status frequency_gradient_on_host(job::FrequencyGradientJob& given, const Execution& /*execution*/) {
   const PlacedJob<job::FrequencyGradientJob> placed(given);
-  cuda::FrequencyRoom room;
+  const auto room = std::make_unique<cuda::FrequencyRoom>();
   HostBlock block{cuda::kFrequencyThreads};
   each_item(cuda::is_empty(given.gradient.shape) ? 0 : cuda::frequency_blocks(given),
-            [&](std::int64_t index) { cuda::frequency_gradient_block(placed.job, index, room, block); });
+            [&](std::int64_t index) { cuda::frequency_gradient_block(placed.job, index, *room, block); });
   return {};
 }
 

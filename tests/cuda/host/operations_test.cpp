@@ -7,6 +7,7 @@
 
 #include "backend/replaced.hpp"
 #include "cuda/host/operations.hpp"
+#include "cuda/long_sums.hpp"
 #include "cuda/random_operations.hpp"
 
 namespace phasor::test {
@@ -34,6 +35,22 @@ Status run_on(const RandomCall& call, std::vector<std::vector<std::byte>>& buffe
   std::vector<std::byte*> memory;
   for (auto& buffer : buffers) memory.push_back(buffer.data());
   return call.run(memory, {}, {});
+}
+
+/// More tokens than a block takes at a time.
+TEST(CudaOperationsOnHost, sums_over_many_tokens_have_the_bits_of_the_cpu) {
+  for (std::uint64_t seed = 1; seed <= 24; ++seed) {
+    const RandomCall call = *long_sum(seed);
+    auto by_cpu = call.buffers;
+    auto by_cuda = call.buffers;
+    ASSERT_EQ(run_on(call, by_cpu).message(), "") << call.name << ", seed " << seed;
+    const CudaOperations operations;
+    ASSERT_EQ(run_on(call, by_cuda).message(), "") << call.name << ", seed " << seed;
+    for (std::size_t b = 0; b < by_cpu.size(); ++b) {
+      if (by_cuda[b] == by_cpu[b]) continue;  // quickly: they are long
+      EXPECT_EQ(first_difference(call, b, by_cuda[b], by_cpu[b]), "") << call.name << ", seed " << seed << ", buffer " << b;
+    }
+  }
 }
 
 /// Of each kind, `least` or more are compared.
