@@ -21,7 +21,7 @@ constexpr int kMoveBlocks = 6;
 constexpr int kMoveValues = 1024;
 /// And tokens, at most.
 constexpr int kMoveTokens = 32;
-/// A block has one token of so many; of more it has several, which share sines where they move alike.
+/// A block has as few tokens as keep its threads busy of so many; of more it has several, which share sines where they move alike.
 constexpr std::int64_t kMoveTokensApart = 4096;
 
 /// What every thread reads, in the order of use. A row is one head of one of the block's tokens.

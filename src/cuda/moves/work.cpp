@@ -42,6 +42,13 @@ void cut(const RotateWork& rotate, MoveShape& shape) {
   head.segment_inverse = job.segments > 1 ? divided_up(65536, rotate.segment_pairs) : 0;
 }
 
+/// Few: as many as keep every thread busy once, with a sine and a row. Many: some share sines.
+int tokens_of_block(int64_t tokens, const MoveShape& shape) {
+  const int64_t most = most_tokens_of_block(shape);
+  const int64_t least = std::clamp<int64_t>(std::min(shape.cut.rows / shape.heads, shape.groups), 1, most);
+  return static_cast<int>(std::clamp<int64_t>(tokens / kMoveTokensApart, least, most));
+}
+
 }  // namespace
 
 bool is_move(const RotateWork& work) {
@@ -66,13 +73,13 @@ MoveWork move_work(const RotateWork& rotate) {
   shape.tokens = static_cast<int>(job.tokens);
   shape.heads = static_cast<int>(job.operands[0].heads);
   shape.head_inverse = static_cast<unsigned>(divided_up(int64_t{1} << 24, shape.heads));
-  shape.block_tokens = static_cast<int>(std::clamp<int64_t>(job.batch * job.tokens / kMoveTokensApart, 1, most_tokens_of_block(shape)));
   shape.slots = job.slots;
   shape.page = divisor_of(job.page_size);
   shape.keys = job.operands[0].out;
   std::copy_n(job.operands[0].out_strides, 3, shape.strides);
   shape.pair_inverse = divided_up(65536, job.pairs);
   shape.groups = kMoveThreads / shape.cut.pairs;
+  shape.block_tokens = tokens_of_block(job.batch * job.tokens, shape);
   return work;
 }
 

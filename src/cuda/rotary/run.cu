@@ -69,7 +69,8 @@ Status move(const char* where, const RotateWork& work, const Execution& executio
   parameter.from.steps = rows.steps;  // one ladder
   parameter.from.axis_of_pair = rows.axis_of_pair;
   const MoveGrid grid = move_grid(parameter.work);
-  return launch_early(where, {move_kernel_of(work.job), {grid.blocks, 1, grid.batch}, grid.threads, 0, execution.stream}, &parameter);
+  const auto put = team_kind(work.job) == TeamKind::some ? launch : launch_early;  // as rotations
+  return put(where, {move_kernel_of(work.job), {grid.blocks, 1, grid.batch}, grid.threads, 0, execution.stream}, &parameter);
 }
 
 bool is_empty(const job::RotateJob& job) {

@@ -111,7 +111,7 @@ template <DType dtype>
 void move_on_host(const cuda::MoveWork& work) {
   work.rotate.job.read == Pairing::half ? move_on_host<dtype, Pairing::half>(work) : move_on_host<dtype, Pairing::interleaved>(work);
 }
-/// With one token a block and with as many as it may have, in turn, whatever the number of tokens.
+/// With as few tokens a block as a launch of few has and with as many as it may have, in turn, whatever the number of tokens.
 inline void move_on_host(const cuda::RotateWork& rotate) {
   cuda::MoveWork work = cuda::move_work(rotate);
   if (move_calls++ % 2 == 0) work.shape.block_tokens = cuda::most_tokens_of_block(work.shape);

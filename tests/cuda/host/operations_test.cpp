@@ -47,7 +47,6 @@ TEST(CudaOperationsOnHost, sums_over_many_tokens_have_the_bits_of_the_cpu) {
     const CudaOperations operations;
     ASSERT_EQ(run_on(call, by_cuda).message(), "") << call.name << ", seed " << seed;
     for (std::size_t b = 0; b < by_cpu.size(); ++b) {
-      if (by_cuda[b] == by_cpu[b]) continue;  // quickly: they are long
       EXPECT_EQ(first_difference(call, b, by_cuda[b], by_cpu[b]), "") << call.name << ", seed " << seed << ", buffer " << b;
     }
   }
