@@ -80,20 +80,25 @@ PHASOR_HD inline TokenAt token_at(const ScatterWork& work, int64_t index) {
   return {batch, index - batch * static_cast<int64_t>(work.in_batch.by)};
 }
 
-/// Writes down which of `count` tokens from `first` on are of the rows from `first_row` on. Neighbouring threads have neighbouring tokens.
-PHASOR_HD inline void look_at_tokens(const ScatterWork& work, int64_t first, int count, int64_t first_row, int thread, ScatterRoom& room) {
+/// Tokens that a block looks at before it adds.
+struct TokenRun {
+  int64_t first;
+  int count;
+};
+/// Writes down which of some tokens are of the rows from `first_row` on. Neighbouring threads have neighbouring tokens.
+PHASOR_HD inline void look_at_tokens(const ScatterWork& work, const TokenRun& run, int64_t first_row, int thread, ScatterRoom& room) {
   with_whole_positions(work.job.positions, 0, [&](const auto& positions) {
-    for (int n = thread; n < count; n += kLooksAhead * kScatterThreads) {
+    for (int n = thread; n < run.count; n += kLooksAhead * kScatterThreads) {
       int64_t at[kLooksAhead];
       unrolled<kLooksAhead>([&](auto i) {
         const int token = n + i * kScatterThreads;
-        if (token >= count) return;
-        const TokenAt where = token_at(work, first + token);
+        if (token >= run.count) return;
+        const TokenAt where = token_at(work, run.first + token);
         at[i] = positions.at(where.batch, where.token);
       });
       unrolled<kLooksAhead>([&](auto i) {
         const int token = n + i * kScatterThreads;
-        if (token >= count) return;
+        if (token >= run.count) return;
         const auto row = static_cast<math::u64>(at[i] + work.job.offset - first_row);
         if (row >= kScatterRows) return;
         const int word = token / 32;
@@ -225,7 +230,7 @@ PHASOR_HD inline void scatter_block(const ScatterWork& work, int64_t index, Scat
       for (int n = thread; n < words * kScatterRows; n += threads) room.words[n] = 0;
       for (int n = thread; n < tops * kScatterRows; n += threads) room.tops[n] = 0;
     });
-    block.each([&](int thread, int) { look_at_tokens(work, first, count, first_row, thread, room); });
+    block.each([&](int thread, int) { look_at_tokens(work, {first, count}, first_row, thread, room); });
     block.each([&](int thread, int) {
       if (adds(thread)) lane_of(thread).add({room, thread / kScatterLanes, tops}, first, states.of(thread));
     });
