@@ -157,8 +157,10 @@ set(sweeps
   ProfileLayout.every_target_gives_the_same_bits_of_wide_heads
   ProfileLayout.strides_batch_and_threads_do_not_matter
   # cuda/host/block_test.cpp
+  CudaOnHost.keys_that_move_have_kernels_of_their_own_and_give_the_bits_of_the_cpu
   CudaOnHost.thousands_of_random_calls_give_the_bits_of_the_cpu
   # cuda/host/operations_test.cpp
+  CudaOperationsOnHost.sums_over_many_tokens_have_the_bits_of_the_cpu
   CudaOperationsOnHost.thousands_of_random_calls_give_the_bits_of_the_cpu
   # math/sincos_quick_test.cpp
   SinCosQuick.every_angle_is_off_by_what_its_bounds_are_made_of

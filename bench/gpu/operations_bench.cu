@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything but rotation and the step before attention on a GPU, beside a kernel that copies as many bytes: microseconds of a graph's
-// replay. `operations_bench [JSON [NAME]]` prints a table and writes JSON, of the cases with NAME in theirs. Results up to 1024 tokens are
-// checked against the CPU before they are timed.
+// replay. `operations_bench [JSON [NAME...]]` prints a table and writes JSON, of the cases with a NAME in theirs. Results up to 1024 tokens
+// are checked against the CPU before they are timed.
 #include <algorithm>
 
 #include "operations_case.hpp"
@@ -22,11 +22,16 @@ bool holds(OperationCall& call, const OnDevice& device) {
   return true;
 }
 
-int run(const char* json, const std::string& wanted) {
+bool is_wanted(const Operation& operation, const std::vector<std::string>& names) {
+  const auto is_in = [&](const std::string& name) { return std::string(operation.name).find(name) != std::string::npos; };
+  return names.empty() || std::any_of(names.begin(), names.end(), is_in);
+}
+
+int run(const char* json, const std::vector<std::string>& names) {
   const cudaStream_t stream = make_stream();
   Table table("other operations", false);
   for (const Operation& operation : operations()) {
-    if (std::string(operation.name).find(wanted) == std::string::npos) continue;
+    if (!is_wanted(operation, names)) continue;
     for (const std::int64_t tokens : operation.tokens) {
       OperationCall call = operation.make(tokens);
       const OnDevice device(call.buffers);
@@ -47,4 +52,4 @@ int run(const char* json, const std::string& wanted) {
 }  // namespace
 }  // namespace phasor::bench
 
-int main(int argc, char** argv) { return phasor::bench::run(argc > 1 ? argv[1] : nullptr, argc > 2 ? argv[2] : ""); }
+int main(int argc, char** argv) { return phasor::bench::run(argc > 1 ? argv[1] : nullptr, {argv + std::min(argc, 2), argv + argc}); }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "memory.hpp"
@@ -116,21 +117,30 @@ inline OperationCall fill_t5(std::int64_t tokens) {
   return filled_bias(T5Buckets{.heads = kBenchHeads, .table = table}, tokens);
 }
 
-/// Keys of a paged cache moved 4096 positions towards the beginning.
-inline OperationCall move_keys(std::int64_t tokens) {
+/// Keys of a paged cache, moved to the positions from `to` on.
+inline OperationCall move_keys(std::int64_t tokens, std::int64_t heads, std::int64_t width, std::vector<std::byte> to) {
   constexpr std::int64_t kBlock = 16;
-  constexpr std::int64_t kHeads = 8;
-  const Rotary rotary = *Rotary::make({.head_dim = kBenchDim, .base = 500000, .scaling = Llama3Scaling{}});
-  const Extents shape = {(tokens + kBlock - 1) / kBlock, kBlock, kHeads, kBenchDim};
-  return {{some_bf16(shape[0] * kBlock * kHeads * kBenchDim), as_bytes(turned_slots(tokens, kBlock)), counted(1000000, tokens, 1 << 30),
-           counted(1000000 - 4096, tokens, 1 << 30)},
-          {bytes(tokens * kHeads * kBenchDim * 2), bytes(tokens * kHeads * kBenchDim * 2)},
+  const Rotary rotary = *Rotary::make({.head_dim = width, .base = 500000, .scaling = Llama3Scaling{}});
+  const Extents shape = {(tokens + kBlock - 1) / kBlock, kBlock, heads, width};
+  return {{some_bf16(shape[0] * kBlock * heads * width), as_bytes(turned_slots(tokens, kBlock)), counted(1000000, tokens, 1 << 30),
+           std::move(to)},
+          {bytes(tokens * heads * width * 2), bytes(tokens * heads * width * 2)},
           [=](const On& on) {
             const std::span<const std::int64_t> slots(static_cast<const std::int64_t*>(on.memory[1]), static_cast<std::size_t>(tokens));
             return rerotate(view_on(on, 0, DType::bf16, shape), Slots(slots, on.device), {rotary, positions_on(on, 2, tokens)},
                             {rotary, positions_on(on, 3, tokens)}, {.execution = on.execution});
           }};
 }
+/// All 4096 positions towards the beginning, as a part of a prompt is moved.
+inline OperationCall move_alike(std::int64_t tokens) { return move_keys(tokens, 8, kBenchDim, counted(1000000 - 4096, tokens, 1 << 30)); }
+/// Each its own way: twice as far apart as they were.
+inline OperationCall move_apart(std::int64_t tokens) {
+  std::vector<std::int64_t> list(static_cast<std::size_t>(tokens));
+  for (std::int64_t t = 0; t < tokens; ++t) list[static_cast<std::size_t>(t)] = 5000 + 2 * t;
+  return move_keys(tokens, 8, kBenchDim, as_bytes(list));
+}
+/// The rotated part of MLA's keys.
+inline OperationCall move_latent(std::int64_t tokens) { return move_keys(tokens, 1, 64, counted(1000000 - 4096, tokens, 1 << 30)); }
 
 inline OperationCall by_phases(std::int64_t tokens) {
   const std::int64_t count = tokens * kBenchHeads * kBenchDim;
@@ -185,7 +195,9 @@ inline std::vector<Operation> operations() {
           {"learned rows' gradient, 512 of 768", many, scatter},
           {"ALiBi filled, 32 heads, bf16", squares, fill_alibi},
           {"T5 filled, 32 heads, bf16", squares, fill_t5},
-          {"paged keys moved, 8 heads, bf16", many, move_keys},
+          {"paged keys moved, 8 heads, bf16", many, move_alike},
+          {"paged keys moved each its own way", many, move_apart},
+          {"paged keys of MLA moved, 64, bf16", many, move_latent},
           {"cosines and sines, 64 pairs, f32", many, make_rows},
           {"gradient by phases, 32 heads, bf16", many, by_phases},
           {"gradient by frequencies, 64 pairs", many, by_frequencies},

@@ -22,8 +22,14 @@ inline unsigned blocks_for(int64_t items, int64_t threads) {
 }
 
 #ifdef __CUDACC__
-/// A block of threads: each(body) is body(thread, threads) by every one, and all are done before the next.
+/// A block of threads: each(body) is body(thread, threads) by every one, and all are done before the next. PerThread<S> is a thread's own
+/// S.
 struct BlockThreads {
+  template <class State>
+  struct PerThread {
+    State state;
+    __device__ State& of(int /*thread*/) { return state; }
+  };
   template <class Body>
   __device__ void each(const Body& body) {
     body(static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 
+#include "cuda/long_sums.hpp"
 #include "cuda/on_device.cuh"
 #include "cuda/random_operations.hpp"
 
@@ -85,6 +86,7 @@ void wide_table() {
 int main(int argc, char** argv) {
   using namespace phasor::test;
   random_operations(argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 20000);
+  compare_random_calls(60, long_sum);
   wide_rotation_in_a_graph();
   wide_table();
   std::printf("gpu_operations: %s\n", failures == 0 ? "PASS" : "FAIL");

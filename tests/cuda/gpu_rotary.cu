@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rotary functions on a GPU: random calls give the bits of the CPU; a captured graph gives those of positions that changed since; wrong
 // devices and streams are refused with words. `gpu_rotary [CALLS]` prints a table and exits non-zero where something differs.
+#include <algorithm>
 #include <cstring>
 
 #include "cuda/on_device.cuh"
 #include "cuda/random_calls.hpp"
+#include "cuda/random_moves.hpp"
 
 namespace phasor::test {
 namespace {
@@ -46,6 +48,48 @@ void sizes() {
     }
   }
   std::printf("     %d sizes\n", compared);
+}
+
+/// Keys that move: a few tokens, then so many that a block has several of them; and a graph whose slots and positions change.
+void moves(std::uint64_t calls) {
+  compare_random_calls(calls, [](std::uint64_t seed) { return random_move(seed, 0); });
+  compare_random_calls(12, [](std::uint64_t seed) { return random_move(1000 + seed, seed % 2 == 0 ? 9000 : 17000); });
+}
+void moves_in_a_graph() {
+  const Rotary rotary = *Rotary::make({.head_dim = 128});
+  const Extents shape = {4, 16, 8, 128};
+  std::vector<std::byte> cache(4 * 16 * 8 * 128 * 2);
+  for (std::size_t i = 0; i + 2 <= cache.size(); i += 2) {
+    const auto bits = static_cast<std::uint16_t>(0x3c00U | (i * 2654435761U >> 13 & 0x83ffU));
+    std::memcpy(cache.data() + i, &bits, 2);
+  }
+  const OnDevice device({cache, std::vector<std::byte>(24), std::vector<std::byte>(24), std::vector<std::byte>(24)});
+  const auto move = [&](const std::vector<std::byte*>& memory, const Execution& execution, Device where) {
+    const auto list = [&](std::size_t n) { return reinterpret_cast<const std::int64_t*>(memory[n]); };
+    Positions from = positions(list(2), 1, 1, 3);
+    Positions to = positions(list(3), 1, 1, 3);
+    from.device = to.device = where;
+    const TensorView keys = {memory[0], DType::bf16, shape, contiguous_strides(shape), where};
+    return rerotate(keys, Slots({list(1), 3}, where), {rotary, from}, {rotary, to}, {.execution = execution});
+  };
+  Captured graph;
+  const Status status = move(device.memory, {.stream = graph.stream}, kGpu);
+  graph.end();
+  expect(status.ok(), "capture of keys that move: " + status.message());
+  const std::int64_t steps[3][9] = {{3, 60, -1, 5, 9, 0, 4, 1000, 0},  // one slot is nobody's
+                                    {0, 17, 33, 7, 8, 9, 7, 8, 9},     // all rest
+                                    {63, 2, 5, 4096, 1, 2, 0, 77, 1 << 30}};
+  std::vector<std::vector<std::byte>> host = {cache, std::vector<std::byte>(24), std::vector<std::byte>(24), std::vector<std::byte>(24)};
+  for (const auto& step : steps) {
+    for (std::size_t n = 1; n < 4; ++n) {
+      std::memcpy(host[n].data(), step + 3 * (n - 1), 24);
+      must(cudaMemcpy(device.memory[n], host[n].data(), 24, cudaMemcpyHostToDevice), "lists");
+    }
+    graph.replay();
+    expect(move(pointers(host), {}, {}).ok(), "the CPU");
+    expect(device.read(0, cache.size()) == host[0], "keys that move in a graph: other bits");
+  }
+  std::printf("     3 replays of a graph of keys that move\n");
 }
 
 /// One decoded token: captured once, replayed with another position in device memory.
@@ -171,6 +215,8 @@ void pending_errors() {
 int main(int argc, char** argv) {
   using namespace phasor::test;
   compare_random_calls(argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 20000, random_call);
+  moves(std::min<std::uint64_t>(argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 3000, 3000));
+  moves_in_a_graph();
   sizes();
   graph();
   wrong_specs();

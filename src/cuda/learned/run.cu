@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Learned tables on a stream: a thread per channel or vector looked up, a block per row whose gradients are summed.
+// Learned tables on a stream: a thread per channel or vector looked up, a warp per row whose gradients are summed.
 #include "cuda/device.hpp"
 #include "cuda/learned/lookup.hpp"
 #include "cuda/learned/scatter.hpp"
@@ -42,12 +42,22 @@ const void* kernel_of(DType dtype) {
   return reinterpret_cast<const void*>(&lookup_channels<DType::f32>);
 }
 
-__global__ void __launch_bounds__(kScatterThreads) scatter_rows(const __grid_constant__ job::ScatterJob job) {
-  __shared__ __align__(16) unsigned char memory[sizeof(ScatterRoom)];
+template <DType dtype, bool vectors>
+__global__ void __launch_bounds__(kScatterThreads, 2) scatter_rows(const __grid_constant__ ScatterWork work) {
+  __shared__ ScatterRoom room;
   BlockThreads block;
-  for (int64_t index = blockIdx.x; index < scatter_blocks(job); index += gridDim.x) {
-    scatter_block(job, index, *reinterpret_cast<ScatterRoom*>(memory), block);
+  for (int64_t index = blockIdx.x; index < scatter_blocks(work); index += gridDim.x) {
+    scatter_block<dtype, vectors>(work, index, room, block);
   }
+}
+template <DType dtype>
+const void* scatter_kernel_of(bool vectors) {
+  return vectors ? reinterpret_cast<const void*>(&scatter_rows<dtype, true>) : reinterpret_cast<const void*>(&scatter_rows<dtype, false>);
+}
+const void* scatter_kernel_of(DType dtype, bool vectors) {
+  if (dtype == DType::f64) return scatter_kernel_of<DType::f64>(vectors);
+  if (dtype == DType::f16) return scatter_kernel_of<DType::f16>(vectors);
+  return dtype == DType::bf16 ? scatter_kernel_of<DType::bf16>(vectors) : scatter_kernel_of<DType::f32>(vectors);
 }
 
 }  // namespace
@@ -70,8 +80,9 @@ Status run_scatter(job::ScatterJob& job, const Execution& execution) {
   if (is_empty(job.table.shape) || is_empty(job.gradient.shape)) return {};
   const CurrentDevice current(where, job.device);
   if (!current.status().ok()) return current.status();
-  const auto kernel = reinterpret_cast<const void*>(&scatter_rows);
-  return launch(where, {kernel, {blocks_for(scatter_blocks(job), 1)}, kScatterThreads, 0, execution.stream}, &job);
+  ScatterWork work = work_of(job);
+  const void* const kernel = scatter_kernel_of(job.gradient.dtype, work.vectors);
+  return launch(where, {kernel, {blocks_for(scatter_blocks(work), 1)}, kScatterThreads, 0, execution.stream}, &work);
 }
 
 }  // namespace phasor::cuda

@@ -15,11 +15,6 @@ struct DeviceBlock : BlockThreads {
   static __device__ __noinline__ PairRow<T> any_row(const Rows& rows, const RowPlace& place, std::int64_t pair) {
     return pair_row<T>(rows, place, pair);
   }
-  template <class State>
-  struct PerThread {
-    State state;
-    __device__ State& of(int /*thread*/) { return state; }
-  };
 };
 
 struct RotateParameter {

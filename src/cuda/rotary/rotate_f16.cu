@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any rotation of f16.
-#include "cuda/rotary/kernels.cuh"
+// Any rotation of f16, and keys that move.
+#include "cuda/moves/kernels.cuh"
 
 namespace phasor::cuda {
 
 const void* rotate_kernel_f16(Pairing read, Pairing write, bool vectors) { return rotate_kernel<DType::f16>(read, write, vectors); }
+const void* move_kernel_f16(Pairing pairing) { return move_kernel<DType::f16>(pairing); }
 
 }  // namespace phasor::cuda

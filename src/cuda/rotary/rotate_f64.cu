@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any rotation of f64.
-#include "cuda/rotary/kernels.cuh"
+// Any rotation of f64, and keys that move.
+#include "cuda/moves/kernels.cuh"
 
 namespace phasor::cuda {
 
 const void* rotate_kernel_f64(Pairing read, Pairing write, bool vectors) { return rotate_kernel<DType::f64>(read, write, vectors); }
+const void* move_kernel_f64(Pairing pairing) { return move_kernel<DType::f64>(pairing); }
 
 }  // namespace phasor::cuda

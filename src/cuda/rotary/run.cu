@@ -4,6 +4,7 @@
 
 #include "cuda/copies.hpp"
 #include "cuda/device.hpp"
+#include "cuda/moves/kernels.cuh"
 #include "cuda/rotary/kernels.cuh"
 #include "cuda/rotary/rows.cuh"
 #include "cuda/rotary/work.hpp"
@@ -52,6 +53,26 @@ Status rotate_by_teams(const char* where, const RotateWork& work, const Executio
              &parameter);
 }
 
+const void* move_kernel_of(const job::RotateJob& job) {
+  if (job.dtype == DType::f64) return move_kernel_f64(job.read);
+  if (job.dtype == DType::f32) return move_kernel_f32(job.read);
+  return job.dtype == DType::f16 ? move_kernel_f16(job.read) : move_kernel_bf16(job.read);
+}
+
+Status move(const char* where, const RotateWork& work, const Execution& execution) {
+  MoveParameter parameter;
+  parameter.work = move_work(work);
+  job::RowSource& rows = parameter.work.rotate.job.rows;
+  parameter.from = *rows.from;
+  TablePacker packer(parameter.tables, kTeamTableBytes);
+  pack_tables(rows, packer);
+  parameter.from.steps = rows.steps;  // one ladder
+  parameter.from.axis_of_pair = rows.axis_of_pair;
+  const MoveGrid grid = move_grid(parameter.work);
+  const auto put = team_kind(work.job) == TeamKind::some ? launch : launch_early;  // as rotations
+  return put(where, {move_kernel_of(work.job), {grid.blocks, 1, grid.batch}, grid.threads, 0, execution.stream}, &parameter);
+}
+
 bool is_empty(const job::RotateJob& job) {
   return job.batch == 0 || job.tokens == 0 || job.head_dim == 0 || job.operands[0].heads + job.operands[1].heads == 0;
 }
@@ -76,6 +97,7 @@ Status rotate(const char* where, const job::RotateJob& job, const Execution& exe
   const CurrentDevice current(where, job.device);
   if (!current.status().ok()) return current.status();
   if (is_common(work)) return rotate_by_teams(where, work, execution);
+  if (is_move(work)) return move(where, work, execution);
   RotateParameter parameter;
   if (Status s = fill(where, work, parameter); !s) return s;
   return launch_rotation(where, parameter, execution);

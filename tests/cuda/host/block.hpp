@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cuda/host/team.hpp"
+#include "cuda/moves/work.hpp"
 #include "cuda/rotary/rotate.hpp"
 #include "cuda/rotary/rows.hpp"
 #include "cuda/rotary/rows_doubles.hpp"
@@ -75,8 +76,51 @@ inline void rotate_any_on_host(const cuda::RotateWork& work, const cuda::SpecsAt
   if (work.job.dtype == DType::bf16) rotate_on_host<DType::bf16>(work, specs);
 }
 
-/// How many calls teams have done.
+/// How many calls teams have done, and how many the kernels of keys that move; of those, blocks that took the careful way.
 inline std::size_t team_calls = 0;
+inline std::size_t move_calls = 0;
+inline std::size_t careful_moves = 0;
+
+struct HostMover : HostTeam {
+  void wait_for_earlier() {}
+  template <class T>
+  static cuda::PairRow<T> any_row(const cuda::Rows& rows, const cuda::RowPlace& place, std::int64_t pair) {
+    return cuda::pair_row<T>(rows, place, pair);
+  }
+  template <DType dtype, Pairing pairing>
+  void carefully(const cuda::Mover<dtype, pairing>& mover) {
+    ++careful_moves;
+    cuda::move_carefully(mover, *this);
+  }
+};
+
+template <DType dtype, Pairing pairing>
+void move_on_host(const cuda::MoveWork& work) {
+  using T = typename cuda::Element<dtype>::Value;
+  const auto room = std::make_unique<cuda::MoveRoom<T>>();
+  const cuda::MoveGrid grid = cuda::move_grid(work);
+  const job::RowSource& rows = work.rotate.job.rows;
+  HostMover block{{static_cast<int>(grid.threads)}};
+  for (unsigned batch = 0; batch < grid.batch; ++batch) {
+    for (unsigned x = 0; x < grid.blocks; ++x) {
+      const cuda::MoveAt at = cuda::in_grid({&work, {&rows, nullptr, rows.from}, rows.steps, rows.axis_of_pair}, x, batch);
+      cuda::move_tokens(cuda::Mover<dtype, pairing>{at, room.get()}, block);
+    }
+  }
+}
+template <DType dtype>
+void move_on_host(const cuda::MoveWork& work) {
+  work.rotate.job.read == Pairing::half ? move_on_host<dtype, Pairing::half>(work) : move_on_host<dtype, Pairing::interleaved>(work);
+}
+/// With as few tokens a block as a launch of few has and with as many as it may have, in turn, whatever the number of tokens.
+inline void move_on_host(const cuda::RotateWork& rotate) {
+  cuda::MoveWork work = cuda::move_work(rotate);
+  if (move_calls++ % 2 == 0) work.shape.block_tokens = cuda::most_tokens_of_block(work.shape);
+  if (rotate.job.dtype == DType::f32) move_on_host<DType::f32>(work);
+  if (rotate.job.dtype == DType::f64) move_on_host<DType::f64>(work);
+  if (rotate.job.dtype == DType::f16) move_on_host<DType::f16>(work);
+  if (rotate.job.dtype == DType::bf16) move_on_host<DType::bf16>(work);
+}
 
 inline bool is_empty(const job::RotateJob& job) {
   return job.batch == 0 || job.tokens == 0 || job.head_dim == 0 || job.operands[0].heads + job.operands[1].heads == 0;
@@ -88,6 +132,10 @@ inline Status rotate_on_host(job::RotateJob& job, const Execution& /*execution*/
   const cuda::RotateWork work = cuda::work_of(job);
   if (cuda::is_common(work)) {
     turn_on_host(work, cuda::kTeamKinds[team_calls++ % std::size(cuda::kTeamKinds)]);
+    return {};
+  }
+  if (cuda::is_move(work)) {
+    move_on_host(work);
     return {};
   }
   rotate_any_on_host(work, {});

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 #include <map>
 
 #include "backend/replaced.hpp"
 #include "cuda/host/block.hpp"
 #include "cuda/random_calls.hpp"
+#include "cuda/random_moves.hpp"
 
 namespace phasor::test {
 namespace {
@@ -133,6 +135,59 @@ TEST(CudaOnHost, items_of_a_row_are_counted_in_64_bits) {
       EXPECT_EQ(item.operand, of_k ? 1 : 0) << head;
       EXPECT_EQ(item.head, of_k ? head - work->job.operands[0].heads : head);
       EXPECT_EQ(item.pair, vector * kWidth) << head;
+    }
+  }
+}
+
+/// Caches as engines have them. Most have kernels of their own, and some of their blocks have something rare to do.
+TEST(CudaOnHost, keys_that_move_have_kernels_of_their_own_and_give_the_bits_of_the_cpu) {
+  move_calls = 0;
+  careful_moves = 0;
+  int compared = 0;
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    const auto call = random_move(seed, seed % 30 == 0 ? 300 : 0);
+    if (!call) continue;
+    const Outcome cpu = run(*call);
+    const CudaKernels kernels;
+    const Outcome cuda = run(*call);
+    ASSERT_TRUE(cpu.status.ok()) << cpu.status.message() << ", seed " << seed;
+    ASSERT_TRUE(cuda.status.ok()) << cuda.status.message() << ", seed " << seed;
+    for (std::size_t b = 0; b < cpu.buffers.size(); ++b) {
+      ASSERT_EQ(first_difference(*call, b, cuda.buffers[b], cpu.buffers[b]), "") << "seed " << seed << ", buffer " << b;
+    }
+    ++compared;
+  }
+  EXPECT_EQ(compared, 300);
+  EXPECT_GE(move_calls, 200U);
+  EXPECT_LE(move_calls, 299U);  // what is not aligned has the general one
+  EXPECT_GE(careful_moves, 100U);
+}
+
+/// Resting keys keep every bit, those of a NaN, too.
+TEST(CudaOnHost, keys_that_rest_keep_every_bit) {
+  const Rotary rotary = *Rotary::make({.head_dim = 64});
+  const Extents shape = {2, 16, 2, 64};
+  std::vector<std::uint16_t> cache(2 * 16 * 2 * 64);
+  for (std::size_t i = 0; i < cache.size(); ++i) cache[i] = static_cast<std::uint16_t>(i * 40503U);
+  const std::vector<std::uint16_t> before = cache;
+  const std::vector<std::int64_t> slots = {3, 17, 20};
+  const std::vector<std::int64_t> at = {0, 9, 1000000};
+  const CudaKernels kernels;
+  move_calls = 0;
+  const TensorView keys = {cache.data(), DType::bf16, shape, contiguous_strides(shape), {}};
+  ASSERT_TRUE(rerotate(keys, Slots(slots), {rotary, positions(at.data(), 1, 1, 3)}, {rotary, positions(at.data(), 1, 1, 3)}).ok());
+  EXPECT_EQ(move_calls, 1U);
+  EXPECT_EQ(cache, before);
+}
+
+TEST(CudaOnHost, a_known_divisor_divides_every_count) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  for (const std::int64_t by : {std::int64_t{1}, std::int64_t{2}, std::int64_t{3}, std::int64_t{16}, std::int64_t{17}, std::int64_t{64},
+                                std::int64_t{255}, std::int64_t{1} << 31, (std::int64_t{1} << 32) + 1, kMost}) {
+    const cuda::Divisor divisor = cuda::divisor_of(by);
+    for (const std::int64_t n :
+         {std::int64_t{0}, std::int64_t{1}, by - 1, by, std::int64_t{1} << 32, kMost / by * by - 1, kMost / by * by, kMost - 1, kMost}) {
+      EXPECT_EQ(cuda::divided(n, divisor), n / by) << n << " / " << by;
     }
   }
 }

@@ -161,11 +161,26 @@ inline Status lookup_on_host(job::LookupJob& job, const Execution& /*execution*/
   return {};
 }
 
-inline Status scatter_on_host(job::ScatterJob& job, const Execution& /*execution*/) {
-  cuda::ScatterRoom room;
+/// Calls by vectors.
+inline std::size_t scatter_vector_calls = 0;
+
+template <DType dtype>
+void scatter_on_host(const cuda::ScatterWork& work) {
+  const auto room = std::make_unique<cuda::ScatterRoom>();
   HostBlock block{cuda::kScatterThreads};
-  const bool empty = cuda::is_empty(job.table.shape) || cuda::is_empty(job.gradient.shape);
-  each_item(empty ? 0 : cuda::scatter_blocks(job), [&](std::int64_t index) { cuda::scatter_block(job, index, room, block); });
+  scatter_vector_calls += work.vectors ? 1 : 0;
+  each_item(cuda::scatter_blocks(work), [&](std::int64_t index) {
+    work.vectors ? cuda::scatter_block<dtype, true>(work, index, *room, block)
+                 : cuda::scatter_block<dtype, false>(work, index, *room, block);
+  });
+}
+inline Status scatter_on_host(job::ScatterJob& job, const Execution& /*execution*/) {
+  if (cuda::is_empty(job.table.shape) || cuda::is_empty(job.gradient.shape)) return {};
+  const cuda::ScatterWork work = cuda::work_of(job);
+  if (job.gradient.dtype == DType::f32) scatter_on_host<DType::f32>(work);
+  if (job.gradient.dtype == DType::f64) scatter_on_host<DType::f64>(work);
+  if (job.gradient.dtype == DType::f16) scatter_on_host<DType::f16>(work);
+  if (job.gradient.dtype == DType::bf16) scatter_on_host<DType::bf16>(work);
   return {};
 }
 
@@ -195,10 +210,10 @@ inline Status phase_gradient_on_host(job::PhaseGradientJob& job, const Execution
 
 inline Status frequency_gradient_on_host(job::FrequencyGradientJob& given, const Execution& /*execution*/) {
   const PlacedJob<job::FrequencyGradientJob> placed(given);
-  cuda::FrequencyRoom room;
+  const auto room = std::make_unique<cuda::FrequencyRoom>();
   HostBlock block{cuda::kFrequencyThreads};
   each_item(cuda::is_empty(given.gradient.shape) ? 0 : cuda::frequency_blocks(given),
-            [&](std::int64_t index) { cuda::frequency_gradient_block(placed.job, index, room, block); });
+            [&](std::int64_t index) { cuda::frequency_gradient_block(placed.job, index, *room, block); });
   return {};
 }
 

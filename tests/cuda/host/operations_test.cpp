@@ -7,6 +7,7 @@
 
 #include "backend/replaced.hpp"
 #include "cuda/host/operations.hpp"
+#include "cuda/long_sums.hpp"
 #include "cuda/random_operations.hpp"
 
 namespace phasor::test {
@@ -36,6 +37,21 @@ Status run_on(const RandomCall& call, std::vector<std::vector<std::byte>>& buffe
   return call.run(memory, {}, {});
 }
 
+/// More tokens than a block takes at a time.
+TEST(CudaOperationsOnHost, sums_over_many_tokens_have_the_bits_of_the_cpu) {
+  for (std::uint64_t seed = 1; seed <= 24; ++seed) {
+    const RandomCall call = *long_sum(seed);
+    auto by_cpu = call.buffers;
+    auto by_cuda = call.buffers;
+    ASSERT_EQ(run_on(call, by_cpu).message(), "") << call.name << ", seed " << seed;
+    const CudaOperations operations;
+    ASSERT_EQ(run_on(call, by_cuda).message(), "") << call.name << ", seed " << seed;
+    for (std::size_t b = 0; b < by_cpu.size(); ++b) {
+      EXPECT_EQ(first_difference(call, b, by_cuda[b], by_cpu[b]), "") << call.name << ", seed " << seed << ", buffer " << b;
+    }
+  }
+}
+
 /// Of each kind, `least` or more are compared.
 void expect_bits_of_the_cpu(std::uint64_t first, std::uint64_t end, int least) {
   std::map<std::string, int> compared;
@@ -63,13 +79,14 @@ void expect_bits_of_the_cpu(std::uint64_t first, std::uint64_t end, int least) {
 TEST(CudaOperationsOnHost, random_calls_give_the_bits_of_the_cpu) { expect_bits_of_the_cpu(1, 300, 3); }
 
 TEST(CudaOperationsOnHost, thousands_of_random_calls_give_the_bits_of_the_cpu) {
-  add_walk_calls = lookup_vector_calls = phase_vector_calls = tile_calls = tile_vector_calls = 0;
+  add_walk_calls = lookup_vector_calls = scatter_vector_calls = phase_vector_calls = tile_calls = tile_vector_calls = 0;
   expect_bits_of_the_cpu(300, 2300, 30);
   EXPECT_GE(add_walk_calls, 20U);
   for (const std::size_t calls : quick_calls) EXPECT_GE(calls, 10U);
   EXPECT_GE(quick_pairs_settled, 100U);  // both ways were taken
   EXPECT_LT(quick_pairs_settled, quick_pairs_made / 2);
   EXPECT_GE(lookup_vector_calls, 20U);
+  EXPECT_GE(scatter_vector_calls, 20U);
   EXPECT_GE(phase_vector_calls, 20U);
   EXPECT_GE(tile_calls, 50U);
   EXPECT_GE(tile_vector_calls, 10U);
