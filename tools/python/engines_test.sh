@@ -21,7 +21,7 @@ pytest_of() {
     build/venv-vllm/bin/python -P -m pytest -q -p no:cacheprovider --noconftest "$@"
 }
 
-tests() { pytest_of tests/python/engines/vllm/layers_of_vllm.py tests/python/engines/vllm/generate_by_vllm.py "$@"; }
+tests() { pytest_of tests/python/engines/vllm/layers_of_vllm.py tests/python/engines/vllm/generate_by_vllm.py tests/python/engines/vllm/images_by_vllm.py "$@"; }
 
 case ${1:-} in
   --environment) environment ;;
