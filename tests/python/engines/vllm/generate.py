@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run by generate_by_vllm.py in a process of its own, whose environment says which plugins vLLM loads:
-python generate.py FOLDER OUT eager|traced|compiled PROFILE,... NAME...
+python generate.py FOLDER OUT eager|compiled PROFILE,... NAME...
 
 Writes a JSON of, for each model and profile ("native": vLLM's own layers, by its forward_native): tokens, log-probabilities of prompt and continuation, calls of phasor by layer, operators seen by a profiler."""
 
@@ -53,7 +53,7 @@ def logprobs(entries):
 
 
 def run(folder: Path, name: str, how: str, profile: str) -> dict:
-    """`traced`: the graph that vLLM would compile, run as it is; `compiled`: by Inductor."""
+    """`compiled`: vLLM's graphs by Inductor, its default."""
     eager = how == "eager"
     prompts, more = [{"prompt_token_ids": p} for p in PROMPTS], {"skip_tokenizer_init": True}
     if name in models.IMAGES:
@@ -64,12 +64,11 @@ def run(folder: Path, name: str, how: str, profile: str) -> dict:
     llm = LLM(
         models.write(folder, name), load_format="dummy", dtype="float32", enforce_eager=eager, max_model_len=256, **more, max_num_seqs=4,
         max_num_batched_tokens=256, seed=0, enable_prefix_caching=False, disable_log_stats=True,
-        compilation_config={**({"mode": 3, "backend": "eager"} if how == "traced" else {}), **(OWN if profile == "native" else {})},
+        compilation_config=OWN if profile == "native" else {},
         additional_config={} if profile == "native" else {"phasor_profile": profile},
     )  # fmt: skip
     before = calls()
-    asked = None if how == "traced" else 4  # vLLM compiles what ranks log-probabilities, whatever it is told
-    params = SamplingParams(temperature=0, max_tokens=4, logprobs=asked, prompt_logprobs=asked, ignore_eos=True, detokenize=False)
+    params = SamplingParams(temperature=0, max_tokens=4, logprobs=4, prompt_logprobs=4, ignore_eos=True, detokenize=False)
     # A profiler sees what a compiled graph calls; it costs, so not where Python counts.
     watch = contextlib.nullcontext() if eager else torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
     with watch as seen:
