@@ -141,3 +141,16 @@ def test_longer_tables_are_followed(hooked):
     cos, sin = layer.cos_sin_cache[500].chunk(2)
     a, b = q[0, :8], q[0, 8:16]
     assert torch.equal(layer(at, q, q)[0][0], torch.cat((a * cos - b * sin, b * cos + a * sin, q[0, 16:])))
+
+
+def test_what_sglang_does_with_a_wrong_profile(monkeypatch, caplog):
+    """Its loader finds the plugin by its entry point, writes what that raised into the log, and goes on with its own layers."""
+    from sglang.srt import plugins
+
+    monkeypatch.setattr(plugins, "_plugins_loaded", False)
+    monkeypatch.setenv(phasor_sglang.VARIABLE, "precise")
+    before = OWN["RotaryEmbedding"].forward_native
+    with caplog.at_level(logging.ERROR, "sglang"):
+        plugins.load_plugins()
+    assert "Failed to execute general plugin: phasor" in caplog.text and "PHASOR_SGLANG_PROFILE: is 'precise'" in caplog.text
+    assert OWN["RotaryEmbedding"].forward_native is before

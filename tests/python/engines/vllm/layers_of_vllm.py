@@ -253,6 +253,23 @@ def test_profile_vllm_has_the_tables_of_vllm_within_an_ulp_of_the_angle(name, ne
         assert ((got - wanted).abs() <= room).all()
 
 
+@pytest.mark.parametrize("method", ["forward_native", "forward_cpu"])
+def test_factors_of_each_request_in_one_batch(method):
+    """What vLLM's interface has of scaling for each request: tables one after the other, and positions that begin at a factor's own."""
+    args, name = (24, 16, 40, 10000.0, False, [1.0, 2.5, 4.0], F32), "LinearScalingRotaryEmbedding"
+    own = OWN[name](*args)
+    of_request = torch.tensor([own.scaling_factor_to_offset[f] for f in (4.0, 1.0, 2.5, 4.0)]).repeat_interleave(2)
+    assert of_request.unique().tolist() == [0, 40, 140]
+    at = of_request + torch.tensor([159, 3, 39, 0, 99, 7, 80, 1])
+    q, k = (torch.randn(8, 24 * h, generator=torch.Generator().manual_seed(h)) for h in (3, 1))
+    wanted = own.forward_native(at, q.clone(), k.clone())
+    for profile, room in (("vllm", 0.0), ("exact", 1e-5)):
+        with mock.patch.dict("os.environ", {_state.VARIABLE: profile}):
+            ours = _layers.ours(OWN[name])(*args)
+        for w, g in zip(wanted, getattr(ours, method)(at, q.clone(), k.clone())):
+            assert (g - w).abs().max() <= room
+
+
 def test_exact_at_a_million_against_vllm():
     """What vLLM's float32 angles cost at large positions."""
     args = (128, 128, 1_048_576, 10000.0, True, F32)
