@@ -54,8 +54,9 @@ test: setup-test  ## build and run every test, C++ and Python; the playground in
 	@tools/timed.sh "playground, short set" $(SHELL) -c '$(web_short)'
 	@tools/timed.sh --all "make test"
 
-test-engines: setup-test  ## vLLM for the CPU with our plugin beside vLLM without (an environment of 3.5 GB); ggml with our backend
+test-engines: setup-test  ## vLLM and SGLang on the CPU, with our plugins and without (environments of 3.5 and 1.9 GB); ggml with our backend
 	@tools/python/engines_test.sh
+	@tools/python/sglang_test.sh
 	@tools/python/ggml_test.sh
 
 test-python: setup-test  ## only the tests of the Python package, on its wheel, in virtual environments under build/

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """SGLang's rotary layers by phasor. SGLang calls `register` in every process, by the entry point `sglang.srt.plugins`.
 
-Written against the signatures of SGLang 0.5.23 and tried on stand-ins with those: SGLang itself has not run with it (its published wheel
-wants a GPU). PHASOR_SGLANG_PROFILE: "sglang", the default, takes the layer's own tables; "exact" the true angles at any position.
+Run with SGLang 0.5.23 on the CPU; its forwards for CUDA are tried on stand-ins alone. PHASOR_SGLANG_PROFILE: "sglang", the default, takes the layer's own tables; "exact" the true angles at any position.
 """
 
 from __future__ import annotations

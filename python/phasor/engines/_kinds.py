@@ -163,6 +163,7 @@ KINDS: dict[str, Kind] = {
     "DeepseekV4ScalingRotaryEmbedding": Kind(_yarn, apart=True, trailing=True, matched=False),
     "Phi3LongRoPEScaledRotaryEmbedding": Kind(_longrope, plain_cuda=True, table="long_short_cos_sin_cache", matched=False),
     "MRotaryEmbedding": Kind(_mrope, _by_sections, _mrope_corrected),
+    "YaRNScalingMRotaryEmbedding": Kind(_yarn, _by_sections),  # SGLang's
     "MRotaryEmbeddingInterleaved": Kind(_mrope, _by_list, _mrope_corrected, plain_cuda=True, matched=False),
     "Ernie4_5_VLRotaryEmbedding": Kind(_mrope, _height_and_width_first(2), _mrope_corrected, plain_cuda=True, matched=False),
     "BailingMRotaryEmbedding": Kind(_mrope, _height_and_width_first(0), _mrope_corrected, plain_cuda=True),

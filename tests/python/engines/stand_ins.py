@@ -101,6 +101,7 @@ def known():
         "gemma 4": layer("Gemma4RotaryEmbedding", gemma, rotary_dim=24, rope_angles=5, nope_angles=7),
         "m-rope": plain("MRotaryEmbedding", mrope_section=[2, 3, 3], mrope_interleaved=False, scaling_factor=None),
         "m-rope interleaved": plain("MRotaryEmbedding", mrope_section=[4, 2, 2], mrope_interleaved=True, scaling_factor=None),
+        "m-rope with yarn": yarn_layer("YaRNScalingMRotaryEmbedding", mrope_section=[2, 3, 3], mrope_interleaved=False),
         "m-rope of pangu": plain("MRotaryEmbeddingInterleaved", mrope_dim=[0, 1, 2, 0, 1, 2, 0, 0] * 2, scaling_factor=None),
         "ernie": plain("Ernie4_5_VLRotaryEmbedding", mrope_section=[3, 3, 2], scaling_factor=None),
         "bailing": plain("BailingMRotaryEmbedding", mrope_section=[2, 3, 3], scaling_factor=None),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """phasor-sglang on stand-ins: modules, classes, methods and the order of their arguments are those of SGLang 0.5.23 (facts); nothing else is.
-That SGLang itself runs with the plugin is not shown here, nor anywhere."""
+SGLang itself is in the folder sglang, by make test-engines; its forwards for CUDA are tried here alone."""
 
 from __future__ import annotations
 

@@ -1,20 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What vLLM gives to a compiler, run as it is and by Inductor, holds our operators. By tools/python/engines_test.sh --compiled, and not with the
-other tests: it has not been seen to the end, on a machine where it had some seconds of a core in each minute."""
+"""vLLM's compiled mode, its default: graphs by Inductor hold our operators, and give what vLLM's own give. Run by tools/python/engines_test.sh."""
 
 from __future__ import annotations
 
 import pytest
-from engine_runs import FORWARDS, LAYERS_OF_A_MODEL, run
+from engine_runs import FORWARDS, LAYERS_OF_A_MODEL, apart, run
+
+NAMES = ["plain", "deepseek"]  # one that vLLM turns by a kernel, one that it turns by PyTorch's operations
+OPERATORS = {"vllm": "phasor::rotary_tables", "exact": "phasor::rotary"}
 
 
-@pytest.mark.parametrize("how", ["traced", "compiled"])
-def test_graphs_hold_our_operators(tmp_path, how):
-    """Once for each layer and step."""
-    own = run(tmp_path, "", how, "native", ["plain"])["plain native"]
-    found = run(tmp_path, "phasor", how, "vllm,exact", ["plain"])
-    assert own["operators"] == {}
-    for profile, operator in (("vllm", "phasor::rotary_tables"), ("exact", "phasor::rotary")):
-        ours = found[f"plain {profile}"]
-        assert ours["operators"] == {operator: FORWARDS * LAYERS_OF_A_MODEL}
-        assert ours["tokens"] == own["tokens"]
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("compiled")
+    return run(folder, "", "compiled", "native", [*NAMES, "nearly"]) | run(folder, "phasor", "compiled", "vllm,exact", NAMES)
+
+
+@pytest.mark.parametrize("profile", OPERATORS)
+@pytest.mark.parametrize("name", NAMES)
+def test_graphs_hold_our_operators(compiled, name, profile):
+    """Once for each layer and step, by a profiler: Python is not asked any more. Inductor may fuse a product of vLLM's own rotation, so bits may
+    differ by compiler; the bound is that of generate_by_vllm.py."""
+    own, ours = compiled[f"{name} native"], compiled[f"{name} {profile}"]
+    assert own["operators"] == own["calls"] == ours["calls"] == {}
+    assert ours["operators"] == {OPERATORS[profile]: FORWARDS * LAYERS_OF_A_MODEL}
+    assert ours["tokens"] == own["tokens"]
+    assert apart(own, ours) < apart(compiled["plain native"], compiled["nearly native"]) / 1000

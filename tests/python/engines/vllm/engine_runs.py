@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that generate by vLLM, for generate_by_vllm.py and compile_by_vllm.py."""
+"""Processes that generate by vLLM, for the tests of this folder, and how far their results are apart."""
 
 from __future__ import annotations
 
@@ -30,3 +30,13 @@ def run(folder: Path, plugins: str, how: str, profiles: str, names: list[str]) -
     failed = {n: f["error"] for n, f in found.items() if "error" in f}
     assert not failed, (failed, ended.stderr[-4000:])
     return found
+
+
+def values(found: dict) -> list[float]:
+    """The four greatest of each step. By rank and not by token, since the fourth and the fifth may change places; no rank moves farther than a token's."""
+    steps = [step for request in found["logprobs"] for part in request for step in part if step]
+    return [v for step in steps for v in sorted((float.fromhex(v) for _, v in step), reverse=True)[:4]]
+
+
+def apart(one: dict, other: dict) -> float:
+    return max(abs(x - y) for x, y in zip(values(one), values(other), strict=True))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run by generate_by_vllm.py in a process of its own, whose environment says which plugins vLLM loads:
-python generate.py FOLDER OUT eager|traced|compiled PROFILE,... NAME...
+python generate.py FOLDER OUT eager|compiled PROFILE,... NAME...
 
 Writes a JSON of, for each model and profile ("native": vLLM's own layers, by its forward_native): tokens, log-probabilities of prompt and continuation, calls of phasor by layer, operators seen by a profiler."""
 
@@ -15,6 +15,13 @@ from pathlib import Path
 
 import models
 import torch
+
+if set(sys.argv) & set(models.IMAGES):  # before transformers is imported, which looks for torchvision once
+    sys.path[:0] = [str(Path(__file__).parents[1])]
+    import torchvision_operators  # noqa: F401
+
+    sys.path.append(str(Path(sys.prefix) / "vision"))  # where engines_test.sh puts torchvision: in its usual place it would end every other run
+
 from vllm import LLM, ModelRegistry, SamplingParams
 from vllm.model_executor.layers.rotary_embedding import _ROPE_DICT
 from vllm.model_executor.model_loader import dummy_loader
@@ -24,7 +31,8 @@ from vllm.model_executor.models.llama import LlamaForCausalLM
 # vLLM's dummy weights are of 1e-3: scores are then nearly equal, and no error of a rotation would reach a log-probability.
 dummy_loader.initialize_single_dummy_weight = functools.partial(dummy_loader.initialize_single_dummy_weight, low=-0.5, high=0.5)
 
-OWN = {"custom_ops": ["-rotary_embedding"]}  # vLLM's switch from a layer's kernel to its forward_native
+# vLLM's switch from a layer's kernel to its forward_native.
+OWN = {"custom_ops": ["-rotary_embedding", "-apply_rotary_emb"]}
 PROMPTS = [[3, 14, 15, 92, 65, 35, 89, 79], [27, 18, 28], list(range(5, 105))]
 
 
@@ -45,22 +53,26 @@ def logprobs(entries):
 
 
 def run(folder: Path, name: str, how: str, profile: str) -> dict:
-    """`traced`: the graph that vLLM would compile, run as it is; `compiled`: by Inductor."""
+    """`compiled`: vLLM's graphs by Inductor, its default."""
     eager = how == "eager"
+    prompts, more = [{"prompt_token_ids": p} for p in PROMPTS], {"skip_tokenizer_init": True}
+    if name in models.IMAGES:
+        import images
+
+        prompts, more = images.PROMPTS, images.prepared(models.write(folder, name))
     _ROPE_DICT.clear()  # layers of another profile
     llm = LLM(
-        models.write(folder, name), load_format="dummy", dtype="float32", skip_tokenizer_init=True, enforce_eager=eager, max_model_len=256,
-        max_num_seqs=4, max_num_batched_tokens=256, seed=0, enable_prefix_caching=False, disable_log_stats=True,
-        compilation_config={**({"mode": 3, "backend": "eager"} if how == "traced" else {}), **(OWN if profile == "native" else {})},
+        models.write(folder, name), load_format="dummy", dtype="float32", enforce_eager=eager, max_model_len=256, **more, max_num_seqs=4,
+        max_num_batched_tokens=256, seed=0, enable_prefix_caching=False, disable_log_stats=True,
+        compilation_config=OWN if profile == "native" else {},
         additional_config={} if profile == "native" else {"phasor_profile": profile},
     )  # fmt: skip
     before = calls()
-    asked = None if how == "traced" else 4  # vLLM compiles what ranks log-probabilities, whatever it is told
-    params = SamplingParams(temperature=0, max_tokens=4, logprobs=asked, prompt_logprobs=asked, ignore_eos=True, detokenize=False)
+    params = SamplingParams(temperature=0, max_tokens=4, logprobs=4, prompt_logprobs=4, ignore_eos=True, detokenize=False)
     # A profiler sees what a compiled graph calls; it costs, so not where Python counts.
     watch = contextlib.nullcontext() if eager else torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
     with watch as seen:
-        outs = llm.generate([{"prompt_token_ids": p} for p in PROMPTS], params, use_tqdm=False)
+        outs = llm.generate(prompts, params, use_tqdm=False)
     after = calls()
     found = {
         "tokens": [list(o.outputs[0].token_ids) for o in outs],

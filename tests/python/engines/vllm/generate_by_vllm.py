@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import models
 import pytest
-from engine_runs import FORWARDS, LAYERS_OF_A_MODEL, run
+from engine_runs import FORWARDS, LAYERS_OF_A_MODEL, apart, run
 
 
 @pytest.fixture(scope="module")
@@ -14,14 +14,6 @@ def eager(tmp_path_factory):
     folder = tmp_path_factory.mktemp("engines")
     names = list(models.MODELS)
     return run(folder, "", "eager", "native", names) | run(folder, "phasor", "eager", "vllm,exact", names)
-
-
-def values(found: dict) -> list[float]:
-    return [float.fromhex(v) for request in found["logprobs"] for part in request for step in part if step for _, v in step]
-
-
-def apart(one: dict, other: dict) -> float:
-    return max(abs(x - y) for x, y in zip(values(one), values(other), strict=True))
 
 
 @pytest.mark.parametrize("name", models.MODELS)

@@ -4,8 +4,13 @@ tools/python/engines_test.sh in an environment with vLLM; not collected by make 
 
 from __future__ import annotations
 
+import functools
 import importlib
 import logging
+import platform
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from unittest import mock
 
@@ -120,10 +125,14 @@ def test_same_bits_as_vllm(name, neox, dtype, method):
     assert ours.turner is not None and type(ours).__name__ == name
     positions, q, k = tensors(name, dtype)
     phasor_vllm.calls.clear()
-    own_method = "forward_native" if name in BROKEN_ON_CPU else method
+    kernel = method == "forward_cpu" and KINDS[name].kernel
+    missing = kernel and not kernel_runs(dtype)  # then ours is compared with the formula alone
+    own_method = "forward_native" if name in BROKEN_ON_CPU or missing else method
     wanted = [t.clone() for t in call(own, name, own_method, positions, q.clone(), k.clone())]
     kept = q.clone()
-    if contracted(name, neox, dtype, method):
+    if missing:
+        wanted = written_out(own, name, positions, q, k)
+    elif contracted(name, neox, dtype, method):
         theirs, wanted = wanted, written_out(own, name, positions, q, k)
         for t, w in zip(theirs, wanted):  # vLLM's own numbers beside the formula with every product rounded, which is ours
             assert_within_a_fusion(own, t, w)
@@ -131,15 +140,14 @@ def test_same_bits_as_vllm(name, neox, dtype, method):
     assert phasor_vllm.calls[name] == 1
     for g, w in zip(got, wanted):
         assert g.shape == w.shape and g.dtype == w.dtype and torch.equal(g, w)
-    in_place = method == "forward_cpu" and KINDS[name].kernel
-    assert (got[0] is q) == in_place and torch.equal(q, got[0] if in_place else kept)
+    assert (got[0] is q) == kernel and torch.equal(q, got[0] if kernel else kept)
 
 
 def contracted(name, neox, dtype, method):
     """Where one of vLLM's two products may be part of a fused operation, so that its bits are not those of the formula."""
     if name == "Llama4VisionRotaryEmbedding":  # PyTorch's product of complex numbers: see test_complex_products_of_pytorch
         return True
-    return method == "forward_cpu" and KINDS[name].kernel and kernel_of_vllm(neox, dtype) != (False, False)
+    return method == "forward_cpu" and KINDS[name].kernel and kernel_of_vllm(neox, dtype) != ("none", "none", False)
 
 
 def written_out(own, name, positions, q, k):
@@ -159,30 +167,50 @@ def assert_within_a_fusion(own, got, wanted):
     assert ((got.reshape(heads).double() - wanted.reshape(heads).double()).abs() <= allowed).all()
 
 
+@functools.cache
+def kernel_runs(dtype):
+    """Whether this processor has the instructions of vLLM's kernel, asked in a process of its own. The wheel for aarch64 has those of bfloat16
+    (Armv8.6) in it, whatever the processor."""
+    ask = (
+        "import torch, vllm._C; x = torch.ones(4, 32, dtype=torch.%s); "
+        "torch.ops._C.rotary_embedding(torch.arange(4), x, None, 32, torch.ones(4, 32, dtype=x.dtype), True)"
+    )
+    ended = subprocess.run([sys.executable, "-c", ask % str(dtype).removeprefix("torch.")], capture_output=True, text=True)
+    assert ended.returncode in (0, -signal.SIGILL), ended.stderr[-2000:]
+    return ended.returncode == 0
+
+
 def kernel_of_vllm(neox, dtype):
-    """How vLLM's kernel for the CPU rounds, by its bits: (is the sine's product part of a fused operation, is bfloat16 cut); None: unknown."""
+    """How vLLM's kernel for the CPU rounds, by its bits: which product of a pair's first and of its second value is part of a fused operation
+    ("none", "sine" or "cosine"), and whether bfloat16 is cut; None: unknown."""
     from vllm import _custom_ops as ops
 
     x = torch.randn(64, 32, generator=torch.Generator().manual_seed(0)).to(dtype)
     table = torch.randn(64, 32, generator=torch.Generator().manual_seed(1)).to(dtype)
     out = x.clone()
     ops.rotary_embedding(torch.arange(64), out, None, 32, table, neox)
-    a, b = x.chunk(2, -1) if neox else (x[:, ::2], x[:, 1::2])
-    found = torch.cat(out.chunk(2, -1) if neox else (out[:, ::2], out[:, 1::2]), -1)
+    (a, b), found = (t.chunk(2, -1) if neox else (t[:, ::2], t[:, 1::2]) for t in (x, out))
     cos, sin = table.chunk(2, -1)
-    fits = []
-    for is_fused, form in ((False, unfused), (True, fused)):
-        turned = torch.cat((form(-b, sin, a, cos), form(a, sin, b, cos)), -1)
-        fits += [(is_fused, is_cut) for is_cut in (False, dtype != F32) if torch.equal(found, cut(turned) if is_cut else turned.to(dtype))]
-    return fits[0] if fits else None
+    for is_cut in (False, True) if dtype != F32 else (False,):
+        fits = [rounding_of(f, *products, is_cut) for f, products in zip(found, ((a, cos, -b, sin), (b, cos, a, sin)))]
+        if None not in fits:
+            return (*fits, is_cut)
+    return None
+
+
+def rounding_of(found, x, cos, y, sin, is_cut):
+    """Which product of x cos + y sin is fused, where every value of `found` says so; None where none of these gives them."""
+    forms = {"none": unfused(x, cos, y, sin), "sine": fused(y, sin, x, cos), "cosine": fused(x, cos, y, sin)}
+    return next((name for name, t in forms.items() if torch.equal(found, cut(t) if is_cut else t.to(found.dtype))), None)
 
 
 @pytest.mark.parametrize("dtype", [F32, torch.bfloat16])
 @pytest.mark.parametrize("neox", [True, False])
 def test_kernel_of_vllm_rounds_in_a_way_we_know(neox, dtype):
-    """docs/vllm.md says which: half pairs fuse, and cut bfloat16 (whose products fit into a float32: fused or not is the same). Another build of
-    vLLM may do otherwise; this then says so."""
-    assert kernel_of_vllm(neox, dtype) in [(False, False), (True, False), *([(False, True), (True, True)] if dtype != F32 else [])]
+    """docs/vllm.md says which of them: that goes by the compiler, so by the wheel's architecture. Another build may do otherwise; this then says so."""
+    if not kernel_runs(dtype):
+        pytest.skip(f"vLLM's kernel for {dtype} has instructions that this processor has not (SIGILL)")
+    assert kernel_of_vllm(neox, dtype) is not None
 
 
 def test_complex_products_of_pytorch():
@@ -191,10 +219,12 @@ def test_complex_products_of_pytorch():
     x, y = (torch.randn(200, 47, 2, generator=generator) for _ in range(2))
     found = torch.stack([torch.view_as_real(torch.view_as_complex(p) * torch.view_as_complex(q)) for p, q in zip(x, y)])
     (a, b), (c, d) = x.unbind(-1), y.unbind(-1)
-    plain = torch.stack((unfused(a, c, -b, d), unfused(a, d, b, c)), -1)
-    one = torch.stack((fused(a, c, -b, d), fused(a, d, b, c)), -1)
-    assert ((found == plain) | (found == one)).all()  # nothing else than these two
-    assert torch.equal(found[:, :32], plain[:, :32])  # whole vectors: every product rounded
+    forms = [torch.stack((form(a, c, -b, d), form(a, d, b, c)), -1) for form in (unfused, fused, lambda p, q, r, s: fused(r, s, p, q))]
+    same = torch.stack([found == form for form in forms])
+    assert same.any(0).all()  # each value is one of the three
+    assert not same.flatten(1).all(1).any()  # and no one of them is all values
+    if platform.machine() == "x86_64":  # whole vectors: every product rounded. On aarch64 they fuse, too
+        assert same[0, :, :32].all()
 
 
 @pytest.mark.parametrize("name", [n for n in PRESENT if n != "FourierRotaryEmbedding"])
@@ -221,6 +251,23 @@ def test_profile_vllm_has_the_tables_of_vllm_within_an_ulp_of_the_angle(name, ne
         angle = at[:, None] * torch.from_numpy(rope.frequencies).abs()
         room = abs(rope.amplitude) * torch.finfo(F32).eps * (2 + 2 * angle)
         assert ((got - wanted).abs() <= room).all()
+
+
+@pytest.mark.parametrize("method", ["forward_native", "forward_cpu"])
+def test_factors_of_each_request_in_one_batch(method):
+    """What vLLM's interface has of scaling for each request: tables one after the other, and positions that begin at a factor's own."""
+    args, name = (24, 16, 40, 10000.0, False, [1.0, 2.5, 4.0], F32), "LinearScalingRotaryEmbedding"
+    own = OWN[name](*args)
+    of_request = torch.tensor([own.scaling_factor_to_offset[f] for f in (4.0, 1.0, 2.5, 4.0)]).repeat_interleave(2)
+    assert of_request.unique().tolist() == [0, 40, 140]
+    at = of_request + torch.tensor([159, 3, 39, 0, 99, 7, 80, 1])
+    q, k = (torch.randn(8, 24 * h, generator=torch.Generator().manual_seed(h)) for h in (3, 1))
+    wanted = own.forward_native(at, q.clone(), k.clone())
+    for profile, room in (("vllm", 0.0), ("exact", 1e-5)):
+        with mock.patch.dict("os.environ", {_state.VARIABLE: profile}):
+            ours = _layers.ours(OWN[name])(*args)
+        for w, g in zip(wanted, getattr(ours, method)(at, q.clone(), k.clone())):
+            assert (g - w).abs().max() <= room
 
 
 def test_exact_at_a_million_against_vllm():

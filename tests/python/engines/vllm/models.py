@@ -62,6 +62,20 @@ def _cohere():
     return {**_COMMON, **more, "tie_word_embeddings": True, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}
 
 
+def _qwen2_vl(sections):
+    """The real Qwen2-VL with a tower of one layer: positions of an image's tokens are those of its grid."""
+    vision = {"depth": 1, "embed_dim": 32, "hidden_size": 64, "num_heads": 2, "mlp_ratio": 2, "patch_size": 14, "in_channels": 3, "in_chans": 3}
+    more = {
+        "architectures": ["Qwen2VLForConditionalGeneration"], "model_type": "qwen2_vl", "use_sliding_window": False,
+        "vision_config": {**vision, "spatial_merge_size": 2, "temporal_patch_size": 2}, "vision_start_token_id": 120, "vision_end_token_id": 121,
+        "vision_token_id": 122, "image_token_id": 123, "video_token_id": 124,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": sections},
+    }  # fmt: skip
+    return {**{k: v for k, v in _COMMON.items() if k != "head_dim"}, **more}
+
+
+# Models that see images, by images_by_vllm.py. The second differs by which axis turns which pair, and by nothing else.
+IMAGES = {"qwen2_vl": _qwen2_vl([6, 5, 5]), "qwen2_vl of other sections": _qwen2_vl([4, 6, 6])}
 MODELS = {
     "plain": _llama(rope_type="default"),
     "linear": _llama(rope_type="linear", factor=4.0),
@@ -91,5 +105,5 @@ LAYERS = {
 
 def write(folder: Path, name: str) -> str:
     (folder / name).mkdir(parents=True, exist_ok=True)
-    (folder / name / "config.json").write_text(json.dumps(MODELS[name]))
+    (folder / name / "config.json").write_text(json.dumps((MODELS | IMAGES)[name]))
     return str(folder / name)
