@@ -8,6 +8,7 @@
 #include "attention/general/hidden_keys.hpp"
 #include "attention/general/machine.hpp"
 #include "attention/general/mma_machine.hpp"
+#include "attention/support/cope_problems.hpp"
 #include "attention/support/narrow_problems.hpp"
 #include "cuda/attention/mma/call.hpp"
 
@@ -62,6 +63,19 @@ TEST_F(MmaBackward, many_terms_with_masks) { expect_all(mixed_problems(), DType:
 TEST_F(MmaBackward, tables_of_values) { expect_all(value_problems(kNarrow), DType::bf16); }
 TEST_F(MmaBackward, tables_of_wide_values) { expect_all(value_problems(kNarrowWide), DType::f16); }
 TEST_F(MmaBackward, tables_of_values_over_many_tiles) { expect_all(long_value_problems(), DType::f16); }
+
+TEST_F(MmaBackward, cope) { expect_all(cope_problems(kNarrow), DType::bf16); }
+TEST_F(MmaBackward, cope_of_wide_heads) { expect_all(cope_problems(kNarrowWide), DType::f16); }
+TEST_F(MmaBackward, cope_under_every_mask) { expect_all(masked_cope_problems(kNarrow), DType::bf16); }
+TEST_F(MmaBackward, cope_of_any_length) {
+  expect_all(cope_lengths(), DType::bf16);
+  expect_all(cope_lengths(), DType::f16);
+}
+TEST_F(MmaBackward, cope_at_the_ends_of_its_table) {
+  expect_all(cope_clips(), DType::bf16);
+  expect_all(cope_clips(), DType::f16);
+}
+TEST_F(MmaBackward, cope_over_many_tiles) { expect_all(long_cope_problems(), DType::f16); }
 
 /// Keys and values of padding, which may be anything.
 TEST_F(MmaBackward, what_nobody_sees_takes_no_part) {

@@ -3,6 +3,7 @@
 // first. A tile of keys and one of values are in shared memory at a time; each is asked for while the other is worked with.
 #pragma once
 
+#include "cuda/attention/mma/cope/counts.cuh"
 #include "cuda/attention/mma/kernels.hpp"
 #include "cuda/attention/mma/registers.cuh"
 #include "cuda/attention/mma/rows.cuh"
@@ -20,12 +21,14 @@ struct Kind {
   static constexpr bool kShared = is_shared(kScores_);
   static constexpr bool kValued = kScores_ == ScoresIn::shared_with_values;
   static constexpr bool kChanged = kScores_ == ScoresIn::changed_in_registers;
+  static constexpr bool kCounted = kScores_ == ScoresIn::counted;
   static constexpr int kBlocks = kWidth == 64 && kScores_ == ScoresIn::registers ? 3 : 1;  // of a multiprocessor, at least
   using Room = TermRoom<kQueries, kKeys>;
   using Even = EvenRoom<kQueries>;
   static constexpr int kQueryBytes = kQueries * kWidth * 2;
   static constexpr int kKeyBytes = kKeys * kWidth * 2;
   static constexpr int kRowBytes = kQueryBytes + 2 * kKeyBytes;
+  static_assert(kRowBytes == row_bytes(cut_for(kWidth, kScores_)));
   static constexpr std::size_t kSharedBytes = kRowBytes + (kShared ? sizeof(Room) : 0) + (kValued ? sizeof(Even) : 0);
   static_assert(kSharedBytes <= 96 * 1024);  // what every device since sm_80 has
 };
@@ -147,7 +150,7 @@ __device__ __forceinline__ void forward_block(const AttentionWork& work, int64_t
   const int row = static_cast<int>(threadIdx.x) / 32 * 16 * kRowTiles;
 
   const WarpScores scores = K::kShared ? WarpScores{} : warp_scores(work, queries, place.head, 16 * kRowTiles);
-  const float factor = K::kShared || K::kChanged ? kLog2E : scores.scale * kLog2E;  // of scores that are scaled already, or not yet
+  const float factor = K::kShared || K::kChanged || K::kCounted ? kLog2E : scores.scale * kLog2E;  // of scores that are scaled already, or not yet
   Rows<kRowTiles> rows;
   float o[kRowTiles][K::kWidth / 8][4] = {};
   int64_t key = begin + (tiles_of(end - begin, K::kKeys) - 1) * K::kKeys;
@@ -156,6 +159,14 @@ __device__ __forceinline__ void forward_block(const AttentionWork& work, int64_t
     walk.bring_keys(key);
     if (K::kShared) begin_room(work, queries, place.head, room);
     if (K::kValued) begin_even(even_room);
+  }
+  cope::Counting counting = {};
+  float carry[2] = {};
+  if constexpr (K::kCounted) {
+    auto* const products = reinterpret_cast<float*>(memory + K::kRowBytes);
+    const CopeTerm& term = work.terms[0].cope;
+    counting = cope::counting_of(term, products);
+    if (first < end) cope::multiply_table<typename K::Element, K::kWidth, K::kKeys>(term.table, place.head, at.q, at.values, products);
   }
   for (; first < end && key + K::kKeys > first && key >= begin; key -= K::kKeys) {
     copies_wait<0>();
@@ -173,6 +184,8 @@ __device__ __forceinline__ void forward_block(const AttentionWork& work, int64_t
         make_shared_scores<typename K::Element, K::kWidth>(work, walk.tile_at(key), at, room, s[0]);
         if (staged) walk.bring_values(key);
       }
+    } else if constexpr (K::kCounted) {
+      cope::make_counted_scores(s, scores, counting, static_cast<int>(key - begin), carry);
     } else {
       finish_scores<K::kChanged>(s, scores, static_cast<int>(key - begin));
     }
