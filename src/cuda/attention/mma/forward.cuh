@@ -22,7 +22,7 @@ struct Kind {
   static constexpr bool kValued = kScores_ == ScoresIn::shared_with_values;
   static constexpr bool kChanged = kScores_ == ScoresIn::changed_in_registers;
   static constexpr bool kCounted = kScores_ == ScoresIn::counted;
-  static constexpr int kBlocks = kWidth == 64 && kScores_ == ScoresIn::registers ? 3 : 1;  // of a multiprocessor, at least
+  static constexpr int kBlocks = kWidth == 64 && (kScores_ == ScoresIn::registers || kCounted) ? 3 : 1;  // of a multiprocessor, at least
   using Room = TermRoom<kQueries, kKeys>;
   using Even = EvenRoom<kQueries>;
   static constexpr int kQueryBytes = kQueries * kWidth * 2;
@@ -150,7 +150,8 @@ __device__ __forceinline__ void forward_block(const AttentionWork& work, int64_t
   const int row = static_cast<int>(threadIdx.x) / 32 * 16 * kRowTiles;
 
   const WarpScores scores = K::kShared ? WarpScores{} : warp_scores(work, queries, place.head, 16 * kRowTiles);
-  const float factor = K::kShared || K::kChanged || K::kCounted ? kLog2E : scores.scale * kLog2E;  // of scores that are scaled already, or not yet
+  const float factor =
+      K::kShared || K::kChanged || K::kCounted ? kLog2E : scores.scale * kLog2E;  // of scores that are scaled already, or not yet
   Rows<kRowTiles> rows;
   float o[kRowTiles][K::kWidth / 8][4] = {};
   int64_t key = begin + (tiles_of(end - begin, K::kKeys) - 1) * K::kKeys;

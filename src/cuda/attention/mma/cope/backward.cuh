@@ -104,8 +104,8 @@ __device__ inline int64_t count_tiles(const Strip<K>& at, int64_t first, int64_t
 
 /// Sums of a warp's 16 keys and half of their channels, to rows that nobody else has: += factor (scores by queries)^T x rows of queries.
 template <class K>
-__device__ __forceinline__ void add_key_rows(const SumRows<float>& to, const ScoreTile& tile, int width, float factor,
-                                             const unsigned char* scores, const unsigned char* rows) {
+__device__ PHASOR_OUT_OF_LINE void add_key_rows(SumRows<float> to, int keys, int width, float factor, const unsigned char* scores,
+                                                const unsigned char* rows) {
   constexpr int kColumns = K::kWidth / 16;
   if (to.data == nullptr) return;
   const int first_key = warp_of_block() % 2 * 16;
@@ -116,7 +116,7 @@ __device__ __forceinline__ void add_key_rows(const SumRows<float>& to, const Sco
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int key = first_key + lane_of_warp() / 4 + 8 * h;
-    at[h] = key < tile.keys ? reinterpret_cast<float2*>(to.data + int64_t{key} * to.row + channel) : nullptr;
+    at[h] = key < keys ? reinterpret_cast<float2*>(to.data + int64_t{key} * to.row + channel) : nullptr;
 #pragma unroll
     for (int n = 0; n < kColumns; ++n) {
       if (at[h] != nullptr && channel + 8 * n < width) old[h][n] = at[h][4 * n];
@@ -225,9 +225,9 @@ __device__ __forceinline__ void backward_keys(const Strip<K>& at, int64_t number
   store_narrow<K>(room.scores + K::Room::kNarrow, p[0]);
   add_values<typename K::Element, K::kWidth, K::kKeys, 1>(q, ds, shared_address(room.k));
   __syncthreads();  // the gradients and weights of all queries are there
-  add_key_rows<K>(key_sums<float>(at.work, at.work.backward.k[0], at.place, tile, at.work.shape.width), tile,
+  add_key_rows<K>(key_sums<float>(at.work, at.work.backward.k[0], at.place, tile, at.work.shape.width), static_cast<int>(tile.keys),
                   static_cast<int>(at.work.shape.width), at.factors.all, room.scores, room.q);
-  add_key_rows<K>(key_sums<float>(at.work, at.work.backward.v, at.place, tile, at.work.shape.value_width), tile,
+  add_key_rows<K>(key_sums<float>(at.work, at.work.backward.v, at.place, tile, at.work.shape.value_width), static_cast<int>(tile.keys),
                   static_cast<int>(at.work.shape.value_width), 1, room.scores + K::Room::kNarrow, room.out_gradient);
 }
 
@@ -267,8 +267,14 @@ __device__ __forceinline__ void backward_block(const AttentionWork& work, int64_
     const Sequence sequence = sequence_at(work, s);
     for (int64_t head = place.key_group * heads; head < (place.key_group + 1) * heads; ++head) {
       for (int64_t t = place.part; t < tiles_of(sequence.queries, kQueries); t += work.backward.parts) {
-        const QueryTile queries = {sequence, sequence.first_query + t * kQueries, least(kQueries, sequence.queries - t * kQueries)};
-        backward_queries<K>(Strip<K>(work, place, queries, head, memory));
+        __syncthreads();  // nobody reads the tile before any more
+        if (threadIdx.x == 0) {
+          auto& room = *reinterpret_cast<typename K::Room*>(memory);
+          room.place = place;
+          room.queries = {sequence, sequence.first_query + t * kQueries, least(kQueries, sequence.queries - t * kQueries)};
+        }
+        __syncthreads();
+        backward_queries<K>(Strip<K>(work, head, memory));
       }
     }
   }

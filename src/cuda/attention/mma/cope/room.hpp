@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace phasor::cuda::attention::mma::cope {
+#include "cuda/attention/backward/place.hpp"
 
-using std::int64_t;
+namespace phasor::cuda::attention::mma::cope {
 
 /// Queries of a block: four warps have 16 each.
 constexpr int kQueries = 64;
@@ -27,7 +27,8 @@ constexpr int gradient_pitch(int64_t rows) { return columns_of(rows) + 8; }
 constexpr int64_t product_bytes(int64_t rows) { return int64_t{4} * kQueries * product_pitch(rows); }
 constexpr int64_t gradient_bytes(int64_t rows) { return int64_t{2} * kQueries * gradient_pitch(rows); }
 
-/// Of the backward, whose tiles of keys are those of the general one: so are the places of counts at each. Behind it: the products with the table's rows, and their gradients.
+/// Of the backward, whose tiles of keys are those of the general one: so are the places of counts at each. Behind it: the products with the
+/// table's rows, and their gradients.
 template <int kWidth>
 struct Room {
   static constexpr int kKeys = 32;
@@ -37,6 +38,10 @@ struct Room {
   static constexpr int kPairs = 4 * kQueries * kPairPitch;
   static constexpr int kScores = 2 * kNarrow > kPairs ? 2 * kNarrow : kPairs;
 
+  /// Where the block is: here, since registers are few.
+  BackwardPlace place;
+  QueryTile queries;
+  unsigned char filler[16 - (sizeof(BackwardPlace) + sizeof(QueryTile)) % 16];
   unsigned char q[kQueries * kWidth * 2];
   unsigned char out_gradient[kQueries * kWidth * 2];
   unsigned char k[kKeys * kWidth * 2];  // rows of the table are staged here, too

@@ -47,10 +47,11 @@ struct Strip {
   WarpScores scores;
   Factors factors;
 
-  __device__ Strip(const AttentionWork& work, const BackwardPlace& place, const QueryTile& queries, int64_t head, unsigned char* memory)
+  /// Of the queries that the room names.
+  __device__ Strip(const AttentionWork& work, int64_t head, unsigned char* memory)
       : work(work),
-        place(place),
-        queries(queries),
+        place(reinterpret_cast<typename K::Room*>(memory)->place),
+        queries(reinterpret_cast<typename K::Room*>(memory)->queries),
         head(head),
         term(work.terms[0].cope),
         room(*reinterpret_cast<typename K::Room*>(memory)),
