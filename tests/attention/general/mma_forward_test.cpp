@@ -8,7 +8,6 @@
 #include "attention/general/hidden_keys.hpp"
 #include "attention/general/machine.hpp"
 #include "attention/general/mma_machine.hpp"
-#include "attention/support/cope_problems.hpp"
 #include "attention/support/narrow_problems.hpp"
 #include "cuda/attention/mma/call.hpp"
 
@@ -80,14 +79,25 @@ TEST_F(MmaForward, cope_over_many_tiles) { expect_all(long_cope_problems(), DTyp
 
 /// Keys and values of padding, which may be anything.
 TEST_F(MmaForward, what_nobody_sees_takes_no_part) {
-  for (const NarrowProblem& one : value_problems(kNarrow)) {
-    if (one.name != "padding") continue;
-    ref::Problem p = one.problem;
+  const auto expect_finite = [](ref::Problem p) {
+    const int before = taken;
     hide_keys_of_nan(p, 40);
     Bridge bridge(p, DType::bf16);
     ASSERT_TRUE(bridge.forward().ok());
     for (const double x : bridge.output().out) ASSERT_TRUE(std::isfinite(x));
+    EXPECT_EQ(taken, before + 1);
+  };
+  for (const NarrowProblem& one : value_problems(kNarrow)) {
+    if (one.name == "padding") expect_finite(one.problem);
   }
+  expect_finite(cope_problems(kNarrow).at(2).problem);
+}
+
+TEST_F(MmaForward, cope_with_a_cap_and_more_channels) {
+  const ref::Shape wide{.batch = 1, .queries = 40, .keys = 70, .heads = 1, .key_heads = 1, .width = 200, .value_width = 16};
+  std::vector<NarrowProblem> problems = cope_problems(wide);
+  for (NarrowProblem& one : problems) one.problem.softcap = 5;
+  expect_all(problems, DType::bf16);
 }
 
 }  // namespace

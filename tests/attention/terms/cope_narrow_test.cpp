@@ -2,7 +2,7 @@
 // CoPE in 16 bits, its table too, against the reference: what tensor cores of a GPU take, where these tests are run by its kernels.
 #include <gtest/gtest.h>
 
-#include "attention/support/cope_problems.hpp"
+#include "attention/support/narrow_problems.hpp"
 
 namespace phasor::test {
 namespace {

@@ -61,12 +61,6 @@ __device__ inline void bring_keys(const Strip<K>& at, const ScoreTile& tile, boo
 
 // ---- The forward's walk ----
 
-/// Where a block keeps the counts of its queries at each tile of keys.
-template <class K>
-__device__ inline float* carry_at(const Strip<K>& at, int64_t number) {
-  return slot_at<float>(at.work, at.place.index, at.work.backward.carry) + number * kQueries + 16 * warp_of_block() + lane_of_warp() / 4;
-}
-
 /// Counts at each tile of keys, from the last to the first, until no query needs any more of them. The first tile that needs gates: before
 /// it every query has counted to the last row.
 template <class K>
@@ -102,10 +96,17 @@ __device__ inline int64_t count_tiles(const Strip<K>& at, int64_t first, int64_t
 
 // ---- What goes ----
 
-/// Sums of a warp's 16 keys and half of their channels, to rows that nobody else has: += factor (scores by queries)^T x rows of queries.
+/// Rows of a tile of keys that nobody else has, and what is added to them is multiplied by.
+struct KeyRows {
+  SumRows<float> to;
+  int keys;
+  int width;
+  float factor;
+};
+/// A warp has 16 keys and half of their channels: += factor (scores by queries)^T x rows of queries.
 template <class K>
-__device__ PHASOR_OUT_OF_LINE void add_key_rows(SumRows<float> to, int keys, int width, float factor, const unsigned char* scores,
-                                                const unsigned char* rows) {
+__device__ PHASOR_OUT_OF_LINE void add_key_rows(KeyRows of, const unsigned char* scores, const unsigned char* rows) {
+  const SumRows<float>& to = of.to;
   constexpr int kColumns = K::kWidth / 16;
   if (to.data == nullptr) return;
   const int first_key = warp_of_block() % 2 * 16;
@@ -116,10 +117,10 @@ __device__ PHASOR_OUT_OF_LINE void add_key_rows(SumRows<float> to, int keys, int
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int key = first_key + lane_of_warp() / 4 + 8 * h;
-    at[h] = key < keys ? reinterpret_cast<float2*>(to.data + int64_t{key} * to.row + channel) : nullptr;
+    at[h] = key < of.keys ? reinterpret_cast<float2*>(to.data + int64_t{key} * to.row + channel) : nullptr;
 #pragma unroll
     for (int n = 0; n < kColumns; ++n) {
-      if (at[h] != nullptr && channel + 8 * n < width) old[h][n] = at[h][4 * n];
+      if (at[h] != nullptr && channel + 8 * n < of.width) old[h][n] = at[h][4 * n];
     }
   }
   float d[kColumns][4] = {};
@@ -133,8 +134,8 @@ __device__ PHASOR_OUT_OF_LINE void add_key_rows(SumRows<float> to, int keys, int
   for (int h = 0; h < 2; ++h) {
 #pragma unroll
     for (int n = 0; n < kColumns; ++n) {
-      if (at[h] == nullptr || channel + 8 * n >= width) continue;
-      at[h][4 * n] = {fmaf(factor, d[n][2 * h], old[h][n].x), fmaf(factor, d[n][2 * h + 1], old[h][n].y)};
+      if (at[h] == nullptr || channel + 8 * n >= of.width) continue;
+      at[h][4 * n] = {fmaf(of.factor, d[n][2 * h], old[h][n].x), fmaf(of.factor, d[n][2 * h + 1], old[h][n].y)};
     }
   }
 }
@@ -216,7 +217,7 @@ __device__ __forceinline__ void backward_keys(const Strip<K>& at, int64_t number
   float p[1][K::kColumns][4] = {};
   float ds[1][K::kColumns][4] = {};
   if (counted) {
-    counted_gradients<K>(at, tile, carry_at(at, number), carry, p, ds);
+    counted_gradients<K>(at, number, carry, p, ds);
   } else {
     past_gradients<K>(at, tile, p, ds);
   }
@@ -225,10 +226,13 @@ __device__ __forceinline__ void backward_keys(const Strip<K>& at, int64_t number
   store_narrow<K>(room.scores + K::Room::kNarrow, p[0]);
   add_values<typename K::Element, K::kWidth, K::kKeys, 1>(q, ds, shared_address(room.k));
   __syncthreads();  // the gradients and weights of all queries are there
-  add_key_rows<K>(key_sums<float>(at.work, at.work.backward.k[0], at.place, tile, at.work.shape.width), static_cast<int>(tile.keys),
-                  static_cast<int>(at.work.shape.width), at.factors.all, room.scores, room.q);
-  add_key_rows<K>(key_sums<float>(at.work, at.work.backward.v, at.place, tile, at.work.shape.value_width), static_cast<int>(tile.keys),
-                  static_cast<int>(at.work.shape.value_width), 1, room.scores + K::Room::kNarrow, room.out_gradient);
+  const auto keys = static_cast<int>(tile.keys);
+  const auto width = static_cast<int>(at.work.shape.width);
+  const auto value_width = static_cast<int>(at.work.shape.value_width);
+  const BackwardWork& sums = at.work.backward;
+  add_key_rows<K>({key_sums<float>(at.work, sums.k[0], at.place, tile, width), keys, width, at.factors.all}, room.scores, room.q);
+  add_key_rows<K>({key_sums<float>(at.work, sums.v, at.place, tile, value_width), keys, value_width, 1}, room.scores + K::Room::kNarrow,
+                  room.out_gradient);
 }
 
 template <class K>

@@ -71,6 +71,12 @@ struct Strip {
   __device__ int number_of(const ScoreTile& tile) const { return static_cast<int>(tile.first_key - queries.sequence.first_key); }
 };
 
+/// Where a block keeps the counts of its queries at each tile of keys.
+template <class K>
+__device__ inline float* carry_at(const Strip<K>& at, int64_t number) {
+  return slot_at<float>(at.work, at.place.index, at.work.backward.carry) + number * kQueries + 16 * warp_of_block() + lane_of_warp() / 4;
+}
+
 /// s = q . k, -infinity where a key is not seen.
 template <class K>
 __device__ __forceinline__ void make_products(const Strip<K>& at, const ScoreTile& tile, float (&s)[1][K::kColumns][4]) {
@@ -167,11 +173,12 @@ __device__ inline void end_gradients(const Strip<K>& at) {
 
 // ---- A tile ----
 
-/// p = weights, ds = gradients of q . k over the factor that they have in common. `later`: gates of the tiles behind; `carry`: gradients by
-/// the counts of the keys before.
+/// p = weights, ds = gradients of q . k over the factor that they have in common. `carry`: gradients by the counts of the keys before.
 template <class K>
-__device__ __forceinline__ void counted_gradients(const Strip<K>& at, const ScoreTile& tile, const float* later, float (&carry)[2],
-                                                  float (&p)[1][K::kColumns][4], float (&ds)[1][K::kColumns][4]) {
+__device__ __forceinline__ void counted_gradients(const Strip<K>& at, int64_t number, float (&carry)[2], float (&p)[1][K::kColumns][4],
+                                                  float (&ds)[1][K::kColumns][4]) {
+  const ScoreTile tile = at.tile_at(number);
+  const float* const later = carry_at(at, number);
   make_products<K>(at, tile, p);
   float gates[K::kColumns][4];
   make_gates(p[0], at.scores, at.counting, at.number_of(tile), gates);
