@@ -35,6 +35,13 @@ set(sweeps
   attention_narrow.tables_of_values_over_many_tiles
   attention_narrow.tables_of_wide_values
   # attention/general/mma_backward_test.cpp
+  MmaBackward.cope
+  MmaBackward.cope_at_the_ends_of_its_table
+  MmaBackward.cope_of_a_sequence_does_not_depend_on_others
+  MmaBackward.cope_of_any_length
+  MmaBackward.cope_of_wide_heads
+  MmaBackward.cope_over_many_tiles
+  MmaBackward.cope_under_every_mask
   MmaBackward.every_mask_without_terms
   MmaBackward.many_terms_with_masks
   MmaBackward.tables_and_biases
@@ -43,6 +50,13 @@ set(sweeps
   MmaBackward.tables_of_values_over_many_tiles
   MmaBackward.tables_of_wide_values
   # attention/general/mma_forward_test.cpp
+  MmaForward.cope
+  MmaForward.cope_at_the_ends_of_its_table
+  MmaForward.cope_of_any_length
+  MmaForward.cope_of_wide_heads
+  MmaForward.cope_over_many_tiles
+  MmaForward.cope_under_every_mask
+  MmaForward.cope_with_a_cap_and_more_channels
   MmaForward.every_mask_without_terms
   MmaForward.many_terms_with_masks
   MmaForward.tables_and_biases

@@ -97,10 +97,6 @@ DropoutWork dropout_of(const Dropout& dropout) {
           .first_sequence = static_cast<math::u32>(dropout.first_sequence)};
 }
 
-bool has_cope(const AttentionWork& work) {
-  return std::any_of(work.terms, work.terms + work.term_count, [](const TermWork& term) { return term.use == TermUse::cope; });
-}
-
 /// Per score: a row's product counts twice where a tile makes products with a window of rows.
 double operations_of_terms(const AttentionWork& work) {
   double sum = 0;
@@ -148,7 +144,7 @@ void lay_out_splits(attend::Arena& arena, int64_t blocks, int64_t tiles, Layout&
   constexpr int64_t kBlocks = 512;  // that keep a large GPU busy
   constexpr int64_t kTilesAtLeast = 2;
   AttentionWork& work = out.work;
-  if (blocks == 0 || blocks * 2 > kBlocks || has_cope(work)) return;
+  if (blocks == 0 || blocks * 2 > kBlocks || mma::has_cope(work)) return;
   work.partial.splits = std::max<int64_t>(1, std::min(kBlocks / blocks, tiles / kTilesAtLeast));
   if (work.partial.splits == 1) return;
   const int64_t rows = work.partial.splits * work.shape.batch * work.shape.queries * work.shape.heads;

@@ -63,11 +63,54 @@ TEST_F(MmaBackward, tables_of_values) { expect_all(value_problems(kNarrow), DTyp
 TEST_F(MmaBackward, tables_of_wide_values) { expect_all(value_problems(kNarrowWide), DType::f16); }
 TEST_F(MmaBackward, tables_of_values_over_many_tiles) { expect_all(long_value_problems(), DType::f16); }
 
+TEST_F(MmaBackward, cope) { expect_all(cope_problems(kNarrow), DType::bf16); }
+TEST_F(MmaBackward, cope_of_wide_heads) { expect_all(cope_problems(kNarrowWide), DType::f16); }
+TEST_F(MmaBackward, cope_under_every_mask) { expect_all(masked_cope_problems(kNarrow), DType::bf16); }
+TEST_F(MmaBackward, cope_of_any_length) {
+  expect_all(cope_lengths(), DType::bf16);
+  expect_all(cope_lengths(), DType::f16);
+}
+TEST_F(MmaBackward, cope_at_the_ends_of_its_table) {
+  expect_all(cope_clips(), DType::bf16);
+  expect_all(cope_clips(), DType::f16);
+}
+TEST_F(MmaBackward, cope_over_many_tiles) { expect_all(long_cope_problems(), DType::f16); }
+
 /// Keys and values of padding, which may be anything.
 TEST_F(MmaBackward, what_nobody_sees_takes_no_part) {
   ref::Problem p = mixed_problems().at(2).problem;
   hide_keys_of_nan(p, 40);
   expect_finite_gradients(p, DType::bf16);
+  p = cope_problems(kNarrow).at(2).problem;
+  hide_keys_of_nan(p, 40);
+  const int before = taken;
+  expect_finite_gradients(p, DType::bf16);
+  EXPECT_EQ(taken, before + 1);
+}
+
+/// A sequence has the same bits in a batch of one.
+TEST_F(MmaBackward, cope_of_a_sequence_does_not_depend_on_others) {
+  const ref::Problem p = cope_problems(kNarrow).at(3).problem;
+  const ref::Values out_gradient = Numbers(3).values(p.shape.batch * p.shape.queries * p.shape.heads * p.shape.value_width);
+  const auto gradients = [&](std::int64_t batch) {
+    ref::Problem some = p;
+    some.shape.batch = batch;
+    const auto cut = [&](ref::Values& values) {
+      values.resize(values.size() / static_cast<std::size_t>(p.shape.batch) * static_cast<std::size_t>(batch));
+    };
+    for (ref::Values* const x : {&some.q, &some.k, &some.v}) cut(*x);
+    ref::Values of_out = out_gradient;
+    cut(of_out);
+    Bridge bridge(some, DType::bf16);
+    EXPECT_TRUE(bridge.forward().ok());
+    EXPECT_TRUE(bridge.backward(of_out).ok());
+    return bridge.reference_gradients();
+  };
+  const ref::Gradients both = gradients(2);
+  const ref::Gradients first = gradients(1);
+  EXPECT_TRUE(std::equal(first.q.begin(), first.q.end(), both.q.begin()));
+  EXPECT_TRUE(std::equal(first.k.begin(), first.k.end(), both.k.begin()));
+  EXPECT_TRUE(std::equal(first.v.begin(), first.v.end(), both.v.begin()));
 }
 
 }  // namespace

@@ -14,12 +14,14 @@ using mma::ScoresIn;
 template <class Element, int kWidth, ScoresIn kScores>
 void run_blocks(const cuda::attention::AttentionWork& work) {
   using K = mma::Kind<Element, kWidth, kScores>;
-  std::vector<unsigned char> memory(K::kSharedBytes + 128);
+  const std::size_t bytes =
+      K::kCounted ? static_cast<std::size_t>(mma::counted_bytes(mma::cut_of(work), work.terms[0].cope.table.shape[1])) : K::kSharedBytes;
+  std::vector<unsigned char> memory(bytes + 128);
   unsigned char* const begin = memory.data() + (128 - reinterpret_cast<std::uintptr_t>(memory.data()) % 128) % 128;
   mma::shared_begin() = begin;
   emulated::Block block;
   for (std::int64_t n = mma::block_count(work, mma::cut_of(work)) - 1; n >= 0; --n) {
-    std::memset(begin, 0xff, K::kSharedBytes);  // NaN, where nothing is written
+    std::memset(begin, 0xff, bytes);  // NaN, where nothing is written
     block.run(mma::kBlockThreads, [&] { mma::forward_block<K>(work, n, begin); });
   }
 }
@@ -34,6 +36,8 @@ void run_scores(const cuda::attention::AttentionWork& work, ScoresIn scores) {
       return run_blocks<Element, kWidth, ScoresIn::shared>(work);
     case ScoresIn::shared_with_values:
       return run_blocks<Element, kWidth, ScoresIn::shared_with_values>(work);
+    case ScoresIn::counted:
+      return run_blocks<Element, kWidth, ScoresIn::counted>(work);
   }
 }
 template <class Element>

@@ -64,16 +64,40 @@ TEST_F(MmaForward, tables_of_values_over_many_tiles) {
   EXPECT_GT(in_parts, 0);
 }
 
+TEST_F(MmaForward, cope) { expect_all(cope_problems(kNarrow), DType::bf16); }
+TEST_F(MmaForward, cope_of_wide_heads) { expect_all(cope_problems(kNarrowWide), DType::f16); }
+TEST_F(MmaForward, cope_under_every_mask) { expect_all(masked_cope_problems(kNarrow), DType::bf16); }
+TEST_F(MmaForward, cope_of_any_length) {
+  expect_all(cope_lengths(), DType::bf16);
+  expect_all(cope_lengths(), DType::f16);
+}
+TEST_F(MmaForward, cope_at_the_ends_of_its_table) {
+  expect_all(cope_clips(), DType::bf16);
+  expect_all(cope_clips(), DType::f16);
+}
+TEST_F(MmaForward, cope_over_many_tiles) { expect_all(long_cope_problems(), DType::f16); }
+
 /// Keys and values of padding, which may be anything.
 TEST_F(MmaForward, what_nobody_sees_takes_no_part) {
-  for (const NarrowProblem& one : value_problems(kNarrow)) {
-    if (one.name != "padding") continue;
-    ref::Problem p = one.problem;
+  const auto expect_finite = [](ref::Problem p) {
+    const int before = taken;
     hide_keys_of_nan(p, 40);
     Bridge bridge(p, DType::bf16);
     ASSERT_TRUE(bridge.forward().ok());
     for (const double x : bridge.output().out) ASSERT_TRUE(std::isfinite(x));
+    EXPECT_EQ(taken, before + 1);
+  };
+  for (const NarrowProblem& one : value_problems(kNarrow)) {
+    if (one.name == "padding") expect_finite(one.problem);
   }
+  expect_finite(cope_problems(kNarrow).at(2).problem);
+}
+
+TEST_F(MmaForward, cope_with_a_cap_and_more_channels) {
+  const ref::Shape wide{.batch = 1, .queries = 40, .keys = 70, .heads = 1, .key_heads = 1, .width = 200, .value_width = 16};
+  std::vector<NarrowProblem> problems = cope_problems(wide);
+  for (NarrowProblem& one : problems) one.problem.softcap = 5;
+  expect_all(problems, DType::bf16);
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "cuda/attention/mma/backward/backward.cuh"
+#include "cuda/attention/mma/call.hpp"
+#include "cuda/attention/mma/cope/backward.cuh"
 
 namespace phasor::test {
 namespace {
@@ -25,7 +27,20 @@ void run_blocks(const cuda::attention::AttentionWork& work) {
   }
 }
 template <class Element, int kWidth>
+void run_counted_blocks(const cuda::attention::AttentionWork& work) {
+  const auto bytes = static_cast<std::size_t>(mma::cope::backward_bytes(kWidth, work.terms[0].cope.table.shape[1]));
+  std::vector<unsigned char> memory(bytes + 128);
+  unsigned char* const begin = memory.data() + (128 - reinterpret_cast<std::uintptr_t>(memory.data()) % 128) % 128;
+  mma::shared_begin() = begin;
+  emulated::Block block;
+  for (std::int64_t n = cuda::attention::backward_blocks(work) - 1; n >= 0; --n) {
+    std::memset(begin, 0xff, bytes);  // NaN, where nothing is written
+    block.run(mma::kBlockThreads, [&] { mma::cope::backward_block<mma::cope::BackwardKind<Element, kWidth>>(work, n, begin); });
+  }
+}
+template <class Element, int kWidth>
 void run_kinds(const cuda::attention::AttentionWork& work) {
+  if (mma::has_cope(work)) return run_counted_blocks<Element, kWidth>(work);
   mma::has_values(work) ? run_blocks<Element, kWidth, true>(work) : run_blocks<Element, kWidth, false>(work);
 }
 

@@ -25,6 +25,9 @@ void each_counted(const Problem& p, const Cell& cell, const Body& body) {
   }
 }
 
+/// Of a scale, where magnitudes are added up.
+double size(const Problem& p, double scale) { return p.magnitudes_of != nullptr ? std::fabs(scale) : scale; }
+
 struct Place {
   double upper_part;
   double lower_part;
@@ -50,13 +53,13 @@ double Cope::term(const Problem& p, const Cell& c) const {
   const Place at = place_of(*this, p, c);
   const double lower = dot(query(p, c), table.data() + at.lower, p.shape.width);
   const double upper = dot(query(p, c), table.data() + at.upper, p.shape.width);
-  return term_scale * (upper * at.upper_part + lower * at.lower_part);
+  return size(p, term_scale) * (upper * at.upper_part + lower * at.lower_part);
 }
 
 void Cope::term_gradient(const Problem& p, const Cell& c, double ds, Gradients& sum, Cope& own) const {
   const std::int64_t width = p.shape.width;
   const Place at = place_of(*this, p, c);
-  const double d = term_scale * ds;
+  const double d = size(p, term_scale) * ds;
   const double* q = query(p, c);
   double* dq = sum.q.data() + query_row(p, c);
   add(dq, d * at.upper_part, table.data() + at.upper, width);
@@ -69,7 +72,7 @@ void Cope::term_gradient(const Problem& p, const Cell& c, double ds, Gradients& 
   const double dcount = d * (p.magnitudes_of != nullptr ? upper + lower : upper - lower);
   each_counted(p, c, [&](const Cell& other) {
     const double g = gate(*this, p, other);
-    const double through = dcount * g * (1 - g) * gate_scale;
+    const double through = dcount * g * (1 - g) * size(p, gate_scale);
     add(dq, through, key(p, other), width);
     add(sum.k.data() + key_row(p, other), through, q, width);
   });

@@ -29,6 +29,20 @@ std::vector<NarrowProblem> value_problems(const ref::Shape& s);
 /// The same with so many tokens that whole tiles are beyond the clip, on both sides, and some tiles in the middle of a sequence are not.
 std::vector<NarrowProblem> long_value_problems();
 
+// ---- CoPE ----
+
+/// Tables of one row, of few, of as many as the paper has and of more than there are keys; shared by heads or not; sinks; a ragged batch.
+std::vector<NarrowProblem> cope_problems(const ref::Shape& s);
+/// Every mask, made causal: CoPE wants that.
+std::vector<NarrowProblem> masked_cope_problems(const ref::Shape& s);
+/// Lengths of one token and at the ends of tiles, more queries than keys (some see nothing) and fewer.
+std::vector<NarrowProblem> cope_lengths();
+/// Gates that are one half: counts are whole numbers or end in one half, and some are the last row exactly. Gates that are nearly 0, so
+/// that nothing is counted, or nearly 1.
+std::vector<NarrowProblem> cope_clips();
+/// So many keys that whole tiles are beyond the last row, for every query and for some.
+std::vector<NarrowProblem> long_cope_problems();
+
 /// While it lives, what schemes learn is in the dtype of the call.
 class NarrowParameters {
  public:

@@ -22,6 +22,10 @@ class TermsProblem {
   explicit TermsProblem(std::uint64_t seed) : random_(seed), work_(std::make_unique<AttentionWork>()) {
     make_tensors();
     make_rules();
+    if (chance(5)) {
+      add_cope();
+      return;
+    }
     const int terms = any({0, 1, 1, 2, 3});
     for (int t = 0; t < terms; ++t) add_term();
     if (!work_->has_positions[0] && chance(3)) add_shaw();
@@ -65,6 +69,7 @@ class TermsProblem {
   void add_term();
   void add_table(TermWork& term);
   void add_shaw();
+  void add_cope();
   std::int64_t row_of(const cuda::attention::TableWork& table, std::int64_t b, std::int64_t s, std::int64_t i, std::int64_t j) const;
   /// What tables add to each channel of a value, and magnitudes of it.
   struct Added {
@@ -78,6 +83,14 @@ class TermsProblem {
     bool seen = false;
   };
   Score score(std::int64_t b, std::int64_t s, std::int64_t i, std::int64_t j, std::int64_t h) const;
+  /// A row of a tensor; products of two, and what tensor cores may make of them.
+  struct RowAt {
+    const ConstTensorView& of;
+    std::int64_t b, token, h;
+  };
+  static Score product(const RowAt& x, const RowAt& y);
+  bool sees(std::int64_t b, std::int64_t s, std::int64_t i, std::int64_t j) const;
+  Score counted(std::int64_t b, std::int64_t s, std::int64_t i, std::int64_t j, std::int64_t h) const;
   std::int64_t position(int side, std::int64_t b, std::int64_t s, std::int64_t token) const;
   std::int64_t sequence_of(std::int64_t b, std::int64_t i) const;
 
@@ -288,10 +301,8 @@ inline TermsProblem::Added TermsProblem::added_values(std::int64_t b, std::int64
 inline TermsProblem::Score TermsProblem::score(std::int64_t b, std::int64_t s, std::int64_t i, std::int64_t j, std::int64_t h) const {
   const AttentionWork& w = *work_;
   const std::int64_t m = position(0, b, s, i), n = position(1, b, s, j), key_head = h / (w.shape.heads / w.shape.key_heads);
-  const std::int64_t prefix = w.see.prefix.size == 0 ? INT64_MIN : static_cast<const std::int64_t*>(w.see.prefix.data)[s];
   Score result;
-  result.seen = (!w.see.causal || m >= n || n < prefix) && m - n <= w.see.left && n - m <= w.see.right &&
-                (w.see.key_mask.data == nullptr || w.see.key_mask.data[b * w.see.key_mask.strides[0] + j] != 0);
+  result.seen = sees(b, s, i, j);
   if (!result.seen) return result;
   // Each product adds |its summands| times the units of 2^-23 that its sum may lose: by steps of 16 channels on tensor cores, which cut
   // off; one by one where a thread adds (half a unit each).
@@ -316,6 +327,10 @@ inline TermsProblem::Score TermsProblem::score(std::int64_t b, std::int64_t s, s
       const bool by_key = term.bias.bias.form == AlibiForm::key_position;
       const double length = by_key ? static_cast<double>(n) : -std::abs(static_cast<double>(m - n));
       add_number((term.bias.gate.data == nullptr ? 1 : number(term.bias.gate, b, i, h, 0)) * term.bias.bias.slopes[h] * length);
+    }
+    if (term.use == TermUse::cope) {
+      const Score x = counted(b, s, i, j, h);
+      result.value += x.value, result.error += x.error;
     }
     if (term.use != TermUse::table) continue;
     const cuda::attention::TableWork& table = term.table;
@@ -382,3 +397,5 @@ inline ExpectedRow TermsProblem::expected(std::int64_t b, std::int64_t i, std::i
 }
 
 }  // namespace phasor::test
+
+#include "cuda/attention/mma_cope.hpp"

@@ -39,6 +39,7 @@ void ask_for_term(job::AttentionTermJob& term) {
     term.gradient.table = on_gpu(term.table.table.shape, DType::f32);
     if (term.table.shift.data != nullptr) term.gradient.shift = on_gpu(term.table.shift.shape, DType::f32);
   }
+  if (term.kind == job::TermKind::cope) term.gradient.table = on_gpu(term.cope.table.shape, DType::f32);
   if (term.kind == job::TermKind::dense) term.gradient.table = on_gpu(term.dense.bias.shape, DType::f32);
 }
 LaidOut laid_out(const Call& of) {
@@ -148,6 +149,31 @@ TEST(MmaBackwardCall, says_what_it_leaves_to_the_general_kernels) {
   TableTerm shifted = table_of(TableSide::query);
   shifted.shift = on_gpu({1, 1, 8, 64}, DType::f32);
   EXPECT_EQ(why_not([&](Call& c) { c.spec.terms = {shifted, shifted, shifted}; }), "gradients of more than two shifts");
+}
+
+TEST(MmaBackwardCall, takes_cope_alone) {
+  const auto with = [](std::int64_t width, std::int64_t rows, int compute_major = 8) {
+    Call call = {.width = width, .compute_major = compute_major};
+    call.spec.visibility.mask = Mask::causal;
+    call.spec.terms = {CopeTerm{.table = on_gpu({1, rows, 1, width})}};
+    return laid_out(call);
+  };
+  for (const std::int64_t width : {64, 128}) {
+    for (const int compute_major : {8, 9, 12}) EXPECT_TRUE(with(width, 64, compute_major).layout.by_mma_backward);
+    EXPECT_EQ(with(width, 64).layout.work.backward.parts, 5);  // tiles of 64 queries
+  }
+  const char* const too_many = "CoPE with a table of more rows than shared memory has room for";
+  EXPECT_EQ(with(64, 128).why_not, "");
+  EXPECT_EQ(with(64, 129).why_not, too_many);
+  EXPECT_EQ(with(128, 64).why_not, "");
+  EXPECT_EQ(with(128, 65).why_not, too_many);
+  EXPECT_EQ(with(136, 16).why_not, "heads of more than 128 channels");
+  EXPECT_EQ(why_not([](Call& c) {
+              c.spec.visibility.mask = Mask::causal;
+              c.spec.terms = {CopeTerm{.table = on_gpu({1, 16, 1, 64})}};
+              c.spec.softcap = 30;
+            }),
+            "a soft cap");
 }
 
 /// Blocks that run at once: no more than those, and no more parts than there are tiles of queries.

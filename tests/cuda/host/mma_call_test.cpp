@@ -185,6 +185,64 @@ TEST(MmaCall, leaves_to_the_general_kernels_what_it_does_not_know) {
   EXPECT_EQ(why_not([](AttentionSpec&) {}), "");
 }
 
+AttentionSpec counted(std::int64_t rows, std::int64_t width = 128) {
+  AttentionSpec spec;
+  spec.visibility.mask = Mask::causal;
+  spec.terms = {CopeTerm{.table = on_gpu({1, rows, 1, width})}};
+  return spec;
+}
+
+TEST(MmaCall, takes_cope_alone) {
+  for (const std::int64_t width : {64, 128, 256}) {
+    for (const int compute_major : {8, 9, 12}) {
+      const Layout layout = laid_out(counted(64, width), {.compute_major = compute_major, .width = width});
+      EXPECT_TRUE(layout.by_mma) << width << " " << compute_major;
+      EXPECT_EQ(cuda::attention::mma::cut_of(layout.work).scores, ScoresIn::counted);
+      EXPECT_EQ(layout.work.partial.splits, 1);  // gates are counted over all keys
+    }
+  }
+  AttentionSpec more = counted(64);
+  more.softcap = 30;
+  more.sinks = on_gpu({1, 1, 8, 1}, DType::f32);
+  EXPECT_TRUE(laid_out(more).by_mma);
+}
+
+TEST(MmaCall, says_what_cope_may_not_have) {
+  const auto why_not = [](const AttentionSpec& spec, const Case& of = {}) {
+    const Layout layout = laid_out(spec, of);
+    const char* const why = cuda::attention::mma::why_not(layout.work);
+    EXPECT_EQ(layout.by_mma, why == nullptr);
+    return std::string(why == nullptr ? "" : why);
+  };
+  const char* const too_many = "CoPE with a table of more rows than shared memory has room for";
+  EXPECT_EQ(why_not(counted(272, 64), {.width = 64}), "");
+  EXPECT_EQ(why_not(counted(273, 64), {.width = 64}), too_many);
+  EXPECT_EQ(why_not(counted(176)), "");
+  EXPECT_EQ(why_not(counted(177)), too_many);
+  EXPECT_EQ(why_not(counted(112, 256), {.width = 256}), "");
+  EXPECT_EQ(why_not(counted(113, 256), {.width = 256}), too_many);
+  EXPECT_EQ(why_not(counted(std::int64_t{1} << 60)), too_many);
+  AttentionSpec spec = counted(64);
+  spec.terms.emplace_back(BiasTerm{*Bias::make(Alibi{.heads = 8})});
+  EXPECT_EQ(why_not(spec), "CoPE beside other terms");
+  std::swap(spec.terms[0], spec.terms[1]);
+  EXPECT_EQ(why_not(spec), "CoPE beside other terms");
+  spec = counted(64);
+  spec.key_positions = positions_from(5);
+  EXPECT_EQ(why_not(spec), "CoPE at given positions");
+  spec = counted(64);
+  spec.content_shift = on_gpu({1, 1, 8, 128}, DType::f32);
+  EXPECT_EQ(why_not(spec), "CoPE with a shift of the content");
+  spec = counted(64);
+  spec.dropout.probability = 0.5;
+  EXPECT_EQ(why_not(spec), "CoPE with dropout");
+  spec = counted(64);
+  std::get<CopeTerm>(spec.terms[0]).table.strides[1] += 4;
+  EXPECT_EQ(why_not(spec), "a table whose channels do not lie in aligned pieces of 16 bytes");
+  spec.terms = {CopeTerm{.table = on_gpu({1, 64, 1, 128}, DType::f32)}};
+  EXPECT_EQ(why_not(spec), "a table of another dtype");
+}
+
 TEST(MmaCall, cuts_keys_of_few_queries_into_parts) {
   const Layout few = laid_out({}, {.queries = 1});
   EXPECT_TRUE(few.by_mma);

@@ -51,7 +51,7 @@ struct CutRules {
 };
 CutRules rules_of(const BackwardLayout& out) {
   if (!out.by_mma_backward) return {kMostBytes, kEnoughBlocks, false, kTile};
-  return {mma::backward::kMostBytes, mma::backward::kBlocks, true, mma::backward::queries_for(mma::backward::width_of(out.work))};
+  return {mma::backward::kMostBytes, mma::backward::kBlocks, true, mma::backward::queries_of(out.work)};
 }
 
 /// How the call is cut: more blocks while what they keep apart is within bounds.

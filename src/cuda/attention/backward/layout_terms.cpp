@@ -2,6 +2,7 @@
 #include "cuda/attention/backward/layout_terms.hpp"
 
 #include "cuda/attention/layout_terms.hpp"
+#include "cuda/attention/mma/cope/room.hpp"
 #include "job/check.hpp"
 
 namespace phasor::cuda::attention {
@@ -82,7 +83,7 @@ void lay_out_slot(AttentionWork& work, int64_t bytes, SumPlaces& slot) {
       const bool at_scores = wants_parameters(term.bias) && way_of(term.bias) == BiasWay::perceptron;
       term.sums.memory = slot.take(kPlaces * term.sums.numbers * static_cast<int64_t>(sizeof(double)) / bytes, at_scores);
     }
-    if (term.use == TermUse::cope) work.backward.carry = slot.take(tiles_of(work.shape.keys) * kTile);
+    if (term.use == TermUse::cope) work.backward.carry = slot.take(tiles_of(work.shape.keys) * most(kTile, mma::cope::kQueries));
   }
 }
 

@@ -18,7 +18,7 @@ constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;
 constexpr int kMostWidth = 256;
 
 const char* why_not(const TermWork& term, DType dtype) {
-  if (term.use == TermUse::cope) return "CoPE";
+  if (term.use == TermUse::cope) return term.cope.table.dtype != dtype ? "a table of another dtype" : nullptr;
   if (term.use == TermUse::bias && term.bias.distances == 0 && !has_short_formula(term.bias.bias)) {
     return "a bias that is computed at every score, and neither ALiBi nor a table";
   }
@@ -32,6 +32,7 @@ const char* why_not(const TermWork& term, DType dtype) {
 
 /// Positions of tokens, at most one bias by distance without a gate, nothing that is added to q or to values, no dropout.
 ScoresIn scores_in(const AttentionWork& work) {
+  if (has_cope(work)) return ScoresIn::counted;
   if (has_values(work)) return ScoresIn::shared_with_values;
   const TermWork& term = work.terms[0];
   const bool by_distance = work.term_count == 0 ||
@@ -50,7 +51,22 @@ int64_t widest(const AttentionWork& work) {
   return width;
 }
 
+/// CoPE counts by itself, in registers, at the positions of tokens.
+const char* why_not_cope(const AttentionWork& work) {
+  const ConstTensorView& table = work.terms[0].cope.table;
+  if (work.term_count > 1) return "CoPE beside other terms";
+  if (work.has_positions[0] || work.has_positions[1]) return "CoPE at given positions";
+  if (work.content_shift.data != nullptr) return "CoPE with a shift of the content";
+  if (work.dropout.present) return "CoPE with dropout";
+  if (!is_in_pieces(table)) return "a table whose channels do not lie in aligned pieces of 16 bytes";
+  return fits_counted(cut_of(work), table.shape[1]) ? nullptr : "CoPE with a table of more rows than shared memory has room for";
+}
+
 }  // namespace
+
+bool has_cope(const AttentionWork& work) {
+  return std::any_of(work.terms, work.terms + work.term_count, [](const TermWork& term) { return term.use == TermUse::cope; });
+}
 
 bool is_in_pieces(const ConstTensorView& v) {
   constexpr int64_t kPiece = 8;
@@ -81,6 +97,9 @@ const char* why_not(const AttentionWork& work) {
   }
   for (int t = 0; t < work.term_count; ++t) {
     if (const char* const why = why_not(work.terms[t], dtype); why != nullptr) return why;
+  }
+  if (has_cope(work)) {
+    if (const char* const why = why_not_cope(work); why != nullptr) return why;
   }
   if (has_values(work) && (work.has_positions[0] || work.has_positions[1])) return "a value-side table at given positions";
   return block_count(work, cut_of(work)) > kMostBlocks ? "more than 2^31 blocks" : nullptr;

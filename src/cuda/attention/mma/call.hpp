@@ -18,8 +18,9 @@ constexpr int kWidths[] = {64, 128, 256};
 
 /// How scores become what the softmax takes: in the registers of products (at tokens' own positions, without terms), there with one bias by
 /// distance or a soft cap, or by way of shared memory, where threads add every other term. The last: with tables that are added to values,
-/// and tiles whose distances all have one row stay in registers.
-enum class ScoresIn : std::uint8_t { registers, changed_in_registers, shared, shared_with_values };
+/// and tiles whose distances all have one row stay in registers. Counted: CoPE alone, in registers, with products of queries and its table
+/// in shared memory.
+enum class ScoresIn : std::uint8_t { registers, changed_in_registers, shared, shared_with_values, counted };
 constexpr bool is_shared(ScoresIn scores) { return scores == ScoresIn::shared || scores == ScoresIn::shared_with_values; }
 
 /// A block has so many queries of a head, and walks tiles of so many keys.
@@ -32,6 +33,7 @@ struct Cut {
 
 /// Channels side by side in pieces of 16 bytes, as copies want them.
 bool is_in_pieces(const ConstTensorView& v);
+bool has_cope(const AttentionWork& work);
 /// nullptr: a call that has been laid out is taken; else what of it is not, in words.
 const char* why_not(const AttentionWork& work);
 /// Of a call that is taken.

@@ -3,6 +3,7 @@
 // first. A tile of keys and one of values are in shared memory at a time; each is asked for while the other is worked with.
 #pragma once
 
+#include "cuda/attention/mma/cope/counts.cuh"
 #include "cuda/attention/mma/kernels.hpp"
 #include "cuda/attention/mma/registers.cuh"
 #include "cuda/attention/mma/rows.cuh"
@@ -20,12 +21,14 @@ struct Kind {
   static constexpr bool kShared = is_shared(kScores_);
   static constexpr bool kValued = kScores_ == ScoresIn::shared_with_values;
   static constexpr bool kChanged = kScores_ == ScoresIn::changed_in_registers;
-  static constexpr int kBlocks = kWidth == 64 && kScores_ == ScoresIn::registers ? 3 : 1;  // of a multiprocessor, at least
+  static constexpr bool kCounted = kScores_ == ScoresIn::counted;
+  static constexpr int kBlocks = kWidth == 64 && (kScores_ == ScoresIn::registers || kCounted) ? 3 : 1;  // of a multiprocessor, at least
   using Room = TermRoom<kQueries, kKeys>;
   using Even = EvenRoom<kQueries>;
   static constexpr int kQueryBytes = kQueries * kWidth * 2;
   static constexpr int kKeyBytes = kKeys * kWidth * 2;
   static constexpr int kRowBytes = kQueryBytes + 2 * kKeyBytes;
+  static_assert(kRowBytes == row_bytes(cut_for(kWidth, kScores_)));
   static constexpr std::size_t kSharedBytes = kRowBytes + (kShared ? sizeof(Room) : 0) + (kValued ? sizeof(Even) : 0);
   static_assert(kSharedBytes <= 96 * 1024);  // what every device since sm_80 has
 };
@@ -91,6 +94,12 @@ __device__ inline bool has_tables(const AttentionWork& work) {
   return false;
 }
 
+/// CoPE's, where they are: how queries count, and what they have counted.
+struct Counts {
+  cope::Counting by;
+  float carry[2];
+};
+
 /// What a block does while it walks tiles of keys.
 template <class K>
 struct Walk {
@@ -116,6 +125,18 @@ struct Walk {
                                     head_rows(work.contents[0].k, queries.sequence.batch, key_head, key, count_at(key)));
     copies_commit();
   }
+  __device__ __forceinline__ void bring_first(int64_t key) const {
+    bring_queries();
+    bring_keys(key);
+  }
+  /// Products with CoPE's table, if some key is seen; rows are staged where values come later.
+  __device__ __forceinline__ Counts begin_counts(const SharedRows& at, bool seen) const {
+    if constexpr (!K::kCounted) return {};
+    auto* const products = reinterpret_cast<float*>(memory + K::kRowBytes);
+    const CopeTerm& term = work.terms[0].cope;
+    if (seen) cope::multiply_table<typename K::Element, K::kWidth, K::kKeys>(term.table, place.head, at.q, at.values, products);
+    return {cope::counting_of(term, products), {0, 0}};
+  }
   /// Zeros for padding: its values may be anything.
   __device__ __forceinline__ void bring_values(int64_t key) const {
     const HeadRows rows = head_rows(work.v, queries.sequence.batch, key_head, key, count_at(key));
@@ -130,7 +151,6 @@ struct Walk {
 
 template <class K>
 __device__ __forceinline__ void forward_block(const AttentionWork& work, int64_t index, unsigned char* memory) {
-  constexpr int kRowTiles = K::kRowTiles;
   const BlockPlace place = block_place(work, K::kQueries, index);
   const QueryTile queries = query_tile_at(work, place.tile, K::kQueries);
   if (queries.count == 0) return;
@@ -144,26 +164,25 @@ __device__ __forceinline__ void forward_block(const AttentionWork& work, int64_t
   auto& even_room = *reinterpret_cast<typename K::Even*>(memory + K::kRowBytes + sizeof(typename K::Room));
   const SharedRows at = {shared_address(walk.q()), shared_address(walk.k()), shared_address(walk.v()), walk.v(), walk.k()};
   const bool staged = K::kShared && has_tables(work);
-  const int row = static_cast<int>(threadIdx.x) / 32 * 16 * kRowTiles;
-
-  const WarpScores scores = K::kShared ? WarpScores{} : warp_scores(work, queries, place.head, 16 * kRowTiles);
-  const float factor = K::kShared || K::kChanged ? kLog2E : scores.scale * kLog2E;  // of scores that are scaled already, or not yet
-  Rows<kRowTiles> rows;
-  float o[kRowTiles][K::kWidth / 8][4] = {};
+  const WarpScores scores = K::kShared ? WarpScores{} : warp_scores(work, queries, place.head, 16 * K::kRowTiles);
+  const float factor =
+      K::kShared || K::kChanged || K::kCounted ? kLog2E : scores.scale * kLog2E;  // of scores that are scaled already, or not yet
+  Rows<K::kRowTiles> rows;
+  float o[K::kRowTiles][K::kWidth / 8][4] = {};
   int64_t key = begin + (tiles_of(end - begin, K::kKeys) - 1) * K::kKeys;
   if (first < end) {
-    walk.bring_queries();
-    walk.bring_keys(key);
+    walk.bring_first(key);
     if (K::kShared) begin_room(work, queries, place.head, room);
     if (K::kValued) begin_even(even_room);
   }
+  Counts counts = walk.begin_counts(at, first < end);
   for (; first < end && key + K::kKeys > first && key >= begin; key -= K::kKeys) {
     copies_wait<0>();
     __syncthreads();  // keys are there; nobody reads the values before any more
     const bool even = K::kValued && is_even(work, walk.tile_at(key), K::kKeys);
     if (!staged || even) walk.bring_values(key);
-    float s[kRowTiles][K::kKeys / 8][4] = {};
-    multiply_rows<typename K::Element, K::kWidth, K::kKeys, kRowTiles>(s, at.q, row, at.k);
+    float s[K::kRowTiles][K::kKeys / 8][4] = {};
+    multiply_rows<typename K::Element, K::kWidth, K::kKeys, K::kRowTiles>(s, at.q, 16 * K::kRowTiles * warp_of_block(), at.k);
     if constexpr (K::kShared) {
       if (even) {
         make_even_scores<typename K::Element, K::kWidth>(work, walk.tile_at(key), walk.q(), even_room);
@@ -173,6 +192,8 @@ __device__ __forceinline__ void forward_block(const AttentionWork& work, int64_t
         make_shared_scores<typename K::Element, K::kWidth>(work, walk.tile_at(key), at, room, s[0]);
         if (staged) walk.bring_values(key);
       }
+    } else if constexpr (K::kCounted) {
+      cope::make_counted_scores(s, scores, counts.by, static_cast<int>(key - begin), counts.carry);
     } else {
       finish_scores<K::kChanged>(s, scores, static_cast<int>(key - begin));
     }
@@ -183,7 +204,7 @@ __device__ __forceinline__ void forward_block(const AttentionWork& work, int64_t
     copies_wait<0>();
     __syncthreads();  // values are there; nobody reads the keys any more
     if (key - K::kKeys >= begin && key > first) walk.bring_keys(key - K::kKeys);
-    add_values<typename K::Element, K::kWidth, K::kKeys, kRowTiles>(o, s, at.values);
+    add_values<typename K::Element, K::kWidth, K::kKeys, K::kRowTiles>(o, s, at.values);
     if constexpr (K::kValued) add_value_tables<K>({work, walk.tile_at(key), at, room}, s[0], o[0]);
   }
   add_up_lanes(rows);

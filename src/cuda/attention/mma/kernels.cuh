@@ -27,6 +27,7 @@ Kernel kernel_for(ScoresIn scores) {
       return kernel_of<Element, kWidth, ScoresIn::changed_in_registers>();
     case ScoresIn::shared:
     case ScoresIn::shared_with_values:  // valued_kernel_for
+    case ScoresIn::counted:             // counted_kernel_for
       break;
   }
   return kernel_of<Element, kWidth, ScoresIn::shared>();
@@ -39,6 +40,10 @@ template <int kWidth>
 Kernel valued_kernel_for(DType dtype) {
   return dtype == DType::f16 ? kernel_of<__half, kWidth, ScoresIn::shared_with_values>()
                              : kernel_of<__nv_bfloat16, kWidth, ScoresIn::shared_with_values>();
+}
+template <int kWidth>
+Kernel counted_kernel_for(DType dtype) {
+  return dtype == DType::f16 ? kernel_of<__half, kWidth, ScoresIn::counted>() : kernel_of<__nv_bfloat16, kWidth, ScoresIn::counted>();
 }
 
 }  // namespace phasor::cuda::attention::mma

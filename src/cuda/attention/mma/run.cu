@@ -11,6 +11,9 @@ Kernel kernel_for(DType dtype, const Cut& cut) {
   if (cut.scores == ScoresIn::shared_with_values) {
     return cut.width == 64 ? valued_kernel_64(dtype) : cut.width == 128 ? valued_kernel_128(dtype) : valued_kernel_256(dtype);
   }
+  if (cut.scores == ScoresIn::counted) {
+    return cut.width == 64 ? counted_kernel_64(dtype) : cut.width == 128 ? counted_kernel_128(dtype) : counted_kernel_256(dtype);
+  }
   return cut.width == 64 ? kernel_64(dtype, cut.scores) : cut.width == 128 ? kernel_128(dtype, cut.scores) : kernel_256(dtype, cut.scores);
 }
 
@@ -18,7 +21,10 @@ Kernel kernel_for(DType dtype, const Cut& cut) {
 
 Status run(const char* where, const AttentionWork& work, void* stream) {
   const Cut cut = cut_of(work);
-  const Kernel kernel = kernel_for(work.q.dtype, cut);
+  Kernel kernel = kernel_for(work.q.dtype, cut);
+  if (cut.scores == ScoresIn::counted) {
+    kernel.shared_bytes = static_cast<std::size_t>(counted_bytes(cut, work.terms[0].cope.table.shape[1]));
+  }
   const auto blocks = static_cast<unsigned>(block_count(work, cut));
   AttentionWork parameter = work;
   return launch(where, {kernel.kernel, {blocks}, kThreads, kernel.shared_bytes, stream}, &parameter);

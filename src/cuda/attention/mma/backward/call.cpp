@@ -6,6 +6,7 @@
 
 #include "cuda/attention/bias.hpp"
 #include "cuda/attention/mma/call.hpp"
+#include "cuda/attention/mma/cope/room.hpp"
 #include "cuda/attention/place.hpp"
 
 namespace phasor::cuda::attention::mma::backward {
@@ -28,6 +29,7 @@ const char* why_not(const BiasWork& bias) {
 const char* why_not(const TermWork& term) {
   if (term.use == TermUse::bias) return why_not(term.bias);
   if (term.use == TermUse::dense) return term.dense_gradient.data != nullptr ? "the gradient of a bias given in full" : nullptr;
+  if (term.use == TermUse::cope) return nullptr;  // below
   return why_not(term.table);
 }
 
@@ -56,9 +58,14 @@ const char* why_not(const AttentionWork& work, const job::AttentionBackwardJob& 
     if (const char* const why = why_not(term); why != nullptr) return why;
     shifted += term.use == TermUse::table && term.table.shift_gradient.data != nullptr ? 1 : 0;
   }
+  if (has_cope(work) && !cope::fits_backward(width_of(work), work.terms[0].cope.table.shape[1])) {
+    return "CoPE with a table of more rows than shared memory has room for";
+  }
   return shifted > kMostShifted ? "gradients of more than two shifts" : nullptr;
 }
 
 int width_of(const AttentionWork& work) { return widest(work) > kWidths[0] ? kWidths[1] : kWidths[0]; }
+
+int queries_of(const AttentionWork& work) { return has_cope(work) ? cope::kQueries : queries_for(width_of(work)); }
 
 }  // namespace phasor::cuda::attention::mma::backward

@@ -27,6 +27,8 @@ constexpr int64_t kMostBytes = int64_t{512} << 20;
 const char* why_not(const AttentionWork& work, const job::AttentionBackwardJob& job);
 /// Of a call that is taken: 64 or 128.
 int width_of(const AttentionWork& work);
+/// Queries of a tile.
+int queries_of(const AttentionWork& work);
 
 /// Puts it on a stream: one kernel, which neither allocates nor waits, between those that clear the sums and those that end them.
 Status run(const char* where, const AttentionWork& work, void* stream);

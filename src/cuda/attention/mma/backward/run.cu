@@ -8,11 +8,23 @@
 
 namespace phasor::cuda::attention::mma::backward {
 
-Status run(const char* where, const AttentionWork& work, void* stream) {
+namespace {
+
+Kernel kernel_for(const AttentionWork& work) {
   const bool narrow = width_of(work) == 64;
   const DType dtype = work.q.dtype;
-  const Kernel kernel =
-      has_values(work) ? (narrow ? valued_kernel_64(dtype) : valued_kernel_128(dtype)) : (narrow ? kernel_64(dtype) : kernel_128(dtype));
+  if (has_cope(work)) {
+    const Kernel kernel = narrow ? counted_kernel_64(dtype) : counted_kernel_128(dtype);
+    return {kernel.kernel, static_cast<std::size_t>(cope::backward_bytes(width_of(work), work.terms[0].cope.table.shape[1]))};
+  }
+  if (has_values(work)) return narrow ? valued_kernel_64(dtype) : valued_kernel_128(dtype);
+  return narrow ? kernel_64(dtype) : kernel_128(dtype);
+}
+
+}  // namespace
+
+Status run(const char* where, const AttentionWork& work, void* stream) {
+  const Kernel kernel = kernel_for(work);
   const auto blocks = static_cast<unsigned>(backward_blocks(work));
   if (blocks == 0) return {};
   AttentionWork parameter = work;

@@ -26,6 +26,11 @@ struct alignas(16) uint4 {
 };
 inline const phasor::test::emulated::ThreadIndex threadIdx;
 inline void __syncthreads() { phasor::test::emulated::Block::running()->wait_for_block(); }
+inline void __syncwarp() {
+  struct Own {
+  } own;
+  phasor::test::emulated::Block::running()->with_warp<Own>(own, [](const std::array<Own*, 32>&) {});
+}
 inline float __ldg(const float* p) { return *p; }
 inline void atomicMin(std::int32_t* at, std::int32_t x) { *at = std::min(*at, x); }
 inline void atomicMax(std::int32_t* at, std::int32_t x) { *at = std::max(*at, x); }
@@ -149,5 +154,6 @@ void add_product(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0, s
 }
 
 inline float exp2_approximate(float x) { return std::exp2(x); }
+inline float reciprocal_approximate(float x) { return 1 / x; }
 
 }  // namespace phasor::cuda::attention::mma

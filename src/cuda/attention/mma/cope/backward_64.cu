@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// Heads of up to 64 channels, with CoPE.
+#include "cuda/attention/mma/cope/backward_kernel.cuh"
+
+namespace phasor::cuda::attention::mma::backward {
+
+Kernel counted_kernel_64(DType dtype) { return cope::backward_kernel_for<64>(dtype); }
+
+}  // namespace phasor::cuda::attention::mma::backward

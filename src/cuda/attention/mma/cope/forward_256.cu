@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// Heads of up to 256 channels, with CoPE.
+#include "cuda/attention/mma/kernels.cuh"
+
+namespace phasor::cuda::attention::mma {
+
+Kernel counted_kernel_256(DType dtype) { return counted_kernel_for<256>(dtype); }
+
+}  // namespace phasor::cuda::attention::mma
