@@ -82,6 +82,26 @@ std::vector<NarrowProblem> mixed_problems() {
   return all;
 }
 
+std::vector<NarrowProblem> capped_problems(const ref::Shape& s) {
+  Numbers random(11);
+  std::vector<NarrowProblem> all = {problem_of("far below", s, {}), problem_of("near", s, {}), problem_of("many terms", s, many_terms(s)),
+                                    problem_of("values", s, {valued_shaw(s, random, {16, 5}, true, false)}),
+                                    problem_of("far above", s, {random_t5(s, random, true)})};
+  const double caps[] = {0.05, 0.6, 5, 2, 50};
+  for (std::size_t n = 0; n < all.size(); ++n) {
+    all[n].problem.softcap = caps[n];
+    all[n].problem.visibility.causal = n % 2 == 0;
+  }
+  all[1].problem.sinks = random.values(s.heads, -2, 4);
+  for (const NamedMask& mask : every_mask(s)) {
+    if (mask.name != "padding" && mask.name != "wide window") continue;
+    all.push_back(problem_of(mask.name, s, {}));
+    all.back().problem.visibility = mask.visibility;
+    all.back().problem.softcap = 1;
+  }
+  return all;
+}
+
 std::vector<NarrowProblem> value_problems(const ref::Shape& s) {
   Numbers random(7);
   std::vector<NarrowProblem> all = {

@@ -137,7 +137,7 @@ __device__ __forceinline__ void backward_tile(const Step<K>& at, KeySums<K>& key
     multiply_rows<typename K::Element, K::kWidth, K::kQueries, 1>(ds, shared_address(room.v), 16 * warp_of_block(),
                                                                   shared_address(room.out_gradient));
     if constexpr (K::kValued) take_value_tables<K>(at, staged, p[0], ds[0]);
-    make_gradients<K>(room, p[0], ds[0]);
+    make_gradients<K>(at, p[0], ds[0]);
     add_values<typename K::Element, K::kWidth, K::kQueries, 1>(keys.v, p, shared_address(room.out_gradient));
     share_gradients<K>(ds[0], room, pairs, keys);
     add_values<typename K::Element, K::kWidth, K::kQueries, 1>(keys.k, ds, shared_address(room.q));

@@ -46,7 +46,7 @@ const char* why_not(const AttentionWork& work, const job::AttentionBackwardJob& 
   if (const char* const why = mma::why_not(done); why != nullptr) return why;
   if (work.has_positions[0] || work.has_positions[1]) return "given positions";
   if (work.dropout.present) return "dropout";
-  if (work.softcap != 0) return "a soft cap";
+  if (work.softcap != 0 && has_cope(work)) return "CoPE with a soft cap";
   if (work.scale == 0) return "a scale of 0";
   if (widest(work) > kMostWidth) return "heads of more than 128 channels";
   const ConstTensorView& gradient = job.saved.out_gradient;

@@ -155,5 +155,6 @@ void add_product(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0, s
 
 inline float exp2_approximate(float x) { return std::exp2(x); }
 inline float reciprocal_approximate(float x) { return 1 / x; }
+inline float log2_approximate(float x) { return std::log2(x); }
 
 }  // namespace phasor::cuda::attention::mma
