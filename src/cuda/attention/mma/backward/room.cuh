@@ -51,6 +51,7 @@ struct Kind {
     alignas(16) unsigned char skewed[kSkewedBytes];   // products with rows in float32, then gradients of scores in 16 bits
     float lse[kQueries];                              // times log2(e); infinity: the query is not there, or sees nothing
     float delta[kQueries];
+    math::PhiloxKey dropout_keys[kQueries];
     float shift[kWidth];          // a vector that is added to features
     float shifts_of_keys[kKeys];  // its product with keys, where it is the content's
     float shifts_of_rows[kDistances];
