@@ -17,6 +17,10 @@ TEST(attention_narrow, every_mask_of_wide_heads) { expect_all(masked_problems(kN
 TEST(attention_narrow, tables_and_biases) { expect_all(term_problems(kNarrow), DType::bf16); }
 TEST(attention_narrow, tables_and_biases_of_wide_heads) { expect_all(term_problems(kNarrowWide), DType::f16); }
 TEST(attention_narrow, many_terms_with_masks) { expect_all(mixed_problems(), DType::bf16); }
+TEST(attention_narrow, soft_caps) { expect_all(capped_problems(kNarrow), DType::bf16); }
+TEST(attention_narrow, soft_caps_of_wide_heads) { expect_all(capped_problems(kNarrowWide), DType::f16); }
+TEST(attention_narrow, dropout) { expect_all(dropped_problems(kNarrow), DType::bf16); }
+TEST(attention_narrow, dropout_of_wide_heads) { expect_all(dropped_problems(kNarrowWide), DType::f16); }
 TEST(attention_narrow, tables_of_values) { expect_all(value_problems(kNarrow), DType::bf16); }
 TEST(attention_narrow, tables_of_wide_values) { expect_all(value_problems(kNarrowWide), DType::f16); }
 TEST(attention_narrow, tables_of_values_over_many_tiles) { expect_all(long_value_problems(), DType::bf16); }

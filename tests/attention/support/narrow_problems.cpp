@@ -82,6 +82,49 @@ std::vector<NarrowProblem> mixed_problems() {
   return all;
 }
 
+std::vector<NarrowProblem> capped_problems(const ref::Shape& s) {
+  Numbers random(11);
+  std::vector<NarrowProblem> all = {problem_of("far below", s, {}), problem_of("near", s, {}), problem_of("many terms", s, many_terms(s)),
+                                    problem_of("values", s, {valued_shaw(s, random, {16, 5}, true, false)}),
+                                    problem_of("far above", s, {random_t5(s, random, true)})};
+  const double caps[] = {0.05, 0.6, 5, 2, 50};
+  for (std::size_t n = 0; n < all.size(); ++n) {
+    all[n].problem.softcap = caps[n];
+    all[n].problem.visibility.causal = n % 2 == 0;
+  }
+  all[1].problem.sinks = random.values(s.heads, -2, 4);
+  for (const NamedMask& mask : every_mask(s)) {
+    if (mask.name != "padding" && mask.name != "wide window") continue;
+    all.push_back(problem_of(mask.name, s, {}));
+    all.back().problem.visibility = mask.visibility;
+    all.back().problem.softcap = 1;
+  }
+  return all;
+}
+
+std::vector<NarrowProblem> dropped_problems(const ref::Shape& s) {
+  Numbers random(12);
+  std::vector<NarrowProblem> all = {problem_of("plain", s, {}), problem_of("causal and capped", s, {}),
+                                    problem_of("many terms", s, many_terms(s))};
+  all[1].problem.visibility.causal = true;
+  all[1].problem.softcap = 2;
+  all[1].problem.sinks = random.values(s.heads, -2, 4);
+  for (const NamedMask& mask : every_mask(s)) {
+    if (mask.name != "padding" && mask.name != "wide window") continue;
+    all.push_back(problem_of(mask.name, s, {}));
+    all.back().problem.visibility = mask.visibility;
+  }
+  ref::Shape more = s;
+  more.queries = s.keys + 3;
+  all.push_back(problem_of("more queries than keys", more, {}));
+  const ref::Shape ragged{.batch = 1, .queries = 130, .keys = 160, .heads = 2, .key_heads = 1, .width = 16, .value_width = 8};
+  all.push_back(problem_of("ragged", ragged, {}));
+  all.back().problem.visibility = {.query_starts = {0, 50, 50, 60, 130}, .key_starts = {0, 70, 90, 90, 160}};
+  for (NarrowProblem& one : all)
+    one.problem.dropout = {.probability = 1.0 / 3, .seed = 41, .offset = 7, .first_head = 3, .first_sequence = 2};
+  return all;
+}
+
 std::vector<NarrowProblem> value_problems(const ref::Shape& s) {
   Numbers random(7);
   std::vector<NarrowProblem> all = {

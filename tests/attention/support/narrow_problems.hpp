@@ -23,6 +23,10 @@ std::vector<NarrowProblem> masked_problems(const ref::Shape& s);
 std::vector<NarrowProblem> term_problems(const ref::Shape& s);
 /// Many terms at once, with masks, sinks, and in a ragged batch.
 std::vector<NarrowProblem> mixed_problems();
+/// Soft caps from far below to far above the scores: without terms, with many, with tables of values; masks, sinks.
+std::vector<NarrowProblem> capped_problems(const ref::Shape& s);
+/// Dropout: without terms, with many, with a cap; masks, sinks, more queries than keys, a ragged batch, heads of a larger call.
+std::vector<NarrowProblem> dropped_problems(const ref::Shape& s);
 /// Tables that are added to values: alone, beside one of queries, shared by heads or not, with one row, with a clip within a tile, within
 /// the sequence and beyond it; with masks, biases, other tables, sinks and in a ragged batch.
 std::vector<NarrowProblem> value_problems(const ref::Shape& s);

@@ -106,6 +106,8 @@ TEST(MmaBackwardCall, takes_tables_by_distance_and_biases) {
   EXPECT_TRUE(taken({table_of(TableSide::query), table_of(TableSide::key)}));
   EXPECT_TRUE(taken({BiasTerm{*Bias::make(Alibi{.heads = 8})}, table_of(TableSide::query)}));
   EXPECT_TRUE(taken({table_of(TableSide::value)}));
+  EXPECT_EQ(why_not([](Call& c) { c.spec.dropout.probability = 0.5; }), "");
+  EXPECT_EQ(why_not([](Call& c) { c.spec.softcap = 30; }), "");
   EXPECT_TRUE(taken({table_of(TableSide::query), table_of(TableSide::value, 1399)}));
 }
 
@@ -138,8 +140,11 @@ TEST(MmaBackwardCall, says_what_it_leaves_to_the_general_kernels) {
             }),
             "");
   EXPECT_EQ(why_not([](Call& c) { c.spec.key_positions = positions_from(5); }), "given positions");
-  EXPECT_EQ(why_not([](Call& c) { c.spec.dropout.probability = 0.5; }), "dropout");
-  EXPECT_EQ(why_not([](Call& c) { c.spec.softcap = 30; }), "a soft cap");
+  EXPECT_EQ(why_not([](Call& c) {
+              c.spec.terms = {table_of(TableSide::value)};
+              c.spec.dropout.probability = 0.5;
+            }),
+            "dropout beside a value-side table");
   EXPECT_EQ(why_not([](Call& c) { c.out_gradient = on_gpu({2, 300, 8, 64}, DType::f32); }), "a gradient of another dtype");
   EXPECT_EQ(why_not([](Call& c) {
               c.out_gradient = on_gpu({2, 300, 8, 64});

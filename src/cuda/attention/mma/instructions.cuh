@@ -84,6 +84,11 @@ __device__ __forceinline__ float reciprocal_approximate(float x) {
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+__device__ __forceinline__ float log2_approximate(float x) {
+  float y;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 /// Two numbers rounded to 16 bits, the first in the low half.
 template <class Element>
 __device__ __forceinline__ std::uint32_t pack(float low, float high) {

@@ -3,6 +3,7 @@
 // of queries are added to rows that are the block's own, those of tables to its slot, as in the general backward: nobody else adds there.
 #pragma once
 
+#include "cuda/attention/mma/backward/dropout.cuh"
 #include "cuda/attention/mma/backward/terms.cuh"
 
 namespace phasor::cuda::attention::mma::backward {
@@ -35,6 +36,7 @@ __device__ inline void bring_queries(const Step<K>& at) {
     room.lse[i] = lse == -INFINITY ? INFINITY : lse * kLog2E;
     room.delta[i] = is_there ? sums_at<float>(work, work.backward.delta)[row_number(work, batch, token, at.tile.head)] : 0;
   }
+  if (work.dropout.present) make_dropout_keys<K>(at);
   __syncthreads();
   const auto is_there = [&](int row) { return room.lse[row] != INFINITY; };
   bring_rows<K::kQueries, K::kWidth>(shared_address(room.q), head_rows(work.q, batch, at.tile.head, queries.first, queries.count),
@@ -129,6 +131,8 @@ __device__ __forceinline__ void backward_tile(const Step<K>& at, KeySums<K>& key
   bring_queries<K>(at);
   int staged = -1;
   std::uint32_t pairs[kColumns][2];
+  const DropoutWork& dropout = at.work.dropout;
+  const std::uint32_t kept = dropout.present ? kept_of_lane<K>(at) : 0;
   {
     float p[1][kColumns][4] = {};
     make_scores<K>(at, staged, p);
@@ -137,7 +141,9 @@ __device__ __forceinline__ void backward_tile(const Step<K>& at, KeySums<K>& key
     multiply_rows<typename K::Element, K::kWidth, K::kQueries, 1>(ds, shared_address(room.v), 16 * warp_of_block(),
                                                                   shared_address(room.out_gradient));
     if constexpr (K::kValued) take_value_tables<K>(at, staged, p[0], ds[0]);
-    make_gradients<K>(room, p[0], ds[0]);
+    if (dropout.present) drop(kept, dropout, ds[0]);
+    make_gradients<K>(at, p[0], ds[0]);
+    if (dropout.present) drop(kept, dropout, p[0]);
     add_values<typename K::Element, K::kWidth, K::kQueries, 1>(keys.v, p, shared_address(room.out_gradient));
     share_gradients<K>(ds[0], room, pairs, keys);
     add_values<typename K::Element, K::kWidth, K::kQueries, 1>(keys.k, ds, shared_address(room.q));

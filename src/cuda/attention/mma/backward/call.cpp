@@ -7,6 +7,7 @@
 #include "cuda/attention/bias.hpp"
 #include "cuda/attention/mma/call.hpp"
 #include "cuda/attention/mma/cope/room.hpp"
+#include "cuda/attention/mma/tiles.hpp"
 #include "cuda/attention/place.hpp"
 
 namespace phasor::cuda::attention::mma::backward {
@@ -45,8 +46,8 @@ const char* why_not(const AttentionWork& work, const job::AttentionBackwardJob& 
                       job.saved.out.device};
   if (const char* const why = mma::why_not(done); why != nullptr) return why;
   if (work.has_positions[0] || work.has_positions[1]) return "given positions";
-  if (work.dropout.present) return "dropout";
-  if (work.softcap != 0) return "a soft cap";
+  if (work.dropout.present && has_values(work)) return "dropout beside a value-side table";
+  if (work.softcap != 0 && has_cope(work)) return "CoPE with a soft cap";
   if (work.scale == 0) return "a scale of 0";
   if (widest(work) > kMostWidth) return "heads of more than 128 channels";
   const ConstTensorView& gradient = job.saved.out_gradient;

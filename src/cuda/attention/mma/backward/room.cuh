@@ -11,6 +11,7 @@ namespace phasor::cuda::attention::mma::backward {
 
 constexpr int kWarps = kBlockThreads / 32;
 constexpr float kLog2E = 1.4426950408889634F;
+constexpr float kLn2 = 0.6931471805599453F;
 
 /// Tiles of `rows` of the one side by `others` of the other in the order of distances: a row has a column for every distance that it and
 /// the 15 rows beside it have. Pitches: odd numbers of 16 bytes for matrices, and lanes of a product in different banks.
@@ -50,6 +51,7 @@ struct Kind {
     alignas(16) unsigned char skewed[kSkewedBytes];   // products with rows in float32, then gradients of scores in 16 bits
     float lse[kQueries];                              // times log2(e); infinity: the query is not there, or sees nothing
     float delta[kQueries];
+    math::PhiloxKey dropout_keys[kQueries];
     float shift[kWidth];          // a vector that is added to features
     float shifts_of_keys[kKeys];  // its product with keys, where it is the content's
     float shifts_of_rows[kDistances];

@@ -29,7 +29,7 @@ __device__ __forceinline__ void add_dense_scores(const ConstTensorView& dense, c
   });
 }
 
-/// s = scale q . k and what terms add. `staged`: the table whose rows are there at the end; -1: none.
+/// s = scale q . k and what terms add, capped. `staged`: the table whose rows are there at the end; -1: none.
 template <class K, int kColumns>
 __device__ __forceinline__ void make_scores(const Step<K>& at, int& staged, float (&s)[1][kColumns][4]) {
   const AttentionWork& work = at.work;
@@ -63,6 +63,9 @@ __device__ __forceinline__ void make_scores(const Step<K>& at, int& staged, floa
       }
     }
   }
+  if (work.softcap == 0) return;
+  const auto cap = static_cast<float>(work.softcap);
+  each_of_lane(s[0], [&](float& x, int, int) { x = capped(x, cap); });
 }
 
 /// Whether every query of a tile sees every key of it, but for padding. The same for all threads.
@@ -99,14 +102,24 @@ __device__ __forceinline__ void make_weights(const Step<K>& at, float (&s)[kColu
   }
 }
 
-/// dp, which has the gradients of weights, becomes those of scores.
+/// dp, which has the gradients of weights, becomes those of scores before their cap.
 template <class K, int kColumns>
-__device__ __forceinline__ void make_gradients(const typename K::Room& room, const float (&p)[kColumns][4], float (&dp)[kColumns][4]) {
+__device__ __forceinline__ void make_gradients(const Step<K>& at, const float (&p)[kColumns][4], float (&dp)[kColumns][4]) {
   const int query = 2 * (lane_of_warp() & 3);
 #pragma unroll
   for (int n = 0; n < kColumns; ++n) {
 #pragma unroll
-    for (int x = 0; x < 4; ++x) dp[n][x] = p[n][x] == 0 ? 0 : p[n][x] * (dp[n][x] - room.delta[query + 8 * n + (x & 1)]);
+    for (int x = 0; x < 4; ++x) dp[n][x] = p[n][x] == 0 ? 0 : p[n][x] * (dp[n][x] - at.room.delta[query + 8 * n + (x & 1)]);
+  }
+  if (at.work.softcap == 0) return;
+  const auto cap = static_cast<float>(at.work.softcap);
+#pragma unroll
+  for (int n = 0; n < kColumns; ++n) {
+#pragma unroll
+    for (int x = 0; x < 4; ++x) {  // the capped score is what its weight was made of: no register keeps it
+      const float score = (log2_approximate(p[n][x]) + at.room.lse[query + 8 * n + (x & 1)]) * kLn2;
+      if (p[n][x] != 0) dp[n][x] *= plan::soft_cap_slope(score, cap);
+    }
   }
 }
 

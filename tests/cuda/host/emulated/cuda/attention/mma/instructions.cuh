@@ -37,11 +37,12 @@ inline void atomicMax(std::int32_t* at, std::int32_t x) { *at = std::max(*at, x)
 using std::max;
 using std::min;
 
-inline float __shfl_xor_sync(unsigned /*lanes*/, float x, int mask) {
+template <class T>
+T __shfl_xor_sync(unsigned /*lanes*/, T x, int mask) {
   struct Own {
-    float x;
+    T x;
     int mask;
-    float y;
+    T y;
   } own = {x, mask, 0};
   phasor::test::emulated::Block::running()->with_warp<Own>(own, [](const std::array<Own*, 32>& lanes) {
     for (std::size_t n = 0; n < 32; ++n) lanes[n]->y = lanes[n ^ static_cast<std::size_t>(lanes[n]->mask)]->x;
@@ -155,5 +156,6 @@ void add_product(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0, s
 
 inline float exp2_approximate(float x) { return std::exp2(x); }
 inline float reciprocal_approximate(float x) { return 1 / x; }
+inline float log2_approximate(float x) { return std::log2(x); }
 
 }  // namespace phasor::cuda::attention::mma
