@@ -71,6 +71,13 @@ set(sweeps
   CudaAttentionBackwardOnHost.sinks_and_dropout_in_every_dtype
   # attention/general/general_test.cpp
   CudaAttentionOnHost.every_mask_and_shape_is_the_reference
+  # attention/terms/cope_narrow_test.cpp
+  NarrowCope.any_length
+  NarrowCope.ends_of_the_table
+  NarrowCope.every_mask
+  NarrowCope.many_tiles
+  NarrowCope.tables_of_any_rows
+  NarrowCope.wide_heads
   # attention/terms/cope_test.cpp
   attention_cope.a_few_queries_against_a_cache
   attention_cope.many_tiles_beyond_saturation

@@ -63,7 +63,6 @@ class TermsProblem {
     return {.data = data, .batch_stride = tokens, .token_stride = 1};
   }
   void say(const std::string& what) { text_ += (text_.empty() ? "" : ", ") + what; }
-
   void make_tensors();
   void make_rules();
   void add_term();
