@@ -26,9 +26,13 @@ set(sweeps
   attention_content.every_content_is_the_reference_in_16_bits
   attention_content.plain_is_the_reference_with_every_mask_and_shape
   # attention/narrow_test.cpp
+  attention_narrow.dropout
+  attention_narrow.dropout_of_wide_heads
   attention_narrow.every_mask_of_wide_heads
   attention_narrow.every_mask_without_terms
   attention_narrow.many_terms_with_masks
+  attention_narrow.soft_caps
+  attention_narrow.soft_caps_of_wide_heads
   attention_narrow.tables_and_biases
   attention_narrow.tables_and_biases_of_wide_heads
   attention_narrow.tables_of_values
@@ -42,8 +46,12 @@ set(sweeps
   MmaBackward.cope_of_wide_heads
   MmaBackward.cope_over_many_tiles
   MmaBackward.cope_under_every_mask
+  MmaBackward.dropout
+  MmaBackward.dropout_of_wide_heads
   MmaBackward.every_mask_without_terms
   MmaBackward.many_terms_with_masks
+  MmaBackward.soft_caps
+  MmaBackward.soft_caps_of_wide_heads
   MmaBackward.tables_and_biases
   MmaBackward.tables_and_biases_of_wide_heads
   MmaBackward.tables_of_values
