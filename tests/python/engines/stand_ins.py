@@ -123,6 +123,7 @@ def longrope_layer(frequencies, short, long):
 
 AXES = {
     "m-rope": (0, 0, 1, 1, 1, 2, 2, 2),
+    "m-rope with yarn": (0, 0, 1, 1, 1, 2, 2, 2),
     "m-rope interleaved": (0, 1, 2, 0, 1, 2, 0, 0),
     "m-rope of pangu": (0, 1, 2, 0, 1, 2, 0, 0),
     "ernie": (1, 2, 1, 2, 1, 2, 0, 0),
