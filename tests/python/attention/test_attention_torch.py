@@ -199,6 +199,23 @@ def test_autocast_casts_as_it_does_pytorchs_attention(compiled):
     assert q.grad.dtype == torch.float32 and table.grad.dtype == torch.float32
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_autocast_casts_rows_that_are_multiplied_and_no_bias(compiled):
+    q, k, v = (x.to(torch.bfloat16) for x in qkv(dtype=torch.float32))
+    rows, values, dense = torch.randn(9, D), torch.randn(9, v.shape[-1]), torch.randn(1, H, TQ, TK)
+    rows.requires_grad_()
+
+    def attend(rows, values):
+        return phasor.attention(q, k, v, scheme=[phasor.Shaw(rows, values, left=4, right=4), phasor.Dense(dense)])
+
+    function = _counted(attend)[0] if compiled else attend
+    with torch.autocast("cpu", torch.bfloat16):
+        out = function(rows, values)
+    assert torch.equal(out, attend(rows.bfloat16(), values.bfloat16())) and not torch.equal(out, attend(rows, values))
+    out.float().sum().backward()
+    assert rows.grad.dtype == torch.float32
+
+
 def test_fake_and_meta_tensors_have_shapes_alone():
     with FakeTensorMode():
         q, k, v = torch.empty(B, TQ, H, D), torch.empty(B, TK, 2, D), torch.empty(B, TK, 2, 3)

@@ -12,6 +12,7 @@ from torch import Tensor
 from phasor import _core
 from phasor._attention import Call, core_tensors, plan_of
 from phasor._attention.arrays import workspace_beside
+from phasor._attention.types import DenseScheme
 from phasor._torch import checks, private
 from phasor._torch.attention.place import put_beside, seed_beside
 from phasor._torch.attention.text import Template, encoded, template
@@ -186,13 +187,21 @@ class Attended(torch.autograd.Function):
 # ---- What phasor.attention calls ----
 
 
-def _cast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Under autocast in its dtype, as PyTorch's own attention; float64 stays."""
+_MULTIPLIED = ("table", "second", "features")  # with q, k or v: weights of a product, as those of a linear layer are
+
+
+def _cast(q: Tensor, k: Tensor, v: Tensor, call: Call) -> tuple[Tensor, Tensor, Tensor]:
+    """Under autocast in its dtype, as PyTorch's own attention, and so are rows that q, k or weights are multiplied with: fast kernels multiply
+    numbers of one dtype. Biases, which are added, stay; so does float64."""
     device = "cuda" if q.is_cuda else "cpu"
-    if torch.is_autocast_enabled(device) and torch.float64 not in (q.dtype, k.dtype, v.dtype):
-        dtype = torch.get_autocast_dtype(device)
-        return q.to(dtype), k.to(dtype), v.to(dtype)
-    return q, k, v
+    if not torch.is_autocast_enabled(device) or torch.float64 in (q.dtype, k.dtype, v.dtype):
+        return q, k, v
+    dtype = torch.get_autocast_dtype(device)
+    for number, (scheme, term) in enumerate(zip(call.scheme.terms, call.tensors["terms"])):
+        if not isinstance(scheme, DenseScheme):
+            cast = {name: x.to(dtype) for name, x in term.items() if name in _MULTIPLIED and isinstance(x, Tensor) and x.dtype == torch.float32}
+            call.tensors["terms"][number] = term | cast
+    return q.to(dtype), k.to(dtype), v.to(dtype)
 
 
 def tensors_of(call: Call) -> dict[str, Tensor]:
@@ -231,7 +240,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, call: Call) -> tuple[Tensor, Tens
         return of_shards(q, k, v, call)
     put_beside(call, q, k)
     checks.one_device("attention", q=q, k=k, v=v, **tensors_of(call))
-    q, k, v = _cast(q, k, v)
+    q, k, v = _cast(q, k, v, call)
     if call.scheme.dropout:
         call.tensors["dropout_seed"] = seed_beside(q, call.tensors["dropout_seed"])
     plain = plain_call((q, k, v), call)
