@@ -125,7 +125,9 @@ struct FrequencySummer {
     const int64_t in_batch = job.gradient.shape[1];
     const auto* const gradient = static_cast<const T*>(job.gradient.data) + at.pair;
     const bool one_row = job.gradient.shape[0] == 1;
-    unrolled<kTermsAhead>([&](auto k) {
+    const int64_t left = terms_of(first_part, heads) - from;  // of the part that has most
+    if (left <= 0) return;
+    const auto ask_one = [&](auto k) {
       const int place = (k * kFrequencyThreads + thread) >> shape.frequency_bits;
       const int64_t term = from + (place & (shape.terms() - 1));
       const int64_t part = first_part + (place >> shape.term_bits);
@@ -137,7 +139,11 @@ struct FrequencySummer {
       state.asked |= 1U << k;
       state.value[k] = gradient[index_of(job.gradient, batch, token, at.first_head + term - row * heads)];
       state.position[k] = position_at(at.axis, batch, token);
-    });
+    };
+    ask_one(std::integral_constant<int, 0>{});
+    // Few tokens: code that is not run is not fetched either, which would take longer than all the rest.
+    if (shape.part_bits == 0 && left << shape.frequency_bits <= kFrequencyThreads) return;
+    unrolled<kTermsAhead - 1>([&](auto k) { ask_one(std::integral_constant<int, k + 1>{}); });
   }
   PHASOR_HD Position position_at(int64_t axis, int64_t batch, int64_t token) const {
     const job::PositionSource& p = job.positions;
@@ -149,13 +155,16 @@ struct FrequencySummer {
   }
   /// Makes them.
   PHASOR_HD void make(int thread, const State& state) const {
-    unrolled<kTermsAhead>([&](auto k) {
+    const auto make_one = [&](auto k) {
       if ((state.asked >> k & 1) == 0) return;
       const int element = k * kFrequencyThreads + thread;
       const int place = element >> shape.frequency_bits;
       room.terms[shape.term(place >> shape.term_bits, place & (shape.terms() - 1), element & (shape.frequencies() - 1))] =
           math::chained(static_cast<double>(state.position[k]), job::number_of(state.value[k]));
-    });
+    };
+    make_one(std::integral_constant<int, 0>{});
+    if (state.asked <= 1) return;
+    unrolled<kTermsAhead - 1>([&](auto k) { make_one(std::integral_constant<int, k + 1>{}); });
   }
   /// Adds those of one part and frequency.
   PHASOR_HD void add(int64_t first_part, int64_t from, int thread, State& state) const {
