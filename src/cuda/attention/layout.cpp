@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cuda/attention/backward/layout.hpp"
 #include "cuda/attention/hopper/work.hpp"
 #include "cuda/attention/layout_terms.hpp"
 #include "cuda/attention/mma/call.hpp"
@@ -222,17 +223,18 @@ Result<int64_t> weights_workspace(const job::AttentionWeightsJob& job) {
 
 namespace {
 
-/// Lists in memory of the device are not read: then as many tiles as there may be.
+/// Of the report's sizes. Lists in memory of the device are not read: then as many tiles as there may be.
 void count_tiles(const AttentionWork& work, AttentionReport& report) {
-  report.query_tile = report.key_tile = kTile;
+  const int64_t of_queries = most_query_tiles(work, report.query_tile);
+  const int64_t of_keys = tiles_of(work.shape.keys, report.key_tile);
   if (is_varlen(work) || work.see.prefix.size > 0) {
-    report.band_tiles = most_query_tiles(work) * tiles_of(work.shape.keys);
+    report.band_tiles = of_queries * of_keys;
   } else {
-    for (int64_t t = 0; t < most_query_tiles(work); ++t) {
-      const KeySpan seen = seen_keys(work, query_tile_at(work, t));
-      const int64_t tiles = tiles_of(seen.end) - seen.first / kTile;
+    for (int64_t t = 0; t < of_queries; ++t) {
+      const KeySpan seen = seen_keys(work, query_tile_at(work, t, report.query_tile));
+      const int64_t tiles = tiles_of(seen.end, report.key_tile) - seen.first / report.key_tile;
       report.band_tiles += tiles;
-      report.unseen_tiles += tiles_of(work.shape.keys) - tiles;
+      report.unseen_tiles += of_keys - tiles;
     }
   }
   report.band_tiles *= work.shape.heads;
@@ -256,11 +258,15 @@ Result<AttentionReport> explain(const job::AttentionJob& job, int compute_major)
   attend::Arena measure;
   Layout layout;
   if (Status s = lay_out(job, "explain_attention", measure, layout); !s) return s;
-  lay_out_forward(measure, 0, layout);
   const AttentionWork& work = layout.work;
-  AttentionReport report = {.workspace = measure.needed() + hopper_bytes(job, work)};
+  layout.work.outputs.out = some_outputs(job);
   std::optional<hopper::Forward> fast = hopper_measured(job, work);
   if (compute_major != hopper::kComputeMajor) fast.reset();
+  const char* const why_not = mma::why_not(work);
+  const bool by_mma = !fast && compute_major >= mma::kComputeMajor && why_not == nullptr;
+  lay_out_forward(measure, by_mma ? mma::kComputeMajor : 0, layout);
+  const mma::Cut cut = by_mma ? mma::cut_of(work) : mma::Cut{.queries = kTile, .keys = kTile};
+  AttentionReport report = {.query_tile = cut.queries, .key_tile = cut.keys, .workspace = *forward_workspace(job)};
   if (fast) count_tiles(hopper::tiles_of(*fast), report);
   if (!fast) count_tiles(work, report);
   const double scores = static_cast<double>(report.band_tiles) * static_cast<double>(report.query_tile * report.key_tile);
@@ -272,17 +278,17 @@ Result<AttentionReport> explain(const job::AttentionJob& job, int compute_major)
   }
   report.bytes +=
       static_cast<double>(work.shape.batch * work.shape.queries * work.shape.heads * work.shape.value_width * bytes_of(job.q.dtype));
-  AttentionWork with_outputs = work;
-  with_outputs.outputs.out = some_outputs(job);
-  const char* const why_not = mma::why_not(with_outputs);
-  const std::string kernel = fast ? "kernel for Hopper, on tensor cores" : "general kernel";
-  const std::string others = fast                 ? std::string()
+  const std::string kernel = fast     ? "kernel for Hopper, on tensor cores"
+                             : by_mma ? "kernel of mma.sync, on tensor cores"
+                                      : "general kernel";
+  const std::string others = fast || by_mma       ? std::string()
                              : why_not == nullptr ? "; tensor cores of compute capability 8 and newer take it"
                                                   : spec::format("; tensor cores do not take {}", why_not);
   report.words = spec::format(
-      "CUDA's {}, in {}: {} tiles of {} x {} scores, {} of them unseen; {} terms; keys in {} parts; {} bytes of workspace{}", kernel,
-      layout.arithmetic == DType::f64 ? "float64" : "float32", report.band_tiles + report.unseen_tiles, report.query_tile, report.key_tile,
-      report.unseen_tiles, work.term_count, fast ? 1 : work.partial.splits, report.workspace, others);
+      "CUDA's {}, in {}: {} tiles of {} x {} scores, {} of them unseen; {} terms; keys in {} parts; {} bytes of workspace{}; gradients {}",
+      kernel, layout.arithmetic == DType::f64 ? "float64" : "float32", report.band_tiles + report.unseen_tiles, report.query_tile,
+      report.key_tile, report.unseen_tiles, work.term_count, fast ? 1 : work.partial.splits, report.workspace, others,
+      gradients_in_words(job, compute_major));
   return report;
 }
 

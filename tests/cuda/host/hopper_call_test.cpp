@@ -108,12 +108,18 @@ TEST(HopperCall, takes_rotated_copies_of_16_bits) {
 
 /// What is said is what is done.
 TEST(HopperCall, is_named_by_explain) {
-  for (const int major : {8, 9}) {
-    const AttentionReport report = explained({}, major);
-    EXPECT_EQ(report.words.find("kernel for Hopper") != std::string::npos, major == 9) << report.words;
-    EXPECT_EQ(report.query_tile, major == 9 ? 128 : 32);
-    EXPECT_EQ(report.key_tile, major == 9 ? 176 : 32);
-    EXPECT_EQ(report.band_tiles, 16 * (major == 9 ? 1 : 2 * 3));
+  struct Said {
+    int compute_major;
+    std::int64_t query_tile;
+    std::int64_t key_tile;
+    std::int64_t tiles;  // of a head
+  };
+  for (const Said& said : {Said{7, 32, 32, 2 * 3}, Said{8, 128, 64, 2}, Said{9, 128, 176, 1}}) {
+    const AttentionReport report = explained({}, said.compute_major);
+    EXPECT_EQ(report.words.find("kernel for Hopper") != std::string::npos, said.compute_major == 9) << report.words;
+    EXPECT_EQ(report.query_tile, said.query_tile);
+    EXPECT_EQ(report.key_tile, said.key_tile);
+    EXPECT_EQ(report.band_tiles, 16 * said.tiles);
   }
 }
 

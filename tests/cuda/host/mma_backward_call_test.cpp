@@ -178,7 +178,7 @@ TEST(MmaBackwardCall, takes_cope_alone) {
               c.spec.terms = {CopeTerm{.table = on_gpu({1, 16, 1, 64})}};
               c.spec.softcap = 30;
             }),
-            "a soft cap");
+            "CoPE with a soft cap");
 }
 
 /// Blocks that run at once: no more than those, and no more parts than there are tiles of queries.

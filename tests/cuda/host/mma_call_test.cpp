@@ -105,18 +105,33 @@ TEST(MmaCall, has_kernels_of_its_own_for_tables_of_values) {
 }
 
 TEST(MmaCall, is_what_is_said_of_tables_of_values) {
-  const auto words = [](const AttentionSpec& spec) {
+  const auto words = [](const AttentionSpec& spec, int compute_major = 8) {
     const AttentionInputs inputs = {on_gpu({2, 33, 8, 128}), on_gpu({2, 700, 4, 128}), on_gpu({2, 700, 4, 128})};
     const job::AttentionCall call = {&inputs, &spec, nullptr, "explain_attention"};
     std::vector<job::AttentionTermJob> terms;
     job::AttentionJob job;
     job::make_attention_job(call, terms, job);
-    const Result<AttentionReport> report = cuda::attention::explain(job, 8);
+    const Result<AttentionReport> report = cuda::attention::explain(job, compute_major);
     return report.ok() ? report->words : report.status().message();
   };
   AttentionSpec spec;
   spec.terms = {TableTerm{.side = TableSide::value, .table = on_gpu({1, 9, 8, 128}), .rows = ClipRows{4, 4}}};
-  EXPECT_NE(words(spec).find("tensor cores of compute capability 8 and newer take it"), std::string::npos) << words(spec);
+  const auto says = [&](const std::string& part, int compute_major) {
+    const std::string all = words(spec, compute_major);
+    EXPECT_NE(all.find(part), std::string::npos) << all;
+  };
+  says("CUDA's general kernel, in float32: 704 tiles of 32 x 32 scores", 7);
+  says("tensor cores of compute capability 8 and newer take it; gradients by general kernels", 7);
+  says("CUDA's kernel of mma.sync, on tensor cores, in float32: 352 tiles of 64 x 32 scores", 8);
+  says("bytes of workspace; gradients by mma.sync", 8);
+  says("gradients by mma.sync", 9);  // Hopper's own take no tables
+  spec.dropout.probability = 0.5;
+  says("CUDA's kernel of mma.sync", 8);
+  says("gradients by general kernels: tensor cores do not take dropout beside a value-side table", 8);
+  spec.terms = {};
+  spec.dropout = {};
+  says("gradients by kernels for Hopper", 9);
+  spec.terms = {TableTerm{.side = TableSide::value, .table = on_gpu({1, 9, 8, 128}), .rows = ClipRows{4, 4}}};
   spec.key_positions = positions_from(5);
   EXPECT_NE(words(spec).find("tensor cores do not take a value-side table at given positions"), std::string::npos) << words(spec);
 }

@@ -2,10 +2,12 @@
 #include "cuda/attention/backward/layout.hpp"
 
 #include <algorithm>
+#include <string>
 
 #include "cuda/attention/backward/layout_terms.hpp"
 #include "cuda/attention/mma/backward/call.hpp"
 #include "cuda/attention/mma/call.hpp"
+#include "spec/format.hpp"
 
 namespace phasor::cuda::attention {
 namespace {
@@ -257,6 +259,24 @@ Result<int64_t> backward_workspace(const job::AttentionBackwardJob& job) {
   const Result<int64_t> by_mma = mma_workspace(with_some_saved(job));
   if (!by_mma.ok()) return by_mma.status();
   return std::max({measure.needed(), *by_hopper, *by_mma});
+}
+
+std::string gradients_in_words(const job::AttentionJob& forward, int compute_major) {
+  const auto wanted = [](const ConstTensorView& view) { return TensorView{somewhere, view.dtype, view.shape, view.strides, view.device}; };
+  job::AttentionBackwardJob job = with_some_saved({forward, {}, {}, {}, {}, {}, {}});
+  job.q = wanted(forward.q);
+  job.k = wanted(forward.k);
+  job.v = wanted(forward.v);
+  attend::Arena measure;
+  BackwardLayout layout;
+  if (Status s = lay_out(forward, "attention_backward", measure, layout); !s) return "refused: " + s.message();
+  layout.work.backward.saved = job.saved;
+  for (int t = 0; t < layout.work.term_count; ++t) layout.work.terms[t].bias.diagonal = somewhere;
+  const std::optional<hopper::Backward> fast = hopper_backward(layout.work, job);
+  if (fast && hopper::takes(*fast, compute_major)) return "by kernels for Hopper";
+  const char* const why_not = mma::backward::why_not(layout.work, job);
+  if (why_not == nullptr) return compute_major >= mma::kComputeMajor ? "by mma.sync" : "by general kernels";
+  return spec::format("by general kernels: tensor cores do not take {}", why_not);
 }
 
 }  // namespace phasor::cuda::attention

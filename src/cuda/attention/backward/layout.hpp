@@ -33,6 +33,9 @@ Status lay_out_backward(const job::AttentionBackwardJob& job, int compute_major,
 /// Bytes that a call works in.
 Result<int64_t> backward_workspace(const job::AttentionBackwardJob& job);
 
+/// By which kernels a device of this compute capability makes the gradients of a call, by all but a dense bias: "by ...".
+std::string gradients_in_words(const job::AttentionJob& forward, int compute_major);
+
 template <class Machine>
 Status run_items(const BackwardLayout& layout, const std::vector<ItemWork>& items, Machine& machine) {
   for (const ItemWork& item : items) {
