@@ -52,9 +52,10 @@ struct QuickAmplitude {
 };
 
 // Errors with u = 2^-24, of values without amplitude. What the polynomials and their roundings make of an angle of 24 bits, by trying every
-// one (tests/math/sincos_quick_test.cpp): 1.5 u of a cosine, 2.32 u of itself of a sine. 32 bits of phase as 24: 0.79 u of a cosine, 1 u of
-// itself of a sine (x cot x <= 1). The phase: 1.5 2^-32 turns are 2^-28.7. The amplitude as float32 and the rounding of an end: 1 u of
-// itself each. Sums: 4.34 u of a cosine, 5.32 u of itself of a sine and 2^-28.7. The bounds: 5 u, 6 u and 2^-28.
+// one down to 2^-8 and some of all that are smaller (tests/math/sincos_quick_test.cpp): 1.5 u of a cosine, 2.32 u of itself of a sine. 32
+// bits of phase as 24: 0.79 u of a cosine, 1 u of itself of a sine (x cot x <= 1). The phase: 1.5 2^-32 turns are 2^-28.7. The amplitude as
+// float32 and the rounding of an end: 1 u of itself each. Sums: 4.34 u of a cosine, 5.32 u of itself of a sine and 2^-28.7. The bounds: 5
+// u, 6 u and 2^-28.
 PHASOR_HD inline QuickAmplitude quick_amplitude(double amplitude) {
   const auto value = static_cast<float>(amplitude);
   return {value, fabsf(value) * 0x1.4p-22F, fabsf(value) * 0x1.8p-22F, fabsf(value) * 0x1p-28F};

@@ -30,7 +30,9 @@ Bytes some_numbers(std::size_t bytes, DType dtype) {
   for (std::size_t i = 0; i + 2 <= bytes; i += 2) {  // from 2^-6 to 4, both signs
     const std::uint32_t bits = next() >> 8;
     const std::uint32_t exponent = dtype == DType::f16 ? (9 + bits % 8) << 10 : (121 + bits % 8) << 7;
-    const auto x = static_cast<std::uint16_t>((bits & 0x8000U) | exponent | (bits >> 16 & (dtype == DType::f16 ? 0x3ffU : 0x7fU)));
+    auto x = static_cast<std::uint16_t>((bits & 0x8000U) | exponent | (bits >> 16 & (dtype == DType::f16 ? 0x3ffU : 0x7fU)));
+    if (i % 32 == 0) x = static_cast<std::uint16_t>(bits & 0x8001U);  // a zero, or the least number
+    if (i % 1024 == 2) x = static_cast<std::uint16_t>((bits & 0x8000U) | (dtype == DType::f16 ? 0x7c00U : 0x7f80U));  // an infinity
     std::memcpy(&buffer[i], &x, 2);
   }
   return buffer;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -63,6 +64,7 @@ inline std::vector<std::byte> any_bits(Draw& draw, DType dtype, int64_t elements
       std::memcpy(&word, &narrow, 4);
       bits = dtype == DType::f32 ? word : dtype == DType::bf16 ? word >> 16 : (word >> 16 & 0x8000) | 0x3000 | (word >> 13 & 0xfff);
     }
+    if (draw.one_in(20)) bits = static_cast<uint64_t>(draw.between(0, INT64_MAX)) * 2654435761U;
     std::memcpy(bytes.data() + i, &bits, size);
   }
   return bytes;
@@ -101,7 +103,6 @@ inline MovedPositions any_moves(Draw& draw, int64_t axes, int64_t tokens, bool n
       int64_t from = first + t;
       if (kind == 4 && !narrow && draw.one_in(8)) {  // farther than 64 bits say
         from = (int64_t{1} << 62) + t;
-        by = -(int64_t{1} << 62) - from;
         moved.from.push_back(from + (int64_t{1} << 61));
         moved.to.push_back(-(int64_t{1} << 62) - t);
         continue;

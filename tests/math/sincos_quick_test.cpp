@@ -19,11 +19,12 @@ struct Off {
   double cos = 0;
   double sin = 0;  // of itself
 };
-/// Errors of the polynomials at angles of 24 bits, in units of 2^-24: every `stride`-th float32 of each of the highest exponents.
+/// Errors of the polynomials at angles of 24 bits, in units of 2^-24: every `stride`-th float32 of the highest exponents, fewer of small
+/// ones, where a sine is nearly u itself.
 Off of_polynomials(int stride) {
   Off off;
-  for (int exponent = -1; exponent >= -12; --exponent) {
-    for (int i = 0; i <= 1 << 23; i += exponent < -8 ? 64 * stride : stride) {
+  for (int exponent = -1; exponent >= -31; --exponent) {
+    for (int i = 0; i <= 1 << 23; i += exponent < -16 ? 4096 * stride : exponent < -8 ? 64 * stride : stride) {
       const float u = std::ldexp(1 + static_cast<float>(i) * 0x1p-23F, exponent);
       const double x = static_cast<double>(u) * (std::numbers::pi / 2);
       const double cos = detail::quick_cosine(u * u);

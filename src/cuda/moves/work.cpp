@@ -9,7 +9,7 @@
 namespace phasor::cuda {
 namespace {
 
-constexpr int64_t kMostHeads = 2048;  // moved_head is exact: tokens * heads^2 < 2^24, with one token beyond 128 heads
+constexpr int64_t kMostHeads = 2048;  // moved_head is exact: tokens * heads is 512 or heads at most, so tokens * heads^2 < 2^24
 constexpr int64_t kMostTokens = int64_t{1} << 28;
 constexpr int64_t kMostRows = 65535;  // of a grid's z
 

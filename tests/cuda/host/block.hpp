@@ -76,9 +76,10 @@ inline void rotate_any_on_host(const cuda::RotateWork& work, const cuda::SpecsAt
   if (work.job.dtype == DType::bf16) rotate_on_host<DType::bf16>(work, specs);
 }
 
-/// How many calls teams have done, and how many the kernels of keys that move; of those, blocks that took the careful way.
+/// How many calls teams have done, and how many the kernels of keys that move; of those the blocks, and which took the careful way.
 inline std::size_t team_calls = 0;
 inline std::size_t move_calls = 0;
+inline std::size_t moved_blocks = 0;
 inline std::size_t careful_moves = 0;
 
 struct HostMover : HostTeam {
@@ -101,6 +102,7 @@ void move_on_host(const cuda::MoveWork& work) {
   const cuda::MoveGrid grid = cuda::move_grid(work);
   const job::RowSource& rows = work.rotate.job.rows;
   HostMover block{{static_cast<int>(grid.threads)}};
+  moved_blocks += std::size_t{grid.batch} * grid.blocks;
   for (unsigned batch = 0; batch < grid.batch; ++batch) {
     for (unsigned x = 0; x < grid.blocks; ++x) {
       const cuda::MoveAt at = cuda::in_grid({&work, {&rows, nullptr, rows.from}, rows.steps, rows.axis_of_pair}, x, batch);

@@ -141,8 +141,7 @@ TEST(CudaOnHost, items_of_a_row_are_counted_in_64_bits) {
 
 /// Caches as engines have them. Most have kernels of their own, and some of their blocks have something rare to do.
 TEST(CudaOnHost, keys_that_move_have_kernels_of_their_own_and_give_the_bits_of_the_cpu) {
-  move_calls = 0;
-  careful_moves = 0;
+  move_calls = moved_blocks = careful_moves = 0;
   int compared = 0;
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     const auto call = random_move(seed, seed % 30 == 0 ? 300 : 0);
@@ -161,6 +160,7 @@ TEST(CudaOnHost, keys_that_move_have_kernels_of_their_own_and_give_the_bits_of_t
   EXPECT_GE(move_calls, 200U);
   EXPECT_LE(move_calls, 299U);  // what is not aligned has the general one
   EXPECT_GE(careful_moves, 100U);
+  EXPECT_GE(moved_blocks, careful_moves + 100);
 }
 
 /// Resting keys keep every bit, those of a NaN, too.

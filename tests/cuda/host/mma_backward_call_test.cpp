@@ -140,6 +140,7 @@ TEST(MmaBackwardCall, says_what_it_leaves_to_the_general_kernels) {
             }),
             "");
   EXPECT_EQ(why_not([](Call& c) { c.spec.key_positions = positions_from(5); }), "given positions");
+  EXPECT_EQ(why_not([](Call& c) { c.spec.softcap = 0.01; }), "a soft cap near 0");
   EXPECT_EQ(why_not([](Call& c) {
               c.spec.terms = {table_of(TableSide::value)};
               c.spec.dropout.probability = 0.5;

@@ -79,6 +79,8 @@ void expect_bits_of_the_cpu(std::uint64_t first, std::uint64_t end, int least) {
 TEST(CudaOperationsOnHost, random_calls_give_the_bits_of_the_cpu) { expect_bits_of_the_cpu(1, 300, 3); }
 
 TEST(CudaOperationsOnHost, thousands_of_random_calls_give_the_bits_of_the_cpu) {
+  for (std::size_t& calls : quick_calls) calls = 0;
+  quick_pairs_made = quick_pairs_settled = 0;
   add_walk_calls = lookup_vector_calls = scatter_vector_calls = phase_vector_calls = tile_calls = tile_vector_calls = 0;
   expect_bits_of_the_cpu(300, 2300, 30);
   EXPECT_GE(add_walk_calls, 20U);

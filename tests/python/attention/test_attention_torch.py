@@ -216,6 +216,13 @@ def test_autocast_casts_rows_that_are_multiplied_and_no_bias(compiled):
     assert rows.grad.dtype == torch.float32
 
 
+def test_autocast_leaves_numbers_of_a_grid():
+    x, table = torch.randn(1, 12, H, D).bfloat16(), torch.randn(H, 5 * 7)
+    plain = phasor.attention(x, x, x, scheme=phasor.Grid(table, (3, 4)), out_dtype=torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(phasor.attention(x, x, x, scheme=phasor.Grid(table, (3, 4)), out_dtype=torch.float32), plain)
+
+
 def test_fake_and_meta_tensors_have_shapes_alone():
     with FakeTensorMode():
         q, k, v = torch.empty(B, TQ, H, D), torch.empty(B, TK, 2, D), torch.empty(B, TK, 2, 3)

@@ -12,7 +12,7 @@ from torch import Tensor
 from phasor import _core
 from phasor._attention import Call, core_tensors, plan_of
 from phasor._attention.arrays import workspace_beside
-from phasor._attention.types import DenseScheme
+from phasor._attention.types import CopeScheme, DecomposedScheme, SegmentScheme, TableScheme
 from phasor._torch import checks, private
 from phasor._torch.attention.place import put_beside, seed_beside
 from phasor._torch.attention.text import Template, encoded, template
@@ -187,7 +187,8 @@ class Attended(torch.autograd.Function):
 # ---- What phasor.attention calls ----
 
 
-_MULTIPLIED = ("table", "second", "features")  # with q, k or v: weights of a product, as those of a linear layer are
+_MULTIPLIED = ("table", "second", "features")  # with q, k or weights: as the weights of a linear layer are
+_OF_ROWS = (TableScheme, SegmentScheme, DecomposedScheme, CopeScheme)  # the tables of others are numbers that are added
 
 
 def _cast(q: Tensor, k: Tensor, v: Tensor, call: Call) -> tuple[Tensor, Tensor, Tensor]:
@@ -198,7 +199,7 @@ def _cast(q: Tensor, k: Tensor, v: Tensor, call: Call) -> tuple[Tensor, Tensor, 
         return q, k, v
     dtype = torch.get_autocast_dtype(device)
     for number, (scheme, term) in enumerate(zip(call.scheme.terms, call.tensors["terms"])):
-        if not isinstance(scheme, DenseScheme):
+        if isinstance(scheme, _OF_ROWS):
             cast = {name: x.to(dtype) for name, x in term.items() if name in _MULTIPLIED and isinstance(x, Tensor) and x.dtype == torch.float32}
             call.tensors["terms"][number] = term | cast
     return q.to(dtype), k.to(dtype), v.to(dtype)

@@ -13,6 +13,9 @@
 namespace phasor::cuda::attention::mma::backward {
 namespace {
 
+/// The slope of a capped score comes from its weight, with an error of about 2 ulp(lse) / cap: far below 16 bits from here on.
+constexpr double kLeastCap = 0x1p-6;
+
 /// Rows of the same distance lie side by side in every tile, and those of one row, too.
 const char* why_not(const TableWork& table) {
   if (table.use == RowUse::number || table.kind != RowKind::distance) return "a table of numbers, or not by distance";
@@ -48,6 +51,7 @@ const char* why_not(const AttentionWork& work, const job::AttentionBackwardJob& 
   if (work.has_positions[0] || work.has_positions[1]) return "given positions";
   if (work.dropout.present && has_values(work)) return "dropout beside a value-side table";
   if (work.softcap != 0 && has_cope(work)) return "CoPE with a soft cap";
+  if (work.softcap != 0 && work.softcap < kLeastCap) return "a soft cap near 0";
   if (work.scale == 0) return "a scale of 0";
   if (widest(work) > kMostWidth) return "heads of more than 128 channels";
   const ConstTensorView& gradient = job.saved.out_gradient;

@@ -116,7 +116,7 @@ __device__ __forceinline__ void make_gradients(const Step<K>& at, const float (&
 #pragma unroll
   for (int n = 0; n < kColumns; ++n) {
 #pragma unroll
-    for (int x = 0; x < 4; ++x) {  // the capped score is what its weight was made of: no register keeps it
+    for (int x = 0; x < 4; ++x) {  // the capped score, from its weight (kLeastCap): no register keeps it
       const float score = (log2_approximate(p[n][x]) + at.room.lse[query + 8 * n + (x & 1)]) * kLn2;
       if (p[n][x] != 0) dp[n][x] *= plan::soft_cap_slope(score, cap);
     }

@@ -68,8 +68,8 @@ __device__ inline int64_t count_tiles(const Strip<K>& at, int64_t first, int64_t
   typename K::Room& room = at.room;
   float carry[2];
 #pragma unroll
-  for (int h = 0; h < 2; ++h) {  // a query that is not there needs none
-    carry[h] = 16 * warp_of_block() + lane_of_warp() / 4 + 8 * h < at.queries.count ? 0 : at.counting.last;
+  for (int h = 0; h < 2; ++h) {  // a query that is not there, or sees nothing, needs none
+    carry[h] = room.lse[16 * warp_of_block() + lane_of_warp() / 4 + 8 * h] != INFINITY ? 0 : at.counting.last;
   }
   for (int64_t number = end - 1; number > first; --number) {
     const ScoreTile tile = at.tile_at(number);
