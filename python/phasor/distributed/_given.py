@@ -56,11 +56,11 @@ class Given:
     """The arguments of this rank, checked, and what all ranks must have alike."""
 
     def __init__(self, q: Tensor, k: Tensor, v: Tensor, scheme: Any, causal: bool, scale: float | None, options: dict[str, Any]) -> None:
-        self.q, self.k, self.v = _cast(q, k, v)
         self.cu_seqlens = options.pop("cu_seqlens", None)
         self.positions = {name: options.pop(f"{name}_positions", None) for name in ("query", "key")}
         self.mask, self.prefix, seed = options.pop("key_mask", None), options.pop("prefix", None), options.get("dropout_seed")
         self.call: Call = call_of(q.shape[2], scheme, causal, scale, options)
+        self.q, self.k, self.v = _cast(q, k, v, self.call)
         plan_of(self.call.scheme)  # tells what is wrong in its values
         self.slots, self.tensors = slots_of(self.call)
         for n, x in enumerate(self.tensors):
