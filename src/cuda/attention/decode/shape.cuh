@@ -2,12 +2,12 @@
 // The numbers of a decoding kernel, how what it has in shared memory is arranged, and what a block of it is of.
 #pragma once
 
+#include "cuda/attention/base2.hpp"
 #include "cuda/attention/decode/work.hpp"
 #include "job/element.hpp"
 
 namespace phasor::cuda::decode {
 
-constexpr float kLog2E = 1.4426950408889634F;
 constexpr int kWarps = kThreads / 32;
 
 /// A kernel's numbers, all known when it is compiled.

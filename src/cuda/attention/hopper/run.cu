@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cuda/attention/base2.hpp"
 #include "cuda/attention/hopper/parameter.cuh"
 #include "cuda/attention/hopper/skip.hpp"
 #include "cuda/attention/hopper/tensor_map.hpp"
@@ -78,7 +79,6 @@ Status make_maps(const char* where, const Forward& f, void* workspace, ForwardPa
 
 /// All of a parameter but its maps.
 void fill_parameter(const Forward& f, void* workspace, ForwardParameter& p) {
-  constexpr double kLog2E = 1.4426950408889634;
   p.whole = is_whole(f.q);
   p.whole_values = is_whole(f.v);
   p.tiles = tiles_of(f);
@@ -99,7 +99,7 @@ void fill_parameter(const Forward& f, void* workspace, ForwardParameter& p) {
   p.windows.far = reinterpret_cast<const float*>(begin + layout.far);
   p.first_tiles = may_skip(f) ? reinterpret_cast<const int*>(begin + layout.first_tiles) : nullptr;
   p.scale = static_cast<float>(f.scale);
-  p.scale_log2 = static_cast<float>(f.scale * kLog2E);
+  p.scale_log2 = static_cast<float>(f.scale * kLog2EWide);
   p.cap = static_cast<float>(f.softcap / f.scale);
   p.lse = f.lse;
   p.out = static_cast<unsigned char*>(f.out.data);

@@ -4,12 +4,11 @@
 
 #include <cmath>
 
+#include "cuda/attention/base2.hpp"
 #include "cuda/attention/forward.hpp"
 #include "cuda/attention/mma/instructions.cuh"
 
 namespace phasor::cuda::attention::mma {
-
-constexpr float kLog2E = 1.4426950408889634F;
 
 /// So far: the greatest score of each row, and the sum of this lane's weights. Row 2 m + h of a lane is 16 m + 8 h + g.
 template <int kRowTiles>

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "cuda/attention/base2.hpp"
 #include "cuda/attention/hopper/backward/work.hpp"
 #include "cuda/attention/hopper/instructions.cuh"
 #include "cuda/device.hpp"
@@ -11,7 +12,6 @@ namespace phasor::cuda::hopper {
 namespace {
 
 constexpr unsigned kThreads = 256;
-constexpr float kLog2E = 1.4426950408889634f;
 
 /// Rows of 16-bit numbers that are read 16 bytes at a time.
 struct InputRows {

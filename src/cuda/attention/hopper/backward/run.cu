@@ -3,6 +3,7 @@
 // the gradient by distance.
 #include "cuda/attention/hopper/backward/run.hpp"
 
+#include "cuda/attention/base2.hpp"
 #include "cuda/attention/hopper/backward/parameter.cuh"
 #include "cuda/attention/hopper/backward/rows.hpp"
 #include "cuda/attention/hopper/backward/work.hpp"
@@ -29,7 +30,6 @@ OutputRows rows_of(const TensorView& v) {
 
 /// All of a parameter but its maps; returns how many bytes are to be zeros.
 std::int64_t fill_parameter(const Backward& b, std::byte* begin, BackwardParameter& p) {
-  constexpr double kLog2E = 1.4426950408889634;
   const Forward& f = b.forward;
   const int width = kBackwardWidths[backward_widths_for(f.q.shape[3], f.v.shape[3])].width;
   // One copy for a tile only where it fills all panels.
@@ -42,7 +42,7 @@ std::int64_t fill_parameter(const Backward& b, std::byte* begin, BackwardParamet
   p.windows.values = at(layout.windows);
   p.windows.far = at(layout.far_values);
   p.scale = static_cast<float>(f.scale);
-  p.scale_log2 = static_cast<float>(f.scale * kLog2E);
+  p.scale_log2 = static_cast<float>(f.scale * kLog2EWide);
   p.lse = at(layout.lse);
   p.delta = at(layout.delta);
   p.dq = at(layout.dq);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cuda/attention/backward/place.hpp"
+#include "cuda/attention/base2.hpp"
 #include "cuda/attention/mma/backward/call.hpp"
 #include "cuda/attention/mma/rows.cuh"
 #include "cuda/attention/mma/tiles.hpp"
@@ -10,8 +11,6 @@
 namespace phasor::cuda::attention::mma::backward {
 
 constexpr int kWarps = kBlockThreads / 32;
-constexpr float kLog2E = 1.4426950408889634F;
-constexpr float kLn2 = 0.6931471805599453F;
 
 /// Tiles of `rows` of the one side by `others` of the other in the order of distances: a row has a column for every distance that it and
 /// the 15 rows beside it have. Pitches: odd numbers of 16 bytes for matrices, and lanes of a product in different banks.
