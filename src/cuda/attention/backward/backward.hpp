@@ -138,17 +138,8 @@ PHASOR_HD inline void backward_rows(Block& block, const BackwardRows<T>& at) {
 template <class T, class Block>
 PHASOR_HD inline void backward_block(const AttentionWork& work, int64_t index, Room<T>& room, Block& block) {
   const BackwardPlace place = backward_place(work, index);
-  const int64_t groups = work.backward.groups;
-  const int64_t heads = heads_of_block(work);
-  for (int64_t s = place.group * work.sequences / groups; s < (place.group + 1) * work.sequences / groups; ++s) {
-    const Sequence sequence = sequence_at(work, s);
-    for (int64_t head = place.key_group * heads; head < (place.key_group + 1) * heads; ++head) {
-      for (int64_t t = place.part; t < tiles_of(sequence.queries); t += work.backward.parts) {
-        const QueryTile queries = {sequence, sequence.first_query + t * kTile, least(kTile, sequence.queries - t * kTile)};
-        backward_rows(block, BackwardRows<T>{work, place, queries, head, room});
-      }
-    }
-  }
+  each_query_tile(work, place, kTile,
+                  [&](const QueryTile& queries, int64_t head) { backward_rows(block, BackwardRows<T>{work, place, queries, head, room}); });
 }
 
 }  // namespace phasor::cuda::attention

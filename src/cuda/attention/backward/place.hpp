@@ -24,6 +24,21 @@ PHASOR_HD inline BackwardPlace backward_place(const AttentionWork& work, int64_t
 /// Heads of queries that a block has.
 PHASOR_HD inline int64_t heads_of_block(const AttentionWork& work) { return work.shape.heads / work.backward.key_groups; }
 
+/// body(tile of so many queries, head) for every one that a block has, in the order of its sums.
+template <class Body>
+PHASOR_HD inline void each_query_tile(const AttentionWork& work, const BackwardPlace& place, int64_t size, const Body& body) {
+  const int64_t groups = work.backward.groups;
+  const int64_t heads = heads_of_block(work);
+  for (int64_t s = place.group * work.sequences / groups; s < (place.group + 1) * work.sequences / groups; ++s) {
+    const Sequence sequence = sequence_at(work, s);
+    for (int64_t head = place.key_group * heads; head < (place.key_group + 1) * heads; ++head) {
+      for (int64_t t = place.part; t < tiles_of(sequence.queries, size); t += work.backward.parts) {
+        body(QueryTile{sequence, sequence.first_query + t * size, least(size, sequence.queries - t * size)}, head);
+      }
+    }
+  }
+}
+
 /// What a call adds up; null: not wanted.
 template <class T>
 PHASOR_HD inline T* sums_at(const AttentionWork& work, int64_t at) {

@@ -5,6 +5,7 @@
 
 #include "cuda/attention/mma/backward/dropout.cuh"
 #include "cuda/attention/mma/backward/terms.cuh"
+#include "cuda/attention/mma/saved.cuh"
 
 namespace phasor::cuda::attention::mma::backward {
 
@@ -24,26 +25,11 @@ __device__ inline void bring_keys(const AttentionWork& work, const ScoreTile& ti
 /// Zeros for queries that see nothing, too. Barriers on both sides.
 template <class K>
 __device__ inline void bring_queries(const Step<K>& at) {
-  const AttentionWork& work = at.work;
-  const QueryTile& queries = at.tile.queries;
-  const int64_t batch = queries.sequence.batch;
-  typename K::Room& room = at.room;
   __syncthreads();  // nobody reads those before any more
-  for (int i = static_cast<int>(threadIdx.x); i < K::kQueries; i += kBlockThreads) {
-    const bool is_there = i < queries.count;
-    const int64_t token = queries.first + i;
-    const float lse = is_there ? element_at<float>(work.backward.saved.lse, batch, token, at.tile.head, 0) : -INFINITY;
-    room.lse[i] = lse == -INFINITY ? INFINITY : lse * kLog2E;
-    room.delta[i] = is_there ? sums_at<float>(work, work.backward.delta)[row_number(work, batch, token, at.tile.head)] : 0;
-  }
-  if (work.dropout.present) make_dropout_keys<K>(at);
+  load_saved<K::kQueries>(at.work, at.tile.queries, at.tile.head, at.room);
+  if (at.work.dropout.present) make_dropout_keys<K>(at);
   __syncthreads();
-  const auto is_there = [&](int row) { return room.lse[row] != INFINITY; };
-  bring_rows<K::kQueries, K::kWidth>(shared_address(room.q), head_rows(work.q, batch, at.tile.head, queries.first, queries.count),
-                                     is_there);
-  const HeadRows gradients = head_rows(work.backward.saved.out_gradient, batch, at.tile.head, queries.first, queries.count);
-  bring_rows<K::kQueries, K::kWidth>(shared_address(room.out_gradient), gradients, is_there);
-  copies_commit();
+  bring_query_rows<K::kQueries, K::kWidth>(at.work, at.tile.queries, at.tile.head, at.room);
   copies_wait<0>();
   __syncthreads();
 }

@@ -7,6 +7,7 @@
 
 #include "cuda/attention/backward/place.hpp"
 #include "cuda/attention/mma/cope/tile.cuh"
+#include "cuda/attention/mma/saved.cuh"
 
 namespace phasor::cuda::attention::mma::cope {
 
@@ -17,29 +18,17 @@ static_assert(Room<64>::kKeys == kTile && Room<128>::kKeys == kTile);  // places
 /// A block's queries, with zeros for those that see nothing; and no count, no gradient so far.
 template <class K>
 __device__ inline void begin_queries(const Strip<K>& at) {
-  const AttentionWork& work = at.work;
-  const QueryTile& queries = at.queries;
-  const int64_t batch = queries.sequence.batch;
   typename K::Room& room = at.room;
   __syncthreads();  // nobody reads those before any more
-  const auto rows = static_cast<int>(at.term.table.shape[1]);
+  load_saved<kQueries>(at.work, at.queries, at.head, room);
   for (int i = static_cast<int>(threadIdx.x); i < kQueries; i += kBlockThreads) {
-    const bool is_there = i < queries.count;
-    const int64_t token = queries.first + i;
-    const float lse = is_there ? element_at<float>(work.backward.saved.lse, batch, token, at.head, 0) : -INFINITY;
-    room.lse[i] = lse == -INFINITY ? INFINITY : lse * kLog2E;
-    room.delta[i] = is_there ? sums_at<float>(work, work.backward.delta)[row_number(work, batch, token, at.head)] : 0;
-    room.lower[i] = rows - 1;
+    room.lower[i] = static_cast<int>(at.term.table.shape[1]) - 1;
     room.at_lower[i] = room.above[i] = 0;
   }
   auto* const gradients = reinterpret_cast<std::uint32_t*>(at.gradients);
   for (int n = static_cast<int>(threadIdx.x); n < kQueries * at.gradient_pitch / 2; n += kBlockThreads) gradients[n] = 0;
   __syncthreads();
-  const auto is_there = [&](int row) { return room.lse[row] != INFINITY; };
-  bring_rows<kQueries, K::kWidth>(shared_address(room.q), head_rows(work.q, batch, at.head, queries.first, queries.count), is_there);
-  const HeadRows gradients_of_out = head_rows(work.backward.saved.out_gradient, batch, at.head, queries.first, queries.count);
-  bring_rows<kQueries, K::kWidth>(shared_address(room.out_gradient), gradients_of_out, is_there);
-  copies_commit();
+  bring_query_rows<kQueries, K::kWidth>(at.work, at.queries, at.head, room);
 }
 
 /// Keys, and values if they are wanted; zeros for padding, which may be anything. Barriers on both sides.
@@ -61,16 +50,19 @@ __device__ inline void bring_keys(const Strip<K>& at, const ScoreTile& tile, boo
 
 // ---- The forward's walk ----
 
+/// What a lane's query h has counted before its first key: one that is not there, or sees nothing, needs no count, and all of them are
+/// past.
+template <class K>
+__device__ __forceinline__ float first_count(const Strip<K>& at, int h) {
+  return at.room.lse[16 * warp_of_block() + lane_of_warp() / 4 + 8 * h] != INFINITY ? 0 : at.counting.last;
+}
+
 /// Counts at each tile of keys, from the last to the first, until no query needs any more of them. The first tile that needs gates: before
 /// it every query has counted to the last row.
 template <class K>
 __device__ inline int64_t count_tiles(const Strip<K>& at, int64_t first, int64_t end) {
   typename K::Room& room = at.room;
-  float carry[2];
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {  // a query that is not there, or sees nothing, needs none
-    carry[h] = room.lse[16 * warp_of_block() + lane_of_warp() / 4 + 8 * h] != INFINITY ? 0 : at.counting.last;
-  }
+  float carry[2] = {first_count(at, 0), first_count(at, 1)};
   for (int64_t number = end - 1; number > first; --number) {
     const ScoreTile tile = at.tile_at(number);
     bring_keys<K>(at, tile, false);
@@ -247,10 +239,7 @@ __device__ inline void backward_queries(const Strip<K>& at) {
                                                            at.products);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {  // no key is after the last tile
-    if ((lane_of_warp() & 3) == 0) {
-      const bool is_there = 16 * warp_of_block() + lane_of_warp() / 4 + 8 * h < at.queries.count;
-      carry_at(at, end - 1)[8 * h] = is_there ? 0 : at.counting.last;
-    }
+    if ((lane_of_warp() & 3) == 0) carry_at(at, end - 1)[8 * h] = first_count(at, h);
   }
   const int64_t counted = count_tiles<K>(at, first, end);
   float carry[2] = {};
@@ -265,23 +254,16 @@ __device__ inline void backward_queries(const Strip<K>& at) {
 template <class K>
 __device__ __forceinline__ void backward_block(const AttentionWork& work, int64_t index, unsigned char* memory) {
   const BackwardPlace place = backward_place(work, index);
-  const int64_t groups = work.backward.groups;
-  const int64_t heads = heads_of_block(work);
-  for (int64_t s = place.group * work.sequences / groups; s < (place.group + 1) * work.sequences / groups; ++s) {
-    const Sequence sequence = sequence_at(work, s);
-    for (int64_t head = place.key_group * heads; head < (place.key_group + 1) * heads; ++head) {
-      for (int64_t t = place.part; t < tiles_of(sequence.queries, kQueries); t += work.backward.parts) {
-        __syncthreads();  // nobody reads the tile before any more
-        if (threadIdx.x == 0) {
-          auto& room = *reinterpret_cast<typename K::Room*>(memory);
-          room.place = place;
-          room.queries = {sequence, sequence.first_query + t * kQueries, least(kQueries, sequence.queries - t * kQueries)};
-        }
-        __syncthreads();
-        backward_queries<K>(Strip<K>(work, head, memory));
-      }
+  each_query_tile(work, place, kQueries, [&](const QueryTile& queries, int64_t head) {
+    __syncthreads();  // nobody reads the tile before any more
+    if (threadIdx.x == 0) {
+      auto& room = *reinterpret_cast<typename K::Room*>(memory);
+      room.place = place;
+      room.queries = queries;
     }
-  }
+    __syncthreads();
+    backward_queries<K>(Strip<K>(work, head, memory));
+  });
 }
 
 }  // namespace phasor::cuda::attention::mma::cope

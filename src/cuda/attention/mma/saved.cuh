@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a block of the backward brings of its queries: what the forward saved of them, their rows, and the gradients of their outputs.
+#pragma once
+
+#include "cuda/attention/backward/place.hpp"
+#include "cuda/attention/base2.hpp"
+#include "cuda/attention/mma/rows.cuh"
+
+namespace phasor::cuda::attention::mma {
+
+/// room.lse, times log2(e), and room.delta. Infinity: the query is not there, or sees nothing.
+template <int kQueries, class Room>
+__device__ inline void load_saved(const AttentionWork& work, const QueryTile& queries, int64_t head, Room& room) {
+  const int64_t batch = queries.sequence.batch;
+  for (int i = static_cast<int>(threadIdx.x); i < kQueries; i += kBlockThreads) {
+    const bool is_there = i < queries.count;
+    const int64_t token = queries.first + i;
+    const float lse = is_there ? element_at<float>(work.backward.saved.lse, batch, token, head, 0) : -INFINITY;
+    room.lse[i] = lse == -INFINITY ? INFINITY : lse * kLog2E;
+    room.delta[i] = is_there ? sums_at<float>(work, work.backward.delta)[row_number(work, batch, token, head)] : 0;
+  }
+}
+/// Rows of q and of the gradient of the outputs; zeros for queries that see nothing. All threads see what load_saved wrote.
+template <int kQueries, int kWidth, class Room>
+__device__ inline void bring_query_rows(const AttentionWork& work, const QueryTile& queries, int64_t head, Room& room) {
+  const int64_t batch = queries.sequence.batch;
+  const auto is_there = [&](int row) { return room.lse[row] != INFINITY; };
+  bring_rows<kQueries, kWidth>(shared_address(room.q), head_rows(work.q, batch, head, queries.first, queries.count), is_there);
+  const HeadRows gradients = head_rows(work.backward.saved.out_gradient, batch, head, queries.first, queries.count);
+  bring_rows<kQueries, kWidth>(shared_address(room.out_gradient), gradients, is_there);
+  copies_commit();
+}
+
+}  // namespace phasor::cuda::attention::mma
