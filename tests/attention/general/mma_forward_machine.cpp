@@ -38,6 +38,8 @@ void run_scores(const cuda::attention::AttentionWork& work, ScoresIn scores) {
       return run_blocks<Element, kWidth, ScoresIn::shared_with_values>(work);
     case ScoresIn::counted:
       return run_blocks<Element, kWidth, ScoresIn::counted>(work);
+    case ScoresIn::tabled:
+      if constexpr (kWidth <= mma::kMostTabledWidth) return run_blocks<Element, kWidth, ScoresIn::tabled>(work);
   }
 }
 template <class Element>

@@ -14,9 +14,10 @@
 namespace phasor::test {
 namespace {
 
-/// How many calls were the emulated kernels', and how many of those had their keys in parts.
+/// How many calls were the emulated kernels', how many of those had their keys in parts, and how many tables beside scores in registers.
 int taken = 0;
 int in_parts = 0;
+int tabled = 0;
 
 struct MmaMachine : AttentionMachine {
   static int compute_major() { return cuda::attention::mma::kComputeMajor; }
@@ -24,6 +25,7 @@ struct MmaMachine : AttentionMachine {
     if (!layout.by_mma) return AttentionMachine::forward(layout);
     ++taken;
     in_parts += layout.work.partial.splits > 1 ? 1 : 0;
+    tabled += cuda::attention::mma::cut_of(layout.work).scores == cuda::attention::mma::ScoresIn::tabled ? 1 : 0;
     run_mma_forward(layout.work);
     return {};
   }
@@ -56,6 +58,13 @@ TEST_F(MmaForward, every_mask_without_terms) { expect_all(masked_problems(kNarro
 TEST_F(MmaForward, tables_and_biases) { expect_all(term_problems(kNarrow), DType::bf16); }
 TEST_F(MmaForward, tables_and_biases_of_wide_heads) { expect_all(term_problems(kNarrowWide), DType::f16); }
 TEST_F(MmaForward, many_terms_with_masks) { expect_all(mixed_problems(), DType::bf16); }
+TEST_F(MmaForward, tables_over_many_tiles) {
+  in_parts = tabled = 0;
+  const std::vector<NarrowProblem> problems = long_table_problems();
+  expect_all(problems, DType::bf16);
+  EXPECT_EQ(tabled, problems.size());
+  EXPECT_GT(in_parts, 0);
+}
 TEST_F(MmaForward, tables_of_values) { expect_all(value_problems(kNarrow), DType::bf16); }
 TEST_F(MmaForward, tables_of_wide_values) { expect_all(value_problems(kNarrowWide), DType::f16); }
 TEST_F(MmaForward, tables_of_values_over_many_tiles) {

@@ -19,8 +19,8 @@ ref::Deberta far_deberta(const ref::Shape& s, Numbers& random) {
 /// Rows for every distance, and u and v.
 ref::TransformerXl whole_xl(const ref::Shape& s, Numbers& random) {
   const std::int64_t width = s.heads * s.width;
-  return {
-      .u = random.values(width), .v = random.values(width), .table = random.values(width * (2 * s.keys + 1)), .first_distance = -s.keys};
+  const std::int64_t most = std::max(s.queries, s.keys);
+  return {.u = random.values(width), .v = random.values(width), .table = random.values(width * (2 * most + 1)), .first_distance = -most};
 }
 
 /// Shaw's K + V, or V alone.
@@ -159,6 +159,33 @@ std::vector<NarrowProblem> long_value_problems() {
     all.back().problem.visibility.causal = true;
     all.push_back(problem_of("values in a window", s, {valued_shaw(s, random, {30, 4}, false, true)}));
     all.back().problem.visibility = {.left = 100, .right = 50};
+  }
+  return all;
+}
+
+std::vector<NarrowProblem> long_table_problems() {
+  Numbers random(13);
+  std::vector<NarrowProblem> all;
+  for (const ref::Shape& s :
+       {ref::Shape{.batch = 1, .queries = 200, .keys = 330, .heads = 2, .key_heads = 1, .width = 24, .value_width = 16},
+        ref::Shape{.batch = 1, .queries = 330, .keys = 200, .heads = 1, .key_heads = 1, .width = 72, .value_width = 96}}) {
+    const ref::Shaw shaw{.left = 20, .right = 9, .keys = random.values(30 * s.width)};
+    all.push_back(problem_of("shaw", s, {shaw}));
+    all.push_back(problem_of("causal shaw", s, {ref::Shaw{.left = 70, .right = 0, .keys = random.values(71 * s.width)}}));
+    all.back().problem.visibility.causal = true;
+    all.push_back(problem_of("transformer-xl", s, {whole_xl(s, random)}));
+    all.push_back(problem_of("deberta", s, {far_deberta(s, random)}));
+    all.push_back(problem_of("deberta without buckets", s, {random_deberta(s, random, 0, ref::DebertaReading::hf)}));
+    all.push_back(problem_of("deberta and a bias, capped", s, {far_deberta(s, random), random_t5(s, random, true)}));
+    all.back().problem.softcap = 3;
+    all.back().problem.sinks = random.values(s.heads, -2, 4);
+    for (const NamedMask& mask : every_mask(s)) {
+      if (mask.name == "full") continue;
+      all.push_back(problem_of(mask.name, s, {far_deberta(s, random)}));
+      all.back().problem.visibility = mask.visibility;
+    }
+    all.push_back(problem_of("ragged", s, {far_deberta(s, random)}));
+    all.back().problem.visibility = {.query_starts = {0, 90, 90, s.queries}, .key_starts = {0, 150, 160, s.keys}};
   }
   return all;
 }

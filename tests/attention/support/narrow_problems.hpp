@@ -33,6 +33,10 @@ std::vector<NarrowProblem> value_problems(const ref::Shape& s);
 /// The same with so many tokens that whole tiles are beyond the clip, on both sides, and some tiles in the middle of a sequence are not.
 std::vector<NarrowProblem> long_value_problems();
 
+/// Tables of scores over many tiles: some near the diagonal, some in the middle, some beyond every clip; both sides, shifts, rows of heads;
+/// masks, a bias and a soft cap beside, sinks, ragged batches, and parts of keys.
+std::vector<NarrowProblem> long_table_problems();
+
 // ---- CoPE ----
 
 /// Tables of one row, of few, of as many as the paper has and of more than there are keys; shared by heads or not; sinks; a ragged batch.

@@ -30,16 +30,10 @@ const char* why_not(const TermWork& term, DType dtype) {
   return apart ? "a value-side table whose channels do not lie in aligned pieces of 16 bytes" : nullptr;
 }
 
-/// Positions of tokens, at most one bias by distance without a gate, nothing that is added to q or to values, no dropout.
-ScoresIn scores_in(const AttentionWork& work) {
-  if (has_cope(work)) return ScoresIn::counted;
-  if (has_values(work)) return ScoresIn::shared_with_values;
-  const TermWork& term = work.terms[0];
-  const bool by_distance = work.term_count == 0 ||
-                           (work.term_count == 1 && term.use == TermUse::bias && term.bias.distances > 0 && term.bias.gate.data == nullptr);
-  const bool plain = by_distance && !work.has_positions[0] && !work.has_positions[1] && work.content_shift.data == nullptr;
-  if (!plain || work.dropout.present) return ScoresIn::shared;
-  return work.term_count == 0 && work.softcap == 0 && work.scale > 0 ? ScoresIn::registers : ScoresIn::changed_in_registers;
+/// Rows by distance that q or k meet, where copies can bring them.
+bool is_by_distance(const TableWork& table) {
+  const bool of_scores = table.use == RowUse::query || table.use == RowUse::key;
+  return of_scores && table.kind == RowKind::distance && !table.own_features && is_in_pieces(table.table);
 }
 
 int64_t widest(const AttentionWork& work) {
@@ -49,6 +43,22 @@ int64_t widest(const AttentionWork& work) {
     if (term.use == TermUse::table && term.table.use != RowUse::number) width = std::max(width, term.table.table.shape[3]);
   }
   return width;
+}
+
+/// Scores stay in registers at positions of tokens without dropout, with at most one bias by distance without a gate, and tables by
+/// distance of so many.
+ScoresIn scores_in(const AttentionWork& work) {
+  if (has_cope(work)) return ScoresIn::counted;
+  if (has_values(work)) return ScoresIn::shared_with_values;
+  const auto count = [&](const auto& is_one) { return static_cast<int>(std::count_if(work.terms, work.terms + work.term_count, is_one)); };
+  const int biases =
+      count([](const TermWork& term) { return term.use == TermUse::bias && term.bias.distances > 0 && term.bias.gate.data == nullptr; });
+  const int tables = count([](const TermWork& term) { return term.use == TermUse::table && is_by_distance(term.table); });
+  const bool at_tokens = !work.has_positions[0] && !work.has_positions[1] && !work.dropout.present;
+  if (!at_tokens || biases > 1 || tables > kMostTables || biases + tables < work.term_count) return ScoresIn::shared;
+  if (tables > 0) return widest(work) <= kMostTabledWidth ? ScoresIn::tabled : ScoresIn::shared;
+  if (work.content_shift.data != nullptr) return ScoresIn::shared;
+  return work.term_count == 0 && work.softcap == 0 && work.scale > 0 ? ScoresIn::registers : ScoresIn::changed_in_registers;
 }
 
 /// CoPE counts by itself, in registers, at the positions of tokens.

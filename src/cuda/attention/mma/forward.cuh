@@ -7,6 +7,7 @@
 #include "cuda/attention/mma/kernels.hpp"
 #include "cuda/attention/mma/registers.cuh"
 #include "cuda/attention/mma/rows.cuh"
+#include "cuda/attention/mma/tables.cuh"
 #include "cuda/attention/mma/values.cuh"
 
 namespace phasor::cuda::attention::mma {
@@ -22,14 +23,18 @@ struct Kind {
   static constexpr bool kValued = kScores_ == ScoresIn::shared_with_values;
   static constexpr bool kChanged = kScores_ == ScoresIn::changed_in_registers;
   static constexpr bool kCounted = kScores_ == ScoresIn::counted;
+  static constexpr bool kTabled = kScores_ == ScoresIn::tabled;
   static constexpr int kBlocks = kWidth == 64 && (kScores_ == ScoresIn::registers || kCounted) ? 3 : 1;  // of a multiprocessor, at least
   using Room = TermRoom<kQueries, kKeys>;
   using Even = EvenRoom<kQueries>;
+  using Tables = TableRoom<kTabled ? kWidth : 16, kQueries, kKeys>;
   static constexpr int kQueryBytes = kQueries * kWidth * 2;
   static constexpr int kKeyBytes = kKeys * kWidth * 2;
   static constexpr int kRowBytes = kQueryBytes + 2 * kKeyBytes;
   static_assert(kRowBytes == row_bytes(cut_for(kWidth, kScores_)));
-  static constexpr std::size_t kSharedBytes = kRowBytes + (kShared ? sizeof(Room) : 0) + (kValued ? sizeof(Even) : 0);
+  static constexpr std::size_t kTableBytes = sizeof(Tables::rows) / kMostTables;
+  static constexpr std::size_t kSharedBytes =
+      kRowBytes + (kShared ? sizeof(Room) : 0) + (kValued ? sizeof(Even) : 0) + (kTabled ? sizeof(Tables) : 0);
   static_assert(kSharedBytes <= 96 * 1024);  // what every device since sm_80 has
 };
 
@@ -137,6 +142,13 @@ struct Walk {
     if (seen) cope::multiply_table<typename K::Element, K::kWidth, K::kKeys>(term.table, place.head, at.q, at.values, products);
     return {cope::counting_of(term, products), {0, 0}};
   }
+  /// With tables of scores.
+  __device__ __forceinline__ TableStep<K> table_step(const SharedRows& at, int64_t key) const {
+    auto& room = *reinterpret_cast<typename K::Tables*>(memory + K::kRowBytes);
+    if constexpr (!K::kTabled) return {work, {}, at, room, 0, 0, 0, 0, true};
+    const int64_t distance = query_position(work, queries.sequence, queries.first) - (key - queries.sequence.first_key);
+    return {work, tables_of(work), at, room, queries.sequence.batch, place.head, distance, 0, true};
+  }
   /// Zeros for padding: its values may be anything.
   __device__ __forceinline__ void bring_values(int64_t key) const {
     const HeadRows rows = head_rows(work.v, queries.sequence.batch, key_head, key, count_at(key));
@@ -164,9 +176,10 @@ __device__ __forceinline__ void forward_block(const AttentionWork& work, int64_t
   auto& even_room = *reinterpret_cast<typename K::Even*>(memory + K::kRowBytes + sizeof(typename K::Room));
   const SharedRows at = {shared_address(walk.q()), shared_address(walk.k()), shared_address(walk.v()), walk.v(), walk.k()};
   const bool staged = K::kShared && has_tables(work);
-  const WarpScores scores = K::kShared ? WarpScores{} : warp_scores(work, queries, place.head, 16 * K::kRowTiles);
-  const float factor =
-      K::kShared || K::kChanged || K::kCounted ? kLog2E : scores.scale * kLog2E;  // of scores that are scaled already, or not yet
+  WarpScores scores = K::kShared ? WarpScores{} : warp_scores(work, queries, place.head, 16 * K::kRowTiles);
+  if (K::kTabled) scores.scale = 1;  // they have theirs already when a bias comes
+  const bool scaled = K::kShared || K::kChanged || K::kCounted || K::kTabled;
+  const float factor = scaled ? kLog2E : scores.scale * kLog2E;  // of scores that are scaled already, or not yet
   Rows<K::kRowTiles> rows;
   float o[K::kRowTiles][K::kWidth / 8][4] = {};
   int64_t key = begin + (tiles_of(end - begin, K::kKeys) - 1) * K::kKeys;
@@ -176,6 +189,10 @@ __device__ __forceinline__ void forward_block(const AttentionWork& work, int64_t
     if (K::kValued) begin_even(even_room);
   }
   Counts counts = walk.begin_counts(at, first < end);
+  TableStep<K> tables = walk.table_step(at, key);
+  if constexpr (K::kTabled) {
+    if (first < end) begin_tables<K>(tables);
+  }
   for (; first < end && key + K::kKeys > first && key >= begin; key -= K::kKeys) {
     copies_wait<0>();
     __syncthreads();  // keys are there; nobody reads the values before any more
@@ -195,7 +212,8 @@ __device__ __forceinline__ void forward_block(const AttentionWork& work, int64_t
     } else if constexpr (K::kCounted) {
       cope::make_counted_scores(s, scores, counts.by, static_cast<int>(key - begin), counts.carry);
     } else {
-      finish_scores<K::kChanged>(s, scores, static_cast<int>(key - begin));
+      if constexpr (K::kTabled) add_tables<K>(tables, s[0]);
+      finish_scores<K::kChanged || K::kTabled>(s, scores, static_cast<int>(key - begin));
     }
     update_softmax(s, o, rows, factor);
     if constexpr (K::kShared) {
@@ -203,7 +221,10 @@ __device__ __forceinline__ void forward_block(const AttentionWork& work, int64_t
     }
     copies_wait<0>();
     __syncthreads();  // values are there; nobody reads the keys any more
-    if (key - K::kKeys >= begin && key > first) walk.bring_keys(key - K::kKeys);
+    if (key - K::kKeys >= begin && key > first) {
+      if constexpr (K::kTabled) bring_next_rows<K>(tables);
+      walk.bring_keys(key - K::kKeys);
+    }
     add_values<typename K::Element, K::kWidth, K::kKeys, K::kRowTiles>(o, s, at.values);
     if constexpr (K::kValued) add_value_tables<K>({work, walk.tile_at(key), at, room}, s[0], o[0]);
   }

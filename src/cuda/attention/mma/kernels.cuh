@@ -28,6 +28,7 @@ Kernel kernel_for(ScoresIn scores) {
     case ScoresIn::shared:
     case ScoresIn::shared_with_values:  // valued_kernel_for
     case ScoresIn::counted:             // counted_kernel_for
+    case ScoresIn::tabled:              // tabled_kernel_for
       break;
   }
   return kernel_of<Element, kWidth, ScoresIn::shared>();
@@ -44,6 +45,13 @@ Kernel valued_kernel_for(DType dtype) {
 template <int kWidth>
 Kernel counted_kernel_for(DType dtype) {
   return dtype == DType::f16 ? kernel_of<__half, kWidth, ScoresIn::counted>() : kernel_of<__nv_bfloat16, kWidth, ScoresIn::counted>();
+}
+template <int kWidth>
+Kernel tabled_kernel_for(DType dtype, int tables) {
+  Kernel kernel =
+      dtype == DType::f16 ? kernel_of<__half, kWidth, ScoresIn::tabled>() : kernel_of<__nv_bfloat16, kWidth, ScoresIn::tabled>();
+  kernel.shared_bytes -= (kMostTables - tables) * Kind<__half, kWidth, ScoresIn::tabled>::kTableBytes;
+  return kernel;
 }
 
 }  // namespace phasor::cuda::attention::mma

@@ -10,6 +10,7 @@ namespace phasor::cuda::attention::mma {
 /// Registers hold 32 rows of a warp where they can: rows of keys are then read once for two products. Shared memory is 96 KiB at most.
 constexpr Cut cut_for(int width, ScoresIn scores) {
   const bool shared = is_shared(scores);
+  if (scores == ScoresIn::tabled) return {width, 64, width > 64 ? 32 : 64, scores};
   if (scores == ScoresIn::counted) return {width, cope::kQueries, width > 128 ? 32 : 64, scores};
   return {width, shared || width > 128 ? 64 : 128, shared && width > 64 ? 32 : 64, scores};
 }
@@ -20,6 +21,9 @@ constexpr int64_t counted_bytes(const Cut& cut, int64_t rows) { return row_bytes
 constexpr bool fits_counted(const Cut& cut, int64_t rows) {
   return rows <= cope::kMostRows && counted_bytes(cut, rows) <= cope::kMostBytes;
 }
+
+/// Channels of heads whose scores stay in registers beside tables.
+constexpr int64_t kMostTabledWidth = 128;
 
 struct Kernel {
   const void* kernel;
@@ -36,5 +40,8 @@ Kernel valued_kernel_256(DType dtype);
 Kernel counted_kernel_64(DType dtype);
 Kernel counted_kernel_128(DType dtype);
 Kernel counted_kernel_256(DType dtype);
+/// With tables of scores.
+Kernel tabled_kernel_64(DType dtype, int tables);
+Kernel tabled_kernel_128(DType dtype, int tables);
 
 }  // namespace phasor::cuda::attention::mma

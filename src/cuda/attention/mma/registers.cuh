@@ -29,8 +29,9 @@ __device__ inline WarpScores warp_scores(const AttentionWork& work, const QueryT
   const int lane = static_cast<int>(threadIdx.x) & 31;
   WarpScores w = {};
   w.bands = bands_of(work, s);
-  if (work.term_count == 1) {
-    const BiasWork& bias = work.terms[0].bias;
+  for (int t = 0; t < work.term_count; ++t) {
+    if (work.terms[t].use != TermUse::bias) continue;
+    const BiasWork& bias = work.terms[t].bias;
     w.diagonal = static_cast<const float*>(bias.diagonal) + head * bias.distances - bias.first_distance;
     w.by_key = bias_distance(bias.bias, 1, 0) == 0;
   }

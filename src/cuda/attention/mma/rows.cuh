@@ -13,6 +13,15 @@ constexpr int kBlockThreads = 128;
 __device__ __forceinline__ int warp_of_block() { return static_cast<int>(threadIdx.x) / 32; }
 __device__ __forceinline__ int lane_of_warp() { return static_cast<int>(threadIdx.x) & 31; }
 
+/// Rows of a block in shared memory.
+struct SharedRows {
+  std::uint32_t q;
+  std::uint32_t k;
+  std::uint32_t values;        // rows of a table are staged here before the values come
+  unsigned char* value_bytes;  // the same, for threads
+  unsigned char* k_bytes;
+};
+
 template <int kWidth>
 __device__ __forceinline__ std::uint32_t piece_offset(int row, int piece) {
   return static_cast<std::uint32_t>(row * kWidth * 2 + ((piece ^ (row & 7)) << 4));

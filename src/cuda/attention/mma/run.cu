@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention by mma.sync put on a stream.
 #include "cuda/attention/mma/kernels.hpp"
+#include "cuda/attention/mma/tiles.hpp"
 #include "cuda/device.hpp"
 
 namespace phasor::cuda::attention::mma {
 
 namespace {
 
-Kernel kernel_for(DType dtype, const Cut& cut) {
+Kernel kernel_for(DType dtype, const Cut& cut, int tables) {
+  if (cut.scores == ScoresIn::tabled) return cut.width == 64 ? tabled_kernel_64(dtype, tables) : tabled_kernel_128(dtype, tables);
   if (cut.scores == ScoresIn::shared_with_values) {
     return cut.width == 64 ? valued_kernel_64(dtype) : cut.width == 128 ? valued_kernel_128(dtype) : valued_kernel_256(dtype);
   }
@@ -21,7 +23,7 @@ Kernel kernel_for(DType dtype, const Cut& cut) {
 
 Status run(const char* where, const AttentionWork& work, void* stream) {
   const Cut cut = cut_of(work);
-  Kernel kernel = kernel_for(work.q.dtype, cut);
+  Kernel kernel = kernel_for(work.q.dtype, cut, tables_of(work).count);
   if (cut.scores == ScoresIn::counted) {
     kernel.shared_bytes = static_cast<std::size_t>(counted_bytes(cut, work.terms[0].cope.table.shape[1]));
   }

@@ -25,15 +25,6 @@ struct TermRoom {
   std::int32_t row_ends[2];  // the first row that a tile reads, and the last
 };
 
-/// Where a block is: the tile, and its rows in shared memory.
-struct SharedRows {
-  std::uint32_t q;
-  std::uint32_t k;
-  std::uint32_t values;        // rows of a table are staged here before the values come
-  unsigned char* value_bytes;  // the same, for threads
-  unsigned char* k_bytes;
-};
-
 /// Rows that change with the queries alone.
 template <int kQueries, int kKeys>
 __device__ inline void begin_room(const AttentionWork& work, const QueryTile& tile, int64_t head, TermRoom<kQueries, kKeys>& room) {
