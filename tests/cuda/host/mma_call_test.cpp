@@ -86,22 +86,42 @@ TEST(MmaCall, has_scores_in_registers_or_in_shared_memory) {
             ScoresIn::shared);
   EXPECT_EQ(scores([](AttentionSpec& s) { s.dropout.probability = 0.5; }), ScoresIn::shared);
   EXPECT_EQ(scores([](AttentionSpec& s) { s.terms = {DenseTerm{on_gpu({1, 33, 8, 700}, DType::f32)}}; }), ScoresIn::shared);
-  EXPECT_EQ(scores([](AttentionSpec& s) {
-              s.terms = {TableTerm{.side = TableSide::key, .table = on_gpu({1, 9, 8, 128}), .rows = ClipRows{4, 4}}};
-            }),
-            ScoresIn::shared);
 }
 
-TEST(MmaCall, has_kernels_of_its_own_for_tables_of_values) {
-  AttentionSpec spec;
-  spec.terms = {TableTerm{.side = TableSide::query, .table = on_gpu({1, 9, 8, 128}), .rows = ClipRows{4, 4}},
-                TableTerm{.side = TableSide::value, .table = on_gpu({1, 9, 1, 128}), .rows = ClipRows{4, 4}}};
-  const Layout layout = laid_out(spec);
-  EXPECT_TRUE(layout.by_mma);
-  EXPECT_EQ(cuda::attention::mma::cut_of(layout.work).scores, ScoresIn::shared_with_values);
-  EXPECT_EQ(cuda::attention::mma::cut_of(layout.work).keys, 32);
-  // Also where Hopper's own kernels take what is there without them.
-  EXPECT_TRUE(laid_out(spec, {.compute_major = 9}).by_mma);
+TableTerm table_on(TableSide side, std::int64_t heads = 8, std::int64_t width = 128) {
+  return {.side = side, .table = on_gpu({1, 9, heads, width}), .rows = ClipRows{4, 4}};
+}
+
+TEST(MmaCall, has_scores_in_registers_beside_two_tables_by_distance) {
+  const auto scores = [](const std::vector<AttentionTerm>& terms, const Case& of = {}, double dropout = 0) {
+    AttentionSpec spec;
+    spec.terms = terms;
+    spec.dropout.probability = dropout;
+    const Layout layout = laid_out(spec, of);
+    EXPECT_TRUE(layout.by_mma);
+    return cuda::attention::mma::cut_of(layout.work).scores;
+  };
+  const TableTerm query = table_on(TableSide::query);
+  const TableTerm key = table_on(TableSide::key);
+  const TableTerm value = table_on(TableSide::value, 1);
+  const BiasTerm alibi = {*Bias::make(Alibi{.heads = 8})};
+  const DenseTerm dense = {on_gpu({1, 33, 8, 700}, DType::f32)};
+  EXPECT_EQ(scores({query}), ScoresIn::tabled);
+  EXPECT_EQ(scores({key, query}), ScoresIn::tabled);
+  EXPECT_EQ(scores({alibi, key}), ScoresIn::tabled);
+  EXPECT_EQ(scores({value}), ScoresIn::tabled);
+  EXPECT_EQ(scores({value, query}, {.compute_major = 9}), ScoresIn::tabled);  // Hopper's own take only what is there without values
+  EXPECT_EQ(scores({query, key, query}), ScoresIn::shared);
+  EXPECT_EQ(scores({query, key, value}), ScoresIn::shared_with_values);
+  EXPECT_EQ(scores({value, value}), ScoresIn::shared_with_values);
+  EXPECT_EQ(scores({alibi, alibi, key}), ScoresIn::shared);
+  EXPECT_EQ(scores({dense, key}), ScoresIn::shared);
+  EXPECT_EQ(scores({key}, {}, 0.5), ScoresIn::shared);
+  EXPECT_EQ(scores({value}, {}, 0.5), ScoresIn::shared_with_values);
+  EXPECT_EQ(scores({table_on(TableSide::key, 8, 200)}, {.width = 200}), ScoresIn::shared);
+  TableTerm apart = key;
+  apart.table.strides[1] += 4;
+  EXPECT_EQ(scores({apart}), ScoresIn::shared);
 }
 
 TEST(MmaCall, is_what_is_said_of_tables_of_values) {

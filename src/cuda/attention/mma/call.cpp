@@ -30,10 +30,11 @@ const char* why_not(const TermWork& term, DType dtype) {
   return apart ? "a value-side table whose channels do not lie in aligned pieces of 16 bytes" : nullptr;
 }
 
-/// Rows by distance that q or k meet, where copies can bring them.
-bool is_by_distance(const TableWork& table) {
-  const bool of_scores = table.use == RowUse::query || table.use == RowUse::key;
-  return of_scores && table.kind == RowKind::distance && !table.own_features && is_in_pieces(table.table);
+/// Rows by distance that q, k or weights meet, where copies can bring them.
+bool is_by_distance(const TermWork& term) {
+  const TableWork& table = term.table;
+  const bool has_rows = term.use == TermUse::table && table.use != RowUse::number;
+  return has_rows && table.kind == RowKind::distance && !table.own_features && is_in_pieces(table.table);
 }
 
 int64_t widest(const AttentionWork& work) {
@@ -45,18 +46,19 @@ int64_t widest(const AttentionWork& work) {
   return width;
 }
 
-/// Scores stay in registers at positions of tokens without dropout, with at most one bias by distance without a gate, and tables by
-/// distance of so many.
+/// Scores stay in registers at positions of tokens without dropout, with at most one bias by distance without a gate, and two tables by
+/// distance, one of them of values.
 ScoresIn scores_in(const AttentionWork& work) {
   if (has_cope(work)) return ScoresIn::counted;
-  if (has_values(work)) return ScoresIn::shared_with_values;
   const auto count = [&](const auto& is_one) { return static_cast<int>(std::count_if(work.terms, work.terms + work.term_count, is_one)); };
   const int biases =
       count([](const TermWork& term) { return term.use == TermUse::bias && term.bias.distances > 0 && term.bias.gate.data == nullptr; });
-  const int tables = count([](const TermWork& term) { return term.use == TermUse::table && is_by_distance(term.table); });
+  const int tables = count(is_by_distance);
+  const int valued = count(is_of_values);
+  const ScoresIn otherwise = valued > 0 ? ScoresIn::shared_with_values : ScoresIn::shared;
   const bool at_tokens = !work.has_positions[0] && !work.has_positions[1] && !work.dropout.present;
-  if (!at_tokens || biases > 1 || tables > kMostTables || biases + tables < work.term_count) return ScoresIn::shared;
-  if (tables > 0) return widest(work) <= kMostTabledWidth ? ScoresIn::tabled : ScoresIn::shared;
+  if (!at_tokens || biases > 1 || tables > kMostTables || valued > 1 || biases + tables < work.term_count) return otherwise;
+  if (tables > 0) return widest(work) <= kMostTabledWidth ? ScoresIn::tabled : otherwise;
   if (work.content_shift.data != nullptr) return ScoresIn::shared;
   return work.term_count == 0 && work.softcap == 0 && work.scale > 0 ? ScoresIn::registers : ScoresIn::changed_in_registers;
 }

@@ -7,8 +7,7 @@
 #include "cuda/attention/mma/kernels.hpp"
 #include "cuda/attention/mma/registers.cuh"
 #include "cuda/attention/mma/rows.cuh"
-#include "cuda/attention/mma/tables.cuh"
-#include "cuda/attention/mma/values.cuh"
+#include "cuda/attention/mma/table_values.cuh"
 
 namespace phasor::cuda::attention::mma {
 
@@ -190,6 +189,7 @@ __device__ __forceinline__ void forward_block(const AttentionWork& work, int64_t
   }
   Counts counts = walk.begin_counts(at, first < end);
   TableStep<K> tables = walk.table_step(at, key);
+  FarWeights far;
   if constexpr (K::kTabled) {
     if (first < end) begin_tables<K>(tables);
   }
@@ -221,13 +221,16 @@ __device__ __forceinline__ void forward_block(const AttentionWork& work, int64_t
     }
     copies_wait<0>();
     __syncthreads();  // values are there; nobody reads the keys any more
-    if (key - K::kKeys >= begin && key > first) {
-      if constexpr (K::kTabled) bring_next_rows<K>(tables);
-      walk.bring_keys(key - K::kKeys);
+    const bool more = key - K::kKeys >= begin && key > first;
+    if (more) walk.bring_keys(key - K::kKeys);
+    if constexpr (K::kTabled) {
+      end_tabled_tile<K>(tables, more, s, far, o, rows, at.values);
+    } else {
+      add_values<typename K::Element, K::kWidth, K::kKeys, K::kRowTiles>(o, s, at.values);
     }
-    add_values<typename K::Element, K::kWidth, K::kKeys, K::kRowTiles>(o, s, at.values);
     if constexpr (K::kValued) add_value_tables<K>({work, walk.tile_at(key), at, room}, s[0], o[0]);
   }
+  if constexpr (K::kTabled) end_far<K>(tables, far, o[0]);
   add_up_lanes(rows);
   store_rows<K>(work, queries, place, factor / kLog2E, rows, o);
 }

@@ -15,6 +15,7 @@ template <int kRowTiles>
 struct Rows {
   float greatest[2 * kRowTiles];
   float sum[2 * kRowTiles];
+  float shrink[2 * kRowTiles];  // what older sums were multiplied by at the last tile
   __device__ Rows() {
 #pragma unroll
     for (int r = 0; r < 2 * kRowTiles; ++r) greatest[r] = -INFINITY, sum[r] = 0;
@@ -39,6 +40,7 @@ __device__ __forceinline__ void update_softmax(float (&s)[kRowTiles][kColumns][4
       const float from = high == -INFINITY ? 0 : high * factor;  // of a row that has seen nothing: exp2(-inf - 0) is 0
       const float shrink = exp2_approximate(fmaf(rows.greatest[r], factor, -from));
       rows.greatest[r] = high;
+      rows.shrink[r] = shrink;
       float sum = 0;
 #pragma unroll
       for (int n = 0; n < kColumns; ++n) {

@@ -43,6 +43,10 @@ struct TableStep {
   int first;         // the place of the first distance's row: places go around
   bool is_first;     // tile
   __device__ __forceinline__ const TableWork& table(int t) const { return work.terms[tables.term(t)].table; }
+  /// As row_of_all says.
+  __device__ __forceinline__ int64_t row_of_tile(int t) const {
+    return row_of_all(table(t).map, distance - (K::kKeys - 1), distance + K::kQueries - 1);
+  }
   __device__ __forceinline__ int place(int number) const {
     const int place = first + number;
     return place < Room::kDistances ? place : place - Room::kDistances;
@@ -272,7 +276,7 @@ __device__ __forceinline__ void add_row_to_keys(const TableStep<K>& step, int t,
 template <class K>
 __device__ __forceinline__ void add_table(const TableStep<K>& step, int t, float (&s)[K::kKeys / 8][4]) {
   const bool of_keys = step.table(t).use == RowUse::key;
-  const int64_t row = row_of_all(step.table(t).map, step.distance - (K::kKeys - 1), step.distance + K::kQueries - 1);
+  const int64_t row = step.row_of_tile(t);
   if (row != kSeveralRows) {
     if (row >= 0) of_keys ? add_row_to_keys<K>(step, t, s) : add_row_to_queries<K>(step, t, s);
   } else if (of_keys) {
@@ -300,7 +304,8 @@ __device__ __forceinline__ void add_tables(const TableStep<K>& step, float (&s)[
   } else {
     each_of_lane(s, [&](float& x, int, int key) { x = scale * (x + step.room.of_keys[key]); });
   }
-  for (int t = 0; t < step.tables.count; ++t) add_table<K>(step, t, s);  // those of queries first: their products are their warp's own
+  const int of_scores = step.tables.count - (step.tables.valued ? 1 : 0);
+  for (int t = 0; t < of_scores; ++t) add_table<K>(step, t, s);  // those of queries first: their products are their warp's own
 }
 
 }  // namespace phasor::cuda::attention::mma

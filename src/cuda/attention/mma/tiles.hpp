@@ -22,25 +22,27 @@ PHASOR_HD inline bool has_values(const AttentionWork& work) {
 
 // ---- Tables of scores ----
 
-/// Tables that scores in registers may have.
+/// Tables that calls with scores in registers may have.
 constexpr int kMostTables = 2;
-/// Where they are among the terms: those that queries meet, then those that keys do.
+/// Where they are among the terms: those that queries meet, then those that keys do, then one that is added to values.
 struct TableList {
   int first = 0;
   int second = 0;
   int count = 0;
+  bool valued = false;
   bool shifted = false;                                                // something is added to what meets them, or to queries
   PHASOR_HD int term(int t) const { return t == 0 ? first : second; }  // no array: it would lie in a kernel's memory
 };
 PHASOR_HD inline TableList tables_of(const AttentionWork& work) {
   TableList list;
   list.shifted = work.content_shift.data != nullptr;
-  for (const RowUse use : {RowUse::query, RowUse::key}) {
+  for (const RowUse use : {RowUse::query, RowUse::key, RowUse::value}) {
     for (int t = 0; t < work.term_count; ++t) {
       const TermWork& term = work.terms[t];
       if (term.use != TermUse::table || term.table.use != use || list.count == kMostTables) continue;
       (list.count == 0 ? list.first : list.second) = t;
       ++list.count;
+      list.valued = use == RowUse::value;
       list.shifted = list.shifted || term.table.shift.data != nullptr;
     }
   }

@@ -112,17 +112,22 @@ __device__ __forceinline__ void hide_padding(const AttentionWork& work, const Sc
 
 // ---- Values ----
 
-/// o += the sum of each query's weights times one row.
-template <class Element, int kColumns, int kWide>
-__device__ __forceinline__ void add_even_values(const TableWork& table, const ScoreTile& tile, int64_t row, const float (&p)[kColumns][4],
-                                                float (&o)[kWide][4]) {
-  const HeadRows rows = head_rows(table.table, tile.queries.sequence.batch, tile.head, row, 1);
-  float sums[2] = {};
+/// sums += the lane's weights of each of its two queries.
+template <int kColumns>
+__device__ __forceinline__ void add_up_weights(const float (&p)[kColumns][4], float (&sums)[2]) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
 #pragma unroll
     for (int n = 0; n < kColumns; ++n) sums[h] += p[n][2 * h] + p[n][2 * h + 1];
-    sums[h] += __shfl_xor_sync(~0U, sums[h], 1);
+  }
+}
+/// o += the sum of each query's weights, of which four lanes have parts, times one row.
+template <class Element, int kWide>
+__device__ __forceinline__ void add_weighted_row(const HeadRows& rows, const float (&parts)[2], float (&o)[kWide][4]) {
+  float sums[2];
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    sums[h] = parts[h] + __shfl_xor_sync(~0U, parts[h], 1);
     sums[h] += __shfl_xor_sync(~0U, sums[h], 2);
   }
 #pragma unroll
@@ -135,6 +140,15 @@ __device__ __forceinline__ void add_even_values(const TableWork& table, const Sc
       o[n][x] = fmaf(sums[x >> 1], of_row, o[n][x]);
     }
   }
+}
+
+/// o += the sum of each query's weights times one row.
+template <class Element, int kColumns, int kWide>
+__device__ __forceinline__ void add_even_values(const TableWork& table, const ScoreTile& tile, int64_t row, const float (&p)[kColumns][4],
+                                                float (&o)[kWide][4]) {
+  float sums[2] = {};
+  add_up_weights(p, sums);
+  add_weighted_row<Element>(head_rows(table.table, tile.queries.sequence.batch, tile.head, row, 1), sums, o);
 }
 
 /// Weights by distance, 16 rows of a warp: key j of row i in column i - j + kKeys - 1. An odd number of 16 bytes is a row.
