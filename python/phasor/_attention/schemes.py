@@ -291,7 +291,7 @@ class Inkling(Scheme):
     def add_to(self, pieces: Pieces) -> None:
         extent = self.table.shape[1]
         rows = self.table.swapaxes(0, 1)
-        rows = rows.flip(0) if is_torch(rows) else rows[::-1]
+        rows = rows.flip(0).contiguous() if is_torch(rows) else rows[::-1]  # tensor cores of a GPU want channels side by side
         term = TableScheme("query", ClipRows(extent - 1, 0, "zero"), True, False, 1.0)
         pieces.add(term, table=rows_of_heads(rows), features=self.features)
 

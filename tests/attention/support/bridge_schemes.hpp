@@ -146,10 +146,26 @@ class SchemeBridge {
     if (!s.keys.empty()) table(TableSide::query, s.keys, seen, own.keys).rows = rows(s.c2p);
     if (!s.queries.empty()) table(TableSide::key, s.queries, seen, own.queries).rows = rows(s.p2c);
   }
-  /// P (features, extent) as rows by key - query: the farthest distance first.
+  /// P (features, extent) as rows by key - query, the farthest distance first: a view of P; of multiples of 8 features rows of their own,
+  /// as tensor cores want them.
+  TableTerm& inkling_rows(const ref::Inkling& s, ref::Inkling& own) {
+    const Extents shape = {1, s.extent, 1, s.feature_width};
+    if (s.feature_width % 8 != 0) return table(TableSide::query, s.table, {shape, {0, -1, 0, s.extent}, s.extent - 1}, own.table);
+    const auto turned = [extent = s.extent, width = s.feature_width](const ref::Values& from, bool to_rows) {
+      ref::Values to(from.size());
+      for (std::int64_t n = 0; n < extent * width; ++n) {
+        const auto row = static_cast<std::size_t>(n);
+        const auto of_p = static_cast<std::size_t>(n % width * extent + extent - 1 - n / width);
+        to[to_rows ? row : of_p] = from[to_rows ? of_p : row];
+      }
+      return to;
+    };
+    TableTerm& term = table(TableSide::query, turned(s.table, true), as_is(shape), own.table);
+    back.emplace_back([turned, &own] { own.table = turned(own.table, false); });
+    return term;
+  }
   void convert(const ref::Inkling& s, ref::Inkling& own) {
-    const Seen seen{{1, s.extent, 1, s.feature_width}, {0, -1, 0, s.extent}, s.extent - 1};
-    TableTerm& term = table(TableSide::query, s.table, seen, own.table);
+    TableTerm& term = inkling_rows(s, own);
     ref::Values tau;
     ref::Values scaled = s.features;
     for (std::size_t n = 0; n < scaled.size(); ++n) {

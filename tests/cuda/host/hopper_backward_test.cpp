@@ -153,5 +153,26 @@ TEST(HopperBackward, windows_hold_what_tiles_read) {
   }
 }
 
+/// Blocks that share a slot wait for each other: few heads have enough of them for a whole device, unless windows are long.
+TEST(HopperBackward, few_heads_have_many_slots) {
+  const auto slots = [](std::int64_t batch, std::int64_t key_heads, std::int64_t tokens, std::int64_t distances) {
+    Backward b = plain(1, 1);
+    b.forward.q = b.out = b.out_gradient = b.q = tensor({batch, tokens, 4 * key_heads, 64});
+    b.forward.k = b.forward.v = b.k = b.v = tensor({batch, tokens, key_heads, 64});
+    b.forward.diagonal = b.diagonal = reinterpret_cast<float*>(some_memory);
+    b.forward.diagonal_stride = distances;
+    b.forward.first_distance = -distances / 2;
+    b.forward.distances = distances;
+    const KeyTiles t = key_tiles_of(b);
+    return windows_of(b, t).slots;
+  };
+  EXPECT_EQ(slots(1, 1, 65536, 183), 144);
+  EXPECT_EQ(slots(2, 3, 65536, 183), 24);
+  EXPECT_EQ(slots(4, 32, 4096, 183), 16);
+  EXPECT_EQ(slots(1, 1, 512, 183), 4);  // as many as there are blocks
+  EXPECT_EQ(slots(1, 1, 65536, 131071), 64);
+  EXPECT_EQ(slots(1, 8, 65536, 131071), 16);
+}
+
 }  // namespace
 }  // namespace phasor::test

@@ -117,6 +117,7 @@ struct Windows {
   int length;
   int far_left;  // in distances
   int far_right;
+  int slots;  // of a backward's sums by distance, of each head: block n of keys waits for block n - slots
 };
 /// A table by key - query: rows -left to right, those at the ends for all beyond.
 struct Clips {

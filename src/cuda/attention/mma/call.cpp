@@ -30,11 +30,12 @@ const char* why_not(const TermWork& term, DType dtype) {
   return apart ? "a value-side table whose channels do not lie in aligned pieces of 16 bytes" : nullptr;
 }
 
-/// Rows by distance that q, k or weights meet, where copies can bring them.
+/// Rows by distance that q, k or weights meet, where copies can bring them; or features of their own for queries.
 bool is_by_distance(const TermWork& term) {
   const TableWork& table = term.table;
-  const bool has_rows = term.use == TermUse::table && table.use != RowUse::number;
-  return has_rows && table.kind == RowKind::distance && !table.own_features && is_in_pieces(table.table);
+  const bool has_rows = term.use == TermUse::table && table.use != RowUse::number && table.kind == RowKind::distance;
+  const bool meets = !table.own_features || (table.use == RowUse::query && is_in_pieces(table.features));
+  return has_rows && meets && is_in_pieces(table.table);
 }
 
 int64_t widest(const AttentionWork& work) {
@@ -55,9 +56,11 @@ ScoresIn scores_in(const AttentionWork& work) {
       count([](const TermWork& term) { return term.use == TermUse::bias && term.bias.distances > 0 && term.bias.gate.data == nullptr; });
   const int tables = count(is_by_distance);
   const int valued = count(is_of_values);
+  const int featured = count([](const TermWork& term) { return is_by_distance(term) && term.table.own_features; });
   const ScoresIn otherwise = valued > 0 ? ScoresIn::shared_with_values : ScoresIn::shared;
   const bool at_tokens = !work.has_positions[0] && !work.has_positions[1] && !work.dropout.present;
-  if (!at_tokens || biases > 1 || tables > kMostTables || valued > 1 || biases + tables < work.term_count) return otherwise;
+  if (!at_tokens || biases > 1 || tables > kMostTables || valued > 1 || biases + tables < work.term_count || featured * tables > 1)
+    return otherwise;
   if (tables > 0) return widest(work) <= kMostTabledWidth ? ScoresIn::tabled : otherwise;
   if (work.content_shift.data != nullptr) return ScoresIn::shared;
   return work.term_count == 0 && work.softcap == 0 && work.scale > 0 ? ScoresIn::registers : ScoresIn::changed_in_registers;

@@ -191,7 +191,10 @@ __device__ __forceinline__ void forward_block(const AttentionWork& work, int64_t
   TableStep<K> tables = walk.table_step(at, key);
   FarWeights far;
   if constexpr (K::kTabled) {
-    if (first < end) begin_tables<K>(tables);
+    if (first < end) {
+      bring_features<K>(tables, queries.first, queries.count);
+      begin_tables<K>(tables);
+    }
   }
   for (; first < end && key + K::kKeys > first && key >= begin; key -= K::kKeys) {
     copies_wait<0>();

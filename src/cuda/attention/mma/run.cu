@@ -23,7 +23,8 @@ Kernel kernel_for(DType dtype, const Cut& cut, int tables) {
 
 Status run(const char* where, const AttentionWork& work, void* stream) {
   const Cut cut = cut_of(work);
-  Kernel kernel = kernel_for(work.q.dtype, cut, tables_of(work).count);
+  const TableList tables = tables_of(work);
+  Kernel kernel = kernel_for(work.q.dtype, cut, tables.own_features ? kMostTables : tables.count);
   if (cut.scores == ScoresIn::counted) {
     kernel.shared_bytes = static_cast<std::size_t>(counted_bytes(cut, work.terms[0].cope.table.shape[1]));
   }

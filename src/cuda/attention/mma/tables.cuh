@@ -43,6 +43,8 @@ struct TableStep {
   int first;         // the place of the first distance's row: places go around
   bool is_first;     // tile
   __device__ __forceinline__ const TableWork& table(int t) const { return work.terms[tables.term(t)].table; }
+  /// What meets the rows of tables of queries.
+  __device__ __forceinline__ std::uint32_t queries() const { return tables.own_features ? shared_address(room.rows[1]) : at.q; }
   /// As row_of_all says.
   __device__ __forceinline__ int64_t row_of_tile(int t) const {
     return row_of_all(table(t).map, distance - (K::kKeys - 1), distance + K::kQueries - 1);
@@ -65,6 +67,14 @@ __device__ inline void list_rows(const TableStep<K>& step, int64_t from) {
   const TableWork& term = step.table(t);
   const int64_t row = row_by_distance(term.map, step.distance + from + thread % K::kKeys - (K::kKeys - 1));
   step.room.numbers[t][thread % K::kKeys] = row >= 0 && row < term.table.shape[1] ? static_cast<std::int32_t>(row) : -1;
+}
+/// Asks for the features that meet the only table, where rows of a second one would be.
+template <class K>
+__device__ __forceinline__ void bring_features(const TableStep<K>& step, int64_t first, int64_t count) {
+  static_assert(K::Tables::kDistances >= K::kQueries);
+  if (!step.tables.own_features) return;
+  bring_rows<K::kQueries, K::kWidth>(shared_address(step.room.rows[1]),
+                                     head_rows(step.table(0).features, step.batch, step.head, first, count));
 }
 /// Asks for the rows that are listed, to places from `place` on.
 template <class K>
@@ -162,9 +172,10 @@ __device__ __forceinline__ void multiply_distances(const TableStep<K>& step, int
   const int lane = lane_of_warp();
   const int tile = warp_of_block() / Side::kShare;
   const std::uint32_t rows = shared_address(step.room.rows[t]);
+  const std::uint32_t features = kOfKeys ? step.at.k : step.queries();
   std::uint32_t left[K::kWidth / 16][4];
 #pragma unroll
-  for (int c = 0; c < K::kWidth / 16; ++c) left_operand<K::kWidth>(left[c], kOfKeys ? step.at.k : step.at.q, 16 * tile, c);
+  for (int c = 0; c < K::kWidth / 16; ++c) left_operand<K::kWidth>(left[c], features, 16 * tile, c);
   float* const to = step.room.products + (16 * tile + lane / 4) * Side::kPitch + 2 * (lane & 3);
 #pragma unroll
   for (int n = 0; n < Side::kColumns / 16; ++n) {
@@ -232,7 +243,7 @@ __device__ __forceinline__ void add_row_to_queries(const TableStep<K>& step, int
   for (int c = 0; c < K::kWidth / 16; ++c) {
     std::uint32_t left[4];
     std::uint32_t right[2];
-    left_operand<K::kWidth>(left, step.at.q, 16 * warp_of_block(), c);
+    left_operand<K::kWidth>(left, step.queries(), 16 * warp_of_block(), c);
     load_one_row<K>(right, step.room.rows[t], step.first, c);
     add_product<typename K::Element>(d, left, right[0], right[1]);
   }

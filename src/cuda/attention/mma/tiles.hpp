@@ -30,7 +30,8 @@ struct TableList {
   int second = 0;
   int count = 0;
   bool valued = false;
-  bool shifted = false;                                                // something is added to what meets them, or to queries
+  bool own_features = false;  // of the only table, which queries meet: features lie in the place of a second table's rows
+  bool shifted = false;       // something is added to what meets them, or to queries
   PHASOR_HD int term(int t) const { return t == 0 ? first : second; }  // no array: it would lie in a kernel's memory
 };
 PHASOR_HD inline TableList tables_of(const AttentionWork& work) {
@@ -43,6 +44,7 @@ PHASOR_HD inline TableList tables_of(const AttentionWork& work) {
       (list.count == 0 ? list.first : list.second) = t;
       ++list.count;
       list.valued = use == RowUse::value;
+      list.own_features = term.table.own_features;
       list.shifted = list.shifted || term.table.shift.data != nullptr;
     }
   }

@@ -139,7 +139,7 @@ struct DistanceSummer {
   }
   /// The slot is free once the block that had it before is done.
   __device__ __forceinline__ void wait_for_slot(const int* done, const KeyWork& at) const {
-    const int slots = slots_of(p.tiles);
+    const int slots = p.windows.slots;
     if (at.block >= slots && thread == 0) {
       while (load_acquired(done - slots) == 0) __nanosleep(64);
     }
@@ -154,7 +154,7 @@ struct DistanceSummer {
       named_sync(1, B::kMeeting);
       if (far_side(p.tiles, w, at.key(), row) == 0) {
         const std::int64_t head_number = std::int64_t{at.batch} * p.tiles.heads + walk.head;
-        float* const slot = p.sums.slots + (head_number * slots_of(p.tiles) + at.block % slots_of(p.tiles)) * w.length;
+        float* const slot = p.sums.slots + (head_number * p.windows.slots + at.block % p.windows.slots) * w.length;
         const bool last = walk.is_last_of_head() || far_side(p.tiles, w, at.key(), row - B::kQueries) != 0;
         sum_tile(slot + (row - at.key() - w.first), last);
       }

@@ -151,11 +151,11 @@ __global__ void __launch_bounds__(kThreads) add_slots(const __grid_constant__ Di
   if (x >= w.windows.length) return;
   float sum = 0;
   for (int batch = 0; batch < w.tiles.batch; ++batch) {
-    for (int slot = 0; slot < slots_of(w.tiles); ++slot) {
-      sum += w.sums.slots[((std::int64_t{batch} * w.tiles.heads + head) * slots_of(w.tiles) + slot) * w.windows.length + x];
+    for (int slot = 0; slot < w.windows.slots; ++slot) {
+      sum += w.sums.slots[((std::int64_t{batch} * w.tiles.heads + head) * w.windows.slots + slot) * w.windows.length + x];
     }
   }
-  w.sums.slots[std::int64_t{head} * slots_of(w.tiles) * w.windows.length + x] = sum;
+  w.sums.slots[std::int64_t{head} * w.windows.slots * w.windows.length + x] = sum;
 }
 __device__ float sum_of_far(const DistancesWork& w, int head, int side) {
   float sum = 0;
@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(kThreads) store_distances(const __grid_constan
   const int n = blockIdx.x * kThreads + threadIdx.x, head = blockIdx.y;
   if (n >= w.distances) return;
   const int distance = w.first_distance + n, at = distance - w.tiles.offset() - w.windows.first;
-  const float* const from = w.sums.slots + std::int64_t{head} * slots_of(w.tiles) * w.windows.length;
+  const float* const from = w.sums.slots + std::int64_t{head} * w.windows.slots * w.windows.length;
   const int first = max(n == 0 ? 0 : at, 0), last = min(n == w.distances - 1 ? w.windows.length - 1 : at, w.windows.length - 1);
   float sum = 0;
   for (int x = first; x <= last; ++x) sum += from[x];

@@ -99,10 +99,6 @@ PHASOR_HD inline int far_side(const KeyTiles& t, const Windows& w, int key, int 
   return key - (row + t.tile_queries - 1 + t.offset()) >= w.far_right ? 1 : 0;
 }
 
-/// Blocks of keys whose sums by distance share a slot, one after the other: block n waits for block n - kSlots.
-constexpr int kSlots = 16;
-PHASOR_HD inline int slots_of(const KeyTiles& t) { return t.blocks() < kSlots ? t.blocks() : kSlots; }
-
 /// The steps of a block: its tiles from the last to the first, for one query head after the other.
 struct Walk {
   Span tiles;

@@ -11,6 +11,19 @@ namespace {
 /// waits for the earlier one's turn, and what heads share stays in the L2.
 std::int64_t together(int width) { return 1024 / width; }
 
+/// Slots of sums by distance: blocks of keys that share one run one after the other, so few heads need many to keep a device busy (with 16
+/// a single key head had an eighth of it); long windows have no more than fit into so many bytes.
+constexpr std::int64_t kLeastSlots = 16;
+constexpr std::int64_t kBlocksAtOnce = 144;
+constexpr std::int64_t kMostSlotBytes = std::int64_t{128} << 20;
+int slots_for(const KeyTiles& t, int length) {
+  const std::int64_t key_heads = std::int64_t{t.batch} * t.key_heads();
+  const std::int64_t busy = (kBlocksAtOnce + key_heads - 1) / key_heads;
+  const std::int64_t fit = kMostSlotBytes / (4 * std::int64_t{t.batch} * t.heads * length);
+  const std::int64_t slots = std::max(kLeastSlots, std::min(busy, fit));
+  return static_cast<int>(std::min<std::int64_t>(slots, t.blocks()));
+}
+
 int clamped(std::int64_t limit) { return static_cast<int>(std::clamp<std::int64_t>(limit, -kFar, kFar)); }
 int rounded_down(int x) { return x & ~3; }
 
@@ -67,6 +80,7 @@ Windows windows_of(const Backward& b, const KeyTiles& t) {
   w.first = std::max(rounded_down(-t.offset() - w.far_right - around), -t.blocks() * kBlockKeys);
   const int end = std::min(rounded_down(w.far_left - t.offset() + around + 3), t.rows());
   w.length = std::max(end - w.first, 4);
+  w.slots = slots_for(t, w.length);
   w.of_head = f.diagonal_stride == 0 ? 0 : 2 * std::int64_t{w.length};
   w.far_of_head = f.diagonal_stride == 0 ? 0 : 2;
   return w;
@@ -85,7 +99,7 @@ BackwardLayout layout_of(const Backward& b, const KeyTiles& t, const Windows& w)
   BackwardLayout layout = {};
   layout.turns = take(heads * t.tiles());
   layout.done = take(std::int64_t{t.batch} * t.key_heads() * t.blocks(), sums);
-  layout.slots = take(heads * slots_of(t) * w.length, sums);
+  layout.slots = take(heads * w.slots * w.length, sums);
   layout.far = take(heads * t.blocks() * 2, sums);
   layout.zeros = used;
   layout.lse = take(heads * t.rows());
