@@ -72,6 +72,7 @@ set(sweeps
   MmaForward.tables_of_values
   MmaForward.tables_of_values_over_many_tiles
   MmaForward.tables_of_wide_values
+  MmaForward.tables_over_many_tiles
   # attention/general/backward_test.cpp
   CudaAttentionBackwardOnHost.many_terms_are_the_reference
   CudaAttentionBackwardOnHost.positions_that_are_given

@@ -7,7 +7,7 @@
 #include "cuda/attention/mma/kernels.hpp"
 #include "cuda/attention/mma/registers.cuh"
 #include "cuda/attention/mma/rows.cuh"
-#include "cuda/attention/mma/table_values.cuh"
+#include "cuda/attention/mma/tables/values.cuh"
 
 namespace phasor::cuda::attention::mma {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table by distance that is added to values, beside scores in registers (tables.cuh): its rows are with those of the other tables.
+// A table by distance that is added to values, beside scores in registers (scores.cuh): its rows are with those of the other tables.
 // Weights are laid out by distance, each of which is met once, and tensor cores multiply them with the rows. Tiles whose distances all have
 // one row only add up their weights: the row meets the sum where another comes, or at the end.
 #pragma once
 
 #include "cuda/attention/mma/softmax.cuh"
-#include "cuda/attention/mma/tables.cuh"
+#include "cuda/attention/mma/tables/scores.cuh"
 #include "cuda/attention/mma/values.cuh"
 
 namespace phasor::cuda::attention::mma {
