@@ -22,16 +22,48 @@ __device__ inline void bring_keys(const AttentionWork& work, const ScoreTile& ti
                                is_there);
   copies_commit();
 }
-/// Zeros for queries that see nothing, too. Barriers on both sides.
+/// Rows of queries that see nothing become zeros: they may be anything. A thread has the pieces that it asked for, which are there, and all
+/// threads see what the forward saved.
 template <class K>
-__device__ inline void bring_queries(const Step<K>& at) {
+__device__ inline void hide_queries(typename K::Room& room) {
+  constexpr int kPieces = K::kWidth / 8;
+#pragma unroll
+  for (int n = 0; n < K::kQueries * kPieces / kBlockThreads; ++n) {
+    const int at = n * kBlockThreads + static_cast<int>(threadIdx.x);
+    if (room.lse[at / kPieces] != INFINITY) continue;
+    const std::uint32_t offset = piece_offset<K::kWidth>(at / kPieces, at % kPieces);
+    *reinterpret_cast<uint4*>(room.q + offset) = *reinterpret_cast<uint4*>(room.out_gradient + offset) = uint4{0, 0, 0, 0};
+  }
+}
+/// Queries of a tile, and the rows of all tables if those fit: asked for together, since nothing else of the block hides how long they
+/// take. Rows of tables may still be under way at the end. Barriers on both sides.
+template <class K>
+__device__ inline Staged bring_queries(const Step<K>& at) {
+  const AttentionWork& work = at.work;
+  const QueryTile& queries = at.tile.queries;
+  const int64_t batch = queries.sequence.batch;
+  const Staged staged = {tables_of(work) <= K::kTables, -1};
   __syncthreads();  // nobody reads those before any more
-  load_saved<K::kQueries>(at.work, at.tile.queries, at.tile.head, at.room);
-  if (at.work.dropout.present) make_dropout_keys<K>(at);
+  bring_rows<K::kQueries, K::kWidth>(shared_address(at.room.q), head_rows(work.q, batch, at.tile.head, queries.first, queries.count));
+  bring_rows<K::kQueries, K::kWidth>(shared_address(at.room.out_gradient),
+                                     head_rows(work.backward.saved.out_gradient, batch, at.tile.head, queries.first, queries.count));
+  copies_commit();
+  load_saved<K::kQueries>(work, queries, at.tile.head, at.room);
+  if (work.dropout.present) make_dropout_keys<K>(at);
+  int place = 0;
+  for (int t = 0; staged.all && t < work.term_count; ++t) {
+    if (work.terms[t].use == TermUse::table) list_rows<K>(work.terms[t].table, at, place++);
+  }
   __syncthreads();
-  bring_query_rows<K::kQueries, K::kWidth>(at.work, at.tile.queries, at.tile.head, at.room);
-  copies_wait<0>();
+  place = 0;
+  for (int t = 0; staged.all && t < work.term_count; ++t) {
+    if (work.terms[t].use == TermUse::table) ask_for_runs<K>(work.terms[t].table, at, place++);
+  }
+  copies_commit();
+  copies_wait<1>();
+  hide_queries<K>(at.room);
   __syncthreads();
+  return staged;
 }
 
 // ---- What goes to queries ----
@@ -39,8 +71,8 @@ __device__ inline void bring_queries(const Step<K>& at) {
 /// 16 queries of a warp and some of their channels, in the registers of a product.
 template <class K>
 struct QueryRows {
-  float2* at[2];  // of rows g and g + 8; null: there is none, or it is not wanted
-  int channels;   // that are there from the lane's first on
+  float* at[2];  // of rows g and g + 8; null: there is none, or it is not wanted
+  int channels;  // that are there from the lane's first on
 };
 template <class K>
 __device__ inline QueryRows<K> query_rows_of(const Step<K>& at) {
@@ -51,29 +83,17 @@ __device__ inline QueryRows<K> query_rows_of(const Step<K>& at) {
   for (int h = 0; h < 2; ++h) {
     const int query = warp_of_block() / K::kWarpsOfTile * 16 + lane_of_warp() / 4 + 8 * h;
     if (rows.data == nullptr || query >= at.tile.queries.count) continue;
-    own.at[h] = reinterpret_cast<float2*>(rows.data + int64_t{query} * rows.row + channel);
+    own.at[h] = rows.data + int64_t{query} * rows.row + channel;
   }
   return own;
 }
 template <class K>
-__device__ __forceinline__ void load_query_rows(const QueryRows<K>& rows, float (&d)[K::kChannels / 8][4]) {
+__device__ __forceinline__ void add_query_rows(const QueryRows<K>& rows, const float (&d)[K::kChannels / 8][4]) {
 #pragma unroll
   for (int n = 0; n < K::kChannels / 8; ++n) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const float2 old = rows.at[h] != nullptr && 8 * n < rows.channels ? rows.at[h][4 * n] : float2{0, 0};
-      d[n][2 * h] = old.x;
-      d[n][2 * h + 1] = old.y;
-    }
-  }
-}
-template <class K>
-__device__ __forceinline__ void store_query_rows(const QueryRows<K>& rows, const float (&d)[K::kChannels / 8][4]) {
-#pragma unroll
-  for (int n = 0; n < K::kChannels / 8; ++n) {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      if (rows.at[h] != nullptr && 8 * n < rows.channels) rows.at[h][4 * n] = {d[n][2 * h], d[n][2 * h + 1]};
+      if (rows.at[h] != nullptr && 8 * n < rows.channels) add_two(rows.at[h] + 8 * n, d[n][2 * h], d[n][2 * h + 1]);
     }
   }
 }
@@ -85,7 +105,7 @@ __device__ __forceinline__ void add_content_gradients(const Step<K>& at, float (
 #pragma unroll
   for (int step = 0; step < kKeys / 16; ++step) {
     std::uint32_t left[4];
-    left_transposed(left, at.room.gradients, K::kGradientPitch, row, 16 * step);
+    left_transposed(left, at.room.gradients(), K::kGradientPitch, row, 16 * step);
     add_rows<typename K::Element, K::kWidth>(sums, left, at.room.k, 16 * step, warp_of_block() % K::kWarpsOfTile * K::kChannels / 16);
   }
   add_scaled(d, sums, static_cast<float>(at.work.scale));
@@ -93,20 +113,13 @@ __device__ __forceinline__ void add_content_gradients(const Step<K>& at, float (
 
 // ---- A tile ----
 
-/// Gradients of scores as pairs of queries in 16 bits, here and in shared memory; and their sums by key.
-template <class K, int kColumns>
-__device__ __forceinline__ void share_gradients(const float (&ds)[kColumns][4], typename K::Room& room, std::uint32_t (&pairs)[kColumns][2],
-                                                KeySums<K>& keys) {
-  const int key = warp_of_block() * 16 + lane_of_warp() / 4;
+/// sums += those of a lane's two keys over its queries.
+template <int kColumns>
+__device__ __forceinline__ void add_over_queries(const float (&x)[kColumns][4], float (&sums)[2]) {
 #pragma unroll
   for (int n = 0; n < kColumns; ++n) {
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      pairs[n][h] = pack<typename K::Element>(ds[n][2 * h], ds[n][2 * h + 1]);
-      keys.gradients[h] += ds[n][2 * h] + ds[n][2 * h + 1];
-      *reinterpret_cast<std::uint32_t*>(room.gradients + (key + 8 * h) * K::kGradientPitch + (8 * n + 2 * (lane_of_warp() & 3)) * 2) =
-          pairs[n][h];
-    }
+    for (int h = 0; h < 2; ++h) sums[h] += x[n][2 * h] + x[n][2 * h + 1];
   }
 }
 
@@ -114,9 +127,7 @@ template <class K>
 __device__ __forceinline__ void backward_tile(const Step<K>& at, KeySums<K>& keys) {
   constexpr int kColumns = K::kQueries / 8;
   typename K::Room& room = at.room;
-  bring_queries<K>(at);
-  int staged = -1;
-  std::uint32_t pairs[kColumns][2];
+  Staged staged = bring_queries<K>(at);
   const DropoutWork& dropout = at.work.dropout;
   const std::uint32_t kept = dropout.present ? kept_of_lane<K>(at) : 0;
   {
@@ -131,16 +142,16 @@ __device__ __forceinline__ void backward_tile(const Step<K>& at, KeySums<K>& key
     make_gradients<K>(at, p[0], ds[0]);
     if (dropout.present) drop(kept, dropout, p[0]);
     add_values<typename K::Element, K::kWidth, K::kQueries, 1>(keys.v, p, shared_address(room.out_gradient));
-    share_gradients<K>(ds[0], room, pairs, keys);
+    add_over_queries(ds[0], keys.gradients);
+    __syncthreads();  // nobody reads products with tables any more
+    share<K>(ds[0], room);
     add_values<typename K::Element, K::kWidth, K::kQueries, 1>(keys.k, ds, shared_address(room.q));
   }
-  const QueryRows<K> rows = query_rows_of<K>(at);
-  float q[K::kChannels / 8][4];
-  load_query_rows<K>(rows, q);
   __syncthreads();  // all gradients are there
+  float q[K::kChannels / 8][4] = {};
   add_content_gradients<K>(at, q);
-  take_terms<K>(at, staged, pairs, keys, q);
-  store_query_rows<K>(rows, q);
+  take_terms<K>(at, staged, keys, q);
+  add_query_rows<K>(query_rows_of<K>(at), q);
 }
 
 // ---- A tile of keys ----
@@ -152,9 +163,9 @@ __device__ inline void begin_head(const AttentionWork& work, int64_t head, typen
   for (int n = static_cast<int>(threadIdx.x); n < kMostShifted * kWarps * K::kChannels; n += kBlockThreads)
     (&room.shift_sums[0][0][0])[n] = 0;
   if (work.content_shift.data == nullptr) return;
-  bring_shift<K>(work.content_shift, head, room);
+  bring_shift<K>(work.content_shift, head, room.shift);
   __syncthreads();
-  multiply_shift<K>(room.k, kKeys, room, room.shifts_of_keys);
+  multiply_shift<K>(room.k, kKeys, room.shift, room.shifts_of_keys);
 }
 
 /// What the shift of the content gives to keys, and gets from them: by sums of gradients over queries.
@@ -163,7 +174,7 @@ __device__ inline void end_content_shift(const AttentionWork& work, const Backwa
                                          KeySums<K>& keys) {
   const int lane = lane_of_warp();
   __syncthreads();  // nobody reads another shift any more
-  bring_shift<K>(work.content_shift, head, room);
+  bring_shift<K>(work.content_shift, head, room.shift);
   float sums[2];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {

@@ -12,16 +12,31 @@ namespace phasor::cuda::attention::mma::backward {
 
 constexpr int kWarps = kBlockThreads / 32;
 
-/// Tiles of `rows` of the one side by `others` of the other in the order of distances: a row has a column for every distance that it and
-/// the 15 rows beside it have. Pitches: odd numbers of 16 bytes for matrices, and lanes of a product in different banks.
+/// Tiles of `rows` of the one side by `others` of the other in the order of distances, or of runs of them (runs.cuh): 16 rows have columns
+/// for all that they meet, from a multiple of 16 on. Pitches: odd numbers of 16 bytes for matrices, and lanes of a product in different
+/// banks.
 template <int kRows_, int kOthers_>
 struct SkewedTile {
   static constexpr int kRows = kRows_;
   static constexpr int kOthers = kOthers_;
-  static constexpr int kColumns = kOthers + 16;
+  static constexpr int kColumns = kOthers + 32;
   static constexpr int kPitch = kColumns + 3;        // of float32
   static constexpr int kNarrowPitch = kColumns + 8;  // of 16 bits
   static constexpr int kBytes = kRows * kPitch * 4;
+  static constexpr int kNarrowBytes = kRows * kNarrowPitch * 2;
+};
+constexpr int greatest(int a, int b) { return a > b ? a : b; }
+
+/// The distances of a tile from the least one on, in runs: those side by side that have one row of a table. No row comes again in another
+/// run of a tile (call.cpp).
+template <int kDistances, int kWidth>
+struct Runs {
+  std::int32_t rows[kDistances];              // of each run; -1: none
+  std::uint32_t begins[kDistances / 32 + 1];  // bit: a run begins at that distance
+  std::int32_t count;                         // of runs
+  std::uint8_t of_distance[kDistances];
+  float shift[kWidth];       // a vector that is added to the features that meet the rows
+  float shifts[kDistances];  // its product with each row
 };
 
 /// kValued: some table is added to values. Kernels of their own: those without one keep their registers.
@@ -38,26 +53,32 @@ struct Kind {
   static constexpr int kGradientPitch = (kQueries + 8) * 2;  // bytes
   using ByQuery = SkewedTile<kQueries, kKeys>;
   using ByKey = SkewedTile<kKeys, kQueries>;
-  static constexpr int kSkewedBytes = ByQuery::kBytes > ByKey::kBytes ? ByQuery::kBytes : ByKey::kBytes;
+  static constexpr int kGradientBytes = kKeys * kGradientPitch;
+  static constexpr int kSkewedBytes =
+      greatest(greatest(ByQuery::kBytes, ByKey::kBytes), kGradientBytes + greatest(ByQuery::kNarrowBytes, ByKey::kNarrowBytes));
+  /// Tables whose rows are there at the same time.
+  static constexpr int kTables = kWidth > 64 ? 1 : 2;
 
   struct Room {
     unsigned char k[kKeys * kWidth * 2];
     unsigned char v[kKeys * kWidth * 2];
     unsigned char q[kQueries * kWidth * 2];
     unsigned char out_gradient[kQueries * kWidth * 2];
-    unsigned char rows[kDistances * kWidth * 2];      // of a table, one for each distance; then sums of their gradient
-    unsigned char gradients[kKeys * kGradientPitch];  // of scores, by keys and queries
-    alignas(16) unsigned char skewed[kSkewedBytes];   // products with rows in float32, then gradients of scores in 16 bits
-    float lse[kQueries];                              // times log2(e); infinity: the query is not there, or sees nothing
+    unsigned char rows[kTables][kDistances * kWidth * 2];  // of tables, one for each run of distances
+    /// Products of features with rows in float32. Then, in 16 bits, gradients of scores (or weights) by keys and queries, and behind those
+    /// their sums by runs.
+    alignas(16) unsigned char skewed[kSkewedBytes];
+    float lse[kQueries];  // times log2(e); infinity: the query is not there, or sees nothing
     float delta[kQueries];
     math::PhiloxKey dropout_keys[kQueries];
-    float shift[kWidth];          // a vector that is added to features
-    float shifts_of_keys[kKeys];  // its product with keys, where it is the content's
-    float shifts_of_rows[kDistances];
+    float shift[kWidth];             // a vector that is added to the content's features
+    float shifts_of_keys[kKeys];     // its product with keys
     float gradients_of_keys[kKeys];  // sums of gradients over queries
     float shift_sums[kMostShifted][kWarps][kChannels];
-    std::int32_t table_rows[kDistances];  // -1: none
-    std::int32_t repeated;                // some row is that of several distances
+    Runs<kDistances, kWidth> runs[kTables];
+
+    __device__ unsigned char* gradients() { return skewed; }
+    __device__ unsigned char* by_runs() { return skewed + kGradientBytes; }
   };
   static_assert(sizeof(Room) <= 96 * 1024);  // what every device since sm_80 has
 };
@@ -84,9 +105,9 @@ __device__ __forceinline__ void each_of_lane(float (&s)[kColumns][4], const Body
   }
 }
 
-/// to[row] = room.shift . each row of `count`; all threads see room.shift already.
+/// to[row] = shift . each row of `count`; all threads see the shift already.
 template <class K>
-__device__ inline void multiply_shift(const unsigned char* rows, int count, const typename K::Room& room, float* to) {
+__device__ inline void multiply_shift(const unsigned char* rows, int count, const float* shift, float* to) {
   for (int row = static_cast<int>(threadIdx.x); row < count; row += kBlockThreads) {
     float sum = 0;
 #pragma unroll
@@ -96,7 +117,7 @@ __device__ inline void multiply_shift(const unsigned char* rows, int count, cons
 #pragma unroll
       for (int x = 0; x < 8; ++x) {
         const auto bits = static_cast<std::uint16_t>(pairs[x / 2] >> 16 * (x & 1));
-        sum = fmaf(room.shift[8 * piece + x], widened<typename K::Element>(bits), sum);
+        sum = fmaf(shift[8 * piece + x], widened<typename K::Element>(bits), sum);
       }
     }
     to[row] = sum;
@@ -104,9 +125,9 @@ __device__ inline void multiply_shift(const unsigned char* rows, int count, cons
 }
 /// Zeros beyond its width.
 template <class K>
-__device__ inline void bring_shift(const ConstTensorView& shift, int64_t head, typename K::Room& room) {
+__device__ inline void bring_shift(const ConstTensorView& shift, int64_t head, float* to) {
   for (int c = static_cast<int>(threadIdx.x); c < K::kWidth; c += kBlockThreads) {
-    room.shift[c] = c < shift.shape[3] ? element_at<float>(shift, 0, 0, head, c) : 0;
+    to[c] = c < shift.shape[3] ? element_at<float>(shift, 0, 0, head, c) : 0;
   }
 }
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "cuda/attention/bias.hpp"
-#include "cuda/attention/mma/backward/even.cuh"
+#include "cuda/attention/mma/backward/tables.cuh"
 
 namespace phasor::cuda::attention::mma::backward {
 
@@ -29,9 +29,24 @@ __device__ __forceinline__ void add_dense_scores(const ConstTensorView& dense, c
   });
 }
 
-/// s = scale q . k and what terms add, capped. `staged`: the table whose rows are there at the end; -1: none.
+/// s += what a table adds.
 template <class K, int kColumns>
-__device__ __forceinline__ void make_scores(const Step<K>& at, int& staged, float (&s)[1][kColumns][4]) {
+__device__ __forceinline__ void add_table(const Step<K>& at, Staged& staged, int t, float (&s)[kColumns][4]) {
+  const TermWork& term = at.work.terms[t];
+  const int place = place_of_rows<K>(at, staged, t);
+  if (staged.all) copies_wait<0>();
+  __syncthreads();  // rows are there, and nobody reads the products before any more
+  const TableHere<K> table = table_here<K>(term, at.room, place);
+  if (term.table.use == RowUse::key) {
+    add_table_scores<K, RowUse::key>(table, at.room, s);
+  } else {
+    add_table_scores<K, RowUse::query>(table, at.room, s);
+  }
+}
+
+/// s = scale q . k and what terms add, capped.
+template <class K, int kColumns>
+__device__ __forceinline__ void make_scores(const Step<K>& at, Staged& staged, float (&s)[1][kColumns][4]) {
   const AttentionWork& work = at.work;
   typename K::Room& room = at.room;
   multiply_rows<typename K::Element, K::kWidth, K::kQueries, 1>(s, shared_address(room.k), 16 * warp_of_block(), shared_address(room.q));
@@ -41,7 +56,6 @@ __device__ __forceinline__ void make_scores(const Step<K>& at, int& staged, floa
   } else {
     each_of_lane(s[0], [&](float& x, int, int key) { x = scale * (x + room.shifts_of_keys[key]); });
   }
-  staged = -1;
   for (int t = 0; t < work.term_count; ++t) {
     const TermWork& term = work.terms[t];
     if (term.use == TermUse::bias) {
@@ -49,18 +63,7 @@ __device__ __forceinline__ void make_scores(const Step<K>& at, int& staged, floa
     } else if (term.use == TermUse::dense) {
       add_dense_scores<K>(term.dense, at, s[0]);
     } else if (!is_of_values(term)) {
-      if constexpr (K::kValued) {
-        const int64_t row = even_row(term.table, at);
-        if (row >= 0) add_even_scores<K, RowUse::query>(term.table, at, row, s[0]);
-        if (row != kSeveralRows) continue;
-      }
-      stage_rows<K>(term.table, at);
-      staged = t;
-      if (term.table.use == RowUse::key) {
-        add_table_scores<K, RowUse::key>(term.table, room, s[0]);
-      } else {
-        add_table_scores<K, RowUse::query>(term.table, room, s[0]);
-      }
+      add_table<K>(at, staged, t, s[0]);
     }
   }
   if (work.softcap == 0) return;
