@@ -18,13 +18,20 @@ template <class K>
 __device__ __forceinline__ std::int32_t* rows_by_distance(typename K::Room& room, int table) {
   return reinterpret_cast<std::int32_t*>(room.by_runs()) + table * K::kDistances;
 }
+/// Threads that list and bring the rows of one table: others do so with another's.
+constexpr int kListers = 128;
+static_assert(kBackwardThreads % kListers == 0);
+__device__ __forceinline__ bool has_table(int table) {
+  return static_cast<int>(threadIdx.x) / kListers == table % (kBackwardThreads / kListers);
+}
 /// A thread has a distance. The last place is no distance of the tile, and part of the run before it.
 template <class K>
 __device__ inline void list_rows(const TableWork& term, const Step<K>& at, int table) {
-  const auto thread = static_cast<int>(threadIdx.x);
-  if (thread >= K::kDistances) return;
-  const int64_t row = row_by_distance(term.map, at.distance + min(thread, K::kDistances - 2) - (kKeys - 1));
-  rows_by_distance<K>(at.room, table)[thread] = row >= 0 && row < term.table.shape[1] ? static_cast<std::int32_t>(row) : -1;
+  static_assert(K::kDistances <= kListers);
+  const int own = static_cast<int>(threadIdx.x) % kListers;
+  if (!has_table(table) || own >= K::kDistances) return;
+  const int64_t row = row_by_distance(term.map, at.distance + min(own, K::kDistances - 2) - (kKeys - 1));
+  rows_by_distance<K>(at.room, table)[own] = row >= 0 && row < term.table.shape[1] ? static_cast<std::int32_t>(row) : -1;
 }
 
 /// Bit: the row of that distance, of the 32 of a warp, is not that of the one before.
@@ -37,11 +44,11 @@ template <class K>
 __device__ inline void ask_for_runs(const TableWork& term, const Step<K>& at, int table) {
   constexpr int kPieces = K::kWidth / 8;
   constexpr int kTogether = 32 / kPieces;  // distances that a warp's lanes have at a time
-  const int warp = warp_of_block();
+  const int warp = warp_of_block() % (kListers / 32);
   const int lane = lane_of_warp();
   Runs<K::kDistances, K::kWidth>& runs = at.room.runs[table];
   if (term.shift.data != nullptr) bring_shift<K>(term.shift, at.tile.head, runs.shift);
-  if (warp >= K::kDistances / 32) return;
+  if (!has_table(table) || warp >= K::kDistances / 32) return;
   const std::int32_t* const listed = rows_by_distance<K>(at.room, table);
   int before = 0;
   for (int other = 0; other < warp; ++other) before += __popc(begins_of(listed, other));

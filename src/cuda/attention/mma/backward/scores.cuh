@@ -44,12 +44,19 @@ __device__ __forceinline__ void add_table(const Step<K>& at, Staged& staged, int
   }
 }
 
+/// d += the warp's 16 rows of `keys` . its rows of `queries`.
+template <class K>
+__device__ __forceinline__ void multiply_with_queries(float (&d)[1][K::kColumns][4], const unsigned char* keys,
+                                                      const unsigned char* queries) {
+  const unsigned char* const own = queries + 8 * K::kColumns * share_of_warp() * K::kWidth * 2;
+  multiply_rows<typename K::Element, K::kWidth, 8 * K::kColumns, 1>(d, shared_address(keys), 16 * key_tile_of_warp(), shared_address(own));
+}
 /// s = scale q . k and what terms add, capped.
 template <class K, int kColumns>
 __device__ __forceinline__ void make_scores(const Step<K>& at, Staged& staged, float (&s)[1][kColumns][4]) {
   const AttentionWork& work = at.work;
   typename K::Room& room = at.room;
-  multiply_rows<typename K::Element, K::kWidth, K::kQueries, 1>(s, shared_address(room.k), 16 * warp_of_block(), shared_address(room.q));
+  multiply_with_queries<K>(s, room.k, room.q);
   const auto scale = static_cast<float>(work.scale);
   if (work.content_shift.data == nullptr) {
     each_of_lane(s[0], [&](float& x, int, int) { x *= scale; });
@@ -96,7 +103,7 @@ __device__ __forceinline__ void make_weights(const Step<K>& at, float (&s)[kColu
     });
   }
   if (at.work.see.key_mask.data == nullptr) return;
-  const int own = warp_of_block() * 16 + lane_of_warp() / 4;
+  const int own = key_of_lane();
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     if (own + 8 * h < at.tile.keys && !is_masked(at.work, sequence, at.tile.first_key + own + 8 * h)) continue;
@@ -108,7 +115,7 @@ __device__ __forceinline__ void make_weights(const Step<K>& at, float (&s)[kColu
 /// dp, which has the gradients of weights, becomes those of scores before their cap.
 template <class K, int kColumns>
 __device__ __forceinline__ void make_gradients(const Step<K>& at, const float (&p)[kColumns][4], float (&dp)[kColumns][4]) {
-  const int query = 2 * (lane_of_warp() & 3);
+  const int query = query_of_lane<kColumns>();
 #pragma unroll
   for (int n = 0; n < kColumns; ++n) {
 #pragma unroll

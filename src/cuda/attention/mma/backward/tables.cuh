@@ -20,8 +20,8 @@ struct Side {
   static __device__ __forceinline__ unsigned char* features(typename K::Room& room) {
     return kOfKeys ? room.k : kUse == RowUse::value ? room.out_gradient : room.q;
   }
-  /// Warps that share 16 rows.
-  static constexpr int kShare = kOfKeys ? 1 : K::kWarpsOfTile;
+  /// Warps that share 16 rows where they are multiplied with a table's.
+  static constexpr int kShare = kWarps / (Tile::kRows / 16);
 };
 
 /// Runs that 16 rows meet, 16 at a time: column 0 of those rows is run 16 first.
@@ -82,8 +82,7 @@ __device__ __forceinline__ void multiply_rows_of_table(const TableHere<K>& table
 /// body(number, column of the product, key g or g + 8, place among two queries, run) for a lane's numbers. A distance is that of two keys.
 template <class K, int kColumns, class Body>
 __device__ __forceinline__ void each_run_of_lane(const TableHere<K>& table, float (&s)[kColumns][4], const Body& body) {
-  const std::uint8_t* const runs =
-      table.runs.of_distance + 2 * (lane_of_warp() & 3) - (warp_of_block() * 16 + lane_of_warp() / 4) + kKeys - 1;
+  const std::uint8_t* const runs = table.runs.of_distance + query_of_lane<kColumns>() - key_of_lane() + kKeys - 1;
 #pragma unroll
   for (int n = -1; n < kColumns; ++n) {
 #pragma unroll
@@ -98,16 +97,16 @@ __device__ __forceinline__ void each_run_of_lane(const TableHere<K>& table, floa
 template <class K, RowUse kUse, int kColumns>
 __device__ __forceinline__ void add_table_scores(const TableHere<K>& table, typename K::Room& room, float (&s)[kColumns][4]) {
   using S = Side<K, kUse>;
-  constexpr int kTiles = S::kOfKeys ? 1 : K::kQueryTiles;
+  constexpr int kTiles = S::kOfKeys ? 1 : kColumns / 2;
   const bool shifted = table.term.table.shift.data != nullptr;
   multiply_rows_of_table<K, kUse>(table, room);
   if (shifted) multiply_shift<K>(table.rows, table.runs.count, table.runs.shift, table.runs.shifts);
   __syncthreads();
-  const int row = S::kOfKeys ? warp_of_block() * 16 + lane_of_warp() / 4 : 2 * (lane_of_warp() & 3);
+  const int row = S::kOfKeys ? key_of_lane() : query_of_lane<kColumns>();
   const float* from[kTiles];  // of the lane's first row, of each 16 rows: where run 0 would be
 #pragma unroll
   for (int tile = 0; tile < kTiles; ++tile) {
-    const int first = blocks_of<K, kUse>(table.map(), S::kOfKeys ? warp_of_block() : tile).first;
+    const int first = blocks_of<K, kUse>(table.map(), S::kOfKeys ? key_tile_of_warp() : row / 16 + tile).first;
     from[tile] = reinterpret_cast<const float*>(room.skewed) + row * S::Tile::kPitch - 16 * first;
   }
   const auto product = [&](int n, int h, int x, int run) {
@@ -124,16 +123,15 @@ __device__ __forceinline__ void add_table_scores(const TableHere<K>& table, type
 
 // ---- Back: sums over runs ----
 
-/// Gradients of scores (or weights) by keys and queries, in 16 bits.
+/// Numbers of scores by keys and queries, in 16 bits.
 template <class K, int kColumns>
-__device__ __forceinline__ void share(const float (&x)[kColumns][4], typename K::Room& room) {
-  const int key = warp_of_block() * 16 + lane_of_warp() / 4;
+__device__ __forceinline__ void share(const float (&x)[kColumns][4], unsigned char* to) {
+  unsigned char* const own = to + key_of_lane() * K::kGradientPitch + query_of_lane<kColumns>() * 2;
 #pragma unroll
   for (int n = 0; n < kColumns; ++n) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      *reinterpret_cast<std::uint32_t*>(room.gradients() + (key + 8 * h) * K::kGradientPitch + (8 * n + 2 * (lane_of_warp() & 3)) * 2) =
-          pack<typename K::Element>(x[n][2 * h], x[n][2 * h + 1]);
+      *reinterpret_cast<std::uint32_t*>(own + 8 * h * K::kGradientPitch + 16 * n) = pack<typename K::Element>(x[n][2 * h], x[n][2 * h + 1]);
     }
   }
 }
@@ -142,7 +140,7 @@ __device__ __forceinline__ void share(const float (&x)[kColumns][4], typename K:
 template <class K, RowUse kUse>
 struct RowParts {
   using S = Side<K, kUse>;
-  static constexpr int kParts = kBlockThreads / S::Tile::kRows;
+  static constexpr int kParts = kBackwardThreads / S::Tile::kRows;
   static constexpr int kRows = 32 / kParts;  // of a warp
   static constexpr int kShare = S::Tile::kOthers / kParts;
   static constexpr int kTogether = 8;
@@ -165,8 +163,8 @@ __device__ __forceinline__ void load_eight(typename K::Room& room, int row, int 
   }
 }
 
-/// room.by_runs() = sums over runs of what share() wrote, zeros where a row does not meet a run. Barriers on both sides. A lane adds up its
-/// part of a row; a run that goes on in the next lane's part is ended there.
+/// room.by_runs() = sums over runs of what is in room.gradients(), zeros where a row does not meet a run. Barriers on both sides. A lane
+/// adds up its part of a row; a run that goes on in the next lane's part is ended there.
 template <class K, RowUse kUse, class Map>
 __device__ PHASOR_OUT_OF_LINE void add_up_runs(typename K::Room& room, const Map& map) {
   using S = Side<K, kUse>;

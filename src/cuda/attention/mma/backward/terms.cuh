@@ -6,11 +6,11 @@
 
 namespace phasor::cuda::attention::mma::backward {
 
-/// What a warp adds up for its 16 keys, over queries and heads.
+/// What a warp adds up for its 16 keys and some of their channels, over queries and heads.
 template <class K>
 struct KeySums {
-  float k[1][K::kWidth / 8][4] = {};  // to be multiplied by the scale
-  float v[1][K::kWidth / 8][4] = {};
+  float k[K::kKeyChannels / 8][4] = {};  // to be multiplied by the scale
+  float v[K::kKeyChannels / 8][4] = {};
   float gradients[2] = {};  // of the lane's two keys and its queries, of one head
 };
 
@@ -49,20 +49,12 @@ __device__ __forceinline__ void take_query_table(const TableHere<K>& table, cons
   if (table.term.sums.shift >= 0) add_shift_sums<K>(sums, at.room.shift_sums[shifted][warp_of_block()]);
   add_scaled(q, sums, static_cast<float>(table.term.table.scale));
 }
-/// One that keys meet: 64 channels at a time.
+/// One that keys meet.
 template <class K>
-__device__ __forceinline__ void take_key_table(const TableHere<K>& table, const Step<K>& at, float (&k)[K::kWidth / 8][4]) {
-  const auto ratio = static_cast<float>(table.term.table.scale / at.work.scale);
-#pragma unroll
-  for (int part = 0; part < K::kWidth / 64; ++part) {
-    float sums[8][4] = {};
-    add_feature_gradients<K, RowUse::key>(table, at.room, warp_of_block(), 4 * part, sums);
-#pragma unroll
-    for (int n = 0; n < 8; ++n) {
-#pragma unroll
-      for (int x = 0; x < 4; ++x) k[8 * part + n][x] = fmaf(ratio, sums[n][x], k[8 * part + n][x]);
-    }
-  }
+__device__ __forceinline__ void take_key_table(const TableHere<K>& table, const Step<K>& at, float (&k)[K::kKeyChannels / 8][4]) {
+  float sums[K::kKeyChannels / 8][4] = {};
+  add_feature_gradients<K, RowUse::key>(table, at.room, key_tile_of_warp(), share_of_warp() * K::kKeyChannels / 16, sums);
+  add_scaled(k, sums, static_cast<float>(table.term.table.scale / at.work.scale));
 }
 
 /// A bias by distance; gradients lie by queries.
@@ -103,7 +95,7 @@ __device__ __forceinline__ void take_terms(const Step<K>& at, Staged& staged, Ke
     if (term.sums.shift >= 0) --shifted;
     if (term.table.use == RowUse::key) {
       add_up_runs<K, RowUse::key>(at.room, table.map());
-      take_key_table<K>(table, at, keys.k[0]);
+      take_key_table<K>(table, at, keys.k);
       add_table_gradient<K, RowUse::key>(table, at);
     } else {
       add_up_runs<K, RowUse::query>(at.room, table.map());
@@ -128,7 +120,7 @@ __device__ __forceinline__ void take_value_tables(const Step<K>& at, Staged& sta
     add_table_scores<K, RowUse::value>(table, at.room, dp);
     if (term.sums.slot < 0) continue;
     __syncthreads();  // nobody reads the products any more
-    share<K>(p, at.room);
+    share<K>(p, at.room.gradients());
     add_up_runs<K, RowUse::value>(at.room, table.map());
     add_table_gradient<K, RowUse::value>(table, at);
   }
