@@ -16,6 +16,7 @@ TEST(attention_narrow, every_mask_without_terms) { expect_all(masked_problems(kN
 TEST(attention_narrow, every_mask_of_wide_heads) { expect_all(masked_problems(kNarrowWide), DType::f16); }
 TEST(attention_narrow, tables_and_biases) { expect_all(term_problems(kNarrow), DType::bf16); }
 TEST(attention_narrow, tables_and_biases_of_wide_heads) { expect_all(term_problems(kNarrowWide), DType::f16); }
+TEST(attention_narrow, tables_over_many_tiles) { expect_all(long_table_problems(), DType::f16); }
 TEST(attention_narrow, many_terms_with_masks) { expect_all(mixed_problems(), DType::bf16); }
 TEST(attention_narrow, soft_caps) { expect_all(capped_problems(kNarrow), DType::bf16); }
 TEST(attention_narrow, soft_caps_of_wide_heads) { expect_all(capped_problems(kNarrowWide), DType::f16); }

@@ -23,7 +23,8 @@ void run_blocks(const cuda::attention::AttentionWork& work) {
   emulated::Block block;
   for (std::int64_t n = cuda::attention::backward_blocks(work) - 1; n >= 0; --n) {
     std::memset(begin, 0xff, sizeof(Room));  // NaN, where nothing is written
-    block.run(mma::kBlockThreads, [&] { mma::backward::backward_block<K>(work, n, *reinterpret_cast<Room*>(begin)); });
+    block.run(
+        mma::backward::kBackwardThreads, [&] { mma::backward::backward_block<K>(work, n, *reinterpret_cast<Room*>(begin)); }, n % 2 == 0);
   }
 }
 template <class Element, int kWidth>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attention/support/narrow_problems.hpp"
 
+#include <algorithm>
+
 namespace phasor::test {
 namespace {
 
@@ -72,6 +74,28 @@ std::vector<NarrowProblem> term_problems(const ref::Shape& s) {
                                     problem_of("deberta without buckets", s, {random_deberta(s, random, 0, ref::DebertaReading::hf)}),
                                     problem_of("biases", s, {random_t5(s, random, true), ref::Alibi{random.values(s.heads, 0.01, 0.1)}})};
   all.back().problem.visibility.causal = true;
+  return all;
+}
+
+std::vector<NarrowProblem> long_table_problems() {
+  Numbers random(13);
+  std::vector<NarrowProblem> all;
+  for (const ref::Shape& s :
+       {ref::Shape{.batch = 1, .queries = 260, .keys = 330, .heads = 2, .key_heads = 1, .width = 64, .value_width = 32},
+        ref::Shape{.batch = 1, .queries = 330, .keys = 200, .heads = 1, .key_heads = 1, .width = 104, .value_width = 16}}) {
+    all.push_back(problem_of("buckets of both sides", s, {far_deberta(s, random)}));
+    all.push_back(problem_of("more rows", s, {random_deberta(s, random, 32, ref::DebertaReading::microsoft)}));
+    std::get<ref::Deberta>(all.back().problem.schemes[0]).max_distance = 120;
+    all.back().problem.visibility.causal = true;
+    const ref::Shaw clipped{.left = 30, .right = 5, .keys = random.values(36 * s.width)};
+    all.push_back(problem_of("clipped, in a window", s, {clipped}));
+    all.back().problem.visibility = {.left = 150, .right = 90};
+    all.push_back(problem_of("three tables", s, {clipped, far_deberta(s, random)}));
+    all.push_back(problem_of("a bias and a shift", s, {whole_xl(s, random), random_t5(s, random, true), clipped}));
+  }
+  const ref::Shape ragged{.batch = 1, .queries = 500, .keys = 520, .heads = 2, .key_heads = 2, .width = 32, .value_width = 16};
+  all.push_back(problem_of("ragged", ragged, {far_deberta(ragged, random)}));
+  all.back().problem.visibility = {.query_starts = {0, 210, 213, 500}, .key_starts = {0, 190, 240, 520}};
   return all;
 }
 

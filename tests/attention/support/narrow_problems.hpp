@@ -21,6 +21,9 @@ constexpr ref::Shape kNarrowWide{.batch = 1, .queries = 70, .keys = 90, .heads =
 std::vector<NarrowProblem> masked_problems(const ref::Shape& s);
 /// Tables that clip within a tile, within the sequence, and not at all; rows that heads share; both sides; shifts; biases by distance.
 std::vector<NarrowProblem> term_problems(const ref::Shape& s);
+/// Buckets and clips of queries and keys over so many tokens that whole tiles read one row, ahead and behind, and some read a few; with
+/// shifts; causal, in a window, ragged, heads that share keys.
+std::vector<NarrowProblem> long_table_problems();
 /// Many terms at once, with masks, sinks, and in a ragged batch.
 std::vector<NarrowProblem> mixed_problems();
 /// Soft caps from far below to far above the scores: without terms, with many, with tables of values; masks, sinks.

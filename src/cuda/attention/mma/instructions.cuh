@@ -72,6 +72,21 @@ __device__ __forceinline__ void add_product(float (&d)[4], const std::uint32_t (
 #endif
 }
 
+// ---- Sums in the device's memory, which one thread at a time adds to: the value does not come back, so nobody waits for it ----
+
+__device__ __forceinline__ void add_one(float* to, float x) {
+  asm volatile("red.global.add.f32 [%0], %1;" ::"l"(__cvta_generic_to_global(to)), "f"(x) : "memory");
+}
+/// To two numbers at a multiple of 8 bytes.
+__device__ __forceinline__ void add_two(float* to, float x, float y) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(to)), "f"(x), "f"(y) : "memory");
+#else
+  add_one(to, x);
+  add_one(to + 1, y);
+#endif
+}
+
 // ---- Numbers ----
 
 __device__ __forceinline__ float exp2_approximate(float x) {

@@ -40,21 +40,21 @@ __device__ inline HeadRows head_rows(const ConstTensorView& v, int64_t batch, in
 }
 
 /// Asks for kRows rows; zeros beyond their count and width, and where is_there(row) is false.
-template <int kRows, int kWidth, class IsThere>
+template <int kRows, int kWidth, int kThreads = kBlockThreads, class IsThere>
 __device__ __forceinline__ void bring_rows(std::uint32_t to, const HeadRows& rows, const IsThere& is_there) {
   constexpr int kPieces = kWidth / 8;
 #pragma unroll
-  for (int n = 0; n < kRows * kPieces / kBlockThreads; ++n) {
-    const int at = n * kBlockThreads + static_cast<int>(threadIdx.x);
+  for (int n = 0; n < kRows * kPieces / kThreads; ++n) {
+    const int at = n * kThreads + static_cast<int>(threadIdx.x);
     const int row = at / kPieces;
     const int piece = at % kPieces;
     const bool wanted = row < rows.count && piece * 8 < rows.width && is_there(row);
     copy_in(to + piece_offset<kWidth>(row, piece), wanted ? rows.data + row * rows.stride + piece * 8 : rows.data, wanted);
   }
 }
-template <int kRows, int kWidth>
+template <int kRows, int kWidth, int kThreads = kBlockThreads>
 __device__ __forceinline__ void bring_rows(std::uint32_t to, const HeadRows& rows) {
-  bring_rows<kRows, kWidth>(to, rows, [](int) { return true; });
+  bring_rows<kRows, kWidth, kThreads>(to, rows, [](int) { return true; });
 }
 
 /// Asks for kRows rows, each the one that `numbers` says: zeros where that is below 0, and beyond the width.

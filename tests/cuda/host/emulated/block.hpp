@@ -18,8 +18,10 @@ class Block {
  public:
   static constexpr int kLanes = 32;
 
-  /// Runs body by so many threads of a block. Aborts where some of them wait for others that have ended.
-  void run(int threads, const std::function<void()>& body) {
+  /// Runs body by so many threads of a block, in the order of their numbers or against it: what depends on it lacks a barrier. Aborts where
+  /// some of them wait for others that have ended.
+  void run(int threads, const std::function<void()>& body, bool backwards = false) {
+    step_ = backwards ? threads - 1 : 1;
     threads_ = std::vector<Thread>(static_cast<std::size_t>(threads));
     warps_ = std::vector<Meeting>(static_cast<std::size_t>(threads / kLanes));
     block_ = {};
@@ -64,6 +66,8 @@ class Block {
     const unsigned char* from;  // null: zeros
   };
   std::vector<Copy>& copies() { return threads_[static_cast<std::size_t>(current_)].copies; }
+  /// How many copies there were at the end of each group.
+  std::vector<std::size_t>& copy_groups() { return threads_[static_cast<std::size_t>(current_)].copy_groups; }
 
  private:
   static constexpr std::size_t kStack = std::size_t{256} << 10;
@@ -71,6 +75,7 @@ class Block {
     ucontext_t context;
     std::unique_ptr<std::array<unsigned char, kStack>> stack;
     std::vector<Copy> copies;
+    std::vector<std::size_t> copy_groups;
     bool ended = false;
   };
   struct Meeting {
@@ -101,8 +106,8 @@ class Block {
   void next() {
     const int own = current_;
     const int count = static_cast<int>(threads_.size());
-    int to = (own + 1) % count;
-    while (to != own && threads_[static_cast<std::size_t>(to)].ended) to = (to + 1) % count;
+    int to = (own + step_) % count;
+    while (to != own && threads_[static_cast<std::size_t>(to)].ended) to = (to + step_) % count;
     if (threads_[static_cast<std::size_t>(to)].ended) {
       setcontext(&outside_);
       return;
@@ -121,6 +126,7 @@ class Block {
   const std::function<void()>* body_ = nullptr;
   ucontext_t outside_ = {};
   int current_ = 0;
+  int step_ = 1;  // to the thread that goes on next
   int waited_ = 0;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention backward by mma.sync: four warps stay with a tile of keys, whose sums are in registers, while tiles of queries pass. Gradients
+// Attention backward by mma.sync: eight warps stay with a tile of keys, whose sums are in registers, while tiles of queries pass. Gradients
 // of queries are added to rows that are the block's own, those of tables to its slot, as in the general backward: nobody else adds there.
 #pragma once
 
@@ -16,22 +16,55 @@ template <class K>
 __device__ inline void bring_keys(const AttentionWork& work, const ScoreTile& tile, typename K::Room& room) {
   const Sequence& sequence = tile.queries.sequence;
   const auto is_there = [&](int row) { return !is_masked(work, sequence, tile.first_key + row); };
-  bring_rows<kKeys, K::kWidth>(shared_address(room.k), head_rows(work.k, sequence.batch, tile.key_head, tile.first_key, tile.keys),
-                               is_there);
-  bring_rows<kKeys, K::kWidth>(shared_address(room.v), head_rows(work.v, sequence.batch, tile.key_head, tile.first_key, tile.keys),
-                               is_there);
+  bring_rows<kKeys, K::kWidth, kBackwardThreads>(shared_address(room.k),
+                                                 head_rows(work.k, sequence.batch, tile.key_head, tile.first_key, tile.keys), is_there);
+  bring_rows<kKeys, K::kWidth, kBackwardThreads>(shared_address(room.v),
+                                                 head_rows(work.v, sequence.batch, tile.key_head, tile.first_key, tile.keys), is_there);
   copies_commit();
 }
-/// Zeros for queries that see nothing, too. Barriers on both sides.
+/// Rows of queries that see nothing become zeros: they may be anything. A thread has the pieces that it asked for, which are there, and all
+/// threads see what the forward saved.
 template <class K>
-__device__ inline void bring_queries(const Step<K>& at) {
+__device__ inline void hide_queries(typename K::Room& room) {
+  constexpr int kPieces = K::kWidth / 8;
+#pragma unroll
+  for (int n = 0; n < K::kQueries * kPieces / kBackwardThreads; ++n) {
+    const int at = n * kBackwardThreads + static_cast<int>(threadIdx.x);
+    if (room.lse[at / kPieces] != INFINITY) continue;
+    const std::uint32_t offset = piece_offset<K::kWidth>(at / kPieces, at % kPieces);
+    *reinterpret_cast<uint4*>(room.q + offset) = *reinterpret_cast<uint4*>(room.out_gradient + offset) = uint4{0, 0, 0, 0};
+  }
+}
+/// Queries of a tile, and the rows of all tables if those fit: asked for together, since nothing else of the block hides how long they
+/// take. Rows of tables may still be under way at the end. Barriers on both sides.
+template <class K>
+__device__ inline Staged bring_queries(const Step<K>& at) {
+  const AttentionWork& work = at.work;
+  const QueryTile& queries = at.tile.queries;
+  const int64_t batch = queries.sequence.batch;
+  const Staged staged = {tables_of(work) <= K::kTables, -1};
   __syncthreads();  // nobody reads those before any more
-  load_saved<K::kQueries>(at.work, at.tile.queries, at.tile.head, at.room);
-  if (at.work.dropout.present) make_dropout_keys<K>(at);
+  bring_rows<K::kQueries, K::kWidth, kBackwardThreads>(shared_address(at.room.q),
+                                                       head_rows(work.q, batch, at.tile.head, queries.first, queries.count));
+  bring_rows<K::kQueries, K::kWidth, kBackwardThreads>(
+      shared_address(at.room.out_gradient), head_rows(work.backward.saved.out_gradient, batch, at.tile.head, queries.first, queries.count));
+  copies_commit();
+  load_saved<K::kQueries>(work, queries, at.tile.head, at.room);
+  if (work.dropout.present) make_dropout_keys<K>(at);
+  int place = 0;
+  for (int t = 0; staged.all && t < work.term_count; ++t) {
+    if (work.terms[t].use == TermUse::table) list_rows<K>(work.terms[t].table, at, place++);
+  }
   __syncthreads();
-  bring_query_rows<K::kQueries, K::kWidth>(at.work, at.tile.queries, at.tile.head, at.room);
-  copies_wait<0>();
+  place = 0;
+  for (int t = 0; staged.all && t < work.term_count; ++t) {
+    if (work.terms[t].use == TermUse::table) ask_for_runs<K>(work.terms[t].table, at, place++);
+  }
+  copies_commit();
+  copies_wait<1>();
+  hide_queries<K>(at.room);
   __syncthreads();
+  return staged;
 }
 
 // ---- What goes to queries ----
@@ -39,8 +72,8 @@ __device__ inline void bring_queries(const Step<K>& at) {
 /// 16 queries of a warp and some of their channels, in the registers of a product.
 template <class K>
 struct QueryRows {
-  float2* at[2];  // of rows g and g + 8; null: there is none, or it is not wanted
-  int channels;   // that are there from the lane's first on
+  float* at[2];  // of rows g and g + 8; null: there is none, or it is not wanted
+  int channels;  // that are there from the lane's first on
 };
 template <class K>
 __device__ inline QueryRows<K> query_rows_of(const Step<K>& at) {
@@ -51,29 +84,17 @@ __device__ inline QueryRows<K> query_rows_of(const Step<K>& at) {
   for (int h = 0; h < 2; ++h) {
     const int query = warp_of_block() / K::kWarpsOfTile * 16 + lane_of_warp() / 4 + 8 * h;
     if (rows.data == nullptr || query >= at.tile.queries.count) continue;
-    own.at[h] = reinterpret_cast<float2*>(rows.data + int64_t{query} * rows.row + channel);
+    own.at[h] = rows.data + int64_t{query} * rows.row + channel;
   }
   return own;
 }
 template <class K>
-__device__ __forceinline__ void load_query_rows(const QueryRows<K>& rows, float (&d)[K::kChannels / 8][4]) {
+__device__ __forceinline__ void add_query_rows(const QueryRows<K>& rows, const float (&d)[K::kChannels / 8][4]) {
 #pragma unroll
   for (int n = 0; n < K::kChannels / 8; ++n) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const float2 old = rows.at[h] != nullptr && 8 * n < rows.channels ? rows.at[h][4 * n] : float2{0, 0};
-      d[n][2 * h] = old.x;
-      d[n][2 * h + 1] = old.y;
-    }
-  }
-}
-template <class K>
-__device__ __forceinline__ void store_query_rows(const QueryRows<K>& rows, const float (&d)[K::kChannels / 8][4]) {
-#pragma unroll
-  for (int n = 0; n < K::kChannels / 8; ++n) {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      if (rows.at[h] != nullptr && 8 * n < rows.channels) rows.at[h][4 * n] = {d[n][2 * h], d[n][2 * h + 1]};
+      if (rows.at[h] != nullptr && 8 * n < rows.channels) add_two(rows.at[h] + 8 * n, d[n][2 * h], d[n][2 * h + 1]);
     }
   }
 }
@@ -85,7 +106,7 @@ __device__ __forceinline__ void add_content_gradients(const Step<K>& at, float (
 #pragma unroll
   for (int step = 0; step < kKeys / 16; ++step) {
     std::uint32_t left[4];
-    left_transposed(left, at.room.gradients, K::kGradientPitch, row, 16 * step);
+    left_transposed(left, at.room.gradients(), K::kGradientPitch, row, 16 * step);
     add_rows<typename K::Element, K::kWidth>(sums, left, at.room.k, 16 * step, warp_of_block() % K::kWarpsOfTile * K::kChannels / 16);
   }
   add_scaled(d, sums, static_cast<float>(at.work.scale));
@@ -93,54 +114,59 @@ __device__ __forceinline__ void add_content_gradients(const Step<K>& at, float (
 
 // ---- A tile ----
 
-/// Gradients of scores as pairs of queries in 16 bits, here and in shared memory; and their sums by key.
-template <class K, int kColumns>
-__device__ __forceinline__ void share_gradients(const float (&ds)[kColumns][4], typename K::Room& room, std::uint32_t (&pairs)[kColumns][2],
-                                                KeySums<K>& keys) {
-  const int key = warp_of_block() * 16 + lane_of_warp() / 4;
+/// sums += those of a lane's two keys over its queries.
+template <int kColumns>
+__device__ __forceinline__ void add_over_queries(const float (&x)[kColumns][4], float (&sums)[2]) {
 #pragma unroll
   for (int n = 0; n < kColumns; ++n) {
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      pairs[n][h] = pack<typename K::Element>(ds[n][2 * h], ds[n][2 * h + 1]);
-      keys.gradients[h] += ds[n][2 * h] + ds[n][2 * h + 1];
-      *reinterpret_cast<std::uint32_t*>(room.gradients + (key + 8 * h) * K::kGradientPitch + (8 * n + 2 * (lane_of_warp() & 3)) * 2) =
-          pairs[n][h];
-    }
+    for (int h = 0; h < 2; ++h) sums[h] += x[n][2 * h] + x[n][2 * h + 1];
   }
+}
+
+/// d += numbers of the warp's 16 keys and all queries x its channels of the queries' rows.
+template <class K>
+__device__ __forceinline__ void add_key_gradients(const unsigned char* numbers, const unsigned char* rows,
+                                                  float (&d)[K::kKeyChannels / 8][4]) {
+#pragma unroll
+  for (int step = 0; step < K::kQueryTiles; ++step) {
+    std::uint32_t left[4];
+    left_from(left, numbers, K::kGradientPitch, 16 * key_tile_of_warp(), 16 * step);
+    add_rows<typename K::Element, K::kWidth>(d, left, rows, 16 * step, share_of_warp() * K::kKeyChannels / 16);
+  }
+}
+
+/// Weights and gradients of scores to shared memory. Barriers on both sides.
+template <class K>
+__device__ __forceinline__ void make_tile(const Step<K>& at, Staged& staged, KeySums<K>& keys) {
+  const DropoutWork& dropout = at.work.dropout;
+  const std::uint32_t kept = dropout.present ? kept_of_lane<K>(at) : 0;
+  float p[1][K::kColumns][4] = {};
+  make_scores<K>(at, staged, p);
+  make_weights<K>(at, p[0]);
+  float ds[1][K::kColumns][4] = {};
+  multiply_with_queries<K>(ds, at.room.v, at.room.out_gradient);
+  if constexpr (K::kValued) take_value_tables<K>(at, staged, p[0], ds[0]);
+  if (dropout.present) drop(kept, dropout, ds[0]);
+  make_gradients<K>(at, p[0], ds[0]);
+  if (dropout.present) drop(kept, dropout, p[0]);
+  add_over_queries(ds[0], keys.gradients);
+  __syncthreads();  // nobody reads products with tables any more
+  share<K>(ds[0], at.room.gradients());
+  share<K>(p[0], at.room.weights());
+  __syncthreads();
 }
 
 template <class K>
 __device__ __forceinline__ void backward_tile(const Step<K>& at, KeySums<K>& keys) {
-  constexpr int kColumns = K::kQueries / 8;
-  typename K::Room& room = at.room;
-  bring_queries<K>(at);
-  int staged = -1;
-  std::uint32_t pairs[kColumns][2];
-  const DropoutWork& dropout = at.work.dropout;
-  const std::uint32_t kept = dropout.present ? kept_of_lane<K>(at) : 0;
-  {
-    float p[1][kColumns][4] = {};
-    make_scores<K>(at, staged, p);
-    make_weights<K>(at, p[0]);
-    float ds[1][kColumns][4] = {};
-    multiply_rows<typename K::Element, K::kWidth, K::kQueries, 1>(ds, shared_address(room.v), 16 * warp_of_block(),
-                                                                  shared_address(room.out_gradient));
-    if constexpr (K::kValued) take_value_tables<K>(at, staged, p[0], ds[0]);
-    if (dropout.present) drop(kept, dropout, ds[0]);
-    make_gradients<K>(at, p[0], ds[0]);
-    if (dropout.present) drop(kept, dropout, p[0]);
-    add_values<typename K::Element, K::kWidth, K::kQueries, 1>(keys.v, p, shared_address(room.out_gradient));
-    share_gradients<K>(ds[0], room, pairs, keys);
-    add_values<typename K::Element, K::kWidth, K::kQueries, 1>(keys.k, ds, shared_address(room.q));
-  }
-  const QueryRows<K> rows = query_rows_of<K>(at);
-  float q[K::kChannels / 8][4];
-  load_query_rows<K>(rows, q);
-  __syncthreads();  // all gradients are there
+  Staged staged = bring_queries<K>(at);
+  make_tile<K>(at, staged, keys);
+  add_key_gradients<K>(at.room.weights(), at.room.out_gradient, keys.v);
+  add_key_gradients<K>(at.room.gradients(), at.room.q, keys.k);
+  float q[K::kChannels / 8][4] = {};
   add_content_gradients<K>(at, q);
-  take_terms<K>(at, staged, pairs, keys, q);
-  store_query_rows<K>(rows, q);
+  take_terms<K>(at, staged, keys, q);
+  add_query_rows<K>(query_rows_of<K>(at), q);
 }
 
 // ---- A tile of keys ----
@@ -149,12 +175,12 @@ template <class K>
 __device__ inline void begin_head(const AttentionWork& work, int64_t head, typename K::Room& room, KeySums<K>& keys) {
   keys.gradients[0] = keys.gradients[1] = 0;
   __syncthreads();  // nobody reads the head's before any more; keys are there
-  for (int n = static_cast<int>(threadIdx.x); n < kMostShifted * kWarps * K::kChannels; n += kBlockThreads)
+  for (int n = static_cast<int>(threadIdx.x); n < kMostShifted * kWarps * K::kChannels; n += kBackwardThreads)
     (&room.shift_sums[0][0][0])[n] = 0;
   if (work.content_shift.data == nullptr) return;
-  bring_shift<K>(work.content_shift, head, room);
+  bring_shift<K>(work.content_shift, head, room.shift);
   __syncthreads();
-  multiply_shift<K>(room.k, kKeys, room, room.shifts_of_keys);
+  multiply_shift<K>(room.k, kKeys, room.shift, room.shifts_of_keys);
 }
 
 /// What the shift of the content gives to keys, and gets from them: by sums of gradients over queries.
@@ -163,21 +189,28 @@ __device__ inline void end_content_shift(const AttentionWork& work, const Backwa
                                          KeySums<K>& keys) {
   const int lane = lane_of_warp();
   __syncthreads();  // nobody reads another shift any more
-  bring_shift<K>(work.content_shift, head, room);
-  float sums[2];
+  bring_shift<K>(work.content_shift, head, room.shift);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    sums[h] = keys.gradients[h];
-    sums[h] += __shfl_xor_sync(~0U, sums[h], 1);
-    sums[h] += __shfl_xor_sync(~0U, sums[h], 2);
-    if ((lane & 3) == 0) room.gradients_of_keys[warp_of_block() * 16 + lane / 4 + 8 * h] = sums[h];
+    float sum = keys.gradients[h];
+    sum += __shfl_xor_sync(~0U, sum, 1);
+    sum += __shfl_xor_sync(~0U, sum, 2);
+    if ((lane & 3) == 0) room.gradients_of_keys[share_of_warp()][key_of_lane() + 8 * h] = sum;
   }
   __syncthreads();
+  const auto sum_of = [&](int key) {
+    float sum = 0;
 #pragma unroll
-  for (int n = 0; n < K::kWidth / 8; ++n) {
+    for (int share = 0; share < kKeyShare; ++share) sum += room.gradients_of_keys[share][key];
+    return sum;
+  };
+  const float sums[2] = {sum_of(key_of_lane()), sum_of(key_of_lane() + 8)};
+#pragma unroll
+  for (int n = 0; n < K::kKeyChannels / 8; ++n) {
 #pragma unroll
     for (int x = 0; x < 4; ++x) {
-      keys.k[0][n][x] = fmaf(sums[x >> 1], room.shift[8 * n + 2 * (lane & 3) + (x & 1)], keys.k[0][n][x]);
+      const float shift = room.shift[share_of_warp() * K::kKeyChannels + 8 * n + 2 * (lane & 3) + (x & 1)];
+      keys.k[n][x] = fmaf(sums[x >> 1], shift, keys.k[n][x]);
     }
   }
   const auto channel = static_cast<int>(threadIdx.x);
@@ -186,7 +219,7 @@ __device__ inline void end_content_shift(const AttentionWork& work, const Backwa
   float sum = 0;
   for (int key = 0; key < kKeys; ++key) {
     const unsigned char* const at = room.k + piece_offset<K::kWidth>(key, channel / 8) + 2 * (channel % 8);
-    sum = fmaf(room.gradients_of_keys[key], widened<typename K::Element>(*reinterpret_cast<const std::uint16_t*>(at)), sum);
+    sum = fmaf(sum_of(key), widened<typename K::Element>(*reinterpret_cast<const std::uint16_t*>(at)), sum);
   }
   slot[slot_row(work, work.content_shift.shape, 0, 0, head) + channel] += static_cast<float>(work.scale) * sum;
 }
@@ -213,12 +246,12 @@ __device__ inline void end_head(const AttentionWork& work, const BackwardPlace& 
   }
 }
 
-/// Sums of 16 keys of the warp, to rows that nobody else has.
+/// Sums of 16 keys of the warp and its channels, to rows that nobody else has.
 template <int kColumns>
 __device__ __forceinline__ void store_key_rows(const SumRows<float>& to, int count, int width, float factor,
                                                const float (&d)[kColumns][4]) {
-  const int key = warp_of_block() * 16 + lane_of_warp() / 4;
-  const int channel = 2 * (lane_of_warp() & 3);
+  const int key = key_of_lane();
+  const int channel = 8 * kColumns * share_of_warp() + 2 * (lane_of_warp() & 3);
   if (to.data == nullptr) return;
 #pragma unroll
   for (int n = 0; n < kColumns; ++n) {
@@ -256,9 +289,9 @@ __device__ __forceinline__ void backward_keys(const AttentionWork& work, const B
   }
   const auto count = static_cast<int>(own.keys);
   store_key_rows(key_sums<float>(work, work.backward.k[0], place, own, work.shape.width), count, static_cast<int>(work.shape.width),
-                 static_cast<float>(work.scale), keys.k[0]);
+                 static_cast<float>(work.scale), keys.k);
   store_key_rows(key_sums<float>(work, work.backward.v, place, own, work.shape.value_width), count,
-                 static_cast<int>(work.shape.value_width), 1, keys.v[0]);
+                 static_cast<int>(work.shape.value_width), 1, keys.v);
 }
 
 template <class K>

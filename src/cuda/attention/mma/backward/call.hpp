@@ -14,6 +14,8 @@ namespace phasor::cuda::attention::mma::backward {
 /// Channels of a row in shared memory, and of a row's sums in registers: more do not fit there.
 constexpr int kWidths[] = {64, 128};
 constexpr int kMostWidth = 128;
+/// Threads of a block: two warps for 16 keys, so that one works while the other waits.
+constexpr int kBackwardThreads = 256;
 /// A block stays with so many keys while tiles of queries pass.
 constexpr int kKeys = 64;
 constexpr int queries_for(int width) { return width > 64 ? 32 : 64; }

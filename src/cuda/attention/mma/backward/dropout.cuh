@@ -12,7 +12,7 @@ namespace phasor::cuda::attention::mma::backward {
 template <class K>
 __device__ inline void make_dropout_keys(const Step<K>& at) {
   const QueryTile& queries = at.tile.queries;
-  for (int i = static_cast<int>(threadIdx.x); i < K::kQueries; i += kBlockThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < K::kQueries; i += kBackwardThreads) {
     const int64_t position = query_position(at.work, queries.sequence, queries.first + i);
     at.room.dropout_keys[i] = dropout_key_of(at.work, at.tile.head, queries.sequence.index, position);
   }
@@ -24,13 +24,13 @@ __device__ PHASOR_OUT_OF_LINE std::uint32_t kept_by(const DropoutWork& dropout, 
   static_assert(kColumns % 2 == 0 && 4 * kColumns <= 32);
   const int lane = lane_of_warp();
   const int own = lane / 4 & 3;  // which of the four keys is the lane's, and which of the four queries it makes numbers for
-  const int64_t key = first_key + 16 * warp_of_block() + lane / 16 * 4;
+  const int64_t key = first_key + 16 * key_tile_of_warp() + lane / 16 * 4;
   std::uint32_t kept = 0;
 #pragma unroll 1
   for (int pair = 0; pair < kColumns; ++pair) {  // of columns, for keys g and then for keys g + 8
     const int column = pair % (kColumns / 2) * 2;
     const int h = pair / (kColumns / 2);
-    const int query = 2 * (lane & 3) + 8 * (column + own / 2) + (own & 1);
+    const int query = query_of_lane<kColumns>() + 8 * (column + own / 2) + (own & 1);
     const math::PhiloxBlock words = math::dropout_words(keys[query], math::dropout_block(key + 8 * h), dropout.offset);
 #pragma unroll
     for (int other = 0; other < 4; ++other) {  // the lane of key own ^ other wants that key's word, and has ours of its query
@@ -45,7 +45,7 @@ __device__ PHASOR_OUT_OF_LINE std::uint32_t kept_by(const DropoutWork& dropout, 
 
 template <class K>
 __device__ __forceinline__ std::uint32_t kept_of_lane(const Step<K>& at) {
-  return kept_by<K::kQueries / 8>(at.work.dropout, at.room.dropout_keys, at.tile.first_key - at.tile.queries.sequence.first_key);
+  return kept_by<K::kColumns>(at.work.dropout, at.room.dropout_keys, at.tile.first_key - at.tile.queries.sequence.first_key);
 }
 
 /// x: numbers of kept weights times the factor, the others 0.

@@ -8,7 +8,7 @@
 namespace phasor::cuda::attention::mma::backward {
 
 template <class K>
-__global__ void __launch_bounds__(kBlockThreads, 2) backward_kernel(const __grid_constant__ AttentionWork work) {
+__global__ void __launch_bounds__(kBackwardThreads, 2) backward_kernel(const __grid_constant__ AttentionWork work) {
   extern __shared__ __align__(128) unsigned char shared_memory[];
   backward_block<K>(work, blockIdx.x, *reinterpret_cast<typename K::Room*>(shared_memory));
 }

@@ -10,18 +10,38 @@
 
 namespace phasor::cuda::attention::mma::backward {
 
-constexpr int kWarps = kBlockThreads / 32;
+constexpr int kWarps = kBackwardThreads / 32;
+/// Warps that share 16 keys: each has scores of some of the queries, and sums of some of the channels.
+constexpr int kKeyTiles = kKeys / 16;
+constexpr int kKeyShare = kWarps / kKeyTiles;
+__device__ __forceinline__ int key_tile_of_warp() { return warp_of_block() % kKeyTiles; }
+__device__ __forceinline__ int share_of_warp() { return warp_of_block() / kKeyTiles; }
 
-/// Tiles of `rows` of the one side by `others` of the other in the order of distances: a row has a column for every distance that it and
-/// the 15 rows beside it have. Pitches: odd numbers of 16 bytes for matrices, and lanes of a product in different banks.
+/// Tiles of `rows` of the one side by `others` of the other in the order of distances, or of runs of them (runs.cuh): 16 rows have columns
+/// for all that they meet, from a multiple of 16 on. Pitches: odd numbers of 16 bytes for matrices, and lanes of a product in different
+/// banks.
 template <int kRows_, int kOthers_>
 struct SkewedTile {
   static constexpr int kRows = kRows_;
   static constexpr int kOthers = kOthers_;
-  static constexpr int kColumns = kOthers + 16;
+  static constexpr int kColumns = kOthers + 32;
   static constexpr int kPitch = kColumns + 3;        // of float32
   static constexpr int kNarrowPitch = kColumns + 8;  // of 16 bits
   static constexpr int kBytes = kRows * kPitch * 4;
+  static constexpr int kNarrowBytes = kRows * kNarrowPitch * 2;
+};
+constexpr int greatest(int a, int b) { return a > b ? a : b; }
+
+/// The distances of a tile from the least one on, in runs: those side by side that have one row of a table. No row comes again in another
+/// run of a tile (call.cpp).
+template <int kDistances, int kWidth>
+struct Runs {
+  std::int32_t rows[kDistances];              // of each run; -1: none
+  std::uint32_t begins[kDistances / 32 + 1];  // bit: a run begins at that distance
+  std::int32_t count;                         // of runs
+  std::uint8_t of_distance[kDistances];
+  float shift[kWidth];       // a vector that is added to the features that meet the rows
+  float shifts[kDistances];  // its product with each row
 };
 
 /// kValued: some table is added to values. Kernels of their own: those without one keep their registers.
@@ -35,29 +55,39 @@ struct Kind {
   static constexpr int kQueryTiles = kQueries / 16;
   static constexpr int kWarpsOfTile = kWarps / kQueryTiles;  // that share 16 queries
   static constexpr int kChannels = kWidth / kWarpsOfTile;    // of them that a warp has
+  static constexpr int kColumns = kQueries / kKeyShare / 8;  // of 8 queries, of a warp's scores
+  static constexpr int kKeyChannels = kWidth / kKeyShare;    // of keys that a warp has
   static constexpr int kGradientPitch = (kQueries + 8) * 2;  // bytes
   using ByQuery = SkewedTile<kQueries, kKeys>;
   using ByKey = SkewedTile<kKeys, kQueries>;
-  static constexpr int kSkewedBytes = ByQuery::kBytes > ByKey::kBytes ? ByQuery::kBytes : ByKey::kBytes;
+  static constexpr int kGradientBytes = kKeys * kGradientPitch;
+  static constexpr int kSkewedBytes =
+      greatest(greatest(ByQuery::kBytes, ByKey::kBytes),
+               kGradientBytes + greatest(kGradientBytes, greatest(ByQuery::kNarrowBytes, ByKey::kNarrowBytes)));
+  /// Tables whose rows are there at the same time.
+  static constexpr int kTables = kWidth > 64 ? 1 : 2;
 
   struct Room {
     unsigned char k[kKeys * kWidth * 2];
     unsigned char v[kKeys * kWidth * 2];
     unsigned char q[kQueries * kWidth * 2];
     unsigned char out_gradient[kQueries * kWidth * 2];
-    unsigned char rows[kDistances * kWidth * 2];      // of a table, one for each distance; then sums of their gradient
-    unsigned char gradients[kKeys * kGradientPitch];  // of scores, by keys and queries
-    alignas(16) unsigned char skewed[kSkewedBytes];   // products with rows in float32, then gradients of scores in 16 bits
-    float lse[kQueries];                              // times log2(e); infinity: the query is not there, or sees nothing
+    unsigned char rows[kTables][kDistances * kWidth * 2];  // of tables, one for each run of distances
+    /// Products of features with rows in float32. Then, in 16 bits, by keys and queries: gradients of scores, and behind those weights.
+    /// Then sums by runs in the place of those.
+    alignas(16) unsigned char skewed[kSkewedBytes];
+    float lse[kQueries];  // times log2(e); infinity: the query is not there, or sees nothing
     float delta[kQueries];
     math::PhiloxKey dropout_keys[kQueries];
-    float shift[kWidth];          // a vector that is added to features
-    float shifts_of_keys[kKeys];  // its product with keys, where it is the content's
-    float shifts_of_rows[kDistances];
-    float gradients_of_keys[kKeys];  // sums of gradients over queries
+    float shift[kWidth];                        // a vector that is added to the content's features
+    float shifts_of_keys[kKeys];                // its product with keys
+    float gradients_of_keys[kKeyShare][kKeys];  // sums of gradients over queries
     float shift_sums[kMostShifted][kWarps][kChannels];
-    std::int32_t table_rows[kDistances];  // -1: none
-    std::int32_t repeated;                // some row is that of several distances
+    Runs<kDistances, kWidth> runs[kTables];
+
+    __device__ unsigned char* gradients() { return skewed; }
+    __device__ unsigned char* weights() { return skewed + kGradientBytes; }
+    __device__ unsigned char* by_runs() { return skewed + kGradientBytes; }
   };
   static_assert(sizeof(Room) <= 96 * 1024);  // what every device since sm_80 has
 };
@@ -72,11 +102,17 @@ struct Step {
   typename K::Room& room;
 };
 
-/// body(number, query, key) for a lane's numbers of a product (16 keys of the warp) x (queries).
+/// Of a lane's numbers of a product (16 keys of the warp) x (its queries): the first key, the first query.
+__device__ __forceinline__ int key_of_lane() { return 16 * key_tile_of_warp() + lane_of_warp() / 4; }
+template <int kColumns>
+__device__ __forceinline__ int query_of_lane() {
+  return 8 * kColumns * share_of_warp() + 2 * (lane_of_warp() & 3);
+}
+/// body(number, query, key) for those numbers.
 template <int kColumns, class Body>
 __device__ __forceinline__ void each_of_lane(float (&s)[kColumns][4], const Body& body) {
-  const int key = warp_of_block() * 16 + lane_of_warp() / 4;
-  const int query = 2 * (lane_of_warp() & 3);
+  const int key = key_of_lane();
+  const int query = query_of_lane<kColumns>();
 #pragma unroll
   for (int n = 0; n < kColumns; ++n) {
 #pragma unroll
@@ -84,10 +120,10 @@ __device__ __forceinline__ void each_of_lane(float (&s)[kColumns][4], const Body
   }
 }
 
-/// to[row] = room.shift . each row of `count`; all threads see room.shift already.
+/// to[row] = shift . each row of `count`; all threads see the shift already.
 template <class K>
-__device__ inline void multiply_shift(const unsigned char* rows, int count, const typename K::Room& room, float* to) {
-  for (int row = static_cast<int>(threadIdx.x); row < count; row += kBlockThreads) {
+__device__ inline void multiply_shift(const unsigned char* rows, int count, const float* shift, float* to) {
+  for (int row = static_cast<int>(threadIdx.x); row < count; row += kBackwardThreads) {
     float sum = 0;
 #pragma unroll
     for (int piece = 0; piece < K::kWidth / 8; ++piece) {
@@ -96,7 +132,7 @@ __device__ inline void multiply_shift(const unsigned char* rows, int count, cons
 #pragma unroll
       for (int x = 0; x < 8; ++x) {
         const auto bits = static_cast<std::uint16_t>(pairs[x / 2] >> 16 * (x & 1));
-        sum = fmaf(room.shift[8 * piece + x], widened<typename K::Element>(bits), sum);
+        sum = fmaf(shift[8 * piece + x], widened<typename K::Element>(bits), sum);
       }
     }
     to[row] = sum;
@@ -104,9 +140,9 @@ __device__ inline void multiply_shift(const unsigned char* rows, int count, cons
 }
 /// Zeros beyond its width.
 template <class K>
-__device__ inline void bring_shift(const ConstTensorView& shift, int64_t head, typename K::Room& room) {
-  for (int c = static_cast<int>(threadIdx.x); c < K::kWidth; c += kBlockThreads) {
-    room.shift[c] = c < shift.shape[3] ? element_at<float>(shift, 0, 0, head, c) : 0;
+__device__ inline void bring_shift(const ConstTensorView& shift, int64_t head, float* to) {
+  for (int c = static_cast<int>(threadIdx.x); c < K::kWidth; c += kBackwardThreads) {
+    to[c] = c < shift.shape[3] ? element_at<float>(shift, 0, 0, head, c) : 0;
   }
 }
 

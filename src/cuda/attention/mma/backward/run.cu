@@ -28,7 +28,8 @@ Status run(const char* where, const AttentionWork& work, void* stream) {
   const auto blocks = static_cast<unsigned>(backward_blocks(work));
   if (blocks == 0) return {};
   AttentionWork parameter = work;
-  return launch(where, {kernel.kernel, {blocks}, kThreads, kernel.shared_bytes, stream}, &parameter);
+  const unsigned threads = has_cope(work) ? kThreads : kBackwardThreads;
+  return launch(where, {kernel.kernel, {blocks}, threads, kernel.shared_bytes, stream}, &parameter);
 }
 
 }  // namespace phasor::cuda::attention::mma::backward

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "cuda/attention/bias.hpp"
-#include "cuda/attention/mma/backward/even.cuh"
+#include "cuda/attention/mma/backward/tables.cuh"
 
 namespace phasor::cuda::attention::mma::backward {
 
@@ -29,19 +29,40 @@ __device__ __forceinline__ void add_dense_scores(const ConstTensorView& dense, c
   });
 }
 
-/// s = scale q . k and what terms add, capped. `staged`: the table whose rows are there at the end; -1: none.
+/// s += what a table adds.
 template <class K, int kColumns>
-__device__ __forceinline__ void make_scores(const Step<K>& at, int& staged, float (&s)[1][kColumns][4]) {
+__device__ __forceinline__ void add_table(const Step<K>& at, Staged& staged, int t, float (&s)[kColumns][4]) {
+  const TermWork& term = at.work.terms[t];
+  const int place = place_of_rows<K>(at, staged, t);
+  if (staged.all) copies_wait<0>();
+  __syncthreads();  // rows are there, and nobody reads the products before any more
+  const TableHere<K> table = table_here<K>(term, at.room, place);
+  if (term.table.use == RowUse::key) {
+    add_table_scores<K, RowUse::key>(table, at.room, s);
+  } else {
+    add_table_scores<K, RowUse::query>(table, at.room, s);
+  }
+}
+
+/// d += the warp's 16 rows of `keys` . its rows of `queries`.
+template <class K>
+__device__ __forceinline__ void multiply_with_queries(float (&d)[1][K::kColumns][4], const unsigned char* keys,
+                                                      const unsigned char* queries) {
+  const unsigned char* const own = queries + 8 * K::kColumns * share_of_warp() * K::kWidth * 2;
+  multiply_rows<typename K::Element, K::kWidth, 8 * K::kColumns, 1>(d, shared_address(keys), 16 * key_tile_of_warp(), shared_address(own));
+}
+/// s = scale q . k and what terms add, capped.
+template <class K, int kColumns>
+__device__ __forceinline__ void make_scores(const Step<K>& at, Staged& staged, float (&s)[1][kColumns][4]) {
   const AttentionWork& work = at.work;
   typename K::Room& room = at.room;
-  multiply_rows<typename K::Element, K::kWidth, K::kQueries, 1>(s, shared_address(room.k), 16 * warp_of_block(), shared_address(room.q));
+  multiply_with_queries<K>(s, room.k, room.q);
   const auto scale = static_cast<float>(work.scale);
   if (work.content_shift.data == nullptr) {
     each_of_lane(s[0], [&](float& x, int, int) { x *= scale; });
   } else {
     each_of_lane(s[0], [&](float& x, int, int key) { x = scale * (x + room.shifts_of_keys[key]); });
   }
-  staged = -1;
   for (int t = 0; t < work.term_count; ++t) {
     const TermWork& term = work.terms[t];
     if (term.use == TermUse::bias) {
@@ -49,18 +70,7 @@ __device__ __forceinline__ void make_scores(const Step<K>& at, int& staged, floa
     } else if (term.use == TermUse::dense) {
       add_dense_scores<K>(term.dense, at, s[0]);
     } else if (!is_of_values(term)) {
-      if constexpr (K::kValued) {
-        const int64_t row = even_row(term.table, at);
-        if (row >= 0) add_even_scores<K, RowUse::query>(term.table, at, row, s[0]);
-        if (row != kSeveralRows) continue;
-      }
-      stage_rows<K>(term.table, at);
-      staged = t;
-      if (term.table.use == RowUse::key) {
-        add_table_scores<K, RowUse::key>(term.table, room, s[0]);
-      } else {
-        add_table_scores<K, RowUse::query>(term.table, room, s[0]);
-      }
+      add_table<K>(at, staged, t, s[0]);
     }
   }
   if (work.softcap == 0) return;
@@ -93,7 +103,7 @@ __device__ __forceinline__ void make_weights(const Step<K>& at, float (&s)[kColu
     });
   }
   if (at.work.see.key_mask.data == nullptr) return;
-  const int own = warp_of_block() * 16 + lane_of_warp() / 4;
+  const int own = key_of_lane();
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     if (own + 8 * h < at.tile.keys && !is_masked(at.work, sequence, at.tile.first_key + own + 8 * h)) continue;
@@ -105,7 +115,7 @@ __device__ __forceinline__ void make_weights(const Step<K>& at, float (&s)[kColu
 /// dp, which has the gradients of weights, becomes those of scores before their cap.
 template <class K, int kColumns>
 __device__ __forceinline__ void make_gradients(const Step<K>& at, const float (&p)[kColumns][4], float (&dp)[kColumns][4]) {
-  const int query = 2 * (lane_of_warp() & 3);
+  const int query = query_of_lane<kColumns>();
 #pragma unroll
   for (int n = 0; n < kColumns; ++n) {
 #pragma unroll

@@ -1,72 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables of rows by distance in a tile, whose queries and keys follow each other: rows are brought in the order of distances, products with
-// all of them are made by tensor cores, and a score finds its own by a shift along its row. On the way back gradients of scores are
-// shifted the other way, and products with rows and features give what those get. A table of values is met by the gradient of the outputs
-// as one of queries is by those, with gradients of weights in the place of scores, and weights in the place of gradients of scores.
+// Tables of rows by distance in a tile, whose queries and keys follow each other: the rows of its runs of distances are brought, products
+// with all of them are made by tensor cores, and a score finds its own by its run. On the way back gradients of scores are added up over
+// each run, and products with rows and features give what those get. A table of values is met by the gradient of the outputs as one of
+// queries is by those, with gradients of weights in the place of scores, and weights in the place of gradients of scores.
 #pragma once
 
 #include "cuda/attention/backward/tables.hpp"
-#include "cuda/attention/mma/backward/room.cuh"
+#include "cuda/attention/mma/backward/runs.cuh"
 
 namespace phasor::cuda::attention::mma::backward {
 
-/// A side of a tile: which of its numbers is the row, where a score is in the row, the first distance of 16 rows.
+/// A side of a tile: which of its numbers is the row, the first distance of a row and of 16 rows.
 template <class K, RowUse kUse>
 struct Side {
   static constexpr bool kOfKeys = kUse == RowUse::key;
   using Tile = std::conditional_t<kOfKeys, typename K::ByKey, typename K::ByQuery>;
-  static __device__ __forceinline__ int row(int query, int key) { return kOfKeys ? key : query; }
-  static __device__ __forceinline__ int column(int query, int key) {
-    return kOfKeys ? query - (key & 15) + 15 : (query & 15) - key + kKeys - 1;
-  }
+  static __device__ __forceinline__ int first_distance_of_row(int row) { return kOfKeys ? kKeys - 1 - row : row; }
   static __device__ __forceinline__ int first_distance(int row_tile) { return kOfKeys ? kKeys - 16 - 16 * row_tile : 16 * row_tile; }
   static __device__ __forceinline__ unsigned char* features(typename K::Room& room) {
     return kOfKeys ? room.k : kUse == RowUse::value ? room.out_gradient : room.q;
   }
-  /// Warps that share 16 rows.
-  static constexpr int kShare = kOfKeys ? 1 : K::kWarpsOfTile;
+  /// Warps that share 16 rows where they are multiplied with a table's.
+  static constexpr int kShare = kWarps / (Tile::kRows / 16);
 };
 
-/// Brings the rows of a tile's distances, and the shift of the features that meet them. Barriers on both sides.
-template <class K>
-__device__ inline void stage_rows(const TableWork& term, const Step<K>& at) {
-  typename K::Room& room = at.room;
-  const auto thread = static_cast<int>(threadIdx.x);
-  __syncthreads();  // nobody reads the rows before any more
-  if (thread == 0) room.repeated = 0;
-  if (thread < K::kDistances) {
-    const int64_t row = row_by_distance(term.map, at.distance + thread - (kKeys - 1));
-    const bool is_there = row >= 0 && row < term.table.shape[1] && thread < K::kDistances - 1;
-    room.table_rows[thread] = is_there ? static_cast<std::int32_t>(row) : -1;
-  }
-  if (term.shift.data != nullptr) bring_shift<K>(term.shift, at.tile.head, room);
-  __syncthreads();
-  if (thread > 0 && thread < K::kDistances && room.table_rows[thread] >= 0 && room.table_rows[thread] == room.table_rows[thread - 1]) {
-    room.repeated = 1;
-  }
-  const HeadRows rows = head_rows(term.table, at.tile.queries.sequence.batch, at.tile.head, 0, term.table.shape[1]);
-  bring_listed_rows<K::kDistances, K::kWidth>(shared_address(room.rows), rows, room.table_rows);
-  copies_commit();
-  copies_wait<0>();
-  __syncthreads();
+/// Runs that 16 rows meet, 16 at a time: column 0 of those rows is run 16 first.
+struct Blocks {
+  int first;
+  int count;
+};
+template <class K, RowUse kUse, class Map>
+__device__ __forceinline__ Blocks blocks_of(const Map& map, int tile) {
+  using S = Side<K, kUse>;
+  const int distance = S::first_distance(tile);
+  const int first = map.run(distance) / 16;
+  return {first, map.run(distance + S::Tile::kOthers + 14) / 16 - first + 1};
 }
 
-/// room.skewed = products of 16 rows of features with the rows of their distances.
+/// A table in a tile: its rows and runs are there.
+template <class K>
+struct TableHere {
+  const TermWork& term;
+  const unsigned char* rows;
+  Runs<K::kDistances, K::kWidth>& runs;
+  __device__ __forceinline__ OfRuns<K> map() const { return {runs}; }
+};
+template <class K>
+__device__ __forceinline__ TableHere<K> table_here(const TermWork& term, typename K::Room& room, int place) {
+  return {term, room.rows[place], room.runs[place]};
+}
+
+/// room.skewed = products of 16 rows of features with the rows of their runs.
 template <class K, RowUse kUse>
-__device__ __forceinline__ void multiply_rows_of_table(typename K::Room& room) {
+__device__ __forceinline__ void multiply_rows_of_table(const TableHere<K>& table, typename K::Room& room) {
   using S = Side<K, kUse>;
   const int lane = lane_of_warp();
   const int tile = warp_of_block() / S::kShare;
+  const Blocks blocks = blocks_of<K, kUse>(table.map(), tile);
   const std::uint32_t features = shared_address(S::features(room));
-  const std::uint32_t rows = shared_address(room.rows);
+  const std::uint32_t rows = shared_address(table.rows);
   std::uint32_t left[K::kWidth / 16][4];
 #pragma unroll
   for (int step = 0; step < K::kWidth / 16; ++step) left_operand<K::kWidth>(left[step], features, 16 * tile, step);
   auto* const to = reinterpret_cast<float*>(room.skewed) + (16 * tile + lane / 4) * S::Tile::kPitch + 2 * (lane & 3);
-#pragma unroll
-  for (int n = 0; n < S::Tile::kColumns / 16; ++n) {
-    if (n % S::kShare != warp_of_block() % S::kShare) continue;
-    const int first = S::first_distance(tile) + 16 * n + (lane & 7) + ((lane >> 4) << 3);
+#pragma unroll 2
+  for (int n = warp_of_block() % S::kShare; n < blocks.count; n += S::kShare) {
+    const int first = 16 * (blocks.first + n) + (lane & 7) + ((lane >> 4) << 3);
     float d[2][4] = {};
 #pragma unroll
     for (int step = 0; step < K::kWidth / 16; ++step) {
@@ -80,120 +79,207 @@ __device__ __forceinline__ void multiply_rows_of_table(typename K::Room& room) {
   }
 }
 
-/// s += what a table adds. Its rows are there.
+/// body(number, column of the product, key g or g + 8, place among two queries, run) for a lane's numbers. A distance is that of two keys.
+template <class K, int kColumns, class Body>
+__device__ __forceinline__ void each_run_of_lane(const TableHere<K>& table, float (&s)[kColumns][4], const Body& body) {
+  const std::uint8_t* const runs = table.runs.of_distance + query_of_lane<kColumns>() - key_of_lane() + kKeys - 1;
+#pragma unroll
+  for (int n = -1; n < kColumns; ++n) {
+#pragma unroll
+    for (int x = 0; x < 2; ++x) {
+      const int run = runs[8 * n + x];
+      if (n >= 0) body(s[n][x], n, 0, x, run);
+      if (n + 1 < kColumns) body(s[n + 1][2 + x], n + 1, 1, x, run);
+    }
+  }
+}
+/// s += what a table adds. Its rows are there, and nobody reads room.skewed any more.
 template <class K, RowUse kUse, int kColumns>
-__device__ __forceinline__ void add_table_scores(const TableWork& term, typename K::Room& room, float (&s)[kColumns][4]) {
+__device__ __forceinline__ void add_table_scores(const TableHere<K>& table, typename K::Room& room, float (&s)[kColumns][4]) {
   using S = Side<K, kUse>;
-  const bool shifted = term.shift.data != nullptr;
-  multiply_rows_of_table<K, kUse>(room);
-  if (shifted) multiply_shift<K>(room.rows, K::kDistances, room, room.shifts_of_rows);
+  constexpr int kTiles = S::kOfKeys ? 1 : kColumns / 2;
+  const bool shifted = table.term.table.shift.data != nullptr;
+  multiply_rows_of_table<K, kUse>(table, room);
+  if (shifted) multiply_shift<K>(table.rows, table.runs.count, table.runs.shift, table.runs.shifts);
   __syncthreads();
-  const auto scale = static_cast<float>(term.scale);
-  const auto* const from = reinterpret_cast<const float*>(room.skewed);
+  const int row = S::kOfKeys ? key_of_lane() : query_of_lane<kColumns>();
+  const float* from[kTiles];  // of the lane's first row, of each 16 rows: where run 0 would be
+#pragma unroll
+  for (int tile = 0; tile < kTiles; ++tile) {
+    const int first = blocks_of<K, kUse>(table.map(), S::kOfKeys ? key_tile_of_warp() : row / 16 + tile).first;
+    from[tile] = reinterpret_cast<const float*>(room.skewed) + row * S::Tile::kPitch - 16 * first;
+  }
+  const auto product = [&](int n, int h, int x, int run) {
+    return S::kOfKeys ? from[0][8 * h * S::Tile::kPitch + run] : from[n / 2 % kTiles][(8 * n + x) * S::Tile::kPitch + run];
+  };
+  const auto scale = static_cast<float>(table.term.table.scale);
   if (shifted) {
-    each_of_lane(s, [&](float& x, int query, int key) {
-      const float y = from[S::row(query, key) * S::Tile::kPitch + S::column(query, key)] + room.shifts_of_rows[query - key + kKeys - 1];
-      x = fmaf(scale, y, x);
-    });
+    each_run_of_lane<K>(
+        table, s, [&](float& y, int n, int h, int x, int run) { y = fmaf(scale, product(n, h, x, run) + table.runs.shifts[run], y); });
   } else {
-    each_of_lane(
-        s, [&](float& x, int query, int key) { x = fmaf(scale, from[S::row(query, key) * S::Tile::kPitch + S::column(query, key)], x); });
+    each_run_of_lane<K>(table, s, [&](float& y, int n, int h, int x, int run) { y = fmaf(scale, product(n, h, x, run), y); });
   }
 }
 
-// ---- Back ----
+// ---- Back: sums over runs ----
 
-/// room.skewed = gradients of scores (pairs of queries), zeros where a row has no such distance. Barriers on both sides.
-template <class K, RowUse kUse, int kColumns>
-__device__ __forceinline__ void skew_gradients(typename K::Room& room, const std::uint32_t (&ds)[kColumns][2]) {
-  using S = Side<K, kUse>;
-  constexpr int kPitch = S::Tile::kNarrowPitch;
-  auto* const to = reinterpret_cast<std::uint16_t*>(room.skewed);
-  __syncthreads();  // nobody reads what is there any more
-  const int own_key = warp_of_block() * 16 + lane_of_warp() / 4;
-  const int own_query = 2 * (lane_of_warp() & 3);
+/// Numbers of scores by keys and queries, in 16 bits.
+template <class K, int kColumns>
+__device__ __forceinline__ void share(const float (&x)[kColumns][4], unsigned char* to) {
+  unsigned char* const own = to + key_of_lane() * K::kGradientPitch + query_of_lane<kColumns>() * 2;
 #pragma unroll
   for (int n = 0; n < kColumns; ++n) {
 #pragma unroll
-    for (int x = 0; x < 4; ++x) {
-      const int query = own_query + 8 * n + (x & 1);
-      const int key = own_key + 8 * (x >> 1);
-      to[S::row(query, key) * kPitch + S::column(query, key)] = static_cast<std::uint16_t>(ds[n][x >> 1] >> 16 * (x & 1));
+    for (int h = 0; h < 2; ++h) {
+      *reinterpret_cast<std::uint32_t*>(own + 8 * h * K::kGradientPitch + 16 * n) = pack<typename K::Element>(x[n][2 * h], x[n][2 * h + 1]);
     }
   }
-  for (int n = static_cast<int>(threadIdx.x); n < S::Tile::kRows * 16; n += kBlockThreads) {
-    const int row = n / 16;
-    const int before = S::kOfKeys ? 15 - row % 16 : row % 16;  // columns without a score, at the beginning of the row
-    to[row * kPitch + (n % 16 < before ? n % 16 : S::Tile::kOthers + n % 16)] = 0;
+}
+
+/// Lanes that share a row of a tile, each with some of its numbers in the order of distances: lane = part * kRows + row.
+template <class K, RowUse kUse>
+struct RowParts {
+  using S = Side<K, kUse>;
+  static constexpr int kParts = kBackwardThreads / S::Tile::kRows;
+  static constexpr int kRows = 32 / kParts;  // of a warp
+  static constexpr int kShare = S::Tile::kOthers / kParts;
+  static constexpr int kTogether = 8;
+  static_assert(16 % kRows == 0 && kShare % kTogether == 0 && kShare <= 32);
+};
+
+/// Eight of a row's numbers from place `first` on, in the order of distances.
+template <class K, RowUse kUse>
+__device__ __forceinline__ void load_eight(typename K::Room& room, int row, int first, float (&x)[8]) {
+  using Element = typename K::Element;
+  if constexpr (Side<K, kUse>::kOfKeys) {
+    const uint4 eight = *reinterpret_cast<const uint4*>(room.gradients() + row * K::kGradientPitch + 2 * first);
+    const std::uint32_t pairs[4] = {eight.x, eight.y, eight.z, eight.w};
+#pragma unroll
+    for (int e = 0; e < 8; ++e) x[e] = widened<Element>(static_cast<std::uint16_t>(pairs[e / 2] >> 16 * (e & 1)));
+  } else {
+    const unsigned char* const from = room.gradients() + (kKeys - 1 - first) * K::kGradientPitch + 2 * row;
+#pragma unroll
+    for (int e = 0; e < 8; ++e) x[e] = widened<Element>(*reinterpret_cast<const std::uint16_t*>(from - e * K::kGradientPitch));
   }
+}
+
+/// room.by_runs() = sums over runs of what is in room.gradients(), zeros where a row does not meet a run. Barriers on both sides. A lane
+/// adds up its part of a row; a run that goes on in the next lane's part is ended there.
+template <class K, RowUse kUse, class Map>
+__device__ PHASOR_OUT_OF_LINE void add_up_runs(typename K::Room& room, const Map& map) {
+  using S = Side<K, kUse>;
+  using Parts = RowParts<K, kUse>;
+  const int part = lane_of_warp() / Parts::kRows;
+  const int row = warp_of_block() * Parts::kRows + lane_of_warp() % Parts::kRows;
+  const Blocks blocks = blocks_of<K, kUse>(map, row / 16);
+  unsigned char* const to = room.by_runs() + row * 2 * S::Tile::kNarrowPitch;
+  const auto store = [&](int run, float sum) {
+    *reinterpret_cast<std::uint16_t*>(to + 2 * (run - 16 * blocks.first)) = static_cast<std::uint16_t>(pack<typename K::Element>(sum, 0));
+  };
+  __syncthreads();  // nobody reads what is there any more, and all numbers are there
+  for (int n = part; n < 2 * blocks.count; n += Parts::kParts) *reinterpret_cast<uint4*>(to + 16 * n) = uint4{0, 0, 0, 0};
+  __syncwarp();
+  const int distance = S::first_distance_of_row(row) + part * Parts::kShare;
+  const std::uint64_t begins = map.begins(distance);
+  const int first_run = map.run(distance);
+  int run = first_run;
+  float first_sum = 0;
+  float sum = 0;
+#pragma unroll 1
+  for (int first = 0; first < Parts::kShare; first += Parts::kTogether) {
+    float x[Parts::kTogether];
+    load_eight<K, kUse>(room, row, part * Parts::kShare + first, x);
+    const auto bits = static_cast<std::uint32_t>(begins >> first);
+#pragma unroll
+    for (int e = 0; e < Parts::kTogether; ++e) {
+      if (first + e > 0 && (bits >> e & 1U) != 0) {
+        if (run == first_run) first_sum = sum;
+        store(run, sum);
+        sum = 0;
+        ++run;
+      }
+      sum += x[e];
+    }
+  }
+#pragma unroll
+  for (int p = 1; p < Parts::kParts; ++p) {
+    const float before = __shfl_up_sync(~0U, sum, Parts::kRows);
+    if (part != p || (begins & 1U) != 0) continue;
+    if (run == first_run) {
+      sum += before;
+    } else {
+      store(first_run, before + first_sum);
+    }
+  }
+  if (part == Parts::kParts - 1 || (begins >> Parts::kShare & 1U) != 0) store(run, sum);
   __syncthreads();
 }
 
-/// d += gradients of 16 rows x the table's rows, channels from 16 `first` on.
+// ---- Back: what features and rows get ----
+
+/// d += sums by runs of 16 rows x the table's rows, channels from 16 `first` on.
 template <class K, RowUse kUse, int kColumns>
-__device__ __forceinline__ void add_feature_gradients(float (&d)[kColumns][4], const typename K::Room& room, int tile, int first) {
+__device__ __forceinline__ void add_feature_gradients(const TableHere<K>& table, typename K::Room& room, int tile, int first,
+                                                      float (&d)[kColumns][4]) {
   using S = Side<K, kUse>;
-#pragma unroll
-  for (int n = 0; n < S::Tile::kColumns / 16; ++n) {
+  const Blocks blocks = blocks_of<K, kUse>(table.map(), tile);
+#pragma unroll 1
+  for (int n = 0; n < blocks.count; ++n) {
     std::uint32_t left[4];
-    left_from(left, room.skewed, 2 * S::Tile::kNarrowPitch, 16 * tile, 16 * n);
-    add_rows<typename K::Element, K::kWidth>(d, left, room.rows, S::first_distance(tile) + 16 * n, first);
+    left_from(left, room.by_runs(), 2 * S::Tile::kNarrowPitch, 16 * tile, 16 * n);
+    add_rows<typename K::Element, K::kWidth>(d, left, table.rows, 16 * (blocks.first + n), first);
   }
 }
 
-/// body(gradients of scores of 16 distances by 16 rows, the first of those rows), for all rows that have such distances.
-template <class K, RowUse kUse, class Body>
-__device__ __forceinline__ void each_row_tile(const typename K::Room& room, int distances, const Body& body) {
+/// body(sums of 16 runs by 16 rows, the first of those rows), for all rows that meet such runs.
+template <class K, RowUse kUse, class Map, class Body>
+__device__ __forceinline__ void each_row_tile(const Map& map, typename K::Room& room, int block, const Body& body) {
   using S = Side<K, kUse>;
 #pragma unroll
   for (int tile = 0; tile < S::Tile::kRows / 16; ++tile) {
-    const int column = 16 * distances - S::first_distance(tile);
-    if (column < 0 || column >= S::Tile::kColumns) continue;
+    const Blocks blocks = blocks_of<K, kUse>(map, tile);
+    if (block < blocks.first || block >= blocks.first + blocks.count) continue;
     std::uint32_t left[4];
-    left_transposed(left, room.skewed, 2 * S::Tile::kNarrowPitch, column, 16 * tile);
+    left_transposed(left, room.by_runs(), 2 * S::Tile::kNarrowPitch, 16 * (block - blocks.first), 16 * tile);
     body(left, 16 * tile);
   }
 }
-/// sums of the gradients of scores by distance: rows g and g + 8 of a lane, in every column.
+/// Sums over rows: of runs g and g + 8 of a lane, in every column.
 template <class K>
 __device__ __forceinline__ void add_row_sums(float (&sums)[4], const std::uint32_t (&left)[4]) {
   const std::uint32_t ones = pack<typename K::Element>(1, 1);
   add_product<typename K::Element>(sums, left, ones, ones);
 }
-/// Gradients of 16 distances' rows by features, and sums of the gradients of their scores.
-template <class K, RowUse kUse, int kColumns>
-__device__ __forceinline__ void row_gradients(float (&d)[kColumns][4], float (&sums)[4], typename K::Room& room, int distances, int first) {
-  each_row_tile<K, kUse>(room, distances, [&](const std::uint32_t(&left)[4], int row) {
-    add_rows<typename K::Element, K::kWidth>(d, left, Side<K, kUse>::features(room), row, first);
-    add_row_sums<K>(sums, left);
-  });
-}
 
-/// What a shift of the features adds to the gradient of a row, and the term's scale.
-template <class K, int kColumns>
-__device__ __forceinline__ void end_row_gradients(const TableWork& term, const typename K::Room& room, const float (&sums)[4], int channel,
-                                                  float (&d)[kColumns][4]) {
-  const auto scale = static_cast<float>(term.scale);
-  const bool shifted = term.shift.data != nullptr;
+/// Gradients of 16 runs' rows: by features, and what a shift of those adds. Times the term's scale.
+template <class K, RowUse kUse, int kColumns>
+__device__ __forceinline__ void row_gradients(const TableHere<K>& table, typename K::Room& room, int block, int channel,
+                                              float (&d)[kColumns][4]) {
+  const bool shifted = table.term.table.shift.data != nullptr;
+  float sums[4] = {};
+  each_row_tile<K, kUse>(table.map(), room, block, [&](const std::uint32_t(&left)[4], int row) {
+    add_rows<typename K::Element, K::kWidth>(d, left, Side<K, kUse>::features(room), row, channel / 16);
+    if (shifted) add_row_sums<K>(sums, left);
+  });
+  const auto scale = static_cast<float>(table.term.table.scale);
 #pragma unroll
   for (int n = 0; n < kColumns; ++n) {
 #pragma unroll
     for (int x = 0; x < 4; ++x) {
-      const float shift = shifted ? room.shift[channel + 8 * n + 2 * (lane_of_warp() & 3) + (x & 1)] : 0;
+      const float shift = shifted ? table.runs.shift[channel + 8 * n + 2 * (lane_of_warp() & 3) + (x & 1)] : 0;
       d[n][x] = scale * fmaf(sums[x & 2], shift, d[n][x]);
     }
   }
 }
 
 /// Where the rows of a head begin in a block's slot; null: not wanted.
-template <class K>
 struct TableSlot {
   float* rows;
   int64_t pitch;
   int width;
 };
 template <class K>
-__device__ inline TableSlot<K> table_slot(const TermWork& term, const Step<K>& at) {
+__device__ inline TableSlot table_slot(const TermWork& term, const Step<K>& at) {
   const Extents& shape = term.table.table.shape;
   float* const slot = slot_at<float>(at.work, at.place.index, term.sums.slot);
   if (slot == nullptr) return {nullptr, 0, 0};
@@ -201,153 +287,33 @@ __device__ inline TableSlot<K> table_slot(const TermWork& term, const Step<K>& a
           static_cast<int>(shape[3])};
 }
 
-/// Every distance has a row of its own: sums go from registers to the slot.
+/// Adds to the table's gradient. Sums by runs are there.
 template <class K, RowUse kUse>
-__device__ __forceinline__ void add_own_rows(const TermWork& term, const TableSlot<K>& slot, typename K::Room& room) {
-  constexpr int kWide = 64;
-  constexpr int kTiles = K::kDistances / 16;
-  for (int unit = warp_of_block(); unit < kTiles * (K::kWidth / kWide); unit += kWarps) {
-    const int tile = unit % kTiles;
-    const int channel = unit / kTiles * kWide;
+__device__ __forceinline__ void add_table_gradient(const TableHere<K>& table, const Step<K>& at) {
+  constexpr int kWide = 32;
+  constexpr int kParts = K::kWidth / kWide;
+  const TableSlot slot = table_slot<K>(table.term, at);
+  if (slot.rows == nullptr) return;
+  const int count = table.runs.count;
+#pragma unroll 1
+  for (int unit = warp_of_block(); unit < (count + 15) / 16 * kParts; unit += kWarps) {
+    const int block = unit / kParts;
+    const int channel = unit % kParts * kWide;
     float d[kWide / 8][4] = {};
-    float sums[4] = {};
-    row_gradients<K, kUse>(d, sums, room, tile, channel / 16);
-    end_row_gradients<K>(term.table, room, sums, channel, d);
+    row_gradients<K, kUse>(table, at.room, block, channel, d);
     const int own = channel + 2 * (lane_of_warp() & 3);
-    float2 old[2][kWide / 8];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const std::int32_t row = room.table_rows[16 * tile + lane_of_warp() / 4 + 8 * h];
+      const int run = 16 * block + lane_of_warp() / 4 + 8 * h;
+      const std::int32_t row = run < count ? table.runs.rows[run] : -1;
+      if (row < 0) continue;
+      float* const to = slot.rows + row * slot.pitch + own;
 #pragma unroll
       for (int n = 0; n < kWide / 8; ++n) {
-        if (row >= 0 && own + 8 * n < slot.width) old[h][n] = *reinterpret_cast<const float2*>(slot.rows + row * slot.pitch + own + 8 * n);
-      }
-    }
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const std::int32_t row = room.table_rows[16 * tile + lane_of_warp() / 4 + 8 * h];
-#pragma unroll
-      for (int n = 0; n < kWide / 8; ++n) {
-        if (row < 0 || own + 8 * n >= slot.width) continue;
-        *reinterpret_cast<float2*>(slot.rows + row * slot.pitch + own + 8 * n) = {old[h][n].x + d[n][2 * h], old[h][n].y + d[n][2 * h + 1]};
+        if (own + 8 * n < slot.width) add_two(to + 8 * n, d[n][2 * h], d[n][2 * h + 1]);
       }
     }
   }
-}
-
-/// A thread's part of a tile's sums by distance, which lie in room.rows, half of the channels at a time: a channel and some of the
-/// distances.
-template <class K>
-struct OwnDistances {
-  static constexpr int kHalf = K::kWidth / 2;
-  static constexpr int kShare = K::kDistances * kHalf / kBlockThreads;
-  static constexpr int kTogether = 8;
-  static_assert(kShare % kTogether == 0);
-  int channel;
-  int begin;
-  int end;
-};
-template <class K>
-__device__ __forceinline__ OwnDistances<K> own_distances() {
-  using Own = OwnDistances<K>;
-  const auto thread = static_cast<int>(threadIdx.x);
-  const int begin = thread / Own::kHalf * Own::kShare;
-  return {thread % Own::kHalf, begin, begin + Own::kShare};
-}
-
-/// Sums of the thread's distances that have one row, which lie side by side, come where the first of them was.
-template <class K>
-__device__ __forceinline__ void add_up_own_rows(const OwnDistances<K>& own, const std::int32_t* rows, float* sums) {
-  using Own = OwnDistances<K>;
-  int head = own.begin;
-  float sum = 0;
-  for (int first = own.begin; first < own.end; first += Own::kTogether) {
-    float x[Own::kTogether];
-#pragma unroll
-    for (int n = 0; n < Own::kTogether; ++n) x[n] = sums[(first + n) * Own::kHalf];
-#pragma unroll
-    for (int n = 0; n < Own::kTogether; ++n) {
-      const int distance = first + n;
-      if (distance > own.begin && rows[distance] != rows[distance - 1]) {
-        head = distance;
-        sum = 0;
-      }
-      sum += x[n];
-      sums[head * Own::kHalf] = sum;
-    }
-  }
-}
-
-/// Sums by distance to the slot, channels from `channel` on. Whoever has the first distance of a row takes what the threads behind have
-/// added up of it. Alone it would add up most of a tile wherever most distances have one row, which is nearly everywhere with clips and
-/// buckets.
-template <class K>
-__device__ inline void add_gathered_rows(const TableSlot<K>& slot, typename K::Room& room, int channel) {
-  using Own = OwnDistances<K>;
-  const Own own = own_distances<K>();
-  const std::int32_t* const rows = room.table_rows;
-  auto* const sums = reinterpret_cast<float*>(room.rows) + own.channel;
-  add_up_own_rows<K>(own, rows, sums);
-  __syncthreads();
-  if (channel + own.channel >= slot.width) return;
-  for (int first = own.begin; first < own.end; first += Own::kTogether) {
-    float* to[Own::kTogether];
-    float sum[Own::kTogether];
-#pragma unroll
-    for (int n = 0; n < Own::kTogether; ++n) {
-      const int distance = first + n;
-      const std::int32_t row = rows[distance];
-      to[n] = nullptr;
-      if (row < 0 || (distance > 0 && rows[distance - 1] == row)) continue;
-      to[n] = slot.rows + row * slot.pitch + channel + own.channel;
-      sum[n] = sums[distance * Own::kHalf];
-      for (int next = own.end; next < K::kDistances && rows[next] == row; next += Own::kShare) sum[n] += sums[next * Own::kHalf];
-    }
-#pragma unroll
-    for (int n = 0; n < Own::kTogether; ++n) {
-      if (to[n] != nullptr) sum[n] += *to[n];
-    }
-#pragma unroll
-    for (int n = 0; n < Own::kTogether; ++n) {
-      if (to[n] != nullptr) *to[n] = sum[n];
-    }
-  }
-}
-/// Distances share rows: sums of each go by way of shared memory, where the table's rows were, half of the channels at a time.
-template <class K, RowUse kUse>
-__device__ __forceinline__ void add_shared_rows(const TermWork& term, const TableSlot<K>& slot, typename K::Room& room) {
-  constexpr int kHalf = K::kWidth / 2;
-  auto* const to = reinterpret_cast<float*>(room.rows);
-  for (int channel = 0; channel < K::kWidth; channel += kHalf) {
-    __syncthreads();  // nobody reads the table's rows, or sums before, any more
-    for (int tile = warp_of_block(); tile < K::kDistances / 16; tile += kWarps) {
-      float d[kHalf / 8][4] = {};
-      float sums[4] = {};
-      row_gradients<K, kUse>(d, sums, room, tile, channel / 16);
-      end_row_gradients<K>(term.table, room, sums, channel, d);
-      float* const own = to + (16 * tile + lane_of_warp() / 4) * kHalf + 2 * (lane_of_warp() & 3);
-#pragma unroll
-      for (int n = 0; n < kHalf / 8; ++n) {
-#pragma unroll
-        for (int h = 0; h < 2; ++h) *reinterpret_cast<float2*>(own + 8 * h * kHalf + 8 * n) = {d[n][2 * h], d[n][2 * h + 1]};
-      }
-    }
-    __syncthreads();
-    add_gathered_rows<K>(slot, room, channel);
-  }
-}
-
-/// Adds to the table's gradient. room.skewed and the rows are there; whether the rows still are, afterwards.
-template <class K, RowUse kUse>
-__device__ __forceinline__ bool add_table_gradient(const TermWork& term, const Step<K>& at) {
-  const TableSlot<K> slot = table_slot<K>(term, at);
-  if (slot.rows == nullptr) return true;
-  if (at.room.repeated == 0) {
-    add_own_rows<K, kUse>(term, slot, at.room);
-    return true;
-  }
-  add_shared_rows<K, kUse>(term, slot, at.room);
-  return false;
 }
 
 }  // namespace phasor::cuda::attention::mma::backward

@@ -6,11 +6,11 @@
 
 namespace phasor::cuda::attention::mma::backward {
 
-/// What a warp adds up for its 16 keys, over queries and heads.
+/// What a warp adds up for its 16 keys and some of their channels, over queries and heads.
 template <class K>
 struct KeySums {
-  float k[1][K::kWidth / 8][4] = {};  // to be multiplied by the scale
-  float v[1][K::kWidth / 8][4] = {};
+  float k[K::kKeyChannels / 8][4] = {};  // to be multiplied by the scale
+  float v[K::kKeyChannels / 8][4] = {};
   float gradients[2] = {};  // of the lane's two keys and its queries, of one head
 };
 
@@ -41,35 +41,20 @@ __device__ __forceinline__ void add_shift_sums(const float (&d)[K::kChannels / 8
 
 /// A table that queries meet. `shifted`: how many shifted ones are before it.
 template <class K>
-__device__ __forceinline__ void take_query_table(const TermWork& term, const Step<K>& at, int shifted, float (&q)[K::kChannels / 8][4]) {
+__device__ __forceinline__ void take_query_table(const TableHere<K>& table, const Step<K>& at, int shifted,
+                                                 float (&q)[K::kChannels / 8][4]) {
   float sums[K::kChannels / 8][4] = {};
   const int tile = warp_of_block() / K::kWarpsOfTile;
-  add_feature_gradients<K, RowUse::query>(sums, at.room, tile, warp_of_block() % K::kWarpsOfTile * K::kChannels / 16);
-  if (term.sums.shift >= 0) add_shift_sums<K>(sums, at.room.shift_sums[shifted][warp_of_block()]);
-  add_scaled(q, sums, static_cast<float>(term.table.scale));
+  add_feature_gradients<K, RowUse::query>(table, at.room, tile, warp_of_block() % K::kWarpsOfTile * K::kChannels / 16, sums);
+  if (table.term.sums.shift >= 0) add_shift_sums<K>(sums, at.room.shift_sums[shifted][warp_of_block()]);
+  add_scaled(q, sums, static_cast<float>(table.term.table.scale));
 }
-/// One that queries meet, at a tile where all distances have one row.
-template <class K, int kColumns>
-__device__ __forceinline__ void take_even_table(const TermWork& term, const Step<K>& at, int64_t row,
-                                                const std::uint32_t (&ds)[kColumns][2], float (&q)[K::kChannels / 8][4]) {
-  const float* const sums = sums_over_keys<K>(ds, at.room);
-  add_even_features<K>(term.table, at, row, sums, q);
-  add_even_gradient<K, RowUse::query>(term, at, row, sums);
-}
-/// One that keys meet: 64 channels at a time.
+/// One that keys meet.
 template <class K>
-__device__ __forceinline__ void take_key_table(const TermWork& term, const Step<K>& at, float (&k)[K::kWidth / 8][4]) {
-  const auto ratio = static_cast<float>(term.table.scale / at.work.scale);
-#pragma unroll
-  for (int part = 0; part < K::kWidth / 64; ++part) {
-    float sums[8][4] = {};
-    add_feature_gradients<K, RowUse::key>(sums, at.room, warp_of_block(), 4 * part);
-#pragma unroll
-    for (int n = 0; n < 8; ++n) {
-#pragma unroll
-      for (int x = 0; x < 4; ++x) k[8 * part + n][x] = fmaf(ratio, sums[n][x], k[8 * part + n][x]);
-    }
-  }
+__device__ __forceinline__ void take_key_table(const TableHere<K>& table, const Step<K>& at, float (&k)[K::kKeyChannels / 8][4]) {
+  float sums[K::kKeyChannels / 8][4] = {};
+  add_feature_gradients<K, RowUse::key>(table, at.room, key_tile_of_warp(), share_of_warp() * K::kKeyChannels / 16, sums);
+  add_scaled(k, sums, static_cast<float>(table.term.table.scale / at.work.scale));
 }
 
 /// A bias by distance; gradients lie by queries.
@@ -83,82 +68,61 @@ __device__ __forceinline__ void take_bias(const TermWork& term, const Step<K>& a
   const int keys = static_cast<int>(at.tile.keys);
   for (int tile = warp_of_block(); tile < K::kDistances / 16; tile += kWarps) {
     float sums[4] = {};
-    each_row_tile<K, RowUse::query>(at.room, tile, [&](const std::uint32_t(&left)[4], int) { add_row_sums<K>(sums, left); });
+    each_row_tile<K, RowUse::query>(OfDistances(), at.room, tile, [&](const std::uint32_t(&left)[4], int) { add_row_sums<K>(sums, left); });
     if ((lane_of_warp() & 3) != 0) continue;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int distance = 16 * tile + lane_of_warp() / 4 + 8 * h;  // from that of the first query and the last key on
-      if (distance >= kKeys - keys && distance < queries + kKeys - 1) to[distance] += sums[2 * h];
+      if (distance >= kKeys - keys && distance < queries + kKeys - 1) add_one(to + distance, sums[2 * h]);
     }
   }
 }
 
-/// Terms from the last to the first: the last table's rows are there.
-template <class K, int kColumns>
-__device__ __forceinline__ void take_terms(const Step<K>& at, int staged, const std::uint32_t (&ds)[kColumns][2], KeySums<K>& keys,
-                                           float (&q)[K::kChannels / 8][4]) {
+/// Terms from the last to the first: the last table's rows are there. Gradients of scores are, too.
+template <class K>
+__device__ __forceinline__ void take_terms(const Step<K>& at, Staged& staged, KeySums<K>& keys, float (&q)[K::kChannels / 8][4]) {
   const AttentionWork& work = at.work;
   int shifted = 0;
   for (int t = 0; t < work.term_count; ++t) shifted += work.terms[t].use == TermUse::table && work.terms[t].sums.shift >= 0 ? 1 : 0;
   for (int t = work.term_count - 1; t >= 0; --t) {
     const TermWork& term = work.terms[t];
     if (term.use == TermUse::bias && term.sums.slot >= 0) {
-      skew_gradients<K, RowUse::query>(at.room, ds);
+      add_up_runs<K, RowUse::query>(at.room, OfDistances());
       take_bias<K>(term, at);
     }
     if (term.use != TermUse::table || is_of_values(term)) continue;
-    if constexpr (K::kValued) {
-      const int64_t row = even_row(term.table, at);
-      if (row >= 0) take_even_table<K>(term, at, row, ds, q);
-      if (row != kSeveralRows) continue;
-    }
-    if (staged != t) stage_rows<K>(term.table, at);
-    staged = t;
+    const TableHere<K> table = table_here<K>(term, at.room, place_of_rows<K>(at, staged, t));
     if (term.sums.shift >= 0) --shifted;
-    bool there = true;
     if (term.table.use == RowUse::key) {
-      skew_gradients<K, RowUse::key>(at.room, ds);
-      take_key_table<K>(term, at, keys.k[0]);
-      there = add_table_gradient<K, RowUse::key>(term, at);
+      add_up_runs<K, RowUse::key>(at.room, table.map());
+      take_key_table<K>(table, at, keys.k);
+      add_table_gradient<K, RowUse::key>(table, at);
     } else {
-      skew_gradients<K, RowUse::query>(at.room, ds);
-      take_query_table<K>(term, at, shifted, q);
-      there = add_table_gradient<K, RowUse::query>(term, at);
+      add_up_runs<K, RowUse::query>(at.room, table.map());
+      take_query_table<K>(table, at, shifted, q);
+      add_table_gradient<K, RowUse::query>(table, at);
     }
-    if (!there) staged = -1;
   }
 }
 
 // ---- By weights ----
 
-/// Tables of values: what their rows add to the gradients of weights, dp, and what rows get by the weights, p. `staged`: as in make_scores.
+/// Tables of values: what their rows add to the gradients of weights, dp, and what rows get by the weights, p.
 template <class K, int kColumns>
-__device__ __forceinline__ void take_value_tables(const Step<K>& at, int& staged, const float (&p)[kColumns][4], float (&dp)[kColumns][4]) {
+__device__ __forceinline__ void take_value_tables(const Step<K>& at, Staged& staged, const float (&p)[kColumns][4],
+                                                  float (&dp)[kColumns][4]) {
   for (int t = 0; t < at.work.term_count; ++t) {
     const TermWork& term = at.work.terms[t];
     if (!is_of_values(term)) continue;
-    const int64_t row = even_row(term.table, at);
-    if (row == -1) continue;
-    if (row >= 0) {
-      add_even_scores<K, RowUse::value>(term.table, at, row, dp);
-    } else {
-      stage_rows<K>(term.table, at);
-      staged = t;
-      add_table_scores<K, RowUse::value>(term.table, at.room, dp);
-    }
+    const TableHere<K> table = table_here<K>(term, at.room, place_of_rows<K>(at, staged, t));
+    if (staged.all) copies_wait<0>();
+    __syncthreads();  // rows are there, and nobody reads the products before any more
+    add_table_scores<K, RowUse::value>(table, at.room, dp);
     if (term.sums.slot < 0) continue;
-    std::uint32_t pairs[kColumns][2];
-#pragma unroll
-    for (int n = 0; n < kColumns; ++n) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) pairs[n][h] = pack<typename K::Element>(p[n][2 * h], p[n][2 * h + 1]);
-    }
-    if (row >= 0) {
-      add_even_gradient<K, RowUse::value>(term, at, row, sums_over_keys<K>(pairs, at.room));
-      continue;
-    }
-    skew_gradients<K, RowUse::value>(at.room, pairs);
-    if (!add_table_gradient<K, RowUse::value>(term, at)) staged = -1;
+    __syncthreads();  // nobody reads the products any more
+    share<K>(p, at.room.gradients());
+    add_up_runs<K, RowUse::value>(at.room, table.map());
+    add_table_gradient<K, RowUse::value>(table, at);
   }
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -50,6 +51,32 @@ T __shfl_xor_sync(unsigned /*lanes*/, T x, int mask) {
   return own.y;
 }
 
+template <class T>
+T __shfl_up_sync(unsigned /*lanes*/, T x, unsigned step) {
+  struct Own {
+    T x;
+    unsigned step;
+    T y;
+  } own = {x, step, 0};
+  phasor::test::emulated::Block::running()->with_warp<Own>(own, [](const std::array<Own*, 32>& lanes) {
+    for (std::size_t n = 0; n < 32; ++n) lanes[n]->y = lanes[n < lanes[n]->step ? n : n - lanes[n]->step]->x;
+  });
+  return own.y;
+}
+inline unsigned __ballot_sync(unsigned /*lanes*/, bool x) {
+  struct Own {
+    bool x;
+    unsigned all;
+  } own = {x, 0};
+  phasor::test::emulated::Block::running()->with_warp<Own>(own, [](const std::array<Own*, 32>& lanes) {
+    unsigned all = 0;
+    for (std::size_t n = 0; n < 32; ++n) all |= static_cast<unsigned>(lanes[n]->x) << n;
+    for (Own* const lane : lanes) lane->all = all;
+  });
+  return own.all;
+}
+inline int __popc(unsigned x) { return std::popcount(x); }
+
 namespace phasor::cuda::attention::mma {
 
 using test::emulated::Block;
@@ -66,17 +93,25 @@ inline std::uint32_t shared_address(const void* p) {
 inline void copy_in(std::uint32_t to, const void* from, bool is_there) {
   Block::running()->copies().push_back({shared_begin() + to, is_there ? static_cast<const unsigned char*>(from) : nullptr});
 }
-inline void copies_commit() {}
+inline void copies_commit() { Block::running()->copy_groups().push_back(Block::running()->copies().size()); }
+/// Those of later groups, and of none, are still under way then.
 template <int kPending>
 void copies_wait() {
-  for (const Block::Copy& copy : Block::running()->copies()) {
-    if (copy.from == nullptr) {
-      std::memset(copy.to, 0, 16);
+  std::vector<std::size_t>& groups = Block::running()->copy_groups();
+  if (groups.size() <= kPending) return;
+  const std::size_t ended = groups.size() - kPending;
+  const std::size_t count = groups[ended - 1];
+  std::vector<Block::Copy>& copies = Block::running()->copies();
+  for (std::size_t n = 0; n < count; ++n) {
+    if (copies[n].from == nullptr) {
+      std::memset(copies[n].to, 0, 16);
     } else {
-      std::memcpy(copy.to, copy.from, 16);
+      std::memcpy(copies[n].to, copies[n].from, 16);
     }
   }
-  Block::running()->copies().clear();
+  copies.erase(copies.begin(), copies.begin() + static_cast<std::ptrdiff_t>(count));
+  groups.erase(groups.begin(), groups.begin() + static_cast<std::ptrdiff_t>(ended));
+  for (std::size_t& group : groups) group -= count;
 }
 
 struct Matrices {
@@ -152,6 +187,13 @@ template <class Element>
 void add_product(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
   Product own = {&d, &a, {b0, b1}};
   Block::running()->with_warp<Product>(own, &multiply_16<Element>);
+}
+
+inline void add_one(float* to, float x) { *to += x; }
+inline void add_two(float* to, float x, float y) {
+  if (reinterpret_cast<std::uintptr_t>(to) % 8 != 0) std::abort();
+  to[0] += x;
+  to[1] += y;
 }
 
 inline float exp2_approximate(float x) { return std::exp2(x); }
