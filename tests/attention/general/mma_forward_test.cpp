@@ -60,7 +60,7 @@ TEST_F(MmaForward, tables_and_biases_of_wide_heads) { expect_all(term_problems(k
 TEST_F(MmaForward, many_terms_with_masks) { expect_all(mixed_problems(), DType::bf16); }
 TEST_F(MmaForward, tables_over_many_tiles) {
   in_parts = tabled = 0;
-  const std::vector<NarrowProblem> problems = long_table_problems();
+  const std::vector<NarrowProblem> problems = spread_table_problems();
   expect_all(problems, DType::bf16);
   EXPECT_EQ(tabled, problems.size());
   EXPECT_GT(in_parts, 0);

@@ -195,7 +195,7 @@ std::vector<NarrowProblem> long_value_problems() {
   return all;
 }
 
-std::vector<NarrowProblem> long_table_problems() {
+std::vector<NarrowProblem> spread_table_problems() {
   Numbers random(13);
   std::vector<NarrowProblem> all;
   for (const ref::Shape& s :

@@ -38,7 +38,7 @@ std::vector<NarrowProblem> long_value_problems();
 
 /// Tables of scores over many tiles: some near the diagonal, some in the middle, some beyond every clip; both sides, shifts, rows of heads;
 /// masks, a bias and a soft cap beside, sinks, ragged batches, and parts of keys.
-std::vector<NarrowProblem> long_table_problems();
+std::vector<NarrowProblem> spread_table_problems();
 
 // ---- CoPE ----
 
