@@ -178,9 +178,43 @@ TEST(MmaCall, knows_the_row_of_all_distances) {
       }
     }
   }
-  job::RowMap buckets;
-  buckets.has_buckets = true;
-  EXPECT_EQ(cuda::attention::mma::row_of_all(buckets, 5, 5), cuda::attention::mma::kSeveralRows);
+}
+
+/// Buckets: whatever is said to be one row is one; where many distances have one, it is said.
+TEST(MmaCall, knows_the_row_of_all_distances_by_buckets) {
+  using Kind = plan::RowRule::Kind;
+  const std::int64_t thresholds[] = {7, 9, 13, 19};
+  int found = 0;
+  for (const Kind kind : {Kind::t5, Kind::deberta, Kind::deberta_clip, Kind::shaw, Kind::window, Kind::none}) {
+    for (const bool first : {false, true}) {
+      job::RowMap map;
+      map.has_buckets = true;
+      map.buckets = {.kind = kind,
+                     .both = first,
+                     .cut = true,
+                     .buckets = 10,
+                     .max_distance = 25,
+                     .mid = 5,
+                     .rising = first,
+                     .thresholds = thresholds,
+                     .threshold_count = 4,
+                     .left = 4,
+                     .right = 2,
+                     .rows = 9};
+      for (std::int64_t low = -40; low <= 40; ++low) {
+        for (std::int64_t high = low; high <= 40; ++high) {
+          const std::int64_t row = cuda::attention::mma::row_of_all(map, low, high);
+          if (row == cuda::attention::mma::kSeveralRows) continue;
+          found += high - low > 9 ? 1 : 0;
+          for (std::int64_t r = low; r <= high; ++r) {
+            ASSERT_EQ(cuda::attention::row_by_distance(map, r), row)
+                << static_cast<int>(kind) << " " << first << " " << low << " " << high << " " << r;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(found, 4000);
 }
 
 TEST(MmaCall, leaves_to_the_general_kernels_what_it_does_not_know) {
