@@ -13,12 +13,15 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import TypeVar
 
 import torch
 from torch import nn
 
 import phasor
 
+T = TypeVar("T")
 HEADS, KEY_HEADS, WIDTH = 4, 1, 128
 SCHEMES: dict[str, Callable[[], nn.Module | None]] = {
     "plain": lambda: None,
@@ -32,55 +35,67 @@ SCHEMES: dict[str, Callable[[], nn.Module | None]] = {
 }
 
 
-def peaks(name: str, tokens: int) -> dict[str, object]:
+@dataclass(frozen=True)
+class Peaks:
     """Bytes beyond those of the inputs, and seconds, of a call and of its gradients."""
+
+    name: str
+    tokens: int
+    forward: int
+    forward_seconds: float
+    backward: int
+    backward_seconds: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name:15} {self.tokens:6} tokens: forward {self.forward / 2**20:7.0f} MiB ({self.forward / self.tokens:6.0f} bytes a token, {self.forward_seconds:.3f} s), "
+            f"with backward {self.backward / 2**20:7.0f} MiB ({self.backward / self.tokens:6.0f}, {self.backward_seconds:.3f} s)"
+        )
+
+
+def peaks(name: str, tokens: int) -> Peaks:
     torch.manual_seed(1)
     make = SCHEMES[name]()
     scheme = None if make is None else make.to("cuda")
     q = torch.randn(1, tokens, HEADS, WIDTH, device="cuda", dtype=torch.bfloat16, requires_grad=True)
     k, v = (torch.randn(1, tokens, KEY_HEADS, WIDTH, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(2))
-    found: dict[str, object] = {"name": name, "tokens": tokens}
     before = torch.cuda.memory_allocated()
     with torch.autocast("cuda", torch.bfloat16):  # tables are multiplied as q is
-        out, found["forward"], found["forward seconds"] = measured(
+        out, forward, forward_seconds = measured(
             lambda: phasor.attention(q, k, v, None if scheme is None else scheme(tokens, tokens), causal=True, scale=getattr(scheme, "scale", None)), before
         )
     gradient = torch.ones_like(out)
-    _, found["backward"], found["backward seconds"] = measured(lambda: out.backward(gradient), before)
+    _, backward, backward_seconds = measured(lambda: out.backward(gradient), before)
     if not all(bool(x.grad is not None and x.grad.isfinite().all()) for x in (q, k, v)):
         raise SystemExit(f"attention_memory: {name} of {tokens} tokens: a gradient is missing or not finite")
-    return found
+    return Peaks(name, tokens, forward, forward_seconds, backward, backward_seconds)
 
 
-def measured(call: Callable[[], torch.Tensor | None], before: int) -> tuple[torch.Tensor, int, float]:
+def measured(call: Callable[[], T], before: int) -> tuple[T, int, float]:
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     begin = time.perf_counter()
     result = call()
     torch.cuda.synchronize()
     seconds = time.perf_counter() - begin
-    return result, torch.cuda.max_memory_allocated() - before, seconds  # type: ignore[return-value]
+    return result, torch.cuda.max_memory_allocated() - before, seconds
 
 
 def main() -> int:
     lengths = [int(one) for one in sys.argv[2:]] or [16384, 65536]
     rows, failed = [], False
     for name in SCHEMES:
-        of_name = [peaks(name, tokens) for tokens in lengths]
+        of_name = []
+        for tokens in lengths:
+            of_name.append(peaks(name, tokens))
+            print(of_name[-1], flush=True)
         rows += of_name
-        for row in of_name:
-            forward, backward = (int(row[what]) for what in ("forward", "backward"))  # type: ignore[call-overload]
-            print(
-                f"{name:15} {row['tokens']:6} tokens: forward {forward / 2**20:7.0f} MiB ({forward / int(row['tokens']):6.0f} bytes a token, {row['forward seconds']:.3f} s), "
-                f"with backward {backward / 2**20:7.0f} MiB ({backward / int(row['tokens']):6.0f}, {row['backward seconds']:.3f} s)",
-                flush=True,
-            )
         for what in ("forward", "backward"):
-            if int(of_name[-1][what]) > 2 * lengths[-1] / lengths[0] * int(of_name[0][what]):  # type: ignore[call-overload]
+            if getattr(of_name[-1], what) > 2 * lengths[-1] / lengths[0] * getattr(of_name[0], what):
                 print(f"attention_memory: {name}, {what}: grows faster than the tokens", file=sys.stderr)
                 failed = True
     with open(sys.argv[1], "w", encoding="utf-8") as file:
-        json.dump({"device": torch.cuda.get_device_name(), "heads": HEADS, "key_heads": KEY_HEADS, "width": WIDTH, "rows": rows}, file, indent=1)
+        json.dump({"device": torch.cuda.get_device_name(), "heads": HEADS, "key_heads": KEY_HEADS, "width": WIDTH, "rows": [asdict(row) for row in rows]}, file, indent=1)
     return int(failed)
 
 

@@ -44,4 +44,14 @@ constexpr int kDoublesRun = 4;
 constexpr int kDoublesBlocks = 7;
 constexpr std::int64_t kDoublesThreads = 2 * 65536;
 
+/// Keys that move in place (cuda/moves): threads of a block, heads of tokens that a thread asks for before the sines are made, blocks of a
+/// multiprocessor, and cosines and sines, and tokens, that a block holds at most.
+constexpr int kMoveThreads = 128;
+constexpr int kMovesAhead = 4;
+constexpr int kMoveBlocks = 6;
+constexpr int kMoveValues = 1024;
+constexpr int kMoveTokens = 32;
+/// A block has as few tokens as keep its threads busy of so many; of more it has several, which share sines where they move alike.
+constexpr std::int64_t kMoveTokensApart = 4096;
+
 }  // namespace phasor::cuda

@@ -8,21 +8,9 @@
 #include "cuda/divided.hpp"
 #include "cuda/teams/memory.hpp"
 #include "cuda/teams/shape.hpp"
+#include "cuda/tuning.hpp"
 
 namespace phasor::cuda {
-
-// Measured on an H200 (docs/design/cuda.md), or to be.
-constexpr int kMoveThreads = 128;
-/// Heads of tokens that a thread asks for before the sines are made.
-constexpr int kMovesAhead = 4;
-/// Blocks of a multiprocessor at a time: how many registers a thread may have.
-constexpr int kMoveBlocks = 6;
-/// Cosines and sines that a block holds, at most.
-constexpr int kMoveValues = 1024;
-/// And tokens, at most.
-constexpr int kMoveTokens = 32;
-/// A block has as few tokens as keep its threads busy of so many; of more it has several, which share sines where they move alike.
-constexpr std::int64_t kMoveTokensApart = 4096;
 
 /// What every thread reads, in the order of use. A row is one head of one of the block's tokens.
 struct MoveShape {
