@@ -133,12 +133,11 @@ struct Walk {
     bring_queries();
     bring_keys(key);
   }
-  /// Products with CoPE's table, if some key is seen; rows are staged where values come later.
-  __device__ __forceinline__ Counts begin_counts(const SharedRows& at, bool seen) const {
-    if constexpr (!K::kCounted) return {};
+  /// Products with CoPE's table; rows are staged where values come later.
+  __device__ __forceinline__ Counts begin_counts(const SharedRows& at) const {
     auto* const products = reinterpret_cast<float*>(memory + K::kRowBytes);
     const CopeTerm& term = work.terms[0].cope;
-    if (seen) cope::multiply_table<typename K::Element, K::kWidth, K::kKeys>(term.table, place.head, at.q, at.values, products);
+    cope::multiply_table<typename K::Element, K::kWidth, K::kKeys>(term.table, place.head, at.q, at.values, products);
     return {cope::counting_of(term, products), {0, 0}};
   }
   /// With tables of scores.
@@ -160,6 +159,83 @@ struct Walk {
   }
 };
 
+/// How products become scores, and weights outputs, of each kind of kernel, with what it keeps from tile to tile.
+template <class K>
+struct Scoring {
+  const Walk<K>& walk;
+  const SharedRows& at;
+  typename K::Room& room;
+  typename K::Even& even_room;
+  bool staged;        // rows of tables come where values go, before those
+  WarpScores scores;  // in registers
+  Counts counts;
+  TableStep<K> tables;
+  FarWeights far;
+
+  /// Queries and keys of the first tile have been asked for.
+  __device__ __forceinline__ void begin() {
+    if constexpr (K::kShared) begin_room(walk.work, walk.queries, walk.place.head, room);
+    if constexpr (K::kValued) begin_even(even_room);
+    if constexpr (K::kCounted) counts = walk.begin_counts(at);
+    if constexpr (K::kTabled) {
+      bring_features<K>(tables, walk.queries.first, walk.queries.count);
+      begin_tables<K>(tables);
+    }
+  }
+  /// Asks for the tile's values as soon as their place is free.
+  __device__ __forceinline__ void make_scores(int64_t key, float (&s)[K::kRowTiles][K::kKeys / 8][4]) {
+    const auto number = static_cast<int>(key - walk.queries.sequence.first_key);
+    if constexpr (K::kShared) {
+      const ScoreTile tile = walk.tile_at(key);
+      const bool even = K::kValued && is_even(walk.work, tile, K::kKeys);
+      if (!staged || even) walk.bring_values(key);
+      multiply(s);
+      if (even) {
+        make_even_scores<typename K::Element, K::kWidth>(walk.work, tile, walk.q(), even_room);
+        add_even_scores(even_room, static_cast<float>(walk.work.scale), s[0]);
+        hide_padding(walk.work, tile, s[0]);
+      } else {
+        make_shared_scores<typename K::Element, K::kWidth>(walk.work, tile, at, room, s[0]);
+        if (staged) walk.bring_values(key);
+      }
+    } else {
+      walk.bring_values(key);
+      multiply(s);
+      if constexpr (K::kCounted) {
+        cope::make_counted_scores(s, scores, counts.by, number, counts.carry);
+      } else {
+        if constexpr (K::kTabled) add_tables<K>(tables, s[0]);
+        finish_scores<K::kChanged || K::kTabled>(s, scores, number);
+      }
+    }
+  }
+  __device__ __forceinline__ void multiply(float (&s)[K::kRowTiles][K::kKeys / 8][4]) const {
+    multiply_rows<typename K::Element, K::kWidth, K::kKeys, K::kRowTiles>(s, at.q, 16 * K::kRowTiles * warp_of_block(), at.k);
+  }
+  /// Values are there. `more`: another tile comes.
+  __device__ __forceinline__ void add_weighted_values(int64_t key, bool more, const float (&p)[K::kRowTiles][K::kKeys / 8][4],
+                                                      const Rows<K::kRowTiles>& rows, float (&o)[K::kRowTiles][K::kWidth / 8][4]) {
+    if constexpr (K::kTabled) {
+      end_tabled_tile<K>(tables, more, p, rows, far, o);
+    } else {
+      add_values<typename K::Element, K::kWidth, K::kKeys, K::kRowTiles>(o, p, at.values);
+    }
+    if constexpr (K::kValued) add_value_tables<K>({walk.work, walk.tile_at(key), at, room}, p[0], o[0]);
+  }
+  __device__ __forceinline__ void end(float (&o)[K::kRowTiles][K::kWidth / 8][4]) {
+    if constexpr (K::kTabled) end_far<K>(tables, far, o[0]);
+  }
+};
+/// The first tile of keys begins at `key`.
+template <class K>
+__device__ __forceinline__ Scoring<K> scoring_of(const Walk<K>& walk, const SharedRows& at, int64_t key) {
+  auto& room = *reinterpret_cast<typename K::Room*>(walk.memory + K::kRowBytes);
+  auto& even_room = *reinterpret_cast<typename K::Even*>(walk.memory + K::kRowBytes + sizeof(typename K::Room));
+  WarpScores scores = K::kShared ? WarpScores{} : warp_scores(walk.work, walk.queries, walk.place.head, 16 * K::kRowTiles);
+  if (K::kTabled) scores.scale = 1;  // they have theirs already when a bias comes
+  return {walk, at, room, even_room, K::kShared && has_tables(walk.work), scores, {}, walk.table_step(at, key), {}};
+}
+
 template <class K>
 __device__ __forceinline__ void forward_block(const AttentionWork& work, int64_t index, unsigned char* memory) {
   const BlockPlace place = block_place(work, K::kQueries, index);
@@ -171,69 +247,33 @@ __device__ __forceinline__ void forward_block(const AttentionWork& work, int64_t
   const int64_t first = most(seen.first, part.first);
   const int64_t end = least(seen.end, part.end);
   const Walk<K> walk = {work, queries, place, key_head_of(work, place.head), part.end, memory};
-  auto& room = *reinterpret_cast<typename K::Room*>(memory + K::kRowBytes);
-  auto& even_room = *reinterpret_cast<typename K::Even*>(memory + K::kRowBytes + sizeof(typename K::Room));
   const SharedRows at = {shared_address(walk.q()), shared_address(walk.k()), shared_address(walk.v()), walk.v(), walk.k()};
-  const bool staged = K::kShared && has_tables(work);
-  WarpScores scores = K::kShared ? WarpScores{} : warp_scores(work, queries, place.head, 16 * K::kRowTiles);
-  if (K::kTabled) scores.scale = 1;  // they have theirs already when a bias comes
+  int64_t key = begin + (tiles_of(end - begin, K::kKeys) - 1) * K::kKeys;
+  Scoring<K> scoring = scoring_of<K>(walk, at, key);
   const bool scaled = K::kShared || K::kChanged || K::kCounted || K::kTabled;
-  const float factor = scaled ? kLog2E : scores.scale * kLog2E;  // of scores that are scaled already, or not yet
+  const float factor = scaled ? kLog2E : scoring.scores.scale * kLog2E;  // of scores that are scaled already, or not yet
   Rows<K::kRowTiles> rows;
   float o[K::kRowTiles][K::kWidth / 8][4] = {};
-  int64_t key = begin + (tiles_of(end - begin, K::kKeys) - 1) * K::kKeys;
   if (first < end) {
     walk.bring_first(key);
-    if (K::kShared) begin_room(work, queries, place.head, room);
-    if (K::kValued) begin_even(even_room);
-  }
-  Counts counts = walk.begin_counts(at, first < end);
-  TableStep<K> tables = walk.table_step(at, key);
-  FarWeights far;
-  if constexpr (K::kTabled) {
-    if (first < end) {
-      bring_features<K>(tables, queries.first, queries.count);
-      begin_tables<K>(tables);
-    }
+    scoring.begin();
   }
   for (; first < end && key + K::kKeys > first && key >= begin; key -= K::kKeys) {
     copies_wait<0>();
     __syncthreads();  // keys are there; nobody reads the values before any more
-    const bool even = K::kValued && is_even(work, walk.tile_at(key), K::kKeys);
-    if (!staged || even) walk.bring_values(key);
     float s[K::kRowTiles][K::kKeys / 8][4] = {};
-    multiply_rows<typename K::Element, K::kWidth, K::kKeys, K::kRowTiles>(s, at.q, 16 * K::kRowTiles * warp_of_block(), at.k);
-    if constexpr (K::kShared) {
-      if (even) {
-        make_even_scores<typename K::Element, K::kWidth>(work, walk.tile_at(key), walk.q(), even_room);
-        add_even_scores(even_room, static_cast<float>(work.scale), s[0]);
-        hide_padding(work, walk.tile_at(key), s[0]);
-      } else {
-        make_shared_scores<typename K::Element, K::kWidth>(work, walk.tile_at(key), at, room, s[0]);
-        if (staged) walk.bring_values(key);
-      }
-    } else if constexpr (K::kCounted) {
-      cope::make_counted_scores(s, scores, counts.by, static_cast<int>(key - begin), counts.carry);
-    } else {
-      if constexpr (K::kTabled) add_tables<K>(tables, s[0]);
-      finish_scores<K::kChanged || K::kTabled>(s, scores, static_cast<int>(key - begin));
-    }
+    scoring.make_scores(key, s);
     update_softmax(s, o, rows, factor);
     if constexpr (K::kShared) {
-      if (work.dropout.present) drop_own_weights(room, s[0]);
+      if (work.dropout.present) drop_own_weights(scoring.room, s[0]);
     }
     copies_wait<0>();
     __syncthreads();  // values are there; nobody reads the keys any more
     const bool more = key - K::kKeys >= begin && key > first;
     if (more) walk.bring_keys(key - K::kKeys);
-    if constexpr (K::kTabled) {
-      end_tabled_tile<K>(tables, more, s, far, o, rows, at.values);
-    } else {
-      add_values<typename K::Element, K::kWidth, K::kKeys, K::kRowTiles>(o, s, at.values);
-    }
-    if constexpr (K::kValued) add_value_tables<K>({work, walk.tile_at(key), at, room}, s[0], o[0]);
+    scoring.add_weighted_values(key, more, s, rows, o);
   }
-  if constexpr (K::kTabled) end_far<K>(tables, far, o[0]);
+  scoring.end(o);
   add_up_lanes(rows);
   store_rows<K>(work, queries, place, factor / kLog2E, rows, o);
 }

@@ -55,15 +55,15 @@ __device__ __forceinline__ void add_near(const TableStep<K>& step, const float (
 
 /// Weights meet values and the table's rows; rows of the next tile are asked for as soon as nobody needs those in their places.
 template <class K>
-__device__ __forceinline__ void end_tabled_tile(TableStep<K>& step, bool more, const float (&p)[1][K::kKeys / 8][4], FarWeights& far,
-                                                float (&o)[1][K::kWidth / 8][4], const Rows<1>& rows, std::uint32_t values) {
+__device__ __forceinline__ void end_tabled_tile(TableStep<K>& step, bool more, const float (&p)[1][K::kKeys / 8][4], const Rows<1>& rows,
+                                                FarWeights& far, float (&o)[1][K::kWidth / 8][4]) {
   const int64_t row = value_row<K>(step);
   const bool near = row == kSeveralRows;
 #pragma unroll
   for (int h = 0; h < 2; ++h) far.sums[h] *= rows.shrink[h];
   if (row >= 0) add_far<K>(step, row, p[0], far, o[0]);
   if (more && !near) bring_next_rows<K>(step);
-  add_values<typename K::Element, K::kWidth, K::kKeys, 1>(o, p, values);
+  add_values<typename K::Element, K::kWidth, K::kKeys, 1>(o, p, step.at.values);
   if (!near) return;
   add_near<K>(step, p[0], o[0]);
   __syncthreads();  // nobody reads the rows any more
