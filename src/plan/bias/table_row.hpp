@@ -11,8 +11,13 @@ namespace phasor::plan {
 
 PHASOR_HD inline std::int64_t clamped(std::int64_t x, std::int64_t low, std::int64_t high) { return x < low ? low : x > high ? high : x; }
 
+/// Whether no distance beyond `a` has passed more thresholds: most of a long sequence has passed all.
+PHASOR_HD inline bool has_passed_all(const RowRule& rule, std::int64_t a) {
+  return rule.threshold_count == 0 || rule.thresholds[rule.threshold_count - 1] <= a;
+}
 /// Thresholds at or below `a`.
 PHASOR_HD inline std::int64_t passed(const RowRule& rule, std::int64_t a) {
+  if (has_passed_all(rule, a)) return rule.threshold_count;
   std::int64_t low = 0;
   std::int64_t high = rule.threshold_count;
   while (low < high) {

@@ -53,20 +53,23 @@ PHASOR_HD inline TableList tables_of(const AttentionWork& work) {
 
 // ---- Rows that all distances of a tile have ----
 
-/// Whether rows only rise, or only fall, from distance `low` to `high`: then those of both ends say whether all are one.
-PHASOR_HD inline bool goes_one_way(const plan::RowRule& rule, int64_t low, int64_t high) {
+/// Whether the rows of distances from `low` to `high` can be one and that is known by both ends' (rows that only rise or fall), without a
+/// search: buckets by thresholds only where all of those have been passed.
+PHASOR_HD inline bool ends_tell(const plan::RowRule& rule, int64_t low, int64_t high) {
   using Kind = plan::RowRule::Kind;
   if (rule.kind == Kind::window) return false;
-  if (rule.kind != Kind::t5 && (rule.kind != Kind::deberta || rule.rising)) return true;
-  const int64_t far = rule.kind == Kind::t5 ? 0 : rule.mid + 1;  // buckets that fall begin to, there
-  return low >= far || high < -far;
+  if (rule.kind != Kind::t5 && rule.kind != Kind::deberta) return true;
+  const int64_t near = low > 0 ? low : -high;                                   // how far the nearer end is, if both are on one side
+  const int64_t own = rule.kind == Kind::t5 ? rule.buckets / 2 : rule.mid + 1;  // nearer distances have buckets of their own
+  return near >= own && plan::has_passed_all(rule, near);
 }
 /// The row of all distances from `low` to `high`: -1 where none of them has one, kSeveralRows where they differ (or are not looked at).
 constexpr int64_t kSeveralRows = -2;
 PHASOR_HD inline int64_t row_of_all(const job::RowMap& map, int64_t low, int64_t high) {
   if (map.has_buckets) {
+    if (!ends_tell(map.buckets, low, high)) return kSeveralRows;
     const int64_t row = row_by_distance(map, low);
-    return goes_one_way(map.buckets, low, high) && row == row_by_distance(map, high) ? row : kSeveralRows;
+    return row == row_by_distance(map, high) ? row : kSeveralRows;
   }
   const bool is_outside = low > map.left || high < -map.right;
   if (map.zero_outside) return is_outside ? -1 : kSeveralRows;
