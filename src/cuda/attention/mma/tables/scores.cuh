@@ -26,6 +26,7 @@ struct TableRoom {
   float of_rows[kMostTables][kDistances];    // a shift's products with rows, by place
   float of_keys[kKeys];                      // the content's with keys
   std::int32_t numbers[kMostTables][kKeys];  // of the rows that come next; -1: none
+  HeadRows tables[kMostTables];              // where rows are: kept, since a tile would divide and multiply for them
   alignas(128) unsigned char rows[kMostTables][kDistances * kWidth * 2];
 };
 
@@ -80,9 +81,8 @@ __device__ __forceinline__ void bring_features(const TableStep<K>& step, int64_t
 template <class K>
 __device__ __forceinline__ void bring_listed(const TableStep<K>& step, int place) {
   for (int t = 0; t < step.tables.count; ++t) {
-    const ConstTensorView& table = step.table(t).table;
-    const HeadRows rows = head_rows(table, step.batch, step.head, 0, table.shape[1]);
-    bring_listed_rows<K::kKeys, K::kWidth>(shared_address(step.room.rows[t]) + place * K::kWidth * 2, rows, step.room.numbers[t]);
+    bring_listed_rows<K::kKeys, K::kWidth>(shared_address(step.room.rows[t]) + place * K::kWidth * 2, step.room.tables[t],
+                                           step.room.numbers[t]);
   }
   copies_commit();
 }
@@ -98,6 +98,10 @@ __device__ __forceinline__ void bring_next_rows(TableStep<K>& step) {
 template <class K>
 __device__ inline void begin_tables(const TableStep<K>& step) {
   using Room = typename K::Tables;
+  for (int t = static_cast<int>(threadIdx.x); t < step.tables.count; t += kBlockThreads) {
+    const ConstTensorView& table = step.table(t).table;
+    step.room.tables[t] = head_rows(table, step.batch, step.head, 0, table.shape[1]);
+  }
   for (int c = static_cast<int>(threadIdx.x); c < K::kWidth; c += kBlockThreads) {
     const ConstTensorView& content = step.work.content_shift;
     step.room.content_shift[c] = content.data != nullptr && c < content.shape[3] ? element_at<float>(content, 0, 0, step.head, c) : 0;
