@@ -171,34 +171,39 @@ __device__ __forceinline__ void backward_tile(const Step<K>& at, KeySums<K>& key
 
 // ---- A tile of keys ----
 
-/// Sums of a tensor of rows of a head in the block's slot.
-__device__ inline float* slot_of(const AttentionWork& work, const BackwardPlace& place, const Extents& shape, int64_t at, int64_t batch,
-                                 int64_t head) {
-  float* const slot = slot_at<float>(work, place.index, at);
-  return slot == nullptr ? nullptr : slot + slot_row(work, shape, batch, 0, head);
+/// A head of a sequence that a block is at.
+struct HeadHere {
+  const AttentionWork& work;
+  const BackwardPlace& place;
+  int64_t batch;
+  int64_t head;
+};
+/// Where sums of a tensor of rows begin in the block's slot.
+__device__ inline float* slot_of(const HeadHere& here, const Extents& shape, int64_t at) {
+  float* const slot = slot_at<float>(here.work, here.place.index, at);
+  return slot == nullptr ? nullptr : slot + slot_row(here.work, shape, here.batch, 0, here.head);
 }
-__device__ inline TermHere term_here(const AttentionWork& work, const BackwardPlace& place, const TermWork& term, int64_t batch,
-                                     int64_t head) {
+__device__ inline TermHere term_here(const HeadHere& here, const TermWork& term) {
+  const AttentionWork& work = here.work;
   if (term.use == TermUse::bias) {
-    const Extents shape = {1, 1, work.shape.heads, term.bias.distances};
-    float* const slot = slot_of(work, place, shape, term.sums.slot, 0, head);
+    float* const slot = slot_of(here, {1, 1, work.shape.heads, term.bias.distances}, term.sums.slot);
     return {slot == nullptr ? nullptr : slot - term.bias.first_distance, 0, 0, 0};
   }
   if (term.use != TermUse::table) return {nullptr, 0, 0, 0};
   const Extents& shape = term.table.table.shape;
-  return {slot_of(work, place, shape, term.sums.slot, batch, head), static_cast<int>(slot_heads(work, shape) * shape[3]),
-          static_cast<float>(term.table.scale), static_cast<float>(term.table.scale / work.scale)};
+  return {slot_of(here, shape, term.sums.slot), static_cast<int>(slot_heads(work, shape) * shape[3]), static_cast<float>(term.table.scale),
+          static_cast<float>(term.table.scale / work.scale)};
 }
 
 template <class K>
-__device__ inline void begin_head(const AttentionWork& work, const BackwardPlace& place, int64_t batch, int64_t head,
-                                  typename K::Room& room, KeySums<K>& keys) {
+__device__ inline void begin_head(const HeadHere& here, typename K::Room& room, KeySums<K>& keys) {
+  const AttentionWork& work = here.work;
   keys.gradients[0] = keys.gradients[1] = 0;
   __syncthreads();  // nobody reads the head's before any more; keys are there
   for (int n = thread_here(); n < kMostShifted * kWarps * K::kChannels; n += kBackwardThreads) (&room.shift_sums[0][0][0])[n] = 0;
-  if (thread_here() < work.term_count) room.terms[thread_here()] = term_here(work, place, work.terms[thread_here()], batch, head);
+  if (thread_here() < work.term_count) room.terms[thread_here()] = term_here(here, work.terms[thread_here()]);
   if (work.content_shift.data == nullptr) return;
-  bring_shift<K>(work.content_shift, head, room.shift);
+  bring_shift<K>(work.content_shift, here.head, room.shift);
   __syncthreads();
   multiply_shift<K>(room.k, kKeys, room.shift, room.shifts_of_keys);
 }
@@ -297,7 +302,7 @@ __device__ __forceinline__ void backward_keys(const AttentionWork& work, const B
   bring_keys<K>(work, own, room);
   copies_wait<0>();
   for (int64_t head = own.head; head < own.head + heads; ++head) {
-    begin_head<K>(work, place, sequence.batch, head, room, keys);
+    begin_head<K>({work, place, sequence.batch, head}, room, keys);
     for (int64_t t = place.part; t < tiles_of(sequence.queries, K::kQueries); t += work.backward.parts) {
       const QueryTile queries = {sequence, sequence.first_query + t * K::kQueries, least(K::kQueries, sequence.queries - t * K::kQueries)};
       const KeySpan seen = seen_keys(work, queries);
