@@ -106,7 +106,7 @@ __device__ __forceinline__ void add_content_gradients(const Step<K>& at, float (
 #pragma unroll
   for (int step = 0; step < kKeys / 16; ++step) {
     std::uint32_t left[4];
-    left_transposed(left, at.room.gradients(), K::kGradientPitch, row, 16 * step);
+    left_transposed(left, at.room.gradients() + step * K::kGradientTile, K::kGradientPitch, row, 0);
     add_rows<typename K::Element, K::kWidth>(sums, left, at.room.k, 16 * step, warp_here() % K::kWarpsOfTile * K::kChannels / 16);
   }
   add_scaled(d, sums, static_cast<float>(at.work.scale));
@@ -131,7 +131,7 @@ __device__ __forceinline__ void add_key_gradients(const unsigned char* numbers, 
 #pragma unroll
   for (int step = 0; step < K::kQueryTiles; ++step) {
     std::uint32_t left[4];
-    left_from(left, numbers, K::kGradientPitch, 16 * key_tile_of_warp(), 16 * step);
+    left_from(left, numbers + key_tile_of_warp() * K::kGradientTile, K::kGradientPitch, 0, 16 * step);
     add_rows<typename K::Element, K::kWidth>(d, left, rows, 16 * step, share_of_warp() * K::kKeyChannels / 16);
   }
 }

@@ -68,7 +68,9 @@ struct Kind {
   static constexpr int kGradientPitch = (kQueries + 8) * 2;  // bytes
   using ByQuery = SkewedTile<kQueries, kKeys>;
   using ByKey = SkewedTile<kKeys, kQueries>;
-  static constexpr int kGradientBytes = kKeys * kGradientPitch;
+  /// Of numbers by keys and queries in 16 bits, where those of 16 keys begin: others beside them are in other banks.
+  static constexpr int kGradientTile = 16 * kGradientPitch + 16;
+  static constexpr int kGradientBytes = kKeyTiles * kGradientTile;
   static constexpr int kSkewedBytes =
       greatest(greatest(ByQuery::kBytes, ByKey::kBytes),
                kGradientBytes + greatest(kGradientBytes, greatest(ByQuery::kNarrowBytes, ByKey::kNarrowBytes)));

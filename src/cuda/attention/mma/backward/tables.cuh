@@ -124,10 +124,15 @@ __device__ __forceinline__ void add_table_scores(const TableHere<K>& table, type
 
 // ---- Back: sums over runs ----
 
+/// Where the number of a key and a query is.
+template <class K>
+__device__ __forceinline__ unsigned char* number_of(unsigned char* numbers, int key, int query) {
+  return numbers + key / 16 * K::kGradientTile + key % 16 * K::kGradientPitch + query * 2;
+}
 /// Numbers of scores by keys and queries, in 16 bits.
 template <class K, int kColumns>
 __device__ __forceinline__ void share(const float (&x)[kColumns][4], unsigned char* to) {
-  unsigned char* const own = to + key_of_lane() * K::kGradientPitch + query_of_lane<kColumns>() * 2;
+  unsigned char* const own = number_of<K>(to, key_of_lane(), query_of_lane<kColumns>());
 #pragma unroll
   for (int n = 0; n < kColumns; ++n) {
 #pragma unroll
@@ -153,12 +158,12 @@ template <class K, RowUse kUse>
 __device__ __forceinline__ void load_eight(typename K::Room& room, int row, int first, float (&x)[8]) {
   using Element = typename K::Element;
   if constexpr (Side<K, kUse>::kOfKeys) {
-    const uint4 eight = *reinterpret_cast<const uint4*>(room.gradients() + row * K::kGradientPitch + 2 * first);
+    const uint4 eight = *reinterpret_cast<const uint4*>(number_of<K>(room.gradients(), row, first));
     const std::uint32_t pairs[4] = {eight.x, eight.y, eight.z, eight.w};
 #pragma unroll
     for (int e = 0; e < 8; ++e) x[e] = widened<Element>(static_cast<std::uint16_t>(pairs[e / 2] >> 16 * (e & 1)));
   } else {
-    const unsigned char* const from = room.gradients() + (kKeys - 1 - first) * K::kGradientPitch + 2 * row;
+    const unsigned char* const from = number_of<K>(room.gradients(), kKeys - 1 - first, row);
 #pragma unroll
     for (int e = 0; e < 8; ++e) x[e] = widened<Element>(*reinterpret_cast<const std::uint16_t*>(from - e * K::kGradientPitch));
   }
