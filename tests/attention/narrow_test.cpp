@@ -2,6 +2,8 @@
 // 16 bits with tables of 16 bits against the double reference: outputs and all gradients. gpu_attention runs these by tensor cores.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "attention/support/narrow_problems.hpp"
 
 namespace phasor::test {
@@ -25,6 +27,32 @@ TEST(attention_narrow, dropout_of_wide_heads) { expect_all(dropped_problems(kNar
 TEST(attention_narrow, tables_of_values) { expect_all(value_problems(kNarrow), DType::bf16); }
 TEST(attention_narrow, tables_of_wide_values) { expect_all(value_problems(kNarrowWide), DType::f16); }
 TEST(attention_narrow, tables_of_values_over_many_tiles) { expect_all(long_value_problems(), DType::bf16); }
+
+/// Sums that go to memory from many tiles are added up in one order.
+TEST(attention_narrow, gradients_have_the_same_bits_again) {
+  const NarrowParameters narrow;
+  for (const NarrowProblem& one : long_table_problems()) {
+    const ref::Shape& s = one.problem.shape;
+    const ref::Values out_gradient = Numbers(3).values(s.batch * s.queries * s.heads * s.value_width);
+    const auto gradients = [&] {
+      Bridge bridge(one.problem, DType::bf16);
+      EXPECT_TRUE(bridge.forward().ok());
+      EXPECT_TRUE(bridge.backward(out_gradient).ok());
+      return bridge.reference_gradients();
+    };
+    ref::Gradients first = gradients();
+    ref::Gradients again = gradients();
+    EXPECT_TRUE(first.q == again.q && first.k == again.k && first.v == again.v) << one.name;
+    ASSERT_EQ(first.schemes.size(), again.schemes.size());
+    for (std::size_t n = 0; n < first.schemes.size(); ++n) {
+      const auto of_first = parameters_of(first.schemes[n]);
+      const auto of_again = parameters_of(again.schemes[n]);
+      for (std::size_t m = 0; m < of_first.size(); ++m) {
+        EXPECT_TRUE(std::equal(of_first[m].values.begin(), of_first[m].values.end(), of_again[m].values.begin())) << one.name;
+      }
+    }
+  }
+}
 
 }  // namespace
 }  // namespace phasor::test

@@ -14,7 +14,7 @@ enum class ItemKind : std::uint8_t {
   positions,
   copy,
   merge,
-  clear,      // of a backward: sums
+  clear,      // of a backward, from here on: sums
   delta,      // what the softmax subtracts
   sink_rows,  // the gradient of sinks by some rows
   add_parts,  // of sums, to the first part
@@ -92,19 +92,12 @@ PHASOR_HD inline void copy_element(const ItemWork& item, int64_t n) {
   static_cast<T*>(item.copy.data)[n] = element_at<T>(item.from, token / s[1], token % s[1], n / s[3] % s[2], n % s[3]);
 }
 
+/// Of a backward: what one thread does for one sum, of which there are as many as elements. They have a kernel of their own, with few
+/// registers.
+PHASOR_HD inline bool is_of_sums(ItemKind kind) { return kind >= ItemKind::clear; }
 template <class T>
-PHASOR_HD inline void do_item(const AttentionWork& work, const ItemWork& item, int64_t n) {
+PHASOR_HD inline void do_sum(const AttentionWork& work, const ItemWork& item, int64_t n) {
   switch (item.kind) {
-    case ItemKind::parameters:
-      return widen_parameter(work.terms[item.term].bias, n);
-    case ItemKind::diagonal:
-      return fill_diagonal<T>(work.terms[item.term].bias, item.count / work.terms[item.term].bias.distances, n);
-    case ItemKind::positions:
-      return write_position(work, item, n);
-    case ItemKind::copy:
-      return copy_element<T>(item, n);
-    case ItemKind::merge:
-      return merge_splits<T>(work, n);
     case ItemKind::clear:
       static_cast<T*>(work.backward.sums)[n] = 0;
       return;
@@ -120,6 +113,25 @@ PHASOR_HD inline void do_item(const AttentionWork& work, const ItemWork& item, i
       return add_sums<T>(work, item.sum, n);
     case ItemKind::store:
       return store_sums<T>(work, item.sum, n);
+    default:
+      return;
+  }
+}
+template <class T>
+PHASOR_HD inline void do_item(const AttentionWork& work, const ItemWork& item, int64_t n) {
+  switch (item.kind) {
+    case ItemKind::parameters:
+      return widen_parameter(work.terms[item.term].bias, n);
+    case ItemKind::diagonal:
+      return fill_diagonal<T>(work.terms[item.term].bias, item.count / work.terms[item.term].bias.distances, n);
+    case ItemKind::positions:
+      return write_position(work, item, n);
+    case ItemKind::copy:
+      return copy_element<T>(item, n);
+    case ItemKind::merge:
+      return merge_splits<T>(work, n);
+    default:
+      return;
   }
 }
 

@@ -50,6 +50,9 @@ int compute_major_of(int device) {
   return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess ? major : 0;
 }
 
+/// So many blocks keep a large GPU busy; more, each with one element a thread, would be begun and ended most of the time.
+constexpr unsigned kMostSumBlocks = 4096;
+
 /// Steps of a call as launches on its stream.
 struct Stream {
   const char* where;
@@ -72,7 +75,11 @@ struct Stream {
   Status items(const Layout& layout, const ItemWork& item) const {
     if (item.count == 0) return {};
     ItemParameter parameter = {layout.work, item};
-    return launch(where, {kernels.item, {blocks_for(item.count, kThreads)}, kThreads, 0, execution.stream}, &parameter);
+    if (!is_of_sums(item.kind)) {
+      return launch(where, {kernels.item, {blocks_for(item.count, kThreads)}, kThreads, 0, execution.stream}, &parameter);
+    }
+    const unsigned blocks = std::min(blocks_for(item.count, kThreads), kMostSumBlocks);
+    return launch(where, {kernels.sum, {blocks}, kThreads, 0, execution.stream}, &parameter);
   }
   Status rotate(job::RotateJob& job) const { return run_rotate(job, execution); }
   Status blocks(const void* kernel, int64_t count, void* parameter) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys and values of padding, which may be anything: NaN that a mask hides reaches no gradient.
+// Keys and values of padding, and queries that see nothing, which may be anything: NaN that a mask hides reaches no gradient.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,11 +28,22 @@ inline void hide_keys_of_nan(ref::Problem& p, std::int64_t key) {
   }
 }
 
-inline void expect_finite_gradients(const ref::Problem& p, DType dtype) {
+/// Makes row `row` of `rows` of every batch row NaN.
+inline void make_nan(ref::Values& values, std::int64_t rows, std::int64_t row, std::int64_t width) {
+  const auto first = static_cast<std::size_t>(row * width);
+  for (std::size_t at = first; at < values.size(); at += static_cast<std::size_t>(rows * width)) {
+    for (std::size_t c = 0; c < static_cast<std::size_t>(width); ++c) values[at + c] = std::numeric_limits<double>::quiet_NaN();
+  }
+}
+
+/// `hidden`: so many queries, the first ones, see nothing, and the gradients of their outputs are NaN.
+inline void expect_finite_gradients(const ref::Problem& p, DType dtype, std::int64_t hidden = 0) {
   const ref::Shape& s = p.shape;
   Bridge bridge(p, dtype);
   ASSERT_TRUE(bridge.forward().ok());
-  ASSERT_TRUE(bridge.backward(Numbers(3).values(s.batch * s.queries * s.heads * s.value_width)).ok());
+  ref::Values out_gradient = Numbers(3).values(s.batch * s.queries * s.heads * s.value_width);
+  for (std::int64_t query = 0; query < hidden; ++query) make_nan(out_gradient, s.queries, query, s.heads * s.value_width);
+  ASSERT_TRUE(bridge.backward(out_gradient).ok());
   ref::Gradients is = bridge.reference_gradients();
   const auto expect_finite = [](const auto& values, const std::string& name) {
     for (const double x : values) ASSERT_TRUE(std::isfinite(x)) << name;

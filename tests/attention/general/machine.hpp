@@ -37,7 +37,10 @@ struct AttentionMachine {
   }
   Status items(const cuda::attention::Layout& layout, const cuda::attention::ItemWork& item) const {
     with_type(layout, [&](auto type) {
-      each_block(item.count, [&](std::int64_t n) { cuda::attention::do_item<decltype(type)>(layout.work, item, n); });
+      each_block(item.count, [&](std::int64_t n) {
+        if (cuda::attention::is_of_sums(item.kind)) return cuda::attention::do_sum<decltype(type)>(layout.work, item, n);
+        cuda::attention::do_item<decltype(type)>(layout.work, item, n);
+      });
     });
     return {};
   }

@@ -93,6 +93,21 @@ TEST_F(MmaBackward, what_nobody_sees_takes_no_part) {
   EXPECT_EQ(taken, before + 1);
 }
 
+/// Under a causal mask the first queries see nothing where there are more of them than keys.
+TEST_F(MmaBackward, queries_that_see_nothing_take_no_part) {
+  constexpr std::int64_t kHidden = 9;
+  for (const ref::Shape& shape : {kNarrow, kNarrowWide}) {
+    ref::Shape s = shape;
+    s.queries = s.keys + kHidden;
+    ref::Problem p = value_problems(s).at(0).problem;
+    p.visibility.causal = true;
+    for (std::int64_t query = 0; query < kHidden; ++query) make_nan(p.q, s.queries, query, s.heads * s.width);
+    const int before = taken;
+    expect_finite_gradients(p, DType::bf16, kHidden);
+    EXPECT_EQ(taken, before + 1);
+  }
+}
+
 /// A sequence has the same bits in a batch of one.
 TEST_F(MmaBackward, cope_of_a_sequence_does_not_depend_on_others) {
   const ref::Problem p = cope_problems(kNarrow).at(3).problem;

@@ -20,8 +20,17 @@ struct SumWork {
 struct ElementAt {
   int64_t index[4];
 };
+template <class Whole>
+PHASOR_HD inline ElementAt element_by(const Extents& s, Whole n) {
+  const Whole row = n / static_cast<Whole>(s[3]);
+  const Whole token = row / static_cast<Whole>(s[2]);
+  const Whole batch = token / static_cast<Whole>(s[1]);
+  return {{batch, token - batch * static_cast<Whole>(s[1]), row - token * static_cast<Whole>(s[2]), n - row * static_cast<Whole>(s[3])}};
+}
+/// Divisions of 64 bits take most of a thread's time where it stores one element: almost always 32 are enough.
 PHASOR_HD inline ElementAt element_of(const Extents& s, int64_t n) {
-  return {{n / s[3] / s[2] / s[1], n / s[3] / s[2] % s[1], n / s[3] % s[2], n % s[3]}};
+  const bool is_near = (n | s[1] | s[2] | s[3]) <= int64_t{0xffffffff};
+  return is_near ? element_by(s, static_cast<std::uint32_t>(n)) : element_by(s, n);
 }
 PHASOR_HD inline int64_t place_of(const TensorView& v, const ElementAt& e) {
   return e.index[0] * v.strides[0] + e.index[1] * v.strides[1] + e.index[2] * v.strides[2] + e.index[3] * v.strides[3];
@@ -75,7 +84,9 @@ template <class T>
 PHASOR_HD inline void add_parts(const AttentionWork& work, const SumWork& sum, int64_t n) {
   T* const at = sums_at<T>(work, sum.at[0]) + n;
   const int64_t count = sum.shape[0] * sum.shape[1] * sum.shape[2] * sum.shape[3];
-  for (int64_t p = 1; p < sum.parts; ++p) *at += at[p * count];
+  T total = *at;
+  for (int64_t p = 1; p < sum.parts; ++p) total += at[p * count];
+  *at = total;
 }
 
 /// Element n of a tensor, from what blocks have added up: all of them, but for those that have other heads or batch rows.

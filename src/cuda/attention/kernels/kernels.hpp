@@ -13,6 +13,7 @@ struct ItemParameter {
 
 struct Kernels {
   const void* item;
+  const void* sum;
   const void* forward;
   const void* weights;
   const void* backward;

@@ -89,6 +89,12 @@ __device__ __forceinline__ void add_two(float* to, float x, float y) {
 
 // ---- Numbers ----
 
+/// x, of which compilers know nothing more: what follows from it is computed where it is used, and not kept over a loop.
+__device__ __forceinline__ int anew(int x) {
+  asm volatile("" : "+r"(x));
+  return x;
+}
+
 __device__ __forceinline__ float exp2_approximate(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

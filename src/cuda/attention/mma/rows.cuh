@@ -12,6 +12,10 @@ namespace phasor::cuda::attention::mma {
 constexpr int kBlockThreads = 128;
 __device__ __forceinline__ int warp_of_block() { return static_cast<int>(threadIdx.x) / 32; }
 __device__ __forceinline__ int lane_of_warp() { return static_cast<int>(threadIdx.x) & 31; }
+/// The same for kernels with long loops and few registers: compilers would keep every offset that follows from them, and spill.
+__device__ __forceinline__ int thread_here() { return anew(static_cast<int>(threadIdx.x)); }
+__device__ __forceinline__ int warp_here() { return thread_here() / 32; }
+__device__ __forceinline__ int lane_here() { return thread_here() & 31; }
 
 /// Rows of a block in shared memory.
 struct SharedRows {
@@ -73,21 +77,20 @@ __device__ __forceinline__ void bring_listed_rows(std::uint32_t to, const HeadRo
 
 /// Matrices of 16 rows from `row` on and 16 channels from 16 `step` on, as the left operand.
 template <int kWidth>
-__device__ __forceinline__ void left_operand(std::uint32_t (&a)[4], std::uint32_t memory, int row, int step) {
-  const int lane = static_cast<int>(threadIdx.x) & 31;
+__device__ __forceinline__ void left_operand(std::uint32_t (&a)[4], std::uint32_t memory, int row, int step, int lane = lane_of_warp()) {
   load_matrices(a, memory + piece_offset<kWidth>(row + (lane & 15), 2 * step + (lane >> 4)));
 }
 
 /// d (16 kRowTiles rows from `row` on of a) x (kColumns rows of b) += their products over channels.
 template <class Element, int kWidth, int kColumns, int kRowTiles>
-__device__ __forceinline__ void multiply_rows(float (&d)[kRowTiles][kColumns / 8][4], std::uint32_t a, int row, std::uint32_t b) {
-  const int lane = static_cast<int>(threadIdx.x) & 31;
+__device__ __forceinline__ void multiply_rows(float (&d)[kRowTiles][kColumns / 8][4], std::uint32_t a, int row, std::uint32_t b,
+                                              int lane = lane_of_warp()) {
   const int of_b = (lane & 7) + ((lane >> 4) << 3);
 #pragma unroll
   for (int step = 0; step < kWidth / 16; ++step) {
     std::uint32_t left[kRowTiles][4];
 #pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) left_operand<kWidth>(left[m], a, row + 16 * m, step);
+    for (int m = 0; m < kRowTiles; ++m) left_operand<kWidth>(left[m], a, row + 16 * m, step, lane);
 #pragma unroll
     for (int n = 0; n < kColumns / 16; ++n) {
       std::uint32_t right[4];
@@ -134,12 +137,12 @@ __device__ __forceinline__ void add_values(float (&o)[kRowTiles][kWidth / 8][4],
 // ---- Operands: 16 x 16 numbers of 16 bits in rows of `pitch` bytes ----
 
 __device__ __forceinline__ void left_from(std::uint32_t (&a)[4], const void* memory, int pitch, int row, int column) {
-  const int lane = lane_of_warp();
+  const int lane = lane_here();
   load_matrices(a, shared_address(memory) + (row + (lane & 15)) * pitch + (column + 8 * (lane >> 4)) * 2);
 }
 /// Of the transpose: rows of memory are columns of the operand.
 __device__ __forceinline__ void left_transposed(std::uint32_t (&a)[4], const void* memory, int pitch, int row, int column) {
-  const int lane = lane_of_warp();
+  const int lane = lane_here();
   const int of_row = column + (lane & 7) + 8 * (lane >> 4);
   load_transposed(a, shared_address(memory) + of_row * pitch + (row + 8 * (lane >> 3 & 1)) * 2);
 }
@@ -147,7 +150,7 @@ __device__ __forceinline__ void left_transposed(std::uint32_t (&a)[4], const voi
 /// d += a x 16 rows of b from `row` on, channels from 16 `first` on.
 template <class Element, int kWidth, int kColumns>
 __device__ __forceinline__ void add_rows(float (&d)[kColumns][4], const std::uint32_t (&a)[4], const void* b, int row, int first) {
-  const int lane = lane_of_warp();
+  const int lane = lane_here();
   const std::uint32_t memory = shared_address(b);
 #pragma unroll
   for (int n = 0; n < kColumns / 2; ++n) {

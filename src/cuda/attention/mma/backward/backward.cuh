@@ -29,7 +29,7 @@ __device__ inline void hide_queries(typename K::Room& room) {
   constexpr int kPieces = K::kWidth / 8;
 #pragma unroll
   for (int n = 0; n < K::kQueries * kPieces / kBackwardThreads; ++n) {
-    const int at = n * kBackwardThreads + static_cast<int>(threadIdx.x);
+    const int at = n * kBackwardThreads + thread_here();
     if (room.lse[at / kPieces] != INFINITY) continue;
     const std::uint32_t offset = piece_offset<K::kWidth>(at / kPieces, at % kPieces);
     *reinterpret_cast<uint4*>(room.q + offset) = *reinterpret_cast<uint4*>(room.out_gradient + offset) = uint4{0, 0, 0, 0};
@@ -78,11 +78,11 @@ struct QueryRows {
 template <class K>
 __device__ inline QueryRows<K> query_rows_of(const Step<K>& at) {
   const SumRows<float> rows = query_sums<float>(at.work, at.work.backward.q[0], at.tile, at.work.shape.width);
-  const int channel = warp_of_block() % K::kWarpsOfTile * K::kChannels + 2 * (lane_of_warp() & 3);
+  const int channel = warp_here() % K::kWarpsOfTile * K::kChannels + 2 * (lane_here() & 3);
   QueryRows<K> own = {{nullptr, nullptr}, static_cast<int>(at.work.shape.width) - channel};
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    const int query = warp_of_block() / K::kWarpsOfTile * 16 + lane_of_warp() / 4 + 8 * h;
+    const int query = warp_here() / K::kWarpsOfTile * 16 + lane_here() / 4 + 8 * h;
     if (rows.data == nullptr || query >= at.tile.queries.count) continue;
     own.at[h] = rows.data + int64_t{query} * rows.row + channel;
   }
@@ -102,12 +102,12 @@ __device__ __forceinline__ void add_query_rows(const QueryRows<K>& rows, const f
 template <class K>
 __device__ __forceinline__ void add_content_gradients(const Step<K>& at, float (&d)[K::kChannels / 8][4]) {
   float sums[K::kChannels / 8][4] = {};
-  const int row = warp_of_block() / K::kWarpsOfTile * 16;
+  const int row = warp_here() / K::kWarpsOfTile * 16;
 #pragma unroll
   for (int step = 0; step < kKeys / 16; ++step) {
     std::uint32_t left[4];
-    left_transposed(left, at.room.gradients(), K::kGradientPitch, row, 16 * step);
-    add_rows<typename K::Element, K::kWidth>(sums, left, at.room.k, 16 * step, warp_of_block() % K::kWarpsOfTile * K::kChannels / 16);
+    left_transposed(left, at.room.gradients() + step * K::kGradientTile, K::kGradientPitch, row, 0);
+    add_rows<typename K::Element, K::kWidth>(sums, left, at.room.k, 16 * step, warp_here() % K::kWarpsOfTile * K::kChannels / 16);
   }
   add_scaled(d, sums, static_cast<float>(at.work.scale));
 }
@@ -131,7 +131,7 @@ __device__ __forceinline__ void add_key_gradients(const unsigned char* numbers, 
 #pragma unroll
   for (int step = 0; step < K::kQueryTiles; ++step) {
     std::uint32_t left[4];
-    left_from(left, numbers, K::kGradientPitch, 16 * key_tile_of_warp(), 16 * step);
+    left_from(left, numbers + key_tile_of_warp() * K::kGradientTile, K::kGradientPitch, 0, 16 * step);
     add_rows<typename K::Element, K::kWidth>(d, left, rows, 16 * step, share_of_warp() * K::kKeyChannels / 16);
   }
 }
@@ -171,14 +171,39 @@ __device__ __forceinline__ void backward_tile(const Step<K>& at, KeySums<K>& key
 
 // ---- A tile of keys ----
 
+/// A head of a sequence that a block is at.
+struct HeadHere {
+  const AttentionWork& work;
+  const BackwardPlace& place;
+  int64_t batch;
+  int64_t head;
+};
+/// Where sums of a tensor of rows begin in the block's slot.
+__device__ inline float* slot_of(const HeadHere& here, const Extents& shape, int64_t at) {
+  float* const slot = slot_at<float>(here.work, here.place.index, at);
+  return slot == nullptr ? nullptr : slot + slot_row(here.work, shape, here.batch, 0, here.head);
+}
+__device__ inline TermHere term_here(const HeadHere& here, const TermWork& term) {
+  const AttentionWork& work = here.work;
+  if (term.use == TermUse::bias) {
+    float* const slot = slot_of(here, {1, 1, work.shape.heads, term.bias.distances}, term.sums.slot);
+    return {slot == nullptr ? nullptr : slot - term.bias.first_distance, 0, 0, 0};
+  }
+  if (term.use != TermUse::table) return {nullptr, 0, 0, 0};
+  const Extents& shape = term.table.table.shape;
+  return {slot_of(here, shape, term.sums.slot), static_cast<int>(slot_heads(work, shape) * shape[3]), static_cast<float>(term.table.scale),
+          static_cast<float>(term.table.scale / work.scale)};
+}
+
 template <class K>
-__device__ inline void begin_head(const AttentionWork& work, int64_t head, typename K::Room& room, KeySums<K>& keys) {
+__device__ inline void begin_head(const HeadHere& here, typename K::Room& room, KeySums<K>& keys) {
+  const AttentionWork& work = here.work;
   keys.gradients[0] = keys.gradients[1] = 0;
   __syncthreads();  // nobody reads the head's before any more; keys are there
-  for (int n = static_cast<int>(threadIdx.x); n < kMostShifted * kWarps * K::kChannels; n += kBackwardThreads)
-    (&room.shift_sums[0][0][0])[n] = 0;
+  for (int n = thread_here(); n < kMostShifted * kWarps * K::kChannels; n += kBackwardThreads) (&room.shift_sums[0][0][0])[n] = 0;
+  if (thread_here() < work.term_count) room.terms[thread_here()] = term_here(here, work.terms[thread_here()]);
   if (work.content_shift.data == nullptr) return;
-  bring_shift<K>(work.content_shift, head, room.shift);
+  bring_shift<K>(work.content_shift, here.head, room.shift);
   __syncthreads();
   multiply_shift<K>(room.k, kKeys, room.shift, room.shifts_of_keys);
 }
@@ -187,7 +212,7 @@ __device__ inline void begin_head(const AttentionWork& work, int64_t head, typen
 template <class K>
 __device__ inline void end_content_shift(const AttentionWork& work, const BackwardPlace& place, int64_t head, typename K::Room& room,
                                          KeySums<K>& keys) {
-  const int lane = lane_of_warp();
+  const int lane = lane_here();
   __syncthreads();  // nobody reads another shift any more
   bring_shift<K>(work.content_shift, head, room.shift);
 #pragma unroll
@@ -213,7 +238,7 @@ __device__ inline void end_content_shift(const AttentionWork& work, const Backwa
       keys.k[n][x] = fmaf(sums[x >> 1], shift, keys.k[n][x]);
     }
   }
-  const auto channel = static_cast<int>(threadIdx.x);
+  const auto channel = thread_here();
   float* const slot = slot_at<float>(work, place.index, work.backward.content_shift);
   if (slot == nullptr || channel >= work.shape.width) return;
   float sum = 0;
@@ -230,7 +255,7 @@ __device__ inline void end_head(const AttentionWork& work, const BackwardPlace& 
                                 KeySums<K>& keys) {
   if (work.content_shift.data != nullptr) end_content_shift<K>(work, place, head, room, keys);
   __syncthreads();  // all sums of shifts are there
-  const auto channel = static_cast<int>(threadIdx.x);
+  const auto channel = thread_here();
   int shifted = 0;
   for (int t = 0; t < work.term_count; ++t) {
     const TermWork& term = work.terms[t];
@@ -251,7 +276,7 @@ template <int kColumns>
 __device__ __forceinline__ void store_key_rows(const SumRows<float>& to, int count, int width, float factor,
                                                const float (&d)[kColumns][4]) {
   const int key = key_of_lane();
-  const int channel = 8 * kColumns * share_of_warp() + 2 * (lane_of_warp() & 3);
+  const int channel = 8 * kColumns * share_of_warp() + 2 * (lane_here() & 3);
   if (to.data == nullptr) return;
 #pragma unroll
   for (int n = 0; n < kColumns; ++n) {
@@ -277,7 +302,7 @@ __device__ __forceinline__ void backward_keys(const AttentionWork& work, const B
   bring_keys<K>(work, own, room);
   copies_wait<0>();
   for (int64_t head = own.head; head < own.head + heads; ++head) {
-    begin_head<K>(work, head, room, keys);
+    begin_head<K>({work, place, sequence.batch, head}, room, keys);
     for (int64_t t = place.part; t < tiles_of(sequence.queries, K::kQueries); t += work.backward.parts) {
       const QueryTile queries = {sequence, sequence.first_query + t * K::kQueries, least(K::kQueries, sequence.queries - t * K::kQueries)};
       const KeySpan seen = seen_keys(work, queries);

@@ -12,7 +12,7 @@ namespace phasor::cuda::attention::mma::backward {
 template <class K>
 __device__ inline void make_dropout_keys(const Step<K>& at) {
   const QueryTile& queries = at.tile.queries;
-  for (int i = static_cast<int>(threadIdx.x); i < K::kQueries; i += kBackwardThreads) {
+  for (int i = thread_here(); i < K::kQueries; i += kBackwardThreads) {
     const int64_t position = query_position(at.work, queries.sequence, queries.first + i);
     at.room.dropout_keys[i] = dropout_key_of(at.work, at.tile.head, queries.sequence.index, position);
   }
@@ -22,7 +22,7 @@ __device__ inline void make_dropout_keys(const Step<K>& at) {
 template <int kColumns>
 __device__ PHASOR_OUT_OF_LINE std::uint32_t kept_by(const DropoutWork& dropout, const math::PhiloxKey* keys, int64_t first_key) {
   static_assert(kColumns % 2 == 0 && 4 * kColumns <= 32);
-  const int lane = lane_of_warp();
+  const int lane = lane_here();
   const int own = lane / 4 & 3;  // which of the four keys is the lane's, and which of the four queries it makes numbers for
   const int64_t key = first_key + 16 * key_tile_of_warp() + lane / 16 * 4;
   std::uint32_t kept = 0;

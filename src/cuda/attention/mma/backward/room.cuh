@@ -14,8 +14,8 @@ constexpr int kWarps = kBackwardThreads / 32;
 /// Warps that share 16 keys: each has scores of some of the queries, and sums of some of the channels.
 constexpr int kKeyTiles = kKeys / 16;
 constexpr int kKeyShare = kWarps / kKeyTiles;
-__device__ __forceinline__ int key_tile_of_warp() { return warp_of_block() % kKeyTiles; }
-__device__ __forceinline__ int share_of_warp() { return warp_of_block() / kKeyTiles; }
+__device__ __forceinline__ int key_tile_of_warp() { return warp_here() % kKeyTiles; }
+__device__ __forceinline__ int share_of_warp() { return warp_here() / kKeyTiles; }
 
 /// Tiles of `rows` of the one side by `others` of the other in the order of distances, or of runs of them (runs.cuh): 16 rows have columns
 /// for all that they meet, from a multiple of 16 on. Pitches: odd numbers of 16 bytes for matrices, and lanes of a product in different
@@ -44,6 +44,14 @@ struct Runs {
   float shifts[kDistances];  // its product with each row
 };
 
+/// A term of a block's head: what takes divisions of 64 bits to find, or numbers of another precision.
+struct TermHere {
+  float* slot;   // where its sums begin: the rows of a table, a bias at distance 0; null: not wanted
+  int pitch;     // from one row to the next
+  float scale;   // of a table
+  float by_key;  // that by the scale of the content, which multiplies sums of keys at the end
+};
+
 /// kValued: some table is added to values. Kernels of their own: those without one keep their registers.
 template <class Element_, int kWidth_, bool kValued_ = false>
 struct Kind {
@@ -60,7 +68,9 @@ struct Kind {
   static constexpr int kGradientPitch = (kQueries + 8) * 2;  // bytes
   using ByQuery = SkewedTile<kQueries, kKeys>;
   using ByKey = SkewedTile<kKeys, kQueries>;
-  static constexpr int kGradientBytes = kKeys * kGradientPitch;
+  /// Of numbers by keys and queries in 16 bits, where those of 16 keys begin: others beside them are in other banks.
+  static constexpr int kGradientTile = 16 * kGradientPitch + 16;
+  static constexpr int kGradientBytes = kKeyTiles * kGradientTile;
   static constexpr int kSkewedBytes =
       greatest(greatest(ByQuery::kBytes, ByKey::kBytes),
                kGradientBytes + greatest(kGradientBytes, greatest(ByQuery::kNarrowBytes, ByKey::kNarrowBytes)));
@@ -84,6 +94,7 @@ struct Kind {
     float gradients_of_keys[kKeyShare][kKeys];  // sums of gradients over queries
     float shift_sums[kMostShifted][kWarps][kChannels];
     Runs<kDistances, kWidth> runs[kTables];
+    alignas(8) TermHere terms[kMostTerms];
 
     __device__ unsigned char* gradients() { return skewed; }
     __device__ unsigned char* weights() { return skewed + kGradientBytes; }
@@ -103,10 +114,10 @@ struct Step {
 };
 
 /// Of a lane's numbers of a product (16 keys of the warp) x (its queries): the first key, the first query.
-__device__ __forceinline__ int key_of_lane() { return 16 * key_tile_of_warp() + lane_of_warp() / 4; }
+__device__ __forceinline__ int key_of_lane() { return 16 * key_tile_of_warp() + lane_here() / 4; }
 template <int kColumns>
 __device__ __forceinline__ int query_of_lane() {
-  return 8 * kColumns * share_of_warp() + 2 * (lane_of_warp() & 3);
+  return 8 * kColumns * share_of_warp() + 2 * (lane_here() & 3);
 }
 /// body(number, query, key) for those numbers.
 template <int kColumns, class Body>
@@ -123,7 +134,7 @@ __device__ __forceinline__ void each_of_lane(float (&s)[kColumns][4], const Body
 /// to[row] = shift . each row of `count`; all threads see the shift already.
 template <class K>
 __device__ inline void multiply_shift(const unsigned char* rows, int count, const float* shift, float* to) {
-  for (int row = static_cast<int>(threadIdx.x); row < count; row += kBackwardThreads) {
+  for (int row = thread_here(); row < count; row += kBackwardThreads) {
     float sum = 0;
 #pragma unroll
     for (int piece = 0; piece < K::kWidth / 8; ++piece) {
@@ -141,7 +152,7 @@ __device__ inline void multiply_shift(const unsigned char* rows, int count, cons
 /// Zeros beyond its width.
 template <class K>
 __device__ inline void bring_shift(const ConstTensorView& shift, int64_t head, float* to) {
-  for (int c = static_cast<int>(threadIdx.x); c < K::kWidth; c += kBackwardThreads) {
+  for (int c = thread_here(); c < K::kWidth; c += kBackwardThreads) {
     to[c] = c < shift.shape[3] ? element_at<float>(shift, 0, 0, head, c) : 0;
   }
 }

@@ -21,14 +21,12 @@ __device__ __forceinline__ std::int32_t* rows_by_distance(typename K::Room& room
 /// Threads that list and bring the rows of one table: others do so with another's.
 constexpr int kListers = 128;
 static_assert(kBackwardThreads % kListers == 0);
-__device__ __forceinline__ bool has_table(int table) {
-  return static_cast<int>(threadIdx.x) / kListers == table % (kBackwardThreads / kListers);
-}
+__device__ __forceinline__ bool has_table(int table) { return thread_here() / kListers == table % (kBackwardThreads / kListers); }
 /// A thread has a distance. The last place is no distance of the tile, and part of the run before it.
 template <class K>
 __device__ inline void list_rows(const TableWork& term, const Step<K>& at, int table) {
   static_assert(K::kDistances <= kListers);
-  const int own = static_cast<int>(threadIdx.x) % kListers;
+  const int own = thread_here() % kListers;
   if (!has_table(table) || own >= K::kDistances) return;
   const int64_t row = row_by_distance(term.map, at.distance + min(own, K::kDistances - 2) - (kKeys - 1));
   rows_by_distance<K>(at.room, table)[own] = row >= 0 && row < term.table.shape[1] ? static_cast<std::int32_t>(row) : -1;
@@ -36,7 +34,7 @@ __device__ inline void list_rows(const TableWork& term, const Step<K>& at, int t
 
 /// Bit: the row of that distance, of the 32 of a warp, is not that of the one before.
 __device__ __forceinline__ std::uint32_t begins_of(const std::int32_t* rows, int warp) {
-  const int distance = 32 * warp + lane_of_warp();
+  const int distance = 32 * warp + lane_here();
   return __ballot_sync(~0U, distance == 0 || rows[distance] != rows[distance - 1]);
 }
 /// Makes runs of what list_rows listed, which all threads see, and asks for their rows: zeros behind the last one, up to a multiple of 16.
@@ -44,8 +42,8 @@ template <class K>
 __device__ inline void ask_for_runs(const TableWork& term, const Step<K>& at, int table) {
   constexpr int kPieces = K::kWidth / 8;
   constexpr int kTogether = 32 / kPieces;  // distances that a warp's lanes have at a time
-  const int warp = warp_of_block() % (kListers / 32);
-  const int lane = lane_of_warp();
+  const int warp = warp_here() % (kListers / 32);
+  const int lane = lane_here();
   Runs<K::kDistances, K::kWidth>& runs = at.room.runs[table];
   if (term.shift.data != nullptr) bring_shift<K>(term.shift, at.tile.head, runs.shift);
   if (!has_table(table) || warp >= K::kDistances / 32) return;

@@ -36,7 +36,7 @@ __device__ __forceinline__ void add_table(const Step<K>& at, Staged& staged, int
   const int place = place_of_rows<K>(at, staged, t);
   if (staged.all) copies_wait<0>();
   __syncthreads();  // rows are there, and nobody reads the products before any more
-  const TableHere<K> table = table_here<K>(term, at.room, place);
+  const TableHere<K> table = table_here<K>(at, t, place);
   if (term.table.use == RowUse::key) {
     add_table_scores<K, RowUse::key>(table, at.room, s);
   } else {
@@ -49,7 +49,8 @@ template <class K>
 __device__ __forceinline__ void multiply_with_queries(float (&d)[1][K::kColumns][4], const unsigned char* keys,
                                                       const unsigned char* queries) {
   const unsigned char* const own = queries + 8 * K::kColumns * share_of_warp() * K::kWidth * 2;
-  multiply_rows<typename K::Element, K::kWidth, 8 * K::kColumns, 1>(d, shared_address(keys), 16 * key_tile_of_warp(), shared_address(own));
+  multiply_rows<typename K::Element, K::kWidth, 8 * K::kColumns, 1>(d, shared_address(keys), 16 * key_tile_of_warp(), shared_address(own),
+                                                                    lane_here());
 }
 /// s = scale q . k and what terms add, capped.
 template <class K, int kColumns>

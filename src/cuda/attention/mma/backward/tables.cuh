@@ -40,31 +40,32 @@ __device__ __forceinline__ Blocks blocks_of(const Map& map, int tile) {
 /// A table in a tile: its rows and runs are there.
 template <class K>
 struct TableHere {
-  const TermWork& term;
+  const TableWork& table;
+  const TermHere& term;
   const unsigned char* rows;
   Runs<K::kDistances, K::kWidth>& runs;
   __device__ __forceinline__ OfRuns<K> map() const { return {runs}; }
 };
 template <class K>
-__device__ __forceinline__ TableHere<K> table_here(const TermWork& term, typename K::Room& room, int place) {
-  return {term, room.rows[place], room.runs[place]};
+__device__ __forceinline__ TableHere<K> table_here(const Step<K>& at, int t, int place) {
+  return {at.work.terms[t].table, at.room.terms[t], at.room.rows[place], at.room.runs[place]};
 }
 
 /// room.skewed = products of 16 rows of features with the rows of their runs.
 template <class K, RowUse kUse>
 __device__ __forceinline__ void multiply_rows_of_table(const TableHere<K>& table, typename K::Room& room) {
   using S = Side<K, kUse>;
-  const int lane = lane_of_warp();
-  const int tile = warp_of_block() / S::kShare;
+  const int lane = lane_here();
+  const int tile = warp_here() / S::kShare;
   const Blocks blocks = blocks_of<K, kUse>(table.map(), tile);
   const std::uint32_t features = shared_address(S::features(room));
   const std::uint32_t rows = shared_address(table.rows);
   std::uint32_t left[K::kWidth / 16][4];
 #pragma unroll
-  for (int step = 0; step < K::kWidth / 16; ++step) left_operand<K::kWidth>(left[step], features, 16 * tile, step);
+  for (int step = 0; step < K::kWidth / 16; ++step) left_operand<K::kWidth>(left[step], features, 16 * tile, step, lane);
   auto* const to = reinterpret_cast<float*>(room.skewed) + (16 * tile + lane / 4) * S::Tile::kPitch + 2 * (lane & 3);
 #pragma unroll 2
-  for (int n = warp_of_block() % S::kShare; n < blocks.count; n += S::kShare) {
+  for (int n = warp_here() % S::kShare; n < blocks.count; n += S::kShare) {
     const int first = 16 * (blocks.first + n) + (lane & 7) + ((lane >> 4) << 3);
     float d[2][4] = {};
 #pragma unroll
@@ -98,7 +99,7 @@ template <class K, RowUse kUse, int kColumns>
 __device__ __forceinline__ void add_table_scores(const TableHere<K>& table, typename K::Room& room, float (&s)[kColumns][4]) {
   using S = Side<K, kUse>;
   constexpr int kTiles = S::kOfKeys ? 1 : kColumns / 2;
-  const bool shifted = table.term.table.shift.data != nullptr;
+  const bool shifted = table.table.shift.data != nullptr;
   multiply_rows_of_table<K, kUse>(table, room);
   if (shifted) multiply_shift<K>(table.rows, table.runs.count, table.runs.shift, table.runs.shifts);
   __syncthreads();
@@ -112,7 +113,7 @@ __device__ __forceinline__ void add_table_scores(const TableHere<K>& table, type
   const auto product = [&](int n, int h, int x, int run) {
     return S::kOfKeys ? from[0][8 * h * S::Tile::kPitch + run] : from[n / 2 % kTiles][(8 * n + x) * S::Tile::kPitch + run];
   };
-  const auto scale = static_cast<float>(table.term.table.scale);
+  const float scale = table.term.scale;
   if (shifted) {
     each_run_of_lane<K>(
         table, s, [&](float& y, int n, int h, int x, int run) { y = fmaf(scale, product(n, h, x, run) + table.runs.shifts[run], y); });
@@ -123,10 +124,15 @@ __device__ __forceinline__ void add_table_scores(const TableHere<K>& table, type
 
 // ---- Back: sums over runs ----
 
+/// Where the number of a key and a query is.
+template <class K>
+__device__ __forceinline__ unsigned char* number_of(unsigned char* numbers, int key, int query) {
+  return numbers + key / 16 * K::kGradientTile + key % 16 * K::kGradientPitch + query * 2;
+}
 /// Numbers of scores by keys and queries, in 16 bits.
 template <class K, int kColumns>
 __device__ __forceinline__ void share(const float (&x)[kColumns][4], unsigned char* to) {
-  unsigned char* const own = to + key_of_lane() * K::kGradientPitch + query_of_lane<kColumns>() * 2;
+  unsigned char* const own = number_of<K>(to, key_of_lane(), query_of_lane<kColumns>());
 #pragma unroll
   for (int n = 0; n < kColumns; ++n) {
 #pragma unroll
@@ -152,12 +158,12 @@ template <class K, RowUse kUse>
 __device__ __forceinline__ void load_eight(typename K::Room& room, int row, int first, float (&x)[8]) {
   using Element = typename K::Element;
   if constexpr (Side<K, kUse>::kOfKeys) {
-    const uint4 eight = *reinterpret_cast<const uint4*>(room.gradients() + row * K::kGradientPitch + 2 * first);
+    const uint4 eight = *reinterpret_cast<const uint4*>(number_of<K>(room.gradients(), row, first));
     const std::uint32_t pairs[4] = {eight.x, eight.y, eight.z, eight.w};
 #pragma unroll
     for (int e = 0; e < 8; ++e) x[e] = widened<Element>(static_cast<std::uint16_t>(pairs[e / 2] >> 16 * (e & 1)));
   } else {
-    const unsigned char* const from = room.gradients() + (kKeys - 1 - first) * K::kGradientPitch + 2 * row;
+    const unsigned char* const from = number_of<K>(room.gradients(), kKeys - 1 - first, row);
 #pragma unroll
     for (int e = 0; e < 8; ++e) x[e] = widened<Element>(*reinterpret_cast<const std::uint16_t*>(from - e * K::kGradientPitch));
   }
@@ -169,8 +175,8 @@ template <class K, RowUse kUse, class Map>
 __device__ PHASOR_OUT_OF_LINE void add_up_runs(typename K::Room& room, const Map& map) {
   using S = Side<K, kUse>;
   using Parts = RowParts<K, kUse>;
-  const int part = lane_of_warp() / Parts::kRows;
-  const int row = warp_of_block() * Parts::kRows + lane_of_warp() % Parts::kRows;
+  const int part = lane_here() / Parts::kRows;
+  const int row = warp_here() * Parts::kRows + lane_here() % Parts::kRows;
   const Blocks blocks = blocks_of<K, kUse>(map, row / 16);
   unsigned char* const to = room.by_runs() + row * 2 * S::Tile::kNarrowPitch;
   const auto store = [&](int run, float sum) {
@@ -189,10 +195,14 @@ __device__ PHASOR_OUT_OF_LINE void add_up_runs(typename K::Room& room, const Map
   for (int first = 0; first < Parts::kShare; first += Parts::kTogether) {
     float x[Parts::kTogether];
     load_eight<K, kUse>(room, row, part * Parts::kShare + first, x);
-    const auto bits = static_cast<std::uint32_t>(begins >> first);
+    const std::uint32_t bits = static_cast<std::uint32_t>(begins >> first) & (first == 0 ? 0xfeU : 0xffU);
+    if (bits == 0) {
+      sum += ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
+      continue;
+    }
 #pragma unroll
     for (int e = 0; e < Parts::kTogether; ++e) {
-      if (first + e > 0 && (bits >> e & 1U) != 0) {
+      if ((bits >> e & 1U) != 0) {
         if (run == first_run) first_sum = sum;
         store(run, sum);
         sum = 0;
@@ -255,62 +265,47 @@ __device__ __forceinline__ void add_row_sums(float (&sums)[4], const std::uint32
 template <class K, RowUse kUse, int kColumns>
 __device__ __forceinline__ void row_gradients(const TableHere<K>& table, typename K::Room& room, int block, int channel,
                                               float (&d)[kColumns][4]) {
-  const bool shifted = table.term.table.shift.data != nullptr;
+  const bool shifted = table.table.shift.data != nullptr;
   float sums[4] = {};
   each_row_tile<K, kUse>(table.map(), room, block, [&](const std::uint32_t(&left)[4], int row) {
     add_rows<typename K::Element, K::kWidth>(d, left, Side<K, kUse>::features(room), row, channel / 16);
     if (shifted) add_row_sums<K>(sums, left);
   });
-  const auto scale = static_cast<float>(table.term.table.scale);
+  const float scale = table.term.scale;
 #pragma unroll
   for (int n = 0; n < kColumns; ++n) {
 #pragma unroll
     for (int x = 0; x < 4; ++x) {
-      const float shift = shifted ? table.runs.shift[channel + 8 * n + 2 * (lane_of_warp() & 3) + (x & 1)] : 0;
+      const float shift = shifted ? table.runs.shift[channel + 8 * n + 2 * (lane_here() & 3) + (x & 1)] : 0;
       d[n][x] = scale * fmaf(sums[x & 2], shift, d[n][x]);
     }
   }
 }
 
-/// Where the rows of a head begin in a block's slot; null: not wanted.
-struct TableSlot {
-  float* rows;
-  int64_t pitch;
-  int width;
-};
-template <class K>
-__device__ inline TableSlot table_slot(const TermWork& term, const Step<K>& at) {
-  const Extents& shape = term.table.table.shape;
-  float* const slot = slot_at<float>(at.work, at.place.index, term.sums.slot);
-  if (slot == nullptr) return {nullptr, 0, 0};
-  return {slot + slot_row(at.work, shape, at.tile.queries.sequence.batch, 0, at.tile.head), slot_heads(at.work, shape) * shape[3],
-          static_cast<int>(shape[3])};
-}
-
 /// Adds to the table's gradient. Sums by runs are there.
 template <class K, RowUse kUse>
-__device__ __forceinline__ void add_table_gradient(const TableHere<K>& table, const Step<K>& at) {
+__device__ __forceinline__ void add_table_gradient(const TableHere<K>& table, typename K::Room& room) {
   constexpr int kWide = 32;
   constexpr int kParts = K::kWidth / kWide;
-  const TableSlot slot = table_slot<K>(table.term, at);
-  if (slot.rows == nullptr) return;
+  if (table.term.slot == nullptr) return;
   const int count = table.runs.count;
+  const auto width = static_cast<int>(table.table.table.shape[3]);
 #pragma unroll 1
-  for (int unit = warp_of_block(); unit < (count + 15) / 16 * kParts; unit += kWarps) {
+  for (int unit = warp_here(); unit < (count + 15) / 16 * kParts; unit += kWarps) {
     const int block = unit / kParts;
     const int channel = unit % kParts * kWide;
     float d[kWide / 8][4] = {};
-    row_gradients<K, kUse>(table, at.room, block, channel, d);
-    const int own = channel + 2 * (lane_of_warp() & 3);
+    row_gradients<K, kUse>(table, room, block, channel, d);
+    const int own = channel + 2 * (lane_here() & 3);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const int run = 16 * block + lane_of_warp() / 4 + 8 * h;
+      const int run = 16 * block + lane_here() / 4 + 8 * h;
       const std::int32_t row = run < count ? table.runs.rows[run] : -1;
       if (row < 0) continue;
-      float* const to = slot.rows + row * slot.pitch + own;
+      float* const to = table.term.slot + int64_t{row} * table.term.pitch + own;
 #pragma unroll
       for (int n = 0; n < kWide / 8; ++n) {
-        if (own + 8 * n < slot.width) add_two(to + 8 * n, d[n][2 * h], d[n][2 * h + 1]);
+        if (own + 8 * n < width) add_two(to + 8 * n, d[n][2 * h], d[n][2 * h + 1]);
       }
     }
   }

@@ -34,45 +34,42 @@ __device__ __forceinline__ void add_shift_sums(const float (&d)[K::kChannels / 8
     for (int x = 0; x < 2; ++x) {
       float sum = d[n][x] + d[n][2 + x];
       for (int step = 4; step < 32; step *= 2) sum += __shfl_xor_sync(~0U, sum, step);
-      if (lane_of_warp() < 4) to[8 * n + 2 * lane_of_warp() + x] += sum;
+      if (lane_here() < 4) to[8 * n + 2 * lane_here() + x] += sum;
     }
   }
 }
 
-/// A table that queries meet. `shifted`: how many shifted ones are before it.
+/// A table that queries meet. `shifted`: how many shifted ones are before it; -1: its shift gets nothing.
 template <class K>
-__device__ __forceinline__ void take_query_table(const TableHere<K>& table, const Step<K>& at, int shifted,
+__device__ __forceinline__ void take_query_table(const TableHere<K>& table, typename K::Room& room, int shifted,
                                                  float (&q)[K::kChannels / 8][4]) {
   float sums[K::kChannels / 8][4] = {};
-  const int tile = warp_of_block() / K::kWarpsOfTile;
-  add_feature_gradients<K, RowUse::query>(table, at.room, tile, warp_of_block() % K::kWarpsOfTile * K::kChannels / 16, sums);
-  if (table.term.sums.shift >= 0) add_shift_sums<K>(sums, at.room.shift_sums[shifted][warp_of_block()]);
-  add_scaled(q, sums, static_cast<float>(table.term.table.scale));
+  const int tile = warp_here() / K::kWarpsOfTile;
+  add_feature_gradients<K, RowUse::query>(table, room, tile, warp_here() % K::kWarpsOfTile * K::kChannels / 16, sums);
+  if (shifted >= 0) add_shift_sums<K>(sums, room.shift_sums[shifted][warp_here()]);
+  add_scaled(q, sums, table.term.scale);
 }
 /// One that keys meet.
 template <class K>
-__device__ __forceinline__ void take_key_table(const TableHere<K>& table, const Step<K>& at, float (&k)[K::kKeyChannels / 8][4]) {
+__device__ __forceinline__ void take_key_table(const TableHere<K>& table, typename K::Room& room, float (&k)[K::kKeyChannels / 8][4]) {
   float sums[K::kKeyChannels / 8][4] = {};
-  add_feature_gradients<K, RowUse::key>(table, at.room, key_tile_of_warp(), share_of_warp() * K::kKeyChannels / 16, sums);
-  add_scaled(k, sums, static_cast<float>(table.term.table.scale / at.work.scale));
+  add_feature_gradients<K, RowUse::key>(table, room, key_tile_of_warp(), share_of_warp() * K::kKeyChannels / 16, sums);
+  add_scaled(k, sums, table.term.by_key);
 }
 
 /// A bias by distance; gradients lie by queries.
 template <class K>
-__device__ __forceinline__ void take_bias(const TermWork& term, const Step<K>& at) {
-  const BiasWork& bias = term.bias;
-  const Extents shape = {1, 1, at.work.shape.heads, bias.distances};
-  float* const slot = slot_at<float>(at.work, at.place.index, term.sums.slot) + slot_row(at.work, shape, 0, 0, at.tile.head);
-  float* const to = slot - bias.first_distance + at.distance - (kKeys - 1);
+__device__ __forceinline__ void take_bias(const TermHere& term, const Step<K>& at) {
+  float* const to = term.slot + at.distance - (kKeys - 1);
   const int queries = static_cast<int>(at.tile.queries.count);
   const int keys = static_cast<int>(at.tile.keys);
-  for (int tile = warp_of_block(); tile < K::kDistances / 16; tile += kWarps) {
+  for (int tile = warp_here(); tile < K::kDistances / 16; tile += kWarps) {
     float sums[4] = {};
     each_row_tile<K, RowUse::query>(OfDistances(), at.room, tile, [&](const std::uint32_t(&left)[4], int) { add_row_sums<K>(sums, left); });
-    if ((lane_of_warp() & 3) != 0) continue;
+    if ((lane_here() & 3) != 0) continue;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const int distance = 16 * tile + lane_of_warp() / 4 + 8 * h;  // from that of the first query and the last key on
+      const int distance = 16 * tile + lane_here() / 4 + 8 * h;  // from that of the first query and the last key on
       if (distance >= kKeys - keys && distance < queries + kKeys - 1) add_one(to + distance, sums[2 * h]);
     }
   }
@@ -88,19 +85,19 @@ __device__ __forceinline__ void take_terms(const Step<K>& at, Staged& staged, Ke
     const TermWork& term = work.terms[t];
     if (term.use == TermUse::bias && term.sums.slot >= 0) {
       add_up_runs<K, RowUse::query>(at.room, OfDistances());
-      take_bias<K>(term, at);
+      take_bias<K>(at.room.terms[t], at);
     }
     if (term.use != TermUse::table || is_of_values(term)) continue;
-    const TableHere<K> table = table_here<K>(term, at.room, place_of_rows<K>(at, staged, t));
+    const TableHere<K> table = table_here<K>(at, t, place_of_rows<K>(at, staged, t));
     if (term.sums.shift >= 0) --shifted;
     if (term.table.use == RowUse::key) {
       add_up_runs<K, RowUse::key>(at.room, table.map());
-      take_key_table<K>(table, at, keys.k);
-      add_table_gradient<K, RowUse::key>(table, at);
+      take_key_table<K>(table, at.room, keys.k);
+      add_table_gradient<K, RowUse::key>(table, at.room);
     } else {
       add_up_runs<K, RowUse::query>(at.room, table.map());
-      take_query_table<K>(table, at, shifted, q);
-      add_table_gradient<K, RowUse::query>(table, at);
+      take_query_table<K>(table, at.room, term.sums.shift >= 0 ? shifted : -1, q);
+      add_table_gradient<K, RowUse::query>(table, at.room);
     }
   }
 }
@@ -114,7 +111,7 @@ __device__ __forceinline__ void take_value_tables(const Step<K>& at, Staged& sta
   for (int t = 0; t < at.work.term_count; ++t) {
     const TermWork& term = at.work.terms[t];
     if (!is_of_values(term)) continue;
-    const TableHere<K> table = table_here<K>(term, at.room, place_of_rows<K>(at, staged, t));
+    const TableHere<K> table = table_here<K>(at, t, place_of_rows<K>(at, staged, t));
     if (staged.all) copies_wait<0>();
     __syncthreads();  // rows are there, and nobody reads the products before any more
     add_table_scores<K, RowUse::value>(table, at.room, dp);
@@ -122,7 +119,7 @@ __device__ __forceinline__ void take_value_tables(const Step<K>& at, Staged& sta
     __syncthreads();  // nobody reads the products any more
     share<K>(p, at.room.gradients());
     add_up_runs<K, RowUse::value>(at.room, table.map());
-    add_table_gradient<K, RowUse::value>(table, at);
+    add_table_gradient<K, RowUse::value>(table, at.room);
   }
 }
 
