@@ -28,7 +28,8 @@ def row(results: Results, need: str, labels: list[str], read: Callable[[str], Nu
         if behind is not None and behind.mean <= max(CLEAR, behind.half or 0.0):
             near.append(label)
     others = ", ".join(f"`{label}`" for label in near[:NAMED]) + (f" and {len(near) - NAMED} more" if len(near) > NAMED else "")
-    return [need, f"`{best}` ({shown(value_of(list(numbers[best].values())))})", others or "nobody"]
+    seeds = ", one seed" if len(numbers[best]) == 1 else ""
+    return [need, f"`{best}` ({shown(value_of(list(numbers[best].values())))}{seeds})", others or "nobody"]
 
 
 def lines(results: Results) -> list[str]:

@@ -214,6 +214,7 @@ def test_the_best_of_each_need_is_found(results: Results) -> None:
     assert best.startswith("`none` (3.010") and near.endswith("and 12 more")  # 21 labels but two controls; all are alike there
     assert by_need["a rotary model that is there, read at 16x"][0].startswith("`rotary` (")
     assert by_need["to train, and to find what was said far back, at 4x"][0] == "`none` (92 % of the answers)"
+    assert choose.row(results, "", ["none"], lambda _: {0: 1.0}, Value.written)[1] == "`none` (1.000, one seed)"
 
 
 def test_the_summary_has_what_the_tables_have(results: Results) -> None:
