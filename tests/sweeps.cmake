@@ -30,6 +30,7 @@ set(sweeps
   attention_narrow.dropout_of_wide_heads
   attention_narrow.every_mask_of_wide_heads
   attention_narrow.every_mask_without_terms
+  attention_narrow.gradients_have_the_same_bits_again
   attention_narrow.many_terms_with_masks
   attention_narrow.soft_caps
   attention_narrow.soft_caps_of_wide_heads
@@ -38,6 +39,7 @@ set(sweeps
   attention_narrow.tables_of_values
   attention_narrow.tables_of_values_over_many_tiles
   attention_narrow.tables_of_wide_values
+  attention_narrow.tables_over_many_tiles
   # attention/general/mma_backward_test.cpp
   MmaBackward.cope
   MmaBackward.cope_at_the_ends_of_its_table
@@ -57,6 +59,7 @@ set(sweeps
   MmaBackward.tables_of_values
   MmaBackward.tables_of_values_over_many_tiles
   MmaBackward.tables_of_wide_values
+  MmaBackward.tables_over_many_tiles
   # attention/general/mma_forward_test.cpp
   MmaForward.cope
   MmaForward.cope_at_the_ends_of_its_table

@@ -14,15 +14,14 @@ using mma::ScoresIn;
 template <class Element, int kWidth, ScoresIn kScores>
 void run_blocks(const cuda::attention::AttentionWork& work) {
   using K = mma::Kind<Element, kWidth, kScores>;
-  const std::size_t bytes =
-      K::kCounted ? static_cast<std::size_t>(mma::counted_bytes(mma::cut_of(work), work.terms[0].cope.table.shape[1])) : K::kSharedBytes;
+  const std::size_t bytes = mma::shared_bytes_of(work, K::kSharedBytes, K::kTableBytes);
   std::vector<unsigned char> memory(bytes + 128);
   unsigned char* const begin = memory.data() + (128 - reinterpret_cast<std::uintptr_t>(memory.data()) % 128) % 128;
   mma::shared_begin() = begin;
   emulated::Block block;
   for (std::int64_t n = mma::block_count(work, mma::cut_of(work)) - 1; n >= 0; --n) {
     std::memset(begin, 0xff, bytes);  // NaN, where nothing is written
-    block.run(mma::kBlockThreads, [&] { mma::forward_block<K>(work, n, begin); });
+    block.run(mma::kBlockThreads, [&] { mma::forward_block<K>(work, n, begin); }, n % 2 == 0);
   }
 }
 template <class Element, int kWidth>

@@ -96,9 +96,16 @@ TEST_F(MmaForward, what_nobody_sees_takes_no_part) {
     for (const double x : bridge.output().out) ASSERT_TRUE(std::isfinite(x));
     EXPECT_EQ(taken, before + 1);
   };
-  for (const NarrowProblem& one : value_problems(kNarrow)) {
-    if (one.name == "padding") expect_finite(one.problem);
+  for (const auto& problems : {value_problems(kNarrow), mixed_problems(), spread_table_problems()}) {
+    int padded = 0;
+    for (const NarrowProblem& one : problems) {
+      if (one.name != "padding") continue;
+      expect_finite(one.problem);
+      ++padded;
+    }
+    EXPECT_GT(padded, 0);
   }
+  expect_finite(term_problems(kNarrow).at(2).problem);  // Transformer-XL
   expect_finite(cope_problems(kNarrow).at(2).problem);
 }
 

@@ -36,7 +36,7 @@ void run_counted_blocks(const cuda::attention::AttentionWork& work) {
   emulated::Block block;
   for (std::int64_t n = cuda::attention::backward_blocks(work) - 1; n >= 0; --n) {
     std::memset(begin, 0xff, bytes);  // NaN, where nothing is written
-    block.run(mma::kBlockThreads, [&] { mma::cope::backward_block<mma::cope::BackwardKind<Element, kWidth>>(work, n, begin); });
+    block.run(mma::kBlockThreads, [&] { mma::cope::backward_block<mma::cope::BackwardKind<Element, kWidth>>(work, n, begin); }, n % 2 == 0);
   }
 }
 template <class Element, int kWidth>

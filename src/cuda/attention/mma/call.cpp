@@ -47,8 +47,8 @@ int64_t widest(const AttentionWork& work) {
   return width;
 }
 
-/// Scores stay in registers at positions of tokens without dropout, with at most one bias by distance without a gate, and two tables by
-/// distance, one of them of values.
+/// Scores stay in registers at positions of tokens without dropout, with at most one bias by distance without a gate, and at most two
+/// tables by distance, at most one of them of values.
 ScoresIn scores_in(const AttentionWork& work) {
   if (has_cope(work)) return ScoresIn::counted;
   const auto count = [&](const auto& is_one) { return static_cast<int>(std::count_if(work.terms, work.terms + work.term_count, is_one)); };
@@ -93,6 +93,13 @@ Cut cut_of(const AttentionWork& work) {
   const int64_t width = widest(work);
   const int* const fits = std::find_if(std::begin(kWidths), std::end(kWidths) - 1, [&](int w) { return w >= width; });
   return cut_for(*fits, scores_in(work));
+}
+
+std::size_t shared_bytes_of(const AttentionWork& work, std::size_t most, std::size_t table_bytes) {
+  const Cut cut = cut_of(work);
+  if (cut.scores == ScoresIn::counted) return static_cast<std::size_t>(counted_bytes(cut, work.terms[0].cope.table.shape[1]));
+  const TableList tables = tables_of(work);
+  return cut.scores == ScoresIn::tabled && tables.count == 1 && !tables.own_features ? most - table_bytes : most;
 }
 
 int64_t block_count(const AttentionWork& work, const Cut& cut) {

@@ -19,7 +19,7 @@ constexpr int kWidths[] = {64, 128, 256};
 /// How scores become what the softmax takes: in the registers of products (at tokens' own positions, without terms), there with one bias by
 /// distance or a soft cap, or by way of shared memory, where threads add every other term. Shared with values: with tables that are added
 /// to values, and tiles whose distances all have one row stay in registers. Counted: CoPE alone, in registers, with products of queries and
-/// its table in shared memory. Tabled: in registers, with tables by distance that queries and keys meet.
+/// its table in shared memory. Tabled: in registers, with tables by distance, one of them of values or none.
 enum class ScoresIn : std::uint8_t { registers, changed_in_registers, shared, shared_with_values, counted, tabled };
 constexpr bool is_shared(ScoresIn scores) { return scores == ScoresIn::shared || scores == ScoresIn::shared_with_values; }
 

@@ -16,7 +16,7 @@ __global__ void __launch_bounds__(kBlockThreads, K::kBlocks) forward_kernel(cons
 template <class Element, int kWidth, ScoresIn kScores>
 Kernel kernel_of() {
   using K = Kind<Element, kWidth, kScores>;
-  return {reinterpret_cast<const void*>(&forward_kernel<K>), K::kSharedBytes};
+  return {reinterpret_cast<const void*>(&forward_kernel<K>), K::kSharedBytes, K::kTableBytes};
 }
 template <class Element, int kWidth>
 Kernel kernel_for(ScoresIn scores) {
@@ -47,11 +47,8 @@ Kernel counted_kernel_for(DType dtype) {
   return dtype == DType::f16 ? kernel_of<__half, kWidth, ScoresIn::counted>() : kernel_of<__nv_bfloat16, kWidth, ScoresIn::counted>();
 }
 template <int kWidth>
-Kernel tabled_kernel_for(DType dtype, int tables) {
-  Kernel kernel =
-      dtype == DType::f16 ? kernel_of<__half, kWidth, ScoresIn::tabled>() : kernel_of<__nv_bfloat16, kWidth, ScoresIn::tabled>();
-  kernel.shared_bytes -= (kMostTables - tables) * Kind<__half, kWidth, ScoresIn::tabled>::kTableBytes;
-  return kernel;
+Kernel tabled_kernel_for(DType dtype) {
+  return dtype == DType::f16 ? kernel_of<__half, kWidth, ScoresIn::tabled>() : kernel_of<__nv_bfloat16, kWidth, ScoresIn::tabled>();
 }
 
 }  // namespace phasor::cuda::attention::mma

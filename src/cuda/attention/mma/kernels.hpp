@@ -25,10 +25,15 @@ constexpr bool fits_counted(const Cut& cut, int64_t rows) {
 /// Channels of heads whose scores stay in registers beside tables.
 constexpr int64_t kMostTabledWidth = 128;
 
+/// `table_bytes`: of the rows of a table.
 struct Kernel {
   const void* kernel;
   std::size_t shared_bytes;
+  std::size_t table_bytes = 0;
 };
+/// What a block of a call takes of a kernel's bytes: CoPE's products come on top of them; without a second table, and features in its
+/// place, its rows are left out.
+std::size_t shared_bytes_of(const AttentionWork& work, std::size_t most, std::size_t table_bytes);
 Kernel kernel_64(DType dtype, ScoresIn scores);
 Kernel kernel_128(DType dtype, ScoresIn scores);
 Kernel kernel_256(DType dtype, ScoresIn scores);
@@ -40,8 +45,8 @@ Kernel valued_kernel_256(DType dtype);
 Kernel counted_kernel_64(DType dtype);
 Kernel counted_kernel_128(DType dtype);
 Kernel counted_kernel_256(DType dtype);
-/// With tables of scores.
-Kernel tabled_kernel_64(DType dtype, int tables);
-Kernel tabled_kernel_128(DType dtype, int tables);
+/// With tables by distance.
+Kernel tabled_kernel_64(DType dtype);
+Kernel tabled_kernel_128(DType dtype);
 
 }  // namespace phasor::cuda::attention::mma

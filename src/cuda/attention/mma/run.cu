@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention by mma.sync put on a stream.
 #include "cuda/attention/mma/kernels.hpp"
-#include "cuda/attention/mma/tiles.hpp"
 #include "cuda/device.hpp"
 
 namespace phasor::cuda::attention::mma {
 
 namespace {
 
-Kernel kernel_for(DType dtype, const Cut& cut, int tables) {
-  if (cut.scores == ScoresIn::tabled) return cut.width == 64 ? tabled_kernel_64(dtype, tables) : tabled_kernel_128(dtype, tables);
+Kernel kernel_for(DType dtype, const Cut& cut) {
+  if (cut.scores == ScoresIn::tabled) return cut.width == 64 ? tabled_kernel_64(dtype) : tabled_kernel_128(dtype);
   if (cut.scores == ScoresIn::shared_with_values) {
     return cut.width == 64 ? valued_kernel_64(dtype) : cut.width == 128 ? valued_kernel_128(dtype) : valued_kernel_256(dtype);
   }
@@ -23,14 +22,11 @@ Kernel kernel_for(DType dtype, const Cut& cut, int tables) {
 
 Status run(const char* where, const AttentionWork& work, void* stream) {
   const Cut cut = cut_of(work);
-  const TableList tables = tables_of(work);
-  Kernel kernel = kernel_for(work.q.dtype, cut, tables.own_features ? kMostTables : tables.count);
-  if (cut.scores == ScoresIn::counted) {
-    kernel.shared_bytes = static_cast<std::size_t>(counted_bytes(cut, work.terms[0].cope.table.shape[1]));
-  }
+  const Kernel kernel = kernel_for(work.q.dtype, cut);
+  const std::size_t bytes = shared_bytes_of(work, kernel.shared_bytes, kernel.table_bytes);
   const auto blocks = static_cast<unsigned>(block_count(work, cut));
   AttentionWork parameter = work;
-  return launch(where, {kernel.kernel, {blocks}, kThreads, kernel.shared_bytes, stream}, &parameter);
+  return launch(where, {kernel.kernel, {blocks}, kThreads, bytes, stream}, &parameter);
 }
 
 }  // namespace phasor::cuda::attention::mma

@@ -8,7 +8,7 @@
 
 namespace phasor::cuda::attention::mma {
 
-/// room.lse, times log2(e), and room.delta. Infinity: the query is not there, or sees nothing.
+/// room.lse, times log2(e), and room.delta. Infinity: the query is not there, or sees nothing, not even a sink.
 template <int kQueries, class Room>
 __device__ inline void load_saved(const AttentionWork& work, const QueryTile& queries, int64_t head, Room& room) {
   const int64_t batch = queries.sequence.batch;

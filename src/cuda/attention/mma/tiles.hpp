@@ -20,7 +20,7 @@ PHASOR_HD inline bool has_values(const AttentionWork& work) {
   return false;
 }
 
-// ---- Tables of scores ----
+// ---- Tables by distance ----
 
 /// Tables that calls with scores in registers may have.
 constexpr int kMostTables = 2;

@@ -12,7 +12,7 @@ namespace {
 std::int64_t together(int width) { return 1024 / width; }
 
 /// Slots of sums by distance: blocks of keys that share one run one after the other, so few heads need many to keep a device busy (with 16
-/// a single key head had an eighth of it); long windows have no more than fit into so many bytes.
+/// a single key head had an eighth of it); long windows have no more than fit into so many bytes, and at least 16.
 constexpr std::int64_t kLeastSlots = 16;
 constexpr std::int64_t kBlocksAtOnce = 144;
 constexpr std::int64_t kMostSlotBytes = std::int64_t{128} << 20;

@@ -22,8 +22,8 @@ __device__ inline void bring_keys(const AttentionWork& work, const ScoreTile& ti
                                                  head_rows(work.v, sequence.batch, tile.key_head, tile.first_key, tile.keys), is_there);
   copies_commit();
 }
-/// Rows of queries that see nothing become zeros: they may be anything. A thread has the pieces that it asked for, which are there, and all
-/// threads see what the forward saved.
+/// Rows of queries that see nothing become zeros: they may be anything (but with sinks, whose log-sum-exp is finite). A thread has the
+/// pieces that it asked for, which are there, and all threads see what the forward saved.
 template <class K>
 __device__ inline void hide_queries(typename K::Room& room) {
   constexpr int kPieces = K::kWidth / 8;
@@ -213,8 +213,7 @@ template <class K>
 __device__ inline void end_content_shift(const AttentionWork& work, const BackwardPlace& place, int64_t head, typename K::Room& room,
                                          KeySums<K>& keys) {
   const int lane = lane_here();
-  __syncthreads();  // nobody reads another shift any more
-  bring_shift<K>(work.content_shift, head, room.shift);
+  __syncthreads();  // nobody reads the sums of the head before any more
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     float sum = keys.gradients[h];

@@ -10,7 +10,7 @@
 
 namespace phasor::cuda::attention::mma {
 
-/// A block's memory besides its rows. Those of the second table are the last: without one a block takes less (table_bytes).
+/// A block's memory besides its rows. Those of the second table are the last: without one a block takes less (shared_bytes_of).
 template <int kWidth, int kQueries, int kKeys>
 struct TableRoom {
   static constexpr int kDistances = kQueries + kKeys;  // one more than a tile has: the next tile needs it
