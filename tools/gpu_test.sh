@@ -13,8 +13,10 @@ say() { printf '%s\n' "$*" | tee -a "$out/summary.txt"; }
 . tools/gpu_build.sh
 gpu_build
 
+links=()
 program() { # NAME OBJECTS...
-  "$nvcc" "-arch=sm_${CUDA_ARCH:-90}" "${@:2}" "${backend[@]}" "$build/libphasor.a" -lgomp -o "$build/$1" || { say "FAIL: $1 does not link"; exit 1; }
+  { "$nvcc" "-arch=sm_${CUDA_ARCH:-90}" "${@:2}" "${backend[@]}" "$build/libphasor.a" -lgomp -o "$build/$1" || { say "FAIL: $1 does not link"; exit 1; }; } &
+  links+=($!)
 }
 program gpu_rotary "$build/tests_cuda_gpu_rotary.cu.o" "$build/tests_cuda_random_calls.cpp.o"
 program gpu_operations "$build/tests_cuda_gpu_operations.cu.o" "$build/tests_cuda_random_calls.cpp.o" "$build/tests_cuda_random_operations.cpp.o"
@@ -30,25 +32,43 @@ program cuda_proof "$build/tests_cuda_proof.cu.o"
 program rotary_bench "$build/bench_gpu_rotary_bench.cu.o"
 program gpu_engine "$build"/examples_engine_{engine.cpp,model.cpp,cpu.cpp,cuda.cu}.o
 program gpu_engine_c "$build"/examples_engine_{engine.c,model.cpp,cpu.cpp,cuda.cu}.o "$build"/c_*.o
+for link in "${links[@]}"; do wait "$link" || exit 1; done
 
-run() { # NAME COMMAND...
-  if "${@:2}" > "$out/$1.txt" 2>&1; then say "pass: $1: $(tail -1 "$out/$1.txt")"; else
-    failed=1
-    say "FAIL: $1"
-    grep -E 'FAIL|ERROR' "$out/$1.txt" | head -20
-  fi
+# What a program takes is mostly the CPU's time, which computes what is expected: so many are run at once as there are processors, each by one thread.
+export OMP_NUM_THREADS=1
+begun=()
+begin() { # NAME COMMAND...
+  while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+  { "${@:2}" > "$out/$1.txt" 2>&1; echo $? > "$build/$1.rc"; } &
+  begun+=("$1")
 }
-run gpu_rotary "$build/gpu_rotary" "${CALLS:-20000}"
-run gpu_operations "$build/gpu_operations" "${CALLS:-20000}"
-run gpu_prepare "$build/gpu_prepare" "${CALLS:-20000}"
-run gpu_hopper "$build/gpu_hopper" $((${CALLS:-20000} / 20))
-run gpu_mma "$build/gpu_mma" $((${CALLS:-20000} / 40))
-run gpu_hopper_backward "$build/gpu_hopper_backward" $((${CALLS:-20000} / 50))
-run gpu_decode "$build/gpu_decode" $((${CALLS:-20000} / 50))
-run gpu_large "$build/gpu_large"
-run gpu_rows "$build/gpu_rows"
-run gpu_attention tools/gpu_attention.sh "$build/gpu_attention"
-run cuda_proof "$build/cuda_proof"
+in_shares() { # PROGRAM CALLS: a quarter of the processors each have their seeds
+  local shares=$(((jobs + 3) / 4)) each n
+  each=$((($2 + shares - 1) / shares))
+  for ((n = 0; n < shares; n++)); do begin "$1.$n" "$build/$1" "$each" $((n * each + 1)); done
+}
+finish() { # waits for what was begun, and says how each ended
+  local name
+  wait
+  for name in "${begun[@]}"; do
+    if [ "$(cat "$build/$name.rc")" = 0 ]; then say "pass: $name: $(tail -1 "$out/$name.txt")"; else
+      failed=1
+      say "FAIL: $name"
+      grep -E 'FAIL|ERROR' "$out/$name.txt" | head -20
+    fi
+  done
+  begun=()
+}
+calls=${CALLS:-20000}
+in_shares gpu_rotary "$calls"
+in_shares gpu_operations "$calls"
+in_shares gpu_prepare "$calls"
+in_shares gpu_mma $((calls / 40))
+in_shares gpu_hopper $((calls / 20))
+begin gpu_hopper_backward "$build/gpu_hopper_backward" $((calls / 50))
+in_shares gpu_decode $((calls / 50))
+begin gpu_rows "$build/gpu_rows"
+begin cuda_proof "$build/cuda_proof"
 # The engine example: models and tokens of transformers where it is, else what `engine_peer.py .carry/engine` recorded elsewhere.
 engine_check() {
   local models=$build/engine peer=tests/python/hf
@@ -56,7 +76,13 @@ engine_check() {
   if "$python" -c 'import torch, transformers' 2> /dev/null; then "$python" "$peer/engine_peer.py" "$models"; else cp -r .carry/engine "$models"; fi &&
     "$python" "$peer/engine_check.py" "$models" cuda "$build/gpu_engine" "$build/gpu_engine_c"
 }
-run gpu_engine engine_check
+begin gpu_engine engine_check
+finish
+# Alone: the one needs much of the memory, the other runs several processes by itself.
+begin gpu_large "$build/gpu_large"
+finish
+begin gpu_attention env JOBS="$jobs" tools/gpu_attention.sh "$build/gpu_attention"
+finish
 sanitizer=$(PATH=$PATH:/usr/local/cuda/bin command -v compute-sanitizer || true)
 if [ -n "${QUICK:-}" ]; then
   say "NOT RUN: compute-sanitizer, since QUICK is set"
@@ -64,21 +90,23 @@ elif [ -n "$sanitizer" ]; then
   # Errors of CUDA's functions are not counted: calls that are refused are part of the test.
   for program in gpu_rotary gpu_operations gpu_prepare; do
     for tool in memcheck racecheck initcheck synccheck; do
-      run "${tool}_$program" "$sanitizer" --tool "$tool" --report-api-errors no --error-exitcode 9 "$build/$program" 300
+      begin "${tool}_$program" "$sanitizer" --tool "$tool" --report-api-errors no --error-exitcode 9 "$build/$program" 300
     done
   done
   # The other tools do not follow copies and products that go on by themselves.
-  run memcheck_gpu_engine "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 9 "$build/gpu_engine" --device cuda "$build/engine/plain" 12 16 4 3 17 60 5 5 41 22
-  run memcheck_gpu_decode "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 9 "$build/gpu_decode" 20
-  run memcheck_gpu_hopper "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 9 "$build/gpu_hopper" 30
+  begin memcheck_gpu_engine "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 9 "$build/gpu_engine" --device cuda "$build/engine/plain" 12 16 4 3 17 60 5 5 41 22
+  begin memcheck_gpu_decode "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 9 "$build/gpu_decode" 20
+  begin memcheck_gpu_hopper "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 9 "$build/gpu_hopper" 30
   for tool in memcheck racecheck synccheck; do
-    run "${tool}_gpu_mma" "$sanitizer" --tool "$tool" --report-api-errors no --error-exitcode 9 "$build/gpu_mma" 5
+    begin "${tool}_gpu_mma" "$sanitizer" --tool "$tool" --report-api-errors no --error-exitcode 9 "$build/gpu_mma" 5
   done
-  run memcheck_gpu_hopper_backward "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 9 "$build/gpu_hopper_backward" 15
+  begin memcheck_gpu_hopper_backward "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 9 "$build/gpu_hopper_backward" 15
 else
   say "NOT RUN: compute-sanitizer is not here"
 fi
-run rotary_bench "$build/rotary_bench" "$out/rotary_bench.json"
+finish
+begin rotary_bench "$build/rotary_bench" "$out/rotary_bench.json"  # alone: it takes times
+finish
 cat "$out/rotary_bench.txt"
-cat "$out/gpu_rotary.txt" "$out/gpu_operations.txt"
+awk '/ calls/ { n = $1; $1 = ""; sum[$0] += n } END { for (name in sum) printf "%7d%s\n", sum[name], name }' "$out"/gpu_{rotary,operations,prepare}.*.txt | sort -k2
 exit $failed

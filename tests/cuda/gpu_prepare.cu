@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// prepare_attention and its gradients on a GPU: random calls give the bytes of the CPU. `gpu_prepare [CALLS]` exits non-zero where
+// prepare_attention and its gradients on a GPU: random calls give the bytes of the CPU. `gpu_prepare [CALLS [FIRST]]` exits non-zero where
 // something differs.
 #include <algorithm>
 
@@ -34,11 +34,11 @@ void expect_same(const std::string& name, const Status& by_cpu, const Status& by
          name + ": the CPU says '" + by_cpu.message() + "', the GPU '" + by_gpu.message() + "'" + differs);
 }
 
-void random_calls(std::uint64_t calls) {
+void random_calls(const Seeds& seeds) {
   cudaStream_t stream = nullptr;
   must(cudaStreamCreate(&stream), "cudaStreamCreate");
   std::uint64_t compared = 0;
-  for (std::uint64_t seed = 1; seed <= calls; ++seed) {
+  for (std::uint64_t seed = seeds.first; seed < seeds.end(); ++seed) {
     const RandomPrepare call(seed, seed % 4 == 0   ? CallsOf::plain
                                    : seed % 2 == 0 ? CallsOf::models
                                                    : CallsOf::any);  // every other one for squads, half of those plain
@@ -63,10 +63,10 @@ void random_calls(std::uint64_t calls) {
 }
 
 /// The workspace is not compared: a GPU has other things in it.
-void random_gradients(std::uint64_t calls) {
+void random_gradients(const Seeds& seeds) {
   cudaStream_t stream = nullptr;
   must(cudaStreamCreate(&stream), "cudaStreamCreate");
-  for (std::uint64_t seed = 1; seed <= calls; ++seed) {
+  for (std::uint64_t seed = seeds.first; seed < seeds.end(); ++seed) {
     const RandomBackward call(seed);
     Memory8 host = call.memory();
     const auto on = [](void* with) {
@@ -82,7 +82,7 @@ void random_gradients(std::uint64_t calls) {
     expect_same("gradients, seed " + std::to_string(seed), by_cpu, by_gpu, difference(device, host, RandomBackward::kWorkspace));
   }
   must(cudaStreamDestroy(stream), "cudaStreamDestroy");
-  std::printf("%6llu calls of gradients\n", static_cast<unsigned long long>(calls));
+  std::printf("%6llu calls of gradients\n", static_cast<unsigned long long>(seeds.calls));
 }
 
 /// Plans whose lists do not fit a parameter: copied to the device, several launches where there are hundreds of specs.
@@ -272,12 +272,14 @@ void early_launches() {
 
 int main(int argc, char** argv) {
   using namespace phasor::test;
-  const std::uint64_t calls = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 20000;
-  random_calls(calls);
-  random_gradients(calls);
-  many_specs();
-  checked_places();
-  early_launches();
+  const Seeds seeds = seeds_of(argc, argv, 20000);
+  random_calls(seeds);
+  random_gradients(seeds);
+  if (seeds.has_first()) {
+    many_specs();
+    checked_places();
+    early_launches();
+  }
   std::printf("gpu_prepare: %s\n", failures == 0 ? "PASS" : "FAIL");
   return failures == 0 ? 0 : 1;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rotary functions on a GPU: random calls give the bits of the CPU; a captured graph gives those of positions that changed since; wrong
-// devices and streams are refused with words. `gpu_rotary [CALLS]` prints a table and exits non-zero where something differs.
+// devices and streams are refused with words. `gpu_rotary [CALLS [FIRST]]` prints a table and exits non-zero where something differs.
 #include <algorithm>
 #include <cstring>
 
@@ -51,9 +51,11 @@ void sizes() {
 }
 
 /// Keys that move: a few tokens, then so many that a block has several of them; and a graph whose slots and positions change.
-void moves(std::uint64_t calls) {
-  compare_random_calls(calls, [](std::uint64_t seed) { return random_move(seed, 0); });
-  compare_random_calls(12, [](std::uint64_t seed) { return random_move(1000 + seed, seed % 2 == 0 ? 9000 : 17000); });
+void moves(const Seeds& seeds) {
+  compare_random_calls(seeds, [](std::uint64_t seed) { return random_move(seed, 0); });
+}
+void long_moves() {
+  compare_random_calls({12}, [](std::uint64_t seed) { return random_move(1000 + seed, seed % 2 == 0 ? 9000 : 17000); });
 }
 void moves_in_a_graph() {
   const Rotary rotary = *Rotary::make({.head_dim = 128});
@@ -214,14 +216,18 @@ void pending_errors() {
 
 int main(int argc, char** argv) {
   using namespace phasor::test;
-  compare_random_calls(argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 20000, random_call);
-  moves(std::min<std::uint64_t>(argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 3000, 3000));
-  moves_in_a_graph();
-  sizes();
-  graph();
-  wrong_specs();
-  bad_input();
-  pending_errors();
+  const Seeds seeds = seeds_of(argc, argv, 20000);
+  compare_random_calls(seeds, random_call);
+  moves({seeds.calls / 4, seeds.first});
+  if (seeds.has_first()) {
+    long_moves();
+    moves_in_a_graph();
+    sizes();
+    graph();
+    wrong_specs();
+    bad_input();
+    pending_errors();
+  }
   std::printf("gpu_rotary: %s\n", failures == 0 ? "PASS" : "FAIL");
   return failures == 0 ? 0 : 1;
 }

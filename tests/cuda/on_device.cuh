@@ -60,14 +60,30 @@ inline std::vector<std::byte*> pointers(std::vector<std::vector<std::byte>>& buf
   return list;
 }
 
+/// Which seeds a program of random calls is to draw: PROGRAM [CALLS [FIRST]], so that several processes may share the work. What is not
+/// random is tested by the process that has the first seed.
+struct Seeds {
+  std::uint64_t calls;
+  std::uint64_t first = 1;
+
+  std::uint64_t end() const { return first + calls; }
+  bool has_first() const { return first == 1; }
+};
+inline Seeds seeds_of(int argc, char** argv, std::uint64_t calls) {
+  Seeds seeds = {calls};
+  if (argc > 1) seeds.calls = std::strtoull(argv[1], nullptr, 10);
+  if (argc > 2) seeds.first = std::strtoull(argv[2], nullptr, 10);
+  return seeds;
+}
+
 /// Random calls of `make`, each on the CPU and on the GPU: the same words, and where both do it the same bits. How many of each name were
 /// compared is printed and returned.
 template <class Make>
-std::map<std::string, int> compare_random_calls(std::uint64_t calls, const Make& make) {
+std::map<std::string, int> compare_random_calls(const Seeds& seeds, const Make& make) {
   cudaStream_t stream = nullptr;
   must(cudaStreamCreate(&stream), "cudaStreamCreate");
   std::map<std::string, int> compared;
-  for (std::uint64_t seed = 1; seed <= calls; ++seed) {
+  for (std::uint64_t seed = seeds.first; seed < seeds.end(); ++seed) {
     const auto call = make(seed);
     if (!call) continue;
     auto host = call->buffers;

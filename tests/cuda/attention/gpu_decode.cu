@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decoding over pages on a GPU: random problems against a naive reference in double, the same bits in a batch of one, and a captured graph
-// that is right for other lengths. `gpu_decode [PROBLEMS]` exits non-zero where something differs.
+// that is right for other lengths. `gpu_decode [PROBLEMS [FIRST]]` exits non-zero where something differs.
 #include <cstring>
 #include <mutex>
 
@@ -179,18 +179,17 @@ void captured(std::uint64_t seed) {
 
 int main(int argc, char** argv) {
   using namespace phasor::test;
-  const std::uint64_t problems = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 400;
+  const Seeds seeds = seeds_of(argc, argv, 400);
   double worst = 0;
-  std::uint64_t seed = 1;
-  for (; seed <= problems && failures < 20; ++seed) {
+  for (std::uint64_t seed = seeds.first; seed < seeds.end() && failures < 20; ++seed) {
     OnGpu on(seed);
     run(on.p.work, nullptr, on.p.text);
     must(cudaDeviceSynchronize(), on.p.text.c_str());
     worst = std::max(worst, compare(on));
     same_bits(on, seed);
   }
-  for (std::uint64_t graph = 1; graph <= 3; ++graph) captured(graph * 1001);
-  std::printf("%6llu problems, at most %.2f of a bound\n", static_cast<unsigned long long>(seed - 1), worst);
+  for (std::uint64_t graph = 1; graph <= 3 && seeds.has_first(); ++graph) captured(graph * 1001);
+  std::printf("%6llu problems, at most %.2f of a bound\n", static_cast<unsigned long long>(seeds.calls), worst);
   std::printf("gpu_decode: %s\n", failures == 0 ? "PASS" : "FAIL");
   return failures == 0 ? 0 : 1;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention forward by mma.sync, launched directly: random problems against a naive reference in double, with scores in registers and by
-// way of shared memory, with terms, masks, positions, dropout and parts, and what must be the same bits. `gpu_mma [PROBLEMS]` exits
+// way of shared memory, with terms, masks, positions, dropout and parts, and what must be the same bits. `gpu_mma [PROBLEMS [FIRST]]` exits
 // non-zero where something differs.
 #include <cstring>
 #include <memory>
@@ -186,9 +186,9 @@ double compare_terms(std::uint64_t seed) {
 
 int main(int argc, char** argv) {
   using namespace phasor::test;
-  const std::uint64_t problems = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 2000;
+  const Seeds seeds = seeds_of(argc, argv, 500);
   double worst = 0;
-  for (std::uint64_t seed = 1; seed <= problems && failures < 20; ++seed) {
+  for (std::uint64_t seed = seeds.first; seed < seeds.end() && failures < 20; ++seed) {
     HopperProblem problem = RandomHopper(seed).make();
     problem.table.memory.clear(), problem.table_shift.clear(), problem.content_shift.clear();  // tables are terms: below
     problem.widen();
@@ -199,8 +199,10 @@ int main(int argc, char** argv) {
       same_bits(problem, is, scores, seed);
     }
   }
-  for (std::uint64_t seed = 1; seed <= 4 * problems && failures < 20; ++seed) worst = std::max(worst, compare_terms(seed));
-  std::printf("%6llu problems, at most %.2f of a bound\n", static_cast<unsigned long long>(problems), worst);
+  for (std::uint64_t seed = 4 * seeds.first - 3; seed <= 4 * (seeds.end() - 1) && failures < 20; ++seed) {
+    worst = std::max(worst, compare_terms(seed));
+  }
+  std::printf("%6llu problems, at most %.2f of a bound\n", static_cast<unsigned long long>(seeds.calls), worst);
   std::printf("gpu_mma: %s\n", failures == 0 ? "PASS" : "FAIL");
   return failures == 0 ? 0 : 1;
 }
