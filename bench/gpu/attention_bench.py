@@ -23,6 +23,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 BATCH, HEADS, TOKENS, CLIP, SHAW_CLIP = 4, 32, 4096, 91, 64
+EXTENT, FEATURES = 1024, 16  # Inkling's
 POINTERS = ("q", "k", "v", "out", "lse")
 GRADIENTS = ("out_gradient", "dq", "dk", "dv", "distances_gradient")
 SIZES = ("batch", "heads", "key_heads", "tokens", "width", "causal")
@@ -37,6 +38,7 @@ class BenchCall(ctypes.Structure):
         ("workspace", ctypes.c_void_p), ("stream", ctypes.c_void_p),
         *((name, ctypes.c_void_p) for name in GRADIENTS), ("deterministic", ctypes.c_int64),
         *((name, ctypes.c_void_p) for name in ("value_table", "table_gradient", "value_table_gradient")), ("workspace_bytes", ctypes.c_int64),
+        ("features", ctypes.c_void_p), ("features_width", ctypes.c_int64),
     ]  # fmt: skip
 
 
@@ -74,6 +76,7 @@ class Ours:
     def __init__(
         self, library: ctypes.CDLL, kernel: str, tensors: list[torch.Tensor], causal: bool, bias: tuple[torch.Tensor, int] | None, skip: bool = False,
         table: torch.Tensor | None = None, shifts: list[torch.Tensor] | None = None, value_table: torch.Tensor | None = None,
+        features: torch.Tensor | None = None,
     ) -> None:  # fmt: skip
         q, k, v = tensors
         batch, heads, tokens, width = q.shape
@@ -81,12 +84,14 @@ class Ours:
         values, first = bias if bias is not None else (None, 0)
         self.forward, self.kept, self.causal, self.bias = getattr(library, f"{kernel}_forward"), [*tensors, values], causal, bias
         self.library, self.table, self.shifts, self.value_table, self.kernel = library, table, shifts, value_table, kernel
+        self.features = features
         self.call_ = BenchCall(
             **{name: x.data_ptr() for name, x in zip(POINTERS, (q, k, v, self.out, self.lse), strict=True)},
             batch=batch, heads=heads, key_heads=k.shape[1], tokens=tokens, width=width, causal=int(causal), scale=width**-0.5,
             diagonal=None if values is None else values.data_ptr(), first_distance=first, distances=0 if values is None else values.shape[1],
             skip=int(skip), table=None if table is None else table.data_ptr(), table_rows=0 if table is None else table.shape[1],
             value_table=None if value_table is None else value_table.data_ptr(),
+            features=None if features is None else features.data_ptr(), features_width=0 if features is None else features.shape[3],
             **({} if shifts is None else {"content_shift": shifts[0].data_ptr(), "table_shift": shifts[1].data_ptr()}),
         )  # fmt: skip
         workspace_bytes = getattr(library, f"{kernel}_workspace_bytes")
@@ -110,7 +115,12 @@ class Ours:
         if self.bias is not None:
             values, first = self.bias
             scores += values[:2][:, (distance - first).clamp(0, values.shape[1] - 1)]
-        if self.table is not None:
+        if self.features is not None:
+            rows = self.table.shape[1]
+            products = self.features[:1, :2].float() @ self.table[:2].float().transpose(-1, -2) * self.call_.scale
+            products = products.gather(-1, (rows - 1 - distance).clamp(0, rows - 1).expand(1, 2, -1, -1))
+            scores += products.masked_fill_((distance < 0) | (distance >= rows), 0)
+        elif self.table is not None:
             rows = self.table.shape[1]
             products = of_rows @ self.table[:2].float().transpose(-1, -2) * self.call_.scale
             scores += products.gather(-1, (rows // 2 - distance).clamp(0, rows - 1).expand(1, 2, -1, -1))
@@ -289,6 +299,21 @@ def long(library: ctypes.CDLL, rounds: int) -> list[dict[str, object]]:
     return timed(jobs, rounds, tensors[0], True)
 
 
+def inkling(library: ctypes.CDLL, rounds: int) -> list[dict[str, object]]:
+    """Features of 16 numbers, causal, 8192 tokens; rows for 1024 distances, then for all."""
+    generator = torch.Generator("cuda").manual_seed(3)
+    rows = []
+    for width in (128, 64):
+        tensors = [torch.randn(1, HEADS, 2 * TOKENS, width, device="cuda", generator=generator).bfloat16() for _ in range(3)]
+        features = torch.randn(1, HEADS, 2 * TOKENS, FEATURES, device="cuda", generator=generator).bfloat16()
+        jobs: dict[str, Callable[[], object]] = {"cudnn": sdpa(BACKENDS["cudnn"], tensors, True), "plain": checked("plain", Ours(library, "hopper", tensors, True, None))}
+        for name, extent in (("inkling", EXTENT), ("inkling_all", 2 * TOKENS)):
+            table = torch.randn(HEADS, extent, FEATURES, device="cuda", generator=generator).bfloat16()
+            jobs[name] = checked(name, Ours(library, "hopper", tensors, True, None, table=table, features=features))
+        rows += timed(jobs, rounds, tensors[0], True)
+    return rows
+
+
 def checked(name: str, ours: Ours) -> Ours:
     error = ours.error()
     if not error < 6e-3:
@@ -316,7 +341,7 @@ def main() -> None:
     benches = [bench for name, bench in (("forward", of_width), ("backward", backward_of_width)) if only in ("", name)]
     rows = [row for bench in benches for width in (128, 64) for causal in (False, True) for row in bench(library, width, causal, rounds)]
     if only in ("", "forward"):
-        rows += long(library, rounds)
+        rows += long(library, rounds) + inkling(library, rounds)
     with open(path, "w", encoding="utf-8") as file:
         json.dump({"device": torch.cuda.get_device_name(), "batch": BATCH, "heads": HEADS, "tokens": TOKENS, "rows": rows}, file, indent=1)
 

@@ -40,12 +40,13 @@ FarRows far_rows(const plan::BiasSource& bias, int64_t last_threshold) {
 }
 
 /// Tables of Shaw's keys, of Transformer-XL, XLNet and Conformers: rows by distance that meet q as it is given, in its dtype, and what is
-/// added to it.
+/// added to it; and Inkling's, which meet features.
 std::optional<hopper::Forward> with_table(hopper::Forward f, const AttentionWork& work) {
   const TableWork& term = work.terms[0].table;
   const bool by_distance = term.use == RowUse::query && term.kind == RowKind::distance && !term.map.has_buckets;
-  if (!by_distance || term.own_features || f.q.data != work.q.data) return std::nullopt;
+  if (!by_distance || (!term.own_features && f.q.data != work.q.data)) return std::nullopt;
   f.table = term.table;
+  if (term.own_features) f.features = term.features;
   f.table_shift = term.shift;
   f.content_shift = work.content_shift;
   f.zero_outside = term.map.zero_outside;

@@ -40,4 +40,7 @@ struct BenchCall {
   float* table_gradient;        // (heads, table_rows, width), added to
   float* value_table_gradient;  // the same; null where there is no such table
   std::int64_t workspace_bytes;
+  // Inkling, forward on Hopper: they meet the table in the place of q, whose rows are then of keys before a query alone, zeros beyond.
+  void* features;  // (B, heads, T, features_width); null: none
+  std::int64_t features_width;
 };

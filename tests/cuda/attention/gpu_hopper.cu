@@ -30,7 +30,8 @@ class OnHopper {
       : problem_(p),
         device_({bytes_of_list(p.q.memory), bytes_of_list(p.k.memory), bytes_of_list(p.v.memory), bytes_of_list(p.out.memory),
                  std::vector<std::byte>(rows() * sizeof(float) + 4, std::byte{0xff}), bytes_of_list(p.diagonal),
-                 bytes_of_list(p.table.memory), bytes_of_list(p.table_shift), bytes_of_list(p.content_shift)}) {
+                 bytes_of_list(p.table.memory), bytes_of_list(p.table_shift), bytes_of_list(p.content_shift),
+                 bytes_of_list(p.features.memory)}) {
     forward.q = view(p.q, 0), forward.k = view(p.k, 1), forward.v = view(p.v, 2), forward.out = view(p.out, 3);
     forward.lse = reinterpret_cast<float*>(device_.memory[4]);
     forward.lse_strides = {p.q.shape[1] * p.q.shape[2], 1, p.q.shape[1]};
@@ -42,6 +43,7 @@ class OnHopper {
     if (!p.table.memory.empty()) forward.table = view(p.table, 6);
     forward.table_left = p.table_left, forward.table_right = p.table_right, forward.table_scale = p.table_scale;
     forward.zero_outside = p.zero_outside;
+    if (!p.features.memory.empty()) forward.features = view(p.features, 9);
     forward.table_shift = shift(p.table_shift, 7), forward.content_shift = shift(p.content_shift, 8);
     // At an odd address, full of what somebody left there.
     workspace_bytes_ = static_cast<std::size_t>(cuda::hopper::workspace_bytes(forward));
@@ -147,6 +149,7 @@ void same_bits(const HopperProblem& p, const Outcome& is, std::uint64_t seed) {
   if (p.skip) return;  // what is left out depends on all keys, and on the other queries of a block
   const std::int64_t b = static_cast<std::int64_t>(seed) % p.q.shape[0], i = static_cast<std::int64_t>(seed) % p.q.shape[1];
   for (Tensor16* const x : {&other.q, &other.k, &other.v, &other.out}) x->shape[0] = 1, x->begin += b * x->strides[0];
+  if (!p.features.memory.empty()) other.features.shape[0] = 1, other.features.begin += b * other.features.strides[0];
   RandomHopper random(seed);
   std::vector<std::uint16_t> q = random.numbers(p.dtype, other.q.memory.size());
   for (std::int64_t h = 0; h < p.q.shape[2]; ++h) {

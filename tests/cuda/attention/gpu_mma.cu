@@ -190,7 +190,8 @@ int main(int argc, char** argv) {
   double worst = 0;
   for (std::uint64_t seed = seeds.first; seed < seeds.end() && failures < 20; ++seed) {
     HopperProblem problem = RandomHopper(seed).make();
-    problem.table.memory.clear(), problem.table_shift.clear(), problem.content_shift.clear();  // tables are terms: below
+    problem.table.memory.clear(), problem.features.memory.clear();  // tables are terms: below
+    problem.table_shift.clear(), problem.content_shift.clear();
     problem.widen();
     for (const ScoresIn scores : {ScoresIn::registers, ScoresIn::shared}) {
       const Outcome is = run_on_gpu(problem, scores);

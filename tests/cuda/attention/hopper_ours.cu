@@ -9,13 +9,16 @@
 
 namespace {
 
-phasor::TensorView view_of(const BenchCall& c, void* data, int64_t heads) {
+phasor::TensorView view_of(const BenchCall& c, void* data, int64_t heads, int64_t width) {
   using namespace phasor;
-  return {data,
-          DType::bf16,
-          {c.batch, c.tokens, heads, c.width},
-          {heads * c.tokens * c.width, c.width, c.tokens * c.width, 1},
-          {DeviceKind::cuda, 0}};
+  return {
+      data, DType::bf16, {c.batch, c.tokens, heads, width}, {heads * c.tokens * width, width, c.tokens * width, 1}, {DeviceKind::cuda, 0}};
+}
+phasor::TensorView view_of(const BenchCall& c, void* data, int64_t heads) { return view_of(c, data, heads, c.width); }
+phasor::TensorView rows_of(const BenchCall& c, int64_t width) {
+  using namespace phasor;
+  const int64_t head = c.table_rows * width;
+  return {c.table, DType::bf16, {1, c.table_rows, c.heads, width}, {c.heads * head, width, head, 1}, {DeviceKind::cuda, 0}};
 }
 phasor::ConstTensorView shift_of(const BenchCall& c, const float* data) {
   using namespace phasor;
@@ -37,15 +40,16 @@ phasor::cuda::hopper::Forward forward_of(const BenchCall& c) {
   f.distances = c.distances;
   f.skip = c.skip != 0;
   if (c.table != nullptr) {
-    f.table = TensorView{c.table,
-                         DType::bf16,
-                         {1, c.table_rows, c.heads, c.width},
-                         {c.heads * c.table_rows * c.width, c.width, c.table_rows * c.width, 1},
-                         {DeviceKind::cuda, 0}};
+    f.table = rows_of(c, c.features == nullptr ? c.width : c.features_width);
     f.table_left = f.table_right = c.table_rows / 2;
     f.table_scale = c.scale;
     f.table_shift = shift_of(c, c.table_shift);
     f.content_shift = shift_of(c, c.content_shift);
+  }
+  if (c.features != nullptr) {
+    f.features = view_of(c, c.features, c.heads, c.features_width);
+    f.table_left = c.table_rows - 1, f.table_right = 0;
+    f.zero_outside = true;
   }
   return f;
 }

@@ -55,7 +55,8 @@ struct HopperProblem {
   std::vector<float> diagonal;  // (heads or 1, distances); empty: none
   std::int64_t diagonal_stride = 0, first_distance = 0, distances = 0, far_left = kNoLimit, far_right = kNoLimit;
   bool skip = false;
-  Tensor16 table;  // (1, rows, heads or 1, D); no memory: none
+  Tensor16 table;     // (1, rows, heads or 1, D); no memory: none
+  Tensor16 features;  // (B, Tq, H, D), in the place of q there; no memory: none
   std::int64_t table_left = 0, table_right = 0;
   double table_scale = 0;
   bool zero_outside = false;
@@ -66,8 +67,10 @@ struct HopperProblem {
     const auto d = static_cast<std::size_t>(q.shape[3]);
     return shift.empty() ? 0 : shift[(shift.size() == d ? 0 : static_cast<std::size_t>(h)) * d + static_cast<std::size_t>(c)];
   }
+  /// What meets the table.
+  const Tensor16& meets_table() const { return features.memory.empty() ? q : features; }
   void widen() {
-    for (Tensor16* const x : {&q, &k, &v, &table}) x->widen(dtype);
+    for (Tensor16* const x : {&q, &k, &v, &table, &features}) x->widen(dtype);
   }
   std::string text() const {
     const auto of = [](const Tensor16& x) {
@@ -80,7 +83,8 @@ struct HopperProblem {
            std::to_string(first_distance) + " + " + std::to_string(distances) + " far " + std::to_string(far_left) + " " +
            std::to_string(far_right) + (skip ? " skip" : "") +
            (table.memory.empty() ? "" : " table " + of(table) + " left " + std::to_string(table_left)) + (zero_outside ? " zeros" : "") +
-           (table_shift.empty() ? "" : " shift") + (content_shift.empty() ? "" : " content shift");
+           (features.memory.empty() ? "" : " features") + (table_shift.empty() ? "" : " shift") +
+           (content_shift.empty() ? "" : " content shift");
   }
 };
 
@@ -216,13 +220,17 @@ class RandomHopper {
   }
   /// A table that is longer, or met by more than q: as long as the call, or shorter, with an end that is repeated or zeros beyond it.
   void add_long_table(HopperProblem& p) {
-    const std::int64_t d = p.q.shape[3], heads = p.q.shape[2];
+    const std::int64_t heads = p.q.shape[2];
     const bool whole = chance(2);
+    p.features = {};
+    if (chance(3)) p.features = tensor(p.dtype, {p.q.shape[0], p.q.shape[1], heads, any({8, 16, 16})});
+    const std::int64_t d = p.meets_table().shape[3];
     p.table_left = whole ? p.k.shape[1] - 1 + any({0, 5}) : any({0, 3, 63, 130, 190});
     p.table_right = whole ? p.q.shape[1] - 1 + any({0, 9}) : any({0, 1, 64, 140});
     p.table = tensor(p.dtype, {1, p.table_left + p.table_right + 1, chance(3) ? 1 : heads, d});
     p.table_scale = chance(3) ? 0.7 * p.scale : p.scale;
-    p.zero_outside = chance(3);
+    p.zero_outside = chance(p.features.memory.empty() ? 3 : 2);
+    if (!p.features.memory.empty()) return;
     const auto shift = [&] {
       std::vector<float> list(static_cast<std::size_t>((chance(3) ? 1 : heads) * d));
       for (float& x : list) x = normal();
@@ -271,9 +279,10 @@ inline RowScores scores_of_row(const HopperProblem& p, std::int64_t b, std::int6
     if (!p.table.memory.empty() && !(outside && p.zero_outside)) {
       const std::int64_t at = std::clamp(-r, -p.table_left, p.table_right) + p.table_left, of = p.table.shape[2] == 1 ? 0 : h;
       double product = 0;
-      for (std::int64_t c = 0; c < d; ++c) {
+      const Tensor16& meets = p.meets_table();
+      for (std::int64_t c = 0; c < p.table.shape[3]; ++c) {
         const double of_row = static_cast<double>(p.table.values[p.table.at(0, at, of, c)]);
-        const double x = static_cast<double>(p.q.values[p.q.at(b, i, h, c)]) * of_row, y = p.shift_at(p.table_shift, h, c) * of_row;
+        const double x = static_cast<double>(meets.values[meets.at(b, i, h, c)]) * of_row, y = p.shift_at(p.table_shift, h, c) * of_row;
         product += x + y, sizes += (std::abs(x) + std::abs(y)) * p.table_scale;
       }
       s += product * p.table_scale, row.kept = std::max(row.kept, std::abs(product) * p.table_scale);

@@ -193,6 +193,23 @@ TEST(HopperCall, has_what_is_added_to_queries_beside_a_table) {
   EXPECT_FALSE(laid_out(spec).hopper.has_value());
 }
 
+/// Inkling: features of 16 numbers meet rows of keys before a query.
+TEST(HopperCall, has_features_that_meet_a_table) {
+  AttentionSpec spec;
+  TableTerm term = {.table = on_gpu({1, 40, 8, 16}),
+                    .rows = ClipRows{.left = 39, .right = 0, .outside = OutsideRows::zero},
+                    .features = on_gpu({2, 33, 8, 16})};
+  spec.terms = {term};
+  const Layout layout = laid_out(spec);
+  ASSERT_TRUE(layout.hopper.has_value());
+  EXPECT_EQ(layout.hopper->features.data, term.features.data);
+  EXPECT_EQ(layout.hopper->table_left, 39);
+  EXPECT_TRUE(layout.hopper->zero_outside);
+  term.features = on_gpu({2, 33, 8, 32}), term.table = on_gpu({1, 40, 8, 32});
+  spec.terms = {term};
+  EXPECT_FALSE(laid_out(spec).hopper.has_value());
+}
+
 TEST(HopperCall, leaves_out_tiles_where_that_is_asked_for) {
   AttentionSpec spec = with_bias(Alibi{.heads = 8});
   spec.visibility.mask = Mask::causal;

@@ -287,6 +287,46 @@ TEST(HopperWork, tables_are_spread_where_more_distances_are_seen_than_they_have)
   }
 }
 
+TEST(HopperWork, tiles_before_the_first_with_rows_have_nobody_near) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    const Forward f = random_windows(seed);
+    const Tiles t = tiles_of(f);
+    const int left = static_cast<int>(f.table_left);
+    for (int row = 0; row < t.queries; row += t.block_queries) {
+      const TileSpan span = tiles_of(t, row);
+      const int first = first_tile_with_rows(t, row, span, left);
+      ASSERT_TRUE(first >= span.first && first < span.end) << "seed " << seed;
+      EXPECT_EQ(first_tile_with_rows(t, row, span, kFar), span.first);
+      for (int tile = span.first; tile < span.end - 1; ++tile) {
+        const int nearest = row + t.offset() - (tile * t.tile_keys + t.tile_keys - 1);  // the first query's, of the last key
+        EXPECT_EQ(tile >= first, nearest <= left) << "seed " << seed << ", tile " << tile;
+      }
+    }
+  }
+}
+
+TEST(HopperWork, features_meet_a_table_of_their_own_width) {
+  Forward f = plain(70, 90, 128, 128);
+  f.features = tensor({f.q.shape[0], 70, 6, 16});
+  f.table = tensor({1, 40, 6, 16}), f.table_left = 39;
+  EXPECT_TRUE(takes(f, 9) && has_windows(f));
+  f.zero_outside = true;
+  EXPECT_TRUE(takes(f, 9) && !needs_spread(f));
+  Forward other = f;
+  other.features.shape[1] = 69;
+  EXPECT_FALSE(takes(other, 9));
+  other = f, other.features.dtype = DType::f32;
+  EXPECT_FALSE(takes(other, 9));
+  other = f, other.features.strides[3] = 2;
+  EXPECT_FALSE(takes(other, 9));
+  other = f, other.table_shift = tensor({1, 1, 6, 16});
+  EXPECT_FALSE(takes(other, 9));
+  other = f, other.table = tensor({1, 40, 6, 128});
+  EXPECT_FALSE(takes(other, 9));
+  other = f, other.features = tensor({f.q.shape[0], 70, 6, 24}), other.table = tensor({1, 40, 6, 24});
+  EXPECT_FALSE(takes(other, 9));
+}
+
 TEST(HopperWork, a_short_table_is_kept_whole) {
   Forward f = plain(70, 90, 64, 64);
   f.table = tensor({1, 129, 6, 64}), f.table_left = f.table_right = 64;

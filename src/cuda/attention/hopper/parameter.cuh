@@ -14,12 +14,14 @@ struct ForwardParameter {
   CUtensorMap k;
   CUtensorMap v;
   CUtensorMap table;
+  CUtensorMap features;
   bool whole;         // q and k are mapped by whole panels of 64 channels: a tile is one copy
   bool whole_values;  // v
   Tiles tiles;
   Windows windows;
   Clips clips;
   ShiftSums sums;
+  int rows_left;           // of windows: keys further before a query have no row, and nothing is added; kFar: all have
   const int* first_tiles;  // (batch, heads, blocks of queries): tiles before it do not matter; null: all do
   float scale;
   float scale_log2;  // times log2 e
@@ -51,8 +53,10 @@ ForwardKernel kernel_256(const KernelWish& wish);
 /// With a table: of kWidths[0] and kWidths[kTableWidths].
 ForwardKernel table_kernel_64(DType dtype);
 ForwardKernel table_kernel_128(DType dtype);
-/// With windows of a table: of kWidths[kWindowWidths] and the next.
+/// With windows of a table: of kWidths[kWindowWidths] and the next; and those that features meet.
 ForwardKernel window_kernel_64(DType dtype);
 ForwardKernel window_kernel_128(DType dtype);
+ForwardKernel featured_kernel_64(DType dtype);
+ForwardKernel featured_kernel_128(DType dtype);
 
 }  // namespace phasor::cuda::hopper

@@ -72,7 +72,11 @@ Status make_maps(const char* where, const Forward& f, void* workspace, ForwardPa
   if (Status s = make_map(where, f.k, p.tiles.tile_keys, panels, p.k); !s) return s;
   if (f.table.data != nullptr) {
     const int rows = p.tiles.tile_keys + (has_windows(f) ? 8 : 0);  // WindowBody::kRows
-    if (Status s = make_map(where, window_table(f, workspace), rows, panels, p.table); !s) return s;
+    const int of_rows = f.features.data != nullptr ? 1 : panels;
+    if (Status s = make_map(where, window_table(f, workspace), rows, of_rows, p.table); !s) return s;
+  }
+  if (f.features.data != nullptr) {
+    if (Status s = make_map(where, f.features, p.tiles.block_queries, 1, p.features); !s) return s;
   }
   return make_map(where, f.v, p.tiles.tile_keys, p.whole_values ? widths.value_width / 64 : 1, p.v);
 }
@@ -87,6 +91,7 @@ void fill_parameter(const Forward& f, void* workspace, ForwardParameter& p) {
   p.clips = {static_cast<int>(f.table_left), static_cast<int>(std::clamp<std::int64_t>(p.tiles.right, 0, f.table_right)),
              f.table.shape[2] > 1, static_cast<float>(f.table_scale / f.scale)};
   if (needs_spread(f)) p.clips.left = static_cast<int>(seen_by(f).left);
+  p.rows_left = f.zero_outside && f.table_shift.data == nullptr && f.content_shift.data == nullptr ? p.clips.left : kFar;
   const Layout layout = layout_of(f, p.tiles);
   const std::uintptr_t begin = aligned(workspace);
   p.next = reinterpret_cast<int*>(begin);
@@ -109,7 +114,11 @@ void fill_parameter(const Forward& f, void* workspace, ForwardParameter& p) {
 
 ForwardKernel kernel_for(const Forward& f) {
   constexpr ForwardKernel (*kKernels[])(const KernelWish&) = {kernel_64, kernel_128, kernel_192, kernel_256};
-  if (has_windows(f)) return widths_for(f) == kWindowWidths ? window_kernel_64(f.q.dtype) : window_kernel_128(f.q.dtype);
+  if (has_windows(f)) {
+    const bool narrow = widths_for(f) == kWindowWidths;
+    if (f.features.data != nullptr) return narrow ? featured_kernel_64(f.q.dtype) : featured_kernel_128(f.q.dtype);
+    return narrow ? window_kernel_64(f.q.dtype) : window_kernel_128(f.q.dtype);
+  }
   if (f.table.data != nullptr) return widths_for(f) == kTableWidths ? table_kernel_128(f.q.dtype) : table_kernel_64(f.q.dtype);
   return kKernels[widths_for(f)]({f.q.dtype, f.diagonal != nullptr, f.softcap != 0});
 }

@@ -31,6 +31,8 @@ inline constexpr Widths kWidths[] = {
 };
 inline constexpr int kWidthsCount = sizeof(kWidths) / sizeof(kWidths[0]);
 inline constexpr int kPlainWidths = 4, kTableWidths = 4, kWindowWidths = 5;
+/// Channels of features that meet a table in the place of queries: one step of a product.
+inline constexpr int kMostFeatures = 16;
 
 /// No token is further away, and sums of three such numbers are still integers of 32 bits.
 constexpr int kFar = 1 << 29;
@@ -148,6 +150,14 @@ PHASOR_HD inline int first_window_block(const Tiles& t, int row, const TileSpan&
   int n = 0;
   while (n < blocks && block_begin(t, row, span, n) - 1 - t.offset() > t.right) ++n;
   return n;
+}
+
+/// The first tile of keys, of those that a block of queries visits, that is no further than `left` from some query: rows of a table that
+/// ends there meet nobody in the tiles before it. At most the last one.
+PHASOR_HD inline int first_tile_with_rows(const Tiles& t, int row, const TileSpan& span, int left) {
+  const int key = row + t.offset() - left;  // the first one that is near
+  const int tile = key <= 0 ? 0 : key / t.tile_keys;
+  return tile < span.first ? span.first : tile > span.end - 1 ? span.end - 1 : tile;
 }
 
 /// Sums that what is added to queries makes with keys, and with rows of a table: numbers of a key, and of key - row from `first` on, these

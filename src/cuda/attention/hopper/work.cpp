@@ -52,7 +52,8 @@ int widths_for(const Forward& f) {
 
 bool has_windows(const Forward& f) {
   const bool shifted = f.content_shift.data != nullptr || f.table_shift.data != nullptr;
-  return f.table.data != nullptr && (shifted || f.zero_outside || f.table.shape[1] > Clips::kMostRows);
+  const bool known = !shifted && !f.zero_outside && f.features.data == nullptr;  // to `Clipped`
+  return f.table.data != nullptr && !(known && f.table.shape[1] <= Clips::kMostRows);
 }
 Seen seen_by(const Forward& f) {
   const std::int64_t right = f.causal ? std::min<std::int64_t>(f.right, 0) : f.right;
@@ -65,8 +66,19 @@ bool needs_spread(const Forward& f) {
 
 namespace {
 
+bool takes_features(const Forward& f) {
+  const ConstTensorView& v = f.features;
+  if (v.data == nullptr) return true;
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    if (v.shape[axis] != f.q.shape[axis]) return false;
+  }
+  return v.dtype == f.q.dtype && v.device == f.q.device && is_mappable(v) && v.shape[3] <= kMostFeatures && f.table_shift.data == nullptr &&
+         f.content_shift.data == nullptr;
+}
+
 bool takes_table(const Forward& f) {
   if (f.table.data == nullptr) return f.content_shift.data == nullptr;
+  if (!takes_features(f)) return false;
   const Extents& s = f.table.shape;
   if (f.diagonal != nullptr || f.softcap != 0 || f.table.dtype != f.q.dtype || f.table.device != f.q.device) return false;
   constexpr std::int64_t kMostBlocks = 65535;  // of a grid's second and third axis
@@ -76,7 +88,8 @@ bool takes_table(const Forward& f) {
   };
   if (!is_shift(f.content_shift) || !is_shift(f.table_shift)) return false;
   return is_mappable(f.table) && f.table_left >= 0 && f.table_right >= 0 && f.table_left < kMostTokens && f.table_right < kMostTokens &&
-         s[0] == 1 && s[1] == f.table_left + f.table_right + 1 && (s[2] == 1 || s[2] == f.q.shape[2]) && s[3] == f.q.shape[3];
+         s[0] == 1 && s[1] == f.table_left + f.table_right + 1 && (s[2] == 1 || s[2] == f.q.shape[2]) &&
+         s[3] == (f.features.data != nullptr ? f.features : f.q).shape[3];
 }
 
 }  // namespace

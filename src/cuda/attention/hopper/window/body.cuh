@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention forward on Hopper with a table of rows by distance that is as long as the call (Transformer-XL, XLNet, Conformer) or longer
-// than what `Clipped` keeps: what the kernel is made of.
+// than what `Clipped` keeps, or that features meet in the place of queries (Inkling): what the kernel is made of.
 //
 // Queries of a block meet rows of the table in blocks of as many as a tile has keys (tiles.hpp): each tile of keys needs one more, which is
 // brought with it and multiplied one tile ahead. Products stay in shared memory as float16, a row for a query, some blocks in a ring, and
@@ -14,12 +14,25 @@
 
 namespace phasor::cuda::hopper {
 
-template <class Element_, int kOfWidths>
+/// Features of a block of queries, as panels of queries are.
+template <class Element, int kQueries>
+struct FeatureRows {
+  alignas(1024) Element rows[kQueries][64];
+  static constexpr int kBytes = sizeof(rows);
+};
+template <class Element>
+struct FeatureRows<Element, 0> {
+  static constexpr int kBytes = 0;
+};
+
+template <class Element_, int kOfWidths, bool kHasFeatures>
 struct WindowBody {
   using Element = Element_;
+  static constexpr bool kFeatured = kHasFeatures;
   static constexpr Widths kOf = kWidths[kOfWidths];
   static constexpr int kQueries = kOf.queries(), kKeys = kOf.keys, kGroups = kOf.warpgroups, kStages = 2;
   static constexpr int kPanels = kOf.width / 64, kValuePanels = kOf.value_width / 64, kSteps = kOf.width / 16;
+  static constexpr int kTablePanels = kFeatured ? 1 : kPanels, kTableSteps = kFeatured ? 1 : kSteps;
   static constexpr int kRows = kKeys + 8;  // of the table in a stage: one is read before the others by odd queries, in units of the swizzle
   static constexpr int kBlocks = window_blocks(kQueries, kKeys), kKept = kBlocks * kKeys;
   static constexpr int kPitch = kKept + 8;  // an odd multiple of four words
@@ -31,7 +44,8 @@ struct WindowBody {
     alignas(1024) Element q[kPanels][kQueries][64];
     alignas(1024) Element k[kStages][kPanels][kKeys][64];
     alignas(1024) Element v[kStages][kValuePanels][kKeys][64];
-    alignas(1024) Element table[kStages][kPanels][kRows][64];
+    alignas(1024) Element table[kStages][kTablePanels][kRows][64];
+    FeatureRows<Element, kFeatured ? kQueries : 0> features;
     alignas(16) __half kept[kQueries][kPitch];  // by warpgroup and the product's row
     alignas(16) float columns[kStages][kKeys];
     alignas(16) float lines[kStages][kGroups][kKeys];

@@ -13,6 +13,14 @@ struct WindowProducer {
   const ForwardParameter& p;
   Ring<B::kStages> k, v;
 
+  /// Keys of a tile that is beyond the table's rows.
+  __device__ __forceinline__ void bring_keys(const Work& at, int key) {
+    std::uint64_t* const full = &shared.k_full[k.stage];
+    barrier_wait(&shared.k_empty[k.stage], k.parity ^ 1);
+    barrier_expect(full, int(sizeof(shared.k[0])));
+    copy_tile(shared.k[k.stage], &p.k, p.whole, full, {key, at.head / p.tiles.heads_of_key, at.batch});
+    k.next();
+  }
   /// A block of the table's rows and, with it, the keys from `key` on; below 0: none.
   __device__ __forceinline__ void bring(const Work& at, int begin, int key) {
     std::uint64_t* const full = &shared.k_full[k.stage];
@@ -23,7 +31,7 @@ struct WindowProducer {
     if (key >= 0) bytes += int(sizeof(shared.k[0])) + (shifted ? kColumns : 0);
     barrier_expect(full, bytes);
     if (key >= 0) copy_tile(shared.k[k.stage], &p.k, p.whole, full, {key, at.head / p.tiles.heads_of_key, at.batch});
-    copy_tile(shared.table[k.stage], &p.table, p.whole, full,
+    copy_tile(shared.table[k.stage], &p.table, B::kFeatured || p.whole, full,
               {begin - 1 - p.tiles.offset() + p.clips.left, p.clips.by_head ? at.head : 0, 0});
     if (shifted) {
       const float* const lines = p.sums.lines + std::int64_t{2} * at.head * p.sums.lines_length + (begin - p.sums.first);
@@ -55,12 +63,18 @@ struct WindowProducer {
         return;
       }
       const Work at = work_at(p.tiles, number);
-      barrier_expect(&shared.q_full, sizeof(shared.q));
+      barrier_expect(&shared.q_full, int(sizeof(shared.q)) + shared.features.kBytes);
       copy_tile(shared.q, &p.q, p.whole, &shared.q_full, at);
+      if constexpr (B::kFeatured) copy_in(shared.features.rows, &p.features, &shared.q_full, {0, at.row, 0, at.head, at.batch});
       const TileSpan span = tiles_of(p.tiles, at.row);
+      const int with_rows = first_tile_with_rows(p.tiles, at.row, span, p.rows_left);
       for (int n = first_window_block(p.tiles, at.row, span); n < B::kBlocks; ++n) bring(at, block_begin(p.tiles, at.row, span, n), -1);
       for (int j = span.end; j >= span.first; --j) {  // the keys one tile ahead of the values
-        if (j > span.first) bring(at, block_begin(p.tiles, at.row, span, span.end - j + B::kBlocks), (j - 1) * B::kKeys);
+        if (j > with_rows) {
+          bring(at, block_begin(p.tiles, at.row, span, span.end - j + B::kBlocks), (j - 1) * B::kKeys);
+        } else if (j > span.first) {
+          bring_keys(at, (j - 1) * B::kKeys);
+        }
         if (j < span.end) bring_values(at, j * B::kKeys);
       }
       number = after;

@@ -25,7 +25,7 @@ struct WindowConsumer {
   float shrink[2];
   Kept<B> kept;
   // Outside of the steps, as forward.cuh says.
-  std::uint32_t q[4 * B::kSteps];
+  std::uint32_t q[4 * B::kSteps], features[4];
   float s[B::kKeys / 2], z[B::kKeys / 2], o[B::kOf.value_width / 2];
   std::uint32_t weights[B::kKeys / 4];
 
@@ -49,20 +49,30 @@ struct WindowConsumer {
       const int piece = (x % 4 * 2 + lane / 16) ^ (row % 8);
       load_blocks(q + 4 * x, shared_address(shared.q[x / 4][row]) + 16 * piece);
     }
+    if constexpr (B::kFeatured) load_blocks(features, shared_address(shared.features.rows[row]) + 16 * (lane / 16 ^ (row % 8)));
     __syncwarp();
     if (lane == 0) barrier_arrive(&shared.q_empty);
   }
-  /// d += q rows^T, asked for and not waited for; panels of 64 channels are so many bytes apart.
-  __device__ __forceinline__ void ask_rows(float (&d)[B::kKeys / 2], std::uint64_t of, int panel_bytes) {
+  /// d += a rows^T, asked for and not waited for; panels of 64 channels are so many bytes apart.
+  template <int kSteps>
+  __device__ __forceinline__ void ask_rows(float (&d)[B::kKeys / 2], const std::uint32_t (&a)[4 * kSteps], std::uint64_t of,
+                                           int panel_bytes) {
     pin(d);
     products_begin();
 #pragma unroll
-    for (int x = 0; x < B::kSteps; ++x) {
-      Product<typename B::Element, B::kKeys>::by_rows(d, q + 4 * x, further(of, x / 4 * panel_bytes + x % 4 * 32));
+    for (int x = 0; x < kSteps; ++x) {
+      Product<typename B::Element, B::kKeys>::by_rows(d, a + 4 * x, further(of, x / 4 * panel_bytes + x % 4 * 32));
     }
     products_commit();
   }
-  __device__ __forceinline__ void ask_block() { ask_rows(z, matrix(shared.table[k.stage][0][1 - group], 0), B::kRows * 128); }
+  __device__ __forceinline__ void ask_block() {
+    const std::uint64_t of = matrix(shared.table[k.stage][0][1 - group], 0);
+    if constexpr (B::kFeatured) {
+      ask_rows<1>(z, features, of, 0);
+    } else {
+      ask_rows<B::kSteps>(z, q, of, B::kRows * 128);
+    }
+  }
   /// What is added to queries has these sums with the rows, which everybody's products begin with.
   __device__ __forceinline__ void preset_block() {
     if (p.sums.columns == nullptr) {
@@ -77,7 +87,13 @@ struct WindowConsumer {
       z[4 * c] = z[4 * c + 2] = x.x, z[4 * c + 1] = z[4 * c + 3] = x.y;
     }
   }
+  template <bool kWithRows>
   __device__ __forceinline__ void preset_scores() {
+    if constexpr (!kWithRows) {
+#pragma unroll
+      for (float& x : s) x = 0;
+      return;
+    }
     kept.read(s);
     if (p.sums.columns == nullptr) return;
     const float* const from = shared.columns[k.stage] + 2 * (lane % 4);
@@ -100,49 +116,60 @@ struct WindowConsumer {
       kept.write(z, kept.place - n * B::kKeys, p.clips.factor);
     }
   }
-  /// Everything of one tile. Whether it is masked is known to the compiler: a branch while products run would make it wait for them.
-  template <bool kFirst, bool kMasked>
+  /// Everything of one tile. Whether it is masked, and whether rows of the table meet it, is known to the compiler: a branch while
+  /// products run would make it wait for them.
+  template <bool kFirst, bool kMasked, bool kWithRows>
   __device__ __forceinline__ void step(const Work& w, int key) {
     barrier_wait(&shared.k_full[k.stage], k.parity);
-    preset_scores();
-    preset_block();
+    preset_scores<kWithRows>();
+    if constexpr (kWithRows) preset_block();
     if constexpr (!kFirst) barrier_wait(&shared.v_full[v.stage], v.parity);
-    ask_rows(s, matrix(shared.k[k.stage], 0), B::kKeys * 128);
+    ask_rows<B::kSteps>(s, q, matrix(shared.k[k.stage], 0), B::kKeys * 128);
     if constexpr (!kFirst) ask_values<B>(o, weights, matrix(shared.v[v.stage], B::kKeys * 128));
-    ask_block();
-    products_wait<kFirst ? 1 : 2>();
+    if constexpr (kWithRows) ask_block();
+    products_wait<(kFirst ? 0 : 1) + (kWithRows ? 1 : 0)>();
     pin(s);
+    if constexpr (!kWithRows) release_keys();
     if constexpr (kMasked) mask_scores<B::kKeys>(s, p.tiles, w.row + row_in_block, key + 2 * (lane % 4));
     update_softmax<B::kKeys>(s, rows, shrink, 0.0f, p.scale_log2);
     if constexpr (!kFirst) {
-      products_wait<1>();
+      products_wait<kWithRows ? 1 : 0>();
       pin(o), pin(weights);
       release_values();
       rescale(o, shrink);
     }
-    products_wait<0>();
-    pin(z);
-    release_keys();
-    kept.write(z, kept.place, p.clips.factor);
-    kept.next();
+    if constexpr (kWithRows) {
+      products_wait<0>();
+      pin(z);
+      release_keys();
+      kept.write(z, kept.place, p.clips.factor);
+      kept.next();
+    }
     round_weights<typename B::Element, B::kKeys>(weights, s);
+  }
+  /// Tiles from one to another before it.
+  template <bool kWithRows>
+  __device__ __forceinline__ void steps(const Work& w, int from, int to) {
+    for (int j = from; j >= to; --j) {
+      const int key = j * B::kKeys;
+      if (is_partial(p.tiles, w.row, B::kQueries, key)) {
+        step<false, true, kWithRows>(w, key);
+      } else {
+        step<false, false, kWithRows>(w, key);
+      }
+    }
   }
   __device__ __forceinline__ void block(const Work& w) {
     read_queries();
     const TileSpan span = tiles_of(p.tiles, w.row);
     first_blocks(w, span);
     rows = {};
-    step<true, true>(w, (span.end - 1) * B::kKeys);
+    step<true, true, true>(w, (span.end - 1) * B::kKeys);
 #pragma unroll
     for (float& x : o) x = 0;
-    for (int j = span.end - 2; j >= span.first; --j) {
-      const int key = j * B::kKeys;
-      if (is_partial(p.tiles, w.row, B::kQueries, key)) {
-        step<false, true>(w, key);
-      } else {
-        step<false, false>(w, key);
-      }
-    }
+    const int with_rows = first_tile_with_rows(p.tiles, w.row, span, p.rows_left);
+    steps<true>(w, span.end - 2, with_rows);
+    steps<false>(w, with_rows - 1, span.first);
     barrier_wait(&shared.v_full[v.stage], v.parity);
     ask_values<B>(o, weights, matrix(shared.v[v.stage], B::kKeys * 128));
     products_wait<0>();
@@ -186,10 +213,10 @@ __global__ void __launch_bounds__(B::kThreads, 1) attend_window(const __grid_con
   }
 }
 
-template <int kOfWidths>
+template <int kOfWidths, bool kFeatured = false>
 ForwardKernel window_kernel_of(DType dtype) {
-  using Half = WindowBody<__half, kOfWidths>;
-  using BFloat = WindowBody<__nv_bfloat16, kOfWidths>;
+  using Half = WindowBody<__half, kOfWidths, kFeatured>;
+  using BFloat = WindowBody<__nv_bfloat16, kOfWidths, kFeatured>;
   const void* const kernel =
       dtype == DType::f16 ? reinterpret_cast<const void*>(&attend_window<Half>) : reinterpret_cast<const void*>(&attend_window<BFloat>);
   return {kernel, unsigned{Half::kThreads}, int{sizeof(typename Half::Shared)}};
