@@ -92,7 +92,15 @@ SMALL1024 = replace(  # the same model and as many tokens a step, in windows twi
     retrieval=Retrieval(multiples=(1, 2, 4, 16, 32)),
     changes=Changes(multiples=(2, 4, 8, 16, 32)),
 )
-MEDIUM = Preset("medium", Shape(width=768, heads=12, layers=16, length=512), steps=1500, rows=64, rate=8e-4, warmup=150, seeds=(0,), caps=Caps(300.0, 10.0, 30.0))
+MEDIUM = replace(  # a greater model that sees the same batches; of what is made of rotary, less
+    SMALL,
+    name="medium",
+    shape=replace(SMALL.shape, width=768, heads=12, layers=16),
+    rate=6e-4,
+    seeds=(0,),
+    changes=Changes(multiples=(4, 16, 64), evaluations=20),
+    caps=Caps(300.0, 10.0, 30.0),
+)
 QUICK = Preset(
     "quick",
     Shape(width=32, heads=2, layers=4, length=32),

@@ -101,3 +101,9 @@ def test_small1024_is_small_in_longer_windows() -> None:
     for lengths in (lambda one: one.multiples, lambda one: one.retrieval.multiples, lambda one: one.changes.multiples):
         assert small.length(max(lengths(small))) == longer.length(max(lengths(longer))) == 32768
     assert longer.shape.length == 1024 and min(longer.multiples) == 0.5
+
+
+def test_medium_sees_the_batches_of_small() -> None:
+    small, greater = PRESETS["small"], PRESETS["medium"]
+    assert (small.steps, small.rows, small.shape.length, small.multiples) == (greater.steps, greater.rows, greater.shape.length, greater.multiples)
+    assert set(greater.changes.multiples) < set(small.changes.multiples)
