@@ -73,7 +73,7 @@ def paths(results: Results) -> list[str]:
     encodings = in_order({run["encoding"] for run in results.runs}, RUNS)
     found: dict[str, list[str]] = {}
     for encoding in encodings:
-        words = next((run["cost"]["attention_path"] for run in results.of(encoding) if run["cost"].get("attention_path")), None)
+        words = next((run["cost"]["attention_path"] for run in reversed(results.of(encoding)) if run["cost"].get("attention_path")), None)  # of the last seed
         if words:
             found.setdefault(" ".join(words.split()), []).append(encoding)
     lines = [f"- {', '.join(names)}: {words}" for words, names in found.items()]

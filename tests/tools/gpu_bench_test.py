@@ -1,26 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """tools/gpu_bench.sh from its arguments to its table, with programs in the place of nvcc, the GPU and Python that only say how they were called."""
-import os
-import shutil
-import subprocess
-import tempfile
 import unittest
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-NVCC = r"""#!/usr/bin/env bash
-for argument in "$@"; do if [ "$argument" = -c ]; then compiles=1; fi; done
-to="${@: -1}"
-if [ -n "${compiles:-}" ]; then echo "${@: -3:1}" >> compiled.txt; touch "$to"; exit; fi
-echo "linked $(basename "$to")"
-cat > "$to" <<'END'
-#!/usr/bin/env bash
+from gpu_checkout import GpuCheckout
+
+PROGRAM = r"""#!/usr/bin/env bash
 name=$(basename "$0")
 echo "$name for '$2'"
 [ "$name" != "$FAILS" ] || exit 1
 echo "[{\"case\": \"$name\", \"tokens\": 64, \"us\": 2, \"copy_us\": 1}]" > "$1"
-END
-chmod +x "$to"
 """
 PYTHON = r"""#!/usr/bin/env bash
 echo "python: $*"
@@ -29,29 +17,11 @@ echo '[{"case": "peer", "tokens": 1, "us": 4, "copy_us": 1}]' > "${@: -1}"
 """
 
 
-class GpuBench(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-        self.root = Path(self.folder.name)
-        for part in ("bench/gpu", "c", "examples/engine", "include", "src/cuda", "tests/attention", "tests/cuda", "tests/prepare"):
-            shutil.copytree(ROOT / part, self.root / part)
-        (self.root / "tools").mkdir()
-        for script in ("gpu_bench.sh", "gpu_build.sh"):
-            shutil.copy(ROOT / "tools" / script, self.root / "tools")
-        (self.root / "cmake").mkdir()
-        shutil.copy(ROOT / "cmake" / "hopper_nvcc.sh", self.root / "cmake")
-        shutil.copy(ROOT / "CMakeLists.txt", self.root)
-        (self.root / ".carry" / "include").mkdir(parents=True)
-        (self.root / ".carry" / "libphasor.a").touch()
-        (self.root / "bin").mkdir()
-        for name, text in (("nvcc", NVCC), ("peers_python", PYTHON), ("nvidia-smi", "#!/bin/sh\necho a GPU\n")):
-            (self.root / "bin" / name).write_text(text, encoding="utf-8")
-            (self.root / "bin" / name).chmod(0o755)
+class GpuBench(GpuCheckout):
+    program, python, scripts = PROGRAM, PYTHON, ("gpu_bench.sh", "gpu_build.sh")
 
     def run_bench(self, *arguments, fails=""):
-        environment = {**os.environ, "PATH": f"{self.root}/bin:{os.environ['PATH']}", "PYTHON": "peers_python", "FAILS": fails, "OUT": "results"}
-        return subprocess.run(["tools/gpu_bench.sh", *arguments], cwd=self.root, env=environment, capture_output=True, text=True, check=False)
+        return self.run_script("gpu_bench.sh", *arguments, FAILS=fails)
 
     def test_everything_is_run_and_one_table_comes_last(self):
         (self.root / "peer.so").touch()

@@ -54,7 +54,7 @@ Status check_not_captured(const char* where, cudaStream_t stream) {
 Status find(const char* where, PlacesParameter parameter, void* stream, job::PlaceFault& fault) {
   const auto on = static_cast<cudaStream_t>(stream);
   const unsigned blocks = blocks_for(parameter.batch * parameter.tokens, kItemThreads);
-  cudaError_t error = cudaMemsetAsync(&parameter.found->first, 0xff, sizeof kNone, on);
+  cudaError_t error = cudaMemsetAsync(parameter.found, 0xff, sizeof(Found), on);  // padding, too: all of it is copied
   if (error != cudaSuccess) return status_of(where, error);
   if (Status s = launch(where, {reinterpret_cast<const void*>(&find_faults), {blocks}, kItemThreads, 0, stream}, &parameter); !s) return s;
   if (Status s = launch(where, {reinterpret_cast<const void*>(&tell_fault), {1}, 1, 0, stream}, &parameter); !s) return s;
