@@ -39,9 +39,8 @@ void random_calls(const Seeds& seeds) {
   must(cudaStreamCreate(&stream), "cudaStreamCreate");
   std::uint64_t compared = 0;
   for (std::uint64_t seed = seeds.first; seed < seeds.end(); ++seed) {
-    const RandomPrepare call(seed, seed % 4 == 0   ? CallsOf::plain
-                                   : seed % 2 == 0 ? CallsOf::models
-                                                   : CallsOf::any);  // every other one for squads, half of those plain
+    constexpr CallsOf kKinds[] = {CallsOf::plain, CallsOf::any, CallsOf::models, CallsOf::any, CallsOf::latent};
+    const RandomPrepare call(seed, kKinds[seed % std::size(kKinds)]);
     Memory8 host = call.memory();
     const auto on = [seed](void* with) {
       return [seed, with](const PrepareInputs& inputs, const PrepareRotation& rotation, PrepareOutputs outputs, const PrepareSpec& spec) {

@@ -15,18 +15,21 @@
 namespace phasor::test {
 
 /// Which calls are drawn: any; those with the heads, norms and rotations of common models, which CUDA has kernels of its own for; the most
-/// common of those, which have more of them, with many tokens, too.
-enum class CallsOf : std::uint8_t { any, models, plain };
+/// common of those, which have more of them, with many tokens, too; those of MLA, whose k is one wide head.
+enum class CallsOf : std::uint8_t { any, models, plain, latent };
 
 class PrepareChoices {
  public:
   enum class Layout : std::uint8_t { contiguous, vllm, flash, nhd, hnd, sglang, mla_656, mla_584 };
 
  protected:
-  PrepareChoices(std::uint64_t seed, CallsOf calls) : random_(seed), of_models_(calls != CallsOf::any), plain_(calls == CallsOf::plain) {
-    layout_ = static_cast<Layout>(pick(of_models_ ? 6 : 8));
+  PrepareChoices(std::uint64_t seed, CallsOf calls)
+      : random_(seed), of_models_(calls != CallsOf::any), plain_(calls == CallsOf::plain), latent_(calls == CallsOf::latent) {
+    layout_ = static_cast<Layout>(pick(of_models_ && !latent_ ? 6 : 8));
     if (plain_ && layout_ == Layout::vllm) layout_ = Layout::flash;
+    if (latent_ && pick(3) == 0) layout_ = coin() ? Layout::mla_656 : Layout::mla_584;
     dtype_ = static_cast<DType>(std::array{0, 2, 3}[static_cast<std::size_t>(pick(3))]);
+    if (latent_) dtype_ = coin() && !is_mla() ? DType::f16 : DType::bf16;  // what is rotated lies in MLA's rows as bfloat16
     batch_ = 1 + pick(3);
     tokens_ = 1 + pick(9);
     if (plain_) dtype_ = coin() ? DType::f16 : DType::bf16;
@@ -44,6 +47,7 @@ class PrepareChoices {
   Draw random_;
   bool of_models_;
   bool plain_;
+  bool latent_;
   Layout layout_ = Layout::contiguous;
   DType dtype_ = DType::f32;
   std::int64_t batch_ = 1, tokens_ = 1, heads_ = 1, k_heads_ = 1, head_dim_ = 16, q_dim_ = 16, extra_ = 0, row_ = 0;
@@ -71,6 +75,10 @@ class PrepareChoices {
       q_dim_ = 192;
       heads_ = 1 + pick(2);
     }
+    if (latent_) {
+      k_heads_ = 1;
+      if (!is_mla()) head_dim_ = q_dim_ = std::array<std::int64_t, 4>{576, 512, 80, 1024}[static_cast<std::size_t>(pick(4))];
+    }
     extra_ = pick(3) * head_dim_;
     row_ = extra_ + (heads_ + 2 * k_heads_) * head_dim_ + pick(2) * head_dim_;
     const auto any = [&] { return static_cast<Storage>(pick(6)); };
@@ -83,6 +91,10 @@ class PrepareChoices {
     if (of_models_) q_storage_ = of_model();
     k_scaling_ = pick(4);
     q_scaling_ = pick(4);
+    if (latent_) v_storage_ = q_storage_ = own;
+    if (latent_ && layout_ != Layout::contiguous && layout_ != Layout::vllm) k_storage_ = own;
+    if (latent_) q_scaling_ = 0;
+    if (latent_ && !is_mla()) k_scaling_ = 0;
     if (!plain_) return;
     head_dim_ = q_dim_ = 128;
     if (tokens_ > 100) heads_ = 1 + pick(6);
@@ -107,8 +119,11 @@ class PrepareChoices {
       spec.rotary_width = 2 * (1 + pick(head_dim_ / 2));
       spec.rotary_offset = pick(head_dim_ - spec.rotary_width + 1);
     }
-    spec.pairing = coin() ? Pairing::half : Pairing::interleaved;
-    if (of_models_) {
+    spec.pairing = coin() && !latent_ ? Pairing::half : Pairing::interleaved;
+    if (latent_ && !is_mla()) {
+      spec.rotary_width = 8 * (1 + pick(8));
+      spec.rotary_offset = 8 * pick((head_dim_ - spec.rotary_width) / 8 + 1);
+    } else if (of_models_ && !latent_) {
       spec.rotary_width = coin() ? head_dim_ : 64;
       spec.rotary_offset = spec.pairing == Pairing::half ? 0 : pick((head_dim_ - spec.rotary_width) / 8 + 1) * 8;
       if (pick(3) == 0) spec.scaling = YarnScaling{.factor = 4, .original_length = 4096};
@@ -161,6 +176,8 @@ class PrepareChoices {
     spec_.k_norm = random_norm(over_all);
     if (!is_mla()) spec_.v_norm = random_norm(true);
     if (layout_ == Layout::mla_656 && spec_.k_norm.kind != HeadNorm::Kind::none) spec_.k_norm.width = 512;
+    if (latent_) spec_.q_norm = spec_.v_norm = {};
+    if (latent_ && spec_.k_norm.kind != HeadNorm::Kind::none && coin()) spec_.k_norm.width = 8 * (1 + pick(head_dim_ / 8));
     weights_ = pick(4);  // 0: none; 1, 2: one for all heads; 3: one for each
     if (plain_) weights_ = 1;
   }

@@ -3,6 +3,7 @@
 #include "cuda/prepare/run.hpp"
 
 #include "cuda/device.hpp"
+#include "cuda/prepare/latent/kernels.cuh"
 #include "cuda/prepare/places.hpp"
 #include "cuda/prepare/plain/kernels.cuh"
 #include "cuda/prepare/prepare.hpp"
@@ -52,6 +53,16 @@ Status prepare_by_squads(const char* where, const job::PrepareJob& job, const Ex
                 &parameter);
 }
 
+Status prepare_by_latent(const char* where, const job::PrepareJob& job, const Execution& execution) {
+  LatentParameter parameter;
+  parameter.work = latent_work(job);
+  TablePacker packer(parameter.tables, kTeamTableBytes);
+  pack_tables(parameter.work.job.turn.rows, packer);
+  const SquadLaunch grid = latent_launch(parameter.work);
+  const void* const kernel = job.turn.dtype == DType::f16 ? latent_kernel_f16() : latent_kernel_bf16();
+  return launch_early(where, {kernel, {grid.blocks[0], grid.blocks[1], grid.blocks[2]}, grid.threads, 0, execution.stream}, &parameter);
+}
+
 Status launch_prepare(const char* where, PrepareParameter& parameter, const Execution& execution) {
   const PrepareLaunch shape = launch_shape(parameter.work);
   return launch(where,
@@ -74,6 +85,7 @@ Status run_prepare(job::PrepareJob& job, const Execution& execution) {
     if (Status s = check_places(where, job, execution); !s) return s;
   }
   if (is_for_squads(job)) return prepare_by_squads(where, job, execution);
+  if (is_latent(job)) return prepare_by_latent(where, job, execution);
   PrepareParameter parameter;
   parameter.work = work_of(job);
   job::PrepareJob& placed = parameter.work.job;

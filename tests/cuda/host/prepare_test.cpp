@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "backend/replaced.hpp"
+#include "cuda/host/latent.hpp"
 #include "cuda/host/plain.hpp"
 #include "cuda/host/warps.hpp"
 #include "cuda/prepare/prepare.hpp"
@@ -29,6 +30,10 @@ Status prepare_on_host(job::PrepareJob& job, const Execution& /*execution*/) {
     } else {
       squads_on_host(job);
     }
+    return {};
+  }
+  if (cuda::is_latent(job)) {
+    latent_on_host(job);
     return {};
   }
   const cuda::PrepareWork work = cuda::work_of(job);
@@ -84,6 +89,14 @@ TEST(CudaPrepareOnHost, plain_calls_have_kernels_of_their_own_and_give_the_bytes
   EXPECT_GE(plain_prepare_calls, 70U);
   EXPECT_GE(squad_rows_again, 10U);
 }
+TEST(CudaPrepareOnHost, calls_of_mla_have_kernels_of_their_own_and_give_the_bytes_of_the_cpu) {
+  latent_calls = 0;
+  squad_rows_again = 0;
+  expect_bytes_of_the_cpu(1, 60, CallsOf::latent);
+  EXPECT_GE(latent_calls, 50U);
+  EXPECT_GE(squad_rows_again, 10U);
+}
+TEST(CudaPrepareOnHost, hundreds_of_calls_of_mla_give_the_bytes_of_the_cpu) { expect_bytes_of_the_cpu(60, 600, CallsOf::latent); }
 TEST(CudaPrepareOnHost, squads_give_plain_calls_the_bytes_of_the_cpu_too) {
   by_plain_kernels = false;
   expect_bytes_of_the_cpu(60, 90, CallsOf::plain);

@@ -53,13 +53,15 @@ struct SquadEntry {
   SquadWorkAt work;
   SquadPlace place;
 };
-__device__ __forceinline__ SquadEntry squad_entry(const SquadParameter& parameter) {
+__device__ __forceinline__ SquadWorkAt squad_work_at(const SquadWork& work, const std::byte* tables) {
   // By a pointer that the compiler does not know to be the parameter's, as in teams/kernels.cuh.
-  const std::byte* tables = parameter.tables;
   asm("" : "+l"(tables));
   const auto* const steps = reinterpret_cast<const math::Step*>(tables);
-  const auto* const axes = reinterpret_cast<const std::uint8_t*>(steps + parameter.work.job.turn.rows.step_count);
-  return {{&parameter.work, {&parameter.work.job.turn.rows, tables}, steps, axes},
+  const auto* const axes = reinterpret_cast<const std::uint8_t*>(steps + work.job.turn.rows.step_count);
+  return {&work, {&work.job.turn.rows, tables}, steps, axes};
+}
+__device__ __forceinline__ SquadEntry squad_entry(const SquadParameter& parameter) {
+  return {squad_work_at(parameter.work, parameter.tables),
           {static_cast<int>(blockIdx.z), static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y) * parameter.work.shape.group_heads}};
 }
 

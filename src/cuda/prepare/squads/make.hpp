@@ -75,15 +75,16 @@ struct SquadMaker {
     const job::TokenPlace token = token_of(of);
     if (of.copies || token.block < 0) return;
     if (of.scales != CacheScales::Kind::none) {
-      scale_values(head, of, scale_of(work.job().operands[head.spot.operand].sinks[0], token, head.spot, head.most));
+      scale_values(head.x, of, scale_of(work.job().operands[head.spot.operand].sinks[0], token, head.spot, head.most));
     }
     store_head(head, sink_of(head));
   }
 
- private:
   PHASOR_HD job::TokenPlace token_of(const SquadOperand& of) const {
     return of.placed ? shared.place : job::TokenPlace{place.batch, place.token};
   }
+
+ private:
   PHASOR_HD SinkPlace sink_of(const Head& head) const {
     const SquadOperand& of = operand(head);
     const job::TokenPlace token = token_of(of);

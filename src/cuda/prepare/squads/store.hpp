@@ -77,16 +77,15 @@ PHASOR_HD inline void put_values(const float* x, const SinkPlace& place, int cha
   put_words<dtype>(words, place, channel);
 }
 
-template <DType dtype, int vectors, bool norms>
-PHASOR_HD inline void scale_values(SquadHead<dtype, vectors, norms>& head, const SquadOperand& operand, float scale) {
-  constexpr int kCount = vectors * Squad<dtype>::kWidth;
+template <int count>
+PHASOR_HD inline void scale_values(float (&x)[count], const SquadOperand& operand, float scale) {
   if (operand.multiplies) {
-    unrolled<kCount>([&](auto i) { head.x[i] = head.x[i] * scale; });
+    unrolled<count>([&](auto i) { x[i] = x[i] * scale; });
   } else if (bytes_of(operand.storage) == 1 && math::has_quotients(scale)) {
     const float reciprocal = 1.0F / scale;
-    unrolled<kCount>([&](auto i) { head.x[i] = math::quotient(head.x[i], scale, reciprocal); });
+    unrolled<count>([&](auto i) { x[i] = math::quotient(x[i], scale, reciprocal); });
   } else {
-    unrolled<kCount>([&](auto i) { head.x[i] = head.x[i] / scale; });
+    unrolled<count>([&](auto i) { x[i] = x[i] / scale; });
   }
 }
 
@@ -101,6 +100,22 @@ PHASOR_HD inline float scale_of(const job::PrepareSink& sink, const job::TokenPl
   }
   if (sink.scale_data == nullptr) return sink.scale;
   return *reinterpret_cast<const float*>(sink.scale_data + spot.head * sink.scale_strides[2]);
+}
+
+/// A vector of values, whatever the storage is.
+template <DType dtype>
+PHASOR_HD inline void put_stored(const float* x, const SinkPlace& place, int channel) {
+  constexpr int kWidth = Squad<dtype>::kWidth;
+  switch (place.operand.storage) {
+    case Storage::f8_e4m3:
+      return put_codes<Storage::f8_e4m3, kWidth>(x, place, channel);
+    case Storage::f8_e5m2:
+      return put_codes<Storage::f8_e5m2, kWidth>(x, place, channel);
+    case Storage::i8:
+      return put_codes<Storage::i8, kWidth>(x, place, channel);
+    default:
+      return put_values<dtype>(x, place, channel);
+  }
 }
 
 template <DType dtype, int vectors, bool norms>

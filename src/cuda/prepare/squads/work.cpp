@@ -18,6 +18,8 @@ int heads_of(const job::PrepareJob& job) {
 }
 bool is_aligned(const void* data, std::int64_t to) { return reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(to) == 0; }
 
+}  // namespace
+
 bool is_read_by_vectors(const job::PrepareJob& job, const job::PrepareOperand& operand) {
   const std::int64_t extents[3] = {job.turn.batch, job.turn.tokens, operand.heads};
   if (!is_aligned(operand.in, kVectorBytes)) return false;
@@ -27,13 +29,14 @@ bool is_read_by_vectors(const job::PrepareJob& job, const job::PrepareOperand& o
   return true;
 }
 
-/// log2 of the channels of an outer step; one step that has all: more than any. -1: no power of two.
 int sink_shift(const job::PrepareSink& sink) {
   if (sink.inner >= sink.count) return 30;
   int shift = 0;
   while (std::int64_t{1} << shift < sink.inner) ++shift;
   return std::int64_t{1} << shift == sink.inner ? shift : -1;
 }
+namespace {
+
 /// Whether a thread's run of channels is one access: of the tensor's dtype or of 8 bits.
 bool is_written_by_vectors(const job::PrepareSink& sink, DType dtype) {
   const std::int64_t size = bytes_of(sink.storage);
@@ -46,18 +49,27 @@ bool is_written_by_vectors(const job::PrepareSink& sink, DType dtype) {
   return size == 1 || size == bytes_of(dtype);
 }
 
-/// Strides that SquadOperand's 32 bits hold, none of them backwards.
-bool is_near(const job::PrepareJob& job, const job::PrepareOperand& operand) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 31;
-  const auto fits = [&](std::int64_t stride, std::int64_t extent, std::int64_t most) {
-    return extent <= 1 || (stride >= 0 && stride < most / extent);
-  };
-  const job::PrepareSink& sink = operand.sinks[0];
-  return fits(operand.in_strides[0], job.turn.batch > 1 ? 2 : 1, 16 * kMost) &&
-         fits(operand.in_strides[1], job.turn.tokens > 1 ? 2 : 1, 16 * kMost) && fits(operand.in_strides[2], operand.heads, kMost) &&
-         fits(operand.norm.weight_head_stride, operand.heads, kMost) && fits(sink.strides[2], operand.heads, kMost) &&
-         fits(sink.strides[3], sink.count / sink.inner, kMost) && fits(sink.strides[4], sink.inner, kMost);
+/// Whether so many steps of a stride stay below `most`, forwards.
+bool fits(std::int64_t stride, std::int64_t extent, std::int64_t most) { return extent <= 1 || (stride >= 0 && stride < most / extent); }
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 31;
+
+}  // namespace
+
+bool is_near(const job::PrepareSink& sink, std::int64_t heads) {
+  return fits(sink.strides[2], heads, kMostBytes) && fits(sink.strides[3], sink.count / sink.inner, kMostBytes) &&
+         fits(sink.strides[4], sink.inner, kMostBytes);
 }
+bool is_near(const job::PrepareJob& job, const job::PrepareOperand& operand) {
+  return fits(operand.in_strides[0], job.turn.batch > 1 ? 2 : 1, 16 * kMostBytes) &&
+         fits(operand.in_strides[1], job.turn.tokens > 1 ? 2 : 1, 16 * kMostBytes) &&
+         fits(operand.in_strides[2], operand.heads, kMostBytes) && fits(operand.norm.weight_head_stride, operand.heads, kMostBytes);
+}
+bool has_readable_weight(const job::PrepareNorm& norm, DType dtype) {
+  return norm.weight == nullptr || ((norm.weight_dtype == dtype || norm.weight_dtype == DType::f32) &&
+                                    is_aligned(norm.weight, kVectorBytes) && norm.weight_head_stride % kVectorBytes == 0);
+}
+
+namespace {
 
 bool has_common_sink(const job::PrepareOperand& operand, DType dtype) {
   const job::PrepareSink& sink = operand.sinks[0];
@@ -68,9 +80,7 @@ bool has_common_sink(const job::PrepareOperand& operand, DType dtype) {
 bool has_common_norm(const job::PrepareOperand& operand, DType dtype) {
   const job::PrepareNorm& norm = operand.norm;
   if (norm.kind == HeadNorm::Kind::none) return true;
-  const bool readable = norm.weight == nullptr || ((norm.weight_dtype == dtype || norm.weight_dtype == DType::f32) &&
-                                                   is_aligned(norm.weight, kVectorBytes) && norm.weight_head_stride % kVectorBytes == 0);
-  return readable && !norm.over_all_heads && norm.width == operand.head_dim;
+  return has_readable_weight(norm, dtype) && !norm.over_all_heads && norm.width == operand.head_dim;
 }
 bool has_common_rotation(const job::PrepareJob& job, const job::PrepareOperand& operand) {
   if (!operand.turns) return true;
@@ -84,15 +94,34 @@ bool has_common_rows(const job::RotateJob& turn) {
   if (turn.rows.kind != job::RowSource::Kind::tables) return has_team_sines(turn.rows, turn.pairs);
   return turn.rows.second_lane == 0 && turn.pairs <= kMostSquadPairs;
 }
+bool is_common(const job::PrepareJob& job, const job::PrepareOperand& operand) {
+  return operand.head_dim == job.operands[0].head_dim && is_read_by_vectors(job, operand) && is_near(job, operand) &&
+         is_near(operand.sinks[0], operand.heads) && has_common_sink(operand, job.turn.dtype) && has_common_norm(operand, job.turn.dtype) &&
+         has_common_rotation(job, operand);
+}
+
+}  // namespace
+
 bool has_common_turn(const job::PrepareJob& job) {
   const job::RotateJob& turn = job.turn;
   if (turn.pairs == 0) return true;
   return turn.read == turn.write && turn.segments <= 1 && !turn.turns_all && !turn.rounds_products && job.specs.rows == nullptr &&
          !job::has_rows_by_head(turn.rows) && has_common_rows(turn);
 }
-bool is_common(const job::PrepareJob& job, const job::PrepareOperand& operand) {
-  return operand.head_dim == job.operands[0].head_dim && is_read_by_vectors(job, operand) && is_near(job, operand) &&
-         has_common_sink(operand, job.turn.dtype) && has_common_norm(operand, job.turn.dtype) && has_common_rotation(job, operand);
+
+void set_sink(SquadOperand& to, const job::PrepareSink& sink, std::int64_t heads, DType dtype) {
+  to.scales = sink.scales;
+  to.storage = sink.storage;
+  to.multiplies = sink.multiplies;
+  to.by_vectors = is_written_by_vectors(sink, dtype);
+  to.scale = sink.scale;
+  to.out = sink.data;
+  to.out_shift = sink_shift(sink);
+  to.out_block = sink.strides[0];
+  to.out_token = sink.strides[1];
+  to.out_head = heads > 1 ? static_cast<int>(sink.strides[2]) : 0;
+  to.out_outer = sink.inner < sink.count ? static_cast<int>(sink.strides[3]) : 0;
+  to.out_inner = sink.inner > 1 ? static_cast<int>(sink.strides[4]) : 0;
 }
 
 SquadOperand squad_operand(const job::PrepareJob& job, const job::PrepareOperand& from) {
@@ -118,23 +147,9 @@ SquadOperand squad_operand(const job::PrepareJob& job, const job::PrepareOperand
   to.rounds_norm = rounds_step(job, from, from.turns || from.scales);
   to.rounds_turn = rounds_step(job, from, from.scales);
   to.rounds_query = from.scales && rounds_step(job, from, false);
-  const job::PrepareSink& sink = from.sinks[0];
-  to.scales = sink.scales;
-  to.storage = sink.storage;
-  to.multiplies = sink.multiplies;
-  to.by_vectors = is_written_by_vectors(sink, job.turn.dtype);
-  to.scale = sink.scale;
-  to.out = sink.data;
-  to.out_shift = sink_shift(sink);
-  to.out_block = sink.strides[0];
-  to.out_token = sink.strides[1];
-  to.out_head = from.heads > 1 ? static_cast<int>(sink.strides[2]) : 0;
-  to.out_outer = sink.inner < sink.count ? static_cast<int>(sink.strides[3]) : 0;
-  to.out_inner = sink.inner > 1 ? static_cast<int>(sink.strides[4]) : 0;
+  set_sink(to, from.sinks[0], from.heads, job.turn.dtype);
   return to;
 }
-
-}  // namespace
 
 bool is_for_squads(const job::PrepareJob& job) {
   const std::int64_t width = job.operands[0].head_dim;
@@ -148,8 +163,20 @@ bool is_for_squads(const job::PrepareJob& job) {
   return heads <= kMostOfGrid;
 }
 
+SquadShape token_shape(const job::PrepareJob& job) {
+  SquadShape shape;
+  shape.sines = sines_of(job.turn.rows);
+  shape.by_tables = job.turn.rows.kind == job::RowSource::Kind::tables;
+  shape.pairs = static_cast<int>(job.turn.pairs);
+  const job::PlaceSource& places = job.places;
+  if (places.kind == TokenPlaces::Kind::slots && places.block_shift >= 0) {
+    shape.slots = {places.slots.data, places.slots.size, job.turn.tokens, places.block_shift, places.slots.narrow};
+  }
+  return shape;
+}
+
 SquadWork squad_work(const job::PrepareJob& job) {
-  SquadWork work = {{}, job};
+  SquadWork work = {token_shape(job), job};
   SquadShape& shape = work.shape;
   int heads = 0;
   for (int o = 0; o < job::kPrepareOperands; ++o) {
@@ -161,13 +188,6 @@ SquadWork squad_work(const job::PrepareJob& job) {
     shape.norms |= operand.norm.kind != HeadNorm::Kind::none;
     shape.makes_scales |= operand.sinks[0].scales == CacheScales::Kind::made;
     shape.operands[o] = squad_operand(job, operand);
-  }
-  shape.sines = sines_of(job.turn.rows);
-  shape.by_tables = job.turn.rows.kind == job::RowSource::Kind::tables;
-  shape.pairs = static_cast<int>(job.turn.pairs);
-  const job::PlaceSource& places = job.places;
-  if (places.kind == TokenPlaces::Kind::slots && places.block_shift >= 0) {
-    shape.slots = {places.slots.data, places.slots.size, job.turn.tokens, places.block_shift, places.slots.narrow};
   }
   const int threads = job.turn.batch * job.turn.tokens <= kFewSquadTokens ? kFewSquadThreads : kMostSquadThreads;
   const int most = threads / squad_threads(job.turn.dtype);

@@ -18,6 +18,22 @@ PHASOR_HD constexpr int squad_blocks(int vectors, bool norms) { return vectors >
 /// Whether squads can do it; the general kernel does the rest.
 bool is_for_squads(const job::PrepareJob& job);
 
+// What other kernels of a token ask, too.
+bool is_read_by_vectors(const job::PrepareJob& job, const job::PrepareOperand& operand);
+/// A rotation whose row a block's threads make, a value each.
+bool has_common_turn(const job::PrepareJob& job);
+bool has_readable_weight(const job::PrepareNorm& norm, DType dtype);
+/// Strides that SquadOperand's 32 bits hold, none of them backwards: of an operand without its sinks, and of a sink of so many heads.
+bool is_near(const job::PrepareJob& job, const job::PrepareOperand& operand);
+bool is_near(const job::PrepareSink& sink, std::int64_t heads);
+/// log2 of the channels of an outer step; one step that has all: more than any. -1: no power of two.
+int sink_shift(const job::PrepareSink& sink);
+
+/// What is of the token: its row, its slot.
+SquadShape token_shape(const job::PrepareJob& job);
+SquadOperand squad_operand(const job::PrepareJob& job, const job::PrepareOperand& from);
+void set_sink(SquadOperand& to, const job::PrepareSink& sink, std::int64_t heads, DType dtype);
+
 struct SquadLaunch {
   unsigned blocks[3];
   unsigned threads;

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// MLA's prepare_attention in f16.
+#include "cuda/prepare/latent/kernels.cuh"
+
+namespace phasor::cuda {
+
+const void* latent_kernel_f16() { return reinterpret_cast<const void*>(&prepare_latent_token<DType::f16>); }
+
+}  // namespace phasor::cuda
