@@ -21,6 +21,8 @@ PLOTS = ("last", "changed", "position", "language", "retrieval")
 def made_sections(every: dict[str, Results], shown: str, costs: Path | None = None) -> dict[str, Callable[[], list[str]]]:
     """By the name of its marker, what makes each section: of the folder that is shown, and of each other one with its name before it."""
     found = _of_one(every.get(shown), pictures(every.get(shown), "lab"))
+    if shown in every:
+        found["setup"] = lambda: state.setup(every[shown], *(every[preset] for preset in SEEDS if preset in every and preset != shown))
     found |= {"queue": lambda: state.queue(every, SEEDS), **{f"cost on a {kind.lower()}": lambda kind=kind: prices.lines(costs and prices.read(costs, kind)) for kind in ("GPU", "CPU")}}
     for folder in (*SEEDS, *KEPT):
         sections_of = _of_one(every.get(folder), pictures(every.get(folder), f"lab/{folder}"))
@@ -42,6 +44,7 @@ def _of_one(results: Results | None, plots: Callable[[str], list[str]]) -> dict[
         "tuned": of(sections.tuned),
         "positions": of(sections.positions),
         "retrieval": of(sections.retrieval),
+        "answers": of(sections.answers),
         "numerics": of(sections.numerics),
         "trained numerics": of(sections.trained_numerics),
         "language": of(sections.language),

@@ -107,6 +107,19 @@ def retrieval(results: Results) -> list[str]:
     return [f"{_examples(results, labels)}; {counted(results, labels, 'retrieval', True)}.", "", *lines[:-1]] if lines else NOTHING
 
 
+def answers(results: Results) -> list[str]:
+    """The share of right answers over all tasks and distances, by length: retrieval in one table."""
+    labels = in_order(results.labels("retrieval"), TRAINED)
+    lengths = results.seen("retrieval", "length", labels)
+    rows = []
+    for label in labels:
+        found = [list(found_answers(results, label, length).values()) for length in lengths]
+        if any(found):
+            rows.append([label, *(value_of(some).percent() if some else ABSENT for some in found)])
+    head = f"**{results.preset}**, % of answers of all tasks and distances that are right in all tokens; {counted(results, labels, 'retrieval', True)}."
+    return [head, "", *table(["", *(times(length / results.length) for length in lengths)], rows)] if rows else NOTHING
+
+
 def _examples(results: Results, labels: Sequence[str]) -> str:
     """How many a cell is of, by length."""
     found = {row["length"]: row["examples"] for label in labels for _, row in results.rows("retrieval", label)}

@@ -14,25 +14,32 @@ from lab.report.tables import table
 STORES = Path(__file__).resolve().parents[1] / "data" / "stores"
 
 
-def setup(results: Results) -> list[str]:
-    """Model, training, machine, data."""
+def setup(results: Results, *others: Results) -> list[str]:
+    """Model, training, machine, data: a column for each preset. The store is that of the first one."""
+    columns = [_facts(one) for one in (results, *others)]
+    names = list(dict.fromkeys(name for column in columns for name in column))
+    rows = [[name, *(column.get(name, "") for column in columns)] for name in names]
+    return [*table(["", *(one.preset for one in (results, *others))], rows), *_store(results.runs[0]["data"])]
+
+
+def _facts(results: Results) -> dict[str, str]:
     run = results.runs[0]
     settings, shape = run["settings"], run["settings"]["shape"]
     trained = [one["trained"] for one in results.runs if one["trained"]]
     versions = sorted({", ".join(f"{name} {version}" for name, version in sorted(one.get("versions", {}).items())) for one in results.runs})
     parameters = sorted({one["parameters"] for one in results.runs if one.get("parameters")})
-    rows = [
-        ["model", f"{shape['layers']} layers of width {shape['width']}, {shape['heads']} heads, {_span(parameters)} parameters"],
-        ["training", f"{settings['steps']} steps of {settings['rows']} windows of {shape['length']} tokens ({_millions(trained)} tokens), {settings['dtype']}"],
-        ["seeds", ", ".join(str(seed) for seed in sorted({one["seed"] for one in results.runs}))],
-        ["device", ", ".join(sorted({one["device"] for one in results.runs}))],
-        ["versions", "; ".join(versions)],
-        ["commits", ", ".join(sorted({f"`{one['commit'][:12]}`" for one in results.runs}))],
-        ["data", ", ".join(f"`{one}`" for one in sorted({one["data"] for one in results.runs}))],
-    ]
+    facts = {
+        "model": f"{shape['layers']} layers of width {shape['width']}, {shape['heads']} heads, {_span(parameters)} parameters",
+        "training": f"{settings['steps']} steps of {settings['rows']} windows of {shape['length']} tokens ({_millions(trained)} tokens), {settings['dtype']}",
+        "seeds": ", ".join(str(seed) for seed in sorted({one["seed"] for one in results.runs})),
+        "device": ", ".join(sorted({one["device"] for one in results.runs})),
+        "versions": "; ".join(versions),
+        "commits": ", ".join(sorted({f"`{one['commit'][:12]}`" for one in results.runs})),
+        "data": ", ".join(f"`{one[:12]}`" for one in sorted({one["data"] for one in results.runs})),
+    }
     if results.others:
-        rows.append(["not shown", f"{results.others} runs with other settings or other data"])
-    return [*table(["", results.preset], rows), *_store(run["data"])]
+        facts["not shown"] = f"{results.others} runs with other settings or other data"
+    return facts
 
 
 def _span(parameters: list[int]) -> str:

@@ -27,7 +27,9 @@ ROOT = Path(__file__).resolve().parents[3]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = made_up.write(tmp_path_factory.mktemp("results"))
     made_up.prices(made)
-    return made_up.write(made, preset="second")  # whose sections the page has, too
+    for preset in ("medium", "small1024"):  # whose sections the page has, too
+        made_up.write(made, (0,), ("rotary", "kerple"), preset)
+    return made_up.write(made, preset="second")
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +144,20 @@ def test_other_data_are_not_averaged(tmp_path: Path) -> None:
     found = read_all(tmp_path)["small"]
     assert len(found.runs) == 2 and found.others == 1
     assert cells(state.setup(found), "not shown") == ["1 runs with other settings or other data"]
+
+
+def test_presets_stand_side_by_side_in_the_setup(tmp_path: Path) -> None:
+    every = read_all(made_up.write(tmp_path, (0,), ("rotary",)))
+    found = every["small"]
+    assert cells(state.setup(found, found), "seeds") == ["0", "0"]
+    assert build.made_sections(every, "small")["setup"]() == state.setup(found)  # nothing of the others is there
+
+
+def test_answers_are_means_over_tasks(tmp_path: Path) -> None:
+    found = read_all(made_up.write(tmp_path, (0,), ("rotary",)))["small"]
+    lengths = found.seen("retrieval", "length")
+    wanted = [f"{100 * sections.found_answers(found, 'rotary', length)[0]:.0f}" for length in lengths]
+    assert cells(sections.answers(found), "rotary") == wanted
 
 
 def test_files_that_are_no_results_are_errors(tmp_path: Path) -> None:
