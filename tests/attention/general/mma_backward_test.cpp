@@ -58,7 +58,7 @@ class MmaBackward : public testing::Test {
 TEST_F(MmaBackward, every_mask_without_terms) { expect_all(masked_problems(kNarrow), DType::bf16); }
 TEST_F(MmaBackward, tables_and_biases) { expect_all(term_problems(kNarrow), DType::bf16); }
 TEST_F(MmaBackward, tables_and_biases_of_wide_heads) { expect_all(term_problems(kNarrowWide), DType::f16); }
-TEST_F(MmaBackward, tables_over_many_tiles) { expect_all(long_table_problems(), DType::bf16); }
+TEST_F(MmaBackward, tables_over_many_tiles) { expect_all(long_table_problems(TablesBy::backward), DType::bf16); }
 TEST_F(MmaBackward, many_terms_with_masks) { expect_all(mixed_problems(), DType::bf16); }
 TEST_F(MmaBackward, soft_caps) { expect_all(capped_problems(kNarrow), DType::bf16); }
 TEST_F(MmaBackward, soft_caps_of_wide_heads) { expect_all(capped_problems(kNarrowWide), DType::f16); }
