@@ -28,6 +28,12 @@ TEST(attention_narrow, tables_of_values) { expect_all(value_problems(kNarrow), D
 TEST(attention_narrow, tables_of_wide_values) { expect_all(value_problems(kNarrowWide), DType::f16); }
 TEST(attention_narrow, tables_of_values_over_many_tiles) { expect_all(long_value_problems(), DType::bf16); }
 
+/// Outputs alone: the kernels that take all of these are the forward's, and gradients take the reference four times as long.
+TEST(attention_narrow, outputs_of_tables_over_many_tiles) {
+  const NarrowParameters narrow;
+  for (const NarrowProblem& one : long_table_problems(TablesBy::forward)) expect_forward(one.problem, DType::bf16, one.name);
+}
+
 /// Sums that go to memory from many tiles are added up in one order.
 TEST(attention_narrow, gradients_have_the_same_bits_again) {
   const NarrowParameters narrow;
