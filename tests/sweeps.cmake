@@ -53,6 +53,7 @@ set(sweeps
   MmaBackward.dropout_of_wide_heads
   MmaBackward.every_mask_without_terms
   MmaBackward.many_terms_with_masks
+  MmaBackward.queries_that_see_nothing_take_no_part
   MmaBackward.soft_caps
   MmaBackward.soft_caps_of_wide_heads
   MmaBackward.tables_and_biases

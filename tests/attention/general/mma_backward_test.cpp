@@ -93,18 +93,22 @@ TEST_F(MmaBackward, what_nobody_sees_takes_no_part) {
   EXPECT_EQ(taken, before + 1);
 }
 
-/// Under a causal mask the first queries see nothing where there are more of them than keys.
+/// With sinks their log-sum-exp is finite.
 TEST_F(MmaBackward, queries_that_see_nothing_take_no_part) {
-  constexpr std::int64_t kHidden = 9;
-  for (const ref::Shape& shape : {kNarrow, kNarrowWide}) {
-    ref::Shape s = shape;
-    s.queries = s.keys + kHidden;
-    ref::Problem p = value_problems(s).at(0).problem;
-    p.visibility.causal = true;
-    for (std::int64_t query = 0; query < kHidden; ++query) make_nan(p.q, s.queries, query, s.heads * s.width);
-    const int before = taken;
-    expect_finite_gradients(p, DType::bf16, kHidden);
-    EXPECT_EQ(taken, before + 1);
+  for (const auto& problems : {value_problems, term_problems, cope_problems}) {
+    for (ref::Shape shape : {kNarrow, kNarrowWide}) {
+      shape.keys = 40;
+      for (const bool padded : {false, true}) {
+        ref::Problem p = problems(shape_of_hidden_queries(shape, padded)).at(0).problem;
+        hide_queries_of_nan(p, padded);
+        const int before = taken;
+        p.sinks = {};
+        expect_finite_gradients(p, DType::bf16, kHiddenQueries);
+        p.sinks = Numbers(9).values(shape.heads, -2, 4);
+        for (const bool with_lse : {false, true}) expect_finite_gradients(p, DType::bf16, kHiddenQueries, with_lse);
+        EXPECT_EQ(taken, before + 3);
+      }
+    }
   }
 }
 
