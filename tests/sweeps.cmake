@@ -32,6 +32,7 @@ set(sweeps
   attention_narrow.every_mask_without_terms
   attention_narrow.gradients_have_the_same_bits_again
   attention_narrow.many_terms_with_masks
+  attention_narrow.outputs_of_tables_over_many_tiles
   attention_narrow.soft_caps
   attention_narrow.soft_caps_of_wide_heads
   attention_narrow.tables_and_biases
@@ -52,6 +53,7 @@ set(sweeps
   MmaBackward.dropout_of_wide_heads
   MmaBackward.every_mask_without_terms
   MmaBackward.many_terms_with_masks
+  MmaBackward.queries_that_see_nothing_take_no_part
   MmaBackward.soft_caps
   MmaBackward.soft_caps_of_wide_heads
   MmaBackward.tables_and_biases

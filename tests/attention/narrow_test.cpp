@@ -18,7 +18,7 @@ TEST(attention_narrow, every_mask_without_terms) { expect_all(masked_problems(kN
 TEST(attention_narrow, every_mask_of_wide_heads) { expect_all(masked_problems(kNarrowWide), DType::f16); }
 TEST(attention_narrow, tables_and_biases) { expect_all(term_problems(kNarrow), DType::bf16); }
 TEST(attention_narrow, tables_and_biases_of_wide_heads) { expect_all(term_problems(kNarrowWide), DType::f16); }
-TEST(attention_narrow, tables_over_many_tiles) { expect_all(long_table_problems(), DType::f16); }
+TEST(attention_narrow, tables_over_many_tiles) { expect_all(long_table_problems(TablesBy::backward), DType::f16); }
 TEST(attention_narrow, many_terms_with_masks) { expect_all(mixed_problems(), DType::bf16); }
 TEST(attention_narrow, soft_caps) { expect_all(capped_problems(kNarrow), DType::bf16); }
 TEST(attention_narrow, soft_caps_of_wide_heads) { expect_all(capped_problems(kNarrowWide), DType::f16); }
@@ -28,10 +28,16 @@ TEST(attention_narrow, tables_of_values) { expect_all(value_problems(kNarrow), D
 TEST(attention_narrow, tables_of_wide_values) { expect_all(value_problems(kNarrowWide), DType::f16); }
 TEST(attention_narrow, tables_of_values_over_many_tiles) { expect_all(long_value_problems(), DType::bf16); }
 
+/// Outputs alone: the kernels that take all of these are the forward's, and gradients take the reference four times as long.
+TEST(attention_narrow, outputs_of_tables_over_many_tiles) {
+  const NarrowParameters narrow;
+  for (const NarrowProblem& one : long_table_problems(TablesBy::forward)) expect_forward(one.problem, DType::bf16, one.name);
+}
+
 /// Sums that go to memory from many tiles are added up in one order.
 TEST(attention_narrow, gradients_have_the_same_bits_again) {
   const NarrowParameters narrow;
-  for (const NarrowProblem& one : long_table_problems()) {
+  for (const NarrowProblem& one : long_table_problems(TablesBy::backward)) {
     const ref::Shape& s = one.problem.shape;
     const ref::Values out_gradient = Numbers(3).values(s.batch * s.queries * s.heads * s.value_width);
     const auto gradients = [&] {

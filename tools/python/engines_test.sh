@@ -4,6 +4,7 @@
 # generate with and without the plugin. Not in make test: the environment alone takes minutes. Arguments go to pytest.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+. tools/python/engine_steps.sh
 
 environment() {
   tools/python/python_venv.sh venv tests/python/requirements.txt
@@ -24,11 +25,4 @@ tests() {
     $here/layers_of_vllm.py $here/generate_by_vllm.py $here/images_by_vllm.py $here/compile_by_vllm.py "$@"
 }
 
-case ${1:-} in
-  --environment) environment ;;
-  --tests) shift && tests "$@" ;;
-  *)
-    tools/timed.sh "engines: environment" tools/python/engines_test.sh --environment
-    tools/timed.sh "engines: tests" tools/python/engines_test.sh --tests "$@"
-    ;;
-esac
+engine_steps engines "$@"

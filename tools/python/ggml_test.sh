@@ -4,6 +4,7 @@
 # Part of make test-engines. Arguments go to pytest.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+. tools/python/engine_steps.sh
 work=build/ggml
 libraries() { echo build/venv-ggml/lib/python3*/site-packages/pywhispercpp.libs; }
 
@@ -40,11 +41,4 @@ tests() {
     tests/python/engines/ggml/rope_of_ggml.py tests/python/engines/ggml/schedule_by_ggml.py "$@"
 }
 
-case ${1:-} in
-  --environment) environment ;;
-  --tests) shift && tests "$@" ;;
-  *)
-    tools/timed.sh "ggml: environment" tools/python/ggml_test.sh --environment
-    tools/timed.sh "ggml: tests" tools/python/ggml_test.sh --tests "$@"
-    ;;
-esac
+engine_steps ggml "$@"

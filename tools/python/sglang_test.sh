@@ -4,6 +4,7 @@
 # without the plugin. Part of make test-engines. Arguments go to pytest.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+. tools/python/engine_steps.sh
 pip="build/venv-sglang/bin/pip --disable-pip-version-check -q"
 
 environment() {
@@ -22,11 +23,4 @@ tests() {
     tests/python/engines/sglang/layers_of_sglang.py tests/python/engines/sglang/generate_by_sglang.py "$@"
 }
 
-case ${1:-} in
-  --environment) environment ;;
-  --tests) shift && tests "$@" ;;
-  *)
-    tools/timed.sh "sglang: environment" tools/python/sglang_test.sh --environment
-    tools/timed.sh "sglang: tests" tools/python/sglang_test.sh --tests "$@"
-    ;;
-esac
+engine_steps sglang "$@"

@@ -110,6 +110,15 @@ TEST(CudaAttentionBackwardOnHost, what_nobody_sees_takes_no_part) {
   ref::Problem p = problem_of(table_terms(kShape));
   hide_keys_of_nan(p, 40);
   expect_finite_gradients(p, DType::f32);
+  for (const bool padded : {false, true}) {
+    const ref::Shape shape = shape_of_hidden_queries(kShape, padded);
+    p = random_problem(shape, 3);
+    p.schemes = table_terms(shape);
+    hide_queries_of_nan(p, padded);
+    expect_finite_gradients(p, DType::f32, kHiddenQueries);
+    p.sinks = Numbers(9).values(shape.heads, -2, 4);
+    for (const bool with_lse : {false, true}) expect_finite_gradients(p, DType::f32, kHiddenQueries, with_lse);
+  }
 }
 
 TEST(CudaAttentionBackwardOnHost, the_order_of_blocks_does_not_change_a_bit) {

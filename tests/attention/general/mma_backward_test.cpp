@@ -58,7 +58,7 @@ class MmaBackward : public testing::Test {
 TEST_F(MmaBackward, every_mask_without_terms) { expect_all(masked_problems(kNarrow), DType::bf16); }
 TEST_F(MmaBackward, tables_and_biases) { expect_all(term_problems(kNarrow), DType::bf16); }
 TEST_F(MmaBackward, tables_and_biases_of_wide_heads) { expect_all(term_problems(kNarrowWide), DType::f16); }
-TEST_F(MmaBackward, tables_over_many_tiles) { expect_all(long_table_problems(), DType::bf16); }
+TEST_F(MmaBackward, tables_over_many_tiles) { expect_all(long_table_problems(TablesBy::backward), DType::bf16); }
 TEST_F(MmaBackward, many_terms_with_masks) { expect_all(mixed_problems(), DType::bf16); }
 TEST_F(MmaBackward, soft_caps) { expect_all(capped_problems(kNarrow), DType::bf16); }
 TEST_F(MmaBackward, soft_caps_of_wide_heads) { expect_all(capped_problems(kNarrowWide), DType::f16); }
@@ -93,18 +93,22 @@ TEST_F(MmaBackward, what_nobody_sees_takes_no_part) {
   EXPECT_EQ(taken, before + 1);
 }
 
-/// Under a causal mask the first queries see nothing where there are more of them than keys.
+/// With sinks their log-sum-exp is finite.
 TEST_F(MmaBackward, queries_that_see_nothing_take_no_part) {
-  constexpr std::int64_t kHidden = 9;
-  for (const ref::Shape& shape : {kNarrow, kNarrowWide}) {
-    ref::Shape s = shape;
-    s.queries = s.keys + kHidden;
-    ref::Problem p = value_problems(s).at(0).problem;
-    p.visibility.causal = true;
-    for (std::int64_t query = 0; query < kHidden; ++query) make_nan(p.q, s.queries, query, s.heads * s.width);
-    const int before = taken;
-    expect_finite_gradients(p, DType::bf16, kHidden);
-    EXPECT_EQ(taken, before + 1);
+  for (const auto& problems : {value_problems, term_problems, cope_problems}) {
+    for (ref::Shape shape : {kNarrow, kNarrowWide}) {
+      shape.keys = 40;
+      for (const bool padded : {false, true}) {
+        ref::Problem p = problems(shape_of_hidden_queries(shape, padded)).at(0).problem;
+        hide_queries_of_nan(p, padded);
+        const int before = taken;
+        p.sinks = {};
+        expect_finite_gradients(p, DType::bf16, kHiddenQueries);
+        p.sinks = Numbers(9).values(shape.heads, -2, 4);
+        for (const bool with_lse : {false, true}) expect_finite_gradients(p, DType::bf16, kHiddenQueries, with_lse);
+        EXPECT_EQ(taken, before + 3);
+      }
+    }
   }
 }
 

@@ -60,7 +60,7 @@ TEST_F(MmaForward, tables_and_biases_of_wide_heads) { expect_all(term_problems(k
 TEST_F(MmaForward, many_terms_with_masks) { expect_all(mixed_problems(), DType::bf16); }
 TEST_F(MmaForward, tables_over_many_tiles) {
   in_parts = tabled = 0;
-  const std::vector<NarrowProblem> problems = spread_table_problems();
+  const std::vector<NarrowProblem> problems = long_table_problems(TablesBy::forward);
   expect_all(problems, DType::bf16);
   EXPECT_EQ(tabled, problems.size());
   EXPECT_GT(in_parts, 0);
@@ -96,7 +96,7 @@ TEST_F(MmaForward, what_nobody_sees_takes_no_part) {
     for (const double x : bridge.output().out) ASSERT_TRUE(std::isfinite(x));
     EXPECT_EQ(taken, before + 1);
   };
-  for (const auto& problems : {value_problems(kNarrow), mixed_problems(), spread_table_problems()}) {
+  for (const auto& problems : {value_problems(kNarrow), mixed_problems(), long_table_problems(TablesBy::forward)}) {
     int padded = 0;
     for (const NarrowProblem& one : problems) {
       if (one.name != "padding") continue;

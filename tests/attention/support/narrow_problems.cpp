@@ -2,6 +2,7 @@
 #include "attention/support/narrow_problems.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace phasor::test {
 namespace {
@@ -77,12 +78,43 @@ std::vector<NarrowProblem> term_problems(const ref::Shape& s) {
   return all;
 }
 
-std::vector<NarrowProblem> long_table_problems() {
+namespace {
+
+/// What the forward takes besides: features of queries' own; one table, or one of each side, beside biases and caps, under every mask.
+void add_forward_tables(const ref::Shape& s, Numbers& random, std::vector<NarrowProblem>& all) {
+  all.push_back(problem_of("causal shaw", s, {ref::Shaw{.left = 70, .right = 0, .keys = random.values(71 * s.width)}}));
+  all.back().problem.visibility.causal = true;
+  all.push_back(problem_of("transformer-xl", s, {whole_xl(s, random)}));
+  all.push_back(problem_of("inkling", s, {random_inkling(s, random, 100)}));
+  all.push_back(problem_of("inkling and a bias", s, {random_inkling(s, random, 40), random_t5(s, random, true)}));
+  all.back().problem.visibility.causal = true;
+  all.push_back(problem_of("deberta without buckets", s, {random_deberta(s, random, 0, ref::DebertaReading::hf)}));
+  all.push_back(problem_of("deberta and a bias, capped", s, {far_deberta(s, random), random_t5(s, random, true)}));
+  all.back().problem.softcap = 3;
+  all.back().problem.sinks = random.values(s.heads, -2, 4);
+  for (const NamedMask& mask : every_mask(s)) {
+    if (mask.name == "full" || (s.width > 64 && mask.name != "padding")) continue;
+    all.push_back(problem_of(mask.name, s, {far_deberta(s, random)}));
+    all.back().problem.visibility = mask.visibility;
+  }
+}
+
+/// Heads of few channels and of many. Fewer and shorter for the forward, whose list is longer.
+std::array<ref::Shape, 2> shapes_of_many_tiles(TablesBy by) {
+  if (by == TablesBy::forward) {
+    return {{{.batch = 1, .queries = 150, .keys = 250, .heads = 2, .key_heads = 1, .width = 24, .value_width = 16},
+             {.batch = 1, .queries = 250, .keys = 150, .heads = 1, .key_heads = 1, .width = 72, .value_width = 96}}};
+  }
+  return {{{.batch = 1, .queries = 260, .keys = 330, .heads = 2, .key_heads = 1, .width = 64, .value_width = 32},
+           {.batch = 1, .queries = 330, .keys = 200, .heads = 1, .key_heads = 1, .width = 104, .value_width = 16}}};
+}
+
+}  // namespace
+
+std::vector<NarrowProblem> long_table_problems(TablesBy by) {
   Numbers random(13);
   std::vector<NarrowProblem> all;
-  for (const ref::Shape& s :
-       {ref::Shape{.batch = 1, .queries = 260, .keys = 330, .heads = 2, .key_heads = 1, .width = 64, .value_width = 32},
-        ref::Shape{.batch = 1, .queries = 330, .keys = 200, .heads = 1, .key_heads = 1, .width = 104, .value_width = 16}}) {
+  for (const ref::Shape& s : shapes_of_many_tiles(by)) {
     all.push_back(problem_of("buckets of both sides", s, {far_deberta(s, random)}));
     all.push_back(problem_of("more rows", s, {random_deberta(s, random, 32, ref::DebertaReading::microsoft)}));
     std::get<ref::Deberta>(all.back().problem.schemes[0]).max_distance = 120;
@@ -90,12 +122,15 @@ std::vector<NarrowProblem> long_table_problems() {
     const ref::Shaw clipped{.left = 30, .right = 5, .keys = random.values(36 * s.width)};
     all.push_back(problem_of("clipped, in a window", s, {clipped}));
     all.back().problem.visibility = {.left = 150, .right = 90};
-    all.push_back(problem_of("three tables", s, {clipped, far_deberta(s, random)}));
-    all.push_back(problem_of("a bias and a shift", s, {whole_xl(s, random), random_t5(s, random, true), clipped}));
+    all.push_back(problem_of("ragged", s, {far_deberta(s, random)}));
+    all.back().problem.visibility = {.query_starts = {0, 60, 60, 63, s.queries}, .key_starts = {0, 70, 80, 100, s.keys}};
+    if (by == TablesBy::forward) {
+      add_forward_tables(s, random, all);
+    } else {
+      all.push_back(problem_of("three tables", s, {clipped, far_deberta(s, random)}));
+      all.push_back(problem_of("a bias and a shift", s, {whole_xl(s, random), random_t5(s, random, true), clipped}));
+    }
   }
-  const ref::Shape ragged{.batch = 1, .queries = 500, .keys = 520, .heads = 2, .key_heads = 2, .width = 32, .value_width = 16};
-  all.push_back(problem_of("ragged", ragged, {far_deberta(ragged, random)}));
-  all.back().problem.visibility = {.query_starts = {0, 210, 213, 500}, .key_starts = {0, 190, 240, 520}};
   return all;
 }
 
@@ -191,36 +226,6 @@ std::vector<NarrowProblem> long_value_problems() {
     all.back().problem.visibility.causal = true;
     all.push_back(problem_of("values in a window", s, {valued_shaw(s, random, {30, 4}, false, true)}));
     all.back().problem.visibility = {.left = 100, .right = 50};
-  }
-  return all;
-}
-
-std::vector<NarrowProblem> spread_table_problems() {
-  Numbers random(13);
-  std::vector<NarrowProblem> all;
-  for (const ref::Shape& s :
-       {ref::Shape{.batch = 1, .queries = 200, .keys = 330, .heads = 2, .key_heads = 1, .width = 24, .value_width = 16},
-        ref::Shape{.batch = 1, .queries = 330, .keys = 200, .heads = 1, .key_heads = 1, .width = 72, .value_width = 96}}) {
-    const ref::Shaw shaw{.left = 20, .right = 9, .keys = random.values(30 * s.width)};
-    all.push_back(problem_of("shaw", s, {shaw}));
-    all.push_back(problem_of("causal shaw", s, {ref::Shaw{.left = 70, .right = 0, .keys = random.values(71 * s.width)}}));
-    all.back().problem.visibility.causal = true;
-    all.push_back(problem_of("transformer-xl", s, {whole_xl(s, random)}));
-    all.push_back(problem_of("deberta", s, {far_deberta(s, random)}));
-    all.push_back(problem_of("inkling", s, {random_inkling(s, random, 100)}));
-    all.push_back(problem_of("inkling and a bias", s, {random_inkling(s, random, 40), random_t5(s, random, true)}));
-    all.back().problem.visibility.causal = true;
-    all.push_back(problem_of("deberta without buckets", s, {random_deberta(s, random, 0, ref::DebertaReading::hf)}));
-    all.push_back(problem_of("deberta and a bias, capped", s, {far_deberta(s, random), random_t5(s, random, true)}));
-    all.back().problem.softcap = 3;
-    all.back().problem.sinks = random.values(s.heads, -2, 4);
-    for (const NamedMask& mask : every_mask(s)) {
-      if (mask.name == "full" || (s.width > 64 && mask.name != "padding")) continue;
-      all.push_back(problem_of(mask.name, s, {far_deberta(s, random)}));
-      all.back().problem.visibility = mask.visibility;
-    }
-    all.push_back(problem_of("ragged", s, {far_deberta(s, random)}));
-    all.back().problem.visibility = {.query_starts = {0, 90, 90, s.queries}, .key_starts = {0, 150, 160, s.keys}};
   }
   return all;
 }

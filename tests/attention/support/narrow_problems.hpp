@@ -21,9 +21,13 @@ constexpr ref::Shape kNarrowWide{.batch = 1, .queries = 70, .keys = 90, .heads =
 std::vector<NarrowProblem> masked_problems(const ref::Shape& s);
 /// Tables that clip within a tile, within the sequence, and not at all; rows that heads share; both sides; shifts; biases by distance.
 std::vector<NarrowProblem> term_problems(const ref::Shape& s);
-/// Buckets and clips of queries and keys over so many tokens that whole tiles read one row, ahead and behind, and some read a few; with
-/// shifts; causal, in a window, ragged, heads that share keys.
-std::vector<NarrowProblem> long_table_problems();
+/// Which kernels take all of a list: the forward with tables beside scores in registers (at most two tables, one of them alone where
+/// queries have features of their own for it), or the backward (any number of tables, none of such features).
+enum class TablesBy { forward, backward };
+/// Tables of scores over so many tokens that whole tiles read one row, ahead and behind, and some a few: buckets and clips of queries and
+/// keys, shifts, rows of heads; causal, in a window, ragged, heads that share keys, biases beside. Of the forward soft caps, sinks, every
+/// mask, and parts of keys, too.
+std::vector<NarrowProblem> long_table_problems(TablesBy by);
 /// Many terms at once, with masks, sinks, and in a ragged batch.
 std::vector<NarrowProblem> mixed_problems();
 /// Soft caps from far below to far above the scores: without terms, with many, with tables of values; masks, sinks.
@@ -35,10 +39,6 @@ std::vector<NarrowProblem> dropped_problems(const ref::Shape& s);
 std::vector<NarrowProblem> value_problems(const ref::Shape& s);
 /// The same with so many tokens that whole tiles are beyond the clip, on both sides, and some tiles in the middle of a sequence are not.
 std::vector<NarrowProblem> long_value_problems();
-
-/// Tables of scores over many tiles: some near the diagonal, some in the middle, some beyond every clip; both sides, shifts, rows of heads;
-/// masks, a bias and a soft cap beside, sinks, ragged batches, and parts of keys.
-std::vector<NarrowProblem> spread_table_problems();
 
 // ---- CoPE ----
 

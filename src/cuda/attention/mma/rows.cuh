@@ -134,6 +134,25 @@ __device__ __forceinline__ void add_values(float (&o)[kRowTiles][kWidth / 8][4],
   }
 }
 
+// ---- Vectors that are added to features: (q + shift) . row is q . row + shift . row ----
+
+/// shift . row number `row` in `pieces`; both are zeros beyond their width.
+template <class Element, int kWidth>
+__device__ __forceinline__ float shift_product(const float* shift, const unsigned char* rows, int row, int pieces = kWidth / 8) {
+  float sum = 0;
+#pragma unroll
+  for (int piece = 0; piece < pieces; ++piece) {
+    const uint4 eight = *reinterpret_cast<const uint4*>(rows + piece_offset<kWidth>(row, piece));
+    const std::uint32_t pairs[4] = {eight.x, eight.y, eight.z, eight.w};
+#pragma unroll
+    for (int x = 0; x < 8; ++x) {
+      const auto bits = static_cast<std::uint16_t>(pairs[x / 2] >> 16 * (x & 1));
+      sum = fmaf(shift[8 * piece + x], widened<Element>(bits), sum);
+    }
+  }
+  return sum;
+}
+
 // ---- Operands: 16 x 16 numbers of 16 bits in rows of `pitch` bytes ----
 
 __device__ __forceinline__ void left_from(std::uint32_t (&a)[4], const void* memory, int pitch, int row, int column) {

@@ -8,16 +8,25 @@
 
 namespace phasor::cuda::attention::mma {
 
-/// room.lse, times log2(e), and room.delta. Infinity: the query is not there, or sees nothing, not even a sink.
+/// room.lse, times log2(e), and room.delta. Infinity: the query is not there, or sees no key. The log-sum-exp of one that sees no key is
+/// its sink, and its delta has nothing of an output (write_delta). One that sees keys may look like that, too, but then all its weights are
+/// below half an ulp of 1, and what it would give to gradients is.
 template <int kQueries, class Room>
 __device__ inline void load_saved(const AttentionWork& work, const QueryTile& queries, int64_t head, Room& room) {
   const int64_t batch = queries.sequence.batch;
+  const AttentionSaved& saved = work.backward.saved;
+  const float sink = work.sinks.data == nullptr ? -INFINITY : element_at<float>(work.sinks, 0, 0, head, 0);
   for (int i = static_cast<int>(threadIdx.x); i < kQueries; i += kBlockThreads) {
     const bool is_there = i < queries.count;
     const int64_t token = queries.first + i;
-    const float lse = is_there ? element_at<float>(work.backward.saved.lse, batch, token, head, 0) : -INFINITY;
-    room.lse[i] = lse == -INFINITY ? INFINITY : lse * kLog2E;
-    room.delta[i] = is_there ? sums_at<float>(work, work.backward.delta)[row_number(work, batch, token, head)] : 0;
+    const float lse = is_there ? element_at<float>(saved.lse, batch, token, head, 0) : -INFINITY;
+    const float delta = is_there ? sums_at<float>(work, work.backward.delta)[row_number(work, batch, token, head)] : 0;
+    bool is_seeing = lse != -INFINITY;
+    if (is_seeing && lse == sink) {
+      is_seeing = delta != (saved.lse_gradient.data == nullptr ? 0 : -element_at<float>(saved.lse_gradient, batch, token, head, 0));
+    }
+    room.lse[i] = is_seeing ? lse * kLog2E : INFINITY;
+    room.delta[i] = delta;
   }
 }
 /// Rows of q and of the gradient of the outputs; zeros for queries that see nothing. All threads see what load_saved wrote.

@@ -75,29 +75,20 @@ __device__ __forceinline__ void registers_from(const float* from, float (&s)[kCo
   }
 }
 
-// ---- What is added to features: (q + shift) . row is q . row + shift . row ----
+// ---- Vectors that are added to features ----
 
-template <int kQueries, int kKeys>
+/// Zeros beyond its width.
+template <int kWidth, int kQueries, int kKeys>
 __device__ inline void bring_shift(const ConstTensorView& shift, int64_t head, TermRoom<kQueries, kKeys>& room) {
-  for (int c = static_cast<int>(threadIdx.x); c < shift.shape[3]; c += kBlockThreads)
-    room.shift[c] = element_at<float>(shift, 0, 0, head, c);
+  for (int c = static_cast<int>(threadIdx.x); c < kWidth; c += kBlockThreads) {
+    room.shift[c] = c < shift.shape[3] ? element_at<float>(shift, 0, 0, head, c) : 0;
+  }
 }
 /// room.sums = room.shift . each row; all threads see room.shift already.
 template <class Element, int kWidth, int kQueries, int kKeys>
 __device__ inline void multiply_shift(const unsigned char* rows, int width, TermRoom<kQueries, kKeys>& room) {
   for (int row = static_cast<int>(threadIdx.x); row < kKeys; row += kBlockThreads) {
-    float sum = 0;
-    for (int piece = 0; piece * 8 < width; ++piece) {
-      const uint4 eight = *reinterpret_cast<const uint4*>(rows + piece_offset<kWidth>(row, piece));
-      const std::uint32_t pairs[4] = {eight.x, eight.y, eight.z, eight.w};
-#pragma unroll
-      for (int x = 0; x < 8; ++x) {
-        const int c = piece * 8 + x;
-        const float of_row = widened<Element>(static_cast<std::uint16_t>(pairs[x / 2] >> 16 * (x & 1)));
-        if (c < width) sum = fmaf(room.shift[c], of_row, sum);
-      }
-    }
-    room.sums[row] = sum;
+    room.sums[row] = shift_product<Element, kWidth>(room.shift, rows, row, (width + 7) / 8);
   }
 }
 
@@ -210,7 +201,7 @@ __device__ inline void add_window(const TableWork& term, const ScoreTile& tile, 
   const auto scale = static_cast<float>(term.scale);
   const bool of_keys = term.use == RowUse::key;
   const bool shifted = term.shift.data != nullptr;
-  if (shifted) bring_shift(term.shift, tile.head, room);
+  if (shifted) bring_shift<kWidth>(term.shift, tile.head, room);
   for (int64_t part = 0; part < window.count; part += kKeys) {
     stage_rows<kKeys, kWidth>(term, tile, window.first + part, window.count - part, at);
     __syncthreads();
@@ -318,7 +309,7 @@ __device__ inline void make_shared_scores(const AttentionWork& work, const Score
     room.key_positions[j] = j < tile.keys ? key_position(work, tile.queries.sequence, tile.first_key + j) : 0;
   }
   if (shifted) {
-    bring_shift(work.content_shift, tile.head, room);
+    bring_shift<kWidth>(work.content_shift, tile.head, room);
     __syncthreads();
     multiply_shift<Element, kWidth>(at.k_bytes, static_cast<int>(work.shape.width), room);
   }

@@ -22,8 +22,8 @@ __device__ inline void bring_keys(const AttentionWork& work, const ScoreTile& ti
                                                  head_rows(work.v, sequence.batch, tile.key_head, tile.first_key, tile.keys), is_there);
   copies_commit();
 }
-/// Rows of queries that see nothing become zeros: they may be anything (but with sinks, whose log-sum-exp is finite). A thread has the
-/// pieces that it asked for, which are there, and all threads see what the forward saved.
+/// Rows of queries that see no key become zeros: they may be anything. A thread has the pieces that it asked for, which are there, and all
+/// threads see what the forward saved.
 template <class K>
 __device__ inline void hide_queries(typename K::Room& room) {
   constexpr int kPieces = K::kWidth / 8;

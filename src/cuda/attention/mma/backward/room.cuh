@@ -135,18 +135,7 @@ __device__ __forceinline__ void each_of_lane(float (&s)[kColumns][4], const Body
 template <class K>
 __device__ inline void multiply_shift(const unsigned char* rows, int count, const float* shift, float* to) {
   for (int row = thread_here(); row < count; row += kBackwardThreads) {
-    float sum = 0;
-#pragma unroll
-    for (int piece = 0; piece < K::kWidth / 8; ++piece) {
-      const uint4 eight = *reinterpret_cast<const uint4*>(rows + piece_offset<K::kWidth>(row, piece));
-      const std::uint32_t pairs[4] = {eight.x, eight.y, eight.z, eight.w};
-#pragma unroll
-      for (int x = 0; x < 8; ++x) {
-        const auto bits = static_cast<std::uint16_t>(pairs[x / 2] >> 16 * (x & 1));
-        sum = fmaf(shift[8 * piece + x], widened<typename K::Element>(bits), sum);
-      }
-    }
-    to[row] = sum;
+    to[row] = shift_product<typename K::Element, K::kWidth>(shift, rows, row);
   }
 }
 /// Zeros beyond its width.

@@ -118,23 +118,8 @@ __device__ inline void begin_tables(const TableStep<K>& step) {
   }
 }
 
-// ---- Vectors that are added to features: (q + shift) . row is q . row + shift . row ----
+// ---- Vectors that are added to features ----
 
-template <class K>
-__device__ inline float shift_product(const float* shift, const unsigned char* rows, int row) {
-  float sum = 0;
-#pragma unroll
-  for (int piece = 0; piece < K::kWidth / 8; ++piece) {
-    const uint4 eight = *reinterpret_cast<const uint4*>(rows + piece_offset<K::kWidth>(row, piece));
-    const std::uint32_t pairs[4] = {eight.x, eight.y, eight.z, eight.w};
-#pragma unroll
-    for (int x = 0; x < 8; ++x) {
-      const auto bits = static_cast<std::uint16_t>(pairs[x / 2] >> 16 * (x & 1));
-      sum = fmaf(shift[8 * piece + x], widened<typename K::Element>(bits), sum);
-    }
-  }
-  return sum;
-}
 /// Products with the keys of a tile and the rows that have come: all of them before the first tile, then the new ones. A barrier behind.
 template <class K>
 __device__ inline void multiply_shifts(const TableStep<K>& step) {
@@ -142,13 +127,13 @@ __device__ inline void multiply_shifts(const TableStep<K>& step) {
   if (!step.tables.shifted) return;
   const auto thread = static_cast<int>(threadIdx.x);
   if (step.work.content_shift.data != nullptr && thread < K::kKeys) {
-    step.room.of_keys[thread] = shift_product<K>(step.room.content_shift, step.at.k_bytes, thread);
+    step.room.of_keys[thread] = shift_product<typename K::Element, K::kWidth>(step.room.content_shift, step.at.k_bytes, thread);
   }
   for (int t = 0; t < step.tables.count; ++t) {
     if (step.table(t).shift.data == nullptr) continue;
     for (int n = (step.is_first ? 0 : K::kQueries) + thread; n < Room::kDistances; n += kBlockThreads) {
       const int place = step.place(n);
-      step.room.of_rows[t][place] = shift_product<K>(step.room.shifts[t], step.room.rows[t], place);
+      step.room.of_rows[t][place] = shift_product<typename K::Element, K::kWidth>(step.room.shifts[t], step.room.rows[t], place);
     }
   }
   __syncthreads();

@@ -38,30 +38,27 @@ inline void atomicMax(std::int32_t* at, std::int32_t x) { *at = std::max(*at, x)
 using std::max;
 using std::min;
 
+/// x of lane `source` of the warp: each lane asks for one.
 template <class T>
-T __shfl_xor_sync(unsigned /*lanes*/, T x, int mask) {
+T of_lane(T x, unsigned source) {
   struct Own {
     T x;
-    int mask;
+    unsigned source;
     T y;
-  } own = {x, mask, 0};
+  } own = {x, source, 0};
   phasor::test::emulated::Block::running()->with_warp<Own>(own, [](const std::array<Own*, 32>& lanes) {
-    for (std::size_t n = 0; n < 32; ++n) lanes[n]->y = lanes[n ^ static_cast<std::size_t>(lanes[n]->mask)]->x;
+    for (Own* const lane : lanes) lane->y = lanes.at(lane->source)->x;
   });
   return own.y;
 }
-
+template <class T>
+T __shfl_xor_sync(unsigned /*lanes*/, T x, int mask) {
+  return of_lane(x, threadIdx.x % 32 ^ static_cast<unsigned>(mask));
+}
 template <class T>
 T __shfl_up_sync(unsigned /*lanes*/, T x, unsigned step) {
-  struct Own {
-    T x;
-    unsigned step;
-    T y;
-  } own = {x, step, 0};
-  phasor::test::emulated::Block::running()->with_warp<Own>(own, [](const std::array<Own*, 32>& lanes) {
-    for (std::size_t n = 0; n < 32; ++n) lanes[n]->y = lanes[n < lanes[n]->step ? n : n - lanes[n]->step]->x;
-  });
-  return own.y;
+  const unsigned lane = threadIdx.x % 32;
+  return of_lane(x, lane < step ? lane : lane - step);
 }
 inline unsigned __ballot_sync(unsigned /*lanes*/, bool x) {
   struct Own {
