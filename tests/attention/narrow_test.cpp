@@ -34,10 +34,22 @@ TEST(attention_narrow, outputs_of_tables_over_many_tiles) {
   for (const NarrowProblem& one : long_table_problems(TablesBy::forward)) expect_forward(one.problem, DType::bf16, one.name);
 }
 
+TEST(attention_narrow, features) { expect_all(feature_problems(kNarrow), DType::bf16); }
+TEST(attention_narrow, features_of_wide_heads) { expect_all(feature_problems(kNarrowWide), DType::f16); }
+TEST(attention_narrow, features_of_any_length) {
+  expect_all(feature_lengths(), DType::bf16);
+  expect_all(feature_lengths(), DType::f16);
+}
+TEST(attention_narrow, features_as_they_come) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) expect_all({random_feature_problem(seed)}, seed % 2 == 0 ? DType::f16 : DType::bf16);
+}
+
 /// Sums that go to memory from many tiles are added up in one order.
 TEST(attention_narrow, gradients_have_the_same_bits_again) {
   const NarrowParameters narrow;
-  for (const NarrowProblem& one : long_table_problems(TablesBy::backward)) {
+  std::vector<NarrowProblem> problems = long_table_problems(TablesBy::backward);
+  problems.push_back(feature_lengths().back());
+  for (const NarrowProblem& one : problems) {
     const ref::Shape& s = one.problem.shape;
     const ref::Values out_gradient = Numbers(3).values(s.batch * s.queries * s.heads * s.value_width);
     const auto gradients = [&] {

@@ -68,6 +68,48 @@ TEST_F(MmaBackward, tables_of_values) { expect_all(value_problems(kNarrow), DTyp
 TEST_F(MmaBackward, tables_of_wide_values) { expect_all(value_problems(kNarrowWide), DType::f16); }
 TEST_F(MmaBackward, tables_of_values_over_many_tiles) { expect_all(long_value_problems(), DType::f16); }
 
+TEST_F(MmaBackward, features) { expect_all(feature_problems(kNarrow), DType::bf16); }
+TEST_F(MmaBackward, features_of_wide_heads) { expect_all(feature_problems(kNarrowWide), DType::f16); }
+TEST_F(MmaBackward, features_of_any_length) {
+  expect_all(feature_lengths(), DType::bf16);
+  expect_all(feature_lengths(), DType::f16);
+}
+TEST_F(MmaBackward, features_as_they_come) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) expect_all({random_feature_problem(seed)}, seed % 2 == 0 ? DType::f16 : DType::bf16);
+}
+
+/// Gradients that are not wanted change no other one, and are not written.
+TEST_F(MmaBackward, features_whose_gradients_are_not_wanted) {
+  for (const ref::Shape& shape : {kNarrow, kNarrowWide}) {
+    const NarrowProblem one = feature_problems(shape).at(6);
+    const auto gradients = [&](bool of_features, bool of_table, bool of_queries) {
+      Bridge bridge(one.problem, DType::bf16);
+      if (!of_features) bridge.gradients.terms.at(0).features = {};
+      if (!of_table) bridge.gradients.terms.at(0).table = {};
+      if (!of_queries) bridge.gradients.q = {};
+      EXPECT_TRUE(bridge.forward().ok());
+      const ref::Shape& s = bridge.problem.shape;
+      const int before = taken;
+      EXPECT_TRUE(bridge.backward(Numbers(3).values(s.batch * s.queries * s.heads * s.value_width)).ok());
+      EXPECT_EQ(taken, before + 1);
+      return bridge.reference_gradients();
+    };
+    const ref::Gradients all = gradients(true, true, true);
+    const auto& of_all = std::get<ref::Inkling>(all.schemes.at(0));
+    for (const int wanted : {0, 1, 2, 4}) {
+      const ref::Gradients some = gradients((wanted & 1) != 0, (wanted & 2) != 0, (wanted & 4) != 0);
+      const auto& of_some = std::get<ref::Inkling>(some.schemes.at(0));
+      const auto expect = [](bool is_wanted, const ref::Values& is, const ref::Values& as) {
+        EXPECT_EQ(is, is_wanted ? as : ref::Values(as.size(), 0.0));
+      };
+      expect((wanted & 1) != 0, of_some.features, of_all.features);
+      expect((wanted & 2) != 0, of_some.table, of_all.table);
+      expect((wanted & 4) != 0, some.q, all.q);
+      EXPECT_TRUE(some.k == all.k && some.v == all.v);
+    }
+  }
+}
+
 TEST_F(MmaBackward, cope) { expect_all(cope_problems(kNarrow), DType::bf16); }
 TEST_F(MmaBackward, cope_of_wide_heads) { expect_all(cope_problems(kNarrowWide), DType::f16); }
 TEST_F(MmaBackward, cope_under_every_mask) { expect_all(masked_cope_problems(kNarrow), DType::bf16); }
@@ -109,6 +151,27 @@ TEST_F(MmaBackward, queries_that_see_nothing_take_no_part) {
         EXPECT_EQ(taken, before + 3);
       }
     }
+  }
+}
+
+/// Features of such queries may be anything, too.
+TEST_F(MmaBackward, features_of_queries_that_see_nothing_take_no_part) {
+  constexpr std::int64_t kHidden = 9;
+  for (const ref::Shape& shape : {kNarrow, kNarrowWide}) {
+    ref::Shape s = shape;
+    s.queries = s.keys + kHidden;
+    ref::Problem p = feature_problems(s).at(2).problem;
+    p.visibility.causal = true;
+    auto& scheme = std::get<ref::Inkling>(p.schemes.at(0));
+    for (std::int64_t query = 0; query < kHidden; ++query) {
+      make_nan(p.q, s.queries, query, s.heads * s.width);
+      make_nan(scheme.features, s.queries, query, s.heads * scheme.feature_width);
+    }
+    const int before = taken;
+    expect_finite_gradients(p, DType::bf16, kHidden);
+    EXPECT_EQ(taken, before + 1);
+    hide_keys_of_nan(p, 40);
+    expect_finite_gradients(p, DType::bf16, kHidden);
   }
 }
 

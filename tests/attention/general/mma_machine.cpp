@@ -13,9 +13,9 @@ namespace {
 
 namespace mma = cuda::attention::mma;
 
-template <class Element, int kWidth, bool kValued>
+template <class Element, int kWidth, mma::backward::With kWith = mma::backward::With::nothing>
 void run_blocks(const cuda::attention::AttentionWork& work) {
-  using K = mma::backward::Kind<Element, kWidth, kValued>;
+  using K = mma::backward::Kind<Element, kWidth, kWith>;
   using Room = typename K::Room;
   std::vector<unsigned char> memory(sizeof(Room) + 128);
   unsigned char* const begin = memory.data() + (128 - reinterpret_cast<std::uintptr_t>(memory.data()) % 128) % 128;
@@ -42,7 +42,9 @@ void run_counted_blocks(const cuda::attention::AttentionWork& work) {
 template <class Element, int kWidth>
 void run_kinds(const cuda::attention::AttentionWork& work) {
   if (mma::has_cope(work)) return run_counted_blocks<Element, kWidth>(work);
-  mma::has_values(work) ? run_blocks<Element, kWidth, true>(work) : run_blocks<Element, kWidth, false>(work);
+  if (mma::has_values(work)) return run_blocks<Element, kWidth, mma::backward::With::values>(work);
+  if (mma::has_own_features(work)) return run_blocks<Element, kWidth, mma::backward::With::features>(work);
+  run_blocks<Element, kWidth>(work);
 }
 
 }  // namespace

@@ -230,8 +230,8 @@ struct Deberta {
 };
 std::int64_t deberta_row(const Deberta& spec, DebertaReading reading, std::int64_t r);
 
-/// tau f . P[:, r] for 0 <= r < extent, else 0; tau = 1 + alpha ln(max((query position + 1) / floor, 1)). Not scaled. The model
-/// multiplies q by the same tau: that is the caller's.
+/// scale tau f . P[:, r] for 0 <= r < extent, else 0; tau = 1 + alpha ln(max((query position + 1) / floor, 1)). The model does not scale
+/// it, and multiplies q by the same tau: that is the caller's.
 struct Inkling {
   std::int64_t extent = 0;
   std::int64_t feature_width = 0;
@@ -239,6 +239,7 @@ struct Inkling {
   Values table = {};     // P: (feature_width, extent)
   double alpha = 0;
   double floor = 1;
+  double scale = 1;
   double term(const Problem& problem, const Cell& cell) const;
   void term_gradient(const Problem& problem, const Cell& cell, double ds, Gradients& sum, Inkling& own) const;
   Parameters parameters() { return {{"features", features}, {"table", table}}; }

@@ -23,7 +23,7 @@ std::int64_t deberta_offset(const Deberta& s, DebertaReading reading, const Prob
 }
 
 double temperature(const Inkling& s, const Problem& p, const Cell& c) {
-  return 1 + s.alpha * std::log(std::max(static_cast<double>(query_position(p, c) + 1) / s.floor, 1.0));
+  return s.scale * (1 + s.alpha * std::log(std::max(static_cast<double>(query_position(p, c) + 1) / s.floor, 1.0)));
 }
 
 std::int64_t feature_row(const Inkling& s, const Problem& p, const Cell& c) {

@@ -181,7 +181,7 @@ class SchemeBridge {
     });
     term.rows = ClipRows{s.extent - 1, 0, OutsideRows::zero};
     term.features = view;
-    term.scale = 1;
+    term.scale = s.scale;
     gradients.back().features = gradient;
   }
   void convert(const ref::Cope& s, ref::Cope& own) {

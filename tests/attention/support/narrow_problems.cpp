@@ -14,11 +14,11 @@ NarrowProblem problem_of(const std::string& name, const ref::Shape& shape, const
 }
 
 /// Features of their own for every query, which do not grow with positions: they would be rounded twice.
-ref::Inkling random_inkling(const ref::Shape& s, Numbers& random, std::int64_t extent) {
+ref::Inkling random_inkling(const ref::Shape& s, Numbers& random, std::int64_t extent, std::int64_t width = 16) {
   return {.extent = extent,
-          .feature_width = 16,
-          .features = random.values(s.batch * s.queries * s.heads * 16),
-          .table = random.values(16 * extent)};
+          .feature_width = width,
+          .features = random.values(s.batch * s.queries * s.heads * width),
+          .table = random.values(width * extent)};
 }
 
 ref::Deberta far_deberta(const ref::Shape& s, Numbers& random) {
@@ -228,6 +228,76 @@ std::vector<NarrowProblem> long_value_problems() {
     all.back().problem.visibility = {.left = 100, .right = 50};
   }
   return all;
+}
+
+// ---- Features of their own ----
+
+std::vector<NarrowProblem> feature_problems(const ref::Shape& s) {
+  Numbers random(14);
+  std::vector<NarrowProblem> all;
+  for (const auto& [width, extent] : {std::pair{8, 40}, {16, 1}, {16, 300}, {24, 70}, {40, 9}, {64, 50}}) {
+    ref::Inkling scheme = random_inkling(s, random, extent, width);
+    scheme.scale = width == 16 ? 1 : -0.7;
+    all.push_back(problem_of(std::to_string(width) + " channels, " + std::to_string(extent) + " rows", s, {scheme}));
+  }
+  all.push_back(problem_of("biases", s, {random_inkling(s, random, 60), random_t5(s, random, true)}));
+  all.back().problem.schemes.emplace_back(ref::Alibi{random.values(s.heads, 0.01, 0.1)});
+  all.push_back(problem_of("capped", s, {random_t5(s, random, true), random_inkling(s, random, 33)}));
+  all.back().problem.softcap = 2;
+  all.back().problem.sinks = random.values(s.heads, -2, 4);
+  all.push_back(problem_of("dropout", s, {random_inkling(s, random, 60)}));
+  all.back().problem.dropout = {.probability = 1.0 / 3, .seed = 41, .offset = 7, .first_head = 3, .first_sequence = 2};
+  for (const NamedMask& mask : every_mask(s)) {
+    if (mask.name == "full") continue;
+    all.push_back(problem_of(mask.name, s, {random_inkling(s, random, 50)}));
+    all.back().problem.visibility = mask.visibility;
+  }
+  const ref::Shape ragged{.batch = 1, .queries = 130, .keys = 160, .heads = 2, .key_heads = 1, .width = s.width, .value_width = 8};
+  all.push_back(problem_of("ragged", ragged, {random_inkling(ragged, random, 30)}));
+  all.back().problem.visibility = {.query_starts = {0, 50, 50, 60, 130}, .key_starts = {0, 70, 90, 90, 160}};
+  return all;
+}
+
+std::vector<NarrowProblem> feature_lengths() {
+  Numbers random(15);
+  std::vector<NarrowProblem> all;
+  for (const auto& [queries, keys] : {std::pair{1, 1}, {1, 65}, {63, 64}, {65, 63}, {33, 97}, {70, 40}, {130, 1}, {200, 330}}) {
+    const std::int64_t width = keys % 2 == 0 ? 72 : 16;
+    const ref::Shape s{.batch = 1, .queries = queries, .keys = keys, .heads = 4, .key_heads = 2, .width = width, .value_width = 24};
+    all.push_back(problem_of(std::to_string(queries) + " x " + std::to_string(keys), s, {random_inkling(s, random, 37)}));
+    all.back().problem.visibility.causal = true;
+  }
+  return all;
+}
+
+NarrowProblem random_feature_problem(std::uint64_t seed) {
+  Numbers random(seed);
+  const auto any = [&](const std::vector<std::int64_t>& list) {
+    return list[static_cast<std::size_t>(random.uniform(0, static_cast<double>(list.size())))];
+  };
+  const std::int64_t key_heads = any({1, 2});
+  const ref::Shape s{.batch = any({1, 2}),
+                     .queries = any({1, 31, 64, 65, 100, 130}),
+                     .keys = any({1, 33, 64, 65, 129, 150}),
+                     .heads = key_heads * any({1, 2}),
+                     .key_heads = key_heads,
+                     .width = any({8, 40, 64, 72, 128}),
+                     .value_width = any({8, 48, 72})};
+  const std::int64_t extent = any({1, 2, 16, 17, 63, 65, 128, 400});
+  const std::int64_t features = any({8, 16, 16, 24, 32, 48, 64});
+  ref::Inkling scheme = random_inkling(s, random, extent, features);
+  scheme.scale = random.uniform();
+  NarrowProblem one = problem_of(std::to_string(seed) + ": " + std::to_string(s.queries) + " x " + std::to_string(s.keys) + " x " +
+                                     std::to_string(s.width) + ", " + std::to_string(features) + " by " + std::to_string(extent),
+                                 s, {scheme});
+  if (any({0, 1}) == 1) one.problem.schemes.emplace_back(random_t5(s, random, true));
+  if (any({0, 1, 2}) == 0) one.problem.softcap = 3;
+  if (any({0, 1, 2}) == 0) one.problem.sinks = random.values(s.heads, -2, 4);
+  const std::vector<NamedMask> masks = every_mask(s);
+  const NamedMask& mask = masks[static_cast<std::size_t>(any({0, 1, 1, 1, 2, 3, 5, 6, 7}))];
+  one.problem.visibility = mask.visibility;
+  one.name += ", " + mask.name;
+  return one;
 }
 
 // ---- CoPE ----

@@ -40,6 +40,16 @@ std::vector<NarrowProblem> value_problems(const ref::Shape& s);
 /// The same with so many tokens that whole tiles are beyond the clip, on both sides, and some tiles in the middle of a sequence are not.
 std::vector<NarrowProblem> long_value_problems();
 
+// ---- Features of their own ----
+
+/// Features of 8 to 64 channels in the place of queries, rows of one distance, of some and of all, zeros outside; scales; biases and a soft
+/// cap beside, sinks, dropout, every mask, a ragged batch.
+std::vector<NarrowProblem> feature_problems(const ref::Shape& s);
+/// Lengths at the ends of tiles, fewer queries than keys and more; heads that share keys; so many keys that whole tiles have no row.
+std::vector<NarrowProblem> feature_lengths();
+/// All of that as it comes: number `seed`.
+NarrowProblem random_feature_problem(std::uint64_t seed);
+
 // ---- CoPE ----
 
 /// Tables of one row, of few, of as many as the paper has and of more than there are keys; shared by heads or not; sinks; a ragged batch.

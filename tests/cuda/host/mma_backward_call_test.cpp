@@ -37,6 +37,7 @@ struct LaidOut {
 void ask_for_term(job::AttentionTermJob& term) {
   if (term.kind == job::TermKind::table) {
     term.gradient.table = on_gpu(term.table.table.shape, DType::f32);
+    if (term.table.features.data != nullptr) term.gradient.features = on_gpu(term.table.features.shape, DType::f32);
     if (term.table.shift.data != nullptr) term.gradient.shift = on_gpu(term.table.shift.shape, DType::f32);
   }
   if (term.kind == job::TermKind::cope) term.gradient.table = on_gpu(term.cope.table.shape, DType::f32);
@@ -125,9 +126,6 @@ TEST(MmaBackwardCall, says_what_it_leaves_to_the_general_kernels) {
   TableTerm swapped = table_of(TableSide::key, 512);
   swapped.rows = *Bias::make(DebertaBuckets{.heads = 8, .reading = DebertaReading::hf_swapped});
   EXPECT_EQ(with(swapped), "buckets whose rows come again");
-  TableTerm features = table_of(TableSide::query);
-  features.features = on_gpu({2, 300, 8, 64});
-  EXPECT_EQ(with(features), "features of their own");
   EXPECT_EQ(with(BiasTerm{*Bias::make(Alibi{.heads = 8, .form = AlibiForm::key_position})}), "ALiBi by the key's position");
   BiasTerm gated = {*Bias::make(Alibi{.heads = 8})};
   gated.gate = on_gpu({2, 300, 8, 1});
@@ -155,6 +153,62 @@ TEST(MmaBackwardCall, says_what_it_leaves_to_the_general_kernels) {
   TableTerm shifted = table_of(TableSide::query);
   shifted.shift = on_gpu({1, 1, 8, 64}, DType::f32);
   EXPECT_EQ(why_not([&](Call& c) { c.spec.terms = {shifted, shifted, shifted}; }), "gradients of more than two shifts");
+}
+
+TableTerm inkling_of(std::int64_t width, const Extents& features) {
+  return {.side = TableSide::query,
+          .table = on_gpu({1, 100, 1, width}),
+          .rows = ClipRows{99, 0, OutsideRows::zero},
+          .features = on_gpu(features),
+          .scale = 1};
+}
+TEST(MmaBackwardCall, takes_features_of_their_own) {
+  const auto with = [](std::int64_t heads, const std::vector<AttentionTerm>& terms, int compute_major = 8) {
+    Call call = {.width = heads, .compute_major = compute_major};
+    call.spec.visibility.mask = Mask::causal;
+    call.spec.terms = terms;
+    return laid_out(call);
+  };
+  for (const std::int64_t heads : {64, 128}) {
+    for (const std::int64_t width : {8, 16, 24, 64}) {
+      for (const int compute_major : {8, 9, 12}) {
+        EXPECT_TRUE(with(heads, {inkling_of(width, {2, 300, 8, width})}, compute_major).layout.by_mma_backward);
+      }
+      EXPECT_EQ(with(heads, {inkling_of(width, {1, 300, 1, width})}).why_not, "");
+    }
+    EXPECT_EQ(with(heads, {inkling_of(16, {2, 300, 8, 16}), BiasTerm{*Bias::make(Alibi{.heads = 8})}}).why_not, "");
+  }
+}
+
+TEST(MmaBackwardCall, says_which_features_it_leaves_to_the_general_kernels) {
+  const auto with = [](const std::vector<AttentionTerm>& terms) { return why_not([&](Call& c) { c.spec.terms = terms; }); };
+  const TableTerm plain = inkling_of(16, {2, 300, 8, 16});
+  EXPECT_EQ(with({plain}), "");
+  const char* const beside = "features of their own beside another table";
+  EXPECT_EQ(with({plain, table_of(TableSide::key)}), beside);
+  EXPECT_EQ(with({table_of(TableSide::value), plain}), beside);
+  EXPECT_EQ(with({plain, plain}), beside);
+  TableTerm shifted = plain;
+  shifted.shift = on_gpu({1, 1, 8, 16}, DType::f32);
+  EXPECT_EQ(with({shifted}), "features of their own with a shift");
+  EXPECT_EQ(with({inkling_of(72, {2, 300, 8, 72})}), "features of their own of more than 64 channels");
+  const char* const apart = "features whose channels do not lie in aligned pieces of 16 bytes";
+  EXPECT_EQ(with({inkling_of(20, {2, 300, 8, 20})}), apart);
+  TableTerm strided = plain;
+  strided.features.strides[1] += 4;
+  EXPECT_EQ(with({strided}), apart);
+  TableTerm moved = plain;
+  moved.features.data = memory_of_device + 2;
+  EXPECT_EQ(with({moved}), apart);
+  TableTerm rows = plain;
+  rows.table.strides[1] += 4;
+  EXPECT_EQ(with({rows}), "a table whose channels do not lie in aligned pieces of 16 bytes");
+  TableTerm wide = plain;
+  wide.features = on_gpu({2, 300, 8, 16}, DType::f32);
+  EXPECT_EQ(with({wide}), "a table of another dtype");
+  TableTerm keys = table_of(TableSide::key);
+  keys.features = on_gpu({2, 700, 4, 64});
+  EXPECT_EQ(with({keys}), "features of their own in the place of keys");
 }
 
 TEST(MmaBackwardCall, takes_cope_alone) {

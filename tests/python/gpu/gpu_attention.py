@@ -13,7 +13,7 @@ from torch import Tensor
 
 import phasor
 from attention_cases import B, D, H, HK, SCHEMES, TK, TQ, UNIT, apart, hold, hold_options, module_results, on, qkv, results
-from cases import DEVICE, needs_gpu, numbers, raises, same_bits
+from cases import DEVICE, ON_GPU, needs_gpu, numbers, raises, same_bits
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "attention"))
 import attention_oracle as oracle  # noqa: E402
@@ -223,6 +223,21 @@ def test_what_is_told_of_a_call() -> None:
     q, k, v = on(DEVICE, [x.detach() for x in qkv(torch.bfloat16)])
     told = phasor.explain_attention(q, k, v, phasor.Alibi(), True, query_positions=list(range(TQ)))
     assert told["words"] and told["workspace"] >= 0 and math.isfinite(told["operations"])
+
+
+def test_inkling_trains_by_tensor_cores() -> None:
+    """Features and rows in the dtype of the call, as they are given: nothing on the way to the kernels makes others of them."""
+    for dtype in (torch.bfloat16, torch.float16):
+        for width in (8, 16, 40):
+
+            def scheme(x: dict[str, Tensor], dtype: torch.dtype = dtype) -> Any:
+                return phasor.Inkling(*(x[name] if x[name].dtype == torch.float64 else x[name].to(dtype) for name in ("features", "table")))
+
+            shapes = {"features": (B, TQ, H, width), "table": (width, 50)}
+            hold_options({"causal": True}, (shapes, scheme), dtype)
+            q, k, v, *given = on(DEVICE, [x.detach() for x in (*qkv(dtype), *(numbers(*shape) for shape in shapes.values()))])
+            words = phasor.explain_attention(q, k, v, scheme(dict(zip(shapes, given))), True)["words"]
+            assert not ON_GPU or "gradients by mma.sync" in words, words
 
 
 def test_wrong_devices_are_refused_by_name() -> None:

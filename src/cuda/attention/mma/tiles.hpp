@@ -20,6 +20,15 @@ PHASOR_HD inline bool has_values(const AttentionWork& work) {
   return false;
 }
 
+// ---- Features of the call's own that meet a table ----
+
+PHASOR_HD inline bool has_own_features(const AttentionWork& work) {
+  for (int t = 0; t < work.term_count; ++t) {
+    if (work.terms[t].use == TermUse::table && work.terms[t].table.own_features) return true;
+  }
+  return false;
+}
+
 // ---- Tables by distance ----
 
 /// Tables that calls with scores in registers may have.

@@ -26,6 +26,7 @@ __device__ inline void bring_keys(const AttentionWork& work, const ScoreTile& ti
 /// threads see what the forward saved.
 template <class K>
 __device__ inline void hide_queries(typename K::Room& room) {
+  if constexpr (K::kFeatured) hide_features<K>(room);
   constexpr int kPieces = K::kWidth / 8;
 #pragma unroll
   for (int n = 0; n < K::kQueries * kPieces / kBackwardThreads; ++n) {
@@ -48,6 +49,7 @@ __device__ inline Staged bring_queries(const Step<K>& at) {
                                                        head_rows(work.q, batch, at.tile.head, queries.first, queries.count));
   bring_rows<K::kQueries, K::kWidth, kBackwardThreads>(
       shared_address(at.room.out_gradient), head_rows(work.backward.saved.out_gradient, batch, at.tile.head, queries.first, queries.count));
+  if constexpr (K::kFeatured) bring_features<K>(at);
   copies_commit();
   load_saved<K::kQueries>(work, queries, at.tile.head, at.room);
   if (work.dropout.present) make_dropout_keys<K>(at);
@@ -69,35 +71,6 @@ __device__ inline Staged bring_queries(const Step<K>& at) {
 
 // ---- What goes to queries ----
 
-/// 16 queries of a warp and some of their channels, in the registers of a product.
-template <class K>
-struct QueryRows {
-  float* at[2];  // of rows g and g + 8; null: there is none, or it is not wanted
-  int channels;  // that are there from the lane's first on
-};
-template <class K>
-__device__ inline QueryRows<K> query_rows_of(const Step<K>& at) {
-  const SumRows<float> rows = query_sums<float>(at.work, at.work.backward.q[0], at.tile, at.work.shape.width);
-  const int channel = warp_here() % K::kWarpsOfTile * K::kChannels + 2 * (lane_here() & 3);
-  QueryRows<K> own = {{nullptr, nullptr}, static_cast<int>(at.work.shape.width) - channel};
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const int query = warp_here() / K::kWarpsOfTile * 16 + lane_here() / 4 + 8 * h;
-    if (rows.data == nullptr || query >= at.tile.queries.count) continue;
-    own.at[h] = rows.data + int64_t{query} * rows.row + channel;
-  }
-  return own;
-}
-template <class K>
-__device__ __forceinline__ void add_query_rows(const QueryRows<K>& rows, const float (&d)[K::kChannels / 8][4]) {
-#pragma unroll
-  for (int n = 0; n < K::kChannels / 8; ++n) {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      if (rows.at[h] != nullptr && 8 * n < rows.channels) add_two(rows.at[h] + 8 * n, d[n][2 * h], d[n][2 * h + 1]);
-    }
-  }
-}
 /// d += scale ds k.
 template <class K>
 __device__ __forceinline__ void add_content_gradients(const Step<K>& at, float (&d)[K::kChannels / 8][4]) {
@@ -166,7 +139,9 @@ __device__ __forceinline__ void backward_tile(const Step<K>& at, KeySums<K>& key
   float q[K::kChannels / 8][4] = {};
   add_content_gradients<K>(at, q);
   take_terms<K>(at, staged, keys, q);
-  add_query_rows<K>(query_rows_of<K>(at), q);
+  const int64_t width = at.work.shape.width;
+  const SumRows<float> rows = query_sums<float>(at.work, at.work.backward.q[0], at.tile, width);
+  add_query_rows(query_rows_of<K>(at, rows, static_cast<int>(width), warp_here() % K::kWarpsOfTile * K::kChannels), q);
 }
 
 // ---- A tile of keys ----

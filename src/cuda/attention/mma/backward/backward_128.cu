@@ -4,6 +4,6 @@
 
 namespace phasor::cuda::attention::mma::backward {
 
-Kernel kernel_128(DType dtype) { return kernel_for<128, false>(dtype); }
+Kernel kernel_128(DType dtype) { return kernel_for<128, With::nothing>(dtype); }
 
 }  // namespace phasor::cuda::attention::mma::backward

@@ -4,6 +4,6 @@
 
 namespace phasor::cuda::attention::mma::backward {
 
-Kernel kernel_64(DType dtype) { return kernel_for<64, false>(dtype); }
+Kernel kernel_64(DType dtype) { return kernel_for<64, With::nothing>(dtype); }
 
 }  // namespace phasor::cuda::attention::mma::backward

@@ -16,10 +16,19 @@ namespace {
 /// The slope of a capped score comes from its weight, with an error of about 2 ulp(lse) / cap: far below 16 bits from here on.
 constexpr double kLeastCap = 0x1p-6;
 
+/// Features take the place of queries, and of another table's rows.
+const char* why_not_features(const TableWork& table) {
+  if (table.use != RowUse::query) return "features of their own in the place of keys";
+  if (!is_in_pieces(table.features)) return "features whose channels do not lie in aligned pieces of 16 bytes";
+  if (table.features.shape[3] > kMostFeatures) return "features of their own of more than 64 channels";
+  return table.shift.data != nullptr ? "features of their own with a shift" : nullptr;
+}
 /// Rows of the same distance lie side by side in every tile, and those of one row, too.
 const char* why_not(const TableWork& table) {
   if (table.use == RowUse::number || table.kind != RowKind::distance) return "a table of numbers, or not by distance";
-  if (table.own_features) return "features of their own";
+  if (table.own_features) {
+    if (const char* const why = why_not_features(table); why != nullptr) return why;
+  }
   if (!is_in_pieces(table.table)) return "a table whose channels do not lie in aligned pieces of 16 bytes";
   const plan::RowRule& rule = table.map.buckets;
   const bool comes_again = table.map.has_buckets && rule.kind == plan::RowRule::Kind::deberta && !rule.rising;
@@ -37,7 +46,7 @@ const char* why_not(const TermWork& term) {
   return why_not(term.table);
 }
 
-int64_t widest(const AttentionWork& work) {  // of tables, features have the width of queries
+int64_t widest(const AttentionWork& work) {  // features have the width of queries, or room for kMostFeatures
   return std::max(work.shape.width, work.shape.value_width);
 }
 
@@ -58,11 +67,14 @@ const char* why_not(const AttentionWork& work, const job::AttentionBackwardJob& 
   if (gradient.dtype != work.q.dtype) return "a gradient of another dtype";
   if (!is_in_pieces(gradient)) return "channels that do not lie in aligned pieces of 16 bytes";
   int64_t shifted = 0;
+  int64_t tables = 0;
   for (int t = 0; t < work.term_count; ++t) {
     const TermWork& term = work.terms[t];
     if (const char* const why = why_not(term); why != nullptr) return why;
+    tables += term.use == TermUse::table ? 1 : 0;
     shifted += term.use == TermUse::table && term.table.shift_gradient.data != nullptr ? 1 : 0;
   }
+  if (tables > 1 && has_own_features(work)) return "features of their own beside another table";
   if (has_cope(work) && !cope::fits_backward(width_of(work), work.terms[0].cope.table.shape[1])) {
     return "CoPE with a table of more rows than shared memory has room for";
   }

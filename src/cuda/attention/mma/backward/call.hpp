@@ -19,6 +19,8 @@ constexpr int kBackwardThreads = 256;
 /// A block stays with so many keys while tiles of queries pass.
 constexpr int kKeys = 64;
 constexpr int queries_for(int width) { return width > 64 ? 32 : 64; }
+/// Channels of features of the call's own, as a row of their table has them in shared memory: Inkling's are 16.
+constexpr int kMostFeatures = 64;
 /// Tables whose features are shifted: each has sums of its own in shared memory.
 constexpr int kMostShifted = 2;
 /// Blocks that keep a large GPU busy, two of a multiprocessor, and bytes that sums kept apart for them may take.

@@ -13,14 +13,14 @@ __global__ void __launch_bounds__(kBackwardThreads, 2) backward_kernel(const __g
   backward_block<K>(work, blockIdx.x, *reinterpret_cast<typename K::Room*>(shared_memory));
 }
 
-template <class Element, int kWidth, bool kValued>
+template <class Element, int kWidth, With kWith>
 Kernel kernel_of() {
-  using K = Kind<Element, kWidth, kValued>;
+  using K = Kind<Element, kWidth, kWith>;
   return {reinterpret_cast<const void*>(&backward_kernel<K>), sizeof(typename K::Room)};
 }
-template <int kWidth, bool kValued>
+template <int kWidth, With kWith>
 Kernel kernel_for(DType dtype) {
-  return dtype == DType::f16 ? kernel_of<__half, kWidth, kValued>() : kernel_of<__nv_bfloat16, kWidth, kValued>();
+  return dtype == DType::f16 ? kernel_of<__half, kWidth, kWith>() : kernel_of<__nv_bfloat16, kWidth, kWith>();
 }
 
 }  // namespace phasor::cuda::attention::mma::backward

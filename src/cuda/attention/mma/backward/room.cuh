@@ -52,12 +52,17 @@ struct TermHere {
   float by_key;  // that by the scale of the content, which multiplies sums of keys at the end
 };
 
-/// kValued: some table is added to values. Kernels of their own: those without one keep their registers.
-template <class Element_, int kWidth_, bool kValued_ = false>
+/// What kernels of their own have besides, so that those without it keep their registers: some table is added to values, or the only
+/// table is met by features of the call's own.
+enum class With { nothing, values, features };
+
+template <class Element_, int kWidth_, With kWith = With::nothing>
 struct Kind {
   using Element = Element_;
   static constexpr int kWidth = kWidth_;
-  static constexpr bool kValued = kValued_;
+  static constexpr bool kValued = kWith == With::values;
+  static constexpr bool kFeatured = kWith == With::features;
+  static constexpr int kRowWidth = kFeatured ? kMostFeatures : kWidth;  // of tables, and of what meets them
   static constexpr int kQueries = queries_for(kWidth);
   static constexpr int kDistances = kQueries + kKeys;  // one more than a tile has
   static constexpr int kQueryTiles = kQueries / 16;
@@ -74,15 +79,15 @@ struct Kind {
   static constexpr int kSkewedBytes =
       greatest(greatest(ByQuery::kBytes, ByKey::kBytes),
                kGradientBytes + greatest(kGradientBytes, greatest(ByQuery::kNarrowBytes, ByKey::kNarrowBytes)));
-  /// Tables whose rows are there at the same time.
-  static constexpr int kTables = kWidth > 64 ? 1 : 2;
+  /// Tables whose rows are there at the same time; features of their own lie in the place of the last one's.
+  static constexpr int kTables = kRowWidth > 64 ? 1 : 2;
 
   struct Room {
     unsigned char k[kKeys * kWidth * 2];
     unsigned char v[kKeys * kWidth * 2];
     unsigned char q[kQueries * kWidth * 2];
     unsigned char out_gradient[kQueries * kWidth * 2];
-    unsigned char rows[kTables][kDistances * kWidth * 2];  // of tables, one for each run of distances
+    unsigned char rows[kTables][kDistances * kRowWidth * 2];  // of tables, one for each run of distances
     /// Products of features with rows in float32. Then, in 16 bits, by keys and queries: gradients of scores, and behind those weights.
     /// Then sums by runs in the place of those.
     alignas(16) unsigned char skewed[kSkewedBytes];
@@ -93,12 +98,13 @@ struct Kind {
     float shifts_of_keys[kKeys];                // its product with keys
     float gradients_of_keys[kKeyShare][kKeys];  // sums of gradients over queries
     float shift_sums[kMostShifted][kWarps][kChannels];
-    Runs<kDistances, kWidth> runs[kTables];
+    Runs<kDistances, kRowWidth> runs[kTables];
     alignas(8) TermHere terms[kMostTerms];
 
     __device__ unsigned char* gradients() { return skewed; }
     __device__ unsigned char* weights() { return skewed + kGradientBytes; }
     __device__ unsigned char* by_runs() { return skewed + kGradientBytes; }
+    __device__ unsigned char* features() { return rows[kTables - 1]; }
   };
   static_assert(sizeof(Room) <= 96 * 1024);  // what every device since sm_80 has
 };

@@ -18,6 +18,7 @@ Kernel kernel_for(const AttentionWork& work) {
     return {kernel.kernel, static_cast<std::size_t>(cope::backward_bytes(width_of(work), work.terms[0].cope.table.shape[1]))};
   }
   if (has_values(work)) return narrow ? valued_kernel_64(dtype) : valued_kernel_128(dtype);
+  if (has_own_features(work)) return narrow ? featured_kernel_64(dtype) : featured_kernel_128(dtype);
   return narrow ? kernel_64(dtype) : kernel_128(dtype);
 }
 

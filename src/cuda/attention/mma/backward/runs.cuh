@@ -40,12 +40,12 @@ __device__ __forceinline__ std::uint32_t begins_of(const std::int32_t* rows, int
 /// Makes runs of what list_rows listed, which all threads see, and asks for their rows: zeros behind the last one, up to a multiple of 16.
 template <class K>
 __device__ inline void ask_for_runs(const TableWork& term, const Step<K>& at, int table) {
-  constexpr int kPieces = K::kWidth / 8;
+  constexpr int kPieces = K::kRowWidth / 8;
   constexpr int kTogether = 32 / kPieces;  // distances that a warp's lanes have at a time
   const int warp = warp_here() % (kListers / 32);
   const int lane = lane_here();
-  Runs<K::kDistances, K::kWidth>& runs = at.room.runs[table];
-  if (term.shift.data != nullptr) bring_shift<K>(term.shift, at.tile.head, runs.shift);
+  Runs<K::kDistances, K::kRowWidth>& runs = at.room.runs[table];
+  if (!K::kFeatured && term.shift.data != nullptr) bring_shift<K>(term.shift, at.tile.head, runs.shift);
   if (!has_table(table) || warp >= K::kDistances / 32) return;
   const std::int32_t* const listed = rows_by_distance<K>(at.room, table);
   int before = 0;
@@ -63,12 +63,12 @@ __device__ inline void ask_for_runs(const TableWork& term, const Step<K>& at, in
     if ((begins >> n & 1U) == 0) continue;
     const std::int32_t from = listed[32 * warp + n];
     const bool wanted = from >= 0 && piece * 8 < rows.width;
-    copy_in(to + piece_offset<K::kWidth>(run_at(n), piece), wanted ? rows.data + from * rows.stride + piece * 8 : rows.data, wanted);
+    copy_in(to + piece_offset<K::kRowWidth>(run_at(n), piece), wanted ? rows.data + from * rows.stride + piece * 8 : rows.data, wanted);
   }
   if (warp + 1 < K::kDistances / 32) return;
   const int count = run_at(31) + 1;
   for (int n = count + lane / kPieces; n < (count + 15) / 16 * 16; n += kTogether)
-    copy_in(to + piece_offset<K::kWidth>(n, piece), rows.data, false);
+    copy_in(to + piece_offset<K::kRowWidth>(n, piece), rows.data, false);
   if (lane == 0) {
     runs.count = count;
     runs.begins[warp + 1] = 0;
@@ -109,7 +109,7 @@ __device__ inline int place_of_rows(const Step<K>& at, Staged& staged, int t) {
 
 template <class K>
 struct OfRuns {
-  const Runs<K::kDistances, K::kWidth>& runs;
+  const Runs<K::kDistances, K::kRowWidth>& runs;
   __device__ __forceinline__ int run(int distance) const { return runs.of_distance[distance]; }
   /// Bits from a distance on, 33 at least.
   __device__ __forceinline__ std::uint64_t begins(int distance) const {

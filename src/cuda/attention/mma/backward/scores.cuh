@@ -37,11 +37,10 @@ __device__ __forceinline__ void add_table(const Step<K>& at, Staged& staged, int
   if (staged.all) copies_wait<0>();
   __syncthreads();  // rows are there, and nobody reads the products before any more
   const TableHere<K> table = table_here<K>(at, t, place);
-  if (term.table.use == RowUse::key) {
-    add_table_scores<K, RowUse::key>(table, at.room, s);
-  } else {
-    add_table_scores<K, RowUse::query>(table, at.room, s);
+  if constexpr (!K::kFeatured) {
+    if (term.table.use == RowUse::key) return add_table_scores<K, RowUse::key>(table, at.room, s);
   }
+  add_table_scores<K, RowUse::query>(table, at.room, s);
 }
 
 /// d += the warp's 16 rows of `keys` . its rows of `queries`.

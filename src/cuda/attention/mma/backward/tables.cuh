@@ -18,7 +18,7 @@ struct Side {
   static __device__ __forceinline__ int first_distance_of_row(int row) { return kOfKeys ? kKeys - 1 - row : row; }
   static __device__ __forceinline__ int first_distance(int row_tile) { return kOfKeys ? kKeys - 16 - 16 * row_tile : 16 * row_tile; }
   static __device__ __forceinline__ unsigned char* features(typename K::Room& room) {
-    return kOfKeys ? room.k : kUse == RowUse::value ? room.out_gradient : room.q;
+    return kOfKeys ? room.k : kUse == RowUse::value ? room.out_gradient : K::kFeatured ? room.features() : room.q;
   }
   /// Warps that share 16 rows where they are multiplied with a table's.
   static constexpr int kShare = kWarps / (Tile::kRows / 16);
@@ -43,8 +43,13 @@ struct TableHere {
   const TableWork& table;
   const TermHere& term;
   const unsigned char* rows;
-  Runs<K::kDistances, K::kWidth>& runs;
+  Runs<K::kDistances, K::kRowWidth>& runs;
   __device__ __forceinline__ OfRuns<K> map() const { return {runs}; }
+  /// Steps of 16 channels: features of their own may have far less than a row has room for.
+  __device__ __forceinline__ int steps() const {
+    return K::kFeatured ? static_cast<int>(table.table.shape[3] + 15) / 16 : K::kRowWidth / 16;
+  }
+  __device__ __forceinline__ bool is_shifted() const { return !K::kFeatured && table.shift.data != nullptr; }
 };
 template <class K>
 __device__ __forceinline__ TableHere<K> table_here(const Step<K>& at, int t, int place) {
@@ -60,18 +65,22 @@ __device__ __forceinline__ void multiply_rows_of_table(const TableHere<K>& table
   const Blocks blocks = blocks_of<K, kUse>(table.map(), tile);
   const std::uint32_t features = shared_address(S::features(room));
   const std::uint32_t rows = shared_address(table.rows);
-  std::uint32_t left[K::kWidth / 16][4];
+  const int steps = table.steps();
+  std::uint32_t left[K::kRowWidth / 16][4];
 #pragma unroll
-  for (int step = 0; step < K::kWidth / 16; ++step) left_operand<K::kWidth>(left[step], features, 16 * tile, step, lane);
+  for (int step = 0; step < K::kRowWidth / 16; ++step) {
+    if (step < steps) left_operand<K::kRowWidth>(left[step], features, 16 * tile, step, lane);
+  }
   auto* const to = reinterpret_cast<float*>(room.skewed) + (16 * tile + lane / 4) * S::Tile::kPitch + 2 * (lane & 3);
 #pragma unroll 2
   for (int n = warp_here() % S::kShare; n < blocks.count; n += S::kShare) {
     const int first = 16 * (blocks.first + n) + (lane & 7) + ((lane >> 4) << 3);
     float d[2][4] = {};
 #pragma unroll
-    for (int step = 0; step < K::kWidth / 16; ++step) {
+    for (int step = 0; step < K::kRowWidth / 16; ++step) {
+      if (step >= steps) break;
       std::uint32_t right[4];
-      load_matrices(right, rows + piece_offset<K::kWidth>(first, 2 * step + (lane >> 3 & 1)));
+      load_matrices(right, rows + piece_offset<K::kRowWidth>(first, 2 * step + (lane >> 3 & 1)));
       add_product<typename K::Element>(d[0], left[step], right[0], right[1]);
       add_product<typename K::Element>(d[1], left[step], right[2], right[3]);
     }
@@ -99,7 +108,7 @@ template <class K, RowUse kUse, int kColumns>
 __device__ __forceinline__ void add_table_scores(const TableHere<K>& table, typename K::Room& room, float (&s)[kColumns][4]) {
   using S = Side<K, kUse>;
   constexpr int kTiles = S::kOfKeys ? 1 : kColumns / 2;
-  const bool shifted = table.table.shift.data != nullptr;
+  const bool shifted = table.is_shifted();
   multiply_rows_of_table<K, kUse>(table, room);
   if (shifted) multiply_shift<K>(table.rows, table.runs.count, table.runs.shift, table.runs.shifts);
   __syncthreads();
@@ -237,7 +246,7 @@ __device__ __forceinline__ void add_feature_gradients(const TableHere<K>& table,
   for (int n = 0; n < blocks.count; ++n) {
     std::uint32_t left[4];
     left_from(left, room.by_runs(), 2 * S::Tile::kNarrowPitch, 16 * tile, 16 * n);
-    add_rows<typename K::Element, K::kWidth>(d, left, table.rows, 16 * (blocks.first + n), first);
+    add_rows<typename K::Element, K::kRowWidth>(d, left, table.rows, 16 * (blocks.first + n), first);
   }
 }
 
@@ -265,10 +274,10 @@ __device__ __forceinline__ void add_row_sums(float (&sums)[4], const std::uint32
 template <class K, RowUse kUse, int kColumns>
 __device__ __forceinline__ void row_gradients(const TableHere<K>& table, typename K::Room& room, int block, int channel,
                                               float (&d)[kColumns][4]) {
-  const bool shifted = table.table.shift.data != nullptr;
+  const bool shifted = table.is_shifted();
   float sums[4] = {};
   each_row_tile<K, kUse>(table.map(), room, block, [&](const std::uint32_t(&left)[4], int row) {
-    add_rows<typename K::Element, K::kWidth>(d, left, Side<K, kUse>::features(room), row, channel / 16);
+    add_rows<typename K::Element, K::kRowWidth>(d, left, Side<K, kUse>::features(room), row, channel / 16);
     if (shifted) add_row_sums<K>(sums, left);
   });
   const float scale = table.term.scale;
@@ -285,15 +294,15 @@ __device__ __forceinline__ void row_gradients(const TableHere<K>& table, typenam
 /// Adds to the table's gradient. Sums by runs are there.
 template <class K, RowUse kUse>
 __device__ __forceinline__ void add_table_gradient(const TableHere<K>& table, typename K::Room& room) {
-  constexpr int kWide = 32;
-  constexpr int kParts = K::kWidth / kWide;
+  constexpr int kWide = K::kFeatured ? 16 : 32;
+  const int parts = K::kFeatured ? table.steps() : K::kRowWidth / kWide;
   if (table.term.slot == nullptr) return;
   const int count = table.runs.count;
   const auto width = static_cast<int>(table.table.table.shape[3]);
 #pragma unroll 1
-  for (int unit = warp_here(); unit < (count + 15) / 16 * kParts; unit += kWarps) {
-    const int block = unit / kParts;
-    const int channel = unit % kParts * kWide;
+  for (int unit = warp_here(); unit < (count + 15) / 16 * parts; unit += kWarps) {
+    const int block = unit / parts;
+    const int channel = unit % parts * kWide;
     float d[kWide / 8][4] = {};
     row_gradients<K, kUse>(table, room, block, channel, d);
     const int own = channel + 2 * (lane_here() & 3);

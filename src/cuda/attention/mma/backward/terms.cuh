@@ -2,6 +2,7 @@
 // What a tile of scores gives to terms, to what met their rows, and to the gradients of weights.
 #pragma once
 
+#include "cuda/attention/mma/backward/features.cuh"
 #include "cuda/attention/mma/backward/scores.cuh"
 
 namespace phasor::cuda::attention::mma::backward {
@@ -13,15 +14,6 @@ struct KeySums {
   float v[K::kKeyChannels / 8][4] = {};
   float gradients[2] = {};  // of the lane's two keys and its queries, of one head
 };
-
-template <int kColumns>
-__device__ __forceinline__ void add_scaled(float (&d)[kColumns][4], const float (&x)[kColumns][4], float scale) {
-#pragma unroll
-  for (int n = 0; n < kColumns; ++n) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) d[n][e] = fmaf(scale, x[n][e], d[n][e]);
-  }
-}
 
 // ---- By gradients of scores ----
 
@@ -89,6 +81,10 @@ __device__ __forceinline__ void take_terms(const Step<K>& at, Staged& staged, Ke
     }
     if (term.use != TermUse::table || is_of_values(term)) continue;
     const TableHere<K> table = table_here<K>(at, t, place_of_rows<K>(at, staged, t));
+    if constexpr (K::kFeatured) {
+      take_featured_table<K>(table, at, term);
+      continue;
+    }
     if (term.sums.shift >= 0) --shifted;
     if (term.table.use == RowUse::key) {
       add_up_runs<K, RowUse::key>(at.room, table.map());

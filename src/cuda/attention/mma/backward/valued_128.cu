@@ -4,6 +4,6 @@
 
 namespace phasor::cuda::attention::mma::backward {
 
-Kernel valued_kernel_128(DType dtype) { return kernel_for<128, true>(dtype); }
+Kernel valued_kernel_128(DType dtype) { return kernel_for<128, With::values>(dtype); }
 
 }  // namespace phasor::cuda::attention::mma::backward

@@ -4,6 +4,6 @@
 
 namespace phasor::cuda::attention::mma::backward {
 
-Kernel valued_kernel_64(DType dtype) { return kernel_for<64, true>(dtype); }
+Kernel valued_kernel_64(DType dtype) { return kernel_for<64, With::values>(dtype); }
 
 }  // namespace phasor::cuda::attention::mma::backward
