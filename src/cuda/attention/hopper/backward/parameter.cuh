@@ -20,6 +20,23 @@ struct OutputRows {
   }
 };
 
+inline OutputRows output_rows(const TensorView& v) {
+  return {static_cast<unsigned char*>(v.data), {v.strides[0] * 2, v.strides[1] * 2, v.strides[2] * 2}, static_cast<int>(v.shape[3])};
+}
+/// The same, read.
+struct InputRows {
+  const unsigned char* data;
+  std::int64_t strides[3];
+  int width;
+
+  __device__ __forceinline__ const unsigned char* row(int batch, int token, int head) const {
+    return data + batch * strides[0] + token * strides[1] + head * strides[2];
+  }
+};
+inline InputRows input_rows(const ConstTensorView& v) {
+  return {static_cast<const unsigned char*>(v.data), {v.strides[0] * 2, v.strides[1] * 2, v.strides[2] * 2}, static_cast<int>(v.shape[3])};
+}
+
 /// Sums of the gradients of scores by distance, of blocks that share slots and of one tile after the other. Null: not wanted.
 struct DistanceSums {
   float* slots;  // (B, H, slots, length of the windows), zeros at the start
@@ -47,6 +64,13 @@ struct BackwardParameter {
   OutputRows dk;
   OutputRows dv;
   DistanceSums sums;
+  Clips clips;               // of a table
+  int near_blocks;           // room for so many of each tile in `strips`
+  std::int64_t lse_of_side;  // numbers between lse, the same less the left end's products with the table, and less the right end's
+  /// (B, H, tiles, near_blocks, 2, queries / 16, 128): what a thread has of a tile that is not far. Products with the table, float16; then
+  /// the gradients of the scores in their place.
+  uint4* strips;
+  float* table_parts;  // (B, H, parts_of, table_lines, channels): the table's gradient, to be added up
 
   __device__ __forceinline__ std::int64_t row_number(int batch, int head, int row) const {
     return (std::int64_t{batch} * tiles.heads + head) * tiles.rows() + row;
@@ -70,5 +94,8 @@ struct BackwardWish {
 /// Of kBackwardWidths[0] and [1].
 BackwardKernel backward_kernel_64(const BackwardWish& wish);
 BackwardKernel backward_kernel_128(const BackwardWish& wish);
+/// With a table.
+BackwardKernel backward_table_kernel_64(DType dtype);
+BackwardKernel backward_table_kernel_128(DType dtype);
 
 }  // namespace phasor::cuda::hopper
