@@ -79,7 +79,7 @@ struct BackwardConsumer {
   }
   /// Where in a tile's strip this thread's numbers are, 128 places apart.
   __device__ __forceinline__ uint4* strip() const {
-    return p.strips + (std::int64_t{shared.strip[stage.stage]} * B::kGroups + group) * (B::kQueries / 16 * 128) + threadIdx.x % 128;
+    return p.table.strips + (std::int64_t{shared.strip[stage.stage]} * B::kGroups + group) * (B::kQueries / 16 * 128) + threadIdx.x % 128;
   }
   /// A table: products with it, or one for each query, which is in its lse then.
   __device__ __forceinline__ void weigh_rows(Scores& s, const float* lse) const {

@@ -4,38 +4,11 @@
 
 #include <cuda.h>
 
+#include "cuda/attention/hopper/backward/table_work.hpp"
 #include "cuda/attention/hopper/backward/tiles.hpp"
 #include "phasor/tensor_view.hpp"
 
 namespace phasor::cuda::hopper {
-
-/// Rows of a tensor of 16-bit numbers, written 16 bytes at a time.
-struct OutputRows {
-  unsigned char* data;      // null: not wanted
-  std::int64_t strides[3];  // batch row, token, head; in bytes
-  int width;
-
-  __device__ __forceinline__ unsigned char* row(int batch, int token, int head) const {
-    return data + batch * strides[0] + token * strides[1] + head * strides[2];
-  }
-};
-
-inline OutputRows output_rows(const TensorView& v) {
-  return {static_cast<unsigned char*>(v.data), {v.strides[0] * 2, v.strides[1] * 2, v.strides[2] * 2}, static_cast<int>(v.shape[3])};
-}
-/// The same, read.
-struct InputRows {
-  const unsigned char* data;
-  std::int64_t strides[3];
-  int width;
-
-  __device__ __forceinline__ const unsigned char* row(int batch, int token, int head) const {
-    return data + batch * strides[0] + token * strides[1] + head * strides[2];
-  }
-};
-inline InputRows input_rows(const ConstTensorView& v) {
-  return {static_cast<const unsigned char*>(v.data), {v.strides[0] * 2, v.strides[1] * 2, v.strides[2] * 2}, static_cast<int>(v.shape[3])};
-}
 
 /// Sums of the gradients of scores by distance, of blocks that share slots and of one tile after the other. Null: not wanted.
 struct DistanceSums {
@@ -57,20 +30,14 @@ struct BackwardParameter {
   float scale_log2;    // times log2 e
   const float* lse;    // (B, H, rows) in powers of 2; infinite where nothing is seen and beyond the last query
   const float* delta;  // (B, H, rows): the gradient of the row's log-sum-exp, negated
-  float* dq;           // (B, H, tiles, 2, 8, 128, 4): a warpgroup's registers, for every tile
+  float* dq;           // (B, H, tiles): a warpgroup's registers, (2, 8, 128, 4) of every tile, and what dq_numbers says
   int* turns;          // (B, H, tiles): how many blocks have added to dq's tile, zeros at the start; 1 from the first one on in any order
   bool deterministic;  // blocks add in order
   int* next;           // of the work that nobody has claimed, 0 at the start
   OutputRows dk;
   OutputRows dv;
   DistanceSums sums;
-  Clips clips;               // of a table
-  int near_blocks;           // room for so many of each tile in `strips`
-  std::int64_t lse_of_side;  // numbers between lse, the same less the left end's products with the table, and less the right end's
-  /// (B, H, tiles, near_blocks, 2, queries / 16, 128): what a thread has of a tile that is not far. Products with the table, float16; then
-  /// the gradients of the scores in their place.
-  uint4* strips;
-  float* table_parts;  // (B, H, parts_of, table_lines, channels): the table's gradient, to be added up
+  TableTiles table;
 
   __device__ __forceinline__ std::int64_t row_number(int batch, int head, int row) const {
     return (std::int64_t{batch} * tiles.heads + head) * tiles.rows() + row;

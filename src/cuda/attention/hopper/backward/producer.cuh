@@ -20,11 +20,12 @@ struct BackwardProducer {
   }
   /// Its number; consumers read it themselves, from the L2.
   __device__ __forceinline__ void bring_strip(const KeyWork& at, const Walk& walk) const {
-    const int first = near_blocks(p.tiles, p.clips, walk.tile).first;
-    const unsigned strip = unsigned(p.tile_number(at.batch, walk.head, walk.tile)) * unsigned(p.near_blocks) + unsigned(at.block - first);
+    const int first = near_blocks(p.tiles, p.table.clips, walk.tile).first;
+    const unsigned strip =
+        unsigned(p.tile_number(at.batch, walk.head, walk.tile)) * unsigned(p.table.near_blocks) + unsigned(at.block - first);
     shared.strip[stage.stage] = strip;
     constexpr int kBytes = B::kKeys * B::kQueries * 2;
-    prefetch_bytes(reinterpret_cast<const unsigned char*>(p.strips) + std::int64_t{strip} * kBytes, kBytes);
+    prefetch_bytes(reinterpret_cast<const unsigned char*>(p.table.strips) + std::int64_t{strip} * kBytes, kBytes);
   }
   __device__ __forceinline__ void bring_queries(const KeyWork& at, const Walk& walk) {
     std::uint64_t* const full = &shared.q_full[stage.stage];
@@ -39,7 +40,7 @@ struct BackwardProducer {
     shared.marks[stage.stage] = marks;
     const float* lse = p.lse;
     if constexpr (B::kTable) {
-      lse += (side < 0 ? 1 : side > 0 ? 2 : 0) * p.lse_of_side;
+      lse += (side < 0 ? 1 : side > 0 ? 2 : 0) * p.table.lse_of_side;
       if (side == 0) bring_strip(at, walk);
     }
     barrier_expect(full, int(sizeof(shared.q[0]) + sizeof(shared.lse[0])) + 2 * window);

@@ -49,11 +49,12 @@ std::int64_t fill_parameter(const Backward& b, std::byte* begin, BackwardParamet
   p.dk = output_rows(b.k);
   p.dv = output_rows(b.v);
   p.sums = {at(layout.slots), at(layout.far), reinterpret_cast<int*>(begin + layout.done)};
-  p.clips = clips_of(b, p.tiles);
-  p.near_blocks = most_near_blocks(p.tiles, p.clips);
-  p.lse_of_side = std::int64_t{p.tiles.batch} * p.tiles.heads * p.tiles.rows();
-  p.strips = reinterpret_cast<uint4*>(begin + layout.strips);
-  p.table_parts = at(layout.parts);
+  const Clips clips = clips_of(b, p.tiles);
+  p.table = {.clips = clips,
+             .near_blocks = most_near_blocks(p.tiles, clips),
+             .lse_of_side = std::int64_t{p.tiles.batch} * p.tiles.heads * p.tiles.rows(),
+             .strips = reinterpret_cast<uint4*>(begin + layout.strips),
+             .parts = at(layout.parts)};
   return layout.zeros;
 }
 

@@ -3,22 +3,10 @@
 // eight warps multiply by mma.sync.
 #pragma once
 
-#include "cuda/attention/hopper/backward/parameter.cuh"
-#include "cuda/attention/hopper/backward/run.hpp"
+#include "cuda/attention/hopper/backward/table_work.hpp"
 #include "cuda/attention/hopper/instructions.cuh"
-#include "cuda/device.hpp"
 
 namespace phasor::cuda::hopper {
-
-struct TableParameter {
-  BackwardParameter of;  // the backward's own; its maps are not read
-  InputRows q;
-  InputRows table;
-  OutputRows dq;
-  float* gradient;  // (rows, heads or 1, channels); null: not wanted
-  int rows;         // of the gradient, with those that nobody sees
-  float table_scale;
-};
 
 template <class Element_, int kOfWidths>
 struct TableBody {
@@ -48,7 +36,7 @@ __device__ __forceinline__ int strip_index(int sixteen, int n, int lane) {
   return (sixteen / 4 * T::kQueryWarps + n) * 128 + sixteen % 4 * 32 + lane;
 }
 template <class T>
-__device__ __forceinline__ uint4* strip_of(const BackwardParameter& p, int tile_number, int near) {
+__device__ __forceinline__ uint4* strip_of(const TableTiles& p, int tile_number, int near) {
   return p.strips + (std::int64_t{tile_number} * p.near_blocks + near) * (kBlockKeys * T::kQueries / 8);
 }
 
@@ -58,7 +46,7 @@ __device__ __forceinline__ uint4 vector_at(const unsigned char* row, bool is_the
 }
 /// Lines of the table; behind its rows the first one twice and the last one twice, for sums beyond the clips.
 template <class T>
-__device__ __forceinline__ void bring_table(typename T::Element (&to)[T::kLines][T::kPitch], const TableParameter& w, int head) {
+__device__ __forceinline__ void bring_table(std::uint16_t (&to)[T::kLines][T::kPitch], const TableWork& w, int head) {
   constexpr int kVectors = T::kWidth / 8;
   const Clips& c = w.of.clips;
   for (int x = threadIdx.x; x < T::kLines * kVectors; x += T::kThreads) {
@@ -67,39 +55,6 @@ __device__ __forceinline__ void bring_table(typename T::Element (&to)[T::kLines]
     const unsigned char* const from = w.table.row(0, row, c.by_head ? head : 0);
     *reinterpret_cast<uint4*>(&to[line][channel]) = vector_at(from, line < table_lines(c), channel, w.table.width);
   }
-}
-
-template <class T, class Shared>
-Status launch_table(const char* where, void (*kernel)(TableParameter), TableParameter& w, void* stream) {
-  const auto* const function = reinterpret_cast<const void*>(kernel);
-  constexpr int kBytes = sizeof(Shared);
-  if (Status s = status_of(where, cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes)); !s) return s;
-  const KeyTiles& t = w.of.tiles;
-  const Grid grid = {static_cast<unsigned>(parts_of(t)), static_cast<unsigned>(t.heads), static_cast<unsigned>(t.batch)};
-  return launch(where, {function, grid, T::kThreads, kBytes, stream}, &w);
-}
-
-inline TableParameter table_parameter(const Backward& b, const BackwardParameter& p) {
-  const Forward& f = b.forward;
-  TableParameter w = {};
-  w.of = p;
-  w.q = input_rows(f.q);
-  w.table = input_rows(f.table);
-  w.dq = output_rows(b.q);
-  w.gradient = b.table;
-  w.rows = static_cast<int>(f.table.shape[1]);
-  w.table_scale = static_cast<float>(f.table_scale);
-  return w;
-}
-
-/// body.operator()<TableBody> of the call.
-template <class Body>
-Status with_table_body(const Backward& b, const KeyTiles& t, const Body& body) {
-  const bool half = b.forward.q.dtype == DType::f16;
-  if (t.tile_queries == kBackwardWidths[0].queries) {
-    return half ? body.template operator()<TableBody<__half, 0>>() : body.template operator()<TableBody<__nv_bfloat16, 0>>();
-  }
-  return half ? body.template operator()<TableBody<__half, 1>>() : body.template operator()<TableBody<__nv_bfloat16, 1>>();
 }
 
 }  // namespace phasor::cuda::hopper
