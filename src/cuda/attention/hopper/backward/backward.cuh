@@ -81,16 +81,23 @@ struct BackwardConsumer {
   __device__ __forceinline__ uint4* strip() const {
     return p.table.strips + (std::int64_t{shared.strip[stage.stage]} * B::kGroups + group) * (B::kQueries / 16 * 128) + threadIdx.x % 128;
   }
+  /// As many as there are registers for are asked for while scores are computed.
+  using Products = uint4[B::kEarly > 0 ? B::kEarly : 1];
+  __device__ __forceinline__ void read_rows(Products& products) const {
+    const uint4* const from = strip();
+#pragma unroll
+    for (int n = 0; n < B::kEarly; ++n) products[n] = from[128 * n];
+  }
   /// A table: products with it, or one for each query, which is in its lse then.
-  __device__ __forceinline__ void weigh_rows(Scores& s, const float* lse) const {
+  __device__ __forceinline__ void weigh_rows(Scores& s, const float* lse, const Products& products) const {
     const uint4* const from = strip();
 #pragma unroll
     for (int n = 0; n < B::kQueries / 16; ++n) {
-      const uint4 z = from[128 * n];
-      const std::uint32_t products[4] = {z.x, z.y, z.z, z.w};
+      const uint4 four = n < B::kEarly ? products[n] : from[128 * n];
+      const std::uint32_t z[4] = {four.x, four.y, four.z, four.w};
 #pragma unroll
       for (int x = 0; x < 4; ++x) {
-        const float2 of = *reinterpret_cast<const float2*>(lse + 16 * n + 8 * (x / 2)), product = unpack<__half>(products[x]);
+        const float2 of = *reinterpret_cast<const float2*>(lse + 16 * n + 8 * (x / 2)), product = unpack<__half>(z[x]);
         float* const to = s + 8 * n + 2 * x;
         to[0] = weight(to[0] + product.x, -of.x), to[1] = weight(to[1] + product.y, -of.y);
       }
@@ -102,12 +109,12 @@ struct BackwardConsumer {
     for (int n = 0; n < B::kQueries / 16; ++n) to[128 * n] = {ds[4 * n], ds[4 * n + 1], ds[4 * n + 2], ds[4 * n + 3]};
   }
   /// Scores become weights; those of keys that a query does not see become 0.
-  __device__ __forceinline__ void weigh(Scores& s, int marks) const {
+  __device__ __forceinline__ void weigh(Scores& s, int marks, [[maybe_unused]] const Products& products) const {
     const float* const lse = shared.lse[stage.stage] + 2 * (lane % 4);
     if (!B::kHasFar || (marks & (kFarLeft | kFarRight)) != 0) {
       weigh_shifted(s, lse);
     } else if constexpr (B::kTable) {
-      weigh_rows(s, lse);
+      weigh_rows(s, lse, products);
     } else {
       weigh_biased(s, lse);
     }
@@ -211,9 +218,13 @@ struct BackwardConsumer {
     barrier_wait(&shared.g_full[stage.stage], stage.parity);
     ask_dot<B>(d, matrix(shared.v[0][64 * group], 0), matrix(shared.g[stage.stage], 0));
     const int marks = shared.marks[stage.stage];
+    [[maybe_unused]] Products products;
+    if constexpr (B::kEarly > 0) {
+      if ((marks & (kFarLeft | kFarRight)) == 0) read_rows(products);
+    }
     products_wait<1>();
     pin(s);
-    weigh(s, marks);
+    weigh(s, marks, products);
     round_weights<Element, B::kQueries>(weights, s);
     products_wait<0>();
     pin(d);

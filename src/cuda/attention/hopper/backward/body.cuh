@@ -29,6 +29,8 @@ struct BackwardBody {
   static constexpr bool kTable = kTerm == BackwardTerm::table, kHasFar = kBias || kTable;
   /// Columns of dq's product: beside a table eight more, of ones in the place of keys, which give the sums of ds over keys.
   static constexpr int kColumns = kTable ? 72 : 64;
+  /// Of a thread's vectors of products with a table, so many are asked for early: at 64 channels there are no registers for them.
+  static constexpr int kEarly = kTable && kWidth == 128 ? 4 : 0;
   static constexpr int kThreads = 384;
   /// Threads of the first warpgroup: warp 0 brings tiles, warp 1 takes dq away, the others sum by distance.
   static constexpr int kSummers = 64;
@@ -50,7 +52,7 @@ struct BackwardBody {
     alignas(1024) Element g[kStages][kPanels][kQueries][64];
     alignas(1024) Element ds[2][kQueryPanels][kKeys][64];                    // keys are rows
     alignas(128) float dq[kGroups * 64 * 64 + (kTable ? 2 * kQueries : 0)];  // as the warpgroups' registers lie; then sums of far tiles
-    alignas(1024) Element ones[kTable ? 16 : 1][64];
+    alignas(kTable ? 1024 : 16) Element ones[kTable ? 16 : 1][kTable ? 64 : 8];
     alignas(16) float lse[kStages][kQueries];
     alignas(16) float delta[kStages][kQueries];
     alignas(16) float window[kBias ? kStages : 1][2][kBias ? kWindowPitch : 4];
