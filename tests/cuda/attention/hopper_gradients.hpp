@@ -182,6 +182,27 @@ inline std::vector<Bounded> reference_table(const BackwardProblem& of, const std
   return list;
 }
 
+/// (H, distances).
+inline std::vector<Bounded> reference_distances(const BackwardProblem& of, const std::vector<ReferenceRow>& rows) {
+  const HopperProblem& p = of.forward;
+  const std::int64_t queries = p.q.shape[1], keys = p.k.shape[1], heads = p.q.shape[2];
+  std::vector<Bounded> to;
+  std::vector<BoundedSum> sums(static_cast<std::size_t>(heads * p.distances));
+  for (std::int64_t b = 0; b < p.q.shape[0]; ++b) {
+    for (std::int64_t h = 0; h < heads; ++h) {
+      for (std::int64_t i = 0; i < queries; ++i) {
+        const ReferenceRow& row = rows[static_cast<std::size_t>(of.row(b, i, h))];
+        for (std::size_t j = 0; j < row.gradient.size(); ++j) {
+          if (row.gradient[j].bound != 0) sums[static_cast<std::size_t>(h * p.distances + row.distance[j])].add(row.gradient[j], 1);
+        }
+      }
+    }
+  }
+  const double all_steps = static_cast<double>(queries + keys + 64) + static_cast<double>(p.q.shape[0] * (keys / 128 + 16));
+  for (const BoundedSum& s : sums) to.push_back({s.value, s.error + s.size * all_steps * 0x1p-23 + 0x1p-140});
+  return to;
+}
+
 inline ReferenceGradients reference_gradients(const BackwardProblem& of) {
   const HopperProblem& p = of.forward;
   const std::int64_t queries = p.q.shape[1], keys = p.k.shape[1], heads = p.q.shape[2], key_heads = p.k.shape[2], d = p.q.shape[3],
@@ -234,20 +255,7 @@ inline ReferenceGradients reference_gradients(const BackwardProblem& of) {
       to.v[static_cast<std::size_t>(token * dv + c)] = v[static_cast<std::size_t>(c)].rounded(query_steps, 1, p.dtype);
   });
   if (of.wants_table) to.table = reference_table(of, rows);
-  if (!of.wants_distances) return to;
-  std::vector<BoundedSum> sums(static_cast<std::size_t>(heads * p.distances));
-  for (std::int64_t b = 0; b < p.q.shape[0]; ++b) {
-    for (std::int64_t h = 0; h < heads; ++h) {
-      for (std::int64_t i = 0; i < queries; ++i) {
-        const ReferenceRow& row = rows[static_cast<std::size_t>(of.row(b, i, h))];
-        for (std::size_t j = 0; j < row.gradient.size(); ++j) {
-          if (row.gradient[j].bound != 0) sums[static_cast<std::size_t>(h * p.distances + row.distance[j])].add(row.gradient[j], 1);
-        }
-      }
-    }
-  }
-  const double all_steps = static_cast<double>(queries + keys + 64) + static_cast<double>(p.q.shape[0] * (keys / 128 + 16));
-  for (const BoundedSum& s : sums) to.distances.push_back({s.value, s.error + s.size * all_steps * 0x1p-23 + 0x1p-140});
+  if (of.wants_distances) to.distances = reference_distances(of, rows);
   return to;
 }
 

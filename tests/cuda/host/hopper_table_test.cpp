@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
-#include "cuda/attention/hopper/backward/table_after.cuh"
-#include "cuda/attention/hopper/backward/table_before.cuh"
+#include "cuda/attention/hopper/backward/table/after.cuh"
+#include "cuda/attention/hopper/backward/table/before.cuh"
 #include "cuda/attention/hopper/backward/work.hpp"
 
 namespace phasor::test {
@@ -101,9 +101,8 @@ class Tables {
   }
   /// The word of a strip that a thread of the backward has for two queries and a key: its registers are (c, r, x) with key r of its two and
   /// query 8 c + 2 (lane % 4) + x.
-  std::uint32_t& word(int number, int block, int group, int thread, int c, int r) {
-    uint4& four =
-        strips[static_cast<std::size_t>(((number * near + block) * 2 + group) * (T::kQueries / 16) * 128 + (2 * c + r) / 4 * 128 + thread)];
+  std::uint32_t& word(int strip, int group, int thread, int c, int r) {
+    uint4& four = strips[static_cast<std::size_t>((strip * 2 + group) * (T::kQueries / 16) * 128 + (2 * c + r) / 4 * 128 + thread)];
     return (&four.x)[(2 * c + r) % 4];
   }
   /// body(batch, head, tile, near block's number, block, group, thread, c, r) of all words that are read.
@@ -117,7 +116,7 @@ class Tables {
           const int group = x % 2, thread = x / 2 % 128, c = x / 256 / 2, r = x / 256 % 2;
           const int key = block * kBlockKeys + 64 * group + thread / 32 * 16 + thread % 32 / 4 + 8 * r;
           const int query = tile * T::kQueries + 8 * c + 2 * (thread % 4);
-          body(batch, head, query, key, word(number, block - blocks.first, group, thread, c, r));
+          body(batch, head, query, key, word(number * near + block - blocks.first, group, thread, c, r));
         }
       }
     }

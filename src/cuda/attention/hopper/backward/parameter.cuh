@@ -4,7 +4,7 @@
 
 #include <cuda.h>
 
-#include "cuda/attention/hopper/backward/table_work.hpp"
+#include "cuda/attention/hopper/backward/table/work.hpp"
 #include "cuda/attention/hopper/backward/tiles.hpp"
 #include "phasor/tensor_view.hpp"
 

@@ -6,7 +6,7 @@
 #include "cuda/attention/base2.hpp"
 #include "cuda/attention/hopper/backward/parameter.cuh"
 #include "cuda/attention/hopper/backward/rows.hpp"
-#include "cuda/attention/hopper/backward/table.hpp"
+#include "cuda/attention/hopper/backward/table/run.hpp"
 #include "cuda/attention/hopper/backward/work.hpp"
 #include "cuda/attention/hopper/tensor_map.hpp"
 #include "cuda/device.hpp"

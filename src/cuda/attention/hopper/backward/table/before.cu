@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is made before a backward with a table, put on a stream.
-#include "cuda/attention/hopper/backward/table_before.cuh"
+#include "cuda/attention/hopper/backward/table/before.cuh"
 
-#include "cuda/attention/hopper/backward/table.hpp"
-#include "cuda/attention/hopper/backward/table_launch.cuh"
+#include "cuda/attention/hopper/backward/table/launch.cuh"
+#include "cuda/attention/hopper/backward/table/run.hpp"
 
 namespace phasor::cuda::hopper {
 namespace {

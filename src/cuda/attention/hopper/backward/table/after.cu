@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What follows a backward with a table, put on a stream.
-#include "cuda/attention/hopper/backward/table_after.cuh"
+#include "cuda/attention/hopper/backward/table/after.cuh"
 
-#include "cuda/attention/hopper/backward/table.hpp"
-#include "cuda/attention/hopper/backward/table_launch.cuh"
+#include "cuda/attention/hopper/backward/table/launch.cuh"
+#include "cuda/attention/hopper/backward/table/run.hpp"
 
 namespace phasor::cuda::hopper {
 namespace {

@@ -3,7 +3,7 @@
 // eight warps multiply by mma.sync.
 #pragma once
 
-#include "cuda/attention/hopper/backward/table_work.hpp"
+#include "cuda/attention/hopper/backward/table/work.hpp"
 #include "cuda/attention/hopper/instructions.cuh"
 
 namespace phasor::cuda::hopper {

@@ -4,7 +4,7 @@
 
 #include "cuda/attention/hopper/backward/parameter.cuh"
 #include "cuda/attention/hopper/backward/run.hpp"
-#include "cuda/attention/hopper/backward/table.cuh"
+#include "cuda/attention/hopper/backward/table/body.cuh"
 #include "cuda/device.hpp"
 
 namespace phasor::cuda::hopper {

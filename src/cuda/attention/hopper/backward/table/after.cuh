@@ -3,7 +3,7 @@
 // to the table's own gradient.
 #pragma once
 
-#include "cuda/attention/hopper/backward/table.cuh"
+#include "cuda/attention/hopper/backward/table/body.cuh"
 #include "cuda/attention/hopper/forward/softmax.cuh"
 
 namespace phasor::cuda::hopper {

@@ -2,7 +2,7 @@
 // Before a backward with a table: products of queries with its rows, rounded as the forward keeps them, spread out as tiles read them.
 #pragma once
 
-#include "cuda/attention/hopper/backward/table.cuh"
+#include "cuda/attention/hopper/backward/table/body.cuh"
 
 namespace phasor::cuda::hopper {
 
