@@ -222,6 +222,9 @@ TEST(HopperBackward, room_for_a_table) {
   with.table = reinterpret_cast<float*>(some_memory);
   EXPECT_EQ(parts_of(t), 11);  // as many as there are tiles
   EXPECT_EQ(layout(with).bytes - layout(with).parts, heads * 11 * 133 * 128 * 4);
+  const Clips widest = clips_of(with, t);
+  EXPECT_EQ(most_near_blocks(key_tiles_of(plain(4096, 4096)), widest), 2);  // what blocks of keys and tiles are at when they begin together
+  EXPECT_EQ(most_near_blocks(key_tiles_of(plain(4096, 4096, 64)), widest), 3);
   KeyTiles many = key_tiles_of(plain(4096, 4096));
   many.heads = 32, many.batch = 4;
   EXPECT_EQ(parts_of(many), 4);

@@ -110,9 +110,16 @@ PHASOR_HD inline Span near_blocks(const KeyTiles& t, const Clips& c, int tile) {
   if (end > all.end) end = all.end;
   return first < end ? Span{first, end} : Span{0, 0};
 }
-/// No tile has more of them.
+/// No tile has more of them: it depends on where in a block of keys a tile begins.
 PHASOR_HD inline int most_near_blocks(const KeyTiles& t, const Clips& c) {
-  return (t.tile_queries + c.left + c.right + 2 * kBlockKeys - 4) / kBlockKeys;
+  int most = 0;
+  for (int tile = 0; tile * t.tile_queries < kBlockKeys; ++tile) {
+    // Some whole blocks on, so that nothing is negative.
+    const int position = (tile * t.tile_queries + t.offset() % kBlockKeys) + 4 * kBlockKeys;
+    const int before = (position - c.left - kBlockKeys + 1) / kBlockKeys, last = (position + t.tile_queries - 2 + c.right) / kBlockKeys;
+    if (last - before > most) most = last - before;
+  }
+  return most;
 }
 
 /// Numbers of a tile's dq; beside a table two for each query behind them: sums of what lies beyond the clips, in far tiles.
