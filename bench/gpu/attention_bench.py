@@ -145,7 +145,9 @@ class OursBackward:
         call.out_gradient, call.deterministic = gradient.data_ptr(), int(deterministic)
         call.dq, call.dk, call.dv = (x.data_ptr() for x in self.gradients)
         call.distances_gradient = None if self.by_distance is None else self.by_distance.data_ptr()
-        self.of_tables = [torch.zeros_like(x, dtype=torch.float32) for x in (ours.table, ours.value_table) if x is not None]
+        # (heads, rows, width); Hopper's kernels write (rows, heads, width).
+        self.by_rows = ours.kernel == "hopper"
+        self.of_tables = [torch.zeros_like(x.transpose(0, 1) if self.by_rows else x, dtype=torch.float32, memory_format=torch.contiguous_format) for x in (ours.table, ours.value_table) if x is not None]
         for name, x in zip(("table_gradient", "value_table_gradient"), self.of_tables, strict=False):
             setattr(call, name, x.data_ptr())
         self.backward = getattr(ours.library, f"{ours.kernel}_backward")
@@ -189,7 +191,7 @@ class OursBackward:
         got = [x[:, :1].float() for x in self.gradients]
         if self.by_distance is not None:
             got.append(self.by_distance[:1])
-        got += [x[:1] for x in self.of_tables]
+        got += [(x.transpose(0, 1) if self.by_rows else x)[:1] for x in self.of_tables]
         return max(((x - y).norm() / y.norm()).item() if x.isfinite().all() else math.inf for x, y in zip(got, want, strict=False))
 
 
@@ -252,10 +254,10 @@ def backward_of_width(library: ctypes.CDLL, width: int, causal: bool, rounds: in
                 names.append(full)
                 jobs.append(job)
     table, of_values = (torch.randn(HEADS, 2 * SHAW_CLIP + 1, width, device="cuda", generator=generator).bfloat16() for _ in range(2))
-    for name, second in (("mma_shaw", None), ("shaw_kv", of_values)):
-        ours = Ours(library, "mma", [q, k, v], causal, None, table=table, value_table=second)
+    for name, kernel, second in (("shaw", "hopper", None), ("shaw any order", "hopper", None), ("shaw_kv", "mma", of_values)):
+        ours = Ours(library, kernel, [q, k, v], causal, None, table=table, value_table=second)
         ours()
-        job = OursBackward(ours, gradient, True, False)
+        job = OursBackward(ours, gradient, not name.endswith("any order"), False)
         error = job.error()
         if not error < 2e-2:
             raise SystemExit(f"attention_bench: backward D {width} causal {causal} {name}: off by {error:.1e}")

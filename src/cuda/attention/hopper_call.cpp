@@ -97,9 +97,9 @@ std::optional<hopper::Backward> hopper_backward(const AttentionWork& work, const
   AttentionWork done = work;  // its outputs are what the forward saved
   done.outputs.out = {const_cast<void*>(saved.out.data), saved.out.dtype, saved.out.shape, saved.out.strides, saved.out.device};
   const std::optional<hopper::Forward> forward = hopper_forward(done);
-  // Its kernels know neither tables nor the way back from rotated copies to what was rotated.
+  // Its kernels do not know the way back from rotated copies to what was rotated.
   const bool copied = work.contents[0].q.data != work.q.data || work.contents[0].k.data != work.k.data;
-  if (!forward || copied || forward->table.data != nullptr) return std::nullopt;
+  if (!forward || copied) return std::nullopt;
   hopper::Backward b;
   b.forward = *forward;
   b.out = saved.out;
@@ -113,7 +113,11 @@ std::optional<hopper::Backward> hopper_backward(const AttentionWork& work, const
   b.q = job.q;
   b.k = job.k;
   b.v = job.v;
-  if (work.term_count > 0) b.diagonal = static_cast<float*>(work.terms[0].bias.gradient.data);
+  if (forward->table.data != nullptr) {
+    b.table = static_cast<float*>(work.terms[0].table.gradient.data);
+  } else if (work.term_count > 0) {
+    b.diagonal = static_cast<float*>(work.terms[0].bias.gradient.data);
+  }
   b.deterministic = job.deterministic;
   return b;
 }

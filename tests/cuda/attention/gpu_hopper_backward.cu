@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention backward on Hopper: random problems against a naive reference in double, and what must be the same bits.
-// `gpu_hopper_backward [PROBLEMS]` exits non-zero where something differs.
+// `gpu_hopper_backward [PROBLEMS [table]]` exits non-zero where something differs; table: with tables of clipped rows alone.
 #include <cstring>
 #include <memory>
 
@@ -20,10 +20,11 @@ std::vector<std::byte> bytes_of_list(const std::vector<T>& list) {
 /// Memory of the gradients, with what lies between their rows.
 struct Gradients {
   std::vector<std::uint16_t> q, k, v;
-  std::vector<float> distances;
+  std::vector<float> distances, table;
 
   bool operator==(const Gradients& o) const {
-    return q == o.q && k == o.k && v == o.v && bytes_of_list(distances) == bytes_of_list(o.distances);
+    return q == o.q && k == o.k && v == o.v && bytes_of_list(distances) == bytes_of_list(o.distances) &&
+           bytes_of_list(table) == bytes_of_list(o.table);
   }
 };
 constexpr std::uint16_t kUnwritten = 0x7fed;  // NaN of both dtypes
@@ -45,6 +46,9 @@ class OnHopper {
     if (!p.lse_gradient.empty()) backward.lse_gradient = reinterpret_cast<const float*>(device_.memory[7]);
     backward.q = view(f.q, 8), backward.k = view(f.k, 9), backward.v = view(f.v, 10);
     if (p.wants_distances) backward.diagonal = reinterpret_cast<float*>(device_.memory[11]);
+    if (!f.table.memory.empty()) to.table = view(f.table, 12);
+    to.table_left = f.table_left, to.table_right = f.table_right, to.table_scale = f.table_scale;
+    if (p.wants_table) backward.table = reinterpret_cast<float*>(device_.memory[13]);
     backward.deterministic = deterministic;
     expect(cuda::hopper::takes(backward, 9), p.text() + ": is not taken");
     // At an odd address, full of what somebody left there.
@@ -58,8 +62,8 @@ class OnHopper {
   }
   Gradients read() const {
     const HopperProblem& f = problem_.forward;
-    Gradients to = {f.q.memory, f.k.memory, f.v.memory, std::vector<float>(distances(problem_))};
-    copy(8, to.q), copy(9, to.k), copy(10, to.v), copy(11, to.distances);
+    Gradients to = {f.q.memory, f.k.memory, f.v.memory, std::vector<float>(distances(problem_)), std::vector<float>(lines(problem_))};
+    copy(8, to.q), copy(9, to.k), copy(10, to.v), copy(11, to.distances), copy(13, to.table);
     const auto workspace = workspace_->read(0, workspace_bytes_ + 1 + 64);
     expect(std::all_of(workspace.end() - 64, workspace.end(), [](std::byte x) { return x == std::byte{0xee}; }),
            problem_.text() + ": writes behind the workspace");
@@ -73,6 +77,10 @@ class OnHopper {
  private:
   static std::size_t distances(const BackwardProblem& p) {
     return p.wants_distances ? static_cast<std::size_t>(p.forward.q.shape[2] * p.forward.distances) : 0;
+  }
+  static std::size_t lines(const BackwardProblem& p) {
+    const Extents& s = p.forward.table.shape;
+    return p.wants_table ? static_cast<std::size_t>(s[1] * s[2] * s[3]) : 0;
   }
   static std::vector<std::vector<std::byte>> buffers(const BackwardProblem& p) {
     const HopperProblem& f = p.forward;
@@ -88,7 +96,9 @@ class OnHopper {
             unwritten(f.q),
             unwritten(f.k),
             unwritten(f.v),
-            std::vector<std::byte>(distances(p) * sizeof(float), std::byte{0xff})};
+            std::vector<std::byte>(distances(p) * sizeof(float), std::byte{0xff}),
+            bytes_of_list(f.table.memory),
+            std::vector<std::byte>(lines(p) * sizeof(float), std::byte{0xff})};
   }
   template <class T>
   void copy(std::size_t buffer, std::vector<T>& to) const {
@@ -149,6 +159,15 @@ double compare(const BackwardProblem& p, const Gradients& is, const ReferenceGra
   double worst = compare(p, "q", p.forward.q, is.q, want.q);
   worst = std::max(worst, compare(p, "k", p.forward.k, is.k, want.k));
   worst = std::max(worst, compare(p, "v", p.forward.v, is.v, want.v));
+  for (std::size_t n = 0; n < is.table.size(); ++n) {
+    const double share = is.table[n] == 0 && want.table[n].value == 0 ? 0 : share_of(is.table[n], want.table[n]);
+    if (share > 1) {
+      expect(false, p.text() + ": table " + std::to_string(n) + " is " + std::to_string(is.table[n]) + " wanted " +
+                        std::to_string(want.table[n].value) + " +- " + std::to_string(want.table[n].bound));
+      return 9;
+    }
+    worst = std::max(worst, share);
+  }
   std::vector<double> distances(is.distances.size());
   for (std::size_t n = 0; n < distances.size(); ++n) {
     const auto distance = static_cast<std::int64_t>(n) % p.forward.distances;
@@ -188,9 +207,9 @@ void same_bits(const BackwardProblem& p, const Gradients& is, std::uint64_t seed
 }
 
 /// A graph that is replayed after q changed gives what the changed q gives.
-void captured() {
-  BackwardProblem p = backward_problem(77);
-  for (std::uint64_t seed = 78; !p.wants_distances; ++seed) p = backward_problem(seed);
+void captured(bool table) {
+  BackwardProblem p = backward_problem(77, table);
+  for (std::uint64_t seed = 78; table ? !p.wants_table : !p.wants_distances; ++seed) p = backward_problem(seed, table);
   OnHopper on(p, true);
   Captured graph;
   on.run(graph.stream);
@@ -207,6 +226,7 @@ void captured() {
 int main(int argc, char** argv) {
   using namespace phasor::test;
   const std::uint64_t problems = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 500;
+  const bool only_tables = argc > 2 && std::strcmp(argv[2], "table") == 0;
   cudaDeviceProp device{};
   must(cudaGetDeviceProperties(&device, 0), "the device");
   if (device.major != 9) {
@@ -215,14 +235,17 @@ int main(int argc, char** argv) {
   }
   double worst = 0;
   for (std::uint64_t seed = 1; seed <= problems && failures < 20; ++seed) {
-    const BackwardProblem problem = backward_problem(seed);
-    const Gradients is = run_on_gpu(problem);
-    const ReferenceGradients want = reference_gradients(problem);
-    worst = std::max(worst, compare(problem, is, want));
-    compare(problem, run_on_gpu(problem, false), want);
-    same_bits(problem, is, seed);
+    for (const bool table : {false, true}) {
+      if (only_tables ? !table : table && seed % 4 != 0) continue;
+      const BackwardProblem problem = backward_problem(seed, table);
+      const Gradients is = run_on_gpu(problem);
+      const ReferenceGradients want = reference_gradients(problem);
+      worst = std::max(worst, compare(problem, is, want));
+      compare(problem, run_on_gpu(problem, false), want);
+      same_bits(problem, is, seed);
+    }
   }
-  captured();
+  for (const bool table : {false, true}) captured(table);
   std::printf("%6llu problems, at most %.2f of a bound\n", static_cast<unsigned long long>(problems), worst);
   std::printf("gpu_hopper_backward: %s\n", failures == 0 ? "PASS" : "FAIL");
   return failures == 0 ? 0 : 1;

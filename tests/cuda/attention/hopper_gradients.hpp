@@ -16,15 +16,20 @@ struct BackwardProblem {
   std::vector<float> lse;           // (B, H, Tq)
   std::vector<float> lse_gradient;  // the same; empty: none
   bool wants_distances = false;
+  bool wants_table = false;
 
   std::int64_t row(std::int64_t b, std::int64_t i, std::int64_t h) const { return (b * forward.q.shape[2] + h) * forward.q.shape[1] + i; }
-  std::string text() const { return forward.text() + (lse_gradient.empty() ? "" : " dlse") + (wants_distances ? " distances" : ""); }
+  std::string text() const {
+    return forward.text() + (lse_gradient.empty() ? "" : " dlse") + (wants_distances ? " distances" : "") + (wants_table ? " dtable" : "");
+  }
 };
 
 /// What a score is, and -infinity where it is not seen; `size`: of what is summed to it.
 struct ReferenceScore {
   double value = -INFINITY, size = 0;
   std::int64_t distance = 0;  // as far as the bias has it
+  std::int64_t row = 0;       // of a table
+  double kept = 0;            // the product with it, which is rounded to float16
 };
 /// From the first one on; beyond the ends, and where the bias is one value, they are one.
 inline std::int64_t clipped_distance(const HopperProblem& p, std::int64_t r) {
@@ -38,6 +43,15 @@ inline ReferenceScore score_of(const HopperProblem& p, std::int64_t b, std::int6
   for (std::int64_t c = 0; c < p.q.shape[3]; ++c) {
     const double x = value_of(p.dtype, p.q.memory[p.q.at(b, i, h, c)]) * value_of(p.dtype, p.k.memory[p.k.at(b, j, key_head, c)]);
     s.value += x * p.scale, s.size += std::abs(x) * p.scale;
+  }
+  if (!p.table.memory.empty()) {
+    s.row = std::clamp(-r, -p.table_left, p.table_right) + p.table_left;
+    double product = 0;
+    for (std::int64_t c = 0; c < p.q.shape[3]; ++c) {
+      const double x = value_of(p.dtype, p.q.memory[p.q.at(b, i, h, c)]) * p.table_at(s.row, h, c);
+      product += x, s.size += std::abs(x) * p.table_scale;
+    }
+    s.kept = product * p.table_scale, s.value += s.kept;
   }
   if (p.diagonal.empty()) return s;
   s.distance = clipped_distance(p, r);
@@ -53,6 +67,7 @@ struct Bounded {
 struct ReferenceGradients {
   std::vector<Bounded> q, k, v;    // (B, T, heads, width), packed
   std::vector<Bounded> distances;  // (H, distances)
+  std::vector<Bounded> table;      // (rows, H or 1, D)
 };
 
 inline double half_unit(DType dtype) { return dtype == DType::bf16 ? 0x1p-8 : 0x1p-11; }
@@ -61,7 +76,7 @@ inline double half_of_least(DType dtype) { return dtype == DType::bf16 ? 0x1p-13
 /// Weights of one row and the gradients of its scores, with their errors before and after they are rounded to 16 bits.
 struct ReferenceRow {
   std::vector<Bounded> weight, gradient;
-  std::vector<std::int64_t> distance;
+  std::vector<std::int64_t> distance, row;
 };
 inline ReferenceRow reference_row(const BackwardProblem& of, std::int64_t b, std::int64_t i, std::int64_t h) {
   const HopperProblem& p = of.forward;
@@ -69,7 +84,7 @@ inline ReferenceRow reference_row(const BackwardProblem& of, std::int64_t b, std
   const double rounding = half_unit(p.dtype), least = half_of_least(p.dtype);
   ReferenceRow row;
   row.weight.resize(static_cast<std::size_t>(keys)), row.gradient.resize(static_cast<std::size_t>(keys));
-  row.distance.resize(static_cast<std::size_t>(keys));
+  row.distance.resize(static_cast<std::size_t>(keys)), row.row.resize(static_cast<std::size_t>(keys));
   const double lse = of.lse[static_cast<std::size_t>(of.row(b, i, h))];
   if (lse == -INFINITY) return row;
   double delta = 0, delta_size = 0;
@@ -95,7 +110,10 @@ inline ReferenceRow reference_row(const BackwardProblem& of, std::int64_t b, std
     }
     const double weight = std::exp(s.value - lse);
     // Of the exponent: that of the score, of the log-sum-exp in powers of two, of the far value; and of the exponential itself.
-    const double of_weight = s.size * steps * 0x1p-23 + (std::abs(lse) + std::abs(s.value) + s.size) * 0x1p-22 + 0x1p-21;
+    // A product with a table is summed in the same way and kept as float16, as in the forward.
+    const double of_table = p.table.memory.empty() ? 0 : std::abs(s.kept) * (1 + steps * 0x1p-23) * 0x1p-11 + p.scale * 0x1p-25;
+    const double of_weight =
+        of_table * (1 + of_table) + s.size * steps * 0x1p-23 + (std::abs(lse) + std::abs(s.value) + s.size) * 0x1p-22 + 0x1p-21;
     // The kernels' exponential gives 0 for what is below the least normal number.
     const double lost = weight * (1 - of_weight) < 0x1p-126 ? weight : 0;
     const double difference = dot - delta;
@@ -104,7 +122,7 @@ inline ReferenceRow reference_row(const BackwardProblem& of, std::int64_t b, std
     const double of_ds = weight * (of_difference + (std::abs(difference) + of_difference) * of_weight) + lost * std::abs(difference);
     row.weight[static_cast<std::size_t>(j)] = {weight, weight * (of_weight + rounding * (1 + of_weight)) + lost + least};
     row.gradient[static_cast<std::size_t>(j)] = {ds, of_ds + (std::abs(ds) + of_ds) * rounding + least};
-    row.distance[static_cast<std::size_t>(j)] = s.distance;
+    row.distance[static_cast<std::size_t>(j)] = s.distance, row.row[static_cast<std::size_t>(j)] = s.row;
   }
   return row;
 }
@@ -123,6 +141,68 @@ struct BoundedSum {
   }
 };
 
+/// Gradients of one query's scores added up by the table's row that they read. Those between the ends are single numbers. What is beyond
+/// the clips is summed in float32, a step for each 16 keys and for each block of them, and becomes two numbers of 16 bits.
+inline std::vector<Bounded> by_row(const HopperProblem& p, const ReferenceRow& row) {
+  if (p.table.memory.empty()) return {};
+  std::vector<BoundedSum> sums(static_cast<std::size_t>(p.table.shape[1]));
+  for (std::size_t j = 0; j < row.gradient.size(); ++j) {
+    if (row.gradient[j].bound != 0) sums[static_cast<std::size_t>(row.row[j])].add(row.gradient[j], 1);
+  }
+  const double rounding = half_unit(p.dtype), steps = static_cast<double>(row.gradient.size()) / 16 + 64;
+  std::vector<Bounded> list;
+  for (const BoundedSum& s : sums) {
+    list.push_back({s.value, s.error + s.size * (steps * 0x1p-23 + rounding * rounding) + (s.size == 0 ? 0 : half_of_least(p.dtype))});
+  }
+  return list;
+}
+
+/// (rows, H or 1, D): each sum in float32, of 16 queries at a time, of tiles, parts, heads and batch rows.
+inline std::vector<Bounded> reference_table(const BackwardProblem& of, const std::vector<ReferenceRow>& rows) {
+  const HopperProblem& p = of.forward;
+  const std::int64_t d = p.q.shape[3], heads = p.table.shape[2], lines = p.table.shape[1];
+  std::vector<BoundedSum> sums(static_cast<std::size_t>(lines * heads * d));
+  for (std::int64_t b = 0; b < p.q.shape[0]; ++b) {
+    for (std::int64_t h = 0; h < p.q.shape[2]; ++h) {
+      for (std::int64_t i = 0; i < p.q.shape[1]; ++i) {
+        const std::vector<Bounded> list = by_row(p, rows[static_cast<std::size_t>(of.row(b, i, h))]);
+        for (std::int64_t x = 0; x < lines; ++x) {
+          if (list[static_cast<std::size_t>(x)].bound == 0) continue;
+          BoundedSum* const to = sums.data() + (x * heads + (heads == 1 ? 0 : h)) * d;
+          for (std::int64_t c = 0; c < d; ++c)
+            to[c].add(list[static_cast<std::size_t>(x)], value_of(p.dtype, p.q.memory[p.q.at(b, i, h, c)]));
+        }
+      }
+    }
+  }
+  const double steps = static_cast<double>(p.q.shape[0] * (p.q.shape[2] / heads)) * (static_cast<double>(p.q.shape[1]) / 8 + 8) + 8;
+  std::vector<Bounded> list;
+  for (const BoundedSum& s : sums)
+    list.push_back({s.value * p.table_scale, (s.error + s.size * steps * 0x1p-23) * p.table_scale + 0x1p-140});
+  return list;
+}
+
+/// (H, distances).
+inline std::vector<Bounded> reference_distances(const BackwardProblem& of, const std::vector<ReferenceRow>& rows) {
+  const HopperProblem& p = of.forward;
+  const std::int64_t queries = p.q.shape[1], keys = p.k.shape[1], heads = p.q.shape[2];
+  std::vector<Bounded> to;
+  std::vector<BoundedSum> sums(static_cast<std::size_t>(heads * p.distances));
+  for (std::int64_t b = 0; b < p.q.shape[0]; ++b) {
+    for (std::int64_t h = 0; h < heads; ++h) {
+      for (std::int64_t i = 0; i < queries; ++i) {
+        const ReferenceRow& row = rows[static_cast<std::size_t>(of.row(b, i, h))];
+        for (std::size_t j = 0; j < row.gradient.size(); ++j) {
+          if (row.gradient[j].bound != 0) sums[static_cast<std::size_t>(h * p.distances + row.distance[j])].add(row.gradient[j], 1);
+        }
+      }
+    }
+  }
+  const double all_steps = static_cast<double>(queries + keys + 64) + static_cast<double>(p.q.shape[0] * (keys / 128 + 16));
+  for (const BoundedSum& s : sums) to.push_back({s.value, s.error + s.size * all_steps * 0x1p-23 + 0x1p-140});
+  return to;
+}
+
 inline ReferenceGradients reference_gradients(const BackwardProblem& of) {
   const HopperProblem& p = of.forward;
   const std::int64_t queries = p.q.shape[1], keys = p.k.shape[1], heads = p.q.shape[2], key_heads = p.k.shape[2], d = p.q.shape[3],
@@ -138,14 +218,21 @@ inline ReferenceGradients reference_gradients(const BackwardProblem& of) {
     ReferenceRow& row = rows[static_cast<std::size_t>(of.row(b, i, h))] = reference_row(of, b, i, h);
     std::vector<BoundedSum> sums(static_cast<std::size_t>(d));
     for (std::int64_t j = 0; j < keys; ++j) {
+      const Bounded& ds = row.gradient[static_cast<std::size_t>(j)];
       for (std::int64_t c = 0; c < d; ++c) {
-        sums[static_cast<std::size_t>(c)].add(row.gradient[static_cast<std::size_t>(j)],
-                                              value_of(p.dtype, p.k.memory[p.k.at(b, j, h / (heads / key_heads), c)]));
+        sums[static_cast<std::size_t>(c)].add(ds, value_of(p.dtype, p.k.memory[p.k.at(b, j, h / (heads / key_heads), c)]));
+      }
+    }
+    const std::vector<Bounded> rows_of_table = by_row(p, row);
+    for (std::size_t x = 0; x < rows_of_table.size(); ++x) {
+      for (std::int64_t c = 0; c < d; ++c) {
+        const double of_row = p.table_at(static_cast<std::int64_t>(x), h, c);
+        sums[static_cast<std::size_t>(c)].add(rows_of_table[x], of_row * p.table_scale / p.scale);
       }
     }
     for (std::int64_t c = 0; c < d; ++c) {
       to.q[static_cast<std::size_t>(((b * queries + i) * heads + h) * d + c)] =
-          sums[static_cast<std::size_t>(c)].rounded(key_steps, p.scale, p.dtype);
+          sums[static_cast<std::size_t>(c)].rounded(key_steps + (rows_of_table.empty() ? 0 : 12), p.scale, p.dtype);
     }
   });
   each_row(p.k.shape, [&](std::int64_t b, std::int64_t j, std::int64_t kh) {
@@ -167,35 +254,28 @@ inline ReferenceGradients reference_gradients(const BackwardProblem& of) {
     for (std::int64_t c = 0; c < dv; ++c)
       to.v[static_cast<std::size_t>(token * dv + c)] = v[static_cast<std::size_t>(c)].rounded(query_steps, 1, p.dtype);
   });
-  if (!of.wants_distances) return to;
-  std::vector<BoundedSum> sums(static_cast<std::size_t>(heads * p.distances));
-  for (std::int64_t b = 0; b < p.q.shape[0]; ++b) {
-    for (std::int64_t h = 0; h < heads; ++h) {
-      for (std::int64_t i = 0; i < queries; ++i) {
-        const ReferenceRow& row = rows[static_cast<std::size_t>(of.row(b, i, h))];
-        for (std::size_t j = 0; j < row.gradient.size(); ++j) {
-          if (row.gradient[j].bound != 0) sums[static_cast<std::size_t>(h * p.distances + row.distance[j])].add(row.gradient[j], 1);
-        }
-      }
-    }
-  }
-  const double all_steps = static_cast<double>(queries + keys + 64) + static_cast<double>(p.q.shape[0] * (keys / 128 + 16));
-  for (const BoundedSum& s : sums) to.distances.push_back({s.value, s.error + s.size * all_steps * 0x1p-23 + 0x1p-140});
+  if (of.wants_table) to.table = reference_table(of, rows);
+  if (of.wants_distances) to.distances = reference_distances(of, rows);
   return to;
 }
 
-/// What the kernels of the backward take: two widths, no soft cap, no table.
-inline BackwardProblem backward_problem(std::uint64_t seed) {
+/// What the kernels of the backward take: two widths, no soft cap, of tables clipped ones. `table`: with one.
+inline BackwardProblem backward_problem(std::uint64_t seed, bool table = false) {
   RandomHopper random(seed);
   BackwardProblem p;
-  do p.forward = random.make();
-  while (p.forward.softcap != 0 || !p.forward.table.memory.empty() || std::max(p.forward.q.shape[3], p.forward.v.shape[3]) > 128);
+  const auto is_taken = [&](const HopperProblem& f) {
+    const bool clipped = f.table.shape[1] <= 129 && !f.zero_outside && f.table_shift.empty() && f.content_shift.empty();
+    return f.softcap == 0 && clipped && std::max(f.q.shape[3], f.v.shape[3]) <= 128;
+  };
+  do p.forward = table ? random.make_clipped() : random.make();
+  while (!is_taken(p.forward));
   HopperProblem& f = p.forward;
   f.skip = false;  // of the forward alone
   f.widen();
   p.gradient = f.out;
   p.gradient.memory = random.numbers(f.dtype, f.out.memory.size());
   p.wants_distances = !f.diagonal.empty() && random.chance(2);
+  p.wants_table = !f.table.memory.empty() && !random.chance(4);
   p.lse.resize(static_cast<std::size_t>(f.q.shape[0] * f.q.shape[1] * f.q.shape[2]));
   if (random.chance(4)) {
     p.lse_gradient.resize(p.lse.size());

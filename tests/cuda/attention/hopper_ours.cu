@@ -60,6 +60,7 @@ phasor::cuda::hopper::Backward backward_of(const BenchCall& c) {
   b.lse = c.lse, b.lse_strides = b.forward.lse_strides;
   b.q = view_of(c, c.dq, c.heads), b.k = view_of(c, c.dk, c.key_heads), b.v = view_of(c, c.dv, c.key_heads);
   b.diagonal = c.distances_gradient;
+  b.table = c.table_gradient;
   b.deterministic = c.deterministic != 0;
   return b;
 }

@@ -69,6 +69,10 @@ struct HopperProblem {
   }
   /// What meets the table.
   const Tensor16& meets_table() const { return features.memory.empty() ? q : features; }
+  /// Channel c of a row of the table as a head reads it.
+  double table_at(std::int64_t row, std::int64_t h, std::int64_t c) const {
+    return value_of(dtype, table.memory[static_cast<std::size_t>(table.at(0, row, table.shape[2] == 1 ? 0 : h, c))]);
+  }
   void widen() {
     for (Tensor16* const x : {&q, &k, &v, &table, &features}) x->widen(dtype);
   }
@@ -125,6 +129,15 @@ class RandomHopper {
     p.diagonal.clear(), p.softcap = 0, p.skip = false;
     p.table_shift.clear(), p.content_shift.clear();
     add_long_table(p);
+    return p;
+  }
+  /// One with a table of clipped rows.
+  HopperProblem make_clipped() {
+    HopperProblem p = make();
+    while (p.q.shape[3] > 128 || p.v.shape[3] > 128) p = make();
+    p.diagonal.clear(), p.softcap = 0, p.skip = false, p.zero_outside = false;
+    p.table_shift.clear(), p.content_shift.clear();
+    add_table(p);
     return p;
   }
   /// Causal, many keys, one slope for all heads.

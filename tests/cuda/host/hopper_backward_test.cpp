@@ -153,6 +153,83 @@ TEST(HopperBackward, windows_hold_what_tiles_read) {
   }
 }
 
+Backward with_table(Backward b, std::int64_t left, std::int64_t right) {
+  b.forward.table = tensor({1, left + right + 1, 6, b.forward.q.shape[3]});
+  b.forward.table_left = left;
+  b.forward.table_right = right;
+  b.forward.table_scale = b.forward.scale;
+  return b;
+}
+
+TEST(HopperBackward, takes_tables_that_the_forward_keeps_all_products_with) {
+  EXPECT_TRUE(takes(with_table(plain(177, 129), 64, 64), 9));
+  EXPECT_TRUE(takes(with_table(plain(177, 129, 40), 0, 0), 9));
+  EXPECT_FALSE(takes(with_table(plain(177, 129), 65, 64), 9));
+  EXPECT_FALSE(takes(with_table(plain(177, 129), 64, 64), 8));
+  const auto refused = [](auto&& change) {
+    Backward b = with_table(plain(5, 7), 3, 4);
+    change(b);
+    return !takes(b, 9);
+  };
+  EXPECT_TRUE(refused([](Backward& b) { b.forward.zero_outside = true; }));
+  EXPECT_TRUE(refused([](Backward& b) { b.forward.content_shift = tensor({1, 1, 6, 128}); }));
+  EXPECT_TRUE(refused([](Backward& b) { b.forward.table_left = 4; }));
+  EXPECT_FALSE(refused([](Backward& b) { b.table = reinterpret_cast<float*>(some_memory); }));
+  EXPECT_TRUE(refused([](Backward& b) { b.table = reinterpret_cast<float*>(some_memory), b.forward.table = {}; }));
+}
+
+/// Blocks that visit a tile are near it or far from it, near ones follow each other, and there is room for them; of a far one all pairs
+/// that are seen read one end's row.
+TEST(HopperBackward, near_blocks_are_those_that_are_not_far) {
+  std::mt19937 random(5);
+  const auto any = [&](std::initializer_list<std::int64_t> list) { return list.begin()[random() % list.size()]; };
+  for (int n = 0; n < 300; ++n) {
+    const Backward b = with_table(random_backward(random), any({0, 1, 16, 63, 64}), any({0, 1, 7, 63, 64}));
+    const KeyTiles t = key_tiles_of(b);
+    const Clips c = clips_of(b, t);
+    const Windows w = windows_of(b, t);
+    ASSERT_EQ(c.left, b.forward.table_left);
+    ASSERT_LE(c.right, b.forward.table_right);
+    ASSERT_TRUE(c.right == b.forward.table_right || c.right >= t.right);
+    for (int tile = 0; tile < t.tiles(); ++tile) {
+      const Span near = near_blocks(t, c, tile), all = key_blocks(t, tile);
+      ASSERT_LE(near.end - near.first, most_near_blocks(t, c));
+      const int row = tile * t.tile_queries;
+      for (int block = all.first; block < all.end; ++block) {
+        const int key = block * kBlockKeys, side = far_side(t, w, key, row);
+        ASSERT_EQ(side == 0, block >= near.first && block < near.end);
+        const int left_most = key - (row + t.tile_queries - 1 + t.offset()), right_most = key + kBlockKeys - 1 - (row + t.offset());
+        ASSERT_TRUE(side >= 0 || right_most <= -c.left);
+        ASSERT_TRUE(side <= 0 || left_most >= c.right);
+      }
+      ASSERT_TRUE(near.first >= near.end || (near.first >= all.first && near.end <= all.end));
+    }
+  }
+}
+
+/// What the workspace has for a table does not overlap, and only calls with one pay for it.
+TEST(HopperBackward, room_for_a_table) {
+  const Backward without = plain(700, 300);
+  Backward with = with_table(without, 64, 64);
+  const KeyTiles t = key_tiles_of(with);
+  const auto layout = [&](const Backward& b) { return layout_of(b, t, windows_of(b, t)); };
+  const std::int64_t heads = 12;
+  EXPECT_EQ(layout(without).strips, layout(without).bytes);
+  EXPECT_EQ(layout(with).delta - layout(with).lse, 3 * heads * t.rows() * 4);
+  EXPECT_EQ(layout(with).strips - layout(with).dq, heads * t.tiles() * (64 * 128 + 2 * 64) * 4);
+  EXPECT_EQ(layout(with).parts - layout(with).strips, heads * t.tiles() * 3 * 128 * 64 * 2);
+  EXPECT_EQ(layout(with).bytes, layout(with).parts);
+  with.table = reinterpret_cast<float*>(some_memory);
+  EXPECT_EQ(parts_of(t), 11);  // as many as there are tiles
+  EXPECT_EQ(layout(with).bytes - layout(with).parts, heads * 11 * 133 * 128 * 4);
+  const Clips widest = clips_of(with, t);
+  EXPECT_EQ(most_near_blocks(key_tiles_of(plain(4096, 4096)), widest), 2);  // what blocks of keys and tiles are at when they begin together
+  EXPECT_EQ(most_near_blocks(key_tiles_of(plain(4096, 4096, 64)), widest), 3);
+  KeyTiles many = key_tiles_of(plain(4096, 4096));
+  many.heads = 32, many.batch = 4;
+  EXPECT_EQ(parts_of(many), 4);
+}
+
 /// Blocks that share a slot wait for each other: few heads have enough of them for a whole device, unless windows are long.
 TEST(HopperBackward, few_heads_have_many_slots) {
   const auto slots = [](std::int64_t batch, std::int64_t key_heads, std::int64_t tokens, std::int64_t distances) {

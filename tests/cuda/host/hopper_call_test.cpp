@@ -277,9 +277,6 @@ TEST(HopperCall, has_a_backward) {
   EXPECT_FALSE(laid_out_backward(spec, gradients).hopper_backward->deterministic);
   EXPECT_FALSE(laid_out_backward(spec, gradients, 8).hopper_backward.has_value());
   AttentionSpec other = spec;  // Hopper's forward takes these
-  other.terms = {TableTerm{.table = on_gpu({1, 25, 8, 128}), .rows = ClipRows{.left = 16, .right = 8}}};
-  EXPECT_FALSE(laid_out_backward(other, gradients).hopper_backward.has_value());
-  other = spec;
   other.content = RotaryContent{*Rotary::make({.head_dim = 128, .numerics = Numerics::hf})};
   EXPECT_FALSE(laid_out_backward(other, gradients).hopper_backward.has_value());
   EXPECT_FALSE(laid_out_backward(spec, all_gradients(DType::f32), 9, DType::f32).hopper_backward.has_value());
@@ -287,6 +284,46 @@ TEST(HopperCall, has_a_backward) {
   EXPECT_FALSE(laid_out_backward(spec, gradients).hopper_backward.has_value());
   spec.softcap = 20;
   EXPECT_FALSE(laid_out_backward(spec, all_gradients()).hopper_backward.has_value());
+}
+
+/// Shaw's keys; not what windows of rows are for in the forward.
+TEST(HopperCall, has_the_gradient_of_a_table) {
+  AttentionGradients gradients = all_gradients();
+  const TableTerm shaw = {.table = on_gpu({1, 25, 8, 128}), .rows = ClipRows{.left = 16, .right = 8}};
+  const auto laid_out_with = [&](const TableTerm& term) {
+    AttentionSpec spec;
+    spec.visibility.mask = Mask::causal;
+    spec.terms = {term};
+    return laid_out_backward(spec, gradients);
+  };
+  auto layout = laid_out_with(shaw);
+  ASSERT_TRUE(layout.hopper_backward.has_value());
+  EXPECT_EQ(layout.hopper_backward->table, nullptr);
+  EXPECT_EQ(layout.hopper_backward->diagonal, nullptr);
+  EXPECT_TRUE(layout.after.empty());
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    gradients.terms = {TermGradient{.table = on_gpu({1, 25, 8, 128}, dtype)}};
+    layout = laid_out_with(shaw);
+    ASSERT_TRUE(layout.hopper_backward.has_value());
+    ASSERT_NE(layout.hopper_backward->table, nullptr);
+    EXPECT_NE(static_cast<void*>(layout.hopper_backward->table), gradients.terms[0].table.data);
+    EXPECT_EQ(static_cast<void*>(layout.hopper_backward->table), layout.work.backward.sums);
+    EXPECT_TRUE(layout.finish.empty());
+    ASSERT_EQ(layout.after.size(), 1u);  // added to what the caller has
+    EXPECT_EQ(layout.after[0].sum.to.data, gradients.terms[0].table.data);
+  }
+  gradients.terms = {};
+  const auto refused = [&](const auto& change) {
+    TableTerm term = shaw;
+    change(term);
+    return !laid_out_with(term).hopper_backward.has_value();
+  };
+  EXPECT_TRUE(refused([](TableTerm& t) { t.rows = ClipRows{.left = 16, .right = 8, .outside = OutsideRows::zero}; }));
+  EXPECT_TRUE(refused([](TableTerm& t) { t.shift = on_gpu({1, 1, 8, 128}, DType::f32); }));
+  EXPECT_TRUE(refused([](TableTerm& t) { t.table = on_gpu({1, 130, 8, 128}), t.rows = ClipRows{.left = 65, .right = 64}; }));
+  EXPECT_FALSE(refused([](TableTerm& t) { t.table = on_gpu({1, 129, 1, 128}), t.rows = ClipRows{.left = 64, .right = 64}; }));
+  EXPECT_TRUE(refused([](TableTerm& t) { t.side = TableSide::key; }));
+  EXPECT_TRUE(refused([](TableTerm& t) { t.side = TableSide::value; }));
 }
 
 /// Hopper's kernels write the gradient by distance where the general ones would have added up their slots.

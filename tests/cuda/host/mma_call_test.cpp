@@ -173,13 +173,17 @@ TEST(MmaCall, is_what_is_said_of_tables_of_values) {
   says("tensor cores of compute capability 8 and newer take it; gradients by general kernels", 7);
   says("CUDA's kernel of mma.sync, on tensor cores, in float32: 352 tiles of 64 x 32 scores", 8);
   says("bytes of workspace; gradients by mma.sync", 8);
-  says("gradients by mma.sync", 9);  // Hopper's own take no tables
+  says("gradients by mma.sync", 9);  // Hopper's own take no tables of values
   spec.dropout.probability = 0.5;
   says("CUDA's kernel of mma.sync", 8);
   says("gradients by general kernels: tensor cores do not take dropout beside a value-side table", 8);
   spec.terms = {};
   spec.dropout = {};
   says("gradients by kernels for Hopper", 9);
+  spec.terms = {TableTerm{.table = on_gpu({1, 9, 8, 128}), .rows = ClipRows{4, 4}}};
+  says("gradients by kernels for Hopper", 9);
+  spec.terms = {TableTerm{.table = on_gpu({1, 131, 8, 128}), .rows = ClipRows{65, 65}}};
+  says("gradients by mma.sync", 9);  // they keep no more than 129 rows
   spec.terms = {TableTerm{.side = TableSide::value, .table = on_gpu({1, 9, 8, 128}), .rows = ClipRows{4, 4}}};
   spec.key_positions = positions_from(5);
   EXPECT_NE(words(spec).find("tensor cores do not take a value-side table at given positions"), std::string::npos) << words(spec);

@@ -109,6 +109,8 @@ SCHEMES: dict[str, Made] = {
     "LearnedBiasScheme": _plain(lambda: phasor.nn.LearnedBiasScheme(H, 40, 9)),
     "ShawScheme": _plain(lambda: phasor.nn.ShawScheme(D, 16, 16)),
     "ShawScheme of heads": _plain(lambda: phasor.nn.ShawScheme(D, 30, 3, heads=H)),
+    "ShawScheme of keys, few": _plain(lambda: phasor.nn.ShawScheme(D, 12, 40, heads=H, values=False), causal=True),
+    "ShawScheme of keys, few, both ways": _plain(lambda: phasor.nn.ShawScheme(D, 12, 40, values=False)),
     "ShawScheme of keys": _plain(lambda: phasor.nn.ShawScheme(D, 200, 200, values=False)),
     "TransformerXLScheme": _plain(lambda: phasor.nn.TransformerXLScheme(H, D, 32)),
     "XLNetScheme": (lambda: phasor.nn.XLNetScheme(H, D, 32), _segments, {}),

@@ -227,13 +227,14 @@ def test_deterministic() -> None:
         torch.use_deterministic_algorithms(False)
 
 
-def test_gradients_in_any_order() -> None:
+def gradients_in_any_order(scheme: str) -> None:
     """What Hopper's kernels take: the same gradients but for the order of sums, and the same bits again where PyTorch asks for them."""
 
     def gradients(**options: Any) -> tuple[Tensor, ...]:
         q, k, v = (numbers(1, 700, 4, 64, dtype=torch.bfloat16, seed=i).to(DEVICE).requires_grad_() for i in range(3))
-        table = numbers(4, 32, seed=3).to(DEVICE).requires_grad_()
-        out = phasor.attention(q, k, v, phasor.T5(table), True, **options)
+        shape, dtype = ((4, 32), torch.float32) if scheme == "t5" else ((4, 129, 64), torch.bfloat16)
+        table = numbers(*shape, dtype=dtype, seed=3).to(DEVICE).requires_grad_()
+        out = phasor.attention(q, k, v, phasor.T5(table) if scheme == "t5" else phasor.Shaw(table), True, **options)
         return torch.autograd.grad(out, (q, k, v, table), numbers(*out.shape, dtype=torch.bfloat16, seed=4).to(DEVICE))
 
     wanted = gradients()
@@ -245,6 +246,14 @@ def test_gradients_in_any_order() -> None:
         assert same_bits(gradients(deterministic=False), wanted)
     finally:
         torch.use_deterministic_algorithms(False)
+
+
+def test_gradients_in_any_order() -> None:
+    gradients_in_any_order("t5")
+
+
+def test_gradients_of_a_table_in_any_order() -> None:
+    gradients_in_any_order("shaw")
 
 
 def test_gradients_are_added_up_over_steps() -> None:

@@ -173,11 +173,13 @@ Status lay_out_sums(const job::AttentionBackwardJob& job, BackwardLayout& out, i
   return {};
 }
 
-/// What follows Hopper's kernels: parameters of a bias from the gradient by distance, which those write.
-Status lay_out_after_hopper(const job::AttentionBackwardJob& job, BackwardLayout& out, int64_t& count) {
+/// What follows Hopper's kernels: parameters of a bias from the gradient by distance, or a table's gradient added to the caller's; those
+/// write both.
+Status lay_out_after_hopper(const job::AttentionBackwardJob& job, BackwardLayout& out, int64_t& count, TensorView& table) {
   SumPlaces sums;
   if (Status status = lay_out_term_ends(job, sums, out); !status) return status;
   out.finish.clear();  // slots of the general kernels
+  table = lay_out_table_end(sums, out);
   count = sums.used();
   out.before = {item_of(ItemKind::clear, count, {})};
   return {};
@@ -185,11 +187,13 @@ Status lay_out_after_hopper(const job::AttentionBackwardJob& job, BackwardLayout
 Status lay_out_hopper(const job::AttentionBackwardJob& job, const hopper::Backward& fast, attend::Arena& arena, BackwardLayout& out) {
   BackwardLayout measured = out;
   int64_t count = 0;
-  if (Status s = lay_out_after_hopper(job, measured, count); !s) return s;
+  TensorView table;
+  if (Status s = lay_out_after_hopper(job, measured, count, table); !s) return s;
   out.work.backward.sums = arena.take_bytes(count * bytes_of(out.arithmetic));
-  if (Status s = lay_out_after_hopper(job, out, count); !s) return s;
+  if (Status s = lay_out_after_hopper(job, out, count, table); !s) return s;
   out.hopper_backward = fast;
   if (!out.parameters.empty()) out.hopper_backward->diagonal = static_cast<float*>(const_cast<void*>(out.parameters[0].job.diagonal.data));
+  if (fast.table != nullptr) out.hopper_backward->table = static_cast<float*>(table.data);
   out.hopper_workspace = arena.take_bytes(hopper::workspace_bytes(fast));
   return {};
 }

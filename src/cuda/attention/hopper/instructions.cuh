@@ -67,6 +67,10 @@ __device__ __forceinline__ void copy_in_bytes(void* to, const void* from, int by
                "l"(from), "r"(bytes), "r"(shared_address(full))
                : "memory");
 }
+/// To the L2; the same units.
+__device__ __forceinline__ void prefetch_bytes(const void* from, int bytes) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
+}
 /// The way back: stored, or added to what is there, number by number. What a thread asked for since its last commit is waited for together.
 __device__ __forceinline__ void copy_out_bytes(void* to, const void* from, int bytes) {
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(shared_address(from)), "r"(bytes) : "memory");
@@ -135,6 +139,20 @@ __device__ __forceinline__ void add_blocks(float (&a)[2], float (&b)[2], std::ui
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %5, %4}, {%6, %7}, {%0, %1, %2, %3};"
                  : "+f"(a[0]), "+f"(a[1]), "+f"(b[0]), "+f"(b[1])
                  : "r"(unit), "r"(0), "r"(x), "r"(y));
+  }
+}
+
+/// d (16 x 8) += a (16 x 16) b (16 x 8), by a warp.
+template <class Element>
+__device__ __forceinline__ void multiply_blocks(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b, std::uint32_t c) {
+  if constexpr (std::is_same_v<Element, __half>) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(c));
+  } else {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(c));
   }
 }
 
@@ -218,6 +236,7 @@ struct Product;
 #define PHASOR_R8 "%0,%1,%2,%3,%4,%5,%6,%7"
 #define PHASOR_R16 PHASOR_R8 ",%8,%9,%10,%11,%12,%13,%14,%15"
 #define PHASOR_R32 PHASOR_R16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define PHASOR_R36 PHASOR_R32 ",%32,%33,%34,%35"
 #define PHASOR_R40 PHASOR_R32 ",%32,%33,%34,%35,%36,%37,%38,%39"
 #define PHASOR_R48 PHASOR_R40 ",%40,%41,%42,%43,%44,%45,%46,%47"
 #define PHASOR_R64 PHASOR_R48 ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
@@ -231,6 +250,7 @@ struct Product;
 #define PHASOR_O8(i) \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
 #define PHASOR_O32 PHASOR_O8(0), PHASOR_O8(8), PHASOR_O8(16), PHASOR_O8(24)
+#define PHASOR_O36 PHASOR_O32, "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35])
 #define PHASOR_O40 PHASOR_O32, PHASOR_O8(32)
 #define PHASOR_O48 PHASOR_O40, PHASOR_O8(40)
 #define PHASOR_O64 PHASOR_O48, PHASOR_O8(48), PHASOR_O8(56)
@@ -268,6 +288,7 @@ struct Product;
   };
 #define PHASOR_PRODUCTS(element, name)                       \
   PHASOR_PRODUCT(element, name, 64, 32, 32, 33, 34, 35, 36)  \
+  PHASOR_PRODUCT(element, name, 72, 36, 36, 37, 38, 39, 40)  \
   PHASOR_PRODUCT(element, name, 80, 40, 40, 41, 42, 43, 44)  \
   PHASOR_PRODUCT(element, name, 96, 48, 48, 49, 50, 51, 52)  \
   PHASOR_PRODUCT(element, name, 128, 64, 64, 65, 66, 67, 68) \
@@ -284,6 +305,7 @@ PHASOR_PRODUCTS(__half, "f16")
 #undef PHASOR_O64
 #undef PHASOR_O48
 #undef PHASOR_O40
+#undef PHASOR_O36
 #undef PHASOR_O32
 #undef PHASOR_O8
 #undef PHASOR_R128
@@ -293,6 +315,7 @@ PHASOR_PRODUCTS(__half, "f16")
 #undef PHASOR_R64
 #undef PHASOR_R48
 #undef PHASOR_R40
+#undef PHASOR_R36
 #undef PHASOR_R32
 #undef PHASOR_R16
 #undef PHASOR_R8

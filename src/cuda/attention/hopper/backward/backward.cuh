@@ -40,6 +40,7 @@ struct BackwardConsumer {
   using Scores = float[B::kQueries / 2];
   using Halves = std::uint32_t[B::kQueries / 4];
   using Sums = float[B::kWidth / 2];
+  using Queries = float[B::kColumns / 2];
   typename B::Shared& shared;
   const BackwardParameter& p;
   const int group;
@@ -76,11 +77,44 @@ struct BackwardConsumer {
       before = now;
     }
   }
+  /// Where in a tile's strip this thread's numbers are, 128 places apart.
+  __device__ __forceinline__ uint4* strip() const {
+    return p.table.strips + (std::int64_t{shared.strip[stage.stage]} * B::kGroups + group) * (B::kQueries / 16 * 128) + threadIdx.x % 128;
+  }
+  /// As many as there are registers for are asked for while scores are computed.
+  using Products = uint4[B::kEarly > 0 ? B::kEarly : 1];
+  __device__ __forceinline__ void read_rows(Products& products) const {
+    const uint4* const from = strip();
+#pragma unroll
+    for (int n = 0; n < B::kEarly; ++n) products[n] = from[128 * n];
+  }
+  /// A table: products with it, or one for each query, which is in its lse then.
+  __device__ __forceinline__ void weigh_rows(Scores& s, const float* lse, const Products& products) const {
+    const uint4* const from = strip();
+#pragma unroll
+    for (int n = 0; n < B::kQueries / 16; ++n) {
+      const uint4 four = n < B::kEarly ? products[n] : from[128 * n];
+      const std::uint32_t z[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+      for (int x = 0; x < 4; ++x) {
+        const float2 of = *reinterpret_cast<const float2*>(lse + 16 * n + 8 * (x / 2)), product = unpack<__half>(z[x]);
+        float* const to = s + 8 * n + 2 * x;
+        to[0] = weight(to[0] + product.x, -of.x), to[1] = weight(to[1] + product.y, -of.y);
+      }
+    }
+  }
+  __device__ __forceinline__ void keep_rows(const Halves& ds) const {
+    uint4* const to = strip();
+#pragma unroll
+    for (int n = 0; n < B::kQueries / 16; ++n) to[128 * n] = {ds[4 * n], ds[4 * n + 1], ds[4 * n + 2], ds[4 * n + 3]};
+  }
   /// Scores become weights; those of keys that a query does not see become 0.
-  __device__ __forceinline__ void weigh(Scores& s, int marks) const {
+  __device__ __forceinline__ void weigh(Scores& s, int marks, [[maybe_unused]] const Products& products) const {
     const float* const lse = shared.lse[stage.stage] + 2 * (lane % 4);
-    if (!B::kBias || (marks & (kFarLeft | kFarRight)) != 0) {
+    if (!B::kHasFar || (marks & (kFarLeft | kFarRight)) != 0) {
       weigh_shifted(s, lse);
+    } else if constexpr (B::kTable) {
+      weigh_rows(s, lse, products);
     } else {
       weigh_biased(s, lse);
     }
@@ -129,24 +163,38 @@ struct BackwardConsumer {
     if ((marks & (kFarLeft | kFarRight)) != 0) shared.far[odd_head][marks / kFarRight % 2][threadIdx.x - 128] += sum;
   }
   /// This warpgroup's half of a tile: 64 channels of all queries, or 64 queries.
-  __device__ __forceinline__ void ask_queries(float (&dq)[32]) const {
+  __device__ __forceinline__ void ask_queries(Queries& dq) const {
     const std::uint64_t ds = matrix(shared.ds[stage.stage][B::kQueryPanels == 2 ? group : 0], 0);
-    const std::uint64_t k = matrix(shared.k[B::kPanels == 2 ? group : 0], 0);
+    const auto& panel = shared.k[B::kPanels == 2 ? group : 0];
+    // The ones are the keys' second panel, the same for each 16 of them.
+    const std::uint64_t k = matrix(panel, B::kTable ? int(shared_address(shared.ones) - shared_address(panel)) : 0);
     products_begin();
 #pragma unroll
     for (int x = 0; x < B::kKeys / 16; ++x) {
-      Product<Element, 64>::across(dq, further(ds, x * 16 * 128), further(k, x * 16 * 128), x != 0);
+      const std::uint64_t nearer = B::kTable ? std::uint64_t(x * 16 * 128 >> 4) << 16 : 0;
+      Product<Element, B::kColumns>::across(dq, further(ds, x * 16 * 128), further(k, x * 16 * 128) - nearer, x != 0);
     }
     products_commit();
   }
-  __device__ __forceinline__ void put_queries(const float (&dq)[32]) {
+  /// Sums of ds over the keys of a far tile, which are all of one end's row; those of others are in strips.
+  __device__ __forceinline__ void put_ends(const Queries& dq, int marks) const {
+    if (lane % 4 != 0 || (B::kQueryPanels == 1 && group != 0)) return;
+    float* const to = shared.dq + 2 * 64 * 64 + (B::kQueryPanels == 2 ? 64 * group : 0) + threadIdx.x / 32 % 4 * 16 + lane / 4;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      to[8 * r] = (marks & kFarLeft) != 0 ? dq[32 + 2 * r] : 0;
+      to[B::kQueries + 8 * r] = (marks & kFarRight) != 0 ? dq[32 + 2 * r] : 0;
+    }
+  }
+  __device__ __forceinline__ void put_queries(const Queries& dq, [[maybe_unused]] int marks) {
     static_assert(B::kStages == 2);  // one is even, as a tile's number
     barrier_wait(&shared.dq_empty, stage.stage ^ 1);
-    float* const to = shared.dq[group] + threadIdx.x % 128 * 4;
+    float* const to = shared.dq + 64 * 64 * group + threadIdx.x % 128 * 4;
 #pragma unroll
     for (int x = 0; x < 8; ++x) {
       *reinterpret_cast<float4*>(to + 512 * x) = {dq[4 * x], dq[4 * x + 1], dq[4 * x + 2], dq[4 * x + 3]};
     }
+    if constexpr (B::kTable) put_ends(dq, marks);
     fence_async();
     __syncwarp();
     if (lane == 0) barrier_arrive(&shared.dq_full);
@@ -163,16 +211,20 @@ struct BackwardConsumer {
   /// undefined before: what a product begins with would have to be kept (C7512).
   __device__ __forceinline__ void tile(Registers& r) {
     Scores s, d;
-    float dq[32];
+    Queries dq;
     Halves weights, ds;
     barrier_wait(&shared.q_full[stage.stage], stage.parity);
     ask_dot<B>(s, matrix(shared.k[0][64 * group], 0), matrix(shared.q[stage.stage], 0));
     barrier_wait(&shared.g_full[stage.stage], stage.parity);
     ask_dot<B>(d, matrix(shared.v[0][64 * group], 0), matrix(shared.g[stage.stage], 0));
     const int marks = shared.marks[stage.stage];
+    [[maybe_unused]] Products products;
+    if constexpr (B::kEarly > 0) {
+      if ((marks & (kFarLeft | kFarRight)) == 0) read_rows(products);
+    }
     products_wait<1>();
     pin(s);
-    weigh(s, marks);
+    weigh(s, marks, products);
     round_weights<Element, B::kQueries>(weights, s);
     products_wait<0>();
     pin(d);
@@ -181,6 +233,9 @@ struct BackwardConsumer {
     round_weights<Element, B::kQueries>(ds, d);
     put(ds);
     if constexpr (B::kSums) add_far(sum, shared.marks[stage.stage]);
+    if constexpr (B::kTable) {
+      if ((shared.marks[stage.stage] & (kFarLeft | kFarRight)) == 0) keep_rows(ds);
+    }
     fence_async();
     ask_sum<B>(r.dk, ds, matrix(shared.q[stage.stage], B::kQueries * 128));
     named_sync(1, B::kMeeting);
@@ -188,8 +243,9 @@ struct BackwardConsumer {
     products_wait<0>();
     pin(r.dv), pin(r.dk), pin(dq), pin(weights), pin(ds);
     if (B::kSums && (shared.marks[stage.stage] & kLastOfHead) != 0) odd_head ^= 1;
+    [[maybe_unused]] const int far = B::kTable ? shared.marks[stage.stage] : 0;
     release_stage();
-    put_queries(dq);
+    put_queries(dq, far);
     stage.next();
   }
   /// Straight from the registers, 16 bytes a thread.
@@ -249,6 +305,11 @@ __global__ void __launch_bounds__(B::kThreads, 1) differentiate_attention(const 
     }
     barrier_init(&shared.dq_full, 4 * B::kGroups), barrier_init(&shared.dq_empty, 1);
     barrier_fence_init();
+  }
+  if constexpr (B::kTable) {
+    auto* const ones = reinterpret_cast<typename B::Element*>(shared.ones);
+    for (int x = threadIdx.x; x < 16 * 64; x += B::kThreads) ones[x] = typename B::Element(1.0f);
+    fence_async();
   }
   __syncthreads();
   const int group = __shfl_sync(~0u, threadIdx.x / 128, 0) - 1;  // the same for the warp, and the compiler shall know

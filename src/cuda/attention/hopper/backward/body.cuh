@@ -7,8 +7,8 @@
 
 namespace phasor::cuda::hopper {
 
-/// What is added to scores: nothing, a bias by distance, one whose gradient is wanted.
-enum class BackwardTerm { none, bias, learned_bias };
+/// What is added to scores: nothing, a bias by distance, one whose gradient is wanted, products with a table of clipped rows.
+enum class BackwardTerm { none, bias, learned_bias, table };
 
 /// What the producer knows of a tile, so that not every thread finds it out.
 enum TileMark : int {
@@ -25,7 +25,12 @@ struct BackwardBody {
   static constexpr BackwardWidths kOf = kBackwardWidths[kOfWidths];
   static constexpr int kWidth = kOf.width, kQueries = kOf.queries, kKeys = kBlockKeys, kGroups = 2, kStages = 2;
   static constexpr int kPanels = kWidth / 64, kQueryPanels = kQueries / 64;
-  static constexpr bool kBias = kTerm != BackwardTerm::none, kSums = kTerm == BackwardTerm::learned_bias;
+  static constexpr bool kSums = kTerm == BackwardTerm::learned_bias, kBias = kTerm == BackwardTerm::bias || kSums;
+  static constexpr bool kTable = kTerm == BackwardTerm::table, kHasFar = kBias || kTable;
+  /// Columns of dq's product: beside a table eight more, of ones in the place of keys, which give the sums of ds over keys.
+  static constexpr int kColumns = kTable ? 72 : 64;
+  /// Of a thread's vectors of products with a table, so many are asked for early: at 64 channels there are no registers for them.
+  static constexpr int kEarly = kTable && kWidth == 128 ? 4 : 0;
   static constexpr int kThreads = 384;
   /// Threads of the first warpgroup: warp 0 brings tiles, warp 1 takes dq away, the others sum by distance.
   static constexpr int kSummers = 64;
@@ -45,8 +50,9 @@ struct BackwardBody {
     alignas(1024) Element v[kPanels][kKeys][64];
     alignas(1024) Element q[kStages][kPanels][kQueries][64];
     alignas(1024) Element g[kStages][kPanels][kQueries][64];
-    alignas(1024) Element ds[2][kQueryPanels][kKeys][64];  // keys are rows
-    alignas(128) float dq[kGroups][64 * 64];               // as the warpgroups' registers lie
+    alignas(1024) Element ds[2][kQueryPanels][kKeys][64];                    // keys are rows
+    alignas(128) float dq[kGroups * 64 * 64 + (kTable ? 2 * kQueries : 0)];  // as the warpgroups' registers lie; then sums of far tiles
+    alignas(kTable ? 1024 : 16) Element ones[kTable ? 16 : 1][kTable ? 64 : 8];
     alignas(16) float lse[kStages][kQueries];
     alignas(16) float delta[kStages][kQueries];
     alignas(16) float window[kBias ? kStages : 1][2][kBias ? kWindowPitch : 4];
@@ -58,8 +64,9 @@ struct BackwardBody {
     float shift[kStages];  // what every score of a far tile lacks, in powers of 2
     int row[kStages];      // the tile's first query
     int marks[kStages];    // TileMark, together
-    int key;               // the block's first
-    int work;              // its number; -1: there is no more
+    unsigned strip[kStages];
+    int key;   // the block's first
+    int work;  // its number; -1: there is no more
   };
   static_assert(sizeof(Shared) <= 227 * 1024);
 };

@@ -4,21 +4,11 @@
 
 #include <cuda.h>
 
+#include "cuda/attention/hopper/backward/table/work.hpp"
 #include "cuda/attention/hopper/backward/tiles.hpp"
 #include "phasor/tensor_view.hpp"
 
 namespace phasor::cuda::hopper {
-
-/// Rows of a tensor of 16-bit numbers, written 16 bytes at a time.
-struct OutputRows {
-  unsigned char* data;      // null: not wanted
-  std::int64_t strides[3];  // batch row, token, head; in bytes
-  int width;
-
-  __device__ __forceinline__ unsigned char* row(int batch, int token, int head) const {
-    return data + batch * strides[0] + token * strides[1] + head * strides[2];
-  }
-};
 
 /// Sums of the gradients of scores by distance, of blocks that share slots and of one tile after the other. Null: not wanted.
 struct DistanceSums {
@@ -40,13 +30,14 @@ struct BackwardParameter {
   float scale_log2;    // times log2 e
   const float* lse;    // (B, H, rows) in powers of 2; infinite where nothing is seen and beyond the last query
   const float* delta;  // (B, H, rows): the gradient of the row's log-sum-exp, negated
-  float* dq;           // (B, H, tiles, 2, 8, 128, 4): a warpgroup's registers, for every tile
+  float* dq;           // (B, H, tiles): a warpgroup's registers, (2, 8, 128, 4) of every tile, and what dq_numbers says
   int* turns;          // (B, H, tiles): how many blocks have added to dq's tile, zeros at the start; 1 from the first one on in any order
   bool deterministic;  // blocks add in order
   int* next;           // of the work that nobody has claimed, 0 at the start
   OutputRows dk;
   OutputRows dv;
   DistanceSums sums;
+  TableTiles table;
 
   __device__ __forceinline__ std::int64_t row_number(int batch, int head, int row) const {
     return (std::int64_t{batch} * tiles.heads + head) * tiles.rows() + row;
@@ -70,5 +61,8 @@ struct BackwardWish {
 /// Of kBackwardWidths[0] and [1].
 BackwardKernel backward_kernel_64(const BackwardWish& wish);
 BackwardKernel backward_kernel_128(const BackwardWish& wish);
+/// With a table.
+BackwardKernel backward_table_kernel_64(DType dtype);
+BackwardKernel backward_table_kernel_128(DType dtype);
 
 }  // namespace phasor::cuda::hopper

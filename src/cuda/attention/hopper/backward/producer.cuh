@@ -18,20 +18,34 @@ struct BackwardProducer {
     return (is_partial(p.tiles, at.key(), row) ? kPartialForFirst : 0) | (is_partial(p.tiles, at.key() + 64, row) ? kPartialForSecond : 0) |
            (side < 0 ? kFarLeft : 0) | (side > 0 ? kFarRight : 0) | (walk.is_last_of_head() ? kLastOfHead : 0);
   }
+  /// Its number; consumers read it themselves, from the L2.
+  __device__ __forceinline__ void bring_strip(const KeyWork& at, const Walk& walk) const {
+    const int first = near_blocks(p.tiles, p.table.clips, walk.tile).first;
+    const unsigned strip =
+        unsigned(p.tile_number(at.batch, walk.head, walk.tile)) * unsigned(p.table.near_blocks) + unsigned(at.block - first);
+    shared.strip[stage.stage] = strip;
+    constexpr int kBytes = B::kKeys * B::kQueries * 2;
+    prefetch_bytes(reinterpret_cast<const unsigned char*>(p.table.strips) + std::int64_t{strip} * kBytes, kBytes);
+  }
   __device__ __forceinline__ void bring_queries(const KeyWork& at, const Walk& walk) {
     std::uint64_t* const full = &shared.q_full[stage.stage];
     const int head = walk.head, row = walk.tile * B::kQueries;
-    const int side = B::kBias ? far_side(p.tiles, p.windows, at.key(), row) : 0;
+    const int side = B::kHasFar ? far_side(p.tiles, p.windows, at.key(), row) : 0;
     const int marks = marks_of(at, walk, side);
     const int window = B::kBias && side == 0 ? B::kWindow * int(sizeof(float)) : 0;  // bytes of one copy
-    const float shift = side == 0 ? 0 : __ldg(p.windows.far + head * p.windows.far_of_head + (side > 0 ? 1 : 0));
+    const float shift = !B::kBias || side == 0 ? 0 : __ldg(p.windows.far + head * p.windows.far_of_head + (side > 0 ? 1 : 0));
     barrier_wait(&shared.q_empty[stage.stage], stage.parity ^ 1);
     shared.shift[stage.stage] = shift;
     shared.row[stage.stage] = row;
     shared.marks[stage.stage] = marks;
+    const float* lse = p.lse;
+    if constexpr (B::kTable) {
+      lse += (side < 0 ? 1 : side > 0 ? 2 : 0) * p.table.lse_of_side;
+      if (side == 0) bring_strip(at, walk);
+    }
     barrier_expect(full, int(sizeof(shared.q[0]) + sizeof(shared.lse[0])) + 2 * window);
     copy_tile(shared.q[stage.stage], &p.q, p.whole, full, {row, head, at.batch});
-    copy_in_bytes(shared.lse[stage.stage], p.lse + p.row_number(at.batch, head, row), sizeof(shared.lse[0]), full);
+    copy_in_bytes(shared.lse[stage.stage], lse + p.row_number(at.batch, head, row), sizeof(shared.lse[0]), full);
     if (window == 0) return;
     const Windows& w = p.windows;
     const float* const from = w.values + head * w.of_head + (row - at.key() - B::kKeys - w.first);
@@ -105,7 +119,7 @@ __device__ __forceinline__ void take_queries(typename B::Shared& shared, const B
       if (before == 0) {
         copy_out_bytes(to, shared.dq, sizeof(shared.dq));
       } else {
-        add_floats(to, shared.dq[0], sizeof(shared.dq));
+        add_floats(to, shared.dq, sizeof(shared.dq));
       }
       copies_out_commit();
       copies_out_wait_read();

@@ -13,15 +13,6 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 
-/// Rows of 16-bit numbers that are read 16 bytes at a time.
-struct InputRows {
-  const unsigned char* data;
-  std::int64_t strides[3];  // batch row, token, head; in bytes
-};
-InputRows rows_of(const ConstTensorView& v) {
-  return {static_cast<const unsigned char*>(v.data), {v.strides[0] * 2, v.strides[1] * 2, v.strides[2] * 2}};
-}
-
 struct RowsWork {
   KeyTiles tiles;
   InputRows out;
@@ -58,9 +49,7 @@ __global__ void __launch_bounds__(kThreads) prepare_rows(const __grid_constant__
   const std::int64_t number = (std::int64_t{batch} * w.tiles.heads + head) * w.tiles.rows() + row;
   float sum = 0;
   if (is_there && 8 * lane < w.width) {
-    const auto at = [&](const InputRows& x) {
-      return *reinterpret_cast<const uint4*>(x.data + batch * x.strides[0] + row * x.strides[1] + head * x.strides[2] + 16 * lane);
-    };
+    const auto at = [&](const InputRows& x) { return *reinterpret_cast<const uint4*>(x.row(batch, row, head) + 16 * lane); };
     const uint4 out = at(w.out), gradient = at(w.gradient);
     sum = w.half ? dot<__half>(out, gradient) : dot<__nv_bfloat16>(out, gradient);
   }
@@ -187,8 +176,8 @@ Grid grid_of(unsigned x, const KeyTiles& t) { return {x, static_cast<unsigned>(t
 
 Status make_rows(const char* where, const Backward& b, const BackwardParameter& p, void* stream) {
   RowsWork work = {.tiles = p.tiles,
-                   .out = rows_of(b.out),
-                   .gradient = rows_of(b.out_gradient),
+                   .out = input_rows(b.out),
+                   .gradient = input_rows(b.out_gradient),
                    .width = static_cast<int>(b.out.shape[3]),
                    .half = b.out.dtype == DType::f16,
                    .lse = b.lse,
@@ -219,9 +208,7 @@ Status finish_queries(const char* where, const Backward& b, const BackwardParame
   if (b.q.data == nullptr) return {};
   QueriesWork work = {.tiles = p.tiles,
                       .from = reinterpret_cast<const float4*>(p.dq),
-                      .to = {static_cast<unsigned char*>(b.q.data),
-                             {b.q.strides[0] * 2, b.q.strides[1] * 2, b.q.strides[2] * 2},
-                             static_cast<int>(b.q.shape[3])},
+                      .to = output_rows(b.q),
                       .scale = p.scale,
                       .half = b.q.dtype == DType::f16,
                       .wide = p.tiles.tile_queries == 64};

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention backward on Hopper put on a stream: rows and the bias made ready, one kernel that stays on every multiprocessor, then dq and
-// the gradient by distance.
+// Attention backward on Hopper put on a stream: rows and the bias or the table made ready, one kernel that stays on every multiprocessor,
+// then dq and the gradient by distance, or of the table.
 #include "cuda/attention/hopper/backward/run.hpp"
 
 #include "cuda/attention/base2.hpp"
 #include "cuda/attention/hopper/backward/parameter.cuh"
 #include "cuda/attention/hopper/backward/rows.hpp"
+#include "cuda/attention/hopper/backward/table/run.hpp"
 #include "cuda/attention/hopper/backward/work.hpp"
 #include "cuda/attention/hopper/tensor_map.hpp"
 #include "cuda/device.hpp"
@@ -22,10 +23,6 @@ Status make_maps(const char* where, const Backward& b, BackwardParameter& p) {
   if (Status s = make_map(where, f.k, kBlockKeys, panels, p.k); !s) return s;
   if (Status s = make_map(where, f.v, kBlockKeys, value_panels, p.v); !s) return s;
   return make_map(where, b.out_gradient, widths.queries, value_panels, p.g);
-}
-
-OutputRows rows_of(const TensorView& v) {
-  return {static_cast<unsigned char*>(v.data), {v.strides[0] * 2, v.strides[1] * 2, v.strides[2] * 2}, static_cast<int>(v.shape[3])};
 }
 
 /// All of a parameter but its maps; returns how many bytes are to be zeros.
@@ -49,16 +46,24 @@ std::int64_t fill_parameter(const Backward& b, std::byte* begin, BackwardParamet
   p.turns = reinterpret_cast<int*>(begin + layout.turns);
   p.deterministic = b.deterministic;
   p.next = reinterpret_cast<int*>(begin);
-  p.dk = rows_of(b.k);
-  p.dv = rows_of(b.v);
+  p.dk = output_rows(b.k);
+  p.dv = output_rows(b.v);
   p.sums = {at(layout.slots), at(layout.far), reinterpret_cast<int*>(begin + layout.done)};
+  const Clips clips = clips_of(b, p.tiles);
+  p.table = {.clips = clips,
+             .near_blocks = most_near_blocks(p.tiles, clips),
+             .lse_of_side = std::int64_t{p.tiles.batch} * p.tiles.heads * p.tiles.rows(),
+             .strips = reinterpret_cast<uint4*>(begin + layout.strips),
+             .parts = at(layout.parts)};
   return layout.zeros;
 }
 
 BackwardKernel kernel_for(const Backward& b) {
   constexpr BackwardKernel (*kKernels[kBackwardWidthsCount])(const BackwardWish&) = {backward_kernel_64, backward_kernel_128};
-  return kKernels[backward_widths_for(b.forward.q.shape[3], b.forward.v.shape[3])](
-      {b.forward.q.dtype, b.forward.diagonal != nullptr, b.diagonal != nullptr});
+  constexpr BackwardKernel (*kTableKernels[kBackwardWidthsCount])(DType) = {backward_table_kernel_64, backward_table_kernel_128};
+  const int widths = backward_widths_for(b.forward.q.shape[3], b.forward.v.shape[3]);
+  if (b.forward.table.data != nullptr) return kTableKernels[widths](b.forward.q.dtype);
+  return kKernels[widths]({b.forward.q.dtype, b.forward.diagonal != nullptr, b.diagonal != nullptr});
 }
 
 Status run_kernel(const char* where, const Backward& b, BackwardParameter& p, void* stream) {
@@ -88,7 +93,12 @@ Status run(const char* where, const Backward& b, void* workspace, void* stream) 
   if (Status s = status_of(where, cudaMemsetAsync(reinterpret_cast<void*>(begin), 0, static_cast<std::size_t>(zeros), on)); !s) return s;
   if (Status s = make_rows(where, b, parameter, stream); !s) return s;
   if (Status s = make_windows(where, b, parameter, stream); !s) return s;
+  const bool table = b.forward.table.data != nullptr;
+  if (table) {
+    if (Status s = make_strips(where, b, parameter, stream); !s) return s;
+  }
   if (Status s = run_kernel(where, b, parameter, stream); !s) return s;
+  if (table) return finish_table(where, b, parameter, stream);
   if (Status s = finish_queries(where, b, parameter, stream); !s) return s;
   return finish_distances(where, b, parameter, stream);
 }

@@ -22,6 +22,8 @@ struct Backward {
   /// (H, distances) of forward.diagonal's distances, written: of one head also where heads share the bias. What distances beyond the ends,
   /// or beyond far_left and far_right, have is in the sums of those.
   float* diagonal = nullptr;
+  /// (rows, H or 1, D) of forward.table, written.
+  float* table = nullptr;
   /// The same bits in every run, whatever else is in the batch; else blocks add to dq in any order.
   bool deterministic = true;
 };

@@ -99,6 +99,42 @@ PHASOR_HD inline int far_side(const KeyTiles& t, const Windows& w, int key, int 
   return key - (row + t.tile_queries - 1 + t.offset()) >= w.far_right ? 1 : 0;
 }
 
+/// Of a table of clipped rows: blocks of keys that visit a tile of queries and are not far from it (far_side is 0).
+PHASOR_HD inline Span near_blocks(const KeyTiles& t, const Clips& c, int tile) {
+  const Span all = key_blocks(t, tile);
+  const int position = tile * t.tile_queries + t.offset();
+  const int least = position - c.left - kBlockKeys + 2, most = position + t.tile_queries - 2 + c.right;  // of a block's first key
+  int first = least <= 0 ? 0 : (least + kBlockKeys - 1) / kBlockKeys;
+  int end = most < 0 ? 0 : most / kBlockKeys + 1;
+  if (first < all.first) first = all.first;
+  if (end > all.end) end = all.end;
+  return first < end ? Span{first, end} : Span{0, 0};
+}
+/// No tile has more of them: it depends on where in a block of keys a tile begins.
+PHASOR_HD inline int most_near_blocks(const KeyTiles& t, const Clips& c) {
+  int most = 0;
+  for (int tile = 0; tile * t.tile_queries < kBlockKeys; ++tile) {
+    // Some whole blocks on, so that nothing is negative.
+    const int position = (tile * t.tile_queries + t.offset() % kBlockKeys) + 4 * kBlockKeys;
+    const int before = (position - c.left - kBlockKeys + 1) / kBlockKeys, last = (position + t.tile_queries - 2 + c.right) / kBlockKeys;
+    if (last - before > most) most = last - before;
+  }
+  return most;
+}
+
+/// Numbers of a tile's dq; beside a table two for each query behind them: sums of what lies beyond the clips, in far tiles.
+constexpr int kDqNumbers = 64 * 128;
+PHASOR_HD inline int dq_numbers(const KeyTiles& t, bool table) { return kDqNumbers + (table ? 2 * t.tile_queries : 0); }
+/// Tiles of a head are dealt to so many blocks before and after a backward with a table, by the shape alone; each adds up its own part of
+/// the table's gradient.
+PHASOR_HD inline int parts_of(const KeyTiles& t) {
+  constexpr int kBlocks = 512;
+  const int heads = t.heads * t.batch, parts = (kBlocks + heads - 1) / heads;
+  return parts < t.tiles() ? parts : t.tiles();
+}
+/// Rows of the table, and four for sums beyond its clips: each is two numbers of 16 bits.
+PHASOR_HD inline int table_lines(const Clips& c) { return c.rows() + 4; }
+
 /// The steps of a block: its tiles from the last to the first, for one query head after the other.
 struct Walk {
   Span tiles;

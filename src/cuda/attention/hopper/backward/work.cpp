@@ -49,6 +49,8 @@ bool takes(const Backward& b, int compute_major) {
     return gradient.dtype == f.q.dtype && takes(g, compute_major);
   };
   if (!fits(b.q, &Forward::q) || !fits(b.k, &Forward::k) || !fits(b.v, &Forward::v)) return false;
+  // Of tables it takes those that the forward keeps all products with.
+  if (has_windows(f) || (b.table != nullptr && f.table.data == nullptr)) return false;
   if (b.lse == nullptr || f.softcap != 0 || (b.diagonal != nullptr && f.diagonal == nullptr)) return false;
   return backward_widths_for(f.q.shape[3], f.v.shape[3]) < kBackwardWidthsCount;
 }
@@ -68,9 +70,20 @@ KeyTiles key_tiles_of(const Backward& b) {
           .tile_count = static_cast<int>((f.q.shape[1] + tile_queries - 1) / tile_queries)};
 }
 
+Clips clips_of(const Backward& b, const KeyTiles& t) {
+  const Forward& f = b.forward;
+  if (f.table.data == nullptr) return {};
+  return {static_cast<int>(f.table_left), static_cast<int>(std::clamp<std::int64_t>(t.right, 0, f.table_right)), f.table.shape[2] > 1,
+          static_cast<float>(f.table_scale / f.scale)};
+}
+
 Windows windows_of(const Backward& b, const KeyTiles& t) {
   const Forward& f = b.forward;
   Windows w = {};
+  if (f.table.data != nullptr) {
+    const Clips clips = clips_of(b, t);
+    w.far_left = clips.left, w.far_right = clips.right;
+  }
   if (f.diagonal == nullptr) return w;
   // Clamped distances are constant beyond the ends of what is given, too.
   w.far_left = clamped(std::min(f.far_left, f.first_distance + f.distances - 1));
@@ -95,18 +108,21 @@ BackwardLayout layout_of(const Backward& b, const KeyTiles& t, const Windows& w)
   };
   const std::int64_t heads = std::int64_t{t.batch} * t.heads;
   const std::int64_t bias_heads = w.of_head == 0 ? 1 : t.heads;
-  const bool sums = b.diagonal != nullptr;
+  const bool sums = b.diagonal != nullptr, table = b.forward.table.data != nullptr;
+  const Clips clips = clips_of(b, t);
   BackwardLayout layout = {};
   layout.turns = take(heads * t.tiles());
   layout.done = take(std::int64_t{t.batch} * t.key_heads() * t.blocks(), sums);
   layout.slots = take(heads * w.slots * w.length, sums);
   layout.far = take(heads * t.blocks() * 2, sums);
   layout.zeros = used;
-  layout.lse = take(heads * t.rows());
+  layout.lse = take(heads * t.rows() * (table ? 3 : 1));
   layout.delta = take(heads * t.rows());
   layout.windows = take(bias_heads * 2 * w.length, w.length > 0);
   layout.far_values = take(bias_heads * 2, w.length > 0);
-  layout.dq = take(heads * t.rows() * kBackwardWidths[backward_widths_for(b.forward.q.shape[3], b.forward.v.shape[3])].width);
+  layout.dq = take(heads * t.tiles() * dq_numbers(t, table));
+  layout.strips = take(heads * t.tiles() * most_near_blocks(t, clips) * kBlockKeys * t.tile_queries / 2, table);
+  layout.parts = take(heads * parts_of(t) * table_lines(clips) * b.forward.q.shape[3], b.table != nullptr);
   layout.bytes = used;
   return layout;
 }

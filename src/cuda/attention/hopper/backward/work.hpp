@@ -11,6 +11,8 @@ namespace phasor::cuda::hopper {
 /// Index into kBackwardWidths of the least that has room; kBackwardWidthsCount: there is none.
 int backward_widths_for(std::int64_t width, std::int64_t value_width);
 KeyTiles key_tiles_of(const Backward& backward);
+/// Of a table; rows beyond what is seen are left out.
+Clips clips_of(const Backward& backward, const KeyTiles& tiles);
 /// Extents and ends alone; the pointers are null.
 Windows windows_of(const Backward& backward, const KeyTiles& tiles);
 
@@ -26,6 +28,8 @@ struct BackwardLayout {
   std::int64_t windows;
   std::int64_t far_values;
   std::int64_t dq;
+  std::int64_t strips;  // of a table
+  std::int64_t parts;   // of its gradient
   std::int64_t bytes;
 };
 BackwardLayout layout_of(const Backward& backward, const KeyTiles& tiles, const Windows& windows);

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// In the place of src/cuda/attention/hopper/instructions.cuh, for kernels that the host runs (block.hpp): of its instructions those that are
+// of a warp.
+#pragma once
+
+#include "cuda/attention/mma/instructions.cuh"
+
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+inline float __fdividef(float x, float y) { return x / y; }
+
+namespace phasor::cuda::hopper {
+
+using attention::mma::exp2_approximate;
+using attention::mma::pack;
+using attention::mma::shared_address;
+
+inline void load_blocks(std::uint32_t (&x)[4], std::uint32_t from) { attention::mma::load_matrices(x, from); }
+inline void load_blocks_across(std::uint32_t (&x)[4], std::uint32_t from) { attention::mma::load_transposed(x, from); }
+template <class Element>
+void multiply_blocks(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b, std::uint32_t c) {
+  attention::mma::add_product<Element>(d, a, b, c);
+}
+template <class Element>
+float2 unpack(std::uint32_t x) {
+  using attention::mma::widened;
+  return {widened<Element>(static_cast<std::uint16_t>(x)), widened<Element>(static_cast<std::uint16_t>(x >> 16))};
+}
+inline std::uint32_t halves_of(float low, float high) {
+  const auto inside = [](float x) { return std::min(std::max(x, -65504.0F), 65504.0F); };
+  return pack<__half>(inside(low), inside(high));
+}
+
+}  // namespace phasor::cuda::hopper
