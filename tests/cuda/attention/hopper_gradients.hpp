@@ -264,7 +264,8 @@ inline BackwardProblem backward_problem(std::uint64_t seed, bool table = false) 
   RandomHopper random(seed);
   BackwardProblem p;
   const auto is_taken = [&](const HopperProblem& f) {
-    const bool clipped = f.table.shape[1] <= 129 && !f.zero_outside && f.table_shift.empty() && f.content_shift.empty();
+    const bool clipped =
+        f.table.shape[1] <= 129 && !f.zero_outside && f.features.memory.empty() && f.table_shift.empty() && f.content_shift.empty();
     return f.softcap == 0 && clipped && std::max(f.q.shape[3], f.v.shape[3]) <= 128;
   };
   do p.forward = table ? random.make_clipped() : random.make();
