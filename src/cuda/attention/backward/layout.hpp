@@ -3,6 +3,10 @@
 // with the sums.
 #pragma once
 
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "cuda/attention/backward/backward.hpp"
 #include "cuda/attention/backward/parameters.hpp"
 #include "cuda/attention/layout.hpp"
@@ -33,7 +37,8 @@ Status lay_out_backward(const job::AttentionBackwardJob& job, int compute_major,
 /// Bytes that a call works in.
 Result<int64_t> backward_workspace(const job::AttentionBackwardJob& job);
 
-/// By which kernels a device of this compute capability makes the gradients of a call, by all but a dense bias: "by ...".
+/// Says which kernels make the gradients of a call on a device of this compute capability: "by mma.sync", "by general kernels: ..." and
+/// why, or "refused: ...". As if nobody wanted the gradient of a bias given in full, which only the general kernels make.
 std::string gradients_in_words(const job::AttentionJob& forward, int compute_major);
 
 template <class Machine>

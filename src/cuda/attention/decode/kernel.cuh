@@ -48,6 +48,75 @@ __device__ inline void load_biases(const DecodeWork& work, const Row (&rows)[2],
   }
 }
 
+/// The rows whose scores a thread has: two of the 16 of its warp, which begin at `first` of the block.
+__device__ __forceinline__ void find_rows(const DecodeWork& work, const Block& block, int first, const float* powers, Row (&rows)[2]) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int r = first + static_cast<int>(threadIdx.x) % 32 / 4 + half * 8;
+    const int row = block.first_row + r;
+    rows[half].there = row < rows_of(work);
+    rows[half].position = block.keys - work.queries + row / work.group;
+    const int head = block.key_head * work.group + row % work.group;
+    const bool has_bias = work.diagonal != nullptr && rows[half].there;
+    rows[half].diagonal = !has_bias ? nullptr
+                                    : work.diagonal + block.batch * work.diagonal_strides[0] + row / work.group * work.diagonal_strides[1] +
+                                          head * work.diagonal_strides[2];
+    rows[half].factor = work.scale * scale_of(work.k, block.key_head) * powers[r];
+    rows[half].far = has_bias ? bias_at(work, rows[half].diagonal, work.far_left) : 0;
+    rows[half].factor_2 = rows[half].factor * kLog2E;
+    rows[half].far_2 = rows[half].far * kLog2E;
+  }
+}
+
+/// What is known of all of a block's scores.
+struct ScoreRules {
+  int64_t least_position;  // of a query
+  bool is_uncapped_unmasked;
+  bool is_plain;             // products times a factor
+  int first_seen, end_seen;  // keys of the split that every query sees by its distance
+};
+__device__ __forceinline__ ScoreRules rules_of(const DecodeWork& work, const Block& block) {
+  ScoreRules rules;
+  rules.least_position = block.keys - work.queries;
+  rules.is_uncapped_unmasked = work.softcap == 0 && work.mask.data == nullptr;
+  rules.is_plain = rules.is_uncapped_unmasked && work.diagonal == nullptr;
+  const int64_t first = (work.left >= block.keys ? 0 : block.keys - 1 - work.left) - block.first;
+  const int64_t end = work.right >= block.keys ? block.keys : rules.least_position + work.right + 1;
+  const int64_t end_there = (end < block.keys ? end : block.keys) - block.first;
+  rules.first_seen = static_cast<int>(first > 0 ? (first < kSplit ? first : kSplit) : 0);
+  rules.end_seen = static_cast<int>(end_there < kSplit ? end_there : kSplit);
+  return rules;
+}
+
+/// What is known of the scores of 16 keys, all rows'. Found in the kernel's own loop: by a function, kernels of 16 bits had up to 11
+/// registers more.
+struct KeyRules {
+  bool is_seen;  // by every query, but for the mask
+  bool is_far;   // all distances have the last bias
+  bool is_near;  // no distance is beyond the biases, and nothing but a bias is added to products
+};
+/// Products of a thread's rows with its keys, of which first_key is the warp's first, become scores in base 2.
+__device__ __forceinline__ void make_scores(const DecodeWork& work, const Block& block, const ScoreRules& rules, const KeyRules& keys,
+                                            const Row (&rows)[2], int64_t first_key, const float (&biases)[2][4], float (&scores)[2][4]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int n = 0; n < 2; ++n) {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      const Row& of = rows[c / 2];
+      if (keys.is_seen && rules.is_plain) {
+        scores[n][c] *= of.factor_2;
+      } else if (keys.is_seen && keys.is_far && rules.is_uncapped_unmasked) {
+        scores[n][c] = scores[n][c] * of.factor_2 + of.far_2;
+      } else if (keys.is_near) {
+        scores[n][c] = of.there ? scores[n][c] * of.factor_2 + biases[n][c] * kLog2E : -INFINITY;
+      } else {
+        scores[n][c] = score_of(work, block, of, scores[n][c], first_key + n * 8 + lane % 4 * 2 + c % 2, keys.is_far);
+      }
+    }
+  }
+}
+
 template <class S>
 __global__ void __launch_bounds__(kThreads, S::kBlocks) decode_block(const __grid_constant__ DecodeWork work) {
   extern __shared__ __align__(128) std::byte memory[];
@@ -63,11 +132,12 @@ __global__ void __launch_bounds__(kThreads, S::kBlocks) decode_block(const __gri
   const auto stage_of = [&](int tile) {
     return stages + static_cast<std::uint32_t>((tile - block.first_tile) % S::kStages * S::kStageBytes);
   };
-#pragma unroll
-  for (int n = 0; n < S::kStages - 1; ++n) {
-    if (block.first_tile + n < block.end_tile) bring_tile<S>(places, block.first_tile + n, stage_of(block.first_tile + n));
+  const auto bring = [&](int tile) {
+    if (tile < block.end_tile) bring_tile<S>(places, tile, stage_of(tile));
     end_copies();
-  }
+  };
+#pragma unroll
+  for (int n = 0; n < S::kStages - 1; ++n) bring(block.first_tile + n);
   put_queries<S>(work, first_queries, 0, query_memory, powers);
   for (int group = 1; group < S::kRowTiles; ++group) put_queries<S>(work, load_queries<S>(work, block, group), group, query_memory, powers);
   __syncthreads();
@@ -78,41 +148,14 @@ __global__ void __launch_bounds__(kThreads, S::kBlocks) decode_block(const __gri
   const std::uint32_t queries = shared_address(query_memory) + row_tile * 16 * S::kWidth * 2;
   const bool split_queries = work.q.dtype == DType::f32;
   Row rows[2];
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int r = row_tile * 16 + lane / 4 + half * 8;
-    const int row = block.first_row + r;
-    rows[half].there = row < rows_of(work);
-    rows[half].position = block.keys - work.queries + row / work.group;
-    const int head = block.key_head * work.group + row % work.group;
-    const bool has_bias = work.diagonal != nullptr && rows[half].there;
-    rows[half].diagonal = !has_bias ? nullptr
-                                    : work.diagonal + block.batch * work.diagonal_strides[0] + row / work.group * work.diagonal_strides[1] +
-                                          head * work.diagonal_strides[2];
-    rows[half].factor = work.scale * scale_of(work.k, block.key_head) * powers[r];
-    rows[half].far = has_bias ? bias_at(work, rows[half].diagonal, work.far_left) : 0;
-    rows[half].factor_2 = rows[half].factor * kLog2E;
-    rows[half].far_2 = rows[half].far * kLog2E;
-  }
-  const int64_t least_position = block.keys - work.queries;
-  const bool is_uncapped_unmasked = work.softcap == 0 && work.mask.data == nullptr;
-  const bool is_plain = is_uncapped_unmasked && work.diagonal == nullptr;
-  // Keys that every query sees by its distance, of this split.
-  const int64_t first_seen = work.left >= block.keys ? 0 : block.keys - 1 - work.left;
-  const int64_t end_seen = work.right >= block.keys ? block.keys : least_position + work.right + 1;
-  const int seen_by_all =
-      static_cast<int>(first_seen > block.first ? (first_seen - block.first < kSplit ? first_seen - block.first : kSplit) : 0);
-  const int end_by_all = static_cast<int>((end_seen < block.keys ? end_seen : block.keys) - block.first < kSplit
-                                              ? (end_seen < block.keys ? end_seen : block.keys) - block.first
-                                              : kSplit);
+  find_rows(work, block, row_tile * 16, powers, rows);
+  const ScoreRules rules = rules_of(work, block);
   Sums<S> sums = {};
   sums.most[0] = sums.most[1] = -INFINITY;
   for (int tile = block.first_tile; tile < block.end_tile; ++tile) {
     wait_copies<S::kStages - 2>();
     __syncthreads();
-    const int next = tile + S::kStages - 1;
-    if (next < block.end_tile) bring_tile<S>(places, next, stage_of(next));
-    end_copies();
+    bring(tile + S::kStages - 1);
     const std::uint32_t stage = stage_of(tile);
 #pragma unroll
     for (int sub = 0; sub < S::kPartKeys / 16; ++sub) {
@@ -120,32 +163,18 @@ __global__ void __launch_bounds__(kThreads, S::kBlocks) decode_block(const __gri
       const int64_t first_key = block.first + tile * kTile + row;
       if (first_key >= block.keys) continue;
       float scores[2][4] = {};
-      const bool is_far = least_position - (first_key + 15) >= work.far_left;
+      KeyRules keys;
+      keys.is_far = rules.least_position - (first_key + 15) >= work.far_left;
       const int in_split = tile * kTile + row;
-      const bool is_seen = in_split >= seen_by_all && in_split + 16 <= end_by_all;
+      keys.is_seen = in_split >= rules.first_seen && in_split + 16 <= rules.end_seen;
       // Loads of biases begin before the products, which hide their latency; where registers would spill they do not.
-      const bool is_near = S::kWidth < 256 && !S::kBytes && is_seen && is_uncapped_unmasked && !is_far &&
-                           least_position - (first_key + 15) >= work.first_distance &&
-                           block.keys - 1 - first_key < work.first_distance + work.distances;
+      keys.is_near = S::kWidth < 256 && !S::kBytes && keys.is_seen && rules.is_uncapped_unmasked && !keys.is_far &&
+                     rules.least_position - (first_key + 15) >= work.first_distance &&
+                     block.keys - 1 - first_key < work.first_distance + work.distances;
       float biases[2][4];
-      if (is_near) load_biases(work, rows, first_key + lane % 4 * 2, biases);
+      if (keys.is_near) load_biases(work, rows, first_key + lane % 4 * 2, biases);
       multiply_keys<S>(stage, queries, row, split_queries, scores);
-#pragma unroll
-      for (int n = 0; n < 2; ++n) {
-#pragma unroll
-        for (int c = 0; c < 4; ++c) {
-          const Row& of = rows[c / 2];
-          if (is_seen && is_plain) {
-            scores[n][c] *= of.factor_2;
-          } else if (is_seen && is_far && is_uncapped_unmasked) {
-            scores[n][c] = scores[n][c] * of.factor_2 + of.far_2;
-          } else if (is_near) {
-            scores[n][c] = of.there ? scores[n][c] * of.factor_2 + biases[n][c] * kLog2E : -INFINITY;
-          } else {
-            scores[n][c] = score_of(work, block, of, scores[n][c], first_key + n * 8 + lane % 4 * 2 + c % 2, is_far);
-          }
-        }
-      }
+      make_scores(work, block, rules, keys, rows, first_key, biases, scores);
       std::uint32_t weights[4];
       add_scores<S>(sums, scores, weights);
       multiply_values<S>(stage + kTile * S::kRowBytes, row, weights, sums.out);

@@ -9,7 +9,8 @@
 
 namespace phasor::cuda::attention::mma {
 
-/// A block's memory besides its rows. Eight more than a power of two: pairs of registers go to different banks.
+/// A block's memory besides its rows. Rows of scores are eight longer than a power of two: what lanes store together goes to different
+/// banks.
 template <int kQueries, int kKeys>
 struct TermRoom {
   static constexpr int kScores = kKeys + 8;

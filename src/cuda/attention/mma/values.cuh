@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables by distance that are added to values, at the positions of tokens. A query's weights are laid out by distance, of which each is met
-// once, and tensor cores multiply them with the distances' rows, some at a time where values were: nothing is added up at one place, so
-// clips and buckets need no order. A tile whose distances all have one row (with a clip most of them) adds the row times the sum of the
-// weights instead; its scores stay in registers, where such a row of a query-side table is one number for each query.
+// Tables by distance that are added to values, at the positions of tokens. No two keys of a tile have the same distance from a query, so
+// its weights are laid out by distance without adding any up, and tensor cores multiply them with the rows of these distances, whatever
+// clips and buckets say which rows those are. The rows come some at a time, where values were. A tile whose distances all have one row
+// (with a clip most of them) adds that row times the sum of the weights instead; its scores stay in registers, where such a row of a
+// query-side table is one number for each query.
 #pragma once
 
 #include "cuda/attention/mma/shared.cuh"
 
 namespace phasor::cuda::attention::mma {
 
-/// What rows add to the scores of a tile whose distances all have the same ones.
+/// What tables add to the scores of a tile in which every table has one row for all distances: a number for each query.
 template <int kQueries>
 struct EvenRoom {
   float scores[kQueries];
-  std::int32_t rows[kMostTerms];  // that those are of
+  std::int32_t rows[kMostTerms];  // of each term, that these scores were made with
 };
 
-/// Of a tile: that of the first query and the first key; the least, the greatest.
+/// Distances of a tile: of its first query and first key, the least, and the greatest.
 struct TileDistances {
   int64_t first;
   int64_t low;
@@ -44,7 +45,7 @@ __device__ inline bool is_even(const AttentionWork& work, const ScoreTile& tile,
   return true;
 }
 
-/// q . row of a query, whose rows are in shared memory.
+/// A query's product with row `row` of a table; queries are in shared memory.
 template <class Element, int kWidth>
 __device__ inline float even_product(const TableWork& table, const ScoreTile& tile, const unsigned char* q, int query, int64_t row) {
   float sum = 0;
@@ -151,7 +152,8 @@ __device__ __forceinline__ void add_even_values(const TableWork& table, const Sc
   add_weighted_row<Element>(head_rows(table.table, tile.queries.sequence.batch, tile.head, row, 1), sums, o);
 }
 
-/// Weights by distance, 16 rows of a warp: key j of row i in column i - j + kKeys - 1. An odd number of 16 bytes is a row.
+/// Weights by distance, 16 rows of a warp: key j of row i in column i - j + kKeys - 1. A row is an odd number of 16 bytes, so that eight
+/// rows' pieces are in different banks.
 template <int kKeys>
 struct SkewedWeights {
   static constexpr int kColumns = kKeys + 16;

@@ -33,7 +33,7 @@ __device__ PHASOR_OUT_OF_LINE std::uint32_t kept_by(const DropoutWork& dropout, 
     const int query = query_of_lane<kColumns>() + 8 * (column + own / 2) + (own & 1);
     const math::PhiloxBlock words = math::dropout_words(keys[query], math::dropout_block(key + 8 * h), dropout.offset);
 #pragma unroll
-    for (int other = 0; other < 4; ++other) {  // the lane of key own ^ other wants that key's word, and has ours of its query
+    for (int other = 0; other < 4; ++other) {  // exchange with the lane of key own ^ other: it has our key's word for its query
       const int wanted = own ^ other;
       const math::u32 word = wanted < 2 ? (wanted == 0 ? words.word[0] : words.word[1]) : (wanted == 2 ? words.word[2] : words.word[3]);
       const math::u32 mine = other == 0 ? word : __shfl_xor_sync(~0U, word, 4 * other);

@@ -17,9 +17,9 @@ constexpr int kKeyShare = kWarps / kKeyTiles;
 __device__ __forceinline__ int key_tile_of_warp() { return warp_here() % kKeyTiles; }
 __device__ __forceinline__ int share_of_warp() { return warp_here() / kKeyTiles; }
 
-/// Tiles of `rows` of the one side by `others` of the other in the order of distances, or of runs of them (runs.cuh): 16 rows have columns
-/// for all that they meet, from a multiple of 16 on. Pitches: odd numbers of 16 bytes for matrices, and lanes of a product in different
-/// banks.
+/// A tile of numbers by row and distance, or by row and run of distances (runs.cuh). Rows are the tile's queries or its keys, kOthers is
+/// how many of the other side each of them meets. 16 rows together have columns for all distances that any of them meets; the first column
+/// is a multiple of 16 among the distances. Pitches: odd numbers of 16 bytes for matrices, and lanes of a product in different banks.
 template <int kRows_, int kOthers_>
 struct SkewedTile {
   static constexpr int kRows = kRows_;

@@ -10,7 +10,8 @@
 
 namespace phasor::cuda::attention::mma::backward {
 
-/// A side of a tile: which of its numbers is the row, the first distance of a row and of 16 rows.
+/// Whether the rows of a SkewedTile are queries or keys, the first distance that one of its rows meets, or 16 of them, and what meets the
+/// table: queries, keys, or, where a table is added to values, the gradients of outputs.
 template <class K, RowUse kUse>
 struct Side {
   static constexpr bool kOfKeys = kUse == RowUse::key;
@@ -24,7 +25,7 @@ struct Side {
   static constexpr int kShare = kWarps / (Tile::kRows / 16);
 };
 
-/// Runs that 16 rows meet, 16 at a time: column 0 of those rows is run 16 first.
+/// The runs that 16 rows meet, in blocks of 16 runs: column 0 of those rows is run 16 * first.
 struct Blocks {
   int first;
   int count;
@@ -89,7 +90,8 @@ __device__ __forceinline__ void multiply_rows_of_table(const TableHere<K>& table
   }
 }
 
-/// body(number, column of the product, key g or g + 8, place among two queries, run) for a lane's numbers. A distance is that of two keys.
+/// body(s[n][2 h + x], n, h, x, its run) for a lane's numbers: of query 8 n + x and key 8 h from the lane's first on. Those of n, h = 0 and
+/// of n + 1, h = 1 have one distance: its run is read once for both.
 template <class K, int kColumns, class Body>
 __device__ __forceinline__ void each_run_of_lane(const TableHere<K>& table, float (&s)[kColumns][4], const Body& body) {
   const std::uint8_t* const runs = table.runs.of_distance + query_of_lane<kColumns>() - key_of_lane() + kKeys - 1;

@@ -57,8 +57,8 @@ __device__ __forceinline__ float first_count(const Strip<K>& at, int h) {
   return at.room.lse[16 * warp_of_block() + lane_of_warp() / 4 + 8 * h] != INFINITY ? 0 : at.counting.last;
 }
 
-/// Counts at each tile of keys, from the last to the first, until no query needs any more of them. The first tile that needs gates: before
-/// it every query has counted to the last row.
+/// Keeps what every query has counted at each tile of keys, from the last tile to the first, until all have counted to the last row of the
+/// table. Returns the first tile in the sequence that needs gates.
 template <class K>
 __device__ inline int64_t count_tiles(const Strip<K>& at, int64_t first, int64_t end) {
   typename K::Room& room = at.room;
@@ -88,7 +88,7 @@ __device__ inline int64_t count_tiles(const Strip<K>& at, int64_t first, int64_t
 
 // ---- What goes ----
 
-/// Rows of a tile of keys that nobody else has, and what is added to them is multiplied by.
+/// Where the gradients of a tile of keys are added up, in rows of this block alone; the factor multiplies all that is added.
 struct KeyRows {
   SumRows<float> to;
   int keys;

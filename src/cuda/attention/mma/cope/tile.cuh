@@ -108,7 +108,7 @@ __device__ __forceinline__ void make_gradients(const Strip<K>& at, float (&p)[K:
 
 // ---- Gradients of products with rows of the table ----
 
-/// A query's gradient by its product with a row, which is complete.
+/// Stores a query's gradient by its product with a row, once its sum is complete.
 template <class K>
 __device__ __forceinline__ void put_gradient(const Strip<K>& at, int query, int row, float x) {
   if (row >= at.term.table.shape[1]) return;  // beyond the last there is none, and x is 0
@@ -116,9 +116,11 @@ __device__ __forceinline__ void put_gradient(const Strip<K>& at, int query, int 
   *to = static_cast<std::uint16_t>(pack<typename K::Element>(x, 0));
 }
 
-/// Counts and gradients of scores to shared memory, where a thread has a query. From the first key to the last its counts only fall, so
-/// that a row is complete when a count is below it: no more than two sums are open. Sums are in other orders in the tiles, so that a count
-/// may rise again by a rounding: it then stays with the row below, a part of one and a rounding from it.
+/// Adds up a query's gradients by its products with rows of the table, one thread for a query; counts and gradients of scores go there by
+/// shared memory. A score adds to the two rows that its count lies between. From the first key to the last counts only fall, so a row is
+/// complete as soon as a count is below it, and no more than two sums are open: those of rows lower and lower + 1. Within a tile and from
+/// tile to tile counts are added up in different orders, so one may rise again by a rounding, to lower + 1 and a little more: it is taken
+/// as beyond row lower by that much more than 1, rather than opening a row again.
 template <class K>
 __device__ __forceinline__ void take_counts(const Strip<K>& at, const ScoreTile& tile, const float (&counts)[K::kColumns][4],
                                             const float (&ds)[K::kColumns][4]) {

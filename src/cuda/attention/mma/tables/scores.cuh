@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables by distance in the forward, scores in registers: rows of a tile's distances lie in shared memory, products of 16 queries (or keys)
-// with the rows of their distances are made by tensor cores, and a score finds its own by a shift along its row: no score asks for its row.
-// The next tile of keys is farther by as many distances as it has keys, so that only their rows are new: they come where the oldest were.
+// Tables by distance in the forward, scores in registers. The table's rows of all distances of a tile lie in shared memory, in the order of
+// distances. Tensor cores multiply 16 queries (or keys) with all rows that they meet, and the score of query i and key j then reads the
+// product of query i (or key j) with the row of distance i - j: no score looks up which row it has. The next tile of keys is farther by as
+// many distances as it has keys, so only that many rows are new: they come where those of the nearest distances were.
 #pragma once
 
 #include "cuda/attention/mma/rows.cuh"
@@ -58,7 +59,8 @@ struct TableStep {
 
 // ---- Rows ----
 
-/// Says which rows the K::kKeys distances from number `from` on have: a thread for each of both tables'.
+/// Writes to room.numbers which rows K::kKeys distances have, of the tile's those from number `from` on. A thread has one distance of one
+/// table.
 template <class K>
 __device__ inline void list_rows(const TableStep<K>& step, int64_t from) {
   static_assert(kMostTables * K::kKeys <= kBlockThreads);
@@ -141,13 +143,14 @@ __device__ inline void multiply_shifts(const TableStep<K>& step) {
 
 // ---- Scores ----
 
-/// A side of a tile: which of a score's numbers is the row of its product, which column of it, and the first distance of 16 rows.
+/// How room.products is laid out: a row for each query of the tile, or for each key (kOfKeys), and in it a column for each distance that
+/// the row and its neighbours, 16 rows together, meet: first_distance is the number of their first. place: where the product of a score is.
 template <class K, bool kOfKeys>
 struct TableSide {
   using Room = typename K::Tables;
   static constexpr int kPitch = kOfKeys ? Room::kKeyPitch : Room::kQueryPitch;
   static constexpr int kColumns = kOfKeys ? Room::kKeyColumns : Room::kQueryColumns;
-  static constexpr int kShare = kOfKeys ? kBlockThreads / 32 * 16 / K::kKeys : 1;  // warps of 16 rows
+  static constexpr int kShare = kOfKeys ? kBlockThreads / 32 * 16 / K::kKeys : 1;  // warps that make the products of the same 16 rows
   static __device__ __forceinline__ int first_distance(int tile) { return kOfKeys ? K::kKeys - 16 - 16 * tile : 16 * tile; }
   static __device__ __forceinline__ int place(int query, int key) {
     return kOfKeys ? key * kPitch + query - (key & 15) + 15 : query * kPitch + (query & 15) - key + K::kKeys - 1;
@@ -216,7 +219,7 @@ __device__ __forceinline__ void add_products(const TableStep<K>& step, int t, fl
 
 // ---- Tiles whose distances all have one row, which every place has ----
 
-/// 16 channels of a row as the right operand of a product, all columns alike; twice each, as the left operand.
+/// 16 channels of a row as the right operand of a product whose columns are all this row. The left operand takes each of both twice.
 template <class K>
 __device__ __forceinline__ void load_one_row(std::uint32_t (&two)[2], const unsigned char* rows, int place, int step) {
 #pragma unroll
