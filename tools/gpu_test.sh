@@ -39,6 +39,7 @@ export OMP_NUM_THREADS=1
 begun=()
 begin() { # NAME COMMAND...
   while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+  rm -f "$build/$1.rc"
   { "${@:2}" > "$out/$1.txt" 2>&1; echo $? > "$build/$1.rc"; } &
   begun+=("$1")
 }

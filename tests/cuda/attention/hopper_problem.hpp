@@ -8,6 +8,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <random>
 #include <string>
 #include <thread>
@@ -343,10 +344,16 @@ inline ExpectedRow expected_row(const HopperProblem& p, std::int64_t b, std::int
   return row;
 }
 
-/// body(b, i, h) for every row of queries, by all processors.
+/// As many threads as OpenMP may have: several programs share a machine.
+inline std::int64_t threads_of_reference() {
+  const char* const asked = std::getenv("OMP_NUM_THREADS");
+  const std::int64_t there = asked != nullptr ? std::atoi(asked) : std::thread::hardware_concurrency();
+  return std::clamp<std::int64_t>(there, 1, 16);
+}
+/// body(b, i, h) for every row of queries, by all of those.
 template <class Body>
 void each_row(const Extents& shape, const Body& body) {
-  const std::int64_t rows = shape[0] * shape[1] * shape[2], threads = std::clamp<std::int64_t>(std::thread::hardware_concurrency(), 1, 16);
+  const std::int64_t rows = shape[0] * shape[1] * shape[2], threads = threads_of_reference();
   std::vector<std::thread> running;
   for (std::int64_t n = 0; n < threads; ++n) {
     running.emplace_back([&, n] {

@@ -9,8 +9,8 @@
 namespace phasor::cuda::attention::mma {
 
 /// room.lse, times log2(e), and room.delta. Infinity: the query is not there, or sees no key. The log-sum-exp of one that sees no key is
-/// its sink, and its delta has nothing of an output (write_delta). One that sees keys may look like that, too, but then all its weights are
-/// below half an ulp of 1, and what it would give to gradients is.
+/// its sink, and its delta has nothing of an output (write_delta). One that sees keys may look like that, too, but then its
+/// lse does not know them: all they weigh is below half an ulp of the sink.
 template <int kQueries, class Room>
 __device__ inline void load_saved(const AttentionWork& work, const QueryTile& queries, int64_t head, Room& room) {
   const int64_t batch = queries.sequence.batch;
@@ -23,13 +23,14 @@ __device__ inline void load_saved(const AttentionWork& work, const QueryTile& qu
     const float delta = is_there ? sums_at<float>(work, work.backward.delta)[row_number(work, batch, token, head)] : 0;
     bool is_seeing = lse != -INFINITY;
     if (is_seeing && lse == sink) {
-      is_seeing = delta != (saved.lse_gradient.data == nullptr ? 0 : -element_at<float>(saved.lse_gradient, batch, token, head, 0));
+      const float g = saved.lse_gradient.data == nullptr ? 0 : element_at<float>(saved.lse_gradient, batch, token, head, 0);
+      is_seeing = g == g && delta != -g;
     }
     room.lse[i] = is_seeing ? lse * kLog2E : INFINITY;
     room.delta[i] = delta;
   }
 }
-/// Rows of q and of the gradient of the outputs; zeros for queries that see nothing. All threads see what load_saved wrote.
+/// Rows of q and of the gradient of the outputs; zeros for queries that see no key. All threads see what load_saved wrote.
 template <int kQueries, int kWidth, class Room>
 __device__ inline void bring_query_rows(const AttentionWork& work, const QueryTile& queries, int64_t head, Room& room) {
   const int64_t batch = queries.sequence.batch;

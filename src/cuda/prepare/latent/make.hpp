@@ -98,14 +98,15 @@ struct LatentMaker {
 
   // ---- The wide head ----
 
+  PHASOR_HD std::uint16_t channel(int c) const { return static_cast<std::uint16_t>(shared.row[c / 8].at[c % 8 / 2] >> 16 * (c & 1)); }
+
   /// The norm's partial sums, a thread each.
   PHASOR_HD void add_squares(int thread) const {
     if (!norms() || thread >= math::kNormPartials) return;
-    const auto* const row = reinterpret_cast<const std::uint16_t*>(shared.row);
     const auto width = static_cast<int>(token.work.job().operands[latent.operand].norm.width);
     float sum = 0;
     for (int c = thread; c < width; c += math::kNormPartials) {
-      const float x = Element<dtype>::widen(row[c]);
+      const float x = Element<dtype>::widen(channel(c));
       sum += x * x;
     }
     shared.sums[thread] = sum;

@@ -9,8 +9,13 @@ constexpr std::int64_t kMostOfGrid = 65535;  // of y and z
 constexpr std::int64_t kMostTokens = (std::int64_t{1} << 31) - 1;
 constexpr std::int64_t kWidth = 8;  // channels of a vector of 16 bits
 
-/// k where it is there, else the only operand.
-int wide_operand(const job::PrepareJob& job) { return job.operand_count > 1 ? 1 : 0; }
+/// k: the first operand that goes to a cache; without a cache the one after q, or the only one.
+int wide_operand(const job::PrepareJob& job) {
+  for (int o = 0; o < job.operand_count; ++o) {
+    if (job.operands[o].placed) return o;
+  }
+  return job.operand_count > 1 ? 1 : 0;
+}
 
 bool is_by_vectors(std::int64_t channels) { return channels % kWidth == 0; }
 

@@ -91,7 +91,7 @@ struct Kind {
     /// Products of features with rows in float32. Then, in 16 bits, by keys and queries: gradients of scores, and behind those weights.
     /// Then sums by runs in the place of those.
     alignas(16) unsigned char skewed[kSkewedBytes];
-    float lse[kQueries];  // times log2(e); infinity: the query is not there, or sees nothing
+    float lse[kQueries];  // times log2(e); infinity: the query is not there, or sees no key
     float delta[kQueries];
     math::PhiloxKey dropout_keys[kQueries];
     float shift[kWidth];                        // a vector that is added to the content's features

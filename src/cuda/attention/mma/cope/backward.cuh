@@ -15,7 +15,7 @@ static_assert(Room<64>::kKeys == kTile && Room<128>::kKeys == kTile);  // places
 
 // ---- What comes ----
 
-/// A block's queries, with zeros for those that see nothing; and no count, no gradient so far.
+/// A block's queries, with zeros for those that see no key; and no count, no gradient so far.
 template <class K>
 __device__ inline void begin_queries(const Strip<K>& at) {
   typename K::Room& room = at.room;
@@ -50,7 +50,7 @@ __device__ inline void bring_keys(const Strip<K>& at, const ScoreTile& tile, boo
 
 // ---- The forward's walk ----
 
-/// What a lane's query h has counted before its first key: one that is not there, or sees nothing, needs no count, and all of them are
+/// What a lane's query h has counted before its first key: one that is not there, or sees no key, needs no count, and all of them are
 /// past.
 template <class K>
 __device__ __forceinline__ float first_count(const Strip<K>& at, int h) {

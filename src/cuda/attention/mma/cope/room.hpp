@@ -48,7 +48,7 @@ struct Room {
   unsigned char v[kKeys * kWidth * 2];
   /// By queries: counts and gradients of scores side by side; then gradients of q . k and behind them weights, in 16 bits.
   alignas(16) unsigned char scores[kScores];
-  float lse[kQueries];  // times log2(e); infinity: the query is not there, or sees nothing
+  float lse[kQueries];  // times log2(e); infinity: the query is not there, or sees no key
   float delta[kQueries];
   /// Where a query's counts are by now, and the gradients of its products with that row and the one above, so far.
   std::int32_t lower[kQueries];
