@@ -235,16 +235,17 @@ class RandomHopper {
   /// A table that is longer, or met by more than q: as long as the call, or shorter, with an end that is repeated or zeros beyond it.
   void add_long_table(HopperProblem& p) {
     const std::int64_t heads = p.q.shape[2];
-    const bool whole = chance(2);
     p.features = {};
     if (chance(3)) p.features = tensor(p.dtype, {p.q.shape[0], p.q.shape[1], heads, any({8, 16, 16})});
+    const bool featured = !p.features.memory.empty();
+    p.zero_outside = chance(featured ? 2 : 3);
+    const bool whole = (!featured || !p.zero_outside || chance(4)) && chance(2);  // else tiles beyond the rows are left out
     const std::int64_t d = p.meets_table().shape[3];
     p.table_left = whole ? p.k.shape[1] - 1 + any({0, 5}) : any({0, 3, 63, 130, 190});
     p.table_right = whole ? p.q.shape[1] - 1 + any({0, 9}) : any({0, 1, 64, 140});
     p.table = tensor(p.dtype, {1, p.table_left + p.table_right + 1, chance(3) ? 1 : heads, d});
     p.table_scale = chance(3) ? 0.7 * p.scale : p.scale;
-    p.zero_outside = chance(p.features.memory.empty() ? 3 : 2);
-    if (!p.features.memory.empty()) return;
+    if (featured) return;
     const auto shift = [&] {
       std::vector<float> list(static_cast<std::size_t>((chance(3) ? 1 : heads) * d));
       for (float& x : list) x = normal();

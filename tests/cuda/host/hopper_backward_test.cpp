@@ -178,6 +178,22 @@ TEST(HopperBackward, takes_tables_that_the_forward_keeps_all_products_with) {
   EXPECT_TRUE(refused([](Backward& b) { b.table = reinterpret_cast<float*>(some_memory), b.forward.table = {}; }));
 }
 
+/// Batch rows are an axis of a grid, and each has a part of a table's gradient.
+TEST(HopperBackward, leaves_many_batch_rows_to_other_kernels) {
+  const auto of_rows = [](std::int64_t batch) {
+    Backward b = with_table(plain(5, 7), 3, 3);
+    b.forward.q = b.out = b.out_gradient = b.q = tensor({batch, 5, 6, 128});
+    b.forward.k = b.forward.v = b.k = b.v = tensor({batch, 7, 3, 128});
+    return b;
+  };
+  EXPECT_TRUE(takes(of_rows(65535), 9));
+  EXPECT_FALSE(takes(of_rows(65536), 9));
+  Backward learned = of_rows(20000);
+  EXPECT_TRUE(takes(learned, 9));
+  learned.table = reinterpret_cast<float*>(some_memory);
+  EXPECT_FALSE(takes(learned, 9));  // 20000 x 6 parts of 11 lines, 5.6 KB each
+}
+
 /// Blocks that visit a tile are near it or far from it, near ones follow each other, and there is room for them; of a far one all pairs
 /// that are seen read one end's row.
 TEST(HopperBackward, near_blocks_are_those_that_are_not_far) {
@@ -225,6 +241,7 @@ TEST(HopperBackward, room_for_a_table) {
   const Clips widest = clips_of(with, t);
   EXPECT_EQ(most_near_blocks(key_tiles_of(plain(4096, 4096)), widest), 2);  // what blocks of keys and tiles are at when they begin together
   EXPECT_EQ(most_near_blocks(key_tiles_of(plain(4096, 4096, 64)), widest), 3);
+  EXPECT_EQ(most_near_blocks(key_tiles_of(plain(100, 100, 64)), widest), 1);  // there is one
   KeyTiles many = key_tiles_of(plain(4096, 4096));
   many.heads = 32, many.batch = 4;
   EXPECT_EQ(parts_of(many), 4);

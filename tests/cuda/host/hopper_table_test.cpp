@@ -22,6 +22,7 @@ struct Case {
   int queries, keys, width, left, right;
   bool causal, by_head, half;
   std::int64_t window;  // to the left
+  int blocks = 0;       // of a head; 0: as many as there are in a call
 };
 
 /// Packed tensors of two batch rows, four heads that share two key heads, and all that the kernels write.
@@ -54,11 +55,12 @@ class Tables {
     for (float& x : lines) x = normal();
     strips.assign(static_cast<std::size_t>(kBatch * kHeads * tiles.tiles() * near * kBlockKeys * T::kQueries / 8), {~0U, ~0U, ~0U, ~0U});
     sums.assign(static_cast<std::size_t>(kBatch * kHeads * tiles.tiles() * dq_numbers(tiles, true)), NAN);
-    parts.assign(static_cast<std::size_t>(kBatch * kHeads * parts_of(tiles) * table_lines(clips) * c.width), NAN);
+    blocks = c.blocks == 0 ? parts_of(tiles) : c.blocks;
+    parts.assign(static_cast<std::size_t>(kBatch * kHeads * blocks * table_lines(clips) * c.width), NAN);
     dq.assign(q.size(), 0x7fed);
     gradient.assign(static_cast<std::size_t>(rows_of_table * table_heads * c.width), NAN);
     work = {.tiles = tiles,
-            .of = {clips, near, std::int64_t{kBatch} * kHeads * tiles.rows(), strips.data(), parts.data()},
+            .of = {clips, near, std::int64_t{kBatch} * kHeads * tiles.rows(), strips.data(), blocks, parts.data()},
             .q = input_rows(b.forward.q),
             .table = input_rows(b.forward.table),
             .dq = output_rows(view(dq, b.forward.q.shape)),
@@ -79,9 +81,9 @@ class Tables {
     emulated::Block block;
     for (int batch = 0; batch < kBatch; ++batch) {
       for (int head = 0; head < kHeads; ++head) {
-        for (int part = 0; part < parts_of(tiles); ++part) {
+        for (int part = 0; part < blocks; ++part) {
           std::memset(begin, 0xff, sizeof(Shared));
-          const TableBlock at = {part, parts_of(tiles), head, batch};
+          const TableBlock at = {part, blocks, head, batch};
           block.run(T::kThreads, [&] { body(*reinterpret_cast<Shared*>(begin), at); }, part % 2 == 0);
         }
       }
@@ -131,7 +133,7 @@ class Tables {
   Case is;
   KeyTiles tiles;
   Clips clips;
-  int near, rows_of_table, table_heads;
+  int near, blocks, rows_of_table, table_heads;
   Bits q, table, dq;
   std::vector<float> lines, sums, parts, gradient;
   std::vector<uint4> strips;
@@ -254,10 +256,19 @@ void gradients_are_what_threads_left(const Case& c) {
 }
 
 constexpr Case kCases[] = {
-    {130, 130, 64, 64, 64, true, true, false, INT64_MAX},  {200, 300, 40, 16, 3, false, false, true, INT64_MAX},
-    {65, 190, 64, 0, 0, false, true, false, INT64_MAX},    {190, 65, 64, 1, 0, false, true, true, 40},
-    {129, 129, 128, 64, 64, false, true, true, INT64_MAX}, {70, 200, 96, 7, 63, true, false, false, 100},
+    {130, 130, 64, 64, 64, true, true, false, INT64_MAX},
+    {200, 300, 40, 16, 3, false, false, true, INT64_MAX},
+    {65, 190, 64, 0, 0, false, true, false, INT64_MAX},
+    {190, 65, 64, 1, 0, false, true, true, 40},
+    {129, 129, 128, 64, 64, false, true, true, INT64_MAX},
+    {70, 200, 96, 7, 63, true, false, false, 100},
     {200, 70, 128, 0, 1, true, true, false, INT64_MAX},
+    // Several tiles of a block; clips that are all on one side.
+    {400, 300, 64, 128, 0, false, true, true, INT64_MAX, 1},
+    {333, 400, 40, 3, 125, true, false, false, INT64_MAX, 2},
+    {200, 300, 128, 100, 28, false, false, false, INT64_MAX, 1},
+    {190, 190, 96, 0, 128, false, true, true, 70, 2},
+    {1, 1, 64, 5, 5, false, true, false, INT64_MAX},
 };
 
 TEST(HopperTable, products_are_where_threads_read_them) {

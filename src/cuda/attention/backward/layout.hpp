@@ -27,7 +27,7 @@ struct BackwardLayout : Layout {
   std::vector<ItemWork> finish;                                    // to the caller's tensors, or to diagonals
   std::vector<ParameterGradient> parameters;                       // from those
   std::vector<ItemWork> after;                                     // to the caller's
-  std::optional<hopper::Backward> hopper_backward = std::nullopt;  // Hopper's own kernels do it, up to the gradient by distance
+  std::optional<hopper::Backward> hopper_backward = std::nullopt;  // Hopper's own kernels do it, up to gradients by distance or of a table
   bool by_mma_backward = false;                                    // the blocks are those of mma/backward/call.hpp
 };
 
@@ -37,8 +37,9 @@ Status lay_out_backward(const job::AttentionBackwardJob& job, int compute_major,
 /// Bytes that a call works in.
 Result<int64_t> backward_workspace(const job::AttentionBackwardJob& job);
 
-/// Says which kernels make the gradients of a call on a device of this compute capability: "by mma.sync", "by general kernels: ..." and
-/// why, or "refused: ...". As if nobody wanted the gradient of a bias given in full, which only the general kernels make.
+/// Says which kernels make the gradients of a call on a device of this compute capability: "by kernels for Hopper", "by mma.sync", "by
+/// general kernels", with ": ..." why where tensor cores would be there, or "refused: ...". As if nobody wanted the gradient of a bias
+/// given in full, which only the general kernels make.
 std::string gradients_in_words(const job::AttentionJob& forward, int compute_major);
 
 template <class Machine>

@@ -21,7 +21,7 @@ struct ForwardParameter {
   Windows windows;
   Clips clips;
   ShiftSums sums;
-  int rows_left;           // of windows: keys further before a query have no row, and nothing is added; kFar: all have
+  int rows_left;           // of windows: keys further before a query have no row, and nothing is added; kFar: all have, or get a shift
   const int* first_tiles;  // (batch, heads, blocks of queries): tiles before it do not matter; null: all do
   float scale;
   float scale_log2;  // times log2 e

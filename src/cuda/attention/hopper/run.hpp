@@ -41,7 +41,7 @@ struct Forward {
   /// Added to the score: table_scale (q + table_shift) . table[clamp(-r, -table_left, table_right) + table_left]. No data: nothing.
   /// Products with it are rounded to float16 (2^-11 of each), and those beyond 65504 become that.
   ConstTensorView table = {};     // (1, rows, H or 1, D), of the inputs' dtype
-  ConstTensorView features = {};  // (B, Tq, H, D), in the place of q there, with a D of their own; no data: q; without table_shift
+  ConstTensorView features = {};  // (B, Tq, H, D), in the place of q there, with a D of their own; no data: q; without shifts
   std::int64_t table_left = 0;
   std::int64_t table_right = 0;
   bool zero_outside = false;  // beyond the table's rows nothing is added

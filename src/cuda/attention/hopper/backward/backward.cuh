@@ -88,7 +88,7 @@ struct BackwardConsumer {
 #pragma unroll
     for (int n = 0; n < B::kEarly; ++n) products[n] = from[128 * n];
   }
-  /// A table: products with it, or one for each query, which is in its lse then.
+  /// Products with a table, of a tile that is not far.
   __device__ __forceinline__ void weigh_rows(Scores& s, const float* lse, const Products& products) const {
     const uint4* const from = strip();
 #pragma unroll

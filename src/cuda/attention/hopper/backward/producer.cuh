@@ -18,7 +18,7 @@ struct BackwardProducer {
     return (is_partial(p.tiles, at.key(), row) ? kPartialForFirst : 0) | (is_partial(p.tiles, at.key() + 64, row) ? kPartialForSecond : 0) |
            (side < 0 ? kFarLeft : 0) | (side > 0 ? kFarRight : 0) | (walk.is_last_of_head() ? kLastOfHead : 0);
   }
-  /// Its number; consumers read it themselves, from the L2.
+  /// The strip's number; the strip itself is read by consumers, from the L2.
   __device__ __forceinline__ void bring_strip(const KeyWork& at, const Walk& walk) const {
     const int first = near_blocks(p.tiles, p.table.clips, walk.tile).first;
     const unsigned strip =

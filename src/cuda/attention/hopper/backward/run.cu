@@ -54,6 +54,7 @@ std::int64_t fill_parameter(const Backward& b, std::byte* begin, BackwardParamet
              .near_blocks = most_near_blocks(p.tiles, clips),
              .lse_of_side = std::int64_t{p.tiles.batch} * p.tiles.heads * p.tiles.rows(),
              .strips = reinterpret_cast<uint4*>(begin + layout.strips),
+             .blocks = parts_of(p.tiles),
              .parts = at(layout.parts)};
   return layout.zeros;
 }

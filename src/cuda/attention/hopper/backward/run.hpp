@@ -32,7 +32,8 @@ struct Backward {
 bool takes(const Backward& backward, int compute_major);
 /// Of a call that is taken.
 std::int64_t workspace_bytes(const Backward& backward);
-/// As `run` of the forward. Values and gradients of outputs in rows that see nothing, or that nobody sees, must be finite nevertheless.
+/// As `run` of the forward. Values and gradients of outputs in rows that see nothing, or that nobody sees, and rows of a table that nobody
+/// reads, must be finite nevertheless.
 Status run(const char* where, const Backward& backward, void* workspace, void* stream);
 
 }  // namespace phasor::cuda::hopper

@@ -119,7 +119,7 @@ PHASOR_HD inline int most_near_blocks(const KeyTiles& t, const Clips& c) {
     const int before = (position - c.left - kBlockKeys + 1) / kBlockKeys, last = (position + t.tile_queries - 2 + c.right) / kBlockKeys;
     if (last - before > most) most = last - before;
   }
-  return most;
+  return most < t.blocks() ? most : t.blocks();
 }
 
 /// Numbers of a tile's dq; beside a table two for each query behind them: sums of what lies beyond the clips, in far tiles.

@@ -24,6 +24,20 @@ int slots_for(const KeyTiles& t, int length) {
   return static_cast<int>(std::min<std::int64_t>(slots, t.blocks()));
 }
 
+/// Batch rows and heads are axes of a grid in the kernels before and after.
+constexpr std::int64_t kMostOfGrid = 65535;
+/// What parts of a table's gradient may take: there are as many as batch rows and heads at least.
+constexpr std::int64_t kMostPartBytes = std::int64_t{512} << 20;
+std::int64_t part_numbers(const Backward& b, const KeyTiles& t, const Clips& clips) {
+  return std::int64_t{t.batch} * t.heads * parts_of(t) * table_lines(clips) * b.forward.q.shape[3];
+}
+bool fits_grid(const ConstTensorView& q) { return q.shape[0] <= kMostOfGrid && q.shape[2] <= kMostOfGrid; }
+bool has_room_for_table(const Backward& b) {
+  if (b.table == nullptr) return true;
+  const KeyTiles t = key_tiles_of(b);
+  return 4 * part_numbers(b, t, clips_of(b, t)) <= kMostPartBytes;
+}
+
 int clamped(std::int64_t limit) { return static_cast<int>(std::clamp<std::int64_t>(limit, -kFar, kFar)); }
 int rounded_down(int x) { return x & ~3; }
 
@@ -52,7 +66,8 @@ bool takes(const Backward& b, int compute_major) {
   // Of tables it takes those that the forward keeps all products with.
   if (has_windows(f) || (b.table != nullptr && f.table.data == nullptr)) return false;
   if (b.lse == nullptr || f.softcap != 0 || (b.diagonal != nullptr && f.diagonal == nullptr)) return false;
-  return backward_widths_for(f.q.shape[3], f.v.shape[3]) < kBackwardWidthsCount;
+  if (backward_widths_for(f.q.shape[3], f.v.shape[3]) >= kBackwardWidthsCount) return false;
+  return fits_grid(f.q) && has_room_for_table(b);
 }
 
 KeyTiles key_tiles_of(const Backward& b) {
@@ -122,7 +137,7 @@ BackwardLayout layout_of(const Backward& b, const KeyTiles& t, const Windows& w)
   layout.far_values = take(bias_heads * 2, w.length > 0);
   layout.dq = take(heads * t.tiles() * dq_numbers(t, table));
   layout.strips = take(heads * t.tiles() * most_near_blocks(t, clips) * kBlockKeys * t.tile_queries / 2, table);
-  layout.parts = take(heads * parts_of(t) * table_lines(clips) * b.forward.q.shape[3], b.table != nullptr);
+  layout.parts = take(part_numbers(b, t, clips), b.table != nullptr);
   layout.bytes = used;
   return layout;
 }

@@ -15,7 +15,7 @@ Status launch_table(const char* where, void (*kernel)(TableWork), TableWork& w, 
   constexpr int kBytes = sizeof(Shared);
   if (Status s = status_of(where, cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes)); !s) return s;
   const KeyTiles& t = w.tiles;
-  const Grid grid = {static_cast<unsigned>(parts_of(t)), static_cast<unsigned>(t.heads), static_cast<unsigned>(t.batch)};
+  const Grid grid = {static_cast<unsigned>(w.of.blocks), static_cast<unsigned>(t.heads), static_cast<unsigned>(t.batch)};
   return launch(where, {function, grid, T::kThreads, kBytes, stream}, &w);
 }
 

@@ -45,7 +45,8 @@ struct TableTiles {
   /// (B, H, tiles, near_blocks, 2, queries / 16, 128): what a thread has of a tile that is not far. Products with the table, float16; then
   /// the gradients of the scores in their place.
   uint4* strips;
-  float* parts;  // (B, H, parts_of, table_lines, channels): the table's gradient, to be added up
+  int blocks;    // of a head: parts_of
+  float* parts;  // (B, H, blocks, table_lines, channels): the table's gradient, to be added up
 };
 
 /// Of the kernels before and after.
