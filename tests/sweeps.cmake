@@ -33,6 +33,9 @@ set(sweeps
   attention_narrow.gradients_have_the_same_bits_again
   attention_narrow.many_terms_with_masks
   attention_narrow.outputs_of_tables_over_many_tiles
+  attention_narrow.rotated
+  attention_narrow.rotated_of_any_length
+  attention_narrow.rotated_of_wide_heads
   attention_narrow.soft_caps
   attention_narrow.soft_caps_of_wide_heads
   attention_narrow.tables_and_biases
@@ -41,6 +44,14 @@ set(sweeps
   attention_narrow.tables_of_values_over_many_tiles
   attention_narrow.tables_of_wide_values
   attention_narrow.tables_over_many_tiles
+  # attention/general/mma_rotated_test.cpp
+  MmaRotated.has_any_length
+  MmaRotated.has_the_gradients_of_the_reference_by_the_general_backward
+  MmaRotated.is_the_reference
+  MmaRotated.is_the_reference_in_f16
+  MmaRotated.of_wide_heads_is_the_reference
+  MmaRotated.of_wide_heads_is_the_reference_in_f16
+  MmaRotated.what_nobody_sees_takes_no_part
   # attention/general/mma_backward_test.cpp
   MmaBackward.cope
   MmaBackward.cope_at_the_ends_of_its_table

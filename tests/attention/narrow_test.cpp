@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "attention/support/narrow_problems.hpp"
+#include "attention/support/rotated_problems.hpp"
 
 namespace phasor::test {
 namespace {
@@ -42,6 +43,17 @@ TEST(attention_narrow, features_of_any_length) {
 }
 TEST(attention_narrow, features_as_they_come) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) expect_all({random_feature_problem(seed)}, seed % 2 == 0 ? DType::f16 : DType::bf16);
+}
+
+/// Gradients are the general backward's, which reads the log-sum-exp of whatever forward there was.
+TEST(attention_narrow, rotated) {
+  for (const NarrowProblem& one : rotated_problems(kNarrow)) expect_rotated(one, DType::bf16, true);
+}
+TEST(attention_narrow, rotated_of_wide_heads) {
+  for (const NarrowProblem& one : rotated_problems(kNarrowWide)) expect_rotated(one, DType::f16, true);
+}
+TEST(attention_narrow, rotated_of_any_length) {
+  for (const NarrowProblem& one : rotated_lengths()) expect_rotated(one, DType::bf16);
 }
 
 /// Sums that go to memory from many tiles are added up in one order.

@@ -12,11 +12,6 @@ bool has_plain_scores(const AttentionWork& work) {
   const Content& content = work.contents[0];
   return work.content_count == 1 && content.q.dtype == work.q.dtype && content.k.dtype == work.k.dtype && !work.decay.present;
 }
-/// Where nothing goes by distances, positions are those of rotations alone.
-bool goes_by_distances(const AttentionWork& work) {
-  const job::VisibilityJob& see = work.see;
-  return see.causal || see.left != INT64_MAX || see.right != INT64_MAX || work.term_count > 0;
-}
 /// Tokens in the place of positions, no other rules than distances, no numbers after the softmax.
 bool is_simple(const AttentionWork& work) {
   const job::VisibilityJob& see = work.see;
@@ -57,6 +52,11 @@ std::optional<hopper::Forward> with_table(hopper::Forward f, const AttentionWork
 }
 
 }  // namespace
+
+bool goes_by_distances(const AttentionWork& work) {
+  const job::VisibilityJob& see = work.see;
+  return see.causal || see.left != INT64_MAX || see.right != INT64_MAX || work.term_count > 0;
+}
 
 std::optional<hopper::Forward> hopper_forward(const AttentionWork& work) {
   if (!is_simple(work) || work.term_count > 1) return std::nullopt;

@@ -10,6 +10,9 @@
 
 namespace phasor::cuda::attention {
 
+/// Where nothing goes by distances, positions are those of rotations alone.
+bool goes_by_distances(const AttentionWork& work);
+
 /// A call that has been laid out, as Hopper's kernel takes it; nullopt: it has what that kernel does not know. Whether it takes these
 /// shapes on a device is hopper::takes's to say.
 std::optional<hopper::Forward> hopper_forward(const AttentionWork& work);

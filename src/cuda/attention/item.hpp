@@ -4,6 +4,7 @@
 
 #include "cuda/attention/backward/items.hpp"
 #include "cuda/attention/forward.hpp"
+#include "cuda/attention/mma/rotated/high_low.hpp"
 #include "plan/position_map.hpp"
 
 namespace phasor::cuda::attention {
@@ -13,6 +14,7 @@ enum class ItemKind : std::uint8_t {
   diagonal,
   positions,
   copy,
+  high_low,  // a copy in float32 becomes two numbers of 16 bits for each
   merge,
   clear,      // of a backward, from here on: sums
   delta,      // what the softmax subtracts
@@ -128,6 +130,8 @@ PHASOR_HD inline void do_item(const AttentionWork& work, const ItemWork& item, i
       return write_position(work, item, n);
     case ItemKind::copy:
       return copy_element<T>(item, n);
+    case ItemKind::high_low:
+      return make_high_low(item.copy.data, n);
     case ItemKind::merge:
       return merge_splits<T>(work, n);
     default:

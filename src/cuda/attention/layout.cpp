@@ -155,6 +155,30 @@ void lay_out_splits(attend::Arena& arena, int64_t blocks, int64_t tiles, Layout&
   work.partial.sum = arena.take_bytes(rows * bytes);
 }
 
+int64_t elements_of(const ConstTensorView& v) { return v.shape[0] * v.shape[1] * v.shape[2] * v.shape[3]; }
+
+/// Rotated copies as mma.sync takes them: numbers of float32 become two of bfloat16, in their place. Keys in f16 that came rotated have a
+/// copy for that: bfloat16 meets no f16.
+void lay_out_rotated(attend::Arena& arena, Layout& out) {
+  AttentionWork& work = out.work;
+  if (!mma::is_rotated_here(work)) return;
+  if (!goes_by_distances(work) && !work.dropout.present) work.has_positions[0] = work.has_positions[1] = false;  // but for the rotation
+  if (!mma::is_high_low(work)) return;
+  Content& content = work.contents[0];
+  if (content.k.dtype == DType::f16) {
+    const ConstTensorView from = content.k;
+    const int64_t count = elements_of(from);
+    const TensorView copy = {arena.take<float>(count), DType::f32, from.shape, contiguous_strides(from.shape), from.device};
+    out.after_copies.push_back({.kind = ItemKind::copy, .count = count, .from = from, .copy = copy});
+    content.k = copy;
+  }
+  for (const ConstTensorView& v : {content.q, content.k}) {
+    if (v.dtype != DType::f32) continue;
+    const TensorView copy = {const_cast<void*>(v.data), v.dtype, v.shape, v.strides, v.device};
+    out.after_copies.push_back({.kind = ItemKind::high_low, .count = elements_of(v) / kHighLowChannels, .copy = copy});
+  }
+}
+
 }  // namespace
 
 void lay_out_forward(attend::Arena& arena, int compute_major, Layout& out) {
@@ -166,8 +190,9 @@ void lay_out_forward(attend::Arena& arena, int compute_major, Layout& out) {
     return;
   }
   if (compute_major >= mma::kComputeMajor && mma::why_not(work) == nullptr) {
-    const mma::Cut cut = mma::cut_of(work);
     out.by_mma = true;
+    lay_out_rotated(arena, out);
+    const mma::Cut cut = mma::cut_of(work);
     lay_out_splits(arena, mma::block_count(work, cut), tiles_of(work.shape.keys, cut.keys), out);
     return;
   }
@@ -271,16 +296,19 @@ Result<AttentionReport> explain(const job::AttentionJob& job, int compute_major)
   if (!fast) count_tiles(work, report);
   const double scores = static_cast<double>(report.band_tiles) * static_cast<double>(report.query_tile * report.key_tile);
   report.plain_operations = scores * 2 * static_cast<double>(work.shape.width + work.shape.value_width);
-  report.operations = report.plain_operations + scores * operations_of_terms(work);
+  const double more_products = !cut.high_low ? 0 : work.contents[0].k.dtype == DType::f32 ? 2 : 1;
+  const double of_products = more_products * 2 * static_cast<double>(work.shape.width);
+  report.operations = report.plain_operations + scores * (operations_of_terms(work) + of_products);
   for (const ConstTensorView& view : {job.q, job.k, job.v}) {
     const Extents& s = view.shape;
     report.bytes += static_cast<double>(s[0] * s[1] * s[2] * s[3] * bytes_of(view.dtype));
   }
   report.bytes +=
       static_cast<double>(work.shape.batch * work.shape.queries * work.shape.heads * work.shape.value_width * bytes_of(job.q.dtype));
-  const std::string kernel = fast     ? "kernel for Hopper, on tensor cores"
-                             : by_mma ? "kernel of mma.sync, on tensor cores"
-                                      : "general kernel";
+  const std::string kernel = fast           ? "kernel for Hopper, on tensor cores"
+                             : cut.high_low ? "kernel of mma.sync, on tensor cores, two numbers of bfloat16 for each that is rotated"
+                             : by_mma       ? "kernel of mma.sync, on tensor cores"
+                                            : "general kernel";
   const std::string others = fast || by_mma       ? std::string()
                              : why_not == nullptr ? "; tensor cores of compute capability 8 and newer take it"
                                                   : spec::format("; tensor cores do not take {}", why_not);

@@ -35,7 +35,8 @@ struct Layout {
   std::vector<ItemWork> items;                           // parameters first, then diagonals
   std::optional<hopper::Forward> hopper = std::nullopt;  // the forward is Hopper's own kernel's
   void* hopper_workspace = nullptr;
-  bool by_mma = false;  // the forward is that of mma/call.hpp
+  bool by_mma = false;                 // the forward is that of mma/call.hpp
+  std::vector<ItemWork> after_copies;  // of that forward: what it reads of rotated copies
 };
 
 Status lay_out(const job::AttentionJob& job, const char* where, attend::Arena& arena, Layout& out);
@@ -67,6 +68,9 @@ Status prepare(const Layout& layout, Machine& machine) {
 template <class Machine>
 Status run_forward(const Layout& layout, Machine& machine) {
   if (Status s = prepare(layout, machine); !s) return s;
+  for (const ItemWork& item : layout.after_copies) {
+    if (Status s = machine.items(layout, item); !s) return s;
+  }
   if (Status s = machine.forward(layout); !s) return s;
   const AttentionWork& work = layout.work;
   if (work.partial.splits == 1) return {};

@@ -58,6 +58,24 @@ bool fill_work(const BenchCall& c, AttentionWork& work) {
   return true;
 }
 
+/// Queries and keys that the library rotates inside of the call: frequencies of base 10000, exact.
+struct RotatedCall {
+  phasor::AttentionInputs inputs;
+  phasor::AttentionSpec spec;
+  phasor::AttentionOutputs outputs;
+};
+RotatedCall rotated_of(const BenchCall& c) {
+  using namespace phasor;
+  const auto work = std::make_unique<AttentionWork>();
+  fill_work(c, *work);
+  RotatedCall r = {.inputs = {work->q, work->k, work->v}, .outputs = {work->outputs.out, work->outputs.lse}};
+  r.spec.content = RotaryContent{*Rotary::make({.head_dim = c.width})};
+  r.spec.scale = c.scale;
+  if (c.causal != 0) r.spec.visibility.mask = Mask::causal;
+  r.spec.execution.stream = c.stream;
+  return r;
+}
+
 /// The gradients of a call with tables, as the library has them: on Hopper, too, its kernels of mma.sync take those.
 struct BackwardCall {
   phasor::AttentionInputs inputs;
@@ -99,6 +117,21 @@ extern "C" int mma_forward(const BenchCall* call) {
   if (!fill_work(*call, *work)) return std::fputs("mma_forward: the bias lacks distances\n", stderr), 1;
   if (const char* const why = phasor::cuda::attention::mma::why_not(*work)) return std::fprintf(stderr, "mma_forward: %s\n", why), 1;
   const phasor::Status s = phasor::cuda::attention::mma::run("mma_forward", *work, call->stream);
+  if (!s.ok()) std::fprintf(stderr, "%s\n", s.message().c_str());
+  return s.ok() ? 0 : 1;
+}
+
+/// -1 where it is refused, which is said.
+extern "C" std::int64_t mma_rotated_workspace_bytes(const BenchCall* call) {
+  const RotatedCall r = rotated_of(*call);
+  const phasor::Result<std::int64_t> bytes = phasor::attention_workspace(r.inputs, r.spec);
+  if (!bytes.ok()) return std::fprintf(stderr, "%s\n", bytes.status().message().c_str()), -1;
+  return *bytes;
+}
+extern "C" int mma_rotated_forward(const BenchCall* call) {
+  const RotatedCall r = rotated_of(*call);
+  const phasor::Workspace workspace(static_cast<std::byte*>(call->workspace), static_cast<std::size_t>(call->workspace_bytes));
+  const phasor::Status s = phasor::attention(r.inputs, r.spec, r.outputs, workspace);
   if (!s.ok()) std::fprintf(stderr, "%s\n", s.message().c_str());
   return s.ok() ? 0 : 1;
 }

@@ -26,6 +26,10 @@ class TermsProblem {
       add_cope();
       return;
     }
+    if (work_->shape.width <= 128 && chance(4)) {
+      add_rotated();
+      return;
+    }
     const int terms = any({0, 1, 1, 2, 3});
     for (int t = 0; t < terms; ++t) add_term();
     if (!work_->has_positions[0] && chance(3)) add_shaw();
@@ -65,10 +69,11 @@ class TermsProblem {
   void say(const std::string& what) { text_ += (text_.empty() ? "" : ", ") + what; }
   void make_tensors();
   void make_rules();
-  void add_term();
+  void add_term(bool with_tables = true);
   void add_table(TermWork& term);
   void add_shaw();
   void add_cope();
+  void add_rotated();
   std::int64_t row_of(const cuda::attention::TableWork& table, std::int64_t b, std::int64_t s, std::int64_t i, std::int64_t j) const;
   /// What tables add to each channel of a value, and magnitudes of it.
   struct Added {
@@ -89,6 +94,7 @@ class TermsProblem {
   };
   static Score product(const RowAt& x, const RowAt& y);
   bool sees(std::int64_t b, std::int64_t s, std::int64_t i, std::int64_t j) const;
+  Score rotated_product(std::int64_t b, std::int64_t i, std::int64_t j, std::int64_t h) const;
   Score counted(std::int64_t b, std::int64_t s, std::int64_t i, std::int64_t j, std::int64_t h) const;
   std::int64_t position(int side, std::int64_t b, std::int64_t s, std::int64_t token) const;
   std::int64_t sequence_of(std::int64_t b, std::int64_t i) const;
@@ -100,6 +106,7 @@ class TermsProblem {
   DType dtype_ = DType::bf16;
   std::string text_;
   std::vector<std::int64_t> starts_[2];  // of queries, of keys
+  ConstTensorView rotated_[2] = {};      // queries, and keys, in float32 before each number becomes two
 };
 
 inline void TermsProblem::make_tensors() {
@@ -172,88 +179,6 @@ inline void TermsProblem::make_rules() {
   say(std::string(w.see.causal ? "causal" : "full") + " left " + std::to_string(w.see.left) + " right " + std::to_string(w.see.right));
 }
 
-inline void TermsProblem::add_table(TermWork& term) {
-  AttentionWork& w = *work_;
-  cuda::attention::TableWork& table = term.table;
-  table.use = any({RowUse::query, RowUse::key, RowUse::query, RowUse::number});
-  table.own_features = table.use == RowUse::query && chance(3);
-  table.features = table.use == RowUse::key ? w.k : w.q;
-  if (table.own_features) table.features = tensor(dtype_, {w.shape.batch, w.shape.queries, w.shape.heads, any({3, 16, 20})});
-  table.map.left = any({0, 5, 40, 300});
-  table.map.right = any({0, 3, 100});
-  table.map.zero_outside = chance(2);
-  std::int64_t rows = table.map.left + 1 + table.map.right;
-  if (chance(4)) {
-    table.kind = RowKind::segment;
-    table.segments[0] = list(w.shape.batch, w.shape.queries, 2, 1);
-    table.segments[1] = list(w.shape.batch, w.shape.keys, 2, 1);
-    rows = 2;
-  }
-  const std::int64_t width = table.use == RowUse::number ? 1 : table.features.shape[3];
-  table.table = tensor(dtype_, {any<std::int64_t>({1, w.shape.batch}), rows, any<std::int64_t>({1, w.shape.heads}), width}, 0.5F);
-  if (table.use != RowUse::number && chance(3)) {  // channels apart: copies do not take them
-    std::swap(table.table.shape[1], table.table.shape[3]);
-    table.table.strides = contiguous_strides(table.table.shape);
-    std::swap(table.table.shape[1], table.table.shape[3]);
-    std::swap(table.table.strides[1], table.table.strides[3]);
-    say("transposed");
-  }
-  table.scale = any({1.0, 0.2});
-  if (table.use == RowUse::query && chance(2)) table.shift = tensor(DType::f32, {1, 1, w.shape.heads, width});
-  say("table for " + std::to_string(static_cast<int>(table.use)) + (table.shift.data != nullptr ? " shifted" : "") + " of " +
-      std::to_string(rows) + " x " + std::to_string(width));
-}
-
-/// Rows by distance for scores, and some for values, with one clip: tiles beyond it are of one row each. Or those for values alone.
-inline void TermsProblem::add_shaw() {
-  AttentionWork& w = *work_;
-  job::RowMap map;
-  map.left = any({0, 5, 40, 300});
-  map.right = any({0, 3, 100});
-  map.zero_outside = chance(4);
-  const std::int64_t rows = map.left + 1 + map.right, heads = any<std::int64_t>({1, w.shape.heads});
-  for (const RowUse use : {RowUse::query, RowUse::value}) {
-    if (use == RowUse::query && chance(4)) continue;
-    TermWork& term = w.terms[w.term_count++];
-    term.use = TermUse::table;
-    term.table.use = use;
-    term.table.map = map;
-    term.table.features = w.q;
-    const std::int64_t width = use == RowUse::value ? w.shape.value_width : w.shape.width;
-    term.table.table = tensor(dtype_, {any<std::int64_t>({1, w.shape.batch}), rows, heads, width}, 0.5F);
-    if (use == RowUse::query) term.table.scale = w.scale;
-    say("shaw " + std::to_string(static_cast<int>(use)) + " of " + std::to_string(rows) + (map.zero_outside ? " or none" : ""));
-  }
-}
-
-inline void TermsProblem::add_term() {
-  AttentionWork& w = *work_;
-  TermWork& term = w.terms[w.term_count++];
-  term.use = any({TermUse::bias, TermUse::dense, TermUse::table, TermUse::table});
-  if (term.use == TermUse::table) return add_table(term);
-  if (term.use == TermUse::dense) {
-    term.dense = tensor(any({DType::f32, dtype_}), {any<std::int64_t>({1, w.shape.batch}), any<std::int64_t>({1, w.shape.queries}),
-                                                    any<std::int64_t>({1, w.shape.heads}), w.shape.keys});
-    return say("dense");
-  }
-  auto* const slopes = memory_.take<double>(w.shape.heads);
-  for (std::int64_t h = 0; h < w.shape.heads; ++h) slopes[h] = 0.01 + 0.1 * static_cast<double>(h);
-  term.bias.bias.slopes = slopes;
-  term.bias.bias.heads = w.shape.heads;
-  if (chance(4)) term.bias.bias.form = AlibiForm::key_position;
-  if (chance(2)) term.bias.gate = tensor(dtype_, {w.shape.batch, w.shape.queries, w.shape.heads, 1});
-  say("alibi");
-  if (w.has_positions[0]) return;
-  const std::int64_t first = -(w.shape.queries + w.shape.keys), count = w.shape.queries + 2 * w.shape.keys + 1;
-  auto* const diagonal = memory_.take<float>(w.shape.heads * count);
-  const bool by_key = term.bias.bias.form == AlibiForm::key_position;
-  for (std::int64_t n = 0; n < w.shape.heads * count; ++n) {
-    const auto r = static_cast<double>(first + n % count);
-    diagonal[n] = static_cast<float>(slopes[n / count] * (by_key ? -r : -std::abs(r)));
-  }
-  term.bias.diagonal = diagonal, term.bias.first_distance = first, term.bias.distances = count;
-}
-
 inline std::int64_t TermsProblem::sequence_of(std::int64_t b, std::int64_t i) const {
   if (work_->see.query_starts.size == 0) return b;
   std::int64_t s = 0;
@@ -317,7 +242,12 @@ inline TermsProblem::Score TermsProblem::score(std::int64_t b, std::int64_t s, s
     result.error += size * ((by_one ? width / 2 : (width + 15) / 16) + 4 + 2 * w.term_count) * 0x1p-23;
   };
   const auto add_number = [&](double x) { result.value += x, result.error += std::abs(x) * (4 + 2 * w.term_count) * 0x1p-23; };
-  add(w.q, b, i, h, w.k, b, j, key_head, w.scale, false);
+  if (rotated_[0].data == nullptr) {
+    add(w.q, b, i, h, w.k, b, j, key_head, w.scale, false);
+  } else {
+    const Score x = rotated_product(b, i, j, h);
+    result.value += x.value, result.error += x.error;
+  }
   if (w.content_shift.data != nullptr) add(w.content_shift, 0, 0, h, w.k, b, j, key_head, w.scale, true);
   for (int t = 0; t < w.term_count; ++t) {
     const TermWork& term = w.terms[t];
@@ -398,3 +328,5 @@ inline ExpectedRow TermsProblem::expected(std::int64_t b, std::int64_t i, std::i
 }  // namespace phasor::test
 
 #include "cuda/attention/mma_cope.hpp"
+#include "cuda/attention/mma_drawn.hpp"
+#include "cuda/attention/mma_rotated.hpp"

@@ -2,10 +2,9 @@
 // Which calls of attention go to the kernels of mma.sync, how they are cut, and which keys those kernels' bands hold.
 #include <gtest/gtest.h>
 
-#include "cuda/attention/layout.hpp"
 #include "cuda/attention/mma/call.hpp"
 #include "cuda/attention/mma/tiles.hpp"
-#include "job/attention/make_job.hpp"
+#include "cuda/host/mma_call.hpp"
 
 namespace phasor::test {
 namespace {
@@ -13,42 +12,6 @@ namespace {
 using cuda::attention::Layout;
 using cuda::attention::mma::Bands;
 using cuda::attention::mma::ScoresIn;
-
-alignas(64) std::byte memory_of_device[256];
-constexpr Device kGpu = {DeviceKind::cuda, 0};
-
-TensorView on_gpu(const Extents& shape, DType dtype = DType::bf16) {
-  return {memory_of_device, dtype, shape, contiguous_strides(shape), kGpu};
-}
-
-struct Case {
-  int compute_major = 8;
-  DType dtype = DType::bf16;
-  DType out = DType::bf16;
-  std::int64_t width = 128;
-  std::int64_t queries = 33;
-};
-/// A call laid out for a device.
-Layout laid_out(const AttentionSpec& spec, const Case& of = {}) {
-  const Extents q = {2, of.queries, 8, of.width};
-  const Extents k = {2, 700, 4, of.width};
-  const AttentionInputs inputs = {on_gpu(q, of.dtype), on_gpu(k, of.dtype), on_gpu(k, of.dtype)};
-  const job::AttentionCall call = {&inputs, &spec, nullptr, "attention"};
-  std::vector<job::AttentionTermJob> terms;
-  job::AttentionJob job;
-  job::make_attention_job(call, terms, job);
-  job.outputs = {on_gpu(q, of.out), on_gpu({2, of.queries, 8, 1}, DType::f32)};
-  std::vector<std::byte> memory(1 << 24);
-  const Workspace workspace(memory);
-  attend::Arena arena(workspace);
-  Layout layout;
-  EXPECT_TRUE(cuda::attention::lay_out(job, "attention", arena, layout).ok());
-  cuda::attention::lay_out_forward(arena, of.compute_major, layout);
-  EXPECT_TRUE(arena.check("attention").ok());
-  const Result<std::int64_t> wanted = cuda::attention::forward_workspace(job);
-  EXPECT_TRUE(wanted.ok() && arena.needed() <= *wanted);
-  return layout;
-}
 
 TEST(MmaCall, is_of_16_bits_on_devices_that_have_the_instructions) {
   const AttentionSpec spec;
@@ -86,10 +49,6 @@ TEST(MmaCall, has_scores_in_registers_or_in_shared_memory) {
             ScoresIn::shared);
   EXPECT_EQ(scores([](AttentionSpec& s) { s.dropout.probability = 0.5; }), ScoresIn::shared);
   EXPECT_EQ(scores([](AttentionSpec& s) { s.terms = {DenseTerm{on_gpu({1, 33, 8, 700}, DType::f32)}}; }), ScoresIn::shared);
-}
-
-TableTerm table_on(TableSide side, std::int64_t heads = 8, std::int64_t width = 128) {
-  return {.side = side, .table = on_gpu({1, 9, heads, width}), .rows = ClipRows{4, 4}};
 }
 
 TEST(MmaCall, has_scores_in_registers_beside_two_tables_by_distance) {
@@ -279,8 +238,6 @@ TEST(MmaCall, leaves_to_the_general_kernels_what_it_does_not_know) {
               s.terms = {TableTerm{.side = TableSide::query, .table = on_gpu({1, 9, 8, 128}, DType::f32), .rows = rows}};
             }),
             "a table of another dtype");
-  EXPECT_EQ(why_not([](AttentionSpec& s) { s.content = RotaryContent{*Rotary::make({.head_dim = 128})}; }),
-            "queries or keys that are rotated here");
   EXPECT_EQ(why_not([](AttentionSpec& s) {
               s.terms = {BiasTerm{*Bias::make(Kerple{.r1 = std::vector<double>(8, 1), .r2 = std::vector<double>(8, 1)})}};
               s.key_positions = positions_from(5);

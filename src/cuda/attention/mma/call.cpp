@@ -77,7 +77,26 @@ const char* why_not_cope(const AttentionWork& work) {
   return fits_counted(cut_of(work), table.shape[1]) ? nullptr : "CoPE with a table of more rows than shared memory has room for";
 }
 
+/// A rotated query meets keys and nothing else.
+const char* why_not_rotated(const AttentionWork& work) {
+  if (work.content_count != 1) return "queries and keys that are rotated to several positions";
+  if (work.decay.present) return "rotated queries and keys that decay";
+  for (int t = 0; t < work.term_count; ++t) {
+    const TermWork& term = work.terms[t];
+    if (term.use == TermUse::cope) return "CoPE beside queries that are rotated here";
+    if (term.use == TermUse::table && term.table.use != RowUse::number) return "tables of rows beside queries that are rotated here";
+  }
+  if (work.content_shift.data != nullptr) return "a shift of queries that are rotated here";
+  return is_high_low(work) && widest(work) > kMostRotatedWidth ? "heads of more than 128 channels that are rotated here" : nullptr;
+}
+
 }  // namespace
+
+bool is_rotated_here(const AttentionWork& work) {
+  return work.contents[0].q.data != work.q.data || work.contents[0].k.data != work.k.data || is_high_low(work);
+}
+
+bool is_high_low(const AttentionWork& work) { return work.contents[0].q.dtype != work.q.dtype; }
 
 bool has_cope(const AttentionWork& work) {
   return std::any_of(work.terms, work.terms + work.term_count, [](const TermWork& term) { return term.use == TermUse::cope; });
@@ -92,7 +111,7 @@ bool is_in_pieces(const ConstTensorView& v) {
 Cut cut_of(const AttentionWork& work) {
   const int64_t width = widest(work);
   const int* const fits = std::find_if(std::begin(kWidths), std::end(kWidths) - 1, [&](int w) { return w >= width; });
-  return cut_for(*fits, scores_in(work));
+  return cut_for(*fits, scores_in(work), is_high_low(work));
 }
 
 std::size_t shared_bytes_of(const AttentionWork& work, std::size_t most, std::size_t table_bytes) {
@@ -110,12 +129,14 @@ const char* why_not(const AttentionWork& work) {
   const DType dtype = work.q.dtype;
   if (dtype != DType::bf16 && dtype != DType::f16) return "tensors of more than 16 bits";
   if (work.outputs.out.dtype != dtype) return "outputs of more than 16 bits";
-  const bool plain = work.contents[0].q.data == work.q.data && work.contents[0].k.data == work.k.data;
-  if (work.content_count != 1 || work.decay.present || !plain) return "queries or keys that are rotated here";
+  if (work.k.dtype != dtype || work.v.dtype != dtype) return "keys or values of another dtype";
   for (const ConstTensorView& v : {work.q, work.k, work.v}) {
     if (!is_in_pieces(v)) return "channels that do not lie in aligned pieces of 16 bytes";
     if (v.shape[3] < 1 || v.shape[3] > kMostWidth) return "heads of no channels, or of more than 256";
     if (v.shape[0] < 1 || v.shape[1] < 1 || v.shape[1] >= kMostTokens || v.shape[2] < 1) return "an empty tensor, or one of 2^28 tokens";
+  }
+  if (is_rotated_here(work)) {
+    if (const char* const why = why_not_rotated(work); why != nullptr) return why;
   }
   for (int t = 0; t < work.term_count; ++t) {
     if (const char* const why = why_not(work.terms[t], dtype); why != nullptr) return why;

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// The forward by mma.sync with queries, and keys, that the call rotates: its blocks run by the host against the double reference, within
+// what two numbers of bfloat16 for each of float32 may make of a product.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "attention/general/hidden_keys.hpp"
+#include "attention/general/machine.hpp"
+#include "attention/general/mma_machine.hpp"
+#include "attention/support/rotated_problems.hpp"
+#include "cuda/attention/cached/layout.hpp"
+#include "cuda/attention/mma/rotated/high_low.hpp"
+#include "cuda/attention/mma/call.hpp"
+#include "phasor/phasor.hpp"
+
+namespace phasor::test {
+namespace {
+
+using cuda::attention::mma::ScoresIn;
+
+/// How many calls were the emulated kernels' with two numbers for each of float32, how many of those had their keys in parts, and where
+/// scores were.
+int taken = 0;
+int in_parts = 0;
+std::set<ScoresIn> scores_were;
+
+struct MmaMachine : AttentionMachine {
+  static int compute_major() { return cuda::attention::mma::kComputeMajor; }
+  Status forward(const cuda::attention::Layout& layout) const {
+    if (!layout.by_mma) return AttentionMachine::forward(layout);
+    const cuda::attention::mma::Cut cut = cuda::attention::mma::cut_of(layout.work);
+    taken += cut.high_low ? 1 : 0;
+    in_parts += cut.high_low && layout.work.partial.splits > 1 ? 1 : 0;
+    scores_were.insert(cut.scores);
+    run_mma_forward(layout.work);
+    return {};
+  }
+};
+
+/// While it lives, calls are laid out for tensor cores.
+class MmaRotated : public testing::Test {
+ protected:
+  MmaRotated() {
+    weights_are_rounded = true;
+    taken = in_parts = 0;
+    scores_were.clear();
+  }
+  ~MmaRotated() override { weights_are_rounded = false; }
+
+  static void expect_all(const std::vector<NarrowProblem>& problems, DType dtype) {
+    for (const NarrowProblem& one : problems) {
+      const int before = taken;
+      expect_rotated(one, dtype);
+      EXPECT_EQ(taken, before + 1) << one.name << " is not taken";
+    }
+  }
+  std::optional<ReplacedBackend> backend_ = std::optional<ReplacedBackend>(std::in_place, [](backend::Backend& backend) {
+    backend.attention_workspace = cuda::attention::forward_workspace;
+    backend.attention = [](job::AttentionJob& job, const Workspace& workspace, const Execution&) {
+      MmaMachine machine;
+      return cuda::attention::attention_on(machine, job, workspace);
+    };
+    backend.attention_backward_workspace = cuda::attention::backward_workspace;
+    backend.attention_backward = [](job::AttentionBackwardJob& job, const Workspace& workspace, const Execution&) {
+      MmaMachine machine;
+      return cuda::attention::attention_backward_on(machine, job, workspace);
+    };
+    backend.cached_attention_workspace = [](const job::CachedAttentionJob& job) -> Result<std::int64_t> {
+      attend::Arena measure;
+      cuda::attention::CachedLayout layout;
+      if (Status s = cuda::attention::lay_out_cached(job, measure, layout); !s) return s;
+      return measure.needed();
+    };
+    backend.cached_attention = [](job::CachedAttentionJob& job, const Workspace& workspace, const Execution&) -> Status {
+      attend::Arena arena(workspace);
+      cuda::attention::CachedLayout layout;
+      if (Status s = cuda::attention::lay_out_cached(job, arena, layout); !s) return s;
+      for (std::int64_t n = cuda::attention::gather_items(layout.gather) - 1; n >= 0; --n) {
+        cuda::attention::gather_item(layout.gather, n);
+      }
+      MmaMachine machine;
+      return cuda::attention::attention_on(machine, layout.job, Workspace(layout.workspace));
+    };
+  });
+};
+
+TEST_F(MmaRotated, is_the_reference) {
+  expect_all(rotated_problems(kNarrow), DType::bf16);
+  EXPECT_EQ(scores_were.size(), 3);  // in registers, changed there, in shared memory
+}
+TEST_F(MmaRotated, is_the_reference_in_f16) { expect_all(rotated_problems(kNarrow), DType::f16); }
+TEST_F(MmaRotated, of_wide_heads_is_the_reference) { expect_all(rotated_problems(kNarrowWide), DType::bf16); }
+TEST_F(MmaRotated, of_wide_heads_is_the_reference_in_f16) { expect_all(rotated_problems(kNarrowWide), DType::f16); }
+TEST_F(MmaRotated, has_any_length) {
+  expect_all(rotated_lengths(), DType::bf16);
+  EXPECT_GT(in_parts, 0);
+  expect_all(rotated_lengths(), DType::f16);
+}
+
+/// Numbers so large that scores see every bit that is left out; and of f16 whose rotation is beyond its range.
+TEST_F(MmaRotated, takes_large_numbers) {
+  NarrowProblem one = rotated_problems(kNarrow).front();
+  one.problem.visibility.causal = true;
+  for (double& x : one.problem.q) x *= 30;
+  expect_all({one}, DType::bf16);
+  for (double& x : one.problem.q) x = x < 0 ? -65504 : 65504;
+  for (double& x : one.problem.k) x *= 0x1p-13;
+  expect_all({one}, DType::f16);
+}
+
+/// The backward's scores are those of float32 copies; the log-sum-exp that it reads is this forward's.
+TEST_F(MmaRotated, has_the_gradients_of_the_reference_by_the_general_backward) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    for (const NarrowProblem& one : rotated_problems(kNarrow)) {
+      if (one.name.find("causal") == std::string::npos && one.name.find("all channels") == std::string::npos) continue;
+      expect_rotated(one, dtype, true);
+    }
+  }
+  EXPECT_GT(taken, 0);
+}
+
+/// Keys and values of padding, which may be anything.
+TEST_F(MmaRotated, what_nobody_sees_takes_no_part) {
+  for (const NarrowProblem& one : rotated_problems(kNarrow)) {
+    if (one.name.find("padding") == std::string::npos && one.name.find("causal positions") == std::string::npos) continue;
+    ref::Problem p = one.problem;
+    hide_keys_of_nan(p, 40);
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      const int before = taken;
+      Bridge bridge(p, dtype);
+      ASSERT_TRUE(bridge.forward().ok());
+      for (const double x : bridge.output().out) ASSERT_TRUE(std::isfinite(x)) << one.name;
+      EXPECT_EQ(taken, before + 1);
+    }
+  }
+}
+
+/// A sequence has the same bits in a batch of one.
+TEST_F(MmaRotated, does_not_depend_on_others) {
+  for (const ref::Shape& shape : {kNarrow, kNarrowWide}) {
+    ref::Shape s = shape;
+    s.batch = 2;
+    const ref::Problem both = rotated_problems(s).front().problem;
+    const auto out = [&](std::int64_t batch) {
+      ref::Problem some = both;
+      some.shape.batch = batch;
+      for (ref::Values* const x : {&some.q, &some.k, &some.v}) {
+        x->resize(x->size() / static_cast<std::size_t>(s.batch) * static_cast<std::size_t>(batch));
+      }
+      Bridge bridge(some, DType::bf16);
+      EXPECT_TRUE(bridge.forward().ok());
+      return bridge.output();
+    };
+    const ref::Output all = out(2);
+    const ref::Output first = out(1);
+    EXPECT_TRUE(std::equal(first.out.begin(), first.out.end(), all.out.begin()));
+    EXPECT_TRUE(std::equal(first.lse.begin(), first.lse.end(), all.lse.begin()));
+  }
+}
+
+std::vector<std::uint16_t> narrow_numbers(std::int64_t count, std::uint64_t seed) {
+  Numbers random(seed);
+  std::vector<std::uint16_t> list(static_cast<std::size_t>(count));
+  for (std::uint16_t& x : list) x = math::bf16_of(random.uniform());
+  return list;
+}
+
+/// Unrotated keys of a cache are gathered, and queries stand at positions that lengths decide. Against the CPU: each side rounds its
+/// outputs and this one its weights, by 2^-8 of numbers up to 1.
+TEST_F(MmaRotated, takes_gathered_keys_of_a_cache) {
+  std::vector<std::uint16_t> q = narrow_numbers(3 * 4 * 4 * 64, 1);
+  std::vector<std::uint16_t> k = narrow_numbers(8 * 16 * 2 * 64, 2);
+  std::vector<std::uint16_t> v = narrow_numbers(8 * 16 * 2 * 64, 3);
+  const std::vector<std::int32_t> table = {3, 1, 7, 0, 2, 5};
+  const std::vector<std::int32_t> lengths = {19, 4, 32};
+  const auto seen = [](std::vector<std::uint16_t>& list, const Extents& shape) {
+    return TensorView{list.data(), DType::bf16, shape, contiguous_strides(shape)};
+  };
+  CachedInputs inputs;
+  inputs.q = seen(q, {3, 4, 4, 64});
+  inputs.k = contiguous_cache(k.data(), Storage::bf16, {8, 16, 2, 64});
+  inputs.v = contiguous_cache(v.data(), Storage::bf16, {8, 16, 2, 64});
+  inputs.pages = {table, lengths, 16};
+  const AttentionSpec spec = {.content = RotaryContent{*Rotary::make({.head_dim = 64})}, .visibility = {.mask = Mask::causal}};
+  const auto run = [&] {
+    std::vector<std::uint16_t> out(q.size());
+    const Result<std::int64_t> needed = cached_attention_workspace(inputs, spec);
+    EXPECT_TRUE(needed.ok()) << needed.status().message();
+    std::vector<std::byte> workspace(needed.ok() ? static_cast<std::size_t>(*needed) : 0);
+    EXPECT_TRUE(cached_attention(inputs, spec, {seen(out, {3, 4, 4, 64})}, workspace).ok());
+    std::vector<double> numbers;
+    for (const std::uint16_t x : out) numbers.push_back(job::load_element(&x, DType::bf16, 0));
+    return numbers;
+  };
+  const std::vector<double> is = run();
+  EXPECT_EQ(taken, 1);
+  EXPECT_EQ(scores_were, std::set<ScoresIn>{ScoresIn::shared});
+  backend_.reset();  // by the CPU
+  const std::vector<double> wanted = run();
+  EXPECT_EQ(taken, 1);
+  for (std::size_t n = 0; n < is.size(); ++n) ASSERT_NEAR(is[n], wanted[n], 3.5 * 0x1p-8) << n;
+}
+
+/// Copies in a numerics profile have 16 bits, and are q and k of plain calls. Against the CPU, which multiplies the same copies.
+TEST_F(MmaRotated, leaves_copies_of_16_bits_as_they_are) {
+  const auto run = [] {
+    Bridge bridge(rotated_problems(kNarrow).front().problem, DType::bf16);
+    bridge.spec.content = RotaryContent{*Rotary::make({.head_dim = kNarrow.width, .numerics = Numerics::hf})};
+    EXPECT_TRUE(bridge.forward().ok());
+    return bridge.output().out;
+  };
+  const ref::Values is = run();
+  EXPECT_EQ(taken, 0);
+  EXPECT_EQ(scores_were, std::set<ScoresIn>{ScoresIn::registers});
+  backend_.reset();  // by the CPU
+  const ref::Values wanted = run();
+  for (std::size_t n = 0; n < is.size(); ++n) ASSERT_NEAR(is[n], wanted[n], 3.5 * 0x1p-8) << n;
+}
+
+TEST(HighLow, is_the_number_but_for_2_to_the_minus_17) {
+  Numbers random(1);
+  double worst = 0;
+  for (int n = 0; n < 200000; ++n) {
+    const auto x = static_cast<float>(std::ldexp(random.uniform(), static_cast<int>(random.uniform(-60, 100))));
+    const cuda::attention::HighLow two = cuda::attention::high_low(x);
+    const double high = math::widen_bf16(math::One<float>(), two.high);
+    const double low = math::widen_bf16(math::One<float>(), two.low);
+    EXPECT_LE(std::fabs(low), std::fabs(x) * 0x1p-8);
+    worst = std::max(worst, std::fabs(x - high - low) / std::fabs(x));
+  }
+  EXPECT_LE(worst, 0x1p-17);
+  EXPECT_GT(worst, 0x1p-18);
+  for (const float x : {INFINITY, -INFINITY, NAN, 0.0F, -0.0F, std::numeric_limits<float>::max()}) {
+    EXPECT_EQ(cuda::attention::high_low(x).low, 0) << x;
+  }
+}
+
+/// Eight channels at a time, where they were.
+TEST(HighLow, lies_in_the_place_of_float32) {
+  alignas(16) float row[16];
+  for (int c = 0; c < 16; ++c) row[c] = 0.3F * static_cast<float>(c) - 1.1F;
+  alignas(16) float copy[16];
+  std::copy_n(row, 16, copy);
+  for (int n = 1; n >= 0; --n) cuda::attention::make_high_low(copy, n);
+  std::uint16_t parts[32];
+  std::memcpy(parts, copy, sizeof(parts));
+  for (int c = 0; c < 16; ++c) {
+    const cuda::attention::HighLow two = cuda::attention::high_low(row[c]);
+    EXPECT_EQ(parts[16 * (c / 8) + c % 8], two.high);
+    EXPECT_EQ(parts[16 * (c / 8) + 8 + c % 8], two.low);
+  }
+}
+
+}  // namespace
+}  // namespace phasor::test
