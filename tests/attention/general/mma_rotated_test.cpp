@@ -14,8 +14,8 @@
 #include "attention/general/mma_machine.hpp"
 #include "attention/support/rotated_problems.hpp"
 #include "cuda/attention/cached/layout.hpp"
-#include "cuda/attention/mma/rotated/high_low.hpp"
 #include "cuda/attention/mma/call.hpp"
+#include "cuda/attention/mma/rotated/high_low.hpp"
 #include "phasor/phasor.hpp"
 
 namespace phasor::test {
