@@ -16,7 +16,7 @@ using cuda::attention::mma::ScoresIn;
 /// Copies in float32 that the call rotates are two numbers of 16 bits each; those of a numerics profile have 16 bits anyway.
 TEST(MmaRotatedCall, takes_queries_that_are_rotated_here) {
   using cuda::attention::ItemKind;
-  const auto laid = [](const auto& change, const Case& of = {}, KeyState keys = KeyState::unrotated) {
+  const auto laid = [](const auto& change, const MmaCase& of = {}, KeyState keys = KeyState::unrotated) {
     AttentionSpec spec;
     spec.content = RotaryContent{*Rotary::make({.head_dim = of.width}), keys};
     change(spec);
@@ -24,7 +24,7 @@ TEST(MmaRotatedCall, takes_queries_that_are_rotated_here) {
     EXPECT_TRUE(layout.by_mma) << cuda::attention::mma::why_not(layout.work);
     return layout;
   };
-  const auto cut = [&](const auto& change, const Case& of = {}) { return cuda::attention::mma::cut_of(laid(change, of).work); };
+  const auto cut = [&](const auto& change, const MmaCase& of = {}) { return cuda::attention::mma::cut_of(laid(change, of).work); };
   const auto nothing = [](AttentionSpec&) {};
   for (const int compute_major : {8, 9, 12}) {
     const cuda::attention::mma::Cut wide = cut(nothing, {.compute_major = compute_major});
@@ -57,7 +57,7 @@ TEST(MmaRotatedCall, takes_queries_that_are_rotated_here) {
 }
 
 TEST(MmaRotatedCall, says_what_rotated_queries_may_not_have) {
-  const auto why_not = [](const auto& change, const Case& of = {}) {
+  const auto why_not = [](const auto& change, const MmaCase& of = {}) {
     AttentionSpec spec;
     spec.visibility.mask = Mask::causal;
     spec.content = RotaryContent{*Rotary::make({.head_dim = of.width})};

@@ -170,40 +170,60 @@ std::vector<std::uint16_t> narrow_numbers(std::int64_t count, std::uint64_t seed
   return list;
 }
 
-/// Unrotated keys of a cache are gathered, and queries stand at positions that lengths decide. Against the CPU: each side rounds its
-/// outputs and this one its weights, by 2^-8 of numbers up to 1.
-TEST_F(MmaRotated, takes_gathered_keys_of_a_cache) {
+/// What cached attention gives for three sequences of a cache in pages, queries and outputs in bfloat16.
+struct Cached {
   std::vector<std::uint16_t> q = narrow_numbers(3 * 4 * 4 * 64, 1);
   std::vector<std::uint16_t> k = narrow_numbers(8 * 16 * 2 * 64, 2);
   std::vector<std::uint16_t> v = narrow_numbers(8 * 16 * 2 * 64, 3);
-  const std::vector<std::int32_t> table = {3, 1, 7, 0, 2, 5};
-  const std::vector<std::int32_t> lengths = {19, 4, 32};
-  const auto seen = [](std::vector<std::uint16_t>& list, const Extents& shape) {
-    return TensorView{list.data(), DType::bf16, shape, contiguous_strides(shape)};
-  };
-  CachedInputs inputs;
-  inputs.q = seen(q, {3, 4, 4, 64});
-  inputs.k = contiguous_cache(k.data(), Storage::bf16, {8, 16, 2, 64});
-  inputs.v = contiguous_cache(v.data(), Storage::bf16, {8, 16, 2, 64});
-  inputs.pages = {table, lengths, 16};
-  const AttentionSpec spec = {.content = RotaryContent{*Rotary::make({.head_dim = 64})}, .visibility = {.mask = Mask::causal}};
-  const auto run = [&] {
+  std::vector<std::int32_t> table = {3, 1, 7, 0, 2, 5};
+  std::vector<std::int32_t> lengths = {19, 4, 32};
+
+  static TensorView seen(std::vector<std::uint16_t>& list) {
+    const Extents shape = {3, 4, 4, 64};
+    return {list.data(), DType::bf16, shape, contiguous_strides(shape)};
+  }
+  ref::Values run(Storage storage, const AttentionSpec& spec) {
+    CachedInputs inputs;
+    inputs.q = seen(q);
+    inputs.k = contiguous_cache(k.data(), storage, {8, 16, 2, 64});
+    inputs.v = contiguous_cache(v.data(), storage, {8, 16, 2, 64});
+    inputs.pages = {table, lengths, 16};
     std::vector<std::uint16_t> out(q.size());
     const Result<std::int64_t> needed = cached_attention_workspace(inputs, spec);
     EXPECT_TRUE(needed.ok()) << needed.status().message();
     std::vector<std::byte> workspace(needed.ok() ? static_cast<std::size_t>(*needed) : 0);
-    EXPECT_TRUE(cached_attention(inputs, spec, {seen(out, {3, 4, 4, 64})}, workspace).ok());
-    std::vector<double> numbers;
+    EXPECT_TRUE(cached_attention(inputs, spec, {seen(out)}, workspace).ok());
+    ref::Values numbers;
     for (const std::uint16_t x : out) numbers.push_back(job::load_element(&x, DType::bf16, 0));
     return numbers;
-  };
-  const std::vector<double> is = run();
+  }
+};
+
+/// Unrotated keys of a cache are gathered, and queries stand at positions that lengths decide. Against the CPU: each side rounds its
+/// outputs and this one its weights, by 2^-8 of numbers up to 1.
+TEST_F(MmaRotated, takes_gathered_keys_of_a_cache) {
+  const AttentionSpec spec = {.content = RotaryContent{*Rotary::make({.head_dim = 64})}, .visibility = {.mask = Mask::causal}};
+  Cached call;
+  const ref::Values is = call.run(Storage::bf16, spec);
   EXPECT_EQ(taken, 1);
   EXPECT_EQ(scores_were, std::set<ScoresIn>{ScoresIn::shared});
   backend_.reset();  // by the CPU
-  const std::vector<double> wanted = run();
-  EXPECT_EQ(taken, 1);
+  const ref::Values wanted = call.run(Storage::bf16, spec);
   for (std::size_t n = 0; n < is.size(); ++n) ASSERT_NEAR(is[n], wanted[n], 3.5 * 0x1p-8) << n;
+}
+
+/// Keys of 8 bits are gathered in float32, beside queries of 16 bits: not for these kernels. Both sides round their outputs alone.
+TEST_F(MmaRotated, leaves_gathered_keys_of_8_bits_to_the_general_kernels) {
+  Cached call;
+  for (std::vector<std::uint16_t>* const list : {&call.k, &call.v}) {
+    for (std::uint16_t& x : *list) x = static_cast<std::uint16_t>((x & 0x8080U) | 0x3025U);  // 1/2 and 13/64 in e4m3, of either sign
+  }
+  const AttentionSpec spec = {.visibility = {.mask = Mask::causal}};
+  const ref::Values is = call.run(Storage::f8_e4m3, spec);
+  EXPECT_TRUE(scores_were.empty());
+  backend_.reset();  // by the CPU
+  const ref::Values wanted = call.run(Storage::f8_e4m3, spec);
+  for (std::size_t n = 0; n < is.size(); ++n) ASSERT_NEAR(is[n], wanted[n], 0x1p-8) << n;
 }
 
 /// Copies in a numerics profile have 16 bits, and are q and k of plain calls. Against the CPU, which multiplies the same copies.

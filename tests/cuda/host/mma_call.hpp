@@ -18,7 +18,7 @@ inline TensorView on_gpu(const Extents& shape, DType dtype = DType::bf16) {
   return {memory_of_device, dtype, shape, contiguous_strides(shape), kGpu};
 }
 
-struct Case {
+struct MmaCase {
   int compute_major = 8;
   DType dtype = DType::bf16;
   DType out = DType::bf16;
@@ -26,7 +26,7 @@ struct Case {
   std::int64_t queries = 33;
 };
 /// A call laid out for a device.
-inline cuda::attention::Layout laid_out(const AttentionSpec& spec, const Case& of = {}) {
+inline cuda::attention::Layout laid_out(const AttentionSpec& spec, const MmaCase& of = {}) {
   const Extents q = {2, of.queries, 8, of.width};
   const Extents k = {2, 700, 4, of.width};
   const AttentionInputs inputs = {on_gpu(q, of.dtype), on_gpu(k, of.dtype), on_gpu(k, of.dtype)};

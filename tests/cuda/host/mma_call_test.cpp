@@ -52,7 +52,7 @@ TEST(MmaCall, has_scores_in_registers_or_in_shared_memory) {
 }
 
 TEST(MmaCall, has_scores_in_registers_beside_two_tables_by_distance) {
-  const auto scores = [](const std::vector<AttentionTerm>& terms, const Case& of = {}, double dropout = 0) {
+  const auto scores = [](const std::vector<AttentionTerm>& terms, const MmaCase& of = {}, double dropout = 0) {
     AttentionSpec spec;
     spec.terms = terms;
     spec.dropout.probability = dropout;
@@ -269,7 +269,7 @@ TEST(MmaCall, takes_cope_alone) {
 }
 
 TEST(MmaCall, says_what_cope_may_not_have) {
-  const auto why_not = [](const AttentionSpec& spec, const Case& of = {}) {
+  const auto why_not = [](const AttentionSpec& spec, const MmaCase& of = {}) {
     const Layout layout = laid_out(spec, of);
     const char* const why = cuda::attention::mma::why_not(layout.work);
     EXPECT_EQ(layout.by_mma, why == nullptr);
