@@ -73,6 +73,18 @@ set(sweeps
   MmaBackward.tables_of_values_over_many_tiles
   MmaBackward.tables_of_wide_values
   MmaBackward.tables_over_many_tiles
+  # attention/general/mma_chunks_test.cpp
+  MmaChunks.any_length
+  MmaChunks.dropout
+  MmaChunks.every_mask
+  MmaChunks.features
+  MmaChunks.have_the_bits_of_all_keys_at_once
+  MmaChunks.many_terms_with_masks
+  MmaChunks.soft_caps
+  MmaChunks.tables_of_values
+  MmaChunks.tables_over_many_chunks
+  MmaChunks.tables_shifts_and_biases
+  MmaChunks.wide_heads
   # attention/general/mma_forward_test.cpp
   MmaForward.cope
   MmaForward.cope_at_the_ends_of_its_table

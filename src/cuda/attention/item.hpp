@@ -19,7 +19,7 @@ enum class ItemKind : std::uint8_t {
   clear,      // of a backward, from here on: sums
   delta,      // what the softmax subtracts
   sink_rows,  // the gradient of sinks by some rows
-  add_parts,  // of sums, to the first part
+  add_parts,  // of a chunk of keys, to the first part
   add_slots,  // of blocks, to a tensor
   add_sums,   // of the call, to a tensor
   store       // sums, as a tensor

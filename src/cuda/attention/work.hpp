@@ -116,19 +116,26 @@ struct PartialWork {
   void* sum = nullptr;
 };
 
+/// Keys of every sequence that one launch of a backward has: those from number `first` of the sequence on.
+struct KeyChunk {
+  int64_t first = 0;
+  int64_t keys = 0;  // the last chunk may have less
+};
+
 /// What a backward reads and adds up. All sums are one piece of memory of arithmetic, cleared first; places in it, -1: not wanted.
 struct BackwardWork {
   int64_t groups = 1;      // of sequences
   int64_t key_groups = 1;  // of key heads
   int64_t parts = 1;       // of the tiles of queries of a sequence
+  KeyChunk chunk = {};     // of the launch; all are as long
   AttentionSaved saved = {};
   void* sums = nullptr;
   int64_t delta = -1;           // (B, Tq, H)
   int64_t q[3] = {-1, -1, -1};  // of each content, (B, Tq, H, D); contents may share
-  int64_t k[3] = {-1, -1, -1};  // (parts, B, Tk, Hk, D)
+  int64_t k[3] = {-1, -1, -1};  // (key_rows, Hk, D), see backward/place.hpp
   int64_t q_raw = -1;           // by terms that take q as given
   int64_t k_raw = -1;
-  int64_t v = -1;             // (parts, B, Tk, Hk, Dv)
+  int64_t v = -1;             // (key_rows, Hk, Dv)
   bool wants_scores = false;  // some gradient goes through the scores
   int64_t slots = -1;         // (blocks, slot_size): what blocks have for themselves
   int64_t slot_size = 0;

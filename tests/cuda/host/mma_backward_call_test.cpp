@@ -20,6 +20,13 @@ TensorView on_gpu(const Extents& shape, DType dtype = DType::bf16) {
   return {memory_of_device, dtype, shape, contiguous_strides(shape), kGpu};
 }
 
+struct Tokens {
+  std::int64_t batch = 2;
+  std::int64_t queries = 300;
+  std::int64_t keys = 700;
+  std::int64_t heads = 8;
+  std::int64_t key_heads = 4;
+};
 /// A call, as a test changes it before it is laid out.
 struct Call {
   std::int64_t width = 64;
@@ -28,9 +35,11 @@ struct Call {
   bool wants_terms = true;
   AttentionSpec spec = {};
   TensorView out_gradient = {};  // without data: as it should be
+  Tokens tokens = {};
 };
 struct LaidOut {
   BackwardLayout layout;
+  std::int64_t bytes;  // of the workspace
   std::string why_not;
 };
 /// Everything of the term at hand that a call may want.
@@ -44,8 +53,9 @@ void ask_for_term(job::AttentionTermJob& term) {
   if (term.kind == job::TermKind::dense) term.gradient.table = on_gpu(term.dense.bias.shape, DType::f32);
 }
 LaidOut laid_out(const Call& of) {
-  const Extents q = {2, 300, 8, of.width};
-  const Extents k = {2, 700, 4, of.width};
+  const Tokens& t = of.tokens;
+  const Extents q = {t.batch, t.queries, t.heads, of.width};
+  const Extents k = {t.batch, t.keys, t.key_heads, of.width};
   const AttentionInputs inputs = {on_gpu(q, of.dtype), on_gpu(k, of.dtype), on_gpu(k, of.dtype)};
   const job::AttentionCall call = {&inputs, &of.spec, nullptr, "attention_backward"};
   std::vector<job::AttentionTermJob> terms;
@@ -58,10 +68,11 @@ LaidOut laid_out(const Call& of) {
   job.k = job.v = on_gpu(k, of.dtype);
   job.saved.out = on_gpu(q, of.dtype);
   job.saved.out_gradient = of.out_gradient.data == nullptr ? on_gpu(q, of.dtype) : of.out_gradient;
-  job.saved.lse = on_gpu({2, 300, 8, 1}, DType::f32);
+  job.saved.lse = on_gpu({t.batch, t.queries, t.heads, 1}, DType::f32);
   LaidOut result;
   attend::Arena measure;
   EXPECT_TRUE(cuda::attention::lay_out_backward(job, of.compute_major, measure, result.layout).ok());
+  result.bytes = measure.needed();
   const Result<std::int64_t> wanted = cuda::attention::backward_workspace(job);
   EXPECT_TRUE(wanted.ok() && measure.needed() <= *wanted);
   const char* const why = cuda::attention::mma::backward::why_not(result.layout.work, job);
@@ -249,6 +260,89 @@ TEST(MmaBackwardCall, is_cut_into_blocks_that_run_at_once) {
   EXPECT_EQ(wide.parts, 10);  // of 32
   const cuda::attention::BackwardWork general = laid_out({.compute_major = 0}).layout.work.backward;
   EXPECT_EQ(general.parts, 10);
+}
+
+constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+
+/// A square call of 128 channels with these terms.
+LaidOut long_call(std::int64_t tokens, std::int64_t heads, std::int64_t key_heads, const std::vector<AttentionTerm>& terms = {}) {
+  Call call = {.width = 128, .tokens = {.batch = 1, .queries = tokens, .keys = tokens, .heads = heads, .key_heads = key_heads}};
+  call.spec.terms = terms;
+  return laid_out(call);
+}
+/// Rows of 128 channels by distance, at most as many to either side.
+TableTerm rows_of(TableSide side, std::int64_t left, std::int64_t heads) {
+  return {.side = side, .table = on_gpu({1, 2 * left + 1, heads, 128}), .rows = ClipRows{left, left}};
+}
+/// What the sums of dk and dv and the slots take, without the rows of the call, whatever is kept for queries and alignment.
+std::int64_t bytes_apart(const cuda::attention::AttentionWork& work) {
+  const cuda::attention::BackwardWork& b = work.backward;
+  const std::int64_t rows = cuda::attention::key_rows(work) - work.shape.batch * work.shape.keys;
+  return 4 * (rows * work.shape.key_heads * (work.shape.width + work.shape.value_width) + backward_blocks(work) * b.slot_size);
+}
+
+/// Long sequences keep a GPU busy: keys go by chunks, so that there is memory for as many parts as are wanted.
+TEST(MmaBackwardCall, is_cut_by_keys_where_memory_has_no_room_for_parts_of_all) {
+  struct Case {
+    std::int64_t tokens;
+    std::int64_t heads;
+    std::int64_t key_heads;
+    std::vector<AttentionTerm> terms;
+    std::int64_t most_bytes;  // beside the rows of all keys
+  };
+  const TableTerm shaw = rows_of(TableSide::query, 64, 1);
+  const std::vector<Case> cases = {{32768, 4, 1, {shaw}, 480 * kMiB}, {32768, 4, 1, {}, 480 * kMiB},   {16384, 32, 32, {shaw}, 256 * kMiB},
+                                   {32768, 32, 8, {}, 256 * kMiB},    {131072, 8, 8, {}, 256 * kMiB}, {5000, 16, 1, {shaw}, 512 * kMiB}};
+  for (const Case& one : cases) {
+    const LaidOut is = long_call(one.tokens, one.heads, one.key_heads, one.terms);
+    const cuda::attention::AttentionWork& work = is.layout.work;
+    const cuda::attention::KeyChunk& chunk = work.backward.chunk;
+    ASSERT_TRUE(is.layout.by_mma_backward) << is.why_not;
+    EXPECT_EQ(backward_blocks(work), std::min<std::int64_t>(256, (one.tokens + 31) / 32 * one.key_heads)) << one.tokens;
+    EXPECT_LE(bytes_apart(work), one.most_bytes) << one.tokens;
+    EXPECT_GE(2 * bytes_apart(work), one.most_bytes) << one.tokens << ": more chunks than are needed";
+    EXPECT_EQ(chunk.keys % 64, 0);
+    EXPECT_GE(chunk.keys, 576);  // least_keys, made equal
+    EXPECT_GT(key_chunks(work), 1);
+    EXPECT_LT((key_chunks(work) - 1) * chunk.keys, one.tokens);
+    EXPECT_GE(key_chunks(work) * chunk.keys, one.tokens);
+    const std::int64_t of_keys = one.tokens * one.key_heads * 256 * 4;
+    const std::int64_t of_queries = one.tokens * one.heads * 129 * 4;
+    EXPECT_LE(is.bytes, of_keys + of_queries + one.most_bytes + kMiB);
+  }
+}
+
+/// Rows for every distance, or many: what blocks keep of a table is not by keys, and bounds the parts.
+TEST(MmaBackwardCall, has_as_many_parts_as_slots_allow) {
+  const LaidOut buckets = long_call(32768, 4, 1, {rows_of(TableSide::query, 256, 4), rows_of(TableSide::key, 256, 4)});
+  EXPECT_GT(backward_blocks(buckets.layout.work), 128);
+  EXPECT_LE(bytes_apart(buckets.layout.work), 480 * kMiB);
+  const LaidOut whole = long_call(32768, 4, 1, {rows_of(TableSide::query, 32768, 4)});
+  EXPECT_EQ(backward_blocks(whole.layout.work), 3);
+  EXPECT_EQ(key_chunks(whole.layout.work), 1);
+}
+
+TEST(MmaBackwardCall, has_all_keys_in_one_chunk_where_they_fit) {
+  const auto expect_one = [](const LaidOut& is, std::int64_t parts) {
+    const cuda::attention::AttentionWork& work = is.layout.work;
+    EXPECT_EQ(key_chunks(work), 1);
+    EXPECT_EQ(work.backward.parts, parts);
+    EXPECT_EQ(work.backward.chunk.keys, work.shape.keys);
+    EXPECT_EQ(key_rows(work), parts * work.shape.batch * work.shape.keys);
+  };
+  expect_one(laid_out({}), 5);
+  expect_one(laid_out({.compute_major = 0}), 10);
+  expect_one(long_call(2048, 16, 16), 15);  // one more is not worth a launch more
+  expect_one(long_call(2000, 4, 1), 63);
+  expect_one(long_call(16384, 256, 256), 1);  // enough blocks without parts
+  Call ragged = {.tokens = {.batch = 1, .queries = 32768, .keys = 32768, .heads = 4, .key_heads = 1}};
+  const std::int32_t starts[] = {0, 20000, 32768};
+  ragged.spec.visibility.query_starts = ragged.spec.visibility.key_starts = Integers(starts, 3, kGpu);
+  expect_one(laid_out(ragged), 31);
+  Call counted = {.tokens = {.batch = 1, .queries = 32768, .keys = 32768, .heads = 4, .key_heads = 1}};
+  counted.spec.visibility.mask = Mask::causal;
+  counted.spec.terms = {CopeTerm{.table = on_gpu({1, 64, 1, 64})}};
+  expect_one(laid_out(counted), 31);
 }
 
 }  // namespace

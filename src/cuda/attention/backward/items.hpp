@@ -12,7 +12,7 @@ struct SumWork {
   int64_t at[4] = {-1, -1, -1, -1};  // of the call; of a block for add_slots
   int count = 1;
   int64_t parts = 1;
-  Extents shape = {};  // of a part
+  Extents shape = {};  // of a part; of the call for add_parts
   TensorView to = {};
 };
 
@@ -80,13 +80,21 @@ PHASOR_HD inline void add_sink_rows(const AttentionWork& work, const SumWork& to
   sums_at<T>(work, to.at[0])[n] = static_cast<T>(sum);
 }
 
+/// Element n of (B, keys of a chunk, ...), from all parts to the first one's.
 template <class T>
 PHASOR_HD inline void add_parts(const AttentionWork& work, const SumWork& sum, int64_t n) {
-  T* const at = sums_at<T>(work, sum.at[0]) + n;
-  const int64_t count = sum.shape[0] * sum.shape[1] * sum.shape[2] * sum.shape[3];
-  T total = *at;
-  for (int64_t p = 1; p < sum.parts; ++p) total += at[p * count];
-  *at = total;
+  const KeyChunk& chunk = work.backward.chunk;
+  const int64_t row = sum.shape[2] * sum.shape[3];
+  const int64_t batch = sum.shape[0] == 1 ? 0 : n / (chunk.keys * row);
+  const int64_t element = n - batch * chunk.keys * row;
+  if (element >= (sum.shape[1] - chunk.first) * row) return;  // behind the last key
+  T* const sums = sums_at<T>(work, sum.at[0]) + element;
+  T* const to = sums + key_row(work, 0, batch, chunk.first) * row;
+  const T* const from = sums + key_row(work, 1, batch, chunk.first) * row;
+  const int64_t of_part = sum.shape[0] * chunk.keys * row;
+  T total = *to;
+  for (int64_t p = 1; p < sum.parts; ++p) total += from[(p - 1) * of_part];
+  *to = total;
 }
 
 /// Element n of a tensor, from what blocks have added up: all of them, but for those that have other heads or batch rows.

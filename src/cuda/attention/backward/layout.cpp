@@ -12,8 +12,8 @@
 namespace phasor::cuda::attention {
 namespace {
 
-/// Enough blocks for any device, and bytes that sums kept apart for them may take. Of the call's shape alone: bits do not depend on the
-/// device.
+/// Of the general kernels: enough blocks for any device, and bytes that sums kept apart for them may take. Of the call's shape alone: bits
+/// do not depend on the device.
 constexpr int64_t kEnoughBlocks = 512;
 constexpr int64_t kMostBytes = int64_t{256} << 20;
 
@@ -48,12 +48,36 @@ void lay_out_slots(const job::AttentionBackwardJob& job, int64_t bytes, Attentio
 struct CutRules {
   int64_t most_bytes;
   int64_t blocks;
-  bool at_most;     // no more blocks than those, if possible: all run at once; else no less
-  int64_t queries;  // of a tile
+  bool at_most;        // no more blocks than those, if possible: all run at once; else no less
+  int64_t queries;     // of a tile
+  int64_t least_keys;  // of a chunk; 0: all are one
 };
 CutRules rules_of(const BackwardLayout& out) {
-  if (!out.by_mma_backward) return {kMostBytes, kEnoughBlocks, false, kTile};
-  return {mma::backward::kMostBytes, mma::backward::kBlocks, true, mma::backward::queries_of(out.work)};
+  if (!out.by_mma_backward) return {kMostBytes, kEnoughBlocks, false, kTile, 0};
+  // CoPE's queries pass all keys; where the sequences of a ragged batch begin is known on the device alone.
+  const bool all_keys = mma::has_cope(out.work) || is_varlen(out.work);
+  return {out.limits.most_bytes, mma::backward::kBlocks, true, mma::backward::queries_of(out.work), all_keys ? 0 : out.limits.least_keys};
+}
+
+/// What a part keeps apart: slots of its blocks, and rows of all keys.
+struct PartSize {
+  int64_t slots;
+  int64_t rows;
+};
+/// Where memory has too few parts: more of them, as many as there are wanted if slots allow it, and keys by as few chunks as these need.
+void cut_keys(const PartSize& part, const CutRules& rules, int64_t most_sums, int64_t wanted, AttentionWork& work) {
+  BackwardWork& b = work.backward;
+  const int64_t keys = work.shape.keys;
+  if (b.parts >= wanted || rules.least_keys == 0 || rules.least_keys >= keys || part.rows == 0) return;
+  const int64_t of_key = part.rows / keys;
+  const int64_t room = std::max(most_sums - part.rows, most_sums / 2);  // beside the first part's rows, which are those of the call
+  const int64_t least = rules.least_keys * of_key;
+  const int64_t parts = std::min(wanted, (room + least) / (part.slots + least));
+  if (4 * parts < 5 * b.parts) return;  // a launch more, at whose end blocks wait, is for more than that
+  const auto whole_tiles = [](int64_t n) { return n / mma::backward::kKeys * mma::backward::kKeys; };
+  const int64_t chunks = quotient_up(keys, whole_tiles((room - parts * part.slots) / ((parts - 1) * of_key)));
+  b.parts = parts;
+  b.chunk.keys = std::min(keys, whole_tiles(quotient_up(keys, chunks) + mma::backward::kKeys - 1));
 }
 
 /// How the call is cut: more blocks while what they keep apart is within bounds.
@@ -61,6 +85,7 @@ void cut(const job::AttentionBackwardJob& job, const TermNeeds& needs, const Cut
   BackwardWork& b = work.backward;
   const int64_t most_sums = rules.most_bytes / bytes;
   const int64_t sequences = work.shape.heads == 0 ? 0 : work.sequences;
+  b.chunk = {0, work.shape.keys};
   b.key_groups = needs.one_key_group ? 1 : work.shape.key_heads;
   b.groups = std::min<int64_t>(sequences, needs.by_batch && !needs.one_group ? sequences : 1);
   lay_out_slots(job, bytes, work);
@@ -69,17 +94,19 @@ void cut(const job::AttentionBackwardJob& job, const TermNeeds& needs, const Cut
   if (!needs.one_group && !needs.by_batch) {
     b.groups = std::clamp<int64_t>(std::min(quotient_up(rules.blocks, b.key_groups), most_sums / slots), 1, sequences);
   }
-  const int64_t part = b.groups * slots + part_size(job, needs, work);
+  const PartSize part = {b.groups * slots, part_size(job, needs, work)};
   const int64_t others = b.groups * b.key_groups;
   const int64_t enough = rules.at_most ? rules.blocks / others : quotient_up(rules.blocks, others);
-  b.parts = std::max<int64_t>(1, std::min({enough, tiles_of(work.shape.queries, rules.queries), most_sums / part}));
+  const int64_t wanted = std::min(enough, tiles_of(work.shape.queries, rules.queries));
+  b.parts = std::max<int64_t>(1, std::min(wanted, most_sums / (part.slots + part.rows)));
+  cut_keys(part, rules, most_sums, wanted, work);
 }
 
 void take_operands(const job::AttentionBackwardJob& job, const TermNeeds& needs, SumPlaces& sums, AttentionWork& work) {
   const job::AttentionShape& s = work.shape;
   BackwardWork& b = work.backward;
   const int64_t q = s.batch * s.queries * s.heads * s.width;
-  const int64_t k = b.parts * s.batch * s.keys * s.key_heads * s.width;
+  const int64_t k = key_rows(work) * s.key_heads * s.width;
   const bool plain = job.forward.content.kind == job::ContentKind::plain;
   const bool keys_as_given = plain || job.forward.content.keys_rotated;
   b.q_raw = sums.take(q, is_asked(job.q) && (plain || needs.raw_q));
@@ -89,7 +116,7 @@ void take_operands(const job::AttentionBackwardJob& job, const TermNeeds& needs,
     const bool shared = c > 0 && work.rule == ContentRule::chunk;  // a dual chunk has its keys at one place for every pass
     b.k[c] = keys_as_given ? b.k_raw : shared ? b.k[0] : sums.take(k, is_asked(job.k));
   }
-  b.v = sums.take(b.parts * s.batch * s.keys * s.key_heads * s.value_width, is_asked(job.v));
+  b.v = sums.take(key_rows(work) * s.key_heads * s.value_width, is_asked(job.v));
 }
 
 /// The different ones among sums of contents and of what is given.
@@ -104,7 +131,7 @@ SumWork different_sums(const int64_t (&of_contents)[3], int64_t raw) {
   return sum;
 }
 
-/// Sums of an operand: their parts added up, then all of them stored.
+/// Sums of an operand: their parts added up, chunk by chunk, then all of them stored.
 void end_operand(SumWork sums, const TensorView& to, int64_t parts, BackwardLayout& out) {
   if (!is_asked(to)) return;
   for (int n = 0; n < sums.count && parts > 1; ++n) {
@@ -112,7 +139,8 @@ void end_operand(SumWork sums, const TensorView& to, int64_t parts, BackwardLayo
     one.at[0] = sums.at[n];
     one.parts = parts;
     one.shape = to.shape;
-    out.parts.push_back(item_of(ItemKind::add_parts, element_count(to.shape), one));
+    const int64_t tokens = to.shape[0] * out.work.backward.chunk.keys;
+    out.parts.push_back(item_of(ItemKind::add_parts, tokens * to.shape[2] * to.shape[3], one));
   }
   sums.to = to;
   out.finish.push_back(item_of(ItemKind::store, element_count(to.shape), sums));

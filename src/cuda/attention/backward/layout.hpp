@@ -10,6 +10,7 @@
 #include "cuda/attention/backward/backward.hpp"
 #include "cuda/attention/backward/parameters.hpp"
 #include "cuda/attention/layout.hpp"
+#include "cuda/attention/mma/backward/call.hpp"
 
 namespace phasor::cuda::attention {
 
@@ -22,13 +23,14 @@ struct TurnedSums {
 
 struct BackwardLayout : Layout {
   std::vector<ItemWork> before;                                    // the blocks
-  std::vector<ItemWork> parts;                                     // those of keys and values, added up
+  std::vector<ItemWork> parts;                                     // those of keys and values, added up for each chunk of keys
   std::vector<TurnedSums> turned;                                  // then
   std::vector<ItemWork> finish;                                    // to the caller's tensors, or to diagonals
   std::vector<ParameterGradient> parameters;                       // from those
   std::vector<ItemWork> after;                                     // to the caller's
   std::optional<hopper::Backward> hopper_backward = std::nullopt;  // Hopper's own kernels do it, up to gradients by distance or of a table
   bool by_mma_backward = false;                                    // the blocks are those of mma/backward/call.hpp
+  mma::backward::Limits limits = {};                               // of those
 };
 
 /// compute_major: of the device; 0: any, by the general kernels.
@@ -50,13 +52,24 @@ Status run_items(const BackwardLayout& layout, const std::vector<ItemWork>& item
   return {};
 }
 
-/// A Machine has backward(layout) and parameters(work), too.
+/// Keys chunk after chunk: the sums of a chunk's parts lie where those of the next will.
 template <class Machine>
-Status run_backward(const BackwardLayout& layout, Machine& machine) {
+Status run_chunks(BackwardLayout& layout, Machine& machine) {
+  KeyChunk& chunk = layout.work.backward.chunk;
+  for (int64_t n = 0; n < key_chunks(layout.work); ++n) {
+    chunk.first = n * chunk.keys;
+    if (Status s = machine.backward(layout); !s) return s;
+    if (Status s = run_items(layout, layout.parts, machine); !s) return s;
+  }
+  return {};
+}
+
+/// A Machine has backward(layout), of the layout's chunk, and parameters(work), too.
+template <class Machine>
+Status run_backward(BackwardLayout& layout, Machine& machine) {
   if (Status s = prepare(layout, machine); !s) return s;
   if (Status s = run_items(layout, layout.before, machine); !s) return s;
-  if (Status s = machine.backward(layout); !s) return s;
-  if (Status s = run_items(layout, layout.parts, machine); !s) return s;
+  if (Status s = run_chunks(layout, machine); !s) return s;
   for (const TurnedSums& turned : layout.turned) {
     job::RotateJob back = job::rotation_of(*turned.rotation, InOut(turned.sums), turned.at);
     if (Status s = machine.rotate(back); !s) return s;
@@ -69,9 +82,11 @@ Status run_backward(const BackwardLayout& layout, Machine& machine) {
 }
 
 template <class Machine>
-Status attention_backward_on(Machine& machine, const job::AttentionBackwardJob& job, const Workspace& workspace) {
+Status attention_backward_on(Machine& machine, const job::AttentionBackwardJob& job, const Workspace& workspace,
+                             const mma::backward::Limits& limits = {}) {
   attend::Arena arena(workspace);
   BackwardLayout layout;
+  layout.limits = limits;
   if (Status s = lay_out_backward(job, machine.compute_major(), arena, layout); !s) return s;
   if (Status s = arena.check("attention_backward"); !s) return s;
   return run_backward(layout, machine);

@@ -82,6 +82,30 @@ PHASOR_HD inline SumRows<T> query_sums(const AttentionWork& work, int64_t at, co
   const int64_t token = tile.queries.sequence.batch * work.shape.queries + tile.queries.first;
   return {sums + (token * work.shape.heads + tile.head) * width, static_cast<int>(work.shape.heads * width)};
 }
+/// The row of a key in sums of keys, counted over all parts. The first part's are those of the call, (B, Tk); behind them every other part
+/// has (B, keys of a chunk), where the next chunk's come when this one's are added to the call's.
+PHASOR_HD inline int64_t key_row(const AttentionWork& work, int64_t part, int64_t batch, int64_t token) {
+  const KeyChunk& chunk = work.backward.chunk;
+  if (part == 0) return batch * work.shape.keys + token;
+  return work.shape.batch * (work.shape.keys + (part - 1) * chunk.keys) + batch * chunk.keys + token - chunk.first;
+}
+/// Of all parts.
+PHASOR_HD inline int64_t key_rows(const AttentionWork& work) {
+  return work.shape.batch * (work.shape.keys + (work.backward.parts - 1) * work.backward.chunk.keys);
+}
+PHASOR_HD inline int64_t key_chunks(const AttentionWork& work) {
+  const int64_t keys = work.backward.chunk.keys;
+  return keys == 0 ? 1 : tiles_of(work.shape.keys, keys);
+}
+template <class T>
+PHASOR_HD inline SumRows<T> chunk_sums(const AttentionWork& work, int64_t at, const BackwardPlace& place, const ScoreTile& tile,
+                                       int64_t width) {
+  T* const sums = sums_at<T>(work, at);
+  if (sums == nullptr) return {nullptr, 0};
+  const int64_t row = key_row(work, place.part, tile.queries.sequence.batch, tile.first_key);
+  return {sums + (row * work.shape.key_heads + tile.key_head) * width, static_cast<int>(work.shape.key_heads * width)};
+}
+/// The same where a launch has all keys, tile by tile: the general kernel had 40 registers more with a branch here.
 template <class T>
 PHASOR_HD inline SumRows<T> key_sums(const AttentionWork& work, int64_t at, const BackwardPlace& place, const ScoreTile& tile,
                                      int64_t width) {

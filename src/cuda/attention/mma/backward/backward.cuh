@@ -287,19 +287,21 @@ __device__ __forceinline__ void backward_keys(const AttentionWork& work, const B
     end_head<K>(work, place, head, room, keys);
   }
   const auto count = static_cast<int>(own.keys);
-  store_key_rows(key_sums<float>(work, work.backward.k[0], place, own, work.shape.width), count, static_cast<int>(work.shape.width),
+  store_key_rows(chunk_sums<float>(work, work.backward.k[0], place, own, work.shape.width), count, static_cast<int>(work.shape.width),
                  static_cast<float>(work.scale), keys.k);
-  store_key_rows(key_sums<float>(work, work.backward.v, place, own, work.shape.value_width), count,
+  store_key_rows(chunk_sums<float>(work, work.backward.v, place, own, work.shape.value_width), count,
                  static_cast<int>(work.shape.value_width), 1, keys.v);
 }
 
 template <class K>
 __device__ __forceinline__ void backward_block(const AttentionWork& work, int64_t index, typename K::Room& room) {
   const BackwardPlace place = backward_place(work, index);
+  const KeyChunk& chunk = work.backward.chunk;
   const int64_t groups = work.backward.groups;
   for (int64_t s = place.group * work.sequences / groups; s < (place.group + 1) * work.sequences / groups; ++s) {
     const Sequence sequence = sequence_at(work, s);
-    for (int64_t first = 0; first < sequence.keys; first += kKeys) backward_keys<K>(work, place, sequence, first, room);
+    const int64_t end = least(sequence.keys, chunk.first + chunk.keys);
+    for (int64_t first = chunk.first; first < end; first += kKeys) backward_keys<K>(work, place, sequence, first, room);
   }
 }
 
