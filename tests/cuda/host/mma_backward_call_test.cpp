@@ -291,7 +291,7 @@ TEST(MmaBackwardCall, is_cut_by_keys_where_memory_has_no_room_for_parts_of_all) 
     std::int64_t most_bytes;  // beside the rows of all keys
   };
   const TableTerm shaw = rows_of(TableSide::query, 64, 1);
-  const std::vector<Case> cases = {{32768, 4, 1, {shaw}, 480 * kMiB}, {32768, 4, 1, {}, 480 * kMiB},   {16384, 32, 32, {shaw}, 256 * kMiB},
+  const std::vector<Case> cases = {{32768, 4, 1, {shaw}, 480 * kMiB}, {32768, 4, 1, {}, 480 * kMiB},  {16384, 32, 32, {shaw}, 256 * kMiB},
                                    {32768, 32, 8, {}, 256 * kMiB},    {131072, 8, 8, {}, 256 * kMiB}, {5000, 16, 1, {shaw}, 512 * kMiB}};
   for (const Case& one : cases) {
     const LaidOut is = long_call(one.tokens, one.heads, one.key_heads, one.terms);
