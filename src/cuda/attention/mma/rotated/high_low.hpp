@@ -4,6 +4,10 @@
 // whose low ones are below bfloat16's least (|x| < 2^-117) it is 2^-134.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
 #include "math/elementary.hpp"
 
 namespace phasor::cuda::attention {
@@ -29,15 +33,16 @@ struct alignas(16) HighLowWords {
 };
 /// Channels from kHighLowChannels n on of contiguous rows, in place.
 PHASOR_HD inline void make_high_low(void* copy, int64_t n) {
-  HighLowWords& place = static_cast<HighLowWords*>(copy)[n];
-  const HighLowWords from = place;
+  void* const place = __builtin_assume_aligned(static_cast<std::byte*>(copy) + n * static_cast<int64_t>(sizeof(HighLowWords)), 16);
+  HighLowWords from;
   HighLowWords to = {};
+  std::memcpy(&from, place, sizeof from);  // stored as float32, read as 16 bits: neither is a word
   for (int c = 0; c < kHighLowChannels; ++c) {
     const HighLow two = high_low(math::bit_cast<float>(from.word[c]));
     to.word[c / 2] |= two.high << 16 * (c % 2);
     to.word[kHighLowChannels / 2 + c / 2] |= two.low << 16 * (c % 2);
   }
-  place = to;
+  std::memcpy(place, &to, sizeof to);
 }
 
 }  // namespace phasor::cuda::attention
