@@ -121,7 +121,7 @@ class PrepareChoices {
     }
     spec.pairing = coin() && !latent_ ? Pairing::half : Pairing::interleaved;
     if (latent_ && !is_mla()) {
-      spec.rotary_width = 8 * (1 + pick(8));
+      spec.rotary_width = 8 * (1 + pick(std::min<std::int64_t>(head_dim_ / 8, 16)));
       spec.rotary_offset = 8 * pick((head_dim_ - spec.rotary_width) / 8 + 1);
     } else if (of_models_ && !latent_) {
       spec.rotary_width = coin() ? head_dim_ : 64;

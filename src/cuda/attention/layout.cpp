@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cuda/attention/backward/layout.hpp"
+#include "cuda/attention/backward/layout_terms.hpp"
 #include "cuda/attention/hopper/work.hpp"
 #include "cuda/attention/layout_terms.hpp"
 #include "cuda/attention/mma/call.hpp"
@@ -155,8 +156,6 @@ void lay_out_splits(attend::Arena& arena, int64_t blocks, int64_t tiles, Layout&
   work.partial.sum = arena.take_bytes(rows * bytes);
 }
 
-int64_t elements_of(const ConstTensorView& v) { return v.shape[0] * v.shape[1] * v.shape[2] * v.shape[3]; }
-
 /// Rotated copies as mma.sync takes them: numbers of float32 become two of bfloat16, in their place. Keys in f16 that came rotated have a
 /// copy for that: bfloat16 meets no f16.
 void lay_out_rotated(attend::Arena& arena, Layout& out) {
@@ -167,7 +166,7 @@ void lay_out_rotated(attend::Arena& arena, Layout& out) {
   Content& content = work.contents[0];
   if (content.k.dtype == DType::f16) {
     const ConstTensorView from = content.k;
-    const int64_t count = elements_of(from);
+    const int64_t count = element_count(from.shape);
     const TensorView copy = {arena.take<float>(count), DType::f32, from.shape, contiguous_strides(from.shape), from.device};
     out.after_copies.push_back({.kind = ItemKind::copy, .count = count, .from = from, .copy = copy});
     content.k = copy;
@@ -175,7 +174,7 @@ void lay_out_rotated(attend::Arena& arena, Layout& out) {
   for (const ConstTensorView& v : {content.q, content.k}) {
     if (v.dtype != DType::f32) continue;
     const TensorView copy = {const_cast<void*>(v.data), v.dtype, v.shape, v.strides, v.device};
-    out.after_copies.push_back({.kind = ItemKind::high_low, .count = elements_of(v) / kHighLowChannels, .copy = copy});
+    out.after_copies.push_back({.kind = ItemKind::high_low, .count = element_count(v.shape) / kHighLowChannels, .copy = copy});
   }
 }
 

@@ -95,25 +95,35 @@ inline Status general_merge(job::MergeJob& job, const Execution& /*execution*/) 
   return {};
 }
 
+/// Attention is done by a machine, forward and on the way back.
+template <class Machine>
+void forward_by(backend::Backend& backend) {
+  backend.attention_workspace = cuda::attention::forward_workspace;
+  backend.attention = [](job::AttentionJob& job, const Workspace& workspace, const Execution&) {
+    Machine machine;
+    return cuda::attention::attention_on(machine, job, workspace);
+  };
+}
+template <class Machine>
+void backward_by(backend::Backend& backend) {
+  backend.attention_backward_workspace = cuda::attention::backward_workspace;
+  backend.attention_backward = [](job::AttentionBackwardJob& job, const Workspace& workspace, const Execution&) {
+    Machine machine;
+    return cuda::attention::attention_backward_on(machine, job, workspace);
+  };
+}
+
 /// While it lives, attention is that of the general kernels.
 inline ReplacedBackend general_attention() {
   return ReplacedBackend([](backend::Backend& backend) {
-    backend.attention_workspace = cuda::attention::forward_workspace;
-    backend.attention = [](job::AttentionJob& job, const Workspace& workspace, const Execution&) {
-      AttentionMachine machine;
-      return cuda::attention::attention_on(machine, job, workspace);
-    };
+    forward_by<AttentionMachine>(backend);
     backend.attention_weights_workspace = cuda::attention::weights_workspace;
     backend.attention_weights = [](job::AttentionWeightsJob& job, const Workspace& workspace, const Execution&) {
       AttentionMachine machine;
       return cuda::attention::weights_on(machine, job, workspace);
     };
     backend.merge = general_merge;
-    backend.attention_backward_workspace = cuda::attention::backward_workspace;
-    backend.attention_backward = [](job::AttentionBackwardJob& job, const Workspace& workspace, const Execution&) {
-      AttentionMachine machine;
-      return cuda::attention::attention_backward_on(machine, job, workspace);
-    };
+    backward_by<AttentionMachine>(backend);
   });
 }
 

@@ -42,16 +42,8 @@ class MmaBackward : public testing::Test {
   }
   NarrowParameters narrow_;
   ReplacedBackend backend_ = ReplacedBackend([](backend::Backend& backend) {
-    backend.attention_workspace = cuda::attention::forward_workspace;
-    backend.attention = [](job::AttentionJob& job, const Workspace& workspace, const Execution&) {
-      AttentionMachine machine;
-      return cuda::attention::attention_on(machine, job, workspace);
-    };
-    backend.attention_backward_workspace = cuda::attention::backward_workspace;
-    backend.attention_backward = [](job::AttentionBackwardJob& job, const Workspace& workspace, const Execution&) {
-      MmaMachine machine;
-      return cuda::attention::attention_backward_on(machine, job, workspace);
-    };
+    forward_by<AttentionMachine>(backend);
+    backward_by<MmaMachine>(backend);
   });
 };
 
@@ -151,6 +143,29 @@ TEST_F(MmaBackward, queries_that_see_nothing_take_no_part) {
         EXPECT_EQ(taken, before + 3);
       }
     }
+  }
+}
+
+/// A log-sum-exp that is a sink alone may have any gradient: the sink has it, nobody else.
+TEST_F(MmaBackward, gradients_of_a_sink_alone_reach_nobody_else) {
+  const ref::Shape s = shape_of_hidden_queries(kNarrow, false);
+  ref::Problem p = term_problems(s).at(0).problem;
+  hide_queries_of_nan(p, false);
+  p.sinks = Numbers(9).values(s.heads, -2, 4);
+  ref::Values out_gradient = Numbers(3).values(s.batch * s.queries * s.heads * s.value_width);
+  ref::Values lse_gradient = Numbers(4).values(s.batch * s.queries * s.heads);
+  for (std::int64_t query = 0; query < kHiddenQueries; ++query) {
+    make_nan(out_gradient, s.queries, query, s.heads * s.value_width);
+    make_nan(lse_gradient, s.queries, query, s.heads);
+  }
+  Bridge bridge(p, DType::bf16);
+  ASSERT_TRUE(bridge.forward().ok());
+  const int before = taken;
+  ASSERT_TRUE(bridge.backward(out_gradient, lse_gradient).ok());
+  EXPECT_EQ(taken, before + 1);
+  const ref::Gradients is = bridge.reference_gradients();
+  for (const ref::Values& values : {is.q, is.k, is.v}) {
+    for (const double x : values) ASSERT_TRUE(std::isfinite(x));
   }
 }
 

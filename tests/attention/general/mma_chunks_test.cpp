@@ -73,11 +73,7 @@ class MmaChunks : public testing::Test {
   }
   NarrowParameters narrow_;
   ReplacedBackend backend_ = ReplacedBackend([](backend::Backend& backend) {
-    backend.attention_workspace = cuda::attention::forward_workspace;
-    backend.attention = [](job::AttentionJob& job, const Workspace& workspace, const Execution&) {
-      AttentionMachine machine;
-      return cuda::attention::attention_on(machine, job, workspace);
-    };
+    forward_by<AttentionMachine>(backend);
     backend.attention_backward_workspace = cuda::attention::backward_workspace;  // more than a call with less memory needs
     backend.attention_backward = [](job::AttentionBackwardJob& job, const Workspace& workspace, const Execution&) {
       launches = 0;

@@ -45,13 +45,7 @@ class MmaForward : public testing::Test {
     }
   }
   NarrowParameters narrow_;
-  ReplacedBackend backend_ = ReplacedBackend([](backend::Backend& backend) {
-    backend.attention_workspace = cuda::attention::forward_workspace;
-    backend.attention = [](job::AttentionJob& job, const Workspace& workspace, const Execution&) {
-      MmaMachine machine;
-      return cuda::attention::attention_on(machine, job, workspace);
-    };
-  });
+  ReplacedBackend backend_ = ReplacedBackend([](backend::Backend& backend) { forward_by<MmaMachine>(backend); });
 };
 
 TEST_F(MmaForward, every_mask_without_terms) { expect_all(masked_problems(kNarrow), DType::bf16); }

@@ -60,16 +60,8 @@ class MmaRotated : public testing::Test {
     }
   }
   std::optional<ReplacedBackend> backend_ = std::optional<ReplacedBackend>(std::in_place, [](backend::Backend& backend) {
-    backend.attention_workspace = cuda::attention::forward_workspace;
-    backend.attention = [](job::AttentionJob& job, const Workspace& workspace, const Execution&) {
-      MmaMachine machine;
-      return cuda::attention::attention_on(machine, job, workspace);
-    };
-    backend.attention_backward_workspace = cuda::attention::backward_workspace;
-    backend.attention_backward = [](job::AttentionBackwardJob& job, const Workspace& workspace, const Execution&) {
-      MmaMachine machine;
-      return cuda::attention::attention_backward_on(machine, job, workspace);
-    };
+    forward_by<MmaMachine>(backend);
+    backward_by<MmaMachine>(backend);
     backend.cached_attention_workspace = [](const job::CachedAttentionJob& job) -> Result<std::int64_t> {
       attend::Arena measure;
       cuda::attention::CachedLayout layout;

@@ -255,6 +255,27 @@ void gradients_are_what_threads_left(const Case& c) {
   for (std::size_t n = 0; n < of_table.size(); ++n) ASSERT_NEAR(static_cast<double>(t.gradient[n]), 0.3 * of_table[n], 2e-3) << n;
 }
 
+/// What float16 has no room for is in the second of two numbers.
+void sums_beyond_float16_are_finite() {
+  const Case c = {130, 300, 64, 3, 2, false, true, true, INT64_MAX};
+  Tables<TableBody<__half, 0>> t(c);
+  const Left<TableBody<__half, 0>> left(t);
+  constexpr int kQuery = 7;
+  t.sums[kDqNumbers + kQuery] = 90000;  // of the first tile, head and batch row, beyond the left end
+  t.template run<AfterShared<TableBody<__half, 0>>>(
+      [&](AfterShared<TableBody<__half, 0>>& shared, const TableBlock& at) { TableEnd<TableBody<__half, 0>>(shared, t.work).run(at); });
+  for (int x = 0; x < t.rows_of_table * c.width; ++x) add_parts(t.work, x, 0, t.table_heads);
+  for (int channel = 0; channel < c.width; ++channel) {
+    const double of_query = t.value(t.dq[static_cast<std::size_t>(kQuery * 4 * c.width + channel)]);
+    const double want = 0.3 * 90000 * t.table_at(0, 0, channel);
+    if (std::abs(want) < 60000) {
+      EXPECT_NEAR(of_query, want, 0x1p-9 * std::abs(want) + 40) << channel;
+    }
+    const double of_row = static_cast<double>(t.gradient[static_cast<std::size_t>(channel)]);
+    EXPECT_NEAR(of_row, 0.3 * 90000 * t.q_at(0, kQuery, 0, channel), 0x1p-9 * std::abs(of_row) + 40) << channel;
+  }
+}
+
 constexpr Case kCases[] = {
     {130, 130, 64, 64, 64, true, true, false, INT64_MAX},
     {200, 300, 40, 16, 3, false, false, true, INT64_MAX},
@@ -295,6 +316,8 @@ TEST(HopperTable, gradients_are_what_threads_left) {
     }
   }
 }
+
+TEST(HopperTable, sums_beyond_float16_are_finite) { sums_beyond_float16_are_finite(); }
 
 }  // namespace
 }  // namespace phasor::test
