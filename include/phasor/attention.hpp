@@ -110,7 +110,7 @@ using AttentionTerm = std::variant<BiasTerm, TableTerm, SegmentTerm, GridTerm, D
 struct PlainContent {};
 /// rotated: keys come from the cache rotated (amplitude included).
 enum class KeyState : std::uint8_t { unrotated, rotated };
-/// q and k rotated at their positions, in the type of arithmetic (a numerics profile: in the tensors' dtype, as rotated before); with a
+/// q and k rotated at their positions and rounded once to the tensors' dtype: what apply_rotary before the call gives, bit for bit. With a
 /// map, at those of its passes (ReRoPE, Self-Extend, dual chunk; causal without a prefix, keys unrotated, positions not negative). A rotary
 /// of several axes takes positions of as many; distances go by the first. softmax_scale() is not applied: give `scale`.
 struct RotaryContent {
