@@ -27,8 +27,8 @@ Result<std::int64_t> cached_attention_workspace(const CachedInputs& inputs, cons
 /// attention over the keys that the cache has for each sequence: query i of Tq stands at length - Tq + i, key j at j, unless the spec gives
 /// positions. Tensors of the spec that go by key (masks, features, a dense bias, key positions) have room for pages x page_size keys, or
 /// for the tokens of a block without pages; what is behind a length is not read. With query_starts they are (1, ...), the same for every
-/// sequence. `prefix` is one per sequence. Arithmetic is float32. Keys in a cache that holds them rotated are KeyState::rotated; a numerics
-/// profile rotates in q's dtype, which the cache must have then.
+/// sequence. `prefix` is one per sequence. Arithmetic is float32. Keys in a cache that holds them rotated are KeyState::rotated; others are
+/// rotated to q's dtype, which the cache must have where a numerics profile says how.
 ///
 /// On a CPU lengths and pages are checked before anything is written. On a device they are read there alone, and are the caller's word: no
 /// number of the call depends on them but the result, so that a captured graph is right for other lengths, up to the room there is. A
