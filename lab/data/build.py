@@ -7,6 +7,7 @@ import argparse
 import hashlib
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,10 +44,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m lab data", description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("out/lab/data"), help="folder of the store (default out/lab/data)")
     parser.add_argument("--packages", type=Path, default=Path("out/lab/packages"), help="folder of the .deb files, fetched unless there")
+    parser.add_argument("--like", type=Path, metavar="MANIFEST", help="packages in the versions of a store of before (lab/data/stores has those of results)")
     parser.add_argument("--record", action="store_true", help="keep the manifest in lab/data/stores: the report tells from it what results are of")
     given = parser.parse_args(arguments)
     begun = time.monotonic()
-    parts, manifest, tokenizer = made(given.packages)
+    parts, manifest, tokenizer = made(given.packages, None if given.like is None else json.loads(given.like.read_text())["packages"])
     write(given.out, parts, manifest, tokenizer)
     store = Store.open(given.out)
     if given.record:
@@ -57,9 +59,9 @@ def main(arguments: list[str] | None = None) -> None:
     print(f"hash {store.hash}, {time.monotonic() - begun:.0f} s")
 
 
-def made(packages: Path) -> tuple[Parts, dict[str, Any], str]:
+def made(packages: Path, wanted: Mapping[str, str] | None = None) -> tuple[Parts, dict[str, Any], str]:
     """The arrays, what the manifest says of them, and the tokenizer's file."""
-    found, versions = documents(packages)
+    found, versions = documents(packages, wanted)
     pieces = chosen([one for one in found if one.part == "train"])
     tokenizer = tokens.learned(piece.text for piece in pieces)
     for piece, ids in zip(pieces, tokens.encoded(tokenizer, [piece.text for piece in pieces])):

@@ -7,7 +7,7 @@ import gzip
 import re
 import subprocess
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import IO
@@ -15,18 +15,22 @@ from typing import IO
 File = tuple[str, Callable[[], str]]  # a path (without .gz), and what reads its text
 
 
-def resolved(package: str, scratch: Path) -> Path:
-    """The .deb of a package, or of what it stands for (linux-source stands for linux-source-6.1 in one release), fetched if it is not in `scratch`."""
+def resolved(package: str, scratch: Path, versions: Mapping[str, str] | None = None) -> Path:
+    """The .deb of a package, or of what it stands for (linux-source stands for linux-source-6.1 in one release), fetched if it is not in `scratch`; in
+    the version that `versions` has for its name, while the archive has it."""
     scratch.mkdir(parents=True, exist_ok=True)
     lines = _output(["apt-cache", "depends", package], f"package {package} is not known: apt-get update?").splitlines()
     stands_for = [name for line in lines if "Depends:" in line and _versioned(package, name := line.split()[-1])]
     name = stands_for[0] if stands_for else package
-    found = sorted(scratch.glob(f"{name}_*.deb"))
+    version = (versions or {}).get(name)
+    pattern = f"{name}_{'*' if version is None else version.replace(':', '%3a') + '_*'}.deb"
+    found = sorted(scratch.glob(pattern))
     if not found:
-        _output(["apt-get", "download", name], f"package {name} could not be fetched", scratch)
-        found = sorted(scratch.glob(f"{name}_*.deb"))
+        wanted = name if version is None else f"{name}={version}"
+        _output(["apt-get", "download", wanted], f"package {wanted} could not be fetched", scratch)
+        found = sorted(scratch.glob(pattern))
     if len(found) != 1:
-        raise ValueError(f"package {name}: {len(found)} files {name}_*.deb in {scratch}, wanted one")
+        raise ValueError(f"package {name}: {len(found)} files {pattern} in {scratch}, wanted one")
     return found[0]
 
 

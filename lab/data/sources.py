@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -74,12 +75,13 @@ SOURCES = (
 )
 
 
-def documents(scratch: Path) -> tuple[list[Document], dict[str, str]]:
-    """All documents of SOURCES, and the versions of the packages. Packages are fetched into `scratch` unless they lie there; nothing is installed."""
+def documents(scratch: Path, of: Mapping[str, str] | None = None) -> tuple[list[Document], dict[str, str]]:
+    """All documents of SOURCES, and the versions of the packages (those in `of`, where it names them). Packages are fetched into `scratch` unless they lie
+    there; nothing is installed."""
     found: dict[tuple[int, str], Document] = {}
     versions: dict[str, str] = {}
     for package in dict.fromkeys(source.package for source in SOURCES):
-        deb = resolved(package, scratch)
+        deb = resolved(package, scratch, of)
         name = deb.name.split("_")[0]
         versions[name] = subprocess.run(["dpkg-deb", "-f", str(deb), "Version"], check=True, capture_output=True, text=True).stdout.strip()
         wanted = [(number, source, re.compile(source.pattern)) for number, source in enumerate(SOURCES) if source.package == package]

@@ -55,10 +55,29 @@ def test_a_package_s_files_are_read_as_text(tmp_path: Path) -> None:
     }
 
 
+def test_packages_come_in_the_versions_of_a_store_of_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def output(command: list[str], otherwise: str, folder: Path | None = None) -> str:
+        asked.append(command[-1])
+        if command[0] == "apt-get":
+            assert folder is not None
+            (folder / (command[-1].replace("=", "_").replace(":", "%3a") + ("" if "=" in command[-1] else "_3") + "_all.deb")).touch()
+        return "some\n  Depends: other\n"
+
+    monkeypatch.setattr(packages, "_output", output)
+    assert packages.resolved("some", tmp_path).name == "some_3_all.deb"
+    assert packages.resolved("some", tmp_path, {"some": "1:2-4"}).name == "some_1%3a2-4_all.deb"
+    assert packages.resolved("some", tmp_path, {"some": "1:2-4"}).name == "some_1%3a2-4_all.deb"  # it is there
+    assert asked == ["some", "some", "some", "some=1:2-4", "some"]
+    with pytest.raises(ValueError, match=r"package some: 2 files some_\*\.deb in .*, wanted one"):
+        packages.resolved("some", tmp_path)
+
+
 def test_documents_are_folders_and_books(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {f"usr/doc/{folder}/{number}.txt": f"{folder} {number}\n".encode() for folder in "xyz" for number in (2, 1)}
     deb = package(tmp_path, "some", files)
-    monkeypatch.setattr(sources, "resolved", lambda name, scratch: deb)
+    monkeypatch.setattr(sources, "resolved", lambda name, scratch, of: deb)
     monkeypatch.setattr(sources, "SOURCES", (Source("some", r"doc/(?P<group>.)/.*txt", "prose", 1, held=("y",), validation=("z",)),))
     found, versions = sources.documents(tmp_path)
     assert versions == {"some": "1.2-3"}
@@ -136,7 +155,7 @@ def test_a_whole_build_repeats_and_leaves_out_what_is_held(tmp_path: Path, monke
     texts = {name: " ".join(rng.choice(words, 1500)) for name in ("t/1", "t/2", "h/1", "h/2", "v/1")}
     texts["t/copy"] = texts["h/1"][500:4500]
     deb = package(tmp_path, "some", {f"doc/{name}.txt": text.encode() for name, text in texts.items()})
-    monkeypatch.setattr(sources, "resolved", lambda name, scratch: deb)
+    monkeypatch.setattr(sources, "resolved", lambda name, scratch, of: deb)
     one = Source("some", r"doc/(?P<group>.)/.*txt", "prose", 99, held=("h",), validation=("v",))
     for module in (sources, build):
         monkeypatch.setattr(module, "SOURCES", (one,))
