@@ -8,9 +8,9 @@
 // s[4c + 2], s[4c + 3] of row r + 8.
 #pragma once
 
+#include "cuda/attention/hopper/forward/softmax.cuh"
 #include "cuda/attention/hopper/instructions.cuh"
 #include "cuda/attention/hopper/parameter.cuh"
-#include "cuda/attention/hopper/forward/softmax.cuh"
 
 namespace phasor::cuda::hopper {
 
@@ -24,7 +24,7 @@ struct Place {
 
 struct Plain {
   using Shift = float;
-  static constexpr bool kHasTable = false;
+  static constexpr bool kHasTable = false, kHasValueRows = false;
   template <int kQueries, int kKeys, int kStages>
   struct Shared {};
 
@@ -53,7 +53,7 @@ struct Plain {
 /// One number per distance: ALiBi, T5, KERPLE, learned. A tile that lies wholly where the number is constant brings nothing.
 struct Diagonal {
   using Shift = float;
-  static constexpr bool kHasTable = false;
+  static constexpr bool kHasTable = false, kHasValueRows = false;
   template <int kQueries, int kKeys, int kStages>
   struct Shared {
     /// By key - row from -queries on, and one place earlier. Even rows read the one, odd rows the other at the same time: half of the banks
@@ -166,8 +166,8 @@ struct Clipped : Plain {
       }
       __syncwarp();
     }
-    /// The last pair that may be read.
-    static __device__ __forceinline__ int end(const Clips& c) { return (c.rows() + 3) & ~1; }
+    /// The last pair that may be read. Every place before it but for the first pair is one key's.
+    __device__ __forceinline__ int end(const Clips& c) const { return (c.rows() + 3 + odd) & ~1; }
 
     template <int kCount>
     __device__ __forceinline__ bool operator()(const ForwardParameter& p, const Place& at, int, float (&s)[kCount],
