@@ -14,14 +14,6 @@
 
 namespace phasor::cuda::hopper {
 
-/// A tile of scores as a thread sees it.
-struct Place {
-  int block_row;  // number of the block's first query
-  int group_row;  // of the warpgroup's
-  int row;        // of the thread's
-  int key;        // number of the tile's first key
-};
-
 struct Plain {
   using Shift = float;
   static constexpr bool kHasTable = false, kHasValueRows = false;
@@ -161,13 +153,11 @@ struct Clipped : Plain {
         far_left[r] = __half2float(left), far_right[r] = __half2float(right);
         if (threadIdx.x % 4 == 0) to[0] = to[1] = to[1 + odd] = left;
         if (threadIdx.x % 4 == 1) {
-          for (int x = last + 1; x <= end(c) + 1; ++x) to[x] = right;
+          for (int x = last + 1; x <= c.end(odd) + 1; ++x) to[x] = right;
         }
       }
       __syncwarp();
     }
-    /// The last pair that may be read. Every place before it but for the first pair is one key's.
-    __device__ __forceinline__ int end(const Clips& c) const { return (c.rows() + 3 + odd) & ~1; }
 
     template <int kCount>
     __device__ __forceinline__ bool operator()(const ForwardParameter& p, const Place& at, int, float (&s)[kCount],
@@ -179,7 +169,7 @@ struct Clipped : Plain {
         return false;
       }
       shift.of[0] = shift.of[1] = 0;
-      const int last = end(c);
+      const int last = c.end(odd);
       const int first = at.key + 2 * int(threadIdx.x % 4) - (at.row + p.tiles.offset()) + c.left + 2 + odd;
 #pragma unroll
       for (int x = 0; x < kCount / 4; ++x) {

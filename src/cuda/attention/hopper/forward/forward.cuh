@@ -74,7 +74,7 @@ struct Consumer {
     }
     if (masked) mask_scores<2 * kCount>(s, p.tiles, at.row, at.key + 2 * (lane % 4));
     update_softmax<2 * kCount>(s, rows, shrink, shift, p.scale_log2);
-    if constexpr (B::Term::kHasValueRows) presets.keep_weights(p, at, s, rows, shrink);
+    if constexpr (B::Term::kHasValueRows) presets.weights().keep(p.tiles, p.clips, at, s, rows, shrink);
   }
   /// Waits for a stage of keys and asks for its scores.
   template <int kCount>
@@ -120,7 +120,7 @@ struct Consumer {
                                                  float (&o)[B::kOf.value_width / 2]) {
     std::uint32_t by_distance[4 * kSteps];
     float near[2], of_left[2], of_right[2];
-    presets.template read_weights<typename B::Element, kSteps>(p, at, rows, by_distance, near);
+    presets.weights().template read<typename B::Element, kSteps>(p.tiles, p.clips, at, rows, p.scale_log2, by_distance, near);
     products_wait<0>();
     pin(o);
     release_values();
@@ -130,8 +130,9 @@ struct Consumer {
     ends.read(p, w);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
+      const int position = at.row + 8 * r + p.tiles.offset();
       of_right[r] = sum_of_quad(presets.right[r]);
-      of_left[r] = left_of_sum(p, at.row + 8 * r + p.tiles.offset(), sum_of_quad(rows.sum[r]), of_right[r] + sum_of_quad(near[r]));
+      of_left[r] = left_of_sum(p.tiles, p.clips, position, sum_of_quad(rows.sum[r]), of_right[r] + sum_of_quad(near[r]));
     }
     products_wait<0>();
     pin(o);
