@@ -99,7 +99,7 @@ class Ours:
             **{name: x.data_ptr() for name, x in zip(POINTERS, (q, k, v, self.out, self.lse), strict=True)},
             batch=batch, heads=heads, key_heads=k.shape[1], tokens=tokens, width=width, causal=int(causal), scale=width**-0.5,
             diagonal=None if values is None else values.data_ptr(), first_distance=first, distances=0 if values is None else values.shape[1],
-            skip=int(skip), table=None if table is None else table.data_ptr(), table_rows=0 if table is None else table.shape[1],
+            skip=int(skip), table=None if table is None else table.data_ptr(), table_rows=next((x.shape[1] for x in (table, value_table) if x is not None), 0),
             value_table=None if value_table is None else value_table.data_ptr(),
             features=None if features is None else features.data_ptr(), features_width=0 if features is None else features.shape[3],
             **({} if shifts is None else {"content_shift": shifts[0].data_ptr(), "table_shift": shifts[1].data_ptr()}),
@@ -294,7 +294,8 @@ def of_width(library: ctypes.CDLL, width: int, causal: bool, rounds: int) -> lis
     table, of_values = (torch.randn(HEADS, 2 * SHAW_CLIP + 1, width, device="cuda", generator=generator).bfloat16() for _ in range(2))
     jobs["shaw"] = checked("shaw", Ours(library, "hopper", tensors, causal, None, table=table))
     jobs["mma_shaw"] = checked("mma_shaw", Ours(library, "mma", tensors, causal, None, table=table))
-    jobs["shaw_kv"] = checked("shaw_kv", Ours(library, "mma", tensors, causal, None, table=table, value_table=of_values))
+    for name, kernel, of_keys in (("shaw_kv", "hopper", table), ("shaw_v", "hopper", None), ("mma_kv", "mma", table)):
+        jobs[name] = checked(name, Ours(library, kernel, tensors, causal, None, table=of_keys, value_table=of_values))
     rows = torch.randn(HEADS, 2 * TOKENS - 1, width, device="cuda", generator=generator).bfloat16()
     shifts = [torch.randn(HEADS, width, device="cuda", generator=generator) for _ in range(2)]
     jobs["xl"] = checked("xl", Ours(library, "hopper", tensors, causal, None, table=rows, shifts=shifts))  # Transformer-XL: a row for each distance, u and v

@@ -34,12 +34,20 @@ FarRows far_rows(const plan::BiasSource& bias, int64_t last_threshold) {
   return {last, rule.both ? last : 0};
 }
 
+/// Shaw's values: rows by distance, which end where those of keys do.
+bool add_value_table(const TableWork& term, hopper::Forward& f) {
+  const bool alone = f.table.data == nullptr;
+  if (f.value_table.data != nullptr || term.map.zero_outside) return false;
+  if (!alone && (term.map.left != f.table_left || term.map.right != f.table_right)) return false;
+  f.value_table = term.table;
+  f.table_left = term.map.left;
+  f.table_right = term.map.right;
+  return true;
+}
 /// Tables of Shaw's keys, of Transformer-XL, XLNet and Conformers: rows by distance that meet q as it is given, in its dtype, and what is
 /// added to it; and Inkling's, which meet features.
-std::optional<hopper::Forward> with_table(hopper::Forward f, const AttentionWork& work) {
-  const TableWork& term = work.terms[0].table;
-  const bool by_distance = term.use == RowUse::query && term.kind == RowKind::distance && !term.map.has_buckets;
-  if (!by_distance || (!term.own_features && f.q.data != work.q.data)) return std::nullopt;
+bool add_key_table(const TableWork& term, const AttentionWork& work, hopper::Forward& f) {
+  if (f.table.data != nullptr || (!term.own_features && f.q.data != work.q.data)) return false;
   f.table = term.table;
   if (term.own_features) f.features = term.features;
   f.table_shift = term.shift;
@@ -48,6 +56,20 @@ std::optional<hopper::Forward> with_table(hopper::Forward f, const AttentionWork
   f.table_left = term.map.left;
   f.table_right = term.map.right;
   f.table_scale = term.scale;
+  return true;
+}
+/// One table that meets queries, one that is added to values, or either.
+std::optional<hopper::Forward> with_tables(hopper::Forward f, const AttentionWork& work) {
+  for (const RowUse use : {RowUse::query, RowUse::value}) {
+    for (int t = 0; t < work.term_count; ++t) {
+      const TableWork& term = work.terms[t].table;
+      const bool by_distance = work.terms[t].use == TermUse::table && term.kind == RowKind::distance && !term.map.has_buckets;
+      if (!by_distance || (term.use != RowUse::query && term.use != RowUse::value)) return std::nullopt;
+      if (term.use != use) continue;
+      if (!(use == RowUse::query ? add_key_table(term, work, f) : add_value_table(term, f))) return std::nullopt;
+    }
+  }
+  if (f.table.data == nullptr) f.content_shift = work.content_shift;  // which is not taken without one
   return f;
 }
 
@@ -59,7 +81,7 @@ bool goes_by_distances(const AttentionWork& work) {
 }
 
 std::optional<hopper::Forward> hopper_forward(const AttentionWork& work) {
-  if (!is_simple(work) || work.term_count > 1) return std::nullopt;
+  if (!is_simple(work)) return std::nullopt;
   hopper::Forward f;
   f.q = work.contents[0].q;
   f.k = work.contents[0].k;
@@ -72,8 +94,8 @@ std::optional<hopper::Forward> hopper_forward(const AttentionWork& work) {
   f.causal = work.see.causal;
   f.left = work.see.left;
   f.right = work.see.right;
-  if (work.term_count == 1 && work.terms[0].use == TermUse::table) return with_table(f, work);
-  if (work.content_shift.data != nullptr) return std::nullopt;
+  if (work.term_count > 0 && work.terms[0].use == TermUse::table) return with_tables(f, work);
+  if (work.content_shift.data != nullptr || work.term_count > 1) return std::nullopt;
   if (work.term_count == 0) return f;
   const BiasWork& bias = work.terms[0].bias;
   // Of queries that all stand at 0 nothing is a function of the distance; with a NaN in the place of a row nothing is right anyway.
@@ -99,7 +121,7 @@ std::optional<hopper::Backward> hopper_backward(const AttentionWork& work, const
   const std::optional<hopper::Forward> forward = hopper_forward(done);
   // Its kernels do not know the way back from rotated copies to what was rotated.
   const bool copied = work.contents[0].q.data != work.q.data || work.contents[0].k.data != work.k.data;
-  if (!forward || copied) return std::nullopt;
+  if (!forward || copied || forward->value_table.data != nullptr) return std::nullopt;
   hopper::Backward b;
   b.forward = *forward;
   b.out = saved.out;

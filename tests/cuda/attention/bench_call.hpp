@@ -35,7 +35,7 @@ struct BenchCall {
   void* dv;
   float* distances_gradient;  // (heads, distances); null: not wanted
   std::int64_t deterministic;
-  void* value_table;            // as `table`, added to values, by mma.sync alone; null: none
+  void* value_table;            // as `table`, added to values; null: none
   float* table_gradient;        // (heads, table_rows, width), added to; of Hopper's kernels (table_rows, heads, width), written
   float* value_table_gradient;  // the same; null where there is no such table
   std::int64_t workspace_bytes;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention forward on Hopper: random problems against a naive reference in double, and what must be the same bits. `gpu_hopper [PROBLEMS
-// [FIRST [long]]]` exits non-zero where something differs; long: with tables as long as the call alone.
+// [FIRST [long | values]]]` exits non-zero where something differs; long: with tables as long as the call alone; values: with rows that are
+// added to values.
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -31,7 +32,7 @@ class OnHopper {
         device_({bytes_of_list(p.q.memory), bytes_of_list(p.k.memory), bytes_of_list(p.v.memory), bytes_of_list(p.out.memory),
                  std::vector<std::byte>(rows() * sizeof(float) + 4, std::byte{0xff}), bytes_of_list(p.diagonal),
                  bytes_of_list(p.table.memory), bytes_of_list(p.table_shift), bytes_of_list(p.content_shift),
-                 bytes_of_list(p.features.memory)}) {
+                 bytes_of_list(p.features.memory), bytes_of_list(p.value_table.memory)}) {
     forward.q = view(p.q, 0), forward.k = view(p.k, 1), forward.v = view(p.v, 2), forward.out = view(p.out, 3);
     forward.lse = reinterpret_cast<float*>(device_.memory[4]);
     forward.lse_strides = {p.q.shape[1] * p.q.shape[2], 1, p.q.shape[1]};
@@ -43,6 +44,7 @@ class OnHopper {
     if (!p.table.memory.empty()) forward.table = view(p.table, 6);
     forward.table_left = p.table_left, forward.table_right = p.table_right, forward.table_scale = p.table_scale;
     forward.zero_outside = p.zero_outside;
+    if (!p.value_table.memory.empty()) forward.value_table = view(p.value_table, 10);
     if (!p.features.memory.empty()) forward.features = view(p.features, 9);
     forward.table_shift = shift(p.table_shift, 7), forward.content_shift = shift(p.content_shift, 8);
     // At an odd address, full of what somebody left there.
@@ -126,10 +128,21 @@ double compare(HopperProblem p, const Outcome& is) {
   return worst;
 }
 
+/// Rows of zeros that are added to values change nothing; without a table of keys heads of more than 64 channels have other tiles then.
+void no_values(const HopperProblem& p) {
+  if (p.table.memory.empty() && (p.q.shape[3] > 64 || p.v.shape[3] > 64)) return;
+  HopperProblem zero = p, none = p;
+  std::fill(zero.value_table.memory.begin(), zero.value_table.memory.end(), std::uint16_t{0});
+  none.value_table = {};
+  const Outcome is = run_on_gpu(zero), want = run_on_gpu(none);
+  expect(is.out == want.out && std::memcmp(is.lse.data(), want.lse.data(), is.lse.size() * 4) == 0,
+         p.text() + ": zeros are added to values");
+}
 /// Bits that must be the same: with a bias of zeros, in a batch of one, and with other queries beside it.
 void same_bits(const HopperProblem& p, const Outcome& is, std::uint64_t seed) {
   HopperProblem other = p;
-  const bool plain = p.diagonal.empty() && p.softcap == 0 && p.table.memory.empty();
+  if (!p.value_table.memory.empty()) no_values(p);
+  const bool plain = p.diagonal.empty() && p.softcap == 0 && p.table.memory.empty() && p.value_table.memory.empty();
   if (plain && p.q.shape[3] <= 64 && p.v.shape[3] <= 64) {  // wider heads have other tiles beside a table
     other.table = {std::vector<std::uint16_t>(static_cast<std::size_t>(5 * p.q.shape[3]), 0), {1, 5, 1, p.q.shape[3]}, {}, 0};
     other.table.strides = contiguous_strides(other.table.shape);
@@ -164,6 +177,12 @@ void same_bits(const HopperProblem& p, const Outcome& is, std::uint64_t seed) {
     for (std::int64_t c = 0; c < p.out.shape[3]; ++c) same = same && alone.out[p.out.at(b, i, h, c)] == is.out[p.out.at(b, i, h, c)];
   }
   expect(same, p.text() + ": a row depends on others");
+}
+
+enum class Kind : std::uint8_t { long_table, any, values };
+HopperProblem problem_of(Kind kind, std::uint64_t seed) {
+  RandomHopper random(seed);
+  return kind == Kind::any ? random.make() : kind == Kind::values ? random.make_valued() : random.make_long();
 }
 
 /// Values that no query meets with a weight that counts: not a number, and the last queries do not notice; without skipping they do.
@@ -205,7 +224,9 @@ void captured() {
 int main(int argc, char** argv) {
   using namespace phasor::test;
   const Seeds seeds = seeds_of(argc, argv, 1000);
-  const bool only_long = argc > 3 && std::strcmp(argv[3], "long") == 0;
+  Kind only = Kind::any;
+  if (argc > 3 && std::strcmp(argv[3], "long") == 0) only = Kind::long_table;
+  if (argc > 3 && std::strcmp(argv[3], "values") == 0) only = Kind::values;
   cudaDeviceProp device{};
   must(cudaGetDeviceProperties(&device, 0), "the device");
   if (device.major != 9) {
@@ -215,9 +236,9 @@ int main(int argc, char** argv) {
   double worst = 0;
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   for (std::uint64_t seed = seeds.first; seed < seeds.end() && failures < 20; ++seed) {
-    for (const bool long_table : {false, true}) {
-      if (only_long ? !long_table : long_table && seed % 4 != 0) continue;
-      const HopperProblem problem = long_table ? RandomHopper(seed).make_long() : RandomHopper(seed).make();
+    for (const Kind kind : {Kind::any, Kind::long_table, Kind::values}) {
+      if (only == Kind::any ? kind != Kind::any && seed % 4 != static_cast<unsigned>(kind) : kind != only) continue;
+      const HopperProblem problem = problem_of(kind, seed);
       const Outcome is = run_on_gpu(problem);
       worst = std::max(worst, compare(problem, is));
       same_bits(problem, is, seed);

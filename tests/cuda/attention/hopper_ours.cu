@@ -15,10 +15,10 @@ phasor::TensorView view_of(const BenchCall& c, void* data, int64_t heads, int64_
       data, DType::bf16, {c.batch, c.tokens, heads, width}, {heads * c.tokens * width, width, c.tokens * width, 1}, {DeviceKind::cuda, 0}};
 }
 phasor::TensorView view_of(const BenchCall& c, void* data, int64_t heads) { return view_of(c, data, heads, c.width); }
-phasor::TensorView rows_of(const BenchCall& c, int64_t width) {
+phasor::TensorView rows_of(const BenchCall& c, void* table, int64_t width) {
   using namespace phasor;
   const int64_t head = c.table_rows * width;
-  return {c.table, DType::bf16, {1, c.table_rows, c.heads, width}, {c.heads * head, width, head, 1}, {DeviceKind::cuda, 0}};
+  return {table, DType::bf16, {1, c.table_rows, c.heads, width}, {c.heads * head, width, head, 1}, {DeviceKind::cuda, 0}};
 }
 phasor::ConstTensorView shift_of(const BenchCall& c, const float* data) {
   using namespace phasor;
@@ -39,9 +39,10 @@ phasor::cuda::hopper::Forward forward_of(const BenchCall& c) {
   f.first_distance = c.first_distance;
   f.distances = c.distances;
   f.skip = c.skip != 0;
+  f.table_left = f.table_right = c.table_rows / 2;
+  if (c.value_table != nullptr) f.value_table = rows_of(c, c.value_table, c.width);
   if (c.table != nullptr) {
-    f.table = rows_of(c, c.features == nullptr ? c.width : c.features_width);
-    f.table_left = f.table_right = c.table_rows / 2;
+    f.table = rows_of(c, c.table, c.features == nullptr ? c.width : c.features_width);
     f.table_scale = c.scale;
     f.table_shift = shift_of(c, c.table_shift);
     f.content_shift = shift_of(c, c.content_shift);

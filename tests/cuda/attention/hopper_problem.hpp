@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cuda/attention/hopper/run.hpp"
+#include "cuda/attention/value_rows.hpp"
 
 namespace phasor::test {
 
@@ -56,8 +57,9 @@ struct HopperProblem {
   std::vector<float> diagonal;  // (heads or 1, distances); empty: none
   std::int64_t diagonal_stride = 0, first_distance = 0, distances = 0, far_left = kNoLimit, far_right = kNoLimit;
   bool skip = false;
-  Tensor16 table;     // (1, rows, heads or 1, D); no memory: none
-  Tensor16 features;  // (B, Tq, H, D), in the place of q there; no memory: none
+  Tensor16 table;        // (1, rows, heads or 1, D); no memory: none
+  Tensor16 value_table;  // (1, rows, heads or 1, Dv), added to values; no memory: none
+  Tensor16 features;     // (B, Tq, H, D), in the place of q there; no memory: none
   std::int64_t table_left = 0, table_right = 0;
   double table_scale = 0;
   bool zero_outside = false;
@@ -75,7 +77,7 @@ struct HopperProblem {
     return value_of(dtype, table.memory[static_cast<std::size_t>(table.at(0, row, table.shape[2] == 1 ? 0 : h, c))]);
   }
   void widen() {
-    for (Tensor16* const x : {&q, &k, &v, &table, &features}) x->widen(dtype);
+    for (Tensor16* const x : {&q, &k, &v, &table, &value_table, &features}) x->widen(dtype);
   }
   std::string text() const {
     const auto of = [](const Tensor16& x) {
@@ -88,6 +90,7 @@ struct HopperProblem {
            std::to_string(first_distance) + " + " + std::to_string(distances) + " far " + std::to_string(far_left) + " " +
            std::to_string(far_right) + (skip ? " skip" : "") +
            (table.memory.empty() ? "" : " table " + of(table) + " left " + std::to_string(table_left)) + (zero_outside ? " zeros" : "") +
+           (value_table.memory.empty() ? "" : " values' table " + of(value_table) + " left " + std::to_string(table_left)) +
            (features.memory.empty() ? "" : " features") + (table_shift.empty() ? "" : " shift") +
            (content_shift.empty() ? "" : " content shift");
   }
@@ -139,6 +142,13 @@ class RandomHopper {
     p.diagonal.clear(), p.softcap = 0, p.skip = false, p.zero_outside = false;
     p.table_shift.clear(), p.content_shift.clear();
     add_table(p);
+    return p;
+  }
+  /// One with a table of clipped rows that are added to values, beside one that meets queries or alone.
+  HopperProblem make_valued() {
+    HopperProblem p = make_clipped();
+    p.features = {};
+    add_value_table(p);
     return p;
   }
   /// Causal, many keys, one slope for all heads.
@@ -231,6 +241,11 @@ class RandomHopper {
     p.table_left = any({0, 1, 7, 31, 63, 64}), p.table_right = any({0, 1, 16, 63, 64});
     p.table = tensor(p.dtype, {1, p.table_left + p.table_right + 1, chance(3) ? 1 : p.q.shape[2], p.q.shape[3]});
     p.table_scale = chance(3) ? 0.7 * p.scale : p.scale;
+  }
+  /// Of as many rows as that of keys, which some lose then.
+  void add_value_table(HopperProblem& p) {
+    p.value_table = tensor(p.dtype, {1, p.table.shape[1], chance(3) ? 1 : p.q.shape[2], p.v.shape[3]});
+    if (chance(3)) p.table = {};
   }
   /// A table that is longer, or met by more than q: as long as the call, or shorter, with an end that is repeated or zeros beyond it.
   void add_long_table(HopperProblem& p) {
@@ -329,17 +344,21 @@ inline ExpectedRow expected_row(const HopperProblem& p, std::int64_t b, std::int
   row.lse_bound = of_weight + std::abs(row.lse) * 0x1p-22;
   const double rounding = p.dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;  // half a unit: 8 bits, 11 bits
   const double least = p.dtype == DType::bf16 ? 0x1p-134 : 0x1p-25;   // half of the smallest number
-  std::vector<double> sizes(dv, 0.0), all(dv, 0.0);
+  std::vector<double> sizes(dv, 0.0), all(dv, 0.0), weights(static_cast<std::size_t>(tk), 0.0);
   for (std::int64_t j = 0; j < tk; ++j) {
     if (score[j] == -INFINITY) continue;
-    const double weight = std::exp(score[j] - row.lse);
+    const double weight = weights[static_cast<std::size_t>(j)] = std::exp(score[j] - row.lse);
     for (std::int64_t c = 0; c < dv; ++c) {
       const double x = static_cast<double>(p.v.values[p.v.at(b, j, key_head, c)]);
       row.out[c] += weight * x, sizes[c] += weight * std::abs(x), all[c] += std::abs(x);
     }
   }
+  ExpectedRows of_rows = {std::vector<double>(dv, 0.0), std::vector<double>(dv, 0.0)};
+  if (!p.value_table.memory.empty()) of_rows = expected_rows(p, weights, h, i + tk - p.q.shape[1], of_weight);
   for (std::int64_t c = 0; c < dv; ++c) {
-    const double before = sizes[c] * (rounding + of_weight) + all[c] * (least + left_out);  // weights are rounded before they meet values
+    row.out[c] += of_rows.out[c];
+    const double before =  // weights are rounded before they meet values
+        sizes[c] * (rounding + of_weight) + all[c] * (least + left_out) + of_rows.off[c];
     row.out_bound[c] = before + (std::abs(row.out[c]) + before) * rounding + least;
   }
   return row;

@@ -15,12 +15,17 @@ struct ForwardParameter {
   CUtensorMap v;
   CUtensorMap table;
   CUtensorMap features;
+  CUtensorMap value_table;
   bool whole;         // q and k are mapped by whole panels of 64 channels: a tile is one copy
   bool whole_values;  // v
   Tiles tiles;
   Windows windows;
   Clips clips;
   ShiftSums sums;
+  bool has_key_table;               // else there is one of values alone
+  const unsigned char* value_rows;  // of that: its first row; null: there is none
+  std::int64_t value_rows_row;      // bytes between rows
+  std::int64_t value_rows_head;     // and heads, 0: shared
   int rows_left;           // of windows: keys further before a query have no row, and nothing is added; kFar: all have, or get a shift
   const int* first_tiles;  // (batch, heads, blocks of queries): tiles before it do not matter; null: all do
   float scale;
@@ -53,6 +58,9 @@ ForwardKernel kernel_256(const KernelWish& wish);
 /// With a table: of kWidths[0] and kWidths[kTableWidths].
 ForwardKernel table_kernel_64(DType dtype);
 ForwardKernel table_kernel_128(DType dtype);
+/// With a table of values, too, or alone: of the same.
+ForwardKernel valued_kernel_64(DType dtype);
+ForwardKernel valued_kernel_128(DType dtype);
 /// With windows of a table: of kWidths[kWindowWidths] and the next; and those that features meet.
 ForwardKernel window_kernel_64(DType dtype);
 ForwardKernel window_kernel_128(DType dtype);

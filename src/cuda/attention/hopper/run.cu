@@ -78,7 +78,11 @@ Status make_maps(const char* where, const Forward& f, void* workspace, ForwardPa
   if (f.features.data != nullptr) {
     if (Status s = make_map(where, f.features, p.tiles.block_queries, 1, p.features); !s) return s;
   }
-  return make_map(where, f.v, p.tiles.tile_keys, p.whole_values ? widths.value_width / 64 : 1, p.v);
+  const int value_panels = p.whole_values ? widths.value_width / 64 : 1;
+  if (f.value_table.data != nullptr) {
+    if (Status s = make_map(where, f.value_table, p.tiles.tile_keys, value_panels, p.value_table); !s) return s;
+  }
+  return make_map(where, f.v, p.tiles.tile_keys, value_panels, p.v);
 }
 
 /// All of a parameter but its maps.
@@ -90,6 +94,10 @@ void fill_parameter(const Forward& f, void* workspace, ForwardParameter& p) {
   // Rows beyond what is seen are not wanted: half of them under a causal mask.
   p.clips = {static_cast<int>(f.table_left), static_cast<int>(std::clamp<std::int64_t>(p.tiles.right, 0, f.table_right)),
              f.table.shape[2] > 1, static_cast<float>(f.table_scale / f.scale)};
+  p.has_key_table = f.table.data != nullptr;
+  p.value_rows = static_cast<const unsigned char*>(f.value_table.data);
+  p.value_rows_row = f.value_table.strides[1] * 2;
+  p.value_rows_head = f.value_table.shape[2] > 1 ? f.value_table.strides[2] * 2 : 0;
   if (needs_spread(f)) p.clips.left = static_cast<int>(seen_by(f).left);
   p.rows_left = f.zero_outside && f.table_shift.data == nullptr && f.content_shift.data == nullptr ? p.clips.left : kFar;
   const Layout layout = layout_of(f, p.tiles);
@@ -119,6 +127,7 @@ ForwardKernel kernel_for(const Forward& f) {
     if (f.features.data != nullptr) return narrow ? featured_kernel_64(f.q.dtype) : featured_kernel_128(f.q.dtype);
     return narrow ? window_kernel_64(f.q.dtype) : window_kernel_128(f.q.dtype);
   }
+  if (f.value_table.data != nullptr) return widths_for(f) == kTableWidths ? valued_kernel_128(f.q.dtype) : valued_kernel_64(f.q.dtype);
   if (f.table.data != nullptr) return widths_for(f) == kTableWidths ? table_kernel_128(f.q.dtype) : table_kernel_64(f.q.dtype);
   return kKernels[widths_for(f)]({f.q.dtype, f.diagonal != nullptr, f.softcap != 0});
 }

@@ -13,8 +13,8 @@ namespace phasor::cuda::hopper {
 
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
-/// Plain contents, one bias by distance or one table at most. Query i stands at i + Tk - Tq, key j at j; the distance r is query - key. All
-/// memory is of the device, but for this struct.
+/// Plain contents, one bias by distance or one table of either side at most. Query i stands at i + Tk - Tq, key j at j; the distance r is
+/// query - key. All memory is of the device, but for this struct.
 struct Forward {
   ConstTensorView q;  // (B, Tq, H, D)
   ConstTensorView k;  // (B, Tk, Hk, D)
@@ -44,6 +44,10 @@ struct Forward {
   ConstTensorView features = {};  // (B, Tq, H, D), in the place of q there, with a D of their own; no data: q; without shifts
   std::int64_t table_left = 0;
   std::int64_t table_right = 0;
+  /// Added to values: value_table[clamp(-r, -table_left, table_right) + table_left] to v where it is weighted; beside `table` or alone.
+  /// (1, rows, H or 1, Dv), of the inputs' dtype; no data: nothing. Weights of distances between the ends are rounded to float16 and, as
+  /// others are, to the inputs' dtype.
+  ConstTensorView value_table = {};
   bool zero_outside = false;  // beyond the table's rows nothing is added
   double table_scale = 1;
   /// (1, 1, H or 1, D), of any dtype; no data: 0. Neither is rounded into q.

@@ -8,23 +8,15 @@
 // s[4c + 2], s[4c + 3] of row r + 8.
 #pragma once
 
+#include "cuda/attention/hopper/forward/softmax.cuh"
 #include "cuda/attention/hopper/instructions.cuh"
 #include "cuda/attention/hopper/parameter.cuh"
-#include "cuda/attention/hopper/forward/softmax.cuh"
 
 namespace phasor::cuda::hopper {
 
-/// A tile of scores as a thread sees it.
-struct Place {
-  int block_row;  // number of the block's first query
-  int group_row;  // of the warpgroup's
-  int row;        // of the thread's
-  int key;        // number of the tile's first key
-};
-
 struct Plain {
   using Shift = float;
-  static constexpr bool kHasTable = false;
+  static constexpr bool kHasTable = false, kHasValueRows = false;
   template <int kQueries, int kKeys, int kStages>
   struct Shared {};
 
@@ -53,7 +45,7 @@ struct Plain {
 /// One number per distance: ALiBi, T5, KERPLE, learned. A tile that lies wholly where the number is constant brings nothing.
 struct Diagonal {
   using Shift = float;
-  static constexpr bool kHasTable = false;
+  static constexpr bool kHasTable = false, kHasValueRows = false;
   template <int kQueries, int kKeys, int kStages>
   struct Shared {
     /// By key - row from -queries on, and one place earlier. Even rows read the one, odd rows the other at the same time: half of the banks
@@ -161,13 +153,11 @@ struct Clipped : Plain {
         far_left[r] = __half2float(left), far_right[r] = __half2float(right);
         if (threadIdx.x % 4 == 0) to[0] = to[1] = to[1 + odd] = left;
         if (threadIdx.x % 4 == 1) {
-          for (int x = last + 1; x <= end(c) + 1; ++x) to[x] = right;
+          for (int x = last + 1; x <= c.end(odd) + 1; ++x) to[x] = right;
         }
       }
       __syncwarp();
     }
-    /// The last pair that may be read.
-    static __device__ __forceinline__ int end(const Clips& c) { return (c.rows() + 3) & ~1; }
 
     template <int kCount>
     __device__ __forceinline__ bool operator()(const ForwardParameter& p, const Place& at, int, float (&s)[kCount],
@@ -179,7 +169,7 @@ struct Clipped : Plain {
         return false;
       }
       shift.of[0] = shift.of[1] = 0;
-      const int last = end(c);
+      const int last = c.end(odd);
       const int first = at.key + 2 * int(threadIdx.x % 4) - (at.row + p.tiles.offset()) + c.left + 2 + odd;
 #pragma unroll
       for (int x = 0; x < kCount / 4; ++x) {

@@ -72,6 +72,14 @@ PHASOR_HD inline Work work_at(const Tiles& t, int number) {
   return {(t.right < t.keys ? blocks - 1 - block : block) * t.block_queries, head % t.heads, head / t.heads};
 }
 
+/// A tile of scores as a thread sees it.
+struct Place {
+  int block_row;  // number of the block's first query
+  int group_row;  // of the warpgroup's
+  int row;        // of the thread's
+  int key;        // number of the tile's first key
+};
+
 /// Of (batch, heads, blocks).
 PHASOR_HD inline int block_index(const Tiles& t, const Work& w) {
   return (w.batch * t.heads + w.head) * t.blocks() + w.row / t.block_queries;
@@ -130,6 +138,9 @@ struct Clips {
   float factor;  // its scale over that of q . k
 
   PHASOR_HD int rows() const { return left + right + 1; }
+  /// Products of a query with rows lie from place 2 on, or one further (`odd`), and are repeated outwards: the last pair of places that is
+  /// read, for all keys further right. Pairs from 2 to it are of one key each.
+  PHASOR_HD int end(int odd) const { return (rows() + 3 + odd) & ~1; }
 };
 PHASOR_HD inline bool is_left_of_clips(const Tiles& t, const Clips& c, int row, int key) {
   return row + t.offset() - (key + t.tile_keys - 1) >= c.left;

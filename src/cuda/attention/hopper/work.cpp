@@ -44,7 +44,7 @@ int widths_for(std::int64_t width, std::int64_t value_width) {
 
 int widths_for(const Forward& f) {
   const int found = widths_for(f.q.shape[3], f.v.shape[3]);
-  if (f.table.data == nullptr) return found;
+  if (f.table.data == nullptr && f.value_table.data == nullptr) return found;
   if (found > 1) return kWidthsCount;
   if (has_windows(f)) return kWindowWidths + found;
   return found == 0 ? found : kTableWidths;
@@ -76,20 +76,33 @@ bool takes_features(const Forward& f) {
          f.content_shift.data == nullptr;
 }
 
+/// Whether a table has the rows that the call says.
+bool has_rows(const Forward& f, const ConstTensorView& table, std::int64_t width) {
+  const Extents& s = table.shape;
+  return table.dtype == f.q.dtype && table.device == f.q.device && is_mappable(table) && f.table_left >= 0 && f.table_right >= 0 &&
+         f.table_left < kMostTokens && f.table_right < kMostTokens && s[0] == 1 && s[1] == f.table_left + f.table_right + 1 &&
+         (s[2] == 1 || s[2] == f.q.shape[2]) && s[3] == width;
+}
+
+/// Weights take the place of products that `Clipped` keeps.
+bool takes_value_table(const Forward& f) {
+  if (f.value_table.data == nullptr) return true;
+  return !has_windows(f) && !f.zero_outside && f.features.data == nullptr && f.diagonal == nullptr && f.softcap == 0 &&
+         f.value_table.shape[1] <= Clips::kMostRows && has_rows(f, f.value_table, f.v.shape[3]);
+}
+
 bool takes_table(const Forward& f) {
+  if (!takes_value_table(f)) return false;
   if (f.table.data == nullptr) return f.content_shift.data == nullptr;
   if (!takes_features(f)) return false;
-  const Extents& s = f.table.shape;
-  if (f.diagonal != nullptr || f.softcap != 0 || f.table.dtype != f.q.dtype || f.table.device != f.q.device) return false;
+  if (f.diagonal != nullptr || f.softcap != 0) return false;
   constexpr std::int64_t kMostBlocks = 65535;  // of a grid's second and third axis
   if (has_windows(f) && (f.q.shape[2] > kMostBlocks || f.q.shape[0] > kMostBlocks)) return false;
   const auto is_shift = [&](const ConstTensorView& v) {
     return v.data == nullptr || (v.device == f.q.device && (v.shape[2] == 1 || v.shape[2] == f.q.shape[2]) && v.shape[3] == f.q.shape[3]);
   };
   if (!is_shift(f.content_shift) || !is_shift(f.table_shift)) return false;
-  return is_mappable(f.table) && f.table_left >= 0 && f.table_right >= 0 && f.table_left < kMostTokens && f.table_right < kMostTokens &&
-         s[0] == 1 && s[1] == f.table_left + f.table_right + 1 && (s[2] == 1 || s[2] == f.q.shape[2]) &&
-         s[3] == (f.features.data != nullptr ? f.features : f.q).shape[3];
+  return has_rows(f, f.table, (f.features.data != nullptr ? f.features : f.q).shape[3]);
 }
 
 }  // namespace

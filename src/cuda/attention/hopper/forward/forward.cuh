@@ -11,6 +11,7 @@
 #include "cuda/attention/hopper/forward/outputs.cuh"
 #include "cuda/attention/hopper/forward/producer.cuh"
 #include "cuda/attention/hopper/forward/softmax.cuh"
+#include "cuda/attention/hopper/forward/valued.cuh"
 
 namespace phasor::cuda::hopper {
 
@@ -65,7 +66,7 @@ struct Consumer {
 
   /// Scores become weights.
   template <int kCount>
-  __device__ __forceinline__ void weigh(float (&s)[kCount], const Place& at, bool masked) {
+  __device__ __forceinline__ void weigh(float (&s)[kCount], typename B::Presets& presets, const Place& at, bool masked) {
     release_keys();
     if constexpr (B::kCapped) {
       cap_scores<2 * kCount>(s, p.cap, shift);
@@ -73,6 +74,7 @@ struct Consumer {
     }
     if (masked) mask_scores<2 * kCount>(s, p.tiles, at.row, at.key + 2 * (lane % 4));
     update_softmax<2 * kCount>(s, rows, shrink, shift, p.scale_log2);
+    if constexpr (B::Term::kHasValueRows) presets.weights().keep(p.tiles, p.clips, at, s, rows, shrink);
   }
   /// Waits for a stage of keys and asks for its scores.
   template <int kCount>
@@ -85,6 +87,7 @@ struct Consumer {
   /// Products with the rows of a table, before the first scores.
   __device__ __forceinline__ void read_table(const Work& w, float (&s)[B::kKeys / 2], typename B::Presets& presets) {
     presets.begin(p, w.row + row_in_block);
+    if (B::Term::kHasValueRows && !p.has_key_table) return;
     for (int x = 0; x * B::kKeys < p.clips.rows(); ++x) {
       barrier_wait(&shared.k_full[k.stage], k.parity);
       ask_scores<B>(s, matrix(shared.q[0][64 * group], 0), matrix(shared.k[k.stage], 0), false);
@@ -97,24 +100,53 @@ struct Consumer {
   }
   /// Scores of the first tile, which nothing overlaps; of its first columns alone, where no query sees the others.
   template <int kCount>
-  __device__ __forceinline__ void first_tile(float (&s)[B::kKeys / 2], std::uint32_t (&weights)[B::kKeys / 4],
-                                             const typename B::Presets& presets, const Place& at, bool masked, bool only) {
+  __device__ __forceinline__ void first_tile(float (&s)[B::kKeys / 2], std::uint32_t (&weights)[B::kKeys / 4], typename B::Presets& presets,
+                                             const Place& at, bool masked, bool only) {
     auto& seen = reinterpret_cast<float(&)[kCount]>(s);
     ask(seen, presets, at, false);
     products_wait<0>();
     pin(seen);
     release_queries(only);
-    weigh(seen, at, masked);
+    weigh(seen, presets, at, masked);
     round_weights<typename B::Element, 2 * kCount>(reinterpret_cast<std::uint32_t(&)[kCount / 2]>(weights), seen);
 #pragma unroll
     for (int i = kCount / 2; i < B::kKeys / 4; ++i) weights[i] = 0;
 #pragma unroll
     for (int i = kCount; i < B::kKeys / 2; ++i) s[i] = 0;  // defined on every way, as `block` says
   }
+  /// After the last values were asked for: weights by distance meet the table of values.
+  template <int kSteps>
+  __device__ __forceinline__ void add_value_rows(const Work& w, typename B::Presets& presets, const Place& at,
+                                                 float (&o)[B::kOf.value_width / 2]) {
+    std::uint32_t by_distance[4 * kSteps];
+    float near[2], of_left[2], of_right[2];
+    presets.weights().template read<typename B::Element, kSteps>(p.tiles, p.clips, at, rows, p.scale_log2, by_distance, near);
+    products_wait<0>();
+    pin(o);
+    release_values();
+    barrier_wait(&shared.v_full[v.stage], v.parity);
+    ask_rows<B, kSteps>(o, by_distance, values());
+    EndRows<B::kOf.value_width> ends;
+    ends.read(p, w);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int position = at.row + 8 * r + p.tiles.offset();
+      of_right[r] = sum_of_quad(presets.right[r]);
+      of_left[r] = left_of_sum(p.tiles, p.clips, position, sum_of_quad(rows.sum[r]), of_right[r] + sum_of_quad(near[r]));
+    }
+    products_wait<0>();
+    pin(o);
+    release_values();
+    ends.template add<typename B::Element>(of_left, of_right, o);
+  }
   /// The registers come from outside: declared here, a tile whose scores are not preset would leave them undefined, and the compiler then
   /// makes so many copies of them that products wait for each other (C7512).
   __device__ __forceinline__ void block(const Work& w, float (&s)[B::kKeys / 2], float (&o)[B::kOf.value_width / 2],
                                         std::uint32_t (&weights)[B::kKeys / 4]) {
+    if constexpr (B::Term::kHasValueRows) {
+#pragma unroll
+      for (float& x : s) x = 0;  // so the block before need not keep them where it needs their registers
+    }
     typename B::Presets presets(p.windows, shared.term, w);
     if constexpr (B::Term::kHasTable) read_table(w, s, presets);
     const TileSpan span = B::Term::span(p, w);
@@ -138,7 +170,7 @@ struct Consumer {
       products_wait<1>();
       pin(s);
       release_queries(j == span.first);
-      weigh(s, at, is_partial(p.tiles, at.group_row, 64, at.key));
+      weigh(s, presets, at, is_partial(p.tiles, at.group_row, 64, at.key));
       products_wait<0>();
       pin(o), pin(weights);
       release_values();
@@ -147,9 +179,18 @@ struct Consumer {
     }
     barrier_wait(&shared.v_full[v.stage], v.parity);
     ask_values<B>(o, weights, values());
-    products_wait<0>();
-    pin(o);
-    release_values();
+    if constexpr (B::Term::kHasValueRows) {
+      constexpr int kMostSteps = (Clips::kMostRows - 1) / 16;
+      if (p.clips.rows() - 1 <= 8 * kMostSteps) {  // as under a causal mask
+        add_value_rows<kMostSteps / 2>(w, presets, at, o);
+      } else {
+        add_value_rows<kMostSteps>(w, presets, at, o);
+      }
+    } else {
+      products_wait<0>();
+      pin(o);
+      release_values();
+    }
     write_outputs<B>(p, w, w.row + row_in_block, rows, o);
   }
   __device__ __forceinline__ void run() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cuda/attention/hopper/forward/forward.cuh"
+#include "cuda/attention/hopper/forward/valued.cuh"
 
 namespace phasor::cuda::hopper {
 
@@ -16,9 +17,9 @@ ForwardKernel kernel_of(const KernelWish& wish) {
   if (wish.capped) return kernel_of<Element, kOfWidths, Plain, true>();  // `takes` refuses both at once
   return wish.diagonal ? kernel_of<Element, kOfWidths, Diagonal, false>() : kernel_of<Element, kOfWidths, Plain, false>();
 }
-template <int kOfWidths>
+template <int kOfWidths, class Term = Clipped>
 ForwardKernel table_kernel_of(DType dtype) {
-  return dtype == DType::f16 ? kernel_of<__half, kOfWidths, Clipped, false>() : kernel_of<__nv_bfloat16, kOfWidths, Clipped, false>();
+  return dtype == DType::f16 ? kernel_of<__half, kOfWidths, Term, false>() : kernel_of<__nv_bfloat16, kOfWidths, Term, false>();
 }
 template <int kOfWidths>
 ForwardKernel kernel_of(const KernelWish& wish) {

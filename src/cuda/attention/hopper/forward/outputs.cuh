@@ -7,16 +7,20 @@
 
 namespace phasor::cuda::hopper {
 
-/// o += p v, asked for and not waited for.
-template <class B>
-__device__ __forceinline__ void ask_values(float (&o)[B::kOf.value_width / 2], std::uint32_t (&p)[B::kKeys / 4], std::uint64_t v) {
+/// o += p v, asked for and not waited for; of the first 16 `kSteps` rows of v.
+template <class B, int kSteps>
+__device__ __forceinline__ void ask_rows(float (&o)[B::kOf.value_width / 2], std::uint32_t (&p)[4 * kSteps], std::uint64_t v) {
   pin(o), pin(p);
   products_begin();
 #pragma unroll
-  for (int x = 0; x < B::kKeys / 16; ++x) {
+  for (int x = 0; x < kSteps; ++x) {
     Product<typename B::Element, B::kOf.value_width>::registers(o, p + 4 * x, further(v, x * 16 * 128));
   }
   products_commit();
+}
+template <class B>
+__device__ __forceinline__ void ask_values(float (&o)[B::kOf.value_width / 2], std::uint32_t (&p)[B::kKeys / 4], std::uint64_t v) {
+  ask_rows<B, B::kKeys / 16>(o, p, v);
 }
 
 /// The factor of a row's output; writes its log-sum-exp.

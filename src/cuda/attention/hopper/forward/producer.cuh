@@ -36,6 +36,7 @@ struct Producer {
   }
   /// A table passes as keys do, before them.
   __device__ __forceinline__ void bring_table(const Work& at) {
+    if (B::Term::kHasValueRows && !p.has_key_table) return;
     for (int row = 0; row < p.clips.rows(); row += B::kKeys) {
       std::uint64_t* const full = &shared.k_full[k.stage];
       barrier_wait(&shared.k_empty[k.stage], k.parity ^ 1);
@@ -43,6 +44,14 @@ struct Producer {
       copy_tile(shared.k[k.stage], &p.table, p.whole, full, {row, p.clips.by_head ? at.head : 0, 0});
       k.next();
     }
+  }
+  /// Of the table of values, from the second row on, as one more tile of them.
+  __device__ __forceinline__ void bring_value_rows(const Work& at) {
+    std::uint64_t* const full = &shared.v_full[v.stage];
+    barrier_wait(&shared.v_empty[v.stage], v.parity ^ 1);
+    barrier_expect(full, sizeof(shared.v[0]));
+    copy_tile(shared.v[v.stage], &p.value_table, p.whole_values, full, {1, p.value_rows_head != 0 ? at.head : 0, 0});
+    v.next();
   }
   __device__ __forceinline__ void run() {
     std::uint32_t q_parity = 1;
@@ -65,6 +74,7 @@ struct Producer {
         if (j > span.first) bring_keys(at, (j - 1) * B::kKeys);
         if (j < span.end) bring_values(at, j * B::kKeys);
       }
+      if constexpr (B::Term::kHasValueRows) bring_value_rows(at);
       number = after;
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// In the place of src/cuda/attention/hopper/instructions.cuh, for kernels that the host runs (block.hpp): of its instructions those that are
-// of a warp.
+// In the place of src/cuda/attention/hopper/instructions.cuh, for kernels that the host runs (block.hpp): of its instructions those that
+// are of a warp.
 #pragma once
 
 #include "cuda/attention/mma/instructions.cuh"
@@ -9,6 +9,12 @@ struct alignas(16) float4 {
   float x, y, z, w;
 };
 inline float __fdividef(float x, float y) { return x / y; }
+inline std::uint32_t __byte_perm(std::uint32_t x, std::uint32_t y, std::uint32_t which) {
+  const std::uint64_t bytes = x | std::uint64_t{y} << 32;
+  std::uint32_t result = 0;
+  for (unsigned i = 0; i < 4; ++i) result |= static_cast<std::uint32_t>(bytes >> (which >> 4 * i & 7) * 8 & 0xff) << 8 * i;
+  return result;
+}
 
 namespace phasor::cuda::hopper {
 
