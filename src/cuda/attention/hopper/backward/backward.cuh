@@ -332,11 +332,11 @@ struct BackwardConsumer {
       store(p.dv, at, r.dv);
       if constexpr (B::kKeyTable) {
         keep_keys(at, r.dk);
-        continue;
-      }
+      } else {
 #pragma unroll
-      for (float& x : r.dk) x *= p.scale;
-      store(p.dk, at, r.dk);
+        for (float& x : r.dk) x *= p.scale;
+        store(p.dk, at, r.dk);
+      }
     }
   }
 };

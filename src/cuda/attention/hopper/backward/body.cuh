@@ -60,7 +60,7 @@ struct BackwardBody {
     alignas(16) float window[kBias ? kStages : 1][2][kBias ? kWindowPitch : 4];
     alignas(16) float diagonal[kSums ? 8 : 1][kSums ? kDiagonalPitch : 4];
     alignas(16) float2 open[kSums ? kFours : 1][kSums ? kAround : 1][4][kSums ? kSummers : 1];
-    float far[2][2][kSums ? 128 * kGroups : 1];  // of even and odd heads, left and right: of a thread
+    float far[2][2][kSums ? 128 * kGroups : 1];              // of even and odd heads, left and right: of a thread
     float far_of_keys[2][2][kKeyTable ? 128 * kGroups : 1];  // left and right, a thread's first and second key
     alignas(8) std::uint64_t kv_full, kv_empty, q_full[kStages], q_empty[kStages], g_full[kStages], g_empty[kStages];
     std::uint64_t dq_full, dq_empty;
@@ -69,8 +69,8 @@ struct BackwardBody {
     int marks[kStages];    // TileMark, together
     unsigned strip[kStages];
     int head[kStages];  // of all batch rows; beside a table of keys
-    int key;   // the block's first
-    int work;  // its number; -1: there is no more
+    int key;            // the block's first
+    int work;           // its number; -1: there is no more
   };
   static_assert(sizeof(Shared) <= 227 * 1024);
 };

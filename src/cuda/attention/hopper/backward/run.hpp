@@ -21,7 +21,7 @@ struct DistanceTable {
 /// Gradients of what `forward` computes, whose own out and lse are not looked at. A gradient without data is not wanted. All memory is of
 /// the device, but for this struct.
 struct Backward {
-  Forward forward;  // with `tables` below, none of its own, and no diagonal
+  Forward forward;                            // with `tables` below, none of its own, and no diagonal
   ConstTensorView out;                        // (B, Tq, H, Dv), what the forward gave
   ConstTensorView out_gradient;               // the same shape; both of the inputs' dtype
   const float* lse = nullptr;                 // what the forward gave

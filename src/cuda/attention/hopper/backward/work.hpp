@@ -41,8 +41,8 @@ struct BackwardLayout {
   std::int64_t windows;
   std::int64_t far_values;
   std::int64_t dq;
-  std::int64_t strips;  // of a table
-  std::int64_t parts;   // of its gradient
+  std::int64_t strips;    // of a table
+  std::int64_t parts;     // of its gradient
   std::int64_t key_ends;  // of KeySide, and the next two
   std::int64_t key_sums;
   std::int64_t dk;

@@ -48,7 +48,8 @@ Status finish_side(const char* where, const Backward& b, const BackwardParameter
     if (w.gradient == nullptr) return Status();
     const auto* const lines = reinterpret_cast<const void*>(&sum_lines<T>);
     const int units = (w.span.units() + 2 + T::kWarps - 1) / T::kWarps;
-    const Grid blocks = {static_cast<unsigned>(units * w.parts), static_cast<unsigned>(w.tiles.heads), static_cast<unsigned>(w.tiles.batch)};
+    const Grid blocks = {static_cast<unsigned>(units * w.parts), static_cast<unsigned>(w.tiles.heads),
+                         static_cast<unsigned>(w.tiles.batch)};
     if (Status s = launch(where, {lines, blocks, unsigned{T::kThreads}, 0, stream}, &w); !s) return s;
     return finish_table(where, w, stream);
   });

@@ -87,7 +87,7 @@ struct BandProducts {
       float got[2][2];
 #pragma unroll
       for (int x = 0; x < 2; ++x) {
-        const int column = 2 * (lane % 4) + x, from = (lane / 4 - column & 7) * 4 + lane % 4;
+        const int column = 2 * (lane % 4) + x, from = ((lane / 4 - column) & 7) * 4 + lane % 4;
         const bool wraps = lane / 4 + column >= 8;  // whoever gets this lane's line has it one block of eight further on
         const float first = wraps ? line_at<2 * n>(before, now, 1 + h, x) : line_at<2 * n>(before, now, 2 + h, x);
         const float second = wraps ? line_at<2 * n + 1>(before, now, h, x) : line_at<2 * n + 1>(before, now, 1 + h, x);

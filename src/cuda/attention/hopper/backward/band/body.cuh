@@ -70,7 +70,7 @@ __device__ __forceinline__ void to_lines(const Words& low, const Words& high, Wo
       const std::uint32_t first = wraps ? (g == 0 ? low[1][g] : high[0][g]) : low[g][g];
       const std::uint32_t second = wraps ? (g == 0 ? high[0][g] : high[1][g]) : (g == 0 ? low[1][g] : high[0][g]);
       const std::uint32_t both = x == 0 ? low_halves(first, second) : high_halves(first, second);
-      got[x] = __shfl_sync(~0u, both, (lane / 4 + column & 7) * 4 + lane % 4);
+      got[x] = __shfl_sync(~0u, both, ((lane / 4 + column) & 7) * 4 + lane % 4);
     }
     lines[0][g] = low_halves(got[0], got[1]), lines[1][g] = high_halves(got[0], got[1]);
   }

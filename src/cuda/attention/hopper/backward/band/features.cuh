@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// After a backward with tables by distance: what features get, gradients of scores by line times the lines. A warp has 32 features and walks
-// along the lines, as before the backward; what lies beyond an end is summed first, and is one line.
+// After a backward with tables by distance: what features get, gradients of scores by line times the lines. A warp has 32 features and
+// walks along the lines, as before the backward; what lies beyond an end is summed first, and is one line.
 #pragma once
 
 #include "cuda/attention/hopper/backward/band/body.cuh"

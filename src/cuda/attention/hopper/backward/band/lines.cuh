@@ -18,7 +18,9 @@ template <class T>
 __device__ __forceinline__ std::uint32_t number_of_line(const BandWork& w, int head, int chunk, int line, int channel) {
   const int beyond = chunk - w.span.chunks();
   if (channel >= w.rows.width || (beyond >= 0 && line > 1)) return 0;
-  const int z = beyond < 0 ? kChunkLines * (w.span.low + chunk) + line : beyond == 0 ? kChunkLines * w.span.low : kChunkLines * w.span.high - 1;
+  const int z = beyond < 0    ? kChunkLines * (w.span.low + chunk) + line
+                : beyond == 0 ? kChunkLines * w.span.low
+                              : kChunkLines * w.span.high - 1;
   return reinterpret_cast<const std::uint16_t*>(w.rows.row(0, row_of_line<T::kSide>(w, z), head))[channel];
 }
 template <class T>
@@ -35,7 +37,9 @@ __device__ __forceinline__ void lay_out_lines(const BandWork& w, int x, int head
   const int chunks = w.span.chunks(), chunk = x / (32 * T::kSteps), step = x / 32 % T::kSteps, lane = x % 32;
   if (head == 0 && x < w.span.lines()) {
     const int behind = x - (w.span.lines() - 2);
-    w.line_rows[x] = row_of_line<T::kSide>(w, behind < 0 ? kChunkLines * w.span.low + x : behind == 0 ? kChunkLines * w.span.low : kChunkLines * w.span.high - 1);
+    w.line_rows[x] = row_of_line<T::kSide>(w, behind < 0    ? kChunkLines * w.span.low + x
+                                              : behind == 0 ? kChunkLines * w.span.low
+                                                            : kChunkLines * w.span.high - 1);
   }
   if (chunk >= chunks + 2) return;
   const int line = 2 * (lane % 4), channel = 16 * step + lane / 4;

@@ -2,8 +2,8 @@
 // A table by distance by lines, and what is near it. Host and device.
 //
 // A table meets features: queries, or keys. Seen from a feature, z is how far behind it the other one's number is: key - query on the side
-// of queries, query - key on that of keys. The table is laid out by z, a line for each: rules are followed there alone. Lines come in chunks
-// of 16, and so do features and what they meet; a block of 16 x 16 scores has the lines of two chunks.
+// of queries, query - key on that of keys. The table is laid out by z, a line for each: rules are followed there alone. Lines come in
+// chunks of 16, and so do features and what they meet; a block of 16 x 16 scores has the lines of two chunks.
 #pragma once
 
 #include "cuda/attention/hopper/backward/tiles.hpp"

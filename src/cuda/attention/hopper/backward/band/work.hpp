@@ -14,31 +14,31 @@ struct BandWork {
   KeyTiles tiles;
   Clips near;  // of both tables: which blocks of keys are near a tile of queries
   int near_blocks;
-  uint4* strips;      // (B, H, tiles, near_blocks, ...) as in TableTiles
-  bool adds;          // the other side's products are there
-  Clips clips;        // of this one
-  LineSpan span;      // of nothing: there is no table
-  InputRows rows;     // of the table
-  job::RowMap map;    // which of them a distance reads
+  uint4* strips;    // (B, H, tiles, near_blocks, ...) as in TableTiles
+  bool adds;        // the other side's products are there
+  Clips clips;      // of this one
+  LineSpan span;    // of nothing: there is no table
+  InputRows rows;   // of the table
+  job::RowMap map;  // which of them a distance reads
   int row_count;
   InputRows features;
   // Blocks of 16 lines and 16 channels, as the registers of a product have them. The table is (heads or 1, chunks, channels / 16, 32) as a
   // left operand, and as a right one with two chunks behind: the first line, twice, and the last one, twice; all else in them is zeros.
   uint4* left;
   uint4* right;
-  int* line_rows;       // which row each of LineSpan::lines is
-  float factor;         // the table's scale over that of q . k
+  int* line_rows;  // which row each of LineSpan::lines is
+  float factor;    // the table's scale over that of q . k
   float scale;
   float scale_log2;
   float table_scale;
-  float* ends;          // of queries: the log-sum-exp (TableTiles::lse_of_side); of keys: products with the end's row, of KeySide
+  float* ends;  // of queries: the log-sum-exp (TableTiles::lse_of_side); of keys: products with the end's row, of KeySide
   std::int64_t ends_of_side;
-  const float* sums;    // of queries: BackwardParameter::dq, of keys: KeySide::dk
-  const float* far;     // of keys: KeySide::sums
-  OutputRows to;        // what features get
-  int parts;            // of a head's features, for the gradient of the table
-  float* parts_at;      // (B, H, parts, lines, channels)
-  float* gradient;      // (rows, heads or 1, channels)
+  const float* sums;  // of queries: BackwardParameter::dq, of keys: KeySide::dk
+  const float* far;   // of keys: KeySide::sums
+  OutputRows to;      // what features get
+  int parts;          // of a head's features, for the gradient of the table
+  float* parts_at;    // (B, H, parts, lines, channels)
+  float* gradient;    // (rows, heads or 1, channels)
 
   PHASOR_HD int feature_count(int side) const { return side == kOfQueries ? tiles.queries : tiles.keys; }
   PHASOR_HD int head_of_table(int head) const { return clips.by_head ? head : 0; }
