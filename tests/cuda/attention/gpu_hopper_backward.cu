@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention backward on Hopper: random problems against a naive reference in double, and what must be the same bits.
-// `gpu_hopper_backward [PROBLEMS [table]]` exits non-zero where something differs; table: with tables of clipped rows alone.
+// `gpu_hopper_backward [PROBLEMS [table | sides]]` exits non-zero where something differs; table: with tables of clipped rows alone, sides:
+// with tables by distance alone.
 #include <cstring>
 #include <memory>
 
@@ -20,11 +21,12 @@ std::vector<std::byte> bytes_of_list(const std::vector<T>& list) {
 /// Memory of the gradients, with what lies between their rows.
 struct Gradients {
   std::vector<std::uint16_t> q, k, v;
-  std::vector<float> distances, table;
+  std::vector<float> distances, table, sides[2];
 
   bool operator==(const Gradients& o) const {
     return q == o.q && k == o.k && v == o.v && bytes_of_list(distances) == bytes_of_list(o.distances) &&
-           bytes_of_list(table) == bytes_of_list(o.table);
+           bytes_of_list(table) == bytes_of_list(o.table) && bytes_of_list(sides[0]) == bytes_of_list(o.sides[0]) &&
+           bytes_of_list(sides[1]) == bytes_of_list(o.sides[1]);
   }
 };
 constexpr std::uint16_t kUnwritten = 0x7fed;  // NaN of both dtypes
@@ -49,6 +51,14 @@ class OnHopper {
     if (!f.table.memory.empty()) to.table = view(f.table, 12);
     to.table_left = f.table_left, to.table_right = f.table_right, to.table_scale = f.table_scale;
     if (p.wants_table) backward.table = reinterpret_cast<float*>(device_.memory[13]);
+    for (int side = 0; side < 2; ++side) {
+      const SideProblem& of = p.sides[side];
+      if (of.rows.memory.empty()) continue;
+      cuda::hopper::DistanceTable& table = backward.tables[side];
+      table = {view(of.rows, 14 + 3 * side), of.map, of.scale, of.left, of.right};
+      table.map.buckets.thresholds = reinterpret_cast<const std::int64_t*>(device_.memory[static_cast<std::size_t>(15 + 3 * side)]);
+      if (of.wants) table.gradient = reinterpret_cast<float*>(device_.memory[static_cast<std::size_t>(16 + 3 * side)]);
+    }
     backward.deterministic = deterministic;
     expect(cuda::hopper::takes(backward, 9), p.text() + ": is not taken");
     // At an odd address, full of what somebody left there.
@@ -64,6 +74,7 @@ class OnHopper {
     const HopperProblem& f = problem_.forward;
     Gradients to = {f.q.memory, f.k.memory, f.v.memory, std::vector<float>(distances(problem_)), std::vector<float>(lines(problem_))};
     copy(8, to.q), copy(9, to.k), copy(10, to.v), copy(11, to.distances), copy(13, to.table);
+    for (std::size_t side = 0; side < 2; ++side) to.sides[side].resize(lines(problem_.sides[side])), copy(16 + 3 * side, to.sides[side]);
     const auto workspace = workspace_->read(0, workspace_bytes_ + 1 + 64);
     expect(std::all_of(workspace.end() - 64, workspace.end(), [](std::byte x) { return x == std::byte{0xee}; }),
            problem_.text() + ": writes behind the workspace");
@@ -82,6 +93,14 @@ class OnHopper {
     const Extents& s = p.forward.table.shape;
     return p.wants_table ? static_cast<std::size_t>(s[1] * s[2] * s[3]) : 0;
   }
+  static std::size_t lines(const SideProblem& p) {
+    const Extents& s = p.rows.shape;
+    return p.wants ? static_cast<std::size_t>(s[1] * s[2] * s[3]) : 0;
+  }
+  static std::vector<std::byte> thresholds(const SideProblem& p) {
+    const plan::RowRule& rule = p.map.buckets;
+    return bytes_of_list(std::vector<std::int64_t>(rule.thresholds, rule.thresholds + rule.threshold_count));
+  }
   static std::vector<std::vector<std::byte>> buffers(const BackwardProblem& p) {
     const HopperProblem& f = p.forward;
     const auto unwritten = [](const Tensor16& x) { return bytes_of_list(std::vector<std::uint16_t>(x.memory.size(), kUnwritten)); };
@@ -98,7 +117,13 @@ class OnHopper {
             unwritten(f.v),
             std::vector<std::byte>(distances(p) * sizeof(float), std::byte{0xff}),
             bytes_of_list(f.table.memory),
-            std::vector<std::byte>(lines(p) * sizeof(float), std::byte{0xff})};
+            std::vector<std::byte>(lines(p) * sizeof(float), std::byte{0xff}),
+            bytes_of_list(p.sides[0].rows.memory),
+            thresholds(p.sides[0]),
+            std::vector<std::byte>(lines(p.sides[0]) * sizeof(float), std::byte{0xff}),
+            bytes_of_list(p.sides[1].rows.memory),
+            thresholds(p.sides[1]),
+            std::vector<std::byte>(lines(p.sides[1]) * sizeof(float), std::byte{0xff})};
   }
   template <class T>
   void copy(std::size_t buffer, std::vector<T>& to) const {
@@ -155,19 +180,26 @@ double compare(const BackwardProblem& p, const char* name, const Tensor16& of, c
   }
   return worst;
 }
-double compare(const BackwardProblem& p, const Gradients& is, const ReferenceGradients& want) {
-  double worst = compare(p, "q", p.forward.q, is.q, want.q);
-  worst = std::max(worst, compare(p, "k", p.forward.k, is.k, want.k));
-  worst = std::max(worst, compare(p, "v", p.forward.v, is.v, want.v));
-  for (std::size_t n = 0; n < is.table.size(); ++n) {
-    const double share = is.table[n] == 0 && want.table[n].value == 0 ? 0 : share_of(is.table[n], want.table[n]);
+double compare_rows(const BackwardProblem& p, const char* name, const std::vector<float>& is, const std::vector<Bounded>& want) {
+  double worst = 0;
+  for (std::size_t n = 0; n < is.size(); ++n) {
+    const double share = is[n] == 0 && want[n].value == 0 ? 0 : share_of(is[n], want[n]);
     if (share > 1) {
-      expect(false, p.text() + ": table " + std::to_string(n) + " is " + std::to_string(is.table[n]) + " wanted " +
-                        std::to_string(want.table[n].value) + " +- " + std::to_string(want.table[n].bound));
+      expect(false, p.text() + ": " + name + " " + std::to_string(n) + " is " + std::to_string(is[n]) + " wanted " +
+                        std::to_string(want[n].value) + " +- " + std::to_string(want[n].bound));
       return 9;
     }
     worst = std::max(worst, share);
   }
+  return worst;
+}
+double compare(const BackwardProblem& p, const Gradients& is, const ReferenceGradients& want) {
+  double worst = compare(p, "q", p.forward.q, is.q, want.q);
+  worst = std::max(worst, compare(p, "k", p.forward.k, is.k, want.k));
+  worst = std::max(worst, compare(p, "v", p.forward.v, is.v, want.v));
+  worst = std::max(worst, compare_rows(p, "table", is.table, want.table));
+  worst = std::max(worst, compare_rows(p, "table of queries", is.sides[0], want.sides[0]));
+  worst = std::max(worst, compare_rows(p, "table of keys", is.sides[1], want.sides[1]));
   std::vector<double> distances(is.distances.size());
   for (std::size_t n = 0; n < distances.size(); ++n) {
     const auto distance = static_cast<std::int64_t>(n) % p.forward.distances;
@@ -207,9 +239,13 @@ void same_bits(const BackwardProblem& p, const Gradients& is, std::uint64_t seed
 }
 
 /// A graph that is replayed after q changed gives what the changed q gives.
-void captured(bool table) {
-  BackwardProblem p = backward_problem(77, table);
-  for (std::uint64_t seed = 78; table ? !p.wants_table : !p.wants_distances; ++seed) p = backward_problem(seed, table);
+void captured(Added added) {
+  const auto wants = [&](const BackwardProblem& p) {
+    if (added == Added::sides) return p.sides[0].wants && p.sides[1].wants;
+    return added == Added::table ? p.wants_table : p.wants_distances;
+  };
+  BackwardProblem p = backward_problem(77, added);
+  for (std::uint64_t seed = 78; !wants(p); ++seed) p = backward_problem(seed, added);
   OnHopper on(p, true);
   Captured graph;
   on.run(graph.stream);
@@ -226,7 +262,7 @@ void captured(bool table) {
 int main(int argc, char** argv) {
   using namespace phasor::test;
   const std::uint64_t problems = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 500;
-  const bool only_tables = argc > 2 && std::strcmp(argv[2], "table") == 0;
+  const char* const only = argc > 2 ? argv[2] : "";
   cudaDeviceProp device{};
   must(cudaGetDeviceProperties(&device, 0), "the device");
   if (device.major != 9) {
@@ -235,9 +271,10 @@ int main(int argc, char** argv) {
   }
   double worst = 0;
   for (std::uint64_t seed = 1; seed <= problems && failures < 20; ++seed) {
-    for (const bool table : {false, true}) {
-      if (only_tables ? !table : table && seed % 4 != 0) continue;
-      const BackwardProblem problem = backward_problem(seed, table);
+    for (const Added added : {Added::any, Added::table, Added::sides}) {
+      const char* const name = added == Added::any ? "any" : added == Added::table ? "table" : "sides";
+      if (*only != 0 ? std::strcmp(only, name) != 0 : added != Added::any && seed % 4 != 0) continue;
+      const BackwardProblem problem = backward_problem(seed, added);
       const Gradients is = run_on_gpu(problem);
       const ReferenceGradients want = reference_gradients(problem);
       worst = std::max(worst, compare(problem, is, want));
@@ -245,7 +282,7 @@ int main(int argc, char** argv) {
       same_bits(problem, is, seed);
     }
   }
-  for (const bool table : {false, true}) captured(table);
+  for (const Added added : {Added::any, Added::table, Added::sides}) captured(added);
   std::printf("%6llu problems, at most %.2f of a bound\n", static_cast<unsigned long long>(problems), worst);
   std::printf("gpu_hopper_backward: %s\n", failures == 0 ? "PASS" : "FAIL");
   return failures == 0 ? 0 : 1;

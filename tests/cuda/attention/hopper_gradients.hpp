@@ -6,12 +6,32 @@
 
 #include "cuda/attention/hopper/backward/run.hpp"
 #include "cuda/attention/hopper_problem.hpp"
+#include "cuda/attention/place.hpp"
+#include "phasor/bias.hpp"
+#include "plan/bias/bias.hpp"
+#include "plan/bias/source.hpp"
 
 namespace phasor::test {
+
+/// A table by distance; no memory: none.
+struct SideProblem {
+  Tensor16 rows;                                   // (1, rows, heads or 1, D)
+  Result<Bias> buckets = Status::unsupported("");  // whose rule the map has
+  job::RowMap map = {};                            // lists are the host's
+  double scale = 1;
+  std::int64_t left = 0, right = 0;
+  bool wants = false;  // its gradient
+
+  double at(DType dtype, std::int64_t row, std::int64_t h, std::int64_t c) const {
+    return value_of(dtype, rows.memory[static_cast<std::size_t>(rows.at(0, row, rows.shape[2] == 1 ? 0 : h, c))]);
+  }
+  std::int64_t row(std::int64_t r) const { return cuda::attention::row_by_distance(map, r); }
+};
 
 /// What the forward gave is part of the problem, rounded: the reference begins with the same numbers.
 struct BackwardProblem {
   HopperProblem forward;
+  SideProblem sides[2];             // on the side of queries, and of keys
   Tensor16 gradient;                // of the outputs
   std::vector<float> lse;           // (B, H, Tq)
   std::vector<float> lse_gradient;  // the same; empty: none
@@ -20,7 +40,15 @@ struct BackwardProblem {
 
   std::int64_t row(std::int64_t b, std::int64_t i, std::int64_t h) const { return (b * forward.q.shape[2] + h) * forward.q.shape[1] + i; }
   std::string text() const {
-    return forward.text() + (lse_gradient.empty() ? "" : " dlse") + (wants_distances ? " distances" : "") + (wants_table ? " dtable" : "");
+    std::string of_sides;
+    for (const SideProblem& s : sides) {
+      if (s.rows.memory.empty()) continue;
+      of_sides += std::string(&s == sides ? " queries" : " keys") + ": " + std::to_string(s.rows.shape[1]) + " rows" +
+                  (s.rows.shape[2] > 1 ? " by head" : "") + " constant from " + std::to_string(s.left) + " " + std::to_string(s.right) +
+                  (s.map.has_buckets ? " buckets" : "") + (s.wants ? " wanted" : "");
+    }
+    return forward.text() + of_sides + (lse_gradient.empty() ? "" : " dlse") + (wants_distances ? " distances" : "") +
+           (wants_table ? " dtable" : "");
   }
 };
 
@@ -29,14 +57,36 @@ struct ReferenceScore {
   double value = -INFINITY, size = 0;
   std::int64_t distance = 0;  // as far as the bias has it
   std::int64_t row = 0;       // of a table
-  double kept = 0;            // the product with it, which is rounded to float16
+  std::int64_t rows[2] = {};  // of those by distance
+  double kept = 0;            // the product with it, which is rounded to float16; of several what is rounded, by magnitude
 };
 /// From the first one on; beyond the ends, and where the bias is one value, they are one.
 inline std::int64_t clipped_distance(const HopperProblem& p, std::int64_t r) {
   const std::int64_t inside = std::clamp(r, p.first_distance, p.first_distance + p.distances - 1);
   return std::clamp(inside, p.far_right == kNoLimit ? inside : -p.far_right, p.far_left) - p.first_distance;
 }
-inline ReferenceScore score_of(const HopperProblem& p, std::int64_t b, std::int64_t i, std::int64_t h, std::int64_t j) {
+/// Products with tables by distance: each is rounded, and then their sum.
+inline void add_sides(const BackwardProblem& of, const std::int64_t (&at)[4], std::int64_t r, ReferenceScore& s) {
+  const HopperProblem& p = of.forward;
+  const auto [b, i, h, j] = at;
+  double products[2] = {0, 0};
+  for (int side = 0; side < 2; ++side) {
+    const SideProblem& table = of.sides[side];
+    if (table.rows.memory.empty()) continue;
+    s.rows[side] = table.row(r);
+    const std::int64_t key_head = h / (p.q.shape[2] / p.k.shape[2]);
+    for (std::int64_t c = 0; c < p.q.shape[3]; ++c) {
+      const double of_feature = value_of(p.dtype, side == 0 ? p.q.memory[p.q.at(b, i, h, c)] : p.k.memory[p.k.at(b, j, key_head, c)]);
+      const double x = of_feature * table.at(p.dtype, s.rows[side], h, c) * table.scale;
+      products[side] += x, s.size += std::abs(x);
+    }
+  }
+  const double sum = products[0] + products[1];
+  const bool both = !of.sides[0].rows.memory.empty() && !of.sides[1].rows.memory.empty();
+  s.value += sum, s.kept += std::abs(sum) + (both ? std::abs(products[0]) + std::abs(products[1]) : 0);
+}
+inline ReferenceScore score_of(const BackwardProblem& of, std::int64_t b, std::int64_t i, std::int64_t h, std::int64_t j) {
+  const HopperProblem& p = of.forward;
   const std::int64_t r = i + p.k.shape[1] - p.q.shape[1] - j, key_head = h / (p.q.shape[2] / p.k.shape[2]);
   if ((p.causal && r < 0) || r > p.left || -r > p.right) return {};
   ReferenceScore s = {0, 0, 0};
@@ -53,6 +103,7 @@ inline ReferenceScore score_of(const HopperProblem& p, std::int64_t b, std::int6
     }
     s.kept = product * p.table_scale, s.value += s.kept;
   }
+  add_sides(of, {b, i, h, j}, r, s);
   if (p.diagonal.empty()) return s;
   s.distance = clipped_distance(p, r);
   const double bias = p.diagonal[static_cast<std::size_t>(h * p.diagonal_stride + s.distance)];
@@ -68,6 +119,7 @@ struct ReferenceGradients {
   std::vector<Bounded> q, k, v;    // (B, T, heads, width), packed
   std::vector<Bounded> distances;  // (H, distances)
   std::vector<Bounded> table;      // (rows, H or 1, D)
+  std::vector<Bounded> sides[2];   // the same
 };
 
 inline double half_unit(DType dtype) { return dtype == DType::bf16 ? 0x1p-8 : 0x1p-11; }
@@ -76,7 +128,7 @@ inline double half_of_least(DType dtype) { return dtype == DType::bf16 ? 0x1p-13
 /// Weights of one row and the gradients of its scores, with their errors before and after they are rounded to 16 bits.
 struct ReferenceRow {
   std::vector<Bounded> weight, gradient;
-  std::vector<std::int64_t> distance, row;
+  std::vector<std::int64_t> distance, row, rows[2];
 };
 inline ReferenceRow reference_row(const BackwardProblem& of, std::int64_t b, std::int64_t i, std::int64_t h) {
   const HopperProblem& p = of.forward;
@@ -84,7 +136,8 @@ inline ReferenceRow reference_row(const BackwardProblem& of, std::int64_t b, std
   const double rounding = half_unit(p.dtype), least = half_of_least(p.dtype);
   ReferenceRow row;
   row.weight.resize(static_cast<std::size_t>(keys)), row.gradient.resize(static_cast<std::size_t>(keys));
-  row.distance.resize(static_cast<std::size_t>(keys)), row.row.resize(static_cast<std::size_t>(keys));
+  for (std::vector<std::int64_t>* const x : {&row.distance, &row.row, &row.rows[0], &row.rows[1]})
+    x->resize(static_cast<std::size_t>(keys));
   const double lse = of.lse[static_cast<std::size_t>(of.row(b, i, h))];
   if (lse == -INFINITY) return row;
   double delta = 0, delta_size = 0;
@@ -100,7 +153,7 @@ inline ReferenceRow reference_row(const BackwardProblem& of, std::int64_t b, std
   // Tensor cores add 16 channels at a time and may lose 2 units of the 24th bit of the largest; ordinary sums a unit each.
   const double steps = static_cast<double>(p.q.shape[3] + 15) / 16 + 4, value_steps = static_cast<double>(p.v.shape[3] + 15) / 16 + 4;
   for (std::int64_t j = 0; j < keys; ++j) {
-    const ReferenceScore s = score_of(p, b, i, h, j);
+    const ReferenceScore s = score_of(of, b, i, h, j);
     if (s.value == -INFINITY) continue;
     double dot = 0, size = 0;
     for (std::int64_t c = 0; c < p.v.shape[3]; ++c) {
@@ -111,7 +164,7 @@ inline ReferenceRow reference_row(const BackwardProblem& of, std::int64_t b, std
     const double weight = std::exp(s.value - lse);
     // Of the exponent: that of the score, of the log-sum-exp in powers of two, of the far value; and of the exponential itself.
     // A product with a table is summed in the same way and kept as float16, as in the forward.
-    const double of_table = p.table.memory.empty() ? 0 : std::abs(s.kept) * (1 + steps * 0x1p-23) * 0x1p-11 + p.scale * 0x1p-25;
+    const double of_table = s.kept == 0 ? 0 : std::abs(s.kept) * (1 + 0x1p-9) * 0x1p-11 + 3 * p.scale * 0x1p-25;
     const double of_weight =
         of_table * (1 + of_table) + s.size * steps * 0x1p-23 + (std::abs(lse) + std::abs(s.value) + s.size) * 0x1p-22 + 0x1p-21;
     // The kernels' exponential gives 0 for what is below the least normal number.
@@ -123,6 +176,7 @@ inline ReferenceRow reference_row(const BackwardProblem& of, std::int64_t b, std
     row.weight[static_cast<std::size_t>(j)] = {weight, weight * (of_weight + rounding * (1 + of_weight)) + lost + least};
     row.gradient[static_cast<std::size_t>(j)] = {ds, of_ds + (std::abs(ds) + of_ds) * rounding + least};
     row.distance[static_cast<std::size_t>(j)] = s.distance, row.row[static_cast<std::size_t>(j)] = s.row;
+    for (int side = 0; side < 2; ++side) row.rows[side][static_cast<std::size_t>(j)] = s.rows[side];
   }
   return row;
 }
@@ -143,18 +197,62 @@ struct BoundedSum {
 
 /// Gradients of one query's scores added up by the table's row that they read. Those between the ends are single numbers. What is beyond
 /// the clips is summed in float32, a step for each 16 keys and for each block of them, and becomes two numbers of 16 bits.
-inline std::vector<Bounded> by_row(const HopperProblem& p, const ReferenceRow& row) {
-  if (p.table.memory.empty()) return {};
-  std::vector<BoundedSum> sums(static_cast<std::size_t>(p.table.shape[1]));
-  for (std::size_t j = 0; j < row.gradient.size(); ++j) {
-    if (row.gradient[j].bound != 0) sums[static_cast<std::size_t>(row.row[j])].add(row.gradient[j], 1);
+inline std::vector<Bounded> by_row(DType dtype, const std::vector<Bounded>& gradient, const std::vector<std::int64_t>& row,
+                                   std::int64_t rows) {
+  std::vector<BoundedSum> sums(static_cast<std::size_t>(rows));
+  for (std::size_t j = 0; j < gradient.size(); ++j) {
+    if (gradient[j].bound != 0) sums[static_cast<std::size_t>(row[j])].add(gradient[j], 1);
   }
-  const double rounding = half_unit(p.dtype), steps = static_cast<double>(row.gradient.size()) / 16 + 64;
+  const double rounding = half_unit(dtype), steps = static_cast<double>(gradient.size()) / 16 + 64;
   std::vector<Bounded> list;
   for (const BoundedSum& s : sums) {
-    list.push_back({s.value, s.error + s.size * (steps * 0x1p-23 + rounding * rounding) + (s.size == 0 ? 0 : half_of_least(p.dtype))});
+    list.push_back({s.value, s.error + s.size * (steps * 0x1p-23 + rounding * rounding) + (s.size == 0 ? 0 : half_of_least(dtype))});
   }
   return list;
+}
+inline std::vector<Bounded> by_row(const HopperProblem& p, const ReferenceRow& row) {
+  return p.table.memory.empty() ? std::vector<Bounded>() : by_row(p.dtype, row.gradient, row.row, p.table.shape[1]);
+}
+/// Of one query, or of one key with the queries of a head, on their side.
+inline std::vector<Bounded> by_row_of_side(const BackwardProblem& of, const std::vector<ReferenceRow>& rows, int side,
+                                           const std::int64_t (&at)[3]) {
+  const SideProblem& table = of.sides[side];
+  if (table.rows.memory.empty()) return {};
+  const auto [b, token, h] = at;
+  if (side == 0) {
+    const ReferenceRow& row = rows[static_cast<std::size_t>(of.row(b, token, h))];
+    return by_row(of.forward.dtype, row.gradient, row.rows[0], table.rows.shape[1]);
+  }
+  std::vector<Bounded> gradient;
+  std::vector<std::int64_t> row_of;
+  for (std::int64_t i = 0; i < of.forward.q.shape[1]; ++i) {
+    const ReferenceRow& row = rows[static_cast<std::size_t>(of.row(b, i, h))];
+    gradient.push_back(row.gradient[static_cast<std::size_t>(token)]), row_of.push_back(row.rows[1][static_cast<std::size_t>(token)]);
+  }
+  return by_row(of.forward.dtype, gradient, row_of, table.rows.shape[1]);
+}
+inline std::vector<Bounded> reference_side(const BackwardProblem& of, const std::vector<ReferenceRow>& rows, int side) {
+  const HopperProblem& p = of.forward;
+  const SideProblem& table = of.sides[side];
+  const Tensor16& features = side == 0 ? p.q : p.k;
+  const std::int64_t d = p.q.shape[3], heads = table.rows.shape[2], lines = table.rows.shape[1], group = p.q.shape[2] / features.shape[2];
+  std::vector<BoundedSum> sums(static_cast<std::size_t>(lines * heads * d));
+  for (std::int64_t n = 0; n < p.q.shape[0] * p.q.shape[2] * features.shape[1]; ++n) {
+    const std::int64_t token = n % features.shape[1], h = n / features.shape[1] % p.q.shape[2], b = n / features.shape[1] / p.q.shape[2];
+    const std::vector<Bounded> list = by_row_of_side(of, rows, side, {b, token, h});
+    for (std::int64_t x = 0; x < lines; ++x) {
+      if (list[static_cast<std::size_t>(x)].bound == 0) continue;
+      BoundedSum* const to = sums.data() + (x * heads + (heads == 1 ? 0 : h)) * d;
+      for (std::int64_t c = 0; c < d; ++c) {
+        to[c].add(list[static_cast<std::size_t>(x)], value_of(p.dtype, features.memory[features.at(b, token, h / group, c)]));
+      }
+    }
+  }
+  const double steps = static_cast<double>(p.q.shape[0] * p.q.shape[2]) * (static_cast<double>(features.shape[1]) / 16 + 8) +
+                       static_cast<double>(p.q.shape[1] + p.k.shape[1]);
+  std::vector<Bounded> to;
+  for (const BoundedSum& s : sums) to.push_back({s.value * table.scale, (s.error + s.size * steps * 0x1p-23) * table.scale + 0x1p-140});
+  return to;
 }
 
 /// (rows, H or 1, D): each sum in float32, of 16 queries at a time, of tiles, parts, heads and batch rows.
@@ -230,9 +328,17 @@ inline ReferenceGradients reference_gradients(const BackwardProblem& of) {
         sums[static_cast<std::size_t>(c)].add(rows_of_table[x], of_row * p.table_scale / p.scale);
       }
     }
+    const std::vector<Bounded> of_side = by_row_of_side(of, rows, 0, {b, i, h});
+    for (std::size_t x = 0; x < of_side.size(); ++x) {
+      for (std::int64_t c = 0; c < d; ++c) {
+        const double of_row = of.sides[0].at(p.dtype, static_cast<std::int64_t>(x), h, c);
+        sums[static_cast<std::size_t>(c)].add(of_side[x], of_row * of.sides[0].scale / p.scale);
+      }
+    }
+    const double table_steps = (rows_of_table.empty() ? 0 : 12) + (of_side.empty() ? 0 : key_steps + 12);
     for (std::int64_t c = 0; c < d; ++c) {
       to.q[static_cast<std::size_t>(((b * queries + i) * heads + h) * d + c)] =
-          sums[static_cast<std::size_t>(c)].rounded(key_steps + (rows_of_table.empty() ? 0 : 12), p.scale, p.dtype);
+          sums[static_cast<std::size_t>(c)].rounded(key_steps + table_steps, p.scale, p.dtype);
     }
   });
   each_row(p.k.shape, [&](std::int64_t b, std::int64_t j, std::int64_t kh) {
@@ -247,20 +353,92 @@ inline ReferenceGradients reference_gradients(const BackwardProblem& of) {
           v[static_cast<std::size_t>(c)].add(weight, value_of(p.dtype, of.gradient.memory[of.gradient.at(b, i, h, c)]));
         }
       }
+      const std::vector<Bounded> of_side = by_row_of_side(of, rows, 1, {b, j, h});
+      for (std::size_t x = 0; x < of_side.size(); ++x) {
+        for (std::int64_t c = 0; c < d; ++c) {
+          const double of_row = of.sides[1].at(p.dtype, static_cast<std::int64_t>(x), h, c);
+          k[static_cast<std::size_t>(c)].add(of_side[x], of_row * of.sides[1].scale / p.scale);
+        }
+      }
     }
     const std::int64_t token = (b * keys + j) * key_heads + kh;
     for (std::int64_t c = 0; c < d; ++c)
-      to.k[static_cast<std::size_t>(token * d + c)] = k[static_cast<std::size_t>(c)].rounded(query_steps, p.scale, p.dtype);
+      to.k[static_cast<std::size_t>(token * d + c)] =
+          k[static_cast<std::size_t>(c)].rounded(query_steps * (of.sides[1].rows.memory.empty() ? 1 : 3), p.scale, p.dtype);
     for (std::int64_t c = 0; c < dv; ++c)
       to.v[static_cast<std::size_t>(token * dv + c)] = v[static_cast<std::size_t>(c)].rounded(query_steps, 1, p.dtype);
   });
   if (of.wants_table) to.table = reference_table(of, rows);
+  for (int side = 0; side < 2; ++side) {
+    if (of.sides[side].wants) to.sides[side] = reference_side(of, rows, side);
+  }
   if (of.wants_distances) to.distances = reference_distances(of, rows);
   return to;
 }
 
-/// What the kernels of the backward take: two widths, no soft cap, of tables clipped ones. `table`: with one.
-inline BackwardProblem backward_problem(std::uint64_t seed, bool table = false) {
+/// Clips, DeBERTa's, and its buckets.
+inline void make_rule(RandomHopper& random, SideProblem& side) {
+  std::int64_t rows = 0;
+  if (random.chance(2)) {
+    side.map.left = side.left = random.any<std::int64_t>({0, 1, 15, 16, 17, 64, 100, 128, 200, 256, 700});
+    side.map.right = side.right = random.any<std::int64_t>({0, 1, 15, 31, 64, 100, 127, 255, 256, 700});
+    rows = side.left + side.right + 1;
+  } else {
+    const std::int64_t buckets = random.any<std::int64_t>({0, 8, 32, 64, 256}), most = random.any<std::int64_t>({33, 100, 256, 512});
+    const auto reading = random.chance(2) ? DebertaReading::microsoft : DebertaReading::hf;
+    side.buckets =
+        Bias::make(DebertaBuckets{.heads = 1, .buckets = buckets, .max_distance = std::max(most, buckets + 1), .reading = reading});
+    side.map = {.has_buckets = true, .buckets = plan::source_of(side.buckets->plan()).row};
+    rows = 2 * (buckets == 0 ? std::max(most, buckets + 1) : buckets);
+    constexpr std::int64_t kLong = 5000;
+    for (side.left = kLong; side.left > 0 && side.row(side.left - 1) == side.row(kLong); --side.left) {
+    }
+    for (side.right = kLong; side.right > 0 && side.row(1 - side.right) == side.row(-kLong); --side.right) {
+    }
+  }
+  side.rows.shape[1] = rows;
+}
+/// Tables on the side of queries, of keys, or of both.
+inline void add_sides(RandomHopper& random, BackwardProblem& p) {
+  const HopperProblem& f = p.forward;
+  const int which = random.any({1, 2, 3, 3});
+  for (int side = 0; side < 2; ++side) {
+    if ((which & 1 << side) == 0) continue;
+    SideProblem& of = p.sides[side];
+    make_rule(random, of);
+    const std::int64_t heads = random.chance(2) ? 1 : f.q.shape[2], pitch = f.q.shape[3] + 8 * random.any({0, 1});
+    of.rows.shape = {1, of.rows.shape[1], heads, f.q.shape[3]};
+    of.rows.strides = {0, heads * pitch, pitch, 1};
+    of.rows.memory = random.numbers(f.dtype, static_cast<std::size_t>(of.rows.shape[1] * heads * pitch));
+    of.scale = random.chance(3) ? 0.7 * f.scale : f.scale;
+    of.wants = !random.chance(4);
+  }
+}
+
+/// Of a row by its scores alone.
+inline ExpectedRow expected_by_scores(const BackwardProblem& of, std::int64_t b, std::int64_t i, std::int64_t h) {
+  const HopperProblem& p = of.forward;
+  const std::int64_t keys = p.k.shape[1], key_head = h / (p.q.shape[2] / p.k.shape[2]);
+  ExpectedRow row = {std::vector<double>(static_cast<std::size_t>(p.v.shape[3]), 0.0), {}, -INFINITY, 0};
+  std::vector<double> scores;
+  double greatest = -INFINITY, sum = 0;
+  for (std::int64_t j = 0; j < keys; ++j) scores.push_back(score_of(of, b, i, h, j).value), greatest = std::max(greatest, scores.back());
+  if (greatest == -INFINITY) return row;
+  for (const double s : scores) sum += std::exp(s - greatest);
+  row.lse = greatest + std::log(sum);
+  for (std::int64_t j = 0; j < keys; ++j) {
+    const double weight = std::exp(scores[static_cast<std::size_t>(j)] - row.lse);
+    for (std::int64_t c = 0; c < p.v.shape[3]; ++c) {
+      row.out[static_cast<std::size_t>(c)] += weight * value_of(p.dtype, p.v.memory[p.v.at(b, j, key_head, c)]);
+    }
+  }
+  return row;
+}
+
+/// What is added to scores: what a forward's problem has but tables, a table of clipped rows, tables by distance.
+enum class Added { any, table, sides };
+/// What the kernels of the backward take: two widths, no soft cap, of tables clipped ones.
+inline BackwardProblem backward_problem(std::uint64_t seed, Added added = Added::any) {
   RandomHopper random(seed);
   BackwardProblem p;
   const auto is_taken = [&](const HopperProblem& f) {
@@ -268,9 +446,10 @@ inline BackwardProblem backward_problem(std::uint64_t seed, bool table = false) 
         f.table.shape[1] <= 129 && !f.zero_outside && f.features.memory.empty() && f.table_shift.empty() && f.content_shift.empty();
     return f.softcap == 0 && clipped && std::max(f.q.shape[3], f.v.shape[3]) <= 128;
   };
-  do p.forward = table ? random.make_clipped() : random.make();
+  do p.forward = added == Added::any ? random.make() : random.make_clipped();
   while (!is_taken(p.forward));
   HopperProblem& f = p.forward;
+  if (added == Added::sides) f.table = {}, add_sides(random, p);
   f.skip = false;  // of the forward alone
   f.widen();
   p.gradient = f.out;
@@ -283,7 +462,7 @@ inline BackwardProblem backward_problem(std::uint64_t seed, bool table = false) 
     for (float& x : p.lse_gradient) x = random.normal();
   }
   each_row(f.q.shape, [&](std::int64_t b, std::int64_t i, std::int64_t h) {
-    const ExpectedRow row = expected_row(f, b, i, h);
+    const ExpectedRow row = added == Added::sides ? expected_by_scores(p, b, i, h) : expected_row(f, b, i, h);
     p.lse[static_cast<std::size_t>(p.row(b, i, h))] = static_cast<float>(row.lse);
     for (std::int64_t c = 0; c < f.out.shape[3]; ++c)
       f.out.memory[static_cast<std::size_t>(f.out.at(b, i, h, c))] =

@@ -128,6 +128,12 @@ __device__ __forceinline__ void load_blocks_across(std::uint32_t (&x)[4], std::u
                : "r"(from)
                : "memory");
 }
+/// One of them in registers, transposed.
+__device__ __forceinline__ std::uint32_t transposed_block(std::uint32_t x) {
+  std::uint32_t y;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
+  return y;
+}
 /// a += x, b += y, two numbers of each a thread: a product of a warp with the unit matrix, a half of which is `unit`.
 template <class Element>
 __device__ __forceinline__ void add_blocks(float (&a)[2], float (&b)[2], std::uint32_t unit, std::uint32_t x, std::uint32_t y) {

@@ -53,16 +53,28 @@ struct BackwardConsumer {
       : shared(of), p(parameter), group(number) {}
 
   __device__ __forceinline__ float weight(float score, float minus) const { return exp2_approximate(fmaf(score, p.scale_log2, minus)); }
-  /// Of a tile where one number serves, or nothing is added.
-  __device__ __forceinline__ void weigh_shifted(Scores& s, const float* lse) const {
+  /// Of a tile where one number serves, or one for each key, or nothing is added.
+  __device__ __forceinline__ void weigh_shifted(Scores& s, const float* lse, [[maybe_unused]] const float2& of_keys) const {
     const float shift = B::kBias ? shared.shift[stage.stage] : 0;
+    const auto minus = [&](float of, [[maybe_unused]] float of_key) {
+      if constexpr (B::kKeyTable) return of_key - of;
+      return B::kBias ? shift - of : -of;
+    };
 #pragma unroll
     for (int c = 0; c < B::kQueries / 8; ++c) {
       const float2 of = *reinterpret_cast<const float2*>(lse + 8 * c);
-      const float x = B::kBias ? shift - of.x : -of.x, y = B::kBias ? shift - of.y : -of.y;
-      s[4 * c] = weight(s[4 * c], x), s[4 * c + 1] = weight(s[4 * c + 1], y);
-      s[4 * c + 2] = weight(s[4 * c + 2], x), s[4 * c + 3] = weight(s[4 * c + 3], y);
+      s[4 * c] = weight(s[4 * c], minus(of.x, of_keys.x)), s[4 * c + 1] = weight(s[4 * c + 1], minus(of.y, of_keys.x));
+      s[4 * c + 2] = weight(s[4 * c + 2], minus(of.x, of_keys.y)), s[4 * c + 3] = weight(s[4 * c + 3], minus(of.y, of_keys.y));
     }
+  }
+  /// Where a far tile's numbers of this thread's first key are, among those of KeySide; the second one's are eight further.
+  __device__ __forceinline__ std::int64_t far_key(int side) const {
+    return (std::int64_t{shared.head[stage.stage]} * 2 + side) * (p.tiles.blocks() * B::kKeys) + shared.key + key_in_block;
+  }
+  __device__ __forceinline__ float2 far_products(int marks) const {
+    if (!B::kKeyTable || (marks & (kFarLeft | kFarRight)) == 0) return {0, 0};
+    const float* const from = p.keys.ends + far_key((marks & kFarRight) != 0 ? 1 : 0);
+    return {from[0], from[8]};
   }
   __device__ __forceinline__ void weigh_biased(Scores& s, const float* lse) const {
     const int odd = key_in_block & 1;  // pairs of odd rows begin at odd places: they are read from the second copy
@@ -109,10 +121,10 @@ struct BackwardConsumer {
     for (int n = 0; n < B::kQueries / 16; ++n) to[128 * n] = {ds[4 * n], ds[4 * n + 1], ds[4 * n + 2], ds[4 * n + 3]};
   }
   /// Scores become weights; those of keys that a query does not see become 0.
-  __device__ __forceinline__ void weigh(Scores& s, int marks, [[maybe_unused]] const Products& products) const {
+  __device__ __forceinline__ void weigh(Scores& s, int marks, [[maybe_unused]] const Products& products, const float2& of_keys) const {
     const float* const lse = shared.lse[stage.stage] + 2 * (lane % 4);
     if (!B::kHasFar || (marks & (kFarLeft | kFarRight)) != 0) {
-      weigh_shifted(s, lse);
+      weigh_shifted(s, lse, of_keys);
     } else if constexpr (B::kTable) {
       weigh_rows(s, lse, products);
     } else {
@@ -134,8 +146,9 @@ struct BackwardConsumer {
       }
     }
   }
-  /// Gradients of weights become those of scores; returns their sum, where distances are summed.
-  __device__ __forceinline__ float differentiate(Scores& d, const Scores& s) const {
+  /// Gradients of weights become those of scores; returns sums of them, where distances are summed: by query's parity then, by key beside a
+  /// table of keys.
+  __device__ __forceinline__ float2 differentiate(Scores& d, const Scores& s) const {
     const float* const delta = shared.delta[stage.stage] + 2 * (lane % 4);
     float sum[2] = {0, 0};
 #pragma unroll
@@ -145,9 +158,10 @@ struct BackwardConsumer {
       for (int x = 0; x < 4; ++x) {
         d[4 * c + x] = s[4 * c + x] * (d[4 * c + x] - (x & 1 ? of.y : of.x));
         if constexpr (B::kSums) sum[x & 1] += d[4 * c + x];
+        if constexpr (B::kKeyTable) sum[x / 2] += d[4 * c + x];
       }
     }
-    return sum[0] + sum[1];
+    return {sum[0], sum[1]};
   }
   /// 64 keys of ds to rows of 128 bytes, swizzled as the copy engine does it.
   __device__ __forceinline__ void put(const Halves& x) const {
@@ -161,6 +175,23 @@ struct BackwardConsumer {
   /// A far tile's ds are of one distance, as far as its bias goes.
   __device__ __forceinline__ void add_far(float sum, int marks) {
     if ((marks & (kFarLeft | kFarRight)) != 0) shared.far[odd_head][marks / kFarRight % 2][threadIdx.x - 128] += sum;
+  }
+  __device__ __forceinline__ void add_far_keys(const float2& sum, int marks) {
+    if ((marks & (kFarLeft | kFarRight)) == 0) return;
+    float(&of_side)[2][128 * B::kGroups] = shared.far_of_keys[marks / kFarRight % 2];
+    of_side[0][threadIdx.x - 128] += sum.x, of_side[1][threadIdx.x - 128] += sum.y;
+  }
+  /// Of a head, whose last tile this is.
+  __device__ __forceinline__ void put_far_keys() {
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+      float& of = shared.far_of_keys[n / 2][n % 2][threadIdx.x - 128];
+      float sum = of;
+      of = 0;
+      sum += __shfl_xor_sync(~0u, sum, 1);
+      sum += __shfl_xor_sync(~0u, sum, 2);
+      if (lane % 4 == 0) p.keys.sums[far_key(n / 2) + 8 * (n % 2)] = sum;
+    }
   }
   /// This warpgroup's half of a tile: 64 channels of all queries, or 64 queries.
   __device__ __forceinline__ void ask_queries(Queries& dq) const {
@@ -222,17 +253,19 @@ struct BackwardConsumer {
     if constexpr (B::kEarly > 0) {
       if ((marks & (kFarLeft | kFarRight)) == 0) read_rows(products);
     }
+    const float2 of_keys = far_products(marks);
     products_wait<1>();
     pin(s);
-    weigh(s, marks, products);
+    weigh(s, marks, products, of_keys);
     round_weights<Element, B::kQueries>(weights, s);
     products_wait<0>();
     pin(d);
     ask_sum<B>(r.dv, weights, matrix(shared.g[stage.stage], B::kQueries * 128));
-    [[maybe_unused]] const float sum = differentiate(d, s);
+    [[maybe_unused]] const float2 sum = differentiate(d, s);
     round_weights<Element, B::kQueries>(ds, d);
     put(ds);
-    if constexpr (B::kSums) add_far(sum, shared.marks[stage.stage]);
+    if constexpr (B::kSums) add_far(sum.x + sum.y, shared.marks[stage.stage]);
+    if constexpr (B::kKeyTable) add_far_keys(sum, shared.marks[stage.stage]);
     if constexpr (B::kTable) {
       if ((shared.marks[stage.stage] & (kFarLeft | kFarRight)) == 0) keep_rows(ds);
     }
@@ -244,6 +277,7 @@ struct BackwardConsumer {
     pin(r.dv), pin(r.dk), pin(dq), pin(weights), pin(ds);
     if (B::kSums && (shared.marks[stage.stage] & kLastOfHead) != 0) odd_head ^= 1;
     [[maybe_unused]] const int far = B::kTable ? shared.marks[stage.stage] : 0;
+    if (B::kKeyTable && (far & kLastOfHead) != 0) put_far_keys();
     release_stage();
     put_queries(dq, far);
     stage.next();
@@ -266,12 +300,23 @@ struct BackwardConsumer {
       }
     }
   }
+  /// As the registers lie: what keys get of a table is not in it yet.
+  __device__ __forceinline__ void keep_keys(const KeyWork& at, const Sums& x) const {
+    const std::int64_t block = (std::int64_t{at.batch} * p.tiles.key_heads() + at.key_head) * p.tiles.blocks() + at.block;
+    float* const to = p.keys.dk + (block * B::kGroups + group) * (64 * B::kWidth) + threadIdx.x % 128 * 4;
+#pragma unroll
+    for (int c = 0; c < B::kWidth / 8; ++c) *reinterpret_cast<float4*>(to + 512 * c) = {x[4 * c], x[4 * c + 1], x[4 * c + 2], x[4 * c + 3]};
+  }
   __device__ __forceinline__ void run() {
     Registers r;
     std::uint32_t parity = 0;
     if constexpr (B::kSums) {
 #pragma unroll
       for (int n = 0; n < 4; ++n) shared.far[n / 2][n % 2][threadIdx.x - 128] = 0;
+    }
+    if constexpr (B::kKeyTable) {
+#pragma unroll
+      for (int n = 0; n < 4; ++n) shared.far_of_keys[n / 2][n % 2][threadIdx.x - 128] = 0;
     }
     for (;;) {
       barrier_wait(&shared.kv_full, parity);
@@ -285,9 +330,13 @@ struct BackwardConsumer {
       __syncwarp();
       if (lane == 0) barrier_arrive(&shared.kv_empty);  // the next keys come meanwhile
       store(p.dv, at, r.dv);
+      if constexpr (B::kKeyTable) {
+        keep_keys(at, r.dk);
+      } else {
 #pragma unroll
-      for (float& x : r.dk) x *= p.scale;
-      store(p.dk, at, r.dk);
+        for (float& x : r.dk) x *= p.scale;
+        store(p.dk, at, r.dk);
+      }
     }
   }
 };

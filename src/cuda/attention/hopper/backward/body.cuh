@@ -7,8 +7,9 @@
 
 namespace phasor::cuda::hopper {
 
-/// What is added to scores: nothing, a bias by distance, one whose gradient is wanted, products with a table of clipped rows.
-enum class BackwardTerm { none, bias, learned_bias, table };
+/// What is added to scores: nothing, a bias by distance, one whose gradient is wanted, products of queries with rows by
+/// distance, or of keys, alone or beside those.
+enum class BackwardTerm { none, bias, learned_bias, table, key_table };
 
 /// What the producer knows of a tile, so that not every thread finds it out.
 enum TileMark : int {
@@ -26,7 +27,8 @@ struct BackwardBody {
   static constexpr int kWidth = kOf.width, kQueries = kOf.queries, kKeys = kBlockKeys, kGroups = 2, kStages = 2;
   static constexpr int kPanels = kWidth / 64, kQueryPanels = kQueries / 64;
   static constexpr bool kSums = kTerm == BackwardTerm::learned_bias, kBias = kTerm == BackwardTerm::bias || kSums;
-  static constexpr bool kTable = kTerm == BackwardTerm::table, kHasFar = kBias || kTable;
+  static constexpr bool kKeyTable = kTerm == BackwardTerm::key_table;
+  static constexpr bool kTable = kTerm == BackwardTerm::table || kKeyTable, kHasFar = kBias || kTable;
   /// Columns of dq's product: beside a table eight more, of ones in the place of keys, which give the sums of ds over keys.
   static constexpr int kColumns = kTable ? 72 : 64;
   /// Of a thread's vectors of products with a table, so many are asked for early: at 64 channels there are no registers for them.
@@ -58,15 +60,17 @@ struct BackwardBody {
     alignas(16) float window[kBias ? kStages : 1][2][kBias ? kWindowPitch : 4];
     alignas(16) float diagonal[kSums ? 8 : 1][kSums ? kDiagonalPitch : 4];
     alignas(16) float2 open[kSums ? kFours : 1][kSums ? kAround : 1][4][kSums ? kSummers : 1];
-    float far[2][2][kSums ? 128 * kGroups : 1];  // of even and odd heads, left and right: of a thread
+    float far[2][2][kSums ? 128 * kGroups : 1];              // of even and odd heads, left and right: of a thread
+    float far_of_keys[2][2][kKeyTable ? 128 * kGroups : 1];  // left and right, a thread's first and second key
     alignas(8) std::uint64_t kv_full, kv_empty, q_full[kStages], q_empty[kStages], g_full[kStages], g_empty[kStages];
     std::uint64_t dq_full, dq_empty;
     float shift[kStages];  // what every score of a far tile lacks, in powers of 2
     int row[kStages];      // the tile's first query
     int marks[kStages];    // TileMark, together
     unsigned strip[kStages];
-    int key;   // the block's first
-    int work;  // its number; -1: there is no more
+    int head[kStages];  // of all batch rows; beside a table of keys
+    int key;            // the block's first
+    int work;           // its number; -1: there is no more
   };
   static_assert(sizeof(Shared) <= 227 * 1024);
 };

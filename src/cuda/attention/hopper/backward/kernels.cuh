@@ -23,6 +23,11 @@ BackwardKernel backward_table_kernel_of(DType dtype) {
                              : backward_kernel_of<__nv_bfloat16, kOfWidths, BackwardTerm::table>();
 }
 template <int kOfWidths>
+BackwardKernel backward_keys_kernel_of(DType dtype) {
+  return dtype == DType::f16 ? backward_kernel_of<__half, kOfWidths, BackwardTerm::key_table>()
+                             : backward_kernel_of<__nv_bfloat16, kOfWidths, BackwardTerm::key_table>();
+}
+template <int kOfWidths>
 BackwardKernel backward_kernel_of(const BackwardWish& wish) {
   return wish.dtype == DType::f16 ? backward_kernel_of<__half, kOfWidths>(wish) : backward_kernel_of<__nv_bfloat16, kOfWidths>(wish);
 }

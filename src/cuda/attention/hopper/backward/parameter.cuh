@@ -17,6 +17,13 @@ struct DistanceSums {
   int* done;     // (B, Hk, blocks): 1 once a block has added all of its sums; zeros at the start
 };
 
+/// Of a table that meets keys, alone or beside one that meets queries. Rows of keys are those of whole blocks.
+struct KeySide {
+  const float* ends;  // (B, H, 2, keys): products with the row for all beyond on the left, and on the right, in powers of 2
+  float* sums;        // the same: sums of the gradients of scores over queries of far tiles
+  float* dk;          // (B, Hk, blocks, 2, channels / 8, 128, 4): a warpgroup's registers, without the table's share
+};
+
 struct BackwardParameter {
   CUtensorMap q;
   CUtensorMap k;
@@ -38,6 +45,7 @@ struct BackwardParameter {
   OutputRows dv;
   DistanceSums sums;
   TableTiles table;
+  KeySide keys;
 
   __device__ __forceinline__ std::int64_t row_number(int batch, int head, int row) const {
     return (std::int64_t{batch} * tiles.heads + head) * tiles.rows() + row;
@@ -64,5 +72,8 @@ BackwardKernel backward_kernel_128(const BackwardWish& wish);
 /// With a table.
 BackwardKernel backward_table_kernel_64(DType dtype);
 BackwardKernel backward_table_kernel_128(DType dtype);
+/// With one that meets keys.
+BackwardKernel backward_keys_kernel_64(DType dtype);
+BackwardKernel backward_keys_kernel_128(DType dtype);
 
 }  // namespace phasor::cuda::hopper

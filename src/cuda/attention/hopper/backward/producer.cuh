@@ -38,6 +38,7 @@ struct BackwardProducer {
     shared.shift[stage.stage] = shift;
     shared.row[stage.stage] = row;
     shared.marks[stage.stage] = marks;
+    if constexpr (B::kKeyTable) shared.head[stage.stage] = at.batch * p.tiles.heads + head;
     const float* lse = p.lse;
     if constexpr (B::kTable) {
       lse += (side < 0 ? 1 : side > 0 ? 2 : 0) * p.table.lse_of_side;

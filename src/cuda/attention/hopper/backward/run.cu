@@ -4,6 +4,7 @@
 #include "cuda/attention/hopper/backward/run.hpp"
 
 #include "cuda/attention/base2.hpp"
+#include "cuda/attention/hopper/backward/band/run.hpp"
 #include "cuda/attention/hopper/backward/parameter.cuh"
 #include "cuda/attention/hopper/backward/rows.hpp"
 #include "cuda/attention/hopper/backward/table/run.hpp"
@@ -50,20 +51,24 @@ std::int64_t fill_parameter(const Backward& b, std::byte* begin, BackwardParamet
   p.dv = output_rows(b.v);
   p.sums = {at(layout.slots), at(layout.far), reinterpret_cast<int*>(begin + layout.done)};
   const Clips clips = clips_of(b, p.tiles);
+  const bool has_lines = b.forward.table.data != nullptr || b.tables[0].rows.data != nullptr;
   p.table = {.clips = clips,
              .near_blocks = most_near_blocks(p.tiles, clips),
-             .lse_of_side = std::int64_t{p.tiles.batch} * p.tiles.heads * p.tiles.rows(),
+             .lse_of_side = has_lines ? std::int64_t{p.tiles.batch} * p.tiles.heads * p.tiles.rows() : 0,
              .strips = reinterpret_cast<uint4*>(begin + layout.strips),
              .blocks = parts_of(p.tiles),
              .parts = at(layout.parts)};
+  p.keys = {at(layout.key_ends), at(layout.key_sums), at(layout.dk)};
   return layout.zeros;
 }
 
 BackwardKernel kernel_for(const Backward& b) {
   constexpr BackwardKernel (*kKernels[kBackwardWidthsCount])(const BackwardWish&) = {backward_kernel_64, backward_kernel_128};
   constexpr BackwardKernel (*kTableKernels[kBackwardWidthsCount])(DType) = {backward_table_kernel_64, backward_table_kernel_128};
+  constexpr BackwardKernel (*kKeysKernels[kBackwardWidthsCount])(DType) = {backward_keys_kernel_64, backward_keys_kernel_128};
   const int widths = backward_widths_for(b.forward.q.shape[3], b.forward.v.shape[3]);
-  if (b.forward.table.data != nullptr) return kTableKernels[widths](b.forward.q.dtype);
+  if (b.tables[1].rows.data != nullptr) return kKeysKernels[widths](b.forward.q.dtype);
+  if (has_rows(b)) return kTableKernels[widths](b.forward.q.dtype);
   return kKernels[widths]({b.forward.q.dtype, b.forward.diagonal != nullptr, b.diagonal != nullptr});
 }
 
@@ -94,11 +99,16 @@ Status run(const char* where, const Backward& b, void* workspace, void* stream) 
   if (Status s = status_of(where, cudaMemsetAsync(reinterpret_cast<void*>(begin), 0, static_cast<std::size_t>(zeros), on)); !s) return s;
   if (Status s = make_rows(where, b, parameter, stream); !s) return s;
   if (Status s = make_windows(where, b, parameter, stream); !s) return s;
-  const bool table = b.forward.table.data != nullptr;
+  const bool table = b.forward.table.data != nullptr, tables = has_tables(b);
+  const BackwardLayout layout = layout_of(b, parameter.tiles, parameter.windows);
+  const BandMemory memory = {reinterpret_cast<std::byte*>(begin), layout};
   if (table) {
     if (Status s = make_strips(where, b, parameter, stream); !s) return s;
+  } else if (tables) {
+    if (Status s = make_band(where, b, parameter, memory, stream); !s) return s;
   }
   if (Status s = run_kernel(where, b, parameter, stream); !s) return s;
+  if (tables) return finish_band(where, b, parameter, memory, stream);
   if (table) return finish_table(where, b, parameter, stream);
   if (Status s = finish_queries(where, b, parameter, stream); !s) return s;
   return finish_distances(where, b, parameter, stream);

@@ -3,13 +3,25 @@
 #pragma once
 
 #include "cuda/attention/hopper/run.hpp"
+#include "job/attention/terms.hpp"
 
 namespace phasor::cuda::hopper {
+
+/// Added to the score: scale x . row, x being the query or the key. No data: nothing. Products are rounded to float16, and so is the sum of
+/// both sides'; none is beyond 65504.
+struct DistanceTable {
+  ConstTensorView rows = {};  // (1, rows, H or 1, D), of the inputs' dtype
+  job::RowMap map = {};       // which one a distance reads; its lists are the device's
+  double scale = 1;
+  std::int64_t left = kNoLimit;   // one row for all r >= left
+  std::int64_t right = kNoLimit;  // one row for all -r >= right
+  float* gradient = nullptr;      // (rows, H or 1, D), written
+};
 
 /// Gradients of what `forward` computes, whose own out and lse are not looked at. A gradient without data is not wanted. All memory is of
 /// the device, but for this struct.
 struct Backward {
-  Forward forward;
+  Forward forward;                            // with `tables` below, none of its own, and no diagonal
   ConstTensorView out;                        // (B, Tq, H, Dv), what the forward gave
   ConstTensorView out_gradient;               // the same shape; both of the inputs' dtype
   const float* lse = nullptr;                 // what the forward gave
@@ -24,6 +36,8 @@ struct Backward {
   float* diagonal = nullptr;
   /// (rows, H or 1, D) of forward.table, written.
   float* table = nullptr;
+  /// On the side of queries, and of keys.
+  DistanceTable tables[2] = {};
   /// The same bits in every run, whatever else is in the batch; else blocks add to dq in any order.
   bool deterministic = true;
 };

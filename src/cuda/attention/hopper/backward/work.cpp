@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "cuda/attention/hopper/backward/band/lines.hpp"
+
 namespace phasor::cuda::hopper {
 namespace {
 
@@ -38,6 +40,35 @@ bool has_room_for_table(const Backward& b) {
   return 4 * part_numbers(b, t, clips_of(b, t)) <= kMostPartBytes;
 }
 
+/// What strips may take, and what features of all heads leave of a table's gradient: beyond it calls are not taken.
+constexpr std::int64_t kMostStripBytes = std::int64_t{2} << 30;
+std::int64_t strip_numbers(const KeyTiles& t, const Clips& clips) {
+  return std::int64_t{t.batch} * t.heads * t.tiles() * most_near_blocks(t, clips) * kBlockKeys * t.tile_queries / 2;
+}
+std::int64_t band_part_numbers(const Backward& b, const KeyTiles& t, int side) {
+  const LineSpan span = line_span(t, clips_of(b, t, side), side);
+  return std::int64_t{t.batch} * t.heads * band_parts_of(t, span, side) * span.lines() * b.forward.q.shape[3];
+}
+bool is_table(const Backward& b, const DistanceTable& table) {
+  const ConstTensorView &v = table.rows, &q = b.forward.q;
+  return v.dtype == q.dtype && v.device == q.device && v.shape[0] == 1 && v.shape[1] >= 1 && v.shape[1] < kMostOfGrid &&
+         (v.shape[2] == 1 || v.shape[2] == q.shape[2]) && v.shape[3] == q.shape[3] && v.strides[3] == 1 && table.left >= 0 &&
+         table.right >= 0 && !table.map.zero_outside;
+}
+/// Tables by distance: nothing else is added to scores then.
+bool takes_tables(const Backward& b) {
+  const Forward& f = b.forward;
+  if (!has_tables(b)) return true;
+  if (f.table.data != nullptr || f.diagonal != nullptr || b.table != nullptr) return false;
+  const KeyTiles t = key_tiles_of(b);
+  for (int side = 0; side < 2; ++side) {
+    if (b.tables[side].rows.data == nullptr) continue;
+    if (!is_table(b, b.tables[side])) return false;
+    if (b.tables[side].gradient != nullptr && 4 * band_part_numbers(b, t, side) > kMostPartBytes) return false;
+  }
+  return 4 * strip_numbers(t, clips_of(b, t)) <= kMostStripBytes;
+}
+
 int clamped(std::int64_t limit) { return static_cast<int>(std::clamp<std::int64_t>(limit, -kFar, kFar)); }
 int rounded_down(int x) { return x & ~3; }
 
@@ -67,7 +98,7 @@ bool takes(const Backward& b, int compute_major) {
   if (has_windows(f) || f.value_table.data != nullptr || (b.table != nullptr && f.table.data == nullptr)) return false;
   if (b.lse == nullptr || f.softcap != 0 || (b.diagonal != nullptr && f.diagonal == nullptr)) return false;
   if (backward_widths_for(f.q.shape[3], f.v.shape[3]) >= kBackwardWidthsCount) return false;
-  return fits_grid(f.q) && has_room_for_table(b);
+  return fits_grid(f.q) && has_room_for_table(b) && takes_tables(b);
 }
 
 KeyTiles key_tiles_of(const Backward& b) {
@@ -87,15 +118,36 @@ KeyTiles key_tiles_of(const Backward& b) {
 
 Clips clips_of(const Backward& b, const KeyTiles& t) {
   const Forward& f = b.forward;
+  if (has_tables(b)) {
+    const Clips queries = clips_of(b, t, kOfQueries), keys = clips_of(b, t, kOfKeys);
+    return {std::max(queries.left, keys.left), std::max(queries.right, keys.right), false, 0};
+  }
   if (f.table.data == nullptr) return {};
   return {static_cast<int>(f.table_left), static_cast<int>(std::clamp<std::int64_t>(t.right, 0, f.table_right)), f.table.shape[2] > 1,
           static_cast<float>(f.table_scale / f.scale)};
 }
 
+Clips clips_of(const Backward& b, const KeyTiles& t, int side) {
+  const DistanceTable& table = b.tables[side];
+  if (table.rows.data == nullptr) return {};
+  // No distance is beyond the last key's, or before the last query's.
+  const std::int64_t left = std::min(table.left, std::int64_t{t.keys}), right = std::min(table.right, std::int64_t{t.queries});
+  return {static_cast<int>(std::clamp<std::int64_t>(t.left, 0, left)), static_cast<int>(std::clamp<std::int64_t>(t.right, 0, right)),
+          table.rows.shape[2] > 1, static_cast<float>(table.scale / b.forward.scale)};
+}
+
+int band_parts_of(const KeyTiles& t, const LineSpan& span, int side) {
+  constexpr int kBlocks = 1024, kWarps = 4, kFeatures = 64;
+  const int features = side == kOfQueries ? t.queries : t.keys;
+  const int of_head = (span.units() + 2 + kWarps - 1) / kWarps, heads = t.heads * t.batch;
+  const int parts = (kBlocks / of_head + heads - 1) / heads;
+  return std::clamp(parts, 1, (features + kFeatures - 1) / kFeatures);
+}
+
 Windows windows_of(const Backward& b, const KeyTiles& t) {
   const Forward& f = b.forward;
   Windows w = {};
-  if (f.table.data != nullptr) {
+  if (has_rows(b)) {
     const Clips clips = clips_of(b, t);
     w.far_left = clips.left, w.far_right = clips.right;
   }
@@ -123,7 +175,7 @@ BackwardLayout layout_of(const Backward& b, const KeyTiles& t, const Windows& w)
   };
   const std::int64_t heads = std::int64_t{t.batch} * t.heads;
   const std::int64_t bias_heads = w.of_head == 0 ? 1 : t.heads;
-  const bool sums = b.diagonal != nullptr, table = b.forward.table.data != nullptr;
+  const bool sums = b.diagonal != nullptr, table = has_rows(b);
   const Clips clips = clips_of(b, t);
   BackwardLayout layout = {};
   layout.turns = take(heads * t.tiles());
@@ -136,8 +188,20 @@ BackwardLayout layout_of(const Backward& b, const KeyTiles& t, const Windows& w)
   layout.windows = take(bias_heads * 2 * w.length, w.length > 0);
   layout.far_values = take(bias_heads * 2, w.length > 0);
   layout.dq = take(heads * t.tiles() * dq_numbers(t, table));
-  layout.strips = take(heads * t.tiles() * most_near_blocks(t, clips) * kBlockKeys * t.tile_queries / 2, table);
+  layout.strips = take(strip_numbers(t, clips), table);
   layout.parts = take(part_numbers(b, t, clips), b.table != nullptr);
+  const bool keys = b.tables[kOfKeys].rows.data != nullptr;
+  layout.key_ends = take(heads * 2 * t.blocks() * kBlockKeys, keys);
+  layout.key_sums = take(heads * 2 * t.blocks() * kBlockKeys, keys);
+  layout.dk = take(std::int64_t{t.batch} * t.key_heads() * t.blocks() * kBlockKeys * (t.tile_queries == 128 ? 64 : 128), keys);
+  for (int side = 0; side < 2; ++side) {
+    const DistanceTable& of = b.tables[side];
+    if (of.rows.data == nullptr) continue;
+    const LineSpan span = line_span(t, clips_of(b, t, side), side);
+    const std::int64_t chunk = of.rows.shape[2] * kChunkLines * (t.tile_queries == 128 ? 64 : 128) / 2;
+    layout.band[side] = {take(chunk * span.chunks()), take(chunk * (span.chunks() + 2)), take(span.lines()),
+                         take(band_part_numbers(b, t, side), of.gradient != nullptr)};
+  }
   layout.bytes = used;
   return layout;
 }

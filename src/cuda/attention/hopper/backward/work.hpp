@@ -11,12 +11,25 @@ namespace phasor::cuda::hopper {
 /// Index into kBackwardWidths of the least that has room; kBackwardWidthsCount: there is none.
 int backward_widths_for(std::int64_t width, std::int64_t value_width);
 KeyTiles key_tiles_of(const Backward& backward);
-/// Of a table; rows beyond what is seen are left out.
+/// Of a table; rows beyond what is seen are left out. Of tables by distance: both, and one.
 Clips clips_of(const Backward& backward, const KeyTiles& tiles);
+Clips clips_of(const Backward& backward, const KeyTiles& tiles, int side);
+inline bool has_tables(const Backward& b) { return b.tables[0].rows.data != nullptr || b.tables[1].rows.data != nullptr; }
+inline bool has_rows(const Backward& b) { return b.forward.table.data != nullptr || has_tables(b); }
+struct LineSpan;
+/// A head's features are dealt to so many blocks for the gradient of a table by distance, by the shape alone.
+int band_parts_of(const KeyTiles& tiles, const LineSpan& span, int side);
 /// Extents and ends alone; the pointers are null.
 Windows windows_of(const Backward& backward, const KeyTiles& tiles);
 
 /// Where in the workspace, once that is aligned to kAlignment, things are. What is to be zeros lies together, at the beginning.
+/// Of a table by distance: BandWork.
+struct BandLayout {
+  std::int64_t left;
+  std::int64_t right;
+  std::int64_t line_rows;
+  std::int64_t parts;
+};
 struct BackwardLayout {
   std::int64_t turns;  // behind the counter of work
   std::int64_t done;
@@ -28,8 +41,12 @@ struct BackwardLayout {
   std::int64_t windows;
   std::int64_t far_values;
   std::int64_t dq;
-  std::int64_t strips;  // of a table
-  std::int64_t parts;   // of its gradient
+  std::int64_t strips;    // of a table
+  std::int64_t parts;     // of its gradient
+  std::int64_t key_ends;  // of KeySide, and the next two
+  std::int64_t key_sums;
+  std::int64_t dk;
+  BandLayout band[2];
   std::int64_t bytes;
 };
 BackwardLayout layout_of(const Backward& backward, const KeyTiles& tiles, const Windows& windows);

@@ -24,6 +24,19 @@ using attention::mma::shared_address;
 
 inline void load_blocks(std::uint32_t (&x)[4], std::uint32_t from) { attention::mma::load_matrices(x, from); }
 inline void load_blocks_across(std::uint32_t (&x)[4], std::uint32_t from) { attention::mma::load_transposed(x, from); }
+inline std::uint32_t transposed_block(std::uint32_t x) {
+  struct Own {
+    std::uint32_t x, y;
+  } own = {x, 0};
+  attention::mma::Block::running()->with_warp<Own>(own, [](const std::array<Own*, 32>& lanes) {
+    const auto at = [&](std::size_t row, std::size_t column) { return lanes[4 * row + column / 2]->x >> 16 * (column % 2) & 0xffffU; };
+    for (std::size_t lane = 0; lane < 32; ++lane) {
+      const std::size_t row = lane / 4, column = 2 * (lane % 4);
+      lanes[lane]->y = at(column, row) | at(column + 1, row) << 16;
+    }
+  });
+  return own.y;
+}
 template <class Element>
 void multiply_blocks(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b, std::uint32_t c) {
   attention::mma::add_product<Element>(d, a, b, c);

@@ -56,6 +56,10 @@ T __shfl_xor_sync(unsigned /*lanes*/, T x, int mask) {
   return of_lane(x, threadIdx.x % 32 ^ static_cast<unsigned>(mask));
 }
 template <class T>
+T __shfl_sync(unsigned /*lanes*/, T x, int source) {
+  return of_lane(x, static_cast<unsigned>(source) % 32);
+}
+template <class T>
 T __shfl_up_sync(unsigned /*lanes*/, T x, unsigned step) {
   const unsigned lane = threadIdx.x % 32;
   return of_lane(x, lane < step ? lane : lane - step);

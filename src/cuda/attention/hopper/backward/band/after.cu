@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// What follows a backward with tables by distance, put on a stream.
+#include "cuda/attention/hopper/backward/band/features.cuh"
+#include "cuda/attention/hopper/backward/band/launch.cuh"
+#include "cuda/attention/hopper/backward/band/lines.cuh"
+
+namespace phasor::cuda::hopper {
+namespace {
+
+template <class T>
+__global__ void __launch_bounds__(T::kThreads, T::kWidth == 64 ? 3 : 2) finish_features(const __grid_constant__ BandWork w) {
+  const int heads = T::kSide == kOfQueries ? 1 : w.tiles.heads_of_key;
+  const BandPlace at = {int(blockIdx.z), int(blockIdx.y) * heads, first_chunk<T>()};
+  if (kChunkLines * at.chunk < w.feature_count(T::kSide)) BandFeatures<T>(w, at).run();
+}
+template <class T>
+__global__ void __launch_bounds__(T::kThreads, T::kWidth == 64 ? 3 : 2) sum_lines(const __grid_constant__ BandWork w) {
+  __shared__ LinesShared<T> shared;
+  const LinesPlace at = {int(blockIdx.z), int(blockIdx.y), int(blockIdx.x) / w.parts * T::kWarps, int(blockIdx.x) % w.parts};
+  BandLines<T>(shared, w, at).run();
+}
+constexpr unsigned kThreads = 256;
+__global__ void __launch_bounds__(kThreads) sum_parts(const __grid_constant__ BandWork w) {
+  add_parts(w, int(blockIdx.x * kThreads + threadIdx.x), int(blockIdx.y));
+}
+__global__ void __launch_bounds__(kThreads) store_lines(const __grid_constant__ BandWork w) {
+  add_lines(w, int(blockIdx.x * kThreads + threadIdx.x), int(blockIdx.y), int(gridDim.y));
+}
+
+Status finish_table(const char* where, BandWork& w, void* stream) {
+  const unsigned heads = w.clips.by_head ? static_cast<unsigned>(w.tiles.heads) : 1;
+  const auto blocks_for = [&](int rows) { return (static_cast<unsigned>(rows * w.rows.width) + kThreads - 1) / kThreads; };
+  const auto* const parts = reinterpret_cast<const void*>(&sum_parts);
+  if (Status s = launch(where, {parts, {blocks_for(w.span.lines()), heads}, kThreads, 0, stream}, &w); !s) return s;
+  return launch(where, {reinterpret_cast<const void*>(&store_lines), {blocks_for(w.row_count), heads}, kThreads, 0, stream}, &w);
+}
+
+template <int kSide>
+Status finish_side(const char* where, const Backward& b, const BackwardParameter& p, const BandMemory& memory, void* stream) {
+  BandWork w = band_work(b, p, memory, kSide);
+  return with_band_body<kSide>(b, p.tiles, [&]<class T>() {
+    // Beside a table of keys all of dk goes this way, and dq always.
+    if (w.to.data != nullptr && (kSide == kOfQueries || w.span.chunks() > 0)) {
+      const auto* const features = reinterpret_cast<const void*>(&finish_features<T>);
+      const Grid blocks = blocks_of_features<T>(w, kSide == kOfQueries ? w.tiles.heads : w.tiles.key_heads());
+      if (Status s = launch(where, {features, blocks, unsigned{T::kThreads}, 0, stream}, &w); !s) return s;
+    }
+    if (w.gradient == nullptr) return Status();
+    const auto* const lines = reinterpret_cast<const void*>(&sum_lines<T>);
+    const int units = (w.span.units() + 2 + T::kWarps - 1) / T::kWarps;
+    const Grid blocks = {static_cast<unsigned>(units * w.parts), static_cast<unsigned>(w.tiles.heads),
+                         static_cast<unsigned>(w.tiles.batch)};
+    if (Status s = launch(where, {lines, blocks, unsigned{T::kThreads}, 0, stream}, &w); !s) return s;
+    return finish_table(where, w, stream);
+  });
+}
+
+}  // namespace
+
+Status finish_band(const char* where, const Backward& b, const BackwardParameter& p, const BandMemory& memory, void* stream) {
+  if (Status s = finish_side<kOfQueries>(where, b, p, memory, stream); !s) return s;
+  return finish_side<kOfKeys>(where, b, p, memory, stream);
+}
+
+}  // namespace phasor::cuda::hopper

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is made before a backward with tables by distance, put on a stream.
+#include "cuda/attention/hopper/backward/band/before.cuh"
+
+#include "cuda/attention/hopper/backward/band/launch.cuh"
+#include "cuda/attention/hopper/backward/band/lines.cuh"
+
+namespace phasor::cuda::hopper {
+namespace {
+
+constexpr unsigned kLineThreads = 128;
+template <class T>
+__global__ void __launch_bounds__(kLineThreads) make_lines(const __grid_constant__ BandWork w) {
+  lay_out_lines<T>(w, int(blockIdx.x * kLineThreads + threadIdx.x), int(blockIdx.y));
+}
+template <class T>
+__global__ void __launch_bounds__(T::kThreads, T::kWidth == 64 ? 4 : 2) make_products(const __grid_constant__ BandWork w) {
+  const BandPlace at = {int(blockIdx.z), int(blockIdx.y), first_chunk<T>()};
+  const int rows = T::kSide == kOfQueries ? w.tiles.rows() : w.tiles.blocks() * kBlockKeys;
+  if (kChunkLines * at.chunk < rows) BandProducts<T>(w, at).run();
+}
+
+template <int kSide>
+Status make_side(const char* where, const Backward& b, const BackwardParameter& p, const BandMemory& memory, void* stream) {
+  BandWork w = band_work(b, p, memory, kSide);
+  if (w.span.chunks() == 0) return {};
+  return with_band_body<kSide>(b, p.tiles, [&]<class T>() {
+    const int count = (w.span.chunks() + 2) * 32 * T::kSteps;  // more than there are lines
+    const Grid lines = {(static_cast<unsigned>(count) + kLineThreads - 1) / kLineThreads,
+                        w.clips.by_head ? static_cast<unsigned>(w.tiles.heads) : 1};
+    const auto* const first = reinterpret_cast<const void*>(&make_lines<T>);
+    if (Status s = launch(where, {first, lines, kLineThreads, 0, stream}, &w); !s) return s;
+    const auto* const then = reinterpret_cast<const void*>(&make_products<T>);
+    return launch(where, {then, blocks_of_features<T>(w, w.tiles.heads), unsigned{T::kThreads}, 0, stream}, &w);
+  });
+}
+
+}  // namespace
+
+Status make_band(const char* where, const Backward& b, const BackwardParameter& p, const BandMemory& memory, void* stream) {
+  if (Status s = make_side<kOfQueries>(where, b, p, memory, stream); !s) return s;
+  return make_side<kOfKeys>(where, b, p, memory, stream);
+}
+
+}  // namespace phasor::cuda::hopper

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernels around a backward with tables by distance know: rows by any rule, on the side of queries, of keys, or of both. Host and
+// device.
+#pragma once
+
+#include "cuda/attention/hopper/backward/band/lines.hpp"
+#include "cuda/attention/hopper/backward/table/work.hpp"
+#include "cuda/attention/place.hpp"
+
+namespace phasor::cuda::hopper {
+
+/// Of one table's launches.
+struct BandWork {
+  KeyTiles tiles;
+  Clips near;  // of both tables: which blocks of keys are near a tile of queries
+  int near_blocks;
+  uint4* strips;    // (B, H, tiles, near_blocks, ...) as in TableTiles
+  bool adds;        // the other side's products are there
+  Clips clips;      // of this one
+  LineSpan span;    // of nothing: there is no table
+  InputRows rows;   // of the table
+  job::RowMap map;  // which of them a distance reads
+  int row_count;
+  InputRows features;
+  // Blocks of 16 lines and 16 channels, as the registers of a product have them. The table is (heads or 1, chunks, channels / 16, 32) as a
+  // left operand, and as a right one with two chunks behind: the first line, twice, and the last one, twice; all else in them is zeros.
+  uint4* left;
+  uint4* right;
+  int* line_rows;  // which row each of LineSpan::lines is
+  float factor;    // the table's scale over that of q . k
+  float scale;
+  float scale_log2;
+  float table_scale;
+  float* ends;  // of queries: the log-sum-exp (TableTiles::lse_of_side); of keys: products with the end's row, of KeySide
+  std::int64_t ends_of_side;
+  const float* sums;  // of queries: BackwardParameter::dq, of keys: KeySide::dk
+  const float* far;   // of keys: KeySide::sums
+  OutputRows to;      // what features get
+  int parts;          // of a head's features, for the gradient of the table
+  float* parts_at;    // (B, H, parts, lines, channels)
+  float* gradient;    // (rows, heads or 1, channels)
+
+  PHASOR_HD int feature_count(int side) const { return side == kOfQueries ? tiles.queries : tiles.keys; }
+  PHASOR_HD int head_of_table(int head) const { return clips.by_head ? head : 0; }
+  /// Of a query: where its tile is. `far_sums`: 0 for r >= left, 1 for -r >= right.
+  PHASOR_HD int tile_number(int batch, int head, int tile) const { return (batch * tiles.heads + head) * tiles.tiles() + tile; }
+  PHASOR_HD std::int64_t row_number(int batch, int head, int row) const {
+    return (std::int64_t{batch} * tiles.heads + head) * tiles.rows() + row;
+  }
+  PHASOR_HD std::int64_t key_number(int batch, int head, int far_side, int key) const {
+    return ((std::int64_t{batch} * tiles.heads + head) * 2 + far_side) * (tiles.blocks() * kBlockKeys) + key;
+  }
+};
+/// Which far side an end of the lines is: 0 for r >= left, 1 for -r >= right.
+PHASOR_HD inline int far_side_of(int side, int end) { return side == kOfQueries ? end : 1 - end; }
+
+/// Which features a warp has: 32 of a head.
+struct BandPlace {
+  int batch;
+  int head;   // of the queries
+  int chunk;  // the first of two
+};
+
+}  // namespace phasor::cuda::hopper

@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels around a backward with tables by distance on Hopper, their blocks run by the host with emulated instructions, against sums
+// written out: products where the backward's threads read them, and gradients from where they leave them.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "cuda/attention/hopper/backward/band/before.cuh"
+#include "cuda/attention/hopper/backward/band/features.cuh"
+#include "cuda/attention/hopper/backward/band/lines.cuh"
+#include "cuda/attention/hopper/backward/work.hpp"
+
+namespace phasor::test {
+namespace {
+
+using namespace cuda::hopper;
+
+using Bits = std::vector<std::uint16_t>;
+
+struct Rule {
+  std::int64_t left, right;    // of clipped rows
+  std::int64_t threshold = 0;  // not 0: buckets that grow there, and are constant from left and right on
+};
+struct Case {
+  int queries, keys, width;
+  Rule rules[2];
+  bool causal, by_head, half;
+  std::int64_t window;  // to the left
+  int parts = 0;        // of a head; 0: as many as there are in a call
+};
+
+/// Packed tensors of two batch rows, four heads that share two key heads, and all that the kernels of both sides write.
+template <class Element, int kOfWidths>
+class Sides {
+ public:
+  static constexpr int kBatch = 2, kHeads = 4, kKeyHeads = 2;
+  template <int kSide>
+  using Body = BandBody<Element, kOfWidths, kSide>;
+  static constexpr int kWidth = Body<0>::kWidth, kQueries = Body<0>::kQueries;
+
+  explicit Sides(const Case& c) : is(c), random_(static_cast<unsigned>(c.queries * 131 + c.keys)) {
+    const Device gpu = {DeviceKind::cuda, 0};
+    const DType dtype = c.half ? DType::f16 : DType::bf16;
+    const auto view = [&](Bits& of, const Extents& shape) { return TensorView{of.data(), dtype, shape, contiguous_strides(shape), gpu}; };
+    const Extents of_q = {kBatch, c.queries, kHeads, c.width}, of_k = {kBatch, c.keys, kKeyHeads, c.width};
+    features[0] = numbers(of_q), features[1] = numbers(of_k);
+    b.forward.q = view(features[0], of_q), b.forward.k = b.forward.v = view(features[1], of_k);
+    b.forward.causal = c.causal, b.forward.left = c.window, b.forward.scale = 0.25;
+    table_heads = c.by_head ? kHeads : 1;
+    for (int side = 0; side < 2; ++side) {
+      const Rule& rule = c.rules[side];
+      rows[side] = static_cast<int>(rule.left + rule.right + 1);
+      const Extents shape = {1, rows[side], table_heads, c.width};
+      table[side] = numbers(shape);
+      b.tables[side] = {view(table[side], shape), {.left = rule.left, .right = rule.right}, 0.3, rule.left, rule.right};
+      if (rule.threshold == 0) continue;
+      b.tables[side].map = {.has_buckets = true};
+      plan::RowRule& buckets = b.tables[side].map.buckets;  // rows -r - 1 to r + 1 around those in the middle
+      thresholds[side] = {rule.threshold, rule.left};
+      buckets = {.kind = plan::RowRule::Kind::deberta,
+                 .buckets = rows[side] / 2,
+                 .mid = 2,
+                 .thresholds = thresholds[side].data(),
+                 .threshold_count = 2};
+    }
+    tiles = key_tiles_of(b);
+    near = clips_of(b, tiles);
+    near_count = most_near_blocks(tiles, near);
+    strips.assign(static_cast<std::size_t>(kBatch * kHeads * tiles.tiles() * near_count * kBlockKeys * kQueries / 8), {~0U, ~0U, ~0U, ~0U});
+    lse.assign(static_cast<std::size_t>(kBatch * kHeads * tiles.rows() * 3), 0.0F);
+    for (float& x : lse) x = normal();
+    key_ends.assign(static_cast<std::size_t>(kBatch * kHeads * 2 * padded_keys()), NAN);
+    key_sums = key_ends;
+    sums[0].assign(static_cast<std::size_t>(kBatch * kHeads * tiles.tiles() * dq_numbers(tiles, true)), NAN);
+    sums[1].assign(static_cast<std::size_t>(kBatch * kKeyHeads * padded_keys() * kWidth), NAN);
+    for (int side = 0; side < 2; ++side) {
+      to[side].assign(features[side].size(), 0x7fed);
+      work[side] = make_work(side, view(to[side], side == 0 ? of_q : of_k));
+    }
+  }
+  int padded_keys() const { return tiles.blocks() * kBlockKeys; }
+
+  /// Every block of a grid of `count`; shared memory begins as NaN.
+  template <class Shared, class Run>
+  void run(int count, int heads, const Run& body) {
+    std::vector<unsigned char> memory(sizeof(Shared) + 128);
+    unsigned char* const begin = memory.data() + (128 - reinterpret_cast<std::uintptr_t>(memory.data()) % 128) % 128;
+    cuda::attention::mma::shared_begin() = begin;
+    emulated::Block block;
+    for (int n = 0; n < count * heads * kBatch; ++n) {
+      std::memset(begin, 0xff, sizeof(Shared));
+      block.run(128, [&] { body(*reinterpret_cast<Shared*>(begin), n / count / heads, n / count % heads, n % count); }, n % 2 == 0);
+    }
+  }
+  template <int kSide>
+  void make_products_of() {
+    const BandWork& w = work[kSide];
+    for (int head = 0; head < table_heads; ++head) {
+      for (int x = 0; x < (w.span.chunks() + 2) * 32 * Body<kSide>::kSteps; ++x) lay_out_lines<Body<kSide>>(w, x, head);
+    }
+    const int rows_of_side = kSide == kOfQueries ? tiles.rows() : padded_keys();
+    run<std::uint64_t>((rows_of_side + 127) / 128, kHeads, [&](std::uint64_t&, int batch, int head, int n) {
+      const BandPlace at = {batch, head, 2 * (4 * n + static_cast<int>(threadIdx.x) / 32)};
+      if (kChunkLines * at.chunk < rows_of_side) BandProducts<Body<kSide>>(w, at).run();
+    });
+  }
+  template <int kSide>
+  void finish() {
+    const BandWork& w = work[kSide];
+    const int count = w.feature_count(kSide), heads_of_key = kSide == kOfQueries ? 1 : 2;
+    run<std::uint64_t>((count + 127) / 128, kHeads / heads_of_key, [&](std::uint64_t&, int batch, int head, int n) {
+      const BandPlace at = {batch, head * heads_of_key, 2 * (4 * n + static_cast<int>(threadIdx.x) / 32)};
+      if (kChunkLines * at.chunk < count) BandFeatures<Body<kSide>>(w, at).run();
+    });
+    using Shared = LinesShared<Body<kSide>>;
+    run<Shared>((w.span.units() + 5) / 4 * w.parts, kHeads, [&](Shared& shared, int batch, int head, int n) {
+      BandLines<Body<kSide>>(shared, w, {batch, head, n / w.parts * 4, n % w.parts}).run();
+    });
+    for (int head = 0; head < table_heads; ++head) {
+      for (int x = 0; x < w.span.lines() * is.width; ++x) add_parts(w, x, head);
+    }
+    for (int head = 0; head < table_heads; ++head) {
+      for (int x = 0; x < rows[kSide] * is.width; ++x) add_lines(w, x, head, table_heads);
+    }
+  }
+  double value(std::uint16_t bits) const { return static_cast<double>(cuda::attention::mma::widened<Element>(bits)); }
+  /// Of query or key `token`, of the head of queries.
+  double feature_at(int side, int batch, int token, int head, int c) const {
+    const int count = side == 0 ? is.queries : is.keys, heads = side == 0 ? kHeads : kKeyHeads;
+    const auto at = static_cast<std::size_t>(((batch * count + token) * heads + (side == 0 ? head : head / 2)) * is.width + c);
+    return token < count ? value(features[side][at]) : 0;
+  }
+  int row_of(int side, int i, int j) const {
+    return static_cast<int>(cuda::attention::row_by_distance(b.tables[side].map, i + tiles.offset() - j));
+  }
+  double table_at(int side, int row, int head, int c) const {
+    return value(table[side][static_cast<std::size_t>((row * table_heads + (is.by_head ? head : 0)) * is.width + c)]);
+  }
+  bool sees(int i, int j) const {
+    const int position = i + tiles.offset();
+    return i < is.queries && j < is.keys && j >= position - tiles.left && j <= position + tiles.right;
+  }
+  /// The word of a strip that a thread of the backward has for two queries and a key: its registers are (c, r, x) with key r of its two and
+  /// query 8 c + 2 (lane % 4) + x. body(batch, head, first query, key, word) of all.
+  template <class Each>
+  void each_word(const Each& body) {
+    for (int number = 0; number < kBatch * kHeads * tiles.tiles(); ++number) {
+      const int tile = number % tiles.tiles(), head = number / tiles.tiles() % kHeads, batch = number / tiles.tiles() / kHeads;
+      const Span blocks = near_blocks(tiles, near, tile);
+      for (int block = blocks.first; block < blocks.end; ++block) {
+        for (int x = 0; x < 2 * 128 * kQueries / 4; ++x) {
+          const int group = x % 2, thread = x / 2 % 128, c = x / 256 / 2, r = x / 256 % 2;
+          const int key = block * kBlockKeys + 64 * group + thread / 32 * 16 + thread % 32 / 4 + 8 * r;
+          const int strip = number * near_count + block - blocks.first;
+          uint4& four = strips[static_cast<std::size_t>((strip * 2 + group) * (kQueries / 16) * 128 + (2 * c + r) / 4 * 128 + thread)];
+          body(batch, head, tile * kQueries + 8 * c + 2 * (thread % 4), key, (&four.x)[(2 * c + r) % 4]);
+        }
+      }
+    }
+  }
+  float normal() { return normal_(random_); }
+
+  Case is;
+  Backward b;
+  KeyTiles tiles;
+  Clips near;
+  int near_count, table_heads, rows[2];
+  Bits features[2], table[2], to[2];
+  std::vector<std::int64_t> thresholds[2];
+  std::vector<uint4> strips, left[2], right[2];
+  std::vector<int> line_rows[2];
+  std::vector<float> lse, key_ends, key_sums, sums[2], parts[2], gradient[2];
+  BandWork work[2];
+
+ private:
+  BandWork make_work(int side, const TensorView& of_features) {
+    BandWork w = {};
+    w.tiles = tiles, w.near = near, w.near_blocks = near_count, w.strips = strips.data();
+    w.adds = side == kOfKeys;
+    w.clips = clips_of(b, tiles, side), w.span = line_span(tiles, w.clips, side);
+    w.rows = input_rows(b.tables[side].rows), w.map = b.tables[side].map, w.row_count = rows[side];
+    w.features = input_rows(side == 0 ? b.forward.q : b.forward.k);
+    const auto blocks = static_cast<std::size_t>(table_heads * (w.span.chunks() + 2) * Body<0>::kSteps * 32);
+    left[side].resize(blocks), right[side].resize(blocks), line_rows[side].resize(static_cast<std::size_t>(w.span.lines()));
+    w.left = left[side].data(), w.right = right[side].data(), w.line_rows = line_rows[side].data();
+    w.factor = w.clips.factor, w.scale = 0.25F, w.scale_log2 = 0.36F, w.table_scale = 0.3F;
+    w.ends = side == 0 ? lse.data() : key_ends.data();
+    w.ends_of_side = std::int64_t{kBatch} * kHeads * tiles.rows();
+    w.sums = sums[side].data(), w.far = key_sums.data();
+    w.to = output_rows(of_features);
+    w.parts = is.parts == 0 ? band_parts_of(tiles, w.span, side) : is.parts;
+    parts[side].assign(static_cast<std::size_t>(kBatch * kHeads * w.parts * w.span.lines() * is.width), NAN);
+    gradient[side].assign(static_cast<std::size_t>(rows[side] * table_heads * is.width), NAN);
+    w.parts_at = parts[side].data(), w.gradient = gradient[side].data();
+    return w;
+  }
+  Bits numbers(const Extents& shape) {
+    Bits list(static_cast<std::size_t>(shape[0] * shape[1] * shape[2] * shape[3]));
+    for (auto& x : list) x = static_cast<std::uint16_t>(cuda::attention::mma::pack<Element>(normal(), 0));
+    return list;
+  }
+  std::mt19937 random_;
+  std::normal_distribution<float> normal_;
+};
+
+/// In units of q . k.
+template <class S>
+double product(const S& s, int side, int batch, int head, int token, int row) {
+  double sum = 0;
+  for (int c = 0; c < s.is.width; ++c) sum += s.feature_at(side, batch, token, head, c) * s.table_at(side, row, head, c);
+  return sum * 0.3 / 0.25;
+}
+
+/// Products with all rows, of all tokens of a side.
+template <class S>
+std::vector<double> products(const S& s, int side, int count) {
+  std::vector<double> list;
+  for (int n = 0; n < S::kBatch * S::kHeads * count; ++n) {
+    for (int row = 0; row < s.rows[side]; ++row)
+      list.push_back(product(s, side, n / count / S::kHeads, n / count % S::kHeads, n % count, row));
+  }
+  return list;
+}
+
+template <class S>
+void products_are_where_threads_read_them(const Case& c) {
+  S s(c);
+  const std::vector<float> lse = s.lse;
+  s.template make_products_of<kOfQueries>();
+  s.template make_products_of<kOfKeys>();
+  const int queries = s.tiles.rows(), keys = s.padded_keys();
+  const std::vector<double> of[2] = {products(s, 0, queries), products(s, 1, keys)};
+  const auto at = [&](int side, int number, int row) { return of[side][static_cast<std::size_t>(number * s.rows[side] + row)]; };
+  int wrong = 0, read = 0;
+  s.each_word([&](int b, int h, int i, int j, std::uint32_t word) {
+    const float2 both = unpack<__half>(word);
+    for (int x = 0; x < 2; ++x) {
+      if (!s.sees(i + x, j)) continue;
+      const double a = at(0, (b * S::kHeads + h) * queries + i + x, s.row_of(0, i + x, j));
+      const double k = at(1, (b * S::kHeads + h) * keys + j, s.row_of(1, i + x, j));
+      const double is = static_cast<double>(x == 0 ? both.x : both.y), bound = 0x1p-11 * (std::abs(a) + std::abs(k) + std::abs(a + k));
+      ++read;
+      if (!(std::abs(is - a - k) <= 1.01 * bound + 1e-5)) ++wrong;
+    }
+  });
+  EXPECT_EQ(wrong, 0) << "of " << read;
+  const int all = S::kBatch * S::kHeads;
+  for (int side = 0; side < 2; ++side) {
+    const Clips clips = s.work[side].clips;
+    for (int far = 0; far < 2; ++far) {
+      const int row = static_cast<int>(cuda::attention::row_by_distance(s.b.tables[side].map, far == 0 ? clips.left : -clips.right));
+      for (int n = 0; n < all * (side == 0 ? queries : keys); ++n) {
+        const double want = 0.36 * at(side, n, row);
+        if (side == 0) {
+          const auto is = static_cast<double>(s.lse[static_cast<std::size_t>(n + (1 + far) * all * queries)]);
+          ASSERT_NEAR(is, static_cast<double>(lse[static_cast<std::size_t>(n)]) - want, 1e-4 + 1e-5 * std::abs(want));
+        } else {
+          const auto is = static_cast<double>(s.key_ends[static_cast<std::size_t>((n / keys * 2 + far) * keys + n % keys)]);
+          ASSERT_NEAR(is, want, 1e-4 + 1e-5 * std::abs(want)) << n;
+        }
+      }
+    }
+  }
+}
+
+/// Gradients of scores as the backward leaves them, by features and rows of a side: strips, and sums of far tiles; and what it gives them.
+template <class S>
+struct Given {
+  std::vector<double> by_row[2];  // (B, H, tokens, rows of the table)
+  std::vector<double> own[2];     // (B, H or Hk, tokens, channels)
+  int count[2];
+
+  explicit Given(S& s) : count{s.tiles.rows(), s.padded_keys()} {
+    for (int side = 0; side < 2; ++side) {
+      by_row[side].assign(static_cast<std::size_t>(S::kBatch * S::kHeads * count[side] * s.rows[side]), 0.0);
+      own[side].assign(static_cast<std::size_t>(S::kBatch * S::kHeads * count[side] * S::kWidth), 0.0);
+    }
+    fill_strips(s);
+    fill_queries(s);
+    fill_keys(s);
+  }
+  double& at(const S& s, int side, int head_number, int token, int row) {
+    return by_row[side][static_cast<std::size_t>((head_number * count[side] + token) * s.rows[side] + row)];
+  }
+  void fill_strips(S& s) {
+    s.each_word([&](int b, int h, int i, int j, std::uint32_t& word) {
+      const float low = s.sees(i, j) ? 0.1F * s.normal() : 0, high = s.sees(i + 1, j) ? 0.1F * s.normal() : 0;
+      word = cuda::attention::mma::pack<typename S::template Body<0>::Element>(low, high);
+      const float2 both = unpack<typename S::template Body<0>::Element>(word);
+      for (int x = 0; x < 2; ++x) {
+        if (!s.sees(i + x, j)) continue;
+        const auto ds = static_cast<double>(x == 0 ? both.x : both.y);
+        at(s, 0, b * S::kHeads + h, i + x, s.row_of(0, i + x, j)) += ds, at(s, 1, b * S::kHeads + h, j, s.row_of(1, i + x, j)) += ds;
+      }
+    });
+  }
+  int end_row(const S& s, int side, int far) const {
+    const Clips clips = s.work[side].clips;
+    return static_cast<int>(cuda::attention::row_by_distance(s.b.tables[side].map, far == 0 ? clips.left : -clips.right));
+  }
+  void fill_queries(S& s) {
+    for (int number = 0; number < S::kBatch * S::kHeads * s.tiles.tiles(); ++number) {
+      const int tile = number % s.tiles.tiles(), head = number / s.tiles.tiles();
+      const Span visitors = key_blocks(s.tiles, tile);
+      if (visitors.first >= visitors.end) continue;  // nobody has written there
+      float* const to = s.sums[0].data() + number * dq_numbers(s.tiles, true);
+      for (int n = 0; n < kDqNumbers; ++n) {
+        const int half = n / 4096, x = n / 512 % 8, thread = n / 4 % 128, e = n % 4;
+        const int row = thread / 32 * 16 + thread % 32 / 4 + 8 * (e / 2), channel = 8 * x + 2 * (thread % 4) + e % 2;
+        const int i = tile * S::kQueries + row + (S::kQueries == 128 ? 64 * half : 0), c = channel + (S::kQueries == 128 ? 0 : 64 * half);
+        to[n] = s.normal();
+        own[0][static_cast<std::size_t>((head * count[0] + i) * S::kWidth + c)] = static_cast<double>(to[n]);
+      }
+      for (int n = 0; n < 2 * S::kQueries; ++n) {
+        const int far = n / S::kQueries, i = tile * S::kQueries + n % S::kQueries;
+        to[kDqNumbers + n] = i < s.is.queries ? s.normal() : 0;
+        at(s, 0, head, i, end_row(s, 0, far)) += static_cast<double>(to[kDqNumbers + n]);
+      }
+    }
+  }
+  void fill_keys(S& s) {
+    for (int n = 0; n < static_cast<int>(s.sums[1].size()); ++n) {
+      const int block = n / (kBlockKeys * S::kWidth), inside = n % (kBlockKeys * S::kWidth);
+      const int group = inside / (64 * S::kWidth), x = inside / 512 % (S::kWidth / 8), thread = inside / 4 % 128, e = inside % 4;
+      const int j = block % s.tiles.blocks() * kBlockKeys + 64 * group + thread / 32 * 16 + thread % 32 / 4 + 8 * (e / 2);
+      s.sums[1][static_cast<std::size_t>(n)] = s.normal();
+      own[1][static_cast<std::size_t>((block / s.tiles.blocks() * count[1] + j) * S::kWidth + 8 * x + 2 * (thread % 4) + e % 2)] =
+          static_cast<double>(s.sums[1][static_cast<std::size_t>(n)]);
+    }
+    for (int n = 0; n < static_cast<int>(s.key_sums.size()); ++n) {
+      const int j = n % count[1], far = n / count[1] % 2, head = n / count[1] / 2;
+      const Span visited = query_tiles(s.tiles, j / kBlockKeys);
+      if (visited.first >= visited.end) continue;
+      s.key_sums[static_cast<std::size_t>(n)] = j < s.is.keys ? s.normal() : 0;
+      at(s, 1, head, j, end_row(s, 1, far)) += static_cast<double>(s.key_sums[static_cast<std::size_t>(n)]);
+    }
+  }
+};
+
+template <class S>
+void check_side(S& s, Given<S>& given, int side) {
+  const int count = side == 0 ? s.is.queries : s.is.keys, heads = side == 0 ? S::kHeads : S::kKeyHeads, group = S::kHeads / heads;
+  std::vector<double> of_table(s.gradient[side].size(), 0.0);
+  for (int n = 0; n < S::kBatch * heads * count; ++n) {
+    const int token = n % count, head = n / count % heads, batch = n / count / heads;
+    for (int c = 0; c < s.is.width; ++c) {
+      double sum = 0, size = 0;
+      for (int x = 0; x < group * s.rows[side]; ++x) {
+        const int h = head * group + x / s.rows[side], row = x % s.rows[side];
+        const double ds = given.at(s, side, batch * S::kHeads + h, token, row), y = ds * s.table_at(side, row, h, c);
+        sum += y, size += std::abs(y);
+        of_table[static_cast<std::size_t>((row * s.table_heads + (s.is.by_head ? h : 0)) * s.is.width + c)] +=
+            ds * s.feature_at(side, batch, token, h, c);
+      }
+      const double own = given.own[side][static_cast<std::size_t>(((batch * heads + head) * given.count[side] + token) * S::kWidth + c)];
+      const double want = 0.25 * own + 0.3 * sum;
+      const double is = s.value(s.to[side][static_cast<std::size_t>(((batch * count + token) * heads + head) * s.is.width + c)]);
+      ASSERT_NEAR(is, want, 0x1p-8 * std::abs(want) + 1e-4 * size + 1e-6)
+          << side << ' ' << batch << ' ' << token << ' ' << head << ' ' << c;
+    }
+  }
+  for (std::size_t n = 0; n < of_table.size(); ++n) {
+    ASSERT_NEAR(static_cast<double>(s.gradient[side][n]), 0.3 * of_table[n], 4e-3) << side << ' ' << n;
+  }
+}
+template <class S>
+void gradients_are_what_threads_left(const Case& c) {
+  S s(c);
+  for (int side = 0; side < 2; ++side) {
+    for (int head = 0; head < s.table_heads; ++head) {
+      const int count = (s.work[side].span.chunks() + 2) * 32 * (S::kWidth / 16);
+      for (int x = 0; x < count; ++x) {
+        side == 0 ? lay_out_lines<typename S::template Body<0>>(s.work[0], x, head)
+                  : lay_out_lines<typename S::template Body<1>>(s.work[1], x, head);
+      }
+    }
+  }
+  Given<S> given(s);
+  s.template finish<kOfQueries>();
+  s.template finish<kOfKeys>();
+  check_side(s, given, 0);
+  check_side(s, given, 1);
+}
+
+constexpr Case kCases[] = {
+    {130, 130, 64, {{64, 64}, {40, 100}}, true, true, false, INT64_MAX},
+    {200, 300, 40, {{16, 3}, {0, 0}}, false, false, true, INT64_MAX},
+    {65, 190, 64, {{0, 0}, {300, 300}}, false, true, false, INT64_MAX},
+    {190, 65, 64, {{1, 0}, {20, 5}}, false, true, true, 40},
+    {129, 129, 128, {{64, 64}, {15, 16}}, false, true, true, INT64_MAX},
+    {70, 200, 96, {{7, 63}, {9, 9, 5}}, true, false, false, 100},
+    {200, 70, 128, {{12, 12, 7}, {0, 1}}, true, true, false, INT64_MAX},
+    // Several parts of a block; more distances than there are.
+    {400, 300, 64, {{128, 0}, {500, 40}}, false, true, true, INT64_MAX, 1},
+    {333, 400, 40, {{3, 125}, {130, 130, 60}}, true, false, false, INT64_MAX, 2},
+    {200, 300, 128, {{100, 28}, {17, 31}}, false, false, false, INT64_MAX, 1},
+    {190, 190, 96, {{0, 128}, {64, 0}}, false, true, true, 70, 2},
+    {1, 1, 64, {{5, 5}, {2, 2}}, false, true, false, INT64_MAX},
+};
+
+template <class Body>
+void each_case(const Body& body) {
+  for (const Case& c : kCases) {
+    const testing::ScopedTrace trace(__FILE__, __LINE__, std::to_string(c.queries) + " " + std::to_string(c.width));
+    if (c.half) {
+      c.width <= 64 ? body.template operator()<Sides<__half, 0>>(c) : body.template operator()<Sides<__half, 1>>(c);
+    } else {
+      c.width <= 64 ? body.template operator()<Sides<__nv_bfloat16, 0>>(c) : body.template operator()<Sides<__nv_bfloat16, 1>>(c);
+    }
+  }
+}
+
+TEST(HopperBand, products_are_where_threads_read_them) {
+  each_case([]<class S>(const Case& c) { products_are_where_threads_read_them<S>(c); });
+}
+
+TEST(HopperBand, gradients_are_what_threads_left) {
+  each_case([]<class S>(const Case& c) { gradients_are_what_threads_left<S>(c); });
+}
+
+/// Tiles that a block of keys is near are those that are near the block.
+TEST(HopperBand, tiles_are_near_blocks) {
+  for (const Case& c : kCases) {
+    const Sides<__half, 0> s(c);
+    KeyTiles t = s.tiles;
+    for (const int queries : {64, 128}) {
+      t.tile_queries = queries, t.tile_count = (c.queries + queries - 1) / queries;
+      for (int x = 0; x < t.tiles() * t.blocks(); ++x) {
+        const Span blocks = near_blocks(t, s.near, x / t.blocks()), tiles = near_tiles(t, s.near, x % t.blocks());
+        EXPECT_EQ(x % t.blocks() >= blocks.first && x % t.blocks() < blocks.end,
+                  x / t.blocks() >= tiles.first && x / t.blocks() < tiles.end)
+            << x << ' ' << c.queries;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace phasor::test
