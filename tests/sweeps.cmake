@@ -34,6 +34,7 @@ set(sweeps
   attention_narrow.many_terms_with_masks
   attention_narrow.outputs_of_tables_over_many_tiles
   attention_narrow.rotated
+  attention_narrow.rotated_beside_tables
   attention_narrow.rotated_of_any_length
   attention_narrow.rotated_of_wide_heads
   attention_narrow.soft_caps
@@ -46,11 +47,13 @@ set(sweeps
   attention_narrow.tables_over_many_tiles
   # attention/general/mma_rotated_test.cpp
   MmaRotated.has_any_length
-  MmaRotated.has_the_gradients_of_the_reference_by_the_general_backward
+  MmaRotated.has_the_gradients_of_any_length
+  MmaRotated.has_the_gradients_of_the_reference
   MmaRotated.is_the_reference
+  MmaRotated.is_the_reference_beside_tables
   MmaRotated.is_the_reference_in_f16
+  MmaRotated.of_wide_heads_has_the_gradients_of_the_reference
   MmaRotated.of_wide_heads_is_the_reference
-  MmaRotated.of_wide_heads_is_the_reference_in_f16
   MmaRotated.what_nobody_sees_takes_no_part
   # attention/general/mma_backward_test.cpp
   MmaBackward.cope

@@ -8,13 +8,13 @@ program=$1
 # Not on a GPU: what the host looks at in memory (starts of sequences, positions, parameters of biases), which is the caller's word there; what
 # is about the CPU's threads, targets and the size of its workspace; what explain_attention says of the CPU; bits of a gradient that is asked for
 # alone (which gradients are asked for decides how a call is cut into blocks, and so the order of their sums); bits of two
-# calls that different kernels take (contents rotated before, with strides that only the general kernels have; float32 results of 16 bits).
+# calls that different kernels take (float32 results of 16 bits).
 left_out=(
   '*what_does_not_fit*' '*any_runner*' '*on_every_target*' '*threads*'
   attention_call.sequences_that_do_not_rise_from_0_to_the_end attention_call.positions_that_are_no_integers_or_too_far
   attention_call.memory_that_overlaps attention_call.contents_that_cannot_be
   attention_given_workspace.of_blocks_gives_the_bits_of_one_piece bias_parameters.that_do_not_fit_are_refused_with_words
-  attention_backward_terms.one_term_alone_has_the_bits_of_all attention_content.rotating_inside_is_rotating_before
+  attention_backward_terms.one_term_alone_has_the_bits_of_all
   attention_wide_results.rounded_are_the_narrow_ones_to_the_bit 'explain_attention.*'
 )
 filter=-$(IFS=:; echo "${left_out[*]}")

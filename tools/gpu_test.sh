@@ -23,6 +23,7 @@ program gpu_operations "$build/tests_cuda_gpu_operations.cu.o" "$build/tests_cud
 program gpu_prepare "$build/tests_cuda_gpu_prepare.cu.o"
 program gpu_hopper "$build/tests_cuda_attention_gpu_hopper.cu.o"
 program gpu_mma "$build/tests_cuda_attention_gpu_mma.cu.o"
+program gpu_rotated "$build/tests_cuda_attention_gpu_rotated.cu.o"
 program gpu_hopper_backward "$build/tests_cuda_attention_gpu_hopper_backward.cu.o"
 program gpu_decode "$build/tests_cuda_attention_gpu_decode.cu.o"
 program gpu_large "$build/tests_cuda_gpu_large.cu.o"
@@ -66,6 +67,7 @@ in_shares gpu_operations "$calls"
 in_shares gpu_prepare "$calls"
 in_shares gpu_mma $((calls / 40))
 in_shares gpu_hopper $((calls / 20))
+begin gpu_rotated "$build/gpu_rotated"
 begin gpu_hopper_backward "$build/gpu_hopper_backward" $((calls / 50))
 in_shares gpu_decode $((calls / 50))
 begin gpu_rows "$build/gpu_rows"
@@ -101,6 +103,7 @@ elif [ -n "$sanitizer" ]; then
   for tool in memcheck racecheck synccheck; do
     begin "${tool}_gpu_mma" "$sanitizer" --tool "$tool" --report-api-errors no --error-exitcode 9 "$build/gpu_mma" 5
   done
+  begin memcheck_gpu_rotated "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 9 "$build/gpu_rotated" few
   begin memcheck_gpu_hopper_backward "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 9 "$build/gpu_hopper_backward" 15
 else
   say "NOT RUN: compute-sanitizer is not here"

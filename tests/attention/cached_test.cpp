@@ -170,6 +170,65 @@ TEST(cached_attention, has_sequences_of_their_own_lengths) {
   expect_sequences(DType::bf16, Storage::bf16, old, 16, 2);
 }
 
+/// A cache of keys as they are and one of rotated keys give the same numbers.
+TEST(cached_attention, does_not_show_when_keys_were_rotated) {
+  const std::int64_t keys = 70;
+  for (const auto& [dtype, storage] : {std::pair{DType::f32, Storage::f32}, {DType::bf16, Storage::bf16}, {DType::f16, Storage::f16}}) {
+    for (const std::int64_t queries : {1, 3, 20}) {
+      const Tensor q(dtype, {2, queries, 6, 16}, 1), k(dtype, {2, keys, 2, 16}, 2), v(dtype, {2, keys, 2, 16}, 3);
+      Tensor turned(dtype, {2, keys, 2, 16}, 2), out(dtype, {2, queries, 6, 16}, 4), wanted(dtype, {2, queries, 6, 16}, 5);
+      const Rotary rotary = *Rotary::make({.head_dim = 16, .scaling = YarnScaling{.factor = 4, .original_length = 64}});
+      ASSERT_TRUE(rotary.apply(turned.view, positions_from(0)).ok());
+      Cache as_given(k.view, v.view, 16, Cache::Layout::flash, storage);
+      Cache rotated(turned.view, v.view, 16, Cache::Layout::nhd, storage);
+      as_given.lengths = rotated.lengths = {33, 70};
+      const Visibility see = {.mask = Mask::causal};
+      ASSERT_TRUE(run_cached(as_given.inputs(q.view), {.content = RotaryContent{rotary}, .visibility = see}, {out.view}).ok());
+      const AttentionSpec spec = {.content = RotaryContent{rotary, KeyState::rotated}, .visibility = see};
+      ASSERT_TRUE(run_cached(rotated.inputs(q.view), spec, {wanted.view}).ok());
+      EXPECT_EQ(out.memory, wanted.memory) << name_of(dtype) << ", " << queries;
+    }
+  }
+}
+
+/// Keys of 8 bits, or of another dtype than q's, are rotated as the numbers that they are, and then rounded as q's are.
+TEST(cached_attention, rounds_rotated_keys_as_queries) {
+  const std::int64_t keys = 37;
+  const auto rounded = [](const Tensor& of) {
+    Tensor wide(DType::f32, of.view.shape, 1);
+    for (std::int64_t n = 0; n < static_cast<std::int64_t>(of.memory.size()) / bytes_of(of.view.dtype); ++n) {
+      const double x = job::load_element(of.view.data, of.view.dtype, n);
+      std::uint16_t bits = 0;
+      job::store_element(&bits, DType::bf16, 0, x);
+      job::store_element(wide.view.data, DType::f32, n, job::load_element(&bits, DType::bf16, 0));
+    }
+    return wide;
+  };
+  for (const Storage storage : {Storage::f8_e4m3, Storage::f16, Storage::f32}) {
+    const Tensor q(DType::bf16, {1, 4, 4, 16}, 1), k(DType::bf16, {1, keys, 2, 16}, 2), v(DType::bf16, {1, keys, 2, 16}, 3);
+    Tensor wide_k(DType::f32, {1, keys, 2, 16}, 2), wide_v(DType::f32, {1, keys, 2, 16}, 3), turned_q = q;
+    turned_q.view.data = turned_q.memory.data();
+    Tensor out(DType::f32, {1, 4, 4, 16}, 4), wanted(DType::f32, {1, 4, 4, 16}, 5);
+    const Cache cache(k.view, v.view, 16, Cache::Layout::hnd, storage);
+    const CachedInputs in = cache.inputs(q.view);
+    for (std::int64_t n = 0; n < keys * 2 * 16; ++n) {
+      const std::int64_t j = n / 32;
+      const job::CachePlace at = {job::at(in.pages.blocks, j / 16), j % 16, n / 16 % 2};
+      job::store_element(wide_k.view.data, DType::f32, n, job::cached_value(job::sink_of(in.k), at, n % 16));
+      job::store_element(wide_v.view.data, DType::f32, n, job::cached_value(job::sink_of(in.v), at, n % 16));
+    }
+    const Rotary rotary = *Rotary::make({.head_dim = 16});
+    ASSERT_TRUE(rotary.apply(wide_k.view, positions_from(0)).ok());
+    ASSERT_TRUE(rotary.apply(turned_q.view, positions_from(keys - 4)).ok());
+    const Tensor of_q = rounded(turned_q), of_k = rounded(wide_k);
+    const Visibility see = {.mask = Mask::causal};
+    ASSERT_TRUE(run_plain({of_q.view, of_k.view, wide_v.view}, {.visibility = see}, {wanted.view}).ok());
+    const Status s = run_cached(in, {.content = RotaryContent{rotary}, .visibility = see}, {out.view});
+    ASSERT_TRUE(s.ok()) << s.message();
+    EXPECT_EQ(out.memory, wanted.memory) << name_of(storage);
+  }
+}
+
 TEST(cached_attention, has_ragged_queries) {
   const Tensor q(DType::bf16, {1, 12, 4, 16}, 1), k(DType::bf16, {3, 40, 2, 16}, 2), v(DType::bf16, {3, 40, 2, 16}, 3);
   Tensor out(DType::bf16, {1, 12, 4, 16}, 4), wanted(DType::bf16, {1, 12, 4, 16}, 5);

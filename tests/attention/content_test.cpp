@@ -157,47 +157,95 @@ TEST(attention_content, xpos_knows_no_position_that_is_too_far) {
 struct NamedRotary {
   std::string name;
   RotarySpec spec;
-  std::vector<DType> dtypes;  // those of which the copies are
 };
 std::vector<NamedRotary> rotaries() {
-  const std::vector<DType> wide = {DType::f32, DType::f64};
-  const std::vector<DType> every(std::begin(kEveryDtype), std::end(kEveryDtype));
-  return {{"part", {.head_dim = 16, .rotary_width = 8, .rotary_offset = 4}, wide},
-          {"other pairing", {.head_dim = 16, .pairing = Pairing::interleaved, .output_pairing = Pairing::half}, wide},
-          {"yarn", {.head_dim = 16, .scaling = YarnScaling{.factor = 4, .original_length = 64}}, wide},
-          {"three axes", {.head_dim = 16, .axes = {.sections = {2, 3, 3}}}, wide},
-          {"hf", {.head_dim = 16, .numerics = Numerics::hf}, every},
-          {"vllm", {.head_dim = 16, .numerics = Numerics::vllm}, every}};
+  return {{"all", {.head_dim = 16}},
+          {"64 channels", {.head_dim = 64}},  // as matrix units want them
+          {"part", {.head_dim = 16, .rotary_width = 8, .rotary_offset = 4}},
+          {"interleaved", {.head_dim = 16, .pairing = Pairing::interleaved}},
+          {"other pairing", {.head_dim = 16, .pairing = Pairing::interleaved, .output_pairing = Pairing::half}},
+          {"yarn", {.head_dim = 16, .scaling = YarnScaling{.factor = 4, .original_length = 64}}},
+          {"three axes", {.head_dim = 16, .axes = {.sections = {2, 3, 3}}}},
+          {"hf", {.head_dim = 16, .numerics = Numerics::hf}},
+          {"vllm", {.head_dim = 16, .numerics = Numerics::vllm}}};
 }
 
-void expect_same_as_rotated_before(const NamedRotary& one, DType dtype) {
-  const ref::Shape shape{.batch = 2, .queries = 30, .keys = 50, .heads = 4, .key_heads = 2, .width = 16, .value_width = 8};
+/// Grouped heads; few queries (decoding) and many.
+struct RotatedTwice {
+  std::int64_t queries;
+  ref::Visibility see;
+  bool placed;       // positions are given, in no order
+  bool keys_before;  // inside of the call, too, keys come rotated
+};
+
+void expect_same_as_rotated_before(const NamedRotary& one, DType dtype, const RotatedTwice& how) {
+  const std::string name = one.name + ", " + name_of(dtype) + ", " + std::to_string(how.queries) + (how.placed ? ", placed" : "");
+  const ref::Shape shape{
+      .batch = 2, .queries = how.queries, .keys = 110, .heads = 4, .key_heads = 2, .width = one.spec.head_dim, .value_width = 32};
   std::vector<std::int64_t> places(static_cast<std::size_t>(3 * 2 * (shape.queries + shape.keys)));
   for (std::size_t n = 0; n < places.size(); ++n) places[n] = static_cast<std::int64_t>((n * n) % 97);
   const std::int64_t axes = one.spec.axes.sections.empty() ? 1 : 3;
-  const Positions of_q = positions(std::as_const(places).data(), axes, 2, shape.queries);
-  const Positions of_k = positions(std::as_const(places).data() + 3 * 2 * shape.queries, axes, 2, shape.keys);
+  Positions of_q = positions(std::as_const(places).data(), axes, 2, shape.queries);
+  Positions of_k = positions(std::as_const(places).data() + 3 * 2 * shape.queries, axes, 2, shape.keys);
+  if (!how.placed) of_q = positions_from(shape.keys - shape.queries), of_k = positions_from(0);
   const Rotary rotary = expect_ok(Rotary::make(one.spec));
-  Bridge inside(random_problem(shape, 15), dtype);
-  Bridge before(random_problem(shape, 15), dtype);
-  inside.spec.content = RotaryContent{rotary};
-  inside.spec.query_positions = of_q;
-  inside.spec.key_positions = of_k;
+  ref::Problem p = random_problem(shape, 15);
+  p.visibility = how.see;
+  Bridge inside(p, dtype);
+  Bridge before(p, dtype);
+  inside.spec.content = RotaryContent{rotary, how.keys_before ? KeyState::rotated : KeyState::unrotated};
+  for (Bridge* const bridge : {&inside, &before}) {
+    if (how.placed) bridge->spec.query_positions = of_q, bridge->spec.key_positions = of_k;
+  }
+  if (axes > 1 && how.placed) {  // distances go by the first
+    before.spec.query_positions = positions(std::as_const(places).data(), 2, shape.queries);
+    before.spec.key_positions = positions(std::as_const(places).data() + 3 * 2 * shape.queries, 2, shape.keys);
+  }
   const auto in_place = [](const ConstTensorView& v) { return TensorView{const_cast<void*>(v.data), v.dtype, v.shape, v.strides}; };
   expect_ok(rotary.apply(in_place(before.inputs.q), of_q));
   expect_ok(rotary.apply(in_place(before.inputs.k), of_k));
+  if (how.keys_before) expect_ok(rotary.apply(in_place(inside.inputs.k), of_k));
   expect_ok(inside.forward());
   expect_ok(before.forward());
-  EXPECT_EQ(inside.output().out, before.output().out) << one.name << ", " << name_of(dtype);
-  EXPECT_EQ(inside.output().lse, before.output().lse) << one.name << ", " << name_of(dtype);
-  Bridge plain(random_problem(shape, 15), dtype);
+  EXPECT_EQ(inside.output().out, before.output().out) << name;
+  EXPECT_EQ(inside.output().lse, before.output().lse) << name;
+  Bridge plain(p, dtype);
   expect_ok(plain.forward());
-  EXPECT_NE(inside.output().out, plain.output().out) << one.name;
+  EXPECT_NE(inside.output().out, plain.output().out) << name;
 }
 
 TEST(attention_content, rotating_inside_is_rotating_before) {
+  const RotatedTwice ways[] = {{.queries = 100, .see = {}, .placed = true, .keys_before = false},
+                               {.queries = 100, .see = {.causal = true}, .placed = false, .keys_before = false},
+                               {.queries = 30, .see = {.left = 40, .right = 8}, .placed = true, .keys_before = true},
+                               {.queries = 3, .see = {.causal = true, .left = 60}, .placed = false, .keys_before = false},
+                               {.queries = 1, .see = {.causal = true}, .placed = false, .keys_before = true}};
   for (const NamedRotary& one : rotaries()) {
-    for (const DType dtype : one.dtypes) expect_same_as_rotated_before(one, dtype);
+    for (const RotatedTwice& how : ways) {
+      if (!one.spec.axes.sections.empty() && !how.placed) continue;
+      for (const DType dtype : kEveryDtype) expect_same_as_rotated_before(one, dtype, how);
+    }
+  }
+}
+
+/// A profile rounds what it rotates; what comes back is not rounded on its way, whatever the tensors are.
+TEST(attention_content, gradients_of_a_profile_are_turned_back_in_float32) {
+  const ref::Shape shape{.batch = 2, .queries = 30, .keys = 50, .heads = 4, .key_heads = 2, .width = 16, .value_width = 8};
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    ref::Problem p = random_problem(shape, 16);
+    p.schemes = {ref::Rope{}};
+    const auto gradients = [&](Numerics numerics) {
+      Bridge bridge(p, dtype);
+      bridge.spec.content = RotaryContent{expect_ok(Rotary::make({.head_dim = 16, .numerics = numerics}))};
+      EXPECT_TRUE(bridge.forward().ok());
+      EXPECT_TRUE(bridge.backward(Numbers(3).values(shape.batch * shape.queries * shape.heads * shape.value_width)).ok());
+      return bridge.reference_gradients();
+    };
+    const ref::Gradients exact = gradients(Numerics::exact);
+    const ref::Gradients profile = gradients(Numerics::hf);
+    const double close = dtype == DType::bf16 ? 0.05 : 0.008;  // some roundings to the dtype
+    EXPECT_LE(far_apart(profile.q, exact.q), close);
+    EXPECT_LE(far_apart(profile.k, exact.k), close);
   }
 }
 

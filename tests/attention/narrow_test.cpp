@@ -45,16 +45,10 @@ TEST(attention_narrow, features_as_they_come) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) expect_all({random_feature_problem(seed)}, seed % 2 == 0 ? DType::f16 : DType::bf16);
 }
 
-/// Gradients are the general backward's, which reads the log-sum-exp of whatever forward there was.
-TEST(attention_narrow, rotated) {
-  for (const NarrowProblem& one : rotated_problems(kNarrow)) expect_rotated(one, DType::bf16, true);
-}
-TEST(attention_narrow, rotated_of_wide_heads) {
-  for (const NarrowProblem& one : rotated_problems(kNarrowWide)) expect_rotated(one, DType::f16, true);
-}
-TEST(attention_narrow, rotated_of_any_length) {
-  for (const NarrowProblem& one : rotated_lengths()) expect_rotated(one, DType::bf16);
-}
+TEST(attention_narrow, rotated) { expect_all(rotated_problems(kNarrow), DType::bf16); }
+TEST(attention_narrow, rotated_of_wide_heads) { expect_all(rotated_problems(kNarrowWide), DType::f16); }
+TEST(attention_narrow, rotated_of_any_length) { expect_all(rotated_lengths(), DType::bf16); }
+TEST(attention_narrow, rotated_beside_tables) { expect_all(rotated_beside_tables(kNarrow), DType::f16); }
 
 /// Sums that go to memory from many tiles are added up in one order.
 TEST(attention_narrow, gradients_have_the_same_bits_again) {

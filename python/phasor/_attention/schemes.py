@@ -344,7 +344,8 @@ class Decomposed(Scheme):
 
 @dataclass(frozen=True, eq=False)
 class Rope(Scheme):
-    """q and k rotated inside attention; with a map (ReRope, LeakyReRope, SelfExtend, DualChunk) at the distances that it shows."""
+    """q and k rotated inside attention, bit for bit as by the rotary before it; with a map (ReRope, LeakyReRope, SelfExtend, DualChunk) at the
+    distances that it shows."""
 
     rotary: Rotary
     keys_rotated: bool = False

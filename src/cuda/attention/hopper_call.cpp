@@ -6,8 +6,7 @@
 namespace phasor::cuda::attention {
 namespace {
 
-/// One product of q and k in their own dtype. Rotated copies are so in a numerics profile; exact ones are float32, as attention.hpp says,
-/// and no tensor map has them.
+/// One product of q and k, or of their rotated copies, in q's dtype.
 bool has_plain_scores(const AttentionWork& work) {
   const Content& content = work.contents[0];
   return work.content_count == 1 && content.q.dtype == work.q.dtype && content.k.dtype == work.k.dtype && !work.decay.present;
@@ -15,7 +14,7 @@ bool has_plain_scores(const AttentionWork& work) {
 /// Tokens in the place of positions, no other rules than distances, no numbers after the softmax.
 bool is_simple(const AttentionWork& work) {
   const job::VisibilityJob& see = work.see;
-  if ((work.has_positions[0] || work.has_positions[1]) && goes_by_distances(work)) return false;
+  if (work.has_positions[0] || work.has_positions[1]) return false;
   return has_plain_scores(work) && work.sinks.data == nullptr && !work.dropout.present && see.prefix.size == 0 &&
          see.query_starts.size == 0 && see.key_mask.data == nullptr && work.outputs.out.dtype == work.q.dtype;
 }
@@ -75,11 +74,6 @@ std::optional<hopper::Forward> with_tables(hopper::Forward f, const AttentionWor
 
 }  // namespace
 
-bool goes_by_distances(const AttentionWork& work) {
-  const job::VisibilityJob& see = work.see;
-  return see.causal || see.left != INT64_MAX || see.right != INT64_MAX || work.term_count > 0;
-}
-
 std::optional<hopper::Forward> hopper_forward(const AttentionWork& work) {
   if (!is_simple(work)) return std::nullopt;
   hopper::Forward f;
@@ -119,9 +113,7 @@ std::optional<hopper::Backward> hopper_backward(const AttentionWork& work, const
   AttentionWork done = work;  // its outputs are what the forward saved
   done.outputs.out = {const_cast<void*>(saved.out.data), saved.out.dtype, saved.out.shape, saved.out.strides, saved.out.device};
   const std::optional<hopper::Forward> forward = hopper_forward(done);
-  // Its kernels do not know the way back from rotated copies to what was rotated.
-  const bool copied = work.contents[0].q.data != work.q.data || work.contents[0].k.data != work.k.data;
-  if (!forward || copied || forward->value_table.data != nullptr) return std::nullopt;
+  if (!forward || forward->value_table.data != nullptr) return std::nullopt;
   hopper::Backward b;
   b.forward = *forward;
   b.out = saved.out;

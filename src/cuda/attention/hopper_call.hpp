@@ -10,14 +10,11 @@
 
 namespace phasor::cuda::attention {
 
-/// Where nothing goes by distances, positions are those of rotations alone.
-bool goes_by_distances(const AttentionWork& work);
-
 /// A call that has been laid out, as Hopper's kernel takes it; nullopt: it has what that kernel does not know. Whether it takes these
 /// shapes on a device is hopper::takes's to say.
 std::optional<hopper::Forward> hopper_forward(const AttentionWork& work);
-/// The same of a backward. Where the gradient of a bias, or of a table, is wanted, `diagonal`, or `table`, is not null, and yet to be laid
-/// out.
+/// The same of a backward; its gradients of rotated copies go to the caller's tensors, to be turned back there. Where the gradient of a
+/// bias, or of a table, is wanted, `diagonal`, or `table`, is not null, and yet to be laid out.
 std::optional<hopper::Backward> hopper_backward(const AttentionWork& work, const job::AttentionBackwardJob& job);
 
 }  // namespace phasor::cuda::attention

@@ -4,7 +4,6 @@
 
 #include "cuda/attention/backward/items.hpp"
 #include "cuda/attention/forward.hpp"
-#include "cuda/attention/mma/rotated/high_low.hpp"
 #include "plan/position_map.hpp"
 
 namespace phasor::cuda::attention {
@@ -14,7 +13,7 @@ enum class ItemKind : std::uint8_t {
   diagonal,
   positions,
   copy,
-  high_low,  // a copy in float32 becomes two numbers of 16 bits for each
+  round,  // numbers of a copy in float32, to those of another dtype
   merge,
   clear,      // of a backward, from here on: sums
   delta,      // what the softmax subtracts
@@ -35,6 +34,7 @@ struct ItemWork {
   PositionsView to = {};  // (1, B or 1, T)
   ConstTensorView from = {};
   TensorView copy = {};
+  DType rounded = DType::f32;  // round
   SumWork sum = {};
 };
 
@@ -94,6 +94,14 @@ PHASOR_HD inline void copy_element(const ItemWork& item, int64_t n) {
   static_cast<T*>(item.copy.data)[n] = element_at<T>(item.from, token / s[1], token % s[1], n / s[3] % s[2], n % s[3]);
 }
 
+/// Element n of a contiguous copy.
+PHASOR_HD inline void round_element(const ItemWork& item, int64_t n) {
+  float& x = static_cast<float*>(item.copy.data)[n];
+  std::uint16_t bits = 0;
+  job::store_element(&bits, item.rounded, 0, x);
+  x = static_cast<float>(job::load_element(&bits, item.rounded, 0));
+}
+
 /// Of a backward: what one thread does for one sum, of which there are as many as elements. They have a kernel of their own, with few
 /// registers.
 PHASOR_HD inline bool is_of_sums(ItemKind kind) { return kind >= ItemKind::clear; }
@@ -130,8 +138,8 @@ PHASOR_HD inline void do_item(const AttentionWork& work, const ItemWork& item, i
       return write_position(work, item, n);
     case ItemKind::copy:
       return copy_element<T>(item, n);
-    case ItemKind::high_low:
-      return make_high_low(item.copy.data, n);
+    case ItemKind::round:
+      return round_element(item, n);
     case ItemKind::merge:
       return merge_splits<T>(work, n);
     default:

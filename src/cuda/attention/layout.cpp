@@ -54,11 +54,13 @@ ConstTensorView add_copy(const job::AttentionJob& job, const Side& side, attend:
                       .back = queries ? &content.queries_back : &content.keys_back,
                       .from = queries ? job.q : job.k,
                       .to = {},
+                      .dtype = content.dtype,
                       .at = {},
                       .positions = {}};
   const Extents& s = copy.from.shape;
+  const DType dtype = copy.from.dtype == content.dtype ? content.dtype : DType::f32;
   copy.at = rotary_positions(job, side, out.work, arena, copy.positions);
-  copy.to = {arena.take_bytes(s[0] * s[1] * s[2] * s[3] * bytes_of(content.dtype)), content.dtype, s, contiguous_strides(s), job.device};
+  copy.to = {arena.take_bytes(element_count(s) * bytes_of(dtype)), dtype, s, contiguous_strides(s), job.device};
   if (!job::is_empty(copy.from)) out.copies.push_back(copy);
   return copy.to;
 }
@@ -99,6 +101,12 @@ DropoutWork dropout_of(const Dropout& dropout) {
           .first_sequence = static_cast<math::u32>(dropout.first_sequence)};
 }
 
+/// Whether anything does but rotations.
+bool goes_by_positions(const AttentionWork& work) {
+  const job::VisibilityJob& see = work.see;
+  return see.causal || see.left != INT64_MAX || see.right != INT64_MAX || work.term_count > 0 || work.decay.present || work.dropout.present;
+}
+
 /// Per score: a row's product counts twice where a tile makes products with a window of rows.
 double operations_of_terms(const AttentionWork& work) {
   double sum = 0;
@@ -135,7 +143,9 @@ Status lay_out(const job::AttentionJob& job, const char* where, attend::Arena& a
   work.dropout = dropout_of(job.dropout);
   work.outputs = job.outputs;
   lay_out_contents(job, arena, out);
-  return lay_out_terms(job, where, arena, out);
+  if (Status s = lay_out_terms(job, where, arena, out); !s) return s;
+  if (!goes_by_positions(work)) work.has_positions[0] = work.has_positions[1] = false;
+  return {};
 }
 
 namespace {
@@ -156,28 +166,6 @@ void lay_out_splits(attend::Arena& arena, int64_t blocks, int64_t tiles, Layout&
   work.partial.sum = arena.take_bytes(rows * bytes);
 }
 
-/// Rotated copies as mma.sync takes them: numbers of float32 become two of bfloat16, in their place. Keys in f16 that came rotated have a
-/// copy for that: bfloat16 meets no f16.
-void lay_out_rotated(attend::Arena& arena, Layout& out) {
-  AttentionWork& work = out.work;
-  if (!mma::is_rotated_here(work)) return;
-  if (!goes_by_distances(work) && !work.dropout.present) work.has_positions[0] = work.has_positions[1] = false;  // but for the rotation
-  if (!mma::is_high_low(work)) return;
-  Content& content = work.contents[0];
-  if (content.k.dtype == DType::f16) {
-    const ConstTensorView from = content.k;
-    const int64_t count = element_count(from.shape);
-    const TensorView copy = {arena.take<float>(count), DType::f32, from.shape, contiguous_strides(from.shape), from.device};
-    out.after_copies.push_back({.kind = ItemKind::copy, .count = count, .from = from, .copy = copy});
-    content.k = copy;
-  }
-  for (const ConstTensorView& v : {content.q, content.k}) {
-    if (v.dtype != DType::f32) continue;
-    const TensorView copy = {const_cast<void*>(v.data), v.dtype, v.shape, v.strides, v.device};
-    out.after_copies.push_back({.kind = ItemKind::high_low, .count = element_count(v.shape) / kHighLowChannels, .copy = copy});
-  }
-}
-
 }  // namespace
 
 void lay_out_forward(attend::Arena& arena, int compute_major, Layout& out) {
@@ -190,7 +178,6 @@ void lay_out_forward(attend::Arena& arena, int compute_major, Layout& out) {
   }
   if (compute_major >= mma::kComputeMajor && mma::why_not(work) == nullptr) {
     out.by_mma = true;
-    lay_out_rotated(arena, out);
     const mma::Cut cut = mma::cut_of(work);
     lay_out_splits(arena, mma::block_count(work, cut), tiles_of(work.shape.keys, cut.keys), out);
     return;
@@ -295,19 +282,16 @@ Result<AttentionReport> explain(const job::AttentionJob& job, int compute_major)
   if (!fast) count_tiles(work, report);
   const double scores = static_cast<double>(report.band_tiles) * static_cast<double>(report.query_tile * report.key_tile);
   report.plain_operations = scores * 2 * static_cast<double>(work.shape.width + work.shape.value_width);
-  const double more_products = !cut.high_low ? 0 : work.contents[0].k.dtype == DType::f32 ? 2 : 1;
-  const double of_products = more_products * 2 * static_cast<double>(work.shape.width);
-  report.operations = report.plain_operations + scores * (operations_of_terms(work) + of_products);
+  report.operations = report.plain_operations + scores * operations_of_terms(work);
   for (const ConstTensorView& view : {job.q, job.k, job.v}) {
     const Extents& s = view.shape;
     report.bytes += static_cast<double>(s[0] * s[1] * s[2] * s[3] * bytes_of(view.dtype));
   }
   report.bytes +=
       static_cast<double>(work.shape.batch * work.shape.queries * work.shape.heads * work.shape.value_width * bytes_of(job.q.dtype));
-  const std::string kernel = fast           ? "kernel for Hopper, on tensor cores"
-                             : cut.high_low ? "kernel of mma.sync, on tensor cores, two numbers of bfloat16 for each that is rotated"
-                             : by_mma       ? "kernel of mma.sync, on tensor cores"
-                                            : "general kernel";
+  const std::string kernel = fast     ? "kernel for Hopper, on tensor cores"
+                             : by_mma ? "kernel of mma.sync, on tensor cores"
+                                      : "general kernel";
   const std::string others = fast || by_mma       ? std::string()
                              : why_not == nullptr ? "; tensor cores of compute capability 8 and newer take it"
                                                   : spec::format("; tensor cores do not take {}", why_not);

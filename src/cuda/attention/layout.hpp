@@ -14,6 +14,8 @@
 
 namespace phasor::cuda::attention {
 
+inline int64_t element_count(const Extents& s) { return s[0] * s[1] * s[2] * s[3]; }
+
 /// A rotated copy of queries or keys.
 struct RotatedCopy {
   MapSide side;
@@ -21,7 +23,8 @@ struct RotatedCopy {
   const job::RotateJob* rotation;
   const job::RotateJob* back;
   ConstTensorView from;
-  TensorView to;
+  TensorView to;  // of float32 where `from` has another dtype than `dtype`
+  DType dtype;    // that its numbers are rounded to
   Positions at;
   ItemWork positions;  // that fills them; count 0: they are the caller's
 };
@@ -35,8 +38,7 @@ struct Layout {
   std::vector<ItemWork> items;                           // parameters first, then diagonals
   std::optional<hopper::Forward> hopper = std::nullopt;  // the forward is Hopper's own kernel's
   void* hopper_workspace = nullptr;
-  bool by_mma = false;                 // the forward is that of mma/call.hpp
-  std::vector<ItemWork> after_copies;  // of that forward: what it reads of rotated copies
+  bool by_mma = false;  // the forward is that of mma/call.hpp
 };
 
 Status lay_out(const job::AttentionJob& job, const char* where, attend::Arena& arena, Layout& out);
@@ -53,13 +55,14 @@ Status prepare(const Layout& layout, Machine& machine) {
   for (const RotatedCopy& copy : layout.copies) {
     if (Status s = machine.items(layout, copy.positions); !s) return s;
     const bool widened = copy.to.dtype != copy.from.dtype;
-    const Extents& shape = copy.from.shape;
-    const ItemWork widen = {.kind = ItemKind::copy, .count = shape[0] * shape[1] * shape[2] * shape[3], .from = copy.from, .copy = copy.to};
+    const int64_t count = element_count(copy.from.shape);
     if (widened) {
-      if (Status s = machine.items(layout, widen); !s) return s;
+      if (Status s = machine.items(layout, {.kind = ItemKind::copy, .count = count, .from = copy.from, .copy = copy.to}); !s) return s;
     }
     job::RotateJob rotation = job::rotation_of(*copy.rotation, widened ? InOut(copy.to) : InOut(copy.from, copy.to), copy.at);
     if (Status s = machine.rotate(rotation); !s) return s;
+    if (copy.to.dtype == copy.dtype) continue;
+    if (Status s = machine.items(layout, {.kind = ItemKind::round, .count = count, .copy = copy.to, .rounded = copy.dtype}); !s) return s;
   }
   return {};
 }
@@ -68,9 +71,6 @@ Status prepare(const Layout& layout, Machine& machine) {
 template <class Machine>
 Status run_forward(const Layout& layout, Machine& machine) {
   if (Status s = prepare(layout, machine); !s) return s;
-  for (const ItemWork& item : layout.after_copies) {
-    if (Status s = machine.items(layout, item); !s) return s;
-  }
   if (Status s = machine.forward(layout); !s) return s;
   const AttentionWork& work = layout.work;
   if (work.partial.splits == 1) return {};

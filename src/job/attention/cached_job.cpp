@@ -94,11 +94,12 @@ ConstTensorView memory_of(const Integers& list) { return {list.data, DType::f16,
 
 /// A profile repeats roundings of q's dtype, and what is decoded has another.
 Status check_rotation(const AttentionSpec& spec, const CachedAttentionJob& job) {
-  const ContentJob& content = job.attention.content;
-  const bool plain = is_plain_cache(job.k, job.attention.q.dtype) && is_plain_cache(job.v, job.attention.q.dtype);
-  if (std::holds_alternative<PlainContent>(spec.content) || plain || content.dtype == DType::f32) return {};
+  const auto* const rotary = std::get_if<RotaryContent>(&spec.content);
+  const DType dtype = job.attention.q.dtype;
+  const bool plain = is_plain_cache(job.k, dtype) && is_plain_cache(job.v, dtype);
+  if (rotary == nullptr || rotary->rotary.spec().numerics == Numerics::exact || plain || dtype == DType::f32) return {};
   return error(kCached, "the rotary's numerics rotate in {}, and the caches are of another storage or scaled, wanted plain {}",
-               name_of(content.dtype), name_of(content.dtype));
+               name_of(dtype), name_of(dtype));
 }
 
 Status check_memory_of(const CachedCall& call, const AttentionCall& as, std::int64_t room) {

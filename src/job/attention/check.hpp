@@ -16,7 +16,7 @@ namespace phasor::job {
 Status check_call(const AttentionCall& call);
 /// Whether a content's rotary can be applied to such tensors.
 Status check_rotations(const AttentionCall& call);
-/// The dtype of rotated copies. A profile repeats somebody's roundings, which go by the dtype of the tensor; xPos multiplies factors in.
+/// The dtype that rotated numbers are rounded to: that of the inputs, as apply_rotary does; xPos multiplies factors in before it rounds.
 DType rotated_dtype(const AttentionCall& call);
 /// q or k as a content rotates it.
 struct Side {

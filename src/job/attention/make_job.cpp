@@ -151,6 +151,8 @@ PositionMap position_map_of(const MapJob& map) {
 
 RotateJob rotation_of(const RotateJob& rotation, const InOut& x, const Positions& at) {
   RotateJob job = rotation;
+  job.dtype = x.in.dtype;  // sums of gradients have more digits than what was rotated: a profile rounds none of their products
+  if (job.dtype != rotation.dtype) job.rounds_products = false;
   Operand& operand = job.operands[0];
   operand = {static_cast<const std::byte*>(x.in.data), static_cast<std::byte*>(x.out.data), x.in.shape[2], {}, {}};
   for (int i = 0; i < 3; ++i) {

@@ -11,9 +11,9 @@ namespace {
 namespace mma = cuda::attention::mma;
 using mma::ScoresIn;
 
-template <class Element, int kWidth, ScoresIn kScores, bool kHighLow = false>
+template <class Element, int kWidth, ScoresIn kScores>
 void run_blocks(const cuda::attention::AttentionWork& work) {
-  using K = mma::Kind<Element, kWidth, kScores, kHighLow>;
+  using K = mma::Kind<Element, kWidth, kScores>;
   const std::size_t bytes = mma::shared_bytes_of(work, K::kSharedBytes, K::kTableBytes);
   std::vector<unsigned char> memory(bytes + 128);
   unsigned char* const begin = memory.data() + (128 - reinterpret_cast<std::uintptr_t>(memory.data()) % 128) % 128;
@@ -41,17 +41,9 @@ void run_scores(const cuda::attention::AttentionWork& work, ScoresIn scores) {
       if constexpr (kWidth <= mma::kMostTabledWidth) return run_blocks<Element, kWidth, ScoresIn::tabled>(work);
   }
 }
-/// Rotated inside of the call.
-template <class Element, int kWidth>
-void run_rotated(const cuda::attention::AttentionWork& work, ScoresIn scores) {
-  if (scores == ScoresIn::registers) return run_blocks<Element, kWidth, ScoresIn::registers, true>(work);
-  if (scores == ScoresIn::changed_in_registers) return run_blocks<Element, kWidth, ScoresIn::changed_in_registers, true>(work);
-  run_blocks<Element, kWidth, ScoresIn::shared, true>(work);
-}
 template <class Element>
 void run_width(const cuda::attention::AttentionWork& work) {
   const mma::Cut cut = mma::cut_of(work);
-  if (cut.high_low) return cut.width == 64 ? run_rotated<Element, 64>(work, cut.scores) : run_rotated<Element, 128>(work, cut.scores);
   if (cut.width == 64) return run_scores<Element, 64>(work, cut.scores);
   if (cut.width == 128) return run_scores<Element, 128>(work, cut.scores);
   run_scores<Element, 256>(work, cut.scores);

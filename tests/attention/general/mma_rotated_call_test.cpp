@@ -13,9 +13,8 @@ namespace {
 using cuda::attention::Layout;
 using cuda::attention::mma::ScoresIn;
 
-/// Copies in float32 that the call rotates are two numbers of 16 bits each; those of a numerics profile have 16 bits anyway.
+/// Copies that the call rotates have 16 bits, and are q and k of plain calls.
 TEST(MmaRotatedCall, takes_queries_that_are_rotated_here) {
-  using cuda::attention::ItemKind;
   const auto laid = [](const auto& change, const MmaCase& of = {}, KeyState keys = KeyState::unrotated) {
     AttentionSpec spec;
     spec.content = RotaryContent{*Rotary::make({.head_dim = of.width}), keys};
@@ -26,34 +25,29 @@ TEST(MmaRotatedCall, takes_queries_that_are_rotated_here) {
   };
   const auto cut = [&](const auto& change, const MmaCase& of = {}) { return cuda::attention::mma::cut_of(laid(change, of).work); };
   const auto nothing = [](AttentionSpec&) {};
-  for (const int compute_major : {8, 9, 12}) {
-    const cuda::attention::mma::Cut wide = cut(nothing, {.compute_major = compute_major});
-    EXPECT_TRUE(wide.high_low && wide.scores == ScoresIn::registers && wide.queries == 128 && wide.keys == 32);
-    const cuda::attention::mma::Cut narrow = cut(nothing, {.compute_major = compute_major, .width = 64});
-    EXPECT_TRUE(narrow.high_low && narrow.queries == 128 && narrow.keys == 64);
+  for (const int compute_major : {8, 12}) {
+    for (const std::int64_t width : {64, 128, 256}) {
+      EXPECT_EQ(cut(nothing, {.compute_major = compute_major, .width = width}).scores, ScoresIn::registers);
+    }
   }
   const BiasTerm alibi = {*Bias::make(Alibi{.heads = 8})};
   EXPECT_EQ(cut([&](AttentionSpec& s) { s.terms = {alibi}; }).scores, ScoresIn::changed_in_registers);
   EXPECT_EQ(cut([](AttentionSpec& s) { s.dropout.probability = 0.5; }).scores, ScoresIn::shared);
+  EXPECT_EQ(cut([](AttentionSpec& s) { s.terms = {table_on(TableSide::value)}; }).scores, ScoresIn::tabled);
   const auto placed = [](AttentionSpec& s) { s.query_positions = positions_from(5); };
   EXPECT_EQ(cut(placed).scores, ScoresIn::registers);  // nothing goes by them
   EXPECT_EQ(cut([](AttentionSpec& s) { s.query_positions = positions_from(5), s.visibility.left = 9; }).scores, ScoresIn::shared);
 
-  const Layout both = laid(nothing);
-  ASSERT_EQ(both.after_copies.size(), 2);
-  EXPECT_EQ(both.after_copies[0].copy.data, both.work.contents[0].q.data);
-  EXPECT_EQ(both.after_copies[1].copy.data, both.work.contents[0].k.data);
-  for (const cuda::attention::ItemWork& item : both.after_copies) EXPECT_EQ(item.kind, ItemKind::high_low);
-  const Layout queries = laid(nothing, {}, KeyState::rotated);
-  EXPECT_EQ(queries.after_copies.size(), 1);
-  EXPECT_EQ(queries.work.contents[0].k.data, memory_of_device);
-  const Layout in_f16 = laid(nothing, {.dtype = DType::f16, .out = DType::f16}, KeyState::rotated);
-  ASSERT_EQ(in_f16.after_copies.size(), 3);  // bfloat16 meets no f16: keys are copied
-  EXPECT_EQ(in_f16.after_copies[0].kind, ItemKind::copy);
-  EXPECT_EQ(in_f16.after_copies[0].copy.data, in_f16.work.contents[0].k.data);
-  const RotaryContent in_hf = {*Rotary::make({.head_dim = 128, .numerics = Numerics::hf})};
-  const Layout profile = laid([&](AttentionSpec& s) { s.content = in_hf; });
-  EXPECT_TRUE(profile.after_copies.empty() && !cuda::attention::mma::cut_of(profile.work).high_low);
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const Layout both = laid(nothing, {.dtype = dtype, .out = dtype});
+    ASSERT_EQ(both.copies.size(), 2);
+    EXPECT_EQ(both.copies[0].to.data, both.work.contents[0].q.data);
+    EXPECT_EQ(both.copies[1].to.data, both.work.contents[0].k.data);
+    for (const cuda::attention::RotatedCopy& copy : both.copies) EXPECT_TRUE(copy.to.dtype == dtype && copy.dtype == dtype);
+    const Layout queries = laid(nothing, {.dtype = dtype, .out = dtype}, KeyState::rotated);
+    EXPECT_EQ(queries.copies.size(), 1);
+    EXPECT_EQ(queries.work.contents[0].k.data, memory_of_device);
+  }
 }
 
 TEST(MmaRotatedCall, says_what_rotated_queries_may_not_have) {
@@ -69,15 +63,18 @@ TEST(MmaRotatedCall, says_what_rotated_queries_may_not_have) {
   };
   const auto with = [&](const AttentionTerm& term) { return why_not([&](AttentionSpec& s) { s.terms = {term}; }); };
   const Rotary rotary = *Rotary::make({.head_dim = 128});
-  const RotaryContent in_hf = {*Rotary::make({.head_dim = 256, .numerics = Numerics::hf})};
   EXPECT_EQ(why_not([](AttentionSpec&) {}), "");
-  EXPECT_EQ(why_not([](AttentionSpec&) {}, {.width = 256}), "heads of more than 128 channels that are rotated here");
-  EXPECT_EQ(why_not([&](AttentionSpec& s) { s.content = in_hf; }, {.width = 256}), "");
+  EXPECT_EQ(why_not([](AttentionSpec&) {}, {.width = 256}), "");
   EXPECT_EQ(why_not([&](AttentionSpec& s) { s.content = RotaryContent{rotary, KeyState::unrotated, ReRope{.window = 8}}; }),
             "queries and keys that are rotated to several positions");
   EXPECT_EQ(why_not([&](AttentionSpec& s) { s.content = XposContent{rotary}; }), "rotated queries and keys that decay");
-  EXPECT_EQ(with(table_on(TableSide::query)), "tables of rows beside queries that are rotated here");
-  EXPECT_EQ(with(table_on(TableSide::value)), "tables of rows beside queries that are rotated here");
+  for (const TableSide side : {TableSide::query, TableSide::key}) {
+    EXPECT_EQ(with(table_on(side)), "a table that meets queries or keys, beside those that are rotated here");
+  }
+  EXPECT_EQ(with(table_on(TableSide::value)), "");
+  TableTerm features = table_on(TableSide::query, 8, 16);
+  features.features = on_gpu({2, 33, 8, 16});
+  EXPECT_EQ(with(features), "");
   EXPECT_EQ(with(CopeTerm{.table = on_gpu({1, 64, 1, 128})}), "CoPE beside queries that are rotated here");
   Layout gathered = laid_out({});  // of a cache of 8 bits, in float32
   gathered.work.k.dtype = gathered.work.v.dtype = DType::f32;
@@ -85,9 +82,9 @@ TEST(MmaRotatedCall, says_what_rotated_queries_may_not_have) {
 }
 
 TEST(MmaRotatedCall, is_what_is_said_of_rotated_queries) {
-  const auto report = [](KeyState keys, int compute_major) {
+  const auto report = [](int compute_major) {
     AttentionSpec spec;
-    spec.content = RotaryContent{*Rotary::make({.head_dim = 128}), keys};
+    spec.content = RotaryContent{*Rotary::make({.head_dim = 128})};
     const AttentionInputs inputs = {on_gpu({2, 33, 8, 128}), on_gpu({2, 700, 4, 128}), on_gpu({2, 700, 4, 128})};
     const job::AttentionCall call = {&inputs, &spec, nullptr, "explain_attention"};
     std::vector<job::AttentionTermJob> terms;
@@ -95,17 +92,16 @@ TEST(MmaRotatedCall, is_what_is_said_of_rotated_queries) {
     job::make_attention_job(call, terms, job);
     return *cuda::attention::explain(job, compute_major);
   };
-  const AttentionReport both = report(KeyState::unrotated, 9);
-  EXPECT_EQ(both.words.find("CUDA's kernel of mma.sync, on tensor cores, two numbers of bfloat16 for each that is rotated, in float32: 352 "
-                            "tiles of 128 x 32 scores"),
-            0)
-      << both.words;
-  EXPECT_NE(both.words.find("gradients by general kernels: tensor cores do not take queries or keys that are rotated here"),
-            std::string::npos)
-      << both.words;
-  EXPECT_EQ(both.operations, 2 * both.plain_operations);  // three products for scores, one for outputs
-  EXPECT_EQ(report(KeyState::rotated, 8).operations, 1.5 * both.plain_operations);
-  EXPECT_EQ(report(KeyState::unrotated, 7).words.find("CUDA's general kernel"), 0);
+  const auto says = [&](int compute_major, const char* words) {
+    const AttentionReport is = report(compute_major);
+    EXPECT_NE(is.words.find(words), std::string::npos) << is.words;
+    EXPECT_EQ(is.operations, is.plain_operations);
+  };
+  says(9, "CUDA's kernel for Hopper, on tensor cores");
+  says(9, "gradients by kernels for Hopper");
+  says(8, "CUDA's kernel of mma.sync, on tensor cores, in float32: 176 tiles of 128 x 64 scores");
+  says(8, "gradients by mma.sync");
+  says(7, "CUDA's general kernel");
 }
 
 }  // namespace

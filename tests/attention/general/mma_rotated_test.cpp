@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forward by mma.sync with queries, and keys, that the call rotates: its blocks run by the host against the double reference, within
-// what two numbers of bfloat16 for each of float32 may make of a product.
+// Queries, and keys, that the call rotates, by mma.sync: blocks of the forward and of the backward run by the host, against the double
+// reference, and beside rotating before the call.
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <set>
 #include <vector>
@@ -15,7 +14,6 @@
 #include "attention/support/rotated_problems.hpp"
 #include "cuda/attention/cached/layout.hpp"
 #include "cuda/attention/mma/call.hpp"
-#include "cuda/attention/mma/rotated/high_low.hpp"
 #include "phasor/phasor.hpp"
 
 namespace phasor::test {
@@ -23,9 +21,9 @@ namespace {
 
 using cuda::attention::mma::ScoresIn;
 
-/// How many calls were the emulated kernels' with two numbers for each of float32, how many of those had their keys in parts, and where
-/// scores were.
+/// How many forwards and backward passes were the emulated kernels', how many forwards had their keys in parts, and where scores were.
 int taken = 0;
+int taken_back = 0;
 int in_parts = 0;
 std::set<ScoresIn> scores_were;
 
@@ -33,11 +31,16 @@ struct MmaMachine : AttentionMachine {
   static int compute_major() { return cuda::attention::mma::kComputeMajor; }
   Status forward(const cuda::attention::Layout& layout) const {
     if (!layout.by_mma) return AttentionMachine::forward(layout);
-    const cuda::attention::mma::Cut cut = cuda::attention::mma::cut_of(layout.work);
-    taken += cut.high_low ? 1 : 0;
-    in_parts += cut.high_low && layout.work.partial.splits > 1 ? 1 : 0;
-    scores_were.insert(cut.scores);
+    ++taken;
+    in_parts += layout.work.partial.splits > 1 ? 1 : 0;
+    scores_were.insert(cuda::attention::mma::cut_of(layout.work).scores);
     run_mma_forward(layout.work);
+    return {};
+  }
+  Status backward(const cuda::attention::BackwardLayout& layout) const {
+    if (!layout.by_mma_backward) return AttentionMachine::backward(layout);
+    ++taken_back;
+    run_mma_backward(layout.work);
     return {};
   }
 };
@@ -47,7 +50,7 @@ class MmaRotated : public testing::Test {
  protected:
   MmaRotated() {
     weights_are_rounded = true;
-    taken = in_parts = 0;
+    taken = taken_back = in_parts = 0;
     scores_were.clear();
   }
   ~MmaRotated() override { weights_are_rounded = false; }
@@ -55,10 +58,20 @@ class MmaRotated : public testing::Test {
   static void expect_all(const std::vector<NarrowProblem>& problems, DType dtype) {
     for (const NarrowProblem& one : problems) {
       const int before = taken;
-      expect_rotated(one, dtype);
+      expect_forward(one.problem, dtype, one.name);
       EXPECT_EQ(taken, before + 1) << one.name << " is not taken";
     }
   }
+  /// At given positions that something goes by, and dropout with values by table, the backward is the general one.
+  static void expect_gradients_of_all(const std::vector<NarrowProblem>& problems, DType dtype) {
+    for (const NarrowProblem& one : problems) {
+      const int before = taken_back;
+      expect_as_reference(one.problem, dtype, one.name);
+      const bool placed = one.name.find("causal positions") != std::string::npos;
+      EXPECT_EQ(taken_back, before + (placed ? 0 : 1)) << one.name;
+    }
+  }
+  NarrowParameters narrow_;
   std::optional<ReplacedBackend> backend_ = std::optional<ReplacedBackend>(std::in_place, [](backend::Backend& backend) {
     forward_by<MmaMachine>(backend);
     backward_by<MmaMachine>(backend);
@@ -87,33 +100,43 @@ TEST_F(MmaRotated, is_the_reference) {
 }
 TEST_F(MmaRotated, is_the_reference_in_f16) { expect_all(rotated_problems(kNarrow), DType::f16); }
 TEST_F(MmaRotated, of_wide_heads_is_the_reference) { expect_all(rotated_problems(kNarrowWide), DType::bf16); }
-TEST_F(MmaRotated, of_wide_heads_is_the_reference_in_f16) { expect_all(rotated_problems(kNarrowWide), DType::f16); }
 TEST_F(MmaRotated, has_any_length) {
   expect_all(rotated_lengths(), DType::bf16);
   EXPECT_GT(in_parts, 0);
   expect_all(rotated_lengths(), DType::f16);
 }
-
-/// Numbers so large that scores see every bit that is left out; and of f16 whose rotation is beyond its range.
-TEST_F(MmaRotated, takes_large_numbers) {
-  NarrowProblem one = rotated_problems(kNarrow).front();
-  one.problem.visibility.causal = true;
-  for (double& x : one.problem.q) x *= 30;
-  expect_all({one}, DType::bf16);
-  for (double& x : one.problem.q) x = x < 0 ? -65504 : 65504;
-  for (double& x : one.problem.k) x *= 0x1p-13;
-  expect_all({one}, DType::f16);
+TEST_F(MmaRotated, is_the_reference_beside_tables) {
+  for (const DType dtype : {DType::bf16, DType::f16}) expect_gradients_of_all(rotated_beside_tables(kNarrow), dtype);
+  EXPECT_TRUE(scores_were.contains(ScoresIn::tabled));
 }
 
-/// The backward's scores are those of float32 copies; the log-sum-exp that it reads is this forward's.
-TEST_F(MmaRotated, has_the_gradients_of_the_reference_by_the_general_backward) {
+TEST_F(MmaRotated, has_the_gradients_of_the_reference) { expect_gradients_of_all(rotated_problems(kNarrow), DType::bf16); }
+TEST_F(MmaRotated, of_wide_heads_has_the_gradients_of_the_reference) { expect_gradients_of_all(rotated_problems(kNarrowWide), DType::f16); }
+TEST_F(MmaRotated, has_the_gradients_of_any_length) { expect_gradients_of_all(rotated_lengths(), DType::bf16); }
+
+/// The same kernels get the same numbers.
+TEST_F(MmaRotated, is_what_rotating_before_gives_to_the_bit) {
+  const Rotary rotary = *Rotary::make({.head_dim = kNarrow.width});
   for (const DType dtype : {DType::bf16, DType::f16}) {
-    for (const NarrowProblem& one : rotated_problems(kNarrow)) {
-      if (one.name.find("causal") == std::string::npos && one.name.find("all channels") == std::string::npos) continue;
-      expect_rotated(one, dtype, true);
-    }
+    ref::Problem p = rotated_problem("", kNarrow, {}).problem;
+    p.visibility.causal = true;
+    Bridge inside(p, dtype);
+    p.schemes = {};
+    Bridge before(p, dtype);
+    Bridge plain(p, dtype);
+    inside.spec.content = RotaryContent{rotary};
+    const auto turn = [&](const ConstTensorView& v, std::int64_t first) {
+      const TensorView there = {const_cast<void*>(v.data), v.dtype, v.shape, v.strides};
+      EXPECT_TRUE(rotary.apply(there, positions_from(first)).ok());
+    };
+    turn(before.inputs.q, kNarrow.keys - kNarrow.queries);
+    turn(before.inputs.k, 0);
+    for (Bridge* const one : {&inside, &before, &plain}) ASSERT_TRUE(one->forward().ok());
+    EXPECT_EQ(taken, dtype == DType::bf16 ? 3 : 6);
+    EXPECT_EQ(inside.output().out, before.output().out);
+    EXPECT_EQ(inside.output().lse, before.output().lse);
+    EXPECT_NE(inside.output().out, plain.output().out);
   }
-  EXPECT_GT(taken, 0);
 }
 
 /// Keys and values of padding, which may be anything.
@@ -122,13 +145,9 @@ TEST_F(MmaRotated, what_nobody_sees_takes_no_part) {
     if (one.name.find("padding") == std::string::npos && one.name.find("causal positions") == std::string::npos) continue;
     ref::Problem p = one.problem;
     hide_keys_of_nan(p, 40);
-    for (const DType dtype : {DType::bf16, DType::f16}) {
-      const int before = taken;
-      Bridge bridge(p, dtype);
-      ASSERT_TRUE(bridge.forward().ok());
-      for (const double x : bridge.output().out) ASSERT_TRUE(std::isfinite(x)) << one.name;
-      EXPECT_EQ(taken, before + 1);
-    }
+    const int before = taken;
+    for (const DType dtype : {DType::bf16, DType::f16}) expect_finite_gradients(p, dtype);
+    EXPECT_EQ(taken, before + 2);
   }
 }
 
@@ -216,56 +235,6 @@ TEST_F(MmaRotated, leaves_gathered_keys_of_8_bits_to_the_general_kernels) {
   backend_.reset();  // by the CPU
   const ref::Values wanted = call.run(Storage::f8_e4m3, spec);
   for (std::size_t n = 0; n < is.size(); ++n) ASSERT_NEAR(is[n], wanted[n], 0x1p-8) << n;
-}
-
-/// Copies in a numerics profile have 16 bits, and are q and k of plain calls. Against the CPU, which multiplies the same copies.
-TEST_F(MmaRotated, leaves_copies_of_16_bits_as_they_are) {
-  const auto run = [] {
-    Bridge bridge(rotated_problems(kNarrow).front().problem, DType::bf16);
-    bridge.spec.content = RotaryContent{*Rotary::make({.head_dim = kNarrow.width, .numerics = Numerics::hf})};
-    EXPECT_TRUE(bridge.forward().ok());
-    return bridge.output().out;
-  };
-  const ref::Values is = run();
-  EXPECT_EQ(taken, 0);
-  EXPECT_EQ(scores_were, std::set<ScoresIn>{ScoresIn::registers});
-  backend_.reset();  // by the CPU
-  const ref::Values wanted = run();
-  for (std::size_t n = 0; n < is.size(); ++n) ASSERT_NEAR(is[n], wanted[n], 3.5 * 0x1p-8) << n;
-}
-
-TEST(HighLow, is_the_number_but_for_2_to_the_minus_17) {
-  Numbers random(1);
-  double worst = 0;
-  for (int n = 0; n < 200000; ++n) {
-    const auto x = static_cast<float>(std::ldexp(random.uniform(), static_cast<int>(random.uniform(-60, 100))));
-    const cuda::attention::HighLow two = cuda::attention::high_low(x);
-    const double high = math::widen_bf16(math::One<float>(), two.high);
-    const double low = math::widen_bf16(math::One<float>(), two.low);
-    EXPECT_LE(std::fabs(low), std::fabs(x) * 0x1p-8);
-    worst = std::max(worst, std::fabs(x - high - low) / std::fabs(x));
-  }
-  EXPECT_LE(worst, 0x1p-17);
-  EXPECT_GT(worst, 0x1p-18);
-  for (const float x : {INFINITY, -INFINITY, NAN, 0.0F, -0.0F, std::numeric_limits<float>::max()}) {
-    EXPECT_EQ(cuda::attention::high_low(x).low, 0) << x;
-  }
-}
-
-/// Eight channels at a time, where they were.
-TEST(HighLow, lies_in_the_place_of_float32) {
-  alignas(16) float row[16];
-  for (int c = 0; c < 16; ++c) row[c] = 0.3F * static_cast<float>(c) - 1.1F;
-  alignas(16) float copy[16];
-  std::copy_n(row, 16, copy);
-  for (int n = 1; n >= 0; --n) cuda::attention::make_high_low(copy, n);
-  std::uint16_t parts[32];
-  std::memcpy(parts, copy, sizeof(parts));
-  for (int c = 0; c < 16; ++c) {
-    const cuda::attention::HighLow two = cuda::attention::high_low(row[c]);
-    EXPECT_EQ(parts[16 * (c / 8) + c % 8], two.high);
-    EXPECT_EQ(parts[16 * (c / 8) + 8 + c % 8], two.low);
-  }
 }
 
 }  // namespace

@@ -31,6 +31,22 @@ long double frequency(const Ladder& ladder, std::int64_t pair, std::int64_t widt
   return 1 / std::pow(static_cast<long double>(ladder.base), exponent);
 }
 
+/// x to so many binary digits, ties to even; digits below 2^least are not there, and what rounds beyond `most` is infinite.
+double rounded(double x, int digits, int least, double most) {
+  if (x == 0 || !std::isfinite(x)) return x;
+  int exponent = 0;
+  std::frexp(x, &exponent);
+  const int last = std::max(exponent - digits, least);
+  const double y = std::ldexp(std::nearbyint(std::ldexp(x, -last)), last);
+  return std::fabs(y) > most ? std::copysign(HUGE_VAL, x) : y;
+}
+double stored_as(Stored stored, double x) {
+  if (stored == Stored::f16) return rounded(x, 11, -24, 65504);
+  return stored == Stored::bf16 ? rounded(x, 8, -133, 0x1.fep127) : x;
+}
+/// Exact of one sum or product of float32 numbers.
+double in_float(double x) { return static_cast<double>(static_cast<float>(x)); }
+
 struct CosSin {
   double c;
   double s;
@@ -62,9 +78,15 @@ struct Rotation {
     return remembered(memory, key, [&] { return rows(turn); });
   }
 
+  /// By float32 arithmetic: both products, their sum, then what it is stored as.
+  double narrow_sum(double a, double c, double b, double s) const {
+    return stored_as(ladder.stored, in_float(in_float(a * in_float(c)) + in_float(b * in_float(s))));
+  }
+
   Values turned(const double* x, const Turn& turn, bool transposed) const {
     Values y(x, x + width);
     if (turn.none) return y;
+    const bool narrow = ladder.stored != Stored::f64 && !magnitudes && !transposed;  // gradients are as if nothing had been rounded
     const std::vector<CosSin>& row = remembered_rows(turn);
     const auto pairs = row.size();
     for (std::size_t n = 0; n < pairs; ++n) {
@@ -73,8 +95,9 @@ struct Rotation {
       const std::size_t second = half ? n + pairs : 2 * n + 1;
       const double c = magnitudes ? std::fabs(row[n].c) : row[n].c;
       const double s = magnitudes ? std::fabs(row[n].s) : transposed ? -row[n].s : row[n].s;
-      y[first] = x[first] * c + x[second] * (magnitudes ? s : -s);
-      y[second] = x[first] * s + x[second] * c;
+      const double of_second = magnitudes ? s : -s;
+      y[first] = narrow ? narrow_sum(x[first], c, x[second], of_second) : x[first] * c + x[second] * of_second;
+      y[second] = narrow ? narrow_sum(x[first], s, x[second], c) : x[first] * s + x[second] * c;
     }
     return y;
   }

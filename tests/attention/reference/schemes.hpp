@@ -263,12 +263,15 @@ struct Cope {
 // ---- How q meets k ----
 
 enum class Pairing : std::uint8_t { half, interleaved };
+/// What rotated numbers are stored as: float64, or 16 bits, to which float32 arithmetic is rounded once.
+enum class Stored : std::uint8_t { f64, f16, bf16 };
 struct Ladder {
   std::int64_t rotary_width = 0;  // 0: all of D
   double base = 10000;
   Pairing pairing = Pairing::half;
   Values frequencies = {};  // empty: base^(-2p / rotary width)
   double amplitude = 1;     // on each side
+  Stored stored = Stored::f64;
 };
 
 struct Rope {

@@ -12,10 +12,18 @@ DType parameter_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : D
 /// Of what schemes learn.
 DType learned_dtype(DType dtype) { return parameters_are_narrow ? dtype : parameter_dtype(dtype); }
 
+/// What the call rotates is rounded once, as q and k are stored.
+void round_rotation(ref::Scheme& scheme, DType dtype) {
+  const ref::Stored stored = dtype == DType::f16 ? ref::Stored::f16 : dtype == DType::bf16 ? ref::Stored::bf16 : ref::Stored::f64;
+  if (auto* const rope = std::get_if<ref::Rope>(&scheme)) rope->ladder.stored = stored;
+  if (auto* const mapped = std::get_if<ref::MappedRope>(&scheme)) mapped->ladder.stored = stored;
+}
+
 ref::Problem rounded_problem(ref::Problem p, DType dtype) {
   for (ref::Values* x : {&p.q, &p.k, &p.v}) round_all(*x, dtype);
   round_all(p.sinks, parameter_dtype(dtype));
   for (ref::Scheme& scheme : p.schemes) {
+    round_rotation(scheme, dtype);
     for (const ref::Parameter& parameter : parameters_of(scheme)) round_all(parameter.values, learned_dtype(dtype));
   }
   return p;

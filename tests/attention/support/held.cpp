@@ -11,8 +11,7 @@
 //   Weights that tensor cores of a GPU take are rounded to the dtype: w M more of an output, and of gradients that read it. So are the
 //   gradients of scores that they take: w M more of everything that those give. In f16 both may be below its normal numbers, off by half of
 //   the least one: n times that, times the largest number that they meet (2: problems have numbers up to 1, and shifts added to them).
-//   Where products of q and k are off by e of their magnitudes, a score is by e S, the log-sum-exp, too, and a weight by 2 e S of itself.
-//   A score's gradient is a weight times what came from other weights: 4 e S.
+//   Gradients by what a call has rotated may be rounded to the dtype before they are turned back: w M more of those by q and k.
 //   bf16 on AMX has weights as two bf16 numbers: 2^-15 M more. Weights below 2^-64 of a row's largest are 0 in 32-bit arithmetic.
 #include "attention/support/held.hpp"
 
@@ -105,10 +104,17 @@ Wanted::Wanted(const ref::Problem& p, DType dtype) {
   magnitudes = ref::magnitudes(p, out_gradient, lse_gradient);
 }
 
+HeldAs held_as(const ref::Problem& problem, DType dtype) {
+  const bool turned = std::any_of(problem.schemes.begin(), problem.schemes.end(), [](const ref::Scheme& scheme) {
+    return std::holds_alternative<ref::Rope>(scheme) || std::holds_alternative<ref::MappedRope>(scheme);
+  });
+  return {.shape = problem.shape, .dtype = dtype, .turned = turned};
+}
+
 void expect_output(const ref::Output& is, const ref::Output& wanted, const ref::Magnitudes& magnitudes, const HeldAs& as,
                    const std::string& name) {
   const double u = arithmetic_roundoff(as.dtype);
-  const double before = stored_roundoff(as.dtype) * as.roundings_before + (as.dtype == DType::bf16 && as.of_products == 0 ? 0x1p-15 : 0);
+  const double before = stored_roundoff(as.dtype) * as.roundings_before + (as.dtype == DType::bf16 ? 0x1p-15 : 0);
   const bool narrow = as.dtype != wide_of(as.dtype);
   const double of_weights = narrow && weights_are_rounded ? stored_roundoff(as.dtype) : 0;
   const auto keys = static_cast<double>(as.shape.keys);
@@ -120,15 +126,10 @@ void expect_output(const ref::Output& is, const ref::Output& wanted, const ref::
   };
   expect_within(
       is.out, {wanted.out, magnitudes.out, as.dtype},
-      [&](std::size_t n) {
-        const double score = score_of(n);
-        return (before + of_weights + 2 * as.of_products * score + u * roundings(score, keys)) * magnitudes.out[n];
-      },
-      name + ", out");
+      [&](std::size_t n) { return (before + of_weights + u * roundings(score_of(n), keys)) * magnitudes.out[n]; }, name + ", out");
   expect_within(
       is.lse, {wanted.lse, magnitudes.scores, wide_of(as.dtype)},
-      [&](std::size_t n) { return before + as.of_products * magnitudes.scores[n] + u * roundings(magnitudes.scores[n], keys); },
-      name + ", lse");
+      [&](std::size_t n) { return before + u * roundings(magnitudes.scores[n], keys); }, name + ", lse");
 }
 
 void expect_gradients(ref::Gradients& is, Wanted& wanted, const HeldAs& as, const std::string& name) {
@@ -137,16 +138,17 @@ void expect_gradients(ref::Gradients& is, Wanted& wanted, const HeldAs& as, cons
   const double u = arithmetic_roundoff(as.dtype);
   const double outputs = narrow ? stored_roundoff(as.dtype) * (weights_are_rounded ? 3 : 1) : 0;
   const double score = largest_of(wanted.magnitudes.scores);
-  const auto expect = [&](const ref::Values& x, const Sought& sought, std::int64_t summands, const std::string& what) {
-    const double of_sums = 2 * roundings(score, static_cast<double>(s.keys)) + 3 * std::sqrt(static_cast<double>(summands));
-    const double part = outputs + 4 * as.of_products * score + u * of_sums;
+  const double turned = narrow && weights_are_rounded && as.turned ? stored_roundoff(as.dtype) : 0;
+  const auto expect = [&](const ref::Values& x, const Sought& sought, std::int64_t summands, const std::string& what, double more = 0) {
+    const double part =
+        outputs + more + u * (2 * roundings(score, static_cast<double>(s.keys)) + 3 * std::sqrt(static_cast<double>(summands)));
     const double lost = weights_are_rounded && as.dtype == DType::f16 ? 0x1p-25 * 2 * static_cast<double>(summands) : 0;
     expect_within(x, sought, [&](std::size_t n) { return part * sought.magnitudes[n] + lost; }, name + ", gradient of " + what);
   };
   const std::int64_t readers = s.queries * s.heads / std::max<std::int64_t>(s.key_heads, 1);  // of a key
   const ref::Gradients& g = wanted.gradients;
-  expect(is.q, {g.q, wanted.magnitudes.gradients.q, as.dtype}, s.keys, "q");
-  expect(is.k, {g.k, wanted.magnitudes.gradients.k, as.dtype}, readers, "k");
+  expect(is.q, {g.q, wanted.magnitudes.gradients.q, as.dtype}, s.keys, "q", turned);
+  expect(is.k, {g.k, wanted.magnitudes.gradients.k, as.dtype}, readers, "k", turned);
   expect(is.v, {g.v, wanted.magnitudes.gradients.v, as.dtype}, readers, "v");
   const std::int64_t rows = s.batch * s.queries * (g.sinks.size() == 1 ? s.heads : 1);
   expect(is.sinks, {g.sinks, wanted.magnitudes.gradients.sinks, wide_of(as.dtype)}, rows, "sinks");
@@ -162,7 +164,7 @@ void expect_gradients(ref::Gradients& is, Wanted& wanted, const HeldAs& as, cons
 }
 
 void expect_wanted(Bridge& bridge, Wanted& wanted, DType dtype, const std::string& name) {
-  const HeldAs as{bridge.problem.shape, dtype};
+  const HeldAs as = held_as(bridge.problem, dtype);
   const Status forward = bridge.forward();
   ASSERT_TRUE(forward.ok()) << name << ": " << forward.message();
   expect_output(bridge.output(), wanted.output, wanted.magnitudes, as, name);

@@ -25,13 +25,14 @@ struct Wanted {
 };
 
 /// What decides how far off a number may be (held.cpp derives it). roundings_before: how often summands were rounded to the dtype before.
-/// of_products: what products of q and k may be off by where a GPU multiplies numbers of float32 in two, of the sum of magnitudes.
+/// turned: q and k, or q, were rotated inside of the call.
 struct HeldAs {
   ref::Shape shape;
   DType dtype;
   int roundings_before = 0;
-  double of_products = 0;
+  bool turned = false;
 };
+HeldAs held_as(const ref::Problem& problem, DType dtype);
 /// Set where weights are rounded to a 16-bit dtype before they meet values, as tensor cores take them: on a GPU.
 inline bool weights_are_rounded = false;
 void expect_output(const ref::Output& is, const ref::Output& wanted, const ref::Magnitudes& magnitudes, const HeldAs& as,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Problems in 16 bits whose queries, and keys, are rotated inside of the call: what tensor cores take of float32 copies.
+// Problems in 16 bits whose queries, and keys, are rotated inside of the call.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -46,33 +46,6 @@ inline void scatter_positions(ref::Problem& p, std::int64_t far) {
   for (std::int64_t n = 0; n < p.shape.batch * p.shape.keys; ++n) p.key_positions.push_back(far + (n * 71) % 137);
 }
 
-/// What tensor cores may make of a product of rotated q and k, of the sum of its magnitudes. With p = 2^-17 and numbers x = high + low + d,
-/// |low| <= 2^-8 |x| and |d| <= p |x| (cuda/attention/mma/rotated/high_low.hpp), what a product of two leaves out is low . low, d k and
-/// (high + low) d: 2^-16 + p + (1 + p) p of |q| |k|, below 2^-15 (1 + p). Of bfloat16 keys that came rotated there is no low and no d: p.
-/// Zero on the CPU.
-inline double error_of_products(const ref::Problem& p, DType dtype) {
-  const bool keys_rotated = std::get<ref::Rope>(p.schemes.front()).keys_rotated;
-  if (!weights_are_rounded) return 0;
-  return keys_rotated && dtype == DType::bf16 ? 0x1p-17 : 0x1p-15 * (1 + 0x1p-17);
-}
-
-/// Runs a problem and compares outputs with the reference's, or all gradients, too.
-inline void expect_rotated(const NarrowProblem& one, DType dtype, bool with_gradients = false) {
-  const std::string name = one.name + ", " + name_of(dtype);
-  Bridge bridge(one.problem, dtype);
-  const HeldAs as{.shape = one.problem.shape, .dtype = dtype, .of_products = error_of_products(one.problem, dtype)};
-  ASSERT_TRUE(bridge.forward().ok()) << name;
-  if (!with_gradients) {
-    expect_output(bridge.output(), ref::forward(bridge.problem), ref::magnitudes(bridge.problem), as, name);
-    return;
-  }
-  Wanted wanted(bridge.problem, dtype);
-  expect_output(bridge.output(), wanted.output, wanted.magnitudes, as, name);
-  ASSERT_TRUE(bridge.backward(wanted.out_gradient, wanted.lse_gradient).ok()) << name;
-  ref::Gradients is = bridge.reference_gradients();
-  expect_gradients(is, wanted, as, name);
-}
-
 /// Half and neighbouring pairs, some of the channels and all, amplitudes, frequencies that are given; keys that are rotated here, and those
 /// that came so. Every mask; biases, sinks, a soft cap, dropout; positions in any order and far from 0; a ragged batch.
 inline std::vector<NarrowProblem> rotated_problems(const ref::Shape& s) {
@@ -94,6 +67,16 @@ inline std::vector<NarrowProblem> rotated_problems(const ref::Shape& s) {
     all.back().problem.visibility = mask.visibility;
   }
   add_other_rotated(s, all);
+  return all;
+}
+
+/// Tables that meet neither q nor k: those of values, and those of features.
+inline std::vector<NarrowProblem> rotated_beside_tables(const ref::Shape& s) {
+  std::vector<NarrowProblem> all = {value_problems(s).at(0), value_problems(s).at(3), feature_problems(s).at(2), feature_problems(s).at(7)};
+  for (NarrowProblem& one : all) {
+    one.problem.schemes.emplace_back(ref::Rope{kPartLadder});
+    one.problem.visibility.causal = true;
+  }
   return all;
 }
 

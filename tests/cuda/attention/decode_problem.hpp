@@ -89,7 +89,7 @@ inline DecodeProblem random_decode(std::uint64_t seed) {
     for (int n = 0; n < 2 * w.key_heads; ++n) p.scales.push_back(0.01F + 0.02F * static_cast<float>(n));
   }
   w.q.dtype = w.storage == Storage::f16 ? DType::f16 : DType::bf16;
-  if (below(4) == 0) w.q.dtype = DType::f32;  // rotated
+  if (below(4) == 0) w.q.dtype = DType::f32;  // shifted
   p.text = "seed " + std::to_string(seed) + ": " + name_of(w.storage) + ", width " + std::to_string(w.width) + ", batch " +
            std::to_string(w.batch) + ", queries " + std::to_string(w.queries) + ", heads " + std::to_string(w.key_heads) + " x " +
            std::to_string(w.group) + ", page " + std::to_string(w.page_size) + ", room " + std::to_string(w.room);

@@ -39,7 +39,7 @@ inline void TermsProblem::add_table(TermWork& term) {
 }
 
 /// Rows by distance for scores, and some for values, with one clip: tiles beyond it are of one row each. Or those for values alone.
-inline void TermsProblem::add_shaw() {
+inline void TermsProblem::add_shaw(bool of_queries) {
   AttentionWork& w = *work_;
   job::RowMap map;
   map.left = any({0, 5, 40, 300});
@@ -47,7 +47,7 @@ inline void TermsProblem::add_shaw() {
   map.zero_outside = chance(4);
   const std::int64_t rows = map.left + 1 + map.right, heads = any<std::int64_t>({1, w.shape.heads});
   for (const RowUse use : {RowUse::query, RowUse::value}) {
-    if (use == RowUse::query && chance(4)) continue;
+    if (use == RowUse::query && (!of_queries || chance(4))) continue;
     TermWork& term = w.terms[w.term_count++];
     term.use = TermUse::table;
     term.table.use = use;
@@ -86,6 +86,18 @@ inline void TermsProblem::add_term(bool with_tables) {
     diagonal[n] = static_cast<float>(slopes[n / count] * (by_key ? -r : -std::abs(r)));
   }
   term.bias.diagonal = diagonal, term.bias.first_distance = first, term.bias.distances = count;
+}
+
+/// Queries, and keys, that the call has rotated: any numbers are as good. Nothing meets q and k as they are given.
+inline void TermsProblem::add_rotated() {
+  AttentionWork& w = *work_;
+  w.content_shift = {};
+  w.contents[0].q = tensor(dtype_, w.q.shape);
+  if (chance(2)) w.contents[0].k = tensor(dtype_, w.k.shape);
+  say(w.contents[0].k.data == w.k.data ? "rotated queries" : "rotated");
+  const int terms = any({0, 0, 1, 2});
+  for (int t = 0; t < terms; ++t) add_term(false);
+  if (!w.has_positions[0] && chance(3)) add_shaw(false);
 }
 
 }  // namespace phasor::test

@@ -26,7 +26,7 @@ class TermsProblem {
       add_cope();
       return;
     }
-    if (work_->shape.width <= 128 && chance(4)) {
+    if (chance(4)) {
       add_rotated();
       return;
     }
@@ -71,7 +71,7 @@ class TermsProblem {
   void make_rules();
   void add_term(bool with_tables = true);
   void add_table(TermWork& term);
-  void add_shaw();
+  void add_shaw(bool of_queries = true);
   void add_cope();
   void add_rotated();
   std::int64_t row_of(const cuda::attention::TableWork& table, std::int64_t b, std::int64_t s, std::int64_t i, std::int64_t j) const;
@@ -94,7 +94,6 @@ class TermsProblem {
   };
   static Score product(const RowAt& x, const RowAt& y);
   bool sees(std::int64_t b, std::int64_t s, std::int64_t i, std::int64_t j) const;
-  Score rotated_product(std::int64_t b, std::int64_t i, std::int64_t j, std::int64_t h) const;
   Score counted(std::int64_t b, std::int64_t s, std::int64_t i, std::int64_t j, std::int64_t h) const;
   std::int64_t position(int side, std::int64_t b, std::int64_t s, std::int64_t token) const;
   std::int64_t sequence_of(std::int64_t b, std::int64_t i) const;
@@ -106,7 +105,6 @@ class TermsProblem {
   DType dtype_ = DType::bf16;
   std::string text_;
   std::vector<std::int64_t> starts_[2];  // of queries, of keys
-  ConstTensorView rotated_[2] = {};      // queries, and keys, in float32 before each number becomes two
 };
 
 inline void TermsProblem::make_tensors() {
@@ -242,12 +240,7 @@ inline TermsProblem::Score TermsProblem::score(std::int64_t b, std::int64_t s, s
     result.error += size * ((by_one ? width / 2 : (width + 15) / 16) + 4 + 2 * w.term_count) * 0x1p-23;
   };
   const auto add_number = [&](double x) { result.value += x, result.error += std::abs(x) * (4 + 2 * w.term_count) * 0x1p-23; };
-  if (rotated_[0].data == nullptr) {
-    add(w.q, b, i, h, w.k, b, j, key_head, w.scale, false);
-  } else {
-    const Score x = rotated_product(b, i, j, h);
-    result.value += x.value, result.error += x.error;
-  }
+  add(w.contents[0].q, b, i, h, w.contents[0].k, b, j, key_head, w.scale, false);
   if (w.content_shift.data != nullptr) add(w.content_shift, 0, 0, h, w.k, b, j, key_head, w.scale, true);
   for (int t = 0; t < w.term_count; ++t) {
     const TermWork& term = w.terms[t];
@@ -329,4 +322,3 @@ inline ExpectedRow TermsProblem::expected(std::int64_t b, std::int64_t i, std::i
 
 #include "cuda/attention/mma_cope.hpp"
 #include "cuda/attention/mma_drawn.hpp"
-#include "cuda/attention/mma_rotated.hpp"

@@ -82,27 +82,27 @@ TEST(HopperCall, has_nothing_that_the_kernel_does_not_know) {
     s.visibility.key_starts = Integers(key_starts, 2, kGpu);
   }));
   EXPECT_FALSE(taken([](AttentionSpec& s) { s.visibility.key_mask = {reinterpret_cast<std::uint8_t*>(some_memory), {70, 1}, kGpu}; }));
-  EXPECT_FALSE(taken([](AttentionSpec& s) { s.content = RotaryContent{*Rotary::make({.head_dim = 128})}; }));
+  EXPECT_FALSE(taken([](AttentionSpec& s) { s.content = XposContent{*Rotary::make({.head_dim = 128})}; }));
 }
 
-/// In a profile's roundings rotated copies have the tensors' dtype, and are q and k then; exact ones are float32, which no map has.
-TEST(HopperCall, takes_rotated_copies_of_16_bits) {
-  for (const KeyState keys : {KeyState::unrotated, KeyState::rotated}) {
-    AttentionSpec spec;
-    spec.visibility.mask = Mask::causal;
-    spec.content = RotaryContent{*Rotary::make({.head_dim = 128, .numerics = Numerics::hf}), keys};
-    const Layout layout = laid_out(spec);
-    ASSERT_TRUE(layout.hopper.has_value());
-    ASSERT_EQ(layout.copies.size(), keys == KeyState::rotated ? 1 : 2);
-    EXPECT_EQ(layout.hopper->q.data, layout.copies[0].to.data);
-    EXPECT_EQ(layout.hopper->q.dtype, DType::bf16);
-    EXPECT_EQ(layout.hopper->k.data, keys == KeyState::rotated ? some_memory : layout.copies[1].to.data);
-    spec.content = RotaryContent{*Rotary::make({.head_dim = 128}), keys};
-    EXPECT_FALSE(laid_out(spec).hopper.has_value());
+/// Rotated copies have the tensors' dtype, and are q and k then.
+TEST(HopperCall, takes_rotated_copies) {
+  for (const Numerics numerics : {Numerics::exact, Numerics::hf}) {
+    for (const KeyState keys : {KeyState::unrotated, KeyState::rotated}) {
+      AttentionSpec spec;
+      spec.visibility.mask = Mask::causal;
+      spec.content = RotaryContent{*Rotary::make({.head_dim = 128, .numerics = numerics}), keys};
+      const Layout layout = laid_out(spec);
+      ASSERT_TRUE(layout.hopper.has_value());
+      ASSERT_EQ(layout.copies.size(), keys == KeyState::rotated ? 1 : 2);
+      EXPECT_EQ(layout.hopper->q.data, layout.copies[0].to.data);
+      EXPECT_EQ(layout.hopper->q.dtype, DType::bf16);
+      EXPECT_EQ(layout.hopper->k.data, keys == KeyState::rotated ? some_memory : layout.copies[1].to.data);
+    }
   }
   AttentionSpec mapped;
   mapped.visibility.mask = Mask::causal;
-  mapped.content = RotaryContent{*Rotary::make({.head_dim = 128, .numerics = Numerics::hf}), KeyState::unrotated, ReRope{.window = 8}};
+  mapped.content = RotaryContent{*Rotary::make({.head_dim = 128}), KeyState::unrotated, ReRope{.window = 8}};
   EXPECT_FALSE(laid_out(mapped).hopper.has_value());
 }
 
@@ -276,14 +276,37 @@ TEST(HopperCall, has_a_backward) {
   gradients.deterministic = false;
   EXPECT_FALSE(laid_out_backward(spec, gradients).hopper_backward->deterministic);
   EXPECT_FALSE(laid_out_backward(spec, gradients, 8).hopper_backward.has_value());
-  AttentionSpec other = spec;  // Hopper's forward takes these
-  other.content = RotaryContent{*Rotary::make({.head_dim = 128, .numerics = Numerics::hf})};
-  EXPECT_FALSE(laid_out_backward(other, gradients).hopper_backward.has_value());
   EXPECT_FALSE(laid_out_backward(spec, all_gradients(DType::f32), 9, DType::f32).hopper_backward.has_value());
   gradients.k = on_gpu({2, 70, 4, 128}, DType::f32);
   EXPECT_FALSE(laid_out_backward(spec, gradients).hopper_backward.has_value());
   spec.softcap = 20;
   EXPECT_FALSE(laid_out_backward(spec, all_gradients()).hopper_backward.has_value());
+}
+
+/// Gradients by the copies are written where the caller wants those by q and k, and are turned back there.
+TEST(HopperCall, has_a_backward_of_rotated_copies) {
+  for (const Numerics numerics : {Numerics::exact, Numerics::hf}) {
+    AttentionSpec spec;
+    spec.visibility.mask = Mask::causal;
+    const Rotary rotary = *Rotary::make({.head_dim = 128, .numerics = numerics});
+    spec.content = RotaryContent{rotary};
+    AttentionGradients gradients = all_gradients();
+    auto layout = laid_out_backward(spec, gradients);
+    ASSERT_TRUE(layout.hopper_backward.has_value());
+    EXPECT_EQ(layout.hopper_backward->forward.q.data, layout.copies.at(0).to.data);
+    EXPECT_EQ(layout.hopper_backward->forward.k.data, layout.copies.at(1).to.data);
+    EXPECT_TRUE(layout.hopper_backward->q.data == gradients.q.data && layout.hopper_backward->k.data == gradients.k.data);
+    ASSERT_EQ(layout.turned.size(), 2u);
+    EXPECT_TRUE(layout.turned[0].gradients.shape == gradients.q.shape && layout.turned[1].gradients.shape == gradients.k.shape);
+    for (const auto& turned : layout.turned) EXPECT_TRUE(turned.gradients.data == some_memory && turned.gradients.dtype == DType::bf16);
+    gradients.q = {};
+    EXPECT_EQ(laid_out_backward(spec, gradients).turned.size(), 1u);
+    spec.content = RotaryContent{rotary, KeyState::rotated};
+    layout = laid_out_backward(spec, gradients);
+    EXPECT_TRUE(layout.hopper_backward.has_value() && layout.turned.empty());
+    spec.content = RotaryContent{rotary, KeyState::unrotated, ReRope{.window = 8}};
+    EXPECT_FALSE(laid_out_backward(spec, gradients).hopper_backward.has_value());
+  }
 }
 
 /// Shaw's keys; not what windows of rows are for in the forward.

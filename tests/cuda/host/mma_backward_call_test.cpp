@@ -148,10 +148,11 @@ TEST(MmaBackwardCall, says_what_it_leaves_to_the_general_kernels) {
               c.wants_terms = false;
             }),
             "");
-  EXPECT_EQ(why_not([](Call& c) { c.spec.key_positions = positions_from(5); }), "given positions");
+  EXPECT_EQ(why_not([](Call& c) { c.spec.key_positions = positions_from(5), c.spec.visibility.left = 9; }), "given positions");
+  EXPECT_EQ(why_not([](Call& c) { c.spec.key_positions = positions_from(5); }), "");  // nothing goes by them
   for (const Numerics numerics : {Numerics::exact, Numerics::hf}) {
     const RotaryContent rotated = {*Rotary::make({.head_dim = 64, .numerics = numerics})};
-    EXPECT_EQ(why_not([&](Call& c) { c.spec.content = rotated; }), "queries or keys that are rotated here");
+    EXPECT_EQ(why_not([&](Call& c) { c.spec.content = rotated; }), "");
   }
   EXPECT_EQ(why_not([](Call& c) { c.spec.softcap = 0.01; }), "a soft cap near 0");
   EXPECT_EQ(why_not([](Call& c) {

@@ -54,19 +54,18 @@ Status pass_positions(const PositionMap& map, const MapPass& pass, Positions at,
 
 // ---- Copies ----
 
-/// A tensor widened to `to`, whose last axis is contiguous; exact.
-template <class T>
+/// A tensor in float32, whose last axis is contiguous; exact.
 void widen(const ConstTensorView& from, const TensorView& to, const Runner& runner) {
   const auto [batch, tokens, heads, channels] = from.shape;
   run_each(runner, batch * tokens, [&, tokens = tokens, heads = heads, channels = channels](std::int64_t n) {
     const std::int64_t b = n / tokens;
     const std::int64_t t = n % tokens;
     for (std::int64_t h = 0; h < heads; ++h) {
-      T* const out = static_cast<T*>(to.data) + b * to.strides[0] + t * to.strides[1] + h * to.strides[2];
+      float* const out = static_cast<float*>(to.data) + b * to.strides[0] + t * to.strides[1] + h * to.strides[2];
       const std::int64_t at = b * from.strides[0] + t * from.strides[1] + h * from.strides[2];
       job::with_element(from.dtype, [&](auto tag) {
         const auto* const in = static_cast<const typename decltype(tag)::type*>(from.data) + at;
-        for (std::int64_t c = 0; c < channels; ++c) out[c] = static_cast<T>(job::number_of(in[c]));
+        for (std::int64_t c = 0; c < channels; ++c) out[c] = static_cast<float>(job::number_of(in[c]));
       });
     }
   });
@@ -78,20 +77,36 @@ Status rotate(const job::RotateJob& rotation, const InOut& x, const Positions& a
   return cpu::run_rotate(job, {.runner = runner});
 }
 
+/// Numbers of float32, contiguous, become the nearest ones of 16 bits.
+void round_numbers(DType dtype, const TensorView& x, const Runner& runner) {
+  const std::int64_t row = x.shape[2] * x.shape[3];
+  run_each(runner, x.shape[0] * x.shape[1], [&](std::int64_t n) {
+    auto* const numbers = static_cast<float*>(x.data) + n * row;
+    job::with_element(dtype, [&](auto tag) {
+      using Element = typename decltype(tag)::type;
+      for (std::int64_t c = 0; c < row; ++c) numbers[c] = static_cast<float>(job::number_of(job::element_of<Element>(numbers[c])));
+    });
+  });
+}
+
 struct Rotation {
   const job::RotateJob* rotation;
   ConstTensorView from;
-  DType dtype;  // of the copy
+  DType dtype;  // that numbers are rounded to
   Positions at;
 };
+/// A tensor of another dtype (xPos's; keys that were decoded, and q beside them) has a copy in float32.
 Status rotated_copy(const Rotation& r, const Runner& runner, Arena& arena, ConstTensorView& out) {
   const Extents& s = r.from.shape;
-  const TensorView copy = {arena.take_bytes(s[0] * s[1] * s[2] * s[3] * bytes_of(r.dtype)), r.dtype, s, contiguous_strides(s)};
+  const DType dtype = r.dtype == r.from.dtype ? r.dtype : DType::f32;
+  const TensorView copy = {arena.take_bytes(s[0] * s[1] * s[2] * s[3] * bytes_of(dtype)), dtype, s, contiguous_strides(s)};
   out = copy;
   if (copy.data == nullptr || job::is_empty(r.from)) return {};
-  if (r.dtype == r.from.dtype) return rotate(*r.rotation, InOut(r.from, copy), r.at, runner);
-  with_arithmetic(r.dtype, [&](auto type) { widen<decltype(type)>(r.from, copy, runner); });
-  return rotate(*r.rotation, copy, r.at, runner);
+  const bool widened = dtype != r.from.dtype;
+  if (widened) widen(r.from, copy, runner);
+  if (Status status = rotate(*r.rotation, widened ? InOut(copy) : InOut(r.from, copy), r.at, runner); !status) return status;
+  if (dtype != r.dtype) round_numbers(r.dtype, copy, runner);
+  return {};
 }
 
 // ---- xPos ----

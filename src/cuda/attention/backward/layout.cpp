@@ -223,6 +223,10 @@ Status lay_out_hopper(const job::AttentionBackwardJob& job, const hopper::Backwa
   if (!out.parameters.empty()) out.hopper_backward->diagonal = static_cast<float*>(const_cast<void*>(out.parameters[0].job.diagonal.data));
   if (fast.table != nullptr) out.hopper_backward->table = static_cast<float*>(table.data);
   out.hopper_workspace = arena.take_bytes(hopper::workspace_bytes(fast));
+  for (const RotatedCopy& copy : out.copies) {
+    const TensorView& to = copy.side == MapSide::queries ? job.q : job.k;
+    if (is_asked(to)) out.turned.push_back({copy.back, to, copy.at});
+  }
   return {};
 }
 
@@ -250,6 +254,14 @@ namespace {
 
 alignas(16) std::byte somewhere[16];  // as a tensor map wants it
 
+/// Where what is measured has no memory yet.
+void put_somewhere(AttentionWork& work) {
+  for (ConstTensorView* const view : {&work.contents[0].q, &work.contents[0].k}) {
+    if (view->data == nullptr) view->data = somewhere;
+  }
+  for (int t = 0; t < work.term_count; ++t) work.terms[t].bias.diagonal = somewhere;
+}
+
 /// Whatever the forward will have saved: what is measured does not know it yet.
 job::AttentionBackwardJob with_some_saved(job::AttentionBackwardJob job) {
   const job::AttentionShape s = job::shape_of(job.forward);
@@ -263,7 +275,7 @@ Result<int64_t> hopper_workspace(const job::AttentionBackwardJob& job) {
   attend::Arena measure;
   BackwardLayout layout;
   if (Status status = lay_out(job.forward, "attention_backward", measure, layout); !status) return status;
-  for (int t = 0; t < layout.work.term_count; ++t) layout.work.terms[t].bias.diagonal = somewhere;
+  put_somewhere(layout.work);
   const std::optional<hopper::Backward> fast = hopper_backward(layout.work, job);
   if (!fast || !hopper::takes(*fast, hopper::kComputeMajor)) return 0;
   if (Status status = lay_out_hopper(job, *fast, measure, layout); !status) return status;
@@ -303,7 +315,7 @@ std::string gradients_in_words(const job::AttentionJob& forward, int compute_maj
   BackwardLayout layout;
   if (Status s = lay_out(forward, "attention_backward", measure, layout); !s) return "refused: " + s.message();
   layout.work.backward.saved = job.saved;
-  for (int t = 0; t < layout.work.term_count; ++t) layout.work.terms[t].bias.diagonal = somewhere;
+  put_somewhere(layout.work);
   const std::optional<hopper::Backward> fast = hopper_backward(layout.work, job);
   if (fast && hopper::takes(*fast, compute_major)) return "by kernels for Hopper";
   const char* const why_not = mma::backward::why_not(layout.work, job);

@@ -14,17 +14,17 @@
 
 namespace phasor::cuda::attention {
 
-/// Sums of rotated queries or keys, to be turned back.
-struct TurnedSums {
+/// Gradients of rotated queries or keys, to be turned back: sums in float32, or the caller's tensor.
+struct TurnedGradients {
   const job::RotateJob* rotation;
-  TensorView sums;
+  TensorView gradients;
   Positions at;
 };
 
 struct BackwardLayout : Layout {
   std::vector<ItemWork> before;                                    // the blocks
   std::vector<ItemWork> parts;                                     // those of keys and values, added up for each chunk of keys
-  std::vector<TurnedSums> turned;                                  // then
+  std::vector<TurnedGradients> turned;                             // then
   std::vector<ItemWork> finish;                                    // to the caller's tensors, or to diagonals
   std::vector<ParameterGradient> parameters;                       // from those
   std::vector<ItemWork> after;                                     // to the caller's
@@ -70,8 +70,8 @@ Status run_backward(BackwardLayout& layout, Machine& machine) {
   if (Status s = prepare(layout, machine); !s) return s;
   if (Status s = run_items(layout, layout.before, machine); !s) return s;
   if (Status s = run_chunks(layout, machine); !s) return s;
-  for (const TurnedSums& turned : layout.turned) {
-    job::RotateJob back = job::rotation_of(*turned.rotation, InOut(turned.sums), turned.at);
+  for (const TurnedGradients& turned : layout.turned) {
+    job::RotateJob back = job::rotation_of(*turned.rotation, InOut(turned.gradients), turned.at);
     if (Status s = machine.rotate(back); !s) return s;
   }
   if (Status s = run_items(layout, layout.finish, machine); !s) return s;

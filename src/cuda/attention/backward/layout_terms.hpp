@@ -21,7 +21,6 @@ class SumPlaces {
   int64_t used_ = 0;
 };
 
-inline int64_t element_count(const Extents& s) { return s[0] * s[1] * s[2] * s[3]; }
 /// A gradient that is computed: without elements there is nothing to compute.
 inline bool is_asked(const TensorView& v) { return v.data != nullptr && element_count(v.shape) > 0; }
 

@@ -30,13 +30,13 @@ Status gather(const attention::GatherWork& work, const Execution& execution) {
                    cudaLaunchKernel(kernel, dim3(blocks), dim3(kThreads), parameters, 0, static_cast<cudaStream_t>(execution.stream)));
 }
 
-struct Widen {
+struct Shift {
   ConstTensorView from;
-  ConstTensorView shift;  // (1, 1, heads or 1, channels), added; data null: none
+  ConstTensorView shift;  // (1, 1, heads or 1, channels)
   float* to;
   std::int64_t count;
 };
-__global__ void __launch_bounds__(kThreads) widen_queries(const __grid_constant__ Widen work) {
+__global__ void __launch_bounds__(kThreads) shift_queries(const __grid_constant__ Shift work) {
   const std::int64_t n = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (n >= work.count) return;
   const Extents& s = work.from.shape;
@@ -44,11 +44,12 @@ __global__ void __launch_bounds__(kThreads) widen_queries(const __grid_constant_
   const std::int64_t at =
       token / s[1] * work.from.strides[0] + token % s[1] * work.from.strides[1] + n / s[3] % s[2] * work.from.strides[2];
   const auto x = static_cast<float>(job::load_element(work.from.data, work.from.dtype, at + n % s[3]));
-  work.to[n] = work.shift.data == nullptr ? x : x + attention::element_at<float>(work.shift, 0, 0, n / s[3] % s[2], n % s[3]);
+  work.to[n] = x + attention::element_at<float>(work.shift, 0, 0, n / s[3] % s[2], n % s[3]);
 }
-Status widen(const ConstTensorView& q, const ConstTensorView& shift, void* to, const Execution& execution) {
-  Widen work = {q, shift, static_cast<float*>(to), q.shape[0] * q.shape[1] * q.shape[2] * q.shape[3]};
-  const auto kernel = reinterpret_cast<const void*>(&widen_queries);
+/// In float32: an element and a shift have more digits than either.
+Status shift(const ConstTensorView& q, const ConstTensorView& by, void* to, const Execution& execution) {
+  Shift work = {q, by, static_cast<float*>(to), q.shape[0] * q.shape[1] * q.shape[2] * q.shape[3]};
+  const auto kernel = reinterpret_cast<const void*>(&shift_queries);
   return launch(kWhere, {kernel, {blocks_for(work.count, kThreads)}, kThreads, 0, execution.stream}, &work);
 }
 
@@ -63,12 +64,7 @@ Status rotate_queries(const job::CachedAttentionJob& job, const decode::DecodeLa
   attention::GatherWork positions = {.lengths = job.lengths, .sequences = job.sequences, .room = job::room_of(job), .queries = q.shape[1]};
   positions.query_positions = static_cast<std::int64_t*>(layout.positions.data);
   if (Status s = gather(positions, execution); !s) return s;
-  const bool widened = layout.rotated.dtype != q.dtype;
-  if (widened) {
-    if (Status s = widen(q, {}, layout.rotated.data, execution); !s) return s;
-  }
-  const InOut turned = widened ? InOut(layout.rotated) : InOut(q, layout.rotated);
-  job::RotateJob rotation = job::rotation_of(job.attention.content.queries, turned, layout.positions);
+  job::RotateJob rotation = job::rotation_of(job.attention.content.queries, InOut(q, layout.rotated), layout.positions);
   return run_rotate(rotation, execution);
 }
 
@@ -83,7 +79,7 @@ Status run_decode(const job::CachedAttentionJob& job, const decode::DecodeLayout
       return s;
   }
   if (layout.content_shift.data != nullptr) {
-    if (Status s = widen(job.attention.q, layout.content_shift, layout.rotated.data, execution); !s) return s;
+    if (Status s = shift(job.attention.q, layout.content_shift, layout.rotated.data, execution); !s) return s;
   }
   if (layout.rotates) {
     if (Status s = rotate_queries(job, layout, execution); !s) return s;

@@ -27,7 +27,7 @@ struct CacheWork {
 };
 
 struct DecodeWork {
-  ConstTensorView q;  // as it meets keys: of 16 bits, or rotated in float32
+  ConstTensorView q;  // as it meets keys: of 16 bits, or shifted in float32
   Storage storage = Storage::bf16;
   CacheWork k;
   CacheWork v;

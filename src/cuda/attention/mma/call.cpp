@@ -77,26 +77,22 @@ const char* why_not_cope(const AttentionWork& work) {
   return fits_counted(cut_of(work), table.shape[1]) ? nullptr : "CoPE with a table of more rows than shared memory has room for";
 }
 
-/// A rotated query meets keys and nothing else.
+/// Rotated queries and keys are there once, and q and k as they are given are not.
 const char* why_not_rotated(const AttentionWork& work) {
   if (work.content_count != 1) return "queries and keys that are rotated to several positions";
   if (work.decay.present) return "rotated queries and keys that decay";
   for (int t = 0; t < work.term_count; ++t) {
     const TermWork& term = work.terms[t];
     if (term.use == TermUse::cope) return "CoPE beside queries that are rotated here";
-    if (term.use == TermUse::table && term.table.use != RowUse::number) return "tables of rows beside queries that are rotated here";
+    const bool meets = term.use == TermUse::table && (term.table.use == RowUse::query || term.table.use == RowUse::key);
+    if (meets && !term.table.own_features) return "a table that meets queries or keys, beside those that are rotated here";
   }
-  if (work.content_shift.data != nullptr) return "a shift of queries that are rotated here";
-  return is_high_low(work) && widest(work) > kMostRotatedWidth ? "heads of more than 128 channels that are rotated here" : nullptr;
+  return nullptr;
 }
 
 }  // namespace
 
-bool is_rotated_here(const AttentionWork& work) {
-  return work.contents[0].q.data != work.q.data || work.contents[0].k.data != work.k.data || is_high_low(work);
-}
-
-bool is_high_low(const AttentionWork& work) { return work.contents[0].q.dtype != work.q.dtype; }
+bool is_rotated_here(const AttentionWork& work) { return work.contents[0].q.data != work.q.data || work.contents[0].k.data != work.k.data; }
 
 bool has_cope(const AttentionWork& work) {
   return std::any_of(work.terms, work.terms + work.term_count, [](const TermWork& term) { return term.use == TermUse::cope; });
@@ -111,7 +107,7 @@ bool is_in_pieces(const ConstTensorView& v) {
 Cut cut_of(const AttentionWork& work) {
   const int64_t width = widest(work);
   const int* const fits = std::find_if(std::begin(kWidths), std::end(kWidths) - 1, [&](int w) { return w >= width; });
-  return cut_for(*fits, scores_in(work), is_high_low(work));
+  return cut_for(*fits, scores_in(work));
 }
 
 std::size_t shared_bytes_of(const AttentionWork& work, std::size_t most, std::size_t table_bytes) {

@@ -29,7 +29,6 @@ struct Cut {
   int queries = 0;
   int keys = 0;
   ScoresIn scores = ScoresIn::registers;
-  bool high_low = false;  // queries, and keys if they are rotated here, have two numbers for each
 };
 
 /// Channels side by side in pieces of 16 bytes, as copies want them.
@@ -37,8 +36,6 @@ bool is_in_pieces(const ConstTensorView& v);
 bool has_cope(const AttentionWork& work);
 /// Queries, or both sides, are copies that the call rotates.
 bool is_rotated_here(const AttentionWork& work);
-/// Those copies are float32, as they are but in a numerics profile.
-bool is_high_low(const AttentionWork& work);
 /// nullptr: a call that has been laid out is taken; else what of it is not, in words.
 const char* why_not(const AttentionWork& work);
 /// Of a call that is taken.

@@ -6,35 +6,31 @@
 #include "cuda/attention/mma/cope/counts.cuh"
 #include "cuda/attention/mma/kernels.hpp"
 #include "cuda/attention/mma/registers.cuh"
-#include "cuda/attention/mma/rotated/products.cuh"
 #include "cuda/attention/mma/rows.cuh"
 #include "cuda/attention/mma/tables/values.cuh"
 
 namespace phasor::cuda::attention::mma {
 
-template <class Element_, int kWidth_, ScoresIn kScores_, bool kHighLow_ = false>
+template <class Element_, int kWidth_, ScoresIn kScores_>
 struct Kind {
   using Element = Element_;
   static constexpr int kWidth = kWidth_;
-  static constexpr bool kHighLow = kHighLow_;
-  static constexpr Cut kCut = cut_for(kWidth, kScores_, kHighLow);
-  static constexpr int kKeys = kCut.keys;
-  static constexpr int kQueries = kCut.queries;
+  static constexpr int kKeys = cut_for(kWidth, kScores_).keys;
+  static constexpr int kQueries = cut_for(kWidth, kScores_).queries;
   static constexpr int kRowTiles = kQueries / (kBlockThreads / 32 * 16);  // of 16 rows, of a warp
   static constexpr bool kShared = is_shared(kScores_);
   static constexpr bool kValued = kScores_ == ScoresIn::shared_with_values;
   static constexpr bool kChanged = kScores_ == ScoresIn::changed_in_registers;
   static constexpr bool kCounted = kScores_ == ScoresIn::counted;
   static constexpr bool kTabled = kScores_ == ScoresIn::tabled;
-  static constexpr bool kSmall = kWidth == 64 && !kHighLow && (kScores_ == ScoresIn::registers || kCounted);
-  static constexpr int kBlocks = kSmall ? 3 : 1;  // of a multiprocessor, at least
+  static constexpr int kBlocks = kWidth == 64 && (kScores_ == ScoresIn::registers || kCounted) ? 3 : 1;  // of a multiprocessor, at least
   using Room = TermRoom<kQueries, kKeys>;
   using Even = EvenRoom<kQueries>;
   using Tables = TableRoom<kTabled ? kWidth : 16, kQueries, kKeys>;
-  static constexpr int kQueryBytes = kQueries * kWidth * (kHighLow ? 4 : 2);
-  static constexpr int kKeyBytes = kKeys * kWidth * (kHighLow ? 4 : 2);
-  static constexpr int kRowBytes = kQueryBytes + kKeyBytes + kKeys * kWidth * 2;
-  static_assert(kRowBytes == row_bytes(kCut));
+  static constexpr int kQueryBytes = kQueries * kWidth * 2;
+  static constexpr int kKeyBytes = kKeys * kWidth * 2;
+  static constexpr int kRowBytes = kQueryBytes + 2 * kKeyBytes;
+  static_assert(kRowBytes == row_bytes(cut_for(kWidth, kScores_)));
   static constexpr std::size_t kTableBytes = sizeof(Tables::rows) / kMostTables;
   static constexpr std::size_t kSharedBytes =
       kRowBytes + (kShared ? sizeof(Room) : 0) + (kValued ? sizeof(Even) : 0) + (kTabled ? sizeof(Tables) : 0);
@@ -124,29 +120,13 @@ struct Walk {
   __device__ int count_at(int64_t key) const { return static_cast<int>(least(K::kKeys, end - key)); }
   __device__ ScoreTile tile_at(int64_t key) const { return {queries, place.head, key_head, key, count_at(key)}; }
 
-  /// Whether keys have two numbers for each, as queries do.
-  __device__ __forceinline__ bool has_high_low_keys() const { return K::kHighLow && work.contents[0].k.dtype == DType::f32; }
-
   __device__ __forceinline__ void bring_queries() const {
-    const ConstTensorView& from = work.contents[0].q;
-    const int64_t batch = queries.sequence.batch;
-    if constexpr (K::kHighLow) {
-      const HeadRows rows = high_low_rows(from, batch, place.head, queries.first, queries.count);
-      bring_high_low<K::kQueries, K::kWidth>(shared_address(q()), rows);
-    } else {
-      bring_rows<K::kQueries, K::kWidth>(shared_address(q()), head_rows(from, batch, place.head, queries.first, queries.count));
-    }
+    bring_rows<K::kQueries, K::kWidth>(shared_address(q()),
+                                       head_rows(work.contents[0].q, queries.sequence.batch, place.head, queries.first, queries.count));
   }
   __device__ __forceinline__ void bring_keys(int64_t key) const {
-    const ConstTensorView& from = work.contents[0].k;
-    const int64_t batch = queries.sequence.batch;
-    if (has_high_low_keys()) {
-      if constexpr (K::kHighLow) {
-        bring_high_low<K::kKeys, K::kWidth>(shared_address(k()), high_low_rows(from, batch, key_head, key, count_at(key)));
-      }
-    } else {
-      bring_rows<K::kKeys, K::kWidth>(shared_address(k()), head_rows(from, batch, key_head, key, count_at(key)));
-    }
+    bring_rows<K::kKeys, K::kWidth>(shared_address(k()),
+                                    head_rows(work.contents[0].k, queries.sequence.batch, key_head, key, count_at(key)));
     copies_commit();
   }
   __device__ __forceinline__ void bring_first(int64_t key) const {
@@ -230,14 +210,7 @@ struct Scoring {
     }
   }
   __device__ __forceinline__ void multiply(float (&s)[K::kRowTiles][K::kKeys / 8][4]) const {
-    const int row = 16 * K::kRowTiles * warp_of_block();
-    if constexpr (!K::kHighLow) {
-      multiply_rows<typename K::Element, K::kWidth, K::kKeys, K::kRowTiles>(s, at.q, row, at.k);
-    } else if (walk.has_high_low_keys()) {
-      multiply_high_low<K, true>(s, at.q, row, at.k);
-    } else {
-      multiply_high_low<K, false>(s, at.q, row, at.k);
-    }
+    multiply_rows<typename K::Element, K::kWidth, K::kKeys, K::kRowTiles>(s, at.q, 16 * K::kRowTiles * warp_of_block(), at.k);
   }
   /// Values are there. `more`: another tile comes.
   __device__ __forceinline__ void add_weighted_values(int64_t key, bool more, const float (&p)[K::kRowTiles][K::kKeys / 8][4],

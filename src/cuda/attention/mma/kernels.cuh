@@ -13,9 +13,9 @@ __global__ void __launch_bounds__(kBlockThreads, K::kBlocks) forward_kernel(cons
   forward_block<K>(work, blockIdx.x, shared_memory);
 }
 
-template <class Element, int kWidth, ScoresIn kScores, bool kHighLow = false>
+template <class Element, int kWidth, ScoresIn kScores>
 Kernel kernel_of() {
-  using K = Kind<Element, kWidth, kScores, kHighLow>;
+  using K = Kind<Element, kWidth, kScores>;
   return {reinterpret_cast<const void*>(&forward_kernel<K>), K::kSharedBytes, K::kTableBytes};
 }
 template <class Element, int kWidth>
@@ -45,16 +45,6 @@ Kernel valued_kernel_for(DType dtype) {
 template <int kWidth>
 Kernel counted_kernel_for(DType dtype) {
   return dtype == DType::f16 ? kernel_of<__half, kWidth, ScoresIn::counted>() : kernel_of<__nv_bfloat16, kWidth, ScoresIn::counted>();
-}
-template <class Element, int kWidth>
-Kernel rotated_kernel_for(ScoresIn scores) {
-  if (scores == ScoresIn::registers) return kernel_of<Element, kWidth, ScoresIn::registers, true>();
-  if (scores == ScoresIn::changed_in_registers) return kernel_of<Element, kWidth, ScoresIn::changed_in_registers, true>();
-  return kernel_of<Element, kWidth, ScoresIn::shared, true>();
-}
-template <int kWidth>
-Kernel rotated_kernel_for(DType dtype, ScoresIn scores) {
-  return dtype == DType::f16 ? rotated_kernel_for<__half, kWidth>(scores) : rotated_kernel_for<__nv_bfloat16, kWidth>(scores);
 }
 template <int kWidth>
 Kernel tabled_kernel_for(DType dtype) {

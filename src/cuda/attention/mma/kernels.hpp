@@ -8,15 +8,14 @@
 namespace phasor::cuda::attention::mma {
 
 /// Registers hold 32 rows of a warp where they can: rows of keys are then read once for two products. Shared memory is 96 KiB at most.
-constexpr Cut cut_for(int width, ScoresIn scores, bool high_low = false) {
+constexpr Cut cut_for(int width, ScoresIn scores) {
   const bool shared = is_shared(scores);
-  if (high_low) return {width, shared ? 64 : 128, width > 64 ? 32 : 64, scores, true};
   if (scores == ScoresIn::tabled) return {width, 64, width > 64 ? 32 : 64, scores};
   if (scores == ScoresIn::counted) return {width, cope::kQueries, width > 128 ? 32 : 64, scores};
   return {width, shared || width > 128 ? 64 : 128, shared && width > 64 ? 32 : 64, scores};
 }
 /// Bytes of a block's queries, keys and values.
-constexpr int row_bytes(const Cut& cut) { return ((cut.high_low ? 2 : 1) * (cut.queries + cut.keys) + cut.keys) * cut.width * 2; }
+constexpr int row_bytes(const Cut& cut) { return (cut.queries + 2 * cut.keys) * cut.width * 2; }
 /// Of a block of CoPE's.
 constexpr int64_t counted_bytes(const Cut& cut, int64_t rows) { return row_bytes(cut) + cope::product_bytes(rows); }
 constexpr bool fits_counted(const Cut& cut, int64_t rows) {
@@ -25,8 +24,6 @@ constexpr bool fits_counted(const Cut& cut, int64_t rows) {
 
 /// Channels of heads whose scores stay in registers beside tables.
 constexpr int64_t kMostTabledWidth = 128;
-/// The same where queries have two numbers for each.
-constexpr int64_t kMostRotatedWidth = 128;
 
 /// `table_bytes`: of the rows of a table.
 struct Kernel {
@@ -51,8 +48,5 @@ Kernel counted_kernel_256(DType dtype);
 /// With tables by distance.
 Kernel tabled_kernel_64(DType dtype);
 Kernel tabled_kernel_128(DType dtype);
-/// With queries, and keys, rotated inside of the call.
-Kernel rotated_kernel_64(DType dtype, ScoresIn scores);
-Kernel rotated_kernel_128(DType dtype, ScoresIn scores);
 
 }  // namespace phasor::cuda::attention::mma

@@ -8,7 +8,6 @@ namespace phasor::cuda::attention::mma {
 namespace {
 
 Kernel kernel_for(DType dtype, const Cut& cut) {
-  if (cut.high_low) return cut.width == 64 ? rotated_kernel_64(dtype, cut.scores) : rotated_kernel_128(dtype, cut.scores);
   if (cut.scores == ScoresIn::tabled) return cut.width == 64 ? tabled_kernel_64(dtype) : tabled_kernel_128(dtype);
   if (cut.scores == ScoresIn::shared_with_values) {
     return cut.width == 64 ? valued_kernel_64(dtype) : cut.width == 128 ? valued_kernel_128(dtype) : valued_kernel_256(dtype);

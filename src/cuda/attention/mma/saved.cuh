@@ -35,7 +35,7 @@ template <int kQueries, int kWidth, class Room>
 __device__ inline void bring_query_rows(const AttentionWork& work, const QueryTile& queries, int64_t head, Room& room) {
   const int64_t batch = queries.sequence.batch;
   const auto is_there = [&](int row) { return room.lse[row] != INFINITY; };
-  bring_rows<kQueries, kWidth>(shared_address(room.q), head_rows(work.q, batch, head, queries.first, queries.count), is_there);
+  bring_rows<kQueries, kWidth>(shared_address(room.q), head_rows(work.contents[0].q, batch, head, queries.first, queries.count), is_there);
   const HeadRows gradients = head_rows(work.backward.saved.out_gradient, batch, head, queries.first, queries.count);
   bring_rows<kQueries, kWidth>(shared_address(room.out_gradient), gradients, is_there);
   copies_commit();

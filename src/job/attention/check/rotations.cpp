@@ -34,8 +34,7 @@ Status check_side(const plan::RotaryPlan& plan, const AttentionCall& call, const
 
 DType rotated_dtype(const AttentionCall& call) {
   const DType inputs = call.inputs->q.dtype;
-  const auto* rotary = std::get_if<RotaryContent>(&call.spec->content);
-  if (rotary != nullptr && rotary->rotary.spec().numerics != Numerics::exact) return inputs;
+  if (std::holds_alternative<RotaryContent>(call.spec->content)) return inputs;
   return inputs == DType::f64 ? DType::f64 : DType::f32;
 }
 

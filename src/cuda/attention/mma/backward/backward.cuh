@@ -16,8 +16,8 @@ template <class K>
 __device__ inline void bring_keys(const AttentionWork& work, const ScoreTile& tile, typename K::Room& room) {
   const Sequence& sequence = tile.queries.sequence;
   const auto is_there = [&](int row) { return !is_masked(work, sequence, tile.first_key + row); };
-  bring_rows<kKeys, K::kWidth, kBackwardThreads>(shared_address(room.k),
-                                                 head_rows(work.k, sequence.batch, tile.key_head, tile.first_key, tile.keys), is_there);
+  bring_rows<kKeys, K::kWidth, kBackwardThreads>(
+      shared_address(room.k), head_rows(work.contents[0].k, sequence.batch, tile.key_head, tile.first_key, tile.keys), is_there);
   bring_rows<kKeys, K::kWidth, kBackwardThreads>(shared_address(room.v),
                                                  head_rows(work.v, sequence.batch, tile.key_head, tile.first_key, tile.keys), is_there);
   copies_commit();
@@ -46,7 +46,7 @@ __device__ inline Staged bring_queries(const Step<K>& at) {
   const Staged staged = {tables_of(work) <= K::kTables, -1};
   __syncthreads();  // nobody reads those before any more
   bring_rows<K::kQueries, K::kWidth, kBackwardThreads>(shared_address(at.room.q),
-                                                       head_rows(work.q, batch, at.tile.head, queries.first, queries.count));
+                                                       head_rows(work.contents[0].q, batch, at.tile.head, queries.first, queries.count));
   bring_rows<K::kQueries, K::kWidth, kBackwardThreads>(
       shared_address(at.room.out_gradient), head_rows(work.backward.saved.out_gradient, batch, at.tile.head, queries.first, queries.count));
   if constexpr (K::kFeatured) bring_features<K>(at);

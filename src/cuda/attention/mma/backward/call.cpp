@@ -57,7 +57,6 @@ const char* why_not(const AttentionWork& work, const job::AttentionBackwardJob& 
   done.outputs.out = {const_cast<void*>(job.saved.out.data), job.saved.out.dtype, job.saved.out.shape, job.saved.out.strides,
                       job.saved.out.device};
   if (const char* const why = mma::why_not(done); why != nullptr) return why;
-  if (is_rotated_here(work)) return "queries or keys that are rotated here";
   if (work.has_positions[0] || work.has_positions[1]) return "given positions";
   if (work.dropout.present && has_values(work)) return "dropout beside a value-side table";
   if (work.softcap != 0 && has_cope(work)) return "CoPE with a soft cap";
