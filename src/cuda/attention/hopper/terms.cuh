@@ -8,9 +8,9 @@
 // s[4c + 2], s[4c + 3] of row r + 8.
 #pragma once
 
+#include "cuda/attention/hopper/forward/softmax.cuh"
 #include "cuda/attention/hopper/instructions.cuh"
 #include "cuda/attention/hopper/parameter.cuh"
-#include "cuda/attention/hopper/forward/softmax.cuh"
 
 namespace phasor::cuda::hopper {
 
@@ -22,12 +22,19 @@ struct Place {
   int key;        // number of the tile's first key
 };
 
+/// Blocks of queries that a launch does, by their numbers.
+struct Numbers {
+  int first;
+  int end;
+};
+
 struct Plain {
   using Shift = float;
   static constexpr bool kHasTable = false;
   template <int kQueries, int kKeys, int kStages>
   struct Shared {};
 
+  static __device__ __forceinline__ Numbers numbers(const ForwardParameter& p) { return {0, p.tiles.work()}; }
   /// Tiles that a block visits.
   static __device__ __forceinline__ TileSpan span(const ForwardParameter& p, const Work& at) { return tiles_of(p.tiles, at.row); }
 
@@ -62,6 +69,7 @@ struct Diagonal {
     alignas(16) float window[kStages][2][kPitch];
   };
 
+  static __device__ __forceinline__ Numbers numbers(const ForwardParameter& p) { return {0, p.tiles.work()}; }
   static __device__ __forceinline__ TileSpan span(const ForwardParameter& p, const Work& at) {
     const TileSpan seen = tiles_of(p.tiles, at.row);
     return p.first_tiles == nullptr ? seen : from_tile(seen, p.first_tiles[block_index(p.tiles, at)]);
