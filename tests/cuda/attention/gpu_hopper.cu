@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention forward on Hopper: random problems against a naive reference in double, and what must be the same bits. `gpu_hopper [PROBLEMS
-// [FIRST [long]]]` exits non-zero where something differs; long: with tables as long as the call alone.
+// [FIRST [long | sides]]]` exits non-zero where something differs; long: with tables as long as the call alone; sides: with tables that
+// queries and keys meet.
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -31,7 +32,8 @@ class OnHopper {
         device_({bytes_of_list(p.q.memory), bytes_of_list(p.k.memory), bytes_of_list(p.v.memory), bytes_of_list(p.out.memory),
                  std::vector<std::byte>(rows() * sizeof(float) + 4, std::byte{0xff}), bytes_of_list(p.diagonal),
                  bytes_of_list(p.table.memory), bytes_of_list(p.table_shift), bytes_of_list(p.content_shift),
-                 bytes_of_list(p.features.memory)}) {
+                 bytes_of_list(p.features.memory), bytes_of_list(p.sides[0].table.memory), bytes_of_list(p.sides[1].table.memory),
+                 bytes_of_list(p.sides[0].thresholds), bytes_of_list(p.sides[1].thresholds)}) {
     forward.q = view(p.q, 0), forward.k = view(p.k, 1), forward.v = view(p.v, 2), forward.out = view(p.out, 3);
     forward.lse = reinterpret_cast<float*>(device_.memory[4]);
     forward.lse_strides = {p.q.shape[1] * p.q.shape[2], 1, p.q.shape[1]};
@@ -45,6 +47,7 @@ class OnHopper {
     forward.zero_outside = p.zero_outside;
     if (!p.features.memory.empty()) forward.features = view(p.features, 9);
     forward.table_shift = shift(p.table_shift, 7), forward.content_shift = shift(p.content_shift, 8);
+    forward.of_queries = side(p.sides[0], 10), forward.of_keys = side(p.sides[1], 11);
     // At an odd address, full of what somebody left there.
     workspace_bytes_ = static_cast<std::size_t>(cuda::hopper::workspace_bytes(forward));
     const std::vector<std::byte> left(workspace_bytes_ + 1 + 64, std::byte{0xee});
@@ -78,6 +81,12 @@ class OnHopper {
     if (list.empty()) return {};
     const std::int64_t d = problem_.q.shape[3], heads = static_cast<std::int64_t>(list.size()) / d;
     return {device_.memory[buffer], DType::f32, {1, 1, heads, d}, {heads * d, heads * d, d, 1}, kGpu};
+  }
+  cuda::hopper::ByDistance side(const SideProblem& of, int buffer) const {
+    if (!of.is_there()) return {};
+    cuda::hopper::ByDistance side = {view(of.table, buffer), of.map, of.scale, of.far_left, of.far_right};
+    side.map.buckets.thresholds = reinterpret_cast<const std::int64_t*>(device_.memory[buffer + 2]);
+    return side;
   }
   const HopperProblem& problem_;
   OnDevice device_;
@@ -129,7 +138,8 @@ double compare(HopperProblem p, const Outcome& is) {
 /// Bits that must be the same: with a bias of zeros, in a batch of one, and with other queries beside it.
 void same_bits(const HopperProblem& p, const Outcome& is, std::uint64_t seed) {
   HopperProblem other = p;
-  const bool plain = p.diagonal.empty() && p.softcap == 0 && p.table.memory.empty();
+  const bool sided = p.sides[0].is_there() || p.sides[1].is_there();
+  const bool plain = p.diagonal.empty() && p.softcap == 0 && p.table.memory.empty() && !sided;
   if (plain && p.q.shape[3] <= 64 && p.v.shape[3] <= 64) {  // wider heads have other tiles beside a table
     other.table = {std::vector<std::uint16_t>(static_cast<std::size_t>(5 * p.q.shape[3]), 0), {1, 5, 1, p.q.shape[3]}, {}, 0};
     other.table.strides = contiguous_strides(other.table.shape);
@@ -137,6 +147,17 @@ void same_bits(const HopperProblem& p, const Outcome& is, std::uint64_t seed) {
     const Outcome zero = run_on_gpu(other);
     expect(zero.out == is.out && std::memcmp(zero.lse.data(), is.lse.data(), is.lse.size() * 4) == 0,
            p.text() + ": a table of zeros is not plain");
+    other = p;
+  }
+  if (plain && p.q.shape[3] <= 128 && p.v.shape[3] <= 128) {
+    for (SideProblem& side : other.sides) {
+      side.table = {std::vector<std::uint16_t>(static_cast<std::size_t>(76 * p.q.shape[3]), 0), {1, 76, 1, p.q.shape[3]}, {}, 0};
+      side.table.strides = contiguous_strides(side.table.shape);
+      side.map.left = side.far_left = 5, side.map.right = side.far_right = 70, side.scale = p.scale;
+    }
+    const Outcome zero = run_on_gpu(other);
+    expect(zero.out == is.out && std::memcmp(zero.lse.data(), is.lse.data(), is.lse.size() * 4) == 0,
+           p.text() + ": sides of zeros are not plain");
     other = p;
   }
   if (plain) {
@@ -205,7 +226,7 @@ void captured() {
 int main(int argc, char** argv) {
   using namespace phasor::test;
   const Seeds seeds = seeds_of(argc, argv, 1000);
-  const bool only_long = argc > 3 && std::strcmp(argv[3], "long") == 0;
+  const std::string only = argc > 3 ? argv[3] : "";
   cudaDeviceProp device{};
   must(cudaGetDeviceProperties(&device, 0), "the device");
   if (device.major != 9) {
@@ -215,9 +236,10 @@ int main(int argc, char** argv) {
   double worst = 0;
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   for (std::uint64_t seed = seeds.first; seed < seeds.end() && failures < 20; ++seed) {
-    for (const bool long_table : {false, true}) {
-      if (only_long ? !long_table : long_table && seed % 4 != 0) continue;
-      const HopperProblem problem = long_table ? RandomHopper(seed).make_long() : RandomHopper(seed).make();
+    for (const std::string kind : {"", "long", "sides"}) {
+      if (only.empty() ? !kind.empty() && seed % 4 != 0 : kind != only) continue;
+      RandomHopper random(seed);
+      const HopperProblem problem = kind == "long" ? random.make_long() : kind == "sides" ? random.make_sides() : random.make();
       const Outcome is = run_on_gpu(problem);
       worst = std::max(worst, compare(problem, is));
       same_bits(problem, is, seed);

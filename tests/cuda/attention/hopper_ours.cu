@@ -39,7 +39,17 @@ phasor::cuda::hopper::Forward forward_of(const BenchCall& c) {
   f.first_distance = c.first_distance;
   f.distances = c.distances;
   f.skip = c.skip != 0;
-  if (c.table != nullptr) {
+  if (c.key_table != nullptr) {
+    const auto side = [&](void* table) {
+      phasor::cuda::hopper::ByDistance of;
+      of.table = rows_of(c, c.width);
+      of.table.data = table;
+      of.map.left = of.map.right = of.far_left = of.far_right = c.table_rows / 2;
+      of.scale = c.scale;
+      return of;
+    };
+    f.of_queries = side(c.table), f.of_keys = side(c.key_table);
+  } else if (c.table != nullptr) {
     f.table = rows_of(c, c.features == nullptr ? c.width : c.features_width);
     f.table_left = f.table_right = c.table_rows / 2;
     f.table_scale = c.scale;

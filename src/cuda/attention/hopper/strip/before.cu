@@ -17,8 +17,9 @@ constexpr int kSpreadThreads = 256;
 struct SpreadWork {
   StripRows from;
   job::RowMap map;
-  uint4* to;  // (heads, rows, vectors)
-  int left;   // of the first row
+  uint4* to;     // (heads, rows, vectors)
+  int of_table;  // rows
+  int left;      // of the first row
   int rows;
   int vectors;  // of a row: 8 channels each
 };
@@ -29,7 +30,8 @@ __global__ void __launch_bounds__(kSpreadThreads) spread_rows(const __grid_const
   if (row >= w.rows) return;
   const std::int64_t from = attention::row_by_distance(w.map, w.left - row);
   uint4 value = {0, 0, 0, 0};
-  if (from >= 0) value = *reinterpret_cast<const uint4*>(w.from.row(0, static_cast<int>(from), blockIdx.y) + 16 * vector);
+  if (from >= 0 && from < w.of_table)
+    value = *reinterpret_cast<const uint4*>(w.from.row(0, static_cast<int>(from), blockIdx.y) + 16 * vector);
   w.to[(std::int64_t{blockIdx.y} * w.rows + row) * w.vectors + vector] = value;
 }
 
@@ -68,6 +70,7 @@ Status spread(const char* where, const ByDistance& side, const ConstTensorView& 
   SpreadWork work = {.from = strip_rows(side.table),
                      .map = side.map,
                      .to = static_cast<uint4*>(const_cast<void*>(to.data)),
+                     .of_table = static_cast<int>(side.table.shape[1]),
                      .left = clips.left,
                      .rows = clips.rows(),
                      .vectors = static_cast<int>(to.shape[3] / 8)};
