@@ -22,7 +22,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-BATCH, HEADS, TOKENS, CLIP, SHAW_CLIP = 4, 32, 4096, 91, 64
+BATCH, HEADS, TOKENS, CLIP, SHAW_CLIP, DEBERTA_CLIP = 4, 32, 4096, 91, 64, 256
 EXTENT, FEATURES = 1024, 16  # Inkling's
 POINTERS = ("q", "k", "v", "out", "lse")
 GRADIENTS = ("out_gradient", "dq", "dk", "dv", "distances_gradient")
@@ -38,7 +38,7 @@ class BenchCall(ctypes.Structure):
         ("workspace", ctypes.c_void_p), ("stream", ctypes.c_void_p),
         *((name, ctypes.c_void_p) for name in GRADIENTS), ("deterministic", ctypes.c_int64),
         *((name, ctypes.c_void_p) for name in ("value_table", "table_gradient", "value_table_gradient")), ("workspace_bytes", ctypes.c_int64),
-        ("features", ctypes.c_void_p), ("features_width", ctypes.c_int64),
+        ("features", ctypes.c_void_p), ("features_width", ctypes.c_int64), ("key_table", ctypes.c_void_p),
     ]  # fmt: skip
 
 
@@ -86,7 +86,7 @@ class Ours:
     def __init__(
         self, library: ctypes.CDLL, kernel: str, tensors: list[torch.Tensor], causal: bool, bias: tuple[torch.Tensor, int] | None, skip: bool = False,
         table: torch.Tensor | None = None, shifts: list[torch.Tensor] | None = None, value_table: torch.Tensor | None = None,
-        features: torch.Tensor | None = None,
+        features: torch.Tensor | None = None, key_table: torch.Tensor | None = None,
     ) -> None:  # fmt: skip
         q, k, v = tensors
         batch, heads, tokens, width = q.shape
@@ -94,7 +94,7 @@ class Ours:
         values, first = bias if bias is not None else (None, 0)
         self.forward, self.kept, self.causal, self.bias = getattr(library, f"{kernel}_forward"), [*tensors, values], causal, bias
         self.library, self.table, self.shifts, self.value_table, self.kernel = library, table, shifts, value_table, kernel
-        self.features = features
+        self.features, self.key_table = features, key_table
         self.call_ = BenchCall(
             **{name: x.data_ptr() for name, x in zip(POINTERS, (q, k, v, self.out, self.lse), strict=True)},
             batch=batch, heads=heads, key_heads=k.shape[1], tokens=tokens, width=width, causal=int(causal), scale=width**-0.5,
@@ -102,6 +102,7 @@ class Ours:
             skip=int(skip), table=None if table is None else table.data_ptr(), table_rows=next((x.shape[1] for x in (table, value_table) if x is not None), 0),
             value_table=None if value_table is None else value_table.data_ptr(),
             features=None if features is None else features.data_ptr(), features_width=0 if features is None else features.shape[3],
+            key_table=None if key_table is None else key_table.data_ptr(),
             **({} if shifts is None else {"content_shift": shifts[0].data_ptr(), "table_shift": shifts[1].data_ptr()}),
         )  # fmt: skip
         workspace_bytes = getattr(library, f"{kernel}_workspace_bytes")
@@ -136,6 +137,10 @@ class Ours:
             rows = self.table.shape[1]
             products = of_rows @ self.table[:2].float().transpose(-1, -2) * self.call_.scale
             scores += products.gather(-1, (rows // 2 - distance).clamp(0, rows - 1).expand(1, 2, -1, -1))
+        if self.key_table is not None:
+            rows = self.key_table.shape[1]
+            products = k @ self.key_table[:2].float().transpose(-1, -2) * self.call_.scale
+            scores += products.gather(-1, (rows // 2 - distance.T).clamp(0, rows - 1).expand(1, 2, -1, -1)).transpose(-1, -2)
         if self.causal:
             scores.masked_fill_(distance < 0, -math.inf)
         want, out = scores.softmax(-1) @ v, self.out[:1, :2].float()
@@ -300,6 +305,8 @@ def of_width(library: ctypes.CDLL, width: int, causal: bool, rounds: int) -> lis
     shifts = [torch.randn(HEADS, width, device="cuda", generator=generator) for _ in range(2)]
     jobs["xl"] = checked("xl", Ours(library, "hopper", tensors, causal, None, table=rows, shifts=shifts))  # Transformer-XL: a row for each distance, u and v
     jobs["rows"] = checked("rows", Ours(library, "hopper", tensors, causal, None, table=rows))
+    of_queries, of_keys = (torch.randn(HEADS, 2 * DEBERTA_CLIP + 1, width, device="cuda", generator=generator).bfloat16() for _ in range(2))
+    jobs["deberta"] = checked("deberta", Ours(library, "hopper", tensors, causal, None, table=of_queries, key_table=of_keys))
     return timed(jobs, rounds, tensors[0], causal)
 
 

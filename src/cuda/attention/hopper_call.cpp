@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/attention/hopper_call.hpp"
 
+#include <algorithm>
+
 #include "cuda/attention/bias.hpp"
+#include "cuda/attention/hopper/work.hpp"
 
 namespace phasor::cuda::attention {
 namespace {
@@ -72,10 +75,65 @@ std::optional<hopper::Forward> with_tables(hopper::Forward f, const AttentionWor
   return f;
 }
 
+/// Where a rule of rows stops changing.
+FarRows far_rows(const job::RowMap& map, int64_t last_threshold) {
+  using Kind = plan::RowRule::Kind;
+  const plan::RowRule& rule = map.buckets;
+  if (!map.has_buckets) return {map.left + (map.zero_outside ? 1 : 0), map.right + (map.zero_outside ? 1 : 0)};
+  switch (rule.kind) {
+    case Kind::t5: {
+      const int64_t last = std::max(rule.buckets / 2, last_threshold);
+      return {last, rule.both ? last : 0};
+    }
+    case Kind::deberta: {
+      const int64_t last = std::max(rule.mid + 1, last_threshold);
+      const int64_t cut = rule.cut ? std::min(last, rule.max_distance - 1) : last;
+      return {cut, cut};
+    }
+    case Kind::deberta_clip:
+      return {rule.max_distance - 1, rule.max_distance};
+    case Kind::shaw:
+      return {rule.left, rule.right};
+    case Kind::window:
+      return {rule.rows - rule.rows / 2, rule.rows / 2 + 1};
+    case Kind::none:
+      break;
+  }
+  return {0, 0};
+}
+
+/// One table that queries meet as they are given, one that keys meet, or both (DeBERTa): rows by distance, in the dtype of queries.
+std::optional<hopper::Forward> with_strips(hopper::Forward f, const AttentionWork& work) {
+  if (work.content_shift.data != nullptr) return std::nullopt;
+  for (int t = 0; t < work.term_count; ++t) {
+    const TableWork& term = work.terms[t].table;
+    const bool by_distance =
+        work.terms[t].use == TermUse::table && term.kind == RowKind::distance && (term.use == RowUse::query || term.use == RowUse::key);
+    if (!by_distance || term.own_features || term.shift.data != nullptr) return std::nullopt;
+    const bool of_queries = term.use == RowUse::query;
+    hopper::ByDistance& side = of_queries ? f.of_queries : f.of_keys;
+    const bool as_given = of_queries ? f.q.data == work.q.data : f.k.data == work.k.data;
+    if (!as_given || side.table.data != nullptr) return std::nullopt;
+    const FarRows far = far_rows(term.map, term.last_threshold);
+    side = {term.table, term.map, term.scale, far.left, far.right};
+  }
+  return f;
+}
+/// Whether a table that queries meet is longer than what is kept of all products, but clipped so early that few tiles have more than its
+/// ends.
+bool is_narrow(const hopper::Forward& f) { return hopper::has_windows(f) && 2 * (f.table_left + f.table_right) <= f.k.shape[1]; }
+/// Strips take one table of queries, too: where it is narrow, or its rows are those of buckets.
+std::optional<hopper::Forward> with_terms(const hopper::Forward& f, const AttentionWork& work) {
+  const std::optional<hopper::Forward> clipped = with_tables(f, work);
+  if (clipped && !is_narrow(*clipped)) return clipped;
+  const std::optional<hopper::Forward> strips = with_strips(f, work);
+  return strips && (!clipped || hopper::takes(*strips, hopper::kComputeMajor)) ? strips : clipped;
+}
+
 }  // namespace
 
 std::optional<hopper::Forward> hopper_forward(const AttentionWork& work) {
-  if (!is_simple(work)) return std::nullopt;
+  if (!is_simple(work) || work.term_count > 2) return std::nullopt;
   hopper::Forward f;
   f.q = work.contents[0].q;
   f.k = work.contents[0].k;
@@ -88,8 +146,8 @@ std::optional<hopper::Forward> hopper_forward(const AttentionWork& work) {
   f.causal = work.see.causal;
   f.left = work.see.left;
   f.right = work.see.right;
-  if (work.term_count > 0 && work.terms[0].use == TermUse::table) return with_tables(f, work);
-  if (work.content_shift.data != nullptr || work.term_count > 1) return std::nullopt;
+  if (work.term_count == 2 || (work.term_count == 1 && work.terms[0].use == TermUse::table)) return with_terms(f, work);
+  if (work.content_shift.data != nullptr) return std::nullopt;
   if (work.term_count == 0) return f;
   const BiasWork& bias = work.terms[0].bias;
   // Of queries that all stand at 0 nothing is a function of the distance; with a NaN in the place of a row nothing is right anyway.

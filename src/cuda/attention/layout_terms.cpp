@@ -36,6 +36,8 @@ void lay_out_term(const job::TableTermJob& term, const TermGradient& gradient, c
                      .gradient = gradient.table,
                      .features_gradient = gradient.features,
                      .shift_gradient = gradient.shift};
+  const plan::RowRule& rule = term.rows.buckets;
+  if (rule.threshold_count > 0) table.last_threshold = rule.thresholds[rule.threshold_count - 1];
   if (!table.own_features) table.features = term.side == TableSide::key ? call.job.k : call.job.q;
   add_table(table, call.out);
 }

@@ -34,6 +34,7 @@ struct TableWork {
   ConstTensorView shift = {};     // added to features; data null: none
   double scale = 1;
   job::RowMap map = {};                  // by distance
+  int64_t last_threshold = 0;            // of its buckets: the list itself is on the device
   job::PositionSource segments[2] = {};  // of queries, of keys
   Window query_grid = {};                // axes, and the window of a grid
   Window key_grid = {};

@@ -42,4 +42,6 @@ struct BenchCall {
   // Inkling, forward on Hopper: they meet the table in the place of q, whose rows are then of keys before a query alone, zeros beyond.
   void* features;  // (B, heads, T, features_width); null: none
   std::int64_t features_width;
+  // DeBERTa, forward on Hopper: as `table`, met by keys; then tables of both sides are strips. null: none.
+  void* key_table;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention forward on Hopper: random problems against a naive reference in double, and what must be the same bits. `gpu_hopper [PROBLEMS
-// [FIRST [long | values]]]` exits non-zero where something differs; long: with tables as long as the call alone; values: with rows that are
-// added to values.
+// [FIRST [long | values | sides]]]` exits non-zero where something differs; long: with tables as long as the call alone; values: with rows
+// that are added to values; sides: with tables that queries and keys meet.
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -32,7 +32,8 @@ class OnHopper {
         device_({bytes_of_list(p.q.memory), bytes_of_list(p.k.memory), bytes_of_list(p.v.memory), bytes_of_list(p.out.memory),
                  std::vector<std::byte>(rows() * sizeof(float) + 4, std::byte{0xff}), bytes_of_list(p.diagonal),
                  bytes_of_list(p.table.memory), bytes_of_list(p.table_shift), bytes_of_list(p.content_shift),
-                 bytes_of_list(p.features.memory), bytes_of_list(p.value_table.memory)}) {
+                 bytes_of_list(p.features.memory), bytes_of_list(p.value_table.memory), bytes_of_list(p.sides[0].table.memory),
+                 bytes_of_list(p.sides[1].table.memory), bytes_of_list(p.sides[0].thresholds), bytes_of_list(p.sides[1].thresholds)}) {
     forward.q = view(p.q, 0), forward.k = view(p.k, 1), forward.v = view(p.v, 2), forward.out = view(p.out, 3);
     forward.lse = reinterpret_cast<float*>(device_.memory[4]);
     forward.lse_strides = {p.q.shape[1] * p.q.shape[2], 1, p.q.shape[1]};
@@ -47,6 +48,7 @@ class OnHopper {
     if (!p.value_table.memory.empty()) forward.value_table = view(p.value_table, 10);
     if (!p.features.memory.empty()) forward.features = view(p.features, 9);
     forward.table_shift = shift(p.table_shift, 7), forward.content_shift = shift(p.content_shift, 8);
+    forward.of_queries = side(p.sides[0], 11), forward.of_keys = side(p.sides[1], 12);
     // At an odd address, full of what somebody left there.
     workspace_bytes_ = static_cast<std::size_t>(cuda::hopper::workspace_bytes(forward));
     const std::vector<std::byte> left(workspace_bytes_ + 1 + 64, std::byte{0xee});
@@ -80,6 +82,12 @@ class OnHopper {
     if (list.empty()) return {};
     const std::int64_t d = problem_.q.shape[3], heads = static_cast<std::int64_t>(list.size()) / d;
     return {device_.memory[buffer], DType::f32, {1, 1, heads, d}, {heads * d, heads * d, d, 1}, kGpu};
+  }
+  cuda::hopper::ByDistance side(const SideProblem& of, int buffer) const {
+    if (!of.is_there()) return {};
+    cuda::hopper::ByDistance side = {view(of.table, buffer), of.map, of.scale, of.far_left, of.far_right};
+    side.map.buckets.thresholds = reinterpret_cast<const std::int64_t*>(device_.memory[buffer + 2]);
+    return side;
   }
   const HopperProblem& problem_;
   OnDevice device_;
@@ -142,7 +150,8 @@ void no_values(const HopperProblem& p) {
 void same_bits(const HopperProblem& p, const Outcome& is, std::uint64_t seed) {
   HopperProblem other = p;
   if (!p.value_table.memory.empty()) no_values(p);
-  const bool plain = p.diagonal.empty() && p.softcap == 0 && p.table.memory.empty() && p.value_table.memory.empty();
+  const bool sided = p.sides[0].is_there() || p.sides[1].is_there();
+  const bool plain = p.diagonal.empty() && p.softcap == 0 && p.table.memory.empty() && p.value_table.memory.empty() && !sided;
   if (plain && p.q.shape[3] <= 64 && p.v.shape[3] <= 64) {  // wider heads have other tiles beside a table
     other.table = {std::vector<std::uint16_t>(static_cast<std::size_t>(5 * p.q.shape[3]), 0), {1, 5, 1, p.q.shape[3]}, {}, 0};
     other.table.strides = contiguous_strides(other.table.shape);
@@ -150,6 +159,17 @@ void same_bits(const HopperProblem& p, const Outcome& is, std::uint64_t seed) {
     const Outcome zero = run_on_gpu(other);
     expect(zero.out == is.out && std::memcmp(zero.lse.data(), is.lse.data(), is.lse.size() * 4) == 0,
            p.text() + ": a table of zeros is not plain");
+    other = p;
+  }
+  if (plain && p.q.shape[3] <= 128 && p.v.shape[3] <= 128) {
+    for (SideProblem& side : other.sides) {
+      side.table = {std::vector<std::uint16_t>(static_cast<std::size_t>(76 * p.q.shape[3]), 0), {1, 76, 1, p.q.shape[3]}, {}, 0};
+      side.table.strides = contiguous_strides(side.table.shape);
+      side.map.left = side.far_left = 5, side.map.right = side.far_right = 70, side.scale = p.scale;
+    }
+    const Outcome zero = run_on_gpu(other);
+    expect(zero.out == is.out && std::memcmp(zero.lse.data(), is.lse.data(), is.lse.size() * 4) == 0,
+           p.text() + ": sides of zeros are not plain");
     other = p;
   }
   if (plain) {
@@ -179,9 +199,10 @@ void same_bits(const HopperProblem& p, const Outcome& is, std::uint64_t seed) {
   expect(same, p.text() + ": a row depends on others");
 }
 
-enum class Kind : std::uint8_t { long_table, any, values };
+enum class Kind : std::uint8_t { long_table, any, values, sides };
 HopperProblem problem_of(Kind kind, std::uint64_t seed) {
   RandomHopper random(seed);
+  if (kind == Kind::sides) return random.make_sides();
   return kind == Kind::any ? random.make() : kind == Kind::values ? random.make_valued() : random.make_long();
 }
 
@@ -227,6 +248,7 @@ int main(int argc, char** argv) {
   Kind only = Kind::any;
   if (argc > 3 && std::strcmp(argv[3], "long") == 0) only = Kind::long_table;
   if (argc > 3 && std::strcmp(argv[3], "values") == 0) only = Kind::values;
+  if (argc > 3 && std::strcmp(argv[3], "sides") == 0) only = Kind::sides;
   cudaDeviceProp device{};
   must(cudaGetDeviceProperties(&device, 0), "the device");
   if (device.major != 9) {
@@ -236,7 +258,7 @@ int main(int argc, char** argv) {
   double worst = 0;
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   for (std::uint64_t seed = seeds.first; seed < seeds.end() && failures < 20; ++seed) {
-    for (const Kind kind : {Kind::any, Kind::long_table, Kind::values}) {
+    for (const Kind kind : {Kind::any, Kind::long_table, Kind::values, Kind::sides}) {
       if (only == Kind::any ? kind != Kind::any && seed % 4 != static_cast<unsigned>(kind) : kind != only) continue;
       const HopperProblem problem = problem_of(kind, seed);
       const Outcome is = run_on_gpu(problem);

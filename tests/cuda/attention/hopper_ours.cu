@@ -41,7 +41,16 @@ phasor::cuda::hopper::Forward forward_of(const BenchCall& c) {
   f.skip = c.skip != 0;
   f.table_left = f.table_right = c.table_rows / 2;
   if (c.value_table != nullptr) f.value_table = rows_of(c, c.value_table, c.width);
-  if (c.table != nullptr) {
+  if (c.key_table != nullptr) {
+    const auto side = [&](void* table) {
+      phasor::cuda::hopper::ByDistance of;
+      of.table = rows_of(c, table, c.width);
+      of.map.left = of.map.right = of.far_left = of.far_right = c.table_rows / 2;
+      of.scale = c.scale;
+      return of;
+    };
+    f.of_queries = side(c.table), f.of_keys = side(c.key_table);
+  } else if (c.table != nullptr) {
     f.table = rows_of(c, c.table, c.features == nullptr ? c.width : c.features_width);
     f.table_scale = c.scale;
     f.table_shift = shift_of(c, c.table_shift);

@@ -16,6 +16,7 @@
 
 #include "cuda/attention/hopper/run.hpp"
 #include "cuda/attention/value_rows.hpp"
+#include "cuda/attention/place.hpp"
 
 namespace phasor::test {
 
@@ -48,6 +49,23 @@ struct Tensor16 {
   }
 };
 
+/// A table by distance that queries, or keys, meet, and its rule of rows.
+struct SideProblem {
+  Tensor16 table;  // (1, rows, heads or 1, D); no memory: none
+  double scale = 0;
+  job::RowMap map = {};
+  std::vector<std::int64_t> thresholds;  // of its buckets
+  std::int64_t far_left = 0, far_right = 0;
+
+  bool is_there() const { return !table.memory.empty(); }
+  /// -1: none.
+  std::int64_t row(std::int64_t distance) const {
+    job::RowMap rule = map;
+    rule.buckets.thresholds = thresholds.data();
+    return cuda::attention::row_by_distance(rule, distance);
+  }
+};
+
 struct HopperProblem {
   DType dtype = DType::bf16;
   Tensor16 q, k, v, out;
@@ -64,6 +82,7 @@ struct HopperProblem {
   double table_scale = 0;
   bool zero_outside = false;
   std::vector<float> table_shift, content_shift;  // (heads or 1, D); empty: none
+  SideProblem sides[2];                           // of queries, of keys
 
   /// Channel c of what is added for a head.
   double shift_at(const std::vector<float>& shift, std::int64_t h, std::int64_t c) const {
@@ -77,7 +96,7 @@ struct HopperProblem {
     return value_of(dtype, table.memory[static_cast<std::size_t>(table.at(0, row, table.shape[2] == 1 ? 0 : h, c))]);
   }
   void widen() {
-    for (Tensor16* const x : {&q, &k, &v, &table, &value_table, &features}) x->widen(dtype);
+    for (Tensor16* const x : {&q, &k, &v, &table, &value_table, &features, &sides[0].table, &sides[1].table}) x->widen(dtype);
   }
   std::string text() const {
     const auto of = [](const Tensor16& x) {
@@ -92,7 +111,8 @@ struct HopperProblem {
            (table.memory.empty() ? "" : " table " + of(table) + " left " + std::to_string(table_left)) + (zero_outside ? " zeros" : "") +
            (value_table.memory.empty() ? "" : " values' table " + of(value_table) + " left " + std::to_string(table_left)) +
            (features.memory.empty() ? "" : " features") + (table_shift.empty() ? "" : " shift") +
-           (content_shift.empty() ? "" : " content shift");
+           (content_shift.empty() ? "" : " content shift") + (sides[0].is_there() ? " queries meet " + of(sides[0].table) : "") +
+           (sides[1].is_there() ? " keys meet " + of(sides[1].table) : "");
   }
 };
 
@@ -149,6 +169,18 @@ class RandomHopper {
     HopperProblem p = make_clipped();
     p.features = {};
     add_value_table(p);
+    return p;
+  }
+  /// One with tables that queries meet, keys meet, or both.
+  HopperProblem make_sides() {
+    HopperProblem p = make();
+    while (p.q.shape[3] > 128 || p.v.shape[3] > 128) p = make();
+    p.diagonal.clear(), p.softcap = 0, p.skip = false, p.zero_outside = false;
+    p.table = {}, p.features = {};
+    p.table_shift.clear(), p.content_shift.clear();
+    const int which = any({0, 1, 2, 2});
+    if (which != 1) add_side(p, p.sides[0]);
+    if (which != 0) add_side(p, p.sides[1]);
     return p;
   }
   /// Causal, many keys, one slope for all heads.
@@ -247,6 +279,37 @@ class RandomHopper {
     p.value_table = tensor(p.dtype, {1, p.table.shape[1], chance(3) ? 1 : p.q.shape[2], p.v.shape[3]});
     if (chance(3)) p.table = {};
   }
+  /// Clipped, with zeros or the last row beyond, or DeBERTa's buckets and distances.
+  void add_side(HopperProblem& p, SideProblem& side) {
+    using Kind = plan::RowRule::Kind;
+    std::int64_t rows = 0;
+    plan::RowRule& rule = side.map.buckets;
+    side.map.has_buckets = chance(2);
+    if (!side.map.has_buckets) {
+      side.map.left = any({0, 3, 40, 64, 130, 190, 300}), side.map.right = any({0, 1, 17, 64, 140, 256});
+      side.map.zero_outside = chance(3);
+      rows = side.map.left + side.map.right + 1;
+      const int beyond = side.map.zero_outside ? 1 : 0;
+      side.far_left = side.map.left + beyond, side.far_right = side.map.right + beyond;
+    } else if (chance(3)) {
+      rule.kind = Kind::deberta_clip;
+      rule.max_distance = any({1, 30, 64, 128});
+      rows = 2 * rule.max_distance;
+      side.far_left = rule.max_distance - 1, side.far_right = rule.max_distance;
+    } else {
+      rule.kind = Kind::deberta;
+      rule.mid = any({2, 16, 40});
+      std::int64_t at = rule.mid;
+      for (int n = any({1, 5, 12}); n > 0; --n) side.thresholds.push_back(at = at * 5 / 4 + 1);
+      rule.threshold_count = static_cast<std::int64_t>(side.thresholds.size());
+      rule.buckets = rule.mid + rule.threshold_count + 1;
+      rule.rising = !chance(4);
+      rows = 2 * rule.buckets;
+      side.far_left = side.far_right = at;
+    }
+    side.table = tensor(p.dtype, {1, rows, chance(3) ? 1 : p.q.shape[2], p.q.shape[3]});
+    side.scale = chance(3) ? 0.7 * p.scale : p.scale;
+  }
   /// A table that is longer, or met by more than q: as long as the call, or shorter, with an end that is repeated or zeros beyond it.
   void add_long_table(HopperProblem& p) {
     const std::int64_t heads = p.q.shape[2];
@@ -284,6 +347,34 @@ struct RowScores {
   std::vector<double> score;
   double greatest = -INFINITY, size = 0, kept = 0;
 };
+struct ScorePlace {
+  std::int64_t batch, query, head, key;
+};
+/// What tables of queries and of keys add to a score; by magnitude, what is summed to it, and what is rounded to float16: each product, and
+/// their sum where there are two.
+struct OfSides {
+  double sum = 0, size = 0, rounded = 0;
+};
+inline OfSides of_sides(const HopperProblem& p, const ScorePlace& at) {
+  OfSides of;
+  const std::int64_t distance = at.query + p.k.shape[1] - p.q.shape[1] - at.key, key_head = at.head / (p.q.shape[2] / p.k.shape[2]);
+  for (const SideProblem& side : p.sides) {
+    const std::int64_t row = side.is_there() ? side.row(distance) : -1;
+    if (row < 0) continue;
+    const bool of_queries = &side == p.sides;
+    const float* const x =
+        of_queries ? &p.q.values[p.q.at(at.batch, at.query, at.head, 0)] : &p.k.values[p.k.at(at.batch, at.key, key_head, 0)];
+    const float* const y = &side.table.values[side.table.at(0, row, side.table.shape[2] == 1 ? 0 : at.head, 0)];
+    double product = 0;
+    for (std::int64_t c = 0; c < p.q.shape[3]; ++c) {
+      const double x_y = static_cast<double>(x[c]) * static_cast<double>(y[c]) * side.scale;
+      product += x_y, of.size += std::abs(x_y);
+    }
+    of.sum += product, of.rounded += std::abs(product);
+  }
+  if (p.sides[0].is_there() && p.sides[1].is_there()) of.rounded += std::abs(of.sum);
+  return of;
+}
 /// Of a problem whose inputs are widened.
 inline RowScores scores_of_row(const HopperProblem& p, std::int64_t b, std::int64_t i, std::int64_t h) {
   const std::int64_t tk = p.k.shape[1], d = p.q.shape[3], key_head = h / (p.q.shape[2] / p.k.shape[2]);
@@ -317,6 +408,8 @@ inline RowScores scores_of_row(const HopperProblem& p, std::int64_t b, std::int6
       }
       s += product * p.table_scale, row.kept = std::max(row.kept, std::abs(product) * p.table_scale);
     }
+    const OfSides sides = of_sides(p, {b, i, h, j});
+    s += sides.sum, sizes += sides.size, row.kept = std::max(row.kept, sides.rounded);
     if (p.softcap != 0) s = p.softcap * std::tanh(s / p.softcap), sizes += p.softcap;
     row.score[j] = s, row.greatest = std::max(row.greatest, s), row.size = std::max(row.size, sizes);
   }
@@ -334,10 +427,12 @@ inline ExpectedRow expected_row(const HopperProblem& p, std::int64_t b, std::int
   // A score is summed in float32 by steps of 16 channels, each of which may lose 2 units of the 24th bit of the largest (tensor cores cut
   // off), then scaled and shifted (4 roundings). Then the exponential (2^-22) and float32 sums over tiles.
   // What is added to q is multiplied by threads: eight products and four sums, of half a unit each.
-  const bool shifted = !p.table_shift.empty() || !p.content_shift.empty();
+  const bool sided = p.sides[0].is_there() || p.sides[1].is_there();
+  const bool shifted = !p.table_shift.empty() || !p.content_shift.empty() || sided;  // far ends of tables, too, are multiplied by threads
   const double steps = static_cast<double>(d + 15) / 16 + 4 + (shifted ? 6 : 0);
   // A product with a table is summed in the same way and kept as float16: half a unit of 11 bits, or of the smallest number.
-  const double of_table = p.table.memory.empty() ? 0 : kept * (1 + steps * 0x1p-23) * 0x1p-11 + p.scale * 0x1p-25;
+  const double of_table =
+      p.table.memory.empty() && !sided ? 0 : kept * (1 + steps * 0x1p-23) * 0x1p-11 + p.scale * 0x1p-25 * (sided ? 3 : 1);
   const double of_score = size * steps * 0x1p-23 + of_table;
   const double left_out = p.skip ? 0x1p-24 : 0;  // of the sum of weights, and beside it of the largest value
   const double of_weight = 2 * of_score + 0x1p-21 + static_cast<double>(tk) / 16 * 0x1p-23 + left_out;

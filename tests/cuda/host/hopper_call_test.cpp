@@ -24,7 +24,7 @@ Layout laid_out(const AttentionSpec& spec, int compute_major = 9, DType dtype = 
   job::AttentionJob job;
   job::make_attention_job(call, terms, job);
   job.outputs = {on_gpu({2, 33, 8, 128}, dtype), on_gpu({2, 33, 8, 1}, DType::f32)};
-  std::vector<std::byte> memory(1 << 20);
+  std::vector<std::byte> memory(1 << 22);
   const Workspace workspace(memory);
   attend::Arena arena(workspace);
   Layout layout;
@@ -164,7 +164,7 @@ TEST(HopperCall, has_one_table_of_clipped_rows) {
   EXPECT_TRUE(taken([](TableTerm& t) { t.table = on_gpu({1, 25, 1, 128}); }));
   EXPECT_FALSE(taken([](TableTerm& t) { t.table = on_gpu({1, 25, 8, 128}, DType::f32); }));
   EXPECT_FALSE(taken([](TableTerm& t) { t.table = on_gpu({2, 25, 8, 128}); }));
-  EXPECT_FALSE(taken([](TableTerm& t) { t.side = TableSide::key; }));
+  EXPECT_FALSE(taken([](TableTerm& t) { t.side = TableSide::key, t.table = on_gpu({1, 25, 8, 128}, DType::f32); }));
   EXPECT_FALSE(taken([](TableTerm& t) { t.side = TableSide::value; }));
   EXPECT_TRUE(taken([](TableTerm& t) { t.shift = on_gpu({1, 1, 8, 128}, DType::f32); }));
   EXPECT_FALSE(taken([](TableTerm& t) { t.features = on_gpu({2, 33, 8, 128}); }));
@@ -191,6 +191,64 @@ TEST(HopperCall, has_what_is_added_to_queries_beside_a_table) {
   spec.softcap = 0;
   spec.terms.push_back(BiasTerm{*Bias::make(Alibi{.heads = 8})});
   EXPECT_FALSE(laid_out(spec).hopper.has_value());
+}
+
+/// DeBERTa: rows by buckets that queries meet, keys meet, or both.
+TEST(HopperCall, has_tables_that_queries_and_keys_meet) {
+  for (const DebertaReading reading : {DebertaReading::hf, DebertaReading::microsoft, DebertaReading::hf_swapped}) {
+    const DebertaBuckets buckets = {.heads = 8, .buckets = 16, .max_distance = 64, .reading = reading};
+    const Bias rows = *Bias::make(buckets);
+    const TableTerm queries = {.table = on_gpu({1, 32, 8, 128}), .rows = rows, .scale = 0.5};
+    TableTerm keys = queries;
+    keys.side = TableSide::key, keys.table = on_gpu({1, 32, 1, 128}), keys.scale = 0.25;
+    AttentionSpec spec;
+    spec.terms = {keys, queries};
+    const Layout layout = laid_out(spec);
+    ASSERT_TRUE(layout.hopper.has_value());
+    const cuda::hopper::Forward& f = *layout.hopper;
+    EXPECT_EQ(f.table.data, nullptr);
+    EXPECT_EQ(f.of_queries.scale, 0.5);
+    EXPECT_EQ(f.of_keys.scale, 0.25);
+    EXPECT_EQ(f.of_keys.table.shape[2], 1);
+    // Beyond the ends there is one row.
+    EXPECT_LE(f.of_queries.far_left, 64);
+    for (const std::int64_t more : {1, 7, 1000, 1 << 20}) {
+      EXPECT_EQ(rows.row(f.of_queries.far_left + more), rows.row(f.of_queries.far_left));
+      EXPECT_EQ(rows.row(-f.of_keys.far_right - more), rows.row(-f.of_keys.far_right));
+    }
+    for (const bool first : {false, true}) {
+      AttentionSpec one;
+      one.terms = {first ? keys : queries};
+      const Layout alone = laid_out(one);
+      ASSERT_TRUE(alone.hopper.has_value());
+      EXPECT_EQ(alone.hopper->of_queries.table.data == nullptr, first);
+      EXPECT_EQ(alone.hopper->of_keys.table.data == nullptr, !first);
+    }
+    AttentionSpec twice = spec;
+    twice.terms = {keys, keys};
+    EXPECT_FALSE(laid_out(twice).hopper.has_value());
+    twice.terms = {keys, BiasTerm{*Bias::make(Alibi{.heads = 8})}};
+    EXPECT_FALSE(laid_out(twice).hopper.has_value());
+    twice.terms = {keys, queries, keys};
+    EXPECT_FALSE(laid_out(twice).hopper.has_value());
+    spec.softcap = 30;
+    EXPECT_FALSE(laid_out(spec).hopper.has_value());
+  }
+}
+/// Beyond what `Clipped` keeps: strips where few tiles have more than the ends, windows else.
+TEST(HopperCall, knows_which_long_tables_are_narrow) {
+  for (const std::int64_t left : {4, 7}) {
+    AttentionSpec spec;
+    spec.terms = {
+        TableTerm{.table = on_gpu({1, left + 8, 8, 128}), .rows = ClipRows{.left = left, .right = 7, .outside = OutsideRows::zero}}};
+    const Layout layout = laid_out(spec);
+    ASSERT_TRUE(layout.hopper.has_value());
+    EXPECT_NE(layout.hopper->of_queries.table.data, nullptr);
+    EXPECT_EQ(layout.hopper->of_queries.far_left, left + 1);
+    spec.terms = {
+        TableTerm{.table = on_gpu({1, left + 50, 8, 128}), .rows = ClipRows{.left = left, .right = 49, .outside = OutsideRows::zero}}};
+    EXPECT_NE(laid_out(spec).hopper->table.data, nullptr);
+  }
 }
 
 /// Inkling: features of 16 numbers meet rows of keys before a query.

@@ -4,6 +4,7 @@
 
 #include <cuda.h>
 
+#include "cuda/attention/hopper/strip/strips.hpp"
 #include "cuda/attention/hopper/tiles.hpp"
 #include "phasor/tensor_view.hpp"
 
@@ -26,6 +27,7 @@ struct ForwardParameter {
   const unsigned char* value_rows;  // of that: its first row; null: there is none
   std::int64_t value_rows_row;      // bytes between rows
   std::int64_t value_rows_head;     // and heads, 0: shared
+  Strips strips;
   int rows_left;           // of windows: keys further before a query have no row, and nothing is added; kFar: all have, or get a shift
   const int* first_tiles;  // (batch, heads, blocks of queries): tiles before it do not matter; null: all do
   float scale;
@@ -66,5 +68,8 @@ ForwardKernel window_kernel_64(DType dtype);
 ForwardKernel window_kernel_128(DType dtype);
 ForwardKernel featured_kernel_64(DType dtype);
 ForwardKernel featured_kernel_128(DType dtype);
+/// With tables that queries and keys meet by distance: of kWidths[0] and kWidths[1].
+ForwardKernel strip_kernel_64(DType dtype);
+ForwardKernel strip_kernel_128(DType dtype);
 
 }  // namespace phasor::cuda::hopper

@@ -8,6 +8,8 @@
 #include "cuda/attention/base2.hpp"
 #include "cuda/attention/hopper/parameter.cuh"
 #include "cuda/attention/hopper/skip.hpp"
+#include "cuda/attention/hopper/strip/before.hpp"
+#include "cuda/attention/hopper/strip/work.hpp"
 #include "cuda/attention/hopper/tensor_map.hpp"
 #include "cuda/attention/hopper/window/before.hpp"
 #include "cuda/attention/hopper/work.hpp"
@@ -85,6 +87,15 @@ Status make_maps(const char* where, const Forward& f, void* workspace, ForwardPa
   return make_map(where, f.v, p.tiles.tile_keys, value_panels, p.v);
 }
 
+void place_strips(const Forward& f, std::uintptr_t begin, ForwardParameter& p) {
+  if (!has_strips(f)) return;
+  p.strips = strips_of(f, p.tiles);
+  const StripLayout layout = strip_layout_of(f, p.tiles, p.strips);
+  if (f.of_queries.table.data != nullptr) p.strips.rows = reinterpret_cast<const float*>(begin + layout.rows);
+  if (f.of_keys.table.data != nullptr) p.strips.columns = reinterpret_cast<const float*>(begin + layout.columns);
+  p.strips.values = reinterpret_cast<uint4*>(begin + layout.values);
+}
+
 /// All of a parameter but its maps.
 void fill_parameter(const Forward& f, void* workspace, ForwardParameter& p) {
   p.whole = is_whole(f.q);
@@ -110,6 +121,7 @@ void fill_parameter(const Forward& f, void* workspace, ForwardParameter& p) {
     p.sums.lines = reinterpret_cast<const float*>(begin + layout.lines);
   }
   p.windows.far = reinterpret_cast<const float*>(begin + layout.far);
+  place_strips(f, begin + layout.strips, p);
   p.first_tiles = may_skip(f) ? reinterpret_cast<const int*>(begin + layout.first_tiles) : nullptr;
   p.scale = static_cast<float>(f.scale);
   p.scale_log2 = static_cast<float>(f.scale * kLog2EWide);
@@ -121,6 +133,7 @@ void fill_parameter(const Forward& f, void* workspace, ForwardParameter& p) {
 }
 
 ForwardKernel kernel_for(const Forward& f) {
+  if (has_strips(f)) return widths_for(f) == 0 ? strip_kernel_64(f.q.dtype) : strip_kernel_128(f.q.dtype);
   constexpr ForwardKernel (*kKernels[])(const KernelWish&) = {kernel_64, kernel_128, kernel_192, kernel_256};
   if (has_windows(f)) {
     const bool narrow = widths_for(f) == kWindowWidths;
@@ -132,28 +145,47 @@ ForwardKernel kernel_for(const Forward& f) {
   return kKernels[widths_for(f)]({f.q.dtype, f.diagonal != nullptr, f.softcap != 0});
 }
 
-}  // namespace
-
-Status run(const char* where, const Forward& f, void* workspace, void* stream) {
-  const CurrentDevice current(where, f.q.device);
-  if (!current.status().ok()) return current.status();
-  ForwardParameter parameter;
-  fill_parameter(f, workspace, parameter);
-  if (Status s = make_maps(where, f, workspace, parameter); !s) return s;
-  if (has_windows(f)) {
-    if (Status s = make_window_rows(where, f, parameter, workspace, stream); !s) return s;
-  }
-  if (Status s = make_windows(where, f, parameter, stream); !s) return s;
-  if (Status s = find_first_tiles(where, f, workspace, stream); !s) return s;
+/// Blocks of queries, so many, by a kernel that stays on every multiprocessor.
+Status launch_forward(const char* where, const Forward& f, ForwardParameter& parameter, int work, void* stream) {
   const ForwardKernel kernel = kernel_for(f);
   int multiprocessors = 0;
   if (Status s = status_of(where, cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, f.q.device.index)); !s) return s;
   const cudaError_t error = cudaFuncSetAttribute(kernel.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kernel.shared_bytes);
   if (error != cudaSuccess) return status_of(where, error);
-  const int blocks = parameter.tiles.work() < multiprocessors ? parameter.tiles.work() : multiprocessors;
+  const int blocks = std::min(work, multiprocessors);
   void* parameters[] = {&parameter};
   return status_of(where, cudaLaunchKernel(kernel.kernel, dim3(static_cast<unsigned>(blocks)), dim3(kernel.threads), parameters,
                                            static_cast<std::size_t>(kernel.shared_bytes), static_cast<cudaStream_t>(stream)));
+}
+
+/// Strips of as many blocks of queries as there is room for, then those, and so on.
+Status run_stripped(const char* where, const Forward& f, ForwardParameter& p, void* workspace, void* stream) {
+  if (Status s = make_ends(where, f, p, workspace, stream); !s) return s;
+  const int all = p.tiles.work(), at_once = p.strips.end;
+  for (p.strips.first = 0; p.strips.first < all; p.strips.first += at_once) {
+    p.strips.end = std::min(all, p.strips.first + at_once);
+    if (Status s = make_windows(where, f, p, stream); !s) return s;
+    if (Status s = make_strips(where, f, p, workspace, stream); !s) return s;
+    if (Status s = launch_forward(where, f, p, p.strips.end - p.strips.first, stream); !s) return s;
+  }
+  return {};
+}
+
+}  // namespace
+
+Status run(const char* where, const Forward& f, void* workspace, void* stream) {
+  const CurrentDevice current(where, f.q.device);
+  if (!current.status().ok()) return current.status();
+  ForwardParameter parameter = {};
+  fill_parameter(f, workspace, parameter);
+  if (Status s = make_maps(where, f, workspace, parameter); !s) return s;
+  if (has_strips(f)) return run_stripped(where, f, parameter, workspace, stream);
+  if (has_windows(f)) {
+    if (Status s = make_window_rows(where, f, parameter, workspace, stream); !s) return s;
+  }
+  if (Status s = make_windows(where, f, parameter, stream); !s) return s;
+  if (Status s = find_first_tiles(where, f, workspace, stream); !s) return s;
+  return launch_forward(where, f, parameter, parameter.tiles.work(), stream);
 }
 
 }  // namespace phasor::cuda::hopper

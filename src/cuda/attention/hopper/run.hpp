@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "job/attention/terms.hpp"
 #include "phasor/result.hpp"
 #include "phasor/tensor_view.hpp"
 
@@ -13,8 +14,17 @@ namespace phasor::cuda::hopper {
 
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
-/// Plain contents, one bias by distance or one table of either side at most. Query i stands at i + Tk - Tq, key j at j; the distance r is
-/// query - key. All memory is of the device, but for this struct.
+/// A table of which each distance has one row, which queries or keys meet.
+struct ByDistance {
+  ConstTensorView table = {};  // (1, rows, heads or 1, D), of the inputs' dtype; no data: none
+  job::RowMap map = {};        // which row; its lists are memory of the device. -1: nothing is added
+  double scale = 1;
+  std::int64_t far_left = 0;   // one row, or none, for all r >= far_left
+  std::int64_t far_right = 0;  // one row, or none, for all r <= -far_right
+};
+
+/// Plain contents, one bias by distance or one table of either side at most, or two tables by distance that meet queries and keys. Query i
+/// stands at i + Tk - Tq, key j at j; the distance r is query - key. All memory is of the device, but for this struct.
 struct Forward {
   ConstTensorView q;  // (B, Tq, H, D)
   ConstTensorView k;  // (B, Tk, Hk, D)
@@ -53,6 +63,10 @@ struct Forward {
   /// (1, 1, H or 1, D), of any dtype; no data: 0. Neither is rounded into q.
   ConstTensorView table_shift = {};
   ConstTensorView content_shift = {};  // scale content_shift . k is added, too; with a table alone
+  /// Added to the score: scale q . row(r) of the one, scale k . row(r) of the other. Each product is rounded to float16 where tiles of keys
+  /// are near (2^-11 of each, and of their sum), and those beyond 65504 become that.
+  ByDistance of_queries = {};
+  ByDistance of_keys = {};
 };
 
 /// The compute capability that it is for.

@@ -14,12 +14,19 @@
 
 namespace phasor::cuda::hopper {
 
+/// Blocks of queries that a launch does, by their numbers.
+struct Numbers {
+  int first;
+  int end;
+};
+
 struct Plain {
   using Shift = float;
   static constexpr bool kHasTable = false, kHasValueRows = false;
   template <int kQueries, int kKeys, int kStages>
   struct Shared {};
 
+  static __device__ __forceinline__ Numbers numbers(const ForwardParameter& p) { return {0, p.tiles.work()}; }
   /// Tiles that a block visits.
   static __device__ __forceinline__ TileSpan span(const ForwardParameter& p, const Work& at) { return tiles_of(p.tiles, at.row); }
 
@@ -54,6 +61,7 @@ struct Diagonal {
     alignas(16) float window[kStages][2][kPitch];
   };
 
+  static __device__ __forceinline__ Numbers numbers(const ForwardParameter& p) { return {0, p.tiles.work()}; }
   static __device__ __forceinline__ TileSpan span(const ForwardParameter& p, const Work& at) {
     const TileSpan seen = tiles_of(p.tiles, at.row);
     return p.first_tiles == nullptr ? seen : from_tile(seen, p.first_tiles[block_index(p.tiles, at)]);

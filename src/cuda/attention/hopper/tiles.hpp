@@ -59,6 +59,7 @@ struct Work {
   int row;
   int head;
   int batch;
+  int number = 0;
 };
 PHASOR_HD inline Work work_at(const Tiles& t, int number) {
   const int blocks = t.blocks();
@@ -69,7 +70,7 @@ PHASOR_HD inline Work work_at(const Tiles& t, int number) {
   const int block = inside / width;
   const int head = first + inside % width;
   // Under a causal mask later blocks see more keys: the longest first, so that the last blocks to run are short.
-  return {(t.right < t.keys ? blocks - 1 - block : block) * t.block_queries, head % t.heads, head / t.heads};
+  return {(t.right < t.keys ? blocks - 1 - block : block) * t.block_queries, head % t.heads, head / t.heads, number};
 }
 
 /// A tile of scores as a thread sees it.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cuda/attention/hopper/strip/work.hpp"
+
 namespace phasor::cuda::hopper {
 namespace {
 
@@ -120,7 +122,8 @@ bool takes(const Forward& f, int compute_major) {
   const auto is_near = [](std::int64_t x) { return x > -kMostTokens && x < kMostTokens; };
   if (f.diagonal != nullptr && (!is_near(f.first_distance) || !is_near(f.distances))) return false;
   const std::int64_t blocks = (f.q.shape[1] + 63) / 64;
-  return blocks * f.q.shape[2] < kMostWork && blocks * f.q.shape[2] * f.q.shape[0] < kMostWork;
+  if (blocks * f.q.shape[2] >= kMostWork || blocks * f.q.shape[2] * f.q.shape[0] >= kMostWork) return false;
+  return !has_strips(f) || takes_strips(f);
 }
 
 Tiles tiles_of(const Forward& f) {
@@ -198,7 +201,9 @@ Layout layout_of(const Forward& f, const Tiles& t) {
                    .columns = kAlignment,
                    .lines = kAlignment,
                    .rows = kAlignment,
+                   .strips = kAlignment,
                    .bytes = kAlignment};
+  if (has_strips(f)) layout.bytes += strip_layout_of(f, t, strips_of(f, t)).bytes;
   if (has_windows(f)) lay_out_window(f, t, layout);
   if (w.length == 0) return layout;
   const std::int64_t rows = w.of_head == 0 ? 1 : t.heads;

@@ -41,7 +41,8 @@ struct Layout {
   std::int64_t first_tiles;  // (batch, heads, blocks of queries)
   std::int64_t columns;      // of ShiftSums
   std::int64_t lines;
-  std::int64_t rows;  // of a table: (heads or 1, distances that are seen, channels)
+  std::int64_t rows;    // of a table: (heads or 1, distances that are seen, channels)
+  std::int64_t strips;  // strip/work.hpp
   std::int64_t bytes;
 };
 /// Extents and ends alone; the pointers are null.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cuda/attention/hopper/backward/band/lines.hpp"
+#include "cuda/attention/hopper/strip/work.hpp"
 
 namespace phasor::cuda::hopper {
 namespace {
@@ -95,7 +96,7 @@ bool takes(const Backward& b, int compute_major) {
   };
   if (!fits(b.q, &Forward::q) || !fits(b.k, &Forward::k) || !fits(b.v, &Forward::v)) return false;
   // Of tables it takes those that the forward keeps all products with.
-  if (has_windows(f) || f.value_table.data != nullptr || (b.table != nullptr && f.table.data == nullptr)) return false;
+  if (has_windows(f) || has_strips(f) || f.value_table.data != nullptr || (b.table != nullptr && f.table.data == nullptr)) return false;
   if (b.lse == nullptr || f.softcap != 0 || (b.diagonal != nullptr && f.diagonal == nullptr)) return false;
   if (backward_widths_for(f.q.shape[3], f.v.shape[3]) >= kBackwardWidthsCount) return false;
   return fits_grid(f.q) && has_room_for_table(b) && takes_tables(b);

@@ -55,13 +55,13 @@ struct Producer {
   }
   __device__ __forceinline__ void run() {
     std::uint32_t q_parity = 1;
-    const int all = p.tiles.work();
-    for (int number = blockIdx.x;;) {
-      const int after = gridDim.x + atomicAdd(p.next, 1);  // asked for early: the answer takes long
+    const auto [first, end] = B::Term::numbers(p);
+    for (int number = first + blockIdx.x;;) {
+      const int after = first + gridDim.x + atomicAdd(p.next, 1);  // asked for early: the answer takes long
       barrier_wait(&shared.q_empty, q_parity);
       q_parity ^= 1;
-      shared.work = number < all ? number : -1;
-      if (number >= all) {
+      shared.work = number < end ? number : -1;
+      if (number >= end) {
         barrier_arrive(&shared.q_full);
         return;
       }
