@@ -3,7 +3,7 @@
 
   attention_bench.py LIBRARY JSON [ROUNDS] [forward | backward]
 
-LIBRARY exports hopper_forward, hopper_backward, mma_forward, mma_rotated_forward (q and k rotated inside of the call, which is timed with it) and mma_backward (tests/cuda/attention/hopper_ours.cu, mma_ours.cu). Each of ours is held against float32 before anything is timed. Variants are timed by turns,
+LIBRARY exports hopper_forward, hopper_backward, mma_forward, rotated_forward (q and k rotated inside of the call, which is timed with it) and mma_backward (tests/cuda/attention/hopper_ours.cu, mma_ours.cu). Each of ours is held against float32 before anything is timed. Variants are timed by turns,
 so that a chip that grows warm slows all of them alike; the median of all turns counts. Ratios: `cudnn` is cuDNN's time over ours (more is better),
 `plain` ours over our own without a bias (less is better), `flash` is PyTorch's flash backend's time over ours.
 """
@@ -59,7 +59,7 @@ def alibi(heads: int, tokens: int, generator: torch.Generator) -> tuple[torch.Te
 
 
 OURS = {
-    "plain": ("hopper", None), "t5": ("hopper", t5), "unclipped": ("hopper", unclipped), "mma": ("mma", None), "mma_bias": ("mma", unclipped), "rotated": ("mma_rotated", None),
+    "plain": ("hopper", None), "t5": ("hopper", t5), "unclipped": ("hopper", unclipped), "mma": ("mma", None), "mma_bias": ("mma", unclipped), "rotated": ("rotated", None),
 }  # fmt: skip
 LONG = {"plain": None, "alibi": alibi, "skip": alibi}  # skip: tiles that cannot matter are left out
 
@@ -73,13 +73,13 @@ def by_rows(weights: torch.Tensor, rows: int) -> torch.Tensor:
 
 
 def turned(x: torch.Tensor) -> torch.Tensor:
-    """Rotated by frequencies of base 10000 at the positions of tokens, pairs of halves."""
+    """Rotated by frequencies of base 10000 at the positions of tokens, pairs of halves, and rounded to bfloat16."""
     tokens, width = x.shape[-2:]
     frequencies = 10000.0 ** (-torch.arange(0, width, 2, device="cuda", dtype=torch.float64) / width)
     angles = torch.arange(tokens, device="cuda", dtype=torch.float64)[:, None] * frequencies
     cos, sin = angles.cos(), angles.sin()
     low, high = x.double().chunk(2, -1)
-    return torch.cat((low * cos - high * sin, low * sin + high * cos), -1).float()
+    return torch.cat((low * cos - high * sin, low * sin + high * cos), -1).bfloat16().float()
 
 
 class Ours:
@@ -119,7 +119,7 @@ class Ours:
         """Of the output, relative, against float32; of some heads, since their scores are written out."""
         self()
         q, k, v = (x[:1, :2].float() for x in self.kept[:3])
-        if self.kernel == "mma_rotated":
+        if self.kernel == "rotated":
             q, k = turned(q), turned(k)
         tokens = q.shape[2]
         of_keys, of_rows = (q, q) if self.shifts is None else (q + x[:2, None] for x in self.shifts)

@@ -72,7 +72,8 @@ inline std::vector<NarrowProblem> rotated_problems(const ref::Shape& s) {
 
 /// Tables that meet neither q nor k: those of values, and those of features.
 inline std::vector<NarrowProblem> rotated_beside_tables(const ref::Shape& s) {
-  std::vector<NarrowProblem> all = {value_problems(s).at(0), value_problems(s).at(3), feature_problems(s).at(2), feature_problems(s).at(7)};
+  std::vector<NarrowProblem> all = {value_problems(s).at(0), value_problems(s).at(2), feature_problems(s).at(2), feature_problems(s).at(7)};
+  for (std::size_t n = 0; n < 2; ++n) std::get<ref::Shaw>(all.at(n).problem.schemes.front()).keys = {};
   for (NarrowProblem& one : all) {
     one.problem.schemes.emplace_back(ref::Rope{kPartLadder});
     one.problem.visibility.causal = true;

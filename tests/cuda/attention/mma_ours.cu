@@ -122,13 +122,13 @@ extern "C" int mma_forward(const BenchCall* call) {
 }
 
 /// -1 where it is refused, which is said.
-extern "C" std::int64_t mma_rotated_workspace_bytes(const BenchCall* call) {
+extern "C" std::int64_t rotated_workspace_bytes(const BenchCall* call) {
   const RotatedCall r = rotated_of(*call);
   const phasor::Result<std::int64_t> bytes = phasor::attention_workspace(r.inputs, r.spec);
   if (!bytes.ok()) return std::fprintf(stderr, "%s\n", bytes.status().message().c_str()), -1;
   return *bytes;
 }
-extern "C" int mma_rotated_forward(const BenchCall* call) {
+extern "C" int rotated_forward(const BenchCall* call) {
   const RotatedCall r = rotated_of(*call);
   const phasor::Workspace workspace(static_cast<std::byte*>(call->workspace), static_cast<std::size_t>(call->workspace_bytes));
   const phasor::Status s = phasor::attention(r.inputs, r.spec, r.outputs, workspace);

@@ -61,7 +61,10 @@ class Mask:
 
 @dataclass
 class Call:
-    """What the formula of a scheme sees: q (B, Tq, H, D), k (B, Tk, H, D), distances r (B or 1, Tq, Tk), scale, x the scheme's tensors."""
+    """What the formula of a scheme sees: q (B, Tq, H, D), k (B, Tk, H, D), distances r (B or 1, Tq, Tk), scale, x the scheme's tensors.
+
+    dtype: what q and k are rounded to when they have been rotated; gradients are as if they were not.
+    """
 
     q: Tensor
     k: Tensor
@@ -70,6 +73,11 @@ class Call:
     scale: float
     seen: Tensor
     x: dict[str, Tensor]
+    dtype: torch.dtype
+
+    def turned(self, x: Tensor, positions: Tensor) -> Tensor:
+        exact = turned(x, positions)
+        return exact + (exact.to(self.dtype).to(exact.dtype) - exact).detach()
 
     @property
     def r(self) -> Tensor:
@@ -107,14 +115,15 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
 
 
 def naive(
-    case: Case, q: Tensor, k: Tensor, v: Tensor, x: dict[str, Tensor], mask: Mask, scale: float | None = None, softcap: float = 0.0
-) -> Any:
-    """out (B, Tq, H, D) and lse (B, Tq, H)."""
+    case: Case, q: Tensor, k: Tensor, v: Tensor, x: dict[str, Tensor], mask: Mask, scale: float | None = None, softcap: float = 0.0,
+    dtype: torch.dtype = torch.float64,
+) -> Any:  # fmt: skip
+    """out (B, Tq, H, D) and lse (B, Tq, H); dtype: as Call has it."""
     group = q.shape[2] // k.shape[2]
     k, v = (y.repeat_interleave(group, 2) for y in (k, v))
     at, of = mask.positions(q.shape[1], k.shape[1])
     seen = mask.allowed(q.shape[1], k.shape[1])
-    call = Call(q, k, at, of, 1 / math.sqrt(q.shape[3]) if scale is None else scale, seen, x)
+    call = Call(q, k, at, of, 1 / math.sqrt(q.shape[3]) if scale is None else scale, seen, x, dtype)
     s = (dot(q, k) * call.scale if case.content is None else case.content(call)) + case.scores(call)
     seen = seen & ~torch.isneginf(s)  # a dense bias hides a key by -infinity, which a soft cap leaves as it is
     if softcap:
@@ -189,8 +198,8 @@ def turned(x: Tensor, positions: Tensor, power: Tensor | None = None, gamma: flo
 
 
 def rerope(c: Call) -> Tensor:
-    near = dot(turned(c.q, c.at), turned(c.k, c.of))
-    far = dot(turned(c.q, torch.full_like(c.at, 2)), c.k)
+    near = dot(c.turned(c.q, c.at), c.turned(c.k, c.of))
+    far = dot(c.turned(c.q, torch.full_like(c.at, 2)), c.k)
     return c.scale * torch.where((c.r < 2)[:, None], near, far)
 
 
@@ -328,9 +337,9 @@ CASES: dict[str, Case] = {
     "decomposed": _grid_case(
         lambda x: phasor.Decomposed(x["rows_h"], x["rows_w"], (2, 3), (2, 3)), {"rows_h": (3, D), "rows_w": (5, D)}, decomposed, 6
     ),
-    "rope": Case(lambda x: phasor.Rope(ROPE), {}, lambda c: 0.0, content=lambda c: c.scale * dot(turned(c.q, c.at), turned(c.k, c.of))),
+    "rope": Case(lambda x: phasor.Rope(ROPE), {}, lambda c: 0.0, content=lambda c: c.scale * dot(c.turned(c.q, c.at), c.turned(c.k, c.of))),
     "rope_keys_rotated": Case(
-        lambda x: phasor.Rope(ROPE, keys_rotated=True), {}, lambda c: 0.0, content=lambda c: c.scale * dot(turned(c.q, c.at), c.k)
+        lambda x: phasor.Rope(ROPE, keys_rotated=True), {}, lambda c: 0.0, content=lambda c: c.scale * dot(c.turned(c.q, c.at), c.k)
     ),
     "rerope": Case(lambda x: phasor.Rope(ROPE, map=phasor.positions.ReRope(2)), {}, lambda c: 0.0, content=rerope, mask={"causal": True}),
     "xpos": Case(
@@ -355,6 +364,6 @@ CASES: dict[str, Case] = {
         {"table": (H, 8), "k": (5, D), "v": (5, D)},
         lambda c: per_head(c.x["table"], buckets(c, True, 8, 6)) + c.scale * query_rows(c, c.x["k"], clip(c.r, 2, 2)) + _alibi(_SLOPES, c),
         lambda c: c.x["v"][clip(c.r, 2, 2)][:, None],
-        lambda c: c.scale * dot(turned(c.q, c.at), turned(c.k, c.of)),
+        lambda c: c.scale * dot(c.turned(c.q, c.at), c.turned(c.k, c.of)),
     ),
 }

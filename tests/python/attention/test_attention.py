@@ -23,7 +23,7 @@ def both(case: Case, mask: Mask, dtype=torch.float64, **options):
         if ours:
             out, lse = phasor.attention(*inputs, scheme=case.scheme(x), return_lse=True, **mask.options(), **options)
         else:
-            out, lse = naive(case, *inputs, x, mask, **options)
+            out, lse = naive(case, *inputs, x, mask, dtype=dtype, **options)
         weights = torch.rand(out.shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64).to(dtype).to(at)
         finite = torch.where(torch.isneginf(lse), 0.0, lse)
         ((out * weights).sum() + 0.3 * finite.sum()).backward()

@@ -57,12 +57,17 @@ class Paged:
         return phasor.cached_attention(q, *self.caches, lengths, self.table, scheme, return_lse=True, **options)
 
     def hold(self, q: Tensor, got: tuple[Tensor, Tensor], lengths: tuple[int, ...], scheme: Any, options: dict[str, Any]) -> None:
-        """Weights and results are rounded to the dtype once each: 2 u of the largest value, and of rotated queries and keys 2 u of a score more."""
+        """Weights and results are rounded to the dtype once each: 2 u of the largest value. What is rotated is rounded as by the rotary before."""
         u = UNIT[q.dtype]
         for b, length in enumerate(lengths):
             at = slice(b, b + 1)
-            exact = [x.double() for x in (q[at].cpu(), self.k[at, :length], self.v[at, :length])]
-            wanted, lse = phasor.attention(*exact, settled(scheme, q.dtype, "cpu", wide=True), True, return_lse=True, **options)
+            given, of = [q[at].cpu(), self.k[at, :length], self.v[at, :length]], scheme
+            if isinstance(scheme, phasor.Rope):
+                given[0], of = scheme.rotary(given[0], positions=length - q.shape[1]), None
+                if not scheme.keys_rotated:
+                    given[1] = scheme.rotary(given[1], positions=0)
+            exact = [x.double() for x in given]
+            wanted, lse = phasor.attention(*exact, settled(of, q.dtype, "cpu", wide=True), True, return_lse=True, **options)
             apart = (got[0][at].cpu().double() - wanted).abs().max().item() if length else 0.0
             assert apart <= 6 * u * 5, f"{scheme}, {options}, length {length}: out is {apart} off"
             assert (got[1][at].cpu().double() - lse).abs().nan_to_num(0.0).max().item() <= 2e-4, f"{scheme}, length {length}: lse"
