@@ -34,6 +34,7 @@ class PrepareChoices {
     tokens_ = 1 + pick(9);
     if (plain_) dtype_ = coin() ? DType::f16 : DType::bf16;
     if (plain_ && pick(6) == 0) tokens_ = 520 + pick(30);
+    if (latent_ && pick(20) == 0) tokens_ = 690 + pick(40);
     choose_heads();
     choose_specs();
     choose_norms();
@@ -80,6 +81,7 @@ class PrepareChoices {
       if (!is_mla()) head_dim_ = q_dim_ = std::array<std::int64_t, 4>{576, 512, 80, 1024}[static_cast<std::size_t>(pick(4))];
     }
     extra_ = pick(3) * head_dim_;
+    if (latent_ && tokens_ > 100) heads_ = 1 + pick(2);
     row_ = extra_ + (heads_ + 2 * k_heads_) * head_dim_ + pick(2) * head_dim_;
     const auto any = [&] { return static_cast<Storage>(pick(6)); };
     k_storage_ = any();

@@ -58,9 +58,11 @@ Status prepare_by_latent(const char* where, const job::PrepareJob& job, const Ex
   parameter.work = latent_work(job);
   TablePacker packer(parameter.tables, kTeamTableBytes);
   pack_tables(parameter.work.job.turn.rows, packer);
-  const SquadLaunch grid = latent_launch(parameter.work);
+  const LatentLaunch cut = latent_launch(parameter.work);
+  const SquadLaunch& grid = cut.grid;
   const void* const kernel = job.turn.dtype == DType::f16 ? latent_kernel_f16() : latent_kernel_bf16();
-  return launch_early(where, {kernel, {grid.blocks[0], grid.blocks[1], grid.blocks[2]}, grid.threads, 0, execution.stream}, &parameter);
+  return launch_early(where, {kernel, {grid.blocks[0], grid.blocks[1], grid.blocks[2]}, grid.threads, cut.shared_bytes, execution.stream},
+                      &parameter);
 }
 
 Status launch_prepare(const char* where, PrepareParameter& parameter, const Execution& execution) {
