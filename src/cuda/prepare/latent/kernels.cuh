@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cuda/dependent.cuh"
+#include "cuda/prepare/fetch.cuh"
 #include "cuda/prepare/latent/work.hpp"
 #include "cuda/prepare/squads/kernels.cuh"
 
@@ -30,19 +31,8 @@ struct LatentWarp {
     const unsigned own = body(lane());
     return (__any_sync(0xffffffff, (own & 1) != 0) != 0 ? 1U : 0U) | (__any_sync(0xffffffff, (own & 2) != 0) != 0 ? 2U : 0U);
   }
-  __device__ static void fetch(Words* to, const std::byte* from) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(to))), "l"(from)
-                 : "memory");
-#else
-    *to = load_words<false>(from);
-#endif
-  }
-  __device__ static void arrive() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
-  }
+  __device__ static void fetch(Words* to, const std::byte* from) { fetch_words(to, from); }
+  __device__ static void arrive() { wait_for_words(); }
   template <class Body>
   __device__ float sum(const Body& body) {
     float own = body(lane());

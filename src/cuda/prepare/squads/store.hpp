@@ -11,10 +11,11 @@ struct SinkPlace {
   const SquadOperand& operand;
   std::byte* to;
 
-  PHASOR_HD std::byte* at(int channel) const {
+  PHASOR_HD int64_t offset(int channel) const {
     const int shift = operand.out_shift;
-    return to + int64_t{channel >> shift} * operand.out_outer + (channel & ((1 << shift) - 1)) * operand.out_inner;
+    return int64_t{channel >> shift} * operand.out_outer + (channel & ((1 << shift) - 1)) * operand.out_inner;
   }
+  PHASOR_HD std::byte* at(int channel) const { return to + offset(channel); }
 };
 
 /// A vector's elements, of `size` bytes each, from the words that hold them.
