@@ -39,7 +39,7 @@ void random_calls(const Seeds& seeds) {
   must(cudaStreamCreate(&stream), "cudaStreamCreate");
   std::uint64_t compared = 0;
   for (std::uint64_t seed = seeds.first; seed < seeds.end(); ++seed) {
-    constexpr CallsOf kKinds[] = {CallsOf::plain, CallsOf::any, CallsOf::models, CallsOf::any, CallsOf::latent};
+    constexpr CallsOf kKinds[] = {CallsOf::plain, CallsOf::any, CallsOf::models, CallsOf::any, CallsOf::latent, CallsOf::columns};
     const RandomPrepare call(seed, kKinds[seed % std::size(kKinds)]);
     Memory8 host = call.memory();
     const auto on = [seed](void* with) {

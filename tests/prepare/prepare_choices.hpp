@@ -15,8 +15,9 @@
 namespace phasor::test {
 
 /// Which calls are drawn: any; those with the heads, norms and rotations of common models, which CUDA has kernels of its own for; the most
-/// common of those, which have more of them, with many tokens, too; those of MLA, whose k is one wide head.
-enum class CallsOf : std::uint8_t { any, models, plain, latent };
+/// common of those, which have more of them, with many tokens, too; those of MLA, whose k is one wide head; plain ones into vLLM's older
+/// layout, whose values lie by channels, at slots that are neighbours for a while.
+enum class CallsOf : std::uint8_t { any, models, plain, latent, columns };
 
 class PrepareChoices {
  public:
@@ -24,9 +25,14 @@ class PrepareChoices {
 
  protected:
   PrepareChoices(std::uint64_t seed, CallsOf calls)
-      : random_(seed), of_models_(calls != CallsOf::any), plain_(calls == CallsOf::plain), latent_(calls == CallsOf::latent) {
+      : random_(seed),
+        of_models_(calls != CallsOf::any),
+        plain_(calls == CallsOf::plain || calls == CallsOf::columns),
+        latent_(calls == CallsOf::latent),
+        columns_(calls == CallsOf::columns) {
     layout_ = static_cast<Layout>(pick(of_models_ && !latent_ ? 6 : 8));
     if (plain_ && layout_ == Layout::vllm) layout_ = Layout::flash;
+    if (columns_) layout_ = Layout::vllm;
     if (latent_ && pick(3) == 0) layout_ = coin() ? Layout::mla_656 : Layout::mla_584;
     dtype_ = static_cast<DType>(std::array{0, 2, 3}[static_cast<std::size_t>(pick(3))]);
     if (latent_) dtype_ = coin() && !is_mla() ? DType::f16 : DType::bf16;  // what is rotated lies in MLA's rows as bfloat16
@@ -34,6 +40,12 @@ class PrepareChoices {
     tokens_ = 1 + pick(9);
     if (plain_) dtype_ = coin() ? DType::f16 : DType::bf16;
     if (plain_ && pick(6) == 0) tokens_ = 520 + pick(30);
+    if (plain_ && pick(40) == 0) {  // as many as make a GPU's blocks walk
+      tokens_ = 3300 + pick(50);
+      batch_ = 1;
+    }
+    if (columns_ && tokens_ < 100) tokens_ = 1 + pick(90);
+    if (latent_ && pick(40) == 0) tokens_ = 690 + pick(40);
     choose_heads();
     choose_specs();
     choose_norms();
@@ -48,6 +60,7 @@ class PrepareChoices {
   bool of_models_;
   bool plain_;
   bool latent_;
+  bool columns_;
   Layout layout_ = Layout::contiguous;
   DType dtype_ = DType::f32;
   std::int64_t batch_ = 1, tokens_ = 1, heads_ = 1, k_heads_ = 1, head_dim_ = 16, q_dim_ = 16, extra_ = 0, row_ = 0;
@@ -80,6 +93,7 @@ class PrepareChoices {
       if (!is_mla()) head_dim_ = q_dim_ = std::array<std::int64_t, 4>{576, 512, 80, 1024}[static_cast<std::size_t>(pick(4))];
     }
     extra_ = pick(3) * head_dim_;
+    if (latent_ && tokens_ > 100) heads_ = 1 + pick(2);
     row_ = extra_ + (heads_ + 2 * k_heads_) * head_dim_ + pick(2) * head_dim_;
     const auto any = [&] { return static_cast<Storage>(pick(6)); };
     k_storage_ = any();
@@ -175,6 +189,7 @@ class PrepareChoices {
     spec_.q_norm = random_norm(over_all);
     spec_.k_norm = random_norm(over_all);
     if (!is_mla()) spec_.v_norm = random_norm(true);
+    if (columns_) spec_.v_norm = {};
     if (layout_ == Layout::mla_656 && spec_.k_norm.kind != HeadNorm::Kind::none) spec_.k_norm.width = 512;
     if (latent_) spec_.q_norm = spec_.v_norm = {};
     if (latent_ && spec_.k_norm.kind != HeadNorm::Kind::none && coin()) spec_.k_norm.width = 8 * (1 + pick(head_dim_ / 8));
@@ -185,15 +200,17 @@ class PrepareChoices {
   void choose_places() {
     const std::int64_t all = batch_ * tokens_;
     block_ = layout_ == Layout::sglang ? 1 : 1 + pick(5);
+    if (columns_) block_ = 8 * (1 + pick(4));
     blocks_ = all / block_ + 2 + pick(3);
     kind_ = static_cast<TokenPlaces::Kind>(pick(3));
+    if (columns_ && kind_ == TokenPlaces::Kind::in_order) kind_ = TokenPlaces::Kind::slots;
     if (kind_ == TokenPlaces::Kind::in_order) {
       block_ = layout_ == Layout::sglang ? 1 : tokens_ + pick(4);
       if (block_ < tokens_) kind_ = TokenPlaces::Kind::slots;
       blocks_ = std::max(batch_ + pick(2), kind_ == TokenPlaces::Kind::slots ? all : 0);
     }
-    slot_list_ = add_list(shuffled(blocks_ * block_, all));
-    for (std::int64_t& slot : lists_[slot_list_]) slot = pick(5) == 0 ? -1 : slot;
+    slot_list_ = add_list(columns_ ? runs_of_slots(blocks_ * block_, all) : shuffled(blocks_ * block_, all));
+    for (std::int64_t& slot : lists_[slot_list_]) slot = pick(columns_ ? 40 : 5) == 0 ? -1 : slot;
     // One request per batch row with pages of its own.
     const std::int64_t pages = (tokens_ + block_ - 1) / block_ + 1;
     const bool fits = pages * batch_ <= blocks_;
@@ -227,6 +244,16 @@ class PrepareChoices {
     for (std::size_t i = list.size(); i > 1; --i)
       std::swap(list[i - 1], list[static_cast<std::size_t>(pick(static_cast<std::int64_t>(i)))]);
     list.resize(static_cast<std::size_t>(std::min(count, n)));
+    return list;
+  }
+  /// One after the other from somewhere on, and round the end; two tokens here and there are exchanged.
+  std::vector<std::int64_t> runs_of_slots(std::int64_t n, std::int64_t count) {
+    std::vector<std::int64_t> list;
+    const std::int64_t first = coin() ? 8 * pick(n / 8) : pick(n);
+    for (std::int64_t i = 0; i < count; ++i) list.push_back((first + i) % n);
+    for (std::int64_t i = 0; i < count / 50; ++i) {
+      std::swap(list[static_cast<std::size_t>(pick(count))], list[static_cast<std::size_t>(pick(count))]);
+    }
     return list;
   }
   std::size_t add_list(const std::vector<std::int64_t>& list) {

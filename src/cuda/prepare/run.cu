@@ -3,6 +3,7 @@
 #include "cuda/prepare/run.hpp"
 
 #include "cuda/device.hpp"
+#include "cuda/prepare/columns/kernels.cuh"
 #include "cuda/prepare/latent/kernels.cuh"
 #include "cuda/prepare/places.hpp"
 #include "cuda/prepare/plain/kernels.cuh"
@@ -36,13 +37,19 @@ const void* squad_kernel_of(const SquadWork& work) {
   if (dtype == DType::f32) return squad_kernel_f32(work);
   return dtype == DType::f16 ? squad_kernel_f16(work) : squad_kernel_bf16(work);
 }
-Status prepare_by_squads(const char* where, const job::PrepareJob& job, const Execution& execution) {
+Status squads_of(const char* where, const job::PrepareJob& job, const Execution& execution) {
   SquadParameter parameter;
   parameter.work = squad_work(job);
   TablePacker packer(parameter.tables, kTeamTableBytes);
   pack_tables(parameter.work.job.turn.rows, packer);
   if (is_plain(parameter.work)) {
-    const PlainCall call = plain_call(parameter.work, has_few_tokens(job));
+    PlainCall call = plain_call(parameter.work, has_few_tokens(job));
+    if (may_walk(parameter.work, call)) {
+      int multiprocessors = 0;
+      if (Status s = status_of(where, cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, job.device.index)); !s)
+        return s;
+      call = walking(call, std::int64_t{multiprocessors} * kWalkPlainBlocks);
+    }
     const void* const kernel = job.turn.dtype == DType::f16 ? plain_kernel_f16(call) : plain_kernel_bf16(call);
     const unsigned(&blocks)[3] = call.launch.blocks;
     return launch_early(where, {kernel, {blocks[0], blocks[1], blocks[2]}, call.launch.threads, 0, execution.stream}, &parameter);
@@ -53,14 +60,30 @@ Status prepare_by_squads(const char* where, const job::PrepareJob& job, const Ex
                 &parameter);
 }
 
+/// Values by channels have a kernel of their own, behind that of the others.
+Status prepare_by_squads(const char* where, const job::PrepareJob& job, const Execution& execution) {
+  if (!has_columns(job)) return squads_of(where, job, execution);
+  if (job.operand_count > 1) {
+    job::PrepareJob others = job;
+    --others.operand_count;
+    if (Status s = squads_of(where, others, execution); !s) return s;
+  }
+  ColumnWork work = column_work(job);
+  const SquadLaunch grid = column_launch(work);
+  return launch_early(
+      where, {column_kernel(work.dtype), {grid.blocks[0], grid.blocks[1], grid.blocks[2]}, grid.threads, 0, execution.stream}, &work);
+}
+
 Status prepare_by_latent(const char* where, const job::PrepareJob& job, const Execution& execution) {
   LatentParameter parameter;
   parameter.work = latent_work(job);
   TablePacker packer(parameter.tables, kTeamTableBytes);
   pack_tables(parameter.work.job.turn.rows, packer);
-  const SquadLaunch grid = latent_launch(parameter.work);
+  const LatentLaunch cut = latent_launch(parameter.work);
+  const SquadLaunch& grid = cut.grid;
   const void* const kernel = job.turn.dtype == DType::f16 ? latent_kernel_f16() : latent_kernel_bf16();
-  return launch_early(where, {kernel, {grid.blocks[0], grid.blocks[1], grid.blocks[2]}, grid.threads, 0, execution.stream}, &parameter);
+  return launch_early(where, {kernel, {grid.blocks[0], grid.blocks[1], grid.blocks[2]}, grid.threads, cut.shared_bytes, execution.stream},
+                      &parameter);
 }
 
 Status launch_prepare(const char* where, PrepareParameter& parameter, const Execution& execution) {

@@ -2,6 +2,9 @@
 // Blocks of src/cuda/prepare/latent run by the host, thread after thread.
 #pragma once
 
+#include <cstring>
+#include <vector>
+
 #include "cuda/host/squads.hpp"
 #include "cuda/prepare/latent/work.hpp"
 
@@ -10,25 +13,59 @@ namespace phasor::test {
 /// How many calls were made ready so.
 inline unsigned latent_calls = 0;
 
+/// A warp; the last lanes go first. What is read is there at once, as it may be.
+struct HostLatentWarp {
+  static int threads() { return cuda::kLatentLanes; }
+  static void wait() {}
+  static void arrive() {}
+  static void fetch(cuda::Words* to, const std::byte* from) { std::memcpy(to, from, sizeof(*to)); }
+  void again(const cuda::SquadWorkAt& work, const cuda::SquadPlace& place, cuda::CosSin<float>* values) {
+    ++squad_rows_again;
+    cuda::make_row_again(work, place, values, *this);
+  }
+  template <class Body>
+  void each(const Body& body) {
+    for (int lane = cuda::kLatentLanes - 1; lane >= 0; --lane) body(lane);
+  }
+  template <class Body>
+  unsigned either(const Body& body) {
+    unsigned bits = 0;
+    each([&](int lane) { bits |= body(lane); });
+    return bits;
+  }
+  template <class Body>
+  float sum(const Body& body) {
+    float sums[math::kNormPartials];
+    each([&](int lane) { sums[lane] = body(lane); });
+    return math::fold_partials(sums);
+  }
+};
+
 template <DType dtype>
 void latent_on_host(const cuda::LatentWork& work) {
-  const cuda::SquadLaunch grid = cuda::latent_launch(work);
+  const cuda::LatentLaunch launch = cuda::latent_launch(work);
+  const unsigned warps = launch.grid.threads / cuda::kLatentLanes;
   const job::RowSource& rows = work.job.turn.rows;
   const cuda::SquadWorkAt at = {&work, {&rows}, rows.steps, rows.axis_of_pair};
-  HostSquadBlock block{static_cast<int>(grid.threads)};
-  for (unsigned z = 0; z < grid.blocks[2]; ++z) {
-    for (unsigned y = 0; y < grid.blocks[1]; ++y) {
-      for (unsigned x = 0; x < grid.blocks[0]; ++x) {
-        cuda::LatentShared shared{};
-        const cuda::SquadPlace place = {static_cast<int>(z), static_cast<int>(x), static_cast<int>(y) * cuda::kLatentThreads};
-        cuda::prepare_latent<dtype>(work.latent, at, place, shared, block);
+  const auto tokens = static_cast<unsigned>(work.job.turn.tokens);
+  HostLatentWarp warp;
+  for (unsigned z = 0; z < launch.grid.blocks[2]; ++z) {
+    for (unsigned y = 0; y < launch.grid.blocks[1]; ++y) {
+      for (unsigned token = 0; token < launch.grid.blocks[0] * warps; ++token) {
+        if (token >= tokens) continue;
+        std::vector<cuda::Words> shared(launch.shared_bytes / warps / sizeof(cuda::Words), cuda::Words{{0x7fc0, 1, 2, 3}});
+        const cuda::LatentPlace place = {{static_cast<int>(z), static_cast<int>(token), 0}, static_cast<int>(y)};
+        auto* const first = reinterpret_cast<std::byte*>(shared.data());
+        cuda::prepare_latent<dtype>(work.latent, at, place, cuda::latent_memory(work.latent, work.shape.pairs, first), warp);
       }
     }
   }
 }
 inline void latent_on_host(const job::PrepareJob& job) {
   ++latent_calls;
-  const cuda::LatentWork work = cuda::latent_work(job);
+  cuda::LatentWork work = cuda::latent_work(job);
+  constexpr std::int64_t kCutAs[] = {1, cuda::kFewLatentTokens + 1, cuda::kSomeLatentTokens + 1};  // few tokens, some, most
+  cuda::cut_latent(work, kCutAs[latent_calls % std::size(kCutAs)]);
   job.turn.dtype == DType::f16 ? latent_on_host<DType::f16>(work) : latent_on_host<DType::bf16>(work);
 }
 

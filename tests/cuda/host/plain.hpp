@@ -9,6 +9,8 @@ namespace phasor::test {
 
 /// How many calls were plain.
 inline unsigned plain_prepare_calls = 0;
+/// Of them, by blocks that had many tokens.
+inline unsigned walking_calls = 0;
 
 struct HostPlainBlock : HostSquadBlock {
   static void depend() {}
@@ -30,33 +32,41 @@ template <class Knows>
 void plain_on_host(const cuda::SquadWork& work, const cuda::SquadLaunch& grid) {
   const job::RowSource& rows = work.job.turn.rows;
   const cuda::SquadWorkAt at = {&work, {&rows}, rows.steps, rows.axis_of_pair};
-  cuda::PlainShared shared{};
+  cuda::PlainWalk walk{};
   HostPlainBlock block{{static_cast<int>(grid.threads)}};
   for (unsigned z = 0; z < grid.blocks[2]; ++z) {
     for (unsigned y = 0; y < grid.blocks[1]; ++y) {
       for (unsigned x = 0; x < grid.blocks[0]; ++x) {
         const cuda::SquadPlace place = {static_cast<int>(z), static_cast<int>(x), static_cast<int>(y) * work.shape.group_heads};
-        cuda::prepare_plain<Knows>(at, place, shared, block);
+        if constexpr (Knows::walks) {
+          cuda::walk_plain<Knows>(at, place, static_cast<int>(grid.blocks[0]), walk, block);
+        } else {
+          cuda::prepare_plain<Knows>({at, place, walk.rows[0]}, block);
+        }
       }
     }
   }
 }
-template <DType dtype, int each>
+template <DType dtype, bool norms, bool codes>
 void plain_on_host(const cuda::SquadWork& work, const cuda::PlainCall& call) {
-  const auto with = [&]<bool norms>() {
-    call.codes ? plain_on_host<cuda::PlainKnows<dtype, each, norms, true>>(work, call.launch)
-               : plain_on_host<cuda::PlainKnows<dtype, each, norms, false>>(work, call.launch);
-  };
-  call.norms ? with.template operator()<true>() : with.template operator()<false>();
+  if (call.walks) return plain_on_host<cuda::PlainKnows<dtype, 2, norms, codes, true>>(work, call.launch);
+  call.each == 1 ? plain_on_host<cuda::PlainKnows<dtype, 1, norms, codes>>(work, call.launch)
+                 : plain_on_host<cuda::PlainKnows<dtype, 2, norms, codes>>(work, call.launch);
+}
+template <DType dtype, bool norms>
+void plain_on_host(const cuda::SquadWork& work, const cuda::PlainCall& call) {
+  call.codes ? plain_on_host<dtype, norms, true>(work, call) : plain_on_host<dtype, norms, false>(work, call);
 }
 template <DType dtype>
 void plain_on_host(const cuda::SquadWork& work, const cuda::PlainCall& call) {
-  call.each == 1 ? plain_on_host<dtype, 1>(work, call) : plain_on_host<dtype, 2>(work, call);
+  call.norms ? plain_on_host<dtype, true>(work, call) : plain_on_host<dtype, false>(work, call);
 }
 /// As calls of `few` tokens are cut, or as the others.
 inline void plain_on_host(cuda::SquadWork work, bool few) {
   ++plain_prepare_calls;
-  const cuda::PlainCall call = cuda::plain_call(work, few);
+  cuda::PlainCall call = cuda::plain_call(work, few);
+  if (call.each == 2 && plain_prepare_calls % 4 != 0) call = cuda::walking(call, plain_prepare_calls % 4);
+  walking_calls += call.walks ? 1 : 0;
   work.job.turn.dtype == DType::f16 ? plain_on_host<DType::f16>(work, call) : plain_on_host<DType::bf16>(work, call);
 }
 

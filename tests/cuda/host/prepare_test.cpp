@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "backend/replaced.hpp"
+#include "cuda/host/columns.hpp"
 #include "cuda/host/latent.hpp"
 #include "cuda/host/plain.hpp"
 #include "cuda/host/warps.hpp"
@@ -22,14 +23,24 @@ using HostThreads = HostBlockOfWarps<job::OneByOne>;
 bool by_plain_kernels = true;
 bool as_few = true;
 
+/// As run_prepare does it.
+void common_on_host(const job::PrepareJob& job) {
+  if (cuda::has_columns(job)) {
+    job::PrepareJob others = job;
+    if (--others.operand_count > 0) common_on_host(others);
+    return columns_on_host(job);
+  }
+  const cuda::SquadWork work = cuda::squad_work(job);
+  if (by_plain_kernels && cuda::is_plain(work)) {
+    plain_on_host(work, as_few);
+  } else {
+    squads_on_host(job);
+  }
+}
+
 Status prepare_on_host(job::PrepareJob& job, const Execution& /*execution*/) {
   if (cuda::is_for_squads(job)) {
-    const cuda::SquadWork work = cuda::squad_work(job);
-    if (by_plain_kernels && cuda::is_plain(work)) {
-      plain_on_host(work, as_few);
-    } else {
-      squads_on_host(job);
-    }
+    common_on_host(job);
     return {};
   }
   if (cuda::is_latent(job)) {
@@ -79,7 +90,7 @@ TEST(CudaPrepareOnHost, calls_of_models_are_for_squads_and_give_the_bytes_of_the
 TEST(CudaPrepareOnHost, hundreds_of_calls_of_models_give_the_bytes_of_the_cpu) { expect_bytes_of_the_cpu(40, 400, CallsOf::models); }
 
 TEST(CudaPrepareOnHost, plain_calls_have_kernels_of_their_own_and_give_the_bytes_of_the_cpu) {
-  plain_prepare_calls = 0;
+  plain_prepare_calls = walking_calls = 0;
   squad_rows_again = 0;
   for (const bool few : {true, false}) {
     as_few = few;
@@ -87,7 +98,19 @@ TEST(CudaPrepareOnHost, plain_calls_have_kernels_of_their_own_and_give_the_bytes
   }
   as_few = true;
   EXPECT_GE(plain_prepare_calls, 70U);
+  EXPECT_GE(walking_calls, 10U);
   EXPECT_GE(squad_rows_again, 10U);
+}
+TEST(CudaPrepareOnHost, values_by_channels_have_a_kernel_of_their_own_and_give_the_bytes_of_the_cpu) {
+  column_calls = column_cells = columns_alone = 0;
+  for (const bool few : {true, false}) {
+    as_few = few;
+    expect_bytes_of_the_cpu(1, 60, CallsOf::columns);
+  }
+  as_few = true;
+  EXPECT_GE(column_calls, 110U);
+  EXPECT_GE(column_cells, 300U);
+  EXPECT_GE(columns_alone, 60U);
 }
 TEST(CudaPrepareOnHost, calls_of_mla_have_kernels_of_their_own_and_give_the_bytes_of_the_cpu) {
   latent_calls = 0;

@@ -22,7 +22,7 @@ struct HostSquadBlock {
   static void wait() {}
   void again(const cuda::SquadWorkAt& work, const cuda::SquadPlace& place, cuda::SquadShared& shared) {
     ++squad_rows_again;
-    cuda::make_row_again(work, place, shared, *this);
+    cuda::make_row_again(work, place, shared.values, *this);
   }
   template <class State>
   struct PerThread {

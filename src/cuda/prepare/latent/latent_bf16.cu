@@ -4,6 +4,6 @@
 
 namespace phasor::cuda {
 
-const void* latent_kernel_bf16() { return reinterpret_cast<const void*>(&prepare_latent_token<DType::bf16>); }
+const void* latent_kernel_bf16() { return reinterpret_cast<const void*>(&prepare_latent_pieces<DType::bf16>); }
 
 }  // namespace phasor::cuda

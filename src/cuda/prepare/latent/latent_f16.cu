@@ -4,6 +4,6 @@
 
 namespace phasor::cuda {
 
-const void* latent_kernel_f16() { return reinterpret_cast<const void*>(&prepare_latent_token<DType::f16>); }
+const void* latent_kernel_f16() { return reinterpret_cast<const void*>(&prepare_latent_pieces<DType::f16>); }
 
 }  // namespace phasor::cuda

@@ -11,15 +11,19 @@ namespace phasor::cuda {
 constexpr int kPlainChannels = 128;
 constexpr int kPlainPairs = kPlainChannels / 2;
 constexpr int kPlainLanes = 8;                   // threads of a head
+constexpr int kWalkPlaces = 32;                  // found together
+constexpr int kPlainWidth = 8;                   // channels of a vector
 constexpr int kPlainHalfBytes = kPlainChannels;  // from a thread's first vector to its second, in 16 bits
 
-/// What a kernel knows before it runs. `each`: heads of a thread. `codes`: whether some of the caches hold e4m3.
-template <DType dtype_, int each_, bool norms_, bool codes_>
+/// What a kernel knows before it runs. `each`: heads of a thread. `codes`: whether some of the caches hold e4m3. `walks`: a block has many
+/// tokens, one after the other.
+template <DType dtype_, int each_, bool norms_, bool codes_, bool walks_ = false>
 struct PlainKnows {
   static constexpr DType dtype = dtype_;
   static constexpr int each = each_;
   static constexpr bool norms = norms_;
   static constexpr bool codes = codes_;
+  static constexpr bool walks = walks_;
   static constexpr bool few = each == 1;  // tokens: each waits for memory; else there are others to do meanwhile, if registers are few
   static constexpr bool holds_weights = norms && few;
 };
@@ -29,6 +33,12 @@ struct alignas(16) PlainShared {
   float cos[kPlainPairs];
   float sin[kPlainPairs];
   std::byte* out[job::kPrepareOperands];  // where the token goes; null: nowhere
+};
+/// Of a block that walks: of a token and of the next, so that nobody waits for those who have not turned theirs yet, and places of tokens,
+/// which are found together.
+struct PlainWalk {
+  PlainShared rows[2];
+  job::TokenPlace places[kWalkPlaces];
 };
 PHASOR_HD constexpr int value_at(int pair) { return ((pair >> 2 & 1) * kPlainLanes + (pair >> 3)) * 4 + (pair & 3); }
 
@@ -115,13 +125,14 @@ struct PlainHead {
     });
   }
 
-  PHASOR_HD void store(std::byte* to) const {
+  /// `half`: bytes from the first half to the second.
+  PHASOR_HD void store(std::byte* to, int half) const {
     store_words<false>(to, words.first);
-    store_words<false>(to + kPlainHalfBytes, words.second);
+    store_words<false>(to + half, words.second);
   }
   /// As e4m3; `scaled(x)` is what a value is stored as.
   template <class Scaled>
-  PHASOR_HD void store_codes(std::byte* to, const Scaled& scaled) const {
+  PHASOR_HD void store_codes(std::byte* to, int half, const Scaled& scaled) const {
     const auto put = [&](const Words& from, std::byte* where) {
       Vector<std::uint32_t, 2> codes = {};
       unrolled<4>([&](auto k) {
@@ -131,7 +142,7 @@ struct PlainHead {
       *reinterpret_cast<Vector<std::uint32_t, 2>*>(where) = codes;
     };
     put(words.first, to);
-    put(words.second, to + kPlainHalfBytes / 2);
+    put(words.second, to + half);
   }
 };
 

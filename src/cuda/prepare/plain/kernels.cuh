@@ -34,25 +34,37 @@ PHASOR_HD constexpr int plain_blocks(int each) { return each == 1 ? 8 : 6; }
 template <DType dtype, int each, bool norms, bool codes>
 __global__ void __launch_bounds__(each == 1 ? kFewPlainThreads : kMostPlainThreads, plain_blocks(each))
     prepare_plainly(const __grid_constant__ SquadParameter parameter) {
+  using Knows = PlainKnows<dtype, each, norms, codes>;
   __shared__ PlainShared shared;
   let_later_begin();
   const SquadEntry at = squad_entry(parameter);
   PlainBlock block;
-  prepare_plain<PlainKnows<dtype, each, norms, codes>>(at.work, at.place, shared, block);
+  prepare_plain<Knows>({at.work, at.place, shared}, block);
+}
+/// As many blocks as the device has at a time.
+template <DType dtype, bool norms, bool codes>
+__global__ void __launch_bounds__(kMostPlainThreads, kWalkPlainBlocks) walk_plainly(const __grid_constant__ SquadParameter parameter) {
+  using Knows = PlainKnows<dtype, 2, norms, codes, true>;
+  __shared__ PlainWalk shared;
+  let_later_begin();
+  const SquadEntry at = squad_entry(parameter);
+  PlainBlock block;
+  walk_plain<Knows>(at.work, at.place, static_cast<int>(gridDim.x), shared, block);
 }
 
-template <DType dtype, int each, bool norms>
+template <DType dtype, bool norms, bool codes>
 const void* plain_kernel_of(const PlainCall& call) {
-  return call.codes ? reinterpret_cast<const void*>(&prepare_plainly<dtype, each, norms, true>)
-                    : reinterpret_cast<const void*>(&prepare_plainly<dtype, each, norms, false>);
+  if (call.walks) return reinterpret_cast<const void*>(&walk_plainly<dtype, norms, codes>);
+  return call.each == 1 ? reinterpret_cast<const void*>(&prepare_plainly<dtype, 1, norms, codes>)
+                        : reinterpret_cast<const void*>(&prepare_plainly<dtype, 2, norms, codes>);
 }
-template <DType dtype, int each>
+template <DType dtype, bool norms>
 const void* plain_kernel_of(const PlainCall& call) {
-  return call.norms ? plain_kernel_of<dtype, each, true>(call) : plain_kernel_of<dtype, each, false>(call);
+  return call.codes ? plain_kernel_of<dtype, norms, true>(call) : plain_kernel_of<dtype, norms, false>(call);
 }
 template <DType dtype>
 const void* plain_kernel(const PlainCall& call) {
-  return call.each == 1 ? plain_kernel_of<dtype, 1>(call) : plain_kernel_of<dtype, 2>(call);
+  return call.norms ? plain_kernel_of<dtype, true>(call) : plain_kernel_of<dtype, false>(call);
 }
 
 // A file each.

@@ -28,6 +28,7 @@ struct PlainMaker {
   SquadWorkAt work;
   SquadPlace place;
   PlainShared& shared;
+  const job::TokenPlace* found = nullptr;  // of a token of a walk
 
   PHASOR_HD static int lane(int thread) { return thread % kPlainLanes; }
   PHASOR_HD Spot spot_of(int thread) const {
@@ -54,7 +55,7 @@ struct PlainMaker {
     if constexpr (Knows::few) {
       state.slot = asked_slot();
     } else if (thread == block.threads() - 1) {
-      const job::TokenPlace placed = job::place_of(work.job().places, place.batch, place.token, work.job().turn.tokens);
+      const job::TokenPlace placed = Knows::walks ? *found : found_place();
       for (int o = 0; o < job::kPrepareOperands; ++o) shared.out[o] = out_of(work.shape().operands[o], placed);
     }
     return turns ? make_value(thread, asked) : 0U;
@@ -97,9 +98,12 @@ struct PlainMaker {
     if (index >= slots.size) return ~math::u64{0};
     return slots.narrow ? static_cast<const math::u32*>(slots.data)[index] : static_cast<const math::u64*>(slots.data)[index];
   }
+  PHASOR_HD job::TokenPlace found_place() const {
+    return job::place_of(work.job().places, place.batch, place.token, work.job().turn.tokens);
+  }
   PHASOR_HD job::TokenPlace place_of(math::u64 bits) const {
     const SlotSource& slots = work.shape().slots;
-    if (slots.data == nullptr) return job::place_of(work.job().places, place.batch, place.token, work.job().turn.tokens);
+    if (slots.data == nullptr) return found_place();
     const int64_t slot = slots.narrow ? int64_t{static_cast<std::int32_t>(bits)} : static_cast<int64_t>(bits);
     if (slot < 0) return {-1, 0};
     return {slot >> slots.shift, slot & ((int64_t{1} << slots.shift) - 1)};
@@ -149,18 +153,24 @@ struct PlainMaker {
         state.heads[i].template turn_by<rests>(values);
       });
     }
-    unrolled<kEach>([&](auto i) { store(of, out + int64_t{spot.head + i} * of.out_head, lane(thread), state.heads[i]); });
+    const SinkPlace to = {of, out + int64_t{spot.head} * of.out_head};
+    store(of, to.at(lane(thread) * kPlainWidth), state);
   }
 
  private:
-  PHASOR_HD static void store(const SquadOperand& of, std::byte* to, int lane, const Head& head) {
-    if (!Knows::codes || of.storage != Storage::f8_e4m3) return head.store(to + lane * static_cast<int>(sizeof(Words)));
-    std::byte* const codes = to + lane * static_cast<int>(sizeof(Words) / 2);
-    if (of.scales == CacheScales::Kind::none) return head.store_codes(codes, [](float x) { return x; });
-    if (of.multiplies) return head.store_codes(codes, [&](float x) { return x * of.scale; });
-    if (!math::has_quotients(of.scale)) return head.store_codes(codes, [&](float x) { return x / of.scale; });
+  PHASOR_HD static void store(const SquadOperand& of, std::byte* to, const State& state) {
+    const auto put = [&](const auto& put_head) { unrolled<kEach>([&](auto i) { put_head(state.heads[i], to + i * of.out_head); }); };
+    if (!Knows::codes || of.storage != Storage::f8_e4m3) {
+      return put([&](const Head& head, std::byte* at) { head.store(at, of.out_half); });
+    }
+    const auto put_scaled = [&](const auto& scaled) {
+      put([&](const Head& head, std::byte* at) { head.store_codes(at, of.out_half, scaled); });
+    };
+    if (of.scales == CacheScales::Kind::none) return put_scaled([](float x) { return x; });
+    if (of.multiplies) return put_scaled([&](float x) { return x * of.scale; });
+    if (!math::has_short_quotients(of.scale)) return put_scaled([&](float x) { return x / of.scale; });
     const float reciprocal = 1.0F / of.scale;
-    head.store_codes(codes, [&](float x) { return math::quotient(x, of.scale, reciprocal); });
+    put_scaled([&](float x) { return math::short_quotient(x, of.scale, reciprocal); });
   }
 };
 
@@ -180,15 +190,14 @@ PHASOR_HD inline void make_plain_row_again(const SquadWorkAt& work, const SquadP
 /// Block: as of prepare_heads, and `depend()` waits for whoever wrote what is read; `swap<apart, count>(held, numbers)` makes of the first
 /// of numbers(state) those of the thread `apart` away.
 template <class Knows, class Block>
-PHASOR_HD inline void prepare_plain(const SquadWorkAt& work, const SquadPlace& place, PlainShared& shared, Block& block) {
+PHASOR_HD inline void prepare_plain(const PlainMaker<Knows>& maker, Block& block) {
   using Maker = PlainMaker<Knows>;
   using State = typename Maker::State;
-  const Maker maker = {work, place, shared};
   typename Block::template PerThread<State> held;
   const unsigned seen = block.either([&](int thread) { return maker.begin(thread, held.of(thread), block); });
   // Vectors are read once more then: kept over a call they would be spilled, and a spill waits for its load, in every call.
   if ((seen & Maker::kDoubts) != 0) {
-    block.plain_again(work, place, shared);
+    block.plain_again(maker.work, maker.place, maker.shared);
     block.wait();
     block.each([&](int thread) { maker.load(thread, held.of(thread)); });
   }
@@ -204,6 +213,26 @@ PHASOR_HD inline void prepare_plain(const SquadWorkAt& work, const SquadPlace& p
   }
   asked_once(seen != 0,
              [&](auto rests) { block.each([&](int thread) { maker.template finish<decltype(rests)::value>(thread, held.of(thread)); }); });
+}
+
+/// Tokens place.token, place.token + step, ... of a batch row: pages take three reads one after the other to be found, so many tokens' are
+/// found at once.
+template <class Knows, class Block>
+PHASOR_HD inline void walk_plain(const SquadWorkAt& work, const SquadPlace& first, int step, PlainWalk& shared, Block& block) {
+  const auto tokens = static_cast<int>(work.job().turn.tokens);
+  block.depend();
+  for (SquadPlace place = first; place.token < tokens; place.token += kWalkPlaces * step) {
+    block.each([&](int thread) {
+      const int64_t token = int64_t{place.token} + int64_t{thread} * step;
+      if (thread >= kWalkPlaces || token >= tokens) return;
+      shared.places[thread] = job::place_of(work.job().places, place.batch, token, tokens);
+    });
+    block.wait();
+    for (int i = 0; i < kWalkPlaces && place.token + int64_t{i} * step < tokens; ++i) {
+      const SquadPlace here = {place.batch, place.token + i * step, place.first_head};
+      prepare_plain<Knows>({work, here, shared.rows[i % 2], shared.places + i}, block);
+    }
+  }
 }
 
 }  // namespace phasor::cuda

@@ -13,9 +13,7 @@ bool has_plain_norm(const SquadOperand& operand) {
          !operand.one_plus && operand.casts_before_weight;
 }
 bool has_plain_sink(const SquadOperand& operand, const job::PrepareSink& sink, DType dtype) {
-  const std::int64_t size = bytes_of(operand.storage);
-  const bool whole = sink.inner >= sink.count || sink.strides[3] == sink.inner * size;  // one run of channels
-  if (!operand.by_vectors || !whole) return false;
+  if (!operand.by_vectors) return false;
   if (operand.storage == job::storage_of(dtype)) return operand.scales == CacheScales::Kind::none;
   const bool one_scale =
       operand.scales == CacheScales::Kind::none || (operand.scales == CacheScales::Kind::given && sink.scale_data == nullptr);
@@ -40,8 +38,12 @@ bool is_plain(const SquadWork& work) {
 PlainCall plain_call(SquadWork& work, bool few) {
   const job::PrepareJob& job = work.job;
   SquadShape& shape = work.shape;
-  PlainCall call = {2, shape.norms, false, {}};
-  for (int o = 0; o < job.operand_count; ++o) call.codes |= shape.operands[o].storage == Storage::f8_e4m3;
+  PlainCall call = {2, shape.norms, false, false, {}};
+  for (int o = 0; o < job.operand_count; ++o) {
+    SquadOperand& operand = shape.operands[o];
+    call.codes |= operand.storage == Storage::f8_e4m3;
+    operand.out_half = static_cast<int>(SinkPlace{operand, nullptr}.offset(kPlainPairs));
+  }
   // A thread's two heads are of one operand.
   for (const int end : shape.ends) {
     if (few || end % 2 != 0) call.each = 1;
@@ -56,6 +58,20 @@ PlainCall plain_call(SquadWork& work, bool few) {
   call.launch = {{static_cast<unsigned>(job.turn.tokens), static_cast<unsigned>(groups), static_cast<unsigned>(job.turn.batch)},
                  static_cast<unsigned>(threads)};
   return call;
+}
+
+bool may_walk(const SquadWork& work, const PlainCall& call) {
+  const bool finds_pages = work.job.places.kind == TokenPlaces::Kind::pages;
+  return call.each == 2 && (finds_pages || !kOnlyPagesWalk);
+}
+PlainCall walking(const PlainCall& call, std::int64_t blocks) {
+  PlainCall walk = call;
+  unsigned(&grid)[3] = walk.launch.blocks;
+  const std::int64_t in_row = std::max<std::int64_t>(blocks / (std::int64_t{grid[1]} * grid[2]), 1);
+  if (grid[0] < kLeastWalk * in_row) return call;
+  walk.walks = true;
+  grid[0] = static_cast<unsigned>(in_row);
+  return walk;
 }
 
 }  // namespace phasor::cuda

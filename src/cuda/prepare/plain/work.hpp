@@ -13,6 +13,12 @@ constexpr int kMostPlainThreads = 192;
 /// Up to so many tokens a thread has one head, and blocks are small.
 constexpr std::int64_t kFewPlainTokens = 512;
 
+/// Blocks of a multiprocessor that walk from token to token, and tokens of a block that are worth it: only pages are, which take three
+/// reads one after the other to be found.
+constexpr int kWalkPlainBlocks = 6;
+constexpr std::int64_t kLeastWalk = 4;
+constexpr bool kOnlyPagesWalk = true;
+
 /// Of the work of squads: heads of 128 channels of 16 bits, all of them rotated by halves, norms as of Llama and Qwen (rms, a weight of the
 /// tensor's dtype for all heads, which rounded values are multiplied with) or none, caches of the tensor's dtype or e4m3 whose channels are
 /// neighbours, scales that are one number, every step rounded.
@@ -23,9 +29,13 @@ struct PlainCall {
   int each;
   bool norms;
   bool codes;
+  bool walks;
   SquadLaunch launch;
 };
 PlainCall plain_call(SquadWork& work, bool few);
+/// Whether blocks that walk are an answer for the call, and the call by so many of them.
+bool may_walk(const SquadWork& work, const PlainCall& call);
+PlainCall walking(const PlainCall& call, std::int64_t blocks);
 inline bool has_few_tokens(const job::PrepareJob& job) { return job.turn.batch * job.turn.tokens <= kFewPlainTokens; }
 
 }  // namespace phasor::cuda

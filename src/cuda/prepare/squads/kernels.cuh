@@ -22,7 +22,7 @@ struct SquadBlock {
   __device__ static void wait() { __syncthreads(); }
   __device__ static __noinline__ void again(SquadWorkAt work, SquadPlace place, SquadShared& shared) {
     SquadBlock block;
-    make_row_again(work, place, shared, block);
+    make_row_again(work, place, shared.values, block);
   }
   template <class Body>
   __device__ unsigned either(const Body& body) {

@@ -75,7 +75,8 @@ struct SquadMaker {
     const job::TokenPlace token = token_of(of);
     if (of.copies || token.block < 0) return;
     if (of.scales != CacheScales::Kind::none) {
-      scale_values(head.x, of, scale_of(work.job().operands[head.spot.operand].sinks[0], token, head.spot, head.most));
+      const float scale = scale_of(work.job().operands[head.spot.operand].sinks[0], token, head.spot, head.most);
+      scale_values(head.x, of, {scale, 1.0F / scale}, false);
     }
     store_head(head, sink_of(head));
   }
@@ -94,15 +95,15 @@ struct SquadMaker {
 
 /// The row by the definition, or from given tables.
 template <class Block>
-PHASOR_HD inline void make_row_again(const SquadWorkAt& work, const SquadPlace& place, SquadShared& shared, Block& block) {
+PHASOR_HD inline void make_row_again(const SquadWorkAt& work, const SquadPlace& place, CosSin<float>* values, Block& block) {
   block.each([&](int thread) {
     for (int pair = thread; pair < work.shape().pairs; pair += block.threads()) {
       if (work.shape().by_tables) {
-        shared.values[pair] = table_lane<float>(work.rows, {place.batch, place.token}, pair, 0);
+        values[pair] = table_lane<float>(work.rows, {place.batch, place.token}, pair, 0);
         continue;
       }
       const auto positions = positions_of<int64_t>(work.rows->positions, place.batch, place.token);
-      shared.values[pair] = phase_value<float>(work.rows, positions, pair, {});
+      values[pair] = phase_value<float>(work.rows, positions, pair, {});
     }
   });
 }

@@ -39,6 +39,7 @@ struct SquadOperand {
   int out_inner = 0;
   int out_outer = 0;
   int out_head = 0;
+  int out_half = 0;  // of plain calls: from a head's first half to its second
   int64_t out_token = 0;
   int64_t out_block = 0;
   std::byte* out = nullptr;

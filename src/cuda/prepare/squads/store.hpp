@@ -11,10 +11,11 @@ struct SinkPlace {
   const SquadOperand& operand;
   std::byte* to;
 
-  PHASOR_HD std::byte* at(int channel) const {
+  PHASOR_HD int64_t offset(int channel) const {
     const int shift = operand.out_shift;
-    return to + int64_t{channel >> shift} * operand.out_outer + (channel & ((1 << shift) - 1)) * operand.out_inner;
+    return int64_t{channel >> shift} * operand.out_outer + (channel & ((1 << shift) - 1)) * operand.out_inner;
   }
+  PHASOR_HD std::byte* at(int channel) const { return to + offset(channel); }
 };
 
 /// A vector's elements, of `size` bytes each, from the words that hold them.
@@ -77,15 +78,23 @@ PHASOR_HD inline void put_values(const float* x, const SinkPlace& place, int cha
   put_words<dtype>(words, place, channel);
 }
 
+/// What a value is divided by or multiplied with, and one divided by it.
+struct AppliedScale {
+  float by;
+  float reciprocal;
+};
+/// `halves`: the values are numbers of 16 bits.
 template <int count>
-PHASOR_HD inline void scale_values(float (&x)[count], const SquadOperand& operand, float scale) {
+PHASOR_HD inline void scale_values(float (&x)[count], const SquadOperand& operand, const AppliedScale& scale, bool halves) {
+  const bool codes = bytes_of(operand.storage) == 1;
   if (operand.multiplies) {
-    unrolled<count>([&](auto i) { x[i] = x[i] * scale; });
-  } else if (bytes_of(operand.storage) == 1 && math::has_quotients(scale)) {
-    const float reciprocal = 1.0F / scale;
-    unrolled<count>([&](auto i) { x[i] = math::quotient(x[i], scale, reciprocal); });
+    unrolled<count>([&](auto i) { x[i] = x[i] * scale.by; });
+  } else if (codes && halves && math::has_short_quotients(scale.by)) {
+    unrolled<count>([&](auto i) { x[i] = math::short_quotient(x[i], scale.by, scale.reciprocal); });
+  } else if (codes && math::has_quotients(scale.by)) {
+    unrolled<count>([&](auto i) { x[i] = math::quotient(x[i], scale.by, scale.reciprocal); });
   } else {
-    unrolled<count>([&](auto i) { x[i] = x[i] / scale; });
+    unrolled<count>([&](auto i) { x[i] = x[i] / scale.by; });
   }
 }
 
