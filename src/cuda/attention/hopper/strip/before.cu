@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kEndThreads) ends(const __grid_constant__ EndW
 }
 
 template <class T>
-__global__ void __launch_bounds__(T::kThreads, 2) strips(const __grid_constant__ StripWork w) {
+__global__ void __launch_bounds__(T::kThreads, T::kBlocks) strips(const __grid_constant__ StripWork w) {
   extern __shared__ __align__(16) unsigned char memory[];
   const int groups = w.tiles.block_queries / kStripQueries;
   const int number = w.strips.first + blockIdx.x / groups;

@@ -41,7 +41,8 @@ struct StripBody {
   using Element = Element_;
   static constexpr int kWidth = kWidth_;
   static constexpr int kWarps = 8, kThreads = 32 * kWarps;
-  static constexpr int kStep = 64;  // keys, and distances, at a time
+  static constexpr int kBlocks = kWidth > 64 ? 2 : 3;  // of a multiprocessor, by their shared memory
+  static constexpr int kStep = 64;                     // keys, and distances, at a time
   static_assert(kStep == kStripQueries);
   /// Rows that follow each other are in other banks.
   static constexpr int kPitch = kWidth + 8, kQueryPitch = 2 * kStep + 8, kKeyPitch = 88;
