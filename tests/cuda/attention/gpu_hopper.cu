@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention forward on Hopper: random problems against a naive reference in double, and what must be the same bits. `gpu_hopper [PROBLEMS
-// [FIRST [long | values | sides]]]` exits non-zero where something differs; long: with tables as long as the call alone; values: with rows
-// that are added to values; sides: with tables that queries and keys meet.
+// [FIRST [long | values | features | sides]]]` exits non-zero where something differs; of one kind alone: with tables as long as the call,
+// with rows that are added to values, with features and keys beyond their rows, with tables that queries and keys meet.
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -199,11 +199,22 @@ void same_bits(const HopperProblem& p, const Outcome& is, std::uint64_t seed) {
   expect(same, p.text() + ": a row depends on others");
 }
 
-enum class Kind : std::uint8_t { long_table, any, values, sides };
+enum class Kind : std::uint8_t { long_table, any, values, features, sides };
 HopperProblem problem_of(Kind kind, std::uint64_t seed) {
   RandomHopper random(seed);
-  if (kind == Kind::sides) return random.make_sides();
-  return kind == Kind::any ? random.make() : kind == Kind::values ? random.make_valued() : random.make_long();
+  switch (kind) {
+    case Kind::long_table:
+      return random.make_long();
+    case Kind::values:
+      return random.make_valued();
+    case Kind::features:
+      return random.make_featured();
+    case Kind::sides:
+      return random.make_sides();
+    case Kind::any:
+      break;
+  }
+  return random.make();
 }
 
 /// Values that no query meets with a weight that counts: not a number, and the last queries do not notice; without skipping they do.
@@ -249,6 +260,7 @@ int main(int argc, char** argv) {
   if (argc > 3 && std::strcmp(argv[3], "long") == 0) only = Kind::long_table;
   if (argc > 3 && std::strcmp(argv[3], "values") == 0) only = Kind::values;
   if (argc > 3 && std::strcmp(argv[3], "sides") == 0) only = Kind::sides;
+  if (argc > 3 && std::strcmp(argv[3], "features") == 0) only = Kind::features;
   cudaDeviceProp device{};
   must(cudaGetDeviceProperties(&device, 0), "the device");
   if (device.major != 9) {
@@ -258,8 +270,8 @@ int main(int argc, char** argv) {
   double worst = 0;
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   for (std::uint64_t seed = seeds.first; seed < seeds.end() && failures < 20; ++seed) {
-    for (const Kind kind : {Kind::any, Kind::long_table, Kind::values, Kind::sides}) {
-      if (only == Kind::any ? kind != Kind::any && seed % 4 != static_cast<unsigned>(kind) : kind != only) continue;
+    for (const Kind kind : {Kind::any, Kind::long_table, Kind::values, Kind::features, Kind::sides}) {
+      if (only == Kind::any ? kind != Kind::any && seed % 5 != static_cast<unsigned>(kind) : kind != only) continue;
       const HopperProblem problem = problem_of(kind, seed);
       const Outcome is = run_on_gpu(problem);
       worst = std::max(worst, compare(problem, is));

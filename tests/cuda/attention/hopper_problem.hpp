@@ -155,6 +155,14 @@ class RandomHopper {
     add_long_table(p);
     return p;
   }
+  /// One with features that meet rows of some distances, and keys beyond them.
+  HopperProblem make_featured() {
+    HopperProblem p = make_long();
+    while (p.features.memory.empty() || !p.zero_outside) p = make_long();
+    p.k = tensor(p.dtype, {p.k.shape[0], any({700, 901, 1100}), p.k.shape[2], p.k.shape[3]});
+    p.v = tensor(p.dtype, {p.v.shape[0], p.k.shape[1], p.v.shape[2], p.v.shape[3]});
+    return p;
+  }
   /// One with a table of clipped rows.
   HopperProblem make_clipped() {
     HopperProblem p = make();

@@ -165,12 +165,50 @@ TEST(HopperCall, has_one_table_of_clipped_rows) {
   EXPECT_FALSE(taken([](TableTerm& t) { t.table = on_gpu({1, 25, 8, 128}, DType::f32); }));
   EXPECT_FALSE(taken([](TableTerm& t) { t.table = on_gpu({2, 25, 8, 128}); }));
   EXPECT_FALSE(taken([](TableTerm& t) { t.side = TableSide::key, t.table = on_gpu({1, 25, 8, 128}, DType::f32); }));
-  EXPECT_FALSE(taken([](TableTerm& t) { t.side = TableSide::value; }));
   EXPECT_TRUE(taken([](TableTerm& t) { t.shift = on_gpu({1, 1, 8, 128}, DType::f32); }));
   EXPECT_FALSE(taken([](TableTerm& t) { t.features = on_gpu({2, 33, 8, 128}); }));
   EXPECT_TRUE(taken([](TableTerm& t) { t.rows = ClipRows{.left = 16, .right = 8, .outside = OutsideRows::zero}; }));
   EXPECT_TRUE(taken([](TableTerm& t) { t.table = on_gpu({1, 129, 8, 128}), t.rows = ClipRows{.left = 64, .right = 64}; }));
   EXPECT_TRUE(taken([](TableTerm& t) { t.table = on_gpu({1, 130, 8, 128}), t.rows = ClipRows{.left = 65, .right = 64}; }));
+}
+
+/// Shaw's values, beside keys of as many rows, or alone; in whatever order.
+TEST(HopperCall, has_one_table_of_values) {
+  const auto with_tables = [](std::vector<AttentionTerm> terms) {
+    AttentionSpec spec;
+    spec.terms = std::move(terms);
+    EXPECT_EQ(laid_out(spec).hopper.has_value(), explained(spec, 9).words.find("kernel for Hopper") != std::string::npos);
+    return laid_out(spec).hopper;
+  };
+  const TableTerm keys = {.table = on_gpu({1, 25, 8, 128}), .rows = ClipRows{.left = 16, .right = 8}, .scale = 0.5};
+  TableTerm values = {.side = TableSide::value, .table = on_gpu({1, 25, 1, 128}), .rows = ClipRows{.left = 16, .right = 8}};
+  for (const std::vector<AttentionTerm>& terms : {std::vector<AttentionTerm>{keys, values}, {values, keys}, {values}}) {
+    const auto forward = with_tables(terms);
+    ASSERT_TRUE(forward.has_value());
+    EXPECT_EQ(forward->table.data != nullptr, terms.size() == 2);
+    EXPECT_EQ(forward->table_scale, terms.size() == 2 ? 0.5 : 1);
+    EXPECT_EQ(forward->value_table.shape[2], 1);
+    EXPECT_EQ(forward->table_left, 16);
+    EXPECT_EQ(forward->table_right, 8);
+  }
+  EXPECT_FALSE(with_tables({keys, values, values}));
+  EXPECT_FALSE(with_tables({values, values}));
+  EXPECT_FALSE(with_tables({keys, keys}));
+  EXPECT_FALSE(with_tables({values, BiasTerm{*Bias::make(Alibi{.heads = 8})}}));
+  EXPECT_FALSE(with_tables({BiasTerm{*Bias::make(Alibi{.heads = 8})}, values}));
+  TableTerm shifted = keys;
+  shifted.shift = on_gpu({1, 1, 8, 128}, DType::f32);
+  EXPECT_FALSE(with_tables({shifted, values}));
+  values.rows = ClipRows{.left = 16, .right = 8, .outside = OutsideRows::zero};
+  EXPECT_FALSE(with_tables({keys, values}));
+  EXPECT_FALSE(with_tables({values}));
+  values.rows = ClipRows{.left = 8, .right = 16};
+  EXPECT_FALSE(with_tables({keys, values}));
+  EXPECT_TRUE(with_tables({values}));
+  values.table = on_gpu({1, 130, 8, 128}), values.rows = ClipRows{.left = 65, .right = 64};
+  EXPECT_FALSE(with_tables({values}));
+  values.table = on_gpu({1, 129, 8, 128}), values.rows = ClipRows{.left = 64, .right = 64};
+  EXPECT_TRUE(with_tables({values}));
 }
 
 /// Transformer-XL: a row for each distance, u added to q where it meets keys, v where it meets rows.
@@ -404,7 +442,11 @@ TEST(HopperCall, has_the_gradient_of_a_table) {
   EXPECT_TRUE(refused([](TableTerm& t) { t.table = on_gpu({1, 130, 8, 128}), t.rows = ClipRows{.left = 65, .right = 64}; }));
   EXPECT_FALSE(refused([](TableTerm& t) { t.table = on_gpu({1, 129, 1, 128}), t.rows = ClipRows{.left = 64, .right = 64}; }));
   EXPECT_TRUE(refused([](TableTerm& t) { t.side = TableSide::key; }));
-  EXPECT_TRUE(refused([](TableTerm& t) { t.side = TableSide::value; }));
+  EXPECT_TRUE(refused([](TableTerm& t) { t.side = TableSide::value; }));  // what the forward takes
+  gradients.terms = {};
+  AttentionSpec both;
+  both.terms = {shaw, TableTerm{.side = TableSide::value, .table = shaw.table, .rows = shaw.rows}};
+  EXPECT_FALSE(laid_out_backward(both, gradients).hopper_backward.has_value());
 }
 
 /// Hopper's kernels write the gradient by distance where the general ones would have added up their slots.

@@ -305,6 +305,25 @@ TEST(HopperWork, tiles_before_the_first_with_rows_have_nobody_near) {
   }
 }
 
+/// Tiles with rows and those beyond them have every key that is seen, once.
+TEST(HopperWork, tiles_beyond_the_rows_have_the_other_keys) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    const Forward f = random_windows(seed);
+    const Tiles t = tiles_of(f);
+    for (int row = 0; row < t.queries; row += t.block_queries) {
+      const TileSpan span = tiles_of(t, row);
+      const int with_rows = first_tile_with_rows(t, row, span, static_cast<int>(f.table_left));
+      const BeyondRows beyond = beyond_rows(t, span, with_rows);
+      EXPECT_EQ(beyond.end, with_rows * t.tile_keys) << "seed " << seed;
+      EXPECT_EQ(beyond.count == 0, with_rows == span.first) << "seed " << seed;
+      if (beyond.count == 0) continue;
+      EXPECT_EQ(beyond.key(0) + kBeyondKeys, beyond.end);
+      EXPECT_LE(beyond.key(beyond.count - 1), span.first * t.tile_keys) << "seed " << seed;
+      EXPECT_GT(beyond.key(beyond.count - 1) + kBeyondKeys, span.first * t.tile_keys) << "seed " << seed;
+    }
+  }
+}
+
 TEST(HopperWork, features_meet_a_table_of_their_own_width) {
   Forward f = plain(70, 90, 128, 128);
   f.features = tensor({f.q.shape[0], 70, 6, 16});

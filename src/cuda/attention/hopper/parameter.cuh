@@ -16,6 +16,8 @@ struct ForwardParameter {
   CUtensorMap v;
   CUtensorMap table;
   CUtensorMap features;
+  CUtensorMap beyond_k;  // k and v in tiles of kBeyondKeys
+  CUtensorMap beyond_v;
   CUtensorMap value_table;
   bool whole;         // q and k are mapped by whole panels of 64 channels: a tile is one copy
   bool whole_values;  // v

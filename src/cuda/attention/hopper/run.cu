@@ -69,7 +69,7 @@ Status make_windows(const char* where, const Forward& f, const ForwardParameter&
 
 Status make_maps(const char* where, const Forward& f, void* workspace, ForwardParameter& p) {
   const Widths& widths = kWidths[widths_for(f)];
-  const int panels = p.whole ? widths.width / 64 : 1;
+  const int panels = p.whole ? widths.width / 64 : 1, value_panels = p.whole_values ? widths.value_width / 64 : 1;
   if (Status s = make_map(where, f.q, p.tiles.block_queries, panels, p.q); !s) return s;
   if (Status s = make_map(where, f.k, p.tiles.tile_keys, panels, p.k); !s) return s;
   if (f.table.data != nullptr) {
@@ -79,8 +79,9 @@ Status make_maps(const char* where, const Forward& f, void* workspace, ForwardPa
   }
   if (f.features.data != nullptr) {
     if (Status s = make_map(where, f.features, p.tiles.block_queries, 1, p.features); !s) return s;
+    if (Status s = make_map(where, f.k, kBeyondKeys, panels, p.beyond_k); !s) return s;
+    if (Status s = make_map(where, f.v, kBeyondKeys, value_panels, p.beyond_v); !s) return s;
   }
-  const int value_panels = p.whole_values ? widths.value_width / 64 : 1;
   if (f.value_table.data != nullptr) {
     if (Status s = make_map(where, f.value_table, p.tiles.tile_keys, value_panels, p.value_table); !s) return s;
   }

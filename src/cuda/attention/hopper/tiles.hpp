@@ -172,6 +172,19 @@ PHASOR_HD inline int first_tile_with_rows(const Tiles& t, int row, const TileSpa
   return tile < span.first ? span.first : tile > span.end - 1 ? span.end - 1 : tile;
 }
 
+/// Tiles of keys in the place of those that meet no rows, of another size: from `end` down, so the last one may begin before the first key
+/// that is seen, below 0, too.
+constexpr int kBeyondKeys = 176;
+struct BeyondRows {
+  int end;
+  int count;
+
+  PHASOR_HD int key(int index) const { return end - (index + 1) * kBeyondKeys; }
+};
+PHASOR_HD inline BeyondRows beyond_rows(const Tiles& t, const TileSpan& span, int with_rows) {
+  return {with_rows * t.tile_keys, ((with_rows - span.first) * t.tile_keys + kBeyondKeys - 1) / kBeyondKeys};
+}
+
 /// Sums that what is added to queries makes with keys, and with rows of a table: numbers of a key, and of key - row from `first` on, these
 /// in two copies, the second one place later.
 struct ShiftSums {

@@ -25,10 +25,14 @@ struct FeatureRows<Element, 0> {
   static constexpr int kBytes = 0;
 };
 
+/// What a phase's memory lacks of the next one's; some in any case, since there are no arrays of nothing.
+constexpr int room_behind(int have, int want) { return want > have ? want - have : 16; }
+
 template <class Element_, int kOfWidths, bool kHasFeatures>
 struct WindowBody {
   using Element = Element_;
   static constexpr bool kFeatured = kHasFeatures;
+  static constexpr bool kBeyond = kFeatured;  // tiles beyond the rows are in another size (beyond.cuh)
   static constexpr Widths kOf = kWidths[kOfWidths];
   static constexpr int kQueries = kOf.queries(), kKeys = kOf.keys, kGroups = kOf.warpgroups, kStages = 2;
   static constexpr int kPanels = kOf.width / 64, kValuePanels = kOf.value_width / 64, kSteps = kOf.width / 16;
@@ -40,17 +44,31 @@ struct WindowBody {
   static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
   static_assert(kGroups == 2 && kKeys % 16 == 0 && kPitch / 2 % 8 == 4);
 
+  using BeyondPanels = Element[kPanels][kBeyondKeys][64];
+  using BeyondValues = Element[kValuePanels][kBeyondKeys][64];
+  static constexpr int kKeptBytes = kQueries * kPitch * 2, kTableBytes = kStages * kTablePanels * kRows * 128;
+  static constexpr int kKeyBytes = kStages * kPanels * kKeys * 128, kValueBytes = kStages * kValuePanels * kKeys * 128;
+  static_assert(kKeptBytes % 1024 == 0);  // the table begins there
   struct Shared {
     alignas(1024) Element q[kPanels][kQueries][64];
-    alignas(1024) Element k[kStages][kPanels][kKeys][64];
-    alignas(1024) Element v[kStages][kValuePanels][kKeys][64];
-    alignas(1024) Element table[kStages][kTablePanels][kRows][64];
     FeatureRows<Element, kFeatured ? kQueries : 0> features;
-    alignas(16) __half kept[kQueries][kPitch];  // by warpgroup and the product's row
+    alignas(1024) __half kept[kQueries][kPitch];  // by warpgroup and the product's row
+    alignas(1024) Element table[kStages][kTablePanels][kRows][64];
+    unsigned char behind_table[room_behind(kKeptBytes + kTableBytes, kBeyond ? 2 * int(sizeof(BeyondPanels)) : 0)];
+    alignas(1024) Element k[kStages][kPanels][kKeys][64];
+    unsigned char behind_k[room_behind(kKeyBytes, kBeyond ? int(sizeof(BeyondValues)) : 0)];
+    alignas(1024) Element v[kStages][kValuePanels][kKeys][64];
+    unsigned char behind_v[room_behind(kValueBytes, kBeyond ? int(sizeof(BeyondValues)) : 0)];
     alignas(16) float columns[kStages][kKeys];
     alignas(16) float lines[kStages][kGroups][kKeys];
     alignas(8) std::uint64_t q_full, q_empty, k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
     int work;  // its number; -1: there is no more
+
+    /// Tiles beyond the rows, by their numbers: keys in the place of products and rows, values in that of keys, and of values.
+    __device__ __forceinline__ BeyondPanels& beyond_keys(int index) { return reinterpret_cast<BeyondPanels*>(&kept)[index % 2]; }
+    __device__ __forceinline__ BeyondValues& beyond_values(int index) {
+      return index % 2 == 0 ? reinterpret_cast<BeyondValues&>(k) : reinterpret_cast<BeyondValues&>(v);
+    }
   };
   static_assert(sizeof(Shared) <= 227 * 1024);
 };

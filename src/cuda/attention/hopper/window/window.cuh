@@ -7,6 +7,7 @@
 #pragma once
 
 #include "cuda/attention/hopper/forward/outputs.cuh"
+#include "cuda/attention/hopper/window/beyond.cuh"
 #include "cuda/attention/hopper/window/kept.cuh"
 #include "cuda/attention/hopper/window/producer.cuh"
 
@@ -41,8 +42,9 @@ struct WindowConsumer {
     if (threadIdx.x % 128 == 0) barrier_arrive(&shared.v_empty[v.stage]);
     v.next();
   }
-  /// To the registers of a product's left operand; then their shared memory is free for the next ones.
-  __device__ __forceinline__ void read_queries() {
+  /// To the registers of a product's left operand; then their shared memory is free for the next ones, unless they are read from there
+  /// `again`.
+  __device__ __forceinline__ void read_queries(bool again) {
     const int row = 16 * (lane % 8) + 8 * (lane / 8 % 2) + 2 * warp + group;
 #pragma unroll
     for (int x = 0; x < B::kSteps; ++x) {
@@ -50,6 +52,7 @@ struct WindowConsumer {
       load_blocks(q + 4 * x, shared_address(shared.q[x / 4][row]) + 16 * piece);
     }
     if constexpr (B::kFeatured) load_blocks(features, shared_address(shared.features.rows[row]) + 16 * (lane / 16 ^ (row % 8)));
+    if (B::kBeyond && again) return arrange_queries<B>(shared, group, q);
     __syncwarp();
     if (lane == 0) barrier_arrive(&shared.q_empty);
   }
@@ -141,9 +144,13 @@ struct WindowConsumer {
     if constexpr (kWithRows) {
       products_wait<0>();
       pin(z);
-      release_keys();
+      if constexpr (!B::kBeyond) release_keys();
       kept.write(z, kept.place, p.clips.factor);
       kept.next();
+      if constexpr (B::kBeyond) {
+        fence_async();  // the copy engine may write there when the last keys are released
+        release_keys();
+      }
     }
     round_weights<typename B::Element, B::kKeys>(weights, s);
   }
@@ -160,21 +167,26 @@ struct WindowConsumer {
     }
   }
   __device__ __forceinline__ void block(const Work& w) {
-    read_queries();
     const TileSpan span = tiles_of(p.tiles, w.row);
+    const int with_rows = first_tile_with_rows(p.tiles, w.row, span, p.rows_left);
+    const BeyondRows beyond = beyond_rows(p.tiles, span, with_rows);
+    read_queries(beyond.count > 0);
     first_blocks(w, span);
     rows = {};
     step<true, true, true>(w, (span.end - 1) * B::kKeys);
 #pragma unroll
     for (float& x : o) x = 0;
-    const int with_rows = first_tile_with_rows(p.tiles, w.row, span, p.rows_left);
     steps<true>(w, span.end - 2, with_rows);
-    steps<false>(w, with_rows - 1, span.first);
-    barrier_wait(&shared.v_full[v.stage], v.parity);
-    ask_values<B>(o, weights, matrix(shared.v[v.stage], B::kKeys * 128));
-    products_wait<0>();
-    pin(o);
-    release_values();
+    if constexpr (!B::kBeyond) steps<false>(w, with_rows - 1, span.first);
+    if (B::kBeyond && beyond.count > 0) {
+      attend_beyond<B>(*this, w, beyond);
+    } else {
+      barrier_wait(&shared.v_full[v.stage], v.parity);
+      ask_values<B>(o, weights, matrix(shared.v[v.stage], B::kKeys * 128));
+      products_wait<0>();
+      pin(o);
+      release_values();
+    }
     write_outputs<B>(p, w, w.row + row_in_block, rows, o);
   }
   __device__ __forceinline__ void run() {
