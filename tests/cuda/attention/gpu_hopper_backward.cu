@@ -52,7 +52,7 @@ class OnHopper {
     to.table_left = f.table_left, to.table_right = f.table_right, to.table_scale = f.table_scale;
     if (p.wants_table) backward.table = reinterpret_cast<float*>(device_.memory[13]);
     for (int side = 0; side < 2; ++side) {
-      const SideProblem& of = p.sides[side];
+      const GradientSide& of = p.sides[side];
       if (of.rows.memory.empty()) continue;
       cuda::hopper::DistanceTable& table = backward.tables[side];
       table = {view(of.rows, 14 + 3 * side), of.map, of.scale, of.left, of.right};
@@ -93,11 +93,11 @@ class OnHopper {
     const Extents& s = p.forward.table.shape;
     return p.wants_table ? static_cast<std::size_t>(s[1] * s[2] * s[3]) : 0;
   }
-  static std::size_t lines(const SideProblem& p) {
+  static std::size_t lines(const GradientSide& p) {
     const Extents& s = p.rows.shape;
     return p.wants ? static_cast<std::size_t>(s[1] * s[2] * s[3]) : 0;
   }
-  static std::vector<std::byte> thresholds(const SideProblem& p) {
+  static std::vector<std::byte> thresholds(const GradientSide& p) {
     const plan::RowRule& rule = p.map.buckets;
     return bytes_of_list(std::vector<std::int64_t>(rule.thresholds, rule.thresholds + rule.threshold_count));
   }

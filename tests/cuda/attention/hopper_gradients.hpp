@@ -14,7 +14,7 @@
 namespace phasor::test {
 
 /// A table by distance; no memory: none.
-struct SideProblem {
+struct GradientSide {
   Tensor16 rows;                                   // (1, rows, heads or 1, D)
   Result<Bias> buckets = Status::unsupported("");  // whose rule the map has
   job::RowMap map = {};                            // lists are the host's
@@ -31,7 +31,7 @@ struct SideProblem {
 /// What the forward gave is part of the problem, rounded: the reference begins with the same numbers.
 struct BackwardProblem {
   HopperProblem forward;
-  SideProblem sides[2];             // on the side of queries, and of keys
+  GradientSide sides[2];             // on the side of queries, and of keys
   Tensor16 gradient;                // of the outputs
   std::vector<float> lse;           // (B, H, Tq)
   std::vector<float> lse_gradient;  // the same; empty: none
@@ -41,7 +41,7 @@ struct BackwardProblem {
   std::int64_t row(std::int64_t b, std::int64_t i, std::int64_t h) const { return (b * forward.q.shape[2] + h) * forward.q.shape[1] + i; }
   std::string text() const {
     std::string of_sides;
-    for (const SideProblem& s : sides) {
+    for (const GradientSide& s : sides) {
       if (s.rows.memory.empty()) continue;
       of_sides += std::string(&s == sides ? " queries" : " keys") + ": " + std::to_string(s.rows.shape[1]) + " rows" +
                   (s.rows.shape[2] > 1 ? " by head" : "") + " constant from " + std::to_string(s.left) + " " + std::to_string(s.right) +
@@ -71,7 +71,7 @@ inline void add_sides(const BackwardProblem& of, const std::int64_t (&at)[4], st
   const auto [b, i, h, j] = at;
   double products[2] = {0, 0};
   for (int side = 0; side < 2; ++side) {
-    const SideProblem& table = of.sides[side];
+    const GradientSide& table = of.sides[side];
     if (table.rows.memory.empty()) continue;
     s.rows[side] = table.row(r);
     const std::int64_t key_head = h / (p.q.shape[2] / p.k.shape[2]);
@@ -216,7 +216,7 @@ inline std::vector<Bounded> by_row(const HopperProblem& p, const ReferenceRow& r
 /// Of one query, or of one key with the queries of a head, on their side.
 inline std::vector<Bounded> by_row_of_side(const BackwardProblem& of, const std::vector<ReferenceRow>& rows, int side,
                                            const std::int64_t (&at)[3]) {
-  const SideProblem& table = of.sides[side];
+  const GradientSide& table = of.sides[side];
   if (table.rows.memory.empty()) return {};
   const auto [b, token, h] = at;
   if (side == 0) {
@@ -233,7 +233,7 @@ inline std::vector<Bounded> by_row_of_side(const BackwardProblem& of, const std:
 }
 inline std::vector<Bounded> reference_side(const BackwardProblem& of, const std::vector<ReferenceRow>& rows, int side) {
   const HopperProblem& p = of.forward;
-  const SideProblem& table = of.sides[side];
+  const GradientSide& table = of.sides[side];
   const Tensor16& features = side == 0 ? p.q : p.k;
   const std::int64_t d = p.q.shape[3], heads = table.rows.shape[2], lines = table.rows.shape[1], group = p.q.shape[2] / features.shape[2];
   std::vector<BoundedSum> sums(static_cast<std::size_t>(lines * heads * d));
@@ -377,7 +377,7 @@ inline ReferenceGradients reference_gradients(const BackwardProblem& of) {
 }
 
 /// Clips, DeBERTa's, and its buckets.
-inline void make_rule(RandomHopper& random, SideProblem& side) {
+inline void make_rule(RandomHopper& random, GradientSide& side) {
   std::int64_t rows = 0;
   if (random.chance(2)) {
     side.map.left = side.left = random.any<std::int64_t>({0, 1, 15, 16, 17, 64, 100, 128, 200, 256, 700});
@@ -404,7 +404,7 @@ inline void add_sides(RandomHopper& random, BackwardProblem& p) {
   const int which = random.any({1, 2, 3, 3});
   for (int side = 0; side < 2; ++side) {
     if ((which & 1 << side) == 0) continue;
-    SideProblem& of = p.sides[side];
+    GradientSide& of = p.sides[side];
     make_rule(random, of);
     const std::int64_t heads = random.chance(2) ? 1 : f.q.shape[2], pitch = f.q.shape[3] + 8 * random.any({0, 1});
     of.rows.shape = {1, of.rows.shape[1], heads, f.q.shape[3]};
