@@ -8,103 +8,10 @@
 #include <vector>
 
 #include "attention/support/bridge.hpp"
-#include "attention/support/problems.hpp"
-#include "job/attention/cached_value.hpp"
-#include "phasor/phasor.hpp"
+#include "attention/support/caches.hpp"
 
 namespace phasor::test {
 namespace {
-
-std::vector<std::byte> bytes_of_view(const ConstTensorView& v) {
-  const auto* const first = static_cast<const std::byte*>(v.data);
-  return {first, first + v.shape[0] * v.shape[1] * v.shape[2] * v.shape[3] * bytes_of(v.dtype)};
-}
-
-/// A cache with pages in an order of its own, filled with a tensor's tokens by prepare_attention.
-class Cache {
- public:
-  enum class Layout : std::uint8_t { flash, nhd, hnd, old };
-  Cache(const ConstTensorView& k, const ConstTensorView& v, std::int64_t page, Layout layout, Storage storage,
-        const CacheScales& scales = {})
-      : page_(page), pages_((k.shape[1] + page - 1) / page) {
-    const std::int64_t blocks = k.shape[0] * pages_ + 2;
-    const CacheShape shape = {blocks, page, k.shape[2], k.shape[3]};
-    memory_.assign(static_cast<std::size_t>(2 * blocks * page * k.shape[2] * std::max(k.shape[3], v.shape[3]) * 4 + 64), std::byte{0x7f});
-    CachePair pair = flashinfer_cache(memory_.data(), storage, shape, layout == Layout::hnd ? HeadOrder::hnd : HeadOrder::nhd);
-    if (layout == Layout::flash) pair = vllm_flash_cache(memory_.data(), storage, shape);
-    if (layout == Layout::old) {
-      pair = {vllm_key_cache(memory_.data(), storage, shape),
-              vllm_value_cache(memory_.data() + memory_.size() / 2 / 64 * 64, storage, shape)};
-    }
-    pair.k.scales = pair.v.scales = scales;
-    for (std::int64_t n = 0; n < k.shape[0] * pages_; ++n)
-      table_.push_back(static_cast<std::int32_t>((n * 7 + 3) % (k.shape[0] * pages_) + 1));
-    if (k.shape[0] * pages_ % 7 == 0) {
-      for (std::size_t n = 0; n < table_.size(); ++n) table_[n] = static_cast<std::int32_t>(table_.size() - n);
-    }
-    std::vector<std::int64_t> slots;
-    for (std::int64_t b = 0; b < k.shape[0]; ++b) {
-      for (std::int64_t j = 0; j < k.shape[1]; ++j) {
-        slots.push_back(table_[static_cast<std::size_t>(b * pages_ + j / page)] * page + j % page);
-      }
-      lengths.push_back(static_cast<std::int32_t>(k.shape[1]));
-    }
-    PrepareInputs in;
-    in.k = k;
-    in.v = v;
-    PrepareOutputs out;
-    out.k = pair.k;
-    out.v = pair.v;
-    out.places.kind = TokenPlaces::Kind::slots;
-    out.places.slots = integers(slots.data(), static_cast<std::int64_t>(slots.size()));
-    const Status s = prepare_attention(in, {}, out);
-    EXPECT_TRUE(s.ok()) << s.message();
-    pair_ = pair;
-  }
-  CachedInputs inputs(const ConstTensorView& q) const { return {q, pair_.k, pair_.v, {table_, lengths, page_}}; }
-  std::vector<std::int32_t> lengths;
-
- private:
-  std::int64_t page_;
-  std::int64_t pages_;
-  std::vector<std::byte> memory_;
-  std::vector<std::int32_t> table_;
-  CachePair pair_;
-};
-
-Status run_cached(const CachedInputs& in, const AttentionSpec& spec, const AttentionOutputs& outputs) {
-  const Result<std::int64_t> bytes = cached_attention_workspace(in, spec);
-  if (!bytes.ok()) return bytes.status();
-  std::vector<std::byte> workspace(static_cast<std::size_t>(*bytes));
-  return cached_attention(in, spec, outputs, workspace);
-}
-
-struct Tensor {
-  std::vector<std::byte> memory;
-  TensorView view;
-  Tensor(DType dtype, const Extents& shape, std::uint64_t seed) {
-    std::int64_t count = shape[0] * shape[1] * shape[2] * shape[3];
-    memory.resize(static_cast<std::size_t>(count * bytes_of(dtype)));
-    view = {memory.data(), dtype, shape, contiguous_strides(shape)};
-    Numbers random(seed);
-    for (std::int64_t n = 0; n < count; ++n) job::store_element(memory.data(), dtype, n, random.uniform());
-  }
-};
-/// Tokens [first, first + count) of a batch row.
-template <class View>
-View rows(View v, std::int64_t batch, std::int64_t first, std::int64_t count) {
-  using Byte = std::conditional_t<std::is_same_v<View, TensorView>, std::byte, const std::byte>;
-  v.data = static_cast<Byte*>(v.data) + (batch * v.strides[0] + first * v.strides[1]) * bytes_of(v.dtype);
-  v.shape[0] = 1, v.shape[1] = count;
-  return v;
-}
-
-Status run_plain(const AttentionInputs& in, const AttentionSpec& spec, const AttentionOutputs& out) {
-  const Result<std::int64_t> bytes = attention_workspace(in, spec);
-  if (!bytes.ok()) return bytes.status();
-  std::vector<std::byte> workspace(static_cast<std::size_t>(*bytes));
-  return attention(in, spec, out, workspace);
-}
 
 TEST(cached_attention, is_attention_for_every_scheme) {
   const ref::Shape shape{.batch = 1, .queries = 6, .keys = 8, .heads = 2, .key_heads = 1, .width = 4, .value_width = 4};
@@ -191,38 +98,44 @@ TEST(cached_attention, does_not_show_when_keys_were_rotated) {
   }
 }
 
+/// The element of 16 bits nearest to a number, and what it stands for.
+double stored_as(DType dtype, double x) {
+  std::uint16_t bits = 0;
+  job::store_element(&bits, dtype, 0, x);
+  return job::load_element(&bits, dtype, 0);
+}
+/// What a cache of one sequence in pages of 16, with two heads of 16 channels, stands for, by the definition.
+void decode(const CachedInputs& in, Tensor& k, Tensor& v) {
+  for (std::int64_t n = 0; n < k.view.shape[1] * 32; ++n) {
+    const job::CachePlace at = {job::at(in.pages.blocks, n / 32 / 16), n / 32 % 16, n / 16 % 2};
+    job::store_element(k.view.data, DType::f32, n, job::cached_value(job::sink_of(in.k), at, n % 16));
+    job::store_element(v.view.data, DType::f32, n, job::cached_value(job::sink_of(in.v), at, n % 16));
+  }
+}
+
 /// Keys of 8 bits, or of another dtype than q's, are rotated as the numbers that they are, and then rounded as q's are.
 TEST(cached_attention, rounds_rotated_keys_as_queries) {
   const std::int64_t keys = 37;
-  const auto rounded = [](const Tensor& of) {
-    Tensor wide(DType::f32, of.view.shape, 1);
-    for (std::int64_t n = 0; n < static_cast<std::int64_t>(of.memory.size()) / bytes_of(of.view.dtype); ++n) {
-      const double x = job::load_element(of.view.data, of.view.dtype, n);
-      std::uint16_t bits = 0;
-      job::store_element(&bits, DType::bf16, 0, x);
-      job::store_element(wide.view.data, DType::f32, n, job::load_element(&bits, DType::bf16, 0));
-    }
-    return wide;
-  };
+  const Rotary rotary = *Rotary::make({.head_dim = 16});
   for (const Storage storage : {Storage::f8_e4m3, Storage::f16, Storage::f32}) {
     const Tensor q(DType::bf16, {1, 4, 4, 16}, 1), k(DType::bf16, {1, keys, 2, 16}, 2), v(DType::bf16, {1, keys, 2, 16}, 3);
-    Tensor wide_k(DType::f32, {1, keys, 2, 16}, 2), wide_v(DType::f32, {1, keys, 2, 16}, 3), turned_q = q;
-    turned_q.view.data = turned_q.memory.data();
+    Tensor wide_q(DType::f32, q.view.shape, 1), wide_k(DType::f32, k.view.shape, 2), wide_v(DType::f32, v.view.shape, 3);
     Tensor out(DType::f32, {1, 4, 4, 16}, 4), wanted(DType::f32, {1, 4, 4, 16}, 5);
     const Cache cache(k.view, v.view, 16, Cache::Layout::hnd, storage);
     const CachedInputs in = cache.inputs(q.view);
-    for (std::int64_t n = 0; n < keys * 2 * 16; ++n) {
-      const std::int64_t j = n / 32;
-      const job::CachePlace at = {job::at(in.pages.blocks, j / 16), j % 16, n / 16 % 2};
-      job::store_element(wide_k.view.data, DType::f32, n, job::cached_value(job::sink_of(in.k), at, n % 16));
-      job::store_element(wide_v.view.data, DType::f32, n, job::cached_value(job::sink_of(in.v), at, n % 16));
+    decode(in, wide_k, wide_v);
+    for (std::int64_t n = 0; n < 4 * 4 * 16; ++n) {
+      job::store_element(wide_q.view.data, DType::f32, n, job::load_element(q.view.data, DType::bf16, n));
     }
-    const Rotary rotary = *Rotary::make({.head_dim = 16});
+    ASSERT_TRUE(rotary.apply(wide_q.view, positions_from(keys - 4)).ok());
     ASSERT_TRUE(rotary.apply(wide_k.view, positions_from(0)).ok());
-    ASSERT_TRUE(rotary.apply(turned_q.view, positions_from(keys - 4)).ok());
-    const Tensor of_q = rounded(turned_q), of_k = rounded(wide_k);
+    for (Tensor* const x : {&wide_q, &wide_k}) {
+      for (std::int64_t n = 0; n < static_cast<std::int64_t>(x->memory.size() / 4); ++n) {
+        job::store_element(x->view.data, DType::f32, n, stored_as(DType::bf16, job::load_element(x->view.data, DType::f32, n)));
+      }
+    }
     const Visibility see = {.mask = Mask::causal};
-    ASSERT_TRUE(run_plain({of_q.view, of_k.view, wide_v.view}, {.visibility = see}, {wanted.view}).ok());
+    ASSERT_TRUE(run_plain({wide_q.view, wide_k.view, wide_v.view}, {.visibility = see}, {wanted.view}).ok());
     const Status s = run_cached(in, {.content = RotaryContent{rotary}, .visibility = see}, {out.view});
     ASSERT_TRUE(s.ok()) << s.message();
     EXPECT_EQ(out.memory, wanted.memory) << name_of(storage);
@@ -267,11 +180,8 @@ TEST(cached_attention, decodes_what_is_stored_with_scales) {
       SCOPED_TRACE(std::string(name_of(storage)));
       const Cache cache(k.view, v.view, 16, Cache::Layout::hnd, storage, scale);
       const CachedInputs in = cache.inputs(q.view);
+      decode(in, wide_k, wide_v);
       for (std::int64_t n = 0; n < keys * 2 * 16; ++n) {
-        const std::int64_t j = n / 32;
-        const job::CachePlace at = {job::at(in.pages.blocks, j / 16), j % 16, n / 16 % 2};
-        reinterpret_cast<float*>(wide_k.memory.data())[n] = job::cached_value(job::sink_of(in.k), at, n % 16);
-        reinterpret_cast<float*>(wide_v.memory.data())[n] = job::cached_value(job::sink_of(in.v), at, n % 16);
         const double is = reinterpret_cast<float*>(wide_k.memory.data())[n], was = job::load_element(k.view.data, DType::bf16, n);
         const double step = scale.data != nullptr                     ? per_head[n / 16 % 2]
                             : scale.kind == Kind::none                ? 1

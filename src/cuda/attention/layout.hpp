@@ -45,6 +45,32 @@ Status lay_out(const job::AttentionJob& job, const char* where, attend::Arena& a
 /// What a forward needs besides, and by which kernel. compute_major: of the device; 0: any, by the general kernels.
 void lay_out_forward(attend::Arena& arena, int compute_major, Layout& out);
 
+inline job::RotateJob rotation_of(const RotatedCopy& copy) {
+  const bool widened = copy.to.dtype != copy.from.dtype;
+  return job::rotation_of(*copy.rotation, widened ? InOut(copy.to) : InOut(copy.from, copy.to), copy.at);
+}
+/// q and k by one launch where one has both.
+template <class Machine>
+Status rotate_copies(const Layout& layout, Machine& machine) {
+  for (std::size_t n = 0; n < layout.copies.size(); ++n) {
+    const RotatedCopy& copy = layout.copies[n];
+    const int64_t count = element_count(copy.from.shape);
+    if (Status s = machine.items(layout, copy.positions); !s) return s;
+    if (copy.to.dtype != copy.from.dtype) {
+      if (Status s = machine.items(layout, {.kind = ItemKind::copy, .count = count, .from = copy.from, .copy = copy.to}); !s) return s;
+    }
+    job::RotateJob rotation = rotation_of(copy);
+    const bool is_whole = copy.from.dtype == copy.dtype;  // neither widened before nor rounded after
+    if (is_whole && n + 1 < layout.copies.size() && layout.copies[n + 1].from.dtype == copy.dtype) {
+      if (job::join(rotation_of(layout.copies[n + 1]), rotation)) ++n;
+    }
+    if (Status s = machine.rotate(rotation); !s) return s;
+    if (copy.to.dtype == copy.dtype) continue;
+    if (Status s = machine.items(layout, {.kind = ItemKind::round, .count = count, .copy = copy.to, .rounded = copy.dtype}); !s) return s;
+  }
+  return {};
+}
+
 /// Puts everything there that blocks read. A Machine has put(bytes, to), items(layout, item), rotate(job).
 template <class Machine>
 Status prepare(const Layout& layout, Machine& machine) {
@@ -52,19 +78,7 @@ Status prepare(const Layout& layout, Machine& machine) {
   for (const ItemWork& item : layout.items) {
     if (Status s = machine.items(layout, item); !s) return s;
   }
-  for (const RotatedCopy& copy : layout.copies) {
-    if (Status s = machine.items(layout, copy.positions); !s) return s;
-    const bool widened = copy.to.dtype != copy.from.dtype;
-    const int64_t count = element_count(copy.from.shape);
-    if (widened) {
-      if (Status s = machine.items(layout, {.kind = ItemKind::copy, .count = count, .from = copy.from, .copy = copy.to}); !s) return s;
-    }
-    job::RotateJob rotation = job::rotation_of(*copy.rotation, widened ? InOut(copy.to) : InOut(copy.from, copy.to), copy.at);
-    if (Status s = machine.rotate(rotation); !s) return s;
-    if (copy.to.dtype == copy.dtype) continue;
-    if (Status s = machine.items(layout, {.kind = ItemKind::round, .count = count, .copy = copy.to, .rounded = copy.dtype}); !s) return s;
-  }
-  return {};
+  return rotate_copies(layout, machine);
 }
 
 /// Tables, copies, blocks, and the merge of their parts. A Machine has forward(layout), and compute_major(), too.

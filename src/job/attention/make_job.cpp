@@ -2,6 +2,8 @@
 // What a checked call becomes: optional numbers resolved, plans by their sources, rotations ready but for what they turn.
 #include "job/attention/make_job.hpp"
 
+#include <tuple>
+
 #include "job/attention/check.hpp"
 #include "plan/bias/source.hpp"
 
@@ -164,6 +166,17 @@ RotateJob rotation_of(const RotateJob& rotation, const InOut& x, const Positions
   job.rows.positions = source_of(at, rotation.rows.positions.axes);
   job.rows.shared = job.rows.positions.data == nullptr || job.rows.positions.batch_stride == 0;
   return job;
+}
+
+bool join(const RotateJob& other, RotateJob& job) {
+  const auto by = [](const RotateJob& of) {
+    const PositionSource& p = of.rows.positions;
+    return std::tuple(p.data, p.type, p.axes, p.axis_stride, p.batch_stride, p.token_stride, p.offset, of.dtype, of.batch, of.tokens,
+                      of.operands[0].in_strides[2], of.operands[0].out_strides[2]);
+  };
+  if (job.operand_count != 1 || other.operand_count != 1 || by(other) != by(job)) return false;
+  job.operands[job.operand_count++] = other.operands[0];
+  return true;
 }
 
 }  // namespace phasor::job

@@ -20,5 +20,8 @@ PositionMap position_map_of(const MapJob& map);
 
 /// A rotation of a content with what it turns, and where.
 RotateJob rotation_of(const RotateJob& rotation, const InOut& x, const Positions& at);
+/// Two rotations of one plan as one, of two operands; false, and `job` as it was: they go by other positions, or heads lie apart otherwise,
+/// which the fastest kernels do not take together.
+bool join(const RotateJob& other, RotateJob& job);
 
 }  // namespace phasor::job

@@ -122,28 +122,32 @@ TEST_F(MmaRotated, of_wide_heads_has_the_gradients_of_the_reference) {
 }
 TEST_F(MmaRotated, has_the_gradients_of_any_length) { expect_gradients_of_all(some_of(rotated_lengths(), 2), DType::bf16); }
 
-/// The same kernels get the same numbers.
+/// The same kernels get the same numbers. As many queries as keys: both sides are rotated by one job.
 TEST_F(MmaRotated, is_what_rotating_before_gives_to_the_bit) {
   const Rotary rotary = *Rotary::make({.head_dim = kNarrow.width});
   for (const DType dtype : {DType::bf16, DType::f16}) {
-    ref::Problem p = rotated_problem("", kNarrow, {}).problem;
-    p.visibility.causal = true;
-    Bridge inside(p, dtype);
-    p.schemes = {};
-    Bridge before(p, dtype);
-    Bridge plain(p, dtype);
-    inside.spec.content = RotaryContent{rotary};
-    const auto turn = [&](const ConstTensorView& v, std::int64_t first) {
-      const TensorView there = {const_cast<void*>(v.data), v.dtype, v.shape, v.strides};
-      EXPECT_TRUE(rotary.apply(there, positions_from(first)).ok());
-    };
-    turn(before.inputs.q, kNarrow.keys - kNarrow.queries);
-    turn(before.inputs.k, 0);
-    for (Bridge* const one : {&inside, &before, &plain}) ASSERT_TRUE(one->forward().ok());
-    EXPECT_EQ(taken, dtype == DType::bf16 ? 3 : 6);
-    EXPECT_EQ(inside.output().out, before.output().out);
-    EXPECT_EQ(inside.output().lse, before.output().lse);
-    EXPECT_NE(inside.output().out, plain.output().out);
+    for (const std::int64_t queries : {kNarrow.queries, kNarrow.keys}) {
+      ref::Shape s = kNarrow;
+      s.queries = queries;
+      ref::Problem p = random_problem(s, 5);
+      p.visibility.causal = true;
+      Bridge inside(p, dtype);
+      Bridge before(p, dtype);
+      Bridge plain(p, dtype);
+      inside.spec.content = RotaryContent{rotary};
+      const auto turn = [&](const ConstTensorView& v, std::int64_t first) {
+        const TensorView there = {const_cast<void*>(v.data), v.dtype, v.shape, v.strides};
+        EXPECT_TRUE(rotary.apply(there, positions_from(first)).ok());
+      };
+      turn(before.inputs.q, s.keys - queries);
+      turn(before.inputs.k, 0);
+      const int already = taken;
+      for (Bridge* const one : {&inside, &before, &plain}) ASSERT_TRUE(one->forward().ok());
+      EXPECT_EQ(taken, already + 3);
+      EXPECT_EQ(inside.output().out, before.output().out);
+      EXPECT_EQ(inside.output().lse, before.output().lse);
+      EXPECT_NE(inside.output().out, plain.output().out);
+    }
   }
 }
 

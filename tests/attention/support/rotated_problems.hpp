@@ -85,7 +85,7 @@ inline std::vector<NarrowProblem> rotated_beside_tables(const ref::Shape& s) {
 /// into parts.
 inline std::vector<NarrowProblem> rotated_lengths() {
   std::vector<NarrowProblem> all;
-  for (const auto& [queries, keys] : {std::pair{1, 1}, {1, 65}, {63, 64}, {65, 63}, {33, 97}, {129, 31}, {130, 1}, {200, 330}}) {
+  for (const auto& [queries, keys] : {std::pair{70, 70}, {1, 1}, {1, 65}, {63, 64}, {65, 63}, {33, 97}, {129, 31}, {130, 1}, {200, 330}}) {
     const std::int64_t width = keys % 2 == 0 ? 128 : 64;
     const ref::Shape s{.batch = 1, .queries = queries, .keys = keys, .heads = 4, .key_heads = 2, .width = width, .value_width = 24};
     all.push_back(rotated_problem(std::to_string(queries) + " x " + std::to_string(keys), s, {kWholeLadder, queries == 33}));

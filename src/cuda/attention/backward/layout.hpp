@@ -70,9 +70,14 @@ Status run_backward(BackwardLayout& layout, Machine& machine) {
   if (Status s = prepare(layout, machine); !s) return s;
   if (Status s = run_items(layout, layout.before, machine); !s) return s;
   if (Status s = run_chunks(layout, machine); !s) return s;
-  for (const TurnedGradients& turned : layout.turned) {
-    job::RotateJob back = job::rotation_of(*turned.rotation, InOut(turned.gradients), turned.at);
-    if (Status s = machine.rotate(back); !s) return s;
+  const auto back = [&](std::size_t n) {
+    const TurnedGradients& turned = layout.turned[n];
+    return job::rotation_of(*turned.rotation, InOut(turned.gradients), turned.at);
+  };
+  for (std::size_t n = 0; n < layout.turned.size(); ++n) {
+    job::RotateJob rotation = back(n);
+    if (n + 1 < layout.turned.size() && job::join(back(n + 1), rotation)) ++n;
+    if (Status s = machine.rotate(rotation); !s) return s;
   }
   if (Status s = run_items(layout, layout.finish, machine); !s) return s;
   for (const ParameterGradient& gradient : layout.parameters) {
