@@ -110,5 +110,28 @@ TEST(PrepareFormulas, quotients_are_divisions) {
   }
 }
 
+/// The same of numbers of 16 bits, with one correction: every number of both formats, by scales that put some quotient next to where a
+/// rounding to 8 bits changes.
+TEST(PrepareFormulas, short_quotients_are_divisions) {
+  Random random(12);
+  EXPECT_FALSE(math::has_short_quotients(1 - 0x1p-24F));
+  for (int i = 0; i < 60; ++i) {
+    const float middle = std::ldexp(static_cast<float>(128 + random.bits() % 128), static_cast<int>(random.bits() % 16) - 14);
+    float scale = static_cast<float>(1024 + random.bits() % 1024) / middle;
+    for (std::uint64_t ulps = random.bits() % 3; ulps > 0; --ulps) scale = std::nextafter(scale, i % 2 == 0 ? 0.0F : 1e9F);
+    if (!math::has_short_quotients(scale)) continue;
+    for (math::u32 bits = 0; bits < 0x20000; ++bits) {
+      const math::One<float> d;
+      const float x = bits < 0x10000 ? math::widen_bf16(d, bits) : math::widen_f16(d, bits - 0x10000);
+      const float quotient = math::short_quotient(x, scale, 1.0F / scale);
+      ASSERT_EQ(x == x, quotient == quotient) << x << " / " << scale;
+      if (x != x) continue;
+      for (const Storage storage : {Storage::f8_e4m3, Storage::f8_e5m2, Storage::i8}) {
+        ASSERT_EQ(job::stored_bits(storage, quotient), job::stored_bits(storage, x / scale)) << x << " / " << scale;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace phasor::test

@@ -60,9 +60,9 @@ Status squads_of(const char* where, const job::PrepareJob& job, const Execution&
                 &parameter);
 }
 
-/// Values by channels have a kernel of their own, behind that of the others.
+/// Values by channels have a kernel of their own, behind that of the others; a second launch takes longer than few tokens do.
 Status prepare_by_squads(const char* where, const job::PrepareJob& job, const Execution& execution) {
-  if (!has_columns(job)) return squads_of(where, job, execution);
+  if (!has_columns(job) || job.turn.batch * job.turn.tokens <= kFewColumnTokens) return squads_of(where, job, execution);
   if (job.operand_count > 1) {
     job::PrepareJob others = job;
     --others.operand_count;

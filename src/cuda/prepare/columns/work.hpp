@@ -7,6 +7,9 @@
 
 namespace phasor::cuda {
 
+/// Up to so many tokens they go with the others, by squads.
+constexpr std::int64_t kFewColumnTokens = 128;
+
 /// Whether the last operand is such values: of 16 bits, to which nothing happens, in a cache of their dtype or e4m3 with one scale or none,
 /// whose tokens are neighbours and whose channels are not.
 bool has_columns(const job::PrepareJob& job);

@@ -9,7 +9,7 @@ namespace phasor::cuda {
 
 // How many warps a block has, and blocks of a multiprocessor at a time: how many registers a thread may have.
 constexpr int kLatentWarps = 4;
-constexpr int kLatentBlocks = 6;
+constexpr int kLatentBlocks = 8;
 /// Up to so many tokens a warp has the wide head alone or one vector of the others a lane, and a block to itself; up to some, two vectors.
 constexpr std::int64_t kFewLatentTokens = 512;
 constexpr std::int64_t kSomeLatentTokens = 2048;
