@@ -115,6 +115,7 @@ SCHEMES: dict[str, Made] = {
     "TransformerXLScheme": _plain(lambda: phasor.nn.TransformerXLScheme(H, D, 32)),
     "XLNetScheme": (lambda: phasor.nn.XLNetScheme(H, D, 32), _segments, {}),
     "DebertaScheme": _plain(lambda: phasor.nn.DebertaScheme(H, D, buckets=16, max_distance=64, width=32)),
+    "DebertaScheme causal": _plain(lambda: phasor.nn.DebertaScheme(H, D, buckets=16, max_distance=64, width=32), causal=True),
     "GridScheme": _plain(lambda: phasor.nn.GridScheme(H, (11, 12))),  # 131 of 132 tokens
     "GridScheme with a class token": _plain(lambda: phasor.nn.GridScheme(H, (10, 13), class_token=True)),
     "DecomposedScheme": _plain(lambda: phasor.nn.DecomposedScheme(D, (11, 12))),
