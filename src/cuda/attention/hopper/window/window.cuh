@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention forward on Hopper with rows of a table that pass with the keys (body.cuh): the consumers and the kernel.
 //
-// A step asks the tensor cores for a tile's scores, for the weighted values of the tile before and for the products with the next rows, in
+// A step asks the tensor cores for a tile's scores, for the products with the next rows and for the weighted values of the tile before, in
 // this order, and does the softmax while the last two run. Queries stay in registers: products of 64 x 64 that read both sides from shared
 // memory would take all of its time.
 #pragma once
@@ -128,21 +128,15 @@ struct WindowConsumer {
     if constexpr (kWithRows) preset_block();
     if constexpr (!kFirst) barrier_wait(&shared.v_full[v.stage], v.parity);
     ask_rows<B::kSteps>(s, q, matrix(shared.k[k.stage], 0), B::kKeys * 128);
-    if constexpr (!kFirst) ask_values<B>(o, weights, matrix(shared.v[v.stage], B::kKeys * 128));
     if constexpr (kWithRows) ask_block();
+    if constexpr (!kFirst) ask_values<B>(o, weights, matrix(shared.v[v.stage], B::kKeys * 128));
     products_wait<(kFirst ? 0 : 1) + (kWithRows ? 1 : 0)>();
     pin(s);
     if constexpr (!kWithRows) release_keys();
     if constexpr (kMasked) mask_scores<B::kKeys>(s, p.tiles, w.row + row_in_block, key + 2 * (lane % 4));
     update_softmax<B::kKeys>(s, rows, shrink, 0.0f, p.scale_log2);
-    if constexpr (!kFirst) {
-      products_wait<kWithRows ? 1 : 0>();
-      pin(o), pin(weights);
-      release_values();
-      rescale(o, shrink);
-    }
-    if constexpr (kWithRows) {
-      products_wait<0>();
+    if constexpr (kWithRows) {  // while values are summed
+      products_wait<kFirst ? 0 : 1>();
       pin(z);
       if constexpr (!B::kBeyond) release_keys();
       kept.write(z, kept.place, p.clips.factor);
@@ -151,6 +145,12 @@ struct WindowConsumer {
         fence_async();  // the copy engine may write there when the last keys are released
         release_keys();
       }
+    }
+    if constexpr (!kFirst) {
+      products_wait<0>();
+      pin(o), pin(weights);
+      release_values();
+      rescale(o, shrink);
     }
     round_weights<typename B::Element, B::kKeys>(weights, s);
   }
