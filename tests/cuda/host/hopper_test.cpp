@@ -362,6 +362,29 @@ TEST(HopperWork, a_short_table_is_kept_whole) {
   EXPECT_FALSE(takes(f, 9));
 }
 
+TEST(HopperWork, rows_are_added_to_values_of_their_width) {
+  Forward f = plain(70, 90, 64, 128);
+  f.value_table = tensor({1, 25, 6, 128}), f.table_left = 16, f.table_right = 8;
+  EXPECT_TRUE(takes(f, 9));
+  EXPECT_EQ(widths_for(f), kTableWidths);
+  const auto taken = [&](const auto& change) {
+    Forward other = f;
+    change(other);
+    return takes(other, 9);
+  };
+  EXPECT_FALSE(taken([](Forward& o) { o.value_table = tensor({1, 25, 6, 64}); }));
+  EXPECT_FALSE(taken([](Forward& o) { o.value_table.dtype = DType::f32; }));
+  EXPECT_FALSE(taken([](Forward& o) { o.table_left = 17; }));
+  EXPECT_FALSE(taken([](Forward& o) { o.softcap = 3; }));
+  EXPECT_FALSE(taken([](Forward& o) { o.zero_outside = true; }));
+  EXPECT_TRUE(taken([](Forward& o) { o.table = tensor({1, 25, 1, 64}); }));
+  EXPECT_FALSE(taken([](Forward& o) { o.table = tensor({1, 26, 1, 64}); }));
+  EXPECT_FALSE(taken([](Forward& o) { o.value_table = tensor({1, 130, 6, 128}), o.table_left = 65, o.table_right = 64; }));
+  f.v = tensor({f.v.shape[0], 90, f.v.shape[2], 64}), f.out = tensor({f.q.shape[0], 70, 6, 64}), f.value_table = tensor({1, 25, 6, 64});
+  EXPECT_EQ(widths_for(f), 0);
+  EXPECT_EQ(layout_of(f, tiles_of(f)).bytes, layout_of(plain(70, 90, 64, 64), tiles_of(plain(70, 90, 64, 64))).bytes);
+}
+
 TEST(HopperWork, maps_have_panels_of_64_channels_where_heads_are_made_of_them) {
   const MapShape whole = map_shape(tensor({2, 5, 3, 192}));
   EXPECT_TRUE(std::equal(whole.sizes, whole.sizes + 5, std::vector<std::uint64_t>{64, 5, 3, 3, 2}.begin()));
