@@ -360,8 +360,8 @@ TEST(HopperCall, has_the_gradients_of_tables_by_distance) {
   gradients.terms = {};
   EXPECT_FALSE(laid_out_with({queries, queries}).hopper_backward.has_value());
   EXPECT_TRUE(laid_out_with({keys}).hopper_backward.has_value());
-  const Bias swapped = *Bias::make(DebertaBuckets{.heads = 1, .buckets = 40, .max_distance = 16, .reading = DebertaReading::hf_swapped});
-  keys.rows = swapped, keys.table = on_gpu({1, 80, 8, 128});
+  keys.rows = *Bias::make(DebertaBuckets{.heads = 1, .reading = DebertaReading::hf_swapped});
+  keys.table = on_gpu({1, 512, 8, 128});
   EXPECT_FALSE(laid_out_with({keys, queries}).hopper_backward.has_value());  // rows that come again
 }
 
