@@ -195,6 +195,17 @@ inline std::vector<Bounded> by_row_of_side(const BackwardProblem& of, const std:
   }
   return by_row(of.forward.dtype, gradient, row_of, table.rows.shape[1]);
 }
+/// What features get of a table, in units of what q . k gives them.
+inline void add_rows_of_side(const BackwardProblem& of, const std::vector<ReferenceRow>& rows, int side, const std::int64_t (&at)[3],
+                             std::vector<BoundedSum>& sums) {
+  const std::vector<Bounded> list = by_row_of_side(of, rows, side, at);
+  for (std::size_t x = 0; x < list.size(); ++x) {
+    for (std::size_t c = 0; c < sums.size(); ++c) {
+      const double of_row = of.sides[side].at(of.forward.dtype, static_cast<std::int64_t>(x), at[2], static_cast<std::int64_t>(c));
+      sums[c].add(list[x], of_row * of.sides[side].scale / of.forward.scale);
+    }
+  }
+}
 inline std::vector<Bounded> reference_side(const BackwardProblem& of, const std::vector<ReferenceRow>& rows, int side) {
   const HopperProblem& p = of.forward;
   const SideProblem& table = of.sides[side];
@@ -275,6 +286,7 @@ inline ReferenceGradients reference_gradients(const BackwardProblem& of) {
   to.k.resize(static_cast<std::size_t>(p.q.shape[0] * keys * key_heads * d)),
       to.v.resize(static_cast<std::size_t>(p.q.shape[0] * keys * key_heads * dv));
   const double query_steps = static_cast<double>(queries * heads / key_heads) / 16 + static_cast<double>(heads) + 8;
+  const double of_keys = of.sides[1].rows.memory.empty() ? 1 : 3;  // lines come in chunks of 16, too, and four more of them for each head
   const double key_steps = static_cast<double>(keys) / 16 + static_cast<double>(keys) / 128 + 8;
   each_row(p.q.shape, [&](std::int64_t b, std::int64_t i, std::int64_t h) {
     ReferenceRow& row = rows[static_cast<std::size_t>(of.row(b, i, h))] = reference_row(of, b, i, h);
@@ -292,14 +304,8 @@ inline ReferenceGradients reference_gradients(const BackwardProblem& of) {
         sums[static_cast<std::size_t>(c)].add(rows_of_table[x], of_row * p.table_scale / p.scale);
       }
     }
-    const std::vector<Bounded> of_side = by_row_of_side(of, rows, 0, {b, i, h});
-    for (std::size_t x = 0; x < of_side.size(); ++x) {
-      for (std::int64_t c = 0; c < d; ++c) {
-        const double of_row = of.sides[0].at(p.dtype, static_cast<std::int64_t>(x), h, c);
-        sums[static_cast<std::size_t>(c)].add(of_side[x], of_row * of.sides[0].scale / p.scale);
-      }
-    }
-    const double table_steps = (rows_of_table.empty() ? 0 : 12) + (of_side.empty() ? 0 : key_steps + 12);
+    add_rows_of_side(of, rows, 0, {b, i, h}, sums);
+    const double table_steps = (rows_of_table.empty() ? 0 : 12) + (of.sides[0].rows.memory.empty() ? 0 : key_steps + 12);
     for (std::int64_t c = 0; c < d; ++c) {
       to.q[static_cast<std::size_t>(((b * queries + i) * heads + h) * d + c)] =
           sums[static_cast<std::size_t>(c)].rounded(key_steps + table_steps, p.scale, p.dtype);
@@ -317,18 +323,11 @@ inline ReferenceGradients reference_gradients(const BackwardProblem& of) {
           v[static_cast<std::size_t>(c)].add(weight, value_of(p.dtype, of.gradient.memory[of.gradient.at(b, i, h, c)]));
         }
       }
-      const std::vector<Bounded> of_side = by_row_of_side(of, rows, 1, {b, j, h});
-      for (std::size_t x = 0; x < of_side.size(); ++x) {
-        for (std::int64_t c = 0; c < d; ++c) {
-          const double of_row = of.sides[1].at(p.dtype, static_cast<std::int64_t>(x), h, c);
-          k[static_cast<std::size_t>(c)].add(of_side[x], of_row * of.sides[1].scale / p.scale);
-        }
-      }
+      add_rows_of_side(of, rows, 1, {b, j, h}, k);
     }
     const std::int64_t token = (b * keys + j) * key_heads + kh;
     for (std::int64_t c = 0; c < d; ++c)
-      to.k[static_cast<std::size_t>(token * d + c)] =
-          k[static_cast<std::size_t>(c)].rounded(query_steps * (of.sides[1].rows.memory.empty() ? 1 : 3), p.scale, p.dtype);
+      to.k[static_cast<std::size_t>(token * d + c)] = k[static_cast<std::size_t>(c)].rounded(query_steps * of_keys, p.scale, p.dtype);
     for (std::int64_t c = 0; c < dv; ++c)
       to.v[static_cast<std::size_t>(token * dv + c)] = v[static_cast<std::size_t>(c)].rounded(query_steps, 1, p.dtype);
   });
