@@ -169,7 +169,7 @@ class Sides {
   std::vector<std::int64_t> thresholds[2];
   std::vector<uint4> strips, left[2], right[2];
   std::vector<int> line_rows[2];
-  std::vector<float> lse, key_ends, key_sums, sums[2], parts[2], gradient[2];
+  std::vector<float> lse, key_ends, key_sums, beyond[2], sums[2], parts[2], gradient[2];
   BandWork work[2];
 
  private:
@@ -187,6 +187,8 @@ class Sides {
     w.ends = side == 0 ? lse.data() : key_ends.data();
     w.ends_of_side = std::int64_t{kBatch} * kHeads * tiles.rows();
     w.sums = sums[side].data(), w.far = key_sums.data();
+    beyond[side].assign(static_cast<std::size_t>(kBatch * kHeads * 2 * (side == kOfQueries ? tiles.rows() : padded_keys())), NAN);
+    w.beyond = beyond[side].data();
     w.to = output_rows(of_features);
     w.parts = is.parts == 0 ? band_parts_of(tiles, w.span, side) : is.parts;
     parts[side].assign(static_cast<std::size_t>(kBatch * kHeads * w.parts * w.span.lines() * is.width), NAN);
