@@ -4,7 +4,9 @@
 #include <algorithm>
 
 #include "cuda/attention/bias.hpp"
+#include "cuda/attention/hopper/tiles.hpp"
 #include "cuda/attention/hopper/work.hpp"
+#include "cuda/attention/place.hpp"
 
 namespace phasor::cuda::attention {
 namespace {
@@ -164,13 +166,75 @@ std::optional<hopper::Forward> hopper_forward(const AttentionWork& work) {
   return f;
 }
 
+namespace {
+
+/// From which distance on, in a direction, a rule has one row; rows only rise or fall.
+int64_t constant_from(const job::RowMap& map, int64_t direction) {
+  constexpr int64_t kFarthest = int64_t{1} << 28;
+  const int64_t last = row_by_distance(map, direction * kFarthest);
+  int64_t low = 0, high = kFarthest;
+  while (low < high) {
+    const int64_t middle = (low + high) / 2;
+    if (row_by_distance(map, direction * middle) == last) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
+}
+
+/// A table by distance that meets queries or keys as they are given; rows that come again are left to others.
+bool is_by_distance(const AttentionWork& work, const TermWork& term) {
+  using Kind = plan::RowRule::Kind;
+  const TableWork& table = term.table;
+  const plan::RowRule& rule = table.map.buckets;
+  const bool comes_again = rule.kind == Kind::deberta && !rule.rising;
+  if (table.map.has_buckets && (comes_again || rule.kind == Kind::window || rule.kind == Kind::none)) return false;
+  const bool of_queries = table.use == RowUse::query, of_keys = table.use == RowUse::key;
+  const bool as_given = of_queries ? work.contents[0].q.data == work.q.data : work.contents[0].k.data == work.k.data;
+  return term.use == TermUse::table && (of_queries || of_keys) && as_given && table.kind == RowKind::distance && !table.map.zero_outside &&
+         !table.own_features && table.shift.data == nullptr;
+}
+/// One table of either side: what the backward makes of DeBERTa. But for one of queries whose clipped rows its kernels keep in shared
+/// memory.
+bool has_tables_by_distance(const AttentionWork& work) {
+  if (work.term_count < 1 || work.term_count > 2 || work.content_shift.data != nullptr) return false;
+  for (int t = 0; t < work.term_count; ++t) {
+    if (!is_by_distance(work, work.terms[t])) return false;
+  }
+  if (work.term_count == 2) return work.terms[0].table.use != work.terms[1].table.use;
+  const TableWork& table = work.terms[0].table;
+  return table.use == RowUse::key || table.map.has_buckets || table.table.shape[1] > hopper::Clips::kMostRows;
+}
+/// `rows` has its lists on the host.
+hopper::DistanceTable distance_table(const TableWork& term, const job::RowMap& rows) {
+  return {.rows = term.table,
+          .map = term.map,
+          .scale = term.scale,
+          .left = constant_from(rows, 1),
+          .right = constant_from(rows, -1),
+          .gradient = static_cast<float*>(term.gradient.data)};
+}
+/// Tables are not the forward's then.
+std::optional<hopper::Forward> forward_of_backward(const AttentionWork& work, bool tables) {
+  if (!tables) return hopper_forward(work);
+  if (!is_simple(work)) return std::nullopt;
+  AttentionWork without = work;
+  without.term_count = 0;
+  return hopper_forward(without);
+}
+
+}  // namespace
+
 std::optional<hopper::Backward> hopper_backward(const AttentionWork& work, const job::AttentionBackwardJob& job) {
   const AttentionSaved& saved = job.saved;
   const auto is_float = [](const ConstTensorView& v) { return v.data == nullptr || v.dtype == DType::f32; };
   if (!is_float(saved.lse) || !is_float(saved.lse_gradient)) return std::nullopt;
   AttentionWork done = work;  // its outputs are what the forward saved
   done.outputs.out = {const_cast<void*>(saved.out.data), saved.out.dtype, saved.out.shape, saved.out.strides, saved.out.device};
-  const std::optional<hopper::Forward> forward = hopper_forward(done);
+  const bool tables = has_tables_by_distance(done);
+  const std::optional<hopper::Forward> forward = forward_of_backward(done, tables);
   if (!forward || forward->value_table.data != nullptr) return std::nullopt;
   hopper::Backward b;
   b.forward = *forward;
@@ -185,7 +249,12 @@ std::optional<hopper::Backward> hopper_backward(const AttentionWork& work, const
   b.q = job.q;
   b.k = job.k;
   b.v = job.v;
-  if (forward->table.data != nullptr) {
+  if (tables) {
+    for (int t = 0; t < work.term_count; ++t) {
+      const TableWork& table = work.terms[t].table;
+      b.tables[table.use == RowUse::key ? 1 : 0] = distance_table(table, job.forward.terms[t].table.rows);
+    }
+  } else if (forward->table.data != nullptr) {
     b.table = static_cast<float*>(work.terms[0].table.gradient.data);
   } else if (work.term_count > 0) {
     b.diagonal = static_cast<float*>(work.terms[0].bias.gradient.data);

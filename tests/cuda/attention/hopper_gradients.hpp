@@ -2,31 +2,10 @@
 // Problems for the backward of attention on Hopper, a naive reference in double, and how far from it the arithmetic may be.
 #pragma once
 
-#include <mutex>
-
 #include "cuda/attention/hopper/backward/run.hpp"
-#include "cuda/attention/hopper_problem.hpp"
-#include "cuda/attention/place.hpp"
-#include "phasor/bias.hpp"
-#include "plan/bias/bias.hpp"
-#include "plan/bias/source.hpp"
+#include "cuda/attention/hopper_sides.hpp"
 
 namespace phasor::test {
-
-/// A table by distance; no memory: none.
-struct GradientSide {
-  Tensor16 rows;                                   // (1, rows, heads or 1, D)
-  Result<Bias> buckets = Status::unsupported("");  // whose rule the map has
-  job::RowMap map = {};                            // lists are the host's
-  double scale = 1;
-  std::int64_t left = 0, right = 0;
-  bool wants = false;  // its gradient
-
-  double at(DType dtype, std::int64_t row, std::int64_t h, std::int64_t c) const {
-    return value_of(dtype, rows.memory[static_cast<std::size_t>(rows.at(0, row, rows.shape[2] == 1 ? 0 : h, c))]);
-  }
-  std::int64_t row(std::int64_t r) const { return cuda::attention::row_by_distance(map, r); }
-};
 
 /// What the forward gave is part of the problem, rounded: the reference begins with the same numbers.
 struct BackwardProblem {
@@ -58,32 +37,13 @@ struct ReferenceScore {
   std::int64_t distance = 0;  // as far as the bias has it
   std::int64_t row = 0;       // of a table
   std::int64_t rows[2] = {};  // of those by distance
-  double kept = 0;            // the product with it, which is rounded to float16; of several what is rounded, by magnitude
+  double kept = 0;            // the product with it, which is rounded to float16
+  double kept_by_sides = 0;   // SideProducts::kept
 };
 /// From the first one on; beyond the ends, and where the bias is one value, they are one.
 inline std::int64_t clipped_distance(const HopperProblem& p, std::int64_t r) {
   const std::int64_t inside = std::clamp(r, p.first_distance, p.first_distance + p.distances - 1);
   return std::clamp(inside, p.far_right == kNoLimit ? inside : -p.far_right, p.far_left) - p.first_distance;
-}
-/// Products with tables by distance: each is rounded, and then their sum.
-inline void add_sides(const BackwardProblem& of, const std::int64_t (&at)[4], std::int64_t r, ReferenceScore& s) {
-  const HopperProblem& p = of.forward;
-  const auto [b, i, h, j] = at;
-  double products[2] = {0, 0};
-  for (int side = 0; side < 2; ++side) {
-    const GradientSide& table = of.sides[side];
-    if (table.rows.memory.empty()) continue;
-    s.rows[side] = table.row(r);
-    const std::int64_t key_head = h / (p.q.shape[2] / p.k.shape[2]);
-    for (std::int64_t c = 0; c < p.q.shape[3]; ++c) {
-      const double of_feature = value_of(p.dtype, side == 0 ? p.q.memory[p.q.at(b, i, h, c)] : p.k.memory[p.k.at(b, j, key_head, c)]);
-      const double x = of_feature * table.at(p.dtype, s.rows[side], h, c) * table.scale;
-      products[side] += x, s.size += std::abs(x);
-    }
-  }
-  const double sum = products[0] + products[1];
-  const bool both = !of.sides[0].rows.memory.empty() && !of.sides[1].rows.memory.empty();
-  s.value += sum, s.kept += std::abs(sum) + (both ? std::abs(products[0]) + std::abs(products[1]) : 0);
 }
 inline ReferenceScore score_of(const BackwardProblem& of, std::int64_t b, std::int64_t i, std::int64_t h, std::int64_t j) {
   const HopperProblem& p = of.forward;
@@ -103,7 +63,9 @@ inline ReferenceScore score_of(const BackwardProblem& of, std::int64_t b, std::i
     }
     s.kept = product * p.table_scale, s.value += s.kept;
   }
-  add_sides(of, {b, i, h, j}, r, s);
+  const SideProducts of_sides = side_products(p, of.sides, {b, i, h, j}, r);
+  s.rows[0] = of_sides.rows[0], s.rows[1] = of_sides.rows[1];
+  s.value += of_sides.sum(), s.size += of_sides.size, s.kept_by_sides = of_sides.kept;
   if (p.diagonal.empty()) return s;
   s.distance = clipped_distance(p, r);
   const double bias = p.diagonal[static_cast<std::size_t>(h * p.diagonal_stride + s.distance)];
@@ -164,7 +126,9 @@ inline ReferenceRow reference_row(const BackwardProblem& of, std::int64_t b, std
     const double weight = std::exp(s.value - lse);
     // Of the exponent: that of the score, of the log-sum-exp in powers of two, of the far value; and of the exponential itself.
     // A product with a table is summed in the same way and kept as float16, as in the forward.
-    const double of_table = s.kept == 0 ? 0 : std::abs(s.kept) * (1 + 0x1p-9) * 0x1p-11 + 3 * p.scale * 0x1p-25;
+    const double of_product = std::abs(s.kept) * (1 + steps * 0x1p-23) * 0x1p-11 + p.scale * 0x1p-25;
+    const double of_products = s.kept_by_sides * (1 + steps * 0x1p-23 + 0x1p-10) * 0x1p-11 + 3 * p.scale * 0x1p-25;
+    const double of_table = !p.table.memory.empty() ? of_product : s.kept_by_sides == 0 ? 0 : of_products;
     const double of_weight =
         of_table * (1 + of_table) + s.size * steps * 0x1p-23 + (std::abs(lse) + std::abs(s.value) + s.size) * 0x1p-22 + 0x1p-21;
     // The kernels' exponential gives 0 for what is below the least normal number.
@@ -230,6 +194,17 @@ inline std::vector<Bounded> by_row_of_side(const BackwardProblem& of, const std:
     gradient.push_back(row.gradient[static_cast<std::size_t>(token)]), row_of.push_back(row.rows[1][static_cast<std::size_t>(token)]);
   }
   return by_row(of.forward.dtype, gradient, row_of, table.rows.shape[1]);
+}
+/// What features get of a table, in units of what q . k gives them.
+inline void add_rows_of_side(const BackwardProblem& of, const std::vector<ReferenceRow>& rows, int side, const std::int64_t (&at)[3],
+                             std::vector<BoundedSum>& sums) {
+  const std::vector<Bounded> list = by_row_of_side(of, rows, side, at);
+  for (std::size_t x = 0; x < list.size(); ++x) {
+    for (std::size_t c = 0; c < sums.size(); ++c) {
+      const double of_row = of.sides[side].at(of.forward.dtype, static_cast<std::int64_t>(x), at[2], static_cast<std::int64_t>(c));
+      sums[c].add(list[x], of_row * of.sides[side].scale / of.forward.scale);
+    }
+  }
 }
 inline std::vector<Bounded> reference_side(const BackwardProblem& of, const std::vector<ReferenceRow>& rows, int side) {
   const HopperProblem& p = of.forward;
@@ -311,6 +286,7 @@ inline ReferenceGradients reference_gradients(const BackwardProblem& of) {
   to.k.resize(static_cast<std::size_t>(p.q.shape[0] * keys * key_heads * d)),
       to.v.resize(static_cast<std::size_t>(p.q.shape[0] * keys * key_heads * dv));
   const double query_steps = static_cast<double>(queries * heads / key_heads) / 16 + static_cast<double>(heads) + 8;
+  const double of_keys = of.sides[1].rows.memory.empty() ? 1 : 3;  // lines come in chunks of 16, too, and four more of them for each head
   const double key_steps = static_cast<double>(keys) / 16 + static_cast<double>(keys) / 128 + 8;
   each_row(p.q.shape, [&](std::int64_t b, std::int64_t i, std::int64_t h) {
     ReferenceRow& row = rows[static_cast<std::size_t>(of.row(b, i, h))] = reference_row(of, b, i, h);
@@ -328,14 +304,8 @@ inline ReferenceGradients reference_gradients(const BackwardProblem& of) {
         sums[static_cast<std::size_t>(c)].add(rows_of_table[x], of_row * p.table_scale / p.scale);
       }
     }
-    const std::vector<Bounded> of_side = by_row_of_side(of, rows, 0, {b, i, h});
-    for (std::size_t x = 0; x < of_side.size(); ++x) {
-      for (std::int64_t c = 0; c < d; ++c) {
-        const double of_row = of.sides[0].at(p.dtype, static_cast<std::int64_t>(x), h, c);
-        sums[static_cast<std::size_t>(c)].add(of_side[x], of_row * of.sides[0].scale / p.scale);
-      }
-    }
-    const double table_steps = (rows_of_table.empty() ? 0 : 12) + (of_side.empty() ? 0 : key_steps + 12);
+    add_rows_of_side(of, rows, 0, {b, i, h}, sums);
+    const double table_steps = (rows_of_table.empty() ? 0 : 12) + (of.sides[0].rows.memory.empty() ? 0 : key_steps + 12);
     for (std::int64_t c = 0; c < d; ++c) {
       to.q[static_cast<std::size_t>(((b * queries + i) * heads + h) * d + c)] =
           sums[static_cast<std::size_t>(c)].rounded(key_steps + table_steps, p.scale, p.dtype);
@@ -353,18 +323,11 @@ inline ReferenceGradients reference_gradients(const BackwardProblem& of) {
           v[static_cast<std::size_t>(c)].add(weight, value_of(p.dtype, of.gradient.memory[of.gradient.at(b, i, h, c)]));
         }
       }
-      const std::vector<Bounded> of_side = by_row_of_side(of, rows, 1, {b, j, h});
-      for (std::size_t x = 0; x < of_side.size(); ++x) {
-        for (std::int64_t c = 0; c < d; ++c) {
-          const double of_row = of.sides[1].at(p.dtype, static_cast<std::int64_t>(x), h, c);
-          k[static_cast<std::size_t>(c)].add(of_side[x], of_row * of.sides[1].scale / p.scale);
-        }
-      }
+      add_rows_of_side(of, rows, 1, {b, j, h}, k);
     }
     const std::int64_t token = (b * keys + j) * key_heads + kh;
     for (std::int64_t c = 0; c < d; ++c)
-      to.k[static_cast<std::size_t>(token * d + c)] =
-          k[static_cast<std::size_t>(c)].rounded(query_steps * (of.sides[1].rows.memory.empty() ? 1 : 3), p.scale, p.dtype);
+      to.k[static_cast<std::size_t>(token * d + c)] = k[static_cast<std::size_t>(c)].rounded(query_steps * of_keys, p.scale, p.dtype);
     for (std::int64_t c = 0; c < dv; ++c)
       to.v[static_cast<std::size_t>(token * dv + c)] = v[static_cast<std::size_t>(c)].rounded(query_steps, 1, p.dtype);
   });
@@ -374,45 +337,6 @@ inline ReferenceGradients reference_gradients(const BackwardProblem& of) {
   }
   if (of.wants_distances) to.distances = reference_distances(of, rows);
   return to;
-}
-
-/// Clips, DeBERTa's, and its buckets.
-inline void make_rule(RandomHopper& random, GradientSide& side) {
-  std::int64_t rows = 0;
-  if (random.chance(2)) {
-    side.map.left = side.left = random.any<std::int64_t>({0, 1, 15, 16, 17, 64, 100, 128, 200, 256, 700});
-    side.map.right = side.right = random.any<std::int64_t>({0, 1, 15, 31, 64, 100, 127, 255, 256, 700});
-    rows = side.left + side.right + 1;
-  } else {
-    const std::int64_t buckets = random.any<std::int64_t>({0, 8, 32, 64, 256}), most = random.any<std::int64_t>({33, 100, 256, 512});
-    const auto reading = random.chance(2) ? DebertaReading::microsoft : DebertaReading::hf;
-    side.buckets =
-        Bias::make(DebertaBuckets{.heads = 1, .buckets = buckets, .max_distance = std::max(most, buckets + 1), .reading = reading});
-    side.map = {.has_buckets = true, .buckets = plan::source_of(side.buckets->plan()).row};
-    rows = 2 * (buckets == 0 ? std::max(most, buckets + 1) : buckets);
-    constexpr std::int64_t kLong = 5000;
-    for (side.left = kLong; side.left > 0 && side.row(side.left - 1) == side.row(kLong); --side.left) {
-    }
-    for (side.right = kLong; side.right > 0 && side.row(1 - side.right) == side.row(-kLong); --side.right) {
-    }
-  }
-  side.rows.shape[1] = rows;
-}
-/// Tables on the side of queries, of keys, or of both.
-inline void add_sides(RandomHopper& random, BackwardProblem& p) {
-  const HopperProblem& f = p.forward;
-  const int which = random.any({1, 2, 3, 3});
-  for (int side = 0; side < 2; ++side) {
-    if ((which & 1 << side) == 0) continue;
-    GradientSide& of = p.sides[side];
-    make_rule(random, of);
-    const std::int64_t heads = random.chance(2) ? 1 : f.q.shape[2], pitch = f.q.shape[3] + 8 * random.any({0, 1});
-    of.rows.shape = {1, of.rows.shape[1], heads, f.q.shape[3]};
-    of.rows.strides = {0, heads * pitch, pitch, 1};
-    of.rows.memory = random.numbers(f.dtype, static_cast<std::size_t>(of.rows.shape[1] * heads * pitch));
-    of.scale = random.chance(3) ? 0.7 * f.scale : f.scale;
-    of.wants = !random.chance(4);
-  }
 }
 
 /// Of a row by its scores alone.
@@ -449,7 +373,7 @@ inline BackwardProblem backward_problem(std::uint64_t seed, Added added = Added:
   do p.forward = added == Added::any ? random.make() : random.make_clipped();
   while (!is_taken(p.forward));
   HopperProblem& f = p.forward;
-  if (added == Added::sides) f.table = {}, add_sides(random, p);
+  if (added == Added::sides) f.table = {}, add_sides(random, f, p.sides);
   f.skip = false;  // of the forward alone
   f.widen();
   p.gradient = f.out;

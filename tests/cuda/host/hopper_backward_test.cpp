@@ -223,6 +223,57 @@ TEST(HopperBackward, near_blocks_are_those_that_are_not_far) {
   }
 }
 
+Backward with_tables(Backward b, std::int64_t rows, std::int64_t left) {
+  for (DistanceTable& table : b.tables) {
+    table = {tensor({1, rows, b.forward.q.shape[2], b.forward.q.shape[3]}), {.left = left, .right = left}, b.forward.scale, left, left};
+  }
+  return b;
+}
+TEST(HopperBackward, takes_tables_by_distance) {
+  const Backward both = with_tables(plain(177, 129), 513, 256);
+  EXPECT_TRUE(takes(both, 9));
+  EXPECT_FALSE(takes(both, 8));
+  const auto refused = [&](const auto& change) {
+    Backward b = both;
+    change(b);
+    return !takes(b, 9);
+  };
+  EXPECT_FALSE(refused([](Backward& b) { b.tables[0] = {}; }));
+  EXPECT_FALSE(refused([](Backward& b) { b.tables[1] = {}; }));
+  EXPECT_FALSE(refused([](Backward& b) { b.tables[1].gradient = reinterpret_cast<float*>(some_memory); }));
+  EXPECT_TRUE(refused([](Backward& b) { b.tables[1].rows.dtype = DType::f32; }));
+  EXPECT_TRUE(refused([](Backward& b) { b.tables[1].rows.shape[3] = 64; }));
+  EXPECT_TRUE(refused([](Backward& b) { b.tables[0].rows.shape[2] = 2; }));
+  EXPECT_TRUE(refused([](Backward& b) { b.tables[0].map.zero_outside = true; }));
+  EXPECT_TRUE(refused([](Backward& b) { b = with_table(b, 3, 3); }));
+  // 2 bytes for each query and key of the blocks that are near: 4096 by some 700 for each of 96 heads, and of 3072.
+  Backward large = with_tables(plain(4096, 4096), 513, 256);
+  for (const std::int64_t batch : {16, 512}) {
+    for (ConstTensorView* const x : {&large.forward.q, &large.forward.k, &large.forward.v, &large.out, &large.out_gradient})
+      x->shape[0] = batch;
+    large.forward.out.shape[0] = batch;
+    large.q = large.k = large.v = {};
+    EXPECT_EQ(takes(large, 9), batch == 16);
+  }
+}
+/// What the workspace has for tables by distance does not overlap; distances that nobody has take nothing.
+TEST(HopperBackward, room_for_tables_by_distance) {
+  Backward b = with_tables(plain(400, 300), 9001, 4500);
+  b.tables[1].gradient = reinterpret_cast<float*>(some_memory);
+  const KeyTiles t = key_tiles_of(b);
+  const BackwardLayout layout = layout_of(b, t, windows_of(b, t));
+  EXPECT_LE(clips_of(b, t).left, 300);
+  EXPECT_LE(clips_of(b, t).right, 400);
+  std::vector<std::int64_t> places = {layout.strips, layout.key_ends, layout.key_sums, layout.dk};
+  for (const BandLayout& side : layout.band) places.insert(places.end(), {side.left, side.right, side.line_rows});
+  places.insert(places.end(), {layout.band[1].parts, layout.bytes});
+  EXPECT_TRUE(std::is_sorted(places.begin(), places.end()));
+  EXPECT_EQ(std::adjacent_find(places.begin(), places.end()), places.end());
+  Backward without = b;
+  without.tables[0] = without.tables[1] = {};
+  EXPECT_LT(layout_of(without, t, windows_of(without, t)).bytes, layout.strips);
+}
+
 /// What the workspace has for a table does not overlap, and only calls with one pay for it.
 TEST(HopperBackward, room_for_a_table) {
   const Backward without = plain(700, 300);

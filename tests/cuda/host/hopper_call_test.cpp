@@ -439,14 +439,53 @@ TEST(HopperCall, has_the_gradient_of_a_table) {
   };
   EXPECT_TRUE(refused([](TableTerm& t) { t.rows = ClipRows{.left = 16, .right = 8, .outside = OutsideRows::zero}; }));
   EXPECT_TRUE(refused([](TableTerm& t) { t.shift = on_gpu({1, 1, 8, 128}, DType::f32); }));
-  EXPECT_TRUE(refused([](TableTerm& t) { t.table = on_gpu({1, 130, 8, 128}), t.rows = ClipRows{.left = 65, .right = 64}; }));
+  EXPECT_FALSE(refused([](TableTerm& t) { t.table = on_gpu({1, 130, 8, 128}), t.rows = ClipRows{.left = 65, .right = 64}; }));
   EXPECT_FALSE(refused([](TableTerm& t) { t.table = on_gpu({1, 129, 1, 128}), t.rows = ClipRows{.left = 64, .right = 64}; }));
-  EXPECT_TRUE(refused([](TableTerm& t) { t.side = TableSide::key; }));
+  EXPECT_FALSE(refused([](TableTerm& t) { t.side = TableSide::key; }));
   EXPECT_TRUE(refused([](TableTerm& t) { t.side = TableSide::value; }));  // what the forward takes
   gradients.terms = {};
   AttentionSpec both;
   both.terms = {shaw, TableTerm{.side = TableSide::value, .table = shaw.table, .rows = shaw.rows}};
   EXPECT_FALSE(laid_out_backward(both, gradients).hopper_backward.has_value());
+}
+
+/// DeBERTa: a table of queries and one of keys, by buckets; each gradient is added to the caller's.
+TEST(HopperCall, has_the_gradients_of_tables_by_distance) {
+  const Bias buckets = *Bias::make(DebertaBuckets{.heads = 1, .buckets = 16, .max_distance = 40});
+  TableTerm queries = {.table = on_gpu({1, 32, 8, 128}), .rows = buckets, .scale = 0.5}, keys = queries;
+  keys.side = TableSide::key;
+  AttentionGradients gradients = all_gradients();
+  const auto laid_out_with = [&](const std::vector<AttentionTerm>& terms) {
+    AttentionSpec spec;
+    spec.terms = terms;
+    return laid_out_backward(spec, gradients);
+  };
+  auto layout = laid_out_with({keys, queries});
+  ASSERT_TRUE(layout.hopper_backward.has_value());
+  for (const cuda::hopper::DistanceTable& table : layout.hopper_backward->tables) {
+    EXPECT_NE(table.rows.data, nullptr);
+    EXPECT_EQ(table.gradient, nullptr);
+    EXPECT_EQ(table.scale, 0.5);
+    const auto row = [&](std::int64_t r) { return buckets.row(r); };
+    EXPECT_EQ(row(table.left), row(100000));
+    EXPECT_NE(row(table.left - 1), row(100000));
+    EXPECT_EQ(row(-table.right), row(-100000));
+    EXPECT_NE(row(1 - table.right), row(-100000));
+  }
+  gradients.terms = {TermGradient{.table = on_gpu({1, 32, 8, 128}, DType::f32)},
+                     TermGradient{.table = on_gpu({1, 32, 8, 128}, DType::f32)}};
+  layout = laid_out_with({keys, queries});
+  ASSERT_TRUE(layout.hopper_backward.has_value());
+  ASSERT_EQ(layout.after.size(), 2u);
+  EXPECT_EQ(static_cast<void*>(layout.hopper_backward->tables[1].gradient), layout.work.backward.sums);  // the first term's
+  EXPECT_GT(layout.hopper_backward->tables[0].gradient, layout.hopper_backward->tables[1].gradient);
+  EXPECT_EQ(layout.hopper_backward->table, nullptr);
+  gradients.terms = {};
+  EXPECT_FALSE(laid_out_with({queries, queries}).hopper_backward.has_value());
+  EXPECT_TRUE(laid_out_with({keys}).hopper_backward.has_value());
+  keys.rows = *Bias::make(DebertaBuckets{.heads = 1, .reading = DebertaReading::hf_swapped});
+  keys.table = on_gpu({1, 512, 8, 128});
+  EXPECT_FALSE(laid_out_with({keys, queries}).hopper_backward.has_value());  // rows that come again
 }
 
 /// Hopper's kernels write the gradient by distance where the general ones would have added up their slots.

@@ -142,7 +142,9 @@ TEST(MmaCall, is_what_is_said_of_tables_of_values) {
   spec.terms = {TableTerm{.table = on_gpu({1, 9, 8, 128}), .rows = ClipRows{4, 4}}};
   says("gradients by kernels for Hopper", 9);
   spec.terms = {TableTerm{.table = on_gpu({1, 131, 8, 128}), .rows = ClipRows{65, 65}}};
-  says("gradients by mma.sync", 9);  // they keep no more than 129 rows
+  says("gradients by kernels for Hopper", 9);
+  spec.terms = {TableTerm{.table = on_gpu({1, 131, 8, 128}), .rows = ClipRows{65, 65, OutsideRows::zero}}};
+  says("gradients by mma.sync", 9);  // theirs are the last rows for all beyond
   spec.terms = {TableTerm{.side = TableSide::value, .table = on_gpu({1, 9, 8, 128}), .rows = ClipRows{4, 4}}};
   spec.key_positions = positions_from(5);
   EXPECT_NE(words(spec).find("tensor cores do not take a value-side table at given positions"), std::string::npos) << words(spec);

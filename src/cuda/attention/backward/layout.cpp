@@ -203,11 +203,13 @@ Status lay_out_sums(const job::AttentionBackwardJob& job, BackwardLayout& out, i
 
 /// What follows Hopper's kernels: parameters of a bias from the gradient by distance, or a table's gradient added to the caller's; those
 /// write both.
-Status lay_out_after_hopper(const job::AttentionBackwardJob& job, BackwardLayout& out, int64_t& count, TensorView& table) {
+Status lay_out_after_hopper(const job::AttentionBackwardJob& job, BackwardLayout& out, int64_t& count, float* (&tables)[kMostTerms]) {
   SumPlaces sums;
   if (Status status = lay_out_term_ends(job, sums, out); !status) return status;
   out.finish.clear();  // slots of the general kernels
-  table = lay_out_table_end(sums, out);
+  for (int t = 0; t < out.work.term_count; ++t) {
+    tables[t] = static_cast<float*>(lay_out_table_end(out.work.terms[t], sums, out).data);
+  }
   count = sums.used();
   out.before = {item_of(ItemKind::clear, count, {})};
   return {};
@@ -215,13 +217,17 @@ Status lay_out_after_hopper(const job::AttentionBackwardJob& job, BackwardLayout
 Status lay_out_hopper(const job::AttentionBackwardJob& job, const hopper::Backward& fast, attend::Arena& arena, BackwardLayout& out) {
   BackwardLayout measured = out;
   int64_t count = 0;
-  TensorView table;
-  if (Status s = lay_out_after_hopper(job, measured, count, table); !s) return s;
+  float* tables[kMostTerms] = {};
+  if (Status s = lay_out_after_hopper(job, measured, count, tables); !s) return s;
   out.work.backward.sums = arena.take_bytes(count * bytes_of(out.arithmetic));
-  if (Status s = lay_out_after_hopper(job, out, count, table); !s) return s;
+  if (Status s = lay_out_after_hopper(job, out, count, tables); !s) return s;
   out.hopper_backward = fast;
   if (!out.parameters.empty()) out.hopper_backward->diagonal = static_cast<float*>(const_cast<void*>(out.parameters[0].job.diagonal.data));
-  if (fast.table != nullptr) out.hopper_backward->table = static_cast<float*>(table.data);
+  if (fast.table != nullptr) out.hopper_backward->table = tables[0];
+  for (int t = 0; t < out.work.term_count; ++t) {
+    hopper::DistanceTable& table = out.hopper_backward->tables[out.work.terms[t].table.use == RowUse::key ? 1 : 0];
+    if (table.gradient != nullptr) table.gradient = tables[t];
+  }
   out.hopper_workspace = arena.take_bytes(hopper::workspace_bytes(fast));
   for (const RotatedCopy& copy : out.copies) {
     const TensorView& to = copy.side == MapSide::queries ? job.q : job.k;

@@ -230,15 +230,12 @@ void end_dense(const TermWork& term, BackwardLayout& out) {
 
 }  // namespace
 
-TensorView lay_out_table_end(SumPlaces& sums, BackwardLayout& out) {
-  for (int t = 0; t < out.work.term_count; ++t) {
-    const TensorView& to = out.work.terms[t].table.gradient;
-    if (out.work.terms[t].use != TermUse::table || !is_asked(to)) continue;
-    const int64_t at = sums.take(element_count(to.shape));
-    add_sums_to(to, at, 1, to.shape, out.after);
-    return sums_view(out, at, to.shape);
-  }
-  return {};
+TensorView lay_out_table_end(const TermWork& term, SumPlaces& sums, BackwardLayout& out) {
+  const TensorView& to = term.table.gradient;
+  if (term.use != TermUse::table || !is_asked(to)) return {};
+  const int64_t at = sums.take(element_count(to.shape));
+  add_sums_to(to, at, 1, to.shape, out.after);
+  return sums_view(out, at, to.shape);
 }
 
 Status lay_out_term_ends(const job::AttentionBackwardJob& job, SumPlaces& sums, BackwardLayout& out) {

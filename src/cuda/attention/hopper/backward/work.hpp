@@ -28,6 +28,7 @@ struct BandLayout {
   std::int64_t left;
   std::int64_t right;
   std::int64_t line_rows;
+  std::int64_t beyond;
   std::int64_t parts;
 };
 struct BackwardLayout {

@@ -80,7 +80,7 @@ struct BandProducts {
   }
   /// Scores of features 16 n and further with what is `other` chunks on: their lines are the last chunk's and the one's before it.
   template <int n>
-  __device__ __forceinline__ void put(const Lines& before, const Lines& now, int other) const {
+  __device__ __forceinline__ void put(const Lines& before, const Lines& now, uint4* to, const uint4& given) const {
     Words words;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
@@ -96,10 +96,8 @@ struct BandProducts {
 #pragma unroll
       for (int g = 0; g < 2; ++g) words[h][g] = halves_of(got[g][0], got[g][1]);
     }
-    uint4* const to = score_block<T>(w, at, at.chunk + n, other);
-    uint4 four = from_words<T>(words);
-    if (w.adds) four = sum_of(four, *to);
-    *to = four;
+    const uint4 four = from_words<T>(words);
+    *to = T::kSide == kOfKeys && w.adds ? sum_of(four, given) : four;
   }
   __device__ __forceinline__ static uint4 sum_of(const uint4& a, const uint4& b) {
     const auto add = [](std::uint32_t x, std::uint32_t y) {
@@ -114,13 +112,23 @@ struct BandProducts {
     const Span others = near_chunks(w.tiles, w.near, T::kSide, at.chunk);  // the same of both chunks
     if (others.first >= others.end) return;
     Lines before, now;
+    ScoreBlocks<T> blocks;
     bring(before, others.first - at.chunk - 2);
 #pragma unroll 1
     for (int chunk = others.first - at.chunk - 1; chunk < others.end - at.chunk; ++chunk) {
-      bring(now, chunk);
       const int other = chunk + at.chunk;
-      if (other >= others.first) put<0>(before, now, other);
-      if (other + 1 < others.end) put<1>(before, now, other + 1);
+      const bool is_there[2] = {other >= others.first, other + 1 < others.end};
+      uint4* to[2] = {};
+      uint4 given[2] = {};  // of the other side, asked for while lines are multiplied
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+        if (!is_there[n]) continue;
+        to[n] = blocks.at_other(w, at, at.chunk, other + n) + n * ScoreBlocks<T>::kNext;
+        if (T::kSide == kOfKeys && w.adds) given[n] = *to[n];
+      }
+      bring(now, chunk);
+      if (is_there[0]) put<0>(before, now, to[0], given[0]);
+      if (is_there[1]) put<1>(before, now, to[1], given[1]);
 #pragma unroll
       for (int n = 0; n < 16; ++n) before[n / 4][n % 4] = now[n / 4][n % 4];
     }

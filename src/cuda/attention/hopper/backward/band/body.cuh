@@ -24,16 +24,28 @@ struct BandBody {
 
 using Words = std::uint32_t[2][2];
 
-/// Scores of 16 features with 16 others, where strips have them; null: they are not near.
+/// Where strips have the scores of 16 features with 16 others: those of one place follow each other, so that most of it is found once, or
+/// once for each tile of queries. Features of the next chunk, if they are of the same tile or block, have theirs `kNext` further on.
 template <class T>
-__device__ __forceinline__ uint4* score_block(const BandWork& w, const BandPlace& at, int feature_chunk, int other_chunk) {
-  constexpr int kTileChunks = T::kQueries / kChunkLines, kBlockChunks = kBlockKeys / kChunkLines;
-  const int q = T::kSide == kOfQueries ? feature_chunk : other_chunk, k = T::kSide == kOfQueries ? other_chunk : feature_chunk;
-  const int tile = q / kTileChunks;
-  const int first = near_blocks(w.tiles, w.near, tile).first;
-  const std::int64_t strip = std::int64_t{w.tile_number(at.batch, at.head, tile)} * w.near_blocks + (k / kBlockChunks - first);
-  return w.strips + strip * (kBlockKeys * T::kQueries / 8) + strip_index<T>(k % kBlockChunks, q % kTileChunks, threadIdx.x % 32);
-}
+struct ScoreBlocks {
+  static constexpr int kTileChunks = T::kQueries / kChunkLines, kBlockChunks = kBlockKeys / kChunkLines;
+  static constexpr int kStrip = kBlockKeys * T::kQueries / 8, kNext = T::kSide == kOfQueries ? 128 : 32;
+  uint4* from = nullptr;
+  int tile = -1;
+
+  __device__ __forceinline__ void enter(const BandWork& w, const BandPlace& at, int chunk, int of) {
+    tile = of;
+    const int before = -near_blocks(w.tiles, w.near, tile).first + (T::kSide == kOfQueries ? 0 : chunk / kBlockChunks);
+    const std::int64_t strip = std::int64_t{w.tile_number(at.batch, at.head, tile)} * w.near_blocks + before;
+    const int inside = T::kSide == kOfQueries ? chunk % kTileChunks * 128 : chunk % kBlockChunks / 4 * (kTileChunks * 128) + chunk % 4 * 32;
+    from = w.strips + strip * kStrip + inside + threadIdx.x % 32;
+  }
+  __device__ __forceinline__ uint4* at_other(const BandWork& w, const BandPlace& at, int chunk, int other) {
+    const int of = (T::kSide == kOfQueries ? chunk : other) / kTileChunks;
+    if (of != tile) enter(w, at, chunk, of);
+    return from + (T::kSide == kOfQueries ? other / 4 * (kTileChunks * 128) + other % 4 * 32 : other % kTileChunks * 128);
+  }
+};
 __device__ __forceinline__ void unwrap(const uint4& four, std::uint32_t (&words)[4]) {
   words[0] = four.x, words[1] = four.y, words[2] = four.z, words[3] = four.w;
 }
@@ -115,10 +127,11 @@ __device__ __forceinline__ void sum_beyond(const BandWork& w, const BandPlace& a
   const int first_other = end == 0 ? others.first : max(others.first, last), end_other = end == 0 ? min(others.end, last + 1) : others.end;
 #pragma unroll
   for (int n = 0; n < 4; ++n) sum[n / 2][n % 2] = 0;
+  ScoreBlocks<T> blocks;
 #pragma unroll 2
   for (int other = first_other; other < end_other; ++other) {
     Words words;
-    to_words<T>(*score_block<T>(w, at, chunk, other), words);
+    to_words<T>(*blocks.at_other(w, at, chunk, other), words);
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
       const int h = n / 4, g = n / 2 % 2, x = n % 2;

@@ -37,21 +37,22 @@ struct BandFeatures {
     }
   }
   /// Scores of features 16 n and further with what is `other` chunks on; zeros where they are not near.
-  __device__ __forceinline__ uint4 scores(const Span& others, int n, int other) const {
+  __device__ __forceinline__ uint4 scores(ScoreBlocks<T>& blocks, const Span& others, int n, int other) const {
     if (other < others.first || other >= others.end) return no_scores();
-    return *score_block<T>(w, at, at.chunk + n, other);
+    return blocks.at_other(w, at, at.chunk, other)[n * ScoreBlocks<T>::kNext];
   }
   __device__ __forceinline__ void walk() {
     const Span others = near_chunks(w.tiles, w.near, T::kSide, at.chunk);
     if (others.first >= others.end) return;
     const int first = max(w.span.low, others.first - at.chunk - 2), end = min(w.span.high, others.end - at.chunk);
     if (first >= end) return;
+    ScoreBlocks<T> places;
     Words low[2], high[2];
     uint4 next[2];
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
-      to_words<T>(scores(others, n, at.chunk + n + first), low[n]);
-      next[n] = scores(others, n, at.chunk + n + first + 1);
+      to_words<T>(scores(places, others, n, at.chunk + n + first), low[n]);
+      next[n] = scores(places, others, n, at.chunk + n + first + 1);
     }
 #pragma unroll 1
     for (int chunk = first; chunk < end; ++chunk) {
@@ -59,7 +60,7 @@ struct BandFeatures {
 #pragma unroll
       for (int n = 0; n < 2; ++n) {
         to_words<T>(next[n], high[n]);
-        next[n] = chunk + 1 < end ? scores(others, n, at.chunk + n + chunk + 2) : no_scores();
+        next[n] = chunk + 1 < end ? scores(places, others, n, at.chunk + n + chunk + 2) : no_scores();
         Words lines;
         to_lines(low[n], high[n], lines, lane);
         across(lines, blocks[n]);
@@ -69,13 +70,21 @@ struct BandFeatures {
       multiply(blocks[0], blocks[1], chunk - w.span.low);
     }
   }
+  /// For the gradient of the table.
+  __device__ __forceinline__ void keep(int n, int end, const float (&beyond)[2][2]) const {
+    if (lane >= 4) return;
+    float* const to = w.beyond + w.feature_number(T::kSide, at, kChunkLines * (at.chunk + n), end);
+#pragma unroll
+    for (int g = 0; g < 2; ++g) *reinterpret_cast<float2*>(to + 8 * g + 2 * lane) = {beyond[g][0], beyond[g][1]};
+  }
   /// Sums beyond an end, in two numbers of 16 bits each, so that they lose nothing that counts.
   __device__ __forceinline__ void add_end(int end) {
     std::uint32_t blocks[2][4];
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
       float beyond[2][2];
-      sum_beyond<T>(w, {at.batch, at.head, at.chunk + n}, at.chunk + n, end, beyond);
+      sum_beyond<T>(w, at, at.chunk + n, end, beyond);
+      keep(n, end, beyond);
 #pragma unroll
       for (int g = 0; g < 2; ++g) {
         const float even = __shfl_sync(~0u, beyond[g][0], lane / 8), odd = __shfl_sync(~0u, beyond[g][1], lane / 8);
@@ -139,7 +148,7 @@ struct BandFeatures {
       ++at.head;
     }
     at.head -= w.span.chunks() > 0 ? heads : 0;
-    finish();
+    if (w.to.data != nullptr) finish();
   }
 };
 

@@ -108,16 +108,28 @@ struct BandLines {
   __device__ __forceinline__ static void as_operand(const Words& lines, std::uint32_t (&to)[4]) {
     to[0] = lines[0][0], to[1] = lines[1][0], to[2] = lines[0][1], to[3] = lines[1][1];
   }
-  __device__ __forceinline__ void add_lines(int chunk, int row) {
+  /// Scores of 16 features that meet this warp's lines: asked for while those before are multiplied.
+  struct Scores {
+    uint4 of[3];
+    bool any;
+  };
+  __device__ __forceinline__ void ask(Scores& to, int chunk) const {
     const Span others = near_chunks(w.tiles, w.near, T::kSide, chunk);
-    const int line_chunk = w.span.low + 2 * unit, other = chunk + line_chunk;
-    if (other + 2 < others.first || other >= others.end) return;
-    Words words[3];
+    const int other = chunk + w.span.low + 2 * unit;
+    to.any = unit < w.span.units() && kChunkLines * chunk < w.feature_count(T::kSide) && other + 2 >= others.first && other < others.end;
+    if (!to.any) return;
+    ScoreBlocks<T> blocks;
 #pragma unroll
     for (int n = 0; n < 3; ++n) {
       const bool is_near = other + n >= others.first && other + n < others.end;
-      to_words<T>(is_near ? *score_block<T>(w, {at.batch, at.head, chunk}, chunk, other + n) : no_scores(), words[n]);
+      to.of[n] = is_near ? *blocks.at_other(w, {at.batch, at.head, chunk}, chunk, other + n) : no_scores();
     }
+  }
+  __device__ __forceinline__ void add_lines(const Scores& scores, int row) {
+    const int line_chunk = w.span.low + 2 * unit;
+    Words words[3];
+#pragma unroll
+    for (int n = 0; n < 3; ++n) to_words<T>(scores.of[n], words[n]);
     std::uint32_t blocks[2][4];
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
@@ -133,13 +145,14 @@ struct BandLines {
   }
   /// Sums beyond an end: in two lines, each number in two.
   __device__ __forceinline__ void add_end(int chunk, int row) {
-    float beyond[2][2];
-    sum_beyond<T>(w, {at.batch, at.head, chunk}, chunk, unit - w.span.units(), beyond);
+    const float* const from =
+        w.beyond + w.feature_number(T::kSide, {at.batch, at.head, chunk}, kChunkLines * chunk, unit - w.span.units()) + 2 * (lane % 4);
     std::uint32_t blocks[4] = {0, 0, 0, 0};
     const std::uint32_t none[4] = {0, 0, 0, 0};
 #pragma unroll
     for (int g = 0; g < 2; ++g) {
-      const std::uint32_t even = in_two<Element>(beyond[g][0]), odd = in_two<Element>(beyond[g][1]);
+      const float2 beyond = *reinterpret_cast<const float2*>(from + 8 * g);
+      const std::uint32_t even = in_two<Element>(beyond.x), odd = in_two<Element>(beyond.y);
       blocks[2 * g] = lane < 4 ? low_halves(even, odd) : lane < 8 ? high_halves(even, odd) : 0;
     }
     multiply(blocks, none, row);
@@ -173,6 +186,8 @@ struct BandLines {
   __device__ __forceinline__ void run() {
     constexpr int kFeatures = LinesShared<T>::kFeatures;
     const int units = w.span.units();
+    Scores next;
+    ask(next, at.part * kFeatures / kChunkLines);
     for (int first = at.part * kFeatures; first < w.feature_count(T::kSide); first += w.parts * kFeatures) {
       __syncthreads();
       bring(first);
@@ -180,12 +195,10 @@ struct BandLines {
 #pragma unroll 1
       for (int row = 0; row < kFeatures && unit < units + 2; row += kChunkLines) {
         const int chunk = (first + row) / kChunkLines;
-        if (kChunkLines * chunk >= w.feature_count(T::kSide)) break;
-        if (unit < units) {
-          add_lines(chunk, row);
-        } else {
-          add_end(chunk, row);
-        }
+        const Scores now = next;
+        ask(next, row + kChunkLines < kFeatures ? chunk + 1 : (first + w.parts * kFeatures) / kChunkLines);
+        if (now.any) add_lines(now, row);
+        if (unit >= units && kChunkLines * chunk < w.feature_count(T::kSide)) add_end(chunk, row);
       }
     }
     if (unit < units) {
@@ -211,14 +224,27 @@ __device__ __forceinline__ void add_parts(const BandWork& w, int x, int head) {
   }
   w.parts_at[std::int64_t{first} * w.parts * size + x] = sum;
 }
-/// Number x of the gradient of one of the table's heads: of all lines of a row.
+/// Number x of the gradient of one of the table's heads: of all lines of a row, which follow each other, since rows only rise or fall; and
+/// of those behind all others.
 __device__ __forceinline__ void add_lines(const BandWork& w, int x, int head, int heads) {
   const int width = w.rows.width, row = x / width, channel = x % width, lines = w.span.lines();
   if (row >= w.row_count) return;
   const float* const from = w.parts_at + std::int64_t{head} * w.parts * lines * width + channel;
+  const int* const rows = w.line_rows;
+  const bool rises = rows[0] <= rows[lines - 3];
+  int low = 0, high = lines - 2;
+  while (low < high) {
+    const int middle = (low + high) / 2;
+    if (rises ? rows[middle] < row : rows[middle] > row) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
   float sum = 0;
-  for (int line = 0; line < lines; ++line) {
-    if (w.line_rows[line] == row) sum += from[line * width];
+  for (; low < lines - 2 && rows[low] == row; ++low) sum += from[low * width];
+  for (int line = lines - 2; line < lines; ++line) {
+    if (rows[line] == row) sum += from[line * width];
   }
   w.gradient[(std::int64_t{row} * heads + head) * width + channel] = sum * w.table_scale;
 }

@@ -30,6 +30,7 @@ BandWork band_work(const Backward& b, const BackwardParameter& p, const BandMemo
   w.row_count = static_cast<int>(table.rows.shape[1]);
   w.left = reinterpret_cast<uint4*>(memory.begin + layout.left), w.right = reinterpret_cast<uint4*>(memory.begin + layout.right);
   w.line_rows = reinterpret_cast<int*>(memory.begin + layout.line_rows);
+  w.beyond = at(layout.beyond);
   w.factor = w.clips.factor;
   w.table_scale = static_cast<float>(table.scale);
   w.parts = band_parts_of(p.tiles, w.span, side);

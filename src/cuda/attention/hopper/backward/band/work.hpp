@@ -9,6 +9,13 @@
 
 namespace phasor::cuda::hopper {
 
+/// Which features a warp has: 32 of a head.
+struct BandPlace {
+  int batch;
+  int head;   // of the queries
+  int chunk;  // the first of two
+};
+
 /// Of one table's launches.
 struct BandWork {
   KeyTiles tiles;
@@ -35,6 +42,7 @@ struct BandWork {
   std::int64_t ends_of_side;
   const float* sums;  // of queries: BackwardParameter::dq, of keys: KeySide::dk
   const float* far;   // of keys: KeySide::sums
+  float* beyond;      // (B, H, 2, features): sums of gradients of scores beyond an end of the lines
   OutputRows to;      // what features get
   int parts;          // of a head's features, for the gradient of the table
   float* parts_at;    // (B, H, parts, lines, channels)
@@ -50,15 +58,13 @@ struct BandWork {
   PHASOR_HD std::int64_t key_number(int batch, int head, int far_side, int key) const {
     return ((std::int64_t{batch} * tiles.heads + head) * 2 + far_side) * (tiles.blocks() * kBlockKeys) + key;
   }
+  /// Of `beyond`; features are those of whole tiles or blocks.
+  PHASOR_HD std::int64_t feature_number(int side, const BandPlace& at, int feature, int end) const {
+    const int all = side == kOfQueries ? tiles.rows() : tiles.blocks() * kBlockKeys;
+    return ((std::int64_t{at.batch} * tiles.heads + at.head) * 2 + end) * all + feature;
+  }
 };
 /// Which far side an end of the lines is: 0 for r >= left, 1 for -r >= right.
 PHASOR_HD inline int far_side_of(int side, int end) { return side == kOfQueries ? end : 1 - end; }
-
-/// Which features a warp has: 32 of a head.
-struct BandPlace {
-  int batch;
-  int head;   // of the queries
-  int chunk;  // the first of two
-};
 
 }  // namespace phasor::cuda::hopper

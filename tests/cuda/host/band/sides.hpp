@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls with tables by distance on both sides, and the kernels around a backward on Hopper run by the host on them, with emulated
+// instructions.
+#pragma once
+
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "cuda/attention/hopper/backward/band/before.cuh"
+#include "cuda/attention/hopper/backward/band/features.cuh"
+#include "cuda/attention/hopper/backward/band/lines.cuh"
+#include "cuda/attention/hopper/backward/work.hpp"
+
+namespace phasor::test {
+using namespace cuda::hopper;
+
+using Bits = std::vector<std::uint16_t>;
+
+struct Rule {
+  std::int64_t left, right;    // of clipped rows
+  std::int64_t threshold = 0;  // not 0: buckets that grow there, and are constant from left and right on
+};
+struct Case {
+  int queries, keys, width;
+  Rule rules[2];
+  bool causal, by_head, half;
+  std::int64_t window;  // to the left
+  int parts = 0;        // of a head; 0: as many as there are in a call
+};
+
+/// Packed tensors of two batch rows, four heads that share two key heads, and all that the kernels of both sides write.
+template <class Element, int kOfWidths>
+class Sides {
+ public:
+  static constexpr int kBatch = 2, kHeads = 2, kKeyHeads = 1;
+  template <int kSide>
+  using Body = BandBody<Element, kOfWidths, kSide>;
+  static constexpr int kWidth = Body<0>::kWidth, kQueries = Body<0>::kQueries;
+
+  explicit Sides(const Case& c) : is(c), random_(static_cast<unsigned>(c.queries * 131 + c.keys)) {
+    const Device gpu = {DeviceKind::cuda, 0};
+    const DType dtype = c.half ? DType::f16 : DType::bf16;
+    const auto view = [&](Bits& of, const Extents& shape) { return TensorView{of.data(), dtype, shape, contiguous_strides(shape), gpu}; };
+    const Extents of_q = {kBatch, c.queries, kHeads, c.width}, of_k = {kBatch, c.keys, kKeyHeads, c.width};
+    features[0] = numbers(of_q), features[1] = numbers(of_k);
+    b.forward.q = view(features[0], of_q), b.forward.k = b.forward.v = view(features[1], of_k);
+    b.forward.causal = c.causal, b.forward.left = c.window, b.forward.scale = 0.25;
+    table_heads = c.by_head ? kHeads : 1;
+    for (int side = 0; side < 2; ++side) {
+      const Rule& rule = c.rules[side];
+      rows[side] = static_cast<int>(rule.left + rule.right + 1);
+      const Extents shape = {1, rows[side], table_heads, c.width};
+      table[side] = numbers(shape);
+      b.tables[side] = {view(table[side], shape), {.left = rule.left, .right = rule.right}, 0.3, rule.left, rule.right};
+      if (rule.threshold == 0) continue;
+      b.tables[side].map = {.has_buckets = true};
+      plan::RowRule& buckets = b.tables[side].map.buckets;  // rows -r - 1 to r + 1 around those in the middle
+      thresholds[side] = {rule.threshold, rule.left};
+      buckets = {.kind = plan::RowRule::Kind::deberta,
+                 .buckets = rows[side] / 2,
+                 .mid = 2,
+                 .thresholds = thresholds[side].data(),
+                 .threshold_count = 2};
+    }
+    tiles = key_tiles_of(b);
+    near = clips_of(b, tiles);
+    near_count = most_near_blocks(tiles, near);
+    strips.assign(static_cast<std::size_t>(kBatch * kHeads * tiles.tiles() * near_count * kBlockKeys * kQueries / 8), {~0U, ~0U, ~0U, ~0U});
+    lse.assign(static_cast<std::size_t>(kBatch * kHeads * tiles.rows() * 3), 0.0F);
+    for (float& x : lse) x = normal();
+    key_ends.assign(static_cast<std::size_t>(kBatch * kHeads * 2 * padded_keys()), NAN);
+    key_sums = key_ends;
+    sums[0].assign(static_cast<std::size_t>(kBatch * kHeads * tiles.tiles() * dq_numbers(tiles, true)), NAN);
+    sums[1].assign(static_cast<std::size_t>(kBatch * kKeyHeads * padded_keys() * kWidth), NAN);
+    for (int side = 0; side < 2; ++side) {
+      to[side].assign(features[side].size(), 0x7fed);
+      work[side] = make_work(side, view(to[side], side == 0 ? of_q : of_k));
+    }
+  }
+  int padded_keys() const { return tiles.blocks() * kBlockKeys; }
+
+  /// Every block of a grid of `count`; shared memory begins as NaN.
+  template <class Shared, class Run>
+  void run(int count, int heads, const Run& body) {
+    std::vector<unsigned char> memory(sizeof(Shared) + 128);
+    unsigned char* const begin = memory.data() + (128 - reinterpret_cast<std::uintptr_t>(memory.data()) % 128) % 128;
+    cuda::attention::mma::shared_begin() = begin;
+    emulated::Block block;
+    for (int n = 0; n < count * heads * kBatch; ++n) {
+      std::memset(begin, 0xff, sizeof(Shared));
+      block.run(128, [&] { body(*reinterpret_cast<Shared*>(begin), n / count / heads, n / count % heads, n % count); }, n % 2 == 0);
+    }
+  }
+  template <int kSide>
+  void make_products_of() {
+    const BandWork& w = work[kSide];
+    for (int head = 0; head < table_heads; ++head) {
+      for (int x = 0; x < (w.span.chunks() + 2) * 32 * Body<kSide>::kSteps; ++x) lay_out_lines<Body<kSide>>(w, x, head);
+    }
+    const int rows_of_side = kSide == kOfQueries ? tiles.rows() : padded_keys();
+    run<std::uint64_t>((rows_of_side + 127) / 128, kHeads, [&](std::uint64_t&, int batch, int head, int n) {
+      const BandPlace at = {batch, head, 2 * (4 * n + static_cast<int>(threadIdx.x) / 32)};
+      if (kChunkLines * at.chunk < rows_of_side) BandProducts<Body<kSide>>(w, at).run();
+    });
+  }
+  template <int kSide>
+  void finish() {
+    const BandWork& w = work[kSide];
+    const int count = w.feature_count(kSide), heads_of_key = kSide == kOfQueries ? 1 : 2;
+    run<std::uint64_t>((count + 127) / 128, kHeads / heads_of_key, [&](std::uint64_t&, int batch, int head, int n) {
+      const BandPlace at = {batch, head * heads_of_key, 2 * (4 * n + static_cast<int>(threadIdx.x) / 32)};
+      if (kChunkLines * at.chunk < count) BandFeatures<Body<kSide>>(w, at).run();
+    });
+    using Shared = LinesShared<Body<kSide>>;
+    run<Shared>((w.span.units() + 5) / 4 * w.parts, kHeads, [&](Shared& shared, int batch, int head, int n) {
+      BandLines<Body<kSide>>(shared, w, {batch, head, n / w.parts * 4, n % w.parts}).run();
+    });
+    for (int head = 0; head < table_heads; ++head) {
+      for (int x = 0; x < w.span.lines() * is.width; ++x) add_parts(w, x, head);
+    }
+    for (int head = 0; head < table_heads; ++head) {
+      for (int x = 0; x < rows[kSide] * is.width; ++x) add_lines(w, x, head, table_heads);
+    }
+  }
+  double value(std::uint16_t bits) const { return static_cast<double>(cuda::attention::mma::widened<Element>(bits)); }
+  /// Of query or key `token`, of the head of queries.
+  double feature_at(int side, int batch, int token, int head, int c) const {
+    const int count = side == 0 ? is.queries : is.keys, heads = side == 0 ? kHeads : kKeyHeads;
+    const auto at = static_cast<std::size_t>(((batch * count + token) * heads + (side == 0 ? head : head / 2)) * is.width + c);
+    return token < count ? value(features[side][at]) : 0;
+  }
+  int row_of(int side, int i, int j) const {
+    return static_cast<int>(cuda::attention::row_by_distance(b.tables[side].map, i + tiles.offset() - j));
+  }
+  double table_at(int side, int row, int head, int c) const {
+    return value(table[side][static_cast<std::size_t>((row * table_heads + (is.by_head ? head : 0)) * is.width + c)]);
+  }
+  bool sees(int i, int j) const {
+    const int position = i + tiles.offset();
+    return i < is.queries && j < is.keys && j >= position - tiles.left && j <= position + tiles.right;
+  }
+  /// The word of a strip that a thread of the backward has for two queries and a key: its registers are (c, r, x) with key r of its two and
+  /// query 8 c + 2 (lane % 4) + x. body(batch, head, first query, key, word) of all.
+  template <class Each>
+  void each_word(const Each& body) {
+    for (int number = 0; number < kBatch * kHeads * tiles.tiles(); ++number) {
+      const int tile = number % tiles.tiles(), head = number / tiles.tiles() % kHeads, batch = number / tiles.tiles() / kHeads;
+      const Span blocks = near_blocks(tiles, near, tile);
+      for (int block = blocks.first; block < blocks.end; ++block) {
+        for (int x = 0; x < 2 * 128 * kQueries / 4; ++x) {
+          const int group = x % 2, thread = x / 2 % 128, c = x / 256 / 2, r = x / 256 % 2;
+          const int key = block * kBlockKeys + 64 * group + thread / 32 * 16 + thread % 32 / 4 + 8 * r;
+          const int strip = number * near_count + block - blocks.first;
+          uint4& four = strips[static_cast<std::size_t>((strip * 2 + group) * (kQueries / 16) * 128 + (2 * c + r) / 4 * 128 + thread)];
+          body(batch, head, tile * kQueries + 8 * c + 2 * (thread % 4), key, (&four.x)[(2 * c + r) % 4]);
+        }
+      }
+    }
+  }
+  float normal() { return normal_(random_); }
+
+  Case is;
+  Backward b;
+  KeyTiles tiles;
+  Clips near;
+  int near_count, table_heads, rows[2];
+  Bits features[2], table[2], to[2];
+  std::vector<std::int64_t> thresholds[2];
+  std::vector<uint4> strips, left[2], right[2];
+  std::vector<int> line_rows[2];
+  std::vector<float> lse, key_ends, key_sums, beyond[2], sums[2], parts[2], gradient[2];
+  BandWork work[2];
+
+ private:
+  BandWork make_work(int side, const TensorView& of_features) {
+    BandWork w = {};
+    w.tiles = tiles, w.near = near, w.near_blocks = near_count, w.strips = strips.data();
+    w.adds = side == kOfKeys;
+    w.clips = clips_of(b, tiles, side), w.span = line_span(tiles, w.clips, side);
+    w.rows = input_rows(b.tables[side].rows), w.map = b.tables[side].map, w.row_count = rows[side];
+    w.features = input_rows(side == 0 ? b.forward.q : b.forward.k);
+    const auto blocks = static_cast<std::size_t>(table_heads * (w.span.chunks() + 2) * Body<0>::kSteps * 32);
+    left[side].resize(blocks), right[side].resize(blocks), line_rows[side].resize(static_cast<std::size_t>(w.span.lines()));
+    w.left = left[side].data(), w.right = right[side].data(), w.line_rows = line_rows[side].data();
+    w.factor = w.clips.factor, w.scale = 0.25F, w.scale_log2 = 0.36F, w.table_scale = 0.3F;
+    w.ends = side == 0 ? lse.data() : key_ends.data();
+    w.ends_of_side = std::int64_t{kBatch} * kHeads * tiles.rows();
+    w.sums = sums[side].data(), w.far = key_sums.data();
+    beyond[side].assign(static_cast<std::size_t>(kBatch * kHeads * 2 * (side == kOfQueries ? tiles.rows() : padded_keys())), NAN);
+    w.beyond = beyond[side].data();
+    w.to = output_rows(of_features);
+    w.parts = is.parts == 0 ? band_parts_of(tiles, w.span, side) : is.parts;
+    parts[side].assign(static_cast<std::size_t>(kBatch * kHeads * w.parts * w.span.lines() * is.width), NAN);
+    gradient[side].assign(static_cast<std::size_t>(rows[side] * table_heads * is.width), NAN);
+    w.parts_at = parts[side].data(), w.gradient = gradient[side].data();
+    return w;
+  }
+  Bits numbers(const Extents& shape) {
+    Bits list(static_cast<std::size_t>(shape[0] * shape[1] * shape[2] * shape[3]));
+    for (auto& x : list) x = static_cast<std::uint16_t>(cuda::attention::mma::pack<Element>(normal(), 0));
+    return list;
+  }
+  std::mt19937 random_;
+  std::normal_distribution<float> normal_;
+};
+
+}  // namespace phasor::test
