@@ -35,7 +35,7 @@ struct alignas(16) ColumnShared {
 
 template <DType dtype>
 struct ColumnMaker {
-  static constexpr int64_t kNowhere = -1;
+  static constexpr int64_t kNowhere = INT64_MIN;
   const ColumnWork& work;
   SquadPlace place;  // its first token, its head
   ColumnShared& shared;
@@ -73,7 +73,7 @@ struct ColumnMaker {
     shared.alone[thread] = false;
     const int64_t at = shared.at[thread];
     if (at == kNowhere) return 0;
-    const int before = static_cast<int>(at >> (is_wide() ? 1 : 0)) % kColumnCell;
+    const int before = static_cast<int>((at >> (is_wide() ? 1 : 0)) & (kColumnCell - 1));
     const int first = thread - before;
     bool full = first >= 0 && first + kColumnCell <= kColumnTokens;
     for (int i = 0; i < kColumnCell && full; ++i) full = shared.at[first + i] == at + (i - before) * size();
