@@ -184,12 +184,12 @@ int64_t constant_from(const job::RowMap& map, int64_t direction) {
   return low;
 }
 
-/// A table by distance that meets queries or keys as they are given; rows that come again are left to others.
+/// A table by distance that meets queries or keys as they are given; rows that come again, or neither rise nor fall, are left to others.
 bool is_by_distance(const AttentionWork& work, const TermWork& term) {
   using Kind = plan::RowRule::Kind;
   const TableWork& table = term.table;
   const plan::RowRule& rule = table.map.buckets;
-  const bool comes_again = rule.kind == Kind::deberta && !rule.rising;
+  const bool comes_again = (rule.kind == Kind::deberta && !rule.rising) || (rule.kind == Kind::t5 && rule.both);  // or is in no order
   if (table.map.has_buckets && (comes_again || rule.kind == Kind::window || rule.kind == Kind::none)) return false;
   const bool of_queries = table.use == RowUse::query, of_keys = table.use == RowUse::key;
   const bool as_given = of_queries ? work.contents[0].q.data == work.q.data : work.contents[0].k.data == work.k.data;

@@ -154,8 +154,8 @@ void check(const Rotated& of) {
   must(cudaDeviceSynchronize(), "transpose");
   const bool same_back = inside.dq.bytes() == before.dq.bytes() && inside.dk.bytes() == before.dk.bytes();
   expect(inside.dv.bytes() == before.dv.bytes(), of.name + ": the gradient of values is another");
-  const double of_q = apart(inside.dq, before.dq), of_k = apart(inside.dk, before.dk);
-  const double off = std::isnan(of_k) ? of_k : std::max(of_q, of_k);  // whichever is not a number
+  const double off_q = apart(inside.dq, before.dq), off_k = apart(inside.dk, before.dk);
+  const double off = std::isnan(off_k) ? off_k : std::max(off_q, off_k);  // whichever is not a number
   const double most = of.dtype == DType::bf16 ? 0x1p-7 : 0x1p-10;
   expect(back_by_hopper ? same_back : off <= most, of.name + ": gradients are not those of rotating before");
   std::printf("%-44s %-8s %-8s gradients %s, %.1e apart\n", of.name.c_str(), by_hopper ? "Hopper" : "mma.sync", same ? "the same" : "OTHER",

@@ -223,6 +223,21 @@ TEST(HopperBackward, near_blocks_are_those_that_are_not_far) {
   }
 }
 
+/// Whatever the clips, though they be longer than the call.
+TEST(HopperBackward, near_blocks_of_wide_clips_have_room) {
+  std::mt19937 random(6);
+  for (int n = 0; n < 1000; ++n) {
+    Backward b = plain(1 + static_cast<std::int64_t>(random() % 1500), 1 + static_cast<std::int64_t>(random() % 1500), n % 2 == 0 ? 64 : 128);
+    b.forward.causal = n % 3 == 0;
+    const KeyTiles t = key_tiles_of(b);
+    const Clips c = {.left = static_cast<int>(random() % 800), .right = static_cast<int>(random() % 800)};
+    for (int tile = 0; tile < t.tiles(); ++tile) {
+      const Span near = near_blocks(t, c, tile);
+      ASSERT_LE(near.end - near.first, most_near_blocks(t, c)) << c.left << ' ' << c.right << ' ' << t.queries << ' ' << t.keys;
+    }
+  }
+}
+
 Backward with_tables(Backward b, std::int64_t rows, std::int64_t left) {
   for (DistanceTable& table : b.tables) {
     table = {tensor({1, rows, b.forward.q.shape[2], b.forward.q.shape[3]}), {.left = left, .right = left}, b.forward.scale, left, left};

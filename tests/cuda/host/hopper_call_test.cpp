@@ -486,6 +486,11 @@ TEST(HopperCall, has_the_gradients_of_tables_by_distance) {
   keys.rows = *Bias::make(DebertaBuckets{.heads = 1, .reading = DebertaReading::hf_swapped});
   keys.table = on_gpu({1, 512, 8, 128});
   EXPECT_FALSE(laid_out_with({keys, queries}).hopper_backward.has_value());  // rows that come again
+  keys.rows = *Bias::make(T5Buckets{.heads = 1, .buckets = 16});
+  keys.table = on_gpu({1, 16, 8, 128});
+  EXPECT_FALSE(laid_out_with({keys}).hopper_backward.has_value());  // that rise and fall
+  keys.rows = *Bias::make(T5Buckets{.heads = 1, .buckets = 16, .sides = BucketSides::behind});
+  EXPECT_TRUE(laid_out_with({keys}).hopper_backward.has_value());
 }
 
 /// Hopper's kernels write the gradient by distance where the general ones would have added up their slots.

@@ -115,7 +115,8 @@ PHASOR_HD inline int most_near_blocks(const KeyTiles& t, const Clips& c) {
   int most = 0;
   for (int tile = 0; tile * t.tile_queries < kBlockKeys; ++tile) {
     // Some whole blocks on, so that nothing is negative.
-    const int position = (tile * t.tile_queries + t.offset() % kBlockKeys) + 4 * kBlockKeys;
+    const int on = 4 + (c.left + kBlockKeys - 1) / kBlockKeys;
+    const int position = tile * t.tile_queries + t.offset() % kBlockKeys + on * kBlockKeys;
     const int before = (position - c.left - kBlockKeys + 1) / kBlockKeys, last = (position + t.tile_queries - 2 + c.right) / kBlockKeys;
     if (last - before > most) most = last - before;
   }

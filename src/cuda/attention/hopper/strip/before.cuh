@@ -69,7 +69,7 @@ struct StripMaker {
     const auto bring = [&](std::uint16_t(*lines)[T::kPitch], const StripRows& table) {
       if (table.data == nullptr) return;
       const unsigned char* const rows = table.row(0, c.left, at.head);
-      const int stride = static_cast<int>(table.strides[1]);
+      const std::int64_t stride = table.strides[1];
       bring_rows(lines, table.width, [&](int x) { return rows + min(max(first + x, -c.left), c.right) * stride; });
     };
     bring(shared.of_queries, w.of_queries);
