@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of src/cuda/prepare/plain run by the host, thread after thread.
+// Blocks of src/cuda/prepare/plain and columns run by the host, thread after thread.
 #pragma once
 
+#include <cstring>
+
 #include "cuda/host/squads.hpp"
+#include "cuda/prepare/columns/work.hpp"
 #include "cuda/prepare/plain/work.hpp"
 
 namespace phasor::test {
@@ -68,6 +71,40 @@ inline void plain_on_host(cuda::SquadWork work, bool few) {
   if (call.each == 2 && plain_prepare_calls % 4 != 0) call = cuda::walking(call, plain_prepare_calls % 4);
   walking_calls += call.walks ? 1 : 0;
   work.job.turn.dtype == DType::f16 ? plain_on_host<DType::f16>(work, call) : plain_on_host<DType::bf16>(work, call);
+}
+
+// ---- Values by channels, which go behind the others of such calls ----
+
+/// Calls with values by channels; eight neighbours that were written at once, and blocks in which some tokens were written one by one.
+inline unsigned column_calls = 0;
+inline unsigned column_cells = 0;
+inline unsigned columns_alone = 0;
+
+struct HostColumnBlock : HostSquadBlock {
+  static void fetch(cuda::Words* to, const std::byte* from) { std::memcpy(to, from, sizeof(*to)); }
+  static void arrive() {}
+};
+
+inline void columns_on_host(const job::PrepareJob& job) {
+  ++column_calls;
+  const cuda::ColumnWork work = cuda::column_work(job);
+  const cuda::SquadLaunch grid = cuda::column_launch(work);
+  HostColumnBlock block{{static_cast<int>(grid.threads)}};
+  const auto shared = std::make_unique<cuda::ColumnShared>();
+  for (unsigned z = 0; z < grid.blocks[2]; ++z) {
+    for (unsigned y = 0; y < grid.blocks[1]; ++y) {
+      for (unsigned x = 0; x < grid.blocks[0]; ++x) {
+        std::memset(static_cast<void*>(shared.get()), 0x7f, sizeof(*shared));
+        const cuda::SquadPlace place = {static_cast<int>(z), static_cast<int>(x) * cuda::kColumnTokens, static_cast<int>(y)};
+        work.dtype == DType::f16 ? cuda::put_columns<DType::f16>(work, place, *shared, block)
+                                 : cuda::put_columns<DType::bf16>(work, place, *shared, block);
+        bool alone = false;
+        for (const int leader : shared->leaders) column_cells += leader >= 0 ? 1 : 0;
+        for (const bool one : shared->alone) alone = alone || one;
+        columns_alone += alone ? 1 : 0;
+      }
+    }
+  }
 }
 
 }  // namespace phasor::test

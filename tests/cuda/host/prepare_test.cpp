@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "backend/replaced.hpp"
-#include "cuda/host/columns.hpp"
 #include "cuda/host/latent.hpp"
 #include "cuda/host/plain.hpp"
 #include "cuda/host/warps.hpp"
