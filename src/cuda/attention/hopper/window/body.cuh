@@ -32,8 +32,7 @@ template <class Element_, int kOfWidths, bool kHasFeatures>
 struct WindowBody {
   using Element = Element_;
   static constexpr bool kFeatured = kHasFeatures;
-  static constexpr bool kRowsFirst = !kFeatured;  // products with rows come before those with values
-  static constexpr bool kBeyond = kFeatured;      // tiles beyond the rows are in another size (beyond.cuh)
+  static constexpr bool kBeyond = kFeatured;  // tiles beyond the rows are in another size (beyond.cuh)
   static constexpr Widths kOf = kWidths[kOfWidths];
   static constexpr int kQueries = kOf.queries(), kKeys = kOf.keys, kGroups = kOf.warpgroups, kStages = 2;
   static constexpr int kPanels = kOf.width / 64, kValuePanels = kOf.value_width / 64, kSteps = kOf.width / 16;

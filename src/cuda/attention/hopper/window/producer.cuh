@@ -19,15 +19,8 @@ struct WindowProducer {
 #pragma unroll
     for (int x = 0; x < B::kStages; ++x, ring.next()) barrier_wait(&empty[ring.stage], ring.parity ^ 1);
   }
-  /// Before the first rows of a block, and before its first keys: where they go other tiles may have been.
-  __device__ __forceinline__ void enter_rows(bool keys) {
-    if (!B::kBeyond || !after_beyond) return;
-    wait_for_all(shared.k_empty, k);
-    if (keys) wait_for_all(shared.v_empty, v), after_beyond = false;
-  }
-  /// Keys of a tile after which no rows are met.
+  /// Keys of a tile that is beyond the table's rows.
   __device__ __forceinline__ void bring_keys(const Work& at, int key) {
-    enter_rows(true);
     std::uint64_t* const full = &shared.k_full[k.stage];
     barrier_wait(&shared.k_empty[k.stage], k.parity ^ 1);
     barrier_expect(full, int(sizeof(shared.k[0])));
@@ -39,7 +32,10 @@ struct WindowProducer {
     std::uint64_t* const full = &shared.k_full[k.stage];
     const bool shifted = p.sums.columns != nullptr;
     constexpr int kLine = int(sizeof(shared.lines[0][0])), kColumns = int(sizeof(shared.columns[0]));
-    enter_rows(key >= 0);
+    if (B::kBeyond && after_beyond) {
+      wait_for_all(shared.k_empty, k);
+      if (key >= 0) wait_for_all(shared.v_empty, v), after_beyond = false;
+    }
     barrier_wait(&shared.k_empty[k.stage], k.parity ^ 1);
     int bytes = int(sizeof(shared.table[0])) + (shifted ? B::kGroups * kLine : 0);
     if (key >= 0) bytes += int(sizeof(shared.k[0])) + (shifted ? kColumns : 0);
@@ -106,9 +102,9 @@ struct WindowProducer {
       for (int n = first_window_block(p.tiles, at.row, span); n < B::kBlocks; ++n) bring(at, block_begin(p.tiles, at.row, span, n), -1);
       const BeyondRows beyond = beyond_rows(p.tiles, span, with_rows);
       for (int j = span.end; j >= (B::kBeyond ? with_rows : span.first); --j) {  // the keys one tile ahead of the values
-        if (j > with_rows + (B::kBeyond ? 1 : 0)) {
+        if (j > with_rows) {
           bring(at, block_begin(p.tiles, at.row, span, span.end - j + B::kBlocks), (j - 1) * B::kKeys);
-        } else if (j > (B::kBeyond ? with_rows : span.first)) {
+        } else if (!B::kBeyond && j > span.first) {
           bring_keys(at, (j - 1) * B::kKeys);
         }
         if (j < span.end) bring_values(at, j * B::kKeys);

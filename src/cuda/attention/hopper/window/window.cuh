@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention forward on Hopper with rows of a table that pass with the keys (body.cuh): the consumers and the kernel.
 //
-// A step asks the tensor cores for a tile's scores, then for the products with the next rows and for the weighted values of the tile
-// before, and does the softmax while these run. Queries stay in registers: products of 64 x 64 that read both sides from shared
+// A step asks the tensor cores for a tile's scores, for the products with the next rows and for the weighted values of the tile before, in
+// this order, and does the softmax while the last two run. Queries stay in registers: products of 64 x 64 that read both sides from shared
 // memory would take all of its time.
 #pragma once
 
@@ -119,54 +119,50 @@ struct WindowConsumer {
       kept.write(z, kept.place - n * B::kKeys, p.clips.factor);
     }
   }
-  /// Products with the next rows, when no more than so many others are under way.
-  template <int kPending>
-  __device__ __forceinline__ void keep_block() {
-    products_wait<kPending>();
-    pin(z);
-    release_keys();
-    kept.write(z, kept.place, p.clips.factor);
-    kept.next();
-  }
-  /// Everything of one tile. Whether it is masked, whether rows of the table meet it, and the one after it (`kMore`), is known to the
-  /// compiler: a branch while products run would make it wait for them.
-  template <bool kFirst, bool kMasked, bool kWithRows, bool kMore = kWithRows>
+  /// Everything of one tile. Whether it is masked, and whether rows of the table meet it, is known to the compiler: a branch while
+  /// products run would make it wait for them.
+  template <bool kFirst, bool kMasked, bool kWithRows>
   __device__ __forceinline__ void step(const Work& w, int key) {
     barrier_wait(&shared.k_full[k.stage], k.parity);
     preset_scores<kWithRows>();
-    if constexpr (kMore) preset_block();
+    if constexpr (kWithRows) preset_block();
     if constexpr (!kFirst) barrier_wait(&shared.v_full[v.stage], v.parity);
     ask_rows<B::kSteps>(s, q, matrix(shared.k[k.stage], 0), B::kKeys * 128);
-    if constexpr (kMore && B::kRowsFirst) ask_block();
+    if constexpr (kWithRows) ask_block();
     if constexpr (!kFirst) ask_values<B>(o, weights, matrix(shared.v[v.stage], B::kKeys * 128));
-    if constexpr (kMore && !B::kRowsFirst) ask_block();
-    products_wait<(kFirst ? 0 : 1) + (kMore ? 1 : 0)>();
+    products_wait<(kFirst ? 0 : 1) + (kWithRows ? 1 : 0)>();
     pin(s);
-    if constexpr (!kMore) {
-      if constexpr (B::kBeyond) fence_async();  // the copy engine may write where products were when these keys are released
-      release_keys();
-    }
+    if constexpr (!kWithRows) release_keys();
     if constexpr (kMasked) mask_scores<B::kKeys>(s, p.tiles, w.row + row_in_block, key + 2 * (lane % 4));
     update_softmax<B::kKeys>(s, rows, shrink, 0.0f, p.scale_log2);
-    if constexpr (kMore && B::kRowsFirst) keep_block<kFirst ? 0 : 1>();  // while values are summed
+    if constexpr (kWithRows) {  // while values are summed
+      products_wait<kFirst ? 0 : 1>();
+      pin(z);
+      if constexpr (!B::kBeyond) release_keys();
+      kept.write(z, kept.place, p.clips.factor);
+      kept.next();
+      if constexpr (B::kBeyond) {
+        fence_async();  // the copy engine may write there when the last keys are released
+        release_keys();
+      }
+    }
     if constexpr (!kFirst) {
-      products_wait<kMore && !B::kRowsFirst ? 1 : 0>();
+      products_wait<0>();
       pin(o), pin(weights);
       release_values();
       rescale(o, shrink);
     }
-    if constexpr (kMore && !B::kRowsFirst) keep_block<0>();
     round_weights<typename B::Element, B::kKeys>(weights, s);
   }
   /// Tiles from one to another before it.
-  template <bool kWithRows, bool kMore = kWithRows>
+  template <bool kWithRows>
   __device__ __forceinline__ void steps(const Work& w, int from, int to) {
     for (int j = from; j >= to; --j) {
       const int key = j * B::kKeys;
       if (is_partial(p.tiles, w.row, B::kQueries, key)) {
-        step<false, true, kWithRows, kMore>(w, key);
+        step<false, true, kWithRows>(w, key);
       } else {
-        step<false, false, kWithRows, kMore>(w, key);
+        step<false, false, kWithRows>(w, key);
       }
     }
   }
@@ -177,19 +173,11 @@ struct WindowConsumer {
     read_queries(beyond.count > 0);
     first_blocks(w, span);
     rows = {};
-    if (B::kBeyond && with_rows == span.end - 1) {
-      step<true, true, true, !B::kBeyond>(w, (span.end - 1) * B::kKeys);
-    } else {
-      step<true, true, true>(w, (span.end - 1) * B::kKeys);
-    }
+    step<true, true, true>(w, (span.end - 1) * B::kKeys);
 #pragma unroll
     for (float& x : o) x = 0;
-    steps<true>(w, span.end - 2, with_rows + (B::kBeyond ? 1 : 0));
-    if constexpr (B::kBeyond) {
-      steps<true, false>(w, with_rows == span.end - 1 ? with_rows - 1 : with_rows, with_rows);
-    } else {
-      steps<false>(w, with_rows - 1, span.first);
-    }
+    steps<true>(w, span.end - 2, with_rows);
+    if constexpr (!B::kBeyond) steps<false>(w, with_rows - 1, span.first);
     if (B::kBeyond && beyond.count > 0) {
       attend_beyond<B>(*this, w, beyond);
     } else {
