@@ -230,7 +230,7 @@ TEST(HopperBackward, near_blocks_of_wide_clips_have_room) {
     Backward b = plain(1 + static_cast<std::int64_t>(random() % 1500), 1 + static_cast<std::int64_t>(random() % 1500), n % 2 == 0 ? 64 : 128);
     b.forward.causal = n % 3 == 0;
     const KeyTiles t = key_tiles_of(b);
-    const Clips c = {.left = static_cast<int>(random() % 800), .right = static_cast<int>(random() % 800)};
+    const Clips c = {static_cast<int>(random() % 800), static_cast<int>(random() % 800), false, 1};
     for (int tile = 0; tile < t.tiles(); ++tile) {
       const Span near = near_blocks(t, c, tile);
       ASSERT_LE(near.end - near.first, most_near_blocks(t, c)) << c.left << ' ' << c.right << ' ' << t.queries << ' ' << t.keys;
