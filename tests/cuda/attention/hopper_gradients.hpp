@@ -10,7 +10,7 @@ namespace phasor::test {
 /// What the forward gave is part of the problem, rounded: the reference begins with the same numbers.
 struct BackwardProblem {
   HopperProblem forward;
-  GradientSide sides[2];             // on the side of queries, and of keys
+  GradientSide sides[2];            // on the side of queries, and of keys
   Tensor16 gradient;                // of the outputs
   std::vector<float> lse;           // (B, H, Tq)
   std::vector<float> lse_gradient;  // the same; empty: none

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "cuda/attention/hopper/run.hpp"
-#include "cuda/attention/value_rows.hpp"
 #include "cuda/attention/place.hpp"
+#include "cuda/attention/value_rows.hpp"
 
 namespace phasor::test {
 

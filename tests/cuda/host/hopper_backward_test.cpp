@@ -227,7 +227,8 @@ TEST(HopperBackward, near_blocks_are_those_that_are_not_far) {
 TEST(HopperBackward, near_blocks_of_wide_clips_have_room) {
   std::mt19937 random(6);
   for (int n = 0; n < 1000; ++n) {
-    Backward b = plain(1 + static_cast<std::int64_t>(random() % 1500), 1 + static_cast<std::int64_t>(random() % 1500), n % 2 == 0 ? 64 : 128);
+    Backward b =
+        plain(1 + static_cast<std::int64_t>(random() % 1500), 1 + static_cast<std::int64_t>(random() % 1500), n % 2 == 0 ? 64 : 128);
     b.forward.causal = n % 3 == 0;
     const KeyTiles t = key_tiles_of(b);
     const Clips c = {static_cast<int>(random() % 800), static_cast<int>(random() % 800), false, 1};
