@@ -220,7 +220,7 @@ set(sweeps
   # cuda/host/block_test.cpp
   CudaOnHost.keys_that_move_have_kernels_of_their_own_and_give_the_bits_of_the_cpu
   CudaOnHost.thousands_of_random_calls_give_the_bits_of_the_cpu
-  # cuda/host/hopper_strip_test.cpp
+  # cuda/host/hopper/hopper_strip_test.cpp
   HopperStrip.scores_find_their_products
   # cuda/host/operations_test.cpp
   CudaOperationsOnHost.sums_over_many_tokens_have_the_bits_of_the_cpu

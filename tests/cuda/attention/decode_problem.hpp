@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cuda/attention/decode/run.hpp"
-#include "cuda/attention/hopper_problem.hpp"
+#include "cuda/attention/hopper_reference.hpp"
 #include "job/element.hpp"
 
 namespace phasor::test {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 
-#include "cuda/attention/hopper_problem.hpp"
+#include "cuda/attention/hopper_reference.hpp"
 #include "cuda/on_device.cuh"
 
 namespace phasor::test {

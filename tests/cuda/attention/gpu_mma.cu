@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "cuda/attention/forward.hpp"
-#include "cuda/attention/hopper_problem.hpp"
+#include "cuda/attention/hopper_reference.hpp"
 #include "cuda/attention/mma/call.hpp"
 #include "cuda/attention/mma_terms.hpp"
 #include "cuda/on_device.cuh"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cuda/attention/hopper/backward/run.hpp"
+#include "cuda/attention/hopper_reference.hpp"
 #include "cuda/attention/hopper_sides.hpp"
 
 namespace phasor::test {

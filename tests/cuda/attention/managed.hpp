@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "cuda/attention/hopper_problem.hpp"
+#include "cuda/attention/hopper_reference.hpp"
 
 namespace phasor::test {
 

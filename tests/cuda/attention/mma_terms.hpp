@@ -6,6 +6,7 @@
 #include <memory>
 #include <numeric>
 
+#include "cuda/attention/hopper_reference.hpp"
 #include "cuda/attention/managed.hpp"
 #include "cuda/attention/work.hpp"
 

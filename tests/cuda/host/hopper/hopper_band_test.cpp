@@ -3,7 +3,7 @@
 // written out: products where the backward's threads read them, and gradients from where they leave them.
 #include <gtest/gtest.h>
 
-#include "cuda/host/band/sides.hpp"
+#include "cuda/host/hopper/band_sides.hpp"
 
 namespace phasor::test {
 namespace {

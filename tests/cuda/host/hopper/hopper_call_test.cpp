@@ -2,19 +2,14 @@
 // Which calls of attention go to Hopper's kernel, and in which words.
 #include <gtest/gtest.h>
 
-#include "cuda/attention/backward/layout.hpp"
 #include "cuda/attention/layout.hpp"
+#include "cuda/host/hopper/no_memory.hpp"
 #include "job/attention/make_job.hpp"
 
 namespace phasor::test {
 namespace {
 
 using cuda::attention::Layout;
-
-alignas(64) std::byte some_memory[256];
-constexpr Device kGpu = {DeviceKind::cuda, 0};
-
-TensorView on_gpu(const Extents& shape, DType dtype = DType::bf16) { return {some_memory, dtype, shape, contiguous_strides(shape), kGpu}; }
 
 /// A call laid out for a device of this compute capability.
 Layout laid_out(const AttentionSpec& spec, int compute_major = 9, DType dtype = DType::bf16) {
@@ -121,12 +116,6 @@ TEST(HopperCall, is_named_by_explain) {
     EXPECT_EQ(report.key_tile, said.key_tile);
     EXPECT_EQ(report.band_tiles, 16 * said.tiles);
   }
-}
-
-AttentionSpec with_bias(const BiasSpec& bias) {
-  AttentionSpec spec;
-  spec.terms = {BiasTerm{*Bias::make(bias)}};
-  return spec;
 }
 
 TEST(HopperCall, has_one_bias_by_distance) {
@@ -331,182 +320,6 @@ TEST(HopperCall, knows_where_buckets_end) {
     EXPECT_NE(bias.row(left - 1), bias.row(left));
     EXPECT_NE(bias.row(-right + 1), bias.row(-right));
   }
-}
-
-/// A backward laid out in as much memory as it asks for.
-cuda::attention::BackwardLayout laid_out_backward(const AttentionSpec& spec, const AttentionGradients& gradients, int compute_major = 9,
-                                                  DType dtype = DType::bf16) {
-  const AttentionInputs inputs = {on_gpu({2, 33, 8, 128}, dtype), on_gpu({2, 70, 4, 128}, dtype), on_gpu({2, 70, 4, 128}, dtype)};
-  const job::AttentionCall call = {&inputs, &spec, &gradients, "attention_backward"};
-  std::vector<job::AttentionTermJob> terms;
-  job::AttentionBackwardJob job;
-  job::make_backward_job(call, terms, job);
-  const Result<std::int64_t> wanted = cuda::attention::backward_workspace(job);
-  EXPECT_TRUE(wanted.ok());
-  job.saved = {on_gpu({2, 33, 8, 128}, dtype), on_gpu({2, 33, 8, 1}, DType::f32), on_gpu({2, 33, 8, 128}, dtype)};
-  std::vector<std::byte> memory(static_cast<std::size_t>(wanted.ok() ? *wanted : 0));
-  const Workspace workspace(memory);
-  attend::Arena arena(workspace);
-  cuda::attention::BackwardLayout layout;
-  EXPECT_TRUE(cuda::attention::lay_out_backward(job, compute_major, arena, layout).ok());
-  EXPECT_TRUE(arena.check("attention_backward").ok());
-  return layout;
-}
-AttentionGradients all_gradients(DType dtype = DType::bf16) {
-  AttentionGradients gradients;
-  gradients.q = on_gpu({2, 33, 8, 128}, dtype);
-  gradients.k = gradients.v = on_gpu({2, 70, 4, 128}, dtype);
-  return gradients;
-}
-
-TEST(HopperCall, has_a_backward) {
-  AttentionSpec spec;
-  spec.visibility = {.mask = Mask::causal, .left = 20};
-  AttentionGradients gradients = all_gradients();
-  const auto layout = laid_out_backward(spec, gradients);
-  ASSERT_TRUE(layout.hopper_backward.has_value());
-  EXPECT_NE(layout.hopper_workspace, nullptr);
-  EXPECT_TRUE(layout.hopper_backward->deterministic);
-  EXPECT_EQ(layout.hopper_backward->forward.left, 20);
-  EXPECT_EQ(layout.hopper_backward->diagonal, nullptr);
-  gradients.deterministic = false;
-  EXPECT_FALSE(laid_out_backward(spec, gradients).hopper_backward->deterministic);
-  EXPECT_FALSE(laid_out_backward(spec, gradients, 8).hopper_backward.has_value());
-  EXPECT_FALSE(laid_out_backward(spec, all_gradients(DType::f32), 9, DType::f32).hopper_backward.has_value());
-  gradients.k = on_gpu({2, 70, 4, 128}, DType::f32);
-  EXPECT_FALSE(laid_out_backward(spec, gradients).hopper_backward.has_value());
-  spec.softcap = 20;
-  EXPECT_FALSE(laid_out_backward(spec, all_gradients()).hopper_backward.has_value());
-}
-
-/// Gradients by the copies are written where the caller wants those by q and k, and are turned back there.
-TEST(HopperCall, has_a_backward_of_rotated_copies) {
-  for (const Numerics numerics : {Numerics::exact, Numerics::hf}) {
-    AttentionSpec spec;
-    spec.visibility.mask = Mask::causal;
-    const Rotary rotary = *Rotary::make({.head_dim = 128, .numerics = numerics});
-    spec.content = RotaryContent{rotary};
-    AttentionGradients gradients = all_gradients();
-    auto layout = laid_out_backward(spec, gradients);
-    ASSERT_TRUE(layout.hopper_backward.has_value());
-    EXPECT_EQ(layout.hopper_backward->forward.q.data, layout.copies.at(0).to.data);
-    EXPECT_EQ(layout.hopper_backward->forward.k.data, layout.copies.at(1).to.data);
-    EXPECT_TRUE(layout.hopper_backward->q.data == gradients.q.data && layout.hopper_backward->k.data == gradients.k.data);
-    ASSERT_EQ(layout.turned.size(), 2u);
-    EXPECT_TRUE(layout.turned[0].gradients.shape == gradients.q.shape && layout.turned[1].gradients.shape == gradients.k.shape);
-    for (const auto& turned : layout.turned) EXPECT_TRUE(turned.gradients.data == some_memory && turned.gradients.dtype == DType::bf16);
-    gradients.q = {};
-    EXPECT_EQ(laid_out_backward(spec, gradients).turned.size(), 1u);
-    spec.content = RotaryContent{rotary, KeyState::rotated};
-    layout = laid_out_backward(spec, gradients);
-    EXPECT_TRUE(layout.hopper_backward.has_value() && layout.turned.empty());
-    spec.content = RotaryContent{rotary, KeyState::unrotated, ReRope{.window = 8}};
-    EXPECT_FALSE(laid_out_backward(spec, gradients).hopper_backward.has_value());
-  }
-}
-
-/// Shaw's keys; not what windows of rows are for in the forward.
-TEST(HopperCall, has_the_gradient_of_a_table) {
-  AttentionGradients gradients = all_gradients();
-  const TableTerm shaw = {.table = on_gpu({1, 25, 8, 128}), .rows = ClipRows{.left = 16, .right = 8}};
-  const auto laid_out_with = [&](const TableTerm& term) {
-    AttentionSpec spec;
-    spec.visibility.mask = Mask::causal;
-    spec.terms = {term};
-    return laid_out_backward(spec, gradients);
-  };
-  auto layout = laid_out_with(shaw);
-  ASSERT_TRUE(layout.hopper_backward.has_value());
-  EXPECT_EQ(layout.hopper_backward->table, nullptr);
-  EXPECT_EQ(layout.hopper_backward->diagonal, nullptr);
-  EXPECT_TRUE(layout.after.empty());
-  for (const DType dtype : {DType::f32, DType::bf16}) {
-    gradients.terms = {TermGradient{.table = on_gpu({1, 25, 8, 128}, dtype)}};
-    layout = laid_out_with(shaw);
-    ASSERT_TRUE(layout.hopper_backward.has_value());
-    ASSERT_NE(layout.hopper_backward->table, nullptr);
-    EXPECT_NE(static_cast<void*>(layout.hopper_backward->table), gradients.terms[0].table.data);
-    EXPECT_EQ(static_cast<void*>(layout.hopper_backward->table), layout.work.backward.sums);
-    EXPECT_TRUE(layout.finish.empty());
-    ASSERT_EQ(layout.after.size(), 1u);  // added to what the caller has
-    EXPECT_EQ(layout.after[0].sum.to.data, gradients.terms[0].table.data);
-  }
-  gradients.terms = {};
-  const auto refused = [&](const auto& change) {
-    TableTerm term = shaw;
-    change(term);
-    return !laid_out_with(term).hopper_backward.has_value();
-  };
-  EXPECT_TRUE(refused([](TableTerm& t) { t.rows = ClipRows{.left = 16, .right = 8, .outside = OutsideRows::zero}; }));
-  EXPECT_TRUE(refused([](TableTerm& t) { t.shift = on_gpu({1, 1, 8, 128}, DType::f32); }));
-  EXPECT_FALSE(refused([](TableTerm& t) { t.table = on_gpu({1, 130, 8, 128}), t.rows = ClipRows{.left = 65, .right = 64}; }));
-  EXPECT_FALSE(refused([](TableTerm& t) { t.table = on_gpu({1, 129, 1, 128}), t.rows = ClipRows{.left = 64, .right = 64}; }));
-  EXPECT_FALSE(refused([](TableTerm& t) { t.side = TableSide::key; }));
-  EXPECT_TRUE(refused([](TableTerm& t) { t.side = TableSide::value; }));  // what the forward takes
-  gradients.terms = {};
-  AttentionSpec both;
-  both.terms = {shaw, TableTerm{.side = TableSide::value, .table = shaw.table, .rows = shaw.rows}};
-  EXPECT_FALSE(laid_out_backward(both, gradients).hopper_backward.has_value());
-}
-
-/// DeBERTa: a table of queries and one of keys, by buckets; each gradient is added to the caller's.
-TEST(HopperCall, has_the_gradients_of_tables_by_distance) {
-  const Bias buckets = *Bias::make(DebertaBuckets{.heads = 1, .buckets = 16, .max_distance = 40});
-  TableTerm queries = {.table = on_gpu({1, 32, 8, 128}), .rows = buckets, .scale = 0.5}, keys = queries;
-  keys.side = TableSide::key;
-  AttentionGradients gradients = all_gradients();
-  const auto laid_out_with = [&](const std::vector<AttentionTerm>& terms) {
-    AttentionSpec spec;
-    spec.terms = terms;
-    return laid_out_backward(spec, gradients);
-  };
-  auto layout = laid_out_with({keys, queries});
-  ASSERT_TRUE(layout.hopper_backward.has_value());
-  for (const cuda::hopper::DistanceTable& table : layout.hopper_backward->tables) {
-    EXPECT_NE(table.rows.data, nullptr);
-    EXPECT_EQ(table.gradient, nullptr);
-    EXPECT_EQ(table.scale, 0.5);
-    const auto row = [&](std::int64_t r) { return buckets.row(r); };
-    EXPECT_EQ(row(table.left), row(100000));
-    EXPECT_NE(row(table.left - 1), row(100000));
-    EXPECT_EQ(row(-table.right), row(-100000));
-    EXPECT_NE(row(1 - table.right), row(-100000));
-  }
-  gradients.terms = {TermGradient{.table = on_gpu({1, 32, 8, 128}, DType::f32)},
-                     TermGradient{.table = on_gpu({1, 32, 8, 128}, DType::f32)}};
-  layout = laid_out_with({keys, queries});
-  ASSERT_TRUE(layout.hopper_backward.has_value());
-  ASSERT_EQ(layout.after.size(), 2u);
-  EXPECT_EQ(static_cast<void*>(layout.hopper_backward->tables[1].gradient), layout.work.backward.sums);  // the first term's
-  EXPECT_GT(layout.hopper_backward->tables[0].gradient, layout.hopper_backward->tables[1].gradient);
-  EXPECT_EQ(layout.hopper_backward->table, nullptr);
-  gradients.terms = {};
-  EXPECT_FALSE(laid_out_with({queries, queries}).hopper_backward.has_value());
-  EXPECT_TRUE(laid_out_with({keys}).hopper_backward.has_value());
-  keys.rows = *Bias::make(DebertaBuckets{.heads = 1, .reading = DebertaReading::hf_swapped});
-  keys.table = on_gpu({1, 512, 8, 128});
-  EXPECT_FALSE(laid_out_with({keys, queries}).hopper_backward.has_value());  // rows that come again
-  keys.rows = *Bias::make(T5Buckets{.heads = 1, .buckets = 16});
-  keys.table = on_gpu({1, 16, 8, 128});
-  EXPECT_FALSE(laid_out_with({keys}).hopper_backward.has_value());  // that rise and fall
-  keys.rows = *Bias::make(T5Buckets{.heads = 1, .buckets = 16, .sides = BucketSides::behind});
-  EXPECT_TRUE(laid_out_with({keys}).hopper_backward.has_value());
-}
-
-/// Hopper's kernels write the gradient by distance where the general ones would have added up their slots.
-TEST(HopperCall, has_the_gradient_of_a_bias) {
-  const T5Buckets buckets = {.heads = 8, .buckets = 32, .max_distance = 128, .sides = BucketSides::both};
-  AttentionGradients gradients = all_gradients();
-  const AttentionSpec spec = with_bias(buckets);
-  EXPECT_EQ(laid_out_backward(spec, gradients).hopper_backward->diagonal, nullptr);
-  gradients.terms = {TermGradient{.parameters = on_gpu({1, 1, 1, Bias::make(buckets)->parameter_count()}, DType::f32)}};
-  const auto layout = laid_out_backward(spec, gradients);
-  ASSERT_TRUE(layout.hopper_backward.has_value());
-  ASSERT_EQ(layout.parameters.size(), 1u);
-  EXPECT_EQ(layout.hopper_backward->diagonal, layout.parameters[0].job.diagonal.data);
-  EXPECT_NE(static_cast<void*>(layout.hopper_backward->diagonal), gradients.terms[0].parameters.data);
-  EXPECT_TRUE(layout.finish.empty());
-  EXPECT_EQ(layout.after.size(), 1u);
 }
 
 }  // namespace
