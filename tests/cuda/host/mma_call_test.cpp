@@ -69,7 +69,7 @@ TEST(MmaCall, has_scores_in_registers_beside_two_tables_by_distance) {
   EXPECT_EQ(scores({key, query}), ScoresIn::tabled);
   EXPECT_EQ(scores({alibi, key}), ScoresIn::tabled);
   EXPECT_EQ(scores({value}), ScoresIn::tabled);
-  EXPECT_EQ(scores({value, query}, {.compute_major = 9}), ScoresIn::tabled);  // Hopper's own take only what is there without values
+  EXPECT_EQ(scores({value, key}, {.compute_major = 9}), ScoresIn::tabled);  // Hopper's own have values beside tables of queries alone
   EXPECT_EQ(scores({query, key, query}), ScoresIn::shared);
   EXPECT_EQ(scores({query, key, value}), ScoresIn::shared_with_values);
   EXPECT_EQ(scores({value, value}), ScoresIn::shared_with_values);
