@@ -156,7 +156,7 @@ TEST_F(MmaBackward, gradients_of_a_sink_alone_reach_nobody_else) {
   ref::Values lse_gradient = Numbers(4).values(s.batch * s.queries * s.heads);
   for (std::int64_t query = 0; query < kHiddenQueries; ++query) {
     make_nan(out_gradient, s.queries, query, s.heads * s.value_width);
-    make_nan(lse_gradient, s.queries, query, s.heads);
+    make_nan(lse_gradient, s.queries, query, 1);  // (B, H, Tq)
   }
   Bridge bridge(p, DType::bf16);
   ASSERT_TRUE(bridge.forward().ok());
