@@ -28,6 +28,8 @@ set(sweeps
   # attention/narrow_test.cpp
   attention_narrow.dropout
   attention_narrow.dropout_of_wide_heads
+  attention_narrow.features_as_they_come
+  attention_narrow.features_of_any_length
   attention_narrow.every_mask_of_wide_heads
   attention_narrow.every_mask_without_terms
   attention_narrow.gradients_have_the_same_bits_again
@@ -52,6 +54,7 @@ set(sweeps
   MmaRotated.is_the_reference
   MmaRotated.is_the_reference_beside_tables
   MmaRotated.is_the_reference_in_f16
+  MmaRotated.is_what_rotating_before_gives_to_the_bit
   MmaRotated.of_wide_heads_has_the_gradients_of_the_reference
   MmaRotated.of_wide_heads_is_the_reference
   MmaRotated.what_nobody_sees_takes_no_part
@@ -66,6 +69,13 @@ set(sweeps
   MmaBackward.dropout
   MmaBackward.dropout_of_wide_heads
   MmaBackward.every_mask_without_terms
+  MmaBackward.features
+  MmaBackward.features_as_they_come
+  MmaBackward.features_of_any_length
+  MmaBackward.features_of_queries_that_see_nothing_take_no_part
+  MmaBackward.features_of_wide_heads
+  MmaBackward.features_whose_gradients_are_not_wanted
+  MmaBackward.gradients_of_a_sink_alone_reach_nobody_else
   MmaBackward.many_terms_with_masks
   MmaBackward.queries_that_see_nothing_take_no_part
   MmaBackward.soft_caps
@@ -76,6 +86,7 @@ set(sweeps
   MmaBackward.tables_of_values_over_many_tiles
   MmaBackward.tables_of_wide_values
   MmaBackward.tables_over_many_tiles
+  MmaBackward.what_nobody_sees_takes_no_part
   # attention/general/mma_chunks_test.cpp
   MmaChunks.any_length
   MmaChunks.dropout
@@ -89,6 +100,7 @@ set(sweeps
   MmaChunks.tables_shifts_and_biases
   MmaChunks.wide_heads
   # attention/general/mma_forward_test.cpp
+  MmaForward.what_nobody_sees_takes_no_part
   MmaForward.cope
   MmaForward.cope_at_the_ends_of_its_table
   MmaForward.cope_of_any_length
@@ -222,6 +234,12 @@ set(sweeps
   CudaOnHost.thousands_of_random_calls_give_the_bits_of_the_cpu
   # cuda/host/hopper/hopper_strip_test.cpp
   HopperStrip.scores_find_their_products
+  # cuda/host/hopper: kernels around Hopper's, emulated
+  HopperBand.gradients_are_what_threads_left
+  HopperBand.products_are_where_threads_read_them
+  HopperTable.gradients_are_what_threads_left
+  HopperTable.products_are_where_threads_read_them
+  HopperValues.keep_weights_by_distance
   # cuda/host/operations_test.cpp
   CudaOperationsOnHost.sums_over_many_tokens_have_the_bits_of_the_cpu
   CudaOperationsOnHost.thousands_of_random_calls_give_the_bits_of_the_cpu
@@ -233,6 +251,7 @@ set(sweeps
   CudaPrepareOnHost.hundreds_of_calls_of_models_give_the_bytes_of_the_cpu
   CudaPrepareOnHost.plain_calls_have_kernels_of_their_own_and_give_the_bytes_of_the_cpu
   CudaPrepareOnHost.squads_give_plain_calls_the_bytes_of_the_cpu_too
+  CudaPrepareOnHost.values_by_channels_have_a_kernel_of_their_own_and_give_the_bytes_of_the_cpu
   # cuda/host/backward_test.cpp
   CudaBackwardOnHost.hundreds_of_random_calls_give_the_bytes_of_the_cpu
   # prepare/backward_random_test.cpp, prepare/backward_test.cpp
