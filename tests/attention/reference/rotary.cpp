@@ -36,8 +36,8 @@ double rounded(double x, int digits, int least, double most) {
   if (x == 0 || !std::isfinite(x)) return x;
   int exponent = 0;
   std::frexp(x, &exponent);
-  const int last = std::max(exponent - digits, least);
-  const double y = std::ldexp(std::nearbyint(std::ldexp(x, -last)), last);
+  const double unit = std::ldexp(1.0, std::max(exponent - digits, least));  // of the last digit
+  const double y = std::nearbyint(x / unit) * unit;
   return std::fabs(y) > most ? std::copysign(HUGE_VAL, x) : y;
 }
 double stored_as(Stored stored, double x) {
@@ -71,11 +71,14 @@ struct Rotation {
     }
     return result;
   }
+  /// What cosines and sines depend on.
+  using RowsKey = std::tuple<long double, long double, double, std::int64_t, long double, double, Values>;
+  RowsKey rows_key(const Turn& turn) const {
+    return {turn.position, turn.power, ladder.base, rotary_width(ladder, width), gamma, ladder.amplitude, ladder.frequencies};
+  }
   const std::vector<CosSin>& remembered_rows(const Turn& turn) const {
-    using Key = std::tuple<long double, long double, double, std::int64_t, long double, double, Values>;
-    thread_local std::map<Key, std::vector<CosSin>> memory;
-    const Key key{turn.position, turn.power, ladder.base, rotary_width(ladder, width), gamma, ladder.amplitude, ladder.frequencies};
-    return remembered(memory, key, [&] { return rows(turn); });
+    thread_local std::map<RowsKey, std::vector<CosSin>> memory;
+    return remembered(memory, rows_key(turn), [&] { return rows(turn); });
   }
 
   /// By float32 arithmetic: both products, their sum, then what it is stored as.
@@ -83,10 +86,10 @@ struct Rotation {
     return stored_as(ladder.stored, in_float(in_float(a * in_float(c)) + in_float(b * in_float(s))));
   }
 
-  Values turned(const double* x, const Turn& turn, bool transposed) const {
-    Values y(x, x + width);
-    if (turn.none) return y;
-    const bool narrow = ladder.stored != Stored::f64 && !magnitudes && !transposed;  // gradients are as if nothing had been rounded
+  /// x turned, each pair by sum(a, c, b, s) = a c + b s.
+  template <class Sum>
+  Values turned_by(const Values& x, const Turn& turn, bool transposed, const Sum& sum) const {
+    Values y = x;
     const std::vector<CosSin>& row = remembered_rows(turn);
     const auto pairs = row.size();
     for (std::size_t n = 0; n < pairs; ++n) {
@@ -95,11 +98,22 @@ struct Rotation {
       const std::size_t second = half ? n + pairs : 2 * n + 1;
       const double c = magnitudes ? std::fabs(row[n].c) : row[n].c;
       const double s = magnitudes ? std::fabs(row[n].s) : transposed ? -row[n].s : row[n].s;
-      const double of_second = magnitudes ? s : -s;
-      y[first] = narrow ? narrow_sum(x[first], c, x[second], of_second) : x[first] * c + x[second] * of_second;
-      y[second] = narrow ? narrow_sum(x[first], s, x[second], c) : x[first] * s + x[second] * c;
+      y[first] = sum(x[first], c, x[second], magnitudes ? s : -s);
+      y[second] = sum(x[first], s, x[second], c);
     }
     return y;
+  }
+
+  Values turned(const double* x, const Turn& turn, bool transposed) const {
+    const Values all(x, x + width);
+    if (turn.none) return all;
+    if (ladder.stored == Stored::f64 || magnitudes || transposed) {  // gradients are as if nothing had been rounded
+      return turned_by(all, turn, transposed, [](double a, double c, double b, double s) { return a * c + b * s; });
+    }
+    thread_local std::map<std::tuple<Pairing, Stored, Values, RowsKey>, Values> memory;  // roundings take their time
+    return remembered(memory, {ladder.pairing, ladder.stored, all, rows_key(turn)}, [&] {
+      return turned_by(all, turn, false, [this](double a, double c, double b, double s) { return narrow_sum(a, c, b, s); });
+    });
   }
 
   double content(const Problem& p, const Cell& c, const Turns& at) const {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A block of a CUDA kernel run by one thread of the host: every thread of the block is a context of its own, which goes on until it waits
 // for its warp or for the block. So bodies with barriers and instructions of a whole warp run where there is no GPU.
+// A context begins by setcontext and goes on by longjmp: setcontext asks the kernel for its signal mask each time, most of a test's time.
 #pragma once
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <array>
@@ -22,21 +24,18 @@ class Block {
   /// some of them wait for others that have ended.
   void run(int threads, const std::function<void()>& body, bool backwards = false) {
     step_ = backwards ? threads - 1 : 1;
-    threads_ = std::vector<Thread>(static_cast<std::size_t>(threads));
+    threads_.resize(static_cast<std::size_t>(threads));
     warps_ = std::vector<Meeting>(static_cast<std::size_t>(threads / kLanes));
     block_ = {};
     body_ = &body;
     running() = this;
     for (Thread& thread : threads_) {
-      thread.stack = std::make_unique<std::array<unsigned char, kStack>>();
-      getcontext(&thread.context);
-      thread.context.uc_stack.ss_sp = thread.stack->data();
-      thread.context.uc_stack.ss_size = kStack;
-      thread.context.uc_link = nullptr;
-      makecontext(&thread.context, &Block::begin, 0);
+      thread.copies.clear();
+      thread.copy_groups.clear();
+      thread.state = State::not_begun;
     }
     current_ = 0;
-    swapcontext(&outside_, &threads_[0].context);
+    if (_setjmp(outside_) == 0) go_on(threads_[0]);
     running() = nullptr;
   }
   static Block*& running() {
@@ -65,18 +64,19 @@ class Block {
     unsigned char* to;
     const unsigned char* from;  // null: zeros
   };
-  std::vector<Copy>& copies() { return threads_[static_cast<std::size_t>(current_)].copies; }
+  std::vector<Copy>& copies() { return at(current_).copies; }
   /// How many copies there were at the end of each group.
-  std::vector<std::size_t>& copy_groups() { return threads_[static_cast<std::size_t>(current_)].copy_groups; }
+  std::vector<std::size_t>& copy_groups() { return at(current_).copy_groups; }
 
  private:
   static constexpr std::size_t kStack = std::size_t{256} << 10;
+  enum class State { not_begun, waits, ended };
   struct Thread {
-    ucontext_t context;
-    std::unique_ptr<std::array<unsigned char, kStack>> stack;
+    jmp_buf waits_at;
+    std::unique_ptr<unsigned char[]> stack = std::make_unique_for_overwrite<unsigned char[]>(kStack);
     std::vector<Copy> copies;
     std::vector<std::size_t> copy_groups;
-    bool ended = false;
+    State state = State::not_begun;
   };
   struct Meeting {
     int arrived = 0;
@@ -87,8 +87,20 @@ class Block {
   static void begin() {
     Block* const block = running();
     (*block->body_)();
-    block->threads_[static_cast<std::size_t>(block->current_)].ended = true;
+    block->at(block->current_).state = State::ended;
     block->next();
+  }
+  [[noreturn]] static void go_on(Thread& thread) {
+    if (thread.state == State::waits) _longjmp(thread.waits_at, 1);
+    thread.state = State::waits;
+    ucontext_t context;
+    getcontext(&context);
+    context.uc_stack.ss_sp = thread.stack.get();
+    context.uc_stack.ss_size = kStack;
+    context.uc_link = nullptr;
+    makecontext(&context, &Block::begin, 0);
+    setcontext(&context);
+    std::abort();
   }
   template <class Work>
   void meet(Meeting& meeting, int count, const Work& work) {
@@ -107,24 +119,26 @@ class Block {
     const int own = current_;
     const int count = static_cast<int>(threads_.size());
     int to = (own + step_) % count;
-    while (to != own && threads_[static_cast<std::size_t>(to)].ended) to = (to + step_) % count;
-    if (threads_[static_cast<std::size_t>(to)].ended) {
-      setcontext(&outside_);
-      return;
-    }
+    while (to != own && at(to).state == State::ended) to = (to + step_) % count;
+    if (at(to).state == State::ended) _longjmp(outside_, 1);
     if (++waited_ > 1000 * count) {
       std::fputs("a block waits for threads that do not come\n", stderr);
       std::abort();
     }
     current_ = to;
-    if (to != own) swapcontext(&threads_[static_cast<std::size_t>(own)].context, &threads_[static_cast<std::size_t>(to)].context);
+    if (to != own) leave(at(own), at(to));
   }
+  /// Returns when the thread goes on.
+  static void leave(Thread& own, Thread& to) {
+    if (_setjmp(own.waits_at) == 0) go_on(to);
+  }
+  Thread& at(int thread) { return threads_[static_cast<std::size_t>(thread)]; }
 
   std::vector<Thread> threads_;
   std::vector<Meeting> warps_;
   Meeting block_;
   const std::function<void()>* body_ = nullptr;
-  ucontext_t outside_ = {};
+  jmp_buf outside_;
   int current_ = 0;
   int step_ = 1;  // to the thread that goes on next
   int waited_ = 0;
