@@ -77,6 +77,17 @@ TEST(cached_attention, has_sequences_of_their_own_lengths) {
   expect_sequences(DType::bf16, Storage::bf16, old, 16, 2);
 }
 
+/// Pages have room for more keys than there are: the first query's position is no word about the last key.
+TEST(cached_attention, takes_positions_of_queries_as_they_are) {
+  const Tensor q(DType::f32, {1, 3, 6, 16}, 1), k(DType::f32, {1, 70, 2, 16}, 2), v(DType::f32, {1, 70, 2, 16}, 3);
+  Tensor out(DType::f32, {1, 3, 6, 16}, 4), wanted(DType::f32, {1, 3, 6, 16}, 5);
+  const Cache cache(k.view, v.view, 16, Cache::Layout::flash, Storage::f32);
+  const AttentionSpec spec = {.visibility = {.mask = Mask::causal, .left = 20}, .query_positions = positions_from(5 * 16 - 3)};
+  ASSERT_TRUE(run_plain({q.view, k.view, v.view}, spec, {wanted.view, {}}).ok());
+  ASSERT_TRUE(run_cached(cache.inputs(q.view), spec, {out.view, {}}).ok());
+  EXPECT_EQ(out.memory, wanted.memory);
+}
+
 /// A cache of keys as they are and one of rotated keys give the same numbers.
 TEST(cached_attention, does_not_show_when_keys_were_rotated) {
   const std::int64_t keys = 70;

@@ -142,7 +142,7 @@ Status make_cached_job(const CachedCall& call, std::vector<AttentionTermJob>& te
   if (call.outputs != nullptr) {
     if (Status s = check_memory_of(call, as, room); !s) return s;
   }
-  make_attention_job(as, terms, job.attention);
+  make_attention_job_as_given(as, terms, job.attention);
   job.attention.k.data = nullptr;
   job.attention.v.data = nullptr;
   job.attention.visibility.key_starts = {};

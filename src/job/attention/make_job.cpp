@@ -19,6 +19,17 @@ MapJob map_job_of(const DualChunk& map) {
 
 SidePositions side_of(const std::optional<Positions>& given) { return {given.has_value(), given.value_or(Positions())}; }
 
+/// The first position of a side whose positions are no memory: `otherwise` where none are given.
+std::optional<std::int64_t> first_of(const SidePositions& side, std::int64_t otherwise) {
+  if (!side.given) return otherwise;
+  return side.at.data == nullptr ? std::optional(side.at.offset) : std::nullopt;
+}
+
+/// Whether nothing but who sees whom goes by positions: then only distances count.
+bool goes_by_distances_alone(const AttentionJob& job) {
+  return job.content.kind == ContentKind::plain && job.term_count == 0 && job.visibility.prefix.size == 0 && job.dropout.probability == 0;
+}
+
 // ---- Contents ----
 
 /// Without any heads nothing is turned.
@@ -101,9 +112,22 @@ VisibilityJob visibility_of(const Visibility& see) {
           .key_mask = see.key_mask};
 }
 
+/// Positions that tokens have anyway are forgotten: every kernel takes tokens, few take positions, and none leaves out tiles by those.
+void forget_positions_of_tokens(AttentionJob& job) {
+  if (job.visibility.query_starts.size > 0) return;  // tokens of each sequence begin anew
+  const std::int64_t wanted = job.k.shape[1] - job.q.shape[1];
+  const auto queries = first_of(job.query_positions, wanted);
+  const auto keys = first_of(job.key_positions, 0);
+  if (!queries || !keys) return;
+  constexpr std::int64_t kFar = std::int64_t{1} << 62;
+  const bool near = *queries > -kFar && *queries < kFar && *keys > -kFar && *keys < kFar;
+  const bool same_distances = near && *queries - *keys == wanted && goes_by_distances_alone(job);
+  if (same_distances || (*queries == wanted && *keys == 0)) job.query_positions = job.key_positions = {};
+}
+
 }  // namespace
 
-void make_attention_job(const AttentionCall& call, std::vector<AttentionTermJob>& terms, AttentionJob& job) {
+void make_attention_job_as_given(const AttentionCall& call, std::vector<AttentionTermJob>& terms, AttentionJob& job) {
   const AttentionSpec& spec = *call.spec;
   job.device = call.inputs->q.device;
   job.q = call.inputs->q;
@@ -126,6 +150,11 @@ void make_attention_job(const AttentionCall& call, std::vector<AttentionTermJob>
   job.key_positions = side_of(spec.key_positions);
   job.certified_skip = spec.skip == TileSkip::certified;
   job.dropout = spec.dropout;
+}
+
+void make_attention_job(const AttentionCall& call, std::vector<AttentionTermJob>& terms, AttentionJob& job) {
+  make_attention_job_as_given(call, terms, job);
+  forget_positions_of_tokens(job);
 }
 
 void make_backward_job(const AttentionCall& call, std::vector<AttentionTermJob>& terms, AttentionBackwardJob& job) {

@@ -11,7 +11,10 @@
 namespace phasor::job {
 
 /// Makes the job of a checked call in place; `terms` stay as long as it, and point to plans of the call's spec.
+/// Positions that say no more than where tokens are (numbers of the host, as generation gives them) are not in it.
 void make_attention_job(const AttentionCall& call, std::vector<AttentionTermJob>& terms, AttentionJob& job);
+/// The same with positions as they are given: a cache has fewer keys than its stand-in.
+void make_attention_job_as_given(const AttentionCall& call, std::vector<AttentionTermJob>& terms, AttentionJob& job);
 void make_backward_job(const AttentionCall& call, std::vector<AttentionTermJob>& terms, AttentionBackwardJob& job);
 void make_weights_job(const WeightsCall& of, std::vector<AttentionTermJob>& terms, AttentionWeightsJob& job);
 

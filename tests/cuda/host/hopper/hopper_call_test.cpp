@@ -55,6 +55,33 @@ TEST(HopperCall, is_plain_attention_of_16_bits) {
   EXPECT_FALSE(laid_out(spec, 9, DType::f32).hopper.has_value());
 }
 
+TEST(HopperCall, takes_positions_that_tokens_have_anyway) {
+  const auto taken = [](std::int64_t queries, std::optional<std::int64_t> keys, const auto& change) {
+    AttentionSpec spec;
+    spec.visibility.mask = Mask::causal;
+    spec.query_positions = positions_from(queries);
+    if (keys) spec.key_positions = positions_from(*keys);
+    change(spec);
+    return laid_out(spec).hopper.has_value();
+  };
+  const auto nothing = [](AttentionSpec&) {};
+  const auto window = [](AttentionSpec& s) { s.visibility.left = 20; };
+  const auto bias = [](AttentionSpec& s) { s.terms = {BiasTerm{*Bias::make(Alibi{.heads = 8})}}; };
+  const auto rotary = [](AttentionSpec& s) { s.content = RotaryContent{*Rotary::make({.head_dim = 128})}; };
+  EXPECT_TRUE(taken(37, 0, nothing));  // 70 keys, 33 queries
+  EXPECT_TRUE(taken(37, std::nullopt, window));
+  EXPECT_TRUE(taken(37, 0, bias));
+  EXPECT_TRUE(taken(1037, 1000, window));  // keys of a window that has moved on
+  EXPECT_FALSE(taken(1037, 1000, bias));   // a bias may go by more than distances
+  EXPECT_TRUE(taken(37, 0, rotary));
+  EXPECT_FALSE(taken(36, 0, window));
+  EXPECT_FALSE(taken(37, 1, window));
+  EXPECT_FALSE(taken(INT64_MIN + 37, INT64_MIN, window));
+  EXPECT_FALSE(taken(37, std::nullopt, [](AttentionSpec& s) {  // numbers in memory are not looked at
+    s.key_positions = {some_memory, PositionType::i64, {1, 1, 70}, {0, 0, 1}, 0, kGpu};
+  }));
+}
+
 TEST(HopperCall, has_nothing_that_the_kernel_does_not_know) {
   const auto taken = [](const auto& change) {
     AttentionSpec spec;
