@@ -229,8 +229,8 @@ TEST(attention_content, rotating_inside_is_rotating_before) {
   }
 }
 
-/// A profile rounds what it rotates; what comes back is not rounded on its way, whatever the tensors are.
-TEST(attention_content, gradients_of_a_profile_are_turned_back_in_float32) {
+/// A profile rounds what it rotates, and its cosines; gradients are those of the rotation that is meant.
+TEST(attention_content, gradients_of_a_profile_are_near_the_reference) {
   const auto apart = [](const ref::Values& is, const ref::Values& wanted) {
     double off = 0, all = 0;
     for (std::size_t n = 0; n < is.size(); ++n) off += (is[n] - wanted[n]) * (is[n] - wanted[n]), all += wanted[n] * wanted[n];

@@ -3,6 +3,7 @@
 // reference, and beside rotating before the call.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <set>
@@ -11,6 +12,7 @@
 #include "attention/general/hidden_keys.hpp"
 #include "attention/general/machine.hpp"
 #include "attention/general/mma_machine.hpp"
+#include "attention/support/caches.hpp"
 #include "attention/support/rotated_problems.hpp"
 #include "cuda/attention/cached/layout.hpp"
 #include "cuda/attention/mma/call.hpp"
@@ -122,6 +124,14 @@ TEST_F(MmaRotated, of_wide_heads_has_the_gradients_of_the_reference) {
 }
 TEST_F(MmaRotated, has_the_gradients_of_any_length) { expect_gradients_of_all(some_of(rotated_lengths(), 2), DType::bf16); }
 
+/// Queries and keys of the call turned in their memory.
+void rotate_before(Bridge& bridge, const Rotary& rotary) {
+  const auto in_place = [](const ConstTensorView& v) { return TensorView{const_cast<void*>(v.data), v.dtype, v.shape, v.strides}; };
+  const std::int64_t first = bridge.inputs.k.shape[1] - bridge.inputs.q.shape[1];
+  EXPECT_TRUE(rotary.apply(in_place(bridge.inputs.q), positions_from(first)).ok());
+  EXPECT_TRUE(rotary.apply(in_place(bridge.inputs.k), positions_from(0)).ok());
+}
+
 /// The same kernels get the same numbers. As many queries as keys: both sides are rotated by one job.
 TEST_F(MmaRotated, is_what_rotating_before_gives_to_the_bit) {
   const Rotary rotary = *Rotary::make({.head_dim = kNarrow.width});
@@ -135,12 +145,7 @@ TEST_F(MmaRotated, is_what_rotating_before_gives_to_the_bit) {
       Bridge before(p, dtype);
       Bridge plain(p, dtype);
       inside.spec.content = RotaryContent{rotary};
-      const auto turn = [&](const ConstTensorView& v, std::int64_t first) {
-        const TensorView there = {const_cast<void*>(v.data), v.dtype, v.shape, v.strides};
-        EXPECT_TRUE(rotary.apply(there, positions_from(first)).ok());
-      };
-      turn(before.inputs.q, s.keys - queries);
-      turn(before.inputs.k, 0);
+      rotate_before(before, rotary);
       const int already = taken;
       for (Bridge* const one : {&inside, &before, &plain}) ASSERT_TRUE(one->forward().ok());
       EXPECT_EQ(taken, already + 3);
@@ -149,6 +154,24 @@ TEST_F(MmaRotated, is_what_rotating_before_gives_to_the_bit) {
       EXPECT_NE(inside.output().out, plain.output().out);
     }
   }
+}
+
+/// A turn takes numbers beyond float16's greatest to infinity, wherever it is made.
+TEST_F(MmaRotated, has_infinities_where_rotating_before_has_them) {
+  const Rotary rotary = *Rotary::make({.head_dim = kNarrow.width});
+  ref::Problem p = random_problem(kNarrow, 5);
+  for (double& x : p.q) x = x < 0 ? -65504 : 65504;
+  for (double& x : p.k) x *= 0x1p-13;
+  Bridge inside(p, DType::f16);
+  Bridge before(p, DType::f16);
+  inside.spec.content = RotaryContent{rotary};
+  rotate_before(before, rotary);
+  const int already = taken;
+  ASSERT_TRUE(inside.forward().ok() && before.forward().ok());
+  EXPECT_EQ(taken, already + 2);
+  EXPECT_EQ(bytes_of_view(inside.outputs.out), bytes_of_view(before.outputs.out));
+  const ref::Values out = inside.output().out;
+  EXPECT_TRUE(std::any_of(out.begin(), out.end(), [](double x) { return std::isnan(x); }));
 }
 
 /// Keys and values of padding, which may be anything.

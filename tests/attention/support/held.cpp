@@ -138,7 +138,7 @@ void expect_gradients(ref::Gradients& is, Wanted& wanted, const HeldAs& as, cons
   const double u = arithmetic_roundoff(as.dtype);
   const double outputs = narrow ? stored_roundoff(as.dtype) * (weights_are_rounded ? 3 : 1) : 0;
   const double score = largest_of(wanted.magnitudes.scores);
-  const double turned = narrow && weights_are_rounded && as.turned ? stored_roundoff(as.dtype) : 0;
+  const double turned = narrow && gradients_are_turned_narrow && as.turned ? stored_roundoff(as.dtype) : 0;
   const auto expect = [&](const ref::Values& x, const Sought& sought, std::int64_t summands, const std::string& what, double more = 0) {
     const double part =
         outputs + more + u * (2 * roundings(score, static_cast<double>(s.keys)) + 3 * std::sqrt(static_cast<double>(summands)));

@@ -35,6 +35,8 @@ struct HeldAs {
 HeldAs held_as(const ref::Problem& problem, DType dtype);
 /// Set where weights are rounded to a 16-bit dtype before they meet values, as tensor cores take them: on a GPU.
 inline bool weights_are_rounded = false;
+/// Set where gradients of rotated queries and keys are rounded to the dtype before they are turned back: by Hopper's kernels, on a GPU.
+inline bool gradients_are_turned_narrow = false;
 void expect_output(const ref::Output& is, const ref::Output& wanted, const ref::Magnitudes& magnitudes, const HeldAs& as,
                    const std::string& name);
 void expect_gradients(ref::Gradients& is, Wanted& wanted, const HeldAs& as, const std::string& name);

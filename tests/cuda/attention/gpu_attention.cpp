@@ -86,6 +86,7 @@ void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { poo
 int main(int count, char** words) {
   testing::InitGoogleTest(&count, words);
   phasor::test::weights_are_rounded = true;
+  phasor::test::gradients_are_turned_narrow = true;
   const phasor::test::ReplacedBackend gpu([](phasor::backend::Backend& backend) {
     backend.attention_workspace = phasor::cuda::attention_workspace;
     backend.attention = [](phasor::job::AttentionJob& job, const phasor::Workspace& workspace, const phasor::Execution&) {

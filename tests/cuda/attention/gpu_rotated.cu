@@ -173,10 +173,12 @@ void check_all(bool few) {
       const RotarySpec all = {.head_dim = width};
       const RotarySpec part = {.head_dim = width, .rotary_width = 32, .rotary_offset = 8, .pairing = Pairing::interleaved};
       const RotarySpec yarn = {.head_dim = width, .scaling = YarnScaling{.factor = 4, .original_length = 64}};
+      const RotarySpec hf = {.head_dim = width, .numerics = Numerics::hf};  // beside sinks by mma.sync: turned back in float32
       check({name + " full", s, dtype, all, {}});
       check({name + " causal, keys rotated", s, dtype, yarn, {.visibility = {.mask = Mask::causal}}, true});
       check({name + " causal, part", {2, 517, 517, 4, 4, width}, dtype, part, {.visibility = {.mask = Mask::causal}}});
-      check({name + " window, hf", s, dtype, {.head_dim = width, .numerics = Numerics::hf}, {.visibility = {.left = 100, .right = 9}}});
+      check({name + " window, hf", s, dtype, hf, {.visibility = {.left = 100, .right = 9}}});
+      check({name + " sinks, hf", s, dtype, hf, {.sinks = sinks.view, .visibility = {.mask = Mask::causal}}});
       check({name + " sinks, yarn", s, dtype, yarn, {.sinks = sinks.view, .visibility = {.mask = Mask::causal}}});
       check({name + " capped, part", s, dtype, part, {.softcap = 5}});
     }

@@ -2,7 +2,7 @@
 // Forward attention in bfloat16 on Intel's matrix unit: blocks of 32 query rows, the loops and terms of cpu/attention/forward.inl around
 // the parts of cpu/attention/amx/processor.hpp. Included once, in the namespace of the target that machines with AMX have.
 
-/// Whether the matrix unit does a job: bfloat16 that is met as given, no term that wants probabilities, no dropout.
+/// Whether the matrix unit does a job: bfloat16 as given or as the call rotated it, no term that wants probabilities, no dropout.
 inline bool amx_serves(const attend::AttentionJob& job) {
   if (!amx::kCompiled || job.q.dtype != DType::bf16 || job.key_splits > 0 || job.panels.values == nullptr) return false;
   if (job.content_count != 1 || job.contents[0].q.dtype != DType::bf16 || job.contents[0].k.dtype != DType::bf16) return false;
