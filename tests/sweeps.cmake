@@ -121,6 +121,17 @@ set(sweeps
   CudaAttentionBackwardOnHost.positions_that_are_given
   CudaAttentionBackwardOnHost.sequences_of_a_varlen_batch
   CudaAttentionBackwardOnHost.sinks_and_dropout_in_every_dtype
+  # attention/general/gathered_test.cpp
+  Gathered.every_mask_and_shape_is_the_reference
+  Gathered.has_ragged_sequences_of_any_length
+  Gathered.has_sequences_of_any_length
+  Gathered.has_sequences_of_any_length_by_mma
+  GatheredByMma.cope
+  GatheredByMma.cope_of_any_length
+  GatheredByMma.features
+  GatheredByMma.many_terms
+  GatheredByMma.rotated
+  GatheredByMma.tables_of_values
   # attention/general/general_test.cpp
   CudaAttentionOnHost.every_mask_and_shape_is_the_reference
   # attention/terms/cope_narrow_test.cpp

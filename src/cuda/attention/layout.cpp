@@ -83,7 +83,7 @@ void lay_out_contents(const job::AttentionJob& job, attend::Arena& arena, Layout
     if (chunks && c > 0) {
       work.contents[c].k = work.contents[0].k;  // a dual chunk has its keys at one place for every pass
     } else {
-      work.contents[c].k = add_copy(job, {MapSide::keys, c, &job.key_positions, work.shape.keys}, arena, out);
+      work.contents[c].k = add_copy(job, {MapSide::keys, c, &job.key_positions, job.k.shape[1]}, arena, out);
     }
   }
   if (content.kind != job::ContentKind::xpos) return;
@@ -125,6 +125,7 @@ Status lay_out(const job::AttentionJob& job, const char* where, attend::Arena& a
   AttentionWork& work = out.work;
   out.arithmetic = job.q.dtype == DType::f64 ? DType::f64 : DType::f32;
   work.shape = job::shape_of(job);
+  if (out.most_keys > 0) work.shape.keys = out.most_keys;
   work.see = job.visibility;
   work.sequences = is_varlen(work) ? work.see.query_starts.size - 1 : work.shape.batch;
   for (int side = 0; side < 2; ++side) {
@@ -213,9 +214,11 @@ int64_t hopper_bytes(const job::AttentionJob& job, const AttentionWork& work) {
 
 }  // namespace
 
-Result<int64_t> forward_workspace(const job::AttentionJob& job) {
+Result<int64_t> forward_workspace(const job::AttentionJob& job) { return forward_workspace(job, 0); }
+Result<int64_t> forward_workspace(const job::AttentionJob& job, int64_t most_keys) {
   attend::Arena measure;
   Layout layout;
+  layout.most_keys = most_keys;
   if (Status s = lay_out(job, "attention", measure, layout); !s) return s;
   layout.work.outputs.out = some_outputs(job);
   attend::Arena by_mma = measure;

@@ -31,6 +31,7 @@ struct RotatedCopy {
 
 struct Layout {
   AttentionWork work;
+  int64_t most_keys = 0;  // of a sequence by key_starts, said before it is laid out; 0: as many as there are
   DType arithmetic = DType::f32;
   std::vector<std::byte> tables;  // lists of the host, as they will lie in the workspace
   std::byte* tables_at = nullptr;
@@ -94,11 +95,14 @@ Status run_forward(const Layout& layout, Machine& machine) {
 
 /// Bytes that a call works in, on whatever device.
 Result<int64_t> forward_workspace(const job::AttentionJob& job);
+/// The same of a call whose sequences have at most so many keys.
+Result<int64_t> forward_workspace(const job::AttentionJob& job, int64_t most_keys);
 
 template <class Machine>
-Status attention_on(Machine& machine, const job::AttentionJob& job, const Workspace& workspace) {
+Status attention_on(Machine& machine, const job::AttentionJob& job, const Workspace& workspace, int64_t most_keys = 0) {
   attend::Arena arena(workspace);
   Layout layout;
+  layout.most_keys = most_keys;
   if (Status s = lay_out(job, "attention", arena, layout); !s) return s;
   lay_out_forward(arena, machine.compute_major(), layout);
   if (Status s = arena.check("attention"); !s) return s;

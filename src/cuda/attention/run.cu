@@ -137,6 +137,13 @@ Status run_attention_as(int compute_major, job::AttentionJob& job, const Workspa
   return attention::attention_on(stream, job, workspace);
 }
 
+Status run_ragged_attention(std::int64_t most_keys, job::AttentionJob& job, const Workspace& workspace, const Execution& execution) {
+  const CurrentDevice current("attention", job.device);
+  if (!current.status().ok()) return current.status();
+  attention::Stream stream = {"attention", execution, attention::arithmetic_of(job)};
+  return attention::attention_on(stream, job, workspace, most_keys);
+}
+
 Result<std::int64_t> attention_backward_workspace(const job::AttentionBackwardJob& job) { return attention::backward_workspace(job); }
 
 Status run_attention_backward(job::AttentionBackwardJob& job, const Workspace& workspace, const Execution& execution) {

@@ -1,36 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention over caches as CUDA gathers it for its general kernels, run on the host, against the CPU's.
+// Attention over caches as CUDA gathers it, by its general kernels run on the host, against the CPU's.
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "attention/general/machine.hpp"
+#include "attention/general/gathered.hpp"
 #include "attention/support/problems.hpp"
-#include "cuda/attention/cached/layout.hpp"
 #include "phasor/phasor.hpp"
 
 namespace phasor::test {
 namespace {
 
-Status gathered(job::CachedAttentionJob& job, const Workspace& workspace, const Execution& /*execution*/) {
-  attend::Arena arena(workspace);
-  cuda::attention::CachedLayout layout;
-  if (Status s = cuda::attention::lay_out_cached(job, arena, layout); !s) return s;
-  if (Status s = arena.check("cached_attention"); !s) return s;
-  for (std::int64_t n = cuda::attention::gather_items(layout.gather) - 1; n >= 0; --n) cuda::attention::gather_item(layout.gather, n);
-  AttentionMachine machine;
-  return cuda::attention::attention_on(machine, layout.job, Workspace(layout.workspace));
-}
 ReplacedBackend gathered_attention() {
-  return ReplacedBackend([](backend::Backend& backend) {
-    backend.cached_attention_workspace = [](const job::CachedAttentionJob& job) -> Result<std::int64_t> {
-      attend::Arena measure;
-      cuda::attention::CachedLayout layout;
-      if (Status s = cuda::attention::lay_out_cached(job, measure, layout); !s) return s;
-      return measure.needed();
-    };
-    backend.cached_attention = gathered;
-  });
+  return ReplacedBackend([](backend::Backend& backend) { cached_by<AttentionMachine>(backend); });
 }
 
 std::vector<float> numbers(std::int64_t count, std::uint64_t seed) {

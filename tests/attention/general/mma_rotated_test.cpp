@@ -9,12 +9,11 @@
 #include <set>
 #include <vector>
 
+#include "attention/general/gathered.hpp"
 #include "attention/general/hidden_keys.hpp"
-#include "attention/general/machine.hpp"
 #include "attention/general/mma_machine.hpp"
 #include "attention/support/caches.hpp"
 #include "attention/support/rotated_problems.hpp"
-#include "cuda/attention/cached/layout.hpp"
 #include "cuda/attention/mma/call.hpp"
 #include "phasor/phasor.hpp"
 
@@ -77,22 +76,7 @@ class MmaRotated : public testing::Test {
   std::optional<ReplacedBackend> backend_ = std::optional<ReplacedBackend>(std::in_place, [](backend::Backend& backend) {
     forward_by<MmaMachine>(backend);
     backward_by<MmaMachine>(backend);
-    backend.cached_attention_workspace = [](const job::CachedAttentionJob& job) -> Result<std::int64_t> {
-      attend::Arena measure;
-      cuda::attention::CachedLayout layout;
-      if (Status s = cuda::attention::lay_out_cached(job, measure, layout); !s) return s;
-      return measure.needed();
-    };
-    backend.cached_attention = [](job::CachedAttentionJob& job, const Workspace& workspace, const Execution&) -> Status {
-      attend::Arena arena(workspace);
-      cuda::attention::CachedLayout layout;
-      if (Status s = cuda::attention::lay_out_cached(job, arena, layout); !s) return s;
-      for (std::int64_t n = cuda::attention::gather_items(layout.gather) - 1; n >= 0; --n) {
-        cuda::attention::gather_item(layout.gather, n);
-      }
-      MmaMachine machine;
-      return cuda::attention::attention_on(machine, layout.job, Workspace(layout.workspace));
-    };
+    cached_by<MmaMachine>(backend);
   });
 };
 
@@ -245,14 +229,14 @@ struct Cached {
   }
 };
 
-/// Unrotated keys of a cache are gathered, and queries stand at positions that lengths decide. Against the CPU: each side rounds its
-/// outputs and this one its weights, by 2^-8 of numbers up to 1.
+/// Unrotated keys of a cache are gathered one sequence behind another, so queries and keys stand where tokens do. Against the CPU: each
+/// side rounds its outputs and this one its weights, by 2^-8 of numbers up to 1.
 TEST_F(MmaRotated, takes_gathered_keys_of_a_cache) {
   const AttentionSpec spec = {.content = RotaryContent{*Rotary::make({.head_dim = 64})}, .visibility = {.mask = Mask::causal}};
   Cached call;
   const ref::Values is = call.run(Storage::bf16, spec);
   EXPECT_EQ(taken, 1);
-  EXPECT_EQ(scores_were, std::set<ScoresIn>{ScoresIn::shared});
+  EXPECT_EQ(scores_were, std::set<ScoresIn>{ScoresIn::registers});
   backend_.reset();  // by the CPU
   const ref::Values wanted = call.run(Storage::bf16, spec);
   for (std::size_t n = 0; n < is.size(); ++n) ASSERT_NEAR(is[n], wanted[n], 3.5 * 0x1p-8) << n;

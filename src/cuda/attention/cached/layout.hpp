@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call over a cache as a call of the general kernels: keys and values gathered, absent keys masked, queries at their positions.
+// A call over a cache as a call of attention: keys and values gathered, as sequences one behind another where nothing keeps them from it
+// (then queries stand where varlen attention has them anyway, and work goes by lengths), else with as much room each, absent keys masked
+// and queries at their positions.
 #pragma once
+
+#include <vector>
 
 #include "cuda/attention/cached/gather.hpp"
 #include "job/attention/cached_job.hpp"
@@ -11,8 +15,12 @@ namespace phasor::cuda::attention {
 struct CachedLayout {
   GatherWork gather;
   job::AttentionJob job;
-  std::span<std::byte> workspace;  // of attention
+  std::vector<job::AttentionTermJob> terms;  // the job's
+  int64_t most_keys = 0;                     // of a sequence, where they lie one behind another; 0: they do not
+  std::span<std::byte> workspace;            // of attention
 };
 Status lay_out_cached(const job::CachedAttentionJob& asked, attend::Arena& arena, CachedLayout& out);
+/// Bytes that a call works in, wherever its outputs will lie.
+Result<int64_t> gathered_workspace(const job::CachedAttentionJob& asked);
 
 }  // namespace phasor::cuda::attention

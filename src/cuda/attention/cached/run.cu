@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention over a cache put on a stream: by the decoding kernel, or gathered for the general ones.
+// Attention over a cache put on a stream: by the decoding kernel, or gathered for kernels that know no pages.
 #include "cuda/attention/cached/layout.hpp"
 #include "cuda/attention/decode/call.hpp"
 #include "cuda/attention/prepare_terms.hpp"
@@ -14,20 +14,39 @@ namespace {
 
 constexpr const char* kWhere = "cached_attention";
 constexpr int kThreads = 256;
+constexpr int kMostBlocks = 8192;
+unsigned blocks_of(std::int64_t items, std::int64_t of_block) { return std::min<unsigned>(blocks_for(items, of_block), kMostBlocks); }
 
-__global__ void __launch_bounds__(kThreads) gather_cache(const __grid_constant__ attention::GatherWork work, std::int64_t items) {
+__global__ void __launch_bounds__(kThreads) make_lists(const __grid_constant__ attention::GatherWork work) {
+  const std::int64_t items = attention::gather_items(work);
   const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
   for (std::int64_t n = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; n < items; n += step) attention::gather_item(work, n);
 }
-Status gather(const attention::GatherWork& work, const Execution& execution) {
-  constexpr std::int64_t kMostBlocks = 8192;
-  std::int64_t items = attention::gather_items(work);
-  const auto blocks = static_cast<unsigned>(std::min((items + kThreads - 1) / kThreads, kMostBlocks));
+Status gather_lists(const attention::GatherWork& work, const Execution& execution) {
+  const std::int64_t items = attention::gather_items(work);
+  if (items == 0) return {};
   attention::GatherWork parameter = work;
-  void* parameters[] = {&parameter, &items};
-  const auto kernel = reinterpret_cast<const void*>(&gather_cache);
-  return status_of(kWhere,
-                   cudaLaunchKernel(kernel, dim3(blocks), dim3(kThreads), parameters, 0, static_cast<cudaStream_t>(execution.stream)));
+  const auto kernel = reinterpret_cast<const void*>(&make_lists);
+  return launch(kWhere, {kernel, {blocks_of(items, kThreads)}, kThreads, 0, execution.stream}, &parameter);
+}
+/// A warp has a token at a time.
+template <bool kInPieces>
+__global__ void __launch_bounds__(kThreads) bring_tokens(const __grid_constant__ attention::GatherWork work) {
+  constexpr int kWarps = kThreads / 32;
+  const std::int64_t tokens = attention::gather_tokens(work);
+  const std::int64_t step = std::int64_t{gridDim.x} * kWarps;
+  const attention::GatherThread thread = {static_cast<int>(threadIdx.x) & 31, 32};
+  for (std::int64_t n = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32; n < tokens; n += step)
+    attention::gather_token<kInPieces>(work, n, thread);
+}
+Status gather(const attention::GatherWork& work, const Execution& execution) {
+  if (Status s = gather_lists(work, execution); !s) return s;
+  const std::int64_t tokens = attention::gather_tokens(work);
+  if (tokens == 0) return {};
+  attention::GatherWork parameter = work;
+  const auto kernel =
+      work.in_pieces ? reinterpret_cast<const void*>(&bring_tokens<true>) : reinterpret_cast<const void*>(&bring_tokens<false>);
+  return launch(kWhere, {kernel, {blocks_of(tokens, kThreads / 32)}, kThreads, 0, execution.stream}, &parameter);
 }
 
 struct Shift {
@@ -63,7 +82,7 @@ Status rotate_queries(const job::CachedAttentionJob& job, const decode::DecodeLa
   const ConstTensorView& q = job.attention.q;
   attention::GatherWork positions = {.lengths = job.lengths, .sequences = job.sequences, .room = job::room_of(job), .queries = q.shape[1]};
   positions.query_positions = static_cast<std::int64_t*>(layout.positions.data);
-  if (Status s = gather(positions, execution); !s) return s;
+  if (Status s = gather_lists(positions, execution); !s) return s;
   job::RotateJob rotation = job::rotation_of(job.attention.content.queries, InOut(q, layout.rotated), layout.positions);
   return run_rotate(rotation, execution);
 }
@@ -99,10 +118,7 @@ std::optional<decode::DecodeLayout> decoding(const job::CachedAttentionJob& job,
 Result<std::int64_t> cached_attention_workspace(const job::CachedAttentionJob& job) {
   attend::Arena measure;
   if (decoding(job, measure)) return measure.needed();
-  attend::Arena gathered;
-  attention::CachedLayout layout;
-  if (Status s = attention::lay_out_cached(job, gathered, layout); !s) return s;
-  return gathered.needed();
+  return attention::gathered_workspace(job);
 }
 
 Status run_cached_attention(job::CachedAttentionJob& job, const Workspace& workspace, const Execution& execution) {
@@ -123,7 +139,9 @@ Status run_cached_attention(job::CachedAttentionJob& job, const Workspace& works
   if (Status s = arena.check(kWhere); !s) return s;
   if (job::is_empty(job.attention.outputs.out)) return {};
   if (Status s = gather(layout.gather, execution); !s) return s;
-  return run_attention(layout.job, Workspace(layout.workspace), execution);
+  const Workspace of_attention(layout.workspace);
+  if (layout.most_keys == 0) return run_attention(layout.job, of_attention, execution);
+  return run_ragged_attention(layout.most_keys, layout.job, of_attention, execution);
 }
 
 }  // namespace phasor::cuda

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "cuda/attention/cached/gather.hpp"
 #include "cuda/attention/hopper_call.hpp"
 
 namespace phasor::cuda::decode {
@@ -13,19 +14,12 @@ constexpr int64_t kMost = int64_t{1} << 30;
 /// Of windows: differences with positions stay numbers.
 constexpr int64_t kFarthest = int64_t{1} << 60;
 
-/// Whole vectors of 16 bytes, wherever a row begins.
-bool is_aligned(const job::CacheSource& cache) {
-  const int64_t size = bytes_of(cache.storage);
-  const bool contiguous = cache.strides[4] == size && (cache.inner == cache.count || cache.strides[3] == cache.inner * size);
-  if (!contiguous || reinterpret_cast<std::uintptr_t>(cache.data) % 16 != 0) return false;
-  return std::all_of(cache.strides, cache.strides + 3, [](int64_t stride) { return stride % 16 == 0; });
-}
 bool is_storage(Storage storage, DType q) {
   if (storage == Storage::f8_e4m3 || storage == Storage::f8_e5m2) return q == DType::f16 || q == DType::bf16;
   return storage != Storage::f32 && storage == job::storage_of(q);
 }
 bool takes_cache(const job::CacheSource& cache, const job::CachedAttentionJob& job) {
-  return cache.scales != CacheScales::Kind::made && is_aligned(cache) && cache.storage == job.k.storage &&
+  return cache.scales != CacheScales::Kind::made && attention::is_in_pieces(cache) && cache.storage == job.k.storage &&
          (cache.count == 64 || cache.count == 128 || cache.count == 256) && cache.count == job.k.count;
 }
 bool takes_content(const job::ContentJob& content) {
