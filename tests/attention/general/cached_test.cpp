@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "attention/general/gathered.hpp"
+#include "attention/support/caches.hpp"
 #include "attention/support/problems.hpp"
 #include "phasor/phasor.hpp"
 
@@ -86,6 +87,23 @@ TEST(CachedAttentionOnHost, gathered_has_ragged_queries_unless_something_goes_by
   spec.visibility.key_mask = {mask.data(), {32, 1}};
   EXPECT_EQ(cached_attention_workspace(call.inputs, spec).status().message(),
             "cached_attention: query_starts beside a key mask are not on CUDA yet, wanted a batch row for each sequence");
+}
+
+/// Keys of another storage than q's are float32 when they are gathered, and rounded as queries are after their turn.
+TEST(CachedAttentionOnHost, gathered_keys_of_other_storages_are_rounded_once_turned) {
+  const std::int64_t keys = 37;
+  const AttentionSpec spec = {.content = RotaryContent{*Rotary::make({.head_dim = 16})}, .visibility = {.mask = Mask::causal}};
+  for (const Storage storage : {Storage::f8_e4m3, Storage::f16, Storage::f32}) {
+    const Tensor q(DType::bf16, {1, 12, 4, 16}, 1), k(DType::bf16, {1, keys, 2, 16}, 2), v(DType::bf16, {1, keys, 2, 16}, 3);
+    const Cache cache(k.view, v.view, 16, Cache::Layout::hnd, storage);
+    std::vector<float> out(12 * 4 * 16), wanted(out.size());
+    ASSERT_TRUE(run_cached(cache.inputs(q.view), spec, {view(wanted.data(), q.view.shape)}).ok());
+    const ReplacedBackend by_gathering = gathered_attention();
+    const Status s = run_cached(cache.inputs(q.view), spec, {view(out.data(), q.view.shape)});
+    ASSERT_TRUE(s.ok()) << s.message();
+    SCOPED_TRACE(name_of(storage));
+    expect_near(out, wanted, 1);
+  }
 }
 
 }  // namespace
