@@ -19,6 +19,7 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16)  # float64 is refused: a
 ROPE = phasor.Rotary(head_dim=DIM, base=5e5)
 YARN = phasor.Rotary(head_dim=DIM, base=5e5, scaling=phasor.YarnScaling(factor=4, original_length=4096))
 MLA = phasor.Rotary(head_dim=576, rotary_width=64, rotary_offset=512, pairing="interleaved")
+MLA_584 = phasor.Rotary(head_dim=512, rotary_width=64, rotary_offset=448, pairing="interleaved")
 SLOTS = torch.tensor([3, -1, 20, 11, 7, 2])  # one skipped, the last token beyond the list
 
 Made = tuple[Tensor, ...]
@@ -133,12 +134,29 @@ def mla(kv: Tensor, weight: Tensor, stored: Tensor, slots: Tensor) -> Made:
     return (stored,)
 
 
+def mla_584_tensors(dtype: torch.dtype) -> Tensors:
+    stored = (torch.arange(8 * BLOCK * 584) % 251).to(torch.uint8).view(8, BLOCK * 584)
+    return {"kv": heads(torch.bfloat16, 1, dim=512), "weight": numbers(512, dtype=torch.bfloat16, seed=3), "stored": stored, "slots": SLOTS}
+
+
+def mla_584(kv: Tensor, weight: Tensor, stored: Tensor, slots: Tensor) -> Made:
+    """DeepSeek's rows of 584 bytes: float8 and 64 rotated channels, and behind those of a block seven powers of two for each token."""
+    rows, powers = stored[:, : BLOCK * 576].view(8, BLOCK, 576), stored[:, BLOCK * 576 :].view(8, BLOCK, 8)[..., :7]
+    scales = phasor.CacheScales(kind="made", array=powers, axes="block token group", group=64, least=1e-4 / 448)
+    latent = phasor.Cache(rows[..., :448], "block token inner", storage="float8_e4m3fn", scales=scales)
+    rotated = phasor.Cache(rows[..., 448:], "block token inner", storage="bfloat16", first_channel=448)
+    norm = phasor.HeadNorm(weight=weight)
+    phasor.prepare_attention(k=kv, rotary=MLA_584, positions=50, k_cache=(latent, rotated), k_norm=norm, slots=slots)
+    return (stored,)
+
+
 LAYOUTS: dict[str, tuple[Callable[..., Tensors], Callable[..., Made]]] = {
     "flash": (flash_tensors, flash),
     "older": (older_tensors, older),
     "pages": (pages_tensors, pages),
     "rows": (rows_tensors, rows),
     "MLA": (mla_tensors, mla),
+    "MLA of 584 bytes": (mla_584_tensors, mla_584),
 }
 
 
