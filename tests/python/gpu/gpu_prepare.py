@@ -209,6 +209,50 @@ def test_what_is_on_another_device_is_refused_and_nothing_is_written() -> None:
     assert not cache.any()
 
 
+def test_places_outside_of_a_cache_are_found_where_that_is_asked_for() -> None:
+    k = numbers(4, 1, 8).to(DEVICE)
+    sound = torch.tensor([5, 0, -1, 3]).to(DEVICE)
+    wrong: dict[str, dict[str, Any]] = {
+        "token 2 goes to token 0 of block 3, wanted one of 3 blocks of 2": {"slots": [0, -1, 6, 99]},
+        "places.1. is 4, beyond the 2 pages of request 0": {"kv_indices": [0, 1], "pages_per_request": 2, "places": [1, 4, 2, 5], "requests": [0] * 4},
+        "page 1 of request 0 is 3, wanted 0 to 2": {"kv_indptr": [0, 2], "kv_indices": [0, 3], "places": [1, 2, 0, 3], "requests": [0] * 4},
+    }
+
+    def call(cache: Tensor, **places: Any) -> Tensor:
+        phasor.prepare_attention(k=k, k_cache=phasor.Cache(cache), places_on_gpu="checked", **places)
+        return cache * 1
+
+    for says, places in wrong.items():
+        cache = torch.zeros(3, 2, 1, 8, device=DEVICE)
+        given = {name: torch.tensor(x).to(DEVICE) if isinstance(x, list) else x for name, x in places.items()}
+        with raises(ValueError, says):
+            call(cache, **given)
+        with raises(Exception, says):
+            torch.compile(call, fullgraph=True, backend="aot_eager")(cache, **given)
+        assert not cache.any()
+    wanted = torch.zeros(3, 2, 1, 8)
+    phasor.prepare_attention(k=k.cpu(), k_cache=phasor.Cache(wanted), slots=sound.cpu())
+    assert same_bits(call(cache, slots=sound), wanted)
+    assert same_bits(torch.compile(call, fullgraph=True, backend="aot_eager")(torch.zeros_like(cache), slots=sound), wanted)
+
+
+def test_places_to_be_checked_are_refused_in_a_capture() -> None:
+    needs_gpu()
+    k, slots, cache = numbers(4, 1, 8).to(DEVICE), torch.tensor([5, 0, -1, 3], device=DEVICE), torch.zeros(3, 2, 1, 8, device=DEVICE)
+    call: dict[str, Any] = {"k": k, "k_cache": phasor.Cache(cache), "slots": slots}
+    phasor.prepare_attention(**call)
+    torch.cuda.synchronize()
+    cache.zero_()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        with raises(NotImplementedError, "places are to be checked on a stream that is being captured"):
+            phasor.prepare_attention(**call, places_on_gpu="checked")
+        phasor.prepare_attention(**call)  # the capture goes on
+    assert not cache.any()
+    graph.replay()
+    assert cache.any()
+
+
 def test_compiled_in_one_graph() -> None:
     for name, (tensors, call) in LAYOUTS.items():
         wanted = call(**here(tensors(torch.bfloat16)))

@@ -307,3 +307,29 @@ def test_lists_and_scales_that_would_be_misread_are_refused():
         call(k_norm=phasor.HeadNorm(weight=np.ones((1, 3, 4), np.float32)))
     with pytest.raises(ValueError, match="weight"):
         call(k_norm=phasor.HeadNorm(weight=np.ones(8, np.float32)[::2]))
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.as_tensor])
+@pytest.mark.parametrize("on_gpu", ["trusted", "checked"])
+def test_places_are_always_looked_at_on_the_cpu(kind, on_gpu):
+    k = kind(np.ones((4, 1, 8), np.float32))
+    wrong = {  # and what is right beside them
+        "token 2 goes to token 0 of block 3, wanted one of 3 blocks of 2": {"slots": [0, -1, 6, 99]},
+        "places.1. is 4, beyond the 2 pages of request 0": {"kv_indices": [0, 1], "pages_per_request": 2, "places": [1, 4, 2, 5], "requests": [0] * 4},
+        "page 1 of request 0 is 3, wanted 0 to 2": {"kv_indptr": [0, 2], "kv_indices": [0, 3], "places": [1, 2, 0, 3], "requests": [0] * 4},
+    }
+    for says, places in wrong.items():
+        cache = kind(np.zeros((3, 2, 1, 8), np.float32))
+        with pytest.raises(ValueError, match=f"prepare_attention: {says}"):
+            phasor.prepare_attention(k=k, k_cache=phasor.Cache(cache), places_on_gpu=on_gpu, **places)
+        assert not cache.any()
+    phasor.prepare_attention(k=k, k_cache=phasor.Cache(cache), slots=[5, 0, -1, 3], places_on_gpu=on_gpu)
+    assert cache.reshape(6, 8).any(-1).tolist() == [True, False, False, True, False, True]
+
+
+def test_how_places_are_taken_on_a_gpu_has_two_names():
+    k, cache = np.ones((4, 1, 8), np.float32), np.zeros((3, 2, 1, 8), np.float32)
+    for more in ({"k_cache": phasor.Cache(cache), "slots": [0]}, {}):
+        with pytest.raises(ValueError, match="prepare_attention: places_on_gpu is 'looked at', wanted 'trusted', 'checked'"):
+            phasor.prepare_attention(k=k, places_on_gpu="looked at", **more)
+    assert not cache.any()
