@@ -445,3 +445,79 @@ def test_arrays_of_jax() -> None:
     assert (np.asarray(out) == phasor.prepare_attention(q, rotary=ROPE, positions=4, q_norm=phasor.HeadNorm())).all()
     with raises(ValueError, "JAX, which cannot change"):
         phasor.prepare_attention(k=given, k_cache=phasor.Cache(given, "token head inner"))
+
+
+# ---- What training asks of an operator ----
+
+
+def of_training(device: str, layer: Callable[..., Tensor]) -> Made:
+    """A result, and gradients by q and by the weight of its norm."""
+    q, weight = (x.to(device).requires_grad_() for x in (numbers(2, TOKENS, HEADS, DIM), weight_of(torch.float32)))
+    out = layer(q, weight)
+    out.backward(numbers(*out.shape, seed=31).to(device))
+    return out, q.grad, weight.grad
+
+
+def normed(q: Tensor, weight: Tensor) -> Tensor:
+    return phasor.prepare_attention(q * 2, rotary=[ROPE, YARN], spec_of=[1, 0], positions=50, q_norm=phasor.HeadNorm(weight=weight)) * 0.5
+
+
+def test_checkpoints_give_the_same_gradients() -> None:
+    wanted = of_training("cpu", normed)
+    for reentrant in (False, True):
+        got = of_training(DEVICE, lambda *x: torch.utils.checkpoint.checkpoint(normed, *x, use_reentrant=reentrant))  # noqa: B023
+        assert same_bits(got, wanted), reentrant
+
+
+def test_deterministic_algorithms_give_the_same_gradients() -> None:
+    """They also fill new memory with what is no number, so that all that comes back was written."""
+    wanted = of_training("cpu", normed)
+    torch.use_deterministic_algorithms(True)
+    try:
+        for _ in range(3):
+            assert same_bits(of_training(DEVICE, normed), wanted)
+        for name, (tensors, call) in LAYOUTS.items():
+            assert same_bits(call(**there(tensors(torch.bfloat16))), call(**here(tensors(torch.bfloat16)))), name
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_exported_with_any_length() -> None:
+    class Layer(torch.nn.Module):
+        def __init__(self, device: str, cached: bool) -> None:
+            super().__init__()
+            self.cached = cached
+            self.register_buffer("weight", weight_of(torch.float32).to(device))
+            self.register_buffer("kv", torch.zeros(2, 8, BLOCK, KEY_HEADS, DIM, device=device))
+
+        def forward(self, q: Tensor, k: Tensor, v: Tensor, slots: Tensor, at: Tensor) -> Tensor:
+            if self.cached:
+                return flash(q, k, v, self.weight, self.kv, slots, at)[0]
+            norm = phasor.HeadNorm(weight=self.weight)
+            return torch.cat(phasor.prepare_attention(q, k, v, rotary=ROPE, positions=at, q_norm=norm, k_norm=norm), -2)
+
+    def given(tokens: int) -> Made:
+        slots = torch.randperm(8 * BLOCK, generator=torch.Generator().manual_seed(tokens))[:tokens]
+        heads = (numbers(tokens, count, DIM, seed=count) for count in (HEADS, KEY_HEADS, KEY_HEADS))
+        return *heads, slots, torch.arange(tokens) + 10**9
+
+    length = torch.export.Dim("length", min=2, max=8 * BLOCK)
+    for cached in (False, True):
+        example = tuple(x.to(DEVICE) for x in given(5))
+        program = torch.export.export(Layer(DEVICE, cached), example, dynamic_shapes=tuple({0: length} for _ in example)).module()
+        wanted = Layer("cpu", cached)
+        assert same_bits(program(*(x.to(DEVICE) for x in given(17))), wanted(*given(17))), cached
+        assert same_bits(program.kv, wanted.kv) and bool(wanted.kv.any()) == cached
+
+
+def test_transforms_are_refused_by_name() -> None:
+    q = numbers(2, TOKENS, HEADS, DIM).to(DEVICE)
+
+    def to_cache(x: Tensor) -> Tensor:
+        return phasor.prepare_attention(x, k=x, rotary=ROPE, k_cache=phasor.Cache(torch.zeros(1, TOKENS, HEADS, DIM, device=DEVICE)))
+
+    for call in (lambda x: phasor.prepare_attention(x, rotary=ROPE), to_cache):
+        with raises(NotImplementedError, "prepare_attention: called inside of (a transform of torch.func|vmap)"):
+            torch.func.vmap(call)(q)
+        with raises(NotImplementedError, "prepare_attention: called inside of a transform of torch.func"):
+            torch.func.grad(lambda x: call(x).sum())(q[0])  # noqa: B023
