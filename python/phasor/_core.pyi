@@ -65,8 +65,10 @@ class TableLayout:
 def apply_tables(q: object, k: object | None, cos: object, sin: object, layout: TableLayout, direction: int, q_out: object | None, k_out: object | None) -> None:
     """Rotates q and k by given tables."""
 
-def rerotate(source: Rotary, target: Rotary, k: object, from_positions: object | None, to_positions: object | None, k_out: object | None) -> None:
-    """Moves rotated keys."""
+def rerotate(rotaries: tuple, k: object, positions: tuple, slots: object | None, k_out: object | None) -> None:
+    """
+    Moves keys rotated by the first of two rotaries and positions to the second ones; with slots those of a paged cache.
+    """
 
 def rotary_from_words(words: object, cached: dict = {}) -> Any:
     """The Rotary of a spec's words."""

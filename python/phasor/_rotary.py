@@ -13,6 +13,7 @@ from phasor._arrays import (
     Array,
     Positions,
     empty_like,
+    gpu_of,
     is_torch,
     positions_argument,
     returned,
@@ -20,7 +21,7 @@ from phasor._arrays import (
     torch_backend_if_usable,
     torch_backend_of,
 )
-from phasor._numbers import empty, torch_dtype
+from phasor._numbers import empty, integers, torch_dtype
 from phasor._spec import Axes, GivenDirections, RotarySpec, Scaling, TableLayout, Unscaled
 
 _DIRECTIONS = {"forward": 0, "inverse": 1, "transpose": 2}
@@ -39,6 +40,14 @@ def check_kinds(where: str, q: Array, k: Array | None) -> None:
     """A tensor beside another library's array would be written behind PyTorch's back."""
     if k is not None and is_torch(k):
         raise TypeError(f"{where}: q is {type(q).__name__} and k is a PyTorch tensor, wanted both of one library")
+
+
+def _wide(slots: Any) -> Any:
+    """Slots as the core takes them, of 64 bits."""
+    if slots is None:
+        return None
+    given = slots if gpu_of(slots) is not None else integers(slots, "rerotate_: slots")
+    return given.astype(np.int64) if given.dtype == np.int32 else given
 
 
 class Rotary:
@@ -176,12 +185,27 @@ class Rotary:
             cos, sin = cos.reshape(*shape, values), sin.reshape(*shape, values)
         return (cos[0], sin[0]) if single else (returned(at, cos), returned(at, sin))
 
-    def rerotate_(self, k: Array, from_positions: Positions, to_positions: Positions, *, source: Rotary | None = None) -> Array:
-        """Keys rotated by `source` (self if not given) at from_positions become keys rotated by self at to_positions, in place."""
+    def rerotate_(
+        self, k: Array, from_positions: Positions, to_positions: Positions, *, source: Rotary | None = None, slots: Any = None
+    ) -> Array:
+        """Keys rotated by `source` (self if not given) at from_positions become keys rotated by self at to_positions, in place.
+
+        With slots k is a paged cache (blocks, page, H, D): token i lies at slots[i] = block * page + offset, and is at the i-th position;
+        negative slots are skipped, one that is there twice is an error. On a GPU slots are the caller's word. No gradients.
+
+        >>> import numpy as np, phasor
+        >>> rope, k = phasor.Rotary(head_dim=4), np.ones((3, 1, 4), np.float32)
+        >>> cache = np.zeros((4, 2, 1, 4), np.float32)  # 4 blocks of 2 tokens
+        >>> cache.reshape(8, 1, 4)[[5, 0, 6]] = rope(k, positions=10)
+        >>> moved = rope.rerotate_(cache, 10, 0, slots=[5, 0, 6])
+        >>> bool(np.abs(moved.reshape(8, 1, 4)[[5, 0, 6]] - rope(k, positions=0)).max() < 1e-6)
+        True
+        """
         origin = self if source is None else source
         if is_torch(k):
-            return torch_backend().rerotate_(origin, self, k, from_positions, to_positions)
-        _core.rerotate(origin._core, self._core, k, positions_argument(from_positions), positions_argument(to_positions), None)
+            return torch_backend().rerotate_((origin, self), k, (from_positions, to_positions), slots)
+        at = (positions_argument(from_positions), positions_argument(to_positions))
+        _core.rerotate((origin._core, self._core), k, at, _wide(slots), None)
         return k
 
     @property

@@ -103,12 +103,41 @@ void apply_tables(nb::handle q, nb::handle k, nb::handle cos, nb::handle sin, co
   });
 }
 
-void move_keys(const Rotary& from, const Rotary& to, nb::handle k, nb::handle from_positions, nb::handle to_positions, nb::handle k_out) {
+/// Where the tokens of a paged cache lie: contiguous int64, which phasor.Rotary makes of int32.
+class SlotsArgument {
+ public:
+  explicit SlotsArgument(nb::handle object) : array_(array_of(object, "slots", Access::read)) {
+    if (array_.ndim != 1 || array_.dtype != nb::dtype<std::int64_t>() || (array_.strides[0] != 1 && array_.shape[0] > 1)) {
+      raise(PyExc_TypeError, "slots: are " + text_of_dtype(array_.dtype) + " of " + std::to_string(array_.ndim) +
+                                 " axes, wanted a contiguous list of int32 or int64");
+    }
+    slots_.data = static_cast<const std::int64_t*>(array_.data);
+    slots_.size = array_.shape[0];
+    slots_.device = array_.place.device;
+  }
+  const Slots& get() const { return slots_; }
+  const Place& place() const { return array_.place; }
+
+ private:
+  Array array_;
+  Slots slots_{};
+};
+
+/// By a pair of rotaries and at one of positions: what the keys were rotated by, and what they are to be.
+void move_keys(nb::tuple rotaries, nb::handle k, nb::tuple positions, nb::handle slots, nb::handle k_out) {
+  const auto& from = nb::cast<const Rotary&>(rotaries[0]);
+  const auto& to = nb::cast<const Rotary&>(rotaries[1]);
   const InOutArgument k_view(k, k_out, "k");
-  const PositionsArgument before(from_positions, "from_positions");
-  const PositionsArgument after(to_positions, "to_positions");
-  run_unlocked(common_place({k_view.place(), before.place(), after.place()}), k_view.elements(), [&](const Execution& execution) {
-    return rerotate(k_view.get(), {from, before.get()}, {to, after.get()}, {.execution = execution});
+  const PositionsArgument before(positions[0], "from_positions");
+  const PositionsArgument after(positions[1], "to_positions");
+  std::optional<SlotsArgument> paged;
+  if (!slots.is_none()) paged.emplace(slots);
+  const Place place = common_place({k_view.place(), before.place(), after.place(), paged ? paged->place() : Place{}});
+  run_unlocked(place, k_view.elements(), [&](const Execution& execution) {
+    const RotatedAt source = {from, before.get()};
+    const RotatedAt target = {to, after.get()};
+    const ApplyOptions options{.execution = execution};
+    return paged ? rerotate(k_view.get().out, paged->get(), source, target, options) : rerotate(k_view.get(), source, target, options);
   });
 }
 
@@ -169,8 +198,8 @@ void bind_rotary(nb::module_& m) {
   bind_layout(m);
   m.def("apply_tables", &apply_tables, nb::arg("q"), nb::arg("k").none(), nb::arg("cos"), nb::arg("sin"), nb::arg("layout"),
         nb::arg("direction"), nb::arg("q_out").none(), nb::arg("k_out").none(), "Rotates q and k by given tables.");
-  m.def("rerotate", &move_keys, nb::arg("source"), nb::arg("target"), nb::arg("k"), nb::arg("from_positions").none(),
-        nb::arg("to_positions").none(), nb::arg("k_out").none(), "Moves rotated keys.");
+  m.def("rerotate", &move_keys, nb::arg("rotaries"), nb::arg("k"), nb::arg("positions"), nb::arg("slots").none(), nb::arg("k_out").none(),
+        "Moves keys rotated by the first of two rotaries and positions to the second ones; with slots those of a paged cache.");
   nb::dict cache;
   m.attr("_rotaries") = cache;  // in the module, so that the interpreter frees it
   m.def(

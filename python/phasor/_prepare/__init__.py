@@ -57,6 +57,7 @@ def prepare_attention(
     requests: Any = None,
     places: Any = None,
     pages_per_request: int = 0,
+    places_on_gpu: str = "trusted",
     q_norm: HeadNorm | None = None,
     k_norm: HeadNorm | None = None,
     v_norm: HeadNorm | None = None,
@@ -77,7 +78,8 @@ def prepare_attention(
     are skipped), or to pages: of request `requests[i]` at `places[i]`, by kv_indptr and kv_indices, or pages_per_request of kv_indices.
     Several rotaries: token or batch row i turns by rotary[spec_of[i]]. Instead of rotaries: tables `cos` and `sin`, with a TableLayout, as
     apply_rotary takes them; positions are not looked at then. Each step is rounded to the tensor's dtype; between "kept": not.
-    All arrays are on one device; on a GPU a place in the cache, and one that no other token has, is the caller's word.
+    All arrays are on one device; on a GPU a place in the cache, and one that no other token has, is the caller's word. To find a mistake,
+    places_on_gpu="checked" looks at every place there, too, and waits for that; the CPU always does.
 
     >>> import numpy as np, phasor
     >>> k, cache = np.ones((2, 1, 4), np.float32), np.zeros((3, 2, 1, 4), np.float32)
@@ -96,12 +98,13 @@ def prepare_attention(
     call.numbers.append(call.reads(query_factors, "query_factors"))
     call.numbers.append(call.reads(as_list(spec_of, "spec_of"), "spec_of"))
     call.tables(cos, sin, layout)
+    on_gpu = call.number("places_on_gpu", places_on_gpu, ("trusted", "checked"))
     if q_out is None and k_cache is None and v_cache is None and all([values is None for values in lists.values()]):
         outs = _into_new(heads, rotaries, positions, call) if backend is None else backend.prepared(heads, rotaries, positions, call)
         return outs[0] if len(outs) == 1 else outs
     if q is not None and q_out is None:
         q_out = new_like(q)
-    call.places({name: as_list(values, name) for name, values in lists.items()}, pages_per_request)
+    call.places({name: as_list(values, name) for name, values in lists.items()}, pages_per_request, on_gpu)
     call.caches(q_out if q_out is None or is_cache(q_out) else tensor_cache(q_out), "q_out")
     call.caches(k_cache, "k_cache")
     call.caches(v_cache, "v_cache")

@@ -214,13 +214,13 @@ class Lists:
         self.numbers.append(self.number("numerics", chosen.numerics, ("exact", "hf", "hf_float32", "vllm", "ggml")))
         self.numbers.append(chosen.segments)
 
-    def places(self, lists: dict[str, Any], pages_per_request: int) -> None:
-        """In order, by slots or by pages; a list that the kind does not read is refused."""
+    def places(self, lists: dict[str, Any], pages_per_request: int, on_gpu: int = 0) -> None:
+        """In order, by slots or by pages; a list that the kind does not read is refused. on_gpu: trusted or checked."""
         given = [name for name in _LISTS if lists[name] is not None]
         fits = [(not key or key in given) and all([name in read for name in given]) for key, read in _PLACES]
         if True not in fits:
             raise ValueError(f"{self.where}: {', '.join(sorted(given))} are given, wanted starts, or slots, or places with lists of pages")
-        self.numbers.extend([fits.index(True), pages_per_request])
+        self.numbers.extend([fits.index(True), on_gpu, pages_per_request])
         self.numbers.extend([self.reads(lists[name], name) for name in _LISTS])
 
     def tensors(self, outs: Sequence[Any]) -> None:

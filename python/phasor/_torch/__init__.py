@@ -20,7 +20,6 @@ from phasor._torch.eager import (  # noqa: E402
     learned_rotary,
     output,
     positions_and_first,
-    rerotate_,
     rotary,
     rotary_,
     tables,
@@ -28,8 +27,10 @@ from phasor._torch.eager import (  # noqa: E402
     words_of,
     words_of_core,
 )
+from phasor._torch.moves import rerotate_  # noqa: E402
 from phasor._torch.plain import TYPES  # noqa: E402
-from phasor._torch.prepare import list_beside, prepare_attention, prepared, rows  # noqa: E402
+from phasor._torch.prepare import list_beside, prepare_attention, prepared  # noqa: E402
+from phasor._torch.rows import rotaries, rotaries_  # noqa: E402
 from phasor._torch.spec_text import text_of  # noqa: E402
 
 __all__ = [
@@ -46,9 +47,10 @@ __all__ = [
     "prepare_attention",
     "prepared",
     "rerotate_",
+    "rotaries",
+    "rotaries_",
     "rotary",
     "rotary_",
-    "rows",
     "tables",
     "tables_",
     "text_of",

@@ -201,30 +201,6 @@ def learned_rotary(x: Tensor, words: Tensor, frequencies: Tensor, positions: Any
     return torch.ops.phasor.learned_rotary(x, words, frequencies, at, first, direction)
 
 
-def _resolved(positions: Any) -> Any:
-    """A negative view has its sign beside its memory."""
-    return positions.resolve_neg() if isinstance(positions, Tensor) else positions
-
-
-def rerotate_(source: Any, target: Any, k: Tensor, from_positions: Any, to_positions: Any) -> Tensor:
-    """Keys moved in place. They come from a cache: there is no gradient."""
-    before, after = (_resolved(_torch_positions(positions, k)) for positions in (from_positions, to_positions))
-    checks.one_device("rerotate_", k=k, from_positions=before, to_positions=after)
-    if _compiling() or not (direct(k, None, before) and direct(k, None, after)):
-        checks.rotated("rerotate_", (k,))
-        raise NotImplementedError("rerotate_: k is not a plain tensor of an eager call, wanted one")
-    if k.requires_grad and _recording():
-        raise NotImplementedError("rerotate_: k requires a gradient, wanted keys of a cache")
-    try:
-        checks.writable((k,))
-        _core.rerotate(source._core, target._core, k, before, after, None)
-    except Exception:
-        checks.explain("rerotate_", (k,), from_positions=before, to_positions=after)
-        raise
-    written(k, None)
-    return k
-
-
 def cos_sin(rope: Any, positions: Tensor, values: int, dtype: Any) -> tuple[Tensor, Tensor]:
     """The tables of positions, `values` wide."""
     if positions.requires_grad and _recording():

@@ -47,7 +47,7 @@ def turn(core: Any, tensors: tuple[Tensor | None, ...], where: Any, direction: i
                 written.narrow(-1, first, width).mul_(amplitude**-2)
 
 
-def _where(positions: Tensor | None, offset: int) -> Tensor | int:
+def where_of(positions: Tensor | None, offset: int) -> Tensor | int:
     if positions is None:
         return offset
     if offset:
@@ -57,18 +57,18 @@ def _where(positions: Tensor | None, offset: int) -> Tensor | int:
 
 def rotary(q: Tensor, words: Tensor, positions: Tensor | None, offset: int, direction: int) -> Tensor:
     q_out = _empty_like(q)
-    turn(rotary_of(words), (q, None, q_out, None), _where(positions, offset), direction)
+    turn(rotary_of(words), (q, None, q_out, None), where_of(positions, offset), direction)
     return q_out
 
 
 def rotary_qk(q: Tensor, k: Tensor, words: Tensor, positions: Tensor | None, offset: int, direction: int) -> tuple[Tensor, Tensor]:
     q_out, k_out = _empty_like(q), _empty_like(k)
-    turn(rotary_of(words), (q, k, q_out, k_out), _where(positions, offset), direction)
+    turn(rotary_of(words), (q, k, q_out, k_out), where_of(positions, offset), direction)
     return q_out, k_out
 
 
 def rotary_(q: Tensor, words: Tensor, positions: Tensor | None, offset: int, direction: int) -> None:
-    where = offset if positions is None else _where(positions, offset)
+    where = offset if positions is None else where_of(positions, offset)
     core = rotary_of(words)
     if direction == INVERSE_TRANSPOSE:
         turn(core, (q, None, None, None), where, direction)
@@ -78,7 +78,7 @@ def rotary_(q: Tensor, words: Tensor, positions: Tensor | None, offset: int, dir
 
 
 def rotary_qk_(q: Tensor, k: Tensor, words: Tensor, positions: Tensor | None, offset: int, direction: int) -> None:
-    where = offset if positions is None else _where(positions, offset)
+    where = offset if positions is None else where_of(positions, offset)
     core = rotary_of(words)
     if direction == INVERSE_TRANSPOSE:
         turn(core, (q, k, None, None), where, direction)

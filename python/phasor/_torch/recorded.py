@@ -142,13 +142,13 @@ def _register_by_library(rule: Rule) -> None:
     """The same by what PyTorch publishes: gradients backward alone."""
 
     def setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        _refuse(rule, (i for i, needed in enumerate(ctx.needs_input_grad) if needed))
+        _refuse(rule, (i for i, needed in enumerate(ctx.needs_input_grad) if (any(needed) if isinstance(needed, (list, tuple)) else needed)))
         _keep(ctx, rule, inputs, output)
 
     def backward(ctx: Any, *gradients: Tensor | None) -> Any:
-        if all(gradient is None for gradient in gradients):
-            return tuple(None for _ in ctx.needs_input_grad)
-        return tuple(rule.backward(tuple(ctx.needs_input_grad), _arguments(ctx), gradients))
+        needs = tuple(ctx.needs_input_grad)
+        given = [None] * len(needs) if all(gradient is None for gradient in gradients) else rule.backward(needs, _arguments(ctx), gradients)
+        return tuple([None] * len(need) if isinstance(need, (list, tuple)) else by for need, by in zip(needs, given))  # lists have none
 
     torch.library.register_autograd(rule.overload, backward, setup_context=setup, lib=LIBRARY)
 

@@ -22,6 +22,13 @@ def any_sharded(args: tuple[Any, ...]) -> bool:
     return True
 
 
+def refuse(where: str, args: tuple[Any, ...]) -> None:
+    """Refuses DTensors where there is no rule for them, before PyTorch does in words about operators."""
+    module = None if torch.compiler.is_dynamo_compiling() else sys.modules.get("torch.distributed.tensor")
+    if module is not None and any([isinstance(x, module.DTensor) for x in args]):
+        raise NotImplementedError(f"{where}: a tensor is a DTensor, wanted the shards of this rank: x.to_local(), and DTensor.from_local of the result")
+
+
 def _mixed(tensors: tuple[Any, ...]) -> None:
     if not all(hasattr(x, "device_mesh") for x in tensors):
         raise TypeError("rotary: one of q and k is a DTensor and the other is not, wanted two of a kind")

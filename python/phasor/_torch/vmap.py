@@ -94,9 +94,9 @@ for _operator in OPERATORS if private.OWN_KERNELS else [o for o in OPERATORS if 
 ops = torch.ops.phasor
 
 
-def _loop(overload: Any, size: int, dims: tuple[Any, ...], args: tuple[Any, ...]) -> tuple[Any, Any]:
+def loop(overload: Any, size: int, dims: tuple[Any, ...], args: tuple[Any, ...]) -> tuple[Any, Any]:
     """One call for each, where what is mapped is shared by the rows of a call: a table, an amplitude, frequencies."""
-    calls = ([x if dim is None else x.select(dim, i) for x, dim in zip(args, dims)] for i in range(size))
+    calls = ([x.select(dim, i) if isinstance(dim, int) else x for x, dim in zip(args, dims)] for i in range(size))
     results = [overload(*(dense(x) if isinstance(x, Tensor) and x.ndim > 1 else x for x in call)) for call in calls]
     if isinstance(results[0], tuple):
         return tuple(torch.stack(parts) for parts in zip(*results)), tuple(0 for _ in results[0])
@@ -111,7 +111,7 @@ def _tokens_rule(overload: Any, positions_at: int) -> Callable[..., Any]:
         size, dim, positions = info.batch_size, in_dims[0], args[positions_at]
         others = [i for i, d in enumerate(in_dims) if d is not None and i not in (0, positions_at)]
         if others or (dim is None and in_dims[positions_at] is None):
-            return _loop(overload, size, in_dims, args)
+            return loop(overload, size, in_dims, args)
         mapped = _mapped_first(args[0], dim, size)
         with_rows = mapped.ndim == (5 if by_heads else 4)
         rows = mapped.shape[1] if with_rows else 1
@@ -129,7 +129,7 @@ def _positions_rule(overload: Any) -> Callable[..., Any]:
 
     def rule(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
         if any(dim is not None for dim in in_dims[1:]):
-            return _loop(overload, info.batch_size, in_dims, args)
+            return loop(overload, info.batch_size, in_dims, args)
         positions = args[0].movedim(in_dims[0], 0)
         rows = 1 if positions.ndim < 3 else positions.shape[-2]
         results = overload(_positions(positions, 0, info.batch_size, rows), *args[1:])
@@ -144,7 +144,7 @@ def _positions_rule(overload: Any) -> Callable[..., Any]:
 def _bias_rule(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
     """Positions of queries and keys (T); those of rows (B, T) are looped over."""
     if any(x.ndim - (dim is not None) != 1 for x, dim in zip(args[:2], in_dims)):
-        return _loop(ops.bias.default, info.batch_size, in_dims, args)
+        return loop(ops.bias.default, info.batch_size, in_dims, args)
     rows = (_mapped_first(x, dim, info.batch_size) for x, dim in zip(args[:2], in_dims))
     return ops.bias.default(*rows, *args[2:]), 0
 
@@ -157,7 +157,7 @@ torch.library.register_vmap(ops.bias.default, _bias_rule, lib=LIBRARY)
 
 
 def _loop_rule(overload: Any) -> Callable[..., Any]:
-    return lambda info, in_dims, *args: _loop(overload, info.batch_size, in_dims, args)
+    return lambda info, in_dims, *args: loop(overload, info.batch_size, in_dims, args)
 
 
 for _overload in (  # gradients: a sum for each mapped call

@@ -263,6 +263,7 @@ TensorView factors_of(const Array& array, const char* name) {
 PrepareOutputs read_outputs(CallNumbers& numbers, CallArrays& arrays) {
   PrepareOutputs outputs;
   outputs.places.kind = numbers.choice(TokenPlaces::Kind::pages);
+  outputs.places.on_gpu = numbers.choice(TokenPlaces::OnGpu::checked);
   outputs.places.pages_per_request = numbers.integer();
   outputs.places.starts = read_list(numbers, arrays, "starts");
   outputs.places.slots = read_list(numbers, arrays, "slots");

@@ -67,7 +67,7 @@ class CallArrays {
 /// A norm is its kind (0: none, and nothing follows), over, weight_as, cast, width, and the number of its weight, -1 without.
 PrepareSpec read_spec(CallNumbers& numbers, CallArrays& arrays);
 
-/// The kind of places, pages_per_request, and the numbers of the lists: starts, slots, kv_indptr, kv_indices, requests, places (-1
+/// The kind of places, on_gpu, pages_per_request, and the numbers of the lists: starts, slots, kv_indptr, kv_indices, requests, places (-1
 /// without); then for q, k and v how many caches, and those. A cache is the number of its array, its storage, how many axes and which,
 /// layer, first channel, and the kind of its scales (0: none). Scales are use, the number of their array (-1 without; made ones are among
 /// those that are written), 1 where bytes hold float32, how many axes and which, and the group; reals: value, least.

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import phasor
-from cases import DEVICE, DTYPES, ON_GPU, SPECS, moved, numbers, positions_of, raises, same_bits
+from cases import DEVICE, DTYPES, ON_GPU, SPECS, moved, needs_gpu, numbers, positions_of, raises, same_bits
 
 
 def calls() -> Iterator[tuple[str, phasor.Rotary, Tensor, Tensor, Any]]:
@@ -100,6 +100,39 @@ def test_keys_that_move() -> None:
         wanted = target.rerotate_(k.clone(), before, after, source=source)
         got = target.rerotate_(*moved(k, before, after), source=source)
         assert same_bits(got, wanted), dtype
+
+
+def test_keys_of_a_paged_cache_that_move() -> None:
+    target, source = SPECS["half"], phasor.Rotary(head_dim=64, base=1e4)
+    slots, before, after = torch.tensor([7, -1, 0, 11, 2]), torch.arange(5) + 5, torch.arange(5) * 1000
+
+    def call(k: Tensor, before: Tensor, after: Tensor, slots: Tensor) -> Tensor:
+        return target.rerotate_(k, before, after, source=source, slots=slots)
+
+    for dtype in DTYPES:
+        k = numbers(4, 3, 2, 64, dtype=dtype)
+        wanted = call(k.clone(), before, after, slots)
+        for of in (slots, slots.int()):
+            assert same_bits(call(*moved(k, before, after, of)), wanted), dtype
+            torch._dynamo.reset()
+            assert same_bits(torch.compile(call, fullgraph=True, backend="aot_eager")(*moved(k, before, after, of)), wanted), dtype
+        for of in (slots.tolist(), slots.numpy()):  # of the host
+            assert same_bits(call(*moved(k, before, after), of), wanted), dtype
+
+
+def test_keys_that_move_in_a_captured_graph_go_where_the_slots_are_then() -> None:
+    needs_gpu()
+    rope = SPECS["half"]
+    k, slots, at = moved(numbers(4, 3, 2, 64), torch.tensor([7, -1, 0], dtype=torch.int32), torch.arange(3) + 100)
+    kept = k.clone()
+    rope.rerotate_(k, at, 0, slots=slots)  # kernels are loaded
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        rope.rerotate_(k, at, 0, slots=slots)
+    k.copy_(kept)
+    slots.copy_(torch.tensor([3, 9, -5]))
+    graph.replay()
+    assert same_bits(k, rope.rerotate_(kept.cpu(), at.cpu(), 0, slots=slots.cpu()))
 
 
 def test_positions_without_a_device_follow_the_tensor() -> None:

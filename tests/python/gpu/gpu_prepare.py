@@ -19,6 +19,7 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16)  # float64 is refused: a
 ROPE = phasor.Rotary(head_dim=DIM, base=5e5)
 YARN = phasor.Rotary(head_dim=DIM, base=5e5, scaling=phasor.YarnScaling(factor=4, original_length=4096))
 MLA = phasor.Rotary(head_dim=576, rotary_width=64, rotary_offset=512, pairing="interleaved")
+MLA_584 = phasor.Rotary(head_dim=512, rotary_width=64, rotary_offset=448, pairing="interleaved")
 SLOTS = torch.tensor([3, -1, 20, 11, 7, 2])  # one skipped, the last token beyond the list
 
 Made = tuple[Tensor, ...]
@@ -133,12 +134,29 @@ def mla(kv: Tensor, weight: Tensor, stored: Tensor, slots: Tensor) -> Made:
     return (stored,)
 
 
+def mla_584_tensors(dtype: torch.dtype) -> Tensors:
+    stored = (torch.arange(8 * BLOCK * 584) % 251).to(torch.uint8).view(8, BLOCK * 584)
+    return {"kv": heads(torch.bfloat16, 1, dim=512), "weight": numbers(512, dtype=torch.bfloat16, seed=3), "stored": stored, "slots": SLOTS}
+
+
+def mla_584(kv: Tensor, weight: Tensor, stored: Tensor, slots: Tensor) -> Made:
+    """DeepSeek's rows of 584 bytes: float8 and 64 rotated channels, and behind those of a block seven powers of two for each token."""
+    rows, powers = stored[:, : BLOCK * 576].view(8, BLOCK, 576), stored[:, BLOCK * 576 :].view(8, BLOCK, 8)[..., :7]
+    scales = phasor.CacheScales(kind="made", array=powers, axes="block token group", group=64, least=1e-4 / 448)
+    latent = phasor.Cache(rows[..., :448], "block token inner", storage="float8_e4m3fn", scales=scales)
+    rotated = phasor.Cache(rows[..., 448:], "block token inner", storage="bfloat16", first_channel=448)
+    norm = phasor.HeadNorm(weight=weight)
+    phasor.prepare_attention(k=kv, rotary=MLA_584, positions=50, k_cache=(latent, rotated), k_norm=norm, slots=slots)
+    return (stored,)
+
+
 LAYOUTS: dict[str, tuple[Callable[..., Tensors], Callable[..., Made]]] = {
     "flash": (flash_tensors, flash),
     "older": (older_tensors, older),
     "pages": (pages_tensors, pages),
     "rows": (rows_tensors, rows),
     "MLA": (mla_tensors, mla),
+    "MLA of 584 bytes": (mla_584_tensors, mla_584),
 }
 
 
@@ -191,6 +209,50 @@ def test_what_is_on_another_device_is_refused_and_nothing_is_written() -> None:
     assert not cache.any()
 
 
+def test_places_outside_of_a_cache_are_found_where_that_is_asked_for() -> None:
+    k = numbers(4, 1, 8).to(DEVICE)
+    sound = torch.tensor([5, 0, -1, 3]).to(DEVICE)
+    wrong: dict[str, dict[str, Any]] = {
+        "token 2 goes to token 0 of block 3, wanted one of 3 blocks of 2": {"slots": [0, -1, 6, 99]},
+        "places.1. is 4, beyond the 2 pages of request 0": {"kv_indices": [0, 1], "pages_per_request": 2, "places": [1, 4, 2, 5], "requests": [0] * 4},
+        "page 1 of request 0 is 3, wanted 0 to 2": {"kv_indptr": [0, 2], "kv_indices": [0, 3], "places": [1, 2, 0, 3], "requests": [0] * 4},
+    }
+
+    def call(cache: Tensor, **places: Any) -> Tensor:
+        phasor.prepare_attention(k=k, k_cache=phasor.Cache(cache), places_on_gpu="checked", **places)
+        return cache * 1
+
+    for says, places in wrong.items():
+        cache = torch.zeros(3, 2, 1, 8, device=DEVICE)
+        given = {name: torch.tensor(x).to(DEVICE) if isinstance(x, list) else x for name, x in places.items()}
+        with raises(ValueError, says):
+            call(cache, **given)
+        with raises(Exception, says):
+            torch.compile(call, fullgraph=True, backend="aot_eager")(cache, **given)
+        assert not cache.any()
+    wanted = torch.zeros(3, 2, 1, 8)
+    phasor.prepare_attention(k=k.cpu(), k_cache=phasor.Cache(wanted), slots=sound.cpu())
+    assert same_bits(call(cache, slots=sound), wanted)
+    assert same_bits(torch.compile(call, fullgraph=True, backend="aot_eager")(torch.zeros_like(cache), slots=sound), wanted)
+
+
+def test_places_to_be_checked_are_refused_in_a_capture() -> None:
+    needs_gpu()
+    k, slots, cache = numbers(4, 1, 8).to(DEVICE), torch.tensor([5, 0, -1, 3], device=DEVICE), torch.zeros(3, 2, 1, 8, device=DEVICE)
+    call: dict[str, Any] = {"k": k, "k_cache": phasor.Cache(cache), "slots": slots}
+    phasor.prepare_attention(**call)
+    torch.cuda.synchronize()
+    cache.zero_()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        with raises(NotImplementedError, "places are to be checked on a stream that is being captured"):
+            phasor.prepare_attention(**call, places_on_gpu="checked")
+        phasor.prepare_attention(**call)  # the capture goes on
+    assert not cache.any()
+    graph.replay()
+    assert cache.any()
+
+
 def test_compiled_in_one_graph() -> None:
     for name, (tensors, call) in LAYOUTS.items():
         wanted = call(**here(tensors(torch.bfloat16)))
@@ -217,88 +279,6 @@ def test_opcheck() -> None:
         if any(x.element_size() == 1 for x in args[7]):
             continue  # PyTorch cannot compare float8
         torch.library.opcheck(torch.ops.phasor.prepare_attention_.default, args)
-
-
-def learned(device: str, dtype: torch.dtype, call: Callable[..., Made], **fields: Any) -> list[Tensor]:
-    """Results and gradients by q, k, v and the weights of norms, of a call without caches."""
-    given = {**qkv(dtype), "q_weight": weight_of(dtype), "k_weight": numbers(KEY_HEADS, DIM, dtype=dtype, seed=6)}
-    learning = {name: x.to(device).requires_grad_() for name, x in given.items()}
-    outs = call(**learning, at=(torch.arange(TOKENS) * 1000).to(device), **fields)
-    by = [numbers(*out.shape, dtype=dtype, seed=30 + i).to(device) for i, out in enumerate(outs)]
-    return [*outs, *torch.autograd.grad(outs, list(learning.values()), by)]
-
-
-def trained(q: Tensor, k: Tensor, v: Tensor, q_weight: Tensor, k_weight: Tensor, at: Tensor, **fields: Any) -> Made:
-    norms = [phasor.HeadNorm(weight=weight, **fields) for weight in (q_weight, k_weight, None)]
-    return phasor.prepare_attention(q, k, v, rotary=YARN, positions=at, q_norm=norms[0], k_norm=norms[1], v_norm=norms[2], query_scale=0.5)
-
-
-def test_gradients_have_the_bits_of_the_cpu() -> None:
-    for dtype in DTYPES:
-        for fields in ({}, {"cast": "before_weight"}, {"weight_as": "one_plus"}, {"kind": "l2"}, {"over": "all_heads"}):
-            got, wanted = learned(DEVICE, dtype, trained, **fields), learned("cpu", dtype, trained, **fields)
-            assert len(got) == 8 and all(x.device.type == DEVICE for x in got)
-            assert same_bits(got, wanted), (dtype, fields)
-
-
-def tabled(q: Tensor, k: Tensor, v: Tensor, q_weight: Tensor, k_weight: Tensor, at: Tensor, **fields: Any) -> Made:
-    """By given tables: k's heads and q's alike, whose values are no cosines."""
-    layout = phasor.TableLayout(**{name: value for name, value in fields.items() if name != "width"})
-    cos, sin = (numbers(1, TOKENS, fields["width"], dtype=q.dtype, seed=seed).to(q.device) for seed in (40, 41))
-    norms = [phasor.HeadNorm(weight=weight) for weight in (q_weight, k_weight, None)]
-    return phasor.prepare_attention(q, k, v, cos=cos, sin=sin, layout=layout, q_norm=norms[0], k_norm=norms[1], v_norm=norms[2], query_scale=0.5)
-
-
-def test_given_tables_have_the_bits_of_the_cpu() -> None:
-    for dtype in DTYPES:
-        for width in (DIM // 2, DIM):  # a value for each pair, by squads; for each channel
-            for fields in ({}, {"pairing": "interleaved"}, {"sense": "clockwise", "segments": 2}, {"numerics": "hf"}):
-                got, wanted = (learned(device, dtype, tabled, width=width, **fields) for device in (DEVICE, "cpu"))
-                assert same_bits(got, wanted), (dtype, width, fields)
-
-
-def test_factors_of_queries_have_gradients_with_the_bits_of_the_cpu() -> None:
-    def call(q: Tensor, k: Tensor, v: Tensor, q_weight: Tensor, k_weight: Tensor, at: Tensor, factors: Tensor) -> Made:
-        norm = phasor.HeadNorm(weight=q_weight)
-        return phasor.prepare_attention(q, rotary=YARN, positions=at, q_norm=norm, query_factors=factors, query_scale=0.5), k * k_weight, v * 1
-
-    for dtype in DTYPES:
-        made = []
-        for device in (DEVICE, "cpu"):
-            factors = numbers(TOKENS, seed=50).to(device).requires_grad_()
-            given = {name: x.to(device) for name, x in qkv(dtype).items()}
-            weight = weight_of(dtype).to(device).requires_grad_()
-            out = call(**given, q_weight=weight, k_weight=weight, at=(torch.arange(TOKENS) * 1000).to(device), factors=factors)[0]
-            made.append(torch.autograd.grad(out, (factors, weight), numbers(*out.shape, dtype=dtype, seed=30).to(device)))
-        assert same_bits(*made), dtype
-
-
-def test_a_dozen_specs_have_gradients_with_the_bits_of_the_cpu() -> None:
-    """Their lists take more than a kernel's parameter has room for."""
-    ropes = [phasor.Rotary(head_dim=DIM, base=1e4 + 100 * i) for i in range(48)]
-
-    def call(q: Tensor, k: Tensor, v: Tensor, q_weight: Tensor, k_weight: Tensor, at: Tensor) -> Made:
-        norms = [phasor.HeadNorm(weight=weight) for weight in (q_weight, k_weight)]
-        spec_of = (torch.arange(TOKENS) * 5).to(q.device)
-        return (*phasor.prepare_attention(q, k, rotary=ropes, spec_of=spec_of, positions=at, q_norm=norms[0], k_norm=norms[1]), v * 1)
-
-    for dtype in DTYPES:
-        assert same_bits(learned(DEVICE, dtype, call), learned("cpu", dtype, call)), dtype
-
-
-def test_gradients_are_compiled_in_one_graph() -> None:
-    wanted = learned("cpu", torch.float32, trained)
-    for backend in ("aot_eager", "inductor") if ON_GPU else ("aot_eager",):
-        torch._dynamo.reset()
-        assert same_bits(learned(DEVICE, torch.float32, torch.compile(trained, fullgraph=True, backend=backend)), wanted), backend
-
-
-def test_gradients_of_heads_without_norms_are_rotations() -> None:
-    q, by = numbers(2, TOKENS, HEADS, DIM, dtype=torch.bfloat16), numbers(2, TOKENS, HEADS, DIM, dtype=torch.bfloat16, seed=1)
-    x, y = (q.to(DEVICE).requires_grad_() for _ in range(2))
-    phasor.prepare_attention(x, rotary=YARN, positions=7).backward(by.to(DEVICE))
-    YARN(y, positions=7).backward(by.to(DEVICE))
-    assert same_bits(x.grad, y.grad)
 
 
 def test_a_graph_is_replayed_with_other_slots_and_positions() -> None:

@@ -154,6 +154,53 @@ def test_rows_of_mla_in_656_bytes():
     assert torch.equal(flat[:, 528:].contiguous().view(torch.bfloat16), rope(kv, positions=50)[:, 0, 512:])
 
 
+def e4m3(codes):
+    """What a byte means by OCP's definition: a sign, four bits of an exponent (bias 7), three of a fraction; all ones are no number."""
+    sign, exponent, fraction = np.where(codes & 0x80, -1.0, 1.0), (codes >> 3) & 15, codes & 7
+    values = np.where(exponent == 0, fraction / 8 * 2.0**-6, (1 + fraction / 8) * 2.0 ** (exponent.astype(int) - 7))
+    return sign * np.where(codes & 0x7F == 0x7F, np.nan, values)
+
+
+def test_rows_of_mla_in_584_bytes():
+    block, slots = 3, [4, -1, 0, 8, 5, 2, 7]
+    kv = heads(torch.bfloat16, 1, dim=512)
+    kv[2] *= 1e-6  # whose scales are not below those of 1e-4
+    kv[3] *= torch.arange(512) % 64 == 63  # the largest of a group is its last
+    rope = phasor.Rotary(head_dim=512, rotary_width=64, rotary_offset=448, pairing="interleaved")
+    memory = ((np.arange(4 * block * 584) * 7) % 251).astype(np.uint8).reshape(4, block * 584)
+    before = memory.copy()
+    rows = memory[:, : block * 576].reshape(4, block, 576)  # a view; behind the rows of a block come eight bytes for each token
+    made = memory[:, block * 576 :].reshape(4, block, 8)[..., :7]
+    assert np.shares_memory(rows, memory) and np.shares_memory(made, memory)
+    scales = phasor.CacheScales(kind="made", array=made, axes="block token group", group=64, least=1e-4 / 448)
+    latent = phasor.Cache(rows[..., :448], "block token inner", storage="float8_e4m3fn", scales=scales)
+    rotated = phasor.Cache(rows[..., 448:], "block token inner", storage="bfloat16", first_channel=448)
+    x = kv.view(torch.uint16).numpy().view(ml_dtypes.bfloat16)
+    phasor.prepare_attention(k=x, rotary=rope, positions=50, k_cache=(latent, rotated), slots=slots)
+    numbers = e4m3(np.arange(256))
+    for token, slot in enumerate(slots):
+        if slot < 0:
+            continue
+        at, row = memory[slot // block], slot % block
+        codes = at[row * 576 : row * 576 + 448].reshape(7, 64)
+        powers = 2.0 ** (at[block * 576 + row * 8 : block * 576 + row * 8 + 7].astype(int) - 127)  # ue8m0: an exponent, no more
+        values = x[token, 0, :448].astype(np.float64).reshape(7, 64)
+        largest = np.maximum(np.abs(values).max(-1), 1e-4)
+        assert (largest / 448 <= powers * (1 + 2.0**-23)).all() and (powers < largest / 224).all()
+        stored = e4m3(codes) * powers[:, None]
+        nearest = np.nanmin(np.abs(values[..., None] - numbers * powers[:, None, None]), -1)
+        np.testing.assert_array_equal(np.abs(stored - values), nearest)
+        np.testing.assert_array_equal(codes, (values / powers[:, None]).astype(ml_dtypes.float8_e4m3fn).view(np.uint8))  # halves to even
+        last = at[row * 576 + 448 : row * 576 + 576].view(ml_dtypes.bfloat16)
+        np.testing.assert_array_equal(last, rope(x, positions=50)[token, 0, 448:])
+    for slot in range(4 * block):  # the eighth byte, and what no token has, stay as they were
+        at, old, row = memory[slot // block], before[slot // block], slot % block
+        assert at[block * 576 + row * 8 + 7] == old[block * 576 + row * 8 + 7]
+        if slot not in slots:
+            assert (at[row * 576 : (row + 1) * 576] == old[row * 576 : (row + 1) * 576]).all()
+            assert (at[block * 576 + row * 8 :][:8] == old[block * 576 + row * 8 :][:8]).all()
+
+
 def test_bytes_that_are_no_numbers_are_refused():
     k = np.ones((2, 3, 4), np.float32)
     call = lambda array, **more: phasor.prepare_attention(k=k, k_cache=phasor.Cache(array, storage="float32", **more))  # noqa: E731
@@ -260,3 +307,29 @@ def test_lists_and_scales_that_would_be_misread_are_refused():
         call(k_norm=phasor.HeadNorm(weight=np.ones((1, 3, 4), np.float32)))
     with pytest.raises(ValueError, match="weight"):
         call(k_norm=phasor.HeadNorm(weight=np.ones(8, np.float32)[::2]))
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.as_tensor])
+@pytest.mark.parametrize("on_gpu", ["trusted", "checked"])
+def test_places_are_always_looked_at_on_the_cpu(kind, on_gpu):
+    k = kind(np.ones((4, 1, 8), np.float32))
+    wrong = {  # and what is right beside them
+        "token 2 goes to token 0 of block 3, wanted one of 3 blocks of 2": {"slots": [0, -1, 6, 99]},
+        "places.1. is 4, beyond the 2 pages of request 0": {"kv_indices": [0, 1], "pages_per_request": 2, "places": [1, 4, 2, 5], "requests": [0] * 4},
+        "page 1 of request 0 is 3, wanted 0 to 2": {"kv_indptr": [0, 2], "kv_indices": [0, 3], "places": [1, 2, 0, 3], "requests": [0] * 4},
+    }
+    for says, places in wrong.items():
+        cache = kind(np.zeros((3, 2, 1, 8), np.float32))
+        with pytest.raises(ValueError, match=f"prepare_attention: {says}"):
+            phasor.prepare_attention(k=k, k_cache=phasor.Cache(cache), places_on_gpu=on_gpu, **places)
+        assert not cache.any()
+    phasor.prepare_attention(k=k, k_cache=phasor.Cache(cache), slots=[5, 0, -1, 3], places_on_gpu=on_gpu)
+    assert cache.reshape(6, 8).any(-1).tolist() == [True, False, False, True, False, True]
+
+
+def test_how_places_are_taken_on_a_gpu_has_two_names():
+    k, cache = np.ones((4, 1, 8), np.float32), np.zeros((3, 2, 1, 8), np.float32)
+    for more in ({"k_cache": phasor.Cache(cache), "slots": [0]}, {}):
+        with pytest.raises(ValueError, match="prepare_attention: places_on_gpu is 'looked at', wanted 'trusted', 'checked'"):
+            phasor.prepare_attention(k=k, places_on_gpu="looked at", **more)
+    assert not cache.any()

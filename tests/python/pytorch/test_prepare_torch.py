@@ -286,6 +286,29 @@ def test_whoever_looks_on_sees_the_operator(slots: str) -> None:
     assert all(torch.equal(given["kv"], eager["kv"]) for given in (watched, counted, placed))
 
 
+def test_places_to_be_checked_on_a_gpu_travel_with_the_call() -> None:
+    """A GPU alone heeds it: here, that the operator says so, by one of its numbers."""
+    seen: list[Any] = []
+
+    class Watch(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.extend([list(args[8])] if function is torch.ops.phasor.prepare_attention_.default else [])
+            return function(*args, **(kwargs or {}))
+
+    def call(k: Tensor, cache: Tensor, on_gpu: str) -> Tensor:
+        phasor.prepare_attention(k=k, k_cache=phasor.Cache(cache), slots=torch.tensor([3, 2]), places_on_gpu=on_gpu)
+        return cache * 1
+
+    k, cache = heads(KEY_HEADS), torch.zeros(4, BLOCK, KEY_HEADS, DIM)
+    with Watch():
+        want = [call(k, cache.clone(), on_gpu) for on_gpu in ("trusted", "checked")]
+    assert [(a, b) for a, b in zip(*seen, strict=True) if a != b] == [(0, 1)]
+    got = torch.compile(call, fullgraph=True, backend="aot_eager")(k, cache, "checked")
+    assert torch.equal(got, want[0]) and torch.equal(got, want[1]) and torch.equal(cache, got)
+    with pytest.raises(ValueError, match="token 1 goes to token 0 of block 4, wanted one of 4 blocks of 3"):
+        phasor.prepare_attention(k=k, k_cache=phasor.Cache(cache), slots=torch.tensor([3, 12]), places_on_gpu="checked")
+
+
 def test_specs_by_token_are_compiled() -> None:
     ropes = [phasor.Rotary(head_dim=DIM), phasor.Rotary(head_dim=DIM, scaling=phasor.YarnScaling(factor=4, original_length=64))]
     spec_of = torch.tensor([0, 1, 1, 0, 1, 0, 0])

@@ -69,49 +69,206 @@ def test_lists_follow_a_tensor():
         phasor.apply_rotaries(ROPES, BY_ROW, q, q.numpy())
 
 
+def tensors(dtype=torch.float32):
+    return torch.from_numpy(heads(3)).to(dtype), torch.from_numpy(heads(1)).to(dtype)
+
+
+def apart(q, k, spec_of, positions, **way):
+    """By calls of one rotary each, of which their rows are taken, with PyTorch's gradients."""
+    of = torch.as_tensor(np.array(spec_of)).reshape(B, -1, 1, 1).expand(B, T, 1, 1)
+    made = [rope(q, k, positions, **way) for rope in ROPES]
+    return tuple(sum(torch.where(of == i, out[n], 0) for i, out in enumerate(made)) for n in range(2))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("spec_of", [BY_ROW, BY_TOKEN], ids=["rows", "tokens"])
+@pytest.mark.parametrize("direction", ["forward", "inverse", "transpose"])
+def test_gradients_have_the_bits_of_calls_apart(dtype, spec_of, direction):
+    """Specs of several amplitudes: the gradient of an inverse is no rotation of any one of them."""
+    positions, by = torch.arange(T) + 1000, [torch.from_numpy(heads(n + 5))[:, :, :n].to(dtype) for n in (3, 1)]
+    made = []
+    for call in (lambda *x: phasor.apply_rotaries(ROPES, spec_of, *x, positions, direction=direction), lambda *x: apart(*x, spec_of, positions, direction=direction)):
+        given = [x.requires_grad_() for x in tensors(dtype)]
+        outs = call(*given)
+        first = torch.autograd.grad(outs, given, [x.requires_grad_() for x in by], create_graph=True)
+        second = torch.autograd.grad([x.square().sum() for x in first], by)
+        made.append((*outs, *first, *second))
+    assert all(torch.equal(a, b) for a, b in zip(*made, strict=True))
+
+
+@pytest.mark.parametrize("rows", ["(T, H, D)", "(T, D)"])
+def test_gradients_of_fewer_axes(rows):
+    q = tensors()[0][0] if rows == "(T, H, D)" else tensors()[0][0, :, 0]
+    for direction in ("forward", "inverse"):
+        x, y = (q.clone().requires_grad_() for _ in range(2))
+        phasor.apply_rotaries(ROPES, BY_TOKEN[0], x, None, 9, direction=direction).backward(q)
+        each = torch.stack([rope(y, None, 9, direction=direction) for rope in ROPES])
+        each[torch.tensor(BY_TOKEN[0]), torch.arange(T)].backward(q)
+        assert torch.equal(x.grad, y.grad)
+
+
+def test_in_place_with_a_gradient():
+    positions = torch.arange(T)
+    q, k = tensors()
+    x, y, z = (q.clone().requires_grad_() for _ in range(3))
+    moving = x * 2
+    assert phasor.apply_rotaries_(ROPES, BY_ROW, moving, None, positions) is moving
+    moving.sin().sum().backward()
+    phasor.apply_rotaries(ROPES, BY_ROW, y * 2, None, positions).sin().sum().backward()
+    assert torch.equal(x.grad, y.grad)
+    both = (z * 2, k.clone())
+    phasor.apply_rotaries_(ROPES, BY_ROW, *both, positions)
+    assert torch.equal(both[0], moving) and both[0].requires_grad and not both[1].requires_grad
+    assert torch.equal(both[1], phasor.apply_rotaries(ROPES, BY_ROW, k, None, positions))
+    part = (z * 3).split(1, dim=2)[1].clone()
+    phasor.apply_rotaries_(ROPES, BY_ROW, part[:, :, :1], None, positions)  # a view
+    assert torch.equal(part, phasor.apply_rotaries(ROPES, BY_ROW, (z * 3)[:, :, 1:2], None, positions))
+    with pytest.raises(RuntimeError, match="leaf Variable"):
+        phasor.apply_rotaries_(ROPES, BY_ROW, x)
+    product = (k * torch.ones(D, requires_grad=True)).sum()
+    torch.ops.phasor.rotaries_(k, [rope._words for rope in ROPES], torch.tensor(BY_ROW), None, 0, 0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.backward()
+
+
 @pytest.mark.parametrize("call", CALLS)
-def test_a_tensor_that_wants_a_gradient_is_refused(call):
-    at = torch.arange(T, dtype=torch.float64).requires_grad_()
-    q, k = torch.from_numpy(heads(1)), torch.from_numpy(heads(2))
-    for given in ((q.clone().requires_grad_(),), (q, k.clone().requires_grad_()), (q, None, at), (q.numpy(), None, at)):
-        with pytest.raises(ValueError, match=f"{call}: a tensor requires a gradient"):
-            CALLS[call](ROPES, BY_ROW, *given)
+def test_gradients_that_there_are_none_of_are_refused(call):
+    at, q = torch.arange(T, dtype=torch.float64).requires_grad_(), torch.from_numpy(heads(1))
+    with pytest.raises(NotImplementedError, match="rotaries: there is no gradient by positions, wanted positions.detach"):
+        CALLS[call](ROPES, BY_ROW, q, None, at)
+    with pytest.raises(ValueError, match=f"{call}: a tensor requires a gradient"):
+        CALLS[call](ROPES, BY_ROW, q.numpy(), None, at)
     with torch.no_grad():
         CALLS[call](ROPES, BY_ROW, q.clone().requires_grad_(), None, at)
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_whoever_looks_on_is_refused_with_words_and_nothing_is_written(call):
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_compiled_in_one_graph_with_gradients(call, backend):
+    torch._dynamo.reset()
+
+    def layer(q, k, spec_of, positions):
+        q, k = CALLS[call](ROPES, spec_of, q * 2, k * 2, positions)
+        return q * 0.5 + k
+
+    compiled = torch.compile(layer, fullgraph=True, backend=backend)
+    for spec_of, positions in ((torch.tensor(BY_ROW), torch.arange(T) * 100), (torch.tensor(BY_TOKEN, dtype=torch.int32), 7), (BY_ROW, None)):
+        made = []
+        for run in (compiled, layer):
+            given = [x.requires_grad_() for x in tensors()]
+            out = run(*given, spec_of, positions)
+            made.append((out, *torch.autograd.grad(out.square().sum(), given)))
+        assert all(torch.equal(a, b) for a, b in zip(*made, strict=True))
+    with torch.no_grad():
+        assert torch.equal(compiled(*tensors(), torch.tensor(BY_ROW), 3), layer(*tensors(), torch.tensor(BY_ROW), 3))
+
+
+def test_opcheck_accepts_the_operators():
+    words = [rope._words for rope in ROPES]
+    for spec_of, positions in ((torch.tensor(BY_ROW), None), (torch.tensor(BY_TOKEN), torch.arange(T))):
+        rest = (words, spec_of, positions, 0 if positions is not None else 9, 0)
+        torch.library.opcheck(torch.ops.phasor.rotaries.default, (tensors()[0], *rest))
+        torch.library.opcheck(torch.ops.phasor.rotaries.default, (tensors()[0].requires_grad_(), *rest))
+        torch.library.opcheck(torch.ops.phasor.rotaries_.default, (tensors()[0], *rest))
+
+
+def test_exported_checkpointed_and_deterministic():
+    class Layer(torch.nn.Module):
+        def forward(self, q, spec_of, positions):
+            return phasor.apply_rotaries(ROPES, spec_of, q, None, positions)
+
+    example = (tensors()[0], torch.tensor(BY_TOKEN), torch.arange(T))
+    length = torch.export.Dim("length", min=2, max=99)
+    program = torch.export.export(Layer(), example, dynamic_shapes=({1: length}, {1: length}, {0: length})).module()
+    other = (torch.randn(B, 9, 2, D), torch.randint(0, 3, (B, 9)), torch.arange(9) + 50)
+    with torch.no_grad():
+        with pytest.raises(Exception, match="(?s)shape|Guard"):  # heads were constant
+            program(*other)
+        other = (torch.randn(B, 9, 3, D), *other[1:])
+        assert torch.equal(program(*other), Layer()(*other))
+
+    def layer(q):
+        return Layer()(q * 2, *example[1:]).sin()
+
+    made = []
+    for run in (layer, lambda q: torch.utils.checkpoint.checkpoint(layer, q, use_reentrant=False)):
+        for deterministic in (False, True):
+            torch.use_deterministic_algorithms(deterministic)
+            try:
+                q = tensors()[0].requires_grad_()
+                run(q).sum().backward()
+                made.append(q.grad)
+            finally:
+                torch.use_deterministic_algorithms(False)
+    assert all(torch.equal(x, made[0]) for x in made)
+
+
+def test_transforms_are_followed():
+    q, at = tensors()[0], torch.arange(T)
+
+    def call(x, of=tuple(BY_ROW)):
+        return phasor.apply_rotaries(ROPES, of if isinstance(of, torch.Tensor) else list(of), x, None, at)
+
+    wanted = call(q)
+    assert torch.equal(torch.func.jvp(call, (q,), (q * 3,))[1], call(q * 3))
+    assert torch.equal(torch.func.grad(lambda x: (call(x) * q).sum())(q), torch.autograd.grad(call(q.requires_grad_()), q, q.detach())[0])
+    q = q.detach()
+    both = torch.stack((q, q * 2))
+    assert torch.equal(torch.func.vmap(call)(both), torch.stack((wanted, call(q * 2))))
+    of = torch.tensor([BY_ROW, BY_ROW[::-1]])
+    assert torch.equal(torch.func.vmap(call)(both, of), torch.stack((call(q, of[0]), call(q * 2, of[1]))))
+    assert torch.equal(torch.func.vmap(call, in_dims=(None, 0))(q, of), torch.stack((wanted, call(q, of[1]))))
+    assert torch.equal(torch.func.vmap(torch.func.grad(lambda x: call(x).sum()))(both), torch.func.grad(lambda x: call(x).sum())(q).expand(2, *q.shape))
+    forward = torch.autograd.forward_ad
+    with forward.dual_level():
+        dual = forward.make_dual(q.clone(), q * 3)
+        assert torch.equal(forward.unpack_dual(call(dual)).tangent, call(q * 3))
+        moving = forward.make_dual(q.clone(), q * 3)
+        phasor.apply_rotaries_(ROPES, BY_ROW, moving, None, at)
+        assert torch.equal(forward.unpack_dual(moving).tangent, call(q * 3))
+    with pytest.raises(NotImplementedError, match="apply_rotaries_: called inside of vmap, wanted apply_rotaries"):
+        torch.func.vmap(lambda x: phasor.apply_rotaries_(ROPES, BY_ROW, x, None, at))(both)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_whoever_looks_on_sees_the_operator(call):
     given = torch.from_numpy(heads(1))
+    wanted = phasor.apply_rotaries(ROPES, BY_ROW, given)
 
     def run(q):
-        out = CALLS[call](ROPES, BY_ROW, q)
-        return out.sum()
+        return CALLS[call](ROPES, torch.tensor(BY_ROW), q) * 1
 
-    def refused():
-        return pytest.raises(NotImplementedError, match=f"{call}: ")
+    other = type("Other", (torch.Tensor,), {})
+    assert torch.equal(torch.jit.trace(run, (given.clone(),), check_trace=False)(given.clone()), wanted)
+    assert torch.equal(torch.fx.experimental.proxy_tensor.make_fx(run)(given.clone())(given.clone()), wanted)
+    assert torch.equal(run(given.clone().as_subclass(other)).as_subclass(torch.Tensor), wanted)
+    assert torch.equal(CALLS[call](ROPES, torch.tensor(BY_ROW).as_subclass(other), given.clone()).as_subclass(torch.Tensor), wanted)
+    for indices in (BY_ROW, np.array(BY_ROW)):  # of the host
+        out = CALLS[call](ROPES, indices, given.to("meta"))
+        assert out.is_meta and out.shape == given.shape
+    with torch._subclasses.fake_tensor.FakeTensorMode() as mode:
+        assert run(mode.from_tensor(given)).shape == given.shape
 
-    ways = {
-        "jit.trace": lambda q: torch.jit.trace(run, (q,), check_trace=False),
-        "make_fx": lambda q: torch.fx.experimental.proxy_tensor.make_fx(run)(q),
-        "jvp": lambda q: torch.func.jvp(run, (q,), (torch.ones_like(q),)),
-        "vmap": lambda q: torch.func.vmap(run)(q[None]),
-        "meta": lambda q: run(q.to("meta")),
-        "sparse": lambda q: run(q.to_sparse()),
-        "nested": lambda q: run(torch.nested.nested_tensor(list(q))),
-        "subclass of indices": lambda q: CALLS[call](ROPES, torch.tensor(BY_ROW).as_subclass(type("Other", (torch.Tensor,), {})), q),
-        "subclass": lambda q: run(q.as_subclass(type("Other", (torch.Tensor,), {}))),
-    }
-    for name, way in ways.items():
-        q = given.clone()
-        with refused():
-            way(q)
-            raise AssertionError(name)
-        assert torch.equal(q, given)
-    forward = torch.autograd.forward_ad
-    with forward.dual_level(), refused():
-        run(forward.make_dual(given.clone(), torch.ones_like(given)))
-    assert torch.equal(torch.compile(run, backend="eager")(given.clone()), run(given.clone()))  # by a break of the graph
+
+@pytest.mark.parametrize("call", CALLS)
+def test_what_cannot_be_rotated_is_refused_with_words_and_nothing_is_written(call):
+    q = torch.from_numpy(heads(1))
+    before = q.clone()
+    for made in (q.to_sparse(), torch.nested.nested_tensor(list(q))):
+        with pytest.raises(NotImplementedError, match=f"{call}: "):
+            CALLS[call](ROPES, BY_ROW, made)
+    words = [rope._words for rope in ROPES]
+    operator = torch.ops.phasor.rotaries if call == "apply_rotaries" else torch.ops.phasor.rotaries_
+    for wrong, says in (
+        ((words, torch.tensor([0, 1, 3]), None, 0, 0), r"spec_of\[2\] is 3, wanted 0 to 2"),
+        ((words, torch.tensor([0, 1]), None, 0, 0), "spec_of has 2 entries"),
+        (([], None, None, 0, 0), "rotaries has 0 entries, wanted 1 at least"),
+        ((words[:1], None, torch.arange(T), 3, 0), "positions and an offset of 3 are given"),
+        ((words[:1], None, None, 0, 7), "direction"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            operator(q, *wrong)
+    assert torch.equal(q, before)
 
 
 def test_a_tensor_of_inference_mode_is_not_written_outside_of_it():

@@ -129,6 +129,25 @@ def cases(phasor: Any) -> dict[str, Callable[[], Any]]:
                     refused.append(True)
         return *outs, *torch.autograd.grad(outs[0], (q, weight), by), cache, str([x.requires_grad for x in outs]), str(refused)
 
+    def rows() -> Any:
+        q, k, by = (x.requires_grad_() for x in tensors())
+        ropes = [rope, phasor.Rotary(head_dim=8, scaling=phasor.YarnScaling(factor=4, original_length=64))]
+        outs = phasor.apply_rotaries(ropes, [1, 0], q, k, at, inverse=True)
+        moving = q * 2
+        phasor.apply_rotaries_(ropes, [1, 0], moving, None, at)
+        first = torch.autograd.grad(outs[0], q, by, create_graph=True)
+        return *outs, *first, *torch.autograd.grad(first[0].square().sum(), by), *torch.autograd.grad(moving.sin().sum(), q)
+
+    def keys_that_move() -> Any:
+        """In a tensor and in a paged cache; what learns is refused."""
+        k = tensors()[1]
+        refused = False
+        try:
+            rope.rerotate_((k * 1).requires_grad_(), at, 3)
+        except NotImplementedError:
+            refused = True
+        return rope.rerotate_(k.clone(), at, 3), rope.rerotate_(k.clone(), at[:2], 3, slots=[7, 2]), str(refused)
+
     def mapped() -> Any:
         q, k, _ = tensors()
         return torch.func.vmap(lambda q, k: rope(q, k, at))(q, k)
@@ -154,7 +173,7 @@ def cases(phasor: Any) -> dict[str, Callable[[], Any]]:
             primal, tangent = forward_ad.unpack_dual(rope(forward_ad.make_dual(q, by), positions=at))
             return primal, tangent
 
-    found = (gradients, in_place, noticed, tables, learned, additive, attention, prepared, mapped, fake_and_meta, functional_gradient, forward_mode)
+    found = (gradients, in_place, noticed, tables, learned, additive, attention, prepared, rows, keys_that_move, mapped, fake_and_meta, functional_gradient, forward_mode)
     return {function.__name__: function for function in found}
 
 

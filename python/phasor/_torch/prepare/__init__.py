@@ -3,6 +3,5 @@
 
 from phasor._torch.prepare import gradient  # noqa: F401  (importing registers)
 from phasor._torch.prepare.caches import list_beside, prepare_attention, prepared
-from phasor._torch.prepare.rows import rows
 
-__all__ = ["list_beside", "prepare_attention", "prepared", "rows"]
+__all__ = ["list_beside", "prepare_attention", "prepared"]

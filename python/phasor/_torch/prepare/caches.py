@@ -16,7 +16,7 @@ from torch import Tensor
 from phasor import _core
 from phasor._arrays import gpu_of, read
 from phasor._numbers import integers
-from phasor._torch import checks, private
+from phasor._torch import checks, private, sharding
 from phasor._torch.eager import _beside_fake, positions_and_first, words_of
 from phasor._torch.kernels import rotary_of
 from phasor._torch.operators import LIBRARY
@@ -147,7 +147,7 @@ def _plain(x: Tensor) -> bool:
     return type(x) in TYPES and (x.is_cpu or x.is_cuda) and not x.is_neg()
 
 
-def _tensor_of(x: Any) -> Any:
+def tensor_of(x: Any) -> Any:
     """An array of NumPy as a tensor, which an operator takes alone; its memory is shared where it can be."""
     if not isinstance(x, np.ndarray):
         return x
@@ -159,9 +159,10 @@ def _tensor_of(x: Any) -> Any:
 
 def _for_operator(heads: tuple[Any, ...], at: Any, call: Any) -> None:
     """Makes a call one that operators take, or says why it is none."""
-    call.read = [_tensor_of(x) for x in call.read]
+    call.read = [tensor_of(x) for x in call.read]
     if not _compiling():  # which has transforms of its own
         private.refuse_forward(_WHERE, (*heads, at, *call.read, *call.written))
+        sharding.refuse(_WHERE, (*heads, at, *call.read, *call.written))
     _check(_named_call(heads, at, call))
 
 
@@ -176,7 +177,7 @@ def _checked(heads: tuple[Any, ...], positions: Any, call: Any) -> tuple[Any, An
     return at, first, not _compiling() and private.nobody_watches() and all([_plain(x) for x in tensors])
 
 
-def _words(heads: tuple[Any, ...], rotaries: list[Any]) -> list[Tensor]:
+def words_beside(heads: tuple[Any, ...], rotaries: list[Any]) -> list[Tensor]:
     words = [words_of(one) for one in rotaries]
     return words if _compiling() else [_beside_fake(one, next(x for x in heads if x is not None)) for one in words]
 
@@ -201,7 +202,7 @@ def prepare_attention(heads: tuple[Any, ...], rotaries: list[Any], positions: An
     if direct:
         _directly(heads, rotaries, first if at is None else at, call)
         return
-    torch.ops.phasor.prepare_attention_(*heads, _words(heads, rotaries), at, first, call.read, call.written, call.numbers, call.reals)
+    torch.ops.phasor.prepare_attention_(*heads, words_beside(heads, rotaries), at, first, call.read, call.written, call.numbers, call.reals)
 
 
 def prepared(heads: tuple[Any, ...], rotaries: list[Any], positions: Any, call: Any) -> tuple[Tensor, ...]:
@@ -214,4 +215,4 @@ def prepared(heads: tuple[Any, ...], rotaries: list[Any], positions: Any, call: 
         _directly(heads, rotaries, first if at is None else at, call)
         return tuple([out for out in outs if out is not None])
     _for_operator(heads, at, call)
-    return tuple(torch.ops.phasor.prepare_attention(*heads, _words(heads, rotaries), at, first, call.read, call.numbers, call.reals))
+    return tuple(torch.ops.phasor.prepare_attention(*heads, words_beside(heads, rotaries), at, first, call.read, call.numbers, call.reals))
