@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lab.batches import TUNE_STEP, Batches, Windows
+from lab.constants import TUNE_SLOWER
 from lab.encodings import Encoding
 from lab.encodings.changed import LONGROPE, MAPS, SCALINGS, TUNED, rotary_changed
 from lab.encodings.rotary import Rotated
@@ -68,7 +69,7 @@ def measured_tuned(of: Measured, changed: Changed, batches: Batches, seed: int, 
         step_done(f"{label}, tuned")
         model = copy.deepcopy(of.model)
         model.encoding = Rotated(preset.shape, scaling=changed.scaling(how, settings.tune_factor))
-        plan = Plan(settings.tune_steps, preset.rate / 5, max(1, settings.tune_steps // 10), preset.decay, preset.dtype, preset.caps.training)
+        plan = Plan(settings.tune_steps, preset.rate / TUNE_SLOWER, max(1, settings.tune_steps // 10), preset.decay, preset.dtype, preset.caps.training)
         trained(Trainer(model, plan, of.device, eager), batches.of(windows))
         after = Measured(model, of.store, preset, of.device, of.refused)
         for multiple in settings.tune_multiples:

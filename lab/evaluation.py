@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from lab import device as places
+from lab.constants import SEARCHED_DOCUMENTS
 from lab.data.store import Store
 from lab.encodings import Encoding
 from lab.model import LOGITS_AT_ONCE, Model
@@ -20,7 +21,6 @@ from lab.presets import Preset
 Row = dict[str, Any]
 TOKENS_AT_ONCE = 65536
 BINS, LAST = 64, 512
-SEARCHED_DOCUMENTS = 4  # the last documents of a store are for searches alone
 REFUSED = (ValueError, TypeError, NotImplementedError, torch.cuda.OutOfMemoryError)  # what says why a label cannot be measured
 
 
