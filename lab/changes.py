@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from lab.batches import TUNE_STEP, Batches, Windows
-from lab.constants import TUNE_SLOWER
 from lab.encodings import Encoding
 from lab.encodings.changed import LONGROPE, MAPS, SCALINGS, TUNED, rotary_changed
 from lab.encodings.rotary import Rotated
 from lab.evaluation import Measured, Row, on_documents, on_language
+from lab.presets import TUNE_SLOWER
 from lab.retrieval import on_tasks
 from lab.search import longrope
 from lab.training.step import Plan

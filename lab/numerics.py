@@ -6,11 +6,11 @@ Beyond the trained length plain rotary fails by itself, which would hide what ro
 
 from __future__ import annotations
 
-from lab.constants import NUMERICS_DOCUMENTS, NUMERICS_EXAMPLES
 from lab.encodings import Encoding
 from lab.encodings.changed import SCALINGS
 from lab.encodings.rotary import Rotated
 from lab.evaluation import Measured, Row, row_of
+from lab.presets import NUMERICS_DOCUMENTS, NUMERICS_EXAMPLES
 from lab.retrieval import answered, distance_at, examples
 
 # Labels by the library's profiles: hf_float32 has float32 angles and tables, hf tables and products in the tensors' dtype.

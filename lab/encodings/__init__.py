@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lab.constants import LLAMA4_LAYERS
 from lab.encodings import additive, biases, rotary, tables
 from lab.encodings.base import Encoding
-from lab.presets import Shape
+from lab.presets import LLAMA4_LAYERS, Shape
 
 __all__ = ["TRAINED", "Encoding", "file_name"]
 

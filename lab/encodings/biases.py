@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 import phasor
-from lab.constants import BIAS_RATE, FIRE_C, FIRE_EPSILON, FIRE_HIDDEN, T5_BUCKETS
 from lab.encodings.base import Encoding, PerLayer
-from lab.presets import Shape
+from lab.presets import BIAS_RATE, FIRE_C, FIRE_EPSILON, FIRE_HIDDEN, T5_BUCKETS, Shape
 
 
 class Fixed(Encoding):

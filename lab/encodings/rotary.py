@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 import phasor
-from lab.constants import XPOS_GAMMA
 from lab.encodings.base import Encoding
-from lab.presets import Shape
+from lab.presets import XPOS_GAMMA, Shape
 
 
 class Rotated(Encoding):

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 import phasor
-from lab.constants import COPE_POSITIONS, DEBERTA_BUCKETS, SHAW_CLIP
 from lab.encodings.base import Encoding, PerLayer
-from lab.presets import Shape
+from lab.presets import COPE_POSITIONS, DEBERTA_BUCKETS, SHAW_CLIP, Shape
 
 
 class Shaw(Encoding):

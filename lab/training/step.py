@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from lab import device as places
-from lab.constants import BETAS, LEAST_RATE, MOST_NORM
 from lab.model import Model
-from lab.presets import Preset
+from lab.presets import BETAS, LEAST_RATE, MOST_NORM, Preset
 
 
 @dataclass(frozen=True)
