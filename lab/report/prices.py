@@ -48,6 +48,13 @@ def _memory(own: list[Round], read_one: Reader) -> str:
     return f"{statistics.median(found) / GIB:.2f}" if found else ABSENT
 
 
+def _memory_in_words(counted: list[bool]) -> str:
+    """Of training, then of decoding."""
+    if not any(counted):
+        return "Memory was not measured."
+    return "GiB: what was taken over what was there before the model." + ("" if any(counted[1:]) else " Memory of decoding was not measured.")
+
+
 def _about(found: dict[str, Any]) -> str:
     shape, commit = found["shape"], found["commit"][:12]
     model = f"{shape['layers']} layers of width {shape['width']}"
@@ -68,15 +75,13 @@ def lines(found: dict[str, Any] | None) -> list[str]:
     counted = [any(in_bytes(one) is not None for one in every) for _, _, in_bytes in columns]
     rows, head = [[label] for label in labels], ["tokens/s"]
     for (where, speed, in_bytes), with_memory in zip(columns, counted):
-        what = f"training, {settings['rows']} x {found['shape']['length']}" if where == "training" else f"decoding, {decoded} x {where} keys"
-        head += [what, *([f"{where}, GiB" if where == "training" else f"{where} keys, GiB"] if with_memory else [])]
+        what, short = (f"training, {settings['rows']} x {found['shape']['length']}", where) if where == "training" else (f"decoding, {decoded} x {where} keys", f"{where} keys")
+        head += [what, *([f"{short}, GiB"] if with_memory else [])]
         for row in rows:
             own = rounds[row[0]]
             row += [_cell(own, rounds.get("rotary", []), speed, where), *([_memory(own, in_bytes)] if with_memory else [])]
-    memory = "" if all(counted) else " Memory was not measured." if not any(counted) else " Memory of decoding was not measured."
-    memory += " GiB: what was taken over what was there before the model." if any(counted) else ""
     note = f"Medians of {settings['rounds']} rounds; in brackets: times that of rotary in the same round, median and range. `{AGAIN}` is the same encoding once more: what the machine is apart from itself."
-    return [f"{_about(found)} {note}{memory}", "", *table(head, rows), *_said(rounds, labels)]
+    return [f"{_about(found)} {note} {_memory_in_words(counted)}", "", *table(head, rows), *_said(rounds, labels)]
 
 
 def _said(rounds: dict[str, list[Round]], labels: list[str]) -> list[str]:
