@@ -80,7 +80,7 @@ class Results:
         return next((message for message in found if not message.startswith(SLOW)), found[0] if found else None)
 
     def lengths_refused(self, label: str) -> list[tuple[int, list[int]]]:
-        """Lengths at which a label has no loss with some seeds that others have there, or that it was refused with, and these seeds."""
+        """Lengths at which a label was refused and has no loss with some seeds, and these seeds."""
         at: dict[int, list[int]] = {}
         for run in sorted(self.runs, key=lambda one: one["seed"]):
             there = {row["length"] for row in run["measured"] if row["label"] == label and not row["tuned"]}

@@ -116,15 +116,15 @@ def _shares(results: Results, label: str, task: str, places: Sequence[tuple[int,
 
 def _of_few(results: Results, rows: Sequence[Sequence[str]], task: str, places: Sequence[tuple[int, int]]) -> list[str]:
     """Whose seeds those of marked cells are, and what they find at the trained length: a seed that has not learned a task says nothing of how far it goes."""
-    found: dict[str, None] = {}
+    found: dict[tuple[str, str], list[str]] = {}  # distances by label with length, and seeds
     for label, *cells in rows:
         for (length, distance), shown in zip(places, cells):
             if MARK.search(shown):
                 seeds = [seed for seed, _ in results.rows("retrieval", label, task=task, length=length, distance=distance)]
                 own = results.numbers("retrieval", label, "accuracy", task=task, length=results.length)
-                said = " and ".join(f"seed {seed} ({100 * own[seed]:.0f} % of all at 1x)" if seed in own else f"seed {seed}" for seed in seeds)
-                found[f"- {label} at {times(length / results.length)}: {said}"] = None
-    return ["", "Seeds of what is marked:", "", *found] if found else []
+                said = " and ".join(f"seed {seed} ({100 * own[seed]:.0f} % right at 1x)" if seed in own else f"seed {seed}" for seed in seeds)
+                found.setdefault((f"{label} at {times(length / results.length)}", said), []).append(str(distance))
+    return ["", "Seeds of what is marked:", "", *(f"- {where}: {', '.join(distances)}: {said}" for (where, said), distances in found.items())] if found else []
 
 
 def answers(results: Results) -> list[str]:

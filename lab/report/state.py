@@ -112,7 +112,7 @@ def set_to(shape: dict[str, Any]) -> dict[str, str]:
         "rotary 3 of 4": f"of {presets.LLAMA4_LAYERS} layers the last does not rotate, else as `rotary`",
         "rotary adjacent": "neighbouring channels instead of halves, weights in that order, too: a control",
         "rotary bf16 tables": "cosines, sines and products in bfloat16, else as `rotary`",
-        "xpos": f"gamma {presets.XPOS_GAMMA}, a decay by powers of the distance over {length}, else as `rotary`",
+        "xpos": f"gamma {presets.XPOS_GAMMA}, a decay by zeta^(distance / {length}), else as `rotary`",
         "alibi": f"slopes 2^(-8/{heads}), 2^(-16/{heads}), ...",
         "t5": f"{min(presets.T5_BUCKETS, length)} buckets that end at distance {length}, a table for all layers",
         "kerple": "the logarithmic kernel, two numbers a head and layer, learned",

@@ -133,7 +133,7 @@ def test_a_number_of_fewer_seeds_is_marked_and_says_why(tmp_path: Path) -> None:
     assert "; [2]: of so many seeds alone." in sections.language(results)[0]
     asked = sections.retrieval(results)
     copying = asked[asked.index("**copying**, % of answers that are right in all tokens, by length: distance.") :]
-    assert cells(copying, "cope")[-1] == "0 [1]" and f"- cope at 16x: seed 0 ({100 * (1 - made_up.SLOPE['cope']):.0f} % of all at 1x)" in copying
+    assert cells(copying, "cope")[-1] == "0 [1]" and f"- cope at 16x: 819, 7373: seed 0 ({100 * (1 - made_up.SLOPE['cope']):.0f} % right at 1x)" in copying
     assert cells(sections.answers(results), "cope")[-1] == "0 [1]"
 
 
@@ -347,7 +347,7 @@ def test_what_encodings_are_set_to_is_what_they_are_made_with() -> None:
     assert f"distances up to {made['shaw'].clip}," in words["shaw"] and f"at most {made['cope'].table.shape[1]} positions" in words["cope"]
     fire = made["fire"].layers[0]
     assert f"{fire.hidden.out_features} hidden units" in words["fire"] and f"stays at {fire.length}" in words["fire"] and f"c from {fire.c.item():.1f} on" in words["fire"]
-    assert f"{made['learned'].module.weight.shape[0]} rows" in words["learned"] and f"over {made['xpos'].base:g}" in words["xpos"]
+    assert f"{made['learned'].module.weight.shape[0]} rows" in words["learned"] and f"distance / {made['xpos'].base:g}" in words["xpos"]
     assert f"{made['sandwich'].spec.width // 2} pairs" in words["sandwich"] and f"of {made['rotary 3 of 4'].one_in} layers" in words["rotary 3 of 4"]
     said = state.encodings(Results("small", [run]))[-1]
     chunks = MAPS["dual chunk"](4, SMALL.shape)
