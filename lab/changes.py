@@ -12,6 +12,7 @@ from lab.encodings import Encoding
 from lab.encodings.changed import LONGROPE, MAPS, SCALINGS, TUNED, rotary_changed
 from lab.encodings.rotary import Rotated
 from lab.evaluation import Measured, Row, on_documents, on_language
+from lab.presets import TUNE_SLOWER
 from lab.retrieval import on_tasks
 from lab.search import longrope
 from lab.training.step import Plan
@@ -68,7 +69,7 @@ def measured_tuned(of: Measured, changed: Changed, batches: Batches, seed: int, 
         step_done(f"{label}, tuned")
         model = copy.deepcopy(of.model)
         model.encoding = Rotated(preset.shape, scaling=changed.scaling(how, settings.tune_factor))
-        plan = Plan(settings.tune_steps, preset.rate / 5, max(1, settings.tune_steps // 10), preset.decay, preset.dtype, preset.caps.training)
+        plan = Plan(settings.tune_steps, preset.rate / TUNE_SLOWER, max(1, settings.tune_steps // 10), preset.decay, preset.dtype, preset.caps.training)
         trained(Trainer(model, plan, of.device, eager), batches.of(windows))
         after = Measured(model, of.store, preset, of.device, of.refused)
         for multiple in settings.tune_multiples:

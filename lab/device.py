@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import os
+import re
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -48,6 +52,40 @@ def used_bytes(device: torch.device) -> int | None:
 def forget_peak(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
+
+
+# Memory on a CPU, where PyTorch counts none: what Linux says of this process.
+PROCESS = Path("/proc/self")
+
+
+def resident() -> int | None:
+    """Bytes of this process that are in memory now; None where there is no Linux to ask."""
+    return _told("VmRSS")
+
+
+def most_resident() -> int | None:
+    """The most of them since `forget_most_resident`."""
+    return _told("VmHWM")
+
+
+def _told(name: str) -> int | None:
+    try:
+        found = re.search(rf"^{name}:\s+(\d+) kB$", (PROCESS / "status").read_text(), re.MULTILINE)
+    except OSError:
+        return None
+    return None if found is None else 1024 * int(found[1])
+
+
+def forget_most_resident() -> None:
+    """What was freed goes back to the system first: the C library keeps it otherwise, and it would count."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+    try:
+        (PROCESS / "clear_refs").write_text("5")
+    except OSError:  # where it may not be written the most is that of all before, which only grows
+        pass
 
 
 def device_name(device: torch.device) -> str:

@@ -15,12 +15,11 @@ from lab import device as places
 from lab.data.store import Store
 from lab.encodings import Encoding
 from lab.model import LOGITS_AT_ONCE, Model
-from lab.presets import Preset
+from lab.presets import LAST, SEARCHED_DOCUMENTS, Preset
 
 Row = dict[str, Any]
 TOKENS_AT_ONCE = 65536
-BINS, LAST = 64, 512
-SEARCHED_DOCUMENTS = 4  # the last documents of a store are for searches alone
+BINS = 64
 REFUSED = (ValueError, TypeError, NotImplementedError, torch.cuda.OutOfMemoryError)  # what says why a label cannot be measured
 
 

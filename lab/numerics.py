@@ -10,12 +10,13 @@ from lab.encodings import Encoding
 from lab.encodings.changed import SCALINGS
 from lab.encodings.rotary import Rotated
 from lab.evaluation import Measured, Row, row_of
+from lab.presets import NUMERICS_DOCUMENTS, NUMERICS_EXAMPLES
 from lab.retrieval import answered, distance_at, examples
 
 # Labels by the library's profiles: hf_float32 has float32 angles and tables, hf tables and products in the tensors' dtype.
 PROFILES = {"rotary, exact": "exact", "rotary, hf float32 angles": "hf_float32", "rotary, hf bf16 tables": "hf"}
 SHIFTS = (0, 1_000_000)
-DOCUMENTS, EXAMPLES, TASK = 8, 8, "passkey"
+TASK = "passkey"
 
 
 def on_profiles(of: Measured) -> list[Row]:
@@ -32,8 +33,8 @@ def on_profiles(of: Measured) -> list[Row]:
 
 
 def _row(of: Measured, label: str, length: int, shift: int, encoding: Encoding) -> Row:
-    found = row_of(of.losses(of.store.long_documents(length, min(DOCUMENTS, of.documents(length))), encoding))
-    asked = examples(of.store, TASK, length, distance_at(of.store, TASK, length, 0.5), min(EXAMPLES, of.preset.retrieval.most))
+    found = row_of(of.losses(of.store.long_documents(length, min(NUMERICS_DOCUMENTS, of.documents(length))), encoding))
+    asked = examples(of.store, TASK, length, distance_at(of.store, TASK, length, 0.5), min(NUMERICS_EXAMPLES, of.preset.retrieval.most))
     accuracy, loss = answered(of, asked, encoding)
     row = {"label": label, "length": length, "shift": shift, "loss": found["loss"], "last": found["last"]}
     return {**row, "passkey_accuracy": accuracy, "passkey_loss": loss}

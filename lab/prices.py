@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The price of each encoding: tokens per second of training and of decoding, and memory, on the GPU or on all cores of the machine at hand.
+"""The price of each encoding: tokens per second and memory of training and of decoding, on the GPU or on all cores of the machine at hand.
 `python -m lab cost`.
 
 Nothing is trained for its own sake, so no store is needed: windows are drawn. Every round has every encoding once, in an order of its own, and rotary
 a second time: what those two are apart is what the machine is apart from itself. On a GPU steps are replayed as CUDA graphs, of decoding too: launched
-one by one they would tell the price of launching.
+one by one they would tell the price of launching. Memory of a GPU is what PyTorch allocates in every round, of a CPU what a process takes, once a label.
 """
 
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
 import platform
 import random
@@ -17,6 +18,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -40,6 +42,7 @@ AGAIN = "rotary again"
 VOCABULARY = 8320  # as the stores have it
 LONG_STEP = 20.0  # seconds: a step that takes so long is timed once, cold as it is
 MOST_SECONDS = 2.0  # of all steps that are timed together
+MEMORY_STEPS = 2  # of training and of decoding, where memory is asked for: the second has all that every later one has
 REFUSED = (ValueError, TypeError, NotImplementedError, RuntimeError)
 Row = dict[str, Any]
 
@@ -100,12 +103,14 @@ def _training(model: Model, preset: Preset, settings: Settings, device: torch.de
 
 
 def _decoding(model: Model, preset: Preset, settings: Settings, device: torch.device, keys: int) -> Row:
+    gc.collect()  # what was trained with is gone, and so are caches of before
+    places.forget_peak(device)
     decoder = Decoder(model, preset, device, keys, settings.decode_rows)
     work, launched = (decoder.step, None) if device.type != "cuda" else decoder.captured(Graphs(device))
     seconds = decoder.seconds(1, work)
     if settings.decode_steps > 1:
         seconds = decoder.seconds(_times(settings.decode_steps, seconds), work)
-    return {"rate": settings.decode_rows / seconds, "launched": launched}
+    return {"rate": settings.decode_rows / seconds, "launched": launched, "peak": places.peak_bytes(device)}
 
 
 def one_round(label: str, preset: Preset, settings: Settings, device: torch.device) -> Row:
@@ -115,7 +120,7 @@ def one_round(label: str, preset: Preset, settings: Settings, device: torch.devi
     found: Row = {**_training(model, preset, settings, device), "decoding": {}, "launched": {}, "refused": {}}
     peak, waits = found.pop("peak"), found.pop("not_captured")
     if device.type == "cuda":
-        found |= {"own_bytes": peak - before, "launched": {} if waits is None else {"training": waits}}
+        found |= {"own_bytes": peak - before, "decoding_bytes": {}, "launched": {} if waits is None else {"training": waits}}
     for keys in settings.keys:
         try:
             one = _decoding(model, preset, settings, device, keys)
@@ -123,6 +128,8 @@ def one_round(label: str, preset: Preset, settings: Settings, device: torch.devi
             found["refused"][str(keys)] = str(error).splitlines()[0]
             continue
         found["decoding"][str(keys)] = one["rate"]
+        if device.type == "cuda":
+            found["decoding_bytes"][str(keys)] = one["peak"] - before
         if one["launched"] is not None:
             found["launched"][str(keys)] = one["launched"]
     return found
@@ -158,11 +165,48 @@ def _rounds(preset: Preset, settings: Settings, device: torch.device, labels: Se
     progress = Progress(settings.rounds * len(labels))
     for number in range(settings.rounds):
         for done, label in enumerate(order(labels, number)):
-            found[label].append(one_round(label, preset, settings, device))
+            taken = memory_on_a_cpu(label, preset, settings, torch.get_num_threads()) if number == 0 and device.type == "cpu" else {}
+            found[label].append(one_round(label, preset, settings, device) | taken)
             gc.collect()  # a graph and its model go in a circle, and would count as the next one's memory
             progress.show(number * len(labels) + done + 1, f"{label}, round {number + 1}")
     progress.end()
     return found
+
+
+def memory_on_a_cpu(label: str, preset: Preset, settings: Settings, threads: int) -> Row:
+    """In a process of its own, so that nothing is in it that others left: what training takes over what was there before the model (`own_bytes`), and
+    decoding by the number of keys (`decoding_bytes`: the model's numbers and the caches are in it). Nothing where nobody can tell."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(memory_here, label, preset, settings, threads).result()
+
+
+def memory_here(label: str, preset: Preset, settings: Settings, threads: int) -> Row:
+    """The same in this process. Decoding comes first: what training leaves behind is greater."""
+    torch.set_num_threads(threads)
+    phasor.set_num_threads(threads)
+    places.forget_most_resident()
+    before = places.resident()
+    if before is None:
+        return {}
+    model = begun("rotary" if label == AGAIN else label, 0, preset.shape, VOCABULARY)
+    decoding = {str(one): most - before for one in settings.keys if (most := _most_of_decoding(model, preset, settings, one)) is not None}
+    places.forget_most_resident()
+    trainer = Trainer(model, replace(Plan.of(preset), steps=MEMORY_STEPS), torch.device("cpu"))
+    for _ in range(MEMORY_STEPS):
+        trainer.step(torch.zeros(settings.rows, preset.shape.length + 1, dtype=torch.int64))
+    return {"own_bytes": (places.most_resident() or before) - before, "decoding_bytes": decoding}
+
+
+def _most_of_decoding(model: Model, preset: Preset, settings: Settings, keys: int) -> int | None:
+    """None where the library refuses."""
+    places.forget_most_resident()
+    try:
+        decoder = Decoder(model, preset, torch.device("cpu"), keys, settings.decode_rows)
+        for _ in range(MEMORY_STEPS):
+            decoder.step()
+    except REFUSED:
+        return None
+    return places.most_resident()
 
 
 def _kind(device: torch.device) -> str:

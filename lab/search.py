@@ -8,7 +8,8 @@ from typing import Any
 import phasor
 import phasor.search
 from lab.encodings.rotary import Rotated
-from lab.evaluation import SEARCHED_DOCUMENTS, Measured
+from lab.evaluation import Measured
+from lab.presets import SEARCHED_DOCUMENTS
 
 # A small evolution: the paper's has 64 individuals and 40 iterations.
 EVOLUTION = {"population": 16, "parents": 8, "mutations": 4, "crossovers": 4, "iterations": 8}

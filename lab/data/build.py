@@ -44,19 +44,35 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m lab data", description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("out/lab/data"), help="folder of the store (default out/lab/data)")
     parser.add_argument("--packages", type=Path, default=Path("out/lab/packages"), help="folder of the .deb files, fetched unless there")
-    parser.add_argument("--like", type=Path, metavar="MANIFEST", help="packages in the versions of a store of before (lab/data/stores has those of results)")
+    parser.add_argument("--like", type=Path, metavar="MANIFEST", help="packages in the versions of a store of before (lab/data/stores has those of results); an error where the store is another one all the same")
     parser.add_argument("--record", action="store_true", help="keep the manifest in lab/data/stores: the report tells from it what results are of")
     given = parser.parse_args(arguments)
     begun = time.monotonic()
-    parts, manifest, tokenizer = made(given.packages, None if given.like is None else json.loads(given.like.read_text())["packages"])
+    like = None if given.like is None else json.loads(given.like.read_text())
+    parts, manifest, tokenizer = made(given.packages, None if like is None else like["packages"])
     write(given.out, parts, manifest, tokenizer)
     store = Store.open(given.out)
+    differs = [] if like is None else differences(store.manifest, like)
+    if differs:
+        raise SystemExit(f"lab data: {given.out} is not the store of {given.like}: {'; '.join(differs)}. Results of the two are never averaged")
     if given.record:
         RECORDS.mkdir(exist_ok=True)
         (RECORDS / f"{store.hash[:12]}.json").write_text((given.out / "manifest.json").read_text())
     size = sum(one["bytes"] for one in store.manifest["files"].values())
     print(f"{given.out}: {store.parts.train.size:,} tokens to train on, {len(store.parts.held)} long documents, {size / 1e6:.1f} MB")
     print(f"hash {store.hash}, {time.monotonic() - begun:.0f} s")
+
+
+def differences(own: Mapping[str, Any], like: Mapping[str, Any]) -> list[str]:
+    """What a store has otherwise than one that it was made after, in words; nothing where their hashes agree."""
+    if own["hash"] == like["hash"]:
+        return []
+    found = [f"hash {own['hash'][:12]}, wanted {like['hash'][:12]}"]
+    found += [f"{name} {own['packages'].get(name, 'missing')}, wanted {version}" for name, version in sorted(like["packages"].items()) if own["packages"].get(name) != version]
+    if own["tokenizers"] != like["tokenizers"]:
+        found.append(f"made with tokenizers {own['tokenizers']}, wanted {like['tokenizers']}")
+    other = [name for name, one in like["files"].items() if own["files"].get(name) != one]
+    return [*found, *([f"other files: {', '.join(other)}"] if other else [])]
 
 
 def made(packages: Path, wanted: Mapping[str, str] | None = None) -> tuple[Parts, dict[str, Any], str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from lab.encodings import additive, biases, rotary, tables
 from lab.encodings.base import Encoding
-from lab.presets import Shape
+from lab.presets import LLAMA4_LAYERS, Shape
 
 __all__ = ["TRAINED", "Encoding", "file_name"]
 
@@ -22,7 +22,7 @@ TRAINED: dict[str, Callable[[Shape], Encoding]] = {
     "learned": additive.learned,
     "kerple": biases.kerple,
     "rotary 500000": lambda shape: rotary.Rotated(shape, base=500000.0),
-    "rotary 3 of 4": lambda shape: rotary.Rotated(shape, one_in=4),
+    "rotary 3 of 4": lambda shape: rotary.Rotated(shape, one_in=LLAMA4_LAYERS),
     "shaw": lambda shape: tables.Shaw(shape, values=False),
     "transformer-xl": tables.TransformerXL,
     "xpos": rotary.Xpos,

@@ -10,12 +10,7 @@ from torch import Tensor
 
 import phasor
 from lab.encodings.base import Encoding, PerLayer
-from lab.presets import Shape
-
-
-# Biases are added to scores, which go from -10 to 10; Adam moves a number by no more than its rate at a step, and some thousand steps of a
-# model's own rate would leave them near zero.
-SCORES = 10.0
+from lab.presets import BIAS_RATE, FIRE_C, FIRE_EPSILON, FIRE_HIDDEN, T5_BUCKETS, Shape
 
 
 class Fixed(Encoding):
@@ -32,11 +27,11 @@ class Fixed(Encoding):
 class Bucketed(Encoding):
     """T5: one table for all layers. Its buckets end where training does, so that none is new beyond."""
 
-    rate = SCORES
+    rate = BIAS_RATE
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.table = torch.nn.Parameter(torch.zeros(shape.heads, min(32, shape.length)))
+        self.table = torch.nn.Parameter(torch.zeros(shape.heads, min(T5_BUCKETS, shape.length)))
         self.max_distance = shape.length
 
     def scheme(self, layer: int, q: Tensor, keys: int) -> Any:
@@ -50,11 +45,11 @@ class _Fire(torch.nn.Module):
     distance alone, which fast kernels have, with gradients. Beyond, the library's Fire computes it at every score.
     """
 
-    def __init__(self, shape: Shape, hidden: int = 32) -> None:
+    def __init__(self, shape: Shape, hidden: int = FIRE_HIDDEN) -> None:
         super().__init__()
         self.hidden, self.out = torch.nn.Linear(1, hidden), torch.nn.Linear(hidden, shape.heads)
-        self.c = torch.nn.Parameter(torch.tensor(0.1))
-        self.length, self.epsilon = shape.length, 1e-6
+        self.c = torch.nn.Parameter(torch.tensor(FIRE_C))
+        self.length, self.epsilon = shape.length, FIRE_EPSILON
 
     def values(self, keys: int) -> Tensor:
         """(H, keys), the farthest first."""
@@ -90,5 +85,5 @@ def fire(shape: Shape) -> Encoding:
 
 
 def _learning(biases: Encoding) -> Encoding:
-    biases.rate = SCORES
+    biases.rate = BIAS_RATE
     return biases

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import phasor
 from lab.encodings.base import Encoding
-from lab.presets import Shape
+from lab.presets import XPOS_GAMMA, Shape
 
 
 class Rotated(Encoding):
@@ -38,13 +38,11 @@ class Xpos(Encoding):
     floating point holds. (phasor.Xpos does it inside attention at any position, by the general kernels.)
     """
 
-    GAMMA = 0.4
-
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.module, self.base = phasor.nn.Rotary(shape.head_dim), float(shape.length)
         pairs = shape.head_dim // 2
-        zeta = (torch.arange(pairs, dtype=torch.float64) / pairs + self.GAMMA) / (1 + self.GAMMA)
+        zeta = (torch.arange(pairs, dtype=torch.float64) / pairs + XPOS_GAMMA) / (1 + XPOS_GAMMA)
         self.register_buffer("log_zeta", zeta.log().repeat(2), persistent=False)
 
     def gains(self, tokens: int, middle: float) -> Tensor:

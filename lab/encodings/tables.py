@@ -10,13 +10,13 @@ from torch import Tensor
 
 import phasor
 from lab.encodings.base import Encoding, PerLayer
-from lab.presets import Shape
+from lab.presets import COPE_POSITIONS, DEBERTA_BUCKETS, SHAW_CLIP, Shape
 
 
 class Shaw(Encoding):
     """Vectors for keys (and values) by distance, the same beyond `clip`, tables of its own in every layer."""
 
-    def __init__(self, shape: Shape, values: bool, clip: int = 16) -> None:
+    def __init__(self, shape: Shape, values: bool, clip: int = SHAW_CLIP) -> None:
         super().__init__()
         self.clip = clip
         self.keys = torch.nn.Parameter(torch.randn(shape.layers, clip + 1, shape.head_dim) * 0.02)
@@ -42,7 +42,7 @@ class Deberta(PerLayer):
     """c2p and p2c, by log buckets that end where training does."""
 
     def __init__(self, shape: Shape) -> None:
-        buckets = min(256, shape.length // 2)
+        buckets = min(DEBERTA_BUCKETS, shape.length // 2)
         super().__init__(
             shape.layers, lambda: phasor.nn.DebertaScheme(shape.heads, shape.head_dim, buckets=buckets, max_distance=shape.length)
         )
@@ -56,11 +56,11 @@ class Deberta(PerLayer):
 
 
 class Cope(Encoding):
-    """Contextual positions: at most 64 of them, as in its paper's language models."""
+    """Contextual positions: at most so many of them, as in its paper's language models."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.table = torch.nn.Parameter(torch.randn(shape.layers, min(64, shape.length), shape.head_dim) * 0.02)
+        self.table = torch.nn.Parameter(torch.randn(shape.layers, min(COPE_POSITIONS, shape.length), shape.head_dim) * 0.02)
 
     def scheme(self, layer: int, q: Tensor, keys: int) -> Any:
         return phasor.Cope(self.table[layer].to(q.dtype), gate_scale=q.shape[-1] ** -0.5)

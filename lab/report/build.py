@@ -8,10 +8,11 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from lab.report import choose, claims, page, plots, prices, sections, short, state, summary
+from lab.report import choose, claims, page, plots, prices, prose, said, sections, short, state, summary
 from lab.report.results import Results, read_all
 
 ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "lab" / "results"
 KEPT = ("first", "second")  # folders of runs with earlier settings
 SHOWN = "small"  # the folder that the page is about, unless a section names another
 SEEDS: dict[str, tuple[int, ...]] = {"small": (0, 1, 2), "small1024": (0,), "medium": (0,)}
@@ -38,6 +39,7 @@ def _of_one(results: Results | None, plots: Callable[[str], list[str]]) -> dict[
         "in short": of(short.lines),
         "choose": of(choose.lines),
         "setup": of(state.setup),
+        "encodings": of(state.encodings),
         "last tokens": of(sections.last),
         "all tokens": of(sections.whole),
         "changed": of(sections.changed),
@@ -86,7 +88,7 @@ def make(results: Path, out: Path, shown: str | None = None, draw: bool = True) 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m lab report", description=__doc__)
-    parser.add_argument("--results", type=Path, default=ROOT / "lab" / "results", help="folder of result files (default lab/results)")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of result files (default lab/results)")
     parser.add_argument("--out", type=Path, default=ROOT / "docs", help="folder of lab.md and lab/ (default docs)")
     parser.add_argument("--preset", help=f"the folder of results that is shown (default {SHOWN}, or what there is)")
     parser.add_argument("--no-plots", action="store_true", help="leave the plots as they are")
@@ -94,3 +96,14 @@ def main(arguments: list[str] | None = None) -> None:
     every = make(given.results, given.out, given.preset, not given.no_plots)
     counts = ", ".join(f"{name} {len(one.runs)}" for name, one in every.items()) or "none"
     print(f"{given.out}/lab.md: runs: {counts}")
+    if given.results == RESULTS:  # the words are about these
+        for problem in wrong_words((given.out / "lab.md").read_text(encoding="utf-8"), every):
+            print(f"{given.out}/lab.md {problem}")
+
+
+def wrong_words(text: str, every: dict[str, Results]) -> list[str]:
+    """What the page's own words have otherwise than the results of the repository."""
+    costs = prices.read(RESULTS, "GPU")
+    if costs is None:
+        return ["is about prices on a GPU, which are not there"]
+    return prose.problems(text, prose.given(said.SAID, prose.World(every, costs)))

@@ -30,3 +30,12 @@ def filled(text: str, sections: Mapping[str, Callable[[], list[str]]]) -> str:
         made += [text[at : match.end()], "\n\n", lines, "\n\n"]
         at = end
     return "".join([*made, text[at:]])
+
+
+def outside(text: str) -> str:
+    """What is written by hand: the page without what is between markers, and without blocks of commands."""
+    pieces, at = [], 0
+    for match in BEGIN.finditer(text):
+        pieces.append(text[at : match.start()])
+        at = text.index(END, match.end()) + len(END)
+    return re.sub(r"^```.*?^```", "", "".join([*pieces, text[at:]]), flags=re.MULTILINE | re.DOTALL)

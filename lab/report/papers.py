@@ -66,9 +66,10 @@ def above(higher: str, lower: str, multiple: float, tuned: bool = False, even: b
     return Measure(words, lambda results: results.difference(last_loss(results, higher, multiple, tuned), last_loss(results, lower, multiple, tuned)), even)
 
 
-def grows(label: str, multiple: float) -> Measure:
-    """Loss on the last tokens at a length above that at the trained one."""
-    return Measure(f"`{label}` at {times(multiple)} − at 1x", lambda results: results.difference(last_loss(results, label, multiple), last_loss(results, label, 1)))
+def grows(label: str, multiple: float, over: float = 1, tuned: bool = False) -> Measure:
+    """Loss on the last tokens at a length above that at another one, the trained one unless said."""
+    words = f"`{label}` at {times(multiple)} − at {times(over)}{', fine-tuned' if tuned else ''}"
+    return Measure(words, lambda results: results.difference(last_loss(results, label, multiple, tuned), last_loss(results, label, over, tuned)))
 
 
 def stays(label: str, multiple: float) -> Measure:

@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from lab.report import style
-from lab.report.labels import CHANGED, FAMILIES, MAPS, SCALINGS, TASKS, TRAINED, in_order, times
+from lab.report.labels import FAMILIES, MAPS, SCALINGS, TASKS, in_order
 from lab.report.results import Results
 
-COMPARED = ("none", "sinusoidal", "rotary", "xpos", "alibi", "t5", "kerple", "fire", "shaw")  # as many as a panel can show
+FINDERS: dict[str, tuple[str, ...]] = {  # as many as a panel can show
+    "biases by distance": ("rotary", *FAMILIES["bias by distance"]),
+    "others": ("rotary", "none", "sinusoidal", "xpos", "shaw", "shaw values", "transformer-xl", "deberta", "cope"),
+}
 Theme = dict[str, Any]
 Panel = tuple[str, Sequence[str]]
 
@@ -63,8 +67,7 @@ def by_length(results: Results, groups: Sequence[Panel], section: str, key: str,
         style.limits(ax, [value.mean for label in labels for _, value in found[label]])
         ax.axvline(1, color=theme["faint"], linewidth=0.8, linestyle=":")
         for label in labels:
-            xs, values = [x for x, _ in found[label]], [value for _, value in found[label]]
-            ax.errorbar(xs, [value.mean for value in values], yerr=[value.half or 0.0 for value in values], capsize=2, elinewidth=0.7, **looks[label])
+            style.line(ax, label, [(x, value.mean) for x, value in found[label]], looks[label], [value.half or 0.0 for _, value in found[label]])
         ends = {label: (found[label][-1][0], found[label][-1][1].mean) for label in labels if found[label]}
         style.named(ax, ends, looks, {label: _short(label) for label in labels})
     return figure
@@ -85,7 +88,7 @@ def by_position(results: Results, theme: Theme) -> Any:
         for label in (one for one in labels if one in lines):
             mean = lines[label]
             xs = [(number + 0.5) * longest / len(mean) for number in range(len(mean))]
-            ax.plot(xs, mean, markevery=[2**power - 1 for power in range(7) if 2**power <= len(mean)], **looks[label])
+            style.line(ax, label, list(zip(xs, mean)), looks[label], markevery=[2**power - 1 for power in range(7) if 2**power <= len(mean)])
             ends[label] = (xs[-1], mean[-1])
         style.named(ax, ends, looks, {label: _short(label) for label in labels})
     return figure
@@ -98,22 +101,22 @@ def _line(results: Results, label: str, length: int) -> list[float]:
 
 
 def by_distance(results: Results, theme: Theme) -> Any:
-    """Right answers against the distance, a panel a task: at each length from as far as was asked."""
-    labels = in_order(results.labels("retrieval"), COMPARED)
-    figure, axes = style.panels(len(TASKS), 2, theme)
-    looks = style.styles(labels, theme)
-    for ax, task in zip(axes, TASKS):
-        ends = {}
+    """Right answers against the distance, a row of panels a task: at each length from as far as was asked."""
+    groups = [(title, there) for title, labels in FINDERS.items() if (there := in_order(results.labels("retrieval"), labels))]
+    figure, axes = style.panels(len(TASKS) * len(groups), len(groups), theme, (5.2, 2.7))
+    for ax, (task, (title, labels)) in zip(axes, itertools.product(TASKS, groups)):
+        ends, looks = {}, style.styles(labels, theme)
+        ax.set(title=f"{task}, {title}", xlabel="distance (dotted: trained length)", ylabel="% right", ylim=(-4, 104))
         for label in labels:
             rows = [row for _, row in results.rows("retrieval", label, task=task)]
             farthest = sorted({max(row["distance"] for row in rows if row["length"] == length) for length in {row["length"] for row in rows}})
             values = [(one, results.value("retrieval", label, "accuracy", task=task, distance=one)) for one in farthest]
-            points = [(x, 100 * value.mean) for x, value in values if value is not None]
+            seeds = len({seed for seed, _ in results.rows("retrieval", label, task=task)})  # of fewer than all a mean is another one: a seed learns a task or does not
+            points = [(x, 100 * value.mean) for x, value in values if value is not None and value.seeds == seeds]
             if points:
-                ax.plot([x for x, _ in points], [y for _, y in points], **looks[label])
+                style.line(ax, label, points, looks[label])
                 ends[label] = points[-1]
         ax.axvline(results.length, color=theme["faint"], linewidth=0.8, linestyle=":")
-        ax.set(title=task, xlabel="distance (dotted: trained length)", ylabel="% right", ylim=(-4, 104))
         style.doubling(ax, results.length / 2, max((x for x, _ in ends.values()), default=2.0 * results.length))
         style.named(ax, ends, looks)
     return figure
@@ -129,7 +132,7 @@ def figures(results: Results) -> dict[str, Callable[[Theme], Any]]:
         found["changed"] = lambda theme: by_length(results, changed_panels(), "measured", "last", theme)
     if _there(results, "language", [*trained_panels(), *changed_panels()]):
         found["language"] = lambda theme: by_length(results, [*trained_panels(), *changed_panels()], "language", "over", theme)
-    if results.labels("retrieval") & set(COMPARED):
+    if results.labels("retrieval") & {label for labels in FINDERS.values() for label in labels}:
         found["retrieval"] = lambda theme: by_distance(results, theme)
     return found
 
@@ -152,5 +155,5 @@ CAPTIONS = {
     "changed": "loss on the last 512 tokens by length, rotary changed at evaluation",
     "position": "loss by position in the longest documents",
     "language": "loss over the floor of the generated language by length",
-    "retrieval": "right answers by distance, for each task, from as far as was asked at each length",
+    "retrieval": "right answers by distance, for each task, from as far as was asked at each length; where not all seeds were asked there is no point",
 }

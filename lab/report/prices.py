@@ -43,9 +43,16 @@ def _cell(own: list[Round], base: list[Round], read_one: Reader, launched: str) 
     return f"{shown} ({statistics.median(shares):.2f}; {shares[0]:.2f} to {shares[-1]:.2f})" if shares else shown
 
 
-def _memory(own: list[Round]) -> str:
-    found = [one["own_bytes"] for one in own if one.get("own_bytes")]
+def _memory(own: list[Round], read_one: Reader) -> str:
+    found = [number for one in own if (number := read_one(one)) is not None]
     return f"{statistics.median(found) / GIB:.2f}" if found else ABSENT
+
+
+def _memory_in_words(counted: list[bool]) -> str:
+    """Of training, then of decoding."""
+    if not any(counted):
+        return "Memory was not measured."
+    return "GiB: what was taken over what was there before the model." + ("" if any(counted[1:]) else " Memory of decoding was not measured.")
 
 
 def _about(found: dict[str, Any]) -> str:
@@ -61,17 +68,20 @@ def lines(found: dict[str, Any] | None) -> list[str]:
         return NOTHING
     rounds, settings = found["rounds"], found["settings"]
     keys, decoded = [str(one) for one in settings["keys"]], settings.get("decode_rows", settings["rows"])
-    columns: list[tuple[str, Reader]] = [("training", lambda one: one["training"]), *((at, lambda one, at=at: one["decoding"].get(at)) for at in keys)]
+    columns: list[tuple[str, Reader, Reader]] = [("training", lambda one: one["training"], lambda one: one.get("own_bytes"))]
+    columns += [(at, lambda one, at=at: one["decoding"].get(at), lambda one, at=at: one.get("decoding_bytes", {}).get(at)) for at in keys]
+    every = [one for own in rounds.values() for one in own]
     labels = [*in_order(set(rounds), RUNS), *([AGAIN] if AGAIN in rounds else [])]
-    with_memory = any(one.get("own_bytes") for own in rounds.values() for one in own)
-    rows = []
-    for label in labels:
-        cells = [_cell(rounds[label], rounds.get("rotary", []), read_one, where) for where, read_one in columns]
-        rows.append([label, cells[0], *([_memory(rounds[label])] if with_memory else []), *cells[1:]])
-    head = ["tokens/s", f"training, {settings['rows']} x {found['shape']['length']}", *(["training, GiB"] if with_memory else [])]
-    head += [f"decoding, {decoded} x {at} keys" for at in keys]
+    counted = [any(in_bytes(one) is not None for one in every) for _, _, in_bytes in columns]
+    rows, head = [[label] for label in labels], ["tokens/s"]
+    for (where, speed, in_bytes), with_memory in zip(columns, counted):
+        what, short = (f"training, {settings['rows']} x {found['shape']['length']}", where) if where == "training" else (f"decoding, {decoded} x {where} keys", f"{where} keys")
+        head += [what, *([f"{short}, GiB"] if with_memory else [])]
+        for row in rows:
+            own = rounds[row[0]]
+            row += [_cell(own, rounds.get("rotary", []), speed, where), *([_memory(own, in_bytes)] if with_memory else [])]
     note = f"Medians of {settings['rounds']} rounds; in brackets: times that of rotary in the same round, median and range. `{AGAIN}` is the same encoding once more: what the machine is apart from itself."
-    return [f"{_about(found)} {note}", "", *table(head, rows), *_said(rounds, labels)]
+    return [f"{_about(found)} {note} {_memory_in_words(counted)}", "", *table(head, rows), *_said(rounds, labels)]
 
 
 def _said(rounds: dict[str, list[Round]], labels: list[str]) -> list[str]:

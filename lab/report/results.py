@@ -13,6 +13,7 @@ from lab.report.statistics import Value, value_of
 
 Row = dict[str, Any]
 SCHEMA = 1
+SLOW = "time:"  # how the lab's own refusals begin
 SECTIONS = ("measured", "language", "retrieval", "numerics")
 KEYS = ("schema", "preset", "encoding", "seed", "commit", "data", "settings", "device", "trained", *SECTIONS, "cost", "refused")
 
@@ -69,13 +70,23 @@ class Results:
     def of(self, encoding: str) -> list[Row]:
         return sorted((run for run in self.runs if run["encoding"] == encoding), key=lambda run: run["seed"])
 
-    def refused(self, label: str, length: int | None = None) -> str | None:
-        """The words with which a label was refused at a length, or at any."""
-        for run in self.runs:
-            for row in run["refused"]:
-                if row["label"] == label and length in (None, row["length"]):
-                    return str(row["message"])
-        return None
+    def most(self, section: str) -> int:
+        """How many seeds those have who have the most."""
+        return max((len({seed for seed, _ in rows}) for (of, _), rows in self._rows.items() if of == section), default=0)
+
+    def refused(self, label: str, length: int, seed: int | None = None) -> str | None:
+        """The words with which a label was refused at a length, of one seed or of any; what the library says, before what the lab says of time."""
+        found = [str(row["message"]) for run in self.runs if seed in (None, run["seed"]) for row in run["refused"] if (row["label"], row["length"]) == (label, length)]
+        return next((message for message in found if not message.startswith(SLOW)), found[0] if found else None)
+
+    def lengths_refused(self, label: str) -> list[tuple[int, list[int]]]:
+        """Lengths at which a label was refused and has no loss with some seeds, and these seeds."""
+        at: dict[int, list[int]] = {}
+        for run in sorted(self.runs, key=lambda one: one["seed"]):
+            there = {row["length"] for row in run["measured"] if row["label"] == label and not row["tuned"]}
+            for length in sorted({row["length"] for row in run["refused"] if row["label"] == label} - there):
+                at.setdefault(length, []).append(run["seed"])
+        return sorted(at.items())
 
     def seen(self, section: str, key: str, labels: Iterable[str] | None = None) -> list[Any]:
         """All values of a field, in order."""

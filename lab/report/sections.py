@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from lab.presets import NUMERICS_DOCUMENTS, NUMERICS_EXAMPLES
 from lab.report.labels import CHANGED, PROFILES, TASKS, TRAINED, in_order, times
 from lab.report.papers import found_answers
 from lab.report.results import Results, Row
 from lab.report.statistics import Value, value_of
-from lab.report.tables import ABSENT, FEWER, by_length, cell, counted, documents_line, refusals, table
+from lab.report.tables import ABSENT, FEWER, MARK, by_length, cell, counted, documents_line, mark, mark_in_words, missing, refusals, table
 
 PARTS = ("word", "close", "recall near", "recall far", "copy")  # the language's; chance holds nothing to be found
 NOTHING = ["Nothing measured yet."]
@@ -21,7 +22,7 @@ def _losses(results: Results, order: tuple[str, ...], key: str) -> list[str]:
         return NOTHING
     lines = by_length(results, "measured", labels, key, tuned=False)
     note = ["†: too slow for all documents of this length, so on the first of them alone.", ""] if any(FEWER in line for line in lines) else []
-    return [f"Nats a token; {counted(results, labels)}. Documents: {documents_line(results, labels)}.", "", *lines, "", *note]
+    return [f"Nats a token; {counted(results, labels)}{mark_in_words(lines)}. Documents: {documents_line(results, labels)}.", "", *lines, "", *note]
 
 
 def last(results: Results) -> list[str]:
@@ -51,7 +52,8 @@ def tuned(results: Results) -> list[str]:
         for after in (False, True):
             cells = [cell(results, "measured", label, "last", round(one * results.length), tuned=after) for one in multiples]
             rows.append([label, "after" if after else "before", *cells])
-    head = f"{settings['tune_steps']} steps at {settings['tune_factor']} times the length, with the scaling for that length; {counted(results, labels)}."
+    words = mark_in_words(text for row in rows for text in row)
+    head = f"{settings['tune_steps']} steps at {settings['tune_factor']} times the length, with the scaling for that length; {counted(results, labels)}{words}."
     note = "Before, each length has the scaling for that length; after, all have the scaling that was tuned."
     return [f"{head} {note}", "", *table(["", "fine-tune", *map(times, multiples)], rows)]
 
@@ -83,11 +85,13 @@ def positions(results: Results) -> list[str]:
         values = []
         for low, high in zip(edges, edges[1:]):
             numbers = [number for _, row in found if (number := _in_bins(row, length, int(low * length), int(high * length))) is not None]
-            values.append(value_of(numbers).written() if numbers else ABSENT)
+            value = value_of(numbers) if numbers else None
+            values.append(ABSENT if value is None else value.written() + mark(value, results.most("measured")))
         if found:
             rows.append([label, *values])
     head = [f"{low:g}x to {high:g}x" for low, high in zip(edges, edges[1:])]
-    return [f"Documents of {longest} tokens ({longest / length:g}x); {counted(results, labels)}.", "", *table(["", *head], rows)]
+    words = mark_in_words(text for row in rows for text in row)
+    return [f"Documents of {longest} tokens ({longest / length:g}x); {counted(results, labels)}{words}.", "", *table(["", *head], rows)]
 
 
 def retrieval(results: Results) -> list[str]:
@@ -96,15 +100,31 @@ def retrieval(results: Results) -> list[str]:
     labels = in_order(results.labels("retrieval"), (*TRAINED, *CHANGED))
     for task in TASKS:
         places = sorted({(row["length"], row["distance"]) for label in labels for _, row in results.rows("retrieval", label, task=task)})
-        rows = []
-        for label in labels:
-            values = [results.value("retrieval", label, "accuracy", task=task, length=length, distance=distance) for length, distance in places]
-            if any(value is not None for value in values):
-                rows.append([label, *(ABSENT if value is None else value.percent() for value in values)])
+        rows = [[label, *_shares(results, label, task, places)] for label in labels if results.rows("retrieval", label, task=task)]
         if rows:
             head = [f"{times(length / results.length)}: {distance}" for length, distance in places]
-            lines += [f"**{task}**, % of answers that are right in all tokens, by length: distance.", "", *table(["", *head], rows), ""]
-    return [f"{_examples(results, labels)}; {counted(results, labels, 'retrieval', True)}.", "", *lines[:-1]] if lines else NOTHING
+            lines += [f"**{task}**, % of answers that are right in all tokens, by length: distance.", "", *table(["", *head], rows), *_of_few(results, rows, task, places), ""]
+    words = mark_in_words(lines)
+    return [f"{_examples(results, labels)}; {counted(results, labels, 'retrieval', True)}{words}.", "", *lines[:-1]] if lines else NOTHING
+
+
+def _shares(results: Results, label: str, task: str, places: Sequence[tuple[int, int]]) -> list[str]:
+    """A cell a length and distance. Of what is changed only some are asked, which says nothing of what it takes."""
+    values = [results.value("retrieval", label, "accuracy", task=task, length=length, distance=distance) for length, distance in places]
+    return [missing(results, label, at[0]) if value is None else value.percent() + mark(value, results.most("retrieval")) for value, at in zip(values, places)]
+
+
+def _of_few(results: Results, rows: Sequence[Sequence[str]], task: str, places: Sequence[tuple[int, int]]) -> list[str]:
+    """Whose seeds those of marked cells are, and what they find at the trained length: a seed that has not learned a task says nothing of how far it goes."""
+    found: dict[tuple[str, str], list[str]] = {}  # distances by label with length, and seeds
+    for label, *cells in rows:
+        for (length, distance), shown in zip(places, cells):
+            if MARK.search(shown):
+                seeds = [seed for seed, _ in results.rows("retrieval", label, task=task, length=length, distance=distance)]
+                own = results.numbers("retrieval", label, "accuracy", task=task, length=results.length)
+                said = " and ".join(f"seed {seed} ({100 * own[seed]:.0f} % right at 1x)" if seed in own else f"seed {seed}" for seed in seeds)
+                found.setdefault((f"{label} at {times(length / results.length)}", said), []).append(str(distance))
+    return ["", "Seeds of what is marked:", "", *(f"- {where}: {', '.join(distances)}: {said}" for (where, said), distances in found.items())] if found else []
 
 
 def answers(results: Results) -> list[str]:
@@ -115,8 +135,12 @@ def answers(results: Results) -> list[str]:
     for label in labels:
         found = [list(found_answers(results, label, length).values()) for length in lengths]
         if any(found):
-            rows.append([label, *(value_of(some).percent() if some else ABSENT for some in found)])
-    head = f"**{results.preset}**, % of answers of all tasks and distances that are right in all tokens; {counted(results, labels, 'retrieval', True)}."
+            shown = [value_of(some) if some else None for some in found]
+            most = results.most("retrieval")
+            cells = [missing(results, label, length) if value is None else value.percent() + mark(value, most) for value, length in zip(shown, lengths)]
+            rows.append([label, *cells])
+    words = mark_in_words(text for row in rows for text in row)
+    head = f"**{results.preset}**, % of answers of all tasks and distances that are right in all tokens; {counted(results, labels, 'retrieval', True)}{words}."
     return [head, "", *table(["", *(times(length / results.length) for length in lengths)], rows)] if rows else NOTHING
 
 
@@ -137,7 +161,8 @@ def numerics(results: Results) -> list[str]:
         for shift in results.seen("numerics", "shift")
     ]
     head = f"The first row is nats a token on the last tokens; the others are what they have more than it, seed by seed; {counted(results, PROFILES, 'numerics')}."
-    return [f"{head} After each: passkeys found.", "", *table(["", "first position", *(times(one / results.length) for one in lengths)], rows)]
+    asked = f"{NUMERICS_DOCUMENTS} documents a cell at most. After each: which share of {NUMERICS_EXAMPLES} passkeys a seed is found."
+    return [f"{head} {asked}", "", *table(["", "first position", *(times(one / results.length) for one in lengths)], rows)]
 
 
 def _rounded(results: Results, label: str, length: int, shift: int) -> str:
@@ -195,7 +220,8 @@ def language(results: Results) -> list[str]:
     labels = in_order(results.labels("language"), (*TRAINED, *CHANGED))
     if not labels:
         return NOTHING
-    first = [f"Nats a token over the floor; {counted(results, labels, 'language')}.", "", *by_length(results, "language", labels, "over"), ""]
+    whole = by_length(results, "language", labels, "over")
+    first = [f"Nats a token over the floor; {counted(results, labels, 'language')}{mark_in_words(whole)}.", "", *whole, ""]
     multiple = max((one for one in results.seen("language", "multiple") if one <= 8), default=None)
     rows = []
     for label in labels:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was done with what: the set-up, the kernels, what is done and what is left."""
+"""What was done with what: the set-up, the encodings, the kernels, what is done and what is left."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from lab import presets
 from lab.report.labels import RUNS, in_order
 from lab.report.results import Results, Row
-from lab.report.tables import table
+from lab.report.tables import ABSENT, table
 
 STORES = Path(__file__).resolve().parents[1] / "data" / "stores"
 
@@ -31,6 +32,8 @@ def _facts(results: Results) -> dict[str, str]:
     facts = {
         "model": f"{shape['layers']} layers of width {shape['width']}, {shape['heads']} heads, {_span(parameters)} parameters",
         "training": f"{settings['steps']} steps of {settings['rows']} windows of {shape['length']} tokens ({_millions(trained)} tokens), {settings['dtype']}",
+        "optimiser": f"AdamW, betas {presets.BETAS[0]:g} and {presets.BETAS[1]:g}, decay {settings['decay']:g} of the model's matrices alone; gradients clipped at norm {presets.MOST_NORM:g}",
+        "rate": f"{settings['rate']:g}, up over {settings['warmup']} steps, then along a cosine to {presets.LEAST_RATE:g} of it; {presets.BIAS_RATE:g} times that for biases that learn (T5, KERPLE, FIRE)",
         "seeds": ", ".join(str(seed) for seed in sorted({one["seed"] for one in results.runs})),
         "device": ", ".join(sorted({one["device"] for one in results.runs})),
         "versions": "; ".join(versions),
@@ -73,6 +76,64 @@ def _store(data: str) -> list[str]:
         f"{manifest['shapes']['held'][1]} tokens: {names}. Of their runs of 50 tokens {100 * max(shares):.2f} % at most, {100 * sum(shares) / len(shares):.3f} % "
         f"on average, are in the training text; {manifest['dropped']['files']} of {manifest['dropped']['of']} training files shared too much and were left out.",
     ]
+
+
+def encodings(results: Results) -> list[str]:
+    """What each encoding is set to, from the numbers that the code uses and the settings of the runs; and how much it learns, from the result files."""
+    shape, plain = results.runs[0]["settings"]["shape"], _parameters_of(results, "none")
+    words = set_to(shape)
+    rows = []
+    for label in in_order({run["encoding"] for run in results.runs}, RUNS):
+        count = _parameters_of(results, label)
+        whole = ABSENT if count is None else f"{count / 1e6:.2f}M"
+        own = ABSENT if count is None or plain is None else f"{count - plain:,}"
+        rows.append([label, whole, own, words[label]])
+    head = ["", "parameters", "of them its own", "set to"]
+    return [*table(head, rows)[1:], "", *_changed(results.runs[0]["settings"])]
+
+
+def _parameters_of(results: Results, label: str) -> int | None:
+    return next((int(run["parameters"]) for run in results.of(label) if run.get("parameters")), None)
+
+
+def set_to(shape: dict[str, Any]) -> dict[str, str]:
+    """In words, by label, for a model of some shape."""
+    length, heads, head_dim = shape["length"], shape["heads"], shape["width"] // shape["heads"]
+    angles = f"base 10000, all {head_dim} channels of a head, halves"
+    most = min(presets.DEBERTA_BUCKETS, length // 2)
+    clip = f"vectors of distances up to {presets.SHAW_CLIP}, the same beyond, for every layer"
+    return {
+        "none": "nothing",
+        "sinusoidal": "base 10000, added to the tokens' rows",
+        "learned": f"{length} rows, which begin as large as the tokens'",
+        "rotary": angles,
+        "rotary 500000": "base 500000, else as `rotary`",
+        "rotary quarter": f"the first {head_dim // 4} channels of a head, else as `rotary`",
+        "rotary 3 of 4": f"of {presets.LLAMA4_LAYERS} layers the last does not rotate, else as `rotary`",
+        "rotary adjacent": "neighbouring channels instead of halves, weights in that order, too: a control",
+        "rotary bf16 tables": "cosines, sines and products in bfloat16, else as `rotary`",
+        "xpos": f"gamma {presets.XPOS_GAMMA}, a decay by zeta^(distance / {length}), else as `rotary`",
+        "alibi": f"slopes 2^(-8/{heads}), 2^(-16/{heads}), ...",
+        "t5": f"{min(presets.T5_BUCKETS, length)} buckets that end at distance {length}, a table for all layers",
+        "kerple": "the logarithmic kernel, two numbers a head and layer, learned",
+        "sandwich": "sinusoids of 64 pairs, the same in all layers",
+        "fire": f"{presets.FIRE_HIDDEN} hidden units a layer, c from {presets.FIRE_C:g} on; the threshold stays at {length}, which the paper lets it learn",
+        "shaw": clip + ", for keys",
+        "shaw values": clip + ", for keys and for values",
+        "transformer-xl": "sinusoids of distances, projected; u, v and the projection for every layer",
+        "deberta": f"c2p and p2c, {most} buckets a side that end at distance {length}; rows and both projections for every layer",
+        "cope": f"at most {presets.COPE_POSITIONS} positions, a table a layer",
+    }
+
+
+def _changed(given: dict[str, Any]) -> list[str]:
+    """What is set of a changed model, in a few sentences."""
+    length, changes = given["shape"]["length"], given["changes"]
+    maps = f"Maps have a window of {length // 2}, half the trained length; dual chunk has chunks of {length - length // 4} tokens and {length // 4 - 1} local ones."
+    scalings = "Scalings are set for the length that is read."
+    searched = f" LongRoPE's factors are searched with {changes['evaluations']} evaluations a length, on {presets.SEARCHED_DOCUMENTS} documents at most that no test has." if "evaluations" in changes else ""
+    tuned = f" A fine-tune is {changes['tune_steps']} steps at {changes['tune_factor']} times the length, as many tokens a step, at 1/{presets.TUNE_SLOWER} of the rate."
+    return [maps + " " + scalings + searched + tuned]
 
 
 def paths(results: Results) -> list[str]:

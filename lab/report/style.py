@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -67,6 +69,22 @@ def named(ax: Any, ends: dict[str, tuple[float, float]], looks: dict[str, dict[s
             ax.text(end[0] + 0.015, end[1] - 0.045, name, transform=ax.transAxes, color=color, va="center", fontsize=8)
 
 
+def line(ax: Any, label: str, points: Sequence[tuple[float, float]], look: dict[str, Any], halves: Sequence[float] | None = None, **options: Any) -> None:
+    """A line of a panel, with intervals where there are some. What is drawn is kept with the figure, for `digest`."""
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    if halves is None:
+        ax.plot(xs, ys, **look, **options)
+    else:
+        ax.errorbar(xs, ys, yerr=halves, capsize=2, elinewidth=0.7, **look, **options)
+    drawn = ax.figure.__dict__.setdefault("drawn", [])
+    drawn.append([ax.get_title(), label, *([f"{one:.4g}" for one in some] for some in (xs, ys, halves or ()))])
+
+
+def digest(figure: Any) -> str:
+    """Of the numbers that a figure shows, by panel and label: whatever draws them, and wherever names stand."""
+    return hashlib.sha256(json.dumps(getattr(figure, "drawn", [])).encode()).hexdigest()
+
+
 def doubling(ax: Any, low: float, high: float) -> None:
     """A logarithmic axis with a number at every second doubling."""
     ax.set_xscale("log", base=2)
@@ -97,8 +115,9 @@ def panels(count: int, columns: int, theme: dict[str, Any], size: tuple[float, f
 
 
 def saved(figure: Any, path: Path) -> None:
-    """The same bytes each time."""
-    figure.savefig(path, metadata={"Date": None, "Creator": None} if path.suffix == ".svg" else {"Software": None}, transparent=True)
+    """The same bytes each time. The file says of which numbers it is."""
+    about = {"Date": None, "Creator": None, "Description": f"numbers {digest(figure)}"}
+    figure.savefig(path, metadata=about if path.suffix == ".svg" else {"Software": None}, transparent=True)
     pyplot.close(figure)
 
 

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lab.report.labels import times
-from lab.report.results import Results
-from lab.report.statistics import seeds_in_words
+from lab.report.results import SLOW, Results
+from lab.report.statistics import Value, seeds_in_words
 
 ABSENT, FEWER = "–", " †"
+MARK = re.compile(r" \[\d+\]")  # of a number that fewer seeds gave than others have
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -27,11 +29,25 @@ def cell(results: Results, section: str, label: str, key: str, length: int, digi
     """A mean with its interval, or why there is none."""
     value = results.value(section, label, key, length=length, **where)
     if value is not None:
-        return value.written(digits) + (FEWER if section == "measured" and fewer(results, label, length) else "")
-    if results.rows(section, label, length=length, **where):
-        return "not finite"
+        return value.written(digits) + mark(value, results.most(section)) + (FEWER if section == "measured" and fewer(results, label, length) else "")
+    return "not finite" if results.rows(section, label, length=length, **where) else missing(results, label, length)
+
+
+def mark(value: Value, most: int) -> str:
+    """[n] behind a number of n seeds, where others have more."""
+    return f" [{value.seeds}]" if value.seeds < most else ""
+
+
+def mark_in_words(cells: Iterable[str]) -> str:
+    """What the marks in some cells say, or nothing."""
+    found = sorted({match[0].strip() for cell in cells for match in MARK.finditer(cell)})
+    return f"; {', '.join(found)}: of so many seeds alone" if found else ""
+
+
+def missing(results: Results, label: str, length: int) -> str:
+    """What stands where a label has no number at a length."""
     message = results.refused(label, length)
-    return ABSENT if message is None else "too slow" if message.startswith("time:") else "refused"
+    return ABSENT if message is None else "too slow" if message.startswith(SLOW) else "refused"
 
 
 def fewer(results: Results, label: str, length: int) -> bool:
@@ -48,10 +64,21 @@ def by_length(results: Results, section: str, labels: Sequence[str], key: str, *
 
 
 def refusals(results: Results, labels: Sequence[str]) -> list[str]:
-    """The words of what was refused, once a label."""
-    found = [(label, results.refused(label)) for label in labels]
-    lines = [f"- {label}: {message}" for label, message in found if message is not None]
+    """Where each label was refused, with which seeds, and the words of the first time: the library's and the lab's."""
+    lines = []
+    for label in labels:
+        by_kind: dict[bool, list[tuple[int, list[int], str]]] = {}
+        for length, seeds in results.lengths_refused(label):
+            message = results.refused(label, length, seeds[0]) or ""
+            by_kind.setdefault(message.startswith(SLOW), []).append((length, seeds, message))
+        lines += [f"- {label} at {', '.join(_where(results, label, *one[:2]) for one in found)}: {found[0][2]}" for found in by_kind.values()]
     return ["", "What could not be measured, in the library's words or the lab's:", "", *lines] if lines else []
+
+
+def _where(results: Results, label: str, length: int, seeds: list[int]) -> str:
+    """A length, and with which seeds where it was not with all."""
+    others = [run["seed"] for run in results.runs if any(row["label"] == label for row in run["measured"]) and run["seed"] not in seeds]
+    return times(length / results.length) + (f" (seed{'s' * (len(seeds) > 1)} {' and '.join(map(str, seeds))})" if others else "")
 
 
 def counted(results: Results, labels: Sequence[str], section: str = "measured", shares: bool = False) -> str:

@@ -11,10 +11,7 @@ from torch import Tensor
 
 from lab import device as places
 from lab.model import Model
-from lab.presets import Preset
-
-LEAST_RATE = 0.1  # of the highest, at the end
-MOST_NORM = 1.0  # of all gradients together
+from lab.presets import BETAS, LEAST_RATE, MOST_NORM, Preset
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,7 @@ class Step:
         for group in groups:
             group["lr"] = torch.zeros((), device=device)  # float32, as the fused kernel reads it
         cuda = device.type == "cuda"
-        self.optimizer = torch.optim.AdamW(groups, lr=plan.rate, betas=(0.9, 0.95), fused=cuda, capturable=cuda)
+        self.optimizer = torch.optim.AdamW(groups, lr=plan.rate, betas=BETAS, fused=cuda, capturable=cuda)
 
     def give(self, tokens: Tensor, rate: float) -> None:
         """The windows (rows, length + 1) and the rate of the next step."""

@@ -60,7 +60,7 @@ def result(encoding: str, seed: int, preset: str = "small", data: str = "d" * 64
             for shift in (0, 1_000_000)
         ]
     shape = {"width": 512, "heads": 8, "layers": 8, "length": LENGTH}
-    settings = {"name": preset, "shape": shape, "steps": 600, "rows": 64, "dtype": "bfloat16", "seeds": [0, 1, 2], "changes": {"tune_steps": 40, "tune_factor": 4}}
+    settings = {"name": preset, "shape": shape, "steps": 600, "rows": 64, "dtype": "bfloat16", "rate": 1e-3, "warmup": 150, "decay": 0.1, "seeds": [0, 1, 2], "changes": {"tune_steps": 40, "tune_factor": 4}}
     trained: dict[str, Any] = {"tokens": 19_660_800, "steps": 600, "seconds": 20.0, "tokens_per_second": 1e6 / (1 + SLOPE[encoding]), "peak_bytes": 2**32}
     trained |= {"curve": [[10, 5.0]], "final_loss": 3.0}
     head = {"schema": 1, "preset": preset, "encoding": encoding, "seed": seed, "commit": "c" * 40, "data": data, "settings": settings}
@@ -91,7 +91,7 @@ def prices(folder: Path) -> None:
     (folder / "cpu.json").write_text(json.dumps({**head, **rest}))
     for label, own in rounds.items():
         for one in own:
-            one |= {"own_bytes": 3 * 2**30, "launched": {"training": "RuntimeError: it waits"} if label == "cope" else {}}
+            one |= {"own_bytes": 3 * 2**30, "decoding_bytes": {"512": 2**29}, "launched": {"training": "RuntimeError: it waits"} if label == "cope" else {}}
     head |= {"kind": "cost on a GPU", "machine": "a GPU that is made up", "dtype": "bfloat16", "versions": {"torch": "2.11"}}
     del head["threads"], head["kernels"]
     (folder / "gpu.json").write_text(json.dumps({**head, **rest, "settings": settings | {"rows": 16, "decode_rows": 8}}))

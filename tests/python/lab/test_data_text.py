@@ -171,3 +171,10 @@ def test_a_whole_build_repeats_and_leaves_out_what_is_held(tmp_path: Path, monke
     assert first.long_documents(2000, 1).shape == (1, 2001)
     assert [line["in_training"] for line in first.manifest["held"]] == [0.0]
     assert (first.parts.train == first.symbols.word("document")).sum() == 1
+    like = ["--packages", str(tmp_path), "--like", str(tmp_path / "first" / "manifest.json")]
+    build.main(["--out", str(tmp_path / "third"), *like])
+    assert build.Store.open(tmp_path / "third").hash == first.hash
+    monkeypatch.setattr(build, "HELD_TOKENS", 1901)  # as another tokenizer or other text would
+    monkeypatch.setattr(build.tokenizers, "__version__", "0.0")
+    with pytest.raises(SystemExit, match=r"is not the store of .*first/manifest.json: hash \w{12}, wanted \w{12}; made with tokenizers 0.0, wanted .*; other files: held.bin"):
+        build.main(["--out", str(tmp_path / "fourth"), *like, "--record"])

@@ -12,12 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import phasor
 import pytest
 import torch
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT))
+from lab import device as places  # noqa: E402
 from lab import lanes, prices  # noqa: E402
 from lab import queue as queues  # noqa: E402
 from lab import results  # noqa: E402
@@ -164,7 +166,11 @@ def test_prices_on_a_cpu_are_measured_beside_rotary(tmp_path: Path, capsys: pyte
     for label, rounds in found["rounds"].items():
         assert len(rounds) == 2 and all(one["training"] > 0 and one["decoding"]["32"] > 0 for one in rounds)
         assert ("64" in rounds[0]["refused"]) == (label == "learned") != ("64" in rounds[0]["decoding"])
+        taken = rounds[0]  # memory is asked for once
+        assert taken["own_bytes"] > 2**20 and taken["decoding_bytes"]["32"] > 2**18 and "own_bytes" not in rounds[1]
+        assert ("64" in taken["decoding_bytes"]) == (label != "learned")
     rows = shown.lines(shown.read(tmp_path, "CPU"))
+    assert "| training, GiB |" in rows[3] and "| 64 keys, GiB |" in rows[3] and "GiB: what was taken" in rows[0]
     assert any(row.startswith("| rotary again ") for row in rows) and "on a machine" in capsys.readouterr().out
     names = [str(number) for number in range(21)]
     orders = [prices.order(names, number) for number in range(3)]
@@ -172,6 +178,20 @@ def test_prices_on_a_cpu_are_measured_beside_rotary(tmp_path: Path, capsys: pyte
     pairs = [set(zip(one, one[1:])) for one in orders]
     assert all(len(one & other) < 5 for one in pairs for other in pairs if one is not other)  # who comes after whom is another in every round
     assert (shown.AGAIN, shown.SCHEMA, results.SCHEMA) == (prices.AGAIN, prices.SCHEMA, 1)
+
+
+def test_memory_on_a_cpu_is_what_is_taken_and_what_was_before_is_forgotten() -> None:
+    before = places.resident()
+    assert before is not None  # the tests run on Linux
+    held = np.ones(64 * 2**20, np.uint8)
+    assert (places.most_resident() or 0) >= before + held.nbytes * 0.9
+    del held
+    places.forget_most_resident()
+    assert (places.most_resident() or 0) < before + 32 * 2**20
+    asked = replace(prices.settings_for(QUICK, CPU), keys=(65536, 64))
+    taken = prices.memory_on_a_cpu("rotary", replace(QUICK, rows=1), asked, 1)["decoding_bytes"]
+    caches = QUICK.shape.layers * 2 * (65536 - 64) * QUICK.shape.width * 4
+    assert taken["65536"] - taken["64"] > 0.9 * caches  # which the 64 come after
 
 
 def test_what_the_command_does_not_know_it_says(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -110,7 +110,31 @@ def test_a_part_of_the_runs_is_a_part_of_the_tables(tmp_path: Path) -> None:
 def test_what_is_refused_is_said_in_the_library_s_words(results: Results) -> None:
     lines = sections.last(results)
     assert cells(lines, "learned")[1:4] == [f"{3.01:.3f} ± 0.025", "refused", "refused"]
-    assert "- learned: lookup_add: the table has 512 rows" in lines
+    assert "- learned at 1.5x, 2x, 4x, 8x, 16x, 32x, 64x: lookup_add: the table has 512 rows" in lines
+    answered = cells(sections.answers(results), "learned")
+    assert answered[1:] == ["refused", "refused"] and answered[0].isdigit()
+
+
+def test_a_number_of_fewer_seeds_is_marked_and_says_why(tmp_path: Path) -> None:
+    made_up.write(tmp_path, (0, 1, 2), ("rotary", "alibi", "cope"))
+    for seed in (1, 2):
+        path = tmp_path / "small" / f"cope-{seed}.json"
+        run = json.loads(path.read_text())
+        run["measured"] = [row for row in run["measured"] if row["multiple"] < 64]
+        run["language"] = [row for row in run["language"] if seed == 1 or row["multiple"] < 64]
+        run["retrieval"] = [row for row in run["retrieval"] if row["task"] != "copying" or row["length"] < 8192]
+        run["refused"] = [{"label": "cope", "length": 32768, "message": f"time: {seed} s"}, {"label": "cope", "length": 8192, "message": "time: retrieval"}]
+        path.write_text(json.dumps(run))
+    results = read_all(tmp_path)["small"]
+    lines = sections.last(results)
+    assert "; [1]: of so many seeds alone." in lines[0] and cells(lines, "cope")[-1] == f"{made_up.loss('cope', 64, 0):.3f} [1]"
+    assert "- cope at 64x (seeds 1 and 2): time: 1 s" in lines and not any("retrieval" in line for line in lines)
+    assert cells(sections.positions(results), "cope")[0].endswith(" [1]") and "[" not in cells(sections.positions(results), "alibi")[0]
+    assert "; [2]: of so many seeds alone." in sections.language(results)[0]
+    asked = sections.retrieval(results)
+    copying = asked[asked.index("**copying**, % of answers that are right in all tokens, by length: distance.") :]
+    assert cells(copying, "cope")[-1] == "0 [1]" and f"- cope at 16x: 819, 7373: seed 0 ({100 * (1 - made_up.SLOPE['cope']):.0f} % right at 1x)" in copying
+    assert cells(sections.answers(results), "cope")[-1] == "0 [1]"
 
 
 def test_slow_and_infinite_ones_are_told_apart(tmp_path: Path) -> None:
@@ -150,6 +174,7 @@ def test_presets_stand_side_by_side_in_the_setup(tmp_path: Path) -> None:
     every = read_all(made_up.write(tmp_path, (0,), ("rotary",)))
     found = every["small"]
     assert cells(state.setup(found, found), "seeds") == ["0", "0"]
+    assert cells(state.setup(found), "rate")[0].startswith("0.001, up over 150 steps, then along a cosine to 0.1 of it; 10 times that")
     assert build.made_sections(every, "small")["setup"]() == state.setup(found)  # nothing of the others is there
 
 
@@ -196,7 +221,9 @@ def test_prices_are_beside_rotary_of_the_same_round(folder: Path, tmp_path: Path
 def test_launched_steps_are_not_compared_with_replayed_ones(folder: Path) -> None:
     lines = prices.lines(prices.read(folder, "GPU"))
     assert "on a GPU that is made up" in lines[0] and "training, 16 x" in lines[3] and "decoding, 8 x 512 keys" in lines[3]
-    assert cells(lines, "rotary")[:2] == ["90.0 (1.00; 1.00 to 1.00)", "3.00"]
+    assert cells(lines, "rotary")[:4] == ["90.0 (1.00; 1.00 to 1.00)", "3.00", "50.0 (1.00; 1.00 to 1.00)", "0.50"]
+    assert "training, GiB" in lines[3] and "512 keys, GiB" in lines[3] and "8192 keys, GiB" not in lines[3]
+    assert "GiB: what was taken" in lines[0] and "not measured" not in lines[0] and "Memory was not measured." in prices.lines(prices.read(folder, "CPU"))[0]
     share = 1 / (1 + made_up.SLOPE["cope"])
     assert cells(lines, "cope")[0] == f"{90 * share:.1f} ‡" and cells(lines, "cope")[2].endswith(")")  # its decoding is replayed
     assert "- cope, training: RuntimeError: it waits" in lines
@@ -223,14 +250,26 @@ def test_verdicts_are_computed(results: Results) -> None:
 
 
 def test_the_best_of_each_need_is_found(results: Results) -> None:
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in choose.lines(results)[2:]]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in choose.lines(results) if line.startswith("| ")]
     by_need = {row[0]: row[1:] for row in rows}
     assert by_need["to train, and to read at 4x as it is"] == [f"`none` ({made_up.loss('none', 4, 1):.3f} ± 0.025)", "nobody"]
     best, near = by_need["to train, and to read at the same length"]
     assert best.startswith("`none` (3.010") and near.endswith("and 12 more")  # 21 labels but two controls; all are alike there
     assert by_need["a rotary model that is there, read at 16x"][0].startswith("`rotary` (")
     assert by_need["to train, and to find what was said far back, at 4x"][0] == "`none` (92 % of the answers)"
-    assert choose.row(results, "", ["none"], lambda _: {0: 1.0}, Value.written)[1] == "`none` (1.000, one seed)"
+    assert choose.row(results, "", ["none"], choose.LOSS, lambda _: {0: 1.0})[1] == "`none` (1.000, one seed)"
+
+
+def test_who_fails_with_a_seed_is_not_near(results: Results) -> None:
+    def row(kind: choose.Kind, **numbers: dict[int, float]) -> list[str]:
+        return choose.row(results, "need", list(numbers), kind, numbers.__getitem__)[1:]
+
+    lucky = {"t5": {0: 0.77, 1: 0.76, 2: 0.73}, "kerple": {0: 0.7, 1: 0.62, 2: 0.8}, "deberta": {0: 0.03, 1: 0.03, 2: 0.95}, "fire": {0: 0.76, 1: 0.75}}
+    assert row(choose.ANSWERS, **lucky) == ["`fire` (76 % of the answers, 75 to 76 [2])", "`t5`, `kerple`"]
+    del lucky["fire"]
+    assert row(choose.ANSWERS, **lucky) == ["`t5` (75 % of the answers, 73 to 77)", "`kerple`"]
+    scattered = {"t5": {0: 3.0, 1: 3.0, 2: 3.0}, "cope": {0: 3.02, 1: 3.03, 2: 3.4}, "fire": {0: 3.2, 1: 3.2, 2: 3.2}, "shaw": {0: 2.9, 1: 3.2, 2: 3.0}}
+    assert row(choose.LOSS, **scattered) == ["`t5` (3.000 ± 0.000)", "`shaw`, `cope` (behind with every seed)"]
 
 
 def test_the_summary_has_what_the_tables_have(results: Results) -> None:
@@ -263,7 +302,7 @@ def test_labels_are_those_of_the_queue() -> None:
     from lab.data.tasks import CHANCE
     from lab.report import labels
 
-    assert set(RUNS) == set(TRAINED)
+    assert set(RUNS) == set(TRAINED) == set(state.set_to(made_up.result("none", 0)["settings"]["shape"]))
     assert set(labels.SCALINGS) == {*SCALINGS, LONGROPE} and set(labels.MAPS) == set(MAPS)
     assert labels.GUESSED == pytest.approx(sum(CHANCE.values()) / len(CHANCE), abs=0.005)
     for name, seeds in build.SEEDS.items():
@@ -292,3 +331,25 @@ def test_caps_do_not_part_runs_and_folders_do(tmp_path: Path) -> None:
     (tmp_path / "first" / "alibi-0.json").write_text(json.dumps(run))
     every = read_all(tmp_path)
     assert {name: (len(one.runs), one.others) for name, one in every.items()} == {"small": (2, 0), "first": (1, 0)}
+
+
+def test_what_encodings_are_set_to_is_what_they_are_made_with() -> None:
+    from lab.encodings import TRAINED
+    from lab.encodings.changed import MAPS
+    from lab.presets import SMALL
+
+    run = made_up.result("none", 0)
+    words = state.set_to(run["settings"]["shape"])
+    made = {label: TRAINED[label](SMALL.shape) for label in TRAINED}
+    assert f"{made['t5'].table.shape[1]} buckets that end at distance {made['t5'].max_distance}" in words["t5"]
+    deberta = made["deberta"].layers[0]
+    assert f"{deberta.buckets} buckets a side that end at distance {deberta.max_distance}" in words["deberta"]
+    assert f"distances up to {made['shaw'].clip}," in words["shaw"] and f"at most {made['cope'].table.shape[1]} positions" in words["cope"]
+    fire = made["fire"].layers[0]
+    assert f"{fire.hidden.out_features} hidden units" in words["fire"] and f"stays at {fire.length}" in words["fire"] and f"c from {fire.c.item():.1f} on" in words["fire"]
+    assert f"{made['learned'].module.weight.shape[0]} rows" in words["learned"] and f"distance / {made['xpos'].base:g}" in words["xpos"]
+    assert f"{made['sandwich'].spec.width // 2} pairs" in words["sandwich"] and f"of {made['rotary 3 of 4'].one_in} layers" in words["rotary 3 of 4"]
+    said = state.encodings(Results("small", [run]))[-1]
+    chunks = MAPS["dual chunk"](4, SMALL.shape)
+    assert f"window of {MAPS['rerope'](4, SMALL.shape).window}, half" in said
+    assert f"chunks of {chunks.chunk - chunks.local} tokens and {chunks.local} local ones" in said

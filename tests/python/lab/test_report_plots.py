@@ -50,3 +50,35 @@ def test_names_do_not_overlap() -> None:
         assert all(gap >= 0.06 - 1e-9 for gap in gaps) and min(placed) >= 0 and max(placed) <= 1
     assert style.spread([0.3, 0.7], 0.06, 0.0, 1.0) == pytest.approx([0.3, 0.7])
     assert style.spread([], 0.06, 0.0, 1.0) == []
+
+
+def test_plots_in_the_repository_show_what_its_results_give() -> None:
+    results = read_all(build.RESULTS)[build.SHOWN]
+    for name, make in plots.figures(results).items():
+        figure = make(style.THEMES["light"])
+        wanted = f"numbers {style.digest(figure)}"
+        style.pyplot.close(figure)
+        for theme in style.THEMES:
+            assert wanted in (build.ROOT / "docs" / "lab" / f"{name}-{theme}.svg").read_text(encoding="utf-8"), name
+
+
+def test_the_numbers_of_a_plot_are_in_its_file(tmp_path: Path) -> None:
+    results = read_all(made_up.write(tmp_path, (0, 1), ("alibi", "rotary")))["small"]
+    (first,) = plots.draw(results, tmp_path / "first", ["last"])[:1]
+    for run in results.runs:
+        for row in run["measured"]:
+            row["last"] += 0.01 if row["label"] == "alibi" and row["multiple"] == 8 else 0.0
+    (second,) = plots.draw(results, tmp_path / "second", ["last"])[:1]
+    about = [re.search(r"numbers [0-9a-f]{64}", path.read_text()) for path in (first, second)]
+    assert about[0] is not None and about[1] is not None and about[0][0] != about[1][0]
+
+
+def test_a_point_that_not_all_seeds_gave_is_left_out_of_retrieval(tmp_path: Path) -> None:
+    results = read_all(made_up.write(tmp_path, (0, 1), ("alibi", "deberta")))["small"]
+    figure = plots.by_distance(results, style.THEMES["light"])
+    whole = {(title, label): xs for title, label, xs, *_ in figure.drawn}
+    rows = results._rows["retrieval", "deberta"]
+    rows[:] = [(seed, row) for seed, row in rows if seed == 0 or row["task"] != "copying" or row["length"] < 8192]
+    fewer = {(title, label): xs for title, label, xs, *_ in plots.by_distance(results, style.THEMES["light"]).drawn}
+    assert fewer["copying, others", "deberta"] == whole["copying, others", "deberta"][:-1]
+    assert fewer["passkey, others", "deberta"] == whole["passkey, others", "deberta"]
