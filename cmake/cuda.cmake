@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The CUDA backend inside of the library, and the programs that test it on a GPU: cuda_proof (src/math gives the same bits there) and
-# gpu_rotary and gpu_operations (so do the rotary functions, and all others); gpu_hopper, gpu_hopper_backward and gpu_mma (attention there); gpu_decode (over caches); gpu_large (tensors of more than 2^31 elements); gpu_rows (sinusoids and cos_sin at every size).
+# gpu_rotary and gpu_operations (so do the rotary functions, and all others); gpu_hopper, gpu_hopper_backward, gpu_mma and gpu_rotated (attention there); gpu_decode (over caches); gpu_large (tensors of more than 2^31 elements); gpu_rows (sinusoids and cos_sin at every size).
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
 # --fmad=false and -ffp-contract=off: the rotation is never fused, on either side. CMake 3.25 does not know the standards of nvcc 13.
@@ -17,7 +17,7 @@ target_include_directories(phasor_hopper PRIVATE include src)
 target_compile_options(phasor_hopper PRIVATE --std=c++20 -gencode=arch=compute_90a,code=sm_90a --fmad=true --expt-relaxed-constexpr)
 target_sources(phasor PRIVATE $<TARGET_OBJECTS:phasor_hopper>)
 file(GLOB phasor_random_calls CONFIGURE_DEPENDS tests/cuda/random_*.cpp)
-foreach(source proof gpu_rotary gpu_operations gpu_prepare gpu_large gpu_rows attention/gpu_hopper attention/gpu_hopper_backward attention/gpu_mma attention/gpu_decode)
+foreach(source proof gpu_rotary gpu_operations gpu_prepare gpu_large gpu_rows attention/gpu_hopper attention/gpu_hopper_backward attention/gpu_mma attention/gpu_rotated attention/gpu_decode)
   get_filename_component(program ${source} NAME)
   add_executable(${program} tests/cuda/${source}.cu ${phasor_random_calls})
   target_include_directories(${program} PRIVATE src tests)

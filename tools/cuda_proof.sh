@@ -35,6 +35,7 @@ program gpu_operations "$(object_of tests/cuda/gpu_operations.cu)" "$(object_of 
 program gpu_prepare "$(object_of tests/cuda/gpu_prepare.cu)"
 program gpu_hopper "$(object_of tests/cuda/attention/gpu_hopper.cu)"
 program gpu_mma "$(object_of tests/cuda/attention/gpu_mma.cu)"
+program gpu_rotated "$(object_of tests/cuda/attention/gpu_rotated.cu)"
 program gpu_decode "$(object_of tests/cuda/attention/gpu_decode.cu)"
 program gpu_hopper_backward "$(object_of tests/cuda/attention/gpu_hopper_backward.cu)"
 program gpu_large "$(object_of tests/cuda/gpu_large.cu)"

@@ -2,6 +2,7 @@
 // Devices and launches.
 #include "cuda/device.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <string>
 
@@ -96,9 +97,12 @@ bool has_fast_float64() {
 
 Status launch(const char* where, const Launch& launch, void* parameter) {
   constexpr std::size_t kWithoutAsking = 48 * 1024;
-  constexpr int kMost = 96 * 1024;  // one number, so that threads that launch a kernel with different needs do not take it from each other
+  // One number, so that threads that launch a kernel with different needs do not take it from each other. A kernel that needs more than
+  // that always needs the same.
+  constexpr std::size_t kUsual = 96 * 1024;
   if (launch.shared_bytes > kWithoutAsking) {
-    const cudaError_t error = cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMost);
+    const int bytes = static_cast<int>(std::max(launch.shared_bytes, kUsual));
+    const cudaError_t error = cudaFuncSetAttribute(launch.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     if (error != cudaSuccess) return status_of(where, error);
   }
   void* parameters[] = {parameter};

@@ -43,7 +43,8 @@ struct Launch {
   std::size_t shared_bytes;
   void* stream;
 };
-/// Puts a kernel of one parameter on a stream.
+/// Puts a kernel of one parameter on a stream, allowed as much shared memory as it asks for here: whoever launches this way sets no limit
+/// of a kernel. Of more than 96 KiB a kernel asks for the same every time.
 Status launch(const char* where, const Launch& launch, void* parameter);
 /// The same, of a kernel that may begin before the one before it ends (dependent.cuh); it needs no more shared memory than others have.
 Status launch_early(const char* where, const Launch& launch, void* parameter);

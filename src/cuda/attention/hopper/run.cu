@@ -162,9 +162,9 @@ Status launch_forward(const char* where, const Forward& f, ForwardParameter& par
 /// Strips of as many blocks of queries as there is room for, then those, and so on.
 Status run_stripped(const char* where, const Forward& f, ForwardParameter& p, void* workspace, void* stream) {
   if (Status s = make_ends(where, f, p, workspace, stream); !s) return s;
-  const int all = p.tiles.work(), at_once = p.strips.end;
-  for (p.strips.first = 0; p.strips.first < all; p.strips.first += at_once) {
-    p.strips.end = std::min(all, p.strips.first + at_once);
+  const Strips first = p.strips;
+  for (int n = 0; n < strip_parts(p.tiles, first); ++n) {
+    p.strips = strip_part(p.tiles, first, n);
     if (Status s = make_windows(where, f, p, stream); !s) return s;
     if (Status s = make_strips(where, f, p, workspace, stream); !s) return s;
     if (Status s = launch_forward(where, f, p, p.strips.end - p.strips.first, stream); !s) return s;

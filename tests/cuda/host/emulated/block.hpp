@@ -16,12 +16,16 @@
 
 namespace phasor::test::emulated {
 
+/// _longjmp by its symbol: where code is fortified (some compilers do that unasked) that name means a jump which aborts when it leads to
+/// another stack.
+extern "C" [[noreturn]] void phasor_jump_to_stack(jmp_buf to, int value) __asm__("_longjmp");
+
 class Block {
  public:
   static constexpr int kLanes = 32;
 
-  /// Runs body by so many threads of a block, in the order of their numbers or against it: what depends on it lacks a barrier. Aborts where
-  /// some of them wait for others that have ended.
+  /// Runs body by so many threads of a block, in the order of their numbers or against it: what depends on it lacks a barrier. Copies land
+  /// as late as they may in the one order, and at once in the other. Aborts where some threads wait for others that have ended.
   void run(int threads, const std::function<void()>& body, bool backwards = false) {
     step_ = backwards ? threads - 1 : 1;
     threads_.resize(static_cast<std::size_t>(threads));
@@ -59,7 +63,8 @@ class Block {
       work(lanes);
     });
   }
-  /// Copies that are under way: they arrive when their thread waits for them.
+  bool copies_at_once() const { return step_ != 1; }
+  /// Copies that are under way: they land when their thread waits for them.
   struct Copy {
     unsigned char* to;
     const unsigned char* from;  // null: zeros
@@ -91,7 +96,7 @@ class Block {
     block->next();
   }
   [[noreturn]] static void go_on(Thread& thread) {
-    if (thread.state == State::waits) _longjmp(thread.waits_at, 1);
+    if (thread.state == State::waits) phasor_jump_to_stack(thread.waits_at, 1);
     thread.state = State::waits;
     ucontext_t context;
     getcontext(&context);
@@ -120,7 +125,7 @@ class Block {
     const int count = static_cast<int>(threads_.size());
     int to = (own + step_) % count;
     while (to != own && at(to).state == State::ended) to = (to + step_) % count;
-    if (at(to).state == State::ended) _longjmp(outside_, 1);
+    if (at(to).state == State::ended) phasor_jump_to_stack(outside_, 1);
     if (++waited_ > 1000 * count) {
       std::fputs("a block waits for threads that do not come\n", stderr);
       std::abort();

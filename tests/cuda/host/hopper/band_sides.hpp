@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls with tables by distance on both sides, and the kernels around a backward on Hopper run by the host on them, with emulated
+// Calls with tables by distance on both sides or on one, and the kernels around a backward on Hopper run by the host on them, with emulated
 // instructions.
 #pragma once
 
@@ -20,20 +20,25 @@ using Bits = std::vector<std::uint16_t>;
 struct Rule {
   std::int64_t left, right;    // of clipped rows
   std::int64_t threshold = 0;  // not 0: buckets that grow there, and are constant from left and right on
+  bool is_there = true;
 };
+constexpr Rule kNoTable = {0, 0, 0, false};
 struct Case {
   int queries, keys, width;
   Rule rules[2];
   bool causal, by_head, half;
-  std::int64_t window;  // to the left
-  int parts = 0;        // of a head; 0: as many as there are in a call
+  std::int64_t window;                     // to the left
+  int parts = 0;                           // of a head; 0: as many as there are in a call
+  bool features = true, gradients = true;  // whether what queries and keys get is wanted, and what tables do
 };
 
-/// Packed tensors of two batch rows, four heads that share two key heads, and all that the kernels of both sides write.
+/// Packed tensors of two batch rows, two heads that share a key head, and all that the kernels of both sides write, as much as the
+/// workspace has for it.
 template <class Element, int kOfWidths>
 class Sides {
  public:
   static constexpr int kBatch = 2, kHeads = 2, kKeyHeads = 1;
+  static constexpr std::uint16_t kUntouched = 0x7fed;
   template <int kSide>
   using Body = BandBody<Element, kOfWidths, kSide>;
   static constexpr int kWidth = Body<0>::kWidth, kQueries = Body<0>::kQueries;
@@ -49,10 +54,13 @@ class Sides {
     table_heads = c.by_head ? kHeads : 1;
     for (int side = 0; side < 2; ++side) {
       const Rule& rule = c.rules[side];
+      if (!rule.is_there) continue;
       rows[side] = static_cast<int>(rule.left + rule.right + 1);
       const Extents shape = {1, rows[side], table_heads, c.width};
       table[side] = numbers(shape);
+      gradient[side].assign(static_cast<std::size_t>(rows[side] * table_heads * c.width), NAN);
       b.tables[side] = {view(table[side], shape), {.left = rule.left, .right = rule.right}, 0.3, rule.left, rule.right};
+      if (c.gradients) b.tables[side].gradient = gradient[side].data();
       if (rule.threshold == 0) continue;
       b.tables[side].map = {.has_buckets = true};
       plan::RowRule& buckets = b.tables[side].map.buckets;  // rows -r - 1 to r + 1 around those in the middle
@@ -66,21 +74,25 @@ class Sides {
     tiles = key_tiles_of(b);
     near = clips_of(b, tiles);
     near_count = most_near_blocks(tiles, near);
-    strips.assign(static_cast<std::size_t>(kBatch * kHeads * tiles.tiles() * near_count * kBlockKeys * kQueries / 8), {~0U, ~0U, ~0U, ~0U});
-    lse.assign(static_cast<std::size_t>(kBatch * kHeads * tiles.rows() * 3), 0.0F);
+    layout = layout_of(b, tiles, windows_of(b, tiles));
+    strips.assign(room(layout.strips, layout.parts) / 4, {~0U, ~0U, ~0U, ~0U});
+    lse.assign(room(layout.lse, layout.delta), 0.0F);
     for (float& x : lse) x = normal();
-    key_ends.assign(static_cast<std::size_t>(kBatch * kHeads * 2 * padded_keys()), NAN);
-    key_sums = key_ends;
-    sums[0].assign(static_cast<std::size_t>(kBatch * kHeads * tiles.tiles() * dq_numbers(tiles, true)), NAN);
-    sums[1].assign(static_cast<std::size_t>(kBatch * kKeyHeads * padded_keys() * kWidth), NAN);
+    key_ends.assign(room(layout.key_ends, layout.key_sums), NAN);
+    key_sums.assign(room(layout.key_sums, layout.dk), NAN);
+    sums[0].assign(room(layout.dq, layout.strips), NAN);
+    sums[1].assign(room(layout.dk, layout.band[has(0) ? 0 : 1].left), NAN);
     for (int side = 0; side < 2; ++side) {
-      to[side].assign(features[side].size(), 0x7fed);
+      to[side].assign(features[side].size(), kUntouched);
       work[side] = make_work(side, view(to[side], side == 0 ? of_q : of_k));
     }
   }
+  bool has(int side) const { return is.rules[side].is_there; }
+  /// Numbers of 32 bits between two places of the workspace.
+  static std::size_t room(std::int64_t from, std::int64_t to) { return static_cast<std::size_t>((to - from) / 4); }
   int padded_keys() const { return tiles.blocks() * kBlockKeys; }
 
-  /// Every block of a grid of `count`; shared memory begins as NaN.
+  /// Every block of a grid of `count`, every other one backwards; shared memory begins as NaN.
   template <class Shared, class Run>
   void run(int count, int heads, const Run& body) {
     std::vector<unsigned char> memory(sizeof(Shared) + 128);
@@ -95,6 +107,7 @@ class Sides {
   template <int kSide>
   void make_products_of() {
     const BandWork& w = work[kSide];
+    if (w.span.chunks() == 0) return;
     for (int head = 0; head < table_heads; ++head) {
       for (int x = 0; x < (w.span.chunks() + 2) * 32 * Body<kSide>::kSteps; ++x) lay_out_lines<Body<kSide>>(w, x, head);
     }
@@ -108,10 +121,13 @@ class Sides {
   void finish() {
     const BandWork& w = work[kSide];
     const int count = w.feature_count(kSide), heads_of_key = kSide == kOfQueries ? 1 : 2;
-    run<std::uint64_t>((count + 127) / 128, kHeads / heads_of_key, [&](std::uint64_t&, int batch, int head, int n) {
-      const BandPlace at = {batch, head * heads_of_key, 2 * (4 * n + static_cast<int>(threadIdx.x) / 32)};
-      if (kChunkLines * at.chunk < count) BandFeatures<Body<kSide>>(w, at).run();
-    });
+    if (finishes_features(w, kSide)) {
+      run<std::uint64_t>((count + 127) / 128, kHeads / heads_of_key, [&](std::uint64_t&, int batch, int head, int n) {
+        const BandPlace at = {batch, head * heads_of_key, 2 * (4 * n + static_cast<int>(threadIdx.x) / 32)};
+        if (kChunkLines * at.chunk < count) BandFeatures<Body<kSide>>(w, at).run();
+      });
+    }
+    if (w.gradient == nullptr) return;
     using Shared = LinesShared<Body<kSide>>;
     run<Shared>((w.span.units() + 5) / 4 * w.parts, kHeads, [&](Shared& shared, int batch, int head, int n) {
       BandLines<Body<kSide>>(shared, w, {batch, head, n / w.parts * 4, n % w.parts}).run();
@@ -164,7 +180,8 @@ class Sides {
   Backward b;
   KeyTiles tiles;
   Clips near;
-  int near_count, table_heads, rows[2];
+  BackwardLayout layout;
+  int near_count, table_heads, rows[2] = {0, 0};
   Bits features[2], table[2], to[2];
   std::vector<std::int64_t> thresholds[2];
   std::vector<uint4> strips, left[2], right[2];
@@ -176,24 +193,25 @@ class Sides {
   BandWork make_work(int side, const TensorView& of_features) {
     BandWork w = {};
     w.tiles = tiles, w.near = near, w.near_blocks = near_count, w.strips = strips.data();
-    w.adds = side == kOfKeys;
-    w.clips = clips_of(b, tiles, side), w.span = line_span(tiles, w.clips, side);
-    w.rows = input_rows(b.tables[side].rows), w.map = b.tables[side].map, w.row_count = rows[side];
     w.features = input_rows(side == 0 ? b.forward.q : b.forward.k);
-    const auto blocks = static_cast<std::size_t>(table_heads * (w.span.chunks() + 2) * Body<0>::kSteps * 32);
-    left[side].resize(blocks), right[side].resize(blocks), line_rows[side].resize(static_cast<std::size_t>(w.span.lines()));
-    w.left = left[side].data(), w.right = right[side].data(), w.line_rows = line_rows[side].data();
-    w.factor = w.clips.factor, w.scale = 0.25F, w.scale_log2 = 0.36F, w.table_scale = 0.3F;
+    w.scale = 0.25F, w.scale_log2 = 0.36F;
     w.ends = side == 0 ? lse.data() : key_ends.data();
     w.ends_of_side = std::int64_t{kBatch} * kHeads * tiles.rows();
     w.sums = sums[side].data(), w.far = key_sums.data();
-    beyond[side].assign(static_cast<std::size_t>(kBatch * kHeads * 2 * (side == kOfQueries ? tiles.rows() : padded_keys())), NAN);
-    w.beyond = beyond[side].data();
-    w.to = output_rows(of_features);
+    if (is.features) w.to = output_rows(of_features);
+    if (!has(side)) return w;
+    w.adds = side == kOfKeys && has(kOfQueries);
+    w.clips = clips_of(b, tiles, side), w.span = line_span(tiles, w.clips, side);
+    w.rows = input_rows(b.tables[side].rows), w.map = b.tables[side].map, w.row_count = rows[side];
+    const BandLayout& at = layout.band[side];
+    left[side].resize(room(at.left, at.right) / 4), right[side].resize(room(at.right, at.line_rows) / 4);
+    line_rows[side].resize(room(at.line_rows, at.beyond));
+    beyond[side].assign(room(at.beyond, at.parts), NAN);
+    parts[side].assign(room(at.parts, side == kOfQueries && has(kOfKeys) ? layout.band[1].left : layout.bytes), NAN);
+    w.left = left[side].data(), w.right = right[side].data(), w.line_rows = line_rows[side].data(), w.beyond = beyond[side].data();
+    w.factor = w.clips.factor, w.table_scale = 0.3F;
     w.parts = is.parts == 0 ? band_parts_of(tiles, w.span, side) : is.parts;
-    parts[side].assign(static_cast<std::size_t>(kBatch * kHeads * w.parts * w.span.lines() * is.width), NAN);
-    gradient[side].assign(static_cast<std::size_t>(rows[side] * table_heads * is.width), NAN);
-    w.parts_at = parts[side].data(), w.gradient = gradient[side].data();
+    w.parts_at = parts[side].data(), w.gradient = b.tables[side].gradient;
     return w;
   }
   Bits numbers(const Extents& shape) {

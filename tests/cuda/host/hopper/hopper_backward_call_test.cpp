@@ -3,8 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cuda/attention/backward/layout.hpp"
-#include "cuda/host/hopper/no_memory.hpp"
-#include "job/attention/make_job.hpp"
+#include "cuda/host/hopper/laid_out.hpp"
 
 namespace phasor::test {
 namespace {
@@ -167,6 +166,56 @@ TEST(HopperCall, has_the_gradients_of_tables_by_distance) {
   EXPECT_FALSE(laid_out_with({keys}).hopper_backward.has_value());  // that rise and fall
   keys.rows = *Bias::make(T5Buckets{.heads = 1, .buckets = 16, .sides = BucketSides::behind});
   EXPECT_TRUE(laid_out_with({keys}).hopper_backward.has_value());
+}
+
+/// The forward finds where a rule of rows ends by its kind, the backward by looking: it never ends further away, and rows are all alike
+/// from where the forward says.
+TEST(HopperCall, rules_end_where_the_forward_says) {
+  struct Rows {
+    TableRows rows;
+    std::int64_t count;
+    bool has_backward;
+  };
+  const auto bias = [](const BiasSpec& spec) { return *Bias::make(spec); };
+  const auto deberta = [&](DebertaReading reading, std::int64_t buckets) {
+    return bias(DebertaBuckets{.heads = 1, .buckets = buckets, .max_distance = 40, .reading = reading});
+  };
+  const Rows list[] = {
+      {ClipRows{.left = 4, .right = 7}, 12, true},
+      {bias(ShawClip{.heads = 1, .left = 5, .right = 3}), 9, true},
+      {bias(T5Buckets{.heads = 1, .buckets = 16, .max_distance = 50, .sides = BucketSides::behind}), 16, true},
+      {bias(T5Buckets{.heads = 1, .buckets = 16, .max_distance = 50}), 16, false},
+      {deberta(DebertaReading::hf, 16), 32, true},
+      {deberta(DebertaReading::microsoft, 16), 32, true},
+      {deberta(DebertaReading::hf_swapped, 16), 32, false},
+      {deberta(DebertaReading::hf, 0), 80, true},
+  };
+  for (const Rows& rows : list) {
+    SCOPED_TRACE(&rows - list);
+    const auto row = [&](std::int64_t r) {
+      if (const Bias* const rule = std::get_if<Bias>(&rows.rows)) return rule->row(r);
+      return std::clamp<std::int64_t>(-r, -4, 7) + 4;
+    };
+    AttentionSpec spec;
+    spec.terms = {TableTerm{.side = TableSide::key, .table = on_gpu({1, rows.count, 8, 128}), .rows = rows.rows}};
+    const Layout forward = laid_out(spec);
+    ASSERT_TRUE(forward.hopper.has_value());
+    const std::int64_t left = forward.hopper->of_keys.far_left, right = forward.hopper->of_keys.far_right;
+    for (std::int64_t more = 0; more < 2000; ++more) {
+      ASSERT_EQ(row(left + more), row(left));
+      ASSERT_EQ(row(-right - more), row(-right));
+    }
+    const auto backward = laid_out_backward(spec, all_gradients());
+    ASSERT_EQ(backward.hopper_backward.has_value(), rows.has_backward);
+    if (!rows.has_backward) continue;
+    const cuda::hopper::DistanceTable& table = backward.hopper_backward->tables[1];
+    EXPECT_LE(table.left, left);
+    EXPECT_LE(table.right, right);
+    EXPECT_EQ(row(table.left), row(left));
+    EXPECT_EQ(row(-table.right), row(-right));
+    EXPECT_NE(row(table.left - 1), row(left));
+    EXPECT_NE(row(1 - table.right), row(-right));
+  }
 }
 
 /// Hopper's kernels write the gradient by distance where the general ones would have added up their slots.

@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "cuda/attention/hopper/backward/band/lines.hpp"
 #include "cuda/attention/hopper/backward/work.hpp"
 
 namespace phasor::test {
@@ -272,22 +273,46 @@ TEST(HopperBackward, takes_tables_by_distance) {
     EXPECT_EQ(takes(large, 9), batch == 16);
   }
 }
-/// What the workspace has for tables by distance does not overlap; distances that nobody has take nothing.
+/// Each thing has as much of the workspace as is written there; distances that nobody has take nothing.
 TEST(HopperBackward, room_for_tables_by_distance) {
-  Backward b = with_tables(plain(400, 300), 9001, 4500);
+  Backward b = with_tables(plain(400, 300, 64), 513, 256);
+  b.tables[0].rows = tensor({1, 513, 1, 64});  // heads share it
+  b.tables[0].left = 40, b.tables[0].right = 9001;
   b.tables[1].gradient = reinterpret_cast<float*>(some_memory);
   const KeyTiles t = key_tiles_of(b);
-  const BackwardLayout layout = layout_of(b, t, windows_of(b, t));
-  EXPECT_LE(clips_of(b, t).left, 300);
-  EXPECT_LE(clips_of(b, t).right, 400);
-  std::vector<std::int64_t> places = {layout.strips, layout.key_ends, layout.key_sums, layout.dk};
-  for (const BandLayout& side : layout.band) places.insert(places.end(), {side.left, side.right, side.line_rows});
-  places.insert(places.end(), {layout.band[1].parts, layout.bytes});
-  EXPECT_TRUE(std::is_sorted(places.begin(), places.end()));
-  EXPECT_EQ(std::adjacent_find(places.begin(), places.end()), places.end());
+  const BackwardLayout at = layout_of(b, t, windows_of(b, t));
+  const Clips near = clips_of(b, t);
+  EXPECT_EQ(near.left, 256);
+  EXPECT_EQ(near.right, 400);
+  const std::int64_t heads = 12, rows = 512, keys = 384;  // in whole tiles of 128 queries, in whole blocks
+  EXPECT_EQ(at.delta - at.lse, 3 * heads * rows * 4);
+  EXPECT_EQ(at.strips - at.dq, heads * 4 * (64 * 128 + 2 * 128) * 4);
+  EXPECT_EQ(most_near_blocks(t, near), 3);  // all
+  EXPECT_EQ(at.parts - at.strips, heads * 4 * 3 * 128 * 128 * 2);
+  EXPECT_EQ(at.key_ends, at.parts);
+  EXPECT_EQ(at.key_sums - at.key_ends, heads * 2 * keys * 4);
+  EXPECT_EQ(at.dk - at.key_sums, heads * 2 * keys * 4);
+  EXPECT_EQ(at.band[0].left - at.dk, 6 * keys * 64 * 4);
+  // Lines of queries begin at key - query = -100 - 40, those of keys at query - key = 100 - 256, and go on for as many distances as differ.
+  const std::int64_t chunks[2] = {chunk_of(-140 + 440) - chunk_of(-140) + 1, chunk_of(-156 + 512) - chunk_of(-156) + 1};
+  const std::int64_t lines[2] = {32 * ((chunks[0] + 1) / 2) + 2, 32 * ((chunks[1] + 1) / 2) + 2};
+  const std::int64_t table_heads[2] = {1, 6}, ends[2] = {at.band[1].left, at.bytes}, features[2] = {rows, keys};
+  for (int side = 0; side < 2; ++side) {
+    const BandLayout& of = at.band[side];
+    const auto rounded = [](std::int64_t bytes) { return (bytes + 15) / 16 * 16; };
+    EXPECT_EQ(of.right - of.left, table_heads[side] * chunks[side] * 16 * 64 * 2) << side;
+    EXPECT_EQ(of.line_rows - of.right, table_heads[side] * (chunks[side] + 2) * 16 * 64 * 2) << side;
+    EXPECT_EQ(of.beyond - of.line_rows, rounded(lines[side] * 4)) << side;
+    EXPECT_EQ(of.parts - of.beyond, heads * 2 * features[side] * 4) << side;
+    const LineSpan span = line_span(t, clips_of(b, t, side), side);
+    EXPECT_EQ(ends[side] - of.parts, side == 0 ? 0 : rounded(heads * band_parts_of(t, span, side) * lines[side] * 64 * 4)) << side;
+  }
   Backward without = b;
   without.tables[0] = without.tables[1] = {};
-  EXPECT_LT(layout_of(without, t, windows_of(without, t)).bytes, layout.strips);
+  EXPECT_LT(layout_of(without, t, windows_of(without, t)).bytes, at.strips);
+  // DeBERTa at 4096 tokens: 640 MiB of strips for 128 heads.
+  const KeyTiles long_ones = key_tiles_of(plain(4096, 4096));
+  EXPECT_EQ(most_near_blocks(long_ones, {256, 256, false, 1}), 5);
 }
 
 /// What the workspace has for a table does not overlap, and only calls with one pay for it.

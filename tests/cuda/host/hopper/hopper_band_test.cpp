@@ -36,13 +36,14 @@ void products_are_where_threads_read_them(const Case& c) {
   const int queries = s.tiles.rows(), keys = s.padded_keys();
   const std::vector<double> of[2] = {products(s, 0, queries), products(s, 1, keys)};
   const auto at = [&](int side, int number, int row) { return of[side][static_cast<std::size_t>(number * s.rows[side] + row)]; };
+  const auto of_score = [&](int side, int number, int i, int j) { return s.has(side) ? at(side, number, s.row_of(side, i, j)) : 0; };
   int wrong = 0, read = 0;
   s.each_word([&](int b, int h, int i, int j, std::uint32_t word) {
     const float2 both = unpack<__half>(word);
     for (int x = 0; x < 2; ++x) {
       if (!s.sees(i + x, j)) continue;
-      const double a = at(0, (b * S::kHeads + h) * queries + i + x, s.row_of(0, i + x, j));
-      const double k = at(1, (b * S::kHeads + h) * keys + j, s.row_of(1, i + x, j));
+      const double a = of_score(0, (b * S::kHeads + h) * queries + i + x, i + x, j);
+      const double k = of_score(1, (b * S::kHeads + h) * keys + j, i + x, j);
       const double is = static_cast<double>(x == 0 ? both.x : both.y), bound = 0x1p-11 * (std::abs(a) + std::abs(k) + std::abs(a + k));
       ++read;
       if (!(std::abs(is - a - k) <= 1.01 * bound + 1e-5)) ++wrong;
@@ -50,7 +51,11 @@ void products_are_where_threads_read_them(const Case& c) {
   });
   EXPECT_EQ(wrong, 0) << "of " << read;
   const int all = S::kBatch * S::kHeads;
+  if (!s.has(0)) {
+    EXPECT_EQ(s.lse, lse);
+  }
   for (int side = 0; side < 2; ++side) {
+    if (!s.has(side)) continue;
     const Clips clips = s.work[side].clips;
     for (int far = 0; far < 2; ++far) {
       const int row = static_cast<int>(cuda::attention::row_by_distance(s.b.tables[side].map, far == 0 ? clips.left : -clips.right));
@@ -95,7 +100,8 @@ struct Given {
       for (int x = 0; x < 2; ++x) {
         if (!s.sees(i + x, j)) continue;
         const auto ds = static_cast<double>(x == 0 ? both.x : both.y);
-        at(s, 0, b * S::kHeads + h, i + x, s.row_of(0, i + x, j)) += ds, at(s, 1, b * S::kHeads + h, j, s.row_of(1, i + x, j)) += ds;
+        if (s.has(0)) at(s, 0, b * S::kHeads + h, i + x, s.row_of(0, i + x, j)) += ds;
+        if (s.has(1)) at(s, 1, b * S::kHeads + h, j, s.row_of(1, i + x, j)) += ds;
       }
     });
   }
@@ -119,7 +125,7 @@ struct Given {
       for (int n = 0; n < 2 * S::kQueries; ++n) {
         const int far = n / S::kQueries, i = tile * S::kQueries + n % S::kQueries;
         to[kDqNumbers + n] = i < s.is.queries ? s.normal() : 0;
-        at(s, 0, head, i, end_row(s, 0, far)) += static_cast<double>(to[kDqNumbers + n]);
+        if (s.has(0)) at(s, 0, head, i, end_row(s, 0, far)) += static_cast<double>(to[kDqNumbers + n]);
       }
     }
   }
@@ -144,6 +150,10 @@ struct Given {
 
 template <class S>
 void check_side(S& s, Given<S>& given, int side) {
+  if (!finishes_features(s.work[side], side)) return;
+  if (!s.is.features) {
+    EXPECT_EQ(s.to[side], Bits(s.to[side].size(), S::kUntouched));
+  }
   const int count = side == 0 ? s.is.queries : s.is.keys, heads = side == 0 ? S::kHeads : S::kKeyHeads, group = S::kHeads / heads;
   std::vector<double> of_table(s.gradient[side].size(), 0.0);
   for (int n = 0; n < S::kBatch * heads * count; ++n) {
@@ -160,11 +170,16 @@ void check_side(S& s, Given<S>& given, int side) {
       const double own = given.own[side][static_cast<std::size_t>(((batch * heads + head) * given.count[side] + token) * S::kWidth + c)];
       const double want = 0.25 * own + 0.3 * sum;
       const double is = s.value(s.to[side][static_cast<std::size_t>(((batch * count + token) * heads + head) * s.is.width + c)]);
+      if (!s.is.features) continue;
       ASSERT_NEAR(is, want, 0x1p-8 * std::abs(want) + 1e-4 * size + 1e-6)
           << side << ' ' << batch << ' ' << token << ' ' << head << ' ' << c;
     }
   }
   for (std::size_t n = 0; n < of_table.size(); ++n) {
+    if (!s.is.gradients) {
+      ASSERT_TRUE(std::isnan(s.gradient[side][n]));
+      continue;
+    }
     ASSERT_NEAR(static_cast<double>(s.gradient[side][n]), 0.3 * of_table[n], 4e-3) << side << ' ' << n;
   }
 }
@@ -172,7 +187,7 @@ template <class S>
 void gradients_are_what_threads_left(const Case& c) {
   S s(c);
   for (int side = 0; side < 2; ++side) {
-    for (int head = 0; head < s.table_heads; ++head) {
+    for (int head = 0; head < s.table_heads && s.has(side); ++head) {
       const int count = (s.work[side].span.chunks() + 2) * 32 * (S::kWidth / 16);
       for (int x = 0; x < count; ++x) {
         side == 0 ? lay_out_lines<typename S::template Body<0>>(s.work[0], x, head)
@@ -197,6 +212,13 @@ constexpr Case kCases[] = {
     {260, 200, 64, {{128, 0}, {500, 40}}, false, true, true, INT64_MAX, 1},
     {140, 180, 128, {{100, 28}, {17, 31}}, false, false, true, 70, 2},
     {1, 1, 64, {{5, 5}, {2, 2}}, false, true, false, INT64_MAX},
+    // One table alone; gradients of tables, or of features, that nobody wants.
+    {140, 200, 64, {kNoTable, {30, 50}}, false, true, true, INT64_MAX},
+    {200, 140, 96, {kNoTable, {60, 3, 5}}, true, false, false, 90},
+    {140, 200, 64, {{30, 50}, kNoTable}, false, true, true, INT64_MAX},
+    {200, 140, 96, {{60, 3, 5}, kNoTable}, true, false, false, 90},
+    {130, 190, 64, {{20, 30}, {9, 40}}, false, true, false, INT64_MAX, 0, false, true},
+    {150, 130, 128, {{20, 30}, {9, 40}}, true, false, true, INT64_MAX, 0, true, false},
 };
 
 template <class Body>

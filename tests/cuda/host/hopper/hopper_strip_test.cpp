@@ -24,6 +24,7 @@ struct Case {
   std::int64_t far_left, far_right;
   bool causal, of_queries, of_keys, by_head, half;
   std::int64_t window;  // to the left
+  int part = 0;         // not 0: so many blocks of queries at a time, and these are the second so many
 };
 
 /// Packed tensors of two batch rows, four heads that share two key heads, and what the kernels write.
@@ -51,6 +52,11 @@ class Call {
     f.of_keys.table = c.of_keys ? ConstTensorView(view(q, {1, 1, table_heads, c.width})) : ConstTensorView();
     tiles = tiles_of(f);
     strips = strips_of(f, tiles);
+    if (c.part > 0) {
+      const std::int64_t of_block = std::int64_t{tiles.block_queries} * strips.near * tiles.tile_keys * 2;
+      strips = strip_part(tiles, strips_of(f, tiles, c.part * of_block), 1);
+      EXPECT_EQ(strips.first, c.part);
+    }
     // Tables as they are spread out: what the rule of rows makes of them is of no matter here.
     const int rows = strips.clips.rows();
     for (auto* const table : {&query_table, &key_table}) *table = numbers(table_heads * rows * c.width);
@@ -58,24 +64,27 @@ class Call {
       ConstTensorView v = view(of, {1, rows, table_heads, c.width});
       v.strides = {0, c.width, std::int64_t{rows} * c.width, 1};
       if (!present) v.data = nullptr;
-      return strip_rows(v);
+      return input_rows(v);
     };
     query_ends.assign(static_cast<std::size_t>(kBatch * kHeads * 2 * strips.rows_length), NAN);
     key_ends.assign(static_cast<std::size_t>(kBatch * kHeads * 2 * strips.columns_length), NAN);
-    const int groups = tiles.block_queries / kStripQueries;
-    values.assign(static_cast<std::size_t>(tiles.work() * groups * strips.near * tiles.tile_keys * 8 + kGuard), {~0U, ~0U, ~0U, ~0U});
-    strips.values = values.data(), strips.rows = query_ends.data(), strips.columns = key_ends.data();
-    work = {tiles, strips, strip_rows(f.q), strip_rows(f.k), spread(query_table, c.of_queries), spread(key_table, c.of_keys), 1.5F, 0.7F};
+    const int count = (strips.end - strips.first) * groups();
+    values.assign(static_cast<std::size_t>(count * strips.near * tiles.tile_keys * 8 + 2 * kGuard), {~0U, ~0U, ~0U, ~0U});
+    strips.values = values.data() + kGuard, strips.rows = query_ends.data(), strips.columns = key_ends.data();
+    work = {tiles, strips, input_rows(f.q), input_rows(f.k), spread(query_table, c.of_queries), spread(key_table, c.of_keys), 1.5F, 0.7F};
   }
-  /// A block of threads after the other; shared memory begins as NaN.
+  int groups() const { return tiles.block_queries / kStripQueries; }
+  /// Blocks of queries that are looked at are so far apart.
+  int stride() const { return is.part > 0 ? 1 : kStride; }
+  /// A block of threads after the other, every other one backwards; shared memory begins as NaN.
   template <class Body>
-  void block(int threads, bool backwards, const Body& body) {
+  void block(int threads, const Body& body) {
     constexpr std::size_t kBytes = sizeof(typename T::Shared);
     std::vector<unsigned char> memory(kBytes + 128, 0xff);
     unsigned char* const begin = memory.data() + (128 - reinterpret_cast<std::uintptr_t>(memory.data()) % 128) % 128;
     cuda::attention::mma::shared_begin() = begin;
     emulated::Block block;
-    block.run(threads, [&] { body(*reinterpret_cast<typename T::Shared*>(begin)); }, backwards);
+    block.run(threads, [&] { body(*reinterpret_cast<typename T::Shared*>(begin)); }, blocks_++ % 2 == 0);
   }
   void make() {
     EndWork end = {.rows = work.queries,
@@ -92,10 +101,9 @@ class Call {
     end.rows = work.keys, end.table = work.of_keys, end.heads_of_row = 2, end.tokens = is.keys, end.length = strips.columns_length;
     end.factor = work.key_factor, end.to = key_ends.data();
     if (is.of_keys) make_ends(end);
-    for (int number = 0; number < tiles.work(); number += kStride) {
-      for (int group = 0; group < tiles.block_queries / kStripQueries; ++group) {
-        block(T::kThreads, group % 2 == 0,
-              [&](typename T::Shared& shared) { StripMaker<T>(shared, work, work_at(tiles, number), group).run(); });
+    for (int number = 0; number < strips.end - strips.first; number += stride()) {
+      for (int group = 0; group < groups(); ++group) {
+        block(T::kThreads, [&](typename T::Shared& shared) { make_strip<T>(shared, work, number * groups() + group); });
       }
     }
   }
@@ -130,7 +138,7 @@ class Call {
     const int of_block = kEndThreads / end.lanes * kEndRows;
     for (int part = 0; part * of_block < end.length; ++part) {
       for (int n = 0; n < kBatch * kHeads; ++n) {
-        block(kEndThreads, n % 2 == 0, [&](typename T::Shared&) { multiply_ends<Element>(end, part, n % kHeads, n / kHeads); });
+        block(kEndThreads, [&](typename T::Shared&) { multiply_ends<Element>(end, part, n % kHeads, n / kHeads); });
       }
     }
   }
@@ -148,6 +156,7 @@ class Call {
     for (auto& x : list) x = static_cast<std::uint16_t>(cuda::attention::mma::pack<Element>(normal_(random_), 0));
     return list;
   }
+  int blocks_ = 0;
   std::mt19937 random_;
   std::normal_distribution<float> normal_;
 };
@@ -165,10 +174,10 @@ void check_block(const Call<T>& c, int number) {
     if (row >= c.is.queries) continue;
     const bool on_left = is_left_of_clips(c.tiles, c.strips.clips, row, key);
     const bool is_far = on_left || is_right_of_clips(c.tiles, c.strips.clips, row, kStripQueries, key);
-    const uint4* const strip = is_far ? nullptr : &c.values[strip_place(c.tiles, c.strips, number, group, row, tile)];
-    if (!is_far) {
-      ASSERT_LT(strip - c.values.data() + c.tiles.tile_keys * 8 - 1, static_cast<std::ptrdiff_t>(c.values.size()) - c.kGuard);
-    }
+    const std::int64_t place = is_far ? 0 : strip_place(c.tiles, c.strips, number, group, row, tile);
+    ASSERT_GE(place, 0);
+    ASSERT_LE(place + c.tiles.tile_keys * 8, static_cast<std::int64_t>(c.values.size()) - 2 * c.kGuard);
+    const uint4* const strip = c.strips.values + place;
     for (int x = number % 3; x < kStripQueries * c.tiles.tile_keys; x += 3) {
       // The registers of a thread are (8 columns, two of rows, two of columns).
       const int thread = x % 128, s = x / 128;
@@ -195,8 +204,11 @@ template <class T>
 void scores_find_their_products(const Case& is) {
   Call<T> c(is);
   c.make();
-  for (int number = 0; number < c.tiles.work(); number += kStride) check_block(c, number);
-  for (std::size_t n = c.values.size() - c.kGuard; n < c.values.size(); ++n) ASSERT_EQ(c.values[n].x, ~0U);
+  for (int number = c.strips.first; number < c.strips.end; number += c.stride()) check_block(c, number);
+  for (int n = 0; n < c.kGuard; ++n) {
+    ASSERT_EQ(c.values.begin()[n].x, ~0U);
+    ASSERT_EQ(c.values.end()[-1 - n].x, ~0U);
+  }
 }
 
 constexpr std::int64_t kNone = INT64_MAX;
@@ -207,6 +219,7 @@ constexpr Case kCases[] = {
     {190, 190, 128, 0, 0, false, true, true, true, true, 40},        {128, 600, 128, 500, 50, true, true, true, true, false, 300},
     {65, 300, 64, 90, 3, false, false, true, true, false, kNone},    {65, 300, 128, 90, 3, false, true, false, false, true, kNone},
     {1, 1, 64, 5, 5, false, true, true, true, false, kNone},         {1, 700, 128, 200, 9, true, true, true, true, false, kNone},
+    {400, 300, 64, 70, 30, false, true, true, true, true, kNone, 3}, {300, 400, 128, 100, 40, true, true, true, false, false, kNone, 3},
 };
 
 TEST(HopperStrip, scores_find_their_products) {

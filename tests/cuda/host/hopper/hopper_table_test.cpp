@@ -72,19 +72,20 @@ class Tables {
             .gradient = gradient.data(),
             .rows = rows_of_table};
   }
-  /// Every block of a grid; shared memory begins as NaN.
+  /// Every block of a grid, every other one backwards; shared memory begins as NaN.
   template <class Shared, class Body>
   void run(const Body& body) {
     std::vector<unsigned char> memory(sizeof(Shared) + 128);
     unsigned char* const begin = memory.data() + (128 - reinterpret_cast<std::uintptr_t>(memory.data()) % 128) % 128;
     cuda::attention::mma::shared_begin() = begin;
     emulated::Block block;
+    int count = 0;
     for (int batch = 0; batch < kBatch; ++batch) {
       for (int head = 0; head < kHeads; ++head) {
         for (int part = 0; part < blocks; ++part) {
           std::memset(begin, 0xff, sizeof(Shared));
           const TableBlock at = {part, blocks, head, batch};
-          block.run(T::kThreads, [&] { body(*reinterpret_cast<Shared*>(begin), at); }, part % 2 == 0);
+          block.run(T::kThreads, [&] { body(*reinterpret_cast<Shared*>(begin), at); }, count++ % 2 == 0);
         }
       }
     }

@@ -7,8 +7,8 @@
 
 namespace phasor::cuda::hopper {
 
-/// Added to the score: scale x . row, x being the query or the key. No data: nothing. Products are rounded to float16, and so is the sum of
-/// both sides'; none is beyond 65504.
+/// Added to the score: scale x . row, x being the query or the key. No data: nothing. In tiles of queries and blocks of keys that are near,
+/// products are rounded to float16, and so is the sum of both sides', and what is beyond 65504 becomes that; far ones have float32.
 struct DistanceTable {
   ConstTensorView rows = {};  // (1, rows, H or 1, D), of the inputs' dtype
   job::RowMap map = {};       // which one a distance reads; its lists are the device's

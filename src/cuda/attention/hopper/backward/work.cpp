@@ -175,6 +175,7 @@ BackwardLayout layout_of(const Backward& b, const KeyTiles& t, const Windows& w)
     return at;
   };
   const std::int64_t heads = std::int64_t{t.batch} * t.heads;
+  const std::int64_t width = kBackwardWidths[backward_widths_for(b.forward.q.shape[3], b.forward.v.shape[3])].width;
   const std::int64_t bias_heads = w.of_head == 0 ? 1 : t.heads;
   const bool sums = b.diagonal != nullptr, table = has_rows(b);
   const Clips clips = clips_of(b, t);
@@ -194,12 +195,12 @@ BackwardLayout layout_of(const Backward& b, const KeyTiles& t, const Windows& w)
   const bool keys = b.tables[kOfKeys].rows.data != nullptr;
   layout.key_ends = take(heads * 2 * t.blocks() * kBlockKeys, keys);
   layout.key_sums = take(heads * 2 * t.blocks() * kBlockKeys, keys);
-  layout.dk = take(std::int64_t{t.batch} * t.key_heads() * t.blocks() * kBlockKeys * (t.tile_queries == 128 ? 64 : 128), keys);
+  layout.dk = take(std::int64_t{t.batch} * t.key_heads() * t.blocks() * kBlockKeys * width, keys);
   for (int side = 0; side < 2; ++side) {
     const DistanceTable& of = b.tables[side];
     if (of.rows.data == nullptr) continue;
     const LineSpan span = line_span(t, clips_of(b, t, side), side);
-    const std::int64_t chunk = of.rows.shape[2] * kChunkLines * (t.tile_queries == 128 ? 64 : 128) / 2;
+    const std::int64_t chunk = of.rows.shape[2] * kChunkLines * width / 2;
     layout.band[side] = {take(chunk * span.chunks()), take(chunk * (span.chunks() + 2)), take(span.lines()),
                          take(heads * 2 * (side == kOfQueries ? t.rows() : t.blocks() * kBlockKeys)),
                          take(band_part_numbers(b, t, side), of.gradient != nullptr)};

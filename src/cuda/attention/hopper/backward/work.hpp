@@ -22,8 +22,7 @@ int band_parts_of(const KeyTiles& tiles, const LineSpan& span, int side);
 /// Extents and ends alone; the pointers are null.
 Windows windows_of(const Backward& backward, const KeyTiles& tiles);
 
-/// Where in the workspace, once that is aligned to kAlignment, things are. What is to be zeros lies together, at the beginning.
-/// Of a table by distance: BandWork.
+/// What a table by distance has of the workspace: BandWork.
 struct BandLayout {
   std::int64_t left;
   std::int64_t right;
@@ -31,6 +30,7 @@ struct BandLayout {
   std::int64_t beyond;
   std::int64_t parts;
 };
+/// Where in the workspace, once that is aligned to kAlignment, things are. What is to be zeros lies together, at the beginning.
 struct BackwardLayout {
   std::int64_t turns;  // behind the counter of work
   std::int64_t done;

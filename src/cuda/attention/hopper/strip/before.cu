@@ -15,7 +15,7 @@ namespace {
 constexpr int kSpreadThreads = 256;
 
 struct SpreadWork {
-  StripRows from;
+  InputRows from;
   job::RowMap map;
   uint4* to;     // (heads, rows, vectors)
   int of_table;  // rows
@@ -43,9 +43,7 @@ __global__ void __launch_bounds__(kEndThreads) ends(const __grid_constant__ EndW
 template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocks) strips(const __grid_constant__ StripWork w) {
   extern __shared__ __align__(16) unsigned char memory[];
-  const int groups = w.tiles.block_queries / kStripQueries;
-  const int number = w.strips.first + blockIdx.x / groups;
-  StripMaker<T>(*reinterpret_cast<typename T::Shared*>(memory), w, work_at(w.tiles, number), blockIdx.x % groups).run();
+  make_strip<T>(*reinterpret_cast<typename T::Shared*>(memory), w, int(blockIdx.x));
 }
 
 int lanes_of(std::int64_t width) {
@@ -67,7 +65,7 @@ ConstTensorView spread_table(const Forward& f, const ForwardParameter& p, void* 
 }
 
 Status spread(const char* where, const ByDistance& side, const ConstTensorView& to, const Clips& clips, void* stream) {
-  SpreadWork work = {.from = strip_rows(side.table),
+  SpreadWork work = {.from = input_rows(side.table),
                      .map = side.map,
                      .to = static_cast<uint4*>(const_cast<void*>(to.data)),
                      .of_table = static_cast<int>(side.table.shape[1]),
@@ -91,11 +89,9 @@ Status launch_ends(const char* where, EndWork& work, DType dtype, int batch, voi
 template <class T>
 Status launch_strips(const char* where, StripWork& work, void* stream) {
   const auto* const kernel = reinterpret_cast<const void*>(&strips<T>);
-  constexpr int kBytes = sizeof(typename T::Shared);
-  if (Status s = status_of(where, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes)); !s) return s;
   const int groups = work.tiles.block_queries / kStripQueries;
   const Grid grid = {static_cast<unsigned>((work.strips.end - work.strips.first) * groups)};
-  return launch(where, {kernel, grid, T::kThreads, kBytes, stream}, &work);
+  return launch(where, {kernel, grid, T::kThreads, sizeof(typename T::Shared), stream}, &work);
 }
 
 float factor_of(const ByDistance& side, const Forward& f) { return static_cast<float>(side.scale / f.scale); }
@@ -110,8 +106,8 @@ Status make_ends(const char* where, const Forward& f, const ForwardParameter& p,
     const ConstTensorView table = spread_table(f, p, workspace, side);
     if (Status s = spread(where, of, table, p.strips.clips, stream); !s) return s;
     const ConstTensorView& rows = side == 0 ? f.q : f.k;
-    EndWork work = {.rows = strip_rows(rows),
-                    .table = strip_rows(table),
+    EndWork work = {.rows = input_rows(rows),
+                    .table = input_rows(table),
                     .heads_of_row = side == 0 ? 1 : t.heads_of_key,
                     .heads = t.heads,
                     .tokens = side == 0 ? t.queries : t.keys,
@@ -128,10 +124,10 @@ Status make_ends(const char* where, const Forward& f, const ForwardParameter& p,
 Status make_strips(const char* where, const Forward& f, const ForwardParameter& p, void* workspace, void* stream) {
   StripWork work = {.tiles = p.tiles,
                     .strips = p.strips,
-                    .queries = strip_rows(f.q),
-                    .keys = strip_rows(f.k),
-                    .of_queries = strip_rows(spread_table(f, p, workspace, 0)),
-                    .of_keys = strip_rows(spread_table(f, p, workspace, 1)),
+                    .queries = input_rows(f.q),
+                    .keys = input_rows(f.k),
+                    .of_queries = input_rows(spread_table(f, p, workspace, 0)),
+                    .of_keys = input_rows(spread_table(f, p, workspace, 1)),
                     .query_factor = factor_of(f.of_queries, f),
                     .key_factor = factor_of(f.of_keys, f)};
   const bool half = f.q.dtype == DType::f16;

@@ -63,7 +63,7 @@ struct StripMaker {
   __device__ __forceinline__ void bring_batch(int n) const {
     const Clips& c = w.strips.clips;
     const int first = distance(n) - T::kStep;
-    const auto bring = [&](std::uint16_t(*lines)[T::kPitch], const StripRows& table) {
+    const auto bring = [&](std::uint16_t(*lines)[T::kPitch], const InputRows& table) {
       if (table.data == nullptr) return;
       bring_rows(lines, table.width, [&](int x) { return table.row(0, min(max(first + x, -c.left), c.right) + c.left, at.head); });
     };
@@ -217,12 +217,19 @@ struct StripMaker {
   }
 };
 
+/// Block n of a launch: 64 queries of one of its blocks of queries.
+template <class T>
+__device__ __forceinline__ void make_strip(typename T::Shared& shared, const StripWork& w, int n) {
+  const int groups = w.tiles.block_queries / kStripQueries;
+  StripMaker<T>(shared, w, work_at(w.tiles, w.strips.first + n / groups), n % groups).run();
+}
+
 // ---- Ends ----
 
 /// Products of all rows of a tensor with the rows of a table beyond its ends.
 struct EndWork {
-  StripRows rows;
-  StripRows table;
+  InputRows rows;
+  InputRows table;
   int heads_of_row;  // that share a head of rows
   int heads;
   int tokens;

@@ -4,34 +4,19 @@
 
 #include "cuda/attention/hopper/instructions.cuh"
 #include "cuda/attention/hopper/strip/strips.hpp"
+#include "cuda/attention/hopper/tensor_rows.hpp"
 #include "cuda/attention/mma/instructions.cuh"
-#include "phasor/tensor_view.hpp"
 
 namespace phasor::cuda::hopper {
-
-/// Rows of a tensor of 16-bit numbers, read 16 bytes at a time.
-struct StripRows {
-  const unsigned char* data;  // null: there is no such tensor
-  std::int64_t strides[3];    // batch row, token, head; in bytes
-  int width;
-
-  PHASOR_HD const unsigned char* row(int batch, int token, int head) const {
-    return data + batch * strides[0] + token * strides[1] + head * strides[2];
-  }
-};
-inline StripRows strip_rows(const ConstTensorView& v) {
-  const auto stride = [&](std::size_t axis) { return v.shape[axis] == 1 ? 0 : v.strides[axis] * 2; };  // of a table: heads share it
-  return {static_cast<const unsigned char*>(v.data), {stride(0), stride(1), stride(2)}, static_cast<int>(v.shape[3])};
-}
 
 /// Queries and keys, and the tables that they meet: a row for each distance from the left end to the right, by key - query.
 struct StripWork {
   Tiles tiles;
   Strips strips;
-  StripRows queries;
-  StripRows keys;
-  StripRows of_queries;
-  StripRows of_keys;
+  InputRows queries;
+  InputRows keys;
+  InputRows of_queries;
+  InputRows of_keys;
   float query_factor;  // scales over that of q . k
   float key_factor;
 };

@@ -8,8 +8,6 @@
 namespace phasor::cuda::hopper {
 namespace {
 
-/// What strips take at a time: blocks of queries that have more are done one part after the other.
-constexpr std::int64_t kMostStripBytes = std::int64_t{512} << 20;
 /// Blocks of queries of a part, at least: some for each multiprocessor.
 constexpr std::int64_t kLeastWork = 528;
 
@@ -37,7 +35,8 @@ bool takes_side(const Forward& f, const ByDistance& side) {
 }  // namespace
 
 bool takes_strips(const Forward& f) {
-  if (f.table.data != nullptr || f.diagonal != nullptr || f.softcap != 0 || f.content_shift.data != nullptr) return false;
+  if (f.table.data != nullptr || f.value_table.data != nullptr || f.content_shift.data != nullptr) return false;
+  if (f.diagonal != nullptr || f.softcap != 0) return false;
   constexpr std::int64_t kMostBlocks = 65535;  // of a grid's second and third axis
   if (widths_for(f) > 1 || f.q.shape[2] > kMostBlocks || f.q.shape[0] > kMostBlocks) return false;
   if (!takes_side(f, f.of_queries) || !takes_side(f, f.of_keys)) return false;
@@ -46,13 +45,21 @@ bool takes_strips(const Forward& f) {
   return std::min<std::int64_t>(t.work(), kLeastWork) * of_block <= kMostStripBytes;
 }
 
-Strips strips_of(const Forward& f, const Tiles& t) {
+Strips strips_of(const Forward& f, const Tiles& t, std::int64_t most_bytes) {
   Strips s = {};
   s.clips = clips_of(f);
   s.near = most_near_tiles(t, s.clips);
-  s.end = static_cast<int>(std::min<std::int64_t>(t.work(), kMostStripBytes / bytes_of_block(t, s.near)));
+  s.end = static_cast<int>(std::min<std::int64_t>(t.work(), most_bytes / bytes_of_block(t, s.near)));
   s.rows_length = t.blocks() * t.block_queries;
   s.columns_length = (t.keys + t.tile_keys - 1) / t.tile_keys * t.tile_keys;
+  return s;
+}
+
+int strip_parts(const Tiles& t, const Strips& first) { return (t.work() + first.end - 1) / first.end; }
+Strips strip_part(const Tiles& t, const Strips& first, int n) {
+  Strips s = first;
+  s.first = n * first.end;
+  s.end = std::min(t.work(), s.first + first.end);
   return s;
 }
 

@@ -39,8 +39,7 @@ template <int kSide>
 Status finish_side(const char* where, const Backward& b, const BackwardParameter& p, const BandMemory& memory, void* stream) {
   BandWork w = band_work(b, p, memory, kSide);
   return with_band_body<kSide>(b, p.tiles, [&]<class T>() {
-    // Beside a table of keys all of dk goes this way, and dq always; the table's gradient needs what lies beyond its ends.
-    if (w.to.data != nullptr ? kSide == kOfQueries || w.span.chunks() > 0 : w.gradient != nullptr) {
+    if (finishes_features(w, kSide)) {
       const auto* const features = reinterpret_cast<const void*>(&finish_features<T>);
       const Grid blocks = blocks_of_features<T>(w, kSide == kOfQueries ? w.tiles.heads : w.tiles.key_heads());
       if (Status s = launch(where, {features, blocks, unsigned{T::kThreads}, 0, stream}, &w); !s) return s;

@@ -88,12 +88,6 @@ __device__ __forceinline__ void to_lines(const Words& low, const Words& high, Wo
   }
 }
 
-/// A number of 16 bits in the low half. What float16 has no room for goes to the second of two numbers; infinity would make both NaN.
-template <class Element>
-__device__ __forceinline__ std::uint32_t narrowed(float x) {
-  if constexpr (std::is_same_v<Element, __half>) return halves_of(x, 0);
-  return pack<Element>(x, 0);
-}
 /// A sum as two numbers of 16 bits, the nearest one in the low half, what is left in the other.
 template <class Element>
 __device__ __forceinline__ std::uint32_t in_two(float x) {

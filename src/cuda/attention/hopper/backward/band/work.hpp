@@ -50,11 +50,12 @@ struct BandWork {
 
   PHASOR_HD int feature_count(int side) const { return side == kOfQueries ? tiles.queries : tiles.keys; }
   PHASOR_HD int head_of_table(int head) const { return clips.by_head ? head : 0; }
-  /// Of a query: where its tile is. `far_sums`: 0 for r >= left, 1 for -r >= right.
+  /// Of a query: where its tile is.
   PHASOR_HD int tile_number(int batch, int head, int tile) const { return (batch * tiles.heads + head) * tiles.tiles() + tile; }
   PHASOR_HD std::int64_t row_number(int batch, int head, int row) const {
     return (std::int64_t{batch} * tiles.heads + head) * tiles.rows() + row;
   }
+  /// Of `ends` and `far` on the side of keys; `far_side`: 0 for r >= left, 1 for -r >= right.
   PHASOR_HD std::int64_t key_number(int batch, int head, int far_side, int key) const {
     return ((std::int64_t{batch} * tiles.heads + head) * 2 + far_side) * (tiles.blocks() * kBlockKeys) + key;
   }
@@ -64,6 +65,11 @@ struct BandWork {
     return ((std::int64_t{at.batch} * tiles.heads + at.head) * 2 + end) * all + feature;
   }
 };
+/// Whether something follows the backward by features: beside a table of keys all of dk goes this way, and dq always; and the table's
+/// gradient needs what lies beyond its ends.
+inline bool finishes_features(const BandWork& w, int side) {
+  return w.to.data != nullptr ? side == kOfQueries || w.span.chunks() > 0 : w.gradient != nullptr;
+}
 /// Which far side an end of the lines is: 0 for r >= left, 1 for -r >= right.
 PHASOR_HD inline int far_side_of(int side, int end) { return side == kOfQueries ? end : 1 - end; }
 

@@ -3,8 +3,6 @@
 // to the table's own gradient.
 #pragma once
 
-#include <type_traits>
-
 #include "cuda/attention/hopper/backward/table/body.cuh"
 #include "cuda/attention/hopper/forward/softmax.cuh"
 
@@ -86,11 +84,6 @@ struct TableEnd {
       if (lane < 4) shared.ends[split][i / 4][16 * n + 8 * (i % 4 / 2) + 2 * lane + i % 2] = sum;
     }
   }
-  /// A number of 16 bits in the low half. What float16 has no room for goes to the second of two numbers; infinity would make both NaN.
-  __device__ __forceinline__ static std::uint32_t narrowed(float x) {
-    if constexpr (std::is_same_v<Element, __half>) return halves_of(x, 0);
-    return pack<Element>(x, 0);
-  }
   /// Sums beyond the clips, in two numbers of 16 bits each, so that they lose nothing that counts.
   __device__ __forceinline__ void put_ends(const TablePlace& at) {
     const int x = threadIdx.x, side = x / T::kQueries, query = x % T::kQueries;
@@ -100,9 +93,9 @@ struct TableEnd {
     for (int split = 0; split < T::kSplits; ++split) sum += shared.ends[split][side][query];
     if (at.visited) sum += w.dq_sums[std::int64_t{at.number} * dq_numbers(w.tiles, true) + kDqNumbers + x];
     std::uint16_t* const to = &shared.ds[query][w.of.clips.rows() + 2 * side];
-    const std::uint32_t rounded = narrowed(sum);
+    const std::uint32_t rounded = narrowed<Element>(sum);
     to[0] = std::uint16_t(rounded);
-    to[1] = std::uint16_t(narrowed(sum - unpack<Element>(rounded).x));
+    to[1] = std::uint16_t(narrowed<Element>(sum - unpack<Element>(rounded).x));
   }
   /// dq: what keys gave, and the table's share; a warp has 16 queries of 64 channels, as a warp of the backward had.
   __device__ __forceinline__ void finish_queries(const TablePlace& at) const {

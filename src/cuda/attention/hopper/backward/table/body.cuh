@@ -3,6 +3,8 @@
 // eight warps multiply by mma.sync.
 #pragma once
 
+#include <type_traits>
+
 #include "cuda/attention/hopper/backward/table/work.hpp"
 #include "cuda/attention/hopper/instructions.cuh"
 
@@ -40,6 +42,12 @@ __device__ __forceinline__ uint4* strip_of(const TableTiles& p, int tile_number,
   return p.strips + (std::int64_t{tile_number} * p.near_blocks + near) * (kBlockKeys * T::kQueries / 8);
 }
 
+/// A number of 16 bits in the low half. What float16 has no room for goes to the second of two numbers; infinity would make both NaN.
+template <class Element>
+__device__ __forceinline__ std::uint32_t narrowed(float x) {
+  if constexpr (std::is_same_v<Element, __half>) return halves_of(x, 0);
+  return pack<Element>(x, 0);
+}
 /// 16 bytes of a row, zeros where there are none.
 __device__ __forceinline__ uint4 vector_at(const unsigned char* row, bool is_there, int channel, int width) {
   return is_there && channel < width ? *reinterpret_cast<const uint4*>(row + 2 * channel) : uint4{0, 0, 0, 0};

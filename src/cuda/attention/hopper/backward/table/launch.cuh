@@ -12,11 +12,9 @@ namespace phasor::cuda::hopper {
 template <class T, class Shared>
 Status launch_table(const char* where, void (*kernel)(TableWork), TableWork& w, void* stream) {
   const auto* const function = reinterpret_cast<const void*>(kernel);
-  constexpr int kBytes = sizeof(Shared);
-  if (Status s = status_of(where, cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes)); !s) return s;
   const KeyTiles& t = w.tiles;
   const Grid grid = {static_cast<unsigned>(w.of.blocks), static_cast<unsigned>(t.heads), static_cast<unsigned>(t.batch)};
-  return launch(where, {function, grid, T::kThreads, kBytes, stream}, &w);
+  return launch(where, {function, grid, T::kThreads, sizeof(Shared), stream}, &w);
 }
 
 inline TableWork table_work(const Backward& b, const BackwardParameter& p) {

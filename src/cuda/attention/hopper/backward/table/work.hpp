@@ -1,41 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels of a backward know of a table of clipped rows, and of rows in memory. Host and device.
+// What the kernels of a backward know of a table of clipped rows. Host and device.
 #pragma once
 
 #include "cuda/attention/hopper/backward/tiles.hpp"
-#include "phasor/tensor_view.hpp"
+#include "cuda/attention/hopper/tensor_rows.hpp"
 
 struct uint4;
 
 namespace phasor::cuda::hopper {
-
-/// Rows of a tensor of 16-bit numbers, written 16 bytes at a time.
-struct OutputRows {
-  unsigned char* data;      // null: not wanted
-  std::int64_t strides[3];  // batch row, token, head; in bytes
-  int width;
-
-  PHASOR_HD unsigned char* row(int batch, int token, int head) const {
-    return data + batch * strides[0] + token * strides[1] + head * strides[2];
-  }
-};
-
-inline OutputRows output_rows(const TensorView& v) {
-  return {static_cast<unsigned char*>(v.data), {v.strides[0] * 2, v.strides[1] * 2, v.strides[2] * 2}, static_cast<int>(v.shape[3])};
-}
-/// The same, read.
-struct InputRows {
-  const unsigned char* data;
-  std::int64_t strides[3];
-  int width;
-
-  PHASOR_HD const unsigned char* row(int batch, int token, int head) const {
-    return data + batch * strides[0] + token * strides[1] + head * strides[2];
-  }
-};
-inline InputRows input_rows(const ConstTensorView& v) {
-  return {static_cast<const unsigned char*>(v.data), {v.strides[0] * 2, v.strides[1] * 2, v.strides[2] * 2}, static_cast<int>(v.shape[3])};
-}
 
 /// Of a table, as tiles read it.
 struct TableTiles {

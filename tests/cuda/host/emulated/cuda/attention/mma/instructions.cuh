@@ -91,8 +91,21 @@ inline std::uint32_t shared_address(const void* p) {
   return static_cast<std::uint32_t>(static_cast<const unsigned char*>(p) - shared_begin());
 }
 
+inline void land(const Block::Copy& copy) {
+  if (copy.from == nullptr) {
+    std::memset(copy.to, 0, 16);
+  } else {
+    std::memcpy(copy.to, copy.from, 16);
+  }
+}
+/// A copy lands some time before it was waited for: whoever still reads what was there, or reads too early what comes, finds the other.
 inline void copy_in(std::uint32_t to, const void* from, bool is_there) {
-  Block::running()->copies().push_back({shared_begin() + to, is_there ? static_cast<const unsigned char*>(from) : nullptr});
+  const Block::Copy copy = {shared_begin() + to, is_there ? static_cast<const unsigned char*>(from) : nullptr};
+  if (Block::running()->copies_at_once()) {
+    land(copy);
+  } else {
+    Block::running()->copies().push_back(copy);
+  }
 }
 inline void copies_commit() { Block::running()->copy_groups().push_back(Block::running()->copies().size()); }
 /// Those of later groups, and of none, are still under way then.
@@ -103,13 +116,7 @@ void copies_wait() {
   const std::size_t ended = groups.size() - kPending;
   const std::size_t count = groups[ended - 1];
   std::vector<Block::Copy>& copies = Block::running()->copies();
-  for (std::size_t n = 0; n < count; ++n) {
-    if (copies[n].from == nullptr) {
-      std::memset(copies[n].to, 0, 16);
-    } else {
-      std::memcpy(copies[n].to, copies[n].from, 16);
-    }
-  }
+  for (std::size_t n = 0; n < count; ++n) land(copies[n]);
   copies.erase(copies.begin(), copies.begin() + static_cast<std::ptrdiff_t>(count));
   groups.erase(groups.begin(), groups.begin() + static_cast<std::ptrdiff_t>(ended));
   for (std::size_t& group : groups) group -= count;
