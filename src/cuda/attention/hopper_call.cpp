@@ -24,18 +24,42 @@ bool is_simple(const AttentionWork& work) {
          see.query_starts.size == 0 && see.key_mask.data == nullptr && work.outputs.out.dtype == work.q.dtype;
 }
 
-/// Where a table stops changing: one row for all r >= left, and for all r <= -right.
+/// Where rows stop changing: one row for all r >= left, and for all r <= -right.
 struct FarRows {
   int64_t left;
   int64_t right;
 };
+FarRows far_rows(const job::RowMap& map, int64_t last_threshold) {
+  using Kind = plan::RowRule::Kind;
+  const plan::RowRule& rule = map.buckets;
+  if (!map.has_buckets) return {map.left + (map.zero_outside ? 1 : 0), map.right + (map.zero_outside ? 1 : 0)};
+  switch (rule.kind) {
+    case Kind::t5: {
+      const int64_t last = std::max(rule.buckets / 2, last_threshold);
+      return {last, rule.both ? last : 0};
+    }
+    case Kind::deberta: {
+      const int64_t last = std::max(rule.mid + 1, last_threshold);
+      const int64_t cut = rule.cut ? std::min(last, rule.max_distance - 1) : last;
+      return {cut, cut};
+    }
+    case Kind::deberta_clip:
+      return {rule.max_distance - 1, rule.max_distance};
+    case Kind::shaw:
+      return {rule.left, rule.right};
+    case Kind::window:
+      return {rule.rows - rule.rows / 2, rule.rows / 2 + 1};
+    case Kind::none:
+      break;
+  }
+  return {0, 0};
+}
+
 FarRows far_rows(const plan::BiasSource& bias, int64_t last_threshold) {
-  const plan::RowRule& rule = bias.row;
-  if (bias.scheme != plan::BiasSource::Scheme::table) return {hopper::kNoLimit, hopper::kNoLimit};
-  if (rule.kind == plan::RowRule::Kind::shaw) return {rule.left, rule.right};
-  if (rule.kind != plan::RowRule::Kind::t5) return {hopper::kNoLimit, hopper::kNoLimit};
-  const int64_t last = rule.threshold_count == 0 ? rule.buckets / 2 : last_threshold;
-  return {last, rule.both ? last : 0};
+  using Kind = plan::RowRule::Kind;
+  const bool ends = bias.row.kind == Kind::t5 || bias.row.kind == Kind::shaw;
+  if (bias.scheme != plan::BiasSource::Scheme::table || !ends) return {hopper::kNoLimit, hopper::kNoLimit};
+  return far_rows(job::RowMap{.has_buckets = true, .buckets = bias.row}, last_threshold);
 }
 
 /// Shaw's values: rows by distance, which end where those of keys do.
@@ -75,33 +99,6 @@ std::optional<hopper::Forward> with_tables(hopper::Forward f, const AttentionWor
   }
   if (f.table.data == nullptr) f.content_shift = work.content_shift;  // which is not taken without one
   return f;
-}
-
-/// Where a rule of rows stops changing.
-FarRows far_rows(const job::RowMap& map, int64_t last_threshold) {
-  using Kind = plan::RowRule::Kind;
-  const plan::RowRule& rule = map.buckets;
-  if (!map.has_buckets) return {map.left + (map.zero_outside ? 1 : 0), map.right + (map.zero_outside ? 1 : 0)};
-  switch (rule.kind) {
-    case Kind::t5: {
-      const int64_t last = std::max(rule.buckets / 2, last_threshold);
-      return {last, rule.both ? last : 0};
-    }
-    case Kind::deberta: {
-      const int64_t last = std::max(rule.mid + 1, last_threshold);
-      const int64_t cut = rule.cut ? std::min(last, rule.max_distance - 1) : last;
-      return {cut, cut};
-    }
-    case Kind::deberta_clip:
-      return {rule.max_distance - 1, rule.max_distance};
-    case Kind::shaw:
-      return {rule.left, rule.right};
-    case Kind::window:
-      return {rule.rows - rule.rows / 2, rule.rows / 2 + 1};
-    case Kind::none:
-      break;
-  }
-  return {0, 0};
 }
 
 /// One table that queries meet as they are given, one that keys meet, or both (DeBERTa): rows by distance, in the dtype of queries.
